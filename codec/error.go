@@ -1,0 +1,75 @@
+package codec
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kind classifies an [Error]; each surface renders it as the status and type its clients expect
+// (one table per format: wire sheet on translation, sections 3.3 and 3.4).
+type Kind uint8
+
+const (
+	KindInternal       Kind = iota // a fault of ours
+	KindAuthentication             // who are you: the caller's key is missing or unknown
+	KindPermission                 // the caller's key is known but may not do this
+	KindInvalidRequest             // the body or a header is wrong; Param names the place
+	KindNotFound                   // no such model, exchange, session
+	KindConflict                   // the state of the thing does not allow it
+	KindTooLarge                   // over a size limit
+	KindUnsupportedMedia           // a content type or encoding that is not read here
+	KindRateLimited                // slow down; RetryAfter says how long
+	KindQuota                      // no credit left with the provider; retrying does not help
+	KindOverloaded                 // the provider or we are at capacity; RetryAfter may say how long
+	KindUpstream                   // the provider failed or answered with something unreadable
+	KindUpstreamAuth               // the provider refused a credential that is ours, not the caller's
+	KindTimeout                    // the provider did not answer in time
+	KindContextTooLong             // the conversation does not fit the model
+	KindStorage                    // the exchange cannot be put on record
+)
+
+var kindNames = [...]string{
+	"internal", "authentication", "permission", "invalid_request", "not_found", "conflict", "too_large",
+	"unsupported_media", "rate_limited", "quota", "overloaded", "upstream", "upstream_auth", "timeout",
+	"context_too_long", "storage",
+}
+
+// String is the name used in records, logs and metrics.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return kindNames[KindInternal]
+}
+
+// Error is the one error type that reaches clients. Message is written for the person who has to act on it;
+// it never quotes a credential or a library's error text. The zero Code and Param are left out or null on the wire.
+type Error struct {
+	Kind       Kind
+	Message    string
+	Code       string        // machine-readable cause within the kind, e.g. "model_not_found"
+	Param      string        // the member at fault, as a path in the client's own format, e.g. "messages[2].content"
+	Status     int           // HTTP status seen upstream; 0 when the error is ours
+	RetryAfter time.Duration // 0 when unknown
+	Provider   string        // provider that failed; "" when the error is ours
+	Cause      error         // for logs only, never for clients
+}
+
+func (e *Error) Error() string {
+	if e.Param != "" {
+		return fmt.Sprintf("%s: %s (%s)", e.Kind, e.Message, e.Param)
+	}
+	return fmt.Sprintf("%s: %s", e.Kind, e.Message)
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Errorf makes an [Error] of the given kind.
+func Errorf(kind Kind, format string, args ...any) *Error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// Invalid makes a [KindInvalidRequest] error about one member of the request.
+func Invalid(param, format string, args ...any) *Error {
+	return &Error{Kind: KindInvalidRequest, Param: param, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,55 @@
+package codec
+
+import "fmt"
+
+// Format is a wire format. A surface is a format that clients may speak to us; a provider speaks one or more.
+type Format uint8
+
+const (
+	FormatUnknown Format = iota
+	Chat                 // Chat Completions
+	Responses            // Responses
+	Messages             // Messages
+	Gemini               // generateContent and streamGenerateContent
+	Embeddings           // Embeddings
+)
+
+var formatNames = [...]string{"unknown", "chat", "responses", "messages", "gemini", "embeddings"}
+
+// String is the name used in configuration, headers and records.
+func (f Format) String() string {
+	if int(f) < len(formatNames) {
+		return formatNames[f]
+	}
+	return formatNames[FormatUnknown]
+}
+
+// ParseFormat reads a name as [Format.String] writes it.
+func ParseFormat(name string) (Format, error) {
+	for i, known := range formatNames[1:] {
+		if name == known {
+			return Format(i + 1), nil
+		}
+	}
+	return FormatUnknown, fmt.Errorf("unknown format %q (known: chat, responses, messages, gemini, embeddings)", name)
+}
+
+// Family names whose model made something that only that house can read again: reasoning state and signatures.
+type Family uint8
+
+const (
+	FamilyOther Family = iota // DeepSeek and the OpenAI-compatible hosts, whose reasoning is plain text
+	FamilyAnthropic
+	FamilyOpenAI
+	FamilyGoogle
+)
+
+var familyNames = [...]string{"other", "anthropic", "openai", "google"}
+
+// String is the name used in configuration and records.
+func (f Family) String() string {
+	if int(f) < len(familyNames) {
+		return familyNames[f]
+	}
+	return familyNames[FamilyOther]
+}

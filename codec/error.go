@@ -10,22 +10,22 @@ import (
 type Kind uint8
 
 const (
-	KindInternal       Kind = iota // a fault of ours
-	KindAuthentication             // who are you: the caller's key is missing or unknown
-	KindPermission                 // the caller's key is known but may not do this
-	KindInvalidRequest             // the body or a header is wrong; Param names the place
-	KindNotFound                   // no such model, exchange, session
-	KindConflict                   // the state of the thing does not allow it
-	KindTooLarge                   // over a size limit
-	KindUnsupportedMedia           // a content type or encoding that is not read here
-	KindRateLimited                // slow down; RetryAfter says how long
-	KindQuota                      // no credit left with the provider; retrying does not help
-	KindOverloaded                 // the provider or we are at capacity; RetryAfter may say how long
-	KindUpstream                   // the provider failed or answered with something unreadable
-	KindUpstreamAuth               // the provider refused a credential that is ours, not the caller's
-	KindTimeout                    // the provider did not answer in time
-	KindContextTooLong             // the conversation does not fit the model
-	KindStorage                    // the exchange cannot be put on record
+	KindInternal         Kind = iota // a fault of ours
+	KindAuthentication               // who are you: the caller's key is missing or unknown
+	KindPermission                   // the caller's key is known but may not do this
+	KindInvalidRequest               // the body or a header is wrong; Param names the place
+	KindNotFound                     // no such model, exchange, session
+	KindConflict                     // the state of the thing does not allow it
+	KindTooLarge                     // over a size limit
+	KindUnsupportedMedia             // a content type or encoding that is not read here
+	KindRateLimited                  // slow down; RetryAfter says how long
+	KindQuota                        // no credit left with the provider; retrying does not help
+	KindOverloaded                   // the provider or we are at capacity; RetryAfter may say how long
+	KindUpstream                     // the provider failed or answered with something unreadable
+	KindUpstreamAuth                 // the provider refused a credential that is ours, not the caller's
+	KindTimeout                      // the provider did not answer in time
+	KindContextTooLong               // the conversation does not fit the model
+	KindStorage                      // the exchange cannot be put on record
 )
 
 var kindNames = [...]string{

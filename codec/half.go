@@ -1,0 +1,67 @@
+package codec
+
+import "time"
+
+// A ClientHalf reads what clients of one format send and writes what they expect.
+type ClientHalf interface {
+	// DecodeRequest fills r, which has been Reset, from a body that is valid JSON. Views in r point into body.
+	// A request that cannot be read is an *[Error] whose Param is a path in this format. Unknown members, roles' extras
+	// and part types never fail: they become opaque parts or notes.
+	DecodeRequest(r *Request, body []byte) error
+	// NewEncoder starts the stream of one answer.
+	NewEncoder(o *AnswerOptions) StreamEncoder
+	// AppendAnswer writes a complete answer.
+	AppendAnswer(dst []byte, a *Answer, o *AnswerOptions) []byte
+	// AppendError writes the body of an HTTP error.
+	AppendError(dst []byte, e *Error, o *AnswerOptions) []byte
+	// Status is the HTTP status for e.
+	Status(e *Error) int
+}
+
+// A ProviderHalf writes what providers of one format expect and reads what they send.
+type ProviderHalf interface {
+	// AppendRequest writes r for the target. It may add to r.Notes. What cannot be said in this format and must not be
+	// left out is an *[Error] whose Param is the path in the client's format.
+	AppendRequest(dst []byte, r *Request, t *Target) ([]byte, error)
+	// NewDecoder starts reading one stream.
+	NewDecoder() StreamDecoder
+	// DecodeAnswer reads a complete answer by walking it through the stream decoder, so that the two cannot drift
+	// apart. It appends all events, from EventStart to EventEnd.
+	DecodeAnswer(dst []Event, body []byte) []Event
+	// DecodeError reads an error answer of any shape: this format's, another's, or not JSON at all.
+	DecodeError(status int, retryAfter time.Duration, body []byte) *Error
+}
+
+// A StreamDecoder turns frames into events. It belongs to one stream.
+type StreamDecoder interface {
+	// Decode appends the events of one frame: name is its event field (a hint only), data its data field. Views in the
+	// events are valid until the next call. It never fails: what cannot be read becomes an EventError.
+	Decode(dst []Event, name, data []byte) []Event
+	// Finish appends what the end of input means, last an EventEnd. residue is what was left without a frame end.
+	Finish(dst []Event, end End, residue []byte) []Event
+	// Reset makes the decoder ready for another stream.
+	Reset()
+}
+
+// A StreamEncoder turns events into the bytes of one stream and owns that format's protocol: it opens, closes, orders
+// and numbers. It accepts events in any order and after any other, and keeps its output well-formed whatever comes.
+type StreamEncoder interface {
+	// Append writes what the event means to the client; often nothing.
+	Append(dst []byte, ev *Event) []byte
+	// Heartbeat writes something that keeps the client's timers from firing. Only to be called between events.
+	Heartbeat(dst []byte) []byte
+	// Reset makes the encoder ready for another answer.
+	Reset(o *AnswerOptions)
+}
+
+// AnswerOptions is what an encoder has to know beyond the events. It is constant during an answer.
+type AnswerOptions struct {
+	ID             string    // unique part of ids made for the client, [0-9a-z]+, from the exchange's id
+	Model          string    // the model name as the client asked for it
+	Created        time.Time // when the request came in
+	IncludeUsage   bool      // chat: send the usage chunk
+	IncludeState   bool      // responses: send reasoning state
+	ShowReasoning  bool      // the client may see reasoning text
+	EstimatedInput int64     // tokens of the prompt, for formats that must say before they can know
+	Request        *Request  // for what an answer echoes; nil on errors before it was read
+}

@@ -1,0 +1,313 @@
+package codec
+
+// Request is what a client asks for, in no format's shape. Decoders fill it from a client's body; encoders write it in
+// a provider's format. Byte slices are views into the body that was decoded, or into memory of the request itself
+// (see [Request.Hold]); they are valid until [Request.Reset].
+//
+// "String body" means the inside of a JSON string, still escaped, without quotes. Numbers that are only carried along
+// stay the bytes the client wrote; nil means absent, which is not the same as zero.
+type Request struct {
+	Model  string // as the client asked for it
+	Stream bool
+
+	Instructions []Part // opening text that stands outside the messages: messages' system, responses' instructions
+	Messages     []Message
+	Tools        []Tool
+	ToolChoice   ToolChoice
+
+	MaxOutput        int64 // -1 when absent
+	Temperature      []byte
+	TopP             []byte
+	TopK             []byte
+	Seed             []byte
+	PresencePenalty  []byte
+	FrequencyPenalty []byte
+	LogitBias        []byte // raw object
+	N                int64  // 0 when absent
+	Logprobs         Tristate
+	TopLogprobs      []byte
+	Stop             [][]byte // string bodies
+
+	Output    OutputFormat
+	Reasoning Reasoning
+	Verbosity []byte // string body
+
+	ParallelTools    Tristate
+	Store            Tristate
+	IncludeUsage     bool   // chat: the client wants a usage chunk
+	IncludeState     bool   // responses: the client wants reasoning state back (reasoning.encrypted_content, or store false)
+	User             []byte // string bodies from here on
+	SafetyIdentifier []byte
+	PromptCacheKey   []byte
+	ServiceTier      []byte
+	Metadata         []byte // raw object
+	CacheControl     []byte // raw object: messages' top-level cache_control
+	PreviousResponse []byte // responses: the id this request continues
+
+	// Echo holds raw values that a format's answer repeats (responses: temperature, tools, metadata and so on), by
+	// member name in the order of the body.
+	Echo []Member
+
+	Notes Notes // what could not be carried over as it was
+
+	partArena []Part
+	byteArena []byte
+}
+
+// Member is one member of a JSON object: its name and its raw value.
+type Member struct {
+	Name  []byte
+	Value []byte
+}
+
+// Tristate is a boolean that may be absent.
+type Tristate uint8
+
+const (
+	Unset Tristate = iota
+	False
+	True
+)
+
+// TristateOf is True or False.
+func TristateOf(b bool) Tristate {
+	if b {
+		return True
+	}
+	return False
+}
+
+// Role says who speaks.
+type Role uint8
+
+const (
+	RoleSystem Role = iota + 1
+	RoleDeveloper
+	RoleUser
+	RoleAssistant
+	RoleTool // holds ToolResult parts only
+)
+
+// Message is one step of the conversation. A decoder gathers what belongs to one turn of the assistant (text, reasoning,
+// parallel calls) into one message, and the results of one turn into one message of [RoleTool]; a client's user turn
+// that holds results and other content becomes a tool message followed by a user message.
+type Message struct {
+	Role  Role
+	Name  []byte // string body; nil where the format has none
+	ID    []byte // the item's id in the client's format, nil where it has none
+	Phase []byte // responses: phase of an assistant message
+	Parts []Part
+	Index int // place in the client's own list of messages or items, for error paths
+}
+
+// PartKind is the kind of a [Part].
+type PartKind uint8
+
+const (
+	PartText       PartKind = iota + 1 // Text
+	PartRefusal                        // Text
+	PartReasoning                      // Text or Parts (one text part each for several summaries), Signature, Family
+	PartRedacted                       // Signature, Family
+	PartImage                          // MediaType and Data, or URL, or FileID; Detail
+	PartDocument                       // as PartImage; Filename, Title
+	PartAudio                          // MediaType (or the format word) and Data
+	PartToolCall                       // CallID, Name, Namespace, Arguments; Signature where a call carries one
+	PartCustomCall                     // CallID, Name, Namespace, Text: the input
+	PartToolResult                     // CallID, Name if known, Parts, Failed
+	PartToolRef                        // Name: a deferred tool that has become available
+	PartServerTool                     // Raw: a tool the provider ran, or its result
+	PartOpaque                         // Raw, WireType: a type without a name here
+)
+
+// Part is a piece of a message.
+type Part struct {
+	Kind   PartKind
+	Family Family // whose Signature
+	Failed bool   // tool result: the tool reported an error
+	// ArgumentsEscaped says that Arguments is a string body holding JSON text (chat, responses) rather than the JSON
+	// object itself (messages, gemini).
+	ArgumentsEscaped bool
+	Summary          bool // reasoning: a summary, not the full text
+
+	Text         []byte // string body
+	Signature    []byte // string body
+	ID           []byte // the item's or block's own id
+	CallID       []byte // string body
+	Name         []byte // string body
+	Namespace    []byte // string body
+	Arguments    []byte
+	MediaType    []byte // string body
+	Data         []byte // base64 as the body of a string
+	URL          []byte // string body
+	FileID       []byte // string body
+	Filename     []byte // string body
+	Detail       []byte // string body
+	CacheControl []byte // raw object
+	Citations    []byte // raw array
+	Raw          []byte // the whole wire value, in the shape of Origin
+	WireType     []byte // the wire's name for the type
+	Origin       Format // format of Raw
+
+	Parts []Part // tool result content; reasoning summaries. Never deeper than one level.
+}
+
+// ToolKind is the kind of a [Tool].
+type ToolKind uint8
+
+const (
+	ToolFunction   ToolKind = iota + 1
+	ToolCustom              // free-text input, possibly under a grammar
+	ToolWebSearch           // run by the provider
+	ToolSearch              // finds deferred tools
+	ToolClientSide          // a tool with a documented shape that the client runs (shell, editor, computer, memory)
+	ToolHosted              // any other tool that the provider runs
+)
+
+// Tool is one tool that the model may call. Tools of a namespace stand here one by one with Namespace set.
+type Tool struct {
+	Kind           ToolKind
+	Name           []byte // string body
+	Namespace      []byte // string body, nil where there is none
+	Description    []byte // string body
+	Schema         []byte // raw JSON Schema of the arguments; nil when absent
+	Grammar        []byte // custom tools: the raw format object
+	Strict         Tristate
+	Deferred       bool   // not to be offered until a tool reference names it
+	AllowedCallers []byte // raw array; a restriction that must not vanish
+	CacheControl   []byte // raw object
+	WireType       []byte // the wire's name for the type, e.g. web_search_20250305
+	Raw            []byte // the whole wire value, in the shape of Origin
+	Origin         Format
+	Index          int // place in the client's own list, for error paths
+}
+
+// ChoiceMode says how free the model is to call tools.
+type ChoiceMode uint8
+
+const (
+	ChoiceUnset ChoiceMode = iota
+	ChoiceAuto
+	ChoiceNone
+	ChoiceRequired // some tool
+	ChoiceTool     // the named tool
+	ChoiceAllowed  // only the tools in Allowed; AllowedRequired says whether one must be called
+	ChoiceHosted   // a hosted tool by type; Raw
+)
+
+// ToolChoice is the client's tool_choice.
+type ToolChoice struct {
+	Mode            ChoiceMode
+	Name            []byte
+	Namespace       []byte
+	Allowed         []Tool // Name and Namespace only
+	AllowedRequired bool
+	Raw             []byte
+}
+
+// OutputKind is the form of answer that the client wants.
+type OutputKind uint8
+
+const (
+	OutputText OutputKind = iota
+	OutputJSON            // any JSON object
+	OutputSchema
+)
+
+// OutputFormat is the client's response_format, text.format or output_config.format.
+type OutputFormat struct {
+	Kind        OutputKind
+	Name        []byte // string body
+	Description []byte // string body
+	Schema      []byte // raw
+	Strict      Tristate
+}
+
+// ReasoningMode is the client's switch for reasoning, where the format has one.
+type ReasoningMode uint8
+
+const (
+	ReasoningUnset ReasoningMode = iota
+	ReasoningOff
+	ReasoningBudget   // Budget tokens
+	ReasoningAdaptive // the model decides, within Effort
+)
+
+// Reasoning is what the client asks of the model's reasoning.
+type Reasoning struct {
+	Mode    ReasoningMode
+	Effort  []byte // string body: none, minimal, low, medium, high, xhigh, max; nil when absent
+	Budget  int64  // with ReasoningBudget
+	Visible Tristate
+	Summary []byte // responses: the word for summary; nil when absent
+	Display []byte // messages: the word for display; nil when absent
+}
+
+// Notes names what a translation did beyond carrying over. Names are member paths in the client's own format.
+type Notes struct {
+	Emulated []string
+	Dropped  []string
+}
+
+// Emulate notes that the member is honoured by other means. Each name is kept once.
+func (n *Notes) Emulate(name string) { n.Emulated = appendOnce(n.Emulated, name) }
+
+// Drop notes that the member has no counterpart and is left out. Each name is kept once.
+func (n *Notes) Drop(name string) { n.Dropped = appendOnce(n.Dropped, name) }
+
+func appendOnce(names []string, name string) []string {
+	for _, known := range names {
+		if known == name {
+			return names
+		}
+	}
+	return append(names, name)
+}
+
+// Reset empties the request for reuse and keeps its memory.
+func (r *Request) Reset() {
+	clear(r.partArena)
+	*r = Request{
+		MaxOutput:    -1,
+		Instructions: r.Instructions[:0],
+		Messages:     r.Messages[:0],
+		Tools:        r.Tools[:0],
+		Stop:         r.Stop[:0],
+		Echo:         r.Echo[:0],
+		Notes:        Notes{Emulated: r.Notes.Emulated[:0], Dropped: r.Notes.Dropped[:0]},
+		partArena:    r.partArena[:0],
+		byteArena:    r.byteArena[:0],
+	}
+}
+
+// partBlock and byteBlock are the sizes in which a request takes memory: large enough that an agent's history of some
+// hundred parts takes a handful of allocations, small enough that a chat of two messages wastes little.
+const (
+	partBlock = 64
+	byteBlock = 8 << 10
+)
+
+// NewParts returns an empty slice with room for n parts, owned by the request. Appending beyond n moves to the heap.
+func (r *Request) NewParts(n int) []Part {
+	if cap(r.partArena)-len(r.partArena) < n {
+		r.partArena = make([]Part, 0, max(n, partBlock))
+	}
+	at := len(r.partArena)
+	r.partArena = r.partArena[:at+n]
+	return r.partArena[at : at : at+n]
+}
+
+// Hold copies b into memory of the request and returns the copy, valid until [Request.Reset].
+func (r *Request) Hold(b []byte) []byte {
+	dst := r.Room(len(b))
+	return append(dst, b...)
+}
+
+// Room returns an empty slice with room for n bytes, owned by the request and valid until [Request.Reset].
+func (r *Request) Room(n int) []byte {
+	if cap(r.byteArena)-len(r.byteArena) < n {
+		r.byteArena = make([]byte, 0, max(n, byteBlock))
+	}
+	at := len(r.byteArena)
+	r.byteArena = r.byteArena[:at+n]
+	return r.byteArena[at : at : at+n]
+}

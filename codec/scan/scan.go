@@ -1,0 +1,279 @@
+// Package scan walks JSON as bytes: members, elements and strings come out as views, nothing is copied or decoded.
+//
+// It exists beside a JSON library because translation needs what libraries hide: the still-escaped body of a string,
+// the exact bytes of a number or an object, the offsets of a member, every duplicate. All functions are safe on any
+// input: on bytes that are not JSON they stop early, they never panic. Whether a document is JSON is said by [Valid],
+// which callers run once at the edge; behind it a walk that stops early has seen everything.
+//
+// Nothing in this package allocates except where a doc comment says so.
+package scan
+
+import "bytes"
+
+// Members walks the members of a JSON object in the order of the document, duplicates included.
+//
+//	for m := scan.Object(doc); m.Next(); {
+//		switch string(m.Key) { … m.Value … }
+//	}
+type Members struct {
+	Key   []byte // unescaped name; valid until the next call of Next
+	Value []byte // raw value, a view into the document
+	// Start and End are the offsets of the whole member in the document: from the quote of its name to the end of its value.
+	Start, End int
+
+	doc     []byte
+	pos     int
+	scratch []byte // a name with escapes, decoded
+}
+
+// Object starts a walk over doc, which may have white space around it. A doc that is not an object has no members.
+func Object(doc []byte) Members {
+	i := Space(doc, 0)
+	if i >= len(doc) || doc[i] != '{' {
+		return Members{}
+	}
+	return Members{doc: doc, pos: i + 1}
+}
+
+// Next moves to the next member and tells whether there is one. It allocates only for a name with escapes.
+func (m *Members) Next() bool {
+	i := Space(m.doc, m.pos)
+	if i < len(m.doc) && m.doc[i] == ',' {
+		i = Space(m.doc, i+1)
+	}
+	if i >= len(m.doc) || m.doc[i] != '"' {
+		return false
+	}
+	start := i
+	end := skipString(m.doc, i)
+	key := m.doc[i+1 : max(end-1, i+1)]
+	i = Space(m.doc, end)
+	if i >= len(m.doc) || m.doc[i] != ':' {
+		return false
+	}
+	i = Space(m.doc, i+1)
+	stop := Skip(m.doc, i)
+	if stop <= i {
+		return false
+	}
+	if bytes.IndexByte(key, '\\') >= 0 {
+		m.scratch = Unescape(m.scratch[:0], key)
+		key = m.scratch
+	}
+	m.Key, m.Value = key, m.doc[i:stop:stop]
+	m.Start, m.End = start, stop
+	m.pos = stop
+	return true
+}
+
+// Elements walks the elements of a JSON array.
+type Elements struct {
+	Value []byte // raw value, a view into the document
+	Start int    // offset of Value in the document
+
+	doc []byte
+	pos int
+}
+
+// Array starts a walk over doc, which may have white space around it. A doc that is not an array has no elements.
+func Array(doc []byte) Elements {
+	i := Space(doc, 0)
+	if i >= len(doc) || doc[i] != '[' {
+		return Elements{}
+	}
+	return Elements{doc: doc, pos: i + 1}
+}
+
+// Next moves to the next element and tells whether there is one.
+func (e *Elements) Next() bool {
+	i := Space(e.doc, e.pos)
+	if i < len(e.doc) && e.doc[i] == ',' {
+		i = Space(e.doc, i+1)
+	}
+	if i >= len(e.doc) || e.doc[i] == ']' {
+		return false
+	}
+	stop := Skip(e.doc, i)
+	if stop <= i {
+		return false
+	}
+	e.Value, e.Start = e.doc[i:stop:stop], i
+	e.pos = stop
+	return true
+}
+
+// Count is the number of elements of an array, or of members of an object; 0 for anything else.
+func Count(doc []byte) int {
+	n := 0
+	if IsObject(doc) {
+		for m := Object(doc); m.Next(); {
+			n++
+		}
+		return n
+	}
+	for e := Array(doc); e.Next(); {
+		n++
+	}
+	return n
+}
+
+// Get is the raw value of the first member of that name, or nil.
+func Get(object []byte, name string) []byte {
+	for m := Object(object); m.Next(); {
+		if string(m.Key) == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+// Path follows names through nested objects and returns the raw value, or nil.
+func Path(object []byte, names ...string) []byte {
+	for _, name := range names {
+		object = Get(object, name)
+		if object == nil {
+			return nil
+		}
+	}
+	return object
+}
+
+// Space is the offset of the first byte at or after i that is not JSON white space.
+func Space(doc []byte, i int) int {
+	for i < len(doc) {
+		switch doc[i] {
+		case ' ', '\t', '\n', '\r':
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// Skip is the offset behind the value that starts at i. Behind the last byte, or at a byte that starts no value, it is i.
+func Skip(doc []byte, i int) int {
+	if i >= len(doc) {
+		return i
+	}
+	switch doc[i] {
+	case '"':
+		return skipString(doc, i)
+	case '{', '[':
+		return skipNested(doc, i)
+	}
+	start := i
+	for i < len(doc) {
+		switch doc[i] {
+		case ',', '}', ']', ' ', '\t', '\n', '\r', ':', '"':
+			return i
+		}
+		i++
+	}
+	if i == start {
+		return start
+	}
+	return i
+}
+
+// skipNested finds the bracket that closes the one at i. It counts both kinds alike: in a valid document they match.
+func skipNested(doc []byte, i int) int {
+	depth := 0
+	for i < len(doc) {
+		switch doc[i] {
+		case '"':
+			i = skipString(doc, i)
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+			if depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+	return i
+}
+
+// skipString is the offset behind the closing quote of the string that opens at i. Long strings are jumped over with
+// the vectorised search of the standard library; a quote counts as closing when the run of backslashes before it is even.
+func skipString(doc []byte, i int) int {
+	open := i
+	i++
+	for i < len(doc) {
+		n := bytes.IndexByte(doc[i:], '"')
+		if n < 0 {
+			return len(doc)
+		}
+		i += n
+		back := i
+		for back > open+1 && doc[back-1] == '\\' {
+			back--
+		}
+		i++
+		if (i-1-back)%2 == 0 {
+			return i
+		}
+	}
+	return i
+}
+
+// IsObject tells whether the value is an object.
+func IsObject(v []byte) bool { i := Space(v, 0); return i < len(v) && v[i] == '{' }
+
+// IsArray tells whether the value is an array.
+func IsArray(v []byte) bool { i := Space(v, 0); return i < len(v) && v[i] == '[' }
+
+// IsString tells whether the value is a string.
+func IsString(v []byte) bool { return len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' }
+
+// IsNull tells whether the value is absent or null.
+func IsNull(v []byte) bool { return len(v) == 0 || string(v) == "null" }
+
+// IsTrue tells whether the value is true.
+func IsTrue(v []byte) bool { return string(v) == "true" }
+
+// IsFalse tells whether the value is false.
+func IsFalse(v []byte) bool { return string(v) == "false" }
+
+// IsNumber tells whether the value is a number.
+func IsNumber(v []byte) bool { return len(v) > 0 && (v[0] == '-' || v[0]-'0' <= 9) }
+
+// Body is the still-escaped inside of a string value, nil when v is not a string. The body of "" is empty, not nil.
+func Body(v []byte) []byte {
+	if !IsString(v) {
+		return nil
+	}
+	return v[1 : len(v)-1 : len(v)-1]
+}
+
+// Int reads an integer value. Numbers with a fraction or an exponent are read when they are whole; anything else,
+// and what does not fit an int64, is not ok.
+func Int(v []byte) (n int64, ok bool) {
+	if !IsNumber(v) {
+		return 0, false
+	}
+	i, negative := 0, false
+	if v[0] == '-' {
+		negative, i = true, 1
+	}
+	const limit = (1<<63 - 1) / 10
+	for ; i < len(v) && v[i]-'0' <= 9; i++ {
+		if n > limit {
+			return 0, false
+		}
+		n = n*10 + int64(v[i]-'0')
+		if n < 0 {
+			return 0, false
+		}
+	}
+	if i < len(v) {
+		return wholeFloat(v)
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
+}

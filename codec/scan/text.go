@@ -1,0 +1,236 @@
+package scan
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/bytedance/sonic"
+)
+
+// MaxDepth is the deepest nesting that [Valid] accepts: the limit of the validator underneath.
+const MaxDepth = 4096
+
+// Valid tells whether doc is one JSON value in valid UTF-8, no deeper than [MaxDepth], without raw control characters
+// inside its strings. The last two are not looked at by the JSON library, but what passes here is copied into documents
+// of ours.
+func Valid(doc []byte) bool {
+	return sonic.Valid(doc) && utf8.Valid(doc) && !controlInString(doc)
+}
+
+// SyntaxOffset is the offset of the byte at which doc stops being JSON, for error messages. It is slow and allocates.
+func SyntaxOffset(doc []byte) int64 {
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(doc, new(json.RawMessage)); errors.As(err, &syntax) {
+		return syntax.Offset
+	}
+	for i := 0; i < len(doc); {
+		r, size := utf8.DecodeRune(doc[i:])
+		if r == utf8.RuneError && size == 1 {
+			return int64(i)
+		}
+		i += size
+	}
+	return int64(len(doc))
+}
+
+// controlInString looks for a byte below 0x20 inside a string. Most documents hold none at all, which eight bytes at a
+// time tell quickly; only pretty-printed ones are walked.
+func controlInString(doc []byte) bool {
+	if !hasControl(doc) {
+		return false
+	}
+	for i := 0; i < len(doc); {
+		if doc[i] != '"' {
+			i++
+			continue
+		}
+		end := skipString(doc, i)
+		if hasControl(doc[i:end]) {
+			return true
+		}
+		i = end
+	}
+	return false
+}
+
+func hasControl(b []byte) bool {
+	const ones, highs, floor = 0x0101010101010101, 0x8080808080808080, 0x2020202020202020
+	for len(b) >= 8 {
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		if (w-floor)&^w&highs != 0 {
+			return true
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c < 0x20 {
+			return true
+		}
+	}
+	return false
+}
+
+// String decodes a string value. It allocates. A value that is not a string is "".
+func String(v []byte) string { return Text(Body(v)) }
+
+// Text decodes a string body. It allocates.
+func Text(body []byte) string { return string(Unescape(nil, body)) }
+
+// Unescape appends the text that a string body stands for. A surrogate without its partner becomes U+FFFD, and an
+// escape that is no escape is copied as it stands.
+func Unescape(dst, body []byte) []byte {
+	for i := 0; i < len(body); {
+		c := body[i]
+		if c != '\\' || i+1 >= len(body) {
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		switch e := body[i+1]; e {
+		case '"', '\\', '/':
+			dst = append(dst, e)
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		case 'u':
+			r, ok := hex4(body[i+2:])
+			if !ok {
+				dst = append(dst, c)
+				i++
+				continue
+			}
+			if utf16.IsSurrogate(r) {
+				low, ok := rune(0), false
+				if i+7 < len(body) && body[i+6] == '\\' && body[i+7] == 'u' {
+					low, ok = hex4(body[i+8:])
+				}
+				if pair := utf16.DecodeRune(r, low); ok && pair != utf8.RuneError {
+					dst = utf8.AppendRune(dst, pair)
+					i += 12
+					continue
+				}
+				r = utf8.RuneError
+			}
+			dst = utf8.AppendRune(dst, r)
+			i += 6
+			continue
+		default:
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		i += 2
+	}
+	return dst
+}
+
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case c-'0' <= 9:
+			r = r<<4 | rune(c-'0')
+		case c|0x20-'a' <= 5:
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// Escape appends text as a string body: quotes, backslashes and control characters escaped, everything else as it is
+// (no escaping of <, > or &: it would change bytes that providers cache by). Invalid UTF-8 becomes U+FFFD.
+func Escape(dst, text []byte) []byte {
+	from := 0
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRune(text[i:])
+			if r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+		}
+		dst = append(dst, text[from:i]...)
+		dst = appendEscape(dst, c)
+		i++
+		from = i
+	}
+	return append(dst, text[from:]...)
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	const digits = "0123456789abcdef"
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	if c >= utf8.RuneSelf {
+		return append(dst, "\uFFFD"...)
+	}
+	return append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+}
+
+// Quote appends text as a string value, quotes included.
+func Quote(dst []byte, text string) []byte {
+	dst = append(dst, '"')
+	dst = Escape(dst, []byte(text))
+	return append(dst, '"')
+}
+
+// QuoteBody appends a string value around a body that is already escaped.
+func QuoteBody(dst, body []byte) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, body...)
+	return append(dst, '"')
+}
+
+// Blank tells whether a string body holds nothing but white space, escaped or not.
+func Blank(body []byte) bool {
+	for i := 0; i < len(body); i++ {
+		switch body[i] {
+		case ' ':
+		case '\\':
+			if i+1 >= len(body) || (body[i+1] != 'n' && body[i+1] != 't' && body[i+1] != 'r') {
+				return false
+			}
+			i++
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func wholeFloat(v []byte) (int64, bool) {
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f != float64(int64(f)) || f > 1<<53 || f < -(1<<53) {
+		return 0, false
+	}
+	return int64(f), true
+}

@@ -1,0 +1,266 @@
+// Package sse splits and writes event streams (WHATWG HTML, section 9.2) without allocating per frame.
+//
+// The stream is read into a buffer that the [Splitter] owns. Frames are views into it, so an event of a hundred bytes
+// costs a search for its end and nothing else.
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// MaxFrame is the default limit for one frame: the largest request that any of the providers takes.
+const MaxFrame = 32 << 20
+
+// ErrFrameTooLong says that a frame passed the limit without an end.
+var ErrFrameTooLong = errors.New("sse: frame over the limit")
+
+// Frame is one event of a stream. Its slices are valid until the next call of Read or Reset on the splitter.
+type Frame struct {
+	Raw  []byte // the bytes as they came, with the blank line behind them
+	Name []byte // the event field; empty when there is none
+	Data []byte // the data field; several lines are joined with a line feed
+	// Comment is set when the frame holds no data: comments and fields that dispatch nothing.
+	Comment bool
+}
+
+// Splitter cuts a byte stream into frames. Line ends may be LF, CRLF or CR, in any mix and cut anywhere.
+// The zero value is not ready; use [NewSplitter].
+type Splitter struct {
+	buf     []byte // buf[head:tail] is read and not yet given out
+	head    int
+	tail    int
+	scanned int // no frame ends before buf[scanned]
+	limit   int
+	started bool // a byte order mark can no longer come
+	joined  []byte
+}
+
+// NewSplitter makes a splitter with a buffer of size bytes that grows up to limit for a long frame.
+func NewSplitter(size, limit int) *Splitter {
+	return &Splitter{buf: make([]byte, max(size, 512)), limit: limit}
+}
+
+// keepBuffer is the largest buffer that Reset keeps: one long frame must not hold its memory for the life of a pool.
+const keepBuffer = 64 << 10
+
+// Reset forgets everything read, for another stream.
+func (s *Splitter) Reset() {
+	if len(s.buf) > keepBuffer {
+		s.buf = make([]byte, keepBuffer/4)
+	}
+	*s = Splitter{buf: s.buf, limit: s.limit, joined: s.joined[:0]}
+}
+
+// Read reads once from r, as much as there is room for, and returns the bytes that came (a view valid until the next
+// Read). Frames still in the buffer stay; those given out before are gone.
+func (s *Splitter) Read(r io.Reader) ([]byte, error) {
+	if err := s.makeRoom(); err != nil {
+		return nil, err
+	}
+	n, err := r.Read(s.buf[s.tail:])
+	got := s.buf[s.tail : s.tail+n]
+	s.tail += n
+	return got, err
+}
+
+func (s *Splitter) makeRoom() error {
+	if s.head > 0 {
+		copy(s.buf, s.buf[s.head:s.tail])
+		s.tail -= s.head
+		s.scanned = max(s.scanned-s.head, 0)
+		s.head = 0
+	}
+	if s.tail < len(s.buf) {
+		return nil
+	}
+	if len(s.buf) >= s.limit {
+		return ErrFrameTooLong
+	}
+	grown := make([]byte, min(2*len(s.buf), s.limit))
+	copy(grown, s.buf[:s.tail])
+	s.buf = grown
+	return nil
+}
+
+// Next gives out the next whole frame of what has been read, and false when more has to be read first.
+func (s *Splitter) Next(f *Frame) bool {
+	if !s.skipMark() {
+		return false
+	}
+	for {
+		end, ok := s.frameEnd()
+		if !ok {
+			return false
+		}
+		raw := s.buf[s.head:end:end]
+		s.head, s.scanned = end, end
+		if blank(raw) {
+			continue
+		}
+		s.parse(f, raw)
+		return true
+	}
+}
+
+// Residue is what has been read and belongs to no whole frame, parsed as if its end had come: a stream that breaks off
+// may leave a complete data line, or a bare JSON object, behind its last frame.
+func (s *Splitter) Residue(f *Frame) bool {
+	raw := s.buf[s.head:s.tail]
+	s.head, s.scanned = s.tail, s.tail
+	if blank(raw) {
+		return false
+	}
+	s.parse(f, raw)
+	return true
+}
+
+// Buffered tells whether bytes were read that Next has not given out.
+func (s *Splitter) Buffered() bool { return s.head < s.tail }
+
+var mark = []byte("\xEF\xBB\xBF")
+
+// skipMark drops one byte order mark at the start; false means that it cannot be told yet.
+func (s *Splitter) skipMark() bool {
+	if s.started {
+		return true
+	}
+	head := s.buf[s.head:s.tail]
+	if len(head) < len(mark) && bytes.HasPrefix(mark, head) {
+		return false
+	}
+	if bytes.HasPrefix(head, mark) {
+		s.head += len(mark)
+	}
+	s.started = true
+	return true
+}
+
+// frameEnd is the offset behind the blank line that ends the first frame. A CR at the very end may be half of a CRLF:
+// then the frame is given out only when the next byte is there, unless the CR is itself the blank line's start.
+func (s *Splitter) frameEnd() (int, bool) {
+	i := max(s.scanned, s.head)
+	for i < s.tail {
+		n := bytes.IndexByte(s.buf[i:s.tail], '\n')
+		cr := bytes.IndexByte(s.buf[i:endOf(i, n, s.tail)], '\r')
+		if cr < 0 && n < 0 {
+			s.scanned = s.tail
+			return 0, false
+		}
+		at := i + n
+		if cr >= 0 {
+			at = i + cr
+		}
+		next, whole := lineEnd(s.buf[:s.tail], at)
+		if !whole {
+			s.scanned = at
+			return 0, false
+		}
+		if at == s.head { // a blank line by itself
+			return next, true
+		}
+		if next >= s.tail {
+			s.scanned = at
+			return 0, false
+		}
+		if c := s.buf[next]; c == '\n' || c == '\r' {
+			end, whole := lineEnd(s.buf[:s.tail], next)
+			if !whole {
+				s.scanned = at
+				return 0, false
+			}
+			return end, true
+		}
+		i = next
+	}
+	s.scanned = s.tail
+	return 0, false
+}
+
+func endOf(from, n, tail int) int {
+	if n < 0 {
+		return tail
+	}
+	return from + n
+}
+
+// lineEnd is the offset behind the line end at i; false means that a CR is the last byte and its LF may follow.
+func lineEnd(buf []byte, i int) (int, bool) {
+	if buf[i] == '\n' {
+		return i + 1, true
+	}
+	if i+1 >= len(buf) {
+		return 0, false
+	}
+	if buf[i+1] == '\n' {
+		return i + 2, true
+	}
+	return i + 1, true
+}
+
+func blank(raw []byte) bool {
+	for _, c := range raw {
+		if c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
+// parse reads the fields of one frame. The common frame, one data line with or without an event line before it, is
+// read without a copy.
+func (s *Splitter) parse(f *Frame, raw []byte) {
+	*f = Frame{Raw: raw, Comment: true}
+	lines := 0
+	for rest := raw; len(rest) > 0; {
+		var line []byte
+		line, rest = cutLine(rest)
+		name, value := field(line)
+		switch string(name) {
+		case "event":
+			f.Name = value
+		case "data":
+			f.Comment = false
+			lines++
+			if lines == 1 {
+				f.Data = value
+				continue
+			}
+			if lines == 2 {
+				s.joined = append(s.joined[:0], f.Data...)
+			}
+			s.joined = append(s.joined, '\n')
+			s.joined = append(s.joined, value...)
+			f.Data = s.joined
+		case "": // a comment or a blank line
+		default:
+			if len(line) > 0 && (line[0] == '{' || line[0] == '[') && lines == 0 {
+				// A bare JSON text where a frame should be: some providers end a stream with an unframed error.
+				f.Data, f.Comment = bytes.TrimRight(raw, "\r\n"), false
+				return
+			}
+		}
+	}
+}
+
+func cutLine(b []byte) (line, rest []byte) {
+	i := bytes.IndexAny(b, "\r\n")
+	if i < 0 {
+		return b, nil
+	}
+	next, whole := lineEnd(b, i)
+	if !whole {
+		next = len(b)
+	}
+	return b[:i], b[next:]
+}
+
+// field splits a line at its colon and drops one space behind it.
+func field(line []byte) (name, value []byte) {
+	name, value, found := bytes.Cut(line, []byte{':'})
+	if found && len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	return name, value
+}

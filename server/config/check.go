@@ -1,0 +1,133 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// check finds what a single value cannot show: addresses, URLs, and names that refer to other entries.
+func (l *loader) check(cfg *Config) {
+	l.checkAddress("listen", cfg.Listen)
+	if cfg.Admin.Listen != "" {
+		l.checkAddress("admin.listen", cfg.Admin.Listen)
+		if cfg.Admin.Listen == cfg.Listen && !strings.HasSuffix(cfg.Listen, ":0") {
+			l.fail("admin.listen", "admin.listen: %s is taken by listen; choose another port", cfg.Admin.Listen)
+		}
+	}
+	if cfg.Data == "" {
+		l.fail("data", "data: name a directory, or take the field away for %q", DefaultData)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Providers)) {
+		l.checkProvider("providers."+name, name, cfg.Providers[name])
+	}
+	l.checkRoutes(cfg)
+	l.checkAliases(cfg.Aliases)
+	if key := cfg.ServiceKey.Reveal(); key != "" && utf8.RuneCountInString(key) < MinServiceKey {
+		l.problems = append(l.problems, origin{source: EnvServiceKey}.problem(
+			"has %d characters and needs %d or more; `openssl rand -hex 32` makes a good one", utf8.RuneCountInString(key), MinServiceKey))
+	}
+}
+
+func (l *loader) checkAddress(path, address string) {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		l.fail(path, "%s: %q is not HOST:PORT; write for example %s, or :7788 for every interface, or port 0 for any free one", path, address, DefaultListen)
+	}
+}
+
+func (l *loader) checkProvider(path, name string, p Provider) {
+	builtIn := ProviderKeyVariable(name) != ""
+	if p.BaseURL == "" && !builtIn {
+		l.fail(path, "provider %q is not built in and needs a base_url (built in: %s)", name, strings.Join(builtInProviders(), ", "))
+	}
+	if p.BaseURL != "" {
+		if complaint := checkBaseURL(name, p.BaseURL); complaint != "" {
+			l.fail(join(path, "base_url"), "%s.base_url: %s", path, complaint)
+		}
+	}
+	if strings.ContainsFunc(p.APIKey.Reveal(), func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		l.fail(join(path, "api_key"), "%s.api_key: holds a space, a line break or a character that no key has; copy the key again", path)
+	}
+	for i, format := range p.Formats {
+		if _, err := codec.ParseFormat(format); err != nil {
+			l.fail(fmt.Sprintf("%s.formats.%d", path, i), "%s.formats: %v", path, err)
+		}
+	}
+}
+
+func builtInProviders() []string {
+	names := make([]string, len(providerKeys))
+	for i, key := range providerKeys {
+		names[i] = key.provider
+	}
+	return names
+}
+
+// checkBaseURL returns what is wrong, or "". URLs are quoted only without their user part.
+func checkBaseURL(provider, text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return "must be a whole URL such as https://llm.example.com/v1"
+	case u.User != nil:
+		return "must not carry a user or password; use api_key"
+	case u.RawQuery != "" || u.Fragment != "":
+		return "must end with its path; take away what follows ? or #"
+	case provider == "anthropic" && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
+		return "must not end in /v1; the path /v1/messages is added to it"
+	}
+	return ""
+}
+
+func (l *loader) checkRoutes(cfg *Config) {
+	first := map[string]int{}
+	for i, route := range cfg.Routes {
+		path := fmt.Sprintf("routes.%d", i)
+		if route.Prefix == "" {
+			l.fail(path, "routes: entry %d needs a prefix, the start of the model names it is for", i+1)
+		}
+		if _, configured := cfg.Providers[route.Provider]; !configured && ProviderKeyVariable(route.Provider) == "" {
+			l.fail(join(path, "provider"), "routes: entry %d needs the name of a provider, and %q is none; known: %s",
+				i+1, route.Provider, strings.Join(knownProviders(cfg), ", "))
+		}
+		if at, twice := first[route.Prefix]; twice && route.Prefix != "" {
+			l.fail(join(path, "prefix"), "routes: the prefix %q is also that of entry %d; keep one", route.Prefix, at+1)
+		}
+		first[route.Prefix] = i
+	}
+}
+
+func (l *loader) checkAliases(aliases []Alias) {
+	first := map[string]int{}
+	for i, alias := range aliases {
+		path := fmt.Sprintf("aliases.%d", i)
+		switch at, twice := first[alias.Model]; {
+		case alias.Model == "" || alias.To == "":
+			l.fail(path, "aliases: entry %d needs both model (what clients ask for) and to (what is sent)", i+1)
+		case twice:
+			l.fail(join(path, "model"), "aliases: %q is also the model of entry %d; keep one", alias.Model, at+1)
+		}
+		first[alias.Model] = i
+	}
+}
+
+func knownProviders(cfg *Config) []string {
+	names := builtInProviders()
+	for _, name := range slices.Sorted(maps.Keys(cfg.Providers)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

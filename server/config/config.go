@@ -1,0 +1,106 @@
+// Package config reads what an operator sets: one YAML file, the environment, command-line flags.
+//
+// The stronger layer wins: flags, then the environment, then the file, then [Default]. A mistake is never
+// passed over: unknown fields, bad values and missing variables come back together as [Problems], each with
+// the file and line (or the variable, or the flag) and what to do about it.
+package config
+
+import "time"
+
+// DefaultListen is where mneme serves when nothing else is said: on this machine only.
+const DefaultListen = "127.0.0.1:7788"
+
+// DefaultData is the data directory when nothing else is said, relative to the directory mneme is started in.
+const DefaultData = "data"
+
+// Config is everything that can be set. The json tags are the names used in the file.
+type Config struct {
+	Listen     string              `json:"listen"`
+	Data       string              `json:"data"`
+	Providers  map[string]Provider `json:"providers"`
+	Routes     []Route             `json:"routes"`
+	Aliases    []Alias             `json:"aliases"`
+	ModelsFile string              `json:"models_file"`
+	Limits     Limits              `json:"limits"`
+	Timeouts   Timeouts            `json:"timeouts"`
+	Cache      Cache               `json:"cache"`
+	Capture    Capture             `json:"capture"`
+	Admin      Admin               `json:"admin"`
+
+	// ServiceKey is accepted as a key of account "default" with all scopes. It comes from MNEME_API_KEY only,
+	// is at least [MinServiceKey] characters long or empty, and is never stored.
+	ServiceKey Secret `json:"-"`
+}
+
+// MinServiceKey is the shortest MNEME_API_KEY that is accepted, in characters: 32 hex digits carry 128 bits.
+const MinServiceKey = 32
+
+// Provider is one upstream endpoint. Built-in providers need no entry; what an entry leaves out keeps its
+// built-in value.
+type Provider struct {
+	BaseURL string   `json:"base_url"`
+	APIKey  Secret   `json:"api_key"`
+	Formats []string `json:"formats"` // names as codec.ParseFormat reads them
+	Dialect string   `json:"dialect"`
+}
+
+// Route sends the models whose name starts with Prefix to Provider.
+type Route struct {
+	Prefix   string `json:"prefix"`
+	Provider string `json:"provider"`
+}
+
+// Alias sends a request for Model upstream as a request for To.
+type Alias struct {
+	Model string `json:"model"`
+	To    string `json:"to"`
+}
+
+// Limits bound what one request may bring.
+type Limits struct {
+	BodyBytes   Size `json:"body_bytes"`
+	HeaderBytes Size `json:"header_bytes"`
+}
+
+// Timeouts bound how long each phase of an exchange may last.
+type Timeouts struct {
+	Read      Duration `json:"read"`       // a client's whole request, from its first byte
+	FirstByte Duration `json:"first_byte"` // the provider's response header, after the request was sent
+	Idle      Duration `json:"idle"`       // between two reads of the provider's answer
+	Drain     Duration `json:"drain"`      // open exchanges, after SIGTERM
+}
+
+// Cache steers the provider's prompt cache.
+type Cache struct {
+	AnthropicBreakpoints bool `json:"anthropic_breakpoints"`
+}
+
+// Capture says what becomes of exchanges on record.
+type Capture struct {
+	Mode       string `json:"mode" oneof:"on,off"`
+	Durability string `json:"durability" oneof:"process,power"`
+	OnPressure string `json:"on_pressure" oneof:"wait,shed"`
+}
+
+// Admin is the management API over TCP, for keys of scope admin. Empty: only the socket in the data directory.
+type Admin struct {
+	Listen string `json:"listen"`
+}
+
+// Default is the configuration of a first start.
+func Default() Config {
+	return Config{
+		Listen: DefaultListen,
+		Data:   DefaultData,
+		Limits: Limits{BodyBytes: 64 << 20, HeaderBytes: 64 << 10},
+		Timeouts: Timeouts{
+			Read: Duration(time.Minute),
+			// A complete (not streamed) answer has its first byte when the model has finished.
+			FirstByte: Duration(10 * time.Minute),
+			Idle:      Duration(5 * time.Minute),
+			Drain:     Duration(30 * time.Second),
+		},
+		Cache:   Cache{AnthropicBreakpoints: true},
+		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait"},
+	}
+}

@@ -1,0 +1,401 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// load reads text as the file mneme.yaml, with the given environment ("NAME=value") and nothing else.
+func load(t *testing.T, text string, env ...string) (Config, error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("mneme.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(Sources{File: "mneme.yaml", LookupEnv: environment(env...)})
+}
+
+func environment(env ...string) func(string) (string, bool) {
+	set := map[string]string{}
+	for _, pair := range env {
+		name, value, _ := strings.Cut(pair, "=")
+		set[name] = value
+	}
+	return func(name string) (string, bool) { v, ok := set[name]; return v, ok }
+}
+
+func TestNothingSetGivesTheDefaults(t *testing.T) {
+	got, err := Load(Sources{LookupEnv: environment()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEveryFieldIsReadFromTheFile(t *testing.T) {
+	got, err := load(t, `
+listen: 127.0.0.1:9000
+data: /var/lib/mneme
+providers:
+  anthropic: {api_key: "${MY_KEY}"}
+  local:
+    base_url: http://127.0.0.1:8000/v1
+    api_key: 1234
+    formats: [chat, embeddings]
+    dialect: compatible
+routes:
+- {prefix: qwen, provider: local}
+aliases: [{model: fast, to: gpt-5-mini}]
+models_file: more.yaml
+limits: {body_bytes: 1 KB, header_bytes: 32kib}
+timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h}
+cache: {anthropic_breakpoints: false}
+capture: {mode: off, durability: power, on_pressure: shed}
+admin: {listen: "localhost:7789"}
+`, "MY_KEY=sk-ant-mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		Listen: "127.0.0.1:9000",
+		Data:   "/var/lib/mneme",
+		Providers: map[string]Provider{
+			"anthropic": {APIKey: "sk-ant-mine"},
+			"local":     {BaseURL: "http://127.0.0.1:8000/v1", APIKey: "1234", Formats: []string{"chat", "embeddings"}, Dialect: "compatible"},
+		},
+		Routes:     []Route{{Prefix: "qwen", Provider: "local"}},
+		Aliases:    []Alias{{Model: "fast", To: "gpt-5-mini"}},
+		ModelsFile: "more.yaml",
+		Limits:     Limits{BodyBytes: 1000, HeaderBytes: 32 << 10},
+		Timeouts: Timeouts{
+			Read: Duration(10 * time.Second), FirstByte: Duration(90 * time.Second),
+			Idle: Duration(250 * time.Millisecond), Drain: Duration(time.Hour),
+		},
+		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed"},
+		Admin:   Admin{Listen: "localhost:7789"},
+	}
+	if diff := cmp.Diff(want, got, cmp.Transformer("Reveal", Secret.Reveal)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheStrongerLayerWins(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("a.yaml", []byte("listen: 127.0.0.1:1\ndata: from-file\nproviders: {openai: {api_key: from-file}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{
+		"MNEME_CONFIG=a.yaml", "MNEME_LISTEN=127.0.0.1:2", "OPENAI_API_KEY=from-env", "GEMINI_API_KEY=gemini-env\n",
+		"DEEPSEEK_API_KEY=", "MNEME_DATA=",
+	}
+	got, err := Load(Sources{Listen: "127.0.0.1:3", LookupEnv: environment(env...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, pair := range map[string][2]string{
+		"flag over environment":                       {"127.0.0.1:3", got.Listen},
+		"an empty variable leaves the file's value":   {"from-file", got.Data},
+		"a key in the file over the usual variable":   {"from-file", got.Providers["openai"].APIKey.Reveal()},
+		"the usual variable, without a stray newline": {"gemini-env", got.Providers["gemini"].APIKey.Reveal()},
+		"an empty key is no key":                      {"", got.Providers["deepseek"].APIKey.Reveal()},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: want %q, got %q", what, pair[0], pair[1])
+		}
+	}
+	got, err = Load(Sources{LookupEnv: environment(env...)})
+	if err != nil || got.Listen != "127.0.0.1:2" {
+		t.Errorf("environment over file: got %q, %v", got.Listen, err)
+	}
+}
+
+func TestMistakesNameTheLineAndTheFix(t *testing.T) {
+	for name, tt := range map[string]struct {
+		file string
+		env  []string
+		want string // all lines of the error
+	}{
+		"misspelt field": {
+			file: "data: x\nlitsen: :1\n",
+			want: `mneme.yaml:2: unknown field "litsen"; did you mean "listen"?`,
+		},
+		"dash for underscore": {
+			file: "limits:\n  body-bytes: 1\n",
+			want: `mneme.yaml:2: unknown field "body-bytes" in limits; did you mean "body_bytes"?`,
+		},
+		"field of another group": {
+			file: "timeouts:\n  durability: power\n",
+			want: `mneme.yaml:2: unknown field "durability" in timeouts; it belongs under "capture"`,
+		},
+		"field of the top, indented": {
+			file: "limits:\n  body_bytes: 1\n  data: x\n",
+			want: `mneme.yaml:3: unknown field "data" in limits; it belongs at the top of the file, not indented`,
+		},
+		"field unlike any": {
+			file: "admin: {colour: red}\n",
+			want: `mneme.yaml:1: unknown field "colour" in admin; known here: listen`,
+		},
+		"twice": {
+			file: "data: x\n\ndata: y\n",
+			want: `mneme.yaml:3: "data" is set twice (first on line 1); keep one`,
+		},
+		"size": {
+			file: "limits:\n  body_bytes: lots\n",
+			want: `mneme.yaml:2: limits.body_bytes: "lots" is not a size; write a whole number above 0 with an optional unit, such as 64MiB or 512KB`,
+		},
+		"size over the range": {
+			file: "limits: {body_bytes: 9999999999GiB}\n",
+			want: `mneme.yaml:1: limits.body_bytes: "9999999999GiB" is not a size; write a whole number above 0 with an optional unit, such as 64MiB or 512KB`,
+		},
+		"duration without unit": {
+			file: "timeouts:\n  idle: 30\n",
+			want: `mneme.yaml:2: timeouts.idle: "30" is not a duration; write a number above 0 with a unit, such as 500ms, 30s or 5m`,
+		},
+		"choice": {
+			file: "capture:\n  mode: on\n  durability: disk\n",
+			want: `mneme.yaml:3: capture.durability: "disk" is not one of process, power`,
+		},
+		"boolean": {
+			file: "cache: {anthropic_breakpoints: maybe}\n",
+			want: `mneme.yaml:1: cache.anthropic_breakpoints: "maybe" is neither true nor false`,
+		},
+		"missing variable": {
+			file: "providers:\n  openai:\n    api_key: ${NOT_THERE}\n",
+			want: `mneme.yaml:3: providers.openai.api_key: the variable NOT_THERE is not set; set it before starting mneme, or write the value here`,
+		},
+		"variable left open": {
+			file: "data: ${HOME/x\n",
+			want: `mneme.yaml:1: data: a variable is written ${NAME}; write $${ where ${ itself is meant`,
+		},
+		"group where a value belongs": {
+			file: "listen: {port: 1}\n",
+			want: `mneme.yaml:1: listen must be a single value`,
+		},
+		"value where a group belongs": {
+			file: "capture: on\n",
+			want: `mneme.yaml:1: capture must be a group of fields (mode, durability, on_pressure), each written "name: value"`,
+		},
+		"value where a list belongs": {
+			file: "routes: qwen\n",
+			want: `mneme.yaml:1: routes must be a list; start each entry with "- "`,
+		},
+		"empty entry": {
+			file: "aliases:\n- {model: a, to: b}\n-\n",
+			want: `mneme.yaml:3: entry 2 of aliases is empty; fill it or take it away`,
+		},
+		"the file is a list": {
+			file: "- listen\n",
+			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, models_file, limits, timeouts, cache, capture, admin), each written "name: value"`,
+		},
+		"listen": {
+			file: "\nlisten: 8080\n",
+			want: `mneme.yaml:2: listen: "8080" is not HOST:PORT; write for example 127.0.0.1:7788, or :7788 for every interface, or port 0 for any free one`,
+		},
+		"listen in the environment": {
+			file: "",
+			env:  []string{"MNEME_LISTEN=localhost"},
+			want: `MNEME_LISTEN: listen: "localhost" is not HOST:PORT; write for example 127.0.0.1:7788, or :7788 for every interface, or port 0 for any free one`,
+		},
+		"admin on the same port": {
+			file: "listen: :1\nadmin:\n  listen: :1\n",
+			want: `mneme.yaml:3: admin.listen: :1 is taken by listen; choose another port`,
+		},
+		"format": {
+			file: "providers:\n  openai:\n    formats:\n    - chat\n    - chatty\n",
+			want: `mneme.yaml:5: providers.openai.formats: unknown format "chatty" (known: chat, responses, messages, gemini, embeddings)`,
+		},
+		"base URL without scheme": {
+			file: "providers:\n  openai: {base_url: api.openai.com/v1}\n",
+			want: `mneme.yaml:2: providers.openai.base_url: must be a whole URL such as https://llm.example.com/v1`,
+		},
+		"base URL with the path that is added": {
+			file: "providers:\n  anthropic:\n    base_url: https://api.anthropic.com/v1\n",
+			want: `mneme.yaml:3: providers.anthropic.base_url: must not end in /v1; the path /v1/messages is added to it`,
+		},
+		"password in a base URL is not repeated": {
+			file: "providers: {openai: {base_url: 'https://me:hunter2@host/v1'}}\n",
+			want: `mneme.yaml:1: providers.openai.base_url: must not carry a user or password; use api_key`,
+		},
+		"line break in a key is not repeated": {
+			file: "providers:\n  openai:\n    api_key: \"sk-1\\nsk-2\"\n",
+			want: `mneme.yaml:3: providers.openai.api_key: holds a space, a line break or a character that no key has; copy the key again`,
+		},
+		"new provider without a URL": {
+			file: "providers:\n  groq: {api_key: x}\n",
+			want: `mneme.yaml:2: provider "groq" is not built in and needs a base_url (built in: anthropic, openai, gemini, deepseek)`,
+		},
+		"name of a provider": {
+			file: "providers:\n  My.Host: {base_url: http://h}\n",
+			want: `mneme.yaml:2: "My.Host" is not a name for providers; use lower-case letters, digits, - and _`,
+		},
+		"route to nowhere": {
+			file: "routes:\n- prefix: qwen\n  provider: lokal\n",
+			want: `mneme.yaml:3: routes: entry 1 needs the name of a provider, and "lokal" is none; known: anthropic, openai, gemini, deepseek`,
+		},
+		"alias to nothing": {
+			file: "aliases:\n- model: fast\n",
+			want: `mneme.yaml:2: aliases: entry 1 needs both model (what clients ask for) and to (what is sent)`,
+		},
+		"short service key": {
+			env:  []string{"MNEME_API_KEY=short"},
+			want: "MNEME_API_KEY: has 5 characters and needs 32 or more; `openssl rand -hex 32` makes a good one",
+		},
+		"YAML itself": {
+			file: "listen: \"127.0.0.1:1\ndata: x\n",
+			want: `mneme.yaml:3: not valid YAML: found unexpected end of stream`,
+		},
+		"a second document": {
+			file: "data: x\n---\ndata: y\n",
+			want: `mneme.yaml:2: not valid YAML: a second document starts here; keep everything in one`,
+		},
+		"an alias to its own parent": {
+			file: "limits: &a {body_bytes: *a}\n",
+			want: `mneme.yaml:1: limits.body_bytes must be a single value, such as 64MiB`,
+		},
+		"everything at once, in the order of the file": {
+			file: "listn: x\nlimits:\n  body_bytes: -1\ncapture:\n  mode: maybe\n",
+			want: `mneme.yaml:1: unknown field "listn"; did you mean "listen"?
+mneme.yaml:3: limits.body_bytes: "-1" is not a size; write a whole number above 0 with an optional unit, such as 64MiB or 512KB
+mneme.yaml:5: capture.mode: "maybe" is not one of on, off`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, tt.file, tt.env...)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAFileThatIsNotThereNamesWhoAskedForIt(t *testing.T) {
+	_, err := Load(Sources{File: "/nowhere/mneme.yaml", LookupEnv: environment()})
+	if want := "/nowhere/mneme.yaml: no such file; correct --config, or copy mneme.example.yaml there"; err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	_, err = Load(Sources{LookupEnv: environment("MNEME_CONFIG=/nowhere")})
+	if want := "/nowhere: no such file; correct MNEME_CONFIG, or copy mneme.example.yaml there"; err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestVariablesAreExpandedOnceAndNeverReadAsYAML(t *testing.T) {
+	got, err := load(t, "data: ${A}/x${B}-$${C}-$D\n", "A={not: yaml}", "B=${A}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "{not: yaml}/x${A}-${C}-$D"; got.Data != want {
+		t.Errorf("want %q, got %q", want, got.Data)
+	}
+}
+
+func TestSecretsNeverPrint(t *testing.T) {
+	const secret = "sk-ant-do-not-show"
+	cfg, err := load(t, "providers: {anthropic: {api_key: "+secret+"}}", "MNEME_API_KEY="+strings.Repeat(secret, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		fmt.Fprintf(&printed, verb+"\n", cfg)
+		fmt.Fprintf(&printed, verb+"\n", cfg.ServiceKey)
+		fmt.Fprintf(&printed, verb+"\n", &cfg.ServiceKey)
+	}
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&printed, nil), slog.NewJSONHandler(&printed, nil)} {
+		slog.New(handler).Info("starting", "config", cfg, "key", cfg.ServiceKey)
+	}
+	asJSON, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed.Write(asJSON)
+	for _, form := range []string{secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret)} {
+		if strings.Contains(printed.String(), form) {
+			t.Errorf("secret printed as %s in:\n%s", form, printed.String())
+		}
+	}
+	if !strings.Contains(string(asJSON), `"api_key":"[secret]"`) {
+		t.Errorf("JSON does not say that a key is set: %s", asJSON)
+	}
+}
+
+func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "mneme.example.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asShipped, err := load(t, string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), asShipped); diff != "" {
+		t.Errorf("as shipped, the example changes something:\n%s", diff)
+	}
+
+	// A setting is a line that starts with # and a field's name, or with # and an entry's dash; the rest is prose.
+	everything := regexp.MustCompile(`(?m)^#([^ \n#]| +(?:- )?[a-z_]+: ?)`).ReplaceAllString(string(text), "$1")
+	withAll, err := load(t, everything, "ANTHROPIC_API_KEY=x")
+	if err != nil {
+		t.Fatalf("with every line taken in: %v\n%s", err, everything)
+	}
+	withAll.Providers, withAll.Routes, withAll.Aliases, withAll.ModelsFile, withAll.Admin = nil, nil, nil, "", Admin{}
+	if diff := cmp.Diff(Default(), withAll); diff != "" {
+		t.Errorf("a value shown in the example is not the default:\n%s", diff)
+	}
+
+	doc := readDocument("mneme.example.yaml", []byte(everything), environment("ANTHROPIC_API_KEY=x"))
+	index := regexp.MustCompile(`\.(\d+|anthropic|local)\b`)
+	shown := map[string]bool{}
+	for path := range doc.origins {
+		shown[index.ReplaceAllString(path, "")] = true
+	}
+	for _, path := range fieldPaths(reflect.TypeFor[Config](), "") {
+		if !shown[path] {
+			t.Errorf("mneme.example.yaml does not show %s", path)
+		}
+	}
+}
+
+// fieldPaths lists every field of the file, without the names and numbers of entries: "routes.prefix".
+func fieldPaths(group reflect.Type, path string) []string {
+	for group.Kind() == reflect.Map || group.Kind() == reflect.Slice {
+		group = group.Elem()
+	}
+	if group.Kind() != reflect.Struct {
+		return []string{path}
+	}
+	var paths []string
+	for _, name := range fieldNames(group) {
+		field, _ := fieldNamed(group, name)
+		paths = append(paths, fieldPaths(field.Type, join(path, name))...)
+	}
+	return paths
+}
+
+func FuzzAnyFileGivesAConfigurationOrProblems(f *testing.F) {
+	f.Add("listen: 127.0.0.1:1\nproviders: {openai: {api_key: \"${A}\", formats: [chat]}}\n")
+	f.Add("limits: &a {body_bytes: *a}\nroutes: [null, {}]\n? [x]\n: y\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		doc := readDocument("f", []byte(text), environment("A=b"))
+		for _, p := range doc.problems {
+			if p.Message == "" {
+				t.Error("a problem without a message")
+			}
+		}
+	})
+}

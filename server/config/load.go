@@ -1,0 +1,166 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/knadh/koanf/v2"
+)
+
+// Sources are the layers above the defaults.
+type Sources struct {
+	File   string // "": the file that MNEME_CONFIG names, if any
+	Listen string // the flag of that name; "" when not given
+	Data   string // the flag of that name; "" when not given
+
+	// LookupEnv reads the environment; nil means os.LookupEnv.
+	LookupEnv func(name string) (string, bool)
+}
+
+// The variables that override the file.
+const (
+	EnvConfig     = "MNEME_CONFIG"
+	EnvListen     = "MNEME_LISTEN"
+	EnvData       = "MNEME_DATA"
+	EnvServiceKey = "MNEME_API_KEY"
+)
+
+// providerKeys are the usual variables of the built-in providers. They stand below the file: a key written
+// there is meant.
+var providerKeys = []struct{ provider, variable string }{
+	{"anthropic", "ANTHROPIC_API_KEY"},
+	{"openai", "OPENAI_API_KEY"},
+	{"gemini", "GEMINI_API_KEY"},
+	{"deepseek", "DEEPSEEK_API_KEY"},
+}
+
+// ProviderKeyVariable is the variable that a built-in provider's key is taken from, or "".
+func ProviderKeyVariable(provider string) string {
+	for _, key := range providerKeys {
+		if key.provider == provider {
+			return key.variable
+		}
+	}
+	return ""
+}
+
+// Load reads all layers and checks the result. The error is [Problems].
+func Load(sources Sources) (Config, error) {
+	lookup := sources.LookupEnv
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	l := loader{env: lookup, merged: koanf.New("."), origins: map[string]origin{}}
+
+	for _, key := range providerKeys {
+		l.set("providers."+key.provider+".api_key", l.variable(key.variable), key.variable)
+	}
+	l.file(sources.file(lookup))
+	l.set("listen", l.variable(EnvListen), EnvListen)
+	l.set("data", l.variable(EnvData), EnvData)
+	l.set("listen", sources.Listen, "--listen")
+	l.set("data", sources.Data, "--data")
+	if len(l.problems) > 0 {
+		return Config{}, l.problems
+	}
+
+	cfg := Default()
+	if err := l.merged.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{Tag: "json"}); err != nil {
+		return Config{}, err // every value was tried against its type before it was merged
+	}
+	cfg.ServiceKey = Secret(l.variable(EnvServiceKey))
+	if l.check(&cfg); len(l.problems) > 0 {
+		return Config{}, l.problems
+	}
+	return cfg, nil
+}
+
+// FileName is the file that [Load] will read, or "" for none.
+func FileName(sources Sources) string {
+	if sources.LookupEnv == nil {
+		sources.LookupEnv = os.LookupEnv
+	}
+	name, _ := sources.file(sources.LookupEnv)
+	return name
+}
+
+// file also tells who named the file, for the error when there is none.
+func (s Sources) file(lookup func(string) (string, bool)) (name, namedBy string) {
+	if s.File != "" {
+		return s.File, "--config"
+	}
+	name, _ = lookup(EnvConfig)
+	return name, EnvConfig
+}
+
+// loader gathers the layers, from the weakest to the strongest.
+type loader struct {
+	env      func(string) (string, bool)
+	merged   *koanf.Koanf
+	origins  map[string]origin // by path in the file, such as "routes.0.prefix"
+	problems Problems
+}
+
+// variable is the trimmed value of an environment variable: a newline at the end of a secret that was read from
+// a file is a common slip. A variable that is set and empty counts as not set.
+func (l *loader) variable(name string) string {
+	value, _ := l.env(name)
+	return strings.TrimSpace(value)
+}
+
+// set puts one value of a layer in place; "" is a value that was not given.
+func (l *loader) set(path, value, source string) {
+	if value == "" {
+		return
+	}
+	l.origins[path] = origin{source: source}
+	if err := l.merged.Set(path, value); err != nil {
+		l.problems = append(l.problems, origin{source: source}.problem("%v", err))
+	}
+}
+
+func (l *loader) file(name, namedBy string) {
+	if name == "" {
+		return
+	}
+	text, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		l.problems = append(l.problems, Problem{Source: name, Message: "no such file; correct " + namedBy + ", or copy mneme.example.yaml there"})
+		return
+	case err != nil:
+		l.problems = append(l.problems, Problem{Source: name, Message: "cannot be read; " + namedBy + " must name a file that this user may read"})
+		return
+	case !utf8.Valid(text):
+		l.problems = append(l.problems, Problem{Source: name, Message: "is not UTF-8 text"})
+		return
+	}
+	doc := readDocument(name, text, l.env)
+	l.problems = append(l.problems, doc.problems...)
+	if len(doc.problems) > 0 {
+		return
+	}
+	for path, at := range doc.origins {
+		l.origins[path] = at
+	}
+	if err := l.merged.Load(doc, nil); err != nil {
+		l.problems = append(l.problems, Problem{Source: name, Message: err.Error()})
+	}
+}
+
+// at finds where the value under path was set.
+func (l *loader) at(path string) origin {
+	if at, ok := l.origins[path]; ok {
+		return at
+	}
+	return origin{source: path}
+}
+
+func (l *loader) fail(path, format string, args ...any) {
+	l.problems = append(l.problems, l.at(path).problem(format, args...))
+	slices.SortStableFunc(l.problems, func(a, b Problem) int { return a.Line - b.Line })
+}

@@ -1,0 +1,87 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Size is a number of bytes, above zero. Text form: a whole number with an optional unit, "64MiB", "64 KB", "1048576".
+type Size int64
+
+// Longest suffix first, so that "KiB" is not read as "B".
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
+	{"B", 1},
+}
+
+// UnmarshalText reads the text form. Units are read in any case; the binary and the decimal ones stay apart.
+func (s *Size) UnmarshalText(text []byte) error {
+	number, factor := strings.TrimSpace(string(text)), int64(1)
+	for _, unit := range sizeUnits {
+		if rest, found := cutSuffixFold(number, unit.name); found {
+			number, factor = strings.TrimSpace(rest), unit.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64/factor {
+		return fmt.Errorf("%q is not a size; write a whole number above 0 with an optional unit, such as 64MiB or 512KB", text)
+	}
+	*s = Size(n * factor)
+	return nil
+}
+
+// MarshalText writes the largest binary unit that divides the size.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// String is the text form.
+func (s Size) String() string {
+	for i := 2; i >= 0; i-- {
+		if unit := sizeUnits[i]; s != 0 && int64(s)%unit.bytes == 0 {
+			return strconv.FormatInt(int64(s)/unit.bytes, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+func cutSuffixFold(s, suffix string) (string, bool) {
+	if len(s) < len(suffix) || !strings.EqualFold(s[len(s)-len(suffix):], suffix) {
+		return s, false
+	}
+	return s[:len(s)-len(suffix)], true
+}
+
+// Duration is a length of time above zero, written as Go writes it: "30s", "5m", "1h30m".
+type Duration time.Duration
+
+// UnmarshalText reads the text form. A bare number has no unit and is refused.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is not a duration; write a number above 0 with a unit, such as 500ms, 30s or 5m", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalText writes the text form.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// String is the text form without trailing zero units: "5m", not "5m0s".
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

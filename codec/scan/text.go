@@ -3,6 +3,7 @@ package scan
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -20,20 +21,21 @@ func Valid(doc []byte) bool {
 	return sonic.Valid(doc) && utf8.Valid(doc) && !controlInString(doc)
 }
 
-// SyntaxOffset is the offset of the byte at which doc stops being JSON, for error messages. It is slow and allocates.
-func SyntaxOffset(doc []byte) int64 {
+// Explain says why doc is not [Valid], as the end of a sentence about it, with positions counted from zero. It is slow
+// and allocates: for error messages only.
+func Explain(doc []byte) string {
 	var syntax *json.SyntaxError
 	if err := json.Unmarshal(doc, new(json.RawMessage)); errors.As(err, &syntax) {
-		return syntax.Offset
+		return fmt.Sprintf("stops being JSON at byte %d", max(syntax.Offset-1, 0))
 	}
 	for i := 0; i < len(doc); {
 		r, size := utf8.DecodeRune(doc[i:])
 		if r == utf8.RuneError && size == 1 {
-			return int64(i)
+			return fmt.Sprintf("holds invalid UTF-8 at byte %d", i)
 		}
 		i += size
 	}
-	return int64(len(doc))
+	return fmt.Sprintf("is nested deeper than %d levels", MaxDepth)
 }
 
 // controlInString looks for a byte below 0x20 inside a string. Most documents hold none at all, which eight bytes at a

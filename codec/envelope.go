@@ -1,0 +1,266 @@
+package codec
+
+import (
+	"sort"
+
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// MaxContinuity is the longest chat key or external session id, in bytes.
+const MaxContinuity = 256
+
+// Names of the members that belong to us: they are read, kept with the capture, and never sent to a provider.
+const (
+	memberChatKey         = "service_chat_key"
+	memberExternalSession = "service_external_session_id"
+)
+
+// Span is a byte range of a body: body[Start:End].
+type Span struct{ Start, End int }
+
+// Of is the range's bytes.
+func (s Span) Of(body []byte) []byte { return body[s.Start:s.End:s.End] }
+
+// Envelope is what a request says about itself at the top level: all that is needed to place it, to pass it through
+// and to put it on record. It is read in one pass and holds positions, not copies.
+type Envelope struct {
+	Model            string
+	Stream           bool
+	ChatKey          string // member service_chat_key
+	ExternalSession  string // member service_external_session_id
+	PreviousResponse string // responses: previous_response_id
+	Conversation     string // responses: conversation, or its id
+	PromptCacheKey   string // prompt_cache_key
+	StoreOff         bool   // "store": false
+
+	Opening []Span // system text outside the messages: one per block, or one for a string
+	Items   []Span // messages or input items, one each; one for an input that is a string
+	Tools   []Span // tools, one each
+
+	model Span   // value of the member model
+	cuts  []Span // what splicing leaves out, ascending, commas included
+}
+
+// Reset empties the envelope for reuse and keeps its memory.
+func (e *Envelope) Reset() {
+	*e = Envelope{Opening: e.Opening[:0], Items: e.Items[:0], Tools: e.Tools[:0], cuts: e.cuts[:0]}
+}
+
+// Read reads the top level of a request body of any surface. The error is an *[Error] for the client.
+//
+// A body whose model, stream or continuity members occur twice is refused: readers disagree on which of two counts, and
+// a request must not be placed by one and answered by the other.
+func (e *Envelope) Read(body []byte) error {
+	if !scan.Valid(body) {
+		return Invalid("", "the body cannot be read: it %s", scan.Explain(body))
+	}
+	if !scan.IsObject(body) {
+		return Invalid("", "the body must be a JSON object")
+	}
+	var (
+		seen    memberSet
+		cut     cutter
+		members = scan.Object(body)
+	)
+	for members.Next() {
+		ours, err := e.readMember(&members, body, &seen)
+		if err != nil {
+			return err
+		}
+		e.cuts = cut.pass(e.cuts, &members, ours)
+	}
+	e.cuts = cut.end(e.cuts)
+	if e.Model == "" {
+		return Invalid("model", "the request names no model")
+	}
+	return nil
+}
+
+// memberSet remembers which of the members that must be single have been seen.
+type memberSet uint8
+
+const (
+	seenModel memberSet = 1 << iota
+	seenStream
+	seenChatKey
+	seenExternalSession
+)
+
+func (s *memberSet) once(member memberSet, name string) error {
+	if *s&member != 0 {
+		return Invalid(name, "the member %q occurs twice", name)
+	}
+	*s |= member
+	return nil
+}
+
+// readMember takes in one member; ours tells whether it must not go upstream.
+func (e *Envelope) readMember(m *scan.Members, body []byte, seen *memberSet) (ours bool, err error) {
+	value := Span{Start: m.End - len(m.Value), End: m.End}
+	switch string(m.Key) {
+	case "model":
+		if err = seen.once(seenModel, "model"); err != nil {
+			return false, err
+		}
+		if !scan.IsString(m.Value) {
+			return false, Invalid("model", "model must be a string")
+		}
+		e.Model, e.model = scan.String(m.Value), value
+	case "stream":
+		if err = seen.once(seenStream, "stream"); err != nil {
+			return false, err
+		}
+		e.Stream = scan.IsTrue(m.Value)
+		if !e.Stream && !scan.IsFalse(m.Value) && !scan.IsNull(m.Value) {
+			return false, Invalid("stream", "stream must be true or false")
+		}
+	case memberChatKey:
+		if err = seen.once(seenChatKey, memberChatKey); err == nil {
+			e.ChatKey, err = continuityMember(memberChatKey, m.Value)
+		}
+		return true, err
+	case memberExternalSession:
+		if err = seen.once(seenExternalSession, memberExternalSession); err == nil {
+			e.ExternalSession, err = continuityMember(memberExternalSession, m.Value)
+		}
+		return true, err
+	case "messages", "input":
+		e.Items = appendElements(e.Items, value, body)
+	case "system", "instructions":
+		e.Opening = appendElements(e.Opening, value, body)
+	case "tools":
+		e.Tools = appendElements(e.Tools, value, body)
+	case "previous_response_id":
+		e.PreviousResponse = scan.String(m.Value)
+	case "conversation":
+		if e.Conversation = scan.String(m.Value); e.Conversation == "" {
+			e.Conversation = scan.String(scan.Get(m.Value, "id"))
+		}
+	case "prompt_cache_key":
+		e.PromptCacheKey = scan.String(m.Value)
+	case "store":
+		e.StoreOff = scan.IsFalse(m.Value)
+	}
+	return false, nil
+}
+
+func continuityMember(name string, value []byte) (string, error) {
+	if scan.IsNull(value) {
+		return "", nil
+	}
+	if !scan.IsString(value) {
+		return "", Invalid(name, "%s must be a string", name)
+	}
+	text := scan.String(value)
+	return text, CheckContinuity(name, text)
+}
+
+// CheckContinuity tells whether a chat key or external session id may be kept; the name is the member's or header's.
+func CheckContinuity(name, text string) error {
+	if len(text) > MaxContinuity {
+		return Invalid(name, "%s has %d bytes; at most %d are kept", name, len(text), MaxContinuity)
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] < 0x20 || text[i] == 0x7f {
+			return Invalid(name, "%s holds a control character", name)
+		}
+	}
+	return nil
+}
+
+// appendElements appends the positions of an array's elements, or of the value itself where it is a string.
+func appendElements(spans []Span, value Span, body []byte) []Span {
+	raw := value.Of(body)
+	if scan.IsString(raw) {
+		return append(spans, value)
+	}
+	for el := scan.Array(raw); el.Next(); {
+		start := value.Start + el.Start
+		spans = append(spans, Span{Start: start, End: start + len(el.Value)})
+	}
+	return spans
+}
+
+// cutter works out which bytes to leave out so that the object stays well-formed: a member goes with the comma before
+// it, or, while nothing is kept yet, with everything up to the next member.
+type cutter struct {
+	kept    bool
+	open    bool // a cut waits for the start of the next member
+	start   int
+	lastEnd int
+}
+
+func (c *cutter) pass(cuts []Span, m *scan.Members, ours bool) []Span {
+	switch {
+	case ours && c.kept:
+		cuts = append(cuts, Span{Start: c.lastEnd, End: m.End})
+	case ours && !c.open:
+		c.open, c.start = true, m.Start
+	case !ours:
+		if c.open {
+			cuts = append(cuts, Span{Start: c.start, End: m.Start})
+			c.open = false
+		}
+		c.kept = true
+	}
+	c.lastEnd = m.End
+	return cuts
+}
+
+func (c *cutter) end(cuts []Span) []Span {
+	if c.open {
+		cuts = append(cuts, Span{Start: c.start, End: c.lastEnd})
+	}
+	return cuts
+}
+
+// Untouched tells whether [Envelope.Splice] would return the body itself.
+func (e *Envelope) Untouched(model string) bool { return len(e.cuts) == 0 && model == e.Model }
+
+// Splice writes the body as it goes upstream in the client's own format: without our members, and with model in the
+// place of the model the client named. Every other byte is the client's. When there is nothing to change it returns
+// body and leaves dst alone.
+func (e *Envelope) Splice(dst, body []byte, model string) []byte {
+	if e.Untouched(model) {
+		return body
+	}
+	at := 0
+	swap := func() {
+		dst = append(dst, body[at:e.model.Start]...)
+		dst = scan.Quote(dst, model)
+		at = e.model.End
+	}
+	swapped := model == e.Model
+	for _, cut := range e.cuts {
+		if !swapped && e.model.Start < cut.Start {
+			swap()
+			swapped = true
+		}
+		dst = append(dst, body[at:cut.Start]...)
+		at = cut.End
+	}
+	if !swapped {
+		swap()
+	}
+	return append(dst, body[at:]...)
+}
+
+// Blocks appends the positions of everything that agents send again every turn (opening text, items, tools), in the
+// order of the body and without overlap: where a store may cut the body to keep each block once.
+func (e *Envelope) Blocks(dst []Span) []Span {
+	from := len(dst)
+	dst = append(dst, e.Opening...)
+	dst = append(dst, e.Items...)
+	dst = append(dst, e.Tools...)
+	blocks := dst[from:]
+	sort.Slice(blocks, func(i, j int) bool { return blocks[i].Start < blocks[j].Start })
+	kept := blocks[:0]
+	end := 0
+	for _, b := range blocks { // a member that occurs twice may give ranges twice
+		if b.Start >= end {
+			kept = append(kept, b)
+			end = b.End
+		}
+	}
+	return dst[:from+len(kept)]
+}

@@ -1,0 +1,161 @@
+package scan_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+func TestMembersComeInTheOrderOfTheDocumentWithTheirExactBytes(t *testing.T) {
+	doc := []byte(` { "a" : 1.0 , "b\u0062":"x\"}", "a":[1, {"c":2}] ,"n":null}`)
+	var got strings.Builder
+	for m := scan.Object(doc); m.Next(); {
+		got.Write(m.Key)
+		got.WriteByte('=')
+		got.Write(m.Value)
+		got.WriteByte(';')
+		if !bytes.HasSuffix(doc[m.Start:m.End], m.Value) || doc[m.Start] != '"' {
+			t.Errorf("member %s lies at %q", m.Key, doc[m.Start:m.End])
+		}
+	}
+	if want := `a=1.0;bb="x\"}";a=[1, {"c":2}];n=null;`; got.String() != want {
+		t.Errorf("got  %s\nwant %s", got.String(), want)
+	}
+}
+
+// A generated document, read by the walker, is what the standard library reads.
+func TestTheWalkAgreesWithTheStandardLibrary(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		doc, err := json.Marshal(anyJSON(3).Draw(t, "doc"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rapid.Bool().Draw(t, "indent") {
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, doc, "\r", " \t"); err != nil {
+				t.Fatal(err)
+			}
+			doc = pretty.Bytes()
+		}
+		if !scan.Valid(doc) {
+			t.Fatalf("refused %s", doc)
+		}
+		var want, got any
+		if err := json.Unmarshal(doc, &want); err != nil {
+			t.Fatal(err)
+		}
+		got = rebuild(doc)
+		a, _ := json.Marshal(want)
+		b, _ := json.Marshal(got)
+		if !bytes.Equal(a, b) {
+			t.Fatalf("got  %s\nwant %s", b, a)
+		}
+	})
+}
+
+func anyJSON(depth int) *rapid.Generator[any] {
+	leaf := []*rapid.Generator[any]{
+		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Int32().AsAny(), rapid.Float32Range(-1e6, 1e6).AsAny(), rapid.String().AsAny(),
+	}
+	if depth == 0 {
+		return rapid.OneOf(leaf...)
+	}
+	return rapid.OneOf(append(leaf,
+		rapid.SliceOfN(anyJSON(depth-1), 0, 4).AsAny(),
+		rapid.MapOfN(rapid.String(), anyJSON(depth-1), 0, 4).AsAny())...)
+}
+
+func rebuild(v []byte) any {
+	v = bytes.TrimSpace(v)
+	switch {
+	case scan.IsObject(v):
+		out := map[string]any{}
+		for m := scan.Object(v); m.Next(); {
+			out[string(m.Key)] = rebuild(m.Value)
+		}
+		return out
+	case scan.IsArray(v):
+		out := []any{}
+		for e := scan.Array(v); e.Next(); {
+			out = append(out, rebuild(e.Value))
+		}
+		return out
+	case scan.IsString(v):
+		return scan.String(v)
+	}
+	var out any
+	if err := json.Unmarshal(v, &out); err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+func TestEscapeAndUnescapeAreInverse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		body := scan.Escape(nil, []byte(text))
+		if got := scan.Text(body); got != text {
+			t.Fatalf("got %q, want %q", got, text)
+		}
+		var std string
+		if err := json.Unmarshal(scan.QuoteBody(nil, body), &std); err != nil || std != text {
+			t.Fatalf("standard library reads %q (%v), want %q", std, err, text)
+		}
+	})
+}
+
+func TestUnescapeReadsEveryEscape(t *testing.T) {
+	cases := map[string]string{
+		`\"\\\/\b\f\n\r\t`: "\"\\/\b\f\n\r\t", `\u00e9\u00E9`: "éé", `\ud83d\ude00`: "😀", `\ud83d`: "\uFFFD", `\ud83dx`: "\uFFFDx",
+		`\ude00\ud83d`: "\uFFFD\uFFFD", `\ud83d\u0041`: "\uFFFDA", `\x`: `\x`, `\u12`: `\u12`, `\`: `\`,
+	}
+	for body, want := range cases {
+		if got := scan.Text([]byte(body)); got != want {
+			t.Errorf("%s: got %q, want %q", body, got, want)
+		}
+	}
+}
+
+func TestIntReadsWholeNumbersOnly(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "-7": -7, "9223372036854775807": 1<<63 - 1, "3e2": 300, "2.0": 2} {
+		if got, ok := scan.Int([]byte(text)); !ok || got != want {
+			t.Errorf("%s: got %d %v, want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "1.5", "9223372036854775808", "1e40", `"1"`, "true", "null", "99999999999999999999"} {
+		if got, ok := scan.Int([]byte(text)); ok {
+			t.Errorf("%s was read as %d", text, got)
+		}
+	}
+}
+
+func TestWalksSurviveAnything(t *testing.T) {
+	for _, doc := range []string{"", "{", `{"`, `{"a`, `{"a"`, `{"a":`, `{"a":}`, `{"a":1`, `{"a" 1}`, `{,}`, "[", "[,", "[1", `["`, `[\`, "}", "]]", `{"a":"\`, `{"\u`, "\xff"} {
+		for m := scan.Object([]byte(doc)); m.Next(); {
+			_ = m.Key
+		}
+		for e := scan.Array([]byte(doc)); e.Next(); {
+			_ = e.Value
+		}
+		_ = scan.Skip([]byte(doc), 0)
+	}
+}
+
+func TestWalkingDoesNotAllocate(t *testing.T) {
+	doc := []byte(`{"choices":[{"index":0,"delta":{"content":"hello"}}],"usage":null}`)
+	allocs := testing.AllocsPerRun(100, func() {
+		for m := scan.Object(doc); m.Next(); {
+			for e := scan.Array(m.Value); e.Next(); {
+				_ = scan.Body(scan.Path(e.Value, "delta", "content"))
+			}
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations, want none", allocs)
+	}
+}

@@ -43,7 +43,7 @@ func within(path string) string {
 
 // remedy says what to do about a name that this group does not have: move it to the group that has it, write the
 // nearest name of this group, or choose from all of them.
-func remedy(group reflect.Type, path, name string) string {
+func remedy(group reflect.Type, name string) string {
 	root := reflect.TypeFor[Config]()
 	if _, top := fieldNamed(root, name); top {
 		return "it belongs at the top of the file, not indented"

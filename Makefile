@@ -1,0 +1,49 @@
+# Everything is built from the Go module proxy; nothing but Go and make has to be there. With a C compiler the
+# tests run under the race detector too.
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test vet lint unit fmt clean
+
+GOLANGCI_LINT := v2.15.0
+GOTESTSUM     := v1.13.0
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BIN     := $(CURDIR)/bin
+# cgo is off where there is no C compiler, and the race detector needs it.
+RACE    := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+run: build ## Serve on this machine; families without a key are simulated. More flags: make run ARGS="--listen :7788"
+	@$(BIN)/mneme serve --simulate $(ARGS)
+
+build: ## Build bin/mneme
+	@go build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN)/mneme .
+
+test: vet lint unit ## Everything that has to pass: vet, lint, all tests under the race detector
+
+vet:
+	go vet ./...
+
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Lint as .golangci.yml says
+	$< run ./...
+
+unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
+	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
+	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 10m ./...
+
+fmt: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Format all Go files
+	$< fmt ./...
+
+clean: ## Remove what was built; ./data stays
+	rm -rf $(BIN)
+
+# The version is part of the name, so that a new pin is a new file.
+$(BIN)/golangci-lint-$(GOLANGCI_LINT):
+	GOBIN=$(BIN) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	@mv $(BIN)/golangci-lint $@
+
+$(BIN)/gotestsum-$(GOTESTSUM):
+	GOBIN=$(BIN) GOFLAGS= go install gotest.tools/gotestsum@$(GOTESTSUM)
+	@mv $(BIN)/gotestsum $@

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Account owns exchanges, sessions, service keys and provider credentials.
+type Account struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+}
+
+type accountRecord struct {
+	Account
+	Number accountNumber `json:"number"`
+}
+
+var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// accountTable is all accounts, in memory.
+type accountTable struct {
+	mu     sync.RWMutex
+	byName map[string]accountRecord
+}
+
+func (t *accountTable) load(db *badger.DB) error {
+	t.byName = make(map[string]accountRecord)
+	return eachRecord(db, []byte{spaceAccount}, func(_ []byte, record []byte) error {
+		var a accountRecord
+		if err := decodeRecord(record, &a); err != nil {
+			return err
+		}
+		t.byName[a.Name] = a
+		return nil
+	})
+}
+
+func (t *accountTable) number(name string) (accountNumber, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	a, ok := t.byName[name]
+	return a.Number, ok
+}
+
+func (t *accountTable) numbers() []accountNumber {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	numbers := make([]accountNumber, 0, len(t.byName))
+	for _, a := range t.byName {
+		numbers = append(numbers, a.Number)
+	}
+	return numbers
+}
+
+// CreateAccount makes an account. A name is 1 to 64 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit.
+// A name that is taken is [codec.KindConflict].
+func (s *Store) CreateAccount(name string) (Account, error) {
+	if !accountName.MatchString(name) {
+		return Account{}, codec.Invalid("name", "%q is not an account name: use 1 to 64 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit", name)
+	}
+	if _, taken := s.accounts.number(name); taken {
+		return Account{}, codec.Errorf(codec.KindConflict, "account %q exists already", name)
+	}
+	account := accountRecord{Account: Account{Name: name, Created: time.Now().UTC()}}
+	err := s.update(context.Background(), func(tx *badger.Txn) error {
+		if _, err := tx.Get(nameKey(spaceAccount, name)); err == nil {
+			return codec.Errorf(codec.KindConflict, "account %q exists already", name)
+		} else if !errors.Is(err, badger.ErrKeyNotFound) {
+			return err
+		}
+		last, err := getValue(tx, nameKey(spaceMeta, "accounts"))
+		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+			return err
+		}
+		if len(last) == 4 {
+			account.Number = accountNumber(binary.BigEndian.Uint32(last))
+		}
+		account.Number++
+		record, err := encodeRecord(account)
+		if err != nil {
+			return err
+		}
+		if err := tx.Set(nameKey(spaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(account.Number))); err != nil {
+			return err
+		}
+		return tx.Set(nameKey(spaceAccount, name), record)
+	})
+	if err != nil {
+		return Account{}, asStorageError(err, "account %q could not be created", name)
+	}
+	s.accounts.mu.Lock()
+	defer s.accounts.mu.Unlock()
+	s.accounts.byName[name] = account
+	return account.Account, nil
+}
+
+// Accounts lists all accounts by name.
+func (s *Store) Accounts() []Account {
+	s.accounts.mu.RLock()
+	defer s.accounts.mu.RUnlock()
+	accounts := make([]Account, 0, len(s.accounts.byName))
+	for _, a := range s.accounts.byName {
+		accounts = append(accounts, a.Account)
+	}
+	slices.SortFunc(accounts, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
+	return accounts
+}
+
+// eachRecord visits every record whose key begins with prefix. Key and record are valid during the call only.
+func eachRecord(db *badger.DB, prefix []byte, visit func(key, record []byte) error) error {
+	return db.View(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			item := it.Item()
+			err := item.Value(func(record []byte) error { return visit(item.Key(), record) })
+			if err != nil {
+				return fmt.Errorf("record %q: %w", item.Key(), err)
+			}
+		}
+		return nil
+	})
+}
+
+// asStorageError passes a [codec.Error] on and wraps anything else.
+func asStorageError(err error, format string, args ...any) error {
+	if e := (*codec.Error)(nil); errors.As(err, &e) {
+		return e
+	}
+	return errStorage(err, format, args...)
+}

@@ -1,0 +1,35 @@
+package store
+
+import "sync"
+
+// responsePart is how much of an answer is held in memory before it goes to the store.
+const responsePart = 256 << 10
+
+// Buffers come in four sizes, so that a short answer does not hold the memory of a long one.
+var (
+	bufferSizes = [...]int{4 << 10, 16 << 10, 64 << 10, responsePart}
+	bufferPools [len(bufferSizes)]sync.Pool
+)
+
+// getBuffer gives an empty buffer with room for at least n bytes, n <= responsePart.
+func getBuffer(n int) []byte {
+	for i, size := range bufferSizes {
+		if n > size {
+			continue
+		}
+		if b, ok := bufferPools[i].Get().(*[]byte); ok {
+			return (*b)[:0]
+		}
+		return make([]byte, 0, size)
+	}
+	return make([]byte, 0, n)
+}
+
+func putBuffer(b []byte) {
+	for i, size := range bufferSizes {
+		if cap(b) == size {
+			bufferPools[i].Put(&b)
+			return
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package store
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Capture is the record of one exchange in the making. The goroutine that pumps the answer calls its methods, one at
+// a time; ID, Shed and Recorded may be called from others.
+type Capture struct {
+	store   *Store // nil: passes without a record
+	shed    bool
+	id      exchangeID
+	account accountNumber
+	info    *ExchangeInfo
+	opening *write
+	buffer  []byte // answer bytes not yet handed to the writer, from the buffer pool
+	part    uint32 // number of the next part
+	size    int64  // answer bytes so far
+
+	failed error // first failure to write; the writer's
+}
+
+// counters add up to the requests the store was asked to take.
+type counters struct {
+	captured, shed, off, refused, failed atomic.Int64
+}
+
+// Stats are counts since the store was opened: every exchange that was let through is one of Captured, Shed and Off.
+type Stats struct {
+	Captured int64 // openings on record
+	Shed     int64 // passed without a record under pressure
+	Off      int64 // passed without a record because capture is off
+	Refused  int64 // turned away for lack of disk space or room
+	Failed   int64 // turned away because the opening could not be committed
+}
+
+// Stats gives the counts so far.
+func (s *Store) Stats() Stats {
+	return Stats{
+		Captured: s.count.captured.Load(), Shed: s.count.shed.Load(), Off: s.count.off.Load(),
+		Refused: s.count.refused.Load(), Failed: s.count.failed.Load(),
+	}
+}
+
+// Off gives a capture that records nothing, for exchanges that are not to be captured, and counts it.
+func (s *Store) Off() *Capture {
+	s.count.off.Add(1)
+	return &Capture{id: s.ids.next(time.Now())}
+}
+
+// Begin hands the opening of an exchange to the writer, without waiting for the commit. It waits for room in the
+// queue, or with [Shed] gives a capture that records nothing. Errors are [codec.Error]s of kind storage.
+func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
+	account, ok := s.accounts.number(o.Account)
+	if !ok {
+		return nil, codec.Errorf(codec.KindStorage, "account %q does not exist", o.Account)
+	}
+	started := o.Started
+	if started.IsZero() {
+		started = time.Now()
+	}
+	c := &Capture{store: s, id: s.ids.next(started), account: account}
+	if err := s.disk.admits(); err != nil {
+		return s.passOrRefuse(c, err)
+	}
+	c.info = openingInfo(c.id, o, started)
+	record, err := encodeInfo(c.info)
+	if err != nil {
+		return nil, errStorage(err, "the exchange could not be put on record")
+	}
+	w := &write{capture: c, info: record, request: append([]byte(nil), o.Body...), done: make(chan struct{})}
+	c.opening = w
+	if s.opts.OnPressure == Shed {
+		sent, err := s.trySend(w)
+		if err != nil || !sent {
+			return s.passOrRefuse(c, err)
+		}
+		return c, nil
+	}
+	if err := s.send(ctx, w); err != nil {
+		s.count.refused.Add(1)
+		return nil, errStorage(err, "the store did not take the exchange in time; try again in a moment")
+	}
+	return c, nil
+}
+
+// passOrRefuse ends the Begin of an exchange that cannot be taken.
+func (s *Store) passOrRefuse(c *Capture, cause error) (*Capture, error) {
+	if s.opts.OnPressure == Shed {
+		s.count.shed.Add(1)
+		return &Capture{id: c.id, shed: true}, nil
+	}
+	s.count.refused.Add(1)
+	return nil, cause
+}
+
+func openingInfo(id exchangeID, o *Opening, started time.Time) *ExchangeInfo {
+	info := &ExchangeInfo{
+		ID: id.String(), Account: o.Account, KeyID: o.KeyID, Started: started.UTC(),
+		Surface: o.Surface.String(), Provider: o.Provider,
+		ModelAsked: o.ModelAsked, ModelSent: o.ModelSent, Stream: o.Stream, Simulated: o.Simulated,
+		ChatKey: o.ChatKey, ExternalSession: o.ExternalSession,
+		Header: o.Header, RequestType: o.ContentType, RequestSize: int64(len(o.Body)),
+	}
+	if o.Format != codec.FormatUnknown {
+		info.Format = o.Format.String()
+	}
+	return info
+}
+
+// ID is the exchange's id. Ids ascend with the time the exchange began.
+func (c *Capture) ID() string { return c.id.String() }
+
+// Shed tells whether the exchange passes without a record because the store could not take it.
+func (c *Capture) Shed() bool { return c.shed }
+
+// Recorded waits until the opening is committed. An error means that it is not on record.
+func (c *Capture) Recorded(ctx context.Context) error {
+	if c.store == nil {
+		return nil
+	}
+	select {
+	case <-c.opening.done:
+		return c.opening.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Write notes bytes of the answer as they pass. It copies p; a full part goes to the writer. The error is of kind
+// storage and means that the answer can no longer be recorded whole; [Capture.Finish] will say so again.
+func (c *Capture) Write(p []byte) (int, error) {
+	if c.store == nil {
+		return len(p), nil
+	}
+	written := len(p)
+	c.size += int64(written)
+	for len(p) > 0 {
+		if len(c.buffer)+len(p) > cap(c.buffer) && cap(c.buffer) < responsePart {
+			grown := getBuffer(min(len(c.buffer)+len(p), responsePart))
+			grown = append(grown, c.buffer...)
+			if c.buffer != nil {
+				putBuffer(c.buffer)
+			}
+			c.buffer = grown
+		}
+		n := min(len(p), cap(c.buffer)-len(c.buffer))
+		c.buffer = append(c.buffer, p[:n]...)
+		p = p[n:]
+		if len(c.buffer) >= responsePart {
+			if err := c.spill(); err != nil {
+				return written - len(p), err
+			}
+		}
+	}
+	return written, nil
+}
+
+// spill hands a full part to the writer.
+func (c *Capture) spill() error {
+	w := &write{capture: c, part: c.buffer, number: c.part}
+	c.buffer = nil
+	c.part++
+	if err := c.store.send(context.Background(), w); err != nil {
+		putBuffer(w.part)
+		return err
+	}
+	return nil
+}
+
+// Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It does not
+// heed the cancellation of ctx: the client may be gone. An error means that the end is not on record; the exchange
+// then is, or becomes when the store is next opened, [OutcomeInterrupted].
+func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
+	if c.store == nil {
+		return nil
+	}
+	closeInfo(c.info, closing, c.size)
+	record, err := encodeInfo(c.info)
+	if err != nil {
+		return errStorage(err, "the exchange could not be put on record")
+	}
+	c.info.Outcome = OutcomeInterrupted
+	partial, err := encodeInfo(c.info)
+	if err != nil {
+		return errStorage(err, "the exchange could not be put on record")
+	}
+	w := &write{
+		capture: c, info: record, partial: partial, part: c.buffer, number: c.part, closing: true,
+		done: make(chan struct{}),
+	}
+	c.buffer = nil
+	if err := c.store.send(context.WithoutCancel(ctx), w); err != nil {
+		return err
+	}
+	<-w.done
+	return w.err
+}
+
+func closeInfo(info *ExchangeInfo, c *Closing, size int64) {
+	info.Outcome = c.Outcome
+	info.Status = c.Status
+	info.FirstByte, info.LastByte = c.FirstByte.UTC(), c.LastByte.UTC()
+	info.ModelServed = c.ModelServed
+	info.Usage = UsageInfo(c.Usage)
+	info.FinishReason = c.FinishReason
+	info.ResponseID = c.ResponseID
+	info.ProviderReqID = c.ProviderReqID
+	info.Translation = c.Translation
+	info.ResponseType = c.ContentType
+	info.ResponseSize = size
+	if c.Error != nil {
+		info.Error = &ErrorInfo{Kind: c.Error.Kind.String(), Message: c.Error.Message, Code: c.Error.Code, Param: c.Error.Param}
+	}
+}

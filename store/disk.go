@@ -1,0 +1,62 @@
+package store
+
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+const (
+	maxDiskReserve = 512 << 20
+	diskLookEvery  = 50 * time.Millisecond
+)
+
+// diskGate keeps the database away from a full volume: Badger writes through memory maps, and a write that finds
+// no space left kills the process (SIGBUS). New exchanges stop at the mark; what is under way may use half the reserve.
+type diskGate struct {
+	dir  string
+	mark int64 // bytes free below which nothing new is begun; 0: no gate
+
+	looked atomic.Int64 // unix nanoseconds of the last look
+	free   atomic.Int64 // bytes free at that look
+}
+
+func newDiskGate(dir string, mark int64) diskGate {
+	if mark == 0 {
+		var fs unix.Statfs_t
+		if unix.Statfs(dir, &fs) == nil {
+			mark = min(int64(fs.Blocks)*fs.Bsize/20, maxDiskReserve) //nolint:gosec // volumes are smaller than 2^63 bytes
+		}
+	}
+	return diskGate{dir: dir, mark: max(mark, 0)}
+}
+
+// admits tells whether a new exchange may begin.
+func (g *diskGate) admits() error { return g.above(g.mark, false) }
+
+// allows tells whether what has begun may be written. It always looks.
+func (g *diskGate) allows() error { return g.above(g.mark/2, true) }
+
+func (g *diskGate) above(mark int64, look bool) error {
+	if g.mark == 0 {
+		return nil
+	}
+	now := time.Now().UnixNano()
+	if look || g.free.Load() < mark || now-g.looked.Load() > int64(diskLookEvery) {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(g.dir, &fs); err != nil {
+			return errStorage(err, "the store's volume cannot be examined; see the log of the proxy")
+		}
+		g.free.Store(int64(fs.Bavail) * fs.Bsize) //nolint:gosec // volumes are smaller than 2^63 bytes
+		g.looked.Store(now)
+	}
+	if free := g.free.Load(); free < mark {
+		return codec.Errorf(codec.KindStorage,
+			"the store's volume is nearly full (%d MiB free, %d MiB are kept in reserve): free some space or move the data directory; service resumes by itself",
+			free>>20, g.mark>>20)
+	}
+	return nil
+}

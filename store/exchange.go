@@ -1,0 +1,161 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Opening is what is known of an exchange before the provider is called.
+// [Store.Begin] keeps no reference to any of its slices or strings.
+type Opening struct {
+	Account string // must exist
+	KeyID   string // the service key that was presented
+
+	Surface    codec.Format // what the client speaks
+	Format     codec.Format // what the provider is spoken to in; [codec.FormatUnknown] when the request is refused
+	Provider   string
+	ModelAsked string
+	ModelSent  string // differs from ModelAsked when an alias applied
+	Stream     bool
+	Simulated  bool // the built-in simulated provider answers
+
+	ChatKey         string // service chat key as the client sent it, header before body
+	ExternalSession string // service external session id, likewise
+
+	Header      []HeaderField // the fields that identify the client, chosen by the server; never a credential
+	ContentType string
+	Body        []byte // the request as the client sent it, decompressed
+	Spans       []Span // messages, tools and system blocks inside Body, ascending, apart; nil: Body is kept as one
+
+	Started time.Time // zero: now
+}
+
+// Span is a range of bytes: Body[Start:End].
+type Span struct{ Start, End int }
+
+// HeaderField is one header line.
+type HeaderField struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Closing is how an exchange ended.
+type Closing struct {
+	Outcome       Outcome
+	Status        int       // HTTP status that the client was given
+	FirstByte     time.Time // first byte of the answer; zero: none came
+	LastByte      time.Time
+	ModelServed   string // as the provider names it
+	Usage         codec.Usage
+	FinishReason  string
+	ResponseID    string       // id of the answer in the client's format
+	Error         *codec.Error // what the client was told, when Outcome is not complete; Cause is not kept
+	Translation   []string     // what the crossing dropped or emulated
+	ContentType   string       // of the answer
+	ProviderReqID string       // the provider's own request id
+}
+
+// Outcome says how an exchange ended.
+type Outcome uint8
+
+const (
+	OutcomeOpen          Outcome = iota // still running
+	OutcomeComplete                     // the whole answer was there
+	OutcomeClientClosed                 // the client left before the end; the answer is what had arrived
+	OutcomeUpstreamError                // the provider failed, before or inside the answer
+	OutcomeInterrupted                  // the process ended before the exchange did
+	OutcomeRefused                      // an authenticated caller's request was turned down; no provider was called
+)
+
+var outcomeNames = [...]string{"open", "complete", "client_closed", "upstream_error", "interrupted", "refused"}
+
+// String is the name used in records, logs and metrics.
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return fmt.Sprintf("outcome(%d)", uint8(o))
+}
+
+// ParseOutcome reads a name as [Outcome.String] writes it.
+func ParseOutcome(name string) (Outcome, error) {
+	for i, known := range outcomeNames {
+		if name == known {
+			return Outcome(i), nil
+		}
+	}
+	return OutcomeOpen, fmt.Errorf("unknown outcome %q", name)
+}
+
+// MarshalText writes the name.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads a name.
+func (o *Outcome) UnmarshalText(text []byte) (err error) {
+	*o, err = ParseOutcome(string(text))
+	return err
+}
+
+// ExchangeInfo is what lists show of an exchange, and what its record holds as JSON.
+type ExchangeInfo struct {
+	ID        string    `json:"id"`
+	Account   string    `json:"account"`
+	KeyID     string    `json:"key_id,omitempty"`
+	Outcome   Outcome   `json:"outcome"`
+	Started   time.Time `json:"started"`
+	FirstByte time.Time `json:"first_byte,omitzero"`
+	LastByte  time.Time `json:"last_byte,omitzero"`
+	Status    int       `json:"status,omitempty"`
+
+	Surface     string `json:"surface"`
+	Format      string `json:"format,omitempty"`
+	Provider    string `json:"provider,omitempty"`
+	Stream      bool   `json:"stream,omitempty"`
+	Simulated   bool   `json:"simulated,omitempty"`
+	ModelAsked  string `json:"model_asked,omitempty"`
+	ModelSent   string `json:"model_sent,omitempty"`
+	ModelServed string `json:"model_served,omitempty"`
+
+	ChatKey         string `json:"chat_key,omitempty"`
+	ExternalSession string `json:"external_session,omitempty"`
+
+	Usage         UsageInfo  `json:"usage,omitzero"`
+	FinishReason  string     `json:"finish_reason,omitempty"`
+	ResponseID    string     `json:"response_id,omitempty"`
+	ProviderReqID string     `json:"provider_request_id,omitempty"`
+	Error         *ErrorInfo `json:"error,omitempty"`
+	Translation   []string   `json:"translation,omitempty"`
+
+	Header       []HeaderField `json:"header,omitempty"`
+	RequestType  string        `json:"request_content_type,omitempty"`
+	ResponseType string        `json:"response_content_type,omitempty"`
+	RequestSize  int64         `json:"request_bytes"`
+	ResponseSize int64         `json:"response_bytes"`
+}
+
+// UsageInfo is [codec.Usage] as records hold it.
+type UsageInfo struct {
+	InputUncached int64 `json:"input_uncached,omitempty"`
+	CacheRead     int64 `json:"cache_read,omitempty"`
+	CacheWrite    int64 `json:"cache_write,omitempty"`
+	Output        int64 `json:"output,omitempty"`
+	Reasoning     int64 `json:"reasoning,omitempty"`
+	Estimated     bool  `json:"estimated,omitempty"`
+}
+
+// ErrorInfo is the part of a [codec.Error] that clients were told.
+type ErrorInfo struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Code    string `json:"code,omitempty"`
+	Param   string `json:"param,omitempty"`
+}
+
+// Exchange is one exchange with its bytes.
+type Exchange struct {
+	ExchangeInfo
+	RawRequest  []byte `json:"-"` // as the client sent it
+	RawResponse []byte `json:"-"` // as the client was sent it, or the part of it that had arrived
+}

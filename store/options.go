@@ -1,0 +1,72 @@
+package store
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// Options configure [Open]. The zero value of every field but Dir is the default.
+type Options struct {
+	Dir        string       // store directory, created with mode 0700
+	Durability Durability   // what an acknowledged exchange survives
+	OnPressure Pressure     // what happens when the store cannot take more
+	MasterKey  []byte       // 32 bytes; nil: read from, or created in, Dir/master.key (mode 0600)
+	Log        *slog.Logger // nil: discard
+
+	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB
+	MinFreeDisk int64 // free bytes below which nothing new is begun; 0: a twentieth of the volume, at most 512 MiB; negative: no gate
+}
+
+// Durability says what an acknowledged exchange survives.
+type Durability uint8
+
+const (
+	Process Durability = iota // the end of the process, kill -9 included
+	Power                     // the loss of power: every commit is synced
+)
+
+// String is the name used in configuration.
+func (d Durability) String() string {
+	if d == Power {
+		return "power"
+	}
+	return "process"
+}
+
+// ParseDurability reads a name as [Durability.String] writes it.
+func ParseDurability(name string) (Durability, error) {
+	switch name {
+	case "process":
+		return Process, nil
+	case "power":
+		return Power, nil
+	}
+	return Process, fmt.Errorf("unknown durability %q (known: process, power)", name)
+}
+
+// Pressure says what happens to an exchange when the store cannot take it now.
+type Pressure uint8
+
+const (
+	Wait Pressure = iota // a full queue slows the request down; a full disk refuses it
+	Shed                 // the exchange passes without a record, and is counted
+)
+
+// String is the name used in configuration.
+func (p Pressure) String() string {
+	if p == Shed {
+		return "shed"
+	}
+	return "wait"
+}
+
+// ParsePressure reads a name as [Pressure.String] writes it.
+func ParsePressure(name string) (Pressure, error) {
+	switch name {
+	case "wait":
+		return Wait, nil
+	case "shed":
+		return Shed, nil
+	}
+	return Wait, fmt.Errorf("unknown pressure rule %q (known: wait, shed)", name)
+}

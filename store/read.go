@@ -1,0 +1,239 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Exchange gives one exchange with its bytes. An exchange of another account is as unknown as one that never was:
+// [codec.KindNotFound]. Account "" looks in every account; only the operator's command line may ask that.
+func (s *Store) Exchange(account, id string) (*Exchange, error) {
+	key, ok := parseExchangeID(id)
+	if !ok {
+		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", id)
+	}
+	numbers, err := s.readable(account)
+	if err != nil {
+		return nil, err
+	}
+	var found *Exchange
+	err = s.view(func(tx *badger.Txn) error {
+		for _, number := range numbers {
+			info, err := getInfo(tx, number, key)
+			if errors.Is(err, badger.ErrKeyNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			found, err = getExchange(tx, number, key, info)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errStorage(err, "exchange %s cannot be read; run mneme check", id)
+	}
+	if found == nil {
+		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", id)
+	}
+	return found, nil
+}
+
+func getExchange(tx *badger.Txn, account accountNumber, id exchangeID, info *ExchangeInfo) (*Exchange, error) {
+	request, err := getParts(tx, spaceRequest, account, id)
+	if err != nil {
+		return nil, err
+	}
+	response, err := getParts(tx, spaceResponse, account, id)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(request)) != info.RequestSize {
+		return nil, fmt.Errorf("request has %d bytes, its record says %d", len(request), info.RequestSize)
+	}
+	return &Exchange{ExchangeInfo: *info, RawRequest: request, RawResponse: response}, nil
+}
+
+// getParts joins the parts of a request or response.
+func getParts(tx *badger.Txn, space byte, account accountNumber, id exchangeID) ([]byte, error) {
+	var joined []byte
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: exchangeKey(space, account, id)})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := it.Item().Value(func(part []byte) error { joined = append(joined, part...); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return joined, nil
+}
+
+func responseSize(tx *badger.Txn, account accountNumber, id exchangeID) (size int64, err error) {
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: exchangeKey(spaceResponse, account, id)})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		size += it.Item().ValueSize()
+	}
+	return size, nil
+}
+
+// ExchangeQuery asks for a page of exchanges.
+type ExchangeQuery struct {
+	After     string // only exchanges that come after this id in the order asked for; the last id of the previous page
+	Before    string // only exchanges that come before this id in the order asked for
+	Limit     int    // 1 to 1000; 0: 20
+	Ascending bool   // oldest first; otherwise newest first
+}
+
+// ExchangePage is an answer to an [ExchangeQuery].
+type ExchangePage struct {
+	Data    []ExchangeInfo
+	HasMore bool // there is at least one more in the same direction
+}
+
+const (
+	defaultPage = 20
+	maxPage     = 1000
+)
+
+// Exchanges lists exchanges by time. A cursor names a place in the order, whether or not its exchange still exists,
+// so pages neither repeat nor skip while others write. Account "" lists every account; only the operator's command
+// line may ask that.
+func (s *Store) Exchanges(account string, q ExchangeQuery) (ExchangePage, error) {
+	from, to, err := q.bounds()
+	if err != nil {
+		return ExchangePage{}, err
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultPage
+	}
+	limit = min(limit, maxPage)
+	numbers, err := s.readable(account)
+	if err != nil {
+		return ExchangePage{}, err
+	}
+	var page ExchangePage
+	err = s.view(func(tx *badger.Txn) error {
+		places := listPlaces(tx, numbers, from, to, q.backwards(), limit+1)
+		if len(places) > limit {
+			page.HasMore = true
+			places = places[:limit]
+		}
+		if q.Ascending == q.backwards() {
+			slices.Reverse(places)
+		}
+		page.Data = make([]ExchangeInfo, 0, len(places))
+		for _, p := range places {
+			info, err := getInfo(tx, p.account, p.id)
+			if err != nil {
+				return err
+			}
+			page.Data = append(page.Data, *info)
+		}
+		return nil
+	})
+	if err != nil {
+		return ExchangePage{}, errStorage(err, "the exchanges cannot be listed; run mneme check")
+	}
+	return page, nil
+}
+
+// backwards tells whether ids are walked from high to low. With only Before given the page is the one that ends
+// there, so the walk goes against the order asked for.
+func (q *ExchangeQuery) backwards() bool {
+	if q.Before != "" && q.After == "" {
+		return q.Ascending
+	}
+	return !q.Ascending
+}
+
+// bounds are the ids that the page lies between, both exclusive; nil is open.
+func (q *ExchangeQuery) bounds() (from, to *exchangeID, err error) {
+	cursor := func(name, text string) *exchangeID {
+		if text == "" {
+			return nil
+		}
+		id, ok := parseExchangeID(text)
+		if !ok && err == nil {
+			err = codec.Invalid(name, "%q is not an exchange id (exch_… as lists show it)", text)
+		}
+		return &id
+	}
+	from, to = cursor("after", q.After), cursor("before", q.Before)
+	if !q.Ascending {
+		from, to = to, from
+	}
+	return from, to, err
+}
+
+type place struct {
+	account accountNumber
+	id      exchangeID
+}
+
+// listPlaces gives up to n exchanges of the accounts between two ids, in the order of the walk.
+func listPlaces(tx *badger.Txn, accounts []accountNumber, from, to *exchangeID, backwards bool, n int) []place {
+	var places []place
+	for _, account := range accounts {
+		places = append(places, listAccount(tx, account, from, to, backwards, n)...)
+	}
+	if len(accounts) > 1 {
+		slices.SortFunc(places, func(a, b place) int {
+			if backwards {
+				a, b = b, a
+			}
+			return bytes.Compare(a.id[:], b.id[:])
+		})
+	}
+	return places[:min(n, len(places))]
+}
+
+func listAccount(tx *badger.Txn, account accountNumber, from, to *exchangeID, backwards bool, n int) []place {
+	start, stop := from, to
+	if backwards {
+		start, stop = to, from
+	}
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceExchange, account), Reverse: backwards})
+	defer it.Close()
+	switch {
+	case start != nil:
+		it.Seek(exchangeKey(spaceExchange, account, *start))
+	case backwards:
+		it.Seek(append(spaceKeyOf(spaceExchange, account), highestID[:]...))
+	default:
+		it.Rewind()
+	}
+	var places []place
+	for ; it.Valid() && len(places) < n; it.Next() {
+		_, id, ok := splitExchangeKey(it.Item().Key())
+		if !ok || (start != nil && id == *start) {
+			continue
+		}
+		if stop != nil && (bytes.Compare(id[:], stop[:]) < 0) == backwards || stop != nil && id == *stop {
+			break
+		}
+		places = append(places, place{account, id})
+	}
+	return places
+}
+
+var highestID = exchangeID(bytes.Repeat([]byte{0xff}, 16))
+
+// readable gives the numbers of the accounts that a look-up for account may touch.
+func (s *Store) readable(account string) ([]accountNumber, error) {
+	if account == "" {
+		return s.accounts.numbers(), nil
+	}
+	number, ok := s.accounts.number(account)
+	if !ok {
+		return nil, codec.Errorf(codec.KindNotFound, "no account %q", account)
+	}
+	return []accountNumber{number}, nil
+}

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// A record is one version byte and JSON: records are few beside the bytes they describe, and JSON lets an outsider
+// read them and a later version add members.
+const recordVersion = 1
+
+func encodeRecord(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{recordVersion}, text...), nil
+}
+
+func decodeRecord(record []byte, v any) error {
+	if len(record) == 0 {
+		return errors.New("empty record")
+	}
+	if record[0] > recordVersion {
+		return fmt.Errorf("record of version %d, this mneme reads up to %d: upgrade mneme", record[0], recordVersion)
+	}
+	return json.Unmarshal(record[1:], v)
+}
+
+func encodeInfo(info *ExchangeInfo) ([]byte, error) { return encodeRecord(info) }
+
+func getInfo(tx *badger.Txn, account accountNumber, id exchangeID) (*ExchangeInfo, error) {
+	item, err := tx.Get(exchangeKey(spaceExchange, account, id))
+	if err != nil {
+		return nil, err
+	}
+	info := new(ExchangeInfo)
+	err = item.Value(func(record []byte) error { return decodeRecord(record, info) })
+	if err != nil {
+		return nil, fmt.Errorf("record of %s: %w", id, err)
+	}
+	return info, nil
+}
+
+func splitExchangeKey(key []byte) (account accountNumber, id exchangeID, ok bool) {
+	if len(key) != 1+4+len(id) {
+		return 0, id, false
+	}
+	copy(id[:], key[5:])
+	return accountNumber(binary.BigEndian.Uint32(key[1:])), id, true
+}

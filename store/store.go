@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sys/unix"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// ErrInUse is returned by [Open] when another process has the store open.
+var ErrInUse = errors.New("the store is open in another process")
+
+// formatVersion is the version of the layout that FORMAT.md describes.
+const formatVersion = 1
+
+const defaultQueueBytes = 64 << 20
+
+// Store is an open store. All methods may be called from any goroutine.
+type Store struct {
+	opts  Options
+	log   *slog.Logger
+	lock  *os.File // holds the lock on Dir
+	db    *badger.DB
+	ids   idSource
+	disk  diskGate
+	seal  *sealer
+	count counters
+
+	accounts accountTable
+	keys     keyTable
+
+	queue      chan *write
+	queueBytes *semaphore.Weighted
+	queueSize  int64
+	sending    sync.RWMutex // held for reading while an operation is put into queue, for writing to close it
+	closed     bool
+	writerDone chan struct{}
+}
+
+// Open opens the store in opts.Dir, creating it when it is not there. A store that another process has open is
+// [ErrInUse]; one written by a newer version of this package, or under another master key, is an error that says so.
+func Open(opts Options) (*Store, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.QueueBytes <= 0 {
+		opts.QueueBytes = defaultQueueBytes
+	}
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the store directory: %w", err)
+	}
+	lock, err := lockDir(opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		opts: opts, log: opts.Log, lock: lock,
+		queue:      make(chan *write, queueLength),
+		queueBytes: semaphore.NewWeighted(opts.QueueBytes),
+		queueSize:  opts.QueueBytes,
+		writerDone: make(chan struct{}),
+	}
+	if err := s.open(); err != nil {
+		if s.db != nil {
+			err = errors.Join(err, s.db.Close())
+		}
+		return nil, errors.Join(err, lock.Close())
+	}
+	go s.runWriter()
+	return s, nil
+}
+
+func (s *Store) open() (err error) {
+	if s.seal, err = newSealer(s.opts); err != nil {
+		return err
+	}
+	s.disk = newDiskGate(s.opts.Dir, s.opts.MinFreeDisk)
+	if err := s.disk.admits(); err != nil {
+		return err // Badger dies of SIGBUS when it opens on a full disk
+	}
+	if s.db, err = badger.Open(badgerOptions(s.opts)); err != nil {
+		return fmt.Errorf("open the database in %s: %w", s.opts.Dir, err)
+	}
+	if err := s.checkFormat(); err != nil {
+		return err
+	}
+	if err := s.accounts.load(s.db); err != nil {
+		return fmt.Errorf("load the accounts: %w", err)
+	}
+	if err := s.keys.load(s.db); err != nil {
+		return fmt.Errorf("load the service keys: %w", err)
+	}
+	if err := s.markInterrupted(); err != nil {
+		return fmt.Errorf("mark interrupted exchanges: %w", err)
+	}
+	return nil
+}
+
+// badgerOptions are for a single writer of values that are compressed already: a small memory footprint, values from
+// 1 KiB on outside the tree so that compaction does not copy them, no conflict detection.
+func badgerOptions(opts Options) badger.Options {
+	return badger.DefaultOptions(filepath.Join(opts.Dir, "badger")).
+		WithMemTableSize(16 << 20).
+		WithNumMemtables(2).
+		WithNumCompactors(2).
+		WithNumLevelZeroTables(2).
+		WithNumLevelZeroTablesStall(4).
+		WithValueThreshold(1 << 10).
+		WithValueLogFileSize(128 << 20).
+		WithBlockCacheSize(16 << 20).
+		WithIndexCacheSize(16 << 20).
+		WithMetricsEnabled(false).
+		WithDetectConflicts(false).
+		WithSyncWrites(opts.Durability == Power).
+		WithLogger(badgerLog{opts.Log})
+}
+
+// badgerLog passes on what needs a person's attention.
+type badgerLog struct{ log *slog.Logger }
+
+func (l badgerLog) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
+
+func (l badgerLog) Warningf(format string, args ...any) { l.log.Warn(fmt.Sprintf(format, args...)) }
+
+func (badgerLog) Infof(string, ...any) {}
+
+func (badgerLog) Debugf(string, ...any) {}
+
+// lockDir takes the store's lock. The kernel frees it when the process ends, however it ends.
+func lockDir(dir string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the store's lock: %w", err)
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = file.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", dir, ErrInUse)
+		}
+		return nil, fmt.Errorf("lock the store: %w", err)
+	}
+	return file, nil
+}
+
+// checkFormat compares the store's version and master key with ours, and notes both in a new store.
+func (s *Store) checkFormat() error {
+	return s.db.Update(func(tx *badger.Txn) error {
+		version, err := getValue(tx, nameKey(spaceMeta, "format"))
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			if err := tx.Set(nameKey(spaceMeta, "master"), s.seal.seal(masterKeyProof, masterKeyProof)); err != nil {
+				return err
+			}
+			return tx.Set(nameKey(spaceMeta, "format"), []byte{formatVersion})
+		}
+		if err != nil {
+			return err
+		}
+		if len(version) != 1 || version[0] > formatVersion {
+			return fmt.Errorf("the store in %s was written by a newer version of mneme (format %v, this one reads up to %d): upgrade mneme",
+				s.opts.Dir, version, formatVersion)
+		}
+		proof, err := getValue(tx, nameKey(spaceMeta, "master"))
+		if err != nil {
+			return err
+		}
+		if _, err := s.seal.open(proof, masterKeyProof); err != nil {
+			return fmt.Errorf("the master key is not the one the store in %s was created with: put the original %s back, or give the original key",
+				s.opts.Dir, masterKeyFile)
+		}
+		return nil
+	})
+}
+
+// Close commits what was handed over and closes the store. What is begun or finished afterwards is an error.
+func (s *Store) Close() error {
+	s.sending.Lock()
+	if s.closed {
+		s.sending.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.queue)
+	s.sending.Unlock()
+	<-s.writerDone
+	return errors.Join(s.db.Close(), s.lock.Close())
+}
+
+func (s *Store) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }
+
+// getValue gives a copy of the value under key.
+func getValue(tx *badger.Txn, key []byte) ([]byte, error) {
+	item, err := tx.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	return item.ValueCopy(nil)
+}
+
+// update runs a change of accounts, keys and the like on the writer and waits until it is committed.
+func (s *Store) update(ctx context.Context, change func(tx *badger.Txn) error) error {
+	w := &write{change: change, done: make(chan struct{})}
+	if err := s.send(ctx, w); err != nil {
+		return err
+	}
+	<-w.done
+	return w.err
+}
+
+func errStorage(cause error, format string, args ...any) *codec.Error {
+	err := codec.Errorf(codec.KindStorage, format, args...)
+	err.Cause = cause
+	return err
+}

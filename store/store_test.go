@@ -1,0 +1,143 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+func openStore(t testing.TB, opts Options) *Store {
+	t.Helper()
+	if opts.Dir == "" {
+		opts.Dir = t.TempDir()
+	}
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func mustAccount(t testing.TB, s *Store, name string) {
+	t.Helper()
+	if _, err := s.CreateAccount(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantKind fails unless err is a [codec.Error] of the kind.
+func wantKind(t testing.TB, err error, kind codec.Kind) {
+	t.Helper()
+	var e *codec.Error
+	if !errors.As(err, &e) || e.Kind != kind {
+		t.Fatalf("got error %v, want one of kind %s", err, kind)
+	}
+}
+
+func capture(t testing.TB, s *Store, account, request, response string) string {
+	t.Helper()
+	ctx := context.Background()
+	c, err := s.Begin(ctx, &Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(request)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Recorded(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte(response)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete, Status: 200}); err != nil {
+		t.Fatal(err)
+	}
+	return c.ID()
+}
+
+func TestAnExchangeComesBackByteForByte(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	long := strings.Repeat("0123456789abcdef", 100_000)
+	for _, body := range []string{"", "x", "{\"a\":\x00\xff}", long} {
+		id := capture(t, s, "acme", body, body)
+		x, err := s.Exchange("acme", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(x.RawRequest, []byte(body)) || !bytes.Equal(x.RawResponse, []byte(body)) {
+			t.Errorf("%d bytes came back as %d and %d", len(body), len(x.RawRequest), len(x.RawResponse))
+		}
+		if x.Outcome != OutcomeComplete || x.ID != id || x.Status != 200 {
+			t.Errorf("record is %+v", x.ExchangeInfo)
+		}
+	}
+}
+
+func TestListsPageBothWaysWithoutGapOrRepeat(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "other")
+	var ids []string
+	for range 10 {
+		ids = append(ids, capture(t, s, "acme", "q", "a"))
+		capture(t, s, "other", "q", "a")
+	}
+	list := func(account string, q ExchangeQuery) string {
+		page, err := s.Exchanges(account, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for _, x := range page.Data {
+			for i, id := range ids {
+				if id == x.ID {
+					b.WriteByte(byte('0' + i))
+				}
+			}
+		}
+		if page.HasMore {
+			b.WriteByte('+')
+		}
+		return b.String()
+	}
+	for _, c := range []struct {
+		q    ExchangeQuery
+		want string
+	}{
+		{ExchangeQuery{}, "9876543210"},
+		{ExchangeQuery{Limit: 3}, "987+"},
+		{ExchangeQuery{Limit: 3, After: ids[7]}, "654+"},
+		{ExchangeQuery{Limit: 3, After: ids[3]}, "210"},
+		{ExchangeQuery{Limit: 3, Before: ids[3]}, "654+"},
+		{ExchangeQuery{Limit: 3, Before: ids[7]}, "98"},
+		{ExchangeQuery{Ascending: true}, "0123456789"},
+		{ExchangeQuery{Ascending: true, Limit: 4, After: ids[1]}, "2345+"},
+		{ExchangeQuery{Ascending: true, Limit: 4, Before: ids[5]}, "1234+"},
+		{ExchangeQuery{Ascending: true, After: ids[2], Before: ids[5]}, "34"},
+		{ExchangeQuery{After: ids[5], Before: ids[2]}, "43"},
+	} {
+		if got := list("acme", c.q); got != c.want {
+			t.Errorf("%+v lists %s, want %s", c.q, got, c.want)
+		}
+	}
+	all, err := s.Exchanges("", ExchangeQuery{Limit: 100})
+	if err != nil || len(all.Data) != 20 {
+		t.Errorf("every account lists %d exchanges (%v), want 20", len(all.Data), err)
+	}
+}

@@ -1,0 +1,312 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+const (
+	queueLength   = 1024    // operations that may wait for the writer
+	groupLength   = 256     // operations committed together
+	groupBytes    = 4 << 20 // bytes committed together
+	perWriteBytes = 1 << 10 // what an operation counts for beside its bytes
+)
+
+// errClosed is what operations on a closed store get.
+var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try again in a moment")
+
+// write is one operation for the writer: either the next step of a capture, or a change.
+type write struct {
+	capture *Capture
+	info    []byte // the exchange's record, nil for a part
+	request []byte // request bytes, with the opening
+	part    []byte // answer bytes, from the buffer pool
+	number  uint32 // of part
+	closing bool   // the exchange is over
+	partial []byte // the record to write instead when an earlier part could not be written
+
+	change func(tx *badger.Txn) error
+
+	weight int64         // of queueBytes
+	done   chan struct{} // closed when the operation is committed or has failed
+	err    error         // valid once done is closed
+}
+
+// send puts an operation into the writer's queue, waiting for room.
+func (s *Store) send(ctx context.Context, w *write) error {
+	w.weight = min(int64(len(w.request)+len(w.part)+perWriteBytes), s.queueSize)
+	if err := s.queueBytes.Acquire(ctx, w.weight); err != nil {
+		return err
+	}
+	s.sending.RLock()
+	defer s.sending.RUnlock()
+	if s.closed {
+		s.queueBytes.Release(w.weight)
+		return errClosed
+	}
+	select {
+	case s.queue <- w:
+		return nil
+	case <-ctx.Done():
+		s.queueBytes.Release(w.weight)
+		return ctx.Err()
+	}
+}
+
+// trySend is send without waiting.
+func (s *Store) trySend(w *write) (sent bool, err error) {
+	w.weight = min(int64(len(w.request)+len(w.part)+perWriteBytes), s.queueSize)
+	if !s.queueBytes.TryAcquire(w.weight) {
+		return false, nil
+	}
+	s.sending.RLock()
+	defer s.sending.RUnlock()
+	if s.closed {
+		s.queueBytes.Release(w.weight)
+		return false, errClosed
+	}
+	select {
+	case s.queue <- w:
+		return true, nil
+	default:
+		s.queueBytes.Release(w.weight)
+		return false, nil
+	}
+}
+
+// runWriter commits what has gathered in the queue, group by group, until the queue is closed and empty.
+func (s *Store) runWriter() {
+	defer close(s.writerDone)
+	group := make([]*write, 0, groupLength)
+	for first := range s.queue {
+		group = append(group[:0], first)
+		for size := first.weight; len(group) < groupLength && size < groupBytes; {
+			w, ok := s.poll()
+			if !ok {
+				break
+			}
+			group = append(group, w)
+			size += w.weight
+		}
+		s.commit(group)
+		clear(group)
+	}
+}
+
+// poll takes the next operation if one is there.
+func (s *Store) poll() (*write, bool) {
+	select {
+	case w, ok := <-s.queue:
+		return w, ok
+	default:
+		return nil, false
+	}
+}
+
+// commit writes a group and acknowledges it.
+func (s *Store) commit(group []*write) {
+	err := s.disk.allows()
+	b := batch{db: s.db}
+	if err == nil {
+		for _, w := range group {
+			if w.err = s.apply(&b, w); b.err != nil {
+				break
+			}
+		}
+		if err = b.commit(); err != nil {
+			s.log.Error("commit to the store failed", "error", err)
+			err = errStorage(err, "the exchange could not be put on record; see the log of the proxy")
+		}
+	}
+	b.discard()
+	for _, w := range group {
+		if err != nil {
+			w.err = err
+		}
+		s.acknowledge(w)
+	}
+}
+
+func (s *Store) acknowledge(w *write) {
+	if w.part != nil {
+		putBuffer(w.part)
+	}
+	if c := w.capture; c != nil && w.err != nil && c.failed == nil {
+		c.failed = w.err
+	}
+	if w.info != nil && !w.closing {
+		if w.err == nil {
+			s.count.captured.Add(1)
+		} else {
+			s.count.failed.Add(1)
+		}
+	}
+	s.queueBytes.Release(w.weight)
+	if w.done != nil {
+		close(w.done)
+	}
+}
+
+// apply adds one operation to the batch. The records that make its data visible come last and together.
+func (s *Store) apply(b *batch, w *write) error {
+	if w.change != nil {
+		return b.run(w.change)
+	}
+	c := w.capture
+	if c.failed != nil && !w.closing {
+		return c.failed
+	}
+	for part := 0; len(w.request) > 0; part++ {
+		n := min(len(w.request), requestPart)
+		b.set(partKey(spaceRequest, c.account, c.id, uint32(part)), w.request[:n]) //nolint:gosec // parts are few
+		w.request = w.request[n:]
+	}
+	b.together(3)
+	if len(w.part) > 0 && c.failed == nil {
+		b.set(partKey(spaceResponse, c.account, c.id, w.number), w.part)
+	}
+	if w.info == nil {
+		return nil
+	}
+	record := w.info
+	if c.failed != nil {
+		record = w.partial
+	}
+	b.set(exchangeKey(spaceExchange, c.account, c.id), record)
+	if w.closing {
+		b.delete(exchangeKey(spaceOpen, c.account, c.id))
+	} else {
+		b.set(exchangeKey(spaceOpen, c.account, c.id), nil)
+	}
+	return c.failed
+}
+
+const requestPart = 1 << 20
+
+// batch is a sequence of writes that is committed in order, in one transaction as far as the database allows. The
+// first error sticks. Keys and values must stay unchanged until commit.
+type batch struct {
+	db    *badger.DB
+	tx    *badger.Txn
+	count int64 // writes in tx
+	size  int64 // bytes in tx, as the database counts them at most
+	err   error
+}
+
+// together begins a new transaction unless n small writes still fit into the present one.
+func (b *batch) together(n int64) {
+	if b.count+n > b.db.MaxBatchCount()/2 || b.size+n<<10 > b.db.MaxBatchSize()/2 {
+		b.flush()
+	}
+}
+
+func (b *batch) open() *badger.Txn {
+	if b.tx == nil {
+		b.tx = b.db.NewTransaction(true)
+	}
+	return b.tx
+}
+
+func (b *batch) set(key, value []byte) {
+	b.grow(int64(len(key) + min(len(value), 1<<10)))
+	if b.err == nil {
+		b.err = b.open().Set(key, value)
+	}
+}
+
+func (b *batch) delete(key []byte) {
+	b.grow(int64(len(key)))
+	if b.err == nil {
+		b.err = b.open().Delete(key)
+	}
+}
+
+// run lets change write to the transaction. An error of change is its own and does not stick; the caller sees to it
+// that change writes nothing before it fails.
+func (b *batch) run(change func(tx *badger.Txn) error) error {
+	if b.together(16); b.err != nil {
+		return nil
+	}
+	b.count += 16
+	b.size += 16 << 10
+	return change(b.open())
+}
+
+func (b *batch) grow(size int64) {
+	if b.count >= b.db.MaxBatchCount()-16 || b.size+size >= b.db.MaxBatchSize()-1<<16 {
+		b.flush()
+	}
+	b.count++
+	b.size += size + 16
+}
+
+func (b *batch) flush() {
+	if b.tx == nil || b.err != nil {
+		return
+	}
+	b.err = b.tx.Commit()
+	b.tx, b.count, b.size = nil, 0, 0
+}
+
+func (b *batch) commit() error {
+	b.flush()
+	return b.err
+}
+
+func (b *batch) discard() {
+	if b.tx != nil {
+		b.tx.Discard()
+	}
+}
+
+// markInterrupted closes the exchanges that were open when the last process ended. It runs before the writer does.
+func (s *Store) markInterrupted() error {
+	type opened struct {
+		account accountNumber
+		id      exchangeID
+	}
+	var found []opened
+	err := s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceOpen}})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			account, id, ok := splitExchangeKey(it.Item().Key())
+			if !ok {
+				return errors.New("malformed key among the open exchanges")
+			}
+			found = append(found, opened{account, id})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b := batch{db: s.db}
+	defer b.discard()
+	for _, o := range found {
+		var record []byte
+		err := s.view(func(tx *badger.Txn) error {
+			info, err := getInfo(tx, o.account, o.id)
+			if err != nil {
+				return err
+			}
+			if info.ResponseSize, err = responseSize(tx, o.account, o.id); err != nil {
+				return err
+			}
+			info.Outcome = OutcomeInterrupted
+			record, err = encodeInfo(info)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		b.together(2)
+		b.set(exchangeKey(spaceExchange, o.account, o.id), record)
+		b.delete(exchangeKey(spaceOpen, o.account, o.id))
+	}
+	return b.commit()
+}

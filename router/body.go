@@ -1,0 +1,45 @@
+package router
+
+import (
+	"io"
+)
+
+// A Body is the body of a provider's answer. Reads end with io.EOF or a *codec.Error. It belongs to one goroutine,
+// except Close.
+type Body struct {
+	provider *Provider
+	watch    *watch
+	from     io.ReadCloser
+	err      error // sticky
+}
+
+// Read waits for the provider, but never longer than the first-byte or the idle limit, and not after the call's
+// context has ended. It allocates nothing unless it fails.
+func (b *Body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	b.watch.beginRead()
+	n, err := b.from.Read(p)
+	b.watch.endRead(n)
+	switch err {
+	case nil:
+		return n, nil
+	case io.EOF:
+		b.err = io.EOF
+	default:
+		b.err = b.provider.fault(b.watch, err, phaseBody)
+	}
+	return n, b.err
+}
+
+// KeptAlive says that the bytes of the newest Read were only a provider's sign of life, such as a comment or a ping.
+// The idle limit then runs on as if they had not come, so that a provider that is stuck but polite is noticed.
+func (b *Body) KeptAlive() { b.watch.keptAlive() }
+
+// Close ends the call. A connection whose answer was read to io.EOF is used again, any other is closed. It never
+// waits for the provider and may be called more than once.
+func (b *Body) Close() error {
+	b.watch.end() // first: with its context gone, nothing below waits for the connection
+	return b.from.Close()
+}

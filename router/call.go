@@ -1,0 +1,121 @@
+package router
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// A Call is one request to a provider.
+type Call struct {
+	Operation Operation
+	Format    codec.Format // to be spoken upstream
+	Model     string       // as sent; only format Gemini needs it here
+	Stream    bool
+	Body      []byte      // read until the reply's body is closed, not changed
+	Header    http.Header // the client's headers in canonical form, from which an allow-list picks; may be nil
+	Query     string      // the client's raw query; of it only beta=true goes upstream
+	// Credential is the caller's or the account's own. The zero Credential means the server default.
+	Credential Credential
+}
+
+// A Reply is the answer of a provider: any final status but a redirect, whose body is still on its way.
+type Reply struct {
+	Status int
+	Header http.Header // as received; [FilterResponseHeader] picks what a client may see
+	// Body ends with io.EOF where the answer ended as HTTP wants it; whether the format was complete is for the
+	// format's decoder to say. Any other error is a *[codec.Error], final, and wraps the context's error where the
+	// caller had given up. Close never blocks and is needed after the end, too.
+	Body *Body
+}
+
+// outgoing is a request as an upstream sends it.
+type outgoing struct {
+	method string
+	url    *url.URL
+	header http.Header
+	body   []byte
+}
+
+// incoming is an answer as an upstream reads it.
+type incoming struct {
+	status int
+	header http.Header
+	body   io.ReadCloser
+}
+
+// Do sends a call and returns once the header of the answer is there. The caller closes the reply's body.
+//
+// Cancelling ctx ends the call at once in every phase: while it connects, waits, or while the body is read. The error
+// then wraps context.Cause(ctx). Do re-sends nothing by itself, with one exception that cannot be seen from outside: a
+// pooled connection that the provider has closed, before any byte of the request was written, is replaced.
+func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
+	target := p.endpoints.url(c)
+	if target == nil {
+		return nil, codec.Errorf(codec.KindInternal, "%s has no operation %s in format %s.", p.name, c.Operation, c.Format)
+	}
+	credential := c.Credential
+	if credential.IsZero() {
+		credential = p.DefaultCredential(c.Format)
+	}
+	if credential.IsZero() {
+		return nil, p.missingCredential()
+	}
+	if !validHeaderValue(credential.Value) {
+		return nil, codec.Errorf(codec.KindAuthentication,
+			"The credential for %s holds a line break or another character that cannot stand in a header: set it again.", p.name)
+	}
+	method := http.MethodPost
+	if c.Operation == ListModels {
+		method = http.MethodGet
+	}
+
+	watch := startWatch(ctx, p.firstByte, p.idle)
+	in, err := p.upstream.do(watch.ctx, &outgoing{method: method, url: target, header: p.headers.build(c, credential), body: c.Body})
+	if err != nil {
+		fault := p.fault(watch, err, phaseHeader)
+		watch.end()
+		return nil, fault
+	}
+	body := &Body{provider: p, watch: watch, from: in.body}
+	if fault := p.unusable(in); fault != nil {
+		body.Close()
+		return nil, fault
+	}
+	return &Reply{Status: in.status, Header: in.header, Body: body}, nil
+}
+
+func (p *Provider) missingCredential() *codec.Error {
+	err := codec.Errorf(codec.KindAuthentication,
+		"There is no credential for provider %s. Set one with: mneme account credential set ACCOUNT %s; or send your own; or let the operator set providers.%s.api_key.",
+		p.name, p.name, p.name)
+	err.Code = "provider_credential_missing"
+	err.Provider = p.name
+	return err
+}
+
+// unusable tells why an answer cannot be handed on, or nil.
+func (p *Provider) unusable(in *incoming) *codec.Error {
+	switch {
+	case in.status >= 300 && in.status < 400:
+		return p.faultf(codec.KindUpstream, nil,
+			"%s (%s) answered with a redirect (HTTP %d)%s, which is never followed: set providers.%s.base_url to the address that serves the API.",
+			p.name, p.address, in.status, redirectTarget(in.header), p.name)
+	case in.status < 200:
+		return p.faultf(codec.KindUpstream, nil, "%s (%s) answered with HTTP %d, which ends no request.", p.name, p.address, in.status)
+	default:
+		return nil
+	}
+}
+
+// redirectTarget names the host of a Location header; the rest of it may hold secrets.
+func redirectTarget(h http.Header) string {
+	u, err := url.Parse(h.Get("Location"))
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return " to " + u.Scheme + "://" + u.Host
+}

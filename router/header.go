@@ -1,0 +1,140 @@
+package router
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Headers that go upstream whatever the provider, by canonical name. Everything else a client sends stays here unless
+// the provider's family reads it: hop-by-hop headers, our own (X-Service-*), cookies, credentials, forwarding headers.
+var passesToAll = []string{"User-Agent", "Idempotency-Key"}
+
+// Headers that go upstream only to the vendor that made them: they identify its customers, turn on its features or
+// report its SDK. An entry that ends in "-" is a prefix.
+var passesToFamily = map[codec.Family][]string{
+	codec.FamilyAnthropic: {
+		"Anthropic-", // version, beta (never judged), user-profile-id, workspace-id, dangerous-direct-browser-access
+		"X-App", "X-Claude-Code-", "X-Stainless-",
+	},
+	codec.FamilyOpenAI: {
+		"Openai-", // organization, project, beta
+		"X-Client-Request-Id", "X-Stainless-",
+		"Originator", "Session-Id", "Thread-Id", "Conversation-Id", "Version", "X-Codex-", "X-Openai-", "X-Oai-", // Codex
+	},
+	codec.FamilyOther: {
+		// Hosts with a Messages endpoint of their own tell SDK versions apart by these.
+		"Anthropic-Version", "Anthropic-Beta",
+	},
+}
+
+var traceHeaders = []string{"Traceparent", "Tracestate"}
+
+// Headers that come back to the client, by canonical name: what SDKs and agents read from an answer.
+var passesDownstream = []string{
+	"Content-Type",
+	"Request-Id", "X-Request-Id", "X-Ds-Trace-Id",
+	"Retry-After", "Retry-After-Ms", "X-Should-Retry",
+	"X-Ratelimit-", "Anthropic-", "Openai-", "X-Codex-",
+}
+
+// defaultAnthropicVersion is sent when the client named none, which is so for every client of another format.
+// Under the later 2026-10-21 sampling members are refused (wire sheet: messages, section 1).
+const defaultAnthropicVersion = "2023-06-01"
+
+// headerPolicy builds the headers of a request from an allow-list.
+type headerPolicy struct {
+	names     []string // canonical names and prefixes that pass
+	userAgent []string // where the client has none; shared by all requests
+}
+
+func newHeaderPolicy(family codec.Family, c *Config) headerPolicy {
+	names := slices.Concat(passesToAll, passesToFamily[family])
+	if c.TraceParent {
+		names = append(names, traceHeaders...)
+	}
+	agent := c.UserAgent
+	if agent == "" {
+		agent = "mneme"
+	}
+	return headerPolicy{names: names, userAgent: []string{agent}}
+}
+
+// Values that every request shares. net/http does not change them.
+var (
+	jsonType        = []string{"application/json"}
+	eventStreamType = []string{"text/event-stream"}
+	identity        = []string{"identity"}
+	anthropicDate   = []string{defaultAnthropicVersion}
+)
+
+// build makes the headers of a call. The result shares value slices with c.Header.
+func (h *headerPolicy) build(c *Call, credential Credential) http.Header {
+	out := make(http.Header, 8)
+	for name, values := range c.Header {
+		if allowed(h.names, name) && !slices.ContainsFunc(values, func(v string) bool { return !validHeaderValue(v) }) {
+			out[name] = values
+		}
+	}
+	if c.Operation != ListModels {
+		out["Content-Type"] = jsonType
+	}
+	out["Accept"] = jsonType
+	if c.Stream {
+		out["Accept"] = eventStreamType
+	}
+	out["Accept-Encoding"] = identity
+	if _, ok := out["User-Agent"]; !ok {
+		out["User-Agent"] = h.userAgent
+	}
+	if c.Format == codec.Messages {
+		if _, ok := out["Anthropic-Version"]; !ok {
+			out["Anthropic-Version"] = anthropicDate
+		}
+	} else {
+		delete(out, "Anthropic-Version")
+		delete(out, "Anthropic-Beta")
+	}
+	if !credential.IsZero() {
+		out[textproto.CanonicalMIMEHeaderKey(credential.Header)] = []string{credential.Value}
+	}
+	return out
+}
+
+// PassesUpstream tells whether a client's header may reach the provider. name is in canonical form.
+func (p *Provider) PassesUpstream(name string) bool { return allowed(p.headers.names, name) }
+
+// PassesDownstream tells whether a provider's header may reach the client. name is in canonical form.
+func PassesDownstream(name string) bool { return allowed(passesDownstream, name) }
+
+// FilterResponseHeader copies to dst the headers of a provider's answer that a client may see. dst shares value
+// slices with src.
+func FilterResponseHeader(dst, src http.Header) {
+	for name, values := range src {
+		if PassesDownstream(name) {
+			dst[name] = values
+		}
+	}
+}
+
+func allowed(names []string, name string) bool {
+	for _, n := range names {
+		if n == name || n[len(n)-1] == '-' && strings.HasPrefix(name, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// validHeaderValue tells whether v can stand in a header (RFC 9110, section 5.5).
+func validHeaderValue(v string) bool {
+	for i := range len(v) {
+		if c := v[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,309 @@
+package router
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+//go:embed models.yaml
+var builtInModels []byte
+
+// A Model is what is known about one model; the fields are explained at the top of models.yaml.
+type Model struct {
+	Thinking         codec.ThinkingForm
+	Efforts          []string // weakest first; not to be changed
+	MinBudget        int64    // tokens
+	MaxBudget        int64    // tokens; 0 when unknown
+	CanDisable       bool
+	ReplayReasoning  bool
+	Reasoning        bool
+	ResponsesOnly    bool
+	DefaultMaxOutput int64 // tokens
+	MaxOutput        int64 // tokens; 0 when unknown
+	SystemInMessages bool
+	Prefill          bool
+	ForcedTools      bool
+	Sampling         bool
+	StructuredOutput bool
+	ImagesInResults  bool
+	NeedsSignature   bool
+	CallIDs          bool
+	BoundThinking    bool
+	Embedding        EmbeddingModel
+}
+
+// An EmbeddingModel is what is known about a model that makes vectors. The zero value means that nothing is known.
+type EmbeddingModel struct {
+	Default       int   // dimensions when the client names none
+	Dimensions    []int // legal sizes, ascending; nil when Min and Max say it, or when the size is fixed
+	Min, Max      int   // any size between them is legal; 0 when Dimensions says it, or when the size is fixed
+	MaxTokens     int   // of one input; 0 when unknown
+	RequestTokens int   // of all inputs of one request; 0 when unknown
+	MaxInputs     int   // of one request; 0 when the host's limit holds
+	Normalized    bool  // vectors of every size have length 1
+}
+
+// catalogue is the model data, in the order in which rows are laid over one another.
+type catalogue struct {
+	asOf string
+	rows []modelRow
+}
+
+// modelFile is the form of models.yaml.
+type modelFile struct {
+	AsOf   string     `yaml:"as_of"`
+	Models []modelRow `yaml:"models"`
+}
+
+// modelRow says what differs from the rows below it: nil is unsaid.
+type modelRow struct {
+	Match            *string       `yaml:"match"`
+	Thinking         *string       `yaml:"thinking"`
+	Efforts          []string      `yaml:"efforts"`
+	Budget           *span         `yaml:"budget"`
+	CanDisable       *bool         `yaml:"can_disable"`
+	ReplayReasoning  *bool         `yaml:"replay_reasoning"`
+	Reasoning        *bool         `yaml:"reasoning"`
+	ResponsesOnly    *bool         `yaml:"responses_only"`
+	Output           *outputRow    `yaml:"output"`
+	SystemInMessages *bool         `yaml:"system_in_messages"`
+	Prefill          *bool         `yaml:"prefill"`
+	ForcedTools      *bool         `yaml:"forced_tools"`
+	Sampling         *bool         `yaml:"sampling"`
+	StructuredOutput *bool         `yaml:"structured_output"`
+	ImagesInResults  *bool         `yaml:"images_in_results"`
+	NeedsSignature   *bool         `yaml:"needs_signature"`
+	CallIDs          *bool         `yaml:"call_ids"`
+	BoundThinking    *bool         `yaml:"bound_thinking"`
+	Embedding        *embeddingRow `yaml:"embedding"`
+}
+
+type span struct {
+	Min *int64 `yaml:"min"`
+	Max *int64 `yaml:"max"`
+}
+
+type outputRow struct {
+	Default *int64 `yaml:"default"`
+	Max     *int64 `yaml:"max"`
+}
+
+type embeddingRow struct {
+	Default       *int  `yaml:"default"`
+	Dimensions    []int `yaml:"dimensions"`
+	Range         *span `yaml:"range"`
+	MaxTokens     *int  `yaml:"max_tokens"`
+	RequestTokens *int  `yaml:"request_tokens"`
+	MaxInputs     *int  `yaml:"max_inputs"`
+	Normalized    *bool `yaml:"normalized"`
+}
+
+var thinkingForms = map[string]codec.ThinkingForm{
+	"none":     codec.ThinkingNone,
+	"budget":   codec.ThinkingBudget,
+	"adaptive": codec.ThinkingAdaptive,
+	"effort":   codec.ThinkingEffort,
+	"level":    codec.ThinkingLevel,
+}
+
+// loadCatalogue reads the built-in table and lays the operator's file over it.
+func loadCatalogue(override string) (*catalogue, error) {
+	c, err := parseModels(builtInModels)
+	if err != nil {
+		return nil, fmt.Errorf("models.yaml: %w", err)
+	}
+	if override != "" {
+		data, err := os.ReadFile(override) //nolint:gosec // the operator names the file
+		if err != nil {
+			return nil, fmt.Errorf("models_file: %w", err)
+		}
+		over, err := parseModels(data)
+		if err != nil {
+			return nil, fmt.Errorf("models_file %s: %w", override, err)
+		}
+		c.asOf = over.asOf
+		c.rows = append(c.rows, over.rows...)
+	}
+	// Stable: of rows with the same match the operator's is laid on top.
+	slices.SortStableFunc(c.rows, func(a, b modelRow) int { return cmp.Compare(literals(*a.Match), literals(*b.Match)) })
+	return c, nil
+}
+
+func parseModels(data []byte) (*catalogue, error) {
+	var file modelFile
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	seen := make(map[string]bool, len(file.Models))
+	for i := range file.Models {
+		row := &file.Models[i]
+		if row.Match == nil {
+			return nil, fmt.Errorf("models[%d] has no match", i)
+		}
+		if seen[*row.Match] {
+			return nil, fmt.Errorf("models[%d]: there are two rows with match %q", i, *row.Match)
+		}
+		seen[*row.Match] = true
+		if err := row.check(); err != nil {
+			return nil, fmt.Errorf("models[%d] (match %q): %w", i, *row.Match, err)
+		}
+	}
+	return &catalogue{asOf: file.AsOf, rows: file.Models}, nil
+}
+
+func (row *modelRow) check() error {
+	if row.Thinking != nil {
+		if _, ok := thinkingForms[*row.Thinking]; !ok {
+			return fmt.Errorf("thinking is %q (known: none, budget, adaptive, effort, level)", *row.Thinking)
+		}
+	}
+	if err := row.Budget.check("budget"); err != nil {
+		return err
+	}
+	if o := row.Output; o != nil {
+		if o.Default != nil && *o.Default <= 0 || o.Max != nil && *o.Max < 0 {
+			return errors.New("output needs a default above 0 and a max of 0 (unknown) or more")
+		}
+		if o.Default != nil && o.Max != nil && *o.Max > 0 && *o.Default > *o.Max {
+			return fmt.Errorf("output.default %d is above output.max %d", *o.Default, *o.Max)
+		}
+	}
+	if e := row.Embedding; e != nil {
+		if err := e.Range.check("embedding.range"); err != nil {
+			return err
+		}
+		if !slices.IsSorted(e.Dimensions) || len(e.Dimensions) > 0 && e.Dimensions[0] < 1 {
+			return errors.New("embedding.dimensions have to be 1 or more and in ascending order")
+		}
+		if e.Range != nil && e.Dimensions != nil {
+			return errors.New("embedding needs dimensions or range, not both")
+		}
+	}
+	return nil
+}
+
+func (s *span) check(name string) error {
+	if s == nil {
+		return nil
+	}
+	if s.Min != nil && *s.Min < 0 || s.Max != nil && *s.Max < 0 {
+		return fmt.Errorf("%s is negative", name)
+	}
+	if s.Min != nil && s.Max != nil && *s.Min > *s.Max {
+		return fmt.Errorf("%s.min %d is above %s.max %d", name, *s.Min, name, *s.Max)
+	}
+	return nil
+}
+
+// model is everything known about a model name. An unknown one gets what holds for any.
+func (c *catalogue) model(name string) Model {
+	var m Model
+	for i := range c.rows {
+		if fits(*c.rows[i].Match, name) {
+			c.rows[i].layOver(&m)
+		}
+	}
+	if m.MaxOutput > 0 {
+		m.DefaultMaxOutput = min(m.DefaultMaxOutput, m.MaxOutput)
+	}
+	return m
+}
+
+func (row *modelRow) layOver(m *Model) {
+	if row.Thinking != nil {
+		m.Thinking = thinkingForms[*row.Thinking]
+	}
+	if row.Efforts != nil {
+		m.Efforts = row.Efforts
+	}
+	if row.Budget != nil {
+		set(&m.MinBudget, row.Budget.Min)
+		set(&m.MaxBudget, row.Budget.Max)
+	}
+	set(&m.CanDisable, row.CanDisable)
+	set(&m.ReplayReasoning, row.ReplayReasoning)
+	set(&m.Reasoning, row.Reasoning)
+	set(&m.ResponsesOnly, row.ResponsesOnly)
+	if row.Output != nil {
+		set(&m.DefaultMaxOutput, row.Output.Default)
+		set(&m.MaxOutput, row.Output.Max)
+	}
+	set(&m.SystemInMessages, row.SystemInMessages)
+	set(&m.Prefill, row.Prefill)
+	set(&m.ForcedTools, row.ForcedTools)
+	set(&m.Sampling, row.Sampling)
+	set(&m.StructuredOutput, row.StructuredOutput)
+	set(&m.ImagesInResults, row.ImagesInResults)
+	set(&m.NeedsSignature, row.NeedsSignature)
+	set(&m.CallIDs, row.CallIDs)
+	set(&m.BoundThinking, row.BoundThinking)
+	if row.Embedding != nil {
+		row.Embedding.layOver(&m.Embedding)
+	}
+}
+
+func (row *embeddingRow) layOver(e *EmbeddingModel) {
+	set(&e.Default, row.Default)
+	if row.Dimensions != nil {
+		e.Dimensions, e.Min, e.Max = row.Dimensions, 0, 0
+	}
+	if row.Range != nil {
+		e.Dimensions = nil
+		if row.Range.Min != nil {
+			e.Min = int(*row.Range.Min)
+		}
+		if row.Range.Max != nil {
+			e.Max = int(*row.Range.Max)
+		}
+	}
+	set(&e.MaxTokens, row.MaxTokens)
+	set(&e.RequestTokens, row.RequestTokens)
+	set(&e.MaxInputs, row.MaxInputs)
+	set(&e.Normalized, row.Normalized)
+}
+
+func set[T any](to *T, said *T) {
+	if said != nil {
+		*to = *said
+	}
+}
+
+// fits tells whether a row's match applies to a model name: as a prefix, or, where it holds a *, as a pattern in which
+// each * stands for any characters.
+func fits(match, name string) bool {
+	head, rest, pattern := strings.Cut(match, "*")
+	if !strings.HasPrefix(name, head) {
+		return false
+	}
+	if !pattern {
+		return true
+	}
+	name = name[len(head):]
+	for {
+		part, more, found := strings.Cut(rest, "*")
+		if !found {
+			return strings.HasSuffix(name, part)
+		}
+		i := strings.Index(name, part)
+		if i < 0 {
+			return false
+		}
+		name, rest = name[i+len(part):], more
+	}
+}
+
+// literals counts what a match demands of a name.
+func literals(match string) int { return len(match) - strings.Count(match, "*") }

@@ -1,0 +1,206 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// A Provider is one upstream endpoint with its own connection pool. It is safe for concurrent use.
+type Provider struct {
+	name      string
+	address   string // host:port of the base URL, for messages to people
+	dialect   *Dialect
+	formats   []codec.Format
+	apiKey    string
+	simulated bool
+	models    *catalogue
+	endpoints endpoints
+	headers   headerPolicy
+	upstream  upstream
+	firstByte time.Duration
+	idle      time.Duration
+}
+
+// upstream sends one request and returns once the answer's header is there. It is the seam at which another client
+// than net/http can be put in.
+type upstream interface {
+	// do ends early when ctx is cancelled, in every phase, and so does reading the body of the reply.
+	do(ctx context.Context, req *outgoing) (*incoming, error)
+	close()
+}
+
+func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, timeouts Timeouts) (*Provider, error) {
+	setting := "providers." + name
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return nil, fmt.Errorf("providers: %q is no name for a provider: use letters, digits, - and _", name)
+	}
+	row := dialectFor(name, c.Dialect)
+	if row == nil {
+		return nil, fmt.Errorf("%s.dialect: there is no dialect %q (known: %s)", setting, c.Dialect, strings.Join(dialectNames(), ", "))
+	}
+	base := c.BaseURL
+	if base == "" {
+		base = row.BaseURL
+	}
+	if base == "" {
+		return nil, fmt.Errorf("%s.base_url is missing: give the URL that SDKs take for this host, such as http://127.0.0.1:8000/v1", setting)
+	}
+	u, err := parseBaseURL(base)
+	if err != nil {
+		return nil, fmt.Errorf("%s.base_url %w", setting, err)
+	}
+	formats := c.Formats
+	if len(formats) == 0 {
+		formats = row.Formats
+	}
+	for _, f := range formats {
+		if f == codec.FormatUnknown {
+			return nil, fmt.Errorf("%s.formats holds an unknown format (known: chat, responses, messages, gemini, embeddings)", setting)
+		}
+	}
+	if !validHeaderValue(c.APIKey) {
+		return nil, fmt.Errorf("%s.api_key holds a line break or another character that cannot stand in a header", setting)
+	}
+	ends, err := newEndpoints(u, row)
+	if err != nil {
+		return nil, fmt.Errorf("%s.base_url %w", setting, err)
+	}
+	return &Provider{
+		name:      name,
+		address:   hostPort(u),
+		dialect:   row,
+		formats:   slices.Clone(formats),
+		apiKey:    c.APIKey,
+		simulated: c.Simulated,
+		models:    models,
+		endpoints: ends,
+		headers:   newHeaderPolicy(row.Family, all),
+		upstream:  newTransport(timeouts, all.HTTP2),
+		firstByte: timeouts.FirstByte,
+		idle:      timeouts.Idle,
+	}, nil
+}
+
+// Name is the provider's name in the configuration.
+func (p *Provider) Name() string { return p.name }
+
+// Address is host:port of the endpoint, for messages to people.
+func (p *Provider) Address() string { return p.address }
+
+// Formats are the wire formats that the endpoint speaks. Not to be changed.
+func (p *Provider) Formats() []codec.Format { return p.formats }
+
+// Speaks tells whether the endpoint speaks f.
+func (p *Provider) Speaks(f codec.Format) bool { return slices.Contains(p.formats, f) }
+
+// Family is whose reasoning state the provider's models read.
+func (p *Provider) Family() codec.Family { return p.dialect.Family }
+
+// Dialect is the row of the provider's family. Not to be changed.
+func (p *Provider) Dialect() *Dialect { return p.dialect }
+
+// Simulated tells whether the built-in simulated provider answers instead of a model.
+func (p *Provider) Simulated() bool { return p.simulated }
+
+// HasKey tells whether the provider has a server default credential.
+func (p *Provider) HasKey() bool { return p.apiKey != "" }
+
+// FormatFor is the format to write to the provider when a client speaks surface: the same where the provider speaks
+// it, else the best one to cross to. It is [codec.FormatUnknown] when there is none, which for surface
+// [codec.Embeddings] means that the provider has no embeddings.
+//
+// Two facts about models steer it (models.yaml): some answer in the Responses format only, and reasoning models of
+// OpenAI keep their reasoning state, tools beside an effort and pictures in results only there.
+func (p *Provider) FormatFor(surface codec.Format, model string) codec.Format {
+	if surface == codec.Embeddings {
+		return p.embeddingFormat()
+	}
+	if surface == codec.Chat && p.Speaks(codec.Responses) && p.models.model(model).ResponsesOnly {
+		return codec.Responses
+	}
+	if p.Speaks(surface) {
+		return surface
+	}
+	order := []codec.Format{codec.Chat, codec.Responses, codec.Messages, codec.Gemini}
+	if p.Speaks(codec.Responses) && p.models.model(model).Reasoning {
+		order[0], order[1] = codec.Responses, codec.Chat
+	}
+	for _, f := range order {
+		if p.Speaks(f) {
+			return f
+		}
+	}
+	return codec.FormatUnknown
+}
+
+func (p *Provider) embeddingFormat() codec.Format {
+	switch {
+	case p.Speaks(codec.Embeddings):
+		return codec.Embeddings
+	case p.Speaks(codec.Gemini):
+		return codec.Gemini
+	default:
+		return codec.FormatUnknown
+	}
+}
+
+// A Credential is the header that opens a provider.
+type Credential struct {
+	Header string // canonical name, e.g. "Authorization"
+	Value  string // e.g. "Bearer …"
+}
+
+// IsZero tells whether there is no credential.
+func (c Credential) IsZero() bool { return c.Value == "" }
+
+// String keeps credentials out of logs.
+func (c Credential) String() string {
+	if c.IsZero() {
+		return "no credential"
+	}
+	return c.Header + ": [redacted]"
+}
+
+// GoString keeps credentials out of logs.
+func (c Credential) GoString() string { return c.String() }
+
+// Credential puts a key into the header that the provider reads in format f: x-api-key in Messages, x-goog-api-key at
+// Google, Authorization: Bearer elsewhere.
+func (p *Provider) Credential(f codec.Format, key string) Credential {
+	switch header := p.CredentialHeader(f); {
+	case key == "":
+		return Credential{}
+	case header == "Authorization":
+		return Credential{Header: header, Value: "Bearer " + key}
+	default:
+		return Credential{Header: header, Value: key}
+	}
+}
+
+// CredentialHeader is the canonical name of the header that carries the provider's credential in format f.
+func (p *Provider) CredentialHeader(f codec.Format) string {
+	if f == codec.Messages {
+		return "X-Api-Key"
+	}
+	return p.dialect.KeyHeader
+}
+
+// DefaultCredential is the server's own credential for the provider in format f; zero when there is none.
+func (p *Provider) DefaultCredential(f codec.Format) Credential { return p.Credential(f, p.apiKey) }
+
+func hostPort(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Host
+	case u.Scheme == "https":
+		return u.Host + ":443"
+	default:
+		return u.Host + ":80"
+	}
+}

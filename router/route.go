@@ -1,0 +1,147 @@
+package router
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// maxModelName is the longest model name that is routed, in bytes. Fine-tuned names reach about 100.
+const maxModelName = 256
+
+// A Placement is where a request for a model goes.
+type Placement struct {
+	Provider *Provider
+	Asked    string // the model as the client named it
+	Model    string // the model as it is sent; differs from Asked when aliased
+	Aliased  bool
+}
+
+type route struct {
+	prefix     string
+	provider   *Provider
+	configured bool
+}
+
+// buildRoutes puts the rules in the order they are tried: configured before built-in, longer before shorter.
+func (r *Router) buildRoutes(rules []RouteRule) ([]route, error) {
+	var routes []route
+	seen := make(map[string]bool, len(rules))
+	for i, rule := range rules {
+		switch p := r.providers[rule.Provider]; {
+		case rule.Prefix == "":
+			return nil, fmt.Errorf("routes[%d].prefix is empty: give the first characters of the model names that %s serves", i, rule.Provider)
+		case p == nil:
+			return nil, fmt.Errorf("routes[%d].provider: there is no provider %q (known: %s)", i, rule.Provider, strings.Join(r.names, ", "))
+		case seen[rule.Prefix]:
+			return nil, fmt.Errorf("routes[%d].prefix: %q has a route already", i, rule.Prefix)
+		default:
+			seen[rule.Prefix] = true
+			routes = append(routes, route{prefix: rule.Prefix, provider: p, configured: true})
+		}
+	}
+	for _, name := range r.names {
+		p := r.providers[name]
+		if p.dialect.Name != name {
+			continue // a second endpoint of a family gets its models by configured routes only
+		}
+		for _, prefix := range p.dialect.Prefixes {
+			routes = append(routes, route{prefix: prefix, provider: p})
+		}
+	}
+	slices.SortStableFunc(routes, func(a, b route) int {
+		if a.configured != b.configured {
+			if a.configured {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(len(b.prefix), len(a.prefix))
+	})
+	return routes, nil
+}
+
+func (r *Router) buildAliases(list []Alias) (map[string]string, error) {
+	aliases := make(map[string]string, len(list))
+	for i, a := range list {
+		switch {
+		case a.Model == "" || a.To == "":
+			return nil, fmt.Errorf("aliases[%d]: model and to both need a model name", i)
+		case aliases[a.Model] != "":
+			return nil, fmt.Errorf("aliases[%d].model: %q has an alias already", i, a.Model)
+		case r.match(a.To) == nil:
+			return nil, fmt.Errorf("aliases[%d].to: no route leads to model %q (known prefixes: %s)", i, a.To, r.prefixes())
+		}
+		aliases[a.Model] = a.To
+	}
+	return aliases, nil
+}
+
+// Place finds the provider of a model: an alias is followed once, then configured routes are tried before built-in
+// ones, the longest prefix first. Names are compared byte by byte, because the hosts that serve open weights tell
+// upper from lower case.
+//
+// Errors: [codec.KindInvalidRequest] for a name that cannot be one, [codec.KindNotFound] with code "model_not_found"
+// for one that no route knows.
+func (r *Router) Place(model string) (Placement, *codec.Error) {
+	if err := checkModelName(model); err != nil {
+		return Placement{}, err
+	}
+	sent, aliased := model, false
+	if to, ok := r.aliases[model]; ok {
+		sent, aliased = to, true
+	}
+	p := r.match(sent)
+	if p == nil {
+		return Placement{}, r.unknownModel(model)
+	}
+	return Placement{Provider: p, Asked: model, Model: sent, Aliased: aliased}, nil
+}
+
+func (r *Router) match(model string) *Provider {
+	for i := range r.routes {
+		if strings.HasPrefix(model, r.routes[i].prefix) {
+			return r.routes[i].provider
+		}
+	}
+	return nil
+}
+
+func checkModelName(model string) *codec.Error {
+	switch {
+	case model == "":
+		return codec.Invalid("model", "model is missing: name the model that shall answer")
+	case len(model) > maxModelName:
+		return codec.Invalid("model", "model is %d bytes long; the longest name that is routed has %d", len(model), maxModelName)
+	case !utf8.ValidString(model) || strings.ContainsFunc(model, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return codec.Invalid("model", "model holds a character that no model name has")
+	default:
+		return nil
+	}
+}
+
+func (r *Router) unknownModel(model string) *codec.Error {
+	hint := ""
+	if lower := strings.ToLower(model); lower != model && r.match(lower) != nil {
+		hint = fmt.Sprintf(" Names are compared by case: did you mean %q?", lower)
+	}
+	err := codec.Errorf(codec.KindNotFound, "No provider is known for model %q.%s Known prefixes: %s. Routes for other names are set under routes in the configuration.",
+		model, hint, r.prefixes())
+	err.Code = "model_not_found"
+	err.Param = "model"
+	return err
+}
+
+// prefixes lists what is routed, for messages to people.
+func (r *Router) prefixes() string {
+	all := make([]string, len(r.routes))
+	for i := range r.routes {
+		all[i] = r.routes[i].prefix
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
+}

@@ -1,0 +1,189 @@
+// Package router decides which provider answers for a model, with which credential and in which format, and makes the
+// upstream call.
+//
+// [New] turns a [Config] into a [Router]. [Router.Place] leads from a model name to a [Placement]: aliases first, then
+// configured routes, then the routes every family brings along, longest prefix first. [Provider.FormatFor] says which
+// wire format to write, [Router.Target] what the model takes in it, and [Provider.Do] sends the request.
+//
+// What is known about hosts is one [Dialect] row per family (dialect.go); what is known about models is models.yaml,
+// which is dated and can be overridden by an operator ([Config.ModelsFile]). Nothing about single models is in code.
+//
+// Errors that reach clients are *codec.Error. They name the provider and its host and port, never a credential and
+// never the text of a library's error, which is kept as their Cause.
+package router
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Config is what an operator sets about providers. The zero Config serves the built-in providers.
+type Config struct {
+	// Providers by name. An entry for a built-in name (anthropic, openai, gemini, deepseek) changes what it sets and
+	// keeps the rest; any other name adds a provider.
+	Providers map[string]ProviderConfig
+	Routes    []RouteRule
+	Aliases   []Alias
+	Timeouts  Timeouts
+
+	ModelsFile  string // path of a file in the form of models.yaml, laid over the built-in one; "" for none
+	Breakpoints bool   // set prompt-cache breakpoints for Anthropic where the client's format cannot ask for them
+	TraceParent bool   // pass the W3C trace headers traceparent and tracestate upstream
+	HTTP2       bool   // offer HTTP/2 to providers; many streams then share one connection
+	UserAgent   string // sent where the client sent none; "" for "mneme"
+}
+
+// ProviderConfig is one upstream endpoint. Zero fields keep the built-in value of the name or, for other names, of the
+// dialect.
+type ProviderConfig struct {
+	BaseURL   string         // as the provider's SDKs take it, e.g. "https://api.openai.com/v1"
+	APIKey    string         // server default credential; "" when callers bring their own
+	Formats   []codec.Format // formats the endpoint speaks, for instance a host of one's own with only codec.Chat
+	Dialect   string         // name of a [Dialect] row; "" means the provider's own name if there is such a row, else "compatible"
+	Simulated bool           // the endpoint is the built-in simulated provider and not a model
+}
+
+// WithSimulated points the provider called name at the simulated provider that listens at origin ("http://host:port").
+func (c ProviderConfig) WithSimulated(name, origin string) ProviderConfig {
+	row := dialectFor(name, c.Dialect)
+	c.BaseURL = origin + row.basePath()
+	c.APIKey = simulatedKey
+	c.Simulated = true
+	return c
+}
+
+// simulatedKey stands where the simulated provider expects a credential. It opens nothing.
+const simulatedKey = "simulated"
+
+// RouteRule sends the models whose names start with Prefix to the provider of that name.
+type RouteRule struct {
+	Prefix   string
+	Provider string
+}
+
+// Alias sends a request for Model upstream as a request for To.
+type Alias struct {
+	Model string
+	To    string
+}
+
+// Timeouts bound the phases of an upstream call. Zero fields take the defaults.
+type Timeouts struct {
+	Dial      time.Duration // TCP connection to the provider or proxy, name resolution included; 10 s
+	TLS       time.Duration // TLS handshake; 10 s
+	FirstByte time.Duration // from the start of the call to the first byte of the answer's body; 10 min
+	Idle      time.Duration // between two pieces of the answer, while we wait for the provider; 5 min
+}
+
+// A complete (not streamed) answer of a reasoning model has its first byte when the model has finished, and the
+// official SDKs wait 10 minutes for it.
+var defaultTimeouts = Timeouts{Dial: 10 * time.Second, TLS: 10 * time.Second, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute}
+
+func (t Timeouts) withDefaults() (Timeouts, error) {
+	for _, f := range []struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+	}{
+		{"dial", &t.Dial, defaultTimeouts.Dial},
+		{"tls", &t.TLS, defaultTimeouts.TLS},
+		{"first_byte", &t.FirstByte, defaultTimeouts.FirstByte},
+		{"idle", &t.Idle, defaultTimeouts.Idle},
+	} {
+		if *f.value < 0 {
+			return t, fmt.Errorf("timeouts.%s is %v: it has to be longer than 0", f.name, *f.value)
+		}
+		if *f.value == 0 {
+			*f.value = f.def
+		}
+	}
+	return t, nil
+}
+
+// A Router is safe for concurrent use.
+type Router struct {
+	providers map[string]*Provider
+	names     []string // of providers, sorted
+	routes    []route
+	aliases   map[string]string
+	models    *catalogue
+	lists     *modelLists
+
+	breakpoints bool
+
+	// life ends with Close; work that outlives its caller hangs on it and is counted in background.
+	life       context.Context
+	endLife    context.CancelFunc
+	background sync.WaitGroup
+}
+
+// New builds a router. Its errors name the setting and what is wrong with it. Close the router when done.
+func New(c Config) (*Router, error) {
+	timeouts, err := c.Timeouts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	models, err := loadCatalogue(c.ModelsFile)
+	if err != nil {
+		return nil, err
+	}
+	r := &Router{
+		providers:   make(map[string]*Provider),
+		models:      models,
+		lists:       newModelLists(),
+		breakpoints: c.Breakpoints,
+	}
+	for name, settings := range c.providersWithBuiltIn() {
+		p, err := newProvider(name, settings, models, &c, timeouts)
+		if err != nil {
+			return nil, err
+		}
+		r.providers[name] = p
+	}
+	r.names = slices.Sorted(maps.Keys(r.providers))
+	if r.routes, err = r.buildRoutes(c.Routes); err != nil {
+		return nil, err
+	}
+	if r.aliases, err = r.buildAliases(c.Aliases); err != nil {
+		return nil, err
+	}
+	r.life, r.endLife = context.WithCancel(context.Background())
+	return r, nil
+}
+
+func (c *Config) providersWithBuiltIn() map[string]ProviderConfig {
+	all := make(map[string]ProviderConfig, len(c.Providers)+len(builtIn))
+	for _, name := range builtIn {
+		all[name] = ProviderConfig{}
+	}
+	maps.Copy(all, c.Providers)
+	return all
+}
+
+// Close ends the router's own background work and drops its idle connections. Calls that are under way are not cut:
+// they end with their contexts.
+func (r *Router) Close() {
+	r.endLife()
+	r.background.Wait()
+	for _, p := range r.providers {
+		p.upstream.close()
+	}
+}
+
+// Provider returns the provider of that name, or nil.
+func (r *Router) Provider(name string) *Provider { return r.providers[name] }
+
+// Providers returns all providers in the order of their names.
+func (r *Router) Providers() []*Provider {
+	all := make([]*Provider, len(r.names))
+	for i, name := range r.names {
+		all[i] = r.providers[name]
+	}
+	return all
+}

@@ -1,0 +1,110 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Causes with which a watch cancels its call.
+var (
+	errFirstByte = errors.New("no first byte in time")
+	errIdle      = errors.New("idle for too long")
+)
+
+// A watch cancels a call that keeps us waiting: for the first byte of its body, counted from the start of the call,
+// and then between two pieces of it, counted only while a read waits, so that a slow client is not held against the
+// provider.
+//
+// A read costs one look at the clock and two atomic stores. Its one timer is not set back by reads: when it fires, it
+// looks how long the read under way has been waiting and sleeps for the rest.
+type watch struct {
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	timer     *time.Timer
+	firstByte time.Duration
+	idle      time.Duration
+	start     int64 // on the clock of now
+
+	waiting   atomic.Int64 // since when a read waits, on the clock of now; nobody when none does
+	streaming atomic.Bool  // the first byte was there, the idle limit holds
+	ended     atomic.Bool
+
+	// Owned by the reading goroutine.
+	since   int64 // start of the newest read, less what is carried
+	carried int64 // nanoseconds waited so far for something that counts
+	counts  bool  // the newest read brought something that counts
+}
+
+const nobody = math.MinInt64
+
+var clockStart = time.Now()
+
+// now is a monotonic clock in nanoseconds.
+func now() int64 { return int64(time.Since(clockStart)) }
+
+func startWatch(parent context.Context, firstByte, idle time.Duration) *watch {
+	w := &watch{firstByte: firstByte, idle: idle, start: now()}
+	w.ctx, w.cancel = context.WithCancelCause(parent)
+	w.waiting.Store(w.start)
+	w.timer = time.AfterFunc(firstByte, w.check)
+	return w
+}
+
+func (w *watch) check() {
+	limit, cause := w.firstByte, errFirstByte
+	if w.streaming.Load() {
+		limit, cause = w.idle, errIdle
+	}
+	rest := limit
+	if since := w.waiting.Load(); since != nobody {
+		rest -= time.Duration(now() - since)
+	}
+	if rest <= 0 {
+		w.cancel(cause)
+		return
+	}
+	w.timer.Reset(rest)
+	if w.ended.Load() {
+		w.timer.Stop() // end came between the check and the Reset
+	}
+}
+
+// beginRead is called before a read that may block.
+func (w *watch) beginRead() {
+	switch {
+	case w.streaming.Load():
+		w.since = now() - w.carried
+	case w.counts:
+		w.since = now()
+		w.streaming.Store(true)
+		w.timer.Reset(w.idle)
+	default:
+		w.since = w.start
+	}
+	w.carried, w.counts = 0, false
+	w.waiting.Store(w.since)
+}
+
+// endRead is called after it, with the number of bytes read.
+func (w *watch) endRead(n int) {
+	w.waiting.Store(nobody)
+	w.counts = n > 0
+}
+
+// keptAlive says that the newest read was no progress: what was waited for it counts on.
+func (w *watch) keptAlive() {
+	w.counts = false
+	w.carried = now() - w.since
+}
+
+// end stops the watch and releases its context, which also ends the call if it is still under way.
+func (w *watch) end() {
+	if w.ended.Swap(true) {
+		return
+	}
+	w.timer.Stop()
+	w.cancel(nil)
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"net"
@@ -34,6 +35,12 @@ func (l *loader) check(cfg *Config) {
 		l.problems = append(l.problems, origin{source: EnvServiceKey}.problem(
 			"has %d characters and needs %d or more; `openssl rand -hex 32` makes a good one", utf8.RuneCountInString(key), MinServiceKey))
 	}
+	if key, err := hex.DecodeString(cfg.MasterKey.Reveal()); err != nil || len(key) != 0 && len(key) != 32 {
+		l.problems = append(l.problems, origin{source: EnvMasterKey}.problem("is not 64 hexadecimal digits; `openssl rand -hex 32` makes them"))
+	}
+	if len(l.problems) == 0 {
+		l.checkRouter(cfg)
+	}
 }
 
 func (l *loader) checkAddress(path, address string) {
@@ -47,10 +54,6 @@ func (l *loader) checkAddress(path, address string) {
 }
 
 func (l *loader) checkProvider(path, name string, p Provider) {
-	builtIn := ProviderKeyVariable(name) != ""
-	if p.BaseURL == "" && !builtIn {
-		l.fail(path, "provider %q is not built in and needs a base_url (built in: %s)", name, strings.Join(builtInProviders(), ", "))
-	}
 	if p.BaseURL != "" {
 		if complaint := checkBaseURL(name, p.BaseURL); complaint != "" {
 			l.fail(join(path, "base_url"), "%s.base_url: %s", path, complaint)
@@ -66,7 +69,8 @@ func (l *loader) checkProvider(path, name string, p Provider) {
 	}
 }
 
-func builtInProviders() []string {
+// BuiltInProviders are the providers that need no configuration.
+func BuiltInProviders() []string {
 	names := make([]string, len(providerKeys))
 	for i, key := range providerKeys {
 		names[i] = key.provider
@@ -123,7 +127,7 @@ func (l *loader) checkAliases(aliases []Alias) {
 }
 
 func knownProviders(cfg *Config) []string {
-	names := builtInProviders()
+	names := BuiltInProviders()
 	for _, name := range slices.Sorted(maps.Keys(cfg.Providers)) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)

@@ -5,7 +5,10 @@
 // the file and line (or the variable, or the flag) and what to do about it.
 package config
 
-import "time"
+import (
+	"encoding/hex"
+	"time"
+)
 
 // DefaultListen is where mneme serves when nothing else is said: on this machine only.
 const DefaultListen = "127.0.0.1:7788"
@@ -30,10 +33,23 @@ type Config struct {
 	// ServiceKey is accepted as a key of account "default" with all scopes. It comes from MNEME_API_KEY only,
 	// is at least [MinServiceKey] characters long or empty, and is never stored.
 	ServiceKey Secret `json:"-"`
+
+	// MasterKey seals the accounts' own provider credentials. It comes from MNEME_MASTER_KEY only, as 64 hexadecimal
+	// digits; empty means the file master.key in the data directory, created on first start.
+	MasterKey Secret `json:"-"`
 }
 
 // MinServiceKey is the shortest MNEME_API_KEY that is accepted, in characters: 32 hex digits carry 128 bits.
 const MinServiceKey = 32
+
+// MasterKeyBytes gives the 32 bytes of MasterKey, nil when it is empty.
+func (c *Config) MasterKeyBytes() []byte {
+	key, _ := hex.DecodeString(c.MasterKey.Reveal()) // checked by Load
+	if len(key) == 0 {
+		return nil
+	}
+	return key
+}
 
 // Provider is one upstream endpoint. Built-in providers need no entry; what an entry leaves out keeps its
 // built-in value.

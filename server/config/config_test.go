@@ -15,10 +15,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// load reads text as the file mneme.yaml, with the given environment ("NAME=value") and nothing else.
+// checkout is where the module lies; tests change directory.
+var checkout, _ = filepath.Abs(filepath.Join("..", ".."))
+
+// load reads text as the file mneme.yaml, beside a file of models, with the given environment ("NAME=value") and
+// nothing else.
 func load(t *testing.T, text string, env ...string) (Config, error) {
 	t.Helper()
+	models, err := os.ReadFile(filepath.Join(checkout, "router", "models.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir())
+	if err := os.WriteFile("models.yaml", models, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile("mneme.yaml", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +69,7 @@ providers:
 routes:
 - {prefix: qwen, provider: local}
 aliases: [{model: fast, to: gpt-5-mini}]
-models_file: more.yaml
+models_file: models.yaml
 limits: {body_bytes: 1 KB, header_bytes: 32kib}
 timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h}
 cache: {anthropic_breakpoints: false}
@@ -77,7 +88,7 @@ admin: {listen: "localhost:7789"}
 		},
 		Routes:     []Route{{Prefix: "qwen", Provider: "local"}},
 		Aliases:    []Alias{{Model: "fast", To: "gpt-5-mini"}},
-		ModelsFile: "more.yaml",
+		ModelsFile: "models.yaml",
 		Limits:     Limits{BodyBytes: 1000, HeaderBytes: 32 << 10},
 		Timeouts: Timeouts{
 			Read: Duration(10 * time.Second), FirstByte: Duration(90 * time.Second),
@@ -234,7 +245,15 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"new provider without a URL": {
 			file: "providers:\n  groq: {api_key: x}\n",
-			want: `mneme.yaml:2: provider "groq" is not built in and needs a base_url (built in: anthropic, openai, gemini, deepseek)`,
+			want: `mneme.yaml:2: providers.groq.base_url is missing: give the URL that SDKs take for this host, such as http://127.0.0.1:8000/v1`,
+		},
+		"dialect": {
+			file: "providers:\n  openai:\n    dialect: klingon\n",
+			want: `mneme.yaml:3: providers.openai.dialect: there is no dialect "klingon" (known: DIALECTS)`,
+		},
+		"file of models": {
+			file: "data: x\nmodels_file: nowhere.yaml\n",
+			want: `mneme.yaml:2: models_file: open nowhere.yaml: no such file or directory`,
 		},
 		"name of a provider": {
 			file: "providers:\n  My.Host: {base_url: http://h}\n",
@@ -251,6 +270,10 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		"short service key": {
 			env:  []string{"MNEME_API_KEY=short"},
 			want: "MNEME_API_KEY: has 5 characters and needs 32 or more; `openssl rand -hex 32` makes a good one",
+		},
+		"master key": {
+			env:  []string{"MNEME_MASTER_KEY=abc"},
+			want: "MNEME_MASTER_KEY: is not 64 hexadecimal digits; `openssl rand -hex 32` makes them",
 		},
 		"YAML itself": {
 			file: "listen: \"127.0.0.1:1\ndata: x\n",
@@ -276,7 +299,8 @@ mneme.yaml:5: capture.mode: "maybe" is not one of on, off`,
 			if err == nil {
 				t.Fatal("accepted")
 			}
-			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
+			got := regexp.MustCompile(`(dialect "klingon" \(known: )[^)]+`).ReplaceAllString(err.Error(), "${1}DIALECTS")
+			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -335,7 +359,7 @@ func TestSecretsNeverPrint(t *testing.T) {
 }
 
 func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "mneme.example.yaml"))
+	text, err := os.ReadFile(filepath.Join(checkout, "mneme.example.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ const (
 	EnvListen     = "MNEME_LISTEN"
 	EnvData       = "MNEME_DATA"
 	EnvServiceKey = "MNEME_API_KEY"
+	EnvMasterKey  = "MNEME_MASTER_KEY"
 )
 
 // providerKeys are the usual variables of the built-in providers. They stand below the file: a key written
@@ -73,6 +74,7 @@ func Load(sources Sources) (Config, error) {
 		return Config{}, err // every value was tried against its type before it was merged
 	}
 	cfg.ServiceKey = Secret(l.variable(EnvServiceKey))
+	cfg.MasterKey = Secret(l.variable(EnvMasterKey))
 	if l.check(&cfg); len(l.problems) > 0 {
 		return Config{}, l.problems
 	}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
+)
+
+// Router is the part of the configuration that package router takes.
+func (c *Config) Router() router.Config {
+	r := router.Config{
+		Providers:   make(map[string]router.ProviderConfig, len(c.Providers)),
+		Timeouts:    router.Timeouts{FirstByte: time.Duration(c.Timeouts.FirstByte), Idle: time.Duration(c.Timeouts.Idle)},
+		ModelsFile:  c.ModelsFile,
+		Breakpoints: c.Cache.AnthropicBreakpoints,
+	}
+	for name, p := range c.Providers {
+		var formats []codec.Format
+		for _, text := range p.Formats {
+			if format, err := codec.ParseFormat(text); err == nil { // checked by Load
+				formats = append(formats, format)
+			}
+		}
+		r.Providers[name] = router.ProviderConfig{BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Formats: formats, Dialect: p.Dialect}
+	}
+	for _, route := range c.Routes {
+		r.Routes = append(r.Routes, router.RouteRule(route))
+	}
+	for _, alias := range c.Aliases {
+		r.Aliases = append(r.Aliases, router.Alias(alias))
+	}
+	return r
+}
+
+// settingName is how the router's errors begin: with the setting they are about.
+var settingName = regexp.MustCompile(`^[a-z_]+(?:\.[a-z0-9_-]+|\[\d+\])*`)
+
+// checkRouter finds what only the router knows: dialects, the hosts that need a URL, the file of models.
+func (l *loader) checkRouter(cfg *Config) {
+	r, err := router.New(cfg.Router())
+	if err == nil {
+		r.Close()
+		return
+	}
+	path := strings.NewReplacer("[", ".", "]", "").Replace(settingName.FindString(err.Error()))
+	l.fail(l.nearest(path), "%v", err)
+}
+
+// nearest is the innermost part of a path that was set somewhere: what is missing is missing there.
+func (l *loader) nearest(path string) string {
+	for inner := path; inner != ""; {
+		if _, ok := l.origins[inner]; ok {
+			return inner
+		}
+		inner = inner[:max(strings.LastIndexByte(inner, '.'), 0)]
+	}
+	return path
+}

@@ -72,7 +72,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if err != nil {
 		return nil, errStorage(err, "the exchange could not be put on record")
 	}
-	w := &write{capture: c, info: record, request: append([]byte(nil), o.Body...), done: make(chan struct{})}
+	w := &write{capture: c, info: record, body: s.planBody(account, o.Body, o.Spans), done: make(chan struct{})}
 	c.opening = w
 	if s.opts.OnPressure == Shed {
 		sent, err := s.trySend(w)

@@ -26,14 +26,11 @@ type Opening struct {
 
 	Header      []HeaderField // the fields that identify the client, chosen by the server; never a credential
 	ContentType string
-	Body        []byte // the request as the client sent it, decompressed
-	Spans       []Span // messages, tools and system blocks inside Body, ascending, apart; nil: Body is kept as one
+	Body        []byte       // the request as the client sent it, decompressed
+	Spans       []codec.Span // where Body may be cut, as [codec.Envelope.Blocks] gives them; nil: nowhere
 
 	Started time.Time // zero: now
 }
-
-// Span is a range of bytes: Body[Start:End].
-type Span struct{ Start, End int }
 
 // HeaderField is one header line.
 type HeaderField struct {

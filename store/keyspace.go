@@ -11,15 +11,17 @@ const (
 	spaceCredential = 'C' // C <account> <provider>                sealed provider credential
 	spaceExchange   = 'x' // x <account> <exchange>                exchange record
 	spaceOpen       = 'o' // o <account> <exchange>                present while the exchange is open
-	spaceRequest    = 'q' // q <account> <exchange> <part>         request bytes
+	spaceRequest    = 'q' // q <account> <exchange>                skeleton of the request body
 	spaceResponse   = 'r' // r <account> <exchange> <part>         response bytes
+	spaceBlock      = 'b' // b <account> <hash>                    block
+	spaceNode       = 'n' // n <account> <hash>                    node
 )
 
 // accountNumber stands for an account in keys. Numbers are given out once and never again.
 type accountNumber uint32
 
 func spaceKeyOf(space byte, account accountNumber) []byte {
-	key := make([]byte, 5, 32)
+	key := make([]byte, 5, 40)
 	key[0] = space
 	binary.BigEndian.PutUint32(key[1:], uint32(account))
 	return key
@@ -32,6 +34,15 @@ func exchangeKey(space byte, account accountNumber, id exchangeID) []byte {
 func partKey(space byte, account accountNumber, id exchangeID, part uint32) []byte {
 	return binary.BigEndian.AppendUint32(exchangeKey(space, account, id), part)
 }
+
+// objectRef names a block or node.
+type objectRef struct {
+	space   byte // spaceBlock or spaceNode
+	account accountNumber
+	hash    hash
+}
+
+func (r objectRef) key() []byte { return append(spaceKeyOf(r.space, r.account), r.hash[:]...) }
 
 func nameKey(space byte, name string) []byte {
 	return append([]byte{space}, name...)

@@ -47,40 +47,42 @@ func (s *Store) Exchange(account, id string) (*Exchange, error) {
 }
 
 func getExchange(tx *badger.Txn, account accountNumber, id exchangeID, info *ExchangeInfo) (*Exchange, error) {
-	request, err := getParts(tx, spaceRequest, account, id)
+	x := &Exchange{ExchangeInfo: *info}
+	skeleton, err := getValue(tx, exchangeKey(spaceRequest, account, id))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("skeleton of the request: %w", err)
 	}
-	response, err := getParts(tx, spaceResponse, account, id)
-	if err != nil {
-		return nil, err
+	r := bodyReader{tx: tx, account: account, limit: int(info.RequestSize)}
+	if x.RawRequest, err = r.appendBody(make([]byte, 0, info.RequestSize), skeleton); err != nil {
+		return nil, fmt.Errorf("request: %w", err)
 	}
-	if int64(len(request)) != info.RequestSize {
-		return nil, fmt.Errorf("request has %d bytes, its record says %d", len(request), info.RequestSize)
+	if int64(len(x.RawRequest)) != info.RequestSize {
+		return nil, fmt.Errorf("request has %d bytes, its record says %d", len(x.RawRequest), info.RequestSize)
 	}
-	return &Exchange{ExchangeInfo: *info, RawRequest: request, RawResponse: response}, nil
+	if x.RawResponse, err = getResponse(tx, account, id); err != nil {
+		return nil, fmt.Errorf("answer: %w", err)
+	}
+	if ended(info.Outcome) && int64(len(x.RawResponse)) != info.ResponseSize {
+		return nil, fmt.Errorf("answer has %d bytes, its record says %d", len(x.RawResponse), info.ResponseSize)
+	}
+	return x, nil
 }
 
-// getParts joins the parts of a request or response.
-func getParts(tx *badger.Txn, space byte, account accountNumber, id exchangeID) ([]byte, error) {
+// getResponse joins the parts of an answer.
+func getResponse(tx *badger.Txn, account accountNumber, id exchangeID) ([]byte, error) {
 	var joined []byte
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: exchangeKey(space, account, id)})
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: exchangeKey(spaceResponse, account, id)})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
-		if err := it.Item().Value(func(part []byte) error { joined = append(joined, part...); return nil }); err != nil {
+		err := it.Item().Value(func(part []byte) (err error) {
+			joined, err = appendDecoded(joined, part)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
 	return joined, nil
-}
-
-func responseSize(tx *badger.Txn, account accountNumber, id exchangeID) (size int64, err error) {
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: exchangeKey(spaceResponse, account, id)})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		size += it.Item().ValueSize()
-	}
-	return size, nil
 }
 
 // ExchangeQuery asks for a page of exchanges.
@@ -237,3 +239,6 @@ func (s *Store) readable(account string) ([]accountNumber, error) {
 	}
 	return []accountNumber{number}, nil
 }
+
+// ended tells whether the record's size of the answer is what is stored of it.
+func ended(o Outcome) bool { return o != OutcomeOpen && o != OutcomeInterrupted }

@@ -35,6 +35,8 @@ type Store struct {
 	seal  *sealer
 	count counters
 
+	known knownSet
+
 	accounts accountTable
 	keys     keyTable
 

@@ -22,12 +22,15 @@ var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try
 // write is one operation for the writer: either the next step of a capture, or a change.
 type write struct {
 	capture *Capture
-	info    []byte // the exchange's record, nil for a part
-	request []byte // request bytes, with the opening
-	part    []byte // answer bytes, from the buffer pool
-	number  uint32 // of part
-	closing bool   // the exchange is over
-	partial []byte // the record to write instead when an earlier part could not be written
+	info    []byte    // the exchange's record, nil for a part
+	body    *bodyPlan // request bytes, with the opening
+	part    []byte    // answer bytes, from the buffer pool
+	number  uint32    // of part
+	closing bool      // the exchange is over
+	partial []byte    // the record to write instead when an earlier part could not be written
+
+	skeleton []byte // of body, once the writer has gathered it
+	from, to int    // the operation's range of the gathering's objects
 
 	change func(tx *badger.Txn) error
 
@@ -36,9 +39,17 @@ type write struct {
 	err    error         // valid once done is closed
 }
 
+func (s *Store) weigh(w *write) int64 {
+	weight := int64(len(w.info) + len(w.part) + perWriteBytes)
+	if w.body != nil {
+		weight += w.body.held
+	}
+	return min(weight, s.queueSize)
+}
+
 // send puts an operation into the writer's queue, waiting for room.
 func (s *Store) send(ctx context.Context, w *write) error {
-	w.weight = min(int64(len(w.request)+len(w.part)+perWriteBytes), s.queueSize)
+	w.weight = s.weigh(w)
 	if err := s.queueBytes.Acquire(ctx, w.weight); err != nil {
 		return err
 	}
@@ -59,7 +70,7 @@ func (s *Store) send(ctx context.Context, w *write) error {
 
 // trySend is send without waiting.
 func (s *Store) trySend(w *write) (sent bool, err error) {
-	w.weight = min(int64(len(w.request)+len(w.part)+perWriteBytes), s.queueSize)
+	w.weight = s.weigh(w)
 	if !s.queueBytes.TryAcquire(w.weight) {
 		return false, nil
 	}
@@ -82,6 +93,7 @@ func (s *Store) trySend(w *write) (sent bool, err error) {
 func (s *Store) runWriter() {
 	defer close(s.writerDone)
 	group := make([]*write, 0, groupLength)
+	g := &gathering{store: s, fresh: make(map[objectRef]struct{})}
 	for first := range s.queue {
 		group = append(group[:0], first)
 		for size := first.weight; len(group) < groupLength && size < groupBytes; {
@@ -92,7 +104,8 @@ func (s *Store) runWriter() {
 			group = append(group, w)
 			size += w.weight
 		}
-		s.commit(group)
+		s.commit(g, group)
+		g.reset()
 		clear(group)
 	}
 }
@@ -108,27 +121,53 @@ func (s *Store) poll() (*write, bool) {
 }
 
 // commit writes a group and acknowledges it.
-func (s *Store) commit(group []*write) {
+func (s *Store) commit(g *gathering, group []*write) {
 	err := s.disk.allows()
-	b := batch{db: s.db}
 	if err == nil {
-		for _, w := range group {
-			if w.err = s.apply(&b, w); b.err != nil {
-				break
-			}
-		}
-		if err = b.commit(); err != nil {
+		if err = s.write(g, group); err != nil {
 			s.log.Error("commit to the store failed", "error", err)
 			err = errStorage(err, "the exchange could not be put on record; see the log of the proxy")
 		}
 	}
-	b.discard()
 	for _, w := range group {
 		if err != nil {
 			w.err = err
 		}
 		s.acknowledge(w)
 	}
+}
+
+// write gathers what a group adds, encodes it, and commits it in the order of the operations.
+func (s *Store) write(g *gathering, group []*write) error {
+	for _, w := range group {
+		w.from = len(g.objects)
+		if w.body != nil {
+			w.skeleton = g.addBody(w.capture.account, w.body)
+		}
+		if w.part != nil && w.capture.failed == nil {
+			c := w.capture
+			g.objects = append(g.objects, object{key: partKey(spaceResponse, c.account, c.id, w.number), raw: w.part})
+		}
+		w.to = len(g.objects)
+	}
+	if g.err != nil {
+		return g.err
+	}
+	g.encode()
+	b := batch{db: s.db}
+	defer b.discard()
+	for _, w := range group {
+		if w.err = s.apply(&b, w, g.objects[w.from:w.to]); b.err != nil {
+			return b.err
+		}
+	}
+	if err := b.commit(); err != nil {
+		return err
+	}
+	for ref := range g.fresh {
+		s.known.add(ref)
+	}
+	return nil
 }
 
 func (s *Store) acknowledge(w *write) {
@@ -152,40 +191,31 @@ func (s *Store) acknowledge(w *write) {
 }
 
 // apply adds one operation to the batch. The records that make its data visible come last and together.
-func (s *Store) apply(b *batch, w *write) error {
+func (s *Store) apply(b *batch, w *write, objects []object) error {
 	if w.change != nil {
 		return b.run(w.change)
 	}
 	c := w.capture
-	if c.failed != nil && !w.closing {
-		return c.failed
-	}
-	for part := 0; len(w.request) > 0; part++ {
-		n := min(len(w.request), requestPart)
-		b.set(partKey(spaceRequest, c.account, c.id, uint32(part)), w.request[:n]) //nolint:gosec // parts are few
-		w.request = w.request[n:]
-	}
-	b.together(3)
-	if len(w.part) > 0 && c.failed == nil {
-		b.set(partKey(spaceResponse, c.account, c.id, w.number), w.part)
+	for i := range objects {
+		b.set(objects[i].key, objects[i].value)
 	}
 	if w.info == nil {
-		return nil
+		return c.failed
 	}
 	record := w.info
-	if c.failed != nil {
+	if c.failed != nil && w.closing {
 		record = w.partial
 	}
+	b.together(3)
 	b.set(exchangeKey(spaceExchange, c.account, c.id), record)
 	if w.closing {
 		b.delete(exchangeKey(spaceOpen, c.account, c.id))
 	} else {
+		b.set(exchangeKey(spaceRequest, c.account, c.id), w.skeleton)
 		b.set(exchangeKey(spaceOpen, c.account, c.id), nil)
 	}
 	return c.failed
 }
-
-const requestPart = 1 << 20
 
 // batch is a sequence of writes that is committed in order, in one transaction as far as the database allows. The
 // first error sticks. Keys and values must stay unchanged until commit.
@@ -294,9 +324,11 @@ func (s *Store) markInterrupted() error {
 			if err != nil {
 				return err
 			}
-			if info.ResponseSize, err = responseSize(tx, o.account, o.id); err != nil {
+			response, err := getResponse(tx, o.account, o.id)
+			if err != nil {
 				return err
 			}
+			info.ResponseSize = int64(len(response))
 			info.Outcome = OutcomeInterrupted
 			record, err = encodeInfo(info)
 			return err

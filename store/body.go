@@ -1,0 +1,219 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Agents send their whole history again every turn. A request body is therefore cut along its own structure into
+// items (messages, tools, system blocks), each kept once per account under its hash, and what remains of a request is
+// a skeleton: a list of pieces whose bytes, joined, are the body.
+//
+// A list of messages grows with every turn, so a skeleton does not name them all: the front of a run of items is a
+// node, kept under a hash that stands for the whole sequence up to there, which names the node before it and the items
+// since. Only the last few items of a run stand in the skeleton itself, because clients change those again (a cache
+// mark moves on to the newest message) and a node that held them would be of no use to the next turn.
+
+// hash is a BLAKE3 hash of 32 bytes: of a block's bytes, or for a node, of its sequence.
+type hash [32]byte
+
+// A piece is one byte that says what it is, and what that needs. Numbers are unsigned varints.
+const (
+	pieceLiteral    = 0 // length, bytes
+	pieceBlock      = 1 // hash: the bytes of a block
+	pieceCommaBlock = 2 // hash: a comma and the bytes of a block
+	pieceNode       = 3 // hash: the bytes of a node's whole sequence
+)
+
+const (
+	literalMax = 96 // what is no longer than this is cheaper as it stands than as a block
+	tailItems  = 3  // items at the end of a run that clients may still change
+	gapMax     = 64 // what separates items of one run is a comma and at most this much white space
+	maxItems   = 16 << 10
+	minAverage = 32 // bytes; a body of more than manyItems smaller items is not worth cutting
+	manyItems  = 64
+	coarsePart = 256 << 10 // how bodies are cut that cannot be cut along their structure
+)
+
+// item is one element of a run, or a stretch of the body between runs.
+type item struct {
+	text  []byte // stands before the block as it is; the whole item when it has no block
+	comma bool   // in place of text: one comma stands before the block
+	block bool
+	hash  hash   // of the block
+	data  []byte // the block's bytes; nil once they are known to be stored
+	chain hash   // of the run up to and with this item
+}
+
+// append appends the item as pieces.
+func (it *item) append(dst []byte) []byte {
+	if len(it.text) > 0 {
+		dst = append(dst, pieceLiteral)
+		dst = binary.AppendUvarint(dst, uint64(len(it.text)))
+		dst = append(dst, it.text...)
+	}
+	switch {
+	case !it.block:
+		return dst
+	case it.comma:
+		dst = append(dst, pieceCommaBlock)
+	default:
+		dst = append(dst, pieceBlock)
+	}
+	return append(dst, it.hash[:]...)
+}
+
+// run is a sequence of items with nothing but commas between them.
+type run struct {
+	known int    // items that a node known to be stored stands for
+	node  hash   // that node, when known > 0
+	items []item // the items after those
+}
+
+// bodyPlan is a body taken apart: runs, and what stands between them as runs of one.
+type bodyPlan struct {
+	parts []planPart
+	held  int64 // bytes of memory that the plan holds
+}
+
+type planPart struct {
+	run
+	between bool // the part is no run of items: its items are never part of a node
+}
+
+// planBody takes a body apart, hashes its items, and copies what is not known to be stored, in one pass over the bytes
+// on the goroutine of the request. The plan keeps no reference to body.
+func (s *Store) planBody(account accountNumber, body []byte, spans []codec.Span) *bodyPlan {
+	p := new(bodyPlan)
+	spans = worthCutting(spans, len(body))
+	at := 0
+	for i := 0; i < len(spans); {
+		j := i + 1
+		for j < len(spans) && isSeparator(body[spans[j-1].End:spans[j].Start]) {
+			j++
+		}
+		p.addBetween(body[at:spans[i].Start])
+		p.parts = append(p.parts, planPart{run: s.planRun(account, body, spans[i:j])})
+		at = spans[j-1].End
+		i = j
+	}
+	p.addBetween(body[at:])
+	s.ownBytes(account, p)
+	return p
+}
+
+// worthCutting drops spans that are malformed, too many, or too small to be worth their references.
+func worthCutting(spans []codec.Span, size int) []codec.Span {
+	if len(spans) > maxItems {
+		return nil
+	}
+	end, total := 0, 0
+	for _, span := range spans {
+		if span.Start < end || span.End < span.Start || span.End > size {
+			return nil
+		}
+		end = span.End
+		total += span.End - span.Start
+	}
+	if len(spans) > manyItems && total < len(spans)*minAverage {
+		return nil
+	}
+	return spans
+}
+
+// isSeparator tells whether gap is one comma and white space.
+func isSeparator(gap []byte) bool {
+	if len(gap) == 1 {
+		return gap[0] == ','
+	}
+	return len(gap) <= gapMax && bytes.Equal(bytes.TrimSpace(gap), []byte{','})
+}
+
+func (p *bodyPlan) addBetween(text []byte) {
+	for len(text) > 0 {
+		n := min(len(text), coarsePart)
+		it := newItem(text[:n], 0)
+		p.parts = append(p.parts, planPart{run: run{items: []item{it}}, between: true})
+		text = text[n:]
+	}
+}
+
+// newItem makes an item of a separator and what follows it, text[:gap] and text[gap:].
+func newItem(text []byte, gap int) item {
+	raw := text[gap:]
+	if len(raw) <= literalMax {
+		return item{text: text}
+	}
+	it := item{block: true, data: raw, hash: blake3.Sum256(raw)}
+	if it.comma = gap == 1; !it.comma {
+		it.text = text[:gap]
+	}
+	return it
+}
+
+func (s *Store) planRun(account accountNumber, body []byte, spans []codec.Span) run {
+	var (
+		items   = make([]item, len(spans))
+		chain   hash
+		scratch = make([]byte, 0, 512)
+	)
+	for i, span := range spans {
+		start := span.Start
+		if i > 0 {
+			start = spans[i-1].End
+		}
+		it := &items[i]
+		*it = newItem(body[start:span.End], span.Start-start)
+		scratch = it.append(append(scratch[:0], chain[:]...))
+		chain = blake3.Sum256(scratch)
+		it.chain = chain
+	}
+	for k := len(items); k > 0; k-- {
+		if node := items[k-1].chain; s.known.has(objectRef{spaceNode, account, node}) {
+			return run{known: k, node: node, items: items[k:]}
+		}
+	}
+	return run{items: items}
+}
+
+// ownBytes replaces every reference into the body by a copy, and drops the bytes of blocks known to be stored.
+func (s *Store) ownBytes(account accountNumber, p *bodyPlan) {
+	size := 0
+	for it := range p.items {
+		if it.block && s.known.has(objectRef{spaceBlock, account, it.hash}) {
+			it.data = nil
+		}
+		size += len(it.text) + len(it.data)
+		p.held += int64(unsafe.Sizeof(*it))
+	}
+	buffer := make([]byte, 0, size)
+	own := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		start := len(buffer)
+		buffer = append(buffer, b...)
+		return buffer[start:len(buffer):len(buffer)]
+	}
+	for it := range p.items {
+		it.text, it.data = own(it.text), own(it.data)
+	}
+	p.held += int64(size)
+}
+
+// items visits every item of the plan.
+func (p *bodyPlan) items(visit func(*item) bool) {
+	for i := range p.parts {
+		items := p.parts[i].run.items
+		for j := range items {
+			if !visit(&items[j]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// agent writes the requests of a coding agent's session: a large opening, tools, a history that grows by a call and its
+// result every turn, and a cache mark that moves on to the newest message.
+type agent struct {
+	rng      *rand.Rand
+	messages []string // without cache mark
+	opening  string
+	tools    string
+}
+
+func newAgent(seed uint64) *agent {
+	a := &agent{rng: rand.New(rand.NewPCG(seed, 1))}
+	a.opening = fmt.Sprintf(`[{"type":"text","text":"x-billing: v=1"},{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}},{"type":"text","text":"%s","cache_control":{"type":"ephemeral"}}]`, a.words(27_000))
+	var tools []string
+	for i := range 12 {
+		tools = append(tools, fmt.Sprintf(`{"name":"tool%d","description":"%s","input_schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"path":{"type":"string","description":"%s"}},"required":["path"],"additionalProperties":false}}`, i, a.words(4000), a.words(200)))
+	}
+	a.tools = "[" + strings.Join(tools, ",") + "]"
+	a.messages = []string{fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":"%s"},{"type":"text","text":"%s"MARK}]}`, a.words(6000), a.words(300))}
+	return a
+}
+
+// words gives about n bytes of text that compresses the way prose does.
+func (a *agent) words(n int) string {
+	var b strings.Builder
+	for b.Len() < n {
+		for range 2 + a.rng.IntN(8) {
+			b.WriteByte("etaoinshrdlucmfwyp"[min(a.rng.IntN(18), a.rng.IntN(18))])
+		}
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+func (a *agent) turn() {
+	id := fmt.Sprintf("toolu_%016x", a.rng.Uint64())
+	a.messages = append(a.messages,
+		fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":"%s"},{"type":"tool_use","id":"%s","name":"tool3","input":{"path":"%s"},"caller":{"type":"direct"}}]}`, a.words(250), id, a.words(40)),
+		fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":"%s","is_error":falseMARK}]}`, id, a.words(1000+a.rng.IntN(16_000))))
+}
+
+func (a *agent) request() []byte {
+	messages := make([]string, len(a.messages))
+	for i, m := range a.messages {
+		mark := ""
+		if i >= len(a.messages)-1 {
+			mark = `,"cache_control":{"type":"ephemeral"}`
+		}
+		messages[i] = strings.Replace(m, "MARK", mark, 1)
+	}
+	return fmt.Appendf(nil, `{"model":"claude-sonnet-5","messages":[%s],"system":%s,"tools":%s,"metadata":{"user_id":"{\"session_id\":\"7d9f\"}"},"max_tokens":32000,"stream":true}`,
+		strings.Join(messages, ","), a.opening, a.tools)
+}
+
+func blocksOf(t testing.TB, body []byte) []codec.Span {
+	t.Helper()
+	var e codec.Envelope
+	if err := e.Read(body); err != nil {
+		t.Fatal(err)
+	}
+	return e.Blocks(nil)
+}
+
+// captureBody captures a request with its blocks.
+func captureBody(t testing.TB, s *Store, account string, body, answer []byte) string {
+	t.Helper()
+	ctx := context.Background()
+	c, err := s.Begin(ctx, &Opening{Account: account, Surface: codec.Messages, Format: codec.Messages, Body: body, Spans: blocksOf(t, body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(answer); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		t.Fatal(err)
+	}
+	return c.ID()
+}
+
+// storedBytes is the size of all keys and values in the store, as the database is given them.
+func storedBytes(t testing.TB, s *Store) (total int64, bySpace map[byte]int64) {
+	t.Helper()
+	bySpace = make(map[byte]int64)
+	err := s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			n := int64(len(it.Item().Key())) + it.Item().ValueSize()
+			total += n
+			bySpace[it.Item().Key()[0]] += n
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total, bySpace
+}
+
+func TestALongAgentSessionCostsWhatItAdded(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	a := newAgent(1)
+	var (
+		raw    int64
+		bodies = make(map[string][]byte)
+		sizes  []int64
+	)
+	for range 100 {
+		body := a.request()
+		answer := []byte(`{"content":[{"type":"text","text":"` + a.words(800) + `"}]}`)
+		bodies[captureBody(t, s, "acme", body, answer)] = body
+		raw += int64(len(body) + len(answer))
+		total, _ := storedBytes(t, s)
+		sizes = append(sizes, total)
+		a.turn()
+	}
+	for id, body := range bodies {
+		x, err := s.Exchange("acme", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(x.RawRequest, body) {
+			t.Fatalf("request of %s came back different", id)
+		}
+	}
+	total, spaces := storedBytes(t, s)
+	t.Logf("raw %d bytes, stored %d: 1/%.1f; by kind %v", raw, total, float64(raw)/float64(total), spaces)
+	if total > raw/25 {
+		t.Errorf("stored %d of %d raw bytes, more than a 25th", total, raw)
+	}
+	early, late := sizes[30]-sizes[10], sizes[99]-sizes[79]
+	t.Logf("20 turns cost %d bytes early, %d late", early, late)
+	if late > early*3/2 {
+		t.Errorf("late turns cost %d bytes, early ones %d", late, early)
+	}
+	if overhead := spaces[spaceNode] + spaces[spaceRequest] + spaces[spaceExchange]; overhead/100 > 1500 {
+		t.Errorf("skeletons, nodes and records cost %d bytes a turn", overhead/100)
+	}
+}
+
+func TestAnyCutOfAnyBodyComesBackByteForByte(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	shared := strings.Repeat(`"a long string that occurs in many bodies \" \\", `, 60)
+	rapid.Check(t, func(t *rapid.T) {
+		var body []byte
+		var spans []codec.Span
+		for range rapid.IntRange(0, 12).Draw(t, "parts") {
+			switch rapid.IntRange(0, 5).Draw(t, "kind") {
+			case 0:
+				body = append(body, ',')
+			case 1:
+				body = append(body, ",\n  "...)
+			case 2:
+				body = append(body, rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "gap")...)
+			default:
+				start := len(body)
+				n := rapid.IntRange(0, len(shared)).Draw(t, "item")
+				body = append(body, shared[:n]...)
+				spans = append(spans, codec.Span{Start: start, End: len(body)})
+			}
+		}
+		ctx := context.Background()
+		c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: body, Spans: spans})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+		x, err := s.Exchange("acme", c.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(x.RawRequest, body) {
+			t.Fatalf("%q came back as %q", body, x.RawRequest)
+		}
+	})
+}

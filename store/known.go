@@ -1,0 +1,41 @@
+package store
+
+import "sync"
+
+// knownGeneration is how many objects a generation of the known set holds; an entry takes about 50 bytes.
+const knownGeneration = 128 << 10
+
+// knownSet remembers blocks and nodes that are stored, so that history sent again costs a look-up and no write. It
+// holds what was used last, in two generations: when the younger is full, the older is forgotten.
+type knownSet struct {
+	mu           sync.RWMutex
+	young, older map[objectRef]struct{}
+}
+
+// has tells whether an object is known to be stored; false says nothing.
+func (k *knownSet) has(ref objectRef) bool {
+	k.mu.RLock()
+	_, young := k.young[ref]
+	_, older := k.older[ref]
+	k.mu.RUnlock()
+	if older && !young {
+		k.add(ref)
+	}
+	return young || older
+}
+
+func (k *knownSet) add(ref objectRef) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.young) >= knownGeneration || k.young == nil {
+		k.older, k.young = k.young, make(map[objectRef]struct{})
+	}
+	k.young[ref] = struct{}{}
+}
+
+func (k *knownSet) remove(ref objectRef) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.young, ref)
+	delete(k.older, ref)
+}

@@ -1,0 +1,367 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// withServer runs a server on the store in dir until the test ends, and gives the store.
+func withServer(t *testing.T, dir string) *store.Store {
+	t.Helper()
+	st, err := store.Open(store.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := EnsureAccount(st); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, listener, Handler(st, quiet)) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-served, st.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return st
+}
+
+func open(t *testing.T, dir string, create bool) *Client {
+	t.Helper()
+	client, err := Open(t.Context(), store.Options{Dir: dir}, create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+func TestManagementIsTheSameWithAndWithoutAServer(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, dir string) *Client{
+		"with a server": func(t *testing.T, dir string) *Client {
+			withServer(t, dir)
+			client := open(t, dir, true)
+			if client.InProcess() {
+				t.Error("the store was opened beside a running server")
+			}
+			return client
+		},
+		"without": func(t *testing.T, dir string) *Client {
+			client := open(t, dir, true)
+			if !client.InProcess() {
+				t.Error("reached a server where none runs")
+			}
+			return client
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := prepare(t, filepath.Join(t.TempDir(), "data"))
+			ctx := t.Context()
+
+			created, err := client.CreateKey(ctx, NewKey{Account: "default", Scopes: store.ScopeWrite | store.ScopeRead, Label: "laptop"})
+			if err != nil || !store.LooksLikeKey(created.Secret) {
+				t.Fatalf("%+v, %v", created.Key, err)
+			}
+			if err := client.RevokeKey(ctx, created.ID); err != nil {
+				t.Error(err)
+			}
+			keys, err := client.Keys(ctx, "default")
+			if err != nil || len(keys) != 1 || keys[0].Label != "laptop" || keys[0].Revoked.IsZero() {
+				t.Errorf("keys: %+v, %v", keys, err)
+			}
+
+			if _, err := client.CreateAccount(ctx, "team-a"); err != nil {
+				t.Error(err)
+			}
+			if err := client.SetCredential(ctx, "team-a", "openai", "sk-1"); err != nil {
+				t.Error(err)
+			}
+			accounts, err := client.Accounts(ctx)
+			if err != nil || len(accounts) != 2 || !cmp.Equal(accounts[1].Credentials, []string{"openai"}) {
+				t.Errorf("accounts: %+v, %v", accounts, err)
+			}
+			if err := client.RemoveCredential(ctx, "team-a", "openai"); err != nil {
+				t.Error(err)
+			}
+
+			for what, err := range map[string]error{
+				`not_found: no account "nobody"`:                             second(client.CreateKey(ctx, NewKey{Account: "nobody", Scopes: store.ScopeRead})),
+				`conflict: account "team-a" exists already`:                  second(client.CreateAccount(ctx, "team-a")),
+				`not_found: no key "key_?/#"`:                                client.RevokeKey(ctx, "key_?/#"),
+				`not_found: no exchange "exch_none"`:                         second(client.Exchange(ctx, "exch_none")),
+				`not_found: account "team-a" has no credential for "openai"`: client.RemoveCredential(ctx, "team-a", "openai"),
+				`invalid_request: this is a service key of mneme; a credential is what the provider openai gave out (secret)`: client.SetCredential(ctx, "team-a", "openai", created.Secret),
+			} {
+				var known *codec.Error
+				if !errors.As(err, &known) || known.Error() != what {
+					t.Errorf("want %s, got %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestExchangesComeInPagesAndByteForByte(t *testing.T) {
+	dir := t.TempDir()
+	st := withServer(t, dir)
+	bodies := []string{`{"model":"a"}`, "{\"model\":\"\xff\"}", `{"model":"<&>` + "\u2028" + `"}`}
+	var ids []string
+	for _, body := range bodies {
+		ids = append(ids, capture(t, st, "default", body, "answer to "+body))
+	}
+
+	client := open(t, dir, false)
+	var listed []string
+	for after, more := "", true; more; {
+		page, err := client.Exchanges(t.Context(), "", after, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range page.Data {
+			listed = append([]string{x.ID}, listed...)
+			after = x.ID
+		}
+		more = page.HasMore
+	}
+	if diff := cmp.Diff(ids, listed); diff != "" {
+		t.Error(diff)
+	}
+	for i, id := range ids {
+		x, err := client.Exchange(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, _ := x.Request()
+		response, _ := x.Response()
+		if string(request) != bodies[i] || string(response) != "answer to "+bodies[i] {
+			t.Errorf("got %q and %q", request, response)
+		}
+		if wantBase64 := i == 1; (x.RawRequestEncoding == "base64") != wantBase64 || (x.RawResponseEncoding == "base64") != wantBase64 {
+			t.Errorf("exchange %d: encodings %q, %q", i, x.RawRequestEncoding, x.RawResponseEncoding)
+		}
+		if x.Outcome != store.OutcomeComplete {
+			t.Errorf("outcome %s", x.Outcome)
+		}
+	}
+}
+
+func capture(t *testing.T, st *store.Store, account, request, response string) (id string) {
+	t.Helper()
+	c, err := st.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, Body: []byte(request)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte(response)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, LastByte: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	return c.ID()
+}
+
+func TestASocketLeftByAKilledServerIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("a command opens the store itself", func(t *testing.T) {
+		if client := open(t, dir, true); !client.InProcess() {
+			t.Error("took the dead socket for a server")
+		}
+	})
+	t.Run("a new server takes the place", func(t *testing.T) {
+		withServer(t, dir)
+		if client := open(t, dir, false); client.InProcess() {
+			t.Error("the new server was not reached")
+		}
+	})
+	if _, err := os.Stat(filepath.Join(dir, SocketName)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a stopped server leaves its socket: %v", err)
+	}
+}
+
+func TestTheSocketIsForItsOwnerOnly(t *testing.T) {
+	dir := t.TempDir()
+	listener, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	info, err := os.Stat(filepath.Join(dir, SocketName))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestADirectoryTooDeepForASocketAddressStillWorks(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("deep/", 40))
+	temporary, err := os.MkdirTemp("", "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(temporary)
+	t.Setenv("TMPDIR", temporary)
+	withServer(t, dir)
+	client := open(t, dir, false)
+	if client.InProcess() {
+		t.Fatal("the server was not reached")
+	}
+	if _, err := client.Accounts(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if links, err := os.ReadDir(temporary); err != nil || len(links) > 0 {
+		t.Errorf("left behind: %v", links)
+	}
+}
+
+func TestOnlyWhatCreatesMakesAStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, err := Open(t.Context(), store.Options{Dir: dir}, false); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("want %v, got %v", fs.ErrNotExist, err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the directory was created")
+	}
+}
+
+func TestACommandWaitsForAServerThatIsStarting(t *testing.T) {
+	dir := t.TempDir()
+	st, err := store.Open(store.Options{Dir: dir}) // a server that has no socket yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan *Client, 1)
+	go func() {
+		client, err := Open(context.Background(), store.Options{Dir: dir}, false)
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- client
+	}()
+	listener, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, listener, Handler(st, quiet)) }()
+	if client := <-opened; client == nil || client.InProcess() {
+		t.Error("the server was not reached")
+	}
+	stop()
+	if err := errors.Join(<-served, st.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAdminKeyReachesItsOwnAccountOnly(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	if _, err := st.CreateAccount("other"); err != nil {
+		t.Fatal(err)
+	}
+	_, foreign, err := st.CreateKey("other", store.ScopeWrite, "foreign")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := capture(t, st, "default", "{}", "own")
+	theirs := capture(t, st, "other", "{}", "theirs")
+	admin, _, _ := st.CreateKey("default", store.AllScopes, "")
+	writer, _, _ := st.CreateKey("default", store.ScopeWrite, "")
+
+	web := httptest.NewServer(AccountHandler(st, quiet))
+	defer web.Close()
+	ask := func(key, method, path, body string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, web.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		response, err := web.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(text)
+	}
+
+	for _, tt := range []struct {
+		key, method, path, body string
+		want                    int
+	}{
+		{"", "GET", "/accounts", "", 401},
+		{"sk-ant-x", "GET", "/accounts", "", 401},
+		{writer, "GET", "/accounts", "", 403},
+		{admin, "GET", "/accounts", "", 200},
+		{admin, "POST", "/accounts", `{"name":"third"}`, 403},
+		{admin, "GET", "/keys?account=other", "", 403},
+		{admin, "POST", "/keys", `{"account":"other","scopes":"read"}`, 403},
+		{admin, "POST", "/keys", `{"scopes":"read"}`, 201},
+		{admin, "DELETE", "/keys/" + foreign.ID, "", 404},
+		{admin, "PUT", "/accounts/other/credentials/openai", `{"secret":"x"}`, 403},
+		{admin, "DELETE", "/accounts/other/credentials/openai", "", 403},
+		{admin, "GET", "/exchanges?account=other", "", 403},
+		{admin, "GET", "/exchanges/" + theirs, "", 404},
+		{admin, "GET", "/exchanges/" + own, "", 200},
+		{admin, "GET", "/exchanges?limit=0", "", 400},
+		{admin, "POST", "/keys", `{"scope":"read"}`, 400},
+		{admin, "POST", "/keys", `{"scopes":"read"}{}`, 400},
+		{admin, "POST", "/keys", strings.Repeat(" ", maxBody+1), 400},
+	} {
+		status, text := ask(tt.key, tt.method, tt.path, tt.body)
+		if status != tt.want {
+			t.Errorf("%s %s %.40s: want %d, got %d %s", tt.method, tt.path, tt.body, tt.want, status, text)
+		}
+	}
+	for _, path := range []string{"/accounts", "/keys", "/exchanges"} {
+		if _, text := ask(admin, "GET", path, ""); strings.Contains(text, "other") || strings.Contains(text, theirs) || !json.Valid([]byte(text)) {
+			t.Errorf("%s shows %s", path, text)
+		}
+	}
+}

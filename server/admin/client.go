@@ -1,0 +1,225 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Client manages a store, in a running server or in this process.
+type Client struct {
+	http  http.Client
+	store *store.Store // nil when a server has it open
+}
+
+// How long Open waits for a server that is starting or stopping, or for another command, and how often it looks.
+// Every command but the server itself holds the store for milliseconds.
+const (
+	openPatience = 10 * time.Second
+	openInterval = 50 * time.Millisecond
+)
+
+// Open reaches the store in opts.Dir: through the server that has it open, else by opening it with opts. A
+// directory without a store is an error that wraps fs.ErrNotExist, unless create is set.
+func Open(ctx context.Context, opts store.Options, create bool) (*Client, error) {
+	if !create {
+		if _, err := os.Stat(opts.Dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("no data in %s: %w", opts.Dir, fs.ErrNotExist)
+		}
+	}
+	deadline := time.Now().Add(openPatience)
+	for {
+		client, err := dialClient(ctx, opts.Dir)
+		if client != nil || err != nil {
+			return client, err
+		}
+		st, err := store.Open(opts)
+		if err == nil {
+			return inProcessClient(st, create)
+		}
+		if !errors.Is(err, store.ErrInUse) || time.Now().After(deadline) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(openInterval):
+		}
+	}
+}
+
+func inProcessClient(st *store.Store, create bool) (*Client, error) {
+	if create {
+		if err := EnsureAccount(st); err != nil {
+			return nil, errors.Join(err, st.Close())
+		}
+	}
+	log := slog.New(slog.DiscardHandler) // the error itself reaches the person at the command line
+	return &Client{http: http.Client{Transport: inProcess{Handler(st, log)}}, store: st}, nil
+}
+
+// dialClient gives nil and no error when nobody listens.
+func dialClient(ctx context.Context, dataDir string) (*Client, error) {
+	conn, err := dial(ctx, dataDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, nil // never started, stopped, or killed
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%s belongs to another user; run this as the user that runs the server", filepath.Join(dataDir, SocketName))
+	case err != nil:
+		return nil, fmt.Errorf("reach the server over %s: %w", filepath.Join(dataDir, SocketName), err)
+	}
+	_ = conn.Close()
+	return &Client{http: http.Client{Transport: &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dataDir) },
+		DisableKeepAlives: true,
+	}}}, nil
+}
+
+// InProcess tells whether no server runs and the store is open in this process.
+func (c *Client) InProcess() bool { return c.store != nil }
+
+// Close ends the client, and closes the store if it is open in this process.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	if c.store == nil {
+		return nil
+	}
+	return c.store.Close()
+}
+
+// Accounts lists all accounts by name.
+func (c *Client) Accounts(ctx context.Context) ([]Account, error) {
+	var list List[Account]
+	err := c.call(ctx, http.MethodGet, "/accounts", nil, &list)
+	return list.Data, err
+}
+
+// CreateAccount makes an account.
+func (c *Client) CreateAccount(ctx context.Context, name string) (Account, error) {
+	var account Account
+	err := c.call(ctx, http.MethodPost, "/accounts", NewAccount{name}, &account)
+	return account, err
+}
+
+// SetCredential gives an account its own credential for a provider.
+func (c *Client) SetCredential(ctx context.Context, account, provider, secret string) error {
+	return c.call(ctx, http.MethodPut, credentialPath(account, provider), Credential{secret}, nil)
+}
+
+// RemoveCredential takes it away.
+func (c *Client) RemoveCredential(ctx context.Context, account, provider string) error {
+	return c.call(ctx, http.MethodDelete, credentialPath(account, provider), nil, nil)
+}
+
+func credentialPath(account, provider string) string {
+	return "/accounts/" + url.PathEscape(account) + "/credentials/" + url.PathEscape(provider)
+}
+
+// Keys lists the service keys of an account, or of all with account "".
+func (c *Client) Keys(ctx context.Context, account string) ([]store.Key, error) {
+	var list List[store.Key]
+	err := c.call(ctx, http.MethodGet, "/keys?"+url.Values{"account": {account}}.Encode(), nil, &list)
+	return list.Data, err
+}
+
+// CreateKey makes a service key.
+func (c *Client) CreateKey(ctx context.Context, asked NewKey) (CreatedKey, error) {
+	var created CreatedKey
+	err := c.call(ctx, http.MethodPost, "/keys", asked, &created)
+	return created, err
+}
+
+// RevokeKey makes a service key invalid at once.
+func (c *Client) RevokeKey(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(id), nil, nil)
+}
+
+// Exchanges gives a page of at most limit exchanges, newest first, that follow the one with the id after.
+func (c *Client) Exchanges(ctx context.Context, account, after string, limit int) (List[store.ExchangeInfo], error) {
+	query := url.Values{"account": {account}, "after": {after}, "limit": {strconv.Itoa(limit)}}
+	var page List[store.ExchangeInfo]
+	err := c.call(ctx, http.MethodGet, "/exchanges?"+query.Encode(), nil, &page)
+	return page, err
+}
+
+// Exchange gives one exchange with its bytes.
+func (c *Client) Exchange(ctx context.Context, id string) (Exchange, error) {
+	var x Exchange
+	err := c.call(ctx, http.MethodGet, "/exchanges/"+url.PathEscape(id), nil, &x)
+	return x, err
+}
+
+// call sends one request; the answer goes into answer unless that is nil. What the server refuses is a *codec.Error.
+func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
+	var sent io.Reader = http.NoBody
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://mneme"+path, sent)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		lost := codec.Errorf(codec.KindUpstream, "the server went away before it answered; see whether it did what was asked, and try again")
+		lost.Cause = err
+		return lost
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return readError(response.StatusCode, text)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// inProcess answers requests by a handler in this process: one code path with and without a server.
+type inProcess struct{ handler http.Handler }
+
+func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := &answerWriter{header: http.Header{}, status: http.StatusOK}
+	t.handler.ServeHTTP(w, r)
+	return &http.Response{
+		StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(w.body.Len()), Request: r,
+	}, nil
+}
+
+type answerWriter struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *answerWriter) Header() http.Header { return w.header }
+
+func (w *answerWriter) WriteHeader(status int) { w.status = status }
+
+func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }

@@ -1,0 +1,239 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// maxBody bounds what a caller may send, in bytes; a credential is the longest thing there is.
+const maxBody = 64 << 10
+
+// Handler serves an operator: every account, without further authentication.
+func Handler(st *store.Store, log *slog.Logger) http.Handler {
+	return routes(st, log, func(*http.Request) (caller, error) { return caller{}, nil })
+}
+
+// AccountHandler serves the holders of a service key with scope admin, sent as Authorization: Bearer KEY, each
+// inside the key's account.
+func AccountHandler(st *store.Store, log *slog.Logger) http.Handler {
+	return routes(st, log, func(r *http.Request) (caller, error) {
+		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		identity, err := st.Authenticate(key)
+		if err != nil {
+			return caller{}, err
+		}
+		if !identity.Scopes.Has(store.ScopeAdmin) {
+			return caller{}, codec.Errorf(codec.KindPermission, "this key has the scopes %s, and this needs admin", identity.Scopes)
+		}
+		return caller{account: identity.Account}, nil
+	})
+}
+
+// caller is who asks: the operator, or an account.
+type caller struct{ account string }
+
+func (c caller) isOperator() bool { return c.account == "" }
+
+// within gives the account that a request is about. Asking for none means all of the operator's, or the caller's own.
+func (c caller) within(asked string) (string, error) {
+	switch {
+	case c.isOperator(), asked == c.account:
+		return asked, nil
+	case asked == "":
+		return c.account, nil
+	}
+	return "", codec.Errorf(codec.KindPermission, "this key manages account %q only", c.account)
+}
+
+type endpoints struct{ store *store.Store }
+
+// endpoint answers one request. The answer becomes JSON; nil becomes 204.
+type endpoint func(c caller, r *http.Request) (answer any, err error)
+
+func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (caller, error)) http.Handler {
+	e := endpoints{st}
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]endpoint{
+		"GET /accounts":  e.accounts,
+		"POST /accounts": e.createAccount,
+		"PUT /accounts/{account}/credentials/{provider}":    e.setCredential,
+		"DELETE /accounts/{account}/credentials/{provider}": e.removeCredential,
+		"GET /keys":           e.keys,
+		"POST /keys":          e.createKey,
+		"DELETE /keys/{id}":   e.revokeKey,
+		"GET /exchanges":      e.exchanges,
+		"GET /exchanges/{id}": e.exchange,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			c, err := identify(r)
+			if err != nil {
+				writeError(w, log, err)
+				return
+			}
+			answer, err := serve(c, r)
+			switch {
+			case err != nil:
+				writeError(w, log, err)
+			case answer == nil:
+				w.WriteHeader(http.StatusNoContent)
+			case r.Method == http.MethodPost:
+				writeJSON(w, http.StatusCreated, answer)
+			default:
+				writeJSON(w, http.StatusOK, answer)
+			}
+		})
+	}
+	return mux
+}
+
+func (e endpoints) accounts(c caller, _ *http.Request) (any, error) {
+	list := List[Account]{Data: []Account{}}
+	for _, account := range e.store.Accounts() {
+		if !c.isOperator() && account.Name != c.account {
+			continue
+		}
+		providers, err := e.store.Credentials(account.Name)
+		if err != nil {
+			return nil, err
+		}
+		if providers == nil {
+			providers = []string{}
+		}
+		list.Data = append(list.Data, Account{Name: account.Name, Created: account.Created, Credentials: providers})
+	}
+	return list, nil
+}
+
+func (e endpoints) createAccount(c caller, r *http.Request) (any, error) {
+	var asked NewAccount
+	if err := readJSON(r, &asked); err != nil {
+		return nil, err
+	}
+	if !c.isOperator() {
+		return nil, codec.Errorf(codec.KindPermission, "accounts are made on the server itself, with: mneme account create %s", asked.Name)
+	}
+	account, err := e.store.CreateAccount(asked.Name)
+	if err != nil {
+		return nil, err
+	}
+	return Account{Name: account.Name, Created: account.Created, Credentials: []string{}}, nil
+}
+
+func (e endpoints) setCredential(c caller, r *http.Request) (any, error) {
+	account, err := c.within(r.PathValue("account"))
+	if err != nil {
+		return nil, err
+	}
+	var asked Credential
+	if err := readJSON(r, &asked); err != nil {
+		return nil, err
+	}
+	if store.LooksLikeKey(asked.Secret) {
+		return nil, codec.Invalid("secret", "this is a service key of mneme; a credential is what the provider %s gave out", r.PathValue("provider"))
+	}
+	return nil, e.store.SetCredential(account, r.PathValue("provider"), asked.Secret)
+}
+
+func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
+	account, err := c.within(r.PathValue("account"))
+	if err != nil {
+		return nil, err
+	}
+	return nil, e.store.RemoveCredential(account, r.PathValue("provider"))
+}
+
+func (e endpoints) keys(c caller, r *http.Request) (any, error) {
+	account, err := c.within(r.URL.Query().Get("account"))
+	if err != nil {
+		return nil, err
+	}
+	keys := e.store.Keys(account)
+	if keys == nil {
+		keys = []store.Key{}
+	}
+	return List[store.Key]{Data: keys}, nil
+}
+
+func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
+	var asked NewKey
+	if err := readJSON(r, &asked); err != nil {
+		return nil, err
+	}
+	account, err := c.within(asked.Account)
+	if err != nil {
+		return nil, err
+	}
+	secret, key, err := e.store.CreateKey(account, asked.Scopes, asked.Label)
+	if err != nil {
+		return nil, err
+	}
+	return CreatedKey{Key: key, Secret: secret}, nil
+}
+
+// revokeKey treats a key of another account as one that does not exist.
+func (e endpoints) revokeKey(c caller, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	if !c.isOperator() && !slices.ContainsFunc(e.store.Keys(c.account), func(k store.Key) bool { return k.ID == id }) {
+		return nil, codec.Errorf(codec.KindNotFound, "no key %q", id)
+	}
+	return nil, e.store.RevokeKey(id)
+}
+
+func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {
+	query := r.URL.Query()
+	account, err := c.within(query.Get("account"))
+	if err != nil {
+		return nil, err
+	}
+	q := store.ExchangeQuery{After: query.Get("after")}
+	if text := query.Get("limit"); text != "" {
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 {
+			return nil, codec.Invalid("limit", "%q is not a number above 0", text)
+		}
+	}
+	page, err := e.store.Exchanges(account, q)
+	if err != nil {
+		return nil, err
+	}
+	return List[store.ExchangeInfo]{Data: page.Data, HasMore: page.HasMore}, nil
+}
+
+func (e endpoints) exchange(c caller, r *http.Request) (any, error) {
+	x, err := e.store.Exchange(c.account, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return NewExchange(x), nil
+}
+
+func readJSON(r *http.Request, v any) error {
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
+		invalid := codec.Errorf(codec.KindInvalidRequest, "the body is not the JSON that is expected here")
+		invalid.Cause = err
+		return invalid
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return codec.Errorf(codec.KindInvalidRequest, "more than one JSON value in the body")
+	}
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(answer) // fails only when the caller is gone
+}

@@ -98,3 +98,15 @@ type Event struct {
 	Created int64  // Start: unix seconds, 0 when the format has no such field
 	Err     *Error // Error
 }
+
+var finishNames = [...]string{
+	"", "end", "stop_sequence", "length", "context", "tool_calls", "filter", "pause", "malformed_call",
+}
+
+// String is the name used in records and metrics; empty when unknown.
+func (f FinishReason) String() string {
+	if int(f) < len(finishNames) {
+		return finishNames[f]
+	}
+	return ""
+}

@@ -62,6 +62,7 @@ type AnswerOptions struct {
 	IncludeUsage   bool      // chat: send the usage chunk
 	IncludeState   bool      // responses: send reasoning state
 	ShowReasoning  bool      // the client may see reasoning text
+	RefusalAsText  bool      // responses: write refusals as plain text, for clients that drop refusal parts
 	EstimatedInput int64     // tokens of the prompt, for formats that must say before they can know
 	Request        *Request  // for what an answer echoes; nil on errors before it was read
 }

@@ -7,6 +7,7 @@ package codec
 // "String body" means the inside of a JSON string, still escaped, without quotes. Numbers that are only carried along
 // stay the bytes the client wrote; nil means absent, which is not the same as zero.
 type Request struct {
+	Format Format // the client's
 	Model  string // as the client asked for it
 	Stream bool
 
@@ -43,6 +44,10 @@ type Request struct {
 	Metadata         []byte // raw object
 	CacheControl     []byte // raw object: messages' top-level cache_control
 	PreviousResponse []byte // responses: the id this request continues
+	AudioOutput      bool   // chat: the client wants audio back
+	// Stateful names members that refer to state only the provider holds, or that must not be ignored
+	// (conversation, prompt, background): another provider has to refuse them.
+	Stateful []string
 
 	// Echo holds raw values that a format's answer repeats (responses: temperature, tools, metadata and so on), by
 	// member name in the order of the body.
@@ -165,20 +170,22 @@ const (
 
 // Tool is one tool that the model may call. Tools of a namespace stand here one by one with Namespace set.
 type Tool struct {
-	Kind           ToolKind
-	Name           []byte // string body
-	Namespace      []byte // string body, nil where there is none
-	Description    []byte // string body
-	Schema         []byte // raw JSON Schema of the arguments; nil when absent
-	Grammar        []byte // custom tools: the raw format object
-	Strict         Tristate
-	Deferred       bool   // not to be offered until a tool reference names it
-	AllowedCallers []byte // raw array; a restriction that must not vanish
-	CacheControl   []byte // raw object
-	WireType       []byte // the wire's name for the type, e.g. web_search_20250305
-	Raw            []byte // the whole wire value, in the shape of Origin
-	Origin         Format
-	Index          int // place in the client's own list, for error paths
+	Kind        ToolKind
+	Name        []byte // string body
+	Namespace   []byte // string body, nil where there is none
+	Description []byte // string body
+	// NamespaceDescription describes the namespace as a whole; a string body, the same on each of its tools.
+	NamespaceDescription []byte
+	Schema               []byte // raw JSON Schema of the arguments; nil when absent
+	Grammar              []byte // custom tools: the raw format object
+	Strict               Tristate
+	Deferred             bool   // not to be offered until a tool reference names it
+	AllowedCallers       []byte // raw array; a restriction that must not vanish
+	CacheControl         []byte // raw object
+	WireType             []byte // the wire's name for the type, e.g. web_search_20250305
+	Raw                  []byte // the whole wire value, in the shape of Origin
+	Origin               Format
+	Index                int // place in the client's own list, for error paths
 }
 
 // ChoiceMode says how free the model is to call tools.
@@ -273,6 +280,7 @@ func (r *Request) Reset() {
 		Tools:        r.Tools[:0],
 		Stop:         r.Stop[:0],
 		Echo:         r.Echo[:0],
+		Stateful:     r.Stateful[:0],
 		Notes:        Notes{Emulated: r.Notes.Emulated[:0], Dropped: r.Notes.Dropped[:0]},
 		partArena:    r.partArena[:0],
 		byteArena:    r.byteArena[:0],

@@ -10,9 +10,39 @@ import (
 )
 
 const (
-	maxDiskReserve = 512 << 20
+	memTableSize = 16 << 20
+	memTables    = 2
+
+	smallVolume   = 4 << 30 // on volumes below this size value log files are small, so that space comes back in small steps
+	smallValueLog = 16 << 20
+	valueLog      = 128 << 20
+
+	maxDiskReserve = 1 << 30
 	diskLookEvery  = 50 * time.Millisecond
 )
+
+// valueLogSize is the size of value log files for the volume that holds dir.
+func valueLogSize(dir string) int64 {
+	if size := volumeSize(dir); size > 0 && size < smallVolume {
+		return smallValueLog
+	}
+	return valueLog
+}
+
+func volumeSize(dir string) int64 {
+	var fs unix.Statfs_t
+	if unix.Statfs(dir, &fs) != nil {
+		return 0
+	}
+	return int64(fs.Blocks) * fs.Bsize //nolint:gosec // volumes are smaller than 2^63 bytes
+}
+
+// defaultReserve is what the database may need beyond what it is given: room for two value log files and for writing
+// out and compacting its memory tables; on larger volumes a twentieth, up to 1 GiB.
+func defaultReserve(dir string) int64 {
+	least := 2*valueLogSize(dir) + 2*memTables*memTableSize
+	return max(least, min(volumeSize(dir)/20, maxDiskReserve))
+}
 
 // diskGate keeps the database away from a full volume: Badger writes through memory maps, and a write that finds
 // no space left kills the process (SIGBUS). New exchanges stop at the mark; what is under way may use half the reserve.
@@ -26,10 +56,7 @@ type diskGate struct {
 
 func newDiskGate(dir string, mark int64) diskGate {
 	if mark == 0 {
-		var fs unix.Statfs_t
-		if unix.Statfs(dir, &fs) == nil {
-			mark = min(int64(fs.Blocks)*fs.Bsize/20, maxDiskReserve) //nolint:gosec // volumes are smaller than 2^63 bytes
-		}
+		mark = defaultReserve(dir)
 	}
 	return diskGate{dir: dir, mark: max(mark, 0)}
 }

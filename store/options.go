@@ -14,7 +14,7 @@ type Options struct {
 	Log        *slog.Logger // nil: discard
 
 	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB
-	MinFreeDisk int64 // free bytes below which nothing new is begun; 0: a twentieth of the volume, at most 512 MiB; negative: no gate
+	MinFreeDisk int64 // free bytes on the volume below which nothing new is begun; 0: what the database may need, see FORMAT.md; negative: no gate
 }
 
 // Durability says what an acknowledged exchange survives.

@@ -111,13 +111,13 @@ func (s *Store) open() (err error) {
 // 1 KiB on outside the tree so that compaction does not copy them, no conflict detection.
 func badgerOptions(opts Options) badger.Options {
 	return badger.DefaultOptions(filepath.Join(opts.Dir, "badger")).
-		WithMemTableSize(16 << 20).
-		WithNumMemtables(2).
+		WithMemTableSize(memTableSize).
+		WithNumMemtables(memTables).
 		WithNumCompactors(2).
 		WithNumLevelZeroTables(2).
 		WithNumLevelZeroTablesStall(4).
 		WithValueThreshold(1 << 10).
-		WithValueLogFileSize(128 << 20).
+		WithValueLogFileSize(valueLogSize(opts.Dir)).
 		WithBlockCacheSize(16 << 20).
 		WithIndexCacheSize(16 << 20).
 		WithMetricsEnabled(false).

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// crashDir is set in the process that is going to be killed.
+const crashDir = "MNEME_TEST_CRASH_DIR"
+
+// crashRounds sets how often the process is killed; the default keeps the test quick.
+const crashRounds = "MNEME_TEST_CRASH_ROUNDS"
+
+// TestAcknowledgedExchangesSurviveKill starts a process that captures from many goroutines and says what was
+// acknowledged, kills it at a random moment, and looks at what it left, round after round in one store.
+func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
+	rounds := 10
+	if n, err := strconv.Atoi(os.Getenv(crashRounds)); err == nil {
+		rounds = n
+	}
+	var (
+		dir    = t.TempDir()
+		begun  = make(map[string]uint64)
+		ended  = make(map[string]uint64)
+		random = rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	)
+	for round := range rounds {
+		runUntilKilled(t, dir, 5+random.IntN(120), uint64(round), begun, ended)
+		s, err := Open(Options{Dir: dir})
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		verifyCrashed(t, s, begun, ended)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if t.Failed() {
+			t.Fatalf("after round %d", round)
+		}
+	}
+	t.Logf("%d rounds: %d exchanges begun, %d of them finished", rounds, len(begun), len(ended))
+}
+
+// runUntilKilled runs the victim and kills it after it has acknowledged n exchanges or so.
+func runUntilKilled(t *testing.T, dir string, n int, round uint64, begun, ended map[string]uint64) {
+	t.Helper()
+	victim := exec.Command(os.Args[0], "-test.run=^TestCrashVictim$")
+	victim.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("MNEME_TEST_CRASH_SEED=%d", round))
+	victim.Stderr = os.Stderr
+	out, err := victim.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		var what, id string
+		var seed uint64
+		if _, err := fmt.Sscan(lines.Text(), &what, &id, &seed); err != nil {
+			continue
+		}
+		switch what {
+		case "begun":
+			begun[id] = seed
+		case "ended":
+			ended[id] = seed
+			if n--; n == 0 {
+				_ = victim.Process.Kill()
+			}
+		}
+	}
+	if err := victim.Wait(); err == nil {
+		t.Fatal("the victim ended by itself")
+	}
+}
+
+func verifyCrashed(t *testing.T, s *Store, begun, ended map[string]uint64) {
+	t.Helper()
+	seen := make(map[string]bool)
+	seeds := make(map[string]bool)
+	for query := (ExchangeQuery{Limit: 1000, Ascending: true}); ; {
+		page, err := s.Exchanges("acme", query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range page.Data {
+			seen[info.ID] = true
+			if seeds[info.ChatKey] {
+				t.Errorf("exchange %s is there twice", info.ChatKey)
+			}
+			seeds[info.ChatKey] = true
+			verifyOne(t, s, info, ended)
+			query.After = info.ID
+		}
+		if !page.HasMore {
+			break
+		}
+	}
+	for id := range begun {
+		if !seen[id] {
+			t.Errorf("%s was acknowledged as begun and is missing", id)
+		}
+	}
+}
+
+func verifyOne(t *testing.T, s *Store, info ExchangeInfo, ended map[string]uint64) {
+	t.Helper()
+	x, err := s.Exchange("acme", info.ID)
+	if err != nil {
+		t.Errorf("%s: %v", info.ID, err)
+		return
+	}
+	seed, _ := strconv.ParseUint(info.ChatKey, 10, 64)
+	request, _, answer := crashExchange(seed)
+	if !bytes.Equal(x.RawRequest, request) {
+		t.Errorf("%s: request differs", info.ID)
+	}
+	_, mustBeWhole := ended[info.ID]
+	switch {
+	case info.Outcome == OutcomeComplete && !bytes.Equal(x.RawResponse, answer):
+		t.Errorf("%s: answer differs", info.ID)
+	case info.Outcome == OutcomeInterrupted && !bytes.HasPrefix(answer, x.RawResponse):
+		t.Errorf("%s: partial answer is no beginning of the answer", info.ID)
+	case info.Outcome == OutcomeInterrupted && mustBeWhole:
+		t.Errorf("%s was acknowledged as finished and is interrupted", info.ID)
+	case info.Outcome == OutcomeOpen:
+		t.Errorf("%s is open in a store that has just been opened", info.ID)
+	}
+}
+
+// crashExchange gives the bytes of the exchange with a seed: histories share their fronts, answers are of all sizes.
+func crashExchange(seed uint64) (request []byte, spans []codec.Span, answer []byte) {
+	session, turn := seed%3, seed/3%7
+	request = crashSessions()[session][turn]
+	var e codec.Envelope
+	if err := e.Read(request); err != nil {
+		panic(err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 2))
+	n := rng.IntN(3000)
+	if rng.IntN(8) == 0 {
+		n = rng.IntN(1 << 20)
+	}
+	return request, e.Blocks(nil), []byte(strings.Repeat(fmt.Sprintf("data: %d\n\n", seed), n/8+1))
+}
+
+// crashSessions are the requests of three sessions of seven turns.
+var crashSessions = sync.OnceValue(func() (sessions [3][7][]byte) {
+	for i := range sessions {
+		a := newAgent(uint64(i))
+		for turn := range sessions[i] {
+			sessions[i][turn] = a.request()
+			a.turn()
+		}
+	}
+	return sessions
+})
+
+// TestCrashVictim is no test of its own: it is the process that [TestAcknowledgedExchangesSurviveKill] kills.
+func TestCrashVictim(t *testing.T) {
+	dir := os.Getenv(crashDir)
+	if dir == "" {
+		t.Skip("runs in a process of its own")
+	}
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddStaticKey(strings.Repeat("k", 40), "acme", AllScopes); err != nil {
+		t.Fatal(err)
+	}
+	round, _ := strconv.ParseUint(os.Getenv("MNEME_TEST_CRASH_SEED"), 10, 64)
+	var out sync.Mutex
+	say := func(what, id string, seed uint64) {
+		out.Lock()
+		defer out.Unlock()
+		fmt.Printf("%s %s %d\n", what, id, seed)
+	}
+	for worker := range uint64(8) {
+		go func() {
+			for n := uint64(0); ; n++ {
+				if err := crashCapture(s, round*1_000_000+worker*10_000+n, say); err != nil {
+					panic(err)
+				}
+			}
+		}()
+	}
+	select {}
+}
+
+func crashCapture(s *Store, seed uint64, say func(what, id string, seed uint64)) error {
+	ctx := context.Background()
+	request, spans, answer := crashExchange(seed)
+	c, err := s.Begin(ctx, &Opening{
+		Account: "acme", Surface: codec.Messages, Format: codec.Messages, Body: request, Spans: spans,
+		ChatKey: strconv.FormatUint(seed, 10),
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.Recorded(ctx); err != nil {
+		return err
+	}
+	say("begun", c.ID(), seed)
+	for len(answer) > 0 {
+		n := min(len(answer), 4096)
+		if _, err := c.Write(answer[:n]); err != nil {
+			return err
+		}
+		answer = answer[n:]
+	}
+	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		return err
+	}
+	say("ended", c.ID(), seed)
+	return nil
+}

@@ -1,0 +1,48 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+func TestTwoAccountsNeverSeeEachOther(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "other")
+	body := newAgent(1).request()
+	mine := captureBody(t, s, "acme", body, []byte("answer"))
+	_, before := storedBytes(t, s)
+	theirs := captureBody(t, s, "other", body, []byte("answer"))
+	_, after := storedBytes(t, s)
+
+	if after[spaceBlock] != 2*before[spaceBlock] || after[spaceNode] != 2*before[spaceNode] {
+		t.Errorf("blocks of the same body take %d bytes in one account and %d in two: they are shared", before[spaceBlock], after[spaceBlock])
+	}
+	_, err := s.Exchange("other", mine)
+	wantKind(t, err, codec.KindNotFound)
+	unknown := err.Error()
+	_, err = s.Exchange("other", "exch_"+mine[len("exch_"):len(mine)-4]+"0000")
+	wantKind(t, err, codec.KindNotFound)
+	if len(err.Error()) != len(unknown) {
+		t.Errorf("an exchange of another account is told %q, one that never was %q", unknown, err)
+	}
+	page, err := s.Exchanges("other", ExchangeQuery{Ascending: true})
+	if err != nil || len(page.Data) != 1 || page.Data[0].ID != theirs {
+		t.Errorf("the other account lists %+v (%v)", page, err)
+	}
+	page, err = s.Exchanges("other", ExchangeQuery{Before: mine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range page.Data {
+		if x.ID == mine {
+			t.Error("a cursor leads to another account's exchange")
+		}
+	}
+	if keys := s.Keys("other"); len(keys) != 0 {
+		t.Errorf("the other account has keys %v", keys)
+	}
+	_, err = s.Exchanges("nobody", ExchangeQuery{})
+	wantKind(t, err, codec.KindNotFound)
+}

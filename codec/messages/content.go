@@ -1,0 +1,55 @@
+package messages
+
+import "github.com/mnemeproxy/mneme/codec/scan"
+
+// content is a content block with its members taken apart, whatever its type: the type may stand behind them.
+type content struct {
+	kind                                               []byte // string body
+	text, thinking, signature, data                    []byte // raw values from here on
+	id, name, input, toolUseID, isError, content       []byte
+	source, title, fileID, toolName, tool, citations   []byte
+	cacheControl, encryptedContent, serverName, caller []byte
+}
+
+func (c *content) read(block []byte) {
+	for m := scan.Object(block); m.Next(); {
+		switch string(m.Key) {
+		case "type":
+			c.kind = scan.Body(m.Value)
+		case "text":
+			c.text = m.Value
+		case "thinking":
+			c.thinking = m.Value
+		case "signature":
+			c.signature = m.Value
+		case "data":
+			c.data = m.Value
+		case "id":
+			c.id = m.Value
+		case "name":
+			c.name = m.Value
+		case "input":
+			c.input = m.Value
+		case "tool_use_id":
+			c.toolUseID = m.Value
+		case "is_error":
+			c.isError = m.Value
+		case "content":
+			c.content = m.Value
+		case "source":
+			c.source = m.Value
+		case "title":
+			c.title = m.Value
+		case "file_id":
+			c.fileID = m.Value
+		case "tool_name":
+			c.toolName = m.Value
+		case "tool":
+			c.tool = m.Value
+		case "citations":
+			c.citations = m.Value
+		case "cache_control":
+			c.cacheControl = m.Value
+		}
+	}
+}

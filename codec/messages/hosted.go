@@ -1,0 +1,103 @@
+package messages
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// foreignProof stands where the format wants a proof that only its own provider can make: in search results and
+// citations that another provider's search produced. It begins as every carrier of foreign state does, so that it is
+// recognised, and left out, when the history is later sent to a model that would check it.
+const foreignProof = "sv1.x."
+
+// appendHostedBlocks writes the content blocks, separated by commas, that stand for an item of a tool which the
+// provider ran. Items of a kind without a counterpart give nothing.
+func appendHostedBlocks(dst, wireItem []byte, origin codec.Format) []byte {
+	switch origin {
+	case codec.Messages:
+		if !scan.IsObject(wireItem) {
+			return dst
+		}
+		return appendOneLine(dst, wireItem)
+	case codec.Responses:
+		if string(scan.Body(scan.Get(wireItem, "type"))) == "web_search_call" {
+			return appendWebSearch(dst, wireItem)
+		}
+	}
+	return dst
+}
+
+// appendWebSearch writes a finished web_search_call of Responses as the pair of blocks that the format uses.
+func appendWebSearch(dst, call []byte) []byte {
+	action := scan.Get(call, "action")
+	query := scan.Get(action, "query")
+	if !scan.IsString(query) {
+		return dst
+	}
+	id := scan.Body(scan.Get(call, "id"))
+	dst = append(dst, `{"type":"server_tool_use","id":"srvtoolu_`...)
+	dst = append(dst, id...)
+	dst = append(dst, `","name":"web_search","input":{"query":`...)
+	dst = append(dst, query...)
+	dst = append(dst, `}},{"type":"web_search_tool_result","tool_use_id":"srvtoolu_`...)
+	dst = append(dst, id...)
+	dst = append(dst, `","content":[`...)
+	first := true
+	for source := scan.Array(scan.Get(action, "sources")); source.Next(); {
+		url := scan.Get(source.Value, "url")
+		if !scan.IsString(url) {
+			continue
+		}
+		title := scan.Get(source.Value, "title")
+		if !scan.IsString(title) {
+			title = url
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(dst, `{"type":"web_search_result","url":`...)
+		dst = append(dst, url...)
+		dst = append(dst, `,"title":`...)
+		dst = append(dst, title...)
+		dst = append(dst, `,"encrypted_content":"`+foreignProof+`","page_age":null}`...)
+	}
+	return append(dst, `]}`...)
+}
+
+// appendCitation writes one citation in the format's shape. Annotations of other formats that name a page become
+// citations of a search result; others give nothing.
+func appendCitation(dst, annotation []byte, origin codec.Format) []byte {
+	if origin == codec.Messages {
+		if !scan.IsObject(annotation) {
+			return dst
+		}
+		return appendOneLine(dst, annotation)
+	}
+	page := annotation
+	if inner := scan.Get(annotation, "url_citation"); scan.IsObject(inner) { // chat
+		page = inner
+	} else if inner := scan.Get(annotation, "web"); scan.IsObject(inner) { // gemini
+		page = inner
+	}
+	var url, title []byte
+	for m := scan.Object(page); m.Next(); {
+		switch string(m.Key) {
+		case "url", "uri":
+			url = m.Value
+		case "title":
+			title = m.Value
+		}
+	}
+	if !scan.IsString(url) {
+		return dst
+	}
+	if !scan.IsString(title) {
+		title = []byte("null")
+	}
+	dst = append(dst, `{"type":"web_search_result_location","cited_text":"","encrypted_index":"`+foreignProof+`","title":`...)
+	dst = append(dst, title...)
+	dst = append(dst, `,"url":`...)
+	dst = append(dst, url...)
+	return append(dst, '}')
+}

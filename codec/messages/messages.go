@@ -1,0 +1,46 @@
+// Package messages speaks the Messages format (POST /v1/messages): the half that reads and answers its clients, and the
+// half that asks and reads its providers.
+//
+// What the format demands of a stream, and what its clients do with one that breaks the rules, is on the wire sheet of
+// the format; the rules this package relies on:
+//
+//   - every frame has an event line, because clients drop frames without one;
+//   - blocks are numbered 0, 1, 2 in the order of their start, one is open at a time, and each is closed before the
+//     next starts and before message_delta;
+//   - a signature is sent in one delta right before its block closes: some clients assign it, others append it;
+//   - message_delta with the final usage, then message_stop, and nothing behind it;
+//   - an error event replaces everything that would have followed.
+package messages
+
+import "github.com/mnemeproxy/mneme/codec"
+
+type client struct{}
+
+type provider struct{}
+
+// Client is the half that reads what clients of the format send and writes what they expect.
+func Client() codec.ClientHalf { return client{} }
+
+// Provider is the half that writes what providers of the format expect and reads what they send.
+func Provider() codec.ProviderHalf { return provider{} }
+
+// AppendTokenCount writes the answer to a count_tokens request. The request itself has the shape of a message request
+// without its limits and is read by the same decoder.
+func AppendTokenCount(dst []byte, tokens int64) []byte {
+	dst = append(dst, `{"input_tokens":`...)
+	dst = appendInt(dst, tokens)
+	return append(dst, '}')
+}
+
+// Block types that more than one file speaks of.
+const (
+	blockText             = "text"
+	blockThinking         = "thinking"
+	blockRedactedThinking = "redacted_thinking"
+	blockToolUse          = "tool_use"
+	blockToolResult       = "tool_result"
+	blockServerToolUse    = "server_tool_use"
+	blockMCPToolUse       = "mcp_tool_use"
+	blockSearchResult     = "search_result"
+	blockCompaction       = "compaction"
+)

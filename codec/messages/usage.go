@@ -1,0 +1,65 @@
+package messages
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// readUsage takes the counters of a usage object into u. The counters of message_delta are cumulative, and those it
+// leaves out or gives as null keep the value that message_start gave.
+func readUsage(u *codec.Usage, usage []byte) {
+	for m := scan.Object(usage); m.Next(); {
+		switch string(m.Key) {
+		case "input_tokens":
+			readCount(&u.InputUncached, m.Value)
+		case "cache_read_input_tokens":
+			readCount(&u.CacheRead, m.Value)
+		case "cache_creation_input_tokens":
+			readCount(&u.CacheWrite, m.Value)
+		case "output_tokens":
+			readCount(&u.Output, m.Value)
+		case "output_tokens_details":
+			readCount(&u.Reasoning, scan.Get(m.Value, "thinking_tokens"))
+		}
+	}
+}
+
+// appendUsage writes the usage object of an answer that has ended.
+func appendUsage(dst []byte, u codec.Usage) []byte {
+	dst = append(dst, `{"input_tokens":`...)
+	dst = appendInt(dst, u.InputUncached)
+	dst = append(dst, `,"cache_creation_input_tokens":`...)
+	dst = appendInt(dst, u.CacheWrite)
+	dst = append(dst, `,"cache_read_input_tokens":`...)
+	dst = appendInt(dst, u.CacheRead)
+	dst = append(dst, `,"output_tokens":`...)
+	dst = appendInt(dst, u.Output)
+	dst = append(dst, `,"output_tokens_details":{"thinking_tokens":`...)
+	dst = appendInt(dst, u.Reasoning)
+	return append(dst, `}}`...)
+}
+
+// openingUsage is what message_start says: the provider's own figures where they are known already, else the estimate.
+// The input is never zero, because clients show from it how full the context is; the output is always zero, because
+// some clients add it to that of message_delta.
+func openingUsage(reported codec.Usage, estimate int64) codec.Usage {
+	u := reported
+	if u.TotalInput() == 0 {
+		u = codec.Usage{InputUncached: max(estimate, 1)}
+	}
+	u.Output, u.Reasoning = 0, 0
+	return u
+}
+
+// closingUsage is what the end of an answer says: the provider's figures, or an estimate from the bytes that were
+// written, four to a token. Figures of zero would read as an answer that cost nothing.
+func closingUsage(reported codec.Usage, known bool, estimate, written int64) codec.Usage {
+	u := reported
+	if !known {
+		u = codec.Usage{Output: (written + 3) / 4, Estimated: true}
+	}
+	if u.TotalInput() == 0 {
+		u.InputUncached = max(estimate, 1)
+	}
+	return u
+}

@@ -1,0 +1,175 @@
+package embeddings
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Plan is how a request is carried out: which inputs go upstream together, and what their vectors have to be.
+type Plan struct {
+	Batches []Batch
+
+	request *Request
+	model   Model
+	dialect Dialect
+	size    int // of the vectors that the client gets; 0 until the first answer tells
+	native  int // of the vectors that the host is to send; 0 until the first answer tells
+	ask     int // what the host is asked for; 0 when it is not asked
+
+	vectors [][]float32 // by input; nil until answered
+	usage   codec.Usage
+
+	numbers []float32 // scratch: the vector that is being read
+	bytes   []byte    // scratch: its bytes
+}
+
+// Batch is a range of inputs that goes upstream as one request.
+type Batch struct{ From, To int }
+
+// NewPlan checks the request against what is known of the model and the host, and splits it under their limits.
+// A size that the model does not have, and tokens where text is needed, are a *[codec.Error].
+func NewPlan(r *Request, m Model, d Dialect) (*Plan, error) {
+	p := &Plan{request: r, model: m, dialect: d}
+	if err := p.checkTokens(); err != nil {
+		return nil, err
+	}
+	if err := p.settleSize(); err != nil {
+		return nil, err
+	}
+	p.split()
+	p.vectors = make([][]float32, len(r.Inputs))
+	p.note()
+	return p, nil
+}
+
+// Usage is the sum over all answers. It is complete when all batches have been answered.
+func (p *Plan) Usage() codec.Usage { return p.usage }
+
+// Dimensions is the size of the vectors, 0 as long as it is not known.
+func (p *Plan) Dimensions() int { return p.size }
+
+// checkTokens refuses token ids where they mean nothing: they belong to one model's tokenizer.
+func (p *Plan) checkTokens() error {
+	if p.dialect.Tokens && (p.model.Tokens || !p.model.known()) {
+		return nil
+	}
+	for i := range p.request.Inputs {
+		if p.request.Inputs[i].Tokens != nil {
+			return codec.Invalid("input", "%s takes text only: send strings, not tokens", p.request.Model)
+		}
+	}
+	return nil
+}
+
+// settleSize decides what the host is asked for and what has to come back.
+func (p *Plan) settleSize() error {
+	m, asked := &p.model, p.request.Dimensions
+	own := m.Native
+	if own == 0 {
+		own = m.Default
+	}
+	switch {
+	case asked == 0 && m.Default > 0 && m.Default < own && p.canCut():
+		p.size, p.native = m.Default, own
+		return nil
+	case asked == 0:
+		return nil // the model's own choice, whatever our data say of it
+	case m.known() && !m.legal(asked):
+		return codec.Invalid("dimensions", "%s has no vectors of %d dimensions; legal: %s", p.request.Model, asked, m.sizes())
+	}
+	p.size, p.native = asked, asked
+	switch {
+	case m.fixed(): // the only legal size is what comes anyway
+	case p.asksSize():
+		p.ask = asked
+	case asked == m.Default:
+	case p.canCut() && asked <= own:
+		p.native = own
+	default:
+		return codec.Invalid("dimensions", "the host of %s cannot be asked for a size; leave dimensions out", p.request.Model)
+	}
+	return nil
+}
+
+func (p *Plan) asksSize() bool {
+	return p.dialect.Format == codec.Gemini || p.dialect.DimensionsMember != ""
+}
+
+// canCut tells whether vectors are cut here: only when told so.
+func (p *Plan) canCut() bool {
+	return p.model.Truncate && p.model.Matryoshka && !p.asksSize()
+}
+
+func (m *Model) legal(size int) bool {
+	if m.fixed() {
+		return size == m.Default
+	}
+	return slices.Contains(m.Sizes, size) || m.Max > 0 && m.Min <= size && size <= m.Max
+}
+
+// sizes lists the legal sizes in words.
+func (m *Model) sizes() string {
+	switch {
+	case m.fixed():
+		return strconv.Itoa(m.Default) + " only"
+	case m.Max > 0:
+		return "any from " + strconv.Itoa(max(m.Min, 1)) + " to " + strconv.Itoa(m.Max)
+	}
+	words := make([]string, len(m.Sizes))
+	for i, size := range m.Sizes {
+		words[i] = strconv.Itoa(size)
+	}
+	return strings.Join(words, ", ")
+}
+
+// split fills batches in the order of the inputs. An input that is over the limit by itself goes alone: the host may
+// count less than is estimated here, or says what is wrong.
+func (p *Plan) split() {
+	inputs := lowest(p.model.MaxInputs, p.dialect.MaxInputs)
+	tokens := lowest(p.model.MaxTokens, p.dialect.MaxTokens)
+	from, sum := 0, 0
+	for i := range p.request.Inputs {
+		n := p.request.Inputs[i].estimate()
+		if i > from && (i-from >= inputs || sum > tokens-n) {
+			p.Batches = append(p.Batches, Batch{from, i})
+			from, sum = i, 0
+		}
+		sum += n
+	}
+	p.Batches = append(p.Batches, Batch{from, len(p.request.Inputs)})
+}
+
+// lowest is the lower of two limits, where 0 is none.
+func lowest(a, b int) int {
+	const none = 1 << 40
+	if a == 0 {
+		a = none
+	}
+	if b == 0 {
+		b = none
+	}
+	return min(a, b)
+}
+
+func (p *Plan) note() {
+	notes := &p.request.Notes
+	if p.request.User != nil && (!p.dialect.User || p.dialect.Format == codec.Gemini) {
+		notes.Drop("user")
+	}
+	if p.request.InputType != nil && p.dialect.InputTypeMember == "" && p.dialect.Format != codec.Gemini {
+		notes.Drop("input_type")
+	}
+	if p.request.Base64 && !p.asksBase64() {
+		notes.Emulate("encoding_format")
+	}
+	if p.native > p.size {
+		notes.Emulate("dimensions")
+	}
+}
+
+func (p *Plan) asksBase64() bool {
+	return p.request.Base64 && p.dialect.EncodingFormat && p.dialect.Format != codec.Gemini
+}

@@ -1,0 +1,429 @@
+package gemini
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// turn is whose content is open. Results of tools are written under the user's role too, but stand alone: models from
+// the third generation on refuse other parts beside them (wire sheet: translation, section 2.3).
+type turn uint8
+
+const (
+	turnNone turn = iota
+	turnUser
+	turnModel
+	turnResults
+)
+
+// anySignature is Google's documented value for a call that another model made: it is taken in place of a signature.
+const anySignature = "skip_thought_signature_validator"
+
+// contents writes the conversation from that message on. Neighbours of one role become one content, because roles have
+// to alternate; a content is begun by its first part, so that none is empty.
+func (w *writer) contents(from int) error {
+	w.name("contents")
+	w.write(`[`)
+	empty := len(w.dst)
+	for i := from; i < len(w.r.Messages); i++ {
+		m := &w.r.Messages[i]
+		if m.Name != nil {
+			w.r.Notes.Drop("messages.name")
+		}
+		var err error
+		switch m.Role {
+		case codec.RoleAssistant:
+			err = w.modelParts(m)
+		case codec.RoleTool:
+			err = w.results(m)
+		default: // a system message that stands between turns is text of the user's
+			err = w.userParts(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(w.dst) == empty {
+		return codec.Invalid(w.list(), "the conversation holds nothing that can be sent: at least one message with text or media is needed")
+	}
+	w.endTurn()
+	w.write(`]`)
+	return nil
+}
+
+// part begins a part in a content of that turn.
+func (w *writer) part(t turn) {
+	if w.turn == t {
+		w.write(`,`)
+		return
+	}
+	if w.turn == turnNone && t == turnModel {
+		// A conversation whose beginning was trimmed away. Whether the API takes a model's turn first is not known.
+		w.begin(turnUser)
+		w.write(`{"text":"(continued)"}`)
+		w.r.Notes.Emulate(w.list())
+	}
+	w.endTurn()
+	w.begin(t)
+}
+
+func (w *writer) begin(t turn) {
+	w.comma()
+	if t == turnModel {
+		w.write(`{"role":"model","parts":[`)
+	} else {
+		w.write(`{"role":"user","parts":[`)
+	}
+	w.turn, w.called = t, false
+}
+
+func (w *writer) endTurn() {
+	if w.turn != turnNone {
+		w.write(`]}`)
+	}
+}
+
+func (w *writer) userParts(m *codec.Message) error {
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		switch p.Kind {
+		case codec.PartText, codec.PartRefusal:
+			w.text(turnUser, p)
+		case codec.PartImage, codec.PartDocument, codec.PartAudio:
+			if err := w.media(turnUser, p, m); err != nil {
+				return err
+			}
+		default:
+			w.r.Notes.Drop(w.list() + "." + partName(p))
+		}
+	}
+	return nil
+}
+
+func (w *writer) modelParts(m *codec.Message) error {
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		switch p.Kind {
+		case codec.PartText, codec.PartRefusal:
+			w.text(turnModel, p)
+		case codec.PartReasoning:
+			w.thought(p)
+		case codec.PartToolCall:
+			w.call(p)
+		case codec.PartImage, codec.PartDocument, codec.PartAudio:
+			if err := w.media(turnModel, p, m); err != nil {
+				return err
+			}
+		case codec.PartRedacted: // another house's; crossing has said so
+		default:
+			if p.Origin == codec.Gemini && scan.IsObject(p.Raw) {
+				w.part(turnModel)
+				w.dst = append(w.dst, p.Raw...)
+				continue
+			}
+			w.r.Notes.Drop(w.list() + "." + partName(p))
+		}
+	}
+	return nil
+}
+
+// text writes no part for an empty text, unless it carries a signature.
+func (w *writer) text(t turn, p *codec.Part) {
+	signature := googleSignature(p)
+	if len(p.Text) == 0 && signature == nil {
+		return
+	}
+	w.part(t)
+	w.write(`{"text":`)
+	w.dst = scan.QuoteBody(w.dst, p.Text)
+	w.string("thoughtSignature", signature)
+	w.write(`}`)
+}
+
+// thought returns a signed thought to the model that had it. Thoughts without a signature need not come back, and those
+// of other houses mean nothing here.
+func (w *writer) thought(p *codec.Part) {
+	signature := googleSignature(p)
+	if signature == nil {
+		return
+	}
+	w.part(turnModel)
+	w.write(`{"text":"`)
+	w.dst = append(w.dst, p.Text...)
+	for i := range p.Parts {
+		if i > 0 || len(p.Text) > 0 {
+			w.write(`\n\n`)
+		}
+		w.dst = append(w.dst, p.Parts[i].Text...)
+	}
+	w.write(`","thought":true`)
+	w.string("thoughtSignature", signature)
+	w.write(`}`)
+}
+
+// call writes a call with its signature. Where the model demands one, the first call of a step is given the documented
+// stand-in when it has none; the others of a parallel group never had one.
+func (w *writer) call(p *codec.Part) {
+	w.part(turnModel)
+	w.write(`{"functionCall":{`)
+	w.id(p)
+	w.string("name", p.Name)
+	w.name("args")
+	var object bool
+	if w.dst, object = codec.AppendArguments(w.dst, p); !object {
+		w.r.Notes.Emulate(w.list() + ".arguments")
+	}
+	w.write(`}`)
+	switch signature := googleSignature(p); {
+	case signature != nil:
+		w.string("thoughtSignature", signature)
+	case w.t.NeedsSignature && !w.called:
+		w.write(`,"thoughtSignature":"` + anySignature + `"`)
+		w.r.Notes.Emulate("thought_signature")
+	}
+	w.called = true
+	w.write(`}`)
+}
+
+func (w *writer) id(p *codec.Part) {
+	if w.t.CallIDs && len(p.CallID) > 0 {
+		w.string("id", p.CallID)
+	}
+}
+
+func googleSignature(p *codec.Part) []byte {
+	if p.Family != codec.FamilyGoogle || len(p.Signature) == 0 {
+		return nil
+	}
+	return p.Signature
+}
+
+// results writes the results of one turn into one content, in the order of the message, which is the order of the calls.
+func (w *writer) results(m *codec.Message) error {
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		if p.Kind != codec.PartToolResult {
+			w.r.Notes.Drop(w.list() + "." + partName(p))
+			continue
+		}
+		if err := w.result(p, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// result wraps text into an object under the two names that the models know: output and error.
+func (w *writer) result(p *codec.Part, m *codec.Message) error {
+	w.part(turnResults)
+	w.write(`{"functionResponse":{`)
+	w.id(p)
+	w.string("name", p.Name)
+	if p.Failed {
+		w.write(`,"response":{"error":"`)
+	} else {
+		w.write(`,"response":{"output":"`)
+	}
+	w.resultText(p.Parts)
+	w.write(`"}`)
+	if err := w.resultMedia(p.Parts, m); err != nil {
+		return err
+	}
+	w.write(`}}`)
+	return nil
+}
+
+// resultText joins the texts of a result by line feeds, as one string body.
+func (w *writer) resultText(parts []codec.Part) {
+	written := false
+	for i := range parts {
+		p := &parts[i]
+		if p.Kind != codec.PartText && p.Kind != codec.PartOpaque {
+			continue
+		}
+		if written {
+			w.write(`\n`)
+		}
+		written = true
+		if p.Kind == codec.PartText {
+			w.dst = append(w.dst, p.Text...)
+		} else {
+			w.dst = scan.Escape(w.dst, p.Raw) // the model reads what the client wrote
+		}
+	}
+}
+
+func (w *writer) resultMedia(parts []codec.Part, m *codec.Message) error {
+	before := len(w.dst)
+	w.name("parts")
+	w.write(`[`)
+	empty := len(w.dst)
+	for i := range parts {
+		p := &parts[i]
+		switch p.Kind {
+		case codec.PartText, codec.PartOpaque:
+		case codec.PartImage, codec.PartDocument, codec.PartAudio:
+			if !w.t.ImagesInResults {
+				w.r.Notes.Drop("tool_result." + partName(p))
+				continue
+			}
+			w.comma()
+			if err := w.mediaPart(p, m); err != nil {
+				return err
+			}
+		default:
+			w.r.Notes.Drop("tool_result." + partName(p))
+		}
+	}
+	if len(w.dst) == empty {
+		w.dst = w.dst[:before]
+		return nil
+	}
+	w.write(`]`)
+	return nil
+}
+
+// media writes a picture, document or recording. A document that is text is a text part.
+func (w *writer) media(t turn, p *codec.Part, m *codec.Message) error {
+	if p.Kind == codec.PartDocument && len(p.Text) > 0 {
+		w.text(t, p)
+		return nil
+	}
+	w.part(t)
+	return w.mediaPart(p, m)
+}
+
+func (w *writer) mediaPart(p *codec.Part, m *codec.Message) error {
+	if len(p.Detail) > 0 && string(p.Detail) != "auto" {
+		w.r.Notes.Drop("image_url.detail")
+	}
+	kind, data := p.MediaType, p.Data
+	if data == nil {
+		kind, data = dataURL(p.URL)
+	}
+	switch {
+	case data != nil:
+		w.write(`{"inlineData":{`)
+		w.string("mimeType", mediaType(kind, data, p.Kind))
+		w.string("data", data)
+		w.write(`}}`)
+		return nil
+	case p.Kind == codec.PartDocument && len(p.Text) > 0:
+		w.write(`{"text":`)
+		w.dst = scan.QuoteBody(w.dst, p.Text)
+		w.write(`}`)
+		return nil
+	case fetchable(p.URL):
+		w.write(`{"fileData":{`)
+		if len(p.MediaType) > 0 {
+			w.string("mimeType", p.MediaType)
+		}
+		w.string("fileUri", p.URL)
+		w.write(`}}`)
+		return nil
+	case len(p.URL) > 0:
+		err := codec.Invalid(w.path(m), "%s takes no media by web address: send the data itself, as base64", w.provider())
+		err.Code = "image_url_not_fetchable"
+		return err
+	}
+	return codec.Invalid(w.path(m), "%s has no access to files that were uploaded elsewhere: send the data itself, as base64", w.provider())
+}
+
+func (w *writer) provider() string {
+	if w.t.Provider == "" {
+		return "gemini"
+	}
+	return w.t.Provider
+}
+
+// list is the client's name for its list of messages, path the name of one of them.
+func (w *writer) list() string {
+	if w.r.Format == codec.Responses {
+		return "input"
+	}
+	return "messages"
+}
+
+func (w *writer) path(m *codec.Message) string {
+	return w.list() + "[" + strconv.Itoa(m.Index) + "]"
+}
+
+// fetchable tells whether Google can read the address itself: its own files and buckets, and public videos.
+func fetchable(url []byte) bool {
+	for _, prefix := range [...]string{
+		"gs://", "https://generativelanguage.googleapis.com/", "https://www.youtube.com/", "https://youtube.com/", "https://youtu.be/",
+	} {
+		if bytes.HasPrefix(url, []byte(prefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// dataURL splits a data URL; data is nil when url is none, or is not base64.
+func dataURL(url []byte) (kind, data []byte) {
+	rest, ok := bytes.CutPrefix(url, []byte("data:"))
+	if !ok {
+		return nil, nil
+	}
+	kind, data, ok = bytes.Cut(rest, []byte(";base64,"))
+	if !ok {
+		return nil, nil
+	}
+	kind, _, _ = bytes.Cut(kind, []byte{';'}) // parameters of the type
+	return kind, data
+}
+
+// mediaType spells the type as the API knows it. Formats that name none, or only a word, are told by the first bytes
+// and by that word.
+func mediaType(kind, data []byte, of codec.PartKind) []byte {
+	switch string(kind) {
+	case "image/jpg":
+		return []byte("image/jpeg")
+	case "wav", "mp3", "flac", "aac", "ogg", "aiff":
+		return append([]byte("audio/"), kind...)
+	case "":
+		return guessType(data, of)
+	}
+	return kind
+}
+
+// guessType knows files by how base64 of their first bytes begins.
+func guessType(data []byte, of codec.PartKind) []byte {
+	for _, magic := range [...][2]string{
+		{"iVBORw", "image/png"},
+		{"/9j/", "image/jpeg"},
+		{"R0lGOD", "image/gif"},
+		{"UklGR", "image/webp"},
+		{"JVBERi", "application/pdf"},
+	} {
+		if bytes.HasPrefix(data, []byte(magic[0])) {
+			return []byte(magic[1])
+		}
+	}
+	switch of {
+	case codec.PartDocument:
+		return []byte("application/pdf")
+	case codec.PartAudio:
+		return []byte("audio/wav")
+	}
+	return []byte("image/png")
+}
+
+var partNames = [...]string{
+	codec.PartText: "text", codec.PartRefusal: "refusal", codec.PartReasoning: "reasoning", codec.PartRedacted: "redacted_thinking",
+	codec.PartImage: "image", codec.PartDocument: "document", codec.PartAudio: "audio", codec.PartToolCall: "tool_call",
+	codec.PartCustomCall: "custom_call", codec.PartToolResult: "tool_result", codec.PartToolRef: "tool_reference",
+	codec.PartServerTool: "server_tool", codec.PartOpaque: "content",
+}
+
+// partName names a part in notes: by the wire's own word where there is one.
+func partName(p *codec.Part) string {
+	if int(p.Kind) < len(partNames) {
+		return wireName(p.WireType, partNames[p.Kind])
+	}
+	return wireName(p.WireType, "content")
+}

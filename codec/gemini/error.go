@@ -1,0 +1,248 @@
+package gemini
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// maxQuoted is how much of an upstream message is passed on, in bytes.
+const maxQuoted = 2 << 10
+
+func unreadable() *codec.Error {
+	return codec.Errorf(codec.KindUpstream, "the provider sent something that is not a generateContent answer")
+}
+
+func cutShort(started bool) *codec.Error {
+	if !started {
+		return codec.Errorf(codec.KindUpstream, "the provider ended the stream without an answer")
+	}
+	return codec.Errorf(codec.KindUpstream, "the provider ended the stream before the answer was complete")
+}
+
+func malformedCall(message []byte) *codec.Error {
+	err := codec.Errorf(codec.KindUpstream, "the model tried to call a tool in a way that cannot be read; try again")
+	err.Code = "malformed_tool_call"
+	if text := quote(scan.Unescape(nil, message)); text != "" {
+		err.Message += ": " + text
+	}
+	return err
+}
+
+// DecodeError reads the body of an error answer: a google.rpc.Status, alone or as the element of an array; the shapes
+// of other formats, which relays answer with; or anything else, which is quoted.
+func (p *provider) DecodeError(status int, retryAfter time.Duration, body []byte) *codec.Error {
+	if !scan.Valid(body) {
+		return classify(fault{status: status, retryAfter: retryAfter, message: quote(body)})
+	}
+	object := body
+	if scan.IsArray(body) {
+		for e := scan.Array(body); e.Next(); {
+			object = e.Value
+			break
+		}
+	}
+	failure := scan.Get(object, "error")
+	if scan.IsNull(failure) {
+		failure = object
+	}
+	return decodeStatus(status, retryAfter, failure)
+}
+
+// fault is what an error answer says, in no shape.
+type fault struct {
+	status     int    // HTTP
+	word       string // canonical code of google.rpc, or the error type of another format
+	reason     string // of the ErrorInfo detail
+	quota      string // id of the exhausted quota
+	message    string
+	retryAfter time.Duration
+}
+
+// decodeStatus reads a google.rpc.Status. A status of 0 is replaced by the one in the body: frames carry errors without
+// an HTTP status of their own. A header's retryAfter of 0 is replaced by what the details or the message say.
+func decodeStatus(status int, retryAfter time.Duration, failure []byte) *codec.Error {
+	f := fault{status: status, retryAfter: retryAfter}
+	if scan.IsString(failure) {
+		f.message = quote(scan.Unescape(nil, scan.Body(failure)))
+		return classify(f)
+	}
+	var details []byte
+	for m := scan.Object(failure); m.Next(); {
+		switch string(m.Key) {
+		case "code":
+			if n, ok := scan.Int(m.Value); ok && f.status == 0 && n >= 400 && n < 600 {
+				f.status = int(n)
+			}
+		case "status", "type":
+			if word := scan.String(m.Value); f.word == "" || string(m.Key) == "status" {
+				f.word = word
+			}
+		case "message":
+			f.message = quote(scan.Unescape(nil, scan.Body(m.Value)))
+		case "details":
+			details = m.Value
+		}
+	}
+	if inner, ok := wrapped(f.message); ok {
+		return decodeStatus(f.status, f.retryAfter, inner)
+	}
+	for e := scan.Array(details); e.Next(); {
+		f.detail(e.Value)
+	}
+	if f.retryAfter == 0 {
+		f.retryAfter = delayInText(f.message)
+	}
+	return classify(f)
+}
+
+// wrapped finds the error that a relay put, as text, into the message of its own.
+func wrapped(message string) ([]byte, bool) {
+	inner := []byte(message)
+	if len(inner) == 0 || inner[0] != '{' || !scan.Valid(inner) {
+		return nil, false
+	}
+	failure := scan.Get(inner, "error")
+	return failure, scan.IsObject(failure)
+}
+
+func (f *fault) detail(detail []byte) {
+	kind := scan.String(scan.Get(detail, "@type"))
+	switch kind[strings.LastIndexByte(kind, '.')+1:] {
+	case "RetryInfo":
+		delay, err := time.ParseDuration(scan.String(scan.Get(detail, "retryDelay")))
+		if err == nil && delay > 0 && f.retryAfter == 0 {
+			f.retryAfter = delay
+		}
+	case "ErrorInfo":
+		f.reason = scan.String(scan.Get(detail, "reason"))
+	case "QuotaFailure":
+		for e := scan.Array(scan.Get(detail, "violations")); e.Next(); {
+			f.quota += scan.String(scan.Get(e.Value, "quotaId")) + " "
+		}
+	}
+}
+
+// delayInText reads the delay that messages name, as in "Please retry in 31.4s."
+func delayInText(message string) time.Duration {
+	const mark = "retry in "
+	at := strings.Index(message, mark)
+	if at < 0 {
+		return 0
+	}
+	word, _, _ := strings.Cut(message[at+len(mark):], " ")
+	delay, err := time.ParseDuration(strings.TrimRight(word, ".,;"))
+	if err != nil || delay < 0 {
+		return 0
+	}
+	return delay
+}
+
+// classify finds the kind (wire sheet: generate-content, section 5). What the body says goes before the HTTP status:
+// one status stands for several causes.
+func classify(f fault) *codec.Error {
+	err := &codec.Error{Kind: f.kind(), Message: f.message, Status: f.status, RetryAfter: f.retryAfter}
+	switch err.Kind {
+	case codec.KindUpstreamAuth:
+		// The text may quote the credential.
+		err.Message = "the provider refused the credential that is configured for it"
+		if f.reason != "" {
+			err.Message += " (" + quote([]byte(f.reason)) + ")"
+		}
+	case codec.KindNotFound:
+		err.Code = "model_not_found"
+	case codec.KindContextTooLong:
+		err.Code = "context_length_exceeded"
+	}
+	if err.Message == "" {
+		err.Message = "the provider failed without saying why"
+	}
+	return err
+}
+
+func (f *fault) kind() codec.Kind {
+	switch {
+	case strings.HasPrefix(f.reason, "API_KEY_"), f.reason == "ACCESS_TOKEN_EXPIRED", strings.Contains(f.message, "API key"):
+		return codec.KindUpstreamAuth
+	case f.reason == "MODEL_CAPACITY_EXHAUSTED":
+		return codec.KindOverloaded
+	case f.tooLong():
+		return codec.KindContextTooLong
+	}
+	switch f.word {
+	case "INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE":
+		return codec.KindInvalidRequest
+	case "UNAUTHENTICATED":
+		return codec.KindUpstreamAuth
+	case "PERMISSION_DENIED":
+		return codec.KindPermission
+	case "NOT_FOUND":
+		return codec.KindNotFound
+	case "ALREADY_EXISTS", "ABORTED":
+		return codec.KindConflict
+	case "RESOURCE_EXHAUSTED":
+		return f.exhausted()
+	case "UNAVAILABLE", "overloaded_error":
+		return codec.KindOverloaded
+	case "DEADLINE_EXCEEDED":
+		return codec.KindTimeout
+	case "INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED":
+		return codec.KindUpstream
+	}
+	switch f.status {
+	case 400, 422:
+		return codec.KindInvalidRequest
+	case 401:
+		return codec.KindUpstreamAuth
+	case 402:
+		return codec.KindQuota
+	case 403:
+		return codec.KindPermission
+	case 404:
+		return codec.KindNotFound
+	case 408, 504:
+		return codec.KindTimeout
+	case 409:
+		return codec.KindConflict
+	case 413:
+		return codec.KindTooLarge
+	case 429:
+		return f.exhausted()
+	case 503, 529:
+		return codec.KindOverloaded
+	}
+	return codec.KindUpstream
+}
+
+// exhausted tells a rate, which comes back within minutes, from a quota that is gone for the day or was never there.
+func (f *fault) exhausted() codec.Kind {
+	if strings.Contains(f.quota, "PerDay") || strings.Contains(f.quota, "Daily") || strings.Contains(f.message, "limit: 0") {
+		return codec.KindQuota
+	}
+	return codec.KindRateLimited
+}
+
+// tooLong recognises the message about a prompt that does not fit the model; it has no code of its own.
+func (f *fault) tooLong() bool {
+	return strings.Contains(f.message, "input token count") && strings.Contains(f.message, "exceeds the maximum")
+}
+
+// quote makes text of unknown origin fit for a message: without control characters and of bounded length.
+func quote(text []byte) string {
+	if len(text) > maxQuoted {
+		text = text[:maxQuoted]
+	}
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r == utf8.RuneError:
+			return -1
+		case r < ' ' || r == 0x7f:
+			return ' '
+		}
+		return r
+	}, string(text))
+	return strings.TrimSpace(clean)
+}

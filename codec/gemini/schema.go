@@ -1,0 +1,472 @@
+package gemini
+
+import (
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// cleanSchema is a JSON Schema reduced to the keywords of parametersJsonSchema and responseJsonSchema. Others are
+// refused or ignored by the API (wire sheet: translation, section 2.4); what they said is put into words in the
+// description where a model can make use of it.
+type cleanSchema struct {
+	schema []byte
+	// empty says that the root is an object without properties. A function without arguments is declared without
+	// a schema.
+	empty bool
+}
+
+const (
+	maxSchemaDepth = 48
+	// maxSchemaNodes bounds the work on one schema: merging allOf copies definitions, and copies of copies multiply.
+	maxSchemaNodes = 10_000
+	// maxDefinitions is up to how many definitions are searched for cycles; beyond it each reference counts as one.
+	maxDefinitions = 256
+)
+
+// cleanUp looks at schema nodes only. What stands under properties, $defs and enum is data: a property may be called
+// "format", "const" or "properties".
+func cleanUp(raw []byte) cleanSchema {
+	if isPropertyMap(raw) {
+		raw = append(append([]byte(`{"type":"object","properties":`), raw...), '}')
+	}
+	c := cleaner{root: raw}
+	c.findDefinitions()
+	var n schemaNode
+	c.collect(&n, raw, 0)
+	if n.kind == nil && n.ref == nil && n.anyOf == nil && n.oneOf == nil {
+		n.kind = []byte(`"object"`)
+	}
+	return cleanSchema{
+		schema: c.write(nil, &n, rootRef, 0),
+		empty:  string(n.kind) == `"object"` && len(n.properties) == 0 && n.ref == nil && n.anyOf == nil && n.oneOf == nil,
+	}
+}
+
+// isPropertyMap recognises the properties of an object without the object around them, which some tool servers take
+// for a schema: no keyword, and every member an object with a type.
+func isPropertyMap(raw []byte) bool {
+	members := 0
+	for m := scan.Object(raw); m.Next(); {
+		if !scan.IsObject(m.Value) || scan.Get(m.Value, "type") == nil {
+			return false
+		}
+		members++
+	}
+	return members > 0
+}
+
+// rootRef is the reference to the whole schema.
+const rootRef = "#"
+
+type cleaner struct {
+	root        []byte
+	definitions map[string][]byte          // by reference: "#/$defs/name"
+	reach       map[string]map[string]bool // which definitions a definition refers to, directly or not; nil when there are too many
+	nodes       int
+}
+
+// schemaNode is one schema, after what allOf adds to it. Values are raw; nil means absent.
+type schemaNode struct {
+	id, anchor, ref                  []byte
+	kind, title, description, format []byte
+	enum, constant                   []byte
+	properties                       []schemaProperty
+	byName                           map[string][]byte // the same, by string body
+	required                         [][]byte          // string bodies
+	additional, ordering             []byte
+	items, prefix                    []byte
+	minItems, maxItems               []byte
+	minimum, maximum                 []byte
+	exclusiveMinimum                 []byte
+	exclusiveMaximum                 []byte
+	anyOf, oneOf                     []byte
+	definitions                      [2][]byte // $defs and, in older drafts, definitions
+	nullable                         bool
+	hints                            []byte // string body: sentences for the description
+}
+
+type schemaProperty struct {
+	name   []byte // string body
+	schema []byte
+}
+
+// collect reads the members of a schema into n. Where several schemas of an allOf say the same keyword, the first wins;
+// properties and required add up.
+func (c *cleaner) collect(n *schemaNode, schema []byte, depth int) {
+	c.nodes++
+	if depth > maxSchemaDepth || c.nodes > maxSchemaNodes {
+		return
+	}
+	var all []byte
+	for m := scan.Object(schema); m.Next(); {
+		v := m.Value
+		switch string(m.Key) {
+		case "$id":
+			first(&n.id, v, scan.IsString(v))
+		case "$anchor":
+			first(&n.anchor, v, scan.IsString(v))
+		case "$ref":
+			first(&n.ref, scan.Body(v), scan.IsString(v))
+		case "$defs":
+			first(&n.definitions[0], v, scan.IsObject(v) && depth == 0)
+		case "definitions":
+			first(&n.definitions[1], v, scan.IsObject(v) && depth == 0)
+		case "type":
+			first(&n.kind, v, scan.IsString(v) || scan.IsArray(v))
+		case "title":
+			first(&n.title, v, scan.IsString(v))
+		case "description":
+			first(&n.description, scan.Body(v), scan.IsString(v))
+		case "format":
+			first(&n.format, v, scan.IsString(v))
+		case "enum":
+			first(&n.enum, v, scan.IsArray(v))
+		case "const":
+			first(&n.constant, v, true)
+		case "properties":
+			n.addProperties(v)
+		case "required":
+			for e := scan.Array(v); e.Next(); {
+				if name := scan.Body(e.Value); name != nil {
+					n.required = append(n.required, name)
+				}
+			}
+		case "additionalProperties":
+			first(&n.additional, v, scan.IsObject(v) || scan.IsTrue(v) || scan.IsFalse(v))
+		case "propertyOrdering":
+			first(&n.ordering, v, scan.IsArray(v))
+		case "items":
+			if scan.IsArray(v) { // tuples were spelled so before prefixItems
+				first(&n.prefix, v, true)
+			} else {
+				first(&n.items, v, !scan.IsFalse(v))
+			}
+		case "prefixItems":
+			first(&n.prefix, v, scan.IsArray(v))
+		case "minItems":
+			first(&n.minItems, v, scan.IsNumber(v))
+		case "maxItems":
+			first(&n.maxItems, v, scan.IsNumber(v))
+		case "minimum":
+			first(&n.minimum, v, scan.IsNumber(v))
+		case "maximum":
+			first(&n.maximum, v, scan.IsNumber(v))
+		case "exclusiveMinimum":
+			first(&n.exclusiveMinimum, v, scan.IsNumber(v) || scan.IsTrue(v))
+		case "exclusiveMaximum":
+			first(&n.exclusiveMaximum, v, scan.IsNumber(v) || scan.IsTrue(v))
+		case "multipleOf":
+			n.hint(scan.IsNumber(v), "Must be a multiple of ", v)
+		case "minLength":
+			n.hint(scan.IsNumber(v), "Minimum length: ", v)
+		case "maxLength":
+			n.hint(scan.IsNumber(v), "Maximum length: ", v)
+		case "pattern":
+			n.hint(scan.IsString(v), "Must match the regular expression ", scan.Body(v))
+		case "uniqueItems":
+			n.hint(scan.IsTrue(v), "Items must be unique", nil)
+		case "anyOf":
+			first(&n.anyOf, v, scan.IsArray(v))
+		case "oneOf":
+			first(&n.oneOf, v, scan.IsArray(v))
+		case "allOf":
+			all = v
+		case "nullable":
+			n.nullable = n.nullable || scan.IsTrue(v)
+		}
+	}
+	for e := scan.Array(all); e.Next(); {
+		c.merge(n, e.Value, depth+1)
+	}
+}
+
+// merge adds one schema of an allOf. A reference is replaced by what it refers to. One that leads back to itself has no
+// finite form: it stands for the whole node where nothing else does, and is left out otherwise.
+func (c *cleaner) merge(n *schemaNode, schema []byte, depth int) {
+	if depth > maxSchemaDepth {
+		return
+	}
+	before := n.ref
+	c.collect(n, schema, depth)
+	n.ref = before
+
+	ref := scan.Body(scan.Get(schema, "$ref"))
+	if ref == nil {
+		return
+	}
+	name := canonicalRef(ref)
+	if target := c.definitions[name]; target != nil && !c.leadsTo(name, name) {
+		c.merge(n, target, depth+1)
+		return
+	}
+	first(&n.ref, ref, n.kind == nil && len(n.properties) == 0 && n.anyOf == nil && n.oneOf == nil)
+}
+
+func first(slot *[]byte, value []byte, legal bool) {
+	if legal && *slot == nil {
+		*slot = value
+	}
+}
+
+func (n *schemaNode) addProperties(object []byte) {
+	for m := scan.Object(object); m.Next(); {
+		name := scan.Body(object[m.Start:scan.Skip(object, m.Start)])
+		if _, known := n.byName[string(name)]; known {
+			continue
+		}
+		if n.byName == nil {
+			n.byName = map[string][]byte{}
+		}
+		n.byName[string(name)] = m.Value
+		n.properties = append(n.properties, schemaProperty{name: name, schema: m.Value})
+		if scan.IsTrue(scan.Get(m.Value, "required")) { // the old form, still met in hand-written tools
+			n.required = append(n.required, name)
+		}
+	}
+}
+
+// hint adds a sentence for the description. value is the body of a string.
+func (n *schemaNode) hint(legal bool, words string, value []byte) {
+	if !legal {
+		return
+	}
+	if len(n.hints) > 0 {
+		n.hints = append(n.hints, ' ')
+	}
+	n.hints = append(n.hints, words...)
+	n.hints = append(n.hints, value...)
+	n.hints = append(n.hints, '.')
+}
+
+// write appends the node. within is the definition that it stands in.
+func (c *cleaner) write(dst []byte, n *schemaNode, within string, depth int) []byte {
+	if n.ref != nil {
+		return c.writeRef(dst, n, depth)
+	}
+	n.settleBounds()
+	n.settleEnum()
+	n.settleKind()
+
+	dst = append(dst, '{')
+	dst = appendRaw(dst, "$id", n.id)
+	dst = appendRaw(dst, "$anchor", n.anchor)
+	dst = appendRaw(dst, "type", n.kind)
+	dst = appendRaw(dst, "title", n.title)
+	dst = n.appendDescription(dst)
+	dst = appendRaw(dst, "format", n.format)
+	dst = appendRaw(dst, "enum", n.enum)
+	dst = appendRaw(dst, "minimum", n.minimum)
+	dst = appendRaw(dst, "maximum", n.maximum)
+	dst = appendRaw(dst, "minItems", n.minItems)
+	dst = appendRaw(dst, "maxItems", n.maxItems)
+	dst = c.appendList(dst, "prefixItems", n.prefix, within, depth)
+	dst = c.appendSchema(dst, "items", n.items, within, depth)
+	dst = c.appendList(dst, "anyOf", n.anyOf, within, depth)
+	dst = c.appendList(dst, "oneOf", n.oneOf, within, depth)
+	dst = c.appendProperties(dst, n, within, depth)
+	dst = c.appendAdditional(dst, n.additional, within, depth)
+	dst = appendRaw(dst, "propertyOrdering", n.ordering)
+	dst = c.appendDefinitions(dst, n, depth)
+	return append(dst, '}')
+}
+
+// writeRef appends a reference, which allows of no neighbours but those that begin with "$".
+func (c *cleaner) writeRef(dst []byte, n *schemaNode, depth int) []byte {
+	ref := n.ref
+	if len(ref) == 0 || ref[0] != '#' {
+		return append(dst, `{}`...) // nothing is fetched
+	}
+	dst = append(dst, `{"$ref":"`...)
+	dst = append(dst, canonicalRef(ref)...)
+	dst = append(dst, '"')
+	dst = c.appendDefinitions(dst, n, depth)
+	return append(dst, '}')
+}
+
+func (c *cleaner) schema(dst, schema []byte, within string, depth int) []byte {
+	if !scan.IsObject(schema) || depth > maxSchemaDepth || c.nodes > maxSchemaNodes {
+		return append(dst, `{}`...) // boolean schemas too: anything goes
+	}
+	var n schemaNode
+	c.collect(&n, schema, depth)
+	return c.write(dst, &n, within, depth)
+}
+
+func (c *cleaner) appendSchema(dst []byte, name string, schema []byte, within string, depth int) []byte {
+	if schema == nil {
+		return dst
+	}
+	return c.schema(appendName(dst, name), schema, within, depth+1)
+}
+
+func (c *cleaner) appendList(dst []byte, name string, list []byte, within string, depth int) []byte {
+	if scan.Count(list) == 0 {
+		return dst
+	}
+	dst = append(appendName(dst, name), '[')
+	for e := scan.Array(list); e.Next(); {
+		dst = appendComma(dst)
+		dst = c.schema(dst, e.Value, within, depth+1)
+	}
+	return append(dst, ']')
+}
+
+func (c *cleaner) appendProperties(dst []byte, n *schemaNode, within string, depth int) []byte {
+	if len(n.properties) == 0 {
+		return dst
+	}
+	dst = append(appendName(dst, "properties"), '{')
+	for _, p := range n.properties {
+		dst = appendComma(dst)
+		dst = append(scan.QuoteBody(dst, p.name), ':')
+		dst = c.schema(dst, p.schema, within, depth+1)
+	}
+	dst = append(dst, '}')
+
+	before := len(dst)
+	dst = append(appendName(dst, "required"), '[')
+	empty := len(dst)
+	written := map[string]bool{}
+	for _, p := range n.required {
+		if written[string(p)] || !c.mayRequire(n, p, within) {
+			continue
+		}
+		written[string(p)] = true
+		dst = scan.QuoteBody(appendComma(dst), p)
+	}
+	if len(dst) == empty {
+		return dst[:before]
+	}
+	return append(dst, ']')
+}
+
+// mayRequire keeps out names without a property, which are refused, and properties that lead back to the definition
+// they stand in: cycles are allowed in optional properties only.
+func (c *cleaner) mayRequire(n *schemaNode, name []byte, within string) bool {
+	schema, known := n.byName[string(name)]
+	loops := false
+	eachRef(schema, func(ref []byte) {
+		loops = loops || c.leadsTo(canonicalOwner(ref), within)
+	})
+	return known && !loops
+}
+
+func (c *cleaner) appendAdditional(dst, additional []byte, within string, depth int) []byte {
+	if scan.IsObject(additional) {
+		return c.appendSchema(dst, "additionalProperties", additional, within, depth)
+	}
+	return appendRaw(dst, "additionalProperties", additional)
+}
+
+// appendDefinitions writes both spellings under the one that is known to the API.
+func (c *cleaner) appendDefinitions(dst []byte, n *schemaNode, depth int) []byte {
+	if scan.Count(n.definitions[0])+scan.Count(n.definitions[1]) == 0 {
+		return dst
+	}
+	dst = append(appendName(dst, "$defs"), '{')
+	for _, definitions := range n.definitions {
+		for m := scan.Object(definitions); m.Next(); {
+			name := scan.Body(definitions[m.Start:scan.Skip(definitions, m.Start)])
+			dst = appendComma(dst)
+			dst = append(scan.QuoteBody(dst, name), ':')
+			dst = c.schema(dst, m.Value, definitionRef+string(name), depth+1)
+		}
+	}
+	return append(dst, '}')
+}
+
+func (n *schemaNode) appendDescription(dst []byte) []byte {
+	if len(n.description) == 0 && len(n.hints) == 0 {
+		return dst
+	}
+	dst = append(appendName(dst, "description"), '"')
+	dst = append(dst, n.description...)
+	if len(n.description) > 0 && len(n.hints) > 0 {
+		dst = append(dst, ' ')
+	}
+	dst = append(dst, n.hints...)
+	return append(dst, '"')
+}
+
+// settleBounds turns exclusive bounds into inclusive ones where that is exact, and into words where it is not.
+func (n *schemaNode) settleBounds() {
+	n.minimum = n.inclusive(n.minimum, n.exclusiveMinimum, +1, "Must be greater than ")
+	n.maximum = n.inclusive(n.maximum, n.exclusiveMaximum, -1, "Must be less than ")
+}
+
+func (n *schemaNode) inclusive(bound, exclusive []byte, step int64, words string) []byte {
+	if exclusive == nil {
+		return bound
+	}
+	if scan.IsTrue(exclusive) { // draft 4: a flag beside the bound
+		if bound == nil {
+			return nil
+		}
+		exclusive, bound = bound, nil
+	}
+	if whole, ok := scan.Int(exclusive); ok && bound == nil && string(n.kind) == `"integer"` && whole > -maxCount && whole < maxCount {
+		return strconv.AppendInt(nil, whole+step, 10)
+	}
+	n.hint(true, words, exclusive)
+	return bound
+}
+
+// settleEnum keeps the values that the API takes in an enum: strings and numbers.
+func (n *schemaNode) settleEnum() {
+	if n.constant != nil {
+		if !scan.IsString(n.constant) && !scan.IsNumber(n.constant) {
+			n.hint(scan.IsTrue(n.constant) || scan.IsFalse(n.constant), "Always ", n.constant)
+			n.constant = nil
+		} else if n.enum == nil {
+			n.enum = append(append([]byte{'['}, n.constant...), ']')
+		}
+	}
+	if n.enum == nil {
+		return
+	}
+	kept := []byte{'['}
+	for e := scan.Array(n.enum); e.Next(); {
+		if scan.IsString(e.Value) || scan.IsNumber(e.Value) {
+			kept = append(appendComma(kept), e.Value...)
+		}
+	}
+	n.enum = nil
+	if len(kept) > 1 {
+		n.enum = append(kept, ']')
+	}
+}
+
+// settleKind names the type where it follows from the rest, and says "or null" in the type, where OpenAPI has a flag.
+func (n *schemaNode) settleKind() {
+	switch {
+	case n.kind != nil:
+	case len(n.properties) > 0:
+		n.kind = []byte(`"object"`)
+	case n.items != nil || n.prefix != nil:
+		n.kind = []byte(`"array"`)
+	}
+	if n.nullable && scan.IsString(n.kind) && string(n.kind) != `"null"` {
+		n.kind = append(append([]byte{'['}, n.kind...), `,"null"]`...)
+	}
+}
+
+func appendComma(dst []byte) []byte {
+	if last := dst[len(dst)-1]; last == '{' || last == '[' {
+		return dst
+	}
+	return append(dst, ',')
+}
+
+func appendName(dst []byte, name string) []byte {
+	dst = append(appendComma(dst), '"')
+	dst = append(dst, name...)
+	return append(dst, '"', ':')
+}
+
+func appendRaw(dst []byte, name string, value []byte) []byte {
+	if value == nil {
+		return dst
+	}
+	return append(appendName(dst, name), value...)
+}

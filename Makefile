@@ -16,7 +16,7 @@ help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 run: build ## Serve on this machine; families without a key are simulated. More flags: make run ARGS="--listen :7788"
-	@$(BIN)/mneme serve --simulate $(ARGS)
+	@bin/mneme serve --simulate $(ARGS)
 
 build: ## Build bin/mneme
 	@go build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN)/mneme .

@@ -241,7 +241,7 @@ func TestADirectoryTooDeepForASocketAddressStillWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(temporary)
+	t.Cleanup(func() { _ = os.RemoveAll(temporary) })
 	t.Setenv("TMPDIR", temporary)
 	withServer(t, dir)
 	client := open(t, dir, false)

@@ -59,6 +59,16 @@ func (s *socket) Close() error {
 	return err
 }
 
+// Running tells whether a server answers on the socket in the data directory.
+func Running(ctx context.Context, dataDir string) bool {
+	conn, err := dial(ctx, dataDir)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
 // dial connects to the socket in the data directory.
 func dial(ctx context.Context, dataDir string) (net.Conn, error) {
 	address, release, err := shorten(filepath.Join(dataDir, SocketName))

@@ -1,0 +1,37 @@
+// Command mneme is a memory proxy for language models. See README.md, or mneme --help.
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/mnemeproxy/mneme/bench/provider"
+	"github.com/mnemeproxy/mneme/server/command"
+)
+
+// version is set by the build (Makefile).
+var version string
+
+type commands struct {
+	Serve    command.Serve    `cmd:"" help:"Serve the proxy."`
+	Key      command.Key      `cmd:"" help:"Manage service keys: what callers present."`
+	Account  command.Account  `cmd:"" help:"Manage accounts and their own provider credentials."`
+	Exchange command.Exchange `cmd:"" help:"Look at what passed."`
+	Config   command.Config   `cmd:"" help:"Check the configuration."`
+	Version  command.Version  `cmd:"" help:"Show the version."`
+}
+
+func main() {
+	os.Exit(command.Main(&commands{}, os.Args[1:], &command.Surroundings{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: os.Args[0], Version: version, Simulate: simulated,
+	}))
+}
+
+// simulated starts the provider that stands in for families without a key.
+func simulated() (origin string, stop func() error, err error) {
+	server, err := provider.Start(provider.Options{FreshIDs: true, Clock: time.Now, Keep: -1})
+	if err != nil {
+		return "", nil, err
+	}
+	return server.URL(), server.Close, nil
+}

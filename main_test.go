@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mneme": main})
+}
+
+// TestCommandLine tells the stories in server/command/testdata with the real program. Beside the commands of
+// testscript they have:
+//
+//	start [ARG...]                    run "mneme serve ARG..." until the story ends; $URL is where it listens, and
+//	                                  server.err holds what it writes for people
+//	signal NAME                       end it by TERM, INT or KILL and wait; TERM and INT have to give exit code 0
+//	request STATUS METHOD PATH [FILE] send a request with the key in $KEY and the body in FILE; stdout is the answer
+//	capture REQUEST RESPONSE          put an exchange with these files on record in $MNEME_DATA; $EXCHANGE is its id
+//	remember NAME FILE                set a variable to the text of a file, or of stdout
+func TestCommandLine(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "server/command/testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("MNEME_DATA", "data")
+			env.Setenv("MNEME_LISTEN", "127.0.0.1:0")
+			env.Values[theServer] = &program{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"start": start, "signal": signal, "request": request, "capture": capture, "remember": remember,
+		},
+	})
+}
+
+// theServer is the key of a story's *program.
+const theServer = "server"
+
+// program is the server of one story.
+type program struct {
+	process *exec.Cmd
+	stdout  lineWatch
+}
+
+// passedOn are the variables of a story that its server sees.
+var passedOn = []string{
+	"HOME", "PATH", "TMPDIR", "GOCOVERDIR", "MNEME_CONFIG", "MNEME_LISTEN", "MNEME_DATA", "MNEME_API_KEY", "MNEME_MASTER_KEY",
+	"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY",
+}
+
+func start(ts *testscript.TestScript, _ bool, args []string) {
+	server := ts.Value(theServer).(*program)
+	stderr, err := os.Create(ts.MkAbs("server.err"))
+	ts.Check(err)
+	defer stderr.Close()
+
+	server.stdout = lineWatch{first: make(chan string, 1)}
+	server.process = exec.Command("mneme", append([]string{"serve"}, args...)...)
+	server.process.Dir = ts.MkAbs(".")
+	for _, name := range passedOn {
+		if value := ts.Getenv(name); value != "" {
+			server.process.Env = append(server.process.Env, name+"="+value)
+		}
+	}
+	server.process.Stdout, server.process.Stderr = &server.stdout, stderr
+	ts.Check(server.process.Start())
+	ts.Defer(func() { _ = server.end(syscall.SIGKILL) })
+
+	select {
+	case line := <-server.stdout.first:
+		url, ok := strings.CutPrefix(line, "listening on ")
+		if !ok {
+			ts.Fatalf("the first line is %q", line)
+		}
+		ts.Setenv("URL", url)
+	case <-time.After(time.Minute):
+		ts.Fatalf("the server does not listen:\n%s", ts.ReadFile("server.err"))
+	}
+}
+
+func signal(ts *testscript.TestScript, _ bool, args []string) {
+	signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}
+	if len(args) != 1 || signals[args[0]] == 0 {
+		ts.Fatalf("usage: signal TERM|INT|KILL")
+	}
+	server := ts.Value(theServer).(*program)
+	if err := server.end(signals[args[0]]); err != nil && args[0] != "KILL" {
+		ts.Fatalf("after %s: %v\n%s", args[0], err, ts.ReadFile("server.err"))
+	}
+	if lines := server.stdout.String(); strings.Count(lines, "\n") != 1 {
+		ts.Fatalf("more than one line on standard output:\n%s", lines)
+	}
+}
+
+// end sends the signal and waits; a process that has ended stays as it is.
+func (p *program) end(by syscall.Signal) error {
+	if p.process == nil || p.process.ProcessState != nil {
+		return nil
+	}
+	if err := p.process.Process.Signal(by); err != nil {
+		return err
+	}
+	return p.process.Wait()
+}
+
+// lineWatch keeps what is written and hands out the first line once it is whole.
+type lineWatch struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	first chan string
+	found bool
+}
+
+func (w *lineWatch) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Write(p)
+	if line, _, whole := strings.Cut(w.text.String(), "\n"); whole && !w.found {
+		w.found = true
+		w.first <- line
+	}
+	return len(p), nil
+}
+
+func (w *lineWatch) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+func request(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 && len(args) != 4 {
+		ts.Fatalf("usage: request STATUS METHOD PATH [FILE]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	body := ""
+	if len(args) == 4 {
+		body = ts.ReadFile(args[3])
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, args[1], ts.Getenv("URL")+args[2], strings.NewReader(body))
+	ts.Check(err)
+	r.Header.Set("Content-Type", "application/json")
+	if key := ts.Getenv("KEY"); key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	if response.StatusCode != want {
+		ts.Fatalf("want status %d, got %d\n%s", want, response.StatusCode, text)
+	}
+	_, err = ts.Stdout().Write(text)
+	ts.Check(err)
+	ts.Setenv("EXCHANGE", response.Header.Get("X-Service-Exchange-ID"))
+}
+
+func capture(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: capture REQUEST RESPONSE")
+	}
+	ctx := context.Background()
+	st, err := store.Open(store.Options{Dir: ts.MkAbs(ts.Getenv("MNEME_DATA"))})
+	ts.Check(err)
+	defer func() { ts.Check(st.Close()) }()
+	c, err := st.Begin(ctx, &store.Opening{
+		Account: "default", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5-mini", ModelSent: "gpt-5-mini",
+		Body: []byte(ts.ReadFile(args[0])),
+	})
+	ts.Check(err)
+	_, err = c.Write([]byte(ts.ReadFile(args[1])))
+	ts.Check(err)
+	ts.Check(c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: http.StatusOK, LastByte: time.Now()}))
+	ts.Setenv("EXCHANGE", c.ID())
+}
+
+func remember(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: remember NAME FILE")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+}

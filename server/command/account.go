@@ -1,0 +1,161 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
+)
+
+// Account is the noun for who owns data, service keys and provider credentials.
+type Account struct {
+	List       AccountList       `cmd:"" help:"List accounts, and the providers each has a credential for."`
+	Create     AccountCreate     `cmd:"" help:"Create an account."`
+	Credential AccountCredential `cmd:"" help:"Manage an account's own provider credentials."`
+}
+
+// AccountList is "mneme account list".
+type AccountList struct {
+	Place `embed:""`
+	JSON  bool `help:"Write a JSON array."`
+}
+
+// Run lists accounts by name.
+func (c *AccountList) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		accounts, err := client.Accounts(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.Out, accounts)
+		}
+		rows := make([][]string, len(accounts))
+		for i, a := range accounts {
+			rows[i] = []string{a.Name, ago(time.Now(), a.Created), orDash(strings.Join(a.Credentials, ", "))}
+		}
+		return table(s.Out, []string{"ACCOUNT", "CREATED", "OWN CREDENTIALS"}, rows)
+	})
+}
+
+// AccountCreate is "mneme account create NAME".
+type AccountCreate struct {
+	Place `embed:""`
+	Name  string `arg:"" help:"Name of the account: 1 to 64 of a-z, 0-9, '.', '_' and '-'."`
+	JSON  bool   `help:"Write the account as JSON."`
+}
+
+// Run creates the account; a name that is taken is an error.
+func (c *AccountCreate) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, create, func(client *admin.Client) error {
+		account, err := client.CreateAccount(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.Out, account)
+		}
+		fmt.Fprintf(s.Out, "account %s created; give it a key with: mneme key create --account %s\n", account.Name, account.Name)
+		return nil
+	})
+}
+
+// AccountCredential is the noun for the secrets that an account brings for providers.
+type AccountCredential struct {
+	Set    CredentialSet    `cmd:"" help:"Set a credential; the secret is read from standard input."`
+	Remove CredentialRemove `cmd:"" help:"Remove a credential."`
+}
+
+// CredentialSet is "mneme account credential set ACCOUNT PROVIDER".
+type CredentialSet struct {
+	Place    `embed:""`
+	Account  string `arg:"" help:"Name of the account."`
+	Provider string `arg:"" help:"Name of the provider: anthropic, openai, gemini, deepseek or a configured one."`
+}
+
+// Run reads the secret, without showing it on a terminal, and stores it in place of an earlier one.
+func (c *CredentialSet) Run(ctx context.Context, s *Surroundings) error {
+	if err := warnOfUnknownProvider(c.Place, c.Provider, s.Err); err != nil {
+		return err
+	}
+	secret, err := readSecret(s, fmt.Sprintf("Credential of account %s for %s (not shown): ", c.Account, c.Provider))
+	if err != nil {
+		return err
+	}
+	return c.manage(ctx, create, func(client *admin.Client) error {
+		if err := client.SetCredential(ctx, c.Account, c.Provider, secret); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Out, "credential of account %s for %s set\n", c.Account, c.Provider)
+		return nil
+	})
+}
+
+// warnOfUnknownProvider is no error: the running server may have been configured otherwise than this command.
+func warnOfUnknownProvider(place Place, provider string, w io.Writer) error {
+	cfg, err := place.load()
+	if err != nil {
+		return err
+	}
+	if _, configured := cfg.Providers[provider]; !configured && !slices.Contains(config.BuiltInProviders(), provider) {
+		fmt.Fprintf(w, "mneme: note: no provider is named %s in this configuration (built in: %s)\n",
+			printable(provider), strings.Join(config.BuiltInProviders(), ", "))
+	}
+	return nil
+}
+
+// maxSecret bounds what is read as a secret, in bytes.
+const maxSecret = 16 << 10
+
+// readSecret reads one secret and trims the space and line end around it.
+func readSecret(s *Surroundings, prompt string) (string, error) {
+	var text []byte
+	var err error
+	if file, ok := s.In.(*os.File); ok && isTerminal(file) {
+		fmt.Fprint(s.Err, prompt)
+		text, err = term.ReadPassword(int(file.Fd()))
+		fmt.Fprintln(s.Err)
+	} else {
+		text, err = io.ReadAll(io.LimitReader(bufio.NewReader(s.In), maxSecret+1))
+	}
+	secret := strings.TrimSpace(string(text))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the secret could not be read from standard input: %w", err)
+	case secret == "":
+		return "", errors.New("no secret came on standard input; pipe it in, or run this on a terminal and type it")
+	case len(text) > maxSecret:
+		return "", fmt.Errorf("the secret on standard input is longer than %d bytes; pipe in the secret alone", maxSecret)
+	case strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return "", errors.New("the secret on standard input holds a space, a line break or a character that no key has; pipe in the secret alone")
+	}
+	return secret, nil
+}
+
+// CredentialRemove is "mneme account credential remove ACCOUNT PROVIDER".
+type CredentialRemove struct {
+	Place    `embed:""`
+	Account  string `arg:"" help:"Name of the account."`
+	Provider string `arg:"" help:"Name of the provider."`
+}
+
+// Run removes the credential; one that is not there is an error.
+func (c *CredentialRemove) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		if err := client.RemoveCredential(ctx, c.Account, c.Provider); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Out, "credential of account %s for %s removed\n", c.Account, c.Provider)
+		return nil
+	})
+}

@@ -1,0 +1,110 @@
+// Package command is the command line: one file a noun, one type a command. Package main puts the types together.
+//
+// What a program is to read goes to standard output and nothing else does; what a person is to know goes to standard
+// error. Exit codes are [ExitOK], [ExitFailure] and [ExitUsage].
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/config"
+)
+
+// Exit codes of every command.
+const (
+	ExitOK      = 0 // done
+	ExitFailure = 1 // understood, and could not be done; standard error says why
+	ExitUsage   = 2 // the command line itself is wrong
+)
+
+// Surroundings are what a command reads from and writes to, and what only the main package can know.
+type Surroundings struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Program  string    // how this program was called
+	Version  string    // as the build named it; "" when it did not
+	Simulate Simulator // starts the simulated provider; nil: not built in
+}
+
+// Simulator starts the simulated provider on a free port of this machine and gives its origin, "http://host:port".
+// The caller stops it.
+type Simulator func() (origin string, stop func() error, err error)
+
+// Main runs the command that args name, out of the kong grammar in commands, and gives the exit code. The first
+// SIGINT or SIGTERM cancels the command's context; a second one ends the process.
+func Main(commands any, args []string, s *Surroundings) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	parser, err := kong.New(commands,
+		kong.Name("mneme"),
+		kong.Description("A memory proxy for language models: it routes, translates and remembers what passes."),
+		kong.Writers(s.Out, s.Err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Bind(s),
+		kong.BindTo(ctx, (*context.Context)(nil)))
+	if err != nil {
+		fmt.Fprintln(s.Err, "mneme:", err)
+		return ExitFailure
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(s.Err, "mneme: %v; see %s --help\n", err, commandLine(err))
+		return ExitUsage
+	}
+	if err := parsed.Run(); err != nil {
+		fmt.Fprint(s.Err, explain(err))
+		return ExitFailure
+	}
+	return ExitOK
+}
+
+// commandLine is how far args were understood: "mneme key create".
+func commandLine(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context.Command() != "" {
+		node := wrong.Context.Selected()
+		if node != nil {
+			return node.FullPath()
+		}
+	}
+	return "mneme"
+}
+
+// explain writes an error for a person: one sentence each, without the kinds and types that programs look at.
+func explain(err error) string {
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		return problems.Error() + "\n"
+	}
+	var known *codec.Error
+	if errors.As(err, &known) {
+		return "mneme: " + known.Message + "\n"
+	}
+	return "mneme: " + err.Error() + "\n"
+}
+
+// writeJSON writes one value for a program, indented.
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}

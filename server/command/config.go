@@ -1,0 +1,54 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mnemeproxy/mneme/server/config"
+)
+
+// Config is the noun for the configuration.
+type Config struct {
+	Check ConfigCheck `cmd:"" help:"Check the configuration: the file, the environment, and what they name."`
+}
+
+// ConfigCheck is "mneme config check".
+type ConfigCheck struct {
+	Config string `placeholder:"FILE" help:"Configuration file ($MNEME_CONFIG)."`
+	File   string `arg:"" optional:"" help:"The same, as an argument."`
+	JSON   bool   `help:"Write the outcome as JSON: the settings in effect, or the problems."`
+}
+
+// checked is the outcome for programs. Secrets in Settings are redacted.
+type checked struct {
+	OK       bool            `json:"ok"`
+	File     string          `json:"file,omitempty"`
+	Settings *config.Config  `json:"settings,omitempty"`
+	Problems config.Problems `json:"problems,omitempty"`
+}
+
+// Run reports every problem at once, each with its file and line.
+func (c *ConfigCheck) Run(s *Surroundings) error {
+	sources := config.Sources{File: c.Config}
+	if c.File != "" {
+		sources.File = c.File
+	}
+	cfg, err := config.Load(sources)
+	outcome := checked{OK: err == nil, File: config.FileName(sources)}
+	if err == nil {
+		outcome.Settings = &cfg
+	}
+	if c.JSON {
+		errors.As(err, &outcome.Problems)
+		return errors.Join(writeJSON(s.Out, outcome), err)
+	}
+	switch {
+	case err != nil:
+		return err
+	case outcome.File == "":
+		fmt.Fprintln(s.Out, "no configuration file; the environment and the defaults are good")
+	default:
+		fmt.Fprintf(s.Out, "%s is good\n", outcome.File)
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Exchange is the noun for one request with its answer.
+type Exchange struct {
+	List ExchangeList `cmd:"" help:"List exchanges, newest first."`
+	Show ExchangeShow `cmd:"" help:"Show one exchange with its request and answer."`
+}
+
+// ExchangeList is "mneme exchange list".
+type ExchangeList struct {
+	Place   `embed:""`
+	Account string `placeholder:"NAME" help:"Only the exchanges of this account."`
+	Limit   int    `placeholder:"N" help:"At most so many (default: 50, and all with --json)."`
+	JSON    bool   `help:"Write a JSON array."`
+}
+
+const (
+	listedByDefault = 50
+	exchangePage    = 500 // exchanges asked for at a time
+)
+
+// Run lists exchanges; with --json as they come, so that memory does not grow with their number.
+func (c *ExchangeList) Run(ctx context.Context, s *Surroundings) error {
+	if c.Limit < 0 {
+		return fmt.Errorf("--limit %d: give a number above 0", c.Limit)
+	}
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		if c.JSON {
+			return c.writeArray(ctx, client, s.Out)
+		}
+		return c.writeTable(ctx, client, s)
+	})
+}
+
+// each visits the newest exchanges, at most limit of them; 0 is all. more tells whether there are others.
+func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int, visit func(*store.ExchangeInfo) error) (more bool, err error) {
+	after := ""
+	for seen := 0; ; {
+		want := exchangePage
+		if limit > 0 {
+			want = min(want, limit-seen)
+		}
+		page, err := client.Exchanges(ctx, c.Account, after, want)
+		if err != nil {
+			return false, err
+		}
+		for i := range page.Data {
+			after = page.Data[i].ID
+			if err := visit(&page.Data[i]); err != nil {
+				return false, err
+			}
+		}
+		seen += len(page.Data)
+		if !page.HasMore || len(page.Data) == 0 || seen == limit {
+			return page.HasMore, nil
+		}
+	}
+}
+
+func (c *ExchangeList) writeArray(ctx context.Context, client *admin.Client, w io.Writer) error {
+	separator, closing := "[\n  ", "[]"
+	_, err := c.each(ctx, client, c.Limit, func(x *store.ExchangeInfo) error {
+		text, err := json.Marshal(x)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "%s%s", separator, text)
+		separator, closing = ",\n  ", "\n]"
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, closing)
+	return err
+}
+
+func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *Surroundings) error {
+	limit := c.Limit
+	if limit == 0 {
+		limit = listedByDefault
+	}
+	now := time.Now()
+	var rows [][]string
+	more, err := c.each(ctx, client, limit, func(x *store.ExchangeInfo) error {
+		rows = append(rows, []string{
+			x.ID, ago(now, x.Started), x.Account, x.Surface, modelOf(x), x.Outcome.String(), status(x), tokens(x), took(x),
+		})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := table(s.Out, []string{"EXCHANGE", "STARTED", "ACCOUNT", "SURFACE", "MODEL", "OUTCOME", "STATUS", "TOKENS", "TOOK"}, rows); err != nil {
+		return err
+	}
+	if more {
+		fmt.Fprintln(s.Err, "there are more; see them with --limit")
+	}
+	return nil
+}
+
+func modelOf(x *store.ExchangeInfo) string {
+	model := orDash(x.ModelAsked)
+	if x.Simulated {
+		model += " (simulated)"
+	}
+	return model
+}
+
+func status(x *store.ExchangeInfo) string {
+	if x.Status == 0 {
+		return "-"
+	}
+	return strconv.Itoa(x.Status)
+}
+
+// tokens are those that went in and came out.
+func tokens(x *store.ExchangeInfo) string {
+	in := x.Usage.InputUncached + x.Usage.CacheRead + x.Usage.CacheWrite
+	if in+x.Usage.Output == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d in, %d out", in, x.Usage.Output)
+}
+
+func took(x *store.ExchangeInfo) string {
+	if x.LastByte.IsZero() {
+		return "-"
+	}
+	return lasted(x.LastByte.Sub(x.Started))
+}
+
+// ExchangeShow is "mneme exchange show ID".
+type ExchangeShow struct {
+	Place `embed:""`
+	ID    string `arg:"" name:"id" help:"The exchange's id, exch_..., as exchange list and the X-Service-Exchange-ID header show it."`
+	JSON  bool   `xor:"form" help:"Write the record as JSON, with raw_request and raw_response; bytes that are no UTF-8 come in base64, named by raw_request_encoding and raw_response_encoding."`
+	Raw   bool   `xor:"form" help:"Write the request's and then the answer's own bytes, and nothing else."`
+	Part  string `enum:"both,request,response" default:"both" placeholder:"PART" help:"With --raw: only the request, or only the response."`
+}
+
+// Run shows the exchange in one of three forms: for a person, for a program, or its very bytes.
+func (c *ExchangeShow) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		x, err := client.Exchange(ctx, c.ID)
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return writeJSON(s.Out, x)
+		case c.Raw:
+			return c.writeRaw(s.Out, &x)
+		}
+		return describe(s.Out, &x)
+	})
+}
+
+func (c *ExchangeShow) writeRaw(w io.Writer, x *admin.Exchange) error {
+	request, err := x.Request()
+	if err != nil {
+		return err
+	}
+	response, err := x.Response()
+	if err != nil {
+		return err
+	}
+	if c.Part != "response" {
+		if _, err := w.Write(request); err != nil {
+			return err
+		}
+	}
+	if c.Part == "both" && isTerminal(w) {
+		fmt.Fprint(w, "\n\n")
+	}
+	if c.Part != "request" {
+		_, err = w.Write(response)
+	}
+	return err
+}
+
+// describe writes what a person wants to know first, then the two bodies.
+func describe(w io.Writer, x *admin.Exchange) error {
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" && value != "-" {
+			fmt.Fprintf(columns, "%s\t%s\n", name, printable(value))
+		}
+	}
+	line("exchange", x.ID)
+	line("account", x.Account)
+	line("key", x.KeyID)
+	line("started", x.Started.Local().Format("2006-01-02 15:04:05.000 MST"))
+	line("outcome", x.Outcome.String())
+	line("status", status(&x.ExchangeInfo))
+	if x.Error != nil {
+		line("error", x.Error.Kind+": "+x.Error.Message)
+	}
+	line("surface", x.Surface)
+	line("provider", x.Provider)
+	if x.Simulated {
+		line("simulated", "yes: no model answered")
+	}
+	line("model", x.ModelAsked)
+	if x.ModelSent != x.ModelAsked {
+		line("sent as", x.ModelSent)
+	}
+	line("served by", x.ModelServed)
+	line("chat key", x.ChatKey)
+	line("external session", x.ExternalSession)
+	line("finish reason", x.FinishReason)
+	line("tokens", tokens(&x.ExchangeInfo))
+	if !x.FirstByte.IsZero() {
+		line("first byte after", lasted(x.FirstByte.Sub(x.Started)))
+	}
+	line("took", took(&x.ExchangeInfo))
+	line("translation", strings.Join(x.Translation, "; "))
+	if err := columns.Flush(); err != nil {
+		return err
+	}
+	body(w, "request", x.RequestSize, x.RawRequest, x.RawRequestEncoding)
+	body(w, "response", x.ResponseSize, x.RawResponse, x.RawResponseEncoding)
+	return nil
+}
+
+func body(w io.Writer, name string, size int64, text, encoding string) {
+	fmt.Fprintf(w, "\n%s (%s)\n", name, amount(size))
+	switch {
+	case encoding != "":
+		fmt.Fprintln(w, "not text; see it with --raw")
+	case text != "":
+		fmt.Fprintln(w, printableLines(strings.TrimRight(text, "\n")))
+	}
+}

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"text/template"
+
+	"github.com/mnemeproxy/mneme/server/config"
+)
+
+// greeting is what a person is told when the server starts: who answers for which provider, and lines to paste.
+type greeting struct {
+	version, program string // program: how to call this binary from where it was started
+	origin, data     string
+	firstKey         string // shown once; "" when there are keys already
+	providers        []providerLine
+}
+
+// providerLine is one provider in the greeting.
+type providerLine struct {
+	name, variable   string
+	simulated, keyed bool
+}
+
+func (l providerLine) String() string {
+	switch {
+	case l.simulated:
+		return fmt.Sprintf("%-10s SIMULATED: canned answers, not a model; set %s for the real one", l.name, l.variable)
+	case l.keyed:
+		return fmt.Sprintf("%-10s ready", l.name)
+	case l.variable != "":
+		return fmt.Sprintf("%-10s no key of the server's: set %s, or callers and accounts bring their own", l.name, l.variable)
+	}
+	return fmt.Sprintf("%-10s no key of the server's: set providers.%s.api_key, or callers and accounts bring their own", l.name, l.name)
+}
+
+var greetingText = template.Must(template.New("").Parse(`
+mneme {{.Version}}, data in {{.Data}}
+
+Providers
+{{range .Providers}}    {{.}}
+{{end}}
+{{if .FirstKey -}}
+Your first service key, of account default, is shown this once:
+    export MNEME_KEY={{.FirstKey}}
+{{- else -}}
+Have a service key in MNEME_KEY; for a new one:
+    export MNEME_KEY=$({{.Program}} key create --account default{{.DataFlag}})
+{{- end}}
+
+curl
+    curl {{.Origin}}/v1/chat/completions -H "Authorization: Bearer $MNEME_KEY" -H 'Content-Type: application/json' \
+      -d '{"model":"gpt-5-mini","messages":[{"role":"user","content":"Hello"}]}'
+OpenAI SDKs
+    export OPENAI_BASE_URL={{.Origin}}/v1 OPENAI_API_KEY=$MNEME_KEY
+Anthropic SDKs
+    export ANTHROPIC_BASE_URL={{.Origin}} ANTHROPIC_AUTH_TOKEN=$MNEME_KEY
+Claude Code
+    ANTHROPIC_BASE_URL={{.Origin}} ANTHROPIC_AUTH_TOKEN=$MNEME_KEY claude
+Codex, in ~/.codex/config.toml
+    model_provider = "mneme"
+    [model_providers.mneme]
+    name = "mneme"
+    base_url = "{{.Origin}}/v1"
+    wire_api = "responses"
+    env_key = "MNEME_KEY"
+What passed
+    {{.Program}} exchange list{{.DataFlag}}
+
+`))
+
+func (g *greeting) write(w io.Writer) error {
+	return greetingText.Execute(w, map[string]any{
+		"Version": g.version, "Program": g.program, "Origin": g.origin, "Data": g.data, "DataFlag": dataFlag(g.data),
+		"FirstKey": g.firstKey, "Providers": g.providers,
+	})
+}
+
+// dataFlag is what commands need to find the data from the same directory.
+func dataFlag(data string) string {
+	if data == config.DefaultData {
+		return ""
+	}
+	return " --data " + strconv.Quote(data)
+}

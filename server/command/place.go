@@ -1,0 +1,62 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Place says which installation a command is about. Every command that touches data has it.
+type Place struct {
+	Config string `placeholder:"FILE" help:"Configuration file ($MNEME_CONFIG)."`
+	Data   string `placeholder:"DIR" help:"Data directory ($MNEME_DATA)."`
+}
+
+func (p Place) load() (config.Config, error) {
+	return config.Load(config.Sources{File: p.Config, Data: p.Data})
+}
+
+func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
+	durability, err := store.ParseDurability(cfg.Capture.Durability)
+	if err != nil {
+		return store.Options{}, err
+	}
+	pressure, err := store.ParsePressure(cfg.Capture.OnPressure)
+	if err != nil {
+		return store.Options{}, err
+	}
+	return store.Options{Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log}, nil
+}
+
+// What a command does to an installation that is not there yet.
+const (
+	mustExist = false
+	create    = true
+)
+
+// manage runs do with a client of the installation, whether or not a server runs.
+func (p Place) manage(ctx context.Context, create bool, do func(*admin.Client) error) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	opts, err := storeOptions(&cfg, nil)
+	if err != nil {
+		return err
+	}
+	opts.Durability = store.Power // what an operator changed stays changed
+	client, err := admin.Open(ctx, opts, create)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no data in %s; name the data directory with --data or %s, or start with: mneme serve", cfg.Data, config.EnvData)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(client), client.Close())
+}

@@ -1,0 +1,275 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Serve is "mneme serve".
+type Serve struct {
+	Place    `embed:""`
+	Listen   string `placeholder:"HOST:PORT" help:"Address to serve on; port 0 takes any free one ($MNEME_LISTEN)."`
+	Simulate bool   `help:"For built-in providers without a key, start a simulated provider, which is no model."`
+}
+
+// Run serves until ctx is done, and drains. Standard output gets one line, "listening on http://HOST:PORT", once
+// requests are taken; what people are to know, the first key included, goes to standard error before it.
+func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
+	cfg, err := config.Load(config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data})
+	if err != nil {
+		return err
+	}
+	log := newLog(s.Err)
+	st, err := openStore(ctx, &cfg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := prepareAccounts(st, &cfg); err != nil {
+		return err
+	}
+
+	routing := cfg.Router()
+	var simulated []string
+	if c.Simulate {
+		var stop func() error
+		if simulated, stop, err = simulate(&routing, st, s.Simulate); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	routes, err := router.New(routing)
+	if err != nil {
+		return err
+	}
+	defer routes.Close()
+
+	management, err := openManagement(&cfg, st, log)
+	defer management.close()
+	if err != nil {
+		return err
+	}
+	service, err := server.New(server.Options{
+		Listen: cfg.Listen, Store: st, Router: routes, Log: log, Version: s.version(),
+		CaptureOff:   cfg.Capture.Mode == "off",
+		BodyBytes:    int64(cfg.Limits.BodyBytes),
+		HeaderBytes:  int(cfg.Limits.HeaderBytes),
+		ReadTimeout:  time.Duration(cfg.Timeouts.Read),
+		DrainTimeout: time.Duration(cfg.Timeouts.Drain),
+	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is taken by another program; stop that, or choose another address with --listen", cfg.Listen)
+	}
+	if err != nil {
+		return err
+	}
+
+	g := greeting{
+		version: s.version(), program: s.Program, origin: origin(service.Addr()), data: cfg.Data,
+		providers: providerLines(&routing, simulated),
+	}
+	if g.firstKey, err = firstKey(st); err != nil {
+		return err
+	}
+	return serve(ctx, service, management, func() error {
+		if err := g.write(s.Err); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.Out, "listening on %s\n", g.origin)
+		return err
+	})
+}
+
+// serve runs the surfaces and the management side by side; management lasts until the surfaces have drained.
+func serve(ctx context.Context, service *server.Server, management management, announce func() error) error {
+	group, running := errgroup.WithContext(ctx)
+	managing, stopManaging := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopManaging()
+	for _, m := range management {
+		group.Go(func() error { return admin.Serve(managing, m.listener, m.handler) })
+	}
+	group.Go(func() error {
+		defer stopManaging()
+		return service.Run(running)
+	})
+	group.Go(announce)
+	return group.Wait()
+}
+
+// newLog writes lines for people on a terminal, and JSON everywhere else.
+func newLog(w io.Writer) *slog.Logger {
+	if isTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, nil))
+	}
+	return slog.New(slog.NewJSONHandler(w, nil))
+}
+
+// How long a start waits for a command that has the store open, and how often it looks; commands hold it for
+// milliseconds.
+const (
+	storePatience = 5 * time.Second
+	storeInterval = 50 * time.Millisecond
+)
+
+func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*store.Store, error) {
+	opts, err := storeOptions(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(storePatience); ; {
+		st, err := store.Open(opts)
+		if !errors.Is(err, store.ErrInUse) {
+			return st, err
+		}
+		if admin.Running(ctx, cfg.Data) || time.Now().After(deadline) {
+			return nil, fmt.Errorf("another mneme serves the data in %s; stop it, or name another directory with --data", cfg.Data)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(storeInterval):
+		}
+	}
+}
+
+// prepareAccounts makes the account of a first start, and the operator's own key valid.
+func prepareAccounts(st *store.Store, cfg *config.Config) error {
+	if err := admin.EnsureAccount(st); err != nil {
+		return err
+	}
+	if cfg.ServiceKey == "" {
+		return nil
+	}
+	return st.AddStaticKey(cfg.ServiceKey.Reveal(), admin.DefaultAccount, store.AllScopes)
+}
+
+// firstKey makes a key where there is none yet, so that a first start can be used at once; else it gives "".
+func firstKey(st *store.Store) (secret string, err error) {
+	if len(st.Keys("")) > 0 {
+		return "", nil
+	}
+	secret, _, err = st.CreateKey(admin.DefaultAccount, store.ScopeWrite|store.ScopeRead, "first key")
+	return secret, err
+}
+
+// simulate starts the simulated provider and points the built-in providers at it that nobody has given a key, a URL
+// or an account's own credential. It names them.
+func simulate(routing *router.Config, st *store.Store, start Simulator) (names []string, stop func() error, err error) {
+	stop = func() error { return nil }
+	if start == nil {
+		return nil, stop, errors.New("this build has no simulated provider; leave --simulate out")
+	}
+	keyed := map[string]bool{}
+	for _, account := range st.Accounts() {
+		providers, err := st.Credentials(account.Name)
+		if err != nil {
+			return nil, stop, err
+		}
+		for _, name := range providers {
+			keyed[name] = true
+		}
+	}
+	for _, name := range config.BuiltInProviders() {
+		if p := routing.Providers[name]; p.APIKey == "" && p.BaseURL == "" && !keyed[name] {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, stop, nil
+	}
+	origin, stop, err := start()
+	if err != nil {
+		return nil, func() error { return nil }, err
+	}
+	for _, name := range names {
+		routing.Providers[name] = routing.Providers[name].WithSimulated(name, origin)
+	}
+	return names, stop, nil
+}
+
+// management is where administration is listened for.
+type management []struct {
+	listener net.Listener
+	handler  http.Handler
+}
+
+// openManagement opens the socket beside the data, and the address for admin keys if one is configured. What it
+// returns is to be closed also when there is an error.
+func openManagement(cfg *config.Config, st *store.Store, log *slog.Logger) (m management, err error) {
+	add := func(listener net.Listener, handler http.Handler) {
+		m = append(m, struct {
+			listener net.Listener
+			handler  http.Handler
+		}{listener, handler})
+	}
+	socket, err := admin.Listen(cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	add(socket, admin.Handler(st, log))
+	if cfg.Admin.Listen == "" {
+		return m, nil
+	}
+	listener, err := net.Listen("tcp", cfg.Admin.Listen)
+	if err != nil {
+		return m, fmt.Errorf("cannot listen on %s for admin.listen: %w", cfg.Admin.Listen, err)
+	}
+	add(listener, admin.AccountHandler(st, log))
+	return m, nil
+}
+
+// close is for a start that failed; a listener that was served is closed already.
+func (m management) close() {
+	for _, one := range m {
+		_ = one.listener.Close()
+	}
+}
+
+// origin is a URL that reaches the address from this machine.
+func origin(address net.Addr) string {
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return "http://" + address.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// providerLines says for each provider whether something real answers.
+func providerLines(routing *router.Config, simulated []string) []providerLine {
+	names := config.BuiltInProviders()
+	for name := range routing.Providers {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names[len(config.BuiltInProviders()):])
+	lines := make([]providerLine, len(names))
+	for i, name := range names {
+		lines[i] = providerLine{
+			name:      name,
+			simulated: slices.Contains(simulated, name),
+			keyed:     routing.Providers[name].APIKey != "",
+			variable:  config.ProviderKeyVariable(name),
+		}
+	}
+	return lines
+}

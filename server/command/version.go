@@ -1,0 +1,40 @@
+package command
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// Version is "mneme version".
+type Version struct {
+	JSON bool `help:"Write the version as JSON."`
+}
+
+// build is what a binary knows of itself.
+type build struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// Run writes one line.
+func (c *Version) Run(s *Surroundings) error {
+	b := build{Version: s.version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if c.JSON {
+		return writeJSON(s.Out, b)
+	}
+	fmt.Fprintf(s.Out, "mneme %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+	return nil
+}
+
+// version prefers what the build named, then the module version that go install notes.
+func (s *Surroundings) version() string {
+	if s.Version != "" {
+		return s.Version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

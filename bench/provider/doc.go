@@ -58,7 +58,7 @@
 //
 //	delay [D] [header=D] [first=D]  time between two writes, before the status line, before the first event
 //	burst N                     N events per write (default: as many as fit 32 KiB; one with a delay between writes)
-//	ping [every=N]              a keep-alive in the format's own form after every N events
+//	ping [every=N]              a keep-alive in the format's own form after every N events (gemini has none)
 //	error STATUS|CLASS [code=…] [message=…] [retry-after=S] [times=N]
 //	                            an error instead of the answer, to the first N requests with the same body
 //	error-inside [CLASS] [after=N] [form=event] [code=…] [message=…]

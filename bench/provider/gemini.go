@@ -199,7 +199,7 @@ func (w *geminiWriter) call(dst []byte, pt *part) ([]byte, bool) {
 	case pt.kind == partCustom:
 		dst = append(dst, `,"args":{"input":`+quote(pt.text)+`}`...)
 	case pt.text != "":
-		dst = append(dst, `,"args":`+pt.text...)
+		dst = append(dst, `,"args":`+oneLine(pt.text)...)
 	}
 	dst = append(dst, '}')
 	if w.signed && pt.call == 0 {
@@ -362,7 +362,7 @@ func (f geminiFormat) stream(s *stream, a *answer, p *prompt) {
 	s.nl = "\r\n" // as Google frames its streams
 	g := &geminiStream{stream: s, geminiWriter: newGeminiWriter(a, p)}
 	g.tailed = append(g.tail([]byte(`]},"index":0}]`), false), s.nl+s.nl...)
-	s.ping = func(dst []byte) []byte { return append(dst, ": keep-alive"+s.nl+s.nl...) }
+	s.ping = func(dst []byte) []byte { return dst } // Google sends none, and its Go SDK takes no comment lines
 	s.inside = func(dst []byte) []byte {
 		dst = a.insideFault.geminiError(append(dst, "data: "...))
 		return append(dst, s.nl+s.nl...)

@@ -3,6 +3,7 @@ package provider
 import (
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -78,12 +79,20 @@ func (o object) list(name string) []raw {
 	return inner
 }
 
-// or gives the member as written, or the default when it is missing.
+// or gives the member as written but on one line, or the default when it is missing.
 func (o object) or(name, byDefault string) string {
 	if value, ok := o[name]; ok {
-		return aliasString(value)
+		return oneLine(aliasString(value))
 	}
 	return byDefault
+}
+
+// oneLine drops the line ends of a JSON value, so that it can stand in a frame. Inside strings there are none.
+func oneLine(value string) string {
+	if !strings.ContainsAny(value, "\r\n") {
+		return value
+	}
+	return strings.NewReplacer("\r", "", "\n", "").Replace(value)
 }
 
 // aliasString views bytes that nobody changes any more as a string.

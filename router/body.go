@@ -4,13 +4,13 @@ import (
 	"io"
 )
 
-// A Body is the body of a provider's answer. Reads end with io.EOF or a *codec.Error. It belongs to one goroutine,
-// except Close.
+// A Body is the body of a provider's answer. Reads end with io.EOF or a *codec.Error. It belongs to one goroutine.
 type Body struct {
 	provider *Provider
-	watch    *watch
-	from     io.ReadCloser
-	err      error // sticky
+	watch    watch
+	payload  payload
+	from     io.ReadCloser // nil until there is an answer
+	err      error         // sticky
 }
 
 // Read waits for the provider, but never longer than the first-byte or the idle limit, and not after the call's
@@ -28,7 +28,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	case io.EOF:
 		b.err = io.EOF
 	default:
-		b.err = b.provider.fault(b.watch, err, phaseBody)
+		b.err = b.provider.fault(&b.watch, err, phaseBody)
 	}
 	return n, b.err
 }
@@ -40,6 +40,10 @@ func (b *Body) KeptAlive() { b.watch.keptAlive() }
 // Close ends the call. A connection whose answer was read to io.EOF is used again, any other is closed. It never
 // waits for the provider and may be called more than once.
 func (b *Body) Close() error {
-	b.watch.end() // first: with its context gone, nothing below waits for the connection
+	b.watch.end() // first: with its context gone, nothing below waits for the network
+	b.payload.release()
+	if b.from == nil {
+		return nil
+	}
 	return b.from.Close()
 }

@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -15,7 +14,7 @@ type Call struct {
 	Format    codec.Format // to be spoken upstream
 	Model     string       // as sent; only format Gemini needs it here
 	Stream    bool
-	Body      []byte      // read until the reply's body is closed, not changed
+	Body      []byte      // the caller's again once Do has failed or the reply's body is closed; never changed
 	Header    http.Header // the client's headers in canonical form, from which an allow-list picks; may be nil
 	Query     string      // the client's raw query; of it only beta=true goes upstream
 	// Credential is the caller's or the account's own. The zero Credential means the server default.
@@ -32,26 +31,11 @@ type Reply struct {
 	Body *Body
 }
 
-// outgoing is a request as an upstream sends it.
-type outgoing struct {
-	method string
-	url    *url.URL
-	header http.Header
-	body   []byte
-}
-
-// incoming is an answer as an upstream reads it.
-type incoming struct {
-	status int
-	header http.Header
-	body   io.ReadCloser
-}
-
 // Do sends a call and returns once the header of the answer is there. The caller closes the reply's body.
 //
 // Cancelling ctx ends the call at once in every phase: while it connects, waits, or while the body is read. The error
-// then wraps context.Cause(ctx). Do re-sends nothing by itself, with one exception that cannot be seen from outside: a
-// pooled connection that the provider has closed, before any byte of the request was written, is replaced.
+// then wraps context.Cause(ctx). A request is sent once: what fails is for the client to send again, as the SDKs do.
+// The one exception cannot be seen from outside (see transport.do).
 func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 	target := p.endpoints.url(c)
 	if target == nil {
@@ -73,18 +57,27 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 		method = http.MethodGet
 	}
 
-	watch := startWatch(ctx, p.firstByte, p.idle)
-	in, err := p.upstream.do(watch.ctx, &outgoing{method: method, url: target, header: p.headers.build(c, credential), body: c.Body})
+	body := &Body{provider: p}
+	body.payload.data = c.Body
+	body.watch.begin(ctx, p.firstByte, p.idle)
+	in, err := p.upstream.do(body.watch.ctx, &outgoing{
+		method: method,
+		url:    target,
+		header: p.headers.build(c, credential),
+		size:   int64(len(c.Body)),
+		body:   &body.payload,
+	})
 	if err != nil {
-		fault := p.fault(watch, err, phaseHeader)
-		watch.end()
+		fault := p.fault(&body.watch, err, phaseHeader)
+		_ = body.Close()
 		return nil, fault
 	}
-	body := &Body{provider: p, watch: watch, from: in.body}
+	body.from = in.body
 	if fault := p.unusable(in); fault != nil {
-		body.Close()
+		_ = body.Close()
 		return nil, fault
 	}
+	body.from = decoded(in)
 	return &Reply{Status: in.status, Header: in.header, Body: body}, nil
 }
 
@@ -104,6 +97,9 @@ func (p *Provider) unusable(in *incoming) *codec.Error {
 		return p.faultf(codec.KindUpstream, nil,
 			"%s (%s) answered with a redirect (HTTP %d)%s, which is never followed: set providers.%s.base_url to the address that serves the API.",
 			p.name, p.address, in.status, redirectTarget(in.header), p.name)
+	case !readable(in.header):
+		return p.faultf(codec.KindUpstream, nil, "%s (%s) answered in the content encoding %q, although none was asked for.",
+			p.name, p.address, in.header.Get("Content-Encoding"))
 	case in.status < 200:
 		return p.faultf(codec.KindUpstream, nil, "%s (%s) answered with HTTP %d, which ends no request.", p.name, p.address, in.status)
 	default:

@@ -38,7 +38,7 @@ func (p *Provider) fault(w *watch, err error, at phase) *codec.Error {
 		return p.faultf(codec.KindUpstream, cause, "The call to %s was cancelled.", p.name)
 	}
 	if at == phaseBody {
-		return p.faultf(codec.KindUpstream, err, "%s (%s) cut its answer short%s.", p.name, p.address, howItWasCut(err))
+		return p.faultf(codec.KindUpstream, err, "%s (%s) sent an answer that cannot be read to its end%s.", p.name, p.address, howItWasCut(err))
 	}
 	return p.headerFault(err)
 }
@@ -73,15 +73,23 @@ func (p *Provider) headerFault(err error) *codec.Error {
 		return p.faultf(codec.KindUpstream, err, "%s (%s) cannot be trusted: %s.", p.name, p.address, tlsReason(err))
 	case errors.As(err, &op) && op.Op == "dial":
 		return p.dialFault(err)
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		strings.Contains(err.Error(), "server closed idle connection"):
+	case isCut(err):
 		return p.faultf(codec.KindUpstream, err, "%s (%s) closed the connection before it answered.", p.name, p.address)
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return p.faultf(codec.KindTimeout, err, "%s (%s) did not finish the TLS handshake in time.", p.name, p.address)
+	case strings.Contains(err.Error(), "headers exceeded"):
+		return p.faultf(codec.KindUpstream, err, "%s (%s) answered with a header of more than %d KiB.", p.name, p.address, maxResponseHeader>>10)
+	case strings.Contains(err.Error(), "malformed"):
+		return p.faultf(codec.KindUpstream, err, "%s (%s) answered with something that is not HTTP: check providers.%s.base_url.", p.name, p.address, p.name)
 	default:
-		return p.faultf(codec.KindUpstream, err, "%s (%s) answered with something that is no HTTP answer, or one whose header is too large. Check providers.%s.base_url.",
-			p.name, p.address, p.name)
+		return p.faultf(codec.KindUpstream, err, "The call to %s (%s) failed before it answered.", p.name, p.address)
 	}
+}
+
+// isCut tells whether the connection ended while we waited for an answer.
+func isCut(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isClosedIdle(err)
 }
 
 func (p *Provider) dialFault(err error) *codec.Error {

@@ -216,6 +216,9 @@ func (c *catalogue) model(name string) Model {
 			c.rows[i].layOver(&m)
 		}
 	}
+	if m.Thinking != codec.ThinkingBudget {
+		m.MinBudget, m.MaxBudget = 0, 0
+	}
 	if m.MaxOutput > 0 {
 		m.DefaultMaxOutput = min(m.DefaultMaxOutput, m.MaxOutput)
 	}

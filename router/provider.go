@@ -1,7 +1,6 @@
 package router
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -16,6 +15,7 @@ type Provider struct {
 	name      string
 	address   string // host:port of the base URL, for messages to people
 	dialect   *Dialect
+	prefixes  []string // of model names that come here without a configured route
 	formats   []codec.Format
 	apiKey    string
 	simulated bool
@@ -27,14 +27,6 @@ type Provider struct {
 	idle      time.Duration
 }
 
-// upstream sends one request and returns once the answer's header is there. It is the seam at which another client
-// than net/http can be put in.
-type upstream interface {
-	// do ends early when ctx is cancelled, in every phase, and so does reading the body of the reply.
-	do(ctx context.Context, req *outgoing) (*incoming, error)
-	close()
-}
-
 func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, timeouts Timeouts) (*Provider, error) {
 	setting := "providers." + name
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
@@ -44,7 +36,11 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 	if row == nil {
 		return nil, fmt.Errorf("%s.dialect: there is no dialect %q (known: %s)", setting, c.Dialect, strings.Join(dialectNames(), ", "))
 	}
+	own := lookupDialect(name)
 	base := c.BaseURL
+	if base == "" && own != nil {
+		base = own.BaseURL
+	}
 	if base == "" {
 		base = row.BaseURL
 	}
@@ -71,10 +67,15 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 	if err != nil {
 		return nil, fmt.Errorf("%s.base_url %w", setting, err)
 	}
+	var prefixes []string
+	if own != nil {
+		prefixes = own.Prefixes
+	}
 	return &Provider{
 		name:      name,
 		address:   hostPort(u),
 		dialect:   row,
+		prefixes:  prefixes,
 		formats:   slices.Clone(formats),
 		apiKey:    c.APIKey,
 		simulated: c.Simulated,

@@ -46,10 +46,7 @@ func (r *Router) buildRoutes(rules []RouteRule) ([]route, error) {
 	}
 	for _, name := range r.names {
 		p := r.providers[name]
-		if p.dialect.Name != name {
-			continue // a second endpoint of a family gets its models by configured routes only
-		}
-		for _, prefix := range p.dialect.Prefixes {
+		for _, prefix := range p.prefixes {
 			routes = append(routes, route{prefix: prefix, provider: p})
 		}
 	}

@@ -40,7 +40,7 @@ type Config struct {
 }
 
 // ProviderConfig is one upstream endpoint. Zero fields keep the built-in value of the name or, for other names, of the
-// dialect.
+// dialect. A provider that bears the name of a dialect gets that family's models; any other gets models by Routes.
 type ProviderConfig struct {
 	BaseURL   string         // as the provider's SDKs take it, e.g. "https://api.openai.com/v1"
 	APIKey    string         // server default credential; "" when callers bring their own

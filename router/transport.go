@@ -1,7 +1,6 @@
 package router
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -18,17 +17,18 @@ const (
 	keepAlivePeriod   = 30 * time.Second
 	maxResponseHeader = 256 << 10
 	readBuffer        = 16 << 10 // one read takes what a burst has left in the socket
-	writeBuffer       = 8 << 10  // header and a short body leave in one write
+	writeBuffer       = 16 << 10 // header and a short body leave in one write
 )
 
 // transport is the upstream over net/http's connection pool, without its client: no redirects, no cookies.
 type transport struct {
-	http *http.Transport
+	pool *http.Transport
+	send func(*http.Request) (*http.Response, error) // pool.RoundTrip
 }
 
 func newTransport(t Timeouts, http2 bool) *transport {
 	dialer := &net.Dialer{Timeout: t.Dial, KeepAlive: keepAlivePeriod}
-	return &transport{http: &http.Transport{
+	pool := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            dialer.DialContext,
 		TLSHandshakeTimeout:    t.TLS,
@@ -39,10 +39,18 @@ func newTransport(t Timeouts, http2 bool) *transport {
 		MaxResponseHeaderBytes: maxResponseHeader,
 		ReadBufferSize:         readBuffer,
 		WriteBufferSize:        writeBuffer,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: keepAlivePeriod, PingTimeout: t.Dial},
-	}}
+		// A stuck connection would hold up all the streams on it.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: keepAlivePeriod, PingTimeout: t.Dial},
+	}
+	return &transport{pool: pool, send: pool.RoundTrip}
 }
 
+// do sends a request once, but for one case: a pooled connection that the provider closed meanwhile. As long as no
+// byte was written on it, nothing can have been answered or charged, and the request goes to the next connection.
+// net/http does so by itself where it knows that nothing was written (it needs GetBody for that) or where the client's
+// Idempotency-Key allows more. It does not where it had read the end of the idle connection just before it began to
+// write; that is errClosedIdle, and handled here. A connection lost after that, without an answer, is an error: the
+// request may be at work.
 func (t *transport) do(ctx context.Context, out *outgoing) (*incoming, error) {
 	req := (&http.Request{
 		Method:     out.method,
@@ -53,18 +61,34 @@ func (t *transport) do(ctx context.Context, out *outgoing) (*incoming, error) {
 		ProtoMajor: 1,
 		ProtoMinor: 1,
 	}).WithContext(ctx)
-	if len(out.body) > 0 {
-		req.Body = io.NopCloser(bytes.NewReader(out.body))
-		req.ContentLength = int64(len(out.body))
-		// Used by net/http to send again on another connection where a pooled one turned out to be closed before a
-		// byte was written, or where the caller's Idempotency-Key allows it.
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out.body)), nil }
+	if out.size > 0 {
+		req.Body = out.body.open()
+		req.ContentLength = out.size
+		req.GetBody = func() (io.ReadCloser, error) { return out.body.open(), nil }
 	}
-	res, err := t.http.RoundTrip(req)
+	res, err := t.send(req)
+	for range closedIdleRetries {
+		if !isClosedIdle(err) {
+			break
+		}
+		if out.size > 0 {
+			req.Body = out.body.open()
+		}
+		res, err = t.send(req)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &incoming{status: res.StatusCode, header: res.Header, body: res.Body}, nil
 }
 
-func (t *transport) close() { t.http.CloseIdleConnections() }
+func (t *transport) close() { t.pool.CloseIdleConnections() }
+
+// closedIdleRetries bounds how many closed connections in a row are passed over.
+const closedIdleRetries = 3
+
+// isClosedIdle recognises net/http's error for a connection whose end had been read before the request was written.
+// The error has no exported name.
+func isClosedIdle(err error) bool {
+	return err != nil && err.Error() == "http: server closed idle connection"
+}

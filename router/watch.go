@@ -45,12 +45,11 @@ var clockStart = time.Now()
 // now is a monotonic clock in nanoseconds.
 func now() int64 { return int64(time.Since(clockStart)) }
 
-func startWatch(parent context.Context, firstByte, idle time.Duration) *watch {
-	w := &watch{firstByte: firstByte, idle: idle, start: now()}
+func (w *watch) begin(parent context.Context, firstByte, idle time.Duration) {
+	w.firstByte, w.idle, w.start = firstByte, idle, now()
 	w.ctx, w.cancel = context.WithCancelCause(parent)
 	w.waiting.Store(w.start)
 	w.timer = time.AfterFunc(firstByte, w.check)
-	return w
 }
 
 func (w *watch) check() {

@@ -1,0 +1,601 @@
+package router
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+func TestACallSendsTheBytesAndReadsTheAnswer(t *testing.T) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), 20_000) // larger than every buffer on the way
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, err := io.ReadAll(r.Body)
+		if err != nil || !bytes.Equal(got, body) {
+			t.Errorf("%d bytes arrived, err %v", len(got), err)
+		}
+		if r.Method != http.MethodPost || r.URL.String() != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer key-1" || r.ContentLength != int64(len(body)) {
+			t.Errorf("%s %s %v, length %d", r.Method, r.URL, r.Header, r.ContentLength)
+		}
+		w.Header().Set("X-Request-Id", "r1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"error":{}}`)
+	}))
+	defer s.Close()
+	p := newRouter(t, compatible(s.URL+"/v1")).Provider("host")
+
+	reply, err := p.Do(t.Context(), &Call{Format: codec.Chat, Body: body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := readAll(reply); text != `{"error":{}}` || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	if reply.Status != http.StatusTooManyRequests || reply.Header.Get("X-Request-Id") != "r1" {
+		t.Errorf("%d %v", reply.Status, reply.Header)
+	}
+}
+
+func TestTheCallersCredentialGoesBeforeTheServersOwn(t *testing.T) {
+	got := make(chan http.Header, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
+	defer s.Close()
+	p := newRouter(t, compatible(s.URL)).Provider("host")
+	c := chatCall()
+	c.Credential = Credential{Header: "X-Api-Key", Value: "mine"}
+	reply, err := p.Do(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = reply.Body.Close()
+	if h := <-got; h.Get("X-Api-Key") != "mine" || h.Get("Authorization") != "" {
+		t.Error(h)
+	}
+}
+
+func TestWithoutACredentialNothingIsSent(t *testing.T) {
+	p := newRouter(t, Config{}).Provider("openai")
+	_, err := p.Do(t.Context(), chatCall())
+	if err == nil || err.Kind != codec.KindAuthentication || !strings.Contains(err.Message, "mneme account credential set ACCOUNT openai") {
+		t.Error(err)
+	}
+	c := chatCall()
+	c.Credential = Credential{Header: "Authorization", Value: "Bearer secret\r\nX-Evil: 1"}
+	if _, err = p.Do(t.Context(), c); err == nil || err.Kind != codec.KindAuthentication || strings.Contains(err.Message, "secret") {
+		t.Error(err)
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	h := listen(t, func(_ *host, _ int, c *conn) {
+		for c.request() != nil {
+			c.write(streamHead)
+			c.chunk("data: x\n\n")
+			c.chunk("")
+		}
+	})
+	p := newRouter(t, compatible(h.url())).Provider("host")
+	var locals []string
+	p.upstream.(*transport).pool.DialContext = countDials(&locals)
+	for range 5 {
+		reply, err := p.Do(t.Context(), chatCall())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := readAll(reply); text != "data: x\n\n" || err != nil {
+			t.Fatalf("%q, %v", text, err)
+		}
+	}
+	if len(locals) != 1 {
+		t.Errorf("%d connections were made", len(locals))
+	}
+}
+
+func countDials(locals *[]string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err == nil {
+			*locals = append(*locals, c.LocalAddr().String())
+		}
+		return c, err
+	}
+}
+
+// deadConn is a pooled connection that the other end has closed, which shows only when it is written to.
+type deadConn struct {
+	net.Conn
+	dead func() bool
+}
+
+func (c deadConn) Write(p []byte) (int, error) {
+	if c.dead() {
+		_ = c.Close()
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+func TestAConnectionThatDiedInThePoolIsReplacedUnseen(t *testing.T) {
+	h := listen(t, func(_ *host, _ int, c *conn) {
+		for c.request() != nil {
+			c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+		}
+	})
+	p := newRouter(t, compatible(h.url())).Provider("host")
+	dials, dead := 0, false
+	p.upstream.(*transport).pool.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials++
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if dials > 1 {
+			return c, err
+		}
+		return deadConn{Conn: c, dead: func() bool { return dead }}, err
+	}
+	for range 2 {
+		reply, err := p.Do(t.Context(), chatCall())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := readAll(reply); text != "hi" || err != nil {
+			t.Fatalf("%q, %v", text, err)
+		}
+		dead = true
+	}
+	if dials != 2 {
+		t.Errorf("%d connections were made", dials)
+	}
+}
+
+func TestConnectionsWhoseEndWasReadInThePoolAreReplacedUnseen(t *testing.T) {
+	closedIdle := errors.New("http: server closed idle connection")
+	for _, x := range []struct {
+		failures int
+		sent     int
+		fails    bool
+	}{{0, 1, false}, {1, 2, false}, {3, 4, false}, {4, 4, true}} {
+		sent := 0
+		tr := newTransport(defaultTimeouts, false)
+		tr.send = func(r *http.Request) (*http.Response, error) {
+			sent++
+			if text, err := io.ReadAll(r.Body); string(text) != "body" || err != nil {
+				t.Errorf("attempt %d sends %q, %v", sent, text, err)
+			}
+			if sent <= x.failures {
+				return nil, closedIdle
+			}
+			return &http.Response{StatusCode: 200}, nil
+		}
+		p := newRouter(t, Config{}).Provider("openai")
+		_, err := tr.do(t.Context(), &outgoing{method: "POST", url: p.endpoints.chat, size: 4, body: &payload{data: []byte("body")}})
+		if sent != x.sent || (err != nil) != x.fails {
+			t.Errorf("%d failures: sent %d times, %v", x.failures, sent, err)
+		}
+	}
+}
+
+func TestARequestThatMayBeAtWorkIsNotSentAgain(t *testing.T) {
+	requests := make(chan int, 10)
+	h := listen(t, func(_ *host, n int, c *conn) {
+		if c.request() == nil {
+			return
+		}
+		requests <- n
+		c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+		if c.request() != nil { // on the same connection, which now is a used one
+			requests <- n
+		}
+	})
+	p := newRouter(t, compatible(h.url())).Provider("host")
+	reply, err := p.Do(t.Context(), chatCall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readAll(reply); err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Do(t.Context(), chatCall())
+	mustFail(t, err, codec.KindUpstream, "closed the connection before it answered", h.Addr().String())
+	if len(requests) != 2 {
+		t.Errorf("%d requests arrived", len(requests))
+	}
+}
+
+func TestFailuresBeforeTheAnswerSayWhatToDo(t *testing.T) {
+	free := listen(t, func(*host, int, *conn) {})
+	_ = free.Close()
+	answers := func(text string) string {
+		return listen(t, func(h *host, _ int, c *conn) {
+			c.request()
+			c.write(text)
+		}).url()
+	}
+	for name, x := range map[string]struct {
+		base  string
+		kind  codec.Kind
+		parts []string
+	}{
+		"refused":         {free.url(), codec.KindUpstream, []string{"refuses connections", free.Addr().String(), "providers.host.base_url"}},
+		"no such name":    {"http://no-such-host.invalid/v1", codec.KindUpstream, []string{"no-such-host.invalid:80", "DNS"}},
+		"closed":          {answers(""), codec.KindUpstream, []string{"closed the connection before it answered"}},
+		"not HTTP":        {answers("SSH-2.0-OpenSSH_9.9\r\n"), codec.KindUpstream, []string{"not HTTP", "base_url"}},
+		"huge header":     {answers("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 300<<10) + "\r\n\r\n"), codec.KindUpstream, []string{"header of more than 256 KiB"}},
+		"redirect":        {answers("HTTP/1.1 307 Temporary Redirect\r\nLocation: https://other.example/v1/chat?token=secret\r\nContent-Length: 0\r\n\r\n"), codec.KindUpstream, []string{"redirect (HTTP 307) to https://other.example,", "base_url"}},
+		"bare redirect":   {answers("HTTP/1.1 304 Not Modified\r\n\r\n"), codec.KindUpstream, []string{"redirect (HTTP 304),"}},
+		"switching":       {answers("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), codec.KindUpstream, []string{"HTTP 101"}},
+		"unread encoding": {answers("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx"), codec.KindUpstream, []string{`content encoding "br"`}},
+		"TLS to plain": {strings.Replace(answers("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"), "http:", "https:", 1), codec.KindUpstream,
+			[]string{"says https, but the host does not speak TLS"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newRouter(t, compatible(x.base)).Provider("host")
+			_, err := p.Do(t.Context(), chatCall())
+			mustFail(t, err, x.kind, append(x.parts, "host ")...)
+		})
+	}
+}
+
+func TestACertificateThatCannotBeTrustedIsExplained(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.Config.ErrorLog = discardLog
+	s.StartTLS()
+	defer s.Close()
+	p := newRouter(t, compatible(s.URL)).Provider("host")
+	_, err := p.Do(t.Context(), chatCall())
+	mustFail(t, err, codec.KindUpstream, "authority this machine does not know", "SSL_CERT_FILE")
+
+	trusting(p, s, "other.example")
+	_, err = p.Do(t.Context(), chatCall())
+	mustFail(t, err, codec.KindUpstream, "certificate is for another host name")
+}
+
+// trusting makes a provider trust a test server's certificate for the given server name; "" for its real one.
+func trusting(p *Provider, s *httptest.Server, name string) {
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	p.upstream.(*transport).pool.TLSClientConfig = &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}
+}
+
+func TestATLSHandshakeThatHangsEnds(t *testing.T) {
+	h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
+	c := compatible(strings.Replace(h.url(), "http:", "https:", 1))
+	c.Timeouts.TLS = 20 * time.Millisecond
+	_, err := newRouter(t, c).Provider("host").Do(t.Context(), chatCall())
+	mustFail(t, err, codec.KindTimeout, "TLS handshake in time")
+	h.awaitClosed(t)
+}
+
+func TestHTTP2IsSpokenWhenAskedFor(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+		_, _ = io.WriteString(w, r.Proto)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	for _, x := range []struct {
+		on   bool
+		want string
+	}{{true, "body HTTP/2.0"}, {false, "body HTTP/1.1"}} {
+		c := compatible(s.URL)
+		c.HTTP2 = x.on
+		r := newRouter(t, c)
+		trusting(r.Provider("host"), s, "")
+		reply, err := r.Provider("host").Do(t.Context(), &Call{Format: codec.Chat, Body: []byte("body ")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := readAll(reply); text != x.want || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		r.Close()
+	}
+}
+
+func TestEarlyHintsAreNotTheAnswer(t *testing.T) {
+	h := listen(t, func(_ *host, _ int, c *conn) {
+		c.request()
+		c.write("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+	})
+	reply, err := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), chatCall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := readAll(reply); text != "hi" || err != nil || reply.Status != 200 {
+		t.Errorf("%d %q %v", reply.Status, text, err)
+	}
+}
+
+func TestASilentProviderRunsIntoTheFirstByteLimit(t *testing.T) {
+	for name, head := range map[string]string{"before the header": "", "before the body": streamHead} {
+		t.Run(name, func(t *testing.T) {
+			h := listen(t, func(h *host, _ int, c *conn) {
+				c.request()
+				c.write(head)
+				c.awaitGone(h)
+			})
+			cfg := compatible(h.url())
+			cfg.Timeouts.FirstByte = 30 * time.Millisecond
+			reply, err := newRouter(t, cfg).Provider("host").Do(t.Context(), chatCall())
+			if err == nil {
+				_, failure := readAll(reply)
+				errors.As(failure, &err)
+			}
+			mustFail(t, err, codec.KindTimeout, "sent nothing within 30ms", "timeouts.first_byte")
+			h.awaitClosed(t)
+		})
+	}
+}
+
+func TestAProviderThatFallsSilentRunsIntoTheIdleLimit(t *testing.T) {
+	h := listen(t, func(h *host, _ int, c *conn) {
+		c.request()
+		c.write(streamHead)
+		c.chunk("data: 1\n\n")
+		c.awaitGone(h)
+	})
+	cfg := compatible(h.url())
+	cfg.Timeouts.Idle = 30 * time.Millisecond
+	reply, fault := newRouter(t, cfg).Provider("host").Do(t.Context(), chatCall())
+	if fault != nil {
+		t.Fatal(fault)
+	}
+	text, failure := readAll(reply)
+	var err *codec.Error
+	errors.As(failure, &err)
+	mustFail(t, err, codec.KindTimeout, "fell silent in the middle of its answer for 30ms", "timeouts.idle")
+	if text != "data: 1\n\n" {
+		t.Errorf("%q was read", text)
+	}
+	h.awaitClosed(t)
+}
+
+func TestSignsOfLifeDoNotHideAStall(t *testing.T) {
+	h := listen(t, func(h *host, _ int, c *conn) {
+		gone := make(chan struct{})
+		c.request()
+		c.write(streamHead)
+		c.chunk("data: 1\n\n")
+		go func() {
+			defer close(gone)
+			c.awaitGone(h)
+		}()
+		for {
+			select {
+			case <-gone:
+				return
+			case <-time.After(5 * time.Millisecond):
+				c.chunk(": keep-alive\n\n")
+			}
+		}
+	})
+	cfg := compatible(h.url())
+	cfg.Timeouts.Idle = 60 * time.Millisecond
+	reply, fault := newRouter(t, cfg).Provider("host").Do(t.Context(), chatCall())
+	if fault != nil {
+		t.Fatal(fault)
+	}
+	defer func() { _ = reply.Body.Close() }()
+	buf := make([]byte, 4096)
+	for {
+		n, failure := reply.Body.Read(buf)
+		if failure != nil {
+			var err *codec.Error
+			errors.As(failure, &err)
+			mustFail(t, err, codec.KindTimeout, "fell silent")
+			break
+		}
+		if !bytes.HasPrefix(buf[:n], []byte("data")) {
+			reply.Body.KeptAlive()
+		}
+	}
+	h.awaitClosed(t)
+}
+
+func TestAnAnswerThatBreaksOffIsAnErrorAndNoEnd(t *testing.T) {
+	for name, x := range map[string]struct {
+		answer string
+		reset  bool
+		want   string
+	}{
+		"inside a chunk":          {streamHead + "0020\r\ndata: 1\n\n", false, "closed before the end"},
+		"between chunks":          {streamHead + "0009\r\ndata: 1\n\n\r\n", false, "closed before the end"},
+		"short of its length":     {"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\ndata: 1\n\n", false, "closed before the end"},
+		"by a reset":              {streamHead + "0009\r\ndata: 1\n\n\r\n", true, "reset"},
+		"in gzip":                 {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nxxxx", false, ""},
+		"with a chunk of no size": {streamHead + "xyz\r\n", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			headerRead := make(chan struct{})
+			h := listen(t, func(_ *host, _ int, c *conn) {
+				c.request()
+				c.write(x.answer)
+				if x.reset {
+					<-headerRead // a reset overtakes what was written before
+					_ = c.Conn.(*net.TCPConn).SetLinger(0)
+				}
+			})
+			reply, fault := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), chatCall())
+			if fault != nil {
+				t.Fatal(fault)
+			}
+			close(headerRead)
+			_, failure := readAll(reply)
+			var err *codec.Error
+			if !errors.As(failure, &err) {
+				t.Fatalf("got %v", failure)
+			}
+			mustFail(t, err, codec.KindUpstream, "cannot be read to its end", x.want)
+			if _, again := reply.Body.Read(make([]byte, 1)); !errors.Is(again, err) {
+				t.Errorf("the error does not last: %v", again)
+			}
+		})
+	}
+}
+
+func TestCancellingEndsTheCallInEveryPhase(t *testing.T) {
+	reached := make(chan struct{}, 1)
+	left := errors.New("the client left")
+	for name, script := range map[string]func(h *host, n int, c *conn){
+		"while it sends": func(h *host, _ int, c *conn) {
+			_, _ = c.in.ReadByte() // and not the rest, so that the request cannot be written to its end
+			reached <- struct{}{}
+			c.awaitGone(h)
+		},
+		"while it waits": func(h *host, _ int, c *conn) {
+			c.request()
+			reached <- struct{}{}
+			c.awaitGone(h)
+		},
+		"while it reads": func(h *host, _ int, c *conn) {
+			c.request()
+			c.write(streamHead)
+			c.chunk("data: 1\n\n")
+			reached <- struct{}{}
+			c.awaitGone(h)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := listen(t, script)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			go func() {
+				<-reached
+				cancel(left)
+			}()
+			c := chatCall()
+			c.Body = make([]byte, 8<<20)
+			reply, err := newRouter(t, compatible(h.url())).Provider("host").Do(ctx, c)
+			if err == nil {
+				_, failure := readAll(reply)
+				errors.As(failure, &err)
+			}
+			mustFail(t, err, codec.KindUpstream, "was cancelled")
+			if !errors.Is(err, left) {
+				t.Errorf("the cause is lost: %v", err.Cause)
+			}
+			h.awaitClosed(t)
+		})
+	}
+}
+
+func TestADeadlineOfTheCallersIsATimeout(t *testing.T) {
+	h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := newRouter(t, compatible(h.url())).Provider("host").Do(ctx, chatCall())
+	mustFail(t, err, codec.KindTimeout, "ran out")
+	h.awaitClosed(t)
+}
+
+func TestCancellingWhileItConnectsEndsTheCall(t *testing.T) {
+	p := newRouter(t, compatible("http://192.0.2.1/v1")).Provider("host")
+	ctx, cancel := context.WithCancel(t.Context())
+	dialing := make(chan struct{})
+	p.upstream.(*transport).pool.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		close(dialing)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	go func() {
+		<-dialing
+		cancel()
+	}()
+	_, err := p.Do(ctx, chatCall())
+	mustFail(t, err, codec.KindUpstream, "was cancelled")
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err.Cause)
+	}
+}
+
+func TestClosingEarlyEndsTheCallWithoutWaiting(t *testing.T) {
+	h := listen(t, func(h *host, _ int, c *conn) {
+		c.request()
+		c.write(streamHead)
+		c.chunk("data: 1\n\n")
+		c.awaitGone(h) // and never a word more
+	})
+	reply, err := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), chatCall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := reply.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	h.awaitClosed(t)
+}
+
+// The buffer of a body may carry the next client's request as soon as the call is over.
+func TestABodyIsNotReadAfterTheCallIsOver(t *testing.T) {
+	const size = 8 << 20 // more than the sockets hold
+	rest := make(chan []byte, 1)
+	answered := make(chan struct{})
+	h := listen(t, func(_ *host, _ int, c *conn) {
+		c.write("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno") // before the body was read
+		<-answered
+		text, _ := io.ReadAll(c.in)
+		rest <- text
+	})
+	body := bytes.Repeat([]byte("a"), size)
+	reply, err := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), &Call{Format: codec.Chat, Body: body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := readAll(reply); text != "no" || err != nil || reply.Status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %q %v", reply.Status, text, err)
+	}
+	for i := range body {
+		body[i] = 'b'
+	}
+	close(answered)
+	if sent := <-rest; bytes.Contains(sent, []byte("bbbb")) {
+		t.Error("another request's bytes went out on the old connection")
+	}
+}
+
+func TestCompressedAnswersAreReadWithoutTheirEncoding(t *testing.T) {
+	const text = "data: compressed although nobody asked\n\n"
+	var zipped, zstded bytes.Buffer
+	gz := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(gz, text)
+	_ = gz.Close()
+	zs, _ := zstd.NewWriter(&zstded)
+	_, _ = io.WriteString(zs, text)
+	_ = zs.Close()
+	for encoding, body := range map[string][]byte{"gzip": zipped.Bytes(), "x-gzip": zipped.Bytes(), "zstd": zstded.Bytes(), "identity": []byte(text)} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if got := r.Header.Get("Accept-Encoding"); got != "identity" {
+				t.Errorf("asked for %q", got)
+			}
+			w.Header().Set("Content-Encoding", encoding)
+			_, _ = w.Write(body)
+		}))
+		r := newRouter(t, compatible(s.URL))
+		reply, err := r.Provider("host").Do(t.Context(), chatCall())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readAll(reply); got != text || err != nil {
+			t.Errorf("%s: %q, %v", encoding, got, err)
+		}
+		if encoding != "identity" && (reply.Header.Get("Content-Encoding") != "" || reply.Header.Get("Content-Length") != "") {
+			t.Errorf("%s: %v", encoding, reply.Header)
+		}
+		r.Close()
+		s.Close()
+	}
+}

@@ -1,0 +1,76 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+)
+
+// upstream sends one request and returns once the answer's header is there. It is the seam at which another client
+// than net/http can be put in.
+type upstream interface {
+	// do ends early when ctx is cancelled, in every phase, and so does reading the body of the answer.
+	do(ctx context.Context, out *outgoing) (*incoming, error)
+	// close drops idle connections.
+	close()
+}
+
+// outgoing is a request as an upstream sends it.
+type outgoing struct {
+	method string
+	url    *url.URL
+	header http.Header
+	size   int64 // of body, in bytes
+	body   *payload
+}
+
+// incoming is an answer as an upstream reads it.
+type incoming struct {
+	status int
+	header http.Header
+	body   io.ReadCloser
+}
+
+// A payload is a request body that can be taken back. An upstream may still be sending when the call is over, because
+// the provider answered early or the client left; the bytes belong to a buffer that is about to carry another
+// request, which must not leak into this one.
+type payload struct {
+	mu   sync.Mutex
+	data []byte // nil once released
+}
+
+var errReleased = errors.New("the call is over")
+
+// open returns a reader of its own over the whole payload.
+func (p *payload) open() io.ReadCloser { return &payloadReader{payload: p} }
+
+// release takes the bytes back. It waits for a copy under way, never for the network.
+func (p *payload) release() {
+	p.mu.Lock()
+	p.data = nil
+	p.mu.Unlock()
+}
+
+type payloadReader struct {
+	payload *payload
+	at      int
+}
+
+func (r *payloadReader) Read(dst []byte) (int, error) {
+	r.payload.mu.Lock()
+	defer r.payload.mu.Unlock()
+	if r.payload.data == nil {
+		return 0, errReleased
+	}
+	if r.at == len(r.payload.data) {
+		return 0, io.EOF
+	}
+	n := copy(dst, r.payload.data[r.at:])
+	r.at += n
+	return n, nil
+}
+
+func (*payloadReader) Close() error { return nil }

@@ -1,5 +1,264 @@
 package messages
 
-import "github.com/mnemeproxy/mneme/codec"
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
 
-func (provider) AppendRequest(dst []byte, r *codec.Request, t *codec.Target) ([]byte, error) { return dst, nil }
+// fallbackMaxOutput is asked for where neither the client nor the model's data sets a limit, since the format demands
+// one (wire sheet: translation, section 2.2).
+const fallbackMaxOutput = 32000
+
+// AppendRequest writes the body of a message request. The list of messages comes last and everything before it does
+// not depend on it, so that the request of one turn is the beginning of the request of the next.
+func (provider) AppendRequest(dst []byte, r *codec.Request, t *codec.Target) ([]byte, error) {
+	e := requestEncoder{dst: dst, r: r, t: t}
+	e.dropped()
+	e.limits()
+	e.sampling()
+	e.bookkeeping()
+	e.reasoning()
+	e.output()
+	if err := e.tools(); err != nil {
+		return dst, err
+	}
+	e.system()
+	if err := e.messages(); err != nil {
+		return dst, err
+	}
+	e.raw("}")
+	return e.dst, nil
+}
+
+// requestEncoder writes one request.
+type requestEncoder struct {
+	dst     []byte
+	r       *codec.Request
+	t       *codec.Target
+	opening int  // messages that went into system
+	listed  bool // the list that is being written has an element
+}
+
+func (e *requestEncoder) raw(text string) { e.dst = append(e.dst, text...) }
+
+func (e *requestEncoder) bytes(b []byte) { e.dst = append(e.dst, b...) }
+
+// member writes the name of a member that is not the first.
+func (e *requestEncoder) member(name string) {
+	e.raw(`,"`)
+	e.raw(name)
+	e.raw(`":`)
+}
+
+// body writes a string value.
+func (e *requestEncoder) body(b []byte) { e.dst = scan.QuoteBody(e.dst, b) }
+
+// element begins another element of the list that is being written.
+func (e *requestEncoder) element() {
+	if e.listed {
+		e.raw(",")
+	}
+	e.listed = true
+}
+
+// dropped notes what the format has no member for.
+func (e *requestEncoder) dropped() {
+	r := e.r
+	for _, absent := range [...]struct {
+		name string
+		set  bool
+	}{
+		{"seed", r.Seed != nil},
+		{"presence_penalty", r.PresencePenalty != nil},
+		{"frequency_penalty", r.FrequencyPenalty != nil},
+		{"logit_bias", r.LogitBias != nil},
+		{"verbosity", r.Verbosity != nil},
+		{"metadata", r.Metadata != nil},
+		{"store", r.Store == codec.True},
+	} {
+		if absent.set {
+			r.Notes.Drop(absent.name)
+		}
+	}
+}
+
+func (e *requestEncoder) limits() {
+	e.raw(`{"model":`)
+	e.dst = appendQuoted(e.dst, e.t.Model)
+	limit := e.r.MaxOutput
+	if limit < 0 {
+		limit = e.t.DefaultMaxOutput
+		if limit <= 0 {
+			limit = fallbackMaxOutput
+		}
+		if e.t.MaxOutput > 0 {
+			limit = min(limit, e.t.MaxOutput)
+		}
+	}
+	e.member("max_tokens")
+	e.dst = appendInt(e.dst, limit)
+	if e.r.Stream {
+		e.member("stream")
+		e.raw("true")
+	}
+	e.stops()
+}
+
+// stops leaves out sequences of white space, which providers refuse.
+func (e *requestEncoder) stops() {
+	e.listed = false
+	for _, stop := range e.r.Stop {
+		if scan.Blank(stop) {
+			e.r.Notes.Drop("stop")
+			continue
+		}
+		if !e.listed {
+			e.member("stop_sequences")
+			e.raw("[")
+		}
+		e.element()
+		e.body(stop)
+	}
+	if e.listed {
+		e.raw("]")
+	}
+}
+
+func (e *requestEncoder) bookkeeping() {
+	user := e.r.SafetyIdentifier
+	if user == nil {
+		user = e.r.User
+	}
+	if len(user) > 0 {
+		e.member("metadata")
+		e.raw(`{"user_id":`)
+		e.body(user)
+		e.raw("}")
+	}
+	e.serviceTier()
+	if e.r.CacheControl != nil {
+		e.member("cache_control")
+		e.bytes(e.r.CacheControl)
+	}
+}
+
+// serviceTier writes the tiers that the format has words for. Priority would be speed "fast", which most models refuse
+// without a beta header, so that it is left out.
+func (e *requestEncoder) serviceTier() {
+	switch string(e.r.ServiceTier) {
+	case "":
+	case "auto":
+		e.member("service_tier")
+		e.raw(`"auto"`)
+	case "default":
+		e.member("service_tier")
+		e.raw(`"standard_only"`)
+	default:
+		e.r.Notes.Drop("service_tier")
+	}
+}
+
+// thinks tells whether the request asks the model to think.
+func (e *requestEncoder) thinks() bool {
+	mode := e.r.Reasoning.Mode
+	return (mode == codec.ReasoningBudget || mode == codec.ReasoningAdaptive) && !e.forced()
+}
+
+// forced tells whether a tool must be called. Providers refuse that together with thinking.
+func (e *requestEncoder) forced() bool {
+	if len(e.r.Tools) == 0 || !e.t.ForcedTools {
+		return false
+	}
+	choice := &e.r.ToolChoice
+	switch choice.Mode {
+	case codec.ChoiceRequired, codec.ChoiceTool, codec.ChoiceHosted:
+		return true
+	case codec.ChoiceAllowed:
+		return choice.AllowedRequired
+	}
+	return false
+}
+
+func (e *requestEncoder) reasoning() {
+	reasoning := &e.r.Reasoning
+	switch {
+	case reasoning.Mode == codec.ReasoningUnset:
+		return
+	case reasoning.Mode == codec.ReasoningOff:
+		e.member("thinking")
+		e.raw(`{"type":"disabled"}`)
+		return
+	case !e.thinks():
+		e.r.Notes.Drop("reasoning")
+		return
+	}
+	e.member("thinking")
+	if reasoning.Mode == codec.ReasoningBudget {
+		e.raw(`{"type":"enabled","budget_tokens":`)
+		e.dst = appendInt(e.dst, reasoning.Budget)
+	} else {
+		e.raw(`{"type":"adaptive"`)
+	}
+	if reasoning.Display != nil {
+		e.member("display")
+		e.body(reasoning.Display)
+	}
+	e.raw("}")
+}
+
+// output writes output_config. An answer that is to be any JSON object has no form here: the engine asks for it in words.
+func (e *requestEncoder) output() {
+	schema := e.r.Output.Kind == codec.OutputSchema && e.r.Output.Schema != nil
+	effort := e.r.Reasoning.Effort
+	if !schema && effort == nil {
+		return
+	}
+	e.member("output_config")
+	e.raw("{")
+	if effort != nil {
+		e.raw(`"effort":`)
+		e.body(effort)
+	}
+	if schema {
+		if effort != nil {
+			e.raw(",")
+		}
+		e.raw(`"format":{"type":"json_schema","schema":`)
+		e.dst = appendOutputSchema(e.dst, e.r.Output.Schema)
+		e.raw("}")
+	}
+	e.raw("}")
+}
+
+// system writes the opening text, a block for each part of it: providers read some blocks by their place, and cache by
+// block. System messages at the head of the conversation belong to it.
+func (e *requestEncoder) system() {
+	e.listed = false
+	for i := range e.r.Instructions {
+		e.systemBlock(&e.r.Instructions[i])
+	}
+	for ; e.opening < len(e.r.Messages); e.opening++ {
+		m := &e.r.Messages[e.opening]
+		if m.Role != codec.RoleSystem && m.Role != codec.RoleDeveloper {
+			break
+		}
+		for i := range m.Parts {
+			e.systemBlock(&m.Parts[i])
+		}
+	}
+	if e.listed {
+		e.raw("]")
+	}
+}
+
+func (e *requestEncoder) systemBlock(p *codec.Part) {
+	if p.Kind != codec.PartText || len(p.Text) == 0 {
+		return
+	}
+	if !e.listed {
+		e.member("system")
+		e.raw("[")
+	}
+	e.element()
+	e.text(p)
+}

@@ -1,0 +1,333 @@
+package messages
+
+import (
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// place is where in the request a block stands, put together to a path only when an error needs one.
+type place struct {
+	member  string // system, messages
+	message int
+	content bool // inside the content of a message
+	block   int
+	inner   int // block of a tool result
+	nested  bool
+}
+
+func (p place) path(member string) string {
+	path := p.member
+	if p.content {
+		path += "[" + strconv.Itoa(p.message) + "].content"
+	}
+	path += "[" + strconv.Itoa(p.block) + "]"
+	if p.nested {
+		path += ".content[" + strconv.Itoa(p.inner) + "]"
+	}
+	if member != "" {
+		path += "." + member
+	}
+	return path
+}
+
+func (d *requestDecoder) messages(v []byte) error {
+	index := 0
+	for el := scan.Array(v); el.Next(); index++ {
+		if err := d.message(el.Value, index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *requestDecoder) message(v []byte, index int) error {
+	path := func(member string) string { return "messages[" + strconv.Itoa(index) + "]" + member }
+	if !scan.IsObject(v) {
+		return codec.Invalid(path(""), "a message must be an object")
+	}
+	var role, content, config []byte
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "role":
+			role = scan.Body(m.Value)
+		case "content":
+			content = m.Value
+		case "output_config":
+			config = m.Value
+		case "clear_at":
+			d.r.Notes.Drop("messages.clear_at")
+		}
+	}
+	msg := codec.Message{Index: index}
+	switch string(role) {
+	case "user":
+		msg.Role = codec.RoleUser
+	case "assistant":
+		msg.Role = codec.RoleAssistant
+	case "system":
+		msg.Role = codec.RoleSystem
+	case "developer":
+		msg.Role = codec.RoleDeveloper
+	default:
+		return codec.Invalid(path(".role"), "role must be user, assistant or system")
+	}
+	// A system message may change the effort from its place on: what counts is the last word before the answer.
+	if effort := scan.Body(scan.Get(config, "effort")); effort != nil {
+		d.r.Reasoning.Effort = effort
+	}
+	at := place{member: "messages", message: index, content: true}
+	switch {
+	case scan.IsString(content):
+		msg.Parts = append(d.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: scan.Body(content)})
+	case scan.IsArray(content):
+		parts, err := d.parts(d.r.NewParts(scan.Count(content)), content, at)
+		if err != nil {
+			return err
+		}
+		msg.Parts = parts
+	case !scan.IsNull(content):
+		return codec.Invalid(path(".content"), "content must be a string or an array of blocks")
+	case config != nil: // nothing said but the effort
+		return nil
+	}
+	if msg.Role == codec.RoleUser {
+		d.userTurn(msg)
+		return nil
+	}
+	d.r.Messages = append(d.r.Messages, msg)
+	return nil
+}
+
+// userTurn splits a turn into the results of tools and what the user says beside them; results come first, as the
+// format wants them (P67).
+func (d *requestDecoder) userTurn(turn codec.Message) {
+	results, leading := 0, 0
+	for i := range turn.Parts {
+		if turn.Parts[i].Kind == codec.PartToolResult {
+			if results == i {
+				leading++
+			}
+			results++
+		}
+	}
+	said := turn.Parts
+	if results > 0 {
+		answered := turn
+		answered.Role = codec.RoleTool
+		if leading == results {
+			answered.Parts, said = turn.Parts[:results:results], turn.Parts[results:]
+		} else {
+			answered.Parts, said = d.sortOut(turn.Parts, results)
+		}
+		d.r.Messages = append(d.r.Messages, answered)
+		if len(said) == 0 {
+			return
+		}
+	}
+	turn.Parts = said
+	d.r.Messages = append(d.r.Messages, turn)
+}
+
+func (d *requestDecoder) sortOut(parts []codec.Part, results int) (answered, said []codec.Part) {
+	answered = d.r.NewParts(results)
+	said = d.r.NewParts(len(parts) - results)
+	for i := range parts {
+		if parts[i].Kind == codec.PartToolResult {
+			answered = append(answered, parts[i])
+		} else {
+			said = append(said, parts[i])
+		}
+	}
+	return answered, said
+}
+
+// parts appends the blocks of an array.
+func (d *requestDecoder) parts(dst []codec.Part, blocks []byte, at place) ([]codec.Part, error) {
+	for el := scan.Array(blocks); el.Next(); {
+		var p codec.Part
+		if err := d.part(&p, el.Value, at); err != nil {
+			return dst, err
+		}
+		dst = append(dst, p)
+		if at.nested {
+			at.inner++
+		} else {
+			at.block++
+		}
+	}
+	return dst, nil
+}
+
+// part reads one block. Types without a name here are kept whole.
+func (d *requestDecoder) part(p *codec.Part, block []byte, at place) error {
+	if scan.IsString(block) {
+		*p = codec.Part{Kind: codec.PartText, Text: scan.Body(block)}
+		return nil
+	}
+	if !scan.IsObject(block) {
+		return codec.Invalid(at.path(""), "a content block must be an object")
+	}
+	var c content
+	c.read(block)
+	p.CacheControl = present(c.cacheControl)
+	switch string(c.kind) {
+	case "":
+		return codec.Invalid(at.path("type"), "a content block needs a type")
+	case blockText:
+		p.Kind, p.Text = codec.PartText, scan.Body(c.text)
+		if p.Text == nil {
+			return codec.Invalid(at.path("text"), "text must be a string")
+		}
+		if scan.IsArray(c.citations) {
+			p.Citations, p.Origin = c.citations, codec.Messages
+		}
+	case blockThinking:
+		p.Kind, p.Text, p.Summary = codec.PartReasoning, scan.Body(c.thinking), true
+		p.Signature, p.Family = scan.Body(c.signature), codec.FamilyAnthropic
+	case blockRedactedThinking:
+		p.Kind, p.Signature, p.Family = codec.PartRedacted, scan.Body(c.data), codec.FamilyAnthropic
+	case "image":
+		return d.source(p, codec.PartImage, &c, at)
+	case "document":
+		return d.source(p, codec.PartDocument, &c, at)
+	case blockToolUse:
+		return d.toolUse(p, &c, at)
+	case blockToolResult:
+		return d.toolResult(p, &c, at)
+	case "tool_reference":
+		p.Kind, p.Name = codec.PartToolRef, scan.Body(c.toolName)
+	case "tool_addition":
+		return d.toolAddition(p, &c, block, at)
+	default:
+		d.wire(p, &c, block)
+	}
+	return nil
+}
+
+func present(v []byte) []byte {
+	if scan.IsNull(v) {
+		return nil
+	}
+	return v
+}
+
+// wire keeps a block as it is, with its content in words where it has any that another format could carry.
+func (d *requestDecoder) wire(p *codec.Part, c *content, block []byte) {
+	p.Kind = codec.PartOpaque
+	if isServerTool(c.kind) || string(c.kind) == "mcp_tool_result" {
+		p.Kind = codec.PartServerTool
+		p.CallID, p.Name = scan.Body(c.id), scan.Body(c.name)
+		if p.CallID == nil {
+			p.CallID = scan.Body(c.toolUseID)
+		}
+	}
+	p.Raw, p.WireType, p.Origin = block, c.kind, codec.Messages
+	p.FileID = scan.Body(c.fileID)
+	d.scratch = appendWords(d.scratch[:0], c)
+	if len(d.scratch) > 0 {
+		p.Text = d.r.Hold(d.scratch)
+	}
+}
+
+func (d *requestDecoder) toolUse(p *codec.Part, c *content, at place) error {
+	p.Kind, p.CallID, p.Name = codec.PartToolCall, scan.Body(c.id), scan.Body(c.name)
+	if len(p.Name) == 0 {
+		return codec.Invalid(at.path("name"), "a tool_use block needs the name of the tool")
+	}
+	if p.CallID == nil {
+		return codec.Invalid(at.path("id"), "a tool_use block needs an id")
+	}
+	if !scan.IsNull(c.input) && !scan.IsObject(c.input) {
+		return codec.Invalid(at.path("input"), "input must be an object")
+	}
+	p.Arguments = present(c.input)
+	return nil
+}
+
+// toolResult reads a result, also one without content (P78) and one without an id, which the engine pairs (P76).
+func (d *requestDecoder) toolResult(p *codec.Part, c *content, at place) error {
+	if at.nested {
+		return codec.Invalid(at.path("type"), "a tool_result cannot hold another")
+	}
+	p.Kind, p.CallID = codec.PartToolResult, scan.Body(c.toolUseID)
+	p.Failed = scan.IsTrue(c.isError)
+	switch {
+	case scan.IsString(c.content):
+		p.Parts = append(d.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: scan.Body(c.content)})
+		return nil
+	case scan.IsArray(c.content):
+		at.nested = true
+		parts, err := d.parts(d.r.NewParts(scan.Count(c.content)), c.content, at)
+		p.Parts = parts
+		return err
+	case !scan.IsNull(c.content):
+		return codec.Invalid(at.path("content"), "content must be a string or an array of blocks")
+	}
+	return nil
+}
+
+// toolAddition reads a block that makes a tool available in mid-conversation: a reference to a declared one, or a new
+// definition, which joins the tools of the request.
+func (d *requestDecoder) toolAddition(p *codec.Part, c *content, block []byte, at place) error {
+	switch string(scan.Body(scan.Get(c.tool, "type"))) {
+	case "tool_reference":
+		p.Kind, p.Name = codec.PartToolRef, scan.Body(scan.Get(c.tool, "name"))
+		return nil
+	case "tool_definition":
+		definition := scan.Get(c.tool, "definition")
+		if !scan.IsObject(definition) {
+			return codec.Invalid(at.path("tool.definition"), "a tool must be an object")
+		}
+		if err := d.tool(definition, len(d.r.Tools), at.path("tool.definition")); err != nil {
+			return err
+		}
+		p.Kind, p.Name = codec.PartToolRef, scan.Body(scan.Get(definition, "name"))
+		return nil
+	}
+	d.wire(p, c, block)
+	return nil
+}
+
+// source reads the picture or document that a block holds.
+func (d *requestDecoder) source(p *codec.Part, kind codec.PartKind, c *content, at place) error {
+	p.Kind, p.Origin = kind, codec.Messages
+	p.Filename = scan.Body(c.title)
+	if !scan.IsObject(c.source) {
+		return codec.Invalid(at.path("source"), "source must be an object")
+	}
+	var form, data, inner []byte
+	for m := scan.Object(c.source); m.Next(); {
+		switch string(m.Key) {
+		case "type":
+			form = scan.Body(m.Value)
+		case "media_type":
+			p.MediaType = scan.Body(m.Value)
+		case "data":
+			data = scan.Body(m.Value)
+		case "url":
+			p.URL = scan.Body(m.Value)
+		case "file_id":
+			p.FileID = scan.Body(m.Value)
+		case "content":
+			inner = m.Value
+		}
+	}
+	switch string(form) {
+	case "text":
+		p.Text = data
+	case "content":
+		d.scratch = appendLines(d.scratch[:0], inner)
+		p.MediaType = textPlain
+		p.Text = d.r.Hold(d.scratch)
+	default:
+		p.Data = data
+	}
+	if p.Text == nil && p.Data == nil && p.URL == nil && p.FileID == nil {
+		return codec.Invalid(at.path("source"), "source holds no data, url, file or text")
+	}
+	return nil
+}
+
+var textPlain = []byte("text/plain")

@@ -1,0 +1,61 @@
+package messages
+
+import "strconv"
+
+// minThinkingTopP is the least top_p that providers take while the model thinks (wire sheet: translation, section 2.2).
+const minThinkingTopP = 0.95
+
+// sampling writes temperature, top_p and top_k as far as the model takes them: none of them on newer models, not
+// temperature and top_p together, and next to none while it thinks (P55). What it refuses is left out and noted.
+func (e *requestEncoder) sampling() {
+	r, thinks := e.r, e.thinks()
+	temperature, topP, topK := r.Temperature, r.TopP, r.TopK
+	if !e.t.Sampling {
+		temperature = e.refuse("temperature", temperature)
+		topP = e.refuse("top_p", topP)
+		topK = e.refuse("top_k", topK)
+	}
+	if value, ok := floatOf(temperature); ok {
+		switch {
+		case thinks && value != 1:
+			temperature = e.refuse("temperature", temperature)
+		case value > 1:
+			e.r.Notes.Drop("temperature") // OpenAI's scale ends at 2, this one at 1
+			temperature = temperatureMax
+		}
+	}
+	if value, ok := floatOf(topP); ok && (temperature != nil || thinks && value < minThinkingTopP) {
+		topP = e.refuse("top_p", topP)
+	}
+	if thinks {
+		topK = e.refuse("top_k", topK)
+	}
+	e.number("temperature", temperature)
+	e.number("top_p", topP)
+	e.number("top_k", topK)
+}
+
+var temperatureMax = []byte("1")
+
+// refuse notes a member that is set and gives back nothing in its place.
+func (e *requestEncoder) refuse(name string, value []byte) []byte {
+	if value != nil {
+		e.r.Notes.Drop(name)
+	}
+	return nil
+}
+
+func (e *requestEncoder) number(name string, value []byte) {
+	if value != nil {
+		e.member(name)
+		e.bytes(value)
+	}
+}
+
+func floatOf(number []byte) (value float64, ok bool) {
+	if number == nil {
+		return 0, false
+	}
+	value, err := strconv.ParseFloat(string(number), 64)
+	return value, err == nil
+}

@@ -1,0 +1,142 @@
+package messages
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+func (d *requestDecoder) tools(v []byte) error {
+	if !scan.IsArray(v) {
+		return codec.Invalid("tools", "tools must be an array")
+	}
+	index := 0
+	for el := scan.Array(v); el.Next(); index++ {
+		if !scan.IsObject(el.Value) {
+			return codec.Invalid(toolPath("", index, ""), "a tool must be an object")
+		}
+		if err := d.tool(el.Value, index, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toolPath names a declaration for an error; an empty path means the element of tools with that index.
+func toolPath(path string, index int, member string) string {
+	if path == "" {
+		path = "tools[" + strconv.Itoa(index) + "]"
+	}
+	return path + member
+}
+
+// tool reads one declaration; path names it where it is not an element of tools.
+func (d *requestDecoder) tool(v []byte, index int, path string) error {
+	t := codec.Tool{Raw: v, Origin: codec.Messages, Index: index}
+	for m := scan.Object(v); m.Next(); {
+		if scan.IsNull(m.Value) {
+			continue
+		}
+		switch string(m.Key) {
+		case "type":
+			t.WireType = scan.Body(m.Value)
+		case "name":
+			t.Name = scan.Body(m.Value)
+		case "description":
+			t.Description = scan.Body(m.Value)
+		case "input_schema":
+			t.Schema = m.Value
+		case "strict":
+			t.Strict = codec.TristateOf(scan.IsTrue(m.Value))
+		case "defer_loading":
+			t.Deferred = scan.IsTrue(m.Value)
+		case "allowed_callers":
+			t.AllowedCallers = m.Value
+		case "cache_control":
+			t.CacheControl = m.Value
+		}
+	}
+	t.Kind = toolKindOf(t.WireType)
+	switch t.Kind {
+	case codec.ToolFunction:
+		if len(t.Name) == 0 {
+			return codec.Invalid(toolPath(path, index, ".name"), "a tool needs a name")
+		}
+		if t.Schema != nil && !scan.IsObject(t.Schema) {
+			return codec.Invalid(toolPath(path, index, ".input_schema"), "input_schema must be a JSON object")
+		}
+	case codec.ToolClientSide:
+		describeClientTool(&t)
+	}
+	d.r.Tools = append(d.r.Tools, t)
+	return nil
+}
+
+// toolKindOf sorts the dated type names (wire sheet: messages, section 2.7). A type that is not known is taken for one
+// that the provider runs.
+func toolKindOf(wireType []byte) codec.ToolKind {
+	switch string(wireType) {
+	case "", "custom":
+		return codec.ToolFunction
+	}
+	for _, known := range toolStems {
+		if bytes.HasPrefix(wireType, known.stem) {
+			return known.kind
+		}
+	}
+	return codec.ToolHosted
+}
+
+var toolStems = [...]struct {
+	stem []byte
+	kind codec.ToolKind
+}{
+	{[]byte("web_search_"), codec.ToolWebSearch},
+	{[]byte("tool_search_tool"), codec.ToolSearch},
+	{[]byte("bash_"), codec.ToolClientSide},
+	{[]byte("text_editor_"), codec.ToolClientSide},
+	{[]byte("computer_"), codec.ToolClientSide},
+	{[]byte("browser_toolset_"), codec.ToolClientSide},
+	{[]byte("memory_"), codec.ToolClientSide},
+}
+
+// mcpServers reads the servers whose tools the provider is to fetch and run: each stands for hosted tools.
+func (d *requestDecoder) mcpServers(v []byte) {
+	for el := scan.Array(v); el.Next(); {
+		d.r.Tools = append(d.r.Tools, codec.Tool{
+			Kind: codec.ToolHosted, WireType: mcpServer, Name: scan.Body(scan.Get(el.Value, "name")),
+			Raw: el.Value, Origin: codec.Messages, Index: len(d.r.Tools),
+		})
+	}
+}
+
+var mcpServer = []byte("mcp_server")
+
+func (d *requestDecoder) toolChoice(v []byte) {
+	choice := &d.r.ToolChoice
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "type":
+			switch string(scan.Body(m.Value)) {
+			case "auto":
+				choice.Mode = codec.ChoiceAuto
+			case "any":
+				choice.Mode = codec.ChoiceRequired
+			case "tool":
+				choice.Mode = codec.ChoiceTool
+			case "none":
+				choice.Mode = codec.ChoiceNone
+			default:
+				d.r.Notes.Drop("tool_choice")
+			}
+		case "name":
+			choice.Name = scan.Body(m.Value)
+		case "disable_parallel_tool_use":
+			if !scan.IsNull(m.Value) {
+				d.r.ParallelTools = codec.TristateOf(!scan.IsTrue(m.Value))
+			}
+		}
+	}
+}

@@ -7,7 +7,7 @@
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN     := $(CURDIR)/bin
 # cgo is off where there is no C compiler, and the race detector needs it.
 RACE    := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
@@ -18,8 +18,8 @@ help: ## Say what can be made
 run: build ## Serve on this machine; families without a key are simulated. More flags: make run ARGS="--listen :7788"
 	@bin/mneme serve --simulate $(ARGS)
 
-build: ## Build bin/mneme
-	@go build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN)/mneme .
+build: ## Build bin/mneme, one static binary
+	@CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN)/mneme .
 
 test: vet lint unit ## Everything that has to pass: vet, lint, all tests under the race detector
 

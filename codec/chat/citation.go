@@ -1,0 +1,71 @@
+package chat
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// appendCitation adds a citation to a list of annotations, in this format's shape. A citation without an address has no
+// form here and is left out.
+func appendCitation(list, raw []byte, origin codec.Format) []byte {
+	if origin == codec.Chat {
+		return appendElement(list, raw)
+	}
+	c := readCitation(raw)
+	if len(c.url) == 0 {
+		return list
+	}
+	if len(list) > 0 {
+		list = append(list, ',')
+	}
+	list = append(list, `{"type":"url_citation","url_citation":{"start_index":`...)
+	list = appendNumber(list, c.start)
+	list = append(list, `,"end_index":`...)
+	list = appendNumber(list, c.end)
+	list = append(list, `,"title":`...)
+	list = scan.QuoteBody(list, c.title)
+	list = append(list, `,"url":`...)
+	list = scan.QuoteBody(list, c.url)
+	return append(list, `}}`...)
+}
+
+func appendElement(list, raw []byte) []byte {
+	if len(list) > 0 {
+		list = append(list, ',')
+	}
+	return append(list, raw...)
+}
+
+// appendNumber writes a position; a format that has none leaves 0, which the SDKs' types require.
+func appendNumber(dst, raw []byte) []byte {
+	if !scan.IsNumber(raw) {
+		return append(dst, '0')
+	}
+	return append(dst, raw...)
+}
+
+type citation struct {
+	url, title []byte // string bodies
+	start, end []byte // numbers
+}
+
+// readCitation reads the flat form of Responses and Messages, and Gemini's {"web":{"uri","title"}}.
+func readCitation(raw []byte) (c citation) {
+	for m := scan.Object(raw); m.Next(); {
+		switch string(m.Key) {
+		case "url", "uri", "source":
+			if body := scan.Body(m.Value); body != nil {
+				c.url = body
+			}
+		case "title":
+			c.title = scan.Body(m.Value)
+		case "start_index":
+			c.start = m.Value
+		case "end_index":
+			c.end = m.Value
+		case "web", "url_citation":
+			return readCitation(m.Value)
+		}
+	}
+	return c
+}

@@ -1,0 +1,337 @@
+package chat
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// DecodeRequest reads a request. A member of the wrong type is an error; a null member is an absent one; a member
+// without a counterpart is noted as dropped.
+func (client) DecodeRequest(r *codec.Request, body []byte) error {
+	d := requestDecoder{r: r, parts: r.NewParts(scratchParts), results: r.NewParts(scratchParts)}
+	if !scan.IsObject(body) {
+		return codec.Invalid("", "the body must be a JSON object")
+	}
+	var messages []byte
+	for m := scan.Object(body); m.Next(); {
+		if string(m.Key) == "messages" {
+			messages = m.Value
+			continue
+		}
+		if scan.IsNull(m.Value) {
+			continue
+		}
+		if err := d.member(&m); err != nil {
+			return err
+		}
+	}
+	if !scan.IsArray(messages) {
+		return codec.Invalid("messages", "messages must be an array of messages")
+	}
+	return d.messages(messages)
+}
+
+// requestDecoder reads one request.
+type requestDecoder struct {
+	r         *codec.Request
+	parts     []codec.Part // scratch for the parts of one message
+	results   []codec.Part // the run of tool results that is being gathered
+	first     int          // index of its first message
+	functions int          // legacy calls so far
+	notes     int
+	limit     bool // max_completion_tokens was given: max_tokens does not count
+}
+
+// scratchParts is how many parts a message has, and how many results a turn, at most in practice; more move to the heap.
+const scratchParts = 16
+
+func (d *requestDecoder) member(m *scan.Members) error {
+	r, v := d.r, m.Value
+	switch string(m.Key) {
+	case "model":
+		return d.model(v)
+	case "stream":
+		return flag(&r.Stream, "stream", v)
+	case "stream_options":
+		r.IncludeUsage = scan.IsTrue(scan.Get(v, "include_usage"))
+	case "max_completion_tokens":
+		d.limit = true
+		return count(&r.MaxOutput, "max_completion_tokens", v)
+	case "max_tokens":
+		if d.limit {
+			return nil
+		}
+		return count(&r.MaxOutput, "max_tokens", v)
+	case "temperature":
+		return number(&r.Temperature, "temperature", v)
+	case "top_p":
+		return number(&r.TopP, "top_p", v)
+	case "top_k": // a habit of compatible hosts
+		return number(&r.TopK, "top_k", v)
+	case "seed":
+		return number(&r.Seed, "seed", v)
+	case "presence_penalty":
+		return number(&r.PresencePenalty, "presence_penalty", v)
+	case "frequency_penalty":
+		return number(&r.FrequencyPenalty, "frequency_penalty", v)
+	case "logit_bias":
+		return object(&r.LogitBias, "logit_bias", v)
+	case "metadata":
+		return object(&r.Metadata, "metadata", v)
+	case "n":
+		return count(&r.N, "n", v)
+	case "logprobs":
+		return tristate(&r.Logprobs, "logprobs", v)
+	case "top_logprobs":
+		return number(&r.TopLogprobs, "top_logprobs", v)
+	case "stop":
+		return d.stop(v)
+	case "store":
+		return tristate(&r.Store, "store", v)
+	case "parallel_tool_calls":
+		return tristate(&r.ParallelTools, "parallel_tool_calls", v)
+	case "user":
+		return text(&r.User, "user", v)
+	case "safety_identifier":
+		return text(&r.SafetyIdentifier, "safety_identifier", v)
+	case "prompt_cache_key":
+		return text(&r.PromptCacheKey, "prompt_cache_key", v)
+	case "service_tier":
+		return text(&r.ServiceTier, "service_tier", v)
+	case "verbosity":
+		return text(&r.Verbosity, "verbosity", v)
+	case "response_format":
+		return d.responseFormat(v)
+	case "tools":
+		return d.tools(v)
+	case "functions":
+		return d.legacyTools(v)
+	case "tool_choice":
+		return d.toolChoice(v)
+	case "function_call":
+		return d.legacyChoice(v)
+	case "web_search_options":
+		d.r.Tools = append(d.r.Tools, codec.Tool{
+			Kind: codec.ToolWebSearch, WireType: []byte("web_search_options"), Raw: v, Origin: codec.Chat, Index: -1,
+		})
+	default:
+		return d.habit(m)
+	}
+	return nil
+}
+
+// habit reads members that are no part of OpenAI's format but of those of hosts, and notes what nobody knows.
+func (d *requestDecoder) habit(m *scan.Members) error {
+	r, v := d.r, m.Value
+	switch string(m.Key) {
+	case "reasoning_effort":
+		return text(&r.Reasoning.Effort, "reasoning_effort", v)
+	case "reasoning": // OpenRouter
+		d.reasoning(v)
+	case "include_reasoning": // OpenRouter
+		r.Reasoning.Visible = codec.TristateOf(scan.IsTrue(v))
+	case "thinking": // DeepSeek, and clients that ask an Anthropic model through a chat host
+		d.thinking(v)
+	case "enable_thinking": // Qwen
+		if scan.IsFalse(v) {
+			r.Reasoning.Mode = codec.ReasoningOff
+		} else if r.Reasoning.Mode == codec.ReasoningUnset {
+			r.Reasoning.Mode = codec.ReasoningAdaptive
+		}
+	case "thinking_budget": // Qwen
+		if n, ok := scan.Int(v); ok && n > 0 && r.Reasoning.Mode != codec.ReasoningOff {
+			r.Reasoning.Mode, r.Reasoning.Budget = codec.ReasoningBudget, n
+		}
+	case "modalities":
+		for e := scan.Array(v); e.Next(); {
+			if string(e.Value) != `"text"` {
+				d.drop("modalities")
+			}
+		}
+	case "client_metadata": // bookkeeping
+	default:
+		d.drop(string(m.Key))
+	}
+	return nil
+}
+
+// maxNotes bounds what one body can put into the notes, which end up in a header.
+const maxNotes = 32
+
+// drop notes a member that has no counterpart. A name that is none of an API is not repeated.
+func (d *requestDecoder) drop(name string) {
+	if d.notes == maxNotes || name == "" || len(name) > 64 {
+		return
+	}
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return
+		}
+	}
+	d.notes++
+	d.r.Notes.Drop(name)
+}
+
+func (d *requestDecoder) model(v []byte) error {
+	body := scan.Body(v)
+	if body == nil {
+		return codec.Invalid("model", "model must be a string")
+	}
+	d.r.Model = scan.Text(body)
+	return nil
+}
+
+// stop is one string or several.
+func (d *requestDecoder) stop(v []byte) error {
+	if body := scan.Body(v); body != nil {
+		d.r.Stop = append(d.r.Stop, body)
+		return nil
+	}
+	if !scan.IsArray(v) {
+		return codec.Invalid("stop", "stop must be a string or an array of strings")
+	}
+	for e := scan.Array(v); e.Next(); {
+		body := scan.Body(e.Value)
+		if body == nil {
+			return codec.Invalid("stop", "stop must hold strings only")
+		}
+		d.r.Stop = append(d.r.Stop, body)
+	}
+	return nil
+}
+
+func (d *requestDecoder) responseFormat(v []byte) error {
+	out := &d.r.Output
+	switch kind := scan.Body(scan.Get(v, "type")); string(kind) {
+	case "text":
+		out.Kind = codec.OutputText
+	case "json_object":
+		out.Kind = codec.OutputJSON
+	case "json_schema":
+		return d.jsonSchema(scan.Get(v, "json_schema"))
+	default:
+		if kind == nil {
+			return codec.Invalid("response_format.type", "response_format needs a type: text, json_object or json_schema")
+		}
+		d.drop("response_format")
+	}
+	return nil
+}
+
+func (d *requestDecoder) jsonSchema(v []byte) error {
+	if !scan.IsObject(v) {
+		return codec.Invalid("response_format.json_schema", "response_format of type json_schema needs the member json_schema")
+	}
+	out := &d.r.Output
+	out.Kind = codec.OutputSchema
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "name":
+			out.Name = scan.Body(m.Value)
+		case "description":
+			out.Description = scan.Body(m.Value)
+		case "schema":
+			if !scan.IsNull(m.Value) {
+				out.Schema = m.Value
+			}
+		case "strict":
+			out.Strict = strictness(m.Value)
+		}
+	}
+	return nil
+}
+
+func (d *requestDecoder) reasoning(v []byte) {
+	out := &d.r.Reasoning
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "effort":
+			out.Effort = scan.Body(m.Value)
+		case "max_tokens":
+			if n, ok := scan.Int(m.Value); ok && n > 0 {
+				out.Mode, out.Budget = codec.ReasoningBudget, n
+			}
+		case "enabled":
+			if scan.IsFalse(m.Value) {
+				out.Mode = codec.ReasoningOff
+			} else if scan.IsTrue(m.Value) && out.Mode == codec.ReasoningUnset {
+				out.Mode = codec.ReasoningAdaptive
+			}
+		case "exclude":
+			out.Visible = codec.TristateOf(!scan.IsTrue(m.Value))
+		}
+	}
+}
+
+func (d *requestDecoder) thinking(v []byte) {
+	out := &d.r.Reasoning
+	switch string(scan.Body(scan.Get(v, "type"))) {
+	case "disabled":
+		out.Mode = codec.ReasoningOff
+	case "enabled", "adaptive":
+		out.Mode = codec.ReasoningAdaptive
+		if n, ok := scan.Int(scan.Get(v, "budget_tokens")); ok && n > 0 {
+			out.Mode, out.Budget = codec.ReasoningBudget, n
+		}
+	default:
+		d.drop("thinking")
+	}
+}
+
+func flag(dst *bool, name string, v []byte) error {
+	if !scan.IsTrue(v) && !scan.IsFalse(v) {
+		return codec.Invalid(name, "%s must be true or false", name)
+	}
+	*dst = scan.IsTrue(v)
+	return nil
+}
+
+func tristate(dst *codec.Tristate, name string, v []byte) error {
+	var b bool
+	if err := flag(&b, name, v); err != nil {
+		return err
+	}
+	*dst = codec.TristateOf(b)
+	return nil
+}
+
+func strictness(v []byte) codec.Tristate {
+	if !scan.IsTrue(v) && !scan.IsFalse(v) {
+		return codec.Unset
+	}
+	return codec.TristateOf(scan.IsTrue(v))
+}
+
+func number(dst *[]byte, name string, v []byte) error {
+	if !scan.IsNumber(v) {
+		return codec.Invalid(name, "%s must be a number", name)
+	}
+	*dst = v
+	return nil
+}
+
+func count(dst *int64, name string, v []byte) error {
+	n, ok := scan.Int(v)
+	if !ok || n < 1 {
+		return codec.Invalid(name, "%s must be a whole number of at least 1", name)
+	}
+	*dst = n
+	return nil
+}
+
+func text(dst *[]byte, name string, v []byte) error {
+	body := scan.Body(v)
+	if body == nil {
+		return codec.Invalid(name, "%s must be a string", name)
+	}
+	*dst = body
+	return nil
+}
+
+func object(dst *[]byte, name string, v []byte) error {
+	if !scan.IsObject(v) {
+		return codec.Invalid(name, "%s must be an object", name)
+	}
+	*dst = v
+	return nil
+}

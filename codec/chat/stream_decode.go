@@ -1,0 +1,448 @@
+package chat
+
+import (
+	"bytes"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// decoder reads one stream. It emits text, reasoning and arguments as they come, and holds what hosts send too early
+// or more than once until the stream ends: the finish reason (content may follow it) and the usage (the last one wins).
+type decoder struct {
+	endsWithoutFinish bool
+
+	started  bool // EventStart was given out
+	over     bool // nothing more is given out but, after a failure, EventEnd
+	ended    bool // EventEnd was given out
+	answered bool // a choice was seen
+	choice   int64
+
+	items int32          // ordinals given so far
+	open  codec.ItemType // the text, refusal or reasoning item that is open; 0 when none is
+	item  int32          // its ordinal
+	calls []call
+
+	plainReasoning bool // reasoning came as strings: structured copies of it are not read again
+
+	finish   codec.FinishReason
+	finished bool
+	usage    codec.Usage
+	counted  bool // usage was reported
+	plain    plainChunk
+}
+
+// NewDecoder starts reading one stream.
+func (p provider) NewDecoder() codec.StreamDecoder {
+	return &decoder{endsWithoutFinish: p.endsWithoutFinish}
+}
+
+// Reset makes the decoder ready for another stream and keeps its memory.
+func (d *decoder) Reset() {
+	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], plain: d.plain.emptied()}
+}
+
+var done = []byte("[DONE]")
+
+// Decode appends the events of one frame. Behind [DONE] or an error nothing is read any more.
+func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
+	if d.over {
+		return dst
+	}
+	if text, ok := d.plain.match(data); ok {
+		return d.text(dst, d.plain.kind, text)
+	}
+	trimmed := bytes.TrimSpace(data)
+	switch {
+	case len(trimmed) == 0:
+		return append(dst, codec.Event{Kind: codec.EventPing})
+	case bytes.Equal(trimmed, done):
+		return d.terminal(dst)
+	case !scan.Valid(trimmed):
+		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's stream cannot be read: a chunk %s", scan.Explain(trimmed)))
+	}
+	return d.chunk(dst, name, data)
+}
+
+// chunk is the top level of one frame; the views are nil where the member is absent.
+type chunk struct {
+	id, model, created, object, kind, choices, usage, failure []byte
+}
+
+func readChunk(data []byte) (c chunk) {
+	for m := scan.Object(data); m.Next(); {
+		switch string(m.Key) {
+		case "id":
+			c.id = scan.Body(m.Value)
+		case "model":
+			c.model = scan.Body(m.Value)
+		case "created":
+			c.created = m.Value
+		case "object":
+			c.object = scan.Body(m.Value)
+		case "type":
+			c.kind = scan.Body(m.Value)
+		case "choices":
+			c.choices = m.Value
+		case "usage":
+			c.usage = m.Value
+		case "error":
+			c.failure = m.Value
+		}
+	}
+	return c
+}
+
+// failed tells whether the chunk reports an error: in OpenAI's form, in the flat forms of Mistral and xAI, or by the
+// name of its frame. A null error is none (P34 is the opposite case: an error beside empty choices is one).
+func (c *chunk) failed(name []byte) bool {
+	if !scan.IsNull(c.failure) && !scan.IsFalse(c.failure) && string(c.failure) != `""` {
+		return true
+	}
+	return c.choices == nil && (string(name) == "error" || string(c.object) == "error" || string(c.kind) == "error")
+}
+
+func (d *decoder) chunk(dst []codec.Event, name, data []byte) []codec.Event {
+	c := readChunk(data)
+	if c.failed(name) {
+		return d.fail(dst, readError(0, 0, data))
+	}
+	if scan.IsObject(c.usage) {
+		d.count(c.usage)
+	}
+	choices := scan.Array(c.choices)
+	if !choices.Next() {
+		if !d.started && !d.counted {
+			return append(dst, codec.Event{Kind: codec.EventPing})
+		}
+		return dst
+	}
+	dst = d.start(dst, &c)
+	before := len(dst)
+	for more := true; more; more = choices.Next() {
+		dst = d.readChoice(dst, choices.Value)
+		if d.over {
+			return dst
+		}
+	}
+	if len(dst) == before+1 {
+		d.plain.learn(data, &dst[before])
+	}
+	return dst
+}
+
+func (d *decoder) start(dst []codec.Event, c *chunk) []codec.Event {
+	if d.started {
+		return dst
+	}
+	d.started = true
+	created, _ := scan.Int(c.created)
+	return append(dst, codec.Event{
+		Kind: codec.EventStart, ID: c.id, Model: c.model, Created: created, Usage: d.usage, Origin: codec.Chat,
+	})
+}
+
+// readChoice reads one choice of a chunk. Only one choice makes an answer: the first that is seen.
+func (d *decoder) readChoice(dst []codec.Event, choice []byte) []codec.Event {
+	var index int64
+	var delta, finish, usage []byte
+	for m := scan.Object(choice); m.Next(); {
+		switch string(m.Key) {
+		case "index":
+			index, _ = scan.Int(m.Value)
+		case "delta":
+			delta = m.Value
+		case "finish_reason":
+			finish = scan.Body(m.Value)
+		case "usage": // Moonshot reports it here
+			usage = m.Value
+		}
+	}
+	if !d.answered {
+		d.answered, d.choice = true, index
+	}
+	if index != d.choice {
+		return dst
+	}
+	if scan.IsObject(usage) {
+		d.count(usage)
+	}
+	dst = d.delta(dst, delta, false)
+	return d.stop(dst, finish)
+}
+
+// delta appends the events of a delta, or of the message of a complete answer, in the order reasoning, text, refusal,
+// calls, whatever the order of the members.
+func (d *decoder) delta(dst []codec.Event, delta []byte, whole bool) []codec.Event {
+	var content, refusal, annotations, calls, function, extra []byte
+	var r reasoning
+	for m := scan.Object(delta); m.Next(); {
+		switch string(m.Key) {
+		case "content":
+			content = m.Value
+		case "refusal":
+			refusal = scan.Body(m.Value)
+		case "reasoning_content":
+			r.content = scan.Body(m.Value)
+		case "reasoning":
+			r.plain = scan.Body(m.Value)
+		case "thinking_blocks":
+			r.blocks = m.Value
+		case "reasoning_details":
+			r.details = m.Value
+		case "annotations":
+			annotations = m.Value
+		case "tool_calls":
+			calls = m.Value
+		case "function_call":
+			function = m.Value
+		case "extra_content":
+			extra = m.Value
+		}
+	}
+	if !r.empty() {
+		dst = d.readReasoning(dst, &r)
+	}
+	dst = d.content(dst, content)
+	dst = d.text(dst, codec.ItemRefusal, refusal)
+	dst = d.annotations(dst, annotations)
+	if extra != nil {
+		dst = d.textSignature(dst, extra)
+	}
+	dst = d.readCalls(dst, calls, whole)
+	if scan.IsObject(function) {
+		dst = d.readFunction(dst, function, whole)
+	}
+	if r.details != nil {
+		dst = d.callSignatures(dst, r.details)
+	}
+	return dst
+}
+
+// content reads a string, or the typed chunks that Mistral sends; both may occur in one stream.
+func (d *decoder) content(dst []codec.Event, content []byte) []codec.Event {
+	if !scan.IsArray(content) {
+		return d.text(dst, codec.ItemText, scan.Body(content))
+	}
+	for e := scan.Array(content); e.Next(); {
+		var kind, text, thinking, signature []byte
+		for m := scan.Object(e.Value); m.Next(); {
+			switch string(m.Key) {
+			case "type":
+				kind = scan.Body(m.Value)
+			case "text":
+				text = scan.Body(m.Value)
+			case "thinking":
+				thinking = m.Value
+			case "signature":
+				signature = scan.Body(m.Value)
+			}
+		}
+		switch string(kind) {
+		case "text", "output_text":
+			dst = d.text(dst, codec.ItemText, text)
+		case "thinking":
+			dst = d.thinkingChunk(dst, thinking, signature)
+		default:
+			dst = d.opaque(dst, e.Value)
+		}
+	}
+	return dst
+}
+
+// text appends a fragment of text, refusal or reasoning, and opens its item first. An empty fragment opens nothing (P19).
+func (d *decoder) text(dst []codec.Event, kind codec.ItemType, body []byte) []codec.Event {
+	if len(body) == 0 {
+		return dst
+	}
+	dst = d.enter(dst, kind)
+	ev := codec.EventText
+	switch kind {
+	case codec.ItemRefusal:
+		ev = codec.EventRefusal
+	case codec.ItemReasoning:
+		ev = codec.EventReasoning
+	}
+	return append(dst, codec.Event{Kind: ev, Item: d.item, Raw: body})
+}
+
+// enter makes sure that an item of that type is open. Of text, refusal and reasoning only one is open at a time.
+func (d *decoder) enter(dst []codec.Event, kind codec.ItemType) []codec.Event {
+	if d.open == kind {
+		return dst
+	}
+	dst = d.leave(dst)
+	d.open, d.item = kind, d.items
+	d.items++
+	return append(dst, codec.Event{Kind: codec.EventItemOpen, Type: kind, Item: d.item})
+}
+
+func (d *decoder) leave(dst []codec.Event) []codec.Event {
+	if d.open == 0 {
+		return dst
+	}
+	dst = append(dst, codec.Event{Kind: codec.EventItemClose, Type: d.open, Item: d.item})
+	d.open = 0
+	return dst
+}
+
+func (d *decoder) opaque(dst []codec.Event, raw []byte) []codec.Event {
+	dst = d.leave(dst)
+	item := d.items
+	d.items++
+	return append(dst,
+		codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemOpaque, Item: item},
+		codec.Event{Kind: codec.EventItemClose, Type: codec.ItemOpaque, Item: item, Raw: raw, Origin: codec.Chat})
+}
+
+// annotations belong to the text before them; without an open text item there is nothing that they could annotate.
+func (d *decoder) annotations(dst []codec.Event, list []byte) []codec.Event {
+	if d.open != codec.ItemText {
+		return dst
+	}
+	for e := scan.Array(list); e.Next(); {
+		if scan.IsObject(e.Value) {
+			dst = append(dst, codec.Event{Kind: codec.EventAnnotation, Item: d.item, Raw: e.Value, Origin: codec.Chat})
+		}
+	}
+	return dst
+}
+
+// stop notes a finish reason. Of several the weightiest is kept (wire sheet: translation, sections 1.4 and 3.1).
+func (d *decoder) stop(dst []codec.Event, word []byte) []codec.Event {
+	if len(word) == 0 {
+		return dst
+	}
+	switch string(word) {
+	case "error": // Mistral, OpenRouter
+		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider broke off the answer and gave no reason"))
+	case "insufficient_system_resource": // DeepSeek
+		return d.fail(dst, codec.Errorf(codec.KindOverloaded, "the provider broke off the answer: it is out of capacity"))
+	}
+	if reason := finishReason(word); !d.finished || weight(reason) > weight(d.finish) {
+		d.finish = reason
+	}
+	d.finished = true
+	return dst
+}
+
+// finishReason reads the word for why the model stopped. Words of other formats are known because hosts that front
+// other models let them through; an unknown word is an ordinary end.
+func finishReason(word []byte) codec.FinishReason {
+	switch string(word) {
+	case "length", "model_length", "max_tokens", "MAX_TOKENS":
+		return codec.FinishLength
+	case "tool_calls", "function_call", "tool_use":
+		return codec.FinishToolCalls
+	case "content_filter", "refusal", "SAFETY", "PROHIBITED_CONTENT":
+		return codec.FinishFilter
+	case "stop_sequence":
+		return codec.FinishStopSequence
+	case "pause_turn":
+		return codec.FinishPause
+	case "model_context_window_exceeded":
+		return codec.FinishContext
+	case "malformed_function_call", "MALFORMED_FUNCTION_CALL":
+		return codec.FinishMalformedCall
+	}
+	return codec.FinishEnd
+}
+
+// weight orders finish reasons: length over calls over filter over stop (wire sheet: translation, section 1.4).
+func weight(f codec.FinishReason) int {
+	switch f {
+	case codec.FinishMalformedCall:
+		return 4
+	case codec.FinishLength, codec.FinishContext:
+		return 3
+	case codec.FinishToolCalls:
+		return 2
+	case codec.FinishFilter:
+		return 1
+	}
+	return 0
+}
+
+// terminal is what [DONE] means. A host may send it without a finish reason (P27); it may not send it without an answer.
+func (d *decoder) terminal(dst []codec.Event) []codec.Event {
+	if !d.finished && d.items == 0 && len(d.calls) == 0 {
+		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider ended its stream without an answer"))
+	}
+	dst = d.leave(dst)
+	dst = d.closeCalls(dst)
+	dst = append(dst, codec.Event{Kind: codec.EventFinish, Finish: d.finishOfItems()})
+	dst = d.report(dst)
+	return d.end(dst, codec.EndTerminal)
+}
+
+// finishOfItems corrects the reason by what was seen: calls make the finish a call, and no calls make it none (P95).
+func (d *decoder) finishOfItems() codec.FinishReason {
+	called := false
+	for i := range d.calls {
+		called = called || d.calls[i].opened
+	}
+	switch {
+	case called && weight(d.finish) < weight(codec.FinishToolCalls):
+		return codec.FinishToolCalls
+	case !called && (d.finish == codec.FinishToolCalls || d.finish == codec.FinishUnknown):
+		return codec.FinishEnd
+	}
+	return d.finish
+}
+
+// report gives out the usage, once.
+func (d *decoder) report(dst []codec.Event) []codec.Event {
+	if !d.counted {
+		return dst
+	}
+	d.counted = false
+	return append(dst, codec.Event{Kind: codec.EventUsage, Usage: d.usage})
+}
+
+func (d *decoder) end(dst []codec.Event, end codec.End) []codec.Event {
+	d.over, d.ended = true, true
+	return append(dst, codec.Event{Kind: codec.EventEnd, End: end})
+}
+
+func (d *decoder) fail(dst []codec.Event, err *codec.Error) []codec.Event {
+	d.over = true
+	dst = d.report(dst)
+	return append(dst, codec.Event{Kind: codec.EventError, Err: err})
+}
+
+// Finish says what the end of the input means. A stream that closes behind a finish reason is complete without [DONE];
+// one that closes before it is not, unless the host is known to leave it out (wire sheet: translation, section 3.4).
+// After [DONE] there is nothing left to say and nothing is appended.
+func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {
+	if d.ended {
+		return dst
+	}
+	if end != codec.EndCancelled {
+		dst = d.residue(dst, residue)
+	}
+	switch {
+	case d.ended:
+		return dst
+	case end == codec.EndCancelled:
+		return d.end(d.report(dst), codec.EndCancelled)
+	case d.over:
+		return d.end(dst, codec.EndBroken)
+	case end != codec.EndBroken && (d.finished || d.endsWithoutFinish && d.items > 0):
+		return d.terminal(dst)
+	}
+	dst = d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's stream broke off before the answer was complete"))
+	return d.end(dst, codec.EndBroken)
+}
+
+// residue reads what has no frame end: a whole data line, or a bare JSON object that reports an error (P48). Half a
+// frame says nothing.
+func (d *decoder) residue(dst []codec.Event, residue []byte) []codec.Event {
+	data := bytes.TrimSpace(residue)
+	if line, ok := bytes.CutPrefix(data, []byte("data:")); ok {
+		data = bytes.TrimSpace(line)
+	}
+	if bytes.Equal(data, done) || scan.IsObject(data) && scan.Valid(data) {
+		return d.Decode(dst, nil, data)
+	}
+	return dst
+}

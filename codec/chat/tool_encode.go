@@ -1,0 +1,242 @@
+package chat
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// tools writes tools, and tool_choice and the switch for parallel calls, which are refused where no tools are.
+func (w *requestWriter) tools(dst []byte) []byte {
+	n := 0
+	for i := range w.r.Tools {
+		at := len(dst)
+		if n == 0 {
+			dst = append(dst, `,"tools":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		before := len(dst)
+		if dst = w.tool(dst, &w.r.Tools[i]); len(dst) == before {
+			dst = dst[:at]
+			continue
+		}
+		n++
+	}
+	if n > 0 {
+		dst = append(dst, ']')
+		dst = w.choice(dst)
+		dst = w.boolean(dst, w.d.ParallelMember, "parallel_tool_calls", w.r.ParallelTools, w.d.ParallelMember != "")
+	}
+	return w.webSearch(dst)
+}
+
+// tool writes one tool, or nothing where the target has no such thing.
+func (w *requestWriter) tool(dst []byte, t *codec.Tool) []byte {
+	switch {
+	case t.Kind == codec.ToolFunction:
+		return w.function(dst, t)
+	case t.Kind == codec.ToolCustom && w.d.CustomTools:
+		return appendCustom(dst, t)
+	case t.Kind == codec.ToolWebSearch && w.openAI(): // a member of its own: see webSearch
+	case t.Kind == codec.ToolHosted && t.Origin == codec.Chat && w.openAI():
+		return append(dst, t.Raw...)
+	default:
+		w.dropTool(t)
+	}
+	return dst
+}
+
+func (w *requestWriter) dropTool(t *codec.Tool) {
+	switch {
+	case len(t.WireType) > 0:
+		w.r.Notes.Drop("tools." + string(t.WireType))
+	case len(t.Name) > 0:
+		w.r.Notes.Drop("tools." + string(t.Name))
+	}
+}
+
+func (w *requestWriter) function(dst []byte, t *codec.Tool) []byte {
+	dst = append(dst, `{"type":"function","function":{"name":`...)
+	dst = scan.QuoteBody(dst, t.Name)
+	if len(t.Description) > 0 {
+		dst = append(dst, `,"description":`...)
+		dst = scan.QuoteBody(dst, t.Description)
+	}
+	dst = append(dst, `,"parameters":`...)
+	if t.Schema == nil {
+		dst = append(dst, `{"type":"object","properties":{}}`...)
+	} else {
+		dst = append(dst, t.Schema...)
+	}
+	if t.Strict != codec.Unset && w.d.Name != dialectDeepSeek {
+		dst = append(dst, `,"strict":`...)
+		dst = strconv.AppendBool(dst, t.Strict == codec.True)
+	}
+	dst = append(dst, '}')
+	return append(w.cache(dst, t.CacheControl), '}')
+}
+
+// cache writes a breakpoint where a host passes it on to a model that honours it.
+func (w *requestWriter) cache(dst, control []byte) []byte {
+	if control == nil || w.t.Family != codec.FamilyAnthropic {
+		return dst
+	}
+	return append(append(dst, `,"cache_control":`...), control...)
+}
+
+func appendCustom(dst []byte, t *codec.Tool) []byte {
+	dst = append(dst, `{"type":"custom","custom":{"name":`...)
+	dst = scan.QuoteBody(dst, t.Name)
+	if len(t.Description) > 0 {
+		dst = append(dst, `,"description":`...)
+		dst = scan.QuoteBody(dst, t.Description)
+	}
+	if t.Grammar != nil {
+		dst = append(dst, `,"format":`...)
+		dst = appendGrammar(dst, t.Grammar)
+	}
+	return append(dst, `}}`...)
+}
+
+// appendGrammar writes the format of a custom tool. This API nests the grammar, Responses has it flat.
+func appendGrammar(dst, format []byte) []byte {
+	if string(scan.Body(scan.Get(format, "type"))) != "grammar" || scan.Get(format, "grammar") != nil {
+		return append(dst, format...)
+	}
+	dst = append(dst, `{"type":"grammar","grammar":{`...)
+	first := true
+	for m := scan.Object(format); m.Next(); {
+		if string(m.Key) == "type" {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(dst, format[m.Start:m.End]...)
+	}
+	return append(dst, `}}`...)
+}
+
+// webSearch writes web_search_options, the form that search models of this API take.
+func (w *requestWriter) webSearch(dst []byte) []byte {
+	for i := range w.r.Tools {
+		t := &w.r.Tools[i]
+		if t.Kind != codec.ToolWebSearch || !w.openAI() {
+			continue
+		}
+		dst = append(dst, `,"web_search_options":`...)
+		if t.Origin == codec.Chat && string(t.WireType) == "web_search_options" {
+			return append(dst, t.Raw...)
+		}
+		return appendSearchOptions(dst, t.Raw)
+	}
+	return dst
+}
+
+// appendSearchOptions takes over what web search tools of other formats share with the options: the size of the context
+// and where the user is. The location is flat there and nested here.
+func appendSearchOptions(dst, raw []byte) []byte {
+	dst = append(dst, '{')
+	first := true
+	if size := scan.Get(raw, "search_context_size"); scan.IsString(size) {
+		dst = append(append(dst, `"search_context_size":`...), size...)
+		first = false
+	}
+	location := scan.Get(raw, "user_location")
+	if !scan.IsObject(location) {
+		return append(dst, '}')
+	}
+	if !first {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"user_location":{"type":"approximate","approximate":{`...)
+	first = true
+	for m := scan.Object(location); m.Next(); {
+		if string(m.Key) == "type" || scan.IsNull(m.Value) {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(dst, location[m.Start:m.End]...)
+	}
+	return append(dst, `}}}`...)
+}
+
+func (w *requestWriter) choice(dst []byte) []byte {
+	c := &w.r.ToolChoice
+	switch c.Mode {
+	case codec.ChoiceAuto:
+		return append(dst, `,"tool_choice":"auto"`...)
+	case codec.ChoiceNone:
+		return append(dst, `,"tool_choice":"none"`...)
+	case codec.ChoiceRequired:
+		return w.required(dst)
+	case codec.ChoiceTool:
+		return append(w.named(append(dst, `,"tool_choice":`...), c.Name, w.kindOf(c.Name)), '}')
+	case codec.ChoiceAllowed:
+		return w.allowed(dst)
+	case codec.ChoiceHosted:
+		w.r.Notes.Drop("tool_choice")
+	}
+	return dst
+}
+
+func (w *requestWriter) required(dst []byte) []byte {
+	word := w.d.RequiredWord
+	if word == "" {
+		word = "required"
+	}
+	return append(append(append(dst, `,"tool_choice":"`...), word...), '"')
+}
+
+// named writes a choice of one tool, but for its closing brace.
+func (w *requestWriter) named(dst, name []byte, kind codec.ToolKind) []byte {
+	if kind == codec.ToolCustom && w.d.CustomTools {
+		dst = append(dst, `{"type":"custom","custom":{"name":`...)
+	} else {
+		dst = append(dst, `{"type":"function","function":{"name":`...)
+	}
+	return append(scan.QuoteBody(dst, name), '}')
+}
+
+func (w *requestWriter) kindOf(name []byte) codec.ToolKind {
+	for i := range w.r.Tools {
+		if bytes.Equal(w.r.Tools[i].Name, name) {
+			return w.r.Tools[i].Kind
+		}
+	}
+	return codec.ToolFunction
+}
+
+// allowed writes a choice among some tools. A host that does not know the form is told how free the choice is.
+func (w *requestWriter) allowed(dst []byte) []byte {
+	c := &w.r.ToolChoice
+	if !w.openAI() {
+		w.r.Notes.Drop("tool_choice.allowed_tools")
+		if c.AllowedRequired {
+			return w.required(dst)
+		}
+		return append(dst, `,"tool_choice":"auto"`...)
+	}
+	dst = append(dst, `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"`...)
+	if c.AllowedRequired {
+		dst = append(dst, "required"...)
+	} else {
+		dst = append(dst, "auto"...)
+	}
+	dst = append(dst, `","tools":[`...)
+	for i := range c.Allowed {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		name := c.Allowed[i].Name
+		dst = append(w.named(dst, name, w.kindOf(name)), '}')
+	}
+	return append(dst, `]}}`...)
+}

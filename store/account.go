@@ -74,28 +74,21 @@ func (s *Store) CreateAccount(name string) (Account, error) {
 		return Account{}, codec.Errorf(codec.KindConflict, "account %q exists already", name)
 	}
 	account := accountRecord{Account: Account{Name: name, Created: time.Now().UTC()}}
-	err := s.update(context.Background(), func(tx *badger.Txn) error {
-		if _, err := tx.Get(nameKey(spaceAccount, name)); err == nil {
+	err := s.update(context.Background(), func(g *gathering, w *write) error {
+		if g.get(nameKey(spaceAccount, name)) != nil {
 			return codec.Errorf(codec.KindConflict, "account %q exists already", name)
-		} else if !errors.Is(err, badger.ErrKeyNotFound) {
-			return err
 		}
-		last, err := getValue(tx, nameKey(spaceMeta, "accounts"))
-		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
-			return err
-		}
-		if len(last) == 4 {
+		if last := g.get(nameKey(spaceMeta, "accounts")); len(last) == 4 {
 			account.Number = accountNumber(binary.BigEndian.Uint32(last))
 		}
 		account.Number++
-		record, err := encodeRecord(account)
+		value, err := encodeRecord(account)
 		if err != nil {
 			return err
 		}
-		if err := tx.Set(nameKey(spaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(account.Number))); err != nil {
-			return err
-		}
-		return tx.Set(nameKey(spaceAccount, name), record)
+		g.put(w, nameKey(spaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(account.Number)))
+		g.put(w, nameKey(spaceAccount, name), value)
+		return nil
 	})
 	if err != nil {
 		return Account{}, asStorageError(err, "account %q could not be created", name)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,9 +18,10 @@ type Capture struct {
 	account accountNumber
 	info    *ExchangeInfo
 	opening *write
-	buffer  []byte // answer bytes not yet handed to the writer, from the buffer pool
-	part    uint32 // number of the next part
-	size    int64  // answer bytes so far
+	session sessionID // set by the writer before the opening is acknowledged
+	buffer  []byte    // answer bytes not yet handed to the writer, from the buffer pool
+	part    uint32    // number of the next part
+	size    int64     // answer bytes so far
 
 	failed error // first failure to write; the writer's
 }
@@ -49,7 +51,7 @@ func (s *Store) Stats() Stats {
 // Off gives a capture that records nothing, for exchanges that are not to be captured, and counts it.
 func (s *Store) Off() *Capture {
 	s.count.off.Add(1)
-	return &Capture{id: s.ids.next(time.Now())}
+	return &Capture{id: exchangeID(s.ids.next(time.Now()))}
 }
 
 // Begin hands the opening of an exchange to the writer, without waiting for the commit. It waits for room in the
@@ -63,16 +65,17 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if started.IsZero() {
 		started = time.Now()
 	}
-	c := &Capture{store: s, id: s.ids.next(started), account: account}
+	c := &Capture{store: s, id: exchangeID(s.ids.next(started)), account: account}
 	if err := s.disk.admits(); err != nil {
 		return s.passOrRefuse(c, err)
 	}
 	c.info = openingInfo(c.id, o, started)
-	record, err := encodeInfo(c.info)
+	record, err := encodeRecord(c.info)
 	if err != nil {
 		return nil, errStorage(err, "the exchange could not be put on record")
 	}
 	w := &write{capture: c, info: record, body: s.planBody(account, o.Body, o.Spans), done: make(chan struct{})}
+	w.evidence = evidenceOf(o)
 	c.opening = w
 	if s.opts.OnPressure == Shed {
 		sent, err := s.trySend(w)
@@ -98,22 +101,45 @@ func (s *Store) passOrRefuse(c *Capture, cause error) (*Capture, error) {
 	return nil, cause
 }
 
+// openingInfo is the record of an opening. It keeps no reference to o: a server's strings may be views of its buffers.
 func openingInfo(id exchangeID, o *Opening, started time.Time) *ExchangeInfo {
 	info := &ExchangeInfo{
-		ID: id.String(), Account: o.Account, KeyID: o.KeyID, Started: started.UTC(),
-		Surface: o.Surface.String(), Provider: o.Provider,
-		ModelAsked: o.ModelAsked, ModelSent: o.ModelSent, Stream: o.Stream, Simulated: o.Simulated,
-		ChatKey: o.ChatKey, ExternalSession: o.ExternalSession,
-		Header: o.Header, RequestType: o.ContentType, RequestSize: int64(len(o.Body)),
+		ID: id.String(), Account: strings.Clone(o.Account), KeyID: strings.Clone(o.KeyID), Started: started.UTC(),
+		Surface: o.Surface.String(), Provider: strings.Clone(o.Provider),
+		ModelAsked: strings.Clone(o.ModelAsked), ModelSent: strings.Clone(o.ModelSent),
+		Stream: o.Stream, Simulated: o.Simulated, Auxiliary: strings.Clone(o.Auxiliary),
+		ChatKey: strings.Clone(o.ChatKey), ExternalSession: strings.Clone(o.ExternalSession),
+		NativeSession: strings.Clone(o.NativeSession), NativeAgent: strings.Clone(o.NativeAgent),
+		RequestType: strings.Clone(o.ContentType), RequestSize: int64(len(o.Body)),
 	}
 	if o.Format != codec.FormatUnknown {
 		info.Format = o.Format.String()
+	}
+	for _, field := range o.Header {
+		info.Header = append(info.Header, HeaderField{strings.Clone(field.Name), strings.Clone(field.Value)})
 	}
 	return info
 }
 
 // ID is the exchange's id. Ids ascend with the time the exchange began.
 func (c *Capture) ID() string { return c.id.String() }
+
+// SessionID is the id of the exchange's session, once [Capture.Recorded] has returned without an error; "" otherwise,
+// and for an exchange that is not recorded.
+func (c *Capture) SessionID() string {
+	if c.store == nil {
+		return ""
+	}
+	select {
+	case <-c.opening.done:
+	default:
+		return ""
+	}
+	if c.opening.err != nil || c.session == (sessionID{}) {
+		return ""
+	}
+	return c.session.String()
+}
 
 // Shed tells whether the exchange passes without a record because the store could not take it.
 func (c *Capture) Shed() bool { return c.shed }
@@ -180,12 +206,13 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 		return nil
 	}
 	closeInfo(c.info, closing, c.size)
-	record, err := encodeInfo(c.info)
+	c.info.Outcome = OutcomeInterrupted
+	partial, err := encodeRecord(c.info)
 	if err != nil {
 		return errStorage(err, "the exchange could not be put on record")
 	}
-	c.info.Outcome = OutcomeInterrupted
-	partial, err := encodeInfo(c.info)
+	c.info.Outcome = closing.Outcome
+	record, err := encodeRecord(c.info)
 	if err != nil {
 		return errStorage(err, "the exchange could not be put on record")
 	}

@@ -129,7 +129,10 @@ func (s *Store) SetCredential(account, provider, secret string) error {
 		return codec.Invalid("secret", "a credential has 1 to %d characters", maxCredential)
 	}
 	sealed := s.seal.seal(secret, credentialPlace(account, provider))
-	err := s.update(context.Background(), func(tx *badger.Txn) error { return tx.Set(credentialKey(number, provider), sealed) })
+	err := s.update(context.Background(), func(g *gathering, w *write) error {
+		g.put(w, credentialKey(number, provider), sealed)
+		return nil
+	})
 	if err != nil {
 		return asStorageError(err, "the credential could not be stored")
 	}
@@ -142,14 +145,13 @@ func (s *Store) RemoveCredential(account, provider string) error {
 	if !ok {
 		return codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
-	err := s.update(context.Background(), func(tx *badger.Txn) error {
+	err := s.update(context.Background(), func(g *gathering, w *write) error {
 		key := credentialKey(number, provider)
-		if _, err := tx.Get(key); errors.Is(err, badger.ErrKeyNotFound) {
+		if g.get(key) == nil {
 			return codec.Errorf(codec.KindNotFound, "account %q has no credential for %q", account, provider)
-		} else if err != nil {
-			return err
 		}
-		return tx.Delete(key)
+		g.put(w, key, nil)
+		return nil
 	})
 	if err != nil {
 		return asStorageError(err, "the credential could not be removed")

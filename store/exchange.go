@@ -24,6 +24,17 @@ type Opening struct {
 	ChatKey         string // service chat key as the client sent it, header before body
 	ExternalSession string // service external session id, likewise
 
+	// What the client's own fields and the history say about the session; all optional. See session.go for how they
+	// are weighed.
+	NativeSession    string // the client's own conversation id
+	NativeAgent      string // the subagent inside NativeSession that speaks; "" for the main one
+	NativeParent     string // the agent that NativeAgent works for; "" for the main one
+	PreviousResponse string // id of the response that the request continues
+	Conversation     string // id of the conversation object that the request names
+	DerivedOpening   string // key of the normalised opening messages
+	DerivedReply     string // key of the opening messages and the first answer; "" while the history holds no answer
+	Auxiliary        string // why the request is no turn: "title", "prewarm", "count_tokens", "summary" …; "" for a turn
+
 	Header      []HeaderField // the fields that identify the client, chosen by the server; never a credential
 	ContentType string
 	Body        []byte       // the request as the client sent it, decompressed
@@ -99,6 +110,7 @@ func (o *Outcome) UnmarshalText(text []byte) (err error) {
 type ExchangeInfo struct {
 	ID        string    `json:"id"`
 	Account   string    `json:"account"`
+	Session   string    `json:"session,omitempty"` // not in the record: sessions can be merged and split
 	KeyID     string    `json:"key_id,omitempty"`
 	Outcome   Outcome   `json:"outcome"`
 	Started   time.Time `json:"started"`
@@ -117,6 +129,9 @@ type ExchangeInfo struct {
 
 	ChatKey         string `json:"chat_key,omitempty"`
 	ExternalSession string `json:"external_session,omitempty"`
+	NativeSession   string `json:"native_session,omitempty"`
+	NativeAgent     string `json:"native_agent,omitempty"`
+	Auxiliary       string `json:"auxiliary,omitempty"`
 
 	Usage         UsageInfo  `json:"usage,omitzero"`
 	FinishReason  string     `json:"finish_reason,omitempty"`

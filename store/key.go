@@ -216,7 +216,10 @@ func (s *Store) putKey(k keyRecord) error {
 	if err != nil {
 		return err
 	}
-	err = s.update(context.Background(), func(tx *badger.Txn) error { return tx.Set(nameKey(spaceKey, k.ID), record) })
+	err = s.update(context.Background(), func(g *gathering, w *write) error {
+		g.put(w, nameKey(spaceKey, k.ID), record)
+		return nil
+	})
 	if err != nil {
 		return asStorageError(err, "the key could not be stored")
 	}

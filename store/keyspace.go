@@ -15,6 +15,13 @@ const (
 	spaceResponse   = 'r' // r <account> <exchange> <part>         response bytes
 	spaceBlock      = 'b' // b <account> <hash>                    block
 	spaceNode       = 'n' // n <account> <hash>                    node
+	spaceSession    = 's' // s <account> <session>                 session
+	spaceMember     = 't' // t <account> <session> <exchange>      the exchange belongs to the session
+	spaceBelongs    = 'g' // g <account> <exchange>                the session it belongs to
+	spaceLink       = 'l' // l <account> <kind> <evidence>         the session that evidence of a kind leads to
+	spaceOutbox     = 'd' // d <account> <exchange>                the exchange has yet to be digested
+	spaceTurn       = 'u' // u <account> <exchange>                turn
+	spaceHistory    = 'h' // h <account> <session> <history>       the exchange that ended with this history
 )
 
 // accountNumber stands for an account in keys. Numbers are given out once and never again.
@@ -43,6 +50,22 @@ type objectRef struct {
 }
 
 func (r objectRef) key() []byte { return append(spaceKeyOf(r.space, r.account), r.hash[:]...) }
+
+func sessionKey(account accountNumber, id sessionID) []byte {
+	return append(spaceKeyOf(spaceSession, account), id[:]...)
+}
+
+func memberKey(account accountNumber, session sessionID, id exchangeID) []byte {
+	return append(memberPrefix(account, session), id[:]...)
+}
+
+func memberPrefix(account accountNumber, session sessionID) []byte {
+	return append(spaceKeyOf(spaceMember, account), session[:]...)
+}
+
+func historyKey(account accountNumber, session sessionID, h historyHash) []byte {
+	return append(append(spaceKeyOf(spaceHistory, account), session[:]...), h[:]...)
+}
 
 func nameKey(space byte, name string) []byte {
 	return append([]byte{space}, name...)

@@ -77,7 +77,12 @@ type gathering struct {
 	tx      *badger.Txn // for looking up what is stored
 	objects []object
 	fresh   map[objectRef]struct{} // blocks and nodes among objects
+	pending map[string][]byte      // records of the group's operations so far, by key; nil is a deletion
 	err     error                  // first failure of a look-up
+}
+
+func newGathering(s *Store) *gathering {
+	return &gathering{store: s, fresh: make(map[objectRef]struct{}), pending: make(map[string][]byte)}
 }
 
 func (g *gathering) reset() {
@@ -88,6 +93,7 @@ func (g *gathering) reset() {
 	clear(g.objects)
 	g.objects = g.objects[:0]
 	clear(g.fresh)
+	clear(g.pending)
 	g.err = nil
 }
 
@@ -96,10 +102,7 @@ func (g *gathering) stored(ref objectRef) bool {
 	if _, ok := g.fresh[ref]; ok || g.store.known.has(ref) {
 		return true
 	}
-	if g.tx == nil {
-		g.tx = g.store.db.NewTransaction(false)
-	}
-	_, err := g.tx.Get(ref.key())
+	_, err := g.read().Get(ref.key())
 	if err == nil {
 		g.store.known.add(ref)
 		return true
@@ -108,6 +111,14 @@ func (g *gathering) stored(ref objectRef) bool {
 		g.err = err
 	}
 	return false
+}
+
+// read is a view of the store as it was before the group.
+func (g *gathering) read() *badger.Txn {
+	if g.tx == nil {
+		g.tx = g.store.db.NewTransaction(false)
+	}
+	return g.tx
 }
 
 func (g *gathering) add(ref objectRef, raw, value []byte) {

@@ -13,6 +13,10 @@ type Options struct {
 	MasterKey  []byte       // 32 bytes; nil: read from, or created in, Dir/master.key (mode 0600)
 	Log        *slog.Logger // nil: discard
 
+	// Digest says what an exchange says, in no format's shape. It is called behind the requests, one exchange at a time
+	// in the order they began, and may be called again for the same one. nil: nothing is digested.
+	Digest func(*Exchange) (Digest, error)
+
 	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB
 	MinFreeDisk int64 // free bytes on the volume below which nothing new is begun; 0: what the database may need, see FORMAT.md; negative: no gate
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
 	"golang.org/x/sys/unix"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -48,7 +47,7 @@ func stall(t *testing.T, s *Store) (release func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = s.update(context.Background(), func(*badger.Txn) error { close(busy); <-gate; return nil })
+		_ = s.update(context.Background(), func(*gathering, *write) error { close(busy); <-gate; return nil })
 	}()
 	<-busy
 	return func() { close(gate); <-ended }

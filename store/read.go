@@ -99,36 +99,24 @@ type ExchangePage struct {
 	HasMore bool // there is at least one more in the same direction
 }
 
-const (
-	defaultPage = 20
-	maxPage     = 1000
-)
-
-// Exchanges lists exchanges by time. A cursor names a place in the order, whether or not its exchange still exists,
-// so pages neither repeat nor skip while others write. Account "" lists every account; only the operator's command
-// line may ask that.
+// Exchanges lists exchanges by time. Pages neither repeat nor skip while others write. Account "" lists every
+// account; only the operator's command line may ask that.
 func (s *Store) Exchanges(account string, q ExchangeQuery) (ExchangePage, error) {
-	from, to, err := q.bounds()
+	w, err := newWindow(q.After, q.Before, q.Limit, q.Ascending, func(text string) (timeID, bool) { return parseID(exchangePrefix, text) })
 	if err != nil {
 		return ExchangePage{}, err
 	}
-	limit := q.Limit
-	if limit <= 0 {
-		limit = defaultPage
-	}
-	limit = min(limit, maxPage)
 	numbers, err := s.readable(account)
 	if err != nil {
 		return ExchangePage{}, err
 	}
 	var page ExchangePage
 	err = s.view(func(tx *badger.Txn) error {
-		places := listPlaces(tx, numbers, from, to, q.backwards(), limit+1)
-		if len(places) > limit {
-			page.HasMore = true
-			places = places[:limit]
+		places := listPlaces(tx, numbers, &w)
+		if page.HasMore = len(places) > w.limit; page.HasMore {
+			places = places[:w.limit]
 		}
-		if q.Ascending == q.backwards() {
+		if w.reverse {
 			slices.Reverse(places)
 		}
 		page.Data = make([]ExchangeInfo, 0, len(places))
@@ -147,86 +135,31 @@ func (s *Store) Exchanges(account string, q ExchangeQuery) (ExchangePage, error)
 	return page, nil
 }
 
-// backwards tells whether ids are walked from high to low. With only Before given the page is the one that ends
-// there, so the walk goes against the order asked for.
-func (q *ExchangeQuery) backwards() bool {
-	if q.Before != "" && q.After == "" {
-		return q.Ascending
-	}
-	return !q.Ascending
-}
-
-// bounds are the ids that the page lies between, both exclusive; nil is open.
-func (q *ExchangeQuery) bounds() (from, to *exchangeID, err error) {
-	cursor := func(name, text string) *exchangeID {
-		if text == "" {
-			return nil
-		}
-		id, ok := parseExchangeID(text)
-		if !ok && err == nil {
-			err = codec.Invalid(name, "%q is not an exchange id (exch_… as lists show it)", text)
-		}
-		return &id
-	}
-	from, to = cursor("after", q.After), cursor("before", q.Before)
-	if !q.Ascending {
-		from, to = to, from
-	}
-	return from, to, err
-}
-
 type place struct {
 	account accountNumber
 	id      exchangeID
 }
 
-// listPlaces gives up to n exchanges of the accounts between two ids, in the order of the walk.
-func listPlaces(tx *badger.Txn, accounts []accountNumber, from, to *exchangeID, backwards bool, n int) []place {
+// listPlaces gives the exchanges of the accounts in the window, and one more if there is one, in the order of the walk.
+func listPlaces(tx *badger.Txn, accounts []accountNumber, w *window) []place {
 	var places []place
 	for _, account := range accounts {
-		places = append(places, listAccount(tx, account, from, to, backwards, n)...)
+		before := len(places)
+		w.walk(tx, spaceKeyOf(spaceExchange, account), func(id timeID, _ *badger.Item) bool {
+			places = append(places, place{account, exchangeID(id)})
+			return len(places)-before <= w.limit
+		})
 	}
 	if len(accounts) > 1 {
 		slices.SortFunc(places, func(a, b place) int {
-			if backwards {
+			if w.backwards {
 				a, b = b, a
 			}
 			return bytes.Compare(a.id[:], b.id[:])
 		})
 	}
-	return places[:min(n, len(places))]
+	return places[:min(w.limit+1, len(places))]
 }
-
-func listAccount(tx *badger.Txn, account accountNumber, from, to *exchangeID, backwards bool, n int) []place {
-	start, stop := from, to
-	if backwards {
-		start, stop = to, from
-	}
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceExchange, account), Reverse: backwards})
-	defer it.Close()
-	switch {
-	case start != nil:
-		it.Seek(exchangeKey(spaceExchange, account, *start))
-	case backwards:
-		it.Seek(append(spaceKeyOf(spaceExchange, account), highestID[:]...))
-	default:
-		it.Rewind()
-	}
-	var places []place
-	for ; it.Valid() && len(places) < n; it.Next() {
-		_, id, ok := splitExchangeKey(it.Item().Key())
-		if !ok || (start != nil && id == *start) {
-			continue
-		}
-		if stop != nil && (bytes.Compare(id[:], stop[:]) < 0) == backwards || stop != nil && id == *stop {
-			break
-		}
-		places = append(places, place{account, id})
-	}
-	return places
-}
-
-var highestID = exchangeID(bytes.Repeat([]byte{0xff}, 16))
 
 // readable gives the numbers of the accounts that a look-up for account may touch.
 func (s *Store) readable(account string) ([]accountNumber, error) {

@@ -31,8 +31,6 @@ func decodeRecord(record []byte, v any) error {
 	return json.Unmarshal(record[1:], v)
 }
 
-func encodeInfo(info *ExchangeInfo) ([]byte, error) { return encodeRecord(info) }
-
 func getInfo(tx *badger.Txn, account accountNumber, id exchangeID) (*ExchangeInfo, error) {
 	item, err := tx.Get(exchangeKey(spaceExchange, account, id))
 	if err != nil {
@@ -42,6 +40,13 @@ func getInfo(tx *badger.Txn, account accountNumber, id exchangeID) (*ExchangeInf
 	err = item.Value(func(record []byte) error { return decodeRecord(record, info) })
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", id, err)
+	}
+	session, err := getValue(tx, exchangeKey(spaceBelongs, account, id))
+	if err == nil && len(session) == len(sessionID{}) {
+		info.Session = sessionID(session).String()
+	}
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, err
 	}
 	return info, nil
 }

@@ -35,7 +35,8 @@ type Store struct {
 	seal  *sealer
 	count counters
 
-	known knownSet
+	known    knownSet
+	digester digester
 
 	accounts accountTable
 	keys     keyTable
@@ -65,7 +66,8 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		opts: opts, log: opts.Log, lock: lock,
+		digester: digester{signal: make(chan struct{}, 1)},
+		opts:     opts, log: opts.Log, lock: lock,
 		queue:      make(chan *write, queueLength),
 		queueBytes: semaphore.NewWeighted(opts.QueueBytes),
 		queueSize:  opts.QueueBytes,
@@ -78,6 +80,7 @@ func Open(opts Options) (*Store, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	go s.runWriter()
+	s.digester.start(s)
 	return s, nil
 }
 
@@ -184,6 +187,7 @@ func (s *Store) checkFormat() error {
 
 // Close commits what was handed over and closes the store. What is begun or finished afterwards is an error.
 func (s *Store) Close() error {
+	s.digester.stop()
 	s.sending.Lock()
 	if s.closed {
 		s.sending.Unlock()
@@ -208,7 +212,8 @@ func getValue(tx *badger.Txn, key []byte) ([]byte, error) {
 }
 
 // update runs a change of accounts, keys and the like on the writer and waits until it is committed.
-func (s *Store) update(ctx context.Context, change func(tx *badger.Txn) error) error {
+// What change puts is committed together; it puts nothing before it fails.
+func (s *Store) update(ctx context.Context, change change) error {
 	w := &write{change: change, done: make(chan struct{})}
 	if err := s.send(ctx, w); err != nil {
 		return err

@@ -19,6 +19,9 @@ const (
 // errClosed is what operations on a closed store get.
 var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try again in a moment")
 
+// change is an operation that looks records up in the gathering and puts others in their place, on the writer.
+type change func(g *gathering, w *write) error
+
 // write is one operation for the writer: either the next step of a capture, or a change.
 type write struct {
 	capture *Capture
@@ -29,10 +32,14 @@ type write struct {
 	closing bool      // the exchange is over
 	partial []byte    // the record to write instead when an earlier part could not be written
 
-	skeleton []byte // of body, once the writer has gathered it
-	from, to int    // the operation's range of the gathering's objects
+	evidence *evidence // of the session, with the opening
 
-	change func(tx *badger.Txn) error
+	skeleton []byte   // of body, once the writer has gathered it
+	records  []record // that go with the exchange's record, or that change puts
+	outbox   bool     // records hold an entry of the outbox
+	from, to int      // the operation's range of the gathering's objects
+
+	change change
 
 	weight int64         // of queueBytes
 	done   chan struct{} // closed when the operation is committed or has failed
@@ -93,7 +100,7 @@ func (s *Store) trySend(w *write) (sent bool, err error) {
 func (s *Store) runWriter() {
 	defer close(s.writerDone)
 	group := make([]*write, 0, groupLength)
-	g := &gathering{store: s, fresh: make(map[objectRef]struct{})}
+	g := newGathering(s)
 	for first := range s.queue {
 		group = append(group[:0], first)
 		for size := first.weight; len(group) < groupLength && size < groupBytes; {
@@ -141,8 +148,15 @@ func (s *Store) commit(g *gathering, group []*write) {
 func (s *Store) write(g *gathering, group []*write) error {
 	for _, w := range group {
 		w.from = len(g.objects)
+		if w.change != nil {
+			w.err = w.change(g, w)
+		}
 		if w.body != nil {
 			w.skeleton = g.addBody(w.capture.account, w.body)
+			g.openSession(w)
+		}
+		if w.closing {
+			g.closeSession(w, w.capture.account, w.capture.id, w.capture.info)
 		}
 		if w.part != nil && w.capture.failed == nil {
 			c := w.capture
@@ -157,7 +171,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 	b := batch{db: s.db}
 	defer b.discard()
 	for _, w := range group {
-		if w.err = s.apply(&b, w, g.objects[w.from:w.to]); b.err != nil {
+		if s.apply(&b, w, g.objects[w.from:w.to]); b.err != nil {
 			return b.err
 		}
 	}
@@ -166,6 +180,11 @@ func (s *Store) write(g *gathering, group []*write) error {
 	}
 	for ref := range g.fresh {
 		s.known.add(ref)
+	}
+	for _, w := range group {
+		if w.outbox {
+			s.digester.add(place{w.capture.account, w.capture.id})
+		}
 	}
 	return nil
 }
@@ -191,30 +210,36 @@ func (s *Store) acknowledge(w *write) {
 }
 
 // apply adds one operation to the batch. The records that make its data visible come last and together.
-func (s *Store) apply(b *batch, w *write, objects []object) error {
+func (s *Store) apply(b *batch, w *write, objects []object) {
 	if w.change != nil {
-		return b.run(w.change)
+		if w.err != nil {
+			return
+		}
+		b.together(int64(len(w.records)))
+		b.apply(w.records)
+		return
 	}
 	c := w.capture
 	for i := range objects {
 		b.set(objects[i].key, objects[i].value)
 	}
+	w.err = c.failed
 	if w.info == nil {
-		return c.failed
+		return
 	}
 	record := w.info
 	if c.failed != nil && w.closing {
 		record = w.partial
 	}
-	b.together(3)
+	b.together(int64(3 + len(w.records)))
 	b.set(exchangeKey(spaceExchange, c.account, c.id), record)
+	b.apply(w.records)
 	if w.closing {
 		b.delete(exchangeKey(spaceOpen, c.account, c.id))
 	} else {
 		b.set(exchangeKey(spaceRequest, c.account, c.id), w.skeleton)
 		b.set(exchangeKey(spaceOpen, c.account, c.id), nil)
 	}
-	return c.failed
 }
 
 // batch is a sequence of writes that is committed in order, in one transaction as far as the database allows. The
@@ -248,22 +273,21 @@ func (b *batch) set(key, value []byte) {
 	}
 }
 
+func (b *batch) apply(records []record) {
+	for _, r := range records {
+		if r.value == nil {
+			b.delete(r.key)
+		} else {
+			b.set(r.key, r.value)
+		}
+	}
+}
+
 func (b *batch) delete(key []byte) {
 	b.grow(int64(len(key)))
 	if b.err == nil {
 		b.err = b.open().Delete(key)
 	}
-}
-
-// run lets change write to the transaction. An error of change is its own and does not stick; the caller sees to it
-// that change writes nothing before it fails.
-func (b *batch) run(change func(tx *badger.Txn) error) error {
-	if b.together(16); b.err != nil {
-		return nil
-	}
-	b.count += 16
-	b.size += 16 << 10
-	return change(b.open())
 }
 
 func (b *batch) grow(size int64) {
@@ -315,30 +339,34 @@ func (s *Store) markInterrupted() error {
 	if err != nil {
 		return err
 	}
+	g := newGathering(s)
+	defer g.reset()
 	b := batch{db: s.db}
 	defer b.discard()
 	for _, o := range found {
-		var record []byte
-		err := s.view(func(tx *badger.Txn) error {
-			info, err := getInfo(tx, o.account, o.id)
-			if err != nil {
-				return err
-			}
-			response, err := getResponse(tx, o.account, o.id)
-			if err != nil {
-				return err
-			}
-			info.ResponseSize = int64(len(response))
-			info.Outcome = OutcomeInterrupted
-			record, err = encodeInfo(info)
-			return err
-		})
+		info, err := getInfo(g.read(), o.account, o.id)
 		if err != nil {
 			return err
 		}
-		b.together(2)
-		b.set(exchangeKey(spaceExchange, o.account, o.id), record)
-		b.delete(exchangeKey(spaceOpen, o.account, o.id))
+		response, err := getResponse(g.read(), o.account, o.id)
+		if err != nil {
+			return err
+		}
+		info.ResponseSize = int64(len(response))
+		info.Outcome, info.Session = OutcomeInterrupted, ""
+		value, err := encodeRecord(info)
+		if err != nil {
+			return err
+		}
+		w := &write{records: []record{
+			{exchangeKey(spaceExchange, o.account, o.id), value},
+			{exchangeKey(spaceOpen, o.account, o.id), nil},
+		}}
+		if g.closeSession(w, o.account, o.id, info); g.err != nil {
+			return g.err
+		}
+		b.together(int64(len(w.records)))
+		b.apply(w.records)
 	}
 	return b.commit()
 }

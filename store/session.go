@@ -1,0 +1,396 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// A session is the exchanges of one conversation thread. Which session an exchange belongs to is decided when its
+// opening is committed, from the evidence it brings, strongest first:
+//
+//  1. the service chat key,
+//  2. the service external session id,
+//  3. the client's own conversation id,
+//  4. the conversation object or the previous response that the request names,
+//  5. keys derived from the opening messages, only where there is none of the above.
+//
+// The first piece of evidence that leads to a session decides, unless that session is known by another value of a
+// stronger kind: two chat keys are two sessions even with one external id. What an exchange brings is then linked to
+// its session, so that a chat key and an external id seen together stay together. A subagent of a client is a session
+// of its own with the session it works for as parent.
+type Session struct {
+	ID      string    `json:"id"`
+	Account string    `json:"account"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"` // start of the last exchange
+	Title   string    `json:"title,omitempty"`
+	Tags    []string  `json:"tags,omitempty"`
+	Parent  string    `json:"parent,omitempty"`      // the session that this subagent works for
+	Merged  string    `json:"merged_into,omitempty"` // where its exchanges went; the session is empty
+	Derived bool      `json:"derived,omitempty"`     // found by its opening messages alone
+
+	ChatKey         string `json:"chat_key,omitempty"`
+	ExternalSession string `json:"external_session,omitempty"`
+	NativeSession   string `json:"native_session,omitempty"`
+	Conversation    string `json:"conversation,omitempty"`
+	Agent           string `json:"agent,omitempty"`
+
+	Exchanges int64     `json:"exchanges"` // all, auxiliary ones and failed ones included
+	Completed int64     `json:"completed"`
+	Auxiliary int64     `json:"auxiliary,omitempty"`
+	Usage     UsageInfo `json:"usage,omitzero"`
+	Models    []string  `json:"models,omitempty"` // asked for, in order of first use, the first few
+}
+
+// sessionRecord is a session as it is stored.
+type sessionRecord struct {
+	Session
+	Replied bool     `json:"replied,omitempty"` // a derived reply key is linked
+	Links   [][]byte `json:"links,omitempty"`   // keys under spaceLink that lead here
+}
+
+const (
+	maxSessionModels = 8
+	maxSessionLinks  = 64 // further evidence is not linked: a session has a handful
+)
+
+// Kinds of evidence, as they stand in link keys.
+const (
+	byChatKey      = 'k'
+	byExternal     = 'x'
+	byNative       = 'n'
+	byConversation = 'v'
+	byResponse     = 'r'
+	byOpening      = 'o'
+	byReply        = 'd'
+)
+
+// clue is one piece of evidence.
+type clue struct {
+	kind  byte
+	value string
+}
+
+// evidence is what an opening says about its session.
+type evidence struct {
+	explicit                  []clue // ids, strongest first; an agent's are told apart from those of the session it works in
+	parent                    []clue // the same for the session that the agent works for
+	agent                     string
+	response, opening, reply  string
+	auxiliary                 bool
+	chatKey, external, native string
+	conversation              string
+}
+
+// evidenceOf takes what an opening says. It keeps no reference to o.
+func evidenceOf(o *Opening) *evidence {
+	e := &evidence{
+		agent: strings.Clone(o.NativeAgent), response: strings.Clone(o.PreviousResponse),
+		opening: strings.Clone(o.DerivedOpening), reply: strings.Clone(o.DerivedReply), auxiliary: o.Auxiliary != "",
+		chatKey: strings.Clone(o.ChatKey), external: strings.Clone(o.ExternalSession),
+		native: strings.Clone(o.NativeSession), conversation: strings.Clone(o.Conversation),
+	}
+	e.explicit = e.clues(o.NativeAgent)
+	if o.NativeAgent != "" {
+		e.parent = e.clues(o.NativeParent)
+	}
+	return e
+}
+
+func (e *evidence) clues(agent string) (clues []clue) {
+	for _, c := range [...]clue{{byChatKey, e.chatKey}, {byExternal, e.external}, {byNative, e.native}, {byConversation, e.conversation}} {
+		if c.value == "" {
+			continue
+		}
+		if agent != "" {
+			c.value += "\x00" + agent
+		}
+		clues = append(clues, c)
+	}
+	return clues
+}
+
+// none tells whether there is no evidence at all.
+func (e *evidence) none() bool {
+	return len(e.explicit) == 0 && e.response == "" && e.opening == "" && e.reply == ""
+}
+
+// linkKey is where a clue leads from. Values are hashed: they are of any length, and some are secret-like.
+func linkKey(account accountNumber, c clue) []byte {
+	h := blake3.Sum256([]byte(c.value))
+	return append(append(spaceKeyOf(spaceLink, account), c.kind), h[:16]...)
+}
+
+// known gives the session's own value for a kind of clue.
+func (r *sessionRecord) known(kind byte) string {
+	value := ""
+	switch kind {
+	case byChatKey:
+		value = r.ChatKey
+	case byExternal:
+		value = r.ExternalSession
+	case byNative:
+		value = r.NativeSession
+	case byConversation:
+		value = r.Conversation
+	}
+	if value != "" && r.Agent != "" {
+		value += "\x00" + r.Agent
+	}
+	return value
+}
+
+// accepts tells whether no stronger clue speaks against the session.
+func (r *sessionRecord) accepts(stronger []clue) bool {
+	for _, c := range stronger {
+		if value := r.known(c.kind); value != "" && value != c.value {
+			return false
+		}
+	}
+	return true
+}
+
+// sessionRef names a session of an account.
+type sessionRef struct {
+	account accountNumber
+	id      sessionID
+}
+
+// record is a key and its value on their way to the store; a nil value deletes.
+type record struct{ key, value []byte }
+
+// get looks a key up among what the group has gathered and then in the store; nil if it is in neither.
+func (g *gathering) get(key []byte) []byte {
+	if value, ok := g.pending[string(key)]; ok {
+		return value
+	}
+	value, err := getValue(g.read(), key)
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) && g.err == nil {
+		g.err = err
+	}
+	return value
+}
+
+// put adds a record to an operation and makes it visible to the operations after it.
+func (g *gathering) put(w *write, key, value []byte) {
+	g.pending[string(key)] = value
+	w.records = append(w.records, record{key, value})
+}
+
+func (g *gathering) link(account accountNumber, c clue) (sessionRef, bool) {
+	value := g.get(linkKey(account, c))
+	if len(value) != len(sessionID{}) {
+		return sessionRef{}, false
+	}
+	return sessionRef{account, sessionID(value)}, true
+}
+
+// session gives a session's record, following merges; nil if there is none.
+func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
+	for range 8 {
+		value := g.get(sessionKey(ref.account, ref.id))
+		if value == nil {
+			return nil, ref
+		}
+		r := new(sessionRecord)
+		if err := decodeRecord(value, r); err != nil {
+			if g.err == nil {
+				g.err = err
+			}
+			return nil, ref
+		}
+		next, merged := parseSessionID(r.Merged)
+		if !merged {
+			return r, ref
+		}
+		ref.id = next
+	}
+	return nil, ref
+}
+
+func (g *gathering) putSession(w *write, ref sessionRef, r *sessionRecord) {
+	value, err := encodeRecord(r)
+	if err != nil {
+		g.err = err
+		return
+	}
+	g.put(w, sessionKey(ref.account, ref.id), value)
+}
+
+// openSession finds or makes the session of an opening, and adds the exchange to it.
+func (g *gathering) openSession(w *write) {
+	var (
+		c       = w.capture
+		e       = w.evidence
+		account = c.account
+	)
+	if e.none() && c.info.Surface == codec.Embeddings.String() {
+		return // vectors are no conversation
+	}
+	r, ref := g.findSession(account, e)
+	if r == nil {
+		ref = sessionRef{account, sessionID(g.store.ids.next(c.info.Started))}
+		r = &sessionRecord{Session: Session{
+			ID: ref.id.String(), Account: c.info.Account, Created: c.info.Started,
+			Agent: e.agent, Derived: len(e.explicit) == 0,
+		}}
+		for _, clue := range e.parent {
+			if parent, ok := g.link(account, clue); ok {
+				r.Parent = parent.id.String()
+				break
+			}
+		}
+	}
+	c.session = ref.id
+	g.linkSession(w, ref, r)
+	r.Exchanges++
+	if e.auxiliary {
+		r.Auxiliary++
+	}
+	if c.info.Started.After(r.Updated) {
+		r.Updated = c.info.Started
+	}
+	if model := c.info.ModelAsked; model != "" && len(r.Models) < maxSessionModels && !slices.Contains(r.Models, model) {
+		r.Models = append(r.Models, model)
+	}
+	g.putSession(w, ref, r)
+	g.put(w, memberKey(account, ref.id, c.id), []byte{})
+	g.put(w, exchangeKey(spaceBelongs, account, c.id), ref.id[:])
+}
+
+// findSession weighs the evidence; nil means a new session.
+func (g *gathering) findSession(account accountNumber, e *evidence) (*sessionRecord, sessionRef) {
+	for i, c := range e.explicit {
+		if r, ref := g.follow(account, c, e.explicit[:i]); r != nil {
+			return r, ref
+		}
+	}
+	if e.response != "" {
+		if r, ref := g.follow(account, clue{byResponse, e.response}, e.explicit); r != nil {
+			return r, ref
+		}
+	}
+	if len(e.explicit) > 0 {
+		return nil, sessionRef{}
+	}
+	if e.reply != "" {
+		if r, ref := g.follow(account, clue{byReply, e.reply}, nil); r != nil {
+			return r, ref
+		}
+	}
+	if e.opening == "" {
+		return nil, sessionRef{}
+	}
+	r, ref := g.follow(account, clue{byOpening, e.opening}, nil)
+	switch {
+	case r == nil:
+		return nil, sessionRef{}
+	case e.reply != "" && !r.Replied: // the second turn, before the first one's answer was digested
+		return r, ref
+	case e.reply == "" && r.Completed == 0: // the first turn again, after it failed
+		return r, ref
+	}
+	return nil, sessionRef{} // another conversation that opens with the same words
+}
+
+func (g *gathering) follow(account accountNumber, c clue, stronger []clue) (*sessionRecord, sessionRef) {
+	ref, ok := g.link(account, c)
+	if !ok {
+		return nil, ref
+	}
+	r, ref := g.session(ref)
+	if r == nil || !r.accepts(stronger) {
+		return nil, ref
+	}
+	return r, ref
+}
+
+// linkSession links what an opening brings to its session, as far as it does not lead elsewhere already.
+func (g *gathering) linkSession(w *write, ref sessionRef, r *sessionRecord) {
+	e := w.evidence
+	for _, c := range e.explicit {
+		if _, taken := g.link(ref.account, c); taken || r.known(c.kind) != "" && r.known(c.kind) != c.value {
+			continue
+		}
+		switch c.kind {
+		case byChatKey:
+			r.ChatKey = e.chatKey
+		case byExternal:
+			r.ExternalSession = e.external
+		case byNative:
+			r.NativeSession = e.native
+		case byConversation:
+			r.Conversation = e.conversation
+		}
+		g.addLink(w, ref, r, c)
+	}
+	if len(e.explicit) > 0 || e.auxiliary {
+		return
+	}
+	if e.opening != "" && r.Exchanges == 0 {
+		g.addLink(w, ref, r, clue{byOpening, e.opening})
+	}
+	if e.reply != "" {
+		g.linkReply(w, ref, r, e.reply)
+	}
+}
+
+// linkReply links the key of a conversation's opening and first answer, once there is one.
+func (g *gathering) linkReply(w *write, ref sessionRef, r *sessionRecord, reply string) {
+	c := clue{byReply, reply}
+	if _, taken := g.link(ref.account, c); !taken {
+		r.Replied = true
+		g.addLink(w, ref, r, c)
+	}
+}
+
+func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) {
+	key := linkKey(ref.account, c)
+	if len(r.Links) >= maxSessionLinks {
+		return
+	}
+	if !slices.ContainsFunc(r.Links, func(have []byte) bool { return string(have) == string(key) }) {
+		r.Links = append(r.Links, key)
+	}
+	g.put(w, key, slices.Clone(ref.id[:]))
+}
+
+// closeSession counts the end of an exchange in its session, and puts it into the outbox to be digested.
+func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID, info *ExchangeInfo) {
+	value := g.get(exchangeKey(spaceBelongs, account, id))
+	if len(value) != len(sessionID{}) {
+		return
+	}
+	r, ref := g.session(sessionRef{account, sessionID(value)})
+	if r == nil {
+		return
+	}
+	if info.Outcome == OutcomeComplete {
+		r.Completed++
+	}
+	r.Usage.add(info.Usage)
+	g.putSession(w, ref, r)
+	if info.ResponseID != "" {
+		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), slices.Clone(ref.id[:]))
+	}
+	if g.store.opts.Digest != nil && info.Auxiliary == "" {
+		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
+		w.outbox = true
+	}
+}
+
+func (u *UsageInfo) add(v UsageInfo) {
+	u.InputUncached += v.InputUncached
+	u.CacheRead += v.CacheRead
+	u.CacheWrite += v.CacheWrite
+	u.Output += v.Output
+	u.Reasoning += v.Reasoning
+	u.Estimated = u.Estimated || v.Estimated
+}

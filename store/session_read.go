@@ -1,0 +1,249 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// SessionQuery asks for a page of sessions, by when they began.
+type SessionQuery struct {
+	After, Before string // cursors, as in [ExchangeQuery]
+	Limit         int    // 1 to 1000; 0: 20
+	Ascending     bool   // oldest first; otherwise newest first
+
+	// Filters; the zero value does not filter.
+	ChatKey         string
+	ExternalSession string
+	Model           string // asked for in one of the session's exchanges
+	Tag             string
+	Parent          string    // only the subagents of this session
+	Since, Until    time.Time // the last exchange began in this range; Until is exclusive
+}
+
+// SessionPage is an answer to a [SessionQuery].
+type SessionPage struct {
+	Data    []Session
+	HasMore bool
+}
+
+// Sessions lists the sessions of an account. Sessions that were merged into another are left out.
+func (s *Store) Sessions(account string, q SessionQuery) (SessionPage, error) {
+	w, err := newWindow(q.After, q.Before, q.Limit, q.Ascending, func(text string) (timeID, bool) { return parseID(sessionPrefix, text) })
+	if err != nil {
+		return SessionPage{}, err
+	}
+	number, err := s.numberOf(account)
+	if err != nil {
+		return SessionPage{}, err
+	}
+	page := SessionPage{Data: make([]Session, 0, w.limit)}
+	err = s.view(func(tx *badger.Txn) (failure error) {
+		w.walk(tx, spaceKeyOf(spaceSession, number), func(_ timeID, item *badger.Item) bool {
+			var r sessionRecord
+			if failure = item.Value(func(value []byte) error { return decodeRecord(value, &r) }); failure != nil {
+				return false
+			}
+			if !q.matches(&r.Session) {
+				return true
+			}
+			if page.HasMore = len(page.Data) == w.limit; page.HasMore {
+				return false
+			}
+			page.Data = append(page.Data, r.Session)
+			return true
+		})
+		return failure
+	})
+	if err != nil {
+		return SessionPage{}, errStorage(err, "the sessions cannot be listed; run mneme check")
+	}
+	if w.reverse {
+		slices.Reverse(page.Data)
+	}
+	return page, nil
+}
+
+func (q *SessionQuery) matches(s *Session) bool {
+	is := func(want, have string) bool { return want == "" || want == have }
+	return s.Merged == "" &&
+		is(q.ChatKey, s.ChatKey) && is(q.ExternalSession, s.ExternalSession) && is(q.Parent, s.Parent) &&
+		(q.Model == "" || slices.Contains(s.Models, q.Model)) &&
+		(q.Tag == "" || slices.Contains(s.Tags, q.Tag)) &&
+		!s.Updated.Before(q.Since) && (q.Until.IsZero() || s.Updated.Before(q.Until))
+}
+
+// numberOf is the number of an account that must exist.
+func (s *Store) numberOf(account string) (accountNumber, error) {
+	number, ok := s.accounts.number(account)
+	if !ok {
+		return 0, codec.Errorf(codec.KindNotFound, "no account %q", account)
+	}
+	return number, nil
+}
+
+// Session gives one session of the account; [codec.KindNotFound] if it has none of that id. A session that was merged
+// into another says so in Merged.
+func (s *Store) Session(account, id string) (*Session, error) {
+	number, key, err := s.sessionOf(account, id)
+	if err != nil {
+		return nil, err
+	}
+	var r *sessionRecord
+	err = s.view(func(tx *badger.Txn) (err error) {
+		r, err = getSession(tx, number, key)
+		return err
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, errNoSession(id)
+	}
+	if err != nil {
+		return nil, errStorage(err, "session %s cannot be read; run mneme check", id)
+	}
+	return &r.Session, nil
+}
+
+func errNoSession(id string) error { return codec.Errorf(codec.KindNotFound, "no session %q", id) }
+
+// sessionOf reads the names of an account and a session.
+func (s *Store) sessionOf(account, id string) (accountNumber, sessionID, error) {
+	key, ok := parseSessionID(id)
+	number, known := s.accounts.number(account)
+	if !ok || !known {
+		return 0, key, errNoSession(id)
+	}
+	return number, key, nil
+}
+
+func getSession(tx *badger.Txn, account accountNumber, id sessionID) (*sessionRecord, error) {
+	item, err := tx.Get(sessionKey(account, id))
+	if err != nil {
+		return nil, err
+	}
+	r := new(sessionRecord)
+	return r, item.Value(func(value []byte) error { return decodeRecord(value, r) })
+}
+
+// TimelineQuery asks for a page of a session's timeline.
+type TimelineQuery struct {
+	After, Before string // exchange ids as cursors, as in [ExchangeQuery]
+	Limit         int    // 1 to 1000; 0: 20
+	Descending    bool   // newest first; otherwise oldest first
+}
+
+// TimelineEntry is one exchange of a session.
+type TimelineEntry struct {
+	Exchange ExchangeInfo `json:"exchange"`
+	Turn     *Turn        `json:"turn,omitempty"` // nil: auxiliary, or not digested yet
+}
+
+// TimelinePage is an answer to a [TimelineQuery].
+type TimelinePage struct {
+	Data    []TimelineEntry
+	HasMore bool
+}
+
+// Timeline lists the exchanges of a session, each with what it added.
+func (s *Store) Timeline(account, session string, q TimelineQuery) (TimelinePage, error) {
+	number, key, err := s.sessionOf(account, session)
+	if err != nil {
+		return TimelinePage{}, err
+	}
+	w, err := newWindow(q.After, q.Before, q.Limit, !q.Descending, func(text string) (timeID, bool) { return parseID(exchangePrefix, text) })
+	if err != nil {
+		return TimelinePage{}, err
+	}
+	page := TimelinePage{Data: make([]TimelineEntry, 0, w.limit)}
+	err = s.view(func(tx *badger.Txn) (failure error) {
+		if _, err := getSession(tx, number, key); err != nil {
+			return err
+		}
+		w.walk(tx, memberPrefix(number, key), func(id timeID, _ *badger.Item) bool {
+			if page.HasMore = len(page.Data) == w.limit; page.HasMore {
+				return false
+			}
+			var entry TimelineEntry
+			entry, failure = getTimelineEntry(tx, number, exchangeID(id))
+			page.Data = append(page.Data, entry)
+			return failure == nil
+		})
+		return failure
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return TimelinePage{}, errNoSession(session)
+	}
+	if err != nil {
+		return TimelinePage{}, errStorage(err, "the timeline of %s cannot be read; run mneme check", session)
+	}
+	if w.reverse {
+		slices.Reverse(page.Data)
+	}
+	return page, nil
+}
+
+func getTimelineEntry(tx *badger.Txn, account accountNumber, id exchangeID) (entry TimelineEntry, err error) {
+	info, err := getInfo(tx, account, id)
+	if err != nil {
+		return entry, err
+	}
+	entry.Exchange = *info
+	entry.Turn, err = getTurn(tx, account, id)
+	return entry, err
+}
+
+// getTurn gives the turn of an exchange, nil if there is none.
+func getTurn(tx *badger.Txn, account accountNumber, id exchangeID) (*Turn, error) {
+	value, err := getValue(tx, exchangeKey(spaceTurn, account, id))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeTurn(value)
+}
+
+const (
+	maxTitle = 500
+	maxTags  = 50
+	maxTag   = 100
+)
+
+// DescribeSession sets title and tags of a session; nil leaves them as they are.
+func (s *Store) DescribeSession(account, id string, title *string, tags []string) (*Session, error) {
+	number, key, err := s.sessionOf(account, id)
+	if err != nil {
+		return nil, err
+	}
+	if title != nil && len(*title) > maxTitle {
+		return nil, codec.Invalid("title", "a title has at most %d bytes", maxTitle)
+	}
+	if len(tags) > maxTags || slices.ContainsFunc(tags, func(tag string) bool { return tag == "" || len(tag) > maxTag }) {
+		return nil, codec.Invalid("tags", "a session has at most %d tags of 1 to %d bytes", maxTags, maxTag)
+	}
+	var described Session
+	err = s.update(context.Background(), func(g *gathering, w *write) error {
+		r, ref := g.session(sessionRef{number, key})
+		if r == nil {
+			return errNoSession(id)
+		}
+		if title != nil {
+			r.Title = *title
+		}
+		if tags != nil {
+			r.Tags = tags
+		}
+		described = r.Session
+		g.putSession(w, ref, r)
+		return nil
+	})
+	if err != nil {
+		return nil, asStorageError(err, "session %s could not be changed", id)
+	}
+	return &described, nil
+}

@@ -1,0 +1,369 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// request is the body of the session tests: messages as role and text, taken apart again by digestTest.
+type testMessage struct{ Role, Text string }
+
+func digestTest(x *Exchange) (Digest, error) {
+	var body struct{ Messages []testMessage }
+	if err := json.Unmarshal(x.RawRequest, &body); err != nil {
+		return Digest{}, codec.Errorf(codec.KindInvalidRequest, "not a test body")
+	}
+	var d Digest
+	for _, m := range body.Messages {
+		d.Messages = append(d.Messages, Message{Role: m.Role, Parts: []Part{{Kind: "text", Text: m.Text}}})
+	}
+	if x.Outcome == OutcomeComplete {
+		answer := string(x.RawResponse)
+		d.Answer = []Message{{Role: "assistant", Parts: []Part{{Kind: "text", Text: answer}}}}
+		if len(body.Messages) > 0 {
+			d.Reply = body.Messages[0].Text + "|" + answer
+			if len(body.Messages) > 1 {
+				d.Reply = body.Messages[0].Text + "|" + body.Messages[1].Text
+			}
+		}
+	}
+	return d, nil
+}
+
+// say makes the opening of a request with a history: user, assistant, user, …
+func say(texts ...string) *Opening {
+	var body struct{ Messages []testMessage }
+	for i, text := range texts {
+		role := "user"
+		if i%2 == 1 {
+			role = "assistant"
+		}
+		body.Messages = append(body.Messages, testMessage{role, text})
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	o := &Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", Body: raw}
+	return o
+}
+
+// derived adds the keys that a client without ids is told by.
+func derived(o *Opening, texts ...string) *Opening {
+	o.DerivedOpening = texts[0]
+	if len(texts) > 1 {
+		o.DerivedReply = texts[0] + "|" + texts[1]
+	}
+	return o
+}
+
+type conversation struct {
+	t *testing.T
+	s *Store
+}
+
+func newConversation(t *testing.T) *conversation {
+	s := openStore(t, Options{Digest: digestTest})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "other")
+	return &conversation{t, s}
+}
+
+// exchange captures one exchange and gives its id and session.
+func (c *conversation) exchange(o *Opening, outcome Outcome, answer string) (id, session string) {
+	c.t.Helper()
+	ctx := context.Background()
+	capture, err := c.s.Begin(ctx, o)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := capture.Recorded(ctx); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := capture.Write([]byte(answer)); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := capture.Finish(ctx, &Closing{Outcome: outcome, ResponseID: "resp_" + capture.ID()}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.settle()
+	return capture.ID(), capture.SessionID()
+}
+
+// settle waits until everything is digested.
+func (c *conversation) settle() {
+	c.t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		waiting, err := c.s.outbox()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if len(waiting) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%d exchanges are not digested", len(waiting))
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// session captures a complete exchange and gives its session.
+func (c *conversation) session(o *Opening, answer string) string {
+	c.t.Helper()
+	_, session := c.exchange(o, OutcomeComplete, answer)
+	return session
+}
+
+func with(o *Opening, set func(o *Opening)) *Opening { set(o); return o }
+
+func TestSessionsAreFoundByTheStrongestEvidence(t *testing.T) {
+	type step struct {
+		why  string
+		o    *Opening
+		want int // index of the step whose session it joins; its own index: a new session
+	}
+	chat := func(o *Opening, key string) *Opening { o.ChatKey = key; return o }
+	external := func(o *Opening, key string) *Opening { o.ExternalSession = key; return o }
+	native := func(o *Opening, id, agent string) *Opening { o.NativeSession, o.NativeAgent = id, agent; return o }
+	for name, steps := range map[string][]step{
+		"chat key": {
+			{"first", chat(say("a"), "k1"), 0},
+			{"same key, other words", chat(say("b"), "k1"), 0},
+			{"another key, same words", chat(say("a"), "k2"), 2},
+		},
+		"a chat key and an external id seen together stay linked": {
+			{"both", external(chat(say("a"), "k1"), "e1"), 0},
+			{"external id alone", external(say("b"), "e1"), 0},
+			{"chat key alone", chat(say("c"), "k1"), 0},
+			{"chat key with a new external id", external(chat(say("d"), "k1"), "e2"), 0},
+		},
+		"an external id first, the chat key later": {
+			{"external id", external(say("a"), "e1"), 0},
+			{"with a chat key", external(chat(say("b"), "k1"), "e1"), 0},
+			{"chat key alone", chat(say("c"), "k1"), 0},
+		},
+		"two chat keys are two sessions even with one external id": {
+			{"first", external(chat(say("a"), "k1"), "e1"), 0},
+			{"second", external(chat(say("a"), "k2"), "e1"), 1},
+			{"first again", external(chat(say("a"), "k1"), "e1"), 0},
+			{"second alone", chat(say("a"), "k2"), 1},
+		},
+		"Claude Code: continue, fork, subagent, compact": {
+			{"start", native(say("a"), "uuid-1", ""), 0},
+			{"tool round", native(say("a", "b", "c"), "uuid-1", ""), 0},
+			{"subagent", native(say("task"), "uuid-1", "agent-1"), 2},
+			{"subagent goes on", native(say("task", "x", "y"), "uuid-1", "agent-1"), 2},
+			{"compacted", native(say("summary"), "uuid-1", ""), 0},
+			{"forked", native(say("a", "b", "d"), "uuid-2", ""), 5},
+		},
+		"a subagent under the service's chat key": {
+			{"main", native(chat(say("a"), "k1"), "uuid-1", ""), 0},
+			{"subagent", native(chat(say("task"), "k1"), "uuid-1", "agent-1"), 1},
+			{"main again", native(chat(say("b"), "k1"), "uuid-1", ""), 0},
+		},
+		"opencode: a title request before the first turn": {
+			{"title", with(native(say("make a title"), "ses_1", ""), func(o *Opening) { o.Auxiliary = "title" }), 0},
+			{"turn", native(say("a"), "ses_1", ""), 0},
+		},
+		"plain client": {
+			{"first turn", derived(say("hi"), "hi"), 0},
+			{"second turn", derived(say("hi", "answer 0", "more"), "hi", "answer 0"), 0},
+			{"the same opening again", derived(say("hi"), "hi"), 2},
+			{"its second turn", derived(say("hi", "answer 2", "more"), "hi", "answer 2"), 2},
+			{"the first one goes on", derived(say("hi", "answer 0", "more", "answer 1", "yet"), "hi", "answer 0"), 0},
+			{"a history never seen", derived(say("hi", "elsewhere", "more"), "hi", "elsewhere"), 5},
+		},
+		"an explicit id is never overruled by equal words": {
+			{"plain", derived(say("hi"), "hi"), 0},
+			{"with a key", chat(derived(say("hi"), "hi"), "k1"), 1},
+			{"another key", chat(derived(say("hi"), "hi"), "k2"), 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newConversation(t)
+			var sessions []string
+			for i, step := range steps {
+				got := c.session(step.o, fmt.Sprintf("answer %d", i))
+				sessions = append(sessions, got)
+				for j, have := range sessions[:i] {
+					if (have == got) != (sessions[j] == sessions[step.want]) {
+						t.Errorf("step %d (%s) shares the session of step %d: %v", i, step.why, j, have == got)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAResponseIdLeadsToItsSession(t *testing.T) {
+	c := newConversation(t)
+	first, session := c.exchange(derived(say("hi"), "hi"), OutcomeComplete, "a")
+	next := with(say("more"), func(o *Opening) { o.PreviousResponse = "resp_" + first })
+	if got := c.session(next, "b"); got != session {
+		t.Errorf("the response id leads to %s, want %s", got, session)
+	}
+	foreign := with(say("more"), func(o *Opening) { o.PreviousResponse, o.Account = "resp_"+first, "other" })
+	if got := c.session(foreign, "b"); got == session {
+		t.Error("another account's response id leads into the session")
+	}
+}
+
+func TestAFirstTurnThatFailedIsTriedAgainInItsSession(t *testing.T) {
+	c := newConversation(t)
+	_, session := c.exchange(derived(say("hi"), "hi"), OutcomeUpstreamError, "")
+	_, again := c.exchange(derived(say("hi"), "hi"), OutcomeComplete, "a")
+	if session != again {
+		t.Error("the retry opened a session of its own")
+	}
+}
+
+func TestASubagentsSessionNamesItsParent(t *testing.T) {
+	c := newConversation(t)
+	main := c.session(with(say("a"), func(o *Opening) { o.NativeSession = "u" }), "x")
+	child := c.session(with(say("b"), func(o *Opening) { o.NativeSession, o.NativeAgent = "u", "one" }), "x")
+	grandchild := c.session(with(say("c"), func(o *Opening) { o.NativeSession, o.NativeAgent, o.NativeParent = "u", "two", "one" }), "x")
+	for id, want := range map[string]string{main: "", child: main, grandchild: child} {
+		s, err := c.s.Session("acme", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Parent != want {
+			t.Errorf("%s has parent %q, want %q", id, s.Parent, want)
+		}
+	}
+	page, err := c.s.Sessions("acme", SessionQuery{Parent: main})
+	if err != nil || len(page.Data) != 1 || page.Data[0].ID != child {
+		t.Errorf("children of the main session are %+v (%v)", page.Data, err)
+	}
+}
+
+// timeline tells a session as one line per exchange.
+func (c *conversation) timeline(session string) string {
+	c.t.Helper()
+	page, err := c.s.Timeline("acme", session, TimelineQuery{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	number := make(map[string]int)
+	var lines []string
+	for i, e := range page.Data {
+		number[e.Exchange.ID] = i
+		if e.Turn == nil {
+			lines = append(lines, fmt.Sprintf("%d no turn (%s)", i, e.Exchange.Auxiliary))
+			continue
+		}
+		line := fmt.Sprintf("%d", i)
+		if e.Turn.Parent != "" {
+			line += fmt.Sprintf(" after %d", number[e.Turn.Parent])
+		}
+		if e.Turn.Branch {
+			line += " branch"
+		}
+		for _, m := range append(e.Turn.Messages, e.Turn.Answer...) {
+			line += " " + m.Role[:1] + ":" + m.Parts[0].Text
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestATimelineTellsWhatEachExchangeAdded(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	session := c.session(key(say("1")), "2")
+	c.session(key(say("1", "2", "3")), "4")
+	c.session(with(key(say("title?")), func(o *Opening) { o.Auxiliary = "title" }), "T")
+	c.session(key(say("1", "2", "3", "4", "5")), "6")
+	c.session(key(say("1", "2", "other")), "x")                // back to the first answer, another way on
+	c.session(key(say("1", "2", "3", "4", "5")), "six")        // the same request again
+	c.session(key(say("1", "2", "other", "x", "y")), "z")      // the branch goes on
+	c.session(key(say("1", "2 as edited", "3", "4")), "fresh") // a past that was rewritten
+	want := strings.Join([]string{
+		"0 u:1 a:2",
+		"1 after 0 u:3 a:4",
+		"2 no turn (title)",
+		"3 after 1 u:5 a:6",
+		"4 after 0 branch u:other a:x",
+		"5 after 1 branch u:5 a:six",
+		"6 after 4 u:y a:z",
+		"7 after 0 branch a:2 as edited u:3 a:4 a:fresh",
+	}, "\n")
+	if got := c.timeline(session); got != want {
+		t.Errorf("timeline is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
+	dir := t.TempDir()
+	fails := func(*Exchange) (Digest, error) { panic("not now") }
+	s := openStore(t, Options{Dir: dir, Digest: fails})
+	mustAccount(t, s, "acme")
+	s.digester.stop()
+	ctx := context.Background()
+	for _, o := range []*Opening{say("1"), say("1", "2", "3")} {
+		o.ChatKey = "k"
+		cap, err := s.Begin(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cap.Write([]byte("2")); err != nil {
+			t.Fatal(err)
+		}
+		if err := cap.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
+	c.settle()
+	page, err := c.s.Sessions("acme", SessionQuery{})
+	if err != nil || len(page.Data) != 1 {
+		t.Fatalf("sessions are %+v (%v)", page.Data, err)
+	}
+	want := "0 u:1 a:2\n1 after 0 u:3 a:2"
+	if got := c.timeline(page.Data[0].ID); got != want {
+		t.Errorf("timeline is\n%s\nwant\n%s", got, want)
+	}
+	exchanges, err := c.s.Exchanges("acme", ExchangeQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range exchanges.Data {
+		id, _ := parseExchangeID(x.ID)
+		if err := c.s.update(ctx, c.s.digestExchange(1, id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.timeline(page.Data[0].ID); got != want {
+		t.Errorf("digested twice the timeline is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestAnExchangeThatCannotBeDigestedIsMarkedAndHoldsNothingUp(t *testing.T) {
+	c := newConversation(t)
+	c.s.opts.Digest = func(x *Exchange) (Digest, error) {
+		if strings.Contains(string(x.RawRequest), "panic") {
+			panic("on purpose")
+		}
+		return digestTest(x)
+	}
+	session := c.session(with(say("panic"), func(o *Opening) { o.ChatKey = "k" }), "a")
+	c.session(with(say("fine"), func(o *Opening) { o.ChatKey = "k" }), "b")
+	page, err := c.s.Timeline("acme", session, TimelineQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Data) != 2 || page.Data[0].Turn.Error == "" || page.Data[1].Turn.Error != "" {
+		t.Errorf("timeline is %+v", page.Data)
+	}
+}

@@ -1,0 +1,240 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Digest is what an exchange says, in no format's shape: what [Options.Digest] makes of it.
+type Digest struct {
+	Messages []Message // the request's whole history, oldest first, without the opening text
+	Answer   []Message // what the model answered, as far as it came
+	Reply    string    // derived key of the opening messages and the first answer, "" if there is no answer
+}
+
+// Message is one step of a conversation.
+type Message struct {
+	Role  string `json:"role"` // user, assistant, tool, system
+	Parts []Part `json:"parts"`
+}
+
+// Part is a piece of a message.
+type Part struct {
+	Kind      string `json:"kind"` // text, reasoning, call, result, media
+	Text      string `json:"text,omitempty"`
+	CallID    string `json:"call_id,omitempty"`
+	Name      string `json:"name,omitempty"`      // of the tool that is called or has answered, or of a file
+	Arguments string `json:"arguments,omitempty"` // of a call: JSON
+	Failed    bool   `json:"failed,omitempty"`    // a result that is an error
+	MediaType string `json:"media_type,omitempty"`
+	Bytes     int64  `json:"bytes,omitempty"` // of media; the bytes themselves are in the raw request
+}
+
+// Turn is what an exchange added to its session: the messages not seen before, and the answer.
+type Turn struct {
+	Exchange  string    `json:"exchange"`
+	Started   time.Time `json:"started"`
+	Outcome   Outcome   `json:"outcome"`
+	Model     string    `json:"model,omitempty"`
+	Parent    string    `json:"parent,omitempty"`    // the exchange whose history this one goes on from
+	Branch    bool      `json:"branch,omitempty"`    // another exchange goes on from the same place and came first
+	Continued string    `json:"continued,omitempty"` // the first exchange that goes on from here
+	Known     int       `json:"known,omitempty"`     // messages of the request that were seen before
+	Messages  []Message `json:"messages,omitempty"`
+	Answer    []Message `json:"answer,omitempty"`
+	Error     string    `json:"error,omitempty"` // why the exchange could not be digested
+}
+
+// historyHash stands for a sequence of messages from the start of a conversation.
+type historyHash [16]byte
+
+// then gives the hash of the history with one more message. It covers what clients send back unchanged: roles, texts,
+// calls and results, but not reasoning, which many leave out.
+func (h historyHash) then(m *Message) historyHash {
+	text := append([]byte(nil), h[:]...)
+	field := func(s string) { text = append(append(text, s...), 0) }
+	field(m.Role)
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		if p.Kind == "reasoning" {
+			continue
+		}
+		field(p.Kind)
+		field(string(bytes.TrimSpace([]byte(p.Text))))
+		field(p.CallID)
+		field(p.Name)
+		field(compactJSON(p.Arguments))
+		field(p.MediaType)
+	}
+	sum := blake3.Sum256(text)
+	return historyHash(sum[:16])
+}
+
+// compactJSON takes white space out of JSON, so that arguments written another way are the same call.
+func compactJSON(text string) string {
+	var b bytes.Buffer
+	if text == "" || json.Compact(&b, []byte(text)) != nil {
+		return text
+	}
+	return b.String()
+}
+
+// digestExchange works out the turn of an exchange and takes it from the outbox. Doing it again gives the same turn.
+func (s *Store) digestExchange(account accountNumber, id exchangeID) change {
+	digest, info, failure := s.callDigest(account, id)
+	return func(g *gathering, w *write) error {
+		defer g.put(w, exchangeKey(spaceOutbox, account, id), nil)
+		value := g.get(exchangeKey(spaceBelongs, account, id))
+		if info == nil || len(value) != len(sessionID{}) {
+			return nil // erased meanwhile
+		}
+		r, ref := g.session(sessionRef{account, sessionID(value)})
+		if r == nil {
+			return nil
+		}
+		turn := &Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}
+		if failure != nil {
+			turn.Error = failure.Error()
+			return g.putTurn(w, account, id, turn)
+		}
+		if err := g.placeTurn(w, ref, id, turn, digest); err != nil {
+			return err
+		}
+		if digest.Reply != "" && r.Derived {
+			g.linkReply(w, ref, r, digest.Reply)
+			g.putSession(w, ref, r)
+		}
+		return g.putTurn(w, account, id, turn)
+	}
+}
+
+// callDigest reads an exchange and hands it to [Options.Digest]; info is nil if the exchange is gone.
+func (s *Store) callDigest(account accountNumber, id exchangeID) (d Digest, info *ExchangeInfo, failure error) {
+	var x *Exchange
+	err := s.view(func(tx *badger.Txn) (err error) {
+		if info, err = getInfo(tx, account, id); err != nil {
+			return err
+		}
+		x, err = getExchange(tx, account, id, info)
+		return err
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) && info == nil {
+		return Digest{}, nil, nil
+	}
+	if err != nil {
+		s.log.Error("an exchange cannot be read to be digested", "exchange", id.String(), "error", err)
+		return Digest{}, info, errors.New("the exchange cannot be read")
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("digesting an exchange panicked", "exchange", id.String(), "panic", p)
+			failure = errors.New("digesting failed")
+		}
+	}()
+	d, err = s.opts.Digest(x)
+	if err != nil {
+		return Digest{}, info, errors.New(messageOf(err))
+	}
+	return d, info, nil
+}
+
+// messageOf gives the words of an error that may be shown to the account.
+func messageOf(err error) string {
+	if e := (*codec.Error)(nil); errors.As(err, &e) {
+		return e.Message
+	}
+	return "digesting failed"
+}
+
+// placeTurn finds where in the session's history a turn goes on, and notes where its own history ends.
+func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *Turn, d Digest) error {
+	history := make([]historyHash, len(d.Messages)+1)
+	for i := range d.Messages {
+		history[i+1] = history[i].then(&d.Messages[i])
+	}
+	for known := len(d.Messages); known > 0; known-- {
+		value := g.get(historyKey(ref.account, ref.id, history[known]))
+		if len(value) != len(id) || exchangeID(value) == id {
+			continue
+		}
+		parent := exchangeID(value)
+		if known == len(d.Messages) { // the same request again: a sibling of the one before
+			turn.Known, turn.Branch = known, true
+			if before := g.turn(ref.account, parent); before != nil {
+				turn.Parent, turn.Known = before.Parent, before.Known
+			}
+			break
+		}
+		turn.Parent, turn.Known = parent.String(), known
+		if err := g.continueTurn(w, ref.account, parent, turn); err != nil {
+			return err
+		}
+		break
+	}
+	turn.Messages, turn.Answer = d.Messages[turn.Known:], d.Answer
+	end := history[len(d.Messages)]
+	g.endHistory(w, ref, end, id)
+	for i := range d.Answer {
+		end = end.then(&d.Answer[i])
+	}
+	if len(d.Answer) > 0 {
+		g.endHistory(w, ref, end, id)
+	}
+	return nil
+}
+
+// endHistory notes that a history ends with an exchange, unless an earlier one ended with the same.
+func (g *gathering) endHistory(w *write, ref sessionRef, end historyHash, id exchangeID) {
+	key := historyKey(ref.account, ref.id, end)
+	if g.get(key) == nil {
+		g.put(w, key, bytes.Clone(id[:]))
+	}
+}
+
+// continueTurn makes turn the one that goes on from parent, or a branch if there is one already.
+func (g *gathering) continueTurn(w *write, account accountNumber, parent exchangeID, turn *Turn) error {
+	before := g.turn(account, parent)
+	if before == nil {
+		return nil
+	}
+	if before.Continued != "" && before.Continued != turn.Exchange {
+		turn.Branch = true
+		return nil
+	}
+	before.Continued = turn.Exchange
+	return g.putTurn(w, account, parent, before)
+}
+
+// turn gives a turn that has been digested, nil if there is none that can be read.
+func (g *gathering) turn(account accountNumber, id exchangeID) *Turn {
+	t, err := decodeTurn(g.get(exchangeKey(spaceTurn, account, id)))
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+func decodeTurn(value []byte) (*Turn, error) {
+	packed, err := appendDecoded(nil, value)
+	if err != nil {
+		return nil, err
+	}
+	t := new(Turn)
+	return t, decodeRecord(packed, t)
+}
+
+func (g *gathering) putTurn(w *write, account accountNumber, id exchangeID, t *Turn) error {
+	value, err := encodeRecord(t)
+	if err != nil {
+		return err
+	}
+	g.put(w, exchangeKey(spaceTurn, account, id), encodeBytes(value))
+	return nil
+}

@@ -1,0 +1,390 @@
+package responses
+
+import (
+	"bytes"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// wireItem is one item of an answer's output with the members that matter here.
+type wireItem struct {
+	kind                                 outputKind
+	wireType, id, callID, name           []byte // string bodies
+	namespace, arguments, input, encoded []byte // string bodies
+	object                               []byte // arguments that a host sent as an object
+	content, summary                     []byte
+}
+
+func readOutput(v []byte) (it wireItem) {
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "type":
+			it.wireType = scan.Body(m.Value)
+		case "id":
+			it.id = scan.Body(m.Value)
+		case "call_id":
+			it.callID = scan.Body(m.Value)
+		case "name":
+			it.name = scan.Body(m.Value)
+		case "namespace":
+			it.namespace = scan.Body(m.Value)
+		case "arguments":
+			it.arguments = scan.Body(m.Value)
+			if scan.IsObject(m.Value) {
+				it.object = m.Value
+			}
+		case "input":
+			it.input = scan.Body(m.Value)
+		case "encrypted_content":
+			it.encoded = scan.Body(m.Value)
+		case "content":
+			it.content = m.Value
+		case "summary":
+			it.summary = m.Value
+		}
+	}
+	it.kind = kindOfOutput(it.wireType)
+	if it.callID == nil && (it.kind == outputCall || it.kind == outputCustomCall) {
+		it.callID = it.id
+	}
+	return it
+}
+
+func kindOfOutput(wireType []byte) outputKind {
+	switch string(wireType) {
+	case typeMessage:
+		return outputMessage
+	case typeReasoning:
+		return outputReasoning
+	case typeCall:
+		return outputCall
+	case typeCustomCall:
+		return outputCustomCall
+	case typeWebSearch, "file_search_call", "image_generation_call", "code_interpreter_call", "mcp_call",
+		"mcp_list_tools":
+		return outputServerTool
+	}
+	return outputOpaque
+}
+
+// match is the known item that a whole item is the end of, or nil when it was never announced. The call id is the
+// safest evidence, then the output index, then the item's id.
+func (d *streamDecoder) match(v []byte, index int64) *outputItem {
+	w := readOutput(v)
+	if len(w.callID) > 0 {
+		for i := range d.items {
+			if it := &d.items[i]; it.kind == w.kind && bytes.Equal(it.callID, w.callID) {
+				return it
+			}
+		}
+	}
+	for i := range d.items {
+		if it := &d.items[i]; it.kind == w.kind && index >= 0 && it.index == index && !it.closed {
+			return it
+		}
+	}
+	for i := range d.items {
+		it := &d.items[i]
+		if it.kind != w.kind {
+			continue
+		}
+		if same := len(w.id) > 0 && bytes.Equal(it.id, w.id); same && (!it.closed || it.index == index) {
+			return it
+		}
+		if index < 0 && !it.closed {
+			return it
+		}
+	}
+	return nil
+}
+
+// itemAdded opens what can be opened already: a call when its name is known, a tool of the provider's. Messages and
+// reasoning open with their first word, so that an empty one leaves no trace (pitfall P19).
+func (d *streamDecoder) itemAdded(dst []codec.Event, f *frame) []codec.Event {
+	dst = d.begin(dst)
+	w := readOutput(f.item)
+	it := d.add(w.kind, w.id, w.callID, f.output)
+	if w.kind == outputMessage || w.kind == outputReasoning {
+		return dst
+	}
+	return d.openItem(dst, it, &w)
+}
+
+func (d *streamDecoder) openItem(dst []codec.Event, it *outputItem, w *wireItem) []codec.Event {
+	ev := codec.Event{CallID: w.callID, Name: w.name, Namespace: w.namespace}
+	switch it.kind {
+	case outputCall, outputCustomCall:
+		if len(w.name) == 0 || len(w.callID) == 0 {
+			return dst // belatedly, with the whole item (pitfall P11)
+		}
+		ev.Type = codec.ItemToolCall
+		if it.kind == outputCustomCall {
+			ev.Type = codec.ItemCustomCall
+		}
+		if len(w.namespace) == 0 {
+			ev.Namespace = nil
+		}
+	case outputServerTool:
+		ev.Type, ev.Name = codec.ItemServerTool, w.wireType
+	default:
+		ev.Type, ev.Name = codec.ItemOpaque, w.wireType
+	}
+	return d.open(dst, it, ev)
+}
+
+// itemDone takes in a whole item: everything of it that the deltas did not bring, and then its end. it is nil for an
+// item that was never announced.
+func (d *streamDecoder) itemDone(dst []codec.Event, v []byte, it *outputItem, index int64) []codec.Event {
+	if !scan.IsObject(v) || it != nil && it.closed {
+		return dst
+	}
+	dst = d.begin(dst)
+	w := readOutput(v)
+	if it == nil {
+		it = d.add(w.kind, w.id, w.callID, index)
+	}
+	switch it.kind {
+	case outputMessage:
+		dst = d.messageDone(dst, it, w.content)
+	case outputReasoning:
+		dst = d.reasoningItemDone(dst, it, &w)
+	case outputCall, outputCustomCall:
+		dst = d.callItemDone(dst, it, &w)
+	default:
+		dst = d.openItem(dst, it, &w)
+		it.closed = true
+		return append(dst, codec.Event{
+			Kind: codec.EventItemClose, Item: it.ordinal, Type: it.itemType(), Raw: v, Origin: codec.Responses,
+		})
+	}
+	return closeItem(dst, it)
+}
+
+func (it *outputItem) itemType() codec.ItemType {
+	switch it.kind {
+	case outputReasoning:
+		return codec.ItemReasoning
+	case outputCall:
+		return codec.ItemToolCall
+	case outputCustomCall:
+		return codec.ItemCustomCall
+	case outputServerTool:
+		return codec.ItemServerTool
+	}
+	return codec.ItemOpaque
+}
+
+// closeItem ends an item and all of its parts.
+func closeItem(dst []codec.Event, it *outputItem) []codec.Event {
+	if it.closed {
+		return dst
+	}
+	it.closed = true
+	if it.kind == outputMessage {
+		return closeParts(dst, it)
+	}
+	if !it.opened {
+		return dst
+	}
+	return append(dst, codec.Event{Kind: codec.EventItemClose, Item: it.ordinal, Type: it.itemType()})
+}
+
+func (d *streamDecoder) messageDone(dst []codec.Event, it *outputItem, content []byte) []codec.Event {
+	i := int64(0)
+	for e := scan.Array(content); e.Next(); i++ {
+		var text, refusal, annotations []byte
+		for m := scan.Object(e.Value); m.Next(); {
+			switch string(m.Key) {
+			case "text":
+				text = scan.Body(m.Value)
+			case "refusal":
+				refusal = scan.Body(m.Value)
+			case "annotations":
+				annotations = m.Value
+			}
+		}
+		if len(text) > 0 && !it.streamedPart(i) {
+			dst = d.partText(dst, it, i, codec.ItemText, text)
+		}
+		if len(refusal) > 0 && !it.streamedPart(i) {
+			dst = d.partText(dst, it, i, codec.ItemRefusal, refusal)
+		}
+		if p := it.contentPart(i); p == nil || p.annotated || !p.opened {
+			continue
+		}
+		for a := scan.Array(annotations); a.Next(); {
+			if scan.IsObject(a.Value) {
+				dst = d.partAnnotation(dst, it, i, a.Value)
+			}
+		}
+	}
+	return dst
+}
+
+// reasoningItemDone gives out the parts that had no deltas, and the state: only here it is whole (wire sheet:
+// responses, section 7.4).
+func (d *streamDecoder) reasoningItemDone(dst []codec.Event, it *outputItem, w *wireItem) []codec.Event {
+	seen, i := it.summaries, 0
+	for e := scan.Array(w.summary); e.Next(); i++ {
+		if text := scan.Body(scan.Get(e.Value, "text")); i >= seen && len(text) > 0 {
+			dst = d.reasoningText(dst, it, reasoningPart{index: int64(i)}, text)
+		}
+	}
+	seen, i = it.contents, 0
+	for e := scan.Array(w.content); e.Next(); i++ {
+		if text := scan.Body(scan.Get(e.Value, "text")); i >= seen && len(text) > 0 {
+			dst = d.reasoningText(dst, it, reasoningPart{full: true, index: int64(i)}, text)
+		}
+	}
+	if len(w.encoded) == 0 {
+		return dst
+	}
+	dst = d.open(dst, it, codec.Event{Type: codec.ItemReasoning})
+	return append(dst, codec.Event{
+		Kind: codec.EventSignature, Item: it.ordinal, Raw: w.encoded, Family: codec.FamilyOpenAI,
+	})
+}
+
+func (d *streamDecoder) callItemDone(dst []codec.Event, it *outputItem, w *wireItem) []codec.Event {
+	dst = d.openItem(dst, it, w)
+	if !it.opened || it.streamed {
+		return dst
+	}
+	body := w.arguments
+	if it.kind == outputCustomCall {
+		body = w.input
+	}
+	if w.object != nil {
+		body = scan.Escape(nil, w.object)
+	}
+	if len(body) == 0 {
+		return dst
+	}
+	return callBody(dst, it, body, true)
+}
+
+// terminal reads the response object that ends an answer.
+func (d *streamDecoder) terminal(dst []codec.Event, f *frame) []codec.Event {
+	return d.response(dst, f.response, bytes.TrimPrefix(f.kind, []byte("response.")))
+}
+
+// response takes in a whole response object: its items as far as they were not streamed, then how it ended. status is
+// what the event's name says; the object's own word goes before it.
+func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Event {
+	if !d.started {
+		dst = d.start(dst, v)
+	}
+	var output, details, usage []byte
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "status":
+			if s := scan.Body(m.Value); len(s) > 0 {
+				status = s
+			}
+		case "output":
+			output = m.Value
+		case "incomplete_details":
+			details = m.Value
+		case "usage":
+			usage = m.Value
+		}
+	}
+	switch string(status) {
+	case "completed", "incomplete":
+	case "failed":
+		return d.fail(appendUsage(dst, usage), errorIn(v))
+	default:
+		return d.fail(appendUsage(dst, usage), codec.Errorf(codec.KindUpstream, "The provider ended the answer without completing it."))
+	}
+	dst = d.output(dst, output)
+	for i := range d.items {
+		dst = closeItem(dst, &d.items[i])
+	}
+	dst = append(dst, codec.Event{Kind: codec.EventFinish, Finish: d.finish(status, details)})
+	dst = appendUsage(dst, usage)
+	return d.end(dst, codec.EndTerminal)
+}
+
+// output gives out the items of the terminal event that the stream did not bring. Items are told by their place among
+// those of their kind: ids in the terminal event have been seen to differ from those in the stream.
+func (d *streamDecoder) output(dst []codec.Event, list []byte) []codec.Event {
+	var place [outputOpaque + 1]int
+	index := int64(0)
+	for e := scan.Array(list); e.Next(); index++ {
+		kind := kindOfOutput(scan.Body(scan.Get(e.Value, "type")))
+		it := d.nth(kind, place[kind])
+		place[kind]++
+		dst = d.itemDone(dst, e.Value, it, index)
+	}
+	return dst
+}
+
+func (d *streamDecoder) nth(kind outputKind, n int) *outputItem {
+	for i := range d.items {
+		if d.items[i].kind != kind {
+			continue
+		}
+		if n == 0 {
+			return &d.items[i]
+		}
+		n--
+	}
+	return nil
+}
+
+// finish is the reason by what was given out, not by the provider's word alone (pitfalls P95, P96).
+func (d *streamDecoder) finish(status, details []byte) codec.FinishReason {
+	if string(status) == "incomplete" {
+		switch string(scan.Body(scan.Get(details, "reason"))) {
+		case "max_output_tokens":
+			return codec.FinishLength
+		case "content_filter":
+			return codec.FinishFilter
+		}
+		return codec.FinishUnknown
+	}
+	switch {
+	case d.called:
+		return codec.FinishToolCalls
+	case d.refused:
+		return codec.FinishFilter
+	}
+	return codec.FinishEnd
+}
+
+// appendUsage reports the usage object, if there is one.
+func appendUsage(dst []codec.Event, v []byte) []codec.Event {
+	if !scan.IsObject(v) {
+		return dst
+	}
+	var u codec.Usage
+	var total, read, write int64
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "input_tokens":
+			total = index(m.Value, 0)
+		case "output_tokens":
+			u.Output = index(m.Value, 0)
+		case "input_tokens_details":
+			read = index(scan.Get(m.Value, "cached_tokens"), 0)
+			write = index(scan.Get(m.Value, "cache_write_tokens"), 0)
+		case "output_tokens_details":
+			u.Reasoning = index(scan.Get(m.Value, "reasoning_tokens"), 0)
+		}
+	}
+	u.SplitInput(total, read, write)
+	return append(dst, codec.Event{Kind: codec.EventUsage, Usage: u})
+}
+
+// DecodeAnswer implements [codec.ProviderHalf]: a complete answer is the terminal event without a stream before it.
+func (provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
+	var d streamDecoder
+	if !scan.Valid(body) || !scan.IsObject(body) {
+		return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider's answer cannot be read: it is not a JSON object."))
+	}
+	if scan.Get(body, "status") == nil && scan.Get(body, "output") == nil {
+		return d.fail(dst, errorIn(body))
+	}
+	return d.response(dst, body, []byte("completed"))
+}

@@ -1,0 +1,180 @@
+package responses
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// partCount is the number of parts that a content value holds.
+func partCount(v []byte) int {
+	if scan.IsArray(v) {
+		return scan.Count(v)
+	}
+	return 1
+}
+
+// content appends the parts of a content value: a string, or a list of parts.
+func (d *decoder) content(parts []codec.Part, v []byte, path string) ([]codec.Part, error) {
+	switch {
+	case scan.IsNull(v):
+		return parts, nil
+	case scan.IsString(v):
+		return append(parts, codec.Part{Kind: codec.PartText, Text: scan.Body(v)}), nil
+	case !scan.IsArray(v):
+		return parts, codec.Invalid(path, "content must be a string or a list of parts")
+	}
+	index := 0
+	for e := scan.Array(v); e.Next(); index++ {
+		if scan.IsString(e.Value) {
+			parts = append(parts, codec.Part{Kind: codec.PartText, Text: scan.Body(e.Value)})
+			continue
+		}
+		if !scan.IsObject(e.Value) {
+			return parts, codec.Invalid(fmt.Sprintf("%s[%d]", path, index), "a content part must be an object")
+		}
+		parts = append(parts, d.part(e.Value))
+	}
+	return parts, nil
+}
+
+// ephemeral is a cache breakpoint in the one shape that a request of another format can have it.
+var ephemeral = []byte(`{"type":"ephemeral"}`)
+
+// part reads one content part. What has no name here is kept whole.
+func (d *decoder) part(v []byte) codec.Part {
+	var wireType, text, refusal, annotations, breakpoint []byte
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "type":
+			wireType = scan.Body(m.Value)
+		case "text":
+			text = scan.Body(m.Value)
+		case "refusal":
+			refusal = scan.Body(m.Value)
+		case "annotations":
+			annotations = m.Value
+		case "prompt_cache_breakpoint":
+			if scan.IsObject(m.Value) {
+				breakpoint = ephemeral
+			}
+		}
+	}
+	p := codec.Part{Kind: codec.PartOpaque, Raw: v, WireType: wireType, Origin: codec.Responses}
+	switch string(wireType) {
+	case "input_text", "output_text", "text", "summary_text", "reasoning_text":
+		if text != nil {
+			p = codec.Part{Kind: codec.PartText, Text: text}
+		}
+		if p.Kind == codec.PartText && scan.Count(annotations) > 0 {
+			p.Citations, p.Origin = annotations, codec.Responses
+		}
+	case "refusal":
+		if refusal != nil {
+			p = codec.Part{Kind: codec.PartRefusal, Text: refusal}
+		}
+	case "input_image":
+		p = d.image(v)
+	case "input_file":
+		p = d.file(v)
+	case "input_audio":
+		p = d.audio(v)
+	}
+	p.CacheControl = breakpoint
+	return p
+}
+
+// image reads an input_image, or the screenshot of a computer call.
+func (d *decoder) image(v []byte) codec.Part {
+	p := codec.Part{Kind: codec.PartImage}
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "image_url":
+			url := scan.Body(m.Value)
+			if scan.IsObject(m.Value) { // the shape of Chat Completions
+				url = scan.Body(scan.Get(m.Value, "url"))
+				p.Detail = scan.Body(scan.Get(m.Value, "detail"))
+			}
+			d.source(&p, url)
+		case "file_id":
+			p.FileID = scan.Body(m.Value)
+		case "detail":
+			p.Detail = scan.Body(m.Value)
+		}
+	}
+	if p.Data == nil && p.URL == nil && p.FileID == nil {
+		return codec.Part{Kind: codec.PartOpaque, Raw: v, WireType: scan.Body(scan.Get(v, "type")), Origin: codec.Responses}
+	}
+	return p
+}
+
+func (d *decoder) file(v []byte) codec.Part {
+	p := codec.Part{Kind: codec.PartDocument}
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "file_data":
+			d.source(&p, scan.Body(m.Value))
+			if p.URL != nil { // base64 without the head of a data URL
+				p.Data, p.URL = p.URL, nil
+			}
+		case "file_url":
+			d.source(&p, scan.Body(m.Value))
+		case "file_id":
+			p.FileID = scan.Body(m.Value)
+		case "filename":
+			p.Filename = scan.Body(m.Value)
+		case "detail":
+			p.Detail = scan.Body(m.Value)
+		}
+	}
+	if p.Data != nil && p.MediaType == nil {
+		p.MediaType = []byte("application/pdf")
+	}
+	return p
+}
+
+// audio reads an input_audio in both of its shapes: an object with data and format, or a data URL.
+func (d *decoder) audio(v []byte) codec.Part {
+	p := codec.Part{Kind: codec.PartAudio}
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "audio_url":
+			d.source(&p, scan.Body(m.Value))
+		case "input_audio":
+			p.Data = d.plain(scan.Body(scan.Get(m.Value, "data")))
+			p.MediaType = scan.Body(scan.Get(m.Value, "format"))
+		}
+	}
+	return p
+}
+
+// source reads a URL: of a base64 data URL the media type and the data, of any other the URL itself.
+func (d *decoder) source(p *codec.Part, url []byte) {
+	plain := d.plain(url)
+	mediaType, data, found := bytes.Cut(plain, []byte(","))
+	head, isData := bytes.CutPrefix(mediaType, []byte("data:"))
+	head, isBase64 := bytes.CutSuffix(head, []byte(";base64"))
+	if !found || !isData || !isBase64 {
+		p.URL = url
+		return
+	}
+	head, _, _ = bytes.Cut(head, []byte(";"))
+	if len(head) > 0 {
+		p.MediaType = head
+	}
+	p.Data = data
+}
+
+// plain is a string body without escapes: some writers escape the slashes of base64.
+func (d *decoder) plain(body []byte) []byte {
+	if bytes.IndexByte(body, '\\') < 0 {
+		return body
+	}
+	text := scan.Unescape(d.r.Room(len(body)), body)
+	if bytes.ContainsAny(text, "\"\\") || bytes.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
+		return body
+	}
+	return text
+}

@@ -1,0 +1,460 @@
+package responses
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// item is one element of the input with the members that matter here, raw.
+type item struct {
+	raw   []byte
+	kind  itemKind
+	index int
+
+	wireType, role, id, callID, name, namespace []byte // string bodies
+	phase, status, encrypted                    []byte // string bodies
+	content, arguments, input, output           []byte
+	action, actions, operation, summary         []byte
+	execution, tools, author                    []byte
+}
+
+// itemKind is what an item is to a conversation.
+type itemKind uint8
+
+const (
+	itemOther      itemKind = iota // carried along as it is, in a message of its own
+	itemMessage                    // of a user, a developer or the system
+	itemAssistant                  // a message of the assistant
+	itemReasoning                  // part of the assistant's turn from here on
+	itemCall                       // a call of a function
+	itemCustomCall                 // a call of a custom tool
+	itemClientCall                 // a call of a tool of documented shape that the client runs
+	itemServerTool                 // a call that the provider ran
+	itemResult                     // what a call came to
+	itemTools                      // tools that join in the middle
+	itemAgent                      // a message from another agent
+)
+
+// read takes in the members of one item.
+func (it *item) read(v []byte) {
+	*it = item{raw: v}
+	for m := scan.Object(v); m.Next(); {
+		if scan.IsNull(m.Value) {
+			continue
+		}
+		switch string(m.Key) {
+		case "type":
+			it.wireType = scan.Body(m.Value)
+		case "role":
+			it.role = scan.Body(m.Value)
+		case "id":
+			it.id = scan.Body(m.Value)
+		case "call_id":
+			it.callID = scan.Body(m.Value)
+		case "name":
+			it.name = scan.Body(m.Value)
+		case "namespace":
+			it.namespace = scan.Body(m.Value)
+		case "phase":
+			it.phase = scan.Body(m.Value)
+		case "status":
+			it.status = scan.Body(m.Value)
+		case "encrypted_content":
+			it.encrypted = scan.Body(m.Value)
+		case "content":
+			it.content = m.Value
+		case "arguments":
+			it.arguments = m.Value
+		case "input":
+			it.input = m.Value
+		case "output":
+			it.output = m.Value
+		case "action":
+			it.action = m.Value
+		case "actions":
+			it.actions = m.Value
+		case "operation":
+			it.operation = m.Value
+		case "summary":
+			it.summary = m.Value
+		case "execution":
+			it.execution = scan.Body(m.Value)
+		case "tools":
+			it.tools = m.Value
+		case "author":
+			it.author = scan.Body(m.Value)
+		}
+	}
+	it.kind = it.classify()
+}
+
+// classify names the kind by the type; of the items without a type only messages have a role (pitfall P83).
+func (it *item) classify() itemKind {
+	switch string(it.wireType) {
+	case typeMessage, "":
+		switch string(it.role) {
+		case "":
+			return itemOther
+		case "assistant":
+			return itemAssistant
+		}
+		return itemMessage
+	case typeReasoning:
+		return itemReasoning
+	case typeCall:
+		return itemCall
+	case typeCustomCall:
+		return itemCustomCall
+	case "local_shell_call", "shell_call", "apply_patch_call", "computer_call":
+		return itemClientCall
+	case typeOutput, typeCustomOut, "local_shell_call_output", "shell_call_output", "apply_patch_call_output",
+		"computer_call_output":
+		return itemResult
+	case "tool_search_call":
+		if string(it.execution) == "client" {
+			return itemClientCall
+		}
+		return itemServerTool
+	case "tool_search_output":
+		if string(it.execution) == "client" {
+			return itemResult
+		}
+		return itemServerTool
+	case typeWebSearch, "file_search_call", "image_generation_call", "code_interpreter_call", "mcp_call",
+		"mcp_list_tools", "program", "program_output":
+		return itemServerTool
+	case "additional_tools":
+		return itemTools
+	case "agent_message":
+		return itemAgent
+	}
+	return itemOther
+}
+
+// ofAssistant tells whether an item belongs to a turn of the assistant.
+func (it *item) ofAssistant() bool {
+	switch it.kind {
+	case itemAssistant, itemReasoning, itemCall, itemCustomCall, itemClientCall, itemServerTool:
+		return true
+	}
+	return false
+}
+
+// history turns the list of items into messages: neighbouring items of the assistant become one turn (pitfall P73),
+// neighbouring results one tool message.
+func (d *decoder) history() error {
+	d.r.Messages = slices.Grow(d.r.Messages, len(d.items))
+	for i := range d.items {
+		d.items[i].index = i
+	}
+	for i := 0; i < len(d.items); {
+		n, err := d.turn(d.items[i:])
+		if err != nil {
+			return err
+		}
+		i += n
+	}
+	return nil
+}
+
+// turn makes a message of the first items and returns how many it took.
+func (d *decoder) turn(items []item) (int, error) {
+	first := &items[0]
+	switch {
+	case first.ofAssistant():
+		n := assistantRun(items)
+		return n, d.assistant(items[:n])
+	case first.kind == itemResult:
+		n := 1
+		for n < len(items) && items[n].kind == itemResult {
+			n++
+		}
+		return n, d.results(items[:n])
+	case first.kind == itemTools:
+		return 1, d.tools(first.tools, first.path("tools"))
+	case first.kind == itemMessage:
+		return 1, d.message(first)
+	case first.kind == itemAgent:
+		return 1, d.agent(first)
+	}
+	d.other(first)
+	return 1, nil
+}
+
+// assistantRun counts the items of one turn. Two messages of different phases are two turns: the phase has to come back
+// as it was, and a message has but one.
+func assistantRun(items []item) int {
+	var phase []byte
+	for n := range items {
+		it := &items[n]
+		if !it.ofAssistant() {
+			return n
+		}
+		if it.kind != itemAssistant || it.phase == nil {
+			continue
+		}
+		if phase != nil && !bytes.Equal(phase, it.phase) {
+			return n
+		}
+		phase = it.phase
+	}
+	return len(items)
+}
+
+func (d *decoder) assistant(items []item) error {
+	room := 0
+	for i := range items {
+		room++
+		if items[i].kind == itemAssistant {
+			room += partCount(items[i].content)
+		}
+	}
+	msg := codec.Message{Role: codec.RoleAssistant, Index: items[0].index}
+	parts := d.r.NewParts(room)
+	for i := range items {
+		it := &items[i]
+		var err error
+		switch it.kind {
+		case itemAssistant:
+			if msg.ID == nil {
+				msg.ID = it.id
+			}
+			if msg.Phase == nil {
+				msg.Phase = it.phase
+			}
+			parts, err = d.content(parts, it.content, it.path("content"))
+		case itemReasoning:
+			parts = append(parts, d.reasoningPart(it))
+		case itemCall, itemCustomCall:
+			var p codec.Part
+			p, err = it.call()
+			parts = append(parts, p)
+		case itemClientCall:
+			parts = append(parts, d.clientCall(it))
+		default:
+			if err = d.loaded(it); err == nil {
+				parts = append(parts, it.opaque(codec.PartServerTool))
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	msg.Parts = parts
+	d.r.Messages = append(d.r.Messages, msg)
+	return nil
+}
+
+// call is the part of a function call or a custom tool call.
+func (it *item) call() (codec.Part, error) {
+	if len(it.name) == 0 {
+		return codec.Part{}, codec.Invalid(it.path("name"), "the call names no tool")
+	}
+	p := codec.Part{
+		Kind: codec.PartToolCall, ID: it.id, CallID: it.callID, Name: it.name, Namespace: it.namespace,
+		Arguments: it.arguments,
+	}
+	if p.CallID == nil {
+		p.CallID = it.id
+	}
+	if it.kind == itemCustomCall {
+		p.Kind, p.Arguments, p.Text = codec.PartCustomCall, nil, scan.Body(it.input)
+		return p, nil
+	}
+	if scan.IsString(it.arguments) {
+		p.Arguments, p.ArgumentsEscaped = scan.Body(it.arguments), true
+	}
+	return p, nil
+}
+
+// clientCall is the part of a call whose tool has a shape of its own: a function call as far as any other format is
+// concerned, with its action as arguments. The item itself stays with it.
+func (d *decoder) clientCall(it *item) codec.Part {
+	p := it.opaque(codec.PartToolCall)
+	p.CallID = it.callID
+	if p.CallID == nil {
+		p.CallID = it.id
+	}
+	switch string(it.wireType) {
+	case "local_shell_call":
+		p.Name, p.Arguments = []byte(nameLocalShell), it.action
+	case "shell_call":
+		p.Name, p.Arguments = []byte(nameShell), it.action
+	case "apply_patch_call":
+		p.Name, p.Arguments = []byte(nameApplyPatch), it.operation
+	case "tool_search_call":
+		p.Name, p.Arguments = []byte(nameToolSearch), it.arguments
+		if scan.IsString(it.arguments) {
+			p.Arguments, p.ArgumentsEscaped = scan.Body(it.arguments), true
+		}
+	default:
+		p.Name, p.Arguments = []byte(nameComputer), it.action
+		if it.action == nil && it.actions != nil {
+			const open = `{"actions":`
+			room := append(d.r.Room(len(open)+len(it.actions)+1), open...)
+			p.Arguments = append(append(room, it.actions...), '}')
+		}
+	}
+	return p
+}
+
+func (d *decoder) reasoningPart(it *item) codec.Part {
+	p := codec.Part{Kind: codec.PartReasoning, ID: it.id, Signature: it.encrypted, Summary: true}
+	if p.Signature != nil {
+		p.Family = codec.FamilyOpenAI
+	}
+	list := it.summary
+	if scan.Count(list) == 0 && it.content != nil {
+		list, p.Summary = it.content, false
+	}
+	p.Parts = d.r.NewParts(scan.Count(list))
+	for e := scan.Array(list); e.Next(); {
+		if text := scan.Body(scan.Get(e.Value, "text")); text != nil {
+			p.Parts = append(p.Parts, codec.Part{Kind: codec.PartText, Text: text})
+		}
+	}
+	if len(p.Parts) == 1 {
+		p.Text, p.Parts = p.Parts[0].Text, nil
+	}
+	return p
+}
+
+// results makes one tool message of neighbouring outputs.
+func (d *decoder) results(items []item) error {
+	msg := codec.Message{Role: codec.RoleTool, Index: items[0].index, Parts: d.r.NewParts(len(items))}
+	for i := range items {
+		p, err := d.result(&items[i])
+		if err != nil {
+			return err
+		}
+		msg.Parts = append(msg.Parts, p)
+	}
+	d.r.Messages = append(d.r.Messages, msg)
+	return nil
+}
+
+func (d *decoder) result(it *item) (codec.Part, error) {
+	p := codec.Part{Kind: codec.PartToolResult, ID: it.id, CallID: it.callID, Name: it.name, Namespace: it.namespace}
+	if string(it.wireType) != typeOutput {
+		p.WireType = it.wireType
+	}
+	switch string(it.wireType) {
+	case typeOutput, typeCustomOut:
+	case "local_shell_call_output":
+		if p.CallID == nil {
+			p.CallID = it.id // this type has no call_id: its id is the call's
+		}
+		p.Raw, p.Origin = it.raw, codec.Responses
+	case "tool_search_output":
+		p.Raw, p.Origin = it.raw, codec.Responses
+		if err := d.loaded(it); err != nil {
+			return p, err
+		}
+		p.Parts = d.references(it.tools)
+		return p, nil
+	default:
+		p.Failed = string(it.status) == "failed"
+		p.Raw, p.Origin = it.raw, codec.Responses
+	}
+	var err error
+	p.Parts, err = d.resultContent(it)
+	return p, err
+}
+
+// resultContent reads an output, which may be a string, a list of content parts, or what a client made of it (pitfall
+// P77): any other JSON value becomes its own text.
+func (d *decoder) resultContent(it *item) ([]codec.Part, error) {
+	v := it.output
+	switch {
+	case v == nil || string(v) == `""`:
+		return nil, nil
+	case scan.IsString(v):
+		return append(d.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: scan.Body(v)}), nil
+	case scan.IsArray(v) && contentList(v):
+		return d.content(d.r.NewParts(scan.Count(v)), v, it.path("output"))
+	case string(it.wireType) == "computer_call_output":
+		return append(d.r.NewParts(1), d.image(v)), nil
+	}
+	text := scan.Escape(d.r.Room(2 * len(v))[:0], v)
+	return append(d.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: text}), nil
+}
+
+// contentList tells whether an array holds content parts: objects with a type. An empty one does.
+func contentList(v []byte) bool {
+	e := scan.Array(v)
+	return !e.Next() || scan.IsString(scan.Get(e.Value, "type"))
+}
+
+// loaded adds the tools that a tool search found: from here on the model may call them.
+func (d *decoder) loaded(it *item) error {
+	if string(it.wireType) != "tool_search_output" || it.tools == nil {
+		return nil
+	}
+	from := len(d.r.Tools)
+	err := d.tools(it.tools, it.path("tools"))
+	for i := from; i < len(d.r.Tools); i++ {
+		d.r.Tools[i].Deferred = false
+	}
+	return err
+}
+
+// references names the tools that a search found.
+func (d *decoder) references(list []byte) []codec.Part {
+	parts := d.r.NewParts(scan.Count(list))
+	for e := scan.Array(list); e.Next(); {
+		if name := scan.Body(scan.Get(e.Value, "name")); name != nil {
+			parts = append(parts, codec.Part{Kind: codec.PartToolRef, Name: name})
+		}
+	}
+	return parts
+}
+
+func (d *decoder) message(it *item) error {
+	msg := codec.Message{ID: it.id, Phase: it.phase, Index: it.index, Role: codec.RoleUser}
+	switch string(it.role) {
+	case "system":
+		msg.Role = codec.RoleSystem
+	case "developer":
+		msg.Role = codec.RoleDeveloper
+	}
+	var err error
+	msg.Parts, err = d.content(d.r.NewParts(partCount(it.content)), it.content, it.path("content"))
+	d.r.Messages = append(d.r.Messages, msg)
+	return err
+}
+
+// agent makes a user message of what another agent of the client said.
+func (d *decoder) agent(it *item) error {
+	parts := d.r.NewParts(1 + partCount(it.content))
+	if len(it.author) > 0 {
+		const before, after = "Message from ", ":"
+		text := append(d.r.Room(len(before)+len(it.author)+len(after)), before...)
+		text = append(append(text, it.author...), after...)
+		parts = append(parts, codec.Part{Kind: codec.PartText, Text: text})
+	}
+	parts, err := d.content(parts, it.content, it.path("content"))
+	d.r.Messages = append(d.r.Messages, codec.Message{Role: codec.RoleUser, ID: it.id, Index: it.index, Parts: parts})
+	return err
+}
+
+// other keeps an item that is neither message, call nor result in a message of its own.
+func (d *decoder) other(it *item) {
+	p := it.opaque(codec.PartOpaque)
+	if it.wireType == nil {
+		p.WireType = []byte("item_reference")
+	}
+	d.r.Messages = append(d.r.Messages, codec.Message{
+		Role: codec.RoleUser, ID: it.id, Index: it.index, Parts: append(d.r.NewParts(1), p),
+	})
+}
+
+func (it *item) opaque(kind codec.PartKind) codec.Part {
+	return codec.Part{Kind: kind, ID: it.id, Raw: it.raw, WireType: it.wireType, Origin: codec.Responses}
+}
+
+// path names a member of the item for error messages.
+func (it *item) path(member string) string { return fmt.Sprintf("input[%d].%s", it.index, member) }

@@ -1,0 +1,502 @@
+package responses
+
+import (
+	"bytes"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// streamDecoder reads one answer. It keeps what it has seen of every item, because hosts differ in what they send: deltas
+// with a whole at the end, wholes only, ids that change on the way, or nothing but the terminal event.
+type streamDecoder struct {
+	items   []outputItem
+	last    int   // items[last] had the latest delta
+	ordinal int32 // of the next content item
+	started bool
+	ended   bool
+	called  bool // a call was opened
+	refused bool // a refusal was opened
+}
+
+// outputItem is one item of the answer, as far as it has been read.
+type outputItem struct {
+	kind     outputKind
+	index    int64  // output_index, -1 when the host sent none
+	id       []byte // owned
+	callID   []byte // owned
+	ordinal  int32  // of the content item; for messages each part has its own
+	opened   bool
+	closed   bool
+	streamed bool // something of the body was given out
+
+	parts []contentPart // of a message, by content_index
+
+	// Of a reasoning item: the part that had the latest delta, its ordinal, and how many of each kind there were.
+	sub       int32
+	part      reasoningPart
+	summaries int
+	contents  int
+}
+
+// contentPart is a part of a message: a content item of its own.
+type contentPart struct {
+	ordinal   int32
+	kind      codec.ItemType
+	opened    bool
+	closed    bool
+	streamed  bool
+	annotated bool
+}
+
+// reasoningPart says which summary or content part of a reasoning item is meant.
+type reasoningPart struct {
+	full  bool // reasoning_text rather than summary_text
+	index int64
+}
+
+type outputKind uint8
+
+const (
+	outputMessage outputKind = iota + 1
+	outputReasoning
+	outputCall
+	outputCustomCall
+	outputServerTool
+	outputOpaque
+)
+
+// NewDecoder implements [codec.ProviderHalf].
+func (provider) NewDecoder() codec.StreamDecoder { return new(streamDecoder) }
+
+func (d *streamDecoder) Reset() { *d = streamDecoder{items: d.items[:0]} }
+
+// maxParts is the largest content_index that is believed: a number from outside must not size a slice.
+const maxParts = 1 << 10
+
+// frame is the members of one event that matter here, raw.
+type frame struct {
+	kind, itemID                    []byte // string bodies
+	delta, text, refusal            []byte // string bodies
+	arguments, input                []byte // string bodies
+	item, response, annotation, err []byte
+	output, content, summary        int64
+}
+
+func (f *frame) read(data []byte) {
+	*f = frame{output: -1}
+	for m := scan.Object(data); m.Next(); {
+		switch string(m.Key) {
+		case "type":
+			f.kind = scan.Body(m.Value)
+		case "delta":
+			f.delta = scan.Body(m.Value)
+		case "item_id":
+			f.itemID = scan.Body(m.Value)
+		case "output_index":
+			f.output = index(m.Value, -1)
+		case "content_index":
+			f.content = index(m.Value, 0)
+		case "summary_index":
+			f.summary = index(m.Value, 0)
+		case "text":
+			f.text = scan.Body(m.Value)
+		case "refusal":
+			f.refusal = scan.Body(m.Value)
+		case "arguments":
+			f.arguments = scan.Body(m.Value)
+		case "input":
+			f.input = scan.Body(m.Value)
+		case "item":
+			f.item = m.Value
+		case "response":
+			f.response = m.Value
+		case "annotation":
+			f.annotation = m.Value
+		case "error":
+			f.err = m.Value
+		}
+	}
+}
+
+func index(v []byte, fallback int64) int64 {
+	if n, ok := scan.Int(v); ok && n >= 0 {
+		return n
+	}
+	return fallback
+}
+
+// Decode implements [codec.StreamDecoder].
+func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
+	if d.ended {
+		return dst
+	}
+	if len(data) == 0 {
+		return append(dst, codec.Event{Kind: codec.EventPing})
+	}
+	if string(data) == "[DONE]" {
+		return dst // no part of this format, but some hosts send it behind the terminal event
+	}
+	if !scan.Valid(data) || !scan.IsObject(data) {
+		return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider sent an event that cannot be read."))
+	}
+	var f frame
+	f.read(data)
+	if f.kind == nil {
+		f.kind = name
+	}
+	return d.event(dst, &f, data)
+}
+
+func (d *streamDecoder) event(dst []codec.Event, f *frame, data []byte) []codec.Event {
+	switch string(f.kind) {
+	case "response.output_text.delta":
+		return d.text(dst, f, codec.ItemText, f.delta)
+	case "response.function_call_arguments.delta":
+		return d.call(dst, f, outputCall, f.delta)
+	case "response.custom_tool_call_input.delta":
+		return d.call(dst, f, outputCustomCall, f.delta)
+	case "response.reasoning_summary_text.delta":
+		return d.reasoning(dst, f, reasoningPart{index: f.summary}, f.delta)
+	case "response.reasoning_text.delta", "response.reasoning.delta":
+		return d.reasoning(dst, f, reasoningPart{full: true, index: f.content}, f.delta)
+	case "response.refusal.delta":
+		return d.text(dst, f, codec.ItemRefusal, f.delta)
+
+	case "response.output_text.done":
+		return d.textDone(dst, f, codec.ItemText, f.text)
+	case "response.refusal.done":
+		return d.textDone(dst, f, codec.ItemRefusal, f.refusal)
+	case "response.reasoning_summary_text.done":
+		return d.reasoningDone(dst, f, reasoningPart{index: f.summary}, f.text)
+	case "response.reasoning_text.done", "response.reasoning.done":
+		return d.reasoningDone(dst, f, reasoningPart{full: true, index: f.content}, f.text)
+	case "response.function_call_arguments.done":
+		return d.callDone(dst, f, outputCall, f.arguments)
+	case "response.custom_tool_call_input.done":
+		return d.callDone(dst, f, outputCustomCall, f.input)
+	case "response.output_text.annotation.added":
+		return d.annotation(dst, f)
+
+	case "response.content_part.done":
+		return d.partDone(dst, f)
+	case "response.output_item.added":
+		return d.itemAdded(dst, f)
+	case "response.output_item.done":
+		return d.itemDone(dst, f.item, d.match(f.item, f.output), f.output)
+
+	case "response.created", "response.queued", "response.in_progress":
+		if !d.started {
+			return d.start(dst, f.response)
+		}
+	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
+		return d.terminal(dst, f)
+	case "error":
+		return d.fail(d.begin(dst), errorIn(data))
+	case "":
+		if f.err != nil && !scan.IsNull(f.err) {
+			return d.fail(d.begin(dst), errorIn(data))
+		}
+	}
+	return append(dst, codec.Event{Kind: codec.EventPing})
+}
+
+// Finish implements [codec.StreamDecoder]. Only a terminal event makes an answer of this format complete.
+func (d *streamDecoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {
+	if len(residue) > 0 && scan.Valid(residue) {
+		dst = d.Decode(dst, nil, residue)
+	}
+	if d.ended {
+		return dst
+	}
+	if end == codec.EndCancelled {
+		return d.end(dst, end)
+	}
+	return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider ended the stream before the answer was complete."))
+}
+
+func (d *streamDecoder) end(dst []codec.Event, end codec.End) []codec.Event {
+	d.ended = true
+	return append(dst, codec.Event{Kind: codec.EventEnd, End: end})
+}
+
+func (d *streamDecoder) fail(dst []codec.Event, err *codec.Error) []codec.Event {
+	dst = append(dst, codec.Event{Kind: codec.EventError, Err: err})
+	return d.end(dst, codec.EndBroken)
+}
+
+// begin gives out EventStart where the host left out its own start.
+func (d *streamDecoder) begin(dst []codec.Event) []codec.Event {
+	if d.started {
+		return dst
+	}
+	return d.start(dst, nil)
+}
+
+func (d *streamDecoder) start(dst []codec.Event, response []byte) []codec.Event {
+	d.started = true
+	ev := codec.Event{Kind: codec.EventStart, Family: codec.FamilyOpenAI}
+	for m := scan.Object(response); m.Next(); {
+		switch string(m.Key) {
+		case "id":
+			ev.ID = scan.Body(m.Value)
+		case "model":
+			ev.Model = scan.Body(m.Value)
+		case "created_at":
+			ev.Created, _ = scan.Int(m.Value)
+		}
+	}
+	return append(dst, ev)
+}
+
+// find is the item that a delta belongs to. Hosts have been seen that give the item another id in its deltas than when
+// it was added (pitfall P24): then the output index counts, then the latest open item of the kind. known is false when
+// the item was never announced; an item that is known and closed is nil.
+func (d *streamDecoder) find(f *frame, kind outputKind) (it *outputItem, known bool) {
+	if d.last < len(d.items) {
+		it = &d.items[d.last]
+		if it.kind == kind && !it.closed && len(f.itemID) > 0 && bytes.Equal(it.id, f.itemID) {
+			return it, true
+		}
+	}
+	for i := len(d.items) - 1; i >= 0; i-- {
+		if it = &d.items[i]; it.kind == kind && len(f.itemID) > 0 && bytes.Equal(it.id, f.itemID) {
+			return d.use(i), true
+		}
+	}
+	for i := len(d.items) - 1; i >= 0; i-- {
+		if it = &d.items[i]; it.kind == kind && it.index >= 0 && it.index == f.output {
+			return d.use(i), true
+		}
+	}
+	for i := len(d.items) - 1; i >= 0; i-- {
+		if it = &d.items[i]; it.kind == kind && !it.closed {
+			return d.use(i), true
+		}
+	}
+	return nil, false
+}
+
+func (d *streamDecoder) use(i int) *outputItem {
+	d.last = i
+	if d.items[i].closed {
+		return nil
+	}
+	return &d.items[i]
+}
+
+// findOrAdd is the item that a delta belongs to, made if the host never announced it; nil when it is closed.
+func (d *streamDecoder) findOrAdd(f *frame, kind outputKind) *outputItem {
+	it, known := d.find(f, kind)
+	if !known {
+		it = d.add(kind, f.itemID, nil, f.output)
+	}
+	return it
+}
+
+func (d *streamDecoder) add(kind outputKind, id, callID []byte, index int64) *outputItem {
+	n := len(d.items)
+	if n < cap(d.items) {
+		d.items = d.items[:n+1]
+	} else {
+		d.items = append(d.items, outputItem{})
+	}
+	it := &d.items[n]
+	*it = outputItem{
+		kind: kind, index: index, sub: -1, part: reasoningPart{index: -1},
+		id: append(it.id[:0], id...), callID: append(it.callID[:0], callID...), parts: it.parts[:0],
+	}
+	d.last = n
+	return it
+}
+
+func (d *streamDecoder) nextOrdinal() int32 {
+	d.ordinal++
+	return d.ordinal - 1
+}
+
+// text is a piece of a message's text or refusal.
+func (d *streamDecoder) text(dst []codec.Event, f *frame, kind codec.ItemType, body []byte) []codec.Event {
+	if len(body) == 0 {
+		return dst
+	}
+	it := d.findOrAdd(f, outputMessage)
+	if it == nil {
+		return dst
+	}
+	return d.partText(d.begin(dst), it, f.content, kind, body)
+}
+
+func (d *streamDecoder) textDone(dst []codec.Event, f *frame, kind codec.ItemType, body []byte) []codec.Event {
+	it, known := d.find(f, outputMessage)
+	if known && (it == nil || it.streamedPart(f.content)) {
+		return dst // the deltas had it (pitfall P22)
+	}
+	return d.text(dst, f, kind, body)
+}
+
+func (it *outputItem) streamedPart(i int64) bool {
+	return i < int64(len(it.parts)) && it.parts[i].streamed
+}
+
+func (d *streamDecoder) partText(dst []codec.Event, it *outputItem, i int64, kind codec.ItemType, body []byte) []codec.Event {
+	p := it.contentPart(i)
+	if p == nil || p.closed {
+		return dst
+	}
+	dst = d.openPart(dst, it, p, kind)
+	p.streamed = true
+	ev := codec.Event{Kind: codec.EventText, Item: p.ordinal, Raw: body}
+	if p.kind == codec.ItemRefusal {
+		ev.Kind = codec.EventRefusal
+	}
+	return append(dst, ev)
+}
+
+// contentPart is the part of that index, nil when the index is not to be believed.
+func (it *outputItem) contentPart(i int64) *contentPart {
+	if i >= maxParts {
+		return nil
+	}
+	for int64(len(it.parts)) <= i {
+		it.parts = append(it.parts, contentPart{})
+	}
+	return &it.parts[i]
+}
+
+// openPart opens a part when it has something to say, and closes those of the message that were open before it.
+func (d *streamDecoder) openPart(dst []codec.Event, it *outputItem, p *contentPart, kind codec.ItemType) []codec.Event {
+	if p.opened {
+		return dst
+	}
+	dst = closeParts(dst, it)
+	p.opened, p.kind, p.ordinal = true, kind, d.nextOrdinal()
+	if kind == codec.ItemRefusal {
+		d.refused = true
+	}
+	return append(dst, codec.Event{Kind: codec.EventItemOpen, Item: p.ordinal, Type: kind, ID: it.id})
+}
+
+func closeParts(dst []codec.Event, it *outputItem) []codec.Event {
+	for i := range it.parts {
+		dst = closePart(dst, &it.parts[i])
+	}
+	return dst
+}
+
+func closePart(dst []codec.Event, p *contentPart) []codec.Event {
+	if !p.opened || p.closed {
+		return dst
+	}
+	p.closed = true
+	return append(dst, codec.Event{Kind: codec.EventItemClose, Item: p.ordinal, Type: p.kind})
+}
+
+func (d *streamDecoder) partDone(dst []codec.Event, f *frame) []codec.Event {
+	it, _ := d.find(f, outputMessage)
+	if it == nil || f.content >= int64(len(it.parts)) || !bytes.Equal(it.id, f.itemID) {
+		return dst
+	}
+	return closePart(dst, &it.parts[f.content])
+}
+
+func (d *streamDecoder) annotation(dst []codec.Event, f *frame) []codec.Event {
+	if !scan.IsObject(f.annotation) {
+		return dst
+	}
+	it := d.findOrAdd(f, outputMessage)
+	if it == nil {
+		return dst
+	}
+	return d.partAnnotation(d.begin(dst), it, f.content, f.annotation)
+}
+
+func (d *streamDecoder) partAnnotation(dst []codec.Event, it *outputItem, i int64, raw []byte) []codec.Event {
+	p := it.contentPart(i)
+	if p == nil || p.closed || p.opened && p.kind != codec.ItemText {
+		return dst
+	}
+	dst = d.openPart(dst, it, p, codec.ItemText)
+	p.annotated = true
+	return append(dst, codec.Event{Kind: codec.EventAnnotation, Item: p.ordinal, Raw: raw, Origin: codec.Responses})
+}
+
+// reasoning is a piece of a reasoning item's visible text.
+func (d *streamDecoder) reasoning(dst []codec.Event, f *frame, part reasoningPart, body []byte) []codec.Event {
+	if len(body) == 0 {
+		return dst
+	}
+	it := d.findOrAdd(f, outputReasoning)
+	if it == nil {
+		return dst
+	}
+	return d.reasoningText(d.begin(dst), it, part, body)
+}
+
+func (d *streamDecoder) reasoningDone(dst []codec.Event, f *frame, part reasoningPart, body []byte) []codec.Event {
+	it, known := d.find(f, outputReasoning)
+	if known && (it == nil || it.part == part) {
+		return dst
+	}
+	return d.reasoning(dst, f, part, body)
+}
+
+func (d *streamDecoder) reasoningText(dst []codec.Event, it *outputItem, part reasoningPart, body []byte) []codec.Event {
+	dst = d.open(dst, it, codec.Event{Type: codec.ItemReasoning})
+	if it.part != part {
+		it.part = part
+		it.sub++
+		if part.full {
+			it.contents++
+		} else {
+			it.summaries++
+		}
+	}
+	return append(dst, codec.Event{
+		Kind: codec.EventReasoning, Item: it.ordinal, Sub: it.sub, Raw: body, Summary: !part.full,
+	})
+}
+
+// open opens an item other than a message once. ev holds its type and names.
+func (d *streamDecoder) open(dst []codec.Event, it *outputItem, ev codec.Event) []codec.Event {
+	if it.opened {
+		return dst
+	}
+	it.opened, it.ordinal = true, d.nextOrdinal()
+	ev.Kind, ev.Item, ev.ID = codec.EventItemOpen, it.ordinal, it.id
+	if it.kind == outputCall || it.kind == outputCustomCall {
+		d.called = true
+	}
+	return append(dst, ev)
+}
+
+// call is a piece of a call's arguments or input. What comes for a call whose name is not known yet is left: the item's
+// end has all of it.
+func (d *streamDecoder) call(dst []codec.Event, f *frame, kind outputKind, body []byte) []codec.Event {
+	if len(body) == 0 {
+		return dst
+	}
+	it, _ := d.find(f, kind)
+	if it == nil || !it.opened {
+		return dst
+	}
+	return callBody(dst, it, body, false)
+}
+
+// callDone is the whole of a call's arguments: nothing new unless the host sent no deltas (pitfalls P22, P23).
+func (d *streamDecoder) callDone(dst []codec.Event, f *frame, kind outputKind, body []byte) []codec.Event {
+	it, _ := d.find(f, kind)
+	if it == nil || !it.opened || it.streamed || len(body) == 0 {
+		return dst
+	}
+	return callBody(dst, it, body, true)
+}
+
+func callBody(dst []codec.Event, it *outputItem, body []byte, whole bool) []codec.Event {
+	it.streamed = true
+	kind := codec.EventArguments
+	if it.kind == outputCustomCall {
+		kind = codec.EventCustomInput
+	}
+	return append(dst, codec.Event{Kind: kind, Item: it.ordinal, Raw: body, Whole: whole})
+}

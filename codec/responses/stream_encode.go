@@ -1,0 +1,594 @@
+package responses
+
+import (
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// streamEncoder writes one answer. The format repeats everything: a text comes in deltas, whole in its done event, in
+// the done event of its part, of its item, and in the terminal event. So each item keeps its text in one growing buffer,
+// and what is done is kept as JSON for the end.
+//
+// Text and refusals that follow each other share a message, one part each. A message ends when another item opens:
+// clients put their history in the order of the done events, so these come in the order of the items.
+type streamEncoder struct {
+	o        *codec.AnswerOptions
+	sequence int64
+	model    []byte
+	outputs  []output
+	slots    []slot // by ordinal of the content item
+	message  int    // outputs[message] takes further parts; -1 when there is none
+	done     []byte // finished items as JSON, one behind the other
+	usage    codec.Usage
+	finish   codec.FinishReason
+	scratch  []byte
+	size     int64 // bytes of text, for an estimate of usage
+	started  bool
+	ended    bool
+	reported bool // usage was
+	finished bool
+	refused  bool
+}
+
+// slot is where the events of one content item go.
+type slot struct {
+	kind   codec.ItemType
+	output int // -1 until the item shows
+	part   int
+	closed bool
+}
+
+// output is one item of the answer's output; its place in the list is its output_index.
+type output struct {
+	kind      outputKind
+	index     int
+	id        []byte
+	where     []byte // `,"item_id":"…","output_index":N`
+	callID    []byte
+	name      []byte
+	namespace []byte
+	text      []byte // arguments or input, string body
+	signature []byte
+	raw       []byte // server tools and opaque items: the members behind the id
+	parts     []part
+	sub       int32 // reasoning: the summary that is open
+	done      bool
+	from, to  int // where it stands in the encoder's done
+}
+
+// part is one part of a message, or one summary of a reasoning item.
+type part struct {
+	refusal     bool
+	closed      bool
+	text        []byte // string body
+	annotations []byte // elements of the array, commas included
+	cited       int
+}
+
+// NewEncoder implements [codec.ClientHalf].
+func (client) NewEncoder(o *codec.AnswerOptions) codec.StreamEncoder {
+	e := new(streamEncoder)
+	e.Reset(o)
+	return e
+}
+
+// keepDone is the largest answer whose buffers are kept for the next.
+const keepDone = 256 << 10
+
+func (e *streamEncoder) Reset(o *codec.AnswerOptions) {
+	if cap(e.done) > keepDone {
+		*e = streamEncoder{}
+	}
+	*e = streamEncoder{
+		o: o, message: -1, model: scan.Escape(e.model[:0], []byte(o.Model)),
+		outputs: e.outputs[:0], slots: e.slots[:0], done: e.done[:0], scratch: e.scratch[:0],
+	}
+}
+
+// Append implements [codec.StreamEncoder].
+func (e *streamEncoder) Append(dst []byte, ev *codec.Event) []byte {
+	if e.ended {
+		return dst
+	}
+	switch ev.Kind {
+	case codec.EventStart:
+		if !ev.Usage.IsZero() {
+			e.usage, e.reported = ev.Usage, true
+		}
+		if len(e.model) == 0 {
+			e.model = append(e.model, ev.Model...)
+		}
+		return e.start(dst)
+	case codec.EventText, codec.EventRefusal:
+		return e.text(dst, ev)
+	case codec.EventReasoning:
+		return e.reasoning(dst, ev)
+	case codec.EventSignature:
+		return e.signature(dst, ev)
+	case codec.EventArguments, codec.EventCustomInput:
+		return e.call(dst, ev)
+	case codec.EventAnnotation:
+		return e.annotation(dst, ev)
+	case codec.EventItemOpen:
+		return e.open(dst, ev)
+	case codec.EventItemClose:
+		return e.close(dst, ev)
+	case codec.EventFinish:
+		e.finish, e.finished = ev.Finish, true
+	case codec.EventUsage:
+		e.usage, e.reported = ev.Usage, true
+	case codec.EventPing:
+		return e.Heartbeat(dst)
+	case codec.EventError:
+		return e.terminal(dst, statusFailed, ev.Err)
+	case codec.EventEnd:
+		status, failure := e.outcome(ev.End)
+		return e.terminal(dst, status, failure)
+	}
+	return dst
+}
+
+// Heartbeat implements [codec.StreamEncoder]. Comment lines do not feed the idle timer of Codex, events of type
+// keepalive do, and every client takes them (wire sheet: responses, section 9.5). Before the answer has begun its
+// beginning is sent instead: no client takes another event first.
+func (e *streamEncoder) Heartbeat(dst []byte) []byte {
+	if e.ended {
+		return dst
+	}
+	if !e.started {
+		return e.start(dst)
+	}
+	return finish(e.event(dst, "keepalive"))
+}
+
+func (e *streamEncoder) start(dst []byte) []byte {
+	if e.started {
+		return dst
+	}
+	e.started = true
+	for _, name := range [...]string{"response.created", "response.in_progress"} {
+		dst = append(e.event(dst, name), `,"response":`...)
+		dst = finish(e.response(dst, statusInProgress, nil))
+	}
+	return dst
+}
+
+// event begins an event: its name, its type and its number. What is appended has to begin with a comma.
+func (e *streamEncoder) event(dst []byte, name string) []byte {
+	dst = append(dst, "event: "...)
+	dst = append(dst, name...)
+	dst = append(dst, "\ndata: {\"type\":\""...)
+	dst = append(dst, name...)
+	dst = append(dst, `","sequence_number":`...)
+	dst = strconv.AppendInt(dst, e.sequence, 10)
+	e.sequence++
+	return dst
+}
+
+// finish ends an event. The blank line matters: Codex loses a last event without it.
+func finish(dst []byte) []byte { return append(dst, "}\n\n"...) }
+
+// slot is the place of a content item that was opened and is not closed, or nil.
+func (e *streamEncoder) slot(ordinal int32) *slot {
+	if ordinal < 0 || int(ordinal) >= len(e.slots) || e.slots[ordinal].closed {
+		return nil
+	}
+	return &e.slots[ordinal]
+}
+
+// open takes note of an item. Calls show at once; messages and reasoning when there is something to show, items of the
+// provider's own when they are whole.
+func (e *streamEncoder) open(dst []byte, ev *codec.Event) []byte {
+	if int(ev.Item) != len(e.slots) {
+		return dst
+	}
+	e.slots = append(e.slots, slot{kind: ev.Type, output: -1})
+	s := &e.slots[len(e.slots)-1]
+	switch ev.Type {
+	case codec.ItemToolCall:
+		dst = e.newOutput(dst, s, outputCall)
+	case codec.ItemCustomCall:
+		dst = e.newOutput(dst, s, outputCustomCall)
+	default:
+		return dst
+	}
+	out := &e.outputs[s.output]
+	out.name = append(out.name, ev.Name...)
+	out.namespace = append(out.namespace, ev.Namespace...)
+	out.callID = append(out.callID, ev.CallID...)
+	if len(out.callID) == 0 {
+		out.callID = e.appendID(out.callID, "call_", s.output)
+	}
+	return e.added(dst, out)
+}
+
+// newOutput makes an item, without an event yet. The message that was open ends: no text joins it across another item.
+func (e *streamEncoder) newOutput(dst []byte, s *slot, kind outputKind) []byte {
+	dst = e.start(dst)
+	dst = e.sealMessage(dst)
+	n := len(e.outputs)
+	if n < cap(e.outputs) {
+		e.outputs = e.outputs[:n+1]
+	} else {
+		e.outputs = append(e.outputs, output{})
+	}
+	out := &e.outputs[n]
+	*out = output{
+		kind: kind, index: n, sub: -1, parts: out.parts[:0], raw: out.raw[:0],
+		id: e.appendID(out.id[:0], prefixOf(kind), n), where: out.where[:0], callID: out.callID[:0],
+		name: out.name[:0], namespace: out.namespace[:0], text: out.text[:0], signature: out.signature[:0],
+	}
+	out.where = append(out.where, `,"item_id":"`...)
+	out.where = append(out.where, out.id...)
+	out.where = append(out.where, `","output_index":`...)
+	out.where = strconv.AppendInt(out.where, int64(n), 10)
+	s.output = n
+	if kind == outputMessage {
+		e.message = n
+	}
+	return dst
+}
+
+func prefixOf(kind outputKind) string {
+	switch kind {
+	case outputMessage:
+		return "msg_"
+	case outputReasoning:
+		return "rs_"
+	case outputCall:
+		return "fc_"
+	case outputCustomCall:
+		return "ctc_"
+	}
+	return ""
+}
+
+// appendID makes an id out of the answer's own and the item's place.
+func (e *streamEncoder) appendID(dst []byte, prefix string, n int) []byte {
+	dst = append(dst, prefix...)
+	dst = append(dst, e.o.ID...)
+	if n < 10 {
+		dst = append(dst, '0')
+	}
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
+func (e *streamEncoder) added(dst []byte, out *output) []byte {
+	dst = e.itemEvent(dst, "response.output_item.added", out)
+	dst = appendItem(dst, out, statusInProgress)
+	return finish(dst)
+}
+
+// itemEvent begins an event about a whole item, up to the item.
+func (e *streamEncoder) itemEvent(dst []byte, name string, out *output) []byte {
+	dst = append(e.event(dst, name), `,"output_index":`...)
+	dst = strconv.AppendInt(dst, int64(out.index), 10)
+	return append(dst, `,"item":`...)
+}
+
+// finishItem writes the done event of an item and keeps its JSON for the end.
+func (e *streamEncoder) finishItem(dst []byte, out *output, status string) []byte {
+	if out.done {
+		return dst
+	}
+	dst = e.finishBody(dst, out)
+	out.done = true
+	out.from = len(e.done)
+	e.done = appendItem(e.done, out, status)
+	out.to = len(e.done)
+	dst = e.itemEvent(dst, "response.output_item.done", out)
+	dst = append(dst, e.done[out.from:out.to]...)
+	return finish(dst)
+}
+
+// finishBody writes the done events of what is inside an item.
+func (e *streamEncoder) finishBody(dst []byte, out *output) []byte {
+	switch out.kind {
+	case outputMessage:
+		for i := range out.parts {
+			dst = e.finishPart(dst, out, i)
+		}
+	case outputReasoning:
+		dst = e.finishSummary(dst, out)
+	case outputCall:
+		if len(out.text) == 0 { // clients parse the arguments, and "" is not JSON (pitfall P20)
+			dst = e.callDelta(dst, out, []byte("{}"))
+		}
+		dst = e.bodyDone(dst, "response.function_call_arguments.done", out, `,"arguments":"`, out.text)
+	case outputCustomCall:
+		dst = e.bodyDone(dst, "response.custom_tool_call_input.done", out, `,"input":"`, out.text)
+	}
+	return dst
+}
+
+func (e *streamEncoder) bodyDone(dst []byte, name string, out *output, member string, body []byte) []byte {
+	dst = append(e.event(dst, name), out.where...)
+	dst = append(dst, member...)
+	dst = append(dst, body...)
+	return finish(append(dst, '"'))
+}
+
+// text is a piece of a text or a refusal.
+func (e *streamEncoder) text(dst []byte, ev *codec.Event) []byte {
+	s := e.slot(ev.Item)
+	if s == nil || len(ev.Raw) == 0 || s.kind != textKind(ev.Kind) {
+		return dst
+	}
+	dst, out, p := e.messagePart(dst, s)
+	p.text = append(p.text, ev.Raw...)
+	e.size += int64(len(ev.Raw))
+	if p.refusal {
+		dst = e.event(dst, "response.refusal.delta")
+	} else {
+		dst = e.event(dst, "response.output_text.delta")
+	}
+	dst = append(dst, out.where...)
+	dst = append(dst, `,"content_index":`...)
+	dst = strconv.AppendInt(dst, int64(s.part), 10)
+	dst = append(dst, `,"delta":"`...)
+	dst = append(dst, ev.Raw...)
+	if p.refusal {
+		return append(dst, "\"}\n\n"...)
+	}
+	return append(dst, "\",\"logprobs\":[]}\n\n"...)
+}
+
+func textKind(kind codec.EventKind) codec.ItemType {
+	if kind == codec.EventRefusal {
+		return codec.ItemRefusal
+	}
+	return codec.ItemText
+}
+
+// messagePart is the open part of a text item. Text that goes on after its message has ended, because a call came in
+// between, goes on in a message of its own.
+func (e *streamEncoder) messagePart(dst []byte, s *slot) ([]byte, *output, *part) {
+	if s.output >= 0 && !e.outputs[s.output].parts[s.part].closed {
+		out := &e.outputs[s.output]
+		return dst, out, &out.parts[s.part]
+	}
+	if e.message < 0 {
+		dst = e.newOutput(dst, s, outputMessage)
+		dst = e.added(dst, &e.outputs[s.output])
+	}
+	s.output = e.message
+	out := &e.outputs[s.output]
+	s.part = len(out.parts)
+	p := out.addPart()
+	p.refusal = s.kind == codec.ItemRefusal
+	e.refused = e.refused || p.refusal
+	dst = e.partEvent(dst, "response.content_part.added", out, s.part)
+	dst = appendPart(append(dst, `,"part":`...), p, false)
+	return finish(dst), out, p
+}
+
+func (out *output) addPart() *part {
+	n := len(out.parts)
+	if n < cap(out.parts) {
+		out.parts = out.parts[:n+1]
+	} else {
+		out.parts = append(out.parts, part{})
+	}
+	p := &out.parts[n]
+	*p = part{text: p.text[:0], annotations: p.annotations[:0]}
+	return p
+}
+
+func (e *streamEncoder) partEvent(dst []byte, name string, out *output, i int) []byte {
+	dst = append(e.event(dst, name), out.where...)
+	dst = append(dst, `,"content_index":`...)
+	return strconv.AppendInt(dst, int64(i), 10)
+}
+
+func (e *streamEncoder) finishPart(dst []byte, out *output, i int) []byte {
+	p := &out.parts[i]
+	if p.closed {
+		return dst
+	}
+	p.closed = true
+	if p.refusal {
+		dst = e.partEvent(dst, "response.refusal.done", out, i)
+		dst = append(dst, `,"refusal":"`...)
+		dst = append(dst, p.text...)
+		dst = finish(append(dst, '"'))
+	} else {
+		dst = e.partEvent(dst, "response.output_text.done", out, i)
+		dst = append(dst, `,"text":"`...)
+		dst = append(dst, p.text...)
+		dst = finish(append(dst, `","logprobs":[]`...))
+	}
+	dst = e.partEvent(dst, "response.content_part.done", out, i)
+	dst = appendPart(append(dst, `,"part":`...), p, true)
+	return finish(dst)
+}
+
+// sealMessage ends the message that takes further parts, if there is one.
+func (e *streamEncoder) sealMessage(dst []byte) []byte {
+	if e.message < 0 {
+		return dst
+	}
+	out := &e.outputs[e.message]
+	e.message = -1
+	return e.finishItem(dst, out, statusCompleted)
+}
+
+// reasoning is a piece of visible reasoning. It always goes out as a summary, which is what clients show and send back;
+// full text (reasoning_text) is neither shown nor returned by most.
+func (e *streamEncoder) reasoning(dst []byte, ev *codec.Event) []byte {
+	s := e.slot(ev.Item)
+	if s == nil || s.kind != codec.ItemReasoning || len(ev.Raw) == 0 || !e.o.ShowReasoning {
+		return dst
+	}
+	dst, out := e.reasoningOutput(dst, s)
+	e.size += int64(len(ev.Raw))
+	if out.sub != ev.Sub || len(out.parts) == 0 {
+		dst = e.finishSummary(dst, out)
+		out.sub = ev.Sub
+		out.addPart()
+		dst = e.summaryEvent(dst, "response.reasoning_summary_part.added", out)
+		dst = finish(append(dst, `,"part":{"type":"summary_text","text":""}`...))
+	}
+	p := &out.parts[len(out.parts)-1]
+	p.text = append(p.text, ev.Raw...)
+	dst = e.summaryEvent(dst, "response.reasoning_summary_text.delta", out)
+	dst = append(dst, `,"delta":"`...)
+	dst = append(dst, ev.Raw...)
+	return finish(append(dst, '"'))
+}
+
+func (e *streamEncoder) reasoningOutput(dst []byte, s *slot) ([]byte, *output) {
+	if s.output < 0 {
+		dst = e.newOutput(dst, s, outputReasoning)
+		dst = e.added(dst, &e.outputs[s.output])
+	}
+	return dst, &e.outputs[s.output]
+}
+
+func (e *streamEncoder) summaryEvent(dst []byte, name string, out *output) []byte {
+	dst = append(e.event(dst, name), out.where...)
+	dst = append(dst, `,"summary_index":`...)
+	return strconv.AppendInt(dst, int64(len(out.parts)-1), 10)
+}
+
+// finishSummary ends the summary that is open.
+func (e *streamEncoder) finishSummary(dst []byte, out *output) []byte {
+	if len(out.parts) == 0 {
+		return dst
+	}
+	p := &out.parts[len(out.parts)-1]
+	if p.closed {
+		return dst
+	}
+	p.closed = true
+	dst = e.summaryEvent(dst, "response.reasoning_summary_text.done", out)
+	dst = append(dst, `,"text":"`...)
+	dst = append(dst, p.text...)
+	dst = finish(append(dst, '"'))
+	dst = e.summaryEvent(dst, "response.reasoning_summary_part.done", out)
+	dst = append(dst, `,"part":`...)
+	dst = appendSummary(dst, p)
+	return finish(dst)
+}
+
+// signature keeps the state of a reasoning item for its done event, if the client wants state.
+func (e *streamEncoder) signature(dst []byte, ev *codec.Event) []byte {
+	s := e.slot(ev.Item)
+	if s == nil || len(ev.Raw) == 0 || !e.o.IncludeState ||
+		s.kind != codec.ItemReasoning && s.kind != codec.ItemRedacted {
+		return dst
+	}
+	dst, out := e.reasoningOutput(dst, s)
+	out.signature = append(out.signature, ev.Raw...)
+	return dst
+}
+
+// call is a piece of a call's arguments or input.
+func (e *streamEncoder) call(dst []byte, ev *codec.Event) []byte {
+	s := e.slot(ev.Item)
+	if s == nil || len(ev.Raw) == 0 || s.kind != callKind(ev.Kind) {
+		return dst
+	}
+	out := &e.outputs[s.output]
+	if ev.Whole && len(out.text) > 0 {
+		return dst
+	}
+	return e.callDelta(dst, out, ev.Raw)
+}
+
+func callKind(kind codec.EventKind) codec.ItemType {
+	if kind == codec.EventCustomInput {
+		return codec.ItemCustomCall
+	}
+	return codec.ItemToolCall
+}
+
+func (e *streamEncoder) callDelta(dst []byte, out *output, body []byte) []byte {
+	out.text = append(out.text, body...)
+	e.size += int64(len(body))
+	if out.kind == outputCall {
+		dst = e.event(dst, "response.function_call_arguments.delta")
+	} else {
+		dst = e.event(dst, "response.custom_tool_call_input.delta")
+	}
+	dst = append(dst, out.where...)
+	dst = append(dst, `,"delta":"`...)
+	dst = append(dst, body...)
+	return append(dst, "\"}\n\n"...)
+}
+
+// annotation writes a citation where its shape has a twin here.
+func (e *streamEncoder) annotation(dst []byte, ev *codec.Event) []byte {
+	s := e.slot(ev.Item)
+	if s == nil || s.kind != codec.ItemText {
+		return dst
+	}
+	var length int
+	if s.output >= 0 {
+		length = characters(e.outputs[s.output].parts[s.part].text)
+	}
+	e.scratch = appendAnnotation(e.scratch[:0], ev.Raw, ev.Origin, length)
+	if len(e.scratch) == 0 {
+		return dst
+	}
+	dst, out, p := e.messagePart(dst, s)
+	if p.cited > 0 {
+		p.annotations = append(p.annotations, ',')
+	}
+	p.annotations = append(p.annotations, e.scratch...)
+	dst = e.partEvent(dst, "response.output_text.annotation.added", out, s.part)
+	dst = append(dst, `,"annotation_index":`...)
+	dst = strconv.AppendInt(dst, int64(p.cited), 10)
+	p.cited++
+	dst = append(dst, `,"annotation":`...)
+	return finish(append(dst, e.scratch...))
+}
+
+// close ends a content item. A call whose arguments are not whole stays open to the end: only the finish reason says
+// whether they were cut off (pitfall P96).
+func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
+	s := e.slot(ev.Item)
+	if s == nil {
+		return dst
+	}
+	s.closed = true
+	switch s.kind {
+	case codec.ItemServerTool, codec.ItemOpaque:
+		return e.wireItem(dst, s, ev)
+	case codec.ItemText, codec.ItemRefusal:
+		if s.output >= 0 {
+			dst = e.finishPart(dst, &e.outputs[s.output], s.part)
+		}
+		return dst
+	}
+	if s.output < 0 {
+		return dst
+	}
+	out := &e.outputs[s.output]
+	if out.kind == outputCall && len(out.text) > 0 && !e.whole(out.text) {
+		return dst
+	}
+	return e.finishItem(dst, out, statusCompleted)
+}
+
+// whole tells whether arguments are a JSON value.
+func (e *streamEncoder) whole(body []byte) bool {
+	e.scratch = scan.Unescape(e.scratch[:0], body)
+	return scan.Valid(e.scratch)
+}
+
+// wireItem writes an item that comes as a whole, if this format has it.
+func (e *streamEncoder) wireItem(dst []byte, s *slot, ev *codec.Event) []byte {
+	prefix, members := itemMembers(e.scratch[:0], ev.Raw, ev.Origin)
+	e.scratch = members
+	if len(members) == 0 {
+		return dst
+	}
+	dst = e.newOutput(dst, s, outputServerTool)
+	out := &e.outputs[s.output]
+	out.raw = append(out.raw, members...)
+	out.id = e.appendID(out.id[:0], prefix, s.output)
+	dst = e.added(dst, out)
+	return e.finishItem(dst, out, statusCompleted)
+}

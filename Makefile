@@ -2,6 +2,7 @@
 # tests run under the race detector too.
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL: # the test runner's summary comes last
 .PHONY: help run build test vet lint unit fmt clean
 
 GOLANGCI_LINT := v2.15.0

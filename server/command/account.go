@@ -1,17 +1,12 @@
 package command
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
@@ -88,7 +83,7 @@ func (c *CredentialSet) Run(ctx context.Context, s *Surroundings) error {
 	if err := warnOfUnknownProvider(c.Place, c.Provider, s.Err); err != nil {
 		return err
 	}
-	secret, err := readSecret(s, fmt.Sprintf("Credential of account %s for %s (not shown): ", c.Account, c.Provider))
+	secret, err := readSecret(ctx, s, fmt.Sprintf("Credential of account %s for %s (not shown): ", c.Account, c.Provider))
 	if err != nil {
 		return err
 	}
@@ -112,34 +107,6 @@ func warnOfUnknownProvider(place Place, provider string, w io.Writer) error {
 			printable(provider), strings.Join(config.BuiltInProviders(), ", "))
 	}
 	return nil
-}
-
-// maxSecret bounds what is read as a secret, in bytes.
-const maxSecret = 16 << 10
-
-// readSecret reads one secret and trims the space and line end around it.
-func readSecret(s *Surroundings, prompt string) (string, error) {
-	var text []byte
-	var err error
-	if file, ok := s.In.(*os.File); ok && isTerminal(file) {
-		fmt.Fprint(s.Err, prompt)
-		text, err = term.ReadPassword(int(file.Fd()))
-		fmt.Fprintln(s.Err)
-	} else {
-		text, err = io.ReadAll(io.LimitReader(bufio.NewReader(s.In), maxSecret+1))
-	}
-	secret := strings.TrimSpace(string(text))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("the secret could not be read from standard input: %w", err)
-	case secret == "":
-		return "", errors.New("no secret came on standard input; pipe it in, or run this on a terminal and type it")
-	case len(text) > maxSecret:
-		return "", fmt.Errorf("the secret on standard input is longer than %d bytes; pipe in the secret alone", maxSecret)
-	case strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return "", errors.New("the secret on standard input holds a space, a line break or a character that no key has; pipe in the secret alone")
-	}
-	return secret, nil
 }
 
 // CredentialRemove is "mneme account credential remove ACCOUNT PROVIDER".

@@ -89,6 +89,9 @@ func explain(err error) string {
 	if errors.As(err, &problems) {
 		return problems.Error() + "\n"
 	}
+	if errors.Is(err, context.Canceled) {
+		return "mneme: interrupted\n"
+	}
 	var known *codec.Error
 	if errors.As(err, &known) {
 		return "mneme: " + known.Message + "\n"

@@ -55,6 +55,9 @@ func (p Place) manage(ctx context.Context, create bool, do func(*admin.Client) e
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no data in %s; name the data directory with --data or %s, or start with: mneme serve", cfg.Data, config.EnvData)
 	}
+	if errors.Is(err, store.ErrInUse) {
+		return fmt.Errorf("another mneme has the data in %s open and takes no commands; try again when it has ended", cfg.Data)
+	}
 	if err != nil {
 		return err
 	}

@@ -231,6 +231,7 @@ func openManagement(cfg *config.Config, st *store.Store, log *slog.Logger) (m ma
 		return m, fmt.Errorf("cannot listen on %s for admin.listen: %w", cfg.Admin.Listen, err)
 	}
 	add(listener, admin.AccountHandler(st, log))
+	log.Info("management for admin keys", "listen", listener.Addr().String())
 	return m, nil
 }
 

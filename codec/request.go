@@ -114,14 +114,14 @@ const (
 	PartReasoning                      // Text or Parts (one text part each for several summaries), Signature, Family
 	PartRedacted                       // Signature, Family
 	PartImage                          // MediaType and Data, or URL, or FileID; Detail
-	PartDocument                       // as PartImage; Filename, Title
+	PartDocument                       // as PartImage, or Text where it is plain text; Filename
 	PartAudio                          // MediaType (or the format word) and Data
 	PartToolCall                       // CallID, Name, Namespace, Arguments; Signature where a call carries one
 	PartCustomCall                     // CallID, Name, Namespace, Text: the input
 	PartToolResult                     // CallID, Name if known, Parts, Failed
 	PartToolRef                        // Name: a deferred tool that has become available
-	PartServerTool                     // Raw: a tool the provider ran, or its result
-	PartOpaque                         // Raw, WireType: a type without a name here
+	PartServerTool                     // Raw: a tool the provider ran, or its result; Text: the same in words, if there are any
+	PartOpaque                         // Raw, WireType: a type without a name here; Text: the same in words, if there are any
 )
 
 // Part is a piece of a message.

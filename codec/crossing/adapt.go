@@ -1,0 +1,62 @@
+package crossing
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// adaption rewrites one canonical request so that the target can take it, and fills in what has to be undone in the
+// answer. Its steps are in files of their own; each is named after what it makes right.
+type adaption struct {
+	r       *codec.Request
+	format  codec.Format // the provider's
+	target  *codec.Target
+	setting *Settings
+	undo    *undo
+}
+
+// adapt runs all steps. The order matters: what refers to tools by name or to calls by id comes before names and ids
+// are changed, and state is put back before the conversation is reshaped around it.
+func (u *undo) adapt(r *codec.Request, format codec.Format, s *Settings) error {
+	a := &adaption{r: r, format: format, target: &s.Target, setting: s, undo: u}
+	u.prepare(a)
+	for _, step := range []func() error{
+		a.refuse,        // refuse.go
+		a.tools,         // tools.go
+		a.toolChoice,    // tools.go
+		a.conversation,  // conversation.go
+		a.pairs,         // pairs.go
+		a.media,         // media.go
+		a.state,         // state.go
+		a.order,         // conversation.go
+		a.identifiers,   // identifiers.go
+		a.settings,      // settings.go
+		a.reasoning,     // reasoning.go
+		a.outputFormat,  // output.go
+		a.breakpoints,   // breakpoints.go
+		a.stopSequences, // stop.go
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastUserTurn is the index of the newest message that a person wrote; what follows it is the current turn of the
+// model. It is -1 when there is none.
+func (a *adaption) lastUserTurn() int {
+	for i := len(a.r.Messages) - 1; i >= 0; i-- {
+		if a.r.Messages[i].Role == codec.RoleUser {
+			return i
+		}
+	}
+	return -1
+}
+
+// path names a message as the client counts it.
+func (a *adaption) path(index int) string {
+	if a.r.Format == codec.Responses {
+		return "input[" + itoa(index) + "]"
+	}
+	return "messages[" + itoa(index) + "]"
+}

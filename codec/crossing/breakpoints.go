@@ -1,0 +1,66 @@
+package crossing
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// maxBreakpoints is the number of cache breakpoints that Messages takes in one request.
+const maxBreakpoints = 4
+
+var ephemeral = []byte(`{"type":"ephemeral"}`)
+
+// breakpoints marks for Anthropic's prompt cache what agents send again with every turn: tools, instructions and the two
+// newest turns of the user. Without a mark nothing is cached there, and clients of other formats have no way to ask. A
+// client that marks its parts itself is left to it, within the number that is taken: the earliest marks go.
+func (a *adaption) breakpoints() error {
+	if a.format != codec.Messages {
+		return nil
+	}
+	marks := a.marks()
+	if len(marks) > 0 || a.r.CacheControl != nil {
+		for _, mark := range marks[:max(len(marks)-maxBreakpoints, 0)] {
+			*mark = nil
+		}
+		return nil
+	}
+	if !a.target.Breakpoints {
+		return nil
+	}
+	if n := len(a.r.Tools); n > 0 {
+		a.r.Tools[n-1].CacheControl = ephemeral
+	}
+	if n := len(a.r.Instructions); n > 0 {
+		a.r.Instructions[n-1].CacheControl = ephemeral
+	}
+	left := 2
+	for i := len(a.r.Messages) - 1; i >= 0 && left > 0; i-- {
+		m := &a.r.Messages[i]
+		if m.Role == codec.RoleUser || m.Role == codec.RoleTool {
+			m.Parts[len(m.Parts)-1].CacheControl = ephemeral
+			left--
+		}
+	}
+	return nil
+}
+
+// marks lists the client's own breakpoints, earliest first.
+func (a *adaption) marks() []*[]byte {
+	var marks []*[]byte
+	note := func(mark *[]byte) {
+		if *mark != nil {
+			marks = append(marks, mark)
+		}
+	}
+	for i := range a.r.Tools {
+		note(&a.r.Tools[i].CacheControl)
+	}
+	for i := range a.r.Instructions {
+		note(&a.r.Instructions[i].CacheControl)
+	}
+	for i := range a.r.Messages {
+		for j := range a.r.Messages[i].Parts {
+			note(&a.r.Messages[i].Parts[j].CacheControl)
+		}
+	}
+	return marks
+}

@@ -1,0 +1,253 @@
+package crossing
+
+import (
+	"bytes"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// billingMark opens the first system block of Claude Code, whose text changes with every request: it would keep a
+// foreign provider's prompt cache from ever hitting (wire sheet: translation, P62).
+const billingMark = "x-anthropic-billing-header:"
+
+// conversation clears away what no target reads and puts the opening instructions where it looks for them
+// (wire sheet: translation, 2.3).
+func (a *adaption) conversation() error {
+	a.r.Instructions = a.keepParts(a.r.Instructions, false)
+	for i := range a.r.Messages {
+		m := &a.r.Messages[i]
+		m.Parts = a.keepParts(m.Parts, m.Role == codec.RoleAssistant)
+	}
+	if a.hoistsInstructions() {
+		a.hoistInstructions()
+	}
+	if err := a.prefill(); err != nil {
+		return err
+	}
+	return a.needUser()
+}
+
+// keepParts drops empty text and the billing block, and puts into words what only another format can say.
+func (a *adaption) keepParts(parts []codec.Part, assistant bool) []codec.Part {
+	kept := parts[:0]
+	for _, p := range parts {
+		switch p.Kind {
+		case codec.PartText:
+			if len(p.Text) == 0 || bytes.HasPrefix(p.Text, []byte(billingMark)) {
+				continue
+			}
+		case codec.PartRefusal:
+			if a.format == codec.Messages || a.format == codec.Gemini {
+				p.Kind = codec.PartText
+			}
+		case codec.PartServerTool, codec.PartOpaque:
+			a.r.Notes.Drop(a.contentPath(p.WireType))
+			if p.Text == nil {
+				continue
+			}
+			p = codec.Part{Kind: codec.PartText, Text: p.Text}
+		case codec.PartToolRef:
+			if assistant {
+				continue
+			}
+			text := append(a.r.Room(len(p.Name)+24), "Tool "...)
+			p = codec.Part{Kind: codec.PartText, Text: append(append(text, p.Name...), " is now available."...)}
+		case codec.PartToolResult:
+			p.Parts = a.keepParts(p.Parts, false)
+		}
+		if p.Citations != nil {
+			p.Citations = nil // not shown to models
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+func (a *adaption) contentPath(wireType []byte) string {
+	base := "messages.content."
+	if a.r.Format == codec.Responses {
+		base = "input."
+	}
+	return base + string(wireType)
+}
+
+// hoistsInstructions tells formats that keep instructions apart from the messages.
+func (a *adaption) hoistsInstructions() bool {
+	return a.format == codec.Messages || a.format == codec.Gemini
+}
+
+// hoistInstructions moves the system and developer messages that open the conversation to the instructions, one block
+// each: joining them would change the bytes that caches go by.
+func (a *adaption) hoistInstructions() {
+	n := 0
+	for n < len(a.r.Messages) && isInstruction(a.r.Messages[n].Role) {
+		a.r.Instructions = append(a.r.Instructions, a.r.Messages[n].Parts...)
+		n++
+	}
+	a.r.Messages = append(a.r.Messages[:0], a.r.Messages[n:]...)
+}
+
+func isInstruction(role codec.Role) bool {
+	return role == codec.RoleSystem || role == codec.RoleDeveloper
+}
+
+// prefill handles a conversation that ends with the beginning of the answer. Models that cannot go on from it would
+// take it for a finished turn.
+func (a *adaption) prefill() error {
+	n := len(a.r.Messages) - 1
+	if n < 0 || a.r.Messages[n].Role != codec.RoleAssistant || hasCalls(a.r.Messages[n].Parts) {
+		return nil
+	}
+	last := &a.r.Messages[n]
+	if isBlank(last.Parts) {
+		a.r.Messages = a.r.Messages[:n]
+		return nil
+	}
+	if !a.target.Prefill {
+		e := codec.Invalid(a.path(last.Index), "the conversation ends with a message of the assistant, and %s cannot continue one: end it with a message of the user", a.target.Model)
+		e.Code = "prefill_not_supported"
+		return e
+	}
+	for i := range last.Parts { // trailing space is refused
+		if p := &last.Parts[i]; p.Kind == codec.PartText && i == len(last.Parts)-1 {
+			p.Text = bytes.TrimRight(p.Text, " ")
+		}
+	}
+	return nil
+}
+
+func isBlank(parts []codec.Part) bool {
+	for i := range parts {
+		if parts[i].Kind != codec.PartText || !scan.Blank(parts[i].Text) {
+			return false
+		}
+	}
+	return true
+}
+
+func hasCalls(parts []codec.Part) bool {
+	for i := range parts {
+		if k := parts[i].Kind; k == codec.PartToolCall || k == codec.PartCustomCall {
+			return true
+		}
+	}
+	return false
+}
+
+// needUser makes sure that there is something to answer.
+func (a *adaption) needUser() error {
+	for i := range a.r.Messages {
+		if r := a.r.Messages[i].Role; r != codec.RoleSystem && r != codec.RoleDeveloper && len(a.r.Messages[i].Parts) > 0 {
+			return nil
+		}
+	}
+	if n := len(a.r.Messages) - 1; n >= 0 && len(a.r.Messages[n].Parts) > 0 {
+		a.r.Messages[n].Role = codec.RoleUser
+		a.r.Notes.Emulate(a.path(a.r.Messages[n].Index) + ".role")
+		return nil
+	}
+	if n := len(a.r.Instructions) - 1; n >= 0 {
+		a.r.Messages = append(a.r.Messages, codec.Message{Role: codec.RoleUser, Parts: append(a.r.NewParts(1), a.r.Instructions[n])})
+		a.r.Instructions = a.r.Instructions[:n]
+		a.r.Notes.Emulate("messages")
+		return nil
+	}
+	return codec.Invalid(a.listName(), "the conversation has no message to answer")
+}
+
+func (a *adaption) listName() string {
+	if a.r.Format == codec.Responses {
+		return "input"
+	}
+	return "messages"
+}
+
+// order brings the messages into the order and the alternation that the target expects. It never moves instructions
+// to the top: that would change the beginning of the request with every turn.
+func (a *adaption) order() error {
+	a.placeInstructions()
+	kept := a.r.Messages[:0]
+	for _, m := range a.r.Messages {
+		m.Parts = a.presentable(m.Parts)
+		if len(m.Parts) == 0 {
+			continue
+		}
+		if n := len(kept); n > 0 && a.merges() && kept[n-1].Role == m.Role && m.Role != codec.RoleTool {
+			kept[n-1].Parts = append(kept[n-1].Parts[:len(kept[n-1].Parts):len(kept[n-1].Parts)], m.Parts...)
+			continue
+		}
+		kept = append(kept, m)
+	}
+	a.r.Messages = kept
+	if a.hoistsInstructions() && len(kept) > 0 && kept[0].Role == codec.RoleAssistant {
+		opening := codec.Message{Role: codec.RoleUser, Parts: append(a.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: []byte("(continued)")})}
+		a.r.Messages = append([]codec.Message{opening}, kept...)
+		a.r.Notes.Emulate(a.path(0))
+	}
+	return nil
+}
+
+// merges tells formats that want the speakers to alternate.
+func (a *adaption) merges() bool { return a.format == codec.Messages || a.format == codec.Gemini }
+
+// presentable drops blank text beside other text: Messages refuses a block of white space.
+func (a *adaption) presentable(parts []codec.Part) []codec.Part {
+	if !a.merges() {
+		return parts
+	}
+	kept := parts[:0]
+	for _, p := range parts {
+		if p.Kind == codec.PartText && scan.Blank(p.Text) {
+			continue
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+// placeInstructions finds a place for system and developer messages in the middle: as they are where the target takes
+// them, directly after a user turn where it takes them only there, else as the user's text.
+func (a *adaption) placeInstructions() {
+	messages := a.r.Messages
+	for i := 1; i < len(messages); i++ {
+		if isInstruction(messages[i].Role) && awaitsResults(messages[i-1]) {
+			j := i
+			for j+1 < len(messages) && (isInstruction(messages[j+1].Role) || messages[j+1].Role == codec.RoleTool) {
+				j++
+			}
+			behindResults(messages[i : j+1])
+			i = j
+		}
+	}
+	if a.format == codec.Chat || a.format == codec.Responses {
+		return
+	}
+	for i := range messages {
+		if !isInstruction(messages[i].Role) {
+			continue
+		}
+		afterUser := i > 0 && (messages[i-1].Role == codec.RoleUser || messages[i-1].Role == codec.RoleTool)
+		if a.format == codec.Messages && a.target.SystemInMessages && afterUser {
+			messages[i].Role = codec.RoleSystem
+			continue
+		}
+		messages[i].Role = codec.RoleUser
+		a.r.Notes.Emulate(a.path(messages[i].Index) + ".role")
+	}
+}
+
+func awaitsResults(m codec.Message) bool { return m.Role == codec.RoleAssistant && hasCalls(m.Parts) }
+
+// behindResults moves the results of a run to its front, keeping the order otherwise.
+func behindResults(run []codec.Message) {
+	ordered := make([]codec.Message, 0, len(run))
+	for _, tool := range []bool{true, false} {
+		for _, m := range run {
+			if (m.Role == codec.RoleTool) == tool {
+				ordered = append(ordered, m)
+			}
+		}
+	}
+	copy(run, ordered)
+}

@@ -1,0 +1,261 @@
+package crossing
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chat"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/sse"
+)
+
+// Exchange is one crossing: made from a client's request, it serves the answer to it. It belongs to one goroutine.
+type Exchange struct {
+	surface  codec.Format
+	format   codec.Format
+	client   codec.ClientHalf
+	provider codec.ProviderHalf
+	target   codec.Target
+	request  *codec.Request
+	options  codec.AnswerOptions
+	undo     undo
+	notes    codec.Notes
+}
+
+// Settings is what a crossing has to know beyond the two formats and the body.
+type Settings struct {
+	Target  codec.Target
+	Strict  bool   // refuse what would otherwise be dropped
+	Ledger  Ledger // reasoning state that clients lost; nil for none
+	Account string // owner of the ledger's entries and of carriers
+	Answer  codec.AnswerOptions
+}
+
+var requests = sync.Pool{New: func() any { return new(codec.Request) }}
+
+// Prepare decodes a client's body, adapts it to the target and appends the provider's body to dst. Views into body are
+// kept until [Exchange.Release]. The error is a *[codec.Error] about a member in the client's own terms.
+func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings) (*Exchange, []byte, error) {
+	x := &Exchange{
+		surface: surface, format: format,
+		client: ClientHalf(surface), provider: providerFor(format, &s.Target),
+		target: s.Target, options: s.Answer,
+		request: requests.Get().(*codec.Request),
+	}
+	x.request.Reset()
+	if err := x.client.DecodeRequest(x.request, body); err != nil {
+		x.Release()
+		return nil, nil, err
+	}
+	x.options.Request = x.request
+	x.options.IncludeUsage = x.request.IncludeUsage
+	x.options.IncludeState = x.request.IncludeState
+	if err := x.undo.adapt(x.request, format, s); err != nil {
+		x.Release()
+		return nil, nil, err
+	}
+	dst, err := x.provider.AppendRequest(dst, x.request, &x.target)
+	if err == nil && s.Strict && len(x.request.Notes.Dropped) > 0 {
+		name := x.request.Notes.Dropped[0]
+		err = codec.Invalid(name, "%s has no counterpart at %s and would be left out; X-Service-Strict asks to refuse that", name, s.Target.Provider)
+	}
+	if err != nil {
+		x.Release()
+		return nil, nil, err
+	}
+	return x, dst, nil
+}
+
+func providerFor(format codec.Format, t *codec.Target) codec.ProviderHalf {
+	if format == codec.Chat {
+		return chat.ProviderOf(t.Dialect)
+	}
+	return ProviderHalf(format)
+}
+
+// Release gives back the request. The exchange must not be used afterwards.
+func (x *Exchange) Release() {
+	if x.request != nil {
+		requests.Put(x.request)
+		x.request = nil
+	}
+}
+
+// maxNotes is the longest value of the header that tells what a translation did.
+const maxNotes = 1 << 10
+
+// Notes says what was done beyond carrying over, as the value of the header X-Service-Translation.
+func (x *Exchange) Notes() string {
+	var b strings.Builder
+	b.WriteString(x.surface.String() + "->" + x.format.String())
+	for _, list := range []struct {
+		word  string
+		names []string
+	}{{"; emulated=", x.request.Notes.Emulated}, {"; dropped=", x.request.Notes.Dropped}} {
+		for i, name := range list.names {
+			if b.Len()+len(name)+2 > maxNotes {
+				b.WriteString(",…")
+				break
+			}
+			if i == 0 {
+				b.WriteString(list.word)
+			} else {
+				b.WriteByte(',')
+			}
+			b.WriteString(name)
+		}
+	}
+	return b.String()
+}
+
+// NoteNames lists the same for the record: "emulated:stop", "dropped:top_k".
+func (x *Exchange) NoteNames() []string {
+	names := make([]string, 0, len(x.request.Notes.Emulated)+len(x.request.Notes.Dropped)+1)
+	names = append(names, x.surface.String()+"->"+x.format.String())
+	for _, name := range x.request.Notes.Emulated {
+		names = append(names, "emulated:"+name)
+	}
+	for _, name := range x.request.Notes.Dropped {
+		names = append(names, "dropped:"+name)
+	}
+	return names
+}
+
+// Stream translates one answer, frame by frame. Everything it returns is valid until the next call.
+type Stream struct {
+	x       *Exchange
+	decoder codec.StreamDecoder
+	encoder codec.StreamEncoder
+	events  []codec.Event
+	seen    Seen
+	ended   bool
+	failed  bool
+}
+
+// Stream starts translating the provider's stream.
+func (x *Exchange) Stream() *Stream {
+	return &Stream{x: x, decoder: x.provider.NewDecoder(), encoder: x.client.NewEncoder(&x.options)}
+}
+
+// Seen is what the record wants to know so far.
+func (s *Stream) Seen() *Seen { return &s.seen }
+
+// Frame appends what one frame means to the client.
+func (s *Stream) Frame(dst []byte, f *sse.Frame) ([]byte, Sign) {
+	if s.ended {
+		return dst, SignAlive
+	}
+	if f.Comment {
+		return dst, SignAlive
+	}
+	s.events = s.decoder.Decode(s.events[:0], f.Name, f.Data)
+	return s.encode(dst)
+}
+
+// encode runs the events of one frame through the way back to the client.
+func (s *Stream) encode(dst []byte) ([]byte, Sign) {
+	s.seen.note(s.events)
+	sign := SignAlive
+	s.events = s.x.undo.restore(s.events)
+	for i := range s.events {
+		ev := &s.events[i]
+		switch ev.Kind {
+		case codec.EventPing:
+		case codec.EventError:
+			sign, s.ended, s.failed = SignError, true, true
+		case codec.EventEnd:
+			if !s.failed {
+				sign, s.ended = SignTerminal, true
+			}
+		default:
+			if sign == SignAlive {
+				sign = SignContent
+			}
+		}
+		dst = s.encoder.Append(dst, ev)
+	}
+	return dst, sign
+}
+
+// End appends what the end of the body means, and tells whether the answer is complete. An answer that is not gets its
+// error from [Stream.Fail].
+func (s *Stream) End(dst []byte, end codec.End, residue []byte) ([]byte, bool) {
+	if s.ended {
+		return dst, !s.failed
+	}
+	s.events = s.decoder.Finish(s.events[:0], end, residue)
+	for i := range s.events {
+		if ev := &s.events[i]; ev.Kind == codec.EventError || ev.Kind == codec.EventEnd && ev.End != codec.EndTerminal {
+			s.seen.note(s.events)
+			return dst, false
+		}
+	}
+	dst, _ = s.encode(dst)
+	return dst, true
+}
+
+// Fail appends the surface's own way of saying that the answer broke off.
+func (s *Stream) Fail(dst []byte, e *codec.Error) []byte {
+	s.ended, s.failed = true, true
+	return s.encoder.Append(dst, &codec.Event{Kind: codec.EventError, Err: e})
+}
+
+// Heartbeat appends a sign of life.
+func (s *Stream) Heartbeat(dst []byte) []byte { return s.encoder.Heartbeat(dst) }
+
+// Answer translates a complete answer. An answer that turns out to be a failure is an error.
+func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
+	var (
+		seen   Seen
+		answer codec.Answer
+	)
+	events := x.provider.DecodeAnswer(nil, body)
+	seen.note(events)
+	events = x.undo.restore(events)
+	for i := range events {
+		answer.Add(&events[i])
+	}
+	if answer.Err != nil {
+		return dst, seen, answer.Err
+	}
+	return x.client.AppendAnswer(dst, &answer, &x.options), seen, nil
+}
+
+// Error reads a provider's error answer.
+func (x *Exchange) Error(status int, body []byte) *codec.Error {
+	return x.provider.DecodeError(status, 0, body)
+}
+
+// AppendFailure appends the way in which a stream of that surface says that it broke off, for streams that pass
+// through and have no encoder of their own.
+func AppendFailure(dst []byte, surface codec.Format, e *codec.Error, o *codec.AnswerOptions) []byte {
+	return ClientHalf(surface).NewEncoder(o).Append(dst, &codec.Event{Kind: codec.EventError, Err: e})
+}
+
+// AppendHeartbeat appends a sign of life in the form of a surface.
+func AppendHeartbeat(dst []byte, surface codec.Format) []byte {
+	if surface == codec.Messages {
+		return append(dst, "event: ping\ndata: {\"type\": \"ping\"}\n\n"...)
+	}
+	return append(dst, ": ping\n\n"...)
+}
+
+// Ledger keeps reasoning state that a client's format has no slot for, so that it can be put back when the client sends
+// the conversation again without it. Implementations are safe for concurrent use.
+type Ledger interface {
+	// Recall is what was kept for a call or an answer text, or nil.
+	Recall(key LedgerKey) []byte
+	// Keep remembers a value; it may forget it after some time or under pressure.
+	Keep(key LedgerKey, value []byte)
+}
+
+// LedgerKey names an entry of a [Ledger].
+type LedgerKey struct {
+	Account string
+	Family  codec.Family
+	Kind    string // "call": state of a tool call; "reasoning": reasoning text of the turn with that call; "text"
+	ID      string // the call's id as the client saw it, or a hash of the answer's text
+}
+
+var _ = scan.Text

@@ -1,0 +1,110 @@
+package crossing
+
+import (
+	"bytes"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// media checks pictures, documents and sounds against what the target can take, and moves pictures out of tool results
+// where it takes only text there (wire sheet: translation, 2.3).
+func (a *adaption) media() error {
+	for i := range a.r.Messages {
+		m := &a.r.Messages[i]
+		for j := range m.Parts {
+			if err := a.medium(&m.Parts[j], m); err != nil {
+				return err
+			}
+			for k := range m.Parts[j].Parts {
+				if err := a.medium(&m.Parts[j].Parts[k], m); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if !a.target.ImagesInResults {
+		a.liftImages()
+	}
+	return nil
+}
+
+func (a *adaption) medium(p *codec.Part, m *codec.Message) error {
+	switch p.Kind {
+	case codec.PartAudio:
+		if a.format == codec.Messages || a.format == codec.Responses {
+			return codec.Invalid(a.path(m.Index), "%s takes no audio", a.target.Model)
+		}
+		return nil
+	case codec.PartImage, codec.PartDocument:
+	default:
+		return nil
+	}
+	if len(p.FileID) > 0 {
+		return codec.Invalid(a.path(m.Index), "the file %q lies with another provider than %s: send its content instead", p.FileID, a.target.Provider)
+	}
+	if a.format == codec.Gemini && len(p.Data) == 0 && len(p.Text) == 0 && isWebURL(p.URL) {
+		e := codec.Invalid(a.path(m.Index), "%s does not fetch pictures and documents from the web: send the data itself", a.target.Model)
+		e.Code = "image_url_not_fetchable"
+		return e
+	}
+	if p.Kind == codec.PartImage && len(p.Data) > 0 {
+		return a.imageType(p, m)
+	}
+	return nil
+}
+
+func isWebURL(url []byte) bool {
+	return bytes.HasPrefix(url, []byte("http://")) || bytes.HasPrefix(url, []byte("https://")) ||
+		bytes.HasPrefix(url, []byte(`http:\/\/`)) || bytes.HasPrefix(url, []byte(`https:\/\/`))
+}
+
+// imageType spells the type as every provider does, and refuses those that Messages cannot read.
+func (a *adaption) imageType(p *codec.Part, m *codec.Message) error {
+	if string(p.MediaType) == "image/jpg" {
+		p.MediaType = []byte("image/jpeg")
+	}
+	if a.format != codec.Messages {
+		return nil
+	}
+	switch string(p.MediaType) {
+	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		return nil
+	}
+	return codec.Invalid(a.path(m.Index), "%s takes pictures as JPEG, PNG, GIF or WebP, not %s", a.target.Model, p.MediaType)
+}
+
+// liftImages moves pictures and documents from tool results into a message of the user behind the whole run of
+// results, and leaves a note in their place.
+func (a *adaption) liftImages() {
+	lifted := make([]codec.Message, 0, len(a.r.Messages))
+	for _, m := range a.r.Messages {
+		if m.Role != codec.RoleTool {
+			lifted = append(lifted, m)
+			continue
+		}
+		var pictures []codec.Part
+		for j := range m.Parts {
+			pictures = a.liftFrom(&m.Parts[j], pictures)
+		}
+		lifted = append(lifted, m)
+		if len(pictures) > 0 {
+			lifted = append(lifted, codec.Message{Role: codec.RoleUser, Parts: pictures, Index: m.Index})
+			a.r.Notes.Emulate(a.listName() + ".tool_result.image")
+		}
+	}
+	a.r.Messages = lifted
+}
+
+func (a *adaption) liftFrom(result *codec.Part, pictures []codec.Part) []codec.Part {
+	for k := range result.Parts {
+		p := &result.Parts[k]
+		if p.Kind != codec.PartImage && (p.Kind != codec.PartDocument || p.Text != nil) {
+			continue
+		}
+		pictures = append(pictures, *p)
+		note := append(a.r.Room(40), "[attachment "...)
+		note = append(append(note, itoa(len(pictures))...), " follows below]"...)
+		*p = codec.Part{Kind: codec.PartText, Text: note}
+	}
+	return pictures
+}

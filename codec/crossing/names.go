@@ -1,0 +1,139 @@
+package crossing
+
+import (
+	"crypto/sha256"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// nameMap leads from the tool names that a provider knows back to those of the client.
+type nameMap struct {
+	sent      map[string]string   // client's name → provider's
+	original  map[string]original // provider's name → the client's
+	qualified map[string]original // flattened name → namespace and name
+}
+
+type original struct{ namespace, name []byte }
+
+// qualify remembers what a flattened name stands for.
+func (n *nameMap) qualify(flat, namespace, name []byte) {
+	n.qualified[string(flat)] = original{namespace: clone(namespace), name: clone(name)}
+}
+
+// declare gives every name of the request a legal one for the format. The result depends on the set of names alone: the
+// same tools get the same names in every turn. A name that is legal keeps itself; of names that meet after cleaning all
+// but the exact match get a hash (wire sheet: translation, 4.3).
+func (n *nameMap) declare(format codec.Format, names [][]byte) {
+	rule := nameRules[format]
+	taken := make(map[string]bool, len(names))
+	for _, name := range names {
+		if rule.legal(name) {
+			taken[string(name)] = true
+			n.add(string(name), string(name))
+		}
+	}
+	for _, name := range names {
+		if _, known := n.sent[string(name)]; known {
+			continue
+		}
+		clean := rule.clean(name)
+		if taken[clean] || len(clean) > rule.most {
+			clean = rule.hashed(clean, name)
+		}
+		taken[clean] = true
+		n.add(string(name), clean)
+	}
+}
+
+func (n *nameMap) add(name, sent string) {
+	n.sent[name] = sent
+	back := original{name: []byte(name)}
+	if q, ok := n.qualified[name]; ok {
+		back = q
+	}
+	n.original[sent] = back
+}
+
+// nameRule is what a format takes as a tool name (wire sheet: translation, 4.1).
+type nameRule struct {
+	most   int
+	letter bool   // the first character is a letter or an underscore
+	extra  string // legal beside letters, digits, _ and -
+}
+
+var nameRules = map[codec.Format]nameRule{
+	codec.Chat:      {most: 64},
+	codec.Responses: {most: 64},
+	codec.Messages:  {most: 128},
+	codec.Gemini:    {most: 64, letter: true, extra: ".:"},
+}
+
+func (r nameRule) takes(c byte) bool {
+	if isWord(c) || c == '-' {
+		return true
+	}
+	for i := range len(r.extra) {
+		if r.extra[i] == c {
+			return true
+		}
+	}
+	return false
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
+}
+
+func startsName(c byte) bool { return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+func (r nameRule) legal(name []byte) bool {
+	if len(name) == 0 || len(name) > r.most || r.letter && !startsName(name[0]) {
+		return false
+	}
+	for _, c := range name {
+		if !r.takes(c) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r nameRule) clean(name []byte) string {
+	clean := make([]byte, 0, len(name)+1)
+	if len(name) == 0 || r.letter && !startsName(name[0]) {
+		clean = append(clean, '_')
+	}
+	for _, c := range name {
+		if !r.takes(c) {
+			c = '_'
+		}
+		clean = append(clean, c)
+	}
+	return string(clean)
+}
+
+// hashLength is the length of the hash behind a name that had to be shortened or told apart.
+const hashLength = 8
+
+func (r nameRule) hashed(clean string, name []byte) string {
+	keep := min(len(clean), r.most-hashLength-1)
+	return clean[:keep] + "_" + base62(sha256.Sum256(name), hashLength)
+}
+
+// base62 writes the first n digits of a hash.
+func base62(hash [sha256.Size]byte, n int) string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	out := make([]byte, n)
+	for i := range out {
+		// Two bytes a digit: the bias of the remainder is below a thousandth.
+		out[i] = digits[(int(hash[(2*i)%len(hash)])<<8|int(hash[(2*i+1)%len(hash)]))%len(digits)]
+	}
+	return string(out)
+}
+
+func clone(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append([]byte{}, b...)
+}

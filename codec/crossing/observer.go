@@ -1,0 +1,188 @@
+package crossing
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/sse"
+)
+
+// Seen is what a record wants to know of an answer.
+type Seen struct {
+	ID     string // the answer's id as the provider gave it
+	Model  string // the model that served
+	Usage  codec.Usage
+	Finish codec.FinishReason
+	Err    *codec.Error // a failure that the provider reported inside the answer
+}
+
+// note takes in the events that matter to a record.
+func (s *Seen) note(events []codec.Event) {
+	for i := range events {
+		switch ev := &events[i]; ev.Kind {
+		case codec.EventStart:
+			s.ID, s.Model = scan.Text(ev.ID), scan.Text(ev.Model)
+			if !ev.Usage.IsZero() {
+				s.Usage = ev.Usage
+			}
+		case codec.EventUsage:
+			s.Usage = ev.Usage
+		case codec.EventFinish:
+			s.Finish = ev.Finish
+		case codec.EventError:
+			if s.Err == nil {
+				s.Err = ev.Err
+			}
+		}
+	}
+}
+
+// Observe reads a complete answer.
+func Observe(format codec.Format, body []byte) Seen {
+	var seen Seen
+	if format != codec.Embeddings {
+		seen.note(ProviderHalf(format).DecodeAnswer(nil, body))
+		return seen
+	}
+	for m := scan.Object(body); m.Next(); {
+		switch string(m.Key) {
+		case "model":
+			seen.Model = scan.String(m.Value)
+		case "usage":
+			seen.Usage.InputUncached, _ = scan.Int(scan.Get(m.Value, "prompt_tokens"))
+		}
+	}
+	return seen
+}
+
+// Sign is what a frame means to whoever passes it on.
+type Sign uint8
+
+const (
+	SignContent  Sign = iota
+	SignAlive         // nothing but a sign of life
+	SignTerminal      // the format's own terminal event
+	SignError         // the provider reports a failure; nothing of use follows
+)
+
+// Observer watches a stream that passes through and notes what a record wants to know. It decodes only the few frames
+// that carry it: the rest costs a search for a handful of member names.
+type Observer struct {
+	Seen    Seen
+	format  codec.Format
+	decoder codec.StreamDecoder
+	events  []codec.Event
+	started bool
+	ended   bool
+}
+
+var observers = map[codec.Format]*sync.Pool{
+	codec.Chat: {}, codec.Responses: {}, codec.Messages: {}, codec.Gemini: {},
+}
+
+// NewObserver starts watching a stream of that format. Release it when done.
+func NewObserver(format codec.Format) *Observer {
+	if o, ok := observers[format].Get().(*Observer); ok {
+		return o
+	}
+	return &Observer{format: format, decoder: ProviderHalf(format).NewDecoder()}
+}
+
+// Release gives the observer back. It must not be used afterwards.
+func (o *Observer) Release() {
+	o.decoder.Reset()
+	*o = Observer{format: o.format, decoder: o.decoder, events: o.events[:0]}
+	observers[o.format].Put(o)
+}
+
+// Frame looks at one frame.
+func (o *Observer) Frame(f *sse.Frame) Sign {
+	if f.Comment {
+		return SignAlive
+	}
+	sign, matters := o.judge(f)
+	if matters {
+		o.events = o.decoder.Decode(o.events[:0], f.Name, f.Data)
+		o.Seen.note(o.events)
+	}
+	if sign == SignTerminal || sign == SignError {
+		o.ended = true
+	}
+	return sign
+}
+
+// judge says what a frame means and whether it has something for the record.
+func (o *Observer) judge(f *sse.Frame) (sign Sign, matters bool) {
+	if o.format == codec.Chat || o.format == codec.Gemini {
+		return o.judgeChunk(f.Data)
+	}
+	name := f.Name
+	if len(name) == 0 || o.format == codec.Responses {
+		if kind := scan.Body(scan.Get(f.Data, "type")); kind != nil {
+			name = kind
+		}
+	}
+	switch string(name) {
+	case "ping", "keepalive":
+		return SignAlive, false
+	case "message_start", "message_delta", "response.created":
+		return SignContent, true
+	case "message_stop", "response.completed", "response.incomplete":
+		return SignTerminal, true
+	case "error", "response.failed":
+		return SignError, true
+	}
+	return SignContent, false
+}
+
+// judgeChunk tells chunks apart, which have no names.
+func (o *Observer) judgeChunk(data []byte) (sign Sign, matters bool) {
+	if string(data) == "[DONE]" {
+		return SignTerminal, true
+	}
+	if !o.started {
+		o.started = true
+		matters = true
+	}
+	if holds(data, `"error"`, '{') {
+		return SignError, true
+	}
+	return SignContent, matters || holds(data, `"finish_reason"`, '"') || holds(data, `"usage"`, '{')
+}
+
+// holds tells whether data has a member of that quoted name whose value begins with first. Inside text the name could
+// only stand with escaped quotes, so a plain search is enough.
+func holds(data []byte, name string, first byte) bool {
+	for {
+		i := bytes.Index(data, []byte(name))
+		if i < 0 {
+			return false
+		}
+		data = data[i+len(name):]
+		j := scan.Space(data, 0)
+		if j < len(data) && data[j] == ':' {
+			j = scan.Space(data, j+1)
+			if j < len(data) && data[j] == first {
+				return true
+			}
+		}
+	}
+}
+
+// End is called when the body has ended, with what was left behind the last frame. It tells whether the answer is
+// complete: whether the terminal event was seen, or what the format takes for one.
+func (o *Observer) End(end codec.End, residue []byte) bool {
+	if o.ended {
+		return true
+	}
+	o.events = o.decoder.Finish(o.events[:0], end, residue)
+	o.Seen.note(o.events)
+	for i := range o.events {
+		if ev := &o.events[i]; ev.Kind == codec.EventEnd {
+			return ev.End == codec.EndTerminal
+		}
+	}
+	return false
+}

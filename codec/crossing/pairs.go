@@ -1,0 +1,189 @@
+package crossing
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// pairs makes every call of the history be followed by exactly one result, all results of a turn in one message
+// directly behind it and in the order of the calls (wire sheet: translation, 2.3 and P67 to P76). Providers refuse
+// anything else, and a client that has lost a result must not lose the conversation with it.
+func (a *adaption) pairs() error {
+	a.renameRepeatedCalls()
+	paired := make([]codec.Message, 0, len(a.r.Messages)+2)
+	for i := 0; i < len(a.r.Messages); i++ {
+		m := a.r.Messages[i]
+		switch {
+		case m.Role == codec.RoleTool: // results that no call in front of them asks for
+			if text := a.orphans(m.Parts); len(text) > 0 {
+				paired = append(paired, codec.Message{Role: codec.RoleUser, Parts: text, Index: m.Index})
+			}
+		case awaitsResults(m):
+			end := i + 1
+			for end < len(a.r.Messages) && a.r.Messages[end].Role != codec.RoleAssistant {
+				end++
+			}
+			following := a.r.Messages[i+1 : end]
+			if len(following) == 0 && end == len(a.r.Messages) {
+				return a.unanswered(&m)
+			}
+			var err error
+			if paired, err = a.answerCalls(append(paired, m), following); err != nil {
+				return err
+			}
+			i = end - 1
+		default:
+			paired = append(paired, m)
+		}
+	}
+	a.r.Messages = paired
+	return nil
+}
+
+func (a *adaption) unanswered(m *codec.Message) error {
+	for i := range m.Parts {
+		if p := &m.Parts[i]; isCall(p) {
+			return codec.Invalid(a.path(m.Index), "the conversation ends with the tool call %q, which has no result", p.CallID)
+		}
+	}
+	return nil
+}
+
+func isCall(p *codec.Part) bool {
+	return p.Kind == codec.PartToolCall || p.Kind == codec.PartCustomCall
+}
+
+// answerCalls appends the results of the calls in the last message of paired, gathered from the messages that follow,
+// then what else these say.
+func (a *adaption) answerCalls(paired, following []codec.Message) ([]codec.Message, error) {
+	asker := &paired[len(paired)-1]
+	calls := 0
+	for i := range asker.Parts {
+		if isCall(&asker.Parts[i]) {
+			calls++
+		}
+	}
+	results := a.r.NewParts(calls)
+	used := make(map[*codec.Part]bool, calls)
+	for i := range asker.Parts {
+		call := &asker.Parts[i]
+		if !isCall(call) {
+			continue
+		}
+		result := a.resultOf(call, following, used, calls == 1)
+		if result == nil {
+			results = append(results, codec.Part{
+				Kind: codec.PartToolResult, CallID: call.CallID, Name: call.Name, Failed: true,
+				Parts: append(a.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: []byte("(no result recorded)")}),
+			})
+			a.r.Notes.Emulate(a.listName() + ".tool_result")
+			continue
+		}
+		used[result] = true
+		answer := *result
+		answer.CallID, answer.Name = call.CallID, call.Name
+		results = append(results, answer)
+	}
+	index := asker.Index
+	paired = append(paired, codec.Message{Role: codec.RoleTool, Parts: results, Index: index})
+	return a.appendRest(paired, following, used)
+}
+
+// resultOf finds the first unused result for a call. A result without an id belongs to the only call there is.
+func (a *adaption) resultOf(call *codec.Part, following []codec.Message, used map[*codec.Part]bool, only bool) *codec.Part {
+	for i := range following {
+		if following[i].Role != codec.RoleTool {
+			continue
+		}
+		for j := range following[i].Parts {
+			p := &following[i].Parts[j]
+			if !used[p] && (string(p.CallID) == string(call.CallID) || only && len(p.CallID) == 0) {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// appendRest appends what stands between the calls and the next turn of the assistant beside their results.
+func (a *adaption) appendRest(paired, following []codec.Message, used map[*codec.Part]bool) ([]codec.Message, error) {
+	for _, m := range following {
+		if m.Role != codec.RoleTool {
+			paired = append(paired, m)
+			continue
+		}
+		left := a.r.NewParts(len(m.Parts))
+		for j := range m.Parts {
+			p := &m.Parts[j]
+			switch {
+			case used[p]:
+			case len(p.CallID) == 0:
+				return nil, codec.Invalid(a.path(m.Index), "a tool result names no call, and more than one call could be meant")
+			case answered(used, p):
+				a.r.Notes.Drop(a.path(m.Index))
+			default:
+				left = append(left, *p)
+			}
+		}
+		if text := a.orphans(left); len(text) > 0 {
+			paired = append(paired, codec.Message{Role: codec.RoleUser, Parts: text, Index: m.Index})
+		}
+	}
+	return paired, nil
+}
+
+// answered tells whether p repeats the result of a call that already has one.
+func answered(used map[*codec.Part]bool, p *codec.Part) bool {
+	for other := range used {
+		if string(other.CallID) == string(p.CallID) {
+			return true
+		}
+	}
+	return false
+}
+
+// orphans turns results whose call is gone, after a history was trimmed for instance, into words of the user.
+func (a *adaption) orphans(results []codec.Part) []codec.Part {
+	var parts []codec.Part
+	for i := range results {
+		p := &results[i]
+		title := append(a.r.Room(len(p.CallID)+len(p.Name)+32), `Result of an earlier tool call (`...)
+		if len(p.Name) > 0 {
+			title = append(append(title, p.Name...), ", "...)
+		}
+		title = append(append(title, p.CallID...), `):`...)
+		parts = append(parts, codec.Part{Kind: codec.PartText, Text: title})
+		parts = append(parts, p.Parts...)
+		a.r.Notes.Emulate(a.listName() + ".tool_result")
+	}
+	return parts
+}
+
+// renameRepeatedCalls tells calls apart that bear the same id, which happens with hosts that number calls per turn. The
+// n-th result with that id belongs to the n-th call with it; all but the first get a number behind the id.
+func (a *adaption) renameRepeatedCalls() {
+	calls, results := make(map[string]int), make(map[string]int)
+	for i := range a.r.Messages {
+		for j := range a.r.Messages[i].Parts {
+			p := &a.r.Messages[i].Parts[j]
+			seen := calls
+			switch {
+			case isCall(p):
+			case p.Kind == codec.PartToolResult:
+				seen = results
+				if results[string(p.CallID)] >= calls[string(p.CallID)] {
+					continue // a second result of the same call
+				}
+			default:
+				continue
+			}
+			if len(p.CallID) == 0 {
+				continue
+			}
+			seen[string(p.CallID)]++
+			if n := seen[string(p.CallID)]; n > 1 {
+				id := append(a.r.Room(len(p.CallID)+8), p.CallID...)
+				p.CallID = append(append(id, '_'), itoa(n)...)
+			}
+		}
+	}
+}

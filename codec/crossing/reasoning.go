@@ -1,0 +1,241 @@
+package crossing
+
+import (
+	"slices"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Effort words, weakest first.
+var effortWords = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+// Budgets in tokens that stand for effort words, and the other way round (wire sheet: translation, 2.7).
+var effortBudgets = map[string]int64{
+	"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 1 << 40,
+}
+
+func effortOfBudget(budget int64) string {
+	switch {
+	case budget <= 512:
+		return "minimal"
+	case budget <= 1024:
+		return "low"
+	case budget <= 8192:
+		return "medium"
+	case budget <= 24576:
+		return "high"
+	default:
+		return "xhigh"
+	}
+}
+
+// geminiBudgets differ for the two weakest words.
+var geminiBudgets = map[string]int64{"minimal": 512}
+
+// reasoning asks for reasoning in the target's own form. What the client left to the model stays left to the model.
+func (a *adaption) reasoning() error {
+	g := &a.r.Reasoning
+	a.visibility()
+	word := a.askedEffort()
+	asked := *g
+	*g = codec.Reasoning{Visible: asked.Visible, Summary: asked.Summary, Display: asked.Display}
+	switch a.target.Thinking {
+	case codec.ThinkingNone:
+		if asked.Effort != nil || asked.Mode == codec.ReasoningBudget {
+			a.r.Notes.Drop(a.effortMember())
+		}
+		*g = codec.Reasoning{}
+	case codec.ThinkingBudget:
+		a.askBudget(word, asked.Budget)
+	case codec.ThinkingAdaptive:
+		a.askAdaptive(word, asked.Mode)
+	case codec.ThinkingEffort:
+		a.askEffort(word)
+	case codec.ThinkingLevel:
+		a.askLevel(word)
+	}
+	if a.undo.thinkingOff || a.format == codec.Messages && forces(a.r.ToolChoice.Mode) {
+		a.stopThinking()
+	}
+	if a.format == codec.Messages && (g.Mode == codec.ReasoningBudget || g.Mode == codec.ReasoningAdaptive) {
+		a.dropNumber(&a.r.Temperature, "temperature")
+		a.dropNumber(&a.r.TopP, "top_p")
+		a.dropNumber(&a.r.TopK, "top_k")
+	}
+	return nil
+}
+
+func forces(mode codec.ChoiceMode) bool {
+	return mode == codec.ChoiceRequired || mode == codec.ChoiceTool
+}
+
+// askedEffort is what the client asked for as a word, "" when it left that to the model.
+func (a *adaption) askedEffort() string {
+	g := &a.r.Reasoning
+	switch {
+	case g.Mode == codec.ReasoningOff:
+		return "none"
+	case g.Effort != nil:
+		return string(g.Effort)
+	case g.Mode == codec.ReasoningBudget:
+		return effortOfBudget(g.Budget)
+	default:
+		return ""
+	}
+}
+
+func (a *adaption) effortMember() string {
+	switch a.r.Format {
+	case codec.Responses:
+		return "reasoning.effort"
+	case codec.Chat:
+		return "reasoning_effort"
+	default:
+		return "thinking"
+	}
+}
+
+// visibility hands on whether the client wants to see reasoning. Nobody gets, and pays for, summaries unasked.
+func (a *adaption) visibility() {
+	g := &a.r.Reasoning
+	if g.Visible == codec.Unset {
+		switch a.r.Format {
+		case codec.Responses:
+			g.Visible = codec.TristateOf(g.Summary != nil)
+		case codec.Messages:
+			thinks := g.Mode == codec.ReasoningBudget || g.Mode == codec.ReasoningAdaptive
+			g.Visible = codec.TristateOf(thinks && string(g.Display) != "omitted")
+		}
+	}
+	switch {
+	case a.format == codec.Responses && g.Visible == codec.True && g.Summary == nil:
+		g.Summary = []byte("auto")
+	case a.format == codec.Messages && g.Display == nil && g.Visible == codec.True:
+		g.Display = []byte("summarized")
+	case a.format == codec.Messages && g.Display == nil && a.r.Format == codec.Responses:
+		g.Display = []byte("omitted")
+	}
+}
+
+// askBudget asks in tokens.
+func (a *adaption) askBudget(word string, budget int64) {
+	g, t := &a.r.Reasoning, a.target
+	switch word {
+	case "":
+		return
+	case "none":
+		if t.CanDisable {
+			g.Mode = codec.ReasoningOff
+			return
+		}
+		budget = t.MinBudget
+		a.r.Notes.Drop(a.effortMember())
+	}
+	if budget <= 0 {
+		budget = effortBudgets[word]
+		if special, ok := geminiBudgets[word]; ok && a.format == codec.Gemini {
+			budget = special
+		}
+	}
+	budget = max(budget, t.MinBudget)
+	if t.MaxBudget > 0 {
+		budget = min(budget, t.MaxBudget)
+	}
+	if a.format == codec.Messages {
+		// The budget is part of the output limit and has to leave room for an answer.
+		budget = min(budget, a.r.MaxOutput-1)
+		if budget < max(t.MinBudget, 1024) {
+			a.r.Notes.Drop(a.effortMember())
+			g.Mode = codec.ReasoningUnset
+			return
+		}
+	}
+	g.Mode, g.Budget = codec.ReasoningBudget, budget
+}
+
+// askAdaptive lets the model decide, within an effort word.
+func (a *adaption) askAdaptive(word string, mode codec.ReasoningMode) {
+	g := &a.r.Reasoning
+	switch {
+	case word == "" && mode != codec.ReasoningAdaptive:
+		return
+	case word == "none":
+		if a.target.CanDisable {
+			g.Mode = codec.ReasoningOff
+		} else {
+			a.r.Notes.Drop(a.effortMember())
+		}
+		return
+	}
+	g.Mode = codec.ReasoningAdaptive
+	g.Effort = a.nearestEffort(word)
+}
+
+// askEffort asks with a word alone.
+func (a *adaption) askEffort(word string) {
+	if word == "none" && !slices.Contains(a.target.Efforts, "none") {
+		if a.target.CanDisable {
+			a.r.Reasoning.Mode = codec.ReasoningOff
+			return
+		}
+		a.r.Notes.Drop(a.effortMember())
+	}
+	if word != "" {
+		a.r.Reasoning.Effort = a.nearestEffort(word)
+	}
+	if word == "none" {
+		a.r.Reasoning.Mode = codec.ReasoningOff
+	}
+}
+
+// askLevel asks Gemini 3 with a level.
+func (a *adaption) askLevel(word string) {
+	level := ""
+	switch word {
+	case "":
+		return
+	case "none", "minimal":
+		level = "MINIMAL"
+	case "low":
+		level = "LOW"
+	case "medium":
+		level = "MEDIUM"
+	default:
+		level = "HIGH"
+	}
+	if word == "none" {
+		a.r.Notes.Drop(a.effortMember()) // cannot be switched off
+	}
+	a.r.Reasoning.Effort = []byte(level)
+}
+
+// nearestEffort is the word the model takes that is nearest to the one asked for: the same, else the next weaker, else
+// the weakest.
+func (a *adaption) nearestEffort(word string) []byte {
+	efforts := a.target.Efforts
+	if word == "" || len(efforts) == 0 {
+		return nil
+	}
+	rank := slices.Index(effortWords, word)
+	best := efforts[0]
+	for _, effort := range efforts {
+		if slices.Index(effortWords, effort) <= rank {
+			best = effort
+		}
+	}
+	return []byte(best)
+}
+
+// stopThinking switches thinking off for a request that cannot have it.
+func (a *adaption) stopThinking() {
+	g := &a.r.Reasoning
+	if g.Mode != codec.ReasoningBudget && g.Mode != codec.ReasoningAdaptive {
+		return
+	}
+	a.r.Notes.Drop("thinking")
+	mode := codec.ReasoningUnset
+	if a.target.Thinking == codec.ThinkingBudget {
+		mode = codec.ReasoningOff
+	}
+	*g = codec.Reasoning{Mode: mode, Effort: g.Effort}
+}

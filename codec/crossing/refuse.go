@@ -1,0 +1,47 @@
+package crossing
+
+import (
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// refuse turns away what would change the meaning of the answer if it were left out (wire sheet: translation, 2.1).
+func (a *adaption) refuse() error {
+	r := a.r
+	switch {
+	case len(r.Stateful) > 0:
+		return codec.Invalid(r.Stateful[0], "%s refers to something that only the provider that made it can look up, and this model belongs to %s: send the conversation itself",
+			r.Stateful[0], a.target.Provider)
+	case r.PreviousResponse != nil:
+		e := codec.Invalid("previous_response_id", "previous_response_id cannot be followed to a model of %s: send the conversation itself", a.target.Provider)
+		e.Code = "previous_response_not_found"
+		return e
+	case r.AudioOutput:
+		return codec.Invalid("modalities", "models of %s do not answer in audio here", a.target.Provider)
+	case r.N > 1:
+		return codec.Invalid("n", "only one answer can be asked of %s through this surface", a.target.Provider)
+	case r.Logprobs == codec.True && (a.format == codec.Messages || a.format == codec.Gemini):
+		return codec.Invalid("logprobs", "%s gives no log probabilities here", a.target.Provider)
+	case r.MaxOutput == 0:
+		return codec.Invalid(maxOutputMember(r.Format), "an output limit of 0 has no meaning at %s", a.target.Provider)
+	}
+	if r.Logprobs == codec.True {
+		r.Notes.Drop("logprobs")
+		r.Logprobs, r.TopLogprobs = codec.Unset, nil
+	}
+	return nil
+}
+
+func maxOutputMember(surface codec.Format) string {
+	switch surface {
+	case codec.Responses:
+		return "max_output_tokens"
+	case codec.Chat:
+		return "max_completion_tokens"
+	default:
+		return "max_tokens"
+	}
+}

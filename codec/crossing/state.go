@@ -1,0 +1,194 @@
+package crossing
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// skipSignature is what Google documents for calls whose signature is not known (wire sheet: translation, 5.3).
+const skipSignature = "skip_thought_signature_validator"
+
+// state opens the carriers that belong to the target's family, puts back from the ledger what the client has lost, and
+// leaves out everything that the target would refuse (wire sheet: translation, 5). Foreign state never goes upstream.
+func (a *adaption) state() error {
+	current := a.lastUserTurn()
+	for i := range a.r.Messages {
+		m := &a.r.Messages[i]
+		if m.Role != codec.RoleAssistant {
+			continue
+		}
+		a.openCarriers(m)
+		a.recall(m, i > current)
+	}
+	if a.target.Family == codec.FamilyAnthropic {
+		a.thinkingNeedsStart(current)
+	}
+	return nil
+}
+
+// openCarriers goes through the reasoning of one turn. State that was carried in front of a call or behind a text
+// moves to it.
+func (a *adaption) openCarriers(m *codec.Message) {
+	kept := m.Parts[:0]
+	var forCall []byte
+	for _, p := range m.Parts {
+		switch p.Kind {
+		case codec.PartReasoning, codec.PartRedacted:
+			keep := a.openReasoning(&p, &forCall, kept)
+			if !keep {
+				continue
+			}
+		case codec.PartToolCall, codec.PartCustomCall:
+			if forCall != nil {
+				p.Signature, p.Family, forCall = forCall, codec.FamilyGoogle, nil
+			}
+			if p.Signature != nil && p.Family != a.target.Family {
+				p.Signature = nil
+			}
+		case codec.PartText:
+			if p.Signature != nil && p.Family != a.target.Family {
+				p.Signature = nil
+			}
+		}
+		kept = append(kept, p)
+	}
+	m.Parts = kept
+}
+
+// openReasoning tells whether the part itself goes upstream.
+func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte, before []codec.Part) bool {
+	if isCarrier(p.Signature) {
+		c, ok := openCarrier(p.Signature, a.setting.Account)
+		p.Signature, p.Family = nil, codec.FamilyOther
+		if ok && c.family == a.target.Family && a.fits(&c) {
+			switch c.kind {
+			case carriesCall:
+				*forCall = c.raw
+				return false
+			case carriesText:
+				if n := len(before) - 1; n >= 0 && before[n].Kind == codec.PartText {
+					before[n].Signature, before[n].Family = c.raw, c.family
+				}
+				return false
+			case carriesRedacted:
+				p.Kind = codec.PartRedacted
+			}
+			p.Signature, p.Family = c.raw, c.family
+		}
+	}
+	if p.Signature != nil && p.Family == a.target.Family && a.target.Family != codec.FamilyOther {
+		return true
+	}
+	p.Signature, p.ID = nil, nil
+	if a.target.Dialect.ReplayReasoning && a.format == codec.Chat {
+		return p.Kind == codec.PartReasoning && (len(p.Text) > 0 || len(p.Parts) > 0)
+	}
+	a.r.Notes.Drop(a.reasoningPath())
+	return false
+}
+
+// fits tells whether state of the family may go to this very model: thinking of Anthropic's is bound to the model that
+// thought it.
+func (a *adaption) fits(c *carrier) bool {
+	return !a.target.MidThinkingState || c.model == shortHash(a.target.Model)
+}
+
+func (a *adaption) reasoningPath() string {
+	switch a.r.Format {
+	case codec.Responses:
+		return "input.reasoning"
+	case codec.Chat:
+		return "messages.reasoning_content"
+	default:
+		return "messages.thinking"
+	}
+}
+
+// recall puts back what a turn with calls needs and the client did not send.
+func (a *adaption) recall(m *codec.Message, current bool) {
+	if !hasCalls(m.Parts) {
+		return
+	}
+	switch {
+	case a.target.Family == codec.FamilyGoogle:
+		a.recallSignature(m, current)
+	case a.target.Dialect.ReplayReasoning && a.format == codec.Chat:
+		a.recallReasoning(m)
+	}
+}
+
+// recallSignature works on the first call of the turn: the others of a parallel group bear none.
+func (a *adaption) recallSignature(m *codec.Message, current bool) {
+	for j := range m.Parts {
+		p := &m.Parts[j]
+		if !isCall(p) {
+			continue
+		}
+		if p.Signature != nil || !current {
+			return
+		}
+		if kept := a.fromLedger(ledgerCall, p.CallID); kept != nil {
+			p.Signature, p.Family = kept, codec.FamilyGoogle
+			return
+		}
+		if a.target.NeedsSignature {
+			p.Signature, p.Family = []byte(skipSignature), codec.FamilyGoogle
+			a.r.Notes.Emulate(a.listName() + ".thought_signature")
+		}
+		return
+	}
+}
+
+// recallReasoning gives a turn back the reasoning that led to its calls; hosts that demand it take a blank for what
+// nobody knows any more.
+func (a *adaption) recallReasoning(m *codec.Message) {
+	for j := range m.Parts {
+		if m.Parts[j].Kind == codec.PartReasoning {
+			return
+		}
+	}
+	text := []byte(nil)
+	for j := range m.Parts {
+		if p := &m.Parts[j]; isCall(p) {
+			if text = a.fromLedger(ledgerReasoning, p.CallID); text != nil {
+				break
+			}
+		}
+	}
+	if text == nil {
+		text = []byte(" ")
+		a.r.Notes.Emulate(a.reasoningPath())
+	}
+	parts := append(a.r.NewParts(len(m.Parts)+1), codec.Part{Kind: codec.PartReasoning, Text: text})
+	m.Parts = append(parts, m.Parts...)
+}
+
+func (a *adaption) fromLedger(kind string, id []byte) []byte {
+	if a.setting.Ledger == nil || len(id) == 0 {
+		return nil
+	}
+	return a.setting.Ledger.Recall(LedgerKey{Account: a.setting.Account, Family: a.target.Family, Kind: kind, ID: string(id)})
+}
+
+// Kinds of ledger entries.
+const (
+	ledgerCall      = "call"
+	ledgerReasoning = "reasoning"
+)
+
+// thinkingNeedsStart turns thinking off for this request when the current tool loop would begin without the thinking
+// that led to it: Anthropic refuses that, and nobody can invent a signature.
+func (a *adaption) thinkingNeedsStart(current int) {
+	if a.r.Reasoning.Mode == codec.ReasoningOff {
+		return
+	}
+	for i := current + 1; i < len(a.r.Messages); i++ {
+		m := &a.r.Messages[i]
+		if m.Role != codec.RoleAssistant || !hasCalls(m.Parts) {
+			continue
+		}
+		if k := m.Parts[0].Kind; k != codec.PartReasoning && k != codec.PartRedacted {
+			a.undo.thinkingOff = true
+		}
+		return
+	}
+}

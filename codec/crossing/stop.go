@@ -1,0 +1,103 @@
+package crossing
+
+import (
+	"bytes"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// stopSequences emulates stop sequences for Responses, which has none, and leaves out those that Messages refuses.
+func (a *adaption) stopSequences() error {
+	kept := a.r.Stop[:0]
+	for _, stop := range a.r.Stop {
+		if len(stop) == 0 || a.format == codec.Messages && scan.Blank(stop) {
+			a.r.Notes.Drop(a.stopMember())
+			continue
+		}
+		kept = append(kept, stop)
+	}
+	a.r.Stop = kept
+	if a.format != codec.Responses || len(kept) == 0 {
+		return nil
+	}
+	for _, stop := range kept {
+		a.undo.stops = append(a.undo.stops, scan.Escape(nil, scan.Unescape(nil, stop)))
+	}
+	a.r.Stop = a.r.Stop[:0]
+	a.r.Notes.Emulate(a.stopMember())
+	return nil
+}
+
+func (a *adaption) stopMember() string {
+	if a.r.Format == codec.Messages {
+		return "stop_sequences"
+	}
+	return "stop"
+}
+
+// stopScanner looks for stop sequences in the text of an answer. It works on string bodies: the sequences are escaped
+// in the shortest way, as the provider escapes its text. What could be the beginning of a sequence is held back.
+type stopScanner struct {
+	stops [][]byte
+	held  []byte // text not given out yet: a beginning of some sequence
+}
+
+// pass takes text in and returns what may be given out, and the sequence that matched, if one did. The result is valid
+// until the next call.
+func (s *stopScanner) pass(out, text []byte) (give, matched []byte) {
+	s.held = append(s.held, text...)
+	at, match := -1, []byte(nil)
+	for _, stop := range s.stops {
+		if i := indexBody(s.held, stop); i >= 0 && (at < 0 || i < at) {
+			at, match = i, stop
+		}
+	}
+	if at >= 0 {
+		out = append(out, s.held[:at]...)
+		s.held = s.held[:0]
+		return out, match
+	}
+	keep := 0
+	for _, stop := range s.stops {
+		keep = max(keep, overlap(s.held, stop))
+	}
+	out = append(out, s.held[:len(s.held)-keep]...)
+	s.held = append(s.held[:0], s.held[len(s.held)-keep:]...)
+	return out, nil
+}
+
+// indexBody is the first place of stop in a string body that does not begin inside an escape.
+func indexBody(body, stop []byte) int {
+	for from := 0; ; {
+		i := bytes.Index(body[from:], stop)
+		if i < 0 {
+			return -1
+		}
+		i += from
+		if !insideEscape(body, i) {
+			return i
+		}
+		from = i + 1
+	}
+}
+
+// insideEscape tells whether the byte at i is the second of an escape.
+func insideEscape(body []byte, i int) bool {
+	n := 0
+	for i > 0 && body[i-1] == '\\' {
+		n++
+		i--
+	}
+	return n%2 == 1
+}
+
+// overlap is the length of the longest end of body that is a beginning of stop.
+func overlap(body, stop []byte) int {
+	for n := min(len(stop)-1, len(body)); n > 0; n-- {
+		if bytes.HasSuffix(body, stop[:n]) && !insideEscape(body, len(body)-n) {
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,252 @@
+package crossing
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// tools makes every tool one that the target can be offered (wire sheet: translation, 2.4 and 2.5): deferred tools that
+// nothing has asked for stay out, free-text tools become functions of one string, namespaces become part of the name.
+func (a *adaption) tools() error {
+	kept := a.r.Tools[:0]
+	offered := make(map[string]bool, len(a.r.Tools))
+	for _, tool := range a.r.Tools {
+		ok, err := a.offer(&tool)
+		if err != nil {
+			return err
+		}
+		name := string(tool.Name)
+		if !ok || tool.Kind == codec.ToolFunction && offered[name] {
+			continue
+		}
+		offered[name] = true
+		kept = append(kept, tool)
+	}
+	a.r.Tools = kept
+	a.flattenCalls()
+	if len(kept) == 0 {
+		a.declareStubs()
+	}
+	return nil
+}
+
+// offer rewrites one tool for the target and tells whether to declare it.
+func (a *adaption) offer(tool *codec.Tool) (bool, error) {
+	place := "tools[" + itoa(tool.Index) + "]"
+	if tool.Deferred && a.r.Format == codec.Messages && !a.referenced(tool.Name) {
+		return false, nil // it becomes a tool when a reference to it stands in the conversation
+	}
+	if tool.AllowedCallers != nil && !lists(tool.AllowedCallers, "direct") {
+		a.r.Notes.Drop(place + ".allowed_callers")
+		return false, nil
+	}
+	switch tool.Kind {
+	case codec.ToolFunction:
+		a.flatten(tool)
+	case codec.ToolCustom:
+		a.flatten(tool)
+		if a.takesCustomTools() {
+			return true, nil
+		}
+		a.wrapCustom(tool)
+		a.r.Notes.Emulate(place + ".type")
+	case codec.ToolClientSide:
+		if tool.Schema == nil { // its calls have a shape of their own, which no function call can stand for
+			return a.withhold(tool, place)
+		}
+		tool.Kind, tool.Raw = codec.ToolFunction, nil
+		a.r.Notes.Emulate(place + ".type")
+	case codec.ToolWebSearch:
+		if a.format == codec.Chat {
+			return a.withhold(tool, place)
+		}
+	default:
+		return a.withhold(tool, place)
+	}
+	return true, nil
+}
+
+// withhold leaves a tool out that only its own provider runs, unless the client insists on it, or it stands for tools
+// that would vanish with it.
+func (a *adaption) withhold(tool *codec.Tool, place string) (bool, error) {
+	if string(tool.WireType) == "mcp_server" {
+		return false, codec.Invalid("mcp_servers", "the tools of mcp_servers would be missing: %s cannot reach them", a.target.Provider)
+	}
+	if c := &a.r.ToolChoice; c.Mode == codec.ChoiceHosted || c.Mode == codec.ChoiceTool && string(c.Name) == string(tool.Name) && len(tool.Name) > 0 {
+		return false, codec.Invalid("tool_choice", "tool_choice asks for %s, which %s cannot run", tool.WireType, a.target.Provider)
+	}
+	a.r.Notes.Drop(place)
+	return false, nil
+}
+
+func (a *adaption) takesCustomTools() bool {
+	return a.format == codec.Responses || a.format == codec.Chat && a.target.Dialect.CustomTools
+}
+
+// referenced tells whether a reference in the conversation has made a deferred tool available.
+func (a *adaption) referenced(name []byte) bool {
+	for i := range a.r.Messages {
+		if referencedIn(a.r.Messages[i].Parts, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func referencedIn(parts []codec.Part, name []byte) bool {
+	for i := range parts {
+		if p := &parts[i]; p.Kind == codec.PartToolRef && string(p.Name) == string(name) || referencedIn(p.Parts, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// flatten makes the namespace part of the name. The pair is put together again when the model calls the tool.
+func (a *adaption) flatten(tool *codec.Tool) {
+	if tool.Namespace == nil {
+		return
+	}
+	flat := a.flatName(tool.Namespace, tool.Name)
+	a.undo.names.qualify(flat, tool.Namespace, tool.Name)
+	tool.Name, tool.Namespace = flat, nil
+}
+
+func (a *adaption) flatName(namespace, name []byte) []byte {
+	flat := append(a.r.Room(len(namespace)+len(name)+2), namespace...)
+	flat = append(flat, "__"...)
+	return append(flat, name...)
+}
+
+// flattenCalls does to the calls of the history what was done to the tools.
+func (a *adaption) flattenCalls() {
+	for i := range a.r.Messages {
+		for j := range a.r.Messages[i].Parts {
+			p := &a.r.Messages[i].Parts[j]
+			if p.Namespace != nil {
+				p.Name, p.Namespace = a.flatName(p.Namespace, p.Name), nil
+			}
+			if p.Kind == codec.PartCustomCall && !a.takesCustomTools() {
+				a.wrapCall(p)
+			}
+		}
+	}
+	if c := &a.r.ToolChoice; c.Namespace != nil {
+		c.Name, c.Namespace = a.flatName(c.Namespace, c.Name), nil
+	}
+	for i := range a.r.ToolChoice.Allowed {
+		if t := &a.r.ToolChoice.Allowed[i]; t.Namespace != nil {
+			t.Name, t.Namespace = a.flatName(t.Namespace, t.Name), nil
+		}
+	}
+}
+
+// customNote is what a model is told about a free-text tool that it gets as a function.
+const customNote = `The argument \"input\" is raw text, not JSON.`
+
+var customSchema = []byte(`{"type":"object","properties":{"input":{"type":"string","description":"The raw text of the call."}},"required":["input"],"additionalProperties":false}`)
+
+// wrapCustom turns a free-text tool into a function with one string argument.
+func (a *adaption) wrapCustom(tool *codec.Tool) {
+	a.undo.wrapped[string(tool.Name)] = true
+	definition := grammarText(tool.Grammar)
+	text := a.r.Room(len(tool.Description) + len(customNote) + len(definition) + 32)
+	if len(tool.Description) > 0 {
+		text = append(append(text, tool.Description...), `\n\n`...)
+	}
+	text = append(text, customNote...)
+	if len(definition) > 0 {
+		text = append(append(text, ` It follows this grammar:\n`...), definition...)
+	}
+	tool.Kind, tool.Description, tool.Schema, tool.Grammar, tool.Raw = codec.ToolFunction, text, customSchema, nil, nil
+}
+
+// grammarText is the definition in a custom tool's format, as a string body; both spellings of the format are read.
+func grammarText(format []byte) []byte {
+	if inner := scan.Get(format, "grammar"); scan.IsObject(inner) {
+		format = inner
+	}
+	return scan.Body(scan.Get(format, "definition"))
+}
+
+// wrapCall turns a free-text call of the history into the call of the function that stands for its tool.
+func (a *adaption) wrapCall(p *codec.Part) {
+	arguments := append(a.r.Room(len(p.Text)+12), `{"input":"`...)
+	arguments = append(append(arguments, p.Text...), `"}`...)
+	p.Kind, p.Arguments, p.ArgumentsEscaped, p.Text = codec.PartToolCall, arguments, false, nil
+}
+
+// declareStubs declares the tools of a history whose request declares none: Messages refuses tool blocks without tools.
+func (a *adaption) declareStubs() {
+	if a.format != codec.Messages {
+		return
+	}
+	known := make(map[string]bool)
+	for i := range a.r.Messages {
+		for j := range a.r.Messages[i].Parts {
+			p := &a.r.Messages[i].Parts[j]
+			if p.Kind != codec.PartToolCall || known[string(p.Name)] {
+				continue
+			}
+			known[string(p.Name)] = true
+			a.r.Tools = append(a.r.Tools, codec.Tool{Kind: codec.ToolFunction, Name: p.Name})
+		}
+	}
+	if len(known) > 0 {
+		a.r.ToolChoice = codec.ToolChoice{Mode: codec.ChoiceNone}
+		a.r.Notes.Emulate("tools")
+	}
+}
+
+// toolChoice keeps the choice within what the target takes (wire sheet: translation, 2.6).
+func (a *adaption) toolChoice() error {
+	c := &a.r.ToolChoice
+	if len(a.r.Tools) == 0 {
+		*c = codec.ToolChoice{}
+		return nil
+	}
+	if c.Mode == codec.ChoiceAllowed && !a.takesAllowedTools() {
+		a.allowOnly(c)
+	}
+	if c.Mode == codec.ChoiceTool || c.Mode == codec.ChoiceRequired {
+		if !a.target.ForcedTools {
+			*c = codec.ToolChoice{Mode: codec.ChoiceAuto}
+			a.r.Notes.Drop("tool_choice")
+		}
+	}
+	return nil
+}
+
+func (a *adaption) takesAllowedTools() bool {
+	return a.format == codec.Gemini || a.format == codec.Responses || a.format == codec.Chat && a.target.Dialect.CustomTools
+}
+
+// allowOnly sends only the allowed tools, where the target has no list of allowed ones.
+func (a *adaption) allowOnly(c *codec.ToolChoice) {
+	kept := a.r.Tools[:0]
+	for _, tool := range a.r.Tools {
+		for i := range c.Allowed {
+			if string(c.Allowed[i].Name) == string(tool.Name) {
+				kept = append(kept, tool)
+				break
+			}
+		}
+	}
+	a.r.Tools = kept
+	mode := codec.ChoiceAuto
+	if c.AllowedRequired {
+		mode = codec.ChoiceRequired
+	}
+	*c = codec.ToolChoice{Mode: mode}
+	a.r.Notes.Emulate("tool_choice")
+}
+
+// lists tells whether a raw array holds that string.
+func lists(array []byte, text string) bool {
+	for e := scan.Array(array); e.Next(); {
+		if string(scan.Body(e.Value)) == text {
+			return true
+		}
+	}
+	return false
+}

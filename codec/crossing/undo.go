@@ -1,0 +1,398 @@
+package crossing
+
+import (
+	"crypto/sha256"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// undo takes back in the answer what the adaption did to the request: names, free-text tools, ids that a client cannot
+// take, emulated stop sequences and schemas. It also puts foreign reasoning state into carriers, because the client's
+// format has a slot for its own family's state only.
+type undo struct {
+	surface codec.Format
+	family  codec.Family // of the target
+	model   string       // of the target
+	account string
+	ledger  Ledger
+
+	names       nameMap
+	wrapped     map[string]bool // names of free-text tools that were sent as functions, before they were made legal
+	stops       [][]byte
+	jsonTool    bool
+	thinkingOff bool
+	seed        [sha256.Size]byte // of ids made here: the conversation so far
+
+	items   []item // by the provider's ordinal
+	next    int32  // ordinal for the client's next item
+	calls   int
+	scanner stopScanner
+	stopped bool   // a stop sequence has matched
+	thought []byte // reasoning text of this answer so far, where the ledger keeps it
+	out     []codec.Event
+	bytes   []byte // what the events of one call point to
+}
+
+// item is what has to be remembered of one content item of the answer.
+type item struct {
+	ordinal   int32 // for the client
+	kind      codec.ItemType
+	json      bool // a call that is the answer
+	unwrap    *unwrapper
+	callID    []byte // as the client saw it
+	signature []byte
+	family    codec.Family
+}
+
+// prepare readies u for one exchange.
+func (u *undo) prepare(a *adaption) {
+	*u = undo{
+		surface: a.r.Format, family: a.target.Family, model: a.target.Model, account: a.setting.Account, ledger: a.setting.Ledger,
+		names: nameMap{
+			sent: make(map[string]string), original: make(map[string]original), qualified: make(map[string]original),
+		},
+		wrapped: make(map[string]bool),
+	}
+	u.seed = conversationHash(a.r, u.account)
+}
+
+// conversationHash tells conversations apart at the point they have reached: a repeated request makes the same ids, the
+// next turn makes others.
+func conversationHash(r *codec.Request, account string) [sha256.Size]byte {
+	h := sha256.New()
+	h.Write([]byte(account))
+	h.Write([]byte(r.Model))
+	for i := range r.Messages {
+		for j := range r.Messages[i].Parts {
+			p := &r.Messages[i].Parts[j]
+			h.Write([]byte{byte(p.Kind)})
+			h.Write(p.CallID)
+			if i == len(r.Messages)-1 || p.Kind == codec.PartToolCall {
+				h.Write(p.Text)
+				h.Write(p.Arguments)
+			}
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// restore rewrites the events of one frame. The result is valid until the next call.
+func (u *undo) restore(events []codec.Event) []codec.Event {
+	if u.stopped {
+		return nil
+	}
+	u.out, u.bytes = u.out[:0], u.bytes[:0]
+	for i := range events {
+		ev := &events[i]
+		switch ev.Kind {
+		case codec.EventItemOpen:
+			u.open(ev, events[i+1:])
+		case codec.EventText:
+			u.text(ev)
+		case codec.EventReasoning:
+			u.reasoning(ev)
+		case codec.EventRefusal, codec.EventAnnotation:
+			u.pass(ev)
+		case codec.EventArguments:
+			u.arguments(ev)
+		case codec.EventCustomInput:
+			u.pass(ev)
+		case codec.EventSignature:
+			u.signature(ev)
+		case codec.EventItemClose:
+			u.close(ev)
+		case codec.EventFinish:
+			u.finish(ev)
+		default:
+			u.out = append(u.out, *ev)
+		}
+		if u.stopped {
+			u.endEarly(events[i+1:])
+			break
+		}
+	}
+	return u.out
+}
+
+// pass renumbers an event of an item.
+func (u *undo) pass(ev *codec.Event) {
+	if it := u.item(ev.Item); it != nil {
+		u.out = append(u.out, *ev)
+		u.out[len(u.out)-1].Item = it.ordinal
+	}
+}
+
+func (u *undo) item(ordinal int32) *item {
+	if ordinal < 0 || int(ordinal) >= len(u.items) {
+		return nil
+	}
+	return &u.items[ordinal]
+}
+
+// number gives out the client's next ordinal.
+func (u *undo) number() int32 {
+	u.next++
+	return u.next - 1
+}
+
+func (u *undo) open(ev *codec.Event, rest []codec.Event) {
+	if int(ev.Item) != len(u.items) {
+		return // not dense: nothing of ours
+	}
+	opened := *ev
+	it := item{kind: ev.Type}
+	if ev.Type == codec.ItemToolCall || ev.Type == codec.ItemCustomCall {
+		u.openCall(&opened, &it)
+		u.carryAhead(ev.Item, rest)
+	}
+	it.ordinal = u.number()
+	opened.Item = it.ordinal
+	u.items = append(u.items, it)
+	u.out = append(u.out, opened)
+}
+
+// openCall gives a call the client's name for the tool, and an id that the client can take.
+func (u *undo) openCall(ev *codec.Event, it *item) {
+	u.calls++
+	name := string(ev.Name)
+	switch back, known := u.names.original[name]; {
+	case u.jsonTool && name == jsonTool:
+		it.json = true
+		*ev = codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemText}
+		return
+	case known:
+		sent := string(back.name)
+		if back.namespace != nil {
+			ev.Namespace = back.namespace
+			sent = string(back.namespace) + "__" + sent
+		}
+		ev.Name = back.name
+		if u.wrapped[sent] {
+			ev.Type = codec.ItemCustomCall
+			it.unwrap = new(unwrapper)
+		}
+	}
+	if !u.legalForClient(ev.CallID) {
+		ev.CallID = u.makeID(ev.CallID)
+	}
+	it.callID = clone(ev.CallID)
+}
+
+func (u *undo) legalForClient(id []byte) bool {
+	if u.surface == codec.Messages {
+		return isSlug(id)
+	}
+	return len(id) > 0 && len(id) <= 64
+}
+
+// makeID is an id in the client's style: the same when the same request is sent again.
+func (u *undo) makeID(id []byte) []byte {
+	prefix := "call_"
+	if u.surface == codec.Messages {
+		prefix = "toolu_"
+	}
+	h := sha256.New()
+	h.Write(u.seed[:])
+	h.Write([]byte(itoa(u.calls)))
+	h.Write(id)
+	return []byte(prefix + base62([sha256.Size]byte(h.Sum(nil)), 24))
+}
+
+// carryAhead puts the proof of a call into a reasoning item in front of it, where the client's format has no slot for
+// it on the call. The proof comes with the call: providers that have such proofs send calls whole.
+func (u *undo) carryAhead(ordinal int32, rest []codec.Event) {
+	if u.surface == codec.Chat {
+		return // chat's encoder has a member for it
+	}
+	for i := range rest {
+		ev := &rest[i]
+		if ev.Kind == codec.EventSignature && ev.Item == ordinal {
+			u.carry(&carrier{family: ev.Family, kind: carriesCall, model: shortHash(u.model), raw: ev.Raw})
+			return
+		}
+		if ev.Kind == codec.EventItemOpen {
+			return
+		}
+	}
+}
+
+// carry emits an empty reasoning item that holds nothing but state.
+func (u *undo) carry(c *carrier) {
+	ordinal := u.number()
+	from := len(u.bytes)
+	u.bytes = c.seal(u.bytes, u.account)
+	u.out = append(u.out,
+		codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemReasoning, Item: ordinal},
+		codec.Event{Kind: codec.EventSignature, Item: ordinal, Family: c.family, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]},
+		codec.Event{Kind: codec.EventItemClose, Type: codec.ItemReasoning, Item: ordinal},
+	)
+}
+
+func (u *undo) text(ev *codec.Event) {
+	if len(u.stops) == 0 {
+		u.pass(ev)
+		return
+	}
+	it := u.item(ev.Item)
+	if it == nil {
+		return
+	}
+	u.scanner.stops = u.stops
+	from := len(u.bytes)
+	var matched []byte
+	u.bytes, matched = u.scanner.pass(u.bytes, ev.Raw)
+	if given := u.bytes[from:len(u.bytes):len(u.bytes)]; len(given) > 0 {
+		u.out = append(u.out, codec.Event{Kind: codec.EventText, Item: it.ordinal, Raw: given})
+	}
+	if matched == nil {
+		return
+	}
+	u.stopped = true
+	u.out = append(u.out,
+		codec.Event{Kind: codec.EventItemClose, Type: it.kind, Item: it.ordinal},
+		codec.Event{Kind: codec.EventFinish, Finish: codec.FinishStopSequence, Raw: matched},
+	)
+}
+
+// endEarly ends an answer whose stop sequence has matched. What the model went on to say was not asked for; its usage
+// is taken where it is already there, else left to be estimated.
+func (u *undo) endEarly(rest []codec.Event) {
+	for i := range rest {
+		if rest[i].Kind == codec.EventUsage {
+			u.out = append(u.out, rest[i])
+		}
+	}
+	u.out = append(u.out, codec.Event{Kind: codec.EventEnd, End: codec.EndTerminal})
+}
+
+// release gives out the text that was held back for a stop sequence which did not come.
+func (u *undo) release(it *item) {
+	if it.kind != codec.ItemText || len(u.scanner.held) == 0 {
+		return
+	}
+	from := len(u.bytes)
+	u.bytes = append(u.bytes, u.scanner.held...)
+	u.scanner.held = u.scanner.held[:0]
+	u.out = append(u.out, codec.Event{Kind: codec.EventText, Item: it.ordinal, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]})
+}
+
+// maxThought bounds the reasoning text that is kept for the ledger.
+const maxThought = 256 << 10
+
+func (u *undo) reasoning(ev *codec.Event) {
+	if u.ledger != nil && u.family == codec.FamilyOther && len(u.thought)+len(ev.Raw) <= maxThought {
+		u.thought = append(u.thought, ev.Raw...)
+	}
+	u.pass(ev)
+}
+
+func (u *undo) arguments(ev *codec.Event) {
+	it := u.item(ev.Item)
+	if it == nil {
+		return
+	}
+	switch {
+	case it.json:
+		// Arguments are JSON text inside a string body, and so is text that is JSON: the bytes are the same.
+		u.out = append(u.out, codec.Event{Kind: codec.EventText, Item: it.ordinal, Raw: ev.Raw})
+	case it.unwrap != nil:
+		from := len(u.bytes)
+		u.bytes = it.unwrap.pass(u.bytes, ev.Raw)
+		if given := u.bytes[from:len(u.bytes):len(u.bytes)]; len(given) > 0 {
+			u.out = append(u.out, codec.Event{Kind: codec.EventCustomInput, Item: it.ordinal, Raw: given})
+		}
+	default:
+		u.pass(ev)
+	}
+}
+
+// signature keeps the proof of an item until the item is complete. A call's proof has been carried ahead already.
+func (u *undo) signature(ev *codec.Event) {
+	it := u.item(ev.Item)
+	if it == nil {
+		return
+	}
+	if isCallItem(it.kind) {
+		u.keep(ledgerCall, it.callID, ev.Raw)
+		if u.surface == codec.Chat {
+			u.pass(ev)
+		}
+		return
+	}
+	it.signature = append(it.signature, ev.Raw...)
+	it.family = ev.Family
+}
+
+func isCallItem(kind codec.ItemType) bool {
+	return kind == codec.ItemToolCall || kind == codec.ItemCustomCall
+}
+
+func (u *undo) keep(kind string, id, value []byte) {
+	if u.ledger != nil && len(id) > 0 && len(value) > 0 {
+		u.ledger.Keep(LedgerKey{Account: u.account, Family: u.family, Kind: kind, ID: string(id)}, clone(value))
+	}
+}
+
+func (u *undo) close(ev *codec.Event) {
+	it := u.item(ev.Item)
+	if it == nil {
+		return
+	}
+	u.release(it)
+	if it.unwrap != nil {
+		u.closeWrapped(it)
+	}
+	if it.signature != nil && (it.kind == codec.ItemReasoning || it.kind == codec.ItemRedacted) {
+		kind := carriesReasoning
+		if it.kind == codec.ItemRedacted {
+			kind = carriesRedacted
+		}
+		c := carrier{family: it.family, kind: kind, model: shortHash(u.model), raw: it.signature}
+		from := len(u.bytes)
+		u.bytes = c.seal(u.bytes, u.account)
+		u.out = append(u.out, codec.Event{Kind: codec.EventSignature, Item: it.ordinal, Family: it.family, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]})
+	}
+	if isCallItem(it.kind) && len(u.thought) > 0 {
+		u.keep(ledgerReasoning, it.callID, u.thought)
+	}
+	closed := *ev
+	closed.Item = it.ordinal
+	if it.json {
+		closed.Type = codec.ItemText
+	}
+	if it.unwrap != nil {
+		closed.Type, closed.Raw = codec.ItemCustomCall, nil
+	}
+	u.out = append(u.out, closed)
+	if it.signature != nil && it.kind == codec.ItemText && u.surface != codec.Chat {
+		u.carry(&carrier{family: it.family, kind: carriesText, model: shortHash(u.model), raw: it.signature})
+	}
+}
+
+// closeWrapped gives out what the unwrapping still holds.
+func (u *undo) closeWrapped(it *item) {
+	from := len(u.bytes)
+	u.bytes = it.unwrap.end(u.bytes)
+	if given := u.bytes[from:len(u.bytes):len(u.bytes)]; len(given) > 0 {
+		u.out = append(u.out, codec.Event{Kind: codec.EventCustomInput, Item: it.ordinal, Raw: given})
+	}
+}
+
+// finish corrects the reason: an answer that was asked for as a call is no call, and a call that the client cannot see
+// is none either.
+func (u *undo) finish(ev *codec.Event) {
+	finished := *ev
+	if finished.Finish == codec.FinishToolCalls && !u.showsCalls() {
+		finished.Finish = codec.FinishEnd
+	}
+	u.out = append(u.out, finished)
+}
+
+func (u *undo) showsCalls() bool {
+	for i := range u.items {
+		if isCallItem(u.items[i].kind) && !u.items[i].json {
+			return true
+		}
+	}
+	return false
+}

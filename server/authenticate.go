@@ -1,0 +1,111 @@
+package server
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/cloudwego/hertz/pkg/app"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Headers of ours. None of them goes upstream.
+const (
+	headerServiceKey      = "X-Service-API-Key"
+	headerChatKey         = "X-Service-Chat-Key"
+	headerExternalSession = "X-Service-External-Session-ID"
+	headerExchangeID      = "X-Service-Exchange-ID"
+	headerSessionID       = "X-Service-Session-ID"
+	headerTranslation     = "X-Service-Translation"
+	headerStrict          = "X-Service-Strict"
+	headerSimulated       = "X-Service-Simulated"
+	headerCapture         = "X-Service-Capture"
+)
+
+// caller is who sent a request, and what provider credential they brought along.
+type caller struct {
+	store.Identity
+	authorization string // whole Authorization header, only where the service key came in a header of its own
+	apiKey        string // X-Api-Key
+	googleKey     string // X-Goog-Api-Key
+}
+
+// authenticate finds the service key. It comes as Authorization: Bearer KEY or as X-Service-API-Key: KEY; the latter
+// leaves Authorization free for the client's own provider credential. X-Api-Key is never read as a service key: it is
+// the header in which Anthropic's clients send theirs to Anthropic.
+func (s *Server) authenticate(rc *app.RequestContext) (caller, error) {
+	c := caller{
+		apiKey:    rc.Request.Header.Get("X-Api-Key"),
+		googleKey: rc.Request.Header.Get("X-Goog-Api-Key"),
+	}
+	authorization := rc.Request.Header.Get("Authorization")
+	secret := rc.Request.Header.Get(headerServiceKey)
+	if secret != "" {
+		c.authorization = authorization
+	} else {
+		var err error
+		if secret, err = bearer(authorization, c.apiKey != ""); err != nil {
+			return caller{}, err
+		}
+	}
+	identity, err := s.store.Authenticate(secret)
+	c.Identity = identity
+	return c, err
+}
+
+func bearer(authorization string, hasAPIKey bool) (string, error) {
+	scheme, secret, _ := strings.Cut(authorization, " ")
+	secret = strings.TrimSpace(secret)
+	switch {
+	case strings.EqualFold(scheme, "Bearer") && secret != "":
+		return secret, nil
+	case authorization != "":
+		return "", codec.Errorf(codec.KindAuthentication, "The Authorization header does not hold a service key: send Authorization: Bearer KEY, or %s: KEY.", headerServiceKey)
+	case hasAPIKey:
+		return "", codec.Errorf(codec.KindAuthentication, "The request has an x-api-key but no service key. x-api-key goes to the provider; send the service key as Authorization: Bearer KEY, or %s: KEY.", headerServiceKey)
+	default:
+		return "", codec.Errorf(codec.KindAuthentication, "The request has no service key: send Authorization: Bearer KEY, or %s: KEY.", headerServiceKey)
+	}
+}
+
+// requireScope tells whether the caller may do what needs scope.
+func (c *caller) requireScope(scope store.Scopes) error {
+	if c.Scopes.Has(scope) {
+		return nil
+	}
+	e := codec.Errorf(codec.KindPermission, "This service key lacks the scope %q; it has %q. Create one with: mneme key create --account %s --scope %s",
+		scope, c.Scopes, c.Account, scope)
+	e.Code = "missing_scope"
+	return e
+}
+
+// credential is what opens the provider in that format: the client's own where they sent one that fits, else the
+// account's own, else none, which stands for the server default. own tells whether the client is the one to be told
+// when the provider refuses it.
+func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) (credential router.Credential, own bool, err error) {
+	header := p.CredentialHeader(format)
+	switch {
+	case header == "X-Api-Key" && c.apiKey != "":
+		return router.Credential{Header: header, Value: c.apiKey}, true, nil
+	case header == "X-Goog-Api-Key" && c.googleKey != "":
+		return router.Credential{Header: header, Value: c.googleKey}, true, nil
+	case c.authorization != "":
+		return router.Credential{Header: "Authorization", Value: c.authorization}, true, nil
+	}
+	secret, found, err := s.store.Credential(c.Account, p.Name())
+	if err != nil || !found {
+		return router.Credential{}, false, err
+	}
+	return p.Credential(format, secret), false, nil
+}
+
+// asError is the error for the client that err is, or stands for.
+func asError(err error) *codec.Error {
+	var e *codec.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &codec.Error{Kind: codec.KindInternal, Message: "The proxy failed on this request. It is logged.", Cause: err}
+}

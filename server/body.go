@@ -1,0 +1,78 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+
+	"github.com/cloudwego/hertz/pkg/app"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// readBody is the request's body, decompressed. It is valid until the handler returns, and not to be changed. Its size
+// has been taken from the byte budget; the caller gives it back.
+func (s *Server) readBody(rc *app.RequestContext) ([]byte, error) {
+	if contentType := string(rc.Request.Header.ContentType()); !isJSON(contentType) {
+		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body must be application/json, not %s.", printable([]byte(contentType)))
+	}
+	body := rc.Request.Body()
+	if int64(len(body)) > s.opts.BodyBytes {
+		return nil, s.tooLarge()
+	}
+	encoding := strings.ToLower(strings.TrimSpace(rc.Request.Header.Get("Content-Encoding")))
+	if encoding == "" || encoding == "identity" {
+		return body, s.reserve(int64(len(body)))
+	}
+	return s.decompress(encoding, body)
+}
+
+func (s *Server) tooLarge() error {
+	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", s.opts.BodyBytes)
+}
+
+func (s *Server) reserve(n int64) error {
+	if s.budget.take(n) {
+		return nil
+	}
+	e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many request bodies as it has room for. Try again in a second.")
+	e.RetryAfter = retrySoon
+	return e
+}
+
+// decompress unpacks a body up to the limit. The room is reserved first, all of it: what a compressed body unpacks to
+// is not known before it is done.
+func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
+	var from io.Reader
+	switch encoding {
+	case "gzip":
+		unzip, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not gzip as its Content-Encoding says.")
+		}
+		from = unzip
+	case "zstd":
+		unzip, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(s.opts.BodyBytes)+slack))
+		if err != nil {
+			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not zstd as its Content-Encoding says.")
+		}
+		defer unzip.Close()
+		from = unzip
+	default:
+		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body's Content-Encoding is %s; gzip and zstd are read here.", printable([]byte(encoding)))
+	}
+	if err := s.reserve(s.opts.BodyBytes); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(from, s.opts.BodyBytes+1))
+	s.budget.give(s.opts.BodyBytes)
+	if err != nil {
+		return nil, codec.Errorf(codec.KindInvalidRequest, "The body cannot be unpacked: it is not whole %s.", encoding)
+	}
+	if int64(len(body)) > s.opts.BodyBytes {
+		return nil, s.tooLarge()
+	}
+	return body, s.reserve(int64(len(body)))
+}

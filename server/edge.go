@@ -1,0 +1,128 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cloudwego/hertz/pkg/app"
+	"github.com/cloudwego/hertz/pkg/protocol/consts"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// contain keeps a panic to the request that caused it. An answer that had begun is cut, never ended cleanly.
+func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
+	defer func() {
+		fault := recover()
+		if fault == nil {
+			return
+		}
+		s.log.Error("panic in a request", "path", printable(rc.Path()), "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+		rc.SetConnectionClose()
+		if w, ok := rc.Response.GetHijackWriter().(*streamWriter); ok {
+			w.abort()
+			return
+		}
+		s.answerError(rc, surfaceOf(string(rc.Path())), codec.Errorf(codec.KindInternal, "The proxy failed on this request. It is logged."), "")
+	}()
+	rc.Next(ctx)
+}
+
+// edge turns away what must not get further: requests whose framing two readers could see differently, heads over the
+// limit, and everything new while draining.
+func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
+	head := rc.Request.Header.RawHeaders()
+	if len(head) > s.opts.HeaderBytes {
+		e := codec.Errorf(codec.KindTooLarge, "The request's headers have more than %d bytes.", s.opts.HeaderBytes)
+		s.turnAway(rc, e, consts.StatusRequestHeaderFieldsTooLarge)
+		return
+	}
+	if fault := ambiguous(head, rc.Request.Header.IsHTTP11()); fault != "" {
+		s.turnAway(rc, codec.Errorf(codec.KindInvalidRequest, "The request's headers are malformed: %s.", fault), consts.StatusBadRequest)
+		return
+	}
+	rc.Next(ctx)
+}
+
+func (s *Server) turnAway(rc *app.RequestContext, e *codec.Error, status int) {
+	s.answerError(rc, surfaceOf(string(rc.Path())), e, "")
+	rc.Response.SetStatusCode(status)
+	rc.SetConnectionClose()
+	rc.Abort()
+}
+
+// ambiguous says what is wrong with a request head that hertz accepted but that another reader could frame
+// differently (RFC 9112, sections 2.2, 5.2, 6.1, 6.3, 11.2), or "".
+func ambiguous(head []byte, http11 bool) string {
+	var lengths, encodings, hosts int
+	for len(head) > 0 {
+		i := bytes.IndexByte(head, '\n')
+		if i < 0 {
+			i = len(head) - 1
+		}
+		line := head[:i]
+		head = head[i+1:]
+		if len(line) == 0 || line[len(line)-1] != '\r' {
+			return "a line does not end in CR LF"
+		}
+		line = line[:len(line)-1]
+		if len(line) == 0 {
+			continue
+		}
+		if line[0] == ' ' || line[0] == '\t' {
+			return "a line is folded"
+		}
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		switch {
+		case bytes.EqualFold(name, []byte("Content-Length")):
+			lengths++
+		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+			encodings++
+			if !http11 || !bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked")) {
+				return "the only transfer encoding is chunked"
+			}
+		case bytes.EqualFold(name, []byte("Host")):
+			hosts++
+		}
+	}
+	switch {
+	case lengths > 1:
+		return "Content-Length occurs twice"
+	case encodings > 1:
+		return "Transfer-Encoding occurs twice"
+	case lengths > 0 && encodings > 0:
+		return "Content-Length and Transfer-Encoding occur together"
+	case hosts > 1:
+		return "Host occurs twice"
+	}
+	return ""
+}
+
+// byteBudget bounds the sum of the request bodies that are being handled.
+type byteBudget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// take reserves n bytes and tells whether there was room.
+func (b *byteBudget) take(n int64) bool {
+	if b.used.Add(n) > b.limit {
+		b.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (b *byteBudget) give(n int64) { b.used.Add(-n) }
+
+// isJSON tells whether a content type is JSON, parameters aside. No content type at all is taken as JSON: curl users
+// forget it.
+func isJSON(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "" || media == "application/json" || strings.HasSuffix(media, "+json")
+}

@@ -1,0 +1,351 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/textproto"
+	"time"
+
+	"github.com/cloudwego/hertz/pkg/app"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// exchange is one request on its way through the proxy, with its answer.
+type exchange struct {
+	server  *Server
+	ctx     context.Context // ends when the client leaves, or when the server cuts what is still open
+	rc      *app.RequestContext
+	surface codec.Format
+	started time.Time
+
+	caller    caller
+	body      []byte // the client's, decompressed; valid until the handler returns
+	reserved  int64  // bytes of the budget
+	envelope  codec.Envelope
+	placement router.Placement
+	format    codec.Format // spoken with the provider
+	own       bool         // the provider credential is the client's own
+	header    http.Header  // the client's headers that may go upstream
+
+	capture  *store.Capture
+	closing  store.Closing
+	finished bool // the closing is committed
+	answered bool // bytes of the answer have been handed to the client
+}
+
+// exchange serves one surface.
+func (s *Server) exchange(surface codec.Format) app.HandlerFunc {
+	return func(ctx context.Context, rc *app.RequestContext) {
+		s.exchanges.Add(1)
+		s.open.Add(1)
+		ctx, cancel := context.WithCancelCause(ctx)
+		release := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
+		x := &exchange{server: s, ctx: ctx, rc: rc, surface: surface, started: time.Now()}
+		defer func() {
+			release()
+			cancel(nil)
+			s.budget.give(x.reserved)
+			x.settle()
+			s.open.Add(-1)
+			s.exchanges.Done()
+		}()
+		if err := x.run(); err != nil {
+			x.fail(asError(err))
+		}
+	}
+}
+
+// run takes the request the whole way. An error that it returns is for the client, who has not been answered yet.
+func (x *exchange) run() error {
+	var err error
+	if x.caller, err = x.server.authenticate(x.rc); err != nil {
+		return err
+	}
+	if err := x.caller.requireScope(store.ScopeWrite); err != nil {
+		return err
+	}
+	if x.server.Draining() {
+		return errDraining
+	}
+	if x.body, err = x.server.readBody(x.rc); err != nil {
+		return err
+	}
+	x.reserved = int64(len(x.body))
+	if err := x.envelope.Read(x.body); err != nil {
+		return err
+	}
+	if err := x.continuity(); err != nil {
+		return err
+	}
+	if err := x.place(); err != nil {
+		return err
+	}
+	if err := x.begin(); err != nil {
+		return err
+	}
+	if x.surface == codec.Embeddings {
+		return x.embed()
+	}
+	if x.format != x.surface {
+		return x.cross()
+	}
+	return x.passThrough()
+}
+
+// continuity lets the headers win over the body's members.
+func (x *exchange) continuity() error {
+	for _, field := range []struct {
+		header string
+		value  *string
+	}{{headerChatKey, &x.envelope.ChatKey}, {headerExternalSession, &x.envelope.ExternalSession}} {
+		value := x.rc.Request.Header.Get(field.header)
+		if value == "" {
+			continue
+		}
+		if err := codec.CheckContinuity(field.header, value); err != nil {
+			return err
+		}
+		*field.value = value
+	}
+	return nil
+}
+
+// place finds the provider and the format to speak with it.
+func (x *exchange) place() error {
+	placement, refused := x.server.router.Place(x.envelope.Model)
+	if refused != nil {
+		return refused
+	}
+	x.placement = placement
+	x.format = placement.Provider.FormatFor(x.surface, placement.Model)
+	x.header = x.upstreamHeader()
+	return nil
+}
+
+// upstreamHeader copies the client's headers that the provider may see.
+func (x *exchange) upstreamHeader() http.Header {
+	header := make(http.Header)
+	x.rc.Request.Header.VisitAll(func(name, value []byte) {
+		key := textproto.CanonicalMIMEHeaderKey(string(name))
+		if x.placement.Provider.PassesUpstream(key) {
+			header[key] = append(header[key], string(value))
+		}
+	})
+	return header
+}
+
+// begin puts the request on record. It does not wait for the commit.
+func (x *exchange) begin() error {
+	if x.server.opts.CaptureOff {
+		x.capture = x.server.store.Off()
+		return nil
+	}
+	var err error
+	x.capture, err = x.server.store.Begin(x.ctx, x.opening())
+	return err
+}
+
+func (x *exchange) opening() *store.Opening {
+	o := &store.Opening{
+		Account: x.caller.Account, KeyID: x.caller.KeyID,
+		Surface: x.surface, Format: x.format,
+		ModelAsked: x.envelope.Model, ModelSent: x.placement.Model,
+		Stream:  x.envelope.Stream,
+		ChatKey: x.envelope.ChatKey, ExternalSession: x.envelope.ExternalSession,
+		Header: x.identifyingHeader(), ContentType: string(x.rc.Request.Header.ContentType()),
+		Body: x.body, Spans: x.envelope.Blocks(nil), Started: x.started,
+	}
+	if p := x.placement.Provider; p != nil {
+		o.Provider, o.Simulated = p.Name(), p.Simulated()
+	}
+	return o
+}
+
+// clientHeaders are kept with a capture: they say which client sent the request and which conversation of its own it
+// belongs to (wire sheet: clients, section on session fields). None of them is a credential.
+var clientHeaders = []string{
+	"User-Agent", "X-App", "Originator", "Anthropic-Version", "Anthropic-Beta",
+	"X-Claude-Code-Session-Id", "X-Claude-Code-Agent-Id", "X-Claude-Code-Parent-Agent-Id",
+	"Session-Id", "Session_id", "Conversation_id", "Thread-Id", "X-Client-Request-Id", "X-Codex-Turn-Metadata",
+	"X-Session-Id", "X-Session-Affinity",
+}
+
+func (x *exchange) identifyingHeader() []store.HeaderField {
+	var fields []store.HeaderField
+	for _, name := range clientHeaders {
+		if value := x.rc.Request.Header.Get(name); value != "" {
+			fields = append(fields, store.HeaderField{Name: name, Value: value})
+		}
+	}
+	return fields
+}
+
+// call asks the model for an answer. The caller closes the reply's body.
+func (x *exchange) call(body []byte) (*router.Reply, error) { return x.callFor(router.Generate, body) }
+
+func (x *exchange) callFor(operation router.Operation, body []byte) (*router.Reply, error) {
+	credential, own, err := x.server.credential(&x.caller, x.placement.Provider, x.format)
+	if err != nil {
+		return nil, err
+	}
+	x.own = own
+	reply, failed := x.placement.Provider.Do(x.ctx, &router.Call{
+		Operation: operation,
+		Format:    x.format, Model: x.placement.Model, Stream: x.envelope.Stream,
+		Body: body, Header: x.header, Query: string(x.rc.URI().QueryString()), Credential: credential,
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	x.closing.ProviderReqID = requestID(reply.Header)
+	return reply, nil
+}
+
+func requestID(h http.Header) string {
+	for _, name := range []string{"Request-Id", "X-Request-Id", "X-Ds-Trace-Id"} {
+		if id := h.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// passThrough serves a client in the provider's own format: bytes up, bytes down.
+func (x *exchange) passThrough() error {
+	reply, err := x.call(x.envelope.Splice(nil, x.body, x.placement.Model))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = reply.Body.Close() }()
+	if refused := x.ownCredentialRefused(reply.Status); refused != nil {
+		return refused
+	}
+	if isEventStream(reply) {
+		return x.pump(reply, nil)
+	}
+	return x.whole(reply)
+}
+
+// ownCredentialRefused hides a provider's refusal of a credential that is the account's or the server's: the caller's
+// own key is fine, and providers quote parts of the key they refuse.
+func (x *exchange) ownCredentialRefused(status int) error {
+	if x.own || (status != http.StatusUnauthorized && status != http.StatusForbidden) {
+		return nil
+	}
+	name := x.placement.Provider.Name()
+	e := codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d). Set a valid one with: mneme account credential set %s %s",
+		name, status, x.caller.Account, name)
+	e.Provider, e.Status = name, status
+	return e
+}
+
+// answerHeader sets the headers of an answer of either kind.
+func (x *exchange) answerHeader(reply *router.Reply) {
+	for name, values := range reply.Header {
+		if !router.PassesDownstream(name) {
+			continue
+		}
+		for _, value := range values {
+			x.rc.Response.Header.Add(name, value)
+		}
+	}
+	x.ourHeader()
+}
+
+func (x *exchange) ourHeader() {
+	header := &x.rc.Response.Header
+	if x.capture != nil {
+		header.Set(headerExchangeID, x.capture.ID())
+		switch {
+		case x.capture.Shed():
+			header.Set(headerCapture, "shed")
+		case x.server.opts.CaptureOff:
+			header.Set(headerCapture, "off")
+		}
+	}
+	if x.placement.Provider != nil && x.placement.Provider.Simulated() {
+		header.Set(headerSimulated, "true")
+	}
+}
+
+// fail answers with an error. Nothing of an answer has been sent.
+func (x *exchange) fail(e *codec.Error) {
+	e = x.cutShort(e)
+	x.recordRefusal()
+	x.ourHeader()
+	id := ""
+	if x.capture != nil {
+		id = x.capture.ID()
+	}
+	x.server.answerError(x.rc, x.surface, e, id)
+	x.closing.Error = e
+	x.closing.Status = x.rc.Response.StatusCode()
+	x.closing.ContentType = "application/json"
+	if x.capture != nil {
+		_, _ = x.capture.Write(x.rc.Response.Body())
+	}
+	if err := x.finish(outcomeOf(x.ctx, e, x.placement.Provider != nil)); err != nil {
+		x.server.log.Error("an exchange could not be put on record", "exchange", id, "error", err)
+	}
+}
+
+// cutShort is e, or what stands for it when the exchange failed because the server is shutting down.
+func (x *exchange) cutShort(e *codec.Error) *codec.Error {
+	if context.Cause(x.ctx) == error(errDraining) { //nolint:errorlint // the very value that the context is cut with
+		return errDraining
+	}
+	return e
+}
+
+// clientGone tells whether the client has left.
+func (x *exchange) clientGone() bool {
+	return x.ctx.Err() != nil && context.Cause(x.ctx) != error(errDraining) //nolint:errorlint // as above
+}
+
+// recordRefusal begins the record of a request that was turned away before it was placed. Only requests of
+// authenticated callers are kept.
+func (x *exchange) recordRefusal() {
+	if x.capture != nil || x.caller.Account == "" {
+		return
+	}
+	if err := x.begin(); err != nil {
+		x.capture = nil
+	}
+}
+
+// outcomeOf is how an exchange that failed with e ended.
+func outcomeOf(ctx context.Context, e *codec.Error, placed bool) store.Outcome {
+	switch {
+	case context.Cause(ctx) == error(errDraining): //nolint:errorlint // as above
+		return store.OutcomeInterrupted
+	case ctx.Err() != nil:
+		return store.OutcomeClientClosed
+	case !placed || e.Kind == codec.KindInvalidRequest && e.Provider == "":
+		return store.OutcomeRefused
+	default:
+		return store.OutcomeUpstreamError
+	}
+}
+
+// finish commits the end of the exchange, once.
+func (x *exchange) finish(outcome store.Outcome) error {
+	if x.capture == nil || x.finished {
+		return nil
+	}
+	x.finished = true
+	x.closing.Outcome = outcome
+	if x.closing.LastByte.IsZero() {
+		x.closing.LastByte = time.Now()
+	}
+	return x.capture.Finish(context.WithoutCancel(x.ctx), &x.closing)
+}
+
+// settle closes the record of an exchange that ended in no other way, after a panic for instance.
+func (x *exchange) settle() {
+	if err := x.finish(store.OutcomeInterrupted); err != nil {
+		x.server.log.Error("an exchange could not be put on record", "exchange", x.capture.ID(), "error", err)
+	}
+}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// heartbeats sends signs of life on streams that have been silent for too long. One goroutine serves all streams, so
+// that a stream costs no timer; it wakes four times per interval, which makes the interval exact to a quarter.
+type heartbeats struct {
+	interval time.Duration
+	done     chan struct{}
+
+	mu      sync.Mutex
+	streams map[*pump]struct{}
+}
+
+// startHeartbeats runs until ctx ends.
+func startHeartbeats(ctx context.Context, interval time.Duration) *heartbeats {
+	h := &heartbeats{interval: interval, done: make(chan struct{}), streams: make(map[*pump]struct{})}
+	go h.run(ctx)
+	return h
+}
+
+func (h *heartbeats) wait() { <-h.done }
+
+func (h *heartbeats) run(ctx context.Context) {
+	defer close(h.done)
+	tick := time.NewTicker(h.interval / 4)
+	defer tick.Stop()
+	var streams []*pump
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			streams = h.all(streams[:0])
+			for _, p := range streams {
+				p.beat()
+			}
+			clear(streams)
+		}
+	}
+}
+
+func (h *heartbeats) all(into []*pump) []*pump {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for p := range h.streams {
+		into = append(into, p)
+	}
+	return into
+}
+
+func (h *heartbeats) add(p *pump) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.streams[p] = struct{}{}
+}
+
+func (h *heartbeats) remove(p *pump) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.streams, p)
+}

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/cloudwego/hertz/pkg/app"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
+)
+
+// openAIModel is an entry of OpenAI's list.
+type openAIModel struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+// anthropicModel is an entry of Anthropic's list.
+type anthropicModel struct {
+	Type        string `json:"type"`
+	ID          string `json:"id"`
+	DisplayName string `json:"display_name"`
+	CreatedAt   string `json:"created_at"`
+}
+
+func toOpenAI(m *router.ListedModel) openAIModel {
+	owner := m.OwnedBy
+	if owner == "" {
+		owner = m.Provider
+	}
+	return openAIModel{ID: m.ID, Object: "model", Created: max(m.Created.Unix(), 0), OwnedBy: owner}
+}
+
+func toAnthropic(m *router.ListedModel) anthropicModel {
+	name := m.DisplayName
+	if name == "" {
+		name = m.ID
+	}
+	created := m.Created
+	if created.IsZero() {
+		created = time.Unix(0, 0)
+	}
+	return anthropicModel{Type: "model", ID: m.ID, DisplayName: name, CreatedAt: created.UTC().Format(time.RFC3339)}
+}
+
+// wantsAnthropic tells which shape a client reads: only Anthropic's clients name a version.
+func wantsAnthropic(rc *app.RequestContext) bool {
+	return rc.Request.Header.Get("Anthropic-Version") != ""
+}
+
+// listModels answers GET /v1/models with the union of what the caller's providers list.
+func (s *Server) listModels(ctx context.Context, rc *app.RequestContext) {
+	models, err := s.models(ctx, rc)
+	if err != nil {
+		s.answerError(rc, modelErrors(rc), asError(err), "")
+		return
+	}
+	if !wantsAnthropic(rc) {
+		list := struct {
+			Object string        `json:"object"`
+			Data   []openAIModel `json:"data"`
+		}{Object: "list", Data: make([]openAIModel, len(models))}
+		for i := range models {
+			list.Data[i] = toOpenAI(&models[i])
+		}
+		answerJSON(rc, list)
+		return
+	}
+	list := struct {
+		Data    []anthropicModel `json:"data"`
+		HasMore bool             `json:"has_more"`
+		FirstID *string          `json:"first_id"`
+		LastID  *string          `json:"last_id"`
+	}{Data: make([]anthropicModel, len(models))}
+	for i := range models {
+		list.Data[i] = toAnthropic(&models[i])
+	}
+	if n := len(list.Data); n > 0 {
+		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
+	}
+	answerJSON(rc, list)
+}
+
+// showModel answers GET /v1/models/{model}. A model that routes but is on no list is shown all the same.
+func (s *Server) showModel(ctx context.Context, rc *app.RequestContext) {
+	models, err := s.models(ctx, rc)
+	if err != nil {
+		s.answerError(rc, modelErrors(rc), asError(err), "")
+		return
+	}
+	id := rc.Param("model")
+	placement, refused := s.router.Place(id)
+	if refused != nil {
+		s.answerError(rc, modelErrors(rc), refused, "")
+		return
+	}
+	found := router.ListedModel{ID: id, Provider: placement.Provider.Name()}
+	for i := range models {
+		if models[i].ID == id {
+			found = models[i]
+			break
+		}
+	}
+	if wantsAnthropic(rc) {
+		answerJSON(rc, toAnthropic(&found))
+		return
+	}
+	answerJSON(rc, toOpenAI(&found))
+}
+
+func (s *Server) models(ctx context.Context, rc *app.RequestContext) ([]router.ListedModel, error) {
+	c, err := s.authenticate(rc)
+	if err != nil {
+		return nil, err
+	}
+	return s.router.Models(ctx, func(p *router.Provider, f codec.Format) router.Credential {
+		credential, _, err := s.credential(&c, p, f)
+		if err != nil || !credential.IsZero() {
+			return credential
+		}
+		return p.DefaultCredential(f)
+	}), nil
+}
+
+func modelErrors(rc *app.RequestContext) codec.Format {
+	if wantsAnthropic(rc) {
+		return codec.Messages
+	}
+	return codec.Chat
+}
+
+func answerJSON(rc *app.RequestContext, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // a plain struct of strings and numbers
+	}
+	rc.Response.Header.SetContentType("application/json")
+	rc.Response.SetBodyRaw(body)
+}

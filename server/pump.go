@@ -1,0 +1,328 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/sse"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// pump moves one stream from a provider to a client, in the handler's own goroutine: read, note, translate where the
+// formats differ, write, flush once per read. No event is held back while there is nothing else to read, and events
+// that come together leave together, which is where the cost of a stream lies (system calls, not bytes).
+type pump struct {
+	x        *exchange
+	reply    *router.Reply
+	observer *crossing.Observer // notes what passes; nil when stream does
+	stream   *crossing.Stream   // translates; nil when the formats are equal
+	splitter *sse.Splitter
+	frame    sse.Frame
+	out      []byte
+	lingers  *time.Timer // ends the provider's stream some time after its terminal event
+
+	alive  bool // the newest read brought nothing but signs of life
+	ended  bool // a terminal or error event has been seen
+	failed bool // it was an error event
+
+	mu        sync.Mutex // guards what follows against the heartbeat
+	writer    *streamWriter
+	lastWrite time.Time
+	answered  bool // the head of the answer has been written
+	border    bool // what has been written ends with a whole frame
+	over      bool // nothing may be written any more but by the loop
+}
+
+// streamBuffer is the size in which a stream is read: what a burst leaves in a socket is taken with one or two reads,
+// and five thousand open streams hold 80 MB.
+const streamBuffer = 16 << 10
+
+// afterTerminal is how long a provider may keep a stream open behind its terminal event. The client has its answer by
+// then; what still comes is passed on, and the connection is used again if its end comes in time.
+const afterTerminal = time.Second
+
+// buffers are what a stream needs for its time and hands on to the next.
+type buffers struct {
+	splitter *sse.Splitter
+	out      []byte
+}
+
+var bufferPool = sync.Pool{New: func() any { return &buffers{splitter: sse.NewSplitter(streamBuffer, sse.MaxFrame)} }}
+
+// pump serves the stream of a reply; stream translates it, or is nil to pass it through. Its error means that nothing
+// has been sent and the client can still be answered with a status.
+func (x *exchange) pump(reply *router.Reply, stream *crossing.Stream) error {
+	b := bufferPool.Get().(*buffers)
+	p := &pump{
+		x: x, reply: reply, stream: stream, splitter: b.splitter, out: b.out[:0], border: true,
+		writer: &streamWriter{response: &x.rc.Response, conn: x.rc.GetWriter()},
+	}
+	if stream == nil {
+		p.observer = crossing.NewObserver(x.format)
+	}
+	p.lastWrite = time.Now()
+	x.closing.Status, x.closing.ContentType = http.StatusOK, eventStream
+	x.server.beat.add(p)
+	defer func() {
+		x.server.beat.remove(p)
+		p.release(b)
+	}()
+	return p.run()
+}
+
+// release gives back what the stream borrowed. The writer stays with the response, which hertz finalizes later.
+func (p *pump) release(b *buffers) {
+	p.mu.Lock()
+	p.over = true
+	p.x.answered = p.answered
+	p.mu.Unlock()
+	if p.lingers != nil {
+		p.lingers.Stop()
+	}
+	if p.observer != nil {
+		p.observer.Release()
+	}
+	p.splitter.Reset()
+	b.out = p.out
+	if cap(b.out) > maxKept {
+		b.out = nil
+	}
+	bufferPool.Put(b)
+}
+
+// maxKept is the largest output buffer that is kept for the next stream.
+const maxKept = 64 << 10
+
+func (p *pump) run() error {
+	for {
+		got, err := p.splitter.Read(p.reply.Body)
+		if len(got) > 0 {
+			if failed := p.send(p.take(got)); failed != nil {
+				return p.stop(failed)
+			}
+		}
+		switch {
+		case err == nil:
+		case p.ended: // the client has everything
+			return nil
+		case errors.Is(err, io.EOF):
+			return p.endOfBody()
+		case errors.Is(err, sse.ErrFrameTooLong):
+			return p.stop(p.upstreamError("sent an event of more than %d bytes", sse.MaxFrame))
+		default:
+			return p.stop(err)
+		}
+	}
+}
+
+// take notes what a read brought and returns what the client is to get for it.
+func (p *pump) take(got []byte) []byte {
+	p.alive = true
+	p.out = p.out[:0]
+	for p.splitter.Next(&p.frame) {
+		var sign crossing.Sign
+		if p.stream != nil {
+			p.out, sign = p.stream.Frame(p.out, &p.frame)
+		} else {
+			sign = p.observer.Frame(&p.frame)
+		}
+		p.note(sign)
+	}
+	if p.alive && !p.splitter.Buffered() {
+		p.reply.Body.KeptAlive()
+	}
+	if p.stream != nil {
+		return p.out
+	}
+	return got
+}
+
+func (p *pump) note(sign crossing.Sign) {
+	if sign != crossing.SignAlive {
+		p.alive = false
+	}
+	if (sign == crossing.SignTerminal || sign == crossing.SignError) && !p.ended {
+		p.ended, p.failed = true, sign == crossing.SignError
+	}
+}
+
+// send hands bytes to the client. Before the first of them the request is on record; before the terminal event the
+// whole exchange is.
+func (p *pump) send(out []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	if p.x.closing.FirstByte.IsZero() {
+		if err := p.x.capture.Recorded(p.x.ctx); err != nil {
+			return err
+		}
+		p.x.closing.FirstByte = time.Now()
+	}
+	if !p.x.finished {
+		if _, err := p.x.capture.Write(out); err != nil {
+			return err
+		}
+	}
+	if p.ended && !p.x.finished {
+		if err := p.commit(); err != nil {
+			return err
+		}
+	}
+	return p.write(out)
+}
+
+// commit puts the end of an answer on record that the provider has ended itself.
+func (p *pump) commit() error {
+	p.lingers = time.AfterFunc(afterTerminal, func() { _ = p.reply.Body.Close() })
+	if p.failed {
+		return p.finish(store.OutcomeUpstreamError)
+	}
+	return p.finish(store.OutcomeComplete)
+}
+
+func (p *pump) finish(outcome store.Outcome) error {
+	if p.stream != nil {
+		p.x.noteSeen(p.stream.Seen())
+	} else {
+		p.x.noteSeen(&p.observer.Seen)
+	}
+	return p.x.finish(outcome)
+}
+
+// write sends bytes at once, the head of the answer before the first of them.
+func (p *pump) write(out []byte) error {
+	border := p.stream != nil || !p.splitter.Buffered()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.border = border
+	return p.writeLocked(out)
+}
+
+func (p *pump) writeLocked(out []byte) error {
+	p.lastWrite = time.Now()
+	if !p.answered {
+		p.answered = true
+		p.x.streamHeader(p.reply)
+		p.x.rc.Response.HijackWriter(p.writer)
+	}
+	if _, err := p.writer.Write(out); err != nil {
+		return err
+	}
+	return p.writer.Flush()
+}
+
+const eventStream = "text/event-stream"
+
+// streamHeader sets the head of a streamed answer.
+func (x *exchange) streamHeader(reply *router.Reply) {
+	x.answerHeader(reply)
+	x.rc.Response.SetStatusCode(http.StatusOK)
+	x.rc.Response.Header.SetContentType(eventStream)
+	x.rc.Response.Header.Set("Cache-Control", "no-cache")
+	x.rc.Response.Header.Set("X-Accel-Buffering", "no") // reverse proxies in front are not to collect events
+}
+
+// beat writes a sign of life if the stream is still silent and stands between two frames. A failure to write is left
+// for the loop to find.
+func (p *pump) beat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over || !p.border || time.Since(p.lastWrite) < p.x.server.opts.Heartbeat {
+		return
+	}
+	if !p.answered && p.x.capture.Recorded(p.x.ctx) != nil {
+		return
+	}
+	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.surface))
+}
+
+// endOfBody handles a body that ended without a terminal event: complete by the format's own rules, or broken off.
+func (p *pump) endOfBody() error {
+	var residue []byte
+	if p.splitter.Residue(&p.frame) {
+		residue = p.frame.Data
+	}
+	complete := false
+	p.out = p.out[:0]
+	if p.stream != nil {
+		p.out, complete = p.stream.End(p.out, codec.EndEOF, residue)
+	} else {
+		complete = p.observer.End(codec.EndEOF, residue)
+	}
+	if !complete {
+		return p.stop(p.upstreamError("ended its answer in the middle"))
+	}
+	p.ended = true
+	if p.stream == nil {
+		return p.stopIf(p.commit())
+	}
+	return p.stopIf(p.send(p.out))
+}
+
+func (p *pump) upstreamError(format string, args ...any) *codec.Error {
+	name := p.x.placement.Provider.Name()
+	e := codec.Errorf(codec.KindUpstream, name+" "+format+".", args...)
+	e.Provider = name
+	return e
+}
+
+func (p *pump) stopIf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return p.stop(err)
+}
+
+// stop ends a stream that cannot go on: in the surface's own words and with a connection that is visibly cut, so that
+// it never looks like a finished answer. With nothing sent yet the error goes back to be answered with a status.
+func (p *pump) stop(err error) error {
+	p.mu.Lock()
+	p.over = true // no heartbeat into what follows
+	p.border = false
+	answered := p.answered
+	p.mu.Unlock()
+
+	e := p.x.cutShort(asError(err))
+	if !answered && !p.x.clientGone() {
+		return e
+	}
+	defer p.writer.abort()
+	defer p.x.rc.SetConnectionClose()
+	outcome := outcomeOf(p.x.ctx, e, true)
+	p.x.closing.Error = e
+	if p.x.clientGone() || !isForClient(err) {
+		p.x.closing.Error = nil
+		return p.recorded(p.finish(store.OutcomeClientClosed))
+	}
+	if p.stream != nil {
+		p.out = p.stream.Fail(p.out[:0], e)
+	} else {
+		p.out = crossing.AppendFailure(p.out[:0], p.x.surface, e, p.x.answerOptions())
+	}
+	if !p.x.finished {
+		_, _ = p.x.capture.Write(p.out)
+	}
+	recorded := p.recorded(p.finish(outcome))
+	_ = p.write(p.out)
+	return recorded
+}
+
+// recorded logs a record that could not be completed; the client has nothing to hear of it any more.
+func (p *pump) recorded(err error) error {
+	if err != nil {
+		p.x.server.log.Error("an exchange could not be put on record", "exchange", p.x.capture.ID(), "error", err)
+	}
+	return nil
+}
+
+// isForClient tells errors of ours and of the provider's from a connection to the client that failed.
+func isForClient(err error) bool {
+	var e *codec.Error
+	return errors.As(err, &e)
+}

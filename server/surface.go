@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+
+	"github.com/cloudwego/hertz/pkg/app"
+	"github.com/cloudwego/hertz/pkg/protocol/consts"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// routes mounts every path. Each of them is a real route: hertz writes "Not Found" behind streams of unrouted paths.
+func (s *Server) routes() {
+	s.engine.Use(s.contain, s.edge)
+	for path, format := range surfaces {
+		s.engine.POST(path, s.exchange(format))
+	}
+	s.engine.GET("/v1/responses", s.refuseUpgrade)
+	s.engine.POST("/v1/messages/count_tokens", s.countTokens)
+	s.engine.GET("/v1/models", s.listModels)
+	s.engine.GET("/v1/models/:model", s.showModel)
+	s.engine.GET("/", s.greet)
+	s.engine.HEAD("/", s.greet)
+	s.engine.GET("/healthz", s.healthy)
+	s.engine.HEAD("/healthz", s.healthy)
+	s.engine.GET("/readyz", s.ready)
+	s.engine.HEAD("/readyz", s.ready)
+	s.engine.NoRoute(s.notFound)
+	s.engine.NoMethod(s.notAllowed)
+}
+
+var surfaces = map[string]codec.Format{
+	"/v1/chat/completions": codec.Chat,
+	"/v1/responses":        codec.Responses,
+	"/v1/messages":         codec.Messages,
+	"/v1/embeddings":       codec.Embeddings,
+}
+
+// surfaceOf is the surface whose error shape fits a path: its own, else that of chat, which most clients read.
+func surfaceOf(path string) codec.Format {
+	if format, ok := surfaces[path]; ok {
+		return format
+	}
+	if path == "/v1/messages/count_tokens" {
+		return codec.Messages
+	}
+	return codec.Chat
+}
+
+func (s *Server) notFound(_ context.Context, rc *app.RequestContext) {
+	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. The surfaces are POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/embeddings.",
+		printable(rc.Path()))
+	s.answerError(rc, surfaceOf(string(rc.Path())), e, "")
+}
+
+func (s *Server) notAllowed(_ context.Context, rc *app.RequestContext) {
+	e := codec.Errorf(codec.KindInvalidRequest, "%s does not take %s.", printable(rc.Path()), printable(rc.Method()))
+	s.answerError(rc, surfaceOf(string(rc.Path())), e, "")
+	rc.Response.SetStatusCode(consts.StatusMethodNotAllowed)
+}
+
+// refuseUpgrade answers Codex, which first asks for a websocket: with 426 it changes to plain HTTP at once, with any
+// other refusal it tries for seconds (wire sheet: clients, section on Codex).
+func (s *Server) refuseUpgrade(_ context.Context, rc *app.RequestContext) {
+	e := codec.Errorf(codec.KindInvalidRequest, "Responses are served over plain HTTP here: POST to this path.")
+	s.answerError(rc, codec.Responses, e, "")
+	rc.Response.SetStatusCode(consts.StatusUpgradeRequired)
+}
+
+func (s *Server) greet(_ context.Context, rc *app.RequestContext) {
+	rc.Response.Header.SetContentType("text/plain; charset=utf-8")
+	rc.Response.SetBodyString("mneme " + s.opts.Version + "\n")
+}
+
+func (s *Server) healthy(_ context.Context, rc *app.RequestContext) {
+	rc.Response.Header.SetContentType("text/plain; charset=utf-8")
+	rc.Response.SetBodyString("ok\n")
+}
+
+// ready goes down as soon as the drain begins, so that no new work is sent here.
+func (s *Server) ready(_ context.Context, rc *app.RequestContext) {
+	rc.Response.Header.SetContentType("text/plain; charset=utf-8")
+	if s.Draining() {
+		rc.Response.SetStatusCode(consts.StatusServiceUnavailable)
+		rc.Response.SetBodyString("draining\n")
+		return
+	}
+	rc.Response.SetBodyString("ready\n")
+}
+
+// printable cuts and cleans text of the client's for an error message.
+func printable(text []byte) string {
+	const most = 100
+	out := make([]byte, 0, most)
+	for _, c := range text {
+		if len(out) == most {
+			return string(out) + "…"
+		}
+		if c < 0x20 || c >= 0x7f {
+			c = '?'
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}

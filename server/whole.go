@@ -1,0 +1,113 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// maxAnswer is the largest complete answer that is read: above the largest that any provider is known to send, which
+// is a batch of embeddings.
+const maxAnswer = 256 << 20
+
+// isEventStream tells whether a reply is to be pumped.
+func isEventStream(reply *router.Reply) bool {
+	media, _, _ := strings.Cut(reply.Header.Get("Content-Type"), ";")
+	return reply.Status < 300 && strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
+}
+
+// whole hands on a complete answer, whatever its status: read, recorded, and only then sent.
+func (x *exchange) whole(reply *router.Reply) error {
+	body, err := x.readWhole(reply)
+	if err != nil {
+		return err
+	}
+	x.noteWhole(reply, body)
+	x.answerHeader(reply)
+	return x.sendWhole(reply.Status, body, x.wholeOutcome(reply.Status))
+}
+
+// readWhole reads an answer to its end.
+func (x *exchange) readWhole(reply *router.Reply) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(reply.Body, maxAnswer+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxAnswer {
+		e := codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.placement.Provider.Name(), maxAnswer)
+		e.Provider = x.placement.Provider.Name()
+		return nil, e
+	}
+	return body, nil
+}
+
+// noteWhole keeps what the answer says of itself for the record.
+func (x *exchange) noteWhole(reply *router.Reply, body []byte) {
+	x.noteFirstByte()
+	if reply.Status >= 400 {
+		x.closing.Error = crossing.ProviderHalf(x.format).DecodeError(reply.Status, 0, body)
+		x.closing.Error.Provider = x.placement.Provider.Name()
+		return
+	}
+	seen := crossing.Observe(x.format, body)
+	x.noteSeen(&seen)
+}
+
+func (x *exchange) noteFirstByte() { x.closing.FirstByte = time.Now() }
+
+// retryAfter is the wait that a provider asks for, as seconds or as a date (RFC 9110, section 10.2.3).
+func retryAfter(h http.Header) time.Duration {
+	value := h.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 && seconds < maxRetryAfter.Seconds() {
+		return time.Duration(seconds * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(time.Until(at), 0), maxRetryAfter)
+	}
+	return 0
+}
+
+// maxRetryAfter is the longest wait that is believed.
+const maxRetryAfter = 24 * time.Hour
+
+func (x *exchange) noteSeen(seen *crossing.Seen) {
+	x.closing.ModelServed = seen.Model
+	x.closing.ResponseID = seen.ID
+	x.closing.Usage = seen.Usage
+	x.closing.FinishReason = seen.Finish.String()
+	if seen.Err != nil {
+		x.closing.Error = seen.Err
+	}
+}
+
+func (x *exchange) wholeOutcome(status int) store.Outcome {
+	if status >= 400 || x.closing.Error != nil {
+		return store.OutcomeUpstreamError
+	}
+	return store.OutcomeComplete
+}
+
+// sendWhole records the answer and hands it to the client.
+func (x *exchange) sendWhole(status int, body []byte, outcome store.Outcome) error {
+	if x.ctx.Err() != nil {
+		outcome = outcomeOf(x.ctx, nil, true)
+	}
+	x.closing.Status = status
+	x.closing.ContentType = string(x.rc.Response.Header.ContentType())
+	if _, err := x.capture.Write(body); err != nil {
+		return err
+	}
+	if err := x.finish(outcome); err != nil {
+		return err
+	}
+	x.rc.Response.SetStatusCode(status)
+	x.rc.Response.SetBodyRaw(body)
+	return nil
+}

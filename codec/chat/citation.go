@@ -49,22 +49,18 @@ type citation struct {
 	start, end []byte // numbers
 }
 
-// readCitation reads the flat form of Responses and Messages, and Gemini's {"web":{"uri","title"}}.
+// readCitation reads the flat form of Responses and of Messages, whose search results call the address source.
 func readCitation(raw []byte) (c citation) {
 	for m := scan.Object(raw); m.Next(); {
 		switch string(m.Key) {
-		case "url", "uri", "source":
-			if body := scan.Body(m.Value); body != nil {
-				c.url = body
-			}
+		case "url", "source":
+			c.url = scan.Body(m.Value)
 		case "title":
 			c.title = scan.Body(m.Value)
 		case "start_index":
 			c.start = m.Value
 		case "end_index":
 			c.end = m.Value
-		case "web", "url_citation":
-			return readCitation(m.Value)
 		}
 	}
 	return c

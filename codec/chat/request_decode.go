@@ -12,6 +12,7 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 	if !scan.IsObject(body) {
 		return codec.Invalid("", "the body must be a JSON object")
 	}
+	r.Format = codec.Chat
 	var messages []byte
 	for m := scan.Object(body); m.Next(); {
 		if string(m.Key) == "messages" {
@@ -144,10 +145,9 @@ func (d *requestDecoder) habit(m *scan.Members) error {
 		}
 	case "modalities":
 		for e := scan.Array(v); e.Next(); {
-			if string(e.Value) != `"text"` {
-				d.drop("modalities")
-			}
+			r.AudioOutput = r.AudioOutput || string(e.Value) == `"audio"`
 		}
+	case "audio": // says how; modalities says whether
 	case "client_metadata": // bookkeeping
 	default:
 		d.drop(string(m.Key))

@@ -438,8 +438,11 @@ func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []cod
 // frame says nothing.
 func (d *decoder) residue(dst []codec.Event, residue []byte) []codec.Event {
 	data := bytes.TrimSpace(residue)
-	if line, ok := bytes.CutPrefix(data, []byte("data:")); ok {
-		data = bytes.TrimSpace(line)
+	for line := range bytes.SplitSeq(data, []byte{'\n'}) {
+		if value, found := bytes.CutPrefix(line, []byte("data:")); found {
+			data = bytes.TrimSpace(value)
+			break
+		}
 	}
 	if bytes.Equal(data, done) || scan.IsObject(data) && scan.Valid(data) {
 		return d.Decode(dst, nil, data)

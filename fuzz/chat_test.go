@@ -1,0 +1,225 @@
+package fuzz_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chat"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/sse"
+	"github.com/mnemeproxy/mneme/fuzz/grammar"
+)
+
+// chatDialects are as different as the dialects of chat hosts get.
+var chatDialects = []codec.Target{
+	{Model: "gpt", Family: codec.FamilyOpenAI, Sampling: true, ImagesInResults: true, Dialect: codec.Dialect{
+		Name: "openai", SeedMember: "seed", UserMember: "user", StreamOptions: true, DeveloperRole: true,
+		ParallelMember: "parallel_tool_calls", JSONSchema: true, JSONObject: true, EffortMember: "reasoning_effort",
+		CustomTools: true, LogitBias: true, Logprobs: true, N: true, Penalties: true, Store: true, ImagesInUser: true,
+	}},
+	{Model: "deepseek", Dialect: codec.Dialect{
+		Name: "deepseek", MaxTokensMember: "max_tokens", UserMember: "user_id", SystemAsString: true, ToolTextAsString: true,
+		ThinkingSwitch: "thinking", EffortMember: "reasoning_effort", ReplayReasoning: true, JSONObject: true,
+	}},
+	{Model: "mistral", Dialect: codec.Dialect{Name: "mistral", RequiredWord: "any", ImagesInUser: true, JSONSchema: true}},
+	{Model: "claude", Family: codec.FamilyAnthropic, Dialect: codec.Dialect{Name: "host", ImagesInUser: true}},
+	{Model: "gemini", Family: codec.FamilyGoogle, Dialect: codec.Dialect{Name: "google", ThinkingSwitch: "enable_thinking"}},
+}
+
+// Whatever a client sends, it is refused or becomes a JSON document for every dialect, and the same one each time.
+func FuzzChatDecodeRequest(f *testing.F) {
+	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`))
+	f.Add([]byte(`{"model":"m","stream":true,"stop":["a"],"tools":[{"type":"function","function":{"name":"f","parameters":{}}},` +
+		`{"type":"custom","custom":{"name":"c","format":{"type":"grammar","syntax":"lark","definition":"x"}}}],` +
+		`"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}},` +
+		`"messages":[{"role":"system","content":[{"type":"text","text":"s"}]},{"role":"user","content":[{"type":"image_url",` +
+		`"image_url":{"url":"data:image\/png;base64,AA=="}},{"type":"file","file":{"file_data":"AA==","filename":"a.pdf"}}]},` +
+		`{"role":"assistant","content":null,"reasoning_content":"r","tool_calls":[{"id":"1","type":"function","function":` +
+		`{"name":"f","arguments":"{}"}},{"id":"2","type":"custom","custom":{"name":"c","input":"x"}}]},` +
+		`{"role":"tool","tool_call_id":"1","content":[{"a":1}]},{"role":"tool","tool_call_id":"2","content":null}]}`))
+	f.Add([]byte(`{"functions":[{"name":"f"}],"function_call":{"name":"f"},"messages":[{"role":"assistant","function_call":` +
+		`{"name":"f","arguments":{"a":1}}},{"role":"function","name":"f","content":"r"},{"role":"assistant","thinking_blocks":` +
+		`[{"type":"thinking","thinking":"t","signature":"s"},{"type":"redacted_thinking","data":"d"}],"content":[{"type":"thinking",` +
+		`"thinking":[{"type":"text","text":"t"}]},{"type":"refusal","refusal":"no"}]}]}`))
+	client, provider := chat.Client(), chat.Provider()
+	var r codec.Request
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if !scan.Valid(body) {
+			return
+		}
+		for i := range chatDialects {
+			r.Reset()
+			if err := client.DecodeRequest(&r, body); err != nil {
+				return
+			}
+			first, err := provider.AppendRequest(nil, &r, &chatDialects[i])
+			if err != nil {
+				t.Fatalf("decoded, but not encoded: %v", err)
+			}
+			if !scan.Valid(first) {
+				t.Fatalf("not JSON: %s", first)
+			}
+			again, _ := provider.AppendRequest(nil, &r, &chatDialects[i])
+			if !bytes.Equal(first, again) {
+				t.Fatalf("differs:\n%s\n%s", first, again)
+			}
+		}
+	})
+}
+
+// The events of a stream do not depend on where the network cut it, and they are in order whatever it holds.
+func FuzzChatStreamDecode(f *testing.F) {
+	f.Add([]byte("data: {\"id\":\"1\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"a\"}}]}\n\n"+
+		"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n\n"+
+		"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\n"), byte(3))
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"日\"}}]}\r\n\r\ndata:{\"error\":{\"message\":\"x\"}}"), byte(1))
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"xy\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"z\"}}]}\n\n"), byte(7))
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"text\":\"t\"}]}],"+
+		"\"thinking_blocks\":[{\"thinking\":\"a\",\"signature\":\"s\"}],\"reasoning_details\":[{\"type\":\"reasoning.encrypted\","+
+		"\"format\":\"google\",\"data\":\"d\"}]},\"finish_reason\":\"length\"}]}\n\n"), byte(9))
+	f.Fuzz(func(t *testing.T, stream []byte, cut byte) {
+		whole := chatEvents(t, stream, len(stream)+1)
+		cutUp := chatEvents(t, stream, int(cut)%64+1)
+		if whole != cutUp {
+			t.Fatalf("whole:\n%s\nin pieces:\n%s", whole, cutUp)
+		}
+	})
+}
+
+// chatEvents decodes a stream that is read in pieces of that size, checks the order of its events and prints them.
+func chatEvents(t *testing.T, stream []byte, size int) string {
+	t.Helper()
+	var (
+		out     strings.Builder
+		events  []codec.Event
+		frame   sse.Frame
+		order   chatOrder
+		split   = sse.NewSplitter(512, 1<<20)
+		decoder = chat.Provider().NewDecoder()
+		r       = bytes.NewReader(stream)
+		end     = codec.EndEOF
+	)
+	take := func() {
+		for i := range events {
+			if err := order.take(&events[i]); err != nil {
+				t.Fatalf("%v behind\n%s", err, out.String())
+			}
+			ev := events[i]
+			fmt.Fprintf(&out, "%d %d %d %d %d %q %q %q %v %v\n", ev.Kind, ev.Type, ev.Item, ev.Finish, ev.End, ev.Raw, ev.CallID, ev.Name, ev.Usage, ev.Err)
+		}
+	}
+	for {
+		_, err := split.Read(io.LimitReader(r, int64(size)))
+		for split.Next(&frame) {
+			if !frame.Comment {
+				events = decoder.Decode(events[:0], frame.Name, frame.Data)
+				take()
+			}
+		}
+		if err == io.EOF && r.Len() > 0 {
+			continue
+		}
+		if err != nil {
+			if err != io.EOF {
+				end = codec.EndBroken
+			}
+			break
+		}
+	}
+	var residue []byte
+	if split.Residue(&frame) {
+		residue = frame.Raw
+	}
+	events = decoder.Finish(events[:0], end, residue)
+	take()
+	if !order.ended {
+		t.Fatalf("no end behind\n%s", out.String())
+	}
+	return out.String()
+}
+
+// chatOrder checks what every decoder promises: dense ordinals, nothing for an item before it opens or after it closes,
+// bodies that can be copied into a JSON string, one end.
+type chatOrder struct {
+	open  []bool
+	ended bool
+}
+
+func (o *chatOrder) take(ev *codec.Event) error {
+	if o.ended {
+		return fmt.Errorf("event %d after the end", ev.Kind)
+	}
+	switch ev.Kind {
+	case codec.EventItemOpen:
+		if int(ev.Item) != len(o.open) {
+			return fmt.Errorf("item %d opened, %d expected", ev.Item, len(o.open))
+		}
+		o.open = append(o.open, true)
+	case codec.EventText, codec.EventRefusal, codec.EventReasoning, codec.EventSignature, codec.EventArguments, codec.EventCustomInput:
+		if !scan.Valid(scan.QuoteBody(nil, ev.Raw)) {
+			return fmt.Errorf("%q is no string body", ev.Raw)
+		}
+		fallthrough
+	case codec.EventAnnotation, codec.EventItemClose:
+		if ev.Item < 0 || int(ev.Item) >= len(o.open) || !o.open[ev.Item] {
+			return fmt.Errorf("event %d for item %d, which is not open", ev.Kind, ev.Item)
+		}
+		o.open[ev.Item] = ev.Kind != codec.EventItemClose
+	case codec.EventEnd:
+		o.ended = true
+	}
+	return nil
+}
+
+// Whatever comes in whatever order, the client is sent a well-formed stream.
+func FuzzChatStreamEncode(f *testing.F) {
+	f.Add([]byte{0, 1, 3, 9, 12, 40, 77, 3, 200, 11, 14})
+	f.Add([]byte("one two three four five six seven eight"))
+	f.Add([]byte{2, 5, 0, 2, 6, 1, 7, 0, 7, 1, 12, 14})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		o := codec.AnswerOptions{ID: "01h", Model: "m\"x", Created: time.Unix(1, 0)}
+		if len(script) > 0 {
+			o.IncludeUsage, o.ShowReasoning = script[0]&1 != 0, script[0]&2 != 0
+			if script[0]&4 != 0 {
+				o.Request = &codec.Request{Tools: []codec.Tool{{WireType: []byte("functions")}}}
+			}
+		}
+		encoder := chat.Client().NewEncoder(&o)
+		var stream []byte
+		for _, ev := range chatScript(script) {
+			stream = encoder.Append(stream, &ev)
+			if ev.Kind == codec.EventPing {
+				stream = encoder.Heartbeat(stream)
+			}
+		}
+		if err := grammar.Chat(stream); err != nil {
+			t.Fatalf("%v\n%s", err, stream)
+		}
+	})
+}
+
+// chatScript turns a script into events in no order at all, with an end as the last.
+func chatScript(script []byte) []codec.Event {
+	bodies := [][]byte{nil, []byte("a"), []byte(`\n\"`), []byte("日本"), []byte(`\ud83d`), []byte(`{\"a\":1}`)}
+	var events []codec.Event
+	for i := 0; i+2 < len(script); i += 3 {
+		a, b := script[i+1], script[i+2]
+		events = append(events, codec.Event{
+			Kind: codec.EventKind(script[i] % 15), Type: codec.ItemType(a%9 + 1), Item: int32(b % 6), Sub: int32(b / 6 % 3),
+			Finish: codec.FinishReason(a % 9), Raw: bodies[int(a)%len(bodies)], CallID: bodies[int(b)%2], Name: bodies[int(a)%4],
+			Family: codec.Family(b % 4), Usage: codec.Usage{Output: int64(a)},
+		})
+		if ev := &events[len(events)-1]; ev.Kind == codec.EventAnnotation {
+			ev.Origin, ev.Raw = codec.Format(b%5), []byte(`{"url":"u","title":"t"}`)
+		}
+	}
+	if len(script)%2 == 0 {
+		return append(events, codec.Event{Kind: codec.EventEnd, End: codec.EndTerminal})
+	}
+	return append(events, codec.Event{Kind: codec.EventEnd, End: codec.EndBroken})
+}

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 //	start [ARG...]                    run "mneme serve ARG..." until the story ends; $URL is where it listens, and
 //	                                  server.err holds what it writes for people
 //	signal NAME                       end it by TERM, INT or KILL and wait; TERM and INT have to give exit code 0
-//	request STATUS METHOD PATH [FILE] send a request with the key in $KEY and the body in FILE; stdout is the answer
+//	request STATUS METHOD PATH [FILE] send a request with the key in $KEY and the body in FILE; stdout is the answer, $EXCHANGE the
+//	                                  id of the exchange
 //	capture REQUEST RESPONSE          put an exchange with these files on record in $MNEME_DATA; $EXCHANGE is its id
 //	remember NAME FILE                set a variable to the text of a file, or of stdout
 func TestCommandLine(t *testing.T) {
@@ -171,7 +172,9 @@ func request(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	_, err = ts.Stdout().Write(text)
 	ts.Check(err)
-	ts.Setenv("EXCHANGE", response.Header.Get("X-Service-Exchange-ID"))
+	if id := response.Header.Get("X-Service-Exchange-ID"); id != "" {
+		ts.Setenv("EXCHANGE", id)
+	}
 }
 
 func capture(ts *testscript.TestScript, _ bool, args []string) {

@@ -62,6 +62,9 @@ type endpoint func(c caller, r *http.Request) (answer any, err error)
 func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (caller, error)) http.Handler {
 	e := endpoints{st}
 	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, log, codec.Errorf(codec.KindNotFound, "there is no %s %s", r.Method, r.URL.Path))
+	})
 	for pattern, serve := range map[string]endpoint{
 		"GET /accounts":  e.accounts,
 		"POST /accounts": e.createAccount,

@@ -1,0 +1,69 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+func TestAListLongerThanAPageIsWholeAndInOrder(t *testing.T) {
+	t.Setenv("MNEME_CONFIG", "")
+	dir := t.TempDir()
+	const recorded = exchangePage + 2
+	ids := recordExchanges(t, dir, recorded)
+
+	for _, tt := range []struct{ limit, want int }{
+		{0, recorded}, {1, 1}, {exchangePage, exchangePage}, {exchangePage + 1, exchangePage + 1}, {recorded, recorded}, {9999, recorded},
+	} {
+		t.Run(fmt.Sprintf("limit %d", tt.limit), func(t *testing.T) {
+			var out, errs bytes.Buffer
+			list := ExchangeList{Place: Place{Data: dir}, Limit: tt.limit, JSON: true}
+			if err := list.Run(t.Context(), &Surroundings{Out: &out, Err: &errs}); err != nil {
+				t.Fatal(err)
+			}
+			var listed []store.ExchangeInfo
+			if err := json.Unmarshal(out.Bytes(), &listed); err != nil {
+				t.Fatal(err)
+			}
+			if len(listed) != tt.want {
+				t.Fatalf("want %d, got %d", tt.want, len(listed))
+			}
+			for i, x := range listed {
+				if newest := ids[recorded-1-i]; x.ID != newest {
+					t.Fatalf("place %d: want %s, got %s", i, newest, x.ID)
+				}
+			}
+		})
+	}
+}
+
+// recordExchanges puts n exchanges of the default account on record in dir and gives their ids, oldest first.
+func recordExchanges(t *testing.T, dir string, n int) (ids []string) {
+	t.Helper()
+	st, err := store.Open(store.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.EnsureAccount(st); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		c, err := st.Begin(t.Context(), &store.Opening{Account: admin.DefaultAccount, Surface: codec.Chat, Body: []byte("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, c.ID())
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}

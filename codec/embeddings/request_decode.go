@@ -118,7 +118,7 @@ func (r *Request) readList(list []byte) error {
 	case size == 0:
 		return codec.Invalid("input", "input may not be empty")
 	case size > MaxInputs && scan.IsNumber(firstElement(list)):
-		return codec.Invalid("input", "input holds %d tokens; one input takes no more than %d elements in an array", size, MaxInputs)
+		return codec.Invalid("input", "input holds %d tokens; one array takes no more than %d", size, MaxInputs)
 	case size > MaxInputs:
 		return codec.Invalid("input", "input holds %d elements; one request takes no more than %d", size, MaxInputs)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"unsafe"
 
@@ -34,12 +35,11 @@ func appendNumbers(dst []float32, array []byte) ([]float32, bool) {
 
 // appendBase64 reads the body of a string that holds little-endian 32-bit floats in base64.
 func (p *Plan) appendBase64(dst []float32, body []byte) ([]float32, bool) {
-	p.bytes = p.bytes[:0]
 	if bytes.IndexByte(body, '\\') >= 0 { // an escaped slash
-		p.bytes = scan.Unescape(p.bytes, body)
-		body = bytes.Clone(p.bytes)
+		body = scan.Unescape(nil, body)
 	}
-	p.bytes = append(p.bytes[:0], make([]byte, base64.StdEncoding.DecodedLen(len(body)))...)
+	size := base64.StdEncoding.DecodedLen(len(body))
+	p.bytes = slices.Grow(p.bytes[:0], size)[:size]
 	n, err := base64.StdEncoding.Decode(p.bytes, body)
 	if err != nil || n%4 != 0 || n/4 > maxDimensions {
 		return dst, false

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxCited is how much text of an item is kept to place citations in it, as a string body.
+	// maxCited is how much text of an answer is kept to place citations in it, as string bodies.
 	maxCited = 1 << 20
 	// maxCitations bounds what one answer may cite.
 	maxCitations = 1000
@@ -20,13 +20,14 @@ const (
 // citations remembers what is needed to turn grounding metadata, which comes at the end and counts bytes of the whole
 // text, into citations that count characters.
 type citations struct {
-	text  []byte // string body of the open text item
-	plain []byte
+	text  []byte // string bodies of the text items, one behind the other
+	from  int    // where the open one begins
+	plain []byte // the open one, unescaped
 	seed  maphash.Seed
 	seen  map[uint64]struct{} // frames repeat what they cited before
 }
 
-func (c *citations) begin() { c.text = c.text[:0] }
+func (c *citations) begin() { c.from = len(c.text) }
 
 func (c *citations) keep(text []byte) {
 	if len(c.text)+len(text) <= maxCited {
@@ -38,7 +39,7 @@ func (c *citations) reset() {
 	if cap(c.text) > keepScratch {
 		c.text, c.plain = nil, nil
 	}
-	c.text = c.text[:0]
+	c.text, c.from = c.text[:0], 0
 	clear(c.seen)
 }
 
@@ -71,7 +72,7 @@ func (d *decoder) cite(dst []codec.Event, grounding, sources []byte) []codec.Eve
 	if scan.Count(supports) == 0 && scan.Count(marks) == 0 {
 		return dst
 	}
-	d.citations.plain = scan.Unescape(d.citations.plain[:0], d.citations.text)
+	d.citations.plain = scan.Unescape(d.citations.plain[:0], d.citations.text[d.citations.from:])
 
 	webs := groundingChunks(grounding)
 	for e := scan.Array(supports); e.Next(); {

@@ -24,6 +24,7 @@ type decoder struct {
 	next  int32          // ordinal of the next item
 	open  codec.ItemType // the item that may still grow, 0 when there is none
 	usage codec.Usage
+	rest  []byte // of the last frame, behind its candidates: not read yet
 
 	citations citations
 	scratch   []byte // memory of the views in the events of one call
@@ -38,7 +39,7 @@ func (d *decoder) Reset() {
 	if cap(d.scratch) > keepScratch {
 		d.scratch = nil
 	}
-	*d = decoder{citations: d.citations, scratch: d.scratch[:0]}
+	*d = decoder{citations: d.citations, scratch: d.scratch[:0], rest: d.rest[:0]}
 }
 
 // Decode reads one frame. The format has no event names. A frame may also be an array of answers, or a piece of one:
@@ -52,10 +53,14 @@ func (d *decoder) Decode(dst []codec.Event, _, data []byte) []codec.Event {
 	if len(data) == 0 || string(data) == "[DONE]" {
 		return dst // relays add the end marker of another format
 	}
-	if data[0] != '{' {
-		return d.elements(dst, data)
+	if data[0] == '{' && scan.Valid(data) {
+		return d.frame(dst, data)
 	}
-	return d.frame(dst, data)
+	dst, whole := d.elements(dst, data)
+	if !whole && !d.failed {
+		return d.fail(dst, unreadable())
+	}
+	return dst
 }
 
 // Finish reports what the end of the input means. Only a finish reason makes an answer complete: a cut connection and
@@ -65,6 +70,7 @@ func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []cod
 		return dst
 	}
 	dst = d.residue(dst, residue)
+	dst = d.readRest(dst)
 	d.ended = true
 	switch {
 	case end == codec.EndCancelled:
@@ -83,147 +89,222 @@ func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []cod
 }
 
 // residue reads what was left without a frame end: the last frame of a stream that was cut behind it, an error that was
-// written without framing, or the whole body of an array.
+// written without framing, or the whole body of an array. Half a frame is left out: whether it is missed is told by the
+// finish reason.
 func (d *decoder) residue(dst []codec.Event, data []byte) []codec.Event {
-	data = data[scan.Space(data, 0):]
-	if len(data) == 0 || d.failed {
+	if d.failed {
 		return dst
 	}
-	if data[0] == '{' && !scan.Valid(data) {
-		return dst // half a frame: whether it is missed is told by the finish reason
-	}
-	return d.Decode(dst, nil, data)
+	d.scratch = d.scratch[:0]
+	dst, _ = d.elements(dst, data)
+	return dst
 }
 
-// elements reads the answers of an array, or of a piece of one that begins or ends between two elements. Anything that
-// is neither is not this format.
-func (d *decoder) elements(dst []codec.Event, data []byte) []codec.Event {
+// readRest reads what was put aside of the last frame: the counts, also of an answer that was cut.
+func (d *decoder) readRest(dst []codec.Event) []codec.Event {
+	if d.failed || len(d.rest) == 0 {
+		return dst
+	}
+	return d.members(dst, &cursor{doc: d.rest})
+}
+
+// elements reads the answers of an array, or of a piece of one that begins or ends between two elements, and stops at
+// anything else; whole tells that there was nothing else.
+func (d *decoder) elements(dst []codec.Event, data []byte) (out []codec.Event, whole bool) {
 	for i := 0; i < len(data) && !d.failed; {
 		switch data[i] {
 		case '{':
 			end := scan.Skip(data, i)
+			if !scan.Valid(data[i:end]) {
+				return dst, false
+			}
 			dst = d.frame(dst, data[i:end])
 			i = end
 		case '[', ']', ',', ' ', '\t', '\r', '\n':
 			i++
 		default:
-			return d.fail(dst, unreadable())
+			return dst, false
 		}
 	}
-	return dst
+	return dst, true
 }
 
-// frame reads one answer object.
+// frame reads one answer object, which is valid JSON.
 func (d *decoder) frame(dst []codec.Event, frame []byte) []codec.Event {
-	if !scan.Valid(frame) {
-		return d.fail(dst, unreadable())
+	if !d.started {
+		dst = d.start(dst, frame)
 	}
-	var id, model, created, candidates, usage, feedback, failure []byte
+	c := cursor{doc: frame}
+	c.enter('{')
+	return d.members(dst, &c)
+}
+
+// start reports the beginning. What names the answer comes last in a frame, so this looks ahead.
+func (d *decoder) start(dst []codec.Event, frame []byte) []codec.Event {
+	d.started = true
+	start := codec.Event{Kind: codec.EventStart, Family: codec.FamilyGoogle}
 	for m := scan.Object(frame); m.Next(); {
 		switch string(m.Key) {
-		case "candidates":
-			candidates = m.Value
-		case "usageMetadata":
-			usage = m.Value
-		case "promptFeedback":
-			feedback = m.Value
 		case "responseId":
-			id = scan.Body(m.Value)
+			start.ID = scan.Body(m.Value)
 		case "modelVersion":
-			model = scan.Body(m.Value)
+			start.Model = scan.Body(m.Value)
 		case "createTime":
-			created = scan.Body(m.Value)
+			start.Created = unixTime(scan.Body(m.Value))
+		case "usageMetadata":
+			start.Usage = readUsage(m.Value)
 		case "error":
-			failure = m.Value
+			if !scan.IsNull(m.Value) {
+				return dst // nothing has begun
+			}
 		}
 	}
-	if !scan.IsNull(failure) {
-		return d.fail(dst, decodeStatus(0, 0, failure))
-	}
+	return append(dst, start)
+}
 
-	counted := scan.IsObject(usage)
-	if counted {
-		d.usage = readUsage(usage)
+// members reads the members of a frame from the cursor on. Every frame ends with the counts and names of the whole
+// answer, of which only the last are of use: behind the content of a frame that is not the last they are put aside.
+func (d *decoder) members(dst []codec.Event, c *cursor) []codec.Event {
+	counted := false
+	var feedback []byte
+	for !d.failed && c.next('}') {
+		switch string(c.key()) {
+		case "candidates":
+			dst = d.candidates(dst, c)
+			if !d.finished {
+				d.rest = append(d.rest[:0], c.doc[c.i:]...)
+				return dst
+			}
+		case "usageMetadata":
+			d.usage, counted = readUsage(c.value()), true
+		case "promptFeedback":
+			feedback = c.value()
+		case "error":
+			if failure := c.value(); !scan.IsNull(failure) {
+				return d.fail(dst, decodeStatus(0, 0, failure))
+			}
+		default:
+			c.value()
+		}
 	}
-	if !d.started {
-		d.started = true
-		dst = append(dst, codec.Event{
-			Kind: codec.EventStart, Family: codec.FamilyGoogle, ID: id, Model: model, Created: unixTime(created), Usage: d.usage,
-		})
+	if d.failed {
+		return dst
 	}
-	dst = d.candidates(dst, candidates)
-	if blocked(feedback) && !d.finished && !d.failed {
+	if !d.finished && blocked(feedback) {
 		dst = d.finish(dst, codec.FinishFilter, nil)
 	}
-	if counted && !d.failed {
+	if counted {
+		d.rest = d.rest[:0]
 		dst = append(dst, codec.Event{Kind: codec.EventUsage, Usage: d.usage})
 	}
 	return dst
 }
 
 // candidates reads the first candidate. Others come only when they were asked for, which no crossing does.
-func (d *decoder) candidates(dst []codec.Event, candidates []byte) []codec.Event {
-	for e := scan.Array(candidates); e.Next(); {
-		var content, finish, message, grounding, sources, index []byte
-		for m := scan.Object(e.Value); m.Next(); {
-			switch string(m.Key) {
-			case "index":
-				index = m.Value
-			case "content":
-				content = m.Value
-			case "finishReason":
-				finish = scan.Body(m.Value)
-			case "finishMessage":
-				message = scan.Body(m.Value)
-			case "groundingMetadata":
-				grounding = m.Value
-			case "citationMetadata":
-				sources = m.Value
-			}
+func (d *decoder) candidates(dst []codec.Event, c *cursor) []codec.Event {
+	if !c.enter('[') {
+		c.value()
+		return dst
+	}
+	for !d.failed && c.next(']') {
+		dst = d.candidate(dst, c)
+	}
+	return dst
+}
+
+// candidate reads one. That it is not the first is told behind its content: what was read of it is undone then.
+func (d *decoder) candidate(dst []codec.Event, c *cursor) []codec.Event {
+	if !c.enter('{') {
+		c.value()
+		return dst
+	}
+	before, events := *d, len(dst)
+	var finish, message, grounding, sources []byte
+	index := int64(0)
+	for c.next('}') {
+		switch string(c.key()) {
+		case "content":
+			dst = d.content(dst, c)
+		case "index":
+			index, _ = scan.Int(c.value())
+		case "finishReason":
+			finish = scan.Body(c.value())
+		case "finishMessage":
+			message = scan.Body(c.value())
+		case "groundingMetadata":
+			grounding = c.value()
+		case "citationMetadata":
+			sources = c.value()
+		default:
+			c.value()
 		}
-		if n, _ := scan.Int(index); n != 0 {
+	}
+	if index != 0 {
+		*d = before
+		return dst[:events]
+	}
+	dst = d.cite(dst, grounding, sources)
+	if len(finish) > 0 {
+		dst = d.finish(dst, finishWord(finish), message)
+	}
+	return dst
+}
+
+func (d *decoder) content(dst []codec.Event, c *cursor) []codec.Event {
+	if !c.enter('{') {
+		c.value()
+		return dst
+	}
+	for c.next('}') {
+		if string(c.key()) != "parts" || !c.enter('[') {
+			c.value()
 			continue
 		}
-		for part := scan.Array(scan.Get(content, "parts")); part.Next(); {
-			dst = d.part(dst, part.Value)
-		}
-		dst = d.cite(dst, grounding, sources)
-		if len(finish) > 0 {
-			dst = d.finish(dst, finishWord(finish), message)
+		for c.next(']') {
+			dst = d.part(dst, c)
 		}
 	}
 	return dst
 }
 
 // part reads one part: one of text, a call and the kinds that only this format knows, with a signature beside any.
-func (d *decoder) part(dst []codec.Event, part []byte) []codec.Event {
+func (d *decoder) part(dst []codec.Event, c *cursor) []codec.Event {
+	from := c.i
+	if !c.enter('{') {
+		c.value()
+		return dst
+	}
 	var text, call, signature []byte
 	var thought, hasText, serverTool, other bool
-	for m := scan.Object(part); m.Next(); {
-		switch string(m.Key) {
+	for c.next('}') {
+		switch string(c.key()) {
 		case "text":
-			text = scan.Body(m.Value)
+			text = scan.Body(c.value())
 			hasText = text != nil
 		case "thought":
-			thought = scan.IsTrue(m.Value)
+			thought = scan.IsTrue(c.value())
 		case "thoughtSignature":
-			signature = scan.Body(m.Value)
+			signature = scan.Body(c.value())
 		case "functionCall":
-			call = m.Value
+			call = c.value()
 		case "executableCode", "codeExecutionResult", "toolCall", "toolResponse":
 			serverTool = true
+			c.value()
 		case "videoMetadata", "mediaResolution", "mediaProcessing", "partMetadata", "audioTranscription", "speechMetadata":
+			c.value()
 		default:
 			other = true
+			c.value()
 		}
 	}
+	raw := c.doc[from:c.i:c.i]
 	switch {
 	case scan.IsObject(call):
 		return d.call(dst, call, signature)
 	case serverTool:
-		return d.whole(dst, codec.ItemServerTool, part)
+		return d.whole(dst, codec.ItemServerTool, raw)
 	case other && !hasText:
-		return d.whole(dst, codec.ItemOpaque, part)
+		return d.whole(dst, codec.ItemOpaque, raw)
 	case thought:
 		return d.thought(dst, text, signature)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,7 +25,8 @@ type Account struct {
 
 type accountRecord struct {
 	Account
-	Number accountNumber `json:"number"`
+	Number    accountNumber `json:"number"`
+	Retention *Retention    `json:"retention,omitempty"` // nil: the server's
 }
 
 var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -62,6 +64,12 @@ func (t *accountTable) numbers() []accountNumber {
 		numbers = append(numbers, a.Number)
 	}
 	return numbers
+}
+
+func (t *accountTable) all() []accountRecord {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Values(t.byName))
 }
 
 // CreateAccount makes an account. A name is 1 to 64 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit.

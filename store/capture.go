@@ -74,19 +74,19 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if err != nil {
 		return nil, errStorage(err, "the exchange could not be put on record")
 	}
-	w := &write{capture: c, info: record, body: s.planBody(account, o.Body, o.Spans), done: make(chan struct{})}
-	w.evidence = evidenceOf(o)
+	s.planning.RLock()
+	defer s.planning.RUnlock()
+	w := &write{capture: c, info: record, body: s.planBody(account, o.Body, o.Spans), evidence: evidenceOf(o), done: make(chan struct{})}
 	c.opening = w
 	if s.opts.OnPressure == Shed {
-		sent, err := s.trySend(w)
-		if err != nil || !sent {
+		if sent, err := s.trySend(w); err != nil || !sent {
 			return s.passOrRefuse(c, err)
 		}
 		return c, nil
 	}
 	if err := s.send(ctx, w); err != nil {
 		s.count.refused.Add(1)
-		return nil, errStorage(err, "the store did not take the exchange in time; try again in a moment")
+		return nil, asStorageError(err, "the store did not take the exchange in time; try again in a moment")
 	}
 	return c, nil
 }

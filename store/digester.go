@@ -41,11 +41,14 @@ func (d *digester) start(s *Store) {
 	}()
 }
 
-// add tells of an entry that has been committed to the outbox.
-func (d *digester) add(p place) {
+// add tells of entries that have been committed to the outbox.
+func (d *digester) add(entries ...place) {
+	if len(entries) == 0 {
+		return
+	}
 	d.mu.Lock()
-	if len(d.queue) < digestQueue {
-		d.queue = append(d.queue, p)
+	if len(d.queue)+len(entries) <= digestQueue {
+		d.queue = append(d.queue, entries...)
 	} else {
 		d.behind = true
 	}

@@ -22,6 +22,7 @@ const (
 	spaceOutbox     = 'd' // d <account> <exchange>                the exchange has yet to be digested
 	spaceTurn       = 'u' // u <account> <exchange>                turn
 	spaceHistory    = 'h' // h <account> <session> <history>       the exchange that ended with this history
+	spaceErasure    = 'e' // e <account> <erasure>                 receipt of an erasure
 )
 
 // accountNumber stands for an account in keys. Numbers are given out once and never again.

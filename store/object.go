@@ -20,6 +20,9 @@ const (
 	encodingPieces = 2 // blocks only: pieces, none of them a node
 )
 
+// markPieces is the user meta byte of blocks encoded as pieces.
+const markPieces = 1
+
 const (
 	compressFrom = 128      // bytes; what is shorter does not get smaller
 	splitFrom    = 2 << 10  // blocks of this size are searched for long strings
@@ -69,6 +72,7 @@ type object struct {
 	key   []byte
 	raw   []byte // to be encoded; nil when value is set
 	value []byte
+	mark  byte // kept beside the key: markPieces, so that a sweep finds such blocks without reading values
 }
 
 // gathering is what a group of operations adds to the store. The writer owns it and uses it again.
@@ -78,6 +82,7 @@ type gathering struct {
 	objects []object
 	fresh   map[objectRef]struct{} // blocks and nodes among objects
 	pending map[string][]byte      // records of the group's operations so far, by key; nil is a deletion
+	sweep   *sweepWatch            // of the sweep that is under way, nil if none is
 	err     error                  // first failure of a look-up
 }
 
@@ -99,12 +104,21 @@ func (g *gathering) reset() {
 
 // stored tells whether a block or node is in the store already, or will be with this group.
 func (g *gathering) stored(ref objectRef) bool {
-	if _, ok := g.fresh[ref]; ok || g.store.known.has(ref) {
+	if _, ok := g.fresh[ref]; ok {
 		return true
 	}
-	_, err := g.read().Get(ref.key())
+	key := ref.key()
+	if _, swept := g.pending[string(key)]; swept {
+		return false
+	}
+	if g.store.known.has(ref) {
+		g.touch(ref)
+		return true
+	}
+	_, err := g.read().Get(key)
 	if err == nil {
 		g.store.known.add(ref)
+		g.touch(ref)
 		return true
 	}
 	if !errors.Is(err, badger.ErrKeyNotFound) && g.err == nil {
@@ -122,8 +136,12 @@ func (g *gathering) read() *badger.Txn {
 }
 
 func (g *gathering) add(ref objectRef, raw, value []byte) {
+	o := object{key: ref.key(), raw: raw, value: value}
+	if ref.space == spaceBlock && value != nil {
+		o.mark = markPieces
+	}
 	g.fresh[ref] = struct{}{}
-	g.objects = append(g.objects, object{key: ref.key(), raw: raw, value: value})
+	g.objects = append(g.objects, o)
 }
 
 // addBlock adds a block unless it is stored. Long strings inside it become blocks of their own, so that a large text
@@ -203,12 +221,17 @@ func (g *gathering) addBody(account accountNumber, p *bodyPlan) (skeleton []byte
 	skeleton = append(make([]byte, 0, 512), recordVersion)
 	for i := range p.parts {
 		part := &p.parts[i]
-		if !part.between {
+		if part.known > 0 {
+			g.touch(objectRef{spaceNode, account, part.node})
+		} else if !part.between {
 			g.findNode(account, &part.run)
 		}
 		for j := range part.items {
-			if it := &part.items[j]; it.data != nil {
+			switch it := &part.items[j]; {
+			case it.data != nil:
 				g.addBlock(account, it.hash, it.data)
+			case it.block:
+				g.touch(objectRef{spaceBlock, account, it.hash})
 			}
 		}
 		tail := part.items
@@ -227,7 +250,7 @@ func (g *gathering) addBody(account accountNumber, p *bodyPlan) (skeleton []byte
 
 // findNode looks in the store for the longest node of a run of which none is known.
 func (g *gathering) findNode(account accountNumber, r *run) {
-	for k := len(r.items); k > 0 && r.known == 0; k-- {
+	for k := len(r.items); k > 0 && r.known == 0; k-- { // none known: every item is there
 		if node := r.items[k-1].chain; g.stored(objectRef{spaceNode, account, node}) {
 			r.known, r.node, r.items = k, node, r.items[k:]
 		}

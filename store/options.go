@@ -17,6 +17,8 @@ type Options struct {
 	// in the order they began, and may be called again for the same one. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)
 
+	Retention Retention // for accounts without rules of their own
+
 	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB
 	MinFreeDisk int64 // free bytes on the volume below which nothing new is begun; 0: what the database may need, see FORMAT.md; negative: no gate
 }

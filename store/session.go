@@ -251,9 +251,6 @@ func (g *gathering) openSession(w *write) {
 	c.session = ref.id
 	g.linkSession(w, ref, r)
 	r.Exchanges++
-	if e.auxiliary {
-		r.Auxiliary++
-	}
 	if c.info.Started.After(r.Updated) {
 		r.Updated = c.info.Started
 	}
@@ -372,25 +369,29 @@ func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID,
 	if r == nil {
 		return
 	}
-	if info.Outcome == OutcomeComplete {
-		r.Completed++
-	}
-	r.Usage.add(info.Usage)
+	r.count(info, 1)
 	g.putSession(w, ref, r)
 	if info.ResponseID != "" {
 		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), slices.Clone(ref.id[:]))
 	}
 	if g.store.opts.Digest != nil && info.Auxiliary == "" {
 		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
-		w.outbox = true
+		w.outbox = append(w.outbox, place{account, id})
 	}
 }
 
-func (u *UsageInfo) add(v UsageInfo) {
-	u.InputUncached += v.InputUncached
-	u.CacheRead += v.CacheRead
-	u.CacheWrite += v.CacheWrite
-	u.Output += v.Output
-	u.Reasoning += v.Reasoning
-	u.Estimated = u.Estimated || v.Estimated
+// count adds the end of an exchange to the session's counts, or with sign -1 takes it out again.
+func (r *sessionRecord) count(info *ExchangeInfo, sign int64) {
+	if info.Outcome == OutcomeComplete {
+		r.Completed += sign
+	}
+	if info.Auxiliary != "" {
+		r.Auxiliary += sign
+	}
+	r.Usage.InputUncached += sign * info.Usage.InputUncached
+	r.Usage.CacheRead += sign * info.Usage.CacheRead
+	r.Usage.CacheWrite += sign * info.Usage.CacheWrite
+	r.Usage.Output += sign * info.Usage.Output
+	r.Usage.Reasoning += sign * info.Usage.Reasoning
+	r.Usage.Estimated = r.Usage.Estimated || info.Usage.Estimated
 }

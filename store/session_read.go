@@ -205,7 +205,11 @@ func getTurn(tx *badger.Txn, account accountNumber, id exchangeID) (*Turn, error
 	if err != nil {
 		return nil, err
 	}
-	return decodeTurn(value)
+	r, err := decodeTurn(value)
+	if err != nil {
+		return nil, err
+	}
+	return &r.Turn, nil
 }
 
 const (

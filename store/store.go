@@ -36,7 +36,9 @@ type Store struct {
 	count counters
 
 	known    knownSet
+	planning sync.RWMutex // held for reading from planning a body to queueing it; a sweep takes it between
 	digester digester
+	keeper   keeper
 
 	accounts accountTable
 	keys     keyTable
@@ -81,6 +83,7 @@ func Open(opts Options) (*Store, error) {
 	}
 	go s.runWriter()
 	s.digester.start(s)
+	s.keeper.start(s)
 	return s, nil
 }
 
@@ -187,6 +190,7 @@ func (s *Store) checkFormat() error {
 
 // Close commits what was handed over and closes the store. What is begun or finished afterwards is an error.
 func (s *Store) Close() error {
+	s.keeper.stop()
 	s.digester.stop()
 	s.sending.Lock()
 	if s.closed {

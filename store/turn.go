@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
@@ -52,8 +53,26 @@ type Turn struct {
 	Error     string    `json:"error,omitempty"` // why the exchange could not be digested
 }
 
+// turnRecord is a turn as it is stored.
+type turnRecord struct {
+	Turn
+	Ends []historyHash `json:"ends,omitempty"` // histories that lead to this exchange, see spaceHistory
+}
+
 // historyHash stands for a sequence of messages from the start of a conversation.
 type historyHash [16]byte
+
+// MarshalText writes the hash in hexadecimal digits.
+func (h historyHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (h *historyHash) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(h)) {
+		return errors.New("a history has 32 hexadecimal digits")
+	}
+	_, err := hex.Decode(h[:], text)
+	return err
+}
 
 // then gives the hash of the history with one more message. It covers what clients send back unchanged: roles, texts,
 // calls and results, but not reasoning, which many leave out.
@@ -90,7 +109,7 @@ func compactJSON(text string) string {
 func (s *Store) digestExchange(account accountNumber, id exchangeID) change {
 	digest, info, failure := s.callDigest(account, id)
 	return func(g *gathering, w *write) error {
-		defer g.put(w, exchangeKey(spaceOutbox, account, id), nil)
+		g.put(w, exchangeKey(spaceOutbox, account, id), nil)
 		value := g.get(exchangeKey(spaceBelongs, account, id))
 		if info == nil || len(value) != len(sessionID{}) {
 			return nil // erased meanwhile
@@ -99,7 +118,7 @@ func (s *Store) digestExchange(account accountNumber, id exchangeID) change {
 		if r == nil {
 			return nil
 		}
-		turn := &Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}
+		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}}
 		if failure != nil {
 			turn.Error = failure.Error()
 			return g.putTurn(w, account, id, turn)
@@ -154,7 +173,7 @@ func messageOf(err error) string {
 }
 
 // placeTurn finds where in the session's history a turn goes on, and notes where its own history ends.
-func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *Turn, d Digest) error {
+func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *turnRecord, d Digest) error {
 	history := make([]historyHash, len(d.Messages)+1)
 	for i := range d.Messages {
 		history[i+1] = history[i].then(&d.Messages[i])
@@ -180,26 +199,30 @@ func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *Tur
 	}
 	turn.Messages, turn.Answer = d.Messages[turn.Known:], d.Answer
 	end := history[len(d.Messages)]
-	g.endHistory(w, ref, end, id)
+	turn.endHistory(g, w, ref, end, id)
 	for i := range d.Answer {
 		end = end.then(&d.Answer[i])
 	}
 	if len(d.Answer) > 0 {
-		g.endHistory(w, ref, end, id)
+		turn.endHistory(g, w, ref, end, id)
 	}
 	return nil
 }
 
-// endHistory notes that a history ends with an exchange, unless an earlier one ended with the same.
-func (g *gathering) endHistory(w *write, ref sessionRef, end historyHash, id exchangeID) {
+// endHistory notes that a history ends with the turn's exchange, unless an earlier one ended with the same.
+func (t *turnRecord) endHistory(g *gathering, w *write, ref sessionRef, end historyHash, id exchangeID) {
 	key := historyKey(ref.account, ref.id, end)
-	if g.get(key) == nil {
+	have := g.get(key)
+	if have == nil {
 		g.put(w, key, bytes.Clone(id[:]))
+	}
+	if have == nil || exchangeID(have) == id {
+		t.Ends = append(t.Ends, end)
 	}
 }
 
 // continueTurn makes turn the one that goes on from parent, or a branch if there is one already.
-func (g *gathering) continueTurn(w *write, account accountNumber, parent exchangeID, turn *Turn) error {
+func (g *gathering) continueTurn(w *write, account accountNumber, parent exchangeID, turn *turnRecord) error {
 	before := g.turn(account, parent)
 	if before == nil {
 		return nil
@@ -213,7 +236,7 @@ func (g *gathering) continueTurn(w *write, account accountNumber, parent exchang
 }
 
 // turn gives a turn that has been digested, nil if there is none that can be read.
-func (g *gathering) turn(account accountNumber, id exchangeID) *Turn {
+func (g *gathering) turn(account accountNumber, id exchangeID) *turnRecord {
 	t, err := decodeTurn(g.get(exchangeKey(spaceTurn, account, id)))
 	if err != nil {
 		return nil
@@ -221,16 +244,16 @@ func (g *gathering) turn(account accountNumber, id exchangeID) *Turn {
 	return t
 }
 
-func decodeTurn(value []byte) (*Turn, error) {
+func decodeTurn(value []byte) (*turnRecord, error) {
 	packed, err := appendDecoded(nil, value)
 	if err != nil {
 		return nil, err
 	}
-	t := new(Turn)
+	t := new(turnRecord)
 	return t, decodeRecord(packed, t)
 }
 
-func (g *gathering) putTurn(w *write, account accountNumber, id exchangeID, t *Turn) error {
+func (g *gathering) putTurn(w *write, account accountNumber, id exchangeID, t *turnRecord) error {
 	value, err := encodeRecord(t)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ type write struct {
 
 	skeleton []byte   // of body, once the writer has gathered it
 	records  []record // that go with the exchange's record, or that change puts
-	outbox   bool     // records hold an entry of the outbox
+	outbox   []place  // entries of the outbox among records
 	from, to int      // the operation's range of the gathering's objects
 
 	change change
@@ -182,8 +182,8 @@ func (s *Store) write(g *gathering, group []*write) error {
 		s.known.add(ref)
 	}
 	for _, w := range group {
-		if w.outbox {
-			s.digester.add(place{w.capture.account, w.capture.id})
+		if w.err == nil {
+			s.digester.add(w.outbox...)
 		}
 	}
 	return nil
@@ -203,6 +203,7 @@ func (s *Store) acknowledge(w *write) {
 			s.count.failed.Add(1)
 		}
 	}
+	w.body, w.evidence, w.skeleton, w.records, w.info = nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queueBytes.Release(w.weight)
 	if w.done != nil {
 		close(w.done)
@@ -221,7 +222,7 @@ func (s *Store) apply(b *batch, w *write, objects []object) {
 	}
 	c := w.capture
 	for i := range objects {
-		b.set(objects[i].key, objects[i].value)
+		b.setEntry(badger.NewEntry(objects[i].key, objects[i].value).WithMeta(objects[i].mark))
 	}
 	w.err = c.failed
 	if w.info == nil {
@@ -266,10 +267,12 @@ func (b *batch) open() *badger.Txn {
 	return b.tx
 }
 
-func (b *batch) set(key, value []byte) {
-	b.grow(int64(len(key) + min(len(value), 1<<10)))
+func (b *batch) set(key, value []byte) { b.setEntry(badger.NewEntry(key, value)) }
+
+func (b *batch) setEntry(e *badger.Entry) {
+	b.grow(int64(len(e.Key) + min(len(e.Value), 1<<10)))
 	if b.err == nil {
-		b.err = b.open().Set(key, value)
+		b.err = b.open().SetEntry(e)
 	}
 }
 

@@ -1,0 +1,435 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Finding is one thing that [Store.Check] found to be wrong.
+type Finding struct {
+	Account  string `json:"account"`
+	Subject  string `json:"subject"` // exch_…, sess_…, or "block" and "node" with a hash
+	Problem  string `json:"problem"`
+	Repaired bool   `json:"repaired,omitempty"`
+}
+
+// CheckReport counts what [Store.Check] has seen.
+type CheckReport struct {
+	Exchanges    int64 `json:"exchanges"`
+	Sessions     int64 `json:"sessions"`
+	Blocks       int64 `json:"blocks"`
+	Nodes        int64 `json:"nodes"`
+	Unreferenced int64 `json:"unreferenced"` // blocks and nodes that the next sweep frees; no fault
+	Findings     int64 `json:"findings"`
+	Repaired     int64 `json:"repaired"`
+}
+
+// Check verifies the invariants of FORMAT.md, account by account, on a snapshot: the store may be in use. It tells each
+// finding as it comes upon it. With repair it corrects what can be worked out from the exchanges: counts of sessions,
+// and entries that lead nowhere. It never takes an exchange away.
+func (s *Store) Check(ctx context.Context, repair bool, tell func(Finding)) (CheckReport, error) {
+	var report CheckReport
+	for _, a := range s.accounts.all() {
+		c := &checker{store: s, account: a.Number, name: a.Name, repair: repair, tell: tell, report: &report}
+		if err := c.run(ctx); err != nil {
+			return report, asStorageError(err, "the check could not be finished")
+		}
+	}
+	return report, nil
+}
+
+// checker checks one account.
+type checker struct {
+	store   *Store
+	account accountNumber
+	name    string
+	repair  bool
+	tell    func(Finding)
+	report  *CheckReport
+
+	tx        *badger.Txn
+	sizes     map[objectRef]int64 // bytes that blocks and nodes stand for; -1: not to be had
+	used      map[objectRef]struct{}
+	exchanges map[exchangeID]checkedExchange
+	sessions  map[sessionID]*sessionCounts
+	fixes     []record
+}
+
+// checkedExchange is what the rest of the check needs of an exchange.
+type checkedExchange struct {
+	session sessionID
+	member  bool // its session names it
+	open    bool // its record says so
+	marked  bool // it is among the open exchanges
+}
+
+// sessionCounts is what a session's counts should be.
+type sessionCounts struct {
+	exchanges int64
+	counts    sessionRecord
+}
+
+func (c *checker) run(ctx context.Context) error {
+	c.tx = c.store.db.NewTransaction(false)
+	defer c.tx.Discard()
+	c.sizes, c.used = make(map[objectRef]int64), make(map[objectRef]struct{})
+	c.exchanges, c.sessions = make(map[exchangeID]checkedExchange), make(map[sessionID]*sessionCounts)
+	for _, step := range [...]struct {
+		space byte
+		check func(item *badger.Item) error
+	}{
+		{spaceBlock, c.block},
+		{spaceNode, c.node},
+		{spaceExchange, c.exchange},
+		{spaceRequest, c.belongsToExchange},
+		{spaceOpen, c.openMark},
+		{spaceMember, c.member},
+		{spaceBelongs, c.belongsToExchange},
+		{spaceOutbox, c.belongsToExchange},
+		{spaceTurn, c.belongsToExchange},
+		{spaceResponse, c.belongsToExchange},
+		{spaceHistory, c.history},
+		{spaceSession, c.session},
+		{spaceLink, c.link},
+	} {
+		if err := eachItem(ctx, c.tx, spaceKeyOf(step.space, c.account), step.check); err != nil {
+			return err
+		}
+	}
+	for id, want := range c.sessions {
+		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it is gone", want.exchanges))
+	}
+	for id, x := range c.exchanges {
+		if x.open != x.marked {
+			c.find(id.String(), fmt.Sprintf("record says open: %v, list of open exchanges: %v", x.open, x.marked))
+		}
+		if x.session != (sessionID{}) && !x.member {
+			c.find(id.String(), "its session does not list it", record{memberKey(c.account, x.session, id), []byte{}})
+		}
+	}
+	c.report.Unreferenced += int64(len(c.sizes) - len(c.used))
+	return c.fix(ctx)
+}
+
+// find tells of a fault; fixes are what puts it right.
+func (c *checker) find(subject, problem string, fixes ...record) {
+	f := Finding{Account: c.name, Subject: subject, Problem: problem, Repaired: c.repair && len(fixes) > 0}
+	c.report.Findings++
+	if f.Repaired {
+		c.report.Repaired++
+		c.fixes = append(c.fixes, fixes...)
+	}
+	c.tell(f)
+}
+
+// fix writes the repairs.
+func (c *checker) fix(ctx context.Context) error {
+	for len(c.fixes) > 0 {
+		n := min(len(c.fixes), 500)
+		err := c.store.update(ctx, func(g *gathering, w *write) error {
+			for _, r := range c.fixes[:n] {
+				g.put(w, r.key, r.value)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		c.fixes = c.fixes[n:]
+	}
+	return nil
+}
+
+func (c *checker) block(item *badger.Item) error {
+	c.report.Blocks++
+	ref, ok := splitObjectKey(item.Key())
+	if !ok {
+		c.find("block", fmt.Sprintf("malformed key %x", item.Key()))
+		return nil
+	}
+	c.sizes[ref] = -1
+	r := bodyReader{tx: c.tx, account: c.account, limit: maxDecoded}
+	raw, err := r.appendBlock(nil, ref.hash, inNode)
+	if err != nil {
+		c.find(fmt.Sprintf("block %x", ref.hash), err.Error())
+		return nil
+	}
+	c.sizes[ref] = int64(len(raw))
+	if item.UserMeta() != markPieces {
+		return nil
+	}
+	return item.Value(func(value []byte) error {
+		named, err := referencesIn(nil, c.account, value[1:])
+		for _, inside := range named {
+			c.used[inside] = struct{}{}
+		}
+		return err
+	})
+}
+
+// node checks one node and, before it, those that it goes on from.
+func (c *checker) node(item *badger.Item) error {
+	c.report.Nodes++
+	ref, ok := splitObjectKey(item.Key())
+	if !ok {
+		c.find("node", fmt.Sprintf("malformed key %x", item.Key()))
+		return nil
+	}
+	c.measureNode(ref)
+	return nil
+}
+
+// measureNode gives the bytes a node stands for, -1 if they are not to be had. Chains are long: it walks to the first
+// node whose size is known, and back.
+func (c *checker) measureNode(ref objectRef) int64 {
+	type step struct {
+		ref  objectRef
+		list []byte
+	}
+	var (
+		walk  []step
+		total int64
+		r     = bodyReader{tx: c.tx, account: c.account}
+	)
+	for at := ref; ; {
+		if size, done := c.sizes[at]; done {
+			total = size
+			break
+		}
+		list, err := r.node(at.hash)
+		if err != nil {
+			c.find(fmt.Sprintf("node %x", at.hash), err.Error())
+			total = -1
+			break
+		}
+		c.sizes[at] = -1 // a node that leads back to itself ends the walk
+		p := pieces{rest: list}
+		if more := p.next() && p.err == nil && p.kind == pieceNode; !more {
+			walk = append(walk, step{at, list})
+			break
+		}
+		walk = append(walk, step{at, p.rest})
+		at = objectRef{spaceNode, c.account, p.hash}
+		c.used[at] = struct{}{}
+	}
+	for i := len(walk) - 1; i >= 0; i-- {
+		size, err := c.measure(walk[i].list)
+		if err != nil {
+			c.find(fmt.Sprintf("node %x", walk[i].ref.hash), err.Error())
+		}
+		if total >= 0 && err == nil {
+			total += size
+		} else {
+			total = -1
+		}
+		c.sizes[walk[i].ref] = total
+	}
+	return total
+}
+
+// measure gives the bytes that a list of pieces stands for, and notes what it names as used.
+func (c *checker) measure(list []byte) (total int64, err error) {
+	p := pieces{rest: list}
+	for p.next() {
+		switch p.kind {
+		case pieceLiteral:
+			total += int64(len(p.literal))
+			continue
+		case pieceCommaBlock:
+			total++
+		}
+		if p.err != nil {
+			return 0, p.err
+		}
+		ref := objectRef{spaceBlock, c.account, p.hash}
+		if p.kind == pieceNode {
+			ref.space = spaceNode
+		}
+		c.used[ref] = struct{}{}
+		size, there := c.sizes[ref]
+		if !there || size < 0 {
+			return 0, fmt.Errorf("what it refers to is missing or damaged: %c %x", ref.space, ref.hash)
+		}
+		total += size
+	}
+	return total, p.err
+}
+
+func (c *checker) exchange(item *badger.Item) error {
+	c.report.Exchanges++
+	_, id, ok := splitExchangeKey(item.Key())
+	if !ok {
+		c.find("exchange", fmt.Sprintf("malformed key %x", item.Key()))
+		return nil
+	}
+	info, err := getInfo(c.tx, c.account, id)
+	if err != nil {
+		c.exchanges[id] = checkedExchange{}
+		c.find(id.String(), err.Error())
+		return nil
+	}
+	x := checkedExchange{open: info.Outcome == OutcomeOpen}
+	x.session, _ = parseSessionID(info.Session)
+	c.exchanges[id] = x
+	if info.Session != "" {
+		counts := c.sessions[x.session]
+		if counts == nil {
+			counts = new(sessionCounts)
+			c.sessions[x.session] = counts
+		}
+		counts.exchanges++
+		if !x.open {
+			counts.counts.count(info, 1)
+		}
+	}
+	c.request(id, info)
+	return c.response(id, info)
+}
+
+func (c *checker) request(id exchangeID, info *ExchangeInfo) {
+	skeleton, err := getValue(c.tx, exchangeKey(spaceRequest, c.account, id))
+	if err == nil && (len(skeleton) == 0 || skeleton[0] != recordVersion) {
+		err = errors.New("unknown version")
+	}
+	var size int64
+	if err == nil {
+		size, err = c.measure(skeleton[1:])
+	}
+	if err == nil && size != info.RequestSize {
+		err = fmt.Errorf("it has %d bytes, the record says %d", size, info.RequestSize)
+	}
+	if err != nil {
+		c.find(id.String(), "the request cannot be given back: "+err.Error())
+	}
+}
+
+func (c *checker) response(id exchangeID, info *ExchangeInfo) error {
+	it := c.tx.NewIterator(badger.IteratorOptions{Prefix: exchangeKey(spaceResponse, c.account, id)})
+	defer it.Close()
+	var (
+		size int64
+		next uint32
+		raw  []byte
+	)
+	for it.Rewind(); it.Valid(); it.Next() {
+		key := it.Item().Key()
+		if number := binary.BigEndian.Uint32(key[len(key)-4:]); number != next {
+			c.find(id.String(), fmt.Sprintf("part %d of the answer is missing", next))
+			next = number
+		}
+		next++
+		err := it.Item().Value(func(value []byte) (err error) {
+			raw, err = appendDecoded(raw[:0], value)
+			return err
+		})
+		if err != nil {
+			c.find(id.String(), "a part of the answer is damaged: "+err.Error())
+			return nil
+		}
+		size += int64(len(raw))
+	}
+	if ended(info.Outcome) && size != info.ResponseSize {
+		c.find(id.String(), fmt.Sprintf("the answer has %d bytes, the record says %d", size, info.ResponseSize))
+	}
+	return nil
+}
+
+// belongsToExchange checks records that stand beside an exchange's.
+func (c *checker) belongsToExchange(item *badger.Item) error {
+	key := item.Key()
+	if len(key) < 1+4+len(exchangeID{}) {
+		c.find("record", fmt.Sprintf("malformed key %x", key))
+		return nil
+	}
+	id := exchangeID(key[5:])
+	if _, there := c.exchanges[id]; !there {
+		c.find(id.String(), fmt.Sprintf("a record of kind %c is there, the exchange is not", key[0]), record{bytes.Clone(key), nil})
+	}
+	return nil
+}
+
+func (c *checker) openMark(item *badger.Item) error {
+	_, id, _ := splitExchangeKey(item.Key())
+	x, there := c.exchanges[id]
+	if !there {
+		return c.belongsToExchange(item)
+	}
+	x.marked = true
+	c.exchanges[id] = x
+	return nil
+}
+
+func (c *checker) member(item *badger.Item) error {
+	key := item.Key()
+	if len(key) != 1+4+16+16 {
+		c.find("session", fmt.Sprintf("malformed key %x", key))
+		return nil
+	}
+	session, id := sessionID(key[5:21]), exchangeID(key[21:])
+	x, there := c.exchanges[id]
+	if !there || x.session != session {
+		c.find(session.String(), fmt.Sprintf("it lists %s, which belongs elsewhere or is gone", id), record{bytes.Clone(key), nil})
+		return nil
+	}
+	x.member = true
+	c.exchanges[id] = x
+	return nil
+}
+
+func (c *checker) history(item *badger.Item) error {
+	key := item.KeyCopy(nil)
+	return item.Value(func(value []byte) error {
+		if len(value) != len(exchangeID{}) {
+			c.find("history", "malformed entry", record{key, nil})
+			return nil
+		}
+		if _, there := c.exchanges[exchangeID(value)]; !there {
+			c.find(exchangeID(value).String(), "a history ends with it, and it is gone", record{key, nil})
+		}
+		return nil
+	})
+}
+
+func (c *checker) session(item *badger.Item) error {
+	c.report.Sessions++
+	id := sessionID(item.Key()[5:])
+	r := new(sessionRecord)
+	if err := item.Value(func(value []byte) error { return decodeRecord(value, r) }); err != nil {
+		c.find(id.String(), err.Error())
+		return nil
+	}
+	want := c.sessions[id]
+	delete(c.sessions, id)
+	if want == nil {
+		want = new(sessionCounts)
+	}
+	is := &want.counts
+	is.Usage.Estimated = r.Usage.Estimated
+	if r.Exchanges == want.exchanges && r.Completed == is.Completed && r.Auxiliary == is.Auxiliary && r.Usage == is.Usage {
+		return nil
+	}
+	problem := fmt.Sprintf("it counts %d exchanges, %d of them complete, %d auxiliary; there are %d, %d and %d, or its token counts differ",
+		r.Exchanges, r.Completed, r.Auxiliary, want.exchanges, is.Completed, is.Auxiliary)
+	r.Exchanges, r.Completed, r.Auxiliary, r.Usage = want.exchanges, is.Completed, is.Auxiliary, is.Usage
+	value, err := encodeRecord(r)
+	c.find(id.String(), problem, record{item.KeyCopy(nil), value})
+	return err
+}
+
+func (c *checker) link(item *badger.Item) error {
+	key := item.KeyCopy(nil)
+	return item.Value(func(value []byte) error {
+		if len(value) == len(sessionID{}) {
+			if _, err := c.tx.Get(sessionKey(c.account, sessionID(value))); err == nil {
+				return nil
+			}
+		}
+		c.find("link", fmt.Sprintf("evidence of kind %c leads to no session", key[5]), record{key, nil})
+		return nil
+	})
+}

@@ -1,0 +1,363 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Selection says which exchanges of an account are meant. Exchanges and Sessions name them; the other members narrow
+// the choice down, or choose among all exchanges where nothing is named. The zero Selection means nothing; All has to
+// be said.
+type Selection struct {
+	Exchanges []string `json:"exchanges,omitempty"`
+	Sessions  []string `json:"sessions,omitempty"`
+
+	ChatKey         string    `json:"chat_key,omitempty"`
+	ExternalSession string    `json:"external_session,omitempty"`
+	Since           time.Time `json:"since,omitzero"` // begun at or after
+	Until           time.Time `json:"until,omitzero"` // begun before
+	All             bool      `json:"all,omitempty"`
+}
+
+func (sel *Selection) check() error {
+	narrowed := sel.ChatKey != "" || sel.ExternalSession != "" || !sel.Since.IsZero() || !sel.Until.IsZero()
+	if len(sel.Exchanges)+len(sel.Sessions) == 0 && !narrowed && !sel.All {
+		return codec.Errorf(codec.KindInvalidRequest, "nothing is selected: name exchanges or sessions, give a filter, or say all")
+	}
+	for _, id := range sel.Exchanges {
+		if _, ok := parseExchangeID(id); !ok {
+			return codec.Invalid("exchanges", "%q is not an exchange id", id)
+		}
+	}
+	for _, id := range sel.Sessions {
+		if _, ok := parseSessionID(id); !ok {
+			return codec.Invalid("sessions", "%q is not a session id", id)
+		}
+	}
+	return nil
+}
+
+func (sel *Selection) matches(info *ExchangeInfo) bool {
+	return (sel.ChatKey == "" || sel.ChatKey == info.ChatKey) &&
+		(sel.ExternalSession == "" || sel.ExternalSession == info.ExternalSession) &&
+		!info.Started.Before(sel.Since) && (sel.Until.IsZero() || info.Started.Before(sel.Until))
+}
+
+// each visits the exchanges that are selected. An exchange named twice may be visited twice.
+func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account accountNumber, visit func(exchangeID, *ExchangeInfo) error) error {
+	one := func(id exchangeID) error {
+		info, err := getInfo(tx, account, id)
+		if errors.Is(err, badger.ErrKeyNotFound) || err == nil && !sel.matches(info) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return visit(id, info)
+	}
+	last := func(item *badger.Item) error { return one(exchangeID(item.Key()[len(item.Key())-len(exchangeID{}):])) }
+	for _, text := range sel.Exchanges {
+		id, _ := parseExchangeID(text)
+		if err := one(id); err != nil {
+			return err
+		}
+	}
+	for _, text := range sel.Sessions {
+		id, _ := parseSessionID(text)
+		if err := eachItem(ctx, tx, memberPrefix(account, id), last); err != nil {
+			return err
+		}
+	}
+	if len(sel.Exchanges)+len(sel.Sessions) > 0 {
+		return nil
+	}
+	return eachItem(ctx, tx, spaceKeyOf(spaceExchange, account), last)
+}
+
+// Erasure is the receipt of an erasure.
+type Erasure struct {
+	ID        string       `json:"id"`
+	State     ErasureState `json:"state"`
+	Selection Selection    `json:"selection"`
+	Reason    string       `json:"reason"` // request, or retention
+	DryRun    bool         `json:"dry_run,omitempty"`
+	Exchanges int64        `json:"exchanges"` // erased, or with DryRun: would be
+	Sessions  int64        `json:"sessions"`  // left without an exchange, and gone with the last one
+	Open      int64        `json:"open"`      // selected, but still running, and so left alone
+	Objects   int64        `json:"objects"`   // blocks and nodes that nothing refers to any more
+	Bytes     int64        `json:"bytes"`     // freed in the database; the volume gets them back at the next compaction
+	Created   time.Time    `json:"created"`
+	Completed time.Time    `json:"completed,omitzero"`
+}
+
+// ErasureState says how far an erasure is.
+type ErasureState string
+
+// States of an erasure. What is erased can no longer be read once its exchange is gone, while the erasure runs; done
+// means that the blocks are freed too.
+const (
+	ErasureQueued  ErasureState = "queued"
+	ErasureRunning ErasureState = "running"
+	ErasureDone    ErasureState = "done"
+)
+
+const (
+	erasurePrefix = "eras_"
+	eraseBatch    = 50 // exchanges erased in one operation
+	byRequest     = "request"
+	byRetention   = "retention"
+)
+
+func erasureKey(account accountNumber, id timeID) []byte {
+	return append(spaceKeyOf(spaceErasure, account), id[:]...)
+}
+
+// Erase erases the selected exchanges of an account behind the requests, and gives the receipt to follow it by. With
+// dryRun it counts at once and erases nothing. An exchange that is still running is left alone and counted.
+//
+// What an exchange said may also stand in the requests of later exchanges, which repeat the history; to erase a
+// conversation, erase its session.
+func (s *Store) Erase(ctx context.Context, account string, sel Selection, dryRun bool) (*Erasure, error) {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return nil, err
+	}
+	if err := sel.check(); err != nil {
+		return nil, err
+	}
+	if dryRun {
+		return s.eraseDryRun(ctx, number, sel)
+	}
+	e, id, err := s.newErasure(ctx, number, sel, byRequest)
+	if err != nil {
+		return nil, err
+	}
+	s.keeper.add(erasureRef{number, id})
+	return e, nil
+}
+
+func (s *Store) newErasure(ctx context.Context, account accountNumber, sel Selection, reason string) (*Erasure, timeID, error) {
+	now := time.Now().UTC()
+	id := s.ids.next(now)
+	e := &Erasure{
+		ID: erasurePrefix + idEncoding.EncodeToString(id[:]), State: ErasureQueued,
+		Selection: sel, Reason: reason, Created: now,
+	}
+	err := s.update(ctx, func(g *gathering, w *write) error { return g.putErasure(w, erasureRef{account, id}, e) })
+	if err != nil {
+		return nil, id, asStorageError(err, "the erasure could not be put on record")
+	}
+	return e, id, nil
+}
+
+func (s *Store) eraseDryRun(ctx context.Context, account accountNumber, sel Selection) (*Erasure, error) {
+	e := &Erasure{State: ErasureDone, Selection: sel, Reason: byRequest, DryRun: true, Created: time.Now().UTC()}
+	perSession := make(map[string]int64)
+	err := s.view(func(tx *badger.Txn) error {
+		err := sel.each(ctx, tx, account, func(_ exchangeID, info *ExchangeInfo) error {
+			if info.Outcome == OutcomeOpen {
+				e.Open++
+				return nil
+			}
+			e.Exchanges++
+			perSession[info.Session]++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for text, n := range perSession {
+			if id, ok := parseSessionID(text); ok {
+				if r, err := getSession(tx, account, id); err == nil && r.Exchanges <= n {
+					e.Sessions++
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, asStorageError(err, "the exchanges could not be counted; run mneme check")
+	}
+	e.Completed = time.Now().UTC()
+	return e, nil
+}
+
+// Erasure gives the receipt of an erasure of the account.
+func (s *Store) Erasure(account, id string) (*Erasure, error) {
+	key, ok := parseID(erasurePrefix, id)
+	number, known := s.accounts.number(account)
+	if !ok || !known {
+		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
+	}
+	e := new(Erasure)
+	err := s.view(func(tx *badger.Txn) error {
+		value, err := getValue(tx, erasureKey(number, key))
+		if err != nil {
+			return err
+		}
+		return decodeRecord(value, e)
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
+	}
+	if err != nil {
+		return nil, errStorage(err, "erasure %s cannot be read; run mneme check", id)
+	}
+	return e, nil
+}
+
+// erasureRef names an erasure of an account.
+type erasureRef struct {
+	account accountNumber
+	id      timeID
+}
+
+func (g *gathering) putErasure(w *write, ref erasureRef, e *Erasure) error {
+	value, err := encodeRecord(e)
+	if err == nil {
+		g.put(w, erasureKey(ref.account, ref.id), value)
+	}
+	return err
+}
+
+// runErasure does the work of a receipt, from wherever it stands. The receipt is written with each batch, so that what
+// it counts is what was erased, also when the process ends on the way.
+func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
+	e := new(Erasure)
+	err := s.view(func(tx *badger.Txn) error {
+		value, err := getValue(tx, erasureKey(ref.account, ref.id))
+		if err != nil {
+			return err
+		}
+		return decodeRecord(value, e)
+	})
+	if err != nil || e.State == ErasureDone {
+		return err
+	}
+	e.State, e.Open = ErasureRunning, 0
+	var batch []exchangeID
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := s.update(ctx, func(g *gathering, w *write) error {
+			for _, id := range batch {
+				g.eraseExchange(w, ref.account, id, e)
+			}
+			return g.putErasure(w, ref, e)
+		})
+		batch = batch[:0]
+		return err
+	}
+	err = s.view(func(tx *badger.Txn) error {
+		return e.Selection.each(ctx, tx, ref.account, func(id exchangeID, _ *ExchangeInfo) error {
+			if batch = append(batch, id); len(batch) < eraseBatch {
+				return nil
+			}
+			return flush()
+		})
+	})
+	if err = errors.Join(err, flush()); err != nil {
+		return err
+	}
+	freed, err := s.sweep(ctx, ref.account)
+	e.Objects += freed.objects
+	e.Bytes += freed.bytes
+	if err != nil {
+		return err
+	}
+	e.State, e.Completed = ErasureDone, time.Now().UTC()
+	return s.update(ctx, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) })
+}
+
+// eraseExchange takes an exchange and all that hangs on it out of the store, and counts it in e. Blocks stay for the
+// sweep. An exchange that is open, or gone, is left alone.
+func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID, e *Erasure) {
+	info := g.info(account, id)
+	if info == nil {
+		return
+	}
+	if info.Outcome == OutcomeOpen {
+		e.Open++
+		return
+	}
+	for _, space := range [...]byte{spaceExchange, spaceRequest, spaceOutbox} {
+		g.put(w, exchangeKey(space, account, id), nil)
+	}
+	e.Bytes += g.eraseResponse(w, account, id)
+	if info.ResponseID != "" {
+		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), nil)
+	}
+	e.Exchanges++
+	if value := g.get(exchangeKey(spaceBelongs, account, id)); len(value) == len(sessionID{}) {
+		ref := sessionRef{account, sessionID(value)}
+		g.eraseTurn(w, ref, id)
+		g.put(w, exchangeKey(spaceBelongs, account, id), nil)
+		g.put(w, memberKey(account, ref.id, id), nil)
+		if g.leaveSession(w, ref, info) {
+			e.Sessions++
+		}
+	}
+}
+
+// info gives an exchange's record, nil if it is gone or cannot be read.
+func (g *gathering) info(account accountNumber, id exchangeID) *ExchangeInfo {
+	value := g.get(exchangeKey(spaceExchange, account, id))
+	if value == nil {
+		return nil
+	}
+	info := new(ExchangeInfo)
+	if err := decodeRecord(value, info); err != nil {
+		return nil
+	}
+	return info
+}
+
+func (g *gathering) eraseResponse(w *write, account accountNumber, id exchangeID) (size int64) {
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: exchangeKey(spaceResponse, account, id)})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		size += it.Item().EstimatedSize()
+		g.put(w, it.Item().KeyCopy(nil), nil)
+	}
+	return size
+}
+
+// eraseTurn takes the turn of an exchange away, and the histories that end with it.
+func (g *gathering) eraseTurn(w *write, ref sessionRef, id exchangeID) {
+	if turn := g.turn(ref.account, id); turn != nil {
+		for _, end := range turn.Ends {
+			g.put(w, historyKey(ref.account, ref.id, end), nil)
+		}
+	}
+	g.put(w, exchangeKey(spaceTurn, ref.account, id), nil)
+}
+
+// leaveSession takes an exchange out of its session's counts; gone tells that it was the last one, and that the
+// session went with it.
+func (g *gathering) leaveSession(w *write, ref sessionRef, info *ExchangeInfo) (gone bool) {
+	value := g.get(sessionKey(ref.account, ref.id))
+	r := new(sessionRecord)
+	if value == nil || decodeRecord(value, r) != nil {
+		return false
+	}
+	r.Exchanges--
+	r.count(info, -1)
+	if r.Exchanges > 0 {
+		g.putSession(w, ref, r)
+		return false
+	}
+	g.put(w, sessionKey(ref.account, ref.id), nil)
+	for _, link := range r.Links {
+		if slices.Equal(g.get(link), ref.id[:]) {
+			g.put(w, link, nil)
+		}
+	}
+	return true
+}

@@ -1,0 +1,375 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// mustBeSound fails if the store's check finds anything.
+func mustBeSound(t testing.TB, s *Store) CheckReport {
+	t.Helper()
+	report, err := s.Check(context.Background(), false, func(f Finding) {
+		t.Errorf("check finds: %s %s: %s", f.Account, f.Subject, f.Problem)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// eraseAll erases and waits until it is done.
+func erase(t testing.TB, s *Store, account string, sel Selection) *Erasure {
+	t.Helper()
+	e, err := s.Erase(context.Background(), account, sel, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for e.State != ErasureDone {
+		if time.Now().After(deadline) {
+			t.Fatalf("the erasure is still %s", e.State)
+		}
+		time.Sleep(time.Millisecond)
+		if e, err = s.Erasure(account, e.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// count gives the number of records of a kind.
+func count(t testing.TB, s *Store, spaces ...byte) (n int) {
+	t.Helper()
+	err := s.view(func(tx *badger.Txn) error {
+		for _, space := range spaces {
+			if err := eachItem(context.Background(), tx, []byte{space}, func(*badger.Item) error { n++; return nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestErasingTheLastReferenceFreesTheBlocks(t *testing.T) {
+	s := openStore(t, Options{Digest: digestTest})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "other")
+	var ids []string
+	a := newAgent(1)
+	bodies := make(map[string][]byte)
+	for range 8 {
+		id := captureBody(t, s, "acme", a.request(), []byte("answer"))
+		bodies[id] = a.request()
+		ids = append(ids, id)
+		a.turn()
+	}
+	theirs := captureBody(t, s, "other", bodies[ids[0]], []byte("answer"))
+	mustBeSound(t, s)
+
+	receipt := erase(t, s, "acme", Selection{Exchanges: ids[:4]})
+	if receipt.Exchanges != 4 {
+		t.Errorf("receipt is %+v", receipt)
+	}
+	report := mustBeSound(t, s)
+	if report.Unreferenced != 0 {
+		t.Errorf("%d blocks or nodes are left that nothing refers to", report.Unreferenced)
+	}
+	for i, id := range ids {
+		x, err := s.Exchange("acme", id)
+		if i < 4 {
+			wantKind(t, err, codec.KindNotFound)
+			continue
+		}
+		if err != nil || !bytes.Equal(x.RawRequest, bodies[id]) {
+			t.Errorf("exchange %d is harmed: %v", i, err)
+		}
+	}
+	receipt = erase(t, s, "acme", Selection{All: true})
+	if receipt.Exchanges != 4 || receipt.Objects == 0 || receipt.Bytes == 0 {
+		t.Errorf("receipt is %+v", receipt)
+	}
+	if _, err := s.Exchange("other", theirs); err != nil {
+		t.Errorf("another account's exchange is harmed: %v", err)
+	}
+	erase(t, s, "other", Selection{Exchanges: []string{theirs}})
+	if n := count(t, s, spaceBlock, spaceNode, spaceRequest, spaceResponse, spaceExchange, spaceSession, spaceMember, spaceBelongs, spaceLink, spaceTurn, spaceHistory, spaceOutbox); n != 0 {
+		t.Errorf("%d records are left after everything was erased", n)
+	}
+}
+
+func TestWhatIsErasedIsSelectedAndCountedFirst(t *testing.T) {
+	c := newConversation(t)
+	key := func(k string) *Opening { return with(say("hi"), func(o *Opening) { o.ChatKey = k }) }
+	session := c.session(key("a"), "1")
+	c.session(key("a"), "2")
+	c.session(key("b"), "3")
+	ctx := context.Background()
+	open, err := c.s.Begin(ctx, key("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := open.Recorded(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		sel                       Selection
+		exchanges, sessions, open int64
+	}{
+		{Selection{Sessions: []string{session}}, 2, 1, 0},
+		{Selection{ChatKey: "b"}, 1, 0, 1},
+		{Selection{All: true}, 3, 1, 1},
+		{Selection{Until: time.Now().Add(-time.Hour)}, 0, 0, 0},
+	} {
+		e, err := c.s.Erase(ctx, "acme", step.sel, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Exchanges != step.exchanges || e.Sessions != step.sessions || e.Open != step.open {
+			t.Errorf("%+v would erase %+v", step.sel, e)
+		}
+	}
+	if page, err := c.s.Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 4 {
+		t.Errorf("a dry run left %d exchanges (%v)", len(page.Data), err)
+	}
+	_, err = c.s.Erase(ctx, "acme", Selection{}, false)
+	wantKind(t, err, codec.KindInvalidRequest)
+
+	e := erase(t, c.s, "acme", Selection{All: true})
+	if e.Exchanges != 3 || e.Open != 1 || e.Sessions != 1 {
+		t.Errorf("receipt is %+v", e)
+	}
+	if err := open.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		t.Error(err)
+	}
+	c.settle()
+	mustBeSound(t, c.s)
+	_, err = c.s.Session("acme", session)
+	wantKind(t, err, codec.KindNotFound)
+	_, err = c.s.Erasure("other", e.ID)
+	wantKind(t, err, codec.KindNotFound)
+	if again := c.session(key("a"), "4"); again == session {
+		t.Error("the erased session came back")
+	}
+}
+
+// TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing erases all it can, over and over, while sessions go on that
+// share blocks with what is erased.
+func TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	ctx := context.Background()
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			a := newAgent(uint64(worker % 2)) // two and two say the same
+			for turn := range 25 {
+				body := a.request()
+				c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Messages, Body: body, Spans: blocksOf(t, body), ChatKey: fmt.Sprint(worker)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := c.Recorded(ctx); err != nil {
+					t.Error(err)
+				}
+				x, err := s.Exchange("acme", c.ID()) // open, so not erased
+				if err != nil || !bytes.Equal(x.RawRequest, body) {
+					t.Errorf("worker %d, turn %d: %v", worker, turn, err)
+				}
+				if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+					t.Error(err)
+				}
+				a.turn()
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var eraser sync.WaitGroup
+	rounds := 0
+	eraser.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				erase(t, s, "acme", Selection{All: true})
+				rounds++
+			}
+		}
+	})
+	group.Wait()
+	close(stop)
+	eraser.Wait()
+	t.Logf("erased %d times", rounds)
+	mustBeSound(t, s)
+	erase(t, s, "acme", Selection{All: true})
+	if n := count(t, s, spaceBlock, spaceNode, spaceRequest); n != 0 {
+		t.Errorf("%d blocks, nodes and skeletons are left", n)
+	}
+}
+
+func TestAnErasureGoesOnAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	mustAccount(t, s, "acme")
+	captureBody(t, s, "acme", newAgent(1).request(), []byte("x"))
+	s.keeper.stop()
+	e, err := s.Erase(context.Background(), "acme", Selection{All: true}, false)
+	if err != nil || e.State != ErasureQueued {
+		t.Fatalf("receipt is %+v (%v)", e, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, Options{Dir: dir})
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		done, err := s.Erasure("acme", e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done.State == ErasureDone {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("receipt is %+v", done)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if n := count(t, s, spaceBlock, spaceExchange); n != 0 {
+		t.Errorf("%d records are left", n)
+	}
+}
+
+func TestRetentionBoundsAgeAndBytes(t *testing.T) {
+	s := openStore(t, Options{Retention: Retention{MaxAge: time.Hour}})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "keeps")
+	ctx := context.Background()
+	if err := s.SetRetention(ctx, "keeps", &Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for _, account := range []string{"acme", "keeps"} {
+		for _, age := range []time.Duration{3 * time.Hour, 2 * time.Hour, time.Minute} {
+			c, err := s.Begin(ctx, &Opening{Account: account, Surface: codec.Chat, Started: now.Add(-age), Body: []byte("x")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.retain(ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	for account, want := range map[string]int{"acme": 1, "keeps": 3} {
+		if page, err := s.Exchanges(account, ExchangeQuery{}); err != nil || len(page.Data) != want {
+			t.Errorf("%s keeps %d exchanges (%v), want %d", account, len(page.Data), err, want)
+		}
+	}
+	var last string
+	for i := range 40 {
+		last = captureBody(t, s, "keeps", newAgent(uint64(i)).request(), []byte(strings.Repeat("y", 1000)))
+	}
+	const limit = 500_000
+	if err := s.SetRetention(ctx, "keeps", &Retention{MaxBytes: limit}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.retain(ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	number, _ := s.accounts.number("keeps")
+	if used, left, err := s.usage(ctx, number); err != nil || used > limit || left == 0 {
+		t.Errorf("%d exchanges take %d bytes (%v), the limit is %d", left, used, err, limit)
+	}
+	if _, err := s.Exchange("keeps", last); err != nil {
+		t.Errorf("the newest exchange went before older ones: %v", err)
+	}
+	mustBeSound(t, s)
+}
+
+func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	a := newAgent(1)
+	harmed := captureBody(t, s, "acme", a.request(), nil)
+	sound := captureBody(t, s, "acme", newAgent(2).request(), nil)
+	// The first messages of the first body: damage one block that only it has.
+	var victim []byte
+	err := s.view(func(tx *badger.Txn) error {
+		id, _ := parseExchangeID(harmed)
+		skeleton, err := getValue(tx, exchangeKey(spaceRequest, 1, id))
+		if err != nil {
+			return err
+		}
+		refs, err := referencesIn(nil, 1, skeleton[1:])
+		for _, ref := range refs {
+			if ref.space == spaceBlock {
+				victim = ref.key()
+			}
+		}
+		return err
+	})
+	if err != nil || victim == nil {
+		t.Fatalf("no block to damage: %v", err)
+	}
+	damage(t, s, victim, append([]byte{encodingRaw}, "not what it was"...))
+	var found []string
+	if _, err := s.Check(context.Background(), false, func(f Finding) { found = append(found, f.Subject+": "+f.Problem) }); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(found, "\n")
+	if !strings.Contains(all, fmt.Sprintf("block %x", victim[5:])) || !strings.Contains(all, harmed) || strings.Contains(all, sound) {
+		t.Errorf("check finds:\n%s", all)
+	}
+	_, err = s.Exchange("acme", harmed)
+	wantKind(t, err, codec.KindStorage)
+	if _, err := s.Exchange("acme", sound); err != nil {
+		t.Error(err)
+	}
+}
+
+func damage(t *testing.T, s *Store, key, value []byte) {
+	t.Helper()
+	err := s.update(context.Background(), func(g *gathering, w *write) error { g.put(w, key, value); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckRepairsWhatFollowsFromTheExchanges(t *testing.T) {
+	c := newConversation(t)
+	id, session := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
+	key, _ := parseSessionID(session)
+	xid, _ := parseExchangeID(id)
+	damage(t, c.s, memberKey(1, key, xid), nil)
+	damage(t, c.s, linkKey(1, clue{byChatKey, "gone"}), make([]byte, 16))
+	record, err := encodeRecord(sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage(t, c.s, sessionKey(1, key), record)
+	report, err := c.s.Check(context.Background(), true, func(Finding) {})
+	if err != nil || report.Findings != 3 || report.Repaired != 3 {
+		t.Errorf("check reports %+v (%v)", report, err)
+	}
+	mustBeSound(t, c.s)
+	if s, err := c.s.Session("acme", session); err != nil || s.Exchanges != 1 || s.Completed != 1 {
+		t.Errorf("the session is %+v (%v)", s, err)
+	}
+}

@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+const (
+	keepEvery     = 10 * time.Minute // how often retention and space are looked after
+	rewriteAbove  = 0.5              // share of a value log file that must be dead for it to be rewritten
+	compactAbove  = 0.05             // the same when somebody asks for space
+	retryErasures = time.Minute
+)
+
+// keeper is the goroutine that erases, keeps to the retention rules, and gives space back.
+type keeper struct {
+	mu    sync.Mutex
+	queue []erasureRef
+
+	signal chan struct{} // holds one token when the queue has got something
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (k *keeper) start(s *Store) {
+	var ctx context.Context
+	ctx, k.cancel = context.WithCancel(context.Background())
+	k.done, k.signal = make(chan struct{}), make(chan struct{}, 1)
+	k.queue = s.unfinishedErasures()
+	go func() {
+		defer close(k.done)
+		s.keep(ctx)
+	}()
+}
+
+// stop ends the goroutine. An erasure under way goes on at the next start.
+func (k *keeper) stop() {
+	k.cancel()
+	<-k.done
+}
+
+func (k *keeper) add(ref erasureRef) {
+	k.mu.Lock()
+	k.queue = append(k.queue, ref)
+	k.mu.Unlock()
+	select {
+	case k.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (k *keeper) take() (ref erasureRef, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.queue) == 0 {
+		return ref, false
+	}
+	ref, k.queue = k.queue[0], k.queue[1:]
+	return ref, true
+}
+
+func (s *Store) keep(ctx context.Context) {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		s.runErasures(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.keeper.signal:
+		case <-tick.C:
+			s.tidy(ctx)
+		}
+	}
+}
+
+func (s *Store) tidy(ctx context.Context) {
+	if err := s.retain(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		s.log.Error("retention failed; it is tried again", "error", err)
+	}
+	s.giveBack(ctx, rewriteAbove)
+}
+
+// runErasures works the queue off. What fails is tried again later.
+func (s *Store) runErasures(ctx context.Context) {
+	for ctx.Err() == nil {
+		ref, ok := s.keeper.take()
+		if !ok {
+			return
+		}
+		err := s.runErasure(ctx, ref)
+		if err == nil || ctx.Err() != nil || errors.Is(err, badger.ErrKeyNotFound) {
+			continue
+		}
+		s.log.Error("an erasure failed; it is tried again", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryErasures):
+			s.keeper.add(ref)
+		}
+	}
+}
+
+// unfinishedErasures finds the erasures that a former process did not finish.
+func (s *Store) unfinishedErasures() (refs []erasureRef) {
+	err := eachRecord(s.db, []byte{spaceErasure}, func(key, value []byte) error {
+		var e Erasure
+		account, id, ok := splitExchangeKey(key)
+		if !ok || decodeRecord(value, &e) != nil {
+			return nil // for check to say
+		}
+		if e.State != ErasureDone {
+			refs = append(refs, erasureRef{account, timeID(id)})
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Error("the erasures cannot be read", "error", err)
+	}
+	return refs
+}
+
+// giveBack rewrites value log files of which more than a share is dead, so that their space returns to the volume.
+func (s *Store) giveBack(ctx context.Context, share float64) {
+	for ctx.Err() == nil && s.disk.admits() == nil {
+		if err := s.db.RunValueLogGC(share); err != nil {
+			if !errors.Is(err, badger.ErrNoRewrite) && !errors.Is(err, badger.ErrRejected) {
+				s.log.Error("space could not be given back", "error", err)
+			}
+			return
+		}
+	}
+}
+
+// Compact gives back as much space as can be had, at the cost of rewriting most of the store. It may run while
+// requests are served.
+func (s *Store) Compact(ctx context.Context) error {
+	if err := s.disk.admits(); err != nil {
+		return err
+	}
+	if err := s.db.Flatten(2); err != nil {
+		return errStorage(err, "the store could not be compacted; see the log")
+	}
+	s.giveBack(ctx, compactAbove)
+	return ctx.Err()
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Retention bounds what is kept of an account. Zero members do not bound.
+type Retention struct {
+	MaxAge   time.Duration `json:"max_age,omitempty"`   // since an exchange began
+	MaxBytes int64         `json:"max_bytes,omitempty"` // in the database; the oldest exchanges go first
+}
+
+// SetRetention gives an account rules of its own; nil gives it the server's again.
+func (s *Store) SetRetention(ctx context.Context, account string, r *Retention) error {
+	if r != nil && (r.MaxAge < 0 || r.MaxBytes < 0) {
+		return codec.Errorf(codec.KindInvalidRequest, "a retention rule cannot be negative")
+	}
+	s.accounts.mu.RLock()
+	a, ok := s.accounts.byName[account]
+	s.accounts.mu.RUnlock()
+	if !ok {
+		return codec.Errorf(codec.KindNotFound, "no account %q", account)
+	}
+	a.Retention = r
+	value, err := encodeRecord(a)
+	if err != nil {
+		return err
+	}
+	err = s.update(ctx, func(g *gathering, w *write) error {
+		g.put(w, nameKey(spaceAccount, account), value)
+		return nil
+	})
+	if err != nil {
+		return asStorageError(err, "the retention rule could not be stored")
+	}
+	s.accounts.mu.Lock()
+	defer s.accounts.mu.Unlock()
+	s.accounts.byName[account] = a
+	return nil
+}
+
+// retain erases what the rules no longer let stand.
+func (s *Store) retain(ctx context.Context, now time.Time) error {
+	var failed error
+	for _, a := range s.accounts.all() {
+		rule := s.opts.Retention
+		if a.Retention != nil {
+			rule = *a.Retention
+		}
+		if rule.MaxAge > 0 {
+			failed = errors.Join(failed, s.expire(ctx, a.Number, now.Add(-rule.MaxAge)))
+		}
+		if rule.MaxBytes > 0 {
+			failed = errors.Join(failed, s.shrink(ctx, a.Number, rule.MaxBytes))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return failed
+}
+
+// expire erases what began before a time.
+func (s *Store) expire(ctx context.Context, account accountNumber, until time.Time) error {
+	oldest, err := s.oldest(account, 0)
+	if err != nil || oldest.IsZero() || !oldest.Before(until) {
+		return err
+	}
+	return s.eraseNow(ctx, account, Selection{Until: until})
+}
+
+// shrink erases the oldest exchanges until the account takes no more than limit bytes. How much an exchange frees is
+// known only afterwards, because blocks are shared: each round erases the share of the exchanges by which the account
+// is too large.
+func (s *Store) shrink(ctx context.Context, account accountNumber, limit int64) error {
+	for {
+		used, exchanges, err := s.usage(ctx, account)
+		if err != nil || used <= limit || exchanges == 0 {
+			return err
+		}
+		excess := max(1, int64(float64(exchanges)*float64(used-limit)/float64(used)))
+		until, err := s.oldest(account, excess)
+		if err != nil {
+			return err
+		}
+		if until.IsZero() {
+			return s.eraseNow(ctx, account, Selection{All: true})
+		}
+		if err := s.eraseNow(ctx, account, Selection{Until: until}); err != nil {
+			return err
+		}
+		if _, left, err := s.usage(ctx, account); err != nil || left == exchanges {
+			return err // what is left is running
+		}
+	}
+}
+
+func (s *Store) eraseNow(ctx context.Context, account accountNumber, sel Selection) error {
+	_, id, err := s.newErasure(ctx, account, sel, byRetention)
+	if err != nil {
+		return err
+	}
+	return s.runErasure(ctx, erasureRef{account, id})
+}
+
+// oldest gives when the exchange began that has skip older ones; zero if there are not so many.
+func (s *Store) oldest(account accountNumber, skip int64) (began time.Time, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceExchange, account)})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if skip--; skip >= 0 {
+				continue
+			}
+			var info ExchangeInfo
+			err := it.Item().Value(func(value []byte) error { return decodeRecord(value, &info) })
+			began = info.Started
+			return err
+		}
+		return nil
+	})
+	return began, err
+}
+
+// usage gives the bytes that an account's exchanges take in the database, and their number.
+func (s *Store) usage(ctx context.Context, account accountNumber) (bytes, exchanges int64, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		for _, space := range accountSpaces {
+			err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error {
+				bytes += item.EstimatedSize()
+				if space == spaceExchange {
+					exchanges++
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return bytes, exchanges, err
+}
+
+// accountSpaces are the kinds of records that exchanges bring with them.
+var accountSpaces = [...]byte{
+	spaceExchange, spaceRequest, spaceResponse, spaceBlock, spaceNode, spaceSession, spaceMember, spaceBelongs,
+	spaceLink, spaceTurn, spaceHistory,
+}

@@ -1,0 +1,292 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Blocks and nodes are not counted: a sweep marks what the skeletons of an account still reach and frees the rest. It
+// runs behind the requests, after exchanges were erased.
+//
+// While it runs, new exchanges go on referring to what is stored. The writer therefore notes whatever they touch from
+// the moment the sweep begins, and frees nothing that was touched. A request that was planned before a batch of objects
+// is freed is in the writer's queue before it ([Store.planning]); one planned later no longer finds them known.
+
+const sweepBatch = 1000 // objects freed in one operation
+
+// sweepWatch is the writer's side of a sweep.
+type sweepWatch struct {
+	account accountNumber
+	touched map[uint64]struct{} // objects referred to since the sweep began, and what they reach
+}
+
+// short is an object's place in sets of a sweep. Two objects that share one only keep each other alive.
+func (r objectRef) short() uint64 { return binary.LittleEndian.Uint64(r.hash[:8]) ^ uint64(r.space) }
+
+// touch notes that something new refers to a stored object, and so to all it reaches.
+func (g *gathering) touch(ref objectRef) {
+	if g.sweep == nil || g.sweep.account != ref.account {
+		return
+	}
+	for todo := []objectRef{ref}; len(todo) > 0; {
+		ref, todo = todo[len(todo)-1], todo[:len(todo)-1]
+		if _, done := g.sweep.touched[ref.short()]; done {
+			continue
+		}
+		g.sweep.touched[ref.short()] = struct{}{}
+		reached, err := references(g.read(), ref)
+		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) && g.err == nil { // not found: it comes with this group
+			g.err = err
+		}
+		todo = append(todo, reached...)
+	}
+}
+
+// references gives the objects that a stored object names.
+func references(tx *badger.Txn, ref objectRef) (named []objectRef, err error) {
+	item, err := tx.Get(ref.key())
+	if err != nil || ref.space == spaceBlock && item.UserMeta() != markPieces {
+		return nil, err
+	}
+	err = item.Value(func(value []byte) error {
+		if len(value) == 0 {
+			return errPieces
+		}
+		named, err = referencesIn(nil, ref.account, value[1:])
+		return err
+	})
+	return named, err
+}
+
+// referencesIn appends the objects that a list of pieces names.
+func referencesIn(dst []objectRef, account accountNumber, list []byte) ([]objectRef, error) {
+	p := pieces{rest: list}
+	for p.next() {
+		switch {
+		case p.err != nil:
+			return dst, p.err
+		case p.kind == pieceNode:
+			dst = append(dst, objectRef{spaceNode, account, p.hash})
+		case p.kind != pieceLiteral:
+			dst = append(dst, objectRef{spaceBlock, account, p.hash})
+		}
+	}
+	return dst, nil
+}
+
+// swept is what a sweep has freed.
+type swept struct {
+	objects int64
+	bytes   int64
+}
+
+// sweep frees the blocks and nodes of an account that nothing refers to. Only the keeper calls it, one at a time.
+func (s *Store) sweep(ctx context.Context, account accountNumber) (freed swept, err error) {
+	err = s.update(ctx, func(g *gathering, _ *write) error {
+		g.sweep = &sweepWatch{account: account, touched: make(map[uint64]struct{})}
+		return nil
+	})
+	if err != nil {
+		return freed, err
+	}
+	defer func() {
+		end := s.update(context.WithoutCancel(ctx), func(g *gathering, _ *write) error { g.sweep = nil; return nil })
+		err = errors.Join(err, end)
+	}()
+	tx := s.db.NewTransaction(false)
+	defer tx.Discard()
+	live, err := markLive(ctx, tx, account)
+	if err != nil {
+		return freed, err
+	}
+	for _, space := range [...]byte{spaceNode, spaceBlock} {
+		err := eachDead(ctx, tx, space, account, live, func(batch []objectRef, size int64) error {
+			n, err := s.free(ctx, batch)
+			freed.objects += n
+			freed.bytes += size * n / int64(len(batch))
+			return err
+		})
+		if err != nil {
+			return freed, err
+		}
+	}
+	return freed, nil
+}
+
+// liveSet is the objects that skeletons reach.
+type liveSet struct {
+	nodes  map[uint64]struct{}
+	blocks []uint64 // sorted once complete
+}
+
+func (l *liveSet) has(ref objectRef) bool {
+	if ref.space == spaceNode {
+		_, ok := l.nodes[ref.short()]
+		return ok
+	}
+	_, ok := slices.BinarySearch(l.blocks, ref.short())
+	return ok
+}
+
+// add marks an object and tells whether it is a node that was not marked before.
+func (l *liveSet) add(ref objectRef) (newNode bool) {
+	if ref.space == spaceNode {
+		_, had := l.nodes[ref.short()]
+		l.nodes[ref.short()] = struct{}{}
+		return !had
+	}
+	if len(l.blocks) == cap(l.blocks) {
+		l.sort()
+		l.blocks = slices.Grow(l.blocks, max(1024, len(l.blocks)))
+	}
+	l.blocks = append(l.blocks, ref.short())
+	return false
+}
+
+func (l *liveSet) sort() {
+	slices.Sort(l.blocks)
+	l.blocks = slices.Compact(l.blocks)
+}
+
+// markLive marks what the account's skeletons reach, and what blocks that are marked name.
+func markLive(ctx context.Context, tx *badger.Txn, account accountNumber) (*liveSet, error) {
+	live := &liveSet{nodes: make(map[uint64]struct{})}
+	var todo []objectRef
+	err := eachItem(ctx, tx, spaceKeyOf(spaceRequest, account), func(item *badger.Item) error {
+		return item.Value(func(skeleton []byte) (err error) {
+			if len(skeleton) == 0 {
+				return errPieces
+			}
+			todo, err = referencesIn(todo[:0], account, skeleton[1:])
+			if err != nil {
+				return err
+			}
+			return live.markAll(tx, todo)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	live.sort()
+	var inside []objectRef
+	err = eachItem(ctx, tx, spaceKeyOf(spaceBlock, account), func(item *badger.Item) error {
+		ref, ok := splitObjectKey(item.Key())
+		if !ok || item.UserMeta() != markPieces || !live.has(ref) {
+			return nil
+		}
+		return item.Value(func(value []byte) (err error) {
+			inside, err = referencesIn(inside, account, value[1:])
+			return err
+		})
+	})
+	for _, ref := range inside {
+		live.add(ref)
+	}
+	live.sort()
+	return live, err
+}
+
+// markAll marks objects and everything that nodes among them reach.
+func (l *liveSet) markAll(tx *badger.Txn, todo []objectRef) error {
+	for len(todo) > 0 {
+		ref := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !l.add(ref) {
+			continue
+		}
+		named, err := references(tx, ref)
+		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) { // what is missing is for check to say
+			return err
+		}
+		todo = append(todo, named...)
+	}
+	return nil
+}
+
+// eachDead visits the objects of a space that are not live, in batches, with the size of each batch.
+func eachDead(ctx context.Context, tx *badger.Txn, space byte, account accountNumber, live *liveSet, visit func([]objectRef, int64) error) error {
+	var (
+		batch []objectRef
+		size  int64
+	)
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := visit(batch, size)
+		batch, size = batch[:0], 0
+		return err
+	}
+	err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error {
+		ref, ok := splitObjectKey(item.Key())
+		if !ok || live.has(ref) {
+			return nil
+		}
+		batch = append(batch, ref)
+		size += item.EstimatedSize()
+		if len(batch) < sweepBatch {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// free deletes objects that nothing has touched since the sweep began, and tells how many.
+func (s *Store) free(ctx context.Context, batch []objectRef) (n int64, err error) {
+	w := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
+		for _, ref := range batch {
+			if _, touched := g.sweep.touched[ref.short()]; touched {
+				continue
+			}
+			if _, fresh := g.fresh[ref]; !fresh {
+				g.put(w, ref.key(), nil)
+				n++
+			}
+		}
+		return nil
+	}}
+	s.planning.Lock()
+	for _, ref := range batch {
+		s.known.remove(ref)
+	}
+	err = s.send(ctx, w)
+	s.planning.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	<-w.done
+	return n, w.err
+}
+
+// eachItem visits the items whose key begins with prefix, without their values being read ahead.
+func eachItem(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(item *badger.Item) error) error {
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := visit(it.Item()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func splitObjectKey(key []byte) (ref objectRef, ok bool) {
+	if len(key) != 1+4+len(ref.hash) {
+		return ref, false
+	}
+	ref.space = key[0]
+	ref.account = accountNumber(binary.BigEndian.Uint32(key[1:]))
+	copy(ref.hash[:], key[5:])
+	return ref, true
+}

@@ -28,7 +28,6 @@ const (
 	carriesReasoning carrierKind = iota + 1 // proof of the reasoning it stands on
 	carriesRedacted                         // reasoning that only its provider can read
 	carriesCall                             // proof of the call that follows it
-	carriesText                             // proof of the text before it
 )
 
 const (

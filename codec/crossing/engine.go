@@ -157,9 +157,9 @@ func (s *Stream) Frame(dst []byte, f *sse.Frame) ([]byte, Sign) {
 func (s *Stream) encode(dst []byte) ([]byte, Sign) {
 	s.seen.note(s.events)
 	sign := SignAlive
-	s.events = s.x.undo.restore(s.events)
-	for i := range s.events {
-		ev := &s.events[i]
+	restored := s.x.undo.restore(s.events)
+	for i := range restored {
+		ev := &restored[i]
 		switch ev.Kind {
 		case codec.EventPing:
 		case codec.EventError:

@@ -25,15 +25,15 @@ func (a *adaption) state() error {
 	return nil
 }
 
-// openCarriers goes through the reasoning of one turn. State that was carried in front of a call or behind a text
-// moves to it.
+// openCarriers goes through the reasoning of one turn. State that was carried in front of a call moves
+// to it.
 func (a *adaption) openCarriers(m *codec.Message) {
 	kept := m.Parts[:0]
 	var forCall []byte
 	for _, p := range m.Parts {
 		switch p.Kind {
 		case codec.PartReasoning, codec.PartRedacted:
-			keep := a.openReasoning(&p, &forCall, kept)
+			keep := a.openReasoning(&p, &forCall)
 			if !keep {
 				continue
 			}
@@ -55,7 +55,7 @@ func (a *adaption) openCarriers(m *codec.Message) {
 }
 
 // openReasoning tells whether the part itself goes upstream.
-func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte, before []codec.Part) bool {
+func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte) bool {
 	if isCarrier(p.Signature) {
 		c, ok := openCarrier(p.Signature, a.setting.Account)
 		p.Signature, p.Family = nil, codec.FamilyOther
@@ -63,11 +63,6 @@ func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte, before []codec.
 			switch c.kind {
 			case carriesCall:
 				*forCall = c.raw
-				return false
-			case carriesText:
-				if n := len(before) - 1; n >= 0 && before[n].Kind == codec.PartText {
-					before[n].Signature, before[n].Family = c.raw, c.family
-				}
 				return false
 			case carriesRedacted:
 				p.Kind = codec.PartRedacted

@@ -306,7 +306,9 @@ func (u *undo) arguments(ev *codec.Event) {
 	}
 }
 
-// signature keeps the proof of an item until the item is complete. A call's proof has been carried ahead already.
+// signature keeps the proof of an item until the item is complete. A call's proof has been carried ahead already; a
+// text's proof is let go, because Google asks for it but does not insist, and a reasoning item behind the text makes
+// Claude Code print nothing (observed with 2.1.197).
 func (u *undo) signature(ev *codec.Event) {
 	it := u.item(ev.Item)
 	if it == nil {
@@ -319,8 +321,10 @@ func (u *undo) signature(ev *codec.Event) {
 		}
 		return
 	}
-	it.signature = append(it.signature, ev.Raw...)
-	it.family = ev.Family
+	if it.kind == codec.ItemReasoning || it.kind == codec.ItemRedacted {
+		it.signature = append(it.signature, ev.Raw...)
+		it.family = ev.Family
+	}
 }
 
 func isCallItem(kind codec.ItemType) bool {
@@ -342,7 +346,7 @@ func (u *undo) close(ev *codec.Event) {
 	if it.unwrap != nil {
 		u.closeWrapped(it)
 	}
-	if it.signature != nil && (it.kind == codec.ItemReasoning || it.kind == codec.ItemRedacted) {
+	if it.signature != nil {
 		kind := carriesReasoning
 		if it.kind == codec.ItemRedacted {
 			kind = carriesRedacted
@@ -364,9 +368,6 @@ func (u *undo) close(ev *codec.Event) {
 		closed.Type, closed.Raw = codec.ItemCustomCall, nil
 	}
 	u.out = append(u.out, closed)
-	if it.signature != nil && it.kind == codec.ItemText && u.surface != codec.Chat {
-		u.carry(&carrier{family: it.family, kind: carriesText, model: shortHash(u.model), raw: it.signature})
-	}
 }
 
 // closeWrapped gives out what the unwrapping still holds.

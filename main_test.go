@@ -40,6 +40,7 @@ func TestCommandLine(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("MNEME_DATA", "data")
 			env.Setenv("MNEME_LISTEN", "127.0.0.1:0")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else every command lasts a second under the race detector
 			env.Values[theServer] = &program{}
 			return nil
 		},
@@ -60,7 +61,7 @@ type program struct {
 
 // passedOn are the variables of a story that its server sees.
 var passedOn = []string{
-	"HOME", "PATH", "TMPDIR", "GOCOVERDIR", "MNEME_CONFIG", "MNEME_LISTEN", "MNEME_DATA", "MNEME_API_KEY", "MNEME_MASTER_KEY",
+	"HOME", "PATH", "TMPDIR", "GOCOVERDIR", "GORACE", "MNEME_CONFIG", "MNEME_LISTEN", "MNEME_DATA", "MNEME_API_KEY", "MNEME_MASTER_KEY",
 	"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY",
 }
 

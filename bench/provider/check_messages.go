@@ -299,6 +299,15 @@ func checkOutputSchema(schema raw, depth int) *fault {
 var customToolMembers = words(`type name description input_schema cache_control strict defer_loading allowed_callers
 	eager_input_streaming input_examples`)
 
+// typedTools are the stems of the tools that the service defines itself; the rest of a type is its date.
+var typedTools = words(`bash text_editor memory computer computer_toolset browser_toolset web_search web_fetch code_execution
+	tool_search_tool_regex tool_search_tool_bm25 advisor mcp_toolset`)
+
+func isTypedTool(kind string) bool {
+	stem := strings.TrimRight(kind, "0123456789")
+	return typedTools[strings.TrimSuffix(stem, "_")]
+}
+
 func (c *messagesCheck) tools() *fault {
 	seen := map[string]bool{}
 	for i, value := range c.o.list("tools") {
@@ -310,6 +319,8 @@ func (c *messagesCheck) tools() *fault {
 			if refusal := c.customTool(entry, name, path); refusal != nil {
 				return refusal
 			}
+		} else if !isTypedTool(kind) {
+			return refuse("", "tools.%d: Input tag '%s' found using 'type' does not match any of the expected tags: 'custom', %s", i, kind, quoteList(typedTools))
 		}
 		if seen[name] && name != "" {
 			return refuse("", "tools: Tool names must be unique.")

@@ -254,8 +254,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// close ends the stream. It panics with [http.ErrAbortHandler] where the connection has to be cut: that is
-// net/http's way to end a chunked body without its end.
+// close ends the stream and says why it ended too early.
 func (s *stream) close() error {
 	if s.err == nil {
 		s.flush()

@@ -3,7 +3,6 @@ package provider
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // A prompt is what the simulated model needs to know of a request, in no particular format.
@@ -270,12 +269,4 @@ func appendSample(dst []byte, schema raw, depth int) []byte {
 		dst = appendSample(dst, properties[name], depth+1)
 	}
 	return append(dst, '}')
-}
-
-// validText repairs what is not UTF-8.
-func validText(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }

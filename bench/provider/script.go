@@ -177,7 +177,7 @@ func (l *lexer) argument() (argument, error) {
 		return argument{value: word}, nil
 	}
 	l.rest = l.rest[1:]
-	if l.rest == "" {
+	if l.rest == "" || strings.ContainsAny(l.rest[:1], " \t\r\n;=") || strings.HasPrefix(l.rest, "]]") {
 		return argument{}, fmt.Errorf("%q has no value", word)
 	}
 	value, err := l.argument()

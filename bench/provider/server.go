@@ -172,7 +172,7 @@ type errorShape interface {
 }
 
 // handle records a request, answers it by run, and reports how it ended. An error of run that is a fault becomes
-// an error answer; errCut aborts the connection.
+// an error answer; any other error aborts the connection, because net/http would end the body as if it were whole.
 func (s *Server) handle(shape errorShape, run func(*call) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.open.Add(1)
@@ -199,13 +199,14 @@ func (s *Server) handle(shape errorShape, run func(*call) error) http.Handler {
 		if errors.As(err, &f) {
 			err = c.fail(f, &delivery{})
 		}
-		switch {
-		case err == nil:
+		if err == nil {
 			outcome = Complete
-		case errors.Is(err, errCut):
-			outcome = Cut
-			panic(http.ErrAbortHandler)
+			return
 		}
+		if errors.Is(err, errCut) {
+			outcome = Cut
+		}
+		panic(http.ErrAbortHandler)
 	})
 }
 

@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -69,10 +70,8 @@ func BenchmarkDo(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			for {
-				if _, err := reply.Body.Read(buf); err == io.EOF {
-					break
-				} else if err != nil {
+			for err := error(nil); !errors.Is(err, io.EOF); {
+				if _, err = reply.Body.Read(buf); err != nil && !errors.Is(err, io.EOF) {
 					b.Fatal(err)
 				}
 			}

@@ -11,7 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -176,7 +179,7 @@ func TestConnectionsWhoseEndWasReadInThePoolAreReplacedUnseen(t *testing.T) {
 			if sent <= x.failures {
 				return nil, closedIdle
 			}
-			return &http.Response{StatusCode: 200}, nil
+			return &http.Response{StatusCode: http.StatusOK}, nil
 		}
 		p := newRouter(t, Config{}).Provider("openai")
 		_, err := tr.do(t.Context(), &outgoing{method: "POST", url: p.endpoints.chat, size: 4, body: &payload{data: []byte("body")}})
@@ -228,7 +231,6 @@ func TestFailuresBeforeTheAnswerSayWhatToDo(t *testing.T) {
 		parts []string
 	}{
 		"refused":         {free.url(), codec.KindUpstream, []string{"refuses connections", free.Addr().String(), "providers.host.base_url"}},
-		"no such name":    {"http://no-such-host.invalid/v1", codec.KindUpstream, []string{"no-such-host.invalid:80", "DNS"}},
 		"closed":          {answers(""), codec.KindUpstream, []string{"closed the connection before it answered"}},
 		"not HTTP":        {answers("SSH-2.0-OpenSSH_9.9\r\n"), codec.KindUpstream, []string{"not HTTP", "base_url"}},
 		"huge header":     {answers("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 300<<10) + "\r\n\r\n"), codec.KindUpstream, []string{"header of more than 256 KiB"}},
@@ -236,14 +238,57 @@ func TestFailuresBeforeTheAnswerSayWhatToDo(t *testing.T) {
 		"bare redirect":   {answers("HTTP/1.1 304 Not Modified\r\n\r\n"), codec.KindUpstream, []string{"redirect (HTTP 304),"}},
 		"switching":       {answers("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), codec.KindUpstream, []string{"HTTP 101"}},
 		"unread encoding": {answers("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx"), codec.KindUpstream, []string{`content encoding "br"`}},
-		"TLS to plain": {strings.Replace(answers("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"), "http:", "https:", 1), codec.KindUpstream,
-			[]string{"says https, but the host does not speak TLS"}},
+		"TLS to plain": {
+			strings.Replace(answers("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"), "http:", "https:", 1), codec.KindUpstream,
+			[]string{"says https, but the host does not speak TLS"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newRouter(t, compatible(x.base)).Provider("host")
 			_, err := p.Do(t.Context(), chatCall())
 			mustFail(t, err, x.kind, append(x.parts, "host ")...)
 		})
+	}
+}
+
+func TestFailuresToConnectSayWhatToDo(t *testing.T) {
+	for name, x := range map[string]struct {
+		err   error
+		kind  codec.Kind
+		parts []string
+	}{
+		"no such name":   {&net.DNSError{Err: "no such host", Name: "api.example", IsNotFound: true}, codec.KindUpstream, []string{"there is no host of that name", "providers.host.base_url"}},
+		"no DNS":         {&net.DNSError{Err: "server misbehaving", Name: "api.example", IsTemporary: true}, codec.KindUpstream, []string{"could not be resolved just now"}},
+		"no route":       {&net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}, codec.KindUpstream, []string{"cannot be reached over the network"}},
+		"dial timeout":   {&net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}, codec.KindTimeout, []string{"did not take the connection in time", "firewall"}},
+		"expired":        {&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}}, codec.KindUpstream, []string{"has expired", "clock"}},
+		"TLS alert":      {tls.AlertError(40), codec.KindUpstream, []string{"the TLS handshake failed"}},
+		"something else": {errors.New("key-1 was lost"), codec.KindUpstream, []string{"failed before it answered"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newRouter(t, compatible("https://api.example/v1")).Provider("host")
+			p.upstream.(*transport).pool.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, x.err }
+			_, err := p.Do(t.Context(), chatCall())
+			mustFail(t, err, x.kind, append(x.parts, "host (api.example:443)")...)
+		})
+	}
+}
+
+func TestAProxyThatFailsIsNamed(t *testing.T) {
+	free := listen(t, func(*host, int, *conn) {})
+	_ = free.Close()
+	refusing := listen(t, func(_ *host, _ int, c *conn) {
+		c.request()
+		c.write("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+	})
+	for proxy, want := range map[*host]string{free: "cannot be used", refusing: "with HTTP 407"} {
+		p := newRouter(t, compatible("https://api.example/v1")).Provider("host")
+		p.upstream.(*transport).pool.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: proxy.Addr().String(), User: url.UserPassword("me", "secret")})
+		_, err := p.Do(t.Context(), chatCall())
+		mustFail(t, err, codec.KindUpstream, want, "The proxy "+proxy.Addr().String(), "HTTPS_PROXY")
+		if strings.Contains(err.Error(), "secret") {
+			t.Error(err)
+		}
 	}
 }
 

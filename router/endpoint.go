@@ -129,7 +129,7 @@ func (e *endpoints) url(c *Call) *url.URL {
 
 // gemini names the model in the path, and whether to stream by the method.
 func (e *endpoints) gemini(c *Call) *url.URL {
-	method, query := "", ""
+	var method, query string
 	switch {
 	case c.Operation == Generate && c.Stream:
 		// Without alt=sse the stream is one JSON array (wire sheet: generateContent, section 2.1).

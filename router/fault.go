@@ -55,6 +55,11 @@ func howItWasCut(err error) string {
 }
 
 func (p *Provider) headerFault(err error) *codec.Error {
+	var refusal *proxyRefusal
+	if errors.As(err, &refusal) {
+		return p.faultf(codec.KindUpstream, err, "The proxy %s refuses to lead to %s (%s) with HTTP %d: check HTTPS_PROXY and NO_PROXY.",
+			refusal.proxy, p.name, p.address, refusal.status)
+	}
 	if proxy := proxyOf(err); proxy != "" {
 		return p.faultf(codec.KindUpstream, err, "The proxy %s on the way to %s (%s) cannot be used: check HTTPS_PROXY, HTTP_PROXY and NO_PROXY.",
 			proxy, p.name, p.address)

@@ -73,7 +73,7 @@ var (
 
 // build makes the headers of a call. The result shares value slices with c.Header.
 func (h *headerPolicy) build(c *Call, credential Credential) http.Header {
-	out := make(http.Header, 8)
+	out := make(http.Header, len(c.Header)+6)
 	for name, values := range c.Header {
 		if allowed(h.names, name) && !slices.ContainsFunc(values, func(v string) bool { return !validHeaderValue(v) }) {
 			out[name] = values

@@ -224,8 +224,10 @@ func (p *Provider) parseList(body []byte) ([]ListedModel, error) {
 		if !slices.Contains(m.Methods, "generateContent") && !slices.Contains(m.Methods, "embedContent") {
 			continue
 		}
-		list = append(list, ListedModel{ID: strings.TrimPrefix(m.Name, "models/"), Provider: p.name,
-			DisplayName: m.DisplayName, MaxInput: m.MaxInput, MaxOutput: m.MaxOutput})
+		list = append(list, ListedModel{
+			ID: strings.TrimPrefix(m.Name, "models/"), Provider: p.name,
+			DisplayName: m.DisplayName, MaxInput: m.MaxInput, MaxOutput: m.MaxOutput,
+		})
 	}
 	return list, nil
 }

@@ -124,7 +124,7 @@ func loadCatalogue(override string) (*catalogue, error) {
 		return nil, fmt.Errorf("models.yaml: %w", err)
 	}
 	if override != "" {
-		data, err := os.ReadFile(override) //nolint:gosec // the operator names the file
+		data, err := os.ReadFile(override)
 		if err != nil {
 			return nil, fmt.Errorf("models_file: %w", err)
 		}

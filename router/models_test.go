@@ -49,29 +49,49 @@ func TestModelsAreKnownByFamilyAndByException(t *testing.T) {
 	four := []string{"low", "medium", "high", "max"}
 	five := []string{"low", "medium", "high", "xhigh", "max"}
 	for name, want := range map[string]Model{
-		"claude-of-the-future": {Thinking: codec.ThinkingAdaptive, Efforts: five, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 128000,
-			SystemInMessages: true, ForcedTools: true, StructuredOutput: true, BoundThinking: true},
-		"claude-sonnet-5-5": {Thinking: codec.ThinkingAdaptive, Efforts: five, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 64000,
-			SystemInMessages: true, StructuredOutput: true, BoundThinking: true},
-		"claude-opus-4-8": {Thinking: codec.ThinkingAdaptive, Efforts: five, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 64000,
-			SystemInMessages: true, ForcedTools: true, StructuredOutput: true},
-		"claude-opus-4-6": {Thinking: codec.ThinkingAdaptive, Efforts: four, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 128000,
-			ForcedTools: true, Sampling: true, StructuredOutput: true},
-		"claude-sonnet-4-5-20250929": {Thinking: codec.ThinkingBudget, Efforts: []string{}, MinBudget: 1024, MaxBudget: 63999, CanDisable: true,
-			DefaultMaxOutput: 32000, MaxOutput: 64000, Prefill: true, ForcedTools: true, Sampling: true, StructuredOutput: true},
+		"claude-of-the-future": {
+			Thinking: codec.ThinkingAdaptive, Efforts: five, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 128000,
+			SystemInMessages: true, ForcedTools: true, StructuredOutput: true, BoundThinking: true,
+		},
+		"claude-sonnet-5-5": {
+			Thinking: codec.ThinkingAdaptive, Efforts: five, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 64000,
+			SystemInMessages: true, StructuredOutput: true, BoundThinking: true,
+		},
+		"claude-opus-4-8": {
+			Thinking: codec.ThinkingAdaptive, Efforts: five, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 64000,
+			SystemInMessages: true, ForcedTools: true, StructuredOutput: true,
+		},
+		"claude-opus-4-6": {
+			Thinking: codec.ThinkingAdaptive, Efforts: four, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 128000,
+			ForcedTools: true, Sampling: true, StructuredOutput: true,
+		},
+		"claude-sonnet-4-5-20250929": {
+			Thinking: codec.ThinkingBudget, Efforts: []string{}, MinBudget: 1024, MaxBudget: 63999, CanDisable: true,
+			DefaultMaxOutput: 32000, MaxOutput: 64000, Prefill: true, ForcedTools: true, Sampling: true, StructuredOutput: true,
+		},
 		"claude-3-haiku-20240307": {Efforts: []string{}, DefaultMaxOutput: 4096, MaxOutput: 4096, Prefill: true, ForcedTools: true, Sampling: true},
-		"gpt-5.5": {Thinking: codec.ThinkingEffort, Efforts: []string{"none", "low", "medium", "high", "xhigh"}, CanDisable: true, Reasoning: true,
-			DefaultMaxOutput: 32000, MaxOutput: 128000, ForcedTools: true, StructuredOutput: true},
-		"gpt-5-mini": {Thinking: codec.ThinkingEffort, Efforts: []string{"minimal", "low", "medium", "high"}, Reasoning: true,
-			DefaultMaxOutput: 32000, MaxOutput: 128000, ForcedTools: true, StructuredOutput: true},
+		"gpt-5.5": {
+			Thinking: codec.ThinkingEffort, Efforts: []string{"none", "low", "medium", "high", "xhigh"}, CanDisable: true, Reasoning: true,
+			DefaultMaxOutput: 32000, MaxOutput: 128000, ForcedTools: true, StructuredOutput: true,
+		},
+		"gpt-5-mini": {
+			Thinking: codec.ThinkingEffort, Efforts: []string{"minimal", "low", "medium", "high"}, Reasoning: true,
+			DefaultMaxOutput: 32000, MaxOutput: 128000, ForcedTools: true, StructuredOutput: true,
+		},
 		"gpt-4o-mini": {Efforts: []string{}, DefaultMaxOutput: 16384, MaxOutput: 16384, ForcedTools: true, Sampling: true, StructuredOutput: true},
 		"o3":          {Thinking: codec.ThinkingEffort, Efforts: []string{"low", "medium", "high"}, Reasoning: true, DefaultMaxOutput: 32000, MaxOutput: 100000, ForcedTools: true, StructuredOutput: true},
-		"gemini-4-argon": {Thinking: codec.ThinkingLevel, Efforts: []string{"minimal", "low", "medium", "high"}, DefaultMaxOutput: 32000, MaxOutput: 65536,
-			ForcedTools: true, Sampling: true, StructuredOutput: true, ImagesInResults: true, NeedsSignature: true, CallIDs: true},
-		"gemini-2.5-flash": {Thinking: codec.ThinkingBudget, Efforts: []string{}, MinBudget: 1, MaxBudget: 24576, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 65536,
-			ForcedTools: true, Sampling: true, StructuredOutput: true},
-		"deepseek-v4-pro": {Thinking: codec.ThinkingEffort, Efforts: []string{"low", "high", "max"}, CanDisable: true, ReplayReasoning: true, DefaultMaxOutput: 32000,
-			ForcedTools: true, Sampling: true},
+		"gemini-4-argon": {
+			Thinking: codec.ThinkingLevel, Efforts: []string{"minimal", "low", "medium", "high"}, DefaultMaxOutput: 32000, MaxOutput: 65536,
+			ForcedTools: true, Sampling: true, StructuredOutput: true, ImagesInResults: true, NeedsSignature: true, CallIDs: true,
+		},
+		"gemini-2.5-flash": {
+			Thinking: codec.ThinkingBudget, Efforts: []string{}, MinBudget: 1, MaxBudget: 24576, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 65536,
+			ForcedTools: true, Sampling: true, StructuredOutput: true,
+		},
+		"deepseek-v4-pro": {
+			Thinking: codec.ThinkingEffort, Efforts: []string{"low", "high", "max"}, CanDisable: true, ReplayReasoning: true, DefaultMaxOutput: 32000,
+			ForcedTools: true, Sampling: true,
+		},
 		"some-local-model": {DefaultMaxOutput: 8192, ForcedTools: true, Sampling: true, StructuredOutput: true},
 	} {
 		if diff := cmp.Diff(want, c.model(name)); diff != "" {
@@ -186,9 +206,20 @@ func TestMatchesArePrefixesOrPatterns(t *testing.T) {
 		match, name string
 		want        bool
 	}{
-		{"", "anything", true}, {"gpt-5", "gpt-5", true}, {"gpt-5", "gpt-5.5", true}, {"gpt-5", "gpt-4", false},
-		{"gpt-*-pro", "gpt-5-pro", true}, {"gpt-*-pro", "gpt-5-pro-2", false}, {"gpt-*-pro*", "gpt-5-pro-2", true}, {"gpt-*-pro", "gpt-pro", false},
-		{"*x", "x", true}, {"*x", "xy", false}, {"a*a", "a", false}, {"a*b*c", "a1b2c", true}, {"a*b*c", "acb", false}, {"*ab", "aab", true},
+		{"", "anything", true},
+		{"gpt-5", "gpt-5", true},
+		{"gpt-5", "gpt-5.5", true},
+		{"gpt-5", "gpt-4", false},
+		{"gpt-*-pro", "gpt-5-pro", true},
+		{"gpt-*-pro", "gpt-5-pro-2", false},
+		{"gpt-*-pro*", "gpt-5-pro-2", true},
+		{"gpt-*-pro", "gpt-pro", false},
+		{"*x", "x", true},
+		{"*x", "xy", false},
+		{"a*a", "a", false},
+		{"a*b*c", "a1b2c", true},
+		{"a*b*c", "acb", false},
+		{"*ab", "aab", true},
 	} {
 		if got := fits(x.match, x.name); got != x.want {
 			t.Errorf("%q on %q: %v", x.match, x.name, got)

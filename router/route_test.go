@@ -113,13 +113,17 @@ func TestMistakesInTheConfigurationNameTheSetting(t *testing.T) {
 		"providers.x.base_url holds a user name":      {Providers: at("https://me:secret@host/v1")},
 		"providers.x.base_url ends in a query":        {Providers: at("https://host/v1?key=secret")},
 		"providers.deepseek.base_url ends in /anthropic": {Providers: map[string]ProviderConfig{
-			"deepseek": {BaseURL: "https://api.deepseek.com/anthropic"}}},
+			"deepseek": {BaseURL: "https://api.deepseek.com/anthropic"},
+		}},
 		`providers.x.dialect: there is no dialect "klingon" (known: anthropic, openai,`: {Providers: map[string]ProviderConfig{
-			"x": {BaseURL: "http://h", Dialect: "klingon"}}},
+			"x": {BaseURL: "http://h", Dialect: "klingon"},
+		}},
 		"providers.x.formats holds an unknown format": {Providers: map[string]ProviderConfig{
-			"x": {BaseURL: "http://h", Formats: []codec.Format{codec.FormatUnknown}}}},
+			"x": {BaseURL: "http://h", Formats: []codec.Format{codec.FormatUnknown}},
+		}},
 		"providers.x.api_key holds a line break": {Providers: map[string]ProviderConfig{
-			"x": {BaseURL: "http://h", APIKey: "secret\n"}}},
+			"x": {BaseURL: "http://h", APIKey: "secret\n"},
+		}},
 		`providers: "a b" is no name`:                       {Providers: map[string]ProviderConfig{"a b": {BaseURL: "http://h"}}},
 		"routes[0].prefix is empty":                         {Routes: []RouteRule{{Provider: "openai"}}},
 		`routes[0].provider: there is no provider "nobody"`: {Routes: []RouteRule{{Prefix: "p", Provider: "nobody"}}},

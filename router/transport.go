@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -39,6 +41,7 @@ func newTransport(t Timeouts, http2 bool) *transport {
 		MaxResponseHeaderBytes: maxResponseHeader,
 		ReadBufferSize:         readBuffer,
 		WriteBufferSize:        writeBuffer,
+		OnProxyConnectResponse: proxyAgreed,
 		// A stuck connection would hold up all the streams on it.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: keepAlivePeriod, PingTimeout: t.Dial},
 	}
@@ -66,20 +69,34 @@ func (t *transport) do(ctx context.Context, out *outgoing) (*incoming, error) {
 		req.ContentLength = out.size
 		req.GetBody = func() (io.ReadCloser, error) { return out.body.open(), nil }
 	}
-	res, err := t.send(req)
-	for range closedIdleRetries {
-		if !isClosedIdle(err) {
-			break
-		}
-		if out.size > 0 {
+	for attempt := 0; ; attempt++ {
+		res, err := t.send(req)
+		switch {
+		case err == nil:
+			return &incoming{status: res.StatusCode, header: res.Header, body: res.Body}, nil
+		case !isClosedIdle(err) || attempt == closedIdleRetries:
+			return nil, err
+		case req.GetBody != nil:
 			req.Body = out.body.open()
 		}
-		res, err = t.send(req)
 	}
-	if err != nil {
-		return nil, err
+}
+
+// A proxyRefusal is a proxy's refusal to lead to the provider.
+type proxyRefusal struct {
+	proxy  string // host:port; the rest of its URL may hold a password
+	status int
+}
+
+func (e *proxyRefusal) Error() string {
+	return "proxy " + e.proxy + " answered CONNECT with HTTP " + strconv.Itoa(e.status)
+}
+
+func proxyAgreed(_ context.Context, proxy *url.URL, _ *http.Request, res *http.Response) error {
+	if res.StatusCode == http.StatusOK {
+		return nil
 	}
-	return &incoming{status: res.StatusCode, header: res.Header, body: res.Body}, nil
+	return &proxyRefusal{proxy: proxy.Host, status: res.StatusCode}
 }
 
 func (t *transport) close() { t.pool.CloseIdleConnections() }

@@ -72,7 +72,7 @@ func TestLimitsHoldToTheMoment(t *testing.T) {
 		"the first byte comes just in time":          {[]step{data(testFirstByte - 1)}, nil, 0},
 		"then nothing":                               {[]step{data(3 * time.Minute), data(long)}, errIdle, 4 * time.Minute},
 		"pieces just in time":                        {[]step{data(time.Second), data(testIdle - 1), data(testIdle - 1), data(testIdle - 1)}, nil, 0},
-		"one piece too late":                         {[]step{data(time.Second), data(testIdle - 1), data(testIdle)}, errIdle, time.Second + 2*testIdle - 1},
+		"one piece too late":                         {[]step{data(time.Second), data(testIdle - 1), data(testIdle + 1)}, errIdle, time.Second + 2*testIdle - 1},
 		"a slow client":                              {[]step{{wait: 1, n: 9, busy: long}, {wait: 1, n: 9, busy: long}, data(testIdle - 1)}, nil, 0},
 		"a slow client, then silence":                {[]step{{wait: 1, n: 9, busy: long}, data(long)}, errIdle, 1 + long + testIdle},
 		"only comments in the queue":                 {comments(1000, 20*time.Second), errFirstByte, testFirstByte},

@@ -50,8 +50,11 @@ func (e *encoder) Reset(o *codec.AnswerOptions) {
 	}
 }
 
-// Heartbeat writes a comment: the only thing that every client tested ignores.
+// Heartbeat writes a comment, the only thing that every client tested ignores; behind the end of the answer nothing.
 func (e *encoder) Heartbeat(dst []byte) []byte {
+	if e.over {
+		return dst
+	}
 	return append(dst, ": ping\n\n"...)
 }
 
@@ -162,7 +165,7 @@ func (e *encoder) openItem(dst []byte, ev *codec.Event) []byte {
 		dst = e.flushReasoning(dst)
 		e.reasoning.open(ev)
 	case codec.ItemToolCall, codec.ItemCustomCall:
-		if e.call(ev.Item) == nil {
+		if e.callIndex(ev.Item) < 0 {
 			return e.openCall(dst, ev)
 		}
 	}
@@ -173,7 +176,8 @@ func (e *encoder) openItem(dst []byte, ev *codec.Event) []byte {
 // among other items (P16).
 func (e *encoder) openCall(dst []byte, ev *codec.Event) []byte {
 	n := len(e.calls)
-	e.calls = append(e.calls, openCall{item: ev.Item, custom: ev.Type == codec.ItemCustomCall})
+	custom := ev.Type == codec.ItemCustomCall && !e.legacy
+	e.calls = append(e.calls, openCall{item: ev.Item, custom: custom})
 	if e.legacy && n > 0 {
 		return dst // a legacy client knows of one call
 	}
@@ -187,7 +191,7 @@ func (e *encoder) openCall(dst []byte, ev *codec.Event) []byte {
 	dst = strconv.AppendInt(dst, int64(n), 10)
 	dst = append(dst, `,"id":"`...)
 	dst = appendCallID(dst, ev.CallID, e.o.ID, n)
-	if ev.Type == codec.ItemCustomCall {
+	if custom {
 		dst = append(dst, `","type":"custom","custom":{"name":"`...)
 		dst = append(dst, ev.Name...)
 		return e.closeChunk(append(dst, `","input":""}}]`...))
@@ -208,13 +212,7 @@ func appendCallID(dst, id []byte, exchange string, n int) []byte {
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
-func (e *encoder) call(item int32) *openCall {
-	if n := e.callIndex(item); n >= 0 {
-		return &e.calls[n]
-	}
-	return nil
-}
-
+// callIndex is the place of an item among the calls, -1 when it is none.
 func (e *encoder) callIndex(item int32) int {
 	for i := len(e.calls) - 1; i >= 0; i-- {
 		if e.calls[i].item == item {

@@ -404,6 +404,9 @@ func (c *checker) session(item *badger.Item) error {
 		return nil
 	}
 	want := c.sessions[id]
+	if r.ID != id.String() {
+		c.find(id.String(), "its record names another session: "+r.ID)
+	}
 	delete(c.sessions, id)
 	if want == nil {
 		want = new(sessionCounts)

@@ -64,6 +64,11 @@ func (k *keeper) take() (ref erasureRef, ok bool) {
 }
 
 func (s *Store) keep(ctx context.Context) {
+	for _, source := range s.unfinishedMoves() {
+		if err := s.finishMove(ctx, source); err != nil && ctx.Err() == nil {
+			s.log.Error("a move between sessions could not be finished; it goes on at the next start", "error", err)
+		}
+	}
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
 	for {

@@ -22,6 +22,7 @@ const (
 	spaceOutbox     = 'd' // d <account> <exchange>                the exchange has yet to be digested
 	spaceTurn       = 'u' // u <account> <exchange>                turn
 	spaceHistory    = 'h' // h <account> <session> <history>       the exchange that ended with this history
+	spaceMove       = 'j' // j <account> <session>                 exchanges of the session are on their way to another
 	spaceErasure    = 'e' // e <account> <erasure>                 receipt of an erasure
 )
 

@@ -367,3 +367,112 @@ func TestAnExchangeThatCannotBeDigestedIsMarkedAndHoldsNothingUp(t *testing.T) {
 		t.Errorf("timeline is %+v", page.Data)
 	}
 }
+
+func TestMergedSessionsAreOneAndKeepTheirEvidence(t *testing.T) {
+	c := newConversation(t)
+	key := func(k string, o *Opening) *Opening { o.ChatKey = k; return o }
+	a := c.session(key("a", say("1")), "2")
+	b := c.session(key("b", say("1", "2", "3")), "4")
+	for range 2 * moveBatch {
+		c.session(key("b", with(say("title"), func(o *Opening) { o.Auxiliary = "title" })), "x")
+	}
+	merged, err := c.s.MergeSession(context.Background(), "acme", b, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.settle()
+	if merged.ID != a || merged.Exchanges != 2+2*moveBatch || merged.Completed != merged.Exchanges || merged.Auxiliary != 2*moveBatch {
+		t.Errorf("merged session is %+v", merged)
+	}
+	if got := c.session(key("b", say("1", "2", "3", "4", "5")), "6"); got != a {
+		t.Errorf("the merged session's chat key leads to %s, want %s", got, a)
+	}
+	if lines := strings.Split(c.timeline(a), "\n"); lines[0] != "0 u:1 a:2" || lines[1] != "1 after 0 u:3 a:4" {
+		t.Errorf("timeline begins %q", lines[:2])
+	}
+	gone, err := c.s.Session("acme", b)
+	if err != nil || gone.Merged != a || gone.Exchanges != 0 || gone.ChatKey != "" {
+		t.Errorf("what is left of the session is %+v (%v)", gone, err)
+	}
+	if page, err := c.s.Sessions("acme", SessionQuery{}); err != nil || len(page.Data) != 1 {
+		t.Errorf("sessions listed are %+v (%v)", page.Data, err)
+	}
+	_, err = c.s.MergeSession(context.Background(), "acme", b, a)
+	wantKind(t, err, codec.KindConflict)
+	_, err = c.s.MergeSession(context.Background(), "acme", a, b)
+	wantKind(t, err, codec.KindConflict)
+	_, err = c.s.MergeSession(context.Background(), "other", a, b)
+	wantKind(t, err, codec.KindNotFound)
+	mustBeSound(t, c.s)
+}
+
+func TestASplitSessionIsTwo(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	first, session := c.exchange(key(say("1")), OutcomeComplete, "2")
+	second, _ := c.exchange(key(say("other")), OutcomeComplete, "x")
+	c.session(key(say("other", "x", "y")), "z")
+	ctx := context.Background()
+	_, err := c.s.SplitSession(ctx, "acme", session, first)
+	wantKind(t, err, codec.KindConflict)
+	_, err = c.s.SplitSession(ctx, "other", session, second)
+	wantKind(t, err, codec.KindNotFound)
+	split, err := c.s.SplitSession(ctx, "acme", session, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.settle()
+	if got, want := c.timeline(split.ID), "0 u:other a:x\n1 after 0 u:y a:z"; got != want {
+		t.Errorf("the new session is\n%s\nwant\n%s", got, want)
+	}
+	if got, want := c.timeline(session), "0 u:1 a:2"; got != want {
+		t.Errorf("the old session is\n%s\nwant\n%s", got, want)
+	}
+	next := with(say("more"), func(o *Opening) { o.PreviousResponse = "resp_" + second })
+	if got := c.session(next, "w"); got != split.ID {
+		t.Errorf("the moved response leads to %s, want %s", got, split.ID)
+	}
+	mustBeSound(t, c.s)
+}
+
+func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir, Digest: digestTest})
+	mustAccount(t, s, "acme")
+	c := &conversation{t, s}
+	a := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "a" }), "2")
+	b := c.session(with(say("3"), func(o *Opening) { o.ChatKey = "b" }), "4")
+	ids := [2]sessionID{}
+	for i, text := range []string{a, b} {
+		ids[i], _ = parseSessionID(text)
+	}
+	err := s.update(context.Background(), func(g *gathering, w *write) error {
+		source, target := sessionRef{1, ids[1]}, sessionRef{1, ids[0]}
+		r, _ := g.session(source)
+		into, _ := g.session(target)
+		return g.beginMerge(w, source, r, target, into)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		merged, err := c.s.Session("acme", a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if merged.Exchanges == 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("session is %+v", merged)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	c.settle()
+	mustBeSound(t, c.s)
+}

@@ -1,0 +1,255 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Where the evidence led astray, a person can put sessions together or take them apart. Exchanges move in batches. What
+// is to move is on record before the first one does, so that a move cut short goes on when the store is next opened.
+
+const moveBatch = 50 // exchanges moved in one operation
+
+// move is a record of exchanges on their way to another session.
+type move struct {
+	Into  string `json:"into"`
+	First string `json:"first,omitempty"` // the first exchange that moves; "": all
+}
+
+func moveKey(ref sessionRef) []byte {
+	return append(spaceKeyOf(spaceMove, ref.account), ref.id[:]...)
+}
+
+// MergeSession moves all exchanges of a session into another one of the same account and gives that. Whatever led to
+// the first now leads there.
+func (s *Store) MergeSession(ctx context.Context, account, from, into string) (*Session, error) {
+	number, fromID, err := s.sessionOf(account, from)
+	if err != nil {
+		return nil, err
+	}
+	_, intoID, err := s.sessionOf(account, into)
+	if err != nil {
+		return nil, err
+	}
+	source := sessionRef{number, fromID}
+	err = s.update(ctx, func(g *gathering, w *write) error {
+		target, targetRef := g.session(sessionRef{number, intoID})
+		if target == nil {
+			return errNoSession(into)
+		}
+		r, sourceRef := g.session(source)
+		if r == nil {
+			return errNoSession(from)
+		}
+		if sourceRef != source {
+			return codec.Errorf(codec.KindConflict, "%s was merged into %s already", from, r.ID)
+		}
+		if sourceRef == targetRef {
+			return codec.Errorf(codec.KindConflict, "a session cannot be merged into itself")
+		}
+		return g.beginMerge(w, source, r, targetRef, target)
+	})
+	if err == nil {
+		err = s.finishMove(ctx, source)
+	}
+	if err != nil {
+		return nil, asStorageError(err, "the sessions could not be merged; what has begun goes on at the next start")
+	}
+	return s.Session(account, into)
+}
+
+// beginMerge leaves of the source no more than where it went, and gives what was known of it to the target.
+func (g *gathering) beginMerge(w *write, source sessionRef, r *sessionRecord, targetRef sessionRef, target *sessionRecord) error {
+	value, err := encodeRecord(move{Into: target.ID})
+	if err != nil {
+		return err
+	}
+	for _, link := range r.Links {
+		if bytes.Equal(g.get(link), source.id[:]) {
+			g.put(w, link, bytes.Clone(targetRef.id[:]))
+			target.Links = append(target.Links, link)
+		}
+	}
+	if r.Created.Before(target.Created) {
+		target.Created = r.Created
+	}
+	if r.Updated.After(target.Updated) {
+		target.Updated = r.Updated
+	}
+	for _, model := range r.Models {
+		if len(target.Models) < maxSessionModels && !slices.Contains(target.Models, model) {
+			target.Models = append(target.Models, model)
+		}
+	}
+	target.Replied = target.Replied || r.Replied
+	g.putSession(w, targetRef, target)
+	g.putSession(w, source, &sessionRecord{Session: Session{
+		ID: r.ID, Account: r.Account, Created: r.Created, Updated: r.Updated, Merged: target.ID,
+		Exchanges: r.Exchanges, Completed: r.Completed, Auxiliary: r.Auxiliary, Usage: r.Usage,
+	}})
+	g.put(w, moveKey(source), value)
+	return nil
+}
+
+// SplitSession moves an exchange of a session, and all that began after it, into a new session and gives that. What
+// led to the session still leads there; only the ids of moved responses lead to the new one.
+func (s *Store) SplitSession(ctx context.Context, account, session, exchange string) (*Session, error) {
+	number, sourceID, err := s.sessionOf(account, session)
+	if err != nil {
+		return nil, err
+	}
+	first, ok := parseExchangeID(exchange)
+	if !ok {
+		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", exchange)
+	}
+	source := sessionRef{number, sourceID}
+	target := sessionRef{number, sessionID(s.ids.next(time.Now()))}
+	err = s.update(ctx, func(g *gathering, w *write) error {
+		r, ref := g.session(source)
+		if r == nil || ref != source {
+			return errNoSession(session)
+		}
+		if g.get(memberKey(number, sourceID, first)) == nil {
+			return codec.Errorf(codec.KindNotFound, "%s is not in session %s", exchange, session)
+		}
+		if g.firstMember(source) == first {
+			return codec.Errorf(codec.KindConflict, "%s is the first exchange of %s: nothing would be left", exchange, session)
+		}
+		value, err := encodeRecord(move{Into: target.id.String(), First: exchange})
+		if err != nil {
+			return err
+		}
+		g.putSession(w, target, &sessionRecord{Session: Session{
+			ID: target.id.String(), Account: r.Account, Created: time.Now().UTC(), Updated: r.Updated,
+			Parent: r.Parent, Agent: r.Agent, Models: r.Models,
+		}})
+		g.put(w, moveKey(source), value)
+		return nil
+	})
+	if err == nil {
+		err = s.finishMove(ctx, source)
+	}
+	if err != nil {
+		return nil, asStorageError(err, "the session could not be split; what has begun goes on at the next start")
+	}
+	return s.Session(account, target.id.String())
+}
+
+func (g *gathering) firstMember(ref sessionRef) (id exchangeID) {
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: memberPrefix(ref.account, ref.id)})
+	defer it.Close()
+	if it.Rewind(); it.Valid() {
+		id = exchangeID(it.Item().Key()[5+len(sessionID{}):])
+	}
+	return id
+}
+
+// finishMove moves what a move's record says, batch by batch, and then forgets the record.
+func (s *Store) finishMove(ctx context.Context, source sessionRef) error {
+	for {
+		m, members, err := s.movable(source)
+		if err != nil || m == nil {
+			return err
+		}
+		into, _ := parseSessionID(m.Into)
+		target := sessionRef{source.account, into}
+		err = s.update(ctx, func(g *gathering, w *write) error {
+			for _, id := range members {
+				g.moveExchange(w, id, source, target)
+			}
+			if len(members) == 0 {
+				g.put(w, moveKey(source), nil)
+			}
+			return nil
+		})
+		if err != nil || len(members) == 0 {
+			return err
+		}
+	}
+}
+
+// movable gives a session's move and the next exchanges that it concerns; nil if there is no move.
+func (s *Store) movable(source sessionRef) (m *move, members []exchangeID, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		value, err := getValue(tx, moveKey(source))
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		m = new(move)
+		if err := decodeRecord(value, m); err != nil {
+			return err
+		}
+		prefix := memberPrefix(source.account, source.id)
+		from := prefix
+		if first, ok := parseExchangeID(m.First); ok {
+			from = append(bytes.Clone(prefix), first[:]...)
+		}
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
+		defer it.Close()
+		for it.Seek(from); it.Valid() && len(members) < moveBatch; it.Next() {
+			members = append(members, exchangeID(it.Item().Key()[len(prefix):]))
+		}
+		return nil
+	})
+	return m, members, err
+}
+
+// moveExchange takes an exchange from one session to another. Its turn is digested anew, for it depends on what the
+// session said before.
+func (g *gathering) moveExchange(w *write, id exchangeID, from, to sessionRef) {
+	account := from.account
+	g.put(w, memberKey(account, from.id, id), nil)
+	info := g.info(account, id)
+	if info == nil || !bytes.Equal(g.get(exchangeKey(spaceBelongs, account, id)), from.id[:]) {
+		return
+	}
+	g.eraseTurn(w, from, id)
+	g.put(w, memberKey(account, to.id, id), []byte{})
+	g.put(w, exchangeKey(spaceBelongs, account, id), bytes.Clone(to.id[:]))
+	if info.ResponseID != "" {
+		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), bytes.Clone(to.id[:]))
+	}
+	g.recount(w, from, info, -1)
+	g.recount(w, to, info, 1)
+	if g.store.opts.Digest != nil && info.Outcome != OutcomeOpen && info.Auxiliary == "" {
+		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
+		w.outbox = append(w.outbox, place{account, id})
+	}
+}
+
+// recount adds an exchange to the counts of a session, or takes it out with sign -1.
+func (g *gathering) recount(w *write, ref sessionRef, info *ExchangeInfo, sign int64) {
+	r := new(sessionRecord)
+	if value := g.get(sessionKey(ref.account, ref.id)); value == nil || decodeRecord(value, r) != nil {
+		return
+	}
+	r.Exchanges += sign
+	if info.Outcome != OutcomeOpen {
+		r.count(info, sign)
+	}
+	g.putSession(w, ref, r)
+}
+
+// unfinishedMoves finds the moves that a former process did not finish.
+func (s *Store) unfinishedMoves() (sources []sessionRef) {
+	err := eachRecord(s.db, []byte{spaceMove}, func(key, _ []byte) error {
+		if account, id, ok := splitExchangeKey(key); ok {
+			sources = append(sources, sessionRef{account, sessionID(id)})
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Error("unfinished moves of sessions cannot be read", "error", err)
+	}
+	return sources
+}

@@ -20,6 +20,8 @@ const (
 	maxSchemaDepth = 48
 	// maxSchemaNodes bounds the work on one schema: merging allOf copies definitions, and copies of copies multiply.
 	maxSchemaNodes = 10_000
+	// maxInlined bounds how many references are written out.
+	maxInlined = 200
 	// maxDefinitions is up to how many definitions are searched for cycles; beyond it each reference counts as one.
 	maxDefinitions = 256
 )
@@ -64,6 +66,7 @@ type cleaner struct {
 	definitions map[string][]byte          // by reference: "#/$defs/name"
 	reach       map[string]map[string]bool // which definitions a definition refers to, directly or not; nil when there are too many
 	nodes       int
+	inlined     int // references that were written out
 }
 
 // schemaNode is one schema, after what allOf adds to it. Values are raw; nil means absent.
@@ -242,7 +245,7 @@ func (n *schemaNode) hint(legal bool, words string, value []byte) {
 // write appends the node. within is the definition that it stands in.
 func (c *cleaner) write(dst []byte, n *schemaNode, within string, depth int) []byte {
 	if n.ref != nil {
-		return c.writeRef(dst, n, depth)
+		return c.writeRef(dst, n, within, depth)
 	}
 	n.settleBounds()
 	n.settleEnum()
@@ -271,14 +274,20 @@ func (c *cleaner) write(dst []byte, n *schemaNode, within string, depth int) []b
 	return append(dst, '}')
 }
 
-// writeRef appends a reference, which allows of no neighbours but those that begin with "$".
-func (c *cleaner) writeRef(dst []byte, n *schemaNode, depth int) []byte {
-	ref := n.ref
-	if len(ref) == 0 || ref[0] != '#' {
-		return append(dst, `{}`...) // nothing is fetched
+// writeRef appends a reference to a definition or to the root, which allows of no neighbours but those that begin with
+// "$". Another place in the schema, which generators refer to where a schema repeats, is written out. What leads nowhere,
+// or out of the schema, says nothing: nothing is fetched.
+func (c *cleaner) writeRef(dst []byte, n *schemaNode, within string, depth int) []byte {
+	name := canonicalRef(n.ref)
+	if name != rootRef && c.definitions[name] == nil {
+		if place := c.place(n.ref); place != nil && c.inlined < maxInlined {
+			c.inlined++
+			return c.schema(dst, place, within, depth+1)
+		}
+		return append(dst, `{}`...)
 	}
 	dst = append(dst, `{"$ref":"`...)
-	dst = append(dst, canonicalRef(ref)...)
+	dst = append(dst, name...)
 	dst = append(dst, '"')
 	dst = c.appendDefinitions(dst, n, depth)
 	return append(dst, '}')

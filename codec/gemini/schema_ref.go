@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -18,15 +19,53 @@ func canonicalRef(ref []byte) string {
 	return string(ref)
 }
 
-// canonicalOwner is the definition that a reference leads into; everything outside the definitions belongs to the root.
+// canonicalOwner is the definition that a reference leads into, or the root; other places have no name.
 func canonicalOwner(ref []byte) string {
 	name := canonicalRef(ref)
+	if name == rootRef {
+		return rootRef
+	}
 	rest, ok := strings.CutPrefix(name, definitionRef)
 	if !ok {
-		return rootRef
+		return ""
 	}
 	owner, _, _ := strings.Cut(rest, "/")
 	return definitionRef + owner
+}
+
+// place is the schema that a JSON pointer leads to, nil where there is none and where it holds the same reference again.
+func (c *cleaner) place(ref []byte) []byte {
+	rest, ok := strings.CutPrefix(scan.Text(ref), "#/")
+	if !ok {
+		return nil
+	}
+	place := c.root
+	for step := range strings.SplitSeq(rest, "/") {
+		place = stepInto(place, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
+		if place == nil {
+			return nil
+		}
+	}
+	eachRef(place, func(inner []byte) {
+		if bytes.Equal(inner, ref) {
+			place = nil
+		}
+	})
+	return place
+}
+
+// stepInto is the member of that name, or the element of that number.
+func stepInto(value []byte, step string) []byte {
+	if !scan.IsArray(value) {
+		return scan.Get(value, step)
+	}
+	i := 0
+	for e := scan.Array(value); e.Next(); i++ {
+		if strconv.Itoa(i) == step {
+			return e.Value
+		}
+	}
+	return nil
 }
 
 // findDefinitions reads the definitions of the root and finds out which of them lead to which.

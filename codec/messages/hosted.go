@@ -15,7 +15,7 @@ const foreignProof = "sv1.x."
 func appendHostedBlocks(dst, wireItem []byte, origin codec.Format) []byte {
 	switch origin {
 	case codec.Messages:
-		if !scan.IsObject(wireItem) {
+		if len(scan.Body(scan.Get(wireItem, "type"))) == 0 {
 			return dst
 		}
 		return appendOneLine(dst, wireItem)

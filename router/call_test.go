@@ -536,6 +536,62 @@ func TestCancellingEndsTheCallInEveryPhase(t *testing.T) {
 	}
 }
 
+func TestACauseMadeForTheClientIsHandedOn(t *testing.T) {
+	h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
+	draining := codec.Errorf(codec.KindOverloaded, "The proxy is shutting down.")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(draining)
+	if _, err := newRouter(t, compatible(h.url())).Provider("host").Do(ctx, chatCall()); err != draining {
+		t.Error(err)
+	}
+}
+
+func TestEndingAStreamOfASharedConnectionReachesTheProvider(t *testing.T) {
+	gone := make(chan struct{})
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		gone <- struct{}{}
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	c := compatible(s.URL)
+	c.HTTP2 = true
+	r := newRouter(t, c)
+	defer r.Close()
+	p := r.Provider("host")
+	trusting(p, s, "")
+	for name, end := range map[string]func(cancel func(), b *Body){
+		"cancel": func(cancel func(), b *Body) {
+			cancel()
+			var err *codec.Error
+			if _, failure := io.ReadAll(b); !errors.As(failure, &err) || !errors.Is(err, context.Canceled) {
+				t.Error(failure)
+			}
+		},
+		"close": func(_ func(), b *Body) { _ = b.Close() },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		reply, err := p.Do(ctx, chatCall())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reply.Body.Read(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		end(cancel, reply.Body)
+		select {
+		case <-gone:
+		case <-time.After(patience):
+			t.Errorf("%s: the provider does not know", name)
+		}
+		cancel()
+		_ = reply.Body.Close()
+	}
+}
+
 func TestADeadlineOfTheCallersIsATimeout(t *testing.T) {
 	h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -630,6 +686,48 @@ func TestAnAnswerBeforeTheRequestWasSentIsRead(t *testing.T) {
 	}
 	if text, err := readAll(reply); text != "no" || err != nil || reply.Status != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d %q %v", reply.Status, text, err)
+	}
+}
+
+func TestAPieceOfACompressedStreamDoesNotWaitForTheNext(t *testing.T) {
+	const event = "data: compressed although nobody asked\n\n"
+	type flusher interface {
+		io.WriteCloser
+		Flush() error
+	}
+	for encoding, begin := range map[string]func(io.Writer) flusher{
+		"gzip": func(w io.Writer) flusher { return gzip.NewWriter(w) },
+		"zstd": func(w io.Writer) flusher { z, _ := zstd.NewWriter(w); return z },
+	} {
+		next := make(chan struct{})
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", encoding)
+			z := begin(w)
+			for range 3 {
+				_, _ = io.WriteString(z, event)
+				_ = z.Flush()
+				w.(http.Flusher).Flush()
+				<-next
+			}
+			_ = z.Close()
+		}))
+		r := newRouter(t, compatible(s.URL))
+		reply, err := r.Provider("host").Do(t.Context(), chatCall())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			got := make([]byte, len(event))
+			if _, err := io.ReadFull(reply.Body, got); err != nil || string(got) != event {
+				t.Errorf("%s: %q, %v", encoding, got, err)
+			}
+			next <- struct{}{}
+		}
+		if rest, err := readAll(reply); rest != "" || err != nil {
+			t.Errorf("%s: %q, %v", encoding, rest, err)
+		}
+		r.Close()
+		s.Close()
 	}
 }
 

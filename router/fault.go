@@ -25,7 +25,12 @@ const (
 // fault turns the failure of a call into an error for the client. What is said names the provider and host:port, or
 // the proxy; the text of err is only kept as the cause.
 func (p *Provider) fault(w *watch, err error, at phase) *codec.Error {
-	switch cause := context.Cause(w.ctx); {
+	cause := context.Cause(w.ctx)
+	var callers *codec.Error
+	if errors.As(cause, &callers) {
+		return callers
+	}
+	switch {
 	case errors.Is(cause, errFirstByte):
 		return p.faultf(codec.KindTimeout, err, "%s (%s) sent nothing within %v. If the model needs longer, raise timeouts.first_byte.",
 			p.name, p.address, p.firstByte)

@@ -132,7 +132,6 @@ func loadCatalogue(override string) (*catalogue, error) {
 		if err != nil {
 			return nil, fmt.Errorf("models_file %s: %w", override, err)
 		}
-		c.asOf = over.asOf
 		c.rows = append(c.rows, over.rows...)
 	}
 	// Stable: of rows with the same match the operator's is laid on top.
@@ -207,6 +206,9 @@ func (s *span) check(name string) error {
 	}
 	return nil
 }
+
+// ModelsAsOf is the date of the built-in model data, as YYYY-MM-DD.
+func (r *Router) ModelsAsOf() string { return r.models.asOf }
 
 // model is everything known about a model name. An unknown one gets what holds for any.
 func (c *catalogue) model(name string) Model {

@@ -21,6 +21,9 @@ func TestTheModelFileIsDatedAndStrict(t *testing.T) {
 	if _, err := time.Parse(time.DateOnly, c.asOf); err != nil {
 		t.Errorf("as_of is no date: %v", err)
 	}
+	if r := newRouter(t, Config{}); r.ModelsAsOf() != c.asOf {
+		t.Errorf("shown as of %s", r.ModelsAsOf())
+	}
 	for want, file := range map[string]string{
 		"field thinkng not found":                "models: [{match: x, thinkng: none}]",
 		"field colour not found":                 "{colour: red}",
@@ -50,7 +53,7 @@ func TestModelsAreKnownByFamilyAndByException(t *testing.T) {
 	five := []string{"low", "medium", "high", "xhigh", "max"}
 	for name, want := range map[string]Model{
 		"claude-of-the-future": {
-			Thinking: codec.ThinkingAdaptive, Efforts: five, CanDisable: true, DefaultMaxOutput: 32000, MaxOutput: 128000,
+			Thinking: codec.ThinkingAdaptive, Efforts: five, DefaultMaxOutput: 32000, MaxOutput: 128000,
 			SystemInMessages: true, ForcedTools: true, StructuredOutput: true, BoundThinking: true,
 		},
 		"claude-sonnet-5-5": {

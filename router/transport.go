@@ -70,7 +70,7 @@ func (t *transport) do(ctx context.Context, out *outgoing) (*incoming, error) {
 		req.GetBody = func() (io.ReadCloser, error) { return out.body.open(), nil }
 	}
 	for attempt := 0; ; attempt++ {
-		res, err := t.send(req)
+		res, err := t.send(req) //nolint:bodyclose // closed by the reader of the incoming
 		switch {
 		case err == nil:
 			return &incoming{status: res.StatusCode, header: res.Header, body: res.Body}, nil

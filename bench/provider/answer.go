@@ -187,15 +187,7 @@ func (a *answer) count(kind partKind) int {
 // has tells whether a part of this kind is there.
 func (a *answer) has(kind partKind) bool { return a.count(kind) > 0 }
 
-// arguments is a call's JSON text: "{}" when the script gave none.
-func (p *part) arguments() string {
-	if p.text == "" && !p.open {
-		return "{}"
-	}
-	return p.text
-}
-
-// escapedArguments is [part.arguments] as the inside of a JSON string.
+// escapedArguments is a call's JSON text as the inside of a JSON string: "{}" when the script gave none.
 func (p *part) escapedArguments() string {
 	if p.text == "" && !p.open {
 		return "{}"

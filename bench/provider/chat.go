@@ -404,9 +404,9 @@ func padding(event int) string {
 	return letters[event%16 : event%16+4+event%13]
 }
 
-func (c *chatStream) openCall(pt *part) bool {
+func (c *chatStream) openCall(pt *part) {
 	before := `"tool_calls":[{"index":` + strconv.Itoa(pt.call) + `,`
-	return c.delta(before, string(chatFormat{}.callStart(nil, pt, "", "")), `}]`)
+	c.delta(before, string(chatFormat{}.callStart(nil, pt, "", "")), `}]`)
 }
 
 // fragment is what surrounds a piece of a call's arguments or input.

@@ -89,8 +89,14 @@ func checkOpenAIChat(o object, model string) *fault {
 		return invalidValue("response_format.type", format.text("type"), "'json_object', 'json_schema', and 'text'")
 	}
 	return checkBounds(o, []bound{
-		{"temperature", 0, 2, false}, {"top_p", 0, 1, false}, {"presence_penalty", -2, 2, false}, {"frequency_penalty", -2, 2, false},
-		{"n", 1, 128, true}, {"top_logprobs", 0, 20, true}, {"max_tokens", 1, 1 << 31, true}, {"max_completion_tokens", 1, 1 << 31, true},
+		{"temperature", 0, 2, false},
+		{"top_p", 0, 1, false},
+		{"presence_penalty", -2, 2, false},
+		{"frequency_penalty", -2, 2, false},
+		{"n", 1, 128, true},
+		{"top_logprobs", 0, 20, true},
+		{"max_tokens", 1, 1 << 31, true},
+		{"max_completion_tokens", 1, 1 << 31, true},
 	})
 }
 
@@ -213,7 +219,7 @@ func checkChatMessages(messages []raw, closed bool) *fault {
 			}
 			at := indexOf(open, id)
 			if at < 0 {
-				return refuse(fmt.Sprintf("messages.[%d].role", i), "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
+				return refuse(fmt.Sprintf("messages.[%d].role", i), "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.") //nolint:misspell // OpenAI's own spelling
 			}
 			open = append(open[:at:at], open[at+1:]...)
 		} else if len(open) > 0 {

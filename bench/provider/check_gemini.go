@@ -347,8 +347,14 @@ func checkGenerationConfig(o object, model string, withFunctions bool) *fault {
 		return refusal
 	}
 	bounds := []bound{
-		{"temperature", 0, 2, false}, {"topP", 0, 1, false}, {"maxOutputTokens", 1, 1 << 31, true}, {"candidateCount", 1, 8, true},
-		{"presencePenalty", -2, 2, false}, {"frequencyPenalty", -2, 2, false}, {"logprobs", 0, 20, true}, {"seed", -1 << 31, 1<<31 - 1, true},
+		{"temperature", 0, 2, false},
+		{"topP", 0, 1, false},
+		{"maxOutputTokens", 1, 1 << 31, true},
+		{"candidateCount", 1, 8, true},
+		{"presencePenalty", -2, 2, false},
+		{"frequencyPenalty", -2, 2, false},
+		{"logprobs", 0, 20, true},
+		{"seed", -1 << 31, 1<<31 - 1, true},
 	}
 	for _, b := range bounds {
 		if n, ok := config.number(b.name); config.has(b.name) && (!ok || n < b.low || n > b.high || b.whole && n != float64(int64(n))) {

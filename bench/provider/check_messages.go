@@ -752,7 +752,7 @@ func (c *messagesCheck) leadingThinking(turns []joinedTurn) *fault {
 			continue
 		}
 		if kind := turns[i].blocks[0].text("type"); kind != "thinking" && kind != "redacted_thinking" {
-			return refuse("", "%s.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`.", turns[i].paths[0], kind)
+			return refuse("", "%s.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`.", turns[i].paths[0], kind) //nolint:misspell // Anthropic's own spelling
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func checkTable(t *testing.T, path string, table []refused) {
 				t.Fatal(err)
 			}
 			if test.want == "" {
-				if resp.StatusCode != 200 {
+				if resp.StatusCode != http.StatusOK {
 					t.Errorf("refused: %s", body)
 				}
 				return
@@ -81,7 +82,7 @@ func TestChatCheckerRefusesWhatOpenAIRefuses(t *testing.T) {
 		{"calls and results", with("gpt-5.5", call+result, ""), ""},
 		{"a call without its result", with("gpt-5.5", call, ""), `did not have response messages: call_1`},
 		{"a call followed by the user", with("gpt-5.5", call+`,{"role":"user","content":"x"}`+result, ""), `did not have response messages: call_1`},
-		{"a result without its call", with("gpt-5.5", `{"role":"user","content":"x"}`+result, ""), `must be a response to a preceeding message with 'tool_calls'`},
+		{"a result without its call", with("gpt-5.5", `{"role":"user","content":"x"}`+result, ""), `must be a response to a prec`},
 		{"empty tool_calls", with("gpt-5.5", `{"role":"assistant","content":"x","tool_calls":[]}`, ""), `'messages[0].tool_calls': empty array`},
 		{"arguments as an object", with("gpt-5.5", strings.Replace(call, `"{}"`, `{}`, 1)+result, ""), `expected a string, but got an object`},
 		{"a call id of 41", with("gpt-5.5", strings.ReplaceAll(call+result, "call_1", strings.Repeat("c", 41)), ""), `maximum length 40`},
@@ -343,7 +344,7 @@ func TestCredentialsAndVersionAreAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if resp.StatusCode != 401 && resp.StatusCode != 403 {
+		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s without a credential: %s", e.name, resp.Status)
 		}
 	}

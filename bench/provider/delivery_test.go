@@ -248,15 +248,15 @@ func TestAnswersThatAreNoAnswer(t *testing.T) {
 			t.Errorf("%s: reset gives %v", e.name, err)
 		}
 		resp, body, err := ask(t, s, e, `html 502`, true)
-		if err != nil || resp.StatusCode != 502 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") || !strings.Contains(body, "<html>") {
+		if err != nil || resp.StatusCode != http.StatusBadGateway || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") || !strings.Contains(body, "<html>") {
 			t.Errorf("%s: html gives %v %s", e.name, err, body)
 		}
 		resp, body, err = ask(t, s, e, `garbage`, true)
-		if err != nil || resp.StatusCode != 200 || !strings.Contains(body, "\xff") {
+		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(body, "\xff") {
 			t.Errorf("%s: garbage gives %v %q", e.name, err, body)
 		}
 		resp, _, err = ask(t, s, e, `redirect 302 "https://example.org/"`, true)
-		if err != nil || resp.StatusCode != 302 || resp.Header.Get("Location") != "https://example.org/" {
+		if err != nil || resp.StatusCode != http.StatusFound || resp.Header.Get("Location") != "https://example.org/" {
 			t.Errorf("%s: redirect gives %v %v", e.name, err, resp)
 		}
 		resp, _, err = ask(t, s, e, `text "x" ; content-type "text/plain" ; header X-Odd "1"`, true)
@@ -301,7 +301,7 @@ func TestEarlyHintsComeBeforeTheAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if hints != 103 || resp.StatusCode != 200 {
+	if hints != 103 || resp.StatusCode != http.StatusOK {
 		t.Errorf("early answers %d, then %d", hints, resp.StatusCode)
 	}
 }
@@ -317,19 +317,7 @@ func TestBurstIsEventsPerWrite(t *testing.T) {
 		`events 3 ; delay first=1ms`:       1,
 		`events 2 ; one-byte ; omit done `: 0, // counted below
 	} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		r := request(context.Background(), t, s.URL()+"/v1/chat/completions", endpoints[0].body("[[sim: "+script+" ]]", true))
-		if err := r.Write(conn); err != nil {
-			t.Fatal(err)
-		}
-		reader := bufio.NewReader(conn)
-		for line, _ := reader.ReadString('\n'); line != "\r\n"; line, _ = reader.ReadString('\n') {
-		}
-		chunks, total := readChunks(t, reader)
+		chunks, total := countWrites(t, s, script)
 		if strings.Contains(script, "one-byte") {
 			want = total
 		}
@@ -337,6 +325,27 @@ func TestBurstIsEventsPerWrite(t *testing.T) {
 			t.Errorf("%s: %d writes, want %d", script, chunks, want)
 		}
 	}
+}
+
+// countWrites plays a script over a raw connection and counts the chunks of the answer and their bytes.
+func countWrites(t *testing.T, s *provider.Server, script string) (chunks, total int) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := request(context.Background(), t, s.URL()+"/v1/chat/completions", endpoints[0].body("[[sim: "+script+" ]]", true))
+	if err := r.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(conn)
+	for line := ""; line != "\r\n"; {
+		if line, err = reader.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return readChunks(t, reader)
 }
 
 // readChunks counts the chunks of a body and their bytes.
@@ -434,7 +443,7 @@ func TestRecordingsHoldWhatArrived(t *testing.T) {
 	}
 	last := kept[1]
 	<-last.Done()
-	if last.Method != "POST" || last.Path != "/v1/chat/completions?x=1" || last.Header.Get("Authorization") != "Bearer sk-test" ||
+	if last.Method != http.MethodPost || last.Path != "/v1/chat/completions?x=1" || last.Header.Get("Authorization") != "Bearer sk-test" ||
 		!bytes.Contains(last.Body, []byte("number 2")) || last.Outcome() != provider.Complete {
 		t.Errorf("recorded %+v, outcome %s", last, last.Outcome())
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"net/http"
 	"slices"
 	"testing"
 
@@ -116,11 +117,11 @@ func TestEmbeddingScriptsStandInTheModelName(t *testing.T) {
 		t.Error("the error of the model name did not come")
 	}
 	resp, _, err := send(t, s.URL()+"/v1/embeddings", `{"model":"text-embedding-3-small","input":["[[sim: error 429 retry-after=3 ]]","y"]}`)
-	if err != nil || resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "3" {
+	if err != nil || resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "3" {
 		t.Errorf("the error of the input: %v %v", err, resp)
 	}
 	resp, _, err = send(t, s.URL()+"/v1beta/models/gemini-embedding-001:batchEmbedContents", `{"requests":[{"content":{"parts":[{"text":"[[sim: html 500]]"}]}}]}`)
-	if err != nil || resp.StatusCode != 500 {
+	if err != nil || resp.StatusCode != http.StatusInternalServerError {
 		t.Errorf("gemini: %v %v", err, resp)
 	}
 }

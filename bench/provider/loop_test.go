@@ -3,6 +3,7 @@ package provider_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -171,7 +172,7 @@ func TestToolLoopPlaysOneStepPerTurn(t *testing.T) {
 				text  string
 			}{{2, ""}, {1, ""}, {0, "Found."}} {
 				resp, body, err := send(t, s.URL()+h.url, strings.Replace(h.body(items), `"thinking":{"type":"enabled","budget_tokens":2000},`, thinkingFor(step), 1))
-				if err != nil || resp.StatusCode != 200 {
+				if err != nil || resp.StatusCode != http.StatusOK {
 					t.Fatalf("step %d: %v %s", step, err, body)
 				}
 				added, calls, text := h.next([]byte(body))
@@ -331,7 +332,7 @@ func TestModelListsInEveryShape(t *testing.T) {
 		}
 	}
 	resp, body, err := get(t, s.URL()+"/v1/models", "Anthropic-Version", "2023-06-01")
-	if err != nil || resp.StatusCode != 200 || !strings.Contains(body, `"first_id":"claude-`) || strings.Contains(body, "gpt") {
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(body, `"first_id":"claude-`) || strings.Contains(body, "gpt") {
 		t.Errorf("anthropic: %v %s", err, body)
 	}
 	if _, body, _ = get(t, s.URL()+"/models", "Authorization", "Bearer x"); !strings.Contains(body, "deepseek-v4-pro") {

@@ -8,11 +8,20 @@ import (
 
 // modelNames is what the simulated provider says it has; it answers to every name.
 var modelNames = []struct{ name, owner string }{
-	{"claude-opus-5-5", "anthropic"}, {"claude-sonnet-5-5", "anthropic"}, {"claude-haiku-5-5", "anthropic"},
-	{"gpt-6-sol", "openai"}, {"gpt-5.5", "openai"}, {"gpt-4.1", "openai"}, {"o4-mini", "openai"},
-	{"text-embedding-3-small", "openai"}, {"text-embedding-3-large", "openai"},
-	{"gemini-3.8-flash", "google"}, {"gemini-2.5-pro", "google"}, {"gemini-embedding-001", "google"},
-	{"deepseek-v4-pro", "deepseek"}, {"deepseek-flash", "deepseek"},
+	{"claude-opus-5-5", "anthropic"},
+	{"claude-sonnet-5-5", "anthropic"},
+	{"claude-haiku-5-5", "anthropic"},
+	{"gpt-6-sol", "openai"},
+	{"gpt-5.5", "openai"},
+	{"gpt-4.1", "openai"},
+	{"o4-mini", "openai"},
+	{"text-embedding-3-small", "openai"},
+	{"text-embedding-3-large", "openai"},
+	{"gemini-3.8-flash", "google"},
+	{"gemini-2.5-pro", "google"},
+	{"gemini-embedding-001", "google"},
+	{"deepseek-v4-pro", "deepseek"},
+	{"deepseek-flash", "deepseek"},
 }
 
 // models answers GET /v1/models: in the shape of Anthropic when the request has its version header, else of OpenAI.

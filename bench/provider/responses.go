@@ -424,7 +424,7 @@ func (f responsesFormat) stream(s *stream, a *answer, p *prompt) {
 		s.buf = r.begin(s.buf, event)
 		s.buf = append(s.buf, `,"response":`...)
 		s.buf = r.response(s.buf, "in_progress", false)
-		r.finish("}")
+		r.finish()
 	}
 	r.items()
 	if !s.terminal() || a.omit["finish"] {
@@ -434,7 +434,7 @@ func (f responsesFormat) stream(s *stream, a *answer, p *prompt) {
 	s.buf = r.begin(s.buf, "response."+status)
 	s.buf = append(s.buf, `,"response":`...)
 	s.buf = r.response(s.buf, status, true)
-	r.finish("}")
+	r.finish()
 }
 
 // fault appends what ends a broken stream: response.failed, or, where the script asks for it, an error event in
@@ -467,20 +467,21 @@ func (r *responsesStream) begin(dst []byte, event string) []byte {
 	return dst
 }
 
-func (r *responsesStream) finish(closing string) bool {
-	r.buf = append(r.buf, closing...)
+// finish closes an event's object and hands it on.
+func (r *responsesStream) finish() bool {
+	r.buf = append(r.buf, '}')
 	r.buf = append(r.buf, r.nl...)
 	r.buf = append(r.buf, r.nl...)
 	return r.end()
 }
 
 // event writes an event whose members do not come from a long text.
-func (r *responsesStream) event(name string, members ...string) bool {
+func (r *responsesStream) event(name string, members ...string) {
 	r.buf = r.begin(r.buf, name)
 	for _, member := range members {
 		r.buf = append(r.buf, member...)
 	}
-	return r.finish("}")
+	r.finish()
 }
 
 func (r *responsesStream) items() {
@@ -501,12 +502,12 @@ func (r *responsesStream) items() {
 	}
 }
 
-func (r *responsesStream) added(pt *part) bool {
-	return r.event("response.output_item.added", r.output(pt), `,"item":`, string(r.item(nil, pt, itemInProgress)))
+func (r *responsesStream) added(pt *part) {
+	r.event("response.output_item.added", r.output(pt), `,"item":`, string(r.item(nil, pt, itemInProgress)))
 }
 
-func (r *responsesStream) done(pt *part) bool {
-	return r.event("response.output_item.done", r.output(pt), `,"item":`, string(r.item(nil, pt, itemCompleted)))
+func (r *responsesStream) done(pt *part) {
+	r.event("response.output_item.done", r.output(pt), `,"item":`, string(r.item(nil, pt, itemCompleted)))
 }
 
 // output is the member that says where in the output an item stands.
@@ -565,9 +566,9 @@ func callEvents(pt *part) (event, member string) {
 	return "response.function_call_arguments", "arguments"
 }
 
-func (r *responsesStream) callDone(pt *part) bool {
+func (r *responsesStream) callDone(pt *part) {
 	event, member := callEvents(pt)
-	return r.event(event+".done", r.place(pt, ""), `,"`, member, `":"`, callText(pt), `"`)
+	r.event(event+".done", r.place(pt, ""), `,"`, member, `":"`, callText(pt), `"`)
 }
 
 // deltas writes a text.
@@ -595,7 +596,7 @@ func (r *responsesStream) delta(event, place, extra, piece string) bool {
 		r.buf = append(r.buf, padding(r.sequence)...)
 		r.buf = append(r.buf, '"')
 	}
-	return r.finish("}")
+	return r.finish()
 }
 
 // interleaved opens all calls and then takes one fragment of each in turn.

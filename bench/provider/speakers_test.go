@@ -101,7 +101,7 @@ func askChat(model string, stream bool) func(context.Context, string, string) (s
 		}
 		body += `,"stream":true,"stream_options":{"include_usage":true}}`
 		events := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{}, openaioption.WithRequestBody("application/json", []byte(body)))
-		defer events.Close()
+		defer func() { _ = events.Close() }()
 		var whole openai.ChatCompletionAccumulator
 		reasoning := ""
 		var cited []string
@@ -204,7 +204,7 @@ func askResponses(stream bool) func(context.Context, string, string) (said, erro
 			return foldResponse(answer)
 		}
 		events := client.Responses.NewStreaming(ctx, responses.ResponseNewParams{}, openaioption.WithRequestBody("application/json", []byte(body+`,"stream":true}`)))
-		defer events.Close()
+		defer func() { _ = events.Close() }()
 		text, reasoning, arguments := "", "", ""
 		next := int64(0)
 		var final *responses.Response
@@ -297,7 +297,7 @@ func askMessages(stream bool) func(context.Context, string, string) (said, error
 			return foldMessage(answer), nil
 		}
 		events := client.Messages.NewStreaming(ctx, anthropic.MessageNewParams{}, anthropicoption.WithRequestBody("application/json", []byte(body+`,"stream":true}`)))
-		defer events.Close()
+		defer func() { _ = events.Close() }()
 		var whole anthropic.Message
 		stopped := false
 		for events.Next() {
@@ -337,8 +337,10 @@ func foldMessage(answer *anthropic.Message) said {
 			s.Calls = append(s.Calls, block.Name+" "+string(block.Input))
 		}
 	}
-	stops := map[anthropic.StopReason]string{"end_turn": "end", "tool_use": "calls", "max_tokens": "length", "model_context_window_exceeded": "length",
-		"refusal": "filter", "stop_sequence": "end", "pause_turn": "end"}
+	stops := map[anthropic.StopReason]string{
+		"end_turn": "end", "tool_use": "calls", "max_tokens": "length", "model_context_window_exceeded": "length",
+		"refusal": "filter", "stop_sequence": "end", "pause_turn": "end",
+	}
 	s.Stop = stops[answer.StopReason]
 	u := answer.Usage
 	s.Usage = counts{u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens, u.CacheReadInputTokens, u.OutputTokens, u.OutputTokensDetails.ThinkingTokens}
@@ -368,7 +370,8 @@ func askGemini(stream bool) func(context.Context, string, string) (said, error) 
 			if err != nil {
 				return s, err
 			}
-			return s, foldGemini(&s, answer)
+			err = foldGemini(&s, answer)
+			return s, err
 		}
 		for frame, err := range client.Models.GenerateContentStream(ctx, model, contents, config) {
 			if err != nil {

@@ -149,7 +149,7 @@ func (a *answer) countTokens(p *prompt) {
 	reasoning, output := 0, 0
 	for i := range a.parts {
 		tokens := len(a.parts[i].text)/4 + 1
-		if a.parts[i].kind == partReasoning || a.parts[i].kind == partRedacted {
+		if a.parts[i].isReasoning() {
 			reasoning += tokens
 		}
 		output += tokens
@@ -203,6 +203,8 @@ func (a *answer) run(i int) int {
 	}
 	return n
 }
+
+func (p *part) isReasoning() bool { return p.kind == partReasoning || p.kind == partRedacted }
 
 func (p *part) isCall() bool { return p.kind == partCall || p.kind == partCustom }
 

@@ -291,6 +291,7 @@ func (f chatFormat) stream(s *stream, a *answer, p *prompt) {
 		dst = a.insideFault.openaiError(append(dst, `data: {"error":`...))
 		return append(append(dst, '}'), s.nl+s.nl...)
 	}
+	s.queue()
 	c.opening()
 	c.parts()
 	if !s.terminal() {

@@ -104,6 +104,9 @@ func checkGemini(o object, model string, contents []raw) *fault {
 		return unknownName(name, "")
 	}
 	o.camel()
+	if !strings.HasPrefix(model, "gem") {
+		return &fault{class: classNotFound, message: "models/" + model + " is not found for API version v1beta, or is not supported for generateContent. Call ListModels to see the list of available models and their supported methods."}
+	}
 	if len(contents) == 0 {
 		return refuse("contents", "* GenerateContentRequest.contents: contents is not specified")
 	}

@@ -72,6 +72,9 @@ func checkMessages(o object, h http.Header, messages []raw) *fault {
 	if name == "" {
 		return refuse("", "model: Field required")
 	}
+	if refusal := c.modelOfHouse(name); refusal != nil {
+		return refusal
+	}
 	if !o.has("max_tokens") {
 		return refuse("", "max_tokens: Field required")
 	}
@@ -79,6 +82,14 @@ func checkMessages(o object, h http.Header, messages []raw) *fault {
 		return refuse("", "max_tokens: Input should be greater than or equal to 0")
 	}
 	return c.run(messages)
+}
+
+// modelOfHouse refuses models of other houses. DeepSeek's endpoint takes Anthropic's names, too.
+func (c *messagesCheck) modelOfHouse(name string) *fault {
+	if strings.HasPrefix(name, "claude") || !c.anthropic {
+		return nil
+	}
+	return &fault{class: classNotFound, message: "model: " + name}
 }
 
 func checkCountTokens(o object, h http.Header) *fault {
@@ -93,6 +104,9 @@ func checkCountTokens(o object, h http.Header) *fault {
 	c := &messagesCheck{
 		o: o, model: parseClaude(o.text("model")), version: h.Get("Anthropic-Version"), beta: h.Get("Anthropic-Beta") != "",
 		anthropic: !isDeepSeekModel(o.text("model")),
+	}
+	if refusal := c.modelOfHouse(o.text("model")); refusal != nil {
+		return refusal
 	}
 	return c.run(o.list("messages"))
 }

@@ -39,13 +39,17 @@ var itemRules = map[string]itemRule{
 	"mcp_call": {}, "program": {}, "program_output": {}, "agent_message": {}, "context_compaction": {},
 }
 
-// checkResponses refuses what OpenAI refuses. pending are the calls of the previous response.
-func checkResponses(o object, model string, items []raw, pending []string) *fault {
+// checkResponses refuses what OpenAI refuses. pending are the calls of the previous response, stored the answers
+// whose items a request may refer to.
+func checkResponses(o object, model string, items []raw, pending []string, stored *storedAnswers) *fault {
 	if name, ok := o.stranger(responsesMembers); ok {
 		return unknownParameter(name)
 	}
 	if model == "" && !o.has("prompt") {
 		return missingParameter("model")
+	}
+	if strings.HasPrefix(model, "claude") || strings.HasPrefix(model, "gemini") {
+		return refuse("model", "The requested model '%s' does not exist.", model).coded("model_not_found")
 	}
 	switch {
 	case o.has("previous_response_id") && o.has("conversation"):
@@ -68,7 +72,35 @@ func checkResponses(o object, model string, items []raw, pending []string) *faul
 			return refusal
 		}
 	}
+	if refusal := checkItemReferences(items, stored); refusal != nil {
+		return refusal
+	}
 	return checkItemPairs(items, pending)
+}
+
+// checkItemReferences checks items that stand for something the service keeps: references and reasoning without its
+// content need a stored answer, and an item that followed reasoning needs that reasoning beside it.
+func checkItemReferences(items []raw, stored *storedAnswers) *fault {
+	present := map[string]bool{}
+	for _, value := range items {
+		item, _ := parseObject(value)
+		present[item.text("id")] = true
+	}
+	for _, value := range items {
+		item, _ := parseObject(value)
+		id, kind := item.text("id"), item.text("type")
+		stem, reasoning := parseItemID(id)
+		bare := kind == "item_reference" || kind == "reasoning" && !item.has("encrypted_content")
+		if _, kept := stored.get("resp_" + stem); bare && id != "" && !kept {
+			f := refuse("input", "Item with id '%s' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.", id)
+			f.status = 404
+			return f
+		}
+		if reasoning != "" && !present[reasoning] {
+			return refuse("input", "Item '%s' of type '%s' was provided without its required 'reasoning' item: '%s'.", id, kind, reasoning)
+		}
+	}
+	return nil
 }
 
 func checkResponsesOptions(o object, model string) *fault {
@@ -303,7 +335,6 @@ func checkItemPairs(items []raw, pending []string) *fault {
 		open[id] = true
 	}
 	order := append([]string(nil), pending...)
-	lonely := ""
 	for i, value := range items {
 		item, _ := parseObject(value)
 		kind, id := item.text("type"), item.text("call_id")
@@ -314,7 +345,6 @@ func checkItemPairs(items []raw, pending []string) *fault {
 			}
 			open[id] = true
 			order = append(order, id)
-			lonely = ""
 		case "function_call_output", "custom_tool_call_output":
 			if !open[id] {
 				name := strings.ReplaceAll(strings.TrimSuffix(kind, "_output"), "_", " ")
@@ -322,19 +352,10 @@ func checkItemPairs(items []raw, pending []string) *fault {
 			}
 			delete(open, id)
 		case "reasoning":
-			if lonely == "" {
-				lonely = item.text("id")
+			if !leadsSomewhere(items[i+1:]) {
+				return refuse("input", "Item '%s' of type 'reasoning' was provided without its required following item.", item.text("id"))
 			}
-			continue
 		}
-		role := item.text("role")
-		if lonely != "" && kind != "item_reference" && role != "assistant" && kind != "web_search_call" {
-			return refuse("input", "Item '%s' of type 'reasoning' was provided without its required following item.", lonely)
-		}
-		lonely = ""
-	}
-	if lonely != "" {
-		return refuse("input", "Item '%s' of type 'reasoning' was provided without its required following item.", lonely)
 	}
 	for _, id := range order {
 		if open[id] {
@@ -342,4 +363,21 @@ func checkItemPairs(items []raw, pending []string) *fault {
 		}
 	}
 	return nil
+}
+
+// leadsSomewhere tells whether the items behind a reasoning item go on with what the model did: more reasoning
+// aside, the first of them is a call or a message of its own.
+func leadsSomewhere(rest []raw) bool {
+	for _, value := range rest {
+		item, _ := parseObject(value)
+		kind := item.text("type")
+		switch {
+		case kind == "reasoning":
+			continue
+		case kind == "" || kind == "message":
+			return item.text("role") == "assistant" || !item.has("role")
+		}
+		return !strings.HasSuffix(kind, "_output")
+	}
+	return false
 }

@@ -152,7 +152,10 @@ func TestResponsesCheckerRefusesWhatOpenAIRefuses(t *testing.T) {
 		{"arguments as an object", with(user+strings.Replace(call, `"{}"`, `{}`, 1)+output, ""), `expected a string, but got an object`},
 		{"a name with a dot", with(user+strings.Replace(call, `"f"`, `"a.f"`, 1)+output, ""), `'^[a-zA-Z0-9_-]+$'`},
 		{"foreign reasoning", with(user+`,{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAAAABfremd"}`+call+output, ""), `could not be verified`},
-		{"reasoning that leads nowhere", with(user+`,{"type":"reasoning","id":"rs_1","summary":[]},`+user, ""), `without its required following item`},
+		{"reasoning that leads nowhere", with(user+`,{"type":"reasoning","summary":[]},`+user, ""), `without its required following item`},
+		{"reasoning that is not kept", with(user+`,{"type":"reasoning","id":"rs_1","summary":[]}`+call+output, ""), `Item with id 'rs_1' not found.`},
+		{"a call torn from its reasoning", with(user+strings.Replace(call, `"call_id"`, `"id":"fc_0123456789abcdef01234567001000","call_id"`, 1)+output, ""), `without its required 'reasoning' item: 'rs_0123456789abcdef01234567000'`},
+		{"a model of another house", `{"model":"claude-opus-5","input":"x"}`, `"code":"model_not_found"`},
 		{"assistant with input_text", with(`{"role":"assistant","content":[{"type":"input_text","text":"x"}]},`+user, ""), `Invalid value: 'input_text'`},
 		{"user with output_text", with(`{"role":"user","content":[{"type":"output_text","text":"x"}]}`, ""), `Invalid value: 'output_text'`},
 		{"foreign member of a part", with(`{"role":"user","content":[{"type":"input_text","text":"x","cache_control":{}}]}`, ""), `input[0].content[0].cache_control`},
@@ -179,6 +182,7 @@ func TestMessagesCheckerRefusesWhatAnthropicRefuses(t *testing.T) {
 	cached := `{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}`
 	checkTable(t, "/v1/messages", []refused{
 		{"plain", with("claude-opus-5", "", ""), ""},
+		{"a model of another house", with("gpt-5.5", "", ""), `"message":"model: gpt-5.5"`},
 		{"no max_tokens", `{"model":"claude-opus-5","messages":[{"role":"user","content":"x"}]}`, `max_tokens: Field required`},
 		{"no messages", `{"model":"claude-opus-5","max_tokens":5,"messages":[]}`, `at least one message is required`},
 		{"unknown member", with("claude-opus-5", "", `,"service_chat_key":"k"`), `service_chat_key: Extra inputs are not permitted`},

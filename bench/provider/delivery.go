@@ -18,12 +18,15 @@ type delivery struct {
 	beforeHeader time.Duration // before the status line
 	beforeFirst  time.Duration // between the header and the first event
 	between      time.Duration // between two writes
+	queued       int           // keep-alives before the answer begins
+	queuedFor    time.Duration // between two of these
 	pingEvery    int           // a keep-alive before every so many events
 	cut          cutMode
 	cutAfter     int // events before the cut; 0 means before the terminal events
 	instead      insteadMode
 	status       int    // of the answer sent instead
 	location     string // of a redirect
+	body         string // of an answer that the script spells out
 	contentType  string
 	headers      [][2]string
 	earlyHints   bool
@@ -52,6 +55,7 @@ const (
 	insteadGarbage
 	insteadHTML
 	insteadRedirect
+	insteadBody
 )
 
 // writeSize is when a stream hands its buffer to the socket: large enough that system calls do not dominate,
@@ -124,6 +128,15 @@ func sendHeader(w http.ResponseWriter, plan *delivery) {
 		header.Set("Link", "</style.css>; rel=preload")
 		w.WriteHeader(http.StatusEarlyHints)
 		header.Del("Link")
+	}
+}
+
+// queue sends the keep-alives of a request that waits for its turn. Renderers call it before their first event.
+func (s *stream) queue() {
+	for i := 0; i < s.plan.queued && !s.over; i++ {
+		s.buf = s.ping(s.buf)
+		s.flush()
+		s.wait(s.plan.queuedFor)
 	}
 }
 
@@ -282,6 +295,23 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
+// deliverQueued sends a complete body behind the empty lines of a request that waits for its turn.
+func deliverQueued(ctx context.Context, w http.ResponseWriter, plan *delivery, body []byte) error {
+	w.Header().Set("Content-Type", "application/json")
+	sendHeader(w, plan)
+	control := http.NewResponseController(w)
+	for range plan.queued {
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return errClientGone
+		}
+		if control.Flush() != nil || pause(ctx, plan.queuedFor) != nil {
+			return errClientGone
+		}
+	}
+	_, err := w.Write(body)
+	return err
+}
+
 // deliver sends a complete body.
 func deliver(w http.ResponseWriter, plan *delivery, status int, body []byte) error {
 	header := w.Header()
@@ -345,12 +375,15 @@ func deliverInstead(w http.ResponseWriter, plan *delivery) error {
 		header.Set("Content-Type", "text/html; charset=utf-8")
 	case insteadRedirect:
 		header.Set("Location", plan.location)
+	case insteadBody:
+		header.Set("Content-Type", "application/json")
 	}
 	sendHeader(w, plan)
 	w.WriteHeader(plan.status)
+	body := plan.body
 	if plan.instead == insteadHTML {
-		_, err := io.WriteString(w, htmlPage)
-		return err
+		body = htmlPage
 	}
-	return nil
+	_, err := io.WriteString(w, body)
+	return err
 }

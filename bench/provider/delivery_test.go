@@ -259,9 +259,32 @@ func TestAnswersThatAreNoAnswer(t *testing.T) {
 		if err != nil || resp.StatusCode != http.StatusFound || resp.Header.Get("Location") != "https://example.org/" {
 			t.Errorf("%s: redirect gives %v %v", e.name, err, resp)
 		}
+		resp, body, err = ask(t, s, e, `body 422 "{\"detail\":[]}"`, true)
+		if err != nil || resp.StatusCode != http.StatusUnprocessableEntity || body != `{"detail":[]}` {
+			t.Errorf("%s: body gives %v %s", e.name, err, body)
+		}
 		resp, _, err = ask(t, s, e, `text "x" ; content-type "text/plain" ; header X-Odd "1"`, true)
 		if err != nil || resp.Header.Get("Content-Type") != "text/plain" || resp.Header.Get("X-Odd") != "1" {
 			t.Errorf("%s: content-type gives %v %v", e.name, err, resp.Header)
+		}
+	}
+}
+
+func TestQueuedRequestsAreKeptAlive(t *testing.T) {
+	s := start(t, provider.Options{})
+	for name, ping := range map[string]string{"chat": ": keep-alive\n\n", "responses": "event: keepalive\n", "messages": "event: ping\n", "gemini": "data: {"} {
+		for _, e := range endpoints {
+			if e.name != name {
+				continue
+			}
+			_, body, err := ask(t, s, e, `queue 3 1ms ; text "at last"`, true)
+			if err != nil || !strings.HasPrefix(body, ping) || name != "gemini" && strings.Count(body, ping) < 3 {
+				t.Errorf("%s: %v\n%s", name, err, body)
+			}
+			_, body, err = ask(t, s, e, `queue 3 1ms ; text "at last"`, false)
+			if err != nil || !strings.HasPrefix(body, "\n\n\n{") {
+				t.Errorf("%s: %v\n%s", name, err, body)
+			}
 		}
 	}
 }

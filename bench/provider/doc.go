@@ -58,6 +58,7 @@
 //
 //	delay [D] [header=D] [first=D]  time between two writes, before the status line, before the first event
 //	burst N                     N events per write (default: as many as fit 32 KiB; one with a delay between writes)
+//	queue N [D]                 N keep-alives, D apart, before the answer begins; before a complete answer empty lines
 //	ping [every=N]              a keep-alive in the format's own form after every N events (gemini has none)
 //	error STATUS|CLASS [code=…] [message=…] [retry-after=S] [times=N]
 //	                            an error instead of the answer, to the first N requests with the same body
@@ -66,8 +67,8 @@
 //	cut [after=N] [how=abort|clean|mid|reset]
 //	                            the stream ends after N events or before the terminal ones: the connection closes, the
 //	                            body ends as if whole, the connection closes inside an event, or is reset
-//	reset, garbage, html [STATUS], redirect [STATUS] [LOCATION]
-//	                            no answer in any format
+//	reset, garbage, html [STATUS], redirect [STATUS] [LOCATION], body STATUS "…"
+//	                            no answer of the format
 //	early-hints                 a 103 answer before the real one
 //	content-type "…", header NAME "…"
 //	crlf, one-byte, gzip        event framing with CR LF, one write per byte, a compressed body

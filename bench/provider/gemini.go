@@ -367,6 +367,7 @@ func (f geminiFormat) stream(s *stream, a *answer, p *prompt) {
 		dst = a.insideFault.geminiError(append(dst, "data: "...))
 		return append(dst, s.nl+s.nl...)
 	}
+	s.queue()
 	if a.blocked {
 		s.buf = append(g.geminiWriter.blocked(append(s.buf, "data: "...)), s.nl+s.nl...)
 		s.end()

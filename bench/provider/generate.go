@@ -65,6 +65,9 @@ func (c *call) generate(f format) error {
 		if err := pause(c.r.Context(), plan.beforeFirst); err != nil {
 			return errClientGone
 		}
+		if plan.queued > 0 {
+			return deliverQueued(c.r.Context(), c.w, plan, f.complete(nil, a, p))
+		}
 		return deliver(c.w, plan, http.StatusOK, f.complete(nil, a, p))
 	}
 	return c.stream(f, a, p)

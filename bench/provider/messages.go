@@ -332,6 +332,7 @@ func (f messagesFormat) stream(s *stream, a *answer, p *prompt) {
 		dst = a.insideFault.messagesError(dst, "req_"+a.id)
 		return append(dst, s.nl+s.nl...)
 	}
+	s.queue()
 	s.buf = m.begin(s.buf, "message_start")
 	s.buf = append(s.buf, `{"type":"message_start","message":`...)
 	s.buf = f.envelope(s.buf, a)

@@ -72,7 +72,7 @@ func (f responsesFormat) read(c *call, strict bool) (*prompt, *fault) {
 	}
 	items := c.object.list("input")
 	if strict {
-		if refusal := checkResponses(c.object, p.model, items, previous.calls); refusal != nil {
+		if refusal := checkResponses(c.object, p.model, items, previous.calls, f.stored); refusal != nil {
 			return nil, refusal
 		}
 	}
@@ -298,8 +298,33 @@ var prefixes = map[partKind]string{
 	partCall: "fc_", partCustom: "ctc_", partSearch: "ws_",
 }
 
+// itemID names an item by its answer and its place there. An item that follows reasoning also names the place of
+// that reasoning, so that the request checker can tell when the two were torn apart.
 func (w *responsesWriter) itemID(pt *part) string {
-	return fmt.Sprintf("%s%s%03d", prefixes[pt.kind], w.a.id, pt.ordinal)
+	id := fmt.Sprintf("%s%s%03d", prefixes[pt.kind], w.a.id, pt.ordinal)
+	if pt.isReasoning() {
+		return id
+	}
+	for i := pt.ordinal - 1; i >= 0; i-- {
+		if w.a.parts[i].isReasoning() {
+			return fmt.Sprintf("%s%03d", id, i)
+		}
+	}
+	return id
+}
+
+// parseItemID gives the stem of the answer that an item id belongs to, and the id of the reasoning before the item;
+// both are "" where there is none.
+func parseItemID(id string) (stem, reasoning string) {
+	_, rest, ok := strings.Cut(id, "_")
+	if !ok || len(rest) < 27 {
+		return "", ""
+	}
+	stem = rest[:24]
+	if len(rest) == 30 {
+		reasoning = "rs_" + stem + rest[27:]
+	}
+	return stem, reasoning
 }
 
 // item appends an output item; in progress it is still empty.
@@ -420,6 +445,7 @@ func (f responsesFormat) stream(s *stream, a *answer, p *prompt) {
 		return append(append(append(dst, '}'), s.nl...), s.nl...)
 	}
 	s.inside = r.fault
+	s.queue()
 	for _, event := range []string{"response.created", "response.in_progress"} {
 		s.buf = r.begin(s.buf, event)
 		s.buf = append(s.buf, `,"response":`...)

@@ -267,6 +267,7 @@ func init() { // the table refers to functions that read it for their error text
 		"stop-at":          {`stop-at length|call|context|filter|pause|malformed|sequence "…"`, applyStop},
 		"usage":            {`usage [input=N] [cached=N] [written=N] [output=N] [reasoning=N]`, applyUsage},
 		"delay":            {`delay [DURATION] [header=DURATION] [first=DURATION]`, applyDelay},
+		"queue":            {`queue N [DURATION]`, applyQueue},
 		"burst":            {`burst N`, func(s *step, a *arguments) { s.delivery.burst = a.number(1, 1<<20) }},
 		"ping":             {`ping [every=N]`, func(s *step, a *arguments) { s.delivery.pingEvery = a.keyNumber("every", 1) }},
 		"error":            {`error STATUS|CLASS [code=…] [message=…] [retry-after=…] [times=N]`, applyError},
@@ -275,6 +276,7 @@ func init() { // the table refers to functions that read it for their error text
 		"reset":            {`reset`, func(s *step, _ *arguments) { s.delivery.instead = insteadReset }},
 		"garbage":          {`garbage`, func(s *step, _ *arguments) { s.delivery.instead = insteadGarbage }},
 		"html":             {`html [STATUS]`, applyHTML},
+		"body":             {`body STATUS "…"`, applyBody},
 		"redirect":         {`redirect [STATUS] [LOCATION]`, applyRedirect},
 		"early-hints":      {`early-hints`, func(s *step, _ *arguments) { s.delivery.earlyHints = true }},
 		"content-type":     {`content-type "…"`, func(s *step, a *arguments) { s.delivery.contentType = a.text() }},
@@ -494,6 +496,13 @@ func applyDelay(s *step, a *arguments) {
 	}
 }
 
+func applyQueue(s *step, a *arguments) {
+	s.delivery.queued, s.delivery.queuedFor = a.number(1, 1<<30), 0
+	if arg, ok := a.next(); ok {
+		s.delivery.queuedFor = a.duration(arg.value)
+	}
+}
+
 // faultOptions reads the options that both error directives share.
 func faultOptions(f *fault, a *arguments) {
 	if code, ok := a.key("code"); ok {
@@ -568,6 +577,11 @@ func applyHTML(s *step, a *arguments) {
 	if len(a.list) > 0 {
 		s.delivery.status = a.number(200, 599)
 	}
+}
+
+func applyBody(s *step, a *arguments) {
+	s.delivery.instead, s.delivery.status = insteadBody, a.number(200, 599)
+	s.delivery.body = a.text()
 }
 
 func applyRedirect(s *step, a *arguments) {

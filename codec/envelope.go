@@ -62,8 +62,11 @@ func (e *Envelope) Read(body []byte) error {
 		cut     cutter
 		members = scan.Object(body)
 	)
-	for members.Next() {
-		ours, err := e.readMember(&members, body, &seen)
+	for members.NextName() {
+		if !e.readList(&members) && !members.Skip() {
+			break
+		}
+		ours, err := e.readMember(&members, &seen)
 		if err != nil {
 			return err
 		}
@@ -94,9 +97,31 @@ func (s *memberSet) once(member memberSet, name string) error {
 	return nil
 }
 
+// readList takes in the positions of a list that agents send, without looking at it twice. It tells whether the member
+// is one.
+func (e *Envelope) readList(m *scan.Members) bool {
+	var list *[]Span
+	switch string(m.Key) {
+	case "messages", "input":
+		list = &e.Items
+	case "system", "instructions":
+		list = &e.Opening
+	case "tools":
+		list = &e.Tools
+	default:
+		return false
+	}
+	spans := *list
+	isList := m.Elements(func(start, end int) { spans = append(spans, Span{Start: start, End: end}) })
+	if !isList && m.Skip() && scan.IsString(m.Value) {
+		spans = append(spans, Span{Start: m.End - len(m.Value), End: m.End})
+	}
+	*list = spans
+	return true
+}
+
 // readMember takes in one member; ours tells whether it must not go upstream.
-func (e *Envelope) readMember(m *scan.Members, body []byte, seen *memberSet) (ours bool, err error) {
-	value := Span{Start: m.End - len(m.Value), End: m.End}
+func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err error) {
 	switch string(m.Key) {
 	case "model":
 		if err = seen.once(seenModel, "model"); err != nil {
@@ -105,7 +130,7 @@ func (e *Envelope) readMember(m *scan.Members, body []byte, seen *memberSet) (ou
 		if !scan.IsString(m.Value) {
 			return false, Invalid("model", "model must be a string")
 		}
-		e.Model, e.model = scan.String(m.Value), value
+		e.Model, e.model = scan.String(m.Value), Span{Start: m.End - len(m.Value), End: m.End}
 	case "stream":
 		if err = seen.once(seenStream, "stream"); err != nil {
 			return false, err
@@ -124,12 +149,6 @@ func (e *Envelope) readMember(m *scan.Members, body []byte, seen *memberSet) (ou
 			e.ExternalSession, err = continuityMember(memberExternalSession, m.Value)
 		}
 		return true, err
-	case "messages", "input":
-		e.Items = appendElements(e.Items, value, body)
-	case "system", "instructions":
-		e.Opening = appendElements(e.Opening, value, body)
-	case "tools":
-		e.Tools = appendElements(e.Tools, value, body)
 	case "previous_response_id":
 		e.PreviousResponse = scan.String(m.Value)
 	case "conversation":
@@ -166,19 +185,6 @@ func CheckContinuity(name, text string) error {
 		}
 	}
 	return nil
-}
-
-// appendElements appends the positions of an array's elements, or of the value itself where it is a string.
-func appendElements(spans []Span, value Span, body []byte) []Span {
-	raw := value.Of(body)
-	if scan.IsString(raw) {
-		return append(spans, value)
-	}
-	for el := scan.Array(raw); el.Next(); {
-		start := value.Start + el.Start
-		spans = append(spans, Span{Start: start, End: start + len(el.Value)})
-	}
-	return spans
 }
 
 // cutter works out which bytes to leave out so that the object stays well-formed: a member goes with the comma before

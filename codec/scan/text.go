@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,10 +60,9 @@ func controlInString(doc []byte) bool {
 }
 
 func hasControl(b []byte) bool {
-	const ones, highs, floor = 0x0101010101010101, 0x8080808080808080, 0x2020202020202020
+	const highs, floor = 0x8080808080808080, 0x2020202020202020
 	for len(b) >= 8 {
-		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		w := binary.LittleEndian.Uint64(b)
 		if (w-floor)&^w&highs != 0 {
 			return true
 		}

@@ -53,5 +53,8 @@ func (d *decoder) answer(dst []codec.Event, body []byte) []codec.Event {
 		return d.end(dst, codec.EndBroken)
 	}
 	d.finished = true // a whole body is complete, with or without the word for it
-	return d.terminal(dst)
+	if dst = d.terminal(dst); d.ended {
+		return dst
+	}
+	return d.end(dst, codec.EndBroken)
 }

@@ -206,10 +206,13 @@ func (w *requestWriter) image(dst []byte, p *codec.Part) []byte {
 	return append(w.cache(dst, p.CacheControl), '}')
 }
 
-// appendSource writes a data URL or an address.
+// appendSource writes a data URL or an address. Data of an unknown type are base64 alone, as they came.
 func appendSource(dst []byte, p *codec.Part) []byte {
-	if p.Data == nil {
+	switch {
+	case p.Data == nil:
 		return append(dst, p.URL...)
+	case len(p.MediaType) == 0:
+		return append(dst, p.Data...)
 	}
 	dst = append(dst, "data:"...)
 	dst = append(dst, p.MediaType...)

@@ -101,7 +101,16 @@ func (d *requestDecoder) file(p *codec.Part, v []byte) {
 	d.source(p, data)
 	if p.Data == nil && !bytes.Contains(p.URL, []byte("://")) { // base64 without the head of a data URL
 		p.Data, p.URL = p.URL, nil
+		p.MediaType = documentType(p)
 	}
+}
+
+// documentType tells a PDF, the one type that every provider reads, by its first bytes ("%PDF-" in base64) or its name.
+func documentType(p *codec.Part) []byte {
+	if bytes.HasPrefix(p.Data, []byte("JVBERi")) || bytes.HasSuffix(p.Filename, []byte(".pdf")) {
+		return []byte("application/pdf")
+	}
+	return nil
 }
 
 // source splits a data URL into media type and data; anything else is an address.

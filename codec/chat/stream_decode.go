@@ -368,6 +368,9 @@ func (d *decoder) terminal(dst []codec.Event) []codec.Event {
 	if !d.finished && d.items == 0 && len(d.calls) == 0 {
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider ended its stream without an answer"))
 	}
+	if d.finish == codec.FinishMalformedCall && d.items == 0 {
+		return d.fail(dst, errMalformed)
+	}
 	dst = d.leave(dst)
 	dst = d.closeCalls(dst)
 	dst = append(dst, codec.Event{Kind: codec.EventFinish, Finish: d.finishOfItems()})
@@ -428,9 +431,13 @@ func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []cod
 	case d.over:
 		return d.end(dst, codec.EndBroken)
 	case end != codec.EndBroken && (d.finished || d.endsWithoutFinish && d.items > 0):
-		return d.terminal(dst)
+		dst = d.terminal(dst)
+	default:
+		dst = d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's stream broke off before the answer was complete"))
 	}
-	dst = d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's stream broke off before the answer was complete"))
+	if d.ended {
+		return dst
+	}
 	return d.end(dst, codec.EndBroken)
 }
 

@@ -272,9 +272,6 @@ func (d *streamDecoder) terminal(dst []codec.Event, f *frame) []codec.Event {
 // response takes in a whole response object: its items as far as they were not streamed, then how it ended. status is
 // what the event's name says; the object's own word goes before it.
 func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Event {
-	if !d.started {
-		dst = d.start(dst, v)
-	}
 	var output, details, usage []byte
 	for m := scan.Object(v); m.Next(); {
 		switch string(m.Key) {
@@ -296,6 +293,9 @@ func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Ev
 		return d.fail(appendUsage(dst, usage), errorIn(v))
 	default:
 		return d.fail(appendUsage(dst, usage), codec.Errorf(codec.KindUpstream, "The provider ended the answer without completing it."))
+	}
+	if !d.started {
+		dst = d.start(dst, v)
 	}
 	dst = d.output(dst, output)
 	for i := range d.items {

@@ -103,13 +103,14 @@ func (e *streamEncoder) outcome(end codec.End) (string, *codec.Error) {
 }
 
 // terminal ends the answer. Of one that failed the open items get no done event: clients would take them for finished
-// ones. They stand in the terminal event, marked as incomplete.
+// ones. They stand in the terminal event, marked as incomplete. One that fails before it has begun is its terminal event
+// alone, which can also stand behind a stream that was begun by somebody else.
 func (e *streamEncoder) terminal(dst []byte, status string, failure *codec.Error) []byte {
-	dst = e.start(dst)
 	if failure == nil && status == statusFailed {
 		failure = codec.Errorf(codec.KindUpstream, "The provider reported an error without saying which.")
 	}
 	if failure == nil {
+		dst = e.start(dst)
 		dst = e.finishAll(dst, status)
 	}
 	e.ended = true
@@ -130,6 +131,11 @@ func terminalEvent(status string) string {
 // finishAll ends the items that are open, in their order. What the provider left open in an answer that was cut off is
 // incomplete itself.
 func (e *streamEncoder) finishAll(dst []byte, status string) []byte {
+	for i := range e.slots {
+		if e.slots[i].held != nil {
+			dst = e.releaseCall(dst, &e.slots[i])
+		}
+	}
 	last := e.message
 	e.message = -1
 	for i := range e.outputs {

@@ -237,7 +237,7 @@ func (d *decoder) assistant(items []item) error {
 			parts = append(parts, d.clientCall(it))
 		default:
 			if err = d.loaded(it); err == nil {
-				parts = append(parts, it.opaque(codec.PartServerTool))
+				parts = append(parts, d.serverTool(it))
 			}
 		}
 		if err != nil {
@@ -402,6 +402,31 @@ func (d *decoder) loaded(it *item) error {
 	return err
 }
 
+// serverTool is the part of a call that the provider ran, with a line of text for those that do not know its shape.
+func (d *decoder) serverTool(it *item) codec.Part {
+	p := it.opaque(codec.PartServerTool)
+	name, detail := it.wireType, it.name
+	switch string(it.wireType) {
+	case typeWebSearch:
+		if detail = scan.Body(scan.Get(it.action, "query")); detail == nil {
+			detail = scan.Body(scan.Get(it.action, "url"))
+		}
+	case "code_interpreter_call":
+		detail = scan.Body(scan.Get(it.raw, "code"))
+	case "image_generation_call":
+		detail = scan.Body(scan.Get(it.raw, "revised_prompt"))
+	case "mcp_list_tools", "tool_search_call", "tool_search_output", "program_output":
+		return p // says nothing that a conversation needs
+	}
+	text := append(d.r.Room(len(name)+len(detail)+len("[: ]")), '[')
+	text = append(text, name...)
+	if len(detail) > 0 {
+		text = append(append(text, ": "...), detail...)
+	}
+	p.Text = append(text, ']')
+	return p
+}
+
 // references names the tools that a search found.
 func (d *decoder) references(list []byte) []codec.Part {
 	parts := d.r.NewParts(scan.Count(list))
@@ -447,9 +472,22 @@ func (d *decoder) other(it *item) {
 	if it.wireType == nil {
 		p.WireType = []byte("item_reference")
 	}
+	if binding(p.WireType) {
+		d.r.Stateful = append(d.r.Stateful, fmt.Sprintf("input[%d]", it.index))
+	}
 	d.r.Messages = append(d.r.Messages, codec.Message{
 		Role: codec.RoleUser, ID: it.id, Index: it.index, Parts: append(d.r.NewParts(1), p),
 	})
+}
+
+// binding tells whether a conversation would be another without that item, which only its own provider understands.
+func binding(wireType []byte) bool {
+	switch string(wireType) {
+	case "item_reference", "compaction", "compaction_summary", "context_compaction", "compaction_trigger",
+		"configuration_update", "mcp_approval_request", "mcp_approval_response":
+		return true
+	}
+	return false
 }
 
 func (it *item) opaque(kind codec.PartKind) codec.Part {

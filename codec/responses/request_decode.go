@@ -36,6 +36,7 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 // decode reads the members in the order of the body, but the tools before the input: items of the input may add tools,
 // and those come behind the ones that stand in the list, wherever that is.
 func (d *decoder) decode(body []byte) error {
+	d.r.Format = codec.Responses
 	var input, tools []byte
 	for m := scan.Object(body); m.Next(); {
 		switch string(m.Key) {
@@ -119,16 +120,18 @@ func (d *decoder) member(m *scan.Members) error {
 	return err
 }
 
-// unsaid notes the members that the vocabulary has no place for, where leaving them out can be noticed. The others are
-// bookkeeping (client_metadata), ask for padding that we never write (stream_options), or are unknown.
+// unsaid notes the members that the vocabulary has no place for, where leaving them out can be noticed, and names those
+// that must not be left out. The others are bookkeeping (client_metadata), ask for padding that we never write (stream_options), or are unknown.
 func (d *decoder) unsaid(key, v []byte) {
 	switch string(key) {
-	case "max_tool_calls", "context_management", "conversation", "prompt", "prompt_cache_options",
-		"prompt_cache_retention", "moderation", "access_programs", "image":
+	case "max_tool_calls", "context_management", "prompt_cache_options", "prompt_cache_retention", "moderation",
+		"access_programs", "image":
 		d.r.Notes.Drop(string(key))
+	case "conversation", "prompt":
+		d.r.Stateful = append(d.r.Stateful, string(key))
 	case "background":
 		if scan.IsTrue(v) {
-			d.r.Notes.Drop(string(key))
+			d.r.Stateful = append(d.r.Stateful, string(key))
 		}
 	case "truncation":
 		if string(scan.Body(v)) != "disabled" {

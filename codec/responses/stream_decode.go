@@ -180,6 +180,8 @@ func (d *streamDecoder) event(dst []codec.Event, f *frame, data []byte) []codec.
 
 	case "response.content_part.done":
 		return d.partDone(dst, f)
+	case "response.content_part.added", "response.reasoning_summary_part.added", "response.reasoning_summary_part.done":
+		return dst // the text itself opens and closes
 	case "response.output_item.added":
 		return d.itemAdded(dst, f)
 	case "response.output_item.done":
@@ -192,10 +194,10 @@ func (d *streamDecoder) event(dst []codec.Event, f *frame, data []byte) []codec.
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		return d.terminal(dst, f)
 	case "error":
-		return d.fail(d.begin(dst), errorIn(data))
+		return d.fail(dst, errorIn(data))
 	case "":
 		if f.err != nil && !scan.IsNull(f.err) {
-			return d.fail(d.begin(dst), errorIn(data))
+			return d.fail(dst, errorIn(data))
 		}
 	}
 	return append(dst, codec.Event{Kind: codec.EventPing})

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -38,6 +39,14 @@ type slot struct {
 	output int // -1 until the item shows
 	part   int
 	closed bool
+	// held is a call whose item has a shape of its own and shows when it is whole.
+	held *heldCall
+}
+
+// heldCall is a call of a tool of documented shape, on its way.
+type heldCall struct {
+	shape              string
+	callID, name, text []byte
 }
 
 // output is one item of the answer's output; its place in the list is its output_index.
@@ -120,7 +129,9 @@ func (e *streamEncoder) Append(dst []byte, ev *codec.Event) []byte {
 	case codec.EventUsage:
 		e.usage, e.reported = ev.Usage, true
 	case codec.EventPing:
-		return e.Heartbeat(dst)
+		if e.started { // before that, an answer that fails can still be an HTTP error
+			return e.Heartbeat(dst)
+		}
 	case codec.EventError:
 		return e.terminal(dst, statusFailed, ev.Err)
 	case codec.EventEnd:
@@ -188,20 +199,58 @@ func (e *streamEncoder) open(dst []byte, ev *codec.Event) []byte {
 	s := &e.slots[len(e.slots)-1]
 	switch ev.Type {
 	case codec.ItemToolCall:
-		dst = e.newOutput(dst, s, outputCall)
+		if shape := clientCallShape(e.o.Request, ev.Name); shape != "" && ev.Namespace == nil {
+			s.held = &heldCall{shape: shape, callID: bytes.Clone(ev.CallID), name: bytes.Clone(ev.Name)}
+			return dst
+		}
+		return e.openCall(dst, s, outputCall, ev)
 	case codec.ItemCustomCall:
-		dst = e.newOutput(dst, s, outputCustomCall)
-	default:
-		return dst
+		return e.openCall(dst, s, outputCustomCall, ev)
 	}
+	return dst
+}
+
+func (e *streamEncoder) openCall(dst []byte, s *slot, kind outputKind, ev *codec.Event) []byte {
+	dst = e.newOutput(dst, s, kind)
 	out := &e.outputs[s.output]
 	out.name = append(out.name, ev.Name...)
 	out.namespace = append(out.namespace, ev.Namespace...)
-	out.callID = append(out.callID, ev.CallID...)
-	if len(out.callID) == 0 {
-		out.callID = e.appendID(out.callID, "call_", s.output)
-	}
+	e.setCallID(out, ev.CallID)
 	return e.added(dst, out)
+}
+
+// setCallID gives a call its id. One that is missing or has been used in this answer is replaced: clients tell calls by
+// their ids.
+func (e *streamEncoder) setCallID(out *output, id []byte) {
+	taken := len(id) == 0
+	for i := range e.outputs[:out.index] {
+		taken = taken || bytes.Equal(e.outputs[i].callID, id)
+	}
+	if taken {
+		out.callID = e.appendID(out.callID[:0], "call_", out.index)
+		return
+	}
+	out.callID = append(out.callID[:0], id...)
+}
+
+// releaseCall shows a call that was held: as the item of its shape, or as an ordinary call when its arguments do not
+// make one.
+func (e *streamEncoder) releaseCall(dst []byte, s *slot) []byte {
+	call := s.held
+	s.held = nil
+	arguments := scan.Unescape(nil, call.text)
+	if scan.IsObject(arguments) && scan.Valid(arguments) {
+		dst = e.newOutput(dst, s, outputServerTool)
+		out := &e.outputs[s.output]
+		e.setCallID(out, call.callID)
+		prefix, members := clientCallMembers(out.raw, call.shape, out.callID, arguments)
+		return e.wholeItem(dst, out, prefix, members)
+	}
+	dst = e.openCall(dst, s, outputCall, &codec.Event{CallID: call.callID, Name: call.name})
+	if len(call.text) > 0 {
+		dst = e.callDelta(dst, &e.outputs[s.output], call.text)
+	}
+	return dst
 }
 
 // newOutput makes an item, without an event yet. The message that was open ends: no text joins it across another item.
@@ -357,8 +406,8 @@ func (e *streamEncoder) messagePart(dst []byte, s *slot) ([]byte, *output, *part
 	out := &e.outputs[s.output]
 	s.part = len(out.parts)
 	p := out.addPart()
-	p.refusal = s.kind == codec.ItemRefusal
-	e.refused = e.refused || p.refusal
+	p.refusal = s.kind == codec.ItemRefusal && !e.o.RefusalAsText
+	e.refused = e.refused || s.kind == codec.ItemRefusal
 	dst = e.partEvent(dst, "response.content_part.added", out, s.part)
 	dst = appendPart(append(dst, `,"part":`...), p, false)
 	return finish(dst), out, p
@@ -490,6 +539,12 @@ func (e *streamEncoder) call(dst []byte, ev *codec.Event) []byte {
 	if s == nil || len(ev.Raw) == 0 || s.kind != callKind(ev.Kind) {
 		return dst
 	}
+	if s.held != nil {
+		if !ev.Whole || len(s.held.text) == 0 {
+			s.held.text = append(s.held.text, ev.Raw...)
+		}
+		return dst
+	}
 	out := &e.outputs[s.output]
 	if ev.Whole && len(out.text) > 0 {
 		return dst
@@ -562,6 +617,9 @@ func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 		}
 		return dst
 	}
+	if s.held != nil {
+		dst = e.releaseCall(dst, s)
+	}
 	if s.output < 0 {
 		return dst
 	}
@@ -587,8 +645,12 @@ func (e *streamEncoder) wireItem(dst []byte, s *slot, ev *codec.Event) []byte {
 	}
 	dst = e.newOutput(dst, s, outputServerTool)
 	out := &e.outputs[s.output]
-	out.raw = append(out.raw, members...)
-	out.id = e.appendID(out.id[:0], prefix, s.output)
+	return e.wholeItem(dst, out, prefix, append(out.raw, members...))
+}
+
+func (e *streamEncoder) wholeItem(dst []byte, out *output, prefix string, members []byte) []byte {
+	out.raw = members
+	out.id = e.appendID(out.id[:0], prefix, out.index)
 	dst = e.added(dst, out)
 	return e.finishItem(dst, out, statusCompleted)
 }

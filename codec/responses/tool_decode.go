@@ -33,7 +33,7 @@ func (d *decoder) tool(v []byte, path string, index int) error {
 	t, inner := readTool(v)
 	t.Index = index
 	if string(t.WireType) == "namespace" {
-		return d.namespace(t.Name, inner, path, index)
+		return d.namespace(&t, inner, path, index)
 	}
 	if (t.Kind == codec.ToolFunction || t.Kind == codec.ToolCustom) && len(t.Name) == 0 {
 		return codec.Invalid(fmt.Sprintf("%s[%d].name", path, index), "the tool has no name")
@@ -43,7 +43,7 @@ func (d *decoder) tool(v []byte, path string, index int) error {
 }
 
 // namespace adds the tools of one namespace. Their Index is the namespace's.
-func (d *decoder) namespace(name, list []byte, path string, index int) error {
+func (d *decoder) namespace(space *codec.Tool, list []byte, path string, index int) error {
 	d.r.Tools = slices.Grow(d.r.Tools, scan.Count(list))
 	at := 0
 	for e := scan.Array(list); e.Next(); at++ {
@@ -51,7 +51,7 @@ func (d *decoder) namespace(name, list []byte, path string, index int) error {
 		if len(t.Name) == 0 {
 			return codec.Invalid(fmt.Sprintf("%s[%d].tools[%d].name", path, index, at), "the tool has no name")
 		}
-		t.Namespace, t.Index = name, index
+		t.Namespace, t.NamespaceDescription, t.Index = space.Name, space.Description, index
 		d.r.Tools = append(d.r.Tools, t)
 	}
 	return nil
@@ -78,8 +78,13 @@ func readTool(v []byte) (t codec.Tool, list []byte) {
 		}
 	}
 	t.Kind, t.Name = kindOfTool(t.WireType, t.Name)
-	if t.Kind == codec.ToolClientSide && runsAtProvider(environment) {
+	switch {
+	case t.Kind == codec.ToolClientSide && runsAtProvider(environment):
 		t.Kind = codec.ToolHosted
+	case t.Kind == codec.ToolClientSide:
+		documented(&t)
+	case t.Kind == codec.ToolSearch && string(scan.Body(scan.Get(v, "execution"))) == "client":
+		t.Kind = codec.ToolClientSide // its description and schema are the client's own
 	}
 	return t, list
 }

@@ -34,7 +34,9 @@ func (e *encoder) namespace(tools []codec.Tool) {
 	e.comma()
 	e.raw(`{"type":"namespace","name":`)
 	e.body(tools[0].Namespace)
-	e.raw(`,"description":"","tools":[`)
+	e.raw(`,"description":`)
+	e.body(tools[0].NamespaceDescription)
+	e.raw(`,"tools":[`)
 	e.first = true
 	for i := range tools {
 		e.tool(&tools[i])

@@ -1,0 +1,75 @@
+package fuzz_test
+
+import (
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/embeddings"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+var embeddingsDialects = []embeddings.Dialect{
+	{Format: codec.Embeddings, DimensionsMember: "dimensions", EncodingFormat: true, Tokens: true, User: true, MaxInputs: 3, MaxTokens: 50},
+	{Format: codec.Embeddings, DimensionsMember: "output_dimension", InputTypeMember: "input_type", TruncationMember: "truncation"},
+	{Format: codec.Gemini, MaxInputs: 2},
+	{Format: codec.Embeddings},
+}
+
+// Whatever a client asks for, it is refused or becomes JSON for every host, each input once.
+func FuzzEmbeddingsDecodeRequest(f *testing.F) {
+	f.Add([]byte(`{"model":"m","input":"a","dimensions":3,"encoding_format":"base64","user":"u"}`))
+	f.Add([]byte(`{"model":"m","input":["a","\u00e9\ud83d"],"input_type":"query"}`))
+	f.Add([]byte(`{"model":"m\"","input":[[1,2],[3]]}`))
+	f.Add([]byte(`{"model":"m","input":[1, 2 ,3]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if !scan.Valid(body) {
+			return
+		}
+		r, err := embeddings.Decode(body)
+		if err != nil {
+			return
+		}
+		for _, d := range embeddingsDialects {
+			p, err := embeddings.NewPlan(r, embeddings.Model{}, d)
+			if err != nil {
+				continue
+			}
+			next := 0
+			for _, b := range p.Batches {
+				if out := p.AppendRequest(nil, b, r.Model); !scan.Valid(out) {
+					t.Fatalf("not JSON: %s", out)
+				}
+				if b.From != next || b.To <= b.From {
+					t.Fatalf("batches %v", p.Batches)
+				}
+				next = b.To
+			}
+			if next != len(r.Inputs) {
+				t.Fatalf("batches %v for %d inputs", p.Batches, len(r.Inputs))
+			}
+		}
+	})
+}
+
+// Whatever a host answers, it is an error or becomes an answer that is JSON.
+func FuzzEmbeddingsDecodeAnswer(f *testing.F) {
+	f.Add([]byte(`{"data":[{"index":1,"embedding":[1,2e-3]},{"index":0,"embedding":"AACAPwAAAEA="}],"usage":{"total_tokens":3}}`), true)
+	f.Add([]byte(`{"embeddings":[{"values":[0.1,-0.2]},{"values":[3,4]}],"usageMetadata":{"promptTokenCount":4}}`), false)
+	f.Add([]byte(`{"data":[{"embedding":"\/\/8="},{"embedding":[]}]}`), false)
+	f.Fuzz(func(t *testing.T, answer []byte, encoded bool) {
+		for _, d := range embeddingsDialects[1:3] {
+			r := &embeddings.Request{Model: "m", Inputs: []embeddings.Input{{Text: []byte("a")}, {Text: []byte("b")}}, Base64: encoded}
+			p, err := embeddings.NewPlan(r, embeddings.Model{}, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.DecodeAnswer(p.Batches[0], answer); err != nil {
+				continue
+			}
+			out, err := p.AppendAnswer(nil)
+			if err != nil || !scan.Valid(out) {
+				t.Fatalf("%s (%v)", out, err)
+			}
+		}
+	})
+}

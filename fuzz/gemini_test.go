@@ -1,0 +1,236 @@
+package fuzz_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chat"
+	"github.com/mnemeproxy/mneme/codec/gemini"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/sse"
+)
+
+// geminiTargets are the two generations of models.
+var geminiTargets = []codec.Target{
+	{Provider: "gemini", Family: codec.FamilyGoogle, Thinking: codec.ThinkingBudget},
+	{Provider: "gemini", Family: codec.FamilyGoogle, Thinking: codec.ThinkingLevel, NeedsSignature: true, ImagesInResults: true, CallIDs: true},
+}
+
+// Whatever a client's request becomes, it is JSON, the same each time, with contents that the API takes: no empty ones,
+// and results of tools without neighbours.
+func FuzzGeminiEncodeRequest(f *testing.F) {
+	f.Add([]byte(`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}],"max_tokens":5,"temperature":0,"stop":"x"}`))
+	f.Add([]byte(`{"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"string"}}}}}],` +
+		`"tool_choice":"required","messages":[{"role":"user","content":[{"type":"text","text":"q"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]},` +
+		`{"role":"assistant","content":"t","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\":1.0}"}},{"id":"2","type":"function","function":{"name":"f","arguments":"{"}}]},` +
+		`{"role":"tool","tool_call_id":"1","content":"r"},{"role":"tool","tool_call_id":"2","content":[{"type":"text","text":"x"}]},{"role":"user","content":"and?"}]}`))
+	f.Add([]byte(`{"messages":[{"role":"assistant","content":""},{"role":"assistant","refusal":"no"},{"role":"developer","content":"d"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}}`))
+	client, provider := chat.Client(), gemini.Provider()
+	var r codec.Request
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if !scan.Valid(body) {
+			return
+		}
+		for i := range geminiTargets {
+			r.Reset()
+			if err := client.DecodeRequest(&r, body); err != nil {
+				return
+			}
+			first, err := provider.AppendRequest(nil, &r, &geminiTargets[i])
+			if err != nil {
+				return
+			}
+			if !scan.Valid(first) {
+				t.Fatalf("not JSON: %s", first)
+			}
+			again, _ := provider.AppendRequest(nil, &r, &geminiTargets[i])
+			if !bytes.Equal(first, again) {
+				t.Fatalf("differs:\n%s\n%s", first, again)
+			}
+			checkGeminiContents(t, first)
+		}
+	})
+}
+
+func checkGeminiContents(t *testing.T, body []byte) {
+	t.Helper()
+	before := ""
+	for e := scan.Array(scan.Get(body, "contents")); e.Next(); {
+		parts, results := 0, 0
+		for p := scan.Array(scan.Get(e.Value, "parts")); p.Next(); parts++ {
+			if scan.Get(p.Value, "functionResponse") != nil {
+				results++
+			}
+		}
+		kind := scan.String(scan.Get(e.Value, "role"))
+		if results > 0 {
+			kind = "results"
+		}
+		if parts == 0 || results > 0 && results != parts || kind == before || before == "" && kind == "model" {
+			t.Fatalf("a content of %d parts, %d of them results, behind %q: %s", parts, results, before, body)
+		}
+		before = kind
+	}
+	if before == "" {
+		t.Fatalf("no contents: %s", body)
+	}
+}
+
+// Whatever schema a tool has, what is sent of it is JSON and not much larger, and cleaning that again changes nothing.
+func FuzzGeminiSchema(f *testing.F) {
+	f.Add([]byte(`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"},"properties":{"const":true}},"required":["a"],"$defs":{"A":{"allOf":[{"$ref":"#/$defs/A"},{"type":"string"}]}}}`))
+	f.Add([]byte(`{"properties":{"a":{"exclusiveMinimum":1,"type":"integer","enum":[1,null]},"b":{"$ref":"#/properties/a"}},"definitions":{"\u0041":{"items":[{},true]}}}`))
+	provider := gemini.Provider()
+	clean := func(t *testing.T, schema []byte) []byte {
+		var r codec.Request
+		r.Reset()
+		r.Messages = []codec.Message{{Role: codec.RoleUser, Parts: []codec.Part{{Kind: codec.PartText, Text: []byte("q")}}}}
+		r.Output = codec.OutputFormat{Kind: codec.OutputSchema, Schema: schema}
+		out, err := provider.AppendRequest(nil, &r, &geminiTargets[0])
+		if err != nil || !scan.Valid(out) {
+			t.Fatalf("%s became %s (%v)", schema, out, err)
+		}
+		return scan.Path(out, "generationConfig", "responseJsonSchema")
+	}
+	f.Fuzz(func(t *testing.T, schema []byte) {
+		if !scan.Valid(schema) || !scan.IsObject(schema) || len(schema) > 4<<10 {
+			return
+		}
+		once := clean(t, schema)
+		if len(once) > 400*len(schema) {
+			t.Fatalf("%d bytes became %d", len(schema), len(once))
+		}
+		if twice := clean(t, once); !bytes.Equal(once, twice) {
+			t.Fatalf("cleaned\n%s\nagain\n%s", once, twice)
+		}
+	})
+}
+
+// The events of a stream do not depend on where the network cut it, and keep the order that encoders rely on.
+func FuzzGeminiStreamDecode(f *testing.F) {
+	f.Add([]byte("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\",\"thought\":true},{\"text\":\"日\"}]}}],\"responseId\":\"r\"}\r\n\r\n"+
+		"data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{\"a\":\n\"x\"}},\"thoughtSignature\":\"QQ==\"}]},\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":3}}\r\n\r\n"), byte(3))
+	f.Add([]byte("[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n,\r\n{\"candidates\":[{\"finishReason\":\"MAX_TOKENS\"}]}\n]"), byte(1))
+	f.Add([]byte("data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n{\"error\":{\"code\":503}}"), byte(9))
+	f.Add([]byte("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\\u00e9 b\"},{\"executableCode\":{}}]},\"index\":0,\"groundingMetadata\":{\"groundingChunks\":[{\"web\":{\"uri\":\"u\"}}],\"groundingSupports\":[{\"segment\":{\"endIndex\":2},\"groundingChunkIndices\":[0]}]}},{\"index\":1,\"content\":{\"parts\":[{\"text\":\"z\"}]}}]}\n\n"), byte(5))
+	f.Fuzz(func(t *testing.T, stream []byte, cut byte) {
+		whole := geminiEvents(t, stream, len(stream)+1)
+		cutUp := geminiEvents(t, stream, int(cut)%64+1)
+		if whole != cutUp {
+			t.Fatalf("whole:\n%s\nin pieces:\n%s", whole, cutUp)
+		}
+	})
+}
+
+// geminiEvents decodes a stream that is read in pieces of that size, checks its events and prints them.
+func geminiEvents(t *testing.T, stream []byte, size int) string {
+	t.Helper()
+	var (
+		out     strings.Builder
+		events  []codec.Event
+		frame   sse.Frame
+		law     geminiLaw
+		split   = sse.NewSplitter(512, 1<<20)
+		decoder = gemini.Provider().NewDecoder()
+		r       = bytes.NewReader(stream)
+	)
+	take := func() {
+		for i := range events {
+			ev := &events[i]
+			if err := law.take(ev); err != nil {
+				t.Fatalf("%v behind\n%s", err, out.String())
+			}
+			fmt.Fprintf(&out, "%d %d %d %d %d %q %q %q %v %v\n", ev.Kind, ev.Type, ev.Item, ev.Finish, ev.End, ev.Raw, ev.CallID, ev.Name, ev.Usage, ev.Err)
+		}
+	}
+	for {
+		_, err := split.Read(io.LimitReader(r, int64(size)))
+		for split.Next(&frame) {
+			if !frame.Comment {
+				events = decoder.Decode(events[:0], frame.Name, frame.Data)
+				take()
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	var residue []byte
+	if split.Residue(&frame) {
+		residue = frame.Data
+	}
+	events = decoder.Finish(events[:0], codec.EndEOF, residue)
+	take()
+	if !law.ended {
+		t.Fatalf("no end behind\n%s", out.String())
+	}
+	return out.String()
+}
+
+// geminiLaw is what encoders may rely on.
+type geminiLaw struct {
+	started, failed, finished, ended bool
+	items                            int32
+	open                             map[int32]bool
+}
+
+func (l *geminiLaw) take(ev *codec.Event) error {
+	switch {
+	case l.ended:
+		return fmt.Errorf("event %d behind the end", ev.Kind)
+	case l.failed && ev.Kind != codec.EventEnd:
+		return fmt.Errorf("event %d behind an error", ev.Kind)
+	case !l.started && ev.Kind != codec.EventStart && ev.Kind != codec.EventError && ev.Kind != codec.EventEnd:
+		return fmt.Errorf("event %d before the start", ev.Kind)
+	}
+	switch ev.Kind {
+	case codec.EventStart:
+		l.started, l.open = true, map[int32]bool{}
+	case codec.EventItemOpen:
+		if ev.Item != l.items || len(l.open) != 0 {
+			return fmt.Errorf("item %d opened as number %d beside %d others", ev.Item, l.items, len(l.open))
+		}
+		l.items++
+		l.open[ev.Item] = true
+	case codec.EventText, codec.EventReasoning, codec.EventSignature, codec.EventArguments, codec.EventAnnotation:
+		if !l.open[ev.Item] {
+			return fmt.Errorf("event %d for item %d, which is not open", ev.Kind, ev.Item)
+		}
+		return checkGeminiRaw(ev)
+	case codec.EventItemClose:
+		if !l.open[ev.Item] {
+			return fmt.Errorf("item %d closed, but not open", ev.Item)
+		}
+		delete(l.open, ev.Item)
+	case codec.EventFinish:
+		l.finished = true
+	case codec.EventError:
+		l.failed = true
+	case codec.EventEnd:
+		l.ended = true
+		if complete := ev.End == codec.EndTerminal; complete && (!l.finished || l.failed || len(l.open) != 0) || !complete && !l.failed {
+			return fmt.Errorf("end %d with finish %v, error %v, %d open", ev.End, l.finished, l.failed, len(l.open))
+		}
+	}
+	return nil
+}
+
+func checkGeminiRaw(ev *codec.Event) error {
+	raw := scan.QuoteBody(nil, ev.Raw)
+	switch ev.Kind {
+	case codec.EventAnnotation:
+		raw = ev.Raw
+	case codec.EventArguments:
+		if object := scan.Unescape(nil, ev.Raw); !scan.IsObject(object) || !scan.Valid(object) {
+			return fmt.Errorf("arguments are no object: %s", object)
+		}
+	}
+	if !scan.Valid(raw) {
+		return fmt.Errorf("not JSON: %s", raw)
+	}
+	return nil
+}

@@ -54,6 +54,21 @@ type Store struct {
 // Open opens the store in opts.Dir, creating it when it is not there. A store that another process has open is
 // [ErrInUse]; one written by a newer version of this package, or under another master key, is an error that says so.
 func Open(opts Options) (*Store, error) {
+	s, err := prepare(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	go s.runWriter()
+	s.digester.start(s)
+	s.keeper.start(s)
+	return s, nil
+}
+
+// prepare makes a store that holds the lock on its directory and is not open yet.
+func prepare(opts Options) (*Store, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -67,36 +82,30 @@ func Open(opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
+	return &Store{
 		digester: digester{signal: make(chan struct{}, 1)},
 		opts:     opts, log: opts.Log, lock: lock,
 		queue:      make(chan *write, queueLength),
 		queueBytes: semaphore.NewWeighted(opts.QueueBytes),
 		queueSize:  opts.QueueBytes,
 		writerDone: make(chan struct{}),
+	}, nil
+}
+
+// release gives up what a store holds whose opening failed.
+func (s *Store) release() (err error) {
+	if s.db != nil {
+		err = s.db.Close()
 	}
-	if err := s.open(); err != nil {
-		if s.db != nil {
-			err = errors.Join(err, s.db.Close())
-		}
-		return nil, errors.Join(err, lock.Close())
-	}
-	go s.runWriter()
-	s.digester.start(s)
-	s.keeper.start(s)
-	return s, nil
+	return errors.Join(err, s.lock.Close())
 }
 
 func (s *Store) open() (err error) {
 	if s.seal, err = newSealer(s.opts); err != nil {
 		return err
 	}
-	s.disk = newDiskGate(s.opts.Dir, s.opts.MinFreeDisk)
-	if err := s.disk.admits(); err != nil {
-		return err // Badger dies of SIGBUS when it opens on a full disk
-	}
-	if s.db, err = badger.Open(badgerOptions(s.opts)); err != nil {
-		return fmt.Errorf("open the database in %s: %w", s.opts.Dir, err)
+	if err := s.openDatabase(); err != nil {
+		return err
 	}
 	if err := s.checkFormat(); err != nil {
 		return err
@@ -109,6 +118,17 @@ func (s *Store) open() (err error) {
 	}
 	if err := s.markInterrupted(); err != nil {
 		return fmt.Errorf("mark interrupted exchanges: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) openDatabase() (err error) {
+	s.disk = newDiskGate(s.opts.Dir, s.opts.MinFreeDisk)
+	if err := s.disk.admits(); err != nil {
+		return err // Badger dies of SIGBUS when it opens on a full disk
+	}
+	if s.db, err = badger.Open(badgerOptions(s.opts)); err != nil {
+		return fmt.Errorf("open the database in %s: %w", s.opts.Dir, err)
 	}
 	return nil
 }
@@ -162,6 +182,9 @@ func lockDir(dir string) (*os.File, error) {
 // checkFormat compares the store's version and master key with ours, and notes both in a new store.
 func (s *Store) checkFormat() error {
 	return s.db.Update(func(tx *badger.Txn) error {
+		if err := leaveRestore(tx, s.opts.Dir); err != nil {
+			return err
+		}
 		version, err := getValue(tx, nameKey(spaceMeta, "format"))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			if err := tx.Set(nameKey(spaceMeta, "master"), s.seal.seal(masterKeyProof, masterKeyProof)); err != nil {

@@ -1,0 +1,263 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// modelExchange is what a plain map knows of an exchange.
+type modelExchange struct {
+	request, answer []byte
+	outcome         Outcome
+	group           int // session, by number
+}
+
+// model is the plain picture that the store has to agree with, for one account.
+type model struct {
+	t         *rapid.T
+	s         **Store
+	dir       string
+	account   string
+	exchanges map[string]*modelExchange
+	open      map[string]*Capture
+	groups    map[string]int // chat key to session
+	sessions  map[int]string // session to its id in the store
+	next      int
+	steps     int
+}
+
+// TestRandomHistoriesAgreeWithAPlainModel runs random sequences of everything that changes what is stored, restarts
+// included, in a fresh account of one store each.
+func TestRandomHistoriesAgreeWithAPlainModel(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir, Digest: digestTest})
+	t.Cleanup(func() { _ = s.Close() })
+	var run atomic.Int64
+	bodies := crashSessions()
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &model{
+			t: rt, s: &s, dir: dir, account: fmt.Sprintf("account-%d", run.Add(1)),
+			exchanges: make(map[string]*modelExchange), open: make(map[string]*Capture),
+			groups: make(map[string]int), sessions: make(map[int]string),
+		}
+		if _, err := s.CreateAccount(m.account); err != nil {
+			rt.Fatal(err)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"begin": func(rt *rapid.T) {
+				session := bodies[rapid.IntRange(0, len(bodies)-1).Draw(rt, "session")]
+				m.begin(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "key"), session[rapid.IntRange(0, 3).Draw(rt, "turn")])
+			},
+			"write": func(rt *rapid.T) {
+				m.write(m.pickOpen(rt), rapid.SampledFrom([]int{0, 1, 300, 5000, responsePart}).Draw(rt, "size"))
+			},
+			"finish": func(rt *rapid.T) {
+				m.finish(m.pickOpen(rt), rapid.SampledFrom([]Outcome{OutcomeComplete, OutcomeClientClosed, OutcomeUpstreamError}).Draw(rt, "outcome"))
+			},
+			"erase exchange": func(rt *rapid.T) { m.eraseExchange(m.pick(rt)) },
+			"erase session":  func(rt *rapid.T) { m.eraseGroup(m.pick(rt)) },
+			"merge":          func(rt *rapid.T) { m.merge(m.pick(rt), m.pick(rt)) },
+			"restart": func(rt *rapid.T) {
+				if rapid.IntRange(0, 4).Draw(rt, "really") == 0 {
+					m.restart()
+				}
+			},
+			"": func(*rapid.T) {
+				if m.steps++; m.steps%4 == 0 {
+					m.compare()
+				}
+			},
+		})
+		for id := range m.open {
+			m.finish(id, OutcomeComplete)
+		}
+		m.compare()
+	})
+	mustBeSound(t, s)
+}
+
+func (m *model) store() *Store { return *m.s }
+
+func (m *model) check(err error) {
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *model) pick(rt *rapid.T) string {
+	ids := sortedKeys(m.exchanges)
+	if len(ids) == 0 {
+		rt.Skip("nothing there")
+	}
+	return rapid.SampledFrom(ids).Draw(rt, "exchange")
+}
+
+func (m *model) pickOpen(rt *rapid.T) string {
+	ids := sortedKeys(m.open)
+	if len(ids) == 0 {
+		rt.Skip("nothing open")
+	}
+	return rapid.SampledFrom(ids).Draw(rt, "open exchange")
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (m *model) begin(key string, body []byte) {
+	var e codec.Envelope
+	m.check(e.Read(body))
+	ctx := context.Background()
+	c, err := m.store().Begin(ctx, &Opening{Account: m.account, Surface: codec.Messages, Body: body, Spans: e.Blocks(nil), ChatKey: key})
+	m.check(err)
+	m.check(c.Recorded(ctx))
+	group, known := m.groups[key]
+	if !known {
+		m.next++
+		group = m.next
+		m.groups[key] = group
+		m.sessions[group] = c.SessionID()
+	}
+	if c.SessionID() != m.sessions[group] {
+		m.t.Fatalf("chat key %s leads to %s, want %s", key, c.SessionID(), m.sessions[group])
+	}
+	m.open[c.ID()] = c
+	m.exchanges[c.ID()] = &modelExchange{request: body, group: group}
+}
+
+func (m *model) write(id string, n int) {
+	p := bytes.Repeat([]byte("data: "), n/6+1)[:n]
+	_, err := m.open[id].Write(p)
+	m.check(err)
+	m.exchanges[id].answer = append(m.exchanges[id].answer, p...)
+}
+
+func (m *model) finish(id string, outcome Outcome) {
+	m.check(m.open[id].Finish(context.Background(), &Closing{Outcome: outcome, Usage: codec.Usage{Output: 3}}))
+	delete(m.open, id)
+	m.exchanges[id].outcome = outcome
+}
+
+func (m *model) erase(sel Selection) {
+	s := m.store()
+	number, err := s.numberOf(m.account)
+	m.check(err)
+	m.check(s.eraseNow(context.Background(), number, sel))
+}
+
+func (m *model) eraseExchange(id string) {
+	m.erase(Selection{Exchanges: []string{id}})
+	m.forget(id)
+}
+
+func (m *model) eraseGroup(id string) {
+	group := m.exchanges[id].group
+	m.erase(Selection{Sessions: []string{m.sessions[group]}})
+	for _, other := range sortedKeys(m.exchanges) {
+		if m.exchanges[other].group == group {
+			m.forget(other)
+		}
+	}
+}
+
+// forget takes an exchange out of the model, unless it is open; with the last one its session goes.
+func (m *model) forget(id string) {
+	x := m.exchanges[id]
+	if m.open[id] != nil {
+		return
+	}
+	delete(m.exchanges, id)
+	for _, other := range m.exchanges {
+		if other.group == x.group {
+			return
+		}
+	}
+	for _, key := range sortedKeys(m.groups) {
+		if m.groups[key] == x.group {
+			delete(m.groups, key)
+		}
+	}
+}
+
+func (m *model) merge(from, into string) {
+	source, target := m.exchanges[from].group, m.exchanges[into].group
+	_, err := m.store().MergeSession(context.Background(), m.account, m.sessions[source], m.sessions[target])
+	if source == target {
+		if err == nil {
+			m.t.Fatal("a session was merged into itself")
+		}
+		return
+	}
+	m.check(err)
+	for _, x := range m.exchanges {
+		if x.group == source {
+			x.group = target
+		}
+	}
+	for key, group := range m.groups {
+		if group == source {
+			m.groups[key] = target
+		}
+	}
+}
+
+func (m *model) restart() {
+	m.check(m.store().Close())
+	s, err := Open(Options{Dir: m.dir, Digest: digestTest})
+	m.check(err)
+	*m.s = s
+	for id := range m.open {
+		m.exchanges[id].outcome = OutcomeInterrupted
+	}
+	clear(m.open)
+}
+
+// compare looks at every exchange and every session.
+func (m *model) compare() {
+	s := m.store()
+	page, err := s.Exchanges(m.account, ExchangeQuery{Limit: maxPage, Ascending: true})
+	m.check(err)
+	var ids []string
+	for _, info := range page.Data {
+		ids = append(ids, info.ID)
+	}
+	if want := sortedKeys(m.exchanges); !slices.Equal(ids, want) {
+		m.t.Fatalf("the store lists %v, want %v", ids, want)
+	}
+	perSession := make(map[string]int64)
+	for id, want := range m.exchanges {
+		x, err := s.Exchange(m.account, id)
+		m.check(err)
+		perSession[x.Session]++
+		if x.Outcome != want.outcome || x.Session != m.sessions[want.group] || !bytes.Equal(x.RawRequest, want.request) {
+			m.t.Fatalf("%s is %s in %s, want %s in %s; or its request differs", id, x.Outcome, x.Session, want.outcome, m.sessions[want.group])
+		}
+		whole := bytes.Equal(x.RawResponse, want.answer)
+		if !whole && (ended(want.outcome) || !bytes.HasPrefix(want.answer, x.RawResponse)) {
+			m.t.Fatalf("%s: the answer differs", id)
+		}
+	}
+	sessions, err := s.Sessions(m.account, SessionQuery{Limit: maxPage})
+	m.check(err)
+	if len(sessions.Data) != len(perSession) {
+		m.t.Fatalf("%d sessions, want %d", len(sessions.Data), len(perSession))
+	}
+	for _, session := range sessions.Data {
+		if session.Exchanges != perSession[session.ID] {
+			m.t.Fatalf("%s counts %d exchanges, has %d", session.ID, session.Exchanges, perSession[session.ID])
+		}
+	}
+}

@@ -181,8 +181,8 @@ func firstProperty(schema raw) string {
 			return s
 		}
 	}
-	for name := range o.object("properties") {
-		return name
+	if names := sortedNames(o.object("properties")); len(names) > 0 {
+		return names[0]
 	}
 	return "input"
 }

@@ -389,17 +389,34 @@ func contentList(v []byte) bool {
 	return !e.Next() || scan.IsString(scan.Get(e.Value, "type"))
 }
 
-// loaded adds the tools that a tool search found: from here on the model may call them.
+// loaded adds the tools that a tool search found: the model may call them now, and those that were declared as deferred
+// are so no more.
 func (d *decoder) loaded(it *item) error {
 	if string(it.wireType) != "tool_search_output" || it.tools == nil {
 		return nil
 	}
-	from := len(d.r.Tools)
-	err := d.tools(it.tools, it.path("tools"))
-	for i := from; i < len(d.r.Tools); i++ {
-		d.r.Tools[i].Deferred = false
+	known := d.r.Tools
+	if err := d.tools(it.tools, it.path("tools")); err != nil {
+		return err
 	}
-	return err
+	found := d.r.Tools[len(known):]
+	known = d.r.Tools[:len(known)]
+	for i := range found {
+		found[i].Deferred = false
+		if j := indexOfTool(known, &found[i]); j >= 0 {
+			known[j].Deferred = false
+			continue
+		}
+		known = append(known, found[i])
+	}
+	d.r.Tools = known
+	return nil
+}
+
+func indexOfTool(tools []codec.Tool, t *codec.Tool) int {
+	return slices.IndexFunc(tools, func(other codec.Tool) bool {
+		return bytes.Equal(other.Name, t.Name) && bytes.Equal(other.Namespace, t.Namespace)
+	})
 }
 
 // serverTool is the part of a call that the provider ran, with a line of text for those that do not know its shape.

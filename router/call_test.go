@@ -11,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -147,72 +149,99 @@ func TestAConnectionThatDiedInThePoolIsReplacedUnseen(t *testing.T) {
 		}
 		return deadConn{Conn: c, dead: func() bool { return dead }}, err
 	}
-	for range 2 {
-		reply, err := p.Do(t.Context(), chatCall())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text, err := readAll(reply); text != "hi" || err != nil {
-			t.Fatalf("%q, %v", text, err)
-		}
-		dead = true
-	}
+	mustAnswer(t, p)
+	dead = true
+	mustAnswer(t, p)
 	if dials != 2 {
 		t.Errorf("%d connections were made", dials)
 	}
 }
 
-func TestConnectionsWhoseEndWasReadInThePoolAreReplacedUnseen(t *testing.T) {
-	closedIdle := errors.New("http: server closed idle connection")
+// closing serves the first request of its first connection, reads another one there and closes without an answer; later
+// connections are served well. It counts the requests.
+func closing(t *testing.T) (h *host, requests *atomic.Int32) {
+	requests = new(atomic.Int32)
+	h = listen(t, func(_ *host, n int, c *conn) {
+		for i := 0; c.request() != nil; i++ {
+			requests.Add(1)
+			if n == 0 && i == 1 {
+				return
+			}
+			c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+		}
+	})
+	return h, requests
+}
+
+func mustAnswer(t *testing.T, p *Provider) {
+	t.Helper()
+	reply, err := p.Do(t.Context(), chatCall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := readAll(reply); text != "hi" || err != nil {
+		t.Fatalf("%q, %v", text, err)
+	}
+}
+
+func TestAPooledConnectionThatIsJustBeingClosedIsReplacedUnseen(t *testing.T) {
+	h, requests := closing(t)
+	p := newRouter(t, compatible(h.url())).Provider("host")
+	mustAnswer(t, p)
+	mustAnswer(t, p)
+	if n := requests.Load(); n != 3 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+func TestARequestThatMayBeAtWorkIsNotSentAgain(t *testing.T) {
+	h, requests := closing(t)
+	p := newRouter(t, compatible(h.url())).Provider("host")
+	p.upstream.(*transport).stale = 0 // as if the end had come later
+	mustAnswer(t, p)
+	_, err := p.Do(t.Context(), chatCall())
+	mustFail(t, err, codec.KindUpstream, "closed the connection before it answered", h.Addr().String())
+	if n := requests.Load(); n != 2 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+func TestARequestIsNotSentAgainAfterANewConnectionFailed(t *testing.T) {
+	var requests atomic.Int32
+	h := listen(t, func(_ *host, _ int, c *conn) {
+		c.request()
+		requests.Add(1)
+	})
+	_, err := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), chatCall())
+	mustFail(t, err, codec.KindUpstream, "closed the connection before it answered")
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+func TestStaleConnectionsArePassedOverAFewTimes(t *testing.T) {
 	for _, x := range []struct {
-		failures int
-		sent     int
-		fails    bool
+		failures, sent int
+		fails          bool
 	}{{0, 1, false}, {1, 2, false}, {3, 4, false}, {4, 4, true}} {
 		sent := 0
 		tr := newTransport(defaultTimeouts, false)
 		tr.send = func(r *http.Request) (*http.Response, error) {
 			sent++
+			httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{Reused: true})
 			if text, err := io.ReadAll(r.Body); string(text) != "body" || err != nil {
 				t.Errorf("attempt %d sends %q, %v", sent, text, err)
 			}
 			if sent <= x.failures {
-				return nil, closedIdle
+				return nil, errors.New("http: server closed idle connection")
 			}
 			return &http.Response{StatusCode: http.StatusOK}, nil
 		}
 		p := newRouter(t, Config{}).Provider("openai")
-		_, err := tr.do(t.Context(), &outgoing{method: "POST", url: p.endpoints.chat, size: 4, body: &payload{data: []byte("body")}})
+		_, err := tr.do(t.Context(), &outgoing{method: http.MethodPost, url: p.endpoints.chat, size: 4, body: &payload{data: []byte("body")}})
 		if sent != x.sent || (err != nil) != x.fails {
 			t.Errorf("%d failures: sent %d times, %v", x.failures, sent, err)
 		}
-	}
-}
-
-func TestARequestThatMayBeAtWorkIsNotSentAgain(t *testing.T) {
-	requests := make(chan int, 10)
-	h := listen(t, func(_ *host, n int, c *conn) {
-		if c.request() == nil {
-			return
-		}
-		requests <- n
-		c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
-		if c.request() != nil { // on the same connection, which now is a used one
-			requests <- n
-		}
-	})
-	p := newRouter(t, compatible(h.url())).Provider("host")
-	reply, err := p.Do(t.Context(), chatCall())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readAll(reply); err != nil {
-		t.Fatal(err)
-	}
-	_, err = p.Do(t.Context(), chatCall())
-	mustFail(t, err, codec.KindUpstream, "closed the connection before it answered", h.Addr().String())
-	if len(requests) != 2 {
-		t.Errorf("%d requests arrived", len(requests))
 	}
 }
 

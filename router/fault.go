@@ -96,12 +96,6 @@ func (p *Provider) headerFault(err error) *codec.Error {
 	}
 }
 
-// isCut tells whether the connection ended while we waited for an answer.
-func isCut(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isClosedIdle(err)
-}
-
 func (p *Provider) dialFault(err error) *codec.Error {
 	var netErr net.Error
 	switch {

@@ -132,7 +132,14 @@ func TestACredentialStandsInTheHeaderThatTheProviderReads(t *testing.T) {
 	}
 }
 
-func TestACredentialDoesNotPrint(t *testing.T) {
+func TestCredentialsDoNotPrint(t *testing.T) {
+	config := Config{Providers: map[string]ProviderConfig{"openai": {APIKey: "sk-secret"}}}
+	r := newRouter(t, config)
+	for _, s := range []string{fmt.Sprintf("%v %+v %#v", config, config, config), fmt.Sprintf("%v %+v %s", r.Provider("openai"), place(t, r, "o1"), r.Provider("openai"))} {
+		if strings.Contains(s, "secret") {
+			t.Error(s)
+		}
+	}
 	c := Credential{Header: "X-Api-Key", Value: "sk-secret"}
 	for _, s := range []string{c.String(), fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c, c), fmt.Sprintf("%+v", &Call{Credential: c})} {
 		if strings.Contains(s, "secret") {

@@ -87,6 +87,8 @@ type modelRow struct {
 	CallIDs          *bool         `yaml:"call_ids"`
 	BoundThinking    *bool         `yaml:"bound_thinking"`
 	Embedding        *embeddingRow `yaml:"embedding"`
+
+	parts []string // of Match, cut at its stars
 }
 
 type span struct {
@@ -156,6 +158,7 @@ func parseModels(data []byte) (*catalogue, error) {
 			return nil, fmt.Errorf("models[%d]: there are two rows with match %q", i, *row.Match)
 		}
 		seen[*row.Match] = true
+		row.parts = strings.Split(*row.Match, "*")
 		if err := row.check(); err != nil {
 			return nil, fmt.Errorf("models[%d] (match %q): %w", i, *row.Match, err)
 		}
@@ -214,7 +217,7 @@ func (r *Router) ModelsAsOf() string { return r.models.asOf }
 func (c *catalogue) model(name string) Model {
 	var m Model
 	for i := range c.rows {
-		if fits(*c.rows[i].Match, name) {
+		if fits(c.rows[i].parts, name) {
 			c.rows[i].layOver(&m)
 		}
 	}
@@ -286,28 +289,25 @@ func set[T any](to *T, said *T) {
 	}
 }
 
-// fits tells whether a row's match applies to a model name: as a prefix, or, where it holds a *, as a pattern in which
-// each * stands for any characters.
-func fits(match, name string) bool {
-	head, rest, pattern := strings.Cut(match, "*")
-	if !strings.HasPrefix(name, head) {
+// fits tells whether a row's match, cut at its stars, applies to a model name: as a prefix where there is no star, else
+// as a pattern in which each star stands for any characters.
+func fits(match []string, name string) bool {
+	if !strings.HasPrefix(name, match[0]) {
 		return false
 	}
-	if !pattern {
+	if len(match) == 1 {
 		return true
 	}
-	name = name[len(head):]
-	for {
-		part, more, found := strings.Cut(rest, "*")
-		if !found {
-			return strings.HasSuffix(name, part)
-		}
+	name = name[len(match[0]):]
+	last := len(match) - 1
+	for _, part := range match[1:last] {
 		i := strings.Index(name, part)
 		if i < 0 {
 			return false
 		}
-		name, rest = name[i+len(part):], more
+		name = name[i+len(part):]
 	}
+	return strings.HasSuffix(name, match[last])
 }
 
 // literals counts what a match demands of a name.

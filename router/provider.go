@@ -91,6 +91,9 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 // Name is the provider's name in the configuration.
 func (p *Provider) Name() string { return p.name }
 
+// String keeps the provider's key out of logs.
+func (p *Provider) String() string { return p.name }
+
 // Address is host:port of the endpoint, for messages to people.
 func (p *Provider) Address() string { return p.address }
 

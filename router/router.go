@@ -49,6 +49,12 @@ type ProviderConfig struct {
 	Simulated bool           // the endpoint is the built-in simulated provider and not a model
 }
 
+// String keeps the key out of logs.
+func (c ProviderConfig) String() string { return "provider at " + c.BaseURL }
+
+// GoString keeps the key out of logs.
+func (c ProviderConfig) GoString() string { return c.String() }
+
 // WithSimulated points the provider called name at the simulated provider that listens at origin ("http://host:port").
 func (c ProviderConfig) WithSimulated(name, origin string) ProviderConfig {
 	row := dialectFor(name, c.Dialect)

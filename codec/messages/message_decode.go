@@ -17,10 +17,16 @@ type place struct {
 	nested  bool
 }
 
+// ofMessage names the message, or one of its members.
+func (p place) ofMessage(member string) string {
+	return p.member + "[" + strconv.Itoa(p.message) + "]" + member
+}
+
+// path names the block, or one of its members.
 func (p place) path(member string) string {
 	path := p.member
 	if p.content {
-		path += "[" + strconv.Itoa(p.message) + "].content"
+		path = p.ofMessage(".content")
 	}
 	path += "[" + strconv.Itoa(p.block) + "]"
 	if p.nested {
@@ -32,35 +38,32 @@ func (p place) path(member string) string {
 	return path
 }
 
-func (d *requestDecoder) messages(v []byte) error {
-	index := 0
-	for el := scan.Array(v); el.Next(); index++ {
-		if err := d.message(el.Value, index); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (d *requestDecoder) message(v []byte, index int) error {
-	path := func(member string) string { return "messages[" + strconv.Itoa(index) + "]" + member }
+	at := place{member: "messages", message: index, content: true}
 	if !scan.IsObject(v) {
-		return codec.Invalid(path(""), "a message must be an object")
+		return codec.Invalid(at.ofMessage(""), "a message must be an object")
 	}
-	var role, content, config []byte
-	for m := scan.Object(v); m.Next(); {
+	msg := codec.Message{Index: index}
+	var role, config []byte
+	for m := scan.Object(v); m.NextName(); {
+		if string(m.Key) == "content" {
+			if err := d.content(&msg, &m, v, at); err != nil {
+				return err
+			}
+			continue
+		}
+		if !m.Skip() {
+			break
+		}
 		switch string(m.Key) {
 		case "role":
 			role = scan.Body(m.Value)
-		case "content":
-			content = m.Value
 		case "output_config":
 			config = m.Value
 		case "clear_at":
 			d.r.Notes.Drop("messages.clear_at")
 		}
 	}
-	msg := codec.Message{Index: index}
 	switch string(role) {
 	case "user":
 		msg.Role = codec.RoleUser
@@ -71,32 +74,40 @@ func (d *requestDecoder) message(v []byte, index int) error {
 	case "developer":
 		msg.Role = codec.RoleDeveloper
 	default:
-		return codec.Invalid(path(".role"), "role must be user, assistant or system")
+		return codec.Invalid(at.ofMessage(".role"), "role must be user, assistant or system")
 	}
 	// A system message may change the effort from its place on: what counts is the last word before the answer.
 	if effort := scan.Body(scan.Get(config, "effort")); effort != nil {
-		d.r.Reasoning.Effort = effort
+		d.effort = effort
 	}
-	at := place{member: "messages", message: index, content: true}
 	switch {
-	case scan.IsString(content):
-		msg.Parts = append(d.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: scan.Body(content)})
-	case scan.IsArray(content):
-		parts, err := d.parts(d.r.NewParts(scan.Count(content)), content, at)
-		if err != nil {
-			return err
-		}
-		msg.Parts = parts
-	case !scan.IsNull(content):
-		return codec.Invalid(path(".content"), "content must be a string or an array of blocks")
-	case config != nil: // nothing said but the effort
-		return nil
-	}
-	if msg.Role == codec.RoleUser {
+	case msg.Role == codec.RoleUser:
 		d.userTurn(msg)
-		return nil
+	case len(msg.Parts) > 0 || config == nil: // else it says nothing but the effort
+		d.r.Messages = append(d.r.Messages, msg)
 	}
-	d.r.Messages = append(d.r.Messages, msg)
+	return nil
+}
+
+// content reads the content of a message, a string or blocks, from the walk over the message v.
+func (d *requestDecoder) content(msg *codec.Message, m *scan.Members, v []byte, at place) (err error) {
+	base := len(d.stack)
+	isArray := m.Elements(func(start, end int) {
+		if err == nil {
+			err = d.push(v[start:end:end], &at)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case isArray:
+		msg.Parts = d.pop(base)
+	case !m.Skip():
+	case scan.IsString(m.Value):
+		msg.Parts = append(d.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: scan.Body(m.Value)})
+	case !scan.IsNull(m.Value):
+		return codec.Invalid(at.ofMessage(".content"), "content must be a string or an array of blocks")
+	}
 	return nil
 }
 
@@ -143,21 +154,40 @@ func (d *requestDecoder) sortOut(parts []codec.Part, results int) (answered, sai
 	return answered, said
 }
 
-// parts appends the blocks of an array.
-func (d *requestDecoder) parts(dst []codec.Part, blocks []byte, at place) ([]codec.Part, error) {
+// parts reads the blocks of an array.
+func (d *requestDecoder) parts(blocks []byte, at place) ([]codec.Part, error) {
+	base := len(d.stack)
 	for el := scan.Array(blocks); el.Next(); {
-		var p codec.Part
-		if err := d.part(&p, el.Value, at); err != nil {
-			return dst, err
-		}
-		dst = append(dst, p)
-		if at.nested {
-			at.inner++
-		} else {
-			at.block++
+		if err := d.push(el.Value, &at); err != nil {
+			return nil, err
 		}
 	}
-	return dst, nil
+	return d.pop(base), nil
+}
+
+// push reads one block onto the decoder's stack, where the blocks of a list gather until their number is known: to
+// count them first would mean to read every byte of them once more.
+func (d *requestDecoder) push(block []byte, at *place) error {
+	var p codec.Part
+	if err := d.part(&p, block, *at); err != nil {
+		return err
+	}
+	d.stack = append(d.stack, p)
+	if at.nested {
+		at.inner++
+	} else {
+		at.block++
+	}
+	return nil
+}
+
+// pop moves the blocks above base into memory of the request.
+func (d *requestDecoder) pop(base int) []codec.Part {
+	gathered := d.stack[base:]
+	parts := append(d.r.NewParts(len(gathered)), gathered...)
+	clear(gathered)
+	d.stack = d.stack[:base]
+	return parts
 }
 
 // part reads one block. Types without a name here are kept whole.
@@ -259,7 +289,7 @@ func (d *requestDecoder) toolResult(p *codec.Part, c *content, at place) error {
 		return nil
 	case scan.IsArray(c.content):
 		at.nested = true
-		parts, err := d.parts(d.r.NewParts(scan.Count(c.content)), c.content, at)
+		parts, err := d.parts(c.content, at)
 		p.Parts = parts
 		return err
 	case !scan.IsNull(c.content):
@@ -280,9 +310,11 @@ func (d *requestDecoder) toolAddition(p *codec.Part, c *content, block []byte, a
 		if !scan.IsObject(definition) {
 			return codec.Invalid(at.path("tool.definition"), "a tool must be an object")
 		}
-		if err := d.tool(definition, len(d.r.Tools), at.path("tool.definition")); err != nil {
+		t, err := readTool(definition, 0, at.path("tool.definition"))
+		if err != nil {
 			return err
 		}
+		d.defined = append(d.defined, t)
 		p.Kind, p.Name = codec.PartToolRef, scan.Body(scan.Get(definition, "name"))
 		return nil
 	}

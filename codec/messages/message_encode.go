@@ -127,7 +127,11 @@ func (e *requestEncoder) part(p *codec.Part, m *codec.Message) error {
 
 // refused is an error about a part that must not be left out.
 func (e *requestEncoder) refused(m *codec.Message, format string, args ...any) error {
-	return codec.Invalid(fmt.Sprintf("messages[%d].content", m.Index), format, args...)
+	path := "messages[%d].content"
+	if e.r.Format == codec.Responses {
+		path = "input[%d]"
+	}
+	return codec.Invalid(fmt.Sprintf(path, m.Index), format, args...)
 }
 
 // cached writes a cache breakpoint and the end of the block.

@@ -15,31 +15,57 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 
 type requestDecoder struct {
 	r       *codec.Request
-	scratch []byte // words for blocks that other formats do not know
+	scratch []byte       // words for blocks that other formats do not know
+	stack   []codec.Part // blocks of the arrays that are being read
+	effort  []byte       // the last word of a message on the effort
+	defined []codec.Tool // tools that messages define
 }
 
 func (d *requestDecoder) request(body []byte) error {
 	if !scan.IsObject(body) {
 		return codec.Invalid("", "the body must be a JSON object")
 	}
-	var messages []byte
-	for m := scan.Object(body); m.Next(); {
-		if scan.IsNull(m.Value) {
-			continue
+	d.r.Format = codec.Messages
+	var err error
+	listed := false
+	for m := scan.Object(body); m.NextName(); {
+		switch {
+		case string(m.Key) == "messages":
+			index := 0
+			listed = m.Elements(func(start, end int) {
+				if err == nil {
+					err = d.message(body[start:end:end], index)
+				}
+				index++
+			})
+			if !listed && !m.Skip() {
+				break
+			}
+		case !m.Skip():
+		case !scan.IsNull(m.Value):
+			err = d.member(m.Key, m.Value)
 		}
-		if string(m.Key) == "messages" {
-			// Read last: a message may change the effort that the top level asks for.
-			messages = m.Value
-			continue
-		}
-		if err := d.member(m.Key, m.Value); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	if !scan.IsArray(messages) {
+	if !listed {
 		return codec.Invalid("messages", "messages must be an array")
 	}
-	return d.messages(messages)
+	d.settle()
+	return nil
+}
+
+// settle applies what the messages said about the request as a whole, wherever they stand in the body: what they define
+// comes behind what the top level does, and their word on the effort is the later one.
+func (d *requestDecoder) settle() {
+	for i := range d.defined {
+		d.defined[i].Index = len(d.r.Tools)
+		d.r.Tools = append(d.r.Tools, d.defined[i])
+	}
+	if d.effort != nil {
+		d.r.Reasoning.Effort = d.effort
+	}
 }
 
 func (d *requestDecoder) member(name, v []byte) error {
@@ -239,7 +265,7 @@ func (d *requestDecoder) system(v []byte) error {
 	if !scan.IsArray(v) {
 		return codec.Invalid("system", "system must be a string or an array of text blocks")
 	}
-	parts, err := d.parts(d.r.Instructions, v, place{member: "system"})
-	d.r.Instructions = parts
+	parts, err := d.parts(v, place{member: "system"})
+	d.r.Instructions = append(d.r.Instructions, parts...)
 	return err
 }

@@ -17,9 +17,11 @@ func (d *requestDecoder) tools(v []byte) error {
 		if !scan.IsObject(el.Value) {
 			return codec.Invalid(toolPath("", index, ""), "a tool must be an object")
 		}
-		if err := d.tool(el.Value, index, ""); err != nil {
+		t, err := readTool(el.Value, index, "")
+		if err != nil {
 			return err
 		}
+		d.r.Tools = append(d.r.Tools, t)
 	}
 	return nil
 }
@@ -32,8 +34,8 @@ func toolPath(path string, index int, member string) string {
 	return path + member
 }
 
-// tool reads one declaration; path names it where it is not an element of tools.
-func (d *requestDecoder) tool(v []byte, index int, path string) error {
+// readTool reads one declaration; path names it where it is not an element of tools.
+func readTool(v []byte, index int, path string) (codec.Tool, error) {
 	t := codec.Tool{Raw: v, Origin: codec.Messages, Index: index}
 	for m := scan.Object(v); m.Next(); {
 		if scan.IsNull(m.Value) {
@@ -62,16 +64,15 @@ func (d *requestDecoder) tool(v []byte, index int, path string) error {
 	switch t.Kind {
 	case codec.ToolFunction:
 		if len(t.Name) == 0 {
-			return codec.Invalid(toolPath(path, index, ".name"), "a tool needs a name")
+			return t, codec.Invalid(toolPath(path, index, ".name"), "a tool needs a name")
 		}
 		if t.Schema != nil && !scan.IsObject(t.Schema) {
-			return codec.Invalid(toolPath(path, index, ".input_schema"), "input_schema must be a JSON object")
+			return t, codec.Invalid(toolPath(path, index, ".input_schema"), "input_schema must be a JSON object")
 		}
 	case codec.ToolClientSide:
 		describeClientTool(&t)
 	}
-	d.r.Tools = append(d.r.Tools, t)
-	return nil
+	return t, nil
 }
 
 // toolKindOf sorts the dated type names (wire sheet: messages, section 2.7). A type that is not known is taken for one
@@ -104,6 +105,9 @@ var toolStems = [...]struct {
 
 // mcpServers reads the servers whose tools the provider is to fetch and run: each stands for hosted tools.
 func (d *requestDecoder) mcpServers(v []byte) {
+	if scan.Count(v) > 0 {
+		d.r.Stateful = append(d.r.Stateful, "mcp_servers") // without them, tools that the model was promised would vanish
+	}
 	for el := scan.Array(v); el.Next(); {
 		d.r.Tools = append(d.r.Tools, codec.Tool{
 			Kind: codec.ToolHosted, WireType: mcpServer, Name: scan.Body(scan.Get(el.Value, "name")),

@@ -44,6 +44,9 @@ func (chatFormat) read(c *call, strict bool) (*prompt, *fault) {
 			return nil, refusal
 		}
 	}
+	if isDeepSeekModel(p.model) {
+		c.w.Header().Set("X-Ds-Trace-Id", c.id)
+	}
 	p.hideReasoning = isOpenAIModel(p.model)
 	p.tools = chatTools(c.object.list("tools"))
 	if format := c.object.object("response_format"); format.text("type") == "json_schema" {

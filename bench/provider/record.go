@@ -28,7 +28,7 @@ type Recorded struct {
 	Method string
 	Path   string // with the query
 	Header http.Header
-	Body   []byte // after content decoding has been left alone: the bytes on the wire
+	Body   []byte // as on the wire, not decompressed
 
 	exchange *exchange
 }

@@ -24,7 +24,7 @@ type Options struct {
 	Strict    bool             // refuse what the real providers refuse, with their statuses and bodies
 	FreshIDs  bool             // give every answer ids of its own; without it the same request always gets the same bytes
 	Clock     func() time.Time // for the created members; default is one fixed instant
-	Keep      int              // how many recordings [Server.Requests] holds; 0 means 256, negative none
+	Keep      int              // how many recordings, bodies included, the server holds; 0 means 256, negative none
 	OnRequest func(Recorded)   // called before a request is answered, from the goroutine that answers it
 	Log       *slog.Logger     // default: no log
 }
@@ -239,7 +239,7 @@ func (s *Server) answerID(rec Recorded) string {
 
 // fail answers with an error.
 func (c *call) fail(f *fault, plan *delivery) error {
-	if f.retryAfter != "" {
+	if _, inBody := c.errors.(geminiErrors); f.retryAfter != "" && !inBody {
 		c.w.Header().Set("Retry-After", f.retryAfter)
 	}
 	return deliver(c.w, plan, c.errors.status(f), c.errors.errorBody(f, "req_"+c.id))

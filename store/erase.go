@@ -295,12 +295,11 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), nil)
 	}
 	e.Exchanges++
-	if value := g.get(exchangeKey(spaceBelongs, account, id)); len(value) == len(sessionID{}) {
-		ref := sessionRef{account, sessionID(value)}
+	if r, ref := g.belongs(account, id); r != nil {
 		g.eraseTurn(w, ref, id)
 		g.put(w, exchangeKey(spaceBelongs, account, id), nil)
 		g.put(w, memberKey(account, ref.id, id), nil)
-		if g.leaveSession(w, ref, info) {
+		if g.leaveSession(w, ref, r, info) {
 			e.Sessions++
 		}
 	}
@@ -341,12 +340,7 @@ func (g *gathering) eraseTurn(w *write, ref sessionRef, id exchangeID) {
 
 // leaveSession takes an exchange out of its session's counts; gone tells that it was the last one, and that the
 // session went with it.
-func (g *gathering) leaveSession(w *write, ref sessionRef, info *ExchangeInfo) (gone bool) {
-	value := g.get(sessionKey(ref.account, ref.id))
-	r := new(sessionRecord)
-	if value == nil || decodeRecord(value, r) != nil {
-		return false
-	}
+func (g *gathering) leaveSession(w *write, ref sessionRef, r *sessionRecord, info *ExchangeInfo) (gone bool) {
 	r.Exchanges--
 	r.count(info, -1)
 	if r.Exchanges > 0 {

@@ -66,7 +66,7 @@ func TestRandomHistoriesAgreeWithAPlainModel(t *testing.T) {
 			"erase session":  func(rt *rapid.T) { m.eraseGroup(m.pick(rt)) },
 			"merge":          func(rt *rapid.T) { m.merge(m.pick(rt), m.pick(rt)) },
 			"restart": func(rt *rapid.T) {
-				if rapid.IntRange(0, 4).Draw(rt, "really") == 0 {
+				if rapid.IntRange(0, 11).Draw(rt, "really") == 0 {
 					m.restart()
 				}
 			},

@@ -58,6 +58,7 @@ type sessionRecord struct {
 
 const (
 	maxSessionModels = 8
+	maxMerges        = 8  // sessions that are followed from one that was merged to where its exchanges are
 	maxSessionLinks  = 64 // further evidence is not linked: a session has a handful
 )
 
@@ -192,19 +193,28 @@ func (g *gathering) link(account accountNumber, c clue) (sessionRef, bool) {
 	return sessionRef{account, sessionID(value)}, true
 }
 
-// session gives a session's record, following merges; nil if there is none.
-func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
-	for range 8 {
-		value := g.get(sessionKey(ref.account, ref.id))
-		if value == nil {
-			return nil, ref
+// sessionAt gives the record of the very session; nil if there is none.
+func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
+	value := g.get(sessionKey(ref.account, ref.id))
+	if value == nil {
+		return nil
+	}
+	r := new(sessionRecord)
+	if err := decodeRecord(value, r); err != nil {
+		if g.err == nil {
+			g.err = err
 		}
-		r := new(sessionRecord)
-		if err := decodeRecord(value, r); err != nil {
-			if g.err == nil {
-				g.err = err
-			}
-			return nil, ref
+		return nil
+	}
+	return r
+}
+
+// session gives a session's record, or where it was merged into another, that one's; nil if there is none.
+func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
+	for range maxMerges {
+		r := g.sessionAt(ref)
+		if r == nil {
+			break
 		}
 		next, merged := parseSessionID(r.Merged)
 		if !merged {
@@ -213,6 +223,16 @@ func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
 		ref.id = next
 	}
 	return nil, ref
+}
+
+// belongs gives the session that an exchange belongs to, also while it is on its way to another.
+func (g *gathering) belongs(account accountNumber, id exchangeID) (*sessionRecord, sessionRef) {
+	value := g.get(exchangeKey(spaceBelongs, account, id))
+	if len(value) != len(sessionID{}) {
+		return nil, sessionRef{}
+	}
+	ref := sessionRef{account, sessionID(value)}
+	return g.sessionAt(ref), ref
 }
 
 func (g *gathering) putSession(w *write, ref sessionRef, r *sessionRecord) {
@@ -361,11 +381,7 @@ func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) 
 
 // closeSession counts the end of an exchange in its session, and puts it into the outbox to be digested.
 func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID, info *ExchangeInfo) {
-	value := g.get(exchangeKey(spaceBelongs, account, id))
-	if len(value) != len(sessionID{}) {
-		return
-	}
-	r, ref := g.session(sessionRef{account, sessionID(value)})
+	r, ref := g.belongs(account, id)
 	if r == nil {
 		return
 	}

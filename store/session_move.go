@@ -229,8 +229,8 @@ func (g *gathering) moveExchange(w *write, id exchangeID, from, to sessionRef) {
 
 // recount adds an exchange to the counts of a session, or takes it out with sign -1.
 func (g *gathering) recount(w *write, ref sessionRef, info *ExchangeInfo, sign int64) {
-	r := new(sessionRecord)
-	if value := g.get(sessionKey(ref.account, ref.id)); value == nil || decodeRecord(value, r) != nil {
+	r := g.sessionAt(ref)
+	if r == nil {
 		return
 	}
 	r.Exchanges += sign

@@ -110,13 +110,9 @@ func (s *Store) digestExchange(account accountNumber, id exchangeID) change {
 	digest, info, failure := s.callDigest(account, id)
 	return func(g *gathering, w *write) error {
 		g.put(w, exchangeKey(spaceOutbox, account, id), nil)
-		value := g.get(exchangeKey(spaceBelongs, account, id))
-		if info == nil || len(value) != len(sessionID{}) {
-			return nil // erased meanwhile
-		}
-		r, ref := g.session(sessionRef{account, sessionID(value)})
-		if r == nil {
-			return nil
+		r, ref := g.belongs(account, id)
+		if info == nil || r == nil || r.Merged != "" {
+			return nil // erased meanwhile, or on its way to another session, where it is digested again
 		}
 		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}}
 		if failure != nil {

@@ -47,7 +47,7 @@ func upstream(format string, args ...any) *codec.Error {
 
 // vector reads one vector, in whichever of the two ways it is written, and checks it.
 func (p *Plan) vector(value []byte) ([]float32, error) {
-	ok := false
+	var ok bool
 	if scan.IsString(value) {
 		p.numbers, ok = p.appendBase64(p.numbers[:0], scan.Body(value))
 	} else {

@@ -223,9 +223,9 @@ func (w *writer) result(p *codec.Part, m *codec.Message) error {
 	w.id(p)
 	w.string("name", p.Name)
 	if p.Failed {
-		w.write(`,"response":{"error":"`)
+		w.fixed("response", `{"error":"`)
 	} else {
-		w.write(`,"response":{"output":"`)
+		w.fixed("response", `{"output":"`)
 	}
 	w.resultText(p.Parts)
 	w.write(`"}`)

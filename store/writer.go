@@ -216,14 +216,13 @@ func (s *Store) apply(b *batch, w *write, objects []object) {
 		if w.err != nil {
 			return
 		}
+		b.setObjects(objects)
 		b.together(int64(len(w.records)))
 		b.apply(w.records)
 		return
 	}
 	c := w.capture
-	for i := range objects {
-		b.setEntry(badger.NewEntry(objects[i].key, objects[i].value).WithMeta(objects[i].mark))
-	}
+	b.setObjects(objects)
 	w.err = c.failed
 	if w.info == nil {
 		return
@@ -268,6 +267,12 @@ func (b *batch) open() *badger.Txn {
 }
 
 func (b *batch) set(key, value []byte) { b.setEntry(badger.NewEntry(key, value)) }
+
+func (b *batch) setObjects(objects []object) {
+	for i := range objects {
+		b.setEntry(badger.NewEntry(objects[i].key, objects[i].value).WithMeta(objects[i].mark))
+	}
+}
 
 func (b *batch) setEntry(e *badger.Entry) {
 	b.grow(int64(len(e.Key) + min(len(e.Value), 1<<10)))

@@ -1,0 +1,190 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"iter"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Exported is one step of an export: a session, or an exchange with its bytes. The session of an exchange comes before
+// it.
+type Exported struct {
+	Session  *Session
+	Exchange *Exchange
+}
+
+// Export gives the selected exchanges of an account that have ended, oldest first, and their sessions, as of one
+// moment. It ends early with an error.
+func (s *Store) Export(ctx context.Context, account string, sel Selection) iter.Seq2[Exported, error] {
+	return func(yield func(Exported, error) bool) {
+		err := s.export(ctx, account, sel, func(e Exported) error {
+			if !yield(e, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && err != errStopped { //nolint:errorlint // errStopped is passed on as it is
+			yield(Exported{}, asStorageError(err, "the export could not be finished; run mneme check"))
+		}
+	}
+}
+
+// errStopped ends an export that nobody reads any more.
+var errStopped = codec.Errorf(codec.KindInternal, "stopped")
+
+func (s *Store) export(ctx context.Context, account string, sel Selection, give func(Exported) error) error {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return err
+	}
+	if err := sel.check(); err != nil {
+		return err
+	}
+	given := make(map[sessionID]struct{})
+	return s.view(func(tx *badger.Txn) error {
+		return sel.each(ctx, tx, number, func(id exchangeID, info *ExchangeInfo) error {
+			if info.Outcome == OutcomeOpen {
+				return nil
+			}
+			if err := exportSession(tx, number, info, given, give); err != nil {
+				return err
+			}
+			x, err := getExchange(tx, number, id, info)
+			if err != nil {
+				return err
+			}
+			return give(Exported{Exchange: x})
+		})
+	})
+}
+
+func exportSession(tx *badger.Txn, account accountNumber, info *ExchangeInfo, given map[sessionID]struct{}, give func(Exported) error) error {
+	id, ok := parseSessionID(info.Session)
+	if _, done := given[id]; done || !ok {
+		return nil
+	}
+	given[id] = struct{}{}
+	r, err := getSession(tx, account, id)
+	if err != nil {
+		return err
+	}
+	return give(Exported{Session: &r.Session})
+}
+
+// Import takes one step of an export into an account, which need not be the one it came from. Ids are kept; what is
+// there already, by its id, is left as it is and gives false. A session has to come before its exchanges, or they get
+// a new one by their evidence.
+func (s *Store) Import(ctx context.Context, account string, e Exported) (taken bool, err error) {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return false, err
+	}
+	if err := s.disk.admits(); err != nil {
+		return false, err
+	}
+	switch {
+	case e.Session != nil:
+		taken, err = s.importSession(ctx, account, number, e.Session)
+	case e.Exchange != nil:
+		taken, err = s.importExchange(ctx, account, number, e.Exchange)
+	}
+	if err != nil {
+		return false, asStorageError(err, "the import could not be stored")
+	}
+	return taken, nil
+}
+
+func (s *Store) importSession(ctx context.Context, account string, number accountNumber, session *Session) (taken bool, err error) {
+	id, ok := parseSessionID(session.ID)
+	if !ok {
+		return false, codec.Invalid("id", "%q is not a session id", session.ID)
+	}
+	err = s.update(ctx, func(g *gathering, w *write) error {
+		ref := sessionRef{number, id}
+		if g.sessionAt(ref) != nil {
+			return nil
+		}
+		taken = true
+		r := &sessionRecord{Session: *session}
+		r.Account, r.Merged = account, ""
+		r.Exchanges, r.Completed, r.Auxiliary, r.Usage = 0, 0, 0, UsageInfo{} // counted as the exchanges come
+		for _, kind := range [...]byte{byChatKey, byExternal, byNative, byConversation} {
+			c := clue{kind, r.known(kind)}
+			if _, led := g.link(number, c); c.value != "" && !led {
+				g.addLink(w, ref, r, c)
+			}
+		}
+		g.putSession(w, ref, r)
+		return nil
+	})
+	return taken, err
+}
+
+func (s *Store) importExchange(ctx context.Context, account string, number accountNumber, x *Exchange) (taken bool, err error) {
+	id, ok := parseExchangeID(x.ID)
+	switch {
+	case !ok:
+		return false, codec.Invalid("id", "%q is not an exchange id", x.ID)
+	case x.Outcome == OutcomeOpen:
+		return false, codec.Invalid("outcome", "an exchange that is still open cannot be imported")
+	}
+	info := x.ExchangeInfo
+	info.Account, info.Session = account, ""
+	info.RequestSize, info.ResponseSize = int64(len(x.RawRequest)), int64(len(x.RawResponse))
+	record, err := encodeRecord(info)
+	if err != nil {
+		return false, err
+	}
+	var envelope codec.Envelope
+	var spans []codec.Span
+	if envelope.Read(x.RawRequest) == nil {
+		spans = envelope.Blocks(nil)
+	}
+	s.planning.RLock()
+	defer s.planning.RUnlock()
+	plan := s.planBody(number, x.RawRequest, spans)
+	err = s.update(ctx, func(g *gathering, w *write) error {
+		if g.get(exchangeKey(spaceExchange, number, id)) != nil {
+			return nil
+		}
+		taken = true
+		g.importSessionOf(w, number, id, x)
+		g.put(w, exchangeKey(spaceRequest, number, id), g.addBody(number, plan))
+		for part, rest := uint32(0), x.RawResponse; len(rest) > 0; part++ {
+			n := min(len(rest), responsePart)
+			g.objects = append(g.objects, object{key: partKey(spaceResponse, number, id, part), raw: rest[:n]})
+			rest = rest[n:]
+		}
+		g.put(w, exchangeKey(spaceExchange, number, id), record)
+		g.closeSession(w, number, id, &info)
+		return nil
+	})
+	return taken, err
+}
+
+// importSessionOf puts an exchange into the session it had, or into one that its evidence leads to.
+func (g *gathering) importSessionOf(w *write, account accountNumber, id exchangeID, x *Exchange) {
+	session, ok := parseSessionID(x.Session)
+	ref := sessionRef{account, session}
+	if r := g.sessionAt(ref); ok && r != nil && r.Merged == "" {
+		r.Exchanges++
+		g.putSession(w, ref, r)
+		g.put(w, memberKey(account, session, id), []byte{})
+		g.put(w, exchangeKey(spaceBelongs, account, id), bytes.Clone(session[:]))
+		return
+	}
+	if x.Session == "" {
+		return
+	}
+	w.capture = &Capture{store: g.store, id: id, account: account, info: &x.ExchangeInfo}
+	w.evidence = evidenceOf(&Opening{
+		ChatKey: x.ChatKey, ExternalSession: x.ExternalSession,
+		NativeSession: x.NativeSession, NativeAgent: x.NativeAgent, Auxiliary: x.Auxiliary,
+	})
+	g.openSession(w)
+	w.capture = nil
+}

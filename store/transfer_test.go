@@ -1,0 +1,137 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// exported gives everything an export holds, with the account's name taken out.
+func exported(t *testing.T, s *Store, account string, sel Selection) (all []Exported) {
+	t.Helper()
+	for e, err := range s.Export(context.Background(), account, sel) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Session != nil {
+			e.Session.Account = ""
+		}
+		if e.Exchange != nil {
+			e.Exchange.Account = ""
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
+	ctx := context.Background()
+	c := newConversation(t)
+	session := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), "2")
+	c.session(with(say("1", "2", "3"), func(o *Opening) { o.ChatKey = "k" }), "4")
+	c.session(derived(say("plain"), "plain"), strings.Repeat("long ", 200_000))
+	c.exchange(with(say("x"), func(o *Opening) { o.NativeSession, o.NativeAgent = "n", "agent" }), OutcomeClientClosed, "partial")
+	captureBody(t, c.s, "acme", newAgent(1).request(), []byte{0, 0xff})
+	title := "a title"
+	if _, err := c.s.DescribeSession("acme", session, &title, []string{"tag"}); err != nil {
+		t.Fatal(err)
+	}
+	open, err := c.s.Begin(ctx, say("still open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := exported(t, c.s, "acme", Selection{All: true})
+	if err := open.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		t.Fatal(err)
+	}
+
+	d := newConversation(t)
+	mustAccount(t, d.s, "elsewhere")
+	for round, taken := range []bool{true, false} {
+		for _, e := range want {
+			got, err := d.s.Import(ctx, "elsewhere", e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != taken {
+				t.Errorf("round %d: taken is %v", round, got)
+			}
+		}
+	}
+	d.settle()
+	mustBeSound(t, d.s)
+	if diff := cmp.Diff(want, exported(t, d.s, "elsewhere", Selection{All: true})); diff != "" {
+		t.Errorf("export and import differ (-want +got):\n%s", diff)
+	}
+	if page, err := d.s.Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 0 {
+		t.Errorf("another account got %d exchanges (%v)", len(page.Data), err)
+	}
+	timeline, err := d.s.Timeline("elsewhere", session, TimelineQuery{})
+	if err != nil || len(timeline.Data) != 2 || timeline.Data[1].Turn == nil || timeline.Data[1].Turn.Known != 2 {
+		t.Errorf("imported exchanges are not digested: %+v (%v)", timeline, err)
+	}
+}
+
+func TestAnExportGivesWhatIsSelectedAndOfOneAccountOnly(t *testing.T) {
+	c := newConversation(t)
+	session := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), "2")
+	c.session(with(say("1"), func(o *Opening) { o.ChatKey = "l" }), "2")
+	foreign := c.session(with(say("1"), func(o *Opening) { o.ChatKey, o.Account = "k", "other" }), "2")
+	for _, step := range []struct {
+		sel  Selection
+		want int
+	}{
+		{Selection{All: true}, 4},
+		{Selection{Sessions: []string{session}}, 2},
+		{Selection{ChatKey: "l"}, 2},
+		{Selection{Sessions: []string{foreign}}, 0},
+	} {
+		if got := exported(t, c.s, "acme", step.sel); len(got) != step.want {
+			t.Errorf("%+v exports %d steps, want %d", step.sel, len(got), step.want)
+		}
+	}
+	n := 0
+	for range c.s.Export(context.Background(), "acme", Selection{All: true}) {
+		n++
+		break
+	}
+	if n != 1 {
+		t.Errorf("an export that is left goes on")
+	}
+	for _, err := range c.s.Export(context.Background(), "nobody", Selection{All: true}) {
+		wantKind(t, err, codec.KindNotFound)
+	}
+}
+
+func TestWhatCannotBeImportedIsRefused(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	for i, e := range []Exported{
+		{Session: &Session{ID: "sess_nonsense"}},
+		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: "../../etc"}}},
+		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: exchangeID(s.ids.next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeOpen}}},
+	} {
+		if _, err := s.Import(context.Background(), "acme", e); err == nil {
+			t.Errorf("step %d was taken", i)
+		} else {
+			wantKind(t, err, codec.KindInvalidRequest)
+		}
+	}
+	odd := Exported{Exchange: &Exchange{
+		ExchangeInfo: ExchangeInfo{ID: exchangeID(s.ids.next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeComplete},
+		RawRequest:   []byte("no JSON at all"), RawResponse: bytes.Repeat([]byte{1}, 3*responsePart),
+	}}
+	if taken, err := s.Import(context.Background(), "acme", odd); err != nil || !taken {
+		t.Fatal(taken, err)
+	}
+	x, err := s.Exchange("acme", odd.Exchange.ID)
+	if err != nil || !bytes.Equal(x.RawRequest, odd.Exchange.RawRequest) || !bytes.Equal(x.RawResponse, odd.Exchange.RawResponse) {
+		t.Error(fmt.Sprint("what was imported comes back different: ", err))
+	}
+}

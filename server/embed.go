@@ -1,19 +1,67 @@
 package server
 
 import (
+	"net/http"
+	"strings"
+
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/embeddings"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store"
 )
 
-// embed serves the embeddings surface: the client's bytes where the provider speaks it, after the size that the client
-// asks for has been checked.
+// embed serves the embeddings surface. What the model cannot do is refused before anything is sent. The client's bytes
+// go through where the host reads them as they are; else the request is written for the host, in as many parts as it
+// wants, and the answers are joined.
 func (x *exchange) embed() error {
-	if _, refused := x.server.router.Embedder(x.placement); refused != nil {
+	embedder, refused := x.server.router.Embedder(x.placement)
+	if refused != nil {
 		return refused
 	}
-	if x.format != codec.Embeddings {
-		return codec.Invalid("model", "%s has embeddings in another format only, which is not translated.", x.placement.Provider.Name())
+	request, err := embeddings.Decode(x.body)
+	if err != nil {
+		return err
 	}
+	if request.Dimensions > 0 {
+		if refused := embedder.CheckDimensions(int64(request.Dimensions)); refused != nil {
+			return refused
+		}
+	}
+	plan, err := embeddings.NewPlan(request, modelOf(&embedder), dialectOf(&embedder))
+	if err != nil {
+		return err
+	}
+	if len(plan.Batches) == 1 && readsAsIs(&embedder) {
+		return x.embedAsIs()
+	}
+	return x.embedInParts(request, plan)
+}
+
+// readsAsIs tells hosts that take the surface's own members under their own names.
+func readsAsIs(e *router.Embedder) bool {
+	d := &e.Dialect
+	return e.Format == codec.Embeddings && d.DimensionsMember == "dimensions" && d.EncodingFormat && d.TruncationMember == ""
+}
+
+func modelOf(e *router.Embedder) embeddings.Model {
+	m := &e.Model
+	return embeddings.Model{
+		Default: m.Default, Sizes: m.Dimensions, Min: m.Min, Max: m.Max, Normalized: m.Normalized,
+		MaxInputs: e.MaxInputs, MaxTokens: m.RequestTokens, Tokens: e.Dialect.Tokens,
+	}
+}
+
+func dialectOf(e *router.Embedder) embeddings.Dialect {
+	d := &e.Dialect
+	return embeddings.Dialect{
+		Format:           e.Format,
+		DimensionsMember: d.DimensionsMember, InputTypeMember: d.InputTypeMember, TruncationMember: d.TruncationMember,
+		EncodingFormat: d.EncodingFormat, Tokens: d.Tokens, User: d.User, MaxInputs: d.MaxInputs,
+	}
+}
+
+func (x *exchange) embedAsIs() error {
 	reply, err := x.callFor(router.Embed, x.envelope.Splice(nil, x.body, x.placement.Model))
 	if err != nil {
 		return err
@@ -23,4 +71,60 @@ func (x *exchange) embed() error {
 		return refused
 	}
 	return x.whole(reply)
+}
+
+func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Plan) error {
+	if x.format != codec.Embeddings {
+		x.rc.Response.Header.Set(headerTranslation, "embeddings->"+x.format.String()+embeddingNotes(&request.Notes))
+	}
+	var body []byte
+	for _, batch := range plan.Batches {
+		body = plan.AppendRequest(body[:0], batch, x.placement.Model)
+		if err := x.embedBatch(plan, batch, body); err != nil {
+			return err
+		}
+	}
+	answer, err := plan.AppendAnswer(nil)
+	if err != nil {
+		return x.fromProvider(asError(err))
+	}
+	x.noteFirstByte()
+	x.closing.Usage = plan.Usage()
+	x.ourHeader()
+	x.rc.Response.Header.SetContentType("application/json")
+	return x.sendWhole(http.StatusOK, answer, store.OutcomeComplete)
+}
+
+func (x *exchange) embedBatch(plan *embeddings.Plan, batch embeddings.Batch, body []byte) error {
+	reply, err := x.callFor(router.Embed, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = reply.Body.Close() }()
+	if refused := x.ownCredentialRefused(reply.Status); refused != nil {
+		return refused
+	}
+	answer, err := x.readWhole(reply)
+	if err != nil {
+		return err
+	}
+	if reply.Status >= http.StatusMultipleChoices {
+		e := crossing.ProviderHalf(x.format).DecodeError(reply.Status, retryAfter(reply.Header), answer)
+		return x.fromProvider(e)
+	}
+	if err := plan.DecodeAnswer(batch, answer); err != nil {
+		return x.fromProvider(asError(err))
+	}
+	return nil
+}
+
+func embeddingNotes(n *codec.Notes) string {
+	notes := ""
+	if len(n.Emulated) > 0 {
+		notes += "; emulated=" + strings.Join(n.Emulated, ",")
+	}
+	if len(n.Dropped) > 0 {
+		notes += "; dropped=" + strings.Join(n.Dropped, ",")
+	}
+	return notes
 }

@@ -9,7 +9,6 @@ package crossing
 import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chat"
-	"github.com/mnemeproxy/mneme/codec/embeddings"
 	"github.com/mnemeproxy/mneme/codec/gemini"
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/codec/responses"
@@ -45,5 +44,3 @@ func ProviderHalf(format codec.Format) codec.ProviderHalf {
 	}
 	return providerHalves[codec.Chat]
 }
-
-var _ = embeddings.Decode

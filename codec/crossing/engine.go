@@ -6,7 +6,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chat"
-	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
@@ -257,5 +256,3 @@ type LedgerKey struct {
 	Kind    string // "call": state of a tool call; "reasoning": reasoning text of the turn with that call; "text"
 	ID      string // the call's id as the client saw it, or a hash of the answer's text
 }
-
-var _ = scan.Text

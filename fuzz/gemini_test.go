@@ -234,3 +234,16 @@ func checkGeminiRaw(ev *codec.Event) error {
 	}
 	return nil
 }
+
+// Whatever an error answer holds, it becomes an error with a message that can be shown.
+func FuzzGeminiDecodeError(f *testing.F) {
+	f.Add(429, []byte(`[{"error":{"code":429,"message":"retry in 3.5s.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"a.RetryInfo","retryDelay":"31.4s"}]}}]`))
+	f.Add(500, []byte(`{"error":{"message":"{\"error\":{\"message\":\"{}\"}}"}}`))
+	f.Add(400, []byte(`{"error":"x","details":[{"@type":"QuotaFailure","violations":[{"quotaId":7}]}]}`))
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		err := gemini.Provider().DecodeError(status, 0, body)
+		if err.Message == "" || len(err.Message) > 4<<10 || err.RetryAfter < 0 || strings.ContainsAny(err.Message, "\x00\r\n") {
+			t.Fatalf("got %q retry %s", err.Message, err.RetryAfter)
+		}
+	})
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // DecodeAnswer reads the host's answer to one batch into the plan. Batches may come in any order, but not at the same
-// time. An answer that does not hold one sound vector of the right size for each input is a *[codec.Error]: a vector
+// time; one whose answer was refused may be asked for again. An answer that does not hold one sound vector of the right size for each input is a *[codec.Error]: a vector
 // that is wrong in silence spoils an index.
 func (p *Plan) DecodeAnswer(b Batch, body []byte) error {
 	if !scan.Valid(body) || !scan.IsObject(body) {
@@ -19,6 +19,7 @@ func (p *Plan) DecodeAnswer(b Batch, body []byte) error {
 	if p.dialect.Format == codec.Gemini {
 		list, member = scan.Get(body, "embeddings"), "values"
 	}
+	clear(p.vectors[b.From:b.To])
 	answered := 0
 	for e := scan.Array(list); e.Next(); answered++ {
 		place := answered

@@ -53,7 +53,7 @@ type Dialect struct {
 	DimensionsMember string // "dimensions", "output_dimension"; "" when the host takes none
 	InputTypeMember  string // where retrieval hosts want "query" or "document"; "" drops it
 	TruncationMember string // boolean that is sent as false, so that long inputs fail and are not cut; "" for none
-	EncodingFormat   bool   // takes encoding_format; otherwise answers numbers
+	EncodingFormat   bool   // takes encoding_format "base64"; otherwise answers numbers
 	Tokens           bool   // takes arrays of token ids
 	User             bool   // takes user
 	MaxInputs        int    // of one request; 0 when unknown

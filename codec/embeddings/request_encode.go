@@ -18,13 +18,8 @@ func (p *Plan) AppendRequest(dst []byte, b Batch, model string) []byte {
 		dst = appendName(dst, d.DimensionsMember)
 		dst = strconv.AppendInt(dst, int64(p.ask), 10)
 	}
-	if d.EncodingFormat {
-		dst = appendName(dst, "encoding_format")
-		if p.asksBase64() {
-			dst = append(dst, `"base64"`...)
-		} else {
-			dst = append(dst, `"float"`...)
-		}
+	if p.asksBase64() { // numbers come by default; some hosts refuse the word for them
+		dst = append(appendName(dst, "encoding_format"), `"base64"`...)
 	}
 	if d.TruncationMember != "" {
 		dst = append(appendName(dst, d.TruncationMember), `false`...)

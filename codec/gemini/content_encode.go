@@ -353,6 +353,9 @@ func (w *writer) path(m *codec.Message) string {
 
 // fetchable tells whether Google can read the address itself: its own files and buckets, and public videos.
 func fetchable(url []byte) bool {
+	if bytes.IndexByte(url, '\\') >= 0 { // escaped slashes
+		url = scan.Unescape(nil, url)
+	}
 	for _, prefix := range [...]string{
 		"gs://", "https://generativelanguage.googleapis.com/", "https://www.youtube.com/", "https://youtube.com/", "https://youtu.be/",
 	} {

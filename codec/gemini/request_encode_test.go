@@ -175,9 +175,11 @@ func TestConversationsBecomeContents(t *testing.T) {
 				codec.Part{Kind: codec.PartDocument, Data: b("JVBERi0="), Filename: b("a.pdf")},
 				codec.Part{Kind: codec.PartAudio, MediaType: b("wav"), Data: b("UklGRg==")},
 				codec.Part{Kind: codec.PartDocument, Text: b("plain")},
-				codec.Part{Kind: codec.PartImage, URL: b("https://generativelanguage.googleapis.com/v1beta/files/x")})},
+				codec.Part{Kind: codec.PartImage, URL: b("https://generativelanguage.googleapis.com/v1beta/files/x")},
+				codec.Part{Kind: codec.PartDocument, MediaType: b("application/pdf"), URL: b(`gs:\/\/bucket\/a.pdf`)})},
 			`[{"role":"user","parts":[{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},{"inlineData":{"mimeType":"image/jpeg","data":"/9j/4A=="}},{"inlineData":{"mimeType":"image/webp","data":"UklGRg=="}},` +
-				`{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0="}},{"inlineData":{"mimeType":"audio/wav","data":"UklGRg=="}},{"text":"plain"},{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/x"}}]}]`,
+				`{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0="}},{"inlineData":{"mimeType":"audio/wav","data":"UklGRg=="}},{"text":"plain"},{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/x"}},` +
+				`{"fileData":{"mimeType":"application/pdf","fileUri":"gs:\/\/bucket\/a.pdf"}}]}]`,
 		},
 		{
 			"P65, P66: nothing empty is sent", second,

@@ -86,14 +86,14 @@ const greeting = "This is the simulated provider of mneme, not a model."
 // build turns a step into an answer to a prompt.
 func build(s *step, p *prompt, id string, created int64) (*answer, error) {
 	a := &answer{step: s, id: id, created: created, model: p.model}
-	s.parts = append([]part(nil), s.parts...)
+	total := 0
 	for i := range s.parts {
 		pt := &s.parts[i]
 		pt.ordinal = i
+		if total += len(pt.text) + pt.events*s.delivery.size; total > maxTextBytes {
+			return nil, fmt.Errorf("the answer has more than %d bytes of text", maxTextBytes)
+		}
 		if pt.events > 0 {
-			if pt.events*s.delivery.size > maxTextBytes {
-				return nil, fmt.Errorf("events of this size make more than %d bytes of text", maxTextBytes)
-			}
 			pt.size = s.delivery.size
 			pt.text = madeUpText(pt.events * pt.size)
 		}
@@ -253,7 +253,11 @@ const (
 )
 
 // answerID derives the stem of an answer's ids.
-func answerID(seed []byte) string {
-	sum := sha256.Sum256(seed)
-	return hex.EncodeToString(sum[:12])
+func answerID(seed ...[]byte) string {
+	hash := sha256.New()
+	for _, part := range seed {
+		hash.Write(part)
+		hash.Write([]byte{0})
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:12])
 }

@@ -83,6 +83,8 @@ type stream struct {
 	insideAfter int
 	insideSet   bool
 
+	timer *time.Timer // of wait, made at the first use
+
 	over bool  // nothing more may be written
 	err  error // why the stream ended before its end
 }
@@ -248,7 +250,17 @@ func (s *stream) push(b []byte) error {
 
 // wait pauses for d, or until the client leaves or the server closes.
 func (s *stream) wait(d time.Duration) {
-	if err := pause(s.ctx, d); err != nil {
+	if s.over || d <= 0 {
+		return
+	}
+	if s.timer == nil {
+		s.timer = time.NewTimer(d)
+	} else {
+		s.timer.Reset(d)
+	}
+	select {
+	case <-s.timer.C:
+	case <-s.ctx.Done():
 		s.over, s.err = true, errClientGone
 	}
 }
@@ -269,6 +281,9 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // close ends the stream and says why it ended too early.
 func (s *stream) close() error {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	if s.err == nil {
 		s.flush()
 	}

@@ -153,6 +153,13 @@ func TestErrorsBeforeTheAnswerHaveTheShapeOfTheirFormat(t *testing.T) {
 			},
 		},
 		{
+			script: `events 1000000 ; size 1000`,
+			status: map[string]int{"chat": 400, "responses": 400, "messages": 400, "gemini": 400},
+			holds: map[string]string{
+				"chat": `more than 67108864 bytes of text`, "responses": `bytes of text`, "messages": `bytes of text`, "gemini": `bytes of text`,
+			},
+		},
+		{
 			script: `text "never closed`,
 			status: map[string]int{"chat": 400, "responses": 400, "messages": 400, "gemini": 400},
 			holds: map[string]string{

@@ -8,55 +8,47 @@ import (
 )
 
 // directives maps each name to its syntax and its effect. The package comment explains them.
-var directives map[string]struct {
+var directives = map[string]struct {
 	usage string
 	apply func(*step, *arguments)
-}
-
-func init() { // the table refers to functions that read it for their error texts
-	type entry = struct {
-		usage string
-		apply func(*step, *arguments)
-	}
-	directives = map[string]entry{
-		"text":             {`text "…" [size=N]`, applyText},
-		"events":           {`events N`, applyEvents},
-		"size":             {`size N`, func(s *step, a *arguments) { s.delivery.size = a.number(1, 16<<20) }},
-		"empty":            {`empty`, func(s *step, _ *arguments) { s.scripted = true }},
-		"reasoning":        {`reasoning "…"`, func(s *step, a *arguments) { s.add(part{kind: partReasoning, text: a.text()}) }},
-		"redacted":         {`redacted`, func(s *step, _ *arguments) { s.add(part{kind: partRedacted}) }},
-		"call":             {`call NAME [{…}|"…"] [namespace=…]`, applyCall},
-		"custom":           {`custom NAME "…" [namespace=…]`, applyCustom},
-		"interleave":       {`interleave`, func(s *step, _ *arguments) { s.interleave = true }},
-		"refuse":           {`refuse ["…"]`, applyRefuse},
-		"block":            {`block`, func(s *step, _ *arguments) { s.blocked, s.scripted = true, true }},
-		"search":           {`search "…" [url=…] [title=…]`, applySearch},
-		"cite":             {`cite URL ["title"]`, applyCite},
-		"stop":             {`stop length|call|context|filter|pause|malformed|sequence "…"`, applyStop},
-		"stop-at":          {`stop-at length|call|context|filter|pause|malformed|sequence "…"`, applyStop},
-		"usage":            {`usage [input=N] [cached=N] [written=N] [output=N] [reasoning=N]`, applyUsage},
-		"delay":            {`delay [DURATION] [header=DURATION] [first=DURATION]`, applyDelay},
-		"queue":            {`queue N [DURATION]`, applyQueue},
-		"burst":            {`burst N`, func(s *step, a *arguments) { s.delivery.burst = a.number(1, 1<<20) }},
-		"ping":             {`ping [every=N]`, func(s *step, a *arguments) { s.delivery.pingEvery = a.keyNumber("every", 1) }},
-		"error":            {`error STATUS|CLASS [code=…] [message=…] [retry-after=…] [times=N]`, applyError},
-		"error-inside":     {`error-inside [CLASS] [after=N] [form=event] [code=…] [message=…]`, applyErrorInside},
-		"cut":              {`cut [after=N] [how=abort|clean|mid|reset]`, applyCut},
-		"reset":            {`reset`, func(s *step, _ *arguments) { s.delivery.instead = insteadReset }},
-		"garbage":          {`garbage`, func(s *step, _ *arguments) { s.delivery.instead = insteadGarbage }},
-		"html":             {`html [STATUS]`, applyHTML},
-		"body":             {`body STATUS "…"`, applyBody},
-		"redirect":         {`redirect [STATUS] [LOCATION]`, applyRedirect},
-		"early-hints":      {`early-hints`, func(s *step, _ *arguments) { s.delivery.earlyHints = true }},
-		"content-type":     {`content-type "…"`, func(s *step, a *arguments) { s.delivery.contentType = a.text() }},
-		"header":           {`header NAME "…"`, applyHeader},
-		"crlf":             {`crlf`, func(s *step, _ *arguments) { s.delivery.crlf = true }},
-		"one-byte":         {`one-byte`, func(s *step, _ *arguments) { s.delivery.oneByte = true }},
-		"gzip":             {`gzip`, func(s *step, _ *arguments) { s.delivery.gzip = true }},
-		"unknown":          {`unknown`, func(s *step, _ *arguments) { s.unknown = true }},
-		"split-surrogates": {`split-surrogates`, func(s *step, _ *arguments) { s.splitPairs = true }},
-		"omit":             {`omit usage|done|finish|ids|signature|event-lines`, applyOmit},
-	}
+}{
+	"text":             {`text "…" [size=N]`, applyText},
+	"events":           {`events N`, applyEvents},
+	"size":             {`size N`, func(s *step, a *arguments) { s.delivery.size = a.number(1, 16<<20) }},
+	"empty":            {`empty`, func(s *step, _ *arguments) { s.scripted = true }},
+	"reasoning":        {`reasoning "…"`, func(s *step, a *arguments) { s.add(part{kind: partReasoning, text: a.text()}) }},
+	"redacted":         {`redacted`, func(s *step, _ *arguments) { s.add(part{kind: partRedacted}) }},
+	"call":             {`call NAME [{…}|"…"] [namespace=…]`, applyCall},
+	"custom":           {`custom NAME "…" [namespace=…]`, applyCustom},
+	"interleave":       {`interleave`, func(s *step, _ *arguments) { s.interleave = true }},
+	"refuse":           {`refuse ["…"]`, applyRefuse},
+	"block":            {`block`, func(s *step, _ *arguments) { s.blocked, s.scripted = true, true }},
+	"search":           {`search "…" [url=…] [title=…]`, applySearch},
+	"cite":             {`cite URL ["title"]`, applyCite},
+	"stop":             {`stop length|call|context|filter|pause|malformed|sequence "…"`, applyStop},
+	"stop-at":          {`stop-at length|call|context|filter|pause|malformed|sequence "…"`, applyStop},
+	"usage":            {`usage [input=N] [cached=N] [written=N] [output=N] [reasoning=N]`, applyUsage},
+	"delay":            {`delay [DURATION] [header=DURATION] [first=DURATION]`, applyDelay},
+	"queue":            {`queue N [DURATION]`, applyQueue},
+	"burst":            {`burst N`, func(s *step, a *arguments) { s.delivery.burst = a.number(1, 1<<20) }},
+	"ping":             {`ping [every=N]`, func(s *step, a *arguments) { s.delivery.pingEvery = a.keyNumber("every", 1) }},
+	"error":            {`error STATUS|CLASS [code=…] [message=…] [retry-after=…] [times=N]`, applyError},
+	"error-inside":     {`error-inside [CLASS] [after=N] [form=event] [code=…] [message=…]`, applyErrorInside},
+	"cut":              {`cut [after=N] [how=abort|clean|mid|reset]`, applyCut},
+	"reset":            {`reset`, func(s *step, _ *arguments) { s.delivery.instead = insteadReset }},
+	"garbage":          {`garbage`, func(s *step, _ *arguments) { s.delivery.instead = insteadGarbage }},
+	"html":             {`html [STATUS]`, applyHTML},
+	"body":             {`body STATUS "…"`, applyBody},
+	"redirect":         {`redirect [STATUS] [LOCATION]`, applyRedirect},
+	"early-hints":      {`early-hints`, func(s *step, _ *arguments) { s.delivery.earlyHints = true }},
+	"content-type":     {`content-type "…"`, func(s *step, a *arguments) { s.delivery.contentType = a.text() }},
+	"header":           {`header NAME "…"`, applyHeader},
+	"crlf":             {`crlf`, func(s *step, _ *arguments) { s.delivery.crlf = true }},
+	"one-byte":         {`one-byte`, func(s *step, _ *arguments) { s.delivery.oneByte = true }},
+	"gzip":             {`gzip`, func(s *step, _ *arguments) { s.delivery.gzip = true }},
+	"unknown":          {`unknown`, func(s *step, _ *arguments) { s.unknown = true }},
+	"split-surrogates": {`split-surrogates`, func(s *step, _ *arguments) { s.splitPairs = true }},
+	"omit":             {`omit usage|done|finish|ids|signature|event-lines`, applyOmit},
 }
 
 func (d directive) apply(s *step) error {

@@ -11,7 +11,7 @@ import (
 const (
 	maxSteps     = 64
 	maxParts     = 256
-	maxTextBytes = 64 << 20 // of one part
+	maxTextBytes = 64 << 20 // of the parts of one step, made-up text included
 )
 
 // A script is what one marker asks for: one step per model turn of a tool loop.

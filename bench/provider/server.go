@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -184,14 +183,13 @@ func (s *Server) handle(shape errorShape, run func(*call) error) http.Handler {
 			close(state.done)
 		}()
 		w.Header().Set(MarkHeader, "mneme")
-		body, tooLarge := readBody(r)
+		body, err := readBody(r)
 		rec := s.recorded.add(Recorded{Method: r.Method, Path: r.URL.RequestURI(), Header: r.Header, Body: body, exchange: state})
 		if s.options.OnRequest != nil {
 			s.options.OnRequest(rec)
 		}
 		s.options.Log.Debug("request", "id", rec.ID, "method", r.Method, "path", r.URL.Path, "bytes", len(body))
-		c := &call{server: s, w: w, r: r, body: body, errors: shape, id: s.answerID(rec)}
-		err := tooLarge
+		c := &call{server: s, w: w, r: r, body: body, errors: shape, id: s.answerID(&rec)}
 		if err == nil {
 			err = run(c)
 		}
@@ -227,14 +225,12 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// answerID derives the stem of the ids in the answer from the request.
-func (s *Server) answerID(rec Recorded) string {
-	seed := append([]byte(rec.Method+" "+rec.Path+"\n"), rec.Body...)
+// answerID derives the stem of the ids in the answer: from the request, or, for fresh ids, from its arrival.
+func (s *Server) answerID(rec *Recorded) string {
 	if s.options.FreshIDs {
-		seed = strconv.AppendInt(seed, rec.ID, 10)
-		seed = strconv.AppendInt(append(seed, ' '), time.Now().UnixNano(), 10)
+		return answerID(fmt.Appendf(nil, "%s %d %d", s.listener.Addr(), rec.ID, time.Now().UnixNano()))
 	}
-	return answerID(seed)
+	return answerID([]byte(rec.Method), []byte(rec.Path), rec.Body)
 }
 
 // fail answers with an error.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -54,7 +55,7 @@ type EmbeddingModel struct {
 	Normalized    bool  // vectors of every size have length 1
 }
 
-// catalogue is the model data, in the order in which rows are laid over one another.
+// catalogue is the model data, in the order in which rows are laid over one another. It does not change.
 type catalogue struct {
 	asOf string
 	rows []modelRow
@@ -119,26 +120,39 @@ var thinkingForms = map[string]codec.ThinkingForm{
 	"level":    codec.ThinkingLevel,
 }
 
-// loadCatalogue reads the built-in table and lays the operator's file over it.
-func loadCatalogue(override string) (*catalogue, error) {
+// builtInCatalogue is parsed once: a configuration is checked with a router of its own before one is run.
+var builtInCatalogue = sync.OnceValues(func() (*catalogue, error) {
 	c, err := parseModels(builtInModels)
 	if err != nil {
 		return nil, fmt.Errorf("models.yaml: %w", err)
 	}
-	if override != "" {
-		data, err := os.ReadFile(override)
-		if err != nil {
-			return nil, fmt.Errorf("models_file: %w", err)
-		}
-		over, err := parseModels(data)
-		if err != nil {
-			return nil, fmt.Errorf("models_file %s: %w", override, err)
-		}
-		c.rows = append(c.rows, over.rows...)
-	}
-	// Stable: of rows with the same match the operator's is laid on top.
-	slices.SortStableFunc(c.rows, func(a, b modelRow) int { return cmp.Compare(literals(*a.Match), literals(*b.Match)) })
+	c.sort()
 	return c, nil
+})
+
+// loadCatalogue lays the operator's file over the built-in table.
+func loadCatalogue(override string) (*catalogue, error) {
+	own, err := builtInCatalogue()
+	if err != nil || override == "" {
+		return own, err
+	}
+	data, err := os.ReadFile(override)
+	if err != nil {
+		return nil, fmt.Errorf("models_file: %w", err)
+	}
+	over, err := parseModels(data)
+	if err != nil {
+		return nil, fmt.Errorf("models_file %s: %w", override, err)
+	}
+	c := &catalogue{asOf: own.asOf, rows: slices.Concat(own.rows, over.rows)}
+	c.sort()
+	return c, nil
+}
+
+// sort puts the rows in the order in which they are laid over one another. Of rows with the same match the operator's,
+// which come later, end up on top.
+func (c *catalogue) sort() {
+	slices.SortStableFunc(c.rows, func(a, b modelRow) int { return cmp.Compare(literals(*a.Match), literals(*b.Match)) })
 }
 
 func parseModels(data []byte) (*catalogue, error) {

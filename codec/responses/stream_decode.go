@@ -205,8 +205,8 @@ func (d *streamDecoder) event(dst []codec.Event, f *frame, data []byte) []codec.
 
 // Finish implements [codec.StreamDecoder]. Only a terminal event makes an answer of this format complete.
 func (d *streamDecoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {
-	if len(residue) > 0 && scan.Valid(residue) {
-		dst = d.Decode(dst, nil, residue)
+	if data := residueData(residue); scan.IsObject(data) && scan.Valid(data) {
+		dst = d.Decode(dst, nil, data)
 	}
 	if d.ended {
 		return dst
@@ -215,6 +215,17 @@ func (d *streamDecoder) Finish(dst []codec.Event, end codec.End, residue []byte)
 		return d.end(dst, end)
 	}
 	return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider ended the stream before the answer was complete."))
+}
+
+// residueData is the data of a last frame that lacks its blank line, or the bare JSON that stands in its place: half a
+// frame is neither.
+func residueData(residue []byte) []byte {
+	for line := range bytes.Lines(residue) {
+		if data, found := bytes.CutPrefix(line, []byte("data:")); found {
+			return bytes.TrimSpace(data)
+		}
+	}
+	return bytes.TrimSpace(residue)
 }
 
 func (d *streamDecoder) end(dst []codec.Event, end codec.End) []codec.Event {

@@ -8,6 +8,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
+// usualTool is about the length of a declaration, in bytes: to make room without walking the list twice.
+const usualTool = 1 << 10
+
 // tools reads a list of tools; path is its place in the request. Tools of a namespace are added one by one.
 func (d *decoder) tools(list []byte, path string) error {
 	if scan.IsNull(list) {
@@ -16,7 +19,7 @@ func (d *decoder) tools(list []byte, path string) error {
 	if !scan.IsArray(list) {
 		return codec.Invalid(path, "%s must be a list", path)
 	}
-	d.r.Tools = slices.Grow(d.r.Tools, scan.Count(list))
+	d.r.Tools = slices.Grow(d.r.Tools, len(list)/usualTool+1)
 	index := 0
 	for e := scan.Array(list); e.Next(); index++ {
 		if !scan.IsObject(e.Value) {
@@ -44,7 +47,6 @@ func (d *decoder) tool(v []byte, path string, index int) error {
 
 // namespace adds the tools of one namespace. Their Index is the namespace's.
 func (d *decoder) namespace(space *codec.Tool, list []byte, path string, index int) error {
-	d.r.Tools = slices.Grow(d.r.Tools, scan.Count(list))
 	at := 0
 	for e := scan.Array(list); e.Next(); at++ {
 		t, _ := readTool(e.Value)

@@ -49,25 +49,23 @@ func readMessage(v []byte) (m message) {
 	return m
 }
 
-func (d *requestDecoder) messages(list []byte) error {
-	index := 0
-	for e := scan.Array(list); e.Next(); index++ {
-		if !scan.IsObject(e.Value) {
-			return codec.Invalid(fmt.Sprintf("messages[%d]", index), "a message must be an object")
-		}
-		m := readMessage(e.Value)
-		if err := d.message(&m, index); err != nil {
-			return err
-		}
-	}
-	d.endResults()
-	return nil
+// beginMessages starts the list. Of a member that occurs twice the last one counts.
+func (d *requestDecoder) beginMessages() {
+	d.seen, d.index, d.functions = true, 0, 0
+	d.results = d.results[:0]
+	d.r.Messages = d.r.Messages[:0]
 }
 
-func (d *requestDecoder) message(m *message, index int) error {
+func (d *requestDecoder) message(v []byte) error {
+	index := d.index
+	d.index++
+	if !scan.IsObject(v) {
+		return codec.Invalid(fmt.Sprintf("messages[%d]", index), "a message must be an object")
+	}
+	m := readMessage(v)
 	d.parts = d.parts[:0]
 	if string(m.role) == "tool" || string(m.role) == "function" {
-		return d.result(m, index)
+		return d.result(&m, index)
 	}
 	d.endResults()
 	out := codec.Message{Name: m.name, Index: index}
@@ -80,7 +78,7 @@ func (d *requestDecoder) message(m *message, index int) error {
 		out.Role = codec.RoleUser
 	case "assistant":
 		out.Role = codec.RoleAssistant
-		d.readReasoning(m)
+		d.readReasoning(&m)
 	default:
 		return codec.Invalid(fmt.Sprintf("messages[%d].role", index),
 			"the role must be system, developer, user, assistant or tool")
@@ -92,7 +90,7 @@ func (d *requestDecoder) message(m *message, index int) error {
 		d.parts[len(d.parts)-1].CacheControl = m.cache
 	}
 	if out.Role == codec.RoleAssistant {
-		if err := d.assistant(m, index); err != nil {
+		if err := d.assistant(&m, index); err != nil {
 			return err
 		}
 	}

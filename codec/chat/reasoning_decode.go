@@ -34,7 +34,10 @@ func (r *reasoning) text() []byte {
 func (d *decoder) readReasoning(dst []codec.Event, r *reasoning) []codec.Event {
 	structured := !d.plainReasoning && r.structuredText()
 	if text := r.text(); len(text) > 0 && !structured {
-		d.plainReasoning = true
+		if !d.plainReasoning {
+			d.plainReasoning = true
+			d.form.forget()
+		}
 		dst = d.text(dst, codec.ItemReasoning, text)
 	}
 	if r.blocks != nil {

@@ -13,38 +13,65 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 		return codec.Invalid("", "the body must be a JSON object")
 	}
 	r.Format = codec.Chat
-	var messages []byte
-	for m := scan.Object(body); m.Next(); {
-		if string(m.Key) == "messages" {
-			messages = m.Value
-			continue
-		}
-		if scan.IsNull(m.Value) {
-			continue
-		}
-		if err := d.member(&m); err != nil {
+	for m := scan.Object(body); m.NextName(); {
+		if err := d.next(&m, body); err != nil {
 			return err
 		}
 	}
-	if !scan.IsArray(messages) {
-		return codec.Invalid("messages", "messages must be an array of messages")
+	if !d.seen {
+		return codec.Invalid("messages", "the request has no messages")
 	}
-	return d.messages(messages)
+	return nil
 }
 
 // requestDecoder reads one request.
 type requestDecoder struct {
 	r         *codec.Request
+	seen      bool         // messages were given
+	index     int          // of the next message
 	parts     []codec.Part // scratch for the parts of one message
 	results   []codec.Part // the run of tool results that is being gathered
 	first     int          // index of its first message
 	functions int          // legacy calls so far
+	tools     int          // index of the next tool
 	notes     int
 	limit     bool // max_completion_tokens was given: max_tokens does not count
 }
 
 // scratchParts is how many parts a message has, and how many results a turn, at most in practice; more move to the heap.
 const scratchParts = 16
+
+func (d *requestDecoder) next(m *scan.Members, body []byte) error {
+	switch string(m.Key) {
+	case "messages":
+		d.beginMessages()
+		if err := d.list(m, body, d.message); err != nil {
+			return err
+		}
+		d.endResults()
+		return nil
+	case "tools":
+		return d.list(m, body, d.tool)
+	}
+	if !m.Skip() || scan.IsNull(m.Value) {
+		return nil
+	}
+	return d.member(m)
+}
+
+// list reads a long list in the pass that finds its end. Behind the first error it only looks for the end.
+func (d *requestDecoder) list(m *scan.Members, body []byte, read func(v []byte) error) error {
+	var err error
+	walked := m.Elements(func(start, end int) {
+		if err == nil {
+			err = read(body[start:end:end])
+		}
+	})
+	if walked || m.Skip() && scan.IsNull(m.Value) {
+		return err
+	}
+	return codec.Invalid(string(m.Key), "%s must be an array", m.Key)
+}
 
 func (d *requestDecoder) member(m *scan.Members) error {
 	r, v := d.r, m.Value
@@ -103,8 +130,6 @@ func (d *requestDecoder) member(m *scan.Members) error {
 		return text(&r.Verbosity, "verbosity", v)
 	case "response_format":
 		return d.responseFormat(v)
-	case "tools":
-		return d.tools(v)
 	case "functions":
 		return d.legacyTools(v)
 	case "tool_choice":

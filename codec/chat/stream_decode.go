@@ -29,7 +29,7 @@ type decoder struct {
 	finished bool
 	usage    codec.Usage
 	counted  bool // usage was reported
-	plain    plainChunk
+	form     chunkForm
 }
 
 // NewDecoder starts reading one stream.
@@ -39,7 +39,7 @@ func (p provider) NewDecoder() codec.StreamDecoder {
 
 // Reset makes the decoder ready for another stream and keeps its memory.
 func (d *decoder) Reset() {
-	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], plain: d.plain.emptied()}
+	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], form: d.form.emptied()}
 }
 
 var done = []byte("[DONE]")
@@ -49,8 +49,8 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	if d.over {
 		return dst
 	}
-	if text, ok := d.plain.match(data); ok {
-		return d.text(dst, d.plain.kind, text)
+	if ev, ok := d.form.match(data); ok {
+		return d.repeat(dst, ev)
 	}
 	trimmed := bytes.TrimSpace(data)
 	switch {
@@ -62,6 +62,32 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's stream cannot be read: a chunk %s", scan.Explain(trimmed)))
 	}
 	return d.chunk(dst, name, data)
+}
+
+// repeatable tells whether chunks of the same form will all mean the same. The arguments of a call without an id have to
+// be followed to their end, chunk by chunk.
+func (d *decoder) repeatable(ev *codec.Event) bool {
+	if ev.Kind != codec.EventArguments {
+		return true
+	}
+	for i := range d.calls {
+		if c := &d.calls[i]; c.opened && c.item == ev.Item {
+			return len(c.id) > 0
+		}
+	}
+	return false
+}
+
+// repeat appends the event of a chunk whose form is known. Only its item may have changed: something else may have come
+// between.
+func (d *decoder) repeat(dst []codec.Event, ev codec.Event) []codec.Event {
+	switch ev.Kind {
+	case codec.EventText:
+		return d.text(dst, codec.ItemText, ev.Raw)
+	case codec.EventReasoning:
+		return d.text(dst, codec.ItemReasoning, ev.Raw)
+	}
+	return append(dst, ev) // arguments: a call stays open to the end
 }
 
 // chunk is the top level of one frame; the views are nil where the member is absent.
@@ -125,8 +151,8 @@ func (d *decoder) chunk(dst []codec.Event, name, data []byte) []codec.Event {
 			return dst
 		}
 	}
-	if len(dst) == before+1 {
-		d.plain.learn(data, &dst[before])
+	if len(dst) == before+1 && d.repeatable(&dst[before]) {
+		d.form.learn(data, &dst[before])
 	}
 	return dst
 }

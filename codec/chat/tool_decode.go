@@ -11,47 +11,43 @@ import (
 // the answer.
 const wireLegacy = "functions"
 
-func (d *requestDecoder) tools(v []byte) error {
-	if !scan.IsArray(v) {
-		return codec.Invalid("tools", "tools must be an array")
+func (d *requestDecoder) tool(v []byte) error {
+	index := d.tools
+	d.tools++
+	t := codec.Tool{Raw: v, Origin: codec.Chat, Index: index}
+	var definition []byte // the member that bears the type's name
+	for m := scan.Object(v); m.Next(); {
+		switch string(m.Key) {
+		case "type":
+			t.WireType = scan.Body(m.Value)
+		case "function", "custom":
+			definition = m.Value
+		case "cache_control":
+			t.CacheControl = breakpoint(m.Value)
+		}
 	}
-	index := 0
-	for e := scan.Array(v); e.Next(); index++ {
-		t := codec.Tool{Raw: e.Value, Origin: codec.Chat, Index: index}
-		var definition []byte // the member that bears the type's name
-		for m := scan.Object(e.Value); m.Next(); {
-			switch string(m.Key) {
-			case "type":
-				t.WireType = scan.Body(m.Value)
-			case "function", "custom":
-				definition = m.Value
-			case "cache_control":
-				t.CacheControl = breakpoint(m.Value)
-			}
-		}
-		if definition == nil {
-			definition = e.Value // flat, as in Responses: some editors send both shapes here
-		}
-		switch string(t.WireType) {
-		case "function":
-			t.Kind = codec.ToolFunction
-		case "custom":
-			t.Kind = codec.ToolCustom
-		case "web_search", "web_search_preview":
-			t.Kind = codec.ToolWebSearch
-		case "":
-			return codec.Invalid(fmt.Sprintf("tools[%d].type", index), "a tool needs a type")
-		default:
-			t.Kind = codec.ToolHosted
-		}
-		if t.Kind == codec.ToolFunction || t.Kind == codec.ToolCustom {
-			readDefinition(&t, definition)
-			if len(t.Name) == 0 {
-				return codec.Invalid(fmt.Sprintf("tools[%d].%s.name", index, t.WireType), "a tool needs a name")
-			}
-		}
-		d.r.Tools = append(d.r.Tools, t)
+	if definition == nil {
+		definition = v // flat, as in Responses: some editors send both shapes here
 	}
+	switch string(t.WireType) {
+	case "function":
+		t.Kind = codec.ToolFunction
+	case "custom":
+		t.Kind = codec.ToolCustom
+	case "web_search", "web_search_preview":
+		t.Kind = codec.ToolWebSearch
+	case "":
+		return codec.Invalid(fmt.Sprintf("tools[%d].type", index), "a tool needs a type")
+	default:
+		t.Kind = codec.ToolHosted
+	}
+	if t.Kind == codec.ToolFunction || t.Kind == codec.ToolCustom {
+		readDefinition(&t, definition)
+		if len(t.Name) == 0 {
+			return codec.Invalid(fmt.Sprintf("tools[%d].%s.name", index, t.WireType), "a tool needs a name")
+		}
+	}
+	d.r.Tools = append(d.r.Tools, t)
 	return nil
 }
 

@@ -228,6 +228,19 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	return w.err
 }
 
+// event tells of the capture's present state. The writer calls it, while the capture's goroutine waits or has not
+// been given the capture yet.
+func (c *Capture) event(kind EventKind) Event {
+	e := Event{Kind: kind, Exchange: c.id.String(), Time: time.Now().UTC(), account: c.account}
+	if kind == ExchangeCompleted {
+		e.Outcome = c.info.Outcome
+	}
+	if c.session != (sessionID{}) {
+		e.Session = c.session.String()
+	}
+	return e
+}
+
 func closeInfo(info *ExchangeInfo, c *Closing, size int64) {
 	info.Outcome = c.Outcome
 	info.Status = c.Status

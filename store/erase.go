@@ -273,7 +273,10 @@ func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
 		return err
 	}
 	e.State, e.Completed = ErasureDone, time.Now().UTC()
-	return s.update(ctx, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) })
+	return s.update(ctx, func(g *gathering, w *write) error {
+		w.event = Event{Kind: ErasureCompleted, Erasure: e.ID, Time: e.Completed, account: ref.account}
+		return g.putErasure(w, ref, e)
+	})
 }
 
 // eraseExchange takes an exchange and all that hangs on it out of the store, and counts it in e. Blocks stay for the

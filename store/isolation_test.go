@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -38,6 +39,12 @@ func TestTwoAccountsNeverSeeEachOther(t *testing.T) {
 	for _, x := range page.Data {
 		if x.ID == mine {
 			t.Error("a cursor leads to another account's exchange")
+		}
+	}
+	for account, want := range map[string]int64{"acme": 1, "other": 1} {
+		u, err := s.Usage(context.Background(), account)
+		if err != nil || u.Exchanges != want || u.RequestBytes != int64(len(body)) || u.StoredBlocks == 0 {
+			t.Errorf("%s uses %+v (%v)", account, u, err)
 		}
 	}
 	if keys := s.Keys("other"); len(keys) != 0 {

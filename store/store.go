@@ -39,6 +39,7 @@ type Store struct {
 	planning sync.RWMutex // held for reading from planning a body to queueing it; a sweep takes it between
 	digester digester
 	keeper   keeper
+	events   eventHub
 
 	accounts accountTable
 	keys     keyTable
@@ -224,6 +225,7 @@ func (s *Store) Close() error {
 	close(s.queue)
 	s.sending.Unlock()
 	<-s.writerDone
+	s.events.close()
 	return errors.Join(s.db.Close(), s.lock.Close())
 }
 

@@ -114,6 +114,7 @@ func (s *Store) digestExchange(account accountNumber, id exchangeID) change {
 		if info == nil || r == nil || r.Merged != "" {
 			return nil // erased meanwhile, or on its way to another session, where it is digested again
 		}
+		w.event = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: info.Outcome, Time: time.Now().UTC(), account: account}
 		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}}
 		if failure != nil {
 			turn.Error = failure.Error()

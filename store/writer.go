@@ -37,6 +37,7 @@ type write struct {
 	skeleton []byte   // of body, once the writer has gathered it
 	records  []record // that go with the exchange's record, or that change puts
 	outbox   []place  // entries of the outbox among records
+	event    Event    // published after the commit, if it has a kind
 	from, to int      // the operation's range of the gathering's objects
 
 	change change
@@ -154,9 +155,11 @@ func (s *Store) write(g *gathering, group []*write) error {
 		if w.body != nil {
 			w.skeleton = g.addBody(w.capture.account, w.body)
 			g.openSession(w)
+			w.event = w.capture.event(ExchangeCreated)
 		}
 		if w.closing {
 			g.closeSession(w, w.capture.account, w.capture.id, w.capture.info)
+			w.event = w.capture.event(ExchangeCompleted)
 		}
 		if w.part != nil && w.capture.failed == nil {
 			c := w.capture
@@ -181,12 +184,25 @@ func (s *Store) write(g *gathering, group []*write) error {
 	for ref := range g.fresh {
 		s.known.add(ref)
 	}
+	s.announce(group)
+	return nil
+}
+
+// announce tells the digester and subscribers what was committed.
+func (s *Store) announce(group []*write) {
+	var events []Event
 	for _, w := range group {
-		if w.err == nil {
-			s.digester.add(w.outbox...)
+		if w.err != nil {
+			continue
+		}
+		s.digester.add(w.outbox...)
+		if w.event.Kind != "" {
+			events = append(events, w.event)
 		}
 	}
-	return nil
+	if len(events) > 0 {
+		s.events.publish(events)
+	}
 }
 
 func (s *Store) acknowledge(w *write) {

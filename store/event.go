@@ -1,0 +1,130 @@
+package store
+
+import (
+	"sync"
+	"time"
+)
+
+// Event tells that something was committed.
+type Event struct {
+	Seq      uint64    `json:"seq"` // ascending over all accounts, from 1 when the store is opened
+	Kind     EventKind `json:"kind"`
+	Exchange string    `json:"exchange,omitempty"`
+	Session  string    `json:"session,omitempty"`
+	Outcome  Outcome   `json:"outcome"`
+	Erasure  string    `json:"erasure,omitempty"`
+	Time     time.Time `json:"time"`
+
+	account accountNumber
+}
+
+// EventKind says what happened.
+type EventKind string
+
+// Kinds of events.
+const (
+	ExchangeCreated   EventKind = "exchange.created"
+	ExchangeCompleted EventKind = "exchange.completed" // it ended, whatever its outcome
+	TurnDigested      EventKind = "turn.digested"
+	ErasureCompleted  EventKind = "erasure.done"
+)
+
+const (
+	eventHistory = 4096 // events that a subscriber who comes back can still get
+	eventBacklog = 256  // events that a subscriber may be behind
+)
+
+// eventHub passes events on to subscribers. It never waits for them.
+type eventHub struct {
+	mu          sync.Mutex
+	seq         uint64
+	history     []Event // a ring: the event with number seq is at seq % eventHistory
+	subscribers map[*Subscription]struct{}
+}
+
+// Subscription gives the events of one account as they are committed.
+type Subscription struct {
+	Events <-chan Event // closed when the subscriber fell too far behind, or the store or the subscription was closed
+	Missed bool         // events after the one asked for are no longer known
+
+	hub     *eventHub
+	events  chan Event
+	account accountNumber
+	ended   bool // hub.mu
+}
+
+// Subscribe gives the events of an account that come after the event with number after; with 0 those that come from now
+// on. The subscriber closes it.
+func (s *Store) Subscribe(account string, after uint64) (*Subscription, error) {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return nil, err
+	}
+	h := &s.events
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var past []Event
+	missed := after > h.seq || after > 0 && after+eventHistory < h.seq
+	for seq := max(after, h.seq-min(h.seq, eventHistory)) + 1; after > 0 && !missed && seq <= h.seq; seq++ {
+		if e := h.history[seq%eventHistory]; e.account == number {
+			past = append(past, e)
+		}
+	}
+	events := make(chan Event, len(past)+eventBacklog)
+	for _, e := range past {
+		events <- e
+	}
+	sub := &Subscription{Events: events, Missed: missed, hub: h, events: events, account: number}
+	if h.subscribers == nil {
+		h.subscribers = make(map[*Subscription]struct{})
+	}
+	h.subscribers[sub] = struct{}{}
+	return sub, nil
+}
+
+// Close ends the subscription. It may be called more than once.
+func (sub *Subscription) Close() {
+	sub.hub.mu.Lock()
+	defer sub.hub.mu.Unlock()
+	sub.end()
+}
+
+// end closes the channel once; the caller holds hub.mu.
+func (sub *Subscription) end() {
+	delete(sub.hub.subscribers, sub)
+	if !sub.ended {
+		sub.ended = true
+		close(sub.events)
+	}
+}
+
+func (h *eventHub) publish(events []Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.history == nil {
+		h.history = make([]Event, eventHistory)
+	}
+	for _, e := range events {
+		h.seq++
+		e.Seq = h.seq
+		h.history[h.seq%eventHistory] = e
+		for sub := range h.subscribers {
+			if sub.account != e.account {
+				continue
+			}
+			select {
+			case sub.events <- e:
+			default:
+				sub.end()
+			}
+		}
+	}
+}
+
+func (h *eventHub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for sub := range h.subscribers {
+		sub.end()
+	}
+}

@@ -248,7 +248,7 @@ func (p *pump) endOfBody() error {
 	if p.splitter.Residue(&p.frame) {
 		residue = p.frame.Data
 	}
-	complete := false
+	var complete bool
 	p.out = p.out[:0]
 	if p.stream != nil {
 		p.out, complete = p.stream.End(p.out, codec.EndEOF, residue)

@@ -187,7 +187,7 @@ func (s *Server) drain(served <-chan error) error {
 	<-finished
 	stopped()
 	<-shut
-	<-served
+	_ = <-served // the loop of a listener that was closed on purpose
 	s.connections.Range(func(conn, _ any) bool {
 		_ = conn.(network.Conn).Close()
 		return true

@@ -19,7 +19,6 @@ type Exchange struct {
 	request  *codec.Request
 	options  codec.AnswerOptions
 	undo     undo
-	notes    codec.Notes
 }
 
 // Settings is what a crossing has to know beyond the two formats and the body.

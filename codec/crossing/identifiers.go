@@ -82,7 +82,7 @@ func newIDMap(format codec.Format, t *codec.Target) *idMap {
 		m.legal = func(id []byte) bool { return len(id) == 9 && isAlphanumeric(id) }
 		m.made = func(id []byte, try int) string { return base62(hashOf(id, try), 9) }
 	case format == codec.Messages:
-		m.legal = func(id []byte) bool { return isSlug(id) }
+		m.legal = isSlug
 		m.made = madeID
 	case format == codec.Gemini:
 		m.legal = func(id []byte) bool { return len(id) > 0 }

@@ -1,6 +1,8 @@
 package crossing
 
 import (
+	"bytes"
+
 	"github.com/mnemeproxy/mneme/codec"
 )
 
@@ -96,7 +98,7 @@ func (a *adaption) resultOf(call *codec.Part, following []codec.Message, used ma
 		}
 		for j := range following[i].Parts {
 			p := &following[i].Parts[j]
-			if !used[p] && (string(p.CallID) == string(call.CallID) || only && len(p.CallID) == 0) {
+			if !used[p] && (bytes.Equal(p.CallID, call.CallID) || only && len(p.CallID) == 0) {
 				return p
 			}
 		}
@@ -134,7 +136,7 @@ func (a *adaption) appendRest(paired, following []codec.Message, used map[*codec
 // answered tells whether p repeats the result of a call that already has one.
 func answered(used map[*codec.Part]bool, p *codec.Part) bool {
 	for other := range used {
-		if string(other.CallID) == string(p.CallID) {
+		if bytes.Equal(other.CallID, p.CallID) {
 			return true
 		}
 	}

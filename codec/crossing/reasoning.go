@@ -190,7 +190,7 @@ func (a *adaption) askEffort(word string) {
 
 // askLevel asks Gemini 3 with a level.
 func (a *adaption) askLevel(word string) {
-	level := ""
+	var level string
 	switch word {
 	case "":
 		return

@@ -1,6 +1,8 @@
 package crossing
 
 import (
+	"bytes"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -72,7 +74,7 @@ func (a *adaption) withhold(tool *codec.Tool, place string) (bool, error) {
 	if string(tool.WireType) == "mcp_server" {
 		return false, codec.Invalid("mcp_servers", "the tools of mcp_servers would be missing: %s cannot reach them", a.target.Provider)
 	}
-	if c := &a.r.ToolChoice; c.Mode == codec.ChoiceHosted || c.Mode == codec.ChoiceTool && string(c.Name) == string(tool.Name) && len(tool.Name) > 0 {
+	if c := &a.r.ToolChoice; c.Mode == codec.ChoiceHosted || c.Mode == codec.ChoiceTool && bytes.Equal(c.Name, tool.Name) && len(tool.Name) > 0 {
 		return false, codec.Invalid("tool_choice", "tool_choice asks for %s, which %s cannot run", tool.WireType, a.target.Provider)
 	}
 	a.r.Notes.Drop(place)
@@ -95,7 +97,7 @@ func (a *adaption) referenced(name []byte) bool {
 
 func referencedIn(parts []codec.Part, name []byte) bool {
 	for i := range parts {
-		if p := &parts[i]; p.Kind == codec.PartToolRef && string(p.Name) == string(name) || referencedIn(p.Parts, name) {
+		if p := &parts[i]; p.Kind == codec.PartToolRef && bytes.Equal(p.Name, name) || referencedIn(p.Parts, name) {
 			return true
 		}
 	}
@@ -226,7 +228,7 @@ func (a *adaption) allowOnly(c *codec.ToolChoice) {
 	kept := a.r.Tools[:0]
 	for _, tool := range a.r.Tools {
 		for i := range c.Allowed {
-			if string(c.Allowed[i].Name) == string(tool.Name) {
+			if bytes.Equal(c.Allowed[i].Name, tool.Name) {
 				kept = append(kept, tool)
 				break
 			}

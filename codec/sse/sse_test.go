@@ -28,7 +28,7 @@ func split(t interface{ Fatalf(string, ...any) }, r io.Reader) (frames []frame, 
 			frames = append(frames, frame{string(f.Name), string(f.Data), f.Comment})
 			raw += string(f.Raw)
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

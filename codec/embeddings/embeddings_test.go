@@ -467,6 +467,20 @@ func TestAnswersThatWouldSpoilAnIndexAreErrors(t *testing.T) {
 	}
 }
 
+func TestARefusedBatchMayBeAskedForAgain(t *testing.T) {
+	p := plan(t, `{"model":"m","input":["a","b"]}`, unknown, openAI)
+	if err := p.DecodeAnswer(p.Batches[0], []byte(`{"data":[{"embedding":[1,2]}]}`)); err == nil {
+		t.Fatal("half an answer was taken")
+	}
+	if err := p.DecodeAnswer(p.Batches[0], []byte(`{"data":[{"embedding":[3,4]},{"embedding":[5,6]}],"usage":{"prompt_tokens":2}}`)); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[3,4]},{"object":"embedding","index":1,"embedding":[5,6]}],"model":"m","usage":{"prompt_tokens":2,"total_tokens":2}}`
+	if out, err := p.AppendAnswer(nil); err != nil || string(out) != want {
+		t.Errorf("got %s, %v", out, err)
+	}
+}
+
 // Vectors are cut only when told so, and have length 1 then; those that a host cut and left are scaled.
 func TestCutVectorsHaveLengthOne(t *testing.T) {
 	cutting := embeddings.Model{Native: 4, Default: 4, Min: 1, Max: 4, Matryoshka: true, Truncate: true, Normalized: true}

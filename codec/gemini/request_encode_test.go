@@ -134,6 +134,14 @@ func TestConversationsBecomeContents(t *testing.T) {
 				`{"role":"model","parts":[{"functionCall":{"id":"3","name":"c","args":{}},"thoughtSignature":"U2ln"},{"functionCall":{"id":"4","name":"d","args":{}}}]}]`,
 		},
 		{
+			"each step of calls by another model gets its own stand-in, in earlier turns too", third,
+			[]codec.Message{user(text("q")), assistant(call("1", "a", `{}`)), results(result("1", "a")), assistant(call("2", "b", `{}`)), results(result("2", "b")), user(text("next"))},
+			`[{"role":"user","parts":[{"text":"q"}]},{"role":"model","parts":[{"functionCall":{"id":"1","name":"a","args":{}},"thoughtSignature":"skip_thought_signature_validator"}]},` +
+				`{"role":"user","parts":[{"functionResponse":{"id":"1","name":"a","response":{"output":""}}}]},` +
+				`{"role":"model","parts":[{"functionCall":{"id":"2","name":"b","args":{}},"thoughtSignature":"skip_thought_signature_validator"}]},` +
+				`{"role":"user","parts":[{"functionResponse":{"id":"2","name":"b","response":{"output":""}}}]},{"role":"user","parts":[{"text":"next"}]}]`,
+		},
+		{
 			"P72: signed thoughts and texts go back in their order; others' thoughts stay away", second,
 			[]codec.Message{user(text("q")), assistant(
 				signed(codec.Part{Kind: codec.PartReasoning, Parts: []codec.Part{text("one"), text("two")}}, "QQ=="),

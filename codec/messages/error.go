@@ -54,11 +54,21 @@ var errorForms = map[codec.Kind]struct {
 	codec.KindStorage:          {http.StatusServiceUnavailable, errorAPI},
 }
 
+// formOf is the form of a kind; one that is not in the table is a fault of ours.
+func formOf(kind codec.Kind) (status int, name string) {
+	form, known := errorForms[kind]
+	if !known {
+		form = errorForms[codec.KindInternal]
+	}
+	return form.status, form.name
+}
+
 func (client) Status(e *codec.Error) int {
 	if e.Kind == codec.KindUpstream && e.Status == http.StatusInternalServerError {
 		return http.StatusInternalServerError
 	}
-	return errorForms[e.Kind].status
+	status, _ := formOf(e.Kind)
+	return status
 }
 
 func (client) AppendError(dst []byte, e *codec.Error, o *codec.AnswerOptions) []byte {
@@ -67,8 +77,9 @@ func (client) AppendError(dst []byte, e *codec.Error, o *codec.AnswerOptions) []
 
 // appendError writes the error envelope: the body of an HTTP error and the data of an error event.
 func appendError(dst []byte, e *codec.Error, o *codec.AnswerOptions) []byte {
+	_, name := formOf(e.Kind)
 	dst = append(dst, `{"type":"error","error":{"type":"`...)
-	dst = append(dst, errorForms[e.Kind].name...)
+	dst = append(dst, name...)
 	dst = append(dst, `","message":`...)
 	dst = appendQuoted(dst, clientMessage(e))
 	if e.Code != "" {

@@ -120,6 +120,7 @@ func (d *requestDecoder) member(name, v []byte) error {
 		d.mcpServers(v)
 	case "thread":
 		d.thread(v)
+	case "service_chat_key", "service_external_session_id": // ours, and read with the envelope
 	default:
 		noteUnknown(&r.Notes, name)
 	}

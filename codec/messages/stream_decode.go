@@ -35,8 +35,11 @@ type block struct {
 }
 
 func (d *decoder) Reset() {
-	*d = decoder{blocks: d.blocks[:0], scratch: d.scratch[:0]}
+	*d = decoder{blocks: d.blocks[:0], scratch: emptied(d.scratch)}
 }
+
+// maxOpenBlocks is how many blocks may be open at a time. Providers open one; the format would allow more.
+const maxOpenBlocks = 256
 
 var doneMark = []byte("[DONE]")
 
@@ -153,6 +156,9 @@ func (d *decoder) blockStart(dst []codec.Event, index int64, raw []byte) []codec
 	} else if b := d.find(index); b != nil {
 		dst = d.closeBlock(dst, b)
 	}
+	if len(d.blocks) >= maxOpenBlocks {
+		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider opened more than %d blocks at a time", maxOpenBlocks))
+	}
 	var c content
 	c.read(raw)
 	b := d.open(index, itemTypeOf(c.kind))
@@ -224,7 +230,7 @@ func (d *decoder) open(index int64, kind codec.ItemType) *block {
 		d.blocks = append(d.blocks, block{})
 	}
 	b := &d.blocks[n]
-	*b = block{index: index, item: d.items, kind: kind, whole: b.whole[:0], input: b.input[:0]}
+	*b = block{index: index, item: d.items, kind: kind, whole: emptied(b.whole), input: emptied(b.input)}
 	d.items++
 	return b
 }
@@ -295,7 +301,7 @@ func (d *decoder) stray(dst []codec.Event, index int64, delta []byte) ([]codec.E
 	if len(d.blocks) == 1 && d.blocks[0].kind == kind {
 		return dst, &d.blocks[0]
 	}
-	if kind != codec.ItemText && kind != codec.ItemReasoning {
+	if kind != codec.ItemText && kind != codec.ItemReasoning || len(d.blocks) >= maxOpenBlocks {
 		return dst, nil
 	}
 	b := d.open(index, kind)

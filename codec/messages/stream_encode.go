@@ -12,6 +12,20 @@ const (
 	maxItems = 1 << 16
 )
 
+// What an encoder or a decoder keeps for its next stream: one long answer must not hold its memory for the life of a pool.
+const (
+	keptBuffer = 64 << 10
+	keptItems  = 256
+)
+
+// emptied is the buffer without its content, or nothing where it has grown too large to keep.
+func emptied(buffer []byte) []byte {
+	if cap(buffer) > keptBuffer {
+		return nil
+	}
+	return buffer[:0]
+}
+
 // noItem says that no item is meant.
 const noItem = -1
 
@@ -69,15 +83,18 @@ type item struct {
 }
 
 func (e *encoder) Reset(o *codec.AnswerOptions) {
+	if cap(e.items) > keptItems {
+		e.items, e.waiting = nil, nil
+	}
 	*e = encoder{
 		o:       o,
 		items:   e.items[:0],
 		open:    noItem,
 		call:    noItem,
 		waiting: e.waiting[:0],
-		delta:   e.delta[:0],
-		scratch: e.scratch[:0],
-		stop:    e.stop[:0],
+		delta:   emptied(e.delta),
+		scratch: emptied(e.scratch),
+		stop:    emptied(e.stop),
 	}
 }
 
@@ -188,11 +205,11 @@ func (e *encoder) addItem() *item {
 	e.items = e.items[:n+1]
 	it := &e.items[n]
 	*it = item{
-		callID:    it.callID[:0],
-		name:      it.name[:0],
-		signature: it.signature[:0],
-		held:      it.held[:0],
-		citations: it.citations[:0],
+		callID:    emptied(it.callID),
+		name:      emptied(it.name),
+		signature: emptied(it.signature),
+		held:      emptied(it.held),
+		citations: emptied(it.citations),
 	}
 	return it
 }

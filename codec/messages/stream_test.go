@@ -335,3 +335,15 @@ func TestUsageIsNeverNothing(t *testing.T) {
 		t.Errorf("got %s", stream)
 	}
 }
+
+// A provider that opens blocks without end is stopped.
+func TestDecoderBoundsOpenBlocks(t *testing.T) {
+	d := messages.Provider().NewDecoder()
+	for i := range 1000 {
+		list := d.Decode(nil, nil, fmt.Appendf(nil, `{"type":"content_block_start","index":%d,"content_block":{"type":"text"}}`, i))
+		if last := list[len(list)-1]; last.Kind == codec.EventError {
+			return
+		}
+	}
+	t.Error("a thousand open blocks were taken")
+}

@@ -22,6 +22,7 @@ const (
 type citations struct {
 	text  []byte // string bodies of the text items, one behind the other
 	from  int    // where the open one begins
+	full  bool
 	plain []byte // the open one, unescaped
 	seed  maphash.Seed
 	seen  map[uint64]struct{} // frames repeat what they cited before
@@ -30,16 +31,18 @@ type citations struct {
 func (c *citations) begin() { c.from = len(c.text) }
 
 func (c *citations) keep(text []byte) {
-	if len(c.text)+len(text) <= maxCited {
-		c.text = append(c.text, text...)
+	if c.full || len(c.text)+len(text) > maxCited {
+		c.full = true // what follows has no place that could be told
+		return
 	}
+	c.text = append(c.text, text...)
 }
 
 func (c *citations) reset() {
 	if cap(c.text) > keepScratch {
 		c.text, c.plain = nil, nil
 	}
-	c.text, c.from = c.text[:0], 0
+	c.text, c.from, c.full = c.text[:0], 0, false
 	clear(c.seen)
 }
 

@@ -230,11 +230,13 @@ func (w *answerWriter) usage() codec.Usage {
 	if w.a.HasUse {
 		return w.a.Usage
 	}
-	var written int
+	written := 0
 	for i := range w.a.Items {
-		written += len(w.a.Items[i].Text)
+		it := &w.a.Items[i]
+		written += len(it.Text)
+		for j := range it.Summaries {
+			written += len(it.Summaries[j].Text)
+		}
 	}
-	return codec.Usage{
-		InputUncached: w.o.EstimatedInput, Output: int64(written+bytesPerToken-1) / bytesPerToken, Estimated: true,
-	}
+	return estimate(w.o, written)
 }

@@ -17,7 +17,7 @@ type encoder struct {
 	over     bool
 	envelope []byte // a chunk up to the value of choices
 	model    []byte // string body
-	written  int64  // bytes of output, for the estimate of a usage that was not reported
+	written  int    // bytes of output, for the estimate of a usage that was not reported
 
 	calls     []openCall
 	reasoning reasoningState
@@ -62,6 +62,10 @@ func (e *encoder) Heartbeat(dst []byte) []byte {
 func (e *encoder) Append(dst []byte, ev *codec.Event) []byte {
 	if e.over {
 		return dst
+	}
+	switch ev.Kind {
+	case codec.EventText, codec.EventRefusal, codec.EventReasoning, codec.EventArguments, codec.EventCustomInput:
+		e.written += len(ev.Raw)
 	}
 	switch ev.Kind {
 	case codec.EventStart:
@@ -151,7 +155,6 @@ func (e *encoder) text(dst []byte, member string, body []byte) []byte {
 	if len(body) == 0 {
 		return dst
 	}
-	e.written += int64(len(body))
 	dst = e.openChunk(e.begin(dst))
 	dst = append(dst, member...)
 	dst = append(dst, body...)
@@ -233,7 +236,6 @@ func (e *encoder) arguments(dst []byte, ev *codec.Event, custom bool) []byte {
 // fill writes a fragment of the n-th call's arguments or input.
 func (e *encoder) fill(dst []byte, n int, body []byte) []byte {
 	e.calls[n].filled = true
-	e.written += int64(len(body))
 	if e.legacy {
 		if n > 0 {
 			return dst
@@ -318,17 +320,12 @@ func (e *encoder) end(dst []byte, end codec.End) []byte {
 	return append(dst, "data: [DONE]\n\n"...)
 }
 
-// bytesPerToken is the usual rule of thumb for an estimate.
-const bytesPerToken = 4
-
 // reported is the usage; a provider that reported none leaves an estimate, never zeros.
 func (e *encoder) reported() codec.Usage {
 	if e.counted {
 		return e.usage
 	}
-	return codec.Usage{
-		InputUncached: e.o.EstimatedInput, Output: (e.written + bytesPerToken - 1) / bytesPerToken, Estimated: true,
-	}
+	return estimate(&e.o, e.written)
 }
 
 // finishWord is the client's word for why the model stopped. Whether tools are to be called is decided by the calls that

@@ -60,6 +60,16 @@ func tokens(v []byte) int64 {
 	return n
 }
 
+// bytesPerToken is the usual rule of thumb.
+const bytesPerToken = 4
+
+// estimate stands in for a usage that the provider did not report, from the bytes of the output.
+func estimate(o *codec.AnswerOptions, written int) codec.Usage {
+	return codec.Usage{
+		InputUncached: o.EstimatedInput, Output: int64((written + bytesPerToken - 1) / bytesPerToken), Estimated: true,
+	}
+}
+
 // appendUsage writes a usage object. Input counts what was read from and written to caches, output counts reasoning.
 func appendUsage(dst []byte, u *codec.Usage) []byte {
 	dst = append(dst, `{"prompt_tokens":`...)

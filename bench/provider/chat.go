@@ -121,15 +121,25 @@ func (f chatFormat) complete(dst []byte, a *answer, p *prompt) []byte {
 	dst = f.head(dst, a, "chat.completion")
 	dst = append(dst, `,"choices":[{"index":0,"message":{"role":"assistant","content":`...)
 	text, refusal := a.text(partText), a.text(partRefusal)
-	if text == "" && (a.calls > 0 || refusal != "") && !isDeepSeekModel(a.model) {
+	reasoning := a.text(partReasoning)
+	if p.hideReasoning {
+		reasoning = ""
+	}
+	switch {
+	case a.quirk["thinking-parts"] && reasoning != "":
+		dst = append(dst, `[{"type":"thinking","thinking":[{"type":"text","text":`...)
+		dst = f.appendText(dst, a, reasoning)
+		dst = append(dst, `}]},{"type":"text","text":`...)
+		dst = append(f.appendText(dst, a, text), `}]`...)
+	case text == "" && (a.calls > 0 || refusal != "") && !isDeepSeekModel(a.model):
 		dst = append(dst, "null"...)
-	} else {
+	default:
 		dst = f.appendText(dst, a, text)
 	}
 	dst = append(dst, `,"refusal":`...)
 	dst = appendStringOrNull(dst, refusal)
-	if reasoning := a.text(partReasoning); reasoning != "" && !p.hideReasoning {
-		dst = append(dst, `,"reasoning_content":`...)
+	if reasoning != "" && !a.quirk["thinking-parts"] {
+		dst = append(dst, `,"`+f.reasoningMember(a)+`":`...)
 		dst = f.appendText(dst, a, reasoning)
 	}
 	dst = append(dst, `,"annotations":`...)
@@ -155,6 +165,14 @@ func (f chatFormat) complete(dst []byte, a *answer, p *prompt) []byte {
 		dst = f.usage(dst, a)
 	}
 	return append(dst, '}')
+}
+
+// reasoningMember is where visible reasoning stands: DeepSeek's name for it, or the other one that is in use.
+func (chatFormat) reasoningMember(a *answer) string {
+	if a.quirk["reasoning-member"] {
+		return "reasoning"
+	}
+	return "reasoning_content"
 }
 
 func (chatFormat) appendText(dst []byte, a *answer, text string) []byte {
@@ -228,7 +246,7 @@ func (chatFormat) finish(dst []byte, a *answer) []byte {
 		return append(dst, `"length"`...)
 	case a.blocked || a.stop == stopFilter:
 		return append(dst, `"content_filter"`...)
-	case a.calls > 0:
+	case a.calls > 0 && !a.quirk["finish-stop"]:
 		return append(dst, `"tool_calls"`...)
 	}
 	return append(dst, `"stop"`...)

@@ -13,6 +13,8 @@ type chatStream struct {
 	tail      []byte // behind the inside of delta, up to the end of the frame or to the obfuscation
 	obfuscate bool
 	deepseek  bool
+	hold      bool   // the last piece of the text being written travels with the finish reason
+	held      string // that piece with its member
 }
 
 func (f chatFormat) stream(s *stream, a *answer, p *prompt) {
@@ -23,7 +25,10 @@ func (f chatFormat) stream(s *stream, a *answer, p *prompt) {
 	head := f.head([]byte("data: "), a, "chat.completion.chunk")
 	c.head = append(head[:len(head):len(head)], `,"choices":[{"index":0,"delta":{`...)
 	c.tail = []byte(`},"logprobs":null,"finish_reason":null}]`)
-	if withUsage {
+	switch {
+	case a.quirk["usage-everywhere"]:
+		c.tail = f.usage(append(c.tail, `,"usage":`...), a)
+	case withUsage:
 		c.tail = append(c.tail, `,"usage":null`...)
 	}
 	if c.obfuscate {
@@ -44,19 +49,23 @@ func (f chatFormat) stream(s *stream, a *answer, p *prompt) {
 	}
 	if !a.omit["finish"] {
 		s.buf = append(s.buf, c.head...)
-		if c.deepseek {
+		if c.deepseek && c.held == "" {
 			s.buf = append(s.buf, `"content":""`...)
 		}
+		s.buf = append(s.buf, c.held...)
 		s.buf = append(s.buf, `},"logprobs":null,"finish_reason":`...)
 		s.buf = f.finish(s.buf, a)
 		s.buf = append(s.buf, `}]`...)
-		if withUsage {
+		switch {
+		case a.quirk["usage-with-finish"] || a.quirk["usage-everywhere"]:
+			s.buf = f.usage(append(s.buf, `,"usage":`...), a)
+		case withUsage:
 			s.buf = append(s.buf, `,"usage":null`...)
 		}
 		s.buf = append(s.buf, "}"+s.nl+s.nl...)
 		s.end()
 	}
-	if withUsage {
+	if withUsage && !a.quirk["usage-with-finish"] {
 		s.buf = append(s.buf, head...)
 		s.buf = append(s.buf, `,"choices":[],"usage":`...)
 		s.buf = f.usage(s.buf, a)
@@ -93,14 +102,13 @@ func (c *chatStream) parts() {
 			if c.a.unknown {
 				after += `,"novelty":[1,{"deep":true}]`
 			}
+			c.hold = i == len(c.a.parts)-1 && c.a.quirk["finish-with-text"]
 			c.pieces(before, pt.escaped, after, pt.size)
 			if len(pt.citations) > 0 {
 				c.delta(`"annotations":`, string(chatFormat{}.annotations(nil, c.a.parts[:i+1], i)), "")
 			}
 		case partReasoning:
-			if !c.p.hideReasoning {
-				c.pieces(`"content":null,"reasoning_content":"`, pt.escaped, `"`, pt.size)
-			}
+			c.reasoning(pt)
 		case partRefusal:
 			c.pieces(`"refusal":"`, pt.escaped, `"`, pt.size)
 		case partCall, partCustom:
@@ -123,9 +131,26 @@ func (c *chatStream) pieces(before, escaped, after string, size int) {
 	for escaped != "" {
 		var piece string
 		piece, escaped = cutEscaped(escaped, size)
+		if escaped == "" && c.hold {
+			c.held = before + piece + after
+			return
+		}
 		if !c.delta(before, piece, after) {
 			return
 		}
+		if c.a.quirk["empty-deltas"] {
+			c.delta(before, "", after)
+		}
+	}
+}
+
+func (c *chatStream) reasoning(pt *part) {
+	switch {
+	case c.p.hideReasoning:
+	case c.a.quirk["thinking-parts"]:
+		c.pieces(`"content":[{"type":"thinking","thinking":[{"type":"text","text":"`, pt.escaped, `"}]}]`, pt.size)
+	default:
+		c.pieces(`"content":null,"`+chatFormat{}.reasoningMember(c.a)+`":"`, pt.escaped, `"`, pt.size)
 	}
 }
 
@@ -151,22 +176,46 @@ func padding(event int) string {
 }
 
 func (c *chatStream) openCall(pt *part) {
-	before := `"tool_calls":[{"index":` + strconv.Itoa(pt.call) + `,`
-	c.delta(before, string(chatFormat{}.callStart(nil, pt, "", "")), `}]`)
+	switch {
+	case c.a.quirk["whole-calls"]:
+		c.delta(c.callIndex(pt), string(chatFormat{}.callStart(nil, pt, callText(pt), callText(pt))), `}]`)
+	case c.a.quirk["late-names"] && pt.kind == partCall:
+		c.delta(c.callIndex(pt), `"id":"call_`+pt.callID+`","type":"function","function":{"arguments":""}`, `}]`)
+		c.delta(c.callIndex(pt), `"function":{"name":`+quote(pt.name)+`,"arguments":""}`, `}]`)
+	default:
+		c.delta(c.callIndex(pt), string(chatFormat{}.callStart(nil, pt, "", "")), `}]`)
+	}
 }
 
-// fragment is what surrounds a piece of a call's arguments or input.
-func (c *chatStream) fragment(pt *part) (before, after string) {
-	member := `"function":{"arguments":"`
-	if pt.kind == partCustom {
-		member = `"custom":{"input":"`
+// callIndex opens the member that says which call a delta belongs to.
+func (c *chatStream) callIndex(pt *part) string {
+	index := pt.call
+	if c.a.quirk["same-index"] {
+		index = 0
 	}
-	return `"tool_calls":[{"index":` + strconv.Itoa(pt.call) + `,` + member, `"}}]`
+	return `"tool_calls":[{"index":` + strconv.Itoa(index) + `,`
+}
+
+// fragmentEnd closes a delta that holds a piece of a call.
+const fragmentEnd = `"}}]`
+
+// fragment is what stands before a piece of a call's arguments or input.
+func (c *chatStream) fragment(pt *part) string {
+	switch {
+	case c.a.quirk["repeated-names"]:
+		start := chatFormat{}.callStart(nil, pt, "", "")
+		return c.callIndex(pt) + string(start[:len(start)-len(`"}`)])
+	case pt.kind == partCustom:
+		return c.callIndex(pt) + `"custom":{"input":"`
+	}
+	return c.callIndex(pt) + `"function":{"arguments":"`
 }
 
 func (c *chatStream) arguments(pt *part) {
-	before, after := c.fragment(pt)
-	c.pieces(before, callText(pt), after, pt.size)
+	if c.a.quirk["whole-calls"] {
+		return
+	}
+	c.pieces(c.fragment(pt), callText(pt), fragmentEnd, pt.size)
 }
 
 // callText is what a call streams, escaped once.
@@ -193,8 +242,7 @@ func (c *chatStream) interleaved(calls []part) {
 			left++
 			var piece string
 			piece, rest[i] = cutEscaped(rest[i], calls[i].size)
-			before, after := c.fragment(&calls[i])
-			if !c.delta(before, piece, after) {
+			if !c.delta(c.fragment(&calls[i]), piece, fragmentEnd) {
 				return
 			}
 		}

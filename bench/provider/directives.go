@@ -49,6 +49,7 @@ var directives = map[string]struct {
 	"unknown":          {`unknown`, func(s *step, _ *arguments) { s.unknown = true }},
 	"split-surrogates": {`split-surrogates`, func(s *step, _ *arguments) { s.splitPairs = true }},
 	"omit":             {`omit usage|done|finish|ids|signature|event-lines`, applyOmit},
+	"quirk":            {`quirk ` + strings.Join(sortedNames(quirks), "|"), applyQuirk},
 }
 
 func (d directive) apply(s *step) error {
@@ -358,6 +359,21 @@ func applyRedirect(s *step, a *arguments) {
 func applyHeader(s *step, a *arguments) {
 	name := a.text()
 	s.delivery.headers = append(s.delivery.headers, [2]string{name, a.text()})
+}
+
+// quirks are what OpenAI-compatible hosts do otherwise (wire sheets: fourth provider 1.1, translation 6).
+var quirks = words(`whole-calls same-index repeated-names late-names finish-stop finish-with-text usage-everywhere usage-with-finish
+	empty-deltas reasoning-member thinking-parts no-deltas`)
+
+func applyQuirk(s *step, a *arguments) {
+	word := a.text()
+	if !quirks[word] {
+		a.fail("unknown quirk %.40q", word)
+	}
+	if s.quirk == nil {
+		s.quirk = make(map[string]bool)
+	}
+	s.quirk[word] = true
 }
 
 func applyOmit(s *step, a *arguments) {

@@ -77,6 +77,13 @@
 //	split-surrogates            text beyond ASCII as \u escapes, with deltas that may cut a surrogate pair in two
 //	omit usage|done|finish|ids|signature|event-lines
 //	                            one thing that real streams have is missing
+//	quirk NAME                  a habit of compatible hosts. In chat: whole-calls (a call in one delta), same-index (all
+//	                            calls have index 0), repeated-names (id and name in every fragment), late-names (the
+//	                            name comes behind the id), finish-stop ("stop" although there are calls),
+//	                            finish-with-text (the last text travels with the finish reason), usage-everywhere,
+//	                            usage-with-finish, empty-deltas, reasoning-member ("reasoning" instead of
+//	                            "reasoning_content"), thinking-parts (content as an array that holds the reasoning).
+//	                            In responses: no-deltas
 //
 // The classes are invalid, authentication, billing, permission, not-found, too-large, rate-limit, server, overloaded,
 // timeout and context.

@@ -177,6 +177,9 @@ func (r *responsesStream) callDone(pt *part) {
 
 // deltas writes a text.
 func (r *responsesStream) deltas(event, place, extra, escaped string, size int) {
+	if r.a.quirk["no-deltas"] {
+		return
+	}
 	for escaped != "" {
 		var piece string
 		piece, escaped = cutEscaped(escaped, size)

@@ -27,11 +27,12 @@ type step struct {
 	openCall    bool   // the last call is cut off in the middle of its arguments
 	blocked     bool   // the prompt was blocked: no answer at all
 	usage       usage
-	scripted    bool // at least one directive says what the answer holds
-	interleave  bool // fragments of neighbouring calls alternate
-	unknown     bool // members and events that no format defines are mixed in
-	splitPairs  bool // characters outside ASCII travel as \u escapes, and deltas may cut between the halves of a pair
-	omit        map[string]bool
+	scripted    bool            // at least one directive says what the answer holds
+	interleave  bool            // fragments of neighbouring calls alternate
+	unknown     bool            // members and events that no format defines are mixed in
+	splitPairs  bool            // characters outside ASCII travel as \u escapes, and deltas may cut between the halves of a pair
+	omit        map[string]bool // real things that are missing
+	quirk       map[string]bool // habits of compatible hosts
 	fault       *fault
 	faultTimes  int // how many times the fault answers the same request; 0 means always
 	insideFault *fault

@@ -81,3 +81,16 @@ func TestListsOfInputsAreSplitByTheHostsLimitOrTheModelsOwn(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+func TestTheDefaultSizeIsALegalOne(t *testing.T) {
+	c, err := loadCatalogue("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.rows {
+		m := c.model(strings.ReplaceAll(*c.rows[i].Match, "*", "x")).Embedding
+		if c.rows[i].Embedding != nil && (m.Default == 0 || !m.fixed() && !m.takes(int64(m.Default))) {
+			t.Errorf("%s: %+v", *c.rows[i].Match, m)
+		}
+	}
+}

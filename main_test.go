@@ -50,6 +50,26 @@ func TestCommandLine(t *testing.T) {
 	})
 }
 
+// A signal may come before the program listens for signals, while it opens the store, and before it accepts. However
+// early it comes, the server ends.
+func TestAServerToldToStopWhileItStartsEnds(t *testing.T) {
+	data := t.TempDir()
+	for delay := time.Duration(0); delay < 100*time.Millisecond; delay += 5 * time.Millisecond {
+		var stderr bytes.Buffer
+		server := program{process: exec.Command("mneme", "serve", "--listen", "127.0.0.1:0", "--data", data)}
+		server.process.Stderr = &stderr
+		server.process.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+		if err := server.process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(delay) // where in the start the signal falls is left to chance; every place has to do
+		err := server.end(syscall.SIGTERM)
+		if state := server.process.ProcessState.Sys().(syscall.WaitStatus); err != nil && state.Signal() != syscall.SIGTERM {
+			t.Fatalf("told to stop after %v: %v\n%s", delay, err, stderr.String())
+		}
+	}
+}
+
 // theServer is the key of a story's *program.
 const theServer = "server"
 
@@ -117,6 +137,9 @@ func (p *program) end(by syscall.Signal) error {
 	if err := p.process.Process.Signal(by); err != nil {
 		return err
 	}
+	// A server that does not end writes what its goroutines wait for, and fails the story.
+	impatience := time.AfterFunc(time.Minute, func() { _ = p.process.Process.Signal(syscall.SIGQUIT) })
+	defer impatience.Stop()
 	return p.process.Wait()
 }
 

@@ -50,7 +50,8 @@ func Main(commands any, args []string, s *Surroundings) int {
 
 	parser, err := kong.New(commands,
 		kong.Name("mneme"),
-		kong.Description("A memory proxy for language models: it routes, translates and remembers what passes."),
+		kong.Description("A memory proxy for language models: it routes, translates and remembers what passes.\n\n"+
+			"Exit codes: 0 done; 1 could not be done, standard error says why; 2 the command line is wrong."),
 		kong.Writers(s.Out, s.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Bind(s),

@@ -4,11 +4,11 @@ import "github.com/mnemeproxy/mneme/codec/scan"
 
 // content is a content block with its members taken apart, whatever its type: the type may stand behind them.
 type content struct {
-	kind                                               []byte // string body
-	text, thinking, signature, data                    []byte // raw values from here on
-	id, name, input, toolUseID, isError, content       []byte
-	source, title, fileID, toolName, tool, citations   []byte
-	cacheControl, encryptedContent, serverName, caller []byte
+	kind                                             []byte // string body
+	text, thinking, signature, data                  []byte // raw values from here on
+	id, name, input, toolUseID, isError, content     []byte
+	source, title, fileID, toolName, tool, citations []byte
+	cacheControl                                     []byte
 }
 
 func (c *content) read(block []byte) {

@@ -72,17 +72,25 @@ func TestProviderErrorsOfAnyShape(t *testing.T) {
 		body   string
 		want   seen
 	}{
-		{"own envelope", 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":null}`,
-			seen{codec.KindOverloaded, "Overloaded", ""}},
-		{"with details", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"x","details":{"error_code":"tool_name_conflict"}}}`,
-			seen{codec.KindInvalidRequest, "x", "tool_name_conflict"}},
-		{"context", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 300000 tokens > 200000 maximum"}}`,
-			seen{codec.KindContextTooLong, "prompt is too long: 300000 tokens > 200000 maximum", ""}},
+		{
+			"own envelope", 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":null}`,
+			seen{codec.KindOverloaded, "Overloaded", ""},
+		},
+		{
+			"with details", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"x","details":{"error_code":"tool_name_conflict"}}}`,
+			seen{codec.KindInvalidRequest, "x", "tool_name_conflict"},
+		},
+		{
+			"context", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 300000 tokens > 200000 maximum"}}`,
+			seen{codec.KindContextTooLong, "prompt is too long: 300000 tokens > 200000 maximum", ""},
+		},
 		{"billing", 402, `{"type":"error","error":{"type":"billing_error","message":"x"}}`, seen{codec.KindQuota, "x", ""}},
 		{"too large", 413, `{"type":"error","error":{"type":"request_too_large","message":"x"}}`, seen{codec.KindTooLarge, "x", ""}},
 		{"the type beats the status", 400, `{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`, seen{codec.KindRateLimited, "x", ""}},
-		{"OpenAI's", 400, `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`,
-			seen{codec.KindContextTooLong, "too long", "context_length_exceeded"}},
+		{
+			"OpenAI's", 400, `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`,
+			seen{codec.KindContextTooLong, "too long", "context_length_exceeded"},
+		},
 		{"Google's in an array", 429, `[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`, seen{codec.KindRateLimited, "slow", ""}},
 		{"a string", 500, `{"error":"boom"}`, seen{codec.KindUpstream, "boom", ""}},
 		{"a message", 503, `{"message":"busy"}`, seen{codec.KindOverloaded, "busy", ""}},
@@ -90,8 +98,10 @@ func TestProviderErrorsOfAnyShape(t *testing.T) {
 		{"HTML", 502, "<html>\n<h1>Bad\x00 Gateway</h1>", seen{codec.KindUpstream, "the provider answered with status 502: <html> <h1>Bad  Gateway</h1>", ""}},
 		{"nothing", 504, "", seen{codec.KindTimeout, "the provider answered with status 504 and an empty body", ""}},
 		{"an empty object", 500, "{}", seen{codec.KindUpstream, "the provider answered with status 500: {}", ""}},
-		{"a credential", 401, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key sk-ant-1234"}}`,
-			seen{codec.KindUpstreamAuth, "the provider refused the credential that it was sent; check the provider key", ""}},
+		{
+			"a credential", 401, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key sk-ant-1234"}}`,
+			seen{codec.KindUpstreamAuth, "the provider refused the credential that it was sent; check the provider key", ""},
+		},
 	} {
 		e := messages.Provider().DecodeError(c.status, 3*time.Second, []byte(c.body))
 		if diff := cmp.Diff(c.want, seen{e.Kind, e.Message, e.Code}); diff != "" {

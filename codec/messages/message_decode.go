@@ -38,6 +38,21 @@ func (p place) path(member string) string {
 	return path
 }
 
+// messages reads the list from the walk over the body; false means that there is none.
+func (d *requestDecoder) messages(m *scan.Members, body []byte) (isList bool, err error) {
+	index := 0
+	isList = m.Elements(func(start, end int) {
+		if err == nil {
+			err = d.message(body[start:end:end], index)
+		}
+		index++
+	})
+	if !isList {
+		m.Skip()
+	}
+	return isList, err
+}
+
 func (d *requestDecoder) message(v []byte, index int) error {
 	at := place{member: "messages", message: index, content: true}
 	if !scan.IsObject(v) {

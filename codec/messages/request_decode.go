@@ -26,26 +26,23 @@ func (d *requestDecoder) request(body []byte) error {
 		return codec.Invalid("", "the body must be a JSON object")
 	}
 	d.r.Format = codec.Messages
-	var err error
 	listed := false
 	for m := scan.Object(body); m.NextName(); {
-		switch {
-		case string(m.Key) == "messages":
-			index := 0
-			listed = m.Elements(func(start, end int) {
-				if err == nil {
-					err = d.message(body[start:end:end], index)
-				}
-				index++
-			})
-			if !listed && !m.Skip() {
-				break
+		if string(m.Key) == "messages" {
+			isList, err := d.messages(&m, body)
+			if err != nil {
+				return err
 			}
-		case !m.Skip():
-		case !scan.IsNull(m.Value):
-			err = d.member(m.Key, m.Value)
+			listed = isList
+			continue
 		}
-		if err != nil {
+		if !m.Skip() {
+			break
+		}
+		if scan.IsNull(m.Value) {
+			continue
+		}
+		if err := d.member(m.Key, m.Value); err != nil {
 			return err
 		}
 	}

@@ -130,9 +130,20 @@ func describePart(b *strings.Builder, p *codec.Part, indent string) {
 		name  string
 		value []byte
 	}{
-		{"text", p.Text}, {"signature", p.Signature}, {"id", p.CallID}, {"name", p.Name}, {"arguments", p.Arguments},
-		{"media", p.MediaType}, {"data", p.Data}, {"url", p.URL}, {"file", p.FileID}, {"title", p.Filename},
-		{"cache", p.CacheControl}, {"citations", p.Citations}, {"type", p.WireType}, {"raw", p.Raw},
+		{"text", p.Text},
+		{"signature", p.Signature},
+		{"id", p.CallID},
+		{"name", p.Name},
+		{"arguments", p.Arguments},
+		{"media", p.MediaType},
+		{"data", p.Data},
+		{"url", p.URL},
+		{"file", p.FileID},
+		{"title", p.Filename},
+		{"cache", p.CacheControl},
+		{"citations", p.Citations},
+		{"type", p.WireType},
+		{"raw", p.Raw},
 	}
 	fmt.Fprintf(b, "%s", partWords[p.Kind])
 	if p.Failed {
@@ -184,8 +195,10 @@ func TestUnreadableRequestNamesThePlace(t *testing.T) {
 		{message(`{"role":"assistant","content":[{"type":"tool_use","id":"a","input":{}}]}`), "messages[1].content[0].name"},
 		{message(`{"role":"assistant","content":[{"type":"tool_use","name":"a","input":{}}]}`), "messages[1].content[0].id"},
 		{message(`{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"a","input":"{}"}]}`), "messages[1].content[0].input"},
-		{message(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"a"},{"type":"tool_result"}]}]}`),
-			"messages[1].content[0].content[1].type"},
+		{
+			message(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"a"},{"type":"tool_result"}]}]}`),
+			"messages[1].content[0].content[1].type",
+		},
 	} {
 		r := new(codec.Request)
 		r.Reset()
@@ -387,14 +400,26 @@ func TestMediaThatCannotBeSent(t *testing.T) {
 		part codec.Part
 		want string // "" for an error
 	}{
-		{"jpg is jpeg", codec.Part{Kind: codec.PartImage, MediaType: []byte("image/jpg"), Data: []byte("AA==")},
-			`{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"AA=="}}`},
-		{"image by URL", codec.Part{Kind: codec.PartImage, URL: []byte("https://x/y.png")},
-			`{"type":"image","source":{"type":"url","url":"https://x/y.png"}}`},
-		{"text file", codec.Part{Kind: codec.PartDocument, MediaType: []byte("text/plain"), Data: []byte("aGkKInlvdSI="), Filename: []byte("a.txt")},
-			`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"hi\n\"you\""},"title":"a.txt"}`},
-		{"pdf without a type", codec.Part{Kind: codec.PartDocument, Data: []byte("JVBERi0x")},
-			`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0x"}}`},
+		{
+			"jpg is jpeg",
+			codec.Part{Kind: codec.PartImage, MediaType: []byte("image/jpg"), Data: []byte("AA==")},
+			`{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"AA=="}}`,
+		},
+		{
+			"image by URL",
+			codec.Part{Kind: codec.PartImage, URL: []byte("https://x/y.png")},
+			`{"type":"image","source":{"type":"url","url":"https://x/y.png"}}`,
+		},
+		{
+			"text file",
+			codec.Part{Kind: codec.PartDocument, MediaType: []byte("text/plain"), Data: []byte("aGkKInlvdSI="), Filename: []byte("a.txt")},
+			`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"hi\n\"you\""},"title":"a.txt"}`,
+		},
+		{
+			"pdf without a type",
+			codec.Part{Kind: codec.PartDocument, Data: []byte("JVBERi0x")},
+			`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0x"}}`,
+		},
 		{"tiff", codec.Part{Kind: codec.PartImage, MediaType: []byte("image/tiff"), Data: []byte("AA==")}, ""},
 		{"zip", codec.Part{Kind: codec.PartDocument, MediaType: []byte("application/zip"), Data: []byte("AA==")}, ""},
 		{"text that is none", codec.Part{Kind: codec.PartDocument, MediaType: []byte("text/plain"), Data: []byte("/w==")}, ""},

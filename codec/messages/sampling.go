@@ -11,24 +11,24 @@ func (e *requestEncoder) sampling() {
 	r, thinks := e.r, e.thinks()
 	temperature, topP, topK := r.Temperature, r.TopP, r.TopK
 	if !e.t.Sampling {
-		temperature = e.refuse("temperature", temperature)
-		topP = e.refuse("top_p", topP)
-		topK = e.refuse("top_k", topK)
+		e.refuse("temperature", &temperature)
+		e.refuse("top_p", &topP)
+		e.refuse("top_k", &topK)
 	}
 	if value, ok := floatOf(temperature); ok {
 		switch {
 		case thinks && value != 1:
-			temperature = e.refuse("temperature", temperature)
+			e.refuse("temperature", &temperature)
 		case value > 1:
 			e.r.Notes.Drop("temperature") // OpenAI's scale ends at 2, this one at 1
 			temperature = temperatureMax
 		}
 	}
 	if value, ok := floatOf(topP); ok && (temperature != nil || thinks && value < minThinkingTopP) {
-		topP = e.refuse("top_p", topP)
+		e.refuse("top_p", &topP)
 	}
 	if thinks {
-		topK = e.refuse("top_k", topK)
+		e.refuse("top_k", &topK)
 	}
 	e.number("temperature", temperature)
 	e.number("top_p", topP)
@@ -37,12 +37,12 @@ func (e *requestEncoder) sampling() {
 
 var temperatureMax = []byte("1")
 
-// refuse notes a member that is set and gives back nothing in its place.
-func (e *requestEncoder) refuse(name string, value []byte) []byte {
-	if value != nil {
+// refuse leaves out a member, and notes it where it was set.
+func (e *requestEncoder) refuse(name string, value *[]byte) {
+	if *value != nil {
 		e.r.Notes.Drop(name)
 	}
-	return nil
+	*value = nil
 }
 
 func (e *requestEncoder) number(name string, value []byte) {

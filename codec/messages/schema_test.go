@@ -38,17 +38,27 @@ func sentSchema(t *testing.T, schema string) (string, error) {
 func TestToolSchemas(t *testing.T) {
 	for _, c := range []struct{ name, schema, want string }{
 		{"missing", ``, `{"type":"object","properties":{}}`},
-		{"an object passes untouched", `{ "type":"object","properties":{"b":{"anyOf":[{"type":"null"}]},"a":{"const":1.0}} }`,
-			`{ "type":"object","properties":{"b":{"anyOf":[{"type":"null"}]},"a":{"const":1.0}} }`},
+		{
+			"an object passes untouched", `{ "type":"object","properties":{"b":{"anyOf":[{"type":"null"}]},"a":{"const":1.0}} }`,
+			`{ "type":"object","properties":{"b":{"anyOf":[{"type":"null"}]},"a":{"const":1.0}} }`,
+		},
 		{"without a type", `{"properties":{"a":{}}}`, `{"type":"object","properties":{"a":{}}}`},
-		{"nullable", `{"type":["object","null"],"title":"T","properties":{"a":{}},"required":["a"]}`,
-			`{"type":"object","title":"T","properties":{"a":{}},"required":["a"]}`},
-		{"a union of objects", `{"oneOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"a":{"type":"integer"},"b":{}}}],"additionalProperties":false}`,
-			`{"type":"object","additionalProperties":false,"properties":{"a":{"type":"string"},"b":{}}}`},
-		{"all of", `{"type":"object","properties":{"z":{}},"required":["z"],"allOf":[{"$ref":"#/$defs/A"},{"properties":{"b":{}},"required":["b","z"]}],"$defs":{"A":{"properties":{"a":{}},"required":["a"]}}}`,
-			`{"type":"object","$defs":{"A":{"properties":{"a":{}},"required":["a"]}},"properties":{"z":{},"a":{},"b":{}},"required":["z","a","b"]}`},
-		{"a cycle", `{"$ref":"#/$defs/A","$defs":{"A":{"allOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/A"},{"properties":{"a":{}}}]}}}`,
-			`{"type":"object","$ref":"#/$defs/A","$defs":{"A":{"allOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/A"},{"properties":{"a":{}}}]}},"properties":{"a":{}}}`},
+		{
+			"nullable", `{"type":["object","null"],"title":"T","properties":{"a":{}},"required":["a"]}`,
+			`{"type":"object","title":"T","properties":{"a":{}},"required":["a"]}`,
+		},
+		{
+			"a union of objects", `{"oneOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"a":{"type":"integer"},"b":{}}}],"additionalProperties":false}`,
+			`{"type":"object","additionalProperties":false,"properties":{"a":{"type":"string"},"b":{}}}`,
+		},
+		{
+			"all of", `{"type":"object","properties":{"z":{}},"required":["z"],"allOf":[{"$ref":"#/$defs/A"},{"properties":{"b":{}},"required":["b","z"]}],"$defs":{"A":{"properties":{"a":{}},"required":["a"]}}}`,
+			`{"type":"object","$defs":{"A":{"properties":{"a":{}},"required":["a"]}},"properties":{"z":{},"a":{},"b":{}},"required":["z","a","b"]}`,
+		},
+		{
+			"a cycle", `{"$ref":"#/$defs/A","$defs":{"A":{"allOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/A"},{"properties":{"a":{}}}]}}}`,
+			`{"type":"object","$ref":"#/$defs/A","$defs":{"A":{"allOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/A"},{"properties":{"a":{}}}]}},"properties":{"a":{}}}`,
+		},
 	} {
 		for range 2 { // the second time from the cache
 			got, err := sentSchema(t, c.schema)
@@ -75,14 +85,22 @@ func TestToolSchemaThatIsNoObjectIsRefused(t *testing.T) {
 // P91, P92: only schemas are cleaned, not names of properties nor values; what the decoder refuses is said in words.
 func TestOutputSchemas(t *testing.T) {
 	for _, c := range []struct{ name, schema, want string }{
-		{"bounds", `{"type":"integer","description":"How \"many\".","minimum":1,"maximum":9}`,
-			`{"type":"integer","description":"How \"many\". {minimum: 1, maximum: 9}"}`},
-		{"objects are closed", `{"$schema":"x","type":"object","properties":{"format":{"type":"string","format":"date"},"pattern":{"pattern":"^\"a\"$"}},"additionalProperties":{"type":"string"}}`,
-			`{"type":"object","properties":{"format":{"type":"string","format":"date"},"pattern":{"description":"{pattern: \"^\\\"a\\\"$\"}"}},"additionalProperties":false}`},
-		{"unions", `{"oneOf":[{"type":"null"},{"$ref":"#/$defs/A","description":"x"}],"$defs":{"A":{"properties":{"a":{"const":1.0}}}}}`,
-			`{"anyOf":[{"type":"null"},{"$ref":"#/$defs/A"}],"$defs":{"A":{"properties":{"a":{"const":1.0}},"additionalProperties":false}}}`},
-		{"arrays", `{"type":"array","minItems":2,"maxItems":3,"items":{"type":"string","format":"color","enum":["pattern"]}}`,
-			`{"type":"array","items":{"type":"string","enum":["pattern"],"description":"{format: \"color\"}"},"description":"{minItems: 2, maxItems: 3}"}`},
+		{
+			"bounds", `{"type":"integer","description":"How \"many\".","minimum":1,"maximum":9}`,
+			`{"type":"integer","description":"How \"many\". {minimum: 1, maximum: 9}"}`,
+		},
+		{
+			"objects are closed", `{"$schema":"x","type":"object","properties":{"format":{"type":"string","format":"date"},"pattern":{"pattern":"^\"a\"$"}},"additionalProperties":{"type":"string"}}`,
+			`{"type":"object","properties":{"format":{"type":"string","format":"date"},"pattern":{"description":"{pattern: \"^\\\"a\\\"$\"}"}},"additionalProperties":false}`,
+		},
+		{
+			"unions", `{"oneOf":[{"type":"null"},{"$ref":"#/$defs/A","description":"x"}],"$defs":{"A":{"properties":{"a":{"const":1.0}}}}}`,
+			`{"anyOf":[{"type":"null"},{"$ref":"#/$defs/A"}],"$defs":{"A":{"properties":{"a":{"const":1.0}},"additionalProperties":false}}}`,
+		},
+		{
+			"arrays", `{"type":"array","minItems":2,"maxItems":3,"items":{"type":"string","format":"color","enum":["pattern"]}}`,
+			`{"type":"array","items":{"type":"string","enum":["pattern"],"description":"{format: \"color\"}"},"description":"{minItems: 2, maxItems: 3}"}`,
+		},
 		{"a boolean", `{"type":"object","properties":{"a":true}}`, `{"type":"object","properties":{"a":true},"additionalProperties":false}`},
 	} {
 		r := new(codec.Request)

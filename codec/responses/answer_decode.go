@@ -312,7 +312,7 @@ func (d *streamDecoder) output(dst []codec.Event, list []byte) []codec.Event {
 	var place [outputOpaque + 1]int
 	index := int64(0)
 	for e := scan.Array(list); e.Next(); index++ {
-		kind := kindOfOutput(scan.Body(scan.Get(e.Value, "type")))
+		kind := readOutput(e.Value).kind
 		it := d.nth(kind, place[kind])
 		place[kind]++
 		dst = d.itemDone(dst, e.Value, it, index)

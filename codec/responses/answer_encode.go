@@ -40,7 +40,7 @@ func replay(e *streamEncoder, a *codec.Answer) []byte {
 	give := func(ev codec.Event) { dst = e.Append(dst[:0], &ev) }
 	give(codec.Event{Kind: codec.EventStart, ID: a.ID, Model: a.Model, Created: a.Created})
 	for i := range a.Items {
-		it, item := &a.Items[i], int32(i) //nolint:gosec // G115: an answer has no two billion items
+		it, item := &a.Items[i], int32(i)
 		give(codec.Event{
 			Kind: codec.EventItemOpen, Type: it.Type, Item: item, ID: it.ID, CallID: it.CallID, Name: it.Name,
 			Namespace: it.Namespace,
@@ -49,7 +49,7 @@ func replay(e *streamEncoder, a *codec.Answer) []byte {
 			give(codec.Event{Kind: kind, Item: item, Raw: it.Text})
 		}
 		for j, s := range it.Summaries {
-			give(codec.Event{Kind: codec.EventReasoning, Item: item, Sub: int32(j), Raw: s.Text, Summary: s.Summary}) //nolint:gosec // G115: as above
+			give(codec.Event{Kind: codec.EventReasoning, Item: item, Sub: int32(j), Raw: s.Text, Summary: s.Summary})
 		}
 		give(codec.Event{Kind: codec.EventSignature, Item: item, Raw: it.Signature, Family: it.Family})
 		for _, note := range it.Notes {
@@ -410,7 +410,8 @@ func responsesMembers(dst, raw []byte) (string, []byte) {
 		}
 		dst = appendFlat(append(dst, ','), raw[m.Start:m.End])
 	}
-	if len(wireType) == 0 {
+	switch string(wireType) {
+	case "", typeMessage, typeReasoning, typeCall, typeCustomCall: // those have events of their own
 		return "", dst[:0]
 	}
 	return wirePrefix(wireType), append(dst, '}')

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -156,7 +157,7 @@ func echoed(key []byte) bool {
 func (d *decoder) echo(m *scan.Members) {
 	r := d.r
 	for i := range r.Echo {
-		if string(r.Echo[i].Name) == string(m.Key) {
+		if bytes.Equal(r.Echo[i].Name, m.Key) {
 			r.Echo[i].Value = m.Value
 			return
 		}

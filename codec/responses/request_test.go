@@ -248,7 +248,6 @@ func TestGrowingHistoryKeepsItsBeginning(t *testing.T) { // P50, P51; property 8
 }
 
 func TestEncodingSaysWhatOtherFormatsSay(t *testing.T) {
-	part := func(p codec.Part) codec.Part { return p }
 	cases := map[string]struct {
 		make func(r *codec.Request)
 		want string
@@ -270,15 +269,18 @@ func TestEncodingSaysWhatOtherFormatsSay(t *testing.T) {
 		},
 		"arguments that are an object become its text": {
 			func(r *codec.Request) {
-				r.Messages = []codec.Message{{Role: codec.RoleAssistant, Parts: []codec.Part{{Kind: codec.PartToolCall,
-					CallID: []byte("toolu_1"), Name: []byte("t"), Arguments: []byte(`{"a":"\"\n","n":1.0}`)}}}}
+				r.Messages = []codec.Message{{Role: codec.RoleAssistant, Parts: []codec.Part{{
+					Kind:   codec.PartToolCall,
+					CallID: []byte("toolu_1"), Name: []byte("t"), Arguments: []byte(`{"a":"\"\n","n":1.0}`),
+				}}}}
 			}, `"arguments":"{\"a\":\"\\\"\\n\",\"n\":1.0}"`, "",
 		},
 		"state of another family stays out": {
 			func(r *codec.Request) {
 				r.Messages = []codec.Message{{Role: codec.RoleAssistant, Parts: []codec.Part{
-					part(codec.Part{Kind: codec.PartReasoning, Text: []byte("hm"), Signature: []byte("EqQB"), Family: codec.FamilyAnthropic}),
-					{Kind: codec.PartText, Text: []byte("Hi")}}}}
+					{Kind: codec.PartReasoning, Text: []byte("hm"), Signature: []byte("EqQB"), Family: codec.FamilyAnthropic},
+					{Kind: codec.PartText, Text: []byte("Hi")},
+				}}}
 			}, `"input":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hi"}]}]`, "reasoning",
 		},
 		"ids are left out where nothing is kept": {
@@ -286,7 +288,8 @@ func TestEncodingSaysWhatOtherFormatsSay(t *testing.T) {
 				r.Store, r.IncludeState = codec.False, true
 				r.Messages = []codec.Message{{Role: codec.RoleAssistant, ID: []byte("msg_1"), Parts: []codec.Part{
 					{Kind: codec.PartReasoning, ID: []byte("rs_1"), Signature: []byte("gAAAA"), Family: codec.FamilyOpenAI},
-					{Kind: codec.PartToolCall, ID: []byte("fc_1"), CallID: []byte("c"), Name: []byte("t")}}}}
+					{Kind: codec.PartToolCall, ID: []byte("fc_1"), CallID: []byte("c"), Name: []byte("t")},
+				}}}
 			}, `"store":false,"include":["reasoning.encrypted_content"],"input":[{"type":"reasoning","summary":[],"encrypted_content":"gAAAA"},{"type":"function_call","call_id":"c","name":"t","arguments":"{}"}]`, `"id"`,
 		},
 		"several system blocks are a developer message": {
@@ -314,8 +317,10 @@ func TestEncodingSaysWhatOtherFormatsSay(t *testing.T) {
 		},
 		"a search of Anthropic's": {
 			func(r *codec.Request) {
-				r.Tools = []codec.Tool{{Kind: codec.ToolWebSearch, Origin: codec.Messages, WireType: []byte("web_search_20250305"),
-					Raw: []byte(`{"type":"web_search_20250305","name":"web_search","allowed_domains":["a.example"],"user_location":{"type":"approximate","city":"Bern"}}`)}}
+				r.Tools = []codec.Tool{{
+					Kind: codec.ToolWebSearch, Origin: codec.Messages, WireType: []byte("web_search_20250305"),
+					Raw: []byte(`{"type":"web_search_20250305","name":"web_search","allowed_domains":["a.example"],"user_location":{"type":"approximate","city":"Bern"}}`),
+				}}
 			}, `{"type":"web_search","filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","city":"Bern"}}`, "",
 		},
 		"a grammar as Chat Completions nests it": {

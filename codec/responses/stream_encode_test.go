@@ -129,8 +129,10 @@ func TestAnErrorBecomesAFailedResponseWithWhatThereIs(t *testing.T) { // P29, P1
 		want string
 	}{
 		"overloaded": {&codec.Error{Kind: codec.KindOverloaded, Message: "Overloaded"}, `"error":{"code":"server_is_overloaded","message":"Overloaded"}`},
-		"rate limit says when": {&codec.Error{Kind: codec.KindRateLimited, Message: "Slow down.", RetryAfter: 11054 * time.Millisecond},
-			`"error":{"code":"rate_limit_exceeded","message":"Slow down. Please try again in 11.054s."}`},
+		"rate limit says when": {
+			&codec.Error{Kind: codec.KindRateLimited, Message: "Slow down.", RetryAfter: 11054 * time.Millisecond},
+			`"error":{"code":"rate_limit_exceeded","message":"Slow down. Please try again in 11.054s."}`,
+		},
 		"too long": {&codec.Error{Kind: codec.KindContextTooLong, Message: "Too long"}, `"code":"context_length_exceeded"`},
 		"no quota": {&codec.Error{Kind: codec.KindQuota, Message: "No credit"}, `"code":"insufficient_quota"`},
 		"upstream": {&codec.Error{Kind: codec.KindUpstream, Message: "Broken"}, `"code":"server_error"`},
@@ -218,8 +220,10 @@ func TestRedactedReasoningIsStateAlone(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) { // P82
-	events := []codec.Event{start(), open(0, codec.ItemRefusal), say(codec.EventRefusal, 0, "I can't."),
-		closed(0, codec.ItemRefusal), finished(codec.FinishFilter), ended(codec.EndTerminal)}
+	events := []codec.Event{
+		start(), open(0, codec.ItemRefusal), say(codec.EventRefusal, 0, "I can't."),
+		closed(0, codec.ItemRefusal), finished(codec.FinishFilter), ended(codec.EndTerminal),
+	}
 	t.Run("are parts of their own and complete answers", func(t *testing.T) {
 		out := stream(t, options(), events...)
 		mustContain(t, out, "response.refusal.delta", `"content":[{"type":"refusal","refusal":"I can't."}]`, "event: response.completed")
@@ -315,11 +319,15 @@ func TestCitations(t *testing.T) {
 func TestAWebSearchOfAnthropicIsAWebSearchCall(t *testing.T) {
 	out := stream(t, options(), start(),
 		open(0, codec.ItemServerTool),
-		codec.Event{Kind: codec.EventItemClose, Type: codec.ItemServerTool, Origin: codec.Messages,
-			Raw: []byte(`{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"netpoll"}}`)},
+		codec.Event{
+			Kind: codec.EventItemClose, Type: codec.ItemServerTool, Origin: codec.Messages,
+			Raw: []byte(`{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"netpoll"}}`),
+		},
 		open(1, codec.ItemServerTool),
-		codec.Event{Kind: codec.EventItemClose, Item: 1, Type: codec.ItemServerTool, Origin: codec.Messages,
-			Raw: []byte(`{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}`)},
+		codec.Event{
+			Kind: codec.EventItemClose, Item: 1, Type: codec.ItemServerTool, Origin: codec.Messages,
+			Raw: []byte(`{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}`),
+		},
 		finished(codec.FinishEnd), ended(codec.EndTerminal))
 	mustContain(t, out, `"output":[{"id":"ws_7k00","type":"web_search_call","status":"completed","action":{"type":"search","query":"netpoll"}}]`)
 }

@@ -221,23 +221,33 @@ func (c *responsesChecker) begin(f *responsesFrame) error {
 }
 
 type responsesOutput struct {
-	ID        string            `json:"id"`
-	Type      string            `json:"type"`
-	Status    string            `json:"status"`
-	CallID    string            `json:"call_id"`
-	Name      string            `json:"name"`
-	Role      string            `json:"role"`
-	Content   []json.RawMessage `json:"content"`
-	Summary   []json.RawMessage `json:"summary"`
-	Arguments json.RawMessage   `json:"arguments"`
-	Input     json.RawMessage   `json:"input"`
+	ID, Type, Status, CallID, Name, Role string
+	Content, Summary                     []json.RawMessage
+	Arguments, Input                     json.RawMessage
+}
+
+// responsesMember reads a member if it has the type of to. Struct tags would not do: they take "Content" for "content".
+func responsesMember(members map[string]json.RawMessage, name string, to any) {
+	if raw := members[name]; raw != nil {
+		_ = json.Unmarshal(raw, to) // what has another type counts as missing
+	}
 }
 
 // readResponsesOutput reads an item and checks that it has what its type requires.
 func readResponsesOutput(raw json.RawMessage) (it responsesOutput, err error) {
-	if err = json.Unmarshal(raw, &it); err != nil {
+	var members map[string]json.RawMessage
+	if err = json.Unmarshal(raw, &members); err != nil {
 		return it, fmt.Errorf("item: %w", err)
 	}
+	responsesMember(members, "id", &it.ID)
+	responsesMember(members, "type", &it.Type)
+	responsesMember(members, "status", &it.Status)
+	responsesMember(members, "call_id", &it.CallID)
+	responsesMember(members, "name", &it.Name)
+	responsesMember(members, "role", &it.Role)
+	responsesMember(members, "content", &it.Content)
+	responsesMember(members, "summary", &it.Summary)
+	it.Arguments, it.Input = members["arguments"], members["input"]
 	if it.ID == "" || it.Type == "" {
 		return it, fmt.Errorf("the item has no id or no type")
 	}
@@ -294,7 +304,7 @@ func (c *responsesChecker) itemAdded(f *responsesFrame) error {
 			return fmt.Errorf("a call that is added has a body or is not in progress")
 		}
 	}
-	if len(it.Content) > 0 || len(it.Summary) > 0 || it.Type == "message" && it.Status != "in_progress" {
+	if it.Type == "message" && (len(it.Content) > 0 || it.Status != "in_progress") || it.Type == "reasoning" && len(it.Summary) > 0 {
 		return fmt.Errorf("an item that is added has content or is not in progress")
 	}
 	c.items = append(c.items, &responsesItem{id: it.ID, kind: it.Type, callID: it.CallID})

@@ -2,6 +2,7 @@ package fuzz_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -121,11 +122,11 @@ func chatEvents(t *testing.T, stream []byte, size int) string {
 				take()
 			}
 		}
-		if err == io.EOF && r.Len() > 0 {
+		if errors.Is(err, io.EOF) && r.Len() > 0 {
 			continue
 		}
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				end = codec.EndBroken
 			}
 			break

@@ -62,14 +62,14 @@ func (w *requestWriter) message(dst []byte, m *codec.Message) []byte {
 }
 
 func (w *requestWriter) name(dst []byte, m *codec.Message) []byte {
-	switch {
-	case len(m.Name) == 0:
-	case w.openAI() || w.d.Name == dialectDeepSeek:
-		return scan.QuoteBody(append(dst, `,"name":`...), m.Name)
-	default:
-		w.r.Notes.Drop("messages.name")
+	if len(m.Name) == 0 {
+		return dst
 	}
-	return dst
+	if w.d.Name == dialectMistral {
+		w.r.Notes.Drop("messages.name")
+		return dst
+	}
+	return scan.QuoteBody(append(dst, `,"name":`...), m.Name)
 }
 
 // textContent writes the content of a message of texts: one text as a string, several as parts, so that each keeps its
@@ -175,7 +175,7 @@ func (w *requestWriter) part(dst []byte, p *codec.Part, images bool) []byte {
 			return w.document(dst, p)
 		}
 	case codec.PartAudio:
-		if w.openAI() || w.d.Name == dialectMistral {
+		if w.takesAudio() {
 			return w.audio(dst, p)
 		}
 	case codec.PartOpaque:
@@ -255,6 +255,11 @@ func documentName(p *codec.Part) []byte {
 		return []byte("document.pdf")
 	}
 	return []byte("document")
+}
+
+// takesAudio goes by what is known of the hosts; those of open models say themselves what their model cannot hear.
+func (w *requestWriter) takesAudio() bool {
+	return w.openAI() || w.d.Name == dialectMistral || w.d.Name == dialectCompatible || w.t.Family == codec.FamilyGoogle
 }
 
 func (w *requestWriter) audio(dst []byte, p *codec.Part) []byte {

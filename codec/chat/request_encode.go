@@ -43,8 +43,9 @@ type requestWriter struct {
 
 // Names of dialects that differ in more than the members of [codec.Dialect] say.
 const (
-	dialectMistral  = "mistral"  // typed content chunks; refuses every member that it does not know
-	dialectDeepSeek = "deepseek" // user_id has an alphabet; strict tools only on another path
+	dialectMistral    = "mistral"    // typed content chunks; refuses every member that it does not know
+	dialectDeepSeek   = "deepseek"   // user_id has an alphabet; strict tools only on another path
+	dialectCompatible = "compatible" // a host of open models: vLLM, SGLang, llama.cpp, Ollama
 )
 
 // openAI tells whether the target takes what only OpenAI's own API has.

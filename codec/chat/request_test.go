@@ -3,6 +3,7 @@ package chat_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -164,8 +165,9 @@ func TestABadRequestIsRefusedWithTheNameOfTheMember(t *testing.T) {
 	}
 	for body, param := range cases {
 		var r codec.Request
-		err, ok := chat.Client().DecodeRequest(&r, []byte(body)).(*codec.Error)
-		if !ok || err.Kind != codec.KindInvalidRequest || err.Param != param || err.Message == "" {
+		var err *codec.Error
+		refused := errors.As(chat.Client().DecodeRequest(&r, []byte(body)), &err)
+		if !refused || err.Kind != codec.KindInvalidRequest || err.Param != param || err.Message == "" {
 			t.Errorf("%s: got %v, want an error about %q", body, err, param)
 		}
 	}
@@ -259,7 +261,8 @@ func anyRequest(t *rapid.T) object {
 		}
 		maybe("parallel_tool_calls", false)
 		maybe("tool_choice", rapid.SampledFrom([]any{
-			"auto", "none", "required", object{"type": "function", "function": object{"name": "f"}},
+			"auto", "none", "required",
+			object{"type": "function", "function": object{"name": "f"}},
 			object{"type": "custom", "custom": object{"name": "c"}},
 			object{"type": "allowed_tools", "allowed_tools": object{"mode": "required", "tools": []any{
 				object{"type": "function", "function": object{"name": "f"}},

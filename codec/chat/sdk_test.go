@@ -194,7 +194,7 @@ func TestTheSDKSeesAnErrorBeforeTheAnswer(t *testing.T) {
 	if !errors.As(err, &apiErr) {
 		t.Fatalf("got %v", err)
 	}
-	if apiErr.StatusCode != 404 || apiErr.Code != "model_not_found" || apiErr.Param != "model" || apiErr.Message != "no such model" {
+	if apiErr.StatusCode != http.StatusNotFound || apiErr.Code != "model_not_found" || apiErr.Param != "model" || apiErr.Message != "no such model" {
 		t.Errorf("got %+v", apiErr)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -698,6 +699,63 @@ func TestABodyIsNotReadAfterTheCallIsOver(t *testing.T) {
 		if n, err := u.body.Read(make([]byte, 5)); n != 0 || !errors.Is(err, errReleased) {
 			t.Errorf("%s: after the end: %d, %v", name, n, err)
 		}
+	}
+}
+
+// Clients come and go in every phase, and the buffer of each carries the next request at once.
+func TestRequestsOfManyClientsDoNotMix(t *testing.T) {
+	var mixed atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		buf := make([]byte, 64<<10)
+		var first byte
+		for total := 0; ; {
+			n, err := r.Body.Read(buf)
+			if total == 0 && n > 0 {
+				first = buf[0]
+			}
+			if total += n; bytes.Count(buf[:n], []byte{first}) != n {
+				mixed.Add(1)
+			}
+			if err != nil {
+				break
+			}
+			if first%4 == 0 { // answered before it was read
+				break
+			}
+		}
+		_, _ = w.Write([]byte{first})
+	}))
+	defer s.Close()
+	r := newRouter(t, compatible(s.URL))
+	defer r.Close()
+	p := r.Provider("host")
+	var clients sync.WaitGroup
+	for client := range 6 {
+		clients.Go(func() {
+			buffer := make([]byte, 1<<20)
+			for i := range 8 {
+				mark := byte(client*8 + i + 1)
+				for at := range buffer {
+					buffer[at] = mark
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				if i%3 == 0 {
+					time.AfterFunc(time.Duration(i)*100*time.Microsecond, cancel)
+				}
+				reply, err := p.Do(ctx, &Call{Format: codec.Chat, Body: buffer})
+				if err == nil && i%2 == 0 {
+					_, _ = io.ReadAll(reply.Body)
+				}
+				if err == nil {
+					_ = reply.Body.Close()
+				}
+				cancel()
+			}
+		})
+	}
+	clients.Wait()
+	if n := mixed.Load(); n > 0 {
+		t.Errorf("%d requests held bytes of another", n)
 	}
 }
 

@@ -34,9 +34,8 @@ type Reply struct {
 // Do sends a call and returns once the header of the answer is there. The caller closes the reply's body.
 //
 // Cancelling ctx ends the call at once in every phase: while it connects, waits, or while the body is read. The error
-// then wraps context.Cause(ctx), or is the cause where that is a *codec.Error. A request is sent once, and
-// what fails is for the client to send again, as the SDKs do; only a stale pooled connection is replaced unseen (see
-// transport.do).
+// then wraps context.Cause(ctx), or is the cause where that is a *codec.Error. A request is sent once, and what fails is
+// for the client to send again, as the SDKs do; only a stale pooled connection is replaced unseen (see transport.do).
 func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 	target := p.endpoints.url(c)
 	if target == nil {

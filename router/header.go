@@ -82,6 +82,11 @@ func (h *headerPolicy) build(c *Call, credential Credential) http.Header {
 	if c.Operation != ListModels {
 		out["Content-Type"] = jsonType
 	}
+	if c.Operation == Embed {
+		// A list that is split into several requests must not get the first one's answer for all of them; and there is
+		// nothing in making vectors twice that the key would have to prevent.
+		delete(out, "Idempotency-Key")
+	}
 	out["Accept"] = jsonType
 	if c.Stream {
 		out["Accept"] = eventStreamType

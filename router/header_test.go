@@ -88,6 +88,17 @@ func TestMissingHeadersGetTheirDefaults(t *testing.T) {
 	}
 }
 
+func TestAKeyThatMarksOneRequestIsNotSentWithTheManyOfAList(t *testing.T) {
+	p := newRouter(t, Config{}).Provider("openai")
+	h := http.Header{"Idempotency-Key": {"i1"}}
+	if got := p.headers.build(&Call{Operation: Embed, Format: codec.Embeddings, Header: h}, Credential{}); got.Get("Idempotency-Key") != "" {
+		t.Error(lines(got))
+	}
+	if got := p.headers.build(&Call{Format: codec.Chat, Header: h}, Credential{}); got.Get("Idempotency-Key") != "i1" {
+		t.Error(lines(got))
+	}
+}
+
 func TestTraceHeadersPassOnlyWhenAskedFor(t *testing.T) {
 	h := http.Header{"Traceparent": {"00-1-2-01"}, "Tracestate": {"v"}}
 	for _, on := range []bool{false, true} {

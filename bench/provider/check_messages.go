@@ -10,7 +10,7 @@ import (
 var messagesMembers = words(`model max_tokens messages system stream stop_sequences temperature top_p top_k metadata service_tier
 	inference_geo speed cache_control container diagnostics thinking output_config tools tool_choice`)
 
-// Members that need an anthropic-beta header.
+// messagesBetaMembers need an anthropic-beta header.
 var messagesBetaMembers = words(`output_format context_management compaction mcp_servers fallbacks fallback_credit_token thread
 	billing_policy tags safeguards program_use_case_id`)
 

@@ -69,7 +69,7 @@ func (c *messagesCheck) role(role, previous, path string) *fault {
 	return nil
 }
 
-// Members of the blocks that translators write; blocks that only pass through are not looked into.
+// blockMembers are those of the blocks that translators write; blocks that only pass through are not looked into.
 var blockMembers = map[string]map[string]bool{
 	"text":              words("type text cache_control citations"),
 	"image":             words("type source cache_control transformations"),

@@ -208,6 +208,27 @@ func TestWithoutAScriptTheAnswerSaysWhatItIs(t *testing.T) {
 	}
 }
 
+func TestScriptBelongsToTheNewestPrompt(t *testing.T) {
+	s := start(t, provider.Options{})
+	script := `{"role":"user","content":"[[sim: text \"scripted\" ; then ; text \"second\"]]"}`
+	called := `,{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"r"}`
+	for _, test := range []struct{ name, messages, want string }{
+		{"alone", script, "scripted"},
+		{"with a reminder behind it", script + `,{"role":"user","content":"a reminder"},{"role":"system","content":"a note"}`, "scripted"},
+		{"behind an environment note", `{"role":"user","content":"a note"},` + script, "scripted"},
+		{"answered once", script + called, "second"},
+		{"answered once, with a picture behind the result", script + called + `,{"role":"user","content":"a picture"}`, "second"},
+		{"answered more often than it has steps", script + called + called, "Tool results received: 2."},
+		{"of an earlier prompt", script + `,{"role":"assistant","content":"x"},{"role":"user","content":"something else"}`, "You wrote: something else"},
+		{"two scripts", script + `,{"role":"assistant","content":"x"},{"role":"user","content":"[[sim: text \"newer\"]]"}`, "newer"},
+	} {
+		_, body, err := send(t, s.URL()+"/v1/chat/completions", `{"model":"m","messages":[`+test.messages+`]}`)
+		if err != nil || !strings.Contains(body, test.want) {
+			t.Errorf("%s: %v %s\nwant %s", test.name, err, body, test.want)
+		}
+	}
+}
+
 func TestStructuredOutputFitsTheSchema(t *testing.T) {
 	schema := `{"type":"object","properties":{"name":{"type":"string"},"n":{"type":"integer","minimum":3},"kind":{"enum":["b","c"]},"tags":{"type":"array","items":{"type":"string"}}},"required":["name","n","kind","tags"],"additionalProperties":false}`
 	want := `{"name":"simulated","n":3,"kind":"b","tags":[]}`

@@ -107,17 +107,17 @@ func (p *prompt) choose() (*step, error) {
 	if found && p.step < len(parsed.steps) {
 		chosen := &parsed.steps[p.step]
 		if !chosen.scripted {
-			chosen.parts = []part{p.defaultPart(found)}
+			chosen.parts = []part{p.defaultPart(found, chosen.delivery.size)}
 		}
 		return chosen, nil
 	}
 	s := newStep()
-	s.parts = []part{p.defaultPart(found)}
+	s.parts = []part{p.defaultPart(found, s.delivery.size)}
 	return &s, nil
 }
 
 // defaultPart is the answer to a prompt that asks for nothing in particular.
-func (p *prompt) defaultPart(scripted bool) part {
+func (p *prompt) defaultPart(scripted bool, size int) part {
 	text := greeting
 	switch {
 	case p.schema != nil:
@@ -127,9 +127,10 @@ func (p *prompt) defaultPart(scripted bool) part {
 	case !scripted && p.text != "":
 		text = fmt.Sprintf("%s You wrote: %s", greeting, firstCharacters(p.text, 100))
 	}
-	return part{kind: partText, text: text, size: defaultDeltaSize}
+	return part{kind: partText, text: text, size: size}
 }
 
+// firstCharacters cuts a text for people to read.
 func firstCharacters(s string, n int) string {
 	for i := range s {
 		if n == 0 {
@@ -187,7 +188,7 @@ func firstProperty(schema raw) string {
 	return "input"
 }
 
-// text of a message's content: a string, or the text members of its blocks joined by line ends.
+// contentText is the text of a message's content: a string, or the text members of its blocks joined by line ends.
 func contentText(content raw, types ...string) string {
 	if s, ok := parseString(content); ok {
 		return s

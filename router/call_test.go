@@ -290,7 +290,7 @@ func TestFailuresToConnectSayWhatToDo(t *testing.T) {
 		"no such name":   {&net.DNSError{Err: "no such host", Name: "api.example", IsNotFound: true}, codec.KindUpstream, []string{"there is no host of that name", "providers.host.base_url"}},
 		"no DNS":         {&net.DNSError{Err: "server misbehaving", Name: "api.example", IsTemporary: true}, codec.KindUpstream, []string{"could not be resolved just now"}},
 		"no route":       {&net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}, codec.KindUpstream, []string{"cannot be reached over the network"}},
-		"dial timeout":   {&net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}, codec.KindTimeout, []string{"did not take the connection in time", "firewall"}},
+		"dial timeout":   {&net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}, codec.KindTimeout, []string{"did not take the connection in time", "firewalls"}},
 		"expired":        {&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}}, codec.KindUpstream, []string{"has expired", "clock"}},
 		"TLS alert":      {tls.AlertError(40), codec.KindUpstream, []string{"the TLS handshake failed"}},
 		"something else": {errors.New("key-1 was lost"), codec.KindUpstream, []string{"failed before it answered"}},

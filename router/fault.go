@@ -103,7 +103,7 @@ func (p *Provider) dialFault(err error) *codec.Error {
 		return p.faultf(codec.KindUpstream, err, "%s (%s) refuses connections: nothing listens there. Check providers.%s.base_url and whether the server runs.",
 			p.name, p.address, p.name)
 	case errors.As(err, &netErr) && netErr.Timeout():
-		return p.faultf(codec.KindTimeout, err, "%s (%s) did not take the connection in time. Check the network, a firewall, or raise timeouts.dial.",
+		return p.faultf(codec.KindTimeout, err, "%s (%s) did not take the connection in time. Check the network and the firewalls on the way.",
 			p.name, p.address)
 	default:
 		return p.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached over the network.", p.name, p.address)

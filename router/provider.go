@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -37,17 +38,7 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 		return nil, fmt.Errorf("%s.dialect: there is no dialect %q (known: %s)", setting, c.Dialect, strings.Join(dialectNames(), ", "))
 	}
 	own := lookupDialect(name)
-	base := c.BaseURL
-	if base == "" && own != nil {
-		base = own.BaseURL
-	}
-	if base == "" {
-		base = row.BaseURL
-	}
-	if base == "" {
-		return nil, fmt.Errorf("%s.base_url is missing: give the URL that SDKs take for this host, such as http://127.0.0.1:8000/v1", setting)
-	}
-	u, err := parseBaseURL(base)
+	base, err := baseURL(c.BaseURL, own, row)
 	if err != nil {
 		return nil, fmt.Errorf("%s.base_url %w", setting, err)
 	}
@@ -63,7 +54,7 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 	if !validHeaderValue(c.APIKey) {
 		return nil, fmt.Errorf("%s.api_key holds a line break or another character that cannot stand in a header", setting)
 	}
-	ends, err := newEndpoints(u, row)
+	ends, err := newEndpoints(base, row)
 	if err != nil {
 		return nil, fmt.Errorf("%s.base_url %w", setting, err)
 	}
@@ -73,7 +64,7 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 	}
 	return &Provider{
 		name:      name,
-		address:   hostPort(u),
+		address:   hostPort(base),
 		dialect:   row,
 		prefixes:  prefixes,
 		formats:   slices.Clone(formats),
@@ -86,6 +77,20 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 		firstByte: timeouts.FirstByte,
 		idle:      timeouts.Idle,
 	}, nil
+}
+
+// baseURL is the configured one, else the one of the row that bears the provider's name, else that of its dialect.
+func baseURL(configured string, own, row *Dialect) (*url.URL, error) {
+	switch {
+	case configured != "":
+		return parseBaseURL(configured)
+	case own != nil && own.BaseURL != "":
+		return parseBaseURL(own.BaseURL)
+	case row.BaseURL != "":
+		return parseBaseURL(row.BaseURL)
+	default:
+		return nil, errors.New("is missing: give the URL that SDKs take for this host, such as http://127.0.0.1:8000/v1")
+	}
 }
 
 // Name is the provider's name in the configuration.

@@ -15,9 +15,63 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/messages"
 )
+
+// A request as the official SDK writes it is understood without a rest.
+func TestSDKRequestIsUnderstood(t *testing.T) {
+	params := anthropic.MessageNewParams{
+		Model:         "claude-x",
+		MaxTokens:     1024,
+		System:        []anthropic.TextBlockParam{{Text: "Be brief.", CacheControl: anthropic.NewCacheControlEphemeralParam()}},
+		StopSequences: []string{"END"},
+		Thinking:      anthropic.ThinkingConfigParamUnion{OfEnabled: &anthropic.ThinkingConfigEnabledParam{BudgetTokens: 1024}},
+		Tools: []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{
+			Name:        "look",
+			Description: anthropic.String("Looks."),
+			InputSchema: anthropic.ToolInputSchemaParam{Properties: map[string]any{"where": map[string]any{"type": "string"}}, Required: []string{"where"}},
+		}}},
+		ToolChoice: anthropic.ToolChoiceUnionParam{OfAuto: &anthropic.ToolChoiceAutoParam{DisableParallelToolUse: anthropic.Bool(true)}},
+		Messages: []anthropic.MessageParam{
+			anthropic.NewUserMessage(anthropic.NewTextBlock("What is there?"), anthropic.NewImageBlockBase64("image/png", "iVBORw==")),
+			anthropic.NewAssistantMessage(
+				anthropic.NewThinkingBlock("c2ln", "I should look."),
+				anthropic.NewToolUseBlock("toolu_1", map[string]any{"where": "there"}, "look"),
+			),
+			anthropic.NewUserMessage(anthropic.NewToolResultBlock("toolu_1", "a cat", false), anthropic.NewTextBlock("Well?")),
+		},
+	}
+	body, err := json.Marshal(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := decode(t, string(body))
+	if len(r.Notes.Dropped)+len(r.Notes.Emulated) > 0 {
+		t.Errorf("notes: %+v", r.Notes)
+	}
+	var told strings.Builder
+	describeMeaning(&told, r)
+	want := `stream=false max=1024 temperature= top_p= top_k= stop=["END"] user= tier= cache=
+reasoning mode=2 effort= budget=1024 display=
+tool kind=1 look type= strict=0 deferred=false callers= cache= schema={"properties":{"where":{"type":"string"}},"required":["where"],"type":"object"}
+choice mode=1  parallel=1
+system text text=Be brief. cache={"type":"ephemeral"}
+user
+  text text=What is there?
+  image media=image/png data=iVBORw==
+assistant
+  reasoning text=I should look. signature=c2ln
+  call id=toolu_1 name=look arguments={"where":"there"}
+tool
+  result id=toolu_1
+    text text=a cat
+user
+  text text=Well?
+`
+	if diff := cmp.Diff(want, told.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
 
 // unequal are the transcripts whose stream and complete answer differ for a reason.
 var unequal = map[string]string{
@@ -135,5 +189,3 @@ func compact(raw any) string {
 	}
 	return string(b)
 }
-
-var _ codec.ClientHalf = messages.Client()

@@ -144,3 +144,79 @@ func shorten(data string) string {
 	_, tail, _ = strings.Cut(tail, `"user":null,`)
 	return head + "…," + tail
 }
+
+func TestWhatIsLeftWithoutAFrameEnd(t *testing.T) { // P48
+	const begun = `{"type":"response.output_text.delta","delta":"Hi"}`
+	cases := map[string]struct {
+		residue string
+		end     codec.End
+		want    []string
+	}{
+		"a terminal event without its blank line": {
+			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n",
+			codec.EndEOF,
+			[]string{"close 0 text", "finish end", "end terminal"},
+		},
+		"an error that nobody framed": {
+			`{"error":{"message":"At capacity.","code":"server_is_overloaded"}}`,
+			codec.EndEOF,
+			[]string{"error overloaded: At capacity. code=server_is_overloaded", "end broken"},
+		},
+		"half a frame": {
+			`data: {"type":"response.completed","respon`,
+			codec.EndEOF,
+			[]string{"error upstream: The provider ended the stream before the answer was complete. code=", "end broken"},
+		},
+		"nothing, on a broken connection": {
+			"", codec.EndBroken, []string{"error upstream: The provider ended the stream before the answer was complete. code=", "end broken"},
+		},
+		"nothing, because the client left": {"", codec.EndCancelled, []string{"end cancelled"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dec := responses.Provider().NewDecoder()
+			dec.Decode(nil, nil, []byte(begun))
+			var got []string
+			for _, ev := range dec.Finish(nil, c.end, []byte(c.residue)) {
+				got = append(got, describe(&ev))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if more := dec.Decode(nil, nil, []byte(begun)); len(more) > 0 {
+				t.Errorf("after the end: %v", more)
+			}
+		})
+	}
+}
+
+func TestADecoderIsAsNewAfterReset(t *testing.T) { // P6
+	frames := answers(t)["worked_example"]
+	dec := responses.Provider().NewDecoder()
+	play := func() (lines []string) {
+		for _, frame := range frames {
+			for _, ev := range dec.Decode(nil, nil, []byte(frame)) {
+				lines = append(lines, describe(&ev))
+			}
+		}
+		return lines
+	}
+	first := play()
+	dec.Reset()
+	if diff := cmp.Diff(first, play()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnEncoderIsAsNewAfterReset(t *testing.T) { // P6
+	enc := responses.Client().NewEncoder(options())
+	play := func() (out []byte) {
+		decode(answers(t)["worked_example"], func(ev *codec.Event) { out = enc.Append(out, ev) })
+		return out
+	}
+	first := play()
+	enc.Reset(options())
+	if diff := cmp.Diff(string(first), string(play())); diff != "" {
+		t.Error(diff)
+	}
+}

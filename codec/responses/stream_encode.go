@@ -43,12 +43,6 @@ type slot struct {
 	held *heldCall
 }
 
-// heldCall is a call of a tool of documented shape, on its way.
-type heldCall struct {
-	shape              string
-	callID, name, text []byte
-}
-
 // output is one item of the answer's output; its place in the list is its output_index.
 type output struct {
 	kind      outputKind
@@ -65,15 +59,6 @@ type output struct {
 	sub       int32 // reasoning: the summary that is open
 	done      bool
 	from, to  int // where it stands in the encoder's done
-}
-
-// part is one part of a message, or one summary of a reasoning item.
-type part struct {
-	refusal     bool
-	closed      bool
-	text        []byte // string body
-	annotations []byte // elements of the array, commas included
-	cited       int
 }
 
 // NewEncoder implements [codec.ClientHalf].
@@ -210,49 +195,6 @@ func (e *streamEncoder) open(dst []byte, ev *codec.Event) []byte {
 	return dst
 }
 
-func (e *streamEncoder) openCall(dst []byte, s *slot, kind outputKind, ev *codec.Event) []byte {
-	dst = e.newOutput(dst, s, kind)
-	out := &e.outputs[s.output]
-	out.name = append(out.name, ev.Name...)
-	out.namespace = append(out.namespace, ev.Namespace...)
-	e.setCallID(out, ev.CallID)
-	return e.added(dst, out)
-}
-
-// setCallID gives a call its id. One that is missing or has been used in this answer is replaced: clients tell calls by
-// their ids.
-func (e *streamEncoder) setCallID(out *output, id []byte) {
-	taken := len(id) == 0
-	for i := range e.outputs[:out.index] {
-		taken = taken || bytes.Equal(e.outputs[i].callID, id)
-	}
-	if taken {
-		out.callID = e.appendID(out.callID[:0], "call_", out.index)
-		return
-	}
-	out.callID = append(out.callID[:0], id...)
-}
-
-// releaseCall shows a call that was held: as the item of its shape, or as an ordinary call when its arguments do not
-// make one.
-func (e *streamEncoder) releaseCall(dst []byte, s *slot) []byte {
-	call := s.held
-	s.held = nil
-	arguments := scan.Unescape(nil, call.text)
-	if scan.IsObject(arguments) && scan.Valid(arguments) {
-		dst = e.newOutput(dst, s, outputServerTool)
-		out := &e.outputs[s.output]
-		e.setCallID(out, call.callID)
-		prefix, members := clientCallMembers(out.raw, call.shape, out.callID, arguments)
-		return e.wholeItem(dst, out, prefix, members)
-	}
-	dst = e.openCall(dst, s, outputCall, &codec.Event{CallID: call.callID, Name: call.name})
-	if len(call.text) > 0 {
-		dst = e.callDelta(dst, &e.outputs[s.output], call.text)
-	}
-	return dst
-}
-
 // newOutput makes an item, without an event yet. The message that was open ends: no text joins it across another item.
 func (e *streamEncoder) newOutput(dst []byte, s *slot, kind outputKind) []byte {
 	dst = e.start(dst)
@@ -359,247 +301,6 @@ func (e *streamEncoder) bodyDone(dst []byte, name string, out *output, member st
 	return finish(append(dst, '"'))
 }
 
-// text is a piece of a text or a refusal.
-func (e *streamEncoder) text(dst []byte, ev *codec.Event) []byte {
-	s := e.slot(ev.Item)
-	if s == nil || len(ev.Raw) == 0 || s.kind != textKind(ev.Kind) {
-		return dst
-	}
-	dst, out, p := e.messagePart(dst, s)
-	p.text = append(p.text, ev.Raw...)
-	e.size += int64(len(ev.Raw))
-	if p.refusal {
-		dst = e.event(dst, "response.refusal.delta")
-	} else {
-		dst = e.event(dst, "response.output_text.delta")
-	}
-	dst = append(dst, out.where...)
-	dst = append(dst, `,"content_index":`...)
-	dst = strconv.AppendInt(dst, int64(s.part), 10)
-	dst = append(dst, `,"delta":"`...)
-	dst = append(dst, ev.Raw...)
-	if p.refusal {
-		return append(dst, "\"}\n\n"...)
-	}
-	return append(dst, "\",\"logprobs\":[]}\n\n"...)
-}
-
-func textKind(kind codec.EventKind) codec.ItemType {
-	if kind == codec.EventRefusal {
-		return codec.ItemRefusal
-	}
-	return codec.ItemText
-}
-
-// messagePart is the open part of a text item. Text that goes on after its message has ended, because a call came in
-// between, goes on in a message of its own.
-func (e *streamEncoder) messagePart(dst []byte, s *slot) ([]byte, *output, *part) {
-	if s.output >= 0 && !e.outputs[s.output].parts[s.part].closed {
-		out := &e.outputs[s.output]
-		return dst, out, &out.parts[s.part]
-	}
-	if e.message < 0 {
-		dst = e.newOutput(dst, s, outputMessage)
-		dst = e.added(dst, &e.outputs[s.output])
-	}
-	s.output = e.message
-	out := &e.outputs[s.output]
-	s.part = len(out.parts)
-	p := out.addPart()
-	p.refusal = s.kind == codec.ItemRefusal && !e.o.RefusalAsText
-	e.refused = e.refused || s.kind == codec.ItemRefusal
-	dst = e.partEvent(dst, "response.content_part.added", out, s.part)
-	dst = appendPart(append(dst, `,"part":`...), p, false)
-	return finish(dst), out, p
-}
-
-func (out *output) addPart() *part {
-	n := len(out.parts)
-	if n < cap(out.parts) {
-		out.parts = out.parts[:n+1]
-	} else {
-		out.parts = append(out.parts, part{})
-	}
-	p := &out.parts[n]
-	*p = part{text: p.text[:0], annotations: p.annotations[:0]}
-	return p
-}
-
-func (e *streamEncoder) partEvent(dst []byte, name string, out *output, i int) []byte {
-	dst = append(e.event(dst, name), out.where...)
-	dst = append(dst, `,"content_index":`...)
-	return strconv.AppendInt(dst, int64(i), 10)
-}
-
-func (e *streamEncoder) finishPart(dst []byte, out *output, i int) []byte {
-	p := &out.parts[i]
-	if p.closed {
-		return dst
-	}
-	p.closed = true
-	if p.refusal {
-		dst = e.partEvent(dst, "response.refusal.done", out, i)
-		dst = append(dst, `,"refusal":"`...)
-		dst = append(dst, p.text...)
-		dst = finish(append(dst, '"'))
-	} else {
-		dst = e.partEvent(dst, "response.output_text.done", out, i)
-		dst = append(dst, `,"text":"`...)
-		dst = append(dst, p.text...)
-		dst = finish(append(dst, `","logprobs":[]`...))
-	}
-	dst = e.partEvent(dst, "response.content_part.done", out, i)
-	dst = appendPart(append(dst, `,"part":`...), p, true)
-	return finish(dst)
-}
-
-// sealMessage ends the message that takes further parts, if there is one.
-func (e *streamEncoder) sealMessage(dst []byte) []byte {
-	if e.message < 0 {
-		return dst
-	}
-	out := &e.outputs[e.message]
-	e.message = -1
-	return e.finishItem(dst, out, statusCompleted)
-}
-
-// reasoning is a piece of visible reasoning. It always goes out as a summary, which is what clients show and send back;
-// full text (reasoning_text) is neither shown nor returned by most.
-func (e *streamEncoder) reasoning(dst []byte, ev *codec.Event) []byte {
-	s := e.slot(ev.Item)
-	if s == nil || s.kind != codec.ItemReasoning || len(ev.Raw) == 0 || !e.o.ShowReasoning {
-		return dst
-	}
-	dst, out := e.reasoningOutput(dst, s)
-	e.size += int64(len(ev.Raw))
-	if out.sub != ev.Sub || len(out.parts) == 0 {
-		dst = e.finishSummary(dst, out)
-		out.sub = ev.Sub
-		out.addPart()
-		dst = e.summaryEvent(dst, "response.reasoning_summary_part.added", out)
-		dst = finish(append(dst, `,"part":{"type":"summary_text","text":""}`...))
-	}
-	p := &out.parts[len(out.parts)-1]
-	p.text = append(p.text, ev.Raw...)
-	dst = e.summaryEvent(dst, "response.reasoning_summary_text.delta", out)
-	dst = append(dst, `,"delta":"`...)
-	dst = append(dst, ev.Raw...)
-	return finish(append(dst, '"'))
-}
-
-func (e *streamEncoder) reasoningOutput(dst []byte, s *slot) ([]byte, *output) {
-	if s.output < 0 {
-		dst = e.newOutput(dst, s, outputReasoning)
-		dst = e.added(dst, &e.outputs[s.output])
-	}
-	return dst, &e.outputs[s.output]
-}
-
-func (e *streamEncoder) summaryEvent(dst []byte, name string, out *output) []byte {
-	dst = append(e.event(dst, name), out.where...)
-	dst = append(dst, `,"summary_index":`...)
-	return strconv.AppendInt(dst, int64(len(out.parts)-1), 10)
-}
-
-// finishSummary ends the summary that is open.
-func (e *streamEncoder) finishSummary(dst []byte, out *output) []byte {
-	if len(out.parts) == 0 {
-		return dst
-	}
-	p := &out.parts[len(out.parts)-1]
-	if p.closed {
-		return dst
-	}
-	p.closed = true
-	dst = e.summaryEvent(dst, "response.reasoning_summary_text.done", out)
-	dst = append(dst, `,"text":"`...)
-	dst = append(dst, p.text...)
-	dst = finish(append(dst, '"'))
-	dst = e.summaryEvent(dst, "response.reasoning_summary_part.done", out)
-	dst = append(dst, `,"part":`...)
-	dst = appendSummary(dst, p)
-	return finish(dst)
-}
-
-// signature keeps the state of a reasoning item for its done event, if the client wants state.
-func (e *streamEncoder) signature(dst []byte, ev *codec.Event) []byte {
-	s := e.slot(ev.Item)
-	if s == nil || len(ev.Raw) == 0 || !e.o.IncludeState ||
-		s.kind != codec.ItemReasoning && s.kind != codec.ItemRedacted {
-		return dst
-	}
-	dst, out := e.reasoningOutput(dst, s)
-	out.signature = append(out.signature, ev.Raw...)
-	return dst
-}
-
-// call is a piece of a call's arguments or input.
-func (e *streamEncoder) call(dst []byte, ev *codec.Event) []byte {
-	s := e.slot(ev.Item)
-	if s == nil || len(ev.Raw) == 0 || s.kind != callKind(ev.Kind) {
-		return dst
-	}
-	if s.held != nil {
-		if !ev.Whole || len(s.held.text) == 0 {
-			s.held.text = append(s.held.text, ev.Raw...)
-		}
-		return dst
-	}
-	out := &e.outputs[s.output]
-	if ev.Whole && len(out.text) > 0 {
-		return dst
-	}
-	return e.callDelta(dst, out, ev.Raw)
-}
-
-func callKind(kind codec.EventKind) codec.ItemType {
-	if kind == codec.EventCustomInput {
-		return codec.ItemCustomCall
-	}
-	return codec.ItemToolCall
-}
-
-func (e *streamEncoder) callDelta(dst []byte, out *output, body []byte) []byte {
-	out.text = append(out.text, body...)
-	e.size += int64(len(body))
-	if out.kind == outputCall {
-		dst = e.event(dst, "response.function_call_arguments.delta")
-	} else {
-		dst = e.event(dst, "response.custom_tool_call_input.delta")
-	}
-	dst = append(dst, out.where...)
-	dst = append(dst, `,"delta":"`...)
-	dst = append(dst, body...)
-	return append(dst, "\"}\n\n"...)
-}
-
-// annotation writes a citation where its shape has a twin here.
-func (e *streamEncoder) annotation(dst []byte, ev *codec.Event) []byte {
-	s := e.slot(ev.Item)
-	if s == nil || s.kind != codec.ItemText {
-		return dst
-	}
-	var length int
-	if s.output >= 0 {
-		length = characters(e.outputs[s.output].parts[s.part].text)
-	}
-	e.scratch = appendAnnotation(e.scratch[:0], ev.Raw, ev.Origin, length)
-	if len(e.scratch) == 0 {
-		return dst
-	}
-	dst, out, p := e.messagePart(dst, s)
-	if p.cited > 0 {
-		p.annotations = append(p.annotations, ',')
-	}
-	p.annotations = append(p.annotations, e.scratch...)
-	dst = e.partEvent(dst, "response.output_text.annotation.added", out, s.part)
-	dst = append(dst, `,"annotation_index":`...)
-	dst = strconv.AppendInt(dst, int64(p.cited), 10)
-	p.cited++
-	dst = append(dst, `,"annotation":`...)
-	return finish(append(dst, e.scratch...))
-}
-
 // close ends a content item. A call whose arguments are not whole stays open to the end: only the finish reason says
 // whether they were cut off (pitfall P96).
 func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
@@ -628,12 +329,6 @@ func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 		return dst
 	}
 	return e.finishItem(dst, out, statusCompleted)
-}
-
-// whole tells whether arguments are a JSON value.
-func (e *streamEncoder) whole(body []byte) bool {
-	e.scratch = scan.Unescape(e.scratch[:0], body)
-	return scan.Valid(e.scratch)
 }
 
 // wireItem writes an item that comes as a whole, if this format has it.

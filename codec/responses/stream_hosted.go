@@ -1,0 +1,77 @@
+package responses
+
+import (
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// itemMembers writes the members behind the id of an item that another party made whole, and says how its id begins.
+// Nothing is written for an item that has no twin in this format.
+func itemMembers(dst, raw []byte, origin codec.Format) (prefix string, members []byte) {
+	switch origin {
+	case codec.Responses:
+		return responsesMembers(dst, raw)
+	case codec.Messages:
+		return messagesMembers(dst, raw)
+	}
+	return "", dst
+}
+
+func responsesMembers(dst, raw []byte) (string, []byte) {
+	var wireType []byte
+	for m := scan.Object(raw); m.Next(); {
+		if string(m.Key) == "id" {
+			continue
+		}
+		if string(m.Key) == "type" {
+			wireType = scan.Body(m.Value)
+		}
+		dst = appendFlat(append(dst, ','), raw[m.Start:m.End])
+	}
+	switch string(wireType) {
+	case "", typeMessage, typeReasoning, typeCall, typeCustomCall: // those have events of their own
+		return "", dst[:0]
+	}
+	return wirePrefix(wireType), append(dst, '}')
+}
+
+// wirePrefix is how ids of items of that type begin; types without a prefix here get one out of their own name.
+func wirePrefix(wireType []byte) string {
+	switch string(wireType) {
+	case typeWebSearch:
+		return "ws_"
+	case "image_generation_call":
+		return "ig_"
+	case "tool_search_call":
+		return "tsc_"
+	case "tool_search_output":
+		return "tso_"
+	case "local_shell_call":
+		return "lsh_"
+	case "compaction":
+		return "cmp_"
+	case "file_search_call":
+		return "fs_"
+	case "code_interpreter_call":
+		return "ci_"
+	}
+	return strings.TrimSuffix(scan.Text(wireType), "_call") + "_"
+}
+
+// messagesMembers makes a web_search_call of a search that Anthropic ran. Its results have no place in this format: the
+// text's citations name the pages.
+func messagesMembers(dst, raw []byte) (string, []byte) {
+	if string(scan.Body(scan.Get(raw, "type"))) != "server_tool_use" ||
+		string(scan.Body(scan.Get(raw, "name"))) != "web_search" {
+		return "", dst
+	}
+	dst = append(dst, `,"type":"web_search_call","status":"completed","action":{"type":"search","query":`...)
+	if query := scan.Path(raw, "input", "query"); scan.IsString(query) {
+		dst = append(dst, query...)
+	} else {
+		dst = append(dst, `""`...)
+	}
+	return "ws_", append(dst, `}}`...)
+}

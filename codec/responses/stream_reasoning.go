@@ -1,0 +1,77 @@
+package responses
+
+import (
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// reasoning is a piece of visible reasoning. It always goes out as a summary, which is what clients show and send back;
+// full text (reasoning_text) is neither shown nor returned by most.
+func (e *streamEncoder) reasoning(dst []byte, ev *codec.Event) []byte {
+	s := e.slot(ev.Item)
+	if s == nil || s.kind != codec.ItemReasoning || len(ev.Raw) == 0 || !e.o.ShowReasoning {
+		return dst
+	}
+	dst, out := e.reasoningOutput(dst, s)
+	e.size += int64(len(ev.Raw))
+	if out.sub != ev.Sub || len(out.parts) == 0 {
+		dst = e.finishSummary(dst, out)
+		out.sub = ev.Sub
+		out.addPart()
+		dst = e.summaryEvent(dst, "response.reasoning_summary_part.added", out)
+		dst = finish(append(dst, `,"part":{"type":"summary_text","text":""}`...))
+	}
+	p := &out.parts[len(out.parts)-1]
+	p.text = append(p.text, ev.Raw...)
+	dst = e.summaryEvent(dst, "response.reasoning_summary_text.delta", out)
+	dst = append(dst, `,"delta":"`...)
+	dst = append(dst, ev.Raw...)
+	return finish(append(dst, '"'))
+}
+
+func (e *streamEncoder) reasoningOutput(dst []byte, s *slot) ([]byte, *output) {
+	if s.output < 0 {
+		dst = e.newOutput(dst, s, outputReasoning)
+		dst = e.added(dst, &e.outputs[s.output])
+	}
+	return dst, &e.outputs[s.output]
+}
+
+func (e *streamEncoder) summaryEvent(dst []byte, name string, out *output) []byte {
+	dst = append(e.event(dst, name), out.where...)
+	dst = append(dst, `,"summary_index":`...)
+	return strconv.AppendInt(dst, int64(len(out.parts)-1), 10)
+}
+
+// finishSummary ends the summary that is open.
+func (e *streamEncoder) finishSummary(dst []byte, out *output) []byte {
+	if len(out.parts) == 0 {
+		return dst
+	}
+	p := &out.parts[len(out.parts)-1]
+	if p.closed {
+		return dst
+	}
+	p.closed = true
+	dst = e.summaryEvent(dst, "response.reasoning_summary_text.done", out)
+	dst = append(dst, `,"text":"`...)
+	dst = append(dst, p.text...)
+	dst = finish(append(dst, '"'))
+	dst = e.summaryEvent(dst, "response.reasoning_summary_part.done", out)
+	dst = append(dst, `,"part":`...)
+	dst = appendSummary(dst, p)
+	return finish(dst)
+}
+
+// signature keeps the state of a reasoning item for its done event, if the client wants state.
+func (e *streamEncoder) signature(dst []byte, ev *codec.Event) []byte {
+	s := e.slot(ev.Item)
+	if s == nil || len(ev.Raw) == 0 || !e.o.IncludeState ||
+		s.kind != codec.ItemReasoning && s.kind != codec.ItemRedacted {
+		return dst
+	}
+	dst, out := e.reasoningOutput(dst, s)
+	out.signature = append(out.signature, ev.Raw...)
+	return dst
+}

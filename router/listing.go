@@ -53,7 +53,24 @@ func (r *Router) Models(ctx context.Context, credential CredentialFunc) []Listed
 		wait.Go(func() { lists[i] = r.lists.get(ctx, r, p, c) })
 	}
 	wait.Wait()
-	return append(r.listedAliases(), slices.Concat(lists...)...)
+	return r.union(slices.Concat(r.listedAliases(), slices.Concat(lists...)))
+}
+
+// union lists every name once: of several providers that list it, the one to which it leads.
+func (r *Router) union(all []ListedModel) []ListedModel {
+	at := make(map[string]int, len(all))
+	union := all[:0]
+	for _, m := range all {
+		i, twice := at[m.ID]
+		switch {
+		case !twice:
+			at[m.ID] = len(union)
+			union = append(union, m)
+		case r.aliases[m.ID] == "" && r.match(m.ID) == r.providers[m.Provider]:
+			union[i] = m
+		}
+	}
+	return union
 }
 
 func (r *Router) listedAliases() []ListedModel {

@@ -71,6 +71,25 @@ func TestTheListOfModelsIsTheUnionOfTheProvidersLists(t *testing.T) {
 	}
 }
 
+func TestANameThatSeveralProvidersListIsListedOnceWithTheOneItLeadsTo(t *testing.T) {
+	l := newLister(t)
+	c := l.config()
+	for _, name := range []string{"a-second", "z-second"} {
+		c.Providers[name] = ProviderConfig{BaseURL: l.URL + "/v1", APIKey: "k"}
+	}
+	c.Aliases = []Alias{{Model: "gemini-3.8-flash", To: "gpt-5.5"}}
+	got := map[string]string{}
+	for _, m := range newRouter(t, c).Models(t.Context(), defaults) {
+		if got[m.ID] != "" {
+			t.Errorf("%s is listed twice", m.ID)
+		}
+		got[m.ID] = m.Provider
+	}
+	if got["gpt-5.5"] != "openai" || got["gemini-3.8-flash"] != "openai" {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestProvidersThatFailOrHaveNoCredentialAreLeftOut(t *testing.T) {
 	l := newLister(t)
 	c := l.config()

@@ -60,12 +60,17 @@ func (chatFormat) read(c *call, strict bool) (*prompt, *fault) {
 
 // isOpenAIModel tells the models of OpenAI, which never show their reasoning in chat, from those of other hosts.
 func isOpenAIModel(model string) bool {
-	for _, prefix := range []string{"gpt", "o1", "o3", "o4", "chatgpt", "codex", "computer-use"} {
+	for _, prefix := range []string{"gpt", "chatgpt", "codex", "computer-use"} {
 		if strings.HasPrefix(model, prefix) {
 			return true
 		}
 	}
-	return false
+	return isOSeries(model)
+}
+
+// isOSeries tells o1, o3, o4-mini and what may follow them.
+func isOSeries(model string) bool {
+	return len(model) > 1 && model[0] == 'o' && model[1] >= '1' && model[1] <= '9'
 }
 
 func isDeepSeekModel(model string) bool { return strings.HasPrefix(model, "deepseek") }

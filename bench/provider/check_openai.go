@@ -40,7 +40,7 @@ func isReasoningModel(model string) bool {
 	if strings.HasPrefix(model, "gpt-5") || strings.HasPrefix(model, "gpt-6") {
 		return !strings.Contains(model, "-chat")
 	}
-	return len(model) > 1 && model[0] == 'o' && model[1] >= '1' && model[1] <= '9' || strings.HasPrefix(model, "codex")
+	return isOSeries(model) || strings.HasPrefix(model, "codex")
 }
 
 // checkName checks a tool name.

@@ -40,6 +40,7 @@ func (p place) path(member string) string {
 
 // messages reads the list from the walk over the body; false means that there is none.
 func (d *requestDecoder) messages(m *scan.Members, body []byte) (isList bool, err error) {
+	d.r.Messages, d.defined, d.effort = d.r.Messages[:0], nil, nil
 	index := 0
 	isList = m.Elements(func(start, end int) {
 		if err == nil {

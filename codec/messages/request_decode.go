@@ -7,7 +7,7 @@ import (
 
 // DecodeRequest reads the body of a message request or of a count_tokens request, which lacks some members. Members
 // that only this format's own models understand, and that change cost or bookkeeping but not what is asked, are noted
-// as dropped.
+// as dropped. Of a member that occurs twice the last one counts, as with most JSON readers.
 func (client) DecodeRequest(r *codec.Request, body []byte) error {
 	d := requestDecoder{r: r}
 	return d.request(body)
@@ -18,6 +18,7 @@ type requestDecoder struct {
 	scratch []byte       // words for blocks that other formats do not know
 	stack   []codec.Part // blocks of the arrays that are being read
 	effort  []byte       // the last word of a message on the effort
+	servers []codec.Tool // servers of tools
 	defined []codec.Tool // tools that messages define
 }
 
@@ -53,12 +54,14 @@ func (d *requestDecoder) request(body []byte) error {
 	return nil
 }
 
-// settle applies what the messages said about the request as a whole, wherever they stand in the body: what they define
-// comes behind what the top level does, and their word on the effort is the later one.
+// settle joins what members say about the same thing, wherever they stand in the body: tools of servers and those that
+// messages define come behind the declared ones, and the messages' word on the effort is the later one.
 func (d *requestDecoder) settle() {
-	for i := range d.defined {
-		d.defined[i].Index = len(d.r.Tools)
-		d.r.Tools = append(d.r.Tools, d.defined[i])
+	for _, more := range [...][]codec.Tool{d.servers, d.defined} {
+		for i := range more {
+			more[i].Index = len(d.r.Tools)
+			d.r.Tools = append(d.r.Tools, more[i])
+		}
 	}
 	if d.effort != nil {
 		d.r.Reasoning.Effort = d.effort
@@ -91,6 +94,7 @@ func (d *requestDecoder) member(name, v []byte) error {
 	case "top_k":
 		return number(&r.TopK, "top_k", v)
 	case "stop_sequences":
+		r.Stop = r.Stop[:0]
 		for el := scan.Array(v); el.Next(); {
 			if scan.IsString(el.Value) {
 				r.Stop = append(r.Stop, scan.Body(el.Value))
@@ -256,6 +260,7 @@ func (d *requestDecoder) thread(v []byte) {
 
 // system reads the opening text: a string is one block.
 func (d *requestDecoder) system(v []byte) error {
+	d.r.Instructions = d.r.Instructions[:0]
 	if scan.IsString(v) {
 		d.r.Instructions = append(d.r.Instructions, codec.Part{Kind: codec.PartText, Text: scan.Body(v)})
 		return nil

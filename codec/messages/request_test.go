@@ -227,6 +227,22 @@ func TestUnknownThingsDoNotFailARequest(t *testing.T) {
 	}
 }
 
+func TestMemberThatOccursTwice(t *testing.T) {
+	r := decode(t, `{"messages":[{"role":"user","content":"first"}],"tools":[{"name":"a"}],"system":"a","stop_sequences":["a"],`+
+		`"messages":[{"role":"user","content":"first","content":"last"}],"tools":[{"name":"b"}],"system":"b","stop_sequences":["b"]}`)
+	var told strings.Builder
+	describeMeaning(&told, r)
+	want := `stream=false max=-1 temperature= top_p= top_k= stop=["b"] user= tier= cache=
+tool kind=1 b type= strict=0 deferred=false callers= cache= schema=
+system text text=b
+user
+  text text=last
+`
+	if diff := cmp.Diff(want, told.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // P53, P55, P56: what is sent depends on what the model takes.
 func TestSamplingAndLimitsFollowTheModel(t *testing.T) {
 	able := *ableTarget()

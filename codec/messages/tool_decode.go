@@ -12,6 +12,7 @@ func (d *requestDecoder) tools(v []byte) error {
 	if !scan.IsArray(v) {
 		return codec.Invalid("tools", "tools must be an array")
 	}
+	d.r.Tools = d.r.Tools[:0]
 	index := 0
 	for el := scan.Array(v); el.Next(); index++ {
 		if !scan.IsObject(el.Value) {
@@ -105,13 +106,11 @@ var toolStems = [...]struct {
 
 // mcpServers reads the servers whose tools the provider is to fetch and run: each stands for hosted tools.
 func (d *requestDecoder) mcpServers(v []byte) {
-	if scan.Count(v) > 0 {
-		d.r.Stateful = append(d.r.Stateful, "mcp_servers") // without them, tools that the model was promised would vanish
-	}
+	d.servers = nil
 	for el := scan.Array(v); el.Next(); {
-		d.r.Tools = append(d.r.Tools, codec.Tool{
+		d.servers = append(d.servers, codec.Tool{
 			Kind: codec.ToolHosted, WireType: mcpServer, Name: scan.Body(scan.Get(el.Value, "name")),
-			Raw: el.Value, Origin: codec.Messages, Index: len(d.r.Tools),
+			Raw: el.Value, Origin: codec.Messages,
 		})
 	}
 }

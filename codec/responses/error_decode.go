@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// maxQuoted is how much of an error body that is not JSON reaches a client (wire sheet: translation, section 3.3).
+// maxQuoted is how much of a provider's own words reaches a client, in bytes (wire sheet: translation, section 3.3).
 const maxQuoted = 2 << 10
 
 // DecodeError implements [codec.ProviderHalf].
@@ -33,15 +33,23 @@ func (provider) DecodeError(status int, retryAfter time.Duration, body []byte) *
 	if err.Message == "" {
 		err.Message = http.StatusText(status)
 	}
-	if err.Kind == codec.KindUpstreamAuth {
-		// The provider's own words may quote the credential.
-		err.Message = "The provider refused the credential that is set for it."
+	return guarded(err)
+}
+
+// guarded replaces what must not reach a client: a provider's own words about a credential may quote it, and an endless
+// message helps nobody.
+func guarded(err *codec.Error) *codec.Error {
+	switch {
+	case err.Kind == codec.KindUpstreamAuth:
+		err.Message, err.Code = "The provider refused the credential that is set for it.", ""
+	case len(err.Message) > maxQuoted:
+		err.Message = quote([]byte(err.Message))
 	}
 	return err
 }
 
-// errorIn reads an error object: the member error of v, or v itself. It is nil-safe; the kind is what the codes say,
-// and KindUpstream when they say nothing.
+// errorIn reads an error object: the member error of v, or v itself. The kind is what the codes say, and KindUpstream
+// when they say nothing. A param is left out: it is a path in this format, and the client may speak another.
 func errorIn(v []byte) *codec.Error {
 	e := scan.Get(v, "error")
 	if scan.IsString(e) {
@@ -62,8 +70,6 @@ func errorIn(v []byte) *codec.Error {
 			words[1] = scan.String(m.Value)
 		case "status":
 			words[2] = scan.String(m.Value)
-		case "param":
-			err.Param = scan.String(m.Value)
 		}
 	}
 	err.Code = words[0]
@@ -79,7 +85,7 @@ func errorIn(v []byte) *codec.Error {
 	if err.Message == "" {
 		err.Message = "The provider reported an error without saying which."
 	}
-	return err
+	return guarded(err)
 }
 
 func tooLong(message string) bool {
@@ -100,6 +106,8 @@ func kindOfWord(word string) (codec.Kind, bool) {
 		return codec.KindOverloaded, true
 	case "model_not_found", "not_found_error", "previous_response_not_found", "NOT_FOUND":
 		return codec.KindNotFound, true
+	case "permission_error", "insufficient_permissions", "PERMISSION_DENIED":
+		return codec.KindPermission, true
 	case "invalid_api_key", "authentication_error", "UNAUTHENTICATED":
 		return codec.KindUpstreamAuth, true
 	case "timeout", "timeout_error", "vector_store_timeout", "DEADLINE_EXCEEDED":
@@ -122,8 +130,10 @@ func kindOfStatus(status int) (codec.Kind, bool) {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusMethodNotAllowed:
 		return codec.KindInvalidRequest, true
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusUnauthorized:
 		return codec.KindUpstreamAuth, true
+	case http.StatusForbidden:
+		return codec.KindPermission, true
 	case http.StatusPaymentRequired:
 		return codec.KindQuota, true
 	case http.StatusNotFound:

@@ -26,7 +26,7 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 	d := decoders.Get().(*decoder)
 	d.r = r
 	err := d.decode(body)
-	clear(d.items[:cap(d.items)])
+	clear(d.items) // no views into the body outlive it
 	d.r, d.items = nil, d.items[:0]
 	if cap(d.items) <= maxPooledItems {
 		decoders.Put(d)

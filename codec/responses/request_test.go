@@ -438,6 +438,7 @@ func TestErrors(t *testing.T) { // P47, P103
 			{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, codec.KindOverloaded, "Overloaded"},
 			{503, `[{"error":{"code":503,"message":"try later","status":"UNAVAILABLE"}}]`, codec.KindOverloaded, "try later"},
 			{401, `{"error":{"message":"Incorrect API key provided: sk-abc"}}`, codec.KindUpstreamAuth, "The provider refused the credential"},
+			{403, `{"error":{"message":"Your organization must be verified."}}`, codec.KindPermission, "Your organization"},
 			{502, "<html>\x00bad\ngateway</html>", codec.KindUpstream, "<html>bad gateway</html>"},
 			{500, ``, codec.KindUpstream, "Internal Server Error"},
 			{404, `{"detail":"no such model"}`, codec.KindNotFound, "no such model"},

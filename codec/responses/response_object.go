@@ -40,7 +40,7 @@ func (e *streamEncoder) response(dst []byte, status string, failure *codec.Error
 	if status == statusInProgress {
 		return append(dst, "null}"...)
 	}
-	return append(e.appendUsage(dst), '}')
+	return append(e.appendUsage(dst, status != statusFailed), '}')
 }
 
 // echoes are the members that an answer repeats, and what they are when the request has none.
@@ -127,11 +127,11 @@ func (e *streamEncoder) appendOutput(dst []byte) []byte {
 const bytesPerToken = 4
 
 // appendUsage writes the counters, all members of both detail objects included: Codex fails on one that lacks its
-// member (pitfall P28). Where the provider reported nothing they are estimated, if the prompt's size is known.
-func (e *streamEncoder) appendUsage(dst []byte) []byte {
+// member (pitfall P28). Where the provider reported nothing they may be estimated, if the prompt's size is known.
+func (e *streamEncoder) appendUsage(dst []byte, estimate bool) []byte {
 	u := e.usage
 	if !e.reported {
-		if e.o.EstimatedInput <= 0 {
+		if !estimate || e.o.EstimatedInput <= 0 {
 			return append(dst, "null"...)
 		}
 		u = codec.Usage{InputUncached: e.o.EstimatedInput, Output: (e.size + bytesPerToken - 1) / bytesPerToken}

@@ -7,7 +7,7 @@ import (
 
 // assistant writes a turn of the assistant. The format has one text and a list of calls; texts around calls become one
 // text before them.
-func (w *requestWriter) assistant(dst []byte, m *codec.Message) []byte {
+func (w *requestWriter) assistant(dst []byte, m *codec.Message, last bool) []byte {
 	dst = w.open(dst, "assistant")
 	dst = w.name(dst, m)
 	if w.d.Name == dialectMistral && hasThinking(m.Parts) {
@@ -19,6 +19,9 @@ func (w *requestWriter) assistant(dst []byte, m *codec.Message) []byte {
 	dst = w.thinkingBlocks(dst, m.Parts)
 	dst = w.textSignature(dst, m.Parts)
 	dst = w.calls(dst, m.Parts)
+	if last && w.d.Name == dialectMistral {
+		dst = append(dst, `,"prefix":true`...) // the host takes a turn to be continued in no other form
+	}
 	return append(dst, '}')
 }
 

@@ -52,7 +52,7 @@ func (w *requestWriter) message(dst []byte, m *codec.Message) []byte {
 		dst = w.partContent(dst, m.Parts, w.d.ImagesInUser)
 		return append(dst, '}')
 	case codec.RoleAssistant:
-		return w.assistant(dst, m)
+		return w.assistant(dst, m, m == &w.r.Messages[len(w.r.Messages)-1])
 	case codec.RoleTool:
 		for i := range m.Parts {
 			dst = w.result(dst, &m.Parts[i])

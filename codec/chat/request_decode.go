@@ -173,6 +173,7 @@ func (d *requestDecoder) habit(m *scan.Members) error {
 			r.AudioOutput = r.AudioOutput || string(e.Value) == `"audio"`
 		}
 	case "audio": // says how; modalities says whether
+	case "service_chat_key", "service_external_session_id": // ours, and read with the envelope
 	case "client_metadata": // bookkeeping
 	default:
 		d.drop(string(m.Key))

@@ -12,6 +12,10 @@ import (
 func (w *requestWriter) tools(dst []byte) []byte {
 	n := 0
 	for i := range w.r.Tools {
+		if w.repeated(i) {
+			w.r.Notes.Drop("tools.name")
+			continue
+		}
 		at := len(dst)
 		if n == 0 {
 			dst = append(dst, `,"tools":[`...)
@@ -31,6 +35,24 @@ func (w *requestWriter) tools(dst []byte) []byte {
 		dst = w.boolean(dst, w.d.ParallelMember, "parallel_tool_calls", w.r.ParallelTools, w.d.ParallelMember != "")
 	}
 	return w.webSearch(dst)
+}
+
+// maxCompared bounds the search for repeated names; the API takes 128 tools.
+const maxCompared = 1024
+
+// repeated tells whether an earlier tool has the name of the i-th: the API refuses a name that stands twice, so the
+// first is kept (P93).
+func (w *requestWriter) repeated(i int) bool {
+	name := w.r.Tools[i].Name
+	if len(name) == 0 || i > maxCompared {
+		return false
+	}
+	for j := range w.r.Tools[:i] {
+		if bytes.Equal(w.r.Tools[j].Name, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // tool writes one tool, or nothing where the target has no such thing.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/embeddings"
 )
 
 // A Dialect is what is known about a family of hosts: where it lives, what it speaks, how it wants its credential and
@@ -21,18 +22,7 @@ type Dialect struct {
 	KeyHeader     string // header of a credential in every format but Messages: "Authorization", "X-Goog-Api-Key"
 
 	Chat       codec.Dialect
-	Embeddings EmbeddingsDialect
-}
-
-// EmbeddingsDialect is how a host spells an Embeddings request (wire sheet: embeddings, sections 5 and 6).
-type EmbeddingsDialect struct {
-	DimensionsMember string // "dimensions", "output_dimension"; "" when the host takes none
-	InputTypeMember  string // where retrieval hosts want "query" or "document"; "" drops it
-	TruncationMember string // boolean that has to be sent as false so that long inputs fail and are not cut; "" for none
-	EncodingFormat   bool   // takes encoding_format; otherwise answers float only
-	Tokens           bool   // takes arrays of token ids as input
-	User             bool   // takes user
-	MaxInputs        int    // elements of input in one request; 0 when unknown
+	Embeddings embeddings.Dialect // its Format is left to the provider
 }
 
 // builtIn are the providers that exist without configuration.
@@ -81,7 +71,7 @@ var dialects = []Dialect{
 			Store:           true,
 			ImagesInUser:    true,
 		},
-		Embeddings: EmbeddingsDialect{DimensionsMember: "dimensions", EncodingFormat: true, Tokens: true, User: true, MaxInputs: 2048},
+		Embeddings: embeddings.Dialect{DimensionsMember: "dimensions", EncodingFormat: true, Tokens: true, User: true, MaxInputs: 2048},
 	},
 	{
 		Name:       "gemini",
@@ -91,7 +81,7 @@ var dialects = []Dialect{
 		Prefixes:   []string{"gemini", "text-embedding-004"},
 		KeyHeader:  "X-Goog-Api-Key",
 		Chat:       codec.Dialect{Name: "gemini"},
-		Embeddings: EmbeddingsDialect{DimensionsMember: "outputDimensionality", MaxInputs: 100},
+		Embeddings: embeddings.Dialect{DimensionsMember: "outputDimensionality", MaxInputs: 100},
 	},
 	{
 		Name:          "deepseek",
@@ -163,7 +153,7 @@ var dialects = []Dialect{
 			ImagesInUser:    true,
 		},
 		// 32 is what the AI SDK allows itself; the vendor names no figure.
-		Embeddings: EmbeddingsDialect{DimensionsMember: "output_dimension", EncodingFormat: true, MaxInputs: 32},
+		Embeddings: embeddings.Dialect{DimensionsMember: "output_dimension", EncodingFormat: true, MaxInputs: 32},
 	},
 	{
 		Name:      "qwen",
@@ -185,7 +175,7 @@ var dialects = []Dialect{
 			ThinkingSwitch:  "enable_thinking",
 			ImagesInUser:    true,
 		},
-		Embeddings: EmbeddingsDialect{DimensionsMember: "dimensions", EncodingFormat: true, User: true, MaxInputs: 10},
+		Embeddings: embeddings.Dialect{DimensionsMember: "dimensions", EncodingFormat: true, User: true, MaxInputs: 25},
 	},
 	{
 		Name:       "voyage",
@@ -195,7 +185,7 @@ var dialects = []Dialect{
 		Prefixes:   []string{"voyage"},
 		KeyHeader:  "Authorization",
 		Chat:       codec.Dialect{Name: "voyage"},
-		Embeddings: EmbeddingsDialect{DimensionsMember: "output_dimension", InputTypeMember: "input_type", TruncationMember: "truncation", EncodingFormat: true, MaxInputs: 1000},
+		Embeddings: embeddings.Dialect{DimensionsMember: "output_dimension", InputTypeMember: "input_type", TruncationMember: "truncation", EncodingFormat: true, MaxInputs: 1000},
 	},
 	{
 		Name:       "jina",
@@ -205,7 +195,7 @@ var dialects = []Dialect{
 		Prefixes:   []string{"jina"},
 		KeyHeader:  "Authorization",
 		Chat:       codec.Dialect{Name: "jina"},
-		Embeddings: EmbeddingsDialect{DimensionsMember: "dimensions"},
+		Embeddings: embeddings.Dialect{DimensionsMember: "dimensions"},
 	},
 	{
 		// Any host that speaks Chat the way OpenAI's older models do: vLLM, SGLang, llama.cpp, Ollama, gateways.
@@ -233,7 +223,7 @@ var dialects = []Dialect{
 			Penalties:        true,
 			ImagesInUser:     true,
 		},
-		Embeddings: EmbeddingsDialect{DimensionsMember: "dimensions", EncodingFormat: true, Tokens: true, User: true, MaxInputs: 2048},
+		Embeddings: embeddings.Dialect{DimensionsMember: "dimensions", EncodingFormat: true, Tokens: true, User: true, MaxInputs: 2048},
 	},
 }
 

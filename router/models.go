@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/embeddings"
 )
 
 //go:embed models.yaml
@@ -41,18 +42,7 @@ type Model struct {
 	NeedsSignature   bool
 	CallIDs          bool
 	BoundThinking    bool
-	Embedding        EmbeddingModel
-}
-
-// An EmbeddingModel is what is known about a model that makes vectors. The zero value means that nothing is known.
-type EmbeddingModel struct {
-	Default       int   // dimensions when the client names none
-	Dimensions    []int // legal sizes, ascending; nil when Min and Max say it, or when the size is fixed
-	Min, Max      int   // any size between them is legal; 0 when Dimensions says it, or when the size is fixed
-	MaxTokens     int   // of one input; 0 when unknown
-	RequestTokens int   // of all inputs of one request; 0 when unknown
-	MaxInputs     int   // of one request; 0 when the host's limit holds
-	Normalized    bool  // vectors of every size have length 1
+	Embedding        embeddings.Model
 }
 
 // catalogue is the model data, in the order in which rows are laid over one another. It does not change.
@@ -103,13 +93,16 @@ type outputRow struct {
 }
 
 type embeddingRow struct {
-	Default       *int  `yaml:"default"`
-	Dimensions    []int `yaml:"dimensions"`
-	Range         *span `yaml:"range"`
-	MaxTokens     *int  `yaml:"max_tokens"`
-	RequestTokens *int  `yaml:"request_tokens"`
-	MaxInputs     *int  `yaml:"max_inputs"`
-	Normalized    *bool `yaml:"normalized"`
+	Native     *int  `yaml:"native"`
+	Default    *int  `yaml:"default"`
+	Sizes      []int `yaml:"sizes"`
+	Range      *span `yaml:"range"`
+	Matryoshka *bool `yaml:"matryoshka"`
+	Truncate   *bool `yaml:"truncate"`
+	Normalized *bool `yaml:"normalized"`
+	MaxInputs  *int  `yaml:"max_inputs"`
+	MaxTokens  *int  `yaml:"max_tokens"`
+	Tokens     *bool `yaml:"tokens"`
 }
 
 var thinkingForms = map[string]codec.ThinkingForm{
@@ -201,11 +194,11 @@ func (row *modelRow) check() error {
 		if err := e.Range.check("embedding.range"); err != nil {
 			return err
 		}
-		if !slices.IsSorted(e.Dimensions) || len(e.Dimensions) > 0 && e.Dimensions[0] < 1 {
-			return errors.New("embedding.dimensions have to be 1 or more and in ascending order")
+		if !slices.IsSorted(e.Sizes) || len(e.Sizes) > 0 && e.Sizes[0] < 1 {
+			return errors.New("embedding.sizes have to be 1 or more and in ascending order")
 		}
-		if e.Range != nil && e.Dimensions != nil {
-			return errors.New("embedding needs dimensions or range, not both")
+		if e.Range != nil && e.Sizes != nil {
+			return errors.New("embedding needs sizes or range, not both")
 		}
 	}
 	return nil
@@ -277,13 +270,14 @@ func (row *modelRow) layOver(m *Model) {
 	}
 }
 
-func (row *embeddingRow) layOver(e *EmbeddingModel) {
+func (row *embeddingRow) layOver(e *embeddings.Model) {
+	set(&e.Native, row.Native)
 	set(&e.Default, row.Default)
-	if row.Dimensions != nil {
-		e.Dimensions, e.Min, e.Max = row.Dimensions, 0, 0
+	if row.Sizes != nil {
+		e.Sizes, e.Min, e.Max = row.Sizes, 0, 0
 	}
 	if row.Range != nil {
-		e.Dimensions = nil
+		e.Sizes = nil
 		if row.Range.Min != nil {
 			e.Min = int(*row.Range.Min)
 		}
@@ -291,10 +285,12 @@ func (row *embeddingRow) layOver(e *EmbeddingModel) {
 			e.Max = int(*row.Range.Max)
 		}
 	}
-	set(&e.MaxTokens, row.MaxTokens)
-	set(&e.RequestTokens, row.RequestTokens)
-	set(&e.MaxInputs, row.MaxInputs)
+	set(&e.Matryoshka, row.Matryoshka)
+	set(&e.Truncate, row.Truncate)
 	set(&e.Normalized, row.Normalized)
+	set(&e.MaxInputs, row.MaxInputs)
+	set(&e.MaxTokens, row.MaxTokens)
+	set(&e.Tokens, row.Tokens)
 }
 
 func set[T any](to *T, said *T) {

@@ -34,8 +34,8 @@ func TestTheModelFileIsDatedAndStrict(t *testing.T) {
 		"budget is negative":                     "models: [{match: x, budget: {min: -1}}]",
 		"output.default 9 is above output.max 3": "models: [{match: x, output: {default: 9, max: 3}}]",
 		"output needs a default above 0":         "models: [{match: x, output: {default: 0}}]",
-		"embedding.dimensions have to be":        "models: [{match: x, embedding: {dimensions: [3, 1]}}]",
-		"dimensions or range, not both":          "models: [{match: x, embedding: {dimensions: [1], range: {max: 3}}}]",
+		"embedding.sizes have to be":             "models: [{match: x, embedding: {sizes: [3, 1]}}]",
+		"sizes or range, not both":               "models: [{match: x, embedding: {sizes: [1], range: {max: 3}}}]",
 		"cannot unmarshal":                       "models: [{match: x, sampling: perhaps}]",
 	} {
 		if _, err := parseModels([]byte(file)); err == nil || !strings.Contains(err.Error(), want) {

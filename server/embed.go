@@ -23,12 +23,7 @@ func (x *exchange) embed() error {
 	if err != nil {
 		return err
 	}
-	if request.Dimensions > 0 {
-		if refused := embedder.CheckDimensions(int64(request.Dimensions)); refused != nil {
-			return refused
-		}
-	}
-	plan, err := embeddings.NewPlan(request, modelOf(&embedder), dialectOf(&embedder))
+	plan, err := embeddings.NewPlan(request, embedder.Model, embedder.Dialect)
 	if err != nil {
 		return err
 	}
@@ -41,24 +36,7 @@ func (x *exchange) embed() error {
 // readsAsIs tells hosts that take the surface's own members under their own names.
 func readsAsIs(e *router.Embedder) bool {
 	d := &e.Dialect
-	return e.Format == codec.Embeddings && d.DimensionsMember == "dimensions" && d.EncodingFormat && d.TruncationMember == ""
-}
-
-func modelOf(e *router.Embedder) embeddings.Model {
-	m := &e.Model
-	return embeddings.Model{
-		Default: m.Default, Sizes: m.Dimensions, Min: m.Min, Max: m.Max, Normalized: m.Normalized,
-		MaxInputs: e.MaxInputs, MaxTokens: m.RequestTokens, Tokens: e.Dialect.Tokens,
-	}
-}
-
-func dialectOf(e *router.Embedder) embeddings.Dialect {
-	d := &e.Dialect
-	return embeddings.Dialect{
-		Format:           e.Format,
-		DimensionsMember: d.DimensionsMember, InputTypeMember: d.InputTypeMember, TruncationMember: d.TruncationMember,
-		EncodingFormat: d.EncodingFormat, Tokens: d.Tokens, User: d.User, MaxInputs: d.MaxInputs,
-	}
+	return d.Format == codec.Embeddings && d.DimensionsMember == "dimensions" && d.EncodingFormat && d.TruncationMember == ""
 }
 
 func (x *exchange) embedAsIs() error {

@@ -1,6 +1,7 @@
 package crossing
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -188,40 +189,34 @@ func (a *adaption) askEffort(word string) {
 	}
 }
 
-// askLevel asks Gemini 3 with a level.
+// askLevel asks Gemini 3 with a level: an effort word in capitals. Its reasoning cannot be switched off.
 func (a *adaption) askLevel(word string) {
-	var level string
-	switch word {
-	case "":
-		return
-	case "none", "minimal":
-		level = "MINIMAL"
-	case "low":
-		level = "LOW"
-	case "medium":
-		level = "MEDIUM"
-	default:
-		level = "HIGH"
-	}
 	if word == "none" {
-		a.r.Notes.Drop(a.effortMember()) // cannot be switched off
+		a.r.Notes.Drop(a.effortMember())
 	}
-	a.r.Reasoning.Effort = []byte(level)
+	if effort := a.nearestEffort(word); effort != nil {
+		a.r.Reasoning.Effort = bytes.ToUpper(effort)
+	}
 }
 
 // nearestEffort is the word the model takes that is nearest to the one asked for: the same, else the next weaker, else
-// the weakest.
+// the weakest. Only who asks for none gets none.
 func (a *adaption) nearestEffort(word string) []byte {
-	efforts := a.target.Efforts
-	if word == "" || len(efforts) == 0 {
+	if word == "" {
 		return nil
 	}
 	rank := slices.Index(effortWords, word)
-	best := efforts[0]
-	for _, effort := range efforts {
-		if slices.Index(effortWords, effort) <= rank {
+	var best string
+	for _, effort := range a.target.Efforts {
+		if effort == "none" && word != "none" {
+			continue
+		}
+		if best == "" || slices.Index(effortWords, effort) <= rank {
 			best = effort
 		}
+	}
+	if best == "" {
+		return nil
 	}
 	return []byte(best)
 }

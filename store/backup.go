@@ -307,7 +307,7 @@ func (r *backupReader) bytes(limit uint64) ([]byte, error) {
 	_, _ = r.sum.Write(binary.AppendUvarint(nil, n))
 	// Read in steps, so that a damaged length does not claim memory that the file cannot fill.
 	var b bytes.Buffer
-	if _, err := io.CopyN(&b, r.in, int64(n)); err != nil { //nolint:gosec // n is below the limit
+	if _, err := io.CopyN(&b, r.in, int64(n)); err != nil {
 		return nil, noEOF(err)
 	}
 	_, _ = r.sum.Write(b.Bytes())

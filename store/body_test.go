@@ -18,13 +18,24 @@ import (
 // result every turn, and a cache mark that moves on to the newest message.
 type agent struct {
 	rng      *rand.Rand
+	scale    int // per cent of the sizes seen in real sessions
+	lexicon  []string
 	messages []string // without cache mark
 	opening  string
 	tools    string
 }
 
-func newAgent(seed uint64) *agent {
-	a := &agent{rng: rand.New(rand.NewPCG(seed, 1))}
+func newAgent(seed uint64) *agent { return newAgentOf(seed, 100) }
+
+func newAgentOf(seed uint64, scale int) *agent {
+	a := &agent{rng: rand.New(rand.NewPCG(seed, 1)), scale: scale}
+	for range 2000 {
+		word := make([]byte, 2+a.rng.IntN(8))
+		for i := range word {
+			word[i] = "etaoinshrdlucmfwyp"[min(a.rng.IntN(18), a.rng.IntN(18))]
+		}
+		a.lexicon = append(a.lexicon, string(word)+" ")
+	}
 	a.opening = fmt.Sprintf(`[{"type":"text","text":"x-billing: v=1"},{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}},{"type":"text","text":"%s","cache_control":{"type":"ephemeral"}}]`, a.words(27_000))
 	var tools []string
 	for i := range 12 {
@@ -35,14 +46,11 @@ func newAgent(seed uint64) *agent {
 	return a
 }
 
-// words gives about n bytes of text that compresses the way prose does.
+// words gives about n bytes of text, at the scale of the agent, that compresses the way prose does.
 func (a *agent) words(n int) string {
 	var b strings.Builder
-	for b.Len() < n {
-		for range 2 + a.rng.IntN(8) {
-			b.WriteByte("etaoinshrdlucmfwyp"[min(a.rng.IntN(18), a.rng.IntN(18))])
-		}
-		b.WriteByte(' ')
+	for b.Len() < n*a.scale/100 {
+		b.WriteString(a.lexicon[a.rng.IntN(len(a.lexicon))])
 	}
 	return b.String()
 }
@@ -120,15 +128,16 @@ func TestALongAgentSessionCostsWhatItAdded(t *testing.T) {
 	var (
 		raw    int64
 		bodies = make(map[string][]byte)
-		sizes  []int64
+		sizes  = make(map[int]int64)
 	)
-	for range 100 {
+	for turn := range 100 {
 		body := a.request()
 		answer := []byte(`{"content":[{"type":"text","text":"` + a.words(800) + `"}]}`)
 		bodies[captureBody(t, s, "acme", body, answer)] = body
 		raw += int64(len(body) + len(answer))
-		total, _ := storedBytes(t, s)
-		sizes = append(sizes, total)
+		if turn%10 == 9 {
+			sizes[turn], _ = storedBytes(t, s)
+		}
 		a.turn()
 	}
 	for id, body := range bodies {
@@ -145,7 +154,7 @@ func TestALongAgentSessionCostsWhatItAdded(t *testing.T) {
 	if total > raw/25 {
 		t.Errorf("stored %d of %d raw bytes, more than a 25th", total, raw)
 	}
-	early, late := sizes[30]-sizes[10], sizes[99]-sizes[79]
+	early, late := sizes[29]-sizes[9], sizes[99]-sizes[79]
 	t.Logf("20 turns cost %d bytes early, %d late", early, late)
 	if late > early*3/2 {
 		t.Errorf("late turns cost %d bytes, early ones %d", late, early)

@@ -34,7 +34,7 @@ func volumeSize(dir string) int64 {
 	if unix.Statfs(dir, &fs) != nil {
 		return 0
 	}
-	return int64(fs.Blocks) * fs.Bsize //nolint:gosec // volumes are smaller than 2^63 bytes
+	return int64(fs.Blocks) * fs.Bsize
 }
 
 // defaultReserve is what the database may need beyond what it is given: room for two value log files and for writing
@@ -77,7 +77,7 @@ func (g *diskGate) above(mark int64, look bool) error {
 		if err := unix.Statfs(g.dir, &fs); err != nil {
 			return errStorage(err, "the store's volume cannot be examined; see the log of the proxy")
 		}
-		g.free.Store(int64(fs.Bavail) * fs.Bsize) //nolint:gosec // volumes are smaller than 2^63 bytes
+		g.free.Store(int64(fs.Bavail) * fs.Bsize)
 		g.looked.Store(now)
 	}
 	if free := g.free.Load(); free < mark {

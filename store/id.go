@@ -58,8 +58,8 @@ type idSource struct {
 // next gives an id for the time t, or the successor of the last id where that would be no smaller.
 func (s *idSource) next(t time.Time) timeID {
 	var id timeID
-	binary.BigEndian.PutUint64(id[:8], uint64(t.UnixMilli())<<16) //nolint:gosec // times before 1970 do not occur
-	_, _ = rand.Read(id[6:])                                      // never fails: crypto/rand ends the program instead
+	binary.BigEndian.PutUint64(id[:8], uint64(t.UnixMilli())<<16)
+	_, _ = rand.Read(id[6:]) // never fails: crypto/rand ends the program instead
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if string(id[:]) <= string(s.last[:]) {

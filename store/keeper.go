@@ -115,10 +115,11 @@ func (s *Store) unfinishedErasures() (refs []erasureRef) {
 	err := eachRecord(s.db, []byte{spaceErasure}, func(key, value []byte) error {
 		var e Erasure
 		account, id, ok := splitExchangeKey(key)
-		if !ok || decodeRecord(value, &e) != nil {
-			return nil // for check to say
+		if err := decodeRecord(value, &e); err != nil {
+			s.log.Error("the receipt of an erasure cannot be read", "error", err)
+			return nil
 		}
-		if e.State != ErasureDone {
+		if ok && e.State != ErasureDone {
 			refs = append(refs, erasureRef{account, timeID(id)})
 		}
 		return nil

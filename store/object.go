@@ -449,7 +449,7 @@ func (p *pieces) next() bool {
 			p.err = errPieces
 			return true
 		}
-		p.literal, p.rest = p.rest[width:width+int(n)], p.rest[width+int(n):] //nolint:gosec // n fits: it was compared with a length
+		p.literal, p.rest = p.rest[width:width+int(n)], p.rest[width+int(n):]
 	case pieceBlock, pieceCommaBlock, pieceNode:
 		if len(p.rest) < len(p.hash) {
 			p.err = errPieces

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// A session is the exchanges of one conversation thread. Which session an exchange belongs to is decided when its
+// Session is the exchanges of one conversation thread. Which session an exchange belongs to is decided when its
 // opening is committed, from the evidence it brings, strongest first:
 //
 //  1. the service chat key,
@@ -373,7 +374,7 @@ func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) 
 	if len(r.Links) >= maxSessionLinks {
 		return
 	}
-	if !slices.ContainsFunc(r.Links, func(have []byte) bool { return string(have) == string(key) }) {
+	if !slices.ContainsFunc(r.Links, func(have []byte) bool { return bytes.Equal(have, key) }) {
 		r.Links = append(r.Links, key)
 	}
 	g.put(w, key, slices.Clone(ref.id[:]))

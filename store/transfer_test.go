@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	c := newConversation(t)
 	session := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), "2")
 	c.session(with(say("1", "2", "3"), func(o *Opening) { o.ChatKey = "k" }), "4")
-	c.session(derived(say("plain"), "plain"), strings.Repeat("long ", 200_000))
+	c.session(derived(say("plain"), "plain"), strings.Repeat("long ", 60_000))
 	c.exchange(with(say("x"), func(o *Opening) { o.NativeSession, o.NativeAgent = "n", "agent" }), OutcomeClientClosed, "partial")
 	captureBody(t, c.s, "acme", newAgent(1).request(), []byte{0, 0xff})
 	title := "a title"
@@ -66,8 +67,8 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	}
 	d.settle()
 	mustBeSound(t, d.s)
-	if diff := cmp.Diff(want, exported(t, d.s, "elsewhere", Selection{All: true})); diff != "" {
-		t.Errorf("export and import differ (-want +got):\n%s", diff)
+	if got := exported(t, d.s, "elsewhere", Selection{All: true}); !reflect.DeepEqual(want, got) {
+		t.Errorf("export and import differ (-want +got):\n%s", cmp.Diff(want, got))
 	}
 	if page, err := d.s.Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 0 {
 		t.Errorf("another account got %d exchanges (%v)", len(page.Data), err)
@@ -97,7 +98,10 @@ func TestAnExportGivesWhatIsSelectedAndOfOneAccountOnly(t *testing.T) {
 		}
 	}
 	n := 0
-	for range c.s.Export(context.Background(), "acme", Selection{All: true}) {
+	for _, err := range c.s.Export(context.Background(), "acme", Selection{All: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		n++
 		break
 	}

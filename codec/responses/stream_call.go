@@ -76,10 +76,24 @@ func (e *streamEncoder) callDelta(dst []byte, out *output, body []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// whole tells whether arguments are a JSON value.
-func (e *streamEncoder) whole(body []byte) bool {
-	e.scratch = scan.Unescape(e.scratch[:0], body)
+// surelyWhole tells whether a call cannot have been cut off: its arguments are a JSON value. Of free text nobody knows,
+// and the call of a function that takes nothing looks like one that was cut off at once.
+func (e *streamEncoder) surelyWhole(out *output) bool {
+	if out.kind != outputCall {
+		return false
+	}
+	e.scratch = scan.Unescape(e.scratch[:0], out.text)
 	return scan.Valid(e.scratch)
+}
+
+// finishWaiting ends the calls that were closed and waited: the model has gone on to something else.
+func (e *streamEncoder) finishWaiting(dst []byte) []byte {
+	for i := range e.outputs {
+		if e.outputs[i].waits {
+			dst = e.finishItem(dst, &e.outputs[i], statusCompleted)
+		}
+	}
+	return dst
 }
 
 // releaseCall shows a call that was held: as the item of its shape, or as an ordinary call when its arguments do not

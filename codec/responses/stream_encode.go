@@ -57,6 +57,7 @@ type output struct {
 	raw       []byte // server tools and opaque items: the members behind the id
 	parts     []part
 	sub       int32 // reasoning: the summary that is open
+	waits     bool  // it is closed, but may have been cut off
 	done      bool
 	from, to  int // where it stands in the encoder's done
 }
@@ -199,6 +200,7 @@ func (e *streamEncoder) open(dst []byte, ev *codec.Event) []byte {
 func (e *streamEncoder) newOutput(dst []byte, s *slot, kind outputKind) []byte {
 	dst = e.start(dst)
 	dst = e.sealMessage(dst)
+	dst = e.finishWaiting(dst)
 	n := len(e.outputs)
 	if n < cap(e.outputs) {
 		e.outputs = e.outputs[:n+1]
@@ -264,7 +266,7 @@ func (e *streamEncoder) finishItem(dst []byte, out *output, status string) []byt
 	if out.done {
 		return dst
 	}
-	dst = e.finishBody(dst, out)
+	dst = e.finishBody(dst, out, status)
 	out.done = true
 	out.from = len(e.done)
 	e.done = appendItem(e.done, out, status)
@@ -275,7 +277,7 @@ func (e *streamEncoder) finishItem(dst []byte, out *output, status string) []byt
 }
 
 // finishBody writes the done events of what is inside an item.
-func (e *streamEncoder) finishBody(dst []byte, out *output) []byte {
+func (e *streamEncoder) finishBody(dst []byte, out *output, status string) []byte {
 	switch out.kind {
 	case outputMessage:
 		for i := range out.parts {
@@ -284,7 +286,7 @@ func (e *streamEncoder) finishBody(dst []byte, out *output) []byte {
 	case outputReasoning:
 		dst = e.finishSummary(dst, out)
 	case outputCall:
-		if len(out.text) == 0 { // clients parse the arguments, and "" is not JSON (pitfall P20)
+		if len(out.text) == 0 && status == statusCompleted { // clients parse it, and "" is not JSON (pitfall P20)
 			dst = e.callDelta(dst, out, []byte("{}"))
 		}
 		dst = e.bodyDone(dst, "response.function_call_arguments.done", out, `,"arguments":"`, out.text)
@@ -301,8 +303,8 @@ func (e *streamEncoder) bodyDone(dst []byte, name string, out *output, member st
 	return finish(append(dst, '"'))
 }
 
-// close ends a content item. A call whose arguments are not whole stays open to the end: only the finish reason says
-// whether they were cut off (pitfall P96).
+// close ends a content item. A call that may have been cut off waits until another item follows or the finish reason
+// tells (pitfall P96).
 func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 	s := e.slot(ev.Item)
 	if s == nil {
@@ -325,7 +327,8 @@ func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 		return dst
 	}
 	out := &e.outputs[s.output]
-	if out.kind == outputCall && len(out.text) > 0 && !e.whole(out.text) {
+	if out.kind != outputReasoning && !e.surelyWhole(out) {
+		out.waits = true
 		return dst
 	}
 	return e.finishItem(dst, out, statusCompleted)

@@ -118,6 +118,30 @@ func TestAnAnswerThatHitTheLimitInsideACallIsIncompleteAndSoIsTheCall(t *testing
 		`"incomplete_details":{"reason":"max_output_tokens"}`)
 }
 
+func TestACallIsDoneAsSoonAsItCannotHaveBeenCutOff(t *testing.T) { // P96
+	custom := codec.Event{Kind: codec.EventItemOpen, Item: 1, Type: codec.ItemCustomCall, CallID: []byte("call_B"), Name: []byte("exec")}
+	calls := []codec.Event{
+		start(),
+		openCall(0, "call_A", "now"), closed(0, codec.ItemToolCall),
+		custom, say(codec.EventCustomInput, 1, "rm -r /tmp/x"), closed(1, codec.ItemCustomCall),
+	}
+	t.Run("by another item", func(t *testing.T) {
+		out := stream(t, options(), append(calls, finished(codec.FinishToolCalls), ended(codec.EndTerminal))...)
+		mustContain(t, out, `"status":"completed","call_id":"call_A","name":"now","arguments":"{}"}}`, `"status":"in_progress","call_id":"call_B"`,
+			`"status":"completed","call_id":"call_B"`, "event: response.completed")
+	})
+	t.Run("not when the limit was hit", func(t *testing.T) {
+		out := stream(t, options(), append(calls, finished(codec.FinishLength), ended(codec.EndTerminal))...)
+		mustContain(t, out, `"status":"incomplete","call_id":"call_B"`, "event: response.incomplete")
+		mustNotContain(t, out, `"status":"completed","call_id":"call_B"`)
+	})
+	t.Run("not without arguments either", func(t *testing.T) {
+		out := stream(t, options(), start(), openCall(0, "call_A", "now"), closed(0, codec.ItemToolCall),
+			finished(codec.FinishLength), ended(codec.EndTerminal))
+		mustContain(t, out, `"status":"incomplete","call_id":"call_A","name":"now","arguments":""`)
+	})
+}
+
 func TestTheTerminalEventComesWithoutAFinishReason(t *testing.T) { // P27, P95
 	out := stream(t, options(), start(), open(0, codec.ItemText), say(codec.EventText, 0, "Hi"), ended(codec.EndTerminal))
 	mustContain(t, out, "event: response.output_item.done", "event: response.completed")

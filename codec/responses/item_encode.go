@@ -34,24 +34,22 @@ func (e *encoder) turn(m *codec.Message) {
 	if m.Name != nil {
 		e.r.Notes.Drop("messages.name")
 	}
-	from := 0
+	from, head := 0, *m
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		if !isItem(p) {
 			continue
 		}
-		e.message(m, m.Parts[from:i])
+		e.message(&head, m.Parts[from:i])
 		e.foreignItem(p)
-		from = i + 1
+		from, head.ID = i+1, nil
 	}
-	e.message(m, m.Parts[from:])
+	e.message(&head, m.Parts[from:])
 }
 
-// message writes one message item with those parts; without parts it writes nothing.
+// message writes one message item with those parts; where none of them can be said it writes nothing.
 func (e *encoder) message(m *codec.Message, parts []codec.Part) {
-	if len(parts) == 0 {
-		return
-	}
+	from, first := len(e.dst), e.first
 	e.comma()
 	e.raw(`{"type":"message","role":"`)
 	switch m.Role {
@@ -68,6 +66,10 @@ func (e *encoder) message(m *codec.Message, parts []codec.Part) {
 	e.first = true
 	for i := range parts {
 		e.part(&parts[i], m.Role == codec.RoleAssistant)
+	}
+	if e.first {
+		e.dst, e.first = e.dst[:from], first
+		return
 	}
 	e.raw(`]`)
 	if m.Role == codec.RoleAssistant {
@@ -88,6 +90,7 @@ func (e *encoder) id(id []byte, prefix string) {
 
 // assistant spreads one turn over items, in the order of its parts; neighbouring texts share a message.
 func (e *encoder) assistant(m *codec.Message) {
+	head := *m
 	for i := 0; i < len(m.Parts); {
 		p := &m.Parts[i]
 		if !isItem(p) {
@@ -95,7 +98,8 @@ func (e *encoder) assistant(m *codec.Message) {
 			for n < len(m.Parts) && !isItem(&m.Parts[n]) {
 				n++
 			}
-			e.message(m, m.Parts[i:n])
+			e.message(&head, m.Parts[i:n])
+			head.ID = nil // an id is one item's
 			i = n
 			continue
 		}
@@ -261,6 +265,10 @@ func (e *encoder) isCustom(callID []byte) bool {
 func (e *encoder) part(p *codec.Part, assistant bool) {
 	if p.CacheControl != nil {
 		e.r.Notes.Drop("messages.cache_control")
+	}
+	if assistant && p.Kind != codec.PartText && p.Kind != codec.PartRefusal && p.Kind != codec.PartOpaque {
+		e.r.Notes.Drop("messages.content") // the assistant says texts only: anything else of it is refused
+		return
 	}
 	switch p.Kind {
 	case codec.PartText:

@@ -292,6 +292,15 @@ func TestEncodingSaysWhatOtherFormatsSay(t *testing.T) {
 				}}}
 			}, `"store":false,"include":["reasoning.encrypted_content"],"input":[{"type":"reasoning","summary":[],"encrypted_content":"gAAAA"},{"type":"function_call","call_id":"c","name":"t","arguments":"{}"}]`, `"id"`,
 		},
+		"an id is one item's": {
+			func(r *codec.Request) {
+				r.Messages = []codec.Message{{Role: codec.RoleAssistant, ID: []byte("msg_1"), Parts: []codec.Part{
+					{Kind: codec.PartText, Text: []byte("a")},
+					{Kind: codec.PartToolCall, CallID: []byte("c"), Name: []byte("t")},
+					{Kind: codec.PartText, Text: []byte("b")},
+				}}}
+			}, `{"type":"output_text","text":"a"}],"id":"msg_1"},{"type":"function_call","call_id":"c","name":"t","arguments":"{}"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"b"}]}]`, "",
+		},
 		"several system blocks are a developer message": {
 			func(r *codec.Request) {
 				r.Instructions = []codec.Part{{Kind: codec.PartText, Text: []byte("a")}, {Kind: codec.PartText, Text: []byte("b")}}
@@ -304,6 +313,14 @@ func TestEncodingSaysWhatOtherFormatsSay(t *testing.T) {
 					{Role: codec.RoleTool, Parts: []codec.Part{{Kind: codec.PartToolResult, CallID: []byte("c"), Parts: []codec.Part{{Kind: codec.PartText, Text: []byte("out")}}}}},
 				}
 			}, `{"type":"custom_tool_call_output","call_id":"c","output":"out"}`, "",
+		},
+		"a picture by the assistant stays out": {
+			func(r *codec.Request) {
+				r.Messages = []codec.Message{
+					{Role: codec.RoleUser, Parts: []codec.Part{{Kind: codec.PartText, Text: []byte("hi")}}},
+					{Role: codec.RoleAssistant, Parts: []codec.Part{{Kind: codec.PartImage, URL: []byte("https://example.com/a.png")}}},
+				}
+			}, `"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}]}`, "",
 		},
 		"a document of Messages gets a name": {
 			func(r *codec.Request) {

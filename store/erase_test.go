@@ -283,10 +283,12 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 		}
 	}
 	var last string
-	for i := range 40 {
-		last = captureBody(t, s, "keeps", newAgent(uint64(i)).request(), []byte(strings.Repeat("y", 1000)))
+	a := newAgentOf(1, 20)
+	for range 40 {
+		body := fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%s"}]}`, a.words(50_000))
+		last = captureBody(t, s, "keeps", body, []byte(strings.Repeat("y", 1000)))
 	}
-	const limit = 500_000
+	const limit = 80_000
 	if err := s.SetRetention(ctx, "keeps", &Retention{MaxBytes: limit}); err != nil {
 		t.Fatal(err)
 	}

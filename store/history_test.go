@@ -3,8 +3,10 @@ package store
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -42,6 +44,7 @@ func TestRandomHistoriesAgreeWithAPlainModel(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	var run atomic.Int64
 	bodies := crashSessions()
+	fewerChecks(t, 20)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
 			t: rt, s: &s, dir: dir, account: fmt.Sprintf("account-%d", run.Add(1)),
@@ -82,6 +85,19 @@ func TestRandomHistoriesAgreeWithAPlainModel(t *testing.T) {
 		m.compare()
 	})
 	mustBeSound(t, s)
+}
+
+// fewerChecks keeps a slow law to n histories, unless -rapid.checks asks for more.
+func fewerChecks(t *testing.T, n int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if checks == nil || checks.Value.String() != checks.DefValue {
+		return
+	}
+	if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = checks.Value.Set(checks.DefValue) })
 }
 
 func (m *model) store() *Store { return *m.s }

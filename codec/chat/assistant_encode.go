@@ -39,7 +39,7 @@ func (w *requestWriter) assistantText(dst []byte, parts []codec.Part) []byte {
 		case codec.PartImage, codec.PartDocument, codec.PartAudio:
 			said = true
 		case codec.PartServerTool, codec.PartOpaque, codec.PartToolRef:
-			w.dropPart(p)
+			w.drop("content.", p.WireType)
 		}
 	}
 	asMember := refused && w.openAI() // elsewhere a refusal is text

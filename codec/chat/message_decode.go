@@ -140,9 +140,13 @@ func (d *requestDecoder) signText(signature []byte) {
 	d.parts = append(d.parts, codec.Part{Kind: codec.PartReasoning, Signature: signature, Family: codec.FamilyGoogle})
 }
 
+// maxSigned bounds how many details are looked up among calls.
+const maxSigned = 512
+
 // signCalls gives calls the state that OpenRouter keeps in reasoning_details for Google's models.
 func (d *requestDecoder) signCalls(details []byte, calls []codec.Part) {
-	for e := scan.Array(details); e.Next(); {
+	seen := 0
+	for e := scan.Array(details); e.Next() && seen < maxSigned; seen++ {
 		t := readReasoningDetail(e.Value)
 		if t.family != codec.FamilyGoogle || len(t.data) == 0 {
 			continue

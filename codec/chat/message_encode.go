@@ -114,7 +114,7 @@ func (w *requestWriter) inText(dst []byte, p *codec.Part) []byte {
 	case codec.PartAudio:
 		return append(dst, w.omitted("audio", "[audio omitted: this model takes none here]")...)
 	case codec.PartServerTool, codec.PartOpaque, codec.PartToolRef:
-		w.dropPart(p)
+		w.drop("content.", p.WireType)
 	}
 	return dst
 }
@@ -123,12 +123,6 @@ func (w *requestWriter) inText(dst []byte, p *codec.Part) []byte {
 func (w *requestWriter) omitted(what, mark string) string {
 	w.r.Notes.Drop(what)
 	return mark
-}
-
-func (w *requestWriter) dropPart(p *codec.Part) {
-	if len(p.WireType) > 0 {
-		w.r.Notes.Drop("content." + string(p.WireType))
-	}
 }
 
 // partContent writes content as a string where it is one text, else as a list of parts.

@@ -172,7 +172,8 @@ func (d *decoder) reasoningDetails(dst []codec.Event, list []byte, withText bool
 
 // callSignatures gives the calls of a chunk the state that Google's models attach to them; it is named by call id.
 func (d *decoder) callSignatures(dst []codec.Event, list []byte) []codec.Event {
-	for e := scan.Array(list); e.Next(); {
+	seen := 0
+	for e := scan.Array(list); e.Next() && seen < maxSigned; seen++ {
 		t := readReasoningDetail(e.Value)
 		if string(t.kind) != "reasoning.encrypted" || t.family != codec.FamilyGoogle || len(t.data) == 0 {
 			continue

@@ -181,21 +181,25 @@ func (d *requestDecoder) habit(m *scan.Members) error {
 	return nil
 }
 
-// maxNotes bounds what one body can put into the notes, which end up in a header.
+// drop notes a member that has no counterpart.
+func (d *requestDecoder) drop(name string) {
+	if d.notes < maxNotes && isMemberName(name) {
+		d.notes++
+		d.r.Notes.Drop(name)
+	}
+}
+
+// maxNotes bounds what names of a client's own choosing can put into the notes, which end up in a header.
 const maxNotes = 32
 
-// drop notes a member that has no counterpart. A name that is none of an API is not repeated.
-func (d *requestDecoder) drop(name string) {
-	if d.notes == maxNotes || name == "" || len(name) > 64 {
-		return
-	}
+// isMemberName tells names as an API has them from anything else, which is not repeated to anybody.
+func isMemberName(name string) bool {
 	for i := 0; i < len(name); i++ {
 		if c := name[i]; c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return
+			return false
 		}
 	}
-	d.notes++
-	d.r.Notes.Drop(name)
+	return name != "" && len(name) <= 64
 }
 
 func (d *requestDecoder) model(v []byte) error {

@@ -39,6 +39,7 @@ type requestWriter struct {
 	t       *codec.Target
 	d       *codec.Dialect
 	written int // messages so far
+	notes   int // dropped things that bear a name of the client's choosing
 }
 
 // Names of dialects that differ in more than the members of [codec.Dialect] say.
@@ -182,6 +183,14 @@ func (w *requestWriter) takesUser(user []byte) bool {
 		}
 	}
 	return len(user) <= 512
+}
+
+// drop notes something that bears a name of the client's choosing.
+func (w *requestWriter) drop(where string, name []byte) {
+	if w.notes < maxNotes && isMemberName(string(name)) {
+		w.notes++
+		w.r.Notes.Drop(where + string(name))
+	}
 }
 
 // raw writes a member with a value as it stands, or notes under the client's name for it that it was dropped.

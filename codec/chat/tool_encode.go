@@ -37,7 +37,7 @@ func (w *requestWriter) tools(dst []byte) []byte {
 	return w.webSearch(dst)
 }
 
-// maxCompared bounds the search for repeated names; the API takes 128 tools.
+// maxCompared bounds how many tools are compared by name; the API takes 128.
 const maxCompared = 1024
 
 // repeated tells whether an earlier tool has the name of the i-th: the API refuses a name that stands twice, so the
@@ -66,18 +66,9 @@ func (w *requestWriter) tool(dst []byte, t *codec.Tool) []byte {
 	case t.Kind == codec.ToolHosted && t.Origin == codec.Chat && w.openAI():
 		return append(dst, t.Raw...)
 	default:
-		w.dropTool(t)
+		w.drop("tools.", t.WireType)
 	}
 	return dst
-}
-
-func (w *requestWriter) dropTool(t *codec.Tool) {
-	switch {
-	case len(t.WireType) > 0:
-		w.r.Notes.Drop("tools." + string(t.WireType))
-	case len(t.Name) > 0:
-		w.r.Notes.Drop("tools." + string(t.Name))
-	}
 }
 
 func (w *requestWriter) function(dst []byte, t *codec.Tool) []byte {
@@ -228,7 +219,7 @@ func (w *requestWriter) named(dst, name []byte, kind codec.ToolKind) []byte {
 }
 
 func (w *requestWriter) kindOf(name []byte) codec.ToolKind {
-	for i := range w.r.Tools {
+	for i := range w.r.Tools[:min(len(w.r.Tools), maxCompared)] {
 		if bytes.Equal(w.r.Tools[i].Name, name) {
 			return w.r.Tools[i].Kind
 		}
@@ -253,7 +244,7 @@ func (w *requestWriter) allowed(dst []byte) []byte {
 		dst = append(dst, "auto"...)
 	}
 	dst = append(dst, `","tools":[`...)
-	for i := range c.Allowed {
+	for i := range c.Allowed[:min(len(c.Allowed), maxCompared)] {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -12,6 +12,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/bytedance/sonic/decoder"
 )
 
 // Members walks the members of a JSON object in the order of the document, duplicates included.
@@ -212,10 +214,20 @@ func Skip(doc []byte, i int) int {
 	return i
 }
 
+// longValue is the length from which a value is handed to the JSON library's vectorised skip, which costs a third of a
+// microsecond to call and then runs several times faster than the loops here.
+const longValue = 512
+
 // skipNested finds the bracket that closes the one at i. It counts both kinds alike: in a valid document they match.
 func skipNested(doc []byte, i int) int {
-	depth := 0
-	for i < len(doc) {
+	start, depth := i, 0
+	for handed := false; i < len(doc); {
+		if !handed && i-start > longValue {
+			if end, ok := skipLong(doc, start); ok {
+				return end
+			}
+			handed = true
+		}
 		switch doc[i] {
 		case '"':
 			i = skipString(doc, i)
@@ -233,12 +245,25 @@ func skipNested(doc []byte, i int) int {
 	return i
 }
 
+// skipLong is the offset behind a long value, not ok where the library finds no value.
+func skipLong(doc []byte, i int) (end int, ok bool) {
+	_, n := decoder.Skip(doc[i:])
+	return i + n, n > 0
+}
+
 // skipString is the offset behind the closing quote of the string that opens at i. It looks at eight bytes at a time for
 // a quote or a backslash: agents' texts are full of escapes, which makes a search for the next quote alone stop too often.
 func skipString(doc []byte, i int) int {
 	const ones, highs, quotes, slashes = 0x0101010101010101, 0x8080808080808080, 0x2222222222222222, 0x5c5c5c5c5c5c5c5c
+	start := i
 	i++
-	for i+8 <= len(doc) {
+	for handed := false; i+8 <= len(doc); {
+		if !handed && i-start > longValue {
+			if end, ok := skipLong(doc, start); ok {
+				return end
+			}
+			handed = true
+		}
 		w := binary.LittleEndian.Uint64(doc[i:])
 		q, s := w^quotes, w^slashes
 		found := ((q - ones) &^ q & highs) | ((s - ones) &^ s & highs)

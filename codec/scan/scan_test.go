@@ -159,3 +159,36 @@ func TestWalkingDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations, want none", allocs)
 	}
 }
+
+func TestValidRefusesWhatTheLibraryLetsThrough(t *testing.T) {
+	for doc, why := range map[string]string{
+		`"\0"`: "octal escape", `"\x41"`: "hexadecimal escape", `"\u12g4"`: "bad digit", `"\u1"`: "too few digits",
+		"\"a\nb\"": "raw line feed", "\"\xff\"": "invalid UTF-8", `{"a":1}}`: "one bracket too many", `[1,]`: "comma at the end",
+		`"` + strings.Repeat("x", 100) + `\q"`: "far escape", strings.Repeat("[", 5000) + strings.Repeat("]", 5000): "too deep",
+	} {
+		if scan.Valid([]byte(doc)) {
+			t.Errorf("%s was accepted", why)
+		}
+	}
+	for _, doc := range []string{`"\"\\\/\b\f\n\r\t\u00e9\ud83d"`, "{\n\t\"a\": 1\r\n}", `"` + strings.Repeat(`\\`, 200) + `"`} {
+		if !scan.Valid([]byte(doc)) {
+			t.Errorf("%s was refused", doc)
+		}
+	}
+}
+
+// Values on both sides of the length from which the JSON library skips them.
+func TestLongValuesEndWhereTheyEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.SampledFrom([]string{`x`, `\"`, `\\`, `é`, `{`, `]`, `,`, `\u0041`})
+		text := strings.Join(rapid.SliceOfN(piece, 0, 900).Draw(t, "text"), "")
+		value := `"` + text + `"`
+		if rapid.Bool().Draw(t, "nested") {
+			value = `{"a":[` + value + `,{}],"b":` + value + `}`
+		}
+		if end := scan.Skip([]byte(value+`,"rest"`), 0); end != len(value) {
+			t.Fatalf("ends at %d, want %d", end, len(value))
+		}
+		_ = scan.Skip([]byte(value[:len(value)-1]), 0)
+	})
+}

@@ -51,7 +51,7 @@ func (e *Envelope) Reset() {
 // A body whose model, stream or continuity members occur twice is refused: readers disagree on which of two counts, and
 // a request must not be placed by one and answered by the other.
 func (e *Envelope) Read(body []byte) error {
-	if !scan.Valid(body) {
+	if !scan.WellFormed(body) {
 		return Invalid("", "the body cannot be read: it %s", scan.Explain(body))
 	}
 	if !scan.IsObject(body) {

@@ -126,7 +126,6 @@ func TestEnvelopeRefusesWhatCannotBePlaced(t *testing.T) {
 		"two keys":             {`{"model":"a","service_chat_key":"a","service_chat_key":"b"}`, "service_chat_key", "twice"},
 		"control in session":   {`{"model":"a","service_external_session_id":"a\nb"}`, "service_external_session_id", "control"},
 		"invalid UTF-8":        {"{\"model\":\"a\xff\"}", "", "byte 11"},
-		"raw control":          {"{\"model\":\"a\nb\"}", "", "byte 11"},
 		"too deep":             {`{"model":"a","x":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, "", "deeper than 4096"},
 	}
 	for name, c := range cases {

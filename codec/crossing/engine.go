@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chat"
+	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
@@ -42,6 +43,10 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 		request: requests.Get().(*codec.Request),
 	}
 	x.request.Reset()
+	if !scan.Valid(body) { // strings are copied into the provider's body
+		x.Release()
+		return nil, nil, codec.Invalid("", "the body cannot be read: it %s", scan.Explain(body))
+	}
 	if err := x.client.DecodeRequest(x.request, body); err != nil {
 		x.Release()
 		return nil, nil, err
@@ -214,6 +219,10 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 	for i := range events {
 		answer.Add(&events[i])
 	}
+	if answer.Err == nil && answer.Finish == codec.FinishMalformedCall {
+		answer.Err = codec.Errorf(codec.KindUpstream, "The model made a tool call that cannot be read; send the request again.")
+		answer.Err.Code = "malformed_tool_call"
+	}
 	if answer.Err != nil {
 		return dst, seen, answer.Err
 	}
@@ -233,10 +242,16 @@ func AppendFailure(dst []byte, surface codec.Format, e *codec.Error, o *codec.An
 
 // AppendHeartbeat appends a sign of life in the form of a surface.
 func AppendHeartbeat(dst []byte, surface codec.Format) []byte {
-	if surface == codec.Messages {
+	switch surface {
+	case codec.Messages:
 		return append(dst, "event: ping\ndata: {\"type\": \"ping\"}\n\n"...)
+	case codec.Responses:
+		// A comment does not feed the idle timer of Codex, and of the events only this one is ignored by every client
+		// (wire sheet: responses, section 9.5).
+		return append(dst, "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":0}\n\n"...)
+	default:
+		return append(dst, ": ping\n\n"...)
 	}
-	return append(dst, ": ping\n\n"...)
 }
 
 // Ledger keeps reasoning state that a client's format has no slot for, so that it can be put back when the client sends

@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -17,48 +16,61 @@ import (
 // MaxDepth is the deepest nesting that [Valid] accepts: the limit of the validator underneath.
 const MaxDepth = 4096
 
-// Valid tells whether doc is one JSON value in valid UTF-8, no deeper than [MaxDepth], with nothing in its strings that
-// JSON does not allow: no raw control characters, no escapes that are none. The JSON library looks neither at those nor
-// at the encoding, but what passes here is copied into documents of ours.
-func Valid(doc []byte) bool {
-	return sonic.Valid(doc) && utf8.Valid(doc) && !controlInString(doc) && escapesAreValid(doc)
-}
+// WellFormed tells whether doc is one JSON value in valid UTF-8, no deeper than [MaxDepth]. It is enough to walk doc and
+// to pass it on; what is copied out of its strings into documents of ours has to be [Valid].
+func WellFormed(doc []byte) bool { return sonic.Valid(doc) && utf8.Valid(doc) }
 
-// escapesAreValid looks at every backslash. In a document whose structure is valid they stand in strings only.
-func escapesAreValid(doc []byte) bool {
-	for i := nextBackslash(doc, 0); i < len(doc); i = nextBackslash(doc, i) {
-		if i+1 >= len(doc) {
-			return false
+// Valid tells whether doc is [WellFormed] with nothing in its strings that JSON does not allow: no raw control
+// characters, no escapes that are none. The JSON library looks at neither.
+func Valid(doc []byte) bool { return WellFormed(doc) && textIsValid(doc) }
+
+// textIsValid looks at every backslash and every control character, eight bytes at a time. In a document whose structure
+// is valid, backslashes stand in strings only. Control characters may stand between tokens, in pretty-printed documents:
+// then the strings are looked at one by one.
+func textIsValid(doc []byte) bool {
+	const ones, highs, slashes, floor = 0x0101010101010101, 0x8080808080808080, 0x5c5c5c5c5c5c5c5c, 0x2020202020202020
+	pretty := false
+	for i := 0; i < len(doc); {
+		if i+8 <= len(doc) {
+			w := binary.LittleEndian.Uint64(doc[i:])
+			s := w ^ slashes
+			found := ((s-ones)&^s | (w-floor)&^w) & highs
+			if found == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(found) / 8 // the lowest mark is exact, whatever borrows do above it
 		}
-		switch doc[i+1] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			i += 2
-		case 'u':
-			if _, ok := hex4(doc[i+2:]); !ok {
+		switch c := doc[i]; {
+		case c == '\\':
+			n := escapeLength(doc[i:])
+			if n == 0 {
 				return false
 			}
-			i += 6
-		default:
-			return false
+			i += n
+			continue
+		case c < 0x20:
+			pretty = true
 		}
+		i++
 	}
-	return true
+	return !pretty || !controlInString(doc)
 }
 
-// nextBackslash is the offset of the first backslash at or after i, or the end. Near ones are found eight bytes at a
-// time, far ones by the standard library's search, which is dearer to begin and faster to go on.
-func nextBackslash(doc []byte, i int) int {
-	const ones, highs, slashes = 0x0101010101010101, 0x8080808080808080, 0x5c5c5c5c5c5c5c5c
-	for near := min(i+64, len(doc)); i+8 <= near; i += 8 {
-		s := binary.LittleEndian.Uint64(doc[i:]) ^ slashes
-		if found := (s - ones) &^ s & highs; found != 0 {
-			return i + bits.TrailingZeros64(found)/8
+// escapeLength is the length of the escape that b begins with, 0 when it is none.
+func escapeLength(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(b[2:]); ok {
+			return 6
 		}
 	}
-	if n := bytes.IndexByte(doc[i:], '\\'); n >= 0 {
-		return i + n
-	}
-	return len(doc)
+	return 0
 }
 
 // Explain says why doc is not [Valid], as the end of a sentence about it, with positions counted from zero. It is slow
@@ -75,42 +87,26 @@ func Explain(doc []byte) string {
 		}
 		i += size
 	}
-	return fmt.Sprintf("is nested deeper than %d levels", MaxDepth)
+	if len(doc) > 0 && json.Valid(doc) && !sonic.Valid(doc) {
+		return fmt.Sprintf("is nested deeper than %d levels", MaxDepth)
+	}
+	return "holds an escape or a control character that JSON does not allow"
 }
 
-// controlInString looks for a byte below 0x20 inside a string. Most documents hold none at all, which eight bytes at a
-// time tell quickly; only pretty-printed ones are walked.
+// controlInString looks for a byte below 0x20 inside a string.
 func controlInString(doc []byte) bool {
-	if !hasControl(doc) {
-		return false
-	}
 	for i := 0; i < len(doc); {
 		if doc[i] != '"' {
 			i++
 			continue
 		}
 		end := skipString(doc, i)
-		if hasControl(doc[i:end]) {
-			return true
+		for _, c := range doc[i:end] {
+			if c < 0x20 {
+				return true
+			}
 		}
 		i = end
-	}
-	return false
-}
-
-func hasControl(b []byte) bool {
-	const highs, floor = 0x8080808080808080, 0x2020202020202020
-	for len(b) >= 8 {
-		w := binary.LittleEndian.Uint64(b)
-		if (w-floor)&^w&highs != 0 {
-			return true
-		}
-		b = b[8:]
-	}
-	for _, c := range b {
-		if c < 0x20 {
-			return true
-		}
 	}
 	return false
 }

@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build test vet lint unit fmt clean
+.PHONY: help run build test vet lint unit grid fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -33,6 +33,9 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Lint as .golangci.yml says
 unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 10m ./...
+
+grid: ## Print the conformance grid: every surface against every provider format, case by case
+	@go test -count=1 ./bench/grid -run TestEveryCrossingCarriesEveryCase -grid
 
 fmt: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Format all Go files
 	$< fmt ./...

@@ -27,6 +27,7 @@ type undo struct {
 	next    int32  // ordinal for the client's next item
 	calls   int
 	scanner stopScanner
+	half    halfPair
 	stopped bool   // a stop sequence has matched
 	thought []byte // reasoning text of this answer so far, where the ledger keeps it
 	out     []codec.Event
@@ -87,15 +88,11 @@ func (u *undo) restore(events []codec.Event) []codec.Event {
 		switch ev.Kind {
 		case codec.EventItemOpen:
 			u.open(ev, events[i+1:])
-		case codec.EventText:
-			u.text(ev)
-		case codec.EventReasoning:
-			u.reasoning(ev)
-		case codec.EventRefusal, codec.EventAnnotation:
-			u.pass(ev)
-		case codec.EventArguments:
-			u.arguments(ev)
-		case codec.EventCustomInput:
+		case codec.EventText, codec.EventReasoning, codec.EventRefusal, codec.EventArguments, codec.EventCustomInput:
+			if joined := *ev; u.joinPairs(&joined) {
+				u.delta(&joined)
+			}
+		case codec.EventAnnotation:
 			u.pass(ev)
 		case codec.EventSignature:
 			u.signature(ev)
@@ -112,6 +109,20 @@ func (u *undo) restore(events []codec.Event) []codec.Event {
 		}
 	}
 	return u.out
+}
+
+// delta passes on a piece of an item.
+func (u *undo) delta(ev *codec.Event) {
+	switch ev.Kind {
+	case codec.EventText:
+		u.text(ev)
+	case codec.EventReasoning:
+		u.reasoning(ev)
+	case codec.EventArguments:
+		u.arguments(ev)
+	default:
+		u.pass(ev)
+	}
 }
 
 // pass renumbers an event of an item.
@@ -342,6 +353,7 @@ func (u *undo) close(ev *codec.Event) {
 	if it == nil {
 		return
 	}
+	u.releaseHalf(ev.Item)
 	u.release(it)
 	if it.unwrap != nil {
 		u.closeWrapped(it)

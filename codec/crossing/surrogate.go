@@ -1,0 +1,62 @@
+package crossing
+
+import "github.com/mnemeproxy/mneme/codec"
+
+// A pair of surrogates that a provider writes as two escapes may be cut between them: "\ud83d" ends one delta and
+// "\ude00" begins the next. Clients that decode each delta on its own, Go's among them, lose the character. The first
+// half therefore waits for the next delta of its item.
+type halfPair struct {
+	escape [surrogateEscape]byte // \uXXXX
+	waits  bool
+	event  codec.Event // the event that the half was cut from, with the provider's ordinal
+}
+
+// surrogateEscape is the length of \uXXXX.
+const surrogateEscape = 6
+
+// endsInHalf tells whether a string body ends with the escape of a high surrogate.
+func endsInHalf(body []byte) bool {
+	n := len(body) - surrogateEscape
+	if n < 0 || body[n] != '\\' || body[n+1] != 'u' || body[n+2]|0x20 != 'd' {
+		return false
+	}
+	if c := body[n+3] | 0x20; c != '8' && c != '9' && c != 'a' && c != 'b' {
+		return false
+	}
+	return !insideEscape(body, n)
+}
+
+// joinPairs holds back half a pair at the end of a delta and puts it in front of the next one. Deltas of anything else
+// are left as they are. It tells whether there is something to pass on.
+func (u *undo) joinPairs(ev *codec.Event) bool {
+	h := &u.half
+	if h.waits && ev.Item == h.event.Item && ev.Kind == h.event.Kind && ev.Sub == h.event.Sub {
+		h.waits = false
+		from := len(u.bytes)
+		u.bytes = append(u.bytes, h.escape[:]...)
+		u.bytes = append(u.bytes, ev.Raw...)
+		ev.Raw = u.bytes[from:len(u.bytes):len(u.bytes)]
+	}
+	if !h.waits && endsInHalf(ev.Raw) {
+		n := len(ev.Raw) - surrogateEscape
+		h.waits, h.event = true, *ev
+		h.event.Raw = nil
+		copy(h.escape[:], ev.Raw[n:])
+		ev.Raw = ev.Raw[:n]
+		return n > 0
+	}
+	return true
+}
+
+// releaseHalf gives out a half whose other half did not come.
+func (u *undo) releaseHalf(item int32) {
+	if !u.half.waits || u.half.event.Item != item {
+		return
+	}
+	u.half.waits = false
+	from := len(u.bytes)
+	u.bytes = append(u.bytes, u.half.escape[:]...)
+	ev := u.half.event
+	ev.Raw = u.bytes[from:len(u.bytes):len(u.bytes)]
+	u.delta(&ev)
+}

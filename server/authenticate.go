@@ -51,8 +51,26 @@ func (s *Server) authenticate(rc *app.RequestContext) (caller, error) {
 		}
 	}
 	identity, err := s.store.Authenticate(secret)
+	if err != nil {
+		return caller{}, err
+	}
 	c.Identity = identity
-	return c, err
+	c.keepServiceKeys(secret)
+	return c, nil
+}
+
+// keepServiceKeys takes service keys out of the headers that would carry them to a provider: clients that are given
+// one as their API key may send it in several headers at once.
+func (c *caller) keepServiceKeys(secret string) {
+	for _, value := range []*string{&c.authorization, &c.apiKey, &c.googleKey} {
+		_, bare, found := strings.Cut(*value, " ")
+		if !found {
+			bare = *value
+		}
+		if bare = strings.TrimSpace(bare); bare == secret || store.LooksLikeKey(bare) {
+			*value = ""
+		}
+	}
 }
 
 func bearer(authorization string, hasAPIKey bool) (string, error) {

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"strings"
 
@@ -68,6 +69,9 @@ func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(from, s.opts.BodyBytes+1))
 	s.budget.give(s.opts.BodyBytes)
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return nil, s.tooLarge()
+	}
 	if err != nil {
 		return nil, codec.Errorf(codec.KindInvalidRequest, "The body cannot be unpacked: it is not whole %s.", encoding)
 	}

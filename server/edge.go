@@ -16,6 +16,7 @@ import (
 
 // contain keeps a panic to the request that caused it. An answer that had begun is cut, never ended cleanly.
 func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
+	connectionOf(ctx).handling.Store(true)
 	defer func() {
 		fault := recover()
 		if fault == nil {
@@ -27,13 +28,13 @@ func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
 			w.abort()
 			return
 		}
-		s.answerError(rc, surfaceOf(string(rc.Path())), codec.Errorf(codec.KindInternal, "The proxy failed on this request. It is logged."), "")
+		s.answerError(rc, errorShape(rc), codec.Errorf(codec.KindInternal, "The proxy failed on this request. It is logged."), "")
 	}()
 	rc.Next(ctx)
 }
 
-// edge turns away what must not get further: requests whose framing two readers could see differently, heads over the
-// limit, and everything new while draining.
+// edge turns away what must not get further: requests whose framing two readers could see differently, and heads over
+// the limit.
 func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
 	head := rc.Request.Header.RawHeaders()
 	if len(head) > s.opts.HeaderBytes {
@@ -49,7 +50,7 @@ func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
 }
 
 func (s *Server) turnAway(rc *app.RequestContext, e *codec.Error, status int) {
-	s.answerError(rc, surfaceOf(string(rc.Path())), e, "")
+	s.answerError(rc, errorShape(rc), e, "")
 	rc.Response.SetStatusCode(status)
 	rc.SetConnectionClose()
 	rc.Abort()

@@ -39,18 +39,10 @@ type exchange struct {
 // exchange serves one surface.
 func (s *Server) exchange(surface codec.Format) app.HandlerFunc {
 	return func(ctx context.Context, rc *app.RequestContext) {
-		s.exchanges.Add(1)
-		s.open.Add(1)
-		ctx, cancel := context.WithCancelCause(ctx)
-		release := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
 		x := &exchange{server: s, ctx: ctx, rc: rc, surface: surface, started: time.Now()}
 		defer func() {
-			release()
-			cancel(nil)
 			s.budget.give(x.reserved)
 			x.settle()
-			s.open.Add(-1)
-			s.exchanges.Done()
 		}()
 		if err := x.run(); err != nil {
 			x.fail(asError(err))
@@ -66,9 +58,6 @@ func (x *exchange) run() error {
 	}
 	if err := x.caller.requireScope(store.ScopeWrite); err != nil {
 		return err
-	}
-	if x.server.Draining() {
-		return errDraining
 	}
 	if x.body, err = x.server.readBody(x.rc); err != nil {
 		return err
@@ -274,17 +263,17 @@ func (x *exchange) ourHeader() {
 // fail answers with an error. Nothing of an answer has been sent.
 func (x *exchange) fail(e *codec.Error) {
 	e = x.cutShort(e)
-	x.recordRefusal()
+	x.recordRefusal(e)
 	x.ourHeader()
 	id := ""
 	if x.capture != nil {
 		id = x.capture.ID()
 	}
 	x.server.answerError(x.rc, x.surface, e, id)
-	x.closing.Error = e
-	x.closing.Status = x.rc.Response.StatusCode()
-	x.closing.ContentType = "application/json"
-	if x.capture != nil {
+	if x.capture != nil && !x.clientGone() {
+		x.closing.Error = e
+		x.closing.Status = x.rc.Response.StatusCode()
+		x.closing.ContentType = "application/json"
 		_, _ = x.capture.Write(x.rc.Response.Body())
 	}
 	if err := x.finish(outcomeOf(x.ctx, e, x.placement.Provider != nil)); err != nil {
@@ -306,9 +295,9 @@ func (x *exchange) clientGone() bool {
 }
 
 // recordRefusal begins the record of a request that was turned away before it was placed. Only requests of
-// authenticated callers are kept.
-func (x *exchange) recordRefusal() {
-	if x.capture != nil || x.caller.Account == "" {
+// authenticated callers are kept, and nothing is kept where keeping it is what failed.
+func (x *exchange) recordRefusal(e *codec.Error) {
+	if x.capture != nil || x.caller.Account == "" || e.Kind == codec.KindStorage {
 		return
 	}
 	if err := x.begin(); err != nil {

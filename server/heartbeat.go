@@ -7,10 +7,12 @@ import (
 )
 
 // heartbeats sends signs of life on streams that have been silent for too long. One goroutine serves all streams, so
-// that a stream costs no timer; it wakes four times per interval, which makes the interval exact to a quarter.
+// that a stream costs no timer; it wakes four times per interval, which makes the interval exact to a quarter. Each sign
+// is sent by a goroutine of its own, because a client that does not read can hold it up.
 type heartbeats struct {
 	interval time.Duration
 	done     chan struct{}
+	sending  sync.WaitGroup
 
 	mu      sync.Mutex
 	streams map[*pump]struct{}
@@ -23,7 +25,10 @@ func startHeartbeats(ctx context.Context, interval time.Duration) *heartbeats {
 	return h
 }
 
-func (h *heartbeats) wait() { <-h.done }
+func (h *heartbeats) wait() {
+	<-h.done
+	h.sending.Wait()
+}
 
 func (h *heartbeats) run(ctx context.Context) {
 	defer close(h.done)
@@ -37,7 +42,9 @@ func (h *heartbeats) run(ctx context.Context) {
 		case <-tick.C:
 			streams = h.all(streams[:0])
 			for _, p := range streams {
-				p.beat()
+				if p.silent() {
+					h.sending.Go(p.beat)
+				}
 			}
 			clear(streams)
 		}

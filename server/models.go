@@ -56,7 +56,7 @@ func wantsAnthropic(rc *app.RequestContext) bool {
 func (s *Server) listModels(ctx context.Context, rc *app.RequestContext) {
 	models, err := s.models(ctx, rc)
 	if err != nil {
-		s.answerError(rc, modelErrors(rc), asError(err), "")
+		s.answerError(rc, errorShape(rc), asError(err), "")
 		return
 	}
 	if !wantsAnthropic(rc) {
@@ -89,13 +89,13 @@ func (s *Server) listModels(ctx context.Context, rc *app.RequestContext) {
 func (s *Server) showModel(ctx context.Context, rc *app.RequestContext) {
 	models, err := s.models(ctx, rc)
 	if err != nil {
-		s.answerError(rc, modelErrors(rc), asError(err), "")
+		s.answerError(rc, errorShape(rc), asError(err), "")
 		return
 	}
 	id := rc.Param("model")
 	placement, refused := s.router.Place(id)
 	if refused != nil {
-		s.answerError(rc, modelErrors(rc), refused, "")
+		s.answerError(rc, errorShape(rc), refused, "")
 		return
 	}
 	found := router.ListedModel{ID: id, Provider: placement.Provider.Name()}
@@ -124,13 +124,6 @@ func (s *Server) models(ctx context.Context, rc *app.RequestContext) ([]router.L
 		}
 		return p.DefaultCredential(f)
 	}), nil
-}
-
-func modelErrors(rc *app.RequestContext) codec.Format {
-	if wantsAnthropic(rc) {
-		return codec.Messages
-	}
-	return codec.Chat
 }
 
 func answerJSON(rc *app.RequestContext, v any) {

@@ -16,7 +16,8 @@ import (
 
 // pump moves one stream from a provider to a client, in the handler's own goroutine: read, note, translate where the
 // formats differ, write, flush once per read. No event is held back while there is nothing else to read, and events
-// that come together leave together, which is where the cost of a stream lies (system calls, not bytes).
+// that come together leave together, which is where the cost of a stream lies (system calls, not bytes). Only whole
+// frames leave, so that whatever has to be said next, an error or a sign of life, is understood.
 type pump struct {
 	x        *exchange
 	reply    *router.Reply
@@ -31,11 +32,10 @@ type pump struct {
 	ended  bool // a terminal or error event has been seen
 	failed bool // it was an error event
 
-	mu        sync.Mutex // guards what follows against the heartbeat
+	mu        sync.Mutex // guards what follows against the heartbeat; held while a write waits for the client
 	writer    *streamWriter
 	lastWrite time.Time
 	answered  bool // the head of the answer has been written
-	border    bool // what has been written ends with a whole frame
 	over      bool // nothing may be written any more but by the loop
 }
 
@@ -60,8 +60,8 @@ var bufferPool = sync.Pool{New: func() any { return &buffers{splitter: sse.NewSp
 func (x *exchange) pump(reply *router.Reply, stream *crossing.Stream) error {
 	b := bufferPool.Get().(*buffers)
 	p := &pump{
-		x: x, reply: reply, stream: stream, splitter: b.splitter, out: b.out[:0], border: true,
-		writer: &streamWriter{response: &x.rc.Response, conn: x.rc.GetWriter()},
+		x: x, reply: reply, stream: stream, splitter: b.splitter, out: b.out[:0],
+		writer: &streamWriter{response: &x.rc.Response, conn: x.rc.GetWriter(), chunked: x.rc.Request.Header.IsHTTP11()},
 	}
 	if stream == nil {
 		p.observer = crossing.NewObserver(x.format)
@@ -103,14 +103,18 @@ func (p *pump) run() error {
 	for {
 		got, err := p.splitter.Read(p.reply.Body)
 		if len(got) > 0 {
-			if failed := p.send(p.take(got)); failed != nil {
+			out := p.take()
+			if e := p.refusal(); e != nil {
+				return p.stop(e)
+			}
+			if failed := p.send(out); failed != nil {
 				return p.stop(failed)
 			}
 		}
 		switch {
 		case err == nil:
 		case p.ended: // the client has everything
-			return nil
+			return p.end()
 		case errors.Is(err, io.EOF):
 			return p.endOfBody()
 		case errors.Is(err, sse.ErrFrameTooLong):
@@ -121,8 +125,8 @@ func (p *pump) run() error {
 	}
 }
 
-// take notes what a read brought and returns what the client is to get for it.
-func (p *pump) take(got []byte) []byte {
+// take notes the frames that are whole by now and returns what the client is to get for them.
+func (p *pump) take() []byte {
 	p.alive = true
 	p.out = p.out[:0]
 	for p.splitter.Next(&p.frame) {
@@ -140,7 +144,21 @@ func (p *pump) take(got []byte) []byte {
 	if p.stream != nil {
 		return p.out
 	}
-	return got
+	return p.splitter.Passed()
+}
+
+// refusal is the provider's error that a translated stream began with. While nothing has been sent to the client it is
+// answered with a status, which says more to a client than a stream that fails at once.
+func (p *pump) refusal() error {
+	if !p.failed || p.stream == nil || p.stream.Seen().Err == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answered {
+		return nil
+	}
+	return p.x.fromProvider(p.stream.Seen().Err)
 }
 
 func (p *pump) note(sign crossing.Sign) {
@@ -155,7 +173,7 @@ func (p *pump) note(sign crossing.Sign) {
 // send hands bytes to the client. Before the first of them the request is on record; before the terminal event the
 // whole exchange is.
 func (p *pump) send(out []byte) error {
-	if len(out) == 0 {
+	if len(out) == 0 && !p.ended {
 		return nil
 	}
 	if p.x.closing.FirstByte.IsZero() {
@@ -197,10 +215,8 @@ func (p *pump) finish(outcome store.Outcome) error {
 
 // write sends bytes at once, the head of the answer before the first of them.
 func (p *pump) write(out []byte) error {
-	border := p.stream != nil || !p.splitter.Buffered()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.border = border
 	return p.writeLocked(out)
 }
 
@@ -228,18 +244,50 @@ func (x *exchange) streamHeader(reply *router.Reply) {
 	x.rc.Response.Header.Set("X-Accel-Buffering", "no") // reverse proxies in front are not to collect events
 }
 
-// beat writes a sign of life if the stream is still silent and stands between two frames. A failure to write is left
-// for the loop to find.
-func (p *pump) beat() {
-	p.mu.Lock()
+// silent tells whether a sign of life is due.
+func (p *pump) silent() bool {
+	if !p.mu.TryLock() {
+		return false
+	}
 	defer p.mu.Unlock()
-	if p.over || !p.border || time.Since(p.lastWrite) < p.x.server.opts.Heartbeat {
+	return p.silentLocked()
+}
+
+func (p *pump) silentLocked() bool {
+	return !p.over && time.Since(p.lastWrite) >= p.x.server.opts.Heartbeat
+}
+
+// beat writes a sign of life if the stream is still silent. A failure to write is left for the loop to find. When the
+// loop is writing, or waits for a slow client, the stream is not silent.
+func (p *pump) beat() {
+	if !p.mu.TryLock() {
+		return
+	}
+	defer p.mu.Unlock()
+	if !p.silentLocked() {
 		return
 	}
 	if !p.answered && p.x.capture.Recorded(p.x.ctx) != nil {
 		return
 	}
 	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.surface))
+}
+
+// end handles the end of a body behind its terminal event. What stands there without a blank line is passed on too. An
+// answer that ended with an error gets no clean end.
+func (p *pump) end() error {
+	if p.failed {
+		p.writer.abort()
+		p.x.rc.SetConnectionClose()
+	}
+	if p.stream != nil {
+		return nil
+	}
+	p.splitter.Residue(&p.frame)
+	if rest := p.splitter.Passed(); len(rest) > 0 {
+		return p.stopIf(p.send(rest))
+	}
+	return nil
 }
 
 // endOfBody handles a body that ended without a terminal event: complete by the format's own rules, or broken off.
@@ -260,7 +308,7 @@ func (p *pump) endOfBody() error {
 	}
 	p.ended = true
 	if p.stream == nil {
-		return p.stopIf(p.commit())
+		p.out = append(p.out, p.splitter.Passed()...)
 	}
 	return p.stopIf(p.send(p.out))
 }
@@ -284,7 +332,6 @@ func (p *pump) stopIf(err error) error {
 func (p *pump) stop(err error) error {
 	p.mu.Lock()
 	p.over = true // no heartbeat into what follows
-	p.border = false
 	answered := p.answered
 	p.mu.Unlock()
 

@@ -11,16 +11,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	hertz "github.com/cloudwego/hertz/pkg/app/server"
 	"github.com/cloudwego/hertz/pkg/common/hlog"
-	"github.com/cloudwego/hertz/pkg/network"
+	"github.com/cloudwego/hertz/pkg/common/tracer/stats"
 	"github.com/cloudwego/hertz/pkg/network/netpoll"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -38,7 +37,7 @@ type Options struct {
 	BodyBytes     int64         // largest request body, decompressed; 64 MiB
 	HeaderBytes   int           // largest request head; 64 KiB
 	InFlightBytes int64         // sum of all request bodies being handled; 1 GiB
-	ReadTimeout   time.Duration // for a client to send its request; 3 min
+	ReadTimeout   time.Duration // for a client to send its request, or to take a piece of the answer; 3 min
 	DrainTimeout  time.Duration // for open exchanges to end after Run's context is done; 30 s
 	Heartbeat     time.Duration // silence on a stream before a sign of life is sent to the client; 15 s
 }
@@ -74,28 +73,24 @@ type Server struct {
 	store    *store.Store
 	router   *router.Router
 	log      *slog.Logger
-	listener net.Listener
+	listener *listener
 	engine   *hertz.Hertz
 	budget   byteBudget
 	beat     *heartbeats
 
-	// life ends when open exchanges are to be cut; exchanges counts those that are open.
-	life      context.Context
-	cut       context.CancelCauseFunc
-	exchanges sync.WaitGroup
-	open      atomic.Int64
-	draining  atomic.Bool
-
-	connections sync.Map // network.Conn → struct{}: closed when the server ends
+	// life ends when open requests are to be cut.
+	life        context.Context
+	cut         context.CancelCauseFunc
+	admission   admission
+	draining    atomic.Bool
+	connections *connections
 }
 
-// errDraining is the cause with which open exchanges are cut when the drain time is over.
-var errDraining = codec.Errorf(codec.KindOverloaded, "The proxy is shutting down; send the request again.")
-
-// New opens the listener, so that Addr is known and a taken port is an error here. Run serves it.
+// New opens the listener, so that Addr is known and a taken port is an error here. Clients that connect before [Server.Run]
+// wait in its queue. A server that is made has to be run.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
-	listener, err := net.Listen("tcp", o.Listen)
+	listener, err := listen(o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", o.Listen, err)
 	}
@@ -103,6 +98,7 @@ func New(o Options) (*Server, error) {
 	s.budget.limit = o.InFlightBytes
 	s.life, s.cut = context.WithCancelCause(context.Background())
 	s.beat = startHeartbeats(s.life, o.Heartbeat)
+	s.connections = startConnections(s.life, o.ReadTimeout, o.InFlightBytes)
 	hlog.SetLevel(hlog.LevelFatal) // hertz logs on its own; what matters is logged here
 	s.engine = hertz.New(
 		hertz.WithListener(listener),
@@ -111,14 +107,16 @@ func New(o Options) (*Server, error) {
 		hertz.WithMaxHeaderBytes(2*o.HeaderBytes+slack),             // likewise 431
 		hertz.WithReadTimeout(o.ReadTimeout),
 		hertz.WithIdleTimeout(o.ReadTimeout),
-		hertz.WithExitWaitTime(o.DrainTimeout+cutTime),
+		hertz.WithWriteTimeout(o.ReadTimeout),
 		hertz.WithSenseClientDisconnection(true),
 		hertz.WithDisablePreParseMultipartForm(true),
 		hertz.WithRedirectTrailingSlash(false),
 		hertz.WithDisablePrintRoute(true),
 		hertz.WithDisableDefaultContentType(true),
 		hertz.WithHandleMethodNotAllowed(true),
-		hertz.WithOnConnect(s.track),
+		hertz.WithOnConnect(s.connections.accept),
+		hertz.WithTracer(s.connections),
+		hertz.WithTraceLevel(stats.LevelDisabled), // only to be told of beginnings and ends
 	)
 	s.routes()
 	return s, nil
@@ -128,7 +126,7 @@ func New(o Options) (*Server, error) {
 // own shape instead of plain text.
 const slack = 64 << 10
 
-// cutTime is how long exchanges get to end after they were cut: enough to write an error event and commit.
+// cutTime is how long requests get to end after they were cut: enough to write an error event and commit.
 const cutTime = 5 * time.Second
 
 func clampInt(n int64) int { return int(min(n, 1<<31-1)) }
@@ -139,59 +137,74 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // Draining tells whether the server has begun to shut down.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// track remembers a connection until it ends.
-func (s *Server) track(ctx context.Context, conn network.Conn) context.Context {
-	s.connections.Store(conn, struct{}{})
-	context.AfterFunc(ctx, func() { s.connections.Delete(conn) })
-	return ctx
-}
+// ErrCut says that the drain time ended before all requests had.
+var ErrCut = errors.New("open requests were cut after the drain time")
 
-// Run serves until ctx is done, then drains: no new connections, open exchanges finish within the drain time, the rest
-// is ended in the surface's own way. It returns nil when every exchange ended by itself.
+// Run serves until ctx is done, then drains: no new connections, open requests finish within the drain time, the rest
+// is ended in the surface's own way. It returns nil when every request ended by itself. A ctx that ends at once is
+// heeded as any other.
 func (s *Server) Run(ctx context.Context) error {
-	served := make(chan error, 1)
-	go func() { served <- s.engine.Engine.Run() }()
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.serve() }()
 	select {
-	case err := <-served:
-		s.cut(errDraining)
-		return fmt.Errorf("the listener failed: %w", err)
+	case err := <-stopped:
+		return errors.Join(err, s.drain())
+	case <-s.listener.served:
+	}
+	select {
+	case err := <-stopped:
+		return errors.Join(err, s.drain())
 	case <-ctx.Done():
 	}
-	return s.drain(served)
+	err := s.drain()
+	<-stopped // the end of a listener that was closed on purpose
+	return err
 }
 
-// ErrCut says that the drain time ended before all exchanges had.
-var ErrCut = errors.New("open exchanges were cut after the drain time")
+// serve returns when the listener has been closed. hertz panics when it cannot serve.
+func (s *Server) serve() (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.log.Error("panic in the listener", "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+			err = errors.New("the listener failed")
+		}
+	}()
+	return s.engine.Engine.Run()
+}
 
-func (s *Server) drain(served <-chan error) error {
+// drain ends what is open and whatever the server has started. A request is open until its answer has been sent.
+func (s *Server) drain() error {
 	s.draining.Store(true)
-	finished := make(chan struct{})
-	stop, stopped := context.WithCancel(context.Background())
-	defer stopped()
+	idle := s.admission.close()
+	shutdown, giveUp := context.WithCancel(context.Background())
 	shut := make(chan struct{})
 	go func() {
 		defer close(shut)
-		_ = s.engine.Shutdown(stop) // closes the listener first, then waits for connections
+		_ = s.engine.Shutdown(shutdown) // closes the listener first, then waits for connections
 	}()
-	go func() {
-		s.exchanges.Wait()
-		close(finished)
-	}()
-	var err error
-	select {
-	case <-finished:
-	case <-time.After(s.opts.DrainTimeout):
-		err = ErrCut
-	}
-	s.cut(errDraining)
-	<-finished
-	stopped()
+
+	err := s.endRequests(idle)
+	s.cut(errDraining) // also ends the heartbeats and the sweeps
+	s.connections.closeAll()
+	<-idle
+	giveUp()
 	<-shut
-	_ = <-served // the loop of a listener that was closed on purpose
-	s.connections.Range(func(conn, _ any) bool {
-		_ = conn.(network.Conn).Close()
-		return true
-	})
+	s.connections.wait()
 	s.beat.wait()
 	return err
+}
+
+// endRequests waits for open requests, and cuts them when the drain time is over.
+func (s *Server) endRequests(idle <-chan struct{}) error {
+	select {
+	case <-idle:
+		return nil
+	case <-time.After(s.opts.DrainTimeout):
+	}
+	s.cut(errDraining)
+	select {
+	case <-idle:
+	case <-time.After(cutTime): // a client that does not even take its error
+	}
+	return ErrCut
 }

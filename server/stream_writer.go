@@ -15,6 +15,7 @@ import (
 type streamWriter struct {
 	response *protocol.Response
 	conn     network.Writer
+	chunked  bool // false for HTTP/1.0, which knows no chunks: the end of the connection ends the answer
 	started  bool
 	aborted  bool
 }
@@ -25,6 +26,10 @@ var errAborted = errors.New("the stream was aborted")
 func (w *streamWriter) Write(p []byte) (int, error) {
 	if err := w.start(); err != nil || len(p) == 0 {
 		return 0, err
+	}
+	if !w.chunked {
+		to, err := w.conn.Malloc(len(p))
+		return copy(to, p), err
 	}
 	var size [18]byte
 	head := append(strconv.AppendInt(size[:0], int64(len(p)), 16), '\r', '\n')
@@ -43,7 +48,11 @@ func (w *streamWriter) start() error {
 		return nil
 	}
 	w.started = true
-	w.response.Header.SetContentLength(-1)
+	if w.chunked {
+		w.response.Header.SetContentLength(-1)
+	} else {
+		w.response.Header.SetConnectionClose(true)
+	}
 	return resp.WriteHeader(&w.response.Header, w.conn)
 }
 
@@ -60,6 +69,9 @@ func (w *streamWriter) Finalize() error {
 	}
 	if err := w.start(); err != nil {
 		return err
+	}
+	if !w.chunked {
+		return w.conn.Flush()
 	}
 	to, err := w.conn.Malloc(len(lastChunk))
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 func (s *Server) routes() {
 	s.engine.Use(s.contain, s.edge)
 	for path, format := range surfaces {
-		s.engine.POST(path, s.exchange(format))
+		s.engine.POST(path, s.admit, s.exchange(format))
 	}
 	s.engine.GET("/v1/responses", s.refuseUpgrade)
-	s.engine.POST("/v1/messages/count_tokens", s.countTokens)
-	s.engine.GET("/v1/models", s.listModels)
-	s.engine.GET("/v1/models/:model", s.showModel)
+	s.engine.POST("/v1/messages/count_tokens", s.admit, s.countTokens)
+	s.engine.GET("/v1/models", s.admit, s.listModels)
+	s.engine.GET("/v1/models/:model", s.admit, s.showModel)
 	s.engine.GET("/", s.greet)
 	s.engine.HEAD("/", s.greet)
 	s.engine.GET("/healthz", s.healthy)
@@ -36,12 +36,13 @@ var surfaces = map[string]codec.Format{
 	"/v1/embeddings":       codec.Embeddings,
 }
 
-// surfaceOf is the surface whose error shape fits a path: its own, else that of chat, which most clients read.
-func surfaceOf(path string) codec.Format {
-	if format, ok := surfaces[path]; ok {
+// errorShape is the surface in whose shape an error is told: the path's own, that of Messages for other paths that
+// Anthropic's clients ask, else that of chat, which most clients read.
+func errorShape(rc *app.RequestContext) codec.Format {
+	if format, ok := surfaces[string(rc.Path())]; ok {
 		return format
 	}
-	if path == "/v1/messages/count_tokens" {
+	if wantsAnthropic(rc) || string(rc.Path()) == "/v1/messages/count_tokens" {
 		return codec.Messages
 	}
 	return codec.Chat
@@ -50,12 +51,12 @@ func surfaceOf(path string) codec.Format {
 func (s *Server) notFound(_ context.Context, rc *app.RequestContext) {
 	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. The surfaces are POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/embeddings.",
 		printable(rc.Path()))
-	s.answerError(rc, surfaceOf(string(rc.Path())), e, "")
+	s.answerError(rc, errorShape(rc), e, "")
 }
 
 func (s *Server) notAllowed(_ context.Context, rc *app.RequestContext) {
 	e := codec.Errorf(codec.KindInvalidRequest, "%s does not take %s.", printable(rc.Path()), printable(rc.Method()))
-	s.answerError(rc, surfaceOf(string(rc.Path())), e, "")
+	s.answerError(rc, errorShape(rc), e, "")
 	rc.Response.SetStatusCode(consts.StatusMethodNotAllowed)
 }
 

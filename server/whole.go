@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bytedance/sonic"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
@@ -27,6 +29,12 @@ func isEventStream(reply *router.Reply) bool {
 func (x *exchange) whole(reply *router.Reply) error {
 	body, err := x.readWhole(reply)
 	if err != nil {
+		if x.clientGone() {
+			_, _ = x.capture.Write(body) // what had arrived
+		}
+		return err
+	}
+	if err := x.checkWhole(reply, body); err != nil {
 		return err
 	}
 	x.noteWhole(reply, body)
@@ -34,11 +42,24 @@ func (x *exchange) whole(reply *router.Reply) error {
 	return x.sendWhole(reply.Status, body, x.wholeOutcome(reply.Status))
 }
 
-// readWhole reads an answer to its end.
+// checkWhole keeps from the client what no provider says: the page of a proxy in between, or an answer that lost its
+// end. Every format's answers are JSON, errors included.
+func (x *exchange) checkWhole(reply *router.Reply, body []byte) error {
+	if sonic.Valid(body) {
+		return nil
+	}
+	if reply.Status >= http.StatusBadRequest {
+		return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, retryAfter(reply.Header), body))
+	}
+	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON (HTTP %d, %s).",
+		x.placement.Provider.Name(), reply.Status, printable([]byte(reply.Header.Get("Content-Type")))))
+}
+
+// readWhole reads an answer to its end; with an error it gives what had arrived.
 func (x *exchange) readWhole(reply *router.Reply) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(reply.Body, maxAnswer+1))
 	if err != nil {
-		return nil, err
+		return body, err
 	}
 	if len(body) > maxAnswer {
 		e := codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.placement.Provider.Name(), maxAnswer)

@@ -31,6 +31,7 @@ type Splitter struct {
 	buf     []byte // buf[head:tail] is read and not yet given out
 	head    int
 	tail    int
+	passed  int // buf[:passed] has been told of by Passed
 	scanned int // no frame ends before buf[scanned]
 	limit   int
 	started bool // a byte order mark can no longer come
@@ -72,6 +73,7 @@ func (s *Splitter) makeRoom() error {
 		s.scanned = max(s.scanned-s.head, 0)
 		s.head = 0
 	}
+	s.passed = 0
 	if s.tail < len(s.buf) {
 		return nil
 	}
@@ -114,6 +116,14 @@ func (s *Splitter) Residue(f *Frame) bool {
 	}
 	s.parse(f, raw)
 	return true
+}
+
+// Passed is the bytes that Next and Residue have gone past since the last call of Passed or Read, just as they came:
+// the frames, and the blank lines and the byte order mark between them. It is valid until the next Read.
+func (s *Splitter) Passed() []byte {
+	passed := s.buf[s.passed:s.head]
+	s.passed = s.head
+	return passed
 }
 
 // Buffered tells whether bytes were read that Next has not given out.

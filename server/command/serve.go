@@ -96,14 +96,18 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	})
 }
 
-// serve runs the surfaces and the management side by side. It announces once the surfaces have answered, and not
-// before that is the end of ctx passed on: a server that is told to stop while it is still starting may miss it.
-// Management lasts until the surfaces have drained.
+// serve runs the surfaces and the management side by side until ctx is done. It announces first: the port is open
+// already, and who connects is served. Management lasts until the surfaces have drained.
 func serve(ctx context.Context, service *server.Server, management management, announce func() error) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	serving, drain := context.WithCancel(running)
+	defer context.AfterFunc(ctx, drain)()
 	managing, stopManaging := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopManaging()
+	if err := announce(); err != nil {
+		drain()
+		return errors.Join(err, service.Run(serving))
+	}
 	for _, m := range management {
 		group.Go(func() error { return admin.Serve(managing, m.listener, m.handler) })
 	}
@@ -111,41 +115,7 @@ func serve(ctx context.Context, service *server.Server, management management, a
 		defer stopManaging()
 		return service.Run(serving)
 	})
-	group.Go(func() error {
-		defer drain()
-		if err := waitForAnswer(running, origin(service.Addr())); err != nil {
-			return err
-		}
-		if err := announce(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-running.Done():
-		}
-		return nil
-	})
 	return group.Wait()
-}
-
-// answerPatience bounds the wait for a server whose port is open already; it answers within milliseconds.
-const answerPatience = 30 * time.Second
-
-// waitForAnswer returns when the surfaces have answered a request. The port is open before they run, so that one request is
-// enough: it waits in the listener's queue.
-func waitForAnswer(ctx context.Context, origin string) error {
-	ctx, cancel := context.WithTimeout(ctx, answerPatience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, origin+"/healthz", http.NoBody)
-	if err != nil {
-		return err
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: this is our own port
-	response, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("%s is open and does not answer: %w", origin, err)
-	}
-	return response.Body.Close()
 }
 
 // newLog writes lines for people on a terminal, and JSON everywhere else.

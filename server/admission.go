@@ -1,0 +1,74 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/cloudwego/hertz/pkg/app"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// admission counts the requests that are being handled, and lets none in once it is closed.
+type admission struct {
+	mu     sync.Mutex
+	open   int
+	closed bool
+	idle   chan struct{} // closed when the last one has left after close
+}
+
+// enter tells whether a request may be handled; one that may leaves when its answer has been sent.
+func (a *admission) enter() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	a.open++
+	return true
+}
+
+func (a *admission) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open--
+	if a.closed && a.open == 0 {
+		close(a.idle)
+	}
+}
+
+// close lets nobody in any more, and gives a channel that is closed when everybody has left.
+func (a *admission) close() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	a.idle = make(chan struct{})
+	if a.open == 0 {
+		close(a.idle)
+	}
+	return a.idle
+}
+
+// errDraining is what new requests are told during the drain, and with which open ones are cut when its time is over.
+var errDraining = &codec.Error{
+	Kind: codec.KindOverloaded, Message: "The proxy is shutting down; send the request again.", RetryAfter: retrySoon,
+}
+
+// admit counts a request for the drain: it turns new ones away, and ends the context of those that are open when the
+// server cuts them. The request counts until its answer has been sent, not only until its handler returns.
+func (s *Server) admit(ctx context.Context, rc *app.RequestContext) {
+	if !s.admission.enter() {
+		s.answerError(rc, errorShape(rc), errDraining, "")
+		rc.SetConnectionClose()
+		rc.Abort()
+		return
+	}
+	connectionOf(ctx).leave = s.admission.leave
+	ctx, cancel := context.WithCancelCause(ctx)
+	release := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
+	defer func() {
+		release()
+		cancel(nil)
+	}()
+	rc.Next(ctx)
+}

@@ -35,7 +35,7 @@ unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 10m ./...
 
 grid: ## Print the conformance grid: every surface against every provider format, case by case
-	@go test -count=1 ./bench/grid -run TestEveryCrossingCarriesEveryCase -grid
+	@cd bench/grid && go test -count=1 -run TestEveryCrossingCarriesEveryCase -grid
 
 fmt: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Format all Go files
 	$< fmt ./...

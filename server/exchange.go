@@ -9,6 +9,7 @@ import (
 	"github.com/cloudwego/hertz/pkg/app"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -202,9 +203,16 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// passThrough serves a client in the provider's own format: bytes up, bytes down.
+// passThrough serves a client in the provider's own format: bytes up, bytes down, but for reasoning state in the history
+// that the provider would refuse.
 func (x *exchange) passThrough() error {
-	reply, err := x.call(x.envelope.Splice(nil, x.body, x.placement.Model))
+	body, cleaned := crossing.CleanHistory(nil, x.envelope.Splice(nil, x.body, x.placement.Model), x.format)
+	if cleaned {
+		note := x.format.String() + "->" + x.format.String() + "; dropped=foreign_reasoning"
+		x.rc.Response.Header.Set(headerTranslation, note)
+		x.closing.Translation = []string{"dropped:foreign_reasoning"}
+	}
+	reply, err := x.call(body)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,56 @@
+package crossing_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+)
+
+func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
+	cases := map[string]struct {
+		format     codec.Format
+		body, want string
+	}{
+		"nothing foreign": {codec.Messages,
+			`{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":"EqQB"}]}]}`, ""},
+		"the words alone are not foreign": {codec.Messages,
+			`{"messages":[{"role":"user","content":"what is sv1.x.abc?"}]}`, ""},
+		"thinking in an older turn": {codec.Messages,
+			`{"thinking":{"type":"adaptive"},"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"sv1.o.AA"} , {"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`,
+			`{"thinking":{"type":"adaptive"},"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`},
+		"thinking in the middle and at the end": {codec.Messages,
+			`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"","signature":"sv1.o.AA"},{"type":"redacted_thinking","data":"sv1.o.AA"}]},{"role":"user","content":"b"}]}`,
+			`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`},
+		"a running tool loop cannot think on": {codec.Messages,
+			`{"model":"m","thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"sv1.g.AA"},{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`,
+			`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`},
+		"the same with thinking as the last member": {codec.Messages,
+			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"sv1.g.AA"},{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}], "thinking":{"type":"adaptive"} }`,
+			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}] }`},
+		"a tool result that quotes a carrier stays": {codec.Messages,
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"sv1.x.AA"}]}]}`, ""},
+		"reasoning items of Responses": {codec.Responses,
+			`{"input":[{"type":"reasoning","summary":[],"encrypted_content":"sv1.a.AA"},{"type":"function_call","call_id":"c","name":"n","arguments":"{}"},{"type":"reasoning","encrypted_content":"gAAAA"}]}`,
+			`{"input":[{"type":"function_call","call_id":"c","name":"n","arguments":"{}"},{"type":"reasoning","encrypted_content":"gAAAA"}]}`},
+		"thinking blocks of a chat client": {codec.Chat,
+			`{"messages":[{"role":"assistant","content":"a","thinking_blocks":[{"type":"thinking","thinking":"p","signature":"sv1.a.AA"}]}]}`,
+			`{"messages":[{"role":"assistant","content":"a","thinking_blocks":[]}]}`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			want, changes := c.want, c.want != ""
+			if !changes {
+				want = c.body
+			}
+			got, cleaned := crossing.CleanHistory(nil, []byte(c.body), c.format)
+			if string(got) != want || cleaned != changes {
+				t.Errorf("cleaned: %v\ngot  %s\nwant %s", cleaned, got, want)
+			}
+			if !json.Valid(got) {
+				t.Errorf("not JSON: %s", got)
+			}
+		})
+	}
+}

@@ -10,8 +10,13 @@ import (
 )
 
 const (
-	memTableSize = 16 << 20
+	// Small, because Badger's builders of tables take several times the size of what they write: at 8,000 exchanges a
+	// second the process needs 310 MB with these sizes and 790 MB with tables of 16 MiB. A smaller size than a store was
+	// written with cannot take over its log after a crash.
+	memTableSize = 4 << 20
 	memTables    = 2
+
+	compactionRoom = 64 << 20 // for tables that are written anew while the old ones still stand
 
 	smallVolume   = 4 << 30 // on volumes below this size value log files are small, so that space comes back in small steps
 	smallValueLog = 16 << 20
@@ -37,10 +42,10 @@ func volumeSize(dir string) int64 {
 	return int64(fs.Blocks) * fs.Bsize
 }
 
-// defaultReserve is what the database may need beyond what it is given: room for two value log files and for writing
-// out and compacting its memory tables; on larger volumes a twentieth, up to 1 GiB.
+// defaultReserve is what the database may need beyond what it is given: room for two value log files and for
+// compaction; on larger volumes a twentieth, up to 1 GiB.
 func defaultReserve(dir string) int64 {
-	least := 2*valueLogSize(dir) + 2*memTables*memTableSize
+	least := 2*valueLogSize(dir) + compactionRoom
 	return max(least, min(volumeSize(dir)/20, maxDiskReserve))
 }
 

@@ -292,6 +292,9 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 	if err := s.SetRetention(ctx, "keeps", &Retention{MaxBytes: limit}); err != nil {
 		t.Fatal(err)
 	}
+	if used, _, err := s.usage(ctx, 2); err != nil || used < 2*limit {
+		t.Fatalf("%d bytes are too few to tell (%v)", used, err)
+	}
 	if err := s.retain(ctx, now); err != nil {
 		t.Fatal(err)
 	}

@@ -137,9 +137,10 @@ func (s *Store) openDatabase() (err error) {
 // badgerOptions are for a single writer of values that are compressed already: a small memory footprint, values from
 // 1 KiB on outside the tree so that compaction does not copy them, no conflict detection.
 func badgerOptions(opts Options) badger.Options {
-	return badger.DefaultOptions(filepath.Join(opts.Dir, "badger")).
+	o := badger.DefaultOptions(filepath.Join(opts.Dir, "badger")).
 		WithMemTableSize(memTableSize).
 		WithNumMemtables(memTables).
+		WithBaseTableSize(1 << 20).
 		WithNumCompactors(2).
 		WithNumLevelZeroTables(2).
 		WithNumLevelZeroTablesStall(4).
@@ -151,6 +152,8 @@ func badgerOptions(opts Options) badger.Options {
 		WithDetectConflicts(false).
 		WithSyncWrites(opts.Durability == Power).
 		WithLogger(badgerLog{opts.Log})
+	o.TableSizeMultiplier = 1 // builders of larger tables take several times their size in memory
+	return o
 }
 
 // badgerLog passes on what needs a person's attention.

@@ -89,6 +89,20 @@ func TestAnExchangeComesBackByteForByte(t *testing.T) {
 	}
 }
 
+func TestSyncedCommitsAreKeptToo(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir, Durability: Power})
+	mustAccount(t, s, "acme")
+	id := capture(t, s, "acme", "request", "answer")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, Options{Dir: dir, Durability: Power})
+	if x, err := s.Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
+		t.Errorf("the exchange is %+v (%v)", x, err)
+	}
+}
+
 func TestListsPageBothWaysWithoutGapOrRepeat(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")

@@ -1,0 +1,104 @@
+// Package chatkey tells conversations by what was said first, for clients that name them in no other way.
+//
+// A conversation has two keys. The opening key stands for the instructions and the first user turn; it is there from the
+// first request on. The reply key also stands for the first answer, so that two conversations that open with the same
+// words are told apart; it is there once a request repeats that answer, and beforehand for whoever has seen the answer.
+//
+// The keys stay the same when a client writes the same conversation another way, and on whatever surface it goes on:
+// they cover texts, calls and a trace of media, without white space, ids, reasoning, or how texts are cut into blocks.
+// Left out is also what clients put into the opening themselves and change while the conversation lasts: reminders, notes
+// on the environment, dates and times (see stable.go).
+//
+// Keys know nothing of accounts: whoever keeps them keeps them per account.
+package chatkey
+
+import (
+	"encoding/hex"
+	"sync"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Keys are the keys of a conversation, 32 hexadecimal digits each, or "" where there is nothing to derive one from.
+type Keys struct {
+	Opening string
+	Reply   string // "" while the history holds no answer
+}
+
+// Derive gives the keys of a request: surface is the format of the body, and e the envelope that was read from it. What
+// has no conversation, embeddings for instance, has no keys.
+//
+// At most [maxText] bytes each of the instructions, the first turn and its answer are looked at, so that the cost has a
+// bound: about 35 microseconds for the opening of a coding agent (BenchmarkDeriveAgentOpening).
+func Derive(surface codec.Format, body []byte, e *codec.Envelope) Keys {
+	if surface == codec.Embeddings || surface == codec.FormatUnknown {
+		return Keys{}
+	}
+	s := speeches.Get().(*speech)
+	defer s.release()
+	for _, block := range e.Opening {
+		s.instructions.block(block.Of(body))
+	}
+	for _, item := range e.Items {
+		if done := s.item(item.Of(body)); done {
+			break
+		}
+	}
+	return s.keys()
+}
+
+// Reply gives the reply key of the conversation that opens with the key opening and was first answered with a. It is ""
+// if there is no opening key or the answer says nothing.
+func Reply(opening string, a *codec.Answer) string {
+	s := speeches.Get().(*speech)
+	defer s.release()
+	for i := range a.Items {
+		s.answer.answerItem(&a.Items[i])
+	}
+	return s.replyKey(opening)
+}
+
+// speech is what has been said of the parts that keys stand for.
+type speech struct {
+	instructions, first, answer transcript
+}
+
+var speeches = sync.Pool{New: func() any { return new(speech) }}
+
+func (s *speech) release() {
+	s.instructions.reset()
+	s.first.reset()
+	s.answer.reset()
+	speeches.Put(s)
+}
+
+func (s *speech) keys() Keys {
+	if len(s.first.stable) == 0 {
+		return Keys{}
+	}
+	k := Keys{Opening: hash("opening", s.instructions.stable, s.first.stable)}
+	k.Reply = s.replyKey(k.Opening)
+	return k
+}
+
+func (s *speech) replyKey(opening string) string {
+	if opening == "" || len(s.answer.stable) == 0 {
+		return ""
+	}
+	return hash("reply", []byte(opening), s.answer.stable)
+}
+
+// hash is one key. A zero byte ends each text; none holds one.
+func hash(kind string, texts ...[]byte) string {
+	h := blake3.New()
+	_, _ = h.WriteString(kind)
+	for _, text := range texts {
+		_, _ = h.Write([]byte{0})
+		_, _ = h.Write(text)
+	}
+	var sum [16]byte
+	_, _ = h.Digest().Read(sum[:])
+	return hex.EncodeToString(sum[:])
+}

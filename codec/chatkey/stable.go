@@ -1,0 +1,208 @@
+package chatkey
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// maxText is how many bytes of a text are looked at, counted without what is left out: well above the instructions of
+// any agent.
+const maxText = 64 << 10
+
+// transcript gathers the stable form of what one side said: the text without white space and without what clients change
+// on their own.
+type transcript struct {
+	stable []byte
+	plain  []byte // scratch: a text without its escapes
+	inner  []byte // scratch: JSON text that was a string
+}
+
+func (t *transcript) full() bool { return len(t.stable) >= maxText }
+
+// text takes in a string body.
+func (t *transcript) text(body []byte) {
+	if t.full() {
+		return
+	}
+	t.plain = unescape(t.plain[:0], body)
+	t.stable = appendStable(t.stable, t.plain)
+	t.cut()
+}
+
+// plainText takes in a string body that clients do not change: all of it but white space.
+func (t *transcript) plainText(body []byte) {
+	if t.full() {
+		return
+	}
+	t.plain = unescape(t.plain[:0], body)
+	t.stable = appendWords(t.stable, t.plain)
+	t.cut()
+}
+
+func (t *transcript) reset() {
+	for _, b := range []*[]byte{&t.stable, &t.plain, &t.inner} {
+		*b = (*b)[:0]
+		if cap(*b) > 4*maxText {
+			*b = nil
+		}
+	}
+}
+
+func (t *transcript) cut() { t.stable = t.stable[:min(len(t.stable), maxText)] }
+
+// unescape is scan.Unescape for long texts with few escapes.
+func unescape(dst, body []byte) []byte {
+	for len(body) > 0 {
+		i := bytes.IndexByte(body, '\\')
+		if i < 0 {
+			return append(dst, body...)
+		}
+		dst = append(dst, body[:i]...)
+		n := 2
+		if i+1 < len(body) && body[i+1] == 'u' {
+			n = 6
+			if i+7 < len(body) && body[i+6] == '\\' && body[i+7] == 'u' {
+				n = 12 // perhaps a surrogate pair
+			}
+		}
+		n = min(n, len(body)-i)
+		dst = scan.Unescape(dst, body[i:i+n])
+		body = body[i+n:]
+	}
+	return dst
+}
+
+// volatileTags enclose what clients write into the opening on their own (wire sheet: clients, section on session fields).
+var volatileTags = [...]string{
+	"system-reminder", "env", "environment", "environment_context", "environment_details", "environment_info",
+	"user_info", "workspace_info", "directories", "git_status", "current_date", "current_time", "cwd", "total_tokens",
+}
+
+// appendStable appends what is stable of a text.
+func appendStable(dst, text []byte) []byte {
+	for len(text) > 0 && len(dst) < maxText {
+		start, end := volatileBlock(text)
+		dst = appendLines(dst, text[:start])
+		text = text[end:]
+	}
+	return dst
+}
+
+// volatileBlock finds the first enclosed block that is to be left out; without one both are the text's end.
+func volatileBlock(text []byte) (start, end int) {
+	for at := 0; ; {
+		i := bytes.IndexByte(text[at:], '<')
+		if i < 0 {
+			return len(text), len(text)
+		}
+		start = at + i
+		at = start + 1
+		tag := volatileTag(text[at:])
+		if tag == "" {
+			continue
+		}
+		closing := bytes.Index(text[at:], []byte("</"+tag+">"))
+		if closing < 0 {
+			continue
+		}
+		return start, at + closing + len(tag) + len("</>")
+	}
+}
+
+// volatileTag gives the tag whose name stands at the start of text, "" if it is no volatile one.
+func volatileTag(text []byte) string {
+	for _, tag := range volatileTags {
+		if len(text) > len(tag) && string(text[:len(tag)]) == tag && (text[len(tag)] == '>' || text[len(tag)] == ' ') {
+			return tag
+		}
+	}
+	return ""
+}
+
+// volatileLines are the beginnings of lines about the environment, the time or the bill, in lower case.
+var volatileLines = byFirst(
+	"x-anthropic-billing-header:",
+	"working directory", "primary working directory", "current working directory", "additional working directories",
+	"cwd:", "workspace root", "workspace path", "workspace folder", "workspace:", "current workspace",
+	"i'm currently working in the director", "is directory a git repo", "is a git repo", "current branch",
+	"platform:", "os:", "os version", "operating system", "my operating system is", "shell:", "default shell", "hostname",
+	"today's date", "today is", "today:", "the current date", "current date", "date:", "the date is",
+	"the current time", "current time", "time:", "timezone", "time zone", "you are powered by the model",
+)
+
+func byFirst(beginnings ...string) (table [256][]string) {
+	for _, b := range beginnings {
+		table[b[0]] = append(table[b[0]], b)
+	}
+	return table
+}
+
+// appendLines appends the lines that are stable, without white space and dates.
+func appendLines(dst, text []byte) []byte {
+	for len(text) > 0 && len(dst) < maxText {
+		line := text
+		if i := bytes.IndexByte(text, '\n'); i >= 0 {
+			line, text = text[:i], text[i+1:]
+		} else {
+			text = nil
+		}
+		if !isVolatile(line) {
+			dst = appendUndated(dst, line)
+		}
+	}
+	return dst
+}
+
+func isVolatile(line []byte) bool {
+	for len(line) > 0 && (line[0] <= ' ' || line[0] == '-' || line[0] == '*' || line[0] == '#' || line[0] == '>') {
+		line = line[1:]
+	}
+	if len(line) == 0 {
+		return true
+	}
+	for _, beginning := range volatileLines[lower(line[0])] {
+		if hasBeginning(line, beginning) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasBeginning(line []byte, beginning string) bool {
+	if len(line) < len(beginning) {
+		return false
+	}
+	for i := range len(beginning) {
+		if lower(line[i]) != beginning[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if c-'A' < 26 {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// appendWords appends text without white space.
+func appendWords(dst, text []byte) []byte {
+	n := len(dst)
+	dst = slices.Grow(dst, len(text))[:n+len(text)]
+	for _, c := range text {
+		dst[n] = c
+		if c > ' ' {
+			n++
+		}
+	}
+	return dst[:n]
+}
+
+// setsScene tells a first message that clients write on their own before the user's. Its text has no white space.
+func setsScene(stable []byte) bool {
+	return bytes.Contains(stable[:min(len(stable), 200)], []byte("settingupthecontextforourchat"))
+}

@@ -175,12 +175,20 @@ func day(text []byte, i int) int {
 	}
 	end := i + n
 	switch suffix := word(text[end:]); {
-	case suffix == 2 && bytes.Contains([]byte("st nd rd th"), bytes.ToLower(text[end:end+2])):
+	case suffix == 2 && isOrdinal(text[end:end+2]):
 		end += suffix
 	case suffix > 0:
 		return i
 	}
 	return gap(text, end)
+}
+
+func isOrdinal(suffix []byte) bool {
+	switch string(bytes.ToLower(suffix)) {
+	case "st", "nd", "rd", "th":
+		return true
+	}
+	return false
 }
 
 func isYear(text []byte) bool {

@@ -3,11 +3,12 @@ package server
 import (
 	"context"
 	"net/http"
-	"strconv"
+	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -15,29 +16,18 @@ import (
 // countTokens answers POST /v1/messages/count_tokens: by the provider where it speaks Messages, else by the rule of
 // thumb, so that clients that ask before they send get an answer for every family.
 func (s *Server) countTokens(ctx context.Context, rc *app.RequestContext) {
-	x := &exchange{server: s, ctx: ctx, rc: rc, surface: codec.Messages}
-	defer func() { s.budget.give(x.reserved) }()
+	x := &exchange{server: s, ctx: ctx, rc: rc, surface: codec.Messages, started: time.Now(), auxiliary: auxiliaryTokens}
+	defer func() {
+		s.budget.give(x.reserved)
+		x.settle()
+	}()
 	if err := x.countTokens(); err != nil {
-		s.answerError(rc, codec.Messages, asError(err), "")
+		x.fail(asError(err))
 	}
 }
 
 func (x *exchange) countTokens() error {
-	var err error
-	if x.caller, err = x.server.authenticate(x.rc); err != nil {
-		return err
-	}
-	if err := x.caller.requireScope(store.ScopeWrite); err != nil {
-		return err
-	}
-	if x.body, err = x.server.readBody(x.rc); err != nil {
-		return err
-	}
-	x.reserved = int64(len(x.body))
-	if err := x.envelope.Read(x.body); err != nil {
-		return err
-	}
-	if err := x.place(); err != nil {
+	if err := x.accept(); err != nil {
 		return err
 	}
 	if x.format != codec.Messages || x.placement.Provider.Family() != codec.FamilyAnthropic {
@@ -55,10 +45,12 @@ func (x *exchange) countTokens() error {
 	if err != nil {
 		return err
 	}
+	x.noteFirstByte()
+	if reply.Status >= http.StatusBadRequest {
+		x.noteRefusal(reply.Status, body)
+	}
 	x.answerHeader(reply)
-	x.rc.Response.SetStatusCode(reply.Status)
-	x.rc.Response.SetBodyRaw(body)
-	return nil
+	return x.sendWhole(reply.Status, body, x.wholeOutcome(reply.Status))
 }
 
 // estimateTokens counts what the model would read: opening text, messages and tools, without the rest of the body.
@@ -67,8 +59,7 @@ func (x *exchange) estimateTokens() error {
 	for _, block := range x.envelope.Blocks(nil) {
 		size += block.End - block.Start
 	}
-	x.rc.Response.SetStatusCode(http.StatusOK)
+	x.ourHeader()
 	x.rc.Response.Header.SetContentType("application/json")
-	x.rc.Response.SetBodyString(`{"input_tokens":` + strconv.Itoa(size/bytesPerToken+1) + `}`)
-	return nil
+	return x.sendWhole(http.StatusOK, messages.AppendTokenCount(nil, int64(size/bytesPerToken+1)), store.OutcomeComplete)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/textproto"
+	"strings"
 	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
@@ -21,6 +22,8 @@ type exchange struct {
 	rc      *app.RequestContext
 	surface codec.Format
 	started time.Time
+
+	auxiliary string // why this is no turn, where the path says so; see evidence.go
 
 	caller    caller
 	body      []byte // the client's, decompressed; valid until the handler returns
@@ -53,6 +56,20 @@ func (s *Server) exchange(surface codec.Format) app.HandlerFunc {
 
 // run takes the request the whole way. An error that it returns is for the client, who has not been answered yet.
 func (x *exchange) run() error {
+	if err := x.accept(); err != nil {
+		return err
+	}
+	if x.surface == codec.Embeddings {
+		return x.embed()
+	}
+	if x.format != x.surface {
+		return x.cross()
+	}
+	return x.passThrough()
+}
+
+// accept takes the request up to where it is on record and a provider is to be asked.
+func (x *exchange) accept() error {
 	var err error
 	if x.caller, err = x.server.authenticate(x.rc); err != nil {
 		return err
@@ -73,16 +90,7 @@ func (x *exchange) run() error {
 	if err := x.place(); err != nil {
 		return err
 	}
-	if err := x.begin(); err != nil {
-		return err
-	}
-	if x.surface == codec.Embeddings {
-		return x.embed()
-	}
-	if x.format != x.surface {
-		return x.cross()
-	}
-	return x.passThrough()
+	return x.begin()
 }
 
 // continuity lets the headers win over the body's members.
@@ -151,6 +159,7 @@ func (x *exchange) opening() *store.Opening {
 	if p := x.placement.Provider; p != nil {
 		o.Provider, o.Simulated = p.Name(), p.Simulated()
 	}
+	x.evidence(o)
 	return o
 }
 
@@ -206,11 +215,13 @@ func requestID(h http.Header) string {
 // passThrough serves a client in the provider's own format: bytes up, bytes down, but for reasoning state in the history
 // that the provider would refuse.
 func (x *exchange) passThrough() error {
-	body, cleaned := crossing.CleanHistory(nil, x.envelope.Splice(nil, x.body, x.placement.Model), x.format)
-	if cleaned {
-		note := x.format.String() + "->" + x.format.String() + "; dropped=foreign_reasoning"
-		x.rc.Response.Header.Set(headerTranslation, note)
-		x.closing.Translation = []string{"dropped:foreign_reasoning"}
+	target := x.server.router.Target(x.placement, x.format)
+	body, dropped := crossing.CleanHistory(x.envelope.Splice(nil, x.body, x.placement.Model), x.format, &target)
+	if len(dropped) > 0 {
+		x.rc.Response.Header.Set(headerTranslation, x.format.String()+"->"+x.format.String()+"; dropped="+strings.Join(dropped, ","))
+		for _, name := range dropped {
+			x.closing.Translation = append(x.closing.Translation, "dropped:"+name)
+		}
 	}
 	reply, err := x.call(body)
 	if err != nil {
@@ -256,6 +267,7 @@ func (x *exchange) ourHeader() {
 	header := &x.rc.Response.Header
 	if x.capture != nil {
 		header.Set(headerExchangeID, x.capture.ID())
+		x.sessionHeader()
 		switch {
 		case x.capture.Shed():
 			header.Set(headerCapture, "shed")
@@ -265,6 +277,13 @@ func (x *exchange) ourHeader() {
 	}
 	if x.placement.Provider != nil && x.placement.Provider.Simulated() {
 		header.Set(headerSimulated, "true")
+	}
+}
+
+// sessionHeader names the session, which is known once the opening is committed.
+func (x *exchange) sessionHeader() {
+	if id := x.capture.SessionID(); id != "" {
+		x.rc.Response.Header.Set(headerSessionID, id)
 	}
 }
 
@@ -286,6 +305,9 @@ func (x *exchange) fail(e *codec.Error) {
 	}
 	if err := x.finish(outcomeOf(x.ctx, e, x.placement.Provider != nil)); err != nil {
 		x.server.log.Error("an exchange could not be put on record", "exchange", id, "error", err)
+	}
+	if x.capture != nil {
+		x.sessionHeader()
 	}
 }
 

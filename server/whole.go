@@ -73,12 +73,17 @@ func (x *exchange) readWhole(reply *router.Reply) ([]byte, error) {
 func (x *exchange) noteWhole(reply *router.Reply, body []byte) {
 	x.noteFirstByte()
 	if reply.Status >= 400 {
-		x.closing.Error = crossing.ProviderHalf(x.format).DecodeError(reply.Status, 0, body)
-		x.closing.Error.Provider = x.placement.Provider.Name()
+		x.noteRefusal(reply.Status, body)
 		return
 	}
 	seen := crossing.Observe(x.format, body)
 	x.noteSeen(&seen)
+}
+
+// noteRefusal keeps a provider's error answer for the record.
+func (x *exchange) noteRefusal(status int, body []byte) {
+	x.closing.Error = crossing.ProviderHalf(x.format).DecodeError(status, 0, body)
+	x.closing.Error.Provider = x.placement.Provider.Name()
 }
 
 func (x *exchange) noteFirstByte() { x.closing.FirstByte = time.Now() }
@@ -128,6 +133,7 @@ func (x *exchange) sendWhole(status int, body []byte, outcome store.Outcome) err
 	if err := x.finish(outcome); err != nil {
 		return err
 	}
+	x.sessionHeader()
 	x.rc.Response.SetStatusCode(status)
 	x.rc.Response.SetBodyRaw(body)
 	return nil

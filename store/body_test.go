@@ -164,6 +164,44 @@ func TestALongAgentSessionCostsWhatItAdded(t *testing.T) {
 	}
 }
 
+func TestHostileBodiesAreKeptWithinBounds(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	for name, body := range map[string]string{
+		"a million tiny items": `{"model":"m","input":[` + strings.Repeat("1,", 1_000_000) + `1]}`,
+		"many small items":     `{"model":"m","messages":[` + strings.Repeat(`{"role":"user","content":"the same words over and over"},`, 30_000) + `{}]}`,
+		"one huge string":      `{"model":"m","input":"` + strings.Repeat(`\"`, 5_000_000) + `"}`,
+		"an open string":       `{"model":"m","input":["` + strings.Repeat(`a`, 5000) + `"]}`,
+	} {
+		var e codec.Envelope
+		var spans []codec.Span
+		if e.Read([]byte(body)) == nil {
+			spans = e.Blocks(nil)
+		}
+		number, _ := s.accounts.number("acme")
+		if held := s.planBody(number, []byte(body), spans).held; held > int64(2*len(body)+1<<20) {
+			t.Errorf("%s: %d bytes are planned with %d", name, len(body), held)
+		}
+		ctx := context.Background()
+		c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Responses, Body: []byte(body), Spans: spans})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+		if x, err := s.Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
+			t.Errorf("%s: comes back different (%v)", name, err)
+		}
+	}
+	mustBeSound(t, s)
+	for _, spans := range [][]codec.Span{{{Start: 5, End: 3}}, {{Start: 0, End: 99}}, {{Start: 3, End: 5}, {Start: 4, End: 6}}, {{Start: -1, End: 2}}} {
+		if worthCutting(spans, 10) != nil {
+			t.Errorf("%v is taken for spans of ten bytes", spans)
+		}
+	}
+}
+
 func TestAnyCutOfAnyBodyComesBackByteForByte(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")

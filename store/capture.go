@@ -23,6 +23,7 @@ type Capture struct {
 	part    uint32    // number of the next part
 	size    int64     // answer bytes so far
 
+	begun  bool  // the opening is on record; the writer's
 	failed error // first failure to write; the writer's
 }
 
@@ -217,9 +218,13 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 		return errStorage(err, "the exchange could not be put on record")
 	}
 	w := &write{
-		capture: c, info: record, partial: partial, part: c.buffer, number: c.part, closing: true,
+		capture: c, info: record, partial: partial, number: c.part, closing: true,
 		done: make(chan struct{}),
 	}
+	if len(c.buffer) > 0 { // encoded here, where many can be at it at once, and not by the one writer
+		w.encoded = encodeBytes(c.buffer)
+	}
+	putBuffer(c.buffer)
 	c.buffer = nil
 	if err := c.store.send(context.WithoutCancel(ctx), w); err != nil {
 		return err

@@ -60,6 +60,27 @@ func BenchmarkCapture(b *testing.B) {
 	}
 }
 
+// BenchmarkIdleWriter is what one exchange alone waits for: the commit of its opening, and that of its end.
+func BenchmarkIdleWriter(b *testing.B) {
+	s := openStore(b, Options{})
+	mustAccount(b, s, "acme")
+	ctx := context.Background()
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: body, ChatKey: "k"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := c.Recorded(ctx); err != nil {
+			b.Fatal(err)
+		}
+		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkBegin is what the request path pays for a 300 KB body of an agent's session: cutting, hashing, looking up,
 // and copying what is new. The history is known but for the last two messages, or all of it is new.
 func BenchmarkBegin(b *testing.B) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -34,18 +35,19 @@ func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 		dir      = t.TempDir()
 		begun    = make(map[string]uint64)
 		ended    = make(map[string]uint64)
+		erased   = make(map[string]bool)
 		verified = make(map[string]bool)
 		random   = rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	)
 	for round := range rounds {
-		runUntilKilled(t, dir, 5+random.IntN(120), uint64(round), begun, ended)
+		runUntilKilled(t, dir, 5+random.IntN(120), uint64(round), begun, ended, erased)
 		s, err := Open(Options{Dir: dir})
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
-		verifyCrashed(t, s, begun, ended, verified)
+		verifyCrashed(t, s, begun, ended, erased, verified)
 		if round == rounds-1 { // what was sound after one crash is so after the last
-			verifyCrashed(t, s, begun, ended, make(map[string]bool))
+			verifyCrashed(t, s, begun, ended, erased, make(map[string]bool))
 			mustBeSound(t, s)
 		}
 		if err := s.Close(); err != nil {
@@ -59,7 +61,7 @@ func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 }
 
 // runUntilKilled runs the victim and kills it after it has acknowledged n exchanges or so.
-func runUntilKilled(t *testing.T, dir string, n int, round uint64, begun, ended map[string]uint64) {
+func runUntilKilled(t *testing.T, dir string, n int, round uint64, begun, ended map[string]uint64, erased map[string]bool) {
 	t.Helper()
 	victim := exec.Command(os.Args[0], "-test.run=^TestCrashVictim$")
 	victim.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("MNEME_TEST_CRASH_SEED=%d", round))
@@ -81,8 +83,14 @@ func runUntilKilled(t *testing.T, dir string, n int, round uint64, begun, ended 
 		switch what {
 		case "begun":
 			begun[id] = seed
+		case "erasing":
+			delete(begun, id)
+			delete(ended, id)
+			erased[id] = true
 		case "ended":
-			ended[id] = seed
+			if !erased[id] {
+				ended[id] = seed
+			}
 			if n--; n == 0 {
 				_ = victim.Process.Kill()
 			}
@@ -94,7 +102,7 @@ func runUntilKilled(t *testing.T, dir string, n int, round uint64, begun, ended 
 }
 
 // verifyCrashed looks at all that is not verified yet, and for all that was acknowledged.
-func verifyCrashed(t *testing.T, s *Store, begun, ended map[string]uint64, verified map[string]bool) {
+func verifyCrashed(t *testing.T, s *Store, begun, ended map[string]uint64, erased, verified map[string]bool) {
 	t.Helper()
 	seen := make(map[string]bool)
 	seeds := make(map[string]bool)
@@ -110,7 +118,7 @@ func verifyCrashed(t *testing.T, s *Store, begun, ended map[string]uint64, verif
 			}
 			seeds[info.ChatKey] = true
 			if !verified[info.ID] {
-				verifyOne(t, s, info, ended)
+				verifyOne(t, s, info, ended, erased)
 				verified[info.ID] = true
 			}
 			query.After = info.ID
@@ -126,9 +134,12 @@ func verifyCrashed(t *testing.T, s *Store, begun, ended map[string]uint64, verif
 	}
 }
 
-func verifyOne(t *testing.T, s *Store, info ExchangeInfo, ended map[string]uint64) {
+func verifyOne(t *testing.T, s *Store, info ExchangeInfo, ended map[string]uint64, erased map[string]bool) {
 	t.Helper()
 	x, err := s.Exchange("acme", info.ID)
+	if erased[info.ID] {
+		return // an erasure that the kill cut short may go on while we look
+	}
 	if err != nil {
 		t.Errorf("%s: %v", info.ID, err)
 		return
@@ -199,19 +210,38 @@ func TestCrashVictim(t *testing.T) {
 		defer out.Unlock()
 		fmt.Printf("%s %s %d\n", what, id, seed)
 	}
+	ids := make(chan string, 1000)
 	for worker := range uint64(8) {
 		go func() {
 			for n := uint64(0); ; n++ {
-				if err := crashCapture(s, round*1_000_000+worker*10_000+n, say); err != nil {
+				id, err := crashCapture(s, round*1_000_000+worker*10_000+n, say)
+				if err != nil {
 					panic(err)
 				}
+				ids <- id
 			}
 		}()
 	}
-	select {}
+	go func() { // erases one in eight, while backups run
+		for n := 0; ; n++ {
+			id := <-ids
+			if n%8 != 0 {
+				continue
+			}
+			say("erasing", id, 0)
+			if _, err := s.Erase(context.Background(), "acme", Selection{Exchanges: []string{id}}, false); err != nil {
+				panic(err)
+			}
+		}
+	}()
+	for {
+		if _, err := s.Backup(context.Background(), io.Discard, 0); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
-func crashCapture(s *Store, seed uint64, say func(what, id string, seed uint64)) error {
+func crashCapture(s *Store, seed uint64, say func(what, id string, seed uint64)) (id string, err error) {
 	ctx := context.Background()
 	request, spans, answer := crashExchange(seed)
 	c, err := s.Begin(ctx, &Opening{
@@ -219,22 +249,22 @@ func crashCapture(s *Store, seed uint64, say func(what, id string, seed uint64))
 		ChatKey: strconv.FormatUint(seed, 10),
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := c.Recorded(ctx); err != nil {
-		return err
+		return "", err
 	}
 	say("begun", c.ID(), seed)
 	for len(answer) > 0 {
 		n := min(len(answer), 4096)
 		if _, err := c.Write(answer[:n]); err != nil {
-			return err
+			return "", err
 		}
 		answer = answer[n:]
 	}
 	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
-		return err
+		return "", err
 	}
 	say("ended", c.ID(), seed)
-	return nil
+	return c.ID(), nil
 }

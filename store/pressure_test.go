@@ -124,6 +124,44 @@ func fill(t *testing.T, s *Store, opening *Opening) (begun []*Capture) {
 	}
 }
 
+// TestAnOpeningThatCannotBeCommittedLeavesNothingBehind lets the volume become full between Begin and the commit.
+func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	ctx := context.Background()
+	before, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("before")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Recorded(ctx); err != nil {
+		t.Fatal(err)
+	}
+	release := stall(t, s)
+	during, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("during")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := s.disk.mark
+	s.disk.mark = 1 << 62
+	release()
+	wantKind(t, during.Recorded(ctx), codec.KindStorage)
+	if _, err := before.Write(make([]byte, 2*responsePart)); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.update(ctx, func(*gathering, *write) error { return nil }) // what was written has been tried by now
+	s.disk.mark = mark
+	wantKind(t, during.Finish(ctx, &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
+	wantKind(t, before.Finish(ctx, &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
+	mustBeSound(t, s)
+	page, err := s.Exchanges("acme", ExchangeQuery{})
+	if err != nil || len(page.Data) != 1 || page.Data[0].Outcome != OutcomeInterrupted {
+		t.Errorf("the store lists %+v (%v)", page.Data, err)
+	}
+	if st := s.Stats(); st.Captured != 1 || st.Failed != 1 {
+		t.Errorf("stats are %+v", st)
+	}
+}
+
 func TestAClosedStoreTakesNothing(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")

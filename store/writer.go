@@ -28,6 +28,7 @@ type write struct {
 	info    []byte    // the exchange's record, nil for a part
 	body    *bodyPlan // request bytes, with the opening
 	part    []byte    // answer bytes, from the buffer pool
+	encoded []byte    // the last part, in place of part
 	number  uint32    // of part
 	closing bool      // the exchange is over
 	partial []byte    // the record to write instead when an earlier part could not be written
@@ -47,8 +48,14 @@ type write struct {
 	err    error         // valid once done is closed
 }
 
+// abandoned tells whether the operation belongs to an exchange whose opening could not be committed: there is nothing
+// that it could be added to.
+func (w *write) abandoned() bool {
+	return w.capture != nil && w.capture.failed != nil && !w.capture.begun
+}
+
 func (s *Store) weigh(w *write) int64 {
-	weight := int64(len(w.info) + len(w.part) + perWriteBytes)
+	weight := int64(len(w.info) + len(w.part) + len(w.encoded) + perWriteBytes)
 	if w.body != nil {
 		weight += w.body.held
 	}
@@ -152,18 +159,25 @@ func (s *Store) write(g *gathering, group []*write) error {
 		if w.change != nil {
 			w.err = w.change(g, w)
 		}
+		if w.abandoned() {
+			w.err = w.capture.failed
+			continue
+		}
 		if w.body != nil {
 			w.skeleton = g.addBody(w.capture.account, w.body)
 			g.openSession(w)
 			w.event = w.capture.event(ExchangeCreated)
 		}
 		if w.closing {
+			if w.capture.failed != nil {
+				w.capture.info.Outcome, w.info = OutcomeInterrupted, w.partial
+			}
 			g.closeSession(w, w.capture.account, w.capture.id, w.capture.info)
 			w.event = w.capture.event(ExchangeCompleted)
 		}
-		if w.part != nil && w.capture.failed == nil {
-			c := w.capture
-			g.objects = append(g.objects, object{key: partKey(spaceResponse, c.account, c.id, w.number), raw: w.part})
+		if c := w.capture; (w.part != nil || w.encoded != nil) && c.failed == nil {
+			key := partKey(spaceResponse, c.account, c.id, w.number)
+			g.objects = append(g.objects, object{key: key, raw: w.part, value: w.encoded})
 		}
 		w.to = len(g.objects)
 	}
@@ -214,12 +228,13 @@ func (s *Store) acknowledge(w *write) {
 	}
 	if w.info != nil && !w.closing {
 		if w.err == nil {
+			w.capture.begun = true
 			s.count.captured.Add(1)
 		} else {
 			s.count.failed.Add(1)
 		}
 	}
-	w.body, w.evidence, w.skeleton, w.records, w.info = nil, nil, nil, nil, nil // captures live as long as their streams
+	w.body, w.evidence, w.skeleton, w.records, w.info, w.encoded = nil, nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queueBytes.Release(w.weight)
 	if w.done != nil {
 		close(w.done)
@@ -228,6 +243,9 @@ func (s *Store) acknowledge(w *write) {
 
 // apply adds one operation to the batch. The records that make its data visible come last and together.
 func (s *Store) apply(b *batch, w *write, objects []object) {
+	if w.abandoned() {
+		return
+	}
 	if w.change != nil {
 		if w.err != nil {
 			return
@@ -243,12 +261,8 @@ func (s *Store) apply(b *batch, w *write, objects []object) {
 	if w.info == nil {
 		return
 	}
-	record := w.info
-	if c.failed != nil && w.closing {
-		record = w.partial
-	}
 	b.together(int64(3 + len(w.records)))
-	b.set(exchangeKey(spaceExchange, c.account, c.id), record)
+	b.set(exchangeKey(spaceExchange, c.account, c.id), w.info)
 	b.apply(w.records)
 	if w.closing {
 		b.delete(exchangeKey(spaceOpen, c.account, c.id))

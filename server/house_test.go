@@ -1,0 +1,412 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mnemeproxy/mneme/bench/provider"
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// patience is how long a test waits for something that is to happen at once; only a failure takes that long.
+const patience = 20 * time.Second
+
+// pollers live as long as the process: netpoll's and those of libraries that start one when they are loaded.
+var pollers = []goleak.Option{
+	goleak.IgnoreAnyFunction("github.com/cloudwego/netpoll.(*defaultPoll).Wait"),
+	goleak.IgnoreAnyFunction("github.com/cloudwego/hertz/pkg/protocol.UpdateServerDate.func1"),
+	goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
+}
+
+// The keys that the house's providers are opened with. None of them may come to light.
+const (
+	serverDefaultKey = "server-default-secret"
+	accountsOwnKey   = "accounts-own-secret"
+	callersOwnKey    = "callers-own-secret"
+)
+
+// surface is an API of the proxy with a model whose provider speaks that very format.
+type surface struct {
+	name, path, model string
+	format            codec.Format
+	upstream          string // path at the simulated provider
+}
+
+var (
+	chat       = surface{"chat", "/v1/chat/completions", "gpt-4.1", codec.Chat, "/v1/chat/completions"}
+	responses  = surface{"responses", "/v1/responses", "gpt-5.5", codec.Responses, "/v1/responses"}
+	messages   = surface{"messages", "/v1/messages", "claude-opus-4-8", codec.Messages, "/v1/messages"}
+	embeddings = surface{"embeddings", "/v1/embeddings", "text-embedding-3-small", codec.Embeddings, "/v1/embeddings"}
+
+	generating = []surface{chat, responses, messages}
+	surfaces   = []surface{chat, responses, messages, embeddings}
+)
+
+// body is a request that plays a script of the simulated provider (package bench/provider).
+func (s surface) body(script string, stream bool) string {
+	prompt := quoted("Hello. [[sim: " + script + "]]")
+	switch s.name {
+	case "chat":
+		return fmt.Sprintf(`{"model":"%s","stream":%t,"messages":[{"role":"user","content":%s}]}`, s.model, stream, prompt)
+	case "responses":
+		return fmt.Sprintf(`{"model":"%s","stream":%t,"input":[{"type":"message","role":"user","content":%s}]}`, s.model, stream, prompt)
+	case "messages":
+		return fmt.Sprintf(`{"model":"%s","stream":%t,"max_tokens":4096,"messages":[{"role":"user","content":%s}]}`, s.model, stream, prompt)
+	default:
+		return fmt.Sprintf(`{"model":"%s","input":%s}`, s.model, prompt)
+	}
+}
+
+// with is a body with one more member in front.
+func with(body, member string) string { return "{" + member + "," + strings.TrimPrefix(body, "{") }
+
+func quoted(text string) string {
+	out, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+// house is a running proxy on a store of its own, with one simulated provider behind all of its providers.
+type house struct {
+	t        testing.TB
+	url, key string
+	store    *store.Store
+	provider *provider.Server
+	proxy    *server.Server
+	client   *http.Client
+	log      *notes
+
+	stop func() error // tells the proxy to stop and waits; may be called more than once
+}
+
+// plan is what a test may change about its house.
+type plan struct {
+	server   server.Options
+	router   router.Config
+	provider provider.Options
+	store    store.Options
+}
+
+// build starts a house; it ends with the test and leaves nothing behind.
+func build(t testing.TB, changes ...func(*plan)) *house {
+	t.Helper()
+	before := openFiles(t)
+	t.Cleanup(func() {
+		goleak.VerifyNone(t, pollers...)
+		eventually(t, func() error {
+			if after := openFiles(t); after > before {
+				return fmt.Errorf("%d files and sockets are open, %d were before the test", after, before)
+			}
+			return nil
+		})
+	})
+	h := &house{t: t, log: &notes{}}
+	p := plan{store: store.Options{Dir: t.TempDir(), MinFreeDisk: -1}, server: server.Options{Listen: "127.0.0.1:0"}}
+	p.server.Log = slog.New(slog.NewTextHandler(h.log, nil))
+	p.router.Providers = map[string]router.ProviderConfig{}
+	for _, change := range changes {
+		change(&p)
+	}
+	var err error
+	h.provider, err = provider.Start(p.provider)
+	ok(t, err)
+	t.Cleanup(func() { ok(t, h.provider.Close()) })
+	h.store, err = store.Open(p.store)
+	ok(t, err)
+	t.Cleanup(func() { ok(t, h.store.Close()) })
+	h.account("acme")
+	h.key = h.createKey("acme", store.ScopeWrite)
+	for _, name := range []string{"openai", "anthropic", "gemini", "deepseek"} {
+		if _, set := p.router.Providers[name]; !set {
+			c := router.ProviderConfig{APIKey: serverDefaultKey}.WithSimulated(name, h.provider.URL())
+			c.Simulated, c.APIKey = false, serverDefaultKey
+			p.router.Providers[name] = c
+		}
+	}
+	routes, err := router.New(p.router)
+	ok(t, err)
+	t.Cleanup(routes.Close)
+	p.server.Store, p.server.Router = h.store, routes
+	h.proxy, err = server.New(p.server)
+	ok(t, err)
+	h.url = "http://" + h.proxy.Addr().String()
+	h.run()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
+	h.client = &http.Client{Transport: transport}
+	t.Cleanup(transport.CloseIdleConnections)
+	return h
+}
+
+func (h *house) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ended = h.proxy.Run(ctx)
+	}()
+	h.stop = func() error {
+		cancel()
+		<-done
+		return ended
+	}
+	h.t.Cleanup(func() { // a test that expects more has asked already
+		if err := h.stop(); err != nil && !errors.Is(err, server.ErrCut) {
+			h.t.Errorf("the server ended with: %v", err)
+		}
+	})
+}
+
+// notes collects what is logged.
+type notes struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+func (h *house) account(name string) {
+	h.t.Helper()
+	_, err := h.store.CreateAccount(name)
+	ok(h.t, err)
+}
+
+func (h *house) createKey(account string, scopes store.Scopes) string {
+	h.t.Helper()
+	secret, _, err := h.store.CreateKey(account, scopes, "test")
+	ok(h.t, err)
+	return secret
+}
+
+// foreignKey is a key of another installation: well made, and unknown here.
+func foreignKey(t *testing.T) string {
+	t.Helper()
+	st, err := store.Open(store.Options{Dir: t.TempDir(), MinFreeDisk: -1})
+	ok(t, err)
+	defer func() { ok(t, st.Close()) }()
+	_, err = st.CreateAccount("acme")
+	ok(t, err)
+	secret, _, err := st.CreateKey("acme", store.AllScopes, "")
+	ok(t, err)
+	return secret
+}
+
+// answer is what a client received.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	cut    error // why the body has no clean end; nil when it has
+}
+
+func (a *answer) exchange() string { return a.header.Get("X-Service-Exchange-ID") }
+
+// post sends a body with the house's key. headers are name, value, name, value …; a name with an empty value is left out.
+func (h *house) post(path, body string, headers ...string) *answer {
+	h.t.Helper()
+	return h.do(http.MethodPost, path, body, append([]string{"Authorization", "Bearer " + h.key}, headers...)...)
+}
+
+func (h *house) do(method, path, body string, headers ...string) *answer {
+	h.t.Helper()
+	response, err := h.client.Do(h.request(context.Background(), method, path, body, headers...))
+	ok(h.t, err)
+	return read(response)
+}
+
+func (h *house) request(ctx context.Context, method, path, body string, headers ...string) *http.Request {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, h.url+path, strings.NewReader(body))
+	ok(h.t, err)
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Del(headers[i])
+		if headers[i+1] != "" {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	return r
+}
+
+func read(response *http.Response) *answer {
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return &answer{status: response.StatusCode, header: response.Header, body: string(body), cut: err}
+}
+
+// direct asks the simulated provider itself. It answers the same request with the same bytes.
+func (h *house) direct(s surface, body string) *answer {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, h.provider.URL()+s.upstream, strings.NewReader(body))
+	ok(h.t, err)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := h.client.Do(r)
+	ok(h.t, err)
+	return read(response)
+}
+
+// upstream is the newest request that reached the provider.
+func (h *house) upstream() provider.Recorded {
+	h.t.Helper()
+	all := h.provider.Requests()
+	if len(all) == 0 {
+		h.t.Fatal("no request has reached the provider")
+	}
+	return all[len(all)-1]
+}
+
+// record is what the store holds of an exchange at this very moment.
+func (h *house) record(id string) *store.Exchange {
+	h.t.Helper()
+	x, err := h.store.Exchange("acme", id)
+	ok(h.t, err)
+	return x
+}
+
+// settled is the record of an exchange once it has ended.
+func (h *house) settled(id string) *store.Exchange {
+	h.t.Helper()
+	var x *store.Exchange
+	eventually(h.t, func() error {
+		var err error
+		if x, err = h.store.Exchange("acme", id); err == nil && x.Outcome == store.OutcomeOpen {
+			err = errors.New("the exchange is still open")
+		}
+		return err
+	})
+	return x
+}
+
+// records are all exchanges of an account, newest first; "" for all accounts.
+func (h *house) records(account string) []store.ExchangeInfo {
+	h.t.Helper()
+	page, err := h.store.Exchanges(account, store.ExchangeQuery{Limit: 1000})
+	ok(h.t, err)
+	return page.Data
+}
+
+// dial opens a raw connection to the proxy.
+func (h *house) dial() net.Conn {
+	h.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", h.proxy.Addr().String())
+	ok(h.t, err)
+	ok(h.t, conn.SetDeadline(time.Now().Add(patience)))
+	h.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// raw is a request as it stands on the wire.
+func (h *house) raw(s surface, body string, headers ...string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s",
+		s.path, h.key, len(body), strings.Join(append(headers, ""), "\r\n"), body)
+}
+
+// noSecrets fails when one of the providers' keys or a service key has come to light.
+func (h *house) noSecrets(where, text string) {
+	h.t.Helper()
+	for _, secret := range []string{serverDefaultKey, accountsOwnKey, callersOwnKey, h.key} {
+		if strings.Contains(text, secret) {
+			h.t.Errorf("%s shows the secret %q:\n%s", where, secret, text)
+		}
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until check gives nil.
+func eventually(t testing.TB, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// closed waits for a channel that is to be closed at once.
+func closed(t testing.TB, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s does not happen", what)
+	}
+}
+
+// openFiles counts the sockets and files of this process, without what the runtime and netpoll poll with.
+func openFiles(t testing.TB) int {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	ok(t, err)
+	count := 0
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err == nil && !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/dev/") && !strings.HasPrefix(target, "/proc/") {
+			count++
+		}
+	}
+	return count
+}
+
+// member is the value at a path of names and indexes in a JSON text, as text; "" when there is none.
+func member(body string, path ...string) string {
+	var value any
+	if json.Unmarshal([]byte(body), &value) != nil {
+		return ""
+	}
+	for _, name := range path {
+		object, isObject := value.(map[string]any)
+		if !isObject {
+			return ""
+		}
+		value = object[name]
+	}
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// errorMessage is the message of an error body, whichever surface it comes from.
+func errorMessage(body string) string { return member(body, "error", "message") }

@@ -1,0 +1,188 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/router"
+)
+
+// deliveries are ways in which a provider may send an answer.
+var deliveries = []string{
+	`text "Hello, wörld \"quoted\" \\ 検索"`,
+	`text "abcdefghijklmnop"; one-byte`,
+	`text "abcdefghijklmnop"; crlf`,
+	`text "abcdefgh"; crlf; one-byte`,
+	`events 40; ping every=3`,
+	`events 3; queue 3 1ms`,
+	`text "x"; unknown`,
+	`reasoning "let me think"; text "done"`,
+	`call lookup {"q": "a  b", "n":1.50}`,
+	`call one {"a":1}; call two {"b":2}; interleave`,
+	`text "split 😀 pairs"; split-surrogates; size 1`,
+	`refuse "no"`,
+	`text "cut short"; stop length`,
+	`text "x"; usage input=100 cached=40 output=9 reasoning=3`,
+	`events 600; burst 100`,
+}
+
+func TestBytesGoThroughUntouchedBothWays(t *testing.T) {
+	h := build(t)
+	for _, s := range surfaces {
+		for _, script := range deliveries {
+			for _, stream := range []bool{false, true} {
+				if s.name == "embeddings" && (stream || script != deliveries[0]) {
+					continue
+				}
+				body := s.body(script, stream)
+				want := h.direct(s, body)
+				a := h.post(s.path, body)
+				if a.cut != nil || a.status != want.status || a.body != want.body {
+					t.Errorf("%s stream=%t %s: %d %v, %d bytes\n%q\nthe provider sent %d, %d bytes\n%q", s.name, stream, script,
+						a.status, a.cut, len(a.body), a.body, want.status, len(want.body), want.body)
+				}
+				if got := a.header.Get("Content-Type"); got != want.header.Get("Content-Type") && !(stream && strings.HasPrefix(got, "text/event-stream")) {
+					t.Errorf("%s stream=%t: content type %q, the provider's is %q", s.name, stream, got, want.header.Get("Content-Type"))
+				}
+				if up := h.upstream(); string(up.Body) != body {
+					t.Errorf("%s: upstream came\n%s\nand not\n%s", s.name, up.Body, body)
+				}
+				if x := h.record(a.exchange()); string(x.RawRequest) != body || string(x.RawResponse) != want.body {
+					t.Errorf("%s stream=%t %s: the record holds\n%s\n%s", s.name, stream, script, x.RawRequest, x.RawResponse)
+				}
+			}
+		}
+	}
+}
+
+func TestOddButValidRequestsGoUpstreamAsTheyAre(t *testing.T) {
+	h := build(t)
+	for _, s := range surfaces {
+		plain := s.body(`text "hi"`, false)
+		for _, body := range []string{
+			" \r\n\t" + plain + "\n ",
+			with(plain, `"metadata":{"service_chat_key":"inner","b":[1.0e5, -0, 12345678901234567890]}`),
+			with(plain, `"x_unknown":"é \ud83d\ude00 \/ <>&"`),
+			strings.Replace(plain, `"model":`, `"\u006dodel" :  `, 1),
+		} {
+			a := h.post(s.path, body)
+			if a.status != 200 {
+				t.Errorf("%s: %d %s\n%s", s.name, a.status, a.body, body)
+				continue
+			}
+			if up := h.upstream(); string(up.Body) != body {
+				t.Errorf("%s: upstream came\n%s\nand not\n%s", s.name, up.Body, body)
+			}
+		}
+	}
+}
+
+func TestAnAliasIsTheOnlyOtherSplice(t *testing.T) {
+	h := build(t, func(p *plan) {
+		for _, s := range surfaces {
+			p.router.Aliases = append(p.router.Aliases, router.Alias{Model: "my-" + s.name, To: s.model})
+		}
+	})
+	for _, s := range surfaces {
+		plain := s.body(`text "hi"`, false)
+		body := strings.Replace(with(plain, `"service_chat_key":"k"`), quoted(s.model), `"my-`+s.name+`"`, 1)
+		a := h.post(s.path, body)
+		if up := h.upstream(); a.status != 200 || string(up.Body) != plain {
+			t.Errorf("%s: %d, upstream came\n%s\nand not\n%s", s.name, a.status, up.Body, plain)
+		}
+		if x := h.record(a.exchange()); x.ModelAsked != "my-"+s.name || x.ModelSent != s.model || string(x.RawRequest) != body {
+			t.Errorf("%s: on record as %q, %q", s.name, x.ModelAsked, x.ModelSent)
+		}
+	}
+}
+
+func TestOnlyHeadersOnTheListPass(t *testing.T) {
+	h := build(t)
+	a := h.post(messages.path+"?beta=true&api_key=secret", messages.body(`text "hi"; header Request-Id "req_1"; header Anthropic-Ratelimit-Requests-Remaining "7"; header Set-Cookie "c=1"; header X-Internal "x"`, false),
+		"Anthropic-Version", "2026-10-21", "Anthropic-Beta", "one,two", "User-Agent", "story/1", "Cookie", "session=1",
+		"X-Forwarded-For", "10.0.0.1", "Connection", "X-Claude-Code-Session-Id", "X-Custom", "1", "X-Claude-Code-Session-Id", "abc")
+	up := h.upstream()
+	for name, want := range map[string]string{
+		"Anthropic-Version": "2026-10-21", "Anthropic-Beta": "one,two", "User-Agent": "story/1", "Content-Type": "application/json",
+		"Cookie": "", "X-Forwarded-For": "", "Connection": "", "X-Custom": "",
+	} {
+		if got := up.Header.Get(name); got != want {
+			t.Errorf("the provider sees %s: %q, want %q", name, got, want)
+		}
+	}
+	if up.Path != "/v1/messages?beta=true" {
+		t.Errorf("the provider is asked at %s", up.Path)
+	}
+	for name, want := range map[string]string{"Request-Id": "req_1", "Anthropic-Ratelimit-Requests-Remaining": "7", "Set-Cookie": "", "X-Internal": ""} {
+		if got := a.header.Get(name); got != want {
+			t.Errorf("the client sees %s: %q, want %q", name, got, want)
+		}
+	}
+	if !strings.HasPrefix(a.exchange(), "exch_") {
+		t.Errorf("the exchange id is %q", a.exchange())
+	}
+}
+
+// What a provider has sent must reach the client while the provider is silent; nothing waits for more.
+func TestEventsArriveAsTheyAreSent(t *testing.T) {
+	h := build(t)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, s := range generating {
+		// An hour between two writes: whatever arrives has been handed on at once.
+		r := h.request(ctx, http.MethodPost, s.path, s.body(`events 5; delay 1h first=1ms; burst 2`, true), "Authorization", "Bearer "+h.key)
+		response, err := h.client.Do(r)
+		ok(t, err)
+		buffer := make([]byte, 1)
+		if _, err := response.Body.Read(buffer); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+		_ = response.Body.Close()
+	}
+}
+
+func TestBytesBehindTheTerminalEventArriveAndHoldNothingUp(t *testing.T) {
+	tail := ": bye\n\ndata: {\"behind\":true}\n\nrest without an end"
+	up := newUpstream(t, func(c *upstreamCall) {
+		c.stream(chatStream + tail)
+	})
+	h := build(t, up.serves)
+	a := h.post(chat.path, chat.body("", true))
+	if a.cut != nil || a.body != chatStream+tail {
+		t.Errorf("%v %q", a.cut, a.body)
+	}
+}
+
+// A provider that keeps its stream open behind the terminal event does not keep the client waiting for the end for long.
+func TestAStreamEndsSoonBehindItsTerminalEvent(t *testing.T) {
+	up := newUpstream(t, func(c *upstreamCall) {
+		c.stream(chatStream)
+		<-c.gone
+	})
+	h := build(t, up.serves)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if a := h.post(chat.path, chat.body("", true)); a.cut != nil || a.body != chatStream {
+			t.Errorf("%v %q", a.cut, a.body)
+		}
+	}()
+	closed(t, "the end of the answer", done)
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	h := build(t)
+	conn := h.dial()
+	for i := range 3 {
+		for _, s := range generating {
+			a := exchangeOn(t, conn, h.raw(s, s.body(`events 5`, i%2 == 0)))
+			if a.status != 200 || a.cut != nil {
+				t.Fatalf("%s: %d %v", s.name, a.status, a.cut)
+			}
+		}
+	}
+	_ = conn.SetDeadline(time.Time{})
+}

@@ -106,6 +106,9 @@ func (c *client) instruct(words string) {
 
 // answerCalls adds a result for each open call. Chat has no pictures in results.
 func (c *client) answerCalls(words string, picture bool) {
+	if len(c.open) == 0 {
+		return
+	}
 	content := mustJSON(words)
 	var results []string
 	for _, call := range c.open {

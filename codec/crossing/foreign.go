@@ -7,110 +7,167 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// carrierMark finds bodies that may hold carriers: they stand at the beginning of a string.
-var carrierMark = []byte(`"` + carrierPrefix)
-
-// CleanHistory leaves out of a body that passes through what another family's model has put into the conversation: a
-// provider refuses foreign reasoning state, and with it the whole conversation, for ever. This is the one place where
-// equal formats are not equal bytes (wire sheet: translation, 1.6). A body without carriers is returned as it is;
-// otherwise the rest of it is copied to dst byte for byte, and cleaned is true.
-func CleanHistory(dst, body []byte, format codec.Format) (out []byte, cleaned bool) {
-	if !bytes.Contains(body, carrierMark) {
-		return body, false
-	}
-	c := cleaner{body: body, format: format}
-	for m := scan.Object(body); m.Next(); {
-		switch string(m.Key) {
-		case "messages":
-			c.messages(m.End - len(m.Value))
-		case "input":
-			c.elements(m.End-len(m.Value), c.isForeignItem)
-		case "thinking":
-			c.thinking = codec.Span{Start: m.Start, End: m.End}
+// CleanHistory leaves out of a body that passes through what another provider's answers have put into the conversation
+// and this provider would refuse, and with it the whole conversation, for ever: carriers, unsigned thinking, members that
+// only other hosts know. This is the one place where equal formats are not equal bytes (wire sheet: translation, 1.6). A
+// body without any of it, which a search for a few marks tells, is returned as it is; dropped names what went, in the
+// client's own terms.
+func CleanHistory(body []byte, format codec.Format, t *codec.Target) (cleaned []byte, dropped []string) {
+	c := cleaner{target: t}
+	switch format {
+	case codec.Messages:
+		if bytes.Contains(body, carrierMark) || t.Family == codec.FamilyAnthropic && bytes.Contains(body, unsignedMark) {
+			cleaned = c.messages(body)
+		}
+	case codec.Responses:
+		if bytes.Contains(body, carrierMark) || holdsOwnReasoning(body) {
+			cleaned = c.member(body, "input", c.input)
+		}
+	case codec.Chat:
+		if c.concernsChat(body) {
+			cleaned = c.member(body, "messages", c.chat)
 		}
 	}
-	if len(c.cuts) == 0 {
-		return body, false
+	if !c.changed {
+		return body, nil
 	}
-	if c.currentLoop && c.thinking.End > 0 {
-		c.cutThinking()
-	}
-	at := 0
-	for _, cut := range c.cuts {
-		dst = append(dst, body[at:cut.Start]...)
-		at = cut.End
-	}
-	return append(dst, body[at:]...), true
+	return cleaned, c.dropped
 }
 
-// cleaner collects what is to be left out.
+// What is searched for before anything is read.
+var (
+	carrierMark  = []byte(`"` + carrierPrefix)
+	unsignedMark = []byte(`"signature":""`)
+	ownReasoning = []byte(`"rs_`)
+)
+
+// cleaner notes what it leaves out.
 type cleaner struct {
-	body   []byte
-	format codec.Format
-	cuts   []codec.Span // ascending
-
-	thinking    codec.Span // the member thinking of a Messages request
-	currentLoop bool       // something was cut from behind the newest words of the user
+	target  *codec.Target
+	changed bool
+	dropped []string
+	called  bool // a turn with calls was seen
+	unled   bool // the newest tool loop has lost the thinking that it began with
 }
 
-// messages goes through the content of every message.
-func (c *cleaner) messages(start int) {
-	for e := scan.Array(c.body[start:]); e.Next(); {
-		at := start + e.Start
-		if string(scan.Body(scan.Get(e.Value, "role"))) == "user" && !holdsResults(e.Value) {
-			c.currentLoop = false
+func (c *cleaner) drop(name string) {
+	c.changed = true
+	notes := codec.Notes{Dropped: c.dropped}
+	notes.Drop(name)
+	c.dropped = notes.Dropped
+}
+
+// member copies an object and gives one of its members another value.
+func (c *cleaner) member(object []byte, name string, value func(dst, value []byte) []byte) []byte {
+	return appendMembers(make([]byte, 0, len(object)), object, func(dst []byte, member *scan.Members) ([]byte, bool) {
+		if string(member.Key) != name {
+			return append(dst, object[member.Start:member.End]...), true
 		}
-		before := len(c.cuts)
-		for m := scan.Object(e.Value); m.Next(); {
-			switch string(m.Key) {
-			case "content":
-				c.elements(at+m.End-len(m.Value), isForeignBlock)
-			case "thinking_blocks":
-				c.elements(at+m.End-len(m.Value), isForeignBlock)
+		dst = append(dst, object[member.Start:member.End-len(member.Value)]...)
+		return value(dst, member.Value), true
+	})
+}
+
+// appendMembers appends an object with those members that write keeps.
+func appendMembers(dst, object []byte, write func(dst []byte, m *scan.Members) ([]byte, bool)) []byte {
+	dst = append(dst, '{')
+	first := true
+	for m := scan.Object(object); m.Next(); {
+		from := len(dst)
+		if !first {
+			dst = append(dst, ',')
+		}
+		kept := false
+		if dst, kept = write(dst, &m); kept {
+			first = false
+		} else {
+			dst = dst[:from]
+		}
+	}
+	return append(dst, '}')
+}
+
+// appendWithout appends an object without one of its members.
+func appendWithout(dst, object []byte, name string) []byte {
+	return appendMembers(dst, object, func(dst []byte, m *scan.Members) ([]byte, bool) {
+		return append(dst, object[m.Start:m.End]...), string(m.Key) != name
+	})
+}
+
+// appendElements appends an array with those elements that write keeps. A value that is no array is copied.
+func appendElements(dst, list []byte, write func(dst, element []byte) ([]byte, bool)) (out []byte, kept int) {
+	if !scan.IsArray(list) {
+		return append(dst, list...), 1
+	}
+	dst = append(dst, '[')
+	for e := scan.Array(list); e.Next(); {
+		from := len(dst)
+		if kept > 0 {
+			dst = append(dst, ',')
+		}
+		keep := false
+		if dst, keep = write(dst, e.Value); keep {
+			kept++
+		} else {
+			dst = dst[:from]
+		}
+	}
+	return append(dst, ']'), kept
+}
+
+// messages leaves out thinking that Anthropic did not sign. Where the running tool loop thereby loses the thinking it
+// has to begin with, thinking is left out of this request: nobody can invent a signature.
+func (c *cleaner) messages(body []byte) []byte {
+	cleaned := c.member(body, "messages", func(dst, list []byte) []byte {
+		dst, _ = appendElements(dst, list, c.message)
+		return dst
+	})
+	if !c.unled || !scan.IsObject(scan.Get(body, "thinking")) {
+		return cleaned
+	}
+	c.drop("thinking")
+	return appendWithout(nil, cleaned, "thinking")
+}
+
+func (c *cleaner) message(dst, message []byte) ([]byte, bool) {
+	content := scan.Get(message, "content")
+	if string(scan.Body(scan.Get(message, "role"))) != "assistant" {
+		if !holdsResult(content) {
+			c.unled = false
+		}
+		return append(dst, message...), true
+	}
+	led, lost, left := false, false, 0
+	dst = appendMembers(dst, message, func(dst []byte, member *scan.Members) ([]byte, bool) {
+		if string(member.Key) != "content" {
+			return append(dst, message[member.Start:member.End]...), true
+		}
+		dst = append(dst, `"content":`...)
+		dst, left = appendElements(dst, content, func(dst, block []byte) ([]byte, bool) {
+			switch kind := string(scan.Body(scan.Get(block, "type"))); {
+			case c.isForeignThinking(kind, block):
+				c.drop("messages.thinking")
+				lost = true
+				return dst, false
+			case isForeignSearch(kind, block, content):
+				c.drop("messages.content." + kind)
+				return dst, false
+			case kind == "text" && bytes.Contains(scan.Get(block, "citations"), carrierMark):
+				c.drop("messages.content.citations")
+				return appendWithout(dst, block, "citations"), true
+			case kind == "thinking", kind == "redacted_thinking":
+				led = true
 			}
-		}
-		if len(c.cuts) > before {
-			c.currentLoop = true
-		}
-	}
+			return append(dst, block...), true
+		})
+		return dst, true
+	})
+	c.unled = c.unled || lost && !led
+	return dst, left > 0
 }
 
-// elements cuts the elements of an array that foreign names, each with one comma.
-func (c *cleaner) elements(start int, foreign func([]byte) bool) {
-	kept, lastEnd := false, 0
-	open := -1 // start of a cut that waits for the next element
-	for e := scan.Array(c.body[start:]); e.Next(); {
-		at, end := start+e.Start, start+e.Start+len(e.Value)
-		switch {
-		case !foreign(e.Value):
-			if open >= 0 {
-				c.cuts = append(c.cuts, codec.Span{Start: open, End: at})
-				open = -1
-			}
-			kept = true
-		case kept:
-			c.cuts = append(c.cuts, codec.Span{Start: lastEnd, End: end})
-		case open < 0:
-			open = at
-		}
-		lastEnd = end
-	}
-	if open >= 0 {
-		c.cuts = append(c.cuts, codec.Span{Start: open, End: lastEnd})
-	}
-}
-
-// isForeignBlock tells blocks of Messages that carry state: thinking, and results of searches that another provider ran.
-func isForeignBlock(block []byte) bool {
-	return scan.IsObject(block) && bytes.Contains(block, carrierMark) && string(scan.Body(scan.Get(block, "type"))) != "tool_result"
-}
-
-func (c *cleaner) isForeignItem(item []byte) bool {
-	return string(scan.Body(scan.Get(item, "type"))) == "reasoning" && bytes.Contains(item, carrierMark)
-}
-
-func holdsResults(message []byte) bool {
-	for e := scan.Array(scan.Get(message, "content")); e.Next(); {
+func holdsResult(content []byte) bool {
+	for e := scan.Array(content); e.Next(); {
 		if string(scan.Body(scan.Get(e.Value, "type"))) == "tool_result" {
 			return true
 		}
@@ -118,23 +175,136 @@ func holdsResults(message []byte) bool {
 	return false
 }
 
-// cutThinking leaves out the member thinking: a tool loop that does not begin with thinking is refused while it is on.
-func (c *cleaner) cutThinking() {
-	end, start := c.thinking.End, c.thinking.Start
-	if next := scan.Space(c.body, end); next < len(c.body) && c.body[next] == ',' {
-		end = next + 1
-	} else {
-		for start > 0 && c.body[start-1] != ',' && c.body[start-1] != '{' {
-			start--
-		}
-		if start > 0 && c.body[start-1] == ',' {
-			start--
+// isForeignThinking tells thinking of another provider: it bears a carrier, or nothing at all. Any other value may be a
+// signature, which Anthropic alone can judge; other hosts of the format do not ask for one.
+func (c *cleaner) isForeignThinking(kind string, block []byte) bool {
+	switch kind {
+	case "thinking":
+		signature := scan.Body(scan.Get(block, "signature"))
+		return isCarrier(signature) || len(signature) == 0 && c.target.Family == codec.FamilyAnthropic
+	case "redacted_thinking":
+		return isCarrier(scan.Body(scan.Get(block, "data")))
+	}
+	return false
+}
+
+// isForeignSearch tells the two blocks of a search that another provider ran: the results bear a carrier, and the call
+// is the one that they answer.
+func isForeignSearch(kind string, block, content []byte) bool {
+	switch kind {
+	case "web_search_tool_result":
+		return bytes.Contains(block, carrierMark)
+	case "server_tool_use":
+		id := scan.Body(scan.Get(block, "id"))
+		for e := scan.Array(content); e.Next(); {
+			if bytes.Contains(e.Value, carrierMark) && bytes.Equal(scan.Body(scan.Get(e.Value, "tool_use_id")), id) {
+				return true
+			}
 		}
 	}
-	cut := codec.Span{Start: start, End: end}
-	at := 0
-	for at < len(c.cuts) && c.cuts[at].Start < cut.Start {
-		at++
+	return false
+}
+
+// input leaves out reasoning items of another provider's answers.
+func (c *cleaner) input(dst, list []byte) []byte {
+	dst, _ = appendElements(dst, list, func(dst, item []byte) ([]byte, bool) {
+		if string(scan.Body(scan.Get(item, "type"))) == "reasoning" {
+			state := scan.Body(scan.Get(item, "encrypted_content"))
+			if isCarrier(state) || len(state) == 0 && isOwnID(scan.Body(scan.Get(item, "id"))) {
+				c.drop("input.reasoning")
+				return dst, false
+			}
+		}
+		return append(dst, item...), true
+	})
+	return dst
+}
+
+// ownIDLength is the length of the ids of items that we make: a prefix of three letters, an exchange's id of 26, and
+// the item's place in two digits or more. OpenAI's are longer by half.
+const (
+	ownIDLength    = len("rs_") + 26 + 2
+	ownIDLengthMax = ownIDLength + 4
+)
+
+func isOwnID(id []byte) bool { return len(id) >= ownIDLength && len(id) <= ownIDLengthMax }
+
+// holdsOwnReasoning searches for ids of reasoning items that we made.
+func holdsOwnReasoning(body []byte) bool {
+	for {
+		i := bytes.Index(body, ownReasoning)
+		if i < 0 {
+			return false
+		}
+		body = body[i+1:]
+		if end := bytes.IndexByte(body, '"'); end >= 0 && isOwnID(body[:end]) {
+			return true
+		}
 	}
-	c.cuts = append(c.cuts[:at], append([]codec.Span{cut}, c.cuts[at:]...)...)
+}
+
+// concernsChat tells whether a host could refuse what the history of a chat request says or leaves out.
+func (c *cleaner) concernsChat(body []byte) bool {
+	switch {
+	case bytes.Contains(body, carrierMark):
+		return true
+	case c.target.Dialect.ReplayReasoning:
+		return bytes.Contains(body, []byte(`"tool_calls"`))
+	case c.target.Family == codec.FamilyOpenAI:
+		return bytes.Contains(body, []byte(`"reasoning_content"`)) || bytes.Contains(body, []byte(`"extra_content"`))
+	}
+	return false
+}
+
+// chat takes members out of assistant messages that the host refuses, and adds the blank that stands for reasoning
+// which nobody has kept, where the host insists on some.
+func (c *cleaner) chat(dst, list []byte) []byte {
+	dst, _ = appendElements(dst, list, func(dst, message []byte) ([]byte, bool) {
+		if string(scan.Body(scan.Get(message, "role"))) != "assistant" {
+			return append(dst, message...), true
+		}
+		c.called = c.called || scan.IsArray(scan.Get(message, "tool_calls"))
+		reasoned := false
+		dst = appendMembers(dst, message, func(dst []byte, member *scan.Members) ([]byte, bool) {
+			if c.refuses(member) {
+				c.drop("messages." + string(member.Key))
+				return dst, false
+			}
+			reasoned = reasoned || string(member.Key) == "reasoning_content" && scan.IsString(member.Value)
+			if string(member.Key) == "tool_calls" && bytes.Contains(member.Value, []byte(`"extra_content"`)) {
+				return c.calls(append(dst, `"tool_calls":`...), member.Value), true
+			}
+			return append(dst, message[member.Start:member.End]...), true
+		})
+		if c.called && !reasoned && c.target.Dialect.ReplayReasoning {
+			c.changed = true
+			dst = append(dst[:len(dst)-1], `,"reasoning_content":" "}`...)
+		}
+		return dst, true
+	})
+	return dst
+}
+
+func (c *cleaner) calls(dst, list []byte) []byte {
+	dst, _ = appendElements(dst, list, func(dst, call []byte) ([]byte, bool) {
+		return appendMembers(dst, call, func(dst []byte, member *scan.Members) ([]byte, bool) {
+			if c.refuses(member) {
+				c.drop("messages.tool_calls.extra_content")
+				return dst, false
+			}
+			return append(dst, call[member.Start:member.End]...), true
+		}), true
+	})
+	return dst
+}
+
+// refuses tells members that only other hosts know: OpenAI refuses them all, and nobody can read a carrier.
+func (c *cleaner) refuses(member *scan.Members) bool {
+	switch string(member.Key) {
+	case "thinking_blocks":
+		return c.target.Family == codec.FamilyOpenAI || bytes.Contains(member.Value, carrierMark)
+	case "reasoning_content", "extra_content":
+		return c.target.Family == codec.FamilyOpenAI
+	}
+	return false
 }

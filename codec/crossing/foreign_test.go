@@ -28,7 +28,7 @@ func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
 			`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`},
 		"the same with thinking as the last member": {codec.Messages,
 			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"sv1.g.AA"},{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}], "thinking":{"type":"adaptive"} }`,
-			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}] }`},
+			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`},
 		"a tool result that quotes a carrier stays": {codec.Messages,
 			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"sv1.x.AA"}]}]}`, ""},
 		"reasoning items of Responses": {codec.Responses,
@@ -36,7 +36,19 @@ func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
 			`{"input":[{"type":"function_call","call_id":"c","name":"n","arguments":"{}"},{"type":"reasoning","encrypted_content":"gAAAA"}]}`},
 		"thinking blocks of a chat client": {codec.Chat,
 			`{"messages":[{"role":"assistant","content":"a","thinking_blocks":[{"type":"thinking","thinking":"p","signature":"sv1.a.AA"}]}]}`,
-			`{"messages":[{"role":"assistant","content":"a","thinking_blocks":[]}]}`},
+			`{"messages":[{"role":"assistant","content":"a"}]}`},
+		"a turn of nothing but thinking": {codec.Messages,
+			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":""}]},{"role":"user","content":"y"}]}`,
+			`{"messages":[{"role":"user","content":"x"},{"role":"user","content":"y"}]}`},
+		"a search that another provider ran": {codec.Messages,
+			`{"messages":[{"role":"assistant","content":[{"type":"server_tool_use","id":"s1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s1","content":[{"encrypted_content":"sv1.x."}]},{"type":"text","text":"a","citations":[{"encrypted_index":"sv1.x."}]}]}]}`,
+			`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`},
+		"reasoning items of ours without state": {codec.Responses,
+			`{"input":[{"id":"rs_0123456789abcdefghjkmnpqrs00","type":"reasoning","summary":[]},{"role":"user","content":"x"}]}`,
+			`{"input":[{"role":"user","content":"x"}]}`},
+		"members that OpenAI does not know": {codec.Chat,
+			`{"messages":[{"role":"assistant","reasoning_content":"r","tool_calls":[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"},"extra_content":{"google":{"thought_signature":"Q2lF"}}}]}]}`,
+			`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"}}]}]}`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -44,9 +56,13 @@ func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
 			if !changes {
 				want = c.body
 			}
-			got, cleaned := crossing.CleanHistory(nil, []byte(c.body), c.format)
-			if string(got) != want || cleaned != changes {
-				t.Errorf("cleaned: %v\ngot  %s\nwant %s", cleaned, got, want)
+			family := codec.FamilyOpenAI
+			if c.format == codec.Messages {
+				family = codec.FamilyAnthropic
+			}
+			got, dropped := crossing.CleanHistory([]byte(c.body), c.format, &codec.Target{Family: family})
+			if string(got) != want || (len(dropped) > 0) != changes {
+				t.Errorf("dropped: %v\ngot  %s\nwant %s", dropped, got, want)
 			}
 			if !json.Valid(got) {
 				t.Errorf("not JSON: %s", got)

@@ -67,6 +67,10 @@ func (a *adaption) rename(name *[]byte) {
 	}
 }
 
+// maxCallID is the longest call id that OpenAI takes. In Chat ids above 40 characters were seen to fail at some times and
+// above 64 at others; the shorter limit is the safe one.
+var maxCallID = map[codec.Format]int{codec.Chat: 40, codec.Responses: 64}
+
 // idMap makes call ids legal for a target.
 type idMap struct {
 	legal func([]byte) bool
@@ -88,7 +92,7 @@ func newIDMap(format codec.Format, t *codec.Target) *idMap {
 		m.legal = func(id []byte) bool { return len(id) > 0 }
 		m.made = madeID
 	default:
-		m.legal = func(id []byte) bool { return len(id) > 0 && len(id) <= 64 }
+		m.legal = func(id []byte) bool { return len(id) > 0 && len(id) <= maxCallID[format] }
 		m.made = madeID
 	}
 	return m

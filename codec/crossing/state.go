@@ -11,13 +11,20 @@ const skipSignature = "skip_thought_signature_validator"
 // leaves out everything that the target would refuse (wire sheet: translation, 5). Foreign state never goes upstream.
 func (a *adaption) state() error {
 	current := a.lastUserTurn()
+	called := false
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
 		if m.Role != codec.RoleAssistant {
 			continue
 		}
 		a.openCarriers(m)
-		a.recall(m, i > current)
+		called = called || hasCalls(m.Parts)
+		switch {
+		case a.target.Family == codec.FamilyGoogle && i > current:
+			a.recallSignature(m)
+		case a.replaysReasoning() && called:
+			a.recallReasoning(m)
+		}
 	}
 	if a.target.Family == codec.FamilyAnthropic {
 		a.thinkingNeedsStart(current)
@@ -74,7 +81,7 @@ func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte) bool {
 		return true
 	}
 	p.Signature, p.ID = nil, nil
-	if a.target.Dialect.ReplayReasoning && a.format == codec.Chat {
+	if a.replaysReasoning() {
 		return p.Kind == codec.PartReasoning && (len(p.Text) > 0 || len(p.Parts) > 0)
 	}
 	a.r.Notes.Drop(a.reasoningPath())
@@ -98,34 +105,25 @@ func (a *adaption) reasoningPath() string {
 	}
 }
 
-// recall puts back what a turn with calls needs and the client did not send.
-func (a *adaption) recall(m *codec.Message, current bool) {
-	if !hasCalls(m.Parts) {
-		return
-	}
-	switch {
-	case a.target.Family == codec.FamilyGoogle:
-		a.recallSignature(m, current)
-	case a.target.Dialect.ReplayReasoning && a.format == codec.Chat:
-		a.recallReasoning(m)
-	}
+// replaysReasoning tells hosts that want the text of earlier reasoning back.
+func (a *adaption) replaysReasoning() bool {
+	return a.target.Dialect.ReplayReasoning && a.format == codec.Chat
 }
 
-// recallSignature works on the first call of the turn: the others of a parallel group bear none.
-func (a *adaption) recallSignature(m *codec.Message, current bool) {
+// recallSignature works on the first call of a turn: the others of a parallel group bear none. Only the current turn of
+// the model is looked at by Google.
+func (a *adaption) recallSignature(m *codec.Message) {
 	for j := range m.Parts {
 		p := &m.Parts[j]
 		if !isCall(p) {
 			continue
 		}
-		if p.Signature != nil || !current {
+		if p.Signature != nil {
 			return
 		}
 		if kept := a.fromLedger(ledgerCall, p.CallID); kept != nil {
 			p.Signature, p.Family = kept, codec.FamilyGoogle
-			return
-		}
-		if a.target.NeedsSignature {
+		} else if a.target.NeedsSignature {
 			p.Signature, p.Family = []byte(skipSignature), codec.FamilyGoogle
 			a.r.Notes.Emulate(a.listName() + ".thought_signature")
 		}
@@ -133,8 +131,8 @@ func (a *adaption) recallSignature(m *codec.Message, current bool) {
 	}
 }
 
-// recallReasoning gives a turn back the reasoning that led to its calls; hosts that demand it take a blank for what
-// nobody knows any more.
+// recallReasoning gives a turn back the reasoning that led to it. From the first turn with calls on, the hosts that demand
+// it do so of every turn; they take a blank for what nobody knows any more.
 func (a *adaption) recallReasoning(m *codec.Message) {
 	for j := range m.Parts {
 		if m.Parts[j].Kind == codec.PartReasoning {

@@ -193,7 +193,7 @@ func (u *undo) legalForClient(id []byte) bool {
 	if u.surface == codec.Messages {
 		return isSlug(id)
 	}
-	return len(id) > 0 && len(id) <= 64
+	return len(id) > 0 && len(id) <= maxCallID[u.surface]
 }
 
 // makeID is an id in the client's style: the same when the same request is sent again.
@@ -358,16 +358,7 @@ func (u *undo) close(ev *codec.Event) {
 	if it.unwrap != nil {
 		u.closeWrapped(it)
 	}
-	if it.signature != nil {
-		kind := carriesReasoning
-		if it.kind == codec.ItemRedacted {
-			kind = carriesRedacted
-		}
-		c := carrier{family: it.family, kind: kind, model: shortHash(u.model), raw: it.signature}
-		from := len(u.bytes)
-		u.bytes = c.seal(u.bytes, u.account)
-		u.out = append(u.out, codec.Event{Kind: codec.EventSignature, Item: it.ordinal, Family: it.family, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]})
-	}
+	u.sealReasoning(it)
 	if isCallItem(it.kind) && len(u.thought) > 0 {
 		u.keep(ledgerReasoning, it.callID, u.thought)
 	}
@@ -380,6 +371,22 @@ func (u *undo) close(ev *codec.Event) {
 		closed.Type, closed.Raw = codec.ItemCustomCall, nil
 	}
 	u.out = append(u.out, closed)
+}
+
+// sealReasoning signs a reasoning item with a carrier. Text that came without a proof gets an empty one where the
+// client's format has a slot for it: that tells it from the text of the provider that the slot belongs to, which would
+// refuse it (see [CleanHistory]).
+func (u *undo) sealReasoning(it *item) {
+	c := carrier{family: it.family, kind: carriesReasoning, model: shortHash(u.model), raw: it.signature}
+	switch {
+	case it.kind == codec.ItemRedacted:
+		c.kind = carriesRedacted
+	case it.kind != codec.ItemReasoning, len(it.signature) == 0 && u.surface == codec.Chat:
+		return
+	}
+	from := len(u.bytes)
+	u.bytes = c.seal(u.bytes, u.account)
+	u.out = append(u.out, codec.Event{Kind: codec.EventSignature, Item: it.ordinal, Family: it.family, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]})
 }
 
 // closeWrapped gives out what the unwrapping still holds.

@@ -22,13 +22,21 @@ run: build ## Serve on this machine; families without a key are simulated. More 
 build: ## Build bin/mneme, one static binary
 	@CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN)/mneme .
 
-test: vet lint unit ## Everything that has to pass: vet, lint, all tests under the race detector
+test: vet lint ## Everything that has to pass: vet, lint, two seconds of each fuzz target, all tests under the race detector
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=2s unit
 
 vet:
 	go vet ./...
 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Lint as .golangci.yml says
 	$< run ./...
+
+FUZZTIME ?= 10s
+fuzz: ## Every fuzz target in turn, FUZZTIME each (10s)
+	@for target in $$(go test ./fuzz -list '^Fuzz' | grep '^Fuzz'); do \
+		echo "fuzz $$target $(FUZZTIME)"; \
+		go test ./fuzz -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+	done
 
 unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)

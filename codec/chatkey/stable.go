@@ -206,3 +206,14 @@ func appendWords(dst, text []byte) []byte {
 func setsScene(stable []byte) bool {
 	return bytes.Contains(stable[:min(len(stable), 200)], []byte("settingupthecontextforourchat"))
 }
+
+// AppendSaid appends a text without the notes that clients enclose in it on their own: what a person, a tool or a model
+// said.
+func AppendSaid(dst, text []byte) []byte {
+	for len(text) > 0 {
+		start, end := volatileBlock(text)
+		dst = append(dst, text[:start]...)
+		text = text[end:]
+	}
+	return dst
+}

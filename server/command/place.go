@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 
+	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
@@ -31,7 +32,10 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	if err != nil {
 		return store.Options{}, err
 	}
-	return store.Options{Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log}, nil
+	return store.Options{
+		Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log,
+		Digest: server.Digest,
+	}, nil
 }
 
 // What a command does to an installation that is not there yet.

@@ -1,0 +1,252 @@
+package server
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/sse"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Digest reads a captured exchange of any surface: its history and its answer as messages that no longer show which
+// format they came in. It is what [store.Options] wants to have.
+//
+// The same message becomes the same bytes in every later request that repeats it, and in the answer that said it first:
+// that is how the store finds out what an exchange added. Reminders that clients weave into what was said are left out,
+// because they come and go.
+func Digest(x *store.Exchange) (store.Digest, error) {
+	surface, err := codec.ParseFormat(x.Surface)
+	if err != nil || surface == codec.Embeddings {
+		return store.Digest{}, err
+	}
+	var envelope codec.Envelope
+	if err := envelope.Read(x.RawRequest); err != nil {
+		return store.Digest{}, err
+	}
+	request := digested.Get().(*codec.Request)
+	defer digested.Put(request)
+	request.Reset()
+	if err := crossing.ClientHalf(surface).DecodeRequest(request, x.RawRequest); err != nil {
+		return store.Digest{}, err
+	}
+	d := store.Digest{Messages: history(request)}
+	answer := readAnswer(surface, x)
+	if m := answered(answer); len(m.Parts) > 0 {
+		d.Answer = []store.Message{m}
+	}
+	keys := chatkey.Derive(surface, x.RawRequest, &envelope)
+	if d.Reply = keys.Reply; d.Reply == "" && x.Outcome == store.OutcomeComplete {
+		d.Reply = chatkey.Reply(keys.Opening, answer)
+	}
+	return d, nil
+}
+
+var digested = sync.Pool{New: func() any { return new(codec.Request) }}
+
+// readAnswer folds the answer as the client got it, a stream or a complete body. Of an error nothing is left.
+func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
+	answer := new(codec.Answer)
+	if x.Status >= 300 {
+		return answer
+	}
+	half := crossing.ProviderHalf(surface)
+	if !strings.HasPrefix(x.ResponseType, eventStream) && !strings.HasPrefix(x.ResponseType, "text/") && scan.IsObject(x.RawResponse) {
+		fold(answer, half.DecodeAnswer(nil, x.RawResponse))
+		return answer
+	}
+	var (
+		decoder  = half.NewDecoder()
+		splitter = sse.NewSplitter(streamBuffer, sse.MaxFrame)
+		body     = bytes.NewReader(x.RawResponse)
+		frame    sse.Frame
+		events   []codec.Event
+	)
+	for {
+		_, err := splitter.Read(body)
+		for splitter.Next(&frame) {
+			if frame.Comment {
+				continue
+			}
+			events = decoder.Decode(events[:0], frame.Name, frame.Data)
+			fold(answer, events)
+		}
+		if err != nil {
+			break
+		}
+	}
+	var residue []byte
+	if splitter.Residue(&frame) {
+		residue = frame.Data
+	}
+	fold(answer, decoder.Finish(events[:0], codec.EndEOF, residue))
+	return answer
+}
+
+func fold(answer *codec.Answer, events []codec.Event) {
+	for i := range events {
+		answer.Add(&events[i])
+	}
+}
+
+// history gives a request's messages without the instructions that open it.
+func history(r *codec.Request) []store.Message {
+	messages := make([]store.Message, 0, len(r.Messages))
+	opening := true
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		if opening = opening && (m.Role == codec.RoleSystem || m.Role == codec.RoleDeveloper); opening {
+			continue
+		}
+		var list partList
+		for j := range m.Parts {
+			list.add(&m.Parts[j], m.Role == codec.RoleAssistant)
+		}
+		if len(list) > 0 {
+			messages = append(messages, store.Message{Role: roleNames[m.Role], Parts: list})
+		}
+	}
+	return messages
+}
+
+var roleNames = map[codec.Role]string{
+	codec.RoleSystem: "system", codec.RoleDeveloper: "system", codec.RoleUser: "user",
+	codec.RoleAssistant: "assistant", codec.RoleTool: "tool",
+}
+
+// Kinds of parts.
+const (
+	partText      = "text"
+	partReasoning = "reasoning"
+	partCall      = "call"
+	partResult    = "result"
+	partMedia     = "media"
+)
+
+// partList gathers parts; texts that stand side by side become one, because formats cut them in different places.
+type partList []store.Part
+
+func (l *partList) text(kind, text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	if n := len(*l) - 1; n >= 0 && (*l)[n].Kind == kind && kind == partText && (*l)[n].Name == "" {
+		(*l)[n].Text += "\n" + text
+		return
+	}
+	*l = append(*l, store.Part{Kind: kind, Text: text})
+}
+
+// add takes in a part of a message. What an assistant said is kept as it is.
+func (l *partList) add(p *codec.Part, assistant bool) {
+	switch p.Kind {
+	case codec.PartText, codec.PartRefusal:
+		text := scan.Unescape(nil, p.Text)
+		if !assistant {
+			text = chatkey.AppendSaid(nil, text)
+		}
+		l.text(partText, string(text))
+	case codec.PartReasoning:
+		l.text(partReasoning, textOf(p))
+	case codec.PartImage, codec.PartAudio, codec.PartDocument:
+		l.media(p)
+	case codec.PartToolCall:
+		arguments := string(p.Arguments)
+		if p.ArgumentsEscaped {
+			arguments = scan.Text(p.Arguments)
+		}
+		*l = append(*l, functionCall(p.CallID, p.Namespace, p.Name, arguments))
+	case codec.PartCustomCall:
+		*l = append(*l, customCall(p.CallID, p.Namespace, p.Name, p.Text))
+	case codec.PartToolResult:
+		l.result(p)
+	case codec.PartServerTool:
+		*l = append(*l, store.Part{Kind: partCall, Name: scan.String(scan.Get(p.Raw, "type"))})
+	}
+}
+
+func functionCall(id, namespace, name []byte, arguments string) store.Part {
+	if arguments == "" {
+		arguments = "{}" // a call without arguments, in streams that write nothing for them
+	}
+	return store.Part{Kind: partCall, CallID: scan.Text(id), Name: qualified(namespace, name), Arguments: arguments}
+}
+
+func customCall(id, namespace, name, input []byte) store.Part {
+	return store.Part{Kind: partCall, CallID: scan.Text(id), Name: qualified(namespace, name), Text: scan.Text(input)}
+}
+
+func qualified(namespace, name []byte) string {
+	if len(namespace) == 0 {
+		return scan.Text(name)
+	}
+	return scan.Text(namespace) + "." + scan.Text(name)
+}
+
+// textOf joins the texts of a part that may have several.
+func textOf(p *codec.Part) string {
+	var texts []string
+	if len(p.Text) > 0 {
+		texts = append(texts, scan.Text(p.Text))
+	}
+	for i := range p.Parts {
+		if len(p.Parts[i].Text) > 0 {
+			texts = append(texts, scan.Text(p.Parts[i].Text))
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+func (l *partList) media(p *codec.Part) {
+	if len(p.Text) > 0 { // a document of plain text
+		*l = append(*l, store.Part{Kind: partText, Name: scan.Text(p.Filename), Text: scan.Text(p.Text)})
+		return
+	}
+	*l = append(*l, store.Part{
+		Kind: partMedia, MediaType: scan.Text(p.MediaType), Name: scan.Text(p.Filename),
+		Bytes: int64(len(p.Data)) * 3 / 4,
+	})
+}
+
+// result takes in what a call came to: its text in one part, pictures behind it.
+func (l *partList) result(p *codec.Part) {
+	at := len(*l)
+	*l = append(*l, store.Part{Kind: partResult, CallID: scan.Text(p.CallID), Name: scan.Text(p.Name), Failed: p.Failed})
+	var inside partList
+	for i := range p.Parts {
+		inside.add(&p.Parts[i], false)
+	}
+	for _, part := range inside {
+		if part.Kind == partText && (*l)[at].Text == "" {
+			(*l)[at].Text = part.Text
+			continue
+		}
+		*l = append(*l, part)
+	}
+}
+
+// answered gives an answer in the form it has in the history of the next request.
+func answered(a *codec.Answer) store.Message {
+	var list partList
+	for i := range a.Items {
+		switch it := &a.Items[i]; it.Type {
+		case codec.ItemText, codec.ItemRefusal:
+			list.text(partText, scan.Text(it.Text))
+		case codec.ItemReasoning:
+			for j := range it.Summaries {
+				list.text(partReasoning, scan.Text(it.Summaries[j].Text))
+			}
+		case codec.ItemToolCall:
+			list = append(list, functionCall(it.CallID, it.Namespace, it.Name, scan.Text(it.Text)))
+		case codec.ItemCustomCall:
+			list = append(list, customCall(it.CallID, it.Namespace, it.Name, it.Text))
+		case codec.ItemServerTool:
+			list = append(list, store.Part{Kind: partCall, Name: scan.String(scan.Get(it.Raw, "type"))})
+		}
+	}
+	return store.Message{Role: roleNames[codec.RoleAssistant], Parts: list}
+}

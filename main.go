@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/mnemeproxy/mneme/bench"
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/server/command"
 )
@@ -18,6 +19,7 @@ type commands struct {
 	Account  command.Account  `cmd:"" help:"Manage accounts and their own provider credentials."`
 	Exchange command.Exchange `cmd:"" help:"Look at what passed."`
 	Config   command.Config   `cmd:"" help:"Check the configuration."`
+	Bench    bench.Command    `cmd:"" help:"Measure mneme and other gateways on this machine."`
 	Version  command.Version  `cmd:"" help:"Show the version."`
 }
 

@@ -90,12 +90,18 @@ func build(s *step, p *prompt, id string, created int64) (*answer, error) {
 	for i := range s.parts {
 		pt := &s.parts[i]
 		pt.ordinal = i
+		if s.delivery.stamped {
+			s.delivery.size = StampSize
+		}
 		if total += len(pt.text) + pt.events*s.delivery.size; total > maxTextBytes {
 			return nil, fmt.Errorf("the answer has more than %d bytes of text", maxTextBytes)
 		}
 		if pt.events > 0 {
 			pt.size = s.delivery.size
 			pt.text = madeUpText(pt.events * pt.size)
+			if s.delivery.stamped {
+				pt.text = blankStamps(pt.events)
+			}
 		}
 		if pt.kind == partSearch {
 			pt.searchID = fmt.Sprintf("%ss%d", id[:20], i)

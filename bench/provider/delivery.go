@@ -32,6 +32,7 @@ type delivery struct {
 	earlyHints   bool
 	crlf         bool
 	oneByte      bool
+	stamped      bool // deltas of made-up text tell when they were written
 	gzip         bool
 }
 
@@ -215,6 +216,9 @@ func (s *stream) fail() bool {
 func (s *stream) flush() {
 	if s.over {
 		return
+	}
+	if s.plan.stamped {
+		fillStamps(s.buf)
 	}
 	if err := s.write(); err != nil {
 		s.over, s.err = true, errClientGone

@@ -30,6 +30,7 @@ var directives = map[string]struct {
 	"usage":            {`usage [input=N] [cached=N] [written=N] [output=N] [reasoning=N]`, applyUsage},
 	"delay":            {`delay [DURATION] [header=DURATION] [first=DURATION]`, applyDelay},
 	"queue":            {`queue N [DURATION]`, applyQueue},
+	"stamped":          {`stamped`, func(s *step, _ *arguments) { s.delivery.stamped = true }},
 	"burst":            {`burst N`, func(s *step, a *arguments) { s.delivery.burst = a.number(1, 1<<20) }},
 	"ping":             {`ping [every=N]`, func(s *step, a *arguments) { s.delivery.pingEvery = a.keyNumber("every", 1) }},
 	"error":            {`error STATUS|CLASS [code=…] [message=…] [retry-after=…] [times=N]`, applyError},

@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// A lane is one kind of work.
+type lane struct {
+	Name    string
+	About   string
+	surface codec.Format // that the client speaks
+	model   string       // leads mneme to a provider, see mnemeConfig
+	stream  bool
+	script  string // of the simulated provider
+	agent   bool   // the body of an agent deep in its work instead of a short prompt
+
+	connections int
+	requests    int           // per round; 0: as many as the connections
+	events      int           // deltas in an answer, 0 for complete ones
+	gap         time.Duration // between two writes of the provider
+	leaveAfter  int           // deltas after which the client closes the connection; 0: never
+	slow        bool          // only on demand: takes long, or many files
+	crossed     bool          // mneme translates; the floors never do
+}
+
+// Models, by the provider that mneme takes them to. The names are those of real ones where the format depends on it.
+const (
+	openAI     = "gpt-5.5"         // Chat Completions, Responses, Embeddings
+	compatible = "bench-1"         // Chat Completions only
+	anthropic  = "claude-opus-4-8" // Messages
+	gemini     = "gemini-2.5-pro"  // generateContent
+	embedding  = "text-embedding-3-small"
+)
+
+// Scripts. A burst is written as fast as it can be; paced events are written and flushed one by one, ten milliseconds
+// apart, and tell when.
+const (
+	short      = "text \"All is well.\""
+	burst      = "events 200 ; size 12"
+	paced      = "events 200 ; stamped ; delay 10ms"
+	pacedPlain = "events 200 ; size 12 ; delay 10ms"
+	publisher  = "events 31 ; size 4"
+	toolLoop   = "reasoning \"First I look at the file, then I change it, and then I run the tests again to see whether they pass.\" ; events 50 ; size 12 ; " +
+		"call read_file {\"path\":\"src/main.go\",\"from\":1,\"to\":240} ; call run_tests {\"packages\":[\"./...\"],\"race\":true}"
+	slowly    = "events 20 ; size 12 ; delay 500ms"
+	endlessly = "events 2000 ; size 12 ; delay 10ms"
+)
+
+const pacedGap = 10 * time.Millisecond
+
+// lanes are all there are. Their order is that of the report.
+var lanes = []lane{
+	{Name: "chat", About: "short chat answer, same format", surface: codec.Chat, model: openAI, script: short, connections: 16, requests: 4000},
+	{Name: "chat-stream", About: "chat stream of 200 events in a burst, same format", surface: codec.Chat, model: openAI, stream: true, script: burst, events: 200, connections: 16, requests: 1600},
+	{Name: "chat-stream-paced", About: "the same, an event per 10 ms and stream, 100 streams", surface: codec.Chat, model: openAI, stream: true, script: paced, events: 200, gap: pacedGap, connections: 100},
+	{Name: "responses-stream", About: "responses stream, burst, same format", surface: codec.Responses, model: openAI, stream: true, script: burst, events: 200, connections: 16, requests: 1600},
+	{Name: "responses-stream-paced", About: "the same, paced", surface: codec.Responses, model: openAI, stream: true, script: pacedPlain, events: 200, gap: pacedGap, connections: 100},
+	{Name: "messages-stream", About: "messages stream, burst, same format", surface: codec.Messages, model: anthropic, stream: true, script: burst, events: 200, connections: 16, requests: 1600},
+	{Name: "messages-stream-paced", About: "the same, paced", surface: codec.Messages, model: anthropic, stream: true, script: paced, events: 200, gap: pacedGap, connections: 100},
+
+	{Name: "chat-on-messages-whole", About: "short chat answer from a Messages provider", surface: codec.Chat, model: anthropic, script: short, connections: 16, requests: 4000, crossed: true},
+	{Name: "messages-on-chat", About: "messages client on a Chat provider, burst", surface: codec.Messages, model: compatible, stream: true, script: burst, events: 200, connections: 16, requests: 1600, crossed: true},
+	{Name: "messages-on-chat-paced", About: "the same, paced", surface: codec.Messages, model: compatible, stream: true, script: paced, events: 200, gap: pacedGap, connections: 100, crossed: true},
+	{Name: "messages-on-responses", About: "messages client on a Responses provider, burst", surface: codec.Messages, model: openAI, stream: true, script: burst, events: 200, connections: 16, requests: 1600, crossed: true},
+	{Name: "chat-on-messages", About: "chat client on a Messages provider, burst", surface: codec.Chat, model: anthropic, stream: true, script: burst, events: 200, connections: 16, requests: 1600, crossed: true},
+	{Name: "chat-on-messages-paced", About: "the same, paced", surface: codec.Chat, model: anthropic, stream: true, script: paced, events: 200, gap: pacedGap, connections: 100, crossed: true},
+	{Name: "responses-on-messages", About: "responses client on a Messages provider, burst", surface: codec.Responses, model: anthropic, stream: true, script: burst, events: 200, connections: 16, requests: 1600, crossed: true},
+	{Name: "chat-on-gemini", About: "chat client on Gemini, burst", surface: codec.Chat, model: gemini, stream: true, script: burst, events: 200, connections: 16, requests: 1600, crossed: true},
+	{Name: "tools-crossed", About: "reasoning, text and two tool calls in a stream, messages client on a Responses provider", surface: codec.Messages, model: openAI, stream: true, script: toolLoop, events: 50, connections: 16, requests: 1600, crossed: true},
+
+	{Name: "agent", About: "agent request of 200 KB with 50 tools, messages, short answer, same format", surface: codec.Messages, model: anthropic, script: short, agent: true, connections: 8, requests: 400},
+	{Name: "agent-crossed", About: "the same, messages client on a Responses provider", surface: codec.Messages, model: openAI, script: short, agent: true, connections: 8, requests: 400, crossed: true},
+	{Name: "embeddings", About: "embedding of one sentence, same format", surface: codec.Embeddings, model: embedding, connections: 16, requests: 4000},
+	{Name: "slow-streams", About: "5,000 open streams, two events per second each", surface: codec.Chat, model: openAI, stream: true, script: slowly, events: 20, gap: 500 * time.Millisecond, connections: 5000, slow: true},
+	{Name: "disconnects", About: "clients that leave after ten events", surface: codec.Chat, model: openAI, stream: true, script: endlessly, events: 2000, gap: pacedGap, leaveAfter: 10, connections: 100, requests: 500},
+
+	{Name: "published-chat", About: "31 deltas' worth of text, 10 connections: complete chat answer", surface: codec.Chat, model: openAI, script: publisher, connections: 10, requests: 3000},
+	{Name: "published-chat-stream", About: "31 deltas, 10 connections: chat stream", surface: codec.Chat, model: openAI, stream: true, script: publisher, events: 31, connections: 10, requests: 3000},
+	{Name: "published-responses", About: "31 deltas' worth of text, 10 connections: complete Responses answer", surface: codec.Responses, model: openAI, script: publisher, connections: 10, requests: 3000},
+	{Name: "published-responses-stream", About: "31 deltas, 10 connections: Responses stream", surface: codec.Responses, model: openAI, stream: true, script: publisher, events: 31, connections: 10, requests: 3000},
+	{Name: "published-messages", About: "31 deltas' worth of text, 10 connections: complete Messages answer from a Chat provider", surface: codec.Messages, model: compatible, script: publisher, connections: 10, requests: 3000, crossed: true},
+	{Name: "published-messages-stream", About: "31 deltas, 10 connections: Messages stream from a Chat provider", surface: codec.Messages, model: compatible, stream: true, script: publisher, events: 31, connections: 10, requests: 3000, crossed: true},
+}
+
+// shortSet are the lanes of a run that names none: what the promises are about, in a few minutes.
+var shortSet = []string{
+	"chat", "chat-stream", "chat-stream-paced", "responses-stream", "messages-stream",
+	"chat-on-messages-whole", "messages-on-chat", "messages-on-chat-paced", "chat-on-messages", "chat-on-messages-paced",
+	"tools-crossed", "agent-crossed", "embeddings",
+}
+
+func findLane(name string) (lane, bool) {
+	for _, l := range lanes {
+		if l.Name == name {
+			return l, true
+		}
+	}
+	return lane{}, false
+}
+
+func (l *lane) path() string {
+	switch l.surface {
+	case codec.Chat:
+		return "/v1/chat/completions"
+	case codec.Responses:
+		return "/v1/responses"
+	case codec.Messages:
+		return "/v1/messages"
+	default:
+		return "/v1/embeddings"
+	}
+}
+
+// perRound is the number of requests of one round; a paced lane takes one per connection, because its rounds take as
+// long as a stream does.
+func (l *lane) perRound(scale float64) int {
+	if l.requests == 0 {
+		return l.connections
+	}
+	return max(int(float64(l.requests)*scale), l.connections)
+}
+
+// stamped tells whether events tell when they were written.
+func (l *lane) stamped() bool { return l.script == paced }

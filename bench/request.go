@@ -1,0 +1,169 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// A request is the bytes of a lane's HTTP request with places for two numbers, so that no two requests are the same:
+// what a memory keeps of equal requests would cost it nothing.
+type request struct {
+	bytes         []byte
+	conversations []int // offsets of the conversation's number, in the opening
+	numbers       []int // offsets of the request's number, in the newest prompt
+	turns         int   // requests per conversation
+}
+
+const (
+	conversationMark = "#conversation#"
+	numberMark       = "#thenumberis##" // as long
+	markDigits       = len(conversationMark)
+)
+
+// agentTurns is how many requests of an agent share their opening, as the turns of a session do.
+const agentTurns = 20
+
+// newRequest renders a lane's request for a target. key is the service key.
+func newRequest(l *lane, host, key string) *request {
+	body := l.body()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nUser-Agent: mneme-bench\r\nAccept: */*\r\n",
+		l.path(), host, key)
+	if l.surface == codec.Messages {
+		b.WriteString("Anthropic-Version: 2023-06-01\r\n")
+	}
+	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(body), body)
+	r := &request{bytes: b.Bytes(), turns: 1}
+	if l.agent {
+		r.turns = agentTurns
+	}
+	r.conversations = offsets(r.bytes, conversationMark)
+	r.numbers = offsets(r.bytes, numberMark)
+	return r
+}
+
+func offsets(b []byte, mark string) (at []int) {
+	for from := 0; ; {
+		i := bytes.Index(b[from:], []byte(mark))
+		if i < 0 {
+			return at
+		}
+		at = append(at, from+i)
+		from += i + len(mark)
+	}
+}
+
+// copy gives a connection bytes of its own.
+func (r *request) copy() *request {
+	c := *r
+	c.bytes = bytes.Clone(r.bytes)
+	return &c
+}
+
+// number makes this the n-th request of the run. seed keeps rounds apart.
+func (r *request) number(seed, n int) []byte {
+	for _, at := range r.conversations {
+		putDigits(r.bytes[at:at+markDigits], seed*1e7+n/r.turns)
+	}
+	for _, at := range r.numbers {
+		putDigits(r.bytes[at:at+markDigits], seed*1e7+n)
+	}
+	return r.bytes
+}
+
+func putDigits(b []byte, n int) {
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = '0' + byte(n%10)
+		n /= 10
+	}
+}
+
+func (l *lane) body() string {
+	opening := "Conversation " + conversationMark + ". Say how things stand."
+	newest := opening + " Request " + numberMark + ". [[sim: " + l.script + " ]]"
+	stream := strconv.FormatBool(l.stream)
+	switch {
+	case l.agent:
+		return l.agentBody()
+	case l.surface == codec.Chat:
+		usage := ""
+		if l.stream {
+			usage = `,"stream_options":{"include_usage":true}`
+		}
+		return `{"model":"` + l.model + `","stream":` + stream + usage +
+			`,"messages":[{"role":"system","content":"You are a terse assistant."},{"role":"user","content":` + quote(newest) + `}]}`
+	case l.surface == codec.Responses:
+		return `{"model":"` + l.model + `","stream":` + stream + `,"store":false,"instructions":"You are a terse assistant.","input":` + quote(newest) + `}`
+	case l.surface == codec.Messages:
+		tools := ""
+		if strings.Contains(l.script, "call ") {
+			tools = `,"tools":[` + toolDeclaration("read_file", 3) + `,` + toolDeclaration("run_tests", 2) + `]`
+		}
+		return `{"model":"` + l.model + `","stream":` + stream + `,"max_tokens":4096,"system":"You are a terse assistant."` + tools +
+			`,"messages":[{"role":"user","content":` + quote(newest) + `}]}`
+	default:
+		return `{"model":"` + l.model + `","encoding_format":"base64","input":` + quote(opening+" "+numberMark) + `}`
+	}
+}
+
+// Sizes of an agent deep in its work, after what coding agents send: most of the body are results of tools.
+const (
+	agentTools       = 50
+	agentSteps       = 30   // calls with their results
+	agentResultBytes = 4500 // of one result
+)
+
+// agentBody is a Messages request of about 200 KB.
+func (l *lane) agentBody() string {
+	var b strings.Builder
+	b.WriteString(`{"model":"` + l.model + `","max_tokens":8192,"system":[{"type":"text","text":` +
+		quote(strings.Repeat("You are a careful engineer. Read before you write, keep changes small, and say what you did not do. ", 80)) +
+		`,"cache_control":{"type":"ephemeral"}}],"tools":[`)
+	for i := range agentTools {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(toolDeclaration("tool_"+strconv.Itoa(i), 6))
+	}
+	b.WriteString(`],"messages":[{"role":"user","content":` + quote("Conversation "+conversationMark+". Mend the failing test.") + `}`)
+	result := agentResult()
+	for i := range agentSteps {
+		id := "toolu_" + strconv.Itoa(1000+i)
+		b.WriteString(`,{"role":"assistant","content":[{"type":"text","text":"I look at the next file."},{"type":"tool_use","id":"` + id +
+			`","name":"tool_` + strconv.Itoa(i%agentTools) + `","input":{"path":"src/file_` + strconv.Itoa(i) + `.go","from":1,"to":200}}]}`)
+		b.WriteString(`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":` + quote("step "+strconv.Itoa(i)+"\n"+result) + `}`)
+		if i == agentSteps-1 {
+			b.WriteString(`,{"type":"text","text":` + quote("Request "+numberMark+". [[sim: "+l.script+" ]]") + `}`)
+		}
+		b.WriteString(`]}`)
+	}
+	b.WriteString(`]}`)
+	return b.String()
+}
+
+func agentResult() string {
+	var b strings.Builder
+	for i := 0; b.Len() < agentResultBytes; i++ {
+		fmt.Fprintf(&b, "%4d\tif err := store.Put(key, %q); err != nil {\n\t\treturn fmt.Errorf(\"put: %%w\", err)\n\t}\n", i, "value of "+strconv.Itoa(i*7919))
+	}
+	return b.String()
+}
+
+func toolDeclaration(name string, parameters int) string {
+	var b strings.Builder
+	b.WriteString(`{"name":"` + name + `","description":"Does one thing to one file of the working tree and says what came of it, line by line.","input_schema":{"type":"object","properties":{"path":{"type":"string","description":"path from the root of the tree"}`)
+	for i := range parameters {
+		fmt.Fprintf(&b, `,"parameter_%d":{"type":"integer","description":"a bound of what is looked at, counted from one"}`, i)
+	}
+	b.WriteString(`},"required":["path"]}}`)
+	return b.String()
+}
+
+// quote writes s as a JSON string; s holds no control characters but tab and line feed.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(s) + `"`
+}

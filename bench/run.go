@@ -1,0 +1,335 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/mnemeproxy/mneme/server/command"
+)
+
+// Run is "mneme bench run".
+type Run struct {
+	Lanes    []string `arg:"" optional:"" help:"Lanes to run; none: the short set. 'all' runs all but the slow ones. See mneme bench lanes."`
+	Targets  []string `default:"direct,pump,reverseproxy,nginx,haproxy,mneme,mneme-off" help:"Targets to compare: direct, pump, reverseproxy, nginx, haproxy, mneme, mneme-power, mneme-off. nginx and haproxy take part where they are installed."`
+	URL      []string `name:"url" placeholder:"NAME=URL[,PID]" sep:"none" help:"Another gateway that leads to --provider; with its process id its CPU time and memory are measured, too."`
+	Provider bool     `help:"Only start the simulated provider, say where, and wait: to set up other gateways."`
+	Key      string   `help:"Key that other gateways want to see as a bearer token."`
+	Rounds   int      `default:"5" help:"Measured rounds per lane and target, after a warm-up."`
+	Scale    float64  `default:"1" help:"Multiplies the requests of a round."`
+	Rate     float64  `help:"Open loop: requests per second and lane."`
+	Load     float64  `help:"Open loop at this share of what mneme managed in closed loop, such as 0.5."`
+	Out      string   `default:"bench-report" help:"Directory of report.json, report.md and report.html."`
+	Profile  string   `placeholder:"DIR" help:"Keep a CPU profile of each target and lane there."`
+	Upstream string   `placeholder:"HOST:PORT" help:"Use the provider that another run with --provider started."`
+}
+
+// A runner is a run under way.
+type runner struct {
+	*Run
+	fleet *fleet
+	err   io.Writer // for people
+	bar   *progressbar.ProgressBar
+	seed  int
+}
+
+// Run measures and writes the report.
+func (c *Run) Run(ctx context.Context, s *command.Surroundings) error {
+	if c.Rounds < 1 || c.Scale <= 0 {
+		return errors.New("--rounds and --scale have to be above 0")
+	}
+	chosen, err := c.chosen()
+	if err != nil {
+		return err
+	}
+	names := c.Targets
+	if c.Provider {
+		names = nil
+	}
+	fleet, err := startFleet(s.Version, names, c.Upstream)
+	if err != nil {
+		return err
+	}
+	defer fleet.stop()
+	if c.Provider {
+		fmt.Fprintf(s.Out, "simulated provider on http://%s\n", fleet.upstream)
+		<-ctx.Done()
+		return nil
+	}
+	for _, argument := range c.URL {
+		t, err := parseURLTarget(argument)
+		if err != nil {
+			return err
+		}
+		fleet.targets = append(fleet.targets, t)
+	}
+	r := &runner{Run: c, fleet: fleet, err: s.Err}
+	report, err := r.report(ctx, chosen)
+	if err != nil {
+		return err
+	}
+	if err := report.write(c.Out); err != nil {
+		return err
+	}
+	fmt.Fprint(s.Out, report.markdown())
+	fmt.Fprintf(s.Err, "report: %s\n", filepath.Join(c.Out, "report.html"))
+	return nil
+}
+
+func (c *Run) chosen() (chosen []lane, err error) {
+	names := c.Lanes
+	if len(names) == 0 {
+		names = shortSet
+	}
+	if slices.Equal(names, []string{"all"}) {
+		return slices.DeleteFunc(slices.Clone(lanes), func(l lane) bool { return l.slow }), nil
+	}
+	for _, name := range names {
+		l, ok := findLane(name)
+		if !ok {
+			return nil, fmt.Errorf("there is no lane %q; see mneme bench lanes", name)
+		}
+		chosen = append(chosen, l)
+	}
+	return chosen, nil
+}
+
+// parseURLTarget reads NAME=URL or NAME=URL,PID.
+func parseURLTarget(argument string) (*target, error) {
+	name, rest, _ := strings.Cut(argument, "=")
+	address, pid, hasPID := strings.Cut(rest, ",")
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Path != "" {
+		return nil, fmt.Errorf("--url %s: write it like name=http://127.0.0.1:8080,4711", argument)
+	}
+	t := &target{Name: name, address: u.Host}
+	if hasPID {
+		n, err := strconv.Atoi(pid)
+		if err != nil {
+			return nil, fmt.Errorf("--url %s: %q is no process id", argument, pid)
+		}
+		t.process = &process{pid: n}
+	}
+	return t, nil
+}
+
+func (r *runner) report(ctx context.Context, chosen []lane) (*Report, error) {
+	report := &Report{
+		Made: time.Now().UTC().Truncate(time.Second), Version: r.fleet.version, Go: goVersion(), Machine: thisMachine(),
+		Settings: Settings{Rounds: r.Rounds, Scale: r.Scale, Rate: r.Rate, Load: r.Load},
+	}
+	for _, t := range r.fleet.targets {
+		report.Targets = append(report.Targets, Named{t.Name, t.Version})
+	}
+	r.bar = progressbar.NewOptions(len(chosen)*len(r.fleet.targets)*(r.Rounds+1),
+		progressbar.OptionSetWriter(r.err), progressbar.OptionShowCount(), progressbar.OptionSetWidth(20),
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(200*time.Millisecond),
+		progressbar.OptionSetPredictTime(true))
+	for i := range chosen {
+		data, err := r.lane(ctx, &chosen[i])
+		if err != nil {
+			return nil, fmt.Errorf("lane %s: %w", chosen[i].Name, err)
+		}
+		report.Lanes = append(report.Lanes, *data)
+	}
+	return report, r.bar.Finish()
+}
+
+// lane runs one lane: a warm-up of every target, then the rounds, in which the targets take turns. Every other round
+// takes them in the opposite order, so that none always follows the same neighbour.
+func (r *runner) lane(ctx context.Context, l *lane) (*LaneData, error) {
+	data := &LaneData{Lane: l.Name, About: l.About, Events: l.events, Connections: l.connections, Crossed: l.crossed}
+	want, err := r.reference(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range r.fleet.targets {
+		data.Results = append(data.Results, Result{Target: t.Name})
+	}
+	rate := r.Rate
+	for n := -1; n < r.Rounds; n++ {
+		for i := range r.fleet.targets {
+			if n%2 != 0 {
+				i = len(r.fleet.targets) - 1 - i
+			}
+			t := r.fleet.targets[i]
+			r.bar.Describe(fmt.Sprintf("%-26s %-12s", l.Name, t.Name))
+			round, err := r.round(ctx, l, t, want, n < 0, rate)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", t.Name, err)
+			}
+			_ = r.bar.Add(1)
+			if n >= 0 {
+				data.Results[i].Rounds = append(data.Results[i].Rounds, *round)
+			}
+			if n < 0 && r.Load > 0 && t.Name == targetMneme {
+				rate = r.Load * float64(round.Requests) / round.Seconds
+			}
+		}
+	}
+	return data, nil
+}
+
+// reference asks the provider itself what an answer of the lane says.
+func (r *runner) reference(ctx context.Context, l *lane) (*saying, error) {
+	one := *l
+	one.gap = 0
+	if l.leaveAfter > 0 {
+		return nil, nil //nolint:nilnil // nobody stays to hear it
+	}
+	c := newConnection(r.fleet.upstream, &one, newRequest(l, r.fleet.upstream, serviceKey), nil)
+	defer c.close()
+	if _, err := c.do(ctx, 0, 0, func(time.Duration) {}); err != nil {
+		return nil, fmt.Errorf("the simulated provider: %w", err)
+	}
+	return &c.said, nil
+}
+
+// warmUpShare of a round's requests is sent before the first one.
+const warmUpShare = 0.3
+
+func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, warmUp bool, rate float64) (*Round, error) {
+	r.seed++
+	w := load{lane: l, address: t.address, want: want, seed: r.seed, rate: rate, requests: l.perRound(r.Scale)}
+	key := serviceKey
+	if t.process == nil && r.Key != "" {
+		key = r.Key
+	}
+	w.request = newRequest(l, t.address, key)
+	if warmUp {
+		w.requests = max(int(float64(w.requests)*warmUpShare), l.connections)
+		if r.Load > 0 {
+			w.requests = l.perRound(r.Scale) // measures what the rate is a share of
+		}
+	}
+	connections, err := dial(ctx, &w)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, c := range connections {
+			c.close()
+		}
+	}()
+	if r.Profile != "" && !warmUp && t.pprof != "" {
+		defer r.profile(ctx, l, t)()
+	}
+	return measure(ctx, t, func() tally { return w.run(ctx, connections) })
+}
+
+// dial opens the connections beforehand, so that a round pays for none of them; what the pool of a target holds for
+// them is paid in the warm-up.
+func dial(ctx context.Context, w *load) ([]*connection, error) {
+	connections := make([]*connection, w.lane.connections)
+	var dialer net.Dialer
+	for i := range connections {
+		c := newConnection(w.address, w.lane, w.request, w.want)
+		var err error
+		if c.conn, err = dialer.DialContext(ctx, "tcp", w.address); err != nil {
+			for _, open := range connections[:i] {
+				open.close()
+			}
+			return nil, err
+		}
+		c.in.Reset(c.conn)
+		connections[i] = c
+	}
+	return connections, nil
+}
+
+// measure runs a load and reads what it cost.
+func measure(ctx context.Context, t *target, run func() tally) (*Round, error) {
+	var before time.Duration
+	allocated, countsAllocations := t.allocations(ctx)
+	var peak *memoryWatch
+	if t.process != nil {
+		var err error
+		if before, err = t.process.settle(ctx); err != nil {
+			return nil, err
+		}
+		peak = watchMemory(t.process)
+	}
+	got := run()
+	round := &Round{
+		Requests: got.requests, Errors: got.errors, Truncated: got.truncated, Wrong: got.wrong, Example: got.example,
+		Seconds: got.elapsed.Seconds(),
+		Total:   latencyOf(got.total), First: latencyOf(got.first), Event: latencyOf(got.event),
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if t.process == nil {
+		return round, nil
+	}
+	round.PeakMemory = peak.stop()
+	after, err := t.process.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	used := float64((after - before).Nanoseconds()) / 1e3
+	sent := got.requests + round.failures()
+	round.CPURequest = used / float64(max(sent, 1))
+	if got.events > 0 {
+		round.CPUEvent = used / float64(got.events)
+	}
+	if countsAllocations {
+		if now, ok := t.allocations(ctx); ok {
+			round.Allocations = float64(now-allocated) / float64(max(sent, 1))
+		}
+	}
+	return round, nil
+}
+
+// profile keeps a CPU profile of the second that follows.
+func (r *runner) profile(ctx context.Context, l *lane, t *target) (wait func()) {
+	file := filepath.Join(r.Profile, l.Name+"-"+t.Name+".pprof")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := os.MkdirAll(r.Profile, 0o750)
+		if err == nil {
+			err = t.profile(ctx, 2, file)
+		}
+		if err != nil {
+			fmt.Fprintln(r.err, "profile:", err)
+		}
+	}()
+	return func() { <-done }
+}
+
+// A memoryWatch looks for the peak of a process' memory.
+type memoryWatch struct {
+	cancel context.CancelFunc
+	peak   chan int64
+}
+
+const memoryInterval = 100 * time.Millisecond
+
+func watchMemory(p *process) *memoryWatch {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &memoryWatch{cancel: cancel, peak: make(chan int64, 1)}
+	go func() {
+		peak := p.memory()
+		for pause(ctx, memoryInterval) {
+			peak = max(peak, p.memory())
+		}
+		w.peak <- max(peak, p.memory())
+	}()
+	return w
+}
+
+func (w *memoryWatch) stop() int64 {
+	w.cancel()
+	return <-w.peak
+}

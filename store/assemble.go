@@ -1,0 +1,124 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/zeebo/blake3"
+)
+
+// bodyReader gives bodies back.
+type bodyReader struct {
+	tx      *badger.Txn
+	account accountNumber
+	limit   int // bytes that the body may have
+}
+
+var errTooLong = errors.New("the pieces have more bytes than the record says")
+
+// appendBody appends the body that a skeleton describes.
+func (r *bodyReader) appendBody(dst, skeleton []byte) ([]byte, error) {
+	if len(skeleton) == 0 || skeleton[0] != recordVersion {
+		return nil, errors.New("skeleton of an unknown version")
+	}
+	return r.appendPieces(dst, skeleton[1:], inSkeleton)
+}
+
+// depth says where a list of pieces stands, and so what it may name.
+type depth int
+
+const (
+	inBlock    depth = iota // blocks that are not lists themselves
+	inNode                  // any block
+	inSkeleton              // any block, and nodes
+)
+
+func (r *bodyReader) appendPieces(dst, list []byte, at depth) (_ []byte, err error) {
+	for p := (pieces{rest: list}); p.next(); {
+		switch {
+		case p.err != nil:
+			return nil, p.err
+		case p.kind == pieceLiteral:
+			dst = append(dst, p.literal...)
+		case p.kind != pieceNode:
+			if p.kind == pieceCommaBlock {
+				dst = append(dst, ',')
+			}
+			dst, err = r.appendBlock(dst, p.hash, at)
+		case at == inSkeleton:
+			dst, err = r.appendNode(dst, p.hash)
+		default:
+			err = errors.New("a node where only blocks may stand")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(dst) > r.limit {
+			return nil, errTooLong
+		}
+	}
+	return dst, nil
+}
+
+// appendNode appends the whole sequence that a node ends: it walks to the front, then reads towards the end.
+func (r *bodyReader) appendNode(dst []byte, h hash) ([]byte, error) {
+	var lists [][]byte
+	for more := true; more; {
+		if len(lists) > r.limit { // each node stands for at least one byte
+			return nil, errTooLong
+		}
+		list, err := r.node(h)
+		if err != nil {
+			return nil, err
+		}
+		p := pieces{rest: list}
+		if more = p.next() && p.kind == pieceNode; more {
+			h, list = p.hash, p.rest
+		}
+		lists = append(lists, list)
+	}
+	for i := len(lists) - 1; i >= 0; i-- {
+		var err error
+		if dst, err = r.appendPieces(dst, lists[i], inNode); err != nil {
+			return nil, err
+		}
+	}
+	return dst, nil
+}
+
+// node gives the pieces of a node, valid until the transaction ends.
+func (r *bodyReader) node(h hash) (list []byte, err error) {
+	value, err := getValue(r.tx, objectRef{spaceNode, r.account, h}.key())
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("node %x: %w", h, err)
+	case len(value) == 0 || value[0] != recordVersion:
+		return nil, fmt.Errorf("node %x: unknown version", h)
+	}
+	return value[1:], nil
+}
+
+// appendBlock appends the bytes of a block and compares them with its hash.
+func (r *bodyReader) appendBlock(dst []byte, h hash, at depth) ([]byte, error) {
+	item, err := r.tx.Get(objectRef{spaceBlock, r.account, h}.key())
+	if err != nil {
+		return nil, fmt.Errorf("block %x: %w", h, err)
+	}
+	start := len(dst)
+	err = item.Value(func(value []byte) (err error) {
+		if at != inBlock && len(value) > 0 && value[0] == encodingPieces {
+			dst, err = r.appendPieces(dst, value[1:], inBlock)
+		} else {
+			dst, err = appendDecoded(dst, value)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("block %x: %w", h, err)
+	}
+	if hash(blake3.Sum256(dst[start:])) != h {
+		return nil, fmt.Errorf("block %x is damaged: its bytes have another hash", h)
+	}
+	return dst, nil
+}

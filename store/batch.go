@@ -1,0 +1,88 @@
+package store
+
+import (
+	"github.com/dgraph-io/badger/v4"
+)
+
+// batch is a sequence of writes that is committed in order, in one transaction as far as the database allows. The
+// first error sticks. Keys and values must stay unchanged until commit.
+type batch struct {
+	db    *badger.DB
+	tx    *badger.Txn
+	count int64 // writes in tx
+	size  int64 // bytes in tx, as the database counts them at most
+	err   error
+}
+
+// together begins a new transaction unless n small writes still fit into the present one.
+func (b *batch) together(n int64) {
+	if b.count+n > b.db.MaxBatchCount()/2 || b.size+n<<10 > b.db.MaxBatchSize()/2 {
+		b.flush()
+	}
+}
+
+func (b *batch) open() *badger.Txn {
+	if b.tx == nil {
+		b.tx = b.db.NewTransaction(true)
+	}
+	return b.tx
+}
+
+func (b *batch) set(key, value []byte) { b.setEntry(badger.NewEntry(key, value)) }
+
+func (b *batch) setObjects(objects []object) {
+	for i := range objects {
+		b.setEntry(badger.NewEntry(objects[i].key, objects[i].value).WithMeta(objects[i].mark))
+	}
+}
+
+func (b *batch) setEntry(e *badger.Entry) {
+	b.grow(int64(len(e.Key) + min(len(e.Value), 1<<10)))
+	if b.err == nil {
+		b.err = b.open().SetEntry(e)
+	}
+}
+
+func (b *batch) apply(records []record) {
+	for _, r := range records {
+		if r.value == nil {
+			b.delete(r.key)
+		} else {
+			b.set(r.key, r.value)
+		}
+	}
+}
+
+func (b *batch) delete(key []byte) {
+	b.grow(int64(len(key)))
+	if b.err == nil {
+		b.err = b.open().Delete(key)
+	}
+}
+
+func (b *batch) grow(size int64) {
+	if b.count >= b.db.MaxBatchCount()-16 || b.size+size >= b.db.MaxBatchSize()-1<<16 {
+		b.flush()
+	}
+	b.count++
+	b.size += size + 16
+}
+
+func (b *batch) flush() {
+	if b.tx == nil || b.err != nil {
+		return
+	}
+	b.err = b.tx.Commit()
+	b.tx, b.count, b.size = nil, 0, 0
+}
+
+func (b *batch) commit() error {
+	b.flush()
+	return b.err
+}
+
+func (b *batch) discard() {
+	if b.tx != nil {
+		b.tx.Discard()
+	}
+}

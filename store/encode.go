@@ -1,0 +1,56 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// The first byte of a block or of an answer's part says how the rest is encoded.
+const (
+	encodingRaw    = 0
+	encodingZstd   = 1
+	encodingPieces = 2 // blocks only: pieces, none of them a node
+)
+
+const (
+	compressFrom = 128     // bytes; what is shorter does not get smaller
+	maxDecoded   = 1 << 30 // bytes one value may decode to
+)
+
+var (
+	compressor   = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true)))
+	decompressor = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxDecoded)))
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err) // options that do not fit together: a mistake in this file
+	}
+	return v
+}
+
+func encodeBytes(raw []byte) []byte {
+	if len(raw) >= compressFrom {
+		packed := compressor.EncodeAll(raw, append(make([]byte, 0, len(raw)/2+64), encodingZstd))
+		if len(packed) < len(raw) {
+			return packed
+		}
+	}
+	return append(append(make([]byte, 0, 1+len(raw)), encodingRaw), raw...)
+}
+
+// appendDecoded appends what encodeBytes was given.
+func appendDecoded(dst, value []byte) ([]byte, error) {
+	if len(value) == 0 {
+		return nil, errors.New("empty value")
+	}
+	switch value[0] {
+	case encodingRaw:
+		return append(dst, value[1:]...), nil
+	case encodingZstd:
+		return decompressor.DecodeAll(value[1:], dst)
+	}
+	return nil, fmt.Errorf("unknown encoding %d", value[0])
+}

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// A piece is one byte that says what it is, and what that needs. Numbers are unsigned varints.
+const (
+	pieceLiteral    = 0 // length, bytes
+	pieceBlock      = 1 // hash: the bytes of a block
+	pieceCommaBlock = 2 // hash: a comma and the bytes of a block
+	pieceNode       = 3 // hash: the bytes of a node's whole sequence
+)
+
+// pieces reads a list of pieces. Literal and rest point into the list.
+type pieces struct {
+	rest    []byte
+	kind    byte
+	literal []byte
+	hash    hash
+	err     error
+}
+
+var errPieces = errors.New("malformed list of pieces")
+
+// next reads the next piece. A malformed list gives one last piece with err set.
+func (p *pieces) next() bool {
+	if p.err != nil || len(p.rest) == 0 {
+		return false
+	}
+	p.kind = p.rest[0]
+	p.rest = p.rest[1:]
+	switch p.kind {
+	case pieceLiteral:
+		n, width := binary.Uvarint(p.rest)
+		if width <= 0 || n > uint64(len(p.rest)-width) {
+			p.err = errPieces
+			return true
+		}
+		p.literal, p.rest = p.rest[width:width+int(n)], p.rest[width+int(n):]
+	case pieceBlock, pieceCommaBlock, pieceNode:
+		if len(p.rest) < len(p.hash) {
+			p.err = errPieces
+			return true
+		}
+		p.hash, p.rest = hash(p.rest[:len(p.hash)]), p.rest[len(p.hash):]
+	default:
+		p.err = errPieces
+	}
+	return true
+}

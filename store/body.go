@@ -22,14 +22,6 @@ import (
 // hash is a BLAKE3 hash of 32 bytes: of a block's bytes, or for a node, of its sequence.
 type hash [32]byte
 
-// A piece is one byte that says what it is, and what that needs. Numbers are unsigned varints.
-const (
-	pieceLiteral    = 0 // length, bytes
-	pieceBlock      = 1 // hash: the bytes of a block
-	pieceCommaBlock = 2 // hash: a comma and the bytes of a block
-	pieceNode       = 3 // hash: the bytes of a node's whole sequence
-)
-
 const (
 	literalMax = 96 // what is no longer than this is cheaper as it stands than as a block
 	tailItems  = 3  // items at the end of a run that clients may still change

@@ -150,14 +150,26 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 	}
 	_ = s.update(ctx, func(*gathering, *write) error { return nil }) // what was written has been tried by now
 	s.disk.mark = mark
+	release = stall(t, s) // one group of an exchange that is well and parts of one that is not
+	after, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: make([]byte, 1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := during.Write(make([]byte, 2*responsePart)); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if err := after.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		t.Error(err)
+	}
 	wantKind(t, during.Finish(ctx, &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
 	wantKind(t, before.Finish(ctx, &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
 	mustBeSound(t, s)
 	page, err := s.Exchanges("acme", ExchangeQuery{})
-	if err != nil || len(page.Data) != 1 || page.Data[0].Outcome != OutcomeInterrupted {
+	if err != nil || len(page.Data) != 2 || page.Data[0].ID != after.ID() || page.Data[1].Outcome != OutcomeInterrupted {
 		t.Errorf("the store lists %+v (%v)", page.Data, err)
 	}
-	if st := s.Stats(); st.Captured != 1 || st.Failed != 1 {
+	if st := s.Stats(); st.Captured != 2 || st.Failed != 1 {
 		t.Errorf("stats are %+v", st)
 	}
 }

@@ -194,7 +194,7 @@ func (g *gathering) link(account accountNumber, c clue) (sessionRef, bool) {
 	return sessionRef{account, sessionID(value)}, true
 }
 
-// sessionAt gives the record of the very session; nil if there is none.
+// sessionAt gives the record of the very session; nil if there is none that can be read.
 func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
 	value := g.get(sessionKey(ref.account, ref.id))
 	if value == nil {
@@ -202,9 +202,7 @@ func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
 	}
 	r := new(sessionRecord)
 	if err := decodeRecord(value, r); err != nil {
-		if g.err == nil {
-			g.err = err
-		}
+		g.store.log.Error("the record of a session cannot be read", "session", ref.id.String(), "error", err)
 		return nil
 	}
 	return r

@@ -2,9 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -155,7 +152,7 @@ func (s *Store) commit(g *gathering, group []*write) {
 // write gathers what a group adds, encodes it, and commits it in the order of the operations.
 func (s *Store) write(g *gathering, group []*write) error {
 	for _, w := range group {
-		w.from = len(g.objects)
+		w.from, w.to = len(g.objects), len(g.objects)
 		if w.change != nil {
 			w.err = w.change(g, w)
 		}
@@ -270,141 +267,4 @@ func (s *Store) apply(b *batch, w *write, objects []object) {
 		b.set(exchangeKey(spaceRequest, c.account, c.id), w.skeleton)
 		b.set(exchangeKey(spaceOpen, c.account, c.id), nil)
 	}
-}
-
-// batch is a sequence of writes that is committed in order, in one transaction as far as the database allows. The
-// first error sticks. Keys and values must stay unchanged until commit.
-type batch struct {
-	db    *badger.DB
-	tx    *badger.Txn
-	count int64 // writes in tx
-	size  int64 // bytes in tx, as the database counts them at most
-	err   error
-}
-
-// together begins a new transaction unless n small writes still fit into the present one.
-func (b *batch) together(n int64) {
-	if b.count+n > b.db.MaxBatchCount()/2 || b.size+n<<10 > b.db.MaxBatchSize()/2 {
-		b.flush()
-	}
-}
-
-func (b *batch) open() *badger.Txn {
-	if b.tx == nil {
-		b.tx = b.db.NewTransaction(true)
-	}
-	return b.tx
-}
-
-func (b *batch) set(key, value []byte) { b.setEntry(badger.NewEntry(key, value)) }
-
-func (b *batch) setObjects(objects []object) {
-	for i := range objects {
-		b.setEntry(badger.NewEntry(objects[i].key, objects[i].value).WithMeta(objects[i].mark))
-	}
-}
-
-func (b *batch) setEntry(e *badger.Entry) {
-	b.grow(int64(len(e.Key) + min(len(e.Value), 1<<10)))
-	if b.err == nil {
-		b.err = b.open().SetEntry(e)
-	}
-}
-
-func (b *batch) apply(records []record) {
-	for _, r := range records {
-		if r.value == nil {
-			b.delete(r.key)
-		} else {
-			b.set(r.key, r.value)
-		}
-	}
-}
-
-func (b *batch) delete(key []byte) {
-	b.grow(int64(len(key)))
-	if b.err == nil {
-		b.err = b.open().Delete(key)
-	}
-}
-
-func (b *batch) grow(size int64) {
-	if b.count >= b.db.MaxBatchCount()-16 || b.size+size >= b.db.MaxBatchSize()-1<<16 {
-		b.flush()
-	}
-	b.count++
-	b.size += size + 16
-}
-
-func (b *batch) flush() {
-	if b.tx == nil || b.err != nil {
-		return
-	}
-	b.err = b.tx.Commit()
-	b.tx, b.count, b.size = nil, 0, 0
-}
-
-func (b *batch) commit() error {
-	b.flush()
-	return b.err
-}
-
-func (b *batch) discard() {
-	if b.tx != nil {
-		b.tx.Discard()
-	}
-}
-
-// markInterrupted closes the exchanges that were open when the last process ended. It runs before the writer does.
-func (s *Store) markInterrupted() error {
-	type opened struct {
-		account accountNumber
-		id      exchangeID
-	}
-	var found []opened
-	err := s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceOpen}})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			account, id, ok := splitExchangeKey(it.Item().Key())
-			if !ok {
-				return errors.New("malformed key among the open exchanges")
-			}
-			found = append(found, opened{account, id})
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	g := newGathering(s)
-	defer g.reset()
-	b := batch{db: s.db}
-	defer b.discard()
-	for _, o := range found {
-		info, err := getInfo(g.read(), o.account, o.id)
-		if err != nil {
-			return err
-		}
-		response, err := getResponse(g.read(), o.account, o.id)
-		if err != nil {
-			return err
-		}
-		info.ResponseSize = int64(len(response))
-		info.Outcome, info.Session = OutcomeInterrupted, ""
-		value, err := encodeRecord(info)
-		if err != nil {
-			return err
-		}
-		w := &write{records: []record{
-			{exchangeKey(spaceExchange, o.account, o.id), value},
-			{exchangeKey(spaceOpen, o.account, o.id), nil},
-		}}
-		if g.closeSession(w, o.account, o.id, info); g.err != nil {
-			return g.err
-		}
-		b.together(int64(len(w.records)))
-		b.apply(w.records)
-	}
-	return b.commit()
 }

@@ -53,6 +53,7 @@ func (x *exchange) crossingSettings() *crossing.Settings {
 		Target:  x.server.router.Target(x.placement, x.format),
 		Strict:  x.rc.Request.Header.Get(headerStrict) == "1",
 		Account: x.caller.Account,
+		Ledger:  ledger{x.server.store},
 		Answer:  *x.answerOptions(),
 	}
 }

@@ -131,11 +131,10 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	h.provider, err = provider.Start(p.provider)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, h.provider.Close()) })
+	h.furnish(p.store)
 	h.store, err = store.Open(p.store)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, h.store.Close()) })
-	h.account("acme")
-	h.key = h.createKey("acme", store.ScopeWrite)
 	for _, name := range []string{"openai", "anthropic", "gemini", "deepseek"} {
 		if _, set := p.router.Providers[name]; !set {
 			c := router.ProviderConfig{APIKey: serverDefaultKey}.WithSimulated(name, h.provider.URL())
@@ -155,6 +154,17 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	h.client = &http.Client{Transport: transport}
 	t.Cleanup(transport.CloseIdleConnections)
 	return h
+}
+
+// furnish makes the house's account and key, before the store may be told to take nothing more.
+func (h *house) furnish(opts store.Options) {
+	opts.MinFreeDisk = -1
+	var err error
+	h.store, err = store.Open(opts)
+	ok(h.t, err)
+	h.account("acme")
+	h.key = h.createKey("acme", store.ScopeWrite)
+	ok(h.t, h.store.Close())
 }
 
 func (h *house) run() {

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/mnemeproxy/mneme/router"
 )
 
 // upstream is a provider that answers byte by byte as a test says, for answers that no provider in its senses gives.
@@ -46,9 +44,7 @@ func (u *upstream) serves(p *plan) {
 		_ = u.listener.Close()
 		u.calls.Wait()
 	})
-	base := "http://" + u.listener.Addr().String()
-	p.router.Providers["openai"] = router.ProviderConfig{BaseURL: base + "/v1", APIKey: serverDefaultKey}
-	p.router.Providers["anthropic"] = router.ProviderConfig{BaseURL: base, APIKey: serverDefaultKey}
+	leadTo(p, "http://"+u.listener.Addr().String())
 }
 
 func (u *upstream) accept() {
@@ -66,6 +62,7 @@ func (u *upstream) handle(conn net.Conn) {
 	in := bufio.NewReader(conn)
 	request, err := http.ReadRequest(in)
 	if err != nil {
+		_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 		return
 	}
 	_, _ = io.Copy(io.Discard, request.Body)

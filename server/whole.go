@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"strconv"
@@ -49,6 +50,9 @@ func (x *exchange) checkWhole(reply *router.Reply, body []byte) error {
 		return nil
 	}
 	if reply.Status >= http.StatusBadRequest {
+		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
+			body = nil // a page says nothing in a line of text
+		}
 		return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, retryAfter(reply.Header), body))
 	}
 	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON (HTTP %d, %s).",

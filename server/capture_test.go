@@ -1,0 +1,221 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mnemeproxy/mneme/bench/provider"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// terminal is what the last event of a stream can be told by.
+func (s surface) terminal() string {
+	switch s.name {
+	case "chat":
+		return "data: [DONE]"
+	case "responses":
+		return `"type":"response.completed"`
+	default:
+		return `"type":"message_stop"`
+	}
+}
+
+func TestARequestIsOnRecordWhileTheProviderStillThinks(t *testing.T) {
+	var h *house
+	seen := make(chan error, 1)
+	h = build(t, func(p *plan) {
+		p.provider.OnRequest = func(r provider.Recorded) {
+			page, err := h.store.Exchanges("acme", store.ExchangeQuery{Limit: 1})
+			for deadline := time.Now().Add(patience); err == nil && len(page.Data) == 0 && time.Now().Before(deadline); {
+				page, err = h.store.Exchanges("acme", store.ExchangeQuery{Limit: 1})
+			}
+			if err != nil || len(page.Data) == 0 {
+				seen <- fmt.Errorf("nothing is on record: %w", err)
+				return
+			}
+			x, err := h.store.Exchange("acme", page.Data[0].ID)
+			if err == nil && (x.Outcome != store.OutcomeOpen || string(x.RawRequest) != string(r.Body)) {
+				err = fmt.Errorf("on record as %v: %s", x.Outcome, x.RawRequest)
+			}
+			seen <- err
+		}
+	})
+	for _, s := range surfaces {
+		h.post(s.path, s.body(`text "hi"`, false))
+		if err := <-seen; err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+		_, err := h.store.Erase(context.Background(), "acme", store.Selection{All: true}, false)
+		ok(t, err)
+		eventually(t, func() error {
+			if n := len(h.records("acme")); n > 0 {
+				return fmt.Errorf("%d exchanges are still there", n)
+			}
+			return nil
+		})
+	}
+}
+
+// The record is read the moment the end of the answer is in the client's hands.
+func TestWhoSeesTheEndOfAnAnswerFindsItInTheStore(t *testing.T) {
+	h := build(t)
+	for round := range 10 {
+		for _, s := range generating {
+			r := h.request(context.Background(), http.MethodPost, s.path, s.body(fmt.Sprintf(`events %d`, 1+20*round), true), "Authorization", "Bearer "+h.key)
+			response, err := h.client.Do(r)
+			ok(t, err)
+			if x := h.record(response.Header.Get("X-Service-Exchange-ID")); x.Outcome != store.OutcomeOpen && x.Outcome != store.OutcomeComplete {
+				t.Errorf("%s: at its first byte the exchange is %v", s.name, x.Outcome)
+			}
+			lines := bufio.NewReader(response.Body)
+			received := ""
+			for !strings.Contains(received, s.terminal()) {
+				line, err := lines.ReadString('\n')
+				ok(t, err)
+				received += line
+			}
+			x := h.record(response.Header.Get("X-Service-Exchange-ID"))
+			rest, err := io.ReadAll(lines)
+			ok(t, err)
+			_ = response.Body.Close()
+			if x.Outcome != store.OutcomeComplete || string(x.RawResponse) != received+string(rest) {
+				t.Errorf("%s: with the terminal event seen, the record is %v and holds %d bytes of %d", s.name, x.Outcome, len(x.RawResponse), len(received)+len(rest))
+			}
+		}
+		for _, s := range surfaces {
+			r := h.request(context.Background(), http.MethodPost, s.path, s.body(`text "hi"`, false), "Authorization", "Bearer "+h.key)
+			response, err := h.client.Do(r)
+			ok(t, err)
+			x := h.record(response.Header.Get("X-Service-Exchange-ID"))
+			if a := read(response); x.Outcome != store.OutcomeComplete || string(x.RawResponse) != a.body {
+				t.Errorf("%s: with the head seen, the record is %v with %s", s.name, x.Outcome, x.RawResponse)
+			}
+		}
+	}
+}
+
+func TestARecordSaysWhatTheFormatShows(t *testing.T) {
+	h := build(t)
+	for _, s := range surfaces {
+		for _, stream := range []bool{false, true} {
+			if stream && s.name == "embeddings" {
+				continue
+			}
+			before := time.Now()
+			body := s.body(`text "hi"; usage input=100 cached=40 output=9 reasoning=3`, stream)
+			if stream && s.name == "chat" {
+				body = with(body, `"stream_options":{"include_usage":true}`)
+			}
+			a := h.post(s.path, body, "User-Agent", "story/1", "X-Api-Key", callersOwnKey)
+			x := h.record(a.exchange())
+			if x.Outcome != store.OutcomeComplete || x.Status != 200 || x.Account != "acme" || !strings.HasPrefix(x.KeyID, "key_") ||
+				x.Surface != s.name || x.Format != s.name || x.Stream != stream || x.ModelAsked != s.model || x.ModelSent != s.model || x.ModelServed == "" {
+				t.Errorf("%s stream=%t: %+v", s.name, stream, x.ExchangeInfo)
+			}
+			if x.Started.Before(before.Add(-time.Second)) || x.FirstByte.Before(x.Started) || x.LastByte.Before(x.FirstByte) || x.LastByte.After(time.Now()) {
+				t.Errorf("%s stream=%t: started %v, first byte %v, last byte %v", s.name, stream, x.Started, x.FirstByte, x.LastByte)
+			}
+			if s.name != "embeddings" {
+				want := store.UsageInfo{InputUncached: 60, CacheRead: 40, Output: 9, Reasoning: 3}
+				if s.name == "messages" {
+					want.Reasoning = x.Usage.Reasoning // shown by newer versions only
+				}
+				if x.Usage != want || x.FinishReason == "" || x.ResponseID == "" {
+					t.Errorf("%s stream=%t: usage %+v, finish %q, id %q", s.name, stream, x.Usage, x.FinishReason, x.ResponseID)
+				}
+			} else if x.Usage.InputUncached == 0 {
+				t.Errorf("embeddings: usage %+v", x.Usage)
+			}
+			lines := strings.Join(headerLines(x), "\n")
+			if !strings.Contains(lines, "User-Agent: story/1") {
+				t.Errorf("%s: the headers on record are %s", s.name, lines)
+			}
+			h.noSecrets("the record", lines)
+		}
+	}
+}
+
+func TestRefusedRequestsOfKnownCallersAreOnRecord(t *testing.T) {
+	h := build(t)
+	for _, s := range surfaces {
+		for name, body := range map[string]string{
+			"no JSON":           `{"model":`,
+			"unknown model":     strings.Replace(s.body("", false), s.model, "nobody-knows-this", 1),
+			"no model":          `{}`,
+			"two models":        with(s.body("", false), `"model":"claude-opus-4-8"`),
+			"not even an array": `"text"`,
+		} {
+			a := h.post(s.path, body)
+			if a.status < 400 || a.status >= 500 {
+				t.Errorf("%s, %s: %d %s", s.name, name, a.status, a.body)
+			}
+			errorOf(t, s, a)
+			x := h.record(a.exchange())
+			if x.Outcome != store.OutcomeRefused || x.Status != a.status || string(x.RawRequest) != body || string(x.RawResponse) != a.body || x.Error == nil {
+				t.Errorf("%s, %s: on record as %+v with %q", s.name, name, x.ExchangeInfo, x.RawRequest)
+			}
+		}
+	}
+	if n := len(h.provider.Requests()); n != 0 {
+		t.Errorf("%d requests reached the provider", n)
+	}
+}
+
+func TestCaptureCanBeOff(t *testing.T) {
+	h := build(t, func(p *plan) { p.server.CaptureOff = true })
+	for _, s := range generating {
+		for _, stream := range []bool{false, true} {
+			a := h.post(s.path, s.body(`text "hi"`, stream))
+			if a.status != 200 || a.header.Get("X-Service-Capture") != "off" || a.cut != nil {
+				t.Errorf("%s: %d %v", s.name, a.status, a.header)
+			}
+		}
+	}
+	if n := len(h.records("")); n != 0 {
+		t.Errorf("%d exchanges are on record", n)
+	}
+}
+
+func TestAStoreWithoutRoomRefusesOrIsPassedBy(t *testing.T) {
+	// Below its reserve the store begins nothing new; what is open may still use up half of it.
+	full := func(pressure store.Pressure) func(*plan) {
+		return func(p *plan) {
+			var volume unix.Statfs_t
+			ok(t, unix.Statfs(p.store.Dir, &volume))
+			p.store.MinFreeDisk = int64(volume.Bavail) * volume.Bsize * 3 / 2
+			p.store.OnPressure = pressure
+		}
+	}
+	t.Run("wait", func(t *testing.T) {
+		h := build(t, full(store.Wait))
+		for _, s := range surfaces {
+			a := h.post(s.path, s.body(`text "hi"`, false))
+			errorOf(t, s, a)
+			if a.status < 500 {
+				t.Errorf("%s: %d %s", s.name, a.status, a.body)
+			}
+		}
+		if n := len(h.provider.Requests()); n != 0 {
+			t.Errorf("%d requests reached the provider", n)
+		}
+		if stats := h.store.Stats(); stats.Refused != int64(len(surfaces)) {
+			t.Errorf("%d requests were refused: %+v", len(surfaces), stats)
+		}
+	})
+	t.Run("shed", func(t *testing.T) {
+		h := build(t, full(store.Shed))
+		for _, s := range surfaces {
+			if a := h.post(s.path, s.body(`text "hi"`, false)); a.status != 200 || a.header.Get("X-Service-Capture") != "shed" {
+				t.Errorf("%s: %d %v", s.name, a.status, a.header)
+			}
+		}
+	})
+}

@@ -1,0 +1,21 @@
+package server
+
+import (
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// ledger is the crossings' memory for reasoning state that clients lose, kept in the store.
+type ledger struct{ store *store.Store }
+
+func (l ledger) Recall(key crossing.LedgerKey) []byte {
+	return l.store.Recall(key.Account, entryName(key))
+}
+
+func (l ledger) Keep(key crossing.LedgerKey, value []byte) {
+	l.store.Keep(key.Account, entryName(key), value)
+}
+
+func entryName(key crossing.LedgerKey) string {
+	return key.Family.String() + " " + key.Kind + " " + key.ID
+}

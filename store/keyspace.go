@@ -23,6 +23,7 @@ const (
 	spaceTurn       = 'u' // u <account> <exchange>                turn
 	spaceHistory    = 'h' // h <account> <session> <history>       the exchange that ended with this history
 	spaceMove       = 'j' // j <account> <session>                 exchanges of the session are on their way to another
+	spaceLedger     = 'p' // p <account> <slot>                    what a model wants back with the next request
 	spaceErasure    = 'e' // e <account> <erasure>                 receipt of an erasure
 )
 

@@ -59,6 +59,7 @@ func (s *Store) retain(ctx context.Context, now time.Time) error {
 		if rule.MaxBytes > 0 {
 			failed = errors.Join(failed, s.shrink(ctx, a.Number, rule.MaxBytes))
 		}
+		failed = errors.Join(failed, s.expireLedger(ctx, a.Number, now))
 		if ctx.Err() != nil {
 			break
 		}

@@ -288,7 +288,7 @@ func (u *undo) release(it *item) {
 }
 
 // maxThought bounds the reasoning text that is kept for the ledger.
-const maxThought = 256 << 10
+const maxThought = 64 << 10
 
 func (u *undo) reasoning(ev *codec.Event) {
 	if u.ledger != nil && u.family == codec.FamilyOther && len(u.thought)+len(ev.Raw) <= maxThought {

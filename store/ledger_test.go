@@ -1,0 +1,102 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// settle waits until everything that was handed to the writer is committed.
+func settle(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.update(context.Background(), func(*gathering, *write) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheLedgerGivesBackWhatAnAccountKept(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "other")
+	long := bytes.Repeat([]byte("thought "), 4000)
+	s.Keep("acme", "google call c1", []byte("Q2lF"))
+	s.Keep("acme", "other reasoning c1", long)
+	s.Keep("acme", "google call c1", []byte("newer"))
+	s.Keep("acme", "too large", make([]byte, ledgerValue+1))
+	s.Keep("nobody", "google call c1", []byte("x"))
+	settle(t, s)
+	for _, want := range []struct{ account, name, value string }{
+		{"acme", "google call c1", "newer"},
+		{"acme", "other reasoning c1", string(long)},
+		{"acme", "google call c2", ""},
+		{"acme", "too large", ""},
+		{"other", "google call c1", ""},
+		{"nobody", "google call c1", ""},
+	} {
+		if got := s.Recall(want.account, want.name); string(got) != want.value {
+			t.Errorf("%s, %s: %.40q, want %.40q", want.account, want.name, got, want.value)
+		}
+	}
+}
+
+func TestTheLedgerIsOnDiskWhenTheExchangeBehindItIs(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAccount(t, s, "acme")
+	s.Keep("acme", "call", []byte("state"))
+	capture(t, s, "acme", "{}", "{}")
+	if got := s.Recall("acme", "call"); string(got) != "state" {
+		t.Errorf("when the exchange is acknowledged, the ledger gives %q", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Keep("acme", "late", []byte("state")) // is let go
+	again := openStore(t, Options{Dir: dir})
+	if got := again.Recall("acme", "call"); string(got) != "state" {
+		t.Errorf("after a restart the ledger gives %q", got)
+	}
+}
+
+func TestTheLedgerForgetsWhatIsOld(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	for i := range 10 {
+		s.Keep("acme", fmt.Sprint("call ", i), []byte("state"))
+	}
+	settle(t, s)
+	account, _ := s.accounts.number("acme")
+	count := func() (n int) {
+		err := s.view(func(tx *badger.Txn) error {
+			return eachItem(context.Background(), tx, spaceKeyOf(spaceLedger, account), func(*badger.Item) error { n++; return nil })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if err := s.expireLedger(context.Background(), account, time.Now().Add(ledgerAge-time.Hour)); err != nil || count() != 10 {
+		t.Errorf("before its time: %v, %d left", err, count())
+	}
+	if err := s.expireLedger(context.Background(), account, time.Now().Add(ledgerAge+time.Hour)); err != nil || count() != 0 {
+		t.Errorf("after its time: %v, %d left", err, count())
+	}
+}
+
+// However many names an account uses, it has so many slots.
+func TestTheLedgerIsBounded(t *testing.T) {
+	seen := make(map[string]bool)
+	for i := range 4 * ledgerSlots {
+		seen[string(ledgerKey(1, ledgerHash(fmt.Sprint(i))))] = true
+	}
+	if len(seen) > ledgerSlots || len(seen) < ledgerSlots/2 {
+		t.Errorf("%d keys of %d slots are in use", len(seen), ledgerSlots)
+	}
+}

@@ -37,6 +37,13 @@ func (a *admission) leave() {
 	}
 }
 
+// count is how many requests are being handled.
+func (a *admission) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open
+}
+
 // close lets nobody in any more, and gives a channel that is closed when everybody has left.
 func (a *admission) close() <-chan struct{} {
 	a.mu.Lock()

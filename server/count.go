@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
 
@@ -16,11 +15,9 @@ import (
 // countTokens answers POST /v1/messages/count_tokens: by the provider where it speaks Messages, else by the rule of
 // thumb, so that clients that ask before they send get an answer for every family.
 func (s *Server) countTokens(ctx context.Context, rc *app.RequestContext) {
-	x := &exchange{server: s, ctx: ctx, rc: rc, surface: codec.Messages, started: time.Now(), auxiliary: auxiliaryTokens}
-	defer func() {
-		s.budget.give(x.reserved)
-		x.settle()
-	}()
+	x := s.newExchange(ctx, rc, codec.Messages)
+	x.auxiliary = auxiliaryTokens
+	defer x.end()
 	if err := x.countTokens(); err != nil {
 		x.fail(asError(err))
 	}

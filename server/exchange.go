@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -38,20 +39,32 @@ type exchange struct {
 	closing  store.Closing
 	finished bool // the closing is committed
 	answered bool // bytes of the answer have been handed to the client
+
+	trace *telemetry.Trace // nil without tracing
 }
 
 // exchange serves one surface.
 func (s *Server) exchange(surface codec.Format) app.HandlerFunc {
 	return func(ctx context.Context, rc *app.RequestContext) {
-		x := &exchange{server: s, ctx: ctx, rc: rc, surface: surface, started: time.Now()}
-		defer func() {
-			s.budget.give(x.reserved)
-			x.settle()
-		}()
+		x := s.newExchange(ctx, rc, surface)
+		defer x.end()
 		if err := x.run(); err != nil {
 			x.fail(asError(err))
 		}
 	}
+}
+
+func (s *Server) newExchange(ctx context.Context, rc *app.RequestContext, surface codec.Format) *exchange {
+	x := &exchange{server: s, ctx: ctx, rc: rc, surface: surface, started: time.Now()}
+	x.trace = s.telemetry.Begin(ctx, http.MethodPost, rc.FullPath(), x.started, rc.Request.Header.Get)
+	return x
+}
+
+// end is for whatever way the exchange took, a panic included.
+func (x *exchange) end() {
+	x.server.budget.give(x.reserved)
+	x.settle()
+	x.report()
 }
 
 // run takes the request the whole way. An error that it returns is for the client, who has not been answered yet.
@@ -191,6 +204,7 @@ func (x *exchange) callFor(operation router.Operation, body []byte) (*router.Rep
 		return nil, err
 	}
 	x.own = own
+	x.traceCall(operation)
 	reply, failed := x.placement.Provider.Do(x.ctx, &router.Call{
 		Operation: operation,
 		Format:    x.format, Model: x.placement.Model, Stream: x.envelope.Stream,
@@ -297,10 +311,12 @@ func (x *exchange) fail(e *codec.Error) {
 		id = x.capture.ID()
 	}
 	x.server.answerError(x.rc, x.surface, e, id)
-	if x.capture != nil && !x.clientGone() {
+	if !x.clientGone() {
 		x.closing.Error = e
 		x.closing.Status = x.rc.Response.StatusCode()
 		x.closing.ContentType = "application/json"
+	}
+	if x.capture != nil && !x.clientGone() {
 		_, _ = x.capture.Write(x.rc.Response.Body())
 	}
 	if err := x.finish(outcomeOf(x.ctx, e, x.placement.Provider != nil)); err != nil {
@@ -351,7 +367,7 @@ func outcomeOf(ctx context.Context, e *codec.Error, placed bool) store.Outcome {
 
 // finish commits the end of the exchange, once.
 func (x *exchange) finish(outcome store.Outcome) error {
-	if x.capture == nil || x.finished {
+	if x.finished {
 		return nil
 	}
 	x.finished = true
@@ -359,7 +375,13 @@ func (x *exchange) finish(outcome store.Outcome) error {
 	if x.closing.LastByte.IsZero() {
 		x.closing.LastByte = time.Now()
 	}
-	return x.capture.Finish(context.WithoutCancel(x.ctx), &x.closing)
+	if x.capture == nil {
+		return nil
+	}
+	ended := x.trace.Capture()
+	err := x.capture.Finish(context.WithoutCancel(x.ctx), &x.closing)
+	ended(err)
+	return err
 }
 
 // settle closes the record of an exchange that ended in no other way, after a panic for instance.

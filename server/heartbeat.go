@@ -66,6 +66,13 @@ func (h *heartbeats) add(p *pump) {
 	h.streams[p] = struct{}{}
 }
 
+// open counts the streams.
+func (h *heartbeats) open() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.streams)
+}
+
 func (h *heartbeats) remove(p *pump) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -270,6 +270,7 @@ func (p *pump) beat() {
 	if !p.answered && p.x.capture.Recorded(p.x.ctx) != nil {
 		return
 	}
+	p.x.server.telemetry.Heartbeat()
 	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.surface))
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/cloudwego/hertz/pkg/network/netpoll"
 
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	Router  *router.Router
 	Log     *slog.Logger // nil: discard
 	Version string
+
+	Telemetry *telemetry.Telemetry // of this server alone; nil: one that nobody looks at
 
 	CaptureOff bool // pass exchanges without a record
 
@@ -64,6 +67,9 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Telemetry == nil {
+		o.Telemetry = telemetry.New(telemetry.Options{Version: o.Version})
+	}
 	return o
 }
 
@@ -77,6 +83,8 @@ type Server struct {
 	engine   *hertz.Hertz
 	budget   byteBudget
 	beat     *heartbeats
+
+	telemetry *telemetry.Telemetry
 
 	// life ends when open requests are to be cut.
 	life        context.Context
@@ -94,7 +102,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", o.Listen, err)
 	}
-	s := &Server{opts: o, store: o.Store, router: o.Router, log: o.Log, listener: listener}
+	s := &Server{opts: o, store: o.Store, router: o.Router, log: o.Log, listener: listener, telemetry: o.Telemetry}
 	s.budget.limit = o.InFlightBytes
 	s.life, s.cut = context.WithCancelCause(context.Background())
 	s.beat = startHeartbeats(s.life, o.Heartbeat)
@@ -119,6 +127,7 @@ func New(o Options) (*Server, error) {
 		hertz.WithTraceLevel(stats.LevelDisabled), // only to be told of beginnings and ends
 	)
 	s.routes()
+	s.watch()
 	return s, nil
 }
 

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"time"
+
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/telemetry"
+)
+
+// watch lets the metrics show what the server holds at any moment.
+func (s *Server) watch() {
+	s.telemetry.Watch(telemetry.Levels{
+		RequestsOpen:  s.admission.count,
+		StreamsOpen:   s.beat.open,
+		InFlightBytes: s.budget.used.Load,
+		InFlightLimit: s.opts.InFlightBytes,
+		Captures:      s.store.Stats,
+	})
+}
+
+// traceCall opens the span of a call to the provider.
+func (x *exchange) traceCall(operation router.Operation) {
+	if x.trace == nil {
+		return
+	}
+	p := x.placement.Provider
+	x.trace.Call(x.header, &telemetry.Call{
+		Operation: operationNames[operation],
+		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: x.placement.Model, Stream: x.envelope.Stream,
+	})
+}
+
+// operationNames are the values of gen_ai.operation.name.
+var operationNames = map[router.Operation]string{
+	router.Generate: "chat", router.Embed: "embeddings", router.CountTokens: "count_tokens",
+}
+
+// report tells operators how the exchange ended.
+func (x *exchange) report() {
+	r := telemetry.Report{
+		Account: x.caller.Account, KeyID: x.caller.KeyID, ChatKey: x.envelope.ChatKey,
+		Surface: x.surface, Format: x.format, Model: x.envelope.Model, ModelServed: x.closing.ModelServed, Stream: x.envelope.Stream,
+		Status: x.closing.Status, Outcome: x.closing.Outcome, Error: x.closing.Error,
+		FinishReason: x.closing.FinishReason, ResponseID: x.closing.ResponseID, Usage: x.closing.Usage, Translation: x.closing.Translation,
+		Started: x.started, FirstByte: x.closing.FirstByte, Ended: time.Now(),
+	}
+	if x.capture != nil {
+		r.ID, r.Session = x.capture.ID(), x.capture.SessionID()
+	}
+	if p := x.placement.Provider; p != nil {
+		r.Provider = p.Name()
+	}
+	x.server.telemetry.Report(&r, x.trace)
+}

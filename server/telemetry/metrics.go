@@ -1,0 +1,165 @@
+package telemetry
+
+import (
+	"maps"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+type metrics struct {
+	registry       *prometheus.Registry
+	requests       *prometheus.CounterVec
+	duration       *prometheus.HistogramVec
+	firstByte      *prometheus.HistogramVec
+	tokens         *prometheus.CounterVec
+	translations   *prometheus.CounterVec
+	upstreamErrors *prometheus.CounterVec
+	heartbeats     prometheus.Counter
+
+	// series are looked up once per exchange, and added when a pair is first seen: the map is replaced, never changed.
+	series atomic.Pointer[map[pair]*series]
+	adding sync.Mutex
+}
+
+// pair is what most metrics are told apart by.
+type pair struct {
+	surface  codec.Format
+	provider string
+}
+
+// series are the held children of one pair.
+type series struct {
+	duration  prometheus.Observer
+	firstByte prometheus.Observer
+	tokens    [tokenKinds]prometheus.Counter
+}
+
+func newMetrics(version string, tracing *Tracing) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{labelSurface, labelProvider})
+	}
+	m := &metrics{
+		registry:       prometheus.NewRegistry(),
+		requests:       counter(metricRequests, "Requests that have ended.", labelSurface, labelProvider, labelOutcome, labelStatus),
+		duration:       histogram(metricDuration, "From a request's arrival to the end of its answer.", durationBuckets),
+		firstByte:      histogram(metricFirstByte, "From a request's arrival to the first byte of its answer.", firstByteBuckets),
+		tokens:         counter(metricTokens, "Tokens as providers count them; reasoning is a part of output.", labelSurface, labelProvider, labelKind),
+		translations:   counter(metricTranslations, "Members of requests that a provider's format has no twin for.", labelSurface, labelFormat, labelTreatment),
+		upstreamErrors: counter(metricUpstreamErrors, "Exchanges that failed at a provider, by class of the error.", labelProvider, labelKind),
+		heartbeats:     prometheus.NewCounter(prometheus.CounterOpts{Name: metricHeartbeats, Help: "Signs of life sent on silent streams."}),
+	}
+	m.series.Store(&map[pair]*series{})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: metricBuild, Help: "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{labelVersion: version, labelGo: runtime.Version()},
+	})
+	build.Set(1)
+	m.registry.MustRegister(build, m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors, m.heartbeats,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if tracing != nil {
+		m.registry.MustRegister(tracing.pipeline)
+	}
+	return m
+}
+
+func (m *metrics) report(r *Report) {
+	provider := r.Provider
+	if provider == "" {
+		provider = none
+	}
+	m.requests.WithLabelValues(r.Surface.String(), provider, r.Outcome.String(), statusClass(r.Status)).Inc()
+	s := m.seriesOf(pair{r.Surface, provider})
+	s.duration.Observe(r.Ended.Sub(r.Started).Seconds())
+	if !r.FirstByte.IsZero() {
+		s.firstByte.Observe(r.FirstByte.Sub(r.Started).Seconds())
+	}
+	for kind, n := range [tokenKinds]int64{
+		tokensInput: r.Usage.InputUncached, tokensCacheRead: r.Usage.CacheRead, tokensCacheWrite: r.Usage.CacheWrite,
+		tokensOutput: r.Usage.Output, tokensReasoning: r.Usage.Reasoning,
+	} {
+		if n > 0 { // a counter panics when it is to go down, and a provider may say what it wants
+			s.tokens[kind].Add(float64(n))
+		}
+	}
+	for _, note := range r.Translation {
+		treatment, _, _ := strings.Cut(note, ":")
+		m.translations.WithLabelValues(r.Surface.String(), r.Format.String(), treatment).Inc()
+	}
+	if r.Outcome == store.OutcomeUpstreamError && r.Error != nil {
+		m.upstreamErrors.WithLabelValues(provider, r.Error.Kind.String()).Inc()
+	}
+}
+
+func (m *metrics) seriesOf(p pair) *series {
+	if s, ok := (*m.series.Load())[p]; ok {
+		return s
+	}
+	m.adding.Lock()
+	defer m.adding.Unlock()
+	if s, ok := (*m.series.Load())[p]; ok {
+		return s
+	}
+	surface := p.surface.String()
+	s := &series{
+		duration:  m.duration.WithLabelValues(surface, p.provider),
+		firstByte: m.firstByte.WithLabelValues(surface, p.provider),
+	}
+	for kind := range s.tokens {
+		s.tokens[kind] = m.tokens.WithLabelValues(surface, p.provider, tokenKindNames[kind])
+	}
+	more := maps.Clone(*m.series.Load())
+	more[p] = s
+	m.series.Store(&more)
+	return s
+}
+
+var statusClasses = [...]string{none, "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+func statusClass(status int) string {
+	if status < 0 || status/100 >= len(statusClasses) {
+		return "other"
+	}
+	return statusClasses[status/100]
+}
+
+// levels collects [Levels].
+type levels struct{ Levels }
+
+var (
+	requestsOpen  = prometheus.NewDesc(metricRequestsOpen, "Requests whose answer has not been sent whole.", nil, nil)
+	streamsOpen   = prometheus.NewDesc(metricStreamsOpen, "Answers that are being streamed.", nil, nil)
+	inFlightBytes = prometheus.NewDesc(metricInFlightBytes, "Bytes of request bodies that are being handled.", nil, nil)
+	inFlightLimit = prometheus.NewDesc(metricInFlightLimit, "What mneme_in_flight_bytes may reach before requests are turned away.", nil, nil)
+	captures      = prometheus.NewDesc(metricCaptures, "Exchanges by what the store did with them.", []string{labelResult}, nil)
+)
+
+func (l *levels) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, captures} {
+		to <- d
+	}
+}
+
+func (l *levels) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	gauge(requestsOpen, float64(l.RequestsOpen()))
+	gauge(streamsOpen, float64(l.StreamsOpen()))
+	gauge(inFlightBytes, float64(l.InFlightBytes()))
+	gauge(inFlightLimit, float64(l.InFlightLimit))
+	stats := l.Captures()
+	for result, n := range map[string]int64{
+		"captured": stats.Captured, "shed": stats.Shed, "off": stats.Off, "refused": stats.Refused, "failed": stats.Failed,
+	} {
+		to <- prometheus.MustNewConstMetric(captures, prometheus.CounterValue, float64(n), result)
+	}
+}

@@ -1,0 +1,99 @@
+package telemetry
+
+import "go.opentelemetry.io/otel/attribute"
+
+// Metrics, by name. Labels take their values from configuration and from fixed lists, never from what clients send: a
+// model's name is on spans and in the log, and in no label.
+const (
+	metricBuild          = "mneme_build_info"
+	metricRequests       = "mneme_requests_total"
+	metricDuration       = "mneme_request_duration_seconds"
+	metricFirstByte      = "mneme_time_to_first_byte_seconds"
+	metricTokens         = "mneme_tokens_total" //nolint:gosec // counts tokens of text and is no credential
+	metricTranslations   = "mneme_translations_total"
+	metricUpstreamErrors = "mneme_upstream_errors_total"
+	metricHeartbeats     = "mneme_heartbeats_total"
+	metricRequestsOpen   = "mneme_requests_open"
+	metricStreamsOpen    = "mneme_streams_open"
+	metricInFlightBytes  = "mneme_in_flight_bytes"
+	metricInFlightLimit  = "mneme_in_flight_bytes_limit"
+	metricCaptures       = "mneme_captures_total"
+	metricSpans          = "mneme_spans_total"
+)
+
+const (
+	labelSurface   = "surface"   // chat, responses, messages, embeddings
+	labelFormat    = "format"    // spoken with the provider
+	labelProvider  = "provider"  // name in the configuration; "none" for requests that were not placed
+	labelOutcome   = "outcome"   // as in records
+	labelStatus    = "status"    // 2xx, 4xx, 5xx …; "none" when the client left before it was answered
+	labelKind      = "kind"      // of tokens, or of an error (codec.Kind)
+	labelTreatment = "treatment" // emulated, dropped
+	labelResult    = "result"
+	labelVersion   = "version"
+	labelGo        = "go"
+)
+
+const none = "none"
+
+// Kinds of tokens. Input is what was neither read from nor written to a cache, so that the input kinds add up; reasoning
+// is a part of output.
+const (
+	tokensInput = iota
+	tokensCacheRead
+	tokensCacheWrite
+	tokensOutput
+	tokensReasoning
+	tokenKinds
+)
+
+var tokenKindNames = [tokenKinds]string{"input", "cache_read", "cache_write", "output", "reasoning"}
+
+// Upper bounds of buckets, in seconds: an answer that is not streamed has its first byte when the model has finished,
+// and an agent's turn may take the ten minutes that SDKs wait.
+var (
+	firstByteBuckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600}
+	durationBuckets  = []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
+)
+
+// Attributes of spans, by the GenAI semantic conventions of OpenTelemetry, which are in development and not in a
+// released schema. That is why they stand here, and why spans name no schema URL.
+const (
+	attrOperation       = attribute.Key("gen_ai.operation.name")
+	attrProvider        = attribute.Key("gen_ai.provider.name")
+	attrConversation    = attribute.Key("gen_ai.conversation.id")
+	attrRequestModel    = attribute.Key("gen_ai.request.model")
+	attrRequestStream   = attribute.Key("gen_ai.request.stream")
+	attrResponseModel   = attribute.Key("gen_ai.response.model")
+	attrResponseID      = attribute.Key("gen_ai.response.id")
+	attrFinishReasons   = attribute.Key("gen_ai.response.finish_reasons")
+	attrFirstChunk      = attribute.Key("gen_ai.response.time_to_first_chunk") // seconds
+	attrInputTokens     = attribute.Key("gen_ai.usage.input_tokens")           // the whole prompt
+	attrOutputTokens    = attribute.Key("gen_ai.usage.output_tokens")
+	attrCacheRead       = attribute.Key("gen_ai.usage.cache_read.input_tokens")
+	attrCacheCreation   = attribute.Key("gen_ai.usage.cache_creation.input_tokens")
+	attrReasoningTokens = attribute.Key("gen_ai.usage.reasoning.output_tokens")
+
+	attrErrorType     = attribute.Key("error.type")
+	attrMethod        = attribute.Key("http.request.method")
+	attrRoute         = attribute.Key("http.route")
+	attrStatus        = attribute.Key("http.response.status_code")
+	attrServerAddress = attribute.Key("server.address")
+	attrServerPort    = attribute.Key("server.port")
+
+	// Ours. What was said is in the store under the exchange's id, and never on a span.
+	attrExchange       = attribute.Key("mneme.exchange.id")
+	attrSession        = attribute.Key("mneme.session.id")
+	attrAccount        = attribute.Key("mneme.account")
+	attrSurface        = attribute.Key("mneme.surface")
+	attrFormat         = attribute.Key("mneme.format")
+	attrProviderConfig = attribute.Key("mneme.provider")
+	attrOutcome        = attribute.Key("mneme.outcome")
+)
+
+// providerNames are the values of gen_ai.provider.name for the dialects whose names differ from them.
+var providerNames = map[string]string{
+	"gemini":  "gcp.gemini",
+	"xai":     "x_ai",
+	"mistral": "mistral_ai",
+}

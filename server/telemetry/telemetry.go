@@ -1,0 +1,141 @@
+// Package telemetry tells operators what the proxy does: metrics for Prometheus, spans for OpenTelemetry, and one line of
+// the log for each exchange.
+//
+// Everything is said once, when an exchange has ended, from what the exchange has noted anyway; nothing happens per event
+// of a stream. None of it holds what was said or a credential: the id of the exchange leads to both who may see them.
+//
+// The names of all metrics, labels and attributes are in names.go.
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Options configure [New].
+type Options struct {
+	Log     *slog.Logger // one line for each exchange goes here; nil: discard
+	Version string
+	Tracing *Tracing // nil: no spans
+}
+
+// Telemetry is safe for concurrent use. It starts nothing and need not be closed; its [Tracing] does.
+type Telemetry struct {
+	log     *slog.Logger
+	metrics *metrics
+	tracing *Tracing
+}
+
+// New makes the metrics of one process.
+func New(o Options) *Telemetry {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Telemetry{log: o.Log, metrics: newMetrics(o.Version, o.Tracing), tracing: o.Tracing}
+}
+
+// Report is how an exchange ended. What outlives the request is copied out of it.
+type Report struct {
+	ID, Session    string // "" for a request that is not on record
+	Account, KeyID string // "" for a caller that was not authenticated
+	ChatKey        string
+
+	Surface, Format codec.Format // FormatUnknown as format: not placed
+	Provider        string       // name in the configuration; "" when not placed
+	Model           string       // as asked for by the client
+	ModelServed     string
+	Stream          bool
+
+	Status       int // that the client was given; 0: it left before
+	Outcome      store.Outcome
+	Error        *codec.Error // nil: none
+	FinishReason string
+	ResponseID   string
+	Usage        codec.Usage
+	Translation  []string // "emulated:NAME", "dropped:NAME"
+
+	Started, FirstByte, Ended time.Time // FirstByte is zero when no answer came
+}
+
+// Report counts and logs an exchange, and ends its spans. trace may be nil. Exchanges on record are logged for an operator
+// to read; requests that were turned away before that, which anybody can send in any number, only at level debug.
+func (t *Telemetry) Report(r *Report, trace *Trace) {
+	t.metrics.report(r)
+	t.logExchange(r, trace)
+	trace.end(r)
+}
+
+// Heartbeat counts a sign of life that was sent on a silent stream.
+func (t *Telemetry) Heartbeat() { t.metrics.heartbeats.Inc() }
+
+// Levels are what is read when somebody looks, and not counted as it happens. They may be called at any time.
+type Levels struct {
+	RequestsOpen  func() int
+	StreamsOpen   func() int
+	InFlightBytes func() int64 // of request bodies
+	InFlightLimit int64
+	Captures      func() store.Stats
+}
+
+// Watch adds the levels of a server to the metrics. A telemetry watches one server.
+func (t *Telemetry) Watch(l Levels) { t.metrics.registry.MustRegister(&levels{l}) }
+
+// Metrics serves the metrics in the formats that Prometheus reads.
+func (t *Telemetry) Metrics() http.Handler {
+	return promhttp.HandlerFor(t.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
+}
+
+// maxName bounds what a client or a provider can put on a span and in a line by a name of its own, in bytes.
+const maxName = 128
+
+// clipped is a copy: names may be views of a request's buffers, and spans outlive the request.
+func clipped(name string) string { return strings.Clone(name[:min(len(name), maxName)]) }
+
+func (t *Telemetry) logExchange(r *Report, trace *Trace) {
+	level := slog.LevelInfo
+	if r.ID == "" {
+		level = slog.LevelDebug
+	}
+	ctx := context.Background()
+	if !t.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 20)
+	text := func(key, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(key, value))
+		}
+	}
+	text("exchange", r.ID)
+	text("session", r.Session)
+	text("account", r.Account)
+	text("key", r.KeyID)
+	text("surface", r.Surface.String())
+	text("provider", r.Provider)
+	if r.Format != codec.FormatUnknown {
+		text("format", r.Format.String())
+	}
+	text("model", clipped(r.Model))
+	attrs = append(attrs, slog.Bool("stream", r.Stream), slog.Int("status", r.Status))
+	text("outcome", r.Outcome.String())
+	if r.Error != nil {
+		text("error", r.Error.Kind.String())
+	}
+	if !r.Usage.IsZero() {
+		attrs = append(attrs, slog.Int64("input_tokens", r.Usage.TotalInput()), slog.Int64("output_tokens", r.Usage.Output))
+	}
+	if !r.FirstByte.IsZero() {
+		attrs = append(attrs, slog.Int64("first_byte_ms", r.FirstByte.Sub(r.Started).Milliseconds()))
+	}
+	attrs = append(attrs, slog.Int64("duration_ms", r.Ended.Sub(r.Started).Milliseconds()))
+	text("trace_id", trace.ID())
+	t.log.LogAttrs(ctx, level, "exchange", attrs...)
+}

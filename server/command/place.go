@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"log/slog"
 
-	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -34,7 +34,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	}
 	return store.Options{
 		Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log,
-		Digest: server.Digest,
+		Digest: digest.Exchange,
 	}, nil
 }
 

@@ -1,4 +1,5 @@
-package server
+// Package digest reads captured exchanges of any surface: it makes of them what the store keeps as turns.
+package digest
 
 import (
 	"bytes"
@@ -13,13 +14,13 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Digest reads a captured exchange of any surface: its history and its answer as messages that no longer show which
-// format they came in. It is what [store.Options] wants to have.
+// Exchange gives the history and the answer of a captured exchange as messages that no longer show which format they came
+// in. It is what [store.Options] wants to have as Digest.
 //
 // The same message becomes the same bytes in every later request that repeats it, and in the answer that said it first:
 // that is how the store finds out what an exchange added. Reminders that clients weave into what was said are left out,
 // because they come and go.
-func Digest(x *store.Exchange) (store.Digest, error) {
+func Exchange(x *store.Exchange) (store.Digest, error) {
 	surface, err := codec.ParseFormat(x.Surface)
 	if err != nil || surface == codec.Embeddings {
 		return store.Digest{}, err
@@ -28,8 +29,8 @@ func Digest(x *store.Exchange) (store.Digest, error) {
 	if err := envelope.Read(x.RawRequest); err != nil {
 		return store.Digest{}, err
 	}
-	request := digested.Get().(*codec.Request)
-	defer digested.Put(request)
+	request := requests.Get().(*codec.Request)
+	defer requests.Put(request)
 	request.Reset()
 	if err := crossing.ClientHalf(surface).DecodeRequest(request, x.RawRequest); err != nil {
 		return store.Digest{}, err
@@ -46,7 +47,7 @@ func Digest(x *store.Exchange) (store.Digest, error) {
 	return d, nil
 }
 
-var digested = sync.Pool{New: func() any { return new(codec.Request) }}
+var requests = sync.Pool{New: func() any { return new(codec.Request) }}
 
 // readAnswer folds the answer as the client got it, a stream or a complete body. Of an error nothing is left.
 func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
@@ -55,13 +56,13 @@ func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
 		return answer
 	}
 	half := crossing.ProviderHalf(surface)
-	if !strings.HasPrefix(x.ResponseType, eventStream) && !strings.HasPrefix(x.ResponseType, "text/") && scan.IsObject(x.RawResponse) {
+	if scan.IsObject(x.RawResponse) && !strings.HasPrefix(x.ResponseType, "text/event-stream") {
 		fold(answer, half.DecodeAnswer(nil, x.RawResponse))
 		return answer
 	}
 	var (
 		decoder  = half.NewDecoder()
-		splitter = sse.NewSplitter(streamBuffer, sse.MaxFrame)
+		splitter = sse.NewSplitter(16<<10, sse.MaxFrame)
 		body     = bytes.NewReader(x.RawResponse)
 		frame    sse.Frame
 		events   []codec.Event

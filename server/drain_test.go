@@ -1,0 +1,208 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// begin starts a drain and returns once the server takes no more connections. The channel gives what Run returned.
+func (h *house) beginDrain() <-chan error {
+	h.t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- h.stop() }()
+	eventually(h.t, func() error {
+		conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", h.proxy.Addr().String())
+		if err == nil {
+			_ = conn.Close()
+			return errors.New("the server still takes connections")
+		}
+		return nil
+	})
+	if !h.proxy.Draining() {
+		h.t.Error("the listener is closed and the server is not draining")
+	}
+	return ended
+}
+
+func TestADrainLetsOpenAnswersFinish(t *testing.T) {
+	for _, s := range generating {
+		t.Run(s.name, func(t *testing.T) {
+			h := build(t)
+			whole, stream := s.body(`text "hi"; delay header=300ms`, false), s.body(`events 30; delay 10ms`, true)
+			answers := make(chan *answer, 2)
+			for _, body := range []string{whole, stream} {
+				go func() { answers <- h.post(s.path, body) }()
+			}
+			h.await(2)
+			ended := h.beginDrain()
+			for range 2 {
+				a := <-answers
+				if a.status != 200 || a.cut != nil {
+					t.Errorf("%d %v %s", a.status, a.cut, a.body)
+				}
+				if x := h.record(a.exchange()); x.Outcome != store.OutcomeComplete || string(x.RawResponse) != a.body {
+					t.Errorf("on record as %v", x.Outcome)
+				}
+			}
+			if err := <-ended; err != nil {
+				t.Errorf("the server ended with %v", err)
+			}
+		})
+	}
+}
+
+func TestADrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T) {
+	h := build(t, func(p *plan) { p.server.DrainTimeout = 50 * time.Millisecond })
+	type cut struct {
+		surface
+		stream bool
+		answer *answer
+	}
+	cuts := make(chan cut)
+	open := 0
+	for _, s := range surfaces {
+		for _, stream := range []bool{false, true} {
+			if stream && s.name == "embeddings" {
+				continue
+			}
+			script := `delay header=1h`
+			if stream {
+				script = `events 9; delay 1h first=1ms; burst 3`
+			}
+			open++
+			go func() { cuts <- cut{s, stream, h.post(s.path, s.body(script, stream))} }()
+		}
+	}
+	h.await(int64(open))
+	eventually(t, func() error { // the streams have begun
+		begun := 0
+		for _, x := range h.records("acme") {
+			if x.Stream {
+				begun++
+			}
+		}
+		if begun < len(generating) {
+			return errors.New("not all streams are on record")
+		}
+		return nil
+	})
+	ended := h.beginDrain()
+	for range open {
+		c := <-cuts
+		switch {
+		case c.stream && c.answer.status == 200:
+			endsWithError(t, c.surface, "the drain", c.answer)
+		default:
+			if _, message := errorOf(t, c.surface, c.answer); c.answer.status < 500 || !strings.Contains(message, "shutting down") {
+				t.Errorf("%s: %d %q", c.name, c.answer.status, message)
+			}
+		}
+		x := h.record(c.answer.exchange())
+		if x.Outcome != store.OutcomeInterrupted || string(x.RawResponse) != c.answer.body {
+			t.Errorf("%s stream=%t: on record as %v with %q and not %q", c.name, c.stream, x.Outcome, x.RawResponse, c.answer.body)
+		}
+	}
+	if err := <-ended; !errors.Is(err, server.ErrCut) {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+func TestAClientThatTakesNothingDoesNotHoldUpTheEnd(t *testing.T) {
+	h := build(t, func(p *plan) { p.server.DrainTimeout = 50 * time.Millisecond })
+	conn := h.dial()
+	_, err := io.WriteString(conn, h.raw(chat, chat.body(`events 1000000; size 64`, true)))
+	ok(t, err)
+	h.await(1)
+	if err := <-h.beginDrain(); !errors.Is(err, server.ErrCut) {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+func TestADrainDoesNotWaitForIdleConnections(t *testing.T) {
+	h := build(t)
+	conn := h.dial()
+	if a := exchangeOn(t, conn, h.raw(chat, chat.body(`text "hi"`, true))); a.status != 200 {
+		t.Fatal(a.status)
+	}
+	silent := h.dial()
+	if err := <-h.beginDrain(); err != nil {
+		t.Error(err)
+	}
+	isClosed(t, conn)
+	isClosed(t, silent)
+}
+
+func TestReadinessGoesDownWithTheDrain(t *testing.T) {
+	h := build(t)
+	if a := h.do(http.MethodGet, "/readyz", ""); a.status != 200 {
+		t.Errorf("ready: %d", a.status)
+	}
+	if h.proxy.Draining() {
+		t.Error("draining before it was told to stop")
+	}
+	ok(t, h.stop())
+	if !h.proxy.Draining() {
+		t.Error("not draining when it has ended")
+	}
+}
+
+// A server that is told to stop before, while or after it begins to serve ends all the same.
+func TestAServerCanBeStoppedAtAnyMoment(t *testing.T) {
+	h := build(t)
+	for i := range 50 {
+		s, err := server.New(server.Options{Listen: "127.0.0.1:0", Store: h.store})
+		ok(t, err)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*20*time.Microsecond)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if err := s.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+		closed(t, "the end of the server", ended)
+		cancel()
+	}
+}
+
+// A request that comes on an open connection while the server drains is told to come again.
+func TestARequestDuringTheDrainIsToldToComeAgain(t *testing.T) {
+	h := build(t)
+	busy := h.dial()
+	_, err := io.WriteString(busy, h.raw(chat, chat.body(`events 100; delay 5ms`, true)))
+	ok(t, err)
+	h.await(1)
+	late := h.dial() // has begun its request when the drain begins, and ends it later
+	request := h.raw(messages, messages.body(`text "hi"`, true))
+	_, err = io.WriteString(late, request[:20])
+	ok(t, err)
+	// The server has taken the connection over before a later one is served.
+	if a := h.do(http.MethodGet, "/healthz", ""); a.status != 200 {
+		t.Fatal(a.status)
+	}
+	ended := h.beginDrain()
+	_, err = io.WriteString(late, request[20:])
+	ok(t, err)
+	response, err := http.ReadResponse(bufio.NewReader(late), nil)
+	ok(t, err)
+	a := read(response)
+	if kind, message := errorOf(t, messages, a); a.status < 500 || !strings.Contains(message, "shutting down") || a.header.Get("Retry-After") == "" || !response.Close {
+		t.Errorf("%d %s %q %v", a.status, kind, message, a.header)
+	}
+	response, err = http.ReadResponse(bufio.NewReader(busy), nil)
+	ok(t, err)
+	if a := read(response); a.cut != nil || !strings.Contains(a.body, chat.terminal()) {
+		t.Errorf("the open stream ended with %v", a.cut)
+	}
+	ok(t, <-ended)
+}

@@ -1,0 +1,119 @@
+package memory
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Event ids are the number of the event in this run of the server, with the run's own name before it: numbers begin
+// anew with each run, and what happened between two runs is not known to either.
+
+// newEpoch names a run: by when it began.
+func newEpoch() string { return strconv.FormatInt(time.Now().UnixMilli(), 36) }
+
+// eventMissed tells a caller who comes back that events have been lost to them: what they list now is the truth.
+const eventMissed = "missed"
+
+// signOfLife is how often a silent tail is written to; then it is also looked whether the caller may still read.
+const signOfLife = 15 * time.Second
+
+// events follows what is committed for the account, until the caller leaves or the server closes.
+func (a *api) events(c *call) (any, error) {
+	last := c.query.text("after")
+	if id := c.r.Header.Get("Last-Event-ID"); id != "" {
+		last = id
+	}
+	if err := c.query.end(); err != nil {
+		return nil, err
+	}
+	after, missed, err := a.resume(last)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := a.Store.Subscribe(c.account, after)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Close()
+	c.w.Header().Set("Content-Type", "text/event-stream")
+	c.w.Header().Set("Cache-Control", "no-cache")
+	c.w.Header().Set("X-Accel-Buffering", "no")
+	t := tail{api: a, call: c, out: http.NewResponseController(c.w)}
+	if missed || sub.Missed {
+		t.text("event: " + eventMissed + "\ndata: {}\n\n")
+	} else {
+		t.text(": tail\n\n")
+	}
+	t.follow(sub)
+	return nil, nil
+}
+
+// resume reads the id of the last event that a caller has got.
+func (a *api) resume(last string) (after uint64, missed bool, err error) {
+	if last == "" {
+		return 0, false, nil
+	}
+	epoch, number, _ := strings.Cut(last, "-")
+	if after, err = strconv.ParseUint(number, 10, 64); err != nil {
+		return 0, false, codec.Invalid("after", "%q is not the id of an event", last)
+	}
+	if epoch != a.epoch {
+		return 0, true, nil
+	}
+	return after, false, nil
+}
+
+// tail writes events to one caller.
+type tail struct {
+	api  *api
+	call *call
+	out  *http.ResponseController
+	err  error // the caller is gone
+}
+
+func (t *tail) follow(sub *store.Subscription) {
+	alive := time.NewTicker(signOfLife)
+	defer alive.Stop()
+	for t.err == nil {
+		select {
+		case <-t.call.ctx().Done():
+			return
+		case <-t.api.Closing:
+			return
+		case <-alive.C:
+			if _, err := t.api.Identify(t.call.r, store.ScopeRead); err != nil {
+				return
+			}
+			t.text(": alive\n\n")
+		case e, more := <-sub.Events:
+			if !more {
+				return
+			}
+			t.event(&e)
+		}
+	}
+}
+
+func (t *tail) event(e *store.Event) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // a plain struct
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "id: %s-%d\nevent: %s\ndata: %s\n\n", t.api.epoch, e.Seq, e.Kind, text)
+	t.text(b.String())
+}
+
+func (t *tail) text(s string) {
+	if _, t.err = t.call.w.Write([]byte(s)); t.err == nil {
+		t.err = t.out.Flush()
+	}
+}

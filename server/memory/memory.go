@@ -1,0 +1,193 @@
+// Package memory is the HTTP side of what an account remembers: sessions and their turns, exchanges, erasures, a live
+// tail, export and import. The server offers it to holders of service keys, and the management socket to the operator;
+// both serve the same [Handler].
+//
+//	GET    /v1/memory/sessions                  newest first; filters chat_key, external_id, model, tag, parent, since, until
+//	GET    /v1/memory/sessions/{id}
+//	PATCH  /v1/memory/sessions/{id}             {"title", "tags"}
+//	GET    /v1/memory/sessions/{id}/timeline    what each exchange added, oldest first
+//	POST   /v1/memory/sessions/{id}/merge       {"into"}
+//	POST   /v1/memory/sessions/{id}/split       {"exchange"}: this one and all that began after it leave for a new session
+//	DELETE /v1/memory/sessions/{id}
+//	GET    /v1/memory/exchanges                 newest first
+//	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized
+//	DELETE /v1/memory/exchanges/{id}
+//	POST   /v1/memory/erasures                  a selection, and "dry_run"
+//	GET    /v1/memory/erasures/{id}
+//	GET    /v1/memory/stats
+//	GET    /v1/memory/events                    server-sent events; resumes behind Last-Event-ID
+//	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
+//	POST   /v1/memory/imports                   what export.jsonl gave
+//
+// Lists come as {"object": "list", "data", "first_id", "last_id", "has_more"}; after and before take ids of the list, limit
+// 1 to 100 (20), order asc or desc. Times are RFC 3339. Scope read reads, erase erases, and write changes the rest.
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Options say whom a [Handler] serves, and how.
+type Options struct {
+	Store *store.Store
+	// Identify gives the account of a request whose caller has the scope; it may take parts of the request away that only
+	// it understands.
+	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
+	// Fail answers with an error.
+	Fail func(w http.ResponseWriter, r *http.Request, err error)
+	// Closing ends the tails of events; nil: only their callers do.
+	Closing <-chan struct{}
+}
+
+// Handler serves the paths above.
+func Handler(o Options) http.Handler {
+	a := &api{Options: o, epoch: newEpoch()}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		a.Fail(w, r, codec.Errorf(codec.KindNotFound, "There is no %s %s.", r.Method, r.URL.Path))
+	})
+	for pattern, e := range map[string]struct {
+		scope store.Scopes
+		serve endpoint
+	}{
+		"GET /v1/memory/sessions":               {store.ScopeRead, a.sessions},
+		"GET /v1/memory/sessions/{id}":          {store.ScopeRead, a.session},
+		"PATCH /v1/memory/sessions/{id}":        {store.ScopeWrite, a.describeSession},
+		"GET /v1/memory/sessions/{id}/timeline": {store.ScopeRead, a.timeline},
+		"POST /v1/memory/sessions/{id}/merge":   {store.ScopeWrite, a.mergeSession},
+		"POST /v1/memory/sessions/{id}/split":   {store.ScopeWrite, a.splitSession},
+		"DELETE /v1/memory/sessions/{id}":       {store.ScopeErase, a.eraseSession},
+		"GET /v1/memory/exchanges":              {store.ScopeRead, a.exchanges},
+		"GET /v1/memory/exchanges/{id}":         {store.ScopeRead, a.exchange},
+		"DELETE /v1/memory/exchanges/{id}":      {store.ScopeErase, a.eraseExchange},
+		"POST /v1/memory/erasures":              {store.ScopeErase, a.erase},
+		"GET /v1/memory/erasures/{id}":          {store.ScopeErase, a.erasure},
+		"GET /v1/memory/stats":                  {store.ScopeRead, a.stats},
+		"GET /v1/memory/events":                 {store.ScopeRead, a.events},
+		"GET /v1/memory/export.jsonl":           {store.ScopeRead, a.export},
+		"POST /v1/memory/imports":               {store.ScopeWrite, a.importAll},
+	} {
+		mux.HandleFunc(pattern, a.endpoint(e.scope, e.serve))
+	}
+	return mux
+}
+
+type api struct {
+	Options
+	epoch string
+}
+
+// endpoint answers one request for an account. The answer becomes JSON; nil means that the endpoint wrote it itself.
+type endpoint func(c *call) (answer any, err error)
+
+// call is one request.
+type call struct {
+	account string
+	w       http.ResponseWriter
+	r       *http.Request
+	query   query
+	status  int // of the answer; 200 unless the endpoint sets it
+}
+
+func (c *call) ctx() context.Context { return c.r.Context() }
+
+func (c *call) id() string { return c.r.PathValue("id") }
+
+func (a *api) endpoint(scope store.Scopes, serve endpoint) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		account, err := a.Identify(r, scope)
+		if err != nil {
+			a.Fail(w, r, err)
+			return
+		}
+		c := &call{account: account, w: w, r: r, query: query{values: r.URL.Query()}, status: http.StatusOK}
+		answer, err := serve(c)
+		switch {
+		case err != nil:
+			a.Fail(w, r, err)
+		case answer != nil:
+			writeJSON(w, c.status, answer)
+		}
+	}
+}
+
+// List is a page.
+type List[T any] struct {
+	Object  string  `json:"object"` // "list"
+	Data    []T     `json:"data"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// newList makes a page of what id names.
+func newList[T any](data []T, hasMore bool, id func(*T) string) List[T] {
+	list := List[T]{Object: "list", Data: data, HasMore: hasMore}
+	if n := len(data); n > 0 {
+		first, last := id(&data[0]), id(&data[n-1])
+		list.FirstID, list.LastID = &first, &last
+	}
+	return list
+}
+
+// Stats says what an account's memory takes and why.
+type Stats struct {
+	Object  string `json:"object"` // "memory.stats"
+	Account string `json:"account"`
+	store.Usage
+	Stored int64 `json:"stored"` // the sum of what is stored
+}
+
+func (a *api) stats(c *call) (any, error) {
+	if err := c.query.end(); err != nil {
+		return nil, err
+	}
+	usage, err := a.Store.Usage(c.ctx(), c.account)
+	if err != nil {
+		return nil, err
+	}
+	return Stats{Object: "memory.stats", Account: c.account, Usage: usage, Stored: usage.Stored()}, nil
+}
+
+// maxBody bounds the JSON of a request, in bytes: a selection may name thousands of exchanges.
+const maxBody = 1 << 20
+
+// read takes in the request's body.
+func (c *call) read(v any) error {
+	if err := c.query.end(); err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(v)
+	if err == nil {
+		if _, rest := decoder.Token(); !errors.Is(rest, io.EOF) {
+			err = errors.New("more than one value")
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes.", maxBody)
+	}
+	invalid := codec.Errorf(codec.KindInvalidRequest, "The body is not the JSON object that is expected here: see the members in the description of this path.")
+	invalid.Cause = err
+	return invalid
+}
+
+func writeJSON(w http.ResponseWriter, status int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(answer) // fails only when the caller is gone
+}

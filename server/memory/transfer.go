@@ -1,0 +1,181 @@
+package memory
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// An export is lines of JSON: first a header, then sessions and exchanges, each session before its exchanges. Nothing is
+// lost on the way: an import into an empty account gives an export with the same lines.
+
+const (
+	exportObject  = "memory.export"
+	exportVersion = 1
+)
+
+// exportHeader is the first line.
+type exportHeader struct {
+	Object  string `json:"object"`
+	Version int    `json:"version"`
+}
+
+type exportedExchange struct {
+	Object string `json:"object"` // "memory.exchange"
+	Exchange
+}
+
+func (a *api) export(c *call) (any, error) {
+	selection := store.Selection{
+		Sessions: c.query.list("session"), Exchanges: c.query.list("exchange"),
+		ChatKey: c.query.text("chat_key"), ExternalSession: c.query.text("external_id"),
+		Since: c.query.time("since"), Until: c.query.time("until"),
+		All: true, // where nothing narrows it down
+	}
+	if err := c.query.end(); err != nil {
+		return nil, err
+	}
+	out := bufio.NewWriterSize(c.w, 64<<10)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	begun := false
+	for step, err := range a.Store.Export(c.ctx(), c.account, selection) {
+		if !begun && err != nil {
+			return nil, err
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // an export that lacks its end is not to look whole
+		}
+		if !begun {
+			begun = true
+			c.w.Header().Set("Content-Type", ndjson)
+			_ = lines.Encode(exportHeader{exportObject, exportVersion})
+		}
+		if err := lines.Encode(exportLine(&step)); err != nil {
+			return nil, nil // the caller is gone
+		}
+	}
+	if !begun {
+		c.w.Header().Set("Content-Type", ndjson)
+		_ = lines.Encode(exportHeader{exportObject, exportVersion})
+	}
+	_ = out.Flush()
+	return nil, nil
+}
+
+const ndjson = "application/x-ndjson"
+
+func exportLine(step *store.Exported) any {
+	if step.Session != nil {
+		return Session{Object: "memory.session", Session: *step.Session}
+	}
+	return exportedExchange{"memory.exchange", NewExchange(step.Exchange)}
+}
+
+// Import says what an import took in.
+type Import struct {
+	Object    string `json:"object"` // "memory.import"
+	Sessions  int64  `json:"sessions"`
+	Exchanges int64  `json:"exchanges"`
+	Skipped   int64  `json:"skipped"` // sessions and exchanges that were there already
+}
+
+// maxLine bounds a line of an import: a request and an answer of the largest size there is, in base64.
+const maxLine = 1 << 30
+
+func (a *api) importAll(c *call) (any, error) {
+	if err := c.query.end(); err != nil {
+		return nil, err
+	}
+	done := Import{Object: "memory.import"}
+	lines := bufio.NewScanner(c.r.Body)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	number := 0
+	for lines.Scan() {
+		number++
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		if err := a.importLine(c, line, number == 1, &done); err != nil {
+			return nil, atLine(number, err)
+		}
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, atLine(number+1, codec.Errorf(codec.KindTooLarge, "the line has more than %d bytes", maxLine))
+	case err != nil:
+		return nil, atLine(number+1, codec.Errorf(codec.KindInvalidRequest, "the export ends here before its time"))
+	case number == 0:
+		return nil, codec.Errorf(codec.KindInvalidRequest, "The body is empty; it should be what export.jsonl gave.")
+	}
+	return done, nil
+}
+
+// atLine says where an import stopped. What came before that line has been taken in, and will be skipped next time.
+func atLine(number int, err error) error {
+	known := new(codec.Error)
+	if !errors.As(err, &known) {
+		return err
+	}
+	told := *known
+	told.Message = codec.Errorf(known.Kind, "line %d: %s; the lines before it were taken in", number, known.Message).Message
+	return &told
+}
+
+func (a *api) importLine(c *call, line []byte, first bool, done *Import) error {
+	var head exportHeader
+	if json.Unmarshal(line, &head) != nil || first != (head.Object == exportObject) {
+		return codec.Errorf(codec.KindInvalidRequest, "this is not an export of mneme")
+	}
+	if first {
+		if head.Version != exportVersion {
+			return codec.Errorf(codec.KindInvalidRequest, "the export has version %d, this mneme reads version %d", head.Version, exportVersion)
+		}
+		return nil
+	}
+	step, count, err := readStep(head.Object, line, done)
+	if err != nil {
+		invalid := codec.Errorf(codec.KindInvalidRequest, "this is no session and no exchange of an export")
+		invalid.Cause = err
+		return invalid
+	}
+	taken, err := a.Store.Import(c.ctx(), c.account, step)
+	if err != nil {
+		return err
+	}
+	if !taken {
+		count = &done.Skipped
+	}
+	*count++
+	return nil
+}
+
+// readStep reads a line, and says which count it belongs to.
+func readStep(object string, line []byte, done *Import) (step store.Exported, count *int64, err error) {
+	switch object {
+	case "memory.session":
+		var s Session
+		err := json.Unmarshal(line, &s)
+		return store.Exported{Session: &s.Session}, &done.Sessions, err
+	case "memory.exchange":
+		var x exportedExchange
+		if err := json.Unmarshal(line, &x); err != nil {
+			return step, nil, err
+		}
+		request, err := x.Request()
+		if err != nil {
+			return step, nil, err
+		}
+		response, err := x.Response()
+		exchange := store.Exchange{ExchangeInfo: x.ExchangeInfo, RawRequest: request, RawResponse: response}
+		return store.Exported{Exchange: &exchange}, &done.Exchanges, err
+	}
+	return step, nil, io.ErrUnexpectedEOF
+}

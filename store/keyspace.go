@@ -24,6 +24,7 @@ const (
 	spaceHistory    = 'h' // h <account> <session> <history>       the exchange that ended with this history
 	spaceMove       = 'j' // j <account> <session>                 exchanges of the session are on their way to another
 	spaceLedger     = 'p' // p <account> <slot>                    what a model wants back with the next request
+	spaceChange     = 'i' // i <follower> <number>                 a turn that the follower has yet to look at
 	spaceErasure    = 'e' // e <account> <erasure>                 receipt of an erasure
 )
 

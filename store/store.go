@@ -40,6 +40,7 @@ type Store struct {
 	digester digester
 	keeper   keeper
 	events   eventHub
+	changes  changeLog
 
 	accounts accountTable
 	keys     keyTable
@@ -116,6 +117,9 @@ func (s *Store) open() (err error) {
 	}
 	if err := s.keys.load(s.db); err != nil {
 		return fmt.Errorf("load the service keys: %w", err)
+	}
+	if err := s.changes.open(s.db); err != nil {
+		return fmt.Errorf("open the log of changes: %w", err)
 	}
 	if err := s.markInterrupted(); err != nil {
 		return fmt.Errorf("mark interrupted exchanges: %w", err)

@@ -116,6 +116,7 @@ func (s *Store) digestExchange(account accountNumber, id exchangeID) change {
 		}
 		w.event = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: info.Outcome, Time: time.Now().UTC(), account: account}
 		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}}
+		g.changed(w, account, id)
 		if failure != nil {
 			turn.Error = failure.Error()
 			return g.putTurn(w, account, id, turn)

@@ -201,6 +201,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 
 // announce tells the digester and subscribers what was committed.
 func (s *Store) announce(group []*write) {
+	s.changes.announce()
 	var events []Event
 	for _, w := range group {
 		if w.err != nil {

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Follower is a reader of the changes of turns that keeps something derived from them. Each has a log of its own,
+// which holds what the follower has not confirmed; so a crash at any point loses nothing, and what was not confirmed
+// comes again.
+type Follower byte
+
+// Followers.
+const (
+	FollowLexical Follower = 'l' // the lexical index
+	FollowVectors Follower = 'v' // the vectors
+)
+
+var followers = [...]Follower{FollowLexical, FollowVectors}
+
+// Change says that the turn of an exchange was added, has changed, or is gone. It does not say which: [Store.TurnAt]
+// gives what is there now. One turn may stand in the log many times.
+type Change struct {
+	Account  AccountNumber
+	Exchange string
+	Seq      uint64 // ascending in the order of commits
+}
+
+// AccountNumber stands for an account in what followers keep. A number is given out once and never again.
+type AccountNumber uint32
+
+// changeLog numbers changes, and wakes those who wait for them.
+type changeLog struct {
+	last      uint64        // given out; only the writer's goroutine uses it
+	committed atomic.Uint64 // the last one that is committed
+	wake      [len(followers)]chan struct{}
+}
+
+func changeKey(f Follower, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{spaceChange, byte(f)}, seq)
+}
+
+// open finds the last number in use. Numbers whose changes were all confirmed may be used again.
+func (l *changeLog) open(db *badger.DB) error {
+	for i := range l.wake {
+		l.wake[i] = make(chan struct{}, 1)
+	}
+	return db.View(func(tx *badger.Txn) error {
+		for _, f := range followers {
+			it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{spaceChange, byte(f)}})
+			if it.Seek(changeKey(f, 1<<64-1)); it.Valid() {
+				l.last = max(l.last, binary.BigEndian.Uint64(it.Item().Key()[2:]))
+			}
+			it.Close()
+		}
+		l.committed.Store(l.last)
+		return nil
+	})
+}
+
+// announce wakes the followers after changes were committed.
+func (l *changeLog) announce() {
+	if l.committed.Swap(l.last) == l.last {
+		return
+	}
+	for _, wake := range l.wake {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// changed notes for every follower that the turn of an exchange is another one now.
+func (g *gathering) changed(w *write, account accountNumber, id exchangeID) {
+	g.changedFor(w, followers[:], account, id)
+}
+
+func (g *gathering) changedFor(w *write, who []Follower, account accountNumber, id exchangeID) {
+	log := &g.store.changes
+	log.last++
+	value := append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...)
+	for _, f := range who {
+		g.put(w, changeKey(f, log.last), value)
+	}
+}
+
+// Changed is signalled when changes may have been committed since it was last read. It has one reader per follower.
+func (s *Store) Changed(f Follower) <-chan struct{} { return s.changes.wake[slices.Index(followers[:], f)] }
+
+// LastChange is the number of the last change that is committed.
+func (s *Store) LastChange() uint64 { return s.changes.committed.Load() }
+
+// Changes gives at most limit changes after the one with that number that the follower has not confirmed.
+func (s *Store) Changes(f Follower, after uint64, limit int) (changes []Change, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		options := badger.DefaultIteratorOptions
+		options.Prefix = []byte{spaceChange, byte(f)}
+		options.PrefetchSize = limit
+		it := tx.NewIterator(options)
+		defer it.Close()
+		for it.Seek(changeKey(f, after+1)); it.Valid() && len(changes) < limit; it.Next() {
+			key := it.Item().Key()
+			err := it.Item().Value(func(value []byte) error {
+				if len(key) != 2+8 || len(value) != 4+len(exchangeID{}) {
+					return errors.New("malformed entry in the log of changes")
+				}
+				changes = append(changes, Change{
+					Account:  AccountNumber(binary.BigEndian.Uint32(value)),
+					Exchange: exchangeID(value[4:]).String(),
+					Seq:      binary.BigEndian.Uint64(key[2:]),
+				})
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errStorage(err, "the log of changes cannot be read; run mneme check")
+	}
+	return changes, nil
+}
+
+// ConfirmChanges takes changes out of the follower's log. What the follower made of them has to survive a crash first.
+func (s *Store) ConfirmChanges(ctx context.Context, f Follower, changes []Change) error {
+	err := s.update(ctx, func(g *gathering, w *write) error {
+		for _, c := range changes {
+			g.put(w, changeKey(f, c.Seq), nil)
+		}
+		return nil
+	})
+	if err != nil {
+		return asStorageError(err, "what was indexed could not be noted")
+	}
+	return nil
+}
+
+// requeueBatch is how many turns are put into a log in one operation.
+const requeueBatch = 1000
+
+// RepeatChanges puts every turn of the store into the follower's log again, for one that starts afresh. It gives how
+// many there are.
+func (s *Store) RepeatChanges(ctx context.Context, f Follower) (turns int64, err error) {
+	var batch []place
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := s.update(ctx, func(g *gathering, w *write) error {
+			for _, p := range batch {
+				g.changedFor(w, []Follower{f}, p.account, p.id)
+			}
+			return nil
+		})
+		turns += int64(len(batch))
+		batch = batch[:0]
+		return err
+	}
+	err = s.view(func(tx *badger.Txn) error {
+		return eachItem(ctx, tx, []byte{spaceTurn}, func(item *badger.Item) error {
+			account, id, ok := splitExchangeKey(item.Key())
+			if !ok {
+				return nil
+			}
+			if batch = append(batch, place{account, id}); len(batch) < requeueBatch {
+				return nil
+			}
+			return flush()
+		})
+	})
+	if err = errors.Join(err, flush()); err != nil {
+		return turns, asStorageError(err, "the turns could not be listed; run mneme check")
+	}
+	return turns, nil
+}
+
+// NumberOf gives the number of an account; [codec.KindNotFound] if there is none of that name.
+func (s *Store) NumberOf(account string) (AccountNumber, error) {
+	number, err := s.numberOf(account)
+	return AccountNumber(number), err
+}
+
+// TurnAt gives an exchange and its turn. Turn is nil for an exchange that has none, and the error is
+// [codec.KindNotFound] for one that is gone.
+func (s *Store) TurnAt(account AccountNumber, exchange string) (TimelineEntry, error) {
+	var entry TimelineEntry
+	id, ok := parseExchangeID(exchange)
+	if !ok {
+		return entry, codec.Errorf(codec.KindNotFound, "no exchange %q", exchange)
+	}
+	err := s.view(func(tx *badger.Txn) (err error) {
+		entry, err = getTimelineEntry(tx, accountNumber(account), id)
+		return err
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return entry, codec.Errorf(codec.KindNotFound, "no exchange %q", exchange)
+	}
+	if err != nil {
+		return entry, errStorage(err, "the turn of %s cannot be read; run mneme check", exchange)
+	}
+	return entry, nil
+}

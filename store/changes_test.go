@@ -22,8 +22,8 @@ func TestFollowersLoseNoChange(t *testing.T) {
 	dir := t.TempDir()
 	c := &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
 	mustAccount(t, c.s, "acme")
-	first, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
-	second, _ := c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
+	first, _ := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	second, session := c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
 	for len(c.changes(FollowLexical)) < 2 {
 		<-c.s.Changed(FollowLexical)
 	}

@@ -86,6 +86,10 @@ type Server struct {
 
 	telemetry *telemetry.Telemetry
 
+	// closing ends when the drain begins: what would never end by itself ends then.
+	closing      context.Context
+	beginClosing context.CancelFunc
+
 	// life ends when open requests are to be cut.
 	life        context.Context
 	cut         context.CancelCauseFunc
@@ -105,6 +109,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{opts: o, store: o.Store, router: o.Router, log: o.Log, listener: listener, telemetry: o.Telemetry}
 	s.budget.limit = o.InFlightBytes
 	s.life, s.cut = context.WithCancelCause(context.Background())
+	s.closing, s.beginClosing = context.WithCancel(s.life)
 	s.beat = startHeartbeats(s.life, o.Heartbeat)
 	s.connections = startConnections(s.life, o.ReadTimeout, o.InFlightBytes)
 	hlog.SetLevel(hlog.LevelFatal) // hertz logs on its own; what matters is logged here
@@ -185,6 +190,7 @@ func (s *Server) serve() (err error) {
 func (s *Server) drain() error {
 	s.draining.Store(true)
 	idle := s.admission.close()
+	s.beginClosing()
 	shutdown, giveUp := context.WithCancel(context.Background())
 	shut := make(chan struct{})
 	go func() {

@@ -19,6 +19,7 @@ func (s *Server) routes() {
 	s.engine.POST("/v1/messages/count_tokens", s.admit, s.countTokens)
 	s.engine.GET("/v1/models", s.admit, s.listModels)
 	s.engine.GET("/v1/models/:model", s.admit, s.showModel)
+	s.memoryRoutes()
 	s.engine.GET("/", s.greet)
 	s.engine.HEAD("/", s.greet)
 	s.engine.GET("/healthz", s.healthy)

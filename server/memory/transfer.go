@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
@@ -45,26 +46,24 @@ func (a *api) export(c *call) (any, error) {
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
 	begun := false
+	begin := sync.OnceFunc(func() {
+		begun = true
+		c.w.Header().Set("Content-Type", ndjson)
+		_ = lines.Encode(exportHeader{exportObject, exportVersion})
+	})
 	for step, err := range a.Store.Export(c.ctx(), c.account, selection) {
-		if !begun && err != nil {
+		if err != nil && !begun {
 			return nil, err
 		}
 		if err != nil {
 			panic(http.ErrAbortHandler) // an export that lacks its end is not to look whole
 		}
-		if !begun {
-			begun = true
-			c.w.Header().Set("Content-Type", ndjson)
-			_ = lines.Encode(exportHeader{exportObject, exportVersion})
-		}
+		begin()
 		if err := lines.Encode(exportLine(&step)); err != nil {
 			return nil, nil // the caller is gone
 		}
 	}
-	if !begun {
-		c.w.Header().Set("Content-Type", ndjson)
-		_ = lines.Encode(exportHeader{exportObject, exportVersion})
-	}
+	begin()
 	_ = out.Flush()
 	return nil, nil
 }

@@ -12,6 +12,7 @@ type adaption struct {
 	target  *codec.Target
 	setting *Settings
 	undo    *undo
+	flat    map[string]bool // names of tools outside any namespace
 }
 
 // adapt runs all steps. The order matters: what refers to tools by name or to calls by id comes before names and ids

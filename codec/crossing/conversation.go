@@ -109,12 +109,25 @@ func (a *adaption) prefill() error {
 		e.Code = "prefill_not_supported"
 		return e
 	}
-	for i := range last.Parts { // trailing space is refused
-		if p := &last.Parts[i]; p.Kind == codec.PartText && i == len(last.Parts)-1 {
-			p.Text = bytes.TrimRight(p.Text, " ")
-		}
+	if p := &last.Parts[len(last.Parts)-1]; p.Kind == codec.PartText {
+		p.Text = trimRight(p.Text) // trailing space is refused
 	}
 	return nil
+}
+
+// trimRight is a string body without the white space at its end.
+func trimRight(body []byte) []byte {
+	for {
+		n := len(body)
+		switch {
+		case n > 0 && body[n-1] == ' ':
+			body = body[:n-1]
+		case n > 1 && (body[n-1] == 'n' || body[n-1] == 't' || body[n-1] == 'r') && endsInBackslash(body[:n-1]):
+			body = body[:n-2]
+		default:
+			return body
+		}
+	}
 }
 
 func isBlank(parts []codec.Part) bool {
@@ -227,7 +240,8 @@ func (a *adaption) placeInstructions() {
 		if !isInstruction(messages[i].Role) {
 			continue
 		}
-		afterUser := i > 0 && (messages[i-1].Role == codec.RoleUser || messages[i-1].Role == codec.RoleTool)
+		// Behind another instruction that has found its place this one joins it.
+		afterUser := i > 0 && (messages[i-1].Role == codec.RoleUser || messages[i-1].Role == codec.RoleTool || messages[i-1].Role == codec.RoleSystem)
 		if a.format == codec.Messages && a.target.SystemInMessages && afterUser {
 			messages[i].Role = codec.RoleSystem
 			continue

@@ -1,7 +1,6 @@
 package crossing
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -90,26 +89,38 @@ const maxNotes = 1 << 10
 
 // Notes says what was done beyond carrying over, as the value of the header X-Service-Translation.
 func (x *Exchange) Notes() string {
-	var b strings.Builder
-	b.WriteString(x.surface.String() + "->" + x.format.String())
+	notes := []byte(x.surface.String() + "->" + x.format.String())
 	for _, list := range []struct {
 		word  string
 		names []string
 	}{{"; emulated=", x.request.Notes.Emulated}, {"; dropped=", x.request.Notes.Dropped}} {
 		for i, name := range list.names {
-			if b.Len()+len(name)+2 > maxNotes {
-				b.WriteString(",…")
+			if len(notes)+len(list.word)+len(name) > maxNotes {
+				notes = append(notes, ";..."...)
 				break
 			}
 			if i == 0 {
-				b.WriteString(list.word)
+				notes = append(notes, list.word...)
 			} else {
-				b.WriteByte(',')
+				notes = append(notes, ',')
 			}
-			b.WriteString(name)
+			notes = appendToken(notes, name)
 		}
 	}
-	return b.String()
+	return string(notes)
+}
+
+// appendToken writes a name as it can stand in a header: names hold types that clients have made up.
+func appendToken(dst []byte, name string) []byte {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c <= ' ' || c >= 0x7f || c == ',' || c == ';' || c == '=':
+			dst = append(dst, '?')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
 }
 
 // NoteNames lists the same for the record: "emulated:stop", "dropped:top_k".

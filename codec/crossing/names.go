@@ -32,15 +32,20 @@ func (n *nameMap) declare(format codec.Format, names [][]byte) {
 			n.add(string(name), string(name))
 		}
 	}
+	wanted := make(map[string]int)
+	var unclean [][]byte
 	for _, name := range names {
-		if _, known := n.sent[string(name)]; known {
-			continue
+		if _, known := n.sent[string(name)]; !known {
+			n.sent[string(name)] = ""
+			unclean = append(unclean, name)
+			wanted[rule.clean(name)]++
 		}
+	}
+	for _, name := range unclean {
 		clean := rule.clean(name)
-		if taken[clean] || len(clean) > rule.most {
+		if taken[clean] || wanted[clean] > 1 || len(clean) > rule.most {
 			clean = rule.hashed(clean, name)
 		}
-		taken[clean] = true
 		n.add(string(name), clean)
 	}
 }

@@ -74,6 +74,7 @@ type Observer struct {
 	format  codec.Format
 	decoder codec.StreamDecoder
 	events  []codec.Event
+	routine routine
 	started bool
 	ended   bool
 }
@@ -93,7 +94,7 @@ func NewObserver(format codec.Format) *Observer {
 // Release gives the observer back. It must not be used afterwards.
 func (o *Observer) Release() {
 	o.decoder.Reset()
-	*o = Observer{format: o.format, decoder: o.decoder, events: o.events[:0]}
+	*o = Observer{format: o.format, decoder: o.decoder, events: o.events[:0], routine: o.routine.emptied()}
 	observers[o.format].Put(o)
 }
 
@@ -142,14 +143,18 @@ func (o *Observer) judgeChunk(data []byte) (sign Sign, matters bool) {
 	if string(data) == "[DONE]" {
 		return SignTerminal, true
 	}
-	if !o.started {
-		o.started = true
-		matters = true
+	if o.routine.match(data) {
+		return SignContent, false
 	}
 	if holds(data, `"error"`, '{') {
 		return SignError, true
 	}
-	return SignContent, matters || holds(data, `"finish_reason"`, '"') || holds(data, `"usage"`, '{')
+	matters = !o.started || holds(data, `"finish_reason"`, '"') || holds(data, `"usage"`, '{')
+	o.started = true
+	if !matters {
+		o.routine.learn(data)
+	}
+	return SignContent, matters
 }
 
 // holds tells whether data has a member of that quoted name whose value begins with first. Inside text the name could

@@ -64,17 +64,20 @@ func (a *adaption) schemaFormat(o *codec.OutputFormat) {
 
 // forceJSONTool makes the answer the arguments of a call, which is turned into text on the way back.
 func (a *adaption) forceJSONTool(o *codec.OutputFormat) {
+	name := jsonTool
+	for a.undo.names.original[name].name != nil { // the client has a tool of that name
+		name += "_"
+	}
 	a.r.Tools = append(a.r.Tools, codec.Tool{
-		Kind: codec.ToolFunction, Name: []byte(jsonTool), Schema: o.Schema,
+		Kind: codec.ToolFunction, Name: []byte(name), Schema: o.Schema,
 		Description: []byte("Gives the final answer. Its arguments are the answer."),
 	})
 	if len(a.r.Tools) == 1 && a.target.ForcedTools {
-		a.r.ToolChoice = codec.ToolChoice{Mode: codec.ChoiceTool, Name: []byte(jsonTool)}
+		a.r.ToolChoice = codec.ToolChoice{Mode: codec.ChoiceTool, Name: []byte(name)}
 		a.undo.thinkingOff = true
 		a.stopThinking()
 	}
-	a.undo.jsonTool = true
-	a.undo.names.add(jsonTool, jsonTool)
+	a.undo.jsonTool = name
 	*o = codec.OutputFormat{}
 	a.r.Notes.Emulate(a.formatMember())
 }

@@ -180,13 +180,13 @@ func (a *adaption) askEffort(word string) {
 			return
 		}
 		a.r.Notes.Drop(a.effortMember())
-	}
-	if word != "" {
 		a.r.Reasoning.Effort = a.nearestEffort(word)
+		return
 	}
 	if word == "none" {
 		a.r.Reasoning.Mode = codec.ReasoningOff
 	}
+	a.r.Reasoning.Effort = a.nearestEffort(word)
 }
 
 // askLevel asks Gemini 3 with a level: an effort word in capitals. Its reasoning cannot be switched off.

@@ -37,16 +37,23 @@ func (a *adaption) stopMember() string {
 }
 
 // stopScanner looks for stop sequences in the text of an answer. It works on string bodies: the sequences are escaped
-// in the shortest way, as the provider escapes its text. What could be the beginning of a sequence is held back.
+// in the shortest way, and so is text that comes with other escapes. What could be the beginning of a sequence is held
+// back.
 type stopScanner struct {
 	stops [][]byte
 	held  []byte // text not given out yet: a beginning of some sequence
+	plain []byte
 }
 
 // pass takes text in and returns what may be given out, and the sequence that matched, if one did. The result is valid
 // until the next call.
 func (s *stopScanner) pass(out, text []byte) (give, matched []byte) {
-	s.held = append(s.held, text...)
+	if bytes.IndexByte(text, '\\') < 0 {
+		s.held = append(s.held, text...)
+	} else {
+		s.plain = scan.Unescape(s.plain[:0], text)
+		s.held = scan.Escape(s.held, s.plain)
+	}
 	at, match := -1, []byte(nil)
 	for _, stop := range s.stops {
 		if i := indexBody(s.held, stop); i >= 0 && (at < 0 || i < at) {
@@ -82,12 +89,21 @@ func indexBody(body, stop []byte) int {
 	}
 }
 
-// insideEscape tells whether the byte at i is the second of an escape.
+// insideEscape tells whether the byte at i belongs to an escape that began before it.
 func insideEscape(body []byte, i int) bool {
+	for u := i - 1; u > 0 && u >= i-4; u-- {
+		if body[u] == 'u' && endsInBackslash(body[:u]) {
+			return true
+		}
+	}
+	return endsInBackslash(body[:i])
+}
+
+// endsInBackslash tells whether a string body ends with a backslash that begins an escape.
+func endsInBackslash(body []byte) bool {
 	n := 0
-	for i > 0 && body[i-1] == '\\' {
+	for n < len(body) && body[len(body)-1-n] == '\\' {
 		n++
-		i--
 	}
 	return n%2 == 1
 }

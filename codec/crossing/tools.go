@@ -2,6 +2,7 @@ package crossing
 
 import (
 	"bytes"
+	"crypto/sha256"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -10,6 +11,12 @@ import (
 // tools makes every tool one that the target can be offered (wire sheet: translation, 2.4 and 2.5): deferred tools that
 // nothing has asked for stay out, free-text tools become functions of one string, namespaces become part of the name.
 func (a *adaption) tools() error {
+	a.flat = make(map[string]bool)
+	for i := range a.r.Tools {
+		if t := &a.r.Tools[i]; t.Namespace == nil && len(t.Name) > 0 {
+			a.flat[string(t.Name)] = true
+		}
+	}
 	kept := a.r.Tools[:0]
 	offered := make(map[string]bool, len(a.r.Tools))
 	for _, tool := range a.r.Tools {
@@ -114,10 +121,15 @@ func (a *adaption) flatten(tool *codec.Tool) {
 	tool.Name, tool.Namespace = flat, nil
 }
 
+// flatName joins a namespace and a name. A tool without a namespace that has the joined name already keeps it.
 func (a *adaption) flatName(namespace, name []byte) []byte {
-	flat := append(a.r.Room(len(namespace)+len(name)+2), namespace...)
-	flat = append(flat, "__"...)
-	return append(flat, name...)
+	flat := append(a.r.Room(len(namespace)+len(name)+2+1+hashLength), namespace...)
+	flat = append(append(flat, "__"...), name...)
+	if a.flat[string(flat)] {
+		sum := sha256.Sum256(append(append(append([]byte{}, namespace...), 0), name...))
+		flat = append(append(flat, '_'), base62(sum, hashLength)...)
+	}
+	return flat
 }
 
 // flattenCalls does to the calls of the history what was done to the tools.

@@ -19,7 +19,7 @@ type undo struct {
 	names       nameMap
 	wrapped     map[string]bool // names of free-text tools that were sent as functions, before they were made legal
 	stops       [][]byte
-	jsonTool    bool
+	jsonTool    string // name of the tool that stands for a schema; "" for none
 	thinkingOff bool
 	seed        [sha256.Size]byte // of ids made here: the conversation so far
 
@@ -27,6 +27,7 @@ type undo struct {
 	next    int32  // ordinal for the client's next item
 	calls   int
 	scanner stopScanner
+	scanned int32 // the item whose text was scanned last
 	half    halfPair
 	stopped bool   // a stop sequence has matched
 	thought []byte // reasoning text of this answer so far, where the ledger keeps it
@@ -100,6 +101,9 @@ func (u *undo) restore(events []codec.Event) []codec.Event {
 			u.close(ev)
 		case codec.EventFinish:
 			u.finish(ev)
+		case codec.EventEnd:
+			u.releaseAll()
+			u.out = append(u.out, *ev)
 		default:
 			u.out = append(u.out, *ev)
 		}
@@ -167,7 +171,7 @@ func (u *undo) openCall(ev *codec.Event, it *item) {
 	u.calls++
 	name := string(ev.Name)
 	switch back, known := u.names.original[name]; {
-	case u.jsonTool && name == jsonTool:
+	case u.jsonTool != "" && name == u.jsonTool:
 		it.json = true
 		*ev = codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemText}
 		return
@@ -248,7 +252,7 @@ func (u *undo) text(ev *codec.Event) {
 	if it == nil {
 		return
 	}
-	u.scanner.stops = u.stops
+	u.scanner.stops, u.scanned = u.stops, ev.Item
 	from := len(u.bytes)
 	var matched []byte
 	u.bytes, matched = u.scanner.pass(u.bytes, ev.Raw)
@@ -285,6 +289,16 @@ func (u *undo) release(it *item) {
 	u.bytes = append(u.bytes, u.scanner.held...)
 	u.scanner.held = u.scanner.held[:0]
 	u.out = append(u.out, codec.Event{Kind: codec.EventText, Item: it.ordinal, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]})
+}
+
+// releaseAll gives out what is held for items that were never closed.
+func (u *undo) releaseAll() {
+	if u.half.waits {
+		u.releaseHalf(u.half.event.Item)
+	}
+	if it := u.item(u.scanned); it != nil {
+		u.release(it)
+	}
 }
 
 // maxThought bounds the reasoning text that is kept for the ledger.
@@ -401,6 +415,7 @@ func (u *undo) closeWrapped(it *item) {
 // finish corrects the reason: an answer that was asked for as a call is no call, and a call that the client cannot see
 // is none either.
 func (u *undo) finish(ev *codec.Event) {
+	u.releaseAll()
 	finished := *ev
 	if finished.Finish == codec.FinishToolCalls && !u.showsCalls() {
 		finished.Finish = codec.FinishEnd

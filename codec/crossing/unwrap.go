@@ -7,7 +7,7 @@ package crossing
 type unwrapper struct {
 	state  unwrapState
 	opened []byte // outer bytes of the wrapper's beginning, in case it turns out to be none
-	match  int    // how much of the opening has been seen
+	match  int    // how much of the opening has been seen, or emptyObject
 	held   []byte // an inner escape that is not whole
 	digits int    // hex digits that a held \u still lacks
 }
@@ -23,6 +23,9 @@ const (
 
 // opening is the beginning of the wrapper; white space may stand between its tokens.
 const opening = `{"input":"`
+
+// emptyObject is what stands for match when the object closes at once.
+const emptyObject = -1
 
 // pass appends the inner text of a fragment.
 func (u *unwrapper) pass(dst, fragment []byte) []byte {
@@ -52,7 +55,7 @@ func (u *unwrapper) pass(dst, fragment []byte) []byte {
 // end appends what is still held when the call is complete: the beginning of a wrapper that never went on is text,
 // but for the empty object, which stands for a call without input.
 func (u *unwrapper) end(dst []byte) []byte {
-	if u.state == unwrapOpening && string(u.opened) != "{}" {
+	if u.state == unwrapOpening && u.match != emptyObject {
 		dst = append(dst, u.opened...)
 	}
 	return dst
@@ -105,6 +108,14 @@ func (u *unwrapper) open(token []byte) bool {
 	if !ok {
 		return false
 	}
+	space := c == ' ' || c == '\n' || c == '\t' || c == '\r'
+	if u.match == emptyObject {
+		return space
+	}
+	if u.match == 1 && c == '}' {
+		u.match = emptyObject
+		return true
+	}
 	if c == opening[u.match] {
 		u.match++
 		if u.match == len(opening) {
@@ -113,7 +124,7 @@ func (u *unwrapper) open(token []byte) bool {
 		return true
 	}
 	between := u.match <= 1 || u.match >= 8 // white space may stand between tokens, not inside the name
-	return between && (c == ' ' || c == '\n' || c == '\t' || c == '\r')
+	return between && space
 }
 
 // inside takes one token of the inner string.

@@ -35,6 +35,7 @@ type Splitter struct {
 	scanned int // no frame ends before buf[scanned]
 	limit   int
 	started bool // a byte order mark can no longer come
+	returns bool // a CR was read: line ends are not all LF, as they are with nearly every provider
 	joined  []byte
 }
 
@@ -63,6 +64,7 @@ func (s *Splitter) Read(r io.Reader) ([]byte, error) {
 	n, err := r.Read(s.buf[s.tail:])
 	got := s.buf[s.tail : s.tail+n]
 	s.tail += n
+	s.returns = s.returns || bytes.IndexByte(got, '\r') >= 0
 	return got, err
 }
 
@@ -153,7 +155,10 @@ func (s *Splitter) frameEnd() (int, bool) {
 	i := max(s.scanned, s.head)
 	for i < s.tail {
 		n := bytes.IndexByte(s.buf[i:s.tail], '\n')
-		cr := bytes.IndexByte(s.buf[i:endOf(i, n, s.tail)], '\r')
+		cr := -1
+		if s.returns {
+			cr = bytes.IndexByte(s.buf[i:endOf(i, n, s.tail)], '\r')
+		}
 		if cr < 0 && n < 0 {
 			s.scanned = s.tail
 			return 0, false
@@ -225,7 +230,7 @@ func (s *Splitter) parse(f *Frame, raw []byte) {
 	lines := 0
 	for rest := raw; len(rest) > 0; {
 		var line []byte
-		line, rest = cutLine(rest)
+		line, rest = s.cutLine(rest)
 		name, value := field(line)
 		switch string(name) {
 		case "event":
@@ -254,8 +259,13 @@ func (s *Splitter) parse(f *Frame, raw []byte) {
 	}
 }
 
-func cutLine(b []byte) (line, rest []byte) {
-	i := bytes.IndexAny(b, "\r\n")
+func (s *Splitter) cutLine(b []byte) (line, rest []byte) {
+	i := bytes.IndexByte(b, '\n')
+	if s.returns {
+		if cr := bytes.IndexByte(b[:endOf(0, i, len(b))], '\r'); cr >= 0 {
+			i = cr
+		}
+	}
 	if i < 0 {
 		return b, nil
 	}

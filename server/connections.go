@@ -23,9 +23,10 @@ type connections struct {
 // connection is one client's connection. hertz tells when a request on it begins and ends (see Start and Finish).
 type connection struct {
 	network.Conn
-	handling atomic.Bool  // a handler runs; otherwise the connection waits for a request or reads one
-	since    atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
-	leave    func()       // of the request being handled, to be called once its answer has been sent; nil for none
+	cancel   context.CancelFunc // ends the context of the request being handled, and of those to come
+	handling atomic.Bool        // a handler runs; otherwise the connection waits for a request or reads one
+	since    atomic.Int64       // when it began to wait or to read, in Unix nanoseconds
+	leave    func()             // of the request being handled, to be called once its answer has been sent; nil for none
 }
 
 type connectionKey struct{}
@@ -60,7 +61,14 @@ func (c *connections) run(ctx context.Context) {
 	}
 }
 
-// sweep closes the connections that have broken a limit. Closing one also cancels the request on it.
+// close ends the connection. The request that is being handled is cancelled first: netpoll closes a connection for
+// good, and stops reading from it, only when its handler has returned.
+func (c *connection) close() {
+	c.cancel()
+	_ = c.Close()
+}
+
+// sweep closes the connections that have broken a limit.
 func (c *connections) sweep(now time.Time) {
 	total := int64(0)
 	c.open.Range(func(key, _ any) bool {
@@ -71,7 +79,7 @@ func (c *connections) sweep(now time.Time) {
 		flood := conn.handling.Load() && held > readAhead
 		if slow || flood || total > c.unread {
 			total -= held
-			_ = conn.Close()
+			conn.close()
 		}
 		return true
 	})
@@ -79,7 +87,8 @@ func (c *connections) sweep(now time.Time) {
 
 // accept is called by hertz for every new connection; ctx ends with it and is the parent of every request's context.
 func (c *connections) accept(ctx context.Context, conn network.Conn) context.Context {
-	opened := &connection{Conn: conn}
+	ctx, cancel := context.WithCancel(ctx)
+	opened := &connection{Conn: conn, cancel: cancel}
 	opened.since.Store(time.Now().UnixNano())
 	c.open.Store(opened, struct{}{})
 	context.AfterFunc(ctx, func() { c.open.Delete(opened) })
@@ -88,7 +97,7 @@ func (c *connections) accept(ctx context.Context, conn network.Conn) context.Con
 
 func (c *connections) closeAll() {
 	c.open.Range(func(key, _ any) bool {
-		_ = key.(*connection).Close()
+		key.(*connection).close()
 		return true
 	})
 }

@@ -117,17 +117,6 @@ func TestADrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T) {
 	}
 }
 
-func TestAClientThatTakesNothingDoesNotHoldUpTheEnd(t *testing.T) {
-	h := build(t, func(p *plan) { p.server.DrainTimeout = 50 * time.Millisecond })
-	conn := h.dial()
-	_, err := io.WriteString(conn, h.raw(chat, chat.body(`events 1000000; size 64`, true)))
-	ok(t, err)
-	h.await(1)
-	if err := <-h.beginDrain(); !errors.Is(err, server.ErrCut) {
-		t.Errorf("the server ended with %v", err)
-	}
-}
-
 func TestADrainDoesNotWaitForIdleConnections(t *testing.T) {
 	h := build(t)
 	conn := h.dial()

@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build test vet lint unit grid fmt clean
+.PHONY: help run build test vet lint fuzz unit grid fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0

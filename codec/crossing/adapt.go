@@ -43,17 +43,6 @@ func (u *undo) adapt(r *codec.Request, format codec.Format, s *Settings) error {
 	return nil
 }
 
-// lastUserTurn is the index of the newest message that a person wrote; what follows it is the current turn of the
-// model. It is -1 when there is none.
-func (a *adaption) lastUserTurn() int {
-	for i := len(a.r.Messages) - 1; i >= 0; i-- {
-		if a.r.Messages[i].Role == codec.RoleUser {
-			return i
-		}
-	}
-	return -1
-}
-
 // path names a message as the client counts it.
 func (a *adaption) path(index int) string {
 	if a.r.Format == codec.Responses {

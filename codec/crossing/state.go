@@ -4,13 +4,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// skipSignature is what Google documents for calls whose signature is not known (wire sheet: translation, 5.3).
-const skipSignature = "skip_thought_signature_validator"
-
 // state opens the carriers that belong to the target's family, puts back from the ledger what the client has lost, and
 // leaves out everything that the target would refuse (wire sheet: translation, 5). Foreign state never goes upstream.
 func (a *adaption) state() error {
-	current := a.lastUserTurn()
 	called := false
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
@@ -20,7 +16,7 @@ func (a *adaption) state() error {
 		a.openCarriers(m)
 		called = called || hasCalls(m.Parts)
 		switch {
-		case a.target.Family == codec.FamilyGoogle && i > current:
+		case a.target.Family == codec.FamilyGoogle:
 			a.recallSignature(m)
 		case a.replaysReasoning() && called:
 			a.recallReasoning(m)
@@ -110,8 +106,9 @@ func (a *adaption) replaysReasoning() bool {
 	return a.target.Dialect.ReplayReasoning && a.format == codec.Chat
 }
 
-// recallSignature works on the first call of a turn: the others of a parallel group bear none. Only the current turn of
-// the model is looked at by Google.
+// recallSignature works on the first call of a turn: the others of a parallel group bear none. Google looks at the
+// current turn of the model only, but what a turn was sent with once it is sent with again, or no prompt cache would hit.
+// Where nobody knows a signature, the encoder writes the value that Google takes in its place.
 func (a *adaption) recallSignature(m *codec.Message) {
 	for j := range m.Parts {
 		p := &m.Parts[j]
@@ -124,7 +121,6 @@ func (a *adaption) recallSignature(m *codec.Message) {
 		if kept := a.fromLedger(ledgerCall, p.CallID); kept != nil {
 			p.Signature, p.Family = kept, codec.FamilyGoogle
 		} else if a.target.NeedsSignature {
-			p.Signature, p.Family = []byte(skipSignature), codec.FamilyGoogle
 			a.r.Notes.Emulate(a.listName() + ".thought_signature")
 		}
 		return

@@ -15,14 +15,19 @@
 //	DELETE /keys/{id}                                 revoke
 //	GET    /exchanges?account=&after=&limit=          newest first; after is the last id of the page before
 //	GET    /exchanges/{id}                            with the raw bytes of request and answer
+//	*      /v1/memory/...?account=                    the memory of one account, see package memory
+//
+// For the operator alone:
+//
+//	POST   /check?repair=                             lines of {"finding"}, and at the end {"report"}
+//	GET    /backup?since=                             a backup, full or on top of the one with that mark
+//	POST   /compact
 //
 // Lists come as {"data": [...], "has_more": bool}, errors as {"error": {"kind", "message", "code", "param"}}.
 package admin
 
 import (
-	"encoding/base64"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -73,44 +78,4 @@ type Credential struct {
 type List[T any] struct {
 	Data    []T  `json:"data"`
 	HasMore bool `json:"has_more"`
-}
-
-// Exchange is an exchange with its bytes. Where they are UTF-8 they stand as text; where they are not they stand in
-// base64, and the encoding member beside them says so.
-type Exchange struct {
-	store.ExchangeInfo
-	RawRequest          string `json:"raw_request"`
-	RawRequestEncoding  string `json:"raw_request_encoding,omitempty"`
-	RawResponse         string `json:"raw_response"`
-	RawResponseEncoding string `json:"raw_response_encoding,omitempty"`
-}
-
-const base64Encoding = "base64"
-
-// NewExchange puts an exchange into its JSON form.
-func NewExchange(x *store.Exchange) Exchange {
-	e := Exchange{ExchangeInfo: x.ExchangeInfo}
-	e.RawRequest, e.RawRequestEncoding = encodeRaw(x.RawRequest)
-	e.RawResponse, e.RawResponseEncoding = encodeRaw(x.RawResponse)
-	return e
-}
-
-// Request gives the request's own bytes.
-func (e *Exchange) Request() ([]byte, error) { return decodeRaw(e.RawRequest, e.RawRequestEncoding) }
-
-// Response gives the answer's own bytes, or the part of them that had arrived.
-func (e *Exchange) Response() ([]byte, error) { return decodeRaw(e.RawResponse, e.RawResponseEncoding) }
-
-func encodeRaw(raw []byte) (text, encoding string) {
-	if utf8.Valid(raw) {
-		return string(raw), ""
-	}
-	return base64.StdEncoding.EncodeToString(raw), base64Encoding
-}
-
-func decodeRaw(text, encoding string) ([]byte, error) {
-	if encoding == base64Encoding {
-		return base64.StdEncoding.DecodeString(text)
-	}
-	return []byte(text), nil
 }

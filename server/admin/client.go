@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -26,6 +27,7 @@ import (
 type Client struct {
 	http  http.Client
 	store *store.Store // nil when a server has it open
+	local *inProcess   // likewise
 }
 
 // How long Open waits for a server that is starting or stopping, or for another command, and how often it looks.
@@ -71,7 +73,8 @@ func inProcessClient(st *store.Store, create bool) (*Client, error) {
 		}
 	}
 	log := slog.New(slog.DiscardHandler) // the error itself reaches the person at the command line
-	return &Client{http: http.Client{Transport: inProcess{Handler(st, log)}}, store: st}, nil
+	local := &inProcess{handler: Handler(st, log)}
+	return &Client{http: http.Client{Transport: local}, store: st, local: local}, nil
 }
 
 // dialClient gives nil and no error when nobody listens.
@@ -101,6 +104,7 @@ func (c *Client) Close() error {
 	if c.store == nil {
 		return nil
 	}
+	c.local.wait()
 	return c.store.Close()
 }
 
@@ -160,15 +164,15 @@ func (c *Client) Exchanges(ctx context.Context, account, after string, limit int
 }
 
 // Exchange gives one exchange with its bytes.
-func (c *Client) Exchange(ctx context.Context, id string) (Exchange, error) {
-	var x Exchange
+func (c *Client) Exchange(ctx context.Context, id string) (memory.Exchange, error) {
+	var x memory.Exchange
 	err := c.call(ctx, http.MethodGet, "/exchanges/"+url.PathEscape(id), nil, &x)
 	return x, err
 }
 
 // call sends one request; the answer goes into answer unless that is nil. What the server refuses is a *codec.Error.
 func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
-	var sent io.Reader = http.NoBody
+	var sent io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -176,50 +180,50 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 		}
 		sent = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://mneme"+path, sent)
+	received, err := c.open(ctx, method, path, sent)
 	if err != nil {
 		return err
 	}
+	defer received.Close()
+	if answer == nil {
+		return nil
+	}
+	if err := json.NewDecoder(received).Decode(answer); err != nil {
+		return lost(err)
+	}
+	return nil
+}
+
+// open sends one request and gives the body of the answer as it comes; the caller closes it.
+func (c *Client) open(ctx context.Context, method, path string, body io.Reader) (io.ReadCloser, error) {
+	if body == nil {
+		body = http.NoBody
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://mneme"+path, body)
+	if err != nil {
+		return nil, err
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		lost := codec.Errorf(codec.KindUpstream, "the server went away before it answered; see whether it did what was asked, and try again")
-		lost.Cause = err
-		return lost
+		return nil, lost(err)
+	}
+	if response.StatusCode < http.StatusBadRequest {
+		return response.Body, nil
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
+		return nil, lost(err)
 	}
-	if response.StatusCode >= http.StatusBadRequest {
-		return readError(response.StatusCode, text)
-	}
-	if answer == nil {
-		return nil
-	}
-	return json.Unmarshal(text, answer)
+	return nil, readError(response.StatusCode, text)
 }
 
-// inProcess answers requests by a handler in this process: one code path with and without a server.
-type inProcess struct{ handler http.Handler }
-
-func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &answerWriter{header: http.Header{}, status: http.StatusOK}
-	t.handler.ServeHTTP(w, r)
-	return &http.Response{
-		StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(w.body.Len()), Request: r,
-	}, nil
+// lost is the error for a request that has no whole answer.
+func lost(cause error) error {
+	if errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	err := codec.Errorf(codec.KindUpstream, "the server went away before it answered; see whether it did what was asked, and try again")
+	err.Cause = cause
+	return err
 }
-
-type answerWriter struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (w *answerWriter) Header() http.Header { return w.header }
-
-func (w *answerWriter) WriteHeader(status int) { w.status = status }
-
-func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }

@@ -28,6 +28,7 @@ var statusOf = map[codec.Kind]int{
 	codec.KindInvalidRequest: http.StatusBadRequest,
 	codec.KindNotFound:       http.StatusNotFound,
 	codec.KindConflict:       http.StatusConflict,
+	codec.KindTooLarge:       http.StatusRequestEntityTooLarge,
 	codec.KindStorage:        http.StatusInsufficientStorage,
 	codec.KindOverloaded:     http.StatusServiceUnavailable,
 }

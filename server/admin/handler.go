@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -75,6 +76,7 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 		"DELETE /keys/{id}":   e.revokeKey,
 		"GET /exchanges":      e.exchanges,
 		"GET /exchanges/{id}": e.exchange,
+		"POST /compact":       e.compact,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -96,7 +98,30 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 			}
 		})
 	}
+	mux.Handle("POST /check", operatorOnly(identify, log, e.check))
+	mux.Handle("GET /backup", operatorOnly(identify, log, e.backup))
+	mux.Handle("/v1/memory/", memoryHandler(st, log, identify))
 	return mux
+}
+
+// memoryHandler serves the memory of the accounts that the caller manages.
+func memoryHandler(st *store.Store, log *slog.Logger, identify func(*http.Request) (caller, error)) http.Handler {
+	const parameter = "account"
+	return memory.Handler(memory.Options{
+		Store: st, AccountParameter: parameter,
+		Identify: func(r *http.Request, _ store.Scopes) (string, error) {
+			c, err := identify(r)
+			if err != nil {
+				return "", err
+			}
+			account, err := c.within(r.URL.Query().Get(parameter))
+			if err == nil && account == "" {
+				err = codec.Invalid(parameter, "say whose memory is meant")
+			}
+			return account, err
+		},
+		Fail: func(w http.ResponseWriter, _ *http.Request, err error) { writeError(w, log, err) },
+	})
 }
 
 func (e endpoints) accounts(c caller, _ *http.Request) (any, error) {
@@ -216,7 +241,7 @@ func (e endpoints) exchange(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewExchange(x), nil
+	return memory.NewExchange(x), nil
 }
 
 func readJSON(r *http.Request, v any) error {

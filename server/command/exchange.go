@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -170,7 +171,7 @@ func (c *ExchangeShow) Run(ctx context.Context, s *Surroundings) error {
 	})
 }
 
-func (c *ExchangeShow) writeRaw(w io.Writer, x *admin.Exchange) error {
+func (c *ExchangeShow) writeRaw(w io.Writer, x *memory.Exchange) error {
 	request, err := x.Request()
 	if err != nil {
 		return err
@@ -194,7 +195,7 @@ func (c *ExchangeShow) writeRaw(w io.Writer, x *admin.Exchange) error {
 }
 
 // describe writes what a person wants to know first, then the two bodies.
-func describe(w io.Writer, x *admin.Exchange) error {
+func describe(w io.Writer, x *memory.Exchange) error {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, value string) {
 		if value != "" && value != "-" {

@@ -37,9 +37,10 @@ import (
 // Options say whom a [Handler] serves, and how.
 type Options struct {
 	Store *store.Store
-	// Identify gives the account of a request whose caller has the scope; it may take parts of the request away that only
-	// it understands.
+	// Identify gives the account of a request whose caller has the scope. It may be asked again while an answer lasts.
 	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
+	// AccountParameter is the query parameter in which callers of several accounts say which one they mean; "": none.
+	AccountParameter string
 	// Fail answers with an error.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 	// Closing ends the tails of events; nil: only their callers do.
@@ -108,6 +109,7 @@ func (a *api) endpoint(scope store.Scopes, serve endpoint) http.HandlerFunc {
 			return
 		}
 		c := &call{account: account, w: w, r: r, query: query{values: r.URL.Query()}, status: http.StatusOK}
+		delete(c.query.values, a.AccountParameter)
 		answer, err := serve(c)
 		switch {
 		case err != nil:

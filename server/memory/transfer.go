@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
@@ -92,6 +93,7 @@ func (a *api) importAll(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // it takes as long as it takes, where that can be said
 	done := Import{Object: "memory.import"}
 	lines := bufio.NewScanner(c.r.Body)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)

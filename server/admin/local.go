@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// inProcess answers requests by a handler in this process: one code path with and without a server. Answers are read
+// while they are written, so that a backup of any size passes.
+type inProcess struct {
+	handler http.Handler
+	running sync.WaitGroup
+}
+
+// wait returns when no handler runs any more. A handler whose answer was closed ends at its next write.
+func (t *inProcess) wait() { t.running.Wait() }
+
+func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, writer := io.Pipe()
+	w := &pipeWriter{header: http.Header{}, status: http.StatusOK, body: writer, begun: make(chan struct{})}
+	t.running.Go(func() {
+		defer func() {
+			w.WriteHeader(http.StatusOK)
+			switch fault := recover(); {
+			case fault == http.ErrAbortHandler: //nolint:errorlint // the very value that handlers give up with
+				_ = writer.CloseWithError(errors.New("the answer was cut short"))
+			case fault != nil:
+				panic(fault)
+			default:
+				_ = writer.Close()
+			}
+		}()
+		t.handler.ServeHTTP(w, r)
+	})
+	select {
+	case <-w.begun:
+	case <-r.Context().Done():
+		_ = body.CloseWithError(r.Context().Err())
+		return nil, r.Context().Err()
+	}
+	return &http.Response{
+		StatusCode: w.status, Header: w.header, Body: body,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Request: r,
+	}, nil
+}
+
+// pipeWriter is an answer that another goroutine reads.
+type pipeWriter struct {
+	header http.Header
+	status int
+	body   *io.PipeWriter
+	once   sync.Once
+	begun  chan struct{} // closed when status and header are final
+}
+
+func (w *pipeWriter) Header() http.Header { return w.header }
+
+func (w *pipeWriter) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.status = status
+		close(w.begun)
+	})
+}
+
+func (w *pipeWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(p)
+}
+
+// FlushError begins the answer; what is written is read at once anyway.
+func (w *pipeWriter) FlushError() error {
+	w.WriteHeader(http.StatusOK)
+	return nil
+}

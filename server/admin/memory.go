@@ -1,0 +1,155 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// The client's side of the memory of an account, and of the upkeep of the store.
+
+// memoryPath is a path of the memory of an account; ids in it are escaped.
+func memoryPath(account string, query url.Values, parts ...string) string {
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	asked := url.Values{"account": {account}}
+	for name, values := range query {
+		asked[name] = values
+	}
+	return "/v1/memory/" + strings.Join(parts, "/") + "?" + asked.Encode()
+}
+
+// Sessions gives a page of an account's sessions. The query is that of GET /v1/memory/sessions.
+func (c *Client) Sessions(ctx context.Context, account string, query url.Values) (page memory.List[memory.Session], err error) {
+	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "sessions"), nil, &page)
+	return page, err
+}
+
+// Session gives one session.
+func (c *Client) Session(ctx context.Context, account, id string) (s memory.Session, err error) {
+	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "sessions", id), nil, &s)
+	return s, err
+}
+
+// Timeline gives a page of a session's turns, oldest first.
+func (c *Client) Timeline(ctx context.Context, account, id, after string) (page memory.List[memory.Turn], err error) {
+	query := url.Values{"after": {after}, "limit": {"100"}}
+	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "sessions", id, "timeline"), nil, &page)
+	return page, err
+}
+
+// MergeSession moves the exchanges of a session into another one, and gives that.
+func (c *Client) MergeSession(ctx context.Context, account, id, into string) (s memory.Session, err error) {
+	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "merge"), map[string]string{"into": into}, &s)
+	return s, err
+}
+
+// SplitSession moves an exchange of a session and all that began after it into a new session, and gives that.
+func (c *Client) SplitSession(ctx context.Context, account, id, exchange string) (s memory.Session, err error) {
+	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "split"), map[string]string{"exchange": exchange}, &s)
+	return s, err
+}
+
+// Erase begins an erasure, or counts with DryRun what it would erase.
+func (c *Client) Erase(ctx context.Context, account string, asked memory.NewErasure) (e memory.Erasure, err error) {
+	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "erasures"), asked, &e)
+	return e, err
+}
+
+// Erasure gives the receipt of an erasure as it stands.
+func (c *Client) Erasure(ctx context.Context, account, id string) (e memory.Erasure, err error) {
+	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "erasures", id), nil, &e)
+	return e, err
+}
+
+// Stats says what an account's memory takes.
+func (c *Client) Stats(ctx context.Context, account string) (s memory.Stats, err error) {
+	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "stats"), nil, &s)
+	return s, err
+}
+
+// Tail gives an account's events to tell as they happen, until ctx ends or tell gives an error.
+func (c *Client) Tail(ctx context.Context, account string, tell func(store.Event) error) error {
+	received, err := c.open(ctx, http.MethodGet, memoryPath(account, nil, "events"), nil)
+	if err != nil {
+		return err
+	}
+	defer received.Close()
+	lines := bufio.NewScanner(received)
+	for lines.Scan() {
+		data, isData := strings.CutPrefix(lines.Text(), "data: ")
+		if !isData {
+			continue
+		}
+		var e store.Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return lost(err)
+		}
+		if err := tell(e); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return lost(errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+}
+
+// Export gives an account's export as it comes; the caller closes it. The query is that of GET /v1/memory/export.jsonl.
+func (c *Client) Export(ctx context.Context, account string, query url.Values) (io.ReadCloser, error) {
+	return c.open(ctx, http.MethodGet, memoryPath(account, query, "export.jsonl"), nil)
+}
+
+// Import takes an export into an account.
+func (c *Client) Import(ctx context.Context, account string, export io.Reader) (done memory.Import, err error) {
+	received, err := c.open(ctx, http.MethodPost, memoryPath(account, nil, "imports"), export)
+	if err != nil {
+		return done, err
+	}
+	defer received.Close()
+	if err := json.NewDecoder(received).Decode(&done); err != nil {
+		return done, lost(err)
+	}
+	return done, nil
+}
+
+// Check verifies the store's invariants and tells each finding; with repair it corrects what can be worked out.
+func (c *Client) Check(ctx context.Context, repair bool, tell func(store.Finding)) (report store.CheckReport, err error) {
+	received, err := c.open(ctx, http.MethodPost, "/check?repair="+strconv.FormatBool(repair), nil)
+	if err != nil {
+		return report, err
+	}
+	defer received.Close()
+	for lines := json.NewDecoder(received); ; {
+		var line checkLine
+		if err := lines.Decode(&line); err != nil {
+			return report, lost(err)
+		}
+		if line.Report != nil {
+			return *line.Report, nil
+		}
+		if line.Finding != nil {
+			tell(*line.Finding)
+		}
+	}
+}
+
+// Backup gives a backup as it comes; the caller closes it. Since is the mark of the backup it builds on, 0 for a full one.
+func (c *Client) Backup(ctx context.Context, since uint64) (io.ReadCloser, error) {
+	return c.open(ctx, http.MethodGet, "/backup?since="+strconv.FormatUint(since, 10), nil)
+}
+
+// Compact gives back to the volume what the store no longer needs.
+func (c *Client) Compact(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/compact", nil, nil)
+}

@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// What looks after the whole store is the operator's alone, because it passes over every account.
+
+func requireOperatorItself(c caller) error {
+	if c.isOperator() {
+		return nil
+	}
+	return codec.Errorf(codec.KindPermission, "this is about the whole store, and is done on the server itself, with the mneme command")
+}
+
+// operatorOnly serves answers that are written as they come. An error is for before the first byte.
+func operatorOnly(identify func(*http.Request) (caller, error), log *slog.Logger, serve func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := identify(r)
+		if err == nil {
+			err = requireOperatorItself(c)
+		}
+		if err == nil {
+			err = serve(w, r)
+		}
+		if err != nil {
+			writeError(w, log, err)
+		}
+	})
+}
+
+func (e endpoints) compact(c caller, r *http.Request) (any, error) {
+	if err := requireOperatorItself(c); err != nil {
+		return nil, err
+	}
+	return nil, e.store.Compact(r.Context())
+}
+
+// checkLine is one line of the answer to a check: findings as they are come upon, and at the end the report, or why
+// there is none.
+type checkLine struct {
+	Finding *store.Finding     `json:"finding,omitempty"`
+	Report  *store.CheckReport `json:"report,omitempty"`
+}
+
+func (e endpoints) check(w http.ResponseWriter, r *http.Request) error {
+	repair, err := strconv.ParseBool(r.URL.Query().Get("repair"))
+	if err != nil {
+		return codec.Invalid("repair", "repair is true or false")
+	}
+	lines := json.NewEncoder(w)
+	report, err := e.store.Check(r.Context(), repair, func(f store.Finding) { _ = lines.Encode(checkLine{Finding: &f}) })
+	if err != nil {
+		panic(http.ErrAbortHandler) // the missing report tells that the check has not been finished
+	}
+	_ = lines.Encode(checkLine{Report: &report})
+	return nil
+}
+
+func (e endpoints) backup(w http.ResponseWriter, r *http.Request) error {
+	since, err := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
+	if err != nil {
+		return codec.Invalid("since", "since is the mark of a backup, or 0")
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if _, err := e.store.Backup(r.Context(), w, since); err != nil {
+		panic(http.ErrAbortHandler) // a backup that lacks its end is not to look whole
+	}
+	return nil
+}

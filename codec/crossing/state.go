@@ -120,8 +120,6 @@ func (a *adaption) recallSignature(m *codec.Message) {
 		}
 		if kept := a.fromLedger(ledgerCall, p.CallID); kept != nil {
 			p.Signature, p.Family = kept, codec.FamilyGoogle
-		} else if a.target.NeedsSignature {
-			a.r.Notes.Emulate(a.listName() + ".thought_signature")
 		}
 		return
 	}

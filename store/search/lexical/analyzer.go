@@ -1,0 +1,177 @@
+package lexical
+
+import (
+	"bytes"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/blevesearch/bleve/v2/analysis"
+	"github.com/blevesearch/bleve/v2/analysis/lang/en"
+	"github.com/blevesearch/bleve/v2/analysis/token/porter"
+	unicodewords "github.com/blevesearch/bleve/v2/analysis/tokenizer/unicode"
+	"golang.org/x/text/unicode/norm"
+)
+
+// A token is one term of a text and where it stands there.
+type token struct {
+	term       string
+	start, end int // bytes of the text
+}
+
+var (
+	words   = unicodewords.NewUnicodeTokenizer()
+	stemmer = porter.NewPorterStemmer()
+	stops   = stopWords()
+)
+
+func stopWords() map[string]bool {
+	m := analysis.NewTokenMap()
+	if err := m.LoadBytes(en.EnglishStopWords); err != nil {
+		panic(err) // the list is part of the library
+	}
+	return m
+}
+
+// maxTerm is the longest term in bytes; what is longer is data, not a word.
+const maxTerm = 128
+
+// prose gives the words of a text: lower case, without diacritics (people leave them out when they type), English
+// words by their stem, compound identifiers by their parts, and Chinese, Japanese and Korean text by overlapping pairs
+// of characters.
+func prose(text []byte) []token {
+	tokens := make([]token, 0, len(text)/6)
+	var run ideographs
+	for _, word := range words.Tokenize(text) {
+		if ideographic(word) {
+			tokens = run.add(tokens, text, word)
+			continue
+		}
+		tokens = run.flush(tokens, text)
+		parts(word.Term, func(from, to int) {
+			if term, ok := stem(word.Term[from:to]); ok {
+				tokens = append(tokens, token{term, word.Start + from, word.Start + to})
+			}
+		})
+	}
+	return run.flush(tokens, text)
+}
+
+// stem gives the term that a word is found by; false for words that say nothing.
+func stem(word []byte) (string, bool) {
+	term := fold(word)
+	if len(term) > maxTerm {
+		return "", false
+	}
+	for _, possessive := range [...]string{"'s", "’s"} {
+		if n := len(term) - len(possessive); n > 0 && term[n:] == possessive {
+			term = term[:n]
+		}
+	}
+	if stops[term] {
+		return "", false
+	}
+	if !lowerASCII(term) {
+		return term, true
+	}
+	stream := stemmer.Filter(analysis.TokenStream{{Term: []byte(term)}})
+	return string(stream[0].Term), true
+}
+
+func lowerASCII(term string) bool {
+	for i := range len(term) {
+		if term[i] < 'a' || term[i] > 'z' {
+			return false
+		}
+	}
+	return true
+}
+
+// fold gives text in lower case, in compatibility form, without combining marks.
+func fold(text []byte) string {
+	plain := true
+	for _, c := range text {
+		if c >= utf8.RuneSelf {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return string(bytes.ToLower(text))
+	}
+	var b []byte
+	for _, r := range string(norm.NFKD.Bytes(text)) {
+		if !unicode.Is(unicode.Mn, r) {
+			b = utf8.AppendRune(b, unicode.ToLower(r))
+		}
+	}
+	return string(b)
+}
+
+// parts cuts a word of a program's text into what a person would call its words: at underscores, between letters and
+// dots or colons, and where camel case begins a new one. A word without any of these is one part.
+func parts(word []byte, give func(from, to int)) {
+	start := 0
+	var before rune
+	for i := 0; i < len(word); {
+		r, size := utf8.DecodeRune(word[i:])
+		next, _ := utf8.DecodeRune(word[i+size:])
+		switch {
+		case r == '_' || (r == '.' || r == ':') && (unicode.IsLetter(before) || unicode.IsLetter(next)):
+			if i > start {
+				give(start, i)
+			}
+			start = i + size
+		case i > start && unicode.IsUpper(r) && (unicode.IsLower(before) || unicode.IsUpper(before) && unicode.IsLower(next)):
+			give(start, i)
+			start = i
+		}
+		before = r
+		i += size
+	}
+	if start < len(word) {
+		give(start, len(word))
+	}
+}
+
+func ideographic(word *analysis.Token) bool {
+	if word.Type == analysis.Ideographic {
+		return true
+	}
+	r, _ := utf8.DecodeRune(word.Term)
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+}
+
+// ideographs is a stretch of text in a script without blanks between words.
+type ideographs struct{ start, end int }
+
+func (run *ideographs) add(tokens []token, text []byte, word *analysis.Token) []token {
+	if run.end != word.Start {
+		tokens = run.flush(tokens, text)
+		run.start = word.Start
+	}
+	run.end = word.End
+	return tokens
+}
+
+// flush gives the pairs of the stretch, or its one character.
+func (run *ideographs) flush(tokens []token, text []byte) []token {
+	defer func() { *run = ideographs{} }()
+	stretch := text[run.start:run.end]
+	_, first := utf8.DecodeRune(stretch)
+	if len(stretch) == first {
+		if first > 0 {
+			tokens = append(tokens, token{fold(stretch), run.start, run.end})
+		}
+		return tokens
+	}
+	for i := 0; i < len(stretch); {
+		_, one := utf8.DecodeRune(stretch[i:])
+		_, two := utf8.DecodeRune(stretch[i+one:])
+		if two == 0 {
+			break
+		}
+		tokens = append(tokens, token{fold(stretch[i : i+one+two]), run.start + i, run.start + i + one + two})
+		i += one
+	}
+	return tokens
+}

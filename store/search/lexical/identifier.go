@@ -1,0 +1,119 @@
+package lexical
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// identifiers gives the names of things in a text that have to be found as they are written: paths, symbols, flags,
+// versions, error codes, hashes. Each comes whole and in lower case; a path comes with its last element too, a
+// qualified symbol with its last name, and both also without a line number or the parentheses of a call.
+func identifiers(text []byte) []token {
+	var tokens []token
+	for start := 0; start < len(text); {
+		if !identifierByte(text[start]) {
+			start++
+			continue
+		}
+		end := start
+		for end < len(text) && identifierByte(text[end]) {
+			end++
+		}
+		tokens = appendIdentifier(tokens, text, start, end)
+		start = end
+	}
+	return tokens
+}
+
+func identifierByte(c byte) bool {
+	return c >= utf8.RuneSelf || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		bytes.IndexByte([]byte(`_-./\:#@+~`), c) >= 0
+}
+
+func appendIdentifier(tokens []token, text []byte, start, end int) []token {
+	for end > start && strings.IndexByte(`.:-/\#@+~`, text[end-1]) >= 0 {
+		end--
+	}
+	for start < end && strings.IndexByte(`.:\#@+~`, text[start]) >= 0 && !dotFile(text[start:end]) {
+		start++
+	}
+	word := text[start:end]
+	if len(word) > maxTerm || !identifying(word) {
+		return tokens
+	}
+	whole := fold(word)
+	tokens = append(tokens, token{whole, start, end})
+	for _, form := range forms(whole) {
+		if form != whole && len(form) > 1 {
+			tokens = append(tokens, token{form, start, end})
+		}
+	}
+	return tokens
+}
+
+// dotFile tells names such as .gitignore and ./run.
+func dotFile(word []byte) bool {
+	return len(word) > 1 && word[0] == '.' && word[1] != '.'
+}
+
+// forms gives what else an identifier is called by.
+func forms(whole string) (more []string) {
+	bare := whole
+	if i := strings.LastIndexByte(bare, ':'); i > 0 && digits(bare[i+1:]) { // file:line, and file:line:column
+		bare = bare[:i]
+		if j := strings.LastIndexByte(bare, ':'); j > 0 && digits(bare[j+1:]) {
+			bare = bare[:j]
+		}
+		more = append(more, bare)
+	}
+	if i := strings.LastIndexAny(bare, `/\`); i >= 0 {
+		return append(more, bare[i+1:])
+	}
+	if i := strings.LastIndex(bare, "::"); i >= 0 {
+		return append(more, bare[i+2:])
+	}
+	if i := strings.LastIndexByte(bare, '.'); i > 0 && !digits(bare[i+1:]) && !fileSuffix(bare[i+1:]) {
+		more = append(more, bare[i+1:])
+	}
+	return more
+}
+
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// fileSuffix tells endings of file names, which are no names of their own.
+func fileSuffix(s string) bool { return len(s) <= 4 }
+
+// identifying tells a name of a thing from a word of prose: it holds a digit among letters, an underscore, a slash, a
+// dot or colon between letters, an inner capital, or it begins with a dash.
+func identifying(word []byte) bool {
+	var letters, numbers, marks, capitals int
+	var before rune
+	for i, r := range string(word) {
+		switch {
+		case unicode.IsDigit(r):
+			numbers++
+		case unicode.IsLetter(r):
+			letters++
+			if i > 0 && unicode.IsUpper(r) && unicode.IsLower(before) {
+				capitals++
+			}
+		case r == '_' || r == '/' || r == '\\':
+			marks++
+		case r == '.' || r == ':':
+			if unicode.IsLetter(before) || unicode.IsDigit(before) || i == 0 {
+				marks++
+			}
+		case r == '-' && (i == 0 || numbers > 0):
+			marks++
+		}
+		before = r
+	}
+	if letters+numbers < 2 {
+		return false
+	}
+	return marks > 0 || capitals > 0 || numbers > 0
+}

@@ -1,0 +1,122 @@
+package lexical
+
+import (
+	"slices"
+	"strings"
+)
+
+// Said is the text of a document by speaker, to be looked at word by word.
+type Said struct{ User, Assistant string }
+
+// Matches decides about a document that the index found: whether phrases stand in it and whether the right one said
+// it. It takes as given what the index is certain of.
+func (q *Query) Matches(d Said) bool {
+	t := texts{user: terms(prose([]byte(d.User))), assistant: terms(prose([]byte(d.Assistant)))}
+	return q.root.matches(&t)
+}
+
+type texts struct{ user, assistant []string }
+
+func (g group) matches(t *texts) bool {
+	required, optional, any := false, false, false
+	for _, c := range g {
+		if c.leaf != nil && c.leaf.empty() {
+			continue
+		}
+		here := c.matches(t)
+		switch c.occur {
+		case mustNot:
+			if here && !c.certain() {
+				return false
+			}
+		case must:
+			required = true
+			if !here {
+				return false
+			}
+		default:
+			any = true
+			optional = optional || here
+		}
+	}
+	return required || !any || optional
+}
+
+func (c *clause) matches(t *texts) bool {
+	if c.leaf == nil {
+		return c.group.matches(t)
+	}
+	l := c.leaf
+	switch {
+	case l.in == InUser:
+		return l.standsIn(t.user)
+	case l.in == InAssistant:
+		return l.standsIn(t.assistant)
+	case l.phrase:
+		return l.standsIn(t.user) || l.standsIn(t.assistant)
+	}
+	return true
+}
+
+func (l *leaf) standsIn(text []string) bool {
+	switch {
+	case l.prefix != "":
+		return slices.ContainsFunc(text, func(term string) bool { return strings.HasPrefix(term, l.prefix) })
+	case l.phrase:
+		return sideBySide(text, l.words)
+	}
+	return !slices.ContainsFunc(l.words, func(word string) bool { return !slices.Contains(text, word) })
+}
+
+// sideBySide tells whether the words stand in the text one behind the other. Words that say nothing, which neither
+// list has, may stand between them.
+func sideBySide(text, words []string) bool {
+	for i := 0; i+len(words) <= len(text); i++ {
+		if slices.Equal(text[i:i+len(words)], words) {
+			return true
+		}
+	}
+	return false
+}
+
+// Highlights gives the places in text, as byte ranges in ascending order, where words and names of the query stand.
+func (q *Query) Highlights(text string) [][2]int {
+	words, names := make(map[string]bool), make(map[string]bool)
+	var prefixes []string
+	q.root.leaves(func(l *leaf) {
+		for _, w := range l.words {
+			words[w] = true
+		}
+		for _, n := range l.names {
+			names[n] = true
+		}
+		if l.prefix != "" && !l.isFacet() {
+			prefixes = append(prefixes, l.prefix)
+		}
+	})
+	var places [][2]int
+	note := func(tokens []token, wanted map[string]bool) {
+		for _, t := range tokens {
+			if wanted[t.term] || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(t.term, p) }) {
+				places = append(places, [2]int{t.start, t.end})
+			}
+		}
+	}
+	note(prose([]byte(text)), words)
+	note(identifiers([]byte(text)), names)
+	return joined(places)
+}
+
+// joined sorts ranges and makes one of those that overlap.
+func joined(places [][2]int) [][2]int {
+	slices.SortFunc(places, func(a, b [2]int) int { return a[0] - b[0] })
+	out := places[:0]
+	for _, p := range places {
+		if n := len(out); n > 0 && p[0] <= out[n-1][1] {
+			out[n-1][1] = max(out[n-1][1], p[1])
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}

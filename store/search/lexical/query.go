@@ -1,0 +1,310 @@
+package lexical
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/RoaringBitmap/roaring/v2"
+)
+
+// Query is what is looked for.
+type Query struct {
+	root  group
+	exact bool // hits have to be looked at by Matches
+}
+
+// maxQueryTerms bounds the terms that are scored; a question has a dozen.
+const maxQueryTerms = 128
+
+type occur uint8
+
+const (
+	should occur = iota
+	must
+	mustNot
+)
+
+// group is a list of clauses in parentheses: what must be there, what must not, and what counts in favour. Without
+// anything that must be there, something of what counts in favour must be.
+type group []clause
+
+// clause is a leaf or a group.
+type clause struct {
+	occur occur
+	leaf  *leaf
+	group group
+}
+
+// leaf is a word, a phrase, a prefix, or one of these in a field.
+type leaf struct {
+	in     string   // where: "" anywhere, [InUser], [InAssistant], [InName], or the name of a facet
+	words  []string // terms of the text; all of them
+	names  []string // or one of these
+	phrase bool     // words in this order, side by side
+	prefix string   // the beginning of a term
+	value  string   // of a facet
+}
+
+// Fields of a query that are no facets.
+const (
+	InUser      = "user"
+	InAssistant = "assistant"
+	InName      = "name"
+)
+
+func (l *leaf) isFacet() bool {
+	return l.in != "" && l.in != InUser && l.in != InAssistant && l.in != InName
+}
+
+func (l *leaf) empty() bool {
+	return len(l.words)+len(l.names) == 0 && l.prefix == "" && l.value == ""
+}
+
+// Plain looks for the words and names of a text, whatever signs stand in it.
+func Plain(text string) *Query {
+	return &Query{root: group{{leaf: newLeaf("", text)}}}
+}
+
+func newLeaf(in, text string) *leaf {
+	l := &leaf{in: in}
+	if in != InName {
+		l.words = terms(prose([]byte(text)))
+	}
+	if in == "" || in == InName {
+		l.names = namesOf(text)
+	}
+	return l
+}
+
+// namesOf gives the names of things in a query. There, any word may be one: people type symbols without their capitals.
+func namesOf(text string) []string {
+	names := terms(identifiers([]byte(text)))
+	for _, word := range strings.Fields(text) {
+		if name := fold([]byte(word)); !slices.Contains(names, name) && !stops[name] && len(name) <= maxTerm {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func terms(tokens []token) []string {
+	list := make([]string, len(tokens))
+	for i := range tokens {
+		list[i] = tokens[i].term
+	}
+	return list
+}
+
+// Empty tells whether there is nothing to look for: no word, or only such as stand in every text.
+func (q *Query) Empty() bool { return q.root.empty() }
+
+func (g group) empty() bool {
+	return !slices.ContainsFunc(g, func(c clause) bool {
+		if c.leaf != nil {
+			return !c.leaf.empty()
+		}
+		return !c.group.empty()
+	})
+}
+
+// Exact tells whether hits have to be shown to [Query.Matches]: the index knows neither order nor speaker.
+func (q *Query) Exact() bool { return q.exact }
+
+// leaves visits what counts in favour of a document.
+func (g group) leaves(visit func(*leaf)) {
+	for _, c := range g {
+		switch {
+		case c.occur == mustNot:
+		case c.leaf != nil:
+			visit(c.leaf)
+		default:
+			c.group.leaves(visit)
+		}
+	}
+}
+
+// score adds up what the query's terms are worth. A term that occurs several times counts several times.
+func (q *Query) score(s *Searcher, into *scores) error {
+	type fieldTerm struct{ field, term string }
+	var order []fieldTerm
+	times := make(map[fieldTerm]int)
+	count := func(field string, terms []string) {
+		for _, term := range terms {
+			t := fieldTerm{field, term}
+			if times[t] == 0 {
+				if len(order) == maxQueryTerms {
+					continue
+				}
+				order = append(order, t)
+			}
+			times[t]++
+		}
+	}
+	var prefixes []*leaf
+	q.root.leaves(func(l *leaf) {
+		if l.isFacet() {
+			return
+		}
+		count(fieldText, l.words)
+		count(fieldName, l.names)
+		if l.prefix != "" {
+			prefixes = append(prefixes, l)
+		}
+	})
+	for _, t := range order {
+		if err := s.score(into, t.field, t.term, times[t]); err != nil {
+			return err
+		}
+	}
+	for _, l := range prefixes {
+		for _, field := range l.prefixFields() {
+			keys, err := s.expand(field, l.prefix)
+			if err != nil {
+				return err
+			}
+			if err := s.scoreTogether(into, field, keys); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *leaf) prefixFields() []string {
+	switch l.in {
+	case InName:
+		return []string{fieldName}
+	case InUser, InAssistant:
+		return []string{fieldText}
+	}
+	return []string{fieldText, fieldName}
+}
+
+// matching gives the documents that satisfy the query; nil when those that score do.
+func (q *Query) matching(s *Searcher) (*Set, error) {
+	if !q.root.selective() {
+		return nil, nil
+	}
+	return q.root.matching(s)
+}
+
+// selective tells whether not everything that scores matches.
+func (g group) selective() bool {
+	return slices.ContainsFunc(g, func(c clause) bool {
+		if c.occur != should || c.leaf == nil {
+			return true
+		}
+		return c.leaf.phrase || c.leaf.in != ""
+	})
+}
+
+func (g group) matching(s *Searcher) (*Set, error) {
+	var required, optional *Set
+	excluded := roaring.New()
+	for _, c := range g {
+		if c.leaf != nil && c.leaf.empty() {
+			continue
+		}
+		set, err := c.matching(s)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case c.occur == mustNot:
+			if c.certain() {
+				excluded.Or(set)
+			}
+		case c.occur == should:
+			if optional == nil {
+				optional = roaring.New()
+			}
+			optional.Or(set)
+		case required == nil:
+			required = set
+		default:
+			required.And(set)
+		}
+	}
+	if required == nil {
+		required = optional
+	}
+	if required == nil {
+		var err error
+		if required, err = s.All(); err != nil {
+			return nil, err
+		}
+	}
+	required.AndNot(excluded)
+	return required, nil
+}
+
+// certain tells whether every document of the clause's set satisfies it. For a phrase and for words of one speaker the
+// set holds more, and [Query.Matches] has to decide.
+func (c *clause) certain() bool {
+	if c.leaf != nil {
+		return !c.leaf.phrase && c.leaf.in != InUser && c.leaf.in != InAssistant
+	}
+	return !slices.ContainsFunc(c.group, func(c clause) bool { return !c.certain() || c.occur == mustNot })
+}
+
+func (c *clause) matching(s *Searcher) (*Set, error) {
+	if c.leaf == nil {
+		return c.group.matching(s)
+	}
+	l := c.leaf
+	switch {
+	case l.isFacet() && l.prefix != "":
+		return s.FacetPrefix(l.in, l.prefix)
+	case l.isFacet():
+		return s.Facet(l.in, l.value)
+	case l.prefix != "":
+		return s.holdingPrefix(l)
+	}
+	set, err := s.holding(fieldText, l.words)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range l.names {
+		named, err := s.holding(fieldName, []string{name})
+		if err != nil {
+			return nil, err
+		}
+		set.Or(named)
+	}
+	return set, nil
+}
+
+// holding gives the documents that hold all of the terms; none for no terms.
+func (s *Searcher) holding(field string, terms []string) (*Set, error) {
+	all := roaring.New()
+	for i, term := range terms {
+		set, err := s.termSet(field, termKey(s.account, term))
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			all = set
+		} else {
+			all.And(set)
+		}
+	}
+	return all, nil
+}
+
+func (s *Searcher) holdingPrefix(l *leaf) (*Set, error) {
+	found := roaring.New()
+	for _, field := range l.prefixFields() {
+		keys, err := s.expand(field, l.prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			set, err := s.termSet(field, key)
+			if err != nil {
+				return nil, err
+			}
+			found.Or(set)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,237 @@
+package lexical
+
+import (
+	"bytes"
+	"context"
+	"math"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// BM25's parameters. They were chosen on the retrieval sets of the evaluation, of which no one is alike: for short
+// exchanges, passages and encyclopaedia entries this pair is within a point of the best for each.
+const (
+	saturation = 1.5 // k1
+	lengthNorm = 0.5 // b
+	// Names are told from each other by which they are, hardly by how long the list is that they stand in.
+	nameLengthNorm = 0.3
+	nameSaturation = 1.2
+)
+
+// maxExpansion bounds the terms that one prefix stands for.
+const maxExpansion = 256
+
+// Set is a set of documents of one [Searcher].
+type Set = roaring.Bitmap
+
+// Searcher sees the documents of one account as they were at one moment. It belongs to one goroutine.
+type Searcher struct {
+	ctx     context.Context
+	account uint32
+	reader  index.IndexReader
+	totals  Totals
+	posting index.TermFieldDoc
+}
+
+// Searcher opens a view of an account. The caller closes it.
+func (ix *Index) Searcher(ctx context.Context, account uint32) (*Searcher, error) {
+	reader, err := ix.shards[shardOf(account)].Reader()
+	if err != nil {
+		return nil, err
+	}
+	s := &Searcher{ctx: ctx, account: account, reader: reader}
+	if s.totals, err = readTotals(reader, account); err != nil {
+		_ = reader.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends the view.
+func (s *Searcher) Close() error { return s.reader.Close() }
+
+// Documents is how many documents the account has.
+func (s *Searcher) Documents() uint64 { return s.totals.Documents }
+
+// ID gives the id of a document.
+func (s *Searcher) ID(number uint32) (string, error) {
+	id, err := s.reader.ExternalID(index.NewIndexInternalID(nil, uint64(number)))
+	if err != nil || len(id) < 4 {
+		return "", err
+	}
+	return id[4:], nil
+}
+
+// each visits the documents of a term.
+func (s *Searcher) each(field string, key []byte, counted bool, visit func(number uint32, p *index.TermFieldDoc)) error {
+	postings, err := s.reader.TermFieldReader(s.ctx, key, field, counted, counted, false)
+	if err != nil {
+		return err
+	}
+	defer postings.Close()
+	for n := 0; ; n++ {
+		if n%4096 == 0 && s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
+		p, err := postings.Next(s.posting.Reset())
+		if p == nil || err != nil {
+			return err
+		}
+		visit(uint32(p.ID.Value()), p)
+	}
+}
+
+// All is every document of the account.
+func (s *Searcher) All() (*Set, error) { return s.facetSet("") }
+
+// Facet is the documents with a property.
+func (s *Searcher) Facet(name, value string) (*Set, error) { return s.facetSet(facetTerm(name, value)) }
+
+func (s *Searcher) facetSet(term string) (*Set, error) {
+	return s.termSet(fieldFacet, termKey(s.account, term))
+}
+
+func (s *Searcher) termSet(field string, key []byte) (*Set, error) {
+	set := roaring.New()
+	err := s.each(field, key, false, func(number uint32, _ *index.TermFieldDoc) { set.Add(number) })
+	return set, err
+}
+
+// FacetRange is the documents whose property lies in [from, to], by bytes; "" leaves a side open.
+func (s *Searcher) FacetRange(name, from, to string) (*Set, error) {
+	first := termKey(s.account, facetTerm(name, from))
+	return s.facetTerms(first, termKey(s.account, facetTerm(name, "")), func(term string) bool { return to == "" || term <= to })
+}
+
+// FacetPrefix is the documents whose property begins with prefix.
+func (s *Searcher) FacetPrefix(name, prefix string) (*Set, error) {
+	first := termKey(s.account, facetTerm(name, prefix))
+	return s.facetTerms(first, first, func(string) bool { return true })
+}
+
+// facetTerms joins the documents of the terms from first on that begin with prefix, as long as more says so of their
+// values.
+func (s *Searcher) facetTerms(first, prefix []byte, more func(value string) bool) (*Set, error) {
+	set := roaring.New()
+	terms, err := s.reader.FieldDictRange(fieldFacet, first, after(prefix))
+	if err != nil {
+		return nil, err
+	}
+	defer terms.Close()
+	for {
+		entry, err := terms.Next()
+		if err != nil || entry == nil {
+			return set, err
+		}
+		_, value, _ := bytes.Cut([]byte(entry.Term)[4:], []byte{0})
+		if !bytes.HasPrefix([]byte(entry.Term), prefix) || !more(string(value)) {
+			return set, nil
+		}
+		err = s.each(fieldFacet, []byte(entry.Term), false, func(number uint32, _ *index.TermFieldDoc) { set.Add(number) })
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// after is the first key behind all that begin with prefix.
+func after(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+// expand gives the terms of a field that begin with prefix, at most maxExpansion of them.
+func (s *Searcher) expand(field, prefix string) (keys [][]byte, err error) {
+	first := termKey(s.account, prefix)
+	terms, err := s.reader.FieldDictRange(field, first, after(first))
+	if err != nil {
+		return nil, err
+	}
+	defer terms.Close()
+	for len(keys) < maxExpansion {
+		entry, err := terms.Next()
+		if err != nil || entry == nil {
+			return keys, err
+		}
+		if !bytes.HasPrefix([]byte(entry.Term), first) {
+			break
+		}
+		keys = append(keys, []byte(entry.Term))
+	}
+	return keys, nil
+}
+
+// measure is how a field is scored.
+type measure struct {
+	field           string
+	k1, b, averaged float64 // averaged: mean length in terms
+}
+
+func (s *Searcher) measureOf(field string) measure {
+	documents := float64(max(s.totals.Documents, 1))
+	if field == fieldName {
+		return measure{fieldName, nameSaturation, nameLengthNorm, max(float64(s.totals.NameTerms)/documents, 1)}
+	}
+	return measure{fieldText, saturation, lengthNorm, max(float64(s.totals.TextTerms)/documents, 1)}
+}
+
+// weight is what one term adds to a document in which it occurs frequency times among length terms.
+func (m *measure) weight(idf, frequency, length float64) float64 {
+	return idf * frequency * (m.k1 + 1) / (frequency + m.k1*(1-m.b+m.b*length/m.averaged))
+}
+
+// idf is the weight of a term that is in so many of the account's documents.
+func (s *Searcher) idf(documents uint64) float64 {
+	n, df := float64(s.totals.Documents), float64(documents)
+	return math.Log(1 + max(n-df+0.5, 0.5)/(df+0.5))
+}
+
+// score adds what a term is worth to the documents that hold it; times is how often the query names it.
+func (s *Searcher) score(into *scores, field, term string, times int) error {
+	m, key := s.measureOf(field), termKey(s.account, term)
+	postings, err := s.reader.TermFieldReader(s.ctx, key, field, true, true, false)
+	if err != nil {
+		return err
+	}
+	defer postings.Close()
+	idf := s.idf(postings.Count()) * float64(times)
+	for n := 0; ; n++ {
+		if n%4096 == 0 && s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
+		p, err := postings.Next(s.posting.Reset())
+		if p == nil || err != nil {
+			return err
+		}
+		into.add(uint32(p.ID.Value()), m.weight(idf, float64(p.Freq), lengthOf(p.Norm)))
+	}
+}
+
+// lengthOf is the number of terms of a field: bleve keeps it exactly and gives out the inverse of its square root.
+func lengthOf(norm float64) float64 { return math.Round(1 / (norm * norm)) }
+
+// scoreTogether scores several terms as if they were one: the words that a prefix stands for.
+func (s *Searcher) scoreTogether(into *scores, field string, keys [][]byte) error {
+	type occurrence struct{ frequency, length float64 }
+	found := make(map[uint32]occurrence)
+	for _, key := range keys {
+		err := s.each(field, key, true, func(number uint32, p *index.TermFieldDoc) {
+			o := found[number]
+			found[number] = occurrence{o.frequency + float64(p.Freq), lengthOf(p.Norm)}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	m, idf := s.measureOf(field), s.idf(uint64(len(found)))
+	for number, o := range found {
+		into.add(number, m.weight(idf, o.frequency, o.length))
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package crossing_test
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mnemeproxy/mneme/bench/provider"
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/sse"
+)
+
+var update = flag.Bool("update", false, "write the transcripts in testdata anew; what providers say is asked of the simulated one")
+
+// story is what every transcript tells: a model thinks, says a word and calls two tools, one of them with free text
+// where the client has such tools.
+const story = `Fix it. [[sim: size 24 ; reasoning "The test is wrong." ; text "I will mend \"a.go\"." ; call read {"path":"a.go"} ; custom patch "*** Begin\n+ caf\u00e9 \"x\"\n" ; usage input=900 cached=768 output=60 reasoning=20 ]]`
+
+var storyRequests = map[codec.Format]string{
+	codec.Chat: `{"model":"MODEL","stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"low","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":STORY}],` +
+		`"tools":[{"type":"function","function":{"name":"read","parameters":{"type":"object","properties":{"path":{"type":"string"}}}}},{"type":"custom","custom":{"name":"patch"}}]}`,
+	codec.Responses: `{"model":"MODEL","stream":true,"store":false,"include":["reasoning.encrypted_content"],"reasoning":{"effort":"low","summary":"auto"},"instructions":"Be brief.","input":STORY,` +
+		`"tools":[{"type":"namespace","name":"fs","tools":[{"type":"function","name":"read","parameters":{"type":"object","properties":{"path":{"type":"string"}}}}]},{"type":"custom","name":"patch","format":{"type":"text"}}]}`,
+	codec.Messages: `{"model":"MODEL","stream":true,"max_tokens":4000,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"low"},"system":"Be brief.","messages":[{"role":"user","content":STORY}],` +
+		`"tools":[{"name":"read","input_schema":{"type":"object","properties":{"path":{"type":"string"}}}},{"name":"patch","input_schema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]}`,
+}
+
+func storyRequest(surface codec.Format, model string) string {
+	script := strings.ReplaceAll(story, `"`, `\"`)
+	script = strings.ReplaceAll(script, `\\"`, `\\\"`)
+	script = strings.ReplaceAll(strings.ReplaceAll(script, `\n`, `\\n`), `\u00e9`, `\\u00e9`)
+	if surface == codec.Responses {
+		script = strings.Replace(script, "call read {", "call read namespace=fs {", 1)
+	}
+	return strings.NewReplacer("MODEL", model, "STORY", `"`+script+`"`).Replace(storyRequests[surface])
+}
+
+var generatePaths = map[codec.Format]string{
+	codec.Chat: "/v1/chat/completions", codec.Responses: "/v1/responses", codec.Messages: "/v1/messages",
+	codec.Gemini: "/v1beta/models/MODEL:streamGenerateContent?alt=sse",
+}
+
+// ask has the simulated provider answer a request, and gives the data of the frames.
+func ask(t *testing.T, url string, format codec.Format, model, body string) []string {
+	t.Helper()
+	path := strings.ReplaceAll(generatePaths[format], "MODEL", model)
+	response, err := http.Post(url+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(response.Body)
+		t.Fatalf("%s: %s", response.Status, said)
+	}
+	return framesOf(t, response.Body)
+}
+
+func framesOf(t *testing.T, stream io.Reader) (frames []string) {
+	splitter := sse.NewSplitter(4<<10, sse.MaxFrame)
+	for {
+		_, err := splitter.Read(stream)
+		var f sse.Frame
+		for splitter.Next(&f) {
+			if !f.Comment {
+				frames = append(frames, string(f.Data))
+			}
+		}
+		if err == io.EOF {
+			return frames
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTranscripts compares each crossing with its transcript in testdata: what the client sends, what the provider gets
+// to read, and then, frame by frame, what the provider says ("> ") and what the client hears of it, indented.
+func TestTranscripts(t *testing.T) {
+	url := ""
+	if *update {
+		sim, err := provider.Start(provider.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = sim.Close() }()
+		url = sim.URL()
+	}
+	for _, surface := range surfaces {
+		for _, model := range []string{gpt, gpt4, claude, gemini, deepseek} {
+			_, format := targetOf(model)
+			if format == surface {
+				continue
+			}
+			name := surface.String() + "-to-" + model
+			t.Run(name, func(t *testing.T) {
+				path := filepath.Join("testdata", "transcripts", name+".txt")
+				request := storyRequest(surface, model)
+				x, sent, err := prepare(surface, model, request, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer x.Release()
+				recorded, _ := os.ReadFile(path)
+				var frames []string
+				if *update {
+					frames = ask(t, url, format, model, sent)
+				} else {
+					for line := range strings.Lines(string(recorded)) {
+						if frame, ok := strings.CutPrefix(line, "> "); ok {
+							frames = append(frames, strings.TrimSuffix(frame, "\n"))
+						}
+					}
+				}
+				now := tell(x, request, sent, frames)
+				if *update {
+					if err := os.WriteFile(path, []byte(now), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				if diff := cmp.Diff(string(recorded), now); diff != "" {
+					t.Errorf("%s (-recorded +now)\n%s", path, diff)
+				}
+			})
+		}
+	}
+}
+
+// tell writes a transcript.
+func tell(x *crossing.Exchange, request, sent string, frames []string) string {
+	var out bytes.Buffer
+	out.WriteString("# the client sends\n" + request + "\n# the provider reads\n" + sent + "\n# " + x.Notes() + "\n")
+	stream := x.Stream()
+	for _, frame := range frames {
+		out.WriteString("> " + frame + "\n")
+		heard, _ := stream.Frame(nil, &sse.Frame{Data: []byte(frame)})
+		for line := range bytes.Lines(heard) {
+			if line = bytes.TrimRight(line, "\n"); len(line) > 0 {
+				out.WriteString("    " + string(line) + "\n")
+			}
+		}
+	}
+	heard, complete := stream.End(nil, codec.EndEOF, nil)
+	out.WriteString("# the body ends\n")
+	for line := range bytes.Lines(heard) {
+		if line = bytes.TrimRight(line, "\n"); len(line) > 0 {
+			out.WriteString("    " + string(line) + "\n")
+		}
+	}
+	if !complete {
+		out.WriteString("# and the answer is not complete\n")
+	}
+	return out.String()
+}

@@ -105,6 +105,7 @@ type plan struct {
 	router   router.Config
 	provider provider.Options
 	store    store.Options
+	prepare  func(*server.Server) // before it is run; may be nil
 }
 
 // build starts a house; it ends with the test and leaves nothing behind.
@@ -149,6 +150,9 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	h.proxy, err = server.New(p.server)
 	ok(t, err)
 	h.url = "http://" + h.proxy.Addr().String()
+	if p.prepare != nil {
+		p.prepare(h.proxy)
+	}
 	h.run()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	h.client = &http.Client{Transport: transport}

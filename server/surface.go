@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/cloudwego/hertz/pkg/app"
 	"github.com/cloudwego/hertz/pkg/protocol/consts"
@@ -58,7 +60,31 @@ func (s *Server) notFound(_ context.Context, rc *app.RequestContext) {
 func (s *Server) notAllowed(_ context.Context, rc *app.RequestContext) {
 	e := codec.Errorf(codec.KindInvalidRequest, "%s does not take %s.", printable(rc.Path()), printable(rc.Method()))
 	s.answerError(rc, errorShape(rc), e, "")
+	rc.Response.Header.Set("Allow", s.methodsOf(string(rc.Path())))
 	rc.Response.SetStatusCode(consts.StatusMethodNotAllowed)
+}
+
+// methodsOf lists what a path takes (RFC 9110, section 10.2.1).
+func (s *Server) methodsOf(path string) string {
+	var methods []string
+	for _, route := range s.engine.Routes() {
+		if leadsTo(route.Path, path) {
+			methods = append(methods, route.Method)
+		}
+	}
+	slices.Sort(methods)
+	return strings.Join(methods, ", ")
+}
+
+// leadsTo tells whether a route, in which a segment that begins with a colon stands for any, covers a path.
+func leadsTo(route, path string) bool {
+	segments := strings.Split(path, "/")
+	for i, segment := range strings.Split(route, "/") {
+		if i >= len(segments) || segment != segments[i] && !strings.HasPrefix(segment, ":") {
+			return false
+		}
+	}
+	return strings.Count(route, "/") == strings.Count(path, "/")
 }
 
 // refuseUpgrade answers Codex, which first asks for a websocket: with 426 it changes to plain HTTP at once, with any

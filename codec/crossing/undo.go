@@ -166,9 +166,16 @@ func (u *undo) open(ev *codec.Event, rest []codec.Event) {
 	u.out = append(u.out, opened)
 }
 
+// unnamed stands for the tool of a call whose name never came. The client has no such tool, says so in the result, and
+// the model can call again; an empty name would be refused when the history is sent back.
+const unnamed = "unnamed"
+
 // openCall gives a call the client's name for the tool, and an id that the client can take.
 func (u *undo) openCall(ev *codec.Event, it *item) {
 	u.calls++
+	if len(ev.Name) == 0 {
+		ev.Name = []byte(unnamed)
+	}
 	name := string(ev.Name)
 	switch back, known := u.names.original[name]; {
 	case u.jsonTool != "" && name == u.jsonTool:

@@ -73,6 +73,11 @@ func runUntilKilled(t *testing.T, dir string, n int, round uint64, begun, ended 
 	if err := victim.Start(); err != nil {
 		t.Fatal(err)
 	}
+	hung := time.AfterFunc(2*time.Minute, func() {
+		t.Error("the victim has stopped capturing")
+		_ = victim.Process.Kill()
+	})
+	defer hung.Stop()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		var what, id string

@@ -241,6 +241,9 @@ func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
 		return err
 	}
 	e.State, e.Open = ErasureRunning, 0
+	if err := s.update(ctx, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) }); err != nil {
+		return err
+	}
 	var batch []exchangeID
 	flush := func() error {
 		if len(batch) == 0 {

@@ -33,7 +33,7 @@ func erase(t testing.TB, s *Store, account string, sel Selection) *Erasure {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for e.State != ErasureDone {
 		if time.Now().After(deadline) {
 			t.Fatalf("the erasure is still %s", e.State)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestAStoreOfANewerVersionIsNotTouched(t *testing.T) {
 	}
 }
 
-// stall keeps the writer busy until the returned function is called.
+// stall keeps the writer busy until the returned function is called, or the test ends.
 func stall(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	busy, gate := make(chan struct{}), make(chan struct{})
@@ -50,78 +51,76 @@ func stall(t *testing.T, s *Store) (release func()) {
 		_ = s.update(context.Background(), func(*gathering, *write) error { close(busy); <-gate; return nil })
 	}()
 	<-busy
-	return func() { close(gate); <-ended }
+	release = sync.OnceFunc(func() { close(gate); <-ended })
+	t.Cleanup(release)
+	return release
+}
+
+// fillQueue takes all the room that the queue has, as operations do that wait for a writer that cannot keep up.
+func fillQueue(t *testing.T, s *Store) (release func()) {
+	t.Helper()
+	if !s.queueBytes.TryAcquire(s.queueSize) {
+		t.Fatal("the queue is in use")
+	}
+	release = sync.OnceFunc(func() { s.queueBytes.Release(s.queueSize) })
+	t.Cleanup(release)
+	return release
 }
 
 func TestUnderPressureRequestsWaitOrPassUnrecorded(t *testing.T) {
-	const queue = 64 << 10
 	opening := &Opening{Account: "acme", Surface: codec.Chat, Body: []byte(strings.Repeat("x", 20_000))}
+	ctx := context.Background()
 
 	t.Run("wait", func(t *testing.T) {
-		s := openStore(t, Options{QueueBytes: queue})
+		s := openStore(t, Options{})
 		mustAccount(t, s, "acme")
-		release := stall(t, s)
-		begun := fill(t, s, opening)
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		release := fillQueue(t, s)
+		short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
 		defer cancel()
-		_, err := s.Begin(ctx, opening)
+		_, err := s.Begin(short, opening)
 		wantKind(t, err, codec.KindStorage)
-		release()
-		for _, c := range begun {
-			if err := c.Finish(context.Background(), &Closing{Outcome: OutcomeComplete}); err != nil {
-				t.Error(err)
+		begun := make(chan error)
+		go func() {
+			c, err := s.Begin(ctx, opening)
+			if err == nil {
+				err = c.Finish(ctx, &Closing{Outcome: OutcomeComplete})
 			}
+			begun <- err
+		}()
+		release()
+		if err := <-begun; err != nil {
+			t.Errorf("a request that waited got %v", err)
 		}
-		if st := s.Stats(); st.Captured != int64(len(begun)) || st.Refused != 1 {
-			t.Errorf("stats are %+v after %d exchanges", st, len(begun))
+		if st := s.Stats(); st.Captured != 1 || st.Refused != 1 {
+			t.Errorf("stats are %+v", st)
 		}
 	})
 	t.Run("shed", func(t *testing.T) {
-		s := openStore(t, Options{QueueBytes: queue, OnPressure: Shed})
+		s := openStore(t, Options{OnPressure: Shed})
 		mustAccount(t, s, "acme")
-		release := stall(t, s)
-		var begun, shed int64
-		for range 10 {
-			c, err := s.Begin(context.Background(), opening)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if begun++; c.Shed() {
-				shed++
-				begun--
-				if err := c.Finish(context.Background(), &Closing{Outcome: OutcomeComplete}); err != nil {
-					t.Error(err)
-				}
-			}
+		release := fillQueue(t, s)
+		c, err := s.Begin(ctx, opening)
+		if err != nil || !c.Shed() || c.SessionID() != "" {
+			t.Fatalf("under pressure Begin gives %+v (%v)", c, err)
+		}
+		_, _ = c.Write([]byte("answer"))
+		if err := errors.Join(c.Recorded(ctx), c.Finish(ctx, &Closing{Outcome: OutcomeComplete})); err != nil {
+			t.Errorf("what is not recorded fails: %v", err)
 		}
 		release()
-		s.Off()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
+		if c, err := s.Begin(ctx, opening); err != nil || c.Shed() {
+			t.Errorf("after the pressure Begin gives %+v (%v)", c, err)
+		} else if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Error(err)
 		}
-		if st := s.Stats(); shed == 0 || st.Shed != shed || st.Captured != begun || st.Off != 1 {
-			t.Errorf("stats are %+v, %d begun, %d shed", st, begun, shed)
+		s.Off()
+		if st := s.Stats(); st.Captured != 1 || st.Shed != 1 || st.Off != 1 {
+			t.Errorf("stats are %+v", st)
+		}
+		if page, err := s.Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 1 {
+			t.Errorf("%d exchanges are on record (%v), want the one that was captured", len(page.Data), err)
 		}
 	})
-}
-
-// fill begins exchanges until the queue takes no more.
-func fill(t *testing.T, s *Store, opening *Opening) (begun []*Capture) {
-	t.Helper()
-	for {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-		if !s.queueBytes.TryAcquire(21_000) {
-			cancel()
-			return begun
-		}
-		s.queueBytes.Release(21_000)
-		c, err := s.Begin(ctx, opening)
-		cancel()
-		if err != nil {
-			return begun
-		}
-		begun = append(begun, c)
-	}
 }
 
 // TestAnOpeningThatCannotBeCommittedLeavesNothingBehind lets the volume become full between Begin and the commit.

@@ -17,7 +17,16 @@ type commands struct {
 	Serve    command.Serve    `cmd:"" help:"Serve the proxy."`
 	Key      command.Key      `cmd:"" help:"Manage service keys: what callers present."`
 	Account  command.Account  `cmd:"" help:"Manage accounts and their own provider credentials."`
+	Session  command.Session  `cmd:"" help:"Look at conversations, and put right what belongs together."`
 	Exchange command.Exchange `cmd:"" help:"Look at what passed."`
+	Tail     command.Tail     `cmd:"" help:"Tell what passes, as it does."`
+	Stats    command.Stats    `cmd:"" help:"Say what takes the space, and why."`
+	Export   command.Export   `cmd:"" help:"Write an account's memory as lines of JSON."`
+	Import   command.Import   `cmd:"" help:"Take in what was exported."`
+	Check    command.Check    `cmd:"" help:"Verify the store."`
+	Backup   command.Backup   `cmd:"" help:"Write a backup, while the server goes on."`
+	Restore  command.Restore  `cmd:"" help:"Make a store out of backups."`
+	Compact  command.Compact  `cmd:"" help:"Give back the space of what was erased."`
 	Config   command.Config   `cmd:"" help:"Check the configuration."`
 	Bench    bench.Command    `cmd:"" help:"Measure mneme and other gateways on this machine."`
 	Version  command.Version  `cmd:"" help:"Show the version."`

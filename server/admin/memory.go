@@ -153,3 +153,9 @@ func (c *Client) Backup(ctx context.Context, since uint64) (io.ReadCloser, error
 func (c *Client) Compact(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/compact", nil, nil)
 }
+
+// ExchangeInfo gives what lists show of an exchange.
+func (c *Client) ExchangeInfo(ctx context.Context, account, id string) (x store.ExchangeInfo, err error) {
+	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "exchanges", id), nil, &x)
+	return x, err
+}

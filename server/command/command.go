@@ -108,6 +108,35 @@ func writeJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
+// jsonArray writes values for a program one by one, so that memory does not grow with their number.
+type jsonArray struct {
+	w     io.Writer
+	begun bool
+}
+
+func (a *jsonArray) add(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	separator := "[\n  "
+	if a.begun {
+		separator = ",\n  "
+	}
+	a.begun = true
+	_, err = fmt.Fprintf(a.w, "%s%s", separator, text)
+	return err
+}
+
+func (a *jsonArray) end() error {
+	closing := "[]\n"
+	if a.begun {
+		closing = "\n]\n"
+	}
+	_, err := io.WriteString(a.w, closing)
+	return err
+}
+
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

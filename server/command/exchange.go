@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -19,6 +18,8 @@ import (
 type Exchange struct {
 	List ExchangeList `cmd:"" help:"List exchanges, newest first."`
 	Show ExchangeShow `cmd:"" help:"Show one exchange with its request and answer."`
+
+	Replay ExchangeReplay `cmd:"" help:"Send a captured request again, to the same or another model."`
 }
 
 // ExchangeList is "mneme exchange list".
@@ -73,21 +74,11 @@ func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int
 }
 
 func (c *ExchangeList) writeArray(ctx context.Context, client *admin.Client, w io.Writer) error {
-	separator, closing := "[\n  ", "[]"
-	_, err := c.each(ctx, client, c.Limit, func(x *store.ExchangeInfo) error {
-		text, err := json.Marshal(x)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(w, "%s%s", separator, text)
-		separator, closing = ",\n  ", "\n]"
-		return err
-	})
-	if err != nil {
+	array := jsonArray{w: w}
+	if _, err := c.each(ctx, client, c.Limit, func(x *store.ExchangeInfo) error { return array.add(x) }); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(w, closing)
-	return err
+	return array.end()
 }
 
 func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *Surroundings) error {
@@ -130,13 +121,15 @@ func status(x *store.ExchangeInfo) string {
 	return strconv.Itoa(x.Status)
 }
 
-// tokens are those that went in and came out.
-func tokens(x *store.ExchangeInfo) string {
-	in := x.Usage.InputUncached + x.Usage.CacheRead + x.Usage.CacheWrite
-	if in+x.Usage.Output == 0 {
+func tokens(x *store.ExchangeInfo) string { return tokenCounts(x.Usage) }
+
+// tokenCounts are those that went in and came out.
+func tokenCounts(u store.UsageInfo) string {
+	in := u.InputUncached + u.CacheRead + u.CacheWrite
+	if in+u.Output == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d in, %d out", in, x.Usage.Output)
+	return fmt.Sprintf("%d in, %d out", in, u.Output)
 }
 
 func took(x *store.ExchangeInfo) string {

@@ -1,0 +1,97 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Backup is "mneme backup FILE".
+type Backup struct {
+	Place `embed:""`
+	File  string `arg:"" help:"File to write; - is standard output."`
+	On    string `placeholder:"FILE" help:"Only what has changed since this backup."`
+}
+
+// Run writes the state of this moment, while the server goes on.
+func (c *Backup) Run(ctx context.Context, s *Surroundings) error {
+	var since uint64
+	if c.On != "" {
+		header, err := readBackupHeader(c.On)
+		if err != nil {
+			return err
+		}
+		since = header.Mark
+	}
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		backup, err := client.Backup(ctx, since)
+		if err != nil {
+			return err
+		}
+		defer backup.Close()
+		size, err := s.writeFile(ctx, c.File, "backing up", backup)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Err, "mneme: %s written; the master key is not in it, keep a copy of it apart\n", amount(size))
+		return nil
+	})
+}
+
+func readBackupHeader(name string) (header store.BackupHeader, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return header, err
+	}
+	defer file.Close()
+	if err := json.NewDecoder(file).Decode(&header); err != nil || header.Mark == 0 {
+		return header, fmt.Errorf("%s is not a backup of mneme", name)
+	}
+	return header, nil
+}
+
+// Restore is "mneme restore FILE...".
+type Restore struct {
+	Place `embed:""`
+	File  []string `arg:"" help:"A full backup, and the incremental ones on top of it, in order."`
+}
+
+// Run makes a store out of backups, in a data directory that has none.
+func (c *Restore) Run(ctx context.Context, s *Surroundings) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	opts, err := storeOptions(&cfg, nil)
+	if err != nil {
+		return err
+	}
+	if admin.Running(ctx, cfg.Data) {
+		return fmt.Errorf("a server runs on the data in %s; stop it, or restore into another directory with --data", cfg.Data)
+	}
+	for _, name := range c.File {
+		if err := restore(ctx, s, opts, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	fmt.Fprintf(s.Err, "mneme: restored into %s\n", cfg.Data)
+	if _, err := os.Stat(filepath.Join(cfg.Data, "master.key")); err != nil && opts.MasterKey == nil {
+		fmt.Fprintf(s.Err, "mneme: put the master key that the backed up store had into %s before it is used\n", filepath.Join(cfg.Data, "master.key"))
+	}
+	return nil
+}
+
+func restore(ctx context.Context, s *Surroundings, opts store.Options, name string) error {
+	backup, err := s.shownReader(name, "restoring")
+	if err != nil {
+		return err
+	}
+	defer backup.Close()
+	_, err = store.Restore(ctx, opts, backup)
+	return err
+}

@@ -1,0 +1,57 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+)
+
+// Compact is "mneme compact".
+type Compact struct {
+	Place `embed:""`
+}
+
+// Run gives back to the volume what erasures have freed, at the cost of rewriting most of the store.
+func (c *Compact) Run(ctx context.Context, s *Surroundings) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	before := sizeOf(cfg.Data)
+	err = c.manage(ctx, mustExist, func(client *admin.Client) error {
+		done := s.waiting("compacting")
+		defer done()
+		return client.Compact(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "the data in %s takes %s, before it took %s\n", cfg.Data, amount(sizeOf(cfg.Data)), amount(before))
+	return nil
+}
+
+// statBlock is the unit of stat's block count, whatever the volume's own block size is.
+const statBlock = 512
+
+// sizeOf adds up what the files of a directory take on the volume, which is less than their lengths: the database makes its
+// files larger than they are full. Files that go while it looks do not count.
+func sizeOf(dir string) (size int64) {
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			size += stat.Blocks * statBlock
+		}
+		return nil
+	})
+	return size
+}

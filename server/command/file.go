@@ -1,0 +1,56 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// writeFile writes what from gives to a new file under its name once it is whole; "-" is standard output.
+func (s *Surroundings) writeFile(ctx context.Context, name, what string, from io.Reader) (size int64, err error) {
+	if name == "-" {
+		return s.copyShown(ctx, s.Out, from, what, -1)
+	}
+	part := name + ".part"
+	file, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	size, err = s.copyShown(ctx, file, from, what, -1)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(part, name)
+	}
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("%s was not written: %w", name, err), os.Remove(part))
+	}
+	return size, nil
+}
+
+// shownReader opens a file to be read with a progress bar; "-" is standard input.
+func (s *Surroundings) shownReader(name, what string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(s.In), nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(-1)
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	bar := s.progress(what, size)
+	return &shownFile{Reader: io.TeeReader(file, bar), close: func() error { return errors.Join(bar.Finish(), file.Close()) }}, nil
+}
+
+type shownFile struct {
+	io.Reader
+	close func() error
+}
+
+func (f *shownFile) Close() error { return f.close() }

@@ -1,0 +1,56 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/admin"
+)
+
+// Owner says whose memory a command is about.
+type Owner struct {
+	Account string `placeholder:"NAME" help:"Account whose memory is meant (default: all, or the only one)."`
+}
+
+// accounts are the accounts that are meant: the named one, else all.
+func (o Owner) accounts(ctx context.Context, client *admin.Client) ([]string, error) {
+	if o.Account != "" {
+		return []string{o.Account}, nil
+	}
+	all, err := client.Accounts(ctx)
+	names := make([]string, len(all))
+	for i, a := range all {
+		names[i] = a.Name
+	}
+	return names, err
+}
+
+// one is the account that is meant where it can only be one.
+func (o Owner) one(ctx context.Context, client *admin.Client) (string, error) {
+	names, err := o.accounts(ctx, client)
+	if err == nil && len(names) != 1 {
+		err = fmt.Errorf("say which account is meant with --account: %s", strings.Join(names, ", "))
+	}
+	if err != nil {
+		return "", err
+	}
+	return names[0], nil
+}
+
+// ownerOf finds the account that has what find looks for, among those that are meant.
+func ownerOf[T any](ctx context.Context, client *admin.Client, o Owner, find func(account string) (T, error)) (account string, found T, err error) {
+	names, err := o.accounts(ctx, client)
+	if err != nil {
+		return "", found, err
+	}
+	for _, name := range names {
+		found, err = find(name)
+		if known := (*codec.Error)(nil); err == nil || !errors.As(err, &known) || known.Kind != codec.KindNotFound {
+			return name, found, err
+		}
+	}
+	return "", found, err
+}

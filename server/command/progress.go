@@ -1,0 +1,62 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// progress shows on a terminal how far something is that lasts, size bytes in all or -1 where that is not known. Where
+// standard error is no terminal it shows nothing.
+func (s *Surroundings) progress(what string, size int64) *progressbar.ProgressBar {
+	if !isTerminal(s.Err) {
+		return progressbar.DefaultBytesSilent(size)
+	}
+	return progressbar.NewOptions64(size,
+		progressbar.OptionSetWriter(s.Err), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSpinnerType(14), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
+}
+
+// waiting shows that something goes on of which no measure is known, until done is called.
+func (s *Surroundings) waiting(what string) (done func()) {
+	if !isTerminal(s.Err) {
+		return func() {}
+	}
+	bar := progressbar.NewOptions64(-1,
+		progressbar.OptionSetWriter(s.Err), progressbar.OptionSetDescription(what),
+		progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish())
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				_ = bar.Finish()
+				return
+			case <-tick.C:
+				_ = bar.Add(1)
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+	}
+}
+
+// copyShown copies with a progress bar, and ends when ctx does.
+func (s *Surroundings) copyShown(ctx context.Context, to io.Writer, from io.Reader, what string, size int64) (int64, error) {
+	bar := s.progress(what, size)
+	n, err := io.Copy(io.MultiWriter(to, bar), from)
+	_ = bar.Finish()
+	if ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
+	}
+	return n, err
+}

@@ -1,0 +1,132 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// ExchangeReplay is "mneme exchange replay ID".
+type ExchangeReplay struct {
+	Place `embed:""`
+	ID    string `arg:"" name:"id" help:"The exchange whose request is to be sent again."`
+	Model string `placeholder:"NAME" help:"Ask this model instead."`
+	URL   string `placeholder:"URL" help:"Where the server is reached (default: at the configured address)."`
+}
+
+// replayPaths are the paths of the surfaces.
+var replayPaths = map[string]string{
+	"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages", "embeddings": "/v1/embeddings",
+}
+
+// replayHeaders are those of the captured request that say how it is to be read.
+var replayHeaders = []string{"Anthropic-Version", "Anthropic-Beta"}
+
+// Run sends the request through the running server, under a key that lasts as long as that takes, and writes the answer
+// as it comes. It is put on record as an exchange of its own, in a session for the replays of this one.
+func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	origin := cmp.Or(c.URL, configuredOrigin(&cfg))
+	if origin == "" {
+		return errors.New("the configured address leaves the port open; say where the server listens with --url")
+	}
+	return c.manage(ctx, mustExist, func(client *admin.Client) (err error) {
+		if client.InProcess() {
+			return fmt.Errorf("no server runs on this data; start one with: mneme serve --data %s", cfg.Data)
+		}
+		x, err := client.Exchange(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		key, err := client.CreateKey(ctx, admin.NewKey{Account: x.Account, Scopes: store.ScopeWrite, Label: "replay of " + x.ID})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, client.RevokeKey(context.WithoutCancel(ctx), key.ID)) }()
+		request, err := c.request(ctx, &x, origin, key.Secret)
+		if err != nil {
+			return err
+		}
+		return send(request, s)
+	})
+}
+
+// configuredOrigin is where the server is reached from this machine, "" if the configuration does not say it.
+func configuredOrigin(cfg *config.Config) string {
+	host, port, err := net.SplitHostPort(cfg.Listen)
+	if err != nil || port == "0" {
+		return ""
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// request is the captured one, without its continuity fields, which would put it into the old conversation.
+func (c *ExchangeReplay) request(ctx context.Context, x *memory.Exchange, origin, key string) (*http.Request, error) {
+	path, ok := replayPaths[x.Surface]
+	if !ok || x.Auxiliary == "count_tokens" {
+		return nil, fmt.Errorf("%s is no request for a model's answer", x.ID)
+	}
+	body, err := x.Request()
+	if err != nil {
+		return nil, err
+	}
+	var envelope codec.Envelope
+	if err := envelope.Read(body); err != nil {
+		return nil, err
+	}
+	body = envelope.Splice(nil, body, cmp.Or(c.Model, envelope.Model))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(origin, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Service-API-Key", key)
+	request.Header.Set("X-Service-External-Session-ID", "replay of "+x.ID)
+	for _, field := range x.Header {
+		for _, name := range replayHeaders {
+			if strings.EqualFold(field.Name, name) {
+				request.Header.Set(name, field.Value)
+			}
+		}
+	}
+	return request, nil
+}
+
+// send writes the answer as it comes; an error answer is written too, and is a failure.
+func send(request *http.Request, s *Surroundings) error {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}} // no proxy: this is our own server
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("the server is not reached at %s: %w", request.URL.Host, err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(s.Out, response.Body); err != nil {
+		return fmt.Errorf("the answer broke off: %w", err)
+	}
+	if isTerminal(s.Out) {
+		fmt.Fprintln(s.Out)
+	}
+	fmt.Fprintf(s.Err, "mneme: on record as %s\n", response.Header.Get("X-Service-Exchange-ID"))
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("the answer is an error, HTTP %d", response.StatusCode)
+	}
+	return nil
+}

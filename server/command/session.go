@@ -1,0 +1,391 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Session is the noun for the exchanges of one conversation.
+type Session struct {
+	List  SessionList  `cmd:"" help:"List sessions, newest first."`
+	Show  SessionShow  `cmd:"" help:"Show a session and what each exchange added to it."`
+	Merge SessionMerge `cmd:"" help:"Put a session into another one, where one conversation was taken for two."`
+	Split SessionSplit `cmd:"" help:"Take a session apart, where two conversations were taken for one."`
+	Erase SessionErase `cmd:"" help:"Erase a session with all of its exchanges."`
+}
+
+// SessionList is "mneme session list".
+type SessionList struct {
+	Place      `embed:""`
+	Owner      `embed:""`
+	Limit      int    `placeholder:"N" help:"At most so many of each account (default: 50, and all with --json)."`
+	ChatKey    string `placeholder:"KEY" help:"Only the session with this chat key."`
+	ExternalID string `placeholder:"ID" help:"Only the session with this external session id."`
+	Model      string `placeholder:"NAME" help:"Only sessions that asked for this model."`
+	Tag        string `placeholder:"TAG" help:"Only sessions with this tag."`
+	JSON       bool   `help:"Write a JSON array."`
+}
+
+const sessionPage = 100 // sessions asked for at a time, the most there is
+
+// Run lists sessions; with --json as they come, account by account.
+func (c *SessionList) Run(ctx context.Context, s *Surroundings) error {
+	if c.Limit < 0 {
+		return fmt.Errorf("--limit %d: give a number above 0", c.Limit)
+	}
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		if c.JSON {
+			array := jsonArray{w: s.Out}
+			if _, err := c.each(ctx, client, c.Limit, func(m *memory.Session) error { return array.add(m) }); err != nil {
+				return err
+			}
+			return array.end()
+		}
+		return c.writeTable(ctx, client, s)
+	})
+}
+
+// each visits the newest sessions of each account that is meant, at most limit of each; 0 is all. more tells whether there
+// are others.
+func (c *SessionList) each(ctx context.Context, client *admin.Client, limit int, visit func(*memory.Session) error) (more bool, err error) {
+	accounts, err := c.accounts(ctx, client)
+	if err != nil {
+		return false, err
+	}
+	for _, account := range accounts {
+		others, err := c.eachOf(ctx, client, account, limit, visit)
+		if err != nil {
+			return false, err
+		}
+		more = more || others
+	}
+	return more, nil
+}
+
+func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account string, limit int, visit func(*memory.Session) error) (more bool, err error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"chat_key": c.ChatKey, "external_id": c.ExternalID, "model": c.Model, "tag": c.Tag} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	for seen := 0; ; {
+		want := sessionPage
+		if limit > 0 {
+			want = min(want, limit-seen)
+		}
+		query.Set("limit", strconv.Itoa(want))
+		page, err := client.Sessions(ctx, account, query)
+		if err != nil {
+			return false, err
+		}
+		for i := range page.Data {
+			if err := visit(&page.Data[i]); err != nil {
+				return false, err
+			}
+		}
+		seen += len(page.Data)
+		if !page.HasMore || page.LastID == nil || seen == limit {
+			return page.HasMore, nil
+		}
+		query.Set("after", *page.LastID)
+	}
+}
+
+func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *Surroundings) error {
+	limit := c.Limit
+	if limit == 0 {
+		limit = listedByDefault
+	}
+	var sessions []memory.Session
+	more, err := c.each(ctx, client, limit, func(m *memory.Session) error {
+		sessions = append(sessions, *m)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(sessions, func(a, b memory.Session) int { return cmp.Compare(b.ID, a.ID) })
+	now := time.Now()
+	rows := make([][]string, len(sessions))
+	for i := range sessions {
+		m := &sessions[i]
+		rows[i] = []string{
+			m.ID, ago(now, m.Updated), m.Account, orDash(nameOf(&m.Session)), orDash(strings.Join(m.Models, ", ")),
+			strconv.FormatInt(m.Exchanges, 10), tokenCounts(m.Usage),
+		}
+	}
+	if err := table(s.Out, []string{"SESSION", "LAST USED", "ACCOUNT", "KNOWN AS", "MODELS", "EXCHANGES", "TOKENS"}, rows); err != nil {
+		return err
+	}
+	if more {
+		fmt.Fprintln(s.Err, "there are more; see them with --limit")
+	}
+	return nil
+}
+
+// nameOf is what a person knows a session by.
+func nameOf(m *store.Session) string {
+	return cmp.Or(m.Title, m.ChatKey, m.ExternalSession, m.NativeSession, m.Conversation)
+}
+
+// SessionShow is "mneme session show ID".
+type SessionShow struct {
+	Place `embed:""`
+	Owner `embed:""`
+	ID    string `arg:"" name:"id" help:"The session's id, sess_..., as session list and the X-Service-Session-ID header show it."`
+	Full  bool   `help:"Show texts to their end."`
+	JSON  bool   `help:"Write the session with its turns as JSON."`
+}
+
+// Run shows the session, oldest turn first.
+func (c *SessionShow) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		account, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.Session(ctx, account, c.ID) })
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return c.writeJSON(ctx, client, s, account, m)
+		}
+		if err := describeSession(s.Out, &m.Session); err != nil {
+			return err
+		}
+		return eachTurn(ctx, client, account, c.ID, func(t *memory.Turn) error {
+			c.describeTurn(s.Out, t)
+			return nil
+		})
+	})
+}
+
+func (c *SessionShow) writeJSON(ctx context.Context, client *admin.Client, s *Surroundings, account string, m memory.Session) error {
+	shown := struct {
+		memory.Session
+		Turns []memory.Turn `json:"turns"`
+	}{m, []memory.Turn{}}
+	err := eachTurn(ctx, client, account, c.ID, func(t *memory.Turn) error {
+		shown.Turns = append(shown.Turns, *t)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(s.Out, shown)
+}
+
+func eachTurn(ctx context.Context, client *admin.Client, account, id string, visit func(*memory.Turn) error) error {
+	for after := ""; ; {
+		page, err := client.Timeline(ctx, account, id, after)
+		if err != nil {
+			return err
+		}
+		for i := range page.Data {
+			if err := visit(&page.Data[i]); err != nil {
+				return err
+			}
+		}
+		if !page.HasMore || page.LastID == nil {
+			return nil
+		}
+		after = *page.LastID
+	}
+}
+
+func describeSession(w io.Writer, m *store.Session) error {
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" && value != "-" {
+			fmt.Fprintf(columns, "%s\t%s\n", name, printable(value))
+		}
+	}
+	line("session", m.ID)
+	line("account", m.Account)
+	line("title", m.Title)
+	line("tags", strings.Join(m.Tags, ", "))
+	line("began", m.Created.Local().Format("2006-01-02 15:04:05"))
+	line("last used", m.Updated.Local().Format("2006-01-02 15:04:05"))
+	line("chat key", m.ChatKey)
+	line("external session", m.ExternalSession)
+	line("client's session", m.NativeSession)
+	line("conversation", m.Conversation)
+	line("subagent", m.Agent)
+	line("works for", m.Parent)
+	line("merged into", m.Merged)
+	if m.Derived {
+		line("known by", "its opening messages")
+	}
+	line("models", strings.Join(m.Models, ", "))
+	line("exchanges", fmt.Sprintf("%d, of which %d complete and %d auxiliary", m.Exchanges, m.Completed, m.Auxiliary))
+	line("tokens", tokenCounts(m.Usage))
+	return columns.Flush()
+}
+
+func (c *SessionShow) describeTurn(w io.Writer, t *memory.Turn) {
+	x := &t.Exchange
+	head := []string{x.Started.Local().Format("15:04:05"), x.ID, modelOf(x)}
+	if x.Outcome != store.OutcomeComplete {
+		head = append(head, x.Outcome.String())
+	}
+	if x.Auxiliary != "" {
+		head = append(head, "no turn: "+x.Auxiliary)
+	}
+	if t.Turn != nil && t.Turn.Branch {
+		head = append(head, "branches off")
+	}
+	fmt.Fprintf(w, "\n%s\n", printable(strings.Join(head, "  ")))
+	if t.Turn == nil {
+		return
+	}
+	for _, m := range slices.Concat(t.Turn.Messages, t.Turn.Answer) {
+		for i := range m.Parts {
+			c.describePart(w, m.Role, &m.Parts[i])
+		}
+	}
+}
+
+// shownText is how much of a text is shown where not all of it is asked for.
+const shownText = 500
+
+func (c *SessionShow) describePart(w io.Writer, role string, p *store.Part) {
+	what, text := role, p.Text
+	switch p.Kind {
+	case "text":
+	case "call":
+		text = p.Name + " " + p.Arguments + p.Text
+		what += " calls"
+	case "media":
+		text = strings.TrimSpace(fmt.Sprintf("%s %s, %s", p.Name, p.MediaType, amount(p.Bytes)))
+		what += " media"
+	default:
+		what += " " + p.Kind
+	}
+	if cut := []rune(text); !c.Full && len(cut) > shownText {
+		text = string(cut[:shownText]) + fmt.Sprintf(" … (%s more; see them with --full)", amount(int64(len(string(cut[shownText:])))))
+	}
+	fmt.Fprintf(w, "  %s: %s\n", printable(what), strings.ReplaceAll(printableLines(strings.TrimSpace(text)), "\n", "\n    "))
+}
+
+// SessionMerge is "mneme session merge ID INTO".
+type SessionMerge struct {
+	Place `embed:""`
+	Owner `embed:""`
+	ID    string `arg:"" name:"id" help:"The session that is to go."`
+	Into  string `arg:"" name:"into" help:"The session that gets its exchanges, of the same account."`
+	JSON  bool   `help:"Write the session that is left as JSON."`
+}
+
+// Run merges; what led to the first session leads to the other one from then on.
+func (c *SessionMerge) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		_, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.MergeSession(ctx, account, c.ID, c.Into) })
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.Out, m)
+		}
+		fmt.Fprintf(s.Out, "%s is part of %s now, which has %d exchanges\n", c.ID, m.ID, m.Exchanges)
+		return nil
+	})
+}
+
+// SessionSplit is "mneme session split ID EXCHANGE".
+type SessionSplit struct {
+	Place    `embed:""`
+	Owner    `embed:""`
+	ID       string `arg:"" name:"id" help:"The session to take apart."`
+	Exchange string `arg:"" name:"exchange" help:"The first exchange that is to leave it; those after it go too."`
+	JSON     bool   `help:"Write the new session as JSON."`
+}
+
+// Run splits, and says what the new session is.
+func (c *SessionSplit) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		_, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) {
+			return client.SplitSession(ctx, account, c.ID, c.Exchange)
+		})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.Out, m)
+		}
+		fmt.Fprintf(s.Out, "%s has left %s, in the new session %s with %d exchanges\n", c.Exchange, c.ID, m.ID, m.Exchanges)
+		return nil
+	})
+}
+
+// SessionErase is "mneme session erase ID".
+type SessionErase struct {
+	Place  `embed:""`
+	Owner  `embed:""`
+	ID     string `arg:"" name:"id" help:"The session to erase."`
+	DryRun bool   `help:"Say what would be erased, and erase nothing."`
+	JSON   bool   `help:"Write the receipt as JSON."`
+}
+
+// Run erases and waits until nothing of the session is left.
+func (c *SessionErase) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		account, _, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.Session(ctx, account, c.ID) })
+		if err != nil {
+			return err
+		}
+		asked := memory.NewErasure{Selection: store.Selection{Sessions: []string{c.ID}}, DryRun: c.DryRun}
+		e, err := client.Erase(ctx, account, asked)
+		if err == nil && !c.DryRun {
+			done := s.waiting("erasing")
+			e, err = untilErased(ctx, client, account, e)
+			done()
+		}
+		if err != nil {
+			return err
+		}
+		return c.report(s, &e)
+	})
+}
+
+// eraseInterval is how often it is looked whether an erasure is done.
+const eraseInterval = 20 * time.Millisecond
+
+func untilErased(ctx context.Context, client *admin.Client, account string, e memory.Erasure) (memory.Erasure, error) {
+	for e.State != store.ErasureDone {
+		select {
+		case <-ctx.Done():
+			return e, ctx.Err()
+		case <-time.After(eraseInterval):
+		}
+		var err error
+		if e, err = client.Erasure(ctx, account, e.ID); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+func (c *SessionErase) report(s *Surroundings, e *memory.Erasure) error {
+	switch {
+	case c.JSON:
+		return writeJSON(s.Out, e)
+	case c.DryRun:
+		fmt.Fprintf(s.Out, "would erase %d exchanges\n", e.Exchanges)
+	default:
+		fmt.Fprintf(s.Out, "erased %d exchanges, %s; the receipt is %s\n", e.Exchanges, amount(e.Bytes), e.ID)
+	}
+	if e.Open > 0 {
+		fmt.Fprintf(s.Err, "mneme: %d exchanges are still running and were left alone\n", e.Open)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Tail is "mneme tail".
+type Tail struct {
+	Place `embed:""`
+	Owner `embed:""`
+	JSON  bool `help:"Write one JSON object a line."`
+}
+
+// Run tells what happens in the running server, until it is interrupted.
+func (c *Tail) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		if client.InProcess() {
+			return errors.New("no server runs on this data, so nothing happens; start one with: mneme serve")
+		}
+		accounts, err := c.accounts(ctx, client)
+		if err != nil {
+			return err
+		}
+		var (
+			writing       sync.Mutex
+			tails, inside = errgroup.WithContext(ctx)
+		)
+		for _, account := range accounts {
+			tails.Go(func() error {
+				return client.Tail(inside, account, func(e store.Event) error {
+					line, err := c.line(inside, client, account, &e)
+					if err != nil || line == "" {
+						return err
+					}
+					writing.Lock()
+					defer writing.Unlock()
+					_, err = fmt.Fprintln(s.Out, line)
+					return err
+				})
+			})
+		}
+		if err := tails.Wait(); ctx.Err() == nil {
+			return err
+		}
+		return nil // an interrupt is how this ends
+	})
+}
+
+// tailed is an event as programs read it.
+type tailed struct {
+	store.Event
+	Account string `json:"account"`
+}
+
+// line is what is written for an event, "" for nothing: people are not told of what only the inside of the store sees.
+func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e *store.Event) (string, error) {
+	if c.JSON {
+		text, err := json.Marshal(tailed{*e, account})
+		return string(text), err
+	}
+	words := []string{e.Time.Local().Format("15:04:05"), printable(account)}
+	switch e.Kind {
+	case store.ExchangeCompleted:
+		x, err := client.ExchangeInfo(ctx, account, e.Exchange)
+		if err != nil {
+			return "", nil // erased meanwhile
+		}
+		words = append(words, e.Exchange, x.Surface, printable(modelOf(&x)), x.Outcome.String(), status(&x), tokens(&x), took(&x), orDash(e.Session))
+		if x.Auxiliary != "" {
+			words = append(words, "("+printable(x.Auxiliary)+")")
+		}
+	case store.ErasureCompleted:
+		words = append(words, e.Erasure, "erased")
+	default:
+		return "", nil
+	}
+	return strings.Join(words, "  "), nil
+}

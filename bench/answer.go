@@ -113,13 +113,13 @@ func stringAfterColon(b []byte) ([]byte, bool) {
 	}
 }
 
-// matches tells whether an answer says what it is to say. Stamped texts differ from each other; there the number of
-// deltas has to be right.
+// matches tells whether an answer says what it is to say. Stamped texts differ from each other, and so do the vectors
+// of different inputs; there the length has to be right.
 func (s *saying) matches(want *saying, l *lane) bool {
 	if !s.ended || !bytes.Equal(s.arguments, want.arguments) {
 		return false
 	}
-	if l.stamped() {
+	if l.stamped() || l.surface == codec.Embeddings {
 		return len(s.text) == len(want.text)
 	}
 	return bytes.Equal(s.text, want.text)

@@ -122,5 +122,14 @@ func (l *lane) perRound(scale float64) int {
 	return max(int(float64(l.requests)*scale), l.connections)
 }
 
+// eventsHeard is how many deltas of an answer a client gets whose request is judged by its events; clients that leave
+// are judged by their requests.
+func (l *lane) eventsHeard() int {
+	if l.leaveAfter > 0 {
+		return 0
+	}
+	return l.events
+}
+
 // stamped tells whether events tell when they were written.
 func (l *lane) stamped() bool { return l.script == paced }

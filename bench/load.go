@@ -21,6 +21,10 @@ type load struct {
 	seed     int     // of the requests' numbers
 }
 
+// rampUp is the time over which the connections of a paced lane begin. It is no multiple of the time between two
+// events, so that the streams' events do not come in step.
+const rampUp = 1003 * time.Millisecond
+
 // A tally is what came back.
 type tally struct {
 	requests  int
@@ -87,8 +91,8 @@ func (w *load) run(ctx context.Context, connections []*connection) tally {
 	start := time.Now()
 	for i, c := range connections {
 		group.Go(func() {
-			if w.lane.gap > 0 && !pause(ctx, w.lane.gap*time.Duration(i)/time.Duration(len(connections))) {
-				return // paced streams begin spread over the time between two events
+			if w.lane.gap > 0 && !pause(ctx, rampUp*time.Duration(i)/time.Duration(len(connections))) {
+				return
 			}
 			for ctx.Err() == nil {
 				n := int(next.Add(1)) - 1

@@ -92,7 +92,7 @@ func (l *LaneData) row(r *Result) tableRow {
 		}
 	}
 	row.PerRequest = showSpread(r.spread(func(r *Round) float64 { return r.CPURequest }))
-	if l.Events > 0 {
+	if l.perEvent() {
 		row.PerEvent = showSpread(r.spread(func(r *Round) float64 { return r.CPUEvent }))
 	}
 	row.Cost = r.spread(l.cost()).Median
@@ -150,7 +150,7 @@ func (r *Report) readme() string {
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		unit := "request"
-		if l.Events > 0 {
+		if l.perEvent() {
 			unit = "event"
 		}
 		fmt.Fprintf(&b, "| %s | %s |", l.About, unit)
@@ -184,7 +184,7 @@ func (l *LaneData) addedLatency() string {
 	added := func(figure func(*Round) float64) string {
 		return show((mneme.spread(figure).Median - direct.spread(figure).Median) / 1e3)
 	}
-	if l.Events > 0 {
+	if l.perEvent() {
 		return added(func(r *Round) float64 { return r.First.P50 }) + " / " + added(func(r *Round) float64 { return r.First.P99 })
 	}
 	return added(func(r *Round) float64 { return r.Total.P50 }) + " / " + added(func(r *Round) float64 { return r.Total.P99 })
@@ -210,7 +210,7 @@ func (r *Report) html() ([]byte, error) {
 	}{Setting: r.setting(), Targets: r.Targets}
 	for i := range r.Lanes {
 		l := laneView{LaneData: &r.Lanes[i], Unit: "request"}
-		if l.Events > 0 {
+		if l.perEvent() {
 			l.Unit = "event"
 		}
 		for j := range l.Results {

@@ -151,11 +151,13 @@ func (r *Report) lane(name string) *LaneData {
 
 // cost is the figure by which a lane is judged: CPU time per event of a stream, else per request.
 func (l *LaneData) cost() func(*Round) float64 {
-	if l.Events > 0 {
+	if l.perEvent() {
 		return func(r *Round) float64 { return r.CPUEvent }
 	}
 	return func(r *Round) float64 { return r.CPURequest }
 }
+
+func (l *LaneData) perEvent() bool { return l.Events > 0 }
 
 // ratios divide the rounds of one result by those of another that ran next to them.
 func ratios(of, against *Result, figure, other func(*Round) float64) []float64 {

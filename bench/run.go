@@ -31,7 +31,8 @@ type Run struct {
 	Rate     float64  `help:"Open loop: requests per second and lane."`
 	Load     float64  `help:"Open loop at this share of what mneme managed in closed loop, such as 0.5."`
 	Out      string   `default:"bench-report" help:"Directory of report.json, report.md and report.html."`
-	Profile  string   `placeholder:"DIR" help:"Keep a CPU profile of each target and lane there."`
+	Profile  string   `placeholder:"DIR" help:"Keep a CPU profile of each target and lane there; the last round's."`
+	Seconds  int      `name:"profile-seconds" default:"2" help:"Length of a profile. A round lasts at least as long."`
 	Upstream string   `placeholder:"HOST:PORT" help:"Use the provider that another run with --provider started."`
 }
 
@@ -149,7 +150,7 @@ func (r *runner) report(ctx context.Context, chosen []lane) (*Report, error) {
 // lane runs one lane: a warm-up of every target, then the rounds, in which the targets take turns. Every other round
 // takes them in the opposite order, so that none always follows the same neighbour.
 func (r *runner) lane(ctx context.Context, l *lane) (*LaneData, error) {
-	data := &LaneData{Lane: l.Name, About: l.About, Events: l.events, Connections: l.connections, Crossed: l.crossed}
+	data := &LaneData{Lane: l.Name, About: l.About, Events: l.eventsHeard(), Connections: l.connections, Crossed: l.crossed}
 	want, err := r.reference(ctx, l)
 	if err != nil {
 		return nil, err
@@ -291,7 +292,7 @@ func measure(ctx context.Context, t *target, run func() tally) (*Round, error) {
 	return round, nil
 }
 
-// profile keeps a CPU profile of the second that follows.
+// profile keeps a CPU profile of the seconds that follow; wait returns when it is there.
 func (r *runner) profile(ctx context.Context, l *lane, t *target) (wait func()) {
 	file := filepath.Join(r.Profile, l.Name+"-"+t.Name+".pprof")
 	done := make(chan struct{})
@@ -299,7 +300,7 @@ func (r *runner) profile(ctx context.Context, l *lane, t *target) (wait func()) 
 		defer close(done)
 		err := os.MkdirAll(r.Profile, 0o750)
 		if err == nil {
-			err = t.profile(ctx, 2, file)
+			err = t.profile(ctx, r.Seconds, file)
 		}
 		if err != nil {
 			fmt.Fprintln(r.err, "profile:", err)

@@ -92,8 +92,32 @@ func (g *gathering) changedFor(w *write, who []Follower, account accountNumber, 
 	}
 }
 
+// Index is what follows a store to find its turns again; package search has one.
+type Index interface{ Close() error }
+
+// Index gives what [Options.Index] started; nil if there is none.
+func (s *Store) Index() Index { return s.index }
+
+// Undigested tells whether exchanges of the account that have ended wait to be digested.
+func (s *Store) Undigested(account string) (waiting bool, err error) {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return false, err
+	}
+	err = s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceOutbox, number)})
+		defer it.Close()
+		it.Rewind()
+		waiting = it.Valid()
+		return nil
+	})
+	return waiting, err
+}
+
 // Changed is signalled when changes may have been committed since it was last read. It has one reader per follower.
-func (s *Store) Changed(f Follower) <-chan struct{} { return s.changes.wake[slices.Index(followers[:], f)] }
+func (s *Store) Changed(f Follower) <-chan struct{} {
+	return s.changes.wake[slices.Index(followers[:], f)]
+}
 
 // LastChange is the number of the last change that is committed.
 func (s *Store) LastChange() uint64 { return s.changes.committed.Load() }

@@ -17,6 +17,10 @@ type Options struct {
 	// in the order they began, and may be called again for the same one. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)
 
+	// Index starts what keeps an index of the turns by following their changes. The store closes it first when it is
+	// closed. nil: there is none.
+	Index func(*Store) Index
+
 	Retention Retention // for accounts without rules of their own
 
 	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB

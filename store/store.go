@@ -41,6 +41,7 @@ type Store struct {
 	keeper   keeper
 	events   eventHub
 	changes  changeLog
+	index    Index // nil if there is none
 
 	accounts accountTable
 	keys     keyTable
@@ -66,6 +67,9 @@ func Open(opts Options) (*Store, error) {
 	go s.runWriter()
 	s.digester.start(s)
 	s.keeper.start(s)
+	if opts.Index != nil {
+		s.index = opts.Index(s)
+	}
 	return s, nil
 }
 
@@ -220,20 +224,23 @@ func (s *Store) checkFormat() error {
 }
 
 // Close commits what was handed over and closes the store. What is begun or finished afterwards is an error.
-func (s *Store) Close() error {
+func (s *Store) Close() (err error) {
+	if s.index != nil {
+		err = s.index.Close()
+	}
 	s.keeper.stop()
 	s.digester.stop()
 	s.sending.Lock()
 	if s.closed {
 		s.sending.Unlock()
-		return nil
+		return err
 	}
 	s.closed = true
 	close(s.queue)
 	s.sending.Unlock()
 	<-s.writerDone
 	s.events.close()
-	return errors.Join(s.db.Close(), s.lock.Close())
+	return errors.Join(err, s.db.Close(), s.lock.Close())
 }
 
 func (s *Store) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }

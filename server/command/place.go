@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
 )
+
+// indexDir is where the search index is, in the data directory. It can be removed at any time.
+const indexDir = "index"
 
 // Place says which installation a command is about. Every command that touches data has it.
 type Place struct {
@@ -35,6 +40,9 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	return store.Options{
 		Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log,
 		Digest: digest.Exchange,
+		Index: func(st *store.Store) store.Index {
+			return search.Open(st, filepath.Join(cfg.Data, indexDir), log)
+		},
 	}, nil
 }
 

@@ -14,6 +14,7 @@
 //	DELETE /v1/memory/exchanges/{id}
 //	POST   /v1/memory/erasures                  a selection, and "dry_run"
 //	GET    /v1/memory/erasures/{id}
+//	POST   /v1/memory/search                    {"query", "filters", …}, see search.Request; X-Service-Memory-Wait: indexed
 //	GET    /v1/memory/stats
 //	GET    /v1/memory/events                    server-sent events; resumes behind Last-Event-ID
 //	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
@@ -32,6 +33,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Options say whom a [Handler] serves, and how.
@@ -70,6 +72,7 @@ func Handler(o Options) http.Handler {
 		"DELETE /v1/memory/exchanges/{id}":      {store.ScopeErase, a.eraseExchange},
 		"POST /v1/memory/erasures":              {store.ScopeErase, a.erase},
 		"GET /v1/memory/erasures/{id}":          {store.ScopeErase, a.erasure},
+		"POST /v1/memory/search":                {store.ScopeRead, a.search},
 		"GET /v1/memory/stats":                  {store.ScopeRead, a.stats},
 		"GET /v1/memory/events":                 {store.ScopeRead, a.events},
 		"GET /v1/memory/export.jsonl":           {store.ScopeRead, a.export},
@@ -144,7 +147,8 @@ type Stats struct {
 	Object  string `json:"object"` // "memory.stats"
 	Account string `json:"account"`
 	store.Usage
-	Stored int64 `json:"stored"` // the sum of what is stored
+	Stored int64          `json:"stored"`          // the sum of what is stored
+	Index  *search.Status `json:"index,omitempty"` // nil: there is none
 }
 
 func (a *api) stats(c *call) (any, error) {
@@ -155,7 +159,15 @@ func (a *api) stats(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Stats{Object: "memory.stats", Account: c.account, Usage: usage, Stored: usage.Stored()}, nil
+	stats := Stats{Object: "memory.stats", Account: c.account, Usage: usage, Stored: usage.Stored()}
+	if index := search.Of(a.Store); index != nil {
+		status, err := index.Status(c.ctx(), c.account)
+		if err != nil {
+			return nil, err
+		}
+		stats.Index = &status
+	}
+	return stats, nil
 }
 
 // maxBody bounds the JSON of a request, in bytes: a selection may name thousands of exchanges.

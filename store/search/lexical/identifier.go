@@ -2,6 +2,7 @@ package lexical
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -116,4 +117,34 @@ func identifying(word []byte) bool {
 		return false
 	}
 	return marks > 0 || capitals > 0 || numbers > 0
+}
+
+// Names gives the names of things in a text as they are written there, the most frequent first, at most limit.
+func Names(text string, limit int) []string {
+	type name struct {
+		written string
+		times   int
+	}
+	var found []*name
+	known := make(map[string]*name)
+	end := 0
+	for _, t := range identifiers([]byte(text)) {
+		if t.start < end {
+			continue // another form of the one before
+		}
+		end = t.end
+		n := known[t.term]
+		if n == nil {
+			n = &name{written: text[t.start:t.end]}
+			known[t.term] = n
+			found = append(found, n)
+		}
+		n.times++
+	}
+	slices.SortStableFunc(found, func(a, b *name) int { return b.times - a.times })
+	var names []string
+	for _, n := range found[:min(len(found), limit)] {
+		names = append(names, n.written)
+	}
+	return names
 }

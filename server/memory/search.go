@@ -1,0 +1,59 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// headerWait asks a search to wait for what its account has just said.
+const headerWait = "X-Service-Memory-Wait"
+
+const (
+	waitIndexed  = "indexed"
+	longestWait  = 2 * time.Second
+	notYetAnswer = "index:behind" // the wait was over before all was indexed
+)
+
+func (a *api) search(c *call) (any, error) {
+	var asked search.Request
+	if err := c.read(&asked); err != nil {
+		return nil, err
+	}
+	index := search.Of(a.Store)
+	if index == nil {
+		return nil, codec.Errorf(codec.KindNotFound, "This memory is kept without an index; there is no search.")
+	}
+	late, err := a.waitIndexed(c, index)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := index.Search(c.ctx(), c.account, &asked)
+	if err != nil {
+		return nil, err
+	}
+	if late {
+		answer.Degraded = append(answer.Degraded, notYetAnswer)
+	}
+	return answer, nil
+}
+
+// waitIndexed waits, if the caller asks for it, until what has ended in the account can be found.
+func (a *api) waitIndexed(c *call, index *search.Index) (late bool, err error) {
+	switch c.r.Header.Get(headerWait) {
+	case "":
+		return false, nil
+	case waitIndexed:
+	default:
+		return false, codec.Invalid(headerWait, "the only thing to wait for is %q", waitIndexed)
+	}
+	ctx, cancel := context.WithTimeout(c.ctx(), longestWait)
+	defer cancel()
+	err = index.Wait(ctx, c.account)
+	if ctx.Err() != nil && c.ctx().Err() == nil {
+		return true, nil
+	}
+	return false, err
+}

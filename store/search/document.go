@@ -1,0 +1,185 @@
+package search
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// What is indexed of one turn, in bytes. More of a turn is a file or a dump, whose words would drown the rest.
+const (
+	maxSpoken    = 8 << 10 // of each speaker
+	maxArguments = 8 << 10 // of all tool calls, for the names in them
+	maxResult    = 2 << 10 // of each tool result, likewise
+	maxResults   = 8 << 10
+)
+
+// document is what the index knows of a turn.
+type document struct {
+	id      string
+	session string
+	time    time.Time
+	said    lexical.Said
+	names   string // of tool calls and results
+	tools   []string
+	facets  []lexical.Facet
+}
+
+// newDocument takes what a turn says; nil if there is nothing to find it by.
+func newDocument(entry *store.TimelineEntry) *document {
+	if entry.Turn == nil || entry.Exchange.Auxiliary != "" {
+		return nil
+	}
+	info := &entry.Exchange
+	d := &document{id: info.ID, session: info.Session, time: info.Started}
+	var user, assistant, names excerpt
+	for _, list := range [][]store.Message{entry.Turn.Answer, entry.Turn.Messages} {
+		for i := len(list) - 1; i >= 0; i-- { // newest first: of a long history taken over whole, the end matters
+			d.take(&list[i], &user, &assistant, &names)
+		}
+	}
+	d.said = lexical.Said{User: user.text(), Assistant: assistant.text()}
+	d.names = names.text()
+	if d.said == (lexical.Said{}) && d.names == "" {
+		return nil
+	}
+	d.facets = facetsOf(info, d.tools)
+	return d
+}
+
+func (d *document) take(m *store.Message, user, assistant, names *excerpt) {
+	results := maxResults
+	for i := len(m.Parts) - 1; i >= 0; i-- {
+		p := &m.Parts[i]
+		switch {
+		case p.Kind == "call":
+			d.tool(p.Name)
+			names.add(spoken(p.Arguments), maxArguments)
+		case p.Kind == "result" || m.Role == "tool":
+			text := cut(p.Text, min(maxResult, results))
+			results -= len(text)
+			names.add(text, maxArguments+maxResults)
+		case p.Kind != "text" || isBoot(p.Text):
+		case m.Role == "user":
+			user.add(p.Text, maxSpoken)
+		case m.Role == "assistant":
+			assistant.add(p.Text, maxSpoken)
+		}
+	}
+}
+
+func (d *document) tool(name string) {
+	for _, known := range d.tools {
+		if known == name {
+			return
+		}
+	}
+	if name != "" && len(d.tools) < 32 {
+		d.tools = append(d.tools, name)
+	}
+}
+
+// isBoot tells text that a client puts before what its user says: instruction files and descriptions of the machine.
+// They are the same in every conversation of a project and would be found by every word in them.
+func isBoot(text string) bool {
+	text = strings.TrimSpace(text)
+	for _, opening := range [...]string{"<environment_context>", "<user_instructions>", "<system-reminder>", "<permissions instructions>", "# AGENTS.md instructions"} {
+		if strings.HasPrefix(text, opening) {
+			return true
+		}
+	}
+	return false
+}
+
+// excerpt gathers text from its end.
+type excerpt struct {
+	pieces []string
+	size   int
+}
+
+func (e *excerpt) add(text string, limit int) {
+	if text = cut(text, limit-e.size); text != "" {
+		e.pieces = append(e.pieces, text)
+		e.size += len(text)
+	}
+}
+
+func (e *excerpt) text() string {
+	var b strings.Builder
+	for i := len(e.pieces) - 1; i >= 0; i-- {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(e.pieces[i])
+	}
+	return b.String()
+}
+
+// cut gives at most limit bytes of the beginning of text, whole characters.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:max(limit, 0)]
+}
+
+// spoken gives the strings in a call's arguments, one a line.
+func spoken(arguments string) string {
+	var b strings.Builder
+	decoder := json.NewDecoder(strings.NewReader(arguments))
+	for b.Len() < maxArguments {
+		token, err := decoder.Token()
+		if err != nil {
+			break
+		}
+		if text, ok := token.(string); ok {
+			b.WriteString(text)
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// Facets that a query string can name; see [lexical.Parse].
+var facetNames = []string{"tool", "session", "model", "provider", "client", "surface", "outcome"}
+
+const (
+	facetDay  = "day"
+	dayLayout = time.DateOnly
+)
+
+func facetsOf(info *store.ExchangeInfo, tools []string) []lexical.Facet {
+	facets := []lexical.Facet{
+		{Name: "session", Value: info.Session}, {Name: "model", Value: info.ModelAsked}, {Name: "provider", Value: info.Provider},
+		{Name: "client", Value: clientOf(info)}, {Name: "surface", Value: info.Surface}, {Name: "outcome", Value: info.Outcome.String()},
+		{Name: facetDay, Value: info.Started.UTC().Format(dayLayout)},
+	}
+	for _, tool := range tools {
+		facets = append(facets, lexical.Facet{Name: "tool", Value: tool})
+	}
+	return facets
+}
+
+// clientOf names the program that sent a request, without its version.
+func clientOf(info *store.ExchangeInfo) string {
+	for _, h := range info.Header {
+		if strings.EqualFold(h.Name, "User-Agent") {
+			name, _, _ := strings.Cut(h.Value, "/")
+			return strings.ToLower(cut(name, 64))
+		}
+	}
+	return ""
+}
+
+func (d *document) lexical(account store.AccountNumber) lexical.Document {
+	return lexical.Document{
+		Account: uint32(account), ID: d.id, Text: d.said.User + "\n" + d.said.Assistant, Names: d.names, Facets: d.facets,
+	}
+}

@@ -1,0 +1,236 @@
+package search
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// Filter narrows a search down: a comparison, or filters joined. The zero Filter lets everything through.
+type Filter struct {
+	And []Filter `json:"and,omitempty"`
+	Or  []Filter `json:"or,omitempty"`
+	Not *Filter  `json:"not,omitempty"`
+
+	Field  string   `json:"field,omitempty"` // time, or one of session, model, provider, client, surface, outcome, tool, tag
+	Op     string   `json:"op,omitempty"`    // eq, in, prefix; for time gte, gt, lte, lt
+	Value  string   `json:"value,omitempty"`
+	Values []string `json:"values,omitempty"` // of in
+}
+
+const (
+	maxFilterDepth = 16
+	maxFilterSize  = 256
+	fieldTime      = "time"
+	fieldTag       = "tag"
+)
+
+// check tells what is wrong with a filter, with the path to it.
+func (f *Filter) check(path string, depth int, left *int) error {
+	if *left--; *left < 0 {
+		return codec.Invalid(path, "a filter has at most %d parts", maxFilterSize)
+	}
+	if depth > maxFilterDepth {
+		return codec.Invalid(path, "filters are nested deeper than %d", maxFilterDepth)
+	}
+	for name, list := range map[string][]Filter{"and": f.And, "or": f.Or} {
+		for i := range list {
+			if err := list[i].check(path+"."+name, depth+1, left); err != nil {
+				return err
+			}
+		}
+	}
+	if f.Not != nil {
+		if err := f.Not.check(path+".not", depth+1, left); err != nil {
+			return err
+		}
+	}
+	kinds := 0
+	for _, present := range [...]bool{len(f.And) > 0, len(f.Or) > 0, f.Not != nil, f.Field != ""} {
+		if present {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		return codec.Invalid(path, "a filter is one of and, or, not, or a field with op and value")
+	}
+	if f.Field == "" {
+		return nil
+	}
+	return f.checkComparison(path)
+}
+
+func (f *Filter) checkComparison(path string) error {
+	if f.Field == fieldTime {
+		if !slices.Contains([]string{"gte", "gt", "lte", "lt"}, f.Op) {
+			return codec.Invalid(path+".op", "for time op is gte, gt, lte or lt")
+		}
+		if _, err := time.Parse(time.RFC3339Nano, f.Value); err != nil {
+			return codec.Invalid(path+".value", "%q is no time; write it as 2026-11-20T08:00:00Z", f.Value)
+		}
+		return nil
+	}
+	if f.Field != fieldTag && !slices.Contains(facetNames, f.Field) {
+		return codec.Invalid(path+".field", "there is no field %q; there are time, tag, %s", f.Field, strings.Join(facetNames, ", "))
+	}
+	if !slices.Contains([]string{"eq", "in", "prefix"}, f.Op) {
+		return codec.Invalid(path+".op", "for %s op is eq, in or prefix", f.Field)
+	}
+	if len(f.Values) > maxFilterSize {
+		return codec.Invalid(path+".values", "at most %d values", maxFilterSize)
+	}
+	return nil
+}
+
+func (f *Filter) isZero() bool {
+	return len(f.And) == 0 && len(f.Or) == 0 && f.Not == nil && f.Field == ""
+}
+
+// values of a comparison by eq or in.
+func (f *Filter) wanted() []string {
+	if f.Op == "in" {
+		return f.Values
+	}
+	return []string{f.Value}
+}
+
+// subject is what a filter is held against.
+type subject struct {
+	time   time.Time
+	facets []lexical.Facet
+	tags   []string // of the session
+}
+
+func (f *Filter) matches(s *subject) bool {
+	switch {
+	case len(f.And) > 0:
+		return !slices.ContainsFunc(f.And, func(part Filter) bool { return !part.matches(s) })
+	case len(f.Or) > 0:
+		return slices.ContainsFunc(f.Or, func(part Filter) bool { return part.matches(s) })
+	case f.Not != nil:
+		return !f.Not.matches(s)
+	case f.Field == "":
+		return true
+	case f.Field == fieldTime:
+		return f.matchesTime(s.time)
+	case f.Field == fieldTag:
+		return slices.ContainsFunc(s.tags, f.matchesValue)
+	}
+	return slices.ContainsFunc(s.facets, func(facet lexical.Facet) bool {
+		return facet.Name == f.Field && f.matchesValue(facet.Value)
+	})
+}
+
+func (f *Filter) matchesValue(value string) bool {
+	if f.Op == "prefix" {
+		return strings.HasPrefix(value, f.Value)
+	}
+	return slices.Contains(f.wanted(), value)
+}
+
+func (f *Filter) matchesTime(at time.Time) bool {
+	limit, _ := time.Parse(time.RFC3339Nano, f.Value)
+	switch f.Op {
+	case "gte":
+		return !at.Before(limit)
+	case "gt":
+		return at.After(limit)
+	case "lte":
+		return !at.After(limit)
+	default:
+		return at.Before(limit)
+	}
+}
+
+// uses tells whether a field occurs in the filter.
+func (f *Filter) uses(field string) bool {
+	part := func(p Filter) bool { return p.uses(field) }
+	return f.Field == field || slices.ContainsFunc(f.And, part) || slices.ContainsFunc(f.Or, part) || f.Not != nil && f.Not.uses(field)
+}
+
+// narrow gives documents among which all are that the filter lets through; exact tells whether it lets through all of
+// them. A nil set is every document.
+func (f *Filter) narrow(s *lexical.Searcher) (set *lexical.Set, exact bool, err error) {
+	switch {
+	case len(f.And) > 0:
+		return narrowAll(s, f.And)
+	case len(f.Or) > 0:
+		return narrowAny(s, f.Or)
+	case f.Not != nil:
+		set, exact, err = f.Not.narrow(s)
+		if err != nil || !exact {
+			return nil, false, err
+		}
+		all, err := s.All()
+		if err != nil {
+			return nil, false, err
+		}
+		if set == nil {
+			return roaring.New(), true, nil
+		}
+		all.AndNot(set)
+		return all, true, nil
+	case f.Field == "":
+		return nil, true, nil
+	case f.Field == fieldTag: // tags belong to sessions and change without their turns
+		return nil, false, nil
+	case f.Field == fieldTime:
+		at, _ := time.Parse(time.RFC3339Nano, f.Value)
+		day := at.UTC().Format(dayLayout)
+		if f.Op == "gte" || f.Op == "gt" {
+			set, err = s.FacetRange(facetDay, day, "")
+		} else {
+			set, err = s.FacetRange(facetDay, "", day)
+		}
+		return set, false, err
+	case f.Op == "prefix":
+		set, err = s.FacetPrefix(f.Field, f.Value)
+		return set, true, err
+	}
+	set = roaring.New()
+	for _, value := range f.wanted() {
+		one, err := s.Facet(f.Field, value)
+		if err != nil {
+			return nil, false, err
+		}
+		set.Or(one)
+	}
+	return set, true, nil
+}
+
+func narrowAll(s *lexical.Searcher, parts []Filter) (all *lexical.Set, exact bool, err error) {
+	exact = true
+	for i := range parts {
+		set, certain, err := parts[i].narrow(s)
+		if err != nil {
+			return nil, false, err
+		}
+		exact = exact && certain
+		switch {
+		case set == nil:
+		case all == nil:
+			all = set
+		default:
+			all.And(set)
+		}
+	}
+	return all, exact, nil
+}
+
+func narrowAny(s *lexical.Searcher, parts []Filter) (any *lexical.Set, exact bool, err error) {
+	any, exact = roaring.New(), true
+	for i := range parts {
+		set, certain, err := parts[i].narrow(s)
+		if err != nil || set == nil {
+			return nil, false, err
+		}
+		exact = exact && certain
+		any.Or(set)
+	}
+	return any, exact, nil
+}

@@ -1,0 +1,346 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// Index follows the turns of a store and finds them. It belongs to the store, which opens and closes it.
+type Index struct {
+	store *store.Store
+	dir   string
+	log   *slog.Logger
+
+	mu      sync.RWMutex // held for reading while lexical is searched, for writing while another takes its place
+	lexical *lexical.Index
+
+	opened   chan struct{} // closed when lexical is there, or will never be
+	progress broadcast     // after each batch
+	applied  atomic.Uint64 // number of the last change that can be found
+	building atomic.Bool   // an index that was lost, or is of another version, is being built anew
+	rebuild  chan chan error
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// Open starts to follow a store, with what is derived from it in dir. It returns at once: an index that is lost,
+// damaged or of another version is built anew while searches are served from what is there.
+func Open(st *store.Store, dir string, log *slog.Logger) *Index {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	x := &Index{
+		store: st, dir: dir, log: log, cancel: cancel, done: make(chan struct{}),
+		opened: make(chan struct{}), rebuild: make(chan chan error),
+	}
+	go x.run(ctx)
+	return x
+}
+
+// Of gives the index of a store; nil if it has none.
+func Of(st *store.Store) *Index {
+	x, _ := st.Index().(*Index)
+	return x
+}
+
+// Close ends the following. What has not been indexed yet is taken up at the next start.
+func (x *Index) Close() error {
+	x.cancel()
+	<-x.done
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.lexical == nil {
+		return nil
+	}
+	err := x.lexical.Close()
+	x.lexical = nil
+	return err
+}
+
+// errClosed is what searches get while the store closes, or when the index cannot be opened.
+var errClosed = codec.Errorf(codec.KindStorage, "the search index is not open; see the log of the proxy")
+
+// batchSize is how many turns are indexed together at most. Under load more gather while the batch before is written,
+// so that the cost of a batch is shared; an idle index takes up each turn at once.
+const batchSize = 256
+
+func (x *Index) run(ctx context.Context) {
+	defer close(x.done)
+	err := x.open(ctx)
+	close(x.opened)
+	if err != nil {
+		x.log.Error("the search index cannot be opened; there is no search until the next start", "error", err)
+		return
+	}
+	for ctx.Err() == nil {
+		caughtUp, err := x.takeUp(ctx)
+		if err != nil && ctx.Err() == nil {
+			x.log.Error("turns could not be indexed; they are tried again", "error", err)
+		}
+		if err == nil && !caughtUp {
+			continue
+		}
+		x.await(ctx, err != nil)
+	}
+}
+
+// retryIndexing is how long to leave an index alone that could not be written: a full disk, for one.
+const retryIndexing = 2 * time.Second
+
+// await waits for something to do.
+func (x *Index) await(ctx context.Context, failed bool) {
+	var retry <-chan time.Time
+	if failed {
+		retry = time.After(retryIndexing)
+	}
+	select {
+	case <-ctx.Done():
+	case <-retry:
+	case <-x.store.Changed(store.FollowLexical):
+	case asked := <-x.rebuild:
+		asked <- x.startAnew(ctx)
+	}
+}
+
+func (x *Index) lexicalDir() string {
+	return filepath.Join(x.dir, fmt.Sprintf("lexical-%d", lexical.Version))
+}
+
+// completeMark is in the directory of an index for which all turns have been put into the log.
+const completeMark = "complete"
+
+func (x *Index) open(ctx context.Context) error {
+	dir := x.lexicalDir()
+	if _, err := os.Stat(filepath.Join(dir, completeMark)); err == nil && lexical.Whole(dir) {
+		if x.lexical, err = lexical.Open(dir); err == nil {
+			return nil
+		}
+		x.log.Warn("the search index is damaged and is built anew", "error", err)
+	}
+	return x.startAnew(ctx)
+}
+
+// startAnew throws the index away and puts all turns into the log. If the process ends on the way, it begins again.
+func (x *Index) startAnew(ctx context.Context) error {
+	if err := x.replace(); err != nil {
+		return err
+	}
+	x.building.Store(true)
+	turns, err := x.store.RepeatChanges(ctx, store.FollowLexical)
+	if err != nil {
+		return err
+	}
+	if turns > 0 {
+		x.log.Info("the search index is being built", "turns", turns)
+	}
+	return os.WriteFile(filepath.Join(x.lexicalDir(), completeMark), nil, 0o600)
+}
+
+// replace puts an empty index in the place of the present one.
+func (x *Index) replace() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.lexical != nil {
+		if err := x.lexical.Close(); err != nil {
+			x.log.Warn("the former search index did not close cleanly", "error", err)
+		}
+		x.lexical = nil
+	}
+	former, err := filepath.Glob(filepath.Join(x.dir, "lexical-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range former {
+		if err := errors.Join(os.Remove(filepath.Join(dir, completeMark)), os.RemoveAll(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove the former index: %w", err)
+		}
+	}
+	if err := os.MkdirAll(x.lexicalDir(), 0o700); err != nil {
+		return fmt.Errorf("create the directory of the index: %w", err)
+	}
+	x.lexical, err = lexical.Open(x.lexicalDir())
+	return err
+}
+
+// Rebuild throws the index away and builds it anew behind the searches; it returns when that has begun.
+func (x *Index) Rebuild(ctx context.Context) error {
+	asked := make(chan error, 1)
+	select {
+	case x.rebuild <- asked:
+		return <-asked
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.done:
+		return errClosed
+	}
+}
+
+// takeUp indexes the next changes. What it wrote is on disk before the changes leave the log.
+func (x *Index) takeUp(ctx context.Context) (caughtUp bool, err error) {
+	last := x.store.LastChange()
+	changes, err := x.store.Changes(store.FollowLexical, x.applied.Load(), batchSize)
+	if err != nil {
+		return false, err
+	}
+	if len(changes) == 0 {
+		x.applied.Store(max(last, x.applied.Load())) // numbers up to there are other followers'
+		x.building.Store(false)
+		x.progress.signal()
+		return true, nil
+	}
+	documents, gone, err := x.read(changes)
+	if err != nil {
+		return false, err
+	}
+	if err := x.lexical.Apply(ctx, documents, gone); err != nil {
+		return false, err
+	}
+	x.applied.Store(changes[len(changes)-1].Seq)
+	x.progress.signal()
+	return false, x.store.ConfirmChanges(ctx, store.FollowLexical, changes)
+}
+
+// read gives what the index is to hold for the turns that have changed, each once.
+func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone []lexical.Key, err error) {
+	seen := make(map[lexical.Key]bool, len(changes))
+	for _, c := range changes {
+		key := lexical.Key{Account: uint32(c.Account), ID: c.Exchange}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		entry, err := x.store.TurnAt(c.Account, c.Exchange)
+		if err != nil && !isNotFound(err) {
+			return nil, nil, err
+		}
+		if d := newDocument(&entry); d != nil {
+			documents = append(documents, d.lexical(c.Account))
+		} else {
+			gone = append(gone, key)
+		}
+	}
+	return documents, gone, nil
+}
+
+func isNotFound(err error) bool {
+	var e *codec.Error
+	return errors.As(err, &e) && e.Kind == codec.KindNotFound
+}
+
+// Status says how far the index is.
+type Status struct {
+	Lag       uint64 `json:"lag_seq"`            // changes that cannot be found yet
+	Building  bool   `json:"building,omitempty"` // the index is being built anew
+	Documents uint64 `json:"documents"`          // of the account
+	Bytes     int64  `json:"bytes"`              // on disk, of all accounts
+}
+
+// lag is how many changes the index is behind. Numbers may be given out anew after a restart, hence the comparison.
+func (x *Index) lag() uint64 {
+	last, applied := x.store.LastChange(), x.applied.Load()
+	if applied >= last {
+		return 0
+	}
+	return last - applied
+}
+
+// Status gives the state of the index for an account.
+func (x *Index) Status(ctx context.Context, account string) (Status, error) {
+	number, err := x.store.NumberOf(account)
+	if err != nil {
+		return Status{}, err
+	}
+	release, err := x.acquire(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	defer release()
+	totals, err := x.lexical.Totals(uint32(number))
+	if err != nil {
+		return Status{}, unreadable(err)
+	}
+	return Status{Lag: x.lag(), Building: x.building.Load(), Documents: totals.Documents, Bytes: lexical.Bytes(x.dir)}, nil
+}
+
+// acquire waits until the index is open, and keeps it so until release is called.
+func (x *Index) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case <-x.opened:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	x.mu.RLock()
+	if x.lexical == nil {
+		x.mu.RUnlock()
+		return nil, errClosed
+	}
+	return x.mu.RUnlock, nil
+}
+
+func unreadable(cause error) error {
+	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	err := codec.Errorf(codec.KindStorage, "the search index cannot be read; build it anew with: mneme reindex")
+	err.Cause = cause
+	return err
+}
+
+// Wait returns when everything that had ended in the account can be found, or when ctx is done.
+func (x *Index) Wait(ctx context.Context, account string) error {
+	const look = 2 * time.Millisecond // while the digester, which signals nobody here, is at work
+	for {
+		next := x.progress.next()
+		behind, err := x.store.Undigested(account)
+		if err != nil {
+			return err
+		}
+		if !behind && x.lag() == 0 {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-time.After(look):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// broadcast wakes all who wait.
+type broadcast struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+// next is closed at the next signal.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.c == nil {
+		b.c = make(chan struct{})
+	}
+	return b.c
+}
+
+func (b *broadcast) signal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.c != nil {
+		close(b.c)
+		b.c = nil
+	}
+}

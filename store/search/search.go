@@ -1,0 +1,436 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/maphash"
+	"slices"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// Mode says what a search goes by.
+type Mode string
+
+// Modes.
+const (
+	Auto    Mode = "auto"    // the best there is
+	Lexical Mode = "lexical" // words and names
+)
+
+// Request asks for turns.
+type Request struct {
+	Query     string  `json:"query"`
+	Syntax    Syntax  `json:"syntax,omitempty"` // operators (default), or plain: no sign means anything
+	Mode      Mode    `json:"mode,omitempty"`   // auto (default), lexical
+	Limit     int     `json:"limit,omitempty"`  // 1 to 100; 0: 10
+	Offset    int     `json:"offset,omitempty"` // hits to leave out; at most 10,000
+	Filter    Filter  `json:"filters,omitzero"`
+	GroupBy   string  `json:"group_by,omitempty"`   // session: only the best hit of each
+	MaxTokens int     `json:"max_tokens,omitempty"` // of all snippets together, estimated; 0: no limit
+	Ranking   Ranking `json:"ranking,omitzero"`
+	Explain   bool    `json:"explain,omitempty"` // give the parts of each score
+}
+
+// Ranking says how hits are weighed.
+type Ranking struct {
+	RecencyWeight   float64 `json:"recency_weight,omitempty"`         // 0 to 1: the share of recency in a score
+	RecencyHalfLife float64 `json:"recency_half_life_days,omitempty"` // days after which recency is worth half; 0: 30
+}
+
+// Syntax says how a query is read.
+type Syntax string
+
+// Syntaxes.
+const (
+	Operators Syntax = "operators" // see [lexical.Parse]
+	Plain     Syntax = "plain"
+)
+
+const (
+	defaultLimit  = 10
+	maxLimit      = 100
+	maxOffset     = 10_000
+	maxQuery      = 8 << 10
+	halfLife      = 30 // days
+	searchTimeout = 5 * time.Second
+	// maxLooked bounds the turns that are read to decide about phrases, speakers and times.
+	maxLooked = 5000
+)
+
+// Answer is what a search found.
+type Answer struct {
+	Object   string   `json:"object"` // "memory.search"
+	ModeUsed Mode     `json:"mode_used"`
+	Degraded []string `json:"degraded,omitempty"` // what could not be taken into account
+	Data     []Hit    `json:"data"`
+	HasMore  bool     `json:"has_more"`
+	Index    struct {
+		Lag      uint64 `json:"lag_seq"`
+		Building bool   `json:"building,omitempty"`
+	} `json:"index"`
+}
+
+// Hit is a turn that was found.
+type Hit struct {
+	Object     string    `json:"object"` // "memory.hit"
+	Score      float64   `json:"score"`  // 0 to 1 within one answer
+	Exchange   string    `json:"exchange_id"`
+	Session    string    `json:"session_id"`
+	Time       time.Time `json:"time"`
+	Model      string    `json:"model,omitempty"`
+	Role       string    `json:"role"` // who said the snippet
+	Title      string    `json:"title,omitempty"`
+	Snippet    string    `json:"snippet"`
+	Highlights [][2]int  `json:"highlights"` // of the snippet, in characters: from, and up to but not including
+	Tokens     int       `json:"tokens"`     // of the snippet, estimated
+	Duplicates int       `json:"duplicates,omitempty"`
+	Summary    *Summary  `json:"summary,omitempty"`
+	Scores     *Scores   `json:"scores,omitempty"`
+}
+
+// Scores are the parts of a score.
+type Scores struct {
+	Lexical float64  `json:"lexical"` // as a share of the best
+	BM25    float64  `json:"bm25"`
+	Recency *float64 `json:"recency,omitempty"`
+}
+
+func (r *Request) check() error {
+	switch {
+	case len(r.Query) > maxQuery:
+		return codec.Invalid("query", "a query has at most %d bytes", maxQuery)
+	case r.Limit < 0 || r.Limit > maxLimit:
+		return codec.Invalid("limit", "limit is a number from 1 to %d", maxLimit)
+	case r.Offset < 0 || r.Offset > maxOffset:
+		return codec.Invalid("offset", "offset is a number from 0 to %d", maxOffset)
+	case r.Mode != "" && r.Mode != Auto && r.Mode != Lexical:
+		return codec.Invalid("mode", "there is no mode %q; there are auto and lexical", r.Mode)
+	case r.Syntax != "" && r.Syntax != Operators && r.Syntax != Plain:
+		return codec.Invalid("syntax", "there is no syntax %q; there are operators and plain", r.Syntax)
+	case r.GroupBy != "" && r.GroupBy != "session":
+		return codec.Invalid("group_by", "hits are grouped by session or not at all")
+	case r.MaxTokens < 0:
+		return codec.Invalid("max_tokens", "max_tokens is a number above 0")
+	case r.Ranking.RecencyWeight < 0 || r.Ranking.RecencyWeight > 1:
+		return codec.Invalid("ranking.recency_weight", "recency_weight is a number from 0 to 1")
+	case r.Ranking.RecencyHalfLife < 0:
+		return codec.Invalid("ranking.recency_half_life_days", "recency_half_life_days is a number above 0")
+	}
+	left := maxFilterSize
+	return r.Filter.check("filters", 0, &left)
+}
+
+// query reads the query string.
+func (r *Request) parse() (*lexical.Query, error) {
+	if r.Syntax == Plain {
+		return lexical.Plain(r.Query), nil
+	}
+	q, err := lexical.Parse(r.Query, facetNames)
+	var syntax *lexical.SyntaxError
+	if errors.As(err, &syntax) {
+		e := codec.Invalid("query", "%s (byte %d of the query). To search for signs as they are, ask with syntax plain.", syntax.Message, syntax.At)
+		e.Code = "query_syntax"
+		return nil, e
+	}
+	return q, err
+}
+
+// Search finds turns of the account.
+func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	query, err := r.parse()
+	if err != nil {
+		return nil, err
+	}
+	if query.Empty() {
+		return nil, codec.Invalid("query", "the query has no word to look for")
+	}
+	number, err := x.store.NumberOf(account)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
+	release, err := x.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	searcher, err := x.lexical.Searcher(ctx, uint32(number))
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer searcher.Close()
+	s := &searching{
+		index: x, request: r, query: query, account: account, number: number, searcher: searcher,
+		now: time.Now(), seed: maphash.MakeSeed(), folded: make(map[uint64]int), grouped: make(map[string]bool), tags: make(map[string][]string),
+	}
+	return s.run()
+}
+
+// searching is one search.
+type searching struct {
+	index    *Index
+	request  *Request
+	query    *lexical.Query
+	account  string
+	number   store.AccountNumber
+	searcher *lexical.Searcher
+	now      time.Time
+
+	exact   bool // the index has decided about the filter
+	best    float64
+	skip    int
+	budget  int
+	seed    maphash.Seed
+	folded  map[uint64]int  // hits by the hash of what they say
+	grouped map[string]bool // sessions that have a hit
+	tags    map[string][]string
+	answer  Answer
+}
+
+// candidate is a document on its way to becoming a hit.
+type candidate struct {
+	id     string
+	bm25   float64
+	score  float64
+	recent float64
+	doc    *document
+	entry  store.TimelineEntry
+}
+
+func (s *searching) run() (*Answer, error) {
+	r := s.request
+	if r.Limit == 0 {
+		r.Limit = defaultLimit
+	}
+	s.skip, s.budget = r.Offset, r.MaxTokens
+	s.answer = Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
+	s.answer.Index.Lag, s.answer.Index.Building = s.index.lag(), s.index.building.Load()
+	allowed, exact, err := r.Filter.narrow(s.searcher)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	s.exact = exact && !s.query.Exact()
+	ranking, err := s.searcher.Rank(s.query, allowed)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if r.Ranking.RecencyWeight > 0 {
+		err = s.takeReordered(ranking)
+	} else {
+		err = s.takeInOrder(ranking)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &s.answer, nil
+}
+
+// takeInOrder turns candidates into hits until there are enough.
+func (s *searching) takeInOrder(ranking *lexical.Ranking) error {
+	for looked := 0; ; looked++ {
+		c, err := s.next(ranking)
+		if c == nil || err != nil {
+			return err
+		}
+		if looked == maxLooked {
+			s.answer.Degraded = append(s.answer.Degraded, "filters:only the best candidates were looked at")
+			return nil
+		}
+		if full, err := s.take(c); full || err != nil {
+			return err
+		}
+	}
+}
+
+// reordered is how many of the best candidates recency can move.
+const reordered = 500
+
+func (s *searching) takeReordered(ranking *lexical.Ranking) error {
+	var candidates []*candidate
+	for len(candidates) < max(reordered, s.request.Offset+s.request.Limit+1) {
+		c, err := s.next(ranking)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			break
+		}
+		if err := s.load(c); err != nil {
+			return err
+		}
+		if c.doc == nil {
+			continue
+		}
+		weight := s.request.Ranking.RecencyWeight
+		c.recent = s.recency(c.doc.time)
+		c.score = (1-weight)*c.score + weight*c.recent
+		candidates = append(candidates, c)
+	}
+	slices.SortStableFunc(candidates, func(a, b *candidate) int { return cmp.Compare(b.score, a.score) })
+	for _, c := range candidates {
+		if full, err := s.take(c); full || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next gives the best candidate that is left; nil if none is.
+func (s *searching) next(ranking *lexical.Ranking) (*candidate, error) {
+	hit, ok := ranking.Next()
+	if !ok {
+		return nil, nil
+	}
+	id, err := s.searcher.ID(hit.Number)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	s.best = max(s.best, hit.Score)
+	c := &candidate{id: id, bm25: hit.Score, score: 1}
+	if s.best > 0 {
+		c.score = hit.Score / s.best
+	}
+	return c, nil
+}
+
+// load reads the turn of a candidate. It may have been erased, or changed so that it is none any more; doc is nil then.
+func (s *searching) load(c *candidate) (err error) {
+	if c.doc != nil {
+		return nil
+	}
+	c.entry, err = s.index.store.TurnAt(s.number, c.id)
+	if isNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		c.doc = newDocument(&c.entry)
+	}
+	return err
+}
+
+// take makes a candidate a hit if it is one; full tells that no more are wanted.
+func (s *searching) take(c *candidate) (full bool, err error) {
+	if err := s.load(c); err != nil || c.doc == nil {
+		return false, err
+	}
+	if !s.exact {
+		if wanted, err := s.wanted(c); err != nil || !wanted {
+			return false, err
+		}
+	}
+	if s.fold(c) {
+		return false, nil
+	}
+	if s.request.GroupBy == "session" {
+		if s.grouped[c.doc.session] {
+			return false, nil
+		}
+		s.grouped[c.doc.session] = true
+	}
+	if s.skip > 0 {
+		s.skip--
+		return false, nil
+	}
+	if len(s.answer.Data) == s.request.Limit {
+		s.answer.HasMore = true
+		return true, nil
+	}
+	hit := s.hit(c)
+	if s.request.MaxTokens > 0 {
+		if s.budget -= hit.Tokens; s.budget < 0 {
+			s.answer.HasMore = true
+			return true, nil
+		}
+	}
+	s.folded[s.hash(c)] = len(s.answer.Data)
+	s.answer.Data = append(s.answer.Data, hit)
+	return false, nil
+}
+
+// wanted decides what the index is not certain of.
+func (s *searching) wanted(c *candidate) (bool, error) {
+	if s.query.Exact() && !s.query.Matches(c.doc.said) {
+		return false, nil
+	}
+	if s.request.Filter.isZero() {
+		return true, nil
+	}
+	held := &subject{time: c.doc.time, facets: c.doc.facets}
+	if s.request.Filter.uses(fieldTag) {
+		var err error
+		if held.tags, err = s.tagsOf(c.doc.session); err != nil {
+			return false, err
+		}
+	}
+	return s.request.Filter.matches(held), nil
+}
+
+func (s *searching) tagsOf(session string) ([]string, error) {
+	if tags, known := s.tags[session]; known {
+		return tags, nil
+	}
+	record, err := s.index.store.Session(s.account, session)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.tags[session] = record.Tags
+	return record.Tags, nil
+}
+
+func (s *searching) hash(c *candidate) uint64 {
+	return maphash.Comparable(s.seed, c.doc.said)
+}
+
+// fold tells whether a better hit says the very same, and counts it there.
+func (s *searching) fold(c *candidate) bool {
+	i, known := s.folded[s.hash(c)]
+	if !known || c.doc.said == (lexical.Said{}) {
+		return false
+	}
+	if i < len(s.answer.Data) {
+		s.answer.Data[i].Duplicates++
+	}
+	return true
+}
+
+func (s *searching) recency(at time.Time) float64 {
+	days := s.request.Ranking.RecencyHalfLife
+	if days == 0 {
+		days = halfLife
+	}
+	return halved(s.now.Sub(at).Hours() / 24 / days)
+}
+
+func (s *searching) hit(c *candidate) Hit {
+	h := Hit{
+		Object: "memory.hit", Score: c.score, Exchange: c.id, Session: c.doc.session, Time: c.doc.time,
+		Model: c.entry.Exchange.ModelAsked,
+	}
+	h.Role, h.Snippet, h.Highlights = snippet(s.query, c.doc)
+	h.Tokens = (len(h.Snippet) + 3) / 4
+	summary := Summarize(c.entry.Turn)
+	h.Title = summary.Goal
+	if s.request.Explain {
+		h.Scores = &Scores{BM25: c.bm25}
+		if s.best > 0 {
+			h.Scores.Lexical = c.bm25 / s.best
+		}
+		if s.request.Ranking.RecencyWeight > 0 {
+			h.Scores.Recency = &c.recent
+		}
+		h.Summary = &summary
+	}
+	return h
+}

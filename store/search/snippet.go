@@ -1,0 +1,84 @@
+package search
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// snippetSize is the length of a snippet in bytes, about.
+const snippetSize = 240
+
+// snippet gives the stretch of what was said that has the most to do with the query: where most of its words stand
+// together.
+func snippet(q *lexical.Query, d *document) (role, text string, highlights [][2]int) {
+	from, count := 0, -1
+	for _, side := range []struct{ role, text string }{{"assistant", d.said.Assistant}, {"user", d.said.User}} {
+		if side.text == "" {
+			continue
+		}
+		start, marked := densest(q.Highlights(side.text))
+		if marked > count {
+			role, text, from, count = side.role, side.text, start, marked
+		}
+	}
+	if role == "" { // nothing was said; the turn is there for the names in its tool calls
+		role, text = "tool", d.names
+		from, _ = densest(q.Highlights(text))
+	}
+	text = around(text, from)
+	highlights = [][2]int{}
+	for _, place := range q.Highlights(text) {
+		first := utf8.RuneCountInString(text[:place[0]])
+		highlights = append(highlights, [2]int{first, first + utf8.RuneCountInString(text[place[0]:place[1]])})
+	}
+	return role, text, highlights
+}
+
+// densest finds the stretch of snippetSize that holds most places.
+func densest(places [][2]int) (start, count int) {
+	for i, last := 0, 0; i < len(places); i++ {
+		for last < len(places) && places[last][1]-places[i][0] <= snippetSize {
+			last++
+		}
+		if last-i > count {
+			start, count = places[i][0], last-i
+		}
+	}
+	return start, count
+}
+
+// around cuts a snippet out of text that begins a little before from, at the borders of words where there are any.
+func around(text string, from int) string {
+	const lead = 40
+	start := max(from-lead, 0)
+	for start > 0 && !utf8.RuneStart(text[start]) {
+		start--
+	}
+	if start > 0 {
+		if i := strings.IndexAny(text[start:from], " \n"); i >= 0 {
+			start += i + 1
+		}
+	}
+	end := min(start+snippetSize, len(text))
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end++
+	}
+	if end < len(text) {
+		if i := strings.LastIndexAny(text[start:end], " \n"); i > snippetSize/2 {
+			end = start + i
+		}
+	}
+	return strings.TrimSpace(strings.Join(strings.FieldsFunc(text[start:end], isBreak), " "))
+}
+
+// isBreak tells characters that a snippet on one line has a blank for, and such as would play tricks on a terminal.
+func isBreak(r rune) bool {
+	return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
+		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+}
+
+// halved is what is left of 1 after so many half-lives.
+func halved(times float64) float64 { return math.Pow(0.5, max(times, 0)) }

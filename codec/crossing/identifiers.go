@@ -9,7 +9,7 @@ import (
 // identifiers gives tools legal names and calls legal ids. Both are pure functions of what the client sent, so that a
 // conversation keeps its bytes from turn to turn and nothing has to be remembered (wire sheet: translation, 4).
 func (a *adaption) identifiers() error {
-	var names [][]byte
+	names := make([][]byte, 0, 2*len(a.r.Tools)+len(a.r.Messages))
 	for i := range a.r.Tools {
 		if len(a.r.Tools[i].Name) > 0 {
 			names = append(names, a.r.Tools[i].Name)
@@ -25,6 +25,7 @@ func (a *adaption) identifiers() error {
 	a.undo.names.declare(a.format, names)
 	a.renameTools()
 	short := newIDMap(a.format, a.target)
+	short.ids, short.taken = make(map[string][]byte, len(a.r.Messages)), make(map[string]bool, len(a.r.Messages))
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
 			p := &a.r.Messages[i].Parts[j]
@@ -44,10 +45,10 @@ func (a *adaption) renameTools() {
 	for _, tool := range a.r.Tools {
 		if len(tool.Name) > 0 && (tool.Kind == codec.ToolFunction || tool.Kind == codec.ToolCustom) {
 			a.rename(&tool.Name)
-			if seen[string(tool.Name)] {
+			if seen[view(tool.Name)] {
 				continue // the first of a name counts
 			}
-			seen[string(tool.Name)] = true
+			seen[view(tool.Name)] = true
 		}
 		kept = append(kept, tool)
 	}
@@ -140,7 +141,7 @@ func (m *idMap) of(id []byte) []byte {
 			}
 		}
 	}
-	m.ids[string(id)] = sent
-	m.taken[string(sent)] = true
+	m.ids[view(id)] = sent
+	m.taken[view(sent)] = true
 	return sent
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// nameMap leads from the tool names that a provider knows back to those of the client.
+// nameMap leads from the tool names that a provider knows back to those of the client. What it holds are views of the
+// request.
 type nameMap struct {
 	sent      map[string]string   // client's name → provider's
 	original  map[string]original // provider's name → the client's
@@ -17,7 +18,7 @@ type original struct{ namespace, name []byte }
 
 // qualify remembers what a flattened name stands for.
 func (n *nameMap) qualify(flat, namespace, name []byte) {
-	n.qualified[string(flat)] = original{namespace: clone(namespace), name: clone(name)}
+	n.qualified[view(flat)] = original{namespace: namespace, name: name}
 }
 
 // declare gives every name of the request a legal one for the format. The result depends on the set of names alone: the
@@ -25,18 +26,19 @@ func (n *nameMap) qualify(flat, namespace, name []byte) {
 // but the exact match get a hash (wire sheet: translation, 4.3).
 func (n *nameMap) declare(format codec.Format, names [][]byte) {
 	rule := nameRules[format]
+	n.sent, n.original = make(map[string]string, len(names)), make(map[string]original, len(names))
 	taken := make(map[string]bool, len(names))
 	for _, name := range names {
 		if rule.legal(name) {
-			taken[string(name)] = true
-			n.add(string(name), string(name))
+			taken[view(name)] = true
+			n.add(name, view(name))
 		}
 	}
 	wanted := make(map[string]int)
 	var unclean [][]byte
 	for _, name := range names {
-		if _, known := n.sent[string(name)]; !known {
-			n.sent[string(name)] = ""
+		if _, known := n.sent[view(name)]; !known {
+			n.sent[view(name)] = ""
 			unclean = append(unclean, name)
 			wanted[rule.clean(name)]++
 		}
@@ -46,14 +48,14 @@ func (n *nameMap) declare(format codec.Format, names [][]byte) {
 		if taken[clean] || wanted[clean] > 1 || len(clean) > rule.most {
 			clean = rule.hashed(clean, name)
 		}
-		n.add(string(name), clean)
+		n.add(name, clean)
 	}
 }
 
-func (n *nameMap) add(name, sent string) {
-	n.sent[name] = sent
-	back := original{name: []byte(name)}
-	if q, ok := n.qualified[name]; ok {
+func (n *nameMap) add(name []byte, sent string) {
+	n.sent[view(name)] = sent
+	back := original{name: name}
+	if q, ok := n.qualified[view(name)]; ok {
 		back = q
 	}
 	n.original[sent] = back

@@ -10,7 +10,7 @@ import (
 )
 
 func newNameMap() nameMap {
-	return nameMap{sent: make(map[string]string), original: make(map[string]original), qualified: make(map[string]original)}
+	return nameMap{qualified: make(map[string]original)}
 }
 
 func TestNamesBecomeLegal(t *testing.T) {

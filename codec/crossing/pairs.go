@@ -163,7 +163,7 @@ func (a *adaption) orphans(results []codec.Part) []codec.Part {
 // renameRepeatedCalls tells calls apart that bear the same id, which happens with hosts that number calls per turn. The
 // n-th result with that id belongs to the n-th call with it; all but the first get a number behind the id.
 func (a *adaption) renameRepeatedCalls() {
-	calls, results := make(map[string]int), make(map[string]int)
+	calls, results := make(map[string]int, len(a.r.Messages)), make(map[string]int, len(a.r.Messages))
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
 			p := &a.r.Messages[i].Parts[j]
@@ -181,8 +181,8 @@ func (a *adaption) renameRepeatedCalls() {
 			if len(p.CallID) == 0 {
 				continue
 			}
-			seen[string(p.CallID)]++
-			if n := seen[string(p.CallID)]; n > 1 {
+			seen[view(p.CallID)]++
+			if n := seen[view(p.CallID)]; n > 1 {
 				id := append(a.r.Room(len(p.CallID)+8), p.CallID...)
 				p.CallID = append(append(id, '_'), itoa(n)...)
 			}

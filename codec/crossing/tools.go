@@ -11,10 +11,10 @@ import (
 // tools makes every tool one that the target can be offered (wire sheet: translation, 2.4 and 2.5): deferred tools that
 // nothing has asked for stay out, free-text tools become functions of one string, namespaces become part of the name.
 func (a *adaption) tools() error {
-	a.flat = make(map[string]bool)
+	a.flat = make(map[string]bool, len(a.r.Tools))
 	for i := range a.r.Tools {
 		if t := &a.r.Tools[i]; t.Namespace == nil && len(t.Name) > 0 {
-			a.flat[string(t.Name)] = true
+			a.flat[view(t.Name)] = true
 		}
 	}
 	kept := a.r.Tools[:0]
@@ -24,7 +24,7 @@ func (a *adaption) tools() error {
 		if err != nil {
 			return err
 		}
-		name := string(tool.Name)
+		name := view(tool.Name)
 		if !ok || tool.Kind == codec.ToolFunction && offered[name] {
 			continue
 		}
@@ -41,12 +41,11 @@ func (a *adaption) tools() error {
 
 // offer rewrites one tool for the target and tells whether to declare it.
 func (a *adaption) offer(tool *codec.Tool) (bool, error) {
-	place := "tools[" + itoa(tool.Index) + "]"
 	if tool.Deferred && a.r.Format == codec.Messages && !a.referenced(tool.Name) {
 		return false, nil // it becomes a tool when a reference to it stands in the conversation
 	}
 	if tool.AllowedCallers != nil && !lists(tool.AllowedCallers, "direct") {
-		a.r.Notes.Drop(place + ".allowed_callers")
+		a.r.Notes.Drop(toolPath(tool) + ".allowed_callers")
 		return false, nil
 	}
 	switch tool.Kind {
@@ -58,35 +57,38 @@ func (a *adaption) offer(tool *codec.Tool) (bool, error) {
 			return true, nil
 		}
 		a.wrapCustom(tool)
-		a.r.Notes.Emulate(place + ".type")
+		a.r.Notes.Emulate(toolPath(tool) + ".type")
 	case codec.ToolClientSide:
 		if tool.Schema == nil { // its calls have a shape of their own, which no function call can stand for
-			return a.withhold(tool, place)
+			return a.withhold(tool)
 		}
 		tool.Kind, tool.Raw = codec.ToolFunction, nil
-		a.r.Notes.Emulate(place + ".type")
+		a.r.Notes.Emulate(toolPath(tool) + ".type")
 	case codec.ToolWebSearch:
 		if a.format == codec.Chat {
-			return a.withhold(tool, place)
+			return a.withhold(tool)
 		}
 	default:
-		return a.withhold(tool, place)
+		return a.withhold(tool)
 	}
 	return true, nil
 }
 
 // withhold leaves a tool out that only its own provider runs, unless the client insists on it, or it stands for tools
 // that would vanish with it.
-func (a *adaption) withhold(tool *codec.Tool, place string) (bool, error) {
+func (a *adaption) withhold(tool *codec.Tool) (bool, error) {
 	if string(tool.WireType) == "mcp_server" {
 		return false, codec.Invalid("mcp_servers", "the tools of mcp_servers would be missing: %s cannot reach them", a.target.Provider)
 	}
 	if c := &a.r.ToolChoice; c.Mode == codec.ChoiceHosted || c.Mode == codec.ChoiceTool && bytes.Equal(c.Name, tool.Name) && len(tool.Name) > 0 {
 		return false, codec.Invalid("tool_choice", "tool_choice asks for %s, which %s cannot run", tool.WireType, a.target.Provider)
 	}
-	a.r.Notes.Drop(place)
+	a.r.Notes.Drop(toolPath(tool))
 	return false, nil
 }
+
+// toolPath names a tool as the client counts it.
+func toolPath(tool *codec.Tool) string { return "tools[" + itoa(tool.Index) + "]" }
 
 func (a *adaption) takesCustomTools() bool {
 	return a.format == codec.Responses || a.format == codec.Chat && a.target.Dialect.CustomTools

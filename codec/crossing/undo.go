@@ -50,9 +50,7 @@ type item struct {
 func (u *undo) prepare(a *adaption) {
 	*u = undo{
 		surface: a.r.Format, family: a.target.Family, model: a.target.Model, account: a.setting.Account, ledger: a.setting.Ledger,
-		names: nameMap{
-			sent: make(map[string]string), original: make(map[string]original), qualified: make(map[string]original),
-		},
+		names:   nameMap{qualified: make(map[string]original)},
 		wrapped: make(map[string]bool),
 	}
 	u.seed = conversationHash(a.r, u.account)

@@ -18,6 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -45,7 +46,18 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 
+	tracing, err := telemetry.StartTracing(ctx, telemetry.TracingOptions{
+		Version: s.version(), Log: log,
+		TrustTraceParent: cfg.Telemetry.TrustTraceparent, SendTraceParent: cfg.Telemetry.SendTraceparent,
+	})
+	if err != nil {
+		return err
+	}
+	defer endTracing(tracing, log)
+	observed := telemetry.New(telemetry.Options{Log: log, Version: s.version(), Tracing: tracing})
+
 	routing := cfg.Router()
+	routing.TraceParent = tracing != nil && cfg.Telemetry.SendTraceparent
 	var simulated []string
 	if c.Simulate {
 		var stop func() error
@@ -60,13 +72,13 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	}
 	defer routes.Close()
 
-	management, err := openManagement(&cfg, st, log)
+	management, err := openManagement(&cfg, st, observed.Metrics(), log)
 	defer management.close()
 	if err != nil {
 		return err
 	}
 	service, err := server.New(server.Options{
-		Listen: cfg.Listen, Store: st, Router: routes, Log: log, Version: s.version(),
+		Listen: cfg.Listen, Store: st, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		CaptureOff:   cfg.Capture.Mode == "off",
 		BodyBytes:    int64(cfg.Limits.BodyBytes),
 		HeaderBytes:  int(cfg.Limits.HeaderBytes),
@@ -116,6 +128,18 @@ func serve(ctx context.Context, service *server.Server, management management, a
 		return service.Run(serving)
 	})
 	return group.Wait()
+}
+
+// spanPatience is how long the end of the process may wait for the receiver of traces.
+const spanPatience = 5 * time.Second
+
+// endTracing sends what is waiting.
+func endTracing(tracing *telemetry.Tracing, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), spanPatience)
+	defer cancel()
+	if err := tracing.Shutdown(ctx); err != nil {
+		log.Warn("the last spans did not reach the receiver of traces", "cause", err)
+	}
 }
 
 // newLog writes lines for people on a terminal, and JSON everywhere else.
@@ -217,7 +241,7 @@ type management []struct {
 
 // openManagement opens the socket beside the data, and the address for admin keys if one is configured. What it
 // returns is to be closed also when there is an error.
-func openManagement(cfg *config.Config, st *store.Store, log *slog.Logger) (m management, err error) {
+func openManagement(cfg *config.Config, st *store.Store, metrics http.Handler, log *slog.Logger) (m management, err error) {
 	add := func(listener net.Listener, handler http.Handler) {
 		m = append(m, struct {
 			listener net.Listener
@@ -236,7 +260,7 @@ func openManagement(cfg *config.Config, st *store.Store, log *slog.Logger) (m ma
 	if err != nil {
 		return m, fmt.Errorf("cannot listen on %s for admin.listen: %w", cfg.Admin.Listen, err)
 	}
-	add(listener, admin.AccountHandler(st, log))
+	add(listener, admin.WithInspection(admin.AccountHandler(st, log), st, log, metrics, admin.IsLoopback(listener.Addr())))
 	log.Info("management for admin keys", "listen", listener.Addr().String())
 	return m, nil
 }

@@ -29,6 +29,7 @@ type Config struct {
 	Cache      Cache               `json:"cache"`
 	Capture    Capture             `json:"capture"`
 	Admin      Admin               `json:"admin"`
+	Telemetry  Telemetry           `json:"telemetry"`
 
 	// ServiceKey is accepted as a key of account "default" with all scopes. It comes from MNEME_API_KEY only,
 	// is at least [MinServiceKey] characters long or empty, and is never stored.
@@ -103,6 +104,12 @@ type Admin struct {
 	Listen string `json:"listen"`
 }
 
+// Telemetry steers traces. Whether there are any, and where they go, is said by the OTEL_* variables.
+type Telemetry struct {
+	TrustTraceparent bool `json:"trust_traceparent"` // continue the traces of callers instead of linking them
+	SendTraceparent  bool `json:"send_traceparent"`  // tell providers which trace a call belongs to
+}
+
 // Default is the configuration of a first start.
 func Default() Config {
 	return Config{
@@ -118,5 +125,7 @@ func Default() Config {
 		},
 		Cache:   Cache{AnthropicBreakpoints: true},
 		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait"},
+
+		Telemetry: Telemetry{SendTraceparent: true},
 	}
 }

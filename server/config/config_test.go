@@ -75,6 +75,7 @@ timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h}
 cache: {anthropic_breakpoints: false}
 capture: {mode: off, durability: power, on_pressure: shed}
 admin: {listen: "localhost:7789"}
+telemetry: {trust_traceparent: true, send_traceparent: false}
 `, "MY_KEY=sk-ant-mine")
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +97,8 @@ admin: {listen: "localhost:7789"}
 		},
 		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed"},
 		Admin:   Admin{Listen: "localhost:7789"},
+
+		Telemetry: Telemetry{TrustTraceparent: true},
 	}
 	if diff := cmp.Diff(want, got, cmp.Transformer("Reveal", Secret.Reveal)); diff != "" {
 		t.Error(diff)
@@ -208,7 +211,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, models_file, limits, timeouts, cache, capture, admin), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, models_file, limits, timeouts, cache, capture, admin, telemetry), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",

@@ -1,0 +1,115 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// stuck is a receiver that does not take anything until it is let go.
+type stuck struct {
+	release chan struct{}
+	took    atomic.Int64
+}
+
+func (s *stuck) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	select {
+	case <-s.release:
+		s.took.Add(int64(len(spans)))
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (*stuck) Shutdown(context.Context) error { return nil }
+
+func TestSpansThatDoNotFitAreDroppedAndEveryOneIsCounted(t *testing.T) {
+	receiver := &stuck{release: make(chan struct{})}
+	tracing := newTracing(receiver, resource.Empty(), TracingOptions{})
+	const made = queueSize + 1000
+	for range made {
+		_, span := tracing.tracer.Start(context.Background(), "span")
+		span.End()
+	}
+	p := tracing.pipeline
+	if got := p.dropped.Load(); got != made-queueSize {
+		t.Errorf("%d of %d spans are counted as dropped, want %d", got, made, made-queueSize)
+	}
+	close(receiver.release)
+	if err := tracing.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := receiver.took.Load(); got != queueSize || p.exported.Load() != got || p.failed.Load() != 0 || p.waiting.Load() != 0 {
+		t.Errorf("the receiver took %d spans; counted are %d exported, %d failed, %d waiting", got, p.exported.Load(), p.failed.Load(), p.waiting.Load())
+	}
+}
+
+func TestShutdownHeedsItsDeadline(t *testing.T) {
+	tracing := newTracing(&stuck{release: make(chan struct{})}, resource.Empty(), TracingOptions{})
+	_, span := tracing.tracer.Start(context.Background(), "span")
+	span.End()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if err := tracing.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the shutdown ended with: %v", err)
+	}
+}
+
+// A provider may say what it wants, and a counter panics when it is to go down.
+func TestTokenCountsThatMakeNoSenseAreLeftOut(t *testing.T) {
+	r := exampleReport()
+	r.Usage = codec.Usage{InputUncached: -1, Output: -1 << 62}
+	r.Status = -5
+	New(Options{}).Report(r, nil)
+}
+
+func exampleReport() *Report {
+	now := time.Now()
+	return &Report{
+		ID: "exch_01", Session: "sess_01", Account: "acme", KeyID: "key_01", ChatKey: "thread",
+		Surface: codec.Messages, Format: codec.Messages, Provider: "anthropic", Model: "claude-opus-4-8", Stream: true,
+		Status: http.StatusOK, Outcome: store.OutcomeComplete, FinishReason: "stop",
+		Usage:   codec.Usage{InputUncached: 100, CacheRead: 50, Output: 20, Reasoning: 5},
+		Started: now, FirstByte: now, Ended: now,
+	}
+}
+
+// What telemetry adds to an exchange: the metrics alone, with the line of the log, and with three spans.
+func BenchmarkReport(b *testing.B) {
+	var tracing *Tracing
+	for name, o := range map[string]Options{
+		"metrics": {},
+		"log":     {Log: slog.New(slog.NewJSONHandler(io.Discard, nil))},
+		"spans":   {},
+	} {
+		b.Run(name, func(b *testing.B) {
+			if name == "spans" {
+				released := &stuck{release: make(chan struct{})}
+				close(released.release)
+				tracing = newTracing(released, resource.Empty(), TracingOptions{SendTraceParent: true})
+				defer func() { _ = tracing.Shutdown(context.Background()) }()
+				o.Tracing = tracing
+			}
+			telemetry, header, r := New(o), http.Header{}, exampleReport()
+			b.ReportAllocs()
+			for b.Loop() {
+				x := telemetry.Begin(context.Background(), http.MethodPost, "/v1/messages", r.Started, header.Get)
+				x.Call(header, &Call{Operation: "chat", Provider: "anthropic", Dialect: "anthropic", Address: "api.anthropic.com:443", Model: r.Model, Stream: true})
+				x.Capture()(nil)
+				telemetry.Report(r, x)
+			}
+		})
+	}
+}

@@ -1,0 +1,443 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mnemeproxy/mneme/server/telemetry"
+)
+
+// observed is a house whose metrics and log can be read.
+func observed(t *testing.T, tracing *telemetry.Tracing, changes ...func(*plan)) (h *house, metrics func() series, log *notes) {
+	log = &notes{}
+	telemetry := telemetry.New(telemetry.Options{Log: slog.New(slog.NewJSONHandler(log, nil)), Version: "test", Tracing: tracing})
+	h = build(t, append(changes, func(p *plan) { p.server.Telemetry = telemetry })...)
+	return h, func() series { return scrape(t, telemetry.Metrics()) }, log
+}
+
+// series are the values of metrics, by name and labels as Prometheus writes them.
+type series map[string]float64
+
+// scrape reads metrics as Prometheus does.
+func scrape(t *testing.T, metrics http.Handler) series {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	metrics.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(answer.Body)
+	ok(t, err)
+	found := series{}
+	for name, family := range families {
+		for _, metric := range family.GetMetric() {
+			var labels []string
+			for _, pair := range metric.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", pair.GetName(), pair.GetValue()))
+			}
+			at := name
+			if len(labels) > 0 {
+				at += "{" + strings.Join(labels, ",") + "}"
+			}
+			found[at] = value(metric)
+		}
+	}
+	return found
+}
+
+// value is a counter's or gauge's, and how often a histogram was observed.
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.GetCounter() != nil:
+		return m.GetCounter().GetValue()
+	case m.GetGauge() != nil:
+		return m.GetGauge().GetValue()
+	default:
+		return float64(m.GetHistogram().GetSampleCount())
+	}
+}
+
+func (s series) expect(t *testing.T, want series) {
+	t.Helper()
+	for name, value := range want {
+		if s[name] != value {
+			t.Errorf("%s is %v, want %v", name, s[name], value)
+		}
+	}
+}
+
+func TestMetricsAddUpToWhatClientsSaw(t *testing.T) {
+	h, metrics, _ := observed(t, nil)
+	h.post(messages.path, messages.body("usage input=100 cached=40 written=10 output=7", true))
+	h.post(messages.path, messages.body("usage input=100 output=7", false))
+	h.post(chat.path, chat.body("error 429", false))
+	h.post(chat.path, `{"model":"gpt-4.1","messages":`)
+	h.post(chat.path, chat.body("", false), "Authorization", "Bearer nonsense")
+	h.post(chat.path, with(strings.Replace(chat.body("", true), chat.model, messages.model, 1), `"logit_bias":{"1":5}`))
+
+	eventually(t, func() error { // an answer reaches its client before it is counted
+		if got := metrics()[`mneme_requests_total{outcome="complete",provider="anthropic",status="2xx",surface="chat"}`]; got != 1 {
+			return fmt.Errorf("the last exchange was counted %v times", got)
+		}
+		return nil
+	})
+	metrics().expect(t, series{
+		`mneme_requests_total{outcome="complete",provider="anthropic",status="2xx",surface="messages"}`: 2,
+		`mneme_requests_total{outcome="upstream_error",provider="openai",status="4xx",surface="chat"}`:  1,
+		`mneme_requests_total{outcome="refused",provider="none",status="4xx",surface="chat"}`:           2,
+		`mneme_upstream_errors_total{kind="rate_limited",provider="openai"}`:                            1,
+		`mneme_request_duration_seconds{provider="anthropic",surface="messages"}`:                       2,
+		`mneme_time_to_first_byte_seconds{provider="anthropic",surface="messages"}`:                     2,
+		`mneme_tokens_total{kind="input",provider="anthropic",surface="messages"}`:                      150,
+		`mneme_tokens_total{kind="cache_read",provider="anthropic",surface="messages"}`:                 40,
+		`mneme_tokens_total{kind="cache_write",provider="anthropic",surface="messages"}`:                10,
+		`mneme_tokens_total{kind="output",provider="anthropic",surface="messages"}`:                     14,
+		`mneme_translations_total{format="messages",surface="chat",treatment="dropped"}`:                1,
+		`mneme_captures_total{result="captured"}`:                                                       5,
+		`mneme_streams_open`:    0,
+		`mneme_in_flight_bytes`: 0,
+	})
+}
+
+func TestOpenStreamsAndSignsOfLifeAreVisible(t *testing.T) {
+	h, metrics, _ := observed(t, nil, func(p *plan) { p.server.Heartbeat = 20 * time.Millisecond })
+	ctx, cancel := context.WithCancel(context.Background())
+	request := h.request(ctx, http.MethodPost, chat.path, chat.body("delay first=1h", true), "Authorization", "Bearer "+h.key)
+	response, err := h.client.Do(request)
+	ok(t, err)
+	eventually(t, func() error {
+		if now := metrics(); now["mneme_streams_open"] != 1 || now["mneme_requests_open"] != 1 || now["mneme_heartbeats_total"] < 1 {
+			return fmt.Errorf("open: %v streams, %v requests; %v heartbeats",
+				now["mneme_streams_open"], now["mneme_requests_open"], now["mneme_heartbeats_total"])
+		}
+		return nil
+	})
+	cancel()
+	_ = response.Body.Close()
+	eventually(t, func() error {
+		if now := metrics(); now[`mneme_requests_total{outcome="client_closed",provider="openai",status="2xx",surface="chat"}`] != 1 {
+			return errors.New("a client that left is not counted as one")
+		}
+		return nil
+	})
+}
+
+// A client must not be able to grow the metrics: the names it sends are in no label.
+func TestClientsCannotAddSeries(t *testing.T) {
+	h, metrics, _ := observed(t, nil)
+	h.post(chat.path, strings.Replace(chat.body("", false), chat.model, "gpt-first", 1))
+	h.post(chat.path, strings.Replace(chat.body("", false), chat.model, "unknown-first", 1))
+	counted := func(surface string) func() error {
+		return func() error {
+			if metrics()[surface] == 0 {
+				return errors.New(surface + " is missing")
+			}
+			return nil
+		}
+	}
+	eventually(t, counted(`mneme_requests_total{outcome="refused",provider="none",status="4xx",surface="chat"}`))
+	before := len(metrics())
+	for i := range 50 {
+		h.post(chat.path, strings.Replace(chat.body("", false), chat.model, fmt.Sprintf("gpt-%d", i), 1))
+		h.post(chat.path, strings.Replace(chat.body("", false), chat.model, fmt.Sprintf("unknown-%d", i), 1))
+	}
+	if after := len(metrics()); after != before {
+		t.Errorf("%d series became %d", before, after)
+	}
+}
+
+func TestEveryExchangeIsOneLineOfTheLog(t *testing.T) {
+	h, _, log := observed(t, nil)
+	answer := h.post(messages.path, messages.body(`text "the answer" ; usage input=100 cached=40 output=7`, true))
+	h.post(chat.path, chat.body("", false), "Authorization", "Bearer nonsense") // anybody can send these, in any number
+	eventually(t, func() error {
+		if log.String() == "" {
+			return errors.New("nothing is logged")
+		}
+		return nil
+	})
+	ok(t, h.stop())
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Fatalf("%d lines:\n%s", n, log.String())
+	}
+	var line map[string]any
+	ok(t, json.Unmarshal([]byte(log.String()), &line))
+	for _, changing := range []string{"time", "first_byte_ms", "duration_ms", "key"} {
+		if line[changing] == nil {
+			t.Errorf("the line has no %s", changing)
+		}
+		delete(line, changing)
+	}
+	want := map[string]any{
+		"level": "INFO", "msg": "exchange", "exchange": answer.exchange(), "session": answer.header.Get("X-Service-Session-ID"),
+		"account": "acme", "surface": "messages", "provider": "anthropic", "format": "messages", "model": messages.model,
+		"stream": true, "status": 200.0, "outcome": "complete", "input_tokens": 100.0, "output_tokens": 7.0,
+	}
+	if diff := cmp.Diff(want, line); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// receiver is an OTLP receiver that keeps what it is sent.
+type receiver struct {
+	collector.UnimplementedTraceServiceServer
+	stop  func()
+	mu    sync.Mutex
+	spans []*otlp.Span
+}
+
+// Export implements the gRPC service.
+func (r *receiver) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, resource := range request.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			r.spans = append(r.spans, scope.GetSpans()...)
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// ServeHTTP is the same over HTTP.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	var sent collector.ExportTraceServiceRequest
+	if err != nil || request.URL.Path != "/v1/traces" || proto.Unmarshal(body, &sent) != nil {
+		http.Error(w, "not a request for traces", http.StatusBadRequest)
+		return
+	}
+	_, _ = r.Export(request.Context(), &sent)
+	w.Header().Set("Content-Type", "application/x-protobuf")
+}
+
+// named gives the only span whose name starts so.
+func (r *receiver) named(t *testing.T, name string) *otlp.Span {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []*otlp.Span
+	for _, span := range r.spans {
+		if strings.HasPrefix(span.GetName(), name) {
+			found = append(found, span)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d of %d spans are named %q", len(found), len(r.spans), name)
+	}
+	return found[0]
+}
+
+func attributes(span *otlp.Span) map[string]string {
+	all := map[string]string{}
+	for _, a := range span.GetAttributes() {
+		switch v := a.GetValue().GetValue().(type) {
+		case *common.AnyValue_StringValue:
+			all[a.GetKey()] = v.StringValue
+		case *common.AnyValue_ArrayValue:
+			all[a.GetKey()] = v.ArrayValue.GetValues()[0].GetStringValue()
+		default:
+			all[a.GetKey()] = strings.Trim(fmt.Sprint(a.GetValue()), " ")
+		}
+	}
+	return all
+}
+
+// overHTTP and overGRPC start a receiver and name it in the environment.
+func overHTTP(t *testing.T) *receiver {
+	r := &receiver{}
+	s := httptest.NewServer(r)
+	r.stop = s.Close
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
+	return r
+}
+
+func overGRPC(t *testing.T) *receiver {
+	r := &receiver{}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ok(t, err)
+	s := grpc.NewServer()
+	collector.RegisterTraceServiceServer(s, r)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(listener)
+	}()
+	r.stop = func() {
+		s.Stop()
+		<-done
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+listener.Addr().String())
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	return r
+}
+
+// traced is a house whose spans reach a receiver; they are there once flush has returned, which ends both.
+func traced(t *testing.T, received *receiver, o telemetry.TracingOptions) (h *house, flush func()) {
+	tracing, err := telemetry.StartTracing(context.Background(), o)
+	ok(t, err)
+	if tracing == nil {
+		t.Fatal("a receiver is named and nothing is traced")
+	}
+	h, _, _ = observed(t, tracing, func(p *plan) { p.router.TraceParent = o.SendTraceParent })
+	return h, func() {
+		ok(t, h.stop())
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		ok(t, tracing.Shutdown(ctx))
+		received.stop()
+	}
+}
+
+const (
+	clientsTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	clientsSpan  = "00f067aa0ba902b7"
+	clientsState = "00-" + clientsTrace + "-" + clientsSpan + "-01"
+)
+
+func TestAnExchangeIsOneTraceFromClientToProvider(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) *receiver{"http": overHTTP, "grpc": overGRPC} {
+		t.Run(name, func(t *testing.T) {
+			received := start(t)
+			h, flush := traced(t, received, telemetry.TracingOptions{TrustTraceParent: true, SendTraceParent: true})
+			answer := h.post(messages.path, messages.body(`text "not for spans" ; usage input=100 cached=40 output=7`, true),
+				"Traceparent", clientsState, "X-Service-Chat-Key", "thread-1")
+			sent := h.upstream().Header.Get("Traceparent")
+			flush()
+
+			request, call, capture := received.named(t, "POST /v1/messages"), received.named(t, "chat "+messages.model), received.named(t, "capture")
+			for _, span := range []*otlp.Span{request, call, capture} {
+				if got := fmt.Sprintf("%x", span.GetTraceId()); got != clientsTrace {
+					t.Errorf("%s is of trace %s, not of the client's", span.GetName(), got)
+				}
+			}
+			if got := fmt.Sprintf("%x", request.GetParentSpanId()); got != clientsSpan {
+				t.Errorf("the request hangs under %s, not under the client's span", got)
+			}
+			if !bytes.Equal(call.GetParentSpanId(), request.GetSpanId()) || !bytes.Equal(capture.GetParentSpanId(), request.GetSpanId()) {
+				t.Error("the call and the capture do not hang under the request")
+			}
+			if want := fmt.Sprintf("00-%s-%x-01", clientsTrace, call.GetSpanId()); sent != want {
+				t.Errorf("the provider was told %q, want %q", sent, want)
+			}
+			got := attributes(call)
+			for name, want := range map[string]string{
+				"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": messages.model,
+				"gen_ai.conversation.id": "thread-1", "gen_ai.usage.input_tokens": "int_value:100", "gen_ai.usage.output_tokens": "int_value:7",
+				"gen_ai.usage.cache_read.input_tokens": "int_value:40", "mneme.exchange.id": answer.exchange(), "server.address": "127.0.0.1",
+			} {
+				if got[name] != want {
+					t.Errorf("%s is %q, want %q", name, got[name], want)
+				}
+			}
+			if got := attributes(request); got["http.route"] != messages.path || got["mneme.outcome"] != "complete" || got["mneme.account"] != "acme" {
+				t.Errorf("the request's attributes are %v", got)
+			}
+			everything := fmt.Sprint(received.spans)
+			h.noSecrets("a span", everything)
+			if strings.Contains(everything, "not for spans") {
+				t.Error("content is on a span")
+			}
+		})
+	}
+}
+
+func TestATraceOfAnUntrustedClientIsOnlyLinked(t *testing.T) {
+	received := overHTTP(t)
+	h, flush := traced(t, received, telemetry.TracingOptions{SendTraceParent: true})
+	h.post(chat.path, chat.body("", false), "Traceparent", clientsState, "Tracestate", "vendor=client")
+	sent := h.upstream().Header
+	flush()
+
+	request := received.named(t, "POST")
+	if fmt.Sprintf("%x", request.GetTraceId()) == clientsTrace || len(request.GetParentSpanId()) != 0 {
+		t.Error("the client's trace is continued")
+	}
+	if links := request.GetLinks(); len(links) != 1 || fmt.Sprintf("%x", links[0].GetTraceId()) != clientsTrace {
+		t.Errorf("the client's trace is not linked: %v", links)
+	}
+	if strings.Contains(sent.Get("Traceparent"), clientsTrace) || sent.Get("Tracestate") != "" {
+		t.Errorf("the provider is told of the client's trace: %v", sent)
+	}
+}
+
+func TestFailuresAreMarkedByTheirClassAlone(t *testing.T) {
+	received := overHTTP(t)
+	h, flush := traced(t, received, telemetry.TracingOptions{})
+	h.post(chat.path, chat.body("error 503", false))
+	sent := h.upstream().Header.Get("Traceparent")
+	flush()
+
+	call := received.named(t, "chat")
+	if got := attributes(call)["error.type"]; got != "overloaded" || call.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || call.GetStatus().GetMessage() != "" {
+		t.Errorf("error.type is %q, status %v", got, call.GetStatus())
+	}
+	if sent != "" {
+		t.Errorf("the provider is told of the trace: %s", sent)
+	}
+}
+
+// A receiver that does not answer must not hold up a client, nor the end of the proxy, and what it costs is said.
+func TestADeadReceiverOfTracesIsCountedAndLogged(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", gone.URL)
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+	t.Setenv("OTEL_BSP_EXPORT_TIMEOUT", "50")
+	log := &notes{}
+	tracing, err := telemetry.StartTracing(context.Background(), telemetry.TracingOptions{Log: slog.New(slog.NewTextHandler(log, nil))})
+	ok(t, err)
+	h, metrics, _ := observed(t, tracing)
+	for range 3 {
+		if answer := h.post(chat.path, chat.body("", false)); answer.status != http.StatusOK {
+			t.Errorf("HTTP %d: %s", answer.status, answer.body)
+		}
+		h.settled(h.records("acme")[0].ID)
+	}
+	eventually(t, func() error {
+		if failed := metrics()[`mneme_spans_total{result="failed"}`]; failed != 9 {
+			return fmt.Errorf("%v of 9 spans are counted as failed", failed)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = tracing.Shutdown(ctx)
+	if n := strings.Count(log.String(), "does not take spans"); n != 1 {
+		t.Errorf("the outage is logged %d times:\n%s", n, log.String())
+	}
+}
+
+func TestNothingIsTracedUnlessAReceiverIsNamed(t *testing.T) {
+	for _, off := range []map[string]string{
+		{},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "none"},
+	} {
+		for name, value := range off {
+			t.Setenv(name, value)
+		}
+		if tracing, err := telemetry.StartTracing(context.Background(), telemetry.TracingOptions{}); tracing != nil || err != nil {
+			t.Errorf("with %v: %v, %v", off, tracing, err)
+		}
+	}
+}

@@ -35,10 +35,11 @@ type exchange struct {
 	own       bool         // the provider credential is the client's own
 	header    http.Header  // the client's headers that may go upstream
 
-	capture  *store.Capture
-	closing  store.Closing
-	finished bool // the closing is committed
-	answered bool // bytes of the answer have been handed to the client
+	capture   *store.Capture
+	offRecord bool // the capture records nothing
+	closing   store.Closing
+	finished  bool // the closing is committed
+	answered  bool // bytes of the answer have been handed to the client
 
 	trace *telemetry.Trace // nil without tracing
 }
@@ -150,7 +151,7 @@ func (x *exchange) upstreamHeader() http.Header {
 
 // begin puts the request on record. It does not wait for the commit.
 func (x *exchange) begin() error {
-	if x.server.opts.CaptureOff {
+	if x.offRecord = x.server.opts.CaptureOff || x.optsOut(); x.offRecord {
 		x.capture = x.server.store.Off()
 		return nil
 	}
@@ -285,8 +286,10 @@ func (x *exchange) ourHeader() {
 		switch {
 		case x.capture.Shed():
 			header.Set(headerCapture, "shed")
-		case x.server.opts.CaptureOff:
+		case x.offRecord:
 			header.Set(headerCapture, "off")
+		case x.asksOut():
+			header.Set(headerCapture, "on") // it was asked for otherwise
 		}
 	}
 	if x.placement.Provider != nil && x.placement.Provider.Simulated() {

@@ -35,7 +35,8 @@ type Options struct {
 
 	Telemetry *telemetry.Telemetry // of this server alone; nil: one that nobody looks at
 
-	CaptureOff bool // pass exchanges without a record
+	CaptureOff bool     // pass exchanges without a record
+	OptOut     []string // accounts whose callers may keep an exchange off the record
 
 	BodyBytes     int64         // largest request body, decompressed; 64 MiB
 	HeaderBytes   int           // largest request head; 64 KiB

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"text/template"
+	"time"
 
 	"github.com/mnemeproxy/mneme/server/config"
 )
@@ -13,6 +14,7 @@ import (
 type greeting struct {
 	version, program string // program: how to call this binary from where it was started
 	origin, data     string
+	retention        string // what is kept
 	firstKey         string // shown once; "" when there are keys already
 	providers        []providerLine
 }
@@ -36,7 +38,7 @@ func (l providerLine) String() string {
 }
 
 var greetingText = template.Must(template.New("").Parse(`
-mneme {{.Version}}, data in {{.Data}}
+mneme {{.Version}}, data in {{.Data}}; {{.Retention}}
 
 Providers
 {{range .Providers}}    {{.}}
@@ -73,8 +75,17 @@ What passed
 func (g *greeting) write(w io.Writer) error {
 	return greetingText.Execute(w, map[string]any{
 		"Version": g.version, "Program": g.program, "Origin": g.origin, "Data": g.data, "DataFlag": dataFlag(g.data),
-		"FirstKey": g.firstKey, "Providers": g.providers,
+		"FirstKey": g.firstKey, "Providers": g.providers, "Retention": g.retention,
 	})
+}
+
+// kept says how long and how much is kept.
+func kept(r config.Retention) string {
+	age := r.MaxAge.String()
+	if days := time.Duration(r.MaxAge) / (24 * time.Hour); days > 1 {
+		age = fmt.Sprintf("%d days", days)
+	}
+	return fmt.Sprintf("of each account %s and at most %s are kept (retention)", age, r.MaxBytes)
 }
 
 // dataFlag is what commands need to find the data from the same directory.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
@@ -39,7 +40,8 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	}
 	return store.Options{
 		Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log,
-		Digest: digest.Exchange,
+		Digest:    digest.Exchange,
+		Retention: store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
 		Index: func(st *store.Store) store.Index {
 			return search.Open(st, filepath.Join(cfg.Data, indexDir), log)
 		},

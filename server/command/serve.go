@@ -80,6 +80,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	service, err := server.New(server.Options{
 		Listen: cfg.Listen, Store: st, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		CaptureOff:   cfg.Capture.Mode == "off",
+		OptOut:       cfg.Capture.OptOut,
 		BodyBytes:    int64(cfg.Limits.BodyBytes),
 		HeaderBytes:  int(cfg.Limits.HeaderBytes),
 		ReadTimeout:  time.Duration(cfg.Timeouts.Read),
@@ -94,7 +95,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 
 	g := greeting{
 		version: s.version(), program: s.Program, origin: origin(service.Addr()), data: cfg.Data,
-		providers: providerLines(&routing, simulated),
+		providers: providerLines(&routing, simulated), retention: kept(cfg.Retention),
 	}
 	if g.firstKey, err = firstKey(st); err != nil {
 		return err

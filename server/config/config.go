@@ -28,6 +28,7 @@ type Config struct {
 	Timeouts   Timeouts            `json:"timeouts"`
 	Cache      Cache               `json:"cache"`
 	Capture    Capture             `json:"capture"`
+	Retention  Retention           `json:"retention"`
 	Admin      Admin               `json:"admin"`
 	Telemetry  Telemetry           `json:"telemetry"`
 
@@ -97,6 +98,14 @@ type Capture struct {
 	Mode       string `json:"mode" oneof:"on,off"`
 	Durability string `json:"durability" oneof:"process,power"`
 	OnPressure string `json:"on_pressure" oneof:"wait,shed"`
+
+	OptOut []string `json:"opt_out"` // accounts whose callers may keep an exchange off the record
+}
+
+// Retention bounds what is kept of an account that has no rules of its own.
+type Retention struct {
+	MaxAge   Duration `json:"max_age"`
+	MaxBytes Size     `json:"max_bytes"`
 }
 
 // Admin is the management API over TCP, for keys of scope admin. Empty: only the socket in the data directory.
@@ -125,6 +134,8 @@ func Default() Config {
 		},
 		Cache:   Cache{AnthropicBreakpoints: true},
 		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait"},
+		// Bounds, so that a server nobody looks after does not fill its volume.
+		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30},
 
 		Telemetry: Telemetry{SendTraceparent: true},
 	}

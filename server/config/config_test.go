@@ -381,6 +381,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 		t.Fatalf("with every line taken in: %v\n%s", err, everything)
 	}
 	withAll.Providers, withAll.Routes, withAll.Aliases, withAll.ModelsFile, withAll.Admin = nil, nil, nil, "", Admin{}
+	withAll.Capture.OptOut = nil
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)
 	}

@@ -245,10 +245,12 @@ func skipNested(doc []byte, i int) int {
 	return i
 }
 
-// skipLong is the offset behind a long value, not ok where the library finds no value.
+// skipLong is the offset behind a long value, not ok where the library finds no value. Of a value that is cut off it may
+// find an end behind the document.
 func skipLong(doc []byte, i int) (end int, ok bool) {
 	_, n := decoder.Skip(doc[i:])
-	return i + n, n > 0
+	end = i + n
+	return end, n > 0 && end <= len(doc)
 }
 
 // skipString is the offset behind the closing quote of the string that opens at i. It looks at eight bytes at a time for

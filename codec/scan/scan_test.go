@@ -189,6 +189,12 @@ func TestLongValuesEndWhereTheyEnd(t *testing.T) {
 		if end := scan.Skip([]byte(value+`,"rest"`), 0); end != len(value) {
 			t.Fatalf("ends at %d, want %d", end, len(value))
 		}
-		_ = scan.Skip([]byte(value[:len(value)-1]), 0)
+		cut := rapid.IntRange(1, len(value)-1).Draw(t, "cut")
+		for _, n := range []int{cut, len(value) - 1} {
+			doc := append(make([]byte, 0, n), value[:n]...)
+			if end := scan.Skip(doc, 0); end > n {
+				t.Fatalf("of %d bytes that are cut off the value ends at %d", n, end)
+			}
+		}
 	})
 }

@@ -14,6 +14,7 @@
 //	POST   /keys                                      {"account", "scopes": "write,read", "label"}; the only answer that carries a key
 //	DELETE /keys/{id}                                 revoke
 //	GET    /exchanges?account=&after=&limit=          newest first; after is the last id of the page before
+//	POST   /reindex                                   build the search index of all accounts anew; operator only
 //	GET    /exchanges/{id}                            with the raw bytes of request and answer
 //	*      /v1/memory/...?account=                    the memory of one account, see package memory
 //

@@ -76,6 +76,7 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 		"DELETE /keys/{id}":   e.revokeKey,
 		"GET /exchanges":      e.exchanges,
 		"GET /exchanges/{id}": e.exchange,
+		"POST /reindex":       e.reindex,
 		"POST /compact":       e.compact,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {

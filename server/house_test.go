@@ -111,9 +111,9 @@ type plan struct {
 // build starts a house; it ends with the test and leaves nothing behind.
 func build(t testing.TB, changes ...func(*plan)) *house {
 	t.Helper()
-	before := openFiles(t)
+	before, others := openFiles(t), append([]goleak.Option{goleak.IgnoreCurrent()}, pollers...)
 	t.Cleanup(func() {
-		goleak.VerifyNone(t, pollers...)
+		goleak.VerifyNone(t, others...)
 		eventually(t, func() error {
 			if after := openFiles(t); after > before {
 				return fmt.Errorf("%d files and sockets are open, %d were before the test", after, before)

@@ -1,0 +1,194 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/mnemeproxy/mneme/bench/provider"
+	"github.com/mnemeproxy/mneme/server/command"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// asProgram makes this test binary the real program: mneme with the arguments that follow.
+const asProgram = "MNEME_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(command.Main(&struct {
+			Serve command.Serve `cmd:""`
+		}{}, os.Args[1:], &command.Surroundings{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: "mneme"}))
+	}
+	goleak.VerifyTestMain(m, pollers...)
+}
+
+const programsKey = "a-key-of-the-operator-for-all-of-this"
+
+// program is "mneme serve" in a process of its own.
+type program struct {
+	url     string
+	process *exec.Cmd
+}
+
+// startProgram serves the data in dir with the simulated provider behind it.
+func startProgram(t *testing.T, dir string, up *provider.Server) *program {
+	t.Helper()
+	config := filepath.Join(dir, "mneme.yaml")
+	ok(t, os.WriteFile(config, fmt.Appendf(nil,
+		"providers:\n  openai: {base_url: %[1]s/v1, api_key: k1}\n  anthropic: {base_url: %[1]s, api_key: k2}\n", up.URL()), 0o600))
+	p := &program{process: exec.Command(os.Args[0], "serve", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")}
+	p.process.Env = append(os.Environ(), asProgram+"=1", "MNEME_API_KEY="+programsKey, "GORACE=atexit_sleep_ms=0")
+	p.process.Stderr = t.Output()
+	out, err := p.process.StdoutPipe()
+	ok(t, err)
+	ok(t, p.process.Start())
+	t.Cleanup(p.kill)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	ok(t, err)
+	var found bool
+	p.url, found = strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if !found {
+		t.Fatalf("the program says %q", line)
+	}
+	return p
+}
+
+// kill ends the program as kill -9 does. It may be called more than once.
+func (p *program) kill() {
+	_ = p.process.Process.Kill()
+	_ = p.process.Wait()
+}
+
+// attempt is a request and as much of its answer as came.
+type attempt struct {
+	body     string
+	exchange string // "" when no head came
+	received string
+	complete bool // the answer had a clean end
+}
+
+// ask sends a streamed request to the program and reads what comes.
+func (p *program) ask(client *http.Client, s surface, body string) attempt {
+	a := attempt{body: body}
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, p.url+s.path, strings.NewReader(body))
+	if err != nil {
+		return a
+	}
+	r.Header.Set("Authorization", "Bearer "+programsKey)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(r)
+	if err != nil {
+		return a
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	a.exchange, a.received, a.complete = response.Header.Get("X-Service-Exchange-ID"), string(text), err == nil
+	return a
+}
+
+func TestWhatAClientHasReceivedSurvivesAKill(t *testing.T) {
+	const clients = 50
+	up, err := provider.Start(provider.Options{Keep: -1, FreshIDs: true})
+	ok(t, err)
+	defer up.Close()
+	dir := t.TempDir()
+	for round := range 2 {
+		p := startProgram(t, dir, up)
+		transport := &http.Transport{MaxIdleConnsPerHost: clients}
+		client := &http.Client{Transport: transport}
+		var mu sync.Mutex
+		var all []attempt
+		var completed atomic.Int64
+		var running sync.WaitGroup
+		var dead atomic.Bool
+		enough := make(chan struct{})
+		killAt := int64(100 + rand.IntN(100))
+		for c := range clients {
+			running.Go(func() {
+				for i := 0; !dead.Load(); i++ {
+					s := generating[(c+i)%len(generating)]
+					a := p.ask(client, s, s.body(fmt.Sprintf(`events %d; burst 3; delay 1ms; text "%d/%d/%d"`, 1+(c*7+i*13)%120, round, c, i), true))
+					mu.Lock()
+					all = append(all, a)
+					mu.Unlock()
+					if a.complete && completed.Add(1) == killAt {
+						close(enough)
+					}
+				}
+			})
+		}
+		closed(t, "enough answers", enough)
+		p.kill()
+		dead.Store(true)
+		running.Wait()
+		transport.CloseIdleConnections()
+		checkSurvivors(t, filepath.Join(dir, "data"), round, all)
+	}
+	p := startProgram(t, dir, up)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if a := p.ask(client, chat, chat.body(`text "hi"`, true)); !a.complete {
+		t.Error("the program does not serve after the kills")
+	}
+	p.kill()
+}
+
+// checkSurvivors compares what clients know with what the store says when it is opened again.
+func checkSurvivors(t *testing.T, data string, round int, all []attempt) {
+	t.Helper()
+	st, err := store.Open(store.Options{Dir: data, MinFreeDisk: -1})
+	ok(t, err)
+	defer func() { ok(t, st.Close()) }()
+	kept, byRequest := map[string]*store.Exchange{}, map[string]int{}
+	for after := ""; ; {
+		page, err := st.Exchanges("default", store.ExchangeQuery{Limit: 1000, After: after, Ascending: true})
+		ok(t, err)
+		for _, info := range page.Data {
+			x, err := st.Exchange("default", info.ID)
+			ok(t, err)
+			kept[x.ID] = x
+			if byRequest[string(x.RawRequest)]++; byRequest[string(x.RawRequest)] > 1 {
+				t.Errorf("twice on record: %s", x.RawRequest)
+			}
+			after = info.ID
+		}
+		if !page.HasMore {
+			break
+		}
+	}
+	complete, partial := 0, 0
+	for _, a := range all {
+		x := kept[a.exchange]
+		switch {
+		case a.exchange == "":
+		case x == nil:
+			t.Errorf("the client has the head of %s, and it is not on record", a.exchange)
+		case a.complete:
+			complete++
+			if x.Outcome != store.OutcomeComplete || string(x.RawResponse) != a.received || string(x.RawRequest) != a.body {
+				t.Errorf("%s was received whole; on record as %v with %d of %d bytes", a.exchange, x.Outcome, len(x.RawResponse), len(a.received))
+			}
+		default:
+			partial++
+			whole := x.Outcome == store.OutcomeComplete && strings.HasPrefix(string(x.RawResponse), a.received)
+			if x.Outcome != store.OutcomeInterrupted && !whole {
+				t.Errorf("%s was cut; on record as %v", a.exchange, x.Outcome)
+			}
+		}
+	}
+	if complete == 0 || partial == 0 {
+		t.Errorf("%d answers were received whole and %d in part: the kill came at no telling moment", complete, partial)
+	}
+	t.Logf("round %d: %d answers received whole, %d in part, %d exchanges on record", round, complete, partial, len(kept))
+}

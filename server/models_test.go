@@ -1,0 +1,79 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anthropics/anthropic-sdk-go/v2"
+
+	"github.com/mnemeproxy/mneme/router"
+)
+
+func TestModelsAreListedAsTheClientReadsThem(t *testing.T) {
+	h := build(t, func(p *plan) { p.router.Aliases = []router.Alias{{Model: "my-model", To: "gpt-4.1"}} })
+	openai, anthropicClient := h.openai(), h.anthropic()
+
+	var names []string
+	list, err := openai.Models.List(context.Background())
+	ok(t, err)
+	for _, m := range list.Data {
+		names = append(names, m.ID)
+	}
+	for _, want := range []string{"my-model", "gpt-5.5", "claude-opus-5-5", "gemini-3.8-flash", "deepseek-v4-pro", "text-embedding-3-small"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is missing in %v", want, names)
+		}
+	}
+	if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("models are listed twice: %v", names)
+	}
+
+	var theirs []string
+	pages := anthropicClient.Models.ListAutoPaging(context.Background(), anthropic.ModelListParams{})
+	for pages.Next() {
+		theirs = append(theirs, pages.Current().ID)
+		if pages.Current().DisplayName == "" || pages.Current().CreatedAt.IsZero() {
+			t.Errorf("%s", pages.Current().RawJSON())
+		}
+	}
+	ok(t, pages.Err())
+	if slices.Sort(theirs); !slices.Equal(names, theirs) {
+		t.Errorf("Anthropic's clients see\n%v\nOpenAI's\n%v", theirs, names)
+	}
+
+	one, err := openai.Models.Get(context.Background(), "my-model")
+	if err != nil || one.ID != "my-model" {
+		t.Errorf("%v, %v", one, err)
+	}
+	if a := h.do(http.MethodGet, "/v1/models/nobody-knows-this", "", "Authorization", "Bearer "+h.key); a.status != 404 || member(a.body, "error", "code") != "model_not_found" {
+		t.Errorf("an unknown model: %d %s", a.status, a.body)
+	}
+	if a := h.do(http.MethodGet, "/v1/models", "", "Anthropic-Version", "2023-06-01"); a.status != 401 || member(a.body, "type") != "error" {
+		t.Errorf("without a key: %d %s", a.status, a.body)
+	}
+	before := len(h.provider.Requests())
+	if a := h.do(http.MethodGet, "/v1/models", "", "Authorization", "Bearer "+h.key); a.status != 200 || len(h.provider.Requests()) != before {
+		t.Errorf("the list is not kept: %d, %d more requests", a.status, len(h.provider.Requests())-before)
+	}
+}
+
+func TestTokensAreCountedForEveryFamily(t *testing.T) {
+	h := build(t)
+	ask := func(model string) *answer {
+		return h.post("/v1/messages/count_tokens", strings.Replace(messages.body("", false), messages.model, model, 1))
+	}
+	for _, model := range []string{messages.model, "gpt-4.1", "gemini-3.8-flash", "deepseek-v4-pro"} {
+		if a := ask(model); a.status != 200 || member(a.body, "input_tokens") == "" || member(a.body, "input_tokens") == "0" {
+			t.Errorf("%s: %d %s", model, a.status, a.body)
+		}
+	}
+	if a := ask("nobody-knows-this"); a.status != 404 || member(a.body, "type") != "error" {
+		t.Errorf("an unknown model: %d %s", a.status, a.body)
+	}
+	if a := h.do(http.MethodPost, "/v1/messages/count_tokens", "{}"); a.status != 401 || member(a.body, "type") != "error" {
+		t.Errorf("without a key: %d %s", a.status, a.body)
+	}
+}

@@ -73,7 +73,8 @@ models_file: models.yaml
 limits: {body_bytes: 1 KB, header_bytes: 32kib}
 timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h}
 cache: {anthropic_breakpoints: false}
-capture: {mode: off, durability: power, on_pressure: shed}
+capture: {mode: off, durability: power, on_pressure: shed, opt_out: [team-a]}
+retention: {max_age: 720h, max_bytes: 1GB}
 admin: {listen: "localhost:7789"}
 telemetry: {trust_traceparent: true, send_traceparent: false}
 `, "MY_KEY=sk-ant-mine")
@@ -95,8 +96,11 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 			Read: Duration(10 * time.Second), FirstByte: Duration(90 * time.Second),
 			Idle: Duration(250 * time.Millisecond), Drain: Duration(time.Hour),
 		},
-		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed"},
-		Admin:   Admin{Listen: "localhost:7789"},
+		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed", OptOut: []string{"team-a"}},
+
+		Retention: Retention{MaxAge: Duration(30 * 24 * time.Hour), MaxBytes: 1e9},
+
+		Admin: Admin{Listen: "localhost:7789"},
 
 		Telemetry: Telemetry{TrustTraceparent: true},
 	}
@@ -199,7 +203,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"value where a group belongs": {
 			file: "capture: on\n",
-			want: `mneme.yaml:1: capture must be a group of fields (mode, durability, on_pressure), each written "name: value"`,
+			want: `mneme.yaml:1: capture must be a group of fields (mode, durability, on_pressure, opt_out), each written "name: value"`,
 		},
 		"value where a list belongs": {
 			file: "routes: qwen\n",
@@ -211,7 +215,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, models_file, limits, timeouts, cache, capture, admin, telemetry), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, models_file, limits, timeouts, cache, capture, retention, admin, telemetry), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",

@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build test vet lint fuzz unit grid fmt clean
+.PHONY: help run build test vet lint fuzz unit grid bench bench-check bench-readme fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -14,7 +14,7 @@ BIN     := $(CURDIR)/bin
 RACE    := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
 help: ## Say what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 run: build ## Serve on this machine; families without a key are simulated. More flags: make run ARGS="--listen :7788"
 	@bin/mneme serve --simulate $(ARGS)
@@ -44,6 +44,15 @@ unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 
 grid: ## Print the conformance grid: every surface against every provider format, case by case
 	@cd bench/grid && go test -count=1 -run TestEveryCrossingCarriesEveryCase -grid
+
+bench: build ## Measure this machine: mneme next to floors, capture on; report in bench-report/. More: make bench ARGS="all --rounds 7"
+	@bin/mneme bench run $(ARGS)
+
+bench-check: ## Fail when the newest report breaks a budget of bench/budgets.yaml
+	@bin/mneme bench check --budgets bench/budgets.yaml
+
+bench-readme: ## Print the newest report as the README's table
+	@bin/mneme bench readme
 
 fmt: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Format all Go files
 	$< fmt ./...

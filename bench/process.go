@@ -28,7 +28,7 @@ var errNoBooks = errors.New("CPU time and memory of a process are read from /pro
 // startProcess starts a program and waits for its first line of output. The program ends with its standard input, so
 // that none is left behind when the run is killed. What it writes to standard error goes to log.
 func startProcess(log io.Writer, env []string, program string, args ...string) (*process, error) {
-	cmd := exec.Command(program, args...) //nolint:gosec,noctx // the own binary; ended by stop
+	cmd := exec.Command(program, args...) //nolint:noctx // the own binary; ended by stop
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = log
 	in, err := cmd.StdinPipe()

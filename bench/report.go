@@ -80,6 +80,15 @@ type Round struct {
 	Event       Latency `json:"event"` // from the provider's write to the client's read
 }
 
+// newRound is a round of which no more is known than what came back.
+func newRound(got *tally) *Round {
+	return &Round{
+		Requests: got.requests, Errors: got.errors, Truncated: got.truncated, Wrong: got.wrong, Example: got.example,
+		Seconds: got.elapsed.Seconds(),
+		Total:   latencyOf(got.total), First: latencyOf(got.first), Event: latencyOf(got.event),
+	}
+}
+
 // Latency is a histogram in four figures, in microseconds.
 type Latency struct {
 	P50 float64 `json:"p50"`

@@ -226,7 +226,12 @@ func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, wa
 	if r.Profile != "" && !warmUp && t.pprof != "" {
 		defer r.profile(ctx, l, t)()
 	}
-	return measure(ctx, t, func() tally { return w.run(ctx, connections) })
+	run := func() tally { return w.run(ctx, connections) }
+	if warmUp {
+		got := run()
+		return newRound(&got), ctx.Err()
+	}
+	return measure(ctx, t, run)
 }
 
 // dial opens the connections beforehand, so that a round pays for none of them; what the pool of a target holds for
@@ -262,11 +267,7 @@ func measure(ctx context.Context, t *target, run func() tally) (*Round, error) {
 		peak = watchMemory(t.process)
 	}
 	got := run()
-	round := &Round{
-		Requests: got.requests, Errors: got.errors, Truncated: got.truncated, Wrong: got.wrong, Example: got.example,
-		Seconds: got.elapsed.Seconds(),
-		Total:   latencyOf(got.total), First: latencyOf(got.first), Event: latencyOf(got.event),
-	}
+	round := newRound(&got)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -165,7 +165,7 @@ routes:
 }
 
 func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
@@ -234,7 +234,7 @@ func (f *fleet) foreign(t *target, program string, args ...string) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(program, args...) //nolint:gosec,noctx // a server out of the PATH; ended by stop
+	cmd := exec.Command(program, args...) //nolint:noctx // a server out of the PATH; ended by stop
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (f *fleet) foreign(t *target, program string, args ...string) error {
 		_ = cmd.Wait()
 	})
 	t.process = &process{pid: cmd.Process.Pid}
-	if version, err := exec.Command(program, "-v").CombinedOutput(); err == nil { //nolint:gosec,noctx // as above
+	if version, err := exec.Command(program, "-v").CombinedOutput(); err == nil { //nolint:noctx // as above
 		t.Version, _, _ = strings.Cut(string(version), "\n")
 	}
 	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {

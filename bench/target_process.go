@@ -46,7 +46,7 @@ func (c *Target) Run(ctx context.Context, s *command.Surroundings) error {
 		<-ctx.Done()
 		return server.Close()
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ const allocationsPath = "/allocations"
 
 // serveProfiles serves profiles and the number of allocations on a free port, until ctx is done.
 func serveProfiles(ctx context.Context) (address string, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,253 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/command"
+)
+
+// The whole command, with processes, in the smallest run there is: every kind of work that takes no seconds, through
+// a floor and through mneme, and every answer right.
+func TestEveryLaneIsAnsweredWholeAndRight(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var names []string
+	for i := range lanes {
+		if l := &lanes[i]; l.gap == 0 && !strings.HasPrefix(l.Name, "published") {
+			names = append(names, l.Name)
+		}
+	}
+	run := Run{Lanes: names, Targets: []string{"direct", "pump", "mneme"}, Rounds: 1, Scale: 1e-9, Out: dir}
+	var out, people bytes.Buffer
+	if err := run.Run(t.Context(), &command.Surroundings{Out: &out, Err: &people, Version: "v0.0.0-test"}); err != nil {
+		t.Fatal(err, people.String())
+	}
+	report, err := readReport(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Lanes) != len(names) {
+		t.Fatalf("%d lanes were reported of %d", len(report.Lanes), len(names))
+	}
+	for i := range report.Lanes {
+		l := &report.Lanes[i]
+		for _, name := range run.Targets {
+			round := l.result(name).Rounds[0]
+			if round.Requests != l.Connections || round.failures() > 0 {
+				t.Errorf("%s through %s: %d of %d answers were whole and right; the first that was not: %s", l.Lane, name, round.Requests, l.Connections, round.Example)
+			}
+			if name != targetDirect && (round.CPURequest <= 0 || round.PeakMemory <= 0) {
+				t.Errorf("%s through %s: no CPU time or no memory was read: %+v", l.Lane, name, round)
+			}
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reference := range []string{"src=", "href=", "url(", "@import"} {
+		if bytes.Contains(page, []byte(reference)) {
+			t.Errorf("the report is not one file: it holds %s", reference)
+		}
+	}
+}
+
+func TestAPacedStreamTellsHowLongItsEventsTravelled(t *testing.T) {
+	t.Parallel()
+	fleet, err := startFleet("test", []string{"direct"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fleet.stop()
+	l, _ := findLane("chat-stream-paced")
+	l.connections, l.script, l.events = 2, "events 5 ; stamped ; delay 10ms", 5
+	w := load{lane: &l, address: fleet.upstream, requests: 2, request: newRequest(&l, fleet.upstream, serviceKey)}
+	connections, err := dial(t.Context(), &w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := w.run(t.Context(), connections)
+	for _, c := range connections {
+		c.close()
+	}
+	if got.requests != 2 || got.event.TotalCount() != 2*5 {
+		t.Errorf("%d answers with %d stamped events, want 2 with 10: %s", got.requests, got.event.TotalCount(), got.example)
+	}
+}
+
+// answering is a target that answers every request with the same bytes, after hold.
+func answering(t *testing.T, answer string, hold func(request int)) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-served
+	})
+	go func() {
+		defer close(served)
+		for n := 0; ; {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serveConn(conn, answer, func() { hold(n); n++ })
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func serveConn(conn net.Conn, answer string, hold func()) {
+	defer conn.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		if _, err := conn.Read(buffer); err != nil {
+			return
+		}
+		hold()
+		if _, err := io.WriteString(conn, answer); err != nil {
+			return
+		}
+		if !strings.HasSuffix(answer, "0\r\n\r\n") {
+			return // a broken answer is one that the connection ends with
+		}
+	}
+}
+
+func chunked(frames ...string) string {
+	var b strings.Builder
+	b.WriteString("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for _, f := range frames {
+		b.WriteString(hexadecimal(len(f)) + "\r\n" + f + "\r\n")
+	}
+	return b.String()
+}
+
+func hexadecimal(n int) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[n>>8&15], digits[n>>4&15], digits[n&15]})
+}
+
+func TestAnswersThatAreNotWholeAndRightAreCounted(t *testing.T) {
+	t.Parallel()
+	const hello, world, done = "data: {\"delta\":{\"content\":\"hello\"}}\n\n", "data: {\"delta\":{\"content\":\" world\"}}\n\n", "data: [DONE]\n\n"
+	const end = "0\r\n\r\n"
+	for name, test := range map[string]struct {
+		answer                  string
+		right, truncated, wrong int
+	}{
+		"right":                       {answer: chunked(hello, world, done) + end, right: 3},
+		"without its terminal event":  {answer: chunked(hello, world) + end, truncated: 3},
+		"without the end of its body": {answer: chunked(hello, world, done), truncated: 3},
+		"with an event missing":       {answer: chunked(hello, done) + end, wrong: 3},
+		"with an event twice":         {answer: chunked(hello, hello, world, done) + end, wrong: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := lane{surface: codec.Chat, stream: true, connections: 1, script: "text"}
+			address := answering(t, test.answer, func(int) {})
+			w := load{lane: &l, address: address, requests: 3, want: &saying{text: []byte("hello world")}, request: newRequest(&l, address, "key")}
+			c := newConnection(address, &l, w.request, w.want)
+			defer c.close()
+			got := w.run(t.Context(), []*connection{c})
+			if got.requests != test.right || got.truncated != test.truncated || got.wrong != test.wrong || got.errors != 0 {
+				t.Errorf("%d right, %d truncated, %d wrong, %d other errors (%s)", got.requests, got.truncated, got.wrong, got.errors, got.example)
+			}
+		})
+	}
+}
+
+// A target that stalls once makes those wait that were due meanwhile, and in open loop each of them counts.
+func TestAStallCountsForAllThatWereDueMeanwhile(t *testing.T) {
+	t.Parallel()
+	const stall, rate, requests = 300 * time.Millisecond, 100, 30
+	l := lane{surface: codec.Chat, connections: 1, script: "text"}
+	answer := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + "00e\r\n{\"content\":\"\"}\r\n0\r\n\r\n"
+	address := answering(t, answer, func(n int) {
+		if n == 0 {
+			time.Sleep(stall)
+		}
+	})
+	w := load{lane: &l, address: address, requests: requests, rate: rate, request: newRequest(&l, address, "key")}
+	c := newConnection(address, &l, w.request, nil)
+	defer c.close()
+	got := w.run(t.Context(), []*connection{c})
+	if got.requests != requests {
+		t.Fatalf("%d of %d answers: %s", got.requests, requests, got.example)
+	}
+	// Fifteen requests at least were due in the first half of the stall.
+	if half := time.Duration(got.total.ValueAtQuantile(50)); half < stall/2 {
+		t.Errorf("half of the requests are said to have taken less than %s, although the target stood still for %s", half, stall)
+	}
+}
+
+func TestRequestsOfARunDiffer(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for i := range lanes {
+		l := &lanes[i]
+		r := newRequest(l, "host", "key").copy()
+		for n := range 30 {
+			request := r.number(i+1, n)
+			if seen[string(request)] {
+				t.Errorf("%s: request %d was sent before", l.Name, n)
+			}
+			seen[string(request)] = true
+			_, body, _ := bytes.Cut(request, []byte("\r\n\r\n"))
+			if !json.Valid(body) {
+				t.Fatalf("%s: the body is no JSON: %.200s", l.Name, body)
+			}
+		}
+	}
+	l, _ := findLane("agent")
+	if size := len(l.body()); size < 190_000 || size > 230_000 {
+		t.Errorf("the agent's body has %d bytes", size)
+	}
+}
+
+func TestAnotherGatewayIsNamedByItsURL(t *testing.T) {
+	t.Parallel()
+	got, err := parseURLTarget("other=http://127.0.0.1:8080,4711")
+	if err != nil || got.Name != "other" || got.address != "127.0.0.1:8080" || got.process.pid != 4711 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, wrong := range []string{"other", "other=127.0.0.1:80", "other=https://127.0.0.1:80", "other=http://127.0.0.1:80/v1", "other=http://127.0.0.1:80,abc"} {
+		if _, err := parseURLTarget(wrong); err == nil {
+			t.Errorf("%q was taken", wrong)
+		}
+	}
+}
+
+func TestTheRelayEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(context.Context, net.Listener, string) error{targetPump: relay, targetReverse: reverseProxy} {
+		ctx, cancel := context.WithCancel(t.Context())
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- serve(ctx, listener, "127.0.0.1:1") }()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := http.Get("http://" + listener.Addr().String()); err == nil { //nolint:bodyclose // nobody answers
+			t.Errorf("%s still listens", name)
+		}
+	}
+}

@@ -66,6 +66,10 @@ func Main(commands any, args []string, s *Surroundings) int {
 		return ExitUsage
 	}
 	if err := parsed.Run(); err != nil {
+		var agent agentEnded
+		if errors.As(err, &agent) {
+			return agent.code
+		}
 		fmt.Fprint(s.Err, explain(err))
 		return ExitFailure
 	}

@@ -1,0 +1,266 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
+)
+
+// Doctor is "mneme doctor".
+type Doctor struct {
+	Place `embed:""`
+	JSON  bool `help:"Write what was found as a JSON array."`
+}
+
+// finding is one thing that was looked at.
+type finding struct {
+	Check string `json:"check"`
+	State string `json:"state"` // good, warning or problem
+	Found string `json:"found"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+const (
+	good    = "good"
+	warning = "warning"
+	problem = "problem"
+)
+
+// Run looks at everything and changes nothing. Problems make the exit code 1; warnings do not.
+func (c *Doctor) Run(ctx context.Context, s *Surroundings) error {
+	findings := c.examine(ctx)
+	problems := 0
+	rows := make([][]string, len(findings))
+	for i, f := range findings {
+		if f.State == problem {
+			problems++
+		}
+		rows[i] = []string{f.State, f.Check, f.Found}
+		if f.Fix != "" {
+			rows[i][2] += ". " + f.Fix
+		}
+	}
+	var err error
+	if c.JSON {
+		err = writeJSON(s.Out, findings)
+	} else {
+		err = table(s.Out, []string{"STATE", "CHECK", "FOUND"}, rows)
+	}
+	if err == nil && problems > 0 {
+		err = fmt.Errorf("%d of %d checks found a problem", problems, len(findings))
+	}
+	return err
+}
+
+func (c *Doctor) examine(ctx context.Context) []finding {
+	cfg, err := c.load()
+	var wrong config.Problems
+	if errors.As(err, &wrong) {
+		findings := make([]finding, len(wrong))
+		for i, p := range wrong {
+			findings[i] = finding{"configuration", problem, p.String(), ""}
+		}
+		return findings // nothing else can be known
+	}
+	if err != nil {
+		return []finding{{"configuration", problem, err.Error(), ""}}
+	}
+	name := config.FileName(config.Sources{File: c.Config})
+	if name == "" {
+		name = "the environment and the defaults"
+	}
+	findings := []finding{{"configuration", good, name + ": no mistakes", ""}, examineServer(ctx, &cfg)}
+	findings = append(findings, examineData(&cfg)...)
+	keys, credentials := c.examineAccounts(ctx)
+	findings = append(findings, keys)
+	return append(findings, examineProviders(ctx, &cfg, credentials)...)
+}
+
+func examineServer(ctx context.Context, cfg *config.Config) finding {
+	if !admin.Running(ctx, cfg.Data) {
+		return finding{"server", warning, "no server runs on the data in " + cfg.Data, "Start one with: mneme serve"}
+	}
+	return finding{"server", good, "a server runs on the data in " + cfg.Data, ""}
+}
+
+// scarceDisk is where there is not much left to the reserve, of 1 GiB at most, below which the store takes nothing new.
+const scarceDisk = 3 << 30
+
+// examineData looks at the data directory, who can read it, the key in it and the room around it.
+func examineData(cfg *config.Config) []finding {
+	info, err := os.Stat(cfg.Data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return []finding{{"data", warning, "there is no data in " + cfg.Data + " yet", "The first start makes it: mneme serve"}}
+	case err != nil || !info.IsDir():
+		return []finding{{"data", problem, cfg.Data + " is no directory that can be read", "Name another one with --data, or give it to this user"}}
+	}
+	findings := []finding{private("data", cfg.Data, info)}
+	key := filepath.Join(cfg.Data, "master.key")
+	info, err = os.Stat(key)
+	switch {
+	case cfg.MasterKey != "":
+		findings = append(findings, finding{"master key", good, "comes from " + config.EnvMasterKey, ""})
+	case err != nil:
+		findings = append(findings, finding{"master key", problem, key + " cannot be read",
+			"Put it back from a backup, or give the original key in " + config.EnvMasterKey})
+	default:
+		findings = append(findings, private("master key", key, info))
+	}
+	var volume unix.Statfs_t
+	if err := unix.Statfs(cfg.Data, &volume); err != nil {
+		return append(findings, finding{"disk", warning, "the free space could not be found out", ""})
+	}
+	free := int64(volume.Bavail) * volume.Bsize //nolint:unconvert // the types differ between systems
+	disk := finding{"disk", good, amount(free) + " free", ""}
+	if free < scarceDisk {
+		disk.State, disk.Fix = warning, "Make room: new exchanges are refused before the volume is full"
+	}
+	return append(findings, disk)
+}
+
+func private(check, path string, info fs.FileInfo) finding {
+	if others := info.Mode().Perm() & 0o077; others != 0 {
+		return finding{check, problem, fmt.Sprintf("%s can be opened by other users (mode %#o)", path, info.Mode().Perm()),
+			fmt.Sprintf("Take that away with: chmod go= %s", path)}
+	}
+	return finding{check, good, path + " is this user's alone", ""}
+}
+
+// examineAccounts also tells for which providers accounts have credentials of their own.
+func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, credentials map[string]bool) {
+	credentials = map[string]bool{}
+	valid, accounts := 0, 0
+	err := c.manage(ctx, mustExist, func(client *admin.Client) error {
+		list, err := client.Accounts(ctx)
+		if err != nil {
+			return err
+		}
+		accounts = len(list)
+		for _, account := range list {
+			for _, provider := range account.Credentials {
+				credentials[provider] = true
+			}
+		}
+		all, err := client.Keys(ctx, "")
+		for i := range all {
+			if all[i].Revoked.IsZero() {
+				valid++
+			}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return finding{"keys", warning, strings.TrimSuffix(strings.TrimPrefix(explain(err), "mneme: "), "\n"), ""}, credentials
+	case valid == 0:
+		return finding{"keys", problem, "there is no valid service key", "Create one with: mneme key create --account default"}, credentials
+	}
+	return finding{"keys", good, fmt.Sprintf("%d valid service keys in %d accounts", valid, accounts), ""}, credentials
+}
+
+// reachPatience is how long a provider may take to accept a connection.
+const reachPatience = 5 * time.Second
+
+// examineProviders looks at all providers at once, and compares this clock with theirs.
+func examineProviders(ctx context.Context, cfg *config.Config, credentials map[string]bool) []finding {
+	routes, err := router.New(cfg.Router())
+	if err != nil {
+		return []finding{{"providers", problem, err.Error(), ""}}
+	}
+	defer routes.Close()
+	providers := routes.Providers()
+	findings := make([]finding, len(providers), len(providers)+1)
+	skews := make([]*time.Duration, len(providers))
+	var group errgroup.Group
+	for i, p := range providers {
+		if !p.HasKey() && !credentials[p.Name()] {
+			findings[i] = finding{"provider " + p.Name(), good, "has no credential here; callers bring their own", ""}
+			continue
+		}
+		group.Go(func() error {
+			findings[i], skews[i] = examineProvider(ctx, p)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return append(findings, examineClock(skews))
+}
+
+// examineProvider asks for nothing but a header, without a credential. skew is how far this clock is ahead of the
+// provider's; nil when it did not say the time.
+func examineProvider(ctx context.Context, p *router.Provider) (f finding, skew *time.Duration) {
+	check := "provider " + p.Name()
+	ctx, cancel := context.WithTimeout(ctx, reachPatience)
+	defer cancel()
+	scheme := "https://"
+	if _, port, _ := net.SplitHostPort(p.Address()); port != "443" {
+		scheme = "http://" // also brings a server that speaks TLS to answer, if with a refusal
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, scheme+p.Address()+"/", http.NoBody)
+	if err != nil {
+		return finding{check, problem, "the address " + p.Address() + " is none", "Correct providers." + p.Name() + ".base_url"}, nil
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
+	if err != nil {
+		return finding{
+			check, problem, fmt.Sprintf("%s does not answer%s", p.Address(), whyUnreachable(err)),
+			"Check providers." + p.Name() + ".base_url, this machine's network and DNS, HTTPS_PROXY and NO_PROXY",
+		}, nil
+	}
+	_ = response.Body.Close()
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		ahead := time.Since(date)
+		skew = &ahead
+	}
+	return finding{check, good, p.Address() + " answers", ""}, skew
+}
+
+func whyUnreachable(err error) string {
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return ": its name cannot be resolved"
+	case errors.Is(err, unix.ECONNREFUSED):
+		return ": nobody listens there"
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf(" within %v", reachPatience)
+	}
+	return ""
+}
+
+// mostSkew is how far clocks may be apart: ids and the order of exchanges hang on ours, and certificates on both.
+const mostSkew = time.Minute
+
+// examineClock trusts the provider that agrees best with this machine.
+func examineClock(skews []*time.Duration) finding {
+	var best *time.Duration
+	for _, skew := range skews {
+		if skew != nil && (best == nil || skew.Abs() < best.Abs()) {
+			best = skew
+		}
+	}
+	switch {
+	case best == nil:
+		return finding{"clock", good, "not compared: no provider told the time", ""}
+	case best.Abs() > mostSkew:
+		return finding{"clock", problem, fmt.Sprintf("%v away from every provider's", best.Abs().Round(time.Second)), "Let this machine's clock be set by NTP"}
+	}
+	return finding{"clock", good, "agrees with the providers'", ""}
+}

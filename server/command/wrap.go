@@ -1,0 +1,176 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Wrap is "mneme wrap AGENT -- ARG...".
+type Wrap struct {
+	Place   `embed:""`
+	URL     string   `name:"url" env:"MNEME_URL" placeholder:"URL" help:"Where the server is reached (default: where the configuration says it listens)."`
+	Account string   `default:"default" placeholder:"NAME" help:"Account to make a key for, where MNEME_KEY holds none (default: ${default})."`
+	Agent   string   `arg:"" enum:"claude,codex" help:"The agent: claude or codex."`
+	Args    []string `arg:"" optional:"" passthrough:"" help:"What the agent is given."`
+}
+
+// envKey is the variable that callers keep a service key in.
+const envKey = "MNEME_KEY"
+
+// agentEnded carries the exit code of an agent that did not end with 0.
+type agentEnded struct{ code int }
+
+func (e agentEnded) Error() string { return fmt.Sprintf("the agent ended with exit code %d", e.code) }
+
+// Run starts the agent on this terminal, with the server as its only provider, and ends with the agent's exit code. A
+// key that had to be made for it is revoked when it ends.
+func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
+	path, err := exec.LookPath(c.Agent)
+	if err != nil {
+		return fmt.Errorf("%s is not installed, or not in PATH", c.Agent)
+	}
+	url, err := c.server(ctx)
+	if err != nil {
+		return err
+	}
+	key, revoke, err := c.key(ctx)
+	if err != nil {
+		return err
+	}
+	args := c.Args
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	variables, settings := agentSettings(c.Agent, url, key)
+	agent := exec.Command(path, append(settings, args...)...) //nolint:gosec,noctx // the agent that was asked for; it ends when its user ends it
+	agent.Stdin, agent.Stdout, agent.Stderr = s.In, s.Out, s.Err
+	agent.Env = variables
+	return errors.Join(runAgent(agent), revoke())
+}
+
+// server gives the origin of a server that takes requests.
+func (c *Wrap) server(ctx context.Context) (string, error) {
+	url := strings.TrimRight(c.URL, "/")
+	if url == "" {
+		cfg, err := c.load()
+		if err != nil {
+			return "", err
+		}
+		address, err := net.ResolveTCPAddr("tcp", cfg.Listen)
+		if err != nil {
+			return "", err
+		}
+		url = origin(address)
+	}
+	if err := ready(ctx, url); err != nil {
+		return "", fmt.Errorf("no server takes requests at %s; start one with: mneme serve, or say where it is with --url", url)
+	}
+	return url, nil
+}
+
+// ready gives nil when the server at url takes requests.
+func ready(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers HTTP %d", response.StatusCode)
+	}
+	return nil
+}
+
+// key is the one in the environment, or a new one that may only write, with the way to revoke it.
+func (c *Wrap) key(ctx context.Context) (secret string, revoke func() error, err error) {
+	if key := strings.TrimSpace(os.Getenv(envKey)); key != "" {
+		return key, func() error { return nil }, nil
+	}
+	var created admin.CreatedKey
+	err = c.manage(ctx, mustExist, func(client *admin.Client) error {
+		created, err = client.CreateKey(ctx, admin.NewKey{Account: c.Account, Scopes: store.ScopeWrite, Label: "wrap " + c.Agent})
+		return err
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	return created.Secret, func() error {
+		return c.manage(ctx, mustExist, func(client *admin.Client) error { return client.RevokeKey(ctx, created.ID) })
+	}, nil
+}
+
+// agentSettings are the environment and the first arguments that lead an agent to the server. Keys for the provider
+// itself are kept from agents that would prefer them to ours.
+func agentSettings(agent, url, key string) (environment, args []string) {
+	drop, set := []string{envKey}, []string{envKey + "=" + key}
+	if agent == "claude" {
+		drop = append(drop, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+		set = append(set, "ANTHROPIC_BASE_URL="+url, "ANTHROPIC_AUTH_TOKEN="+key)
+	} else {
+		args = []string{
+			"-c", `model_provider="mneme"`,
+			"-c", `model_providers.mneme.name="mneme"`,
+			"-c", fmt.Sprintf("model_providers.mneme.base_url=%q", url+"/v1"),
+			"-c", `model_providers.mneme.wire_api="responses"`,
+			"-c", fmt.Sprintf("model_providers.mneme.env_key=%q", envKey),
+		}
+	}
+	kept := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains(drop, name)
+	})
+	return append(kept, set...), args
+}
+
+// runAgent waits for the agent. An interrupt from the terminal reaches the agent too, and is the agent's to heed; SIGTERM
+// is passed on.
+func runAgent(agent *exec.Cmd) error {
+	if err := agent.Start(); err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGINT)
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	defer signal.Stop(terminated)
+	ended := make(chan struct{})
+	passed := make(chan struct{})
+	go func() {
+		defer close(passed)
+		for {
+			select {
+			case s := <-terminated:
+				_ = agent.Process.Signal(s)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	err := agent.Wait()
+	close(ended)
+	<-passed
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return agentEnded{max(failed.ExitCode(), ExitFailure)} // -1 stands for a signal
+	}
+	return err
+}

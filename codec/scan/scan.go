@@ -245,12 +245,11 @@ func skipNested(doc []byte, i int) int {
 	return i
 }
 
-// skipLong is the offset behind a long value, not ok where the library finds no value. Of a value that is cut off it may
-// find an end behind the document.
+// skipLong is the offset behind a long value, not ok where the library finds no value, which it tells by a negative
+// start; the end it then gives may lie behind the document.
 func skipLong(doc []byte, i int) (end int, ok bool) {
-	_, n := decoder.Skip(doc[i:])
-	end = i + n
-	return end, n > 0 && end <= len(doc)
+	start, n := decoder.Skip(doc[i:])
+	return i + n, start >= 0 && n > 0
 }
 
 // skipString is the offset behind the closing quote of the string that opens at i. It looks at eight bytes at a time for

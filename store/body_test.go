@@ -202,6 +202,50 @@ func TestHostileBodiesAreKeptWithinBounds(t *testing.T) {
 	}
 }
 
+// TestAPieceThatWasABlockOfItsOwnIsNotTakenApartTwice cuts a body where no reader of JSON would, so that what stands
+// around a long string has been seen as a block, with a long string inside.
+func TestAPieceThatWasABlockOfItsOwnIsNotTakenApartTwice(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	ctx := context.Background()
+	around := `"` + strings.Repeat("z", 2100) + `"`
+	whole := `{"k":"` + strings.Repeat("a", 1500) + around + strings.Repeat("b", 1500) + `"}`
+	for _, body := range []string{around, whole} {
+		c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: []byte(body)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+		if x, err := s.Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
+			t.Errorf("it comes back different: %v", err)
+		}
+	}
+	mustBeSound(t, s)
+}
+
+func TestLongStringsAreKeptOnceHoweverTheMessageChanges(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	a := newAgent(1)
+	message := func(extra string) []byte {
+		return fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":[{"text":"%s"},{"text":"say \"hi\""},{"text":"%s"}]%s}]}`,
+			strings.Repeat("one \\\" ", 2000), a.lexicon[0]+strings.Repeat("two ", 4000), extra)
+	}
+	captureBody(t, s, "acme", message(""), nil)
+	_, before := storedBytes(t, s)
+	blocks := count(t, s, spaceBlock)
+	captureBody(t, s, "acme", message(`,"cache_control":{"type":"ephemeral"}`), nil)
+	_, after := storedBytes(t, s)
+	if n := count(t, s, spaceBlock); blocks != 3 || n != 4 {
+		t.Errorf("%d blocks at first, want the message and its two strings; %d after it changed", blocks, n)
+	}
+	if grown := after[spaceBlock] - before[spaceBlock]; grown > 400 {
+		t.Errorf("the changed message costs %d bytes", grown)
+	}
+}
+
 func TestAnyCutOfAnyBodyComesBackByteForByte(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")

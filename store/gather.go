@@ -31,14 +31,14 @@ type gathering struct {
 	store   *Store
 	tx      *badger.Txn // for looking up what is stored
 	objects []object
-	fresh   map[objectRef]struct{} // blocks and nodes among objects
-	pending map[string][]byte      // records of the group's operations so far, by key; nil is a deletion
-	sweep   *sweepWatch            // of the sweep that is under way, nil if none is
-	err     error                  // first failure of a look-up
+	fresh   map[objectRef]byte // blocks and nodes among objects, and their marks
+	pending map[string][]byte  // records of the group's operations so far, by key; nil is a deletion
+	sweep   *sweepWatch        // of the sweep that is under way, nil if none is
+	err     error              // first failure of a look-up
 }
 
 func newGathering(s *Store) *gathering {
-	return &gathering{store: s, fresh: make(map[objectRef]struct{}), pending: make(map[string][]byte)}
+	return &gathering{store: s, fresh: make(map[objectRef]byte), pending: make(map[string][]byte)}
 }
 
 func (g *gathering) reset() {
@@ -91,7 +91,7 @@ func (g *gathering) add(ref objectRef, raw, value []byte) {
 	if ref.space == spaceBlock && value != nil {
 		o.mark = markPieces
 	}
-	g.fresh[ref] = struct{}{}
+	g.fresh[ref] = o.mark
 	g.objects = append(g.objects, o)
 }
 
@@ -107,15 +107,15 @@ func (g *gathering) addBlock(account accountNumber, h hash, raw []byte) {
 		return
 	}
 	pieces := []byte{encodingPieces}
-	rest := raw
+	rest, outside := raw, 0
 	for {
-		start, end := findLongString(rest)
+		start, end := findLongString(rest, outside)
 		if end == 0 {
 			break
 		}
 		pieces = g.appendPiece(pieces, account, rest[:start])
 		pieces = g.appendPiece(pieces, account, rest[start:end])
-		rest = rest[end:]
+		rest, outside = rest[end:], 1 // behind the closing quote
 	}
 	if len(rest) == len(raw) {
 		g.add(ref, raw, nil)
@@ -127,16 +127,35 @@ func (g *gathering) addBlock(account accountNumber, h hash, raw []byte) {
 // appendPiece appends bytes as a literal or as a block that is not taken apart any further.
 func (g *gathering) appendPiece(dst []byte, account accountNumber, raw []byte) []byte {
 	it := newItem(raw, 0)
-	if ref := (objectRef{spaceBlock, account, it.hash}); it.block && !g.stored(ref) {
+	switch ref := (objectRef{spaceBlock, account, it.hash}); {
+	case !it.block:
+	case !g.stored(ref):
 		g.add(ref, raw, nil)
+	case g.mark(ref) == markPieces: // the same bytes came as a block before, and were taken apart then
+		it = item{text: raw}
 	}
 	return it.append(dst)
 }
 
-// findLongString gives the first JSON string of text that has at least longString bytes, without its quotes;
-// end is 0 if there is none.
-func findLongString(text []byte) (start, end int) {
-	for at := 0; ; {
+// mark gives the mark of an object that is stored.
+func (g *gathering) mark(ref objectRef) byte {
+	if mark, fresh := g.fresh[ref]; fresh {
+		return mark
+	}
+	stored, err := g.read().Get(ref.key())
+	if err != nil {
+		if g.err == nil {
+			g.err = err
+		}
+		return 0
+	}
+	return stored.UserMeta()
+}
+
+// findLongString gives the first JSON string of text that has at least longString bytes, without its quotes; end is 0
+// if there is none. It looks from a place on that is outside of any string.
+func findLongString(text []byte, from int) (start, end int) {
+	for at := from; ; {
 		open := bytes.IndexByte(text[at:], '"')
 		if open < 0 {
 			return 0, 0

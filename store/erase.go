@@ -23,7 +23,16 @@ type Selection struct {
 	Since           time.Time `json:"since,omitzero"` // begun at or after
 	Until           time.Time `json:"until,omitzero"` // begun before
 	All             bool      `json:"all,omitempty"`
+
+	inOrder bool // ids may be taken to say, within clockSlack, when exchanges began: the walk ends behind Until
 }
+
+// clockSlack is how far the clock may have been set back without an exchange escaping a walk that ends early. What
+// escapes is found by the next one: retention comes again.
+const clockSlack = 24 * time.Hour
+
+// errWalked ends a walk over exchanges.
+var errWalked = errors.New("everything of interest has been seen")
 
 func (sel *Selection) check() error {
 	narrowed := sel.ChatKey != "" || sel.ExternalSession != "" || !sel.Since.IsZero() || !sel.Until.IsZero()
@@ -77,7 +86,17 @@ func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account accountN
 	if len(sel.Exchanges)+len(sel.Sessions) > 0 {
 		return nil
 	}
-	return eachItem(ctx, tx, spaceKeyOf(spaceExchange, account), last)
+	end := sel.Until.Add(clockSlack)
+	err := eachItem(ctx, tx, spaceKeyOf(spaceExchange, account), func(item *badger.Item) error {
+		if _, id, ok := splitExchangeKey(item.Key()); ok && sel.inOrder && !sel.Until.IsZero() && id.time().After(end) {
+			return errWalked
+		}
+		return last(item)
+	})
+	if errors.Is(err, errWalked) {
+		return nil
+	}
+	return err
 }
 
 // Erasure is the receipt of an erasure.
@@ -241,6 +260,7 @@ func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
 		return err
 	}
 	e.State, e.Open = ErasureRunning, 0
+	e.Selection.inOrder = e.Reason == byRetention
 	if err := s.update(ctx, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) }); err != nil {
 		return err
 	}

@@ -28,6 +28,11 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadd
 
 func (id exchangeID) String() string { return exchangePrefix + idEncoding.EncodeToString(id[:]) }
 
+// time is when the exchange began, or later where ids of that time were given out already.
+func (id exchangeID) time() time.Time {
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
+}
+
 func (id sessionID) String() string { return sessionPrefix + idEncoding.EncodeToString(id[:]) }
 
 func parseExchangeID(text string) (exchangeID, bool) {

@@ -349,7 +349,7 @@ func (h *house) tail(t *testing.T, headers ...string) *tail {
 	response, err := h.client.Do(r)
 	ok(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
-	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" {
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatal(response.Status)
 	}
 	return &tail{t: t, response: response, lines: bufio.NewScanner(response.Body)}

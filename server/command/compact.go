@@ -40,18 +40,23 @@ const statBlock = 512
 // sizeOf adds up what the files of a directory take on the volume, which is less than their lengths: the database makes its
 // files larger than they are full. Files that go while it looks do not count.
 func sizeOf(dir string) (size int64) {
-	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return nil
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return nil
-		}
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			size += stat.Blocks * statBlock
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, unseen error) error {
+		if unseen == nil && !entry.IsDir() {
+			size += onVolume(entry)
 		}
 		return nil
 	})
 	return size
+}
+
+func onVolume(entry fs.DirEntry) int64 {
+	info, err := entry.Info()
+	if err != nil {
+		return 0
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return info.Size()
+	}
+	return stat.Blocks * statBlock
 }

@@ -71,9 +71,9 @@ func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e
 	words := []string{e.Time.Local().Format("15:04:05"), printable(account)}
 	switch e.Kind {
 	case store.ExchangeCompleted:
-		x, err := client.ExchangeInfo(ctx, account, e.Exchange)
-		if err != nil {
-			return "", nil // erased meanwhile
+		x, gone := client.ExchangeInfo(ctx, account, e.Exchange)
+		if gone != nil {
+			return "", nil //nolint:nilerr // erased meanwhile
 		}
 		words = append(words, e.Exchange, x.Surface, printable(modelOf(&x)), x.Outcome.String(), status(&x), tokens(&x), took(&x), orDash(e.Session))
 		if x.Auxiliary != "" {

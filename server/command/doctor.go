@@ -125,7 +125,7 @@ func examineData(cfg *config.Config) []finding {
 	if err := unix.Statfs(cfg.Data, &volume); err != nil {
 		return append(findings, finding{"disk", warning, "the free space could not be found out", ""})
 	}
-	free := int64(volume.Bavail) * volume.Bsize //nolint:unconvert // the types differ between systems
+	free := int64(volume.Bavail) * volume.Bsize
 	disk := finding{"disk", good, amount(free) + " free", ""}
 	if free < scarceDisk {
 		disk.State, disk.Fix = warning, "Make room: new exchanges are refused before the volume is full"

@@ -207,20 +207,11 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 		return nil
 	}
 	closeInfo(c.info, closing, c.size)
-	c.info.Outcome = OutcomeInterrupted
-	partial, err := encodeRecord(c.info)
-	if err != nil {
-		return errStorage(err, "the exchange could not be put on record")
-	}
-	c.info.Outcome = closing.Outcome
 	record, err := encodeRecord(c.info)
 	if err != nil {
 		return errStorage(err, "the exchange could not be put on record")
 	}
-	w := &write{
-		capture: c, info: record, partial: partial, number: c.part, closing: true,
-		done: make(chan struct{}),
-	}
+	w := &write{capture: c, info: record, number: c.part, closing: true, done: make(chan struct{})}
 	if len(c.buffer) > 0 { // encoded here, where many can be at it at once, and not by the one writer
 		w.encoded = encodeBytes(c.buffer)
 	}

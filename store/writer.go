@@ -28,7 +28,6 @@ type write struct {
 	encoded []byte    // the last part, in place of part
 	number  uint32    // of part
 	closing bool      // the exchange is over
-	partial []byte    // the record to write instead when an earlier part could not be written
 
 	evidence *evidence // of the session, with the opening
 
@@ -166,8 +165,11 @@ func (s *Store) write(g *gathering, group []*write) error {
 			w.event = w.capture.event(ExchangeCreated)
 		}
 		if w.closing {
-			if w.capture.failed != nil {
-				w.capture.info.Outcome, w.info = OutcomeInterrupted, w.partial
+			if w.capture.failed != nil { // an earlier part could not be written
+				w.capture.info.Outcome = OutcomeInterrupted
+				if w.info, g.err = encodeRecord(w.capture.info); g.err != nil {
+					return g.err
+				}
 			}
 			g.closeSession(w, w.capture.account, w.capture.id, w.capture.info)
 			w.event = w.capture.event(ExchangeCompleted)

@@ -103,12 +103,12 @@ func history(r *codec.Request) []store.Message {
 		if opening = opening && (m.Role == codec.RoleSystem || m.Role == codec.RoleDeveloper); opening {
 			continue
 		}
-		var list partList
+		list := partsOf(m.Role == codec.RoleAssistant)
 		for j := range m.Parts {
 			list.add(&m.Parts[j], m.Role == codec.RoleAssistant)
 		}
-		if len(list) > 0 {
-			messages = append(messages, store.Message{Role: roleNames[m.Role], Parts: list})
+		if len(list.parts) > 0 {
+			messages = append(messages, store.Message{Role: roleNames[m.Role], Parts: list.parts})
 		}
 	}
 	return messages
@@ -128,18 +128,31 @@ const (
 	partMedia     = "media"
 )
 
-// partList gathers parts; texts that stand side by side become one, because formats cut them in different places.
-type partList []store.Part
+// partList gathers the parts of a message. Texts that stand side by side become one, because formats cut them in
+// different places: a model's anywhere, everybody else's between lines.
+type partList struct {
+	parts []store.Part
+	joint string // between texts
+}
+
+func partsOf(assistant bool) *partList {
+	if assistant {
+		return &partList{}
+	}
+	return &partList{joint: "\n"}
+}
+
+func (l *partList) append(p store.Part) { l.parts = append(l.parts, p) }
 
 func (l *partList) text(kind, text string) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	if n := len(*l) - 1; n >= 0 && (*l)[n].Kind == kind && kind == partText && (*l)[n].Name == "" {
-		(*l)[n].Text += "\n" + text
+	if n := len(l.parts) - 1; n >= 0 && l.parts[n].Kind == kind && kind == partText && l.parts[n].Name == "" {
+		l.parts[n].Text += l.joint + text
 		return
 	}
-	*l = append(*l, store.Part{Kind: kind, Text: text})
+	l.append(store.Part{Kind: kind, Text: text})
 }
 
 // add takes in a part of a message. What an assistant said is kept as it is.
@@ -160,13 +173,13 @@ func (l *partList) add(p *codec.Part, assistant bool) {
 		if p.ArgumentsEscaped {
 			arguments = scan.Text(p.Arguments)
 		}
-		*l = append(*l, functionCall(p.CallID, p.Namespace, p.Name, arguments))
+		l.append(functionCall(p.CallID, p.Namespace, p.Name, arguments))
 	case codec.PartCustomCall:
-		*l = append(*l, customCall(p.CallID, p.Namespace, p.Name, p.Text))
+		l.append(customCall(p.CallID, p.Namespace, p.Name, p.Text))
 	case codec.PartToolResult:
 		l.result(p)
 	case codec.PartServerTool:
-		*l = append(*l, store.Part{Kind: partCall, Name: scan.String(scan.Get(p.Raw, "type"))})
+		l.append(store.Part{Kind: partCall, Name: scan.String(scan.Get(p.Raw, "type"))})
 	}
 }
 
@@ -204,10 +217,10 @@ func textOf(p *codec.Part) string {
 
 func (l *partList) media(p *codec.Part) {
 	if len(p.Text) > 0 { // a document of plain text
-		*l = append(*l, store.Part{Kind: partText, Name: scan.Text(p.Filename), Text: scan.Text(p.Text)})
+		l.append(store.Part{Kind: partText, Name: scan.Text(p.Filename), Text: scan.Text(p.Text)})
 		return
 	}
-	*l = append(*l, store.Part{
+	l.append(store.Part{
 		Kind: partMedia, MediaType: scan.Text(p.MediaType), Name: scan.Text(p.Filename),
 		Bytes: int64(len(p.Data)) * 3 / 4,
 	})
@@ -215,24 +228,26 @@ func (l *partList) media(p *codec.Part) {
 
 // result takes in what a call came to: its text in one part, pictures behind it.
 func (l *partList) result(p *codec.Part) {
-	at := len(*l)
-	*l = append(*l, store.Part{Kind: partResult, CallID: scan.Text(p.CallID), Name: scan.Text(p.Name), Failed: p.Failed})
-	var inside partList
+	result := store.Part{Kind: partResult, CallID: scan.Text(p.CallID), Name: scan.Text(p.Name), Failed: p.Failed}
+	inside := partsOf(false)
 	for i := range p.Parts {
 		inside.add(&p.Parts[i], false)
 	}
-	for _, part := range inside {
-		if part.Kind == partText && (*l)[at].Text == "" {
-			(*l)[at].Text = part.Text
+	var behind []store.Part
+	for _, part := range inside.parts {
+		if part.Kind == partText && result.Text == "" {
+			result.Text = part.Text
 			continue
 		}
-		*l = append(*l, part)
+		behind = append(behind, part)
 	}
+	l.append(result)
+	l.parts = append(l.parts, behind...)
 }
 
 // answered gives an answer in the form it has in the history of the next request.
 func answered(a *codec.Answer) store.Message {
-	var list partList
+	list := partsOf(true)
 	for i := range a.Items {
 		switch it := &a.Items[i]; it.Type {
 		case codec.ItemText, codec.ItemRefusal:
@@ -242,12 +257,12 @@ func answered(a *codec.Answer) store.Message {
 				list.text(partReasoning, scan.Text(it.Summaries[j].Text))
 			}
 		case codec.ItemToolCall:
-			list = append(list, functionCall(it.CallID, it.Namespace, it.Name, scan.Text(it.Text)))
+			list.append(functionCall(it.CallID, it.Namespace, it.Name, scan.Text(it.Text)))
 		case codec.ItemCustomCall:
-			list = append(list, customCall(it.CallID, it.Namespace, it.Name, it.Text))
+			list.append(customCall(it.CallID, it.Namespace, it.Name, it.Text))
 		case codec.ItemServerTool:
-			list = append(list, store.Part{Kind: partCall, Name: scan.String(scan.Get(it.Raw, "type"))})
+			list.append(store.Part{Kind: partCall, Name: scan.String(scan.Get(it.Raw, "type"))})
 		}
 	}
-	return store.Message{Role: roleNames[codec.RoleAssistant], Parts: list}
+	return store.Message{Role: roleNames[codec.RoleAssistant], Parts: list.parts}
 }

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -99,6 +100,9 @@ type Server struct {
 	connections *connections
 }
 
+// quietHertz keeps hertz from logging on its own; what matters is logged here. Its level is the process's.
+var quietHertz = sync.OnceFunc(func() { hlog.SetLevel(hlog.LevelFatal) })
+
 // New opens the listener, so that Addr is known and a taken port is an error here. Clients that connect before [Server.Run]
 // wait in its queue. A server that is made has to be run.
 func New(o Options) (*Server, error) {
@@ -113,7 +117,7 @@ func New(o Options) (*Server, error) {
 	s.closing, s.beginClosing = context.WithCancel(s.life)
 	s.beat = startHeartbeats(s.life, o.Heartbeat)
 	s.connections = startConnections(s.life, o.ReadTimeout, o.InFlightBytes)
-	hlog.SetLevel(hlog.LevelFatal) // hertz logs on its own; what matters is logged here
+	quietHertz()
 	s.engine = hertz.New(
 		hertz.WithListener(listener),
 		hertz.WithTransport(netpoll.NewTransporter),

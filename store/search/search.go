@@ -59,7 +59,8 @@ const (
 	halfLife      = 30 // days
 	searchTimeout = 5 * time.Second
 	// maxLooked bounds the turns that are read to decide about phrases, speakers and times.
-	maxLooked = 5000
+	maxLooked     = 5000
+	maxDuplicates = 20 // named at one hit
 )
 
 // Answer is what a search found.
@@ -86,9 +87,9 @@ type Hit struct {
 	Role       string    `json:"role"` // who said the snippet
 	Title      string    `json:"title,omitempty"`
 	Snippet    string    `json:"snippet"`
-	Highlights [][2]int  `json:"highlights"` // of the snippet, in characters: from, and up to but not including
-	Tokens     int       `json:"tokens"`     // of the snippet, estimated
-	Duplicates int       `json:"duplicates,omitempty"`
+	Highlights [][2]int  `json:"highlights"`           // of the snippet, in characters: from, and up to but not including
+	Tokens     int       `json:"tokens"`               // of the snippet, estimated
+	Duplicates []string  `json:"duplicates,omitempty"` // ids of further exchanges that say the very same
 	Summary    *Summary  `json:"summary,omitempty"`
 	Scores     *Scores   `json:"scores,omitempty"`
 }
@@ -399,8 +400,8 @@ func (s *searching) fold(c *candidate) bool {
 	if !known || c.doc.said == (lexical.Said{}) {
 		return false
 	}
-	if i < len(s.answer.Data) {
-		s.answer.Data[i].Duplicates++
+	if same := &s.answer.Data[i].Duplicates; len(*same) < maxDuplicates {
+		*same = append(*same, c.id)
 	}
 	return true
 }
@@ -420,9 +421,9 @@ func (s *searching) hit(c *candidate) Hit {
 	}
 	h.Role, h.Snippet, h.Highlights = snippet(s.query, c.doc)
 	h.Tokens = (len(h.Snippet) + 3) / 4
-	summary := Summarize(c.entry.Turn)
-	h.Title = summary.Goal
+	h.Title = sentence(lastSpoken(c.entry.Turn.Messages, "user"))
 	if s.request.Explain {
+		summary := Summarize(c.entry.Turn)
 		h.Scores = &Scores{BM25: c.bm25}
 		if s.best > 0 {
 			h.Scores.Lexical = c.bm25 / s.best

@@ -19,14 +19,14 @@ func snippet(q *lexical.Query, d *document) (role, text string, highlights [][2]
 		if side.text == "" {
 			continue
 		}
-		start, marked := densest(q.Highlights(side.text))
+		start, marked := densest(q.Likely(side.text))
 		if marked > count {
 			role, text, from, count = side.role, side.text, start, marked
 		}
 	}
 	if role == "" { // nothing was said; the turn is there for the names in its tool calls
 		role, text = "tool", d.names
-		from, _ = densest(q.Highlights(text))
+		from, _ = densest(q.Likely(text))
 	}
 	text = around(text, from)
 	highlights = [][2]int{}

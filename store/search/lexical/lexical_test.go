@@ -84,7 +84,7 @@ func bruteForce(documents map[string]Document, account uint32, query string) map
 		{func(d Document) []string { return terms(prose([]byte(d.Text))) }, terms(prose([]byte(query))), 1.5, 0.5},
 		{func(d Document) []string {
 			return append(terms(identifiers([]byte(d.Text))), terms(identifiers([]byte(d.Names)))...)
-		}, namesOf(query), 1.2, 0.3},
+		}, namesOf(query, isLookup(query)), 1.2, 0.3},
 	} {
 		texts, total, documentsWith := make(map[string][]string), 0, make(map[string]int)
 		for id, d := range documents {
@@ -192,7 +192,7 @@ func TestQueriesSayWhatTheyMean(t *testing.T) {
 		{"+lock +retry", []string{"retry"}},
 		{"lock AND retry", []string{"retry"}},
 		{"lock -retry", []string{"lock", "order", "names"}},
-		{"lock NOT (retry OR time)", []string{"names"}},
+		{"lock NOT (retry OR time)", []string{}},
 		{"lock NOT retry", []string{"lock", "order", "names"}},
 		{"+(retry OR E4711) lock", []string{"lock", "retry"}},
 		{"rele*", []string{"retry", "order"}},

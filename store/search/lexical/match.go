@@ -107,6 +107,33 @@ func (q *Query) Highlights(text string) [][2]int {
 	return joined(places)
 }
 
+// Likely gives places in text where the query's words seem to stand, for a fraction of what [Query.Highlights] costs: it
+// looks at the beginnings of words only, and analyses the text only if it sees none.
+func (q *Query) Likely(text string) (places [][2]int) {
+	var beginnings []string
+	q.root.leaves(func(l *leaf) {
+		for _, term := range slices.Concat(l.words, l.names, []string{l.prefix}) {
+			if term != "" && !l.isFacet() {
+				beginnings = append(beginnings, term[:max(min(len(term), 3), len(term)-1)]) // a stem may end otherwise than its word
+			}
+		}
+	})
+	inside := false
+	for i := range len(text) {
+		letter := identifierByte(text[i])
+		if letter && !inside && slices.ContainsFunc(beginnings, func(b string) bool {
+			return i+len(b) <= len(text) && strings.EqualFold(text[i:i+len(b)], b)
+		}) {
+			places = append(places, [2]int{i, i + 1})
+		}
+		inside = letter && text[i] != '/' && text[i] != '.' && text[i] != '_'
+	}
+	if len(places) == 0 {
+		return q.Highlights(text)
+	}
+	return places
+}
+
 // joined sorts ranges and makes one of those that overlap.
 func joined(places [][2]int) [][2]int {
 	slices.SortFunc(places, func(a, b [2]int) int { return a[0] - b[0] })

@@ -36,7 +36,7 @@ const (
 //
 // A colon is an operator behind the names of the facets and fields only, and so is a dash only in front of a word.
 func Parse(text string, facets []string) (*Query, error) {
-	p := parser{text: text, fields: append([]string{InUser, InAssistant, InName}, facets...)}
+	p := parser{text: text, lookup: isLookup(text), fields: append([]string{InUser, InAssistant, InName}, facets...)}
 	root, err := p.group(0)
 	if err != nil {
 		return nil, err
@@ -50,6 +50,7 @@ type parser struct {
 	fields  []string
 	clauses int
 	exact   bool
+	lookup  bool
 }
 
 func (p *parser) fail(at int, format string, args ...any) error {
@@ -176,7 +177,7 @@ func (p *parser) leaf() (*leaf, error) {
 		return nil, p.fail(start, "%s: needs a word after it", in)
 	}
 	stem, prefixed := strings.CutSuffix(word, "*")
-	l := newLeaf(in, stem)
+	l := newLeaf(in, stem, p.lookup)
 	p.exact = p.exact || in == InUser || in == InAssistant
 	if l.isFacet() {
 		l = &leaf{in: in, value: stem}
@@ -215,7 +216,7 @@ func (p *parser) phrase(in string) (*leaf, error) {
 	}
 	text := p.text[p.at : p.at+end]
 	p.at += end + 1
-	l := newLeaf(in, text)
+	l := newLeaf(in, text, p.lookup)
 	if l.isFacet() {
 		return &leaf{in: in, value: text}, nil
 	}

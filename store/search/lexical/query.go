@@ -62,23 +62,31 @@ func (l *leaf) empty() bool {
 
 // Plain looks for the words and names of a text, whatever signs stand in it.
 func Plain(text string) *Query {
-	return &Query{root: group{{leaf: newLeaf("", text)}}}
+	return &Query{root: group{{leaf: newLeaf("", text, isLookup(text))}}}
 }
 
-func newLeaf(in, text string) *leaf {
+// isLookup tells a query that is typed to look something up from a question, by its length. In a look-up any word may
+// be the name of a thing: people type symbols without their capitals. In a question that would give common words a
+// second vote.
+func isLookup(text string) bool { return len(strings.Fields(text)) <= 3 }
+
+func newLeaf(in, text string, lookup bool) *leaf {
 	l := &leaf{in: in}
 	if in != InName {
 		l.words = terms(prose([]byte(text)))
 	}
 	if in == "" || in == InName {
-		l.names = namesOf(text)
+		l.names = namesOf(text, lookup || in == InName)
 	}
 	return l
 }
 
-// namesOf gives the names of things in a query. There, any word may be one: people type symbols without their capitals.
-func namesOf(text string) []string {
+// namesOf gives the names of things in a query.
+func namesOf(text string, lookup bool) []string {
 	names := terms(identifiers([]byte(text)))
+	if !lookup {
+		return names
+	}
 	for _, word := range strings.Fields(text) {
 		if name := fold([]byte(word)); !slices.Contains(names, name) && !stops[name] && len(name) <= maxTerm {
 			names = append(names, name)

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/digest"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// house is a proxy on a store of its own, before a provider that answers what a set says it did.
+type house struct {
+	dir      string
+	url      string
+	store    *store.Store
+	routes   *router.Router
+	client   *http.Client
+	provider *http.Server
+	stop     func() error
+	keys     map[string]string // by account
+
+	answers sync.Map // assistant's text by document id
+}
+
+// accountOf names the account that stands for one of a set.
+func accountOf(name string) string {
+	if name == "" {
+		return "everyone"
+	}
+	return name
+}
+
+// build starts a house. The caller closes it.
+func build(ctx context.Context) (h *house, err error) {
+	h = &house{keys: make(map[string]string), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	if h.dir, err = os.MkdirTemp("", "mneme-eval-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.close())
+		}
+	}()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	h.provider = &http.Server{Handler: http.HandlerFunc(h.answer), ReadHeaderTimeout: time.Minute}
+	go func() { _ = h.provider.Serve(listener) }()
+
+	h.store, err = store.Open(store.Options{
+		Dir: h.dir, Digest: digest.Exchange,
+		Index: func(st *store.Store) store.Index { return search.Open(st, filepath.Join(h.dir, "index"), nil) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	origin := "http://" + listener.Addr().String()
+	h.routes, err = router.New(router.Config{Providers: map[string]router.ProviderConfig{
+		"openai": router.ProviderConfig{}.WithSimulated("openai", origin),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := server.New(server.Options{Listen: "127.0.0.1:0", Store: h.store, Router: h.routes, Version: "eval"})
+	if err != nil {
+		return nil, err
+	}
+	h.url = "http://" + proxy.Addr().String()
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- proxy.Run(running) }()
+	h.stop = func() error {
+		stop()
+		return <-ended
+	}
+	return h, nil
+}
+
+func (h *house) close() (err error) {
+	h.client.CloseIdleConnections()
+	if h.stop != nil {
+		err = h.stop()
+	}
+	if h.routes != nil {
+		h.routes.Close()
+	}
+	if h.store != nil {
+		err = errors.Join(err, h.store.Close())
+	}
+	if h.provider != nil {
+		err = errors.Join(err, h.provider.Close())
+	}
+	return errors.Join(err, os.RemoveAll(h.dir))
+}
+
+// answer is the provider: the request's user member names the document whose answer is wanted.
+func (h *house) answer(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		User  string `json:"user"`
+		Model string `json:"model"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	text, _ := h.answers.Load(asked.User)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"id": "chatcmpl-" + strconv.FormatInt(time.Now().UnixNano(), 36), "object": "chat.completion", "model": asked.Model,
+		"choices": []any{map[string]any{
+			"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": text},
+		}},
+		"usage": map[string]any{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+	})
+}
+
+// remember lets every document of a set pass the proxy, and gives which document each exchange is.
+func (h *house) remember(ctx context.Context, s *set) (documents map[string]string, err error) {
+	for i := range s.documents {
+		account := accountOf(s.documents[i].Account)
+		if h.keys[account] != "" {
+			continue
+		}
+		if _, err := h.store.CreateAccount(account); err != nil {
+			return nil, err
+		}
+		if h.keys[account], _, err = h.store.CreateKey(account, store.ScopeRead|store.ScopeWrite, "eval"); err != nil {
+			return nil, err
+		}
+	}
+	documents = make(map[string]string, len(s.documents))
+	var mu sync.Mutex
+	senders, ctx := errgroup.WithContext(ctx)
+	senders.SetLimit(16)
+	for i := range s.documents {
+		d := &s.documents[i]
+		senders.Go(func() error {
+			exchange, err := h.pass(ctx, d)
+			if err != nil {
+				return fmt.Errorf("document %s: %w", d.ID, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			documents[exchange] = d.ID
+			return nil
+		})
+	}
+	return documents, senders.Wait()
+}
+
+func (h *house) pass(ctx context.Context, d *doc) (exchange string, err error) {
+	user, assistant := d.spoken()
+	h.answers.Store(d.ID, assistant)
+	defer h.answers.Delete(d.ID)
+	body, err := json.Marshal(map[string]any{
+		"model": "gpt-eval", "user": d.ID, "messages": []any{map[string]any{"role": "user", "content": user}},
+	})
+	if err != nil {
+		return "", err
+	}
+	session := d.Session
+	if session == "" {
+		session = d.ID
+	}
+	response, err := h.post(ctx, "/v1/chat/completions", accountOf(d.Account), body, map[string]string{"X-Service-Chat-Key": strconv.QuoteToASCII(session)})
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.Header.Get("X-Service-Exchange-ID"), err
+}
+
+func (h *house) post(ctx context.Context, path, account string, body []byte, header map[string]string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+h.keys[account])
+	r.Header.Set("Content-Type", "application/json")
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	response, err := h.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("POST %s: %s: %s", path, response.Status, text)
+	}
+	return response, nil
+}
+
+// indexed waits until everything that passed can be found.
+func (h *house) indexed(ctx context.Context) error {
+	for account := range h.keys {
+		if err := search.Of(h.store).Wait(ctx, account); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask searches, and gives the exchanges that were found.
+func (h *house) ask(ctx context.Context, account string, r *search.Request) (exchanges []string, took time.Duration, err error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	began := time.Now()
+	response, err := h.post(ctx, "/v1/memory/search", account, body, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer response.Body.Close()
+	var answer search.Answer
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return nil, 0, err
+	}
+	took = time.Since(began)
+	if len(answer.Degraded) > 0 {
+		return nil, took, fmt.Errorf("the answer is degraded: %v", answer.Degraded)
+	}
+	for i := range answer.Data { // what is folded into a hit is shown with it
+		exchanges = append(append(exchanges, answer.Data[i].Exchange), answer.Data[i].Duplicates...)
+	}
+	return exchanges, took, nil
+}

@@ -1,0 +1,200 @@
+// Command eval measures how well searches find what they should: it lets the documents of retrieval sets pass a proxy as
+// exchanges, asks the questions through the HTTP API, and compares with the judgements.
+//
+//	go run ./bench/eval [-sets DIR] [-only NAME,NAME]
+//
+// Each folder in DIR is a set (see set.go for its form). Without one only the set that is generated here is run. It ends
+// with code 1 if a set falls below its gate.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// gate is what a set must reach in a mode.
+type gate struct {
+	set, mode, kind string // kind: of question; "": all
+	measure         string
+	least           float64
+}
+
+// Gates are what exact BM25 with this analysis reaches on the published sets, less a point for what is within noise.
+var gates = []gate{
+	{"memorybank-en", "lexical", "", "ndcg", 0.71},
+	{"mtrag-mini", "lexical", "", "ndcg", 0.73},
+	{"limit-small", "lexical", "", "recall10", 1},
+	{"miracl-yo", "lexical", "", "ndcg", 0.57},
+	{"agent-turns", "lexical", "identifier", "recall5", 0.99},
+}
+
+var modes = []search.Mode{search.Lexical}
+
+func main() {
+	sets := flag.String("sets", os.Getenv("EVAL_DIR"), "directory with a folder for each set ($EVAL_DIR)")
+	only := flag.String("only", "", "names of sets, with commas between; others are left out")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	failed, err := run(ctx, os.Stdout, *sets, *only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "eval:", err)
+		os.Exit(1)
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, dir, only string) (failed bool, err error) {
+	load := []func() (*set, error){func() (*set, error) { return agentSet(), nil }}
+	if dir == "" {
+		fmt.Fprintln(out, "no directory of retrieval sets is named (EVAL_DIR); only the generated set is run")
+	} else {
+		folders, err := filepath.Glob(filepath.Join(dir, "*", "qrels.jsonl"))
+		if err != nil {
+			return false, err
+		}
+		for _, folder := range folders {
+			load = append(load, func() (*set, error) { return readSet(filepath.Dir(folder)) })
+		}
+	}
+	for _, read := range load {
+		s, err := read()
+		if err != nil {
+			return false, err
+		}
+		if only != "" && !slices.Contains(strings.Split(only, ","), s.name) {
+			continue
+		}
+		below, err := evaluate(ctx, out, s)
+		if err != nil {
+			return false, fmt.Errorf("set %s: %w", s.name, err)
+		}
+		failed = failed || below
+	}
+	return failed, nil
+}
+
+// outcome is what a mode reached.
+type outcome struct {
+	byKind    map[string]*measures // "": all
+	latencies []time.Duration
+}
+
+func evaluate(ctx context.Context, out io.Writer, s *set) (below bool, err error) {
+	h, err := build(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if closed := h.close(); err == nil {
+			err = closed
+		}
+	}()
+	began := time.Now()
+	documents, err := h.remember(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	passed := time.Since(began)
+	if err := h.indexed(ctx); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(out, "\n%s: %d documents passed in %s and were indexed %s later; %d questions\n",
+		s.name, len(documents), passed.Round(time.Millisecond), (time.Since(began) - passed).Round(time.Millisecond), len(s.questions))
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "mode\tkind\tquestions\tnDCG@10\tMRR@10\tR@1\tR@5\tR@10\tR@100\tp50\tp99\t")
+	for _, mode := range modes {
+		o, err := askAll(ctx, h, s, mode, documents)
+		if err != nil {
+			return false, err
+		}
+		o.write(table, string(mode))
+		below = o.check(out, s.name, string(mode)) || below
+	}
+	return below, table.Flush()
+}
+
+func askAll(ctx context.Context, h *house, s *set, mode search.Mode, documents map[string]string) (*outcome, error) {
+	o := &outcome{byKind: make(map[string]*measures)}
+	owner := make(map[string]string, len(s.documents))
+	for i := range s.documents {
+		owner[s.documents[i].ID] = s.documents[i].Account
+	}
+	for i := range s.questions {
+		q := &s.questions[i]
+		r := &search.Request{Query: q.Text, Syntax: search.Plain, Mode: mode, Limit: 100}
+		exchanges, took, err := h.ask(ctx, accountOf(q.Account), r)
+		if err != nil {
+			return nil, fmt.Errorf("question %s: %w", q.ID, err)
+		}
+		ranking := make([]string, len(exchanges))
+		for j, exchange := range exchanges {
+			ranking[j] = documents[exchange]
+			if owner[ranking[j]] != q.Account {
+				return nil, fmt.Errorf("question %s of account %q found %q of account %q", q.ID, q.Account, ranking[j], owner[ranking[j]])
+			}
+		}
+		o.latencies = append(o.latencies, took)
+		kinds := []string{""}
+		if s.name == "agent-turns" {
+			kinds = append(kinds, q.Kind)
+		}
+		for _, kind := range kinds {
+			if o.byKind[kind] == nil {
+				o.byKind[kind] = new(measures)
+			}
+			o.byKind[kind].add(s.grades[q.ID], ranking)
+		}
+	}
+	for _, m := range o.byKind {
+		m.mean()
+	}
+	slices.Sort(o.latencies)
+	return o, nil
+}
+
+func (o *outcome) quantile(q float64) time.Duration {
+	return o.latencies[min(int(q*float64(len(o.latencies))), len(o.latencies)-1)].Round(10 * time.Microsecond)
+}
+
+func (o *outcome) write(w io.Writer, mode string) {
+	kinds := make([]string, 0, len(o.byKind))
+	for kind := range o.byKind {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		m := o.byKind[kind]
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\t\n", mode, kind, m.questions, m.ndcg, m.mrr,
+			m.recall[1], m.recall[5], m.recall[10], m.recall[100], o.quantile(0.5), o.quantile(0.99))
+	}
+}
+
+// check tells whether the set is below a gate, and says which.
+func (o *outcome) check(out io.Writer, name, mode string) (below bool) {
+	for _, g := range gates {
+		m := o.byKind[g.kind]
+		if g.set != name || g.mode != mode || m == nil {
+			continue
+		}
+		reached := map[string]float64{"ndcg": m.ndcg, "recall5": m.recall[5], "recall10": m.recall[10]}[g.measure]
+		if reached < g.least {
+			below = true
+			fmt.Fprintf(out, "BELOW THE GATE: %s %s %s %s is %.4f, at least %.4f is wanted\n", g.set, g.mode, g.kind, g.measure, reached, g.least)
+		}
+	}
+	return below
+}

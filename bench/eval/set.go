@@ -1,0 +1,95 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// set is documents, questions, and which documents answer which question.
+type set struct {
+	name      string
+	documents []doc
+	questions []question
+	grades    map[string]map[string]float64 // by question, by document; absent and 0: not relevant
+}
+
+// doc is one exchange of an account.
+type doc struct {
+	ID        string `json:"id"`
+	Account   string `json:"account"`
+	Session   string `json:"session"`
+	Title     string `json:"title"`
+	Text      string `json:"text"`
+	User      string `json:"user"`
+	Assistant string `json:"assistant"`
+}
+
+// spoken gives what the user and what the model says. A passage is what a model answers to its title.
+func (d *doc) spoken() (user, assistant string) {
+	if d.Text != "" {
+		return d.Title, d.Text
+	}
+	return d.User, d.Assistant
+}
+
+type question struct {
+	ID      string `json:"id"`
+	Account string `json:"account"`
+	Text    string `json:"text"`
+	Kind    string `json:"kind"`
+}
+
+type judgement struct {
+	Query string  `json:"query"`
+	Doc   string  `json:"doc"`
+	Grade float64 `json:"grade"`
+}
+
+// readSet reads docs.jsonl, queries.jsonl and qrels.jsonl of a directory, each plain or compressed with gzip.
+func readSet(dir string) (*set, error) {
+	s := &set{name: filepath.Base(dir), grades: make(map[string]map[string]float64)}
+	err := errors.Join(
+		readLines(filepath.Join(dir, "docs.jsonl"), func(d doc) { s.documents = append(s.documents, d) }),
+		readLines(filepath.Join(dir, "queries.jsonl"), func(q question) { s.questions = append(s.questions, q) }),
+		readLines(filepath.Join(dir, "qrels.jsonl"), s.judge),
+	)
+	return s, err
+}
+
+func (s *set) judge(j judgement) {
+	if s.grades[j.Query] == nil {
+		s.grades[j.Query] = make(map[string]float64)
+	}
+	s.grades[j.Query][j.Doc] = j.Grade
+}
+
+func readLines[T any](path string, take func(T)) error {
+	file, err := os.Open(path)
+	var from io.Reader = file
+	if errors.Is(err, os.ErrNotExist) {
+		if file, err = os.Open(path + ".gz"); err == nil {
+			from, err = gzip.NewReader(file)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	decoder := json.NewDecoder(from)
+	for {
+		var line T
+		err := decoder.Decode(&line)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		take(line)
+	}
+}

@@ -1,0 +1,142 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+var pollers = []goleak.Option{goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")}
+
+// memory is a store with an index.
+type memory struct {
+	t     testing.TB
+	dir   string
+	store *store.Store
+}
+
+func openMemory(t testing.TB, dir string) *memory {
+	t.Helper()
+	m := &memory{t: t, dir: dir}
+	st, err := store.Open(memoryOptions(dir))
+	m.ok(err)
+	m.store = st
+	t.Cleanup(func() { m.ok(m.store.Close()) })
+	for _, account := range []string{"acme", "globex"} {
+		if _, err := st.CreateAccount(account); err != nil && !isKind(err, codec.KindConflict) {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func memoryOptions(dir string) store.Options {
+	return store.Options{
+		Dir: dir, MinFreeDisk: -1, Digest: readScript,
+		Index: func(st *store.Store) store.Index { return Open(st, filepath.Join(dir, "index"), nil) },
+	}
+}
+
+func isKind(err error, kind codec.Kind) bool {
+	var e *codec.Error
+	return errors.As(err, &e) && e.Kind == kind
+}
+
+func (m *memory) ok(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// reopen is a restart; meanwhile happens while the store is closed.
+func (m *memory) reopen(meanwhile func()) {
+	m.t.Helper()
+	m.ok(m.store.Close())
+	meanwhile()
+	st, err := store.Open(memoryOptions(m.dir))
+	m.ok(err)
+	m.store = st
+}
+
+// script is the body of a captured exchange in these tests: what was said, ready to be read.
+type script struct {
+	Messages, Answer []store.Message
+}
+
+func readScript(x *store.Exchange) (d store.Digest, err error) {
+	var s script
+	err = json.Unmarshal(x.RawRequest, &s)
+	return store.Digest{Messages: s.Messages, Answer: s.Answer}, err
+}
+
+func text(role, words string) store.Message {
+	return store.Message{Role: role, Parts: []store.Part{{Kind: "text", Text: words}}}
+}
+
+// talk is one exchange: what the user says and what the model answers.
+func talk(user, assistant string) script {
+	return script{Messages: []store.Message{text("user", user)}, Answer: []store.Message{text("assistant", assistant)}}
+}
+
+// capture keeps an exchange and gives its id. Changes to the opening may be nil.
+func (m *memory) capture(account string, s script, changes ...func(*store.Opening)) string {
+	m.t.Helper()
+	id, err := captureScript(m.store, account, s, changes...)
+	m.ok(err)
+	return id
+}
+
+func captureScript(st *store.Store, account string, s script, changes ...func(*store.Opening)) (string, error) {
+	body, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	o := &store.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5", Body: body}
+	for _, change := range changes {
+		change(o)
+	}
+	ctx := context.Background()
+	c, err := st.Begin(ctx, o)
+	if err != nil {
+		return "", err
+	}
+	return c.ID(), c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+}
+
+func (m *memory) search(account string, r Request) *Answer {
+	m.t.Helper()
+	answer, err := m.ask(account, r)
+	m.ok(err)
+	return answer
+}
+
+func (m *memory) ask(account string, r Request) (*Answer, error) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // only a failure takes that long
+	defer cancel()
+	m.ok(Of(m.store).Wait(ctx, account))
+	return Of(m.store).Search(ctx, account, &r)
+}
+
+// found searches and gives the exchanges, the best first.
+func (m *memory) found(account, query string) []string {
+	m.t.Helper()
+	return exchangesOf(m.search(account, Request{Query: query}))
+}
+
+func exchangesOf(a *Answer) []string {
+	list := []string{}
+	for i := range a.Data {
+		list = append(list, a.Data[i].Exchange)
+	}
+	return list
+}

@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build release test vet lint fuzz unit grid bench bench-check bench-readme fmt clean
+.PHONY: help run build release test vet lint fuzz unit grid pitfalls bench bench-check bench-readme fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -67,6 +67,9 @@ bench-check: ## Fail when the newest report breaks a budget of bench/budgets.yam
 
 bench-readme: ## Print the newest report as the README's table
 	@bin/mneme bench readme
+
+pitfalls: ## Say which known pitfalls of translation have no test of their own, and where they are held instead
+	@cd codec/crossing && go test -count=1 -v -run TestEveryPitfallIsNamed
 
 fmt: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Format all Go files
 	$< fmt ./...

@@ -223,6 +223,10 @@ var stories = []story{
 	},
 	{name: "keep-alives", script: `ping every=1 ; size 2 ; text "still here"`, want: []said{{Text: "still here", Stop: "end"}}},
 	{name: "bytes one by one, CR LF", script: `one-byte ; crlf ; text "dripping 漢"`, want: []said{{Text: "dripping 漢", Stop: "end"}}},
+	// P46
+	{name: "compressed by the provider", script: `gzip ; text "unpacked"`, want: []said{{Text: "unpacked", Stop: "end"}}},
+	// P45
+	{name: "one event of 200 KB", script: `events 1 ; size 200000`, want: []said{{Text: madeUp(200000), Stop: "end"}}},
 	{name: "rate limit before the answer", script: `error rate-limit retry-after=7`, want: []said{{Error: "429"}}},
 	{name: "overload before the answer", script: `error overloaded`, want: []said{{Error: "503"}}, but: func(x crossing, _ bool, want []said) {
 		if x.surface == "messages" {
@@ -276,6 +280,11 @@ func switched() []said {
 		{Reasoning: "Again.", Calls: []string{`stat {}`}, Stop: "calls"},
 		{Text: "Found.", Stop: "end"},
 	}
+}
+
+// madeUp is the text that the simulated provider makes up.
+func madeUp(n int) string {
+	return strings.Repeat("the quick brown fox jumps over the lazy dog and finds its home; ", n/60)[:n]
 }
 
 func longHistory() []said {

@@ -240,9 +240,12 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 	return x.client.AppendAnswer(dst, &answer, &x.options), seen, nil
 }
 
-// Error reads a provider's error answer.
+// Error reads a provider's error answer. The member that the provider blames is one of its own format and would lead the
+// client astray.
 func (x *Exchange) Error(status int, body []byte) *codec.Error {
-	return x.provider.DecodeError(status, 0, body)
+	e := x.provider.DecodeError(status, 0, body)
+	e.Param = ""
+	return e
 }
 
 // AppendFailure appends the way in which a stream of that surface says that it broke off, for streams that pass

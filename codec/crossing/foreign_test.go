@@ -34,6 +34,8 @@ func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
 		"reasoning items of Responses": {codec.Responses,
 			`{"input":[{"type":"reasoning","summary":[],"encrypted_content":"sv1.a.AA"},{"type":"function_call","call_id":"c","name":"n","arguments":"{}"},{"type":"reasoning","encrypted_content":"gAAAA"}]}`,
 			`{"input":[{"type":"function_call","call_id":"c","name":"n","arguments":"{}"},{"type":"reasoning","encrypted_content":"gAAAA"}]}`},
+		"P84 items and tools that nobody knows pass as they are": {codec.Responses,
+			`{"input":[{"type":"newest_item","x":1.0},{"type":"reasoning","id":"rs_0123456789abcdef0123456789abcdef0123456789abcdef","summary":[]}],"tools":[{"type":"newest_tool"}]}`, ""},
 		"thinking blocks of a chat client": {codec.Chat,
 			`{"messages":[{"role":"assistant","content":"a","thinking_blocks":[{"type":"thinking","thinking":"p","signature":"sv1.a.AA"}]}]}`,
 			`{"messages":[{"role":"assistant","content":"a"}]}`},

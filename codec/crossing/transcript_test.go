@@ -162,3 +162,23 @@ func tell(x *crossing.Exchange, request, sent string, frames []string) string {
 	}
 	return out.String()
 }
+
+// P31: the role stands in the first chunk, and in no other.
+func TestAChatStreamNamesTheRoleOnce(t *testing.T) {
+	paths, _ := filepath.Glob(filepath.Join("testdata", "transcripts", "chat-to-*.txt"))
+	for _, path := range paths {
+		recorded, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var heard []string
+		for line := range strings.Lines(string(recorded)) {
+			if chunk, ok := strings.CutPrefix(line, "    data: "); ok {
+				heard = append(heard, chunk)
+			}
+		}
+		if len(heard) == 0 || !strings.Contains(heard[0], `"role":"assistant"`) || strings.Contains(strings.Join(heard[1:], ""), `"role":`) {
+			t.Errorf("%s: %d chunks, the first is %s", path, len(heard), heard)
+		}
+	}
+}

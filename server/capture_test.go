@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func TestARequestIsOnRecordWhileTheProviderStillThinks(t *testing.T) {
 				return
 			}
 			x, err := h.store.Exchange("acme", page.Data[0].ID)
-			if err == nil && (x.Outcome != store.OutcomeOpen || string(x.RawRequest) != string(r.Body)) {
+			if err == nil && (x.Outcome != store.OutcomeOpen || !bytes.Equal(x.RawRequest, r.Body)) {
 				err = fmt.Errorf("on record as %v: %s", x.Outcome, x.RawRequest)
 			}
 			seen <- err

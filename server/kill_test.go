@@ -102,7 +102,7 @@ func TestWhatAClientHasReceivedSurvivesAKill(t *testing.T) {
 	const clients = 50
 	up, err := provider.Start(provider.Options{Keep: -1, FreshIDs: true})
 	ok(t, err)
-	defer up.Close()
+	defer func() { ok(t, up.Close()) }()
 	dir := t.TempDir()
 	for round := range 2 {
 		p := startProgram(t, dir, up)

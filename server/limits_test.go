@@ -139,7 +139,7 @@ func zstded(text string) string {
 	if err != nil {
 		panic(err)
 	}
-	defer w.Close()
+	defer func() { _ = w.Close() }()
 	return string(w.EncodeAll([]byte(text), nil))
 }
 

@@ -52,7 +52,7 @@ func askChat(ctx context.Context, h *house, prompt string, stream bool) (heard, 
 			Name: "lookup", Parameters: openai.FunctionParameters{"type": "object"},
 		})},
 	}
-	whole := new(openai.ChatCompletion)
+	var whole *openai.ChatCompletion
 	if stream {
 		params.StreamOptions.IncludeUsage = openai.Bool(true)
 		events := client.Chat.Completions.NewStreaming(ctx, params)

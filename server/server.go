@@ -79,7 +79,7 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	opts     Options
 	store    *store.Store
-	router   *router.Router
+	router   atomic.Pointer[router.Router]
 	log      *slog.Logger
 	listener *listener
 	engine   *hertz.Hertz
@@ -111,7 +111,8 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", o.Listen, err)
 	}
-	s := &Server{opts: o, store: o.Store, router: o.Router, log: o.Log, listener: listener, telemetry: o.Telemetry}
+	s := &Server{opts: o, store: o.Store, log: o.Log, listener: listener, telemetry: o.Telemetry}
+	s.router.Store(o.Router)
 	s.budget.limit = o.InFlightBytes
 	s.life, s.cut = context.WithCancelCause(context.Background())
 	s.closing, s.beginClosing = context.WithCancel(s.life)
@@ -153,6 +154,10 @@ func clampInt(n int64) int { return int(min(n, 1<<31-1)) }
 // Addr is the address of the listener.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
+// Reroute sends the requests that come from now on by another router. Those that are open keep the one they began with,
+// which may be closed: that does not cut its calls.
+func (s *Server) Reroute(r *router.Router) { s.router.Store(r) }
+
 // Draining tells whether the server has begun to shut down.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
@@ -176,7 +181,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	err := s.drain()
-	<-stopped // the end of a listener that was closed on purpose
+	_ = <-stopped // the end of a listener that was closed on purpose
 	return err
 }
 

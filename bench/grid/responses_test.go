@@ -23,7 +23,7 @@ func (c *client) askResponses(ctx context.Context) said {
 	defer func() { _ = events.Close() }()
 	var (
 		words, thoughts string
-		done            []responses.ResponseOutputItemUnion // what Codex goes by
+		done            = map[int64]responses.ResponseOutputItemUnion{} // what Codex goes by
 		final           *responses.Response
 	)
 	for next := int64(0); events.Next(); next++ {
@@ -37,7 +37,7 @@ func (c *client) askResponses(ctx context.Context) said {
 		case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 			thoughts += event.Delta
 		case "response.output_item.done":
-			done = append(done, event.Item)
+			done[event.OutputIndex] = event.Item
 		case "response.completed", "response.incomplete", "response.failed":
 			final = &event.Response
 		}
@@ -51,7 +51,14 @@ func (c *client) askResponses(ctx context.Context) said {
 	case final.Status == "failed":
 		return said{Error: "broken off"}
 	}
-	s := c.hearResponse(final, done)
+	items := make([]responses.ResponseOutputItemUnion, len(done))
+	for index, item := range done {
+		if index >= int64(len(items)) {
+			return said{Error: fmt.Sprintf("an item has the index %d of %d", index, len(items))}
+		}
+		items[index] = item
+	}
+	s := c.hearResponse(final, items)
 	if s.Text != words || strings.ReplaceAll(s.Reasoning, "\n\n", "") != thoughts {
 		s.Error = fmt.Sprintf("deltas %q, %q differ from the final response", words, thoughts)
 	}

@@ -26,7 +26,7 @@ type Run struct {
 	URL      []string `name:"url" placeholder:"NAME=URL[,PID]" sep:"none" help:"Another gateway that leads to --provider; with its process id its CPU time and memory are measured, too."`
 	Provider bool     `help:"Only start the simulated provider, say where, and wait: to set up other gateways."`
 	Key      string   `help:"Key that other gateways want to see as a bearer token."`
-	Rounds   int      `default:"5" help:"Measured rounds per lane and target, after a warm-up."`
+	Rounds   int      `default:"3" help:"Measured rounds per lane and target, after a warm-up."`
 	Scale    float64  `default:"1" help:"Multiplies the requests of a round."`
 	Rate     float64  `help:"Open loop: requests per second and lane."`
 	Load     float64  `help:"Open loop at this share of what mneme managed in closed loop, such as 0.5."`

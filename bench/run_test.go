@@ -71,7 +71,7 @@ func TestAPacedStreamTellsHowLongItsEventsTravelled(t *testing.T) {
 	}
 	defer fleet.stop()
 	l, _ := findLane("chat-stream-paced")
-	l.connections, l.script, l.events = 2, "events 5 ; stamped ; delay 10ms", 5
+	l.connections, l.script, l.events = 2, "events 41 ; stamped ; delay 1ms", 41
 	w := load{lane: &l, address: fleet.upstream, requests: 2, request: newRequest(&l, fleet.upstream, serviceKey)}
 	connections, err := dial(t.Context(), &w)
 	if err != nil {
@@ -81,8 +81,8 @@ func TestAPacedStreamTellsHowLongItsEventsTravelled(t *testing.T) {
 	for _, c := range connections {
 		c.close()
 	}
-	if got.requests != 2 || got.event.TotalCount() != 2*5 {
-		t.Errorf("%d answers with %d stamped events, want 2 with 10: %s", got.requests, got.event.TotalCount(), got.example)
+	if got.requests != 2 || got.event.TotalCount() != 2*3 {
+		t.Errorf("%d answers with %d stamped events, want 2 with 6: %s", got.requests, got.event.TotalCount(), got.example)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestTheRelayEndsWithItsContext(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := http.Get("http://" + listener.Addr().String()); err == nil { //nolint:bodyclose // nobody answers
+		if _, err := http.Get("http://" + listener.Addr().String()); err == nil {
 			t.Errorf("%s still listens", name)
 		}
 	}

@@ -100,7 +100,7 @@ func build(s *step, p *prompt, id string, created int64) (*answer, error) {
 			pt.size = s.delivery.size
 			pt.text = madeUpText(pt.events * pt.size)
 			if s.delivery.stamped {
-				pt.text = blankStamps(pt.events)
+				pt.text = stampedText(pt.events)
 			}
 		}
 		if pt.kind == partSearch {

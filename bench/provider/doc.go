@@ -58,7 +58,7 @@
 //
 //	delay [D] [header=D] [first=D]  time between two writes, before the status line, before the first event
 //	burst N                     N events per write (default: as many as fit 32 KiB; one with a delay between writes)
-//	stamped                     the deltas of "events" tell when they were written, see [ReadStamp]; where the terminal
+//	stamped                     every twentieth delta of "events" tells when it was written, see [ReadStamp]; where the terminal
 //	                            events repeat the text (responses), the repetition has later times
 //	queue N [D]                 N keep-alives, D apart, before the answer begins; before a complete answer empty lines
 //	ping [every=N]              a keep-alive in the format's own form after every N events (gemini has none)

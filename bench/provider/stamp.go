@@ -13,9 +13,23 @@ const (
 	stampMark  = '~'
 	StampSize  = 21 // bytes: 19 digits and two marks
 	blankStamp = "~0000000000000000000~"
+	stampEvery = 20 // deltas: what remembers and indexes texts is to get words, and few numbers
 )
 
-func blankStamps(n int) string { return strings.Repeat(blankStamp, n) }
+// stampedText is made-up text for n deltas of StampSize bytes, with a blank stamp in every twentieth, the first included.
+func stampedText(n int) string {
+	words := madeUpText(n * StampSize)
+	var b strings.Builder
+	b.Grow(len(words))
+	for i := range n {
+		if i%stampEvery == 0 {
+			b.WriteString(blankStamp)
+		} else {
+			b.WriteString(words[i*StampSize : (i+1)*StampSize])
+		}
+	}
+	return b.String()
+}
 
 // fillStamps writes the time into all blank stamps of b.
 func fillStamps(b []byte) {

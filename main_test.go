@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 //	request STATUS METHOD PATH [FILE] send a request with the key in $KEY and the body in FILE; stdout is the answer, $EXCHANGE the
 //	                                  id of the exchange
 //	capture REQUEST RESPONSE          put an exchange with these files on record in $MNEME_DATA; $EXCHANGE is its id
+//	reload TEXT                       send it SIGHUP and wait until server.err holds TEXT once more
 //	remember NAME FILE                set a variable to the text of a file, or of stdout
 func TestCommandLine(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -45,7 +46,7 @@ func TestCommandLine(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "signal": signal, "request": request, "capture": capture, "remember": remember,
+			"start": start, "signal": signal, "request": request, "capture": capture, "remember": remember, "reload": reload,
 		},
 	})
 }
@@ -126,6 +127,19 @@ func signal(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if lines := server.stdout.String(); strings.Count(lines, "\n") != 1 {
 		ts.Fatalf("more than one line on standard output:\n%s", lines)
+	}
+}
+
+func reload(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: reload TEXT")
+	}
+	before := strings.Count(ts.ReadFile("server.err"), args[0])
+	ts.Check(ts.Value(theServer).(*program).process.Process.Signal(syscall.SIGHUP))
+	for deadline := time.Now().Add(time.Minute); strings.Count(ts.ReadFile("server.err"), args[0]) == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("the server does not say %q:\n%s", args[0], ts.ReadFile("server.err"))
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func (x *exchange) cross() error {
 
 func (x *exchange) crossingSettings() *crossing.Settings {
 	return &crossing.Settings{
-		Target:  x.server.router.Target(x.placement, x.format),
+		Target:  x.router.Target(x.placement, x.format),
 		Strict:  x.rc.Request.Header.Get(headerStrict) == "1",
 		Account: x.caller.Account,
 		Ledger:  ledger{x.server.store},

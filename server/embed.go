@@ -15,7 +15,7 @@ import (
 // go through where the host reads them as they are; else the request is written for the host, in as many parts as it
 // wants, and the answers are joined.
 func (x *exchange) embed() error {
-	embedder, refused := x.server.router.Embedder(x.placement)
+	embedder, refused := x.router.Embedder(x.placement)
 	if refused != nil {
 		return refused
 	}

@@ -23,6 +23,7 @@ type exchange struct {
 	rc      *app.RequestContext
 	surface codec.Format
 	started time.Time
+	router  *router.Router // the one in use when the exchange began
 
 	auxiliary string // why this is no turn, where the path says so; see evidence.go
 
@@ -56,7 +57,7 @@ func (s *Server) exchange(surface codec.Format) app.HandlerFunc {
 }
 
 func (s *Server) newExchange(ctx context.Context, rc *app.RequestContext, surface codec.Format) *exchange {
-	x := &exchange{server: s, ctx: ctx, rc: rc, surface: surface, started: time.Now()}
+	x := &exchange{server: s, ctx: ctx, rc: rc, surface: surface, started: time.Now(), router: s.router.Load()}
 	x.trace = s.telemetry.Begin(ctx, http.MethodPost, rc.FullPath(), x.started, rc.Request.Header.Get)
 	return x
 }
@@ -127,7 +128,7 @@ func (x *exchange) continuity() error {
 
 // place finds the provider and the format to speak with it.
 func (x *exchange) place() error {
-	placement, refused := x.server.router.Place(x.envelope.Model)
+	placement, refused := x.router.Place(x.envelope.Model)
 	if refused != nil {
 		return refused
 	}
@@ -230,7 +231,7 @@ func requestID(h http.Header) string {
 // passThrough serves a client in the provider's own format: bytes up, bytes down, but for reasoning state in the history
 // that the provider would refuse.
 func (x *exchange) passThrough() error {
-	target := x.server.router.Target(x.placement, x.format)
+	target := x.router.Target(x.placement, x.format)
 	body, dropped := crossing.CleanHistory(x.envelope.Splice(nil, x.body, x.placement.Model), x.format, &target)
 	if len(dropped) > 0 {
 		x.rc.Response.Header.Set(headerTranslation, x.format.String()+"->"+x.format.String()+"; dropped="+strings.Join(dropped, ","))

@@ -93,7 +93,7 @@ func (s *Server) showModel(ctx context.Context, rc *app.RequestContext) {
 		return
 	}
 	id := rc.Param("model")
-	placement, refused := s.router.Place(id)
+	placement, refused := s.router.Load().Place(id)
 	if refused != nil {
 		s.answerError(rc, errorShape(rc), refused, "")
 		return
@@ -117,7 +117,7 @@ func (s *Server) models(ctx context.Context, rc *app.RequestContext) ([]router.L
 	if err != nil {
 		return nil, err
 	}
-	return s.router.Models(ctx, func(p *router.Provider, f codec.Format) router.Credential {
+	return s.router.Load().Models(ctx, func(p *router.Provider, f codec.Format) router.Credential {
 		credential, _, err := s.credential(&c, p, f)
 		if err != nil || !credential.IsZero() {
 			return credential

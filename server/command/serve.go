@@ -32,7 +32,8 @@ type Serve struct {
 // Run serves until ctx is done, and drains. Standard output gets one line, "listening on http://HOST:PORT", once
 // requests are taken; what people are to know, the first key included, goes to standard error before it.
 func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
-	cfg, err := config.Load(config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data})
+	sources := config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data}
+	cfg, err := config.Load(sources)
 	if err != nil {
 		return err
 	}
@@ -56,17 +57,16 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	defer endTracing(tracing, log)
 	observed := telemetry.New(telemetry.Options{Log: log, Version: s.version(), Tracing: tracing})
 
-	routing := cfg.Router()
-	routing.TraceParent = tracing != nil && cfg.Telemetry.SendTraceparent
-	var simulated []string
+	routing := routing{sources: sources, store: st, log: log, traceable: tracing != nil}
 	if c.Simulate {
-		var stop func() error
-		if simulated, stop, err = simulate(&routing, st, s.Simulate); err != nil {
-			return err
+		if s.Simulate == nil {
+			return errors.New("this build has no simulated provider; leave --simulate out")
 		}
+		var stop func() error
+		routing.simulator, stop = once(s.Simulate)
 		defer func() { err = errors.Join(err, stop()) }()
 	}
-	routes, err := router.New(routing)
+	routes, from, simulated, err := routing.router(&cfg)
 	if err != nil {
 		return err
 	}
@@ -95,11 +95,21 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 
 	g := greeting{
 		version: s.version(), program: s.Program, origin: origin(service.Addr()), data: cfg.Data,
-		providers: providerLines(&routing, simulated), retention: kept(cfg.Retention),
+		providers: providerLines(&from, simulated), retention: kept(cfg.Retention),
 	}
 	if g.firstKey, err = firstKey(st); err != nil {
 		return err
 	}
+	reloading, stopReloading := context.WithCancel(ctx)
+	reloads := make(chan struct{})
+	go func() {
+		defer close(reloads)
+		routing.reloadOnHangup(reloading, service, &cfg, routes)
+	}()
+	defer func() {
+		stopReloading()
+		<-reloads
+	}()
 	return serve(ctx, service, management, func() error {
 		if err := g.write(s.Err); err != nil {
 			return err
@@ -201,16 +211,12 @@ func firstKey(st *store.Store) (secret string, err error) {
 
 // simulate starts the simulated provider and points the built-in providers at it that nobody has given a key, a URL
 // or an account's own credential. It names them.
-func simulate(routing *router.Config, st *store.Store, start Simulator) (names []string, stop func() error, err error) {
-	stop = func() error { return nil }
-	if start == nil {
-		return nil, stop, errors.New("this build has no simulated provider; leave --simulate out")
-	}
+func simulate(routing *router.Config, st *store.Store, start Simulator) (names []string, err error) {
 	keyed := map[string]bool{}
 	for _, account := range st.Accounts() {
 		providers, err := st.Credentials(account.Name)
 		if err != nil {
-			return nil, stop, err
+			return nil, err
 		}
 		for _, name := range providers {
 			keyed[name] = true
@@ -222,16 +228,16 @@ func simulate(routing *router.Config, st *store.Store, start Simulator) (names [
 		}
 	}
 	if len(names) == 0 {
-		return nil, stop, nil
+		return nil, nil
 	}
-	origin, stop, err := start()
+	origin, _, err := start()
 	if err != nil {
-		return nil, func() error { return nil }, err
+		return nil, err
 	}
 	for _, name := range names {
 		routing.Providers[name] = routing.Providers[name].WithSimulated(name, origin)
 	}
-	return names, stop, nil
+	return names, nil
 }
 
 // management is where administration is listened for.

@@ -1,0 +1,115 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"reflect"
+	"slices"
+	"syscall"
+
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// routing makes routers out of configurations, the same way at the start and at every reload.
+type routing struct {
+	sources   config.Sources
+	store     *store.Store
+	log       *slog.Logger
+	traceable bool      // spans are made
+	simulator Simulator // nil: no providers are simulated
+}
+
+// router also gives what it was made of, and the names of the providers that are simulated.
+func (r *routing) router(cfg *config.Config) (made *router.Router, from router.Config, simulated []string, err error) {
+	from = cfg.Router()
+	from.TraceParent = r.traceable && cfg.Telemetry.SendTraceparent
+	if r.simulator != nil {
+		if simulated, err = simulate(&from, r.store, r.simulator); err != nil {
+			return nil, from, nil, err
+		}
+	}
+	made, err = router.New(from)
+	return made, from, simulated, err
+}
+
+// reloadOnHangup reads the configuration again at every SIGHUP until ctx is done, and lets the service use it. What
+// cannot be used leaves the old one in place. routes is the router in use; the last one is closed at the end.
+func (r *routing) reloadOnHangup(ctx context.Context, service *server.Server, cfg *config.Config, routes *router.Router) {
+	defer func() { routes.Close() }()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+		}
+		fresh, made, err := r.reload()
+		if err != nil {
+			r.log.Error("the configuration was not taken; the one before it stays in use", "reason", reason(err))
+			continue
+		}
+		service.Reroute(made)
+		routes.Close()
+		routes = made
+		r.log.Info("the configuration was read again", "waits_for_restart", waitsForRestart(cfg, &fresh))
+	}
+}
+
+func (r *routing) reload() (config.Config, *router.Router, error) {
+	fresh, err := config.Load(r.sources)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	made, _, _, err := r.router(&fresh)
+	return fresh, made, err
+}
+
+func reason(err error) string {
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		return problems.Error()
+	}
+	return err.Error()
+}
+
+// waitsForRestart names the groups that were changed since the start and are read at the start alone. Providers, routes,
+// aliases, the file of models and the cache are taken at once, and so are the timeouts that concern providers.
+func waitsForRestart(started, fresh *config.Config) []string {
+	names := []string{}
+	for name, pair := range map[string][2]any{
+		"listen": {started.Listen, fresh.Listen}, "data": {started.Data, fresh.Data}, "limits": {started.Limits, fresh.Limits},
+		"timeouts.read": {started.Timeouts.Read, fresh.Timeouts.Read}, "timeouts.drain": {started.Timeouts.Drain, fresh.Timeouts.Drain},
+		"capture": {started.Capture, fresh.Capture}, "retention": {started.Retention, fresh.Retention},
+		"admin": {started.Admin, fresh.Admin}, "telemetry": {started.Telemetry, fresh.Telemetry},
+	} {
+		if !reflect.DeepEqual(pair[0], pair[1]) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// once starts a simulator when it is first needed, and gives the same one from then on.
+func once(start Simulator) (simulator Simulator, stop func() error) {
+	origin, end := "", func() error { return nil }
+	simulator = func() (string, func() error, error) {
+		if origin != "" {
+			return origin, end, nil
+		}
+		from, ending, err := start()
+		if err == nil {
+			origin, end = from, ending
+		}
+		return origin, end, err
+	}
+	return simulator, func() error { return end() }
+}

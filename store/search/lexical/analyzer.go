@@ -7,8 +7,8 @@ import (
 
 	"github.com/blevesearch/bleve/v2/analysis"
 	"github.com/blevesearch/bleve/v2/analysis/lang/en"
-	"github.com/blevesearch/bleve/v2/analysis/token/porter"
 	unicodewords "github.com/blevesearch/bleve/v2/analysis/tokenizer/unicode"
+	porterstemmer "github.com/blevesearch/go-porterstemmer"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -19,9 +19,8 @@ type token struct {
 }
 
 var (
-	words   = unicodewords.NewUnicodeTokenizer()
-	stemmer = porter.NewPorterStemmer()
-	stops   = stopWords()
+	words = unicodewords.NewUnicodeTokenizer()
+	stops = stopWords()
 )
 
 func stopWords() map[string]bool {
@@ -73,8 +72,7 @@ func stem(word []byte) (string, bool) {
 	if !lowerASCII(term) {
 		return term, true
 	}
-	stream := stemmer.Filter(analysis.TokenStream{{Term: []byte(term)}})
-	return string(stream[0].Term), true
+	return string(porterstemmer.StemWithoutLowerCasing([]rune(term))), true
 }
 
 func lowerASCII(term string) bool {

@@ -238,8 +238,7 @@ func FuzzCrossedRequest(f *testing.F) {
 			t.Skip()
 		}
 		for i := range all {
-			c := all[i]
-			c.request = body
+			c := &all[i]
 			settings := &crossing.Settings{Target: c.target, Account: "a", Answer: codec.AnswerOptions{ID: "1", Model: "m"}}
 			x, sent, err := crossing.Prepare(nil, c.surface, c.format, body, settings)
 			if err != nil {

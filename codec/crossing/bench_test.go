@@ -14,24 +14,24 @@ import (
 
 // longHistory is an agent's request in mid-work: about 200 KB, 66 calls with their results, 50 tools.
 func longHistory(surface codec.Format, model string) []byte {
-	a := &agent{surface: surface, items: []string{`{"role":"user","content":"Fix the tests."}`}}
+	items := []string{`{"role":"user","content":"Fix the tests."}`}
 	long, short := strings.Repeat(`func f() {\n\treturn \"x\"\n}\n`, 130), strings.Repeat("ok ", 50)
 	for i := range 33 {
 		arguments := [2]string{`{"path":"a/b.go","limit":20}`, `{"path":"c.go"}`}
 		escaped := [2]string{strings.ReplaceAll(arguments[0], `"`, `\"`), strings.ReplaceAll(arguments[1], `"`, `\"`)}
 		switch surface {
 		case codec.Chat:
-			a.items = append(a.items,
+			items = append(items,
 				fmt.Sprintf(`{"role":"assistant","content":"Looking.","tool_calls":[{"id":"call_%da","type":"function","function":{"name":"tool_1","arguments":"%s"}},{"id":"call_%db","type":"function","function":{"name":"tool_2","arguments":"%s"}}]}`, i, escaped[0], i, escaped[1]),
 				fmt.Sprintf(`{"role":"tool","tool_call_id":"call_%da","content":"%s"}`, i, long), fmt.Sprintf(`{"role":"tool","tool_call_id":"call_%db","content":"%s"}`, i, short))
 		case codec.Responses:
-			a.items = append(a.items,
+			items = append(items,
 				fmt.Sprintf(`{"type":"reasoning","summary":[{"type":"summary_text","text":"Let me see."}],"encrypted_content":"%s"}`, strings.Repeat("gA", 150)),
 				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Looking."}]}`,
 				fmt.Sprintf(`{"type":"function_call","call_id":"call_%da","name":"tool_1","arguments":"%s"}`, i, escaped[0]), fmt.Sprintf(`{"type":"function_call","call_id":"call_%db","name":"tool_2","arguments":"%s"}`, i, escaped[1]),
 				fmt.Sprintf(`{"type":"function_call_output","call_id":"call_%da","output":"%s"}`, i, long), fmt.Sprintf(`{"type":"function_call_output","call_id":"call_%db","output":"%s"}`, i, short))
 		default:
-			a.items = append(a.items,
+			items = append(items,
 				fmt.Sprintf(`{"role":"assistant","content":[{"type":"thinking","thinking":"Let me see.","signature":"%s"},{"type":"text","text":"Looking."},{"type":"tool_use","id":"toolu_%da","name":"tool_1","input":%s},{"type":"tool_use","id":"toolu_%db","name":"tool_2","input":%s}]}`, strings.Repeat("Eq", 150), i, arguments[0], i, arguments[1]),
 				fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%da","content":"%s"},{"type":"tool_result","tool_use_id":"toolu_%db","content":[{"type":"text","text":"%s"}],"is_error":false}]}`, i, long, i, short),
 				`{"role":"system","content":"<total_tokens>1000</total_tokens>"}`)
@@ -51,7 +51,7 @@ func longHistory(surface codec.Format, model string) []byte {
 		}
 	}
 	system := strings.Repeat(`You are an agent. Be \"careful\".\n`, 200)
-	history := strings.Join(a.items, ",")
+	history := strings.Join(items, ",")
 	all := strings.Join(tools, ",")
 	switch surface {
 	case codec.Chat:

@@ -77,7 +77,7 @@ func appendMembers(dst, object []byte, write func(dst []byte, m *scan.Members) (
 		if !first {
 			dst = append(dst, ',')
 		}
-		kept := false
+		var kept bool
 		if dst, kept = write(dst, &m); kept {
 			first = false
 		} else {
@@ -105,7 +105,7 @@ func appendElements(dst, list []byte, write func(dst, element []byte) ([]byte, b
 		if kept > 0 {
 			dst = append(dst, ',')
 		}
-		keep := false
+		var keep bool
 		if dst, keep = write(dst, e.Value); keep {
 			kept++
 		} else {

@@ -13,44 +13,72 @@ func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
 		format     codec.Format
 		body, want string
 	}{
-		"nothing foreign": {codec.Messages,
-			`{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":"EqQB"}]}]}`, ""},
-		"the words alone are not foreign": {codec.Messages,
-			`{"messages":[{"role":"user","content":"what is sv1.x.abc?"}]}`, ""},
-		"thinking in an older turn": {codec.Messages,
+		"nothing foreign": {
+			codec.Messages,
+			`{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":"EqQB"}]}]}`, "",
+		},
+		"the words alone are not foreign": {
+			codec.Messages,
+			`{"messages":[{"role":"user","content":"what is sv1.x.abc?"}]}`, "",
+		},
+		"thinking in an older turn": {
+			codec.Messages,
 			`{"thinking":{"type":"adaptive"},"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"sv1.o.AA"} , {"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`,
-			`{"thinking":{"type":"adaptive"},"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`},
-		"thinking in the middle and at the end": {codec.Messages,
+			`{"thinking":{"type":"adaptive"},"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`,
+		},
+		"thinking in the middle and at the end": {
+			codec.Messages,
 			`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"","signature":"sv1.o.AA"},{"type":"redacted_thinking","data":"sv1.o.AA"}]},{"role":"user","content":"b"}]}`,
-			`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`},
-		"a running tool loop cannot think on": {codec.Messages,
+			`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`,
+		},
+		"a running tool loop cannot think on": {
+			codec.Messages,
 			`{"model":"m","thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"sv1.g.AA"},{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`,
-			`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`},
-		"the same with thinking as the last member": {codec.Messages,
+			`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`,
+		},
+		"the same with thinking as the last member": {
+			codec.Messages,
 			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"sv1.g.AA"},{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}], "thinking":{"type":"adaptive"} }`,
-			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`},
-		"a tool result that quotes a carrier stays": {codec.Messages,
-			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"sv1.x.AA"}]}]}`, ""},
-		"reasoning items of Responses": {codec.Responses,
+			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`,
+		},
+		"a tool result that quotes a carrier stays": {
+			codec.Messages,
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"sv1.x.AA"}]}]}`, "",
+		},
+		"reasoning items of Responses": {
+			codec.Responses,
 			`{"input":[{"type":"reasoning","summary":[],"encrypted_content":"sv1.a.AA"},{"type":"function_call","call_id":"c","name":"n","arguments":"{}"},{"type":"reasoning","encrypted_content":"gAAAA"}]}`,
-			`{"input":[{"type":"function_call","call_id":"c","name":"n","arguments":"{}"},{"type":"reasoning","encrypted_content":"gAAAA"}]}`},
-		"P84 items and tools that nobody knows pass as they are": {codec.Responses,
-			`{"input":[{"type":"newest_item","x":1.0},{"type":"reasoning","id":"rs_0123456789abcdef0123456789abcdef0123456789abcdef","summary":[]}],"tools":[{"type":"newest_tool"}]}`, ""},
-		"thinking blocks of a chat client": {codec.Chat,
+			`{"input":[{"type":"function_call","call_id":"c","name":"n","arguments":"{}"},{"type":"reasoning","encrypted_content":"gAAAA"}]}`,
+		},
+		"P84 items and tools that nobody knows pass as they are": {
+			codec.Responses,
+			`{"input":[{"type":"newest_item","x":1.0},{"type":"reasoning","id":"rs_0123456789abcdef0123456789abcdef0123456789abcdef","summary":[]}],"tools":[{"type":"newest_tool"}]}`, "",
+		},
+		"thinking blocks of a chat client": {
+			codec.Chat,
 			`{"messages":[{"role":"assistant","content":"a","thinking_blocks":[{"type":"thinking","thinking":"p","signature":"sv1.a.AA"}]}]}`,
-			`{"messages":[{"role":"assistant","content":"a"}]}`},
-		"a turn of nothing but thinking": {codec.Messages,
+			`{"messages":[{"role":"assistant","content":"a"}]}`,
+		},
+		"a turn of nothing but thinking": {
+			codec.Messages,
 			`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":""}]},{"role":"user","content":"y"}]}`,
-			`{"messages":[{"role":"user","content":"x"},{"role":"user","content":"y"}]}`},
-		"a search that another provider ran": {codec.Messages,
+			`{"messages":[{"role":"user","content":"x"},{"role":"user","content":"y"}]}`,
+		},
+		"a search that another provider ran": {
+			codec.Messages,
 			`{"messages":[{"role":"assistant","content":[{"type":"server_tool_use","id":"s1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s1","content":[{"encrypted_content":"sv1.x."}]},{"type":"text","text":"a","citations":[{"encrypted_index":"sv1.x."}]}]}]}`,
-			`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`},
-		"reasoning items of ours without state": {codec.Responses,
+			`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`,
+		},
+		"reasoning items of ours without state": {
+			codec.Responses,
 			`{"input":[{"id":"rs_0123456789abcdefghjkmnpqrs00","type":"reasoning","summary":[]},{"role":"user","content":"x"}]}`,
-			`{"input":[{"role":"user","content":"x"}]}`},
-		"members that OpenAI does not know": {codec.Chat,
+			`{"input":[{"role":"user","content":"x"}]}`,
+		},
+		"members that OpenAI does not know": {
+			codec.Chat,
 			`{"messages":[{"role":"assistant","reasoning_content":"r","tool_calls":[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"},"extra_content":{"google":{"thought_signature":"Q2lF"}}}]}]}`,
-			`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"}}]}]}`},
+			`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"}}]}]}`,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

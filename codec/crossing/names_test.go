@@ -1,6 +1,7 @@
 package crossing
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -119,7 +120,7 @@ func TestCallIDsStayApart(t *testing.T) {
 func TestLongIDsThatBeginAlikeStayApart(t *testing.T) {
 	m := newIDMap(codec.Responses, &codec.Target{})
 	stem := "call_1_ts_" + strings.Repeat("A", 100)
-	if a, b := m.of([]byte(stem+"1")), m.of([]byte(stem+"2")); string(a) == string(b) {
+	if a, b := m.of([]byte(stem+"1")), m.of([]byte(stem+"2")); bytes.Equal(a, b) {
 		t.Errorf("both become %s", a)
 	}
 }

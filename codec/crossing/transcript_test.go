@@ -2,6 +2,7 @@ package crossing_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"net/http"
@@ -74,7 +75,7 @@ func framesOf(t *testing.T, stream io.Reader) (frames []string) {
 				frames = append(frames, string(f.Data))
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return frames
 		}
 		if err != nil {

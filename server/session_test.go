@@ -287,3 +287,24 @@ func (h *house) show(id string) *store.Session {
 	ok(h.t, err)
 	return s
 }
+
+func TestEveryAnswerNamesItsSession(t *testing.T) {
+	h := build(t)
+	for _, s := range surfaces {
+		crossed := s
+		if crossed.model = messages.model; s.name == "messages" {
+			crossed.model = chat.model
+		}
+		for name, a := range map[string]*answer{
+			"whole":    h.post(s.path, s.body(`text "hi"`, false), "X-Service-Chat-Key", s.name),
+			"streamed": h.post(s.path, s.body(`text "hi"`, s.name != "embeddings"), "X-Service-Chat-Key", s.name),
+			"crossed":  h.post(s.path, crossed.body(`text "hi"`, s.name != "embeddings"), "X-Service-Chat-Key", s.name),
+			"refused":  h.post(s.path, strings.Replace(s.body(`text "hi"`, false), s.model, "nobodys-model", 1), "X-Service-Chat-Key", s.name),
+		} {
+			id := a.header.Get("X-Service-Session-ID")
+			if want := h.settled(a.exchange()).Session; id == "" || id != want {
+				t.Errorf("%s %s (%d): the answer names session %q, on record is %q", s.name, name, a.status, id, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/server/digest"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// searching is a house whose memory can be searched.
+func searching(t *testing.T) *house {
+	h := build(t, func(p *plan) {
+		dir := filepath.Join(p.store.Dir, "index")
+		p.store.Digest = digest.Exchange
+		p.store.Index = func(st *store.Store) store.Index { return search.Open(st, dir, nil) }
+	})
+	h.key = h.createKey("acme", store.AllScopes)
+	return h
+}
+
+// find searches once everything that was said is indexed.
+func (h *house) find(key, request string) (status int, found search.Answer, text string) {
+	h.t.Helper()
+	a := h.do(http.MethodPost, "/v1/memory/search", request, "Authorization", "Bearer "+key, "X-Service-Memory-Wait", "indexed")
+	if a.status == http.StatusOK {
+		ok(h.t, json.Unmarshal([]byte(a.body), &found))
+	}
+	return a.status, found, a.body
+}
+
+// What a client has just been answered on any surface is found by a search that waits for it, and by no other account.
+func TestWhatWasJustAnsweredIsFound(t *testing.T) {
+	h := searching(t)
+	h.account("globex")
+	stranger := h.createKey("globex", store.AllScopes)
+	for _, s := range generating {
+		word := "quokka" + s.name
+		exchange := h.post(s.path, s.said(s.model, "Be brief.", sim("where do "+word+" live", "on Rottnest, says pkg/"+word+".go"))).header.Get("X-Service-Exchange-ID")
+		for _, query := range []string{word, "name:pkg/" + word + ".go", "user:" + word, `\"on Rottnest\" ` + "+" + word} {
+			status, found, body := h.find(h.key, `{"query":"`+query+`"}`)
+			if status != 200 || len(found.Data) != 1 || found.Data[0].Exchange != exchange || found.Index.Lag != 0 {
+				t.Errorf("%s: %s finds %d %s, want %s", s.name, query, status, body, exchange)
+			}
+			if _, foreign, body := h.find(stranger, `{"query":"`+query+`"}`); len(foreign.Data) > 0 {
+				t.Errorf("%s: another account finds %s", s.name, body)
+			}
+		}
+		if _, found, body := h.find(h.key, `{"query":"brief"}`); len(found.Data) > 0 {
+			t.Errorf("%s: the system prompt is found: %s", s.name, body)
+		}
+	}
+}
+
+// A history that is sent again with every request is found once: in the turn that said it.
+func TestAHistorySentAgainIsFoundOnce(t *testing.T) {
+	h := searching(t)
+	first := sim("tell of the axolotl", "It regrows limbs.")
+	session := h.session(chat.path, chat.said(chat.model, "", first), "X-Service-Chat-Key", "k")
+	h.turns(session)
+	h.session(chat.path, chat.said(chat.model, "", first, "It regrows limbs.", sim("and of the newt", "Likewise.")), "X-Service-Chat-Key", "k")
+	if _, found, body := h.find(h.key, `{"query":"axolotl"}`); len(found.Data) != 1 || len(found.Data[0].Duplicates) > 0 {
+		t.Errorf("found %s, want the first turn alone", body)
+	}
+}
+
+func TestSearchesAreAnsweredForThoseWhoMayRead(t *testing.T) {
+	h := searching(t)
+	writer := h.createKey("acme", store.ScopeWrite)
+	for name, c := range map[string]struct {
+		key, body string
+		status    int
+		says      string
+	}{
+		"no scope":    {writer, `{"query":"x"}`, 403, "read"},
+		"bad query":   {h.key, `{"query":"lock \"time"}`, 400, "byte 5"},
+		"no words":    {h.key, `{"query":""}`, 400, "no word"},
+		"no JSON":     {h.key, `{`, 400, "JSON"},
+		"bad member":  {h.key, `{"query":"x","account":"globex"}`, 400, "JSON"},
+		"bad filter":  {h.key, `{"query":"x","filters":{"field":"mood","op":"eq"}}`, 400, "mood"},
+		"found never": {h.key, `{"query":"unheard"}`, 200, `"data":[]`},
+	} {
+		status, _, body := h.find(c.key, c.body)
+		if status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: %d %s, want %d with %q", name, status, body, c.status, c.says)
+		}
+	}
+	if a := h.do(http.MethodPost, "/v1/memory/search", `{"query":"x"}`, "Authorization", "Bearer "+h.key, "X-Service-Memory-Wait", "forever"); a.status != 400 {
+		t.Errorf("an unknown thing to wait for: %d %s", a.status, a.body)
+	}
+	if a := h.get("/stats"); !strings.Contains(a.body, `"index":{"lag_seq":`) {
+		t.Errorf("stats say nothing of the index: %s", a.body)
+	}
+}
+
+func TestWhatIsErasedOverHTTPIsNotFound(t *testing.T) {
+	h := searching(t)
+	exchange := h.post(chat.path, chat.said(chat.model, "", sim("my secret is marmalade", "noted"))).header.Get("X-Service-Exchange-ID")
+	if _, found, body := h.find(h.key, `{"query":"marmalade"}`); !slices.ContainsFunc(found.Data, func(hit search.Hit) bool { return hit.Exchange == exchange }) {
+		t.Fatalf("found %s, want %s", body, exchange)
+	}
+	h.ask(http.StatusAccepted, http.MethodDelete, "/exchanges/"+exchange, "")
+	eventually(t, func() error {
+		if _, found, body := h.find(h.key, `{"query":"marmalade"}`); len(found.Data) > 0 {
+			return fmt.Errorf("still found: %s", body)
+		}
+		return nil
+	})
+}

@@ -116,8 +116,10 @@ func examineData(cfg *config.Config) []finding {
 	case cfg.MasterKey != "":
 		findings = append(findings, finding{"master key", good, "comes from " + config.EnvMasterKey, ""})
 	case err != nil:
-		findings = append(findings, finding{"master key", problem, key + " cannot be read",
-			"Put it back from a backup, or give the original key in " + config.EnvMasterKey})
+		findings = append(findings, finding{
+			"master key", problem, key + " cannot be read",
+			"Put it back from a backup, or give the original key in " + config.EnvMasterKey,
+		})
 	default:
 		findings = append(findings, private("master key", key, info))
 	}
@@ -135,8 +137,10 @@ func examineData(cfg *config.Config) []finding {
 
 func private(check, path string, info fs.FileInfo) finding {
 	if others := info.Mode().Perm() & 0o077; others != 0 {
-		return finding{check, problem, fmt.Sprintf("%s can be opened by other users (mode %#o)", path, info.Mode().Perm()),
-			fmt.Sprintf("Take that away with: chmod go= %s", path)}
+		return finding{
+			check, problem, fmt.Sprintf("%s can be opened by other users (mode %#o)", path, info.Mode().Perm()),
+			fmt.Sprintf("Take that away with: chmod go= %s", path),
+		}
 	}
 	return finding{check, good, path + " is this user's alone", ""}
 }

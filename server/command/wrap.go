@@ -55,7 +55,7 @@ func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
 		args = args[1:]
 	}
 	variables, settings := agentSettings(c.Agent, url, key)
-	agent := exec.Command(path, append(settings, args...)...) //nolint:gosec,noctx // the agent that was asked for; it ends when its user ends it
+	agent := exec.Command(path, append(settings, args...)...) //nolint:noctx // the agent that was asked for; it ends when its user ends it
 	agent.Stdin, agent.Stdout, agent.Stderr = s.In, s.Out, s.Err
 	agent.Env = variables
 	return errors.Join(runAgent(agent), revoke())

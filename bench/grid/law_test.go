@@ -2,7 +2,9 @@ package grid
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 // Laws 3 and 10: whatever a model says, the client understands the same of the stream and of the complete answer, the
 // token counts among it, and the stream keeps to its grammar. The conversation then goes on.
 func TestStreamedAndCompleteAnswersSayTheSame(t *testing.T) {
+	fewerChecks(t, 30)
 	h := build(t)
 	all := crossings()
 	rapid.Check(t, func(t *rapid.T) {
@@ -48,6 +51,19 @@ func TestStreamedAndCompleteAnswersSayTheSame(t *testing.T) {
 			t.Fatalf("%s, %s (-complete +streamed)\n%s", x, script, diff)
 		}
 	})
+}
+
+// fewerChecks keeps a slow law to n conversations, unless -rapid.checks asks for more.
+func fewerChecks(t *testing.T, n int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if checks == nil || checks.Value.String() != checks.DefValue {
+		return
+	}
+	if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = checks.Value.Set(checks.DefValue) })
 }
 
 // drawScript makes up an answer.

@@ -1,9 +1,10 @@
 // Package crossing joins any client half to any provider half. It is the one place that knows all formats.
 //
-// Equal formats never get here for their bytes: those pass through untouched, and an [Observer] only notes what the
-// record wants to know of them. For different formats the way is: decode the client's body to the canonical request,
-// adapt it to the target (adapt*.go), encode it for the provider; then, frame by frame, decode the provider's answer to
-// events, undo what the adaption did, and encode it for the client.
+// Equal formats never get here for their bytes: those pass through untouched, but for what [CleanHistory] takes out of a
+// conversation that another provider took part in, and an [Observer] only notes what the record wants to know of them. For
+// different formats the way is: decode the client's body to the canonical request, adapt it to the target (adapt.go lists
+// the steps), encode it for the provider; then, frame by frame, decode the provider's answer to events, undo what the
+// adaption did (undo.go), and encode it for the client.
 package crossing
 
 import (

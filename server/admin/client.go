@@ -132,6 +132,15 @@ func (c *Client) RemoveCredential(ctx context.Context, account, provider string)
 	return c.call(ctx, http.MethodDelete, credentialPath(account, provider), nil, nil)
 }
 
+// SetRetention gives an account a rule of its own; nil gives it the server's again.
+func (c *Client) SetRetention(ctx context.Context, account string, r *store.Retention) error {
+	path := "/accounts/" + url.PathEscape(account) + "/retention"
+	if r == nil {
+		return c.call(ctx, http.MethodDelete, path, nil, nil)
+	}
+	return c.call(ctx, http.MethodPut, path, r, nil)
+}
+
 func credentialPath(account, provider string) string {
 	return "/accounts/" + url.PathEscape(account) + "/credentials/" + url.PathEscape(provider)
 }

@@ -71,13 +71,15 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 		"POST /accounts": e.createAccount,
 		"PUT /accounts/{account}/credentials/{provider}":    e.setCredential,
 		"DELETE /accounts/{account}/credentials/{provider}": e.removeCredential,
-		"GET /keys":           e.keys,
-		"POST /keys":          e.createKey,
-		"DELETE /keys/{id}":   e.revokeKey,
-		"GET /exchanges":      e.exchanges,
-		"GET /exchanges/{id}": e.exchange,
-		"POST /reindex":       e.reindex,
-		"POST /compact":       e.compact,
+		"PUT /accounts/{account}/retention":                 e.setRetention,
+		"DELETE /accounts/{account}/retention":              e.resetRetention,
+		"GET /keys":                                         e.keys,
+		"POST /keys":                                        e.createKey,
+		"DELETE /keys/{id}":                                 e.revokeKey,
+		"GET /exchanges":                                    e.exchanges,
+		"GET /exchanges/{id}":                               e.exchange,
+		"POST /reindex":                                     e.reindex,
+		"POST /compact":                                     e.compact,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -179,6 +181,24 @@ func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
 		return nil, err
 	}
 	return nil, e.store.RemoveCredential(account, r.PathValue("provider"))
+}
+
+func (e endpoints) setRetention(c caller, r *http.Request) (any, error) {
+	if err := requireOperatorItself(c); err != nil {
+		return nil, err
+	}
+	var asked store.Retention
+	if err := readJSON(r, &asked); err != nil {
+		return nil, err
+	}
+	return nil, e.store.SetRetention(r.Context(), r.PathValue("account"), &asked)
+}
+
+func (e endpoints) resetRetention(c caller, r *http.Request) (any, error) {
+	if err := requireOperatorItself(c); err != nil {
+		return nil, err
+	}
+	return nil, e.store.SetRetention(r.Context(), r.PathValue("account"), nil)
 }
 
 func (e endpoints) keys(c caller, r *http.Request) (any, error) {

@@ -185,6 +185,8 @@ func TestOverTheNetworkTheMemoryIsTheKeysAccountsAndTheStoreNobodys(t *testing.T
 		{"GET", "/backup?since=0", admin, 403},
 		{"POST", "/check?repair=false", admin, 403},
 		{"POST", "/compact", admin, 403},
+		{"PUT", "/accounts/default/retention", admin, 403},
+		{"DELETE", "/accounts/default/retention", admin, 403},
 		{"GET", "/backup?since=0", "", 401},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, nil)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // Account is the noun for who owns data, service keys and provider credentials.
@@ -17,6 +19,7 @@ type Account struct {
 	List       AccountList       `cmd:"" help:"List accounts, and the providers each has a credential for."`
 	Create     AccountCreate     `cmd:"" help:"Create an account."`
 	Credential AccountCredential `cmd:"" help:"Manage an account's own provider credentials."`
+	Retention  AccountRetention  `cmd:"" help:"Say how long and how much is kept of an account."`
 }
 
 // AccountList is "mneme account list".
@@ -123,6 +126,35 @@ func (c *CredentialRemove) Run(ctx context.Context, s *Surroundings) error {
 			return err
 		}
 		fmt.Fprintf(s.Out, "credential of account %s for %s removed\n", c.Account, c.Provider)
+		return nil
+	})
+}
+
+// AccountRetention is "mneme account retention NAME".
+type AccountRetention struct {
+	Place    `embed:""`
+	Account  string          `arg:"" help:"Name of the account."`
+	MaxAge   config.Duration `placeholder:"TIME" help:"How long exchanges are kept, as 720h (default: for ever)."`
+	MaxBytes config.Size     `placeholder:"SIZE" help:"How much the account may take in the database, as 10GiB; the oldest exchanges go first (default: any amount)."`
+	Default  bool            `help:"Give the account the server's rule again."`
+}
+
+// Run gives the account a rule of its own, in place of the server's.
+func (c *AccountRetention) Run(ctx context.Context, s *Surroundings) error {
+	rule := &store.Retention{MaxAge: time.Duration(c.MaxAge), MaxBytes: int64(c.MaxBytes)}
+	bounded := *rule != store.Retention{}
+	if bounded == c.Default {
+		return errors.New("give --max-age, --max-bytes or both, or --default alone")
+	}
+	said := "kept by a rule of its own"
+	if c.Default {
+		rule, said = nil, "kept by the server's rule"
+	}
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		if err := client.SetRetention(ctx, c.Account, rule); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Out, "account %s is %s\n", c.Account, said)
 		return nil
 	})
 }

@@ -102,7 +102,7 @@ var figures = map[string]func(*Round) float64{
 // check tells how a budget stands. Lanes that were not run keep theirs. The noise of a run is half the distance
 // between the quartiles of its rounds.
 func (b *budget) check(report *Report) (verdict string, kept bool) {
-	name := fmt.Sprintf("%s %s", b.Lane, b.Figure)
+	name := fmt.Sprintf("%s %s %s", b.Lane, b.Target, b.Figure)
 	if b.Against != "" {
 		name += " / " + b.Against
 	}

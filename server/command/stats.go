@@ -38,7 +38,7 @@ func (c *Stats) Run(ctx context.Context, s *Surroundings) error {
 		for i := range all {
 			rows[i] = statsRow(&all[i])
 		}
-		return table(s.Out, []string{"ACCOUNT", "EXCHANGES", "SESSIONS", "CAPTURED", "STORED", "SHARE", "REQUESTS", "ANSWERS", "RECORDS", "SESSIONS", "TURNS"}, rows)
+		return table(s.Out, []string{"ACCOUNT", "EXCHANGES", "SESSIONS", "CAPTURED", "STORED", "SHARE", "IN BLOCKS", "IN ANSWERS", "IN RECORDS", "IN SESSIONS", "IN TURNS"}, rows)
 	})
 }
 

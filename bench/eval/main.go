@@ -46,13 +46,12 @@ func main() {
 	only := flag.String("only", "", "names of sets, with commas between; others are left out")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	failed, err := run(ctx, os.Stdout, *sets, *only)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "eval:", err)
-		os.Exit(1)
 	}
-	if failed {
+	if err != nil || failed {
 		os.Exit(1)
 	}
 }

@@ -94,7 +94,7 @@ func TestKilledAnywhereTheIndexLosesAndDoublesNothing(t *testing.T) {
 
 func runAndKill(t *testing.T, dir string, kept map[string]string, erasing map[string]bool) {
 	t.Helper()
-	helper := exec.Command(os.Args[0]) //nolint:gosec // this very test binary
+	helper := exec.Command(os.Args[0])
 	helper.Env = append(os.Environ(), envCrashDir+"="+dir)
 	helper.Stderr = os.Stderr
 	out, err := helper.StdoutPipe()

@@ -157,8 +157,12 @@ const (
 
 func facetsOf(info *store.ExchangeInfo, tools []string) []lexical.Facet {
 	facets := []lexical.Facet{
-		{Name: "session", Value: info.Session}, {Name: "model", Value: info.ModelAsked}, {Name: "provider", Value: info.Provider},
-		{Name: "client", Value: clientOf(info)}, {Name: "surface", Value: info.Surface}, {Name: "outcome", Value: info.Outcome.String()},
+		{Name: "session", Value: info.Session},
+		{Name: "model", Value: info.ModelAsked},
+		{Name: "provider", Value: info.Provider},
+		{Name: "client", Value: clientOf(info)},
+		{Name: "surface", Value: info.Surface},
+		{Name: "outcome", Value: info.Outcome.String()},
 		{Name: facetDay, Value: info.Started.UTC().Format(dayLayout)},
 	}
 	for _, tool := range tools {

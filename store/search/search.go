@@ -157,8 +157,19 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, searchTimeout, errTooLong)
 	defer cancel()
+	answer, err := x.search(ctx, account, number, r, query)
+	if err != nil && context.Cause(ctx) == error(errTooLong) { //nolint:errorlint // the very value that the context ends with
+		return nil, errTooLong
+	}
+	return answer, err
+}
+
+// errTooLong is what a search gets that does not come to an end.
+var errTooLong = codec.Errorf(codec.KindTimeout, "the search took more than %s; ask with rarer words, or with filters", searchTimeout)
+
+func (x *Index) search(ctx context.Context, account string, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
 	release, err := x.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -168,12 +179,12 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	defer searcher.Close()
+	defer func() { _ = searcher.Close() }()
 	s := &searching{
 		index: x, request: r, query: query, account: account, number: number, searcher: searcher,
 		now: time.Now(), seed: maphash.MakeSeed(), folded: make(map[uint64]int), grouped: make(map[string]bool), tags: make(map[string][]string),
 	}
-	return s.run()
+	return s.run(ctx)
 }
 
 // searching is one search.
@@ -207,7 +218,7 @@ type candidate struct {
 	entry  store.TimelineEntry
 }
 
-func (s *searching) run() (*Answer, error) {
+func (s *searching) run(ctx context.Context) (*Answer, error) {
 	r := s.request
 	if r.Limit == 0 {
 		r.Limit = defaultLimit
@@ -225,9 +236,9 @@ func (s *searching) run() (*Answer, error) {
 		return nil, unreadable(err)
 	}
 	if r.Ranking.RecencyWeight > 0 {
-		err = s.takeReordered(ranking)
+		err = s.takeReordered(ctx, ranking)
 	} else {
-		err = s.takeInOrder(ranking)
+		err = s.takeInOrder(ctx, ranking)
 	}
 	if err != nil {
 		return nil, err
@@ -236,9 +247,9 @@ func (s *searching) run() (*Answer, error) {
 }
 
 // takeInOrder turns candidates into hits until there are enough.
-func (s *searching) takeInOrder(ranking *lexical.Ranking) error {
+func (s *searching) takeInOrder(ctx context.Context, ranking *lexical.Ranking) error {
 	for looked := 0; ; looked++ {
-		c, err := s.next(ranking)
+		c, err := s.next(ctx, ranking)
 		if c == nil || err != nil {
 			return err
 		}
@@ -255,10 +266,10 @@ func (s *searching) takeInOrder(ranking *lexical.Ranking) error {
 // reordered is how many of the best candidates recency can move.
 const reordered = 500
 
-func (s *searching) takeReordered(ranking *lexical.Ranking) error {
+func (s *searching) takeReordered(ctx context.Context, ranking *lexical.Ranking) error {
 	var candidates []*candidate
 	for len(candidates) < max(reordered, s.request.Offset+s.request.Limit+1) {
-		c, err := s.next(ranking)
+		c, err := s.next(ctx, ranking)
 		if err != nil {
 			return err
 		}
@@ -286,7 +297,10 @@ func (s *searching) takeReordered(ranking *lexical.Ranking) error {
 }
 
 // next gives the best candidate that is left; nil if none is.
-func (s *searching) next(ranking *lexical.Ranking) (*candidate, error) {
+func (s *searching) next(ctx context.Context, ranking *lexical.Ranking) (*candidate, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	hit, ok := ranking.Next()
 	if !ok {
 		return nil, nil

@@ -58,7 +58,7 @@ func cpu(b *testing.B) time.Duration {
 // BenchmarkApply indexes documents of 4 KB in batches of 256, on disk when it returns.
 func BenchmarkApply(b *testing.B) {
 	ix := openIndex(b, b.TempDir())
-	defer ix.Close()
+	defer func() { _ = ix.Close() }()
 	g := newGenerator()
 	batch := make([]Document, 256)
 	for i := range batch {
@@ -81,7 +81,7 @@ func BenchmarkRank(b *testing.B) {
 	const documents, size = 100_000, 600
 	dir := b.TempDir()
 	ix := openIndex(b, dir)
-	defer ix.Close()
+	defer func() { _ = ix.Close() }()
 	g := newGenerator()
 	g.fill(b, ix, 0, documents, size)
 	for _, words := range []int{1, 3, 8} {
@@ -111,7 +111,7 @@ func rankTen(b *testing.B, ix *Index, q *Query) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	ranking, err := s.Rank(q, nil)
 	if err != nil {
 		b.Fatal(err)

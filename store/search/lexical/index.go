@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/blevesearch/bleve/v2/analysis"
 	"github.com/blevesearch/bleve/v2/document"
@@ -335,12 +334,11 @@ func (ix *Index) Totals(account uint32) (Totals, error) {
 
 // Bytes is what the index takes on disk.
 func Bytes(dir string) (size int64) {
-	_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || strings.HasSuffix(path, ".lock") {
-			return nil // files come and go while segments are merged
-		}
-		if info, err := entry.Info(); err == nil {
-			size += info.Size()
+	_ = filepath.WalkDir(dir, func(_ string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			if info, gone := entry.Info(); gone == nil { // files come and go while segments are merged
+				size += info.Size()
+			}
 		}
 		return nil
 	})

@@ -41,7 +41,7 @@ func find(t testing.TB, ix *Index, account uint32, q *Query) (found []scored) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	ranking, err := s.Rank(q, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestScoresAreExactlyBM25(t *testing.T) {
 	vocabulary := []string{"lock", "timeout", "the", "retry", "pkg/lock/wait.go", "getUserByID", "E4711", "naïve", "検索システム", "waiting", "don't"}
 	rapid.Check(t, func(rt *rapid.T) {
 		ix := openIndex(t, t.TempDir())
-		defer ix.Close()
+		defer func() { _ = ix.Close() }()
 		there := make(map[string]Document)
 		words := rapid.SliceOfN(rapid.SampledFrom(vocabulary), 0, 12)
 		for range rapid.IntRange(1, 5).Draw(rt, "batches") {
@@ -173,7 +173,7 @@ var library = []Document{
 
 func TestQueriesSayWhatTheyMean(t *testing.T) {
 	ix := openIndex(t, t.TempDir())
-	defer ix.Close()
+	defer func() { _ = ix.Close() }()
 	for i := range library {
 		library[i].Account = 7
 	}
@@ -284,6 +284,20 @@ func TestAnyTextIsAQuery(t *testing.T) {
 	})
 }
 
+// No word and no bytes, be they text or not, make the analysis fail.
+func TestAnyWordHasAStem(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		for _, word := range rapid.SliceOf(rapid.StringMatching(`[a-zA-Z]{1,14}('s)?`)).Draw(rt, "words") {
+			if term, ok := stem([]byte(word)); ok && term == "" {
+				rt.Fatalf("the stem of %q is empty", word)
+			}
+		}
+		if bytes := rapid.SliceOf(rapid.Byte()).Draw(rt, "bytes"); len(bytes) > 0 {
+			analyse(&Document{Text: string(bytes), Names: string(bytes)})
+		}
+	})
+}
+
 // What Apply has taken is there after the index is opened again; accounts do not see each other's.
 func TestDocumentsStayAndKeepToTheirAccount(t *testing.T) {
 	dir := t.TempDir()
@@ -296,7 +310,7 @@ func TestDocumentsStayAndKeepToTheirAccount(t *testing.T) {
 		t.Fatal("the index is not whole")
 	}
 	ix = openIndex(t, dir)
-	defer ix.Close()
+	defer func() { _ = ix.Close() }()
 	for account, word := range map[uint32]string{1: "open", 9: "secret", 17: "lock"} {
 		for _, query := range []string{word, word[:3] + "*", "+" + word, "NOT nothing " + word} {
 			if found := find(t, ix, account, parse(t, query)); len(found) > 0 {

@@ -69,7 +69,7 @@ func (s *Searcher) each(field string, key []byte, counted bool, visit func(numbe
 	if err != nil {
 		return err
 	}
-	defer postings.Close()
+	defer func() { _ = postings.Close() }()
 	for n := 0; ; n++ {
 		if n%4096 == 0 && s.ctx.Err() != nil {
 			return s.ctx.Err()
@@ -118,7 +118,7 @@ func (s *Searcher) facetTerms(first, prefix []byte, more func(value string) bool
 	if err != nil {
 		return nil, err
 	}
-	defer terms.Close()
+	defer func() { _ = terms.Close() }()
 	for {
 		entry, err := terms.Next()
 		if err != nil || entry == nil {
@@ -153,7 +153,7 @@ func (s *Searcher) expand(field, prefix string) (keys [][]byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer terms.Close()
+	defer func() { _ = terms.Close() }()
 	for len(keys) < maxExpansion {
 		entry, err := terms.Next()
 		if err != nil || entry == nil {
@@ -199,7 +199,7 @@ func (s *Searcher) score(into *scores, field, term string, times int) error {
 	if err != nil {
 		return err
 	}
-	defer postings.Close()
+	defer func() { _ = postings.Close() }()
 	idf := s.idf(postings.Count()) * float64(times)
 	for n := 0; ; n++ {
 		if n%4096 == 0 && s.ctx.Err() != nil {

@@ -74,6 +74,10 @@ func (c *Restore) Run(ctx context.Context, s *Surroundings) error {
 	if admin.Running(ctx, cfg.Data) {
 		return fmt.Errorf("a server runs on the data in %s; stop it, or restore into another directory with --data", cfg.Data)
 	}
+	// An index that was left behind is one of other turns.
+	if err := os.RemoveAll(filepath.Join(cfg.Data, indexDir)); err != nil {
+		return fmt.Errorf("remove the search index of the data before: %w", err)
+	}
 	for _, name := range c.File {
 		if err := restore(ctx, s, opts, name); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -198,6 +198,8 @@ func TestQueriesSayWhatTheyMean(t *testing.T) {
 		{"rele*", []string{"retry", "order"}},
 		{"tool:bash", []string{"retry"}},
 		{"tool:ba*", []string{"retry"}},
+		{"tool:bash OR E4711", []string{"lock", "retry"}},
+		{"E4711 OR tool:bash OR tool:none", []string{"lock", "retry"}},
 		{"lock -tool:bash", []string{"lock", "order", "names"}},
 		{"--count=1", []string{"names"}},
 		{"name:testacquire", []string{"names"}},

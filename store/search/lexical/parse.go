@@ -70,7 +70,7 @@ func (p *parser) space() {
 // group reads clauses up to the end or the closing parenthesis.
 func (p *parser) group(depth int) (g group, err error) {
 	opened := p.at - 1
-	and := false // the word before was AND
+	and, or := false, false // the word before was AND, OR
 	for {
 		p.space()
 		switch {
@@ -88,8 +88,12 @@ func (p *parser) group(depth int) (g group, err error) {
 			if len(g) == 0 || and {
 				return nil, p.fail(p.at-len(word), "%s needs a word before it", word)
 			}
-			if and = word == "AND"; and && g[len(g)-1].occur == should {
-				g[len(g)-1].occur = must
+			before := &g[len(g)-1]
+			if and, or = word == "AND", word == "OR"; and && before.occur == should {
+				before.occur = must
+			}
+			if or && before.implied {
+				before.occur = should
 			}
 			continue
 		}
@@ -100,7 +104,10 @@ func (p *parser) group(depth int) (g group, err error) {
 		if and && c.occur == should {
 			c.occur = must
 		}
-		and = false
+		if or && c.implied {
+			c.occur = should
+		}
+		and, or = false, false
 		if p.clauses++; p.clauses > maxClauses {
 			return nil, p.fail(p.at, "the query has more than %d parts", maxClauses)
 		}
@@ -155,7 +162,7 @@ func (p *parser) clause(depth int) (c clause, err error) {
 	}
 	c.leaf, err = p.leaf()
 	if err == nil && c.leaf.in != "" && c.occur == should {
-		c.occur = must // who names a field means it
+		c.occur, c.implied = must, true // who names a field means it
 	}
 	return c, err
 }

@@ -30,9 +30,10 @@ type group []clause
 
 // clause is a leaf or a group.
 type clause struct {
-	occur occur
-	leaf  *leaf
-	group group
+	occur   occur
+	implied bool // must for no other reason than that it names a field; OR takes that back
+	leaf    *leaf
+	group   group
 }
 
 // leaf is a word, a phrase, a prefix, or one of these in a field.

@@ -145,7 +145,11 @@ func (r *Report) readme() string {
 	for _, name := range names {
 		fmt.Fprintf(&b, " %s |", readmeNames[name])
 	}
-	b.WriteString(" added p50 / p99, ms |\n|---|---|")
+	load := "machine saturated"
+	if r.Settings.Load > 0 || r.Settings.Rate > 0 {
+		load = "open loop"
+	}
+	fmt.Fprintf(&b, " added p50 / p99, ms, %s |\n|---|---|", load)
 	b.WriteString(strings.Repeat("---|", len(names)+1) + "\n")
 	for i := range r.Lanes {
 		l := &r.Lanes[i]

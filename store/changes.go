@@ -98,17 +98,20 @@ type Index interface{ Close() error }
 // Index gives what [Options.Index] started; nil if there is none.
 func (s *Store) Index() Index { return s.index }
 
-// Undigested tells whether exchanges of the account that have ended wait to be digested.
-func (s *Store) Undigested(account string) (waiting bool, err error) {
+// Undigested gives the exchanges of the account that have ended and wait to be digested.
+func (s *Store) Undigested(account string) (waiting []string, err error) {
 	number, err := s.numberOf(account)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceOutbox, number)})
 		defer it.Close()
-		it.Rewind()
-		waiting = it.Valid()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if _, id, ok := splitExchangeKey(it.Item().Key()); ok {
+				waiting = append(waiting, id.String())
+			}
+		}
 		return nil
 	})
 	return waiting, err

@@ -36,7 +36,13 @@ type house struct {
 	keys     map[string]string // by account
 
 	answers sync.Map // assistant's text by document id
+
+	mu    sync.Mutex
+	fresh []time.Duration // from the end of an answer until all that had ended could be found, for some exchanges
 }
+
+// freshEvery is how many exchanges pass between two of which it is measured when they can be found.
+const freshEvery = 25
 
 // accountOf names the account that stands for one of a set.
 func accountOf(name string) string {
@@ -157,12 +163,27 @@ func (h *house) remember(ctx context.Context, s *set) (documents map[string]stri
 				return fmt.Errorf("document %s: %w", d.ID, err)
 			}
 			mu.Lock()
-			defer mu.Unlock()
 			documents[exchange] = d.ID
-			return nil
+			mu.Unlock()
+			if i%freshEvery != 0 {
+				return nil
+			}
+			return h.measureFreshness(ctx, accountOf(d.Account))
 		})
 	}
 	return documents, senders.Wait()
+}
+
+// measureFreshness is called when an answer has ended, while others go on.
+func (h *house) measureFreshness(ctx context.Context, account string) error {
+	began := time.Now()
+	if err := search.Of(h.store).Wait(ctx, account); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fresh = append(h.fresh, time.Since(began))
+	return nil
 }
 
 func (h *house) pass(ctx context.Context, d *doc) (exchange string, err error) {

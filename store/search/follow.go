@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -299,24 +300,50 @@ func unreadable(cause error) error {
 	return err
 }
 
-// Wait returns when everything that had ended in the account can be found, or when ctx is done.
+// Wait returns when everything can be found that had ended in the account before the call, or when ctx is done. What
+// ends meanwhile is not waited for, so that a wait comes to an end on a busy account too.
 func (x *Index) Wait(ctx context.Context, account string) error {
-	const look = 2 * time.Millisecond // while the digester, which signals nobody here, is at work
-	for {
-		next := x.progress.next()
-		behind, err := x.store.Undigested(account)
+	waiting, err := x.store.Undigested(account)
+	if err != nil {
+		return err
+	}
+	for len(waiting) > 0 {
+		if err := x.pause(ctx, x.progress.next()); err != nil {
+			return err
+		}
+		still, err := x.store.Undigested(account)
 		if err != nil {
 			return err
 		}
-		if !behind && x.lag() == 0 {
+		waiting = slices.DeleteFunc(waiting, func(id string) bool {
+			_, there := slices.BinarySearch(still, id) // ids are in order
+			return !there
+		})
+	}
+	last := x.store.LastChange()
+	for {
+		next := x.progress.next()
+		if x.applied.Load() >= last {
 			return nil
 		}
-		select {
-		case <-next:
-		case <-time.After(look):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := x.pause(ctx, next); err != nil {
+			return err
 		}
+	}
+}
+
+// pause lasts until the index has made progress, or until it is time to look at the digester, which signals nobody here.
+func (x *Index) pause(ctx context.Context, progress <-chan struct{}) error {
+	const look = 2 * time.Millisecond
+	select {
+	case <-progress:
+		return nil
+	case <-time.After(look):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.done:
+		return errClosed
 	}
 }
 

@@ -2,15 +2,12 @@ package chat
 
 import (
 	"bytes"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/failure"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
@@ -107,7 +104,7 @@ type report struct {
 
 // readError reads an error body or an error inside a stream, where status is 0.
 func readError(status int, retryAfter time.Duration, body []byte) *codec.Error {
-	r := readReport(body)
+	r := readReport(status, body)
 	if status < http.StatusBadRequest { // xAI reports errors with status 200
 		status = r.number
 	}
@@ -115,26 +112,12 @@ func readError(status int, retryAfter time.Duration, body []byte) *codec.Error {
 		Kind: classify(status, &r), Message: r.message, Code: r.code, Status: status, RetryAfter: retryAfter,
 	}
 	if e.Kind == codec.KindRateLimited && e.RetryAfter == 0 {
-		e.RetryAfter = announcedDelay(r.message)
-	}
-	if e.Kind == codec.KindUpstreamAuth {
-		// The provider's own text may quote the credential.
-		e.Message, e.Code = "the provider refused the credential that is configured for it", ""
-	}
-	if e.Message == "" {
-		e.Message = withoutMessage(status)
+		e.RetryAfter = failure.Delay(r.message)
 	}
 	if !codeOfFormat(e.Kind, e.Code) {
 		e.Code = ""
 	}
-	return e
-}
-
-func withoutMessage(status int) string {
-	if status == 0 {
-		return "the provider reported an error and gave no reason"
-	}
-	return "the provider answered with status " + strconv.Itoa(status) + " and gave no reason"
+	return failure.Finish(e)
 }
 
 // codeOfFormat keeps codes that tell a client more than the kind does; a kind's own code is written with it anyway.
@@ -148,21 +131,21 @@ func codeOfFormat(kind codec.Kind, code string) bool {
 
 // readReport finds the message, wherever it stands: {"error":{…}}, {"error":"…"}, flat members (Mistral, xAI), a list of
 // complaints (FastAPI's detail), the same inside an array (Google), or text that is not JSON at all (P47).
-func readReport(body []byte) (r report) {
+func readReport(status int, body []byte) (r report) {
 	body = bytes.TrimSpace(body)
 	if !scan.Valid(body) {
-		r.message = quoteText(body)
+		if !bytes.HasPrefix(body, []byte("<")) { // a page of markup says less than the status
+			r.message = failure.Unreadable(status, body)
+		}
 		return r
 	}
-	if first := scan.Array(body); first.Next() {
-		body = first.Value
-	}
+	body = failure.Element(body)
 	r.members(body)
 	for m := scan.Object(body); m.Next(); {
 		switch string(m.Key) {
 		case "error":
-			if text := scan.Body(m.Value); text != nil {
-				r.message = clean(scan.Text(text))
+			if scan.IsString(m.Value) {
+				r.message = failure.String(m.Value)
 			}
 			r.members(m.Value)
 		case "detail":
@@ -176,17 +159,17 @@ func (r *report) members(object []byte) {
 	for m := scan.Object(object); m.Next(); {
 		switch string(m.Key) {
 		case "message":
-			if text := clean(scan.String(m.Value)); text != "" {
+			if text := failure.String(m.Value); text != "" {
 				r.message = text
 			}
 		case "code":
 			if n, ok := scan.Int(m.Value); ok && n >= 400 && n < 600 {
 				r.number = int(n)
-			} else if text := clean(scan.String(m.Value)); text != "" {
+			} else if text := failure.String(m.Value); text != "" {
 				r.code = text
 			}
 		case "type", "status":
-			if text := clean(scan.String(m.Value)); text != "" && text != "error" {
+			if text := failure.String(m.Value); text != "" && text != "error" {
 				r.kind = text
 			}
 		}
@@ -195,12 +178,12 @@ func (r *report) members(object []byte) {
 
 // detail joins FastAPI's complaints: where, and what.
 func (r *report) detail(v []byte) {
-	if text := scan.Body(v); text != nil {
-		r.message = clean(scan.Text(text))
+	if scan.IsString(v) {
+		r.message = failure.String(v)
 		return
 	}
 	var all strings.Builder
-	for e := scan.Array(v); e.Next() && all.Len() < maxMessage; {
+	for e := scan.Array(v); e.Next() && all.Len() < failure.MaxText; {
 		if all.Len() > 0 {
 			all.WriteString("; ")
 		}
@@ -214,149 +197,33 @@ func (r *report) detail(v []byte) {
 		all.WriteString(scan.String(scan.Get(e.Value, "msg")))
 	}
 	if all.Len() > 0 {
-		r.message = clean(all.String())
+		r.message = failure.Text([]byte(all.String()))
 		r.kind = "invalid_request_error"
 	}
 }
 
 // classify goes by the code and type where they are known words, then by the status (P103).
 func classify(status int, r *report) codec.Kind {
-	if kind, ok := kindOfWord(r.code); ok {
+	if kind, known := failure.KindOfWord(r.code); known {
 		return kind
 	}
-	if kind, ok := kindOfStatus(status, r); ok {
+	if kind, known := kindOfStatus(status, r); known {
 		return kind
 	}
-	if kind, ok := kindOfWord(r.kind); ok {
-		return kind
-	}
-	return codec.KindUpstream
+	kind, _ := failure.KindOfWord(r.kind)
+	return kind
 }
 
-func kindOfWord(word string) (codec.Kind, bool) {
-	switch strings.ToLower(word) {
-	case "context_length_exceeded", "string_above_max_length", "model_max_prompt_tokens_exceeded":
-		return codec.KindContextTooLong, true
-	case "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
-		"project_spend_limit_exceeded", "organization_usage_limit_exceeded", "billing_error", "billing_hard_limit_reached",
-		"payment_required":
-		return codec.KindQuota, true
-	case "server_is_overloaded", "overloaded_error", "service_unavailable_error", "unavailable", "overloaded", "slow_down",
-		"the service is currently unavailable":
-		return codec.KindOverloaded, true
-	case "rate_limit_exceeded", "rate_limit_error", "resource_exhausted", "requests", "tokens", "too_many_requests":
-		return codec.KindRateLimited, true
-	case "invalid_api_key", "authentication_error", "unauthenticated":
-		return codec.KindUpstreamAuth, true
-	case "permission_error", "insufficient_permissions", "permission_denied", "unsupported_country_region_territory":
-		return codec.KindPermission, true
-	case "model_not_found", "not_found_error", "not_found":
-		return codec.KindNotFound, true
-	case "timeout", "timeout_error", "deadline_exceeded":
-		return codec.KindTimeout, true
-	case "request_too_large":
-		return codec.KindTooLarge, true
-	case "invalid_request_error", "invalid_argument", "failed_precondition":
-		return codec.KindInvalidRequest, true
-	}
-	return 0, false
-}
-
-func kindOfStatus(status int, r *report) (codec.Kind, bool) {
-	switch status {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return kindOfRefusal(r.message), true
-	case http.StatusUnauthorized:
-		return codec.KindUpstreamAuth, true
-	case http.StatusPaymentRequired:
-		return codec.KindQuota, true
-	case http.StatusForbidden:
-		return codec.KindPermission, true
-	case http.StatusNotFound:
-		return codec.KindNotFound, true
-	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
-		return codec.KindTimeout, true
-	case http.StatusConflict:
-		return codec.KindConflict, true
-	case http.StatusRequestEntityTooLarge:
-		return codec.KindTooLarge, true
-	case http.StatusTooManyRequests:
-		if kind, ok := kindOfWord(r.kind); ok && kind == codec.KindQuota {
-			return kind, true
+// kindOfStatus looks closer at two statuses that stand for several causes.
+func kindOfStatus(status int, r *report) (kind codec.Kind, known bool) {
+	kind, known = failure.KindOfStatus(status)
+	switch kind {
+	case codec.KindInvalidRequest:
+		kind = failure.KindOfRefusal(r.message)
+	case codec.KindRateLimited:
+		if named, _ := failure.KindOfWord(r.kind); named == codec.KindQuota {
+			kind = named
 		}
-		return codec.KindRateLimited, true
-	case http.StatusServiceUnavailable, 529:
-		return codec.KindOverloaded, true
 	}
-	return codec.KindUpstream, status >= http.StatusInternalServerError
-}
-
-// kindOfRefusal tells two causes apart that some hosts report as an ordinary bad request: a conversation that does not
-// fit (vLLM and others) and a wrong key (xAI).
-func kindOfRefusal(message string) codec.Kind {
-	text := strings.ToLower(message)
-	switch {
-	case strings.Contains(text, "context length") || strings.Contains(text, "context window"):
-		return codec.KindContextTooLong
-	case strings.Contains(text, "incorrect api key") || strings.Contains(text, "invalid api key"):
-		return codec.KindUpstreamAuth
-	}
-	return codec.KindInvalidRequest
-}
-
-// announcedDelay reads "try again in 1.2s" or "in 350ms".
-func announcedDelay(message string) time.Duration {
-	_, rest, ok := strings.Cut(message, "try again in ")
-	if !ok {
-		return 0
-	}
-	digits := strings.IndexFunc(rest, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
-	if digits <= 0 {
-		return 0
-	}
-	n, err := strconv.ParseFloat(rest[:digits], 64)
-	if err != nil {
-		return 0
-	}
-	unit := float64(time.Second)
-	if strings.HasPrefix(rest[digits:], "ms") {
-		unit = float64(time.Millisecond)
-	}
-	return time.Duration(math.Min(n*unit, float64(time.Hour)))
-}
-
-// maxMessage bounds what is passed on of a provider's text, in bytes.
-const maxMessage = 2 << 10
-
-// quoteText is a body that is not JSON, when a person could read it: a page of markup says less than the status.
-func quoteText(body []byte) string {
-	if bytes.HasPrefix(body, []byte("<")) || len(body) == 0 {
-		return ""
-	}
-	text := clean(string(body[:min(len(body), 2*maxMessage)]))
-	if text == "" {
-		return ""
-	}
-	return "the provider answered: " + text
-}
-
-// clean makes a provider's text fit for a client: no control characters, valid UTF-8, bounded.
-func clean(text string) string {
-	text = strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\r' || r == '\t':
-			return ' '
-		case unicode.IsControl(r) || r == utf8.RuneError:
-			return -1
-		}
-		return r
-	}, text))
-	if len(text) <= maxMessage {
-		return text
-	}
-	cut := maxMessage
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return kind, known
 }

@@ -75,7 +75,7 @@ func TestAProvidersErrorIsReadInWhateverShapeItComes(t *testing.T) {
 		"error as text":    {500, `{"error":"boom"}`, codec.KindUpstream, "boom", ""},
 		"status 200":       {200, `{"code":"The service is currently unavailable","error":"down"}`, codec.KindOverloaded, "down", ""},
 		"openrouter":       {200, `{"error":{"code":502,"message":"Bad gateway"}}`, codec.KindUpstream, "Bad gateway", ""},
-		"P47: plain text":  {503, "no healthy\x00 upstream\n", codec.KindOverloaded, "the provider answered: no healthy upstream", ""},
+		"P47: plain text":  {503, "no healthy\x00 upstream\n", codec.KindOverloaded, "the provider answered with status 503: no healthy upstream", ""},
 		"P47: markup":      {502, "<html><body>Bad Gateway</body></html>", codec.KindUpstream, "the provider answered with status 502 and gave no reason", ""},
 		"empty":            {504, "", codec.KindTimeout, "the provider answered with status 504 and gave no reason", ""},
 		"too large":        {413, "{}", codec.KindTooLarge, "the provider answered with status 413 and gave no reason", ""},

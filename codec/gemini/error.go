@@ -3,14 +3,11 @@ package gemini
 import (
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/failure"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
-
-// maxQuoted is how much of an upstream message is passed on, in bytes.
-const maxQuoted = 2 << 10
 
 func unreadable() *codec.Error {
 	return codec.Errorf(codec.KindUpstream, "the provider sent something that is not a generateContent answer")
@@ -26,7 +23,7 @@ func cutShort(started bool) *codec.Error {
 func malformedCall(message []byte) *codec.Error {
 	err := codec.Errorf(codec.KindUpstream, "the model tried to call a tool in a way that cannot be read; try again")
 	err.Code = "malformed_tool_call"
-	if text := quote(scan.Unescape(nil, message)); text != "" {
+	if text := failure.Text(scan.Unescape(nil, message)); text != "" {
 		err.Message += ": " + text
 	}
 	return err
@@ -36,20 +33,9 @@ func malformedCall(message []byte) *codec.Error {
 // of other formats, which relays answer with; or anything else, which is quoted.
 func (p *provider) DecodeError(status int, retryAfter time.Duration, body []byte) *codec.Error {
 	if !scan.Valid(body) {
-		return classify(fault{status: status, retryAfter: retryAfter, message: quote(body)})
+		return classify(fault{status: status, retryAfter: retryAfter, message: failure.Unreadable(status, body)})
 	}
-	object := body
-	if scan.IsArray(body) {
-		for e := scan.Array(body); e.Next(); {
-			object = e.Value
-			break
-		}
-	}
-	failure := scan.Get(object, "error")
-	if scan.IsNull(failure) {
-		failure = object
-	}
-	return decodeStatus(status, retryAfter, failure)
+	return decodeStatus(status, retryAfter, failure.Find(body))
 }
 
 // fault is what an error answer says, in no shape.
@@ -64,14 +50,14 @@ type fault struct {
 
 // decodeStatus reads a google.rpc.Status. A status of 0 is replaced by the one in the body: frames carry errors without
 // an HTTP status of their own. A header's retryAfter of 0 is replaced by what the details or the message say.
-func decodeStatus(status int, retryAfter time.Duration, failure []byte) *codec.Error {
+func decodeStatus(status int, retryAfter time.Duration, object []byte) *codec.Error {
 	f := fault{status: status, retryAfter: retryAfter}
-	if scan.IsString(failure) {
-		f.message = quote(scan.Unescape(nil, scan.Body(failure)))
+	if scan.IsString(object) {
+		f.message = failure.String(object)
 		return classify(f)
 	}
 	var details []byte
-	for m := scan.Object(failure); m.Next(); {
+	for m := scan.Object(object); m.Next(); {
 		switch string(m.Key) {
 		case "code":
 			if n, ok := scan.Int(m.Value); ok && f.status == 0 && n >= 400 && n < 600 {
@@ -82,7 +68,7 @@ func decodeStatus(status int, retryAfter time.Duration, failure []byte) *codec.E
 				f.word = word
 			}
 		case "message":
-			f.message = quote(scan.Unescape(nil, scan.Body(m.Value)))
+			f.message = failure.String(m.Value)
 		case "details":
 			details = m.Value
 		}
@@ -94,7 +80,7 @@ func decodeStatus(status int, retryAfter time.Duration, failure []byte) *codec.E
 		f.detail(e.Value)
 	}
 	if f.retryAfter == 0 {
-		f.retryAfter = delayInText(f.message)
+		f.retryAfter = failure.Delay(f.message)
 	}
 	return classify(f)
 }
@@ -105,8 +91,8 @@ func wrapped(message string) ([]byte, bool) {
 	if len(inner) == 0 || inner[0] != '{' || !scan.Valid(inner) {
 		return nil, false
 	}
-	failure := scan.Get(inner, "error")
-	return failure, scan.IsObject(failure)
+	object := scan.Get(inner, "error")
+	return object, scan.IsObject(object)
 }
 
 func (f *fault) detail(detail []byte) {
@@ -126,39 +112,19 @@ func (f *fault) detail(detail []byte) {
 	}
 }
 
-// delayInText reads the delay that messages name, as in "Please retry in 31.4s."
-func delayInText(message string) time.Duration {
-	const mark = "retry in "
-	at := strings.Index(message, mark)
-	if at < 0 {
-		return 0
-	}
-	word, _, _ := strings.Cut(message[at+len(mark):], " ")
-	delay, err := time.ParseDuration(strings.TrimRight(word, ".,;"))
-	if err != nil || delay < 0 {
-		return 0
-	}
-	return delay
-}
-
 // classify finds the kind (wire sheet: generate-content, section 5). What the body says goes before the HTTP status:
 // one status stands for several causes.
 func classify(f fault) *codec.Error {
 	err := &codec.Error{Kind: f.kind(), Message: f.message, Status: f.status, RetryAfter: f.retryAfter}
 	switch err.Kind {
-	case codec.KindUpstreamAuth:
-		// The text may quote the credential.
-		err.Message = "the provider refused the credential that is configured for it"
-		if f.reason != "" {
-			err.Message += " (" + quote([]byte(f.reason)) + ")"
-		}
 	case codec.KindNotFound:
 		err.Code = "model_not_found"
 	case codec.KindContextTooLong:
 		err.Code = "context_length_exceeded"
 	}
-	if err.Message == "" {
-		err.Message = "the provider failed without saying why"
+	err = failure.Finish(err)
+	if err.Kind == codec.KindUpstreamAuth && f.reason != "" {
+		err.Message += " (" + failure.Text([]byte(f.reason)) + ")"
 	}
 	return err
 }
@@ -192,29 +158,11 @@ func (f *fault) kind() codec.Kind {
 	case "INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED":
 		return codec.KindUpstream
 	}
-	switch f.status {
-	case 400, 422:
-		return codec.KindInvalidRequest
-	case 401:
-		return codec.KindUpstreamAuth
-	case 402:
-		return codec.KindQuota
-	case 403:
-		return codec.KindPermission
-	case 404:
-		return codec.KindNotFound
-	case 408, 504:
-		return codec.KindTimeout
-	case 409:
-		return codec.KindConflict
-	case 413:
-		return codec.KindTooLarge
-	case 429:
+	kind, _ := failure.KindOfStatus(f.status)
+	if kind == codec.KindRateLimited {
 		return f.exhausted()
-	case 503, 529:
-		return codec.KindOverloaded
 	}
-	return codec.KindUpstream
+	return kind
 }
 
 // exhausted tells a rate, which comes back within minutes, from a quota that is gone for the day or was never there.
@@ -228,21 +176,4 @@ func (f *fault) exhausted() codec.Kind {
 // tooLong recognises the message about a prompt that does not fit the model; it has no code of its own.
 func (f *fault) tooLong() bool {
 	return strings.Contains(f.message, "input token count") && strings.Contains(f.message, "exceeds the maximum")
-}
-
-// quote makes text of unknown origin fit for a message: without control characters and of bounded length.
-func quote(text []byte) string {
-	if len(text) > maxQuoted {
-		text = text[:maxQuoted]
-	}
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r == utf8.RuneError:
-			return -1
-		case r < ' ' || r == 0x7f:
-			return ' '
-		}
-		return r
-	}, string(text))
-	return strings.TrimSpace(clean)
 }

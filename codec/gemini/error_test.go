@@ -40,8 +40,8 @@ func TestErrorAnswersAreRead(t *testing.T) {
 		{"a string", 429, 0, `{"error":"slow down"}`, codec.KindRateLimited, 0, "slow down"},
 		{"a bare message", 400, 0, `{"message":"bad"}`, codec.KindInvalidRequest, 0, "bad"},
 		{"not JSON", 502, 0, "<html>\r\n<h1>Bad Gateway</h1>\x00", codec.KindUpstream, 0, "Bad Gateway"},
-		{"nothing", 413, 0, "", codec.KindTooLarge, 0, "without saying why"},
-		{"an empty array", 500, 0, "[]", codec.KindUpstream, 0, "without saying why"},
+		{"nothing", 413, 0, "", codec.KindTooLarge, 0, "status 413 and gave no reason"},
+		{"an empty array", 500, 0, "[]", codec.KindUpstream, 0, "status 500 and gave no reason"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestErrorAnswersAreRead(t *testing.T) {
 
 func TestLongErrorBodiesAreCut(t *testing.T) {
 	err := gemini.Provider().DecodeError(500, 0, []byte(strings.Repeat("日本語", 10_000)))
-	if len(err.Message) > 2<<10 || !strings.HasPrefix(err.Message, "日本語") {
+	if len(err.Message) > 2<<10 || !strings.HasPrefix(err.Message, "the provider answered with status 500: 日本語") {
 		t.Errorf("message of %d bytes", len(err.Message))
 	}
 }

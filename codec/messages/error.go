@@ -1,15 +1,14 @@
 package messages
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/failure"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
@@ -28,9 +27,6 @@ const (
 	errorOverloaded     = "overloaded_error"
 )
 
-// statusOverloaded has no name in net/http: the format's own status for a provider at capacity.
-const statusOverloaded = 529
-
 // errorForms says how each kind of error looks to a client of the format (wire sheet: translation, section 3.3).
 var errorForms = map[codec.Kind]struct {
 	status int
@@ -46,7 +42,7 @@ var errorForms = map[codec.Kind]struct {
 	codec.KindUnsupportedMedia: {http.StatusUnsupportedMediaType, errorInvalidRequest},
 	codec.KindRateLimited:      {http.StatusTooManyRequests, errorRateLimit},
 	codec.KindQuota:            {http.StatusPaymentRequired, errorBilling},
-	codec.KindOverloaded:       {statusOverloaded, errorOverloaded},
+	codec.KindOverloaded:       {failure.StatusOverloaded, errorOverloaded},
 	codec.KindUpstream:         {http.StatusBadGateway, errorAPI},
 	codec.KindUpstreamAuth:     {http.StatusBadGateway, errorAPI},
 	codec.KindTimeout:          {http.StatusGatewayTimeout, errorTimeout},
@@ -136,163 +132,78 @@ func contextMessage(message string) string {
 }
 
 // DecodeError reads the format's own envelope, OpenAI's {"error":{…}}, Google's, also inside an array, an error that is
-// a string, {"message":…} and {"detail":…}. A body that is no JSON is quoted, cut and without control characters.
+// a string, {"message":…} and {"detail":…}. A body that is no JSON is quoted.
 func (provider) DecodeError(status int, retryAfter time.Duration, body []byte) *codec.Error {
-	e := &codec.Error{Kind: kindOfStatus(status), Status: status, RetryAfter: retryAfter}
-	if !scan.Valid(body) {
-		e.Message = quoteBody(status, body)
-		return guarded(e)
+	kind, _ := failure.KindOfStatus(status)
+	e := &codec.Error{Kind: kind, Status: status, RetryAfter: retryAfter}
+	if scan.Valid(body) {
+		readError(e, body)
 	}
-	if el := scan.Array(body); el.Next() {
-		body = el.Value
-	}
-	readError(e, body)
 	if e.Message == "" {
-		e.Message = quoteBody(status, body)
+		e.Message = failure.Unreadable(status, body)
 	}
-	return guarded(e)
+	return failure.Finish(e)
 }
 
 // decodeEventError reads the envelope of an error inside a stream.
 func decodeEventError(envelope []byte) *codec.Error {
 	e := &codec.Error{Kind: codec.KindUpstream}
 	readError(e, envelope)
-	if e.Message == "" {
-		e.Message = "the provider reported an error without saying which"
-	}
-	return guarded(e)
+	return failure.Finish(e)
 }
 
-// readError takes type, message and code out of an error envelope of any provider.
+// readError takes type, message and code out of an error envelope of any provider. A param is left out: it is a path in
+// the provider's request and would name nothing that the client sent.
 func readError(e *codec.Error, envelope []byte) {
-	detail := scan.Get(envelope, "error")
+	detail := failure.Find(envelope)
 	if scan.IsString(detail) {
-		e.Message = scan.String(detail)
+		e.Message = failure.String(detail)
 		return
 	}
-	if !scan.IsObject(detail) {
-		detail = envelope
-	}
-	var kind, code string
+	var word string
 	for m := scan.Object(detail); m.Next(); {
 		switch string(m.Key) {
 		case "type", "status":
-			if kind == "" || kindOfType(kind) == codec.KindInternal {
-				kind = scan.String(m.Value)
+			if _, known := kindOfWord(word); !known {
+				word = failure.String(m.Value)
 			}
 		case "message":
-			e.Message = scan.String(m.Value)
+			e.Message = failure.String(m.Value)
 		case "detail":
 			if e.Message == "" {
-				e.Message = scan.String(m.Value)
+				e.Message = failure.String(m.Value)
 			}
 		case "code":
-			code = scan.String(m.Value)
-		case "param":
-			// A path in the provider's request: it would name nothing that the client sent.
+			e.Code = failure.String(m.Value)
 		case "details":
 			if named := scan.Get(m.Value, "error_code"); scan.IsString(named) {
-				code = scan.String(named)
+				e.Code = failure.String(named)
 			}
 		}
 	}
-	e.Code = code
-	if k := kindOfType(code); k != codec.KindInternal {
-		e.Kind = k
-	} else if k := kindOfType(kind); k != codec.KindInternal {
-		e.Kind = k
-	}
-	if e.Kind == codec.KindInvalidRequest && contextTooLong(e.Message) {
-		e.Kind = codec.KindContextTooLong
-	}
+	e.Kind = kindOfError(e, word)
 }
 
-// kindOfType knows the type and code words of all providers; KindInternal stands for a word that says nothing more
-// than the status.
-func kindOfType(word string) codec.Kind {
-	switch word {
-	case errorInvalidRequest, "INVALID_ARGUMENT", "FAILED_PRECONDITION":
-		return codec.KindInvalidRequest
-	case errorAuthentication, "invalid_api_key", "UNAUTHENTICATED":
-		return codec.KindUpstreamAuth
-	case errorPermission, "PERMISSION_DENIED":
-		return codec.KindPermission
-	case errorNotFound, "model_not_found", "NOT_FOUND":
-		return codec.KindNotFound
-	case errorConflict:
-		return codec.KindConflict
-	case errorTooLarge:
-		return codec.KindTooLarge
-	case errorRateLimit, "rate_limit_exceeded", "RESOURCE_EXHAUSTED":
-		return codec.KindRateLimited
-	case errorBilling, "insufficient_quota":
-		return codec.KindQuota
-	case errorOverloaded, "server_is_overloaded", "slow_down", "UNAVAILABLE":
-		return codec.KindOverloaded
-	case errorTimeout, "DEADLINE_EXCEEDED":
-		return codec.KindTimeout
-	case errorAPI, "server_error":
-		return codec.KindUpstream
-	case "context_length_exceeded":
-		return codec.KindContextTooLong
+// kindOfError goes by the code and the type where they are known words, then by the status, which e has its kind from. A
+// refused credential stays one: OpenAI's type for it is that of any bad request.
+func kindOfError(e *codec.Error, word string) codec.Kind {
+	kind, known := kindOfWord(e.Code)
+	if !known {
+		kind, known = kindOfWord(word)
 	}
-	return codec.KindInternal
+	if !known || e.Kind == codec.KindUpstreamAuth {
+		kind = e.Kind
+	}
+	if kind == codec.KindInvalidRequest {
+		return failure.KindOfRefusal(e.Message)
+	}
+	return kind
 }
 
-func kindOfStatus(status int) codec.Kind {
-	switch status {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return codec.KindInvalidRequest
-	case http.StatusUnauthorized:
-		return codec.KindUpstreamAuth
-	case http.StatusPaymentRequired:
-		return codec.KindQuota
-	case http.StatusForbidden:
-		return codec.KindPermission
-	case http.StatusNotFound:
-		return codec.KindNotFound
-	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
-		return codec.KindTimeout
-	case http.StatusConflict:
-		return codec.KindConflict
-	case http.StatusRequestEntityTooLarge:
-		return codec.KindTooLarge
-	case http.StatusUnsupportedMediaType:
-		return codec.KindUnsupportedMedia
-	case http.StatusTooManyRequests:
-		return codec.KindRateLimited
-	case http.StatusServiceUnavailable, statusOverloaded:
-		return codec.KindOverloaded
+// kindOfWord knows the words of all providers, and those by which this format says that the provider failed.
+func kindOfWord(word string) (kind codec.Kind, known bool) {
+	if word == errorAPI || word == "server_error" {
+		return codec.KindUpstream, true
 	}
-	return codec.KindUpstream
-}
-
-// contextTooLong knows a conversation over the limit by its words: the format has no code for it.
-func contextTooLong(message string) bool {
-	return strings.Contains(message, promptTooLong) || strings.Contains(message, "exceed context limit")
-}
-
-// guarded replaces the message of a refused credential: providers quote parts of the key in it.
-func guarded(e *codec.Error) *codec.Error {
-	if e.Kind == codec.KindUpstreamAuth {
-		e.Message = "the provider refused the credential that it was sent; check the provider key"
-	}
-	return e
-}
-
-// maxQuoted is how much of an unreadable error body a person gets to see, in bytes.
-const maxQuoted = 2 << 10
-
-func quoteBody(status int, body []byte) string {
-	body = bytes.TrimSpace(body)
-	if len(body) == 0 {
-		return fmt.Sprintf("the provider answered with status %d and an empty body", status)
-	}
-	text := strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || r == utf8.RuneError {
-			return ' '
-		}
-		return r
-	}, string(body[:min(len(body), maxQuoted)]))
-	return fmt.Sprintf("the provider answered with status %d: %s", status, text)
+	return failure.KindOfWord(word)
 }

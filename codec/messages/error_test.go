@@ -95,12 +95,16 @@ func TestProviderErrorsOfAnyShape(t *testing.T) {
 		{"a string", 500, `{"error":"boom"}`, seen{codec.KindUpstream, "boom", ""}},
 		{"a message", 503, `{"message":"busy"}`, seen{codec.KindOverloaded, "busy", ""}},
 		{"a detail", 404, `{"detail":"Not Found"}`, seen{codec.KindNotFound, "Not Found", ""}},
-		{"HTML", 502, "<html>\n<h1>Bad\x00 Gateway</h1>", seen{codec.KindUpstream, "the provider answered with status 502: <html> <h1>Bad  Gateway</h1>", ""}},
-		{"nothing", 504, "", seen{codec.KindTimeout, "the provider answered with status 504 and an empty body", ""}},
+		{"HTML", 502, "<html>\n<h1>Bad\x00 Gateway</h1>", seen{codec.KindUpstream, "the provider answered with status 502: <html> <h1>Bad Gateway</h1>", ""}},
+		{"nothing", 504, "", seen{codec.KindTimeout, "the provider answered with status 504 and gave no reason", ""}},
 		{"an empty object", 500, "{}", seen{codec.KindUpstream, "the provider answered with status 500: {}", ""}},
 		{
 			"a credential", 401, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key sk-ant-1234"}}`,
-			seen{codec.KindUpstreamAuth, "the provider refused the credential that it was sent; check the provider key", ""},
+			seen{codec.KindUpstreamAuth, "the provider refused the credential that is configured for it", ""},
+		},
+		{
+			"a credential, as OpenAI has it", 401, `{"error":{"message":"Incorrect API key provided: sk-1234","type":"invalid_request_error","code":null}}`,
+			seen{codec.KindUpstreamAuth, "the provider refused the credential that is configured for it", ""},
 		},
 	} {
 		e := messages.Provider().DecodeError(c.status, 3*time.Second, []byte(c.body))
@@ -111,8 +115,9 @@ func TestProviderErrorsOfAnyShape(t *testing.T) {
 			t.Errorf("%s: status %d, retry after %s", c.name, e.Status, e.RetryAfter)
 		}
 	}
-	long := messages.Provider().DecodeError(500, 0, []byte(strings.Repeat("é", 5000)))
-	if len(long.Message) > 3<<10 {
-		t.Errorf("a message of %d bytes", len(long.Message))
+	for _, body := range []string{strings.Repeat("é", 5000), `{"error":{"message":"` + strings.Repeat("é", 5000) + `"}}`} {
+		if long := messages.Provider().DecodeError(500, 0, []byte(body)); len(long.Message) > 2<<10 {
+			t.Errorf("a message of %d bytes", len(long.Message))
+		}
 	}
 }

@@ -1,0 +1,198 @@
+// Package failure holds what the halves share in reading the errors of providers. An error answer can have any shape,
+// whatever the format that its provider speaks: relays, load balancers and validators answer with their own. So the
+// statuses and words of all of them are in one table each, and a half adds only those that mean something else, or more,
+// in its format.
+package failure
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// MaxText bounds what of a provider's own words reaches a client, in bytes (wire sheet: translation, section 3.3).
+const MaxText = 2 << 10
+
+// StatusOverloaded is the status of a provider at capacity that net/http has no name for; Anthropic's word.
+const StatusOverloaded = 529
+
+// Element is the object of an error answer that may stand in an array, as Google's does. It is a view into body, and
+// body itself where that is no array, or an empty one.
+func Element(body []byte) []byte {
+	if list := scan.Array(body); list.Next() {
+		return list.Value
+	}
+	return body
+}
+
+// Find is the value of an error answer, or of an error frame, that says what went wrong: the member error, an object or
+// a string, and the [Element] itself where it has no such member. It is a view into body.
+func Find(body []byte) []byte {
+	object := Element(body)
+	if failure := scan.Get(object, "error"); scan.IsObject(failure) || scan.IsString(failure) {
+		return failure
+	}
+	return object
+}
+
+// Text makes a provider's words fit for a client: one line of valid UTF-8 without control characters, at most [MaxText]
+// bytes, cut between characters.
+func Text(words []byte) string {
+	words = words[:min(len(words), 2*MaxText)]
+	text := strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			return ' '
+		case unicode.IsControl(r) || r == utf8.RuneError:
+			return -1
+		}
+		return r
+	}, string(words)))
+	if len(text) <= MaxText {
+		return text
+	}
+	const more = "…"
+	cut := MaxText - len(more)
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + more
+}
+
+// String is the [Text] of a JSON string, and "" for any other value.
+func String(v []byte) string { return Text(scan.Unescape(nil, scan.Body(v))) }
+
+// Unreadable is the message for an answer that is not JSON: the page of a load balancer, say. It is "" for an empty one,
+// and has no status inside a stream, where status is 0.
+func Unreadable(status int, body []byte) string {
+	text := Text(body)
+	switch {
+	case text == "":
+		return ""
+	case status == 0:
+		return Text([]byte("the provider answered: " + text))
+	}
+	return Text([]byte("the provider answered with status " + strconv.Itoa(status) + ": " + text))
+}
+
+// Finish makes e fit for a client: an error without a message gets one, and what a provider says about a credential is
+// replaced, as it may quote it.
+func Finish(e *codec.Error) *codec.Error {
+	switch {
+	case e.Kind == codec.KindUpstreamAuth:
+		e.Message, e.Code = "the provider refused the credential that is configured for it", ""
+	case e.Message != "":
+	case e.Status == 0:
+		e.Message = "the provider reported an error and gave no reason"
+	default:
+		e.Message = "the provider answered with status " + strconv.Itoa(e.Status) + " and gave no reason"
+	}
+	return e
+}
+
+// KindOfStatus is what a provider's HTTP status says. Where known is false it says nothing, and the kind is
+// [codec.KindUpstream].
+func KindOfStatus(status int) (kind codec.Kind, known bool) {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusMethodNotAllowed:
+		return codec.KindInvalidRequest, true
+	case http.StatusUnauthorized:
+		return codec.KindUpstreamAuth, true
+	case http.StatusPaymentRequired:
+		return codec.KindQuota, true
+	case http.StatusForbidden:
+		return codec.KindPermission, true
+	case http.StatusNotFound:
+		return codec.KindNotFound, true
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return codec.KindTimeout, true
+	case http.StatusConflict:
+		return codec.KindConflict, true
+	case http.StatusRequestEntityTooLarge:
+		return codec.KindTooLarge, true
+	case http.StatusUnsupportedMediaType:
+		return codec.KindUnsupportedMedia, true
+	case http.StatusTooManyRequests:
+		return codec.KindRateLimited, true
+	case http.StatusServiceUnavailable, StatusOverloaded:
+		return codec.KindOverloaded, true
+	}
+	return codec.KindUpstream, status >= http.StatusInternalServerError
+}
+
+// KindOfWord is what the code, type or status word of an error object says, in any format and in either case. Where known
+// is false the word says nothing, and the kind is [codec.KindUpstream].
+func KindOfWord(word string) (kind codec.Kind, known bool) {
+	switch strings.ToLower(word) {
+	case "context_length_exceeded", "string_above_max_length", "model_max_prompt_tokens_exceeded":
+		return codec.KindContextTooLong, true
+	case "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
+		"project_spend_limit_exceeded", "organization_usage_limit_exceeded", "billing_error", "billing_hard_limit_reached",
+		"payment_required", "usage_not_included", "usage_limit_reached":
+		return codec.KindQuota, true
+	case "server_is_overloaded", "overloaded_error", "service_unavailable_error", "unavailable", "overloaded", "slow_down",
+		"the service is currently unavailable":
+		return codec.KindOverloaded, true
+	case "rate_limit_exceeded", "rate_limit_error", "resource_exhausted", "requests", "tokens", "too_many_requests":
+		return codec.KindRateLimited, true
+	case "invalid_api_key", "authentication_error", "unauthenticated":
+		return codec.KindUpstreamAuth, true
+	case "permission_error", "insufficient_permissions", "permission_denied", "unsupported_country_region_territory":
+		return codec.KindPermission, true
+	case "model_not_found", "not_found_error", "not_found", "previous_response_not_found":
+		return codec.KindNotFound, true
+	case "timeout", "timeout_error", "deadline_exceeded", "vector_store_timeout":
+		return codec.KindTimeout, true
+	case "conflict_error":
+		return codec.KindConflict, true
+	case "request_too_large":
+		return codec.KindTooLarge, true
+	case "invalid_request_error", "invalid_argument", "failed_precondition":
+		return codec.KindInvalidRequest, true
+	}
+	return codec.KindUpstream, false
+}
+
+// KindOfRefusal tells by its message what an ordinary bad request was refused for, where that has a kind of its own: a
+// conversation that does not fit the model (Messages has no code for it, and vLLM and others send none), or a wrong key
+// (xAI).
+func KindOfRefusal(message string) codec.Kind {
+	message = strings.ToLower(message)
+	for _, phrase := range [...]string{"context length", "context window", "exceed context limit", "prompt is too long"} {
+		if strings.Contains(message, phrase) {
+			return codec.KindContextTooLong
+		}
+	}
+	if strings.Contains(message, "incorrect api key") || strings.Contains(message, "invalid api key") {
+		return codec.KindUpstreamAuth
+	}
+	return codec.KindInvalidRequest
+}
+
+// maxDelay bounds the delay that a message may announce.
+const maxDelay = time.Hour
+
+// Delay is how long to wait by the words of a message, as in "try again in 1.2s" or "retry in 350ms.": at most an hour,
+// and 0 where it names no time. A number without a unit is of seconds.
+func Delay(message string) time.Duration {
+	_, rest, found := strings.Cut(message, "try again in ")
+	if !found {
+		_, rest, _ = strings.Cut(message, "retry in ")
+	}
+	word, _, _ := strings.Cut(rest, " ")
+	word = strings.TrimRight(word, ".,;")
+	if word != "" && word[len(word)-1]-'0' <= 9 {
+		word += "s"
+	}
+	delay, err := time.ParseDuration(word)
+	if err != nil || delay < 0 {
+		return 0
+	}
+	return min(delay, maxDelay)
+}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,6 +200,39 @@ func TestALostIndexIsBuiltAnew(t *testing.T) {
 		if former, _ := filepath.Glob(filepath.Join(index, "lexical-0")); former != nil {
 			t.Errorf("index %s: the former one is still there", name)
 		}
+	}
+}
+
+// While the index is built anew, searches are answered and exchanges are captured; at the end everything is there.
+func TestAnIndexIsBuiltAnewWhileItServes(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	const before, meanwhile = 300, 100
+	for i := range before {
+		m.capture("acme", talk(fmt.Sprintf("lock number %d", i), "ok"))
+	}
+	m.wantFound("acme", "nothing")
+	var working sync.WaitGroup
+	working.Go(func() {
+		for i := range meanwhile {
+			if _, err := captureScript(m.store, "acme", talk(fmt.Sprintf("lease number %d", i), "ok")); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	working.Go(func() {
+		for range 200 {
+			if _, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	m.ok(Of(m.store).Rebuild(t.Context()))
+	working.Wait()
+	m.wantFound("acme", "nothing")
+	status, err := Of(m.store).Status(t.Context(), "acme")
+	m.ok(err)
+	if status.Documents != before+meanwhile || status.Lag != 0 || status.Bytes == 0 {
+		t.Errorf("afterwards: %+v, want %d documents", status, before+meanwhile)
 	}
 }
 

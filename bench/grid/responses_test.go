@@ -23,7 +23,7 @@ func (c *client) askResponses(ctx context.Context) said {
 	defer func() { _ = events.Close() }()
 	var (
 		words, thoughts string
-		done            = map[int64]responses.ResponseOutputItemUnion{} // what Codex goes by
+		done            []responses.ResponseOutputItemUnion // what Codex goes by, in the order in which it comes
 		final           *responses.Response
 	)
 	for next := int64(0); events.Next(); next++ {
@@ -37,7 +37,10 @@ func (c *client) askResponses(ctx context.Context) said {
 		case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 			thoughts += event.Delta
 		case "response.output_item.done":
-			done[event.OutputIndex] = event.Item
+			if event.OutputIndex != int64(len(done)) {
+				return said{Error: fmt.Sprintf("item %d is done after %d others", event.OutputIndex, len(done))}
+			}
+			done = append(done, event.Item)
 		case "response.completed", "response.incomplete", "response.failed":
 			final = &event.Response
 		}
@@ -51,14 +54,7 @@ func (c *client) askResponses(ctx context.Context) said {
 	case final.Status == "failed":
 		return said{Error: "broken off"}
 	}
-	items := make([]responses.ResponseOutputItemUnion, len(done))
-	for index, item := range done {
-		if index >= int64(len(items)) {
-			return said{Error: fmt.Sprintf("an item has the index %d of %d", index, len(items))}
-		}
-		items[index] = item
-	}
-	s := c.hearResponse(final, items)
+	s := c.hearResponse(final, done)
 	paragraphs := strings.NewReplacer("\n\n", "") // what stands between two parts of a summary is no delta
 	if s.Text != words || paragraphs.Replace(s.Reasoning) != paragraphs.Replace(thoughts) {
 		s.Error = fmt.Sprintf("deltas %q, %q differ from the final response", words, thoughts)

@@ -132,11 +132,11 @@ func (e *streamEncoder) finishAll(dst []byte, status string) []byte {
 	last := e.message
 	e.message = -1
 	for i := range e.outputs {
-		itemStatus := status
-		if i == last && e.outputs[i].partsClosed() {
+		out, itemStatus := &e.outputs[i], status
+		if i == last && out.partsClosed() || out.waits && e.surelyWhole(out) {
 			itemStatus = statusCompleted
 		}
-		dst = e.finishItem(dst, &e.outputs[i], itemStatus)
+		dst = e.finishItem(dst, out, itemStatus)
 	}
 	return dst
 }

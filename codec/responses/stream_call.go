@@ -76,22 +76,34 @@ func (e *streamEncoder) callDelta(dst []byte, out *output, body []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// surelyWhole tells whether a call cannot have been cut off: its arguments are a JSON value. Of free text nobody knows,
-// and the call of a function that takes nothing looks like one that was cut off at once.
+// surelyWhole tells whether a closed item cannot have been cut off, which only calls can: one whose arguments are a JSON
+// value has not been. Of free text nobody knows, and the call of a function that takes nothing looks like one that was
+// cut off at once.
 func (e *streamEncoder) surelyWhole(out *output) bool {
-	if out.kind != outputCall {
+	switch out.kind {
+	case outputCall:
+	case outputCustomCall:
 		return false
+	default:
+		return true
 	}
 	e.scratch = scan.Unescape(e.scratch[:0], out.text)
 	return scan.Valid(e.scratch)
 }
 
-// finishWaiting ends the calls that were closed and waited: the model has gone on to something else.
+// finishWaiting ends the items that were closed and waited: the model has gone on to something else.
 func (e *streamEncoder) finishWaiting(dst []byte) []byte {
+	return e.finishWhile(dst, func(out *output) bool { return out.waits })
+}
+
+// finishWhile ends items in their order, up to the first that may not end yet.
+func (e *streamEncoder) finishWhile(dst []byte, ends func(*output) bool) []byte {
 	for i := range e.outputs {
-		if e.outputs[i].waits {
-			dst = e.finishItem(dst, &e.outputs[i], statusCompleted)
+		out := &e.outputs[i]
+		if !out.done && !ends(out) {
+			break
 		}
+		dst = e.finishItem(dst, out, statusCompleted)
 	}
 	return dst
 }

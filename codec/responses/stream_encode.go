@@ -57,7 +57,7 @@ type output struct {
 	raw       []byte // server tools and opaque items: the members behind the id
 	parts     []part
 	sub       int32 // reasoning: the summary that is open
-	waits     bool  // it is closed, but may have been cut off
+	waits     bool  // it is closed, but may have been cut off, or stands behind one that is open
 	done      bool
 	from, to  int // where it stands in the encoder's done
 }
@@ -304,7 +304,8 @@ func (e *streamEncoder) bodyDone(dst []byte, name string, out *output, member st
 }
 
 // close ends a content item. A call that may have been cut off waits until another item follows or the finish reason
-// tells (pitfall P96).
+// tells (pitfall P96), and an item behind one that is not done waits for it: clients take the conversation from the done
+// events, in their order.
 func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 	s := e.slot(ev.Item)
 	if s == nil {
@@ -326,12 +327,13 @@ func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 	if s.output < 0 {
 		return dst
 	}
-	out := &e.outputs[s.output]
-	if out.kind != outputReasoning && !e.surelyWhole(out) {
-		out.waits = true
-		return dst
-	}
-	return e.finishItem(dst, out, statusCompleted)
+	return e.closeItem(dst, &e.outputs[s.output])
+}
+
+// closeItem ends an item as soon as all before it have ended.
+func (e *streamEncoder) closeItem(dst []byte, out *output) []byte {
+	out.waits = true
+	return e.finishWhile(dst, func(out *output) bool { return out.waits && e.surelyWhole(out) })
 }
 
 // wireItem writes an item that comes as a whole, if this format has it.
@@ -350,5 +352,5 @@ func (e *streamEncoder) wholeItem(dst []byte, out *output, prefix string, member
 	out.raw = members
 	out.id = e.appendID(out.id[:0], prefix, out.index)
 	dst = e.added(dst, out)
-	return e.finishItem(dst, out, statusCompleted)
+	return e.closeItem(dst, out)
 }

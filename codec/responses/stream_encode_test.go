@@ -110,6 +110,21 @@ func TestCallsMayInterleave(t *testing.T) { // P17, P25
 	mustContain(t, out, `"arguments":"{\"path\":\"a.go\"}"`, `"arguments":"{\"p\":\"b\"}"`, "response.completed")
 }
 
+// Codex takes the conversation from the done events, in the order in which they come.
+func TestItemsAreDoneInTheirOrder(t *testing.T) {
+	custom := codec.Event{Kind: codec.EventItemOpen, Item: 0, Type: codec.ItemCustomCall, CallID: []byte("call_A"), Name: []byte("exec")}
+	out := stream(t, options(), start(),
+		custom, openCall(1, "call_B", "read"),
+		say(codec.EventArguments, 1, "{}"), say(codec.EventCustomInput, 0, "ls"),
+		closed(0, codec.ItemCustomCall), closed(1, codec.ItemToolCall),
+		finished(codec.FinishToolCalls), ended(codec.EndTerminal))
+	first := strings.Index(out, `"response.output_item.done","sequence_number":7,"output_index":0`)
+	second := strings.Index(out, `"response.output_item.done","sequence_number":9,"output_index":1`)
+	if first < 0 || second < first {
+		t.Errorf("done events at %d and %d:\n%s", first, second, out)
+	}
+}
+
 func TestAnAnswerThatHitTheLimitInsideACallIsIncompleteAndSoIsTheCall(t *testing.T) { // P96
 	out := stream(t, options(), start(),
 		openCall(0, "call_A", "read"), say(codec.EventArguments, 0, `{\"path\":\"a.`), closed(0, codec.ItemToolCall),

@@ -116,7 +116,7 @@ func (e *streamEncoder) sealMessage(dst []byte) []byte {
 	}
 	out := &e.outputs[e.message]
 	e.message = -1
-	return e.finishItem(dst, out, statusCompleted)
+	return e.closeItem(dst, out)
 }
 
 // annotation writes a citation where its shape has a twin here.

@@ -31,6 +31,7 @@ type Index struct {
 	applied  atomic.Uint64 // number of the last change that can be found
 	building atomic.Bool   // an index that was lost, or is of another version, is being built anew
 	rebuild  chan chan error
+	hurry    chan struct{} // somebody waits for what has just been said
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -46,6 +47,7 @@ func Open(st *store.Store, dir string, log *slog.Logger) *Index {
 	x := &Index{
 		store: st, dir: dir, log: log, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
+		hurry: make(chan struct{}, 1),
 	}
 	go x.run(ctx)
 	return x
@@ -74,9 +76,13 @@ func (x *Index) Close() error {
 // errClosed is what searches get while the store closes, or when the index cannot be opened.
 var errClosed = codec.Errorf(codec.KindStorage, "the search index is not open; see the log of the proxy")
 
-// batchSize is how many turns are indexed together at most. Under load more gather while the batch before is written,
-// so that the cost of a batch is shared; an idle index takes up each turn at once.
+// batchSize is how many turns are indexed together at most.
 const batchSize = 256
+
+// gatherTime is how long turns gather behind a batch. A batch of one turn costs nearly as much as one of fifty (it
+// becomes a segment that is merged several times), so that ten batches a second are cheap at any load and fifty are not.
+// An idle index takes up each turn at once.
+const gatherTime = 100 * time.Millisecond
 
 func (x *Index) run(ctx context.Context) {
 	defer close(x.done)
@@ -87,14 +93,29 @@ func (x *Index) run(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil {
-		caughtUp, err := x.takeUp(ctx)
-		if err != nil && ctx.Err() == nil {
-			x.log.Error("turns could not be indexed; they are tried again", "error", err)
+		taken, err := x.takeUp(ctx)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				x.log.Error("turns could not be indexed; they are tried again", "error", err)
+			}
+			x.await(ctx, true)
+		case taken == 0:
+			x.await(ctx, false)
+		case taken < batchSize:
+			x.gather(ctx)
 		}
-		if err == nil && !caughtUp {
-			continue
-		}
-		x.await(ctx, err != nil)
+	}
+}
+
+// gather lets turns come together for the next batch, unless somebody waits.
+func (x *Index) gather(ctx context.Context) {
+	timer := time.NewTimer(gatherTime)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-x.hurry:
 	}
 }
 
@@ -190,28 +211,28 @@ func (x *Index) Rebuild(ctx context.Context) error {
 }
 
 // takeUp indexes the next changes. What it wrote is on disk before the changes leave the log.
-func (x *Index) takeUp(ctx context.Context) (caughtUp bool, err error) {
+func (x *Index) takeUp(ctx context.Context) (taken int, err error) {
 	last := x.store.LastChange()
 	changes, err := x.store.Changes(store.FollowLexical, x.applied.Load(), batchSize)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	if len(changes) == 0 {
 		x.applied.Store(max(last, x.applied.Load())) // numbers up to there are other followers'
 		x.building.Store(false)
 		x.progress.signal()
-		return true, nil
+		return 0, nil
 	}
 	documents, gone, err := x.read(changes)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	if err := x.lexical.Apply(ctx, documents, gone); err != nil {
-		return false, err
+		return 0, err
 	}
 	x.applied.Store(changes[len(changes)-1].Seq)
 	x.progress.signal()
-	return false, x.store.ConfirmChanges(ctx, store.FollowLexical, changes)
+	return len(changes), x.store.ConfirmChanges(ctx, store.FollowLexical, changes)
 }
 
 // read gives what the index is to hold for the turns that have changed, each once.
@@ -335,6 +356,10 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 // pause lasts until the index has made progress, or until it is time to look at the digester, which signals nobody here.
 func (x *Index) pause(ctx context.Context, progress <-chan struct{}) error {
 	const look = 2 * time.Millisecond
+	select {
+	case x.hurry <- struct{}{}:
+	default:
+	}
 	select {
 	case <-progress:
 		return nil

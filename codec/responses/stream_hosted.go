@@ -37,7 +37,8 @@ func responsesMembers(dst, raw []byte) (string, []byte) {
 	return wirePrefix(wireType), append(dst, '}')
 }
 
-// wirePrefix is how ids of items of that type begin; types without a prefix here get one out of their own name.
+// wirePrefix is how ids of items of that type begin, as a string body; types without a prefix here get one out of their
+// own name.
 func wirePrefix(wireType []byte) string {
 	switch string(wireType) {
 	case typeWebSearch:
@@ -57,7 +58,7 @@ func wirePrefix(wireType []byte) string {
 	case "code_interpreter_call":
 		return "ci_"
 	}
-	return strings.TrimSuffix(scan.Text(wireType), "_call") + "_"
+	return strings.TrimSuffix(string(wireType), "_call") + "_"
 }
 
 // messagesMembers makes a web_search_call of a search that Anthropic ran. Its results have no place in this format: the

@@ -1,18 +1,12 @@
 package fuzz_test
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chat"
 	"github.com/mnemeproxy/mneme/codec/scan"
-	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
 
@@ -58,16 +52,8 @@ func FuzzChatDecodeRequest(f *testing.F) {
 			if err := client.DecodeRequest(&r, body); err != nil {
 				return
 			}
-			first, err := provider.AppendRequest(nil, &r, &chatDialects[i])
-			if err != nil {
+			if _, err := written(t, provider, &r, &chatDialects[i]); err != nil {
 				t.Fatalf("decoded, but not encoded: %v", err)
-			}
-			if !scan.Valid(first) {
-				t.Fatalf("not JSON: %s", first)
-			}
-			again, _ := provider.AppendRequest(nil, &r, &chatDialects[i])
-			if !bytes.Equal(first, again) {
-				t.Fatalf("differs:\n%s\n%s", first, again)
 			}
 		}
 	})
@@ -84,97 +70,13 @@ func FuzzChatStreamDecode(f *testing.F) {
 		"\"thinking_blocks\":[{\"thinking\":\"a\",\"signature\":\"s\"}],\"reasoning_details\":[{\"type\":\"reasoning.encrypted\","+
 		"\"format\":\"google\",\"data\":\"d\"}]},\"finish_reason\":\"length\"}]}\n\n"), byte(9))
 	f.Fuzz(func(t *testing.T, stream []byte, cut byte) {
-		whole := chatEvents(t, stream, len(stream)+1)
-		cutUp := chatEvents(t, stream, int(cut)%64+1)
+		nothingMore := func(*codec.Event) error { return nil }
+		whole := eventsOf(t, chat.Provider(), stream, len(stream)+1, nothingMore)
+		cutUp := eventsOf(t, chat.Provider(), stream, int(cut)%64+1, nothingMore)
 		if whole != cutUp {
 			t.Fatalf("whole:\n%s\nin pieces:\n%s", whole, cutUp)
 		}
 	})
-}
-
-// chatEvents decodes a stream that is read in pieces of that size, checks the order of its events and prints them.
-func chatEvents(t *testing.T, stream []byte, size int) string {
-	t.Helper()
-	var (
-		out     strings.Builder
-		events  []codec.Event
-		frame   sse.Frame
-		order   chatOrder
-		split   = sse.NewSplitter(512, 1<<20)
-		decoder = chat.Provider().NewDecoder()
-		r       = bytes.NewReader(stream)
-		end     = codec.EndEOF
-	)
-	take := func() {
-		for i := range events {
-			if err := order.take(&events[i]); err != nil {
-				t.Fatalf("%v behind\n%s", err, out.String())
-			}
-			ev := events[i]
-			fmt.Fprintf(&out, "%d %d %d %d %d %q %q %q %v %v\n", ev.Kind, ev.Type, ev.Item, ev.Finish, ev.End, ev.Raw, ev.CallID, ev.Name, ev.Usage, ev.Err)
-		}
-	}
-	for {
-		_, err := split.Read(io.LimitReader(r, int64(size)))
-		for split.Next(&frame) {
-			if !frame.Comment {
-				events = decoder.Decode(events[:0], frame.Name, frame.Data)
-				take()
-			}
-		}
-		if errors.Is(err, io.EOF) && r.Len() > 0 {
-			continue
-		}
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				end = codec.EndBroken
-			}
-			break
-		}
-	}
-	var residue []byte
-	if split.Residue(&frame) {
-		residue = frame.Raw
-	}
-	events = decoder.Finish(events[:0], end, residue)
-	take()
-	if !order.ended {
-		t.Fatalf("no end behind\n%s", out.String())
-	}
-	return out.String()
-}
-
-// chatOrder checks what every decoder promises: dense ordinals, nothing for an item before it opens or after it closes,
-// bodies that can be copied into a JSON string, one end.
-type chatOrder struct {
-	open  []bool
-	ended bool
-}
-
-func (o *chatOrder) take(ev *codec.Event) error {
-	if o.ended {
-		return fmt.Errorf("event %d after the end", ev.Kind)
-	}
-	switch ev.Kind {
-	case codec.EventItemOpen:
-		if int(ev.Item) != len(o.open) {
-			return fmt.Errorf("item %d opened, %d expected", ev.Item, len(o.open))
-		}
-		o.open = append(o.open, true)
-	case codec.EventText, codec.EventRefusal, codec.EventReasoning, codec.EventSignature, codec.EventArguments, codec.EventCustomInput:
-		if !scan.Valid(scan.QuoteBody(nil, ev.Raw)) {
-			return fmt.Errorf("%q is no string body", ev.Raw)
-		}
-		fallthrough
-	case codec.EventAnnotation, codec.EventItemClose:
-		if ev.Item < 0 || int(ev.Item) >= len(o.open) || !o.open[ev.Item] {
-			return fmt.Errorf("event %d for item %d, which is not open", ev.Kind, ev.Item)
-		}
-		o.open[ev.Item] = ev.Kind != codec.EventItemClose
-	case codec.EventEnd:
-		o.ended = true
-	}
-	return nil
 }
 
 // Whatever comes in whatever order, the client is sent a well-formed stream.

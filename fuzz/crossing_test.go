@@ -92,7 +92,7 @@ func (c *crossed) carry(t failing, stream []byte, size int) []byte {
 		translated = x.Stream()
 		split      = sse.NewSplitter(512, 1<<20)
 		frame      sse.Frame
-		reader     = &messagesReader{rest: bytes.NewReader(stream), size: size}
+		reader     = &pieces{rest: bytes.NewReader(stream), size: size}
 	)
 	for {
 		_, err := split.Read(reader)

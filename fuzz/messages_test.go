@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/codec/scan"
-	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
 
@@ -77,102 +75,44 @@ func FuzzMessagesStreamDecode(f *testing.F) {
 		"data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{}\"}}\n\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n"), uint16(1))
 	f.Fuzz(func(t *testing.T, stream []byte, size uint16) {
 		whole := messagesEvents(t, stream, len(stream)+1)
-		if cut := messagesEvents(t, stream, int(size)%64+1); cut.told != whole.told {
-			t.Fatalf("cut into reads of %d:\n%s\nwhole:\n%s", int(size)%64+1, cut.told, whole.told)
-		}
-		if err := grammar.Messages(whole.client); err != nil {
-			t.Fatalf("%v\nevents:\n%s", err, whole.told)
+		cutUp := messagesEvents(t, stream, int(size)%64+1)
+		if whole != cutUp {
+			t.Fatalf("whole:\n%s\nin pieces:\n%s", whole, cutUp)
 		}
 	})
 }
 
-type messagesOutcome struct {
-	told   string // the events, a line each
-	client []byte // the client's stream of them
-}
-
-// messagesEvents reads a stream in pieces of that size.
-func messagesEvents(t *testing.T, stream []byte, size int) messagesOutcome {
+// messagesEvents prints the events of a stream that is read in pieces of that size, and checks what a client is sent for
+// them.
+func messagesEvents(t *testing.T, stream []byte, size int) string {
 	t.Helper()
-	var (
-		out     messagesOutcome
-		told    bytes.Buffer
-		events  []codec.Event
-		frame   sse.Frame
-		split   = sse.NewSplitter(512, 1<<20)
-		decoder = messages.Provider().NewDecoder()
-		encoder = messages.Client().NewEncoder(&codec.AnswerOptions{ID: "1", Model: "m", ShowReasoning: true})
-		opened  = int32(0)
-		ended   = false
-	)
-	take := func() {
-		for i := range events {
-			ev := &events[i]
-			if ended {
-				t.Fatalf("an event of kind %d behind the end", ev.Kind)
-			}
-			ended = ev.Kind == codec.EventEnd
-			if ev.Kind == codec.EventItemOpen {
-				if ev.Item != opened {
-					t.Fatalf("item %d opened as the %dth", ev.Item, opened)
-				}
-				opened++
-			}
-			message := ""
-			if ev.Err != nil {
-				message = ev.Err.Message
-			}
-			fmt.Fprintln(&told, ev.Kind, ev.Type, ev.Item, ev.Sub, ev.Finish, ev.End, ev.Whole, string(ev.Raw), string(ev.CallID), string(ev.Name), ev.Usage, message)
-			messagesTame(ev)
-			out.client = encoder.Append(out.client, ev)
-		}
+	var sent []byte
+	encoder := messages.Client().NewEncoder(&codec.AnswerOptions{ID: "1", Model: "m", ShowReasoning: true})
+	printed := eventsOf(t, messages.Provider(), stream, size, func(ev *codec.Event) error {
+		tame := messagesTame(*ev)
+		sent = encoder.Append(sent, &tame)
+		return nil
+	})
+	if err := grammar.Messages(sent); err != nil {
+		t.Fatalf("%v\nevents:\n%s", err, printed)
 	}
-	for rest := bytes.NewReader(stream); ; {
-		_, err := split.Read(&messagesReader{rest, size})
-		for split.Next(&frame) {
-			if !frame.Comment {
-				events = decoder.Decode(events[:0], frame.Name, frame.Data)
-				take()
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	var residue []byte
-	if split.Residue(&frame) {
-		residue = frame.Data
-	}
-	events = decoder.Finish(events[:0], codec.EndEOF, residue)
-	take()
-	if !ended {
-		t.Fatal("no end was reported")
-	}
-	out.told = told.String()
-	return out
+	return printed
 }
 
 // messagesTame takes out what the engine between the halves would put right, ids that clients refuse, and wire values of
 // the provider's own making, which are carried as they are.
-func messagesTame(ev *codec.Event) {
+func messagesTame(ev codec.Event) codec.Event {
 	if ev.Kind == codec.EventItemClose || ev.Kind == codec.EventAnnotation {
 		ev.Raw = nil
 	}
 	for _, c := range ev.CallID {
 		if c != '_' && c != '-' && c-'0' > 9 && c|0x20-'a' > 25 {
 			ev.CallID = nil
-			return
+			return ev
 		}
 	}
+	return ev
 }
-
-// messagesReader gives out at most size bytes at a time.
-type messagesReader struct {
-	rest *bytes.Reader
-	size int
-}
-
-func (r *messagesReader) Read(p []byte) (int, error) { return r.rest.Read(p[:min(len(p), r.size)]) }
 
 // Whatever events come, in whatever order, the stream is well-formed once its end is told, and the complete answer of
 // the same events is JSON.

@@ -20,10 +20,9 @@ type Follower byte
 // Followers.
 const (
 	FollowLexical Follower = 'l' // the lexical index
-	FollowVectors Follower = 'v' // the vectors
 )
 
-var followers = [...]Follower{FollowLexical, FollowVectors}
+var followers = [...]Follower{FollowLexical}
 
 // Change says that the turn of an exchange was added, has changed, or is gone. It does not say which: [Store.TurnAt]
 // gives what is there now. One turn may stand in the log many times.

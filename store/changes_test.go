@@ -42,9 +42,6 @@ func TestFollowersLoseNoChange(t *testing.T) {
 	if changes := c.changes(FollowLexical); len(changes) != 1 || changes[0].Exchange != second {
 		t.Fatalf("after a restart the log holds %+v, want what was not confirmed: %s", changes, second)
 	}
-	if changes := c.changes(FollowVectors); len(changes) != 2 {
-		t.Fatalf("the other follower has %d changes, want its own 2", len(changes))
-	}
 	entry, err := c.s.TurnAt(changes[1].Account, second)
 	if err != nil || entry.Turn == nil || entry.Exchange.Session != session {
 		t.Fatalf("turn %+v, error %v", entry, err)
@@ -63,7 +60,7 @@ func TestFollowersLoseNoChange(t *testing.T) {
 	}
 	_, err = c.s.TurnAt(changes[0].Account, second)
 	wantKind(t, err, codec.KindNotFound)
-	if n, err := c.s.RepeatChanges(t.Context(), FollowVectors); err != nil || n != 1 {
+	if n, err := c.s.RepeatChanges(t.Context(), FollowLexical); err != nil || n != 1 {
 		t.Fatalf("%d turns repeated, %v; want the one that is left", n, err)
 	}
 }

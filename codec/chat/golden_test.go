@@ -1,63 +1,30 @@
 package chat_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chat"
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
-
-var update = flag.Bool("update", false, "write the transcripts anew")
 
 var asked = codec.AnswerOptions{
 	ID: "01h", Model: "asked", Created: time.Unix(1795168000, 0), IncludeUsage: true, ShowReasoning: true, EstimatedInput: 12,
 }
 
-// each runs a test for every transcript of a folder: render makes the transcript anew from what it was fed.
-func each(t *testing.T, folder string, render func(t *testing.T, transcript string) string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := render(t, string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
 // A transcript of a stream: what the provider sends (<<), what it means, what the client is sent (>>). "<< EOF" and
 // "<< broken" stand for the end of the connection, "<< residue …" for bytes without a frame end before it.
 func TestStreams(t *testing.T) {
-	each(t, "stream", func(t *testing.T, transcript string) string {
+	transcript.Each(t, "stream", func(t *testing.T, recorded string) string {
 		var out strings.Builder
 		var sent, residue []byte
 		decoder, encoder := chat.Provider().NewDecoder(), chat.Client().NewEncoder(&asked)
-		for line := range strings.Lines(transcript) {
+		for line := range strings.Lines(recorded) {
 			line = strings.TrimSuffix(line, "\n")
 			frame, fed := strings.CutPrefix(line, "<< ")
 			if strings.HasPrefix(line, "# ") || line == "" {
@@ -107,9 +74,9 @@ func brief(frame string) string {
 
 // A transcript of complete answers: what the provider sends (<<), what it means, what the client is sent (>>).
 func TestCompleteAnswers(t *testing.T) {
-	each(t, "answer", func(t *testing.T, transcript string) string {
+	transcript.Each(t, "answer", func(t *testing.T, recorded string) string {
 		var out strings.Builder
-		for line := range strings.Lines(transcript) {
+		for line := range strings.Lines(recorded) {
 			line = strings.TrimSuffix(line, "\n")
 			body, fed := strings.CutPrefix(line, "<< ")
 			if strings.HasPrefix(line, "# ") || line == "" || fed {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chat"
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
@@ -53,8 +54,8 @@ var openAI = codec.Dialect{
 
 // A transcript of a request: what the client sends, and what becomes of it for each of the hosts that stand in the file.
 func TestRequests(t *testing.T) {
-	each(t, "request", func(t *testing.T, transcript string) string {
-		story, rest, _ := strings.Cut(transcript, "-- client\n")
+	transcript.Each(t, "request", func(t *testing.T, recorded string) string {
+		story, rest, _ := strings.Cut(recorded, "-- client\n")
 		sections := strings.Split(rest, "-- ")
 		body := []byte(sections[0])
 		var out strings.Builder

@@ -2,10 +2,7 @@ package gemini_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,44 +10,22 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/gemini"
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-var update = flag.Bool("update", false, "write what the decoder says into the transcripts")
-
 // Each transcript tells a stream frame by frame: what came in behind "<", what was read from it below. The last line
 // that came in names the end of the input and what was left without a frame end.
 func TestStreamsAreReadAsTheTranscriptsTell(t *testing.T) {
-	files, err := filepath.Glob("testdata/streams/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := replay(string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	transcript.Each(t, "streams", func(_ *testing.T, recorded string) string { return replay(recorded) })
 }
 
 // replay decodes what a transcript says came in and writes the transcript anew.
-func replay(transcript string) string {
+func replay(recorded string) string {
 	var out strings.Builder
 	d := gemini.Provider().NewDecoder()
-	for line := range strings.Lines(transcript) {
+	for line := range strings.Lines(recorded) {
 		line = strings.TrimSuffix(line, "\n")
 		var events []codec.Event
 		switch {

@@ -2,74 +2,45 @@ package messages_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
 
-var update = flag.Bool("update", false, "write the transcripts in testdata anew")
-
-// A transcript tells what goes in, a line beginning with "> " each, and what comes out, indented under it. Lines
-// beginning with "#" tell the story. Events are written as scribe and parseEvent have it.
-func transcript(t *testing.T, path string, step func(in string) string) {
-	t.Helper()
-	old, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fresh strings.Builder
-	for line := range strings.Lines(string(old)) {
+// replay writes a transcript anew. It tells what goes in, a line beginning with "> " each, and what comes out, indented
+// under it. Lines beginning with "#" tell the story. Events are written as scribe and parseEvent have it.
+func replay(recorded string, step func(in string) string) string {
+	var told strings.Builder
+	for line := range strings.Lines(recorded) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.HasPrefix(line, "#") {
-			fresh.WriteString(line + "\n")
+			told.WriteString(line + "\n")
 			continue
 		}
 		in, found := strings.CutPrefix(line, "> ")
 		if !found {
 			continue
 		}
-		fresh.WriteString(line + "\n")
+		told.WriteString(line + "\n")
 		for out := range strings.Lines(step(in)) {
-			fresh.WriteString("    " + strings.TrimRight(out, "\n") + "\n")
+			told.WriteString("    " + strings.TrimRight(out, "\n") + "\n")
 		}
 	}
-	if *update {
-		if err := os.WriteFile(path, []byte(fresh.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(old), fresh.String()); diff != "" {
-		t.Errorf("%s (-recorded +now):\n%s", path, diff)
-	}
-}
-
-func transcripts(t *testing.T, dir string, run func(t *testing.T, path string)) {
-	paths, err := filepath.Glob(filepath.Join("testdata", dir, "*.txt"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no transcripts in testdata/%s: %v", dir, err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { run(t, path) })
-	}
+	return told.String()
 }
 
 // Provider frames in, events out. A line is the data of a frame; "@name" before it is its event line, "EOF", "BROKEN"
 // and "CANCELLED" end the stream, with what is left over behind them.
 func TestStreamDecodeTranscripts(t *testing.T) {
-	transcripts(t, "stream_decode", func(t *testing.T, path string) {
+	transcript.Each(t, "stream_decode", func(_ *testing.T, recorded string) string {
 		d := messages.Provider().NewDecoder()
-		transcript(t, path, func(in string) string { return scribe(decodeStep(d, in)) })
+		return replay(recorded, func(in string) string { return scribe(decodeStep(d, in)) })
 	})
 }
 
@@ -91,10 +62,10 @@ func decodeStep(d codec.StreamDecoder, in string) []codec.Event {
 
 // Events in, client frames out; every transcript is a well-formed stream.
 func TestStreamEncodeTranscripts(t *testing.T) {
-	transcripts(t, "stream_encode", func(t *testing.T, path string) {
+	transcript.Each(t, "stream_encode", func(t *testing.T, recorded string) string {
 		e := messages.Client().NewEncoder(options())
 		var stream []byte
-		transcript(t, path, func(in string) string {
+		told := replay(recorded, func(in string) string {
 			ev, err := parseEvent(in)
 			if err != nil {
 				t.Fatalf("%q: %v", in, err)
@@ -106,6 +77,7 @@ func TestStreamEncodeTranscripts(t *testing.T) {
 		if err := grammar.Messages(stream); err != nil {
 			t.Error(err)
 		}
+		return told
 	})
 }
 

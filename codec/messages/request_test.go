@@ -5,21 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"path"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
 // A client's body in; what was understood, and what a provider of the same format is sent, out.
 func TestRequestTranscripts(t *testing.T) {
-	transcripts(t, "request", func(t *testing.T, path string) {
-		transcript(t, path, func(in string) string {
+	transcript.Each(t, "request", func(t *testing.T, recorded string) string {
+		return replay(recorded, func(in string) string {
 			r := decode(t, in)
 			var b strings.Builder
 			describe(&b, r)
@@ -28,7 +29,7 @@ func TestRequestTranscripts(t *testing.T) {
 			if !json.Valid(body) {
 				t.Errorf("not JSON: %s", body)
 			}
-			if reason, known := oneWay[strings.TrimSuffix(filepath.Base(path), ".txt")]; known {
+			if reason, known := oneWay[path.Base(t.Name())]; known {
 				t.Log("not compared with what is read again: " + reason)
 				return b.String()
 			}

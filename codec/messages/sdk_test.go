@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/messages"
 )
 
@@ -84,25 +83,22 @@ var unequal = map[string]string{
 
 // The official SDK folds every stream to what it reads from the complete answer of the same events.
 func TestSDKFoldsStreamToCompleteAnswer(t *testing.T) {
-	transcripts(t, "stream_encode", func(t *testing.T, path string) {
-		name := strings.TrimSuffix(filepath.Base(path), ".txt")
-		if reason, known := unequal[name]; known {
-			t.Skip(reason)
-		}
-		script, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list := events(t, inputs(string(script)))
-		streamed, err := foldBySDK(t, encode(options(), list))
-		if err != nil {
-			t.Fatal(err)
-		}
-		complete := readBySDK(t, messages.Client().AppendAnswer(nil, fold(list), options()))
-		if diff := cmp.Diff(meaning(complete), meaning(streamed)); diff != "" {
-			t.Errorf("(-complete +streamed):\n%s", diff)
-		}
-	})
+	for name, recorded := range transcript.All(t, "stream_encode") {
+		t.Run(name, func(t *testing.T) {
+			if reason, known := unequal[name]; known {
+				t.Skip(reason)
+			}
+			list := events(t, strings.Join(transcript.Inputs(recorded), "\n"))
+			streamed, err := foldBySDK(t, encode(options(), list))
+			if err != nil {
+				t.Fatal(err)
+			}
+			complete := readBySDK(t, messages.Client().AppendAnswer(nil, fold(list), options()))
+			if diff := cmp.Diff(meaning(complete), meaning(streamed)); diff != "" {
+				t.Errorf("(-complete +streamed):\n%s", diff)
+			}
+		})
+	}
 }
 
 // An error inside a stream reaches the SDK's caller as an error with its type.
@@ -114,17 +110,6 @@ func TestSDKSeesErrorInsideStream(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "overloaded_error") {
 		t.Errorf("got error %v", err)
 	}
-}
-
-// inputs are the "> " lines of a transcript.
-func inputs(script string) string {
-	var b strings.Builder
-	for line := range strings.Lines(script) {
-		if in, found := strings.CutPrefix(line, "> "); found {
-			b.WriteString(in)
-		}
-	}
-	return b.String()
 }
 
 func sdkClient(t *testing.T, contentType string, body []byte) anthropic.Client {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,16 +11,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
 
 // decodeStream reads the provider frames of a transcript.
-func decodeStream(lines string) []codec.Event {
+func decodeStream(frames ...string) []codec.Event {
 	d := messages.Provider().NewDecoder()
 	var all []codec.Event
-	for line := range strings.Lines(lines) {
-		all = append(all, copied(decodeStep(d, strings.TrimSuffix(line, "\n")))...)
+	for _, frame := range frames {
+		all = append(all, copied(decodeStep(d, frame))...)
 	}
 	return all
 }
@@ -36,11 +35,7 @@ func TestCompleteAnswerEqualsStream(t *testing.T) {
 		`{"type":"tool_use","id":"toolu_01C","name":"get_weather","input":{"city":"Oslo"},"caller":{"type":"direct"}}],` +
 		`"stop_reason":"tool_use","stop_sequence":null,` +
 		`"usage":{"input_tokens":377,"cache_creation_input_tokens":5,"cache_read_input_tokens":7,"output_tokens":65,"output_tokens_details":{"thinking_tokens":20}}}`
-	script, err := os.ReadFile(filepath.Join("testdata", "stream_decode", "full_turn.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	streamed := fold(decodeStream(inputs(string(script))))
+	streamed := fold(decodeStream(transcript.Inputs(transcript.All(t, "stream_decode")["full_turn"])...))
 	complete := fold(messages.Provider().DecodeAnswer(nil, []byte(body)))
 	if diff := cmp.Diff(complete, streamed); diff != "" {
 		t.Errorf("(-complete +streamed):\n%s", diff)
@@ -76,25 +71,22 @@ func TestCompleteAnswerThatIsNone(t *testing.T) {
 func TestReuseLeavesNothingBehind(t *testing.T) {
 	d := messages.Provider().NewDecoder()
 	e := messages.Client().NewEncoder(options())
-	for _, dir := range []string{"stream_decode", "stream_encode"} {
-		transcripts(t, dir, func(t *testing.T, path string) {
-			script, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
+	for name, recorded := range transcript.All(t, "stream_decode") {
+		t.Run("decode "+name, func(t *testing.T) {
+			frames := transcript.Inputs(recorded)
+			d.Reset()
+			var got strings.Builder
+			for _, frame := range frames {
+				got.WriteString(scribe(decodeStep(d, frame)))
 			}
-			in := inputs(string(script))
-			if dir == "stream_decode" {
-				d.Reset()
-				var got strings.Builder
-				for line := range strings.Lines(in) {
-					got.WriteString(scribe(decodeStep(d, strings.TrimSuffix(line, "\n"))))
-				}
-				if diff := cmp.Diff(scribe(decodeStream(in)), got.String()); diff != "" {
-					t.Errorf("(-new +reused):\n%s", diff)
-				}
-				return
+			if diff := cmp.Diff(scribe(decodeStream(frames...)), got.String()); diff != "" {
+				t.Errorf("(-new +reused):\n%s", diff)
 			}
-			list := events(t, in)
+		})
+	}
+	for name, recorded := range transcript.All(t, "stream_encode") {
+		t.Run("encode "+name, func(t *testing.T) {
+			list := events(t, strings.Join(transcript.Inputs(recorded), "\n"))
 			e.Reset(options())
 			var got []byte
 			for i := range list {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,29 +14,16 @@ import (
 	sdk "github.com/openai/openai-go/v3/responses"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/responses"
 )
 
 // answers are the provider's frames of the transcripts that end well.
 func answers(t *testing.T) map[string][]string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/stream/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := make(map[string][]string)
-	for _, file := range files {
-		story, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var frames []string
-		for _, line := range strings.Split(string(story), "\n") {
-			if data, ok := strings.CutPrefix(line, "> "); ok {
-				frames = append(frames, data)
-			}
-		}
-		all[strings.TrimSuffix(filepath.Base(file), ".txt")] = frames
+	for name, story := range transcript.All(t, "stream") {
+		all[name] = transcript.Inputs(story)
 	}
 	return all
 }

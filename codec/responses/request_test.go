@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -41,41 +40,16 @@ func encode(t testing.TB, r *codec.Request) string {
 
 // TestRequestTranscripts shows how client bodies (>) are understood (=) and what a provider of the same format is sent
 // for them (<).
-func TestRequestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/request/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := requestTranscript(t, string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" && !*update {
-				t.Error(diff)
-			}
-		})
-	}
-}
+func TestRequestTranscripts(t *testing.T) { transcript.Each(t, "request", requestTranscript) }
 
 func requestTranscript(t *testing.T, story string) string {
-	var head, body strings.Builder
+	var head strings.Builder
 	for _, line := range strings.Split(story, "\n") {
 		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "> ") {
 			fmt.Fprintln(&head, line)
 		}
-		if data, ok := strings.CutPrefix(line, "> "); ok {
-			fmt.Fprintln(&body, data)
-		}
 	}
-	r := request(t, body.String())
+	r := request(t, strings.Join(transcript.Inputs(story), "\n"))
 	out := encode(t, r)
 	for i := range r.Tools {
 		fmt.Fprintf(&head, "  = tool %s\n", describeTool(&r.Tools[i]))
@@ -165,23 +139,9 @@ func describeTool(t *codec.Tool) string {
 }
 
 func TestARequestMeansTheSameAfterAnotherRound(t *testing.T) {
-	files, err := filepath.Glob("testdata/request/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			story, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var body strings.Builder
-			for _, line := range strings.Split(string(story), "\n") {
-				if data, ok := strings.CutPrefix(line, "> "); ok {
-					body.WriteString(data)
-				}
-			}
-			first := request(t, body.String())
+	for name, story := range transcript.All(t, "request") {
+		t.Run(name, func(t *testing.T) {
+			first := request(t, strings.Join(transcript.Inputs(story), "\n"))
 			second := request(t, encode(t, first))
 			for _, r := range []*codec.Request{first, second} {
 				meaning(r)

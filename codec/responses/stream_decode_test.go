@@ -1,21 +1,17 @@
 package responses_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
-
-var update = flag.Bool("update", false, "write what comes out into the transcripts of testdata")
 
 var (
 	kindWords = map[codec.EventKind]string{
@@ -77,31 +73,9 @@ func describe(ev *codec.Event) string {
 
 // TestTranscripts plays provider streams, frame by frame. Of each frame (>) it shows the events that it means (=), and
 // what a client of the same format is then sent (<), which has to be well-formed.
-func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/stream/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := transcript(t, string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" && !*update {
-				t.Error(diff)
-			}
-		})
-	}
-}
+func TestTranscripts(t *testing.T) { transcript.Each(t, "stream", streamTranscript) }
 
-func transcript(t *testing.T, story string) string {
+func streamTranscript(t *testing.T, story string) string {
 	var b strings.Builder
 	dec := responses.Provider().NewDecoder()
 	enc := responses.Client().NewEncoder(options())

@@ -37,7 +37,7 @@ func (d *requestDecoder) part(v []byte) codec.Part {
 		d.image(&p, value)
 	case "input_audio":
 		p.Kind = codec.PartAudio
-		p.MediaType, p.Data = scan.Body(scan.Get(value, "format")), d.plain(scan.Body(scan.Get(value, "data")))
+		p.MediaType, p.Data = scan.Body(scan.Get(value, "format")), d.r.Plain(scan.Body(scan.Get(value, "data")))
 	case "file":
 		d.file(&p, value)
 	}
@@ -113,26 +113,13 @@ func documentType(p *codec.Part) []byte {
 	return nil
 }
 
-// source splits a data URL into media type and data; anything else is an address.
+// source reads a data URL into media type and data; anything else is an address.
 func (d *requestDecoder) source(p *codec.Part, url []byte) {
-	url = d.plain(url)
-	head, data, ok := bytes.Cut(url, []byte(","))
-	mediaType, ok2 := bytes.CutPrefix(head, []byte("data:"))
-	if ok && ok2 {
-		if mediaType, ok = bytes.CutSuffix(mediaType, []byte(";base64")); ok {
-			mediaType, _, _ = bytes.Cut(mediaType, []byte(";")) // parameters such as charset
-			p.MediaType, p.Data = mediaType, data
-			return
-		}
+	url = d.r.Plain(url)
+	mediaType, data, ok := codec.CutDataURL(url)
+	if !ok {
+		p.URL = url
+		return
 	}
-	p.URL = url
-}
-
-// plain is a string body without needless escapes: some clients write the slashes of addresses and of base64 as \/.
-func (d *requestDecoder) plain(body []byte) []byte {
-	if bytes.IndexByte(body, '\\') < 0 {
-		return body
-	}
-	text := scan.Unescape(d.r.Room(len(body)), body)
-	return scan.Escape(d.r.Room(len(text)), text)
+	p.MediaType, p.Data = mediaType, data
 }

@@ -23,7 +23,7 @@ func (w *writer) mediaPart(p *codec.Part, m *codec.Message) error {
 	}
 	kind, data := p.MediaType, p.Data
 	if data == nil {
-		kind, data = dataURL(p.URL)
+		kind, data, _ = codec.CutDataURL(p.URL)
 	}
 	switch {
 	case data != nil:
@@ -73,20 +73,6 @@ func fetchable(url []byte) bool {
 		}
 	}
 	return false
-}
-
-// dataURL splits a data URL; data is nil when url is none, or is not base64.
-func dataURL(url []byte) (kind, data []byte) {
-	rest, ok := bytes.CutPrefix(url, []byte("data:"))
-	if !ok {
-		return nil, nil
-	}
-	kind, data, ok = bytes.Cut(rest, []byte(";base64,"))
-	if !ok {
-		return nil, nil
-	}
-	kind, _, _ = bytes.Cut(kind, []byte{';'}) // parameters of the type
-	return kind, data
 }
 
 // mediaType spells the type as the API knows it. Formats that name none, or only a word, are told by the first bytes

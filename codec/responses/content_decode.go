@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -143,7 +142,7 @@ func (d *decoder) audio(v []byte) codec.Part {
 		case "audio_url":
 			d.source(&p, scan.Body(m.Value))
 		case "input_audio":
-			p.Data = d.plain(scan.Body(scan.Get(m.Value, "data")))
+			p.Data = d.r.Plain(scan.Body(scan.Get(m.Value, "data")))
 			p.MediaType = scan.Body(scan.Get(m.Value, "format"))
 		}
 	}
@@ -152,29 +151,13 @@ func (d *decoder) audio(v []byte) codec.Part {
 
 // source reads a URL: of a base64 data URL the media type and the data, of any other the URL itself.
 func (d *decoder) source(p *codec.Part, url []byte) {
-	plain := d.plain(url)
-	mediaType, data, found := bytes.Cut(plain, []byte(","))
-	head, isData := bytes.CutPrefix(mediaType, []byte("data:"))
-	head, isBase64 := bytes.CutSuffix(head, []byte(";base64"))
-	if !found || !isData || !isBase64 {
+	mediaType, data, ok := codec.CutDataURL(d.r.Plain(url))
+	if !ok {
 		p.URL = url
 		return
 	}
-	head, _, _ = bytes.Cut(head, []byte(";"))
-	if len(head) > 0 {
-		p.MediaType = head
+	if len(mediaType) > 0 {
+		p.MediaType = mediaType
 	}
 	p.Data = data
-}
-
-// plain is a string body without escapes: some writers escape the slashes of base64.
-func (d *decoder) plain(body []byte) []byte {
-	if bytes.IndexByte(body, '\\') < 0 {
-		return body
-	}
-	text := scan.Unescape(d.r.Room(len(body)), body)
-	if bytes.ContainsAny(text, "\"\\") || bytes.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
-		return body
-	}
-	return text
 }

@@ -181,7 +181,9 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	err := s.drain()
-	_ = <-stopped // the end of a listener that was closed on purpose
+	if err := <-stopped; err != nil { // expected of a listener that is closed while it serves
+		s.log.Debug("the listener has ended", "error", err)
+	}
 	return err
 }
 

@@ -1,5 +1,7 @@
 package codec
 
+import "github.com/mnemeproxy/mneme/codec/scan"
+
 // Request is what a client asks for, in no format's shape. Decoders fill it from a client's body; encoders write it in
 // a provider's format. Byte slices are views into the body that was decoded, or into memory of the request itself
 // (see [Request.Hold]); they are valid until [Request.Reset].
@@ -80,6 +82,17 @@ func TristateOf(b bool) Tristate {
 		return True
 	}
 	return False
+}
+
+// ParseTristate reads a JSON value: Unset stands for anything but true and false.
+func ParseTristate(v []byte) Tristate {
+	switch {
+	case scan.IsTrue(v):
+		return True
+	case scan.IsFalse(v):
+		return False
+	}
+	return Unset
 }
 
 // Role says who speaks.

@@ -265,7 +265,7 @@ func (d *requestDecoder) jsonSchema(v []byte) error {
 				out.Schema = m.Value
 			}
 		case "strict":
-			out.Strict = strictness(m.Value)
+			out.Strict = codec.ParseTristate(m.Value)
 		}
 	}
 	return nil
@@ -323,13 +323,6 @@ func tristate(dst *codec.Tristate, name string, v []byte) error {
 	}
 	*dst = codec.TristateOf(b)
 	return nil
-}
-
-func strictness(v []byte) codec.Tristate {
-	if !scan.IsTrue(v) && !scan.IsFalse(v) {
-		return codec.Unset
-	}
-	return codec.TristateOf(scan.IsTrue(v))
 }
 
 func number(dst *[]byte, name string, v []byte) error {

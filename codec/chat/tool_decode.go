@@ -63,7 +63,7 @@ func readDefinition(t *codec.Tool, v []byte) {
 				t.Schema = m.Value
 			}
 		case "strict":
-			t.Strict = strictness(m.Value)
+			t.Strict = codec.ParseTristate(m.Value)
 		case "format":
 			if !scan.IsNull(m.Value) {
 				t.Grammar = m.Value

@@ -244,7 +244,7 @@ func (d *decoder) format(v []byte) error {
 		case "schema":
 			o.Schema = m.Value
 		case "strict":
-			o.Strict = tristate(m.Value)
+			o.Strict = codec.ParseTristate(m.Value)
 		}
 	}
 	if o.Kind == codec.OutputSchema && !scan.IsObject(o.Schema) {
@@ -353,19 +353,9 @@ func number(v []byte, param string) ([]byte, error) {
 }
 
 func boolean(v []byte, param string) (codec.Tristate, error) {
-	t := tristate(v)
+	t := codec.ParseTristate(v)
 	if t == codec.Unset {
 		return t, codec.Invalid(param, "%s must be true or false", param)
 	}
 	return t, nil
-}
-
-func tristate(v []byte) codec.Tristate {
-	switch {
-	case scan.IsTrue(v):
-		return codec.True
-	case scan.IsFalse(v):
-		return codec.False
-	}
-	return codec.Unset
 }

@@ -104,7 +104,7 @@ func toolMember(t *codec.Tool, m *scan.Members) {
 	case "format":
 		t.Grammar = m.Value
 	case "strict":
-		t.Strict = tristate(m.Value)
+		t.Strict = codec.ParseTristate(m.Value)
 	case "defer_loading":
 		t.Deferred = scan.IsTrue(m.Value)
 	case "allowed_callers":

@@ -116,8 +116,10 @@ func drawChat(t *rapid.T) []byte {
 	messages = append(messages, object{"role": "user", "content": text.Draw(t, "last")})
 	return mustMarshal(t, object{
 		"model": "m", "max_completion_tokens": 100, "messages": messages,
-		"tools": []object{{"type": "function", "function": object{"name": "read", "description": text.Draw(t, "description"),
-			"parameters": object{"type": "object", "properties": object{"path": object{"type": "string"}}}}}},
+		"tools": []object{{"type": "function", "function": object{
+			"name": "read", "description": text.Draw(t, "description"),
+			"parameters": object{"type": "object", "properties": object{"path": object{"type": "string"}}},
+		}}},
 	})
 }
 

@@ -324,6 +324,13 @@ func unreadable(cause error) error {
 // Wait returns when everything can be found that had ended in the account before the call, or when ctx is done. What
 // ends meanwhile is not waited for, so that a wait comes to an end on a busy account too.
 func (x *Index) Wait(ctx context.Context, account string) error {
+	select {
+	case <-x.opened: // an index that was lost knows only now what it has to take up
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.done:
+		return errClosed
+	}
 	waiting, err := x.store.Undigested(account)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chat"
+	"github.com/mnemeproxy/mneme/codec/internal/racing"
 	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -351,6 +352,9 @@ func agentRequest(turns, tools int) []byte {
 }
 
 func TestAnAgentsHistoryTakesFewAllocations(t *testing.T) {
+	if racing.On {
+		t.Skip("counted without the race detector")
+	}
 	body, target := agentRequest(65, 50), targets["deepseek"]
 	t.Logf("%d bytes", len(body))
 	var r codec.Request

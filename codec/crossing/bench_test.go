@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/internal/racing"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
@@ -79,6 +80,9 @@ func eachCrossing(f func(name string, surface codec.Format, model string)) {
 const maxRequestAllocations = 300
 
 func TestALongHistoryIsTranslatedWithFewAllocations(t *testing.T) {
+	if racing.On {
+		t.Skip("counted without the race detector")
+	}
 	eachCrossing(func(name string, surface codec.Format, model string) {
 		body := longHistory(surface, model)
 		if len(body) < 180_000 || len(body) > 240_000 || !json.Valid(body) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/internal/racing"
 	"github.com/mnemeproxy/mneme/codec/responses"
 )
 
@@ -111,6 +112,9 @@ func agentHistory() []byte {
 }
 
 func TestRequestsTakeFewAllocations(t *testing.T) {
+	if racing.On {
+		t.Skip("counted without the race detector")
+	}
 	body, r := agentHistory(), new(codec.Request)
 	half, target := responses.Client(), &codec.Target{Model: "gpt-5.5"}
 	decode := testing.AllocsPerRun(20, func() {

@@ -215,9 +215,6 @@ func (s *Stream) Fail(dst []byte, e *codec.Error) []byte {
 	return s.encoder.Append(dst, &codec.Event{Kind: codec.EventError, Err: e})
 }
 
-// Heartbeat appends a sign of life.
-func (s *Stream) Heartbeat(dst []byte) []byte { return s.encoder.Heartbeat(dst) }
-
 // Answer translates a complete answer. An answer that turns out to be a failure is an error.
 func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 	var (

@@ -72,7 +72,9 @@ func build(ctx context.Context) (h *house, err error) {
 
 	h.store, err = store.Open(store.Options{
 		Dir: h.dir, Digest: digest.Exchange,
-		Index: func(st *store.Store) store.Index { return search.Open(st, filepath.Join(h.dir, "index"), nil) },
+		Index: func(st *store.Store) store.Index {
+			return search.Open(st, search.Options{Dir: filepath.Join(h.dir, "index")})
+		},
 	})
 	if err != nil {
 		return nil, err

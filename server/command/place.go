@@ -43,7 +43,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 		Digest:    digest.Exchange,
 		Retention: store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
 		Index: func(st *store.Store) store.Index {
-			return search.Open(st, filepath.Join(cfg.Data, indexDir), log)
+			return search.Open(st, search.Options{Dir: filepath.Join(cfg.Data, indexDir), Log: log})
 		},
 	}, nil
 }

@@ -19,9 +19,10 @@ import (
 
 // Index follows the turns of a store and finds them. It belongs to the store, which opens and closes it.
 type Index struct {
-	store *store.Store
-	dir   string
-	log   *slog.Logger
+	store    *store.Store
+	dir      string
+	log      *slog.Logger
+	embedder Embedder // nil: there are no vectors
 
 	mu      sync.RWMutex // held for reading while lexical is searched, for writing while another takes its place
 	lexical *lexical.Index
@@ -37,15 +38,26 @@ type Index struct {
 	done   chan struct{}
 }
 
-// Open starts to follow a store, with what is derived from it in dir. It returns at once: an index that is lost,
-// damaged or of another version is built anew while searches are served from what is there.
-func Open(st *store.Store, dir string, log *slog.Logger) *Index {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+// Options configure [Open].
+type Options struct {
+	Dir      string       // of what is derived from the store
+	Embedder Embedder     // gives the vectors of turns and queries; nil: searches go by words and names alone
+	Log      *slog.Logger // nil: discard
+
+	// Former gives an embedder by an identity that was configured before, so that searches can go on by its vectors
+	// while those of Embedder are being built; nil when it cannot be had any more. May be nil.
+	Former func(identity string) Embedder
+}
+
+// Open starts to follow a store. It returns at once: an index that is lost, damaged or of another version is built anew
+// while searches are served from what is there.
+func Open(st *store.Store, opts Options) *Index {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	x := &Index{
-		store: st, dir: dir, log: log, cancel: cancel, done: make(chan struct{}),
+		store: st, dir: opts.Dir, log: opts.Log, embedder: opts.Embedder, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
 		hurry: make(chan struct{}, 1),
 	}
@@ -268,6 +280,20 @@ type Status struct {
 	Building  bool   `json:"building,omitempty"` // the index is being built anew
 	Documents uint64 `json:"documents"`          // of the account
 	Bytes     int64  `json:"bytes"`              // on disk, of all accounts
+
+	Vectors *VectorStatus `json:"vectors,omitempty"` // nil: there is no embedder
+}
+
+// VectorStatus says how far the vectors of all accounts are.
+type VectorStatus struct {
+	Embedder   string `json:"embedder"` // its identity
+	Generation uint32 `json:"generation"`
+	Serving    string `json:"serving,omitempty"` // the embedder whose vectors searches go by, when it is another one
+	Building   bool   `json:"building,omitempty"`
+	Done       uint64 `json:"done"`            // turns that the generation has taken up
+	Total      uint64 `json:"total"`           // of so many
+	Lag        uint64 `json:"lag_seq"`         // changes that have no vector yet
+	Error      string `json:"error,omitempty"` // why embedding does not go on
 }
 
 // lag is how many changes the index is behind. Numbers may be given out anew after a restart, hence the comparison.

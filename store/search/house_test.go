@@ -41,7 +41,7 @@ func openMemory(t testing.TB, dir string) *memory {
 func memoryOptions(dir string) store.Options {
 	return store.Options{
 		Dir: dir, MinFreeDisk: -1, Digest: readScript,
-		Index: func(st *store.Store) store.Index { return Open(st, filepath.Join(dir, "index"), nil) },
+		Index: func(st *store.Store) store.Index { return Open(st, Options{Dir: filepath.Join(dir, "index")}) },
 	}
 }
 

@@ -18,15 +18,19 @@ type Mode string
 
 // Modes.
 const (
-	Auto    Mode = "auto"    // the best there is
+	Auto    Mode = "auto"    // hybrid where there are vectors, else lexical
 	Lexical Mode = "lexical" // words and names
+	Vector  Mode = "vector"  // likeness of vectors
+	Hybrid  Mode = "hybrid"  // both, weighed
 )
+
+var modes = [...]Mode{Auto, Lexical, Vector, Hybrid}
 
 // Request asks for turns.
 type Request struct {
 	Query     string  `json:"query"`
 	Syntax    Syntax  `json:"syntax,omitempty"` // operators (default), or plain: no sign means anything
-	Mode      Mode    `json:"mode,omitempty"`   // auto (default), lexical
+	Mode      Mode    `json:"mode,omitempty"`   // auto (default), lexical, vector, hybrid
 	Limit     int     `json:"limit,omitempty"`  // 1 to 100; 0: 10
 	Offset    int     `json:"offset,omitempty"` // hits to leave out; at most 10,000
 	Filter    Filter  `json:"filters,omitzero"`
@@ -38,8 +42,9 @@ type Request struct {
 
 // Ranking says how hits are weighed.
 type Ranking struct {
-	RecencyWeight   float64 `json:"recency_weight,omitempty"`         // 0 to 1: the share of recency in a score
-	RecencyHalfLife float64 `json:"recency_half_life_days,omitempty"` // days after which recency is worth half; 0: 30
+	VectorWeight    *float64 `json:"vector_weight,omitempty"`          // 0 to 1: the share of vectors in a hybrid score; nil: what suits the embedder
+	RecencyWeight   float64  `json:"recency_weight,omitempty"`         // 0 to 1: the share of recency in a score
+	RecencyHalfLife float64  `json:"recency_half_life_days,omitempty"` // days after which recency is worth half; 0: 30
 }
 
 // Syntax says how a query is read.
@@ -98,6 +103,8 @@ type Hit struct {
 type Scores struct {
 	Lexical float64  `json:"lexical"` // as a share of the best
 	BM25    float64  `json:"bm25"`
+	Vector  *float64 `json:"vector,omitempty"` // as a share of the best
+	Cosine  *float64 `json:"cosine,omitempty"`
 	Recency *float64 `json:"recency,omitempty"`
 }
 
@@ -109,14 +116,16 @@ func (r *Request) check() error {
 		return codec.Invalid("limit", "limit is a number from 1 to %d", maxLimit)
 	case r.Offset < 0 || r.Offset > maxOffset:
 		return codec.Invalid("offset", "offset is a number from 0 to %d", maxOffset)
-	case r.Mode != "" && r.Mode != Auto && r.Mode != Lexical:
-		return codec.Invalid("mode", "there is no mode %q; there are auto and lexical", r.Mode)
+	case r.Mode != "" && !slices.Contains(modes[:], r.Mode):
+		return codec.Invalid("mode", "there is no mode %q; there are auto, lexical, vector and hybrid", r.Mode)
 	case r.Syntax != "" && r.Syntax != Operators && r.Syntax != Plain:
 		return codec.Invalid("syntax", "there is no syntax %q; there are operators and plain", r.Syntax)
 	case r.GroupBy != "" && r.GroupBy != "session":
 		return codec.Invalid("group_by", "hits are grouped by session or not at all")
 	case r.MaxTokens < 0:
 		return codec.Invalid("max_tokens", "max_tokens is a number above 0")
+	case r.Ranking.VectorWeight != nil && (*r.Ranking.VectorWeight < 0 || *r.Ranking.VectorWeight > 1):
+		return codec.Invalid("ranking.vector_weight", "vector_weight is a number from 0 to 1")
 	case r.Ranking.RecencyWeight < 0 || r.Ranking.RecencyWeight > 1:
 		return codec.Invalid("ranking.recency_weight", "recency_weight is a number from 0 to 1")
 	case r.Ranking.RecencyHalfLife < 0:
@@ -225,6 +234,9 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 	}
 	s.skip, s.budget = r.Offset, r.MaxTokens
 	s.answer = Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
+	if r.Mode == Vector || r.Mode == Hybrid {
+		s.answer.Degraded = append(s.answer.Degraded, "vectors: no embedder is configured; lexical only")
+	}
 	s.answer.Index.Lag, s.answer.Index.Building = s.index.lag(), s.index.building.Load()
 	allowed, exact, err := r.Filter.narrow(s.searcher)
 	if err != nil {

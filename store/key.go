@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -79,19 +78,34 @@ type Key struct {
 	Label   string    `json:"label,omitempty"`
 	Scopes  Scopes    `json:"scopes"`
 	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"` // zero: never
 	Revoked time.Time `json:"revoked,omitzero"`
+
+	Limits     Limits `json:"limits,omitzero"`
+	TrustTrace bool   `json:"trust_trace,omitempty"` // traces of its callers are continued
+	Replaces   string `json:"replaces,omitempty"`    // id of the key that it was made from by a rotation
+
+	// Of its use; not in the key's own record.
+	LastUsed    time.Time `json:"last_used,omitzero"`     // to the minute
+	Month       string    `json:"month,omitempty"`        // the newest in which tokens were used, "2006-01" in UTC
+	MonthTokens int64     `json:"month_tokens,omitempty"` // used in it
 }
 
 type keyRecord struct {
 	Key
 	Hash []byte `json:"sha256"` // of the secret
+
+	use *KeyUse // shared by all copies; never nil
 }
 
 // Identity is who a service key speaks for.
 type Identity struct {
-	Account string
-	KeyID   string
-	Scopes  Scopes
+	Account    string
+	KeyID      string
+	Scopes     Scopes
+	Limits     Limits // the key's own
+	TrustTrace bool
+	Use        *KeyUse // nil only for the zero Identity
 }
 
 const (
@@ -146,13 +160,20 @@ func intact(secret string) bool {
 // keyTable is all service keys, in memory. Secrets are found by the first bytes of their hash and then compared in
 // constant time.
 type keyTable struct {
+	changing sync.Mutex // held while a key is changed, from reading it to having it stored
+
 	mu     sync.RWMutex
 	byHash map[[8]byte][]keyRecord
 	byID   map[string]keyRecord
+	uses   map[string]*KeyUse // as they were when the store was opened, by key id
 }
 
 func (t *keyTable) load(db *badger.DB) error {
 	t.byHash, t.byID = make(map[[8]byte][]keyRecord), make(map[string]keyRecord)
+	var err error
+	if t.uses, err = loadUses(db); err != nil {
+		return err
+	}
 	return eachRecord(db, []byte{spaceKey}, func(_ []byte, record []byte) error {
 		var k keyRecord
 		if err := decodeRecord(record, &k); err != nil {
@@ -165,6 +186,11 @@ func (t *keyTable) load(db *badger.DB) error {
 
 // put adds a key or replaces the one with its id. The caller holds mu.
 func (t *keyTable) put(k keyRecord) {
+	if k.use == nil {
+		if k.use = t.uses[k.ID]; k.use == nil {
+			k.use = newKeyUse(useRecord{})
+		}
+	}
 	slot := [8]byte(k.Hash)
 	others := slices.DeleteFunc(slices.Clone(t.byHash[slot]), func(o keyRecord) bool { return o.ID == k.ID })
 	t.byHash[slot] = append(others, k)
@@ -182,51 +208,41 @@ func (t *keyTable) find(hash [sha256.Size]byte) (keyRecord, bool) {
 	return keyRecord{}, false
 }
 
-// CreateKey makes a service key. The secret is given this once; the store keeps its hash.
-func (s *Store) CreateKey(account string, scopes Scopes, label string) (secret string, key Key, err error) {
+// CreateKey makes a service key. The secret is given this once; the store keeps its hash. set may change what
+// [Store.UpdateKey] may change.
+func (s *Store) CreateKey(account string, scopes Scopes, label string, set ...func(*Key)) (secret string, key Key, err error) {
 	if _, ok := s.accounts.number(account); !ok {
 		return "", Key{}, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
 	if scopes == 0 || scopes&^AllScopes != 0 {
 		return "", Key{}, codec.Invalid("scopes", "a key needs at least one scope of %s", AllScopes)
 	}
-	if len(label) > maxLabel {
-		return "", Key{}, codec.Invalid("label", "a label has at most %d characters", maxLabel)
+	record := keyRecord{
+		Key: Key{ID: newKeyID(), Account: account, Scopes: scopes, Created: s.now().UTC()},
+		use: newKeyUse(useRecord{}),
+	}
+	err = record.set(func(k *Key) {
+		k.Label = label
+		for _, change := range set {
+			change(k)
+		}
+	})
+	if err != nil {
+		return "", Key{}, err
 	}
 	secret = newSecret()
 	hash := sha256.Sum256([]byte(secret))
-	record := keyRecord{Hash: hash[:], Key: Key{
-		ID: newKeyID(), Account: account, Label: label, Scopes: scopes, Created: time.Now().UTC(),
-	}}
-	if err := s.putKey(record); err != nil {
+	record.Hash = hash[:]
+	if err := s.putKeys(record); err != nil {
 		return "", Key{}, err
 	}
-	return secret, record.Key, nil
+	return secret, record.shown(), nil
 }
 
 func newKeyID() string {
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the program instead
 	return keyIDPrefix + idEncoding.EncodeToString(random[:])
-}
-
-// putKey makes a key durable and then effective.
-func (s *Store) putKey(k keyRecord) error {
-	record, err := encodeRecord(k)
-	if err != nil {
-		return err
-	}
-	err = s.update(context.Background(), func(g *gathering, w *write) error {
-		g.put(w, nameKey(spaceKey, k.ID), record)
-		return nil
-	})
-	if err != nil {
-		return asStorageError(err, "the key could not be stored")
-	}
-	s.keys.mu.Lock()
-	defer s.keys.mu.Unlock()
-	s.keys.put(k)
-	return nil
 }
 
 // AddStaticKey makes a secret of the operator's own valid for as long as the store is open; it is not stored.
@@ -244,7 +260,7 @@ func (s *Store) AddStaticKey(secret, account string, scopes Scopes) error {
 	s.keys.mu.Lock()
 	defer s.keys.mu.Unlock()
 	s.keys.put(keyRecord{Hash: hash[:], Key: Key{
-		ID: keyIDPrefix + staticKeyLabel, Account: account, Label: staticKeyLabel, Scopes: scopes, Created: time.Now().UTC(),
+		ID: keyIDPrefix + staticKeyLabel, Account: account, Label: staticKeyLabel, Scopes: scopes, Created: s.now().UTC(),
 	}})
 	return nil
 }
@@ -256,7 +272,7 @@ func (s *Store) Keys(account string) []Key {
 	var keys []Key
 	for k := range maps.Values(s.keys.byID) {
 		if account == "" || k.Account == account {
-			keys = append(keys, k.Key)
+			keys = append(keys, k.shown())
 		}
 	}
 	slices.SortFunc(keys, func(a, b Key) int {
@@ -265,33 +281,20 @@ func (s *Store) Keys(account string) []Key {
 	return keys
 }
 
-// RevokeKey makes a service key invalid at once and for good. Revoking it again changes nothing.
-func (s *Store) RevokeKey(id string) error {
-	s.keys.mu.RLock()
-	k, ok := s.keys.byID[id]
-	s.keys.mu.RUnlock()
-	switch {
-	case !ok:
-		return codec.Errorf(codec.KindNotFound, "no key %q", id)
-	case id == keyIDPrefix+staticKeyLabel:
-		return codec.Errorf(codec.KindConflict, "this key comes from the environment: remove MNEME_API_KEY and restart")
-	case !k.Revoked.IsZero():
-		return nil
-	}
-	k.Revoked = time.Now().UTC()
-	return s.putKey(k)
-}
-
 // Authenticate tells whom a service key speaks for. The errors, all [codec.KindAuthentication], tell apart what is
-// no service key at all, a damaged one, an unknown one and a revoked one.
+// no service key at all, a damaged one, an unknown one, an expired one and a revoked one.
 func (s *Store) Authenticate(secret string) (Identity, error) {
 	if len(secret) > maxSecret {
 		return Identity{}, errNoKey("this is not a service key: it is too long")
 	}
 	k, ok := s.keys.find(sha256.Sum256([]byte(secret)))
+	now := s.now()
 	switch {
+	case ok && k.valid(now):
+		k.use.seen(now)
+		return Identity{Account: k.Account, KeyID: k.ID, Scopes: k.Scopes, Limits: k.Limits, TrustTrace: k.TrustTrace, Use: k.use}, nil
 	case ok && k.Revoked.IsZero():
-		return Identity{Account: k.Account, KeyID: k.ID, Scopes: k.Scopes}, nil
+		return Identity{}, errNoKey("this service key expired on %s: ask for a new one, or create one with: mneme key create", k.Expires.UTC().Format(time.RFC1123))
 	case ok:
 		return Identity{}, errNoKey("this service key was revoked: ask for a new one, or create one with: mneme key create")
 	case secret == "":

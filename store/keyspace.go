@@ -8,6 +8,7 @@ const (
 	spaceMeta       = 'm' // m <name>                              store-wide facts
 	spaceAccount    = 'A' // A <account name>                      account
 	spaceKey        = 'K' // K <key id>                            service key
+	spaceKeyUse     = 'U' // U <key id>                            use of a service key
 	spaceCredential = 'C' // C <account> <provider>                sealed provider credential
 	spaceExchange   = 'x' // x <account> <exchange>                exchange record
 	spaceOpen       = 'o' // o <account> <exchange>                present while the exchange is open

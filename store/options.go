@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"log/slog"
+	"time"
 )
 
 // Options configure [Open]. The zero value of every field but Dir is the default.
@@ -22,6 +23,8 @@ type Options struct {
 	Index func(*Store) Index
 
 	Retention Retention // for accounts without rules of their own
+
+	Clock func() time.Time // for the life and use of service keys; nil: time.Now
 
 	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB
 	MinFreeDisk int64 // free bytes on the volume below which nothing new is begun; 0: what the database may need, see FORMAT.md; negative: no gate

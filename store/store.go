@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"golang.org/x/sync/semaphore"
@@ -45,6 +46,8 @@ type Store struct {
 
 	accounts accountTable
 	keys     keyTable
+	uses     useWriter
+	now      func() time.Time // the clock of keys
 
 	queue      chan *write
 	queueBytes *semaphore.Weighted
@@ -67,6 +70,7 @@ func Open(opts Options) (*Store, error) {
 	go s.runWriter()
 	s.digester.start(s)
 	s.keeper.start(s)
+	s.uses.start(s)
 	if opts.Index != nil {
 		s.index = opts.Index(s)
 	}
@@ -81,6 +85,9 @@ func prepare(opts Options) (*Store, error) {
 	if opts.QueueBytes <= 0 {
 		opts.QueueBytes = defaultQueueBytes
 	}
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the store directory: %w", err)
 	}
@@ -90,7 +97,7 @@ func prepare(opts Options) (*Store, error) {
 	}
 	return &Store{
 		digester: digester{signal: make(chan struct{}, 1)},
-		opts:     opts, log: opts.Log, lock: lock,
+		opts:     opts, log: opts.Log, lock: lock, now: opts.Clock,
 		queue:      make(chan *write, queueLength),
 		queueBytes: semaphore.NewWeighted(opts.QueueBytes),
 		queueSize:  opts.QueueBytes,
@@ -230,6 +237,7 @@ func (s *Store) Close() (err error) {
 	}
 	s.keeper.stop()
 	s.digester.stop()
+	s.uses.stop()
 	s.sending.Lock()
 	if s.closed {
 		s.sending.Unlock()

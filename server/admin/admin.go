@@ -11,7 +11,9 @@
 //	PUT    /accounts/{account}/credentials/{provider} {"secret"}
 //	DELETE /accounts/{account}/credentials/{provider}
 //	GET    /keys?account=                             revoked ones included
-//	POST   /keys                                      {"account", "scopes": "write,read", "label"}; the only answer that carries a key
+//	POST   /keys                                      {"account", "scopes": "write,read", "label", "expires", "limits", "trust_trace"}
+//	PATCH  /keys/{id}                                 {"label", "expires", "limits", "trust_trace"}, each of them as far as it is to change
+//	POST   /keys/{id}/rotate                          {"overlap" in nanoseconds}: a new key like it, which then expires
 //	DELETE /keys/{id}                                 revoke
 //	GET    /exchanges?account=&after=&limit=          newest first; after is the last id of the page before
 //	POST   /reindex                                   build the search index of all accounts anew; operator only
@@ -25,6 +27,9 @@
 //	POST   /check?repair=                             lines of {"finding"}, and at the end {"report"}
 //	GET    /backup?since=                             a backup, full or on top of the one with that mark
 //	POST   /compact
+//
+// Keys are in the answers that make them, and in no other. Limits are {"requests_per_minute", "tokens_per_minute",
+// "concurrent", "tokens_per_month"}; 0 leaves one to the server, -1 is none.
 //
 // Lists come as {"data": [...], "has_more": bool}, errors as {"error": {"kind", "message", "code", "param"}}.
 package admin
@@ -64,6 +69,51 @@ type NewKey struct {
 	Account string       `json:"account"`
 	Scopes  store.Scopes `json:"scopes"`
 	Label   string       `json:"label,omitempty"`
+	KeySettings
+}
+
+// KeySettings are what may change about a key; nil leaves a setting as it is.
+type KeySettings struct {
+	Expires    *time.Time   `json:"expires,omitempty"` // zero: never
+	Limits     *LimitChange `json:"limits,omitempty"`
+	TrustTrace *bool        `json:"trust_trace,omitempty"` // traces of its callers are continued
+}
+
+// LimitChange changes [store.Limits], each as far as it is not nil.
+type LimitChange struct {
+	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
+	TokensPerMinute   *int64 `json:"tokens_per_minute,omitempty"`
+	Concurrent        *int64 `json:"concurrent,omitempty"`
+	TokensPerMonth    *int64 `json:"tokens_per_month,omitempty"`
+}
+
+// KeyUpdate asks for changes to a key.
+type KeyUpdate struct {
+	Label *string `json:"label,omitempty"`
+	KeySettings
+}
+
+// Rotation asks for a successor to a key.
+type Rotation struct {
+	Overlap time.Duration `json:"overlap"` // for which the old key stays valid
+}
+
+func (s *KeySettings) apply(k *store.Key) {
+	change(&k.Expires, s.Expires)
+	change(&k.TrustTrace, s.TrustTrace)
+	if l := s.Limits; l != nil {
+		change(&k.Limits.RequestsPerMinute, l.RequestsPerMinute)
+		change(&k.Limits.TokensPerMinute, l.TokensPerMinute)
+		change(&k.Limits.Concurrent, l.Concurrent)
+		change(&k.Limits.TokensPerMonth, l.TokensPerMonth)
+	}
+}
+
+// change sets what is asked for.
+func change[T any](setting, asked *T) {
+	if asked != nil {
+		*setting = *asked
+	}
 }
 
 // CreatedKey is a new service key with its secret, which cannot be had again.

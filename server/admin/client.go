@@ -159,6 +159,20 @@ func (c *Client) CreateKey(ctx context.Context, asked NewKey) (CreatedKey, error
 	return created, err
 }
 
+// UpdateKey changes a service key.
+func (c *Client) UpdateKey(ctx context.Context, id string, asked KeyUpdate) (store.Key, error) {
+	var key store.Key
+	err := c.call(ctx, http.MethodPatch, "/keys/"+url.PathEscape(id), asked, &key)
+	return key, err
+}
+
+// RotateKey makes a successor to a service key.
+func (c *Client) RotateKey(ctx context.Context, id string, asked Rotation) (CreatedKey, error) {
+	var created CreatedKey
+	err := c.call(ctx, http.MethodPost, "/keys/"+url.PathEscape(id)+"/rotate", asked, &created)
+	return created, err
+}
+
 // RevokeKey makes a service key invalid at once.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(id), nil, nil)

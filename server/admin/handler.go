@@ -75,6 +75,8 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 		"DELETE /accounts/{account}/retention":              e.resetRetention,
 		"GET /keys":                                         e.keys,
 		"POST /keys":                                        e.createKey,
+		"PATCH /keys/{id}":                                  e.updateKey,
+		"POST /keys/{id}/rotate":                            e.rotateKey,
 		"DELETE /keys/{id}":                                 e.revokeKey,
 		"GET /exchanges":                                    e.exchanges,
 		"GET /exchanges/{id}":                               e.exchange,
@@ -222,20 +224,59 @@ func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, key, err := e.store.CreateKey(account, asked.Scopes, asked.Label)
+	secret, key, err := e.store.CreateKey(account, asked.Scopes, asked.Label, asked.apply)
 	if err != nil {
 		return nil, err
 	}
 	return CreatedKey{Key: key, Secret: secret}, nil
 }
 
-// revokeKey treats a key of another account as one that does not exist.
+func (e endpoints) updateKey(c caller, r *http.Request) (any, error) {
+	var asked KeyUpdate
+	if err := readJSON(r, &asked); err != nil {
+		return nil, err
+	}
+	id, err := e.keyOf(c, r)
+	if err != nil {
+		return nil, err
+	}
+	return e.store.UpdateKey(id, func(k *store.Key) {
+		change(&k.Label, asked.Label)
+		asked.apply(k)
+	})
+}
+
+func (e endpoints) rotateKey(c caller, r *http.Request) (any, error) {
+	var asked Rotation
+	if err := readJSON(r, &asked); err != nil {
+		return nil, err
+	}
+	id, err := e.keyOf(c, r)
+	if err != nil {
+		return nil, err
+	}
+	secret, key, err := e.store.RotateKey(id, asked.Overlap)
+	if err != nil {
+		return nil, err
+	}
+	return CreatedKey{Key: key, Secret: secret}, nil
+}
+
 func (e endpoints) revokeKey(c caller, r *http.Request) (any, error) {
-	id := r.PathValue("id")
-	if !c.isOperator() && !slices.ContainsFunc(e.store.Keys(c.account), func(k store.Key) bool { return k.ID == id }) {
-		return nil, codec.Errorf(codec.KindNotFound, "no key %q", id)
+	id, err := e.keyOf(c, r)
+	if err != nil {
+		return nil, err
 	}
 	return nil, e.store.RevokeKey(id)
+}
+
+// keyOf is the id of the key that a request is about. A key of another account is as one that does not exist.
+func (e endpoints) keyOf(c caller, r *http.Request) (string, error) {
+	id := r.PathValue("id")
+	if !c.isOperator() && !slices.ContainsFunc(e.store.Keys(c.account), func(k store.Key) bool { return k.ID == id }) {
+		return "", codec.Errorf(codec.KindNotFound, "no key %q", id)
+	}
+	return id, nil
 }
 
 func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {

@@ -2,7 +2,9 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 type Key struct {
 	Create KeyCreate `cmd:"" help:"Create a service key and show it, this once."`
 	List   KeyList   `cmd:"" help:"List service keys; their secrets are not kept."`
+	Update KeyUpdate `cmd:"" help:"Change a key's label, expiry, limits or trust in traces."`
+	Rotate KeyRotate `cmd:"" help:"Make a new key like another one, which then expires."`
 	Revoke KeyRevoke `cmd:"" help:"Make a service key invalid, at once and for good."`
 }
 
@@ -24,23 +28,30 @@ type KeyCreate struct {
 	Scope   store.Scopes `default:"write,read" placeholder:"SCOPES" help:"What it may do, with commas between: write, read, erase, admin (default: ${default})."`
 	Name    string       `placeholder:"LABEL" help:"A label to know it by."`
 	JSON    bool         `help:"Write the key and what is known of it as JSON."`
+
+	KeySettings `embed:""`
 }
 
 // Run writes nothing but the key to standard output, so that KEY=$(mneme key create ...) takes it.
 func (c *KeyCreate) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, create, func(client *admin.Client) error {
-		created, err := client.CreateKey(ctx, admin.NewKey{Account: c.Account, Scopes: c.Scope, Label: c.Name})
+		created, err := client.CreateKey(ctx, admin.NewKey{Account: c.Account, Scopes: c.Scope, Label: c.Name, KeySettings: c.asked(time.Now())})
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(s.Out, created)
-		}
-		fmt.Fprintf(s.Err, "key %s of account %s may %s; it is shown this once, keep it safe:\n",
-			created.ID, created.Account, strings.ReplaceAll(created.Scopes.String(), ",", ", "))
-		fmt.Fprintln(s.Out, created.Secret)
-		return nil
+		return showCreated(s, created, c.JSON)
 	})
+}
+
+// showCreated shows a new key, this once.
+func showCreated(s *Surroundings, created admin.CreatedKey, asJSON bool) error {
+	if asJSON {
+		return writeJSON(s.Out, created)
+	}
+	fmt.Fprintf(s.Err, "key %s of account %s may %s; it is shown this once, keep it safe:\n",
+		created.ID, created.Account, strings.ReplaceAll(created.Scopes.String(), ",", ", "))
+	fmt.Fprintln(s.Out, created.Secret)
+	return nil
 }
 
 // KeyList is "mneme key list".
@@ -62,13 +73,83 @@ func (c *KeyList) Run(ctx context.Context, s *Surroundings) error {
 		}
 		rows := make([][]string, len(keys))
 		for i, k := range keys {
-			state := "valid"
-			if !k.Revoked.IsZero() {
-				state = "revoked " + ago(time.Now(), k.Revoked)
+			rows[i] = []string{
+				k.ID, k.Account, k.Scopes.String(), orDash(k.Label), orDash(limitsLine(k.Limits)),
+				ago(time.Now(), k.Created), ago(time.Now(), k.LastUsed), tokensThisMonth(&k, time.Now()), stateOf(&k, time.Now()),
 			}
-			rows[i] = []string{k.ID, k.Account, k.Scopes.String(), orDash(k.Label), ago(time.Now(), k.Created), state}
 		}
-		return table(s.Out, []string{"KEY", "ACCOUNT", "SCOPES", "LABEL", "CREATED", "STATE"}, rows)
+		return table(s.Out, []string{"KEY", "ACCOUNT", "SCOPES", "LABEL", "LIMITS", "CREATED", "LAST USED", "TOKENS THIS MONTH", "STATE"}, rows)
+	})
+}
+
+func stateOf(k *store.Key, now time.Time) string {
+	switch {
+	case !k.Revoked.IsZero():
+		return "revoked " + ago(now, k.Revoked)
+	case k.Expires.IsZero():
+		return "valid"
+	case now.Before(k.Expires):
+		return "valid until " + k.Expires.Local().Format("2006-01-02 15:04")
+	}
+	return "expired " + ago(now, k.Expires)
+}
+
+func tokensThisMonth(k *store.Key, now time.Time) string {
+	if k.Month != now.UTC().Format("2006-01") {
+		return "0"
+	}
+	return strconv.FormatInt(k.MonthTokens, 10)
+}
+
+// KeyUpdate is "mneme key update ID".
+type KeyUpdate struct {
+	Place `embed:""`
+	ID    string  `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
+	Name  *string `placeholder:"LABEL" help:"A label to know it by."`
+	JSON  bool    `help:"Write what is known of the key as JSON."`
+
+	KeySettings `embed:""`
+}
+
+// Run changes what flags were given for, and leaves the rest. Callers notice with their next request.
+func (c *KeyUpdate) Run(ctx context.Context, s *Surroundings) error {
+	asked := admin.KeyUpdate{Label: c.Name, KeySettings: c.asked(time.Now())}
+	if asked == (admin.KeyUpdate{}) {
+		return errors.New("say what is to change; mneme key update --help lists it")
+	}
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		key, err := client.UpdateKey(ctx, c.ID, asked)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.Out, key)
+		}
+		fmt.Fprintf(s.Out, "key %s changed\n", key.ID)
+		return nil
+	})
+}
+
+// KeyRotate is "mneme key rotate ID".
+type KeyRotate struct {
+	Place   `embed:""`
+	ID      string   `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
+	Overlap Lifetime `default:"24h" placeholder:"TIME" help:"How long the old key stays valid (default: ${default})."`
+	JSON    bool     `help:"Write the new key and what is known of it as JSON."`
+}
+
+// Run makes the new key and lets the old one expire.
+func (c *KeyRotate) Run(ctx context.Context, s *Surroundings) error {
+	if c.Overlap == 0 {
+		return errors.New("an old key that never expires is no rotation; make a second key with: mneme key create")
+	}
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		created, err := client.RotateKey(ctx, c.ID, admin.Rotation{Overlap: time.Duration(c.Overlap)})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Err, "key %s expires %s\n", c.ID, c.Overlap.from(time.Now()).Local().Format("2006-01-02 15:04"))
+		return showCreated(s, created, c.JSON)
 	})
 }
 

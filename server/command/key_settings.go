@@ -1,0 +1,116 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// KeySettings are the flags of what may change about a key.
+type KeySettings struct {
+	Expires           *Lifetime `placeholder:"TIME" help:"When it expires, counted from now, as 90d or 12h; never: it does not."`
+	RequestsPerMinute *Limit    `placeholder:"N" help:"Requests that its callers may send a minute; none: any number; default: the server's limit."`
+	TokensPerMinute   *Limit    `placeholder:"N" help:"Tokens, prompts and answers, that they may use a minute."`
+	Concurrent        *Limit    `placeholder:"N" help:"Exchanges that they may have open at a time."`
+	TokensPerMonth    *Limit    `placeholder:"N" help:"Tokens that they may use in a calendar month of UTC."`
+	TrustTrace        *bool     `negatable:"" help:"Continue the traces of its callers."`
+}
+
+// asked is what the flags ask for, counted from now.
+func (s *KeySettings) asked(now time.Time) admin.KeySettings {
+	asked := admin.KeySettings{TrustTrace: s.TrustTrace}
+	if s.Expires != nil {
+		at := s.Expires.from(now)
+		asked.Expires = &at
+	}
+	limits := admin.LimitChange{
+		RequestsPerMinute: (*int64)(s.RequestsPerMinute), TokensPerMinute: (*int64)(s.TokensPerMinute),
+		Concurrent: (*int64)(s.Concurrent), TokensPerMonth: (*int64)(s.TokensPerMonth),
+	}
+	if limits != (admin.LimitChange{}) {
+		asked.Limits = &limits
+	}
+	return asked
+}
+
+// Lifetime is how long something lasts from now on; 0 is for ever.
+type Lifetime time.Duration
+
+// UnmarshalText reads whole days, as "90d", what [time.ParseDuration] reads, and "never".
+func (l *Lifetime) UnmarshalText(text []byte) error {
+	if string(text) == "never" {
+		*l = 0
+		return nil
+	}
+	lasts, err := time.ParseDuration(string(text))
+	if days, inDays := strings.CutSuffix(string(text), "d"); inDays {
+		var n int
+		n, err = strconv.Atoi(days)
+		lasts = time.Duration(n) * 24 * time.Hour
+		if n > maxDays {
+			err = errors.New("too long")
+		}
+	}
+	if err != nil || lasts <= 0 {
+		return fmt.Errorf("%q is no time from now; write 90d, 12h or never", text)
+	}
+	*l = Lifetime(lasts)
+	return nil
+}
+
+// maxDays is a century, which a time.Duration holds.
+const maxDays = 36500
+
+// from is when the time is over that begins now; zero for never.
+func (l Lifetime) from(now time.Time) time.Time {
+	if l == 0 {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(l))
+}
+
+// Limit is one of a key's limits, in the numbers of [store.Limits].
+type Limit int64
+
+// UnmarshalText reads a number above 0, "none", and "default" for the server's.
+func (l *Limit) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "none":
+		*l = store.Unlimited
+		return nil
+	case "default":
+		*l = 0
+		return nil
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("%q is no limit; write a number above 0, none, or default for the server's", text)
+	}
+	*l = Limit(n)
+	return nil
+}
+
+// limitsLine writes the limits that a key has of its own.
+func limitsLine(l store.Limits) string {
+	var parts []string
+	for _, limit := range []struct {
+		n    int64
+		unit string
+	}{
+		{l.RequestsPerMinute, "requests/min"}, {l.TokensPerMinute, "tokens/min"},
+		{l.Concurrent, "at a time"}, {l.TokensPerMonth, "tokens/month"},
+	} {
+		switch {
+		case limit.n > 0:
+			parts = append(parts, fmt.Sprintf("%d %s", limit.n, limit.unit))
+		case limit.n < 0:
+			parts = append(parts, "any "+limit.unit)
+		}
+	}
+	return strings.Join(parts, ", ")
+}

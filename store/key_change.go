@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// UpdateKey changes what may change about a key: label, expiry, limits and trust in traces. What set does to the rest has no
+// effect.
+func (s *Store) UpdateKey(id string, set func(*Key)) (Key, error) {
+	return s.changeKey(id, func(k *keyRecord) error {
+		if !k.Revoked.IsZero() {
+			return codec.Errorf(codec.KindConflict, "key %q was revoked, and a revoked key cannot be changed", id)
+		}
+		return k.set(set)
+	})
+}
+
+// RevokeKey makes a service key invalid at once and for good. Revoking it again changes nothing.
+func (s *Store) RevokeKey(id string) error {
+	_, err := s.changeKey(id, func(k *keyRecord) error {
+		if k.Revoked.IsZero() {
+			k.Revoked = s.now().UTC()
+		}
+		return nil
+	})
+	return err
+}
+
+// RotateKey makes a key like the one with the id, which stays valid for the time of overlap, or for what is left of its own
+// if that is less. What was used of the month's tokens is carried over. The secret is given this once.
+func (s *Store) RotateKey(id string, overlap time.Duration) (secret string, fresh Key, err error) {
+	if overlap < 0 {
+		return "", Key{}, codec.Invalid("overlap", "an overlap is 0 or more")
+	}
+	s.keys.changing.Lock()
+	defer s.keys.changing.Unlock()
+	old, err := s.changeable(id)
+	if err != nil {
+		return "", Key{}, err
+	}
+	now := s.now().UTC()
+	if !old.valid(now) {
+		return "", Key{}, codec.Errorf(codec.KindConflict, "key %q is no longer valid; make a new one with: mneme key create", id)
+	}
+	secret = newSecret()
+	hash := sha256.Sum256([]byte(secret))
+	next := old
+	next.Hash, next.ID, next.Created, next.Replaces = hash[:], newKeyID(), now, old.ID
+	next.use = newKeyUse(useRecord{Month: now.Format(monthFormat), Tokens: old.use.Tokens(now)})
+	next.use.changed.Store(true)
+	if end := now.Add(overlap); old.Expires.IsZero() || end.Before(old.Expires) {
+		old.Expires = end
+	}
+	if err := s.putKeys(next, old); err != nil {
+		return "", Key{}, err
+	}
+	return secret, next.shown(), nil
+}
+
+// changeKey changes one key, durably and then in effect.
+func (s *Store) changeKey(id string, change func(*keyRecord) error) (Key, error) {
+	s.keys.changing.Lock()
+	defer s.keys.changing.Unlock()
+	k, err := s.changeable(id)
+	if err != nil {
+		return Key{}, err
+	}
+	if err := change(&k); err != nil {
+		return Key{}, err
+	}
+	if err := s.putKeys(k); err != nil {
+		return Key{}, err
+	}
+	return k.shown(), nil
+}
+
+func (s *Store) changeable(id string) (keyRecord, error) {
+	s.keys.mu.RLock()
+	k, ok := s.keys.byID[id]
+	s.keys.mu.RUnlock()
+	switch {
+	case !ok:
+		return k, codec.Errorf(codec.KindNotFound, "no key %q", id)
+	case id == keyIDPrefix+staticKeyLabel:
+		return k, codec.Errorf(codec.KindConflict, "this key comes from the environment: change or remove MNEME_API_KEY and restart")
+	}
+	return k, nil
+}
+
+// putKeys makes keys durable, together, and then effective.
+func (s *Store) putKeys(keys ...keyRecord) error {
+	err := s.update(context.Background(), func(g *gathering, w *write) error {
+		for _, k := range keys {
+			value, err := encodeRecord(k)
+			if err != nil {
+				return err
+			}
+			g.put(w, nameKey(spaceKey, k.ID), value)
+		}
+		return nil
+	})
+	if err != nil {
+		return asStorageError(err, "the key could not be stored")
+	}
+	s.keys.mu.Lock()
+	defer s.keys.mu.Unlock()
+	for _, k := range keys {
+		s.keys.put(k)
+	}
+	return nil
+}
+
+// valid tells whether the key opens anything at a time.
+func (k *Key) valid(now time.Time) bool {
+	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
+}
+
+// set takes over what may change about a key.
+func (k *Key) set(change func(*Key)) error {
+	asked := *k
+	change(&asked)
+	if len(asked.Label) > maxLabel {
+		return codec.Invalid("label", "a label has at most %d characters", maxLabel)
+	}
+	k.Label, k.Expires, k.Limits, k.TrustTrace = asked.Label, asked.Expires.UTC(), asked.Limits, asked.TrustTrace
+	return k.Limits.check()
+}
+
+// shown is the key with its use, as lists show it.
+func (k *keyRecord) shown() Key {
+	shown := k.Key
+	r := k.use.record()
+	shown.LastUsed = r.LastUsed
+	shown.Month, shown.MonthTokens = r.Month, r.Tokens
+	return shown
+}

@@ -1,0 +1,191 @@
+package store
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// hands are a clock that tests set.
+type hands struct{ at time.Time }
+
+func (h *hands) now() time.Time { return h.at }
+
+func (h *hands) turn(d time.Duration) { h.at = h.at.Add(d) }
+
+func newHands() *hands { return &hands{time.Date(2026, 11, 20, 12, 0, 30, 0, time.UTC)} }
+
+func mustKey(t *testing.T, s *Store, set ...func(*Key)) (secret string, key Key) {
+	t.Helper()
+	secret, key, err := s.CreateKey("acme", ScopeWrite, "laptop", set...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret, key
+}
+
+func TestAKeyExpires(t *testing.T) {
+	clock := newHands()
+	s := openStore(t, Options{Clock: clock.now})
+	mustAccount(t, s, "acme")
+	secret, key := mustKey(t, s, func(k *Key) { k.Expires = clock.at.Add(time.Hour) })
+	clock.turn(time.Hour - 1)
+	if _, err := s.Authenticate(secret); err != nil {
+		t.Fatalf("just before it expires: %v", err)
+	}
+	clock.turn(1)
+	_, err := s.Authenticate(secret)
+	wantKind(t, err, codec.KindAuthentication)
+	if !strings.Contains(err.Error(), "expired on Fri, 20 Nov 2026 13:00:30 UTC") {
+		t.Errorf("an expired key is told %q", err)
+	}
+	if _, err := s.UpdateKey(key.ID, func(k *Key) { k.Expires = time.Time{} }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Authenticate(secret); err != nil {
+		t.Errorf("with the expiry taken away: %v", err)
+	}
+}
+
+func TestWhatChangesAboutAKeyStaysAndTheRestDoesNotChange(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	mustAccount(t, s, "acme")
+	secret, key := mustKey(t, s)
+	limits := Limits{RequestsPerMinute: 60, TokensPerMinute: Unlimited, Concurrent: 3, TokensPerMonth: 1e6}
+	_, err := s.UpdateKey(key.ID, func(k *Key) {
+		k.Label, k.Limits, k.TrustTrace = "desk", limits, true
+		k.ID, k.Account, k.Scopes, k.Revoked = "key_other", "other", AllScopes, time.Now()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, Options{Dir: dir})
+	got, err := identify(s, secret)
+	want := Identity{Account: "acme", KeyID: key.ID, Scopes: ScopeWrite, Limits: limits, TrustTrace: true}
+	if err != nil || got != want {
+		t.Errorf("the key speaks for %+v (%v), want %+v", got, err, want)
+	}
+	if keys := s.Keys("acme"); len(keys) != 1 || keys[0].Label != "desk" || !keys[0].Revoked.IsZero() {
+		t.Errorf("keys are %+v", keys)
+	}
+	_, err = s.UpdateKey(key.ID, func(k *Key) { k.Limits.Concurrent = -2 })
+	wantKind(t, err, codec.KindInvalidRequest)
+	_, err = s.UpdateKey("key_unknown", func(*Key) {})
+	wantKind(t, err, codec.KindNotFound)
+	if err := s.RevokeKey(key.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.UpdateKey(key.ID, func(*Key) {})
+	wantKind(t, err, codec.KindConflict)
+}
+
+func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
+	clock, dir := newHands(), t.TempDir()
+	s := openStore(t, Options{Dir: dir, Clock: clock.now})
+	mustAccount(t, s, "acme")
+	limits := Limits{TokensPerMonth: 1000}
+	old, key := mustKey(t, s, func(k *Key) { k.Limits = limits })
+	identity, err := s.Authenticate(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity.Use.AddTokens(clock.at, 400)
+	fresh, next, err := s.RotateKey(key.ID, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.Replaces != key.ID || next.Account != "acme" || next.Label != "laptop" || next.Limits != limits || next.MonthTokens != 400 {
+		t.Errorf("the successor is %+v", next)
+	}
+	for range 2 { // also after a restart
+		for _, secret := range []string{old, fresh} {
+			if _, err := s.Authenticate(secret); err != nil {
+				t.Errorf("during the overlap: %v", err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openStore(t, Options{Dir: dir, Clock: clock.now})
+	}
+	clock.turn(time.Hour)
+	if _, err := s.Authenticate(old); err == nil {
+		t.Error("the old key outlives the overlap")
+	}
+	if _, err := s.Authenticate(fresh); err != nil {
+		t.Errorf("the new key: %v", err)
+	}
+	_, _, err = s.RotateKey(key.ID, time.Hour)
+	wantKind(t, err, codec.KindConflict)
+	keys := s.Keys("acme")
+	if _, _, err := s.RotateKey(keys[len(keys)-1].ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Authenticate(fresh); err == nil {
+		t.Error("without an overlap the old key stays valid")
+	}
+}
+
+func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAnew(t *testing.T) {
+	clock, dir := newHands(), t.TempDir()
+	s := openStore(t, Options{Dir: dir, Clock: clock.now})
+	mustAccount(t, s, "acme")
+	secret, _ := mustKey(t, s)
+	if use := s.Keys("acme")[0]; !use.LastUsed.IsZero() || use.MonthTokens != 0 {
+		t.Errorf("a new key has been used: %+v", use)
+	}
+	for range 3 {
+		identity, err := s.Authenticate(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		identity.Use.AddTokens(clock.at, 100)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openStore(t, Options{Dir: dir, Clock: clock.now})
+	}
+	use := s.Keys("acme")[0]
+	if want := clock.at.Truncate(time.Minute); !use.LastUsed.Equal(want) || use.Month != "2026-11" || use.MonthTokens != 300 {
+		t.Errorf("the use is %v, %s %d; want %v, 2026-11 300", use.LastUsed, use.Month, use.MonthTokens, want)
+	}
+	identity, err := s.Authenticate(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.at = NextMonth(clock.at)
+	if n := identity.Use.Tokens(clock.at); n != 0 {
+		t.Errorf("the new month begins with %d tokens", n)
+	}
+	identity.Use.AddTokens(clock.at, 7)
+	if n := identity.Use.Tokens(clock.at); n != 7 {
+		t.Errorf("the new month has %d tokens", n)
+	}
+}
+
+// The use of a key is one write for the many uses of a minute.
+func TestLastUseIsWrittenOnceAMinute(t *testing.T) {
+	clock := newHands()
+	s := openStore(t, Options{Clock: clock.now})
+	mustAccount(t, s, "acme")
+	secret, _ := mustKey(t, s)
+	for minute := range 3 {
+		writes := 0
+		for range 20 {
+			if _, err := s.Authenticate(secret); err != nil {
+				t.Fatal(err)
+			}
+			writes += len(s.keys.changedUses())
+		}
+		if writes != 1 {
+			t.Errorf("minute %d: %d writes", minute, writes)
+		}
+		clock.turn(time.Minute)
+	}
+}

@@ -1,0 +1,47 @@
+package store
+
+import "github.com/mnemeproxy/mneme/codec"
+
+// Unlimited, as one of [Limits], lets a key do without a limit that the server sets for keys of no limit of their own.
+const Unlimited = -1
+
+// Limits bound what callers with one key may use. In a key's own, 0 leaves it to the server's and [Unlimited] is no limit; in the
+// server's, and once joined by [Limits.Or], 0 is no limit.
+type Limits struct {
+	RequestsPerMinute int64 `json:"requests_per_minute,omitempty"`
+	TokensPerMinute   int64 `json:"tokens_per_minute,omitempty"` // input of every kind, read from caches too, and output
+	Concurrent        int64 `json:"concurrent,omitempty"`        // exchanges at a time
+	TokensPerMonth    int64 `json:"tokens_per_month,omitempty"`  // counted as per minute, in a month of UTC
+}
+
+// Or gives the limits that hold for a key with limits l on a server whose own are others. The result has no negative member.
+func (l Limits) Or(others Limits) Limits {
+	return Limits{
+		RequestsPerMinute: or(l.RequestsPerMinute, others.RequestsPerMinute),
+		TokensPerMinute:   or(l.TokensPerMinute, others.TokensPerMinute),
+		Concurrent:        or(l.Concurrent, others.Concurrent),
+		TokensPerMonth:    or(l.TokensPerMonth, others.TokensPerMonth),
+	}
+}
+
+func or(own, other int64) int64 {
+	if own == 0 {
+		own = other
+	}
+	return max(own, 0)
+}
+
+func (l Limits) check() error {
+	for _, limit := range []struct {
+		name  string
+		value int64
+	}{
+		{"requests_per_minute", l.RequestsPerMinute}, {"tokens_per_minute", l.TokensPerMinute},
+		{"concurrent", l.Concurrent}, {"tokens_per_month", l.TokensPerMonth},
+	} {
+		if limit.value < Unlimited {
+			return codec.Invalid("limits."+limit.name, "a limit is a number above 0, 0 for the server's own, or %d for none", Unlimited)
+		}
+	}
+	return nil
+}

@@ -63,6 +63,7 @@ func Reply(opening string, a *codec.Answer) string {
 // speech is what has been said of the parts that keys stand for.
 type speech struct {
 	instructions, first, answer transcript
+	answered                    bool
 }
 
 var speeches = sync.Pool{New: func() any { return new(speech) }}
@@ -71,6 +72,7 @@ func (s *speech) release() {
 	s.instructions.reset()
 	s.first.reset()
 	s.answer.reset()
+	s.answered = false
 	speeches.Put(s)
 }
 

@@ -34,7 +34,7 @@ func (s *speech) item(v []byte) (done bool) {
 			s.instructions.content(content)
 		}
 	case user:
-		if len(s.answer.stable) > 0 {
+		if s.answered {
 			return true
 		}
 		s.first.turn(content)
@@ -42,6 +42,7 @@ func (s *speech) item(v []byte) (done bool) {
 		return opened
 	case model:
 		if opened { // an answer to nothing but notes on the environment is part of the setting
+			s.answered = true // with nothing, perhaps
 			s.answer.content(content)
 			s.answer.calls(v, wireType)
 		}

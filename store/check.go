@@ -58,6 +58,8 @@ type checker struct {
 	exchanges map[exchangeID]checkedExchange
 	sessions  map[sessionID]*sessionCounts
 	fixes     []record
+
+	undigested []place // what a repair puts into the outbox
 }
 
 // checkedExchange is what the rest of the check needs of an exchange.
@@ -91,7 +93,7 @@ func (c *checker) run(ctx context.Context) error {
 		{spaceMember, c.member},
 		{spaceBelongs, c.belongsToExchange},
 		{spaceOutbox, c.belongsToExchange},
-		{spaceTurn, c.belongsToExchange},
+		{spaceTurn, c.turn},
 		{spaceResponse, c.belongsToExchange},
 		{spaceHistory, c.history},
 		{spaceSession, c.session},
@@ -141,6 +143,9 @@ func (c *checker) fix(ctx context.Context) error {
 			return err
 		}
 		c.fixes = c.fixes[n:]
+	}
+	if c.repair {
+		c.store.digester.add(c.undigested...)
 	}
 	return nil
 }
@@ -349,6 +354,24 @@ func (c *checker) belongsToExchange(item *badger.Item) error {
 	id := exchangeID(key[5:])
 	if _, there := c.exchanges[id]; !there {
 		c.find(id.String(), fmt.Sprintf("a record of kind %c is there, the exchange is not", key[0]), record{bytes.Clone(key), nil})
+	}
+	return nil
+}
+
+// turn checks that a turn can be read. One that cannot is digested again.
+func (c *checker) turn(item *badger.Item) error {
+	account, id, ok := splitExchangeKey(item.Key())
+	if _, there := c.exchanges[id]; !ok || !there {
+		return c.belongsToExchange(item)
+	}
+	err := item.Value(func(value []byte) error {
+		_, err := decodeTurn(value)
+		return err
+	})
+	if err != nil {
+		c.find(id.String(), "its turn cannot be read: "+err.Error(),
+			record{item.KeyCopy(nil), nil}, record{exchangeKey(spaceOutbox, account, id), []byte{}})
+		c.undigested = append(c.undigested, place{account, id})
 	}
 	return nil
 }

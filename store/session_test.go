@@ -64,7 +64,7 @@ func derived(o *Opening, texts ...string) *Opening {
 }
 
 type conversation struct {
-	t *testing.T
+	t testing.TB
 	s *Store
 }
 

@@ -214,7 +214,7 @@ func (t *turnRecord) endHistory(g *gathering, w *write, ref sessionRef, end hist
 	if have == nil {
 		g.put(w, key, bytes.Clone(id[:]))
 	}
-	if have == nil || exchangeID(have) == id {
+	if have == nil || bytes.Equal(have, id[:]) {
 		t.Ends = append(t.Ends, end)
 	}
 }

@@ -48,6 +48,9 @@ func NewPlan(r *Request, m Model, d Dialect) (*Plan, error) {
 // Usage is the sum over all answers. It is complete when all batches have been answered.
 func (p *Plan) Usage() codec.Usage { return p.usage }
 
+// Vectors are in the order of the inputs; nil where an input has not been answered.
+func (p *Plan) Vectors() [][]float32 { return p.vectors }
+
 // Dimensions is the size of the vectors, 0 as long as it is not known.
 func (p *Plan) Dimensions() int { return p.size }
 

@@ -29,6 +29,7 @@ type Config struct {
 	Cache      Cache               `json:"cache"`
 	Capture    Capture             `json:"capture"`
 	Retention  Retention           `json:"retention"`
+	Search     Search              `json:"search"`
 	Admin      Admin               `json:"admin"`
 	Telemetry  Telemetry           `json:"telemetry"`
 
@@ -108,6 +109,28 @@ type Retention struct {
 	MaxBytes Size     `json:"max_bytes"`
 }
 
+// Search says how what is on record is found again.
+type Search struct {
+	Embedder Embedder `json:"embedder"`
+}
+
+// Embedder makes the vectors by which turns are found that say the same in other words.
+type Embedder struct {
+	Model          string `json:"model"`           // any that routes, [LocalHash], or [NoEmbedder]
+	Dimensions     Count  `json:"dimensions"`      // 0: the model's own
+	DocumentPrefix string `json:"document_prefix"` // put before what is to be found, for models that want it
+	QueryPrefix    string `json:"query_prefix"`    // put before what is looked for
+	TextBytes      Size   `json:"text_bytes"`      // of a turn that are embedded
+	BatchTexts     Count  `json:"batch_texts"`     // in one call at most
+	Calls          Count  `json:"calls"`           // at a time
+}
+
+// Embedding models that are not asked for at a provider.
+const (
+	LocalHash  = localhash.Model // the built-in one
+	NoEmbedder = "none"          // search goes by words alone
+)
+
 // Admin is the management API over TCP, for keys of scope admin. Empty: only the socket in the data directory.
 type Admin struct {
 	Listen string `json:"listen"`
@@ -136,6 +159,9 @@ func Default() Config {
 		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait"},
 		// Bounds, so that a server nobody looks after does not fill its volume.
 		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30},
+		// Two calls at a time keep a local model busy and leave most of a provider's rate to the clients. 32 texts are
+		// what the smallest of the known hosts takes at once.
+		Search: Search{Embedder: Embedder{Model: LocalHash, TextBytes: 8 << 10, BatchTexts: 32, Calls: 2}},
 
 		Telemetry: Telemetry{SendTraceparent: true},
 	}

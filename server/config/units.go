@@ -89,3 +89,19 @@ func (d Duration) String() string {
 	}
 	return s
 }
+
+// Count is a number of things, above zero.
+type Count int
+
+// UnmarshalText reads decimal digits.
+func (c *Count) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("%q is not a number above 0", text)
+	}
+	*c = Count(n)
+	return nil
+}
+
+// MarshalText writes decimal digits.
+func (c Count) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(c), 10), nil }

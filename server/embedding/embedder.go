@@ -1,0 +1,172 @@
+// Package embedding makes the vectors of the search index. They come by the way that requests of the embeddings surface
+// take: the router places the model, the account's credential or the server's opens the provider, and the request is
+// cut into the batches that the host takes and checked on the way back. So a client that embeds a text with the same
+// model gets the vector that the index has of it.
+//
+// These calls are nobody's exchange: they are not put on record, and what they say is on record already.
+package embedding
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// Settings say which model embeds, and how it is asked.
+type Settings struct {
+	Model          string // any that routes to a provider with embeddings
+	Dimensions     int    // of the vectors; 0: the model's own
+	DocumentPrefix string // put before what is to be found, for models that want it
+	QueryPrefix    string // put before what is looked for
+	TextBytes      int    // of a text that are embedded; the rest is cut off
+	BatchTexts     int    // in one call at most
+	Calls          int    // at a time
+}
+
+// Credentials gives an account's own credential for a provider; found is false where it has none.
+type Credentials func(account, provider string) (secret string, found bool, err error)
+
+// Embedder is safe for concurrent use.
+type Embedder struct {
+	settings    Settings
+	credentials Credentials
+	identity    string
+	dimensions  int
+	slots       chan struct{} // one for each call that may be under way
+
+	way   atomic.Pointer[way]
+	spent atomic.Int64 // tokens
+	calls atomic.Int64
+	fails atomic.Int64
+}
+
+var _ search.Embedder = (*Embedder)(nil)
+
+// New takes the model where the router leads. An error is a *[codec.Error] that says which setting is wrong.
+func New(s Settings, r *router.Router, credentials Credentials) (*Embedder, error) {
+	w, err := s.way(r)
+	if err != nil {
+		return nil, err
+	}
+	e := &Embedder{
+		settings: s, credentials: credentials,
+		identity: w.identity, dimensions: w.dimensions, slots: make(chan struct{}, s.Calls),
+	}
+	e.way.Store(w)
+	return e, nil
+}
+
+// Identity implements [search.Embedder].
+func (e *Embedder) Identity() string { return e.identity }
+
+// Dimensions implements [search.Embedder].
+func (e *Embedder) Dimensions() int { return e.dimensions }
+
+// Reroute sends the calls that come from now on by another router. Where that leads the model elsewhere nothing is
+// embedded until a restart, because vectors of two models must not meet: the error says so, and Embed repeats it.
+func (e *Embedder) Reroute(r *router.Router) error {
+	w, err := e.settings.way(r)
+	if err == nil && (w.identity != e.identity || w.dimensions != e.dimensions) {
+		err = codec.Errorf(codec.KindConflict,
+			"the configuration now leads search.embedder to %s, and the index has vectors of %s; restart with the former, or change over with: mneme reindex",
+			w.identity, e.identity)
+	}
+	if err != nil {
+		w = &way{refused: err}
+	}
+	e.way.Store(w)
+	return err
+}
+
+// Usage is what the embedder has done since it was made.
+type Usage struct {
+	Calls    int64 // that were answered
+	Failures int64 // calls that were not
+	Tokens   int64 // as providers count them, or as estimated where they do not
+}
+
+// Usage gives the counts so far.
+func (e *Embedder) Usage() Usage {
+	return Usage{Calls: e.calls.Load(), Failures: e.fails.Load(), Tokens: e.spent.Load()}
+}
+
+// How long one call may take. A search waits for its query's vector, and finds by words without it.
+const (
+	documentPatience = time.Minute
+	queryPatience    = 2 * time.Second
+)
+
+// Embed implements [search.Embedder].
+func (e *Embedder) Embed(ctx context.Context, account string, use search.Use, texts []string) ([][]float32, error) {
+	w := e.way.Load()
+	if w.refused != nil {
+		return nil, w.refused
+	}
+	patience := documentPatience
+	if use == search.ForQuery {
+		patience = queryPatience
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, e.slow(patience))
+	defer cancel()
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	asked := asking{embedder: e, way: w, account: account, use: use}
+	vectors, err := asked.embed(ctx, texts)
+	if err == nil || !unfit(err) {
+		return vectors, err
+	}
+	// Either one of the texts is at fault, or the provider takes none at all. A text that every model takes tells which.
+	if _, none := asked.embed(ctx, []string{"memory"}); none != nil {
+		return nil, codec.Errorf(codec.KindUpstream, "%s takes no text as search.embedder has it sent: %s", w.identity, message(none))
+	}
+	return nil, codec.Errorf(codec.KindTooLarge, "%s does not take such a text: %s", w.identity, message(err))
+}
+
+func (e *Embedder) slow(patience time.Duration) error {
+	return codec.Errorf(codec.KindTimeout, "%s gave no vectors within %v", e.identity, patience)
+}
+
+// unfit tells errors by which a provider says that it will never take these texts.
+func unfit(err error) bool {
+	switch kind(err) {
+	case codec.KindInvalidRequest, codec.KindTooLarge, codec.KindContextTooLong:
+		return true
+	default:
+		return false
+	}
+}
+
+// prepared is a text as the model is to see it: behind its prefix, and cut to what the model takes, at a whole character.
+func (s *Settings) prepared(use search.Use, text string) string {
+	if len(text) > s.TextBytes {
+		end := s.TextBytes
+		for end > 0 && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	if use == search.ForQuery {
+		return s.QueryPrefix + text
+	}
+	return s.DocumentPrefix + text
+}
+
+// nameOf is the identity of vectors: whatever changes them is in it.
+func (s *Settings) nameOf(p router.Placement, dimensions int) string {
+	name := p.Provider.Name() + "/" + p.Model + "/" + strconv.Itoa(dimensions)
+	if p.Provider.Simulated() {
+		name = "simulated/" + name
+	}
+	if s.DocumentPrefix != "" || s.QueryPrefix != "" {
+		name += fmt.Sprintf("/%q,%q", s.DocumentPrefix, s.QueryPrefix)
+	}
+	return name
+}

@@ -75,7 +75,7 @@ func (c *Restore) Run(ctx context.Context, s *Surroundings) error {
 		return fmt.Errorf("a server runs on the data in %s; stop it, or restore into another directory with --data", cfg.Data)
 	}
 	// An index that was left behind is one of other turns.
-	if err := os.RemoveAll(filepath.Join(cfg.Data, indexDir)); err != nil {
+	if err := os.RemoveAll(indexDir(&cfg)); err != nil {
 		return fmt.Errorf("remove the search index of the data before: %w", err)
 	}
 	for _, name := range c.File {

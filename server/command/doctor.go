@@ -15,9 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Doctor is "mneme doctor".
@@ -87,7 +90,42 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings = append(findings, examineData(&cfg)...)
 	keys, credentials := c.examineAccounts(ctx)
 	findings = append(findings, keys)
-	return append(findings, examineProviders(ctx, &cfg, credentials)...)
+	routes, err := router.New(cfg.Router())
+	if err != nil {
+		return append(findings, finding{"providers", problem, err.Error(), ""})
+	}
+	defer routes.Close()
+	findings = append(findings, examineProviders(ctx, routes, credentials)...)
+	return append(findings, examineEmbedder(ctx, &cfg, routes))
+}
+
+// examineEmbedder has one word embedded, with the credential of the server.
+func examineEmbedder(ctx context.Context, cfg *config.Config, routes *router.Router) finding {
+	settings, byProvider := cfg.Embedding()
+	switch {
+	case cfg.Search.Embedder.Model == config.NoEmbedder:
+		return finding{"embedder", good, "none; searches go by words alone", ""}
+	case !byProvider:
+		return finding{"embedder", good, config.LocalHash + ", which is built in", ""}
+	}
+	const fix = "Correct search.embedder, or its provider; searches go by words meanwhile"
+	embedder, err := embedding.New(settings, routes, func(string, string) (string, bool, error) { return "", false, nil })
+	if err != nil {
+		return finding{"embedder", problem, messageOf(err), fix}
+	}
+	if _, err = embedder.Embed(ctx, "", search.ForQuery, []string{"memory"}); err != nil {
+		return finding{"embedder", problem, embedder.Identity() + " gives no vectors: " + messageOf(err), fix}
+	}
+	return finding{"embedder", good, embedder.Identity() + " gives vectors", ""}
+}
+
+// messageOf is what of an error is for people.
+func messageOf(err error) string {
+	var e *codec.Error
+	if errors.As(err, &e) {
+		return strings.TrimSuffix(e.Message, ".")
+	}
+	return err.Error()
 }
 
 func examineServer(ctx context.Context, cfg *config.Config) finding {
@@ -181,12 +219,7 @@ func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, credentials
 const reachPatience = 5 * time.Second
 
 // examineProviders looks at all providers at once, and compares this clock with theirs.
-func examineProviders(ctx context.Context, cfg *config.Config, credentials map[string]bool) []finding {
-	routes, err := router.New(cfg.Router())
-	if err != nil {
-		return []finding{{"providers", problem, err.Error(), ""}}
-	}
-	defer routes.Close()
+func examineProviders(ctx context.Context, routes *router.Router, credentials map[string]bool) []finding {
 	providers := routes.Providers()
 	findings := make([]finding, len(providers), len(providers)+1)
 	skews := make([]*time.Duration, len(providers))

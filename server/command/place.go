@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
@@ -15,9 +14,6 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
-
-// indexDir is where the search index is, in the data directory. It can be removed at any time.
-const indexDir = "index"
 
 // Place says which installation a command is about. Every command that touches data has it.
 type Place struct {
@@ -29,6 +25,7 @@ func (p Place) load() (config.Config, error) {
 	return config.Load(config.Sources{File: p.Config, Data: p.Data})
 }
 
+// storeOptions open a store whose index goes by words alone, which is what most commands need of it.
 func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	durability, err := store.ParseDurability(cfg.Capture.Durability)
 	if err != nil {
@@ -43,7 +40,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 		Digest:    digest.Exchange,
 		Retention: store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
 		Index: func(st *store.Store) store.Index {
-			return search.Open(st, search.Options{Dir: filepath.Join(cfg.Data, indexDir), Log: log})
+			return search.Open(st, search.Options{Dir: indexDir(cfg), Log: log})
 		},
 	}, nil
 }
@@ -64,6 +61,10 @@ func (p Place) manage(ctx context.Context, create bool, do func(*admin.Client) e
 	if err != nil {
 		return err
 	}
+	return manage(ctx, &cfg, opts, create, do)
+}
+
+func manage(ctx context.Context, cfg *config.Config, opts store.Options, create bool, do func(*admin.Client) error) error {
 	opts.Durability = store.Power // what an operator changed stays changed
 	client, err := admin.Open(ctx, opts, create)
 	if errors.Is(err, fs.ErrNotExist) {

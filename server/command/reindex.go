@@ -22,7 +22,7 @@ const progressInterval = 100 * time.Millisecond
 // Run throws the search index away, builds it anew from what was captured, and shows how far that is. A server that runs
 // goes on serving meanwhile; searches find what is indexed so far.
 func (c *Reindex) Run(ctx context.Context, s *Surroundings) error {
-	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+	return c.manageIndex(ctx, func(client *admin.Client) error {
 		if err := client.Reindex(ctx); err != nil {
 			return err
 		}

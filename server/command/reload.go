@@ -13,6 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/embedding"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -21,8 +22,9 @@ type routing struct {
 	sources   config.Sources
 	store     *store.Store
 	log       *slog.Logger
-	traceable bool      // spans are made
-	simulator Simulator // nil: no providers are simulated
+	traceable bool                // spans are made
+	simulator Simulator           // nil: no providers are simulated
+	embedder  *embedding.Embedder // of the index; nil: no provider embeds
 }
 
 // router also gives what it was made of, and the names of the providers that are simulated.
@@ -57,6 +59,11 @@ func (r *routing) reloadOnHangup(ctx context.Context, service *server.Server, cf
 			continue
 		}
 		service.Reroute(made)
+		if r.embedder != nil {
+			if err := r.embedder.Reroute(made); err != nil {
+				r.log.Error("turns get no vectors until a restart", "reason", reason(err))
+			}
+		}
 		routes.Close()
 		routes = made
 		r.log.Info("the configuration was read again", "waits_for_restart", waitsForRestart(cfg, &fresh))
@@ -88,7 +95,7 @@ func waitsForRestart(started, fresh *config.Config) []string {
 		"listen": {started.Listen, fresh.Listen}, "data": {started.Data, fresh.Data}, "limits": {started.Limits, fresh.Limits},
 		"timeouts.read": {started.Timeouts.Read, fresh.Timeouts.Read}, "timeouts.drain": {started.Timeouts.Drain, fresh.Timeouts.Drain},
 		"capture": {started.Capture, fresh.Capture}, "retention": {started.Retention, fresh.Retention},
-		"admin": {started.Admin, fresh.Admin}, "telemetry": {started.Telemetry, fresh.Telemetry},
+		"search": {started.Search, fresh.Search}, "admin": {started.Admin, fresh.Admin}, "telemetry": {started.Telemetry, fresh.Telemetry},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			names = append(names, name)

@@ -38,15 +38,6 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 	log := newLog(s.Err)
-	st, err := openStore(ctx, &cfg, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	if err := prepareAccounts(st, &cfg); err != nil {
-		return err
-	}
-
 	tracing, err := telemetry.StartTracing(ctx, telemetry.TracingOptions{
 		Version: s.version(), Log: log,
 		TrustTraceParent: cfg.Telemetry.TrustTraceparent, SendTraceParent: cfg.Telemetry.SendTraceparent,
@@ -57,7 +48,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	defer endTracing(tracing, log)
 	observed := telemetry.New(telemetry.Options{Log: log, Version: s.version(), Tracing: tracing})
 
-	routing := routing{sources: sources, store: st, log: log, traceable: tracing != nil}
+	routing := routing{sources: sources, log: log, traceable: tracing != nil}
 	if c.Simulate {
 		if s.Simulate == nil {
 			return errors.New("this build has no simulated provider; leave --simulate out")
@@ -66,11 +57,30 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		routing.simulator, stop = once(s.Simulate)
 		defer func() { err = errors.Join(err, stop()) }()
 	}
-	routes, from, simulated, err := routing.router(&cfg)
+	var routes *router.Router
+	var from router.Config
+	var simulated []string
+	st, err := openStore(ctx, &cfg, log, func(st *store.Store) (index store.Index, err error) {
+		routing.store = st
+		if routes, from, simulated, err = routing.router(&cfg); err != nil {
+			return nil, err
+		}
+		x, embedder, err := startIndex(st, &cfg, routes, log)
+		if err != nil {
+			routes.Close()
+			return nil, err
+		}
+		routing.embedder = embedder
+		return x, nil
+	})
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, st.Close()) }()
 	defer routes.Close()
+	if err := prepareAccounts(st, &cfg); err != nil {
+		return err
+	}
 
 	management, err := openManagement(&cfg, st, observed.Metrics(), log)
 	defer management.close()
@@ -168,13 +178,22 @@ const (
 	storeInterval = 50 * time.Millisecond
 )
 
-func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*store.Store, error) {
+// openStore also starts the index of the store; it is given the store before anything else happens in it.
+func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger, index func(*store.Store) (store.Index, error)) (*store.Store, error) {
 	opts, err := storeOptions(cfg, log)
 	if err != nil {
 		return nil, err
 	}
+	var failed error
+	opts.Index = func(st *store.Store) (x store.Index) {
+		x, failed = index(st)
+		return x
+	}
 	for deadline := time.Now().Add(storePatience); ; {
 		st, err := store.Open(opts)
+		if err == nil && failed != nil {
+			return nil, errors.Join(failed, st.Close())
+		}
 		if !errors.Is(err, store.ErrInUse) {
 			return st, err
 		}

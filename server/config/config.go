@@ -127,7 +127,7 @@ type Embedder struct {
 
 // Embedding models that are not asked for at a provider.
 const (
-	LocalHash  = localhash.Model // the built-in one
+	LocalHash  = "local-hash-v1" // the built-in one
 	NoEmbedder = "none"          // search goes by words alone
 )
 

@@ -75,6 +75,8 @@ timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h}
 cache: {anthropic_breakpoints: false}
 capture: {mode: off, durability: power, on_pressure: shed, opt_out: [team-a]}
 retention: {max_age: 720h, max_bytes: 1GB}
+search:
+  embedder: {model: qwen3-embedding, dimensions: 256, document_prefix: "d: ", query_prefix: "q: ", text_bytes: 4KiB, batch_texts: 8, calls: 1}
 admin: {listen: "localhost:7789"}
 telemetry: {trust_traceparent: true, send_traceparent: false}
 `, "MY_KEY=sk-ant-mine")
@@ -99,6 +101,11 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed", OptOut: []string{"team-a"}},
 
 		Retention: Retention{MaxAge: Duration(30 * 24 * time.Hour), MaxBytes: 1e9},
+
+		Search: Search{Embedder: Embedder{
+			Model: "qwen3-embedding", Dimensions: 256, DocumentPrefix: "d: ", QueryPrefix: "q: ",
+			TextBytes: 4 << 10, BatchTexts: 8, Calls: 1,
+		}},
 
 		Admin: Admin{Listen: "localhost:7789"},
 
@@ -215,7 +222,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, models_file, limits, timeouts, cache, capture, retention, admin, telemetry), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, models_file, limits, timeouts, cache, capture, retention, search, admin, telemetry), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",
@@ -386,6 +393,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	}
 	withAll.Providers, withAll.Routes, withAll.Aliases, withAll.ModelsFile, withAll.Admin = nil, nil, nil, "", Admin{}
 	withAll.Capture.OptOut = nil
+	withAll.Search.Embedder.Dimensions, withAll.Search.Embedder.DocumentPrefix, withAll.Search.Embedder.QueryPrefix = 0, "", ""
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)
 	}

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/embedding"
 )
 
 // Router is the part of the configuration that package router takes.
@@ -35,6 +37,15 @@ func (c *Config) Router() router.Config {
 	return r
 }
 
+// Embedding is the part of the configuration that package embedding takes; ok is false when no provider is to embed.
+func (c *Config) Embedding() (s embedding.Settings, ok bool) {
+	e := &c.Search.Embedder
+	return embedding.Settings{
+		Model: e.Model, Dimensions: int(e.Dimensions), DocumentPrefix: e.DocumentPrefix, QueryPrefix: e.QueryPrefix,
+		TextBytes: int(e.TextBytes), BatchTexts: int(e.BatchTexts), Calls: int(e.Calls),
+	}, e.Model != LocalHash && e.Model != NoEmbedder
+}
+
 // settingName is how the router's errors begin: with the setting they are about.
 var settingName = regexp.MustCompile(`^[a-z_]+(?:\.[a-z0-9_-]+|\[\d+\])*`)
 
@@ -42,11 +53,28 @@ var settingName = regexp.MustCompile(`^[a-z_]+(?:\.[a-z0-9_-]+|\[\d+\])*`)
 func (l *loader) checkRouter(cfg *Config) {
 	r, err := router.New(cfg.Router())
 	if err == nil {
+		l.checkEmbedder(cfg, r)
 		r.Close()
 		return
 	}
 	path := strings.NewReplacer("[", ".", "]", "").Replace(settingName.FindString(err.Error()))
 	l.fail(l.nearest(path), "%v", err)
+}
+
+// checkEmbedder finds a model that cannot embed, or not so.
+func (l *loader) checkEmbedder(cfg *Config, r *router.Router) {
+	settings, ok := cfg.Embedding()
+	if !ok {
+		return
+	}
+	var wrong *codec.Error
+	if err := settings.Check(r); errors.As(err, &wrong) {
+		path := "search.embedder.model"
+		if wrong.Param == "dimensions" {
+			path = l.nearest("search.embedder.dimensions")
+		}
+		l.fail(path, "search.embedder: %s", wrong.Message)
+	}
 }
 
 // nearest is the innermost part of a path that was set somewhere: what is missing is missing there.

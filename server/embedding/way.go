@@ -48,7 +48,7 @@ func (s *Settings) way(r *router.Router) (*way, error) {
 	if host.Dialect.MaxInputs == 0 || host.Dialect.MaxInputs > s.BatchTexts {
 		w.host.Dialect.MaxInputs = s.BatchTexts
 	}
-	w.identity = s.nameOf(placement, w.dimensions)
+	w.identity = s.identity(placement, w.dimensions)
 	_, err := w.plan(s, search.ForDocument, []string{"memory"})
 	return w, err
 }

@@ -24,6 +24,8 @@ type lane struct {
 	leaveAfter  int           // deltas after which the client closes the connection; 0: never
 	slow        bool          // only on demand: takes long, or many files
 	crossed     bool          // mneme translates; the floors never do
+	search      bool          // asks the memory instead of a model; only targets that keep one take part
+	beside      float64       // exchanges per second that are captured meanwhile
 }
 
 // Models, by the provider that mneme takes them to. The names are those of real ones where the format depends on it.
@@ -77,6 +79,8 @@ var lanes = []lane{
 	{Name: "slow-streams", About: "5,000 open streams, two events per second each", surface: codec.Chat, model: openAI, stream: true, script: slowly, events: 20, gap: 500 * time.Millisecond, connections: 5000, slow: true},
 	{Name: "disconnects", About: "clients that leave after ten events", surface: codec.Chat, model: openAI, stream: true, script: endlessly, events: 2000, gap: pacedGap, leaveAfter: 10, connections: 100, requests: 500},
 
+	{Name: "search", About: "search while 200 exchanges/s are captured; CPU time of both", search: true, beside: 200, connections: 4, requests: 2000},
+
 	{Name: "published-chat", About: "31 deltas' worth of text, 10 connections: complete chat answer", surface: codec.Chat, model: openAI, script: publisher, connections: 10, requests: 3000},
 	{Name: "published-chat-stream", About: "31 deltas, 10 connections: chat stream", surface: codec.Chat, model: openAI, stream: true, script: publisher, events: 31, connections: 10, requests: 3000},
 	{Name: "published-responses", About: "31 deltas' worth of text, 10 connections: complete Responses answer", surface: codec.Responses, model: openAI, script: publisher, connections: 10, requests: 3000},
@@ -102,6 +106,9 @@ func findLane(name string) (lane, bool) {
 }
 
 func (l *lane) path() string {
+	if l.search {
+		return "/v1/memory/search"
+	}
 	switch l.surface {
 	case codec.Chat:
 		return "/v1/chat/completions"
@@ -112,6 +119,11 @@ func (l *lane) path() string {
 	default:
 		return "/v1/embeddings"
 	}
+}
+
+// runsOn tells whether a target takes part in the lane.
+func (l *lane) runsOn(t *target) bool {
+	return !l.search || t.Name == targetMneme || t.Name == targetPower
 }
 
 // perRound is the number of requests of one round; a paced lane takes one per connection, because its rounds take as

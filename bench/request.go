@@ -87,6 +87,8 @@ func (l *lane) body() string {
 	newest := opening + " Request " + numberMark + ". [[sim: " + l.script + " ]]"
 	stream := strconv.FormatBool(l.stream)
 	switch {
+	case l.search:
+		return `{"query":"how do things stand in conversation ` + conversationMark + `","limit":10}`
 	case l.agent:
 		return l.agentBody()
 	case l.surface == codec.Chat:

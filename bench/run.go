@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/url"
 	"os"
@@ -133,7 +134,15 @@ func (r *runner) report(ctx context.Context, chosen []lane) (*Report, error) {
 	for _, t := range r.fleet.targets {
 		report.Targets = append(report.Targets, Named{t.Name, t.Version})
 	}
-	r.bar = progressbar.NewOptions(len(chosen)*len(r.fleet.targets)*(r.Rounds+1),
+	steps := 0
+	for i := range chosen {
+		for _, t := range r.fleet.targets {
+			if chosen[i].runsOn(t) {
+				steps += r.Rounds + 1
+			}
+		}
+	}
+	r.bar = progressbar.NewOptions(steps,
 		progressbar.OptionSetWriter(r.err), progressbar.OptionShowCount(), progressbar.OptionSetWidth(20),
 		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(200*time.Millisecond),
 		progressbar.OptionSetPredictTime(true))
@@ -155,16 +164,17 @@ func (r *runner) lane(ctx context.Context, l *lane) (*LaneData, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range r.fleet.targets {
+	targets := slices.DeleteFunc(slices.Clone(r.fleet.targets), func(t *target) bool { return !l.runsOn(t) })
+	for _, t := range targets {
 		data.Results = append(data.Results, Result{Target: t.Name})
 	}
 	rate := r.Rate
 	for n := -1; n < r.Rounds; n++ {
-		for i := range r.fleet.targets {
+		for i := range targets {
 			if n%2 != 0 {
-				i = len(r.fleet.targets) - 1 - i
+				i = len(targets) - 1 - i
 			}
-			t := r.fleet.targets[i]
+			t := targets[i]
 			r.bar.Describe(fmt.Sprintf("%-26s %-12s", l.Name, t.Name))
 			round, err := r.round(ctx, l, t, want, n < 0, rate)
 			if err != nil {
@@ -186,8 +196,8 @@ func (r *runner) lane(ctx context.Context, l *lane) (*LaneData, error) {
 func (r *runner) reference(ctx context.Context, l *lane) (*saying, error) {
 	one := *l
 	one.gap = 0
-	if l.leaveAfter > 0 {
-		return nil, nil //nolint:nilnil // nobody stays to hear it
+	if l.leaveAfter > 0 || l.search {
+		return nil, nil //nolint:nilnil // nobody stays to hear it, or the provider is not asked
 	}
 	c := newConnection(r.fleet.upstream, &one, newRequest(l, r.fleet.upstream, serviceKey), nil)
 	defer c.close()
@@ -200,7 +210,7 @@ func (r *runner) reference(ctx context.Context, l *lane) (*saying, error) {
 // warmUpShare of a round's requests is sent before the first one.
 const warmUpShare = 0.3
 
-func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, warmUp bool, rate float64) (*Round, error) {
+func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, warmUp bool, rate float64) (round *Round, err error) {
 	r.seed++
 	w := load{lane: l, address: t.address, want: want, seed: r.seed, rate: rate, requests: l.perRound(r.Scale)}
 	key := serviceKey
@@ -226,12 +236,47 @@ func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, wa
 	if r.Profile != "" && !warmUp && t.pprof != "" {
 		defer r.profile(ctx, l, t)()
 	}
+	if l.beside > 0 {
+		stop, err := r.captureBeside(ctx, l.beside, t, key)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
 	run := func() tally { return w.run(ctx, connections) }
 	if warmUp {
 		got := run()
 		return newRound(&got), ctx.Err()
 	}
 	return measure(ctx, t, run)
+}
+
+// captureBeside sends short chat requests to the target, so many a second, until stop is called; stop tells whether one
+// of them failed.
+func (r *runner) captureBeside(ctx context.Context, rate float64, t *target, key string) (stop func() error, err error) {
+	r.seed++
+	l, _ := findLane("chat")
+	w := load{lane: &l, address: t.address, seed: r.seed, rate: rate, requests: math.MaxInt, request: newRequest(&l, t.address, key)}
+	connections, err := dial(ctx, &w)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan tally, 1)
+	go func() {
+		done <- w.run(ctx, connections)
+		for _, c := range connections {
+			c.close()
+		}
+	}()
+	return func() error {
+		cancel()
+		got := <-done
+		if failed := got.errors + got.truncated + got.wrong; failed > 0 {
+			return fmt.Errorf("%d of the requests beside failed: %s", failed, got.example)
+		}
+		return nil
+	}, nil
 }
 
 // dial opens the connections beforehand, so that a round pays for none of them; what the pool of a target holds for

@@ -208,7 +208,8 @@ func (f *fleet) haproxy(t *target) error {
 	}
 	config := fmt.Sprintf(`global
   nbthread 1
-  maxconn 20000
+  maxconn 6000
+  no strict-limits
 defaults
   mode http
   timeout connect 5s

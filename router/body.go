@@ -37,6 +37,9 @@ func (b *Body) Read(p []byte) (int, error) {
 // The idle limit then runs on as if they had not come, so that a provider that is stuck but polite is noticed.
 func (b *Body) KeptAlive() { b.watch.keptAlive() }
 
+// Cut ends the call, and a Read that waits. Unlike the other methods it may be called by any goroutine; Close is still needed.
+func (b *Body) Cut() { b.watch.end() }
+
 // Close ends the call. A connection whose answer was read to io.EOF is used again, any other is closed. It never
 // waits for the provider and may be called more than once.
 func (b *Body) Close() error {

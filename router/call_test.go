@@ -27,32 +27,34 @@ import (
 )
 
 func TestACallSendsTheBytesAndReadsTheAnswer(t *testing.T) {
-	body := bytes.Repeat([]byte("0123456789abcdef"), 20_000) // larger than every buffer on the way
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got, err := io.ReadAll(r.Body)
-		if err != nil || !bytes.Equal(got, body) {
-			t.Errorf("%d bytes arrived, err %v", len(got), err)
-		}
-		if r.Method != http.MethodPost || r.URL.String() != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer key-1" || r.ContentLength != int64(len(body)) {
-			t.Errorf("%s %s %v, length %d", r.Method, r.URL, r.Header, r.ContentLength)
-		}
-		w.Header().Set("X-Request-Id", "r1")
-		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = io.WriteString(w, `{"error":{}}`)
-	}))
-	defer s.Close()
-	p := newRouter(t, compatible(s.URL+"/v1")).Provider("host")
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		body := bytes.Repeat([]byte("0123456789abcdef"), 20_000) // larger than every buffer on the way
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got, err := io.ReadAll(r.Body)
+			if err != nil || !bytes.Equal(got, body) {
+				t.Errorf("%d bytes arrived, err %v", len(got), err)
+			}
+			if r.Method != http.MethodPost || r.URL.String() != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer key-1" || r.ContentLength != int64(len(body)) {
+				t.Errorf("%s %s %v, length %d", r.Method, r.URL, r.Header, r.ContentLength)
+			}
+			w.Header().Set("X-Request-Id", "r1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"error":{}}`)
+		}))
+		defer s.Close()
+		p := to(compatible(s.URL + "/v1"))
 
-	reply, err := p.Do(t.Context(), &Call{Format: codec.Chat, Body: body})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := readAll(reply); text != `{"error":{}}` || err != nil {
-		t.Errorf("%q, %v", text, err)
-	}
-	if reply.Status != http.StatusTooManyRequests || reply.Header.Get("X-Request-Id") != "r1" {
-		t.Errorf("%d %v", reply.Status, reply.Header)
-	}
+		reply, err := p.Do(t.Context(), &Call{Format: codec.Chat, Body: body})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := readAll(reply); text != `{"error":{}}` || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		if reply.Status != http.StatusTooManyRequests || reply.Header.Get("X-Request-Id") != "r1" {
+			t.Errorf("%d %v", reply.Status, reply.Header)
+		}
+	})
 }
 
 func TestTheCallersCredentialGoesBeforeTheServersOwn(t *testing.T) {
@@ -95,7 +97,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	})
 	p := newRouter(t, compatible(h.url())).Provider("host")
 	var locals []string
-	p.upstream.(*transport).pool.DialContext = countDials(&locals)
+	p.upstream.(*direct).client.Dial = countDials(&locals)
 	for range 5 {
 		reply, err := p.Do(t.Context(), chatCall())
 		if err != nil {
@@ -142,7 +144,7 @@ func TestAConnectionThatDiedInThePoolIsReplacedUnseen(t *testing.T) {
 	})
 	p := newRouter(t, compatible(h.url())).Provider("host")
 	dials, dead := 0, false
-	p.upstream.(*transport).pool.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+	p.upstream.(*direct).client.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials++
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if dials > 1 {
@@ -186,19 +188,21 @@ func mustAnswer(t *testing.T, p *Provider) {
 }
 
 func TestAPooledConnectionThatIsJustBeingClosedIsReplacedUnseen(t *testing.T) {
-	h, requests := closing(t)
-	p := newRouter(t, compatible(h.url())).Provider("host")
-	mustAnswer(t, p)
-	mustAnswer(t, p)
-	if n := requests.Load(); n != 3 {
-		t.Errorf("%d requests were sent", n)
-	}
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		h, requests := closing(t)
+		p := to(compatible(h.url()))
+		mustAnswer(t, p)
+		mustAnswer(t, p)
+		if n := requests.Load(); n != 3 {
+			t.Errorf("%d requests were sent", n)
+		}
+	})
 }
 
 func TestARequestThatMayBeAtWorkIsNotSentAgain(t *testing.T) {
 	h, requests := closing(t)
 	p := newRouter(t, compatible(h.url())).Provider("host")
-	p.upstream.(*transport).stale = 0 // as if the end had come later
+	p.upstream.(*direct).client.Stale = 0 // as if the end had come later
 	mustAnswer(t, p)
 	_, err := p.Do(t.Context(), chatCall())
 	mustFail(t, err, codec.KindUpstream, "closed the connection before it answered", h.Addr().String())
@@ -208,16 +212,18 @@ func TestARequestThatMayBeAtWorkIsNotSentAgain(t *testing.T) {
 }
 
 func TestARequestIsNotSentAgainAfterANewConnectionFailed(t *testing.T) {
-	var requests atomic.Int32
-	h := listen(t, func(_ *host, _ int, c *conn) {
-		c.request()
-		requests.Add(1)
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		var requests atomic.Int32
+		h := listen(t, func(_ *host, _ int, c *conn) {
+			c.request()
+			requests.Add(1)
+		})
+		_, err := to(compatible(h.url())).Do(t.Context(), chatCall())
+		mustFail(t, err, codec.KindUpstream, "closed the connection before it answered")
+		if n := requests.Load(); n != 1 {
+			t.Errorf("%d requests were sent", n)
+		}
 	})
-	_, err := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), chatCall())
-	mustFail(t, err, codec.KindUpstream, "closed the connection before it answered")
-	if n := requests.Load(); n != 1 {
-		t.Errorf("%d requests were sent", n)
-	}
 }
 
 func TestStaleConnectionsArePassedOverAFewTimes(t *testing.T) {
@@ -247,38 +253,40 @@ func TestStaleConnectionsArePassedOverAFewTimes(t *testing.T) {
 }
 
 func TestFailuresBeforeTheAnswerSayWhatToDo(t *testing.T) {
-	free := listen(t, func(*host, int, *conn) {})
-	_ = free.Close()
-	answers := func(text string) string {
-		return listen(t, func(h *host, _ int, c *conn) {
-			c.request()
-			c.write(text)
-		}).url()
-	}
-	for name, x := range map[string]struct {
-		base  string
-		kind  codec.Kind
-		parts []string
-	}{
-		"refused":         {free.url(), codec.KindUpstream, []string{"refuses connections", free.Addr().String(), "providers.host.base_url"}},
-		"closed":          {answers(""), codec.KindUpstream, []string{"closed the connection before it answered"}},
-		"not HTTP":        {answers("SSH-2.0-OpenSSH_9.9\r\n"), codec.KindUpstream, []string{"not HTTP", "base_url"}},
-		"huge header":     {answers("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 300<<10) + "\r\n\r\n"), codec.KindUpstream, []string{"header of more than 256 KiB"}},
-		"redirect":        {answers("HTTP/1.1 307 Temporary Redirect\r\nLocation: https://other.example/v1/chat?token=secret\r\nContent-Length: 0\r\n\r\n"), codec.KindUpstream, []string{"redirect (HTTP 307) to https://other.example,", "base_url"}},
-		"bare redirect":   {answers("HTTP/1.1 304 Not Modified\r\n\r\n"), codec.KindUpstream, []string{"redirect (HTTP 304),"}},
-		"switching":       {answers("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), codec.KindUpstream, []string{"HTTP 101"}},
-		"unread encoding": {answers("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx"), codec.KindUpstream, []string{`content encoding "br"`}},
-		"TLS to plain": {
-			strings.Replace(answers("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"), "http:", "https:", 1), codec.KindUpstream,
-			[]string{"says https, but the host does not speak TLS"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newRouter(t, compatible(x.base)).Provider("host")
-			_, err := p.Do(t.Context(), chatCall())
-			mustFail(t, err, x.kind, append(x.parts, "host ")...)
-		})
-	}
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		free := listen(t, func(*host, int, *conn) {})
+		_ = free.Close()
+		answers := func(text string) string {
+			return listen(t, func(h *host, _ int, c *conn) {
+				c.request()
+				c.write(text)
+			}).url()
+		}
+		for name, x := range map[string]struct {
+			base  string
+			kind  codec.Kind
+			parts []string
+		}{
+			"refused":         {free.url(), codec.KindUpstream, []string{"refuses connections", free.Addr().String(), "providers.host.base_url"}},
+			"closed":          {answers(""), codec.KindUpstream, []string{"closed the connection before it answered"}},
+			"not HTTP":        {answers("SSH-2.0-OpenSSH_9.9\r\n"), codec.KindUpstream, []string{"not HTTP", "base_url"}},
+			"huge header":     {answers("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 300<<10) + "\r\n\r\n"), codec.KindUpstream, []string{"header of more than 256 KiB"}},
+			"redirect":        {answers("HTTP/1.1 307 Temporary Redirect\r\nLocation: https://other.example/v1/chat?token=secret\r\nContent-Length: 0\r\n\r\n"), codec.KindUpstream, []string{"redirect (HTTP 307) to https://other.example,", "base_url"}},
+			"bare redirect":   {answers("HTTP/1.1 304 Not Modified\r\n\r\n"), codec.KindUpstream, []string{"redirect (HTTP 304),"}},
+			"switching":       {answers("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), codec.KindUpstream, []string{"HTTP 101"}},
+			"unread encoding": {answers("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx"), codec.KindUpstream, []string{`content encoding "br"`}},
+			"TLS to plain": {
+				strings.Replace(answers("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"), "http:", "https:", 1), codec.KindUpstream,
+				[]string{"says https, but the host does not speak TLS"},
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				p := to(compatible(x.base))
+				_, err := p.Do(t.Context(), chatCall())
+				mustFail(t, err, x.kind, append(x.parts, "host ")...)
+			})
+		}
+	})
 }
 
 func TestFailuresToConnectSayWhatToDo(t *testing.T) {
@@ -297,7 +305,7 @@ func TestFailuresToConnectSayWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newRouter(t, compatible("https://api.example/v1")).Provider("host")
-			p.upstream.(*transport).pool.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, x.err }
+			p.upstream.(*direct).client.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, x.err }
 			_, err := p.Do(t.Context(), chatCall())
 			mustFail(t, err, x.kind, append(x.parts, "host (api.example:443)")...)
 		})
@@ -313,7 +321,9 @@ func TestAProxyThatFailsIsNamed(t *testing.T) {
 	})
 	for proxy, want := range map[*host]string{free: "cannot be used", refusing: "with HTTP 407"} {
 		p := newRouter(t, compatible("https://api.example/v1")).Provider("host")
-		p.upstream.(*transport).pool.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: proxy.Addr().String(), User: url.UserPassword("me", "secret")})
+		over := newTransport(defaultTimeouts, false)
+		p.upstream = over
+		over.pool.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: proxy.Addr().String(), User: url.UserPassword("me", "secret")})
 		_, err := p.Do(t.Context(), chatCall())
 		mustFail(t, err, codec.KindUpstream, want, "The proxy "+proxy.Addr().String(), "HTTPS_PROXY")
 		if strings.Contains(err.Error(), "secret") {
@@ -340,16 +350,26 @@ func TestACertificateThatCannotBeTrustedIsExplained(t *testing.T) {
 func trusting(p *Provider, s *httptest.Server, name string) {
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
-	p.upstream.(*transport).pool.TLSClientConfig = &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}
+	switch u := p.upstream.(type) {
+	case *direct:
+		u.client.TLS.RootCAs = roots
+		if name != "" {
+			u.client.TLS.ServerName = name
+		}
+	case *transport:
+		u.pool.TLSClientConfig = &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}
+	}
 }
 
 func TestATLSHandshakeThatHangsEnds(t *testing.T) {
-	h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
-	c := compatible(strings.Replace(h.url(), "http:", "https:", 1))
-	c.Timeouts.TLS = 20 * time.Millisecond
-	_, err := newRouter(t, c).Provider("host").Do(t.Context(), chatCall())
-	mustFail(t, err, codec.KindTimeout, "TLS handshake in time")
-	h.awaitClosed(t)
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
+		c := compatible(strings.Replace(h.url(), "http:", "https:", 1))
+		c.Timeouts.TLS = 20 * time.Millisecond
+		_, err := to(c).Do(t.Context(), chatCall())
+		mustFail(t, err, codec.KindTimeout, "TLS handshake in time")
+		h.awaitClosed(t)
+	})
 }
 
 func TestHTTP2IsSpokenWhenAskedFor(t *testing.T) {
@@ -380,200 +400,214 @@ func TestHTTP2IsSpokenWhenAskedFor(t *testing.T) {
 }
 
 func TestEarlyHintsAreNotTheAnswer(t *testing.T) {
-	h := listen(t, func(_ *host, _ int, c *conn) {
-		c.request()
-		c.write("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		h := listen(t, func(_ *host, _ int, c *conn) {
+			c.request()
+			c.write("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+		})
+		reply, err := to(compatible(h.url())).Do(t.Context(), chatCall())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := readAll(reply); text != "hi" || err != nil || reply.Status != 200 {
+			t.Errorf("%d %q %v", reply.Status, text, err)
+		}
 	})
-	reply, err := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), chatCall())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := readAll(reply); text != "hi" || err != nil || reply.Status != 200 {
-		t.Errorf("%d %q %v", reply.Status, text, err)
-	}
 }
 
 func TestASilentProviderRunsIntoTheFirstByteLimit(t *testing.T) {
-	for name, head := range map[string]string{"before the header": "", "before the body": streamHead} {
-		t.Run(name, func(t *testing.T) {
-			h := listen(t, func(h *host, _ int, c *conn) {
-				c.request()
-				c.write(head)
-				c.awaitGone(h)
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		for name, head := range map[string]string{"before the header": "", "before the body": streamHead} {
+			t.Run(name, func(t *testing.T) {
+				h := listen(t, func(h *host, _ int, c *conn) {
+					c.request()
+					c.write(head)
+					c.awaitGone(h)
+				})
+				cfg := compatible(h.url())
+				cfg.Timeouts.FirstByte = 200 * time.Millisecond // enough to connect, so that there is a call to end
+				reply, err := to(cfg).Do(t.Context(), chatCall())
+				if err == nil {
+					_, failure := readAll(reply)
+					errors.As(failure, &err)
+				}
+				mustFail(t, err, codec.KindTimeout, "sent nothing within 200ms", "timeouts.first_byte")
+				h.awaitClosed(t)
 			})
-			cfg := compatible(h.url())
-			cfg.Timeouts.FirstByte = 200 * time.Millisecond // enough to connect, so that there is a call to end
-			reply, err := newRouter(t, cfg).Provider("host").Do(t.Context(), chatCall())
-			if err == nil {
-				_, failure := readAll(reply)
-				errors.As(failure, &err)
-			}
-			mustFail(t, err, codec.KindTimeout, "sent nothing within 200ms", "timeouts.first_byte")
-			h.awaitClosed(t)
-		})
-	}
+		}
+	})
 }
 
 func TestAProviderThatFallsSilentRunsIntoTheIdleLimit(t *testing.T) {
-	h := listen(t, func(h *host, _ int, c *conn) {
-		c.request()
-		c.write(streamHead)
-		c.chunk("data: 1\n\n")
-		c.awaitGone(h)
-	})
-	cfg := compatible(h.url())
-	cfg.Timeouts.Idle = 30 * time.Millisecond
-	reply, fault := newRouter(t, cfg).Provider("host").Do(t.Context(), chatCall())
-	if fault != nil {
-		t.Fatal(fault)
-	}
-	text, failure := readAll(reply)
-	var err *codec.Error
-	errors.As(failure, &err)
-	mustFail(t, err, codec.KindTimeout, "fell silent in the middle of its answer for 30ms", "timeouts.idle")
-	if text != "data: 1\n\n" {
-		t.Errorf("%q was read", text)
-	}
-	h.awaitClosed(t)
-}
-
-func TestSignsOfLifeDoNotHideAStall(t *testing.T) {
-	h := listen(t, func(h *host, _ int, c *conn) {
-		gone := make(chan struct{})
-		c.request()
-		c.write(streamHead)
-		c.chunk("data: 1\n\n")
-		go func() {
-			defer close(gone)
-			c.awaitGone(h)
-		}()
-		for {
-			select {
-			case <-gone:
-				return
-			case <-time.After(5 * time.Millisecond):
-				c.chunk(": keep-alive\n\n")
-			}
-		}
-	})
-	cfg := compatible(h.url())
-	cfg.Timeouts.Idle = 60 * time.Millisecond
-	reply, fault := newRouter(t, cfg).Provider("host").Do(t.Context(), chatCall())
-	if fault != nil {
-		t.Fatal(fault)
-	}
-	defer func() { _ = reply.Body.Close() }()
-	buf := make([]byte, 4096)
-	for {
-		n, failure := reply.Body.Read(buf)
-		if failure != nil {
-			var err *codec.Error
-			errors.As(failure, &err)
-			mustFail(t, err, codec.KindTimeout, "fell silent")
-			break
-		}
-		if !bytes.HasPrefix(buf[:n], []byte("data")) {
-			reply.Body.KeptAlive()
-		}
-	}
-	h.awaitClosed(t)
-}
-
-func TestAnAnswerThatBreaksOffIsAnErrorAndNoEnd(t *testing.T) {
-	for name, x := range map[string]struct {
-		answer string
-		reset  bool
-		want   string
-	}{
-		"inside a chunk":          {streamHead + "0020\r\ndata: 1\n\n", false, "closed before the end"},
-		"between chunks":          {streamHead + "0009\r\ndata: 1\n\n\r\n", false, "closed before the end"},
-		"short of its length":     {"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\ndata: 1\n\n", false, "closed before the end"},
-		"by a reset":              {streamHead + "0009\r\ndata: 1\n\n\r\n", true, "reset"},
-		"in gzip":                 {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nxxxx", false, ""},
-		"with a chunk of no size": {streamHead + "xyz\r\n", false, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			headerRead := make(chan struct{})
-			h := listen(t, func(_ *host, _ int, c *conn) {
-				c.request()
-				c.write(x.answer)
-				if x.reset {
-					<-headerRead // a reset overtakes what was written before
-					_ = c.Conn.(*net.TCPConn).SetLinger(0)
-				}
-			})
-			reply, fault := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), chatCall())
-			if fault != nil {
-				t.Fatal(fault)
-			}
-			close(headerRead)
-			_, failure := readAll(reply)
-			var err *codec.Error
-			if !errors.As(failure, &err) {
-				t.Fatalf("got %v", failure)
-			}
-			mustFail(t, err, codec.KindUpstream, "cannot be read to its end", x.want)
-			if _, again := reply.Body.Read(make([]byte, 1)); !errors.Is(again, err) {
-				t.Errorf("the error does not last: %v", again)
-			}
-		})
-	}
-}
-
-func TestCancellingEndsTheCallInEveryPhase(t *testing.T) {
-	reached := make(chan struct{}, 1)
-	left := errors.New("the client left")
-	for name, script := range map[string]func(h *host, n int, c *conn){
-		"while it sends": func(h *host, _ int, c *conn) {
-			_, _ = c.in.ReadByte() // and not the rest, so that the request cannot be written to its end
-			reached <- struct{}{}
-			c.awaitGone(h)
-		},
-		"while it waits": func(h *host, _ int, c *conn) {
-			c.request()
-			reached <- struct{}{}
-			c.awaitGone(h)
-		},
-		"while it reads": func(h *host, _ int, c *conn) {
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		h := listen(t, func(h *host, _ int, c *conn) {
 			c.request()
 			c.write(streamHead)
 			c.chunk("data: 1\n\n")
-			reached <- struct{}{}
 			c.awaitGone(h)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := listen(t, script)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			go func() {
-				<-reached
-				cancel(left)
-			}()
-			c := chatCall()
-			c.Body = make([]byte, 8<<20)
-			reply, err := newRouter(t, compatible(h.url())).Provider("host").Do(ctx, c)
-			if err == nil {
-				_, failure := readAll(reply)
-				errors.As(failure, &err)
-			}
-			mustFail(t, err, codec.KindUpstream, "was cancelled")
-			if !errors.Is(err, left) {
-				t.Errorf("the cause is lost: %v", err.Cause)
-			}
-			h.awaitClosed(t)
 		})
-	}
+		cfg := compatible(h.url())
+		cfg.Timeouts.Idle = 30 * time.Millisecond
+		reply, fault := to(cfg).Do(t.Context(), chatCall())
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		text, failure := readAll(reply)
+		var err *codec.Error
+		errors.As(failure, &err)
+		mustFail(t, err, codec.KindTimeout, "fell silent in the middle of its answer for 30ms", "timeouts.idle")
+		if text != "data: 1\n\n" {
+			t.Errorf("%q was read", text)
+		}
+		h.awaitClosed(t)
+	})
+}
+
+func TestSignsOfLifeDoNotHideAStall(t *testing.T) {
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		h := listen(t, func(h *host, _ int, c *conn) {
+			gone := make(chan struct{})
+			c.request()
+			c.write(streamHead)
+			c.chunk("data: 1\n\n")
+			go func() {
+				defer close(gone)
+				c.awaitGone(h)
+			}()
+			for {
+				select {
+				case <-gone:
+					return
+				case <-time.After(5 * time.Millisecond):
+					c.chunk(": keep-alive\n\n")
+				}
+			}
+		})
+		cfg := compatible(h.url())
+		cfg.Timeouts.Idle = 60 * time.Millisecond
+		reply, fault := to(cfg).Do(t.Context(), chatCall())
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		defer func() { _ = reply.Body.Close() }()
+		buf := make([]byte, 4096)
+		for {
+			n, failure := reply.Body.Read(buf)
+			if failure != nil {
+				var err *codec.Error
+				errors.As(failure, &err)
+				mustFail(t, err, codec.KindTimeout, "fell silent")
+				break
+			}
+			if !bytes.HasPrefix(buf[:n], []byte("data")) {
+				reply.Body.KeptAlive()
+			}
+		}
+		h.awaitClosed(t)
+	})
+}
+
+func TestAnAnswerThatBreaksOffIsAnErrorAndNoEnd(t *testing.T) {
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		for name, x := range map[string]struct {
+			answer string
+			reset  bool
+			want   string
+		}{
+			"inside a chunk":          {streamHead + "0020\r\ndata: 1\n\n", false, "closed before the end"},
+			"between chunks":          {streamHead + "0009\r\ndata: 1\n\n\r\n", false, "closed before the end"},
+			"short of its length":     {"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\ndata: 1\n\n", false, "closed before the end"},
+			"by a reset":              {streamHead + "0009\r\ndata: 1\n\n\r\n", true, "reset"},
+			"in gzip":                 {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nxxxx", false, ""},
+			"with a chunk of no size": {streamHead + "xyz\r\n", false, ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				headerRead := make(chan struct{})
+				h := listen(t, func(_ *host, _ int, c *conn) {
+					c.request()
+					c.write(x.answer)
+					if x.reset {
+						<-headerRead // a reset overtakes what was written before
+						_ = c.Conn.(*net.TCPConn).SetLinger(0)
+					}
+				})
+				reply, fault := to(compatible(h.url())).Do(t.Context(), chatCall())
+				if fault != nil {
+					t.Fatal(fault)
+				}
+				close(headerRead)
+				_, failure := readAll(reply)
+				var err *codec.Error
+				if !errors.As(failure, &err) {
+					t.Fatalf("got %v", failure)
+				}
+				mustFail(t, err, codec.KindUpstream, "cannot be read to its end", x.want)
+				if _, again := reply.Body.Read(make([]byte, 1)); !errors.Is(again, err) {
+					t.Errorf("the error does not last: %v", again)
+				}
+			})
+		}
+	})
+}
+
+func TestCancellingEndsTheCallInEveryPhase(t *testing.T) {
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		reached := make(chan struct{}, 1)
+		left := errors.New("the client left")
+		for name, script := range map[string]func(h *host, n int, c *conn){
+			"while it sends": func(h *host, _ int, c *conn) {
+				_, _ = c.in.ReadByte() // and not the rest, so that the request cannot be written to its end
+				reached <- struct{}{}
+				c.awaitGone(h)
+			},
+			"while it waits": func(h *host, _ int, c *conn) {
+				c.request()
+				reached <- struct{}{}
+				c.awaitGone(h)
+			},
+			"while it reads": func(h *host, _ int, c *conn) {
+				c.request()
+				c.write(streamHead)
+				c.chunk("data: 1\n\n")
+				reached <- struct{}{}
+				c.awaitGone(h)
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				h := listen(t, script)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				go func() {
+					<-reached
+					cancel(left)
+				}()
+				c := chatCall()
+				c.Body = make([]byte, 8<<20)
+				reply, err := to(compatible(h.url())).Do(ctx, c)
+				if err == nil {
+					_, failure := readAll(reply)
+					errors.As(failure, &err)
+				}
+				mustFail(t, err, codec.KindUpstream, "was cancelled")
+				if !errors.Is(err, left) {
+					t.Errorf("the cause is lost: %v", err.Cause)
+				}
+				h.awaitClosed(t)
+			})
+		}
+	})
 }
 
 func TestACauseMadeForTheClientIsHandedOn(t *testing.T) {
-	h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
-	draining := codec.Errorf(codec.KindOverloaded, "The proxy is shutting down.")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(draining)
-	if _, err := newRouter(t, compatible(h.url())).Provider("host").Do(ctx, chatCall()); err != draining {
-		t.Error(err)
-	}
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
+		draining := codec.Errorf(codec.KindOverloaded, "The proxy is shutting down.")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(draining)
+		if _, err := to(compatible(h.url())).Do(ctx, chatCall()); err != draining {
+			t.Error(err)
+		}
+	})
 }
 
 func TestEndingAStreamOfASharedConnectionReachesTheProvider(t *testing.T) {
@@ -623,18 +657,20 @@ func TestEndingAStreamOfASharedConnectionReachesTheProvider(t *testing.T) {
 }
 
 func TestADeadlineOfTheCallersIsATimeout(t *testing.T) {
-	h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err := newRouter(t, compatible(h.url())).Provider("host").Do(ctx, chatCall())
-	mustFail(t, err, codec.KindTimeout, "ran out")
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		h := listen(t, func(h *host, _ int, c *conn) { c.awaitGone(h) })
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := to(compatible(h.url())).Do(ctx, chatCall())
+		mustFail(t, err, codec.KindTimeout, "ran out")
+	})
 }
 
 func TestCancellingWhileItConnectsEndsTheCall(t *testing.T) {
 	p := newRouter(t, compatible("http://192.0.2.1/v1")).Provider("host")
 	ctx, cancel := context.WithCancel(t.Context())
 	dialing := make(chan struct{})
-	p.upstream.(*transport).pool.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	p.upstream.(*direct).client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		close(dialing)
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -651,22 +687,24 @@ func TestCancellingWhileItConnectsEndsTheCall(t *testing.T) {
 }
 
 func TestClosingEarlyEndsTheCallWithoutWaiting(t *testing.T) {
-	h := listen(t, func(h *host, _ int, c *conn) {
-		c.request()
-		c.write(streamHead)
-		c.chunk("data: 1\n\n")
-		c.awaitGone(h) // and never a word more
-	})
-	reply, err := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), chatCall())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := reply.Body.Close(); err != nil {
-			t.Error(err)
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		h := listen(t, func(h *host, _ int, c *conn) {
+			c.request()
+			c.write(streamHead)
+			c.chunk("data: 1\n\n")
+			c.awaitGone(h) // and never a word more
+		})
+		reply, err := to(compatible(h.url())).Do(t.Context(), chatCall())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	h.awaitClosed(t)
+		for range 2 {
+			if err := reply.Body.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		h.awaitClosed(t)
+	})
 }
 
 // lateReader is an upstream that goes on reading a request's body when the call is over, as net/http may.
@@ -760,20 +798,22 @@ func TestRequestsOfManyClientsDoNotMix(t *testing.T) {
 }
 
 func TestAnAnswerBeforeTheRequestWasSentIsRead(t *testing.T) {
-	h := listen(t, func(h *host, _ int, c *conn) {
-		_, _ = c.in.ReadByte()
-		c.write("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno")
-		c.awaitGone(h)
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		h := listen(t, func(h *host, _ int, c *conn) {
+			_, _ = c.in.ReadByte()
+			c.write("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno")
+			c.awaitGone(h)
+		})
+		c := chatCall()
+		c.Body = make([]byte, 8<<20) // more than the sockets hold
+		reply, err := to(compatible(h.url())).Do(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := readAll(reply); text != "no" || err != nil || reply.Status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%d %q %v", reply.Status, text, err)
+		}
 	})
-	c := chatCall()
-	c.Body = make([]byte, 8<<20) // more than the sockets hold
-	reply, err := newRouter(t, compatible(h.url())).Provider("host").Do(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := readAll(reply); text != "no" || err != nil || reply.Status != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %q %v", reply.Status, text, err)
-	}
 }
 
 func TestAPieceOfACompressedStreamDoesNotWaitForTheNext(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router/http1"
 )
 
 // phase is how far a call had come when it failed.
@@ -87,9 +88,9 @@ func (p *Provider) headerFault(err error) *codec.Error {
 		return p.faultf(codec.KindUpstream, err, "%s (%s) closed the connection before it answered.", p.name, p.address)
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return p.faultf(codec.KindTimeout, err, "%s (%s) did not finish the TLS handshake in time.", p.name, p.address)
-	case strings.Contains(err.Error(), "headers exceeded"):
+	case errors.Is(err, http1.ErrHeadTooLarge), strings.Contains(err.Error(), "headers exceeded"): // the latter by net/http
 		return p.faultf(codec.KindUpstream, err, "%s (%s) answered with a header of more than %d KiB.", p.name, p.address, maxResponseHeader>>10)
-	case strings.Contains(err.Error(), "malformed"):
+	case errors.Is(err, http1.ErrMalformed), strings.Contains(err.Error(), "malformed"):
 		return p.faultf(codec.KindUpstream, err, "%s (%s) answered with something that is not HTTP: check providers.%s.base_url.", p.name, p.address, p.name)
 	default:
 		return p.faultf(codec.KindUpstream, err, "The call to %s (%s) failed before it answered.", p.name, p.address)

@@ -103,6 +103,27 @@ func chatCall() *Call {
 	return &Call{Format: codec.Chat, Model: "m", Stream: true, Body: []byte(`{"model":"m","stream":true}`)}
 }
 
+// overBoth runs a test over connections of our own, and over net/http, which serves where a proxy or HTTP/2 is wanted. to
+// makes the provider of [compatible].
+func overBoth(t *testing.T, test func(t *testing.T, to func(Config) *Provider)) {
+	t.Run("direct", func(t *testing.T) {
+		test(t, func(c Config) *Provider { return newRouter(t, c).Provider("host") })
+	})
+	t.Run("net/http", func(t *testing.T) {
+		test(t, func(c Config) *Provider {
+			r := newRouter(t, c)
+			p := r.Provider("host")
+			p.upstream.close()
+			timeouts := defaultTimeouts
+			if c.Timeouts.TLS != 0 {
+				timeouts.TLS = c.Timeouts.TLS
+			}
+			p.upstream = newTransport(timeouts, c.HTTP2)
+			return p
+		})
+	})
+}
+
 // readAll reads a reply to its end and closes it.
 func readAll(r *Reply) (string, error) {
 	text, err := io.ReadAll(r.Body)

@@ -73,7 +73,7 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 		models:    models,
 		endpoints: ends,
 		headers:   newHeaderPolicy(row.Family, all),
-		upstream:  newTransport(timeouts, all.HTTP2),
+		upstream:  newUpstream(base, timeouts, all.HTTP2),
 		firstByte: timeouts.FirstByte,
 		idle:      timeouts.Idle,
 	}, nil

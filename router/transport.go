@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Of the transport. Idle connections are dropped before the 60 s after which common load balancers drop them, so that
+// Of both upstreams. Idle connections are dropped before the 60 s after which common load balancers drop them, so that
 // requests rarely meet a closing one. Answer headers of real providers stay under 8 KiB.
 const (
 	idlePerHost       = 512
@@ -22,7 +22,7 @@ const (
 	keepAlivePeriod   = 30 * time.Second
 	maxResponseHeader = 256 << 10
 	readBuffer        = 16 << 10 // one read takes what a burst has left in the socket
-	writeBuffer       = 16 << 10 // header and a short body leave in one write
+	writeBuffer       = 16 << 10
 )
 
 // transport is the upstream over net/http's connection pool, without its client: no redirects, no cookies.

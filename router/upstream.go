@@ -6,17 +6,29 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 )
 
-// upstream sends one request and returns once the answer's header is there. It is the seam at which another client
-// than net/http can be put in.
+// upstream sends one request and returns once the answer's header is there.
 type upstream interface {
 	// do ends early when ctx is cancelled, in every phase, and so does reading the body of the answer.
 	do(ctx context.Context, out *outgoing) (*incoming, error)
 	// close drops idle connections.
 	close()
 }
+
+// newUpstream reaches the origin of base: directly, or over net/http where a proxy of the environment leads to it, where HTTP/2
+// is asked for, or where the host's name has to be encoded first.
+func newUpstream(base *url.URL, t Timeouts, http2 bool) upstream {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: base})
+	if proxy != nil || err != nil || http2 && base.Scheme == "https" || !isASCII(base.Host) {
+		return newTransport(t, http2)
+	}
+	return newDirect(base, t)
+}
+
+func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) }
 
 // outgoing is a request as an upstream sends it.
 type outgoing struct {

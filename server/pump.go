@@ -197,7 +197,7 @@ func (p *pump) send(out []byte) error {
 
 // commit puts the end of an answer on record that the provider has ended itself.
 func (p *pump) commit() error {
-	p.lingers = time.AfterFunc(afterTerminal, func() { _ = p.reply.Body.Close() })
+	p.lingers = time.AfterFunc(afterTerminal, p.reply.Body.Cut)
 	if p.failed {
 		return p.finish(store.OutcomeUpstreamError)
 	}

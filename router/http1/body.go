@@ -1,0 +1,111 @@
+package http1
+
+import (
+	"io"
+	"net"
+)
+
+// body is how much of an answer's body is still to come.
+type body struct {
+	rest     []byte  // was read with the head
+	input    *[]byte // holds rest
+	left     int64   // bytes; -1: chunks or the connection say where the end is
+	chunked  bool
+	chunks   chunks
+	reusable bool  // another request may follow once the body has been read
+	err      error // sticky
+}
+
+// begin is called with what has been read behind the head, in a buffer that is given back once it has been taken.
+func (b *body) begin(r *Response, rest []byte, input *[]byte) {
+	b.left = r.Length
+	if b.left == 0 {
+		b.err = io.EOF
+	}
+	if b.left >= 0 && int64(len(rest)) > b.left { // bytes that nobody asked for
+		rest = rest[:b.left]
+		b.reusable = false
+	}
+	if len(rest) > 0 {
+		b.rest, b.input = rest, input
+	}
+}
+
+func (b *body) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+	b.release()
+}
+
+func (b *body) release() {
+	if b.input != nil {
+		inputs.Put(b.input)
+		b.rest, b.input = nil, nil
+	}
+}
+
+func (b *body) failure() error {
+	if b.err == nil {
+		return net.ErrClosed
+	}
+	return b.err
+}
+
+// read reads into p what has come, without framing. It waits only when nothing has, and gives what it has together with the
+// end of the body where it meets that.
+func (b *body) read(c *conn, p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, b.err
+	}
+	for b.err == nil {
+		n, err := b.fill(c, p)
+		switch {
+		case b.chunked:
+			n = b.unchunk(p[:n])
+		case b.left >= 0:
+			if b.left -= int64(n); b.left == 0 {
+				b.err = io.EOF
+			}
+		case err == io.EOF: //nolint:errorlint // connections return it as it is
+			b.err = io.EOF
+		}
+		if err != nil && b.err == nil {
+			if b.err = err; err == io.EOF { //nolint:errorlint // as above
+				b.err = io.ErrUnexpectedEOF
+			}
+		}
+		if b.err != nil {
+			b.release()
+		}
+		if n > 0 {
+			return n, b.err
+		}
+	}
+	return 0, b.err
+}
+
+// fill gives bytes as they come on the connection, none of them from behind a body of known length.
+func (b *body) fill(c *conn, p []byte) (int, error) {
+	if b.left >= 0 && int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	if len(b.rest) == 0 {
+		return c.stream.Read(p)
+	}
+	n := copy(p, b.rest)
+	if b.rest = b.rest[n:]; len(b.rest) == 0 {
+		b.release()
+	}
+	return n, nil
+}
+
+// unchunk takes the framing out of p, in place, and returns how many bytes of the body are left in it.
+func (b *body) unchunk(p []byte) int {
+	n, used, err := b.chunks.strip(p)
+	b.err = err
+	if used < len(p) || err == io.EOF && len(b.rest) > 0 { //nolint:errorlint // our own value
+		b.reusable = false // bytes that nobody asked for
+	}
+	return n
+}

@@ -1,0 +1,214 @@
+package http1
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+)
+
+// appendHead appends the head of a request, the blank line included. Whatever its parts hold, they cannot end a line.
+func appendHead(dst []byte, host string, r *Request) ([]byte, error) {
+	if !isToken(r.Method) || !isTarget(r.Target) || !isTarget(host) {
+		return dst, ErrField
+	}
+	dst = append(dst, r.Method...)
+	dst = append(dst, ' ')
+	dst = append(dst, r.Target...)
+	dst = append(dst, " HTTP/1.1\r\nHost: "...)
+	dst = append(dst, host...)
+	dst = append(dst, "\r\n"...)
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		if !isToken(f.Name) || !isValue(f.Value) {
+			return dst, ErrField
+		}
+		dst = append(dst, f.Name...)
+		dst = append(dst, ": "...)
+		dst = append(dst, f.Value...)
+		dst = append(dst, "\r\n"...)
+	}
+	if len(r.Body) > 0 || r.Method != http.MethodGet {
+		dst = append(dst, "Content-Length: "...)
+		dst = strconv.AppendInt(dst, int64(len(r.Body)), 10)
+		dst = append(dst, "\r\n"...)
+	}
+	return append(dst, "\r\n"...), nil
+}
+
+// headEnd is the offset behind the blank line that ends a head, 0 when it is not there yet. No blank line begins before
+// from, and none before next.
+func headEnd(b []byte, from int) (end, next int) {
+	for at := from; ; {
+		n := bytes.IndexByte(b[at:], '\n')
+		if n < 0 {
+			return 0, at
+		}
+		if line := b[at : at+n]; len(line) == 0 || len(line) == 1 && line[0] == '\r' {
+			return at + n + 1, at
+		}
+		at += n + 1
+	}
+}
+
+// isAnswer tells whether b can be the beginning of an answer: what speaks another protocol may never send a blank line.
+func isAnswer(b []byte) bool {
+	const form = "HTTP/1."
+	n := min(len(b), len(form))
+	return string(b[:n]) == form[:n]
+}
+
+func malformed(what string) error { return fmt.Errorf("%w: %s", ErrMalformed, what) }
+
+// readHead reads a whole head into r, and tells whether it is that of an interim answer, behind which another follows.
+// Lines may end in a bare LF (RFC 9112, section 2.2), but folded lines, blanks before a colon and other ways to make two readers
+// see two things are refused.
+func (r *Response) readHead(head []byte) (interim bool, err error) {
+	text := string(head) // one copy, of which all values are parts
+	line, text := cutLine(text)
+	status, minor, ok := parseStatusLine(line)
+	if !ok {
+		return false, malformed("status line")
+	}
+	lines := strings.Count(text, "\n")
+	r.Status, r.Header = status, make(http.Header, lines)
+	values := make([]string, 0, lines) // the room of all first values of a name
+	for text != "" {
+		if line, text = cutLine(text); line == "" {
+			continue
+		}
+		name, value, found := strings.Cut(line, ":")
+		value = strings.Trim(value, " \t")
+		if !found || !isToken(name) || !isValue(value) {
+			return false, malformed("header line")
+		}
+		key := textproto.CanonicalMIMEHeaderKey(name)
+		if earlier, more := r.Header[key]; more {
+			r.Header[key] = append(earlier, value)
+			continue
+		}
+		values = append(values, value)
+		r.Header[key] = values[len(values)-1 : len(values) : len(values)]
+	}
+	if status < 200 && status != http.StatusSwitchingProtocols {
+		return true, nil
+	}
+	return false, r.frame(minor)
+}
+
+// frame finds how long the body is (RFC 9112, section 6.3).
+func (r *Response) frame(minor byte) error {
+	r.Length, r.body.chunked = -1, false
+	r.body.reusable = minor == '1' && !closes(r.Header["Connection"])
+	codings, lengths := r.Header["Transfer-Encoding"], r.Header["Content-Length"]
+	delete(r.Header, "Transfer-Encoding") // told by Length
+	if len(lengths) > 0 {
+		n, ok := parseLength(lengths)
+		if !ok {
+			return malformed("content length")
+		}
+		r.Length = n
+	}
+	if len(codings) > 0 {
+		if len(codings) > 1 || !strings.EqualFold(codings[0], "chunked") || minor == '0' {
+			return malformed("transfer coding")
+		}
+		if len(lengths) > 0 { // the coding holds, but whoever sent both cannot be trusted with another request
+			delete(r.Header, "Content-Length")
+			r.body.reusable = false
+		}
+		r.Length, r.body.chunked = -1, true
+	}
+	switch r.Status {
+	case http.StatusSwitchingProtocols: // another protocol follows, which nobody asked for
+		r.Length, r.body.reusable = 0, false
+	case http.StatusNoContent, http.StatusNotModified:
+		r.Length = 0
+	}
+	if r.Length < 0 && !r.body.chunked {
+		r.body.reusable = false // the end of the connection ends the body
+	}
+	return nil
+}
+
+func cutLine(text string) (line, rest string) {
+	line, rest, _ = strings.Cut(text, "\n")
+	return strings.TrimSuffix(line, "\r"), rest
+}
+
+// parseStatusLine reads "HTTP/1.1 200 OK"; what follows the number is for people.
+func parseStatusLine(line string) (status int, minor byte, ok bool) {
+	const form = "HTTP/1.x 200"
+	if len(line) < len(form) || line[:7] != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' ||
+		len(line) > len(form) && line[len(form)] != ' ' || !isValue(line) {
+		return 0, 0, false
+	}
+	for _, digit := range []byte(line[9:12]) {
+		if digit < '0' || digit > '9' {
+			return 0, 0, false
+		}
+		status = 10*status + int(digit-'0')
+	}
+	return status, line[7], status >= 100
+}
+
+// parseLength reads Content-Length, which may be repeated as long as it says the same.
+func parseLength(values []string) (int64, bool) {
+	for _, v := range values[1:] {
+		if v != values[0] {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseUint(values[0], 10, 63)
+	return int64(n), err == nil
+}
+
+func closes(connection []string) bool {
+	for _, v := range connection {
+		for option := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.Trim(option, " \t"), "close") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tokens are the characters of methods and names (RFC 9110, section 5.6.2).
+var tokens = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0
+	}
+	return t
+}()
+
+func isToken(s string) bool {
+	for i := range len(s) {
+		if !tokens[s[i]] {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isValue tells whether s can stand behind a name (RFC 9110, section 5.5).
+func isValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// isTarget tells whether s can stand in a request line.
+func isTarget(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return s != ""
+}

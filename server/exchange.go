@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -28,19 +29,22 @@ type exchange struct {
 	auxiliary string // why this is no turn, where the path says so; see evidence.go
 
 	caller    caller
-	body      []byte // the client's, decompressed; valid until the handler returns
-	reserved  int64  // bytes of the budget
+	pass      *quota.Pass // nil where the key has no limits
+	body      []byte      // the client's, decompressed; valid until the handler returns
+	reserved  int64       // bytes of the budget
 	envelope  codec.Envelope
 	placement router.Placement
 	format    codec.Format // spoken with the provider
 	own       bool         // the provider credential is the client's own
 	header    http.Header  // the client's headers that may go upstream
 
-	capture   *store.Capture
-	offRecord bool // the capture records nothing
-	closing   store.Closing
-	finished  bool // the closing is committed
-	answered  bool // bytes of the answer have been handed to the client
+	turnedAway bool // by the limits of the key
+	capture    *store.Capture
+	offRecord  bool // the capture records nothing
+	closing    store.Closing
+	finished   bool  // the closing is committed
+	answered   bool  // bytes of the answer have been handed to the client
+	events     int64 // of the provider's stream
 
 	trace *telemetry.Trace // nil without tracing
 }
@@ -57,15 +61,14 @@ func (s *Server) exchange(surface codec.Format) app.HandlerFunc {
 }
 
 func (s *Server) newExchange(ctx context.Context, rc *app.RequestContext, surface codec.Format) *exchange {
-	x := &exchange{server: s, ctx: ctx, rc: rc, surface: surface, started: time.Now(), router: s.router.Load()}
-	x.trace = s.telemetry.Begin(ctx, http.MethodPost, rc.FullPath(), x.started, rc.Request.Header.Get)
-	return x
+	return &exchange{server: s, ctx: ctx, rc: rc, surface: surface, started: time.Now(), router: s.router.Load()}
 }
 
 // end is for whatever way the exchange took, a panic included.
 func (x *exchange) end() {
 	x.server.budget.give(x.reserved)
 	x.settle()
+	x.leaveLimits()
 	x.report()
 }
 
@@ -86,10 +89,15 @@ func (x *exchange) run() error {
 // accept takes the request up to where it is on record and a provider is to be asked.
 func (x *exchange) accept() error {
 	var err error
-	if x.caller, err = x.server.authenticate(x.rc); err != nil {
+	x.caller, err = x.server.authenticate(x.rc)
+	x.beginTrace()
+	if err != nil {
 		return err
 	}
 	if err := x.caller.requireScope(store.ScopeWrite); err != nil {
+		return err
+	}
+	if err := x.keepWithinLimits(); err != nil {
 		return err
 	}
 	if x.body, err = x.server.readBody(x.rc); err != nil {
@@ -280,6 +288,7 @@ func (x *exchange) answerHeader(reply *router.Reply) {
 }
 
 func (x *exchange) ourHeader() {
+	x.limitHeader()
 	header := &x.rc.Response.Header
 	if x.capture != nil {
 		header.Set(headerExchangeID, x.capture.ID())
@@ -347,7 +356,7 @@ func (x *exchange) clientGone() bool {
 // recordRefusal begins the record of a request that was turned away before it was placed. Only requests of
 // authenticated callers are kept, and nothing is kept where keeping it is what failed.
 func (x *exchange) recordRefusal(e *codec.Error) {
-	if x.capture != nil || x.caller.Account == "" || e.Kind == codec.KindStorage {
+	if x.capture != nil || x.caller.Account == "" || x.turnedAway || e.Kind == codec.KindStorage {
 		return
 	}
 	if err := x.begin(); err != nil {

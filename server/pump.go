@@ -130,6 +130,7 @@ func (p *pump) take() []byte {
 	p.alive = true
 	p.out = p.out[:0]
 	for p.splitter.Next(&p.frame) {
+		p.x.events++
 		var sign crossing.Sign
 		if p.stream != nil {
 			p.out, sign = p.stream.Frame(p.out, &p.frame)

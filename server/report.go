@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/mnemeproxy/mneme/router"
@@ -15,6 +16,17 @@ func (s *Server) watch() {
 		InFlightBytes: s.budget.used.Load,
 		InFlightLimit: s.opts.InFlightBytes,
 		Captures:      s.store.Stats,
+	})
+}
+
+// beginTrace opens the span of the request. It is known by then whether the caller's own trace is to be continued.
+func (x *exchange) beginTrace() {
+	if !x.server.telemetry.Traces() {
+		return
+	}
+	x.trace = x.server.telemetry.Begin(x.ctx, &telemetry.Request{
+		Method: http.MethodPost, Route: x.rc.FullPath(), Started: x.started,
+		Header: x.rc.Request.Header.Get, Trusted: x.caller.TrustTrace,
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/cloudwego/hertz/pkg/network/netpoll"
 
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -38,6 +39,9 @@ type Options struct {
 
 	CaptureOff bool     // pass exchanges without a record
 	OptOut     []string // accounts whose callers may keep an exchange off the record
+
+	KeyLimits store.Limits     // of keys that have none of their own
+	Clock     func() time.Time // by which the limits of keys go; nil: time.Now
 
 	BodyBytes     int64         // largest request body, decompressed; 64 MiB
 	HeaderBytes   int           // largest request head; 64 KiB
@@ -66,6 +70,9 @@ func (o Options) withDefaults() Options {
 			*d.v = d.def
 		}
 	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -87,6 +94,9 @@ type Server struct {
 	beat     *heartbeats
 
 	telemetry *telemetry.Telemetry
+
+	quota     quota.Table
+	keyLimits atomic.Pointer[store.Limits]
 
 	// closing ends when the drain begins: what would never end by itself ends then.
 	closing      context.Context
@@ -113,6 +123,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, store: o.Store, log: o.Log, listener: listener, telemetry: o.Telemetry}
 	s.router.Store(o.Router)
+	s.LimitKeys(o.KeyLimits)
 	s.budget.limit = o.InFlightBytes
 	s.life, s.cut = context.WithCancelCause(context.Background())
 	s.closing, s.beginClosing = context.WithCancel(s.life)

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // observed is a house whose metrics and log can be read.
@@ -313,6 +314,26 @@ const (
 	clientsSpan  = "00f067aa0ba902b7"
 	clientsState = "00-" + clientsTrace + "-" + clientsSpan + "-01"
 )
+
+// Who continues a trace decides what is sampled, so it can be left to the callers of single keys.
+func TestTracesOfTrustedKeysAreContinued(t *testing.T) {
+	received := overHTTP(t)
+	h, flush := traced(t, received, telemetry.TracingOptions{})
+	h.post(chat.path, chat.body("", false), "Traceparent", clientsState)
+	trusted, _, err := h.store.CreateKey("acme", store.ScopeWrite, "", func(k *store.Key) { k.TrustTrace = true })
+	ok(t, err)
+	h.post(messages.path, messages.body("", false), "Traceparent", clientsState, "Authorization", "Bearer "+trusted)
+	flush()
+	for name, continued := range map[string]bool{"POST /v1/chat/completions": false, "POST /v1/messages": true} {
+		span := received.named(t, name)
+		if got := fmt.Sprintf("%x", span.GetTraceId()) == clientsTrace; got != continued {
+			t.Errorf("%s is of the client's trace: %t, want %t", name, got, continued)
+		}
+		if linked := len(span.GetLinks()) == 1; linked == continued {
+			t.Errorf("%s is linked to the client's trace: %t", name, linked)
+		}
+	}
+}
 
 func TestAnExchangeIsOneTraceFromClientToProvider(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *receiver{"http": overHTTP, "grpc": overGRPC} {

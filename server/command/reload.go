@@ -58,6 +58,7 @@ func (r *routing) reloadOnHangup(ctx context.Context, service *server.Server, cf
 			r.log.Error("the configuration was not taken; the one before it stays in use", "reason", reason(err))
 			continue
 		}
+		service.LimitKeys(keyLimits(&fresh))
 		service.Reroute(made)
 		if r.embedder != nil {
 			if err := r.embedder.Reroute(made); err != nil {
@@ -87,13 +88,25 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// keyLimits are those of keys that have none of their own.
+func keyLimits(cfg *config.Config) store.Limits {
+	l := cfg.Limits.PerKey
+	return store.Limits{
+		RequestsPerMinute: int64(l.RequestsPerMinute), TokensPerMinute: int64(l.TokensPerMinute),
+		Concurrent: int64(l.Concurrent), TokensPerMonth: int64(l.TokensPerMonth),
+	}
+}
+
 // waitsForRestart names the groups that were changed since the start and are read at the start alone. Providers, routes,
-// aliases, the file of models and the cache are taken at once, and so are the timeouts that concern providers.
+// aliases, the file of models, the cache and the limits of keys are taken at once, and so are the timeouts that concern
+// providers.
 func waitsForRestart(started, fresh *config.Config) []string {
 	names := []string{}
 	for name, pair := range map[string][2]any{
-		"listen": {started.Listen, fresh.Listen}, "data": {started.Data, fresh.Data}, "limits": {started.Limits, fresh.Limits},
-		"timeouts.read": {started.Timeouts.Read, fresh.Timeouts.Read}, "timeouts.drain": {started.Timeouts.Drain, fresh.Timeouts.Drain},
+		"listen": {started.Listen, fresh.Listen}, "data": {started.Data, fresh.Data},
+		"limits.body_bytes":   {started.Limits.BodyBytes, fresh.Limits.BodyBytes},
+		"limits.header_bytes": {started.Limits.HeaderBytes, fresh.Limits.HeaderBytes},
+		"timeouts.read":       {started.Timeouts.Read, fresh.Timeouts.Read}, "timeouts.drain": {started.Timeouts.Drain, fresh.Timeouts.Drain},
 		"capture": {started.Capture, fresh.Capture}, "retention": {started.Retention, fresh.Retention},
 		"search": {started.Search, fresh.Search}, "admin": {started.Admin, fresh.Admin}, "telemetry": {started.Telemetry, fresh.Telemetry},
 	} {

@@ -91,6 +91,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		Listen: cfg.Listen, Store: st, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
+		KeyLimits:    keyLimits(&cfg),
 		BodyBytes:    int64(cfg.Limits.BodyBytes),
 		HeaderBytes:  int(cfg.Limits.HeaderBytes),
 		ReadTimeout:  time.Duration(cfg.Timeouts.Read),

@@ -75,10 +75,19 @@ type Alias struct {
 	To    string `json:"to"`
 }
 
-// Limits bound what one request may bring.
+// Limits bound what one request may bring, and what the callers of one key may use.
 type Limits struct {
-	BodyBytes   Size `json:"body_bytes"`
-	HeaderBytes Size `json:"header_bytes"`
+	BodyBytes   Size      `json:"body_bytes"`
+	HeaderBytes Size      `json:"header_bytes"`
+	PerKey      KeyLimits `json:"per_key"`
+}
+
+// KeyLimits are for service keys that have none of their own; 0 is none.
+type KeyLimits struct {
+	RequestsPerMinute Count `json:"requests_per_minute"`
+	TokensPerMinute   Count `json:"tokens_per_minute"`
+	Concurrent        Count `json:"concurrent"`
+	TokensPerMonth    Count `json:"tokens_per_month"`
 }
 
 // Timeouts bound how long each phase of an exchange may last.

@@ -392,7 +392,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 		t.Fatalf("with every line taken in: %v\n%s", err, everything)
 	}
 	withAll.Providers, withAll.Routes, withAll.Aliases, withAll.ModelsFile, withAll.Admin = nil, nil, nil, "", Admin{}
-	withAll.Capture.OptOut = nil
+	withAll.Capture.OptOut, withAll.Limits.PerKey = nil, KeyLimits{}
 	withAll.Search.Embedder.Dimensions, withAll.Search.Embedder.DocumentPrefix, withAll.Search.Embedder.QueryPrefix = 0, "", ""
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)

@@ -95,7 +95,7 @@ type Count int
 
 // UnmarshalText reads decimal digits.
 func (c *Count) UnmarshalText(text []byte) error {
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 32)
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 0)
 	if err != nil || n <= 0 {
 		return fmt.Errorf("%q is not a number above 0", text)
 	}

@@ -23,6 +23,7 @@ type metrics struct {
 	translations   *prometheus.CounterVec
 	upstreamErrors *prometheus.CounterVec
 	heartbeats     prometheus.Counter
+	limited        *prometheus.CounterVec
 
 	// series are looked up once per exchange, and added when a pair is first seen: the map is replaced, never changed.
 	series atomic.Pointer[map[pair]*series]
@@ -58,6 +59,7 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		translations:   counter(metricTranslations, "Members of requests that a provider's format has no twin for.", labelSurface, labelFormat, labelTreatment),
 		upstreamErrors: counter(metricUpstreamErrors, "Exchanges that failed at a provider, by class of the error.", labelProvider, labelKind),
 		heartbeats:     prometheus.NewCounter(prometheus.CounterOpts{Name: metricHeartbeats, Help: "Signs of life sent on silent streams."}),
+		limited:        counter(metricLimited, "Requests that a limit of their key turned away.", labelLimit),
 	}
 	m.series.Store(&map[pair]*series{})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -65,7 +67,7 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		ConstLabels: prometheus.Labels{labelVersion: version, labelGo: runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(build, m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors, m.heartbeats,
+	m.registry.MustRegister(build, m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors, m.heartbeats, m.limited,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if tracing != nil {
 		m.registry.MustRegister(tracing.pipeline)

@@ -13,6 +13,7 @@ const (
 	metricTranslations   = "mneme_translations_total"
 	metricUpstreamErrors = "mneme_upstream_errors_total"
 	metricHeartbeats     = "mneme_heartbeats_total"
+	metricLimited        = "mneme_limited_total"
 	metricRequestsOpen   = "mneme_requests_open"
 	metricStreamsOpen    = "mneme_streams_open"
 	metricInFlightBytes  = "mneme_in_flight_bytes"
@@ -29,6 +30,7 @@ const (
 	labelStatus    = "status"    // 2xx, 4xx, 5xx …; "none" when the client left before it was answered
 	labelKind      = "kind"      // of tokens, or of an error (codec.Kind)
 	labelTreatment = "treatment" // emulated, dropped
+	labelLimit     = "limit"     // of a key: requests_per_minute, tokens_per_minute, concurrent, tokens_per_month
 	labelResult    = "result"
 	labelVersion   = "version"
 	labelGo        = "go"

@@ -76,6 +76,9 @@ func (t *Telemetry) Report(r *Report, trace *Trace) {
 // Heartbeat counts a sign of life that was sent on a silent stream.
 func (t *Telemetry) Heartbeat() { t.metrics.heartbeats.Inc() }
 
+// Limited counts a request that a limit of its key turned away.
+func (t *Telemetry) Limited(limit string) { t.metrics.limited.WithLabelValues(limit).Inc() }
+
 // Levels are what is read when somebody looks, and not counted as it happens. They may be called at any time.
 type Levels struct {
 	RequestsOpen  func() int

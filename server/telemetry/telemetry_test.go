@@ -105,7 +105,7 @@ func BenchmarkReport(b *testing.B) {
 			telemetry, header, r := New(o), http.Header{}, exampleReport()
 			b.ReportAllocs()
 			for b.Loop() {
-				x := telemetry.Begin(context.Background(), http.MethodPost, "/v1/messages", r.Started, header.Get)
+				x := telemetry.Begin(context.Background(), &Request{Method: http.MethodPost, Route: "/v1/messages", Started: r.Started, Header: header.Get})
 				x.Call(header, &Call{Operation: "chat", Provider: "anthropic", Dialect: "anthropic", Address: "api.anthropic.com:443", Model: r.Model, Stream: true})
 				x.Capture()(nil)
 				telemetry.Report(r, x)

@@ -40,27 +40,38 @@ type Trace struct {
 // w3c is the one way in which the context of a trace travels (W3C Trace Context). Baggage does not.
 var w3c = propagation.TraceContext{}
 
-// Begin opens the span of a request that was sent to route. header gives a header of the client's, for its trace context.
-// Unless callers are trusted, a trace of theirs is only linked: whoever may continue one decides what is sampled.
-func (t *Telemetry) Begin(ctx context.Context, method, route string, started time.Time, header func(name string) string) *Trace {
+// Request is a request as its span shows it.
+type Request struct {
+	Method, Route string
+	Started       time.Time
+	Header        func(name string) string // gives a header of the client's, for its trace context
+	Trusted       bool                     // the caller's own trace is continued, whatever the server does with others
+}
+
+// Traces tells whether spans are made.
+func (t *Telemetry) Traces() bool { return t.tracing != nil }
+
+// Begin opens the span of a request. Unless its caller, or callers at all, are trusted, a trace of theirs is only linked:
+// whoever may continue one decides what is sampled.
+func (t *Telemetry) Begin(ctx context.Context, r *Request) *Trace {
 	if t.tracing == nil {
 		return nil
 	}
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(started)}
-	if header("Traceparent") != "" {
-		client := trace.SpanContextFromContext(w3c.Extract(context.Background(), carrier(header)))
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(r.Started)}
+	if r.Header("Traceparent") != "" {
+		client := trace.SpanContextFromContext(w3c.Extract(context.Background(), carrier(r.Header)))
 		switch {
 		case !client.IsValid():
-		case t.tracing.trust:
+		case t.tracing.trust || r.Trusted:
 			ctx = trace.ContextWithRemoteSpanContext(ctx, client)
 		default:
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: client}))
 		}
 	}
 	x := &Trace{tracing: t.tracing}
-	x.ctx, x.server = t.tracing.tracer.Start(ctx, method+" "+route, options...)
+	x.ctx, x.server = t.tracing.tracer.Start(ctx, r.Method+" "+r.Route, options...)
 	if x.server.IsRecording() {
-		x.server.SetAttributes(attrMethod.String(method), attrRoute.String(route))
+		x.server.SetAttributes(attrMethod.String(r.Method), attrRoute.String(r.Route))
 	}
 	return x
 }

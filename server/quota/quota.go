@@ -1,0 +1,185 @@
+// Package quota keeps the callers of each service key within its limits: requests and tokens a minute, exchanges at a time,
+// and tokens a month.
+//
+// The limits of a minute are buckets that fill evenly and begin full. A request is let in when its own token and the tokens
+// that its prompt is estimated at are there; when it has ended, the estimate gives way to what was really used, which may put
+// the bucket below zero. All of this lives in memory and begins anew with the process, but for the tokens of the month, which
+// [store.KeyUse] counts.
+//
+// There is no clock in here: callers say what time it is.
+package quota
+
+import (
+	"sync"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Limit names one of the limits.
+type Limit string
+
+// The limits, by the names of their metric and configuration.
+const (
+	RequestsPerMinute Limit = "requests_per_minute"
+	TokensPerMinute   Limit = "tokens_per_minute"
+	Concurrent        Limit = "concurrent"
+	TokensPerMonth    Limit = "tokens_per_month"
+)
+
+// All are all limits.
+var All = []Limit{RequestsPerMinute, TokensPerMinute, Concurrent, TokensPerMonth}
+
+// Table holds the state of every key that limits apply to. The zero Table is ready.
+type Table struct {
+	mu   sync.Mutex
+	keys map[string]*state // by key id
+}
+
+// state is one key's.
+type state struct {
+	mu       sync.Mutex
+	requests bucket
+	tokens   bucket
+	open     int64
+}
+
+// Refusal says why a request is not let in.
+type Refusal struct {
+	Limit Limit
+	Error *codec.Error
+}
+
+// Enter lets a request in, or says why not. Limits are those that hold for the key, joined; estimate is what the prompt is
+// thought to be in tokens. The pass of a key without limits is nil.
+func (t *Table) Enter(now time.Time, key string, limits store.Limits, use *store.KeyUse, estimate int64) (*Pass, *Refusal) {
+	if limits == (store.Limits{}) {
+		return nil, nil
+	}
+	s := t.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests.fill(now, limits.RequestsPerMinute)
+	s.tokens.fill(now, limits.TokensPerMinute)
+	if refusal := s.refusal(now, limits, use, estimate); refusal != nil {
+		return nil, refusal
+	}
+	s.open++
+	s.requests.level--
+	s.tokens.level -= float64(estimate)
+	return &Pass{state: s, estimate: estimate, Standing: Standing{
+		Requests: s.requests.window(limits.RequestsPerMinute), Tokens: s.tokens.window(limits.TokensPerMinute),
+	}}, nil
+}
+
+func (t *Table) of(key string) *state {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.keys[key]
+	if !ok {
+		if t.keys == nil {
+			t.keys = make(map[string]*state)
+		}
+		s = new(state)
+		t.keys[key] = s
+	}
+	return s
+}
+
+// retrySoon is the wait when a place may become free at any moment.
+const retrySoon = time.Second
+
+func (s *state) refusal(now time.Time, limits store.Limits, use *store.KeyUse, estimate int64) *Refusal {
+	switch most := limits.TokensPerMonth; {
+	case most > 0 && use.Tokens(now) >= most:
+		next := store.NextMonth(now)
+		e := codec.Errorf(codec.KindQuota, "The budget of this service key, %d tokens a month, is used up. It begins anew on %s; an operator can raise it with: mneme key update",
+			most, next.Format("2 January 2006 at 15:04 MST"))
+		e.RetryAfter = next.Sub(now)
+		return &Refusal{TokensPerMonth, e}
+	case limits.Concurrent > 0 && s.open >= limits.Concurrent:
+		return tooMuch(Concurrent, retrySoon, "%d exchanges of this service key are open, and no more are let in at a time", limits.Concurrent)
+	}
+	if most := limits.RequestsPerMinute; most > 0 {
+		if wait := s.requests.wait(most, 1); wait > 0 {
+			return tooMuch(RequestsPerMinute, wait, "this service key may send %d requests a minute", most)
+		}
+	}
+	if most := limits.TokensPerMinute; most > 0 {
+		// A prompt larger than the bucket waits for a full one.
+		if wait := s.tokens.wait(most, float64(min(max(estimate, 1), most))); wait > 0 {
+			return tooMuch(TokensPerMinute, wait, "this service key may use %d tokens a minute", most)
+		}
+	}
+	return nil
+}
+
+func tooMuch(limit Limit, wait time.Duration, format string, most int64) *Refusal {
+	e := codec.Errorf(codec.KindRateLimited, "Too much at once: "+format+". Try again in %v.", most, wait.Round(time.Millisecond))
+	e.RetryAfter = wait
+	return &Refusal{limit, e}
+}
+
+// Pass is a request that was let in. The methods of a nil Pass do nothing.
+type Pass struct {
+	state    *state
+	estimate int64
+
+	Standing Standing // as it was when the request was let in
+}
+
+// Leave ends the request, which used so many tokens.
+func (p *Pass) Leave(used int64) {
+	if p == nil {
+		return
+	}
+	p.state.mu.Lock()
+	defer p.state.mu.Unlock()
+	p.state.open--
+	p.state.tokens.level += float64(p.estimate - used)
+}
+
+// Standing is how far a key is from its limits.
+type Standing struct{ Requests, Tokens Window }
+
+// Window is one limit of a minute.
+type Window struct {
+	Limit     int64 // 0: there is none
+	Remaining int64
+	Reset     time.Duration // until all of it is there again
+}
+
+// bucket holds what may be used at once. It fills at the rate of its limit a minute, up to the limit.
+type bucket struct {
+	level float64 // may be below zero
+	at    time.Time
+}
+
+// fill brings the level up to date. A limit of 0 is no limit, and its level means nothing.
+func (b *bucket) fill(now time.Time, limit int64) {
+	if b.at.IsZero() {
+		b.level = float64(limit)
+	} else if passed := now.Sub(b.at); passed > 0 {
+		b.level += passed.Minutes() * float64(limit)
+	}
+	b.level = min(b.level, float64(limit))
+	b.at = now
+}
+
+// wait is how long it takes until the level is at least want.
+func (b *bucket) wait(limit int64, want float64) time.Duration {
+	const rounding = 1e-9 // a share of the limit; a wait that was served is not to be asked for again
+	missing := want - b.level
+	if missing <= rounding*float64(limit) {
+		return 0
+	}
+	return time.Duration(missing / float64(limit) * float64(time.Minute))
+}
+
+func (b *bucket) window(limit int64) Window {
+	if limit == 0 {
+		return Window{}
+	}
+	return Window{Limit: limit, Remaining: max(int64(b.level), 0), Reset: b.wait(limit, float64(limit))}
+}

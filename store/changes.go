@@ -19,10 +19,11 @@ type Follower byte
 
 // Followers.
 const (
-	FollowLexical Follower = 'l' // the lexical index
+	FollowLexical Follower = 'l' // the lexical index; its log is always kept
+	FollowVectors Follower = 'v' // the vectors; its log is kept from [Store.Follow] to [Store.Unfollow]
 )
 
-var followers = [...]Follower{FollowLexical}
+var followers = [...]Follower{FollowLexical, FollowVectors}
 
 // Change says that the turn of an exchange was added, has changed, or is gone. It does not say which: [Store.TurnAt]
 // gives what is there now. One turn may stand in the log many times.
@@ -40,7 +41,11 @@ type changeLog struct {
 	last      uint64        // given out; only the writer's goroutine uses it
 	committed atomic.Uint64 // the last one that is committed
 	wake      [len(followers)]chan struct{}
+	kept      [len(followers)]atomic.Bool // there is a log for the follower
 }
+
+// followKey is there while a log is kept for a follower that does not always have one.
+func followKey(f Follower) []byte { return nameKey(spaceMeta, "follow-"+string(rune(f))) }
 
 func changeKey(f Follower, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{spaceChange, byte(f)}, seq)
@@ -52,7 +57,12 @@ func (l *changeLog) open(db *badger.DB) error {
 		l.wake[i] = make(chan struct{}, 1)
 	}
 	return db.View(func(tx *badger.Txn) error {
-		for _, f := range followers {
+		for i, f := range followers {
+			_, err := tx.Get(followKey(f))
+			if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+				return err
+			}
+			l.kept[i].Store(err == nil || f == FollowLexical)
 			it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{spaceChange, byte(f)}})
 			if it.Seek(changeKey(f, 1<<64-1)); it.Valid() {
 				l.last = max(l.last, binary.BigEndian.Uint64(it.Item().Key()[2:]))
@@ -87,8 +97,54 @@ func (g *gathering) changedFor(w *write, who []Follower, account accountNumber, 
 	log.last++
 	value := append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...)
 	for _, f := range who {
-		g.put(w, changeKey(f, log.last), value)
+		if log.kept[f.index()].Load() {
+			g.put(w, changeKey(f, log.last), value)
+		}
 	}
+}
+
+func (f Follower) index() int { return slices.Index(followers[:], f) }
+
+// Follow begins to keep a log for a follower. It gives whether one has been kept since before the store was opened, so
+// that nothing is missing in it.
+func (s *Store) Follow(ctx context.Context, f Follower) (since bool, err error) {
+	kept := &s.changes.kept[f.index()]
+	if kept.Load() {
+		return true, nil
+	}
+	err = s.update(ctx, func(g *gathering, w *write) error {
+		kept.Store(true)
+		g.put(w, followKey(f), []byte{})
+		return nil
+	})
+	if err != nil {
+		return false, asStorageError(err, "the log of changes could not be begun")
+	}
+	return false, nil
+}
+
+// Unfollow ends the log of a follower that is not there any more, and takes what is in it away.
+func (s *Store) Unfollow(ctx context.Context, f Follower) error {
+	kept := &s.changes.kept[f.index()]
+	if !kept.Load() {
+		return nil
+	}
+	err := s.update(ctx, func(g *gathering, w *write) error {
+		kept.Store(false)
+		g.put(w, followKey(f), nil)
+		return nil
+	})
+	for err == nil {
+		var left []Change
+		if left, err = s.Changes(f, 0, requeueBatch); err != nil || len(left) == 0 {
+			break
+		}
+		err = s.ConfirmChanges(ctx, f, left)
+	}
+	if err != nil {
+		return asStorageError(err, "the log of changes could not be ended")
+	}
+	return nil
 }
 
 // Index is what follows a store to find its turns again; package search has one.
@@ -118,7 +174,7 @@ func (s *Store) Undigested(account string) (waiting []string, err error) {
 
 // Changed is signalled when changes may have been committed since it was last read. It has one reader per follower.
 func (s *Store) Changed(f Follower) <-chan struct{} {
-	return s.changes.wake[slices.Index(followers[:], f)]
+	return s.changes.wake[f.index()]
 }
 
 // LastChange is the number of the last change that is committed.

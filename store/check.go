@@ -98,6 +98,7 @@ func (c *checker) run(ctx context.Context) error {
 		{spaceHistory, c.history},
 		{spaceSession, c.session},
 		{spaceLink, c.link},
+		{spaceVector, c.vector},
 	} {
 		if err := eachItem(ctx, c.tx, spaceKeyOf(step.space, c.account), step.check); err != nil {
 			return err
@@ -374,6 +375,20 @@ func (c *checker) turn(item *badger.Item) error {
 		c.undigested = append(c.undigested, place{account, id})
 	}
 	return nil
+}
+
+func (c *checker) vector(item *badger.Item) error {
+	_, id, ok := splitVectorKey(item.Key())
+	if !ok {
+		c.find("record", fmt.Sprintf("malformed key %x", item.Key()))
+		return nil
+	}
+	_, err := c.tx.Get(exchangeKey(spaceTurn, c.account, id))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		c.find(id.String(), "a vector is there, the turn is not", record{item.KeyCopy(nil), nil})
+		return nil
+	}
+	return err
 }
 
 func (c *checker) openMark(item *badger.Item) error {

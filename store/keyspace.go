@@ -26,6 +26,7 @@ const (
 	spaceMove       = 'j' // j <account> <session>                 exchanges of the session are on their way to another
 	spaceLedger     = 'p' // p <account> <slot>                    what a model wants back with the next request
 	spaceChange     = 'i' // i <follower> <number>                 a turn that the follower has yet to look at
+	spaceVector     = 'v' // v <account> <generation> <exchange>   vector of the turn
 	spaceErasure    = 'e' // e <account> <erasure>                 receipt of an erasure
 )
 

@@ -1,0 +1,60 @@
+package vector
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// rotation turns vectors of one length so that what they say is spread evenly over the dimensions: then a byte for each
+// is precise, and the signs alone say much, whatever the embedder. It is the same for ever, for vectors are stored
+// turned. It is made of sign changes and Walsh-Hadamard transforms, of the first and of the last 2^k values, and so
+// takes d·log d steps.
+type rotation struct {
+	dims  int
+	power int       // largest power of two within dims
+	signs []float32 // rotationRounds lists of dims, +1 or -1, in one
+}
+
+const (
+	rotationRounds = 2
+	rotationSeed   = 0x6d6e656d65 // "mneme"
+)
+
+func newRotation(dims int) *rotation {
+	r := &rotation{dims: dims, power: 1 << (bits.Len(uint(dims)) - 1), signs: make([]float32, rotationRounds*dims)}
+	random := rand.NewPCG(rotationSeed, uint64(dims))
+	for i := range r.signs {
+		r.signs[i] = 1 - 2*float32(random.Uint64()>>63)
+	}
+	return r
+}
+
+// apply turns x in place.
+func (r *rotation) apply(x []float32) {
+	for round := range rotationRounds {
+		for i, sign := range r.signs[round*r.dims:][:r.dims] {
+			x[i] *= sign
+		}
+		hadamard(x[:r.power])
+		if r.power < r.dims {
+			hadamard(x[r.dims-r.power:])
+		}
+	}
+}
+
+// hadamard is the Walsh-Hadamard transform, scaled so that it keeps lengths. The length of x is a power of two.
+func hadamard(x []float32) {
+	for half := 1; half < len(x); half *= 2 {
+		for start := 0; start < len(x); start += 2 * half {
+			low, high := x[start:start+half], x[start+half:start+2*half]
+			for i := range low {
+				low[i], high[i] = low[i]+high[i], low[i]-high[i]
+			}
+		}
+	}
+	scale := float32(1 / math.Sqrt(float64(len(x))))
+	for i := range x {
+		x[i] *= scale
+	}
+}

@@ -1,0 +1,257 @@
+package vector
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// Hit is a vector that was found.
+type Hit struct {
+	ID       ID
+	Likeness float32 // -1 to 1, see [Set]
+}
+
+// Filter narrows a search down to vectors, or to all others.
+type Filter struct {
+	IDs    []ID
+	Except bool
+}
+
+// Up to exactRows vectors are all compared in full, which takes about 2 ms at 768 dimensions. Among more the signs of
+// all are looked at first, and of the most promising candidates per hit that is wanted, but at least minCandidates, the
+// rest: that finds at least 95 of 100 of what comparing all in full does, see TestTheFirstPassFindsTheBest.
+const (
+	exactRows     = 4096
+	candidates    = 4
+	minCandidates = 512
+)
+
+// Search gives the k vectors that are most like the query, the best first. filter may be nil.
+func (s *Set) Search(ctx context.Context, q *Query, k int, filter *Filter) ([]Hit, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := scan{set: s, allowed: s.allowed(filter)}
+	n.aim(q)
+	var best []scored
+	var err error
+	if n.count() <= exactRows {
+		best, err = n.exact(ctx, k)
+	} else {
+		best, err = n.twice(ctx, k)
+	}
+	if err != nil {
+		return nil, err
+	}
+	hits := make([]Hit, len(best))
+	for i, b := range best {
+		hits[i] = Hit{s.ids[b.row], b.score}
+	}
+	slices.SortFunc(hits, func(a, b Hit) int {
+		return cmp.Or(cmp.Compare(b.Likeness, a.Likeness), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	return hits, nil
+}
+
+// Likeness compares the query with one vector; false if it is not there.
+func (s *Set) Likeness(q *Query, ids []ID) map[ID]float32 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := scan{set: s}
+	n.aim(q)
+	found := make(map[ID]float32, len(ids))
+	for _, id := range ids {
+		if row, known := s.rows[id]; known {
+			found[id] = n.likeness(row)
+		}
+	}
+	return found
+}
+
+// scan is one search. The set stays as it is meanwhile.
+type scan struct {
+	set     *Set
+	allowed rowSet // nil: all
+
+	query  []float32 // as seen from the centre, at length 1
+	offset float32   // of query and centre
+	planes []uint64  // of the query in four bits a value: for each word of a row, its four bit planes
+	low    float32   // what the value 0 of these stands for
+	step   float32   // between two values
+	total  float32   // of all values
+}
+
+// aim turns to what the query looks like from the centre.
+func (n *scan) aim(q *Query) {
+	centre := n.set.view.centre
+	n.query = make([]float32, len(centre))
+	var square float64
+	for i, v := range q.turned {
+		n.query[i] = v - centre[i]
+		square += float64(n.query[i]) * float64(n.query[i])
+	}
+	if square == 0 {
+		return
+	}
+	scale := float32(1 / math.Sqrt(square))
+	low, high := float32(math.Inf(1)), float32(math.Inf(-1))
+	for i := range n.query {
+		n.query[i] *= scale
+		n.offset += n.query[i] * centre[i]
+		low, high = min(low, n.query[i]), max(high, n.query[i])
+	}
+	n.low, n.step = low, max((high-low)/15, 1e-12)
+	n.planes = make([]uint64, 4*n.set.space.words)
+	for i, v := range n.query {
+		value := uint64((v-low)/n.step + 0.5)
+		n.total += v
+		for plane := range 4 {
+			n.planes[i/64*4+plane] |= (value >> plane & 1) << (i % 64)
+		}
+	}
+}
+
+// likeness compares in full.
+func (n *scan) likeness(row int) float32 {
+	s := n.set
+	return (s.scales[row]*dot(s.codes.row(row), n.query) - n.offset) * s.view.inverse[row]
+}
+
+// dot multiplies bytes with numbers. Neither a SIMD library over float32 nor a loop over bytes alone is faster for what
+// it needs: at this size memory is what is waited for.
+func dot(codes []int8, x []float32) float32 {
+	var a, b, c, d float32
+	for len(codes) >= 8 && len(x) >= 8 {
+		p, q := codes[:8:8], x[:8:8]
+		a += float32(p[0])*q[0] + float32(p[4])*q[4]
+		b += float32(p[1])*q[1] + float32(p[5])*q[5]
+		c += float32(p[2])*q[2] + float32(p[6])*q[6]
+		d += float32(p[3])*q[3] + float32(p[7])*q[7]
+		codes, x = codes[8:], x[8:]
+	}
+	for i, v := range codes {
+		a += float32(v) * x[i]
+	}
+	return a + b + c + d
+}
+
+// estimate is what the likeness is expected to be by the signs of a row: the sum of the query's values where the sign
+// is +, less the sum of the others, times what the row gains when only its signs are known. The idea is that of RaBitQ
+// (Gao and Long, SIGMOD 2024).
+func (n *scan) estimate(signs []uint64, lift float32) float32 {
+	var ones, p0, p1, p2, p3 int
+	planes := n.planes
+	for _, word := range signs {
+		p := planes[:4:4]
+		ones += bits.OnesCount64(word)
+		p0 += bits.OnesCount64(word & p[0])
+		p1 += bits.OnesCount64(word & p[1])
+		p2 += bits.OnesCount64(word & p[2])
+		p3 += bits.OnesCount64(word & p[3])
+		planes = planes[4:]
+	}
+	positive := n.low*float32(ones) + n.step*float32(p0+2*p1+4*p2+8*p3)
+	return (2*positive - n.total) * lift
+}
+
+// count is how many rows are looked at.
+func (n *scan) count() int {
+	if n.allowed == nil {
+		return len(n.set.ids)
+	}
+	return n.allowed.count()
+}
+
+// checkEvery is how many rows are looked at between two looks at the clock.
+const checkEvery = 1024
+
+// exact compares every row in full.
+func (n *scan) exact(ctx context.Context, k int) ([]scored, error) {
+	best := top{limit: k}
+	for row := range n.set.ids {
+		if row%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if n.allowed == nil || n.allowed.has(row) {
+			best.offer(scored{row, n.likeness(row)})
+		}
+	}
+	return best.list, nil
+}
+
+// parallelRows is how many rows are worth a second core.
+const parallelRows = 16 << 10
+
+// twice looks at the signs of every row, and at the most promising in full.
+func (n *scan) twice(ctx context.Context, k int) ([]scored, error) {
+	total := len(n.set.ids)
+	workers := max(min(runtime.GOMAXPROCS(0), total/parallelRows), 1)
+	promising := make([]top, workers)
+	var working sync.WaitGroup
+	for w := range workers {
+		promising[w].limit = max(candidates*k, minCandidates)
+		working.Go(func() { n.promising(ctx, &promising[w], total*w/workers, total*(w+1)/workers) })
+	}
+	working.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	best := top{limit: k}
+	for _, p := range promising {
+		for _, s := range p.list {
+			best.offer(scored{s.row, n.likeness(s.row)})
+		}
+	}
+	return best.list, nil
+}
+
+// promising gathers the rows of a range whose signs say the most.
+func (n *scan) promising(ctx context.Context, best *top, from, to int) {
+	v := &n.set.view
+	for row := from; row < to; row++ {
+		if row%checkEvery == 0 && ctx.Err() != nil {
+			return
+		}
+		if n.allowed == nil || n.allowed.has(row) {
+			best.offer(scored{row, n.estimate(v.bits.row(row), v.lift[row])})
+		}
+	}
+}
+
+// rowSet has a bit for each row.
+type rowSet []uint64
+
+func (r rowSet) has(row int) bool { return r[row/64]>>(row%64)&1 == 1 }
+
+func (r rowSet) count() (n int) {
+	for _, word := range r {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// allowed gives the rows that a filter lets through.
+func (s *Set) allowed(f *Filter) rowSet {
+	if f == nil {
+		return nil
+	}
+	set := make(rowSet, (len(s.ids)+63)/64)
+	if f.Except {
+		for row := range s.ids {
+			set[row/64] |= 1 << (row % 64)
+		}
+	}
+	for _, id := range f.IDs {
+		if row, known := s.rows[id]; known {
+			set[row/64] &^= 1 << (row % 64)
+			if !f.Except {
+				set[row/64] |= 1 << (row % 64)
+			}
+		}
+	}
+	return set
+}

@@ -1,0 +1,283 @@
+package vector
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"sync"
+)
+
+// ID names a vector.
+type ID [16]byte
+
+// Set is the vectors of one account in memory. One goroutine at a time may change it; any number may search.
+//
+// Likeness is the cosine of the angle between two vectors as it is seen from the centre of the set. What all vectors of
+// an account have in common says nothing about which of them is meant, and embedders have much in common.
+type Set struct {
+	space *Space
+
+	changing sync.Mutex   // held by who changes the set
+	mu       sync.RWMutex // held for reading by searches, for writing for the moment of a change
+	ids      []ID         // by row
+	rows     map[ID]int
+	codes    blocks[int8] // dims of each row
+	scales   []float32    // what the codes of a row are to be multiplied with
+	view     view
+
+	sum   []float64 // of all vectors
+	stale int       // rows that came or went since the centre was found
+}
+
+// view is what is derived from codes and centre.
+type view struct {
+	centre  []float32
+	bits    blocks[uint64] // words of each row: the signs of its vector as seen from the centre
+	lift    []float32      // length over sum of the magnitudes of the values: makes a likeness of what the signs say
+	inverse []float32      // 1 over the distance from the centre; 0: it is the centre
+}
+
+// blocks is a list of rows that grows without being copied as a whole. Each row has width values.
+type blocks[T any] struct {
+	width int
+	list  [][]T
+}
+
+// blockRows is how many rows a block has.
+const blockRows = 1024
+
+func (b *blocks[T]) row(i int) []T {
+	at := i % blockRows * b.width
+	return b.list[i/blockRows][at : at+b.width : at+b.width]
+}
+
+func (b *blocks[T]) append(row []T) {
+	if n := len(b.list); n == 0 || len(b.list[n-1]) == blockRows*b.width {
+		b.list = append(b.list, nil)
+	}
+	last := &b.list[len(b.list)-1]
+	*last = append(*last, row...)
+}
+
+// cut takes the last row away.
+func (b *blocks[T]) cut() {
+	last := len(b.list) - 1
+	if b.list[last] = b.list[last][:len(b.list[last])-b.width]; len(b.list[last]) == 0 {
+		b.list = b.list[:last]
+	}
+}
+
+func (b *blocks[T]) values() (n int) {
+	for _, block := range b.list {
+		n += cap(block)
+	}
+	return n
+}
+
+// NewSet makes an empty set.
+func (s *Space) NewSet() *Set {
+	return &Set{
+		space: s, rows: make(map[ID]int), codes: blocks[int8]{width: s.dims}, sum: make([]float64, s.dims),
+		view: view{centre: make([]float32, s.dims), bits: blocks[uint64]{width: s.words}},
+	}
+}
+
+// Load makes a set of all vectors that each gives to put. An id comes at most once.
+func (s *Space) Load(each func(put func(id ID, stored []byte) error) error) (*Set, error) {
+	set := s.NewSet()
+	codes := make([]int8, s.dims)
+	err := each(func(id ID, stored []byte) error {
+		scale, err := s.decode(codes, stored)
+		if err == nil {
+			set.append(id, codes, scale)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	set.view = set.derived()
+	set.stale = 0
+	return set, nil
+}
+
+// Len is how many vectors there are.
+func (s *Set) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.ids)
+}
+
+// Bytes is what the set takes in memory, about.
+func (s *Set) Bytes() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	const each = 16 + 48 + 3*4 // id, its entry in rows, the numbers
+	return int64(s.codes.values() + 8*s.view.bits.values() + each*len(s.ids) + 16*s.space.dims)
+}
+
+var errMalformed = errors.New("malformed vector")
+
+// decode reads what [Space.Append] wrote.
+func (s *Space) decode(codes []int8, stored []byte) (scale float32, err error) {
+	if len(stored) != codeHeader+s.dims {
+		return 0, errMalformed
+	}
+	scale = math.Float32frombits(binary.BigEndian.Uint32(stored))
+	if !(scale > 0) || math.IsInf(float64(scale), 0) {
+		return 0, errMalformed
+	}
+	for i, b := range stored[codeHeader:] {
+		codes[i] = int8(b)
+	}
+	return scale, nil
+}
+
+// Put adds a vector in the form of [Space.Append], in place of the one with the same id.
+func (s *Set) Put(id ID, stored []byte) error {
+	codes := make([]int8, s.space.dims)
+	scale, err := s.space.decode(codes, stored)
+	if err != nil {
+		return err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	d := s.view.derive(make([]uint64, s.space.words), codes, scale)
+	s.mu.Lock()
+	if row, known := s.rows[id]; known {
+		s.weigh(row, -1)
+		copy(s.codes.row(row), codes)
+		s.scales[row] = scale
+		s.view.set(row, d)
+		s.weigh(row, 1)
+	} else {
+		s.append(id, codes, scale)
+		s.view.append(d)
+	}
+	s.mu.Unlock()
+	s.changed()
+	return nil
+}
+
+// append adds a row, but not to the view.
+func (s *Set) append(id ID, codes []int8, scale float32) {
+	s.rows[id] = len(s.ids)
+	s.ids = append(s.ids, id)
+	s.codes.append(codes)
+	s.scales = append(s.scales, scale)
+	s.weigh(len(s.ids)-1, 1)
+}
+
+// Remove takes a vector out, if it is there.
+func (s *Set) Remove(id ID) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	row, known := s.rows[id]
+	if !known {
+		return
+	}
+	s.mu.Lock()
+	s.weigh(row, -1)
+	last := len(s.ids) - 1
+	if row != last {
+		s.ids[row], s.scales[row] = s.ids[last], s.scales[last]
+		s.rows[s.ids[row]] = row
+		copy(s.codes.row(row), s.codes.row(last))
+		s.view.move(row, last)
+	}
+	delete(s.rows, id)
+	s.ids, s.scales = s.ids[:last], s.scales[:last]
+	s.codes.cut()
+	s.view.cut()
+	s.mu.Unlock()
+	s.changed()
+}
+
+// weigh takes a row into the sum, or out of it with sign -1.
+func (s *Set) weigh(row int, sign float64) {
+	scale := sign * float64(s.scales[row])
+	for i, code := range s.codes.row(row) {
+		s.sum[i] += scale * float64(code)
+	}
+	s.stale++
+}
+
+// The centre is found anew when a quarter of the rows have changed. As if there were centreShrink more vectors at the
+// origin: the mean of a handful is no more than these themselves.
+const (
+	staleShare   = 4
+	centreShrink = 8
+)
+
+// changed finds the centre anew when it is time. Searches go on meanwhile.
+func (s *Set) changed() {
+	if s.stale*staleShare <= len(s.ids) {
+		return
+	}
+	s.stale = 0
+	fresh := s.derived()
+	s.mu.Lock()
+	s.view = fresh
+	s.mu.Unlock()
+}
+
+// derived derives a view from all rows.
+func (s *Set) derived() view {
+	v := view{centre: make([]float32, s.space.dims), bits: blocks[uint64]{width: s.space.words}}
+	for i, sum := range s.sum {
+		v.centre[i] = float32(sum / float64(len(s.ids)+centreShrink))
+	}
+	bits := make([]uint64, s.space.words)
+	for row := range s.ids {
+		v.append(v.derive(bits, s.codes.row(row), s.scales[row]))
+	}
+	return v
+}
+
+// aspect is the part of a view that belongs to one row.
+type aspect struct {
+	bits          []uint64
+	lift, inverse float32
+}
+
+// derive looks at a row from the centre. The result holds bits.
+func (v *view) derive(bits []uint64, codes []int8, scale float32) aspect {
+	clear(bits)
+	a := aspect{bits: bits}
+	var square, magnitudes float32
+	for i, code := range codes {
+		x := scale*float32(code) - v.centre[i]
+		square += x * x
+		if x > 0 {
+			bits[i/64] |= 1 << (i % 64)
+			magnitudes += x
+		} else {
+			magnitudes -= x
+		}
+	}
+	if square > 1e-12 {
+		length := float32(math.Sqrt(float64(square)))
+		a.lift, a.inverse = length/magnitudes, 1/length
+	}
+	return a
+}
+
+func (v *view) append(a aspect) {
+	v.bits.append(a.bits)
+	v.lift, v.inverse = append(v.lift, a.lift), append(v.inverse, a.inverse)
+}
+
+func (v *view) set(row int, a aspect) {
+	copy(v.bits.row(row), a.bits)
+	v.lift[row], v.inverse[row] = a.lift, a.inverse
+}
+
+func (v *view) move(to, from int) {
+	v.set(to, aspect{v.bits.row(from), v.lift[from], v.inverse[from]})
+}
+
+func (v *view) cut() {
+	last := len(v.lift) - 1
+	v.bits.cut()
+	v.lift, v.inverse = v.lift[:last], v.inverse[:last]
+}

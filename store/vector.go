@@ -1,0 +1,290 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Generation is the vectors that one embedder made of turns. Vectors of different generations are never compared. What
+// a vector's bytes mean is the follower's business; package search says it.
+type Generation struct {
+	Number     uint32    `json:"number"`   // given out once
+	Identity   string    `json:"identity"` // of the embedder
+	Dimensions int       `json:"dimensions"`
+	Started    time.Time `json:"started"`
+	Live       bool      `json:"live,omitempty"`     // searches go by it
+	Complete   bool      `json:"complete,omitempty"` // every turn that is not in the follower's log has been taken up
+	Retired    bool      `json:"retired,omitempty"`  // its vectors are being erased
+	Cursor     []byte    `json:"cursor,omitempty"`   // of [Store.TurnsAfter]: how far the turns of before have been taken up
+	Done       uint64    `json:"done"`               // turns up to there
+	Total      uint64    `json:"total"`              // turns there were when it began
+}
+
+// generationsKey leads to all generations; there are never more than a few.
+var generationsKey = nameKey(spaceMeta, "generations")
+
+func vectorKey(account accountNumber, generation uint32, id exchangeID) []byte {
+	return append(vectorPrefix(account, generation), id[:]...)
+}
+
+func vectorPrefix(account accountNumber, generation uint32) []byte {
+	return binary.BigEndian.AppendUint32(spaceKeyOf(spaceVector, account), generation)
+}
+
+func splitVectorKey(key []byte) (generation uint32, id exchangeID, ok bool) {
+	if len(key) != 1+4+4+len(id) {
+		return 0, id, false
+	}
+	return binary.BigEndian.Uint32(key[5:]), exchangeID(key[9:]), true
+}
+
+// generations gives those that the group sees.
+func (g *gathering) generations() (list []Generation) {
+	if value := g.get(generationsKey); value != nil && g.err == nil {
+		g.err = decodeRecord(value, &list)
+	}
+	return list
+}
+
+// Generations gives all generations in the order of their numbers.
+func (s *Store) Generations() (list []Generation, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		value, err := getValue(tx, generationsKey)
+		if err != nil {
+			return err
+		}
+		return decodeRecord(value, &list)
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, errStorage(err, "the generations of vectors cannot be read; run mneme check")
+	}
+	return list, nil
+}
+
+// PutGenerations puts a list in the place of the present one, in one step.
+func (s *Store) PutGenerations(ctx context.Context, list []Generation) error {
+	value, err := encodeRecord(list)
+	if err != nil {
+		return err
+	}
+	err = s.update(ctx, func(g *gathering, w *write) error {
+		g.put(w, generationsKey, value)
+		return nil
+	})
+	if err != nil {
+		return asStorageError(err, "the generations of vectors could not be noted")
+	}
+	return nil
+}
+
+// TurnVector is the vector of a turn. A nil Value takes it away.
+type TurnVector struct {
+	Account  AccountNumber
+	Exchange string
+	Value    []byte // not used any more once [Store.PutVectors] returns
+}
+
+// PutVectors keeps vectors in a generation. It leaves out those of turns that are gone meanwhile, and all of them when
+// the generation is, so that nothing of an erased turn can come after its erasure.
+func (s *Store) PutVectors(ctx context.Context, generation uint32, vectors []TurnVector) error {
+	err := s.update(ctx, func(g *gathering, w *write) error {
+		kept := slices.ContainsFunc(g.generations(), func(o Generation) bool { return o.Number == generation && !o.Retired })
+		for _, v := range vectors {
+			id, ok := parseExchangeID(v.Exchange)
+			if account := accountNumber(v.Account); ok && kept && g.get(exchangeKey(spaceTurn, account, id)) != nil {
+				g.put(w, vectorKey(account, generation, id), v.Value)
+			}
+		}
+		return g.err
+	})
+	if err != nil {
+		return asStorageError(err, "vectors could not be stored")
+	}
+	return nil
+}
+
+// eraseVectors takes the vectors of a turn away.
+func (g *gathering) eraseVectors(w *write, account accountNumber, id exchangeID) {
+	for _, generation := range g.generations() {
+		if key := vectorKey(account, generation.Number, id); g.get(key) != nil {
+			g.put(w, key, nil)
+		}
+	}
+}
+
+// VectorAt gives the vector of a turn; nil if there is none.
+func (s *Store) VectorAt(account AccountNumber, generation uint32, exchange string) (value []byte, err error) {
+	id, ok := parseExchangeID(exchange)
+	if !ok {
+		return nil, nil
+	}
+	err = s.view(func(tx *badger.Txn) (err error) {
+		value, err = getValue(tx, vectorKey(accountNumber(account), generation, id))
+		return err
+	})
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, errStorage(err, "a vector cannot be read; run mneme check")
+	}
+	return value, nil
+}
+
+// EachVector visits the vectors of an account in a generation. The bytes are valid until visit returns.
+func (s *Store) EachVector(ctx context.Context, account AccountNumber, generation uint32, visit func(id [16]byte, value []byte)) error {
+	err := s.view(func(tx *badger.Txn) error {
+		return eachValue(ctx, tx, vectorPrefix(accountNumber(account), generation), func(key, value []byte) error {
+			if _, id, ok := splitVectorKey(key); ok {
+				visit(id, value)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return asStorageError(err, "the vectors cannot be read; run mneme check")
+	}
+	return nil
+}
+
+// eachValue visits records with their values, reading ahead.
+func eachValue(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(key, value []byte) error) error {
+	options := badger.DefaultIteratorOptions
+	options.Prefix = prefix
+	it := tx.NewIterator(options)
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		item := it.Item()
+		if err := item.Value(func(value []byte) error { return visit(item.Key(), value) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ExchangeID gives the id whose bytes these are.
+func ExchangeID(id [16]byte) string { return exchangeID(id).String() }
+
+// ParseExchangeID gives the bytes of an exchange's id.
+func ParseExchangeID(text string) (id [16]byte, ok bool) {
+	parsed, ok := parseExchangeID(text)
+	return parsed, ok
+}
+
+// VectorUsage counts the vectors of a generation in all accounts, and the bytes of their keys and values.
+func (s *Store) VectorUsage(ctx context.Context, generation uint32) (vectors, size int64, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		return eachItem(ctx, tx, []byte{spaceVector}, func(item *badger.Item) error {
+			if of, _, ok := splitVectorKey(item.Key()); ok && of == generation {
+				vectors++
+				size += item.EstimatedSize()
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return 0, 0, asStorageError(err, "the vectors cannot be counted; run mneme check")
+	}
+	return vectors, size, nil
+}
+
+// dropBatch is how many vectors are erased in one operation.
+const dropBatch = 10_000
+
+// DropVectors erases all vectors of a generation, batch by batch beside other work.
+func (s *Store) DropVectors(ctx context.Context, generation uint32) error {
+	for after := []byte{spaceVector}; after != nil; {
+		keys, next, err := s.vectorKeys(ctx, generation, after)
+		if err == nil && len(keys) > 0 {
+			err = s.update(ctx, func(g *gathering, w *write) error {
+				for _, key := range keys {
+					g.put(w, key, nil)
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			return asStorageError(err, "the vectors of a former generation could not be erased")
+		}
+		after = next
+	}
+	return nil
+}
+
+// vectorKeys gives the keys of at most dropBatch vectors of a generation from a key on, and the key to go on from; nil
+// when these are the last.
+func (s *Store) vectorKeys(ctx context.Context, generation uint32, from []byte) (keys [][]byte, next []byte, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceVector}})
+		defer it.Close()
+		for it.Seek(from); it.Valid(); it.Next() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if of, _, ok := splitVectorKey(it.Item().Key()); !ok || of != generation {
+				continue
+			}
+			if len(keys) == dropBatch {
+				next = it.Item().KeyCopy(nil)
+				return nil
+			}
+			keys = append(keys, it.Item().KeyCopy(nil))
+		}
+		return nil
+	})
+	return keys, next, err
+}
+
+// TurnRef names a turn.
+type TurnRef struct {
+	Account  AccountNumber
+	Exchange string
+}
+
+// TurnsAfter gives at most limit turns of all accounts behind a cursor, and the cursor behind them. nil stands before
+// the first; no turns means that the cursor stands behind the last.
+func (s *Store) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []TurnRef, next []byte, err error) {
+	next = cursor
+	err = s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceTurn}})
+		defer it.Close()
+		for it.Seek(append([]byte{spaceTurn}, cursor...)); it.Valid() && len(turns) < limit; it.Next() {
+			key := it.Item().Key()
+			if account, id, ok := splitExchangeKey(key); ok && !bytes.Equal(key[1:], cursor) {
+				turns = append(turns, TurnRef{AccountNumber(account), id.String()})
+				next = bytes.Clone(key[1:])
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, asStorageError(err, "the turns could not be listed; run mneme check")
+	}
+	return turns, next, nil
+}
+
+// CountTurns counts the turns of all accounts.
+func (s *Store) CountTurns(ctx context.Context) (turns uint64, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		return eachItem(ctx, tx, []byte{spaceTurn}, func(*badger.Item) error {
+			turns++
+			return nil
+		})
+	})
+	if err != nil {
+		return 0, asStorageError(err, "the turns could not be counted; run mneme check")
+	}
+	return turns, nil
+}

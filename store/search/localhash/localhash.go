@@ -1,0 +1,146 @@
+// Package localhash turns texts into vectors by their spelling alone: the words of a text and the letters next to each
+// other in them, hashed. It matches spelling, not meaning: "car" and "cars" are alike, "car" and "automobile" are not.
+// It needs no model, no network and no state, and gives the same vector for the same text for ever. It is meant for
+// work offline, for tests, for finding near-duplicates, and as a small help to a search by words.
+package localhash
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+
+	"github.com/blevesearch/bleve/v2/analysis"
+	"github.com/blevesearch/bleve/v2/analysis/lang/en"
+)
+
+// Model is the name of the model. What its vectors are made of never changes under this name.
+const Model = "local-hash-v1"
+
+// DefaultDimensions is the length that suits searches.
+const DefaultDimensions = 1024
+
+// Dimensions are the lengths that vectors can have.
+var Dimensions = [...]int{256, 512, 1024, 2048}
+
+// The values that a search by both words and vectors gains most by, on the retrieval sets of the evaluation.
+const (
+	gramSize       = 4   // letters next to each other
+	ideographSize  = 2   // of scripts that write a word in one or two characters
+	gramWeight     = 0.4 // of a group of letters, against 1 of a word
+	maxWord        = 64  // characters of a word that count
+	wordSpace      = 'w' // keep words and groups of letters apart
+	gramSpace      = 'g'
+	boundary       = ' ' // stands at both ends of a word
+	hashOffset     = 14695981039346656037
+	hashPrime      = 1099511628211
+	finishingPrime = 0xd6e8feb86659fd93
+)
+
+// Hasher makes vectors of one length. It may be used from any goroutine.
+type Hasher struct{ dims int }
+
+// New makes a hasher for vectors of a length in [Dimensions].
+func New(dims int) (*Hasher, error) {
+	for _, d := range Dimensions {
+		if d == dims {
+			return &Hasher{dims}, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has vectors of %v dimensions, not of %d", Model, Dimensions, dims)
+}
+
+// Dimensions is the length of the vectors.
+func (h *Hasher) Dimensions() int { return h.dims }
+
+// Vector gives the vector of a text, at length 1. A text without words has all zeros.
+func (h *Hasher) Vector(text string) []float32 {
+	weights := make(map[uint64]feature, len(text))
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), notInWord) {
+		if !stopWords[word] {
+			addWord(weights, word)
+		}
+	}
+	sums := make([]float64, h.dims) // a whole number of small units each, so that the order of adding does not matter
+	for hash, f := range weights {
+		value := math.Round(f.weight * math.Sqrt(float64(f.count)) * unit)
+		if hash>>63 == 1 {
+			value = -value
+		}
+		sums[hash%uint64(h.dims)] += value
+	}
+	var square float64
+	for _, v := range sums {
+		square += v * v
+	}
+	vector := make([]float32, h.dims)
+	if square == 0 {
+		return vector
+	}
+	scale := 1 / math.Sqrt(square)
+	for i, v := range sums {
+		vector[i] = float32(v * scale)
+	}
+	return vector
+}
+
+// unit is how finely features are weighed: sums of whole numbers below 2^53 are exact.
+const unit = 1 << 20
+
+// feature is a word or a group of letters of a text.
+type feature struct {
+	weight float64
+	count  int
+}
+
+func addWord(weights map[uint64]feature, word string) {
+	letters := make([]rune, 1, maxWord+2)
+	letters[0] = boundary
+	ideographic := false
+	for _, r := range word {
+		if len(letters) > maxWord {
+			break
+		}
+		ideographic = ideographic || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+		letters = append(letters, r)
+	}
+	letters = append(letters, boundary)
+	count(weights, hashOf(wordSpace, letters), 1)
+	size := gramSize
+	if ideographic {
+		size = ideographSize
+	}
+	for i := 0; i+size <= len(letters); i++ {
+		count(weights, hashOf(gramSpace, letters[i:i+size]), gramWeight)
+	}
+}
+
+func count(weights map[uint64]feature, hash uint64, weight float64) {
+	f := weights[hash]
+	weights[hash] = feature{weight, f.count + 1}
+}
+
+// hashOf is FNV-1a over characters, finished so that all bits depend on all of them.
+func hashOf(space byte, letters []rune) uint64 {
+	h := (hashOffset ^ uint64(space)) * uint64(hashPrime)
+	for _, r := range letters {
+		h = (h ^ uint64(r)) * hashPrime
+	}
+	for range 2 {
+		h = (h ^ h>>32) * finishingPrime
+	}
+	return h ^ h>>32
+}
+
+func notInWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }
+
+// stopWords are English words that say nothing of what a text is about.
+var stopWords = readStopWords()
+
+func readStopWords() map[string]bool {
+	m := analysis.NewTokenMap()
+	if err := m.LoadBytes(en.EnglishStopWords); err != nil {
+		panic(err) // the list is part of the library
+	}
+	return m
+}

@@ -2,12 +2,14 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // What looks after the whole store is the operator's alone, because it passes over every account.
@@ -39,7 +41,11 @@ func (e endpoints) compact(c caller, r *http.Request) (any, error) {
 	if err := requireOperatorItself(c); err != nil {
 		return nil, err
 	}
-	return nil, e.store.Compact(r.Context())
+	err := e.store.Compact(r.Context())
+	if index := search.Of(e.store); index != nil {
+		err = errors.Join(err, index.Purge(r.Context()))
+	}
+	return nil, err
 }
 
 // checkLine is one line of the answer to a check: findings as they are come upon, and at the end the report, or why

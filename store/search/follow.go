@@ -34,6 +34,9 @@ type Index struct {
 	rebuild  chan chan error
 	hurry    chan struct{} // somebody waits for what has just been said
 
+	purging sync.Mutex // held while files are purged, and while another index takes its place: searches wait for neither
+
+	life   context.Context // ends with Close
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -57,7 +60,7 @@ func Open(st *store.Store, opts Options) *Index {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	x := &Index{
-		store: st, dir: opts.Dir, log: opts.Log, embedder: opts.Embedder, cancel: cancel, done: make(chan struct{}),
+		store: st, dir: opts.Dir, log: opts.Log, embedder: opts.Embedder, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
 		hurry: make(chan struct{}, 1),
 	}
@@ -104,6 +107,9 @@ func (x *Index) run(ctx context.Context) {
 		x.log.Error("the search index cannot be opened; there is no search until the next start", "error", err)
 		return
 	}
+	var purger sync.WaitGroup
+	purger.Go(func() { x.purgeInTime(ctx) })
+	defer purger.Wait()
 	for ctx.Err() == nil {
 		taken, err := x.takeUp(ctx)
 		switch {
@@ -185,6 +191,8 @@ func (x *Index) startAnew(ctx context.Context) error {
 
 // replace puts an empty index in the place of the present one.
 func (x *Index) replace() error {
+	x.purging.Lock()
+	defer x.purging.Unlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.lexical != nil {

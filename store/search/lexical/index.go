@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	"github.com/blevesearch/bleve/v2/analysis"
 	"github.com/blevesearch/bleve/v2/document"
@@ -59,6 +60,9 @@ func termKey(account uint32, term string) []byte {
 type Index struct {
 	shards [shardCount]index.Index
 	queue  *index.AnalysisQueue
+
+	changing sync.Mutex         // held while a batch is committed
+	removals [shardCount]uint64 // documents that were taken out since the index was opened
 }
 
 // Open opens the index in dir, creating it where it is not there.
@@ -134,10 +138,13 @@ func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key) er
 	for _, key := range gone {
 		batch(key.Account).remove(key)
 	}
-	for _, b := range batches {
+	ix.changing.Lock()
+	defer ix.changing.Unlock()
+	for i, b := range batches {
 		if b == nil {
 			continue
 		}
+		ix.removals[i] += b.removed
 		if err := b.commit(); err != nil {
 			return fmt.Errorf("write to the lexical index: %w", err)
 		}
@@ -231,21 +238,22 @@ func (t *Totals) encode() []byte {
 
 // shardBatch is a change of one shard. The totals of the accounts change together with the documents.
 type shardBatch struct {
-	shard  index.Index
-	reader index.IndexReader
-	batch  *index.Batch
-	totals map[uint32]*Totals
-	seen   map[string]bool // documents whose former lengths are taken out of the totals
-	err    error
+	shard   index.Index
+	reader  index.IndexReader
+	batch   *index.Batch
+	totals  map[uint32]*Totals
+	seen    map[string]bool // documents whose former lengths are taken out of the totals
+	removed uint64          // documents that the batch takes out
+	err     error
 }
 
-// leave takes what the index has under the key out of the totals of its account.
-func (b *shardBatch) leave(key Key) *Totals {
+// leave takes what the index has under the key out of the totals of its account; there tells whether it has anything.
+func (b *shardBatch) leave(key Key) (of *Totals, there bool) {
 	if b.reader == nil && b.err == nil {
 		b.reader, b.err = b.shard.Reader()
 	}
 	if b.err != nil {
-		return new(Totals)
+		return new(Totals), false
 	}
 	totals := b.totals[key.Account]
 	if totals == nil {
@@ -267,7 +275,7 @@ func (b *shardBatch) leave(key Key) *Totals {
 		totals.TextTerms -= former.text
 		totals.NameTerms -= former.names
 	}
-	return totals
+	return totals, there
 }
 
 // pending gives the lengths of a document that this very batch has put in.
@@ -297,7 +305,7 @@ func lengthsOf(doc index.Document) (l lengths) {
 }
 
 func (b *shardBatch) put(a *analysedDocument) {
-	totals := b.leave(a.key)
+	totals, _ := b.leave(a.key)
 	totals.Documents++
 	totals.TextTerms += a.lengths.text
 	totals.NameTerms += a.lengths.names
@@ -305,7 +313,10 @@ func (b *shardBatch) put(a *analysedDocument) {
 }
 
 func (b *shardBatch) remove(key Key) {
-	b.leave(key)
+	if _, there := b.leave(key); there {
+		b.removed++
+		b.batch.SetInternal(removedKey, present)
+	}
 	b.batch.Delete(key.internal())
 }
 

@@ -1,0 +1,142 @@
+package lexical
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// wordsOnDisk gives the terms of an account that stand in files of the index, whether or not a document has them still.
+func wordsOnDisk(t *testing.T, ix *Index, account uint32) (found []string) {
+	t.Helper()
+	reader, err := ix.shards[shardOf(account)].Reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close() }()
+	dictionary, err := reader.FieldDictPrefix(fieldText, termKey(account, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dictionary.Close() }()
+	for entry, err := dictionary.Next(); entry != nil; entry, err = dictionary.Next() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, entry.Term[4:])
+	}
+	return found
+}
+
+func segmentFiles(t *testing.T, dir string, account uint32) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(shardDir(dir, shardOf(account)), "*.zap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// What was taken out is in no file after a purge: neither in the dictionary nor in a segment of before. What stays is
+// found as before, and the index that is closed without a purge knows at the next opening that it needs one.
+func TestAPurgeLeavesNothingOfWhatWasTakenOut(t *testing.T) {
+	dir := t.TempDir()
+	ix := openIndex(t, dir)
+	defer func() { _ = ix.Close() }()
+	for n := range 3 {
+		apply(t, ix, []Document{
+			{Account: 1, ID: fmt.Sprint("kept", n), Text: "harmless prose"}, {Account: 1, ID: fmt.Sprint("gone", n), Text: "secret marmalade"},
+			{Account: 9, ID: fmt.Sprint("other", n), Text: "secret of another account"},
+		})
+	}
+	mustHave := func(want bool) {
+		t.Helper()
+		removed, err := ix.Removed()
+		if err != nil || removed != want {
+			t.Fatalf("the index says %v, %v of whether something was taken out; want %v", removed, err, want)
+		}
+	}
+	mustHave(false)
+	apply(t, ix, nil, Key{1, "never there"})
+	mustHave(false)
+	apply(t, ix, nil, Key{1, "gone0"}, Key{1, "gone1"}, Key{1, "gone2"})
+	mustHave(true)
+	if !slices.Contains(wordsOnDisk(t, ix, 1), "marmalad") {
+		t.Fatal("the word of a document that is taken out has left its file by itself: the test shows nothing")
+	}
+	if err := ix.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ix = openIndex(t, dir)
+	mustHave(true)
+	before := segmentFiles(t, dir, 1)
+	for round := range 2 { // the second time there is a single segment to begin with
+		if err := ix.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustHave(false)
+		if got := wordsOnDisk(t, ix, 1); slices.Contains(got, "marmalad") || !slices.Contains(got, "prose") {
+			t.Errorf("after the purge the files have the words %q", got)
+		}
+		if got := wordsOnDisk(t, ix, 9); !slices.Contains(got, "secret") {
+			t.Errorf("of the other account in the shard they have %q", got)
+		}
+		if got := ids(find(t, ix, 1, parse(t, "prose"))); len(got) == 0 {
+			t.Error("what stays is not found any more")
+		}
+		gone := func() bool {
+			return !slices.ContainsFunc(before, func(file string) bool { _, err := os.Stat(file); return err == nil })
+		}
+		for deadline := time.Now().Add(10 * time.Second); !gone(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("of the files %q some are left: %q", before, segmentFiles(t, dir, 1))
+			}
+		}
+		before = segmentFiles(t, dir, 1)
+		apply(t, ix, nil, Key{1, fmt.Sprint("kept", round)})
+		mustHave(true)
+	}
+}
+
+// A purge runs beside changes: what they take out meanwhile is left for the next one, and nothing is lost.
+func TestAPurgeRunsBesideChanges(t *testing.T) {
+	ix := openIndex(t, t.TempDir())
+	defer func() { _ = ix.Close() }()
+	for n := range 20 {
+		apply(t, ix, []Document{{Account: 1, ID: fmt.Sprint("a", n), Text: "alpha"}, {Account: 1, ID: fmt.Sprint("b", n), Text: "beta"}})
+	}
+	changed := make(chan struct{})
+	go func() {
+		defer close(changed)
+		for n := range 20 {
+			if err := ix.Apply(t.Context(), []Document{{Account: 1, ID: fmt.Sprint("c", n), Text: "gamma"}}, []Key{{1, fmt.Sprint("b", n)}}); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-changed:
+			running = false
+		default:
+		}
+		if err := ix.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for word, want := range map[string]int{"alpha": 20, "beta": 0, "gamma": 20} {
+		if got := len(find(t, ix, 1, parse(t, word))); got != want {
+			t.Errorf("%s finds %d documents, want %d", word, got, want)
+		}
+	}
+	if got := wordsOnDisk(t, ix, 1); slices.Contains(got, "beta") {
+		t.Errorf("after the last purge the files have %q", got)
+	}
+	totals, err := ix.Totals(1)
+	if err != nil || totals.Documents != 40 {
+		t.Errorf("the account has %d documents, %v; want 40", totals.Documents, err)
+	}
+}

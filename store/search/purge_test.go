@@ -1,0 +1,41 @@
+package search
+
+import (
+	"testing"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// What was erased is not found, and after a purge not in the files of the index either.
+func TestAnErasedTurnLeavesTheFilesOfTheIndex(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	m.capture("acme", talk("harmless", "prose"))
+	secret := m.capture("acme", talk("the secret is marmalade", "noted"))
+	if got := m.found("acme", "marmalade"); len(got) != 1 {
+		t.Fatalf("found %q", got)
+	}
+	erasure, err := m.store.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{secret}}, false)
+	m.ok(err)
+	for erasure.State != store.ErasureDone {
+		erasure, err = m.store.Erasure("acme", erasure.ID)
+		m.ok(err)
+	}
+	m.wantFound("acme", "marmalade")
+
+	index := Of(m.store)
+	removed := func() bool {
+		removed, err := index.lexical.Removed()
+		m.ok(err)
+		return removed
+	}
+	if !removed() {
+		t.Fatal("the index does not know that its files hold something that was erased")
+	}
+	m.ok(index.Purge(t.Context()))
+	if removed() {
+		t.Error("after a purge its files still hold something that was erased")
+	}
+	if got := m.found("acme", "harmless"); len(got) != 1 {
+		t.Errorf("what stays is found as %q", got)
+	}
+}

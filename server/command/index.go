@@ -16,19 +16,22 @@ import (
 // indexDir is where the search index is, in the data directory. It can be removed at any time.
 func indexDir(cfg *config.Config) string { return filepath.Join(cfg.Data, "index") }
 
-// startIndex starts the index of a store with the embedder that is configured, which is nil where no provider embeds.
-func startIndex(st *store.Store, cfg *config.Config, routes *router.Router, log *slog.Logger) (*search.Index, *embedding.Embedder, error) {
+// startIndex starts the index of a store with the embedder that is configured; byProvider is nil where no provider embeds.
+func startIndex(st *store.Store, cfg *config.Config, routes *router.Router, log *slog.Logger) (index *search.Index, byProvider *embedding.Embedder, err error) {
 	opts := search.Options{Dir: indexDir(cfg), Log: log}
-	settings, byProvider := cfg.Embedding()
-	if !byProvider {
-		return search.Open(st, opts), nil, nil
+	settings, ok := cfg.Embedding()
+	if !ok {
+		opts.Embedder, err = cfg.Search.Embedder.Local()
+	} else if byProvider, err = embedding.New(settings, routes, st.Credential); err == nil {
+		opts.Embedder = byProvider
 	}
-	embedder, err := embedding.New(settings, routes, st.Credential)
 	if err != nil {
 		return nil, nil, err
 	}
-	opts.Embedder, opts.Former = embedder, embedder.Former
-	return search.Open(st, opts), embedder, nil
+	opts.Former = func(identity string) search.Embedder {
+		return embedding.Former(identity, settings, routes, st.Credential)
+	}
+	return search.Open(st, opts), byProvider, nil
 }
 
 // manageIndex is [Place.manage] for commands that need the whole index.

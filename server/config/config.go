@@ -8,6 +8,8 @@ package config
 import (
 	"encoding/hex"
 	"time"
+
+	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
 // DefaultListen is where mneme serves when nothing else is said: on this machine only.
@@ -126,7 +128,7 @@ type Search struct {
 // Embedder makes the vectors by which turns are found that say the same in other words.
 type Embedder struct {
 	Model          string `json:"model"`           // any that routes, [LocalHash], or [NoEmbedder]
-	Dimensions     Count  `json:"dimensions"`      // 0: the model's own
+	Dimensions     Count  `json:"dimensions"`      // 0: the model's own, or [localhash.DefaultDimensions]
 	DocumentPrefix string `json:"document_prefix"` // put before what is to be found, for models that want it
 	QueryPrefix    string `json:"query_prefix"`    // put before what is looked for
 	TextBytes      Size   `json:"text_bytes"`      // of a turn that are embedded
@@ -136,7 +138,7 @@ type Embedder struct {
 
 // Embedding models that are not asked for at a provider.
 const (
-	LocalHash  = "local-hash-v1" // the built-in one
+	LocalHash  = localhash.Model // the built-in one
 	NoEmbedder = "none"          // search goes by words alone
 )
 

@@ -281,6 +281,26 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			file: "aliases:\n- model: fast\n",
 			want: `mneme.yaml:2: aliases: entry 1 needs both model (what clients ask for) and to (what is sent)`,
 		},
+		"embedder without vectors": {
+			file: "search:\n  embedder:\n    model: claude-opus-4-8\n",
+			want: `mneme.yaml:3: search.embedder: Model claude-opus-4-8 belongs to provider anthropic, which has no embeddings. Providers that have them: gemini, openai.`,
+		},
+		"embedder of a size it has not": {
+			file: "search:\n  embedder: {model: text-embedding-3-small,\n    dimensions: 2000}\n",
+			want: `mneme.yaml:3: search.embedder: text-embedding-3-small has no vectors of 2000 dimensions; legal: any from 1 to 1536`,
+		},
+		"built-in embedder of a size it has not": {
+			file: "search:\n  embedder:\n    dimensions: 7\n",
+			want: `mneme.yaml:3: search.embedder: local-hash-v1 has vectors of [256 512 1024 2048] dimensions, not of 7`,
+		},
+		"embedder of no known size": {
+			file: "providers: {local: {base_url: \"http://h/v1\"}}\nroutes: [{prefix: my-, provider: local}]\nsearch:\n  embedder:\n    model: my-model\n",
+			want: `mneme.yaml:4: search.embedder: how long the vectors of my-model are is not known; say it in search.embedder.dimensions`,
+		},
+		"no number": {
+			file: "search:\n  embedder:\n    calls: many\n",
+			want: `mneme.yaml:3: search.embedder.calls: "many" is not a number above 0`,
+		},
 		"short service key": {
 			env:  []string{"MNEME_API_KEY=short"},
 			want: "MNEME_API_KEY: has 5 characters and needs 32 or more; `openssl rand -hex 32` makes a good one",

@@ -9,6 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
 // Router is the part of the configuration that package router takes.
@@ -61,10 +63,26 @@ func (l *loader) checkRouter(cfg *Config) {
 	l.fail(l.nearest(path), "%v", err)
 }
 
+// Local is the built-in embedder; nil where another one or none is configured.
+func (e *Embedder) Local() (search.Embedder, error) {
+	if e.Model != LocalHash {
+		return nil, nil //nolint:nilnil // an absent embedder is a nil one, everywhere
+	}
+	dimensions := int(e.Dimensions)
+	if dimensions == 0 {
+		dimensions = localhash.DefaultDimensions
+	}
+	hasher, err := localhash.New(dimensions)
+	return localhash.Embedder{Hasher: hasher}, err
+}
+
 // checkEmbedder finds a model that cannot embed, or not so.
 func (l *loader) checkEmbedder(cfg *Config, r *router.Router) {
-	settings, ok := cfg.Embedding()
-	if !ok {
+	settings, byProvider := cfg.Embedding()
+	if !byProvider {
+		if _, err := cfg.Search.Embedder.Local(); err != nil {
+			l.fail("search.embedder.dimensions", "search.embedder: %v", err)
+		}
 		return
 	}
 	var wrong *codec.Error

@@ -39,11 +39,10 @@ type Embedder struct {
 	dimensions  int
 	slots       chan struct{} // one for each call that may be under way
 
-	router atomic.Pointer[router.Router]
-	way    atomic.Pointer[way]
-	spent  atomic.Int64 // tokens
-	calls  atomic.Int64
-	fails  atomic.Int64
+	way   atomic.Pointer[way]
+	spent atomic.Int64 // tokens
+	calls atomic.Int64
+	fails atomic.Int64
 }
 
 var _ search.Embedder = (*Embedder)(nil)
@@ -58,7 +57,6 @@ func New(s Settings, r *router.Router, credentials Credentials) (*Embedder, erro
 		settings: s, credentials: credentials,
 		identity: w.identity, dimensions: w.dimensions, slots: make(chan struct{}, s.Calls),
 	}
-	e.router.Store(r)
 	e.way.Store(w)
 	return e, nil
 }
@@ -81,22 +79,8 @@ func (e *Embedder) Reroute(r *router.Router) error {
 	if err != nil {
 		w = &way{refused: err}
 	}
-	e.router.Store(r)
 	e.way.Store(w)
 	return err
-}
-
-// Former gives an embedder of an identity that was configured before; nil where the router does not lead to it any more.
-func (e *Embedder) Former(identity string) search.Embedder {
-	settings, ok := e.settings.Of(identity)
-	if !ok {
-		return nil
-	}
-	former, err := New(settings, e.router.Load(), e.credentials)
-	if err != nil || former.identity != identity {
-		return nil
-	}
-	return former
 }
 
 // Usage is what the embedder has done since it was made.

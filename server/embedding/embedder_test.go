@@ -218,17 +218,15 @@ func TestTheIdentityIsWhateverChangesVectors(t *testing.T) {
 		if e.Identity() != want {
 			t.Errorf("identity %q, want %q", e.Identity(), want)
 		}
-		other, err := embedding.New(with(embedding.Settings{Dimensions: 1000}), h.router(of.base), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if former := other.Former(want); former == nil || former.Identity() != want || former.Dimensions() != e.Dimensions() {
+		if former := embedding.Former(want, with(embedding.Settings{Dimensions: 1000}), h.router(of.base), nil); former == nil || former.Identity() != want || former.Dimensions() != e.Dimensions() {
 			t.Errorf("%s cannot be had again: %v", want, former)
 		}
 	}
-	e := h.embedder(embedding.Settings{})
-	for _, gone := range []string{"", "local-hash-v1/1024", "mistral/mistral-embed/1024", "openai/text-embedding-3-small/x", "openai/text-embedding-3-small/9999"} {
-		if former := e.Former(gone); former != nil {
+	if former := embedding.Former("local-hash-v1/512", with(embedding.Settings{}), h.router(h.base), nil); former == nil || former.Identity() != "local-hash-v1/512" {
+		t.Errorf("the built-in one cannot be had again: %v", former)
+	}
+	for _, gone := range []string{"", "local-hash-v1/7", "mistral/mistral-embed/1024", "openai/text-embedding-3-small/x", "openai/text-embedding-3-small/9999"} {
+		if former := embedding.Former(gone, with(embedding.Settings{}), h.router(h.base), nil); former != nil {
 			t.Errorf("%q is had as %s", gone, former.Identity())
 		}
 	}

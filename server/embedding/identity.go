@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
 // An identity is "provider/model/dimensions", with "simulated/" before it where the provider is none, and with the
@@ -35,19 +37,39 @@ func (s *Settings) identity(p router.Placement, dimensions int) string {
 	return name
 }
 
-// Of gives settings whose vectors have the identity, asked for as s says; ok is false for one that is none.
-func (s Settings) Of(identity string) (of Settings, ok bool) {
+// Former gives an embedder by the identity of one that was configured before, asked as s says; nil where it is not to be
+// had any more.
+func Former(identity string, s Settings, r *router.Router, c Credentials) search.Embedder {
+	if size, local := strings.CutPrefix(identity, localhash.Model+"/"); local {
+		dimensions, _ := strconv.Atoi(size)
+		if hasher, err := localhash.New(dimensions); err == nil {
+			return localhash.Embedder{Hasher: hasher}
+		}
+		return nil
+	}
+	if !s.become(identity) {
+		return nil
+	}
+	former, err := New(s, r, c)
+	if err != nil || former.identity != identity {
+		return nil
+	}
+	return former
+}
+
+// become reads the model, its size and its prefixes out of an identity.
+func (s *Settings) become(identity string) bool {
 	name, query, _ := strings.Cut(strings.TrimPrefix(identity, ofSimulated), "?")
 	_, rest, _ := strings.Cut(name, "/") // a model's name may have slashes of its own
 	cut := strings.LastIndexByte(rest, '/')
 	if cut <= 0 {
-		return s, false
+		return false
 	}
 	prefixes, err := url.ParseQuery(query)
 	if err != nil {
-		return s, false
+		return false
 	}
 	s.Model, s.DocumentPrefix, s.QueryPrefix = rest[:cut], prefixes.Get(documentMember), prefixes.Get(queryMember)
 	s.Dimensions, err = strconv.Atoi(rest[cut+1:])
-	return s, err == nil
+	return err == nil
 }

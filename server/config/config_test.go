@@ -295,7 +295,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"embedder of no known size": {
 			file: "providers: {local: {base_url: \"http://h/v1\"}}\nroutes: [{prefix: my-, provider: local}]\nsearch:\n  embedder:\n    model: my-model\n",
-			want: `mneme.yaml:4: search.embedder: how long the vectors of my-model are is not known; say it in search.embedder.dimensions`,
+			want: `mneme.yaml:5: search.embedder: how long the vectors of my-model are is not known; say it in search.embedder.dimensions`,
 		},
 		"no number": {
 			file: "search:\n  embedder:\n    calls: many\n",

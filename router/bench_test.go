@@ -95,7 +95,7 @@ func (endless) Close() error               { return nil }
 
 func newEndless(tb testing.TB) *Body {
 	p := newRouter(tb, compatible("http://127.0.0.1:1/v1")).Provider("host")
-	body := &Body{provider: p, from: endless{}}
+	body := &Body{endpoint: p.endpoints[0], from: endless{}}
 	body.watch.begin(tb.Context(), p.firstByte, p.idle)
 	tb.Cleanup(func() { _ = body.Close() })
 	return body

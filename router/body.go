@@ -6,7 +6,7 @@ import (
 
 // A Body is the body of a provider's answer. Reads end with io.EOF or a *codec.Error. It belongs to one goroutine.
 type Body struct {
-	provider *Provider
+	endpoint *endpoint
 	watch    watch
 	payload  payload
 	from     io.ReadCloser // nil until there is an answer
@@ -28,7 +28,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	case io.EOF:
 		b.err = io.EOF
 	default:
-		b.err = b.provider.fault(&b.watch, err, phaseBody)
+		b.err = b.endpoint.fault(&b.watch, err, phaseBody)
 	}
 	return n, b.err
 }

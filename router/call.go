@@ -17,8 +17,11 @@ type Call struct {
 	Body      []byte      // the caller's again once Do has failed or the reply's body is closed; never changed
 	Header    http.Header // the client's headers in canonical form, from which an allow-list picks; may be nil
 	Query     string      // the client's raw query; of it only beta=true goes upstream
-	// Credential is the caller's or the account's own. The zero Credential means the server default.
+	// Credential is the caller's or the account's own, which is never swapped for another. The zero Credential means
+	// the server's.
 	Credential Credential
+	Affinity   uint64         // calls of the same [Affinity] go to the same place while that is well; 0: to any
+	Observe    func(*Attempt) // is told of every attempt when it has ended, within Do; may be nil
 }
 
 // A Reply is the answer of a provider: any final status but a redirect, whose body is still on its way.
@@ -31,49 +34,30 @@ type Reply struct {
 	Body *Body
 }
 
-// Do sends a call and returns once the header of the answer is there. The caller closes the reply's body.
-//
-// Cancelling ctx ends the call at once in every phase: while it connects, waits, or while the body is read. The error
-// then wraps context.Cause(ctx), or is the cause where that is a *codec.Error. A request is sent once, and what fails is
-// for the client to send again, as the SDKs do; only a stale pooled connection is replaced unseen (see transport.do).
-func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
-	target := p.endpoints.url(c)
-	if target == nil {
-		return nil, codec.Errorf(codec.KindInternal, "%s has no operation %s in format %s.", p.name, c.Operation, c.Format)
-	}
-	credential := c.Credential
-	if credential.IsZero() {
-		credential = p.DefaultCredential(c.Format)
-	}
-	if credential.IsZero() {
-		return nil, p.missingCredential()
-	}
-	if !validHeaderValue(credential.Value) {
-		return nil, codec.Errorf(codec.KindAuthentication,
-			"The credential for %s holds a line break or another character that cannot stand in a header: set it again.", p.name)
-	}
+// call sends c to the endpoint, once. Only a stale pooled connection is replaced unseen (see transport.do).
+func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*Reply, *codec.Error) {
 	method := http.MethodPost
 	if c.Operation == ListModels {
 		method = http.MethodGet
 	}
-
-	body := &Body{provider: p}
+	p := e.provider
+	body := &Body{endpoint: e}
 	body.payload.data = c.Body
 	body.watch.begin(ctx, p.firstByte, p.idle)
 	in, err := p.upstream.do(body.watch.ctx, &outgoing{
 		method: method,
-		url:    target,
+		url:    e.urls.of(c),
 		header: p.headers.build(c, credential),
 		size:   int64(len(c.Body)),
 		body:   &body.payload,
 	})
 	if err != nil {
-		fault := p.fault(&body.watch, err, phaseHeader)
+		fault := e.fault(&body.watch, err, phaseHeader)
 		_ = body.Close()
 		return nil, fault
 	}
 	body.from = in.body
-	if fault := p.unusable(in); fault != nil {
+	if fault := e.unusable(in); fault != nil {
 		_ = body.Close()
 		return nil, fault
 	}
@@ -91,17 +75,17 @@ func (p *Provider) missingCredential() *codec.Error {
 }
 
 // unusable tells why an answer cannot be handed on, or nil.
-func (p *Provider) unusable(in *incoming) *codec.Error {
+func (e *endpoint) unusable(in *incoming) *codec.Error {
 	switch {
 	case in.status >= 300 && in.status < 400:
-		return p.faultf(codec.KindUpstream, nil,
+		return e.faultf(codec.KindUpstream, nil,
 			"%s (%s) answered with a redirect (HTTP %d)%s, which is never followed: set providers.%s.base_url to the address that serves the API.",
-			p.name, p.address, in.status, redirectTarget(in.header), p.name)
+			e.provider.name, e.address, in.status, redirectTarget(in.header), e.provider.name)
 	case !readable(in.header):
-		return p.faultf(codec.KindUpstream, nil, "%s (%s) answered in the content encoding %q, although none was asked for.",
-			p.name, p.address, in.header.Get("Content-Encoding"))
+		return e.faultf(codec.KindUpstream, nil, "%s (%s) answered in the content encoding %q, although none was asked for.",
+			e.provider.name, e.address, in.header.Get("Content-Encoding"))
 	case in.status < 200:
-		return p.faultf(codec.KindUpstream, nil, "%s (%s) answered with HTTP %d, which ends no request.", p.name, p.address, in.status)
+		return e.faultf(codec.KindUpstream, nil, "%s (%s) answered with HTTP %d, which ends no request.", e.provider.name, e.address, in.status)
 	default:
 		return nil
 	}

@@ -245,7 +245,7 @@ func TestStaleConnectionsArePassedOverAFewTimes(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK}, nil
 		}
 		p := newRouter(t, Config{}).Provider("openai")
-		_, err := tr.do(t.Context(), &outgoing{method: http.MethodPost, url: p.endpoints.chat, size: 4, body: &payload{data: []byte("body")}})
+		_, err := tr.do(t.Context(), &outgoing{method: http.MethodPost, url: p.endpoints[0].urls.chat, size: 4, body: &payload{data: []byte("body")}})
 		if sent != x.sent || (err != nil) != x.fails {
 			t.Errorf("%d failures: sent %d times, %v", x.failures, sent, err)
 		}

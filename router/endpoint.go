@@ -3,159 +3,177 @@ package router
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math"
 	"net/url"
-	"strings"
-
-	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Operation is what is asked of a provider.
-type Operation uint8
-
-const (
-	Generate    Operation = iota // an answer of a model
-	CountTokens                  // the size of a prompt
-	Embed                        // vectors; in format Gemini a batch
-	ListModels                   // the models on offer; GET, no body
-)
-
-var operationNames = [...]string{"generate", "count_tokens", "embed", "models"}
-
-// String is the name used in records and metrics.
-func (o Operation) String() string {
-	if int(o) < len(operationNames) {
-		return operationNames[o]
-	}
-	return "unknown"
+// An APIKey is one of several credentials that the server has for a provider.
+type APIKey struct {
+	Key    string
+	Weight int // share of the sessions that are served with it; 0 means 1
 }
 
-// parseBaseURL reads a base URL as SDKs take it. The error continues a sentence that names the setting.
-func parseBaseURL(base string) (*url.URL, error) {
-	u, err := url.Parse(base)
+// String keeps the key out of logs.
+func (APIKey) String() string { return "[redacted]" }
+
+// GoString keeps the key out of logs.
+func (k APIKey) GoString() string { return k.String() }
+
+// An Endpoint is one of several addresses at which a provider serves the same models.
+type Endpoint struct {
+	BaseURL string
+	APIKey  string // opens this endpoint alone; "" for the provider's keys
+	Weight  int    // share of the sessions that are served there; 0 means 1
+}
+
+// String keeps the key out of logs.
+func (e Endpoint) String() string { return "endpoint at " + e.BaseURL }
+
+// GoString keeps the key out of logs.
+func (e Endpoint) GoString() string { return e.String() }
+
+// endpoint is one address of a provider, and what is known of its health.
+type endpoint struct {
+	provider *Provider
+	address  string // host:port, for messages to people
+	urls     urls
+	keys     []*apiKey // empty: callers bring their own
+	share    share
+	breaker  breaker
+	cooling  coolDown
+}
+
+// apiKey is a credential of the server's, and what is known of it.
+type apiKey struct {
+	secret  string
+	number  int // in the configuration, from 1: the provider's first, then those of its endpoints
+	share   share
+	cooling coolDown
+}
+
+// share says how many of the sessions something serves, and which.
+type share struct {
+	seed   uint64
+	weight float64
+}
+
+// newShare makes the share of what is known by name, which decides: sessions stay where they are when something else is
+// added, taken away or put in another order.
+func newShare(name string, weight int) share {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return share{seed: h.Sum64(), weight: float64(max(weight, 1))}
+}
+
+// distance is how far the share is from a session. Of several, the nearest one serves it: over all sessions, each is
+// the nearest as often as its weight says (weighted rendezvous hashing).
+func (s share) distance(affinity uint64) float64 {
+	// 53 bits fill a float64's mantissa; 1 keeps the logarithm away from 0.
+	u := (float64(mixed(affinity^s.seed)>>11) + 1) / (1<<53 + 1)
+	return -math.Log(u) / s.weight
+}
+
+// mixed spreads every bit of x over all of the result (the finalizer of SplitMix64).
+func mixed(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Affinity is a name for what is served in one place as long as that is well, so that a provider's prompt cache, which
+// is kept by credential and host, keeps hitting. It is the same in every process. It is never 0.
+func Affinity(account, session string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(account))
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write([]byte(session))
+	return max(h.Sum64(), 1)
+}
+
+// keyConfig is all keys that may open any endpoint.
+func (c *ProviderConfig) keyConfig() ([]APIKey, error) {
 	switch {
-	case err != nil:
-		return nil, errors.New("is not a URL: write it like https://api.openai.com/v1")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("has to start with https:// or http://")
-	case u.Hostname() == "":
-		return nil, errors.New("names no host: write it like https://api.openai.com/v1")
-	case u.User != nil:
-		return nil, errors.New("holds a user name or password: put the credential into api_key")
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("ends in a query or fragment: leave out everything from ? or # on")
-	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	u.RawPath = ""
-	return u, nil
-}
-
-// endpoints are the URLs of one provider. Those that do not depend on the model are made once and shared by all
-// requests; net/http only reads them.
-type endpoints struct {
-	base         *url.URL
-	chat         *url.URL
-	responses    *url.URL
-	embeddings   *url.URL
-	messages     *url.URL
-	messagesBeta *url.URL // with ?beta=true
-	count        *url.URL
-	countBeta    *url.URL
-	models       *url.URL
-	messageList  *url.URL // models in the form of the Messages API
-	geminiList   *url.URL
-}
-
-func newEndpoints(base *url.URL, row *Dialect) (endpoints, error) {
-	if row.MessagesBelow != "" && strings.HasSuffix(base.Path, row.MessagesBelow) {
-		return endpoints{}, fmt.Errorf("ends in %s: leave that out, it is added for the Messages format", row.MessagesBelow)
-	}
-	at := func(root *url.URL, path, query string) *url.URL {
-		u := *root
-		u.Path += path
-		u.RawQuery = query
-		return &u
-	}
-	// Anthropic's SDKs append /v1/messages to a base without a path, OpenAI's take the /v1 as part of the base: a host
-	// that speaks both is written the second way.
-	messages := *base
-	messages.Path = strings.TrimSuffix(messages.Path, "/v1") + row.MessagesBelow + "/v1"
-	return endpoints{
-		base:         base,
-		chat:         at(base, "/chat/completions", ""),
-		responses:    at(base, "/responses", ""),
-		embeddings:   at(base, "/embeddings", ""),
-		messages:     at(&messages, "/messages", ""),
-		messagesBeta: at(&messages, "/messages", "beta=true"),
-		count:        at(&messages, "/messages/count_tokens", ""),
-		countBeta:    at(&messages, "/messages/count_tokens", "beta=true"),
-		models:       at(base, "/models", ""),
-		messageList:  at(&messages, "/models", "limit=1000"),
-		geminiList:   at(base, "/models", "pageSize=1000"),
-	}, nil
-}
-
-// url returns where a call goes, or nil when the format has no such operation. The result is not to be changed.
-func (e *endpoints) url(c *Call) *url.URL {
-	beta := c.Format == codec.Messages && hasBeta(c.Query)
-	switch {
-	case c.Operation == ListModels && c.Format == codec.Messages:
-		return e.messageList
-	case c.Operation == ListModels && c.Format == codec.Gemini:
-		return e.geminiList
-	case c.Operation == ListModels:
-		return e.models
-	case c.Format == codec.Gemini:
-		return e.gemini(c)
-	case c.Operation == CountTokens && c.Format == codec.Messages && beta:
-		return e.countBeta
-	case c.Operation == CountTokens && c.Format == codec.Messages:
-		return e.count
-	case c.Operation == Embed && c.Format == codec.Embeddings:
-		return e.embeddings
-	case c.Operation != Generate:
-		return nil
-	case c.Format == codec.Messages && beta:
-		return e.messagesBeta
-	case c.Format == codec.Messages:
-		return e.messages
-	case c.Format == codec.Chat:
-		return e.chat
-	case c.Format == codec.Responses:
-		return e.responses
+	case len(c.APIKeys) == 0 && c.APIKey == "":
+		return nil, nil
+	case len(c.APIKeys) == 0:
+		return []APIKey{{Key: c.APIKey}}, nil
+	case c.APIKey != "":
+		return nil, errors.New("api_keys: there is an api_key as well; put it into the list, or take one of them away")
 	default:
-		return nil
+		return c.APIKeys, nil
 	}
 }
 
-// gemini names the model in the path, and whether to stream by the method.
-func (e *endpoints) gemini(c *Call) *url.URL {
-	var method, query string
-	switch {
-	case c.Operation == Generate && c.Stream:
-		// Without alt=sse the stream is one JSON array (wire sheet: generateContent, section 2.1).
-		method, query = ":streamGenerateContent", "alt=sse"
-	case c.Operation == Generate:
-		method = ":generateContent"
-	case c.Operation == CountTokens:
-		method = ":countTokens"
-	case c.Operation == Embed:
-		method = ":batchEmbedContents"
-	default:
-		return nil
+func newKeys(list []APIKey) ([]*apiKey, error) {
+	keys := make([]*apiKey, len(list))
+	for i, k := range list {
+		switch {
+		case k.Key == "":
+			return nil, fmt.Errorf("api_keys[%d].key is empty", i)
+		case !validHeaderValue(k.Key):
+			return nil, fmt.Errorf("api_keys[%d].key holds a line break or another character that cannot stand in a header", i)
+		}
+		keys[i] = &apiKey{secret: k.Key, number: i + 1, share: newShare(k.Key, k.Weight)}
 	}
-	u := *e.base
-	u.Path += "/models/" + c.Model + method
-	u.RawPath = e.base.EscapedPath() + "/models/" + url.PathEscape(c.Model) + method
-	u.RawQuery = query
-	return &u
+	return keys, nil
 }
 
-// hasBeta finds beta=true in a client's query, the one parameter that means something upstream.
-func hasBeta(query string) bool {
-	for pair := range strings.SplitSeq(query, "&") {
-		if pair == "beta=true" {
-			return true
+// newEndpoints makes the endpoints of a provider, of which there is at least one. Its errors begin with the setting.
+func (p *Provider) newEndpoints(c *ProviderConfig, breaker Breaker) error {
+	list, err := c.keyConfig()
+	if err != nil {
+		return err
+	}
+	if len(list) == 1 && len(c.APIKeys) == 0 && !validHeaderValue(c.APIKey) {
+		return errors.New("api_key holds a line break or another character that cannot stand in a header")
+	}
+	if p.keys, err = newKeys(list); err != nil {
+		return err
+	}
+	if len(c.Endpoints) == 0 {
+		base, err := baseURL(c.BaseURL, lookupDialect(p.name), p.dialect)
+		if err == nil {
+			err = p.addEndpoint(base, p.keys, 1, breaker)
+		}
+		if err != nil {
+			return fmt.Errorf("base_url %w", err)
+		}
+		return nil
+	}
+	if c.BaseURL != "" {
+		return errors.New("endpoints: there is a base_url as well; put it into the list, or take one of them away")
+	}
+	number := len(p.keys)
+	for i, e := range c.Endpoints {
+		keys := p.keys
+		if e.APIKey != "" {
+			if !validHeaderValue(e.APIKey) {
+				return fmt.Errorf("endpoints[%d].api_key holds a line break or another character that cannot stand in a header", i)
+			}
+			number++
+			keys = []*apiKey{{secret: e.APIKey, number: number, share: newShare(e.APIKey, 1)}}
+		}
+		base, err := parseBaseURL(e.BaseURL)
+		if err == nil {
+			err = p.addEndpoint(base, keys, e.Weight, breaker)
+		}
+		if err != nil {
+			return fmt.Errorf("endpoints[%d].base_url %w", i, err)
 		}
 	}
-	return false
+	return nil
+}
+
+func (p *Provider) addEndpoint(base *url.URL, keys []*apiKey, weight int, breaker Breaker) error {
+	paths, err := newURLs(base, p.dialect)
+	if err != nil {
+		return err
+	}
+	e := &endpoint{provider: p, address: hostPort(base), urls: paths, keys: keys, share: newShare(base.String(), weight)}
+	e.breaker.settings = breaker
+	p.endpoints = append(p.endpoints, e)
+	return nil
 }

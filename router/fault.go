@@ -25,7 +25,7 @@ const (
 
 // fault turns the failure of a call into an error for the client. What is said names the provider and host:port, or
 // the proxy; the text of err is only kept as the cause.
-func (p *Provider) fault(w *watch, err error, at phase) *codec.Error {
+func (e *endpoint) fault(w *watch, err error, at phase) *codec.Error {
 	cause := context.Cause(w.ctx)
 	var callers *codec.Error
 	if errors.As(cause, &callers) {
@@ -33,20 +33,20 @@ func (p *Provider) fault(w *watch, err error, at phase) *codec.Error {
 	}
 	switch {
 	case errors.Is(cause, errFirstByte):
-		return p.faultf(codec.KindTimeout, err, "%s (%s) sent nothing within %v. If the model needs longer, raise timeouts.first_byte.",
-			p.name, p.address, p.firstByte)
+		return e.faultf(codec.KindTimeout, err, "%s (%s) sent nothing within %v. If the model needs longer, raise timeouts.first_byte.",
+			e.provider.name, e.address, e.provider.firstByte)
 	case errors.Is(cause, errIdle):
-		return p.faultf(codec.KindTimeout, err, "%s (%s) fell silent in the middle of its answer for %v. If the model needs longer, raise timeouts.idle.",
-			p.name, p.address, p.idle)
+		return e.faultf(codec.KindTimeout, err, "%s (%s) fell silent in the middle of its answer for %v. If the model needs longer, raise timeouts.idle.",
+			e.provider.name, e.address, e.provider.idle)
 	case errors.Is(cause, context.DeadlineExceeded):
-		return p.faultf(codec.KindTimeout, cause, "The time for the call to %s ran out.", p.name)
+		return e.faultf(codec.KindTimeout, cause, "The time for the call to %s ran out.", e.provider.name)
 	case cause != nil:
-		return p.faultf(codec.KindUpstream, cause, "The call to %s was cancelled.", p.name)
+		return e.faultf(codec.KindUpstream, cause, "The call to %s was cancelled.", e.provider.name)
 	}
 	if at == phaseBody {
-		return p.faultf(codec.KindUpstream, err, "%s (%s) sent an answer that cannot be read to its end%s.", p.name, p.address, howItWasCut(err))
+		return e.faultf(codec.KindUpstream, err, "%s (%s) sent an answer that cannot be read to its end%s.", e.provider.name, e.address, howItWasCut(err))
 	}
-	return p.headerFault(err)
+	return e.headerFault(err)
 }
 
 func howItWasCut(err error) string {
@@ -60,54 +60,54 @@ func howItWasCut(err error) string {
 	}
 }
 
-func (p *Provider) headerFault(err error) *codec.Error {
+func (e *endpoint) headerFault(err error) *codec.Error {
 	var refusal *proxyRefusal
 	if errors.As(err, &refusal) {
-		return p.faultf(codec.KindUpstream, err, "The proxy %s refuses to lead to %s (%s) with HTTP %d: check HTTPS_PROXY and NO_PROXY.",
-			refusal.proxy, p.name, p.address, refusal.status)
+		return e.faultf(codec.KindUpstream, err, "The proxy %s refuses to lead to %s (%s) with HTTP %d: check HTTPS_PROXY and NO_PROXY.",
+			refusal.proxy, e.provider.name, e.address, refusal.status)
 	}
 	if proxy := proxyOf(err); proxy != "" {
-		return p.faultf(codec.KindUpstream, err, "The proxy %s on the way to %s (%s) cannot be used: check HTTPS_PROXY, HTTP_PROXY and NO_PROXY.",
-			proxy, p.name, p.address)
+		return e.faultf(codec.KindUpstream, err, "The proxy %s on the way to %s (%s) cannot be used: check HTTPS_PROXY, HTTP_PROXY and NO_PROXY.",
+			proxy, e.provider.name, e.address)
 	}
 	var dns *net.DNSError
 	var op *net.OpError
 	var netErr net.Error
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return p.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached: there is no host of that name. Check providers.%s.base_url and this machine's DNS.",
-			p.name, p.address, p.name)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached: there is no host of that name. Check providers.%s.base_url and this machine's DNS.",
+			e.provider.name, e.address, e.provider.name)
 	case errors.As(err, &dns):
-		return p.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached: its name could not be resolved just now. Check this machine's DNS.",
-			p.name, p.address)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached: its name could not be resolved just now. Check this machine's DNS.",
+			e.provider.name, e.address)
 	case isTLS(err):
-		return p.faultf(codec.KindUpstream, err, "%s (%s) cannot be trusted: %s.", p.name, p.address, tlsReason(err))
+		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be trusted: %s.", e.provider.name, e.address, tlsReason(err))
 	case errors.As(err, &op) && op.Op == "dial":
-		return p.dialFault(err)
+		return e.dialFault(err)
 	case isCut(err):
-		return p.faultf(codec.KindUpstream, err, "%s (%s) closed the connection before it answered.", p.name, p.address)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) closed the connection before it answered.", e.provider.name, e.address)
 	case errors.As(err, &netErr) && netErr.Timeout():
-		return p.faultf(codec.KindTimeout, err, "%s (%s) did not finish the TLS handshake in time.", p.name, p.address)
+		return e.faultf(codec.KindTimeout, err, "%s (%s) did not finish the TLS handshake in time.", e.provider.name, e.address)
 	case errors.Is(err, http1.ErrHeadTooLarge), strings.Contains(err.Error(), "headers exceeded"): // the latter by net/http
-		return p.faultf(codec.KindUpstream, err, "%s (%s) answered with a header of more than %d KiB.", p.name, p.address, maxResponseHeader>>10)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) answered with a header of more than %d KiB.", e.provider.name, e.address, maxResponseHeader>>10)
 	case errors.Is(err, http1.ErrMalformed), strings.Contains(err.Error(), "malformed"):
-		return p.faultf(codec.KindUpstream, err, "%s (%s) answered with something that is not HTTP: check providers.%s.base_url.", p.name, p.address, p.name)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) answered with something that is not HTTP: check providers.%s.base_url.", e.provider.name, e.address, e.provider.name)
 	default:
-		return p.faultf(codec.KindUpstream, err, "The call to %s (%s) failed before it answered.", p.name, p.address)
+		return e.faultf(codec.KindUpstream, err, "The call to %s (%s) failed before it answered.", e.provider.name, e.address)
 	}
 }
 
-func (p *Provider) dialFault(err error) *codec.Error {
+func (e *endpoint) dialFault(err error) *codec.Error {
 	var netErr net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return p.faultf(codec.KindUpstream, err, "%s (%s) refuses connections: nothing listens there. Check providers.%s.base_url and whether the server runs.",
-			p.name, p.address, p.name)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) refuses connections: nothing listens there. Check providers.%s.base_url and whether the server runs.",
+			e.provider.name, e.address, e.provider.name)
 	case errors.As(err, &netErr) && netErr.Timeout():
-		return p.faultf(codec.KindTimeout, err, "%s (%s) did not take the connection in time. Check the network and the firewalls on the way.",
-			p.name, p.address)
+		return e.faultf(codec.KindTimeout, err, "%s (%s) did not take the connection in time. Check the network and the firewalls on the way.",
+			e.provider.name, e.address)
 	default:
-		return p.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached over the network.", p.name, p.address)
+		return e.faultf(codec.KindUpstream, err, "%s (%s) cannot be reached over the network.", e.provider.name, e.address)
 	}
 }
 
@@ -150,6 +150,6 @@ func tlsReason(err error) string {
 	}
 }
 
-func (p *Provider) faultf(kind codec.Kind, cause error, format string, args ...any) *codec.Error {
-	return &codec.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Provider: p.name, Cause: cause}
+func (e *endpoint) faultf(kind codec.Kind, cause error, format string, args ...any) *codec.Error {
+	return &codec.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Provider: e.provider.name, Cause: cause}
 }

@@ -11,21 +11,24 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// A Provider is one upstream endpoint with its own connection pool. It is safe for concurrent use.
+// A Provider serves models at one or several endpoints, with a connection pool of its own. It is safe for concurrent use.
 type Provider struct {
 	name      string
-	address   string // host:port of the base URL, for messages to people
 	dialect   *Dialect
 	prefixes  []string // of model names that come here without a configured route
 	formats   []codec.Format
-	apiKey    string
 	simulated bool
 	models    *catalogue
-	endpoints endpoints
+	keys      []*apiKey   // that open every endpoint without a key of its own
+	endpoints []*endpoint // one at least
 	headers   headerPolicy
 	upstream  upstream
 	firstByte time.Duration
 	idle      time.Duration
+
+	clock   Clock
+	retries int // that a call may take
+	budget  retryBudget
 }
 
 func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, timeouts Timeouts) (*Provider, error) {
@@ -37,11 +40,6 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 	if row == nil {
 		return nil, fmt.Errorf("%s.dialect: there is no dialect %q (known: %s)", setting, c.Dialect, strings.Join(dialectNames(), ", "))
 	}
-	own := lookupDialect(name)
-	base, err := baseURL(c.BaseURL, own, row)
-	if err != nil {
-		return nil, fmt.Errorf("%s.base_url %w", setting, err)
-	}
 	formats := c.Formats
 	if len(formats) == 0 {
 		formats = row.Formats
@@ -51,32 +49,27 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 			return nil, fmt.Errorf("%s.formats holds an unknown format (known: chat, responses, messages, gemini, embeddings)", setting)
 		}
 	}
-	if !validHeaderValue(c.APIKey) {
-		return nil, fmt.Errorf("%s.api_key holds a line break or another character that cannot stand in a header", setting)
-	}
-	ends, err := newEndpoints(base, row)
-	if err != nil {
-		return nil, fmt.Errorf("%s.base_url %w", setting, err)
-	}
-	var prefixes []string
-	if own != nil {
-		prefixes = own.Prefixes
-	}
-	return &Provider{
+	p := &Provider{
 		name:      name,
-		address:   hostPort(base),
 		dialect:   row,
-		prefixes:  prefixes,
 		formats:   slices.Clone(formats),
-		apiKey:    c.APIKey,
 		simulated: c.Simulated,
 		models:    models,
-		endpoints: ends,
 		headers:   newHeaderPolicy(row.Family, all),
 		upstream:  newUpstream(base, timeouts, all.HTTP2),
 		firstByte: timeouts.FirstByte,
 		idle:      timeouts.Idle,
-	}, nil
+		clock:     all.clock(),
+		retries:   all.retries(),
+	}
+	if own := lookupDialect(name); own != nil {
+		p.prefixes = own.Prefixes
+	}
+	p.budget.fill()
+	if err := p.newEndpoints(&c, all.Breaker.withDefaults()); err != nil {
+		return nil, fmt.Errorf("%s.%w", setting, err)
+	}
+	return p, nil
 }
 
 // baseURL is the configured one, else the one of the row that bears the provider's name, else that of its dialect.
@@ -99,8 +92,11 @@ func (p *Provider) Name() string { return p.name }
 // String keeps the provider's key out of logs.
 func (p *Provider) String() string { return p.name }
 
-// Address is host:port of the endpoint, for messages to people.
-func (p *Provider) Address() string { return p.address }
+// Address is host:port of the first endpoint, for messages to people.
+func (p *Provider) Address() string { return p.endpoints[0].address }
+
+// Pooled tells whether there is a choice of endpoints or of the server's credentials, so that [Call.Affinity] matters.
+func (p *Provider) Pooled() bool { return len(p.endpoints) > 1 || len(p.keys) > 1 }
 
 // Formats are the wire formats that the endpoint speaks. Not to be changed.
 func (p *Provider) Formats() []codec.Format { return p.formats }
@@ -118,7 +114,9 @@ func (p *Provider) Dialect() *Dialect { return p.dialect }
 func (p *Provider) Simulated() bool { return p.simulated }
 
 // HasKey tells whether the provider has a server default credential.
-func (p *Provider) HasKey() bool { return p.apiKey != "" }
+func (p *Provider) HasKey() bool {
+	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return len(e.keys) > 0 })
+}
 
 // FormatFor is the format to write to the provider when a client speaks surface: the same where the provider speaks
 // it, else the best one to cross to. It is [codec.FormatUnknown] when there is none, which for surface
@@ -200,8 +198,16 @@ func (p *Provider) CredentialHeader(f codec.Format) string {
 	return p.dialect.KeyHeader
 }
 
-// DefaultCredential is the server's own credential for the provider in format f; zero when there is none.
-func (p *Provider) DefaultCredential(f codec.Format) Credential { return p.Credential(f, p.apiKey) }
+// DefaultCredential is the server's own credential for the provider in format f, the first of several; zero when there
+// is none.
+func (p *Provider) DefaultCredential(f codec.Format) Credential {
+	for _, e := range p.endpoints {
+		if len(e.keys) > 0 {
+			return p.Credential(f, e.keys[0].secret)
+		}
+	}
+	return Credential{}
+}
 
 func hostPort(u *url.URL) string {
 	switch {

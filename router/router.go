@@ -3,7 +3,9 @@
 //
 // [New] turns a [Config] into a [Router]. [Router.Place] leads from a model name to a [Placement]: aliases first, then
 // configured routes, then the routes every family brings along, longest prefix first. [Provider.FormatFor] says which
-// wire format to write, [Router.Target] what the model takes in it, and [Provider.Do] sends the request.
+// wire format to write, [Router.Target] what the model takes in it, and [Provider.Do] sends the request: to the endpoint
+// and with the credential that suit the session, and to others when these fail. [Router.Fallbacks] are the models that may
+// stand in for one whose provider cannot answer.
 //
 // What is known about hosts is one [Dialect] row per family (dialect.go); what is known about models is models.yaml,
 // which is dated and can be overridden by an operator ([Config.ModelsFile]). Nothing about single models is in code.
@@ -30,7 +32,12 @@ type Config struct {
 	Providers map[string]ProviderConfig
 	Routes    []RouteRule
 	Aliases   []Alias
+	Fallbacks []Fallback
 	Timeouts  Timeouts
+
+	Retries int     // attempts of a call behind the first; 0 means 2, a number below 0 none
+	Breaker Breaker // of every endpoint
+	Clock   Clock   // nil: the system's
 
 	ModelsFile  string // path of a file in the form of models.yaml, laid over the built-in one; "" for none
 	Breakpoints bool   // set prompt-cache breakpoints for Anthropic where the client's format cannot ask for them
@@ -39,11 +46,13 @@ type Config struct {
 	UserAgent   string // sent where the client sent none; "" for "mneme"
 }
 
-// ProviderConfig is one upstream endpoint. Zero fields keep the built-in value of the name or, for other names, of the
+// ProviderConfig is one provider. Zero fields keep the built-in value of the name or, for other names, of the
 // dialect. A provider that bears the name of a dialect gets that family's models; any other gets models by Routes.
 type ProviderConfig struct {
 	BaseURL   string         // as the provider's SDKs take it, e.g. "https://api.openai.com/v1"
+	Endpoints []Endpoint     // in place of BaseURL: several that serve the same models
 	APIKey    string         // server default credential; "" when callers bring their own
+	APIKeys   []APIKey       // in place of APIKey: several
 	Formats   []codec.Format // formats the endpoint speaks, for instance a host of one's own with only codec.Chat
 	Dialect   string         // name of a [Dialect] row; "" means the provider's own name if there is such a row, else "compatible"
 	Simulated bool           // the endpoint is the built-in simulated provider and not a model
@@ -55,11 +64,19 @@ func (c ProviderConfig) String() string { return "provider at " + c.BaseURL }
 // GoString keeps the key out of logs.
 func (c ProviderConfig) GoString() string { return c.String() }
 
+// HasKey tells whether the server has a credential for the provider.
+func (c ProviderConfig) HasKey() bool {
+	return c.APIKey != "" || len(c.APIKeys) > 0 || slices.ContainsFunc(c.Endpoints, func(e Endpoint) bool { return e.APIKey != "" })
+}
+
+// HasURL tells whether it is said where the provider is.
+func (c ProviderConfig) HasURL() bool { return c.BaseURL != "" || len(c.Endpoints) > 0 }
+
 // WithSimulated points the provider called name at the simulated provider that listens at origin ("http://host:port").
 func (c ProviderConfig) WithSimulated(name, origin string) ProviderConfig {
 	row := dialectFor(name, c.Dialect)
-	c.BaseURL = origin + row.basePath()
-	c.APIKey = simulatedKey
+	c.BaseURL, c.Endpoints = origin+row.basePath(), nil
+	c.APIKey, c.APIKeys = simulatedKey, nil
 	c.Simulated = true
 	return c
 }
@@ -118,6 +135,7 @@ type Router struct {
 	names     []string // of providers, sorted
 	routes    []route
 	aliases   map[string]string
+	fallbacks map[string][]Placement // by model
 	models    *catalogue
 	lists     *modelLists
 
@@ -159,6 +177,9 @@ func New(c Config) (*Router, error) {
 	if r.aliases, err = r.buildAliases(c.Aliases); err != nil {
 		return nil, err
 	}
+	if r.fallbacks, err = r.buildFallbacks(c.Fallbacks); err != nil {
+		return nil, err
+	}
 	r.life, r.endLife = context.WithCancel(context.Background())
 	return r, nil
 }
@@ -170,6 +191,20 @@ func (c *Config) providersWithBuiltIn() map[string]ProviderConfig {
 	}
 	maps.Copy(all, c.Providers)
 	return all
+}
+
+func (c *Config) clock() Clock {
+	if c.Clock == nil {
+		return systemClock{}
+	}
+	return c.Clock
+}
+
+func (c *Config) retries() int {
+	if c.Retries == 0 {
+		return defaultRetries
+	}
+	return max(c.Retries, 0)
 }
 
 // Close ends the router's own background work and drops its idle connections. Calls that are under way are not cut:

@@ -43,7 +43,7 @@ func TestURLsFollowTheSDKs(t *testing.T) {
 		{"local", Call{Format: codec.Messages}, "http://127.0.0.1:8000/v1/messages"},
 		{"bare", Call{Format: codec.Chat}, "http://127.0.0.1:8000/chat/completions"},
 	} {
-		got := r.Provider(x.provider).endpoints.url(&x.call)
+		got := r.Provider(x.provider).endpoints[0].urls.of(&x.call)
 		if got == nil || got.String() != x.want {
 			t.Errorf("%s %v %v: got %v, wanted %s", x.provider, x.call.Format, x.call.Operation, got, x.want)
 		}
@@ -74,7 +74,7 @@ func TestTheSimulatedProviderStandsWhereTheSDKsLook(t *testing.T) {
 	} {
 		r := newRouter(t, Config{Providers: map[string]ProviderConfig{name: ProviderConfig{}.WithSimulated(name, "http://127.0.0.1:9")}})
 		p := r.Provider(name)
-		if got := p.endpoints.url(&Call{Format: p.Formats()[0], Model: "m"}); got.String() != want {
+		if got := p.endpoints[0].urls.of(&Call{Format: p.Formats()[0], Model: "m"}); got.String() != want {
 			t.Errorf("%s: got %v, wanted %s", name, got, want)
 		}
 		if !p.Simulated() || !p.HasKey() {

@@ -1,0 +1,119 @@
+package router
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// destination is where a call goes, and with what.
+type destination struct {
+	endpoint *endpoint
+	key      *apiKey // nil: the caller's own credential
+	trial    bool    // of the endpoint's breaker
+}
+
+// candidate is a place with what decides between them.
+type candidate struct {
+	destination
+	rest              time.Duration // until it is out of its cool-downs
+	toEndpoint, toKey float64       // distances from the session
+}
+
+// first chooses the place of a first attempt: of those that are well, the one that is nearest to the session. Where all
+// of them cool down it is the one that is ready first, since whoever calls has no other. It fails only where breakers are
+// open everywhere.
+func (p *Provider) first(c *Call, now time.Time) (destination, *codec.Error) {
+	if only, ok := p.only(c); ok {
+		trial, admitted := only.endpoint.breaker.admit(now)
+		if !admitted {
+			return destination{}, p.resting(now)
+		}
+		only.trial = trial
+		return only, nil
+	}
+	candidates := p.candidates(c, now)
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.rest, b.rest), cmp.Compare(a.toEndpoint, b.toEndpoint), cmp.Compare(a.toKey, b.toKey))
+	})
+	if at, ok := admitted(candidates, now); ok {
+		return at, nil
+	}
+	return destination{}, p.resting(now)
+}
+
+// another chooses the place of a further attempt, which has to be well and untried.
+func (p *Provider) another(c *Call, now time.Time, failed *failedPlaces) (destination, bool) {
+	candidates := slices.DeleteFunc(p.candidates(c, now), func(x candidate) bool {
+		return x.rest > 0 || slices.Contains(failed.endpoints, x.endpoint) || slices.Contains(failed.keys, x.key)
+	})
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.toEndpoint, b.toEndpoint), cmp.Compare(a.toKey, b.toKey))
+	})
+	return admitted(candidates, now)
+}
+
+func admitted(candidates []candidate, now time.Time) (destination, bool) {
+	for i := range candidates {
+		at := candidates[i].destination
+		var ok bool
+		if at.trial, ok = at.endpoint.breaker.admit(now); ok {
+			return at, true
+		}
+	}
+	return destination{}, false
+}
+
+// only is the place where there is no choice.
+func (p *Provider) only(c *Call) (destination, bool) {
+	e := p.endpoints[0]
+	switch {
+	case len(p.endpoints) > 1:
+		return destination{}, false
+	case !c.Credential.IsZero():
+		return destination{endpoint: e}, true
+	case len(e.keys) == 1:
+		return destination{endpoint: e, key: e.keys[0]}, true
+	default:
+		return destination{}, false
+	}
+}
+
+func (p *Provider) candidates(c *Call, now time.Time) []candidate {
+	affinity := c.Affinity
+	if affinity == 0 {
+		affinity = rand.Uint64() //nolint:gosec // spreads load
+	}
+	all := make([]candidate, 0, len(p.endpoints)*max(len(p.keys), 1))
+	for _, e := range p.endpoints {
+		x := candidate{destination: destination{endpoint: e}, rest: e.cooling.rest(now), toEndpoint: e.share.distance(affinity)}
+		if !c.Credential.IsZero() {
+			all = append(all, x)
+			continue
+		}
+		for _, key := range e.keys {
+			with := x
+			with.key, with.rest, with.toKey = key, max(x.rest, key.cooling.rest(now)), key.share.distance(affinity)
+			all = append(all, with)
+		}
+	}
+	return all
+}
+
+// resting is what a caller is told while the breakers of all endpoints are open.
+func (p *Provider) resting(now time.Time) *codec.Error {
+	wait := maxBreakerPause
+	for _, e := range p.endpoints {
+		_, rest := e.breaker.look(now)
+		wait = min(wait, rest)
+	}
+	wait = max(wait.Round(time.Second), time.Second) // a half-open breaker knows in a moment
+	err := p.endpoints[0].faultf(codec.KindOverloaded, nil,
+		"%s (%s) is left alone for another %v, because its last calls failed. The records of the exchanges before say why.",
+		p.name, p.Address(), wait)
+	err.RetryAfter = wait
+	return err
+}

@@ -1,0 +1,99 @@
+package router
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Of cool-downs, where the provider does not say how long: the first lasts shortCoolDown, each that follows twice as
+// long as the one before, until a call succeeds.
+const (
+	shortCoolDown   = time.Second
+	longestDoubling = time.Minute
+	refusedCoolDown = time.Minute // of a credential that was refused: somebody has to set another
+	longestCoolDown = time.Hour   // longer waits are not believed
+)
+
+// A coolDown is the time for which something is passed over because the provider asked for it. It never keeps a request
+// from being sent: where everything cools, what is ready first is asked.
+type coolDown struct {
+	until   atomic.Int64 // Unix nanoseconds; 0: none
+	doubled atomic.Int32 // cool-downs without a time of the provider's since the last success
+}
+
+// begin starts it; a wait of 0 stands for an unknown one. It never shortens one that is under way.
+func (c *coolDown) begin(now time.Time, wait time.Duration) {
+	if wait <= 0 {
+		wait = min(shortCoolDown<<min(c.doubled.Add(1)-1, 6), longestDoubling)
+	}
+	until := now.Add(min(wait, longestCoolDown)).UnixNano()
+	for {
+		old := c.until.Load()
+		if old >= until || c.until.CompareAndSwap(old, until) {
+			return
+		}
+	}
+}
+
+// succeeded says that a call went through. It leaves a cool-down under way alone, which may have begun since.
+func (c *coolDown) succeeded() {
+	if c.doubled.Load() != 0 {
+		c.doubled.Store(0)
+	}
+}
+
+// rest is how much of it is left; 0 for none.
+func (c *coolDown) rest(now time.Time) time.Duration {
+	until := c.until.Load()
+	if until == 0 {
+		return 0
+	}
+	return max(time.Duration(until-now.UnixNano()), 0)
+}
+
+// maxRetryAfter is the longest wait that is handed on.
+const maxRetryAfter = 24 * time.Hour
+
+// RetryAfter is the wait that an answer asks for before the next request, 0 when it asks for none: retry-after-ms,
+// Retry-After as seconds or as a date (RFC 9110, section 10.2.3), else the latest of the limits that are used up, as
+// OpenAI and Anthropic tell them.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return believed(time.Duration(min(ms, float64(maxRetryAfter/time.Millisecond)) * float64(time.Millisecond)))
+	}
+	value := h.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 {
+		return believed(time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second)))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return believed(at.Sub(now))
+	}
+	return spentLimits(h, now)
+}
+
+func believed(d time.Duration) time.Duration { return min(max(d, 0), maxRetryAfter) }
+
+// spentLimits reads the rate-limit headers: Anthropic's name the time at which a limit is whole again (RFC 3339),
+// OpenAI's how long that takes ("6m0s", "20ms").
+func spentLimits(h http.Header, now time.Time) (wait time.Duration) {
+	for _, limit := range []string{"Requests", "Tokens", "Input-Tokens", "Output-Tokens"} {
+		if h.Get("Anthropic-Ratelimit-"+limit+"-Remaining") != "0" {
+			continue
+		}
+		if at, err := time.Parse(time.RFC3339, h.Get("Anthropic-Ratelimit-"+limit+"-Reset")); err == nil {
+			wait = max(wait, at.Sub(now))
+		}
+	}
+	for _, limit := range []string{"Requests", "Tokens"} {
+		if h.Get("X-Ratelimit-Remaining-"+limit) != "0" {
+			continue
+		}
+		if d, err := time.ParseDuration(strings.TrimSpace(h.Get("X-Ratelimit-Reset-" + limit))); err == nil {
+			wait = max(wait, d)
+		}
+	}
+	return believed(wait)
+}

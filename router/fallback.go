@@ -1,0 +1,62 @@
+package router
+
+import (
+	"fmt"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// A Fallback names the models that may answer for Model when its provider cannot, in the order in which they are asked.
+type Fallback struct {
+	Model string
+	To    []string
+}
+
+// buildFallbacks places every model of every chain, so that a chain that leads nowhere is found at the start.
+func (r *Router) buildFallbacks(list []Fallback) (map[string][]Placement, error) {
+	chains := make(map[string][]Placement, len(list))
+	for i, f := range list {
+		switch {
+		case f.Model == "" || len(f.To) == 0:
+			return nil, fmt.Errorf("fallbacks[%d] needs both model and to, the models that may answer for it", i)
+		case chains[f.Model] != nil:
+			return nil, fmt.Errorf("fallbacks[%d].model: %q has fallbacks already", i, f.Model)
+		}
+		seen := map[string]bool{f.Model: true}
+		for j, model := range f.To {
+			p, err := r.Place(model)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("fallbacks[%d].to[%d]: %s", i, j, err.Message)
+			case seen[model]:
+				return nil, fmt.Errorf("fallbacks[%d].to[%d]: %q stands in this chain already", i, j, model)
+			}
+			seen[model] = true
+			chains[f.Model] = append(chains[f.Model], p)
+		}
+	}
+	return chains, nil
+}
+
+// Fallbacks are the placements that may answer in place of p, by the model's name as the client gave it, else as it was
+// sent. Not to be changed.
+func (r *Router) Fallbacks(p Placement) []Placement {
+	if chain := r.fallbacks[p.Asked]; chain != nil {
+		return chain
+	}
+	return r.fallbacks[p.Model]
+}
+
+// FallsBack tells whether an error of a provider is one for which another model may be asked: not when the request is at
+// fault, which would be so everywhere, or the caller.
+func FallsBack(e *codec.Error) bool {
+	if e.Provider == "" {
+		return false
+	}
+	switch e.Kind {
+	case codec.KindRateLimited, codec.KindQuota, codec.KindOverloaded, codec.KindUpstream, codec.KindUpstreamAuth, codec.KindTimeout:
+		return true
+	default:
+		return false
+	}
+}

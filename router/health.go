@@ -1,0 +1,30 @@
+package router
+
+// Health is what is known of an endpoint.
+type Health struct {
+	Provider string
+	Address  string // host:port
+	Breaker  BreakerState
+	Cooling  bool // it is passed over for a while
+	Keys     int  // credentials of the server's that open it
+	Ready    int  // of them, those that are not cooling down
+}
+
+// Health is that of every endpoint now, in the order of the providers' names and of the configuration.
+func (r *Router) Health() []Health {
+	var all []Health
+	for _, p := range r.Providers() {
+		now := p.clock.Now()
+		for _, e := range p.endpoints {
+			state, _ := e.breaker.look(now)
+			h := Health{Provider: p.name, Address: e.address, Breaker: state, Cooling: e.cooling.rest(now) > 0, Keys: len(e.keys)}
+			for _, key := range e.keys {
+				if key.cooling.rest(now) == 0 {
+					h.Ready++
+				}
+			}
+			all = append(all, h)
+		}
+	}
+	return all
+}

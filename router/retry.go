@@ -1,0 +1,329 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/failure"
+)
+
+// Retries are for what clients cannot do: go to another credential or another endpoint at once. What only waiting can
+// heal is left to them, since agents send a failed request again up to seven times, and some thirty (wire sheet: clients):
+// whatever is retried here besides would be multiplied by that.
+const (
+	defaultRetries = 2 // as many as the official SDKs take
+
+	// Before the one retry at the same place, of what never reached it. A server that restarts is back by then.
+	shortestPause = 100 * time.Millisecond
+	longestPause  = 300 * time.Millisecond
+)
+
+// A Failure says why an attempt gave no answer that is worth having, as far as it matters to where the next one goes.
+type Failure uint8
+
+const (
+	FailureNone              Failure = iota
+	FailureRateLimited               // 429: the credential has used up what it may
+	FailureNoCredit                  // 402: nobody pays for the credential any more
+	FailureCredentialRefused         // 401
+	FailureOverloaded                // 503, 529: the endpoint asks to be left alone
+	FailureServerError               // another 5xx
+	FailureUnreachable               // no connection, nothing was sent
+	FailureCut                       // the connection ended before an answer
+	FailureNoFirstByte               // the first-byte limit
+	FailureUnreadable                // no HTTP, or a redirect
+	FailureBreakerOpen               // it was not asked
+)
+
+var failureNames = [...]string{
+	"", "rate_limited", "no_credit", "credential_refused", "overloaded", "server_error", "unreachable", "cut", "no_first_byte",
+	"unreadable", "breaker_open",
+}
+
+// String is the name used in records and metrics; "" for none.
+func (f Failure) String() string { return failureNames[f] }
+
+// An Attempt is one try to get an answer.
+type Attempt struct {
+	Provider *Provider
+	Address  string // host:port of the endpoint
+	Key      int    // number of the server's credential in the configuration, from 1; 0: the caller's own
+	Status   int    // HTTP status; 0: there was no answer
+	Failure  Failure
+	CoolDown time.Duration // for which the endpoint or the credential is passed over from now on
+	Retried  bool          // another attempt follows at this provider
+	Started  time.Time
+	Took     time.Duration // until the header of the answer
+}
+
+// Do sends a call and returns once the header of the answer is there. The caller closes the reply's body.
+//
+// Where an attempt fails for a reason that does not lie with the request, another is made at once with another
+// credential of the server's or at another endpoint, if one is well, up to the configured number. At the same place only
+// a request is sent again that never reached it, or that does not generate, and only once. The last reply or error is the
+// result. Nothing of an answer has been read by then.
+//
+// Cancelling ctx ends the call at once in every phase: while it connects, waits, or while the body is read. The error
+// then wraps context.Cause(ctx), or is the cause where that is a *codec.Error.
+func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
+	if err := p.check(c); err != nil {
+		return nil, err
+	}
+	p.budget.earn()
+	at, fault := p.first(c, p.clock.Now())
+	if fault != nil {
+		p.observe(c, &Attempt{Provider: p, Address: p.Address(), Failure: FailureBreakerOpen, Started: p.clock.Now()})
+		return nil, fault
+	}
+	var failed failedPlaces
+	for retries := 0; ; retries++ {
+		o := p.try(ctx, c, at)
+		next, again := destination{}, false
+		if retries < p.retries {
+			next, again = p.next(ctx, c, at, &o, &failed)
+		}
+		o.Retried = again
+		p.observe(c, &o.Attempt)
+		if !again {
+			return o.reply, o.fault
+		}
+		if o.reply != nil {
+			_ = o.reply.Body.Close()
+		}
+		at = next
+	}
+}
+
+// check finds what makes a call impossible at any place.
+func (p *Provider) check(c *Call) *codec.Error {
+	switch {
+	case p.endpoints[0].urls.of(c) == nil:
+		return codec.Errorf(codec.KindInternal, "%s has no operation %s in format %s.", p.name, c.Operation, c.Format)
+	case c.Credential.IsZero() && !p.HasKey():
+		return p.missingCredential()
+	case !validHeaderValue(c.Credential.Value):
+		return codec.Errorf(codec.KindAuthentication,
+			"The credential for %s holds a line break or another character that cannot stand in a header: set it again.", p.name)
+	default:
+		return nil
+	}
+}
+
+func (p *Provider) observe(c *Call, a *Attempt) {
+	if c.Observe != nil {
+		c.Observe(a)
+	}
+}
+
+// outcome is an attempt with what came of it.
+type outcome struct {
+	Attempt
+	reply *Reply
+	fault *codec.Error
+}
+
+// try makes one attempt, and notes what it says of the place.
+func (p *Provider) try(ctx context.Context, c *Call, at destination) outcome {
+	o := outcome{Attempt: Attempt{Provider: p, Address: at.endpoint.address, Started: p.clock.Now()}}
+	credential := c.Credential
+	if at.key != nil {
+		o.Key = at.key.number
+		credential = p.Credential(c.Format, at.key.secret)
+	}
+	o.reply, o.fault = at.endpoint.call(ctx, c, credential)
+	switch {
+	case o.reply != nil:
+		o.Status = o.reply.Status
+		o.Failure = failureOfStatus(o.Status)
+	case ctx.Err() == nil:
+		o.Failure = failureOfFault(o.fault)
+	}
+	now := p.clock.Now()
+	o.Took = now.Sub(o.Started)
+	at.endpoint.breaker.report(now, at.trial, o.health(ctx))
+	o.CoolDown = at.coolDown(&o, now)
+	return o
+}
+
+func failureOfStatus(status int) Failure {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return FailureRateLimited
+	case status == http.StatusPaymentRequired:
+		return FailureNoCredit
+	case status == http.StatusUnauthorized:
+		return FailureCredentialRefused
+	case status == http.StatusServiceUnavailable || status == failure.StatusOverloaded:
+		return FailureOverloaded
+	case status >= 500:
+		return FailureServerError
+	default:
+		return FailureNone
+	}
+}
+
+func failureOfFault(fault *codec.Error) Failure {
+	err := fault.Cause
+	switch {
+	case err == nil:
+		return FailureUnreadable
+	case errors.Is(err, errFirstByte) || errors.Is(err, context.Canceled):
+		return FailureNoFirstByte
+	case neverSent(err):
+		return FailureUnreachable
+	case isCut(err):
+		return FailureCut
+	default:
+		return FailureUnreadable
+	}
+}
+
+// neverSent tells failures to get a connection from those on it.
+func neverSent(err error) bool {
+	var dns *net.DNSError
+	var op *net.OpError
+	var netErr net.Error
+	return errors.As(err, &dns) || isTLS(err) ||
+		errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") ||
+		errors.As(err, &netErr) && netErr.Timeout() // of the handshake: a call's own limits cancel it
+}
+
+// health is what the attempt says of its endpoint. A 500 says nothing: providers answer it to requests that they cannot
+// digest, and one client's must not shut out the others. Neither does a call to rest, which a cool-down heeds.
+func (o *outcome) health(ctx context.Context) callResult {
+	switch {
+	case ctx.Err() != nil && o.reply == nil:
+		return resultNone
+	case o.Failure == FailureUnreachable || o.Failure == FailureCut || o.Failure == FailureNoFirstByte:
+		return resultFailed
+	case o.Failure == FailureUnreadable && o.fault.Cause != nil: // no HTTP at all
+		return resultFailed
+	case o.Status == http.StatusBadGateway || o.Status == http.StatusServiceUnavailable || o.Status == http.StatusGatewayTimeout:
+		return resultFailed
+	case o.Status >= 500 || o.Status == 0:
+		return resultNone
+	default:
+		return resultWell
+	}
+}
+
+// coolDown lets what has to wait be passed over, and gives the time. A credential that is not the server's is its owner's
+// affair.
+func (at *destination) coolDown(o *outcome, now time.Time) time.Duration {
+	var cooling *coolDown
+	wait := time.Duration(0)
+	switch {
+	case o.Failure == FailureOverloaded:
+		cooling, wait = &at.endpoint.cooling, RetryAfter(o.reply.Header, now)
+	case o.Failure == FailureRateLimited || o.Failure == FailureNoCredit:
+		if at.key != nil {
+			cooling, wait = &at.key.cooling, RetryAfter(o.reply.Header, now)
+		}
+	case o.Failure == FailureCredentialRefused:
+		if at.key != nil {
+			cooling, wait = &at.key.cooling, refusedCoolDown
+		}
+	case o.Failure == FailureNone && o.Status != 0:
+		at.endpoint.cooling.succeeded()
+		if at.key != nil {
+			at.key.cooling.succeeded()
+		}
+	}
+	if cooling == nil {
+		return 0
+	}
+	cooling.begin(now, wait)
+	return cooling.rest(now)
+}
+
+// failedPlaces are those that a call is not to be tried at again.
+type failedPlaces struct {
+	endpoints []*endpoint
+	keys      []*apiKey
+}
+
+// next says where another attempt is to be made, if one is. It has waited where that is needed.
+func (p *Provider) next(ctx context.Context, c *Call, at destination, o *outcome, failed *failedPlaces) (next destination, again bool) {
+	switch o.Failure {
+	case FailureNone:
+		return destination{}, false
+	case FailureRateLimited, FailureNoCredit, FailureCredentialRefused:
+		if at.key == nil {
+			return destination{}, false
+		}
+		failed.keys = append(failed.keys, at.key)
+	case FailureServerError, FailureOverloaded:
+		if o.reply.Header.Get("X-Should-Retry") == "false" {
+			return destination{}, false
+		}
+		failed.endpoints = append(failed.endpoints, at.endpoint)
+	default:
+		failed.endpoints = append(failed.endpoints, at.endpoint)
+	}
+	next, again = p.another(c, p.clock.Now(), failed)
+	if again && !p.budget.spend() {
+		next.endpoint.breaker.report(p.clock.Now(), next.trial, resultNone)
+		return destination{}, false
+	}
+	if again {
+		return next, true
+	}
+	return p.sameAgain(ctx, c, at, o, failed)
+}
+
+// sameAgain lets a call be tried once more where it failed, after a pause.
+func (p *Provider) sameAgain(ctx context.Context, c *Call, at destination, o *outcome, failed *failedPlaces) (destination, bool) {
+	repeatable := o.Failure == FailureUnreachable && passes(o.fault.Cause) || o.Failure == FailureCut && c.Operation != Generate
+	if !repeatable || len(failed.endpoints) > 1 || !p.budget.spend() {
+		return destination{}, false
+	}
+	pause := shortestPause + rand.N(longestPause-shortestPause) //nolint:gosec // keeps clients apart
+	if p.clock.Sleep(ctx, pause) != nil {
+		return destination{}, false
+	}
+	trial, admitted := at.endpoint.breaker.admit(p.clock.Now())
+	at.trial = trial
+	return at, admitted
+}
+
+// passes tells failures to connect that may be over in a moment from those that somebody has to mend.
+func passes(err error) bool {
+	var dns *net.DNSError
+	return !isTLS(err) && (!errors.As(err, &dns) || !dns.IsNotFound)
+}
+
+// retryBudget keeps retries a fraction of the calls, so that a provider that is down, or turns everything away, is not
+// asked several times as often as if it were well. It counts in tenths of a retry.
+type retryBudget struct{ tenths atomic.Int64 }
+
+const (
+	oneRetry      = 10
+	earnedPerCall = 2             // a retry for every five calls
+	fullBudget    = 20 * oneRetry // what may be saved up for a bad moment
+)
+
+func (b *retryBudget) fill() { b.tenths.Store(fullBudget) }
+
+func (b *retryBudget) earn() {
+	if b.tenths.Load() < fullBudget {
+		b.tenths.Add(earnedPerCall)
+	}
+}
+
+func (b *retryBudget) spend() bool {
+	for {
+		have := b.tenths.Load()
+		if have < oneRetry {
+			return false
+		}
+		if b.tenths.CompareAndSwap(have, have-oneRetry) {
+			return true
+		}
+	}
+}

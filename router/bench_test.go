@@ -82,7 +82,7 @@ func BenchmarkDo(b *testing.B) {
 	b.Run("loopback", func(b *testing.B) { run(b, newRouter(b, config).Provider("anthropic")) })
 	b.Run("without network", func(b *testing.B) {
 		p := newRouter(b, config).Provider("anthropic")
-		p.upstream = &instant{header: http.Header{}, answer: []byte("data: x\n\n")}
+		p.endpoints[0].upstream = &instant{header: http.Header{}, answer: []byte("data: x\n\n")}
 		run(b, p)
 	})
 }

@@ -44,7 +44,7 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 	body := &Body{endpoint: e}
 	body.payload.data = c.Body
 	body.watch.begin(ctx, p.firstByte, p.idle)
-	in, err := p.upstream.do(body.watch.ctx, &outgoing{
+	in, err := e.upstream.do(body.watch.ctx, &outgoing{
 		method: method,
 		url:    e.urls.of(c),
 		header: p.headers.build(c, credential),

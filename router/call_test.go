@@ -97,7 +97,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	})
 	p := newRouter(t, compatible(h.url())).Provider("host")
 	var locals []string
-	p.upstream.(*direct).client.Dial = countDials(&locals)
+	p.endpoints[0].upstream.(*direct).client.Dial = countDials(&locals)
 	for range 5 {
 		reply, err := p.Do(t.Context(), chatCall())
 		if err != nil {
@@ -144,7 +144,7 @@ func TestAConnectionThatDiedInThePoolIsReplacedUnseen(t *testing.T) {
 	})
 	p := newRouter(t, compatible(h.url())).Provider("host")
 	dials, dead := 0, false
-	p.upstream.(*direct).client.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+	p.endpoints[0].upstream.(*direct).client.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials++
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if dials > 1 {
@@ -202,7 +202,7 @@ func TestAPooledConnectionThatIsJustBeingClosedIsReplacedUnseen(t *testing.T) {
 func TestARequestThatMayBeAtWorkIsNotSentAgain(t *testing.T) {
 	h, requests := closing(t)
 	p := newRouter(t, compatible(h.url())).Provider("host")
-	p.upstream.(*direct).client.Stale = 0 // as if the end had come later
+	p.endpoints[0].upstream.(*direct).client.Stale = 0 // as if the end had come later
 	mustAnswer(t, p)
 	_, err := p.Do(t.Context(), chatCall())
 	mustFail(t, err, codec.KindUpstream, "closed the connection before it answered", h.Addr().String())
@@ -305,7 +305,7 @@ func TestFailuresToConnectSayWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newRouter(t, compatible("https://api.example/v1")).Provider("host")
-			p.upstream.(*direct).client.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, x.err }
+			p.endpoints[0].upstream.(*direct).client.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, x.err }
 			_, err := p.Do(t.Context(), chatCall())
 			mustFail(t, err, x.kind, append(x.parts, "host (api.example:443)")...)
 		})
@@ -322,7 +322,7 @@ func TestAProxyThatFailsIsNamed(t *testing.T) {
 	for proxy, want := range map[*host]string{free: "cannot be used", refusing: "with HTTP 407"} {
 		p := newRouter(t, compatible("https://api.example/v1")).Provider("host")
 		over := newTransport(defaultTimeouts, false)
-		p.upstream = over
+		p.endpoints[0].upstream = over
 		over.pool.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: proxy.Addr().String(), User: url.UserPassword("me", "secret")})
 		_, err := p.Do(t.Context(), chatCall())
 		mustFail(t, err, codec.KindUpstream, want, "The proxy "+proxy.Addr().String(), "HTTPS_PROXY")
@@ -350,7 +350,7 @@ func TestACertificateThatCannotBeTrustedIsExplained(t *testing.T) {
 func trusting(p *Provider, s *httptest.Server, name string) {
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
-	switch u := p.upstream.(type) {
+	switch u := p.endpoints[0].upstream.(type) {
 	case *direct:
 		u.client.TLS.RootCAs = roots
 		if name != "" {
@@ -670,7 +670,7 @@ func TestCancellingWhileItConnectsEndsTheCall(t *testing.T) {
 	p := newRouter(t, compatible("http://192.0.2.1/v1")).Provider("host")
 	ctx, cancel := context.WithCancel(t.Context())
 	dialing := make(chan struct{})
-	p.upstream.(*direct).client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	p.endpoints[0].upstream.(*direct).client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		close(dialing)
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -726,7 +726,7 @@ func TestABodyIsNotReadAfterTheCallIsOver(t *testing.T) {
 	p := newRouter(t, compatible("http://127.0.0.1:1/v1")).Provider("host")
 	for name, failure := range map[string]error{"answered early": nil, "failed": io.ErrUnexpectedEOF} {
 		u := &lateReader{err: failure}
-		p.upstream = u
+		p.endpoints[0].upstream = u
 		reply, err := p.Do(t.Context(), chatCall())
 		if err == nil {
 			if n, err := u.body.Read(make([]byte, 5)); n != 5 || err != nil {

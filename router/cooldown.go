@@ -57,9 +57,8 @@ func (c *coolDown) rest(now time.Time) time.Duration {
 // maxRetryAfter is the longest wait that is handed on.
 const maxRetryAfter = 24 * time.Hour
 
-// RetryAfter is the wait that an answer asks for before the next request, 0 when it asks for none: retry-after-ms,
-// Retry-After as seconds or as a date (RFC 9110, section 10.2.3), else the latest of the limits that are used up, as
-// OpenAI and Anthropic tell them.
+// RetryAfter is the wait that an answer asks for before the next request, 0 when it asks for none: retry-after-ms, else
+// Retry-After as seconds or as a date (RFC 9110, section 10.2.3).
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return believed(time.Duration(min(ms, float64(maxRetryAfter/time.Millisecond)) * float64(time.Millisecond)))
@@ -71,10 +70,19 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if at, err := http.ParseTime(value); err == nil {
 		return believed(at.Sub(now))
 	}
-	return spentLimits(h, now)
+	return 0
 }
 
 func believed(d time.Duration) time.Duration { return min(max(d, 0), maxRetryAfter) }
+
+// untilReady is the wait after which a credential may go on: the one asked for, else that of the limit that is used up
+// for longest.
+func untilReady(h http.Header, now time.Time) time.Duration {
+	if wait := RetryAfter(h, now); wait > 0 {
+		return wait
+	}
+	return spentLimits(h, now)
+}
 
 // spentLimits reads the rate-limit headers: Anthropic's name the time at which a limit is whole again (RFC 3339),
 // OpenAI's how long that takes ("6m0s", "20ms").

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math"
 	"net/url"
+	"slices"
 )
 
 // An APIKey is one of several credentials that the server has for a provider.
@@ -37,6 +38,7 @@ func (e Endpoint) GoString() string { return e.String() }
 type endpoint struct {
 	provider *Provider
 	address  string // host:port, for messages to people
+	upstream upstream
 	urls     urls
 	keys     []*apiKey // empty: callers bring their own
 	share    share
@@ -121,8 +123,9 @@ func newKeys(list []APIKey) ([]*apiKey, error) {
 	return keys, nil
 }
 
-// newEndpoints makes the endpoints of a provider, of which there is at least one. Its errors begin with the setting.
-func (p *Provider) newEndpoints(c *ProviderConfig, breaker Breaker) error {
+// newEndpoints makes the endpoints of a provider, of which there is at least one. at makes one without keys and URLs. The
+// errors begin with the setting.
+func (p *Provider) newEndpoints(c *ProviderConfig, at func(*url.URL) *endpoint) error {
 	list, err := c.keyConfig()
 	if err != nil {
 		return err
@@ -136,7 +139,7 @@ func (p *Provider) newEndpoints(c *ProviderConfig, breaker Breaker) error {
 	if len(c.Endpoints) == 0 {
 		base, err := baseURL(c.BaseURL, lookupDialect(p.name), p.dialect)
 		if err == nil {
-			err = p.addEndpoint(base, p.keys, 1, breaker)
+			err = p.addEndpoint(at(base), base, p.keys, 1)
 		}
 		if err != nil {
 			return fmt.Errorf("base_url %w", err)
@@ -158,7 +161,7 @@ func (p *Provider) newEndpoints(c *ProviderConfig, breaker Breaker) error {
 		}
 		base, err := parseBaseURL(e.BaseURL)
 		if err == nil {
-			err = p.addEndpoint(base, keys, e.Weight, breaker)
+			err = p.addEndpoint(at(base), base, keys, e.Weight)
 		}
 		if err != nil {
 			return fmt.Errorf("endpoints[%d].base_url %w", i, err)
@@ -167,13 +170,15 @@ func (p *Provider) newEndpoints(c *ProviderConfig, breaker Breaker) error {
 	return nil
 }
 
-func (p *Provider) addEndpoint(base *url.URL, keys []*apiKey, weight int, breaker Breaker) error {
+func (p *Provider) addEndpoint(e *endpoint, base *url.URL, keys []*apiKey, weight int) error {
 	paths, err := newURLs(base, p.dialect)
 	if err != nil {
 		return err
 	}
-	e := &endpoint{provider: p, address: hostPort(base), urls: paths, keys: keys, share: newShare(base.String(), weight)}
-	e.breaker.settings = breaker
+	if slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return *e.urls.base == *base }) {
+		return errors.New("is that of another endpoint already: give it a weight there, and its keys under api_keys")
+	}
+	e.urls, e.keys, e.share = paths, keys, newShare(base.String(), weight)
 	p.endpoints = append(p.endpoints, e)
 	return nil
 }

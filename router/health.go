@@ -3,7 +3,7 @@ package router
 // Health is what is known of an endpoint.
 type Health struct {
 	Provider string
-	Address  string // host:port
+	BaseURL  string // no two of a provider's are alike
 	Breaker  BreakerState
 	Cooling  bool // it is passed over for a while
 	Keys     int  // credentials of the server's that open it
@@ -17,7 +17,7 @@ func (r *Router) Health() []Health {
 		now := p.clock.Now()
 		for _, e := range p.endpoints {
 			state, _ := e.breaker.look(now)
-			h := Health{Provider: p.name, Address: e.address, Breaker: state, Cooling: e.cooling.rest(now) > 0, Keys: len(e.keys)}
+			h := Health{Provider: p.name, BaseURL: e.urls.base.String(), Breaker: state, Cooling: e.cooling.rest(now) > 0, Keys: len(e.keys)}
 			for _, key := range e.keys {
 				if key.cooling.rest(now) == 0 {
 					h.Ready++

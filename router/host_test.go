@@ -113,12 +113,12 @@ func overBoth(t *testing.T, test func(t *testing.T, to func(Config) *Provider)) 
 		test(t, func(c Config) *Provider {
 			r := newRouter(t, c)
 			p := r.Provider("host")
-			p.upstream.close()
+			p.endpoints[0].upstream.close()
 			timeouts := defaultTimeouts
 			if c.Timeouts.TLS != 0 {
 				timeouts.TLS = c.Timeouts.TLS
 			}
-			p.upstream = newTransport(timeouts, c.HTTP2)
+			p.endpoints[0].upstream = newTransport(timeouts, c.HTTP2)
 			return p
 		})
 	})

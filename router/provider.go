@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// A Provider serves models at one or several endpoints, with a connection pool of its own. It is safe for concurrent use.
+// A Provider serves models at one or several endpoints. It is safe for concurrent use.
 type Provider struct {
 	name      string
 	dialect   *Dialect
@@ -22,7 +22,6 @@ type Provider struct {
 	keys      []*apiKey   // that open every endpoint without a key of its own
 	endpoints []*endpoint // one at least
 	headers   headerPolicy
-	upstream  upstream
 	firstByte time.Duration
 	idle      time.Duration
 
@@ -56,7 +55,6 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 		simulated: c.Simulated,
 		models:    models,
 		headers:   newHeaderPolicy(row.Family, all),
-		upstream:  newUpstream(base, timeouts, all.HTTP2),
 		firstByte: timeouts.FirstByte,
 		idle:      timeouts.Idle,
 		clock:     all.clock(),
@@ -66,7 +64,11 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 		p.prefixes = own.Prefixes
 	}
 	p.budget.fill()
-	if err := p.newEndpoints(&c, all.Breaker.withDefaults()); err != nil {
+	if err := p.newEndpoints(&c, func(base *url.URL) *endpoint {
+		e := &endpoint{provider: p, address: hostPort(base), upstream: newUpstream(base, timeouts, all.HTTP2)}
+		e.breaker.settings = all.Breaker.withDefaults()
+		return e
+	}); err != nil {
 		return nil, fmt.Errorf("%s.%w", setting, err)
 	}
 	return p, nil

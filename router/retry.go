@@ -223,7 +223,7 @@ func (at *destination) coolDown(o *outcome, now time.Time) time.Duration {
 		cooling, wait = &at.endpoint.cooling, RetryAfter(o.reply.Header, now)
 	case o.Failure == FailureRateLimited || o.Failure == FailureNoCredit:
 		if at.key != nil {
-			cooling, wait = &at.key.cooling, RetryAfter(o.reply.Header, now)
+			cooling, wait = &at.key.cooling, untilReady(o.reply.Header, now)
 		}
 	case o.Failure == FailureCredentialRefused:
 		if at.key != nil {

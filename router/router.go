@@ -213,7 +213,9 @@ func (r *Router) Close() {
 	r.endLife()
 	r.background.Wait()
 	for _, p := range r.providers {
-		p.upstream.close()
+		for _, e := range p.endpoints {
+			e.upstream.close()
+		}
 	}
 }
 

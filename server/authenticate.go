@@ -22,6 +22,7 @@ const (
 	headerStrict          = "X-Service-Strict"
 	headerSimulated       = "X-Service-Simulated"
 	headerCapture         = "X-Service-Capture"
+	headerFallback        = "X-Service-Fallback"
 )
 
 // caller is who sent a request, and what provider credential they brought along.

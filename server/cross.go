@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
@@ -111,7 +112,7 @@ func (x *exchange) crossedError(reply *router.Reply, crossed *crossing.Exchange)
 	}
 	e := crossed.Error(reply.Status, body)
 	if e.RetryAfter == 0 {
-		e.RetryAfter = retryAfter(reply.Header)
+		e.RetryAfter = router.RetryAfter(reply.Header, time.Now())
 	}
 	return x.fromProvider(e)
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
@@ -87,7 +88,7 @@ func (x *exchange) embedBatch(plan *embeddings.Plan, batch embeddings.Batch, bod
 		return err
 	}
 	if reply.Status >= http.StatusMultipleChoices {
-		e := crossing.ProviderHalf(x.format).DecodeError(reply.Status, retryAfter(reply.Header), answer)
+		e := crossing.ProviderHalf(x.format).DecodeError(reply.Status, router.RetryAfter(reply.Header, time.Now()), answer)
 		return x.fromProvider(e)
 	}
 	if err := plan.DecodeAnswer(batch, answer); err != nil {

@@ -39,12 +39,17 @@ type exchange struct {
 	header    http.Header  // the client's headers that may go upstream
 
 	turnedAway bool // by the limits of the key
-	capture    *store.Capture
-	offRecord  bool // the capture records nothing
-	closing    store.Closing
-	finished   bool  // the closing is committed
-	answered   bool  // bytes of the answer have been handed to the client
-	events     int64 // of the provider's stream
+
+	attempts   []store.Attempt    // at providers; none while the first one is not known to have failed
+	standIns   []router.Placement // that may be asked in place of the model
+	standingIn bool               // placement is one of them
+
+	capture   *store.Capture
+	offRecord bool // the capture records nothing
+	closing   store.Closing
+	finished  bool  // the closing is committed
+	answered  bool  // bytes of the answer have been handed to the client
+	events    int64 // of the provider's stream
 
 	trace *telemetry.Trace // nil without tracing
 }
@@ -80,10 +85,7 @@ func (x *exchange) run() error {
 	if x.surface == codec.Embeddings {
 		return x.embed()
 	}
-	if x.format != x.surface {
-		return x.cross()
-	}
-	return x.passThrough()
+	return x.answer()
 }
 
 // accept takes the request up to where it is on record and a provider is to be asked.
@@ -140,10 +142,14 @@ func (x *exchange) place() error {
 	if refused != nil {
 		return refused
 	}
+	x.settleOn(placement)
+	return nil
+}
+
+func (x *exchange) settleOn(placement router.Placement) {
 	x.placement = placement
 	x.format = placement.Provider.FormatFor(x.surface, placement.Model)
 	x.header = x.upstreamHeader()
-	return nil
 }
 
 // upstreamHeader copies the client's headers that the provider may see.
@@ -219,6 +225,7 @@ func (x *exchange) callFor(operation router.Operation, body []byte) (*router.Rep
 		Operation: operation,
 		Format:    x.format, Model: x.placement.Model, Stream: x.envelope.Stream,
 		Body: body, Header: x.header, Query: string(x.rc.URI().QueryString()), Credential: credential,
+		Affinity: x.affinity(), Observe: x.noteAttempt,
 	})
 	if failed != nil {
 		return nil, failed
@@ -254,6 +261,9 @@ func (x *exchange) passThrough() error {
 	defer func() { _ = reply.Body.Close() }()
 	if refused := x.ownCredentialRefused(reply.Status); refused != nil {
 		return refused
+	}
+	if x.leavesToAnother(reply.Status) {
+		return x.providersError(reply)
 	}
 	if isEventStream(reply) {
 		return x.pump(reply, nil)
@@ -304,6 +314,9 @@ func (x *exchange) ourHeader() {
 	}
 	if x.placement.Provider != nil && x.placement.Provider.Simulated() {
 		header.Set(headerSimulated, "true")
+	}
+	if x.standingIn {
+		header.Set(headerFallback, x.placement.Asked)
 	}
 }
 
@@ -385,6 +398,11 @@ func (x *exchange) finish(outcome store.Outcome) error {
 	}
 	x.finished = true
 	x.closing.Outcome = outcome
+	x.closing.Attempts = x.attempts
+	if x.standingIn {
+		p := x.placement.Provider
+		x.closing.StandIn = &store.StandIn{Provider: p.Name(), Format: x.format, ModelSent: x.placement.Model, Simulated: p.Simulated()}
+	}
 	if x.closing.LastByte.IsZero() {
 		x.closing.LastByte = time.Now()
 	}

@@ -246,4 +246,3 @@ func TestAnExpiredKeyOpensNothing(t *testing.T) {
 		t.Errorf("%d %q", a.status, message)
 	}
 }
-

@@ -148,10 +148,15 @@ func (p *pump) take() []byte {
 	return p.splitter.Passed()
 }
 
-// refusal is the provider's error that a translated stream began with. While nothing has been sent to the client it is
-// answered with a status, which says more to a client than a stream that fails at once.
+// refusal is the provider's error that a stream began with. While nothing has been sent to the client, that of a
+// translated stream is answered with a status, which says more to a client than a stream that fails at once, or by
+// another model; in the provider's own format only the latter.
 func (p *pump) refusal() error {
-	if !p.failed || p.stream == nil || p.stream.Seen().Err == nil {
+	if !p.failed || p.stream == nil && !p.x.mayFallBack() {
+		return nil
+	}
+	failure := p.seen().Err
+	if failure == nil {
 		return nil
 	}
 	p.mu.Lock()
@@ -159,7 +164,15 @@ func (p *pump) refusal() error {
 	if p.answered {
 		return nil
 	}
-	return p.x.fromProvider(p.stream.Seen().Err)
+	return p.x.fromProvider(failure)
+}
+
+// seen is what the answer has said of itself so far.
+func (p *pump) seen() *crossing.Seen {
+	if p.stream != nil {
+		return p.stream.Seen()
+	}
+	return &p.observer.Seen
 }
 
 func (p *pump) note(sign crossing.Sign) {
@@ -206,11 +219,7 @@ func (p *pump) commit() error {
 }
 
 func (p *pump) finish(outcome store.Outcome) error {
-	if p.stream != nil {
-		p.x.noteSeen(p.stream.Seen())
-	} else {
-		p.x.noteSeen(&p.observer.Seen)
-	}
+	p.x.noteSeen(p.seen())
 	return p.x.finish(outcome)
 }
 

@@ -15,6 +15,7 @@ func (s *Server) watch() {
 		StreamsOpen:   s.beat.open,
 		InFlightBytes: s.budget.used.Load,
 		InFlightLimit: s.opts.InFlightBytes,
+		Endpoints:     s.endpoints,
 		Captures:      s.store.Stats,
 	})
 }
@@ -28,6 +29,16 @@ func (x *exchange) beginTrace() {
 		Method: http.MethodPost, Route: x.rc.FullPath(), Started: x.started,
 		Header: x.rc.Request.Header.Get, Trusted: x.caller.TrustTrace,
 	})
+}
+
+// endpoints are those of the router in use.
+func (s *Server) endpoints() []telemetry.Endpoint {
+	health := s.router.Load().Health()
+	all := make([]telemetry.Endpoint, len(health))
+	for i, h := range health {
+		all[i] = telemetry.Endpoint{Provider: h.Provider, BaseURL: h.BaseURL, Breaker: int(h.Breaker), KeysReady: h.Ready}
+	}
+	return all
 }
 
 // traceCall opens the span of a call to the provider.
@@ -55,6 +66,10 @@ func (x *exchange) report() {
 		Status: x.closing.Status, Outcome: x.closing.Outcome, Error: x.closing.Error,
 		FinishReason: x.closing.FinishReason, ResponseID: x.closing.ResponseID, Usage: x.closing.Usage, Translation: x.closing.Translation,
 		Started: x.started, FirstByte: x.closing.FirstByte, Ended: time.Now(),
+	}
+	r.Attempts = len(x.attempts)
+	if x.standingIn {
+		r.StandIn = x.placement.Model
 	}
 	if x.capture != nil {
 		r.ID, r.Session = x.capture.ID(), x.capture.SessionID()

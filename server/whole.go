@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -53,7 +52,7 @@ func (x *exchange) checkWhole(reply *router.Reply, body []byte) error {
 		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
 			body = nil // a page says nothing in a line of text
 		}
-		return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, retryAfter(reply.Header), body))
+		return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, router.RetryAfter(reply.Header, time.Now()), body))
 	}
 	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON (HTTP %d, %s).",
 		x.placement.Provider.Name(), reply.Status, printable([]byte(reply.Header.Get("Content-Type")))))
@@ -91,21 +90,6 @@ func (x *exchange) noteRefusal(status int, body []byte) {
 }
 
 func (x *exchange) noteFirstByte() { x.closing.FirstByte = time.Now() }
-
-// retryAfter is the wait that a provider asks for, as seconds or as a date (RFC 9110, section 10.2.3).
-func retryAfter(h http.Header) time.Duration {
-	value := h.Get("Retry-After")
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 && seconds < maxRetryAfter.Seconds() {
-		return time.Duration(seconds * float64(time.Second))
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(time.Until(at), 0), maxRetryAfter)
-	}
-	return 0
-}
-
-// maxRetryAfter is the longest wait that is believed.
-const maxRetryAfter = 24 * time.Hour
 
 func (x *exchange) noteSeen(seen *crossing.Seen) {
 	x.closing.ModelServed = seen.Model

@@ -247,6 +247,10 @@ func closeInfo(info *ExchangeInfo, c *Closing, size int64) {
 	info.ResponseID = c.ResponseID
 	info.ProviderReqID = c.ProviderReqID
 	info.Translation = c.Translation
+	info.Attempts = c.Attempts
+	if s := c.StandIn; s != nil {
+		info.Provider, info.Format, info.ModelSent, info.Simulated = s.Provider, s.Format.String(), s.ModelSent, s.Simulated
+	}
 	info.ResponseType = c.ContentType
 	info.ResponseSize = size
 	if c.Error != nil {

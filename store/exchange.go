@@ -63,6 +63,27 @@ type Closing struct {
 	Translation   []string     // what the crossing dropped or emulated
 	ContentType   string       // of the answer
 	ProviderReqID string       // the provider's own request id
+	Attempts      []Attempt    // at providers, when not the first one gave the answer
+	StandIn       *StandIn     // who was asked last, when that is not who the opening names
+}
+
+// Attempt is one try to get an answer from a provider.
+type Attempt struct {
+	Provider string `json:"provider"`
+	Endpoint string `json:"endpoint"`      // host:port
+	Key      int    `json:"key,omitempty"` // number of the server's credential in the configuration, from 1; absent: the account's or the caller's own
+	Model    string `json:"model"`
+	Status   int    `json:"status,omitempty"`  // HTTP status; absent: no answer
+	Failure  string `json:"failure,omitempty"` // why another attempt was made, or could have been; absent: none
+	Took     int64  `json:"ms"`                // until the header of the answer
+}
+
+// StandIn is the model that was asked in place of another, and how.
+type StandIn struct {
+	Provider  string
+	Format    codec.Format
+	ModelSent string
+	Simulated bool
 }
 
 // Outcome says how an exchange ended.
@@ -139,6 +160,7 @@ type ExchangeInfo struct {
 	ProviderReqID string     `json:"provider_request_id,omitempty"`
 	Error         *ErrorInfo `json:"error,omitempty"`
 	Translation   []string   `json:"translation,omitempty"`
+	Attempts      []Attempt  `json:"attempts,omitempty"`
 
 	Header       []HeaderField `json:"header,omitempty"`
 	RequestType  string        `json:"request_content_type,omitempty"`

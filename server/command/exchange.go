@@ -223,12 +223,31 @@ func describe(w io.Writer, x *memory.Exchange) error {
 	}
 	line("took", took(&x.ExchangeInfo))
 	line("translation", strings.Join(x.Translation, "; "))
+	for i := range x.Attempts {
+		line("attempt "+strconv.Itoa(i+1), attempt(&x.Attempts[i]))
+	}
 	if err := columns.Flush(); err != nil {
 		return err
 	}
 	body(w, "request", x.RequestSize, x.RawRequest, x.RawRequestEncoding)
 	body(w, "response", x.ResponseSize, x.RawResponse, x.RawResponseEncoding)
 	return nil
+}
+
+// attempt says where one went, and what came of it.
+func attempt(a *store.Attempt) string {
+	where := a.Model + " at " + a.Provider + " (" + a.Endpoint
+	if a.Key > 0 {
+		where += ", key " + strconv.Itoa(a.Key)
+	}
+	what := "answered"
+	if a.Failure != "" {
+		what = strings.ReplaceAll(a.Failure, "_", " ")
+	}
+	if a.Status != 0 {
+		what += ", HTTP " + strconv.Itoa(a.Status)
+	}
+	return where + "): " + what + ", after " + lasted(time.Duration(a.Took)*time.Millisecond)
 }
 
 func body(w io.Writer, name string, size int64, text, encoding string) {

@@ -243,7 +243,7 @@ func simulate(routing *router.Config, st *store.Store, start Simulator) (names [
 		}
 	}
 	for _, name := range config.BuiltInProviders() {
-		if p := routing.Providers[name]; p.APIKey == "" && p.BaseURL == "" && !keyed[name] {
+		if p := routing.Providers[name]; !p.HasKey() && !p.HasURL() && !keyed[name] {
 			names = append(names, name)
 		}
 	}
@@ -325,7 +325,7 @@ func providerLines(routing *router.Config, simulated []string) []providerLine {
 		lines[i] = providerLine{
 			name:      name,
 			simulated: slices.Contains(simulated, name),
-			keyed:     routing.Providers[name].APIKey != "",
+			keyed:     routing.Providers[name].HasKey(),
 			variable:  config.ProviderKeyVariable(name),
 		}
 	}

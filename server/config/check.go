@@ -59,13 +59,27 @@ func (l *loader) checkProvider(path, name string, p Provider) {
 			l.fail(join(path, "base_url"), "%s.base_url: %s", path, complaint)
 		}
 	}
-	if strings.ContainsFunc(p.APIKey.Reveal(), func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		l.fail(join(path, "api_key"), "%s.api_key: holds a space, a line break or a character that no key has; copy the key again", path)
+	l.checkKey(join(path, "api_key"), p.APIKey)
+	for i, key := range p.APIKeys {
+		l.checkKey(fmt.Sprintf("%s.api_keys.%d.key", path, i), key.Key)
+	}
+	for i, e := range p.Endpoints {
+		at := fmt.Sprintf("%s.endpoints.%d", path, i)
+		if complaint := checkBaseURL(name, e.BaseURL); complaint != "" {
+			l.fail(l.nearest(join(at, "base_url")), "%s.base_url: %s", at, complaint)
+		}
+		l.checkKey(join(at, "api_key"), e.APIKey)
 	}
 	for i, format := range p.Formats {
 		if _, err := codec.ParseFormat(format); err != nil {
 			l.fail(fmt.Sprintf("%s.formats.%d", path, i), "%s.formats: %v", path, err)
 		}
+	}
+}
+
+func (l *loader) checkKey(path string, key Secret) {
+	if strings.ContainsFunc(key.Reveal(), func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		l.fail(path, "%s: holds a space, a line break or a character that no key has; copy the key again", path)
 	}
 }
 

@@ -25,6 +25,8 @@ type Config struct {
 	Providers  map[string]Provider `json:"providers"`
 	Routes     []Route             `json:"routes"`
 	Aliases    []Alias             `json:"aliases"`
+	Fallbacks  []Fallback          `json:"fallbacks"`
+	Upstream   Upstream            `json:"upstream"`
 	ModelsFile string              `json:"models_file"`
 	Limits     Limits              `json:"limits"`
 	Timeouts   Timeouts            `json:"timeouts"`
@@ -56,13 +58,28 @@ func (c *Config) MasterKeyBytes() []byte {
 	return key
 }
 
-// Provider is one upstream endpoint. Built-in providers need no entry; what an entry leaves out keeps its
+// Provider is one upstream provider. Built-in providers need no entry; what an entry leaves out keeps its
 // built-in value.
 type Provider struct {
-	BaseURL string   `json:"base_url"`
-	APIKey  Secret   `json:"api_key"`
-	Formats []string `json:"formats"` // names as codec.ParseFormat reads them
-	Dialect string   `json:"dialect"`
+	BaseURL   string     `json:"base_url"`
+	Endpoints []Endpoint `json:"endpoints"` // in place of BaseURL
+	APIKey    Secret     `json:"api_key"`
+	APIKeys   []APIKey   `json:"api_keys"` // in place of APIKey
+	Formats   []string   `json:"formats"`  // names as codec.ParseFormat reads them
+	Dialect   string     `json:"dialect"`
+}
+
+// Endpoint is one of several addresses of a provider.
+type Endpoint struct {
+	BaseURL string `json:"base_url"`
+	APIKey  Secret `json:"api_key"` // for this endpoint alone
+	Weight  Count  `json:"weight"`  // 0: 1
+}
+
+// APIKey is one of several credentials for a provider.
+type APIKey struct {
+	Key    Secret `json:"key"`
+	Weight Count  `json:"weight"` // 0: 1
 }
 
 // Route sends the models whose name starts with Prefix to Provider.
@@ -75,6 +92,19 @@ type Route struct {
 type Alias struct {
 	Model string `json:"model"`
 	To    string `json:"to"`
+}
+
+// Fallback names the models that may answer for Model when its provider cannot.
+type Fallback struct {
+	Model string   `json:"model"`
+	To    []string `json:"to"`
+}
+
+// Upstream says what becomes of calls to providers that fail.
+type Upstream struct {
+	Retries         Times    `json:"retries"`          // attempts behind the first
+	BreakerFailures Times    `json:"breaker_failures"` // in a row, after which an endpoint is left alone; 0: never
+	BreakerPause    Duration `json:"breaker_pause"`    // for which it first is
 }
 
 // Limits bound what one request may bring, and what the callers of one key may use.
@@ -166,6 +196,8 @@ func Default() Config {
 			Idle:      Duration(5 * time.Minute),
 			Drain:     Duration(30 * time.Second),
 		},
+		Upstream: Upstream{Retries: 2, BreakerFailures: 10, BreakerPause: Duration(5 * time.Second)},
+
 		Cache:   Cache{AnthropicBreakpoints: true},
 		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait"},
 		// Bounds, so that a server nobody looks after does not fill its volume.

@@ -66,9 +66,14 @@ providers:
     api_key: 1234
     formats: [chat, embeddings]
     dialect: compatible
+  cluster:
+    endpoints: [{base_url: "http://10.0.0.1/v1", weight: 3}, {base_url: "http://10.0.0.2/v1", api_key: its-own}]
+    api_keys: [{key: "${MY_KEY}", weight: 2}, {key: other}]
 routes:
 - {prefix: qwen, provider: local}
 aliases: [{model: fast, to: gpt-5-mini}]
+fallbacks: [{model: claude-opus-4-8, to: [fast, gpt-5.5]}]
+upstream: {retries: 0, breaker_failures: 7, breaker_pause: 1s}
 models_file: models.yaml
 limits: {body_bytes: 1 KB, header_bytes: 32kib}
 timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h}
@@ -89,9 +94,15 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 		Providers: map[string]Provider{
 			"anthropic": {APIKey: "sk-ant-mine"},
 			"local":     {BaseURL: "http://127.0.0.1:8000/v1", APIKey: "1234", Formats: []string{"chat", "embeddings"}, Dialect: "compatible"},
+			"cluster": {
+				Endpoints: []Endpoint{{BaseURL: "http://10.0.0.1/v1", Weight: 3}, {BaseURL: "http://10.0.0.2/v1", APIKey: "its-own"}},
+				APIKeys:   []APIKey{{Key: "sk-ant-mine", Weight: 2}, {Key: "other"}},
+			},
 		},
 		Routes:     []Route{{Prefix: "qwen", Provider: "local"}},
 		Aliases:    []Alias{{Model: "fast", To: "gpt-5-mini"}},
+		Fallbacks:  []Fallback{{Model: "claude-opus-4-8", To: []string{"fast", "gpt-5.5"}}},
+		Upstream:   Upstream{Retries: 0, BreakerFailures: 7, BreakerPause: Duration(time.Second)},
 		ModelsFile: "models.yaml",
 		Limits:     Limits{BodyBytes: 1000, HeaderBytes: 32 << 10},
 		Timeouts: Timeouts{
@@ -222,7 +233,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, models_file, limits, timeouts, cache, capture, retention, search, admin, telemetry), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, retention, search, admin, telemetry), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",
@@ -327,6 +338,26 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 mneme.yaml:3: limits.body_bytes: "-1" is not a size; write a whole number above 0 with an optional unit, such as 64MiB or 512KB
 mneme.yaml:5: capture.mode: "maybe" is not one of on, off`,
 		},
+		"a weight that is no number": {
+			file: "providers:\n  openai:\n    endpoints:\n      - weight: many\n",
+			want: `mneme.yaml:4: providers.openai.endpoints.0.weight: "many" is not a number here; write a whole one from 0 to 1000000`,
+		},
+		"an endpoint without an address": {
+			file: "providers:\n  openai:\n    endpoints:\n      - weight: 2\n",
+			want: `mneme.yaml:4: providers.openai.endpoints.0.base_url: must be a whole URL such as https://llm.example.com/v1`,
+		},
+		"one endpoint twice": {
+			file: "providers:\n  openai:\n    endpoints:\n      - base_url: https://a.example/v1\n      - base_url: https://a.example/v1/\n",
+			want: `mneme.yaml:5: providers.openai.endpoints[1].base_url is that of another endpoint already: give it a weight there, and its keys under api_keys`,
+		},
+		"one key and several": {
+			file: "providers:\n  openai:\n    api_key: a\n    api_keys: [{key: b}]\n",
+			want: `mneme.yaml:4: providers.openai.api_keys: there is an api_key as well; put it into the list, or take one of them away`,
+		},
+		"a fallback that leads nowhere": {
+			file: "fallbacks:\n  - model: gpt-5.5\n    to:\n      - llama-9\n",
+			want: `mneme.yaml:4: fallbacks[0].to[0]: No provider is known for model "llama-9". Known prefixes: PREFIXES. Routes for other names are set under routes in the configuration.`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, tt.file, tt.env...)
@@ -334,10 +365,22 @@ mneme.yaml:5: capture.mode: "maybe" is not one of on, off`,
 				t.Fatal("accepted")
 			}
 			got := regexp.MustCompile(`(dialect "klingon" \(known: )[^)]+`).ReplaceAllString(err.Error(), "${1}DIALECTS")
+			got = regexp.MustCompile(`(Known prefixes: )[^.]+(?:-4\.1[^.]*)?`).ReplaceAllString(got, "${1}PREFIXES")
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// The usual variable is often set for other programs too.
+func TestSeveralKeysInTheFileStandOverTheUsualVariable(t *testing.T) {
+	got, err := load(t, "providers: {openai: {api_keys: [{key: a}, {key: b}]}}", "OPENAI_API_KEY=c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := got.Providers["openai"]; p.APIKey != "" || len(p.APIKeys) != 2 {
+		t.Errorf("%q and %d keys", p.APIKey.Reveal(), len(p.APIKeys))
 	}
 }
 
@@ -412,6 +455,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 		t.Fatalf("with every line taken in: %v\n%s", err, everything)
 	}
 	withAll.Providers, withAll.Routes, withAll.Aliases, withAll.ModelsFile, withAll.Admin = nil, nil, nil, "", Admin{}
+	withAll.Fallbacks = nil
 	withAll.Capture.OptOut, withAll.Limits.PerKey = nil, KeyLimits{}
 	withAll.Search.Embedder.Dimensions, withAll.Search.Embedder.DocumentPrefix, withAll.Search.Embedder.QueryPrefix = 0, "", ""
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
@@ -419,7 +463,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	}
 
 	doc := readDocument("mneme.example.yaml", []byte(everything), environment("ANTHROPIC_API_KEY=x"))
-	index := regexp.MustCompile(`\.(\d+|anthropic|local)\b`)
+	index := regexp.MustCompile(`\.(\d+|anthropic|local|cluster)\b`)
 	shown := map[string]bool{}
 	for path := range doc.origins {
 		shown[index.ReplaceAllString(path, "")] = true

@@ -73,12 +73,23 @@ func Load(sources Sources) (Config, error) {
 	if err := l.merged.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{Tag: "json"}); err != nil {
 		return Config{}, err // every value was tried against its type before it was merged
 	}
+	l.preferLists(&cfg)
 	cfg.ServiceKey = Secret(l.variable(EnvServiceKey))
 	cfg.MasterKey = Secret(l.variable(EnvMasterKey))
 	if l.check(&cfg); len(l.problems) > 0 {
 		return Config{}, l.problems
 	}
 	return cfg, nil
+}
+
+// preferLists lets several keys that the file gives stand over the one of the usual variable, as a single one does.
+func (l *loader) preferLists(cfg *Config) {
+	for name, p := range cfg.Providers {
+		if len(p.APIKeys) > 0 && l.at("providers."+name+".api_key").source == ProviderKeyVariable(name) {
+			p.APIKey = ""
+			cfg.Providers[name] = p
+		}
+	}
 }
 
 // FileName is the file that [Load] will read, or "" for none.

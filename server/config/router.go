@@ -20,6 +20,8 @@ func (c *Config) Router() router.Config {
 		Timeouts:    router.Timeouts{FirstByte: time.Duration(c.Timeouts.FirstByte), Idle: time.Duration(c.Timeouts.Idle)},
 		ModelsFile:  c.ModelsFile,
 		Breakpoints: c.Cache.AnthropicBreakpoints,
+		Retries:     noneBelowZero(c.Upstream.Retries),
+		Breaker:     router.Breaker{Failures: noneBelowZero(c.Upstream.BreakerFailures), Pause: time.Duration(c.Upstream.BreakerPause)},
 	}
 	for name, p := range c.Providers {
 		var formats []codec.Format
@@ -28,13 +30,18 @@ func (c *Config) Router() router.Config {
 				formats = append(formats, format)
 			}
 		}
-		r.Providers[name] = router.ProviderConfig{BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Formats: formats, Dialect: p.Dialect}
+		r.Providers[name] = router.ProviderConfig{
+			BaseURL: p.BaseURL, Endpoints: p.endpoints(), APIKey: p.APIKey.Reveal(), APIKeys: p.apiKeys(), Formats: formats, Dialect: p.Dialect,
+		}
 	}
 	for _, route := range c.Routes {
 		r.Routes = append(r.Routes, router.RouteRule(route))
 	}
 	for _, alias := range c.Aliases {
 		r.Aliases = append(r.Aliases, router.Alias(alias))
+	}
+	for _, fallback := range c.Fallbacks {
+		r.Fallbacks = append(r.Fallbacks, router.Fallback(fallback))
 	}
 	return r
 }
@@ -46,6 +53,30 @@ func (c *Config) Embedding() (s embedding.Settings, ok bool) {
 		Model: e.Model, Dimensions: int(e.Dimensions), DocumentPrefix: e.DocumentPrefix, QueryPrefix: e.QueryPrefix,
 		TextBytes: int(e.TextBytes), BatchTexts: int(e.BatchTexts), Calls: int(e.Calls),
 	}, e.Model != LocalHash && e.Model != NoEmbedder
+}
+
+// noneBelowZero is how the router is told none: its zero stands for the default.
+func noneBelowZero(t Times) int {
+	if t == 0 {
+		return -1
+	}
+	return int(t)
+}
+
+func (p *Provider) endpoints() []router.Endpoint {
+	var list []router.Endpoint
+	for _, e := range p.Endpoints {
+		list = append(list, router.Endpoint{BaseURL: e.BaseURL, APIKey: e.APIKey.Reveal(), Weight: int(e.Weight)})
+	}
+	return list
+}
+
+func (p *Provider) apiKeys() []router.APIKey {
+	var list []router.APIKey
+	for _, k := range p.APIKeys {
+		list = append(list, router.APIKey{Key: k.Key.Reveal(), Weight: int(k.Weight)})
+	}
+	return list
 }
 
 // settingName is how the router's errors begin: with the setting they are about.

@@ -105,3 +105,19 @@ func (c *Count) UnmarshalText(text []byte) error {
 
 // MarshalText writes decimal digits.
 func (c Count) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(c), 10), nil }
+
+// Times is how often something may happen; 0 is never.
+type Times int
+
+// UnmarshalText reads decimal digits.
+func (t *Times) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 10, 31)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of times; write a whole number, or 0 for never", text)
+	}
+	*t = Times(n)
+	return nil
+}
+
+// MarshalText writes decimal digits.
+func (t Times) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(t), 10), nil }

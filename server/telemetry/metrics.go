@@ -22,6 +22,9 @@ type metrics struct {
 	tokens         *prometheus.CounterVec
 	translations   *prometheus.CounterVec
 	upstreamErrors *prometheus.CounterVec
+	retries        *prometheus.CounterVec
+	fallbacks      *prometheus.CounterVec
+	coolDowns      *prometheus.CounterVec
 	heartbeats     prometheus.Counter
 	limited        *prometheus.CounterVec
 
@@ -58,6 +61,9 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		tokens:         counter(metricTokens, "Tokens as providers count them; reasoning is a part of output.", labelSurface, labelProvider, labelKind),
 		translations:   counter(metricTranslations, "Members of requests that a provider's format has no twin for.", labelSurface, labelFormat, labelTreatment),
 		upstreamErrors: counter(metricUpstreamErrors, "Exchanges that failed at a provider, by class of the error.", labelProvider, labelKind),
+		retries:        counter(metricRetries, "Attempts behind the first, by why the one before failed.", labelProvider, labelReason),
+		fallbacks:      counter(metricFallbacks, "Requests that went on to a model that stands in.", labelProvider, labelTo),
+		coolDowns:      counter(metricCoolDowns, "Times a credential or an endpoint was told to rest.", labelProvider, labelReason),
 		heartbeats:     prometheus.NewCounter(prometheus.CounterOpts{Name: metricHeartbeats, Help: "Signs of life sent on silent streams."}),
 		limited:        counter(metricLimited, "Requests that a limit of their key turned away.", labelLimit),
 	}
@@ -67,7 +73,8 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		ConstLabels: prometheus.Labels{labelVersion: version, labelGo: runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(build, m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors, m.heartbeats, m.limited,
+	m.registry.MustRegister(build, m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors,
+		m.retries, m.fallbacks, m.coolDowns, m.heartbeats, m.limited,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if tracing != nil {
 		m.registry.MustRegister(tracing.pipeline)
@@ -143,11 +150,13 @@ var (
 	streamsOpen   = prometheus.NewDesc(metricStreamsOpen, "Answers that are being streamed.", nil, nil)
 	inFlightBytes = prometheus.NewDesc(metricInFlightBytes, "Bytes of request bodies that are being handled.", nil, nil)
 	inFlightLimit = prometheus.NewDesc(metricInFlightLimit, "What mneme_in_flight_bytes may reach before requests are turned away.", nil, nil)
+	breakerState  = prometheus.NewDesc(metricBreaker, "0: the endpoint is asked, 1: one call tries it, 2: it is left alone.", []string{labelProvider, labelEndpoint}, nil)
+	keysReady     = prometheus.NewDesc(metricKeysReady, "Credentials of the server's that are not told to rest.", []string{labelProvider, labelEndpoint}, nil)
 	captures      = prometheus.NewDesc(metricCaptures, "Exchanges by what the store did with them.", []string{labelResult}, nil)
 )
 
 func (l *levels) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, captures} {
+	for _, d := range []*prometheus.Desc{requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, breakerState, keysReady, captures} {
 		to <- d
 	}
 }
@@ -158,6 +167,10 @@ func (l *levels) Collect(to chan<- prometheus.Metric) {
 	gauge(streamsOpen, float64(l.StreamsOpen()))
 	gauge(inFlightBytes, float64(l.InFlightBytes()))
 	gauge(inFlightLimit, float64(l.InFlightLimit))
+	for _, e := range l.Endpoints() {
+		to <- prometheus.MustNewConstMetric(breakerState, prometheus.GaugeValue, float64(e.Breaker), e.Provider, e.BaseURL)
+		to <- prometheus.MustNewConstMetric(keysReady, prometheus.GaugeValue, float64(e.KeysReady), e.Provider, e.BaseURL)
+	}
 	stats := l.Captures()
 	for result, n := range map[string]int64{
 		"captured": stats.Captured, "shed": stats.Shed, "off": stats.Off, "refused": stats.Refused, "failed": stats.Failed,

@@ -12,6 +12,11 @@ const (
 	metricTokens         = "mneme_tokens_total" //nolint:gosec // counts tokens of text and is no credential
 	metricTranslations   = "mneme_translations_total"
 	metricUpstreamErrors = "mneme_upstream_errors_total"
+	metricRetries        = "mneme_upstream_retries_total"
+	metricFallbacks      = "mneme_upstream_fallbacks_total"
+	metricCoolDowns      = "mneme_upstream_cool_downs_total"
+	metricBreaker        = "mneme_upstream_breaker_state"
+	metricKeysReady      = "mneme_upstream_keys_ready"
 	metricHeartbeats     = "mneme_heartbeats_total"
 	metricLimited        = "mneme_limited_total"
 	metricRequestsOpen   = "mneme_requests_open"
@@ -31,6 +36,9 @@ const (
 	labelKind      = "kind"      // of tokens, or of an error (codec.Kind)
 	labelTreatment = "treatment" // emulated, dropped
 	labelLimit     = "limit"     // of a key: requests_per_minute, tokens_per_minute, concurrent, tokens_per_month
+	labelReason    = "reason"    // why an attempt failed (router.Failure)
+	labelTo        = "to"        // provider that stands in
+	labelEndpoint  = "endpoint"  // base URL in the configuration
 	labelResult    = "result"
 	labelVersion   = "version"
 	labelGo        = "go"

@@ -61,6 +61,8 @@ type Report struct {
 	ResponseID   string
 	Usage        codec.Usage
 	Translation  []string // "emulated:NAME", "dropped:NAME"
+	Attempts     int      // at providers; 0 when the first one gave the answer
+	StandIn      string   // the model that was asked in place of Model; "" when none was
 
 	Started, FirstByte, Ended time.Time // FirstByte is zero when no answer came
 }
@@ -79,12 +81,33 @@ func (t *Telemetry) Heartbeat() { t.metrics.heartbeats.Inc() }
 // Limited counts a request that a limit of its key turned away.
 func (t *Telemetry) Limited(limit string) { t.metrics.limited.WithLabelValues(limit).Inc() }
 
+// Retry counts an attempt that follows one that failed for that reason.
+func (t *Telemetry) Retry(provider, reason string) {
+	t.metrics.retries.WithLabelValues(provider, reason).Inc()
+}
+
+// CoolDown counts a credential or an endpoint that is passed over for a while.
+func (t *Telemetry) CoolDown(provider, reason string) {
+	t.metrics.coolDowns.WithLabelValues(provider, reason).Inc()
+}
+
+// Fallback counts a request that goes on to a model of another, or the same, provider.
+func (t *Telemetry) Fallback(from, to string) { t.metrics.fallbacks.WithLabelValues(from, to).Inc() }
+
+// Endpoint is how an address of a provider is at the moment.
+type Endpoint struct {
+	Provider, BaseURL string // no two pairs are alike
+	Breaker           int    // 0: closed, 1: half-open, 2: open
+	KeysReady         int
+}
+
 // Levels are what is read when somebody looks, and not counted as it happens. They may be called at any time.
 type Levels struct {
 	RequestsOpen  func() int
 	StreamsOpen   func() int
 	InFlightBytes func() int64 // of request bodies
 	InFlightLimit int64
+	Endpoints     func() []Endpoint
 	Captures      func() store.Stats
 }
 
@@ -132,6 +155,10 @@ func (t *Telemetry) logExchange(r *Report, trace *Trace) {
 	if r.Error != nil {
 		text("error", r.Error.Kind.String())
 	}
+	if r.Attempts > 0 {
+		attrs = append(attrs, slog.Int("attempts", r.Attempts))
+	}
+	text("stand_in", r.StandIn)
 	if !r.Usage.IsZero() {
 		attrs = append(attrs, slog.Int64("input_tokens", r.Usage.TotalInput()), slog.Int64("output_tokens", r.Usage.Output))
 	}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// answer lets the model answer, or where its provider cannot, and nothing has reached the client yet, the first of the
+// models that may stand in for it. When none of them can either, the client is told what became of the model that it asked
+// for.
+func (x *exchange) answer() error {
+	x.standIns = x.router.Fallbacks(x.placement)
+	failed := x.ask()
+	if failed == nil || !x.mayFallBack() || !router.FallsBack(asError(failed)) {
+		return failed
+	}
+	asked := x.placement
+	for _, placement := range x.standIns {
+		if !x.mayAsk(placement.Provider, asked.Provider) {
+			continue
+		}
+		x.server.telemetry.Fallback(asked.Provider.Name(), placement.Provider.Name())
+		x.startAgain(placement)
+		x.standingIn = true
+		if err := x.ask(); err == nil || x.ctx.Err() != nil || asError(err).Kind == codec.KindStorage {
+			return err
+		}
+	}
+	x.startAgain(asked)
+	x.standingIn = false
+	return failed
+}
+
+// ask has the placed model answer, in whatever format it speaks.
+func (x *exchange) ask() error {
+	if x.format != x.surface {
+		return x.cross()
+	}
+	return x.passThrough()
+}
+
+// mayFallBack tells whether another model could still answer: nothing has reached the client, who is still there.
+func (x *exchange) mayFallBack() bool {
+	if x.standingIn || x.answered || x.ctx.Err() != nil {
+		return false
+	}
+	for _, placement := range x.standIns {
+		if x.mayAsk(placement.Provider, x.placement.Provider) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayAsk tells whether a provider may be asked in place of another. A client that brought a credential of its own is
+// served with that, which is for one provider alone, and on nobody else's account.
+func (x *exchange) mayAsk(other, asked *router.Provider) bool { return !x.own || other == asked }
+
+// startAgain forgets the answer that did not come.
+func (x *exchange) startAgain(placement router.Placement) {
+	x.settleOn(placement)
+	x.closing = store.Closing{}
+	x.rc.Response.Header.Del(headerTranslation)
+}
+
+// leavesToAnother tells whether an answer with that status is not handed on, since another model is to be asked or has
+// been: what the client would read is an error of a model that it does not know.
+func (x *exchange) leavesToAnother(status int) bool {
+	if x.standingIn {
+		return status >= http.StatusBadRequest
+	}
+	failing := status == http.StatusPaymentRequired || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
+	return failing && x.mayFallBack()
+}
+
+// providersError reads the error answer of a provider that is spoken to in the surface's own format.
+func (x *exchange) providersError(reply *router.Reply) error {
+	body, err := x.readWhole(reply)
+	if err != nil {
+		return err
+	}
+	return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, router.RetryAfter(reply.Header, time.Now()), body))
+}
+
+// noteAttempt keeps a provider's attempts for the record, from the first that failed on.
+func (x *exchange) noteAttempt(a *router.Attempt) {
+	if a.Failure == router.FailureNone && len(x.attempts) == 0 {
+		return
+	}
+	x.attempts = append(x.attempts, store.Attempt{
+		Provider: a.Provider.Name(), Endpoint: a.Address, Key: a.Key, Model: x.placement.Model,
+		Status: a.Status, Failure: a.Failure.String(), Took: a.Took.Milliseconds(),
+	})
+	if a.Retried {
+		x.server.telemetry.Retry(a.Provider.Name(), a.Failure.String())
+	}
+	if a.CoolDown > 0 {
+		x.server.telemetry.CoolDown(a.Provider.Name(), a.Failure.String())
+	}
+}
+
+// affinity names what is to be served in one place: the session, by what the client says of it, else by its opening
+// messages. Where the provider keeps the conversation, which a later request can name without repeating it, the account
+// stands for all of its sessions. It is 0 where there is no choice.
+func (x *exchange) affinity() uint64 {
+	if x.surface == codec.Embeddings || !x.placement.Provider.Pooled() {
+		return 0
+	}
+	session := cmp.Or(x.envelope.ChatKey, x.envelope.ExternalSession, x.nativeSession().session, x.envelope.Conversation)
+	if session == "" {
+		session = x.openingKey()
+	}
+	return router.Affinity(x.caller.Account, session)
+}
+
+// openingKey is the derived key of the opening messages, "" where not every request of a session repeats them.
+func (x *exchange) openingKey() string {
+	if x.envelope.PreviousResponse != "" || x.surface == codec.Responses && !x.envelope.StoreOff {
+		return ""
+	}
+	return chatkey.Derive(x.surface, x.body, &x.envelope).Opening
+}

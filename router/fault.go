@@ -33,7 +33,7 @@ func (e *endpoint) fault(w *watch, err error, at phase) *codec.Error {
 	}
 	switch {
 	case errors.Is(cause, errFirstByte):
-		return e.faultf(codec.KindTimeout, err, "%s (%s) sent nothing within %v. If the model needs longer, raise timeouts.first_byte.",
+		return e.faultf(codec.KindTimeout, cause, "%s (%s) sent nothing within %v. If the model needs longer, raise timeouts.first_byte.",
 			e.provider.name, e.address, e.provider.firstByte)
 	case errors.Is(cause, errIdle):
 		return e.faultf(codec.KindTimeout, err, "%s (%s) fell silent in the middle of its answer for %v. If the model needs longer, raise timeouts.idle.",

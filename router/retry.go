@@ -173,7 +173,7 @@ func failureOfFault(fault *codec.Error) Failure {
 	switch {
 	case err == nil:
 		return FailureUnreadable
-	case errors.Is(err, errFirstByte) || errors.Is(err, context.Canceled):
+	case errors.Is(err, errFirstByte):
 		return FailureNoFirstByte
 	case neverSent(err):
 		return FailureUnreachable

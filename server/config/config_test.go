@@ -340,7 +340,7 @@ mneme.yaml:5: capture.mode: "maybe" is not one of on, off`,
 		},
 		"a weight that is no number": {
 			file: "providers:\n  openai:\n    endpoints:\n      - weight: many\n",
-			want: `mneme.yaml:4: providers.openai.endpoints.0.weight: "many" is not a number here; write a whole one from 0 to 1000000`,
+			want: `mneme.yaml:4: providers.openai.endpoints.0.weight: "many" is not a number above 0`,
 		},
 		"an endpoint without an address": {
 			file: "providers:\n  openai:\n    endpoints:\n      - weight: 2\n",

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"go.yaml.in/yaml/v3"
 
@@ -49,7 +51,14 @@ type Model struct {
 type catalogue struct {
 	asOf string
 	rows []modelRow
+
+	// Two looks at every row are a fiftieth of a small request. Clients choose the names, so only the first are kept.
+	known  atomic.Pointer[map[string]Model] // replaced, never changed; nil at first
+	adding sync.Mutex
 }
+
+// knownModels is how many names are kept: more than one installation uses, and at most some 300 KB.
+const knownModels = 512
 
 // modelFile is the form of models.yaml.
 type modelFile struct {
@@ -222,6 +231,34 @@ func (r *Router) ModelsAsOf() string { return r.models.asOf }
 
 // model is everything known about a model name. An unknown one gets what holds for any.
 func (c *catalogue) model(name string) Model {
+	known := c.known.Load()
+	if known != nil {
+		if m, ok := (*known)[name]; ok {
+			return m
+		}
+	}
+	m := c.look(name)
+	if len(name) <= maxKnownName && (known == nil || len(*known) < knownModels) {
+		c.keep(strings.Clone(name), m) // the name may be a view of a request
+	}
+	return m
+}
+
+func (c *catalogue) keep(name string, m Model) {
+	c.adding.Lock()
+	defer c.adding.Unlock()
+	more := map[string]Model{name: m}
+	if known := c.known.Load(); known != nil {
+		maps.Copy(more, *known)
+	}
+	c.known.Store(&more)
+}
+
+// maxKnownName is above the length of any real name, in bytes.
+const maxKnownName = 128
+
+// look goes through the rows.
+func (c *catalogue) look(name string) Model {
 	var m Model
 	for i := range c.rows {
 		if fits(c.rows[i].parts, name) {

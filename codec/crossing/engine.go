@@ -221,11 +221,13 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 		seen   Seen
 		answer codec.Answer
 	)
-	events := x.provider.DecodeAnswer(nil, body)
-	seen.note(events)
-	events = x.undo.restore(events)
-	for i := range events {
-		answer.Add(&events[i])
+	events := takeEvents()
+	defer events.release()
+	events.list = x.provider.DecodeAnswer(events.list, body)
+	seen.note(events.list)
+	restored := x.undo.restore(events.list)
+	for i := range restored {
+		answer.Add(&restored[i])
 	}
 	if answer.Err == nil && answer.Finish == codec.FinishMalformedCall {
 		answer.Err = codec.Errorf(codec.KindUpstream, "The model made a tool call that cannot be read; send the request again.")

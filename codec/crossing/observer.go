@@ -43,7 +43,10 @@ func (s *Seen) note(events []codec.Event) {
 func Observe(format codec.Format, body []byte) Seen {
 	var seen Seen
 	if format != codec.Embeddings {
-		seen.note(ProviderHalf(format).DecodeAnswer(nil, body))
+		events := takeEvents()
+		defer events.release()
+		events.list = ProviderHalf(format).DecodeAnswer(events.list, body)
+		seen.note(events.list)
 		return seen
 	}
 	for m := scan.Object(body); m.Next(); {

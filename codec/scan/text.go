@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -115,18 +116,24 @@ func controlInString(doc []byte) bool {
 func String(v []byte) string { return Text(Body(v)) }
 
 // Text decodes a string body. It allocates.
-func Text(body []byte) string { return string(Unescape(nil, body)) }
+func Text(body []byte) string {
+	if bytes.IndexByte(body, '\\') < 0 {
+		return string(body)
+	}
+	return string(Unescape(make([]byte, 0, len(body)), body))
+}
 
 // Unescape appends the text that a string body stands for. A surrogate without its partner becomes U+FFFD, and an
 // escape that is no escape is copied as it stands.
 func Unescape(dst, body []byte) []byte {
 	for i := 0; i < len(body); {
-		c := body[i]
-		if c != '\\' || i+1 >= len(body) {
-			dst = append(dst, c)
-			i++
-			continue
+		plain := bytes.IndexByte(body[i:], '\\')
+		if plain < 0 || i+plain+1 == len(body) {
+			return append(dst, body[i:]...)
 		}
+		dst = append(dst, body[i:i+plain]...)
+		i += plain
+		c := body[i]
 		switch e := body[i+1]; e {
 		case '"', '\\', '/':
 			dst = append(dst, e)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -35,7 +36,20 @@ type Trace struct {
 	ctx     context.Context // carries the server span
 	server  trace.Span
 	call    trace.Span // newest call to a provider; nil before the first
+
+	method, route string
+	calling       Call
 }
+
+// attributeRoom is where the attributes of a span are put together. Each span is given all of them at once, when it ends, and
+// copies them: lists that grow would cost as much as the rest of it.
+var attributeRoom = sync.Pool{New: func() any { return new([]attribute.KeyValue) }}
+
+// Options that every span of a kind shares.
+var (
+	clientKind = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)}
+	serverKind = trace.WithSpanKind(trace.SpanKindServer)
+)
 
 // w3c is the one way in which the context of a trace travels (W3C Trace Context). Baggage does not.
 var w3c = propagation.TraceContext{}
@@ -57,7 +71,7 @@ func (t *Telemetry) Begin(ctx context.Context, r *Request) *Trace {
 	if t.tracing == nil {
 		return nil
 	}
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(r.Started)}
+	options := append(make([]trace.SpanStartOption, 0, 3), serverKind, trace.WithTimestamp(r.Started))
 	if r.Header("Traceparent") != "" {
 		client := trace.SpanContextFromContext(w3c.Extract(context.Background(), carrier(r.Header)))
 		switch {
@@ -68,11 +82,8 @@ func (t *Telemetry) Begin(ctx context.Context, r *Request) *Trace {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: client}))
 		}
 	}
-	x := &Trace{tracing: t.tracing}
+	x := &Trace{tracing: t.tracing, method: r.Method, route: r.Route}
 	x.ctx, x.server = t.tracing.tracer.Start(ctx, r.Method+" "+r.Route, options...)
-	if x.server.IsRecording() {
-		x.server.SetAttributes(attrMethod.String(r.Method), attrRoute.String(r.Route))
-	}
 	return x
 }
 
@@ -107,33 +118,43 @@ func (x *Trace) Call(header http.Header, c *Call) {
 	if x == nil {
 		return
 	}
-	if x.call != nil {
-		x.call.End()
-	}
-	model := clipped(c.Model)
+	x.endEarlierCall()
+	x.calling = *c
+	x.calling.Model = clipped(c.Model)
 	var ctx context.Context
-	ctx, x.call = x.tracing.tracer.Start(x.ctx, c.Operation+" "+model, trace.WithSpanKind(trace.SpanKindClient))
+	ctx, x.call = x.tracing.tracer.Start(x.ctx, c.Operation+" "+x.calling.Model, clientKind...)
 	header.Del("Traceparent")
 	header.Del("Tracestate")
 	if x.tracing.send {
 		w3c.Inject(ctx, propagation.HeaderCarrier(header))
 	}
-	if !x.call.IsRecording() {
+}
+
+// endEarlierCall ends the span of a call that another one follows.
+func (x *Trace) endEarlierCall() {
+	if x.call == nil {
 		return
 	}
+	if x.call.IsRecording() {
+		x.call.SetAttributes(x.calling.attributes(nil)...)
+	}
+	x.call.End()
+}
+
+// attributes appends what was known when the call was made.
+func (c *Call) attributes(attrs []attribute.KeyValue) []attribute.KeyValue {
 	name := c.Dialect
 	if known, ok := providerNames[name]; ok {
 		name = known
 	}
 	host, port, _ := net.SplitHostPort(c.Address)
-	attrs := []attribute.KeyValue{
+	attrs = append(attrs,
 		attrOperation.String(c.Operation), attrProvider.String(name), attrProviderConfig.String(c.Provider),
-		attrRequestModel.String(model), attrRequestStream.Bool(c.Stream), attrServerAddress.String(host),
-	}
+		attrRequestModel.String(c.Model), attrRequestStream.Bool(c.Stream), attrServerAddress.String(host))
 	if number, err := strconv.Atoi(port); err == nil {
 		attrs = append(attrs, attrServerPort.Int(number))
 	}
-	x.call.SetAttributes(attrs...)
+	return attrs
 }
 
 // Capture opens the span of the commit that ends a record. The caller calls what it returns when the commit is over.
@@ -155,43 +176,52 @@ func (x *Trace) end(r *Report) {
 	if x == nil {
 		return
 	}
+	room := attributeRoom.Get().(*[]attribute.KeyValue)
+	attrs := (*room)[:0]
+	ended := trace.WithTimestamp(r.Ended)
 	if x.call != nil {
-		endCall(x.call, r)
+		if x.call.IsRecording() {
+			attrs = r.attributes(x.calling.attributes(attrs))
+			x.call.SetAttributes(attrs...)
+			markError(x.call, r)
+		}
+		x.call.End(ended)
 	}
 	if x.server.IsRecording() {
-		x.server.SetAttributes(
+		attrs = append(attrs[:0], attrMethod.String(x.method), attrRoute.String(x.route),
 			attrSurface.String(r.Surface.String()), attrOutcome.String(r.Outcome.String()), attrStatus.Int(r.Status),
 			attrExchange.String(r.ID), attrSession.String(r.Session), attrAccount.String(r.Account))
+		x.server.SetAttributes(attrs...)
 		markError(x.server, r)
 	}
-	x.server.End(trace.WithTimestamp(r.Ended))
+	x.server.End(ended)
+	clear(attrs[:cap(attrs)])
+	*room = attrs[:0]
+	attributeRoom.Put(room)
 }
 
-func endCall(span trace.Span, r *Report) {
-	if span.IsRecording() {
-		attrs := append(make([]attribute.KeyValue, 0, 14), attrExchange.String(r.ID), attrFormat.String(r.Format.String()))
-		for _, text := range []struct {
-			key   attribute.Key
-			value string
-		}{{attrConversation, clipped(r.ChatKey)}, {attrResponseModel, clipped(r.ModelServed)}, {attrResponseID, clipped(r.ResponseID)}} {
-			if text.value != "" {
-				attrs = append(attrs, text.key.String(text.value))
-			}
+// attributes appends what the answer to a call has told.
+func (r *Report) attributes(attrs []attribute.KeyValue) []attribute.KeyValue {
+	attrs = append(attrs, attrExchange.String(r.ID), attrFormat.String(r.Format.String()))
+	for _, text := range [...]struct {
+		key   attribute.Key
+		value string
+	}{{attrConversation, clipped(r.ChatKey)}, {attrResponseModel, clipped(r.ModelServed)}, {attrResponseID, clipped(r.ResponseID)}} {
+		if text.value != "" {
+			attrs = append(attrs, text.key.String(text.value))
 		}
-		if r.FinishReason != "" {
-			attrs = append(attrs, attrFinishReasons.StringSlice([]string{r.FinishReason}))
-		}
-		if !r.FirstByte.IsZero() {
-			attrs = append(attrs, attrFirstChunk.Float64(r.FirstByte.Sub(r.Started).Seconds()))
-		}
-		if u := r.Usage; !u.IsZero() {
-			attrs = append(attrs, attrInputTokens.Int64(u.TotalInput()), attrOutputTokens.Int64(u.Output),
-				attrCacheRead.Int64(u.CacheRead), attrCacheCreation.Int64(u.CacheWrite), attrReasoningTokens.Int64(u.Reasoning))
-		}
-		span.SetAttributes(attrs...)
-		markError(span, r)
 	}
-	span.End(trace.WithTimestamp(r.Ended))
+	if r.FinishReason != "" {
+		attrs = append(attrs, attrFinishReasons.StringSlice([]string{r.FinishReason}))
+	}
+	if !r.FirstByte.IsZero() {
+		attrs = append(attrs, attrFirstChunk.Float64(r.FirstByte.Sub(r.Started).Seconds()))
+	}
+	if u := r.Usage; !u.IsZero() {
+		attrs = append(attrs, attrInputTokens.Int64(u.TotalInput()), attrOutputTokens.Int64(u.Output),
+			attrCacheRead.Int64(u.CacheRead), attrCacheCreation.Int64(u.CacheWrite), attrReasoningTokens.Int64(u.Reasoning))
+	}
+	return attrs
 }
 
 // markError says on a span why the exchange failed: the class, never the message, which may name what a client sent.

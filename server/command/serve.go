@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,7 +36,8 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	if err != nil {
 		return err
 	}
-	log := newLog(s.Err)
+	log, flush := newLog(s.Err)
+	defer flush()
 	tracing, err := telemetry.StartTracing(ctx, telemetry.TracingOptions{
 		Version: s.version(), Log: log,
 		TrustTraceParent: cfg.Telemetry.TrustTraceparent, SendTraceParent: cfg.Telemetry.SendTraceparent,
@@ -162,14 +162,6 @@ func endTracing(tracing *telemetry.Tracing, log *slog.Logger) {
 	if err := tracing.Shutdown(ctx); err != nil {
 		log.Warn("the last spans did not reach the receiver of traces", "cause", err)
 	}
-}
-
-// newLog writes lines for people on a terminal, and JSON everywhere else.
-func newLog(w io.Writer) *slog.Logger {
-	if isTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, nil))
-	}
-	return slog.New(slog.NewJSONHandler(w, nil))
 }
 
 // How long a start waits for a command that has the store open, and how often it looks; commands hold it for

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// newLog writes lines for people on a terminal, at once, and JSON everywhere else, gathered. The caller flushes it in the end.
+func newLog(w io.Writer) (log *slog.Logger, flush func()) {
+	if isTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, nil)), func() {}
+	}
+	lines := &gatheredLines{to: w}
+	return slog.New(urgent{slog.NewJSONHandler(lines, nil), lines}), lines.flush
+}
+
+// gatheredLines writes what has gathered within a tenth of a second at once: a line for each exchange would be a system call
+// each, and whoever reads the log be woken by it. Nobody waits for the reader but when more gathers than there is room for.
+type gatheredLines struct {
+	to io.Writer
+
+	mu      sync.Mutex
+	pending []byte
+	timer   *time.Timer // nil until the first line; runs while lines are pending
+}
+
+const (
+	gatherLines = 100 * time.Millisecond
+	roomOfLines = 64 << 10
+)
+
+// Write takes one line.
+func (g *gatheredLines) Write(line []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.pending) == 0 {
+		g.start()
+	}
+	g.pending = append(g.pending, line...)
+	if len(g.pending) >= roomOfLines {
+		g.write()
+	}
+	return len(line), nil
+}
+
+func (g *gatheredLines) start() {
+	if g.timer == nil {
+		g.timer = time.AfterFunc(gatherLines, g.flush)
+		return
+	}
+	g.timer.Reset(gatherLines)
+}
+
+func (g *gatheredLines) flush() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.write()
+}
+
+func (g *gatheredLines) write() {
+	if len(g.pending) == 0 {
+		return
+	}
+	g.timer.Stop()
+	_, _ = g.to.Write(g.pending) // there is nowhere left to tell of a failure
+	g.pending = g.pending[:0]
+}
+
+// urgent writes warnings and errors at once, with all that has gathered before them.
+type urgent struct {
+	slog.Handler
+	lines *gatheredLines
+}
+
+func (u urgent) Handle(ctx context.Context, r slog.Record) error {
+	err := u.Handler.Handle(ctx, r)
+	if r.Level >= slog.LevelWarn {
+		u.lines.flush()
+	}
+	return err
+}
+
+func (u urgent) WithAttrs(attrs []slog.Attr) slog.Handler { return urgent{u.Handler.WithAttrs(attrs), u.lines} }
+
+func (u urgent) WithGroup(name string) slog.Handler { return urgent{u.Handler.WithGroup(name), u.lines} }

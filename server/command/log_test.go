@@ -1,0 +1,39 @@
+package command
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestLinesOfTheLogLeaveTogetherAndSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log, flush := newLog(&out)
+		expect := func(when string, lines int) {
+			t.Helper()
+			synctest.Wait()
+			if n := strings.Count(out.String(), "\n"); n != lines {
+				t.Errorf("%s: %d lines are out, not %d", when, n, lines)
+			}
+		}
+		log.Info("one")
+		time.Sleep(gatherLines / 2)
+		log.Info("two")
+		expect("while they gather", 0)
+		time.Sleep(gatherLines / 2)
+		expect("a tenth of a second after the first", 2)
+		log.With("a", "b").Info("three")
+		log.WithGroup("g").Warn("four")
+		expect("after a warning", 4)
+		log.Info(strings.Repeat("x", roomOfLines))
+		expect("when there is no room", 5)
+		log.Info("six")
+		flush()
+		expect("at the end", 6)
+		time.Sleep(time.Hour)
+		expect("later", 6)
+	})
+}

@@ -1,16 +1,34 @@
 package command
 
 import (
-	"bytes"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// guarded is read by one goroutine while others write.
+type guarded struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (g *guarded) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.Write(p)
+}
+
+func (g *guarded) String() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.String()
+}
+
 func TestLinesOfTheLogLeaveTogetherAndSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out guarded
 		log, flush := newLog(&out)
 		expect := func(when string, lines int) {
 			t.Helper()

@@ -17,6 +17,7 @@ type commands struct {
 	Serve    command.Serve    `cmd:"" help:"Serve the proxy."`
 	Key      command.Key      `cmd:"" help:"Manage service keys: what callers present."`
 	Account  command.Account  `cmd:"" help:"Manage accounts and their own provider credentials."`
+	Audit    command.Audit    `cmd:"" help:"See who administered what."`
 	Session  command.Session  `cmd:"" help:"Look at conversations, and put right what belongs together."`
 	Exchange command.Exchange `cmd:"" help:"Look at what passed."`
 	Search   command.Search   `cmd:"" help:"Find what was said, by words and names."`

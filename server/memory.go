@@ -26,6 +26,10 @@ func (s *Server) memoryRoutes() {
 			}
 			return c.Account, c.requireScope(scope)
 		},
+		Actor: func(r *http.Request) (string, error) {
+			c, err := s.authenticate(requestOf(r.Context()))
+			return c.KeyID, err
+		},
 		Fail: func(_ http.ResponseWriter, r *http.Request, err error) {
 			s.answerError(requestOf(r.Context()), codec.Chat, asError(err), "")
 		},

@@ -54,6 +54,12 @@ func parseID(prefix, text string) (id timeID, ok bool) {
 	return id, err == nil && n == len(id) && idEncoding.EncodeToString(id[:]) == digits
 }
 
+// timeIDAt is the lowest id of a time.
+func timeIDAt(t time.Time) (id timeID) {
+	binary.BigEndian.PutUint64(id[:8], uint64(t.UnixMilli())<<16)
+	return id
+}
+
 // idSource gives out ascending ids.
 type idSource struct {
 	mu   sync.Mutex
@@ -62,8 +68,7 @@ type idSource struct {
 
 // next gives an id for the time t, or the successor of the last id where that would be no smaller.
 func (s *idSource) next(t time.Time) timeID {
-	var id timeID
-	binary.BigEndian.PutUint64(id[:8], uint64(t.UnixMilli())<<16)
+	id := timeIDAt(t)
 	_, _ = rand.Read(id[6:]) // never fails: crypto/rand ends the program instead
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -87,6 +87,9 @@ func (s *Store) tidy(ctx context.Context) {
 	if err := s.retain(ctx, time.Now()); err != nil && ctx.Err() == nil {
 		s.log.Error("retention failed; it is tried again", "error", err)
 	}
+	if err := s.expireAudit(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		s.log.Error("old acts of administration could not be forgotten; it is tried again", "error", err)
+	}
 	s.giveBack(ctx, rewriteAbove)
 }
 

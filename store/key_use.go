@@ -116,10 +116,9 @@ func loadUses(db *badger.DB) (map[string]*KeyUse, error) {
 	uses := make(map[string]*KeyUse)
 	err := eachRecord(db, []byte{spaceKeyUse}, func(key, value []byte) error {
 		var r useRecord
-		if err := decodeRecord(value, &r); err != nil {
-			return err
+		if decodeRecord(value, &r) == nil { // else it begins anew: a count is not worth a store that does not open
+			uses[string(key[1:])] = newKeyUse(r)
 		}
-		uses[string(key[1:])] = newKeyUse(r)
 		return nil
 	})
 	return uses, err

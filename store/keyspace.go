@@ -27,6 +27,7 @@ const (
 	spaceLedger     = 'p' // p <account> <slot>                    what a model wants back with the next request
 	spaceChange     = 'i' // i <follower> <number>                 a turn that the follower has yet to look at
 	spaceVector     = 'v' // v <account> <generation> <exchange>   vector of the turn
+	spaceAudit      = 'a' // a <entry>                             act of administration
 	spaceErasure    = 'e' // e <account> <erasure>                 receipt of an erasure
 )
 

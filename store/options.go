@@ -22,7 +22,8 @@ type Options struct {
 	// closed. nil: there is none.
 	Index func(*Store) Index
 
-	Retention Retention // for accounts without rules of their own
+	Retention Retention     // for accounts without rules of their own
+	AuditAge  time.Duration // how long acts of administration are kept, the newest 100,000 at most; 0: two years
 
 	Clock func() time.Time // for the life and use of service keys; nil: time.Now
 

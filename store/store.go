@@ -85,6 +85,9 @@ func prepare(opts Options) (*Store, error) {
 	if opts.QueueBytes <= 0 {
 		opts.QueueBytes = defaultQueueBytes
 	}
+	if opts.AuditAge <= 0 {
+		opts.AuditAge = auditAge
+	}
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}

@@ -15,6 +15,7 @@
 //	PATCH  /keys/{id}                                 {"label", "expires", "limits", "trust_trace"}, each of them as far as it is to change
 //	POST   /keys/{id}/rotate                          {"overlap" in nanoseconds}: a new key like it, which then expires
 //	DELETE /keys/{id}                                 revoke
+//	GET    /audit?account=&after=&limit=              acts of administration, newest first; of an admin key: of its account
 //	GET    /exchanges?account=&after=&limit=          newest first; after is the last id of the page before
 //	POST   /reindex                                   build the search index of all accounts anew; operator only
 //	GET    /exchanges/{id}                            with the raw bytes of request and answer

@@ -352,7 +352,7 @@ func TestAnAdminKeyReachesItsOwnAccountOnly(t *testing.T) {
 		{admin, "GET", "/exchanges?limit=0", "", 400},
 		{admin, "POST", "/keys", `{"scope":"read"}`, 400},
 		{admin, "POST", "/keys", `{"scopes":"read"}{}`, 400},
-		{admin, "POST", "/keys", strings.Repeat(" ", maxBody+1), 400},
+		{admin, "POST", "/keys", strings.Repeat(" ", maxBody+1), 413},
 	} {
 		status, text := ask(tt.key, tt.method, tt.path, tt.body)
 		if status != tt.want {
@@ -363,5 +363,55 @@ func TestAnAdminKeyReachesItsOwnAccountOnly(t *testing.T) {
 		if _, text := ask(admin, "GET", path, ""); strings.Contains(text, "other") || strings.Contains(text, theirs) || !json.Valid([]byte(text)) {
 			t.Errorf("%s shows %s", path, text)
 		}
+	}
+}
+
+// Holders of admin keys see what was done to their account, by whom, and nothing of others'.
+func TestAnAccountSeesItsOwnAuditRecord(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	if _, err := st.CreateAccount("other"); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]string{}
+	ids := map[string]string{}
+	for _, account := range []string{"default", "other"} {
+		secret, key, err := st.CreateKey(account, store.AllScopes, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[account], ids[account] = secret, key.ID
+	}
+	handler := AccountHandler(st, quiet)
+	ask := func(account, method, path, body string) string {
+		answer := httptest.NewRecorder()
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+keys[account])
+		handler.ServeHTTP(answer, r)
+		return answer.Body.String()
+	}
+	ask("other", http.MethodPut, "/accounts/other/credentials/openai", `{"secret":"sk-do-not-show"}`)
+	ask("default", http.MethodPut, "/accounts/other/credentials/openai", `{"secret":"sk-do-not-show"}`)
+	ask("default", http.MethodDelete, "/keys/"+ids["other"], "")
+	ask("default", http.MethodPost, "/v1/memory/erasures", `{"exchanges":["exch_00000000000000000000000000"]}`)
+
+	var shown List[store.AuditEntry]
+	text := ask("other", http.MethodGet, "/audit", "")
+	if err := json.Unmarshal([]byte(text), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if len(shown.Data) != 1 || shown.Data[0].Actor != ids["other"] || shown.Data[0].Action != "credential.set" || shown.Data[0].Outcome != store.AuditDone {
+		t.Errorf("the other account sees %s", text)
+	}
+	text = ask("default", http.MethodGet, "/audit", "")
+	for _, want := range []string{`"credential.set"`, `"reason":"permission"`, `"key.revoke"`, `"reason":"not_found"`, `"memory.erase"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing in %s", want, text)
+		}
+	}
+	if strings.Contains(text, "sk-do-not-show") {
+		t.Errorf("a secret is on record: %s", text)
+	}
+	if refused := ask("other", http.MethodGet, "/audit?account=default", ""); !strings.Contains(refused, "permission") {
+		t.Errorf("another account's record: %s", refused)
 	}
 }

@@ -178,6 +178,14 @@ func (c *Client) RevokeKey(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(id), nil, nil)
 }
 
+// Audit gives a page of at most limit acts of administration, newest first, that are older than the one with the id after.
+func (c *Client) Audit(ctx context.Context, account, after string, limit int) (List[store.AuditEntry], error) {
+	query := url.Values{"account": {account}, "after": {after}, "limit": {strconv.Itoa(limit)}}
+	var page List[store.AuditEntry]
+	err := c.call(ctx, http.MethodGet, "/audit?"+query.Encode(), nil, &page)
+	return page, err
+}
+
 // Exchanges gives a page of at most limit exchanges, newest first, that follow the one with the id after.
 func (c *Client) Exchanges(ctx context.Context, account, after string, limit int) (List[store.ExchangeInfo], error) {
 	query := url.Values{"account": {account}, "after": {after}, "limit": {strconv.Itoa(limit)}}

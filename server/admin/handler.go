@@ -35,14 +35,22 @@ func AccountHandler(st *store.Store, log *slog.Logger) http.Handler {
 		if !identity.Scopes.Has(store.ScopeAdmin) {
 			return caller{}, codec.Errorf(codec.KindPermission, "this key has the scopes %s, and this needs admin", identity.Scopes)
 		}
-		return caller{account: identity.Account}, nil
+		return caller{account: identity.Account, key: identity.KeyID}, nil
 	})
 }
 
-// caller is who asks: the operator, or an account.
-type caller struct{ account string }
+// caller is who asks: the operator, or the holder of a key of an account.
+type caller struct{ account, key string }
 
 func (c caller) isOperator() bool { return c.account == "" }
+
+// actor names the caller in the audit record.
+func (c caller) actor() string {
+	if c.isOperator() {
+		return store.Operator
+	}
+	return c.key
+}
 
 // within gives the account that a request is about. Asking for none means all of the operator's, or the caller's own.
 func (c caller) within(asked string) (string, error) {
@@ -78,11 +86,15 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 		"PATCH /keys/{id}":                                  e.updateKey,
 		"POST /keys/{id}/rotate":                            e.rotateKey,
 		"DELETE /keys/{id}":                                 e.revokeKey,
+		"GET /audit":                                        e.audit,
 		"GET /exchanges":                                    e.exchanges,
 		"GET /exchanges/{id}":                               e.exchange,
 		"POST /reindex":                                     e.reindex,
 		"POST /compact":                                     e.compact,
 	} {
+		if a, kept := acts[pattern]; kept {
+			serve = e.audited(a, serve)
+		}
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			c, err := identify(r)
@@ -124,6 +136,10 @@ func memoryHandler(st *store.Store, log *slog.Logger, identify func(*http.Reques
 				err = codec.Invalid(parameter, "say whose memory is meant")
 			}
 			return account, err
+		},
+		Actor: func(r *http.Request) (string, error) {
+			c, err := identify(r)
+			return c.actor(), err
 		},
 		Fail: func(w http.ResponseWriter, _ *http.Request, err error) { writeError(w, log, err) },
 	})

@@ -74,9 +74,11 @@ func (e endpoints) backup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return codec.Invalid("since", "since is the mark of a backup, or 0")
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	if _, err := e.store.Backup(r.Context(), w, since); err != nil {
-		panic(http.ErrAbortHandler) // a backup that lacks its end is not to look whole
-	}
-	return nil
+	return e.store.Audited(store.AuditEntry{Actor: store.Operator, Action: "backup.take"}, func(*store.AuditEntry) error {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		if _, err := e.store.Backup(r.Context(), w, since); err != nil {
+			panic(http.ErrAbortHandler) // a backup that lacks its end is not to look whole
+		}
+		return nil
+	})
 }

@@ -217,7 +217,12 @@ func firstKey(st *store.Store) (secret string, err error) {
 	if len(st.Keys("")) > 0 {
 		return "", nil
 	}
-	secret, _, err = st.CreateKey(admin.DefaultAccount, store.ScopeWrite|store.ScopeRead, "first key")
+	err = st.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: admin.DefaultAccount}, func(e *store.AuditEntry) error {
+		var key store.Key
+		secret, key, err = st.CreateKey(admin.DefaultAccount, store.ScopeWrite|store.ScopeRead, "first key")
+		e.Subject = key.ID
+		return err
+	})
 	return secret, err
 }
 

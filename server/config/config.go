@@ -148,6 +148,7 @@ type Capture struct {
 type Retention struct {
 	MaxAge   Duration `json:"max_age"`
 	MaxBytes Size     `json:"max_bytes"`
+	Audit    Duration `json:"audit"` // of acts of administration, whosoever's they are
 }
 
 // Search says how what is on record is found again.
@@ -201,7 +202,7 @@ func Default() Config {
 		Cache:   Cache{AnthropicBreakpoints: true},
 		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait"},
 		// Bounds, so that a server nobody looks after does not fill its volume.
-		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30},
+		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30, Audit: Duration(2 * 365 * 24 * time.Hour)},
 		// Two calls at a time keep a local model busy and leave most of a provider's rate to the clients. 32 texts are
 		// what the smallest of the known hosts takes at once.
 		Search: Search{Embedder: Embedder{Model: LocalHash, TextBytes: 8 << 10, BatchTexts: 32, Calls: 2}},

@@ -75,11 +75,11 @@ aliases: [{model: fast, to: gpt-5-mini}]
 fallbacks: [{model: claude-opus-4-8, to: [fast, gpt-5.5]}]
 upstream: {retries: 0, breaker_failures: 7, breaker_pause: 1s}
 models_file: models.yaml
-limits: {body_bytes: 1 KB, header_bytes: 32kib}
+limits: {body_bytes: 1 KB, header_bytes: 32kib, per_key: {requests_per_minute: 5, tokens_per_month: 70}}
 timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h}
 cache: {anthropic_breakpoints: false}
 capture: {mode: off, durability: power, on_pressure: shed, opt_out: [team-a]}
-retention: {max_age: 720h, max_bytes: 1GB}
+retention: {max_age: 720h, max_bytes: 1GB, audit: 48h}
 search:
   embedder: {model: qwen3-embedding, dimensions: 256, document_prefix: "d: ", query_prefix: "q: ", text_bytes: 4KiB, batch_texts: 8, calls: 1}
 admin: {listen: "localhost:7789"}
@@ -104,14 +104,14 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 		Fallbacks:  []Fallback{{Model: "claude-opus-4-8", To: []string{"fast", "gpt-5.5"}}},
 		Upstream:   Upstream{Retries: 0, BreakerFailures: 7, BreakerPause: Duration(time.Second)},
 		ModelsFile: "models.yaml",
-		Limits:     Limits{BodyBytes: 1000, HeaderBytes: 32 << 10},
+		Limits:     Limits{BodyBytes: 1000, HeaderBytes: 32 << 10, PerKey: KeyLimits{RequestsPerMinute: 5, TokensPerMonth: 70}},
 		Timeouts: Timeouts{
 			Read: Duration(10 * time.Second), FirstByte: Duration(90 * time.Second),
 			Idle: Duration(250 * time.Millisecond), Drain: Duration(time.Hour),
 		},
 		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed", OptOut: []string{"team-a"}},
 
-		Retention: Retention{MaxAge: Duration(30 * 24 * time.Hour), MaxBytes: 1e9},
+		Retention: Retention{MaxAge: Duration(30 * 24 * time.Hour), MaxBytes: 1e9, Audit: Duration(48 * time.Hour)},
 
 		Search: Search{Embedder: Embedder{
 			Model: "qwen3-embedding", Dimensions: 256, DocumentPrefix: "d: ", QueryPrefix: "q: ",

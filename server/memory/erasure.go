@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"github.com/mnemeproxy/mneme/store"
@@ -28,13 +29,33 @@ func (a *api) erase(c *call) (any, error) {
 
 // eraseSelected answers with a receipt to follow the erasure by, or with what a dry run counted.
 func (a *api) eraseSelected(c *call, selection store.Selection, dryRun bool) (any, error) {
-	e, err := a.Store.Erase(c.ctx(), c.account, selection, dryRun)
+	if dryRun {
+		e, err := a.Store.Erase(c.ctx(), c.account, selection, dryRun)
+		if err != nil {
+			return nil, err
+		}
+		return Erasure{Object: "memory.erasure", Erasure: *e}, nil
+	}
+	actor, err := a.Actor(c.r)
 	if err != nil {
 		return nil, err
 	}
-	if !dryRun {
-		c.status = http.StatusAccepted
+	asked, err := json.Marshal(selection)
+	if err != nil {
+		return nil, err
 	}
+	var e *store.Erasure
+	err = a.Store.Audited(store.AuditEntry{Actor: actor, Action: "memory.erase", Account: c.account, Asked: asked}, func(entry *store.AuditEntry) error {
+		e, err = a.Store.Erase(c.ctx(), c.account, selection, dryRun)
+		if err == nil {
+			entry.Subject = e.ID
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.status = http.StatusAccepted
 	return Erasure{Object: "memory.erasure", Erasure: *e}, nil
 }
 

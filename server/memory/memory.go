@@ -41,6 +41,8 @@ type Options struct {
 	Store *store.Store
 	// Identify gives the account of a request whose caller has the scope. It may be asked again while an answer lasts.
 	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
+	// Actor names in the audit record who sent a request that Identify has let pass.
+	Actor func(r *http.Request) (string, error)
 	// AccountParameter is the query parameter in which callers of several accounts say which one they mean; "": none.
 	AccountParameter string
 	// Fail answers with an error.

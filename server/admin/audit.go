@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// act is an endpoint that changes something, and of which an entry is kept.
+type act struct {
+	name   string // noun and verb
+	secret bool   // the body holds a secret, and is not kept
+}
+
+// acts are the endpoints of which entries are kept.
+var acts = map[string]act{
+	"POST /accounts": {name: "account.create"},
+	"PUT /accounts/{account}/credentials/{provider}":    {name: "credential.set", secret: true},
+	"DELETE /accounts/{account}/credentials/{provider}": {name: "credential.remove"},
+	"PUT /accounts/{account}/retention":                 {name: "retention.set"},
+	"DELETE /accounts/{account}/retention":              {name: "retention.reset"},
+	"POST /keys":                                        {name: "key.create"},
+	"PATCH /keys/{id}":                                  {name: "key.update"},
+	"POST /keys/{id}/rotate":                            {name: "key.rotate"},
+	"DELETE /keys/{id}":                                 {name: "key.revoke"},
+}
+
+// audited is the endpoint with an entry kept of each of its calls.
+func (e endpoints) audited(a act, serve endpoint) endpoint {
+	return func(c caller, r *http.Request) (answer any, err error) {
+		entry := store.AuditEntry{
+			Actor: c.actor(), Action: a.name, Account: c.account,
+			Subject: cmp.Or(r.PathValue("id"), r.PathValue("provider")),
+		}
+		if c.isOperator() {
+			entry.Account = cmp.Or(r.PathValue("account"), e.accountOf(r.PathValue("id")))
+		}
+		if !a.secret {
+			if entry.Asked, err = readAsked(r); err != nil {
+				return nil, err
+			}
+		}
+		err = e.store.Audited(entry, func(entry *store.AuditEntry) error {
+			answer, err = serve(c, r)
+			complete(entry, answer)
+			return err
+		})
+		return answer, err
+	}
+}
+
+// readAsked gives the body, which can be read again. What is no JSON is left for the endpoint to refuse.
+func readAsked(r *http.Request) (json.RawMessage, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, codec.Errorf(codec.KindTooLarge, "the body cannot be read, or has more than %d bytes", maxBody)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var asked bytes.Buffer
+	if json.Compact(&asked, body) != nil {
+		return nil, nil
+	}
+	return asked.Bytes(), nil
+}
+
+// complete adds what is known only afterwards.
+func complete(e *store.AuditEntry, answer any) {
+	switch made := answer.(type) {
+	case CreatedKey:
+		e.Account = made.Account
+		e.Subject = cmp.Or(e.Subject, made.ID) // of a rotation: the key that was replaced; its successor names it
+	case Account:
+		e.Account = made.Name
+	}
+}
+
+// accountOf is the account of a key; "" when there is no such key.
+func (e endpoints) accountOf(key string) string {
+	for _, k := range e.store.Keys("") {
+		if k.ID == key {
+			return k.Account
+		}
+	}
+	return ""
+}
+
+func (e endpoints) audit(c caller, r *http.Request) (any, error) {
+	query := r.URL.Query()
+	account, err := c.within(query.Get("account"))
+	if err != nil {
+		return nil, err
+	}
+	q := store.AuditQuery{Account: account, After: query.Get("after")}
+	if text := query.Get("limit"); text != "" {
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 {
+			return nil, codec.Invalid("limit", "%q is not a number above 0", text)
+		}
+	}
+	page, err := e.store.Audit(q)
+	if err != nil {
+		return nil, err
+	}
+	return List[store.AuditEntry]{Data: page.Data, HasMore: page.HasMore}, nil
+}

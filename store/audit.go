@@ -1,0 +1,154 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// AuditEntry is one act of administration.
+type AuditEntry struct {
+	ID      string          `json:"id"`
+	Time    time.Time       `json:"time"`
+	Actor   string          `json:"actor"`             // id of the key it was asked with, or [Operator]
+	Action  string          `json:"action"`            // noun and verb, "key.create"
+	Account string          `json:"account,omitempty"` // whose; "" where it is about all, or none
+	Subject string          `json:"subject,omitempty"` // id or name of what it is done to
+	Asked   json.RawMessage `json:"asked,omitempty"`   // what was asked for, where that holds no secret
+	Outcome AuditOutcome    `json:"outcome"`
+	Reason  string          `json:"reason,omitempty"` // kind of the error that it was refused with
+}
+
+// Operator is the actor of what is done on the machine itself, over the socket in the data directory or on the store.
+const Operator = "operator"
+
+// AuditOutcome says what became of an act.
+type AuditOutcome string
+
+// What becomes of an act. One that the process did not outlive stays begun: it may have been done.
+const (
+	AuditBegun   AuditOutcome = "begun"
+	AuditDone    AuditOutcome = "done"
+	AuditRefused AuditOutcome = "refused"
+)
+
+const (
+	auditPrefix = "audt_"
+	auditAge    = 2 * 365 * 24 * time.Hour // how long entries are kept unless Options say otherwise
+	maxAudit    = 100_000                  // entries kept; those who may administer an account could add any number
+	maxAsked    = 4 << 10                  // bytes of Asked; what is longer is left out
+)
+
+// Audited does an act of administration and keeps an entry of it: begun before it is done, so that nothing is done that is
+// not on record, and then what became of it. The act may complete the entry's account and subject.
+func (s *Store) Audited(e AuditEntry, act func(*AuditEntry) error) error {
+	id := s.ids.next(time.Now())
+	e.ID, e.Time, e.Outcome = auditPrefix+idEncoding.EncodeToString(id[:]), time.Now().UTC(), AuditBegun
+	if len(e.Asked) > maxAsked {
+		e.Asked = nil
+	}
+	if err := s.putAudit(id, &e); err != nil {
+		return asStorageError(err, "the audit record cannot be kept, and without it nothing is done")
+	}
+	err := act(&e)
+	e.Outcome = AuditDone
+	if err != nil {
+		e.Outcome, e.Reason = AuditRefused, codec.KindInternal.String()
+		if known := (*codec.Error)(nil); errors.As(err, &known) {
+			e.Reason = known.Kind.String()
+		}
+	}
+	if failed := s.putAudit(id, &e); failed != nil {
+		s.log.Error("what became of an act of administration could not be kept", "entry", e.ID, "action", e.Action, "outcome", e.Outcome, "error", failed)
+	}
+	return err
+}
+
+func auditKey(id timeID) []byte { return append([]byte{spaceAudit}, id[:]...) }
+
+func (s *Store) putAudit(id timeID, e *AuditEntry) error {
+	value, err := encodeRecord(e)
+	if err != nil {
+		return err
+	}
+	return s.update(context.Background(), func(g *gathering, w *write) error {
+		g.put(w, auditKey(id), value)
+		return nil
+	})
+}
+
+// AuditQuery asks for entries, newest first.
+type AuditQuery struct {
+	Account string // only those about this account; "": all
+	After   string // only entries older than the one with this id; the last id of the page before
+	Limit   int    // 1 to 1000; 0: 20
+}
+
+// AuditPage is an answer to an [AuditQuery].
+type AuditPage struct {
+	Data    []AuditEntry
+	HasMore bool
+}
+
+// Audit lists acts of administration.
+func (s *Store) Audit(q AuditQuery) (AuditPage, error) {
+	w, err := newWindow(q.After, "", q.Limit, false, func(text string) (timeID, bool) { return parseID(auditPrefix, text) })
+	if err != nil {
+		return AuditPage{}, err
+	}
+	page, failed := AuditPage{Data: []AuditEntry{}}, error(nil)
+	err = s.view(func(tx *badger.Txn) error {
+		w.walk(tx, []byte{spaceAudit}, func(_ timeID, item *badger.Item) bool {
+			var e AuditEntry
+			if failed = item.Value(func(value []byte) error { return decodeRecord(value, &e) }); failed != nil {
+				return false
+			}
+			if q.Account != "" && e.Account != q.Account {
+				return true
+			}
+			if page.HasMore = len(page.Data) == w.limit; !page.HasMore {
+				page.Data = append(page.Data, e)
+			}
+			return !page.HasMore
+		})
+		return failed
+	})
+	if err != nil {
+		return AuditPage{}, errStorage(err, "the audit record cannot be read; run mneme check")
+	}
+	return page, nil
+}
+
+// expireAudit forgets entries that are too old or too many.
+func (s *Store) expireAudit(ctx context.Context, now time.Time) error {
+	oldest := timeIDAt(now.Add(-s.opts.AuditAge))
+	var gone [][]byte
+	kept := 0
+	w, err := newWindow("", "", 0, false, nil)
+	if err != nil {
+		return err
+	}
+	err = s.view(func(tx *badger.Txn) error {
+		w.walk(tx, []byte{spaceAudit}, func(id timeID, _ *badger.Item) bool {
+			if kept++; kept > maxAudit || string(id[:]) < string(oldest[:]) {
+				gone = append(gone, auditKey(id))
+			}
+			return ctx.Err() == nil
+		})
+		return ctx.Err()
+	})
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	return s.update(ctx, func(g *gathering, w *write) error {
+		for _, key := range gone {
+			g.put(w, key, nil)
+		}
+		return nil
+	})
+}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -139,11 +140,16 @@ func TestAProvidersOwnErrorsPassAsTheyAre(t *testing.T) {
 	}
 }
 
-// leadTo makes base the address of OpenAI and Anthropic.
-func leadTo(p *plan, base string) {
-	p.router.Providers["openai"] = router.ProviderConfig{BaseURL: base + "/v1", APIKey: serverDefaultKey}
-	p.router.Providers["anthropic"] = router.ProviderConfig{BaseURL: base, APIKey: serverDefaultKey}
+// leading are OpenAI and Anthropic at an address.
+func leading(base string) map[string]router.ProviderConfig {
+	return map[string]router.ProviderConfig{
+		"openai":    {BaseURL: base + "/v1", APIKey: serverDefaultKey},
+		"anthropic": {BaseURL: base, APIKey: serverDefaultKey},
+	}
 }
+
+// leadTo makes base the address of OpenAI and Anthropic.
+func leadTo(p *plan, base string) { maps.Copy(p.router.Providers, leading(base)) }
 
 func TestAProviderThatCannotBeReachedIsNamed(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

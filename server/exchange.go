@@ -40,7 +40,9 @@ type exchange struct {
 
 	turnedAway bool // by the limits of the key
 
-	attempts   []store.Attempt    // at providers; none while the first one is not known to have failed
+	attempts     []store.Attempt  // at providers
+	firstAttempt [1]store.Attempt // room for attempts, where there is one as mostly
+
 	standIns   []router.Placement // that may be asked in place of the model
 	standingIn bool               // placement is one of them
 
@@ -398,7 +400,7 @@ func (x *exchange) finish(outcome store.Outcome) error {
 	}
 	x.finished = true
 	x.closing.Outcome = outcome
-	x.closing.Attempts = x.attempts
+	x.closing.Attempts = x.attemptsToRecord()
 	if x.standingIn {
 		p := x.placement.Provider
 		x.closing.StandIn = &store.StandIn{Provider: p.Name(), Format: x.format, ModelSent: x.placement.Model, Simulated: p.Simulated()}

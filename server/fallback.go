@@ -26,12 +26,15 @@ func (x *exchange) answer() error {
 		if !x.mayAsk(placement.Provider, asked.Provider) {
 			continue
 		}
+		x.noteFailure(asError(failed))
 		x.server.telemetry.Fallback(asked.Provider.Name(), placement.Provider.Name())
 		x.startAgain(placement)
 		x.standingIn = true
-		if err := x.ask(); err == nil || x.ctx.Err() != nil || asError(err).Kind == codec.KindStorage {
+		err := x.ask()
+		if err == nil || x.ctx.Err() != nil || asError(err).Kind == codec.KindStorage {
 			return err
 		}
+		x.noteFailure(asError(err))
 	}
 	x.startAgain(asked)
 	x.standingIn = false
@@ -89,10 +92,10 @@ func (x *exchange) providersError(reply *router.Reply) error {
 	return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, router.RetryAfter(reply.Header, time.Now()), body))
 }
 
-// noteAttempt keeps a provider's attempts for the record, from the first that failed on.
+// noteAttempt keeps a provider's attempt for the record, and counts what follows from it.
 func (x *exchange) noteAttempt(a *router.Attempt) {
-	if a.Failure == router.FailureNone && len(x.attempts) == 0 {
-		return
+	if x.attempts == nil {
+		x.attempts = x.firstAttempt[:0]
 	}
 	x.attempts = append(x.attempts, store.Attempt{
 		Provider: a.Provider.Name(), Endpoint: a.Address, Key: a.Key, Model: x.placement.Model,
@@ -104,6 +107,21 @@ func (x *exchange) noteAttempt(a *router.Attempt) {
 	if a.CoolDown > 0 {
 		x.server.telemetry.CoolDown(a.Provider.Name(), a.Failure.String())
 	}
+}
+
+// noteFailure says of the newest attempt why it was not enough, where that was known only behind its header.
+func (x *exchange) noteFailure(e *codec.Error) {
+	if n := len(x.attempts); n > 0 && x.attempts[n-1].Failure == "" {
+		x.attempts[n-1].Failure = e.Kind.String()
+	}
+}
+
+// attemptsToRecord are all of them, but for the one that gave the answer at once: the record tells of that anyway.
+func (x *exchange) attemptsToRecord() []store.Attempt {
+	if len(x.attempts) == 1 && x.attempts[0].Failure == "" {
+		return nil
+	}
+	return x.attempts
 }
 
 // affinity names what is to be served in one place: the session, by what the client says of it, else by its opening

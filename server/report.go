@@ -67,7 +67,7 @@ func (x *exchange) report() {
 		FinishReason: x.closing.FinishReason, ResponseID: x.closing.ResponseID, Usage: x.closing.Usage, Translation: x.closing.Translation,
 		Started: x.started, FirstByte: x.closing.FirstByte, Ended: time.Now(),
 	}
-	r.Attempts = len(x.attempts)
+	r.Attempts = len(x.attemptsToRecord())
 	if x.standingIn {
 		r.StandIn = x.placement.Model
 	}

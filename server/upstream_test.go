@@ -35,7 +35,15 @@ func newUpstream(t testing.TB, serve func(*upstreamCall)) *upstream {
 }
 
 // serves makes it the provider of the families of OpenAI and Anthropic.
-func (u *upstream) serves(p *plan) {
+func (u *upstream) serves(p *plan) { leadTo(p, u.start()) }
+
+// servesAs makes it one provider.
+func (u *upstream) servesAs(p *plan, name string) {
+	p.router.Providers[name] = leading(u.start())[name]
+}
+
+// start begins to listen, and gives the origin.
+func (u *upstream) start() string {
 	var err error
 	u.listener, err = net.Listen("tcp", "127.0.0.1:0")
 	ok(u.t, err)
@@ -44,7 +52,7 @@ func (u *upstream) serves(p *plan) {
 		_ = u.listener.Close()
 		u.calls.Wait()
 	})
-	leadTo(p, "http://"+u.listener.Addr().String())
+	return "http://" + u.listener.Addr().String()
 }
 
 func (u *upstream) accept() {

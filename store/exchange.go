@@ -63,7 +63,7 @@ type Closing struct {
 	Translation   []string     // what the crossing dropped or emulated
 	ContentType   string       // of the answer
 	ProviderReqID string       // the provider's own request id
-	Attempts      []Attempt    // at providers, when not the first one gave the answer
+	Attempts      []Attempt    // at providers; none when there was one, which gave the answer
 	StandIn       *StandIn     // who was asked last, when that is not who the opening names
 }
 

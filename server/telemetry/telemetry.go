@@ -61,7 +61,7 @@ type Report struct {
 	ResponseID   string
 	Usage        codec.Usage
 	Translation  []string // "emulated:NAME", "dropped:NAME"
-	Attempts     int      // at providers; 0 when the first one gave the answer
+	Attempts     int      // at providers, where it was not one that gave the answer; else 0
 	StandIn      string   // the model that was asked in place of Model; "" when none was
 
 	Started, FirstByte, Ended time.Time // FirstByte is zero when no answer came

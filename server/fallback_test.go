@@ -50,53 +50,46 @@ func ill(t *testing.T, s surface, serve func(*upstreamCall), changes ...func(*pl
 }
 
 func TestAnotherModelStandsInForOneWhoseProviderCannotAnswer(t *testing.T) {
-	for name, serve := range map[string]func(s surface) func(*upstreamCall){
-		"429": func(s surface) func(*upstreamCall) {
-			return func(c *upstreamCall) {
+	for _, s := range generating {
+		var illness atomic.Pointer[func(*upstreamCall)]
+		h, asked := ill(t, s, func(c *upstreamCall) { (*illness.Load())(c) })
+		for name, serve := range map[string]func(*upstreamCall){
+			"a limit": func(c *upstreamCall) {
 				c.write(full(429, "Retry-After: 60\r\n", s.errorBody("rate_limit_error", "slow down")))
+			},
+			"a fault":                     func(c *upstreamCall) { c.write(full(500, "", s.errorBody("api_error", "oops"))) },
+			"overload":                    func(c *upstreamCall) { c.write(full(529, "", s.errorBody("overloaded_error", "full"))) },
+			"a refused key":               func(c *upstreamCall) { c.write(full(401, "", s.errorBody("authentication_error", "who?"))) },
+			"a page":                      func(c *upstreamCall) { c.write(full(200, "", "<html>")) },
+			"no HTTP":                     func(c *upstreamCall) { c.write("ICY 200 OK\r\n\r\n") },
+			"no answer":                   func(*upstreamCall) {},
+			"an end before the beginning": func(c *upstreamCall) { c.stream("") },
+		} {
+			illness.Store(&serve)
+			for _, stream := range []bool{false, true} {
+				what := fmt.Sprintf("%s, %s, stream=%t", s.name, name, stream)
+				before := asked.Load()
+				a := h.post(s.path, s.body(`text "I stand in"`, stream))
+				if a.status != 200 || !strings.Contains(a.body, "stand") || a.cut != nil || stream && !strings.Contains(a.body, s.terminal()) {
+					t.Errorf("%s: %d %v %s", what, a.status, a.cut, a.body)
+					continue
+				}
+				if got := a.header.Get("X-Service-Fallback"); got != standIn[s.name] {
+					t.Errorf("%s: the client is told of %q", what, got)
+				}
+				x := h.record(a.exchange())
+				if x.Outcome != store.OutcomeComplete || x.ModelAsked != s.model || x.ModelSent != standIn[s.name] || x.Provider == s.owner() || x.Format == x.Surface || x.Error != nil {
+					t.Errorf("%s: on record as %v, %s sent as %s to %s in %s, %v", what, x.Outcome, x.ModelAsked, x.ModelSent, x.Provider, x.Format, x.Error)
+				}
+				if n := len(x.Attempts); n != 2 || x.Attempts[0].Provider != s.owner() || x.Attempts[0].Failure == "" ||
+					x.Attempts[1].Provider != x.Provider || x.Attempts[1].Model != standIn[s.name] || x.Attempts[1].Failure != "" {
+					t.Errorf("%s: %d attempts are on record: %+v", what, n, x.Attempts)
+				}
+				if n := asked.Load() - before; n != 1 {
+					t.Errorf("%s: the model's own provider was asked %d times", what, n)
+				}
+				h.noSecrets(what, a.body)
 			}
-		},
-		"500": func(s surface) func(*upstreamCall) {
-			return func(c *upstreamCall) { c.write(full(500, "", s.errorBody("api_error", "oops"))) }
-		},
-		"529": func(s surface) func(*upstreamCall) {
-			return func(c *upstreamCall) { c.write(full(529, "", s.errorBody("overloaded_error", "full"))) }
-		},
-		"our key refused": func(s surface) func(*upstreamCall) {
-			return func(c *upstreamCall) { c.write(full(401, "", s.errorBody("authentication_error", "who?"))) }
-		},
-		"a page":  func(surface) func(*upstreamCall) { return func(c *upstreamCall) { c.write(full(200, "", "<html>")) } },
-		"garbage": func(surface) func(*upstreamCall) { return func(c *upstreamCall) { c.write("ICY 200 OK\r\n\r\n") } },
-		"cut":     func(surface) func(*upstreamCall) { return func(*upstreamCall) {} },
-		"a stream that ends before it begins": func(surface) func(*upstreamCall) {
-			return func(c *upstreamCall) { c.stream("") }
-		},
-	} {
-		for _, s := range generating {
-			t.Run(name+"/"+s.name, func(t *testing.T) {
-				h, asked := ill(t, s, serve(s))
-				for _, stream := range []bool{false, true} {
-					a := h.post(s.path, s.body(`text "I stand in"`, stream))
-					if a.status != 200 || !strings.Contains(a.body, "stand") || a.cut != nil || stream && !strings.Contains(a.body, s.terminal()) {
-						t.Fatalf("stream=%t: %d %v %s", stream, a.status, a.cut, a.body)
-					}
-					if got := a.header.Get("X-Service-Fallback"); got != standIn[s.name] {
-						t.Errorf("the client is told of %q", got)
-					}
-					x := h.record(a.exchange())
-					if x.Outcome != store.OutcomeComplete || x.ModelAsked != s.model || x.ModelSent != standIn[s.name] || x.Provider == s.owner() || x.Format == x.Surface || x.Error != nil {
-						t.Errorf("on record as %v, %s sent as %s to %s in %s, %v", x.Outcome, x.ModelAsked, x.ModelSent, x.Provider, x.Format, x.Error)
-					}
-					if n := len(x.Attempts); n != 2 || x.Attempts[0].Provider != s.owner() || x.Attempts[0].Failure == "" ||
-						x.Attempts[1].Provider != x.Provider || x.Attempts[1].Model != standIn[s.name] || x.Attempts[1].Failure != "" {
-						t.Errorf("%d attempts are on record: %+v", n, x.Attempts)
-					}
-					h.noSecrets("the answer", a.body)
-				}
-				if n := asked.Load(); n != 2 {
-					t.Errorf("the model's own provider was asked %d times for 2 requests", n)
-				}
-			})
 		}
 	}
 }

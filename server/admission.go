@@ -9,23 +9,27 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// admission counts the requests that are being handled, and lets none in once it is closed.
+// admission counts the requests that are being handled. It lets in no more than its limit, and none once it is closed.
 type admission struct {
+	limit  int
 	mu     sync.Mutex
 	open   int
 	closed bool
 	idle   chan struct{} // closed when the last one has left after close
 }
 
-// enter tells whether a request may be handled; one that may leaves when its answer has been sent.
-func (a *admission) enter() bool {
+// enter lets a request in, or says what it is to be told; one that is let in leaves when its answer has been sent.
+func (a *admission) enter() *codec.Error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		return false
+	switch {
+	case a.closed:
+		return errDraining
+	case a.open >= a.limit:
+		return errFull
 	}
 	a.open++
-	return true
+	return nil
 }
 
 func (a *admission) leave() {
@@ -61,12 +65,19 @@ var errDraining = &codec.Error{
 	Kind: codec.KindOverloaded, Message: "The proxy is shutting down; send the request again.", RetryAfter: retrySoon,
 }
 
+// errFull is what requests over the limit are told.
+var errFull = &codec.Error{
+	Kind: codec.KindOverloaded, Message: "The proxy is handling as many requests as it takes at a time. Try again in a second.", RetryAfter: retrySoon,
+}
+
 // admit counts a request for the drain: it turns new ones away, and ends the context of those that are open when the
 // server cuts them. The request counts until its answer has been sent, not only until its handler returns.
 func (s *Server) admit(ctx context.Context, rc *app.RequestContext) {
-	if !s.admission.enter() {
-		s.answerError(rc, errorShape(rc), errDraining, "")
-		rc.SetConnectionClose()
+	if refused := s.admission.enter(); refused != nil {
+		s.answerError(rc, errorShape(rc), refused, "")
+		if refused == errDraining {
+			rc.SetConnectionClose()
+		}
 		rc.Abort()
 		return
 	}

@@ -19,10 +19,7 @@ func (s *Server) readBody(rc *app.RequestContext) ([]byte, error) {
 	if contentType := string(rc.Request.Header.ContentType()); !isJSON(contentType) {
 		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body must be application/json, not %s.", printable([]byte(contentType)))
 	}
-	body := rc.Request.Body()
-	if int64(len(body)) > s.opts.BodyBytes {
-		return nil, s.tooLarge()
-	}
+	body := rc.Request.Body() // within the limit, beyond which hertz reads none
 	encoding := strings.ToLower(strings.TrimSpace(rc.Request.Header.Get("Content-Encoding")))
 	if encoding == "" || encoding == "identity" {
 		return body, s.reserve(int64(len(body)))
@@ -30,8 +27,8 @@ func (s *Server) readBody(rc *app.RequestContext) ([]byte, error) {
 	return s.decompress(encoding, body)
 }
 
-func (s *Server) tooLarge() error {
-	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", s.opts.BodyBytes)
+func tooLarge(limit int64) *codec.Error {
+	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", limit)
 }
 
 func (s *Server) reserve(n int64) error {
@@ -42,6 +39,9 @@ func (s *Server) reserve(n int64) error {
 	e.RetryAfter = retrySoon
 	return e
 }
+
+// smallestWindow is added for zstd, which has to be allowed a window even where the limit is tiny.
+const smallestWindow = 64 << 10
 
 // decompress unpacks a body up to the limit. The room is reserved first, all of it: what a compressed body unpacks to
 // is not known before it is done.
@@ -55,7 +55,7 @@ func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
 		}
 		from = unzip
 	case "zstd":
-		unzip, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(s.opts.BodyBytes)+slack))
+		unzip, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(s.opts.BodyBytes)+smallestWindow))
 		if err != nil {
 			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not zstd as its Content-Encoding says.")
 		}
@@ -70,13 +70,13 @@ func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(from, s.opts.BodyBytes+1))
 	s.budget.give(s.opts.BodyBytes)
 	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
-		return nil, s.tooLarge()
+		return nil, tooLarge(s.opts.BodyBytes)
 	}
 	if err != nil {
 		return nil, codec.Errorf(codec.KindInvalidRequest, "The body cannot be unpacked: it is not whole %s.", encoding)
 	}
 	if int64(len(body)) > s.opts.BodyBytes {
-		return nil, s.tooLarge()
+		return nil, tooLarge(s.opts.BodyBytes)
 	}
 	return body, s.reserve(int64(len(body)))
 }

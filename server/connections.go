@@ -2,34 +2,39 @@ package server
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
 	"github.com/cloudwego/hertz/pkg/network"
+
+	"github.com/mnemeproxy/mneme/codec"
 )
 
-// connections watches the clients' connections for what hertz and netpoll do not bound: how long a request may take
-// to arrive, and how much of it is held in memory before anybody has asked for it. netpoll reads whatever comes, also
-// behind a request that is being handled.
+// connections watches the clients' connections for what hertz and its transports do not bound: how many there are, how
+// long a request may take to arrive, and how much of it is held in memory before anybody has asked for it. netpoll reads
+// whatever comes, also behind a request that is being handled.
 type connections struct {
+	limits   connectionLimits
 	patience time.Duration // for a whole request to arrive
-	unread   int64         // bytes that all connections together may hold unread
+	refused  func(limit string)
 	done     chan struct{}
 	open     sync.Map // *connection → struct{}
+	count    atomic.Int64
+
+	mu      sync.Mutex
+	clients map[netip.Prefix]int // connections of each address
 }
 
-// connection is one client's connection. hertz tells when a request on it begins and ends (see Start and Finish).
-type connection struct {
-	network.Conn
-	cancel   context.CancelFunc // ends the context of the request being handled, and of those to come
-	handling atomic.Bool        // a handler runs; otherwise the connection waits for a request or reads one
-	since    atomic.Int64       // when it began to wait or to read, in Unix nanoseconds
-	leave    func()             // of the request being handled, to be called once its answer has been sent; nil for none
+type connectionLimits struct {
+	total     int   // connections
+	perClient int   // of one address; 0: no limit
+	body      int64 // bytes of one request
+	unread    int64 // bytes that all connections together may hold unread
 }
-
-type connectionKey struct{}
 
 const (
 	// sweepInterval bounds what a flood can bring in between two looks: some 25 MB over loopback.
@@ -38,9 +43,9 @@ const (
 	readAhead = 1 << 20
 )
 
-// startConnections sweeps until ctx ends.
-func startConnections(ctx context.Context, patience time.Duration, unread int64) *connections {
-	c := &connections{patience: patience, unread: unread, done: make(chan struct{})}
+// startConnections sweeps until ctx ends. refused is told of each connection that is closed as it opens.
+func startConnections(ctx context.Context, patience time.Duration, limits connectionLimits, refused func(limit string)) *connections {
+	c := &connections{limits: limits, patience: patience, refused: refused, done: make(chan struct{}), clients: make(map[netip.Prefix]int)}
 	go c.run(ctx)
 	return c
 }
@@ -61,23 +66,16 @@ func (c *connections) run(ctx context.Context) {
 	}
 }
 
-// close ends the connection. The request that is being handled is cancelled first: netpoll closes a connection for
-// good, and stops reading from it, only when its handler has returned.
-func (c *connection) close() {
-	c.cancel()
-	_ = c.Close()
-}
-
 // sweep closes the connections that have broken a limit.
 func (c *connections) sweep(now time.Time) {
 	total := int64(0)
 	c.open.Range(func(key, _ any) bool {
 		conn := key.(*connection)
-		held := int64(conn.Len())
+		held := conn.held()
 		total += held
 		slow := !conn.handling.Load() && now.UnixNano()-conn.since.Load() > int64(c.patience)
 		flood := conn.handling.Load() && held > readAhead
-		if slow || flood || total > c.unread {
+		if slow || flood || total > c.limits.unread {
 			total -= held
 			conn.close()
 		}
@@ -85,14 +83,91 @@ func (c *connections) sweep(now time.Time) {
 	})
 }
 
-// accept is called by hertz for every new connection; ctx ends with it and is the parent of every request's context.
-func (c *connections) accept(ctx context.Context, conn network.Conn) context.Context {
+// acceptPolled is called by hertz for every new connection on netpoll; ctx ends with the connection and is the parent of
+// every request's context.
+func (c *connections) acceptPolled(ctx context.Context, conn network.Conn) context.Context {
+	return c.accept(ctx, conn, nil)
+}
+
+type secureKey struct{}
+
+// noteSecure is called for every new connection on the standard transport, before acceptSecure.
+func noteSecure(conn net.Conn) context.Context {
+	return context.WithValue(context.Background(), secureKey{}, conn)
+}
+
+// acceptSecure is acceptPolled for the standard transport. Nothing there ends ctx but ourselves.
+func (c *connections) acceptSecure(ctx context.Context, conn network.Conn) context.Context {
+	secure, _ := ctx.Value(secureKey{}).(*secureConn)
+	return c.accept(ctx, conn, &watch{secure: secure})
+}
+
+func (c *connections) accept(ctx context.Context, conn network.Conn, w *watch) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
-	opened := &connection{Conn: conn, cancel: cancel}
+	opened := &connection{Conn: conn, all: c, client: clientOf(conn.RemoteAddr()), cancel: cancel, watch: w}
 	opened.since.Store(time.Now().UnixNano())
+	ctx = context.WithValue(ctx, connectionKey{}, opened)
+	if limit := c.add(opened); limit != "" {
+		c.refused(limit)
+		opened.close()
+		return ctx
+	}
+	context.AfterFunc(ctx, func() { c.remove(opened) })
+	return ctx
+}
+
+// The limits that a new connection can break, as metrics name them.
+const (
+	refusedTotal     = "connections"
+	refusedPerClient = "connections_per_address"
+)
+
+// add counts a connection, or says which limit is in its way.
+func (c *connections) add(opened *connection) (refused string) {
+	if c.count.Add(1) > int64(c.limits.total) {
+		c.count.Add(-1)
+		return refusedTotal
+	}
+	if c.limits.perClient > 0 && opened.client.IsValid() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.clients[opened.client] >= c.limits.perClient {
+			c.count.Add(-1)
+			return refusedPerClient
+		}
+		c.clients[opened.client]++
+	}
 	c.open.Store(opened, struct{}{})
-	context.AfterFunc(ctx, func() { c.open.Delete(opened) })
-	return context.WithValue(ctx, connectionKey{}, opened)
+	return ""
+}
+
+func (c *connections) remove(opened *connection) {
+	c.open.Delete(opened)
+	c.count.Add(-1)
+	if c.limits.perClient == 0 || !opened.client.IsValid() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clients[opened.client]--; c.clients[opened.client] == 0 {
+		delete(c.clients, opened.client)
+	}
+}
+
+// clientOf is whom a connection counts for: its address, or the /64 of an IPv6 address, which is what one subscriber
+// has. Invalid for a unix socket.
+func clientOf(remote net.Addr) netip.Prefix {
+	tcp, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	address := tcp.AddrPort().Addr().Unmap()
+	bits := 32
+	if address.Is6() {
+		bits = 64
+	}
+	prefix, _ := address.Prefix(bits)
+	return prefix
 }
 
 func (c *connections) closeAll() {
@@ -102,16 +177,11 @@ func (c *connections) closeAll() {
 	})
 }
 
-// connectionOf is the connection that a request came on.
-func connectionOf(ctx context.Context) *connection {
-	conn, _ := ctx.Value(connectionKey{}).(*connection)
-	return conn
-}
-
 // Start is called by hertz when the first byte of a request is there.
-func (c *connections) Start(ctx context.Context, _ *app.RequestContext) context.Context {
+func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context.Context {
 	if conn := connectionOf(ctx); conn != nil {
 		conn.since.Store(time.Now().UnixNano())
+		conn.rc, conn.surface, conn.chunk = rc, codec.FormatUnknown, 0
 	}
 	return ctx
 }
@@ -123,6 +193,7 @@ func (c *connections) Finish(ctx context.Context, _ *app.RequestContext) {
 		return
 	}
 	conn.since.Store(time.Now().UnixNano())
+	conn.consumed.Store(0)
 	conn.handling.Store(false)
 	if leave := conn.leave; leave != nil {
 		conn.leave = nil

@@ -17,6 +17,9 @@ import (
 // contain keeps a panic to the request that caused it. An answer that had begun is cut, never ended cleanly.
 func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
 	connectionOf(ctx).handling.Store(true)
+	if s.Draining() {
+		rc.SetConnectionClose() // what comes next finds another server, or this one's successor
+	}
 	defer func() {
 		fault := recover()
 		if fault == nil {
@@ -33,16 +36,9 @@ func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
 	rc.Next(ctx)
 }
 
-// edge turns away what must not get further: requests whose framing two readers could see differently, and heads over
-// the limit.
+// edge turns away what must not get further: requests whose framing two readers could see differently.
 func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
-	head := rc.Request.Header.RawHeaders()
-	if len(head) > s.opts.HeaderBytes {
-		e := codec.Errorf(codec.KindTooLarge, "The request's headers have more than %d bytes.", s.opts.HeaderBytes)
-		s.turnAway(rc, e, consts.StatusRequestHeaderFieldsTooLarge)
-		return
-	}
-	if fault := ambiguous(head, rc.Request.Header.IsHTTP11()); fault != "" {
+	if fault := ambiguous(rc.Request.Header.RawHeaders(), rc.Request.Header.IsHTTP11()); fault != "" {
 		s.turnAway(rc, codec.Errorf(codec.KindInvalidRequest, "The request's headers are malformed: %s.", fault), consts.StatusBadRequest)
 		return
 	}

@@ -122,7 +122,7 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 		})
 	})
 	h := &house{t: t, log: &notes{}}
-	p := plan{store: store.Options{Dir: t.TempDir(), MinFreeDisk: -1}, server: server.Options{Listen: "127.0.0.1:0"}}
+	p := plan{store: store.Options{Dir: t.TempDir(), MinFreeDisk: -1}, server: server.Options{Listen: []string{"127.0.0.1:0"}}}
 	p.server.Log = slog.New(slog.NewTextHandler(h.log, nil))
 	p.router.Providers = map[string]router.ProviderConfig{}
 	for _, change := range changes {

@@ -1,35 +1,152 @@
 package server
 
 import (
+	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/cloudwego/netpoll"
+
+	"github.com/mnemeproxy/mneme/server/listen"
 )
 
-// listener tells when netpoll has begun to serve it. A shutdown before that moment would stop nothing and leave the
-// server waiting for ever.
+// listener is one address that the surfaces are served on.
 type listener struct {
-	netpoll.Listener
-	once   sync.Once
-	served chan struct{} // closed once a shutdown will be heard
+	net.Listener
+	address listen.Address // with the port that the system chose
+	once    sync.Once
+	polled  *polledListener // for netpoll; nil with TLS
+	served  chan struct{}   // closed once a shutdown will be heard; one before that moment would stop nothing
 }
 
-func listen(address string) (*listener, error) {
-	tcp, err := net.Listen("tcp", address)
+// openListeners opens all addresses, or none.
+func openListeners(addresses []string, certificates *listen.Certificates) (opened []*listener, err error) {
+	defer func() {
+		if err != nil {
+			closeListeners(opened)
+		}
+	}()
+	for _, text := range addresses {
+		address, err := listen.Parse(text)
+		if err != nil {
+			return opened, fmt.Errorf("%q %w", text, err)
+		}
+		if address.TLS && certificates == nil {
+			return opened, fmt.Errorf("cannot listen on %s: there is no certificate; set tls.certificate and tls.key", text)
+		}
+		socket, err := listen.Open(address)
+		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, listen.ErrSocketInUse) {
+			return opened, fmt.Errorf("%s is taken by another program; stop that, or choose another address with --listen", text)
+		}
+		if err != nil {
+			return opened, fmt.Errorf("cannot listen on %s: %w", text, err)
+		}
+		l := &listener{Listener: socket, address: address.Bound(socket.Addr()), served: make(chan struct{})}
+		opened = append(opened, l)
+		if address.TLS {
+			continue
+		}
+		if l.polled, err = l.poll(); err != nil {
+			return opened, fmt.Errorf("cannot listen on %s: %w", text, err)
+		}
+	}
+	if len(opened) == 0 {
+		return nil, errors.New("there is no address to listen on")
+	}
+	return opened, nil
+}
+
+func closeListeners(opened []*listener) {
+	for _, l := range opened {
+		_ = l.Close()
+	}
+}
+
+func (l *listener) serving() { l.once.Do(func() { close(l.served) }) }
+
+// polledListener is served by netpoll, which reads sockets itself and therefore cannot speak TLS.
+type polledListener struct {
+	netpoll.Listener
+	of *listener
+}
+
+// poll hands the listener to netpoll.
+func (l *listener) poll() (*polledListener, error) {
+	inner := l.Listener
+	if plain, ok := inner.(interface{ Unwrap() net.Listener }); ok {
+		inner = plain.Unwrap() // netpoll knows only the types of package net
+	}
+	converted, err := netpoll.ConvertListener(inner)
 	if err != nil {
 		return nil, err
 	}
-	polled, err := netpoll.ConvertListener(tcp)
-	if err != nil {
-		_ = tcp.Close()
-		return nil, err
-	}
-	return &listener{Listener: polled, served: make(chan struct{})}, nil
+	return &polledListener{Listener: converted, of: l}, nil
 }
 
 // Fd is asked for by netpoll's event loop when it begins to serve the listener, under the lock that a shutdown takes.
-func (l *listener) Fd() int {
-	l.once.Do(func() { close(l.served) })
-	return l.Listener.Fd()
+func (p *polledListener) Fd() int {
+	p.of.serving()
+	return p.Listener.Fd()
 }
+
+// Close is called by netpoll.
+func (p *polledListener) Close() error {
+	_ = p.of.Close()
+	return p.Listener.Close()
+}
+
+// secureListener begins TLS on each connection. The handshake is made by the first read.
+type secureListener struct {
+	*listener
+	config *tls.Config
+}
+
+// acceptPause is how long nothing is accepted after a failure to, of a process that has no more files to open for
+// instance.
+const acceptPause = 50 * time.Millisecond
+
+func (l *secureListener) Accept() (net.Conn, error) {
+	l.serving()
+	for {
+		conn, err := l.Listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil, err
+		case err != nil:
+			time.Sleep(acceptPause)
+		default:
+			return &secureConn{Conn: tls.Server(conn, l.config)}, nil
+		}
+	}
+}
+
+// secureConn is a connection with TLS.
+type secureConn struct{ *tls.Conn }
+
+// Read also tells a client that speaks plain HTTP what is the matter: to most of them a handshake that fails says
+// nothing.
+func (c *secureConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	var wrong tls.RecordHeaderError
+	if errors.As(err, &wrong) && wrong.Conn != nil && looksLikeHTTP(wrong.RecordHeader) {
+		_ = wrong.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = wrong.Conn.Write([]byte(plainOnTLS))
+	}
+	return n, err
+}
+
+// looksLikeHTTP tells the first five bytes of a request from those of a TLS record.
+func looksLikeHTTP(head [5]byte) bool {
+	switch string(head[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH":
+		return true
+	}
+	return false
+}
+
+const plainOnTLS = "HTTP/1.0 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" +
+	`{"error":{"type":"invalid_request_error","message":"This port speaks TLS: use https:// in the base URL."}}` + "\n"

@@ -49,10 +49,6 @@ func requestOf(ctx context.Context) *app.RequestContext {
 func (s *Server) serveHTTP(ctx context.Context, rc *app.RequestContext, handler http.Handler) {
 	body := rc.Request.Body()
 	size := int64(len(body))
-	if size > s.opts.BodyBytes {
-		s.answerError(rc, codec.Chat, asError(s.tooLarge()), "")
-		return
-	}
 	if err := s.reserve(size); err != nil {
 		s.answerError(rc, codec.Chat, asError(err), "")
 		return

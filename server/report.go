@@ -16,6 +16,7 @@ func (s *Server) watch() {
 		InFlightBytes: s.budget.used.Load,
 		InFlightLimit: s.opts.InFlightBytes,
 		Endpoints:     s.endpoints,
+		Connections:   func() int { return int(s.connections.count.Load()) },
 		Captures:      s.store.Stats,
 	})
 }

@@ -7,21 +7,23 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	hertz "github.com/cloudwego/hertz/pkg/app/server"
+	"github.com/cloudwego/hertz/pkg/common/config"
 	"github.com/cloudwego/hertz/pkg/common/hlog"
 	"github.com/cloudwego/hertz/pkg/common/tracer/stats"
-	"github.com/cloudwego/hertz/pkg/network/netpoll"
+	"github.com/cloudwego/hertz/pkg/network"
 
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
@@ -29,7 +31,8 @@ import (
 
 // Options configure a [Server]. Zero limits take the defaults.
 type Options struct {
-	Listen  string // host:port; port 0 takes any free one
+	Listen  []string     // addresses, as [listen.Parse] reads them; at least one
+	TLS     listen.Files // for those with TLS
 	Store   *store.Store
 	Router  *router.Router
 	Log     *slog.Logger // nil: discard
@@ -40,6 +43,10 @@ type Options struct {
 	CaptureOff bool     // pass exchanges without a record
 	OptOut     []string // accounts whose callers may keep an exchange off the record
 
+	Connections           int // open at a time; 10,000
+	ConnectionsPerAddress int // of one client address; 0: no limit but the one before
+	Requests              int // handled at a time; 10,000
+
 	KeyLimits store.Limits     // of keys that have none of their own
 	Clock     func() time.Time // by which the limits of keys go; nil: time.Now
 
@@ -47,6 +54,7 @@ type Options struct {
 	HeaderBytes   int           // largest request head; 64 KiB
 	InFlightBytes int64         // sum of all request bodies being handled; 1 GiB
 	ReadTimeout   time.Duration // for a client to send its request, or to take a piece of the answer; 3 min
+	DrainDelay    time.Duration // between readiness going down and the drain; 0
 	DrainTimeout  time.Duration // for open exchanges to end after Run's context is done; 30 s
 	Heartbeat     time.Duration // silence on a stream before a sign of life is sent to the client; 15 s
 }
@@ -59,8 +67,13 @@ func (o Options) withDefaults() Options {
 	}
 	set(&o.BodyBytes, 64<<20)
 	set(&o.InFlightBytes, 1<<30)
-	if o.HeaderBytes == 0 {
-		o.HeaderBytes = 64 << 10
+	for _, n := range []struct {
+		v   *int
+		def int
+	}{{&o.HeaderBytes, 64 << 10}, {&o.Connections, 10_000}, {&o.Requests, 10_000}} {
+		if *n.v == 0 {
+			*n.v = n.def
+		}
 	}
 	for _, d := range []struct {
 		v   *time.Duration
@@ -82,16 +95,19 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server serves the surfaces on one listener.
+// Server serves the surfaces.
 type Server struct {
-	opts     Options
-	store    *store.Store
-	router   atomic.Pointer[router.Router]
-	log      *slog.Logger
-	listener *listener
-	engine   *hertz.Hertz
-	budget   byteBudget
-	beat     *heartbeats
+	opts      Options
+	store     *store.Store
+	router    atomic.Pointer[router.Router]
+	log       *slog.Logger
+	listeners []*listener
+	engine    *hertz.Hertz
+	budget    byteBudget
+	beat      *heartbeats
+
+	certificates *listen.Certificates // nil without TLS
+	renewals     sync.WaitGroup       // the goroutine that watches their files
 
 	telemetry *telemetry.Telemetry
 
@@ -113,28 +129,44 @@ type Server struct {
 // quietHertz keeps hertz from logging on its own; what matters is logged here. Its level is the process's.
 var quietHertz = sync.OnceFunc(func() { hlog.SetLevel(hlog.LevelFatal) })
 
-// New opens the listener, so that Addr is known and a taken port is an error here. Clients that connect before [Server.Run]
-// wait in its queue. A server that is made has to be run.
+// New opens the listeners, so that the addresses are known and a taken port is an error here. Clients that connect
+// before [Server.Run] wait in a queue. A server that is made has to be run.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
-	listener, err := listen(o.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", o.Listen, err)
+	s := &Server{opts: o, store: o.Store, log: o.Log, telemetry: o.Telemetry}
+	var secure *tls.Config
+	if o.TLS != (listen.Files{}) {
+		var err error
+		if s.certificates, err = listen.LoadCertificates(o.TLS); err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+		secure = s.certificates.Config()
 	}
-	s := &Server{opts: o, store: o.Store, log: o.Log, listener: listener, telemetry: o.Telemetry}
+	listeners, err := openListeners(o.Listen, s.certificates)
+	if err != nil {
+		return nil, err
+	}
+	s.listeners = listeners
 	s.router.Store(o.Router)
 	s.LimitKeys(o.KeyLimits)
 	s.budget.limit = o.InFlightBytes
+	s.admission.limit = o.Requests
 	s.life, s.cut = context.WithCancelCause(context.Background())
 	s.closing, s.beginClosing = context.WithCancel(s.life)
 	s.beat = startHeartbeats(s.life, o.Heartbeat)
-	s.connections = startConnections(s.life, o.ReadTimeout, o.InFlightBytes)
+	s.connections = startConnections(s.life, o.ReadTimeout, connectionLimits{
+		total: o.Connections, perClient: o.ConnectionsPerAddress, body: o.BodyBytes, unread: o.InFlightBytes,
+	}, s.telemetry.ConnectionRefused)
+	if s.certificates != nil {
+		s.renewals.Go(func() { s.renewCertificates(s.life) })
+	}
 	quietHertz()
 	s.engine = hertz.New(
-		hertz.WithListener(listener),
-		hertz.WithTransport(netpoll.NewTransporter),
-		hertz.WithMaxRequestBodySize(clampInt(2*o.BodyBytes+slack)), // the shaped 413 is ours; beyond this hertz cuts
-		hertz.WithMaxHeaderBytes(2*o.HeaderBytes+slack),             // likewise 431
+		hertz.WithTransport(func(options *config.Options) network.Transporter {
+			return newTransport(options, listeners, secure, s.connections, o.Log)
+		}),
+		hertz.WithMaxRequestBodySize(clampInt(o.BodyBytes)), // what is over these limits is answered by refusal.go
+		hertz.WithMaxHeaderBytes(o.HeaderBytes),
 		hertz.WithReadTimeout(o.ReadTimeout),
 		hertz.WithIdleTimeout(o.ReadTimeout),
 		hertz.WithWriteTimeout(o.ReadTimeout),
@@ -144,7 +176,6 @@ func New(o Options) (*Server, error) {
 		hertz.WithDisablePrintRoute(true),
 		hertz.WithDisableDefaultContentType(true),
 		hertz.WithHandleMethodNotAllowed(true),
-		hertz.WithOnConnect(s.connections.accept),
 		hertz.WithTracer(s.connections),
 		hertz.WithTraceLevel(stats.LevelDisabled), // only to be told of beginnings and ends
 	)
@@ -153,17 +184,22 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// slack is what hertz reads beyond our own limits, so that a request slightly over them is answered in the surface's
-// own shape instead of plain text.
-const slack = 64 << 10
-
 // cutTime is how long requests get to end after they were cut: enough to write an error event and commit.
 const cutTime = 5 * time.Second
 
 func clampInt(n int64) int { return int(min(n, 1<<31-1)) }
 
-// Addr is the address of the listener.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+// Addr is the address of the first listener.
+func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
+
+// Addresses are those of all listeners, with the ports that were left to the system.
+func (s *Server) Addresses() []listen.Address {
+	addresses := make([]listen.Address, len(s.listeners))
+	for i, l := range s.listeners {
+		addresses[i] = l.address
+	}
+	return addresses
+}
 
 // Reroute sends the requests that come from now on by another router. Those that are open keep the one they began with,
 // which may be closed: that does not cut its calls.
@@ -175,38 +211,33 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // ErrCut says that the drain time ended before all requests had.
 var ErrCut = errors.New("open requests were cut after the drain time")
 
-// Run serves until ctx is done, then drains: no new connections, open requests finish within the drain time, the rest
-// is ended in the surface's own way. It returns nil when every request ended by itself. A ctx that ends at once is
-// heeded as any other.
+// Run serves until ctx is done, then drains: readiness goes down, after the drain delay the listeners are closed, open
+// requests finish within the drain time, the rest is ended in the surface's own way. It returns nil when every request
+// ended by itself. A ctx that ends at once is heeded as any other.
 func (s *Server) Run(ctx context.Context) error {
 	stopped := make(chan error, 1)
-	go func() { stopped <- s.serve() }()
-	select {
-	case err := <-stopped:
-		return errors.Join(err, s.drain())
-	case <-s.listener.served:
+	go func() { stopped <- s.engine.Engine.Run() }()
+	for _, l := range s.listeners {
+		select {
+		case err := <-stopped:
+			return errors.Join(err, s.drain())
+		case <-l.served:
+		}
 	}
 	select {
 	case err := <-stopped:
 		return errors.Join(err, s.drain())
 	case <-ctx.Done():
 	}
+	s.draining.Store(true)
+	if s.opts.DrainDelay > 0 {
+		time.Sleep(s.opts.DrainDelay)
+	}
 	err := s.drain()
 	if err := <-stopped; err != nil { // expected of a listener that is closed while it serves
-		s.log.Debug("the listener has ended", "error", err)
+		s.log.Debug("the listeners have ended", "error", err)
 	}
 	return err
-}
-
-// serve returns when the listener has been closed. hertz panics when it cannot serve.
-func (s *Server) serve() (err error) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			s.log.Error("panic in the listener", "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
-			err = errors.New("the listener failed")
-		}
-	}()
-	return s.engine.Engine.Run()
 }
 
 // drain ends what is open and whatever the server has started. A request is open until its answer has been sent.
@@ -218,7 +249,7 @@ func (s *Server) drain() error {
 	shut := make(chan struct{})
 	go func() {
 		defer close(shut)
-		_ = s.engine.Shutdown(shutdown) // closes the listener first, then waits for connections
+		_ = s.engine.Shutdown(shutdown) // closes the listeners first, then waits for connections
 	}()
 
 	err := s.endRequests(idle)
@@ -227,7 +258,9 @@ func (s *Server) drain() error {
 	<-idle
 	giveUp()
 	<-shut
+	closeListeners(s.listeners) // if hertz never came to serve them
 	s.connections.wait()
+	s.renewals.Wait()
 	s.beat.wait()
 	return err
 }

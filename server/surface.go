@@ -42,10 +42,19 @@ var surfaces = map[string]codec.Format{
 // errorShape is the surface in whose shape an error is told: the path's own, that of Messages for other paths that
 // Anthropic's clients ask, else that of chat, which most clients read.
 func errorShape(rc *app.RequestContext) codec.Format {
-	if format, ok := surfaces[string(rc.Path())]; ok {
+	path := string(rc.Path())
+	if _, served := surfaces[path]; !served && wantsAnthropic(rc) {
+		return codec.Messages
+	}
+	return surfaceOfPath(path)
+}
+
+// surfaceOfPath is the surface that a path belongs to, or chat.
+func surfaceOfPath(path string) codec.Format {
+	if format, ok := surfaces[path]; ok {
 		return format
 	}
-	if wantsAnthropic(rc) || string(rc.Path()) == "/v1/messages/count_tokens" {
+	if path == "/v1/messages/count_tokens" {
 		return codec.Messages
 	}
 	return codec.Chat

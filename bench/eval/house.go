@@ -86,7 +86,7 @@ func build(ctx context.Context) (h *house, err error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := server.New(server.Options{Listen: "127.0.0.1:0", Store: h.store, Router: h.routes, Version: "eval"})
+	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Store: h.store, Router: h.routes, Version: "eval"})
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func build(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(routes.Close)
-	proxy, err := server.New(server.Options{Listen: "127.0.0.1:0", Store: st, Router: routes})
+	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Store: st, Router: routes})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,8 @@ import (
 // greeting is what a person is told when the server starts: who answers for which provider, and lines to paste.
 type greeting struct {
 	version, program string // program: how to call this binary from where it was started
-	origin, data     string
+	origin, socket   string // where clients of this machine reach it; either may be ""
+	data             string
 	retention        string // what is kept
 	firstKey         string // shown once; "" when there are keys already
 	providers        []providerLine
@@ -51,6 +52,7 @@ Have a service key in MNEME_KEY; for a new one:
     export MNEME_KEY=$({{.Program}} key create --account default{{.DataFlag}})
 {{- end}}
 
+{{if .Origin -}}
 curl
     curl {{.Origin}}/v1/chat/completions -H "Authorization: Bearer $MNEME_KEY" -H 'Content-Type: application/json' \
       -d '{"model":"gpt-5-mini","messages":[{"role":"user","content":"Hello"}]}'
@@ -67,6 +69,10 @@ Codex, in ~/.codex/config.toml
     base_url = "{{.Origin}}/v1"
     wire_api = "responses"
     env_key = "MNEME_KEY"
+{{end}}{{if .Socket -}}
+On the socket
+    curl --unix-socket {{.Socket}} http://mneme/v1/models -H "Authorization: Bearer $MNEME_KEY"
+{{end -}}
 What passed
     {{.Program}} exchange list{{.DataFlag}}
 
@@ -74,7 +80,7 @@ What passed
 
 func (g *greeting) write(w io.Writer) error {
 	return greetingText.Execute(w, map[string]any{
-		"Version": g.version, "Program": g.program, "Origin": g.origin, "Data": g.data, "DataFlag": dataFlag(g.data),
+		"Version": g.version, "Program": g.program, "Origin": g.origin, "Socket": g.socket, "Data": g.data, "DataFlag": dataFlag(g.data),
 		"FirstKey": g.firstKey, "Providers": g.providers, "Retention": g.retention,
 	})
 }

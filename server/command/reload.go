@@ -59,6 +59,9 @@ func (r *routing) reloadOnHangup(ctx context.Context, service *server.Server, cf
 			continue
 		}
 		service.LimitKeys(keyLimits(&fresh))
+		if err := service.UseCertificates(fresh.TLS.Files()); err != nil {
+			r.log.Error("the certificate was not taken; the one before it stays in use", "reason", err.Error())
+		}
 		service.Reroute(made)
 		if r.embedder != nil {
 			if err := r.embedder.Reroute(made); err != nil {
@@ -106,7 +109,12 @@ func waitsForRestart(started, fresh *config.Config) []string {
 		"listen": {started.Listen, fresh.Listen}, "data": {started.Data, fresh.Data},
 		"limits.body_bytes":   {started.Limits.BodyBytes, fresh.Limits.BodyBytes},
 		"limits.header_bytes": {started.Limits.HeaderBytes, fresh.Limits.HeaderBytes},
-		"timeouts.read":       {started.Timeouts.Read, fresh.Timeouts.Read}, "timeouts.drain": {started.Timeouts.Drain, fresh.Timeouts.Drain},
+		"limits.connections": {
+			[]config.Count{started.Limits.Connections, started.Limits.ConnectionsPerAddress, started.Limits.Requests},
+			[]config.Count{fresh.Limits.Connections, fresh.Limits.ConnectionsPerAddress, fresh.Limits.Requests},
+		},
+		"timeouts.drain_delay": {started.Timeouts.DrainDelay, fresh.Timeouts.DrainDelay},
+		"timeouts.read":        {started.Timeouts.Read, fresh.Timeouts.Read}, "timeouts.drain": {started.Timeouts.Drain, fresh.Timeouts.Drain},
 		"capture": {started.Capture, fresh.Capture}, "retention": {started.Retention, fresh.Retention},
 		"search": {started.Search, fresh.Search}, "admin": {started.Admin, fresh.Admin}, "telemetry": {started.Telemetry, fresh.Telemetry},
 	} {

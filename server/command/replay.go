@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -64,18 +62,6 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
 		}
 		return send(request, s)
 	})
-}
-
-// configuredOrigin is where the server is reached from this machine, "" if the configuration does not say it.
-func configuredOrigin(cfg *config.Config) string {
-	host, port, err := net.SplitHostPort(cfg.Listen)
-	if err != nil || port == "0" {
-		return ""
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return "http://" + net.JoinHostPort(host, port)
 }
 
 // request is the captured one, without its continuity fields, which would put it into the old conversation.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +17,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -24,12 +25,12 @@ import (
 // Serve is "mneme serve".
 type Serve struct {
 	Place    `embed:""`
-	Listen   string `placeholder:"HOST:PORT" help:"Address to serve on; port 0 takes any free one ($MNEME_LISTEN)."`
+	Listen   string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
 	Simulate bool   `help:"For built-in providers without a key, start a simulated provider, which is no model."`
 }
 
-// Run serves until ctx is done, and drains. Standard output gets one line, "listening on http://HOST:PORT", once
-// requests are taken; what people are to know, the first key included, goes to standard error before it.
+// Run serves until ctx is done, and drains. Standard output gets one line for each address, "listening on
+// http://HOST:PORT", once requests are taken; what people are to know, the first key included, goes to standard error before it.
 func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	sources := config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data}
 	cfg, err := config.Load(sources)
@@ -88,24 +89,24 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 	service, err := server.New(server.Options{
-		Listen: cfg.Listen, Store: st, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
+		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Store: st, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
 		KeyLimits:    keyLimits(&cfg),
 		BodyBytes:    int64(cfg.Limits.BodyBytes),
 		HeaderBytes:  int(cfg.Limits.HeaderBytes),
 		ReadTimeout:  time.Duration(cfg.Timeouts.Read),
+		DrainDelay:   time.Duration(cfg.Timeouts.DrainDelay),
 		DrainTimeout: time.Duration(cfg.Timeouts.Drain),
+
+		Connections: int(cfg.Limits.Connections), ConnectionsPerAddress: int(cfg.Limits.ConnectionsPerAddress), Requests: int(cfg.Limits.Requests),
 	})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is taken by another program; stop that, or choose another address with --listen", cfg.Listen)
-	}
 	if err != nil {
 		return err
 	}
 
 	g := greeting{
-		version: s.version(), program: s.Program, origin: origin(service.Addr()), data: cfg.Data,
+		version: s.version(), program: s.Program, origin: mainOrigin(service.Addresses()), socket: socketOf(service.Addresses()), data: cfg.Data,
 		providers: providerLines(&from, simulated), retention: kept(cfg.Retention),
 	}
 	if g.firstKey, err = firstKey(st); err != nil {
@@ -125,8 +126,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		if err := g.write(s.Err); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(s.Out, "listening on %s\n", g.origin)
-		return err
+		return announce(s.Out, service.Addresses())
 	})
 }
 
@@ -296,16 +296,43 @@ func (m management) close() {
 	}
 }
 
-// origin is a URL that reaches the address from this machine.
-func origin(address net.Addr) string {
-	host, port, err := net.SplitHostPort(address.String())
-	if err != nil {
-		return "http://" + address.String()
+// announce says where requests are taken.
+func announce(w io.Writer, addresses []listen.Address) error {
+	for _, address := range addresses {
+		if _, err := fmt.Fprintf(w, "listening on %s\n", cmp.Or(address.Origin(), address.String())); err != nil {
+			return err
+		}
 	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
+	return nil
+}
+
+// mainOrigin is the URL for clients on this machine: that of the first TCP address, or "" where there is none.
+func mainOrigin(addresses []listen.Address) string {
+	for _, address := range addresses {
+		if origin := address.Origin(); origin != "" {
+			return origin
+		}
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return ""
+}
+
+// socketOf is the path of the first unix socket, or "".
+func socketOf(addresses []listen.Address) string {
+	for _, address := range addresses {
+		if address.Network == "unix" {
+			return address.Name
+		}
+	}
+	return ""
+}
+
+// configuredOrigin is where the server is reached from this machine, "" if the configuration does not say it.
+func configuredOrigin(cfg *config.Config) string {
+	addresses := make([]listen.Address, len(cfg.Listen))
+	for i, text := range cfg.Listen {
+		addresses[i], _ = listen.Parse(text) // checked by config.Load
+	}
+	return mainOrigin(addresses)
 }
 
 // providerLines says for each provider whether something real answers.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -69,11 +68,9 @@ func (c *Wrap) server(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		address, err := net.ResolveTCPAddr("tcp", cfg.Listen)
-		if err != nil {
-			return "", err
+		if url = configuredOrigin(&cfg); url == "" {
+			return "", errors.New("the configuration names no address with a port; say where the server is with --url")
 		}
-		url = origin(address)
 	}
 	if err := ready(ctx, url); err != nil {
 		return "", fmt.Errorf("no server takes requests at %s; start one with: mneme serve, or say where it is with --url", url)

@@ -4,25 +4,19 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/listen"
 )
 
 // check finds what a single value cannot show: addresses, URLs, and names that refer to other entries.
 func (l *loader) check(cfg *Config) {
-	l.checkAddress("listen", cfg.Listen)
-	if cfg.Admin.Listen != "" {
-		l.checkAddress("admin.listen", cfg.Admin.Listen)
-		if cfg.Admin.Listen == cfg.Listen && !strings.HasSuffix(cfg.Listen, ":0") {
-			l.fail("admin.listen", "admin.listen: %s is taken by listen; choose another port", cfg.Admin.Listen)
-		}
-	}
+	l.checkListen(cfg)
+	l.checkAdmin(cfg)
 	if cfg.Data == "" {
 		l.fail("data", "data: name a directory, or take the field away for %q", DefaultData)
 	}
@@ -43,13 +37,57 @@ func (l *loader) check(cfg *Config) {
 	}
 }
 
-func (l *loader) checkAddress(path, address string) {
-	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
+func (l *loader) checkListen(cfg *Config) {
+	if len(cfg.Listen) == 0 {
+		l.fail("listen", "listen: name an address, or take the field away for %s", DefaultListen)
 	}
-	if err != nil {
-		l.fail(path, "%s: %q is not HOST:PORT; write for example %s, or :7788 for every interface, or port 0 for any free one", path, address, DefaultListen)
+	secure := false
+	for i, text := range cfg.Listen {
+		path := fmt.Sprintf("listen.%d", i)
+		if _, listed := l.origins[path]; !listed {
+			path = "listen" // one text
+		}
+		address, err := listen.Parse(text)
+		switch {
+		case err != nil:
+			l.fail(path, "listen: %q %v", text, err)
+		case !address.Any() && slices.Contains(cfg.Listen[:i], text):
+			l.fail(path, "listen: %s is there twice; keep one", text)
+		}
+		secure = secure || address.TLS
+	}
+	l.checkTLS(cfg.TLS, secure)
+}
+
+// checkTLS reads the files, so that a start does not fail on them.
+func (l *loader) checkTLS(t TLS, needed bool) {
+	switch {
+	case (t.Certificate == "") != (t.Key == ""):
+		l.fail("tls", "tls: needs both certificate and key")
+	case t.Certificate == "" && needed:
+		l.fail("listen", "listen: an address with tls: needs a certificate; set tls.certificate and tls.key")
+	case t.Certificate == "" && t.ClientCA != "":
+		l.fail("tls.client_ca", "tls.client_ca: needs tls.certificate and tls.key beside it")
+	case t.Certificate != "":
+		if _, err := listen.Leaf(t.Files()); err != nil {
+			l.fail("tls", "tls: %v", err)
+		}
+	}
+}
+
+func (l *loader) checkAdmin(cfg *Config) {
+	if cfg.Admin.Listen == "" {
+		return
+	}
+	address, err := listen.Parse(cfg.Admin.Listen)
+	switch {
+	case err != nil || address.TLS || address.Network != "tcp":
+		l.fail("admin.listen", "admin.listen: %q is not HOST:PORT; write for example 127.0.0.1:7789", cfg.Admin.Listen)
+	case slices.ContainsFunc(cfg.Listen, func(text string) bool {
+		taken, _ := listen.Parse(text)
+		return taken.Name == address.Name && !address.Any()
+	}):
+		l.fail("admin.listen", "admin.listen: %s is taken by listen; choose another port", cfg.Admin.Listen)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
@@ -20,7 +21,8 @@ const DefaultData = "data"
 
 // Config is everything that can be set. The json tags are the names used in the file.
 type Config struct {
-	Listen     string              `json:"listen"`
+	Listen     Addresses           `json:"listen"`
+	TLS        TLS                 `json:"tls"`
 	Data       string              `json:"data"`
 	Providers  map[string]Provider `json:"providers"`
 	Routes     []Route             `json:"routes"`
@@ -94,6 +96,18 @@ type Alias struct {
 	To    string `json:"to"`
 }
 
+// TLS names the files, in PEM, of the addresses under listen that begin with "tls:".
+type TLS struct {
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
+	ClientCA    string `json:"client_ca"` // who has signed the certificates that clients have to show; "": they need none
+}
+
+// Files are the same for the package that reads them.
+func (t TLS) Files() listen.Files {
+	return listen.Files{Certificate: t.Certificate, Key: t.Key, ClientCA: t.ClientCA}
+}
+
 // Fallback names the models that may answer for Model when its provider cannot.
 type Fallback struct {
 	Model string   `json:"model"`
@@ -112,6 +126,10 @@ type Limits struct {
 	BodyBytes   Size      `json:"body_bytes"`
 	HeaderBytes Size      `json:"header_bytes"`
 	PerKey      KeyLimits `json:"per_key"`
+
+	Connections           Count `json:"connections"`
+	ConnectionsPerAddress Count `json:"connections_per_address"` // 0: no limit but the one before
+	Requests              Count `json:"requests"`                // handled at a time
 }
 
 // KeyLimits are for service keys that have none of their own; 0 is none.
@@ -128,6 +146,8 @@ type Timeouts struct {
 	FirstByte Duration `json:"first_byte"` // the provider's response header, after the request was sent
 	Idle      Duration `json:"idle"`       // between two reads of the provider's answer
 	Drain     Duration `json:"drain"`      // open exchanges, after SIGTERM
+
+	DrainDelay Duration `json:"drain_delay"` // from readiness going down to the drain
 }
 
 // Cache steers the provider's prompt cache.
@@ -187,9 +207,9 @@ type Telemetry struct {
 // Default is the configuration of a first start.
 func Default() Config {
 	return Config{
-		Listen: DefaultListen,
+		Listen: Addresses{DefaultListen},
 		Data:   DefaultData,
-		Limits: Limits{BodyBytes: 64 << 20, HeaderBytes: 64 << 10},
+		Limits: Limits{BodyBytes: 64 << 20, HeaderBytes: 64 << 10, Connections: 10_000, Requests: 10_000},
 		Timeouts: Timeouts{
 			Read: Duration(time.Minute),
 			// A complete (not streamed) answer has its first byte when the model has finished.

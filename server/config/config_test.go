@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mnemeproxy/mneme/server/listen/listentest"
 )
 
 // checkout is where the module lies; tests change directory.
@@ -30,6 +33,7 @@ func load(t *testing.T, text string, env ...string) (Config, error) {
 	if err := os.WriteFile("models.yaml", models, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	listentest.NewAuthority(t, "test").Issue(".", "test", time.Now().Add(time.Hour))
 	if err := os.WriteFile("mneme.yaml", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +61,8 @@ func TestNothingSetGivesTheDefaults(t *testing.T) {
 
 func TestEveryFieldIsReadFromTheFile(t *testing.T) {
 	got, err := load(t, `
-listen: 127.0.0.1:9000
+listen: [127.0.0.1:9000, "tls::9443", "unix:/run/mneme.sock"]
+tls: {certificate: certificate.pem, key: key.pem, client_ca: certificate.pem}
 data: /var/lib/mneme
 providers:
   anthropic: {api_key: "${MY_KEY}"}
@@ -75,8 +80,8 @@ aliases: [{model: fast, to: gpt-5-mini}]
 fallbacks: [{model: claude-opus-4-8, to: [fast, gpt-5.5]}]
 upstream: {retries: 0, breaker_failures: 7, breaker_pause: 1s}
 models_file: models.yaml
-limits: {body_bytes: 1 KB, header_bytes: 32kib, per_key: {requests_per_minute: 5, tokens_per_month: 70}}
-timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h}
+limits: {body_bytes: 1 KB, header_bytes: 32kib, connections: 7, connections_per_address: 3, requests: 5, per_key: {requests_per_minute: 5, tokens_per_month: 70}}
+timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h, drain_delay: 5s}
 cache: {anthropic_breakpoints: false}
 capture: {mode: off, durability: power, on_pressure: shed, opt_out: [team-a]}
 retention: {max_age: 720h, max_bytes: 1GB, audit: 48h}
@@ -89,7 +94,8 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 		t.Fatal(err)
 	}
 	want := Config{
-		Listen: "127.0.0.1:9000",
+		Listen: Addresses{"127.0.0.1:9000", "tls::9443", "unix:/run/mneme.sock"},
+		TLS:    TLS{Certificate: "certificate.pem", Key: "key.pem", ClientCA: "certificate.pem"},
 		Data:   "/var/lib/mneme",
 		Providers: map[string]Provider{
 			"anthropic": {APIKey: "sk-ant-mine"},
@@ -104,10 +110,13 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 		Fallbacks:  []Fallback{{Model: "claude-opus-4-8", To: []string{"fast", "gpt-5.5"}}},
 		Upstream:   Upstream{Retries: 0, BreakerFailures: 7, BreakerPause: Duration(time.Second)},
 		ModelsFile: "models.yaml",
-		Limits:     Limits{BodyBytes: 1000, HeaderBytes: 32 << 10, PerKey: KeyLimits{RequestsPerMinute: 5, TokensPerMonth: 70}},
+		Limits: Limits{
+			BodyBytes: 1000, HeaderBytes: 32 << 10, PerKey: KeyLimits{RequestsPerMinute: 5, TokensPerMonth: 70},
+			Connections: 7, ConnectionsPerAddress: 3, Requests: 5,
+		},
 		Timeouts: Timeouts{
 			Read: Duration(10 * time.Second), FirstByte: Duration(90 * time.Second),
-			Idle: Duration(250 * time.Millisecond), Drain: Duration(time.Hour),
+			Idle: Duration(250 * time.Millisecond), Drain: Duration(time.Hour), DrainDelay: Duration(5 * time.Second),
 		},
 		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed", OptOut: []string{"team-a"}},
 
@@ -141,7 +150,7 @@ func TestTheStrongerLayerWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, pair := range map[string][2]string{
-		"flag over environment":                       {"127.0.0.1:3", got.Listen},
+		"flag over environment":                       {"127.0.0.1:3", strings.Join(got.Listen, ",")},
 		"an empty variable leaves the file's value":   {"from-file", got.Data},
 		"a key in the file over the usual variable":   {"from-file", got.Providers["openai"].APIKey.Reveal()},
 		"the usual variable, without a stray newline": {"gemini-env", got.Providers["gemini"].APIKey.Reveal()},
@@ -152,7 +161,7 @@ func TestTheStrongerLayerWins(t *testing.T) {
 		}
 	}
 	got, err = Load(Sources{LookupEnv: environment(env...)})
-	if err != nil || got.Listen != "127.0.0.1:2" {
+	if err != nil || !slices.Equal(got.Listen, Addresses{"127.0.0.1:2"}) {
 		t.Errorf("environment over file: got %q, %v", got.Listen, err)
 	}
 }
@@ -216,8 +225,12 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			want: `mneme.yaml:1: data: a variable is written ${NAME}; write $${ where ${ itself is meant`,
 		},
 		"group where a value belongs": {
+			file: "data: {dir: x}\n",
+			want: `mneme.yaml:1: data must be a single value`,
+		},
+		"group where a list belongs": {
 			file: "listen: {port: 1}\n",
-			want: `mneme.yaml:1: listen must be a single value`,
+			want: `mneme.yaml:1: listen must be a list; start each entry with "- "`,
 		},
 		"value where a group belongs": {
 			file: "capture: on\n",
@@ -233,16 +246,45 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, retention, search, admin, telemetry), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, retention, search, admin, telemetry), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",
-			want: `mneme.yaml:2: listen: "8080" is not HOST:PORT; write for example 127.0.0.1:7788, or :7788 for every interface, or port 0 for any free one`,
+			want: `mneme.yaml:2: listen: "8080" is not HOST:PORT; write for example 127.0.0.1:7788, or :7788 for every interface, or port 0 for any free one, or tls:HOST:PORT, or unix:PATH`,
 		},
 		"listen in the environment": {
 			file: "",
 			env:  []string{"MNEME_LISTEN=localhost"},
-			want: `MNEME_LISTEN: listen: "localhost" is not HOST:PORT; write for example 127.0.0.1:7788, or :7788 for every interface, or port 0 for any free one`,
+			want: `MNEME_LISTEN: listen: "localhost" is not HOST:PORT; write for example 127.0.0.1:7788, or :7788 for every interface, or port 0 for any free one, or tls:HOST:PORT, or unix:PATH`,
+		},
+		"listen in a list": {
+			file: "listen:\n- :1\n- 'unix:'\n- :1\n",
+			want: "mneme.yaml:3: listen: \"unix:\" needs the path of a socket behind unix:, such as unix:/run/mneme/mneme.sock\n" +
+				"mneme.yaml:4: listen: :1 is there twice; keep one",
+		},
+		"TLS without a certificate": {
+			file: "data: x\nlisten: tls::1\n",
+			want: `mneme.yaml:2: listen: an address with tls: needs a certificate; set tls.certificate and tls.key`,
+		},
+		"a certificate without its key": {
+			file: "tls:\n  certificate: certificate.pem\n",
+			want: `mneme.yaml:2: tls: needs both certificate and key`,
+		},
+		"a certificate that is not there": {
+			file: "tls:\n  certificate: nowhere.pem\n  key: key.pem\n",
+			want: `mneme.yaml:2: tls: open nowhere.pem: no such file or directory`,
+		},
+		"a key that is none": {
+			file: "tls:\n  certificate: certificate.pem\n  key: models.yaml\n",
+			want: `mneme.yaml:2: tls: certificate.pem and models.yaml are not a certificate and its key: tls: failed to find any PEM data in key input`,
+		},
+		"a client CA alone": {
+			file: "tls:\n  client_ca: certificate.pem\n",
+			want: `mneme.yaml:2: tls.client_ca: needs tls.certificate and tls.key beside it`,
+		},
+		"a count": {
+			file: "limits:\n  connections: many\n",
+			want: `mneme.yaml:2: limits.connections: "many" is not a number above 0`,
 		},
 		"admin on the same port": {
 			file: "listen: :1\nadmin:\n  listen: :1\n",
@@ -456,8 +498,10 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	}
 	withAll.Providers, withAll.Routes, withAll.Aliases, withAll.ModelsFile, withAll.Admin = nil, nil, nil, "", Admin{}
 	withAll.Fallbacks = nil
-	withAll.Capture.OptOut, withAll.Limits.PerKey = nil, KeyLimits{}
+	withAll.Limits.PerKey = KeyLimits{}
 	withAll.Search.Embedder.Dimensions, withAll.Search.Embedder.DocumentPrefix, withAll.Search.Embedder.QueryPrefix = 0, "", ""
+	withAll.Capture.OptOut, withAll.TLS = nil, TLS{}
+	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay = 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)
 	}

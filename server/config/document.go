@@ -95,6 +95,9 @@ func (d *document) value(node *yaml.Node, want reflect.Type, path string) any {
 	case reflect.Map:
 		return d.named(node, want.Elem(), path)
 	case reflect.Slice:
+		if node.Kind == yaml.ScalarNode && reflect.PointerTo(want).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+			return d.scalar(node, want, path, nil)
+		}
 		return d.list(node, want.Elem(), path)
 	default:
 		return d.scalar(node, want, path, nil)

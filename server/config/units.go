@@ -121,3 +121,16 @@ func (t *Times) UnmarshalText(text []byte) error {
 
 // MarshalText writes decimal digits.
 func (t Times) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(t), 10), nil }
+
+// Addresses are where to listen, each as [listen.Parse] reads it. In the file they are a list, or one text with commas
+// between them, as in the environment and on the command line.
+type Addresses []string
+
+// UnmarshalText reads the one text.
+func (a *Addresses) UnmarshalText(text []byte) error {
+	*a = nil
+	for address := range strings.SplitSeq(string(text), ",") {
+		*a = append(*a, strings.TrimSpace(address))
+	}
+	return nil
+}

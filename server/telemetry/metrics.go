@@ -27,6 +27,7 @@ type metrics struct {
 	coolDowns      *prometheus.CounterVec
 	heartbeats     prometheus.Counter
 	limited        *prometheus.CounterVec
+	turnedAway     *prometheus.CounterVec
 
 	// series are looked up once per exchange, and added when a pair is first seen: the map is replaced, never changed.
 	series atomic.Pointer[map[pair]*series]
@@ -66,6 +67,7 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		coolDowns:      counter(metricCoolDowns, "Times a credential or an endpoint was told to rest.", labelProvider, labelReason),
 		heartbeats:     prometheus.NewCounter(prometheus.CounterOpts{Name: metricHeartbeats, Help: "Signs of life sent on silent streams."}),
 		limited:        counter(metricLimited, "Requests that a limit of their key turned away.", labelLimit),
+		turnedAway:     counter(metricTurnedAway, "Connections that were closed as they opened, by the limit in their way.", labelLimit),
 	}
 	m.series.Store(&map[pair]*series{})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -74,7 +76,7 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(build, m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors,
-		m.retries, m.fallbacks, m.coolDowns, m.heartbeats, m.limited,
+		m.retries, m.fallbacks, m.coolDowns, m.heartbeats, m.limited, m.turnedAway,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if tracing != nil {
 		m.registry.MustRegister(tracing.pipeline)
@@ -152,11 +154,12 @@ var (
 	inFlightLimit = prometheus.NewDesc(metricInFlightLimit, "What mneme_in_flight_bytes may reach before requests are turned away.", nil, nil)
 	breakerState  = prometheus.NewDesc(metricBreaker, "0: the endpoint is asked, 1: one call tries it, 2: it is left alone.", []string{labelProvider, labelEndpoint}, nil)
 	keysReady     = prometheus.NewDesc(metricKeysReady, "Credentials of the server's that are not told to rest.", []string{labelProvider, labelEndpoint}, nil)
+	connections   = prometheus.NewDesc(metricConnections, "Connections of clients.", nil, nil)
 	captures      = prometheus.NewDesc(metricCaptures, "Exchanges by what the store did with them.", []string{labelResult}, nil)
 )
 
 func (l *levels) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, breakerState, keysReady, captures} {
+	for _, d := range []*prometheus.Desc{requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, connections, breakerState, keysReady, captures} {
 		to <- d
 	}
 }
@@ -171,6 +174,7 @@ func (l *levels) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(breakerState, prometheus.GaugeValue, float64(e.Breaker), e.Provider, e.BaseURL)
 		to <- prometheus.MustNewConstMetric(keysReady, prometheus.GaugeValue, float64(e.KeysReady), e.Provider, e.BaseURL)
 	}
+	gauge(connections, float64(l.Connections()))
 	stats := l.Captures()
 	for result, n := range map[string]int64{
 		"captured": stats.Captured, "shed": stats.Shed, "off": stats.Off, "refused": stats.Refused, "failed": stats.Failed,

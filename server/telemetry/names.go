@@ -23,6 +23,8 @@ const (
 	metricStreamsOpen    = "mneme_streams_open"
 	metricInFlightBytes  = "mneme_in_flight_bytes"
 	metricInFlightLimit  = "mneme_in_flight_bytes_limit"
+	metricConnections    = "mneme_connections_open"
+	metricTurnedAway     = "mneme_connections_refused_total"
 	metricCaptures       = "mneme_captures_total"
 	metricSpans          = "mneme_spans_total"
 )
@@ -40,6 +42,7 @@ const (
 	labelTo        = "to"        // provider that stands in
 	labelEndpoint  = "endpoint"  // base URL in the configuration
 	labelResult    = "result"
+	labelLimit     = "limit" // connections, connections_per_address
 	labelVersion   = "version"
 	labelGo        = "go"
 )

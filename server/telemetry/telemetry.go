@@ -78,6 +78,11 @@ func (t *Telemetry) Report(r *Report, trace *Trace) {
 // Heartbeat counts a sign of life that was sent on a silent stream.
 func (t *Telemetry) Heartbeat() { t.metrics.heartbeats.Inc() }
 
+// ConnectionRefused counts a connection that was closed as it opened; limit names the limit that was in its way.
+func (t *Telemetry) ConnectionRefused(limit string) {
+	t.metrics.turnedAway.WithLabelValues(limit).Inc()
+}
+
 // Limited counts a request that a limit of its key turned away.
 func (t *Telemetry) Limited(limit string) { t.metrics.limited.WithLabelValues(limit).Inc() }
 
@@ -108,6 +113,7 @@ type Levels struct {
 	InFlightBytes func() int64 // of request bodies
 	InFlightLimit int64
 	Endpoints     func() []Endpoint
+	Connections   func() int
 	Captures      func() store.Stats
 }
 

@@ -1,0 +1,226 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/cloudwego/hertz/pkg/app"
+	"github.com/cloudwego/hertz/pkg/network"
+	"github.com/cloudwego/hertz/pkg/network/netpoll"
+	"golang.org/x/sys/unix"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// connection is one client's connection, between hertz and its transport. It counts what a request takes while it is
+// being read, lets memory grow with what has come and not with what a client announces, and gives the answers that
+// hertz gives by itself the shape of the surface (see refusal.go). hertz tells when a request on it begins and ends
+// (see Start and Finish).
+type connection struct {
+	network.Conn
+	all    *connections
+	client netip.Prefix       // whom it counts for; invalid for a unix socket
+	cancel context.CancelFunc // ends the context of the request being handled, and of those to come
+
+	handling atomic.Bool  // a handler runs; otherwise the connection waits for a request or reads one
+	since    atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
+	consumed atomic.Int64 // bytes of the request being read that hertz has taken out of the buffer
+	leave    func()       // of the request being handled, to be called once its answer has been sent; nil for none
+
+	// What follows belongs to the goroutine that serves the connection.
+	rc      *app.RequestContext
+	chunk   chunkSize
+	surface codec.Format // of the request being read, once that is known
+	refused bool
+
+	watch *watch // nil on netpoll, which tells by itself when a client has left
+}
+
+type connectionKey struct{}
+
+// connectionOf is the connection that a request came on.
+func connectionOf(ctx context.Context) *connection {
+	conn, _ := ctx.Value(connectionKey{}).(*connection)
+	return conn
+}
+
+// forHertz is what hertz reads and writes.
+func (c *connection) forHertz() network.Conn {
+	if c.watch == nil {
+		return c
+	}
+	return &blockingConnection{c}
+}
+
+// close ends the connection. The request that is being handled is cancelled first: netpoll closes a connection for
+// good, and stops reading from it, only when its handler has returned.
+func (c *connection) close() {
+	c.cancel()
+	_ = c.Close()
+}
+
+// closeWrite ends our side: the client sees the end of what is sent to it, and may go on sending. It is for the
+// goroutine that serves the connection, while which runs netpoll keeps the file open.
+func (c *connection) closeWrite() {
+	if c.watch != nil {
+		_ = c.watch.secure.CloseWrite()
+		return
+	}
+	if polled, ok := c.Conn.(*netpoll.Conn); ok {
+		if file, ok := polled.Conn.(interface{ Fd() int }); ok {
+			_ = unix.Shutdown(file.Fd(), unix.SHUT_WR)
+		}
+	}
+}
+
+// held is how much memory the client's bytes take that no handler has asked for yet.
+func (c *connection) held() int64 {
+	var waiting int64
+	if c.watch != nil {
+		waiting = c.watch.waiting.Load()
+	} else {
+		waiting = int64(c.Len())
+	}
+	if c.handling.Load() {
+		return waiting // the body counts in the byte budget
+	}
+	return waiting + c.consumed.Load()
+}
+
+// HandleSpecificError keeps hertz from logging how connections end.
+func (c *connection) HandleSpecificError(error, string) bool { return true }
+
+func (c *connection) Skip(n int) error {
+	c.consumed.Add(int64(n))
+	return c.Conn.Skip(n)
+}
+
+// ReadByte is what hertz reads the size of a chunk with, before it makes room for the whole of it. The last byte of
+// that line is held back until the chunk has come.
+func (c *connection) ReadByte() (byte, error) {
+	if c.surface == codec.FormatUnknown {
+		c.surface = c.surfaceAsked()
+	}
+	b, err := c.Conn.ReadByte()
+	if err != nil {
+		return b, err
+	}
+	if size := c.chunk.next(b); size > 0 && size <= c.all.limits.body {
+		_, err = c.peek(int(size))
+	}
+	return b, err
+}
+
+// chunkSize reads the line before a chunk along with hertz.
+type chunkSize int64
+
+// next takes one byte of the line. At its end it gives the size of the chunk, else 0. What is no such line is for
+// hertz to refuse.
+func (s *chunkSize) next(b byte) int64 {
+	digit := int64(-1)
+	switch {
+	case '0' <= b && b <= '9':
+		digit = int64(b - '0')
+	case 'a' <= b && b <= 'f':
+		digit = int64(b-'a') + 10
+	case 'A' <= b && b <= 'F':
+		digit = int64(b-'A') + 10
+	case b == '\n':
+		size := int64(*s)
+		*s = 0
+		return size
+	}
+	if digit >= 0 && *s < 1<<40 {
+		*s = *s<<4 | chunkSize(digit)
+	}
+	return 0
+}
+
+// peek gives bytes that have come, waiting for as many. On the standard transport room for all of them would be made
+// before the first has come; there it grows with what comes.
+func (c *connection) peek(n int) ([]byte, error) {
+	if c.watch == nil {
+		return c.Conn.Peek(n)
+	}
+	for step := max(firstRoom, 2*c.Conn.Len()); step < n; step = 2 * c.Conn.Len() {
+		if _, err := c.Conn.Peek(step); err != nil {
+			return nil, err
+		}
+		c.watch.waiting.Store(int64(c.Conn.Len()))
+	}
+	p, err := c.Conn.Peek(n)
+	c.watch.waiting.Store(int64(c.Conn.Len()))
+	return p, err
+}
+
+// firstRoom is how much room a request gets on its client's word.
+const firstRoom = 64 << 10
+
+// blockingConnection is a connection of the standard transport, where nobody reads while a request is handled, so that
+// nobody would see its client leave. hertz calls DetectConnectionClose when a handler begins and AbortBlockingRead when
+// its answer is written.
+type blockingConnection struct{ *connection }
+
+// watch is what reads while a request is handled.
+type watch struct {
+	secure  *secureConn
+	waiting atomic.Int64 // bytes in the connection's buffer
+	on      bool
+	ended   chan struct{}
+}
+
+func (c *blockingConnection) Peek(n int) ([]byte, error) { return c.peek(n) }
+
+// DetectConnectionClose reads on behind the request that is being handled, to the end of the connection, which cancels
+// the request, or until there is more than a client may send ahead. What is read stays in the buffer for later.
+func (c *blockingConnection) DetectConnectionClose() {
+	_ = c.SetReadDeadline(time.Time{})
+	c.watch.on, c.watch.ended = true, make(chan struct{})
+	go c.await(c.watch.ended)
+}
+
+func (c *blockingConnection) await(ended chan<- struct{}) {
+	defer close(ended)
+	for {
+		n := c.Conn.Len()
+		c.watch.waiting.Store(int64(n))
+		if n > readAhead {
+			c.close()
+			return
+		}
+		if _, err := c.Conn.Peek(n + 1); err != nil {
+			var timeout net.Error
+			if !errors.As(err, &timeout) || !timeout.Timeout() {
+				c.cancel()
+			}
+			return
+		}
+	}
+}
+
+// AbortBlockingRead ends the reading.
+func (c *blockingConnection) AbortBlockingRead() {
+	if !c.watch.on {
+		return
+	}
+	c.watch.on = false
+	_ = c.SetReadDeadline(time.Unix(1, 0))
+	<-c.watch.ended
+}
+
+// Release frees what was read; nobody may be reading then. hertz comes here without AbortBlockingRead where an answer
+// was cut.
+func (c *blockingConnection) Release() error {
+	c.AbortBlockingRead()
+	return c.connection.Release()
+}
+
+// Flush gives the client as long as a read gives it: the standard transport knows no time-out for writing.
+func (c *blockingConnection) Flush() error {
+	_ = c.SetWriteTimeout(c.all.patience)
+	return c.connection.Flush()
+}

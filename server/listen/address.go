@@ -1,0 +1,96 @@
+// Package listen opens what the surfaces are served on: TCP addresses, with TLS or without, and unix sockets; and it
+// keeps the certificates of those with TLS.
+package listen
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Address says where to listen, as an operator writes it: "HOST:PORT", "tls:HOST:PORT" or "unix:PATH".
+type Address struct {
+	Network string // "tcp" or "unix"
+	Name    string // HOST:PORT, or the path of the socket
+	TLS     bool   // on TCP alone
+}
+
+const (
+	tlsPrefix  = "tls:"
+	unixPrefix = "unix:"
+)
+
+// maxSocketPath is the length of a path that every system takes for a socket, in bytes: macOS has 104 with the closing
+// zero, Linux 108. While it is being opened a socket has a longer name.
+const maxSocketPath = 103 - len(freshSuffix)
+
+// Parse reads the text form. Its error says what is wrong, without the text.
+func Parse(text string) (Address, error) {
+	if path, unix := strings.CutPrefix(text, unixPrefix); unix {
+		switch {
+		case path == "" || filepath.Clean(path) == "/" || strings.HasSuffix(path, "/"):
+			return Address{}, fmt.Errorf("needs the path of a socket behind %s, such as unix:/run/mneme/mneme.sock", unixPrefix)
+		case len(path) > maxSocketPath:
+			return Address{}, fmt.Errorf("has a path of %d bytes, and a socket's may have %d; choose a shorter one", len(path), maxSocketPath)
+		}
+		return Address{Network: "unix", Name: path}, nil
+	}
+	name, secure := strings.CutPrefix(text, tlsPrefix)
+	_, port, err := net.SplitHostPort(name)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return Address{}, fmt.Errorf("is not HOST:PORT; write for example 127.0.0.1:7788, or :7788 for every interface, or port 0 for any free one, " +
+			"or tls:HOST:PORT, or unix:PATH")
+	}
+	return Address{Network: "tcp", Name: name, TLS: secure}, nil
+}
+
+// String is the text form.
+func (a Address) String() string {
+	switch {
+	case a.Network == "unix":
+		return unixPrefix + a.Name
+	case a.TLS:
+		return tlsPrefix + a.Name
+	}
+	return a.Name
+}
+
+// Any tells whether the port is left to the system.
+func (a Address) Any() bool { return a.Network == "tcp" && strings.HasSuffix(a.Name, ":0") }
+
+// Origin is a URL that reaches the address from this machine, "" for a socket and where the port is not known.
+func (a Address) Origin() string {
+	host, port, err := net.SplitHostPort(a.Name)
+	if a.Network != "tcp" || err != nil || port == "0" {
+		return ""
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme := "http://"
+	if a.TLS {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(host, port)
+}
+
+// Bound is the address with the port that the system chose.
+func (a Address) Bound(to net.Addr) Address {
+	if a.Any() {
+		a.Name = to.String()
+	}
+	return a
+}
+
+// Open opens the address. TLS is not begun here.
+func Open(a Address) (net.Listener, error) {
+	if a.Network == "unix" {
+		return openSocket(a.Name)
+	}
+	return net.Listen(a.Network, a.Name) //nolint:noctx // nothing to cancel: a bound address is known at once
+}

@@ -1,0 +1,127 @@
+package listen
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"sync/atomic"
+)
+
+// Files name what a listener with TLS shows, and what it asks for. All are PEM.
+type Files struct {
+	Certificate string // the server's, with the chain behind it
+	Key         string // its private key
+	ClientCA    string // who has to have signed the certificates of clients; "" asks for none
+}
+
+// Certificates are the certificates of all listeners with TLS. They can be exchanged while connections are open:
+// handshakes that begin from then on see the new ones.
+type Certificates struct {
+	current atomic.Pointer[loaded]
+}
+
+// loaded is what one reading of the files gave.
+type loaded struct {
+	files  Files
+	stamp  [sha256.Size]byte // of what the files held
+	config *tls.Config
+}
+
+// LoadCertificates reads the files.
+func LoadCertificates(files Files) (*Certificates, error) {
+	c := &Certificates{}
+	_, err := c.Reload(files)
+	return c, err
+}
+
+// Reload reads the files again, or others. With an error nothing has changed: the pair before it stays in use. changed
+// is false when they hold what is in use already.
+func (c *Certificates) Reload(files Files) (changed bool, err error) {
+	text, err := read(files)
+	if err != nil {
+		return false, err
+	}
+	before := c.current.Load()
+	if before != nil && before.files == files && before.stamp == text.stamp() {
+		return false, nil
+	}
+	config, err := text.config(files)
+	if err != nil {
+		return false, err
+	}
+	c.current.Store(&loaded{files: files, stamp: text.stamp(), config: config})
+	return true, nil
+}
+
+// Refresh reads the files that are in use again.
+func (c *Certificates) Refresh() (changed bool, err error) { return c.Reload(c.current.Load().files) }
+
+// Files are those in use.
+func (c *Certificates) Files() Files { return c.current.Load().files }
+
+// Config is for [tls.Server]. It always leads to the certificates in use.
+func (c *Certificates) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return c.current.Load().config, nil
+		},
+	}
+}
+
+// text is what the files hold.
+type text struct{ certificate, key, authorities []byte }
+
+func read(files Files) (t text, err error) {
+	if t.certificate, err = os.ReadFile(files.Certificate); err != nil {
+		return t, err
+	}
+	if t.key, err = os.ReadFile(files.Key); err != nil {
+		return t, err
+	}
+	if files.ClientCA != "" {
+		t.authorities, err = os.ReadFile(files.ClientCA)
+	}
+	return t, err
+}
+
+func (t *text) stamp() [sha256.Size]byte {
+	return sha256.Sum256(bytes.Join([][]byte{t.certificate, t.key, t.authorities}, []byte{0}))
+}
+
+func (t *text) config(files Files) (*tls.Config, error) {
+	pair, err := tls.X509KeyPair(t.certificate, t.key)
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s are not a certificate and its key: %w", files.Certificate, files.Key, err)
+	}
+	config := &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{pair},
+		NextProtos:   []string{"http/1.1"}, // HTTP/2 is not spoken here; a client that knows nothing else is told so
+	}
+	if files.ClientCA != "" {
+		config.ClientCAs = x509.NewCertPool()
+		if !config.ClientCAs.AppendCertsFromPEM(t.authorities) {
+			return nil, fmt.Errorf("%s holds no certificate in PEM", files.ClientCA)
+		}
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+		config.SessionTicketsDisabled = true // a session must not outlive the trust in its client
+	}
+	return config, nil
+}
+
+// Leaf gives the server's certificate of files that are good, for who wants to know its dates and names.
+func Leaf(files Files) (*x509.Certificate, error) {
+	t, err := read(files)
+	if err != nil {
+		return nil, err
+	}
+	config, err := t.config(files)
+	if err != nil {
+		return nil, err
+	}
+	return config.Certificates[0].Leaf, nil
+}

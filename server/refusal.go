@@ -1,0 +1,113 @@
+package server
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/cloudwego/hertz/pkg/protocol/consts"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+)
+
+// hertz answers by itself, in plain text, what it cannot read as a request: it is over a limit, malformed, or does not
+// come. Nothing in hertz lets us say this in other words, so its answer is replaced where it is written, which is on
+// the connection, before any handler has begun.
+
+// WriteBinary is how hertz writes heads and bodies.
+func (c *connection) WriteBinary(b []byte) (int, error) {
+	if c.handling.Load() || bytes.HasPrefix(b, continueLine) {
+		return c.Conn.WriteBinary(b)
+	}
+	if c.refused {
+		return len(b), nil // the rest of hertz's own words
+	}
+	c.refused = true
+	_, err := c.Conn.WriteBinary(c.refusal(statusOf(b)))
+	return len(b), err
+}
+
+// Flush sends a refusal and lets the client finish: it may still be sending, and closing on it would take the answer
+// away from it.
+func (c *connection) Flush() error {
+	err := c.Conn.Flush()
+	if c.refused && err == nil {
+		c.linger()
+	}
+	return err
+}
+
+// continueLine is the answer to "Expect: 100-continue", after which the request goes on.
+var continueLine = []byte("HTTP/1.1 100 ")
+
+// statusOf is the status of a response head.
+func statusOf(head []byte) int {
+	_, rest, _ := bytes.Cut(head, []byte{' '})
+	text, _, _ := bytes.Cut(rest, []byte{' '})
+	status, err := strconv.Atoi(string(text))
+	if err != nil {
+		return consts.StatusBadRequest
+	}
+	return status
+}
+
+// refusal is a whole response, in the shape of the surface that was asked.
+func (c *connection) refusal(status int) []byte {
+	e := codec.Errorf(codec.KindInvalidRequest, "This is not a request that can be read: its head or the framing of its body is malformed.")
+	switch status {
+	case consts.StatusRequestEntityTooLarge:
+		e = tooLarge(c.all.limits.body)
+	case consts.StatusRequestHeaderFieldsTooLarge:
+		e = codec.Errorf(codec.KindTooLarge, "The request's head has more bytes than this proxy reads (limits.header_bytes).")
+	case consts.StatusRequestTimeout:
+		e = codec.Errorf(codec.KindTimeout, "The request did not arrive within %v.", c.all.patience)
+	}
+	surface := c.surface
+	if surface == codec.FormatUnknown {
+		surface = c.surfaceAsked()
+	}
+	body := crossing.ClientHalf(surface).AppendError(nil, e, &codec.AnswerOptions{})
+	out := []byte("HTTP/1.1 " + strconv.Itoa(status) + " " + consts.StatusMessage(status) +
+		"\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n")
+	return append(out, body...)
+}
+
+// surfaceAsked is the surface of a request of which hertz has read the head or nothing at all. hertz does not let its
+// own parts be asked at this time, but for the target as it stands on the wire.
+func (c *connection) surfaceAsked() codec.Format {
+	target := c.rc.Request.Header.RequestURI()
+	if len(target) <= 1 {
+		head, err := c.Conn.Peek(min(c.Conn.Len(), mostOfLine))
+		if err != nil {
+			return codec.Chat
+		}
+		_, rest, _ := bytes.Cut(head, []byte{' '})
+		target, _, _ = bytes.Cut(rest, []byte{' '})
+	}
+	path, _, _ := bytes.Cut(target, []byte{'?'})
+	return surfaceOfPath(string(path))
+}
+
+// mostOfLine is as much of a request line as is looked at for the surface.
+const mostOfLine = 64
+
+// linger reads what the client is still sending, which nobody wants any more, for some time.
+func (c *connection) linger() {
+	c.closeWrite()
+	deadline := time.Now().Add(lingerTime)
+	for left := c.all.limits.body; left > 0 && time.Now().Before(deadline); {
+		_ = c.Conn.SetReadTimeout(time.Until(deadline))
+		if _, err := c.Conn.Peek(1); err != nil {
+			return
+		}
+		n := c.Conn.Len()
+		left -= int64(n)
+		if c.Conn.Skip(n) != nil || c.Conn.Release() != nil {
+			return
+		}
+	}
+}
+
+// lingerTime is long enough for a client to notice an answer that comes while it is sending.
+const lingerTime = 5 * time.Second

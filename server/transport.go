@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+
+	"github.com/cloudwego/hertz/pkg/common/config"
+	"github.com/cloudwego/hertz/pkg/network"
+	"github.com/cloudwego/hertz/pkg/network/netpoll"
+	"github.com/cloudwego/hertz/pkg/network/standard"
+)
+
+// transport lets one hertz engine serve all listeners: those without TLS on netpoll, where an idle connection needs no
+// goroutine, those with TLS on hertz's standard transport. What the two do differently, and what neither bounds, is in
+// [connection], so that a request meets the same rules wherever it comes in.
+type transport struct {
+	parts []network.Transporter
+	log   *slog.Logger
+}
+
+// newTransport is called by hertz, with its options.
+func newTransport(o *config.Options, listeners []*listener, tlsConfig *tls.Config, c *connections, log *slog.Logger) *transport {
+	t := &transport{log: log}
+	for _, l := range listeners {
+		part := *o
+		if l.address.TLS {
+			part.Listener = &secureListener{listener: l, config: tlsConfig}
+			part.SenseClientDisconnection = false // see blockingConnection
+			part.OnAccept, part.OnConnect = noteSecure, c.acceptSecure
+			t.parts = append(t.parts, standard.NewTransporter(&part))
+			continue
+		}
+		part.Listener = l.polled
+		part.OnConnect = c.acceptPolled
+		t.parts = append(t.parts, netpoll.NewTransporter(&part))
+	}
+	return t
+}
+
+// ListenAndServe returns when all listeners have ended. One that fails ends the others.
+func (t *transport) ListenAndServe(onData network.OnData) error {
+	ended := make(chan error)
+	for _, part := range t.parts {
+		go func() { ended <- t.serve(part, onData) }()
+	}
+	var errs []error
+	for range t.parts {
+		if err := <-ended; err != nil {
+			errs = append(errs, err)
+			_ = t.Close()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// serve turns the panics that hertz's transports end with into errors.
+func (t *transport) serve(part network.Transporter, onData network.OnData) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			t.log.Error("panic in a listener", "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+			err = errors.New("a listener failed")
+		}
+	}()
+	return part.ListenAndServe(func(ctx context.Context, conn any) error {
+		return t.connection(ctx, conn, onData)
+	})
+}
+
+// connection serves one connection to its end. A panic, which only hertz's own reading can bring here, ends nothing else.
+func (t *transport) connection(ctx context.Context, conn any, onData network.OnData) error {
+	defer func() {
+		if fault := recover(); fault != nil {
+			t.log.Error("panic in a connection", "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+		}
+	}()
+	if ours := connectionOf(ctx); ours != nil {
+		defer ours.close()
+		conn = ours.forHertz()
+	}
+	return onData(ctx, conn)
+}
+
+// Close closes the listeners and waits for nobody.
+func (t *transport) Close() error {
+	var errs []error
+	for _, part := range t.parts {
+		errs = append(errs, part.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Shutdown closes the listeners and waits for connections to end, at most as long as ctx.
+func (t *transport) Shutdown(ctx context.Context) error {
+	var waiting sync.WaitGroup
+	for _, part := range t.parts {
+		waiting.Go(func() { _ = part.Shutdown(ctx) })
+	}
+	waiting.Wait()
+	return ctx.Err()
+}

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/listen/listentest"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -35,6 +39,8 @@ func TestMain(m *testing.M) {
 //	capture REQUEST RESPONSE          put an exchange with these files on record in $MNEME_DATA; $EXCHANGE is its id
 //	reload TEXT                       send it SIGHUP and wait until server.err holds TEXT once more
 //	remember NAME FILE                set a variable to the text of a file, or of stdout
+//	certificate [-expires DURATION]   write certificate.pem, key.pem and the authority.pem that signed it; requests to
+//	                                  https:// trust it, and show it if $CLIENT is set
 func TestCommandLine(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "server/command/testdata",
@@ -47,6 +53,7 @@ func TestCommandLine(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "signal": signal, "request": request, "capture": capture, "remember": remember, "reload": reload,
+			"certificate": certificate(t),
 		},
 	})
 }
@@ -125,8 +132,8 @@ func signal(ts *testscript.TestScript, _ bool, args []string) {
 	if err := server.end(signals[args[0]]); err != nil && args[0] != "KILL" {
 		ts.Fatalf("after %s: %v\n%s", args[0], err, ts.ReadFile("server.err"))
 	}
-	if lines := server.stdout.String(); strings.Count(lines, "\n") != 1 {
-		ts.Fatalf("more than one line on standard output:\n%s", lines)
+	if lines := server.stdout.String(); strings.Count(lines, "\n") != strings.Count(lines, "listening on ") {
+		ts.Fatalf("more than where it listens on standard output:\n%s", lines)
 	}
 }
 
@@ -194,13 +201,19 @@ func request(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, args[1], ts.Getenv("URL")+args[2], strings.NewReader(body))
+	origin := ts.Getenv("URL")
+	if strings.HasPrefix(origin, "unix:") {
+		origin = "http://on-a-socket"
+	}
+	r, err := http.NewRequestWithContext(ctx, args[1], origin+args[2], strings.NewReader(body))
 	ts.Check(err)
 	r.Header.Set("Content-Type", "application/json")
 	if key := ts.Getenv("KEY"); key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
-	response, err := http.DefaultClient.Do(r)
+	client := &http.Client{Transport: transportTo(ts)}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(r)
 	ts.Check(err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
@@ -212,6 +225,40 @@ func request(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	if id := response.Header.Get("X-Service-Exchange-ID"); id != "" {
 		ts.Setenv("EXCHANGE", id)
+	}
+}
+
+// transportTo reaches $URL, also on a socket or with the story's certificates.
+func transportTo(ts *testscript.TestScript) *http.Transport {
+	var transport http.Transport
+	if path, socket := strings.CutPrefix(ts.Getenv("URL"), "unix:"); socket {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", ts.MkAbs(path))
+		}
+	}
+	if authority, err := os.ReadFile(ts.MkAbs("authority.pem")); err == nil {
+		transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+		transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(authority)
+	}
+	if ts.Getenv("CLIENT") != "" {
+		pair, err := tls.LoadX509KeyPair(ts.MkAbs("certificate.pem"), ts.MkAbs("key.pem"))
+		ts.Check(err)
+		transport.TLSClientConfig.Certificates = []tls.Certificate{pair}
+	}
+	return &transport
+}
+
+func certificate(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		expires := 100 * 24 * time.Hour
+		if len(args) == 2 && args[0] == "-expires" {
+			var err error
+			expires, err = time.ParseDuration(args[1])
+			ts.Check(err)
+		}
+		authority := listentest.NewAuthority(t, "authority")
+		authority.Issue(ts.MkAbs("."), "mneme", time.Now().Add(expires))
+		ts.Check(os.Rename(authority.File, ts.MkAbs("authority.pem")))
 	}
 }
 

@@ -51,7 +51,11 @@ func endsWithError(t *testing.T, s surface, what string, a *answer) {
 }
 
 func TestAStreamThatBreaksEndsVisiblyBroken(t *testing.T) {
-	h := build(t)
+	onEveryTransport(t, aStreamThatBreaksEndsVisiblyBroken)
+}
+
+func aStreamThatBreaksEndsVisiblyBroken(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	for _, s := range generating {
 		for _, script := range []string{
 			`events 20; cut after=4 how=abort`,

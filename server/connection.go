@@ -5,12 +5,14 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
 	"github.com/cloudwego/hertz/pkg/network"
 	"github.com/cloudwego/hertz/pkg/network/netpoll"
+	polling "github.com/cloudwego/netpoll"
 	"golang.org/x/sys/unix"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -94,6 +96,15 @@ func (c *connection) held() int64 {
 // HandleSpecificError keeps hertz from logging how connections end.
 func (c *connection) HandleSpecificError(error, string) bool { return true }
 
+// Peek tells of a time-out in the same way on both transports, so that hertz answers it as one.
+func (c *connection) Peek(n int) ([]byte, error) {
+	p, err := c.peek(n)
+	if errors.Is(err, polling.ErrReadTimeout) {
+		err = &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	}
+	return p, err
+}
+
 func (c *connection) Skip(n int) error {
 	c.consumed.Add(int64(n))
 	return c.Conn.Skip(n)
@@ -172,8 +183,6 @@ type watch struct {
 	on      bool
 	ended   chan struct{}
 }
-
-func (c *blockingConnection) Peek(n int) ([]byte, error) { return c.peek(n) }
 
 // DetectConnectionClose reads on behind the request that is being handled, to the end of the connection, which cancels
 // the request, or until there is more than a client may send ahead. What is read stays in the buffer for later.

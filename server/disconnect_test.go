@@ -25,7 +25,11 @@ func (h *house) await(number int64) provider.Recorded {
 }
 
 func TestAClientThatLeavesStopsTheProvider(t *testing.T) {
-	h := build(t)
+	onEveryTransport(t, aClientThatLeavesStopsTheProvider)
+}
+
+func aClientThatLeavesStopsTheProvider(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	number := int64(0)
 	for _, s := range surfaces {
 		for _, test := range []struct {
@@ -100,6 +104,10 @@ func readEvents(t testing.TB, from io.Reader, events int) string {
 // A whole answer is read before it is sent; a client that leaves meanwhile has received nothing, and what had arrived
 // is kept.
 func TestAWholeAnswerThatNobodyWaitsForAnyMoreIsKeptAsFarAsItCame(t *testing.T) {
+	onEveryTransport(t, aWholeAnswerThatNobodyWaitsForAnyMoreIsKeptAsFarAsItCame)
+}
+
+func aWholeAnswerThatNobodyWaitsForAnyMoreIsKeptAsFarAsItCame(t *testing.T, on transportPlan) {
 	const part = `{"id":"chatcmpl-1","choices":[{"message":{"content":"as far as`
 	arrived := make(chan struct{})
 	up := newUpstream(t, func(c *upstreamCall) {
@@ -107,7 +115,7 @@ func TestAWholeAnswerThatNobodyWaitsForAnyMoreIsKeptAsFarAsItCame(t *testing.T) 
 		close(arrived)
 		<-c.gone
 	})
-	h := build(t, up.serves)
+	h := build(t, on, up.serves)
 	conn := h.dial()
 	_, err := io.WriteString(conn, h.raw(chat, chat.body("", false)))
 	ok(t, err)
@@ -127,7 +135,11 @@ func TestAWholeAnswerThatNobodyWaitsForAnyMoreIsKeptAsFarAsItCame(t *testing.T) 
 
 // A client that closes only its sending side counts as gone, as with net/http: it cannot be told from one that left.
 func TestAHalfClosedClientCountsAsGone(t *testing.T) {
-	h := build(t)
+	onEveryTransport(t, aHalfClosedClientCountsAsGone)
+}
+
+func aHalfClosedClientCountsAsGone(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	conn := h.dial()
 	_, err := io.WriteString(conn, h.raw(chat, chat.body(`delay header=1h`, true)))
 	ok(t, err)

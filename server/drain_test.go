@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ func (h *house) beginDrain() <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- h.stop() }()
 	eventually(h.t, func() error {
-		conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", h.proxy.Addr().String())
+		conn, err := h.connect(context.Background())
 		if err == nil {
 			_ = conn.Close()
 			return errors.New("the server still takes connections")
@@ -34,10 +33,12 @@ func (h *house) beginDrain() <-chan error {
 	return ended
 }
 
-func TestADrainLetsOpenAnswersFinish(t *testing.T) {
+func TestADrainLetsOpenAnswersFinish(t *testing.T) { onEveryTransport(t, aDrainLetsOpenAnswersFinish) }
+
+func aDrainLetsOpenAnswersFinish(t *testing.T, on transportPlan) {
 	for _, s := range generating {
 		t.Run(s.name, func(t *testing.T) {
-			h := build(t)
+			h := build(t, on)
 			whole, stream := s.body(`text "hi"; delay header=300ms`, false), s.body(`events 30; delay 10ms`, true)
 			answers := make(chan *answer, 2)
 			for _, body := range []string{whole, stream} {
@@ -62,7 +63,11 @@ func TestADrainLetsOpenAnswersFinish(t *testing.T) {
 }
 
 func TestADrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T) {
-	h := build(t, func(p *plan) { p.server.DrainTimeout = 50 * time.Millisecond })
+	onEveryTransport(t, aDrainCutsWhatDoesNotFinishInTheSurfacesOwnWay)
+}
+
+func aDrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T, on transportPlan) {
+	h := build(t, on, func(p *plan) { p.server.DrainTimeout = 50 * time.Millisecond })
 	type cut struct {
 		surface
 		stream bool
@@ -118,7 +123,11 @@ func TestADrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T) {
 }
 
 func TestADrainDoesNotWaitForIdleConnections(t *testing.T) {
-	h := build(t)
+	onEveryTransport(t, aDrainDoesNotWaitForIdleConnections)
+}
+
+func aDrainDoesNotWaitForIdleConnections(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	conn := h.dial()
 	if a := exchangeOn(t, conn, h.raw(chat, chat.body(`text "hi"`, true))); a.status != 200 {
 		t.Fatal(a.status)
@@ -166,7 +175,11 @@ func TestAServerCanBeStoppedAtAnyMoment(t *testing.T) {
 
 // A request that comes on an open connection while the server drains is told to come again.
 func TestARequestDuringTheDrainIsToldToComeAgain(t *testing.T) {
-	h := build(t)
+	onEveryTransport(t, aRequestDuringTheDrainIsToldToComeAgain)
+}
+
+func aRequestDuringTheDrainIsToldToComeAgain(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	busy := h.dial()
 	_, err := io.WriteString(busy, h.raw(chat, chat.body(`events 100; delay 5ms`, true)))
 	ok(t, err)

@@ -13,7 +13,11 @@ import (
 
 // Heads that two readers could frame differently are how requests are smuggled past a proxy in front.
 func TestHeadsThatCanBeReadInTwoWaysAreRefused(t *testing.T) {
-	h := build(t)
+	onEveryTransport(t, headsThatCanBeReadInTwoWaysAreRefused)
+}
+
+func headsThatCanBeReadInTwoWaysAreRefused(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer " + h.key + "\r\n"
 	body := chat.body(`text "hi"`, false)
 	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
@@ -51,8 +55,10 @@ func TestHeadsThatCanBeReadInTwoWaysAreRefused(t *testing.T) {
 }
 
 // HTTP/1.0 knows no chunks (RFC 9112, section 6.1): the answer ends with its connection.
-func TestAClientOfHTTP10GetsNoChunks(t *testing.T) {
-	h := build(t)
+func TestAClientOfHTTP10GetsNoChunks(t *testing.T) { onEveryTransport(t, aClientOfHTTP10GetsNoChunks) }
+
+func aClientOfHTTP10GetsNoChunks(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	for _, s := range generating {
 		body := s.body(`events 20`, true)
 		conn := h.dial()
@@ -75,7 +81,11 @@ func TestAClientOfHTTP10GetsNoChunks(t *testing.T) {
 }
 
 func TestAClientMayAskBeforeItSendsItsBody(t *testing.T) {
-	h := build(t)
+	onEveryTransport(t, aClientMayAskBeforeItSendsItsBody)
+}
+
+func aClientMayAskBeforeItSendsItsBody(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	conn := h.dial()
 	body := messages.body(`text "hi"`, false)
 	head, _, _ := strings.Cut(h.raw(messages, body, "Expect: 100-continue"), "\r\n\r\n")
@@ -158,8 +168,10 @@ func TestAWebsocketIsRefusedInTheWordThatCodexUnderstands(t *testing.T) {
 	}
 }
 
-func TestAPanicEndsItsRequestOnly(t *testing.T) {
-	h := build(t, func(p *plan) {
+func TestAPanicEndsItsRequestOnly(t *testing.T) { onEveryTransport(t, aPanicEndsItsRequestOnly) }
+
+func aPanicEndsItsRequestOnly(t *testing.T, on transportPlan) {
+	h := build(t, on, func(p *plan) {
 		p.prepare = func(s *server.Server) {
 			s.MountPanic("/panic/before", false)
 			s.MountPanic("/panic/inside", true)

@@ -16,6 +16,10 @@ import (
 func (s surface) sign() string { return string(crossing.AppendHeartbeat(nil, s.format)) }
 
 func TestSignsOfLifeAreSentOnASilentStream(t *testing.T) {
+	onEveryTransport(t, signsOfLifeAreSentOnASilentStream)
+}
+
+func signsOfLifeAreSentOnASilentStream(t *testing.T, on transportPlan) {
 	const begun = "event: message_start\ndata: {\"type\":\"message_start\"}\n\n"
 	for _, test := range []struct{ name, sent, arrives string }{
 		{"before the first event", "", ""},
@@ -31,7 +35,7 @@ func TestSignsOfLifeAreSentOnASilentStream(t *testing.T) {
 		})
 		t.Run(test.name, func(t *testing.T) {
 			up.t = t
-			h := build(t, up.serves, func(p *plan) { p.server.Heartbeat = 10 * time.Millisecond })
+			h := build(t, on, up.serves, func(p *plan) { p.server.Heartbeat = 10 * time.Millisecond })
 			for _, s := range generating {
 				ctx, leave := context.WithTimeout(context.Background(), patience)
 				response, err := h.client.Do(h.request(ctx, http.MethodPost, s.path, s.body("", true), "Authorization", "Bearer "+h.key))
@@ -59,8 +63,10 @@ func TestSignsOfLifeAreSentOnASilentStream(t *testing.T) {
 }
 
 // Signs of life come between events; without them the answer is the provider's own.
-func TestSignsOfLifeDisturbNothing(t *testing.T) {
-	h := build(t, func(p *plan) { p.server.Heartbeat = 4 * time.Millisecond })
+func TestSignsOfLifeDisturbNothing(t *testing.T) { onEveryTransport(t, signsOfLifeDisturbNothing) }
+
+func signsOfLifeDisturbNothing(t *testing.T, on transportPlan) {
+	h := build(t, on, func(p *plan) { p.server.Heartbeat = 4 * time.Millisecond })
 	for _, s := range generating {
 		body := s.body(`events 10; delay 12ms; burst 1`, true)
 		a, want := h.post(s.path, body), h.direct(s, body)
@@ -75,6 +81,10 @@ func TestSignsOfLifeDisturbNothing(t *testing.T) {
 
 // A client that does not read must not keep the others from their signs of life.
 func TestAStalledClientHoldsUpNobodysSignsOfLife(t *testing.T) {
+	onEveryTransport(t, aStalledClientHoldsUpNobodysSignsOfLife)
+}
+
+func aStalledClientHoldsUpNobodysSignsOfLife(t *testing.T, on transportPlan) {
 	stalled := make(chan struct{})
 	up := newUpstream(t, func(c *upstreamCall) {
 		c.chunked()
@@ -92,7 +102,7 @@ func TestAStalledClientHoldsUpNobodysSignsOfLife(t *testing.T) {
 		close(stalled)
 		<-c.gone
 	})
-	h := build(t, up.serves, func(p *plan) { p.server.Heartbeat = 10 * time.Millisecond })
+	h := build(t, on, up.serves, func(p *plan) { p.server.Heartbeat = 10 * time.Millisecond })
 	conn := h.dial()
 	_, err := conn.Write([]byte(h.raw(chat, chat.body("", true))))
 	ok(t, err)

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/listen/listentest"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -94,6 +96,7 @@ type house struct {
 	provider *provider.Server
 	proxy    *server.Server
 	client   *http.Client
+	tls      *tls.Config // of clients; nil without TLS
 	log      *notes
 
 	stop func() error // tells the proxy to stop and waits; may be called more than once
@@ -106,6 +109,32 @@ type plan struct {
 	provider provider.Options
 	store    store.Options
 	prepare  func(*server.Server) // before it is run; may be nil
+	client   *tls.Config          // of clients, for a proxy with TLS
+}
+
+// transportPlan lets a house be reached in one of the ways that a proxy can be.
+type transportPlan = func(*plan)
+
+// onEveryTransport tells the same story over each of them.
+func onEveryTransport(t *testing.T, story func(*testing.T, transportPlan)) {
+	t.Run("plain", func(t *testing.T) { story(t, func(*plan) {}) })
+	t.Run("TLS", func(t *testing.T) { story(t, overTLS(t)) })
+	t.Run("unix", func(t *testing.T) { story(t, overUnix(t)) })
+}
+
+func overTLS(t testing.TB) transportPlan {
+	authority, dir := listentest.NewAuthority(t, "authority"), t.TempDir()
+	return func(p *plan) {
+		p.server.Listen, p.server.TLS = []string{"tls:127.0.0.1:0"}, authority.Issue(dir, "proxy", time.Now().Add(time.Hour))
+		p.client = authority.Client()
+	}
+}
+
+func overUnix(t testing.TB) transportPlan {
+	dir, err := os.MkdirTemp("", "mneme") // short enough for a socket
+	ok(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return func(p *plan) { p.server.Listen = []string{"unix:" + filepath.Join(dir, "mneme.sock")} }
 }
 
 // build starts a house; it ends with the test and leaves nothing behind.
@@ -149,12 +178,16 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	p.server.Store, p.server.Router = h.store, routes
 	h.proxy, err = server.New(p.server)
 	ok(t, err)
-	h.url = "http://" + h.proxy.Addr().String()
+	h.tls = p.client
+	h.url = h.proxy.Addresses()[0].Origin()
+	if h.url == "" {
+		h.url = "http://on-a-socket"
+	}
 	if p.prepare != nil {
 		p.prepare(h.proxy)
 	}
 	h.run()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true, TLSClientConfig: h.tls, DialContext: h.reach}
 	h.client = &http.Client{Transport: transport}
 	t.Cleanup(transport.CloseIdleConnections)
 	return h
@@ -329,10 +362,33 @@ func (h *house) records(account string) []store.ExchangeInfo {
 	return page.Data
 }
 
+// reach opens a socket to the proxy, or to what stands at another address.
+func (h *house) reach(ctx context.Context, network, address string) (net.Conn, error) {
+	if to := h.proxy.Addr(); to.Network() == "unix" && strings.HasPrefix(address, "on-a-socket:") {
+		network, address = "unix", to.String()
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
+
+// connect opens a connection to the proxy over its transport.
+func (h *house) connect(ctx context.Context) (net.Conn, error) {
+	to := h.proxy.Addr()
+	conn, err := h.reach(ctx, to.Network(), to.String())
+	if err != nil || h.tls == nil {
+		return conn, err
+	}
+	secure := tls.Client(conn, h.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
 // dial opens a raw connection to the proxy.
 func (h *house) dial() net.Conn {
 	h.t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", h.proxy.Addr().String())
+	conn, err := h.connect(context.Background())
 	ok(h.t, err)
 	ok(h.t, conn.SetDeadline(time.Now().Add(patience)))
 	h.t.Cleanup(func() { _ = conn.Close() })

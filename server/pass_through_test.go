@@ -30,7 +30,11 @@ var deliveries = []string{
 }
 
 func TestBytesGoThroughUntouchedBothWays(t *testing.T) {
-	h := build(t)
+	onEveryTransport(t, bytesGoThroughUntouchedBothWays)
+}
+
+func bytesGoThroughUntouchedBothWays(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	for _, s := range surfaces {
 		for _, script := range deliveries {
 			for _, stream := range []bool{false, true} {
@@ -59,7 +63,11 @@ func TestBytesGoThroughUntouchedBothWays(t *testing.T) {
 }
 
 func TestOddButValidRequestsGoUpstreamAsTheyAre(t *testing.T) {
-	h := build(t)
+	onEveryTransport(t, oddButValidRequestsGoUpstreamAsTheyAre)
+}
+
+func oddButValidRequestsGoUpstreamAsTheyAre(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	for _, s := range surfaces {
 		plain := s.body(`text "hi"`, false)
 		for _, body := range []string{
@@ -127,8 +135,10 @@ func TestOnlyHeadersOnTheListPass(t *testing.T) {
 }
 
 // What a provider has sent must reach the client while the provider is silent; nothing waits for more.
-func TestEventsArriveAsTheyAreSent(t *testing.T) {
-	h := build(t)
+func TestEventsArriveAsTheyAreSent(t *testing.T) { onEveryTransport(t, eventsArriveAsTheyAreSent) }
+
+func eventsArriveAsTheyAreSent(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, s := range generating {
@@ -145,11 +155,15 @@ func TestEventsArriveAsTheyAreSent(t *testing.T) {
 }
 
 func TestBytesBehindTheTerminalEventArriveAndHoldNothingUp(t *testing.T) {
+	onEveryTransport(t, bytesBehindTheTerminalEventArriveAndHoldNothingUp)
+}
+
+func bytesBehindTheTerminalEventArriveAndHoldNothingUp(t *testing.T, on transportPlan) {
 	tail := ": bye\n\ndata: {\"behind\":true}\n\nrest without an end"
 	up := newUpstream(t, func(c *upstreamCall) {
 		c.stream(chatStream + tail)
 	})
-	h := build(t, up.serves)
+	h := build(t, on, up.serves)
 	a := h.post(chat.path, chat.body("", true))
 	if a.cut != nil || a.body != chatStream+tail {
 		t.Errorf("%v %q", a.cut, a.body)
@@ -173,8 +187,10 @@ func TestAStreamEndsSoonBehindItsTerminalEvent(t *testing.T) {
 	closed(t, "the end of the answer", done)
 }
 
-func TestConnectionsAreUsedAgain(t *testing.T) {
-	h := build(t)
+func TestConnectionsAreUsedAgain(t *testing.T) { onEveryTransport(t, connectionsAreUsedAgain) }
+
+func connectionsAreUsedAgain(t *testing.T, on transportPlan) {
+	h := build(t, on)
 	conn := h.dial()
 	for i := range 3 {
 		for _, s := range generating {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -87,6 +89,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 		name = "the environment and the defaults"
 	}
 	findings := []finding{{"configuration", good, name + ": no mistakes", ""}, examineServer(ctx, &cfg)}
+	findings = append(findings, examineCertificate(&cfg)...)
 	findings = append(findings, examineData(&cfg)...)
 	keys, credentials := c.examineAccounts(ctx)
 	findings = append(findings, keys)
@@ -133,6 +136,34 @@ func examineServer(ctx context.Context, cfg *config.Config) finding {
 		return finding{"server", warning, "no server runs on the data in " + cfg.Data, "Start one with: mneme serve"}
 	}
 	return finding{"server", good, "a server runs on the data in " + cfg.Data, ""}
+}
+
+// renewBefore is how long before its end a certificate should have been renewed: automatic renewals come at a third of
+// its life, which is a month of the usual three.
+const renewBefore = 14 * 24 * time.Hour
+
+// examineCertificate looks at the server's own certificate, where there is one.
+func examineCertificate(cfg *config.Config) []finding {
+	file := cfg.TLS.Certificate
+	if file == "" {
+		return nil
+	}
+	const check = "certificate"
+	leaf, err := listen.Leaf(cfg.TLS.Files())
+	if err != nil { // which config.Load would have said
+		return []finding{{check, problem, err.Error(), "Correct tls"}}
+	}
+	until, left := leaf.NotAfter.Format(time.DateTime), time.Until(leaf.NotAfter)
+	switch {
+	case left <= 0:
+		return []finding{{check, problem, fmt.Sprintf("%s ended %s", file, until), "Renew it; a running server takes the new one by itself"}}
+	case left < renewBefore:
+		days := int((left + 12*time.Hour) / (24 * time.Hour))
+		return []finding{{check, warning, fmt.Sprintf("%s ends in %d days", file, days), "Renew it; a running server takes the new one by itself"}}
+	case !slices.ContainsFunc(cfg.Listen, func(text string) bool { return strings.HasPrefix(text, "tls:") }):
+		return []finding{{check, warning, file + " is used by no address", "Write tls: before the address under listen that is to use it"}}
+	}
+	return []finding{{check, good, fmt.Sprintf("%s is good until %s", file, until), ""}}
 }
 
 // scarceDisk is where there is not much left to the reserve, of 1 GiB at most, below which the store takes nothing new.

@@ -27,12 +27,14 @@ func exposed(t *testing.T) map[string][]string {
 	t.Cleanup(func() { _ = tracing.Shutdown(t.Context()) })
 	telemetry.Watch(Levels{
 		RequestsOpen: func() int { return 0 }, StreamsOpen: func() int { return 0 }, InFlightBytes: func() int64 { return 0 },
-		Endpoints: func() []Endpoint { return []Endpoint{{Provider: "openai", BaseURL: "https://api.openai.com/v1"}} },
-		Captures:  func() store.Stats { return store.Stats{} },
+		Endpoints:   func() []Endpoint { return []Endpoint{{Provider: "openai", BaseURL: "https://api.openai.com/v1"}} },
+		Connections: func() int { return 0 },
+		Captures:    func() store.Stats { return store.Stats{} },
 	})
 	telemetry.Retry("openai", "rate_limited")
 	telemetry.CoolDown("openai", "rate_limited")
 	telemetry.Fallback("openai", "anthropic")
+	telemetry.ConnectionRefused("connections")
 	r := exampleReport()
 	r.Translation = []string{"dropped:stop"}
 	r.Outcome, r.Error = store.OutcomeUpstreamError, codec.Errorf(codec.KindTimeout, "late")

@@ -37,12 +37,11 @@ const (
 	labelStatus    = "status"    // 2xx, 4xx, 5xx …; "none" when the client left before it was answered
 	labelKind      = "kind"      // of tokens, or of an error (codec.Kind)
 	labelTreatment = "treatment" // emulated, dropped
-	labelLimit     = "limit"     // of a key: requests_per_minute, tokens_per_minute, concurrent, tokens_per_month
+	labelLimit     = "limit"     // of a key: requests_per_minute, tokens_per_minute, concurrent, tokens_per_month; or connections, connections_per_address
 	labelReason    = "reason"    // why an attempt failed (router.Failure)
 	labelTo        = "to"        // provider that stands in
 	labelEndpoint  = "endpoint"  // base URL in the configuration
 	labelResult    = "result"
-	labelLimit     = "limit" // connections, connections_per_address
 	labelVersion   = "version"
 	labelGo        = "go"
 )

@@ -1,17 +1,8 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 
 	"github.com/dgraph-io/badger/v4"
@@ -19,94 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-const (
-	masterKeyFile  = "master.key"
-	masterKeySize  = 32
-	masterKeyProof = "mneme master key" // sealed in every store, so that a wrong master key is noticed when it is opened
-	maxCredential  = 8 << 10
-)
-
-// sealer encrypts with AES-256-GCM under the master key. A sealed value is version, nonce, ciphertext and tag.
-type sealer struct{ aead cipher.AEAD }
-
-func newSealer(opts Options) (*sealer, error) {
-	key := opts.MasterKey
-	if key == nil {
-		var err error
-		if key, err = masterKey(opts.Dir); err != nil {
-			return nil, err
-		}
-	}
-	if len(key) != masterKeySize {
-		return nil, fmt.Errorf("the master key has %d bytes, it must have %d", len(key), masterKeySize)
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
-	}
-	return &sealer{aead: aead}, nil
-}
-
-// masterKey reads the master key's file, 64 hexadecimal digits, or makes it for a new store.
-func masterKey(dir string) ([]byte, error) {
-	path := filepath.Join(dir, masterKeyFile)
-	text, err := os.ReadFile(path)
-	if err == nil {
-		key, err := hex.DecodeString(string(bytes.TrimSpace(text)))
-		if err != nil || len(key) != masterKeySize {
-			return nil, fmt.Errorf("%s is damaged: it must hold %d hexadecimal digits", path, 2*masterKeySize)
-		}
-		return key, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the master key: %w", err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "badger")); err == nil {
-		return nil, fmt.Errorf("%s is missing, and the store beside it was created with it: put it back", path)
-	}
-	key := make([]byte, masterKeySize)
-	_, _ = rand.Read(key) // never fails: crypto/rand ends the program instead
-	if err := writeSynced(path, append(hex.AppendEncode(nil, key), '\n')); err != nil {
-		return nil, fmt.Errorf("write the master key: %w", err)
-	}
-	return key, nil
-}
-
-// writeSynced makes a file of mode 0600 that is there whole or not at all.
-func writeSynced(path string, data []byte) error {
-	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
-}
-
-const sealVersion = 1
-
-// seal binds the secret to its place: account and provider are authenticated with it.
-func (s *sealer) seal(secret, place string) []byte {
-	nonce := make([]byte, s.aead.NonceSize())
-	_, _ = rand.Read(nonce) // never fails: crypto/rand ends the program instead
-	sealed := append([]byte{sealVersion}, nonce...)
-	return s.aead.Seal(sealed, nonce, []byte(secret), []byte(place))
-}
-
-func (s *sealer) open(sealed []byte, place string) (string, error) {
-	n := s.aead.NonceSize()
-	if len(sealed) < 1+n || sealed[0] != sealVersion {
-		return "", errors.New("not a sealed value of this version")
-	}
-	secret, err := s.aead.Open(nil, sealed[1:1+n], sealed[1+n:], []byte(place))
-	return string(secret), err
-}
+const maxCredential = 8 << 10
 
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
@@ -128,6 +32,8 @@ func (s *Store) SetCredential(account, provider, secret string) error {
 	case secret == "" || len(secret) > maxCredential:
 		return codec.Invalid("secret", "a credential has 1 to %d characters", maxCredential)
 	}
+	s.sealing.RLock()
+	defer s.sealing.RUnlock()
 	sealed := s.seal.seal(secret, credentialPlace(account, provider))
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
 		g.put(w, credentialKey(number, provider), sealed)
@@ -166,6 +72,8 @@ func (s *Store) Credential(account, provider string) (secret string, ok bool, er
 		return "", false, nil
 	}
 	var sealed []byte
+	s.sealing.RLock()
+	defer s.sealing.RUnlock()
 	err = s.view(func(tx *badger.Txn) (err error) {
 		sealed, err = getValue(tx, credentialKey(number, provider))
 		return err

@@ -14,6 +14,10 @@ type Options struct {
 	MasterKey  []byte       // 32 bytes; nil: read from, or created in, Dir/master.key (mode 0600)
 	Log        *slog.Logger // nil: discard
 
+	// PreviousMasterKey opens what was sealed before MasterKey was changed, and is sealed under that at the opening.
+	// nil: it was not. Without MasterKey it means nothing.
+	PreviousMasterKey []byte
+
 	// Digest says what an exchange says, in no format's shape. It is called behind the requests, one exchange at a time
 	// in the order they began, and may be called again for the same one. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)

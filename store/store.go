@@ -44,6 +44,7 @@ type Store struct {
 	changes  changeLog
 	index    Index // nil if there is none
 
+	sealing  sync.RWMutex // held for reading while seal is used, for writing while the master key is changed
 	accounts accountTable
 	keys     keyTable
 	uses     useWriter
@@ -68,6 +69,11 @@ func Open(opts Options) (*Store, error) {
 		return nil, errors.Join(err, s.release())
 	}
 	go s.runWriter()
+	if s.seal.previous != nil {
+		if err := s.finishRotation(); err != nil {
+			s.log.Error("the change of the master key did not come to its end", "error", err)
+		}
+	}
 	s.digester.start(s)
 	s.keeper.start(s)
 	s.uses.start(s)
@@ -117,7 +123,7 @@ func (s *Store) release() (err error) {
 }
 
 func (s *Store) open() (err error) {
-	if s.seal, err = newSealer(s.opts); err != nil {
+	if s.seal, err = openSealer(s.opts); err != nil {
 		return err
 	}
 	if err := s.openDatabase(); err != nil {

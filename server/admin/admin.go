@@ -28,6 +28,7 @@
 //	POST   /check?repair=                             lines of {"finding"}, and at the end {"report"}
 //	GET    /backup?since=                             a backup, full or on top of the one with that mark
 //	POST   /compact
+//	POST   /master-key/rotate                         a new one, under which every credential is sealed
 //
 // Keys are in the answers that make them, and in no other. Limits are {"requests_per_minute", "tokens_per_minute",
 // "concurrent", "tokens_per_month"}; 0 leaves one to the server, -1 is none.

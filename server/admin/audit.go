@@ -25,6 +25,7 @@ var acts = map[string]act{
 	"DELETE /accounts/{account}/credentials/{provider}": {name: "credential.remove"},
 	"PUT /accounts/{account}/retention":                 {name: "retention.set"},
 	"DELETE /accounts/{account}/retention":              {name: "retention.reset"},
+	"POST /master-key/rotate":                           {name: "master-key.rotate"},
 	"POST /keys":                                        {name: "key.create"},
 	"PATCH /keys/{id}":                                  {name: "key.update"},
 	"POST /keys/{id}/rotate":                            {name: "key.rotate"},

@@ -89,6 +89,7 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 		"GET /audit":                                        e.audit,
 		"GET /exchanges":                                    e.exchanges,
 		"GET /exchanges/{id}":                               e.exchange,
+		"POST /master-key/rotate":                           e.rotateMasterKey,
 		"POST /reindex":                                     e.reindex,
 		"POST /compact":                                     e.compact,
 	} {

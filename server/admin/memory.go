@@ -154,6 +154,11 @@ func (c *Client) Compact(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/compact", nil, nil)
 }
 
+// RotateMasterKey makes a new master key.
+func (c *Client) RotateMasterKey(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/master-key/rotate", nil, nil)
+}
+
 // ExchangeInfo gives what lists show of an exchange.
 func (c *Client) ExchangeInfo(ctx context.Context, account, id string) (x store.ExchangeInfo, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "exchanges", id), nil, &x)

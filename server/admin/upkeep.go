@@ -48,6 +48,13 @@ func (e endpoints) compact(c caller, r *http.Request) (any, error) {
 	return nil, err
 }
 
+func (e endpoints) rotateMasterKey(c caller, _ *http.Request) (any, error) {
+	if err := requireOperatorItself(c); err != nil {
+		return nil, err
+	}
+	return nil, e.store.RotateMasterKey()
+}
+
 // checkLine is one line of the answer to a check: findings as they are come upon, and at the end the report, or why
 // there is none.
 type checkLine struct {

@@ -37,9 +37,10 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	}
 	return store.Options{
 		Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log,
-		Digest:    digest.Exchange,
-		Retention: store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
-		AuditAge:  time.Duration(cfg.Retention.Audit),
+		PreviousMasterKey: cfg.PreviousMasterKeyBytes(),
+		Digest:            digest.Exchange,
+		Retention:         store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
+		AuditAge:          time.Duration(cfg.Retention.Audit),
 		Index: func(st *store.Store) store.Index {
 			return search.Open(st, search.Options{Dir: indexDir(cfg), Log: log})
 		},

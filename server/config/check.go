@@ -29,11 +29,19 @@ func (l *loader) check(cfg *Config) {
 		l.problems = append(l.problems, origin{source: EnvServiceKey}.problem(
 			"has %d characters and needs %d or more; `openssl rand -hex 32` makes a good one", utf8.RuneCountInString(key), MinServiceKey))
 	}
-	if key, err := hex.DecodeString(cfg.MasterKey.Reveal()); err != nil || len(key) != 0 && len(key) != 32 {
-		l.problems = append(l.problems, origin{source: EnvMasterKey}.problem("is not 64 hexadecimal digits; `openssl rand -hex 32` makes them"))
+	l.checkMasterKey(EnvMasterKey, cfg.MasterKey)
+	l.checkMasterKey(EnvPreviousMasterKey, cfg.PreviousMasterKey)
+	if cfg.PreviousMasterKey != "" && cfg.MasterKey == "" {
+		l.problems = append(l.problems, origin{source: EnvPreviousMasterKey}.problem("is the key before %s, which is not set", EnvMasterKey))
 	}
 	if len(l.problems) == 0 {
 		l.checkRouter(cfg)
+	}
+}
+
+func (l *loader) checkMasterKey(variable string, text Secret) {
+	if key, err := hex.DecodeString(text.Reveal()); err != nil || len(key) != 0 && len(key) != 32 {
+		l.problems = append(l.problems, origin{source: variable}.problem("is not 64 hexadecimal digits; `openssl rand -hex 32` makes them"))
 	}
 }
 

@@ -46,14 +46,23 @@ type Config struct {
 	// MasterKey seals the accounts' own provider credentials. It comes from MNEME_MASTER_KEY only, as 64 hexadecimal
 	// digits; empty means the file master.key in the data directory, created on first start.
 	MasterKey Secret `json:"-"`
+
+	// PreviousMasterKey is the one before, for the start that changes it. It comes from MNEME_PREVIOUS_MASTER_KEY only, in
+	// the same form.
+	PreviousMasterKey Secret `json:"-"`
 }
 
 // MinServiceKey is the shortest MNEME_API_KEY that is accepted, in characters: 32 hex digits carry 128 bits.
 const MinServiceKey = 32
 
 // MasterKeyBytes gives the 32 bytes of MasterKey, nil when it is empty.
-func (c *Config) MasterKeyBytes() []byte {
-	key, _ := hex.DecodeString(c.MasterKey.Reveal()) // checked by Load
+func (c *Config) MasterKeyBytes() []byte { return keyBytes(c.MasterKey) }
+
+// PreviousMasterKeyBytes gives the 32 bytes of PreviousMasterKey, nil when it is empty.
+func (c *Config) PreviousMasterKeyBytes() []byte { return keyBytes(c.PreviousMasterKey) }
+
+func keyBytes(text Secret) []byte {
+	key, _ := hex.DecodeString(text.Reveal()) // checked by Load
 	if len(key) == 0 {
 		return nil
 	}

@@ -28,6 +28,8 @@ const (
 	EnvData       = "MNEME_DATA"
 	EnvServiceKey = "MNEME_API_KEY"
 	EnvMasterKey  = "MNEME_MASTER_KEY"
+
+	EnvPreviousMasterKey = "MNEME_PREVIOUS_MASTER_KEY"
 )
 
 // providerKeys are the usual variables of the built-in providers. They stand below the file: a key written
@@ -76,6 +78,7 @@ func Load(sources Sources) (Config, error) {
 	l.preferLists(&cfg)
 	cfg.ServiceKey = Secret(l.variable(EnvServiceKey))
 	cfg.MasterKey = Secret(l.variable(EnvMasterKey))
+	cfg.PreviousMasterKey = Secret(l.variable(EnvPreviousMasterKey))
 	if l.check(&cfg); len(l.problems) > 0 {
 		return Config{}, l.problems
 	}

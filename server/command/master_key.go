@@ -1,0 +1,29 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+)
+
+// MasterKey is the noun for the key that accounts' own provider credentials are sealed under.
+type MasterKey struct {
+	Rotate MasterKeyRotate `cmd:"" help:"Make a new master key, and seal every credential under it."`
+}
+
+// MasterKeyRotate is "mneme master-key rotate".
+type MasterKeyRotate struct {
+	Place `embed:""`
+}
+
+// Run changes the key, while the server goes on. What interrupts it loses nothing: both keys are kept until it is done.
+func (c *MasterKeyRotate) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		if err := client.RotateMasterKey(ctx); err != nil {
+			return err
+		}
+		fmt.Fprintln(s.Out, "every credential is sealed under a new master key; backups from before need the old one, of which this machine has no copy any more")
+		return nil
+	})
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// perSession is how many exchanges a session has.
+const perSession = 10
+
+// fill captures exchanges and returns when everything behind them is done, too.
+func fill(ctx context.Context, st *store.Store, s *shape, p *plan) error {
+	text := corpus(max(1<<20, 4*(s.prompt+s.answer)))
+	group, capturing := errgroup.WithContext(ctx)
+	for n := range p.writers {
+		group.Go(func() error {
+			w := writer{shape: s, random: rand.New(rand.NewPCG(1, uint64(n))), text: text}
+			for i := n; i < p.exchanges; i += p.writers {
+				if err := capture(capturing, st, &w, fmt.Sprintf("chat %d/%d", n, i/p.writers/perSession)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if index := search.Of(st); index != nil {
+		return index.Wait(ctx, account)
+	}
+	return digested(ctx, st, p)
+}
+
+// digested waits until nothing waits to be digested.
+func digested(ctx context.Context, st *store.Store, p *plan) error {
+	for p.remember != "record" {
+		waiting, err := st.Undigested(account)
+		if err != nil || len(waiting) == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// capture lets one exchange pass as the proxy does.
+func capture(ctx context.Context, st *store.Store, w *writer, chat string) error {
+	w.next()
+	c, err := st.Begin(ctx, &store.Opening{
+		Account: account, KeyID: "key_0123456789", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "m", Stream: w.shape.stream,
+		ChatKey: chat, ContentType: "application/json", Body: w.request, Spans: w.spans(),
+		Header: []store.HeaderField{{Name: "User-Agent", Value: "capacity/1"}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.Recorded(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	for part := range slices.Chunk(w.answer, 4096) {
+		if _, err := c.Write(part); err != nil {
+			return err
+		}
+	}
+	closing := store.Closing{
+		Outcome: store.OutcomeComplete, Status: 200, ModelServed: "m", FinishReason: "stop", ResponseID: c.ID(), ContentType: "application/json",
+		Usage: codec.Usage{InputUncached: 9, Output: 12}, FirstByte: began, LastByte: time.Now(),
+	}
+	if w.shape.stream {
+		closing.ContentType = "text/event-stream"
+	}
+	return c.Finish(ctx, &closing)
+}
+
+// read lists and shows exchanges, and says how long that takes.
+func read(st *store.Store) error {
+	const pages, perPage = 1000, 100
+	var lists, shows, sessions durations
+	random := rand.New(rand.NewPCG(2, 2))
+	cursor := ""
+	for range pages {
+		began := time.Now()
+		page, err := st.Exchanges(account, store.ExchangeQuery{After: cursor, Limit: perPage})
+		if err != nil {
+			return err
+		}
+		lists.add(time.Since(began))
+		if cursor = page.Data[len(page.Data)-1].ID; !page.HasMore {
+			cursor = ""
+		}
+		began = time.Now()
+		if _, err := st.Exchange(account, page.Data[random.IntN(len(page.Data))].ID); err != nil {
+			return err
+		}
+		shows.add(time.Since(began))
+		began = time.Now()
+		if _, err := st.Sessions(account, store.SessionQuery{Limit: perPage}); err != nil {
+			return err
+		}
+		sessions.add(time.Since(began))
+	}
+	fmt.Printf("         list of %d: %s; show: %s; list of %d sessions: %s\n", perPage, &lists, &shows, perPage, &sessions)
+	return nil
+}

@@ -1,0 +1,147 @@
+// Command capacity measures what a store can take in, what that costs, and how a large one behaves: it fills a store with
+// exchanges, many at a time, lists and shows them, and opens it again.
+//
+//	go run ./bench/capacity [-shape small] [-exchanges 100000] [-remember index]
+//
+// Costs are CPU time and allocations of the whole process until everything is digested and can be found; what the load
+// takes to make up its texts is in them (about 2 µs an exchange). One process measures one shape, so that memory is that
+// shape's. It needs Linux, because memory is read from /proc.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
+
+	"github.com/mnemeproxy/mneme/server/digest"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+const account = "acme"
+
+func main() {
+	shape := flag.String("shape", "small", "what the exchanges are like: "+shapeNames())
+	exchanges := flag.Int("exchanges", 100_000, "how many")
+	remember := flag.String("remember", "index", "what is done behind the answers: record (nothing), turns, or index")
+	writers := flag.Int("writers", 32, "exchanges at a time")
+	dir := flag.String("dir", "", "directory of the store, kept; it must be empty (default: a temporary one)")
+	profile := flag.String("cpuprofile", "", "write a CPU profile of the filling there")
+	heap := flag.String("memprofile", "", "write a profile of what is in use after the filling there")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, &plan{shape: *shape, exchanges: *exchanges, remember: *remember, writers: *writers, dir: *dir, profile: *profile, heap: *heap})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "capacity:", err)
+		os.Exit(1)
+	}
+}
+
+// plan is what is to be measured.
+type plan struct {
+	shape, remember, dir string
+	profile, heap        string // files
+	exchanges, writers   int
+}
+
+func run(ctx context.Context, p *plan) (err error) {
+	shape, ok := shapes[p.shape]
+	if !ok {
+		return fmt.Errorf("no shape %q (known: %s)", p.shape, shapeNames())
+	}
+	if p.dir == "" {
+		if p.dir, err = os.MkdirTemp("", "capacity"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(p.dir)) }()
+	}
+	opts, err := p.options()
+	if err != nil {
+		return err
+	}
+	memory := watchMemory()
+	defer memory.stop()
+
+	st, err := store.Open(opts)
+	if err != nil {
+		return err
+	}
+	if _, err := st.CreateAccount(account); err != nil {
+		return errors.Join(err, st.Close())
+	}
+	before := now()
+	err = p.profiled(func() error { return fill(ctx, st, &shape, p) })
+	spent := now().since(before)
+	if err = errors.Join(err, writeHeap(p.heap)); err != nil {
+		return errors.Join(err, st.Close())
+	}
+	fmt.Printf("%-8s %d exchanges, %d at a time, remember %s: %s\n", p.shape, p.exchanges, p.writers, p.remember,
+		spent.per(p.exchanges, shape.bytes()))
+	fmt.Printf("         while filling: %s\n", memory.peak())
+	if err := read(st); err != nil {
+		return errors.Join(err, st.Close())
+	}
+	if err := st.Close(); err != nil {
+		return err
+	}
+	fmt.Printf("         on disk: %.0f bytes per exchange\n", float64(diskUse(p.dir))/float64(p.exchanges))
+
+	before = now()
+	if st, err = store.Open(opts); err != nil {
+		return err
+	}
+	fmt.Printf("         opened again in %v\n", now().since(before).wall.Round(100_000))
+	err = read(st)
+	fmt.Printf("         opened again, after reading: %s\n", memory.now())
+	return errors.Join(err, st.Close())
+}
+
+func (p *plan) options() (store.Options, error) {
+	opts := store.Options{Dir: p.dir, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	switch p.remember {
+	case "index":
+		opts.Index = func(st *store.Store) store.Index { return search.Open(st, filepath.Join(p.dir, "search"), opts.Log) }
+		fallthrough
+	case "turns":
+		opts.Digest = digest.Exchange
+		fallthrough
+	case "record":
+		return opts, nil
+	}
+	return opts, fmt.Errorf("remember %q is not one of record, turns, index", p.remember)
+}
+
+// profiled runs a function under the CPU profiler if there is a file for the profile.
+func (p *plan) profiled(f func() error) error {
+	if p.profile == "" {
+		return f()
+	}
+	file, err := os.Create(p.profile)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return err
+	}
+	err = f()
+	pprof.StopCPUProfile()
+	return errors.Join(err, file.Close())
+}
+
+func writeHeap(path string) error {
+	if path == "" {
+		return nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.WriteHeapProfile(file), file.Close())
+}

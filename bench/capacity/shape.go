@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"maps"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// shape is a kind of exchange: a prompt of so many bytes, and an answer.
+type shape struct {
+	prompt, answer int // bytes of text
+	stream         bool
+}
+
+var shapes = map[string]shape{
+	"small":  {prompt: 260, answer: 400},
+	"stream": {prompt: 260, answer: 2400, stream: true}, // 200 events
+	"large":  {prompt: 30_000, answer: 10_000},          // all new, 40 KB
+}
+
+func shapeNames() string { return strings.Join(slices.Sorted(maps.Keys(shapes)), ", ") }
+
+// eventText is how much text an event of a stream carries.
+const eventText = 12
+
+// writer makes up the exchanges of one goroutine.
+type writer struct {
+	shape           *shape
+	random          *rand.Rand
+	text            string // where prompts and answers are taken from, at random places
+	request, answer []byte
+	start, end      int // the message in request
+}
+
+// corpus is text of words as frequent as those of a language: a few often, most of them seldom.
+func corpus(size int) string {
+	random := rand.New(rand.NewPCG(1, 1))
+	words := make([]string, 20_000)
+	for i := range words {
+		word := make([]byte, 2+random.IntN(9))
+		for j := range word {
+			word[j] = "etaoinshrdlucmfwypvbgkjqxz"[min(int(random.ExpFloat64()*6), 25)]
+		}
+		words[i] = string(word)
+	}
+	often := rand.NewZipf(random, 1.1, 8, uint64(len(words)-1))
+	var b strings.Builder
+	for b.Len() < size {
+		b.WriteString(words[often.Uint64()])
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+func (w *writer) some(size int) string {
+	at := w.random.IntN(len(w.text) - size)
+	return w.text[at : at+size]
+}
+
+// next makes up a request that is like no other, and its answer.
+func (w *writer) next() {
+	w.request = append(w.request[:0], `{"model":"m","messages":[`...)
+	w.start = len(w.request)
+	w.request = fmt.Appendf(w.request, `{"role":"user","content":"%s"}`, w.some(w.shape.prompt))
+	w.end = len(w.request)
+	w.request = append(w.request, "]}"...)
+	w.answer = w.answer[:0]
+	text := w.some(w.shape.answer)
+	if !w.shape.stream {
+		w.answer = fmt.Appendf(w.answer, `{"id":"chatcmpl-%d","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,`+
+			`"message":{"role":"assistant","content":"%s"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":12,"total_tokens":21}}`,
+			w.random.Uint64(), text)
+		return
+	}
+	id := w.random.Uint64()
+	for ; len(text) > 0; text = text[min(eventText, len(text)):] {
+		w.event(id, text[:min(eventText, len(text))], "null")
+	}
+	w.event(id, "", `"stop"`)
+	w.answer = append(w.answer, "data: [DONE]\n\n"...)
+}
+
+func (w *writer) event(id uint64, text, finish string) {
+	w.answer = fmt.Appendf(w.answer, `data: {"id":"chatcmpl-%d","object":"chat.completion.chunk","created":1700000000,"model":"m",`+
+		`"choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":%s}]}`+"\n\n", id, text, finish)
+}
+
+func (w *writer) spans() []codec.Span { return []codec.Span{{Start: w.start, End: w.end}} }
+
+// bytes is how long a request and its answer are together.
+func (s *shape) bytes() int {
+	w := writer{shape: s, random: rand.New(rand.NewPCG(1, 1)), text: corpus(s.prompt + s.answer + 1000)}
+	w.next()
+	return len(w.request) + len(w.answer)
+}

@@ -22,6 +22,7 @@ type Capture struct {
 	buffer  []byte    // answer bytes not yet handed to the writer, from the buffer pool
 	part    uint32    // number of the next part
 	size    int64     // answer bytes so far
+	request []byte    // kept for the digester; nil: it reads the exchange back
 
 	begun  bool  // the opening is on record; the writer's
 	failed error // first failure to write; the writer's
@@ -83,12 +84,14 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		if sent, err := s.trySend(w); err != nil || !sent {
 			return s.passOrRefuse(c, err)
 		}
+		c.keepRequest(o.Body, o.Auxiliary)
 		return c, nil
 	}
 	if err := s.send(ctx, w); err != nil {
 		s.count.refused.Add(1)
 		return nil, asStorageError(err, "the store did not take the exchange in time; try again in a moment")
 	}
+	c.keepRequest(o.Body, o.Auxiliary)
 	return c, nil
 }
 
@@ -215,9 +218,9 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	if len(c.buffer) > 0 { // encoded here, where many can be at it at once, and not by the one writer
 		w.encoded = encodeBytes(c.buffer)
 	}
-	putBuffer(c.buffer)
-	c.buffer = nil
+	w.captured = c.handOver()
 	if err := c.store.send(context.WithoutCancel(ctx), w); err != nil {
+		c.store.digester.release(w.captured)
 		return err
 	}
 	<-w.done

@@ -59,7 +59,7 @@ type checker struct {
 	sessions  map[sessionID]*sessionCounts
 	fixes     []record
 
-	undigested []place // what a repair puts into the outbox
+	undigested []undigested // what a repair puts into the outbox
 }
 
 // checkedExchange is what the rest of the check needs of an exchange.
@@ -372,7 +372,7 @@ func (c *checker) turn(item *badger.Item) error {
 	if err != nil {
 		c.find(id.String(), "its turn cannot be read: "+err.Error(),
 			record{item.KeyCopy(nil), nil}, record{exchangeKey(spaceOutbox, account, id), []byte{}})
-		c.undigested = append(c.undigested, place{account, id})
+		c.undigested = append(c.undigested, undigested{place: place{account, id}})
 	}
 	return nil
 }

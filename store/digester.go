@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -14,8 +15,10 @@ const digestQueue = 64 << 10
 // itself at the start and when it could not keep up.
 type digester struct {
 	mu     sync.Mutex
-	queue  []place
+	queue  []undigested
 	behind bool // the outbox holds entries that are not in queue
+
+	held atomic.Int64 // bytes of exchanges in memory, see handover.go
 
 	signal chan struct{} // holds one token when there may be something to do
 	cancel context.CancelFunc
@@ -42,7 +45,7 @@ func (d *digester) start(s *Store) {
 }
 
 // add tells of entries that have been committed to the outbox.
-func (d *digester) add(entries ...place) {
+func (d *digester) add(entries ...undigested) {
 	if len(entries) == 0 {
 		return
 	}
@@ -51,6 +54,7 @@ func (d *digester) add(entries ...place) {
 		d.queue = append(d.queue, entries...)
 	} else {
 		d.behind = true
+		d.giveUp(entries)
 	}
 	d.mu.Unlock()
 	select {
@@ -67,8 +71,15 @@ func (d *digester) stop() {
 	}
 }
 
-// take gives what waits. Entries may come twice, from the queue and from the outbox; digesting twice is harmless.
-func (s *Store) takeWaiting() ([]place, error) {
+// giveUp releases what entries hold; they are found in the outbox again.
+func (d *digester) giveUp(entries []undigested) {
+	for _, e := range entries {
+		d.release(e.captured)
+	}
+}
+
+// takeWaiting gives what waits. Entries may come twice, from the queue and from the outbox; digesting twice is harmless.
+func (s *Store) takeWaiting() ([]undigested, error) {
 	d := &s.digester
 	d.mu.Lock()
 	waiting, behind := d.queue, d.behind
@@ -77,11 +88,19 @@ func (s *Store) takeWaiting() ([]place, error) {
 	if !behind {
 		return waiting, nil
 	}
+	d.giveUp(waiting)
 	return s.outbox()
 }
 
+// Digests are handed to the writer without waiting for each to be committed, so that they are committed together.
+const (
+	digestsAhead = 64
+	bytesAhead   = 4 << 20 // of requests and answers that the digests are of
+)
+
 // digestWaiting works until nothing waits; false means that the digester has been stopped.
 func (s *Store) digestWaiting(ctx context.Context) bool {
+	var ahead digestsUnderWay
 	for ctx.Err() == nil {
 		waiting, err := s.takeWaiting()
 		if err != nil {
@@ -90,26 +109,57 @@ func (s *Store) digestWaiting(ctx context.Context) bool {
 		if len(waiting) == 0 {
 			break
 		}
-		for _, p := range waiting {
+		for i := range waiting {
 			if ctx.Err() != nil {
-				return false
+				s.digester.giveUp(waiting[i:])
+				break
 			}
-			if err := s.update(ctx, s.digestExchange(p.account, p.id)); err != nil && ctx.Err() == nil {
-				s.log.Error("an exchange could not be digested; it will be tried again at the next start", "exchange", p.id.String(), "error", err)
-			}
+			s.digestNext(ctx, &ahead, &waiting[i])
 		}
 	}
+	ahead.await(s)
 	return ctx.Err() == nil
 }
 
+// digestsUnderWay are digests that the writer has.
+type digestsUnderWay struct {
+	writes []*write
+	places []place
+	bytes  int64
+}
+
+func (s *Store) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undigested) {
+	w := &write{done: make(chan struct{})}
+	var size int64
+	w.change, size = s.digestExchange(u)
+	if err := s.send(ctx, w); err != nil {
+		return // the store closes; the entry stays in the outbox
+	}
+	ahead.writes, ahead.places = append(ahead.writes, w), append(ahead.places, u.place)
+	if ahead.bytes += size; len(ahead.writes) >= digestsAhead || ahead.bytes >= bytesAhead {
+		ahead.await(s)
+	}
+}
+
+// await returns when all are committed.
+func (d *digestsUnderWay) await(s *Store) {
+	for i, w := range d.writes {
+		if <-w.done; w.err != nil {
+			s.log.Error("an exchange could not be digested; it will be tried again at the next start", "exchange", d.places[i].id.String(), "error", w.err)
+		}
+	}
+	clear(d.writes)
+	*d = digestsUnderWay{writes: d.writes[:0], places: d.places[:0]}
+}
+
 // outbox gives the exchanges that wait to be digested, each account's in the order they began.
-func (s *Store) outbox() (waiting []place, err error) {
+func (s *Store) outbox() (waiting []undigested, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceOutbox}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			if account, id, ok := splitExchangeKey(it.Item().Key()); ok {
-				waiting = append(waiting, place{account, id})
+				waiting = append(waiting, undigested{place: place{account, id}})
 			}
 		}
 		return nil

@@ -19,7 +19,8 @@ type Options struct {
 	PreviousMasterKey []byte
 
 	// Digest says what an exchange says, in no format's shape. It is called behind the requests, one exchange at a time
-	// in the order they began, and may be called again for the same one. nil: nothing is digested.
+	// in the order they began, and may be called again for the same one. The exchange's session is not
+	// set, and its bytes are valid during the call. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)
 
 	// Index starts what keeps an index of the turns by following their changes. The store closes it first when it is

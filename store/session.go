@@ -391,7 +391,7 @@ func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID,
 	}
 	if g.store.opts.Digest != nil && info.Auxiliary == "" {
 		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
-		w.outbox = append(w.outbox, place{account, id})
+		w.outbox = append(w.outbox, undigested{place: place{account, id}})
 	}
 }
 

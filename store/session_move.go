@@ -223,7 +223,7 @@ func (g *gathering) moveExchange(w *write, id exchangeID, from, to sessionRef) {
 	g.recount(w, to, info, 1)
 	if g.store.opts.Digest != nil && info.Outcome != OutcomeOpen && info.Auxiliary == "" {
 		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
-		w.outbox = append(w.outbox, place{account, id})
+		w.outbox = append(w.outbox, undigested{place: place{account, id}})
 	}
 }
 

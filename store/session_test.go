@@ -340,7 +340,8 @@ func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
 	}
 	for _, x := range exchanges.Data {
 		id, _ := parseExchangeID(x.ID)
-		if err := c.s.update(ctx, c.s.digestExchange(1, id)); err != nil {
+		again, _ := c.s.digestExchange(&undigested{place: place{1, id}})
+		if err := c.s.update(ctx, again); err != nil {
 			t.Fatal(err)
 		}
 	}

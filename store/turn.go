@@ -106,8 +106,13 @@ func compactJSON(text string) string {
 }
 
 // digestExchange works out the turn of an exchange and takes it from the outbox. Doing it again gives the same turn.
-func (s *Store) digestExchange(account accountNumber, id exchangeID) change {
-	digest, info, failure := s.callDigest(account, id)
+// size is how many bytes of requests and answers the turn is of.
+func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
+	account, id := u.account, u.id
+	digest, info, failure := s.callDigest(u)
+	if info != nil {
+		size = info.RequestSize + info.ResponseSize
+	}
 	return func(g *gathering, w *write) error {
 		g.put(w, exchangeKey(spaceOutbox, account, id), nil)
 		r, ref := g.belongs(account, id)
@@ -129,37 +134,50 @@ func (s *Store) digestExchange(account accountNumber, id exchangeID) change {
 			g.putSession(w, ref, r)
 		}
 		return g.putTurn(w, account, id, turn)
-	}
+	}, size
 }
 
-// callDigest reads an exchange and hands it to [Options.Digest]; info is nil if the exchange is gone.
-func (s *Store) callDigest(account accountNumber, id exchangeID) (d Digest, info *ExchangeInfo, failure error) {
+// callDigest hands an exchange to [Options.Digest]; info is nil if the exchange is gone.
+func (s *Store) callDigest(u *undigested) (d Digest, info *ExchangeInfo, failure error) {
+	if u.captured != nil {
+		defer s.digester.release(u.captured)
+		failure = s.runDigest(u.captured, &d)
+		info = new(ExchangeInfo)
+		*info = u.captured.ExchangeInfo
+		return d, info, failure
+	}
 	var x *Exchange
 	err := s.view(func(tx *badger.Txn) (err error) {
-		if info, err = getInfo(tx, account, id); err != nil {
+		if info, err = getInfo(tx, u.account, u.id); err != nil {
 			return err
 		}
-		x, err = getExchange(tx, account, id, info)
+		x, err = getExchange(tx, u.account, u.id, info)
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) && info == nil {
 		return Digest{}, nil, nil
 	}
 	if err != nil {
-		s.log.Error("an exchange cannot be read to be digested", "exchange", id.String(), "error", err)
+		s.log.Error("an exchange cannot be read to be digested", "exchange", u.id.String(), "error", err)
 		return Digest{}, info, errors.New("the exchange cannot be read")
 	}
+	failure = s.runDigest(x, &d)
+	return d, info, failure
+}
+
+func (s *Store) runDigest(x *Exchange, d *Digest) (failure error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("digesting an exchange panicked", "exchange", id.String(), "panic", p)
+			s.log.Error("digesting an exchange panicked", "exchange", x.ID, "panic", p)
 			failure = errors.New("digesting failed")
 		}
 	}()
-	d, err = s.opts.Digest(x)
+	digest, err := s.opts.Digest(x)
 	if err != nil {
-		return Digest{}, info, errors.New(messageOf(err))
+		return errors.New(messageOf(err))
 	}
-	return d, info, nil
+	*d = digest
+	return nil
 }
 
 // messageOf gives the words of an error that may be shown to the account.

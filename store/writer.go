@@ -31,11 +31,12 @@ type write struct {
 
 	evidence *evidence // of the session, with the opening
 
-	skeleton []byte   // of body, once the writer has gathered it
-	records  []record // that go with the exchange's record, or that change puts
-	outbox   []place  // entries of the outbox among records
-	event    Event    // published after the commit, if it has a kind
-	from, to int      // the operation's range of the gathering's objects
+	skeleton []byte       // of body, once the writer has gathered it
+	records  []record     // that go with the exchange's record, or that change puts
+	outbox   []undigested // entries of the outbox among records
+	captured *Exchange    // with the closing, until the digester has it; may be nil
+	event    Event        // published after the commit, if it has a kind
+	from, to int          // the operation's range of the gathering's objects
 
 	change change
 
@@ -166,6 +167,8 @@ func (s *Store) write(g *gathering, group []*write) error {
 		}
 		if w.closing {
 			if w.capture.failed != nil { // an earlier part could not be written
+				s.digester.release(w.captured)
+				w.captured = nil
 				w.capture.info.Outcome = OutcomeInterrupted
 				if w.info, g.err = encodeRecord(w.capture.info); g.err != nil {
 					return g.err
@@ -209,7 +212,10 @@ func (s *Store) announce(group []*write) {
 		if w.err != nil {
 			continue
 		}
-		s.digester.add(w.outbox...)
+		if len(w.outbox) > 0 {
+			w.outbox[0].captured, w.captured = w.captured, nil
+			s.digester.add(w.outbox...)
+		}
 		if w.event.Kind != "" {
 			events = append(events, w.event)
 		}
@@ -234,6 +240,8 @@ func (s *Store) acknowledge(w *write) {
 			s.count.failed.Add(1)
 		}
 	}
+	s.digester.release(w.captured)
+	w.captured, w.outbox = nil, nil
 	w.body, w.evidence, w.skeleton, w.records, w.info, w.encoded = nil, nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queueBytes.Release(w.weight)
 	if w.done != nil {

@@ -35,10 +35,13 @@ func fill(ctx context.Context, st *store.Store, s *shape, p *plan) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if err := digested(ctx, st, p); err != nil {
+		return err
+	}
 	if index := search.Of(st); index != nil {
 		return index.Wait(ctx, account)
 	}
-	return digested(ctx, st, p)
+	return nil
 }
 
 // digested waits until nothing waits to be digested.
@@ -51,7 +54,7 @@ func digested(ctx context.Context, st *store.Store, p *plan) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	return nil

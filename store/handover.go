@@ -1,0 +1,56 @@
+package store
+
+// An exchange is digested from the bytes that its capture has in memory anyway, and only read back from the store when
+// it was too large for that, when too much waits, or when it is from before the last start.
+const (
+	handoverRequest = 64 << 10 // bytes of a request that is kept until its exchange is digested
+	handoverTotal   = 16 << 20 // bytes of all that are kept
+)
+
+// undigested is an entry of the outbox. captured is nil where the exchange has to be read back; its bytes count as held
+// by the digester until they are given up.
+type undigested struct {
+	place
+	captured *Exchange
+}
+
+// hold tells whether n more bytes may be kept. What is held is given up by release.
+func (d *digester) hold(n int) bool {
+	if d.held.Add(int64(n)) <= handoverTotal {
+		return true
+	}
+	d.held.Add(int64(-n))
+	return false
+}
+
+// release gives up the bytes of an exchange that was handed over, if it was. Nobody may look at them afterwards.
+func (d *digester) release(x *Exchange) {
+	if x == nil {
+		return
+	}
+	d.held.Add(-int64(len(x.RawRequest) + cap(x.RawResponse)))
+	putBuffer(x.RawResponse)
+	x.RawRequest, x.RawResponse = nil, nil
+}
+
+// keepRequest keeps the request for the digester, if it is small and there is room.
+func (c *Capture) keepRequest(body []byte, auxiliary string) {
+	d := &c.store.digester
+	if c.store.opts.Digest == nil || auxiliary != "" || len(body) > handoverRequest || !d.hold(len(body)) {
+		return
+	}
+	c.request = append(make([]byte, 0, len(body)), body...)
+}
+
+// handOver gives the exchange that has ended with its bytes, or puts these back: then it has to be read back.
+func (c *Capture) handOver() *Exchange {
+	request, answer := c.request, c.buffer
+	c.request, c.buffer = nil, nil
+	d := &c.store.digester
+	if request != nil && c.part == 0 && d.hold(cap(answer)) {
+		return &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer}
+	}
+	d.held.Add(int64(-len(request)))
+	putBuffer(answer)
+	return nil
+}

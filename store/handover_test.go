@@ -1,0 +1,114 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// What is digested is what was captured, whether its bytes were still in memory or had to be read back; and no memory
+// stays behind.
+func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
+	type seen struct {
+		request, answer string
+		held            bool
+	}
+	var (
+		mu      sync.Mutex
+		digests = make(map[string]seen)
+		s       *Store
+	)
+	ready := make(chan struct{})
+	s = openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
+		<-ready
+		mu.Lock()
+		defer mu.Unlock()
+		digests[x.ID] = seen{string(x.RawRequest), string(x.RawResponse), s.digester.held.Load() > 0}
+		return Digest{}, nil
+	}})
+	close(ready)
+	mustAccount(t, s, "acme")
+	for _, c := range []struct {
+		name            string
+		request, answer int
+		inMemory        bool
+	}{
+		{"small", 300, 500, true},
+		{"without an answer", 300, 0, true},
+		{"large request", handoverRequest + 1, 500, false},
+		{"answer of several parts", 300, responsePart + 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			request, answer := strings.Repeat("q", c.request), strings.Repeat("a", c.answer)
+			ctx := context.Background()
+			capture, err := s.Begin(ctx, &Opening{Account: "acme", Body: []byte(request), ChatKey: c.name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for chunk := []byte(answer); len(chunk) > 0; chunk = chunk[min(1000, len(chunk)):] {
+				if _, err := capture.Write(chunk[:min(1000, len(chunk))]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := capture.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+				t.Fatal(err)
+			}
+			(&conversation{t, s}).settle()
+			mu.Lock()
+			got := digests[capture.ID()]
+			mu.Unlock()
+			if got.request != request || got.answer != answer || got.held != c.inMemory {
+				t.Errorf("digested %d and %d bytes, from memory: %v", len(got.request), len(got.answer), got.held)
+			}
+			if held := s.digester.held.Load(); held != 0 {
+				t.Errorf("%d bytes stay behind", held)
+			}
+		})
+	}
+}
+
+// An exchange that could not be committed leaves nothing behind either, nor does one that finds no room.
+func TestWhatIsNotDigestedIsNotHeld(t *testing.T) {
+	s := openStore(t, Options{Digest: digestTest})
+	mustAccount(t, s, "acme")
+	ctx := context.Background()
+	begin := func(auxiliary string) *Capture {
+		c, err := s.Begin(ctx, &Opening{Account: "acme", Body: bytes.Repeat([]byte("x"), 1000), ChatKey: "k", Auxiliary: auxiliary})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	title := begin("title")
+	if held := s.digester.held.Load(); held != 0 {
+		t.Errorf("%d bytes are held of what is no turn", held)
+	}
+	if err := title.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		t.Fatal(err)
+	}
+	s.digester.held.Add(handoverTotal)
+	full := begin("")
+	s.digester.held.Add(-handoverTotal)
+	late := begin("")
+	for _, c := range []*Capture{full, late} {
+		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	(&conversation{t, s}).settle()
+	if held := s.digester.held.Load(); held != 0 {
+		t.Errorf("%d bytes stay behind", held)
+	}
+	lost := begin("")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lost.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err == nil {
+		t.Fatal("a closed store took an exchange")
+	}
+	if held := s.digester.held.Load(); held != 0 {
+		t.Errorf("%d bytes stay behind of what the closed store did not take", held)
+	}
+}

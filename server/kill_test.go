@@ -42,12 +42,14 @@ type program struct {
 	process *exec.Cmd
 }
 
-// startProgram serves the data in dir with the simulated provider behind it.
-func startProgram(t *testing.T, dir string, up *provider.Server) *program {
+// startProgram serves the data in dir with the simulated provider behind it. Settings are further lines of its
+// configuration.
+func startProgram(t *testing.T, dir string, up *provider.Server, settings ...string) *program {
 	t.Helper()
 	config := filepath.Join(dir, "mneme.yaml")
 	ok(t, os.WriteFile(config, fmt.Appendf(nil,
-		"providers:\n  openai: {base_url: %[1]s/v1, api_key: k1}\n  anthropic: {base_url: %[1]s, api_key: k2}\n", up.URL()), 0o600))
+		"providers:\n  openai: {base_url: %[1]s/v1, api_key: k1}\n  anthropic: {base_url: %[1]s, api_key: k2}\n%[2]s\n",
+		up.URL(), strings.Join(settings, "\n")), 0o600))
 	p := &program{process: exec.Command(os.Args[0], "serve", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")}
 	p.process.Env = append(os.Environ(), asProgram+"=1", "MNEME_API_KEY="+programsKey, "GORACE=atexit_sleep_ms=0")
 	p.process.Stderr = t.Output()

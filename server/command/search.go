@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -12,19 +13,25 @@ import (
 
 // Search is "mneme search".
 type Search struct {
-	Place   `embed:""`
-	Owner   `embed:""`
-	Query   []string `arg:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, name:, tool:, model:, client:."`
-	Mode    string   `default:"auto" enum:"auto,lexical" help:"What to go by: ${enum}."`
-	Plain   bool     `help:"Take the query as it is: no sign in it means anything."`
-	Session string   `placeholder:"ID" help:"Only turns of this session."`
-	Model   string   `placeholder:"PREFIX" help:"Only turns whose model begins so."`
-	Tag     string   `placeholder:"TAG" help:"Only turns of sessions with this tag."`
-	Since   string   `placeholder:"TIME" help:"Only turns from then on: a date, or a time as 2026-11-20T08:00:00Z."`
-	Until   string   `placeholder:"TIME" help:"Only turns before then."`
-	Limit   int      `default:"10" placeholder:"N" help:"At most so many, up to 100."`
-	Group   bool     `help:"Only the best turn of each session."`
-	JSON    bool     `help:"Write the answer as JSON, with the parts of each score."`
+	Place    `embed:""`
+	Owner    `embed:""`
+	Query    []string `arg:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, name:, tool:, model:, client:."`
+	Mode     string   `default:"auto" enum:"auto,lexical,vector,hybrid" help:"What to go by, words, likeness or both: ${enum}."`
+	Plain    bool     `help:"Take the query as it is: no sign in it means anything."`
+	Session  string   `placeholder:"ID" help:"Only turns of this session."`
+	Model    string   `placeholder:"PREFIX" help:"Only turns whose model begins so."`
+	Provider string   `placeholder:"NAME" help:"Only turns of this provider."`
+	Client   string   `placeholder:"NAME" help:"Only turns of this client program."`
+	Tool     string   `placeholder:"NAME" help:"Only turns in which this tool was called."`
+	Outcome  string   `placeholder:"NAME" help:"Only turns that ended so: complete, upstream_error, client_closed, …"`
+	Tag      string   `placeholder:"TAG" help:"Only turns of sessions with this tag."`
+	Since    string   `placeholder:"TIME" help:"Only turns from then on: a date, or a time as 2026-11-20T08:00:00Z."`
+	Until    string   `placeholder:"TIME" help:"Only turns before then."`
+	Recency  float64  `placeholder:"SHARE" help:"How much of the score is how new a turn is, from 0 to 1."`
+	Limit    int      `default:"10" placeholder:"N" help:"At most so many, up to 100."`
+	Group    bool     `help:"Only the best turn of each session."`
+	Explain  bool     `help:"Show the parts of each score, and a summary of each turn."`
+	JSON     bool     `help:"Write the answer as JSON, with the parts of each score."`
 }
 
 // Run searches and shows the hits, the best first.
@@ -50,7 +57,8 @@ func (c *Search) Run(ctx context.Context, s *Surroundings) error {
 }
 
 func (c *Search) request() (*search.Request, error) {
-	r := &search.Request{Query: strings.Join(c.Query, " "), Mode: search.Mode(c.Mode), Limit: c.Limit, Explain: c.JSON}
+	r := &search.Request{Query: strings.Join(c.Query, " "), Mode: search.Mode(c.Mode), Limit: c.Limit, Explain: c.JSON || c.Explain}
+	r.Ranking.RecencyWeight = c.Recency
 	if c.Plain {
 		r.Syntax = search.Plain
 	}
@@ -58,7 +66,9 @@ func (c *Search) request() (*search.Request, error) {
 		r.GroupBy = "session"
 	}
 	for _, f := range []search.Filter{
-		{Field: "session", Op: "eq", Value: c.Session}, {Field: "model", Op: "prefix", Value: c.Model}, {Field: "tag", Op: "eq", Value: c.Tag},
+		{Field: "session", Op: "eq", Value: c.Session}, {Field: "model", Op: "prefix", Value: c.Model},
+		{Field: "provider", Op: "eq", Value: c.Provider}, {Field: "client", Op: "eq", Value: c.Client},
+		{Field: "tool", Op: "eq", Value: c.Tool}, {Field: "outcome", Op: "eq", Value: c.Outcome}, {Field: "tag", Op: "eq", Value: c.Tag},
 	} {
 		if f.Value != "" {
 			r.Filter.And = append(r.Filter.And, f)
@@ -97,27 +107,71 @@ func showHits(s *Surroundings, answer *search.Answer) error {
 		fmt.Fprintln(s.Err, "nothing found")
 		return nil
 	}
-	bold := isTerminal(s.Out)
 	now := time.Now()
+	if isTerminal(s.Out) {
+		for i := range answer.Data {
+			showHit(s.Out, now, &answer.Data[i])
+		}
+		if answer.HasMore {
+			fmt.Fprintln(s.Err, "there are more; see them with --limit")
+		}
+		return nil
+	}
+	head := []string{"EXCHANGE", "STARTED", "MODEL", "SCORE", "ASKED", "FOUND"}
+	explained := answer.Data[0].Scores != nil
+	if explained {
+		head = append(head, "PARTS", "SUMMARY")
+	}
 	rows := make([][]string, len(answer.Data))
 	for i := range answer.Data {
 		h := &answer.Data[i]
-		rows[i] = []string{h.Exchange, ago(now, h.Time), orDash(h.Model), fmt.Sprintf("%.2f", h.Score), h.Title}
-	}
-	if !bold {
-		for i := range rows {
-			rows[i] = append(rows[i], marked(&answer.Data[i], "[", "]"))
+		rows[i] = []string{h.Exchange, ago(now, h.Time), orDash(h.Model), fmt.Sprintf("%.2f", h.Score), h.Title, marked(h, "[", "]")}
+		if explained {
+			rows[i] = append(rows[i], parts(h.Scores), gist(h.Summary))
 		}
-		return table(s.Out, []string{"EXCHANGE", "STARTED", "MODEL", "SCORE", "ASKED", "FOUND"}, rows)
 	}
-	for i := range rows {
-		fmt.Fprintf(s.Out, "%s  %s  %s  %s\n  %s\n  %s: %s\n\n", rows[i][0], rows[i][1], printable(rows[i][2]), rows[i][3],
-			printable(rows[i][4]), answer.Data[i].Role, marked(&answer.Data[i], "\x1b[1m", "\x1b[0m"))
+	return table(s.Out, head, rows)
+}
+
+// showHit writes a hit for a person at a terminal.
+func showHit(out io.Writer, now time.Time, h *search.Hit) {
+	fmt.Fprintf(out, "%s  %s  %s  %.2f", h.Exchange, ago(now, h.Time), printable(orDash(h.Model)), h.Score)
+	if h.Scores != nil {
+		fmt.Fprintf(out, "  (%s)", parts(h.Scores))
 	}
-	if answer.HasMore {
-		fmt.Fprintln(s.Err, "there are more; see them with --limit")
+	fmt.Fprintf(out, "\n  %s\n  %s: %s\n", printable(h.Title), h.Role, marked(h, "\x1b[1m", "\x1b[0m"))
+	if text := gist(h.Summary); text != "" {
+		fmt.Fprintf(out, "  %s\n", printable(text))
 	}
-	return nil
+	fmt.Fprintln(out)
+}
+
+// parts says what a score is made of.
+func parts(s *search.Scores) string {
+	text := fmt.Sprintf("words %.2f, bm25 %.2f", s.Lexical, s.BM25)
+	if s.Vector != nil && s.Cosine != nil {
+		text += fmt.Sprintf(", likeness %.2f, cosine %.2f", *s.Vector, *s.Cosine)
+	}
+	if s.Recency != nil {
+		text += fmt.Sprintf(", recency %.2f", *s.Recency)
+	}
+	return text
+}
+
+// gist is a summary on one line.
+func gist(s *search.Summary) string {
+	if s == nil {
+		return ""
+	}
+	var list []string
+	for _, part := range []struct{ name, text string }{
+		{"done", s.Done}, {"tools", strings.Join(s.Tools, " ")}, {"names", strings.Join(s.Names, " ")}, {"errors", strings.Join(s.Errors, " | ")},
+	} {
+		if part.text != "" {
+			list = append(list, part.name+": "+part.text)
+		}
+	}
+	return strings.Join(list, "; ")
 }
 
 // marked is a hit's snippet, safe to print, with signs around what was looked for.

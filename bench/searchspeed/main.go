@@ -1,0 +1,173 @@
+// Command searchspeed measures how fast searches are in a large account while exchanges pass, through the real program:
+// it fills a store, lets mneme build its index and its vectors, and asks while exchanges are captured.
+//
+//	make search-speed [ARGS="-documents 10000"]
+//
+// The vectors come from the simulated provider, over HTTP: their number and size count here, not what they mean.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/mnemeproxy/mneme/bench/provider"
+)
+
+// plan is what is measured.
+type plan struct {
+	program    string
+	dir        string
+	documents  int
+	bytes      int
+	dimensions int
+	rate       int
+	queries    int
+}
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == asProvider {
+		if err := serveProvider(); err != nil {
+			fmt.Fprintln(os.Stderr, "provider:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	var p plan
+	flag.StringVar(&p.program, "mneme", "bin/mneme", "the program")
+	flag.StringVar(&p.dir, "dir", "", "where to work; \"\": a temporary directory, which is removed")
+	flag.IntVar(&p.documents, "documents", 100_000, "exchanges in the account")
+	flag.IntVar(&p.bytes, "bytes", 4<<10, "of text in each")
+	flag.IntVar(&p.dimensions, "dimensions", 768, "of the vectors")
+	flag.IntVar(&p.rate, "rate", 200, "exchanges a second that are captured meanwhile")
+	flag.IntVar(&p.queries, "queries", 1000, "of each kind")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := p.run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "searchspeed:", err)
+		os.Exit(1)
+	}
+}
+
+func (p *plan) run(ctx context.Context, out io.Writer) (err error) {
+	if p.dir == "" {
+		if p.dir, err = os.MkdirTemp("", "mneme-search-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(p.dir)) }()
+	}
+	data := filepath.Join(p.dir, "data")
+	began := time.Now()
+	said, err := fill(ctx, data, p.documents, p.bytes)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d exchanges of %d bytes of text, in %v\n", p.documents, p.bytes, time.Since(began).Round(time.Second))
+
+	up, err := startProvider(ctx)
+	if err != nil {
+		return err
+	}
+	defer up.stop()
+	if err := p.index(ctx, out, up, data); err != nil {
+		return err
+	}
+	return p.measure(ctx, out, up, data, said)
+}
+
+// index lets the program build the index of words, and then the vectors, with nothing else to do.
+func (p *plan) index(ctx context.Context, out io.Writer, up *process, data string) error {
+	for _, embedder := range []string{"model: none", p.embedder()} {
+		began := time.Now()
+		m, err := startMneme(ctx, p.program, p.dir, data, up.address, embedder)
+		if err != nil {
+			return err
+		}
+		status, err := m.caughtUp(ctx)
+		took := time.Since(began)
+		m.stop()
+		if err != nil {
+			return err
+		}
+		perSecond := float64(p.documents) / took.Seconds()
+		if v := status.Vectors; v != nil {
+			fmt.Fprintf(out, "vectors of %d dimensions: %.0f documents/s, the embedder's work included, %d bytes a document on disk\n",
+				p.dimensions, perSecond, 0)
+			continue
+		}
+		fmt.Fprintf(out, "index of words: %.0f documents/s, %.0f bytes a document on disk\n",
+			perSecond, float64(status.Bytes)/float64(max(status.Documents, 1)))
+	}
+	return nil
+}
+
+func (p *plan) embedder() string {
+	return fmt.Sprintf("model: text-embedding-3-small, dimensions: %d, batch_texts: 64, calls: 2", p.dimensions)
+}
+
+// measure asks while exchanges pass.
+func (p *plan) measure(ctx context.Context, out io.Writer, up *process, data string, said *generator) error {
+	m, err := startMneme(ctx, p.program, p.dir, data, up.address, p.embedder())
+	if err != nil {
+		return err
+	}
+	defer m.stop()
+	if _, err := m.caughtUp(ctx); err != nil {
+		return err
+	}
+	for _, rate := range []int{0, p.rate} {
+		l := startLoad(ctx, m, rate, p.bytes)
+		for _, mode := range []string{"lexical"} {
+			for _, words := range []int{1, 3} {
+				took, err := m.ask(ctx, p.queries, mode, func() string { return said.query(words) })
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(out, "%d exchanges/s, %s, %d words: p50 %.1f ms, p99 %.1f ms\n", rate, mode, words, ms(quantile(took, 0.5)), ms(quantile(took, 0.99)))
+			}
+		}
+		passed, late, err := l.stop()
+		if err != nil {
+			return err
+		}
+		if rate > 0 {
+			fmt.Fprintf(out, "%.0f exchanges/s passed meanwhile; found after their answer: p50 %.0f ms, p99 %.0f ms (%d looked for)\n",
+				passed, ms(quantile(late, 0.5)), ms(quantile(late, 0.99)), len(late))
+		}
+	}
+	return nil
+}
+
+// quantile sorts.
+func quantile(all []time.Duration, q float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min(int(q*float64(len(all))), len(all)-1)]
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// asProvider makes this program the provider, in a process of its own.
+const asProvider = "provider"
+
+// serveProvider serves until standard input ends.
+func serveProvider() error {
+	up, err := provider.Start(provider.Options{Keep: -1, FreshIDs: true})
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening on", up.URL())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return up.Close()
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// process is the provider or mneme.
+type process struct {
+	command *exec.Cmd
+	input   io.Closer
+	address string // its URL
+	client  *http.Client
+}
+
+func startProvider(ctx context.Context) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return start(exec.CommandContext(ctx, self, asProvider))
+}
+
+// serviceKey opens mneme in a run. It is worth nothing elsewhere.
+var serviceKey = strings.Repeat("speed-", 6)
+
+func startMneme(ctx context.Context, program, dir, data, upstream, embedder string) (*process, error) {
+	file := filepath.Join(dir, "mneme.yaml")
+	config := fmt.Sprintf("providers: {openai: {base_url: %s/v1, api_key: bench}}\nsearch: {embedder: {%s}}\n", upstream, embedder)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, program, "serve", "--config", file, "--data", data, "--listen", "127.0.0.1:0")
+	command.Env = append(os.Environ(), "MNEME_API_KEY="+serviceKey)
+	log, err := os.Create(filepath.Join(dir, "mneme.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	command.Stderr = log
+	return start(command)
+}
+
+// start waits until the process says where it listens.
+func start(command *exec.Cmd) (*process, error) {
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	p := &process{command: command, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	var err error
+	if p.input, err = command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	address, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if err != nil || !found {
+		p.stop()
+		return nil, fmt.Errorf("%s said %q instead of where it listens", command.Path, line)
+	}
+	p.address = address
+	return p, nil
+}
+
+// stop ends the process and waits for it.
+func (p *process) stop() {
+	p.client.CloseIdleConnections()
+	_ = p.input.Close()
+	_ = p.command.Process.Signal(os.Interrupt)
+	_ = p.command.Wait()
+}
+
+// do sends a request to mneme and decodes the answer, unless into is nil.
+func (p *process) do(ctx context.Context, method, path, body string, into any) error {
+	r, err := http.NewRequestWithContext(ctx, method, p.address+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+serviceKey)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := p.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s: HTTP %d: %s", method, path, response.StatusCode, bytes.TrimSpace(answer))
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}
+
+// lookEvery is how often it is looked how far the index is.
+const lookEvery = 100 * time.Millisecond
+
+// caughtUp waits until the index and the vectors are complete.
+func (p *process) caughtUp(ctx context.Context) (*search.Status, error) {
+	for {
+		var s memory.Stats
+		if err := p.do(ctx, http.MethodGet, "/v1/memory/stats", "", &s); err != nil {
+			return nil, err
+		}
+		if s.Index == nil {
+			return nil, errors.New("mneme keeps no index")
+		}
+		v := s.Index.Vectors
+		if s.Index.Lag == 0 && !s.Index.Building && s.Index.Documents > 0 && (v == nil || !v.Building && v.Lag == 0) {
+			return s.Index, nil
+		}
+		if v != nil && v.Error != "" {
+			return nil, errors.New(v.Error)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// ask measures searches, one after the other.
+func (p *process) ask(ctx context.Context, times int, mode string, query func() string) ([]time.Duration, error) {
+	const warmUp = 50
+	took := make([]time.Duration, 0, times)
+	for n := range warmUp + times {
+		body := fmt.Sprintf(`{"query":%q,"mode":%q}`, query(), mode)
+		var answer search.Answer
+		began := time.Now()
+		if err := p.do(ctx, http.MethodPost, "/v1/memory/search", body, &answer); err != nil {
+			return nil, err
+		}
+		if string(answer.ModeUsed) != mode {
+			return nil, fmt.Errorf("asked for %s, mneme searched by %s: %q", mode, answer.ModeUsed, answer.Degraded)
+		}
+		if n >= warmUp {
+			took = append(took, time.Since(began))
+		}
+	}
+	return took, nil
+}

@@ -324,6 +324,7 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 	if r, ref := g.belongs(account, id); r != nil {
 		g.eraseTurn(w, ref, id)
 		g.changed(w, account, id)
+		g.sessionChanged(w, ref)
 		g.put(w, exchangeKey(spaceBelongs, account, id), nil)
 		g.put(w, memberKey(account, ref.id, id), nil)
 		if g.leaveSession(w, ref, r, info) {

@@ -5,30 +5,31 @@ import "encoding/binary"
 // The first byte of a key says what kind of record it leads to. Keys of an account's own data go on with the
 // account's number (four bytes, big endian), so that one account's data is one range per kind. FORMAT.md lists them.
 const (
-	spaceMeta       = 'm' // m <name>                              store-wide facts
-	spaceAccount    = 'A' // A <account name>                      account
-	spaceKey        = 'K' // K <key id>                            service key
-	spaceKeyUse     = 'U' // U <key id>                            use of a service key
-	spaceCredential = 'C' // C <account> <provider>                sealed provider credential
-	spaceExchange   = 'x' // x <account> <exchange>                exchange record
-	spaceOpen       = 'o' // o <account> <exchange>                present while the exchange is open
-	spaceRequest    = 'q' // q <account> <exchange>                skeleton of the request body
-	spaceResponse   = 'r' // r <account> <exchange> <part>         response bytes
-	spaceBlock      = 'b' // b <account> <hash>                    block
-	spaceNode       = 'n' // n <account> <hash>                    node
-	spaceSession    = 's' // s <account> <session>                 session
-	spaceMember     = 't' // t <account> <session> <exchange>      the exchange belongs to the session
-	spaceBelongs    = 'g' // g <account> <exchange>                the session it belongs to
-	spaceLink       = 'l' // l <account> <kind> <evidence>         the session that evidence of a kind leads to
-	spaceOutbox     = 'd' // d <account> <exchange>                the exchange has yet to be digested
-	spaceTurn       = 'u' // u <account> <exchange>                turn
-	spaceHistory    = 'h' // h <account> <session> <history>       the exchange that ended with this history
-	spaceMove       = 'j' // j <account> <session>                 exchanges of the session are on their way to another
-	spaceLedger     = 'p' // p <account> <slot>                    what a model wants back with the next request
-	spaceChange     = 'i' // i <follower> <number>                 a turn that the follower has yet to look at
-	spaceVector     = 'v' // v <account> <generation> <exchange>   vector of the turn
-	spaceAudit      = 'a' // a <entry>                             act of administration
-	spaceErasure    = 'e' // e <account> <erasure>                 receipt of an erasure
+	spaceMeta          = 'm' // m <name>                              store-wide facts
+	spaceAccount       = 'A' // A <account name>                      account
+	spaceKey           = 'K' // K <key id>                            service key
+	spaceKeyUse        = 'U' // U <key id>                            use of a service key
+	spaceCredential    = 'C' // C <account> <provider>                sealed provider credential
+	spaceExchange      = 'x' // x <account> <exchange>                exchange record
+	spaceOpen          = 'o' // o <account> <exchange>                present while the exchange is open
+	spaceRequest       = 'q' // q <account> <exchange>                skeleton of the request body
+	spaceResponse      = 'r' // r <account> <exchange> <part>         response bytes
+	spaceBlock         = 'b' // b <account> <hash>                    block
+	spaceNode          = 'n' // n <account> <hash>                    node
+	spaceSession       = 's' // s <account> <session>                 session
+	spaceMember        = 't' // t <account> <session> <exchange>      the exchange belongs to the session
+	spaceBelongs       = 'g' // g <account> <exchange>                the session it belongs to
+	spaceLink          = 'l' // l <account> <kind> <evidence>         the session that evidence of a kind leads to
+	spaceOutbox        = 'd' // d <account> <exchange>                the exchange has yet to be digested
+	spaceTurn          = 'u' // u <account> <exchange>                turn
+	spaceHistory       = 'h' // h <account> <session> <history>       the exchange that ended with this history
+	spaceMove          = 'j' // j <account> <session>                 exchanges of the session are on their way to another
+	spaceLedger        = 'p' // p <account> <slot>                    what a model wants back with the next request
+	spaceChange        = 'i' // i <follower> <number>                 a turn that the follower has yet to look at
+	spaceSessionChange = 'y' // y <account> <session>           the session has changed since something was derived of it
+	spaceVector        = 'v' // v <account> <generation> <exchange>   vector of the turn
+	spaceAudit         = 'a' // a <entry>                             act of administration
+	spaceErasure       = 'e' // e <account> <erasure>                 receipt of an erasure
 )
 
 // accountNumber stands for an account in keys. Numbers are given out once and never again.

@@ -244,6 +244,7 @@ func (s *Store) DescribeSession(account, id string, title *string, tags []string
 		}
 		described = r.Session
 		g.putSession(w, ref, r)
+		g.sessionChanged(w, ref)
 		return nil
 	})
 	if err != nil {

@@ -122,6 +122,7 @@ func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 		w.event = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: info.Outcome, Time: time.Now().UTC(), account: account}
 		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}}
 		g.changed(w, account, id)
+		g.sessionChanged(w, ref)
 		if failure != nil {
 			turn.Error = failure.Error()
 			return g.putTurn(w, account, id, turn)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ type Search struct {
 	Until    string   `placeholder:"TIME" help:"Only turns before then."`
 	Recency  float64  `placeholder:"SHARE" help:"How much of the score is how new a turn is, from 0 to 1."`
 	Limit    int      `default:"10" placeholder:"N" help:"At most so many, up to 100."`
+	Sessions bool     `help:"Find whole sessions, by what was asked and done in them."`
 	Group    bool     `help:"Only the best turn of each session."`
 	Explain  bool     `help:"Show the parts of each score, and a summary of each turn."`
 	JSON     bool     `help:"Write the answer as JSON, with the parts of each score."`
@@ -61,6 +63,9 @@ func (c *Search) request() (*search.Request, error) {
 	r.Ranking.RecencyWeight = c.Recency
 	if c.Plain {
 		r.Syntax = search.Plain
+	}
+	if c.Sessions {
+		r.Granularity = search.Sessions
 	}
 	if c.Group {
 		r.GroupBy = "session"
@@ -118,6 +123,9 @@ func showHits(s *Surroundings, answer *search.Answer) error {
 		return nil
 	}
 	head := []string{"EXCHANGE", "STARTED", "MODEL", "SCORE", "ASKED", "FOUND"}
+	if answer.Data[0].Exchange == "" {
+		head[0] = "SESSION"
+	}
 	explained := answer.Data[0].Scores != nil
 	if explained {
 		head = append(head, "PARTS", "SUMMARY")
@@ -125,7 +133,7 @@ func showHits(s *Surroundings, answer *search.Answer) error {
 	rows := make([][]string, len(answer.Data))
 	for i := range answer.Data {
 		h := &answer.Data[i]
-		rows[i] = []string{h.Exchange, ago(now, h.Time), orDash(h.Model), fmt.Sprintf("%.2f", h.Score), h.Title, marked(h, "[", "]")}
+		rows[i] = []string{cmp.Or(h.Exchange, h.Session), ago(now, h.Time), orDash(h.Model), fmt.Sprintf("%.2f", h.Score), h.Title, marked(h, "[", "]")}
 		if explained {
 			rows[i] = append(rows[i], parts(h.Scores), gist(h.Summary))
 		}
@@ -135,7 +143,7 @@ func showHits(s *Surroundings, answer *search.Answer) error {
 
 // showHit writes a hit for a person at a terminal.
 func showHit(out io.Writer, now time.Time, h *search.Hit) {
-	fmt.Fprintf(out, "%s  %s  %s  %.2f", h.Exchange, ago(now, h.Time), printable(orDash(h.Model)), h.Score)
+	fmt.Fprintf(out, "%s  %s  %s  %.2f", cmp.Or(h.Exchange, h.Session), ago(now, h.Time), printable(orDash(h.Model)), h.Score)
 	if h.Scores != nil {
 		fmt.Fprintf(out, "  (%s)", parts(h.Scores))
 	}

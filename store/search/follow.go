@@ -107,9 +107,10 @@ func (x *Index) run(ctx context.Context) {
 		x.log.Error("the search index cannot be opened; there is no search until the next start", "error", err)
 		return
 	}
-	var purger sync.WaitGroup
-	purger.Go(func() { x.purgeInTime(ctx) })
-	defer purger.Wait()
+	var beside sync.WaitGroup
+	beside.Go(func() { x.purgeInTime(ctx) })
+	beside.Go(func() { x.followSessions(ctx) })
+	defer beside.Wait()
 	for ctx.Err() == nil {
 		taken, err := x.takeUp(ctx)
 		switch {
@@ -181,6 +182,9 @@ func (x *Index) startAnew(ctx context.Context) error {
 	x.building.Store(true)
 	turns, err := x.store.RepeatChanges(ctx, store.FollowLexical)
 	if err != nil {
+		return err
+	}
+	if err := x.store.RepeatSessionChanges(ctx); err != nil {
 		return err
 	}
 	if turns > 0 {

@@ -28,16 +28,17 @@ var modes = [...]Mode{Auto, Lexical, Vector, Hybrid}
 
 // Request asks for turns.
 type Request struct {
-	Query     string  `json:"query"`
-	Syntax    Syntax  `json:"syntax,omitempty"` // operators (default), or plain: no sign means anything
-	Mode      Mode    `json:"mode,omitempty"`   // auto (default), lexical, vector, hybrid
-	Limit     int     `json:"limit,omitempty"`  // 1 to 100; 0: 10
-	Offset    int     `json:"offset,omitempty"` // hits to leave out; at most 10,000
-	Filter    Filter  `json:"filters,omitzero"`
-	GroupBy   string  `json:"group_by,omitempty"`   // session: only the best hit of each
-	MaxTokens int     `json:"max_tokens,omitempty"` // of all snippets together, estimated; 0: no limit
-	Ranking   Ranking `json:"ranking,omitzero"`
-	Explain   bool    `json:"explain,omitempty"` // give the parts of each score
+	Query       string      `json:"query"`
+	Syntax      Syntax      `json:"syntax,omitempty"` // operators (default), or plain: no sign means anything
+	Mode        Mode        `json:"mode,omitempty"`   // auto (default), lexical, vector, hybrid
+	Limit       int         `json:"limit,omitempty"`  // 1 to 100; 0: 10
+	Offset      int         `json:"offset,omitempty"` // hits to leave out; at most 10,000
+	Filter      Filter      `json:"filters,omitzero"`
+	Granularity Granularity `json:"granularity,omitempty"` // exchange (default): turns; session: whole sessions, by their summaries
+	GroupBy     string      `json:"group_by,omitempty"`    // session: only the best hit of each
+	MaxTokens   int         `json:"max_tokens,omitempty"`  // of all snippets together, estimated; 0: no limit
+	Ranking     Ranking     `json:"ranking,omitzero"`
+	Explain     bool        `json:"explain,omitempty"` // give the parts of each score
 }
 
 // Ranking says how hits are weighed.
@@ -46,6 +47,15 @@ type Ranking struct {
 	RecencyWeight   float64  `json:"recency_weight,omitempty"`         // 0 to 1: the share of recency in a score
 	RecencyHalfLife float64  `json:"recency_half_life_days,omitempty"` // days after which recency is worth half; 0: 30
 }
+
+// Granularity says what hits are.
+type Granularity string
+
+// Granularities.
+const (
+	Exchanges Granularity = "exchange"
+	Sessions  Granularity = "session"
+)
 
 // Syntax says how a query is read.
 type Syntax string
@@ -120,6 +130,8 @@ func (r *Request) check() error {
 		return codec.Invalid("mode", "there is no mode %q; there are auto, lexical, vector and hybrid", r.Mode)
 	case r.Syntax != "" && r.Syntax != Operators && r.Syntax != Plain:
 		return codec.Invalid("syntax", "there is no syntax %q; there are operators and plain", r.Syntax)
+	case r.Granularity != "" && r.Granularity != Exchanges && r.Granularity != Sessions:
+		return codec.Invalid("granularity", "there is no granularity %q; there are exchange and session", r.Granularity)
 	case r.GroupBy != "" && r.GroupBy != "session":
 		return codec.Invalid("group_by", "hits are grouped by session or not at all")
 	case r.MaxTokens < 0:
@@ -168,7 +180,12 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, searchTimeout, errTooLong)
 	defer cancel()
-	answer, err := x.search(ctx, account, number, r, query)
+	var answer *Answer
+	if r.Granularity == Sessions {
+		answer, err = x.searchSessions(ctx, number, r, query)
+	} else {
+		answer, err = x.search(ctx, account, number, r, query)
+	}
 	if err != nil && context.Cause(ctx) == error(errTooLong) { //nolint:errorlint // the very value that the context ends with
 		return nil, errTooLong
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // Version is raised when an index that was written before cannot be read, or would rank otherwise than one written now.
-const Version = 1
+const Version = 2
 
 // shardCount is how many indexes the accounts are spread over, so that a large account does not slow all others.
 const shardCount = 8
@@ -56,12 +56,12 @@ func termKey(account uint32, term string) []byte {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(term)), account), term...)
 }
 
-// Index holds the documents of all accounts. Documents are written by one goroutine; any number may search.
+// Index holds the documents of all accounts. It may be used from any goroutine.
 type Index struct {
 	shards [shardCount]index.Index
 	queue  *index.AnalysisQueue
 
-	changing sync.Mutex         // held while a batch is committed
+	changing sync.Mutex         // held while a batch is put together and committed
 	removals [shardCount]uint64 // documents that were taken out since the index was opened
 }
 
@@ -132,14 +132,14 @@ func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key) er
 		}
 		return batches[i]
 	}
+	ix.changing.Lock()
+	defer ix.changing.Unlock()
 	for _, a := range analysed {
 		batch(a.key.Account).put(a)
 	}
 	for _, key := range gone {
 		batch(key.Account).remove(key)
 	}
-	ix.changing.Lock()
-	defer ix.changing.Unlock()
 	for i, b := range batches {
 		if b == nil {
 			continue

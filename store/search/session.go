@@ -1,0 +1,273 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// A session has a document of its own beside those of its turns: what was asked and done in it, step by step. It is
+// found by what no single turn says together.
+//
+// These documents stand in the lexical index under account numbers of their own, so that they count neither in the
+// statistics nor among the hits of a search for turns.
+
+// sessionSpace is added to the number of an account for the documents of its sessions.
+const sessionSpace = 1 << 31
+
+// A session in which something was said is taken up after sessionDelay, so that one in which much is said is read once
+// for many turns; or before the next search for sessions of the account. The newest sessionTurns turns and the first one
+// are read.
+const (
+	sessionDelay = 30 * time.Second
+	sessionLook  = 5 * time.Second
+	sessionBatch = 32
+	sessionTurns = 64
+	// mostBefore is how many batches a search takes up itself.
+	mostBefore = 8
+)
+
+// sessionDocument is a session in its own words.
+type sessionDocument struct {
+	session *store.Session
+	summary Summary
+	steps   []string // goal and outcome of each turn, oldest first
+	names   string
+	facets  []lexical.Facet
+}
+
+// text is what a session is found by.
+func (d *sessionDocument) text() string {
+	return cut(d.session.Title+"\n"+strings.Join(d.steps, "\n"), 2*maxSpoken)
+}
+
+// readSession makes the document of a session; nil when there is none, or nothing was said in it.
+func (x *Index) readSession(number store.AccountNumber, id string) (*sessionDocument, error) {
+	session, err := x.store.SessionAt(number, id)
+	if err != nil {
+		return nil, unlessNotFound(err)
+	}
+	newest, err := x.store.Timeline(session.Account, id, store.TimelineQuery{Limit: sessionTurns, Descending: true})
+	if err != nil {
+		return nil, unlessNotFound(err)
+	}
+	entries := newest.Data
+	slices.Reverse(entries)
+	if newest.HasMore {
+		first, err := x.store.Timeline(session.Account, id, store.TimelineQuery{Limit: 1})
+		if err != nil {
+			return nil, unlessNotFound(err)
+		}
+		entries = append(first.Data, entries...)
+	}
+	return newSessionDocument(session, entries), nil
+}
+
+// unlessNotFound is nil for what is gone.
+func unlessNotFound(err error) error {
+	if isNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *sessionDocument {
+	d := &sessionDocument{session: session}
+	named := make(map[string]int)
+	facets := make(map[lexical.Facet]bool)
+	for i := range entries {
+		e := &entries[i]
+		turn := newDocument(e)
+		if turn == nil {
+			continue
+		}
+		for _, f := range turn.facets {
+			facets[f] = true
+		}
+		s := Summarize(e.Turn)
+		if step := strings.TrimSpace(s.Goal + "\n" + s.Done); step != "" {
+			d.steps = append(d.steps, step)
+		}
+		d.summary.Goal = cmp.Or(d.summary.Goal, s.Goal)
+		d.summary.Done = cmp.Or(s.Done, d.summary.Done)
+		for _, tool := range s.Tools {
+			if !slices.Contains(d.summary.Tools, tool) && len(d.summary.Tools) < maxNames {
+				d.summary.Tools = append(d.summary.Tools, tool)
+			}
+		}
+		for _, name := range s.Names {
+			named[name]++
+		}
+		d.summary.Errors = append(d.summary.Errors, s.Errors...)
+	}
+	if len(facets) == 0 {
+		return nil
+	}
+	d.summary.Errors = d.summary.Errors[max(len(d.summary.Errors)-maxErrors, 0):]
+	names := byCount(named)
+	d.names = strings.Join(names[:min(len(names), 10*maxNames)], "\n")
+	d.summary.Names = names[:min(len(names), maxNames)]
+	for f := range facets {
+		d.facets = append(d.facets, f)
+	}
+	return d
+}
+
+// byCount gives names, the most frequent first.
+func byCount(counts map[string]int) []string {
+	names := make([]string, 0, len(counts))
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	return names
+}
+
+// followSessions keeps the documents of sessions until ctx is done.
+func (x *Index) followSessions(ctx context.Context) {
+	tick := time.NewTicker(sessionLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for {
+			taken, err := x.takeUpSessions(ctx, 0, time.Now().Add(-sessionDelay))
+			if err != nil && ctx.Err() == nil {
+				x.log.Error("sessions could not be indexed; they are tried again", "error", err)
+			}
+			if err != nil || taken < sessionBatch {
+				break
+			}
+		}
+	}
+}
+
+// takeUpSessions indexes sessions that have changed before a time: those of an account, or with 0 of all.
+func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, before time.Time) (taken int, err error) {
+	changes, err := x.store.SessionChanges(ctx, of, before, sessionBatch)
+	if err != nil || len(changes) == 0 {
+		return 0, err
+	}
+	var documents []lexical.Document
+	var gone []lexical.Key
+	for _, c := range changes {
+		account := uint32(c.Account) | sessionSpace
+		d, err := x.readSession(c.Account, c.Session)
+		if err != nil {
+			return 0, err
+		}
+		if d == nil {
+			gone = append(gone, lexical.Key{Account: account, ID: c.Session})
+			continue
+		}
+		documents = append(documents, lexical.Document{Account: account, ID: c.Session, Text: d.text(), Names: d.names, Facets: d.facets})
+	}
+	release, err := x.acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = x.lexical.Apply(ctx, documents, gone)
+	release()
+	if err != nil {
+		return 0, err
+	}
+	return len(changes), x.store.ConfirmSessionChanges(ctx, changes)
+}
+
+// searchSessions finds sessions of the account.
+func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
+	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
+	for began, batches := time.Now(), 0; ; batches++ {
+		taken, err := x.takeUpSessions(ctx, number, began)
+		if err != nil {
+			return nil, err
+		}
+		if taken < sessionBatch {
+			break
+		}
+		if batches == mostBefore {
+			answer.Degraded = append(answer.Degraded, "index: sessions that have changed are not all taken up yet")
+			break
+		}
+	}
+	release, err := x.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	searcher, err := x.lexical.Searcher(ctx, uint32(number)|sessionSpace)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer func() { _ = searcher.Close() }()
+	allowed, exact, err := r.Filter.narrow(searcher)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	ranking, err := searcher.Rank(query, allowed)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if r.Mode == Vector || r.Mode == Hybrid {
+		answer.Degraded = append(answer.Degraded, "vectors: sessions have none; lexical only")
+	}
+	answer.Index.Lag, answer.Index.Building = x.lag(), x.building.Load()
+	limit, skip, best := cmp.Or(r.Limit, defaultLimit), r.Offset, 0.0
+	for looked := 0; looked < maxLooked; looked++ {
+		hit, ok := ranking.Next()
+		if !ok {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		best = max(best, hit.Score)
+		id, err := searcher.ID(hit.Number)
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		d, err := x.readSession(number, id)
+		if err != nil {
+			return nil, err
+		}
+		if d == nil || !exact && !r.Filter.matches(&subject{time: d.session.Updated, facets: d.facets, tags: d.session.Tags}) {
+			continue
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		if answer.HasMore = len(answer.Data) == limit; answer.HasMore {
+			break
+		}
+		answer.Data = append(answer.Data, d.hit(query, r.Explain, hit.Score, best))
+	}
+	return answer, nil
+}
+
+func (d *sessionDocument) hit(query *lexical.Query, explain bool, bm25, best float64) Hit {
+	h := Hit{Object: "memory.hit", Session: d.session.ID, Time: d.session.Updated, Title: cmp.Or(d.session.Title, d.summary.Goal), Score: 1}
+	if best > 0 {
+		h.Score = bm25 / best
+	}
+	if len(d.session.Models) > 0 {
+		h.Model = d.session.Models[len(d.session.Models)-1]
+	}
+	found := &document{said: lexical.Said{Assistant: strings.Join(d.steps, "\n")}, names: d.names}
+	_, h.Snippet, h.Highlights = snippet(query, found)
+	h.Role = "session"
+	h.Tokens = (len(h.Snippet) + 3) / 4
+	h.Summary = &d.summary
+	if explain {
+		h.Scores = &Scores{Lexical: h.Score, BM25: bm25}
+	}
+	return h
+}

@@ -1,0 +1,111 @@
+package search
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// said captures turns of a session and gives its id and theirs.
+func (m *memory) said(account, external string, turns ...script) (session string, ids []string) {
+	m.t.Helper()
+	for _, turn := range turns {
+		ids = append(ids, m.capture(account, turn, func(o *store.Opening) { o.ExternalSession = external }))
+	}
+	m.found(account, "anything") // and so all of them are digested
+	x, err := m.store.Exchange(account, ids[0])
+	m.ok(err)
+	return x.Session, ids
+}
+
+func (m *memory) sessionsFound(account string, r Request) []string {
+	m.t.Helper()
+	r.Granularity = Sessions
+	list := []string{}
+	for _, hit := range m.search(account, r).Data {
+		if hit.Exchange != "" {
+			m.t.Errorf("a search for sessions finds the turn %s", hit.Exchange)
+		}
+		list = append(list, hit.Session)
+	}
+	return list
+}
+
+func (m *memory) wantSessions(account, query string, want ...string) {
+	m.t.Helper()
+	if got := m.sessionsFound(account, Request{Query: query}); !slices.Equal(got, want) && len(got)+len(want) > 0 {
+		m.t.Errorf("%s finds the sessions %q, want %q", query, got, want)
+	}
+}
+
+// A session is found by what no single turn of it says together, at once, and turns are found as if sessions were not.
+func TestSessionsAreFoundByAllThatWasSaidInThem(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	lock, turns := m.said("acme", "one", talk("Why does the lock fail?", "It times out in pkg/lock/wait.go."), talk("Then raise the limit.", "Raised to thirty."))
+	weather, _ := m.said("acme", "two", talk("How is the weather?", "Fine, and no lock in sight."))
+	m.said("globex", "one", talk("Why does the lock fail?", "It does not raise."))
+
+	m.wantSessions("acme", "+lock +thirty", lock)
+	m.wantSessions("acme", "name:pkg/lock/wait.go", lock)
+	m.wantSessions("acme", "fine", weather)
+	if got := m.found("acme", "+lock +thirty"); len(got) > 0 {
+		t.Errorf("a search for turns finds %q by words of two", got)
+	}
+	m.wantFound("acme", "thirty", turns[1])
+
+	answer := m.search("acme", Request{Query: "thirty", Granularity: Sessions, Mode: Hybrid})
+	if len(answer.Data) != 1 || len(answer.Degraded) != 1 {
+		t.Fatalf("found %+v", answer)
+	}
+	hit := answer.Data[0]
+	if hit.Title != "Why does the lock fail?" || hit.Summary.Done != "Raised to thirty." || !strings.Contains(hit.Snippet, "thirty") || len(hit.Highlights) == 0 {
+		t.Errorf("the hit says %+v with summary %+v", hit, hit.Summary)
+	}
+}
+
+func TestSessionsAreFilteredByTagAndFacet(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	first, _ := m.said("acme", "one", talk("where is the lock", "here"))
+	second, _ := m.said("acme", "two", talk("where is the lock", "there"))
+	_, err := m.store.DescribeSession("acme", second, nil, []string{"work"})
+	m.ok(err)
+	for _, c := range []struct {
+		filter Filter
+		want   []string
+	}{
+		{Filter{Field: "tag", Op: "eq", Value: "work"}, []string{second}},
+		{Filter{Field: "session", Op: "eq", Value: first}, []string{first}},
+		{Filter{Field: "model", Op: "prefix", Value: "claude"}, []string{}},
+	} {
+		if got := m.sessionsFound("acme", Request{Query: "lock", Filter: c.filter}); !slices.Equal(got, c.want) {
+			t.Errorf("%+v finds %q, want %q", c.filter, got, c.want)
+		}
+	}
+}
+
+// What was erased leaves its session's document before the next search, a session without turns is gone, and an index
+// that is built anew has the sessions again.
+func TestSessionsForgetWhatIsErased(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	session, ids := m.said("acme", "one", talk("the secret is marmalade", "noted"), talk("and the weather?", "fine"))
+	m.wantSessions("acme", "marmalade", session)
+	erase := func(id string) {
+		erasure, err := m.store.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{id}}, false)
+		m.ok(err)
+		for erasure.State != store.ErasureDone {
+			erasure, err = m.store.Erasure("acme", erasure.ID)
+			m.ok(err)
+		}
+	}
+	erase(ids[0])
+	m.wantSessions("acme", "marmalade")
+	m.wantSessions("acme", "weather", session)
+	m.ok(Of(m.store).Rebuild(t.Context()))
+	m.wantSessions("acme", "weather", session)
+	m.reopen(func() {})
+	m.wantSessions("acme", "weather", session)
+	erase(ids[1])
+	m.wantSessions("acme", "weather")
+}

@@ -10,6 +10,7 @@ type Body struct {
 	watch    watch
 	payload  payload
 	from     io.ReadCloser // nil until there is an answer
+	length   int64         // -1: unknown
 	err      error         // sticky
 }
 
@@ -36,6 +37,9 @@ func (b *Body) Read(p []byte) (int, error) {
 // KeptAlive says that the bytes of the newest Read were only a provider's sign of life, such as a comment or a ping.
 // The idle limit then runs on as if they had not come, so that a provider that is stuck but polite is noticed.
 func (b *Body) KeptAlive() { b.watch.keptAlive() }
+
+// Length is that of the body in bytes, as the provider has announced it; -1 where it has not.
+func (b *Body) Length() int64 { return b.length }
 
 // Cut ends the call, and a Read that waits. Unlike the other methods it may be called by any goroutine; Close is still needed.
 func (b *Body) Cut() { b.watch.end() }

@@ -62,6 +62,7 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 		return nil, fault
 	}
 	body.from = decoded(in)
+	body.length = in.length // of the decoded body
 	return &Reply{Status: in.status, Header: in.header, Body: body}, nil
 }
 

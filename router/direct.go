@@ -44,7 +44,7 @@ func (d *direct) do(ctx context.Context, out *outgoing) (*incoming, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &incoming{status: res.Status, header: res.Header, body: res}, nil
+	return &incoming{status: res.Status, header: res.Header, body: res, length: res.Length}, nil
 }
 
 func (d *direct) close() { d.client.Close() }

@@ -33,6 +33,7 @@ func decoded(in *incoming) io.ReadCloser {
 	}
 	in.header.Del("Content-Encoding")
 	in.header.Del("Content-Length")
+	in.length = -1
 	if encoding == "zstd" {
 		return &zstdBody{from: in.body}
 	}

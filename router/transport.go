@@ -80,7 +80,7 @@ func (t *transport) do(ctx context.Context, out *outgoing) (*incoming, error) {
 	for attempt := 0; ; attempt++ {
 		res, err := t.send(req) //nolint:bodyclose // closed by the reader of the incoming
 		if err == nil {
-			return &incoming{status: res.StatusCode, header: res.Header, body: res.Body}, nil
+			return &incoming{status: res.StatusCode, header: res.Header, body: res.Body, length: res.ContentLength}, nil
 		}
 		if attempt == staleRetries || ctx.Err() != nil || !isCut(err) || !taken.within(t.stale) {
 			return nil, err

@@ -44,6 +44,7 @@ type incoming struct {
 	status int
 	header http.Header
 	body   io.ReadCloser
+	length int64 // of body, in bytes; -1 where it is not known
 }
 
 // A payload is a request body that can be taken back. An upstream may still be sending when the call is over, because

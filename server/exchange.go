@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"net/textproto"
 	"strings"
 	"time"
 
@@ -157,9 +156,10 @@ func (x *exchange) settleOn(placement router.Placement) {
 // upstreamHeader copies the client's headers that the provider may see.
 func (x *exchange) upstreamHeader() http.Header {
 	header := make(http.Header)
-	x.rc.Request.Header.VisitAll(func(name, value []byte) {
-		key := textproto.CanonicalMIMEHeaderKey(string(name))
-		if x.placement.Provider.PassesUpstream(key) {
+	provider := x.placement.Provider
+	x.rc.Request.Header.VisitAll(func(name, value []byte) { // hertz has made the names canonical
+		if provider.PassesUpstream(string(name)) { // most do not, and cost no copy
+			key := string(name)
 			header[key] = append(header[key], string(value))
 		}
 	})

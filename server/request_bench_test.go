@@ -95,7 +95,7 @@ func TestAllocationsOfARequest(t *testing.T) {
 		least = min(least, float64(after.Mallocs-before.Mallocs)/requests)
 	}
 	t.Logf("%.1f allocations per request", least)
-	if least > 80 {
+	if least > 64 {
 		t.Errorf("%.1f allocations per request", least)
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -60,9 +61,19 @@ func (x *exchange) checkWhole(reply *router.Reply, body []byte) error {
 
 // readWhole reads an answer to its end; with an error it gives what had arrived.
 func (x *exchange) readWhole(reply *router.Reply) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(reply.Body, maxAnswer+1))
-	if err != nil {
-		return body, err
+	body := make([]byte, 0, answerRoom(reply.Body.Length()))
+	for len(body) <= maxAnswer {
+		if len(body) == cap(body) {
+			body = append(body, 0)[:len(body)]
+		}
+		n, err := reply.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return body, err
+		}
 	}
 	if len(body) > maxAnswer {
 		e := codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.placement.Provider.Name(), maxAnswer)
@@ -70,6 +81,16 @@ func (x *exchange) readWhole(reply *router.Reply) ([]byte, error) {
 		return nil, e
 	}
 	return body, nil
+}
+
+// answerRoom is how much is set aside for an answer of so many bytes, -1 where nobody knows: the provider may say what it
+// wants, and long answers grow as they come.
+func answerRoom(length int64) int64 {
+	const least, most = 4 << 10, 256 << 10
+	if length < 0 {
+		return least
+	}
+	return min(length+1, most) // one more, so that the end is met without growing
 }
 
 // noteWhole keeps what the answer says of itself for the record.

@@ -83,6 +83,10 @@ func (u urgent) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-func (u urgent) WithAttrs(attrs []slog.Attr) slog.Handler { return urgent{u.Handler.WithAttrs(attrs), u.lines} }
+func (u urgent) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return urgent{u.Handler.WithAttrs(attrs), u.lines}
+}
 
-func (u urgent) WithGroup(name string) slog.Handler { return urgent{u.Handler.WithGroup(name), u.lines} }
+func (u urgent) WithGroup(name string) slog.Handler {
+	return urgent{u.Handler.WithGroup(name), u.lines}
+}

@@ -91,8 +91,12 @@ func (x *Index) Close() error {
 // errClosed is what searches get while the store closes, or when the index cannot be opened.
 var errClosed = codec.Errorf(codec.KindStorage, "the search index is not open; see the log of the proxy")
 
-// batchSize is how many turns are indexed together at most.
-const batchSize = 256
+// A batch becomes a segment, and each segment is merged several times: large batches are cheaper, small ones sooner found
+// and smaller in memory.
+const (
+	batchSize  = 1024    // changes that are indexed together at most
+	batchBytes = 4 << 20 // of text, likewise
+)
 
 // gatherTime is how long turns gather behind a batch. A batch of one turn costs nearly as much as one of fifty (it
 // becomes a segment that is merged several times), so that ten batches a second are cheap at any load and fifty are not.
@@ -112,7 +116,7 @@ func (x *Index) run(ctx context.Context) {
 	beside.Go(func() { x.followSessions(ctx) })
 	defer beside.Wait()
 	for ctx.Err() == nil {
-		taken, err := x.takeUp(ctx)
+		taken, full, err := x.takeUp(ctx)
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
@@ -121,7 +125,7 @@ func (x *Index) run(ctx context.Context) {
 			x.await(ctx, true)
 		case taken == 0:
 			x.await(ctx, false)
-		case taken < batchSize:
+		case !full:
 			x.gather(ctx)
 		}
 	}
@@ -234,35 +238,45 @@ func (x *Index) Rebuild(ctx context.Context) error {
 	}
 }
 
-// takeUp indexes the next changes. What it wrote is on disk before the changes leave the log.
-func (x *Index) takeUp(ctx context.Context) (taken int, err error) {
+// takeUp indexes the next changes; full says that there may be more of them. What it wrote is on disk before the changes
+// leave the log.
+func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 	last := x.store.LastChange()
 	changes, err := x.store.Changes(store.FollowLexical, x.applied.Load(), batchSize)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if len(changes) == 0 {
 		x.applied.Store(max(last, x.applied.Load())) // numbers up to there are other followers'
 		x.building.Store(false)
 		x.progress.signal()
-		return 0, nil
+		return 0, false, nil
 	}
-	documents, gone, err := x.read(changes)
+	full = len(changes) == batchSize
+	documents, gone, taken, err := x.read(changes)
 	if err != nil {
-		return 0, err
+		return 0, false, err
+	}
+	if taken < len(changes) {
+		changes, full = changes[:taken], true
 	}
 	if err := x.lexical.Apply(ctx, documents, gone); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	x.applied.Store(changes[len(changes)-1].Seq)
 	x.progress.signal()
-	return len(changes), x.store.ConfirmChanges(ctx, store.FollowLexical, changes)
+	return taken, full, x.store.ConfirmChanges(ctx, store.FollowLexical, changes)
 }
 
-// read gives what the index is to hold for the turns that have changed, each once.
-func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone []lexical.Key, err error) {
+// read gives what the index is to hold for the turns that have changed, each once, for as many changes as a batch has
+// room for.
+func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone []lexical.Key, taken int, err error) {
 	seen := make(map[lexical.Key]bool, len(changes))
-	for _, c := range changes {
+	size := 0
+	for i, c := range changes {
+		if size >= batchBytes {
+			return documents, gone, i, nil
+		}
 		key := lexical.Key{Account: uint32(c.Account), ID: c.Exchange}
 		if seen[key] {
 			continue
@@ -270,15 +284,17 @@ func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone
 		seen[key] = true
 		entry, err := x.store.TurnAt(c.Account, c.Exchange)
 		if err != nil && !isNotFound(err) {
-			return nil, nil, err
+			return nil, nil, 0, err
 		}
 		if d := newDocument(&entry); d != nil {
-			documents = append(documents, d.lexical(c.Account))
+			document := d.lexical(c.Account)
+			documents = append(documents, document)
+			size += len(document.Text) + len(document.Names)
 		} else {
 			gone = append(gone, key)
 		}
 	}
-	return documents, gone, nil
+	return documents, gone, len(changes), nil
 }
 
 func isNotFound(err error) bool {

@@ -7,8 +7,6 @@ import (
 
 	"github.com/blevesearch/bleve/v2/analysis"
 	"github.com/blevesearch/bleve/v2/analysis/lang/en"
-	unicodewords "github.com/blevesearch/bleve/v2/analysis/tokenizer/unicode"
-	porterstemmer "github.com/blevesearch/go-porterstemmer"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -18,10 +16,7 @@ type token struct {
 	start, end int // bytes of the text
 }
 
-var (
-	words = unicodewords.NewUnicodeTokenizer()
-	stops = stopWords()
-)
+var stops = stopWords()
 
 func stopWords() map[string]bool {
 	m := analysis.NewTokenMap()
@@ -40,23 +35,31 @@ const maxTerm = 128
 func prose(text []byte) []token {
 	tokens := make([]token, 0, len(text)/6)
 	var run ideographs
-	for _, word := range words.Tokenize(text) {
-		if ideographic(word) {
-			tokens = run.add(tokens, text, word)
-			continue
+	eachWord(text, func(w word) {
+		if w.ideographic {
+			tokens = run.add(tokens, text, w)
+			return
 		}
 		tokens = run.flush(tokens, text)
-		parts(word.Term, func(from, to int) {
-			if term, ok := stem(word.Term[from:to]); ok {
-				tokens = append(tokens, token{term, word.Start + from, word.Start + to})
+		written := text[w.start:w.end]
+		parts(written, func(from, to int) {
+			if term, ok := stem(written[from:to]); ok {
+				tokens = append(tokens, token{term, w.start + from, w.start + to})
 			}
 		})
-	}
+	})
 	return run.flush(tokens, text)
 }
 
 // stem gives the term that a word is found by; false for words that say nothing.
 func stem(word []byte) (string, bool) {
+	var lower [maxCachedStem]byte
+	if n := lowerLetters(lower[:], word); n > 0 {
+		if stops[string(lower[:n])] {
+			return "", false
+		}
+		return englishStem(lower[:n]), true
+	}
 	term := fold(word)
 	if len(term) > maxTerm {
 		return "", false
@@ -72,7 +75,22 @@ func stem(word []byte) (string, bool) {
 	if !lowerASCII(term) {
 		return term, true
 	}
-	return string(porterstemmer.StemWithoutLowerCasing([]rune(term))), true
+	return englishStem([]byte(term)), true
+}
+
+// lowerLetters puts a word of ASCII letters into dst in lower case and gives its length; 0 for any other and for one that
+// does not fit.
+func lowerLetters(dst, word []byte) int {
+	if len(word) > len(dst) {
+		return 0
+	}
+	for i, c := range word {
+		if c |= 0x20; c < 'a' || c > 'z' {
+			return 0
+		}
+		dst[i] = word[i] | 0x20
+	}
+	return len(word)
 }
 
 func lowerASCII(term string) bool {
@@ -131,23 +149,20 @@ func parts(word []byte, give func(from, to int)) {
 	}
 }
 
-func ideographic(word *analysis.Token) bool {
-	if word.Type == analysis.Ideographic {
-		return true
-	}
-	r, _ := utf8.DecodeRune(word.Term)
+func isIdeographic(word []byte) bool {
+	r, _ := utf8.DecodeRune(word)
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
 // ideographs is a stretch of text in a script without blanks between words.
 type ideographs struct{ start, end int }
 
-func (run *ideographs) add(tokens []token, text []byte, word *analysis.Token) []token {
-	if run.end != word.Start {
+func (run *ideographs) add(tokens []token, text []byte, w word) []token {
+	if run.end != w.start {
 		tokens = run.flush(tokens, text)
-		run.start = word.Start
+		run.start = w.start
 	}
-	run.end = word.End
+	run.end = w.end
 	return tokens
 }
 

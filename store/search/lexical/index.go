@@ -191,8 +191,15 @@ type analysedText struct {
 func (a analysedText) Analyze([]byte) analysis.TokenStream {
 	stream := make(analysis.TokenStream, len(a.tokens))
 	backing := make([]analysis.Token, len(a.tokens))
+	size := 0
+	for _, t := range a.tokens {
+		size += 4 + len(t.term)
+	}
+	keys := make([]byte, 0, size)
 	for i, t := range a.tokens {
-		backing[i].Term = termKey(a.account, t.term)
+		start := len(keys)
+		keys = append(binary.BigEndian.AppendUint32(keys, a.account), t.term...)
+		backing[i].Term = keys[start:len(keys):len(keys)]
 		stream[i] = &backing[i]
 	}
 	return stream

@@ -35,7 +35,7 @@ func (x *exchange) evidence(o *store.Opening) {
 	if o.ChatKey != "" || o.ExternalSession != "" || o.NativeSession != "" || o.Conversation != "" {
 		return
 	}
-	keys := chatkey.Derive(x.surface, x.body, &x.envelope)
+	keys := chatkey.Derive(x.surface, o.Body, &x.envelope) // as it is stored, so that the digest derives the same
 	o.DerivedOpening, o.DerivedReply = keys.Opening, keys.Reply
 }
 

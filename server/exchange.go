@@ -178,6 +178,8 @@ func (x *exchange) begin() error {
 }
 
 func (x *exchange) opening() *store.Opening {
+	spans := x.envelope.Blocks(nil)
+	body, redacted := x.server.store.Redact(x.caller.Account, x.body, spans)
 	o := &store.Opening{
 		Account: x.caller.Account, KeyID: x.caller.KeyID,
 		Surface: x.surface, Format: x.format,
@@ -185,7 +187,7 @@ func (x *exchange) opening() *store.Opening {
 		Stream:  x.envelope.Stream,
 		ChatKey: x.envelope.ChatKey, ExternalSession: x.envelope.ExternalSession,
 		Header: x.identifyingHeader(), ContentType: string(x.rc.Request.Header.ContentType()),
-		Body: x.body, Spans: x.envelope.Blocks(nil), Started: x.started,
+		Body: body, Spans: spans, Redacted: redacted, Started: x.started,
 	}
 	if p := x.placement.Provider; p != nil {
 		o.Provider, o.Simulated = p.Name(), p.Simulated()

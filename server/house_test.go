@@ -24,8 +24,10 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/server/listen/listentest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // patience is how long a test waits for something that is to happen at once; only a failure takes that long.
@@ -152,12 +154,14 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	})
 	h := &house{t: t, log: &notes{}}
 	p := plan{store: store.Options{Dir: t.TempDir(), MinFreeDisk: -1}, server: server.Options{Listen: []string{"127.0.0.1:0"}}}
+	redactor, err := redact.New(redact.Options{Builtin: true})
+	ok(t, err)
+	p.store.Redact, p.store.Fragments = redactor, digest.Fragments
 	p.server.Log = slog.New(slog.NewTextHandler(h.log, nil))
 	p.router.Providers = map[string]router.ProviderConfig{}
 	for _, change := range changes {
 		change(&p)
 	}
-	var err error
 	h.provider, err = provider.Start(p.provider)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, h.provider.Close()) })

@@ -18,11 +18,12 @@ type Capture struct {
 	account accountNumber
 	info    *ExchangeInfo
 	opening *write
-	session sessionID // set by the writer before the opening is acknowledged
-	buffer  []byte    // answer bytes not yet handed to the writer, from the buffer pool
-	part    uint32    // number of the next part
-	size    int64     // answer bytes so far
-	request []byte    // kept for the digester; nil: it reads the exchange back
+	session sessionID       // set by the writer before the opening is acknowledged
+	buffer  []byte          // answer bytes not yet handed to the writer, from the buffer pool
+	part    uint32          // number of the next part
+	size    int64           // answer bytes so far
+	request []byte          // kept for the digester; nil: it reads the exchange back
+	answer  *answerRedactor // nil: nothing is masked
 
 	begun  bool  // the opening is on record; the writer's
 	failed error // first failure to write; the writer's
@@ -71,7 +72,9 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if err := s.disk.admits(); err != nil {
 		return s.passOrRefuse(c, err)
 	}
+	o = s.redactOpening(o)
 	c.info = openingInfo(c.id, o, started)
+	c.answer = s.newAnswerRedactor(c.info.Surface)
 	record, err := encodeRecord(c.info)
 	if err != nil {
 		return nil, errStorage(err, "the exchange could not be put on record")
@@ -115,6 +118,7 @@ func openingInfo(id exchangeID, o *Opening, started time.Time) *ExchangeInfo {
 		ChatKey: strings.Clone(o.ChatKey), ExternalSession: strings.Clone(o.ExternalSession),
 		NativeSession: strings.Clone(o.NativeSession), NativeAgent: strings.Clone(o.NativeAgent),
 		RequestType: strings.Clone(o.ContentType), RequestSize: int64(len(o.Body)),
+		Redactions: redactions(o.Redacted, nil),
 	}
 	if o.Format != codec.FormatUnknown {
 		info.Format = o.Format.String()
@@ -192,8 +196,14 @@ func (c *Capture) Write(p []byte) (int, error) {
 
 // spill hands a full part to the writer.
 func (c *Capture) spill() error {
-	w := &write{capture: c, part: c.buffer, number: c.part}
-	c.buffer = nil
+	part, rest := c.buffer, []byte(nil)
+	if c.answer != nil {
+		if n := c.answer.settle(part, false); n < len(part) {
+			part, rest = part[:n], append(getBuffer(len(part)-n), part[n:]...)
+		}
+	}
+	w := &write{capture: c, part: part, number: c.part}
+	c.buffer = rest
 	c.part++
 	if err := c.store.send(context.Background(), w); err != nil {
 		putBuffer(w.part)
@@ -208,6 +218,11 @@ func (c *Capture) spill() error {
 func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	if c.store == nil {
 		return nil
+	}
+	if c.answer != nil {
+		c.answer.settle(c.buffer, true)
+		closing = c.answer.redactClosing(closing)
+		c.info.Redactions = c.answer.redactions(c.info.Redactions)
 	}
 	closeInfo(c.info, closing, c.size)
 	record, err := encodeRecord(c.info)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // Opening is what is known of an exchange before the provider is called.
@@ -31,14 +32,16 @@ type Opening struct {
 	NativeParent     string // the agent that NativeAgent works for; "" for the main one
 	PreviousResponse string // id of the response that the request continues
 	Conversation     string // id of the conversation object that the request names
-	DerivedOpening   string // key of the normalised opening messages
+	DerivedOpening   string // key of the normalised opening messages; like DerivedReply, of Body as it is stored
 	DerivedReply     string // key of the opening messages and the first answer; "" while the history holds no answer
 	Auxiliary        string // why the request is no turn: "title", "prewarm", "count_tokens", "summary" …; "" for a turn
 
 	Header      []HeaderField // the fields that identify the client, chosen by the server; never a credential
 	ContentType string
-	Body        []byte       // the request as the client sent it, decompressed
+	Body        []byte       // the request as the client sent it, decompressed; masked by [Store.Redact]
 	Spans       []codec.Span // where Body may be cut, as [codec.Envelope.Blocks] gives them; nil: nowhere
+
+	Redacted redact.Tally // what [Store.Redact] masked in Body
 
 	Started time.Time // zero: now
 }
@@ -167,6 +170,8 @@ type ExchangeInfo struct {
 	ResponseType string        `json:"response_content_type,omitempty"`
 	RequestSize  int64         `json:"request_bytes"`
 	ResponseSize int64         `json:"response_bytes"`
+
+	Redactions []Redaction `json:"redactions,omitempty"` // by name
 }
 
 // UsageInfo is [codec.Usage] as records hold it.
@@ -190,6 +195,6 @@ type ErrorInfo struct {
 // Exchange is one exchange with its bytes.
 type Exchange struct {
 	ExchangeInfo
-	RawRequest  []byte `json:"-"` // as the client sent it
-	RawResponse []byte `json:"-"` // as the client was sent it, or the part of it that had arrived
+	RawRequest  []byte `json:"-"` // as the client sent it, but for redactions
+	RawResponse []byte `json:"-"` // as the client was sent it, or the part of it that had arrived; but for redactions
 }

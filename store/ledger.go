@@ -37,10 +37,10 @@ func ledgerKey(account accountNumber, h [16]byte) []byte {
 
 // Keep remembers a value under a name in the account's ledger. It does not wait for the commit; the end of an exchange
 // that is finished afterwards is committed after it, or with it. Under pressure, and while the store is closing, the value
-// is let go.
+// is let go. So is one that holds a credential: masked, it would be of no use to the model.
 func (s *Store) Keep(account, name string, value []byte) {
 	number, ok := s.accounts.number(account)
-	if !ok || len(value) == 0 || len(value) > ledgerValue {
+	if !ok || len(value) == 0 || len(value) > ledgerValue || s.opts.Redact.Holds(value) {
 		return
 	}
 	h := ledgerHash(name)

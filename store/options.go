@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // Options configure [Open]. The zero value of every field but Dir is the default.
@@ -31,6 +33,13 @@ type Options struct {
 	AuditAge  time.Duration // how long acts of administration are kept, the newest 100,000 at most; 0: two years
 
 	Clock func() time.Time // for the life and use of service keys; nil: time.Now
+
+	// Redact masks credentials in everything that is stored. nil: bytes are stored as they came.
+	Redact *redact.Redactor
+
+	// Fragments begins to read a streamed answer of a surface, so that Redact finds what is spread over its events.
+	// nil: only what stands in one piece is found.
+	Fragments func(surface string) FragmentReader
 
 	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB
 	MinFreeDisk int64 // free bytes on the volume below which nothing new is begun; 0: what the database may need, see FORMAT.md; negative: no gate

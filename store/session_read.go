@@ -230,6 +230,11 @@ func (s *Store) DescribeSession(account, id string, title *string, tags []string
 	if len(tags) > maxTags || slices.ContainsFunc(tags, func(tag string) bool { return tag == "" || len(tag) > maxTag }) {
 		return nil, codec.Invalid("tags", "a session has at most %d tags of 1 to %d bytes", maxTags, maxTag)
 	}
+	named := Session{Tags: tags}
+	if title != nil {
+		named.Title = *title
+	}
+	s.redactSession(&named)
 	var described Session
 	err = s.update(context.Background(), func(g *gathering, w *write) error {
 		r, ref := g.session(sessionRef{number, key})
@@ -237,10 +242,10 @@ func (s *Store) DescribeSession(account, id string, title *string, tags []string
 			return errNoSession(id)
 		}
 		if title != nil {
-			r.Title = *title
+			r.Title = named.Title
 		}
 		if tags != nil {
-			r.Tags = tags
+			r.Tags = named.Tags
 		}
 		described = r.Session
 		g.putSession(w, ref, r)

@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // Exported is one step of an export: a session, or an exchange with its bytes. The session of an exchange comes before
@@ -110,6 +111,7 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 		}
 		taken = true
 		r := &sessionRecord{Session: *session}
+		s.redactSession(&r.Session)
 		r.Account, r.Merged = account, ""
 		r.Exchanges, r.Completed, r.Auxiliary, r.Usage = 0, 0, 0, UsageInfo{} // counted as the exchanges come
 		for _, kind := range [...]byte{byChatKey, byExternal, byNative, byConversation} {
@@ -132,17 +134,13 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	case x.Outcome == OutcomeOpen:
 		return false, codec.Invalid("outcome", "an exchange that is still open cannot be imported")
 	}
+	x, spans := s.redactExchange(account, x)
 	info := x.ExchangeInfo
 	info.Account, info.Session = account, ""
 	info.RequestSize, info.ResponseSize = int64(len(x.RawRequest)), int64(len(x.RawResponse))
 	record, err := encodeRecord(info)
 	if err != nil {
 		return false, err
-	}
-	var envelope codec.Envelope
-	var spans []codec.Span
-	if envelope.Read(x.RawRequest) == nil {
-		spans = envelope.Blocks(nil)
 	}
 	s.planning.RLock()
 	defer s.planning.RUnlock()
@@ -164,6 +162,30 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 		return nil
 	})
 	return taken, err
+}
+
+// redactExchange masks an exchange that comes from elsewhere, which may not have masked as much. It gives where the
+// request may be cut, too.
+func (s *Store) redactExchange(account string, x *Exchange) (_ *Exchange, spans []codec.Span) {
+	var envelope codec.Envelope
+	if envelope.Read(x.RawRequest) == nil {
+		spans = envelope.Blocks(nil)
+	}
+	if s.opts.Redact == nil {
+		return x, spans
+	}
+	masked := *x
+	var request redact.Tally
+	masked.RawRequest, request = s.Redact(account, x.RawRequest, spans)
+	masked.RawResponse = bytes.Clone(x.RawResponse)
+	answer := s.newAnswerRedactor(x.Surface)
+	answer.settle(masked.RawResponse, true)
+	s.redactInfo(&masked.ExchangeInfo, &request)
+	before, beforeAnswer := tallies(x.Redactions)
+	before.Join(request)
+	beforeAnswer.Join(answer.found)
+	masked.Redactions = redactions(before, beforeAnswer)
+	return &masked, spans
 }
 
 // importSessionOf puts an exchange into the session it had, or into one that its evidence leads to.

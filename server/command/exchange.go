@@ -223,6 +223,7 @@ func describe(w io.Writer, x *memory.Exchange) error {
 	}
 	line("took", took(&x.ExchangeInfo))
 	line("translation", strings.Join(x.Translation, "; "))
+	line("masked", masked(x.Redactions))
 	for i := range x.Attempts {
 		line("attempt "+strconv.Itoa(i+1), attempt(&x.Attempts[i]))
 	}
@@ -248,6 +249,22 @@ func attempt(a *store.Attempt) string {
 		what += ", HTTP " + strconv.Itoa(a.Status)
 	}
 	return where + "): " + what + ", after " + lasted(time.Duration(a.Took)*time.Millisecond)
+}
+
+// masked says what was masked before the exchange was stored: "github_token (2 in the request)".
+func masked(redactions []store.Redaction) string {
+	kinds := make([]string, len(redactions))
+	for i, r := range redactions {
+		var places []string
+		if r.Request > 0 {
+			places = append(places, fmt.Sprintf("%d in the request", r.Request))
+		}
+		if r.Response > 0 {
+			places = append(places, fmt.Sprintf("%d in the response", r.Response))
+		}
+		kinds[i] = r.Name + " (" + strings.Join(places, ", ") + ")"
+	}
+	return strings.Join(kinds, ", ")
 }
 
 func body(w io.Writer, name string, size int64, text, encoding string) {

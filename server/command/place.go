@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -35,12 +36,17 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	if err != nil {
 		return store.Options{}, err
 	}
+	redactor, err := redact.New(cfg.Capture.Redact.Options())
+	if err != nil {
+		return store.Options{}, err
+	}
 	return store.Options{
 		Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log,
 		PreviousMasterKey: cfg.PreviousMasterKeyBytes(),
-		Digest:            digest.Exchange,
-		Retention:         store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
-		AuditAge:          time.Duration(cfg.Retention.Audit),
+
+		Digest: digest.Exchange, Redact: redactor, Fragments: digest.Fragments,
+		Retention: store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
+		AuditAge:  time.Duration(cfg.Retention.Audit),
 		Index: func(st *store.Store) store.Index {
 			return search.Open(st, search.Options{Dir: indexDir(cfg), Log: log})
 		},

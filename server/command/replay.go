@@ -51,6 +51,11 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
 		if err != nil {
 			return err
 		}
+		for _, r := range x.Redactions {
+			if r.Request > 0 {
+				fmt.Fprintf(s.Err, "mneme: the request was stored with credentials masked (%s): the model gets asterisks in their place\n", r.Name)
+			}
+		}
 		key, err := client.CreateKey(ctx, admin.NewKey{Account: x.Account, Scopes: store.ScopeWrite, Label: "replay of " + x.ID})
 		if err != nil {
 			return err

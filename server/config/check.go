@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // check finds what a single value cannot show: addresses, URLs, and names that refer to other entries.
@@ -25,6 +26,7 @@ func (l *loader) check(cfg *Config) {
 	}
 	l.checkRoutes(cfg)
 	l.checkAliases(cfg.Aliases)
+	l.checkRedact(cfg.Capture.Redact)
 	if key := cfg.ServiceKey.Reveal(); key != "" && utf8.RuneCountInString(key) < MinServiceKey {
 		l.problems = append(l.problems, origin{source: EnvServiceKey}.problem(
 			"has %d characters and needs %d or more; `openssl rand -hex 32` makes a good one", utf8.RuneCountInString(key), MinServiceKey))
@@ -183,6 +185,19 @@ func (l *loader) checkAliases(aliases []Alias) {
 			l.fail(join(path, "model"), "aliases: %q is also the model of entry %d; keep one", alias.Model, at+1)
 		}
 		first[alias.Model] = i
+	}
+}
+
+func (l *loader) checkRedact(r Redact) {
+	found := false
+	for i, p := range r.Patterns {
+		if err := (*redact.Pattern)(&p).Check(); err != nil {
+			found = true
+			l.fail(fmt.Sprintf("capture.redact.patterns.%d", i), "capture.redact.patterns: entry %d: %v", i+1, err)
+		}
+	}
+	if _, err := redact.New(r.Options()); err != nil && !found { // what only shows when they are taken together
+		l.fail("capture.redact.patterns", "capture.redact.patterns: %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
@@ -171,6 +172,29 @@ type Capture struct {
 	OnPressure string `json:"on_pressure" oneof:"wait,shed"`
 
 	OptOut []string `json:"opt_out"` // accounts whose callers may keep an exchange off the record
+
+	Redact Redact `json:"redact"`
+}
+
+// Redact says what is masked before an exchange is stored.
+type Redact struct {
+	Builtin  bool            `json:"builtin"`  // the shapes of credentials that are known
+	Patterns []RedactPattern `json:"patterns"` // what else
+}
+
+// RedactPattern is something of the operator's own that is masked.
+type RedactPattern struct {
+	Name  string `json:"name"`
+	Regex string `json:"regex"`
+}
+
+// Options gives the same as package redact takes it.
+func (r Redact) Options() redact.Options {
+	o := redact.Options{Builtin: r.Builtin}
+	for _, p := range r.Patterns {
+		o.Patterns = append(o.Patterns, redact.Pattern(p))
+	}
+	return o
 }
 
 // Retention bounds what is kept of an account that has no rules of its own.
@@ -229,7 +253,7 @@ func Default() Config {
 		Upstream: Upstream{Retries: 2, BreakerFailures: 10, BreakerPause: Duration(5 * time.Second)},
 
 		Cache:   Cache{AnthropicBreakpoints: true},
-		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait"},
+		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait", Redact: Redact{Builtin: true}},
 		// Bounds, so that a server nobody looks after does not fill its volume.
 		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30, Audit: Duration(2 * 365 * 24 * time.Hour)},
 		// Two calls at a time keep a local model busy and leave most of a provider's rate to the clients. 32 texts are

@@ -11,6 +11,7 @@
 //	DELETE /v1/memory/sessions/{id}
 //	GET    /v1/memory/exchanges                 newest first
 //	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized
+//	                                            "redactions" names what was masked in the raw members before they were stored
 //	DELETE /v1/memory/exchanges/{id}
 //	POST   /v1/memory/erasures                  a selection, and "dry_run"
 //	GET    /v1/memory/erasures/{id}

@@ -1,0 +1,194 @@
+// Package redact finds credentials in what is about to be stored, and masks them. It sees bytes and gives bytes.
+//
+// A mask has the length of what it covers, and leaves quotes and escapes alone: offsets stay true and JSON stays JSON.
+// What makes a credential recognisable (sk-ant-api03-, AKIA, -----BEGIN PRIVATE KEY-----) stays too, so that a reader
+// sees what stood there. The same bytes are always masked the same way, and masking twice changes nothing.
+//
+// What is found is known by its shape: a prefix that its issuer chose, or the words around it. A password with neither
+// is not found; [Options.Patterns] are for those. Letters that are written as \u escapes are not looked through.
+package redact
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Options say what is looked for.
+type Options struct {
+	Builtin  bool      // the shapes of credentials that this package knows
+	Patterns []Pattern // what else is to be masked
+}
+
+// Redactor finds credentials. It may be used from any goroutine. A nil one finds nothing.
+type Redactor struct {
+	builtin  bool
+	patterns []pattern
+	seed     maphash.Seed
+	clean    [cleanSlots]atomic.Uint64 // hashes of list items in which nothing was found
+}
+
+// cleanSlots is how many items are remembered, 8 bytes each; another item with the same slot takes its place.
+const cleanSlots = 64 << 10
+
+// rememberFrom is the size in bytes from which looking an item up is cheaper than reading it.
+const rememberFrom = 128
+
+// New makes a redactor; nil where nothing is to be looked for. Its error says what is wrong with a pattern.
+func New(o Options) (*Redactor, error) {
+	patterns, err := compile(o.Patterns)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Builtin && len(patterns) == 0 {
+		return nil, nil
+	}
+	return &Redactor{builtin: o.Builtin, patterns: patterns, seed: maphash.MakeSeed()}, nil
+}
+
+// Match is a stretch of text that has to be masked, and the name of what it is.
+type Match struct {
+	Start, End int
+	Name       string
+}
+
+// rounds is how often a text is looked at again after something in it was masked: what stood beside it may have become a
+// credential by itself. Patterns that mask what they have masked end it.
+const rounds = 4
+
+// Mask masks text in place, which is JSON or part of it, or an event stream, and tells what it found.
+func (r *Redactor) Mask(text []byte) (found []Match) {
+	for range rounds {
+		matches := r.find(nil, text, false)
+		if len(matches) == 0 {
+			break
+		}
+		Mask(text, matches)
+		found = append(found, matches...)
+	}
+	return found
+}
+
+// find appends the matches of text; inString tells that text begins inside a JSON string and does not leave it.
+func (r *Redactor) find(dst []Match, text []byte, inString bool) []Match {
+	if r == nil {
+		return dst
+	}
+	from := len(dst)
+	if r.builtin {
+		dst = findTokens(dst, text)
+		dst = findPrivateKeys(dst, text)
+		dst = findPasswordsInURLs(dst, text)
+	}
+	for i := range r.patterns {
+		dst = r.patterns[i].find(dst, text, inString)
+	}
+	if len(dst)-from < 2 {
+		return dst
+	}
+	return dst[:from+merge(dst[from:])]
+}
+
+// merge sorts matches and joins those that overlap, under the name of the first. It gives how many are left.
+func merge(matches []Match) int {
+	slices.SortStableFunc(matches, func(a, b Match) int { return cmp.Compare(a.Start, b.Start) })
+	last := 0
+	for _, m := range matches[1:] {
+		if m.Start < matches[last].End {
+			matches[last].End = max(matches[last].End, m.End)
+			continue
+		}
+		last++
+		matches[last] = m
+	}
+	return last + 1
+}
+
+// Holds tells whether there is something to mask in text.
+func (r *Redactor) Holds(text []byte) bool { return len(r.find(nil, text, false)) > 0 }
+
+// Body masks the body of a request. Items are where the messages, tools and the like stand in it: an account sends
+// them again with every turn, and those in which nothing was found are not read twice. Where nothing is found the
+// result is body itself, else a copy; body is not changed.
+func (r *Redactor) Body(account string, body []byte, items []codec.Span) (masked []byte, found []Match) {
+	if r == nil {
+		return body, nil
+	}
+	found = r.findInBody(account, body, items)
+	if len(found) == 0 {
+		return body, nil
+	}
+	masked = slices.Clone(body)
+	Mask(masked, found)
+	for range rounds - 1 {
+		more := r.findInBody(account, masked, items)
+		if len(more) == 0 {
+			break
+		}
+		Mask(masked, more)
+		found = append(found, more...)
+	}
+	return masked, found
+}
+
+func (r *Redactor) findInBody(account string, body []byte, items []codec.Span) (matches []Match) {
+	of := maphash.String(r.seed, account) // what one account has sent must not make another's request faster
+	at := 0
+	for _, item := range items {
+		if item.Start < at || item.End < item.Start || item.End > len(body) {
+			continue
+		}
+		matches = r.findAt(matches, body, at, item.Start)
+		matches = r.findInItem(matches, body, item, of)
+		at = item.End
+	}
+	return r.findAt(matches, body, at, len(body))
+}
+
+func (r *Redactor) findInItem(dst []Match, body []byte, item codec.Span, account uint64) []Match {
+	if item.End-item.Start < rememberFrom {
+		return r.findAt(dst, body, item.Start, item.End)
+	}
+	known := (maphash.Bytes(r.seed, item.Of(body)) ^ account) | 1 // 0 is an empty slot
+	slot := &r.clean[known>>1%cleanSlots]
+	if slot.Load() == known {
+		return dst
+	}
+	from := len(dst)
+	if dst = r.findAt(dst, body, item.Start, item.End); len(dst) == from {
+		slot.Store(known)
+	}
+	return dst
+}
+
+// findAt appends the matches of text[start:end], which is read by itself.
+func (r *Redactor) findAt(dst []Match, text []byte, start, end int) []Match {
+	if start == end {
+		return dst
+	}
+	from := len(dst)
+	dst = r.find(dst, text[start:end], false)
+	for i := from; i < len(dst); i++ {
+		dst[i].Start += start
+		dst[i].End += start
+	}
+	return dst
+}
+
+// Text masks a short text that is no JSON, such as a header's value.
+func (r *Redactor) Text(text string) (masked string, found []Match) {
+	if r == nil || text == "" || len(r.find(nil, unsafe.Slice(unsafe.StringData(text), len(text)), true)) == 0 { // read only
+		return text, nil
+	}
+	b := []byte(text)
+	for range rounds {
+		matches := r.find(nil, b, true)
+		Mask(b, matches)
+		found = append(found, matches...)
+	}
+	return string(b), found
+}

@@ -1,0 +1,55 @@
+package redact
+
+import "bytes"
+
+// userInfo is how many bytes before an '@' a URL's user and password may take.
+const userInfo = 512
+
+// findPasswordsInURLs appends the passwords of scheme://user:password@host (RFC 3986, section 3.2.1).
+func findPasswordsInURLs(dst []Match, text []byte) []Match {
+	low := 0 // nothing before it belongs to the next one
+	for at := 0; ; {
+		n := bytes.IndexByte(text[at:], '@')
+		if n < 0 {
+			return dst
+		}
+		at += n
+		if start := passwordStart(text, max(low, at-userInfo), at); start < at {
+			dst = append(dst, Match{start, at, "url_password"})
+			low = start // the password may hold an '@' itself
+		} else {
+			low = at
+		}
+		at++
+	}
+}
+
+// passwordStart gives where the password begins that ends at an '@'; at if there is none.
+func passwordStart(text []byte, low, at int) int {
+	colon := -1
+	for i := at - 1; i >= low; i-- {
+		switch c := text[i]; {
+		case c == ':':
+			colon = i
+		case c == '/':
+			if colon < 0 || colon+1 == at || !endsScheme(text[:i]) || isPlaceholder(text[colon+1:at]) {
+				return at
+			}
+			return colon + 1
+		case c <= ' ', c == '"', c == '\'', c == '<', c == '>', c == '`', c == '\\', c == '(', c == ')':
+			return at
+		}
+	}
+	return at
+}
+
+// endsScheme tells whether text ends with ":/", or with that and a slash that is escaped: the last slash is behind it.
+func endsScheme(text []byte) bool {
+	return bytes.HasSuffix(text, []byte(":/")) || bytes.HasSuffix(text, []byte(`:\/\`))
+}
+
+// isPlaceholder tells whether a password is a mask, or a variable that stands for it.
+func isPlaceholder(password []byte) bool {
+	return password[0] == '$' || password[0] == '{' || password[0] == '%' && len(password) > 1 && password[1] == '(' ||
+		len(bytes.Trim(password, "*")) == 0
+}

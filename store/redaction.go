@@ -1,0 +1,238 @@
+package store
+
+import (
+	"bytes"
+	"encoding/hex"
+	"slices"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/redact"
+)
+
+// Redaction says that credentials of one kind were masked in a record before it was stored.
+type Redaction struct {
+	Name     string `json:"name"` // of the shape, or of the operator's own pattern
+	Request  int    `json:"request,omitempty"`
+	Response int    `json:"response,omitempty"`
+}
+
+// FragmentReader reads a streamed answer.
+type FragmentReader interface {
+	// Read takes the next bytes of the stream, and visits the fragments of texts in the events that are whole by now:
+	// which text each goes on with, where in the stream it lies, and its bytes, which are the body of a JSON string,
+	// still escaped. It gives where in the stream the last whole event ends.
+	Read(p []byte, visit func(text int32, start int64, fragment []byte)) (whole int64)
+}
+
+// Redact masks the body of a request as [Options.Redact] wants it, before anything is derived from it and it is stored.
+// Items are where it may be cut, see [Opening]. The body is given back as it is when there is nothing to mask, else as a
+// copy of the same length.
+func (s *Store) Redact(account string, body []byte, items []codec.Span) ([]byte, redact.Tally) {
+	masked, matches := s.opts.Redact.Body(account, body, items)
+	return masked, redact.Count(matches)
+}
+
+// redactOpening masks what an opening says beside its body.
+func (s *Store) redactOpening(o *Opening) *Opening {
+	if s.opts.Redact == nil {
+		return o
+	}
+	masked := *o
+	masked.Redacted = nil
+	masked.Redacted.Join(o.Redacted)
+	for _, id := range []*string{
+		&masked.ChatKey, &masked.ExternalSession, &masked.NativeSession, &masked.NativeAgent, &masked.NativeParent, &masked.Conversation,
+	} {
+		s.redactID(id, &masked.Redacted)
+	}
+	for _, text := range []*string{&masked.ModelAsked, &masked.ModelSent, &masked.ContentType} {
+		s.redactText(text, &masked.Redacted)
+	}
+	masked.Header = s.redactHeader(o.Header, &masked.Redacted)
+	return &masked
+}
+
+func (s *Store) redactHeader(header []HeaderField, tally *redact.Tally) []HeaderField {
+	masked := slices.Clone(header)
+	for i := range masked {
+		s.redactText(&masked[i].Value, tally)
+	}
+	return masked
+}
+
+// redactInfo masks what the record of an exchange says that was imported.
+func (s *Store) redactInfo(info *ExchangeInfo, tally *redact.Tally) {
+	for _, id := range []*string{&info.ChatKey, &info.ExternalSession, &info.NativeSession, &info.NativeAgent} {
+		s.redactID(id, tally)
+	}
+	for _, text := range []*string{
+		&info.ModelAsked, &info.ModelSent, &info.ModelServed, &info.RequestType, &info.ResponseType, &info.ResponseID, &info.ProviderReqID,
+	} {
+		s.redactText(text, tally)
+	}
+	info.Header = s.redactHeader(info.Header, tally)
+	if info.Error != nil {
+		e := *info.Error
+		for _, text := range []*string{&e.Message, &e.Code, &e.Param} {
+			s.redactText(text, tally)
+		}
+		info.Error = &e
+	}
+}
+
+// redactSession masks what a session is called by.
+func (s *Store) redactSession(session *Session) {
+	var tally redact.Tally // a session's record says nothing of it
+	for _, id := range []*string{&session.ChatKey, &session.ExternalSession, &session.NativeSession, &session.Conversation, &session.Agent} {
+		s.redactID(id, &tally)
+	}
+	s.redactText(&session.Title, &tally)
+	session.Tags = slices.Clone(session.Tags)
+	for i := range session.Tags {
+		s.redactText(&session.Tags[i], &tally)
+	}
+	session.Models = slices.Clone(session.Models)
+	for i := range session.Models {
+		s.redactText(&session.Models[i], &tally)
+	}
+}
+
+func (s *Store) redactText(text *string, tally *redact.Tally) {
+	masked, matches := s.opts.Redact.Text(*text)
+	*text = masked
+	tally.Add(matches)
+}
+
+// redactID replaces an id in which there is a credential by a hash: it goes on telling conversations apart.
+func (s *Store) redactID(id *string, tally *redact.Tally) {
+	_, matches := s.opts.Redact.Text(*id)
+	if len(matches) == 0 {
+		return
+	}
+	sum := blake3.Sum256([]byte(*id))
+	*id = "redacted-" + hex.EncodeToString(sum[:16])
+	tally.Add(matches)
+}
+
+// redactions is what a record says of what was masked.
+func redactions(request, response redact.Tally) (list []Redaction) {
+	for _, name := range request.Names() {
+		list = append(list, Redaction{Name: name, Request: request[name], Response: response[name]})
+	}
+	for _, name := range response.Names() {
+		if request[name] == 0 {
+			list = append(list, Redaction{Name: name, Response: response[name]})
+		}
+	}
+	slices.SortFunc(list, func(a, b Redaction) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+	return list
+}
+
+// tallies is what a record says of what was masked, as counts.
+func tallies(list []Redaction) (request, response redact.Tally) {
+	request, response = redact.Tally{}, redact.Tally{}
+	for _, r := range list {
+		request.Join(redact.Tally{r.Name: r.Request})
+		response.Join(redact.Tally{r.Name: r.Response})
+	}
+	return request, response
+}
+
+// answerRedactor masks an answer on its way to the store. What is still in the capture's buffer can be masked; what has
+// been handed to the writer is settled.
+type answerRedactor struct {
+	store   *Store
+	surface string
+	begun   bool
+	stream  *redact.Stream // nil: the answer is no event stream
+	events  FragmentReader
+	offset  int64 // where in the answer the buffer begins
+	read    int   // bytes of the buffer that events has read
+	found   redact.Tally
+}
+
+func (s *Store) newAnswerRedactor(surface string) *answerRedactor {
+	if s.opts.Redact == nil {
+		return nil
+	}
+	return &answerRedactor{store: s, surface: surface}
+}
+
+// settle masks what there is of the answer in the buffer, and gives how many bytes of it need not be seen again: all of
+// them with final, else at least one. The rest has to stand at the front of the next buffer.
+func (a *answerRedactor) settle(buffer []byte, final bool) (settled int) {
+	redactor := a.store.opts.Redact
+	if !a.begun && len(buffer) > 0 {
+		a.begin(buffer)
+	}
+	settled = len(buffer)
+	switch {
+	case a.stream != nil:
+		settled = a.settleStream(buffer, final)
+	case !final:
+		settled = redactor.Settled(buffer)
+	}
+	if settled < len(buffer)/2 && !final { // one event, or one credential, as long as this is not waited for
+		settled = len(buffer)
+	}
+	a.found.Add(redactor.Mask(buffer[:settled]))
+	a.offset += int64(settled)
+	a.read -= settled
+	return settled
+}
+
+// begin tells an event stream by its first byte: every other answer is a JSON object.
+func (a *answerRedactor) begin(buffer []byte) {
+	a.begun = true
+	if first := bytes.TrimLeft(buffer, " \t\r\n"); len(first) > 0 && first[0] != '{' && a.store.opts.Fragments != nil {
+		a.stream, a.events = a.store.opts.Redact.NewStream(), a.store.opts.Fragments(a.surface)
+	}
+}
+
+// settleStream masks what is spread over events.
+func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int) {
+	whole := a.events.Read(buffer[a.read:], a.stream.Add)
+	a.read = len(buffer)
+	mask := func(name string, start, end int64, first bool) {
+		if start -= a.offset; start < 0 {
+			return // of an event that was too long to be waited for
+		}
+		redact.Mask(buffer, []redact.Match{{Start: int(start), End: int(end - a.offset), Name: name}})
+		if first {
+			a.found.Join(redact.Tally{name: 1})
+		}
+	}
+	if final {
+		a.stream.Settle(true, whole, mask)
+		return len(buffer)
+	}
+	open := a.stream.Settle(false, whole, mask)
+	if int(open-a.offset) < len(buffer)/2 {
+		open = a.stream.Settle(true, whole, mask)
+	}
+	return int(open - a.offset)
+}
+
+// redactClosing masks what a closing says beside the answer.
+func (a *answerRedactor) redactClosing(c *Closing) *Closing {
+	masked := *c
+	for _, text := range []*string{&masked.ModelServed, &masked.ResponseID, &masked.ProviderReqID, &masked.ContentType} {
+		a.store.redactText(text, &a.found)
+	}
+	if c.Error != nil {
+		e := *c.Error
+		for _, text := range []*string{&e.Message, &e.Code, &e.Param} {
+			a.store.redactText(text, &a.found)
+		}
+		masked.Error = &e
+	}
+	return &masked
+}
+
+// redactions joins what was masked in the answer to what the opening's record says.
+func (a *answerRedactor) redactions(opening []Redaction) []Redaction {
+	request, _ := tallies(opening)
+	return redactions(request, a.found)
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // watch lets the metrics show what the server holds at any moment.
@@ -18,6 +19,7 @@ func (s *Server) watch() {
 		Endpoints:     s.endpoints,
 		Connections:   func() int { return int(s.connections.count.Load()) },
 		Captures:      s.store.Stats,
+		IndexLag:      s.indexLag(),
 	})
 }
 
@@ -40,6 +42,15 @@ func (s *Server) endpoints() []telemetry.Endpoint {
 		all[i] = telemetry.Endpoint{Provider: h.Provider, BaseURL: h.BaseURL, Breaker: int(h.Breaker), KeysReady: h.Ready}
 	}
 	return all
+}
+
+// indexLag gives nil where the store is kept without an index.
+func (s *Server) indexLag() func() (words, vectors uint64) {
+	index := search.Of(s.store)
+	if index == nil {
+		return nil
+	}
+	return index.Lag
 }
 
 // traceCall opens the span of a call to the provider.

@@ -80,6 +80,9 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	defer routes.Close()
+	if routing.embedder != nil {
+		observed.WatchEmbedder(routing.embedder.Usage)
+	}
 	if err := prepareAccounts(st, &cfg); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/embedding"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -30,7 +31,9 @@ func exposed(t *testing.T) map[string][]string {
 		Endpoints:   func() []Endpoint { return []Endpoint{{Provider: "openai", BaseURL: "https://api.openai.com/v1"}} },
 		Connections: func() int { return 0 },
 		Captures:    func() store.Stats { return store.Stats{} },
+		IndexLag:    func() (words, vectors uint64) { return 0, 0 },
 	})
+	telemetry.WatchEmbedder(func() embedding.Usage { return embedding.Usage{} })
 	telemetry.Retry("openai", "rate_limited")
 	telemetry.CoolDown("openai", "rate_limited")
 	telemetry.Fallback("openai", "anthropic")

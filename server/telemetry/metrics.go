@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/embedding"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -156,10 +157,13 @@ var (
 	keysReady     = prometheus.NewDesc(metricKeysReady, "Credentials of the server's that are not told to rest.", []string{labelProvider, labelEndpoint}, nil)
 	connections   = prometheus.NewDesc(metricConnections, "Connections of clients.", nil, nil)
 	captures      = prometheus.NewDesc(metricCaptures, "Exchanges by what the store did with them.", []string{labelResult}, nil)
+	indexLag      = prometheus.NewDesc(metricIndexLag, "Changes of turns that searches do not go by yet.", []string{labelIndex}, nil)
+	embedCalls    = prometheus.NewDesc(metricEmbedCalls, "Calls of the embedder of the index.", []string{labelResult}, nil)
+	embedTokens   = prometheus.NewDesc(metricEmbedTokens, "Tokens that the embedder of the index has used.", nil, nil)
 )
 
 func (l *levels) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, connections, breakerState, keysReady, captures} {
+	for _, d := range []*prometheus.Desc{requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, connections, breakerState, keysReady, captures, indexLag} {
 		to <- d
 	}
 }
@@ -175,10 +179,30 @@ func (l *levels) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(keysReady, prometheus.GaugeValue, float64(e.KeysReady), e.Provider, e.BaseURL)
 	}
 	gauge(connections, float64(l.Connections()))
+	if l.IndexLag != nil {
+		words, vectors := l.IndexLag()
+		to <- prometheus.MustNewConstMetric(indexLag, prometheus.GaugeValue, float64(words), "words")
+		to <- prometheus.MustNewConstMetric(indexLag, prometheus.GaugeValue, float64(vectors), "vectors")
+	}
 	stats := l.Captures()
 	for result, n := range map[string]int64{
 		"captured": stats.Captured, "shed": stats.Shed, "off": stats.Off, "refused": stats.Refused, "failed": stats.Failed,
 	} {
 		to <- prometheus.MustNewConstMetric(captures, prometheus.CounterValue, float64(n), result)
 	}
+}
+
+// embedder collects what the embedder of the index does.
+type embedder struct{ usage func() embedding.Usage }
+
+func (embedder) Describe(to chan<- *prometheus.Desc) {
+	to <- embedCalls
+	to <- embedTokens
+}
+
+func (e embedder) Collect(to chan<- prometheus.Metric) {
+	u := e.usage()
+	to <- prometheus.MustNewConstMetric(embedCalls, prometheus.CounterValue, float64(u.Calls), "answered")
+	to <- prometheus.MustNewConstMetric(embedCalls, prometheus.CounterValue, float64(u.Failures), "failed")
+	to <- prometheus.MustNewConstMetric(embedTokens, prometheus.CounterValue, float64(u.Tokens))
 }

@@ -26,6 +26,9 @@ const (
 	metricConnections    = "mneme_connections_open"
 	metricTurnedAway     = "mneme_connections_refused_total"
 	metricCaptures       = "mneme_captures_total"
+	metricIndexLag       = "mneme_index_lag"
+	metricEmbedCalls     = "mneme_embedder_calls_total"
+	metricEmbedTokens    = "mneme_embedder_tokens_total" //nolint:gosec // as above
 	metricSpans          = "mneme_spans_total"
 )
 
@@ -42,6 +45,7 @@ const (
 	labelTo        = "to"        // provider that stands in
 	labelEndpoint  = "endpoint"  // base URL in the configuration
 	labelResult    = "result"
+	labelIndex     = "index" // words, vectors
 	labelVersion   = "version"
 	labelGo        = "go"
 )

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/embedding"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -115,10 +116,16 @@ type Levels struct {
 	Endpoints     func() []Endpoint
 	Connections   func() int
 	Captures      func() store.Stats
+	IndexLag      func() (words, vectors uint64) // changes that cannot be found yet; nil: there is no index
 }
 
 // Watch adds the levels of a server to the metrics. A telemetry watches one server.
 func (t *Telemetry) Watch(l Levels) { t.metrics.registry.MustRegister(&levels{l}) }
+
+// WatchEmbedder adds what the embedder of the index does to the metrics.
+func (t *Telemetry) WatchEmbedder(usage func() embedding.Usage) {
+	t.metrics.registry.MustRegister(embedder{usage})
+}
 
 // Metrics serves the metrics in the formats that Prometheus reads.
 func (t *Telemetry) Metrics() http.Handler {

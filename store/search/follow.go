@@ -333,6 +333,9 @@ func (x *Index) lag() uint64 {
 	return last - applied
 }
 
+// Lag is how many changes searches by words and by vectors do not go by yet.
+func (x *Index) Lag() (words, vectors uint64) { return x.lag(), 0 }
+
 // Status gives the state of the index for an account.
 func (x *Index) Status(ctx context.Context, account string) (Status, error) {
 	number, err := x.store.NumberOf(account)

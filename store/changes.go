@@ -266,6 +266,22 @@ func (s *Store) RepeatChanges(ctx context.Context, f Follower) (turns int64, err
 	return turns, nil
 }
 
+// RepeatTurns puts turns into the follower's log again, for one that cannot take them up now.
+func (s *Store) RepeatTurns(ctx context.Context, f Follower, turns []TurnRef) error {
+	err := s.update(ctx, func(g *gathering, w *write) error {
+		for _, turn := range turns {
+			if id, ok := parseExchangeID(turn.Exchange); ok {
+				g.changedFor(w, []Follower{f}, accountNumber(turn.Account), id)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return asStorageError(err, "turns could not be put into the log of changes")
+	}
+	return nil
+}
+
 // NumberOf gives the number of an account; [codec.KindNotFound] if there is none of that name.
 func (s *Store) NumberOf(account string) (AccountNumber, error) {
 	number, err := s.numberOf(account)

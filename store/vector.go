@@ -180,14 +180,12 @@ func ParseExchangeID(text string) (id [16]byte, ok bool) {
 	return parsed, ok
 }
 
-// VectorUsage counts the vectors of a generation in all accounts, and the bytes of their keys and values.
-func (s *Store) VectorUsage(ctx context.Context, generation uint32) (vectors, size int64, err error) {
+// VectorUsage counts the vectors of an account in a generation, and the bytes of their keys and values.
+func (s *Store) VectorUsage(ctx context.Context, account AccountNumber, generation uint32) (vectors uint64, size int64, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		return eachItem(ctx, tx, []byte{spaceVector}, func(item *badger.Item) error {
-			if of, _, ok := splitVectorKey(item.Key()); ok && of == generation {
-				vectors++
-				size += item.EstimatedSize()
-			}
+		return eachItem(ctx, tx, vectorPrefix(accountNumber(account), generation), func(item *badger.Item) error {
+			vectors++
+			size += item.EstimatedSize()
 			return nil
 		})
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
 // house is a proxy on a store of its own, before a provider that answers what a set says it did.
@@ -70,10 +71,14 @@ func build(ctx context.Context) (h *house, err error) {
 	h.provider = &http.Server{Handler: http.HandlerFunc(h.answer), ReadHeaderTimeout: time.Minute}
 	go func() { _ = h.provider.Serve(listener) }()
 
+	hasher, err := localhash.New(localhash.DefaultDimensions)
+	if err != nil {
+		return nil, err
+	}
 	h.store, err = store.Open(store.Options{
 		Dir: h.dir, Digest: digest.Exchange,
 		Index: func(st *store.Store) store.Index {
-			return search.Open(st, search.Options{Dir: filepath.Join(h.dir, "index")})
+			return search.Open(st, search.Options{Dir: filepath.Join(h.dir, "index"), Embedder: localhash.Embedder{Hasher: hasher}})
 		},
 	})
 	if err != nil {
@@ -233,10 +238,10 @@ func (h *house) post(ctx context.Context, path, account string, body []byte, hea
 	return response, nil
 }
 
-// indexed waits until everything that passed can be found.
+// indexed waits until everything that passed can be found, by words and by vectors.
 func (h *house) indexed(ctx context.Context) error {
 	for account := range h.keys {
-		if err := search.Of(h.store).Wait(ctx, account); err != nil {
+		if err := search.Of(h.store).WaitVectors(ctx, account); err != nil {
 			return err
 		}
 	}

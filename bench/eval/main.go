@@ -37,9 +37,15 @@ var gates = []gate{
 	{"limit-small", "lexical", "", "recall10", 1},
 	{"miracl-yo", "lexical", "", "ndcg", 0.57},
 	{"agent-turns", "lexical", "identifier", "recall5", 0.99},
+
+	{"memorybank-en", "hybrid", "", "ndcg", 0.73},
+	{"mtrag-mini", "hybrid", "", "ndcg", 0.74},
+	{"limit-small", "hybrid", "", "recall10", 1},
+	{"miracl-yo", "hybrid", "", "ndcg", 0.57},
+	{"agent-turns", "hybrid", "identifier", "recall5", 0.99},
 }
 
-var modes = []search.Mode{search.Lexical}
+var modes = []search.Mode{search.Lexical, search.Vector, search.Hybrid}
 
 func main() {
 	sets := flag.String("sets", os.Getenv("EVAL_DIR"), "directory with a folder for each set ($EVAL_DIR)")

@@ -48,7 +48,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 		Retention: store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
 		AuditAge:  time.Duration(cfg.Retention.Audit),
 		Index: func(st *store.Store) store.Index {
-			return search.Open(st, search.Options{Dir: indexDir(cfg), Log: log})
+			return search.Open(st, search.Options{Dir: indexDir(cfg), Log: log, LeaveVectors: true})
 		},
 	}, nil
 }

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // captureUntilKilled captures from several goroutines and prints the id and the word of each exchange that is
 // acknowledged, and of each erasure that is done.
 func captureUntilKilled(dir string) {
-	st, err := store.Open(memoryOptions(dir))
+	st, err := store.Open(memoryOptions(dir, Options{Embedder: newSpeaker("speaker/1", 32)}))
 	if err != nil {
 		panic(err)
 	}
@@ -125,10 +125,10 @@ func runAndKill(t *testing.T, dir string, kept map[string]string, erasing map[st
 
 func checkAfterCrash(t *testing.T, dir string, kept map[string]string, erasing map[string]bool) {
 	t.Helper()
-	m := openMemory(t, dir)
+	m := openMemoryWith(t, dir, Options{Embedder: newSpeaker("speaker/1", 32)})
 	for id, word := range kept {
 		_, before := m.store.Exchange("acme", id)
-		got := m.found("acme", word)
+		got := exchangesOf(m.search("acme", Request{Query: word, Mode: Lexical}))
 		_, after := m.store.Exchange("acme", id) // an erasure that had begun may go on behind
 		switch {
 		case len(got) > 1 || len(got) == 1 && got[0] != id:
@@ -148,5 +148,28 @@ func checkAfterCrash(t *testing.T, dir string, kept map[string]string, erasing m
 	if status.Documents > uint64(turns.Exchanges) {
 		t.Fatalf("the index has %d documents of %d exchanges", status.Documents, turns.Exchanges)
 	}
+	checkVectors(m, kept)
 	m.ok(m.store.Close())
+}
+
+// checkVectors compares the vectors with the turns: each has one, and there are no others.
+func checkVectors(m *memory, kept map[string]string) {
+	m.t.Helper()
+	m.untilComplete()
+	number, err := m.store.NumberOf("acme")
+	m.ok(err)
+	vectors := make(map[string]bool)
+	m.ok(m.store.EachVector(m.t.Context(), number, 1, func(id [16]byte, _ []byte) { vectors[store.ExchangeID(id)] = true }))
+	for id := range vectors {
+		if _, err := m.store.TurnAt(number, id); isNotFound(err) {
+			if value, _ := m.store.VectorAt(number, 1, id); value != nil { // an erasure that had begun may go on behind
+				m.t.Fatalf("%s is erased and has a vector", id)
+			}
+		}
+	}
+	for id := range kept {
+		if entry, err := m.store.TurnAt(number, id); err == nil && entry.Turn != nil && !vectors[id] {
+			m.t.Fatalf("%s has no vector", id)
+		}
+	}
 }

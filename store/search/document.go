@@ -29,6 +29,18 @@ type document struct {
 	facets  []lexical.Facet
 }
 
+// maxEmbedded is how much of what the user said is embedded, in bytes; so something of the answer comes into the vector
+// too where the embedder cuts.
+const maxEmbedded = 4 << 10
+
+// embedded is the text that the vector is made of.
+func (d *document) embedded() string {
+	if d.said == (lexical.Said{}) {
+		return d.names
+	}
+	return strings.TrimSpace(cut(d.said.User, maxEmbedded) + "\n" + d.said.Assistant)
+}
+
 // newDocument takes what a turn says; nil if there is nothing to find it by.
 func newDocument(entry *store.TimelineEntry) *document {
 	if entry.Turn == nil || entry.Exchange.Auxiliary != "" {

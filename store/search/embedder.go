@@ -17,6 +17,9 @@ type Embedder interface {
 	Embed(ctx context.Context, account string, use Use, texts []string) ([][]float32, error)
 }
 
+// Weighted is an embedder that says what share its vectors should have in hybrid scores, from 0 to 1.
+type Weighted interface{ VectorWeight() float64 }
+
 // Use says what a vector is for. Some models put another prefix before each.
 type Use uint8
 

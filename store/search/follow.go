@@ -19,10 +19,11 @@ import (
 
 // Index follows the turns of a store and finds them. It belongs to the store, which opens and closes it.
 type Index struct {
-	store    *store.Store
-	dir      string
-	log      *slog.Logger
-	embedder Embedder // nil: there are no vectors
+	store   *store.Store
+	dir     string
+	log     *slog.Logger
+	vectors *vectors // nil: there are none
+	forget  bool     // there will be none
 
 	mu      sync.RWMutex // held for reading while lexical is searched, for writing while another takes its place
 	lexical *lexical.Index
@@ -50,7 +51,16 @@ type Options struct {
 	// Former gives an embedder by an identity that was configured before, so that searches can go on by its vectors
 	// while those of Embedder are being built; nil when it cannot be had any more. May be nil.
 	Former func(identity string) Embedder
+
+	// VectorMemory is how many bytes the vectors of the accounts that are searched may take in memory, about; 0: 512 MiB.
+	VectorMemory int64
+
+	// LeaveVectors says that another process has the embedder: the vectors are left as they are, and what changes is
+	// noted for it. Otherwise nothing is noted while Embedder is nil.
+	LeaveVectors bool
 }
+
+const defaultVectorMemory = 512 << 20
 
 // Open starts to follow a store. It returns at once: an index that is lost, damaged or of another version is built anew
 // while searches are served from what is there.
@@ -60,11 +70,20 @@ func Open(st *store.Store, opts Options) *Index {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	x := &Index{
-		store: st, dir: opts.Dir, log: opts.Log, embedder: opts.Embedder, life: ctx, cancel: cancel, done: make(chan struct{}),
+		store: st, dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
-		hurry: make(chan struct{}, 1),
+		hurry: make(chan struct{}, 1), forget: opts.Embedder == nil && !opts.LeaveVectors,
+	}
+	if opts.Embedder != nil {
+		var err error
+		if x.vectors, err = newVectors(x, &opts); err != nil {
+			opts.Log.Error("there are no vectors; searches go by words alone", "embedder", opts.Embedder.Identity(), "error", err)
+		}
 	}
 	go x.run(ctx)
+	if x.vectors != nil {
+		go x.vectors.run(ctx)
+	}
 	return x
 }
 
@@ -78,6 +97,9 @@ func Of(st *store.Store) *Index {
 func (x *Index) Close() error {
 	x.cancel()
 	<-x.done
+	if x.vectors != nil {
+		<-x.vectors.done
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.lexical == nil {
@@ -115,6 +137,11 @@ func (x *Index) run(ctx context.Context) {
 	beside.Go(func() { x.purgeInTime(ctx) })
 	beside.Go(func() { x.followSessions(ctx) })
 	defer beside.Wait()
+	if x.forget {
+		if err := x.store.Unfollow(ctx, store.FollowVectors); err != nil {
+			x.log.Error("the log of changes for the vectors could not be ended", "error", err)
+		}
+	}
 	for ctx.Err() == nil {
 		taken, full, err := x.takeUp(ctx)
 		switch {
@@ -312,14 +339,17 @@ type Status struct {
 	Vectors *VectorStatus `json:"vectors,omitempty"` // nil: there is no embedder
 }
 
-// VectorStatus says how far the vectors of all accounts are.
+// VectorStatus says how far the vectors are: of all accounts, but for the first two.
 type VectorStatus struct {
-	Embedder   string `json:"embedder"` // its identity
+	Documents  uint64 `json:"documents"` // of the account that have a vector
+	Bytes      int64  `json:"bytes"`     // of these on disk
+	Embedder   string `json:"embedder"`  // its identity
 	Generation uint32 `json:"generation"`
 	Serving    string `json:"serving,omitempty"` // the embedder whose vectors searches go by, when it is another one
 	Building   bool   `json:"building,omitempty"`
 	Done       uint64 `json:"done"`            // turns that the generation has taken up
 	Total      uint64 `json:"total"`           // of so many
+	Memory     int64  `json:"memory_bytes"`    // of the accounts that were searched last
 	Lag        uint64 `json:"lag_seq"`         // changes that have no vector yet
 	Error      string `json:"error,omitempty"` // why embedding does not go on
 }
@@ -351,7 +381,11 @@ func (x *Index) Status(ctx context.Context, account string) (Status, error) {
 	if err != nil {
 		return Status{}, unreadable(err)
 	}
-	return Status{Lag: x.lag(), Building: x.building.Load(), Documents: totals.Documents, Bytes: lexical.Bytes(x.dir)}, nil
+	status := Status{Lag: x.lag(), Building: x.building.Load(), Documents: totals.Documents, Bytes: lexical.Bytes(x.dir)}
+	if x.vectors != nil {
+		status.Vectors, err = x.vectors.statusOf(ctx, number)
+	}
+	return status, err
 }
 
 // acquire waits until the index is open, and keeps it so until release is called.
@@ -414,6 +448,45 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 		if err := x.pause(ctx, next); err != nil {
 			return err
 		}
+	}
+}
+
+// WaitVectors is Wait for the vectors of what had ended: searches go by them when it returns. Turns of before the
+// embedder was configured are not waited for.
+func (x *Index) WaitVectors(ctx context.Context, account string) error {
+	if err := x.Wait(ctx, account); err != nil || x.vectors == nil {
+		return err
+	}
+	last := x.store.LastChange()
+	for {
+		next := x.vectors.progress.next()
+		if x.vectors.settled.Load() >= last {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-x.vectors.done:
+			return errClosed
+		}
+	}
+}
+
+// RebuildVectors makes all vectors anew behind the searches, which go by the former ones meanwhile; it returns when that
+// has begun.
+func (x *Index) RebuildVectors(ctx context.Context) error {
+	if x.vectors == nil {
+		return codec.Errorf(codec.KindConflict, "no embedder is configured; there are no vectors to build")
+	}
+	asked := make(chan error, 1)
+	select {
+	case x.vectors.renew <- asked:
+		return <-asked
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.vectors.done:
+		return errClosed
 	}
 }
 

@@ -20,13 +20,19 @@ var pollers = []goleak.Option{goleak.IgnoreTopFunction("go.opencensus.io/stats/v
 type memory struct {
 	t     testing.TB
 	dir   string
+	opts  Options // of the index, from the next opening on
 	store *store.Store
 }
 
 func openMemory(t testing.TB, dir string) *memory {
 	t.Helper()
-	m := &memory{t: t, dir: dir}
-	st, err := store.Open(memoryOptions(dir))
+	return openMemoryWith(t, dir, Options{})
+}
+
+func openMemoryWith(t testing.TB, dir string, opts Options) *memory {
+	t.Helper()
+	m := &memory{t: t, dir: dir, opts: opts}
+	st, err := store.Open(memoryOptions(dir, opts))
 	m.ok(err)
 	m.store = st
 	t.Cleanup(func() { m.ok(m.store.Close()) })
@@ -38,10 +44,11 @@ func openMemory(t testing.TB, dir string) *memory {
 	return m
 }
 
-func memoryOptions(dir string) store.Options {
+func memoryOptions(dir string, opts Options) store.Options {
+	opts.Dir = filepath.Join(dir, "index")
 	return store.Options{
 		Dir: dir, MinFreeDisk: -1, Digest: readScript,
-		Index: func(st *store.Store) store.Index { return Open(st, Options{Dir: filepath.Join(dir, "index")}) },
+		Index: func(st *store.Store) store.Index { return Open(st, opts) },
 	}
 }
 
@@ -62,7 +69,7 @@ func (m *memory) reopen(meanwhile func()) {
 	m.t.Helper()
 	m.ok(m.store.Close())
 	meanwhile()
-	st, err := store.Open(memoryOptions(m.dir))
+	st, err := store.Open(memoryOptions(m.dir, m.opts))
 	m.ok(err)
 	m.store = st
 }
@@ -123,7 +130,7 @@ func (m *memory) ask(account string, r Request) (*Answer, error) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // only a failure takes that long
 	defer cancel()
-	m.ok(Of(m.store).Wait(ctx, account))
+	m.ok(Of(m.store).WaitVectors(ctx, account))
 	return Of(m.store).Search(ctx, account, &r)
 }
 

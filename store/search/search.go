@@ -113,8 +113,8 @@ type Hit struct {
 type Scores struct {
 	Lexical float64  `json:"lexical"` // as a share of the best
 	BM25    float64  `json:"bm25"`
-	Vector  *float64 `json:"vector,omitempty"` // as a share of the best
-	Cosine  *float64 `json:"cosine,omitempty"`
+	Vector  *float64 `json:"vector,omitempty"` // where the cosine stands between the least and the best
+	Cosine  *float64 `json:"cosine,omitempty"` // of turn and query, which feedback has moved, as seen from the middle of the account's turns
 	Recency *float64 `json:"recency,omitempty"`
 }
 
@@ -223,6 +223,10 @@ type searching struct {
 	searcher *lexical.Searcher
 	now      time.Time
 
+	like  *likeness // nil: the search goes by words alone
+	fused []*candidate
+	seen  map[string]*candidate // that were among fused
+
 	exact   bool // the index has decided about the filter
 	best    float64
 	skip    int
@@ -238,6 +242,8 @@ type searching struct {
 type candidate struct {
 	id     string
 	bm25   float64
+	cosine *float64 // nil: it has no vector, or it does not matter
+	like   *float64 // as a share of the best
 	score  float64
 	recent float64
 	doc    *document
@@ -250,19 +256,26 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 		r.Limit = defaultLimit
 	}
 	s.skip, s.budget = r.Offset, r.MaxTokens
-	s.answer = Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
-	if r.Mode == Vector || r.Mode == Hybrid {
-		s.answer.Degraded = append(s.answer.Degraded, "vectors: no embedder is configured; lexical only")
+	s.answer = Answer{Object: "memory.search", Data: []Hit{}}
+	var note string
+	if s.answer.ModeUsed, s.like, note = s.compare(ctx); note != "" {
+		s.answer.Degraded = append(s.answer.Degraded, note)
 	}
 	s.answer.Index.Lag, s.answer.Index.Building = s.index.lag(), s.index.building.Load()
 	allowed, exact, err := r.Filter.narrow(s.searcher)
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	s.exact = exact && !s.query.Exact()
+	s.exact = exact && !s.query.Exact() && (s.like == nil || r.Filter.isZero())
 	ranking, err := s.searcher.Rank(s.query, allowed)
 	if err != nil {
 		return nil, unreadable(err)
+	}
+	defer ranking.Close()
+	if s.like != nil {
+		if err := s.fuse(ctx, ranking); err != nil {
+			return nil, err
+		}
 	}
 	if r.Ranking.RecencyWeight > 0 {
 		err = s.takeReordered(ctx, ranking)
@@ -327,6 +340,28 @@ func (s *searching) takeReordered(ctx context.Context, ranking *lexical.Ranking)
 
 // next gives the best candidate that is left; nil if none is.
 func (s *searching) next(ctx context.Context, ranking *lexical.Ranking) (*candidate, error) {
+	if len(s.fused) > 0 {
+		c := s.fused[0]
+		s.fused = s.fused[1:]
+		return c, ctx.Err()
+	}
+	if s.answer.ModeUsed == Vector {
+		return nil, nil
+	}
+	for {
+		c, err := s.nextLexical(ctx, ranking)
+		if c == nil || err != nil || s.like == nil {
+			return c, err
+		}
+		if s.seen[c.id] == nil {
+			s.weigh(c)
+			return c, nil
+		}
+	}
+}
+
+// nextLexical gives the best candidate that is left by its words.
+func (s *searching) nextLexical(ctx context.Context, ranking *lexical.Ranking) (*candidate, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -467,7 +502,7 @@ func (s *searching) hit(c *candidate) Hit {
 	h.Title = sentence(lastSpoken(c.entry.Turn.Messages, "user"))
 	if s.request.Explain {
 		summary := Summarize(c.entry.Turn)
-		h.Scores = &Scores{BM25: c.bm25}
+		h.Scores = &Scores{BM25: c.bm25, Vector: c.like, Cosine: c.cosine}
 		if s.best > 0 {
 			h.Scores.Lexical = c.bm25 / s.best
 		}

@@ -197,7 +197,7 @@ func (p *parser) leaf() (*leaf, error) {
 		if utf8.RuneCountInString(stem) < minPrefix {
 			return nil, p.fail(start, "at least %d characters have to stand before *", minPrefix)
 		}
-		return &leaf{in: in, prefix: fold([]byte(stem))}, nil
+		return &leaf{in: in, text: stem, prefix: fold([]byte(stem))}, nil
 	}
 	return l, nil
 }

@@ -38,6 +38,7 @@ type clause struct {
 
 // leaf is a word, a phrase, a prefix, or one of these in a field.
 type leaf struct {
+	text   string   // as it is written
 	in     string   // where: "" anywhere, [InUser], [InAssistant], [InName], or the name of a facet
 	words  []string // terms of the text; all of them
 	names  []string // or one of these
@@ -72,7 +73,7 @@ func Plain(text string) *Query {
 func isLookup(text string) bool { return len(strings.Fields(text)) <= 3 }
 
 func newLeaf(in, text string, lookup bool) *leaf {
-	l := &leaf{in: in}
+	l := &leaf{in: in, text: text}
 	if in != InName {
 		l.words = terms(prose([]byte(text)))
 	}
@@ -114,6 +115,20 @@ func (g group) empty() bool {
 		}
 		return !c.group.empty()
 	})
+}
+
+// Text is what the query looks for, without operators, facets and what must not be there.
+func (q *Query) Text() string {
+	var b strings.Builder
+	q.root.leaves(func(l *leaf) {
+		if l.text != "" && !l.isFacet() {
+			if b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(l.text)
+		}
+	})
+	return b.String()
 }
 
 // Exact tells whether hits have to be shown to [Query.Matches]: the index knows neither order nor speaker.

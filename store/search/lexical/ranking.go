@@ -58,8 +58,21 @@ type Hit struct {
 	Score  float64
 }
 
-// Ranking gives hits from the best to the worst, sorted as far as it is read.
-type Ranking struct{ hits hits }
+// Ranking gives hits from the best to the worst, sorted as far as it is read. The caller closes it.
+type Ranking struct {
+	hits  hits
+	all   scores
+	among *Set
+}
+
+// Close gives back what the ranking holds.
+func (r *Ranking) Close() { r.all.release() }
+
+// Score is what a document is worth, whether it is a hit or not.
+func (r *Ranking) Score(number uint32) float64 { return r.all.of(number) }
+
+// Among is the documents that can be hits: those that are allowed and have what the query demands. nil is all.
+func (r *Ranking) Among() *Set { return r.among }
 
 // Len is how many hits are left.
 func (r *Ranking) Len() int { return len(r.hits) }
@@ -95,32 +108,33 @@ func (h *hits) Pop() any {
 
 // Rank scores the documents that the query matches and that are in allowed; nil allows all.
 func (s *Searcher) Rank(q *Query, allowed *Set) (*Ranking, error) {
-	var found scores
-	defer found.release()
-	if err := q.score(s, &found); err != nil {
+	r := &Ranking{among: allowed}
+	if err := q.score(s, &r.all); err != nil {
+		r.Close()
 		return nil, err
 	}
 	matching, err := q.matching(s)
 	if err != nil {
+		r.Close()
 		return nil, err
 	}
-	r := &Ranking{}
 	switch {
 	case matching == nil:
-		r.hits = make(hits, 0, len(found.touched))
-		for _, number := range found.touched {
+		r.hits = make(hits, 0, len(r.all.touched))
+		for _, number := range r.all.touched {
 			if allowed == nil || allowed.Contains(number) {
-				r.hits = append(r.hits, Hit{number, found.of(number)})
+				r.hits = append(r.hits, Hit{number, r.all.of(number)})
 			}
 		}
 	default:
 		if allowed != nil {
 			matching.And(allowed)
 		}
+		r.among = matching
 		r.hits = make(hits, 0, matching.GetCardinality())
 		for it := matching.Iterator(); it.HasNext(); {
 			number := it.Next()
-			r.hits = append(r.hits, Hit{number, found.of(number)})
+			r.hits = append(r.hits, Hit{number, r.all.of(number)})
 		}
 	}
 	heap.Init(&r.hits)

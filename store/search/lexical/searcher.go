@@ -63,6 +63,15 @@ func (s *Searcher) ID(number uint32) (string, error) {
 	return id[4:], nil
 }
 
+// Number gives the number of a document; false if it is not there.
+func (s *Searcher) Number(id string) (uint32, bool, error) {
+	internal, err := s.reader.InternalID(string(termKey(s.account, id)))
+	if err != nil || internal == nil {
+		return 0, false, err
+	}
+	return uint32(internal.Value()), true, nil
+}
+
 // each visits the documents of a term.
 func (s *Searcher) each(field string, key []byte, counted bool, visit func(number uint32, p *index.TermFieldDoc)) error {
 	postings, err := s.reader.TermFieldReader(s.ctx, key, field, counted, counted, false)

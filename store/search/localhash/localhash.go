@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/blevesearch/bleve/v2/analysis"
 	"github.com/blevesearch/bleve/v2/analysis/lang/en"
@@ -29,9 +30,9 @@ const (
 	ideographSize  = 2   // of scripts that write a word in one or two characters
 	gramWeight     = 0.4 // of a group of letters, against 1 of a word
 	maxWord        = 64  // characters of a word that count
-	wordSpace      = 'w' // keep words and groups of letters apart
-	gramSpace      = 'g'
-	boundary       = ' ' // stands at both ends of a word
+	wordKind       = 'w' // keeps words and groups of letters apart
+	gramKind       = 'g'
+	beginning, end = '^', '$' // stand at the ends of a word
 	hashOffset     = 14695981039346656037
 	hashPrime      = 1099511628211
 	finishingPrime = 0xd6e8feb86659fd93
@@ -95,7 +96,7 @@ type feature struct {
 
 func addWord(weights map[uint64]feature, word string) {
 	letters := make([]rune, 1, maxWord+2)
-	letters[0] = boundary
+	letters[0] = beginning
 	ideographic := false
 	for _, r := range word {
 		if len(letters) > maxWord {
@@ -104,14 +105,14 @@ func addWord(weights map[uint64]feature, word string) {
 		ideographic = ideographic || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 		letters = append(letters, r)
 	}
-	letters = append(letters, boundary)
-	count(weights, hashOf(wordSpace, letters), 1)
+	letters = append(letters, end)
+	count(weights, hashOf(wordKind, letters[1:len(letters)-1]), 1)
 	size := gramSize
 	if ideographic {
 		size = ideographSize
 	}
 	for i := 0; i+size <= len(letters); i++ {
-		count(weights, hashOf(gramSpace, letters[i:i+size]), gramWeight)
+		count(weights, hashOf(gramKind, letters[i:i+size]), gramWeight)
 	}
 }
 
@@ -120,11 +121,14 @@ func count(weights map[uint64]feature, hash uint64, weight float64) {
 	weights[hash] = feature{weight, f.count + 1}
 }
 
-// hashOf is FNV-1a over characters, finished so that all bits depend on all of them.
-func hashOf(space byte, letters []rune) uint64 {
-	h := (hashOffset ^ uint64(space)) * uint64(hashPrime)
+// hashOf is FNV-1a over the bytes of a kind and of letters, finished so that all bits depend on all of them.
+func hashOf(kind byte, letters []rune) uint64 {
+	h := (hashOffset ^ uint64(kind)) * uint64(hashPrime)
+	var encoded [utf8.UTFMax]byte
 	for _, r := range letters {
-		h = (h ^ uint64(r)) * hashPrime
+		for _, b := range encoded[:utf8.EncodeRune(encoded[:], r)] {
+			h = (h ^ uint64(b)) * hashPrime
+		}
 	}
 	for range 2 {
 		h = (h ^ h>>32) * finishingPrime

@@ -57,7 +57,7 @@ func (s *Set) Search(ctx context.Context, q *Query, k int, filter *Filter) ([]Hi
 	return hits, nil
 }
 
-// Likeness compares the query with one vector; false if it is not there.
+// Likeness compares the query with certain vectors; those that are not there are left out.
 func (s *Set) Likeness(q *Query, ids []ID) map[ID]float32 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -89,29 +89,64 @@ type scan struct {
 func (n *scan) aim(q *Query) {
 	centre := n.set.view.centre
 	n.query = make([]float32, len(centre))
-	var square float64
 	for i, v := range q.turned {
 		n.query[i] = v - centre[i]
-		square += float64(n.query[i]) * float64(n.query[i])
 	}
-	if square == 0 {
-		return
+	scaleTo(n.query, 1)
+	if towards := n.mean(q.examples); towards != nil {
+		scaleTo(towards, q.pull)
+		for i, v := range towards {
+			n.query[i] += v
+		}
+		scaleTo(n.query, 1)
 	}
-	scale := float32(1 / math.Sqrt(square))
 	low, high := float32(math.Inf(1)), float32(math.Inf(-1))
-	for i := range n.query {
-		n.query[i] *= scale
-		n.offset += n.query[i] * centre[i]
-		low, high = min(low, n.query[i]), max(high, n.query[i])
+	for i, v := range n.query {
+		n.offset += v * centre[i]
+		n.total += v
+		low, high = min(low, v), max(high, v)
 	}
 	n.low, n.step = low, max((high-low)/15, 1e-12)
 	n.planes = make([]uint64, 4*n.set.space.words)
 	for i, v := range n.query {
 		value := uint64((v-low)/n.step + 0.5)
-		n.total += v
 		for plane := range 4 {
 			n.planes[i/64*4+plane] |= (value >> plane & 1) << (i % 64)
 		}
+	}
+}
+
+// mean gives the mean of examples as seen from the centre, each at length 1 times its weight; nil of none.
+func (n *scan) mean(examples []Example) (sum []float32) {
+	s := n.set
+	for _, e := range examples {
+		row, known := s.rows[e.ID]
+		if !known {
+			continue
+		}
+		if sum == nil {
+			sum = make([]float32, s.space.dims)
+		}
+		weight := e.Weight * s.view.inverse[row]
+		for i, code := range s.codes.row(row) {
+			sum[i] += weight * (s.scales[row]*float32(code) - s.view.centre[i])
+		}
+	}
+	return sum
+}
+
+// scaleTo gives x a length; one that is all zeros stays so.
+func scaleTo(x []float32, length float32) {
+	var square float64
+	for _, v := range x {
+		square += float64(v) * float64(v)
+	}
+	if square == 0 {
+		return
+	}
+	scale := float32(float64(length) / math.Sqrt(square))
+	for i := range x {
+		x[i] *= scale
 	}
 }
 

@@ -79,7 +79,23 @@ func (s *Space) Append(dst []byte, x []float32) ([]byte, error) {
 }
 
 // Query is a vector to compare others with.
-type Query struct{ turned []float32 }
+type Query struct {
+	turned   []float32
+	examples []Example
+	pull     float32
+}
+
+// Example is a vector of a set that is taken for a good answer, and for how good.
+type Example struct {
+	ID     ID
+	Weight float32
+}
+
+// Toward gives the query moved toward the mean of examples: by pull times its own length, as seen from the centre of the
+// set. This is Rocchio's feedback.
+func (q *Query) Toward(examples []Example, pull float32) *Query {
+	return &Query{q.turned, examples, pull}
+}
 
 // Query prepares a vector.
 func (s *Space) Query(x []float32) (*Query, error) {
@@ -87,5 +103,5 @@ func (s *Space) Query(x []float32) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Query{turned}, nil
+	return &Query{turned: turned}, nil
 }

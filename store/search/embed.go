@@ -1,0 +1,305 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/vector"
+)
+
+// A stored vector begins with a version and a hash of the text that was embedded, so that the same text is not embedded
+// again. What follows is [vector.Space.Append]'s; nothing follows where a text has no vector.
+const (
+	vectorVersion = 1
+	textHashSize  = 8
+	vectorHeader  = 1 + textHashSize
+)
+
+func newVectorHeader(text string) []byte {
+	hash := blake3.Sum256([]byte(text))
+	return append([]byte{vectorVersion}, hash[:textHashSize]...)
+}
+
+// pending is a text on its way to its vector.
+type pending struct {
+	turn   store.TurnRef
+	text   string
+	stored []byte // header, and then the vector
+}
+
+// takeUp gives turns their vectors in the growing generation. put tells for which accounts that is done; the others
+// cannot be embedded now.
+func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[store.AccountNumber]bool, err error) {
+	byAccount := make(map[store.AccountNumber][]store.TurnRef)
+	for _, turn := range turns {
+		byAccount[turn.Account] = append(byAccount[turn.Account], turn)
+	}
+	put = make(map[store.AccountNumber]bool, len(byAccount))
+	for account, turns := range byAccount {
+		if v.resting.rests(account) {
+			continue
+		}
+		name, changed, err := v.changedTexts(turns)
+		if err != nil {
+			return nil, err
+		}
+		switch failed := v.embed(ctx, name, changed); {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case failed != nil:
+			if v.resting.begin(account, failed) {
+				v.log.Warn("turns cannot be embedded; it is tried again", "account", name, "embedder", v.embedder.Identity(), "error", failed)
+			}
+			continue
+		}
+		if err := v.keep(ctx, account, changed); err != nil {
+			return nil, err
+		}
+		v.resting.end(account)
+		if len(changed) > 0 {
+			v.unanswered.end(account)
+		}
+		put[account] = true
+	}
+	return put, nil
+}
+
+// changedTexts gives what is to be embedded anew of turns, and takes away the vectors of those that have nothing to say
+// any more. name is the account's, as far as it is needed.
+func (v *vectors) changedTexts(turns []store.TurnRef) (name string, changed []*pending, err error) {
+	generation := v.generations[v.growing].Number
+	for _, turn := range turns {
+		entry, err := v.store.TurnAt(turn.Account, turn.Exchange)
+		if err != nil && !isNotFound(err) {
+			return "", nil, err
+		}
+		former, err := v.store.VectorAt(turn.Account, generation, turn.Exchange)
+		if err != nil {
+			return "", nil, err
+		}
+		d := newDocument(&entry)
+		if d == nil { // erased, and its vector with it, or not worth one any more
+			changed = append(changed, &pending{turn: turn})
+			continue
+		}
+		name = entry.Exchange.Account
+		p := &pending{turn: turn, text: d.embedded()}
+		if p.stored = newVectorHeader(p.text); !bytes.HasPrefix(former, p.stored) {
+			changed = append(changed, p)
+		}
+	}
+	return name, changed, nil
+}
+
+// embed adds the vectors of texts. Where a batch is refused because of one of them, that one goes without.
+func (v *vectors) embed(ctx context.Context, account string, all []*pending) error {
+	var wanted []*pending
+	var texts []string
+	for _, p := range all {
+		if p.stored != nil {
+			wanted, texts = append(wanted, p), append(texts, p.text)
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	made, err := v.embedder.Embed(ctx, account, ForDocument, texts)
+	switch {
+	case err != nil && refused(err) && len(wanted) == 1:
+		v.log.Warn("a turn has no vector: the embedder refuses its text", "exchange", wanted[0].turn.Exchange, "error", err)
+		return nil
+	case err != nil && refused(err):
+		half := len(wanted) / 2
+		return errors.Join(v.embed(ctx, account, wanted[:half]), v.embed(ctx, account, wanted[half:]))
+	case err != nil:
+		return err
+	case len(made) != len(texts):
+		return codec.Errorf(codec.KindUpstream, "%s gave %d vectors for %d texts", v.embedder.Identity(), len(made), len(texts))
+	}
+	for i, p := range wanted {
+		stored, err := v.space.Append(p.stored, made[i])
+		if err != nil && !errors.Is(err, vector.ErrNoDirection) {
+			return codec.Errorf(codec.KindUpstream, "%s: %s", v.embedder.Identity(), err)
+		}
+		p.stored = stored
+	}
+	return nil
+}
+
+// refused tells errors of the text, by which trying again is of no use.
+func refused(err error) bool {
+	var e *codec.Error
+	return errors.As(err, &e) && (e.Kind == codec.KindInvalidRequest || e.Kind == codec.KindTooLarge)
+}
+
+// keep stores vectors, and has searches that are under way in memory go by them.
+func (v *vectors) keep(ctx context.Context, account store.AccountNumber, changed []*pending) error {
+	if len(changed) == 0 {
+		return nil
+	}
+	growing := v.generations[v.growing].Number
+	stored := make([]store.TurnVector, len(changed))
+	for i, p := range changed {
+		stored[i] = store.TurnVector{Account: account, Exchange: p.turn.Exchange, Value: p.stored}
+	}
+	if err := v.store.PutVectors(ctx, growing, stored); err != nil {
+		return err
+	}
+	for _, g := range v.generations {
+		set := v.cache.Loaded(vector.Key{Account: uint32(account), Generation: g.Number})
+		if set == nil {
+			continue
+		}
+		for _, p := range changed {
+			id, _ := store.ParseExchangeID(p.turn.Exchange)
+			if len(p.stored) <= vectorHeader {
+				set.Remove(id)
+			} else if g.Number == growing {
+				if err := set.Put(id, p.stored[vectorHeader:]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	v.cache.Trim()
+	return nil
+}
+
+// restingAccounts are accounts for which the embedder has failed, and is left alone for a while: a second, and each time
+// it fails again twice as long, up to a minute. The zero value is ready for use.
+type restingAccounts struct {
+	mu   sync.Mutex
+	list map[store.AccountNumber]rest
+}
+
+type rest struct {
+	until  time.Time
+	length time.Duration
+	reason error
+}
+
+// maxResting bounds how many accounts are remembered; when there are more the oldest are tried again at once.
+const maxResting = 10_000
+
+// begin lets an account rest; first tells that it did not do so before.
+func (r *restingAccounts) begin(account store.AccountNumber, reason error) (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.list == nil || len(r.list) >= maxResting {
+		r.list = make(map[store.AccountNumber]rest)
+	}
+	before, known := r.list[account]
+	length := firstRest
+	if known {
+		length = min(2*before.length, longestRest)
+	}
+	r.list[account] = rest{time.Now().Add(length), length, reason}
+	return !known
+}
+
+func (r *restingAccounts) end(account store.AccountNumber) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.list, account)
+}
+
+func (r *restingAccounts) rests(account store.AccountNumber) bool { return r.why(account) != nil }
+
+// why gives the reason for which an account rests now; nil if it does not.
+func (r *restingAccounts) why(account store.AccountNumber) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rest, known := r.list[account]; known && time.Now().Before(rest.until) {
+		return rest.reason
+	}
+	return nil
+}
+
+// over tells whether one of them has rested long enough, or is not on the list any more.
+func (r *restingAccounts) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rest := range r.list {
+		if !time.Now().Before(rest.until) {
+			return true
+		}
+	}
+	return len(r.list) == 0
+}
+
+// reason is why one of them rests; nil if none does.
+func (r *restingAccounts) reason() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rest := range r.list {
+		return rest.reason
+	}
+	return nil
+}
+
+// query makes the vector to search with, and gives the vectors of the account. An error says why there are none.
+func (v *vectors) query(ctx context.Context, account string, number store.AccountNumber, text string) (*serving, *vector.Query, *vector.Set, error) {
+	s := v.serving.Load()
+	if s == nil {
+		return nil, nil, nil, errNotOpen
+	}
+	if err := v.unanswered.why(number); err != nil {
+		return nil, nil, nil, err
+	}
+	made, err := embedQuery(ctx, s.embedder, account, text)
+	if err != nil {
+		if ctx.Err() == nil {
+			v.unanswered.begin(number, err)
+		}
+		return nil, nil, nil, err
+	}
+	v.unanswered.end(number)
+	q, err := s.space.Query(made)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	key := vector.Key{Account: uint32(number), Generation: s.generation}
+	set, err := v.cache.Get(ctx, key, func(ctx context.Context) (*vector.Set, error) { return v.load(ctx, s, number) })
+	return s, q, set, err
+}
+
+var errNotOpen = codec.Errorf(codec.KindStorage, "the vectors are not open yet")
+
+func embedQuery(ctx context.Context, e Embedder, account, text string) ([]float32, error) {
+	late := codec.Errorf(codec.KindTimeout, "%s gave no vector within %v", e.Identity(), queryTimeout)
+	patient, cancel := context.WithTimeoutCause(ctx, queryTimeout, late)
+	defer cancel()
+	made, err := e.Embed(patient, account, ForQuery, []string{text})
+	switch {
+	case err != nil && patient.Err() != nil && ctx.Err() == nil:
+		return nil, late
+	case err != nil:
+		return nil, err
+	case len(made) != 1:
+		return nil, codec.Errorf(codec.KindUpstream, "%s gave %d vectors for one text", e.Identity(), len(made))
+	}
+	return made[0], nil
+}
+
+// load reads the vectors of an account.
+func (v *vectors) load(ctx context.Context, s *serving, number store.AccountNumber) (*vector.Set, error) {
+	return s.space.Load(func(put func(vector.ID, []byte) error) error {
+		malformed := 0
+		err := v.store.EachVector(ctx, number, s.generation, func(id [16]byte, value []byte) {
+			if len(value) > vectorHeader && put(id, value[vectorHeader:]) != nil {
+				malformed++
+			}
+		})
+		if malformed > 0 {
+			v.log.Warn("vectors cannot be read and are left out; make them anew with: mneme reindex", "vectors", malformed)
+		}
+		return err
+	})
+}

@@ -1,0 +1,243 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+	"github.com/mnemeproxy/mneme/store/search/vector"
+)
+
+// A hybrid score is weighed of two shares: BM25 of the best BM25, and where the likeness stands between the least and
+// the best of the pool. Weighing scores, not ranks, leaves the ranking to the source that tells its hits apart: with
+// reciprocal ranks a weak source of vectors cost a quarter of the quality on turns of agents.
+const (
+	// modelWeight is the share of vectors that an embedder has which does not say otherwise.
+	modelWeight = 0.5
+	// leastLikeness is what a turn needs that has none of the query's words. Texts that have nothing to do with each other
+	// are about 0 alike, give or take 1/√dimensions.
+	leastLikeness = 0.2
+	// The vector that is searched with is moved toward those of the best hits by words. On the sets of the evaluation that
+	// is worth half a point of nDCG with vectors by spelling; more of either is worth no more.
+	feedbackHits = 5
+	feedbackPull = 0.5
+	// The best candidates of each source are weighed: twice as many as the answer may need, within these bounds.
+	leastPool, mostPool = 200, 2000
+)
+
+// likeness is the vectors' side of a search.
+type likeness struct {
+	plain  *vector.Query
+	query  *vector.Query // moved toward the best hits by words
+	set    *vector.Set
+	weight float64 // in a hybrid score
+
+	least, best float64 // of the pool
+}
+
+// compare prepares what the search goes by, and says what of that cannot be had.
+func (s *searching) compare(ctx context.Context) (mode Mode, found *likeness, note string) {
+	asked := s.request.Mode
+	v := s.index.vectors
+	text := s.query.Text()
+	switch {
+	case asked == Lexical || text == "" || v == nil && (asked == "" || asked == Auto):
+		return Lexical, nil, ""
+	case v == nil:
+		return Lexical, nil, "vectors: no embedder is configured; lexical only"
+	}
+	serving, query, set, err := v.query(ctx, s.account, s.number, text)
+	if err != nil {
+		return Lexical, nil, fmt.Sprintf("vectors: %s; lexical only", describe(err))
+	}
+	found = &likeness{plain: query, query: query, set: set, weight: weightOf(serving.embedder)}
+	if asked == Vector {
+		return Vector, found, v.missing(serving)
+	}
+	if w := s.request.Ranking.VectorWeight; w != nil {
+		found.weight = *w
+	}
+	return Hybrid, found, v.missing(serving)
+}
+
+func weightOf(e Embedder) float64 {
+	if w, ok := e.(Weighted); ok {
+		return w.VectorWeight()
+	}
+	return modelWeight
+}
+
+// missing says how many turns have no vector yet.
+func (v *vectors) missing(serving *serving) string {
+	s := v.status.Load()
+	if s == nil || !s.Building || s.Generation != serving.generation {
+		return ""
+	}
+	return fmt.Sprintf("vectors: %d of %d turns have been taken up so far", s.Done, s.Total)
+}
+
+// fuse weighs the best candidates of both sources.
+func (s *searching) fuse(ctx context.Context, ranking *lexical.Ranking) error {
+	r := s.request
+	pool := min(max(2*(r.Offset+r.Limit), leastPool), mostPool)
+	known := make(map[string]*candidate, 2*pool)
+	var examples []vector.Example
+	if s.answer.ModeUsed == Hybrid {
+		for len(known) < pool {
+			c, err := s.nextLexical(ctx, ranking)
+			if err != nil {
+				return err
+			}
+			if c == nil {
+				break
+			}
+			known[c.id] = c
+			if id, ok := store.ParseExchangeID(c.id); ok && len(examples) < feedbackHits {
+				examples = append(examples, vector.Example{ID: id, Weight: float32(c.score)})
+			}
+		}
+		s.like.query = s.like.plain.Toward(examples, feedbackPull)
+	}
+	filter, err := s.vectorFilter(ranking.Among())
+	if err != nil {
+		return err
+	}
+	hits, err := s.like.set.Search(ctx, s.like.query, pool, filter)
+	if err != nil {
+		return err
+	}
+	if err := s.addLikes(known, hits, ranking); err != nil {
+		return err
+	}
+	s.compareRest(known)
+	s.fused, s.seen = make([]*candidate, 0, len(known)), known
+	for _, c := range known {
+		s.weigh(c)
+		s.fused = append(s.fused, c)
+	}
+	slices.SortFunc(s.fused, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id))
+	})
+	return nil
+}
+
+// addLikes notes the likeness of candidates, of which some are new.
+func (s *searching) addLikes(known map[string]*candidate, hits []vector.Hit, ranking *lexical.Ranking) error {
+	if len(hits) == 0 {
+		return nil
+	}
+	s.like.best, s.like.least = float64(hits[0].Likeness), float64(hits[len(hits)-1].Likeness)
+	if s.answer.ModeUsed == Vector {
+		s.like.least = min(s.like.least, 0)
+	}
+	var fresh []vector.ID
+	likes := make(map[vector.ID]float64, len(hits))
+	for _, hit := range hits {
+		likes[hit.ID] = float64(hit.Likeness)
+		if known[store.ExchangeID(hit.ID)] == nil {
+			fresh = append(fresh, hit.ID)
+		}
+	}
+	for id, plainly := range s.like.set.Likeness(s.like.plain, fresh) {
+		if s.answer.ModeUsed == Vector || plainly >= leastLikeness {
+			if err := s.addFresh(known, store.ExchangeID(id), ranking); err != nil {
+				return err
+			}
+		}
+	}
+	for id, like := range likes {
+		if c := known[store.ExchangeID(id)]; c != nil {
+			c.cosine = &like
+		}
+	}
+	return nil
+}
+
+// addFresh adds a candidate that is not among the best by words.
+func (s *searching) addFresh(known map[string]*candidate, id string, ranking *lexical.Ranking) error {
+	number, indexed, err := s.searcher.Number(id)
+	if err != nil {
+		return unreadable(err)
+	}
+	c := &candidate{id: id}
+	if indexed {
+		c.bm25 = ranking.Score(number)
+	} else if ranking.Among() != nil { // nobody can say whether it has what is demanded
+		return nil
+	}
+	known[id] = c
+	return nil
+}
+
+// compareRest finds the likeness of the candidates that were found by their words alone.
+func (s *searching) compareRest(known map[string]*candidate) {
+	var rest []vector.ID
+	for id, c := range known {
+		if parsed, ok := store.ParseExchangeID(id); ok && c.cosine == nil {
+			rest = append(rest, parsed)
+		}
+	}
+	for id, like := range s.like.set.Likeness(s.like.query, rest) {
+		cosine := float64(like)
+		known[store.ExchangeID(id)].cosine = &cosine
+	}
+}
+
+// weigh gives a candidate its score. One without a vector is taken to be as alike as its words are.
+func (s *searching) weigh(c *candidate) {
+	words := 0.0
+	if s.best > 0 {
+		words = c.bm25 / s.best
+	}
+	like := words
+	if c.cosine != nil {
+		like = s.like.share(*c.cosine)
+		c.like = &like
+	}
+	if s.answer.ModeUsed == Vector {
+		c.score = like
+		return
+	}
+	c.score = (1-s.like.weight)*words + s.like.weight*like
+}
+
+// share is where a likeness stands in the pool, from 0 to 1.
+func (l *likeness) share(like float64) float64 {
+	switch {
+	case like >= l.best:
+		return 1
+	case like <= l.least:
+		return 0
+	}
+	return (like - l.least) / (l.best - l.least)
+}
+
+// vectorFilter turns documents of the lexical index into what the vectors are narrowed down to: these, or all but the
+// others when that is fewer.
+func (s *searching) vectorFilter(among *lexical.Set) (*vector.Filter, error) {
+	if among == nil {
+		return nil, nil
+	}
+	filter := &vector.Filter{}
+	if among.GetCardinality() > s.searcher.Documents()/2 {
+		all, err := s.searcher.All()
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		all.AndNot(among)
+		among, filter.Except = all, true
+	}
+	for it := among.Iterator(); it.HasNext(); {
+		text, err := s.searcher.ID(it.Next())
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		if id, ok := store.ParseExchangeID(text); ok {
+			filter.IDs = append(filter.IDs, id)
+		}
+	}
+	return filter, nil
+}

@@ -1,0 +1,420 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/vector"
+)
+
+// vectors follows the turns of a store, behind the lexical index, and keeps a vector of each. All it knows is in the
+// store; so after a crash it goes on where it was, and what it does twice it does to the same end.
+//
+// The vectors of one embedder are a generation. When another embedder is configured a new generation is opened, which
+// takes up the turns that are there, oldest account first, beside those that come. Searches go by the old one until the
+// new one is complete, and never by both; then the old one is erased.
+type vectors struct {
+	store    *store.Store
+	log      *slog.Logger
+	embedder Embedder
+	former   func(identity string) Embedder
+	space    *vector.Space // of embedder
+	lexical  *atomic.Uint64
+	moved    *broadcast // when the lexical index has moved on
+	cache    *vector.Cache
+
+	generations []store.Generation // as they are stored; run's own
+	growing     int                // of generations: the one that takes up turns
+	from        uint64             // changes up to this one have been looked at
+	skipped     uint64             // the first change of an account that rests; 0: none
+	resting     restingAccounts    // accounts for which documents cannot be embedded now
+	unanswered  restingAccounts    // accounts for which queries cannot
+	renew       chan chan error    // asks for a new generation
+
+	serving  atomic.Pointer[serving]
+	status   atomic.Pointer[VectorStatus]
+	settled  atomic.Uint64 // every change up to this one has been taken up
+	progress broadcast
+	done     chan struct{}
+}
+
+// serving is what searches go by.
+type serving struct {
+	generation uint32
+	embedder   Embedder
+	space      *vector.Space
+}
+
+// How many turns are embedded together at most, and for how long to leave an account alone whose turns could not be.
+const (
+	embedBatch   = 64
+	firstRest    = time.Second
+	longestRest  = time.Minute
+	lookAgain    = time.Second // for accounts that have rested
+	queryTimeout = time.Second // a search finds by words alone when the embedder takes longer
+)
+
+func newVectors(x *Index, opts *Options) (*vectors, error) {
+	space, err := vector.NewSpace(opts.Embedder.Dimensions())
+	if err != nil {
+		return nil, err
+	}
+	former := opts.Former
+	if former == nil {
+		former = func(string) Embedder { return nil }
+	}
+	memory := opts.VectorMemory
+	if memory == 0 {
+		memory = defaultVectorMemory
+	}
+	return &vectors{
+		store: x.store, log: x.log, embedder: opts.Embedder, former: former, space: space,
+		lexical: &x.applied, moved: &x.progress, cache: vector.NewCache(memory),
+		renew: make(chan chan error), done: make(chan struct{}),
+	}, nil
+}
+
+// run takes up turns until ctx is done.
+func (v *vectors) run(ctx context.Context) {
+	defer close(v.done)
+	for err := v.begin(ctx); err != nil; err = v.begin(ctx) {
+		v.log.Error("the vectors cannot be opened; searches go by words alone", "error", err)
+		if !sleep(ctx, retryIndexing) {
+			return
+		}
+	}
+	for ctx.Err() == nil {
+		select {
+		case asked := <-v.renew:
+			asked <- v.open(ctx)
+		default:
+		}
+		next := v.moved.next()
+		v.tell(nil)
+		worked, err := v.step(ctx)
+		v.tell(err)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				v.log.Error("vectors could not be kept; it is tried again", "error", err)
+			}
+			sleep(ctx, retryIndexing)
+		case !worked:
+			v.await(ctx, next)
+		}
+	}
+}
+
+func sleep(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// await waits for something to do.
+func (v *vectors) await(ctx context.Context, moved <-chan struct{}) {
+	var rested <-chan time.Time
+	if v.skipped > 0 {
+		rested = time.After(lookAgain)
+	}
+	select {
+	case <-ctx.Done():
+	case <-moved:
+	case <-rested:
+	case asked := <-v.renew:
+		asked <- v.open(ctx)
+		v.tell(nil)
+	}
+}
+
+// step does a little of each thing there is to do; worked tells whether there was anything.
+func (v *vectors) step(ctx context.Context) (worked bool, err error) {
+	taken, err := v.follow(ctx)
+	if err != nil {
+		return false, err
+	}
+	filled, err := v.backfill(ctx)
+	if err != nil {
+		return false, err
+	}
+	dropped, err := v.drop(ctx)
+	return taken > 0 || filled || dropped, err
+}
+
+// follow takes up turns that have changed, none before the lexical index has.
+func (v *vectors) follow(ctx context.Context) (taken int, err error) {
+	if v.skipped > 0 && v.resting.over() {
+		v.from, v.skipped = v.skipped-1, 0
+	}
+	limit := v.lexical.Load()
+	changes, err := v.store.Changes(store.FollowVectors, v.from, embedBatch)
+	if err != nil {
+		return 0, err
+	}
+	for len(changes) > 0 && changes[len(changes)-1].Seq > limit {
+		changes = changes[:len(changes)-1]
+	}
+	if len(changes) == 0 {
+		v.from = max(v.from, limit)
+		v.settle()
+		return 0, nil
+	}
+	var turns []store.TurnRef
+	seen := make(map[store.TurnRef]bool, len(changes))
+	for _, c := range changes {
+		turn := store.TurnRef{Account: c.Account, Exchange: c.Exchange}
+		if !seen[turn] {
+			seen[turn] = true
+			turns = append(turns, turn)
+		}
+	}
+	put, err := v.takeUp(ctx, turns)
+	if err != nil {
+		return 0, err
+	}
+	confirmed := changes[:0:0]
+	for _, c := range changes {
+		switch {
+		case put[c.Account]:
+			confirmed = append(confirmed, c)
+		case v.skipped == 0:
+			v.skipped = c.Seq
+		}
+	}
+	v.from = changes[len(changes)-1].Seq
+	if err := v.store.ConfirmChanges(ctx, store.FollowVectors, confirmed); err != nil {
+		return 0, err
+	}
+	v.settle()
+	return len(changes), nil
+}
+
+// settle notes how far all changes have been taken up.
+func (v *vectors) settle() {
+	settled := v.from
+	if v.skipped > 0 {
+		settled = min(settled, v.skipped-1)
+	}
+	v.settled.Store(settled)
+	v.progress.signal()
+}
+
+// backfill takes up turns of before the generation, if there are any left.
+func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
+	g := &v.generations[v.growing]
+	if g.Complete {
+		return false, nil
+	}
+	turns, cursor, err := v.store.TurnsAfter(ctx, g.Cursor, embedBatch)
+	if err != nil {
+		return false, err
+	}
+	if len(turns) == 0 {
+		return v.complete(ctx)
+	}
+	put, err := v.takeUp(ctx, turns)
+	if err != nil {
+		return false, err
+	}
+	var later []store.TurnRef
+	for _, turn := range turns {
+		if !put[turn.Account] {
+			later = append(later, turn)
+		}
+	}
+	if len(later) > 0 {
+		if err := v.store.RepeatTurns(ctx, store.FollowVectors, later); err != nil {
+			return false, err
+		}
+	}
+	g.Cursor, g.Done = cursor, g.Done+uint64(len(turns))
+	g.Total = max(g.Total, g.Done)
+	return true, v.note(ctx)
+}
+
+// complete lets searches go by the growing generation once next to nothing is missing in it.
+func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
+	missing, err := v.store.Changes(store.FollowVectors, 0, embedBatch)
+	if err != nil || len(missing) == embedBatch || v.skipped > 0 {
+		return false, err
+	}
+	g := &v.generations[v.growing]
+	g.Complete = true
+	for i := range v.generations {
+		other := &v.generations[i]
+		other.Live, other.Retired = i == v.growing, i != v.growing
+	}
+	if err := v.note(ctx); err != nil {
+		return false, err
+	}
+	v.tell(nil)
+	v.serve()
+	v.log.Info("the vectors are complete", "embedder", g.Identity, "turns", g.Done)
+	return true, nil
+}
+
+// drop erases a generation that is not needed any more.
+func (v *vectors) drop(ctx context.Context) (worked bool, err error) {
+	for i := range v.generations {
+		g := v.generations[i]
+		if !g.Retired {
+			continue
+		}
+		if err := v.store.DropVectors(ctx, g.Number); err != nil {
+			return false, err
+		}
+		v.cache.Drop(g.Number)
+		rest := append(v.generations[:i:i], v.generations[i+1:]...)
+		if v.growing > i {
+			v.growing--
+		}
+		v.generations = rest
+		return true, v.note(ctx)
+	}
+	return false, nil
+}
+
+// note stores the generations as they are.
+func (v *vectors) note(ctx context.Context) error {
+	return v.store.PutGenerations(ctx, v.generations)
+}
+
+// begin finds the generation of the embedder, or opens one.
+func (v *vectors) begin(ctx context.Context) (err error) {
+	since, err := v.store.Follow(ctx, store.FollowVectors)
+	if err != nil {
+		return err
+	}
+	if v.generations, err = v.store.Generations(); err != nil {
+		return err
+	}
+	v.growing = -1
+	for i := range v.generations {
+		g := &v.generations[i]
+		if !g.Retired && g.Identity == v.embedder.Identity() && g.Dimensions == v.embedder.Dimensions() {
+			v.growing = i
+		}
+	}
+	if v.growing < 0 {
+		return v.open(ctx)
+	}
+	if !since {
+		incomplete(&v.generations[v.growing])
+	}
+	return v.arrange(ctx)
+}
+
+// open begins a generation.
+func (v *vectors) open(ctx context.Context) error {
+	var last uint32
+	for _, g := range v.generations {
+		last = max(last, g.Number)
+	}
+	v.generations = append(v.generations, store.Generation{
+		Number: last + 1, Identity: v.embedder.Identity(), Dimensions: v.embedder.Dimensions(), Started: time.Now().UTC(),
+	})
+	v.growing = len(v.generations) - 1
+	return v.arrange(ctx)
+}
+
+// incomplete has all turns looked at again. Those whose vector is there are not embedded again.
+func incomplete(g *store.Generation) { g.Complete, g.Cursor, g.Done, g.Total = false, nil, 0, 0 }
+
+// arrange decides which generation is searched and which are not needed any more. One that does not grow misses what is
+// said from now on, and serves only until the growing one is complete.
+func (v *vectors) arrange(ctx context.Context) (err error) {
+	growing := &v.generations[v.growing]
+	if !growing.Complete && growing.Total == 0 {
+		if growing.Total, err = v.store.CountTurns(ctx); err != nil {
+			return err
+		}
+	}
+	searched := growing.Live
+	for i := range v.generations {
+		if g := &v.generations[i]; i != v.growing {
+			incomplete(g)
+			g.Live = g.Live && !searched && v.embedderOf(g) != nil
+			g.Retired = !g.Live
+			searched = searched || g.Live
+		}
+	}
+	growing.Live = growing.Live || !searched
+	if err := v.note(ctx); err != nil {
+		return err
+	}
+	v.serve()
+	return nil
+}
+
+// embedderOf gives what a generation's vectors are made by; nil if it cannot be had.
+func (v *vectors) embedderOf(g *store.Generation) Embedder {
+	if g.Identity == v.embedder.Identity() && g.Dimensions == v.embedder.Dimensions() {
+		return v.embedder
+	}
+	if former := v.former(g.Identity); former != nil && former.Dimensions() == g.Dimensions {
+		return former
+	}
+	return nil
+}
+
+// serve lets searches go by the live generation.
+func (v *vectors) serve() {
+	for i := range v.generations {
+		g := &v.generations[i]
+		if !g.Live {
+			continue
+		}
+		embedder := v.embedderOf(g)
+		space, err := vector.NewSpace(g.Dimensions)
+		if embedder == nil || err != nil {
+			continue
+		}
+		v.serving.Store(&serving{g.Number, embedder, space})
+	}
+}
+
+// statusOf gives the status with the numbers of an account.
+func (v *vectors) statusOf(ctx context.Context, account store.AccountNumber) (*VectorStatus, error) {
+	told := v.status.Load()
+	if told == nil {
+		return &VectorStatus{Embedder: v.embedder.Identity(), Building: true}, nil
+	}
+	s := *told
+	if last, settled := v.store.LastChange(), v.settled.Load(); settled < last {
+		s.Lag = last - settled
+	}
+	s.Memory = v.cache.Bytes()
+	var err error
+	s.Documents, s.Bytes, err = v.store.VectorUsage(ctx, account, s.Generation)
+	return &s, err
+}
+
+// tell says how far the vectors are.
+func (v *vectors) tell(failed error) {
+	g := &v.generations[v.growing]
+	s := &VectorStatus{Embedder: g.Identity, Generation: g.Number, Building: !g.Complete, Done: g.Done, Total: g.Total}
+	if serving := v.serving.Load(); serving != nil && serving.generation != g.Number {
+		s.Serving = serving.embedder.Identity()
+	}
+	if err := errors.Join(failed, v.resting.reason()); err != nil {
+		s.Error = describe(err)
+	}
+	v.status.Store(s)
+}
+
+// describe gives what people may see of an error.
+func describe(err error) string {
+	var e *codec.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return "the embedder failed"
+}

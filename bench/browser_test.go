@@ -31,7 +31,7 @@ func TestAReportOpensInABrowser(t *testing.T) {
 	picture := filepath.Join(dir, "report.png")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", //nolint:gosec // a browser from the PATH
+	out, err := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+filepath.Join(dir, "profile"),
 		"--window-size=1000,700", "--screenshot="+picture, "file://"+filepath.Join(dir, "report.html")).CombinedOutput()
 	if err != nil {

@@ -3,8 +3,11 @@ package store
 // An exchange is digested from the bytes that its capture has in memory anyway, and only read back from the store when
 // it was too large for that, when too much waits, or when it is from before the last start.
 const (
-	handoverRequest = 64 << 10 // bytes of a request that is kept until its exchange is digested
+	handoverRequest = 1 << 20  // bytes of a request that is kept until its exchange is digested
 	handoverTotal   = 16 << 20 // bytes of all that are kept
+
+	// Requests from handoverLarge on may take half of that: a few dozen agents with long answers leave room for the rest.
+	handoverLarge = 64 << 10
 )
 
 // undigested is an entry of the outbox. captured is nil where the exchange has to be read back; its bytes count as held
@@ -16,7 +19,11 @@ type undigested struct {
 
 // hold tells whether n more bytes may be kept. What is held is given up by release.
 func (d *digester) hold(n int) bool {
-	if d.held.Add(int64(n)) <= handoverTotal {
+	most := int64(handoverTotal)
+	if n >= handoverLarge {
+		most /= 2
+	}
+	if d.held.Add(int64(n)) <= most {
 		return true
 	}
 	d.held.Add(int64(-n))

@@ -24,7 +24,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-const account = "acme"
+// account is the one that a server makes at its first start, so that a store that is kept can be served.
+const account = "default"
 
 func main() {
 	shape := flag.String("shape", "small", "what the exchanges are like: "+shapeNames())

@@ -1,0 +1,35 @@
+package command
+
+import (
+	"math"
+	"runtime/debug"
+	"testing"
+)
+
+func TestTheHeapIsBoundButNeverBelowWhatIsInUse(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
+	end := boundHeap()
+	end()
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		t.Errorf("a limit of %d stays behind", limit)
+	}
+	for _, c := range []struct{ heap, beside, want int64 }{
+		{10 << 20, 5 << 20, heapSize},
+		{400 << 20, 50 << 20, 650 << 20},
+		{410 << 20, 50 << 20, 650 << 20}, // a small change
+		{20 << 20, 5 << 20, heapSize},
+	} {
+		if followHeap(c.heap, c.beside); debug.SetMemoryLimit(-1) != c.want {
+			t.Errorf("with %d MiB in use the limit is %d MiB, want %d", c.heap>>20, debug.SetMemoryLimit(-1)>>20, c.want>>20)
+		}
+	}
+	if heap, beside := inUse(); heap < 0 || beside <= 0 || beside > 1<<30 {
+		t.Errorf("in use are %d and %d bytes", heap, beside)
+	}
+	debug.SetMemoryLimit(1 << 30) // the operator's own
+	end = boundHeap()
+	if limit := debug.SetMemoryLimit(-1); limit != 1<<30 {
+		t.Errorf("the operator's limit became %d", limit)
+	}
+	end()
+}

@@ -47,6 +47,7 @@ type Store struct {
 
 	sealing  sync.RWMutex // held for reading while seal is used, for writing while the master key is changed
 	accounts accountTable
+	usages   usageTable
 	keys     keyTable
 	uses     useWriter
 	now      func() time.Time // the clock of keys

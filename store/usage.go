@@ -2,12 +2,16 @@ package store
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
 
 // Usage says what an account's memory takes and why.
 type Usage struct {
+	AsOf time.Time `json:"as_of,omitzero"` // when this was worked out, if that is not now
+
 	Exchanges     int64 `json:"exchanges"`
 	Sessions      int64 `json:"sessions"`
 	RequestBytes  int64 `json:"request_bytes"`  // as clients sent them
@@ -26,25 +30,79 @@ func (u *Usage) Stored() int64 {
 	return u.StoredBlocks + u.StoredResponses + u.StoredRecords + u.StoredSessions + u.StoredTurns
 }
 
-// Usage works out what an account takes. It goes through all of the account's records, a million in a few seconds.
+// Going through an account's records takes seconds where there are millions. What took longer than usageQuick is given
+// again for usageRest times as long as it took, so that however often it is asked for, it takes a twentieth of a core.
+const (
+	usageQuick = 100 * time.Millisecond
+	usageRest  = 20
+)
+
+// usageTable remembers what was worked out for each account.
+type usageTable struct {
+	mu sync.Mutex
+	of map[accountNumber]*lastUsage
+}
+
+// lastUsage is what was worked out last. Who holds turn may look at the rest, and work it out anew.
+type lastUsage struct {
+	turn  chan struct{} // of capacity 1
+	usage Usage
+	until time.Time // when usage is given again
+}
+
+func (t *usageTable) last(account accountNumber) *lastUsage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = make(map[accountNumber]*lastUsage)
+	}
+	last := t.of[account]
+	if last == nil {
+		last = &lastUsage{turn: make(chan struct{}, 1)}
+		t.of[account] = last
+	}
+	return last
+}
+
+// Usage says what an account takes. Of a large account it may be what was worked out a while ago: see AsOf.
 func (s *Store) Usage(ctx context.Context, account string) (Usage, error) {
-	var u Usage
 	number, err := s.numberOf(account)
 	if err != nil {
-		return u, err
+		return Usage{}, err
 	}
+	last := s.usages.last(number)
+	select {
+	case last.turn <- struct{}{}:
+	case <-ctx.Done():
+		return Usage{}, ctx.Err()
+	}
+	defer func() { <-last.turn }()
+	began := time.Now()
+	if began.Before(last.until) {
+		return last.usage, nil
+	}
+	u, err := s.workOutUsage(ctx, number)
+	if err != nil {
+		return u, asStorageError(err, "the account's usage could not be worked out; run mneme check")
+	}
+	if took := time.Since(began); took > usageQuick {
+		u.AsOf = began.UTC()
+		last.usage, last.until = u, time.Now().Add(usageRest*took)
+	}
+	return u, nil
+}
+
+// workOutUsage goes through all of the account's records.
+func (s *Store) workOutUsage(ctx context.Context, account accountNumber) (u Usage, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
-			if err := eachItem(ctx, tx, spaceKeyOf(space, number), func(item *badger.Item) error { return u.add(space, item) }); err != nil {
+			if err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error { return u.add(space, item) }); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return u, asStorageError(err, "the account's usage could not be worked out; run mneme check")
-	}
-	return u, nil
+	return u, err
 }
 
 func (u *Usage) add(space byte, item *badger.Item) error {

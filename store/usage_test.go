@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// A small account's usage is always of now; that of a large one is given again for a while, and says of when it is.
+func TestUsageThatTakesLongIsNotWorkedOutEachTime(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	ctx := context.Background()
+	exchanges := func() int64 {
+		t.Helper()
+		u, err := s.Usage(ctx, "acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Exchanges
+	}
+	for want := range int64(3) {
+		if got := exchanges(); got != want {
+			t.Fatalf("counted %d exchanges, want %d", got, want)
+		}
+		capture(t, s, "acme", "request", "answer")
+	}
+	number, _ := s.accounts.number("acme")
+	last := s.usages.last(number)
+	last.usage, last.until = Usage{AsOf: time.Now(), Exchanges: 100}, time.Now().Add(time.Hour)
+	if got := exchanges(); got != 100 {
+		t.Errorf("counted %d exchanges before the time, want the 100 of before", got)
+	}
+	last.until = time.Now()
+	if got := exchanges(); got != 3 {
+		t.Errorf("counted %d exchanges, want 3", got)
+	}
+	last.turn <- struct{}{} // somebody is at it
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.Usage(canceled, "acme"); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has gone still waits: %v", err)
+	}
+	<-last.turn
+}

@@ -28,7 +28,8 @@ const asProgram = "MNEME_TEST_AS_PROGRAM"
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(command.Main(&struct {
-			Serve command.Serve `cmd:""`
+			Serve   command.Serve   `cmd:""`
+			Reindex command.Reindex `cmd:""`
 		}{}, os.Args[1:], &command.Surroundings{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: "mneme"}))
 	}
 	goleak.VerifyTestMain(m, pollers...)
@@ -46,12 +47,8 @@ type program struct {
 // configuration.
 func startProgram(t *testing.T, dir string, up *provider.Server, settings ...string) *program {
 	t.Helper()
-	config := filepath.Join(dir, "mneme.yaml")
-	ok(t, os.WriteFile(config, fmt.Appendf(nil,
-		"providers:\n  openai: {base_url: %[1]s/v1, api_key: k1}\n  anthropic: {base_url: %[1]s, api_key: k2}\n%[2]s\n",
-		up.URL(), strings.Join(settings, "\n")), 0o600))
-	p := &program{process: exec.Command(os.Args[0], "serve", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")}
-	p.process.Env = append(os.Environ(), asProgram+"=1", "MNEME_API_KEY="+programsKey, "GORACE=atexit_sleep_ms=0")
+	config := configure(t, dir, up, settings...)
+	p := &program{process: programCommand("serve", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")}
 	p.process.Stderr = t.Output()
 	out, err := p.process.StdoutPipe()
 	ok(t, err)
@@ -65,6 +62,22 @@ func startProgram(t *testing.T, dir string, up *provider.Server, settings ...str
 		t.Fatalf("the program says %q", line)
 	}
 	return p
+}
+
+// configure writes the configuration of the program.
+func configure(t *testing.T, dir string, up *provider.Server, settings ...string) (file string) {
+	t.Helper()
+	file = filepath.Join(dir, "mneme.yaml")
+	ok(t, os.WriteFile(file, fmt.Appendf(nil,
+		"providers:\n  openai: {base_url: %[1]s/v1, api_key: k1}\n  anthropic: {base_url: %[1]s, api_key: k2}\n%[2]s\n",
+		up.URL(), strings.Join(settings, "\n")), 0o600))
+	return file
+}
+
+func programCommand(args ...string) *exec.Cmd {
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append(os.Environ(), asProgram+"=1", "MNEME_API_KEY="+programsKey, "GORACE=atexit_sleep_ms=0")
+	return c
 }
 
 // kill ends the program as kill -9 does. It may be called more than once.

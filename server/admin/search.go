@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/search"
@@ -19,9 +22,16 @@ func (c *Client) Search(ctx context.Context, account string, r *search.Request) 
 	return answer, err
 }
 
+// What can be built anew.
+const (
+	Words   = "words"
+	Vectors = "vectors"
+	All     = "all"
+)
+
 // Reindex begins to build the search index of all accounts anew.
-func (c *Client) Reindex(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/reindex", nil, nil)
+func (c *Client) Reindex(ctx context.Context, what string) error {
+	return c.call(ctx, http.MethodPost, "/reindex?what="+url.QueryEscape(what), nil, nil)
 }
 
 // reindex is for the operator: the index is that of all accounts.
@@ -33,5 +43,37 @@ func (e endpoints) reindex(c caller, r *http.Request) (any, error) {
 	if index == nil {
 		return nil, codec.Errorf(codec.KindNotFound, "this store is kept without a search index")
 	}
-	return nil, index.Rebuild(r.Context())
+	what := cmp.Or(r.URL.Query().Get("what"), Words)
+	if what != Words && what != Vectors && what != All {
+		return nil, codec.Invalid("what", "what can be built anew is words, vectors or all")
+	}
+	if what != Vectors {
+		if err := index.Rebuild(r.Context()); err != nil {
+			return nil, err
+		}
+	}
+	if what == Words {
+		return nil, nil
+	}
+	return nil, rebuildVectors(r.Context(), index)
+}
+
+// rebuildVectors begins with new vectors, unless those of the embedder are being made already.
+func rebuildVectors(ctx context.Context, index *search.Index) error {
+	for {
+		v := index.Vectors()
+		switch {
+		case v == nil:
+			return codec.Errorf(codec.KindConflict, "no embedder is configured; there are no vectors to build")
+		case v.Generation > 0 && v.Building:
+			return nil
+		case v.Generation > 0:
+			return index.RebuildVectors(ctx)
+		}
+		select { // the vectors are being opened
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }

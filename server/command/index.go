@@ -2,8 +2,10 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/admin"
@@ -17,7 +19,8 @@ import (
 func indexDir(cfg *config.Config) string { return filepath.Join(cfg.Data, "index") }
 
 // startIndex starts the index of a store with the embedder that is configured; byProvider is nil where no provider embeds.
-func startIndex(st *store.Store, cfg *config.Config, routes *router.Router, log *slog.Logger) (index *search.Index, byProvider *embedding.Embedder, err error) {
+// With changeOver it may be another one than the one that made the vectors which are there.
+func startIndex(ctx context.Context, st *store.Store, cfg *config.Config, routes *router.Router, changeOver bool, log *slog.Logger) (index *search.Index, byProvider *embedding.Embedder, err error) {
 	opts := search.Options{Dir: indexDir(cfg), Log: log}
 	settings, ok := cfg.Embedding()
 	if !ok {
@@ -28,14 +31,43 @@ func startIndex(st *store.Store, cfg *config.Config, routes *router.Router, log 
 	if err != nil {
 		return nil, nil, err
 	}
+	if !changeOver {
+		if err := agree(ctx, st, opts.Embedder); err != nil {
+			return nil, nil, err
+		}
+	}
 	opts.Former = func(identity string) search.Embedder {
 		return embedding.Former(identity, settings, routes, st.Credential)
 	}
 	return search.Open(st, opts), byProvider, nil
 }
 
+// agree refuses an embedder whose vectors are not those of the store: to change over is to embed every turn again, which
+// takes time and may cost money, and is for a person to decide.
+func agree(ctx context.Context, st *store.Store, embedder search.Embedder) error {
+	generations, err := st.Generations()
+	if err != nil || embedder == nil {
+		return err
+	}
+	for _, g := range generations {
+		if !g.Retired && g.Identity == embedder.Identity() {
+			return nil // it has made vectors, or has been told to
+		}
+	}
+	live := slices.IndexFunc(generations, func(g store.Generation) bool { return g.Live })
+	if live < 0 {
+		return nil
+	}
+	turns, err := st.CountTurns(ctx)
+	if err != nil || turns == 0 {
+		return err
+	}
+	return fmt.Errorf("the vectors of %d turns were made by %s, and the configuration says %s, whose vectors cannot be compared with them; "+
+		"have them made anew with: mneme reindex vectors; or set search.embedder back", turns, generations[live].Identity, embedder.Identity())
+}
+
 // manageIndex is [Place.manage] for commands that need the whole index.
-func (p Place) manageIndex(ctx context.Context, do func(*admin.Client) error) error {
+func (p Place) manageIndex(ctx context.Context, changeOver bool, do func(*admin.Client) error) error {
 	cfg, err := p.load()
 	if err != nil {
 		return err
@@ -52,7 +84,7 @@ func (p Place) manageIndex(ctx context.Context, do func(*admin.Client) error) er
 	var failed error
 	opts.Index = func(st *store.Store) store.Index {
 		var index *search.Index
-		if index, _, failed = startIndex(st, &cfg, routes, nil); failed != nil {
+		if index, _, failed = startIndex(ctx, st, &cfg, routes, changeOver, nil); failed != nil {
 			return nil
 		}
 		return index

@@ -9,63 +9,99 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Reindex is "mneme reindex".
 type Reindex struct {
 	Place `embed:""`
+	What  string `arg:"" optional:"" default:"words" enum:"words,vectors,all" help:"What to build anew: the index of words, the vectors, or all."`
 }
 
 // progressInterval is how often a command looks how far the server is.
 const progressInterval = 100 * time.Millisecond
 
-// Run throws the search index away, builds it anew from what was captured, and shows how far that is. A server that runs
-// goes on serving meanwhile; searches find what is indexed so far.
+// Run builds the search index anew from what was captured, and shows how far that is. A server that runs goes on serving
+// meanwhile; searches find what is indexed so far, and go by the former vectors until the new ones are complete. It may
+// be interrupted: the server goes on with it, then or when it is next started.
 func (c *Reindex) Run(ctx context.Context, s *Surroundings) error {
-	return c.manageIndex(ctx, func(client *admin.Client) error {
-		if err := client.Reindex(ctx); err != nil {
-			return err
-		}
+	vectors := c.What != admin.Words
+	return c.manageIndex(ctx, vectors, func(client *admin.Client) error {
 		accounts, err := client.Accounts(ctx)
 		if err != nil || len(accounts) == 0 {
 			return err
 		}
-		return s.watchIndex(ctx, client, accounts[0].Name)
-	})
-}
-
-// watchIndex shows how far the index is until it has caught up. How far is the same for every account.
-func (s *Surroundings) watchIndex(ctx context.Context, client *admin.Client, account string) error {
-	var bar *progressbar.ProgressBar
-	var most uint64
-	for {
-		stats, err := client.Stats(ctx, account)
+		account := accounts[0].Name // how far the index is is the same for every account
+		if err := client.Reindex(ctx, c.What); err != nil {
+			return err
+		}
+		status, err := s.watchIndex(ctx, client, account, vectors)
 		if err != nil {
 			return err
 		}
+		fmt.Fprintf(s.Out, "indexed; the index takes %s\n", amount(status.Bytes))
+		if v := status.Vectors; vectors && v != nil {
+			fmt.Fprintf(s.Out, "the vectors are those of %s\n", v.Embedder)
+		}
+		return nil
+	})
+}
+
+// watchIndex shows how far the index is, and the vectors if they are asked for, until both have caught up.
+func (s *Surroundings) watchIndex(ctx context.Context, client *admin.Client, account string, vectors bool) (*search.Status, error) {
+	var words, embedded steps
+	defer words.end()
+	defer embedded.end()
+	for {
+		stats, err := client.Stats(ctx, account)
+		if err != nil {
+			return nil, err
+		}
 		if stats.Index == nil {
-			return errors.New("the server keeps no search index")
+			return nil, errors.New("the server keeps no search index")
 		}
-		most = max(most, stats.Index.Lag)
-		if isTerminal(s.Err) {
-			if bar == nil {
-				bar = progressbar.NewOptions64(int64(most), progressbar.OptionSetWriter(s.Err),
-					progressbar.OptionSetDescription("indexing"), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
+		words.most = max(words.most, stats.Index.Lag)
+		words.show(s, "indexing", words.most-stats.Index.Lag)
+		v := stats.Index.Vectors
+		if vectors && v != nil && stats.Index.Lag == 0 {
+			embedded.most = max(v.Total, v.Done)
+			embedded.show(s, "embedding", v.Done)
+			if v.Error != "" && !isTerminal(s.Err) {
+				return nil, fmt.Errorf("the vectors cannot be made: %s; the server tries again", v.Error)
 			}
-			bar.ChangeMax64(int64(most))
-			_ = bar.Set64(int64(most - stats.Index.Lag))
 		}
-		if stats.Index.Lag == 0 {
-			if bar != nil {
-				_ = bar.Finish()
-			}
-			fmt.Fprintf(s.Out, "indexed; the index takes %s\n", amount(stats.Index.Bytes))
-			return nil
+		if stats.Index.Lag == 0 && !(vectors && v != nil && (v.Building || v.Lag > 0)) {
+			return stats.Index, nil
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(progressInterval):
 		}
+	}
+}
+
+// steps is a progress bar of things that are counted.
+type steps struct {
+	most uint64
+	bar  *progressbar.ProgressBar // nil until there is something to show
+}
+
+// show says how many are done. Where standard error is no terminal it shows nothing.
+func (p *steps) show(s *Surroundings, what string, done uint64) {
+	if !isTerminal(s.Err) || p.most == 0 {
+		return
+	}
+	if p.bar == nil {
+		p.bar = progressbar.NewOptions64(int64(p.most), progressbar.OptionSetWriter(s.Err),
+			progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
+	}
+	p.bar.ChangeMax64(int64(p.most))
+	_ = p.bar.Set64(int64(done))
+}
+
+func (p *steps) end() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
 	}
 }

@@ -42,7 +42,7 @@ func (c *Search) Run(ctx context.Context, s *Surroundings) error {
 	if err != nil {
 		return err
 	}
-	return c.manageIndex(ctx, func(client *admin.Client) error {
+	return c.manageIndex(ctx, false, func(client *admin.Client) error {
 		account, err := c.one(ctx, client)
 		if err != nil {
 			return err

@@ -68,7 +68,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		if routes, from, simulated, err = routing.router(&cfg); err != nil {
 			return nil, err
 		}
-		x, embedder, err := startIndex(st, &cfg, routes, log)
+		x, embedder, err := startIndex(ctx, st, &cfg, routes, false, log)
 		if err != nil {
 			routes.Close()
 			return nil, err

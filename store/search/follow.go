@@ -364,7 +364,27 @@ func (x *Index) lag() uint64 {
 }
 
 // Lag is how many changes searches by words and by vectors do not go by yet.
-func (x *Index) Lag() (words, vectors uint64) { return x.lag(), 0 }
+func (x *Index) Lag() (words, vectors uint64) {
+	if x.vectors == nil {
+		return x.lag(), 0
+	}
+	if last, settled := x.store.LastChange(), x.vectors.settled.Load(); settled < last {
+		vectors = last - settled
+	}
+	return x.lag(), vectors
+}
+
+// Vectors says how far the vectors are, without the numbers of an account; nil where there is no embedder. Generation is
+// 0 until they are opened.
+func (x *Index) Vectors() *VectorStatus {
+	if x.vectors == nil {
+		return nil
+	}
+	if told := x.vectors.status.Load(); told != nil {
+		return told
+	}
+	return &VectorStatus{}
+}
 
 // Status gives the state of the index for an account.
 func (x *Index) Status(ctx context.Context, account string) (Status, error) {

@@ -1,0 +1,59 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/bench/provider"
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// A program that is told of another embedder than the one that made its vectors does not start, and says what to do; once
+// that is done it starts, and searches go by the new vectors.
+func TestAChangeOfEmbedderIsForAPersonToAgreeTo(t *testing.T) {
+	up, err := provider.Start(provider.Options{Keep: -1, FreshIDs: true})
+	ok(t, err)
+	defer func() { ok(t, up.Close()) }()
+	dir := t.TempDir()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	p := startProgram(t, dir, up)
+	if a := p.ask(client, chat, chat.said(chat.model, "", sim("where do quokkas live", "on Rottnest"))); !a.complete {
+		t.Fatal("no answer")
+	}
+	vectorsBy := func(embedder string) {
+		t.Helper()
+		eventually(t, func() error {
+			var s memory.Stats
+			p.recall(t, http.MethodGet, "/v1/memory/stats", "", &s)
+			if v := s.Index.Vectors; v == nil || v.Embedder != embedder || v.Documents != 1 || v.Building || v.Lag > 0 {
+				return fmt.Errorf("vectors: %+v, want one of %s", v, embedder)
+			}
+			return nil
+		})
+		var a search.Answer
+		p.recall(t, http.MethodPost, "/v1/memory/search", `{"query":"quokkas","mode":"hybrid","explain":true}`, &a)
+		if a.ModeUsed != search.Hybrid || len(a.Data) != 1 || a.Data[0].Scores.Vector == nil || len(a.Degraded) > 0 {
+			t.Errorf("found %+v by %s, %q", a.Data, a.ModeUsed, a.Degraded)
+		}
+	}
+	vectorsBy("local-hash-v1/1024")
+	p.kill()
+
+	other := "search: {embedder: {model: text-embedding-3-small, dimensions: 64}}"
+	data := filepath.Join(dir, "data")
+	config := configure(t, dir, up, other)
+	said, err := programCommand("serve", "--config", config, "--data", data, "--listen", "127.0.0.1:0").CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "vectors of 1 turns were made by local-hash-v1/1024") || !strings.Contains(string(said), "mneme reindex vectors") {
+		t.Fatalf("with another embedder the program says %q, %v", said, err)
+	}
+	if said, err := programCommand("reindex", "vectors", "--config", config, "--data", data).CombinedOutput(); err != nil || !strings.Contains(string(said), "openai/text-embedding-3-small/64") {
+		t.Fatalf("reindex: %s, %v", said, err)
+	}
+	p = startProgram(t, dir, up, other)
+	vectorsBy("openai/text-embedding-3-small/64")
+	p.kill()
+}

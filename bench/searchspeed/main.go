@@ -93,19 +93,17 @@ func (p *plan) index(ctx context.Context, out io.Writer, up *process, data strin
 			return err
 		}
 		status, err := m.caughtUp(ctx)
-		took := time.Since(began)
+		took, worked := time.Since(began), m.cpu()
 		m.stop()
 		if err != nil {
 			return err
 		}
-		perSecond := float64(p.documents) / took.Seconds()
+		what, size, documents := "index of words", status.Bytes, status.Documents
 		if v := status.Vectors; v != nil {
-			fmt.Fprintf(out, "vectors of %d dimensions: %.0f documents/s, the embedder's work included, %d bytes a document on disk\n",
-				p.dimensions, perSecond, 0)
-			continue
+			what, size, documents = fmt.Sprintf("vectors of %d dimensions", p.dimensions), v.Bytes, v.Documents
 		}
-		fmt.Fprintf(out, "index of words: %.0f documents/s, %.0f bytes a document on disk\n",
-			perSecond, float64(status.Bytes)/float64(max(status.Documents, 1)))
+		fmt.Fprintf(out, "%s: %.0f documents/s, %.2f ms of processor time each in mneme, %.0f bytes each on disk\n",
+			what, float64(p.documents)/took.Seconds(), ms(worked)/float64(p.documents), float64(size)/float64(max(documents, 1)))
 	}
 	return nil
 }
@@ -126,13 +124,19 @@ func (p *plan) measure(ctx context.Context, out io.Writer, up *process, data str
 	}
 	for _, rate := range []int{0, p.rate} {
 		l := startLoad(ctx, m, rate, p.bytes)
-		for _, mode := range []string{"lexical"} {
+		for _, mode := range []string{"lexical", "hybrid"} {
 			for _, words := range []int{1, 3} {
+				before := m.cpu()
 				took, err := m.ask(ctx, p.queries, mode, func() string { return said.query(words) })
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(out, "%d exchanges/s, %s, %d words: p50 %.1f ms, p99 %.1f ms\n", rate, mode, words, ms(quantile(took, 0.5)), ms(quantile(took, 0.99)))
+				worked := ""
+				if rate == 0 {
+					worked = fmt.Sprintf(", %.1f ms of processor time", ms(m.cpu()-before)/float64(p.queries+warmUp))
+				}
+				fmt.Fprintf(out, "%d exchanges/s, %s, %d words: p50 %.1f ms, p99 %.1f ms%s\n",
+					rate, mode, words, ms(quantile(took, 0.5)), ms(quantile(took, 0.99)), worked)
 			}
 		}
 		passed, late, err := l.stop()

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,6 +89,24 @@ func (p *process) stop() {
 	_ = p.command.Wait()
 }
 
+// cpu is the processor time that the process has used so far; 0 where the system does not say.
+func (p *process) cpu() time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold blanks; user and system time are the 12th and 13th field behind it (proc(5)).
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	const tick = time.Second / 100 // USER_HZ on every Linux
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick
+}
+
 // do sends a request to mneme and decodes the answer, unless into is nil.
 func (p *process) do(ctx context.Context, method, path, body string, into any) error {
 	r, err := http.NewRequestWithContext(ctx, method, p.address+path, strings.NewReader(body))
@@ -142,9 +161,11 @@ func (p *process) caughtUp(ctx context.Context) (*search.Status, error) {
 	}
 }
 
+// warmUp is how many searches are not counted.
+const warmUp = 50
+
 // ask measures searches, one after the other.
 func (p *process) ask(ctx context.Context, times int, mode string, query func() string) ([]time.Duration, error) {
-	const warmUp = 50
 	took := make([]time.Duration, 0, times)
 	for n := range warmUp + times {
 		body := fmt.Sprintf(`{"query":%q,"mode":%q}`, query(), mode)

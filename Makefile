@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build release test vet lint fuzz unit grid pitfalls eval search-speed bench bench-check bench-readme fmt clean
+.PHONY: help run build release test vet lint fuzz unit grid pitfalls eval search-speed kill-rounds bench bench-check bench-readme fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -61,6 +61,10 @@ grid: ## Print the conformance grid: every surface against every provider format
 
 eval: ## Measure how well searches find, with gates; more sets than the generated one: make eval EVAL_DIR=...
 	@EVAL_DIR='$(EVAL_DIR)' go run ./bench/eval $(ARGS)
+
+ROUNDS ?= 50
+kill-rounds: ## Kill the program at random, ROUNDS times (50), and see that it finds every turn once
+	MNEME_TEST_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run TestKilledAnywhereTheProgramFindsEveryTurnOnce ./server 2>&1 | grep -E '^(---|ok|FAIL|    search_kill)'
 
 search-speed: build ## Measure searches in a large account while exchanges pass. More: make search-speed ARGS="-documents 10000"
 	@go run ./bench/searchspeed $(ARGS)

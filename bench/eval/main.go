@@ -141,7 +141,10 @@ func askAll(ctx context.Context, h *house, s *set, mode search.Mode, documents m
 	}
 	for i := range s.questions {
 		q := &s.questions[i]
-		r := &search.Request{Query: q.Text, Syntax: search.Plain, Mode: mode, Limit: 100}
+		everything := -1.0 // it is the order that is measured, not where a ranking ends
+		r := &search.Request{
+			Query: q.Text, Syntax: search.Plain, Mode: mode, Limit: 100, Ranking: search.Ranking{LeastLikeness: &everything},
+		}
 		exchanges, took, err := h.ask(ctx, accountOf(q.Account), r)
 		if err != nil {
 			return nil, fmt.Errorf("question %s: %w", q.ID, err)

@@ -17,8 +17,8 @@ import (
 const (
 	// modelWeight is the share of vectors that an embedder has which does not say otherwise.
 	modelWeight = 0.5
-	// leastLikeness is what a turn needs that has none of the query's words. Texts that have nothing to do with each other
-	// are about 0 alike, give or take 1/√dimensions.
+	// leastLikeness is what a turn needs that has none of the query's words, so that a search for what is not there finds
+	// nothing. Texts that have nothing to do with each other are about 0 alike, give or take 1/√dimensions.
 	leastLikeness = 0.2
 	// The vector that is searched with is moved toward those of the best hits by words. On the sets of the evaluation that
 	// is worth half a point of nDCG with vectors by spelling; more of either is worth no more.
@@ -141,8 +141,12 @@ func (s *searching) addLikes(known map[string]*candidate, hits []vector.Hit, ran
 			fresh = append(fresh, hit.ID)
 		}
 	}
+	least := float32(leastLikeness)
+	if l := s.request.Ranking.LeastLikeness; l != nil {
+		least = float32(*l)
+	}
 	for id, plainly := range s.like.set.Likeness(s.like.plain, fresh) {
-		if s.answer.ModeUsed == Vector || plainly >= leastLikeness {
+		if s.answer.ModeUsed == Vector || plainly >= least {
 			if err := s.addFresh(known, store.ExchangeID(id), ranking); err != nil {
 				return err
 			}

@@ -44,6 +44,7 @@ type Request struct {
 // Ranking says how hits are weighed.
 type Ranking struct {
 	VectorWeight    *float64 `json:"vector_weight,omitempty"`          // 0 to 1: the share of vectors in a hybrid score; nil: what suits the embedder
+	LeastLikeness   *float64 `json:"least_likeness,omitempty"`         // -1 to 1: the cosine that a turn with none of the query's words needs in a hybrid search; nil: 0.2
 	RecencyWeight   float64  `json:"recency_weight,omitempty"`         // 0 to 1: the share of recency in a score
 	RecencyHalfLife float64  `json:"recency_half_life_days,omitempty"` // days after which recency is worth half; 0: 30
 }
@@ -138,6 +139,8 @@ func (r *Request) check() error {
 		return codec.Invalid("max_tokens", "max_tokens is a number above 0")
 	case r.Ranking.VectorWeight != nil && (*r.Ranking.VectorWeight < 0 || *r.Ranking.VectorWeight > 1):
 		return codec.Invalid("ranking.vector_weight", "vector_weight is a number from 0 to 1")
+	case r.Ranking.LeastLikeness != nil && (*r.Ranking.LeastLikeness < -1 || *r.Ranking.LeastLikeness > 1):
+		return codec.Invalid("ranking.least_likeness", "least_likeness is a number from -1 to 1")
 	case r.Ranking.RecencyWeight < 0 || r.Ranking.RecencyWeight > 1:
 		return codec.Invalid("ranking.recency_weight", "recency_weight is a number from 0 to 1")
 	case r.Ranking.RecencyHalfLife < 0:

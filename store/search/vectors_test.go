@@ -155,6 +155,10 @@ func TestOtherWordsForTheSameAreFound(t *testing.T) {
 	if got := exchangesOf(m.search("acme", Request{Query: "nonsense"})); len(got) != 0 {
 		t.Errorf("what is like nothing finds %v", got)
 	}
+	whatever := -1.0
+	if got := m.search("acme", Request{Query: "nonsense", Limit: 100, Ranking: Ranking{LeastLikeness: &whatever}}); len(got.Data) != 32 {
+		t.Errorf("with whatever is least unlike there are %d hits, want all 32", len(got.Data))
+	}
 }
 
 // Filters and operators hold for what is found by its vector too, and the weight decides between the sources.

@@ -34,7 +34,7 @@ func TestSpellingIsMatchedAndMeaningIsNot(t *testing.T) {
 		{"authentication", "authenticate", "login"},
 		{"the deployment failed", "deployments fail", "the rollout broke"},
 		{"Zugriffsrechte", "Zugriffsrecht", "Berechtigung"},
-		{"recieve timeouts", "receive timeout", "get deadline"},
+		{"kubernets pods", "kubernetes pod", "container"},
 		{"登录超时问题", "登录超时", "缓存刷新"},
 	} {
 		near, far := likeness(h, test.asked, test.near), likeness(h, test.asked, test.far)

@@ -181,7 +181,7 @@ func cosine(a, b []float32) float64 {
 // Of the ten best by the cosine of the original vectors, in float64 and seen from their own mean, a search of a large
 // account finds at least 95 of 100, although it looks at few in full.
 func TestTheFirstPassFindsTheBest(t *testing.T) {
-	for _, test := range []struct{ dims, rows, groups int }{{128, 12_000, 50}, {384, 5_000, 500}, {768, 5_000, 20}} {
+	for _, test := range []struct{ dims, rows, groups int }{{128, 6_000, 50}, {384, 4_500, 300}} {
 		space, err := NewSpace(test.dims)
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +216,7 @@ func TestTheFirstPassFindsTheBest(t *testing.T) {
 				original[n][i] -= mean[i]
 			}
 		}
-		found, queries := 0, 20
+		found, queries := 0, 15
 		for range queries {
 			asked := c.next()
 			q, err := space.Query(asked)
@@ -271,13 +271,13 @@ func TestFiltersHoldInLargeAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newClusters(9, 64, 10)
-	set := loadClusters(t, space, c, 3*exactRows)
+	set := loadClusters(t, space, c, 2*exactRows)
 	q, err := space.Query(c.next())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var even []ID
-	for n := 0; n < 3*exactRows; n += 2 {
+	for n := 0; n < 2*exactRows; n += 2 {
 		even = append(even, idOf(n))
 	}
 	for _, f := range []*Filter{{IDs: even}, {IDs: even, Except: true}, {IDs: even[:30]}, {IDs: []ID{idOf(1 << 30)}}} {

@@ -70,7 +70,8 @@ type run struct {
 // bodyPlan is a body taken apart: runs, and what stands between them as runs of one.
 type bodyPlan struct {
 	parts []planPart
-	held  int64 // bytes of memory that the plan holds
+	held  int64  // bytes of memory that the plan holds
+	bytes []byte // what the items point into, from the buffer pool
 }
 
 type planPart struct {
@@ -183,7 +184,7 @@ func (s *Store) ownBytes(account accountNumber, p *bodyPlan) {
 		size += len(it.text) + len(it.data)
 		p.held += int64(unsafe.Sizeof(*it))
 	}
-	buffer := make([]byte, 0, size)
+	buffer := getBuffer(size)
 	own := func(b []byte) []byte {
 		if b == nil {
 			return nil
@@ -195,7 +196,16 @@ func (s *Store) ownBytes(account accountNumber, p *bodyPlan) {
 	for it := range p.items {
 		it.text, it.data = own(it.text), own(it.data)
 	}
-	p.held += int64(size)
+	p.bytes = buffer
+	p.held += int64(cap(buffer))
+}
+
+// release gives up the plan's bytes; nobody may look at the plan afterwards.
+func (p *bodyPlan) release() {
+	if p != nil {
+		putBuffer(p.bytes)
+		*p = bodyPlan{}
+	}
 }
 
 // items visits every item of the plan.

@@ -5,13 +5,13 @@ import "sync"
 // responsePart is how much of an answer is held in memory before it goes to the store.
 const responsePart = 256 << 10
 
-// Buffers come in four sizes, so that a short answer does not hold the memory of a long one.
+// Buffers come in a few sizes, so that a short answer does not hold the memory of a long one.
 var (
-	bufferSizes = [...]int{4 << 10, 16 << 10, 64 << 10, responsePart}
+	bufferSizes = [...]int{4 << 10, 16 << 10, 64 << 10, responsePart, 1 << 20}
 	bufferPools [len(bufferSizes)]sync.Pool
 )
 
-// getBuffer gives an empty buffer with room for at least n bytes, n <= responsePart.
+// getBuffer gives an empty buffer with room for at least n bytes.
 func getBuffer(n int) []byte {
 	for i, size := range bufferSizes {
 		if n > size {

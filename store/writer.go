@@ -242,6 +242,7 @@ func (s *Store) acknowledge(w *write) {
 	}
 	s.digester.release(w.captured)
 	w.captured, w.outbox = nil, nil
+	w.body.release()
 	w.body, w.evidence, w.skeleton, w.records, w.info, w.encoded = nil, nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queueBytes.Release(w.weight)
 	if w.done != nil {

@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build release test vet lint fuzz unit grid pitfalls eval search-speed kill-rounds bench bench-check bench-readme fmt clean
+.PHONY: help run build release test vet lint fuzz unit grid pitfalls eval search-speed kill-rounds bench bench-check bench-readme capacity fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -71,6 +71,12 @@ search-speed: build ## Measure searches in a large account while exchanges pass.
 
 bench: build ## Measure this machine: mneme next to floors, capture on; report in bench-report/. More: make bench ARGS="all --rounds 7"
 	@bin/mneme bench run $(ARGS)
+
+CAPACITY ?= 100000
+capacity: ## Measure the store: exchanges/s, MB/s, CPU and memory, lists, opening. Larger: make capacity CAPACITY=1000000
+	@go build -o $(BIN)/capacity ./bench/capacity
+	@for shape in small stream large; do GOMEMLIMIT=$${GOMEMLIMIT:-160MiB} $(BIN)/capacity -shape $$shape -exchanges $(CAPACITY) -remember record || exit 1; done
+	@GOMEMLIMIT=$${GOMEMLIMIT:-160MiB} $(BIN)/capacity -shape small -exchanges $(CAPACITY) -remember index
 
 bench-check: ## Fail when the newest report breaks a budget of bench/budgets.yaml
 	@bin/mneme bench check --budgets bench/budgets.yaml

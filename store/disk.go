@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	// Small, because Badger's builders of tables take several times the size of what they write: at 8,000 exchanges a
-	// second the process needs 310 MB with these sizes and 790 MB with tables of 16 MiB. A smaller size than a store was
-	// written with cannot take over its log after a crash.
+	// Small, because Badger's builders of tables take several times the size of what they write, and hold it. A smaller
+	// size than a store was written with cannot take over its log after a crash.
 	memTableSize = 4 << 20
 	memTables    = 2
 

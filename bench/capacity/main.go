@@ -108,7 +108,9 @@ func (p *plan) options() (store.Options, error) {
 	opts := store.Options{Dir: p.dir, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	switch p.remember {
 	case "index":
-		opts.Index = func(st *store.Store) store.Index { return search.Open(st, search.Options{Dir: filepath.Join(p.dir, "search"), Log: opts.Log}) }
+		opts.Index = func(st *store.Store) store.Index {
+			return search.Open(st, search.Options{Dir: filepath.Join(p.dir, "search"), Log: opts.Log})
+		}
 		fallthrough
 	case "turns":
 		opts.Digest = digest.Exchange

@@ -126,15 +126,10 @@ func (w *memoryWatch) now() string { return resident().String() }
 // diskUse is what the files under dir take on the volume; they have holes.
 func diskUse(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return nil
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return nil
-		}
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			size += stat.Blocks * 512
+		if err == nil && !entry.IsDir() {
+			if info, gone := entry.Info(); gone == nil { // files come and go behind the store
+				size += info.Sys().(*syscall.Stat_t).Blocks * 512 // what Linux gives
+			}
 		}
 		return nil
 	})

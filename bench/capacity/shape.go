@@ -2,11 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
-
-	"maps"
 
 	"github.com/mnemeproxy/mneme/codec"
 )

@@ -52,6 +52,7 @@ type Options struct {
 
 	BodyBytes     int64         // largest request body, decompressed; 64 MiB
 	HeaderBytes   int           // largest request head; 64 KiB
+	AnswerBytes   int64         // largest answer that is not streamed; 256 MiB, above any that is known: batches of embeddings
 	InFlightBytes int64         // sum of all request bodies being handled; 1 GiB
 	ReadTimeout   time.Duration // for a client to send its request, or to take a piece of the answer; 3 min
 	DrainDelay    time.Duration // between readiness going down and the drain; 0
@@ -66,6 +67,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	set(&o.BodyBytes, 64<<20)
+	set(&o.AnswerBytes, 256<<20)
 	set(&o.InFlightBytes, 1<<30)
 	for _, n := range []struct {
 		v   *int

@@ -25,6 +25,7 @@ type upstream struct {
 type upstreamCall struct {
 	net.Conn
 	request *http.Request
+	body    []byte
 	gone    <-chan struct{} // closed when the proxy has closed the connection
 }
 
@@ -73,13 +74,13 @@ func (u *upstream) handle(conn net.Conn) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 		return
 	}
-	_, _ = io.Copy(io.Discard, request.Body)
+	body, _ := io.ReadAll(request.Body)
 	gone := make(chan struct{})
 	go func() { // ends with the connection, at the latest when serve returns
 		defer close(gone)
 		_, _ = in.Peek(1)
 	}()
-	u.serve(&upstreamCall{Conn: conn, request: request, gone: gone})
+	u.serve(&upstreamCall{Conn: conn, request: request, body: body, gone: gone})
 	_ = conn.Close()
 	<-gone
 }
@@ -91,8 +92,12 @@ func (c *upstreamCall) stream(text string) {
 	c.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + text)
 }
 
-// chunk begins, or goes on with, an event stream that has a visible end: what is not ended by chunks("") is cut.
-func (c *upstreamCall) chunk(text string) { c.write(fmt.Sprintf("%x\r\n%s\r\n", len(text), text)) }
+// chunk begins, or goes on with, a body that has a visible end: what is not ended by chunk("") is cut. It tells whether
+// the proxy still takes it.
+func (c *upstreamCall) chunk(text string) bool {
+	_, err := fmt.Fprintf(c, "%x\r\n%s\r\n", len(text), text)
+	return err == nil
+}
 
 func (c *upstreamCall) chunked() {
 	c.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")

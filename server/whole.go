@@ -16,10 +16,6 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// maxAnswer is the largest complete answer that is read: above the largest that any provider is known to send, which
-// is a batch of embeddings.
-const maxAnswer = 256 << 20
-
 // isEventStream tells whether a reply is to be pumped.
 func isEventStream(reply *router.Reply) bool {
 	media, _, _ := strings.Cut(reply.Header.Get("Content-Type"), ";")
@@ -61,8 +57,9 @@ func (x *exchange) checkWhole(reply *router.Reply, body []byte) error {
 
 // readWhole reads an answer to its end; with an error it gives what had arrived.
 func (x *exchange) readWhole(reply *router.Reply) ([]byte, error) {
+	limit := x.server.opts.AnswerBytes
 	body := make([]byte, 0, answerRoom(reply.Body.Length()))
-	for len(body) <= maxAnswer {
+	for int64(len(body)) <= limit {
 		if len(body) == cap(body) {
 			body = append(body, 0)[:len(body)]
 		}
@@ -75,8 +72,8 @@ func (x *exchange) readWhole(reply *router.Reply) ([]byte, error) {
 			return body, err
 		}
 	}
-	if len(body) > maxAnswer {
-		e := codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.placement.Provider.Name(), maxAnswer)
+	if int64(len(body)) > limit {
+		e := codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.placement.Provider.Name(), limit)
 		e.Provider = x.placement.Provider.Name()
 		return nil, e
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -66,4 +68,25 @@ func recordExchanges(t *testing.T, dir string, n int) (ids []string) {
 		t.Fatal(err)
 	}
 	return ids
+}
+
+func TestAnExchangeShowsItsAttempts(t *testing.T) {
+	var out bytes.Buffer
+	x := memory.Exchange{ExchangeInfo: store.ExchangeInfo{ModelAsked: "gpt-5.5", ModelSent: "claude-opus-4-8", Provider: "anthropic", Attempts: []store.Attempt{
+		{Provider: "openai", Endpoint: "api.openai.com:443", Key: 2, Model: "gpt-5.5", Status: 429, Failure: "rate_limited", Took: 120},
+		{Provider: "openai", Endpoint: "10.0.0.1:8000", Model: "gpt-5.5", Failure: "unreachable", Took: 3},
+		{Provider: "anthropic", Endpoint: "api.anthropic.com:443", Key: 1, Model: "claude-opus-4-8", Status: 200, Took: 900},
+	}}}
+	if err := describe(&out, &x); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"attempt 1  gpt-5.5 at openai (api.openai.com:443, key 2): rate limited, HTTP 429, after 120 ms",
+		"attempt 2  gpt-5.5 at openai (10.0.0.1:8000): unreachable, after 3 ms",
+		"attempt 3  claude-opus-4-8 at anthropic (api.anthropic.com:443, key 1): answered, HTTP 200, after 900 ms",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, out.String())
+		}
+	}
 }

@@ -102,13 +102,13 @@ func TestAnOpenBreakerLetsOneCallTryAfterItsPause(t *testing.T) {
 func TestEachTrialThatFailsDoublesThePauseUpToAMinute(t *testing.T) {
 	b := newBreaker(1)
 	b.call(resultFailed)
-	for _, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
+	for _, seconds := range []int{2, 4, 8, 16, 32, 60, 60} {
 		b.clock.pass(b.pause)
 		if !b.call(resultFailed) {
 			t.Fatal("no trial")
 		}
-		if b.pause != want*time.Second {
-			t.Errorf("the pause is %v, want %vs", b.pause, int(want))
+		if b.pause.Seconds() != float64(seconds) {
+			t.Errorf("the pause is %v, want %ds", b.pause, seconds)
 		}
 	}
 	b.clock.pass(time.Minute)

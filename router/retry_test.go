@@ -369,8 +369,8 @@ func TestAnEndpointThatKeepsFailingIsLeftAloneAndTriedAgain(t *testing.T) {
 func TestWithAllBreakersOpenACallFailsAtOnceAndSaysForHowLong(t *testing.T) {
 	u := newCluster(t, 1, 1, func(c *Config) { c.Breaker = Breaker{Failures: 2, Pause: 8 * time.Second} })
 	u.answer("e1", status(502))
-	u.call()
-	u.call()
+	u.mustAsk([]string{"e1 k1"}, 502)
+	u.mustAsk([]string{"e1 k1"}, 502)
 	u.clock.pass(3 * time.Second)
 	asked, _, fault := u.call()
 	mustFail(t, fault, codec.KindOverloaded, "left alone for another 5s")

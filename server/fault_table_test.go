@@ -42,8 +42,10 @@ var faults = []fault{
 	{name: "refuses", change: leadsTo("http://127.0.0.1:1"), answer: refused, stream: refused, says: "refuses connections"},
 	{name: "has no address", change: leadsTo("http://no-such-host.invalid"), answer: refused, stream: refused, says: "DNS"},
 	{name: "resets", serve: func(c *upstreamCall, _ *http.Response) { c.reset() }, answer: refused, stream: refused, says: "closed the connection"},
-	{name: "hangs before its header", serve: func(c *upstreamCall, _ *http.Response) { <-c.gone },
-		change: func(c *router.Config) { c.Timeouts.FirstByte = shortly }, answer: late, stream: late, says: "timeouts.first_byte"},
+	{
+		name: "hangs before its header", serve: func(c *upstreamCall, _ *http.Response) { <-c.gone },
+		change: func(c *router.Config) { c.Timeouts.FirstByte = shortly }, answer: late, stream: late, says: "timeouts.first_byte",
+	},
 	{name: "hangs behind its header", serve: func(c *upstreamCall, meant *http.Response) {
 		c.head(meant)
 		<-c.gone
@@ -53,8 +55,10 @@ var faults = []fault{
 		c.chunk(half(meant))
 		<-c.gone
 	}, change: func(c *router.Config) { c.Timeouts.Idle = shortly }, answer: late, stream: broken, says: "timeouts.idle"},
-	{name: "is no HTTP server", serve: func(c *upstreamCall, _ *http.Response) { c.write("220 smtp.example ESMTP ready\r\n\r\n") },
-		answer: refused, stream: refused, says: "not HTTP"},
+	{
+		name: "is no HTTP server", serve: func(c *upstreamCall, _ *http.Response) { c.write("220 smtp.example ESMTP ready\r\n\r\n") },
+		answer: refused, stream: refused, says: "not HTTP",
+	},
 	{name: "sends garbage", serve: func(c *upstreamCall, meant *http.Response) {
 		c.head(meant)
 		c.chunk("\x00\xff{]garbage\xfe")

@@ -20,8 +20,8 @@ type Call struct {
 	// Credential is the caller's or the account's own, which is never swapped for another. The zero Credential means
 	// the server's.
 	Credential Credential
-	Affinity   uint64         // calls of the same [Affinity] go to the same place while that is well; 0: to any
-	Observe    func(*Attempt) // is told of every attempt when it has ended, within Do; may be nil
+	Affinity   uint64        // calls of the same [Affinity] go to the same place while that is well; 0: to any
+	Observe    func(Attempt) // is told of every attempt when it has ended, within Do; may be nil
 }
 
 // A Reply is the answer of a provider: any final status but a redirect, whose body is still on its way.

@@ -78,7 +78,7 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 	p.budget.earn()
 	at, fault := p.first(c, p.clock.Now())
 	if fault != nil {
-		p.observe(c, &Attempt{Provider: p, Address: p.Address(), Failure: FailureBreakerOpen, Started: p.clock.Now()})
+		p.observe(c, Attempt{Provider: p, Address: p.Address(), Failure: FailureBreakerOpen, Started: p.clock.Now()})
 		return nil, fault
 	}
 	var failed failedPlaces
@@ -89,7 +89,7 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 			next, again = p.next(ctx, c, at, &o, &failed)
 		}
 		o.Retried = again
-		p.observe(c, &o.Attempt)
+		p.observe(c, o.Attempt)
 		if !again {
 			return o.reply, o.fault
 		}
@@ -115,7 +115,7 @@ func (p *Provider) check(c *Call) *codec.Error {
 	}
 }
 
-func (p *Provider) observe(c *Call, a *Attempt) {
+func (p *Provider) observe(c *Call, a Attempt) {
 	if c.Observe != nil {
 		c.Observe(a)
 	}

@@ -102,7 +102,7 @@ func (u *cluster) call(change ...func(*Call)) (asked []string, status int, fault
 	u.asked, u.attempts = nil, nil
 	c := chatCall()
 	c.Affinity = Affinity("acme", "one session")
-	c.Observe = func(a *Attempt) { u.attempts = append(u.attempts, *a) }
+	c.Observe = func(a Attempt) { u.attempts = append(u.attempts, a) }
 	for _, f := range change {
 		f(c)
 	}
@@ -310,7 +310,7 @@ func TestWhatReachedNobodyIsSentOnceMoreAfterAPause(t *testing.T) {
 	p := newRouter(t, c).Provider("host")
 	attempts := 0
 	call := chatCall()
-	call.Observe = func(a *Attempt) {
+	call.Observe = func(a Attempt) {
 		if attempts++; a.Failure != FailureUnreachable || a.Status != 0 {
 			t.Errorf("told of %+v", a)
 		}
@@ -346,7 +346,7 @@ func TestACallerWhoLeavesIsNotTriedForElsewhere(t *testing.T) {
 		u.answer(e, func(http.ResponseWriter) { leave(); cut(nil) })
 	}
 	c := chatCall()
-	c.Observe = func(a *Attempt) { u.attempts = append(u.attempts, *a) }
+	c.Observe = func(a Attempt) { u.attempts = append(u.attempts, a) }
 	if _, err := u.provider.Do(ctx, c); err == nil || len(u.attempts) != 1 {
 		t.Errorf("%v after %+v", err, u.attempts)
 	}

@@ -93,7 +93,7 @@ func (x *exchange) providersError(reply *router.Reply) error {
 }
 
 // noteAttempt keeps a provider's attempt for the record, and counts what follows from it.
-func (x *exchange) noteAttempt(a *router.Attempt) {
+func (x *exchange) noteAttempt(a router.Attempt) {
 	if x.attempts == nil {
 		x.attempts = x.firstAttempt[:0]
 	}

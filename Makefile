@@ -53,7 +53,7 @@ fuzz: ## Every fuzz target in turn, FUZZTIME each (10s), and how often each ran
 
 unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
-	go test -run Alloc ./codec/... ./router ./server
+	go test -run Alloc ./codec/... ./router/... ./server
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 10m ./...
 
 grid: ## Print the conformance grid: every surface against every provider format, case by case

@@ -3,7 +3,6 @@ package server_test
 import (
 	"bytes"
 	"net"
-	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -77,25 +76,5 @@ func BenchmarkRequest(b *testing.B) {
 				request()
 			}
 		})
-	}
-}
-
-// What a small request allocates, without its record.
-func TestAllocationsOfARequest(t *testing.T) {
-	request := startRequests(t, captureOff)
-	var before, after runtime.MemStats
-	const requests = 200
-	least := 1e9
-	for range 5 { // others in this process allocate now and then
-		runtime.ReadMemStats(&before)
-		for range requests {
-			request()
-		}
-		runtime.ReadMemStats(&after)
-		least = min(least, float64(after.Mallocs-before.Mallocs)/requests)
-	}
-	t.Logf("%.1f allocations per request", least)
-	if least > 64 {
-		t.Errorf("%.1f allocations per request", least)
 	}
 }

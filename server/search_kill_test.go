@@ -42,11 +42,12 @@ func TestKilledAnywhereTheProgramFindsEveryTurnOnce(t *testing.T) {
 	defer func() { ok(t, up.Close()) }()
 	dir := t.TempDir()
 	embedder := "search: {embedder: {model: text-embedding-3-small, dimensions: 64, batch_texts: 8}}"
-	var all []*remembered
+	var all, fresh []*remembered
 	for round := range rounds {
 		p := startProgram(t, dir, up, embedder)
-		p.checkFound(t, all) // under way again, with the load of the next round to come
-		all = append(all, p.captureAndKill(round)...)
+		p.checkFound(t, fresh)
+		fresh = p.captureAndKill(round)
+		all = append(all, fresh...)
 	}
 	p := startProgram(t, dir, up, embedder)
 	p.checkFound(t, all)

@@ -84,9 +84,10 @@ func (l *load) exchange(ctx context.Context, n int) error {
 			return err
 		}
 		if len(found.Data) > 0 {
+			late := time.Since(answered)
 			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.late = append(l.late, time.Since(answered))
+			l.late = append(l.late, late)
+			l.mu.Unlock()
 			return nil
 		}
 		time.Sleep(lookAgain)

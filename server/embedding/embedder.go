@@ -73,7 +73,7 @@ func (e *Embedder) Reroute(r *router.Router) error {
 	w, err := e.settings.way(r)
 	if err == nil && (w.identity != e.identity || w.dimensions != e.dimensions) {
 		err = codec.Errorf(codec.KindConflict,
-			"the configuration now leads search.embedder to %s, and the index has vectors of %s; restart with the former, or change over with: mneme reindex",
+			"the configuration now leads search.embedder to %s, and the index has vectors of %s; restart with the former, or change over with: mneme reindex vectors",
 			w.identity, e.identity)
 	}
 	if err != nil {

@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build release test vet lint fuzz unit grid pitfalls eval search-speed kill-rounds bench bench-check bench-readme capacity fmt clean
+.PHONY: help run build release test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds bench bench-check bench-readme capacity fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -55,6 +55,10 @@ unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
 	go test -run Alloc ./codec/... ./router/... ./server
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 10m ./...
+
+SOAK ?= 10m
+soak: ## Mixed traffic, faults, restarts and reloads for SOAK (10m); nothing may pile up, and the books have to balance
+	SOAK=$(SOAK) go test ./server -count=1 -v -timeout 24h -run '^TestSoak$$'
 
 grid: ## Print the conformance grid: every surface against every provider format, case by case
 	@cd bench/grid && go test -count=1 -run TestEveryCrossingCarriesEveryCase -grid

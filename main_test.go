@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 //	                                  id of the exchange
 //	capture REQUEST RESPONSE          put an exchange with these files on record in $MNEME_DATA; $EXCHANGE is its id
 //	reload TEXT                       send it SIGHUP and wait until server.err holds TEXT once more
+//	said TIMES TEXT                   wait until server.err holds TEXT so often
 //	remember NAME FILE                set a variable to the text of a file, or of stdout
 //	certificate [-expires DURATION]   write certificate.pem, key.pem and the authority.pem that signed it; requests to
 //	                                  https:// trust it, and show it if $CLIENT is set
@@ -52,7 +53,7 @@ func TestCommandLine(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "signal": signal, "request": request, "capture": capture, "remember": remember, "reload": reload,
+			"start": start, "signal": signal, "request": request, "capture": capture, "remember": remember, "reload": reload, "said": said,
 			"certificate": certificate(t),
 		},
 	})
@@ -143,9 +144,23 @@ func reload(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	before := strings.Count(ts.ReadFile("server.err"), args[0])
 	ts.Check(ts.Value(theServer).(*program).process.Process.Signal(syscall.SIGHUP))
-	for deadline := time.Now().Add(time.Minute); strings.Count(ts.ReadFile("server.err"), args[0]) == before; time.Sleep(time.Millisecond) {
+	untilSaid(ts, args[0], before+1)
+}
+
+func said(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: said TIMES TEXT")
+	}
+	times, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	untilSaid(ts, args[1], times)
+}
+
+// untilSaid waits until the server has said a text so often.
+func untilSaid(ts *testscript.TestScript, text string, times int) {
+	for deadline := time.Now().Add(time.Minute); strings.Count(ts.ReadFile("server.err"), text) < times; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			ts.Fatalf("the server does not say %q:\n%s", args[0], ts.ReadFile("server.err"))
+			ts.Fatalf("the server does not say %q %d times:\n%s", text, times, ts.ReadFile("server.err"))
 		}
 	}
 }

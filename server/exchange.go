@@ -45,12 +45,15 @@ type exchange struct {
 	standIns   []router.Placement // that may be asked in place of the model
 	standingIn bool               // placement is one of them
 
-	capture   *store.Capture
-	offRecord bool // the capture records nothing
-	closing   store.Closing
-	finished  bool  // the closing is committed
-	answered  bool  // bytes of the answer have been handed to the client
-	events    int64 // of the provider's stream
+	capture    *store.Capture
+	offRecord  bool // the capture records nothing
+	closing    store.Closing
+	finished   bool  // the closing is committed
+	answered   bool  // bytes of the answer have been handed to the client
+	events     int64 // of the provider's stream
+	sent       int64 // bytes of a streamed answer
+	gaps       *telemetry.Gaps
+	captureLag time.Duration
 
 	trace *telemetry.Trace // nil without tracing
 }
@@ -413,8 +416,11 @@ func (x *exchange) finish(outcome store.Outcome) error {
 	if x.capture == nil {
 		return nil
 	}
-	ended := x.trace.Capture()
+	ended, began := x.trace.Capture(), time.Now()
 	err := x.capture.Finish(context.WithoutCancel(x.ctx), &x.closing)
+	if !x.offRecord {
+		x.captureLag = time.Since(began)
+	}
 	ended(err)
 	return err
 }

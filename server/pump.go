@@ -11,6 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -35,6 +36,7 @@ type pump struct {
 	mu        sync.Mutex // guards what follows against the heartbeat; held while a write waits for the client
 	writer    *streamWriter
 	lastWrite time.Time
+	gaps      telemetry.Gaps
 	answered  bool // the head of the answer has been written
 	over      bool // nothing may be written any more but by the loop
 }
@@ -66,7 +68,7 @@ func (x *exchange) pump(reply *router.Reply, stream *crossing.Stream) error {
 	if stream == nil {
 		p.observer = crossing.NewObserver(x.format)
 	}
-	p.lastWrite = time.Now()
+	p.lastWrite, x.gaps = time.Now(), &p.gaps
 	x.closing.Status, x.closing.ContentType = http.StatusOK, eventStream
 	x.server.beat.add(p)
 	defer func() {
@@ -231,7 +233,12 @@ func (p *pump) write(out []byte) error {
 }
 
 func (p *pump) writeLocked(out []byte) error {
-	p.lastWrite = time.Now()
+	now := time.Now()
+	if p.answered {
+		p.gaps.Note(now.Sub(p.lastWrite))
+	}
+	p.lastWrite = now
+	p.x.sent += int64(len(out))
 	if !p.answered {
 		p.answered = true
 		p.x.streamHeader(p.reply)

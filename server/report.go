@@ -79,6 +79,11 @@ func (x *exchange) report() {
 		FinishReason: x.closing.FinishReason, ResponseID: x.closing.ResponseID, Usage: x.closing.Usage, Translation: x.closing.Translation,
 		Started: x.started, FirstByte: x.closing.FirstByte, Ended: time.Now(),
 	}
+	r.CaptureLag, r.Gaps = x.captureLag, x.gaps
+	r.BytesIn, r.BytesOut = int64(len(x.rc.Request.Body())), x.sent
+	if r.BytesOut == 0 {
+		r.BytesOut = int64(len(x.rc.Response.Body()))
+	}
 	r.Attempts = len(x.attemptsToRecord())
 	if x.standingIn {
 		r.StandIn = x.placement.Model

@@ -120,6 +120,30 @@ func TestMetricsAddUpToWhatClientsSaw(t *testing.T) {
 	})
 }
 
+// How evenly clients were sent their answers, how long the record took, and how much passed.
+func TestWhatAStreamIsLikeForItsClientIsMeasured(t *testing.T) {
+	h, metrics, _ := observed(t, nil)
+	body := chat.body(`text "one two three four five" ; delay 30ms`, true)
+	a := h.post(chat.path, body)
+	h.post(messages.path, messages.body("", false))
+	eventually(t, func() error {
+		if got := metrics()[`mneme_requests_total{outcome="complete",provider="anthropic",status="2xx",surface="messages"}`]; got != 1 {
+			return fmt.Errorf("the last exchange was counted %v times", got)
+		}
+		return nil
+	})
+	now := metrics()
+	now.expect(t, series{
+		"mneme_capture_lag_seconds": 2,
+		`mneme_bytes_total{direction="in",provider="openai",surface="chat"}`:  float64(len(body)),
+		`mneme_bytes_total{direction="out",provider="openai",surface="chat"}`: float64(len(a.body)),
+		"mneme_store_queue": 0,
+	})
+	if pieces := float64(strings.Count(a.body, "data:")); now["mneme_stream_gap_seconds"] < 3 || now["mneme_stream_gap_seconds"] >= pieces {
+		t.Errorf("%v gaps between at most %v pieces", now["mneme_stream_gap_seconds"], pieces)
+	}
+}
+
 func TestOpenStreamsAndSignsOfLifeAreVisible(t *testing.T) {
 	h, metrics, _ := observed(t, nil, func(p *plan) { p.server.Heartbeat = 20 * time.Millisecond })
 	ctx, cancel := context.WithCancel(context.Background())

@@ -41,13 +41,17 @@ type Stats struct {
 	Off      int64 // passed without a record because capture is off
 	Refused  int64 // turned away for lack of disk space or room
 	Failed   int64 // turned away because the opening could not be committed
+
+	Queued     int64 // operations that wait for the writer now
+	Undigested int64 // exchanges that wait to be digested now
 }
 
-// Stats gives the counts so far.
+// Stats gives the counts so far, and what waits.
 func (s *Store) Stats() Stats {
 	return Stats{
 		Captured: s.count.captured.Load(), Shed: s.count.shed.Load(), Off: s.count.off.Load(),
 		Refused: s.count.refused.Load(), Failed: s.count.failed.Load(),
+		Queued: int64(len(s.queue)), Undigested: s.digester.waiting(),
 	}
 }
 
@@ -91,7 +95,9 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		return c, nil
 	}
 	if err := s.send(ctx, w); err != nil {
-		s.count.refused.Add(1)
+		if ctx.Err() == nil { // else the client has left, and nobody was turned away
+			s.count.refused.Add(1)
+		}
 		return nil, asStorageError(err, "the store did not take the exchange in time; try again in a moment")
 	}
 	c.keepRequest(o.Body, o.Auxiliary)

@@ -18,7 +18,8 @@ type digester struct {
 	queue  []undigested
 	behind bool // the outbox holds entries that are not in queue
 
-	held atomic.Int64 // bytes of exchanges in memory, see handover.go
+	taken atomic.Int64 // entries out of queue that are yet to be handed to the writer
+	held  atomic.Int64 // bytes of exchanges in memory, see handover.go
 
 	signal chan struct{} // holds one token when there may be something to do
 	cancel context.CancelFunc
@@ -61,6 +62,13 @@ func (d *digester) add(entries ...undigested) {
 	case d.signal <- struct{}{}:
 	default:
 	}
+}
+
+// waiting is how many exchanges are known to wait.
+func (d *digester) waiting() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return int64(len(d.queue)) + d.taken.Load()
 }
 
 // stop ends the goroutine after the exchange it is at. What is left in the outbox stays there for the next start.
@@ -110,12 +118,14 @@ func (s *Store) digestWaiting(ctx context.Context) bool {
 			break
 		}
 		for i := range waiting {
+			s.digester.taken.Store(int64(len(waiting) - i))
 			if ctx.Err() != nil {
 				s.digester.giveUp(waiting[i:])
 				break
 			}
 			s.digestNext(ctx, &ahead, &waiting[i])
 		}
+		s.digester.taken.Store(0)
 	}
 	ahead.await(s)
 	return ctx.Err() == nil

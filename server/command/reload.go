@@ -9,11 +9,14 @@ import (
 	"reflect"
 	"slices"
 	"syscall"
+	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -40,47 +43,87 @@ func (r *routing) router(cfg *config.Config) (made *router.Router, from router.C
 	return made, from, simulated, err
 }
 
-// reloadOnHangup reads the configuration again at every SIGHUP until ctx is done, and lets the service use it. What
-// cannot be used leaves the old one in place. routes is the router in use; the last one is closed at the end.
-func (r *routing) reloadOnHangup(ctx context.Context, service *server.Server, cfg *config.Config, routes *router.Router) {
-	defer func() { routes.Close() }()
+// lookEvery is how often the files of the configuration are looked at. A change is taken when two looks found the same.
+const lookEvery = time.Second
+
+// reloads takes changes of the configuration while the service runs.
+type reloads struct {
+	routing
+	service   *server.Server
+	telemetry *telemetry.Telemetry
+	started   *config.Config
+	routes    *router.Router // in use; nobody else closes it
+}
+
+// run reads the configuration again at every SIGHUP and whenever one of its files has changed, until ctx is done, and lets
+// the service use it. What cannot be used leaves the old one in place.
+func (r *reloads) run(ctx context.Context) {
+	defer func() { r.routes.Close() }()
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	watch := config.NewWatch(r.started.Files(r.sources)...)
 	for {
+		by := "SIGHUP"
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangup:
-		}
-		fresh, made, err := r.reload()
-		if err != nil {
-			r.log.Error("the configuration was not taken; the one before it stays in use", "reason", reason(err))
-			continue
-		}
-		service.LimitKeys(keyLimits(&fresh))
-		if err := service.UseCertificates(fresh.TLS.Files()); err != nil {
-			r.log.Error("the certificate was not taken; the one before it stays in use", "reason", err.Error())
-		}
-		service.Reroute(made)
-		if r.embedder != nil {
-			if err := r.embedder.Reroute(made); err != nil {
-				r.log.Error("turns get no vectors until a restart", "reason", reason(err))
+		case <-look.C:
+			if !watch.Changed() {
+				continue
 			}
+			by = "file"
 		}
-		routes.Close()
-		routes = made
-		r.log.Info("the configuration was read again", "waits_for_restart", waitsForRestart(cfg, &fresh))
+		if files := r.reload(by); files != nil {
+			watch = config.NewWatch(files...)
+		}
 	}
 }
 
-func (r *routing) reload() (config.Config, *router.Router, error) {
+// reload gives the files of the configuration that it has put in use, nil if it has not.
+func (r *reloads) reload(by string) (files []string) {
+	err := r.store.Audited(store.AuditEntry{Actor: store.Operator, Action: "config.reload", Subject: by}, func(*store.AuditEntry) error {
+		fresh, made, err := r.read()
+		if err != nil {
+			return codec.Invalid("", "%s", reason(err))
+		}
+		files = fresh.Files(r.sources)
+		r.use(&fresh, made)
+		return nil
+	})
+	r.telemetry.Reloaded(err == nil)
+	if err != nil {
+		r.log.Error("the configuration was not taken; the one before it stays in use", "by", by, "reason", messageOf(err))
+	}
+	return files
+}
+
+func (r *reloads) read() (config.Config, *router.Router, error) {
 	fresh, err := config.Load(r.sources)
 	if err != nil {
 		return config.Config{}, nil, err
 	}
 	made, _, _, err := r.router(&fresh)
 	return fresh, made, err
+}
+
+func (r *reloads) use(fresh *config.Config, made *router.Router) {
+	r.service.LimitKeys(keyLimits(fresh))
+	if err := r.service.UseCertificates(fresh.TLS.Files()); err != nil {
+		r.log.Error("the certificate was not taken; the one before it stays in use", "reason", err.Error())
+	}
+	r.service.Reroute(made)
+	if r.embedder != nil {
+		if err := r.embedder.Reroute(made); err != nil {
+			r.log.Error("turns get no vectors until a restart", "reason", reason(err))
+		}
+	}
+	r.routes.Close()
+	r.routes = made
+	r.log.Info("the configuration was read again", "waits_for_restart", waitsForRestart(r.started, fresh))
 }
 
 func reason(err error) string {

@@ -118,14 +118,15 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 	reloading, stopReloading := context.WithCancel(ctx)
-	reloads := make(chan struct{})
+	reloaded := make(chan struct{})
 	go func() {
-		defer close(reloads)
-		routing.reloadOnHangup(reloading, service, &cfg, routes)
+		defer close(reloaded)
+		r := reloads{routing: routing, service: service, telemetry: observed, started: &cfg, routes: routes}
+		r.run(reloading)
 	}()
 	defer func() {
 		stopReloading()
-		<-reloads
+		<-reloaded
 	}()
 	return serve(ctx, service, management, func() error {
 		if err := g.write(s.Err); err != nil {

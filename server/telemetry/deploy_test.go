@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -34,12 +35,15 @@ func exposed(t *testing.T) map[string][]string {
 		IndexLag:    func() (words, vectors uint64) { return 0, 0 },
 	})
 	telemetry.WatchEmbedder(func() embedding.Usage { return embedding.Usage{} })
+	telemetry.Limited("concurrent")
+	telemetry.Reloaded(true)
 	telemetry.Retry("openai", "rate_limited")
 	telemetry.CoolDown("openai", "rate_limited")
 	telemetry.Fallback("openai", "anthropic")
 	telemetry.ConnectionRefused("connections")
 	r := exampleReport()
 	r.Translation = []string{"dropped:stop"}
+	r.CaptureLag, r.Gaps = time.Millisecond, new(Gaps)
 	r.Outcome, r.Error = store.OutcomeUpstreamError, codec.Errorf(codec.KindTimeout, "late")
 	telemetry.Report(r, nil)
 	families, err := telemetry.metrics.registry.Gather()

@@ -27,6 +27,11 @@ type metrics struct {
 	fallbacks      *prometheus.CounterVec
 	coolDowns      *prometheus.CounterVec
 	heartbeats     prometheus.Counter
+	reloads        *prometheus.CounterVec
+	current        prometheus.Gauge
+	gaps           gapCounts
+	captureLag     prometheus.Histogram
+	bytes          *prometheus.CounterVec
 	limited        *prometheus.CounterVec
 	turnedAway     *prometheus.CounterVec
 
@@ -46,6 +51,7 @@ type series struct {
 	duration  prometheus.Observer
 	firstByte prometheus.Observer
 	tokens    [tokenKinds]prometheus.Counter
+	in, out   prometheus.Counter // bytes
 }
 
 func newMetrics(version string, tracing *Tracing) *metrics {
@@ -67,6 +73,10 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		fallbacks:      counter(metricFallbacks, "Requests that went on to a model that stands in.", labelProvider, labelTo),
 		coolDowns:      counter(metricCoolDowns, "Times a credential or an endpoint was told to rest.", labelProvider, labelReason),
 		heartbeats:     prometheus.NewCounter(prometheus.CounterOpts{Name: metricHeartbeats, Help: "Signs of life sent on silent streams."}),
+		reloads:        counter(metricReloads, "Times the configuration was read again, by what became of it.", labelResult),
+		current:        prometheus.NewGauge(prometheus.GaugeOpts{Name: metricCurrent, Help: "Whether the configuration that was read last is in use."}),
+		captureLag:     prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricCaptureLag, Help: "How long the end of an answer waited to be on record.", Buckets: captureBuckets}),
+		bytes:          counter(metricBytes, "Bytes of requests and answers as clients sent and were sent them.", labelSurface, labelProvider, labelDirection),
 		limited:        counter(metricLimited, "Requests that a limit of their key turned away.", labelLimit),
 		turnedAway:     counter(metricTurnedAway, "Connections that were closed as they opened, by the limit in their way.", labelLimit),
 	}
@@ -76,8 +86,9 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		ConstLabels: prometheus.Labels{labelVersion: version, labelGo: runtime.Version()},
 	})
 	build.Set(1)
+	m.current.Set(1)
 	m.registry.MustRegister(build, m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors,
-		m.retries, m.fallbacks, m.coolDowns, m.heartbeats, m.limited, m.turnedAway,
+		m.retries, m.fallbacks, m.coolDowns, m.heartbeats, m.limited, m.reloads, m.current, &m.gaps, m.captureLag, m.bytes, m.turnedAway,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if tracing != nil {
 		m.registry.MustRegister(tracing.pipeline)
@@ -96,6 +107,12 @@ func (m *metrics) report(r *Report) {
 	if !r.FirstByte.IsZero() {
 		s.firstByte.Observe(r.FirstByte.Sub(r.Started).Seconds())
 	}
+	s.in.Add(float64(r.BytesIn))
+	s.out.Add(float64(r.BytesOut))
+	if r.CaptureLag > 0 {
+		m.captureLag.Observe(r.CaptureLag.Seconds())
+	}
+	m.gaps.add(r.Gaps)
 	for kind, n := range [tokenKinds]int64{
 		tokensInput: r.Usage.InputUncached, tokensCacheRead: r.Usage.CacheRead, tokensCacheWrite: r.Usage.CacheWrite,
 		tokensOutput: r.Usage.Output, tokensReasoning: r.Usage.Reasoning,
@@ -126,6 +143,8 @@ func (m *metrics) seriesOf(p pair) *series {
 	s := &series{
 		duration:  m.duration.WithLabelValues(surface, p.provider),
 		firstByte: m.firstByte.WithLabelValues(surface, p.provider),
+		in:        m.bytes.WithLabelValues(surface, p.provider, "in"),
+		out:       m.bytes.WithLabelValues(surface, p.provider, "out"),
 	}
 	for kind := range s.tokens {
 		s.tokens[kind] = m.tokens.WithLabelValues(surface, p.provider, tokenKindNames[kind])
@@ -156,6 +175,8 @@ var (
 	breakerState  = prometheus.NewDesc(metricBreaker, "0: the endpoint is asked, 1: one call tries it, 2: it is left alone.", []string{labelProvider, labelEndpoint}, nil)
 	keysReady     = prometheus.NewDesc(metricKeysReady, "Credentials of the server's that are not told to rest.", []string{labelProvider, labelEndpoint}, nil)
 	connections   = prometheus.NewDesc(metricConnections, "Connections of clients.", nil, nil)
+	storeQueue    = prometheus.NewDesc(metricStoreQueue, "Operations that wait for the one writer of the store.", nil, nil)
+	digestQueue   = prometheus.NewDesc(metricDigestQueue, "Exchanges on record that wait to be digested into turns.", nil, nil)
 	captures      = prometheus.NewDesc(metricCaptures, "Exchanges by what the store did with them.", []string{labelResult}, nil)
 	indexLag      = prometheus.NewDesc(metricIndexLag, "Changes of turns that searches do not go by yet.", []string{labelIndex}, nil)
 	embedCalls    = prometheus.NewDesc(metricEmbedCalls, "Calls of the embedder of the index.", []string{labelResult}, nil)
@@ -185,6 +206,8 @@ func (l *levels) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(indexLag, prometheus.GaugeValue, float64(vectors), "vectors")
 	}
 	stats := l.Captures()
+	gauge(storeQueue, float64(stats.Queued))
+	gauge(digestQueue, float64(stats.Undigested))
 	for result, n := range map[string]int64{
 		"captured": stats.Captured, "shed": stats.Shed, "off": stats.Off, "refused": stats.Refused, "failed": stats.Failed,
 	} {

@@ -18,6 +18,13 @@ const (
 	metricBreaker        = "mneme_upstream_breaker_state"
 	metricKeysReady      = "mneme_upstream_keys_ready"
 	metricHeartbeats     = "mneme_heartbeats_total"
+	metricReloads        = "mneme_config_reloads_total"
+	metricCurrent        = "mneme_config_last_reload_successful"
+	metricGap            = "mneme_stream_gap_seconds"
+	metricCaptureLag     = "mneme_capture_lag_seconds"
+	metricBytes          = "mneme_bytes_total"
+	metricStoreQueue     = "mneme_store_queue"
+	metricDigestQueue    = "mneme_digest_queue"
 	metricLimited        = "mneme_limited_total"
 	metricRequestsOpen   = "mneme_requests_open"
 	metricStreamsOpen    = "mneme_streams_open"
@@ -40,6 +47,7 @@ const (
 	labelStatus    = "status"    // 2xx, 4xx, 5xx …; "none" when the client left before it was answered
 	labelKind      = "kind"      // of tokens, or of an error (codec.Kind)
 	labelTreatment = "treatment" // emulated, dropped
+	labelDirection = "direction" // of bytes: in, from clients; out, to them
 	labelLimit     = "limit"     // of a key: requests_per_minute, tokens_per_minute, concurrent, tokens_per_month; or connections, connections_per_address
 	labelReason    = "reason"    // why an attempt failed (router.Failure)
 	labelTo        = "to"        // provider that stands in
@@ -69,6 +77,8 @@ var tokenKindNames = [tokenKinds]string{"input", "cache_read", "cache_write", "o
 // and an agent's turn may take the ten minutes that SDKs wait.
 var (
 	firstByteBuckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600}
+	gapBuckets       = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60}
+	captureBuckets   = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5}
 	durationBuckets  = []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
 )
 

@@ -65,6 +65,10 @@ type Report struct {
 	Attempts     int      // at providers, where it was not one that gave the answer; else 0
 	StandIn      string   // the model that was asked in place of Model; "" when none was
 
+	BytesIn, BytesOut int64         // of bodies, as the client sent them and was sent them
+	CaptureLag        time.Duration // for which the end of the answer waited to be on record; 0: it is not
+	Gaps              *Gaps         // nil: not streamed
+
 	Started, FirstByte, Ended time.Time // FirstByte is zero when no answer came
 }
 
@@ -105,6 +109,16 @@ type Endpoint struct {
 	Provider, BaseURL string // no two pairs are alike
 	Breaker           int    // 0: closed, 1: half-open, 2: open
 	KeysReady         int
+}
+
+// Reloaded tells that the configuration was read again, and whether it was taken.
+func (t *Telemetry) Reloaded(taken bool) {
+	result, current := "taken", 1.0
+	if !taken {
+		result, current = "refused", 0
+	}
+	t.metrics.reloads.WithLabelValues(result).Inc()
+	t.metrics.current.Set(current)
 }
 
 // Levels are what is read when somebody looks, and not counted as it happens. They may be called at any time.

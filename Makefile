@@ -73,6 +73,11 @@ kill-rounds: ## Kill the program at random, ROUNDS times (50), and see that it f
 search-speed: build ## Measure searches in a large account while exchanges pass. More: make search-speed ARGS="-documents 10000"
 	@go run ./bench/searchspeed $(ARGS)
 
+.PHONY: crash
+crash: ROUNDS = 200
+crash: ## Kill the store under load ROUNDS times (200), with erasures and backups running, and look what is left
+	MNEME_TEST_CRASH_ROUNDS=$(ROUNDS) go test ./store -count=1 -v -timeout 3h -run 'Crash|Kill'
+
 bench: build ## Measure this machine: mneme next to floors, capture on; report in bench-report/. More: make bench ARGS="all --rounds 7"
 	@bin/mneme bench run $(ARGS)
 

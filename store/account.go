@@ -56,6 +56,20 @@ func (t *accountTable) number(name string) (accountNumber, bool) {
 	return a.Number, ok
 }
 
+func (t *accountTable) put(a accountRecord) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byName[a.Name] = a
+}
+
+func (t *accountTable) remove(name string) (a accountRecord, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a, ok = t.byName[name]
+	delete(t.byName, name)
+	return a, ok
+}
+
 func (t *accountTable) numbers() []accountNumber {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

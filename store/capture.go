@@ -85,6 +85,9 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	}
 	s.planning.RLock()
 	defer s.planning.RUnlock()
+	if now, ok := s.accounts.number(o.Account); !ok || now != account {
+		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
+	}
 	w := &write{capture: c, info: record, body: s.planBody(account, o.Body, o.Spans), evidence: evidenceOf(o), done: make(chan struct{})}
 	c.opening = w
 	if s.opts.OnPressure == Shed {

@@ -264,29 +264,8 @@ func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
 	if err := s.update(ctx, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) }); err != nil {
 		return err
 	}
-	var batch []exchangeID
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		err := s.update(ctx, func(g *gathering, w *write) error {
-			for _, id := range batch {
-				g.eraseExchange(w, ref.account, id, e)
-			}
-			return g.putErasure(w, ref, e)
-		})
-		batch = batch[:0]
-		return err
-	}
-	err = s.view(func(tx *badger.Txn) error {
-		return e.Selection.each(ctx, tx, ref.account, func(id exchangeID, _ *ExchangeInfo) error {
-			if batch = append(batch, id); len(batch) < eraseBatch {
-				return nil
-			}
-			return flush()
-		})
-	})
-	if err = errors.Join(err, flush()); err != nil {
+	err = s.eraseSelection(ctx, ref.account, &e.Selection, e, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) })
+	if err != nil {
 		return err
 	}
 	freed, err := s.sweep(ctx, ref.account)
@@ -300,6 +279,33 @@ func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
 		w.event = Event{Kind: ErasureCompleted, Erasure: e.ID, Time: e.Completed, account: ref.account}
 		return g.putErasure(w, ref, e)
 	})
+}
+
+// eraseSelection erases the selected exchanges and counts them in e, which note puts on record with each batch.
+func (s *Store) eraseSelection(ctx context.Context, account accountNumber, sel *Selection, e *Erasure, note change) error {
+	var batch []exchangeID
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := s.update(ctx, func(g *gathering, w *write) error {
+			for _, id := range batch {
+				g.eraseExchange(w, account, id, e)
+			}
+			return note(g, w)
+		})
+		batch = batch[:0]
+		return err
+	}
+	err := s.view(func(tx *badger.Txn) error {
+		return sel.each(ctx, tx, account, func(id exchangeID, _ *ExchangeInfo) error {
+			if batch = append(batch, id); len(batch) < eraseBatch {
+				return nil
+			}
+			return flush()
+		})
+	})
+	return errors.Join(err, flush())
 }
 
 // eraseExchange takes an exchange and all that hangs on it out of the store, and counts it in e. Blocks stay for the

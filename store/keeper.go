@@ -20,6 +20,7 @@ const (
 type keeper struct {
 	mu    sync.Mutex
 	queue []erasureRef
+	gone  []accountNumber // deleted accounts whose data has yet to go
 
 	signal chan struct{} // holds one token when the queue has got something
 	cancel context.CancelFunc
@@ -30,7 +31,7 @@ func (k *keeper) start(s *Store) {
 	var ctx context.Context
 	ctx, k.cancel = context.WithCancel(context.Background())
 	k.done, k.signal = make(chan struct{}), make(chan struct{}, 1)
-	k.queue = s.unfinishedErasures()
+	k.queue, k.gone = s.unfinishedErasures(), s.unfinishedDeletions()
 	go func() {
 		defer close(k.done)
 		s.keep(ctx)
@@ -47,10 +48,31 @@ func (k *keeper) add(ref erasureRef) {
 	k.mu.Lock()
 	k.queue = append(k.queue, ref)
 	k.mu.Unlock()
+	k.wake()
+}
+
+func (k *keeper) wake() {
 	select {
 	case k.signal <- struct{}{}:
 	default:
 	}
+}
+
+func (k *keeper) addDeletion(account accountNumber) {
+	k.mu.Lock()
+	k.gone = append(k.gone, account)
+	k.mu.Unlock()
+	k.wake()
+}
+
+func (k *keeper) takeDeletion() (account accountNumber, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.gone) == 0 {
+		return 0, false
+	}
+	account, k.gone = k.gone[0], k.gone[1:]
+	return account, true
 }
 
 func (k *keeper) take() (ref erasureRef, ok bool) {
@@ -73,6 +95,7 @@ func (s *Store) keep(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		s.runErasures(ctx)
+		s.runDeletions(ctx)
 		select {
 		case <-ctx.Done():
 			return

@@ -197,6 +197,21 @@ func (t *keyTable) put(k keyRecord) {
 	t.byID[k.ID] = k
 }
 
+// removeAccount forgets the keys of an account.
+func (t *keyTable) removeAccount(account string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := func(k keyRecord) bool { return k.Account == account }
+	maps.DeleteFunc(t.byID, func(_ string, k keyRecord) bool { return of(k) })
+	for slot, keys := range t.byHash {
+		if keys = slices.DeleteFunc(slices.Clone(keys), of); len(keys) == 0 {
+			delete(t.byHash, slot)
+		} else {
+			t.byHash[slot] = keys
+		}
+	}
+}
+
 func (t *keyTable) find(hash [sha256.Size]byte) (keyRecord, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

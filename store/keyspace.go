@@ -30,6 +30,7 @@ const (
 	spaceVector        = 'v' // v <account> <generation> <exchange>   vector of the turn
 	spaceAudit         = 'a' // a <entry>                             act of administration
 	spaceErasure       = 'e' // e <account> <erasure>                 receipt of an erasure
+	spaceDeletion      = 'w' // w <account>                           a deleted account whose data has yet to go
 )
 
 // accountNumber stands for an account in keys. Numbers are given out once and never again.
@@ -40,6 +41,13 @@ func spaceKeyOf(space byte, account accountNumber) []byte {
 	key[0] = space
 	binary.BigEndian.PutUint32(key[1:], uint32(account))
 	return key
+}
+
+func splitAccountKey(key []byte) (accountNumber, bool) {
+	if len(key) != 5 {
+		return 0, false
+	}
+	return accountNumber(binary.BigEndian.Uint32(key[1:])), true
 }
 
 func exchangeKey(space byte, account accountNumber, id exchangeID) []byte {

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -221,6 +223,115 @@ func TestAFullVolumeStopsNewExchangesAndHarmsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	capture(t, s, "acme", "after", "answer")
+}
+
+// A volume that fills while exchanges come and go takes none that it cannot keep, keeps all that it has acknowledged, also
+// over a start, and takes more as soon as there is room.
+func TestAVolumeThatFillsUnderLoadLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=200m"); err != nil {
+		t.Skipf("no volume can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	opts := Options{Dir: filepath.Join(dir, "store")}
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAccount(t, s, "acme")
+	filler := filepath.Join(dir, "filler")
+	writeFiller(t, dir, filler, s.disk.mark+4<<20)
+
+	var (
+		mu   sync.Mutex
+		kept = make(map[string][]byte)
+		load sync.WaitGroup
+	)
+	for seed := range uint64(4) {
+		load.Go(func() {
+			random := rand.New(rand.NewPCG(seed, 1))
+			for full := false; !full; {
+				body := make([]byte, 64<<10) // nothing that could be packed
+				for i := range body {
+					body[i] = byte(random.Uint32())
+				}
+				full = !recordOne(t, s, body, func(id string) {
+					mu.Lock()
+					kept[id] = body
+					mu.Unlock()
+				})
+			}
+		})
+	}
+	load.Wait()
+	if len(kept) == 0 {
+		t.Fatal("nothing was taken before the volume was full")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, opts)
+	for id, body := range kept {
+		if x, err := s.Exchange("acme", id); err != nil || !bytes.Equal(x.RawRequest, body) || !bytes.Equal(x.RawResponse, body) {
+			t.Errorf("%s was acknowledged and is not as it was: %v", id, err)
+		}
+	}
+	mustBeSound(t, s)
+	capture(t, s, "acme", "after", "answer")
+}
+
+// recordOne captures an exchange, and tells of it once its end is acknowledged. It gives false when the store refuses one.
+func recordOne(t *testing.T, s *Store, body []byte, acknowledged func(id string)) bool {
+	ctx := t.Context()
+	c, err := s.Begin(ctx, &Opening{Account: "acme", Surface: codec.Chat, Body: body})
+	if err != nil {
+		return false
+	}
+	_, _ = c.Write(body)
+	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
+		return false
+	}
+	acknowledged(c.ID())
+	return true
+}
+
+func TestAStoreThatCannotBeWrittenSaysSo(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=200m"); err != nil {
+		t.Skipf("no volume can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	opts := Options{Dir: filepath.Join(dir, "store")}
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAccount(t, s, "acme")
+	id := capture(t, s, "acme", "before", "answer")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT|flags, ""); err != nil {
+			t.Skipf("the volume cannot be made read-only here: %v", err)
+		}
+	}
+	remount(unix.MS_RDONLY)
+	if s, err := Open(opts); err == nil {
+		_ = s.Close()
+		t.Error("a store on a read-only volume opens")
+	} else if !errors.Is(err, unix.EROFS) {
+		t.Errorf("a read-only volume is told as %q", err)
+	}
+	remount(0)
+	s = openStore(t, opts)
+	if x, err := s.Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
+		t.Errorf("what was there cannot be read: %v", err)
+	}
 }
 
 // writeFiller writes a file that leaves so many bytes free.

@@ -144,6 +144,9 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	}
 	s.planning.RLock()
 	defer s.planning.RUnlock()
+	if now, ok := s.accounts.number(account); !ok || now != number {
+		return false, codec.Errorf(codec.KindNotFound, "no account %q", account)
+	}
 	plan := s.planBody(number, x.RawRequest, spans)
 	err = s.update(ctx, func(g *gathering, w *write) error {
 		if g.get(exchangeKey(spaceExchange, number, id)) != nil {

@@ -20,7 +20,8 @@ type act struct {
 
 // acts are the endpoints of which entries are kept.
 var acts = map[string]act{
-	"POST /accounts": {name: "account.create"},
+	"POST /accounts":                                    {name: "account.create"},
+	"DELETE /accounts/{account}":                        {name: "account.delete"},
 	"PUT /accounts/{account}/credentials/{provider}":    {name: "credential.set", secret: true},
 	"DELETE /accounts/{account}/credentials/{provider}": {name: "credential.remove"},
 	"PUT /accounts/{account}/retention":                 {name: "retention.set"},

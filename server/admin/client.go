@@ -141,6 +141,17 @@ func (c *Client) SetRetention(ctx context.Context, account string, r *store.Rete
 	return c.call(ctx, http.MethodPut, path, r, nil)
 }
 
+// DeleteAccount deletes an account with all that it owns; with dryRun it says what would go.
+func (c *Client) DeleteAccount(ctx context.Context, account string, dryRun bool) (store.AccountDeletion, error) {
+	path := "/accounts/" + url.PathEscape(account)
+	if dryRun {
+		path += "?dry_run=true"
+	}
+	var d store.AccountDeletion
+	err := c.call(ctx, http.MethodDelete, path, nil, &d)
+	return d, err
+}
+
 func credentialPath(account, provider string) string {
 	return "/accounts/" + url.PathEscape(account) + "/credentials/" + url.PathEscape(provider)
 }

@@ -75,8 +75,9 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 		writeError(w, log, codec.Errorf(codec.KindNotFound, "there is no %s %s", r.Method, r.URL.Path))
 	})
 	for pattern, serve := range map[string]endpoint{
-		"GET /accounts":  e.accounts,
-		"POST /accounts": e.createAccount,
+		"GET /accounts":              e.accounts,
+		"POST /accounts":             e.createAccount,
+		"DELETE /accounts/{account}": e.deleteAccount,
 		"PUT /accounts/{account}/credentials/{provider}":    e.setCredential,
 		"DELETE /accounts/{account}/credentials/{provider}": e.removeCredential,
 		"PUT /accounts/{account}/retention":                 e.setRetention,
@@ -200,6 +201,14 @@ func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
 		return nil, err
 	}
 	return nil, e.store.RemoveCredential(account, r.PathValue("provider"))
+}
+
+// deleteAccount deletes the account, or says what would go with ?dry_run=true.
+func (e endpoints) deleteAccount(c caller, r *http.Request) (any, error) {
+	if err := requireOperatorItself(c); err != nil {
+		return nil, err
+	}
+	return e.store.DeleteAccount(r.Context(), r.PathValue("account"), r.URL.Query().Get("dry_run") == "true")
 }
 
 func (e endpoints) setRetention(c caller, r *http.Request) (any, error) {

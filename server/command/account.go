@@ -18,6 +18,7 @@ import (
 type Account struct {
 	List       AccountList       `cmd:"" help:"List accounts, and the providers each has a credential for."`
 	Create     AccountCreate     `cmd:"" help:"Create an account."`
+	Delete     AccountDelete     `cmd:"" help:"Delete an account with all that it owns."`
 	Credential AccountCredential `cmd:"" help:"Manage an account's own provider credentials."`
 	Retention  AccountRetention  `cmd:"" help:"Say how long and how much is kept of an account."`
 }
@@ -64,6 +65,39 @@ func (c *AccountCreate) Run(ctx context.Context, s *Surroundings) error {
 			return writeJSON(s.Out, account)
 		}
 		fmt.Fprintf(s.Out, "account %s created; give it a key with: mneme key create --account %s\n", account.Name, account.Name)
+		return nil
+	})
+}
+
+// AccountDelete is "mneme account delete NAME".
+type AccountDelete struct {
+	Place  `embed:""`
+	Name   string `arg:"" help:"Name of the account."`
+	Yes    bool   `xor:"what" help:"Delete it; there is no way back. Without this, nothing is deleted."`
+	DryRun bool   `xor:"what" help:"Say what would be deleted."`
+	JSON   bool   `help:"Write the receipt as JSON."`
+}
+
+// Run deletes the account where that was said, and else tells what would go.
+func (c *AccountDelete) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		d, err := client.DeleteAccount(ctx, c.Name, !c.Yes)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			err = writeJSON(s.Out, d)
+		} else {
+			fmt.Fprintf(s.Out, "account %s: %d exchanges, %d sessions, %s, %d keys, %d credentials\n",
+				c.Name, d.Exchanges, d.Sessions, amount(d.Bytes), d.Keys, d.Credentials)
+		}
+		switch {
+		case err != nil || c.DryRun:
+			return err
+		case !c.Yes:
+			return errors.New("nothing was deleted; to delete all of it for good, say --yes")
+		}
+		fmt.Fprintln(s.Err, "deleted; its space comes back within minutes")
 		return nil
 	})
 }

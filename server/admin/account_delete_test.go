@@ -1,0 +1,36 @@
+package admin
+
+import (
+	"testing"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+func TestAnAccountIsDeletedByTheOperatorAndPutOnTheAuditRecord(t *testing.T) {
+	dir := t.TempDir()
+	st := withServer(t, dir)
+	client := open(t, dir, false)
+	if _, err := client.CreateAccount(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	key, err := client.CreateKey(t.Context(), NewKey{Account: "acme", Scopes: store.AllScopes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dryRun := range []bool{true, false} {
+		d, err := client.DeleteAccount(t.Context(), "acme", dryRun)
+		if err != nil || d.Account != "acme" || d.Keys != 1 || d.DryRun != dryRun || d.Deleted.IsZero() != dryRun {
+			t.Errorf("dry run %t: %+v, %v", dryRun, d, err)
+		}
+		if _, err := st.Authenticate(key.Secret); (err == nil) != dryRun {
+			t.Errorf("dry run %t: the key gives %v", dryRun, err)
+		}
+	}
+	if _, err := client.DeleteAccount(t.Context(), "acme", false); err == nil {
+		t.Error("it can be deleted twice")
+	}
+	page, err := st.Audit(store.AuditQuery{Account: "acme"})
+	if err != nil || len(page.Data) == 0 || page.Data[0].Action != "account.delete" {
+		t.Errorf("the audit record has %+v, %v", page.Data, err)
+	}
+}

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// AccountDeletion says what goes with an account.
+type AccountDeletion struct {
+	Account     string    `json:"account"`
+	DryRun      bool      `json:"dry_run,omitempty"`
+	Exchanges   int64     `json:"exchanges"`
+	Sessions    int64     `json:"sessions"`
+	Bytes       int64     `json:"bytes"` // in the database
+	Keys        int       `json:"keys"`
+	Credentials int       `json:"credentials"`
+	Deleted     time.Time `json:"deleted,omitzero"` // since when nothing of it can be read
+}
+
+// DeleteAccount deletes an account with all that it owns: exchanges, sessions, keys, credentials, receipts. With the
+// commit nothing of it can be read or called any more, and the name is free; its data is freed behind the requests, what
+// is still running when it has ended. With dryRun it counts, and deletes nothing.
+func (s *Store) DeleteAccount(ctx context.Context, name string, dryRun bool) (AccountDeletion, error) {
+	usage, err := s.Usage(ctx, name)
+	if err != nil {
+		return AccountDeletion{}, err
+	}
+	providers, err := s.Credentials(name)
+	if err != nil {
+		return AccountDeletion{}, err
+	}
+	keys := s.Keys(name)
+	d := AccountDeletion{
+		Account: name, DryRun: dryRun, Exchanges: usage.Exchanges, Sessions: usage.Sessions, Bytes: usage.Stored(),
+		Keys: len(keys), Credentials: len(providers),
+	}
+	if dryRun {
+		return d, nil
+	}
+	account, ok := s.accounts.remove(name)
+	if !ok {
+		return d, codec.Errorf(codec.KindNotFound, "no account %q", name)
+	}
+	s.planning.Lock()   // what has found the account in the table is in the writer's queue from here on
+	s.planning.Unlock() //nolint:staticcheck // a barrier
+	d.Deleted = time.Now().UTC()
+	if err := s.commitDeletion(ctx, account, d); err != nil {
+		s.accounts.put(account)
+		return d, asStorageError(err, "account %q could not be deleted", name)
+	}
+	s.keys.removeAccount(name)
+	s.keeper.addDeletion(account.Number)
+	return d, nil
+}
+
+// commitDeletion takes away what makes an account one, and notes that its data has to go.
+func (s *Store) commitDeletion(ctx context.Context, account accountRecord, d AccountDeletion) error {
+	record, err := encodeRecord(d)
+	if err != nil {
+		return err
+	}
+	return s.update(ctx, func(g *gathering, w *write) error {
+		g.put(w, spaceKeyOf(spaceDeletion, account.Number), record)
+		g.put(w, nameKey(spaceAccount, account.Name), nil)
+		for _, k := range s.Keys(account.Name) {
+			g.put(w, nameKey(spaceKey, k.ID), nil)
+			g.put(w, nameKey(spaceKeyUse, k.ID), nil)
+		}
+		return nil
+	})
+}
+
+// errStillRunning says that exchanges of a deleted account have yet to end.
+var errStillRunning = errors.New("exchanges of a deleted account are still running")
+
+// finishDeletion frees the data of a deleted account, from wherever it stands.
+func (s *Store) finishDeletion(ctx context.Context, account accountNumber) error {
+	e := new(Erasure)
+	everything := Selection{All: true}
+	if err := s.eraseSelection(ctx, account, &everything, e, func(*gathering, *write) error { return nil }); err != nil {
+		return err
+	}
+	if e.Open > 0 {
+		return errStillRunning
+	}
+	for _, space := range ownedSpaces {
+		if err := s.deleteRange(ctx, spaceKeyOf(space, account)); err != nil {
+			return err
+		}
+	}
+	return s.update(ctx, func(g *gathering, w *write) error {
+		g.put(w, spaceKeyOf(spaceDeletion, account), nil)
+		return nil
+	})
+}
+
+// ownedSpaces are the kinds of records that belong to an account. Exchanges are erased one by one before, so that their
+// turns leave the indexes.
+var ownedSpaces = [...]byte{
+	spaceExchange, spaceOpen, spaceRequest, spaceResponse, spaceBlock, spaceNode, spaceSession, spaceMember, spaceBelongs,
+	spaceLink, spaceOutbox, spaceTurn, spaceHistory, spaceMove, spaceLedger, spaceSessionChange, spaceVector, spaceErasure,
+	spaceCredential,
+}
+
+// deleteRange deletes every key with a prefix.
+func (s *Store) deleteRange(ctx context.Context, prefix []byte) error {
+	var batch [][]byte
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := s.update(ctx, func(g *gathering, w *write) error {
+			for _, key := range batch {
+				g.put(w, key, nil)
+			}
+			return nil
+		})
+		batch = batch[:0]
+		return err
+	}
+	err := s.view(func(tx *badger.Txn) error {
+		return eachItem(ctx, tx, prefix, func(item *badger.Item) error {
+			if batch = append(batch, item.KeyCopy(nil)); len(batch) < sweepBatch {
+				return nil
+			}
+			return flush()
+		})
+	})
+	return errors.Join(err, flush())
+}
+
+// unfinishedDeletions finds the accounts whose data a former process did not free.
+func (s *Store) unfinishedDeletions() (accounts []accountNumber) {
+	err := eachRecord(s.db, []byte{spaceDeletion}, func(key, _ []byte) error {
+		if number, ok := splitAccountKey(key); ok {
+			accounts = append(accounts, number)
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Error("the deleted accounts cannot be read", "error", err)
+	}
+	return accounts
+}
+
+// runDeletions frees the data of deleted accounts. What cannot be freed yet is tried again later.
+func (s *Store) runDeletions(ctx context.Context) {
+	for ctx.Err() == nil {
+		account, ok := s.keeper.takeDeletion()
+		if !ok {
+			return
+		}
+		err := s.finishDeletion(ctx, account)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if !errors.Is(err, errStillRunning) {
+			s.log.Error("the data of a deleted account could not be freed; it is tried again", "error", err)
+		}
+		time.AfterFunc(retryDeletion, func() { s.keeper.addDeletion(account) })
+	}
+}
+
+// retryDeletion is how long after a failure, or while exchanges are running, a deletion goes on.
+const retryDeletion = time.Second

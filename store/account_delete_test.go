@@ -1,0 +1,130 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// left counts the keys of a store that belong to an account's data, by kind.
+func left(t *testing.T, s *Store, account accountNumber) map[string]int {
+	t.Helper()
+	kinds := make(map[string]int)
+	err := s.view(func(tx *badger.Txn) error {
+		for _, space := range append(ownedSpaces[:], spaceDeletion) {
+			err := eachItem(t.Context(), tx, spaceKeyOf(space, account), func(*badger.Item) error { kinds[string(space)]++; return nil })
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kinds
+}
+
+// waitGone waits until nothing of an account is left.
+func waitGone(t *testing.T, s *Store, account accountNumber) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); len(left(t, s, account)) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("still there: %v", left(t, s, account))
+		}
+	}
+}
+
+func TestADeletedAccountLeavesNothing(t *testing.T) {
+	c := newConversation(t)
+	s := c.s
+	for range 60 {
+		c.exchange(say("hello", "hi", "and again"), OutcomeComplete, "again")
+	}
+	other := say("hello")
+	other.Account = "other"
+	kept, _ := c.exchange(other, OutcomeComplete, "hi")
+	secret, _, err := s.CreateKey("acme", AllScopes, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetCredential("acme", "openai", "x"); err != nil {
+		t.Fatal(err)
+	}
+	s.Keep("acme", "call", []byte("state"))
+	number, _ := s.accounts.number("acme")
+	running, err := s.Begin(t.Context(), &Opening{Account: "acme", Body: []byte("{}"), Surface: codec.Chat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := running.Recorded(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	asked, err := s.DeleteAccount(t.Context(), "acme", true)
+	if err != nil || asked.Exchanges != 61 || asked.Sessions == 0 || asked.Keys != 1 || asked.Credentials != 1 || asked.Bytes == 0 {
+		t.Fatalf("a dry run gives %+v, %v", asked, err)
+	}
+	if _, err := s.Authenticate(secret); err != nil {
+		t.Fatalf("after a dry run: %v", err)
+	}
+	if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Authenticate(secret); err == nil {
+		t.Error("its key still opens something")
+	}
+	if _, err := s.Exchanges("acme", ExchangeQuery{}); err == nil {
+		t.Error("its exchanges can still be listed")
+	}
+	if _, err := s.Begin(t.Context(), &Opening{Account: "acme", Body: []byte("{}")}); err == nil {
+		t.Error("it can still begin an exchange")
+	}
+	if _, err := s.DeleteAccount(t.Context(), "acme", false); err == nil {
+		t.Error("it can be deleted twice")
+	}
+	mustAccount(t, s, "acme") // the name is free, and owns nothing
+	if page, err := s.Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) > 0 {
+		t.Errorf("a new account of the name has %v, %v", page.Data, err)
+	}
+	if _, err := s.Authenticate(secret); err == nil {
+		t.Error("a new account of the name takes the old key")
+	}
+	if err := running.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+		t.Errorf("what was running ends with %v", err)
+	}
+	waitGone(t, s, number)
+	if _, err := s.Exchange("other", kept); err != nil {
+		t.Errorf("another account lost an exchange: %v", err)
+	}
+	mustBeSound(t, s)
+}
+
+func TestADeletionGoesOnAtTheNextStart(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(Options{Dir: dir, MinFreeDisk: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAccount(t, s, "acme")
+	capture(t, s, "acme", `{"model":"m"}`, "{}")
+	secret, _, err := s.CreateKey("acme", AllScopes, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, _ := s.accounts.remove("acme") // as far as a process comes that is killed right after the commit
+	if err := s.commitDeletion(t.Context(), account, AccountDeletion{Account: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, Options{Dir: dir})
+	if _, err := s.Authenticate(secret); err == nil {
+		t.Error("its key opens something again")
+	}
+	waitGone(t, s, account.Number)
+}

@@ -1,15 +1,18 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
+	hertzerrors "github.com/cloudwego/hertz/pkg/common/errors"
 	"github.com/cloudwego/hertz/pkg/network"
 	"github.com/cloudwego/hertz/pkg/network/netpoll"
 	polling "github.com/cloudwego/netpoll"
@@ -28,6 +31,7 @@ type connection struct {
 	client netip.Prefix       // whom it counts for; invalid for a unix socket
 	cancel context.CancelFunc // ends the context of the request being handled, and of those to come
 
+	closed   atomic.Bool  // by us; what netpoll still has of it is not to be read
 	handling atomic.Bool  // a handler runs; otherwise the connection waits for a request or reads one
 	since    atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
 	consumed atomic.Int64 // bytes of the request being read that hertz has taken out of the buffer
@@ -35,8 +39,9 @@ type connection struct {
 
 	// What follows belongs to the goroutine that serves the connection.
 	rc      *app.RequestContext
-	chunk   chunkSize
+	chunk   chunkLine
 	surface codec.Format // of the request being read, once that is known
+	version bool         // the request line names another version than HTTP/1.1 and HTTP/1.0
 	refused bool
 
 	watch *watch // nil on netpoll, which tells by itself when a client has left
@@ -61,6 +66,7 @@ func (c *connection) forHertz() network.Conn {
 // close ends the connection. The request that is being handled is cancelled first: netpoll closes a connection for
 // good, and stops reading from it, only when its handler has returned.
 func (c *connection) close() {
+	c.closed.Store(true)
 	c.cancel()
 	_ = c.Close()
 }
@@ -85,7 +91,7 @@ func (c *connection) held() int64 {
 	if c.watch != nil {
 		waiting = c.watch.waiting.Load()
 	} else {
-		waiting = int64(c.Len())
+		waiting = int64(c.Conn.Len())
 	}
 	if c.handling.Load() {
 		return waiting // the body counts in the byte budget
@@ -98,57 +104,115 @@ func (c *connection) HandleSpecificError(error, string) bool { return true }
 
 // Peek tells of a time-out in the same way on both transports, so that hertz answers it as one.
 func (c *connection) Peek(n int) ([]byte, error) {
+	if c.closed.Load() {
+		return nil, net.ErrClosed
+	}
+	if c.chunk.last && n > c.all.limits.head {
+		return nil, hertzerrors.ErrHeaderTooLarge
+	}
 	p, err := c.peek(n)
 	if errors.Is(err, polling.ErrReadTimeout) {
 		err = &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	}
+	if n == 1 && err == nil {
+		c.chunk.peeked = p[0]
+	}
 	return p, err
 }
 
+// Len shows hertz no more of the trailers than a head may have, of which it would otherwise read any amount, each time
+// from the start.
+func (c *connection) Len() int {
+	n := c.Conn.Len()
+	if c.chunk.last {
+		return min(n, c.all.limits.head)
+	}
+	return n
+}
+
 func (c *connection) Skip(n int) error {
-	c.consumed.Add(int64(n))
+	if c.consumed.Add(int64(n)) == int64(n) && !c.rc.Request.Header.IsHTTP11() {
+		c.checkVersion(n)
+	}
+	if n == 1 && c.rc.Request.Header.ContentLength() == chunkedLength {
+		c.noteSurface()
+		c.chunk.digit()
+	}
 	return c.Conn.Skip(n)
 }
 
-// ReadByte is what hertz reads the size of a chunk with, before it makes room for the whole of it. The last byte of
-// that line is held back until the chunk has come.
-func (c *connection) ReadByte() (byte, error) {
+// chunkedLength is what hertz calls the length of a body in chunks.
+const chunkedLength = -1
+
+// noteSurface keeps the surface that was asked, before hertz forgets the head of a request whose body is malformed.
+func (c *connection) noteSurface() {
 	if c.surface == codec.FormatUnknown {
 		c.surface = c.surfaceAsked()
+	}
+}
+
+// checkVersion looks at the request line of a head that hertz is done with, and takes for HTTP/1.0 whatever version it
+// names.
+func (c *connection) checkVersion(head int) {
+	text, err := c.Conn.Peek(head)
+	if err != nil {
+		return
+	}
+	line, _, _ := bytes.Cut(bytes.TrimLeft(text, "\r\n"), []byte{'\n'})
+	c.version = !bytes.HasSuffix(bytes.TrimRight(line, "\r"), []byte(" HTTP/1.0"))
+}
+
+// ReadByte is what hertz reads the rest of the line before a chunk with, behind the digits. The end of the line is held
+// back until the chunk has come: hertz makes room for the whole of it then.
+func (c *connection) ReadByte() (byte, error) {
+	if c.closed.Load() {
+		return 0, net.ErrClosed
 	}
 	b, err := c.Conn.ReadByte()
 	if err != nil {
 		return b, err
 	}
-	if size := c.chunk.next(b); size > 0 && size <= c.all.limits.body {
-		_, err = c.peek(int(size))
+	c.consumed.Add(1)
+	size, err := c.chunk.next(b)
+	if err == nil && size > 0 && size <= c.all.limits.body {
+		_, err = c.Peek(int(size))
 	}
 	return b, err
 }
 
-// chunkSize reads the line before a chunk along with hertz.
-type chunkSize int64
+// chunkLine follows hertz through the line before a chunk: digits are peeked and skipped one by one, the rest is read
+// byte by byte.
+type chunkLine struct {
+	peeked byte
+	size   int64
+	blanks int
+	last   bool // the line of the last chunk has ended; trailers follow
+}
 
-// next takes one byte of the line. At its end it gives the size of the chunk, else 0. What is no such line is for
-// hertz to refuse.
-func (s *chunkSize) next(b byte) int64 {
-	digit := int64(-1)
-	switch {
-	case '0' <= b && b <= '9':
-		digit = int64(b - '0')
-	case 'a' <= b && b <= 'f':
-		digit = int64(b-'a') + 10
-	case 'A' <= b && b <= 'F':
-		digit = int64(b-'A') + 10
-	case b == '\n':
-		size := int64(*s)
-		*s = 0
-		return size
+// mostBlanks is how many blanks may follow a size; some senders pad it.
+const mostBlanks = 64
+
+var errChunkLine = errors.New("the line before a chunk does not end")
+
+// digit takes the byte that was peeked. hertz has seen that it is one, and stops at the sixteenth.
+func (l *chunkLine) digit() {
+	value, err := strconv.ParseUint(string(l.peeked), 16, 4)
+	if err == nil && l.size < 1<<40 {
+		l.size = l.size<<4 | int64(value)
 	}
-	if digit >= 0 && *s < 1<<40 {
-		*s = *s<<4 | chunkSize(digit)
+}
+
+// next takes a byte behind the digits. At the end of the line it gives the size of the chunk, else 0.
+func (l *chunkLine) next(b byte) (size int64, err error) {
+	if b == '\n' {
+		size = l.size
+		*l = chunkLine{last: size == 0}
+		return size, nil
 	}
-	return 0
+	if l.blanks++; l.blanks > mostBlanks {
+		return 0, errChunkLine
+	}
+	return 0, nil
 }
 
 // peek gives bytes that have come, waiting for as many. On the standard transport room for all of them would be made

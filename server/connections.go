@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +34,8 @@ type connections struct {
 type connectionLimits struct {
 	total     int   // connections
 	perClient int   // of one address; 0: no limit
-	body      int64 // bytes of one request
+	head      int   // bytes of one request
+	body      int64 // likewise
 	unread    int64 // bytes that all connections together may hold unread
 }
 
@@ -72,15 +75,40 @@ func (c *connections) sweep(now time.Time) {
 	c.open.Range(func(key, _ any) bool {
 		conn := key.(*connection)
 		held := conn.held()
-		total += held
 		slow := !conn.handling.Load() && now.UnixNano()-conn.since.Load() > int64(c.patience)
 		flood := conn.handling.Load() && held > readAhead
-		if slow || flood || total > c.limits.unread {
-			total -= held
+		if slow || flood {
 			conn.close()
+			return true
 		}
+		total += held
 		return true
 	})
+	if total > c.limits.unread {
+		c.shed(total)
+	}
+}
+
+// shed closes the connections that hold the most, until the others are within the limit together.
+func (c *connections) shed(total int64) {
+	type holder struct {
+		*connection
+		held int64
+	}
+	var holders []holder
+	c.open.Range(func(key, _ any) bool {
+		conn := key.(*connection)
+		holders = append(holders, holder{conn, conn.held()})
+		return true
+	})
+	slices.SortFunc(holders, func(a, b holder) int { return cmp.Compare(b.held, a.held) })
+	for _, h := range holders {
+		if total <= c.limits.unread {
+			return
+		}
+		total -= h.held
+		h.close()
+	}
 }
 
 // acceptPolled is called by hertz for every new connection on netpoll; ctx ends with the connection and is the parent of
@@ -181,7 +209,7 @@ func (c *connections) closeAll() {
 func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context.Context {
 	if conn := connectionOf(ctx); conn != nil {
 		conn.since.Store(time.Now().UnixNano())
-		conn.rc, conn.surface, conn.chunk = rc, codec.FormatUnknown, 0
+		conn.rc, conn.surface, conn.chunk, conn.version = rc, codec.FormatUnknown, chunkLine{}, false
 	}
 	return ctx
 }
@@ -194,6 +222,7 @@ func (c *connections) Finish(ctx context.Context, _ *app.RequestContext) {
 	}
 	conn.since.Store(time.Now().UnixNano())
 	conn.consumed.Store(0)
+	conn.chunk.last = false
 	conn.handling.Store(false)
 	if leave := conn.leave; leave != nil {
 		conn.leave = nil

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -206,5 +207,32 @@ func aRequestDuringTheDrainIsToldToComeAgain(t *testing.T, on transportPlan) {
 	if a := read(response); a.cut != nil || !strings.Contains(a.body, chat.terminal()) {
 		t.Errorf("the open stream ended with %v", a.cut)
 	}
+	ok(t, <-ended)
+}
+
+// Load balancers look at readiness now and then. Until they have, requests come and are served.
+func TestReadinessGoesDownBeforeTheDrain(t *testing.T) { onEveryTransport(t, readinessBeforeTheDrain) }
+
+func readinessBeforeTheDrain(t *testing.T, on transportPlan) {
+	h := build(t, on, func(p *plan) { p.server.DrainDelay = 300 * time.Millisecond })
+	idle := h.dial()
+	if a := exchangeOn(t, idle, "GET /readyz HTTP/1.1\r\nHost: proxy\r\n\r\n"); a.status != 200 {
+		t.Fatal(a.status)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- h.stop() }()
+	eventually(t, func() error {
+		if a := h.do(http.MethodGet, "/readyz", ""); a.status != http.StatusServiceUnavailable {
+			return fmt.Errorf("ready: %d", a.status)
+		}
+		return nil
+	})
+	if a := h.post(chat.path, chat.body(`text "hi"`, true)); a.status != 200 || a.cut != nil || !strings.Contains(a.body, chat.terminal()) {
+		t.Errorf("before the drain: %d %v", a.status, a.cut)
+	}
+	if a := exchangeOn(t, idle, "GET /healthz HTTP/1.1\r\nHost: proxy\r\n\r\n"); a.status != 200 {
+		t.Errorf("on an open connection: %d %v", a.status, a.header)
+	}
+	isClosed(t, idle)
 	ok(t, <-ended)
 }

@@ -38,11 +38,55 @@ func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
 
 // edge turns away what must not get further: requests whose framing two readers could see differently.
 func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
-	if fault := ambiguous(rc.Request.Header.RawHeaders(), rc.Request.Header.IsHTTP11()); fault != "" {
+	if connectionOf(ctx).version {
+		s.turnAway(rc, codec.Errorf(codec.KindInvalidRequest, "HTTP/1.1 and HTTP/1.0 are spoken here."), consts.StatusHTTPVersionNotSupported)
+		return
+	}
+	fault := ambiguous(rc.Request.Header.RawHeaders(), rc.Request.Header.IsHTTP11())
+	switch {
+	case fault != "":
+	case rc.Response.StatusCode() == consts.StatusBadRequest: // set by hertz for what it has no route for
+		fault = "there is no Host, or no path"
+	default:
+		fault = misdirected(rc)
+	}
+	if fault != "" {
 		s.turnAway(rc, codec.Errorf(codec.KindInvalidRequest, "The request's headers are malformed: %s.", fault), consts.StatusBadRequest)
 		return
 	}
+	if expect := rc.Request.Header.Peek("Expect"); len(expect) > 0 && !bytes.EqualFold(expect, []byte("100-continue")) {
+		e := codec.Errorf(codec.KindInvalidRequest, "Nothing but 100-continue can be expected here.")
+		s.turnAway(rc, e, consts.StatusExpectationFailed)
+		return
+	}
+	if asksToClose(rc.Request.Header.Peek("Connection")) {
+		rc.SetConnectionClose()
+	}
 	rc.Next(ctx)
+}
+
+// misdirected says what is wrong with a target that names another host than the header, or "" (RFC 9112, section 3.2.2).
+func misdirected(rc *app.RequestContext) string {
+	target := rc.Request.Header.RequestURI()
+	if len(target) > 0 && target[0] == '/' {
+		return ""
+	}
+	_, rest, absolute := bytes.Cut(target, []byte("://"))
+	host, _, _ := bytes.Cut(rest, []byte{'/'})
+	if absolute && !bytes.EqualFold(host, rc.Request.Header.Host()) {
+		return "the target names another host than Host"
+	}
+	return ""
+}
+
+// asksToClose finds close among the options of a Connection header, in any case, where hertz looks for that very text.
+func asksToClose(options []byte) bool {
+	for option := range bytes.SplitSeq(options, []byte{','}) {
+		if bytes.EqualFold(bytes.TrimSpace(option), []byte("close")) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Server) turnAway(rc *app.RequestContext, e *codec.Error, status int) {
@@ -74,6 +118,9 @@ func ambiguous(head []byte, http11 bool) string {
 			return "a line is folded"
 		}
 		name, value, _ := bytes.Cut(line, []byte{':'})
+		if !isToken(name) {
+			return "a header has no name, or one with characters that names do not have"
+		}
 		switch {
 		case bytes.EqualFold(name, []byte("Content-Length")):
 			lengths++
@@ -97,6 +144,23 @@ func ambiguous(head []byte, http11 bool) string {
 		return "Host occurs twice"
 	}
 	return ""
+}
+
+// tokenBytes are the characters of a header's name (RFC 9110, section 5.6.2).
+var tokenBytes = func() (set [256]bool) {
+	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		set[c] = true
+	}
+	return set
+}()
+
+func isToken(name []byte) bool {
+	for _, c := range name {
+		if !tokenBytes[c] {
+			return false
+		}
+	}
+	return len(name) > 0
 }
 
 // byteBudget bounds the sum of the request bodies that are being handled.

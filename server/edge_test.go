@@ -11,49 +11,6 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 )
 
-// Heads that two readers could frame differently are how requests are smuggled past a proxy in front.
-func TestHeadsThatCanBeReadInTwoWaysAreRefused(t *testing.T) {
-	onEveryTransport(t, headsThatCanBeReadInTwoWaysAreRefused)
-}
-
-func headsThatCanBeReadInTwoWaysAreRefused(t *testing.T, on transportPlan) {
-	h := build(t, on)
-	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer " + h.key + "\r\n"
-	body := chat.body(`text "hi"`, false)
-	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
-	chunks := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
-	for name, request := range map[string]string{
-		"two lengths":                     head + length + "Content-Length: 5\r\n\r\n" + body,
-		"length and transfer encoding":    head + length + "Transfer-Encoding: chunked\r\n\r\n" + chunks,
-		"two transfer encodings":          head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks,
-		"another transfer encoding":       head + "Transfer-Encoding: xchunked\r\n\r\n" + chunks,
-		"gzip and chunked":                head + "Transfer-Encoding: gzip, chunked\r\n\r\n" + chunks,
-		"chunks in HTTP/1.0":              strings.Replace(head, "1.1", "1.0", 1) + "Transfer-Encoding: chunked\r\n\r\n" + chunks,
-		"two hosts":                       head + "Host: other\r\n" + length + "\r\n" + body,
-		"a folded line":                   head + "X-Folded: a\r\n b\r\n" + length + "\r\n" + body,
-		"a line that ends in a line feed": head + "X-Bare: a\n" + length + "\r\n" + body,
-		"a list of lengths":               head + "Content-Length: 5, 5\r\n\r\n" + body,
-		"a signed length":                 head + "Content-Length: +5\r\n\r\n" + body,
-		"a blank before the colon":        head + "Content-Length : 5\r\n\r\n" + body,
-		"no host":                         strings.Replace(head, "Host: proxy\r\n", "", 1) + length + "\r\n" + body,
-	} {
-		conn := h.dial()
-		if a := exchangeOn(t, conn, request); a.status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
-		if name != "no host" { // which can be read in one way only
-			isClosed(t, conn)
-		}
-	}
-	if n := len(h.provider.Requests()); n != 0 {
-		t.Errorf("%d of them reached the provider", n)
-	}
-	good := head + "Transfer-Encoding: chunked\r\n\r\n" + chunks
-	if a := exchangeOn(t, h.dial(), good); a.status != 200 || string(h.upstream().Body) != body {
-		t.Errorf("a body in chunks: %d %s", a.status, a.body)
-	}
-}
-
 // HTTP/1.0 knows no chunks (RFC 9112, section 6.1): the answer ends with its connection.
 func TestAClientOfHTTP10GetsNoChunks(t *testing.T) { onEveryTransport(t, aClientOfHTTP10GetsNoChunks) }
 

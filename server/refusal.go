@@ -54,6 +54,9 @@ func statusOf(head []byte) int {
 
 // refusal is a whole response, in the shape of the surface that was asked.
 func (c *connection) refusal(status int) []byte {
+	if status == consts.StatusBadRequest && time.Since(time.Unix(0, c.since.Load())) >= c.all.patience {
+		status = consts.StatusRequestTimeout // hertz does not tell a body in chunks that does not come from a malformed one
+	}
 	e := codec.Errorf(codec.KindInvalidRequest, "This is not a request that can be read: its head or the framing of its body is malformed.")
 	switch status {
 	case consts.StatusRequestEntityTooLarge:
@@ -96,7 +99,7 @@ const mostOfLine = 64
 func (c *connection) linger() {
 	c.closeWrite()
 	deadline := time.Now().Add(lingerTime)
-	for left := c.all.limits.body; left > 0 && time.Now().Before(deadline); {
+	for left := c.all.limits.body; left > 0 && time.Now().Before(deadline) && !c.closed.Load(); {
 		_ = c.Conn.SetReadTimeout(time.Until(deadline))
 		if _, err := c.Conn.Peek(1); err != nil {
 			return

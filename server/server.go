@@ -157,7 +157,7 @@ func New(o Options) (*Server, error) {
 	s.closing, s.beginClosing = context.WithCancel(s.life)
 	s.beat = startHeartbeats(s.life, o.Heartbeat)
 	s.connections = startConnections(s.life, o.ReadTimeout, connectionLimits{
-		total: o.Connections, perClient: o.ConnectionsPerAddress, body: o.BodyBytes, unread: o.InFlightBytes,
+		total: o.Connections, perClient: o.ConnectionsPerAddress, head: o.HeaderBytes, body: o.BodyBytes, unread: o.InFlightBytes,
 	}, s.telemetry.ConnectionRefused)
 	if s.certificates != nil {
 		s.renewals.Go(func() { s.renewCertificates(s.life) })

@@ -66,23 +66,25 @@ func (t *transport) serve(part network.Transporter, onData network.OnData) (err 
 			err = errors.New("a listener failed")
 		}
 	}()
-	return part.ListenAndServe(func(ctx context.Context, conn any) error {
-		return t.connection(ctx, conn, onData)
+	return part.ListenAndServe(func(ctx context.Context, _ any) error {
+		return t.connection(ctx, onData)
 	})
 }
 
-// connection serves one connection to its end. A panic, which only hertz's own reading can bring here, ends nothing else.
-func (t *transport) connection(ctx context.Context, conn any, onData network.OnData) error {
+// connection serves one connection to its end. A panic ends nothing else; only hertz's own reading can bring one here,
+// which knows no connection that ends between two looks at it.
+func (t *transport) connection(ctx context.Context, onData network.OnData) error {
+	ours := connectionOf(ctx)
+	if ours == nil {
+		return errors.New("a connection that was not accepted")
+	}
+	defer ours.close()
 	defer func() {
-		if fault := recover(); fault != nil {
+		if fault := recover(); fault != nil && !ours.closed.Load() {
 			t.log.Error("panic in a connection", "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
 		}
 	}()
-	if ours := connectionOf(ctx); ours != nil {
-		defer ours.close()
-		conn = ours.forHertz()
-	}
-	return onData(ctx, conn)
+	return onData(ctx, ours.forHertz())
 }
 
 // Close closes the listeners and waits for nobody.

@@ -45,7 +45,7 @@ type program struct {
 
 // startProgram serves the data in dir with the simulated provider behind it. Settings are further lines of its
 // configuration.
-func startProgram(t *testing.T, dir string, up *provider.Server, settings ...string) *program {
+func startProgram(t *testing.T, dir string, up interface{ URL() string }, settings ...string) *program {
 	t.Helper()
 	config := configure(t, dir, up, settings...)
 	p := &program{process: programCommand("serve", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")}
@@ -65,7 +65,7 @@ func startProgram(t *testing.T, dir string, up *provider.Server, settings ...str
 }
 
 // configure writes the configuration of the program.
-func configure(t *testing.T, dir string, up *provider.Server, settings ...string) (file string) {
+func configure(t *testing.T, dir string, up interface{ URL() string }, settings ...string) (file string) {
 	t.Helper()
 	file = filepath.Join(dir, "mneme.yaml")
 	ok(t, os.WriteFile(file, fmt.Appendf(nil,

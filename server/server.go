@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/cloudwego/hertz/pkg/common/hlog"
 	"github.com/cloudwego/hertz/pkg/common/tracer/stats"
 	"github.com/cloudwego/hertz/pkg/network"
+	"github.com/cloudwego/netpoll"
 
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/listen"
@@ -128,8 +130,13 @@ type Server struct {
 	connections *connections
 }
 
-// quietHertz keeps hertz from logging on its own; what matters is logged here. Its level is the process's.
-var quietHertz = sync.OnceFunc(func() { hlog.SetLevel(hlog.LevelFatal) })
+// prepareLibraries sets what hertz and netpoll keep for the whole process: hertz does not log on its own, as what matters
+// is logged here, and a connection begins with a buffer of a page, which is enough for most of what clients send while
+// they wait for a stream.
+var prepareLibraries = sync.OnceFunc(func() {
+	hlog.SetLevel(hlog.LevelFatal)
+	_ = netpoll.Configure(netpoll.Config{BufferSize: 4 << 10, LoggerOutput: io.Discard})
+})
 
 // New opens the listeners, so that the addresses are known and a taken port is an error here. Clients that connect
 // before [Server.Run] wait in a queue. A server that is made has to be run.
@@ -162,7 +169,7 @@ func New(o Options) (*Server, error) {
 	if s.certificates != nil {
 		s.renewals.Go(func() { s.renewCertificates(s.life) })
 	}
-	quietHertz()
+	prepareLibraries()
 	s.engine = hertz.New(
 		hertz.WithTransport(func(options *config.Options) network.Transporter {
 			return newTransport(options, listeners, secure, s.connections, o.Log)

@@ -31,18 +31,25 @@ type Splitter struct {
 	buf     []byte // buf[head:tail] is read and not yet given out
 	head    int
 	tail    int
-	passed  int // buf[:passed] has been told of by Passed
-	scanned int // no frame ends before buf[scanned]
-	limit   int
+	passed  int  // buf[:passed] has been told of by Passed
+	scanned int  // no frame ends before buf[scanned]
+	size    int  // to which buf grows when there is more to read than it has room for
+	limit   int  // to which it grows for a long frame
+	filled  bool // the newest read took all the room there was
 	started bool // a byte order mark can no longer come
 	returns bool // a CR was read: line ends are not all LF, as they are with nearly every provider
 	joined  []byte
 }
 
-// NewSplitter makes a splitter with a buffer of size bytes that grows up to limit for a long frame.
+// NewSplitter makes a splitter that reads up to size bytes at a time, and more, up to limit, where a frame is longer. Its
+// buffer is smaller until a read has filled it: most streams say a little now and then, and thousands may be open.
 func NewSplitter(size, limit int) *Splitter {
-	return &Splitter{buf: make([]byte, max(size, 512)), limit: limit}
+	size = max(size, 512)
+	return &Splitter{buf: make([]byte, min(size, firstBuffer)), size: size, limit: limit}
 }
+
+// firstBuffer holds some events of usual size.
+const firstBuffer = 2 << 10
 
 // keepBuffer is the largest buffer that Reset keeps: one long frame must not hold its memory for the life of a pool.
 const keepBuffer = 64 << 10
@@ -52,7 +59,7 @@ func (s *Splitter) Reset() {
 	if len(s.buf) > keepBuffer {
 		s.buf = make([]byte, keepBuffer/4)
 	}
-	*s = Splitter{buf: s.buf, limit: s.limit, joined: s.joined[:0]}
+	*s = Splitter{buf: s.buf, size: s.size, limit: s.limit, joined: s.joined[:0]}
 }
 
 // Read reads once from r, as much as there is room for, and returns the bytes that came (a view valid until the next
@@ -64,6 +71,7 @@ func (s *Splitter) Read(r io.Reader) ([]byte, error) {
 	n, err := r.Read(s.buf[s.tail:])
 	got := s.buf[s.tail : s.tail+n]
 	s.tail += n
+	s.filled = s.tail == len(s.buf)
 	s.returns = s.returns || bytes.IndexByte(got, '\r') >= 0
 	return got, err
 }
@@ -76,13 +84,13 @@ func (s *Splitter) makeRoom() error {
 		s.head = 0
 	}
 	s.passed = 0
-	if s.tail < len(s.buf) {
+	if s.tail < len(s.buf) && (!s.filled || len(s.buf) >= s.size) {
 		return nil
 	}
-	if len(s.buf) >= s.limit {
+	if s.tail == len(s.buf) && s.tail >= s.limit {
 		return ErrFrameTooLong
 	}
-	grown := make([]byte, min(2*len(s.buf), s.limit))
+	grown := make([]byte, min(max(2*len(s.buf), s.size), s.limit))
 	copy(grown, s.buf[:s.tail])
 	s.buf = grown
 	return nil

@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -130,12 +129,13 @@ type Server struct {
 	connections *connections
 }
 
-// prepareLibraries sets what hertz and netpoll keep for the whole process: hertz does not log on its own, as what matters
-// is logged here, and a connection begins with a buffer of a page, which is enough for most of what clients send while
-// they wait for a stream.
+// prepareLibraries sets what hertz and netpoll keep for the whole process. hertz does not log on its own: what matters is
+// logged here. A connection begins with small buffers, which grow with what comes: thousands of clients may wait for
+// streams that say nothing, and netpoll's own sizes are 8 KiB to read into and 4 KiB to write from.
 var prepareLibraries = sync.OnceFunc(func() {
 	hlog.SetLevel(hlog.LevelFatal)
-	_ = netpoll.Configure(netpoll.Config{BufferSize: 4 << 10, LoggerOutput: io.Discard})
+	netpoll.LinkBufferCap = 1 << 10
+	_ = netpoll.Configure(netpoll.Config{BufferSize: 2 << 10})
 })
 
 // New opens the listeners, so that the addresses are known and a taken port is an error here. Clients that connect

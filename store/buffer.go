@@ -5,9 +5,9 @@ import "sync"
 // responsePart is how much of an answer is held in memory before it goes to the store.
 const responsePart = 256 << 10
 
-// Buffers come in a few sizes, so that a short answer does not hold the memory of a long one.
+// Buffers come in a few sizes, so that a short answer, or one that has only begun, does not hold the memory of a long one.
 var (
-	bufferSizes = [...]int{4 << 10, 16 << 10, 64 << 10, responsePart, 1 << 20}
+	bufferSizes = [...]int{1 << 10, 4 << 10, 16 << 10, 64 << 10, responsePart, 1 << 20}
 	bufferPools [len(bufferSizes)]sync.Pool
 )
 

@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build release test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds bench bench-check bench-readme capacity fmt clean
+.PHONY: help run build release test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds idle bench bench-check bench-readme capacity fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -92,6 +92,10 @@ bench-check: ## Fail when the newest report breaks a budget of bench/budgets.yam
 
 bench-readme: ## Print the newest report as the README's table
 	@bin/mneme bench readme
+
+IDLE ?= 5000
+idle: ## Hold IDLE idle streams open (5000), and measure what each takes and how late events come; needs ulimit -n 12000
+	MNEME_IDLE_STREAMS=$(IDLE) go test ./server -count=1 -run TestIdleStreamsCostLittle -v -timeout 10m | grep -E 'idle_test|^(---|ok|FAIL)'
 
 pitfalls: ## Say which known pitfalls of translation have no test of their own, and where they are held instead
 	@cd codec/crossing && go test -count=1 -v -run TestEveryPitfallIsNamed

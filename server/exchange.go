@@ -253,14 +253,7 @@ func requestID(h http.Header) string {
 // passThrough serves a client in the provider's own format: bytes up, bytes down, but for reasoning state in the history
 // that the provider would refuse.
 func (x *exchange) passThrough() error {
-	target := x.router.Target(x.placement, x.format)
-	body, dropped := crossing.CleanHistory(x.envelope.Splice(nil, x.body, x.placement.Model), x.format, &target)
-	if len(dropped) > 0 {
-		x.rc.Response.Header.Set(headerTranslation, x.format.String()+"->"+x.format.String()+"; dropped="+strings.Join(dropped, ","))
-		for _, name := range dropped {
-			x.closing.Translation = append(x.closing.Translation, "dropped:"+name)
-		}
-	}
+	body := x.spliced()
 	reply, err := x.call(body)
 	if err != nil {
 		return err
@@ -276,6 +269,20 @@ func (x *exchange) passThrough() error {
 		return x.pump(reply, nil)
 	}
 	return x.whole(reply)
+}
+
+// spliced is the client's body as it goes to a provider of its own format. It is apart from passThrough because that one's
+// frame lies on the stack for as long as a stream lasts.
+func (x *exchange) spliced() []byte {
+	target := x.router.Target(x.placement, x.format)
+	body, dropped := crossing.CleanHistory(x.envelope.Splice(nil, x.body, x.placement.Model), x.format, &target)
+	if len(dropped) > 0 {
+		x.rc.Response.Header.Set(headerTranslation, x.format.String()+"->"+x.format.String()+"; dropped="+strings.Join(dropped, ","))
+		for _, name := range dropped {
+			x.closing.Translation = append(x.closing.Translation, "dropped:"+name)
+		}
+	}
+	return body
 }
 
 // ownCredentialRefused hides a provider's refusal of a credential that is the account's or the server's: the caller's

@@ -46,8 +46,7 @@ func (s *Store) DeleteAccount(ctx context.Context, name string, dryRun bool) (Ac
 	if !ok {
 		return d, codec.Errorf(codec.KindNotFound, "no account %q", name)
 	}
-	s.planning.Lock()   // what has found the account in the table is in the writer's queue from here on
-	s.planning.Unlock() //nolint:staticcheck // a barrier
+	s.awaitPlanned()
 	d.Deleted = time.Now().UTC()
 	if err := s.commitDeletion(ctx, account, d); err != nil {
 		s.accounts.put(account)
@@ -56,6 +55,12 @@ func (s *Store) DeleteAccount(ctx context.Context, name string, dryRun bool) (Ac
 	s.keys.removeAccount(name)
 	s.keeper.addDeletion(account.Number)
 	return d, nil
+}
+
+// awaitPlanned waits until every exchange that has found its account is in the writer's queue.
+func (s *Store) awaitPlanned() {
+	s.planning.Lock()
+	defer s.planning.Unlock()
 }
 
 // commitDeletion takes away what makes an account one, and notes that its data has to go.

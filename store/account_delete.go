@@ -42,11 +42,10 @@ func (s *Store) DeleteAccount(ctx context.Context, name string, dryRun bool) (Ac
 	if dryRun {
 		return d, nil
 	}
-	account, ok := s.accounts.remove(name)
+	account, ok := s.withdrawAccount(name)
 	if !ok {
 		return d, codec.Errorf(codec.KindNotFound, "no account %q", name)
 	}
-	s.awaitPlanned()
 	d.Deleted = time.Now().UTC()
 	if err := s.commitDeletion(ctx, account, d); err != nil {
 		s.accounts.put(account)
@@ -57,10 +56,11 @@ func (s *Store) DeleteAccount(ctx context.Context, name string, dryRun bool) (Ac
 	return d, nil
 }
 
-// awaitPlanned waits until every exchange that has found its account is in the writer's queue.
-func (s *Store) awaitPlanned() {
+// withdrawAccount takes an account out of the table. What has found it there before is in the writer's queue.
+func (s *Store) withdrawAccount(name string) (accountRecord, bool) {
 	s.planning.Lock()
 	defer s.planning.Unlock()
+	return s.accounts.remove(name)
 }
 
 // commitDeletion takes away what makes an account one, and notes that its data has to go.

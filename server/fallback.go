@@ -21,6 +21,12 @@ func (x *exchange) answer() error {
 	if failed == nil || !x.mayFallBack() || !router.FallsBack(asError(failed)) {
 		return failed
 	}
+	return x.fallBack(failed)
+}
+
+// fallBack asks the stand-ins, one after the other. It is apart from answer because that one's frame lies on the stack for
+// as long as a stream lasts.
+func (x *exchange) fallBack(failed error) error {
 	asked := x.placement
 	for _, placement := range x.standIns {
 		if !x.mayAsk(placement.Provider, asked.Provider) {

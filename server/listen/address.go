@@ -92,5 +92,5 @@ func Open(a Address) (net.Listener, error) {
 	if a.Network == "unix" {
 		return openSocket(a.Name)
 	}
-	return net.Listen(a.Network, a.Name) //nolint:noctx // nothing to cancel: a bound address is known at once
+	return net.Listen(a.Network, a.Name)
 }

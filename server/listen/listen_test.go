@@ -106,8 +106,7 @@ func shown(t *testing.T, certificates *listen.Certificates, client *tls.Config) 
 	}()
 	conn, err := tls.Dial("tcp", listener.Addr().String(), client)
 	if err != nil {
-		<-served
-		return "", err
+		return "", errors.Join(err, <-served)
 	}
 	defer func() { _ = conn.Close() }()
 	if err := <-served; err != nil { // in TLS 1.3 a client is refused after its own part is done

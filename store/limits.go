@@ -2,7 +2,7 @@ package store
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// Unlimited, as one of [Limits], lets a key do without a limit that the server sets for keys of no limit of their own.
+// Unlimited as one of [Limits] lets a key do without a limit that the server sets for keys of no limit of their own.
 const Unlimited = -1
 
 // Limits bound what callers with one key may use. In a key's own, 0 leaves it to the server's and [Unlimited] is no limit; in the
@@ -36,8 +36,10 @@ func (l Limits) check() error {
 		name  string
 		value int64
 	}{
-		{"requests_per_minute", l.RequestsPerMinute}, {"tokens_per_minute", l.TokensPerMinute},
-		{"concurrent", l.Concurrent}, {"tokens_per_month", l.TokensPerMonth},
+		{"requests_per_minute", l.RequestsPerMinute},
+		{"tokens_per_minute", l.TokensPerMinute},
+		{"concurrent", l.Concurrent},
+		{"tokens_per_month", l.TokensPerMonth},
 	} {
 		if limit.value < Unlimited {
 			return codec.Invalid("limits."+limit.name, "a limit is a number above 0, 0 for the server's own, or %d for none", Unlimited)

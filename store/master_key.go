@@ -169,15 +169,22 @@ func (s *Store) finishRotation() error {
 // master key.
 func (s *Store) eachSealed(tx *badger.Txn, visit func(key []byte, place string) error) error {
 	for _, a := range s.accounts.all() {
-		prefix := spaceKeyOf(spaceCredential, a.Number)
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			key := it.Item().KeyCopy(nil)
-			if err := visit(key, credentialPlace(a.Name, string(key[len(prefix):]))); err != nil {
-				return err
-			}
+		if err := eachCredential(tx, &a, visit); err != nil {
+			return err
 		}
 	}
 	return visit(nameKey(spaceMeta, "master"), masterKeyProof)
+}
+
+func eachCredential(tx *badger.Txn, a *accountRecord, visit func(key []byte, place string) error) error {
+	prefix := spaceKeyOf(spaceCredential, a.Number)
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		key := it.Item().KeyCopy(nil)
+		if err := visit(key, credentialPlace(a.Name, string(key[len(prefix):]))); err != nil {
+			return err
+		}
+	}
+	return nil
 }

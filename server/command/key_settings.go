@@ -102,8 +102,10 @@ func limitsLine(l store.Limits) string {
 		n    int64
 		unit string
 	}{
-		{l.RequestsPerMinute, "requests/min"}, {l.TokensPerMinute, "tokens/min"},
-		{l.Concurrent, "at a time"}, {l.TokensPerMonth, "tokens/month"},
+		{l.RequestsPerMinute, "requests/min"},
+		{l.TokensPerMinute, "tokens/min"},
+		{l.Concurrent, "at a time"},
+		{l.TokensPerMonth, "tokens/month"},
 	} {
 		switch {
 		case limit.n > 0:

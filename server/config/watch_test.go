@@ -34,9 +34,7 @@ func TestAWatchNoticesHoweverAFileIsChanged(t *testing.T) {
 			file := filepath.Join(dir, "mneme.yaml")
 			write(t, file, "data: old \n")
 			w := NewWatch(file, "")
-			if w.Changed() || w.Changed() {
-				t.Fatal("nothing has changed")
-			}
+			quiet(t, w)
 			change(t, dir, file)
 			noticedOnce(t, w)
 		})
@@ -93,7 +91,15 @@ func noticedOnce(t *testing.T, w *Watch) {
 	if !w.Changed() {
 		t.Error("the change was not noticed")
 	}
-	if w.Changed() || w.Changed() {
-		t.Error("it was noticed again")
+	quiet(t, w)
+}
+
+// quiet fails when a change is noticed.
+func quiet(t *testing.T, w *Watch) {
+	t.Helper()
+	for range 3 {
+		if w.Changed() {
+			t.Error("a change was noticed where there is none")
+		}
 	}
 }

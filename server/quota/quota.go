@@ -23,7 +23,7 @@ type Limit string
 // The limits, by the names of their metric and configuration.
 const (
 	RequestsPerMinute Limit = "requests_per_minute"
-	TokensPerMinute   Limit = "tokens_per_minute"
+	TokensPerMinute   Limit = "tokens_per_minute" //nolint:gosec // counts tokens of text and is no credential
 	Concurrent        Limit = "concurrent"
 	TokensPerMonth    Limit = "tokens_per_month"
 )

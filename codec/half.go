@@ -66,3 +66,16 @@ type AnswerOptions struct {
 	EstimatedInput int64     // tokens of the prompt, for formats that must say before they can know
 	Request        *Request  // for what an answer echoes; nil on errors before it was read
 }
+
+// AnswerID is the id that a surface's answer written with these options has, "" for a format without one.
+func (o *AnswerOptions) AnswerID(surface Format) string {
+	switch surface {
+	case Chat:
+		return "chatcmpl-" + o.ID
+	case Responses:
+		return "resp_" + o.ID
+	case Messages:
+		return "msg_" + o.ID
+	}
+	return ""
+}

@@ -465,3 +465,73 @@ func TestAnExportIsImportedWithoutLoss(t *testing.T) {
 		}
 	}
 }
+
+// Every path of the memory is asked by another account, in ways that would show this one's data if a path showed any. A
+// path that is not in the table fails the test.
+func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
+	const secret = "marmalade-4711"
+	h := remembering(t)
+	h.account("zeta")
+	theirs := h.post(chat.path, chat.said(chat.model, "Where is "+secret+"?", sim(secret, secret)), "X-Service-Chat-Key", secret, "X-Service-External-Session-ID", secret)
+	exchange, session := theirs.exchange(), theirs.header.Get("X-Service-Session-ID")
+	h.turns(session)
+	h.ask(200, "PATCH", "/sessions/"+session, `{"title":"`+secret+`","tags":["`+secret+`"]}`)
+	erasure := member(h.ask(202, "POST", "/erasures", `{"chat_key":"none"}`).body, "id")
+	h.erased(erasure)
+
+	h.key = h.createKey("zeta", store.AllScopes)
+	header := `{"object":"memory.export","version":1}`
+	ids, asked := strings.NewReplacer("{id}", session), map[string]bool{}
+	for pattern, requests := range map[string][]struct {
+		query, body string
+		status      int
+	}{
+		"GET /v1/memory/sessions": {
+			{"", "", 200}, {"?chat_key=" + secret, "", 200}, {"?external_id=" + secret, "", 200}, {"?tag=" + secret, "", 200}, {"?parent=" + session, "", 200},
+			{"?after=" + session, "", 200}, {"?before=" + session, "", 200},
+		},
+		"GET /v1/memory/sessions/{id}":          {{"", "", 404}},
+		"PATCH /v1/memory/sessions/{id}":        {{"", `{"title":"x"}`, 404}},
+		"GET /v1/memory/sessions/{id}/timeline": {{"", "", 404}, {"?after=" + exchange, "", 404}},
+		"POST /v1/memory/sessions/{id}/merge":   {{"", `{"into":"` + session + `"}`, 404}},
+		"POST /v1/memory/sessions/{id}/split":   {{"", `{"exchange":"` + exchange + `"}`, 404}},
+		"DELETE /v1/memory/sessions/{id}":       {{"", "", 404}},
+		"GET /v1/memory/exchanges":              {{"", "", 200}, {"?after=" + exchange, "", 200}, {"?before=" + exchange, "", 200}},
+		"GET /v1/memory/exchanges/{id}":         {{"?include=raw_request,raw_response,normalized", "", 404}},
+		"DELETE /v1/memory/exchanges/{id}":      {{"", "", 404}},
+		"POST /v1/memory/erasures": {
+			{"", `{"sessions":["` + session + `"],"dry_run":true}`, 200}, {"", `{"chat_key":"` + secret + `","dry_run":true}`, 200}, {"", `{"all":true,"dry_run":true}`, 200},
+		},
+		"GET /v1/memory/erasures/{id}": {{"", "", 404}},
+		"POST /v1/memory/search":       {}, // TestWhatWasJustAnsweredIsFound, with an index
+		"GET /v1/memory/stats":         {{"", "", 200}},
+		"GET /v1/memory/events":        {}, // TestATailTellsWhatHappensAndGoesOnWhereItEnded, with two accounts
+		"GET /v1/memory/export.jsonl": {
+			{"", "", 200}, {"?session=" + session, "", 200}, {"?exchange=" + exchange, "", 200}, {"?chat_key=" + secret, "", 200},
+		},
+		"POST /v1/memory/imports": {{"", header, 200}, {"", header + "\n{}", 400}},
+	} {
+		asked[pattern] = true
+		method, path, _ := strings.Cut(pattern, " ")
+		switch {
+		case strings.Contains(path, "/exchanges/"):
+			path = strings.ReplaceAll(path, "{id}", exchange)
+		case strings.Contains(path, "/erasures/"):
+			path = strings.ReplaceAll(path, "{id}", erasure)
+		}
+		for _, q := range requests {
+			target := strings.TrimPrefix(ids.Replace(path), "/v1/memory") + q.query
+			got := h.ask(q.status, method, target, q.body).body
+			for _, shown := range []string{secret, exchange, session, erasure, `"exchanges":1`, `"sessions":1`} {
+				if strings.Contains(got, shown) && !strings.Contains(target+q.body, shown) { // what was asked may be repeated
+					t.Errorf("%s%s %s shows %s:\n%s", pattern, q.query, q.body, shown, got)
+				}
+			}
+		}
+	}
+	for _, pattern := range memory.Patterns() {
+		if !asked[pattern] {
+			t.Errorf("%s is not asked here", pattern)
+		}
+	}
+}

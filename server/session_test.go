@@ -270,13 +270,16 @@ func TestOwnKeysComeBeforeEverythingElse(t *testing.T) {
 	}
 }
 
+// The id is the one that the client was given: the provider's own, or where the answer was translated, ours.
 func TestAResponseIDLeadsToItsSession(t *testing.T) {
 	h := remembering(t)
-	first := h.post(responses.path, responses.said(responses.model, "base", sim("hello", "hi")))
-	id := member(first.body, "id")
-	next := with(responses.said(responses.model, "base", sim("more", "yes")), `"previous_response_id":`+quoted(id))
-	if got := h.session(responses.path, next); got != first.header.Get("X-Service-Session-ID") {
-		t.Errorf("the request that continues %s is in another session", id)
+	for _, model := range []string{responses.model, messages.model} {
+		first := h.post(responses.path, responses.said(model, "base", sim("hello", "hi")))
+		id := member(first.body, "id")
+		next := with(responses.said(responses.model, "base", sim("more", "yes")), `"previous_response_id":`+quoted(id))
+		if got := h.post(responses.path, next).header.Get("X-Service-Session-ID"); got != first.header.Get("X-Service-Session-ID") {
+			t.Errorf("the request that continues %s of %s is in another session", id, model)
+		}
 	}
 }
 

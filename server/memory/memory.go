@@ -52,6 +52,40 @@ type Options struct {
 	Closing <-chan struct{}
 }
 
+// routes are the paths above, each with the scope that it asks for.
+var routes = []struct {
+	pattern string
+	scope   store.Scopes
+	serve   func(*api, *call) (any, error)
+}{
+	{"GET /v1/memory/sessions", store.ScopeRead, (*api).sessions},
+	{"GET /v1/memory/sessions/{id}", store.ScopeRead, (*api).session},
+	{"PATCH /v1/memory/sessions/{id}", store.ScopeWrite, (*api).describeSession},
+	{"GET /v1/memory/sessions/{id}/timeline", store.ScopeRead, (*api).timeline},
+	{"POST /v1/memory/sessions/{id}/merge", store.ScopeWrite, (*api).mergeSession},
+	{"POST /v1/memory/sessions/{id}/split", store.ScopeWrite, (*api).splitSession},
+	{"DELETE /v1/memory/sessions/{id}", store.ScopeErase, (*api).eraseSession},
+	{"GET /v1/memory/exchanges", store.ScopeRead, (*api).exchanges},
+	{"GET /v1/memory/exchanges/{id}", store.ScopeRead, (*api).exchange},
+	{"DELETE /v1/memory/exchanges/{id}", store.ScopeErase, (*api).eraseExchange},
+	{"POST /v1/memory/erasures", store.ScopeErase, (*api).erase},
+	{"GET /v1/memory/erasures/{id}", store.ScopeErase, (*api).erasure},
+	{"POST /v1/memory/search", store.ScopeRead, (*api).search},
+	{"GET /v1/memory/stats", store.ScopeRead, (*api).stats},
+	{"GET /v1/memory/events", store.ScopeRead, (*api).events},
+	{"GET /v1/memory/export.jsonl", store.ScopeRead, (*api).export},
+	{"POST /v1/memory/imports", store.ScopeWrite, (*api).importAll},
+}
+
+// Patterns are the methods and paths that a [Handler] serves, as [http.ServeMux] writes them.
+func Patterns() []string {
+	patterns := make([]string, len(routes))
+	for i := range routes {
+		patterns[i] = routes[i].pattern
+	}
+	return patterns
+}
+
 // Handler serves the paths above.
 func Handler(o Options) http.Handler {
 	a := &api{Options: o, epoch: newEpoch()}
@@ -59,29 +93,8 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		a.Fail(w, r, codec.Errorf(codec.KindNotFound, "There is no %s %s.", r.Method, r.URL.Path))
 	})
-	for pattern, e := range map[string]struct {
-		scope store.Scopes
-		serve endpoint
-	}{
-		"GET /v1/memory/sessions":               {store.ScopeRead, a.sessions},
-		"GET /v1/memory/sessions/{id}":          {store.ScopeRead, a.session},
-		"PATCH /v1/memory/sessions/{id}":        {store.ScopeWrite, a.describeSession},
-		"GET /v1/memory/sessions/{id}/timeline": {store.ScopeRead, a.timeline},
-		"POST /v1/memory/sessions/{id}/merge":   {store.ScopeWrite, a.mergeSession},
-		"POST /v1/memory/sessions/{id}/split":   {store.ScopeWrite, a.splitSession},
-		"DELETE /v1/memory/sessions/{id}":       {store.ScopeErase, a.eraseSession},
-		"GET /v1/memory/exchanges":              {store.ScopeRead, a.exchanges},
-		"GET /v1/memory/exchanges/{id}":         {store.ScopeRead, a.exchange},
-		"DELETE /v1/memory/exchanges/{id}":      {store.ScopeErase, a.eraseExchange},
-		"POST /v1/memory/erasures":              {store.ScopeErase, a.erase},
-		"GET /v1/memory/erasures/{id}":          {store.ScopeErase, a.erasure},
-		"POST /v1/memory/search":                {store.ScopeRead, a.search},
-		"GET /v1/memory/stats":                  {store.ScopeRead, a.stats},
-		"GET /v1/memory/events":                 {store.ScopeRead, a.events},
-		"GET /v1/memory/export.jsonl":           {store.ScopeRead, a.export},
-		"POST /v1/memory/imports":               {store.ScopeWrite, a.importAll},
-	} {
-		mux.HandleFunc(pattern, a.endpoint(e.scope, e.serve))
+	for _, route := range routes {
+		mux.HandleFunc(route.pattern, a.endpoint(route.scope, func(c *call) (any, error) { return route.serve(a, c) }))
 	}
 	return mux
 }

@@ -68,6 +68,12 @@ func aClientThatLeavesStopsTheProvider(t *testing.T, on transportPlan) {
 			if up.Outcome() != provider.ClientGone {
 				t.Errorf("%s, %s: for the provider it ended as %v", s.name, test.name, up.Outcome())
 			}
+			eventually(t, func() error { // the provider may be asked, and left, before the request is on record
+				if n := len(h.records("acme")); n != int(number) {
+					return fmt.Errorf("%d exchanges of %d are on record", n, number)
+				}
+				return nil
+			})
 			x := h.settled(h.records("acme")[0].ID)
 			if x.Outcome != store.OutcomeClientClosed || string(x.RawRequest) != body || !strings.HasPrefix(string(x.RawResponse), received) || received == "" && len(x.RawResponse) > 0 {
 				t.Errorf("%s, %s: on record as %v with %q, the client had %q", s.name, test.name, x.Outcome, x.RawResponse, received)

@@ -216,6 +216,7 @@ func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, 
 	if err != nil {
 		return nil, unreadable(err)
 	}
+	defer ranking.Close()
 	if r.Mode == Vector || r.Mode == Hybrid {
 		answer.Degraded = append(answer.Degraded, "vectors: sessions have none; lexical only")
 	}

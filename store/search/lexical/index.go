@@ -29,6 +29,7 @@ const (
 	fieldName   = "n" // names of things, see identifiers
 	fieldFacet  = "f" // name, zero byte, value
 	fieldLength = "l" // stored only: how many terms the first two have
+	fieldID     = "_id"
 )
 
 // Document is what is found.
@@ -60,6 +61,7 @@ func termKey(account uint32, term string) []byte {
 type Index struct {
 	shards [shardCount]index.Index
 	queue  *index.AnalysisQueue
+	lists  *lists
 
 	changing sync.Mutex         // held while a batch is put together and committed
 	removals [shardCount]uint64 // documents that were taken out since the index was opened
@@ -67,7 +69,7 @@ type Index struct {
 
 // Open opens the index in dir, creating it where it is not there.
 func Open(dir string) (*Index, error) {
-	ix := &Index{queue: index.NewAnalysisQueue(runtime.GOMAXPROCS(0))}
+	ix := &Index{queue: index.NewAnalysisQueue(runtime.GOMAXPROCS(0)), lists: newLists()}
 	for i := range ix.shards {
 		shard, err := scorch.NewScorch(scorch.Name, map[string]any{
 			"path":         shardDir(dir, i),

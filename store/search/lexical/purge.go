@@ -87,6 +87,7 @@ func (ix *Index) purge(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
+	ix.lists.forget(i)
 	ix.changing.Lock()
 	defer ix.changing.Unlock()
 	if ix.removals[i] != until {

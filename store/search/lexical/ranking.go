@@ -1,7 +1,8 @@
 package lexical
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"sync"
 )
 
@@ -12,28 +13,22 @@ type page [pageSize]float64
 
 var pages = sync.Pool{New: func() any { return new(page) }}
 
-// scores holds a score for each document that has one, in pages as documents come up.
-type scores struct {
-	pages   []*page
-	touched []uint32
-}
+// scores holds a score for each document that has one, in pages as documents come up. 0 is none.
+type scores struct{ pages []*page }
 
-func (s *scores) add(number uint32, score float64) {
+// pageOf gives the page that a document's score is in, beginning it where it is not there.
+func (s *scores) pageOf(number uint32) *page {
 	i := int(number / pageSize)
 	for i >= len(s.pages) {
 		s.pages = append(s.pages, nil)
 	}
-	p := s.pages[i]
-	if p == nil {
-		p = pages.Get().(*page)
-		s.pages[i] = p
+	if s.pages[i] == nil {
+		s.pages[i] = pages.Get().(*page)
 	}
-	slot := &p[number%pageSize]
-	if *slot == 0 {
-		s.touched = append(s.touched, number)
-	}
-	*slot += score
+	return s.pages[i]
 }
+
+func (s *scores) add(number uint32, score float64) { s.pageOf(number)[number%pageSize] += score }
 
 func (s *scores) of(number uint32) float64 {
 	if i := int(number / pageSize); i < len(s.pages) && s.pages[i] != nil {
@@ -58,11 +53,20 @@ type Hit struct {
 	Score  float64
 }
 
-// Ranking gives hits from the best to the worst, sorted as far as it is read. The caller closes it.
+// order puts the better hit first; of two that are worth the same, the one that came later.
+func order(a, b Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Number, a.Number))
+}
+
+// Ranking gives hits from the best to the worst. The caller closes it.
 type Ranking struct {
-	hits  hits
-	all   scores
-	among *Set
+	all      scores
+	among    *Set
+	unscored bool  // hits are all of among, whatever they are worth
+	best     []Hit // that were chosen and not given yet, the best first
+	last     Hit   // that was chosen
+	chosen   int   // how many hits were
+	over     bool  // no more can be chosen
 }
 
 // Close gives back what the ranking holds.
@@ -74,69 +78,124 @@ func (r *Ranking) Score(number uint32) float64 { return r.all.of(number) }
 // Among is the documents that can be hits: those that are allowed and have what the query demands. nil is all.
 func (r *Ranking) Among() *Set { return r.among }
 
-// Len is how many hits are left.
-func (r *Ranking) Len() int { return len(r.hits) }
-
 // Next gives the best hit that is left.
 func (r *Ranking) Next() (Hit, bool) {
-	if len(r.hits) == 0 {
+	if len(r.best) == 0 && !r.over {
+		r.choose()
+	}
+	if len(r.best) == 0 {
 		return Hit{}, false
 	}
-	return heap.Pop(&r.hits).(Hit), true
+	hit := r.best[0]
+	r.best = r.best[1:]
+	return hit, true
 }
 
-type hits []Hit
+// firstChoice is how many hits are chosen at first: what a page or the weighing with vectors needs. Each time that more
+// are read, four times as many as so far are chosen, so that whoever reads all of them has them looked through a few times.
+const firstChoice = 256
 
-func (h hits) Len() int { return len(h) }
-
-func (h hits) Less(i, j int) bool {
-	if h[i].Score != h[j].Score {
-		return h[i].Score > h[j].Score
+func (r *Ranking) choose() {
+	top := choice{limit: max(firstChoice, 4*r.chosen), after: r.last, any: r.chosen == 0}
+	if r.among == nil {
+		r.all.offerTo(&top)
+	} else {
+		for it := r.among.Iterator(); it.HasNext(); {
+			number := it.Next()
+			if score := r.all.of(number); score > 0 || r.unscored {
+				top.offer(Hit{number, score})
+			}
+		}
 	}
-	return h[i].Number > h[j].Number
+	r.over = len(top.hits) < top.limit
+	slices.SortFunc(top.hits, order)
+	r.best, r.chosen = top.hits, r.chosen+len(top.hits)
+	if !r.over {
+		r.last = top.hits[len(top.hits)-1]
+	}
 }
 
-func (h hits) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (s *scores) offerTo(top *choice) {
+	for i, p := range s.pages {
+		if p == nil {
+			continue
+		}
+		for j, score := range p {
+			if score > 0 && score >= top.least {
+				top.offer(Hit{uint32(i*pageSize + j), score})
+			}
+		}
+	}
+}
 
-func (h *hits) Push(x any) { *h = append(*h, x.(Hit)) }
+// choice keeps the best hits that come after a certain one: a heap with the worst at its root.
+type choice struct {
+	limit int
+	after Hit
+	any   bool // there is no hit that they have to come after
+	hits  []Hit
+	least float64 // what a hit needs, at least
+}
 
-func (h *hits) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+func (c *choice) offer(h Hit) {
+	switch {
+	case !c.any && order(c.after, h) >= 0:
+		return
+	case len(c.hits) < c.limit:
+		c.hits = append(c.hits, h)
+		c.up(len(c.hits) - 1)
+	case order(h, c.hits[0]) < 0:
+		c.hits[0] = h
+		c.down()
+	}
+	if len(c.hits) == c.limit {
+		c.least = c.hits[0].Score
+	}
+}
+
+func (c *choice) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if order(c.hits[parent], c.hits[i]) >= 0 {
+			return
+		}
+		c.hits[parent], c.hits[i] = c.hits[i], c.hits[parent]
+		i = parent
+	}
+}
+
+func (c *choice) down() {
+	for i := 0; ; {
+		worst := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(c.hits); child++ {
+			if order(c.hits[child], c.hits[worst]) > 0 {
+				worst = child
+			}
+		}
+		if worst == i {
+			return
+		}
+		c.hits[i], c.hits[worst] = c.hits[worst], c.hits[i]
+		i = worst
+	}
 }
 
 // Rank scores the documents that the query matches and that are in allowed; nil allows all.
 func (s *Searcher) Rank(q *Query, allowed *Set) (*Ranking, error) {
+	matching, err := q.matching(s)
+	if err != nil {
+		return nil, err
+	}
 	r := &Ranking{among: allowed}
+	if matching != nil {
+		r.among, r.unscored = matching, true
+		if allowed != nil {
+			matching.And(allowed)
+		}
+	}
 	if err := q.score(s, &r.all); err != nil {
 		r.Close()
 		return nil, err
 	}
-	matching, err := q.matching(s)
-	if err != nil {
-		r.Close()
-		return nil, err
-	}
-	switch {
-	case matching == nil:
-		r.hits = make(hits, 0, len(r.all.touched))
-		for _, number := range r.all.touched {
-			if allowed == nil || allowed.Contains(number) {
-				r.hits = append(r.hits, Hit{number, r.all.of(number)})
-			}
-		}
-	default:
-		if allowed != nil {
-			matching.And(allowed)
-		}
-		r.among = matching
-		r.hits = make(hits, 0, matching.GetCardinality())
-		for it := matching.Iterator(); it.HasNext(); {
-			number := it.Next()
-			r.hits = append(r.hits, Hit{number, r.all.of(number)})
-		}
-	}
-	heap.Init(&r.hits)
 	return r, nil
 }

@@ -31,16 +31,22 @@ type Searcher struct {
 	account uint32
 	reader  index.IndexReader
 	totals  Totals
-	posting index.TermFieldDoc
+	shard   int
+	parts   []part
+	lists   *lists
+
+	found   []occurrence // see find
+	decoded []posting    // see postings
 }
 
 // Searcher opens a view of an account. The caller closes it.
 func (ix *Index) Searcher(ctx context.Context, account uint32) (*Searcher, error) {
-	reader, err := ix.shards[shardOf(account)].Reader()
+	shard := shardOf(account)
+	reader, err := ix.shards[shard].Reader()
 	if err != nil {
 		return nil, err
 	}
-	s := &Searcher{ctx: ctx, account: account, reader: reader}
+	s := &Searcher{ctx: ctx, account: account, reader: reader, shard: shard, parts: partsOf(reader), lists: ix.lists}
 	if s.totals, err = readTotals(reader, account); err != nil {
 		_ = reader.Close()
 		return nil, err
@@ -65,30 +71,11 @@ func (s *Searcher) ID(number uint32) (string, error) {
 
 // Number gives the number of a document; false if it is not there.
 func (s *Searcher) Number(id string) (uint32, bool, error) {
-	internal, err := s.reader.InternalID(string(termKey(s.account, id)))
-	if err != nil || internal == nil {
+	set, err := s.termSet(fieldID, termKey(s.account, id))
+	if err != nil || set.IsEmpty() {
 		return 0, false, err
 	}
-	return uint32(internal.Value()), true, nil
-}
-
-// each visits the documents of a term.
-func (s *Searcher) each(field string, key []byte, counted bool, visit func(number uint32, p *index.TermFieldDoc)) error {
-	postings, err := s.reader.TermFieldReader(s.ctx, key, field, counted, counted, false)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = postings.Close() }()
-	for n := 0; ; n++ {
-		if n%4096 == 0 && s.ctx.Err() != nil {
-			return s.ctx.Err()
-		}
-		p, err := postings.Next(s.posting.Reset())
-		if p == nil || err != nil {
-			return err
-		}
-		visit(uint32(p.ID.Value()), p)
-	}
+	return set.Minimum(), true, nil
 }
 
 // All is every document of the account.
@@ -99,12 +86,6 @@ func (s *Searcher) Facet(name, value string) (*Set, error) { return s.facetSet(f
 
 func (s *Searcher) facetSet(term string) (*Set, error) {
 	return s.termSet(fieldFacet, termKey(s.account, term))
-}
-
-func (s *Searcher) termSet(field string, key []byte) (*Set, error) {
-	set := roaring.New()
-	err := s.each(field, key, false, func(number uint32, _ *index.TermFieldDoc) { set.Add(number) })
-	return set, err
 }
 
 // FacetRange is the documents whose property lies in [from, to], by bytes; "" leaves a side open.
@@ -137,10 +118,11 @@ func (s *Searcher) facetTerms(first, prefix []byte, more func(value string) bool
 		if !bytes.HasPrefix([]byte(entry.Term), prefix) || !more(string(value)) {
 			return set, nil
 		}
-		err = s.each(fieldFacet, []byte(entry.Term), false, func(number uint32, _ *index.TermFieldDoc) { set.Add(number) })
+		one, err := s.termSet(fieldFacet, []byte(entry.Term))
 		if err != nil {
 			return nil, err
 		}
+		set.Or(one)
 	}
 }
 
@@ -203,44 +185,42 @@ func (s *Searcher) idf(documents uint64) float64 {
 
 // score adds what a term is worth to the documents that hold it; times is how often the query names it.
 func (s *Searcher) score(into *scores, field, term string, times int) error {
-	m, key := s.measureOf(field), termKey(s.account, term)
-	postings, err := s.reader.TermFieldReader(s.ctx, key, field, true, true, false)
+	key := termKey(s.account, term)
+	found, documents, err := s.find(field, key)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = postings.Close() }()
-	idf := s.idf(postings.Count()) * float64(times)
-	for n := 0; ; n++ {
-		if n%4096 == 0 && s.ctx.Err() != nil {
-			return s.ctx.Err()
-		}
-		p, err := postings.Next(s.posting.Reset())
-		if p == nil || err != nil {
+	m, idf := s.measureOf(field), s.idf(documents)*float64(times)
+	for _, o := range found {
+		list, err := s.postings(o, field, key)
+		if err != nil {
 			return err
 		}
-		into.add(uint32(p.ID.Value()), m.weight(idf, float64(p.Freq), lengthOf(p.Norm)))
+		gone := goneFrom(o.part)
+		for _, p := range list {
+			if !gone.has(p.number) {
+				into.add(o.part.first+p.number, m.weight(idf, float64(p.frequency), float64(p.length)))
+			}
+		}
 	}
+	return nil
 }
-
-// lengthOf is the number of terms of a field: bleve keeps it exactly and gives out the inverse of its square root.
-func lengthOf(norm float64) float64 { return math.Round(1 / (norm * norm)) }
 
 // scoreTogether scores several terms as if they were one: the words that a prefix stands for.
 func (s *Searcher) scoreTogether(into *scores, field string, keys [][]byte) error {
-	type occurrence struct{ frequency, length float64 }
-	found := make(map[uint32]occurrence)
+	found := make(map[uint32]posting)
 	for _, key := range keys {
-		err := s.each(field, key, true, func(number uint32, p *index.TermFieldDoc) {
-			o := found[number]
-			found[number] = occurrence{o.frequency + float64(p.Freq), lengthOf(p.Norm)}
+		err := s.each(field, key, func(number uint32, p posting) {
+			p.frequency += found[number].frequency
+			found[number] = p
 		})
 		if err != nil {
 			return err
 		}
 	}
 	m, idf := s.measureOf(field), s.idf(uint64(len(found)))
-	for number, o := range found {
-		into.add(number, m.weight(idf, o.frequency, o.length))
+	for number, p := range found {
+		into.add(number, m.weight(idf, float64(p.frequency), float64(p.length)))
 	}
 	return nil
 }

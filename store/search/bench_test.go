@@ -1,0 +1,116 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// BenchmarkSearch asks an account of 100,000 turns of 600 bytes, with words as frequent as in prose, and with a vector of
+// 768 dimensions for each. What it reports is the processor time of whole searches, snippets included.
+func BenchmarkSearch(b *testing.B) {
+	const documents, size = 100_000, 600
+	m := openMemoryWith(b, b.TempDir(), Options{Embedder: scattered{}})
+	words := newWriter()
+	var filling errgroup.Group
+	filling.SetLimit(32) // so that commits are shared
+	for n := range documents {
+		said := talk(words.text(size/8)+fmt.Sprintf("E%d", n), words.text(size-size/8))
+		filling.Go(func() error {
+			_, err := captureScript(m.store, "acme", said)
+			return err
+		})
+	}
+	m.ok(filling.Wait())
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Minute)
+	defer cancel()
+	m.ok(Of(m.store).WaitVectors(ctx, "acme"))
+	for _, mode := range []Mode{Lexical, Hybrid} {
+		for _, kind := range []struct {
+			name string
+			ask  func() string
+		}{
+			{"name", func() string { return fmt.Sprintf("E%d", rand.IntN(documents)) }},
+			{"words=1", func() string { return words.question(1) }},
+			{"words=3", func() string { return words.question(3) }},
+			{"words=10", func() string { return words.question(10) }},
+		} {
+			b.Run(fmt.Sprintf("%s/%s", mode, kind.name), func(b *testing.B) {
+				began, searches := processorTime(b), 0
+				for b.Loop() {
+					searches++
+					_, err := Of(m.store).Search(b.Context(), "acme", &Request{Query: kind.ask(), Mode: mode})
+					m.ok(err)
+				}
+				b.ReportMetric(float64((processorTime(b)-began).Microseconds())/float64(searches), "cpu-us/op")
+			})
+		}
+	}
+}
+
+// writer makes text with words as frequent as in prose: Zipf's law over 50,000 of them.
+type writer struct{ zipf *rand.Zipf }
+
+func newWriter() *writer {
+	return &writer{rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 8, 50_000)}
+}
+
+func (w *writer) word() string {
+	n := w.zipf.Uint64()
+	return "b" + strings.Map(func(r rune) rune { return 'a' + r%26 }, fmt.Sprintf("%x", n*2654435761%(1<<32)))
+}
+
+func (w *writer) text(size int) string {
+	var b strings.Builder
+	for b.Len() < size {
+		b.WriteString(w.word())
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// question has words as frequent as they are in the texts.
+func (w *writer) question(words int) string {
+	list := make([]string, words)
+	for i := range list {
+		list[i] = w.word()
+	}
+	return strings.Join(list, " ")
+}
+
+// scattered gives every text a vector in some direction.
+type scattered struct{}
+
+func (scattered) Identity() string { return "scattered/768" }
+
+func (scattered) Dimensions() int { return 768 }
+
+func (scattered) Embed(_ context.Context, _ string, _ Use, texts []string) ([][]float32, error) {
+	vectors := make([][]float32, len(texts))
+	for i, text := range texts {
+		random := rand.New(rand.NewPCG(maphash.String(scatterSeed, text), 0))
+		vectors[i] = make([]float32, 768)
+		for j := range vectors[i] {
+			vectors[i][j] = random.Float32() - 0.5
+		}
+	}
+	return vectors, nil
+}
+
+var scatterSeed = maphash.MakeSeed()
+
+// processorTime is what the process has used: on a busy machine it says more than the clock.
+func processorTime(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -260,19 +261,9 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 	}
 	s.skip, s.budget = r.Offset, r.MaxTokens
 	s.answer = Answer{Object: "memory.search", Data: []Hit{}}
-	var note string
-	if s.answer.ModeUsed, s.like, note = s.compare(ctx); note != "" {
-		s.answer.Degraded = append(s.answer.Degraded, note)
-	}
-	s.answer.Index.Lag, s.answer.Index.Building = s.index.lag(), s.index.building.Load()
-	allowed, exact, err := r.Filter.narrow(s.searcher)
+	ranking, err := s.rank(ctx)
 	if err != nil {
-		return nil, unreadable(err)
-	}
-	s.exact = exact && !s.query.Exact() && (s.like == nil || r.Filter.isZero())
-	ranking, err := s.searcher.Rank(s.query, allowed)
-	if err != nil {
-		return nil, unreadable(err)
+		return nil, err
 	}
 	defer ranking.Close()
 	if s.like != nil {
@@ -289,6 +280,29 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 		return nil, err
 	}
 	return &s.answer, nil
+}
+
+// rank finds what the search goes by: hits by words, and beside that a vector of the query, which the embedder may take
+// longer for.
+func (s *searching) rank(ctx context.Context) (*lexical.Ranking, error) {
+	var comparing sync.WaitGroup
+	var note string
+	comparing.Go(func() { s.answer.ModeUsed, s.like, note = s.compare(ctx) })
+	allowed, exact, err := s.request.Filter.narrow(s.searcher)
+	var ranking *lexical.Ranking
+	if err == nil {
+		ranking, err = s.searcher.Rank(s.query, allowed)
+	}
+	comparing.Wait()
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if note != "" {
+		s.answer.Degraded = append(s.answer.Degraded, note)
+	}
+	s.answer.Index.Lag, s.answer.Index.Building = s.index.lag(), s.index.building.Load()
+	s.exact = exact && !s.query.Exact() && (s.like == nil || s.request.Filter.isZero())
+	return ranking, nil
 }
 
 // takeInOrder turns candidates into hits until there are enough.

@@ -47,10 +47,10 @@ func (l *lists) get(name listName) []posting {
 func (l *lists) put(name listName, postings []posting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held[name] != nil { // two searchers have decoded it
+	k := &keptList{name, postings}
+	if l.held[name] != nil || k.size() > listMemory { // another searcher has decoded it too; or it has no room
 		return
 	}
-	k := &keptList{name, postings}
 	l.held[name] = l.recent.PushFront(k)
 	l.bytes += k.size()
 	for l.bytes > listMemory {

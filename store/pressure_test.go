@@ -93,7 +93,7 @@ func TestUnderPressureRequestsWaitOrPassUnrecorded(t *testing.T) {
 		if err := <-begun; err != nil {
 			t.Errorf("a request that waited got %v", err)
 		}
-		if st := s.Stats(); st.Captured != 1 || st.Refused != 1 {
+		if st := s.Stats(); st.Captured != 1 || st.Refused != 0 { // who left was not turned away
 			t.Errorf("stats are %+v", st)
 		}
 	})

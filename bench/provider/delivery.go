@@ -134,12 +134,16 @@ func sendHeader(w http.ResponseWriter, plan *delivery) {
 	}
 }
 
-// queue sends the keep-alives of a request that waits for its turn. Renderers call it before their first event.
+// queue sends the keep-alives of a request that waits for its turn, and the fault that a stream begins with. Renderers call
+// it before their first event.
 func (s *stream) queue() {
 	for i := 0; i < s.plan.queued && !s.over; i++ {
 		s.buf = s.ping(s.buf)
 		s.flush()
 		s.wait(s.plan.queuedFor)
+	}
+	if s.insideSet && s.insideAfter == 0 {
+		s.fail()
 	}
 }
 
@@ -183,7 +187,7 @@ func (s *stream) terminal() bool {
 	switch {
 	case s.over:
 		return false
-	case s.insideSet && s.insideAfter == 0:
+	case s.insideSet && s.insideAfter == beforeTerminal:
 		return s.fail()
 	case s.plan.cut == cutMid && s.plan.cutAfter == 0:
 		s.buf = append(s.buf, `data: {"cut`...)

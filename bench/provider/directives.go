@@ -313,7 +313,7 @@ func applyErrorInside(s *step, a *arguments) {
 		f.event = true
 	}
 	faultOptions(f, a)
-	s.insideAfter = a.keyNumber("after", 0)
+	s.insideAfter = a.keyNumber("after", beforeTerminal)
 	s.insideFault = f
 }
 

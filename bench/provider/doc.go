@@ -65,7 +65,7 @@
 //	error STATUS|CLASS [code=…] [message=…] [retry-after=S] [times=N]
 //	                            an error instead of the answer, to the first N requests with the same body
 //	error-inside [CLASS] [after=N] [form=event] [code=…] [message=…]
-//	                            an error inside the stream, after N events or before the terminal ones; instead of a
+//	                            an error inside the stream, after N events (0: as the first) or before the terminal ones; instead of a
 //	                            complete answer the error itself
 //	cut [after=N] [how=abort|clean|mid|reset]
 //	                            the stream ends after N events or before the terminal ones: the connection closes, the

@@ -36,9 +36,12 @@ type step struct {
 	fault       *fault
 	faultTimes  int // how many times the fault answers the same request; 0 means always
 	insideFault *fault
-	insideAfter int // events before the fault inside the stream; 0 means before the terminal events
+	insideAfter int // events before the fault inside the stream, or beforeTerminal
 	delivery    delivery
 }
+
+// beforeTerminal stands for as many events as there are before the terminal ones.
+const beforeTerminal = -1
 
 // markerOpen starts a script inside a prompt or a model name.
 const markerOpen = "[[sim:"

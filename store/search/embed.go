@@ -76,26 +76,41 @@ func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[st
 func (v *vectors) changedTexts(turns []store.TurnRef) (name string, changed []*pending, err error) {
 	generation := v.generations[v.growing].Number
 	for _, turn := range turns {
-		entry, err := v.store.TurnAt(turn.Account, turn.Exchange)
-		if err != nil && !isNotFound(err) {
+		t, there, err := v.textOf(turn)
+		if err != nil {
 			return "", nil, err
 		}
 		former, err := v.store.VectorAt(turn.Account, generation, turn.Exchange)
 		if err != nil {
 			return "", nil, err
 		}
-		d := newDocument(&entry)
-		if d == nil { // erased, and its vector with it, or not worth one any more
+		if !there { // erased, and its vector with it, or not worth one any more
 			changed = append(changed, &pending{turn: turn})
 			continue
 		}
-		name = entry.Exchange.Account
-		p := &pending{turn: turn, text: d.embedded()}
+		name = t.account
+		p := &pending{turn: turn, text: t.text}
 		if p.stored = newVectorHeader(p.text); !bytes.HasPrefix(former, p.stored) {
 			changed = append(changed, p)
 		}
 	}
 	return name, changed, nil
+}
+
+// textOf gives what the vector of a turn is made of, if there is anything.
+func (v *vectors) textOf(turn store.TurnRef) (t turnText, there bool, err error) {
+	if t, there = v.handover.take(turn); there {
+		return t, true, nil
+	}
+	entry, err := v.store.TurnAt(turn.Account, turn.Exchange)
+	if err != nil {
+		return t, false, unlessNotFound(err)
+	}
+	d := newDocument(&entry)
+	if d == nil {
+		return t, false, nil
+	}
+	return turnText{entry.Exchange.Account, d.embedded()}, true, nil
 }
 
 // embed adds the vectors of texts. Where a batch is refused because of one of them, that one goes without.

@@ -30,6 +30,7 @@ type Index struct {
 
 	opened   chan struct{} // closed when lexical is there, or will never be
 	progress broadcast     // after each batch
+	handover handover      // from the lexical index to the vectors
 	applied  atomic.Uint64 // number of the last change that can be found
 	building atomic.Bool   // an index that was lost, or is of another version, is being built anew
 	rebuild  chan chan error
@@ -313,7 +314,9 @@ func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone
 		if err != nil && !isNotFound(err) {
 			return nil, nil, 0, err
 		}
-		if d := newDocument(&entry); d != nil {
+		d := newDocument(&entry)
+		x.handover.put(store.TurnRef{Account: c.Account, Exchange: c.Exchange}, entry.Exchange.Account, d)
+		if d != nil {
 			document := d.lexical(c.Account)
 			documents = append(documents, document)
 			size += len(document.Text) + len(document.Names)

@@ -26,6 +26,7 @@ type vectors struct {
 	space    *vector.Space // of embedder
 	lexical  *atomic.Uint64
 	moved    *broadcast // when the lexical index has moved on
+	handover *handover
 	cache    *vector.Cache
 
 	generations []store.Generation // as they are stored; run's own
@@ -74,7 +75,7 @@ func newVectors(x *Index, opts *Options) (*vectors, error) {
 	}
 	return &vectors{
 		store: x.store, log: x.log, embedder: opts.Embedder, former: former, space: space,
-		lexical: &x.applied, moved: &x.progress, cache: vector.NewCache(memory),
+		lexical: &x.applied, moved: &x.progress, handover: &x.handover, cache: vector.NewCache(memory),
 		renew: make(chan chan error), done: make(chan struct{}),
 	}, nil
 }
@@ -293,6 +294,7 @@ func (v *vectors) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	v.handover.begin()
 	if v.generations, err = v.store.Generations(); err != nil {
 		return err
 	}

@@ -7,7 +7,9 @@ package localhash
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -56,14 +58,17 @@ func (h *Hasher) Dimensions() int { return h.dims }
 
 // Vector gives the vector of a text, at length 1. A text without words has all zeros.
 func (h *Hasher) Vector(text string) []float32 {
-	weights := make(map[uint64]feature, len(text))
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	clear(s.weights)
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), notInWord) {
 		if !stopWords[word] {
-			addWord(weights, word)
+			s.addWord(word)
 		}
 	}
-	sums := make([]float64, h.dims) // a whole number of small units each, so that the order of adding does not matter
-	for hash, f := range weights {
+	sums := s.sums[:h.dims] // a whole number of small units each, so that the order of adding does not matter
+	clear(sums)
+	for hash, f := range s.weights {
 		value := math.Round(f.weight * math.Sqrt(float64(f.count)) * unit)
 		if hash>>63 == 1 {
 			value = -value
@@ -94,9 +99,23 @@ type feature struct {
 	count  int
 }
 
-func addWord(weights map[uint64]feature, word string) {
-	letters := make([]rune, 1, maxWord+2)
-	letters[0] = beginning
+// scratch is the memory that making a vector takes.
+type scratch struct {
+	weights map[uint64]feature
+	sums    []float64
+	letters []rune // of a word
+}
+
+var scratches = sync.Pool{New: func() any {
+	return &scratch{
+		weights: make(map[uint64]feature),
+		sums:    make([]float64, slices.Max(Dimensions[:])),
+		letters: make([]rune, 0, maxWord+2),
+	}
+}}
+
+func (s *scratch) addWord(word string) {
+	letters := append(s.letters[:0], beginning)
 	ideographic := false
 	for _, r := range word {
 		if len(letters) > maxWord {
@@ -106,19 +125,19 @@ func addWord(weights map[uint64]feature, word string) {
 		letters = append(letters, r)
 	}
 	letters = append(letters, end)
-	count(weights, hashOf(wordKind, letters[1:len(letters)-1]), 1)
+	s.count(hashOf(wordKind, letters[1:len(letters)-1]), 1)
 	size := gramSize
 	if ideographic {
 		size = ideographSize
 	}
 	for i := 0; i+size <= len(letters); i++ {
-		count(weights, hashOf(gramKind, letters[i:i+size]), gramWeight)
+		s.count(hashOf(gramKind, letters[i:i+size]), gramWeight)
 	}
 }
 
-func count(weights map[uint64]feature, hash uint64, weight float64) {
-	f := weights[hash]
-	weights[hash] = feature{weight, f.count + 1}
+func (s *scratch) count(hash uint64, weight float64) {
+	f := s.weights[hash]
+	s.weights[hash] = feature{weight, f.count + 1}
 }
 
 // hashOf is FNV-1a over the bytes of a kind and of letters, finished so that all bits depend on all of them.

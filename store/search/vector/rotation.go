@@ -43,9 +43,22 @@ func (r *rotation) apply(x []float32) {
 	}
 }
 
-// hadamard is the Walsh-Hadamard transform, scaled so that it keeps lengths. The length of x is a power of two.
+// hadamard is the Walsh-Hadamard transform, scaled so that it keeps lengths. The length of x is a power of two. It takes
+// two steps at a time, which reads and writes x half as often and rounds in the same places as one by one.
 func hadamard(x []float32) {
-	for half := 1; half < len(x); half *= 2 {
+	half := 1
+	for ; 4*half <= len(x); half *= 4 {
+		for start := 0; start < len(x); start += 4 * half {
+			a, b := x[start:start+half], x[start+half:start+2*half]
+			c, d := x[start+2*half:start+3*half], x[start+3*half:start+4*half]
+			for i := range a {
+				low, lowOff := a[i]+b[i], a[i]-b[i]
+				high, highOff := c[i]+d[i], c[i]-d[i]
+				a[i], b[i], c[i], d[i] = low+high, lowOff+highOff, low-high, lowOff-highOff
+			}
+		}
+	}
+	for ; half < len(x); half *= 2 {
 		for start := 0; start < len(x); start += 2 * half {
 			low, high := x[start:start+half], x[start+half:start+2*half]
 			for i := range low {

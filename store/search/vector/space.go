@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 )
 
 // Space is what the vectors of one embedder have in common: their length, and how they are kept.
@@ -12,6 +14,7 @@ type Space struct {
 	dims     int
 	words    int // of 64 bits, for a bit of each dimension
 	rotation *rotation
+	turned   sync.Pool // *[]float32 of dims, for vectors that are not kept turned
 }
 
 // MaxDimensions bounds the length of a vector.
@@ -22,28 +25,29 @@ func NewSpace(dims int) (*Space, error) {
 	if dims < 1 || dims > MaxDimensions {
 		return nil, fmt.Errorf("vectors of %d dimensions; there can be 1 to %d", dims, MaxDimensions)
 	}
-	return &Space{dims: dims, words: (dims + 63) / 64, rotation: newRotation(dims)}, nil
+	s := &Space{dims: dims, words: (dims + 63) / 64, rotation: newRotation(dims)}
+	s.turned.New = func() any { turned := make([]float32, dims); return &turned }
+	return s, nil
 }
 
-// unit gives x turned, at length 1.
-func (s *Space) unit(x []float32) ([]float32, error) {
+// unit sets turned to x turned, at length 1.
+func (s *Space) unit(turned, x []float32) error {
 	if len(x) != s.dims {
-		return nil, fmt.Errorf("a vector of %d dimensions came; there should be %d", len(x), s.dims)
+		return fmt.Errorf("a vector of %d dimensions came; there should be %d", len(x), s.dims)
 	}
 	var square float64
 	for _, v := range x {
 		square += float64(v) * float64(v)
 	}
 	if square == 0 || math.IsNaN(square) || math.IsInf(square, 0) {
-		return nil, ErrNoDirection
+		return ErrNoDirection
 	}
 	scale := 1 / math.Sqrt(square)
-	turned := make([]float32, s.dims)
 	for i, v := range x {
 		turned[i] = float32(float64(v) * scale)
 	}
 	s.rotation.apply(turned)
-	return turned, nil
+	return nil
 }
 
 // ErrNoDirection is what a vector gets that points nowhere: all zeros, or not made of finite numbers.
@@ -56,8 +60,10 @@ const codeHeader = 4
 // and at length 1. Of 768 dimensions each byte is off by no more than half a step of 1/127 of the largest, which moves a
 // cosine by about 0.0003.
 func (s *Space) Append(dst []byte, x []float32) ([]byte, error) {
-	turned, err := s.unit(x)
-	if err != nil {
+	buffer := s.turned.Get().(*[]float32)
+	defer s.turned.Put(buffer)
+	turned := *buffer
+	if err := s.unit(turned, x); err != nil {
 		return dst, err
 	}
 	var largest float32
@@ -65,7 +71,7 @@ func (s *Space) Append(dst []byte, x []float32) ([]byte, error) {
 		largest = max(largest, v, -v)
 	}
 	at := len(dst)
-	dst = append(dst, make([]byte, codeHeader)...)
+	dst = append(slices.Grow(dst, codeHeader+s.dims), make([]byte, codeHeader)...)
 	step := 127 / largest
 	var product float64
 	for _, v := range turned {
@@ -99,8 +105,8 @@ func (q *Query) Toward(examples []Example, pull float32) *Query {
 
 // Query prepares a vector.
 func (s *Space) Query(x []float32) (*Query, error) {
-	turned, err := s.unit(x)
-	if err != nil {
+	turned := make([]float32, s.dims)
+	if err := s.unit(turned, x); err != nil {
 		return nil, err
 	}
 	return &Query{turned: turned}, nil

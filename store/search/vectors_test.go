@@ -14,6 +14,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
@@ -505,5 +506,45 @@ func TestVectorsAreMadeAnew(t *testing.T) {
 	answer := m.search("acme", Request{Query: "topic1", Mode: Hybrid})
 	if len(answer.Data) != 1 || len(answer.Degraded) != 1 || answer.ModeUsed != Lexical {
 		t.Errorf("hybrid without an embedder: %+v", answer)
+	}
+}
+
+// What the lexical index has read is what the vectors are made of, and nothing of it stays behind: not of turns that
+// have their vectors, not of erased ones, and not more than there is room for.
+func TestTextsAreHandedOverOnceAndNotKept(t *testing.T) {
+	var h handover
+	turn := func(i int) store.TurnRef { return store.TurnRef{Account: 1, Exchange: fmt.Sprint(i)} }
+	says := func(text string) *document { return &document{said: lexical.Said{User: text}} }
+	want := func(turn store.TurnRef, text string) {
+		t.Helper()
+		if got, there := h.take(turn); there != (text != "") || got.text != text {
+			t.Errorf("turn %s: took %q (%v), want %q", turn.Exchange, got.text, there, text)
+		}
+	}
+
+	h.put(turn(0), "acme", says("before anybody takes texts"))
+	want(turn(0), "")
+
+	h.begin()
+	h.put(turn(1), "acme", says("the first wording"))
+	h.put(turn(1), "acme", says("the second wording"))
+	want(turn(1), "the second wording")
+	want(turn(1), "")
+
+	h.put(turn(2), "acme", says("to be erased"))
+	h.put(turn(2), "", nil)
+	want(turn(2), "")
+
+	long := strings.Repeat("x", maxEmbedded)
+	for i := range 2 * mostHandedOver / len(long) {
+		if h.put(turn(i), "acme", says(long)); h.size > mostHandedOver {
+			t.Fatalf("%d bytes are kept", h.size)
+		}
+	}
+	for i := range 2 * mostHandedOver / len(long) {
+		h.take(turn(i))
+	}
+	if h.size != 0 || len(h.texts) != 0 {
+		t.Errorf("%d texts of %d bytes are left", len(h.texts), h.size)
 	}
 }

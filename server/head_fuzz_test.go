@@ -47,6 +47,9 @@ func FuzzRequestHead(f *testing.F) {
 			return // they turn it away
 		}
 		body, err := io.ReadAll(theirs.Body)
+		if err != nil && left == 0 && bytes.HasSuffix(raw, []byte("\r\n")) {
+			return // cut behind the last chunk: nothing can follow that two readers could take for another request
+		}
 		if err != nil {
 			t.Fatalf("%q: they find the body broken (%v), we read %q", raw, err, ours.Body())
 		}

@@ -1,5 +1,7 @@
 package crossing
 
+import "strings"
+
 // unwrapper takes the free text out of {"input":"…"}, fragment by fragment. Fragments are bodies of a JSON string that
 // holds that JSON text, so the text inside is escaped twice; what comes out is escaped once, as a string body. An escape
 // of the inner string that a fragment cuts is held back until it is whole. A model that answered with raw text instead
@@ -132,7 +134,7 @@ func (u *unwrapper) inside(dst, token []byte) []byte {
 	c, ok := plain(token)
 	switch {
 	case len(u.held) > 0:
-		return u.escape(dst, c, ok)
+		return u.escape(dst, token)
 	case ok && c == '\\':
 		u.held = append(u.held, '\\')
 		return dst
@@ -144,11 +146,13 @@ func (u *unwrapper) inside(dst, token []byte) []byte {
 	}
 }
 
-// escape goes on with an inner escape.
-func (u *unwrapper) escape(dst []byte, c byte, ok bool) []byte {
-	if !ok {
-		u.held = u.held[:0]
-		return dst // no JSON: an escape of something that cannot be escaped
+// escape goes on with an inner escape. The backslash of what is none stands for itself.
+func (u *unwrapper) escape(dst, token []byte) []byte {
+	c, ok := plain(token)
+	if valid := ok && (u.digits > 0 && isHex(c) || u.digits == 0 && strings.IndexByte(`"\/bfnrtu`, c) >= 0); !valid {
+		dst = append(append(dst, '\\'), u.held...)
+		u.held, u.digits = u.held[:0], 0
+		return u.inside(dst, token)
 	}
 	u.held = append(u.held, c)
 	switch {
@@ -164,3 +168,5 @@ func (u *unwrapper) escape(dst []byte, c byte, ok bool) []byte {
 	u.held = u.held[:0]
 	return dst
 }
+
+func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }

@@ -487,8 +487,13 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		status      int
 	}{
 		"GET /v1/memory/sessions": {
-			{"", "", 200}, {"?chat_key=" + secret, "", 200}, {"?external_id=" + secret, "", 200}, {"?tag=" + secret, "", 200}, {"?parent=" + session, "", 200},
-			{"?after=" + session, "", 200}, {"?before=" + session, "", 200},
+			{"", "", 200},
+			{"?chat_key=" + secret, "", 200},
+			{"?external_id=" + secret, "", 200},
+			{"?tag=" + secret, "", 200},
+			{"?parent=" + session, "", 200},
+			{"?after=" + session, "", 200},
+			{"?before=" + session, "", 200},
 		},
 		"GET /v1/memory/sessions/{id}":          {{"", "", 404}},
 		"PATCH /v1/memory/sessions/{id}":        {{"", `{"title":"x"}`, 404}},

@@ -65,10 +65,10 @@ func readAsked(r *http.Request) (json.RawMessage, error) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var asked bytes.Buffer
-	if json.Compact(&asked, body) != nil {
-		return nil, nil
+	if json.Compact(&asked, body) == nil {
+		return asked.Bytes(), nil
 	}
-	return asked.Bytes(), nil
+	return nil, nil
 }
 
 // complete adds what is known only afterwards.

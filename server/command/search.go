@@ -71,9 +71,13 @@ func (c *Search) request() (*search.Request, error) {
 		r.GroupBy = "session"
 	}
 	for _, f := range []search.Filter{
-		{Field: "session", Op: "eq", Value: c.Session}, {Field: "model", Op: "prefix", Value: c.Model},
-		{Field: "provider", Op: "eq", Value: c.Provider}, {Field: "client", Op: "eq", Value: c.Client},
-		{Field: "tool", Op: "eq", Value: c.Tool}, {Field: "outcome", Op: "eq", Value: c.Outcome}, {Field: "tag", Op: "eq", Value: c.Tag},
+		{Field: "session", Op: "eq", Value: c.Session},
+		{Field: "model", Op: "prefix", Value: c.Model},
+		{Field: "provider", Op: "eq", Value: c.Provider},
+		{Field: "client", Op: "eq", Value: c.Client},
+		{Field: "tool", Op: "eq", Value: c.Tool},
+		{Field: "outcome", Op: "eq", Value: c.Outcome},
+		{Field: "tag", Op: "eq", Value: c.Tag},
 	} {
 		if f.Value != "" {
 			r.Filter.And = append(r.Filter.And, f)

@@ -75,4 +75,6 @@ func (l *lists) drop(e *list.Element) {
 	l.bytes -= k.size()
 }
 
-func (k *keptList) size() int { return cap(k.postings)*int(unsafe.Sizeof(posting{})) + len(k.name.term) }
+func (k *keptList) size() int {
+	return cap(k.postings)*int(unsafe.Sizeof(posting{})) + len(k.name.term)
+}

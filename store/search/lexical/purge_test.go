@@ -48,7 +48,8 @@ func TestAPurgeLeavesNothingOfWhatWasTakenOut(t *testing.T) {
 	defer func() { _ = ix.Close() }()
 	for n := range 3 {
 		apply(t, ix, []Document{
-			{Account: 1, ID: fmt.Sprint("kept", n), Text: "harmless prose"}, {Account: 1, ID: fmt.Sprint("gone", n), Text: "secret marmalade"},
+			{Account: 1, ID: fmt.Sprint("kept", n), Text: "harmless prose"},
+			{Account: 1, ID: fmt.Sprint("gone", n), Text: "secret marmalade"},
 			{Account: 9, ID: fmt.Sprint("other", n), Text: "secret of another account"},
 		})
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // BenchmarkSearch asks an account of 100,000 turns of 600 bytes, with words as frequent as in prose, and with a vector of
@@ -24,7 +26,7 @@ func BenchmarkSearch(b *testing.B) {
 	for n := range documents {
 		said := talk(words.text(size/8)+fmt.Sprintf("E%d", n), words.text(size-size/8))
 		filling.Go(func() error {
-			_, err := captureScript(m.store, "acme", said)
+			_, err := captureScript(m.store, "acme", said, func(o *store.Opening) { o.ExternalSession = fmt.Sprint(n / 500) })
 			return err
 		})
 	}
@@ -32,6 +34,9 @@ func BenchmarkSearch(b *testing.B) {
 	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Minute)
 	defer cancel()
 	m.ok(Of(m.store).WaitVectors(ctx, "acme"))
+	sessions := Request{Query: "sessions", Mode: Lexical, Granularity: Sessions}
+	for len(m.search("acme", sessions).Degraded) > 0 { // until all are taken up, and nothing goes on behind the searches
+	}
 	for _, mode := range []Mode{Lexical, Hybrid} {
 		for _, kind := range []struct {
 			name string

@@ -177,19 +177,18 @@ func dot(codes []int8, x []float32) float32 {
 // estimate is what the likeness is expected to be by the signs of a row: the sum of the query's values where the sign
 // is +, less the sum of the others, times what the row gains when only its signs are known. The idea is that of RaBitQ
 // (Gao and Long, SIGMOD 2024).
-func (n *scan) estimate(signs []uint64, lift float32) float32 {
-	var ones, p0, p1, p2, p3 int
+func (n *scan) estimate(signs []uint64, ones, lift float32) float32 {
+	var p0, p1, p2, p3 int
 	planes := n.planes
 	for _, word := range signs {
 		p := planes[:4:4]
-		ones += bits.OnesCount64(word)
 		p0 += bits.OnesCount64(word & p[0])
 		p1 += bits.OnesCount64(word & p[1])
 		p2 += bits.OnesCount64(word & p[2])
 		p3 += bits.OnesCount64(word & p[3])
 		planes = planes[4:]
 	}
-	positive := n.low*float32(ones) + n.step*float32(p0+2*p1+4*p2+8*p3)
+	positive := n.low*ones + n.step*float32(p0+2*p1+4*p2+8*p3)
 	return (2*positive - n.total) * lift
 }
 
@@ -235,11 +234,15 @@ func (n *scan) twice(ctx context.Context, k int) ([]scored, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	best := top{limit: k}
-	for _, p := range promising {
+	chosen := promising[0]
+	for _, p := range promising[1:] {
 		for _, s := range p.list {
-			best.offer(scored{s.row, n.likeness(s.row)})
+			chosen.offer(s)
 		}
+	}
+	best := top{limit: k}
+	for _, s := range chosen.list {
+		best.offer(scored{s.row, n.likeness(s.row)})
 	}
 	return best.list, nil
 }
@@ -252,7 +255,7 @@ func (n *scan) promising(ctx context.Context, best *top, from, to int) {
 			return
 		}
 		if n.allowed == nil || n.allowed.has(row) {
-			best.offer(scored{row, n.estimate(v.bits.row(row), v.lift[row])})
+			best.offer(scored{row, n.estimate(v.bits.row(row), v.ones[row], v.lift[row])})
 		}
 	}
 }

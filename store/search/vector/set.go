@@ -33,6 +33,7 @@ type Set struct {
 type view struct {
 	centre  []float32
 	bits    blocks[uint64] // words of each row: the signs of its vector as seen from the centre
+	ones    []float32      // how many of the signs are +
 	lift    []float32      // length over sum of the magnitudes of the values: makes a likeness of what the signs say
 	inverse []float32      // 1 over the distance from the centre; 0: it is the centre
 }
@@ -112,7 +113,7 @@ func (s *Set) Len() int {
 func (s *Set) Bytes() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	const each = 16 + 48 + 3*4 // id, its entry in rows, the numbers
+	const each = 16 + 48 + 4*4 // id, its entry in rows, the numbers
 	return int64(s.codes.values() + 8*s.view.bits.values() + each*len(s.ids) + 16*s.space.dims)
 }
 
@@ -236,8 +237,8 @@ func (s *Set) derived() view {
 
 // aspect is the part of a view that belongs to one row.
 type aspect struct {
-	bits          []uint64
-	lift, inverse float32
+	bits                []uint64
+	ones, lift, inverse float32
 }
 
 // derive looks at a row from the centre. The result holds bits.
@@ -250,6 +251,7 @@ func (v *view) derive(bits []uint64, codes []int8, scale float32) aspect {
 		square += x * x
 		if x > 0 {
 			bits[i/64] |= 1 << (i % 64)
+			a.ones++
 			magnitudes += x
 		} else {
 			magnitudes -= x
@@ -264,20 +266,20 @@ func (v *view) derive(bits []uint64, codes []int8, scale float32) aspect {
 
 func (v *view) append(a aspect) {
 	v.bits.append(a.bits)
-	v.lift, v.inverse = append(v.lift, a.lift), append(v.inverse, a.inverse)
+	v.ones, v.lift, v.inverse = append(v.ones, a.ones), append(v.lift, a.lift), append(v.inverse, a.inverse)
 }
 
 func (v *view) set(row int, a aspect) {
 	copy(v.bits.row(row), a.bits)
-	v.lift[row], v.inverse[row] = a.lift, a.inverse
+	v.ones[row], v.lift[row], v.inverse[row] = a.ones, a.lift, a.inverse
 }
 
 func (v *view) move(to, from int) {
-	v.set(to, aspect{v.bits.row(from), v.lift[from], v.inverse[from]})
+	v.set(to, aspect{v.bits.row(from), v.ones[from], v.lift[from], v.inverse[from]})
 }
 
 func (v *view) cut() {
 	last := len(v.lift) - 1
 	v.bits.cut()
-	v.lift, v.inverse = v.lift[:last], v.inverse[:last]
+	v.ones, v.lift, v.inverse = v.ones[:last], v.lift[:last], v.inverse[:last]
 }

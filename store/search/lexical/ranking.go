@@ -53,9 +53,12 @@ type Hit struct {
 	Score  float64
 }
 
-// order puts the better hit first; of two that are worth the same, the one that came later.
-func order(a, b Hit) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Number, a.Number))
+// before tells the better hit; of two that are worth the same, that is the one that came later.
+func (h Hit) before(other Hit) bool {
+	if h.Score != other.Score {
+		return h.Score > other.Score
+	}
+	return h.Number > other.Number
 }
 
 // Ranking gives hits from the best to the worst. The caller closes it.
@@ -108,7 +111,9 @@ func (r *Ranking) choose() {
 		}
 	}
 	r.over = len(top.hits) < top.limit
-	slices.SortFunc(top.hits, order)
+	slices.SortFunc(top.hits, func(a, b Hit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Number, a.Number))
+	})
 	r.best, r.chosen = top.hits, r.chosen+len(top.hits)
 	if !r.over {
 		r.last = top.hits[len(top.hits)-1]
@@ -139,12 +144,12 @@ type choice struct {
 
 func (c *choice) offer(h Hit) {
 	switch {
-	case !c.any && order(c.after, h) >= 0:
+	case !c.any && !c.after.before(h):
 		return
 	case len(c.hits) < c.limit:
 		c.hits = append(c.hits, h)
 		c.up(len(c.hits) - 1)
-	case order(h, c.hits[0]) < 0:
+	case h.before(c.hits[0]):
 		c.hits[0] = h
 		c.down()
 	}
@@ -156,7 +161,7 @@ func (c *choice) offer(h Hit) {
 func (c *choice) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if order(c.hits[parent], c.hits[i]) >= 0 {
+		if c.hits[i].before(c.hits[parent]) {
 			return
 		}
 		c.hits[parent], c.hits[i] = c.hits[i], c.hits[parent]
@@ -168,7 +173,7 @@ func (c *choice) down() {
 	for i := 0; ; {
 		worst := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(c.hits); child++ {
-			if order(c.hits[child], c.hits[worst]) > 0 {
+			if c.hits[worst].before(c.hits[child]) {
 				worst = child
 			}
 		}

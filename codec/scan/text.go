@@ -19,7 +19,14 @@ const MaxDepth = 4096
 
 // WellFormed tells whether doc is one JSON value in valid UTF-8, no deeper than [MaxDepth]. It is enough to walk doc and
 // to pass it on; what is copied out of its strings into documents of ours has to be [Valid].
-func WellFormed(doc []byte) bool { return sonic.Valid(doc) && utf8.Valid(doc) }
+func WellFormed(doc []byte) bool { return sonic.Valid(doc) && utf8.Valid(doc) && !isOpenString(doc) }
+
+// isOpenString tells of a document that is a string and nothing else whether it lacks its end, which the library does not
+// notice where 64 bytes stand in the string.
+func isOpenString(doc []byte) bool {
+	i := Space(doc, 0)
+	return i < len(doc) && doc[i] == '"' && !json.Valid(doc)
+}
 
 // Valid tells whether doc is [WellFormed] with nothing in its strings that JSON does not allow: no raw control
 // characters, no escapes that are none. The JSON library looks at neither.

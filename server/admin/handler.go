@@ -75,9 +75,9 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 		writeError(w, log, codec.Errorf(codec.KindNotFound, "there is no %s %s", r.Method, r.URL.Path))
 	})
 	for pattern, serve := range map[string]endpoint{
-		"GET /accounts":              e.accounts,
-		"POST /accounts":             e.createAccount,
-		"DELETE /accounts/{account}": e.deleteAccount,
+		"GET /accounts":                                     e.accounts,
+		"POST /accounts":                                    e.createAccount,
+		"DELETE /accounts/{account}":                        e.deleteAccount,
 		"PUT /accounts/{account}/credentials/{provider}":    e.setCredential,
 		"DELETE /accounts/{account}/credentials/{provider}": e.removeCredential,
 		"PUT /accounts/{account}/retention":                 e.setRetention,

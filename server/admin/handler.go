@@ -75,24 +75,28 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 		writeError(w, log, codec.Errorf(codec.KindNotFound, "there is no %s %s", r.Method, r.URL.Path))
 	})
 	for pattern, serve := range map[string]endpoint{
-		"GET /accounts":                                     e.accounts,
-		"POST /accounts":                                    e.createAccount,
-		"DELETE /accounts/{account}":                        e.deleteAccount,
+		"GET /accounts":              e.accounts,
+		"POST /accounts":             e.createAccount,
+		"DELETE /accounts/{account}": e.deleteAccount,
+
 		"PUT /accounts/{account}/credentials/{provider}":    e.setCredential,
 		"DELETE /accounts/{account}/credentials/{provider}": e.removeCredential,
-		"PUT /accounts/{account}/retention":                 e.setRetention,
-		"DELETE /accounts/{account}/retention":              e.resetRetention,
-		"GET /keys":                                         e.keys,
-		"POST /keys":                                        e.createKey,
-		"PATCH /keys/{id}":                                  e.updateKey,
-		"POST /keys/{id}/rotate":                            e.rotateKey,
-		"DELETE /keys/{id}":                                 e.revokeKey,
-		"GET /audit":                                        e.audit,
-		"GET /exchanges":                                    e.exchanges,
-		"GET /exchanges/{id}":                               e.exchange,
-		"POST /master-key/rotate":                           e.rotateMasterKey,
-		"POST /reindex":                                     e.reindex,
-		"POST /compact":                                     e.compact,
+
+		"PUT /accounts/{account}/retention":    e.setRetention,
+		"DELETE /accounts/{account}/retention": e.resetRetention,
+
+		"GET /keys":              e.keys,
+		"POST /keys":             e.createKey,
+		"PATCH /keys/{id}":       e.updateKey,
+		"POST /keys/{id}/rotate": e.rotateKey,
+		"DELETE /keys/{id}":      e.revokeKey,
+
+		"GET /audit":              e.audit,
+		"GET /exchanges":          e.exchanges,
+		"GET /exchanges/{id}":     e.exchange,
+		"POST /master-key/rotate": e.rotateMasterKey,
+		"POST /reindex":           e.reindex,
+		"POST /compact":           e.compact,
 	} {
 		if a, kept := acts[pattern]; kept {
 			serve = e.audited(a, serve)

@@ -67,6 +67,10 @@ type Index struct {
 	removals [shardCount]uint64 // documents that were taken out since the index was opened
 }
 
+// merging lets segments of fewer documents stand beside each other than scorch does by itself: its floor of 2000 asks an
+// index of up to so many documents to be one segment, so that each batch of a few turns has all of it written again.
+var merging = map[string]any{"FloorSegmentSize": 200}
+
 // Open opens the index in dir, creating it where it is not there.
 func Open(dir string) (*Index, error) {
 	ix := &Index{queue: index.NewAnalysisQueue(runtime.GOMAXPROCS(0)), lists: newLists()}
@@ -74,6 +78,8 @@ func Open(dir string) (*Index, error) {
 		shard, err := scorch.NewScorch(scorch.Name, map[string]any{
 			"path":         shardDir(dir, i),
 			"bolt_timeout": "2s", // the store's lock keeps other processes out; never wait for one for ever
+
+			"scorchMergePlanOptions": merging,
 		}, ix.queue)
 		if err == nil {
 			err = shard.Open()

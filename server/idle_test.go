@@ -38,7 +38,7 @@ const (
 // events is a provider whose streams bring an event whenever the test says so.
 type events struct {
 	mu      sync.Mutex
-	streams []net.Conn
+	streams []net.Conn // that the proxy has not closed
 	serving sync.WaitGroup
 	net.Listener
 }
@@ -66,6 +66,7 @@ func (e *events) accept() {
 			return
 		}
 		e.serving.Go(func() {
+			defer conn.Close()
 			request, err := http.ReadRequest(bufio.NewReader(conn))
 			if err != nil {
 				return
@@ -76,15 +77,29 @@ func (e *events) accept() {
 			e.streams = append(e.streams, conn)
 			e.mu.Unlock()
 			e.send(conn)
+			_, _ = io.Copy(io.Discard, conn) // until the proxy closes it
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.streams = slices.DeleteFunc(e.streams, func(c net.Conn) bool { return c == conn })
 		})
 	}
 }
 
 // send writes an event that tells when it was written.
 func (e *events) send(to net.Conn) {
-	event := fmt.Sprintf("data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%d\"}}]}\n\n", time.Now().UnixNano())
-	_, _ = fmt.Fprintf(to, "%x\r\n%s\r\n", len(event), event)
+	writeChunk(to, fmt.Sprintf("data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%d\"}}]}\n\n", time.Now().UnixNano()))
 }
+
+// finish ends a stream as a provider does that has said all, and its connection.
+func (e *events) finish(to net.Conn) {
+	writeChunk(to, "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"+doneEvent)
+	_, _ = io.WriteString(to, "0\r\n\r\n")
+	_ = to.Close()
+}
+
+const doneEvent = "data: [DONE]\n\n"
+
+func writeChunk(to io.Writer, text string) { _, _ = fmt.Fprintf(to, "%x\r\n%s\r\n", len(text), text) }
 
 func (e *events) open() []net.Conn {
 	e.mu.Lock()

@@ -128,3 +128,36 @@ func TestADeletionGoesOnAtTheNextStart(t *testing.T) {
 	}
 	waitGone(t, s, account.Number)
 }
+
+// The use of keys is written behind the requests, so it may be on its way when their account is deleted.
+func TestTheUseOfKeysGoesWithTheirAccount(t *testing.T) {
+	s := openStore(t, Options{})
+	keys := make(map[string]string) // of an account
+	for _, account := range []string{"acme", "other"} {
+		mustAccount(t, s, account)
+		secret, key, err := s.CreateKey(account, AllScopes, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Authenticate(secret); err != nil {
+			t.Fatal(err)
+		}
+		keys[account] = key.ID
+	}
+	s.writeUses()
+	if uses, err := loadUses(s.db); err != nil || uses[keys["acme"]] == nil || uses[keys["other"]] == nil {
+		t.Fatalf("before the deletion there are %v, %v", uses, err)
+	}
+	for _, k := range s.Keys("") {
+		s.keys.byID[k.ID].use.AddTokens(time.Now(), 1)
+	}
+	onTheirWay := s.keys.changedUses()
+	if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	s.putUses(onTheirWay)
+	uses, err := loadUses(s.db)
+	if err != nil || uses[keys["acme"]] != nil || uses[keys["other"]] == nil {
+		t.Errorf("after the deletion there are %v, %v", uses, err)
+	}
+}

@@ -157,13 +157,17 @@ func (u *useWriter) stop() {
 }
 
 // writeUses writes the use of every key that has changed. What cannot be written is tried again with the next change.
-func (s *Store) writeUses() {
-	changed := s.keys.changedUses()
+func (s *Store) writeUses() { s.putUses(s.keys.changedUses()) }
+
+func (s *Store) putUses(changed map[string]*KeyUse) {
 	if len(changed) == 0 {
 		return
 	}
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
 		for id, use := range changed {
+			if !s.owned(id) { // deleted with its account since
+				continue
+			}
 			value, err := encodeRecord(use.record())
 			if err != nil {
 				return err
@@ -178,6 +182,17 @@ func (s *Store) writeUses() {
 			use.changed.Store(true)
 		}
 	}
+}
+
+// owned tells whether there is a key with the id, and an account that owns it: that goes first when both are deleted.
+func (s *Store) owned(key string) bool {
+	s.keys.mu.RLock()
+	k, ok := s.keys.byID[key]
+	s.keys.mu.RUnlock()
+	if ok {
+		_, ok = s.accounts.number(k.Account)
+	}
+	return ok
 }
 
 // changedUses gives the uses to be written, and marks them as written.

@@ -30,7 +30,15 @@ func TestAnAccountIsDeletedByTheOperatorAndPutOnTheAuditRecord(t *testing.T) {
 		t.Error("it can be deleted twice")
 	}
 	page, err := st.Audit(store.AuditQuery{Account: "acme"})
-	if err != nil || len(page.Data) == 0 || page.Data[0].Action != "account.delete" {
-		t.Errorf("the audit record has %+v, %v", page.Data, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		outcome store.AuditOutcome
+		asked   string
+	}{{store.AuditRefused, ""}, {store.AuditDone, ""}, {store.AuditDone, `{"dry_run":true}`}} { // newest first
+		if e := page.Data[i]; e.Action != "account.delete" || e.Actor != store.Operator || e.Outcome != want.outcome || string(e.Asked) != want.asked {
+			t.Errorf("entry %d of the audit record is %+v", i, e)
+		}
 	}
 }

@@ -79,6 +79,10 @@ func complete(e *store.AuditEntry, answer any) {
 		e.Subject = cmp.Or(e.Subject, made.ID) // of a rotation: the key that was replaced; its successor names it
 	case Account:
 		e.Account = made.Name
+	case store.AccountDeletion:
+		if made.DryRun {
+			e.Asked = json.RawMessage(`{"dry_run":true}`) // else it would read as if the account were gone
+		}
 	}
 }
 

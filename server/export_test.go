@@ -18,3 +18,25 @@ func (s *Server) MountPanic(path string, inside bool) {
 		panic("on purpose")
 	})
 }
+
+// MountMiddleware serves what stands before an exchange, each part with those before it. It is for use before Run.
+func (s *Server) MountMiddleware() {
+	pass := func(_ context.Context, rc *app.RequestContext) { rc.Response.SetBodyString("passed") }
+	authenticated := func(ctx context.Context, rc *app.RequestContext) {
+		if _, err := s.authenticate(rc); err != nil {
+			s.answerError(rc, errorShape(rc), asError(err), "")
+			return
+		}
+		pass(ctx, rc)
+	}
+	for path, chain := range map[string][]app.HandlerFunc{
+		"/bench/contain":        {s.contain, pass},
+		"/bench/edge":           {s.contain, s.edge, pass},
+		"/bench/admission":      {s.contain, s.edge, s.admit, pass},
+		"/bench/authentication": {s.contain, s.edge, s.admit, authenticated},
+	} {
+		bare := s.engine.Group("")
+		bare.Handlers = nil // those that every route has
+		bare.GET(path, chain...)
+	}
+}

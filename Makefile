@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build release test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds idle bench bench-check bench-readme capacity fmt clean
+.PHONY: help run build release test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds idle hostile bench bench-check bench-readme capacity fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -96,6 +96,9 @@ bench-readme: ## Print the newest report as the README's table
 IDLE ?= 5000
 idle: ## Hold IDLE idle streams open (5000): what each takes, how late events come, what half of 1,000 leave behind; needs ulimit -n 12000
 	MNEME_IDLE_STREAMS=$(IDLE) go test ./server -count=1 -run 'TestIdleStreamsCostLittle|TestHalfOfManyClientsLeaveAtOnce' -v -timeout 10m | grep -E '(idle|leaving)_test|^ *(---|ok|FAIL)'
+
+hostile: ## Measure how long good requests take beside attackers, and without; needs a machine with nothing else to do
+	MNEME_HOSTILE=1 go test ./server -count=1 -run TestLegitimateTrafficKeepsItsLatency -v -timeout 10m | grep -E 'hostile.*_test|^ *(---|ok|FAIL)'
 
 pitfalls: ## Say which known pitfalls of translation have no test of their own, and where they are held instead
 	@cd codec/crossing && go test -count=1 -v -run TestEveryPitfallIsNamed

@@ -270,16 +270,7 @@ func hostileRequests(t *testing.T, on transportPlan) {
 	go func() { peak <- heapPeak(ctx) }()
 	legitimate := h.legitimate(ctx)
 
-	var rows sync.WaitGroup
-	turns := make(chan struct{}, 8)
-	for _, row := range table {
-		turns <- struct{}{}
-		rows.Go(func() {
-			defer func() { <-turns }()
-			h.attack(t, &row)
-		})
-	}
-	rows.Wait()
+	h.attackWith(t, table, 8)
 	over()
 	took := <-legitimate
 	if grown := <-peak - before; grown > hostileHeap {
@@ -330,6 +321,20 @@ func TestWhatIsNoTLSGetsNoFurther(t *testing.T) {
 	if a := h.post(chat.path, chat.body(`text "hi"`, false)); a.status != 200 {
 		t.Errorf("then a good request: %d", a.status)
 	}
+}
+
+// attackWith goes through the table with so many attackers at a time.
+func (h *house) attackWith(t *testing.T, table []hostile, attackers int) {
+	var rows sync.WaitGroup
+	turns := make(chan struct{}, attackers)
+	for _, row := range table {
+		turns <- struct{}{}
+		rows.Go(func() {
+			defer func() { <-turns }()
+			h.attack(t, &row)
+		})
+	}
+	rows.Wait()
 }
 
 // attack sends one row of the table and looks at what comes back.

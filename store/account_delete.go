@@ -109,7 +109,7 @@ func (s *Store) finishDeletion(ctx context.Context, account accountNumber) error
 var ownedSpaces = [...]byte{
 	spaceExchange, spaceOpen, spaceRequest, spaceResponse, spaceBlock, spaceNode, spaceSession, spaceMember, spaceBelongs,
 	spaceLink, spaceOutbox, spaceTurn, spaceHistory, spaceMove, spaceLedger, spaceSessionChange, spaceVector, spaceErasure,
-	spaceCredential,
+	spaceCredential, spaceSummary, spaceUnsummarized, spaceSummaryTokens,
 }
 
 // deleteRange deletes every key with a prefix.

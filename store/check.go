@@ -99,6 +99,7 @@ func (c *checker) run(ctx context.Context) error {
 		{spaceSession, c.session},
 		{spaceLink, c.link},
 		{spaceVector, c.vector},
+		{spaceSummary, c.summary},
 	} {
 		if err := eachItem(ctx, c.tx, spaceKeyOf(step.space, c.account), step.check); err != nil {
 			return err
@@ -389,6 +390,16 @@ func (c *checker) vector(item *badger.Item) error {
 		return nil
 	}
 	return err
+}
+
+func (c *checker) summary(item *badger.Item) error {
+	id := sessionID(item.Key()[5:])
+	if _, err := c.tx.Get(sessionKey(c.account, id)); errors.Is(err, badger.ErrKeyNotFound) {
+		c.find(id.String(), "a summary is there, the session is not", record{item.KeyCopy(nil), nil})
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 func (c *checker) openMark(item *badger.Item) error {

@@ -331,6 +331,7 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 		g.eraseTurn(w, ref, id)
 		g.changed(w, account, id)
 		g.sessionChanged(w, ref)
+		g.dropSummary(w, ref)
 		g.put(w, exchangeKey(spaceBelongs, account, id), nil)
 		g.put(w, memberKey(account, ref.id, id), nil)
 		if g.leaveSession(w, ref, r, info) {

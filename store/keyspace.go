@@ -27,6 +27,9 @@ const (
 	spaceLedger        = 'p' // p <account> <slot>                    what a model wants back with the next request
 	spaceChange        = 'i' // i <follower> <number>                 a turn that the follower has yet to look at
 	spaceSessionChange = 'y' // y <account> <session>           the session has changed since something was derived of it
+	spaceSummary       = 'z' // z <account> <session>                 what a model has written about the session
+	spaceUnsummarized  = 'k' // k <account> <session>                 the session has grown since a model wrote about it
+	spaceSummaryTokens = 'f' // f <account>                           what summaries have cost today
 	spaceVector        = 'v' // v <account> <generation> <exchange>   vector of the turn
 	spaceAudit         = 'a' // a <entry>                             act of administration
 	spaceErasure       = 'e' // e <account> <erasure>                 receipt of an erasure

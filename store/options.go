@@ -29,6 +29,9 @@ type Options struct {
 	// closed. nil: there is none.
 	Index func(*Store) Index
 
+	// Summaries says that somebody writes summaries of sessions: those that grow are noted for it.
+	Summaries bool
+
 	Retention Retention     // for accounts without rules of their own
 	AuditAge  time.Duration // how long acts of administration are kept, the newest 100,000 at most; 0: two years
 

@@ -123,6 +123,7 @@ func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}}
 		g.changed(w, account, id)
 		g.sessionChanged(w, ref)
+		g.sessionGrew(w, ref)
 		if failure != nil {
 			turn.Error = failure.Error()
 			return g.putTurn(w, account, id, turn)

@@ -45,6 +45,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 		PreviousMasterKey: cfg.PreviousMasterKeyBytes(),
 
 		Digest: digest.Exchange, Redact: redactor, Fragments: digest.Fragments,
+		Summaries: cfg.Search.Summaries.Model != "",
 		Retention: store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
 		AuditAge:  time.Duration(cfg.Retention.Audit),
 		Index: func(st *store.Store) store.Index {

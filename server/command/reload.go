@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/server/summary"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -28,6 +29,7 @@ type routing struct {
 	traceable bool                // spans are made
 	simulator Simulator           // nil: no providers are simulated
 	embedder  *embedding.Embedder // of the index; nil: no provider embeds
+	summaries *summary.Writer     // nil: no model writes summaries
 }
 
 // router also gives what it was made of, and the names of the providers that are simulated.
@@ -119,6 +121,11 @@ func (r *reloads) use(fresh *config.Config, made *router.Router) {
 	if r.embedder != nil {
 		if err := r.embedder.Reroute(made); err != nil {
 			r.log.Error("turns get no vectors until a restart", "reason", reason(err))
+		}
+	}
+	if r.summaries != nil {
+		if err := r.summaries.Reroute(made); err != nil {
+			r.log.Error("no summaries are written until the model is routed again", "reason", reason(err))
 		}
 	}
 	r.routes.Close()

@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/server/summary"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -83,6 +84,14 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	defer routes.Close()
 	if routing.embedder != nil {
 		observed.WatchEmbedder(routing.embedder.Usage)
+	}
+	if settings, ok := cfg.Summarizing(); ok {
+		routing.summaries, err = summary.Start(summary.Options{Settings: settings, Store: st, Router: routes, Log: log})
+		if err != nil {
+			return err
+		}
+		defer routing.summaries.Close()
+		observed.WatchSummaries(routing.summaries.Usage)
 	}
 	if err := prepareAccounts(st, &cfg); err != nil {
 		return err

@@ -163,6 +163,9 @@ func (c *SessionShow) Run(ctx context.Context, s *Surroundings) error {
 		if err := describeSession(s.Out, &m.Session); err != nil {
 			return err
 		}
+		if m.Summary != nil {
+			fmt.Fprintf(s.Out, "\nsummary by %s:\n  %s\n", printable(m.Summary.By), strings.ReplaceAll(printableLines(m.Summary.Text), "\n", "\n  "))
+		}
 		return eachTurn(ctx, client, account, c.ID, func(t *memory.Turn) error {
 			c.describeTurn(s.Out, t)
 			return nil

@@ -206,7 +206,15 @@ type Retention struct {
 
 // Search says how what is on record is found again.
 type Search struct {
-	Embedder Embedder `json:"embedder"`
+	Embedder  Embedder  `json:"embedder"`
+	Summaries Summaries `json:"summaries"`
+}
+
+// Summaries has a model write what happened in sessions. Without a model they are found by their own words alone.
+type Summaries struct {
+	Model        string   `json:"model"`          // any that routes; empty: none
+	TokensPerDay Count    `json:"tokens_per_day"` // of each account, input and output
+	Quiet        Duration `json:"quiet"`          // how long a session is left alone before it is written about
 }
 
 // Embedder makes the vectors by which turns are found that say the same in other words.
@@ -258,7 +266,10 @@ func Default() Config {
 		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30, Audit: Duration(2 * 365 * 24 * time.Hour)},
 		// Two calls at a time keep a local model busy and leave most of a provider's rate to the clients. 32 texts are
 		// what the smallest of the known hosts takes at once.
-		Search: Search{Embedder: Embedder{Model: LocalHash, TextBytes: 8 << 10, BatchTexts: 32, Calls: 2}},
+		Search: Search{Embedder: Embedder{Model: LocalHash, TextBytes: 8 << 10, BatchTexts: 32, Calls: 2}, Summaries: Summaries{
+			// Some fifty summaries. Two minutes are longer than most people take for their next question.
+			TokensPerDay: 200_000, Quiet: Duration(2 * time.Minute),
+		}},
 
 		Telemetry: Telemetry{SendTraceparent: true},
 	}

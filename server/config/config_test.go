@@ -87,6 +87,7 @@ capture: {mode: off, durability: power, on_pressure: shed, opt_out: [team-a], re
 retention: {max_age: 720h, max_bytes: 1GB, audit: 48h}
 search:
   embedder: {model: qwen3-embedding, dimensions: 256, document_prefix: "d: ", query_prefix: "q: ", text_bytes: 4KiB, batch_texts: 8, calls: 1}
+  summaries: {model: gpt-5-mini, tokens_per_day: 30000, quiet: 5m}
 admin: {listen: "localhost:7789"}
 telemetry: {trust_traceparent: true, send_traceparent: false}
 `, "MY_KEY=sk-ant-mine")
@@ -125,7 +126,7 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 		Search: Search{Embedder: Embedder{
 			Model: "qwen3-embedding", Dimensions: 256, DocumentPrefix: "d: ", QueryPrefix: "q: ",
 			TextBytes: 4 << 10, BatchTexts: 8, Calls: 1,
-		}},
+		}, Summaries: Summaries{Model: "gpt-5-mini", TokensPerDay: 30_000, Quiet: Duration(5 * time.Minute)}},
 
 		Admin: Admin{Listen: "localhost:7789"},
 
@@ -346,6 +347,14 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			file: "search:\n  embedder:\n    dimensions: 7\n",
 			want: `mneme.yaml:3: search.embedder: local-hash-v1 has vectors of [256 512 1024 2048] dimensions, not of 7`,
 		},
+		"model for summaries that no provider has": {
+			file: "search:\n  summaries:\n    model: unheard-of\n",
+			want: `mneme.yaml:3: search.summaries: No provider is known for model unheard-of`,
+		},
+		"budget below one summary": {
+			file: "search:\n  summaries:\n    model: gpt-5-mini\n    tokens_per_day: 1000\n",
+			want: `mneme.yaml:4: search.summaries: 1000 tokens a day allow for no summary: one may take 9216`,
+		},
 		"embedder of no known size": {
 			file: "providers: {local: {base_url: \"http://h/v1\"}}\nroutes: [{prefix: my-, provider: local}]\nsearch:\n  embedder:\n    model: my-model\n",
 			want: `mneme.yaml:5: search.embedder: how long the vectors of my-model are is not known; say it in search.embedder.dimensions`,
@@ -500,6 +509,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	withAll.Fallbacks = nil
 	withAll.Limits.PerKey = KeyLimits{}
 	withAll.Search.Embedder.Dimensions, withAll.Search.Embedder.DocumentPrefix, withAll.Search.Embedder.QueryPrefix = 0, "", ""
+	withAll.Search.Summaries.Model = ""
 	withAll.Capture.OptOut, withAll.Capture.Redact.Patterns, withAll.TLS = nil, nil, TLS{}
 	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay = 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {

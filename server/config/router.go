@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/server/summary"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
@@ -55,6 +56,14 @@ func (c *Config) Embedding() (s embedding.Settings, ok bool) {
 	}, e.Model != LocalHash && e.Model != NoEmbedder
 }
 
+// Summarizing is the part of the configuration that package summary takes; ok is false when no model is to write.
+func (c *Config) Summarizing() (s summary.Settings, ok bool) {
+	m := &c.Search.Summaries
+	return summary.Settings{
+		Model: m.Model, TokensPerDay: int64(m.TokensPerDay), Quiet: time.Duration(m.Quiet),
+	}, m.Model != ""
+}
+
 // noneBelowZero is how the router is told none: its zero stands for the default.
 func noneBelowZero(t Times) int {
 	if t == 0 {
@@ -87,6 +96,7 @@ func (l *loader) checkRouter(cfg *Config) {
 	r, err := router.New(cfg.Router())
 	if err == nil {
 		l.checkEmbedder(cfg, r)
+		l.checkSummaries(cfg, r)
 		r.Close()
 		return
 	}
@@ -123,6 +133,22 @@ func (l *loader) checkEmbedder(cfg *Config, r *router.Router) {
 			path = l.nearest("search.embedder.dimensions")
 		}
 		l.fail(path, "search.embedder: %s", wrong.Message)
+	}
+}
+
+// checkSummaries finds a model that writes nothing, or a budget that allows for nothing.
+func (l *loader) checkSummaries(cfg *Config, r *router.Router) {
+	settings, ok := cfg.Summarizing()
+	if !ok {
+		return
+	}
+	var wrong *codec.Error
+	if err := settings.Check(r); errors.As(err, &wrong) {
+		path := "search.summaries.model"
+		if wrong.Param == "tokens_per_day" {
+			path = "search.summaries.tokens_per_day"
+		}
+		l.fail(path, "search.summaries: %s", wrong.Message)
 	}
 }
 

@@ -6,6 +6,7 @@ import "github.com/mnemeproxy/mneme/store"
 type Session struct {
 	Object string `json:"object"` // "memory.session"
 	store.Session
+	Summary *store.SessionSummary `json:"summary,omitempty"` // of a single one: what a model has written about it
 }
 
 // Turn is one exchange of a session with what it added.
@@ -45,7 +46,12 @@ func (a *api) session(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	return showSession(a.Store.Session(c.account, c.id()))
+	s, err := a.Store.Session(c.account, c.id())
+	if err != nil {
+		return nil, err
+	}
+	written, err := a.Store.SessionSummary(c.account, c.id())
+	return Session{Object: "memory.session", Session: *s, Summary: written}, err
 }
 
 func (a *api) describeSession(c *call) (any, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/server/summary"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -180,6 +181,8 @@ var (
 	captures      = prometheus.NewDesc(metricCaptures, "Exchanges by what the store did with them.", []string{labelResult}, nil)
 	indexLag      = prometheus.NewDesc(metricIndexLag, "Changes of turns that searches do not go by yet.", []string{labelIndex}, nil)
 	embedCalls    = prometheus.NewDesc(metricEmbedCalls, "Calls of the embedder of the index.", []string{labelResult}, nil)
+	summaryCalls  = prometheus.NewDesc(metricSummaryCalls, "Calls of the model that writes summaries of sessions.", []string{labelResult}, nil)
+	summaryTokens = prometheus.NewDesc(metricSummaryTokens, "Tokens that summaries of sessions have used.", nil, nil)
 	embedTokens   = prometheus.NewDesc(metricEmbedTokens, "Tokens that the embedder of the index has used.", nil, nil)
 )
 
@@ -228,4 +231,19 @@ func (e embedder) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(embedCalls, prometheus.CounterValue, float64(u.Calls), "answered")
 	to <- prometheus.MustNewConstMetric(embedCalls, prometheus.CounterValue, float64(u.Failures), "failed")
 	to <- prometheus.MustNewConstMetric(embedTokens, prometheus.CounterValue, float64(u.Tokens))
+}
+
+// summaries collects what the writer of summaries does.
+type summaries struct{ usage func() summary.Usage }
+
+func (summaries) Describe(to chan<- *prometheus.Desc) {
+	to <- summaryCalls
+	to <- summaryTokens
+}
+
+func (s summaries) Collect(to chan<- prometheus.Metric) {
+	u := s.usage()
+	to <- prometheus.MustNewConstMetric(summaryCalls, prometheus.CounterValue, float64(u.Calls), "answered")
+	to <- prometheus.MustNewConstMetric(summaryCalls, prometheus.CounterValue, float64(u.Failures), "failed")
+	to <- prometheus.MustNewConstMetric(summaryTokens, prometheus.CounterValue, float64(u.Tokens))
 }

@@ -36,6 +36,8 @@ const (
 	metricIndexLag       = "mneme_index_lag"
 	metricEmbedCalls     = "mneme_embedder_calls_total"
 	metricEmbedTokens    = "mneme_embedder_tokens_total" //nolint:gosec // as above
+	metricSummaryCalls   = "mneme_summary_calls_total"
+	metricSummaryTokens  = "mneme_summary_tokens_total" //nolint:gosec // as above
 	metricSpans          = "mneme_spans_total"
 )
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/server/summary"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -139,6 +140,11 @@ func (t *Telemetry) Watch(l Levels) { t.metrics.registry.MustRegister(&levels{l}
 // WatchEmbedder adds what the embedder of the index does to the metrics.
 func (t *Telemetry) WatchEmbedder(usage func() embedding.Usage) {
 	t.metrics.registry.MustRegister(embedder{usage})
+}
+
+// WatchSummaries adds what the writer of summaries does to the metrics.
+func (t *Telemetry) WatchSummaries(usage func() summary.Usage) {
+	t.metrics.registry.MustRegister(summaries{usage})
 }
 
 // Metrics serves the metrics in the formats that Prometheus reads.

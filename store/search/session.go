@@ -35,37 +35,52 @@ const (
 // sessionDocument is a session in its own words.
 type sessionDocument struct {
 	session *store.Session
+	entries []store.TimelineEntry // that it was made of, oldest first
 	summary Summary
 	steps   []string // goal and outcome of each turn, oldest first
 	names   string
 	facets  []lexical.Facet
+	written *store.SessionSummary // nil: no model has written about it
 }
 
 // text is what a session is found by.
 func (d *sessionDocument) text() string {
-	return cut(d.session.Title+"\n"+strings.Join(d.steps, "\n"), 2*maxSpoken)
+	return cut(strings.Join(append([]string{d.session.Title}, d.said()...), "\n"), 2*maxSpoken)
+}
+
+// said is what a model has written about the session, if one has, and its steps.
+func (d *sessionDocument) said() []string {
+	if d.written == nil {
+		return d.steps
+	}
+	return append([]string{d.written.Text}, d.steps...)
 }
 
 // readSession makes the document of a session; nil when there is none, or nothing was said in it.
-func (x *Index) readSession(number store.AccountNumber, id string) (*sessionDocument, error) {
-	session, err := x.store.SessionAt(number, id)
+func readSession(st *store.Store, number store.AccountNumber, id string) (*sessionDocument, error) {
+	session, err := st.SessionAt(number, id)
 	if err != nil {
 		return nil, unlessNotFound(err)
 	}
-	newest, err := x.store.Timeline(session.Account, id, store.TimelineQuery{Limit: sessionTurns, Descending: true})
+	newest, err := st.Timeline(session.Account, id, store.TimelineQuery{Limit: sessionTurns, Descending: true})
 	if err != nil {
 		return nil, unlessNotFound(err)
 	}
 	entries := newest.Data
 	slices.Reverse(entries)
 	if newest.HasMore {
-		first, err := x.store.Timeline(session.Account, id, store.TimelineQuery{Limit: 1})
+		first, err := st.Timeline(session.Account, id, store.TimelineQuery{Limit: 1})
 		if err != nil {
 			return nil, unlessNotFound(err)
 		}
 		entries = append(first.Data, entries...)
 	}
-	return newSessionDocument(session, entries), nil
+	d := newSessionDocument(session, entries)
+	if d == nil {
+		return nil, nil
+	}
+	d.written, err = st.SessionSummary(session.Account, id)
+	return d, unlessNotFound(err)
 }
 
 // unlessNotFound is nil for what is gone.
@@ -77,7 +92,7 @@ func unlessNotFound(err error) error {
 }
 
 func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *sessionDocument {
-	d := &sessionDocument{session: session}
+	d := &sessionDocument{session: session, entries: entries}
 	named := make(map[string]int)
 	facets := make(map[lexical.Facet]bool)
 	for i := range entries {
@@ -160,7 +175,7 @@ func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, befo
 	var gone []lexical.Key
 	for _, c := range changes {
 		account := uint32(c.Account) | sessionSpace
-		d, err := x.readSession(c.Account, c.Session)
+		d, err := readSession(x.store, c.Account, c.Session)
 		if err != nil {
 			return 0, err
 		}
@@ -235,7 +250,7 @@ func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, 
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		d, err := x.readSession(number, id)
+		d, err := readSession(x.store, number, id)
 		if err != nil {
 			return nil, err
 		}
@@ -262,11 +277,14 @@ func (d *sessionDocument) hit(query *lexical.Query, explain bool, bm25, best flo
 	if len(d.session.Models) > 0 {
 		h.Model = d.session.Models[len(d.session.Models)-1]
 	}
-	found := &document{said: lexical.Said{Assistant: strings.Join(d.steps, "\n")}, names: d.names}
+	found := &document{said: lexical.Said{Assistant: strings.Join(d.said(), "\n")}, names: d.names}
 	_, h.Snippet, h.Highlights = snippet(query, found)
 	h.Role = "session"
 	h.Tokens = (len(h.Snippet) + 3) / 4
 	h.Summary = &d.summary
+	if d.written != nil {
+		h.Summary.Text, h.Summary.By = d.written.Text, d.written.By
+	}
 	if explain {
 		h.Scores = &Scores{Lexical: h.Score, BM25: bm25}
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Summary says what a turn was about, in the turn's own words.
+// Summary says what a turn or a session was about, in its own words.
 type Summary struct {
+	Text   string   `json:"text,omitempty"`   // of a session: what a model has written about it
+	By     string   `json:"by,omitempty"`     // "model NAME", who wrote Text
 	Goal   string   `json:"goal,omitempty"`   // what the user asked for: the beginning of what they said last
 	Done   string   `json:"done,omitempty"`   // what the answer says first
 	Tools  []string `json:"tools,omitempty"`  // that were called

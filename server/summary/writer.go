@@ -1,0 +1,268 @@
+// Package summary has a model write what happened in sessions, behind the requests and within a budget. Its calls take the
+// way that requests of the chat surface take: the router places the model, the account's credential or the server's opens
+// the provider, and the request is crossed to the format that the provider speaks.
+//
+// These calls are nobody's exchange: they are not put on record, and what they say is on record already. A session whose
+// summary cannot be had is found by its own words, as without this package.
+package summary
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// Settings say which model writes, when, and how much.
+type Settings struct {
+	Model        string        // any that routes to a provider which generates text
+	TokensPerDay int64         // of each account and day in UTC, input and output together
+	Quiet        time.Duration // how long a session is left alone before it is written about
+}
+
+// Options are what a [Writer] works with.
+type Options struct {
+	Settings
+
+	Store  *store.Store // opened with [store.Options.Summaries]
+	Router *router.Router
+	Log    *slog.Logger
+}
+
+// Writer writes summaries, one at a time.
+type Writer struct {
+	settings Settings
+	store    *store.Store
+	log      *slog.Logger
+	way      atomic.Pointer[way]
+	rests    map[store.AccountNumber]rest // accounts that are left alone for a while
+
+	calls atomic.Int64
+	fails atomic.Int64
+	spent atomic.Int64 // tokens
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// rest says how long an account is left alone.
+type rest struct {
+	until    time.Time
+	failures int // one after the other
+}
+
+// Start writes summaries until [Writer.Close]. An error is a *[codec.Error] that says which setting is wrong.
+func Start(o Options) (*Writer, error) {
+	route, err := o.way(o.Router)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &Writer{
+		settings: o.Settings, store: o.Store, log: o.Log, rests: make(map[store.AccountNumber]rest),
+		cancel: cancel, done: make(chan struct{}),
+	}
+	w.way.Store(route)
+	go w.run(ctx)
+	return w, nil
+}
+
+// Close ends the writing, and the call that is under way. The session that it was for is taken up at the next start.
+func (w *Writer) Close() {
+	w.cancel()
+	<-w.done
+}
+
+// Reroute sends the calls that come from now on by another router. Where that knows no way to the model nothing is
+// written until the next one that does.
+func (w *Writer) Reroute(r *router.Router) error {
+	route, err := w.settings.way(r)
+	if err != nil {
+		route = &way{refused: err}
+	}
+	w.way.Store(route)
+	return err
+}
+
+// Usage is what the writer has done since it was started.
+type Usage struct {
+	Calls    int64 // that gave a summary
+	Failures int64 // calls that gave none
+	Tokens   int64 // input and output, as providers count them, or as estimated where they do not
+}
+
+// Usage gives the counts so far.
+func (w *Writer) Usage() Usage {
+	return Usage{Calls: w.calls.Load(), Failures: w.fails.Load(), Tokens: w.spent.Load()}
+}
+
+// longestLook is how long a session may wait beyond [Settings.Quiet].
+const longestLook = 15 * time.Second
+
+func (w *Writer) run(ctx context.Context) {
+	defer close(w.done)
+	look := time.NewTicker(max(min(w.settings.Quiet/4, longestLook), time.Millisecond))
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if w.way.Load().refused != nil {
+			continue
+		}
+		for w.round(ctx) {
+		}
+	}
+}
+
+// round writes about one session of each account that has one; more tells whether there was any.
+func (w *Writer) round(ctx context.Context) (more bool) {
+	now := time.Now()
+	resting := func(account store.AccountNumber) bool { return now.Before(w.rests[account].until) }
+	sessions, err := w.store.UnsummarizedSessions(ctx, now.Add(-w.settings.Quiet), resting)
+	if err != nil {
+		w.log.Error("the sessions to be summarised could not be found; it is tried again", "error", err)
+		return false
+	}
+	for _, u := range sessions {
+		err := w.takeUp(ctx, u)
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err != nil:
+			w.pause(u, err)
+		default:
+			delete(w.rests, u.Account)
+		}
+	}
+	return len(sessions) > 0
+}
+
+// How long an account is left alone after a failure: twice as long after each that follows.
+const (
+	firstPause   = time.Minute
+	longestPause = time.Hour
+)
+
+// errSpent says that the account's budget of the day does not allow for another summary.
+var errSpent = errors.New("the tokens of the day are used up")
+
+// pause leaves the account of a session alone for a while.
+func (w *Writer) pause(u store.UnsummarizedSession, err error) {
+	now := time.Now()
+	if errors.Is(err, errSpent) {
+		w.rests[u.Account] = rest{until: now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)}
+		w.log.Info("an account has used up its tokens for summaries; its sessions are summarised from tomorrow on",
+			"session", u.Session, "tokens_per_day", w.settings.TokensPerDay)
+		return
+	}
+	failures := w.rests[u.Account].failures
+	wait := min(firstPause<<min(failures, 10), longestPause)
+	w.rests[u.Account] = rest{until: now.Add(wait), failures: failures + 1}
+	w.log.Warn("a session got no summary by the model", "session", u.Session, "reason", message(err), "account_waits", wait)
+}
+
+// takeUp writes about a session, if there is something to write.
+func (w *Writer) takeUp(ctx context.Context, u store.UnsummarizedSession) error {
+	material, err := search.ReadMaterial(w.store, u.Account, u.Session)
+	if err != nil {
+		return err
+	}
+	if !worthwhile(material) {
+		return w.store.ConfirmSummarized(ctx, u)
+	}
+	written, err := w.write(ctx, u.Account, material)
+	switch {
+	case err == nil:
+		return w.keep(ctx, u, material, written)
+	case unfit(err):
+		return errors.Join(err, w.store.ConfirmSummarized(ctx, u))
+	default:
+		return err // and the session stays noted
+	}
+}
+
+// write has the model write, within the budget.
+func (w *Writer) write(ctx context.Context, account store.AccountNumber, m *search.Material) (store.SessionSummary, error) {
+	asked, now := prompt(m), time.Now()
+	spent, err := w.store.SummaryTokens(account, now)
+	if err != nil {
+		return store.SessionSummary{}, err
+	}
+	if spent+estimate(asked)+maxOutput > w.settings.TokensPerDay {
+		return store.SessionSummary{}, errSpent
+	}
+	route := w.way.Load()
+	got, err := w.ask(ctx, route, m.Session.Account, asked)
+	if got.tokens > 0 { // also of an answer that is of no use
+		w.spent.Add(got.tokens)
+		err = errors.Join(err, w.store.AddSummaryTokens(context.WithoutCancel(ctx), account, now, got.tokens))
+	}
+	if err != nil {
+		w.fails.Add(1)
+		return store.SessionSummary{}, err
+	}
+	w.calls.Add(1)
+	return store.SessionSummary{
+		Text: got.text, By: route.author(), Written: now.UTC(), Through: m.Turns[len(m.Turns)-1].Exchange,
+	}, nil
+}
+
+// keep puts what was written on record. A session that has lost exchanges meanwhile stays noted, and is read afresh.
+func (w *Writer) keep(ctx context.Context, u store.UnsummarizedSession, m *search.Material, written store.SessionSummary) error {
+	exchanges := make([]string, len(m.Turns))
+	for i := range m.Turns {
+		exchanges[i] = m.Turns[i].Exchange
+	}
+	err := w.store.KeepSessionSummary(ctx, m.Session.Account, m.Session.ID, written, m.Written, exchanges)
+	switch {
+	case err == nil || kind(err) == codec.KindNotFound:
+		return w.store.ConfirmSummarized(ctx, u)
+	case kind(err) == codec.KindConflict:
+		return nil
+	default:
+		return err
+	}
+}
+
+// noText is the code of an answer in which there is nothing.
+const noText = "no_text"
+
+// unfit tells errors after which the same session would fail again.
+func unfit(err error) bool {
+	var e *codec.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Kind {
+	case codec.KindInvalidRequest, codec.KindTooLarge, codec.KindContextTooLong:
+		return true
+	default:
+		return e.Code == noText
+	}
+}
+
+func kind(err error) codec.Kind {
+	var e *codec.Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return codec.KindInternal
+}
+
+// message is what of an error people may see.
+func message(err error) string {
+	var e *codec.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return "it failed"
+}

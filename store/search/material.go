@@ -1,0 +1,32 @@
+package search
+
+import "github.com/mnemeproxy/mneme/store"
+
+// Material is what there is to write the summary of a session from.
+type Material struct {
+	Session *store.Session
+	Summary Summary               // in the session's own words
+	Written *store.SessionSummary // the present one by a model; nil: there is none
+	Turns   []SpokenTurn          // oldest first; of a long session the first one and the newest
+}
+
+// SpokenTurn is what user and model said in a turn: without what clients put before it, and without tool calls.
+type SpokenTurn struct {
+	Exchange        string
+	User, Assistant string
+}
+
+// ReadMaterial reads a session; nil when it is gone, or nothing was said in it.
+func ReadMaterial(st *store.Store, account store.AccountNumber, session string) (*Material, error) {
+	d, err := readSession(st, account, session)
+	if err != nil || d == nil {
+		return nil, err
+	}
+	m := &Material{Session: d.session, Summary: d.summary, Written: d.written}
+	for i := range d.entries {
+		if turn := newDocument(&d.entries[i]); turn != nil {
+			m.Turns = append(m.Turns, SpokenTurn{turn.id, turn.said.User, turn.said.Assistant})
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/redact"
+)
+
+// SessionSummary is what a model has written about a session. It goes with every exchange that leaves the session, because
+// what is erased may be told in it.
+type SessionSummary struct {
+	Text    string    `json:"text"`
+	By      string    `json:"by"`      // "model NAME"
+	Written time.Time `json:"written"` // UTC
+	Through string    `json:"through"` // the last exchange that it tells of
+}
+
+// maxSummary is the longest summary that is kept, in bytes.
+const maxSummary = 8 << 10
+
+func summaryKey(ref sessionRef) []byte {
+	return append(spaceKeyOf(spaceSummary, ref.account), ref.id[:]...)
+}
+
+func unsummarizedKey(ref sessionRef) []byte {
+	return append(spaceKeyOf(spaceUnsummarized, ref.account), ref.id[:]...)
+}
+
+// sessionGrew marks a session for [Store.UnsummarizedSessions], where somebody writes summaries.
+func (g *gathering) sessionGrew(w *write, ref sessionRef) {
+	if g.store.opts.Summaries {
+		g.put(w, unsummarizedKey(ref), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
+	}
+}
+
+// dropSummary takes the summary of a session away; what is left of the session may get another one.
+func (g *gathering) dropSummary(w *write, ref sessionRef) {
+	if g.get(summaryKey(ref)) != nil {
+		g.put(w, summaryKey(ref), nil)
+		g.sessionGrew(w, ref)
+	}
+}
+
+// SessionSummary gives what a model has written about a session of the account; nil if none has.
+func (s *Store) SessionSummary(account, session string) (*SessionSummary, error) {
+	number, id, err := s.sessionOf(account, session)
+	if err != nil {
+		return nil, err
+	}
+	m := new(SessionSummary)
+	err = s.view(func(tx *badger.Txn) error {
+		value, err := getValue(tx, summaryKey(sessionRef{number, id}))
+		if err != nil {
+			return err
+		}
+		return decodeRecord(value, m)
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil //nolint:nilnil // most sessions have none
+	}
+	if err != nil {
+		return nil, errStorage(err, "the summary of %s cannot be read; run mneme check", session)
+	}
+	return m, nil
+}
+
+// KeepSessionSummary puts a summary on record that was made of the named exchanges, and of the former summary unless that
+// is nil. Where one of them is gone meanwhile it is a [codec.KindConflict], and nothing is kept: what was erased does not
+// come back as a summary. Credentials in the text are masked, and what is too long is cut off.
+func (s *Store) KeepSessionSummary(ctx context.Context, account, session string, m SessionSummary, former *SessionSummary, exchanges []string) error {
+	number, id, err := s.sessionOf(account, session)
+	if err != nil {
+		return err
+	}
+	s.redactText(&m.Text, new(redact.Tally))
+	m.Text = strings.ToValidUTF8(m.Text[:min(len(m.Text), maxSummary)], "")
+	value, err := encodeRecord(m)
+	if err != nil {
+		return err
+	}
+	ref := sessionRef{number, id}
+	err = s.update(ctx, func(g *gathering, w *write) error {
+		if !g.stillThere(ref, former, exchanges) {
+			return codec.Errorf(codec.KindConflict, "what the summary of %s tells of is gone meanwhile", session)
+		}
+		g.put(w, summaryKey(ref), value)
+		g.sessionChanged(w, ref)
+		return nil
+	})
+	if err != nil {
+		return asStorageError(err, "the summary of %s could not be kept", session)
+	}
+	return nil
+}
+
+// stillThere tells whether a session still has these exchanges, and this summary unless former is nil.
+func (g *gathering) stillThere(ref sessionRef, former *SessionSummary, exchanges []string) bool {
+	for _, text := range exchanges {
+		id, ok := parseExchangeID(text)
+		if !ok || !bytes.Equal(g.get(exchangeKey(spaceBelongs, ref.account, id)), ref.id[:]) {
+			return false
+		}
+	}
+	if former == nil {
+		return g.get(sessionKey(ref.account, ref.id)) != nil
+	}
+	var m SessionSummary
+	return decodeRecord(g.get(summaryKey(ref)), &m) == nil && m.Text == former.Text && m.Written.Equal(former.Written)
+}
+
+// UnsummarizedSession is a session that has grown, or has lost its summary, since somebody looked at it.
+type UnsummarizedSession struct {
+	Account AccountNumber
+	Session string
+
+	key, mark []byte // the time of the last change, in nanoseconds
+}
+
+// UnsummarizedSessions gives of each account the first session that was left alone since a time, if it has one. Accounts
+// for which skip is true are passed over at once, however many sessions they have.
+func (s *Store) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(AccountNumber) bool) (sessions []UnsummarizedSession, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceUnsummarized}})
+		defer it.Close()
+		passed := accountNumber(0) // nothing more is wanted of it; numbers begin at 1
+		for it.Rewind(); it.Valid(); {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			account, id, ok := splitExchangeKey(it.Item().Key()) // ids of sessions have the same length
+			if !ok {
+				return errors.New("malformed mark of a session without a summary")
+			}
+			if account == passed || skip(AccountNumber(account)) {
+				it.Seek(spaceKeyOf(spaceUnsummarized, account+1))
+				continue
+			}
+			mark, err := it.Item().ValueCopy(nil)
+			if err != nil {
+				return err
+			}
+			if len(mark) == 8 && time.Unix(0, int64(binary.BigEndian.Uint64(mark))).Before(since) {
+				sessions = append(sessions, UnsummarizedSession{AccountNumber(account), sessionID(id).String(), it.Item().KeyCopy(nil), mark})
+				passed = account
+			}
+			it.Next()
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, asStorageError(err, "the sessions without a summary cannot be read; run mneme check")
+	}
+	return sessions, nil
+}
+
+// ConfirmSummarized takes the mark of a session away, unless it has grown again.
+func (s *Store) ConfirmSummarized(ctx context.Context, u UnsummarizedSession) error {
+	err := s.update(ctx, func(g *gathering, w *write) error {
+		if bytes.Equal(g.get(u.key), u.mark) {
+			g.put(w, u.key, nil)
+		}
+		return nil
+	})
+	if err != nil {
+		return asStorageError(err, "the summary of %s could not be noted", u.Session)
+	}
+	return nil
+}
+
+// summarySpending is what summaries of an account have cost on one day.
+type summarySpending struct {
+	Day    string `json:"day"` // of UTC, as in [time.DateOnly]
+	Tokens int64  `json:"tokens"`
+}
+
+// SummaryTokens gives how many tokens summaries of an account have used on the day of now, in UTC.
+func (s *Store) SummaryTokens(account AccountNumber, now time.Time) (int64, error) {
+	var spent summarySpending
+	err := s.view(func(tx *badger.Txn) error {
+		value, err := getValue(tx, spaceKeyOf(spaceSummaryTokens, accountNumber(account)))
+		if err != nil {
+			return err
+		}
+		return decodeRecord(value, &spent)
+	})
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+		return 0, errStorage(err, "what summaries have cost cannot be read; run mneme check")
+	}
+	if spent.Day != dayOf(now) {
+		return 0, nil
+	}
+	return spent.Tokens, nil
+}
+
+// AddSummaryTokens counts tokens that a summary of an account has used on the day of now.
+func (s *Store) AddSummaryTokens(ctx context.Context, account AccountNumber, now time.Time, tokens int64) error {
+	key := spaceKeyOf(spaceSummaryTokens, accountNumber(account))
+	err := s.update(ctx, func(g *gathering, w *write) error {
+		var spent summarySpending
+		if value := g.get(key); value == nil || decodeRecord(value, &spent) != nil || spent.Day != dayOf(now) {
+			spent = summarySpending{Day: dayOf(now)}
+		}
+		spent.Tokens += tokens
+		value, err := encodeRecord(spent)
+		if err == nil {
+			g.put(w, key, value)
+		}
+		return err
+	})
+	if err != nil {
+		return asStorageError(err, "what a summary has cost could not be noted")
+	}
+	return nil
+}
+
+func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }

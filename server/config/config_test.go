@@ -349,7 +349,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"model for summaries that no provider has": {
 			file: "search:\n  summaries:\n    model: unheard-of\n",
-			want: `mneme.yaml:3: search.summaries: No provider is known for model unheard-of`,
+			want: `mneme.yaml:3: search.summaries: No provider is known for model "unheard-of". Known prefixes: PREFIXES. Routes for other names are set under routes in the configuration.`,
 		},
 		"budget below one summary": {
 			file: "search:\n  summaries:\n    model: gpt-5-mini\n    tokens_per_day: 1000\n",

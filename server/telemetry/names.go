@@ -37,7 +37,7 @@ const (
 	metricEmbedCalls     = "mneme_embedder_calls_total"
 	metricEmbedTokens    = "mneme_embedder_tokens_total" //nolint:gosec // as above
 	metricSummaryCalls   = "mneme_summary_calls_total"
-	metricSummaryTokens  = "mneme_summary_tokens_total" //nolint:gosec // as above
+	metricSummaryTokens  = "mneme_summary_tokens_total"
 	metricSpans          = "mneme_spans_total"
 )
 

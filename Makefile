@@ -79,7 +79,7 @@ crash: ## Kill the store under load ROUNDS times (200), with erasures and backup
 	MNEME_TEST_CRASH_ROUNDS=$(ROUNDS) go test ./store -count=1 -v -timeout 3h -run 'Crash|Kill'
 
 bench: build ## Measure this machine: mneme next to floors, capture on; report in bench-report/. More: make bench ARGS="all --rounds 7"
-	@bin/mneme bench run $(ARGS)
+	@bin/mneme bench run $(or $(ARGS),--scale 0.35)
 
 CAPACITY ?= 100000
 capacity: ## Measure the store: exchanges/s, MB/s, CPU and memory, lists, opening. Larger: make capacity CAPACITY=1000000

@@ -16,7 +16,7 @@ func FuzzConfiguration(f *testing.F) {
 	for _, seed := range []string{
 		"listen: 127.0.0.1:0\n", "limits:\n  body_bytes: 1MiB\ntimeouts: {read: 1m}\n",
 		"providers:\n  anthropic:\n    api_key: ${SECRET}\nroutes:\n- prefix: ${SECRET}\n  provider: anthropic\n",
-		"capture: {mode: off, opt_out: [a]}\n", "a: &a [*a]\n", "listen: ${MISSING}\n", "x: !!binary AA==\n", "- 1\n", "\t", "listen: $${SECRET}\n",
+		"capture: {mode: off, opt_out: [a]}\n", "a: &a [*a]\n", "limits: &a {body_bytes: *a}\nroutes: [null, {}]\n? [x]\n: y\n", "listen: ${MISSING}\n", "x: !!binary AA==\n", "- 1\n", "\t", "listen: $${SECRET}\n",
 	} {
 		f.Add(seed)
 	}

@@ -544,16 +544,3 @@ func fieldPaths(group reflect.Type, path string) []string {
 	}
 	return paths
 }
-
-func FuzzAnyFileGivesAConfigurationOrProblems(f *testing.F) {
-	f.Add("listen: 127.0.0.1:1\nproviders: {openai: {api_key: \"${A}\", formats: [chat]}}\n")
-	f.Add("limits: &a {body_bytes: *a}\nroutes: [null, {}]\n? [x]\n: y\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		doc := readDocument("f", []byte(text), environment("A=b"))
-		for _, p := range doc.problems {
-			if p.Message == "" {
-				t.Error("a problem without a message")
-			}
-		}
-	})
-}

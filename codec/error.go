@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -67,6 +68,15 @@ func (e *Error) Unwrap() error { return e.Cause }
 // Errorf makes an [Error] of the given kind.
 func Errorf(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// AsError is err as an [Error]. One that is none is internal: it says otherwise, and err is its cause.
+func AsError(err error, otherwise string) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Kind: KindInternal, Message: otherwise, Cause: err}
 }
 
 // Invalid makes a [KindInvalidRequest] error about one member of the request.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/cloudwego/hertz/pkg/app"
@@ -122,9 +121,5 @@ func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) 
 
 // asError is the error for the client that err is, or stands for.
 func asError(err error) *codec.Error {
-	var e *codec.Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return &codec.Error{Kind: codec.KindInternal, Message: "The proxy failed on this request. It is logged.", Cause: err}
+	return codec.AsError(err, "The proxy failed on this request. It is logged.")
 }

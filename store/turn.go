@@ -176,18 +176,10 @@ func (s *Store) runDigest(x *Exchange, d *Digest) (failure error) {
 	}()
 	digest, err := s.opts.Digest(x)
 	if err != nil {
-		return errors.New(messageOf(err))
+		return errors.New(codec.AsError(err, "digesting failed").Message)
 	}
 	*d = digest
 	return nil
-}
-
-// messageOf gives the words of an error that may be shown to the account.
-func messageOf(err error) string {
-	if e := (*codec.Error)(nil); errors.As(err, &e) {
-		return e.Message
-	}
-	return "digesting failed"
 }
 
 // placeTurn finds where in the session's history a turn goes on, and notes where its own history ends.

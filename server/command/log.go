@@ -6,9 +6,12 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/mnemeproxy/mneme/server/telemetry"
 )
 
-// newLog writes lines for people on a terminal, at once, and JSON everywhere else, gathered. The caller flushes it in the end.
+// newLog writes lines for people on a terminal, and JSON everywhere else, where the lines of exchanges are gathered. The
+// caller flushes it in the end.
 func newLog(w io.Writer) (log *slog.Logger, flush func()) {
 	if isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, nil)), func() {}
@@ -69,7 +72,7 @@ func (g *gatheredLines) write() {
 	g.pending = g.pending[:0]
 }
 
-// urgent writes warnings and errors at once, with all that has gathered before them.
+// urgent writes warnings, errors and whatever is not the line of an exchange at once, with all that has gathered before.
 type urgent struct {
 	slog.Handler
 	lines *gatheredLines
@@ -77,7 +80,7 @@ type urgent struct {
 
 func (u urgent) Handle(ctx context.Context, r slog.Record) error {
 	err := u.Handler.Handle(ctx, r)
-	if r.Level >= slog.LevelWarn {
+	if r.Level >= slog.LevelWarn || r.Message != telemetry.ExchangeLine {
 		u.lines.flush()
 	}
 	return err

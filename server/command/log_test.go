@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mnemeproxy/mneme/server/telemetry"
 )
 
 // guarded is read by one goroutine while others write.
@@ -37,21 +39,24 @@ func TestLinesOfTheLogLeaveTogetherAndSoon(t *testing.T) {
 				t.Errorf("%s: %d lines are out, not %d", when, n, lines)
 			}
 		}
-		log.Info("one")
+		exchange := func(id string) { log.Info(telemetry.ExchangeLine, "exchange", id) }
+		exchange("one")
 		time.Sleep(gatherLines / 2)
-		log.Info("two")
+		exchange("two")
 		expect("while they gather", 0)
 		time.Sleep(gatherLines / 2)
 		expect("a tenth of a second after the first", 2)
-		log.With("a", "b").Info("three")
+		exchange("three")
 		log.WithGroup("g").Warn("four")
 		expect("after a warning", 4)
-		log.Info(strings.Repeat("x", roomOfLines))
-		expect("when there is no room", 5)
-		log.Info("six")
+		log.With("a", "b").Info("what is no exchange")
+		expect("after a line of another kind", 5)
+		exchange(strings.Repeat("x", roomOfLines))
+		expect("when there is no room", 6)
+		exchange("seven")
 		flush()
-		expect("at the end", 6)
+		expect("at the end", 7)
 		time.Sleep(time.Hour)
-		expect("later", 6)
+		expect("later", 7)
 	})
 }

@@ -2,7 +2,6 @@ package embedding
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -108,21 +107,4 @@ func (a *asking) credential(p *router.Provider, format codec.Format) (router.Cre
 		return router.Credential{}, err
 	}
 	return p.Credential(format, secret), nil
-}
-
-func kind(err error) codec.Kind {
-	var e *codec.Error
-	if errors.As(err, &e) {
-		return e.Kind
-	}
-	return codec.KindInternal
-}
-
-// message is what of an error people may see.
-func message(err error) string {
-	var e *codec.Error
-	if errors.As(err, &e) {
-		return e.Message
-	}
-	return "it failed"
 }

@@ -123,9 +123,9 @@ func (e *Embedder) Embed(ctx context.Context, account string, use search.Use, te
 	}
 	// Either one of the texts is at fault, or the provider takes none at all. A text that every model takes tells which.
 	if _, none := asked.embed(ctx, []string{"memory"}); none != nil {
-		return nil, codec.Errorf(codec.KindUpstream, "%s takes no text as search.embedder has it sent: %s", w.identity, message(none))
+		return nil, codec.Errorf(codec.KindUpstream, "%s takes no text as search.embedder has it sent: %s", w.identity, codec.AsError(none, "it failed").Message)
 	}
-	return nil, codec.Errorf(codec.KindTooLarge, "%s does not take such a text: %s", w.identity, message(err))
+	return nil, codec.Errorf(codec.KindTooLarge, "%s does not take such a text: %s", w.identity, codec.AsError(err, "it failed").Message)
 }
 
 func (e *Embedder) slow(patience time.Duration) error {
@@ -134,7 +134,7 @@ func (e *Embedder) slow(patience time.Duration) error {
 
 // unfit tells errors by which a provider says that it will never take these texts.
 func unfit(err error) bool {
-	switch kind(err) {
+	switch codec.AsError(err, "").Kind {
 	case codec.KindInvalidRequest, codec.KindTooLarge, codec.KindContextTooLong:
 		return true
 	default:

@@ -167,7 +167,7 @@ func (w *Writer) pause(u store.UnsummarizedSession, err error) {
 	failures := w.rests[u.Account].failures
 	wait := min(firstPause<<min(failures, 10), longestPause)
 	w.rests[u.Account] = rest{until: now.Add(wait), failures: failures + 1}
-	w.log.Warn("a session got no summary by the model", "session", u.Session, "reason", message(err), "account_waits", wait)
+	w.log.Warn("a session got no summary by the model", "session", u.Session, "reason", codec.AsError(err, "it failed").Message, "account_waits", wait)
 }
 
 // takeUp writes about a session, if there is something to write.
@@ -224,9 +224,9 @@ func (w *Writer) keep(ctx context.Context, u store.UnsummarizedSession, m *searc
 	}
 	err := w.store.KeepSessionSummary(ctx, m.Session.Account, m.Session.ID, written, m.Written, exchanges)
 	switch {
-	case err == nil || kind(err) == codec.KindNotFound:
+	case err == nil || codec.AsError(err, "").Kind == codec.KindNotFound:
 		return w.store.ConfirmSummarized(ctx, u)
-	case kind(err) == codec.KindConflict:
+	case codec.AsError(err, "").Kind == codec.KindConflict:
 		return nil
 	default:
 		return err
@@ -248,21 +248,4 @@ func unfit(err error) bool {
 	default:
 		return e.Code == noText
 	}
-}
-
-func kind(err error) codec.Kind {
-	var e *codec.Error
-	if errors.As(err, &e) {
-		return e.Kind
-	}
-	return codec.KindInternal
-}
-
-// message is what of an error people may see.
-func message(err error) string {
-	var e *codec.Error
-	if errors.As(err, &e) {
-		return e.Message
-	}
-	return "it failed"
 }

@@ -158,6 +158,9 @@ const maxName = 128
 // clipped is a copy: names may be views of a request's buffers, and spans outlive the request.
 func clipped(name string) string { return strings.Clone(name[:min(len(name), maxName)]) }
 
+// ExchangeLine is the message of the one line of the log that each exchange has.
+const ExchangeLine = "exchange"
+
 func (t *Telemetry) logExchange(r *Report, trace *Trace) {
 	level := slog.LevelInfo
 	if r.ID == "" {
@@ -200,5 +203,5 @@ func (t *Telemetry) logExchange(r *Report, trace *Trace) {
 	}
 	attrs = append(attrs, slog.Int64("duration_ms", r.Ended.Sub(r.Started).Milliseconds()))
 	text("trace_id", trace.ID())
-	t.log.LogAttrs(ctx, level, "exchange", attrs...)
+	t.log.LogAttrs(ctx, level, ExchangeLine, attrs...)
 }

@@ -44,7 +44,7 @@ type responsesChecker struct {
 
 type responsesItem struct {
 	id, kind, callID string
-	added            string // the status it was added with: what another party made whole is complete from the start
+	added            string          // the status it was added with: what another party made whole is complete from the start
 	raw              json.RawMessage // of the done event
 	done             bool
 	parts            []*responsesPart

@@ -192,11 +192,7 @@ func TestAClosedStoreTakesNothing(t *testing.T) {
 
 // TestAFullVolumeStopsNewExchangesAndHarmsNothing fills a real small volume.
 func TestAFullVolumeStopsNewExchangesAndHarmsNothing(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=200m"); err != nil {
-		t.Skipf("no volume can be mounted here: %v", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := mountVolume(t)
 	s := openStore(t, Options{Dir: filepath.Join(dir, "store")})
 	mustAccount(t, s, "acme")
 	id := capture(t, s, "acme", "before", "answer")
@@ -225,14 +221,21 @@ func TestAFullVolumeStopsNewExchangesAndHarmsNothing(t *testing.T) {
 	capture(t, s, "acme", "after", "answer")
 }
 
-// A volume that fills while exchanges come and go takes none that it cannot keep, keeps all that it has acknowledged, also
-// over a start, and takes more as soon as there is room.
-func TestAVolumeThatFillsUnderLoadLosesNothing(t *testing.T) {
-	dir := t.TempDir()
+// mountVolume gives the directory of a volume of 200 MiB that is the test's alone.
+func mountVolume(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=200m"); err != nil {
 		t.Skipf("no volume can be mounted here: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// A volume that fills while exchanges come and go takes none that it cannot keep, keeps all that it has acknowledged, also
+// over a start, and takes more as soon as there is room.
+func TestAVolumeThatFillsUnderLoadLosesNothing(t *testing.T) {
+	dir := mountVolume(t)
 	opts := Options{Dir: filepath.Join(dir, "store")}
 	s, err := Open(opts)
 	if err != nil {
@@ -299,11 +302,7 @@ func recordOne(t *testing.T, s *Store, body []byte, acknowledged func(id string)
 }
 
 func TestAStoreThatCannotBeWrittenSaysSo(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=200m"); err != nil {
-		t.Skipf("no volume can be mounted here: %v", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := mountVolume(t)
 	opts := Options{Dir: filepath.Join(dir, "store")}
 	s, err := Open(opts)
 	if err != nil {

@@ -11,8 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/embedding"
-	"github.com/mnemeproxy/mneme/server/summary"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -218,32 +216,21 @@ func (l *levels) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// embedder collects what the embedder of the index does.
-type embedder struct{ usage func() embedding.Usage }
-
-func (embedder) Describe(to chan<- *prometheus.Desc) {
-	to <- embedCalls
-	to <- embedTokens
+// modelCalls collects the calls that mneme makes of its own accord: those of the index's embedder, and of the writer of
+// summaries.
+type modelCalls struct {
+	calls, tokens *prometheus.Desc
+	usage         func() (answered, failed, tokens int64)
 }
 
-func (e embedder) Collect(to chan<- prometheus.Metric) {
-	u := e.usage()
-	to <- prometheus.MustNewConstMetric(embedCalls, prometheus.CounterValue, float64(u.Calls), "answered")
-	to <- prometheus.MustNewConstMetric(embedCalls, prometheus.CounterValue, float64(u.Failures), "failed")
-	to <- prometheus.MustNewConstMetric(embedTokens, prometheus.CounterValue, float64(u.Tokens))
+func (m modelCalls) Describe(to chan<- *prometheus.Desc) {
+	to <- m.calls
+	to <- m.tokens
 }
 
-// summaries collects what the writer of summaries does.
-type summaries struct{ usage func() summary.Usage }
-
-func (summaries) Describe(to chan<- *prometheus.Desc) {
-	to <- summaryCalls
-	to <- summaryTokens
-}
-
-func (s summaries) Collect(to chan<- prometheus.Metric) {
-	u := s.usage()
-	to <- prometheus.MustNewConstMetric(summaryCalls, prometheus.CounterValue, float64(u.Calls), "answered")
-	to <- prometheus.MustNewConstMetric(summaryCalls, prometheus.CounterValue, float64(u.Failures), "failed")
-	to <- prometheus.MustNewConstMetric(summaryTokens, prometheus.CounterValue, float64(u.Tokens))
+func (m modelCalls) Collect(to chan<- prometheus.Metric) {
+	answered, failed, tokens := m.usage()
+	to <- prometheus.MustNewConstMetric(m.calls, prometheus.CounterValue, float64(answered), "answered")
+	to <- prometheus.MustNewConstMetric(m.calls, prometheus.CounterValue, float64(failed), "failed")
+	to <- prometheus.MustNewConstMetric(m.tokens, prometheus.CounterValue, float64(tokens))
 }

@@ -139,12 +139,18 @@ func (t *Telemetry) Watch(l Levels) { t.metrics.registry.MustRegister(&levels{l}
 
 // WatchEmbedder adds what the embedder of the index does to the metrics.
 func (t *Telemetry) WatchEmbedder(usage func() embedding.Usage) {
-	t.metrics.registry.MustRegister(embedder{usage})
+	t.metrics.registry.MustRegister(modelCalls{embedCalls, embedTokens, func() (answered, failed, tokens int64) {
+		u := usage()
+		return u.Calls, u.Failures, u.Tokens
+	}})
 }
 
 // WatchSummaries adds what the writer of summaries does to the metrics.
 func (t *Telemetry) WatchSummaries(usage func() summary.Usage) {
-	t.metrics.registry.MustRegister(summaries{usage})
+	t.metrics.registry.MustRegister(modelCalls{summaryCalls, summaryTokens, func() (answered, failed, tokens int64) {
+		u := usage()
+		return u.Calls, u.Failures, u.Tokens
+	}})
 }
 
 // Metrics serves the metrics in the formats that Prometheus reads.

@@ -34,24 +34,27 @@ func (s *Store) DeleteAccount(ctx context.Context, name string, dryRun bool) (Ac
 	if err != nil {
 		return AccountDeletion{}, err
 	}
-	keys := s.Keys(name)
 	d := AccountDeletion{
 		Account: name, DryRun: dryRun, Exchanges: usage.Exchanges, Sessions: usage.Sessions, Bytes: usage.Stored(),
-		Keys: len(keys), Credentials: len(providers),
+		Keys: len(s.Keys(name)), Credentials: len(providers),
 	}
 	if dryRun {
 		return d, nil
 	}
+	s.keys.changing.Lock()
+	defer s.keys.changing.Unlock()
 	account, ok := s.withdrawAccount(name)
 	if !ok {
 		return d, codec.Errorf(codec.KindNotFound, "no account %q", name)
 	}
+	// Before the commit, because with it the name is free: a key of this account must not open another one of the name.
+	keys := s.keys.withdraw(name)
 	d.Deleted = time.Now().UTC()
-	if err := s.commitDeletion(ctx, account, d); err != nil {
+	if err := s.commitDeletion(ctx, account, keys, d); err != nil {
+		s.keys.restore(keys)
 		s.accounts.put(account)
 		return d, asStorageError(err, "account %q could not be deleted", name)
 	}
-	s.keys.removeAccount(name)
 	s.keeper.addDeletion(account.Number)
 	return d, nil
 }
@@ -64,7 +67,7 @@ func (s *Store) withdrawAccount(name string) (accountRecord, bool) {
 }
 
 // commitDeletion takes away what makes an account one, and notes that its data has to go.
-func (s *Store) commitDeletion(ctx context.Context, account accountRecord, d AccountDeletion) error {
+func (s *Store) commitDeletion(ctx context.Context, account accountRecord, keys []keyRecord, d AccountDeletion) error {
 	record, err := encodeRecord(d)
 	if err != nil {
 		return err
@@ -72,7 +75,7 @@ func (s *Store) commitDeletion(ctx context.Context, account accountRecord, d Acc
 	return s.update(ctx, func(g *gathering, w *write) error {
 		g.put(w, spaceKeyOf(spaceDeletion, account.Number), record)
 		g.put(w, nameKey(spaceAccount, account.Name), nil)
-		for _, k := range s.Keys(account.Name) {
+		for _, k := range keys {
 			g.put(w, nameKey(spaceKey, k.ID), nil)
 			g.put(w, nameKey(spaceKeyUse, k.ID), nil)
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -115,8 +116,8 @@ func TestADeletionGoesOnAtTheNextStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	account, _ := s.accounts.remove("acme") // as far as a process comes that is killed right after the commit
-	if err := s.commitDeletion(t.Context(), account, AccountDeletion{Account: "acme"}); err != nil {
+	account, _ := s.withdrawAccount("acme") // as far as a process comes that is killed right after the commit
+	if err := s.commitDeletion(t.Context(), account, s.keys.withdraw("acme"), AccountDeletion{Account: "acme"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -159,5 +160,71 @@ func TestTheUseOfKeysGoesWithTheirAccount(t *testing.T) {
 	uses, err := loadUses(s.db)
 	if err != nil || uses[keys["acme"]] != nil || uses[keys["other"]] == nil {
 		t.Errorf("after the deletion there are %v, %v", uses, err)
+	}
+}
+
+// Accounts are deleted and made again under one name while keys are made for it. No key of a deleted account may open
+// the account that has its name now, and no key may be left behind in the store.
+func TestNoKeyOutlivesItsAccountUnderTheSameName(t *testing.T) {
+	s := openStore(t, Options{})
+	type made struct {
+		secret, id string
+	}
+	for round := range 30 {
+		mustAccount(t, s, "acme")
+		var keys []made
+		var making sync.WaitGroup
+		stop := make(chan struct{})
+		making.Go(func() {
+			for {
+				if secret, key, err := s.CreateKey("acme", AllScopes, ""); err == nil {
+					keys = append(keys, made{secret, key.ID})
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+		if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+			t.Fatal(err)
+		}
+		close(stop)
+		making.Wait()
+		mustAccount(t, s, "acme")
+		for _, k := range keys {
+			if who, err := s.Authenticate(k.secret); err == nil {
+				t.Fatalf("round %d: a key of the deleted account speaks for %+v", round, who)
+			}
+		}
+		stored := 0
+		err := eachRecord(s.db, []byte{spaceKey}, func([]byte, []byte) error { stored++; return nil })
+		if err != nil || stored > 0 {
+			t.Fatalf("round %d: %d keys are left in the store, %v", round, stored, err)
+		}
+		if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAnAccountThatCannotBeDeletedKeepsItsKeys(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	secret, _, err := s.CreateKey("acme", AllScopes, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.disk.mark = 1 << 62 // the volume is full
+	if _, err := s.DeleteAccount(t.Context(), "acme", false); err == nil {
+		t.Fatal("it was deleted on a full volume")
+	}
+	s.disk.mark = 0
+	if who, err := s.Authenticate(secret); err != nil || who.Account != "acme" {
+		t.Errorf("its key gives %+v, %v", who, err)
+	}
+	if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+		t.Error(err)
 	}
 }

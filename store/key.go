@@ -160,7 +160,7 @@ func intact(secret string) bool {
 // keyTable is all service keys, in memory. Secrets are found by the first bytes of their hash and then compared in
 // constant time.
 type keyTable struct {
-	changing sync.Mutex // held while a key is changed, from reading it to having it stored
+	changing sync.Mutex // held while a key is made, changed or deleted, from the look at what is there to its commit
 
 	mu     sync.RWMutex
 	byHash map[[8]byte][]keyRecord
@@ -197,18 +197,32 @@ func (t *keyTable) put(k keyRecord) {
 	t.byID[k.ID] = k
 }
 
-// removeAccount forgets the keys of an account.
-func (t *keyTable) removeAccount(account string) {
+// withdraw takes the keys of an account out of the table and gives them: from here on they open nothing.
+func (t *keyTable) withdraw(account string) []keyRecord {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	of := func(k keyRecord) bool { return k.Account == account }
-	maps.DeleteFunc(t.byID, func(_ string, k keyRecord) bool { return of(k) })
-	for slot, keys := range t.byHash {
-		if keys = slices.DeleteFunc(slices.Clone(keys), of); len(keys) == 0 {
-			delete(t.byHash, slot)
-		} else {
-			t.byHash[slot] = keys
+	var withdrawn []keyRecord
+	for id, k := range t.byID {
+		if k.Account != account {
+			continue
 		}
+		withdrawn = append(withdrawn, k)
+		delete(t.byID, id)
+		slot := [8]byte(k.Hash)
+		t.byHash[slot] = slices.DeleteFunc(slices.Clone(t.byHash[slot]), func(o keyRecord) bool { return o.ID == id })
+		if len(t.byHash[slot]) == 0 {
+			delete(t.byHash, slot)
+		}
+	}
+	return withdrawn
+}
+
+// restore puts keys back that were withdrawn.
+func (t *keyTable) restore(keys []keyRecord) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range keys {
+		t.put(k)
 	}
 }
 
@@ -226,6 +240,8 @@ func (t *keyTable) find(hash [sha256.Size]byte) (keyRecord, bool) {
 // CreateKey makes a service key. The secret is given this once; the store keeps its hash. set may change what
 // [Store.UpdateKey] may change.
 func (s *Store) CreateKey(account string, scopes Scopes, label string, set ...func(*Key)) (secret string, key Key, err error) {
+	s.keys.changing.Lock()
+	defer s.keys.changing.Unlock()
 	if _, ok := s.accounts.number(account); !ok {
 		return "", Key{}, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}

@@ -1,13 +1,17 @@
 package server_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
@@ -99,17 +103,68 @@ func TestSearchesAreAnsweredForThoseWhoMayRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsErasedOverHTTPIsNotFound(t *testing.T) {
+// An erased conversation is on no path of the memory any more: no list, search, export or backup.
+func TestWhatIsErasedIsShownNowhere(t *testing.T) {
+	const secret = "marmalade"
 	h := searching(t)
-	exchange := h.post(chat.path, chat.said(chat.model, "", sim("my secret is marmalade", "noted"))).header.Get("X-Service-Exchange-ID")
-	if _, found, body := h.find(h.key, `{"query":"marmalade"}`); !slices.ContainsFunc(found.Data, func(hit search.Hit) bool { return hit.Exchange == exchange }) {
-		t.Fatalf("found %s, want %s", body, exchange)
+	kept := h.post(chat.path, chat.said(chat.model, "", sim("something harmless", "noted"))).exchange()
+	first := sim("my secret is "+secret, "noted: "+secret)
+	session := h.session(chat.path, chat.said(chat.model, "", first), "X-Service-Chat-Key", secret)
+	exchange := h.post(chat.path, chat.said(chat.model, "", first, "noted: "+secret, sim("what was it?", secret)), "X-Service-Chat-Key", secret).exchange()
+	h.turns(session)
+	h.ask(http.StatusOK, http.MethodPatch, "/sessions/"+session, `{"title":"of `+secret+`","tags":["`+secret+`"]}`)
+
+	shown := func() (where []string) {
+		search := func(more string) string { _, _, text := h.find(h.key, `{"query":"`+secret+`"`+more+`}`); return text }
+		for name, text := range map[string]string{
+			"the list of sessions":      h.get("/sessions").body,
+			"the session":               h.do(http.MethodGet, "/v1/memory/sessions/"+session, "", "Authorization", "Bearer "+h.key).body,
+			"its timeline":              h.do(http.MethodGet, "/v1/memory/sessions/"+session+"/timeline", "", "Authorization", "Bearer "+h.key).body,
+			"the list of exchanges":     h.get("/exchanges").body,
+			"an exchange":               h.do(http.MethodGet, "/v1/memory/exchanges/"+exchange+"?include=raw_request,raw_response,normalized", "", "Authorization", "Bearer "+h.key).body,
+			"a search by words":         search(`,"mode":"lexical"`),
+			"a search by vectors":       search(`,"mode":"vector"`),
+			"a search by both":          search(`,"mode":"hybrid","explain":true`),
+			"a search for sessions":     search(`,"granularity":"session"`),
+			"the export":                h.get("/export.jsonl").body,
+			"the export of the session": h.get("/export.jsonl?session=" + session).body,
+			"a backup":                  h.backup(),
+		} {
+			if strings.Contains(text, secret) {
+				where = append(where, name)
+			}
+		}
+		slices.Sort(where)
+		return where
 	}
-	h.ask(http.StatusAccepted, http.MethodDelete, "/exchanges/"+exchange, "")
+	if before := shown(); len(before) < 12 {
+		t.Fatalf("before the erasure it is shown in %q only", before)
+	}
+	h.erased(member(h.ask(http.StatusAccepted, http.MethodDelete, "/sessions/"+session, "").body, "id"))
 	eventually(t, func() error {
-		if _, found, body := h.find(h.key, `{"query":"marmalade"}`); len(found.Data) > 0 {
-			return fmt.Errorf("still found: %s", body)
+		if where := shown(); len(where) > 0 {
+			return fmt.Errorf("still shown in %q", where)
 		}
 		return nil
 	})
+	if _, found, body := h.find(h.key, `{"query":"harmless"}`); len(found.Data) != 1 || found.Data[0].Exchange != kept {
+		t.Errorf("what stays is found as %s", body)
+	}
+}
+
+// backup is the bytes of a backup, uncompressed.
+func (h *house) backup() string {
+	h.t.Helper()
+	var file bytes.Buffer
+	_, err := h.store.Backup(h.t.Context(), &file, 0)
+	ok(h.t, err)
+	if _, err := file.ReadBytes('\n'); err != nil { // the header
+		h.t.Fatal(err)
+	}
+	z, err := zstd.NewReader(&file)
+	ok(h.t, err)
+	defer z.Close()
+	text, err := io.ReadAll(z)
+	ok(h.t, err)
+	return string(text)
 }

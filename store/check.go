@@ -433,12 +433,13 @@ func (c *checker) member(item *badger.Item) error {
 func (c *checker) history(item *badger.Item) error {
 	key := item.KeyCopy(nil)
 	return item.Value(func(value []byte) error {
-		if len(value) != len(exchangeID{}) {
+		note, ok := readHistoryNote(value)
+		if !ok {
 			c.find("history", "malformed entry", record{key, nil})
 			return nil
 		}
-		if _, there := c.exchanges[exchangeID(value)]; !there {
-			c.find(exchangeID(value).String(), "a history ends with it, and it is gone", record{key, nil})
+		if _, there := c.exchanges[note.id]; !there {
+			c.find(note.id.String(), "a history leads to it, and it is gone", record{key, nil})
 		}
 		return nil
 	})

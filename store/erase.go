@@ -363,11 +363,11 @@ func (g *gathering) eraseResponse(w *write, account accountNumber, id exchangeID
 	return size
 }
 
-// eraseTurn takes the turn of an exchange away, with its vectors and the histories that end with it.
+// eraseTurn takes the turn of an exchange away, with its vectors and the histories that lead to it.
 func (g *gathering) eraseTurn(w *write, ref sessionRef, id exchangeID) {
 	if turn := g.turn(ref.account, id); turn != nil {
-		for _, end := range turn.Ends {
-			g.put(w, historyKey(ref.account, ref.id, end), nil)
+		for _, history := range turn.Histories {
+			g.put(w, historyKey(ref.account, ref.id, history), nil)
 		}
 	}
 	g.eraseVectors(w, ref.account, id)

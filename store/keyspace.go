@@ -22,7 +22,7 @@ const (
 	spaceLink          = 'l' // l <account> <kind> <evidence>         the session that evidence of a kind leads to
 	spaceOutbox        = 'd' // d <account> <exchange>                the exchange has yet to be digested
 	spaceTurn          = 'u' // u <account> <exchange>                turn
-	spaceHistory       = 'h' // h <account> <session> <history>       the exchange that ended with this history
+	spaceHistory       = 'h' // h <account> <session> <history>       the exchange that this history leads to
 	spaceMove          = 'j' // j <account> <session>                 exchanges of the session are on their way to another
 	spaceLedger        = 'p' // p <account> <slot>                    what a model wants back with the next request
 	spaceChange        = 'i' // i <follower> <number>                 a turn that the follower has yet to look at

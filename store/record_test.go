@@ -22,8 +22,8 @@ func TestRecordsSayWhatTheStandardLibraryWouldSay(t *testing.T) {
 			},
 			&sessionRecord{Session: Session{ID: "sess_1", Created: moment, Tags: []string{text.Draw(t, "tag")}}, Links: [][]byte{[]byte(text.Draw(t, "link"))}},
 			&turnRecord{
-				Turn: Turn{Exchange: "exch_1", Messages: []Message{{Role: "user", Parts: []Part{{Kind: "text", Text: text.Draw(t, "text")}}}}},
-				Ends: []historyHash{{1}},
+				Turn:      Turn{Exchange: "exch_1", Messages: []Message{{Role: "user", Parts: []Part{{Kind: "text", Text: text.Draw(t, "text")}}}}},
+				Histories: []historyHash{{1}},
 			},
 		} {
 			fresh := func() any { return reflect.New(reflect.TypeOf(record).Elem()).Interface() }

@@ -301,6 +301,55 @@ func TestATimelineTellsWhatEachExchangeAdded(t *testing.T) {
 	}
 }
 
+func TestARequestThatTurnsOffInsideAnotherAddsOnlyWhatIsNew(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	session := c.session(key(say("1", "2", "3", "4", "5")), "6")       // a conversation that was not captured from its start
+	c.session(key(say("1", "2", "3", "4", "other")), "x")              // its last message said in another way
+	c.session(key(say("1", "2", "3", "4", "other", "x", "y")), "z")    // and gone on from
+	c.session(key(say("1", "2", "3")), "4")                            // back to what is inside the first
+	c.session(key(say("1", "2", "3", "4", "other", "x", "Y")), "last") // from an answer, after all
+	want := strings.Join([]string{
+		"0 u:1 a:2 u:3 a:4 u:5 a:6",
+		"1 after 0 branch u:other a:x",
+		"2 after 1 u:y a:z",
+		"3 after 0 branch u:3 a:4",
+		"4 after 1 branch u:Y a:last",
+	}, "\n")
+	if got := c.timeline(session); got != want {
+		t.Errorf("timeline is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestDigestingAgainGivesTheSameTurns(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	var ids []string
+	var session string
+	for _, texts := range [][]string{{"1", "2", "3", "4", "5"}, {"1", "2", "3", "4", "other"}, {"1", "2", "3"}, {"1", "2", "3", "4", "5", "6", "7"}} {
+		var id string
+		id, session = c.exchange(key(say(texts...)), OutcomeComplete, "6")
+		ids = append(ids, id)
+	}
+	want := c.timeline(session)
+	err := c.s.update(context.Background(), func(g *gathering, w *write) error {
+		for _, text := range ids {
+			id, _ := parseExchangeID(text)
+			account, _ := c.s.accounts.number("acme")
+			g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
+			w.outbox = append(w.outbox, undigested{place: place{account, id}})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.settle()
+	if got := c.timeline(session); got != want {
+		t.Errorf("timeline is\n%s\nwas\n%s", got, want)
+	}
+}
+
 func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
 	dir := t.TempDir()
 	fails := func(*Exchange) (Digest, error) { panic("not now") }

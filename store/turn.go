@@ -44,7 +44,7 @@ type Turn struct {
 	Started   time.Time `json:"started"`
 	Outcome   Outcome   `json:"outcome"`
 	Model     string    `json:"model,omitempty"`
-	Parent    string    `json:"parent,omitempty"`    // the exchange whose history this one goes on from
+	Parent    string    `json:"parent,omitempty"`    // the exchange whose history this one goes on from, or, as a branch, from inside
 	Branch    bool      `json:"branch,omitempty"`    // another exchange goes on from the same place and came first
 	Continued string    `json:"continued,omitempty"` // the first exchange that goes on from here
 	Known     int       `json:"known,omitempty"`     // messages of the request that were seen before
@@ -56,7 +56,7 @@ type Turn struct {
 // turnRecord is a turn as it is stored.
 type turnRecord struct {
 	Turn
-	Ends []historyHash `json:"ends,omitempty"` // histories that lead to this exchange, see spaceHistory
+	Histories []historyHash `json:"histories,omitempty"` // that lead to this exchange, see spaceHistory
 }
 
 // historyHash stands for a sequence of messages from the start of a conversation.
@@ -182,53 +182,100 @@ func (s *Store) runDigest(x *Exchange, d *Digest) (failure error) {
 	return nil
 }
 
-// placeTurn finds where in the session's history a turn goes on, and notes where its own history ends.
+// placeTurn finds where in the session's history a turn goes on, and notes the histories that lead to it.
 func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *turnRecord, d Digest) error {
 	history := make([]historyHash, len(d.Messages)+1)
 	for i := range d.Messages {
 		history[i+1] = history[i].then(&d.Messages[i])
 	}
-	for known := len(d.Messages); known > 0; known-- {
-		value := g.get(historyKey(ref.account, ref.id, history[known]))
-		if len(value) != len(id) || exchangeID(value) == id {
-			continue
+	known, from := g.knownHistory(ref, id, history)
+	switch {
+	case known == 0:
+	case from.inside:
+		turn.Parent, turn.Known, turn.Branch = from.id.String(), known, true
+	case known == len(d.Messages): // the same request again: a sibling of the one before
+		turn.Known, turn.Branch = known, true
+		if before := g.turn(ref.account, from.id); before != nil {
+			turn.Parent, turn.Known = before.Parent, before.Known
 		}
-		parent := exchangeID(value)
-		if known == len(d.Messages) { // the same request again: a sibling of the one before
-			turn.Known, turn.Branch = known, true
-			if before := g.turn(ref.account, parent); before != nil {
-				turn.Parent, turn.Known = before.Parent, before.Known
-			}
-			break
-		}
-		turn.Parent, turn.Known = parent.String(), known
-		if err := g.continueTurn(w, ref.account, parent, turn); err != nil {
+	default:
+		turn.Parent, turn.Known = from.id.String(), known
+		if err := g.continueTurn(w, ref.account, from.id, turn); err != nil {
 			return err
 		}
-		break
 	}
 	turn.Messages, turn.Answer = d.Messages[turn.Known:], d.Answer
-	end := history[len(d.Messages)]
-	turn.endHistory(g, w, ref, end, id)
+	end := len(d.Messages)
+	for i := max(known+1, end-historiesInside); i < end; i++ { // knownHistory has found nobody else there
+		turn.noteHistory(g, w, ref, history[i], id, true)
+	}
+	said := history[end]
+	turn.endHistory(g, w, ref, said, id)
 	for i := range d.Answer {
-		end = end.then(&d.Answer[i])
+		said = said.then(&d.Answer[i])
 	}
 	if len(d.Answer) > 0 {
-		turn.endHistory(g, w, ref, end, id)
+		turn.endHistory(g, w, ref, said, id)
 	}
 	return nil
 }
 
-// endHistory notes that a history ends with the turn's exchange, unless an earlier one ended with the same.
+// historiesInside is how many histories inside one request are noted at most, those that end last.
+const historiesInside = 256
+
+// historyNote is what is noted for a history: an exchange whose request or answer it ends with, or inside: one whose
+// request goes on behind it.
+type historyNote struct {
+	id     exchangeID
+	inside bool
+}
+
+// noteInside stands behind the id where a history is inside a request.
+const noteInside = 1
+
+func (n historyNote) value() []byte {
+	if n.inside {
+		return append(n.id[:], noteInside)
+	}
+	return n.id[:]
+}
+
+func readHistoryNote(value []byte) (n historyNote, ok bool) {
+	switch {
+	case len(value) == len(n.id):
+	case len(value) == len(n.id)+1 && value[len(n.id)] == noteInside:
+		n.inside = true
+	default:
+		return n, false
+	}
+	n.id = exchangeID(value[:len(n.id)])
+	return n, true
+}
+
+// knownHistory finds the longest of the histories that leads to another exchange of the session: known messages, 0 if
+// none is known. Inside another request it is not the whole one: a turn holds at least the last message of its own.
+func (g *gathering) knownHistory(ref sessionRef, id exchangeID, history []historyHash) (known int, from historyNote) {
+	end := len(history) - 1
+	for known = end; known > 0; known-- {
+		note, ok := readHistoryNote(g.get(historyKey(ref.account, ref.id, history[known])))
+		if ok && note.id != id && !(note.inside && known == end) {
+			return known, note
+		}
+	}
+	return 0, historyNote{}
+}
+
+// endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.
 func (t *turnRecord) endHistory(g *gathering, w *write, ref sessionRef, end historyHash, id exchangeID) {
-	key := historyKey(ref.account, ref.id, end)
-	have := g.get(key)
-	if have == nil {
-		g.put(w, key, bytes.Clone(id[:]))
+	note, there := readHistoryNote(g.get(historyKey(ref.account, ref.id, end)))
+	if !there || note.id == id {
+		t.noteHistory(g, w, ref, end, id, false)
 	}
-	if have == nil || bytes.Equal(have, id[:]) {
-		t.Ends = append(t.Ends, end)
-	}
+}
+
+func (t *turnRecord) noteHistory(g *gathering, w *write, ref sessionRef, history historyHash, id exchangeID, inside bool) {
+	g.put(w, historyKey(ref.account, ref.id, history), historyNote{id, inside}.value())
+	t.Histories = append(t.Histories, history)
 }
 
 // continueTurn makes turn the one that goes on from parent, or a branch if there is one already.

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"io"
 )
 
@@ -12,6 +13,8 @@ type Body struct {
 	from     io.ReadCloser // nil until there is an answer
 	length   int64         // -1: unknown
 	err      error         // sticky
+
+	release context.CancelCauseFunc // of a hedged attempt; nil otherwise
 }
 
 // Read waits for the provider, but never longer than the first-byte or the idle limit, and not after the call's
@@ -48,6 +51,9 @@ func (b *Body) Cut() { b.watch.end() }
 // waits for the provider and may be called more than once.
 func (b *Body) Close() error {
 	b.watch.end() // first: with its context gone, nothing below waits for the network
+	if b.release != nil {
+		b.release(nil)
+	}
 	b.payload.release()
 	if b.from == nil {
 		return nil

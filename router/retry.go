@@ -39,11 +39,12 @@ const (
 	FailureNoFirstByte               // the first-byte limit
 	FailureUnreadable                // no HTTP, or a redirect
 	FailureBreakerOpen               // it was not asked
+	FailureOutrun                    // a hedge: the attempt beside it answered first
 )
 
 var failureNames = [...]string{
 	"", "rate_limited", "no_credit", "credential_refused", "overloaded", "server_error", "unreachable", "cut", "no_first_byte",
-	"unreadable", "breaker_open",
+	"unreadable", "breaker_open", "outrun",
 }
 
 // String is the name used in records and metrics; "" for none.
@@ -83,10 +84,15 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 	}
 	var failed failedPlaces
 	for retries := 0; ; retries++ {
-		o := p.try(ctx, c, at)
+		var o outcome
+		if p.hedgeAfter > 0 {
+			o = p.hedged(ctx, c, at, &failed)
+		} else {
+			o = p.try(ctx, c, at)
+		}
 		next, again := destination{}, false
 		if retries < p.retries {
-			next, again = p.next(ctx, c, at, &o, &failed)
+			next, again = p.next(ctx, c, &o, &failed)
 		}
 		o.Retried = again
 		p.observe(c, o.Attempt)
@@ -124,13 +130,14 @@ func (p *Provider) observe(c *Call, a Attempt) {
 // outcome is an attempt with what came of it.
 type outcome struct {
 	Attempt
+	at    destination
 	reply *Reply
 	fault *codec.Error
 }
 
 // try makes one attempt, and notes what it says of the place.
 func (p *Provider) try(ctx context.Context, c *Call, at destination) outcome {
-	o := outcome{Attempt: Attempt{Provider: p, Address: at.endpoint.address, Started: p.clock.Now()}}
+	o := outcome{Attempt: Attempt{Provider: p, Address: at.endpoint.address, Started: p.clock.Now()}, at: at}
 	credential := c.Credential
 	if at.key != nil {
 		o.Key = at.key.number
@@ -248,33 +255,45 @@ type failedPlaces struct {
 	keys      []*apiKey
 }
 
-// next says where another attempt is to be made, if one is. It has waited where that is needed.
-func (p *Provider) next(ctx context.Context, c *Call, at destination, o *outcome, failed *failedPlaces) (next destination, again bool) {
+// add notes where an attempt failed. It is false where the failure is no reason to go elsewhere.
+func (f *failedPlaces) add(at destination, o *outcome) bool {
 	switch o.Failure {
 	case FailureNone:
-		return destination{}, false
+		return false
 	case FailureRateLimited, FailureNoCredit, FailureCredentialRefused:
 		if at.key == nil {
-			return destination{}, false
+			return false
 		}
-		failed.keys = append(failed.keys, at.key)
+		f.keys = append(f.keys, at.key)
 	case FailureServerError, FailureOverloaded:
 		if o.reply.Header.Get("X-Should-Retry") == "false" {
-			return destination{}, false
+			return false
 		}
-		failed.endpoints = append(failed.endpoints, at.endpoint)
+		f.endpoints = append(f.endpoints, at.endpoint)
 	default:
-		failed.endpoints = append(failed.endpoints, at.endpoint)
+		f.endpoints = append(f.endpoints, at.endpoint)
 	}
-	next, again = p.another(c, p.clock.Now(), failed)
-	if again && !p.budget.spend() {
-		next.endpoint.breaker.report(p.clock.Now(), next.trial, resultNone)
+	return true
+}
+
+// next says where another attempt is to be made, if one is. It has waited where that is needed.
+func (p *Provider) next(ctx context.Context, c *Call, o *outcome, failed *failedPlaces) (next destination, again bool) {
+	if !failed.add(o.at, o) {
 		return destination{}, false
 	}
-	if again {
-		return next, true
+	if next, again = p.another(c, p.clock.Now(), failed); again {
+		return next, p.spend(next)
 	}
-	return p.sameAgain(ctx, c, at, o, failed)
+	return p.sameAgain(ctx, c, o.at, o, failed)
+}
+
+// spend pays for an attempt that another has been chosen for, or lets the place know that it does not come.
+func (p *Provider) spend(at destination) bool {
+	if p.budget.spend() {
+		return true
+	}
+	at.endpoint.breaker.report(p.clock.Now(), at.trial, resultNone)
+	return false
 }
 
 // sameAgain lets a call be tried once more where it failed, after a pause.

@@ -19,9 +19,9 @@ import (
 type cluster struct {
 	t         *testing.T
 	mu        sync.Mutex
-	answers   map[string]func(http.ResponseWriter) // by "endpoint key", "endpoint" or "key"
-	asked     []string                             // "endpoint key"
-	addresses map[string]string                    // by host:port
+	answers   map[string]http.HandlerFunc // by "endpoint key", "endpoint" or "key"
+	asked     []string                    // "endpoint key"
+	addresses map[string]string           // by host:port
 	clock     *handClock
 	provider  *Provider
 	router    *Router
@@ -31,7 +31,7 @@ type cluster struct {
 // newCluster has the endpoints e1, e2 … and the keys k1, k2 ….
 func newCluster(t *testing.T, endpoints, keys int, change ...func(*Config)) *cluster {
 	t.Helper()
-	u := &cluster{t: t, answers: map[string]func(http.ResponseWriter){}, clock: newHandClock(), addresses: map[string]string{}}
+	u := &cluster{t: t, answers: map[string]http.HandlerFunc{}, clock: newHandClock(), addresses: map[string]string{}}
 	var ends []Endpoint
 	for i := range endpoints {
 		s := httptest.NewServer(u.endpoint(fmt.Sprintf("e%d", i+1)))
@@ -60,7 +60,7 @@ func (u *cluster) endpoint(name string) http.Handler {
 		key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		u.mu.Lock()
 		u.asked = append(u.asked, name+" "+key)
-		var answer func(http.ResponseWriter)
+		var answer http.HandlerFunc
 		for _, of := range []string{name + " " + key, name, key} {
 			if answer == nil {
 				answer = u.answers[of]
@@ -68,7 +68,7 @@ func (u *cluster) endpoint(name string) http.Handler {
 		}
 		u.mu.Unlock()
 		if answer != nil {
-			answer(w)
+			answer(w, r)
 			return
 		}
 		_, _ = io.WriteString(w, "{}")
@@ -76,12 +76,16 @@ func (u *cluster) endpoint(name string) http.Handler {
 }
 
 func (u *cluster) answer(of string, with func(http.ResponseWriter)) {
+	u.answerRequest(of, func(w http.ResponseWriter, _ *http.Request) { with(w) })
+}
+
+func (u *cluster) answerRequest(of string, with http.HandlerFunc) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.answers[of] = with
 }
 
-func (u *cluster) well(of string) { u.answer(of, nil) }
+func (u *cluster) well(of string) { u.answerRequest(of, nil) }
 
 func status(code int, header ...string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {

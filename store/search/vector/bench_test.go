@@ -127,3 +127,22 @@ func BenchmarkPut(b *testing.B) {
 	}
 	b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(n), "cpu-us/op")
 }
+
+// BenchmarkAppend makes the stored form of a vector.
+func BenchmarkAppend(b *testing.B) {
+	for _, dims := range []int{768, 1024} {
+		b.Run(fmt.Sprint(dims), func(b *testing.B) {
+			space, err := NewSpace(dims)
+			if err != nil {
+				b.Fatal(err)
+			}
+			x := newClusters(1, dims, 1).next()
+			stored := make([]byte, 0, codeHeader+dims)
+			for b.Loop() {
+				if _, err := space.Append(stored, x); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

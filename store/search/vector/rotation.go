@@ -47,10 +47,18 @@ func (r *rotation) apply(x []float32) {
 // two steps at a time, which reads and writes x half as often and rounds in the same places as one by one.
 func hadamard(x []float32) {
 	half := 1
+	if len(x) >= 4 { // neighbours, in a loop of their own: a slice for each of four values would cost more than the sums
+		for rest := x; len(rest) >= 4; rest = rest[4:] {
+			low, lowOff := rest[0]+rest[1], rest[0]-rest[1]
+			high, highOff := rest[2]+rest[3], rest[2]-rest[3]
+			rest[0], rest[1], rest[2], rest[3] = low+high, lowOff+highOff, low-high, lowOff-highOff
+		}
+		half = 4
+	}
 	for ; 4*half <= len(x); half *= 4 {
 		for start := 0; start < len(x); start += 4 * half {
-			a, b := x[start:start+half], x[start+half:start+2*half]
-			c, d := x[start+2*half:start+3*half], x[start+3*half:start+4*half]
+			a, b := x[start:][:half], x[start+half:][:half]
+			c, d := x[start+2*half:][:half], x[start+3*half:][:half]
 			for i := range a {
 				low, lowOff := a[i]+b[i], a[i]-b[i]
 				high, highOff := c[i]+d[i], c[i]-d[i]
@@ -60,7 +68,7 @@ func hadamard(x []float32) {
 	}
 	for ; half < len(x); half *= 2 {
 		for start := 0; start < len(x); start += 2 * half {
-			low, high := x[start:start+half], x[start+half:start+2*half]
+			low, high := x[start:][:half], x[start+half:][:half]
 			for i := range low {
 				low[i], high[i] = low[i]+high[i], low[i]-high[i]
 			}

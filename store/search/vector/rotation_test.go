@@ -11,7 +11,7 @@ import (
 // Vectors are stored turned: to the last bit, the transform is what its definition says, one step after the other.
 func TestTheTransformRoundsAsStepByStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		size := 1 << rapid.IntRange(0, 7).Draw(t, "power")
+		size := 1 << rapid.IntRange(0, 11).Draw(t, "power")
 		x := rapid.SliceOfN(rapid.Float32Range(-1, 1), size, size).Draw(t, "x")
 		want := slices.Clone(x)
 		for half := 1; half < size; half *= 2 {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -31,7 +32,16 @@ type Change struct {
 	Account  AccountNumber
 	Exchange string
 	Seq      uint64 // ascending in the order of commits
+	record   uint64 // the number in the key of its record
 }
+
+// A record of the log holds consecutive changes of one commit: each is the account, four bytes, and the exchange. Its key
+// has the number of the last one. What a follower has confirmed of it is overwritten with zeros, and the record goes with
+// the last of them.
+const (
+	changeSize       = 4 + len(exchangeID{})
+	changesPerRecord = 48 // so that a record stays below the size from which values are kept outside the database's tree
+)
 
 // AccountNumber stands for an account in what followers keep. A number is given out once and never again.
 type AccountNumber uint32
@@ -42,6 +52,7 @@ type changeLog struct {
 	committed atomic.Uint64 // the last one that is committed
 	wake      [len(followers)]chan struct{}
 	kept      [len(followers)]atomic.Bool // there is a log for the follower
+	fresh     freshTurns
 }
 
 // followKey is there while a log is kept for a follower that does not always have one.
@@ -87,20 +98,46 @@ func (l *changeLog) announce() {
 	}
 }
 
-// changed notes for every follower that the turn of an exchange is another one now.
-func (g *gathering) changed(w *write, account accountNumber, id exchangeID) {
-	g.changedFor(w, followers[:], account, id)
+// changed notes for every follower that the turn of an exchange is another one now, and gives the number of the change.
+func (g *gathering) changed(account accountNumber, id exchangeID) (seq uint64) {
+	return g.changedFor(followers[:], account, id)
 }
 
-func (g *gathering) changedFor(w *write, who []Follower, account accountNumber, id exchangeID) {
+func (g *gathering) changedFor(who []Follower, account accountNumber, id exchangeID) (seq uint64) {
 	log := &g.store.changes
 	log.last++
-	value := append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...)
 	for _, f := range who {
-		if log.kept[f.index()].Load() {
-			g.put(w, changeKey(f, log.last), value)
+		if i := f.index(); log.kept[i].Load() {
+			g.changes[i] = append(g.changes[i], noted{log.last, place{account, id}})
 		}
 	}
+	return log.last
+}
+
+// noted is a change that the group adds to the log of a follower.
+type noted struct {
+	seq uint64
+	place
+}
+
+// changeRecords gives what the group adds to the logs. They are to be committed before the changes themselves: then a
+// crash between leaves a log that tells of too much, and what was not committed is done and noted again.
+func (g *gathering) changeRecords() (records []record) {
+	for i, f := range followers {
+		for rest := g.changes[i]; len(rest) > 0; {
+			n := 1
+			for n < min(len(rest), changesPerRecord) && rest[n].seq == rest[n-1].seq+1 {
+				n++
+			}
+			value := make([]byte, 0, n*changeSize)
+			for _, c := range rest[:n] {
+				value = append(binary.BigEndian.AppendUint32(value, uint32(c.account)), c.id[:]...)
+			}
+			records = append(records, record{changeKey(f, rest[n-1].seq), value})
+			rest = rest[n:]
+		}
+	}
+	return records
 }
 
 func (f Follower) index() int { return slices.Index(followers[:], f) }
@@ -182,24 +219,25 @@ func (s *Store) LastChange() uint64 { return s.changes.committed.Load() }
 
 // Changes gives at most limit changes after the one with that number that the follower has not confirmed.
 func (s *Store) Changes(f Follower, after uint64, limit int) (changes []Change, err error) {
+	last := s.changes.committed.Load() // what is noted may come into the log before what it is about
 	err = s.view(func(tx *badger.Txn) error {
 		options := badger.DefaultIteratorOptions
 		options.Prefix = []byte{spaceChange, byte(f)}
-		options.PrefetchSize = limit
+		options.PrefetchSize = limit/changesPerRecord + 1
 		it := tx.NewIterator(options)
 		defer it.Close()
 		for it.Seek(changeKey(f, after+1)); it.Valid() && len(changes) < limit; it.Next() {
 			key := it.Item().Key()
-			err := it.Item().Value(func(value []byte) error {
-				if len(key) != 2+8 || len(value) != 4+len(exchangeID{}) {
-					return errors.New("malformed entry in the log of changes")
-				}
-				changes = append(changes, Change{
-					Account:  AccountNumber(binary.BigEndian.Uint32(value)),
-					Exchange: exchangeID(value[4:]).String(),
-					Seq:      binary.BigEndian.Uint64(key[2:]),
-				})
-				return nil
+			if len(key) != 2+8 {
+				return errMalformedChange
+			}
+			record := binary.BigEndian.Uint64(key[2:])
+			if record > last {
+				break
+			}
+			err := it.Item().Value(func(value []byte) (err error) {
+				changes, err = appendChanges(changes, record, value, after, limit)
+				return err
 			})
 			if err != nil {
 				return err
@@ -213,18 +251,72 @@ func (s *Store) Changes(f Follower, after uint64, limit int) (changes []Change, 
 	return changes, nil
 }
 
-// ConfirmChanges takes changes out of the follower's log. What the follower made of them has to survive a crash first.
+var errMalformedChange = errors.New("malformed entry in the log of changes")
+
+// appendChanges appends those of a record's changes that have a higher number and are not confirmed, up to limit in all.
+func appendChanges(dst []Change, record uint64, value []byte, after uint64, limit int) ([]Change, error) {
+	if len(value)%changeSize != 0 {
+		return nil, errMalformedChange
+	}
+	count := len(value) / changeSize
+	for i := range count {
+		seq := record - uint64(count-1-i)
+		c := value[i*changeSize:][:changeSize]
+		if seq <= after || isConfirmed(c) {
+			continue
+		}
+		if len(dst) == limit {
+			break
+		}
+		dst = append(dst, Change{
+			Account: AccountNumber(binary.BigEndian.Uint32(c)), Exchange: exchangeID(c[4:]).String(), Seq: seq, record: record,
+		})
+	}
+	return dst, nil
+}
+
+func isConfirmed(changes []byte) bool {
+	for _, b := range changes {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// ConfirmChanges takes changes, in the order in which [Store.Changes] gave them, out of the follower's log. What the
+// follower made of them has to survive a crash first.
 func (s *Store) ConfirmChanges(ctx context.Context, f Follower, changes []Change) error {
 	err := s.update(ctx, func(g *gathering, w *write) error {
-		for _, c := range changes {
-			g.put(w, changeKey(f, c.Seq), nil)
+		for rest := changes; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && rest[n].record == rest[0].record {
+				n++
+			}
+			g.confirm(w, f, rest[:n])
+			rest = rest[n:]
 		}
-		return nil
+		return g.err
 	})
 	if err != nil {
 		return asStorageError(err, "what was indexed could not be noted")
 	}
 	return nil
+}
+
+// confirm takes changes of one record out of it.
+func (g *gathering) confirm(w *write, f Follower, changes []Change) {
+	key := changeKey(f, changes[0].record)
+	value := bytes.Clone(g.get(key))
+	for _, c := range changes {
+		if from := len(value) - int(c.record-c.Seq+1)*changeSize; from >= 0 {
+			clear(value[from:][:changeSize])
+		}
+	}
+	if isConfirmed(value) {
+		value = nil
+	}
+	g.put(w, key, value)
 }
 
 // requeueBatch is how many turns are put into a log in one operation.
@@ -240,7 +332,7 @@ func (s *Store) RepeatChanges(ctx context.Context, f Follower) (turns int64, err
 		}
 		err := s.update(ctx, func(g *gathering, w *write) error {
 			for _, p := range batch {
-				g.changedFor(w, []Follower{f}, p.account, p.id)
+				g.changedFor([]Follower{f}, p.account, p.id)
 			}
 			return nil
 		})
@@ -271,7 +363,7 @@ func (s *Store) RepeatTurns(ctx context.Context, f Follower, turns []TurnRef) er
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		for _, turn := range turns {
 			if id, ok := parseExchangeID(turn.Exchange); ok {
-				g.changedFor(w, []Follower{f}, accountNumber(turn.Account), id)
+				g.changedFor([]Follower{f}, accountNumber(turn.Account), id)
 			}
 		}
 		return nil
@@ -286,6 +378,17 @@ func (s *Store) RepeatTurns(ctx context.Context, f Follower, turns []TurnRef) er
 func (s *Store) NumberOf(account string) (AccountNumber, error) {
 	number, err := s.numberOf(account)
 	return AccountNumber(number), err
+}
+
+// TurnOf gives what [Store.TurnAt] gives for a change, from memory where the turn has just been digested. fresh tells that
+// it has never been given before. It has to be the last change of its turn that the follower knows of: what is in memory is
+// the turn as it was then. Only one follower may ask.
+func (s *Store) TurnOf(c Change) (entry TimelineEntry, fresh bool, err error) {
+	if turn := s.changes.fresh.take(c.Seq); turn != nil {
+		return *turn, true, nil
+	}
+	entry, err = s.TurnAt(c.Account, c.Exchange)
+	return entry, false, err
 }
 
 // TurnAt gives an exchange and its turn. Turn is nil for an exchange that has none, and the error is

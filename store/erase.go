@@ -329,7 +329,7 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 	e.Exchanges++
 	if r, ref := g.belongs(account, id); r != nil {
 		g.eraseTurn(w, ref, id)
-		g.changed(w, account, id)
+		g.changed(account, id)
 		g.sessionChanged(w, ref)
 		g.dropSummary(w, ref)
 		g.put(w, exchangeKey(spaceBelongs, account, id), nil)

@@ -31,10 +31,12 @@ type gathering struct {
 	store   *Store
 	tx      *badger.Txn // for looking up what is stored
 	objects []object
-	fresh   map[objectRef]byte // blocks and nodes among objects, and their marks
-	pending map[string][]byte  // records of the group's operations so far, by key; nil is a deletion
-	sweep   *sweepWatch        // of the sweep that is under way, nil if none is
-	err     error              // first failure of a look-up
+	fresh   map[objectRef]byte      // blocks and nodes among objects, and their marks
+	pending map[string][]byte       // records of the group's operations so far, by key; nil is a deletion
+	changes [len(followers)][]noted // of turns, for the logs of the followers
+	digests []freshTurn             // for the followers, once the group is committed
+	sweep   *sweepWatch             // of the sweep that is under way, nil if none is
+	err     error                   // first failure of a look-up
 }
 
 func newGathering(s *Store) *gathering {
@@ -50,6 +52,11 @@ func (g *gathering) reset() {
 	g.objects = g.objects[:0]
 	clear(g.fresh)
 	clear(g.pending)
+	for i := range g.changes {
+		g.changes[i] = g.changes[i][:0]
+	}
+	clear(g.digests)
+	g.digests = g.digests[:0]
 	g.err = nil
 }
 

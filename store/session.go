@@ -180,6 +180,18 @@ func (g *gathering) get(key []byte) []byte {
 	return value
 }
 
+// has tells whether get would give anything.
+func (g *gathering) has(key []byte) bool {
+	if value, ok := g.pending[string(key)]; ok {
+		return value != nil
+	}
+	_, err := g.read().Get(key)
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) && g.err == nil {
+		g.err = err
+	}
+	return err == nil
+}
+
 // put adds a record to an operation and makes it visible to the operations after it.
 func (g *gathering) put(w *write, key, value []byte) {
 	g.pending[string(key)] = value

@@ -109,6 +109,7 @@ func compactJSON(text string) string {
 // size is how many bytes of requests and answers the turn is of.
 func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 	account, id := u.account, u.id
+	first := u.captured != nil
 	digest, info, failure := s.callDigest(u)
 	if info != nil {
 		size = info.RequestSize + info.ResponseSize
@@ -121,7 +122,7 @@ func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 		}
 		w.event = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: info.Outcome, Time: time.Now().UTC(), account: account}
 		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}}
-		g.changed(w, account, id)
+		seq := g.changed(account, id)
 		g.sessionChanged(w, ref)
 		g.sessionGrew(w, ref)
 		if failure != nil {
@@ -134,6 +135,11 @@ func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 		if digest.Reply != "" && r.Derived {
 			g.linkReply(w, ref, r, digest.Reply)
 			g.putSession(w, ref, r)
+		}
+		if first && s.opts.Index != nil {
+			entry := TimelineEntry{Exchange: *info, Turn: &turn.Turn}
+			entry.Exchange.Session = ref.id.String()
+			g.digests = append(g.digests, freshTurn{seq, entry, size})
 		}
 		return g.putTurn(w, account, id, turn)
 	}, size

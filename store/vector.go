@@ -100,7 +100,7 @@ func (s *Store) PutVectors(ctx context.Context, generation uint32, vectors []Tur
 		kept := slices.ContainsFunc(g.generations(), func(o Generation) bool { return o.Number == generation && !o.Retired })
 		for _, v := range vectors {
 			id, ok := parseExchangeID(v.Exchange)
-			if account := accountNumber(v.Account); ok && kept && g.get(exchangeKey(spaceTurn, account, id)) != nil {
+			if account := accountNumber(v.Account); ok && kept && g.has(exchangeKey(spaceTurn, account, id)) {
 				g.put(w, vectorKey(account, generation, id), v.Value)
 			}
 		}

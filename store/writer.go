@@ -189,6 +189,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 	g.encode()
 	b := batch{db: s.db}
 	defer b.discard()
+	b.apply(g.changeRecords())
 	for _, w := range group {
 		if s.apply(&b, w, g.objects[w.from:w.to]); b.err != nil {
 			return b.err
@@ -200,6 +201,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 	for ref := range g.fresh {
 		s.known.add(ref)
 	}
+	s.changes.fresh.add(g.digests)
 	s.announce(group)
 	return nil
 }

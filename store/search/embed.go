@@ -80,19 +80,22 @@ func (v *vectors) changedTexts(turns []store.TurnRef) (name string, changed []*p
 		if err != nil {
 			return "", nil, err
 		}
-		former, err := v.store.VectorAt(turn.Account, generation, turn.Exchange)
-		if err != nil {
-			return "", nil, err
-		}
 		if !there { // erased, and its vector with it, or not worth one any more
 			changed = append(changed, &pending{turn: turn})
 			continue
 		}
 		name = t.account
-		p := &pending{turn: turn, text: t.text}
-		if p.stored = newVectorHeader(p.text); !bytes.HasPrefix(former, p.stored) {
-			changed = append(changed, p)
+		p := &pending{turn: turn, text: t.text, stored: newVectorHeader(t.text)}
+		if !t.fresh {
+			former, err := v.store.VectorAt(turn.Account, generation, turn.Exchange)
+			if err != nil {
+				return "", nil, err
+			}
+			if bytes.HasPrefix(former, p.stored) {
+				continue
+			}
 		}
+		changed = append(changed, p)
 	}
 	return name, changed, nil
 }
@@ -110,7 +113,7 @@ func (v *vectors) textOf(turn store.TurnRef) (t turnText, there bool, err error)
 	if d == nil {
 		return t, false, nil
 	}
-	return turnText{entry.Exchange.Account, d.embedded()}, true, nil
+	return turnText{account: entry.Exchange.Account, text: d.embedded()}, true, nil
 }
 
 // embed adds the vectors of texts. Where a batch is refused because of one of them, that one goes without.

@@ -296,35 +296,40 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 	return taken, full, x.store.ConfirmChanges(ctx, store.FollowLexical, changes)
 }
 
-// read gives what the index is to hold for the turns that have changed, each once, for as many changes as a batch has
-// room for.
+// read gives what the index is to hold for the turns that have changed, each as it was at its last change, for as many
+// changes as a batch has room for.
 func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone []lexical.Key, taken int, err error) {
-	seen := make(map[lexical.Key]bool, len(changes))
+	last := make(map[store.TurnRef]uint64, len(changes))
+	for _, c := range changes {
+		last[turnRef(c)] = c.Seq
+	}
 	size := 0
 	for i, c := range changes {
 		if size >= batchBytes {
 			return documents, gone, i, nil
 		}
-		key := lexical.Key{Account: uint32(c.Account), ID: c.Exchange}
-		if seen[key] {
+		if last[turnRef(c)] != c.Seq {
 			continue
 		}
-		seen[key] = true
-		entry, err := x.store.TurnAt(c.Account, c.Exchange)
+		entry, fresh, err := x.store.TurnOf(c)
 		if err != nil && !isNotFound(err) {
 			return nil, nil, 0, err
 		}
 		d := newDocument(&entry)
-		x.handover.put(store.TurnRef{Account: c.Account, Exchange: c.Exchange}, entry.Exchange.Account, d)
+		x.handover.put(turnRef(c), entry.Exchange.Account, d, fresh)
 		if d != nil {
 			document := d.lexical(c.Account)
 			documents = append(documents, document)
 			size += len(document.Text) + len(document.Names)
 		} else {
-			gone = append(gone, key)
+			gone = append(gone, lexical.Key{Account: uint32(c.Account), ID: c.Exchange})
 		}
 	}
 	return documents, gone, len(changes), nil
+}
+
+func turnRef(c store.Change) store.TurnRef {
+	return store.TurnRef{Account: c.Account, Exchange: c.Exchange}
 }
 
 func isNotFound(err error) bool {

@@ -15,8 +15,12 @@ type handover struct {
 	size  int                        // bytes of texts
 }
 
-// turnText is what a vector is made of, and the name of its account.
-type turnText struct{ account, text string }
+// turnText is what a vector is made of.
+type turnText struct {
+	account string // its name
+	text    string
+	fresh   bool // the turn has just been digested and has no vector yet
+}
 
 // mostHandedOver is how many bytes of texts may wait. When there are more all are let go: the vectors are far behind then,
 // and read for themselves.
@@ -32,7 +36,7 @@ func (h *handover) begin() {
 }
 
 // put holds the text of a turn as it is now; d is nil where there is none any more.
-func (h *handover) put(turn store.TurnRef, account string, d *document) {
+func (h *handover) put(turn store.TurnRef, account string, d *document, fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.texts == nil {
@@ -47,7 +51,7 @@ func (h *handover) put(turn store.TurnRef, account string, d *document) {
 		clear(h.texts)
 		h.size = 0
 	}
-	h.texts[turn] = turnText{account, text}
+	h.texts[turn] = turnText{account, text, fresh}
 	h.size += len(text)
 }
 

@@ -171,7 +171,7 @@ func (v *vectors) follow(ctx context.Context) (taken int, err error) {
 	var turns []store.TurnRef
 	seen := make(map[store.TurnRef]bool, len(changes))
 	for _, c := range changes {
-		turn := store.TurnRef{Account: c.Account, Exchange: c.Exchange}
+		turn := turnRef(c)
 		if !seen[turn] {
 			seen[turn] = true
 			turns = append(turns, turn)

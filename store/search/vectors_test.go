@@ -522,22 +522,22 @@ func TestTextsAreHandedOverOnceAndNotKept(t *testing.T) {
 		}
 	}
 
-	h.put(turn(0), "acme", says("before anybody takes texts"))
+	h.put(turn(0), "acme", says("before anybody takes texts"), false)
 	want(turn(0), "")
 
 	h.begin()
-	h.put(turn(1), "acme", says("the first wording"))
-	h.put(turn(1), "acme", says("the second wording"))
+	h.put(turn(1), "acme", says("the first wording"), false)
+	h.put(turn(1), "acme", says("the second wording"), false)
 	want(turn(1), "the second wording")
 	want(turn(1), "")
 
-	h.put(turn(2), "acme", says("to be erased"))
-	h.put(turn(2), "", nil)
+	h.put(turn(2), "acme", says("to be erased"), false)
+	h.put(turn(2), "", nil, false)
 	want(turn(2), "")
 
 	long := strings.Repeat("x", maxEmbedded)
 	for i := range 2 * mostHandedOver / len(long) {
-		if h.put(turn(i), "acme", says(long)); h.size > mostHandedOver {
+		if h.put(turn(i), "acme", says(long), false); h.size > mostHandedOver {
 			t.Fatalf("%d bytes are kept", h.size)
 		}
 	}

@@ -16,7 +16,7 @@ type batch struct {
 
 // together begins a new transaction unless n small writes still fit into the present one.
 func (b *batch) together(n int64) {
-	if b.count+n > b.db.MaxBatchCount()/2 || b.size+n<<10 > b.db.MaxBatchSize()/2 {
+	if b.count+n > b.db.MaxBatchCount()/2 || b.size+n*valueThreshold > b.db.MaxBatchSize()/2 {
 		b.flush()
 	}
 }
@@ -37,7 +37,7 @@ func (b *batch) setObjects(objects []object) {
 }
 
 func (b *batch) setEntry(e *badger.Entry) {
-	b.grow(int64(len(e.Key) + min(len(e.Value), 1<<10)))
+	b.grow(int64(len(e.Key) + min(len(e.Value), valueThreshold)))
 	if b.err == nil {
 		b.err = b.open().SetEntry(e)
 	}

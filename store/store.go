@@ -160,8 +160,8 @@ func (s *Store) openDatabase() (err error) {
 	return nil
 }
 
-// badgerOptions are for a single writer of values that are compressed already: a small memory footprint, values from
-// 1 KiB on outside the tree so that compaction does not copy them, no conflict detection.
+// badgerOptions are for a single writer of values that are compressed already: a small memory footprint, all but the
+// smallest values outside the tree, no conflict detection.
 //
 // Blocks of tables are not compressed: what is large is compressed already, and the builders of compressed tables hold
 // 150 MB that the garbage collector cannot give back (measured at 8,000 exchanges a second). Blocks are then read where
@@ -176,7 +176,7 @@ func badgerOptions(opts Options) badger.Options {
 		WithNumLevelZeroTables(4).
 		WithNumLevelZeroTablesStall(8).
 		WithCompression(options.None).
-		WithValueThreshold(1 << 10).
+		WithValueThreshold(valueThreshold).
 		WithValueLogFileSize(valueLogSize(opts.Dir)).
 		WithBlockCacheSize(0).
 		WithIndexCacheSize(16 << 20).

@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/blevesearch/bleve/v2/analysis"
-	"github.com/blevesearch/bleve/v2/document"
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	index "github.com/blevesearch/bleve_index_api"
 	"golang.org/x/sync/errgroup"
@@ -52,9 +50,12 @@ type Key struct {
 
 func (k Key) internal() string { return string(termKey(k.Account, k.ID)) }
 
+// accountSize is how many bytes of each term and id are the account.
+const accountSize = 4
+
 // termKey is the form in which terms and ids of an account stand in the index.
 func termKey(account uint32, term string) []byte {
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(term)), account), term...)
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, accountSize+len(term)), account), term...)
 }
 
 // Index holds the documents of all accounts. It may be used from any goroutine.
@@ -120,97 +121,52 @@ func shardOf(account uint32) int { return int(account % shardCount) }
 // Apply puts documents into the index, in place of those with the same keys, and takes others out of it. Each account's
 // part is applied whole or not at all, and is on disk when Apply returns.
 func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key) error {
-	analysed := make([]*analysedDocument, len(documents))
-	workers, ctx := errgroup.WithContext(ctx)
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range documents {
-		workers.Go(func() error {
-			analysed[i] = analyse(&documents[i])
-			return ctx.Err()
-		})
-	}
-	if err := workers.Wait(); err != nil {
+	analysed, err := analyseAll(ctx, documents)
+	if err != nil {
 		return err
 	}
-	var batches [shardCount]*shardBatch
-	batch := func(account uint32) *shardBatch {
-		i := shardOf(account)
-		if batches[i] == nil {
-			batches[i] = &shardBatch{shard: ix.shards[i], batch: index.NewBatch(), totals: make(map[uint32]*Totals), seen: make(map[string]bool)}
-		}
-		return batches[i]
+	var batches [shardCount]shardBatch
+	for i, a := range analysed {
+		b := &batches[shardOf(documents[i].Account)]
+		b.puts = append(b.puts, put{documents[i].Account, a})
+	}
+	for _, key := range gone {
+		b := &batches[shardOf(key.Account)]
+		b.gone = append(b.gone, key)
 	}
 	ix.changing.Lock()
 	defer ix.changing.Unlock()
-	for _, a := range analysed {
-		batch(a.key.Account).put(a)
-	}
-	for _, key := range gone {
-		batch(key.Account).remove(key)
-	}
-	for i, b := range batches {
-		if b == nil {
+	for i := range batches {
+		b := &batches[i]
+		if len(b.puts)+len(b.gone) == 0 {
 			continue
 		}
+		err := b.commit(ix.shards[i])
 		ix.removals[i] += b.removed
-		if err := b.commit(); err != nil {
+		if err != nil {
 			return fmt.Errorf("write to the lexical index: %w", err)
 		}
 	}
 	return nil
 }
 
-// analysedDocument is a document as the index takes it in.
-type analysedDocument struct {
-	key     Key
-	lengths lengths
-	doc     *document.Document
-}
+// analyseTogether is how many documents one goroutine analyses before another one helps.
+const analyseTogether = 16
 
-func analyse(d *Document) *analysedDocument {
-	text := prose([]byte(d.Text))
-	names := append(identifiers([]byte(d.Text)), identifiers([]byte(d.Names))...)
-	a := &analysedDocument{key: Key{d.Account, d.ID}, lengths: lengths{uint64(len(text)), uint64(len(names))}}
-	a.doc = document.NewDocument(a.key.internal())
-	facets := make([]token, 1, 1+len(d.Facets)) // the empty one is what all documents of the account have
-	for _, f := range d.Facets {
-		facets = append(facets, token{term: facetTerm(f.Name, f.Value)})
+// analyseAll analyses documents, on every core when there are many.
+func analyseAll(ctx context.Context, documents []Document) ([]*indexedDocument, error) {
+	analysed := make([]*indexedDocument, len(documents))
+	workers, ctx := errgroup.WithContext(ctx)
+	step := max(1, min(runtime.GOMAXPROCS(0), len(documents)/analyseTogether))
+	for first := range step {
+		workers.Go(func() error {
+			for i := first; i < len(documents) && ctx.Err() == nil; i += step {
+				analysed[i] = analyse(&documents[i])
+			}
+			return ctx.Err()
+		})
 	}
-	a.doc.AddField(indexedField(fieldText, d.Account, text, index.IndexField))
-	a.doc.AddField(indexedField(fieldName, d.Account, names, index.IndexField))
-	a.doc.AddField(indexedField(fieldFacet, d.Account, facets, index.IndexField|index.SkipFreqNorm))
-	a.doc.AddField(document.NewTextFieldCustom(fieldLength, nil, a.lengths.encode(), index.StoreField, nil))
-	return a
-}
-
-func facetTerm(name, value string) string { return name + "\x00" + value }
-
-func indexedField(name string, account uint32, tokens []token, options index.FieldIndexingOptions) *document.TextField {
-	return document.NewTextFieldCustom(name, nil, nil, options, analysedText{account, tokens})
-}
-
-// analysedText gives bleve the terms that were found before.
-type analysedText struct {
-	account uint32
-	tokens  []token
-}
-
-// Analyze implements analysis.Analyzer.
-func (a analysedText) Analyze([]byte) analysis.TokenStream {
-	stream := make(analysis.TokenStream, len(a.tokens))
-	backing := make([]analysis.Token, len(a.tokens))
-	size := 0
-	for _, t := range a.tokens {
-		size += 4 + len(t.term)
-	}
-	keys := make([]byte, 0, size)
-	for i, t := range a.tokens {
-		start := len(keys)
-		keys = append(binary.BigEndian.AppendUint32(keys, a.account), t.term...)
-		backing[i].Term = keys[start:len(keys):len(keys)]
-		stream[i] = &backing[i]
-	}
-	return stream
+	return analysed, workers.Wait()
 }
 
 // lengths counts a document's terms.
@@ -253,99 +209,125 @@ func (t *Totals) encode() []byte {
 
 // shardBatch is a change of one shard. The totals of the accounts change together with the documents.
 type shardBatch struct {
-	shard   index.Index
-	reader  index.IndexReader
+	puts []put
+	gone []Key
+
 	batch   *index.Batch
 	totals  map[uint32]*Totals
-	seen    map[string]bool // documents whose former lengths are taken out of the totals
-	removed uint64          // documents that the batch takes out
-	err     error
+	counted map[string]lengths // of the batch's documents, those that the totals count, by internal id
+	removed uint64             // documents that the batch takes out
 }
 
-// leave takes what the index has under the key out of the totals of its account; there tells whether it has anything.
-func (b *shardBatch) leave(key Key) (of *Totals, there bool) {
-	if b.reader == nil && b.err == nil {
-		b.reader, b.err = b.shard.Reader()
-	}
-	if b.err != nil {
-		return new(Totals), false
-	}
-	totals := b.totals[key.Account]
-	if totals == nil {
-		stored, err := readTotals(b.reader, key.Account)
-		b.err = errors.Join(b.err, err)
-		totals = &stored
-		b.totals[key.Account] = totals
-	}
-	id := key.internal()
-	former, there := b.pending(id)
-	if !b.seen[id] {
-		b.seen[id] = true
-		var err error
-		former, there, err = storedLengths(b.reader, id)
-		b.err = errors.Join(b.err, err)
-	}
-	if there {
-		totals.Documents--
-		totals.TextTerms -= former.text
-		totals.NameTerms -= former.names
-	}
-	return totals, there
+type put struct {
+	account  uint32
+	document *indexedDocument
 }
 
-// pending gives the lengths of a document that this very batch has put in.
-func (b *shardBatch) pending(id string) (lengths, bool) {
-	doc, _ := b.batch.IndexOps[id].(*document.Document)
-	if doc == nil {
-		return lengths{}, false
+func (b *shardBatch) commit(shard index.Index) (err error) {
+	b.batch = index.NewBatch()
+	if err := b.read(shard); err != nil {
+		return err
 	}
-	return lengthsOf(doc), true
-}
-
-func storedLengths(reader index.IndexReader, id string) (l lengths, there bool, err error) {
-	doc, err := reader.Document(id)
-	if err != nil || doc == nil {
-		return lengths{}, false, err
+	for _, p := range b.puts {
+		b.leave(p.account, p.document.id)
+		totals := b.totals[p.account]
+		totals.Documents++
+		totals.TextTerms += p.document.lengths.text
+		totals.NameTerms += p.document.lengths.names
+		b.counted[p.document.id] = p.document.lengths
+		b.batch.Update(p.document)
 	}
-	return lengthsOf(doc), true, nil
-}
-
-func lengthsOf(doc index.Document) (l lengths) {
-	doc.VisitFields(func(f index.Field) {
-		if f.Name() == fieldLength {
-			l = decodeLengths(f.Value())
+	for _, key := range b.gone {
+		id := key.internal()
+		if b.leave(key.Account, id) {
+			b.removed++
+			b.batch.SetInternal(removedKey, present)
 		}
-	})
-	return l
-}
-
-func (b *shardBatch) put(a *analysedDocument) {
-	totals, _ := b.leave(a.key)
-	totals.Documents++
-	totals.TextTerms += a.lengths.text
-	totals.NameTerms += a.lengths.names
-	b.batch.Update(a.doc)
-}
-
-func (b *shardBatch) remove(key Key) {
-	if _, there := b.leave(key); there {
-		b.removed++
-		b.batch.SetInternal(removedKey, present)
-	}
-	b.batch.Delete(key.internal())
-}
-
-func (b *shardBatch) commit() error {
-	if b.reader != nil {
-		b.err = errors.Join(b.err, b.reader.Close())
-	}
-	if b.err != nil {
-		return b.err
+		b.batch.Delete(id)
 	}
 	for account, totals := range b.totals {
 		b.batch.SetInternal(totalsKey(account), totals.encode())
 	}
-	return b.shard.Batch(b.batch)
+	return shard.Batch(b.batch)
+}
+
+// read looks up what the shard has of the batch's documents and accounts.
+func (b *shardBatch) read(shard index.Index) (err error) {
+	reader, err := shard.Reader()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	ids := make([]string, 0, len(b.puts)+len(b.gone))
+	b.totals = make(map[uint32]*Totals)
+	count := func(account uint32) error {
+		if b.totals[account] != nil {
+			return nil
+		}
+		totals, err := readTotals(reader, account)
+		b.totals[account] = &totals
+		return err
+	}
+	for _, p := range b.puts {
+		ids = append(ids, p.document.id)
+		err = errors.Join(err, count(p.account))
+	}
+	for _, key := range b.gone {
+		ids = append(ids, key.internal())
+		err = errors.Join(err, count(key.Account))
+	}
+	if err != nil {
+		return err
+	}
+	b.counted, err = storedLengths(reader, ids)
+	return err
+}
+
+// leave takes a document out of the totals of its account; there tells whether they counted it.
+func (b *shardBatch) leave(account uint32, id string) (there bool) {
+	former, there := b.counted[id]
+	if there {
+		delete(b.counted, id)
+		totals := b.totals[account]
+		totals.Documents--
+		totals.TextTerms -= former.text
+		totals.NameTerms -= former.names
+	}
+	return there
+}
+
+// storedLengths gives the lengths of those documents that the index has. It asks each segment for all of them at once,
+// and reads documents only where there are any: mostly there are none, for most documents are new.
+func storedLengths(reader index.IndexReader, ids []string) (map[string]lengths, error) {
+	stored := make(map[string]lengths)
+	snapshot, ok := reader.(*scorch.IndexSnapshot)
+	if !ok {
+		return nil, fmt.Errorf("a reader of type %T", reader)
+	}
+	for _, segment := range snapshot.Segments() {
+		numbers, err := segment.DocNumbers(ids)
+		if err != nil {
+			return nil, err
+		}
+		for it := numbers.Iterator(); it.HasNext(); {
+			var id string
+			var l lengths
+			err := segment.VisitDocument(uint64(it.Next()), func(field string, _ byte, value []byte, _ []uint64) bool {
+				switch field {
+				case fieldID:
+					id = string(value)
+				case fieldLength:
+					l = decodeLengths(value)
+				}
+				return true
+			})
+			if err != nil {
+				return nil, err
+			}
+			stored[id] = l
+		}
+	}
+	return stored, nil
 }
 
 // Totals gives the numbers of an account.

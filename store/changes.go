@@ -40,7 +40,7 @@ type Change struct {
 // the last of them.
 const (
 	changeSize       = 4 + len(exchangeID{})
-	changesPerRecord = 48 // so that a record stays below the size from which values are kept outside the database's tree
+	changesPerRecord = 64 // bounds what is written anew when some of them are confirmed
 )
 
 // AccountNumber stands for an account in what followers keep. A number is given out once and never again.

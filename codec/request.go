@@ -47,6 +47,7 @@ type Request struct {
 	CacheControl     []byte // raw object: messages' top-level cache_control
 	PreviousResponse []byte // responses: the id this request continues
 	AudioOutput      bool   // chat: the client wants audio back
+	NumberedCalls    bool   // chat: calls of the history had no ids, and got numbers in their order
 	// Stateful names members that refer to state only the provider holds, or that must not be ignored
 	// (conversation, prompt, background): another provider has to refuse them.
 	Stateful []string

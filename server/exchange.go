@@ -190,7 +190,7 @@ func (x *exchange) opening() *store.Opening {
 		Stream:  x.envelope.Stream,
 		ChatKey: x.envelope.ChatKey, ExternalSession: x.envelope.ExternalSession,
 		Header: x.identifyingHeader(), ContentType: string(x.rc.Request.Header.ContentType()),
-		Body: body, Spans: spans, Redacted: redacted, Started: x.started,
+		Body: body, Spans: spans, Items: x.envelope.Items, Redacted: redacted, Started: x.started,
 	}
 	if p := x.placement.Provider; p != nil {
 		o.Provider, o.Simulated = p.Name(), p.Simulated()

@@ -72,6 +72,8 @@ type bodyPlan struct {
 	parts []planPart
 	held  int64  // bytes of memory that the plan holds
 	bytes []byte // what the items point into, from the buffer pool
+
+	conversation []hash // of a large body's run of messages up to and with each, if it is cut along them
 }
 
 type planPart struct {
@@ -80,8 +82,9 @@ type planPart struct {
 }
 
 // planBody takes a body apart, hashes its items, and copies what is not known to be stored, in one pass over the bytes
-// on the goroutine of the request. The plan keeps no reference to body.
-func (s *Store) planBody(account accountNumber, body []byte, spans []codec.Span) *bodyPlan {
+// on the goroutine of the request. conversation are those of spans that are its messages; nil: nobody asks for them. The
+// plan keeps no reference to body.
+func (s *Store) planBody(account accountNumber, body []byte, spans, conversation []codec.Span) *bodyPlan {
 	p := new(bodyPlan)
 	spans = worthCutting(spans, len(body))
 	at := 0
@@ -91,7 +94,11 @@ func (s *Store) planBody(account accountNumber, body []byte, spans []codec.Span)
 			j++
 		}
 		p.addBetween(body[at:spans[i].Start])
-		p.parts = append(p.parts, planPart{run: s.planRun(account, body, spans[i:j])})
+		items := chainedItems(body, spans[i:j])
+		if len(body) >= prefixesFrom && beginsWith(spans[i:j], conversation) {
+			p.conversation = chainOf(items[:len(conversation)])
+		}
+		p.parts = append(p.parts, planPart{run: s.knownRun(account, items)})
 		at = spans[j-1].End
 		i = j
 	}
@@ -149,7 +156,22 @@ func newItem(text []byte, gap int) item {
 	return it
 }
 
-func (s *Store) planRun(account accountNumber, body []byte, spans []codec.Span) run {
+// beginsWith tells whether a run begins with those spans.
+func beginsWith(run, spans []codec.Span) bool {
+	n := len(spans)
+	return n > 0 && n <= len(run) && run[0] == spans[0] && run[n-1] == spans[n-1]
+}
+
+func chainOf(items []item) []hash {
+	chain := make([]hash, len(items))
+	for i := range items {
+		chain[i] = items[i].chain
+	}
+	return chain
+}
+
+// chainedItems makes the items of a run.
+func chainedItems(body []byte, spans []codec.Span) []item {
 	var (
 		items   = make([]item, len(spans))
 		chain   hash
@@ -166,6 +188,11 @@ func (s *Store) planRun(account accountNumber, body []byte, spans []codec.Span) 
 		chain = blake3.Sum256(scratch)
 		it.chain = chain
 	}
+	return items
+}
+
+// knownRun makes a run of items, with as many of them behind a node as are known to be.
+func (s *Store) knownRun(account accountNumber, items []item) run {
 	for k := len(items); k > 0; k-- {
 		if node := items[k-1].chain; s.known.has(objectRef{spaceNode, account, node}) {
 			return run{known: k, node: node, items: items[k:]}

@@ -25,6 +25,16 @@ func getBuffer(n int) []byte {
 	return make([]byte, 0, n)
 }
 
+// bufferSize is the capacity of a buffer that getBuffer gives for n bytes.
+func bufferSize(n int) int {
+	for _, size := range bufferSizes {
+		if n <= size {
+			return size
+		}
+	}
+	return n
+}
+
 func putBuffer(b []byte) {
 	for i, size := range bufferSizes {
 		if cap(b) == size {

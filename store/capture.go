@@ -22,7 +22,8 @@ type Capture struct {
 	buffer  []byte          // answer bytes not yet handed to the writer, from the buffer pool
 	part    uint32          // number of the next part
 	size    int64           // answer bytes so far
-	request []byte          // kept for the digester; nil: it reads the exchange back
+	request []byte          // kept for the digester, from the buffer pool; nil: it reads the exchange back
+	items   *RequestItems   // of request, may be nil
 	answer  *answerRedactor // nil: nothing is masked
 
 	begun  bool  // the opening is on record; the writer's
@@ -88,13 +89,14 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if now, ok := s.accounts.number(o.Account); !ok || now != account {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
-	w := &write{capture: c, info: record, body: s.planBody(account, o.Body, o.Spans), evidence: evidenceOf(o), done: make(chan struct{})}
+	w := &write{capture: c, info: record, body: s.planBody(account, o.Body, o.Spans, o.Items), evidence: evidenceOf(o), done: make(chan struct{})}
 	c.opening = w
+	items := requestItems(o, w.body.conversation) // the plan is the writer's from where it is sent
 	if s.opts.OnPressure == Shed {
 		if sent, err := s.trySend(w); err != nil || !sent {
 			return s.passOrRefuse(c, err)
 		}
-		c.keepRequest(o.Body, o.Auxiliary)
+		c.keepRequest(o, items)
 		return c, nil
 	}
 	if err := s.send(ctx, w); err != nil {
@@ -103,7 +105,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		}
 		return nil, asStorageError(err, "the store did not take the exchange in time; try again in a moment")
 	}
-	c.keepRequest(o.Body, o.Auxiliary)
+	c.keepRequest(o, items)
 	return c, nil
 }
 

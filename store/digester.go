@@ -21,6 +21,8 @@ type digester struct {
 	taken atomic.Int64 // entries out of queue that are yet to be handed to the writer
 	held  atomic.Int64 // bytes of exchanges in memory, see handover.go
 
+	prefixes prefixMemory // of the requests read last
+
 	signal chan struct{} // holds one token when there may be something to do
 	cancel context.CancelFunc
 	done   chan struct{}

@@ -40,6 +40,7 @@ type Opening struct {
 	ContentType string
 	Body        []byte       // the request as the client sent it, decompressed; masked by [Store.Redact]
 	Spans       []codec.Span // where Body may be cut, as [codec.Envelope.Blocks] gives them; nil: nowhere
+	Items       []codec.Span // those of Spans that are its messages or input items; nil: not known
 
 	Redacted redact.Tally // what [Store.Redact] masked in Body
 
@@ -197,4 +198,7 @@ type Exchange struct {
 	ExchangeInfo
 	RawRequest  []byte `json:"-"` // as the client sent it, but for redactions
 	RawResponse []byte `json:"-"` // as the client was sent it, or the part of it that had arrived; but for redactions
+
+	// Items is only there while a large exchange is digested right behind its answer.
+	Items *RequestItems `json:"-"`
 }

@@ -35,29 +35,31 @@ func (d *digester) release(x *Exchange) {
 	if x == nil {
 		return
 	}
-	d.held.Add(-int64(len(x.RawRequest) + cap(x.RawResponse)))
+	d.held.Add(-int64(cap(x.RawRequest) + cap(x.RawResponse)))
+	putBuffer(x.RawRequest)
 	putBuffer(x.RawResponse)
-	x.RawRequest, x.RawResponse = nil, nil
+	x.RawRequest, x.RawResponse, x.Items = nil, nil, nil
 }
 
 // keepRequest keeps the request for the digester, if it is small and there is room.
-func (c *Capture) keepRequest(body []byte, auxiliary string) {
+func (c *Capture) keepRequest(o *Opening, items *RequestItems) {
 	d := &c.store.digester
-	if c.store.opts.Digest == nil || auxiliary != "" || len(body) > handoverRequest || !d.hold(len(body)) {
+	if c.store.opts.Digest == nil || o.Auxiliary != "" || len(o.Body) > handoverRequest || !d.hold(bufferSize(len(o.Body))) {
 		return
 	}
-	c.request = append(make([]byte, 0, len(body)), body...)
+	c.request, c.items = append(getBuffer(len(o.Body)), o.Body...), items
 }
 
 // handOver gives the exchange that has ended with its bytes, or puts these back: then it has to be read back.
 func (c *Capture) handOver() *Exchange {
-	request, answer := c.request, c.buffer
-	c.request, c.buffer = nil, nil
+	request, items, answer := c.request, c.items, c.buffer
+	c.request, c.items, c.buffer = nil, nil, nil
 	d := &c.store.digester
 	if request != nil && c.part == 0 && d.hold(cap(answer)) {
-		return &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer}
+		return &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Items: items}
 	}
-	d.held.Add(int64(-len(request)))
+	d.held.Add(int64(-cap(request)))
+	putBuffer(request)
 	putBuffer(answer)
 	return nil
 }

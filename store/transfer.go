@@ -147,7 +147,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	if now, ok := s.accounts.number(account); !ok || now != number {
 		return false, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
-	plan := s.planBody(number, x.RawRequest, spans)
+	plan := s.planBody(number, x.RawRequest, spans, nil)
 	err = s.update(ctx, func(g *gathering, w *write) error {
 		if g.get(exchangeKey(spaceExchange, number, id)) != nil {
 			return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -18,6 +19,10 @@ type Digest struct {
 	Messages []Message // the request's whole history, oldest first, without the opening text
 	Answer   []Message // what the model answered, as far as it came
 	Reply    string    // derived key of the opening messages and the first answer, "" if there is no answer
+
+	// Starts says for each of Messages with which of the request's items it begins, counted from the first of all. What
+	// is said from there on must depend on nothing in front of it. nil: nobody knows, or it does depend.
+	Starts []int
 }
 
 // Message is one step of a conversation.
@@ -77,7 +82,11 @@ func (h *historyHash) UnmarshalText(text []byte) error {
 // then gives the hash of the history with one more message. It covers what clients send back unchanged: roles, texts,
 // calls and results, but not reasoning, which many leave out.
 func (h historyHash) then(m *Message) historyHash {
-	text := append([]byte(nil), h[:]...)
+	size := 64
+	for i := range m.Parts {
+		size += len(m.Parts[i].Text) + len(m.Parts[i].Arguments) + 64
+	}
+	text := append(make([]byte, 0, size), h[:]...)
 	field := func(s string) { text = append(append(text, s...), 0) }
 	field(m.Role)
 	for i := range m.Parts {
@@ -86,7 +95,7 @@ func (h historyHash) then(m *Message) historyHash {
 			continue
 		}
 		field(p.Kind)
-		field(string(bytes.TrimSpace([]byte(p.Text))))
+		field(strings.TrimSpace(p.Text))
 		field(p.CallID)
 		field(p.Name)
 		field(compactJSON(p.Arguments))
@@ -110,34 +119,42 @@ func compactJSON(text string) string {
 func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 	account, id := u.account, u.id
 	first := u.captured != nil
-	digest, info, failure := s.callDigest(u)
-	if info != nil {
-		size = info.RequestSize + info.ResponseSize
+	read := s.readExchange(u)
+	if read.info != nil {
+		size = read.info.RequestSize + read.info.ResponseSize
 	}
 	return func(g *gathering, w *write) error {
 		g.put(w, exchangeKey(spaceOutbox, account, id), nil)
 		r, ref := g.belongs(account, id)
-		if info == nil || r == nil || r.Merged != "" {
+		if read.info == nil || r == nil || r.Merged != "" {
 			return nil // erased meanwhile, or on its way to another session, where it is digested again
 		}
-		w.event = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: info.Outcome, Time: time.Now().UTC(), account: account}
-		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: info.Started, Outcome: info.Outcome, Model: info.ModelAsked}}
+		at := g.placeOf(ref, id, &read)
+		if at.known < read.before { // the same items were read before, but not in this session, or were erased there
+			read = s.readExchange(&undigested{place: u.place})
+			if read.info == nil {
+				return nil
+			}
+			at = g.placeOf(ref, id, &read)
+		}
+		w.event = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account}
+		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked}}
 		seq := g.changed(account, id)
 		g.sessionChanged(w, ref)
 		g.sessionGrew(w, ref)
-		if failure != nil {
-			turn.Error = failure.Error()
+		if read.failure != nil {
+			turn.Error = read.failure.Error()
 			return g.putTurn(w, account, id, turn)
 		}
-		if err := g.placeTurn(w, ref, id, turn, digest); err != nil {
+		if err := g.placeTurn(w, ref, id, turn, at, &read); err != nil {
 			return err
 		}
-		if digest.Reply != "" && r.Derived {
-			g.linkReply(w, ref, r, digest.Reply)
+		if read.Reply != "" && r.Derived {
+			g.linkReply(w, ref, r, read.Reply)
 			g.putSession(w, ref, r)
 		}
 		if first && s.opts.Index != nil {
-			entry := TimelineEntry{Exchange: *info, Turn: &turn.Turn}
+			entry := TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}
 			entry.Exchange.Session = ref.id.String()
 			g.digests = append(g.digests, freshTurn{seq, entry, size})
 		}
@@ -145,16 +162,36 @@ func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 	}, size
 }
 
-// callDigest hands an exchange to [Options.Digest]; info is nil if the exchange is gone.
-func (s *Store) callDigest(u *undigested) (d Digest, info *ExchangeInfo, failure error) {
-	if u.captured != nil {
-		defer s.digester.release(u.captured)
-		failure = s.runDigest(u.captured, &d)
-		info = new(ExchangeInfo)
-		*info = u.captured.ExchangeInfo
-		return d, info, failure
+// reading is what was read of an exchange.
+type reading struct {
+	Digest
+	info    *ExchangeInfo // nil: it is gone
+	failure error         // why it could not be digested
+
+	before  int           // messages of the request in front of Messages, which were not read
+	history []historyHash // behind the messages in front, and behind each of Messages
+	end     historyHash   // behind the answer
+}
+
+// readExchange reads an exchange, as far as what its request says is not known from those read before.
+func (s *Store) readExchange(u *undigested) (r reading) {
+	x := u.captured
+	if x != nil {
+		defer s.digester.release(x)
+		known := s.digester.prefixes.find(u.account, x)
+		r = s.runDigest(x, known)
+		if r.failure != nil && known.messages > 0 { // what is wrong is said of the whole request
+			x.Items.From = 0
+			r = s.runDigest(x, prefix{})
+		}
+		if r.failure == nil {
+			s.digester.prefixes.remember(u.account, x, &r)
+		}
+		r.info = new(ExchangeInfo)
+		*r.info = x.ExchangeInfo
+		return r
 	}
-	var x *Exchange
+	var info *ExchangeInfo
 	err := s.view(func(tx *badger.Txn) (err error) {
 		if info, err = getInfo(tx, u.account, u.id); err != nil {
 			return err
@@ -162,66 +199,86 @@ func (s *Store) callDigest(u *undigested) (d Digest, info *ExchangeInfo, failure
 		x, err = getExchange(tx, u.account, u.id, info)
 		return err
 	})
-	if errors.Is(err, badger.ErrKeyNotFound) && info == nil {
-		return Digest{}, nil, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, badger.ErrKeyNotFound) && info == nil:
+		return r
+	case err != nil:
 		s.log.Error("an exchange cannot be read to be digested", "exchange", u.id.String(), "error", err)
-		return Digest{}, info, errors.New("the exchange cannot be read")
+		r.failure = errors.New("the exchange cannot be read")
+	default:
+		r = s.runDigest(x, prefix{})
 	}
-	failure = s.runDigest(x, &d)
-	return d, info, failure
+	r.info = info
+	return r
 }
 
-func (s *Store) runDigest(x *Exchange, d *Digest) (failure error) {
+// runDigest hands an exchange to [Options.Digest]; known is what is in front of the items that it is to read.
+func (s *Store) runDigest(x *Exchange, known prefix) (r reading) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.Error("digesting an exchange panicked", "exchange", x.ID, "panic", p)
-			failure = errors.New("digesting failed")
+			r = reading{failure: errors.New("digesting failed")}
 		}
 	}()
 	digest, err := s.opts.Digest(x)
 	if err != nil {
-		return errors.New(codec.AsError(err, "digesting failed").Message)
+		r.failure = errors.New(codec.AsError(err, "digesting failed").Message)
+		return r
 	}
-	*d = digest
-	return nil
+	r.Digest, r.before = digest, known.messages
+	r.history = append(make([]historyHash, 0, len(r.Messages)+1), known.history)
+	for i := range r.Messages {
+		r.history = append(r.history, r.history[i].then(&r.Messages[i]))
+	}
+	r.end = r.history[len(r.Messages)]
+	for i := range r.Answer {
+		r.end = r.end.then(&r.Answer[i])
+	}
+	return r
 }
 
-// placeTurn finds where in the session's history a turn goes on, and notes the histories that lead to it.
-func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *turnRecord, d Digest) error {
-	history := make([]historyHash, len(d.Messages)+1)
-	for i := range d.Messages {
-		history[i+1] = history[i].then(&d.Messages[i])
-	}
-	known, from := g.knownHistory(ref, id, history)
+// turnPlace is where in its session's history a turn goes on.
+type turnPlace struct {
+	known  int    // messages of the request
+	parent string // as in [Turn]
+	branch bool
+	onward *exchangeID // the parent, where the turn goes on from its end
+}
+
+// placeOf finds where in the session's history an exchange goes on.
+func (g *gathering) placeOf(ref sessionRef, id exchangeID, r *reading) turnPlace {
+	known, from := g.knownHistory(ref, id, r)
 	switch {
 	case known == 0:
+		return turnPlace{}
 	case from.inside:
-		turn.Parent, turn.Known, turn.Branch = from.id.String(), known, true
-	case known == len(d.Messages): // the same request again: a sibling of the one before
-		turn.Known, turn.Branch = known, true
+		return turnPlace{known: known, parent: from.id.String(), branch: true}
+	case known == r.before+len(r.Messages): // the same request again: a sibling of the one before
 		if before := g.turn(ref.account, from.id); before != nil {
-			turn.Parent, turn.Known = before.Parent, before.Known
+			return turnPlace{known: before.Known, parent: before.Parent, branch: true}
 		}
+		return turnPlace{known: known, branch: true}
 	default:
-		turn.Parent, turn.Known = from.id.String(), known
-		if err := g.continueTurn(w, ref.account, from.id, turn); err != nil {
+		return turnPlace{known: known, parent: from.id.String(), onward: &from.id}
+	}
+}
+
+// placeTurn puts a turn where it goes on, and notes the histories that lead to it.
+func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *turnRecord, at turnPlace, r *reading) error {
+	turn.Known, turn.Parent, turn.Branch = at.known, at.parent, at.branch
+	if at.onward != nil {
+		if err := g.continueTurn(w, ref.account, *at.onward, turn); err != nil {
 			return err
 		}
 	}
-	turn.Messages, turn.Answer = d.Messages[turn.Known:], d.Answer
-	end := len(d.Messages)
-	for i := max(known+1, end-historiesInside); i < end; i++ { // knownHistory has found nobody else there
-		turn.noteHistory(g, w, ref, history[i], id, true)
+	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
+	end := len(r.Messages)
+	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found nobody else there
+		turn.noteHistory(g, w, ref, r.history[i], id, true)
 	}
-	said := history[end]
-	turn.endHistory(g, w, ref, said, id)
-	for i := range d.Answer {
-		said = said.then(&d.Answer[i])
-	}
-	if len(d.Answer) > 0 {
-		turn.endHistory(g, w, ref, said, id)
+	turn.endHistory(g, w, ref, r.history[end], id)
+	if len(r.Answer) > 0 {
+		turn.endHistory(g, w, ref, r.end, id)
 	}
 	return nil
 }
@@ -258,14 +315,13 @@ func readHistoryNote(value []byte) (n historyNote, ok bool) {
 	return n, true
 }
 
-// knownHistory finds the longest of the histories that leads to another exchange of the session: known messages, 0 if
+// knownHistory finds the longest history of a request that leads to another exchange of the session: known messages, 0 if
 // none is known. Inside another request it is not the whole one: a turn holds at least the last message of its own.
-func (g *gathering) knownHistory(ref sessionRef, id exchangeID, history []historyHash) (known int, from historyNote) {
-	end := len(history) - 1
-	for known = end; known > 0; known-- {
-		note, ok := readHistoryNote(g.get(historyKey(ref.account, ref.id, history[known])))
-		if ok && note.id != id && !(note.inside && known == end) {
-			return known, note
+func (g *gathering) knownHistory(ref sessionRef, id exchangeID, r *reading) (known int, from historyNote) {
+	for i := len(r.history) - 1; i >= 0 && r.before+i > 0; i-- {
+		note, ok := readHistoryNote(g.get(historyKey(ref.account, ref.id, r.history[i])))
+		if ok && note.id != id && !(note.inside && i == len(r.Messages)) {
+			return r.before + i, note
 		}
 	}
 	return 0, historyNote{}

@@ -126,6 +126,7 @@ func (d *requestDecoder) assistant(m *message, index int) error {
 
 // legacyID is the id of the latest legacy call: the format had none, and a call and its result have to share one.
 func (d *requestDecoder) legacyID() []byte {
+	d.r.NumberedCalls = true
 	return strconv.AppendInt(append(d.r.Room(len("call_fn_")+20), "call_fn_"...), int64(d.functions), 10)
 }
 

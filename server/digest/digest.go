@@ -25,26 +25,59 @@ func Exchange(x *store.Exchange) (store.Digest, error) {
 	if err != nil || surface == codec.Embeddings {
 		return store.Digest{}, err
 	}
-	var envelope codec.Envelope
-	if err := envelope.Read(x.RawRequest); err != nil {
+	keys, err := derivedKeys(surface, x)
+	if err != nil {
 		return store.Digest{}, err
 	}
 	request := requests.Get().(*codec.Request)
 	defer requests.Put(request)
 	request.Reset()
-	if err := crossing.ClientHalf(surface).DecodeRequest(request, x.RawRequest); err != nil {
+	if err := crossing.ClientHalf(surface).DecodeRequest(request, unread(surface, x)); err != nil {
 		return store.Digest{}, err
 	}
-	d := store.Digest{Messages: history(request)}
+	from := 0
+	if x.Items != nil {
+		from = x.Items.From
+	}
+	var d store.Digest
+	d.Messages, d.Starts = history(request, from)
 	answer := readAnswer(surface, x)
 	if m := answered(answer); len(m.Parts) > 0 {
 		d.Answer = []store.Message{m}
 	}
-	keys := chatkey.Derive(surface, x.RawRequest, &envelope)
 	if d.Reply = keys.Reply; d.Reply == "" && x.Outcome == store.OutcomeComplete {
 		d.Reply = chatkey.Reply(keys.Opening, answer)
 	}
 	return d, nil
+}
+
+// derivedKeys gives the keys of the request. An exchange with Items was well-formed when it came in, and was asked for
+// them where it needs any.
+func derivedKeys(surface codec.Format, x *store.Exchange) (chatkey.Keys, error) {
+	if x.Items != nil {
+		return chatkey.Keys{Opening: x.Items.DerivedOpening, Reply: x.Items.DerivedReply}, nil
+	}
+	var envelope codec.Envelope
+	if err := envelope.Read(x.RawRequest); err != nil {
+		return chatkey.Keys{}, err
+	}
+	return chatkey.Derive(surface, x.RawRequest, &envelope), nil
+}
+
+// unread is the request, or where its first items need not be read, one that holds nothing but the others.
+func unread(surface codec.Format, x *store.Exchange) []byte {
+	items := x.Items
+	if items == nil || items.From == 0 {
+		return x.RawRequest
+	}
+	name := "messages"
+	if surface == codec.Responses {
+		name = "input"
+	}
+	rest := x.RawRequest[items.Spans[items.From].Start:items.Spans[len(items.Spans)-1].End]
+	body := make([]byte, 0, len(rest)+32)
+	body = append(append(append(body, `{"`...), name...), `":[`...)
+	return append(append(body, rest...), `]}`...)
 }
 
 var requests = sync.Pool{New: func() any { return new(codec.Request) }}
@@ -94,10 +127,12 @@ func fold(answer *codec.Answer, events []codec.Event) {
 	}
 }
 
-// history gives a request's messages without the instructions that open it.
-func history(r *codec.Request) []store.Message {
-	messages := make([]store.Message, 0, len(r.Messages))
-	opening := true
+// history gives a request's messages without the instructions that open it, and with which item each begins. The first
+// message of r is that of the item from; only the request's first one can be an instruction that opens it.
+func history(r *codec.Request, from int) (messages []store.Message, starts []int) {
+	messages = make([]store.Message, 0, len(r.Messages))
+	starts = make([]int, 0, len(r.Messages))
+	opening := from == 0
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		if opening = opening && (m.Role == codec.RoleSystem || m.Role == codec.RoleDeveloper); opening {
@@ -109,9 +144,13 @@ func history(r *codec.Request) []store.Message {
 		}
 		if len(list.parts) > 0 {
 			messages = append(messages, store.Message{Role: roleNames[m.Role], Parts: list.parts})
+			starts = append(starts, from+m.Index)
 		}
 	}
-	return messages
+	if r.NumberedCalls {
+		starts = nil
+	}
+	return messages, starts
 }
 
 var roleNames = map[codec.Role]string{

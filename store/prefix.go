@@ -1,0 +1,106 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Agents send their whole history again every turn. The digester remembers where messages began in the requests that it
+// has read last: under the hash of a request's items up to and with the one that a message begins with, what is in front
+// of that message. A later request that begins with the same items is read from there on.
+
+// RequestItems is what is known of a request from when it came in.
+type RequestItems struct {
+	Spans []codec.Span // its messages or input items, in the request
+	From  int          // items in front of this one need not be read, for what they say is known
+
+	DerivedOpening, DerivedReply string // as in [Opening]
+
+	chain []hash // of the items up to and with each
+}
+
+const (
+	prefixesFrom       = 8 << 10 // bytes of a request from which its prefixes are remembered
+	prefixesPerRequest = 8       // of its last messages: clients go on behind them, and change the last few once more
+	prefixesTried      = 64      // items that a request may have behind a prefix that is known
+	prefixGeneration   = 4 << 10 // prefixes in a generation; one takes about 150 bytes
+)
+
+// prefix is the messages in front of a place in a request.
+type prefix struct {
+	messages int // above 0: what follows is not the opening text
+	history  historyHash
+}
+
+// prefixRef names a prefix: items up to and with the one behind it, of an account's requests on a surface.
+type prefixRef struct {
+	account accountNumber
+	surface string
+	items   hash
+}
+
+// prefixMemory is the digester's: only its goroutine may use it. Like [knownSet] it holds what was used last, in two
+// generations.
+type prefixMemory struct {
+	young, older map[prefixRef]prefix
+}
+
+func (m *prefixMemory) get(ref prefixRef) (prefix, bool) {
+	if p, ok := m.young[ref]; ok {
+		return p, true
+	}
+	p, ok := m.older[ref]
+	if ok {
+		m.put(ref, p)
+	}
+	return p, ok
+}
+
+func (m *prefixMemory) put(ref prefixRef, p prefix) {
+	if len(m.young) >= prefixGeneration || m.young == nil {
+		m.older, m.young = m.young, make(map[prefixRef]prefix)
+	}
+	m.young[ref] = p
+}
+
+// find gives the longest prefix of a request that is known, and notes in its items where it ends.
+func (m *prefixMemory) find(account accountNumber, x *Exchange) prefix {
+	if x.Items == nil {
+		return prefix{}
+	}
+	chain := x.Items.chain
+	for k := len(chain) - 1; k > 0 && k >= len(chain)-prefixesTried; k-- {
+		if p, ok := m.get(prefixRef{account, x.Surface, chain[k]}); ok {
+			x.Items.From = k
+			return p
+		}
+	}
+	return prefix{}
+}
+
+// remember takes in the prefixes of a request that was read.
+func (m *prefixMemory) remember(account accountNumber, x *Exchange, r *reading) {
+	if x.Items == nil || len(r.Starts) != len(r.Messages) {
+		return
+	}
+	chain := x.Items.chain
+	for i, n := len(r.Starts)-1, 0; i >= 0 && n < prefixesPerRequest; i-- {
+		at := r.Starts[i]
+		if p := (prefix{r.before + i, r.history[i]}); p.messages > 0 && at < len(chain) && (i == 0 || r.Starts[i-1] < at) {
+			m.put(prefixRef{account, x.Surface, chain[at]}, p)
+			n++
+		}
+	}
+}
+
+// requestItems is what a capture keeps of an opening for the digester beside its body; nil where reading all of it again
+// costs little. chain is that of its items, nil if it was not cut along them.
+func requestItems(o *Opening, chain []hash) *RequestItems {
+	if chain == nil {
+		return nil
+	}
+	return &RequestItems{
+		Spans: slices.Clone(o.Items), DerivedOpening: o.DerivedOpening, DerivedReply: o.DerivedReply, chain: chain,
+	}
+}

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// longOpening makes an opening whose history is read from where it is new: its first message is long enough.
+func longOpening(key string, texts ...string) *Opening {
+	texts = slices.Clone(texts)
+	texts[0] += strings.Repeat(" ", prefixesFrom)
+	o := say(texts...)
+	o.ChatKey = key
+	from := strings.IndexByte(string(o.Body), '[') + 1
+	for i := range texts {
+		end := from + strings.IndexByte(string(o.Body[from:]), '}') + 1
+		o.Items = append(o.Items, codec.Span{Start: from, End: end})
+		if from = end + 1; i == len(texts)-1 {
+			break
+		}
+	}
+	o.Spans = o.Items
+	return o
+}
+
+// digestUnread reads as digestTest does, but only what need be read, and counts the messages.
+func digestUnread(read *atomic.Int64) func(x *Exchange) (Digest, error) {
+	return func(x *Exchange) (Digest, error) {
+		d, err := digestTest(x)
+		if x.Items == nil || err != nil {
+			return d, err
+		}
+		d.Messages = d.Messages[x.Items.From:]
+		read.Add(int64(len(d.Messages)))
+		for i := range d.Messages {
+			d.Starts = append(d.Starts, x.Items.From+i)
+		}
+		return d, nil
+	}
+}
+
+func TestOnlyWhatIsNewInARequestIsRead(t *testing.T) {
+	var read atomic.Int64
+	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
+	mustAccount(t, c.s, "acme")
+	mustAccount(t, c.s, "other")
+	texts := []string{"0"}
+	next := func(o *Opening) (messages int64) {
+		before := read.Load()
+		c.session(o, "answer")
+		return read.Load() - before
+	}
+	for i := range 10 {
+		if got, want := next(longOpening("k", texts...)), min(int64(len(texts)), 3); got != want {
+			t.Errorf("turn %d: %d messages were read, want %d", i, got, want)
+		}
+		texts = append(texts, "answer", fmt.Sprint(i+1))
+	}
+	if got := next(longOpening("k", append(texts[:len(texts)-1:len(texts)-1], "last one changed")...)); got > 4 {
+		t.Errorf("after another last message %d messages were read", got)
+	}
+	elsewhere := longOpening("k", texts...)
+	elsewhere.Account = "other"
+	if got := next(elsewhere); got != int64(len(texts)) {
+		t.Errorf("of a request that another account has sent %d messages were read", got)
+	}
+}
+
+// Conversations that go on, go back, are rewritten, stand in other sessions or were erased there have the same turns
+// whether their requests are read whole or from where they are new.
+func TestReadingOnlyWhatIsNewGivesTheSameTurns(t *testing.T) {
+	var read atomic.Int64
+	stores := [2]*conversation{
+		{t, openStore(t, Options{Digest: digestTest})},
+		{t, openStore(t, Options{Digest: digestUnread(&read)})},
+	}
+	run := 0
+	fewerChecks(t, 30)
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		account := fmt.Sprintf("account-%d", run)
+		var (
+			histories = [][]string{{"0"}}
+			ids       [2][]string
+			sessions  [2][]string
+		)
+		for _, c := range stores {
+			mustAccount(t, c.s, account)
+		}
+		for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			if len(ids[0]) > 0 && rapid.IntRange(0, 5).Draw(rt, "erase") == 0 {
+				which := rapid.IntRange(0, len(ids[0])-1).Draw(rt, "exchange")
+				for i, c := range stores {
+					number, err := c.s.numberOf(account)
+					if err == nil {
+						err = c.s.eraseNow(context.Background(), number, Selection{Exchanges: []string{ids[i][which]}})
+					}
+					if err != nil {
+						rt.Fatal(err)
+					}
+				}
+				continue
+			}
+			history := rapid.SampledFrom(histories).Draw(rt, "history")
+			history = slices.Clone(history[:rapid.IntRange(1, len(history)).Draw(rt, "kept")])
+			for range rapid.IntRange(0, 3).Draw(rt, "more") {
+				history = append(history, rapid.SampledFrom([]string{"a", "b", "answer 0", "answer 1"}).Draw(rt, "text"))
+			}
+			key := rapid.SampledFrom([]string{"k1", "k2"}).Draw(rt, "key")
+			answer := rapid.SampledFrom([]string{"answer 0", "answer 1"}).Draw(rt, "answer")
+			for i, c := range stores {
+				o := longOpening(key, history...)
+				o.Account = account
+				id, session := c.exchange(o, OutcomeComplete, answer)
+				ids[i] = append(ids[i], id)
+				if !slices.Contains(sessions[i], session) {
+					sessions[i] = append(sessions[i], session)
+				}
+			}
+			histories = append(histories, append(history, answer))
+			if got, want := turnsOf(rt, stores[1].s, account, sessions[1], ids[1]), turnsOf(rt, stores[0].s, account, sessions[0], ids[0]); got != want {
+				rt.Fatalf("step %d: turns are\n%s\nread whole they are\n%s", step, got, want)
+			}
+		}
+	})
+	for _, c := range stores {
+		mustBeSound(t, c.s)
+	}
+}
+
+// turnsOf tells the turns of sessions with the numbers of exchanges in place of their ids.
+func turnsOf(t *rapid.T, s *Store, account string, sessions, ids []string) string {
+	var told strings.Builder
+	for _, session := range sessions {
+		page, err := s.Timeline(account, session, TimelineQuery{Limit: maxPage})
+		if codec.AsError(err, "").Kind == codec.KindNotFound {
+			continue // all of it was erased
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Data {
+			turn := *e.Turn
+			turn.Exchange, turn.Parent, turn.Continued = number(ids, turn.Exchange), number(ids, turn.Parent), number(ids, turn.Continued)
+			turn.Started = time.Time{}
+			text, err := json.Marshal(turn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told.Write(append(text, '\n'))
+		}
+	}
+	return told.String()
+}
+
+func number(ids []string, id string) string {
+	if id == "" {
+		return ""
+	}
+	return fmt.Sprint("exchange ", slices.Index(ids, id))
+}

@@ -37,7 +37,7 @@ func TestChunksMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
 		for _, piece := range rapid.SliceOfN(pieces, 1, 30).Draw(t, "deltas") {
 			padding := rapid.SampledFrom([]string{"", `,"obfuscation":"q"`, `,"obfuscation":"rs"`, `,"obfuscation":1`}).Draw(t, "padding")
 			chunk := []byte(`{"id":"c","choices":[{"index":0,"delta":{` + piece + `}}]` + padding + `}`)
-			plain.form.forget()
+			plain.form.Forget()
 			want := fmt.Sprint(lines(plain.Decode(nil, nil, chunk)))
 			if got := fmt.Sprint(lines(knowing.Decode(nil, nil, chunk))); got != want {
 				t.Fatalf("%s", cmp.Diff(want, got))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
@@ -29,7 +30,7 @@ type decoder struct {
 	finished bool
 	usage    codec.Usage
 	counted  bool // usage was reported
-	form     chunkForm
+	form     form.Delta
 }
 
 // NewDecoder starts reading one stream.
@@ -39,7 +40,7 @@ func (p provider) NewDecoder() codec.StreamDecoder {
 
 // Reset makes the decoder ready for another stream and keeps its memory.
 func (d *decoder) Reset() {
-	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], form: d.form.emptied()}
+	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], form: d.form.Emptied()}
 }
 
 var done = []byte("[DONE]")
@@ -49,7 +50,7 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	if d.over {
 		return dst
 	}
-	if ev, ok := d.form.match(data); ok {
+	if ev, ok := d.form.Match(nil, data); ok {
 		return d.repeat(dst, ev)
 	}
 	trimmed := bytes.TrimSpace(data)
@@ -67,8 +68,12 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 // repeatable tells whether chunks of the same form will all mean the same. The arguments of a call without an id have to
 // be followed to their end, chunk by chunk.
 func (d *decoder) repeatable(ev *codec.Event) bool {
-	if ev.Kind != codec.EventArguments {
+	switch ev.Kind {
+	case codec.EventText, codec.EventReasoning:
 		return true
+	case codec.EventArguments:
+	default:
+		return false
 	}
 	for i := range d.calls {
 		if c := &d.calls[i]; c.opened && c.item == ev.Item {
@@ -152,7 +157,7 @@ func (d *decoder) chunk(dst []codec.Event, name, data []byte) []codec.Event {
 		}
 	}
 	if len(dst) == before+1 && d.repeatable(&dst[before]) {
-		d.form.learn(data, &dst[before])
+		d.form.Learn(nil, data, &dst[before])
 	}
 	return dst
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
@@ -77,7 +78,10 @@ type Observer struct {
 	format  codec.Format
 	decoder codec.StreamDecoder
 	events  []codec.Event
-	routine routine
+	routine form.Routine
+	name    []byte // of the frames that routine is learned from: the event field
+	kind    []byte // and what they are
+	holes   []codec.Span
 	started bool
 	ended   bool
 }
@@ -97,7 +101,10 @@ func NewObserver(format codec.Format) *Observer {
 // Release gives the observer back. It must not be used afterwards.
 func (o *Observer) Release() {
 	o.decoder.Reset()
-	*o = Observer{format: o.format, decoder: o.decoder, events: o.events[:0], routine: o.routine.emptied()}
+	*o = Observer{
+		format: o.format, decoder: o.decoder, events: o.events[:0],
+		routine: o.routine.Emptied(), name: o.name[:0], kind: o.kind[:0], holes: o.holes[:0],
+	}
 	observers[o.format].Put(o)
 }
 
@@ -122,13 +129,16 @@ func (o *Observer) judge(f *sse.Frame) (sign Sign, matters bool) {
 	if o.format == codec.Chat || o.format == codec.Gemini {
 		return o.judgeChunk(f.Data)
 	}
-	name := f.Name
-	if len(name) == 0 || o.format == codec.Responses {
-		if kind := scan.Body(scan.Get(f.Data, "type")); kind != nil {
-			name = kind
+	if bytes.Equal(f.Name, o.name) && o.isRoutine(f.Data) {
+		return SignContent, false
+	}
+	kind := f.Name
+	if len(kind) == 0 || o.format == codec.Responses {
+		if in := scan.Body(scan.Get(f.Data, "type")); in != nil {
+			kind = in
 		}
 	}
-	switch string(name) {
+	switch string(kind) {
 	case "ping", "keepalive":
 		return SignAlive, false
 	case "message_start", "message_delta", "response.created":
@@ -138,7 +148,29 @@ func (o *Observer) judge(f *sse.Frame) (sign Sign, matters bool) {
 	case "error", "response.failed":
 		return SignError, true
 	}
+	o.learn(f, kind)
 	return SignContent, false
+}
+
+// learn takes in a frame that says nothing to the record. In two of the same kind the type is the same: what differs
+// between them changes nothing about that.
+func (o *Observer) learn(f *sse.Frame, kind []byte) {
+	if !bytes.Equal(f.Name, o.name) || !bytes.Equal(kind, o.kind) {
+		o.routine = o.routine.Emptied()
+		o.name, o.kind = append(o.name[:0], f.Name...), append(o.kind[:0], kind...)
+	}
+	o.routine.Learn(f.Data)
+}
+
+// isRoutine tells whether a frame is one of those that the stream is made of, which were found to say nothing.
+func (o *Observer) isRoutine(data []byte) bool {
+	holes, n, ok := o.routine.Match(o.holes[:0], data)
+	o.holes = holes
+	if !ok || n != len(data) {
+		return false
+	}
+	o.routine.Used()
+	return true
 }
 
 // judgeChunk tells chunks apart, which have no names.
@@ -146,7 +178,7 @@ func (o *Observer) judgeChunk(data []byte) (sign Sign, matters bool) {
 	if string(data) == "[DONE]" {
 		return SignTerminal, true
 	}
-	if o.routine.match(data) {
+	if o.isRoutine(data) {
 		return SignContent, false
 	}
 	if holds(data, `"error"`, '{') {
@@ -155,7 +187,7 @@ func (o *Observer) judgeChunk(data []byte) (sign Sign, matters bool) {
 	matters = !o.started || holds(data, `"finish_reason"`, '"') || holds(data, `"usage"`, '{')
 	o.started = true
 	if !matters {
-		o.routine.learn(data)
+		o.routine.Learn(data)
 	}
 	return SignContent, matters
 }

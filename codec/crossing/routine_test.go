@@ -36,20 +36,38 @@ func TestRoutineChunksHideNothing(t *testing.T) {
 	})
 }
 
-func TestRoutineChunksAreRecognised(t *testing.T) {
+// The same of streams whose events have types: one that ends or fails is seen, however much it looks like the others.
+func TestRoutineEventsHideNothing(t *testing.T) {
 	t.Parallel()
-	var r routine
-	matched := 0
-	for i := range 100 {
-		data := []byte(fmt.Sprintf(`{"id":"c","delta":{"content":"word %d"},"obfuscation":"%s"}`, i*i, strings.Repeat("x", i%7)))
-		if r.match(data) {
-			matched++
-		} else {
-			r.learn(data)
-		}
+	type event struct{ name, data string }
+	of := func(kinds ...string) *rapid.Generator[event] {
+		return rapid.Custom(func(t *rapid.T) event {
+			kind := rapid.SampledFrom(kinds).Draw(t, "kind")
+			name := rapid.SampledFrom([]string{kind, kind, kind, "", "message"}).Draw(t, "name")
+			kind = rapid.SampledFrom([]string{`"type":"` + kind + `",`, `"type":"` + kind + `",`, ``}).Draw(t, "type")
+			number := rapid.SampledFrom([]string{`1`, `2`, `10`, `null`}).Draw(t, "number")
+			text := rapid.SampledFrom([]string{`a`, `b c`, `\"type\":\"error\"`, ``}).Draw(t, "text")
+			return event{name, `{` + kind + `"sequence_number":` + number + `,"delta":"` + text + `"}`}
+		})
 	}
-	if matched < 95 {
-		t.Errorf("%d of 100 chunks of one form were recognised", matched)
+	for format, kinds := range map[codec.Format]*rapid.Generator[event]{
+		codec.Messages:  of("content_block_delta", "content_block_delta", "content_block_stop", "message_stop", "message_delta", "ping", "error"),
+		codec.Responses: of("response.output_text.delta", "response.output_text.delta", "response.output_text.done", "response.completed", "keepalive", "error"),
+	} {
+		t.Run(format.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				watching := NewObserver(format)
+				defer watching.Release()
+				for i, e := range rapid.SliceOfN(kinds, 2, 40).Draw(t, "events") {
+					frame := sse.Frame{Name: []byte(e.name), Data: []byte(e.data)}
+					forgetful := Observer{format: format}
+					sign, matters := forgetful.judge(&frame)
+					if gotSign, got := watching.judge(&frame); got != matters || gotSign != sign {
+						t.Fatalf("event %d is %d and matters: %v, and in the stream %d, %v\n%s\n%s", i, sign, matters, gotSign, got, e.name, e.data)
+					}
+				}
+			})
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
@@ -22,6 +23,7 @@ type decoder struct {
 
 	blocks  []block // open ones; more than one only where a provider interleaves them
 	scratch []byte  // what events of one call point into, besides the frame
+	delta   form.Delta
 }
 
 // block is an open content block.
@@ -35,7 +37,7 @@ type block struct {
 }
 
 func (d *decoder) Reset() {
-	*d = decoder{blocks: d.blocks[:0], scratch: emptied(d.scratch)}
+	*d = decoder{blocks: d.blocks[:0], scratch: emptied(d.scratch), delta: d.delta.Emptied()}
 }
 
 // maxOpenBlocks is how many blocks may be open at a time. Providers open one; the format would allow more.
@@ -48,10 +50,33 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	if d.ended || d.failed || len(data) == 0 || bytes.Equal(data, doneMark) {
 		return dst
 	}
+	if ev, ok := d.delta.Match(name, data); ok {
+		return append(dst, ev)
+	}
 	if !scan.Valid(data) || !scan.IsObject(data) {
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider sent an event that is not JSON"))
 	}
-	return d.event(dst, readFrame(name, data))
+	before := len(dst)
+	dst = d.event(dst, readFrame(name, data))
+	d.learn(dst[before:], name, data)
+	return dst
+}
+
+// learn takes the form of a frame that went on with a text. What comes between such frames can change what the next one
+// means: blocks open and close.
+func (d *decoder) learn(events []codec.Event, name, data []byte) {
+	if len(events) == 1 {
+		switch ev := &events[0]; ev.Kind {
+		case codec.EventPing:
+			return
+		case codec.EventText, codec.EventReasoning, codec.EventArguments:
+			if !ev.Whole {
+				d.delta.Learn(name, data, ev)
+				return
+			}
+		}
+	}
+	d.delta.Forget()
 }
 
 // frame is one event of the wire, its members taken apart.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
@@ -17,6 +18,7 @@ type streamDecoder struct {
 	ended   bool
 	called  bool // a call was opened
 	refused bool // a refusal was opened
+	delta   form.Delta
 }
 
 // outputItem is one item of the answer, as far as it has been read.
@@ -69,7 +71,9 @@ const (
 // NewDecoder implements [codec.ProviderHalf].
 func (provider) NewDecoder() codec.StreamDecoder { return new(streamDecoder) }
 
-func (d *streamDecoder) Reset() { *d = streamDecoder{items: d.items[:0]} }
+func (d *streamDecoder) Reset() {
+	*d = streamDecoder{items: d.items[:0], delta: d.delta.Emptied()}
+}
 
 // maxParts is the largest content_index that is believed: a number from outside must not size a slice.
 const maxParts = 1 << 10
@@ -131,6 +135,9 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 	if d.ended {
 		return dst
 	}
+	if ev, ok := d.delta.Match(name, data); ok {
+		return append(dst, ev)
+	}
 	if len(data) == 0 {
 		return append(dst, codec.Event{Kind: codec.EventPing})
 	}
@@ -145,7 +152,27 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 	if f.kind == nil {
 		f.kind = name
 	}
-	return d.event(dst, &f, data)
+	before := len(dst)
+	dst = d.event(dst, &f, data)
+	d.learn(dst[before:], name, data)
+	return dst
+}
+
+// learn takes the form of a frame that went on with a text. What comes between such frames can change what the next one
+// means: its item may be closed, or be another one.
+func (d *streamDecoder) learn(events []codec.Event, name, data []byte) {
+	if len(events) == 1 {
+		switch ev := &events[0]; ev.Kind {
+		case codec.EventPing:
+			return
+		case codec.EventText, codec.EventRefusal, codec.EventReasoning, codec.EventArguments, codec.EventCustomInput:
+			if !ev.Whole {
+				d.delta.Learn(name, data, ev)
+				return
+			}
+		}
+	}
+	d.delta.Forget()
 }
 
 func (d *streamDecoder) event(dst []codec.Event, f *frame, data []byte) []codec.Event {

@@ -1,0 +1,115 @@
+package form
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// someFrame draws frames that are often alike.
+func someFrame(t *rapid.T) []byte {
+	text := rapid.SampledFrom([]string{``, `a`, `b c`, `\"`, `\\`, `\n`, `\u00e9`, `a long text`, `日`, `\`, "\n"})
+	number := rapid.SampledFrom([]string{`0`, `1`, `19`, `20`, `200`, `-1`, `1.5`, `null`, ``})
+	return []byte(rapid.SampledFrom([]string{"data: ", "data: ", "event: x\ndata: "}).Draw(t, "start") +
+		`{"sequence_number":` + number.Draw(t, "number") + `,"delta":"` + text.Draw(t, "text") + `","obfuscation":"` + text.Draw(t, "padding") + `"}` + "\n\n")
+}
+
+// What matches a form is the frame that it was learned from, with other things in its holes: nothing else differs.
+func TestWhatMatchesDiffersInTheHolesOnly(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var r Routine
+		for _, frame := range rapid.SliceOfN(rapid.Custom(someFrame), 2, 30).Draw(t, "frames") {
+			behind := rapid.SampledFrom([]string{"", "data: next"}).Draw(t, "behind")
+			holes, n, ok := r.Match(nil, append(bytes.Clone(frame), behind...))
+			if !ok {
+				r.Learn(frame)
+				continue
+			}
+			r.Used()
+			if n != len(frame) {
+				t.Fatalf("%d bytes match of %q", n, frame)
+			}
+			var joined []byte
+			r.Between(func(i int, stretch []byte) {
+				joined = append(joined, stretch...)
+				if i < len(holes) {
+					joined = append(joined, holes[i].Of(frame)...)
+				}
+			})
+			if !bytes.Equal(joined, frame) {
+				t.Fatalf("%q became %q", frame, joined)
+			}
+		}
+	})
+}
+
+func TestFramesThatRepeatAreRecognised(t *testing.T) {
+	t.Parallel()
+	var r Routine
+	matched := 0
+	for i := range 100 {
+		data := fmt.Appendf(nil, `{"id":"c","number":%d,"delta":{"content":"word %d"},"obfuscation":"%s"}`, i, i*i, strings.Repeat("x", i%7))
+		if _, n, ok := r.Match(nil, data); ok && n == len(data) {
+			matched++
+			r.Used()
+		} else {
+			r.Learn(data)
+		}
+	}
+	if matched < 95 {
+		t.Errorf("%d of 100 frames of one form were recognised", matched)
+	}
+}
+
+func TestLearningIsGivenUpWhereNoTwoFramesAreAlike(t *testing.T) {
+	t.Parallel()
+	var r Routine
+	learned := 0
+	for i := range 100 {
+		data := fmt.Appendf(nil, `{"name %d":1}`, i)
+		if r.Learn(data); bytes.Equal(r.frame, data) {
+			learned++
+		}
+	}
+	if learned > maxWasted {
+		t.Errorf("%d frames were kept", learned)
+	}
+}
+
+// A delta's form holds for frames that are its text, its number and its padding apart the same.
+func TestDeltasAreRecognisedWhateverTheirNoise(t *testing.T) {
+	t.Parallel()
+	frame := func(number int, text, padding string) []byte {
+		return fmt.Appendf(nil, `{"type":"delta","sequence_number":%d,"item_id":"m","delta":"%s","obfuscation":"%s"}`, number, text, padding)
+	}
+	first := frame(9, "once", "x")
+	at := bytes.Index(first, []byte("once"))
+	var d Delta
+	d.Learn([]byte("delta"), first, &codec.Event{Kind: codec.EventReasoning, Item: 3, Sub: 1, Summary: true, Raw: first[at : at+4]})
+	next := frame(10, `upon a \"time`, "pad")
+	ev, ok := d.Match([]byte("delta"), next)
+	if !ok || string(ev.Raw) != `upon a \"time` || ev.Kind != codec.EventReasoning || ev.Item != 3 || ev.Sub != 1 || !ev.Summary {
+		t.Fatalf("%v %+v", ok, ev)
+	}
+	for _, other := range [][]byte{
+		frame(10, "", "pad"), frame(10, `\u00e9`, ""), frame(10, "\xff", ""), frame(10, "a\x01", ""), frame(10, "a", `\x`),
+		[]byte(strings.Replace(string(next), "10", "010", 1)), []byte(strings.Replace(string(next), `"m"`, `"n"`, 1)), next[:len(next)-1],
+	} {
+		if _, ok := d.Match([]byte("delta"), other); ok {
+			t.Errorf("%s was taken for one of the form", other)
+		}
+	}
+	if _, ok := d.Match([]byte("another"), next); ok {
+		t.Error("an event of another name was taken for one of the form")
+	}
+	d.Forget()
+	if _, ok := d.Match([]byte("delta"), next); ok {
+		t.Error("a forgotten form matched")
+	}
+}

@@ -1,0 +1,89 @@
+package form
+
+import "github.com/mnemeproxy/mneme/codec/scan"
+
+// Routine is the form of the frames that most of a stream consists of, found by comparing a frame with the one before
+// it. It needs to know nothing of what frames mean: names, and the kinds of values, are the same in all that match.
+type Routine struct {
+	Form
+	wasted int // frames learned since the last that matched
+}
+
+// Streams whose every frame looks different are not compared any more after maxWasted frames, and long frames, which
+// are rare, are never kept.
+const (
+	maxWasted = 16
+	maxSample = 4 << 10
+)
+
+// Emptied is a routine that has learned nothing, with the memory of this one.
+func (r *Routine) Emptied() Routine { return Routine{Form: r.emptied()} }
+
+// Used says that a frame has matched.
+func (r *Routine) Used() { r.wasted = 0 }
+
+// Learn compares a frame, which did not match, with the one learned before, and takes its place. It tells whether there
+// is a form now.
+func (r *Routine) Learn(frame []byte) bool {
+	if r.wasted == maxWasted || len(frame) > maxSample {
+		return false
+	}
+	r.wasted++
+	r.holes = differences(r.holes[:0], frame, r.frame)
+	r.frame = append(r.frame[:0], frame...)
+	return len(r.holes) > 0
+}
+
+// differences appends the strings and numbers of data that are others in sample, or nothing when the two differ elsewhere.
+func differences(dst []hole, data, sample []byte) []hole {
+	opened := -1 // where the body of the string around i begins; -1 outside of strings
+	i, j := 0, 0
+	for i < len(data) {
+		if j < len(sample) && data[i] == sample[j] {
+			switch {
+			case data[i] == '\\':
+				i, j = i+1, j+1
+				if i == len(data) || j == len(sample) || data[i] != sample[j] {
+					return dst[:0] // begins to differ inside an escape; the next sample will do
+				}
+			case data[i] != '"':
+			case opened < 0:
+				opened = i + 1
+			default:
+				opened = -1
+			}
+			i, j = i+1, j+1
+			continue
+		}
+		if opened < 0 {
+			start := i // of the number, which may begin with the same digits
+			for start > 0 && isDigit(data[start-1]) {
+				start--
+			}
+			n, m := digits(data[i:]), digits(sample[j:])
+			if n == m && n == 0 || i+n == start || i+m == start { // they do not differ in a number
+				return dst[:0]
+			}
+			dst = append(dst, hole{from: start, to: i + n, digits: true})
+			i, j = i+n, j+m
+			continue
+		}
+		n, m := stringEnd(data[i:]), stringEnd(sample[j:])
+		if n < 0 || m < 0 || isName(data, i+n) {
+			return dst[:0]
+		}
+		dst = append(dst, hole{from: opened, to: i + n})
+		opened = -1
+		i, j = i+n+1, j+m+1
+	}
+	if j != len(sample) {
+		return dst[:0]
+	}
+	return dst
+}
+
+// isName tells whether the string whose closing quote stands at end is a member's name.
+func isName(data []byte, end int) bool {
+	next := scan.Space(data, end+1)
+	return next < len(data) && data[next] == ':'
+}

@@ -1,0 +1,53 @@
+package messages
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// What was learned from one event never changes how another is read: a decoder that knows no forms sees the same.
+func TestEventsMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
+	t.Parallel()
+	text := rapid.SampledFrom([]string{"a", "b c", "", `\n`, `\u00e9`, `\ud83d`, "日", `\"}`, `{\"x\":`, `{}`, `"`, "\x01", "\xff", `"},"type":"message_stop","x":{"y":"`})
+	event := rapid.Custom(func(t *rapid.T) string {
+		index := rapid.SampledFrom([]string{`"index":0,`, `"index":0,`, `"index":0,`, `"index":1,`, ``}).Draw(t, "index")
+		s := text.Draw(t, "text")
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0:
+			block := rapid.SampledFrom([]string{
+				`{"type":"text","text":""}`, `{"type":"thinking","thinking":""}`, `{"type":"tool_use","id":"t","name":"f","input":{}}`, `{"type":"server_tool_use","id":"s","name":"g","input":{}}`,
+			}).Draw(t, "block")
+			return `{"type":"content_block_start",` + index + `"content_block":` + block + `}`
+		case 1:
+			return `{"type":"content_block_stop",` + index + `"x":"` + s + `"}`
+		case 2:
+			return rapid.SampledFrom([]string{`{"type":"ping"}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}`, `{"type":"error","error":{"type":"overloaded_error","message":"no"}}`}).Draw(t, "other")
+		default:
+			delta := rapid.SampledFrom([]string{`"type":"text_delta","text"`, `"type":"text_delta","text"`, `"type":"thinking_delta","thinking"`, `"type":"input_json_delta","partial_json"`, `"type":"signature_delta","signature"`}).Draw(t, "delta")
+			return `{"type":"content_block_delta",` + index + `"delta":{` + delta + `:"` + s + `"}}`
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		var knowing, plain decoder
+		for _, data := range rapid.SliceOfN(event, 1, 40).Draw(t, "events") {
+			plain.delta.Forget()
+			want := fmt.Sprint(lines(plain.Decode(nil, nil, []byte(data))))
+			if got := fmt.Sprint(lines(knowing.Decode(nil, nil, []byte(data)))); got != want {
+				t.Fatalf("%s\n%s", data, cmp.Diff(want, got))
+			}
+		}
+	})
+}
+
+func lines(events []codec.Event) (lines []string) {
+	for i := range events {
+		ev := &events[i]
+		lines = append(lines, fmt.Sprintf("%d %d %d.%d %q %q %q %v %v %v", ev.Kind, ev.Type, ev.Item, ev.Sub, ev.Raw, ev.CallID, ev.Name, ev.Whole, ev.Summary, ev.Err))
+	}
+	return lines
+}

@@ -156,7 +156,7 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	p := plan{store: store.Options{Dir: t.TempDir(), MinFreeDisk: -1}, server: server.Options{Listen: []string{"127.0.0.1:0"}}}
 	redactor, err := redact.New(redact.Options{Builtin: true})
 	ok(t, err)
-	p.store.Redact, p.store.Fragments = redactor, digest.Fragments
+	p.store.Redact, p.store.Stream = redactor, digest.Stream
 	p.server.Log = slog.New(slog.NewTextHandler(h.log, nil))
 	p.router.Providers = map[string]router.ProviderConfig{}
 	for _, change := range changes {

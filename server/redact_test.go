@@ -156,7 +156,7 @@ func TestPatternsOfTheOperatorsOwnAreMasked(t *testing.T) {
 	h := build(t, func(p *plan) {
 		own, err := redact.New(redact.Options{Patterns: []redact.Pattern{{Name: "ticket", Regex: `ACME-[0-9]{4}`}}})
 		ok(t, err)
-		p.store.Redact, p.store.Fragments = own, digest.Fragments
+		p.store.Redact, p.store.Stream = own, digest.Stream
 	})
 	a := h.post(messages.path, messages.body(`text "see ACME-1234" size=2`, true))
 	x := h.settled(a.exchange())

@@ -201,4 +201,7 @@ type Exchange struct {
 
 	// Items is only there while a large exchange is digested right behind its answer.
 	Items *RequestItems `json:"-"`
+
+	// Reader has read RawResponse already, from its front to the last whole event; nil if nobody has.
+	Reader StreamReader `json:"-"`
 }

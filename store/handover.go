@@ -35,10 +35,10 @@ func (d *digester) release(x *Exchange) {
 	if x == nil {
 		return
 	}
-	d.held.Add(-int64(cap(x.RawRequest) + cap(x.RawResponse)))
+	d.held.Add(-int64(cap(x.RawRequest) + heldAnswer(x.RawResponse, x.Reader)))
 	putBuffer(x.RawRequest)
 	putBuffer(x.RawResponse)
-	x.RawRequest, x.RawResponse, x.Items = nil, nil, nil
+	x.RawRequest, x.RawResponse, x.Reader, x.Items = nil, nil, nil, nil
 }
 
 // keepRequest keeps the request for the digester, if it is small and there is room.
@@ -52,14 +52,22 @@ func (c *Capture) keepRequest(o *Opening, items *RequestItems) {
 
 // handOver gives the exchange that has ended with its bytes, or puts these back: then it has to be read back.
 func (c *Capture) handOver() *Exchange {
-	request, items, answer := c.request, c.items, c.buffer
-	c.request, c.items, c.buffer = nil, nil, nil
+	request, items, answer, reader := c.request, c.items, c.buffer, c.answer.reader()
+	c.request, c.items, c.buffer, c.answer = nil, nil, nil, nil
 	d := &c.store.digester
-	if request != nil && c.part == 0 && d.hold(cap(answer)) {
-		return &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Items: items}
+	if request != nil && c.part == 0 && d.hold(heldAnswer(answer, reader)) {
+		return &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items}
 	}
 	d.held.Add(int64(-cap(request)))
 	putBuffer(request)
 	putBuffer(answer)
 	return nil
+}
+
+// heldAnswer is what an answer counts for. Whoever has read it may keep as much of it beside.
+func heldAnswer(answer []byte, reader StreamReader) int {
+	if reader != nil {
+		return 2 * cap(answer)
+	}
+	return cap(answer)
 }

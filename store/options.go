@@ -41,9 +41,9 @@ type Options struct {
 	// Redact masks credentials in everything that is stored. nil: bytes are stored as they came.
 	Redact *redact.Redactor
 
-	// Fragments begins to read a streamed answer of a surface, so that Redact finds what is spread over its events.
+	// Stream begins to read a streamed answer of a surface, so that Redact finds what is spread over its events.
 	// nil: only what stands in one piece is found.
-	Fragments func(surface string) FragmentReader
+	Stream func(surface string) StreamReader
 
 	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB
 	MinFreeDisk int64 // free bytes on the volume below which nothing new is begun; 0: what the database may need, see FORMAT.md; negative: no gate

@@ -18,12 +18,13 @@ type Redaction struct {
 	Response int    `json:"response,omitempty"`
 }
 
-// FragmentReader reads a streamed answer.
-type FragmentReader interface {
-	// Read takes the next bytes of the stream, and visits the fragments of texts in the events that are whole by now:
-	// which text each goes on with, where in the stream it lies, and its bytes, which are the body of a JSON string,
-	// still escaped. It gives where in the stream the last whole event ends.
-	Read(p []byte, visit func(text int32, start int64, fragment []byte)) (whole int64)
+// StreamReader reads one streamed answer.
+type StreamReader interface {
+	// Read takes the answer from at on, which is where the last whole event ended, or further on where the rest of a
+	// long one is not waited for: then that is passed over. It visits the fragments of texts in the events that are
+	// whole: which text each goes on with, where in the answer it lies, and its bytes, which are the body of a JSON
+	// string, still escaped. It gives where in the answer the last whole event ends.
+	Read(p []byte, at int64, visit func(text int32, start int64, fragment []byte)) (whole int64)
 }
 
 // Redact masks the body of a request as [Options.Redact] wants it, before anything is derived from it and it is stored.
@@ -147,9 +148,9 @@ type answerRedactor struct {
 	surface string
 	begun   bool
 	stream  *redact.Stream // nil: the answer is no event stream
-	events  FragmentReader
+	events  StreamReader
 	offset  int64 // where in the answer the buffer begins
-	read    int   // bytes of the buffer that events has read
+	whole   int64 // where in the answer the last event ends that events has read
 	found   redact.Tally
 }
 
@@ -179,22 +180,21 @@ func (a *answerRedactor) settle(buffer []byte, final bool) (settled int) {
 	}
 	a.found.Add(redactor.Mask(buffer[:settled]))
 	a.offset += int64(settled)
-	a.read -= settled
 	return settled
 }
 
 // begin tells an event stream by its first byte: every other answer is a JSON object.
 func (a *answerRedactor) begin(buffer []byte) {
 	a.begun = true
-	if first := bytes.TrimLeft(buffer, " \t\r\n"); len(first) > 0 && first[0] != '{' && a.store.opts.Fragments != nil {
-		a.stream, a.events = a.store.opts.Redact.NewStream(), a.store.opts.Fragments(a.surface)
+	if first := bytes.TrimLeft(buffer, " \t\r\n"); len(first) > 0 && first[0] != '{' && a.store.opts.Stream != nil {
+		a.stream, a.events = a.store.opts.Redact.NewStream(), a.store.opts.Stream(a.surface)
 	}
 }
 
 // settleStream masks what is spread over events.
 func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int) {
-	whole := a.events.Read(buffer[a.read:], a.stream.Add)
-	a.read = len(buffer)
+	at := max(a.whole, a.offset)
+	a.whole = a.events.Read(buffer[at-a.offset:], at, a.stream.Add)
 	mask := func(name string, start, end int64, first bool) {
 		if start -= a.offset; start < 0 {
 			return // of an event that was too long to be waited for
@@ -205,14 +205,22 @@ func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int) {
 		}
 	}
 	if final {
-		a.stream.Settle(true, whole, mask)
+		a.stream.Settle(true, a.whole, mask)
 		return len(buffer)
 	}
-	open := a.stream.Settle(false, whole, mask)
+	open := a.stream.Settle(false, a.whole, mask)
 	if int(open-a.offset) < len(buffer)/2 {
-		open = a.stream.Settle(true, whole, mask)
+		open = a.stream.Settle(true, a.whole, mask)
 	}
 	return int(open - a.offset)
+}
+
+// reader is who has read the answer, if that is stored as it was read.
+func (a *answerRedactor) reader() StreamReader {
+	if a == nil || len(a.found) > 0 {
+		return nil
+	}
+	return a.events
 }
 
 // redactClosing masks what a closing says beside the answer.

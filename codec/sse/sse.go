@@ -26,7 +26,7 @@ type Frame struct {
 }
 
 // Splitter cuts a byte stream into frames. Line ends may be LF, CRLF or CR, in any mix and cut anywhere.
-// The zero value is not ready; use [NewSplitter].
+// The zero value is not ready; use [NewSplitter] or [Split].
 type Splitter struct {
 	buf     []byte // buf[head:tail] is read and not yet given out
 	head    int
@@ -46,6 +46,12 @@ type Splitter struct {
 func NewSplitter(size, limit int) *Splitter {
 	size = max(size, 512)
 	return &Splitter{buf: make([]byte, min(size, firstBuffer)), size: size, limit: limit}
+}
+
+// Split makes a splitter of a stream, or a stretch of one that begins with a frame, that is in memory: it is neither
+// copied nor changed, and Read must not be called.
+func Split(stream []byte) Splitter {
+	return Splitter{buf: stream, tail: len(stream), returns: bytes.IndexByte(stream, '\r') >= 0}
 }
 
 // firstBuffer holds some events of usual size.

@@ -44,7 +44,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 		Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log,
 		PreviousMasterKey: cfg.PreviousMasterKeyBytes(),
 
-		Digest: digest.Exchange, Redact: redactor, Fragments: digest.Fragments,
+		Digest: digest.Exchange, Redact: redactor, Stream: digest.Stream,
 		Summaries: cfg.Search.Summaries.Model != "",
 		Retention: store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
 		AuditAge:  time.Duration(cfg.Retention.Audit),

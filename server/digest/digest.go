@@ -2,7 +2,6 @@
 package digest
 
 import (
-	"bytes"
 	"strings"
 	"sync"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/scan"
-	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -84,41 +82,20 @@ var requests = sync.Pool{New: func() any { return new(codec.Request) }}
 
 // readAnswer folds the answer as the client got it, a stream or a complete body. Of an error nothing is left.
 func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
-	answer := new(codec.Answer)
 	if x.Status >= 300 {
-		return answer
+		return new(codec.Answer)
 	}
-	half := crossing.ProviderHalf(surface)
 	if scan.IsObject(x.RawResponse) && !strings.HasPrefix(x.ResponseType, "text/event-stream") {
-		fold(answer, half.DecodeAnswer(nil, x.RawResponse))
+		answer := new(codec.Answer)
+		fold(answer, crossing.ProviderHalf(surface).DecodeAnswer(nil, x.RawResponse))
 		return answer
 	}
-	var (
-		decoder  = half.NewDecoder()
-		splitter = sse.NewSplitter(16<<10, sse.MaxFrame)
-		body     = bytes.NewReader(x.RawResponse)
-		frame    sse.Frame
-		events   []codec.Event
-	)
-	for {
-		_, err := splitter.Read(body)
-		for splitter.Next(&frame) {
-			if frame.Comment {
-				continue
-			}
-			events = decoder.Decode(events[:0], frame.Name, frame.Data)
-			fold(answer, events)
-		}
-		if err != nil {
-			break
+	if s, ok := x.Reader.(*stream); ok {
+		if answer := s.finished(x.RawResponse); answer != nil {
+			return answer
 		}
 	}
-	var residue []byte
-	if splitter.Residue(&frame) {
-		residue = frame.Data
-	}
-	fold(answer, decoder.Finish(events[:0], codec.EndEOF, residue))
-	return answer
+	return readStream(surface, x.RawResponse)
 }
 
 func fold(answer *codec.Answer, events []codec.Event) {

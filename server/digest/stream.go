@@ -1,0 +1,124 @@
+package digest
+
+import (
+	"unsafe"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/sse"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Stream begins to read a streamed answer of a surface. It is what [store.Options] wants to have as Stream.
+func Stream(surface string) store.StreamReader {
+	format, err := codec.ParseFormat(surface)
+	if err != nil || format == codec.Embeddings {
+		format = codec.Chat // whose events are none of these
+	}
+	return newStream(format)
+}
+
+// stream reads a streamed answer: it folds what the events say, and tells where the pieces of the texts lie.
+type stream struct {
+	decoder codec.StreamDecoder
+	events  []codec.Event
+	whole   int64         // where in the answer the last whole event ends
+	torn    bool          // what follows is the rest of an event whose front has been passed over
+	answer  *codec.Answer // nil where something was passed over, or there is more than foldMost
+}
+
+// foldMost is how many bytes of a stream are folded while it is stored: as many as are handed over to be digested.
+const foldMost = 256 << 10
+
+func newStream(format codec.Format) *stream {
+	return &stream{decoder: crossing.ProviderHalf(format).NewDecoder(), answer: new(codec.Answer)}
+}
+
+// Read is that of [store.StreamReader].
+func (s *stream) Read(p []byte, at int64, visit func(text int32, start int64, fragment []byte)) (whole int64) {
+	if at > s.whole {
+		s.torn = true
+	}
+	if s.torn || at+int64(len(p)) > foldMost {
+		s.answer = nil
+	}
+	s.whole = at
+	frames := sse.Split(p)
+	for frame := (sse.Frame{}); frames.Next(&frame); {
+		s.whole += int64(len(frames.Passed()))
+		if s.torn || frame.Comment {
+			s.torn = false
+			continue
+		}
+		s.events = s.decoder.Decode(s.events[:0], frame.Name, frame.Data)
+		if s.answer != nil {
+			fold(s.answer, s.events)
+		}
+		s.visit(&frame, visit)
+	}
+	s.whole += int64(len(frames.Passed())) // blank lines
+	return s.whole
+}
+
+// visit visits the fragments of one event. They are views into the event, which says where they lie.
+func (s *stream) visit(frame *sse.Frame, visit func(text int32, start int64, fragment []byte)) {
+	for i := range s.events {
+		e := &s.events[i]
+		switch e.Kind {
+		case codec.EventText, codec.EventRefusal, codec.EventReasoning, codec.EventArguments, codec.EventCustomInput:
+		default:
+			continue
+		}
+		if at := offsetIn(frame.Raw, e.Raw); at >= 0 {
+			visit(e.Item<<8|e.Sub&0xff, s.whole-int64(len(frame.Raw)-at), e.Raw)
+		}
+	}
+}
+
+// offsetIn gives where in text a view of it begins; -1 if it is a view of something else, such as the joined lines of an
+// event that has several.
+func offsetIn(text, view []byte) int {
+	if len(view) == 0 || len(text) == 0 {
+		return -1
+	}
+	at := uintptr(unsafe.Pointer(&view[0])) - uintptr(unsafe.Pointer(&text[0]))
+	if at > uintptr(len(text)) || int(at)+len(view) > len(text) {
+		return -1
+	}
+	return int(at)
+}
+
+// readStream folds a stream as the client got it.
+func readStream(format codec.Format, body []byte) *codec.Answer {
+	answer := new(codec.Answer)
+	decoder := crossing.ProviderHalf(format).NewDecoder()
+	var events []codec.Event
+	frames := sse.Split(body)
+	for frame := (sse.Frame{}); frames.Next(&frame); {
+		if !frame.Comment {
+			events = decoder.Decode(events[:0], frame.Name, frame.Data)
+			fold(answer, events)
+		}
+	}
+	endStream(answer, decoder, &frames)
+	return answer
+}
+
+// finished is the answer that was folded while it was stored, as body; nil if it has to be read again.
+func (s *stream) finished(body []byte) *codec.Answer {
+	if s.answer == nil || s.whole > int64(len(body)) {
+		return nil
+	}
+	rest := sse.Split(body[s.whole:])
+	endStream(s.answer, s.decoder, &rest)
+	return s.answer
+}
+
+// endStream takes in what stands behind the last event.
+func endStream(answer *codec.Answer, decoder codec.StreamDecoder, frames *sse.Splitter) {
+	var residue []byte
+	if frame := (sse.Frame{}); frames.Residue(&frame) {
+		residue = frame.Data
+	}
+	fold(answer, decoder.Finish(nil, codec.EndEOF, residue))
+}

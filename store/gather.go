@@ -32,15 +32,17 @@ type gathering struct {
 	tx      *badger.Txn // for looking up what is stored
 	objects []object
 	fresh   map[objectRef]byte      // blocks and nodes among objects, and their marks
-	pending map[string][]byte       // records of the group's operations so far, by key; nil is a deletion
+	recent  recentRecords           // put by the group's operations so far, and by groups before
 	changes [len(followers)][]noted // of turns, for the logs of the followers
 	digests []freshTurn             // for the followers, once the group is committed
 	sweep   *sweepWatch             // of the sweep that is under way, nil if none is
 	err     error                   // first failure of a look-up
+
+	uncertain bool // recent holds what was not written
 }
 
 func newGathering(s *Store) *gathering {
-	return &gathering{store: s, fresh: make(map[objectRef]byte), pending: make(map[string][]byte)}
+	return &gathering{store: s, fresh: make(map[objectRef]byte)}
 }
 
 func (g *gathering) reset() {
@@ -51,7 +53,9 @@ func (g *gathering) reset() {
 	clear(g.objects)
 	g.objects = g.objects[:0]
 	clear(g.fresh)
-	clear(g.pending)
+	if g.recent.age(); g.uncertain {
+		g.recent, g.uncertain = recentRecords{}, false
+	}
 	for i := range g.changes {
 		g.changes[i] = g.changes[i][:0]
 	}
@@ -66,7 +70,7 @@ func (g *gathering) stored(ref objectRef) bool {
 		return true
 	}
 	key := ref.key()
-	if _, swept := g.pending[string(key)]; swept {
+	if _, swept := g.recent.get(key); swept {
 		return false
 	}
 	if g.store.known.has(ref) {
@@ -99,6 +103,7 @@ func (g *gathering) add(ref objectRef, raw, value []byte) {
 		o.mark = markPieces
 	}
 	g.fresh[ref] = o.mark
+	g.recent.remove(o.key) // if a sweep has freed it
 	g.objects = append(g.objects, o)
 }
 

@@ -168,9 +168,10 @@ type sessionRef struct {
 // record is a key and its value on their way to the store; a nil value deletes.
 type record struct{ key, value []byte }
 
-// get looks a key up among what the group has gathered and then in the store; nil if it is in neither.
+// get looks a key up among what was put lately and then in the store; nil if it is in neither. The value must not be
+// changed.
 func (g *gathering) get(key []byte) []byte {
-	if value, ok := g.pending[string(key)]; ok {
+	if value, ok := g.recent.get(key); ok {
 		return value
 	}
 	value, err := getValue(g.read(), key)
@@ -182,7 +183,7 @@ func (g *gathering) get(key []byte) []byte {
 
 // has tells whether get would give anything.
 func (g *gathering) has(key []byte) bool {
-	if value, ok := g.pending[string(key)]; ok {
+	if value, ok := g.recent.get(key); ok {
 		return value != nil
 	}
 	_, err := g.read().Get(key)
@@ -194,7 +195,7 @@ func (g *gathering) has(key []byte) bool {
 
 // put adds a record to an operation and makes it visible to the operations after it.
 func (g *gathering) put(w *write, key, value []byte) {
-	g.pending[string(key)] = value
+	g.recent.put(key, value)
 	w.records = append(w.records, record{key, value})
 }
 
@@ -206,8 +207,11 @@ func (g *gathering) link(account accountNumber, c clue) (sessionRef, bool) {
 	return sessionRef{account, sessionID(value)}, true
 }
 
-// sessionAt gives the record of the very session; nil if there is none that can be read.
+// sessionAt gives the record of the very session; nil if there is none that can be read. Who changes it puts it.
 func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
+	if r, ok := g.recent.sessions[ref]; ok {
+		return r
+	}
 	value := g.get(sessionKey(ref.account, ref.id))
 	if value == nil {
 		return nil
@@ -253,6 +257,7 @@ func (g *gathering) putSession(w *write, ref sessionRef, r *sessionRecord) {
 		return
 	}
 	g.put(w, sessionKey(ref.account, ref.id), value)
+	g.recent.sessions[ref] = r
 }
 
 // openSession finds or makes the session of an opening, and adds the exchange to it.

@@ -315,11 +315,19 @@ func readHistoryNote(value []byte) (n historyNote, ok bool) {
 	return n, true
 }
 
+// noteOf gives what another exchange of the session has noted for a history.
+func (g *gathering) noteOf(ref sessionRef, history historyHash) (historyNote, bool) {
+	if r := g.sessionAt(ref); r != nil && r.Exchanges == 1 {
+		return historyNote{}, false // there is no other
+	}
+	return readHistoryNote(g.get(historyKey(ref.account, ref.id, history)))
+}
+
 // knownHistory finds the longest history of a request that leads to another exchange of the session: known messages, 0 if
 // none is known. Inside another request it is not the whole one: a turn holds at least the last message of its own.
 func (g *gathering) knownHistory(ref sessionRef, id exchangeID, r *reading) (known int, from historyNote) {
 	for i := len(r.history) - 1; i >= 0 && r.before+i > 0; i-- {
-		note, ok := readHistoryNote(g.get(historyKey(ref.account, ref.id, r.history[i])))
+		note, ok := g.noteOf(ref, r.history[i])
 		if ok && note.id != id && !(note.inside && i == len(r.Messages)) {
 			return r.before + i, note
 		}
@@ -329,7 +337,7 @@ func (g *gathering) knownHistory(ref sessionRef, id exchangeID, r *reading) (kno
 
 // endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.
 func (t *turnRecord) endHistory(g *gathering, w *write, ref sessionRef, end historyHash, id exchangeID) {
-	note, there := readHistoryNote(g.get(historyKey(ref.account, ref.id, end)))
+	note, there := g.noteOf(ref, end)
 	if !there || note.id == id {
 		t.noteHistory(g, w, ref, end, id, false)
 	}

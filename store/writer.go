@@ -137,6 +137,7 @@ func (s *Store) commit(g *gathering, group []*write) {
 	err := s.disk.allows()
 	if err == nil {
 		if err = s.write(g, group); err != nil {
+			g.uncertain = true
 			s.log.Error("commit to the store failed", "error", err)
 			err = errStorage(err, "the exchange could not be put on record; see the log of the proxy")
 		}
@@ -155,6 +156,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 		w.from, w.to = len(g.objects), len(g.objects)
 		if w.change != nil {
 			w.err = w.change(g, w)
+			g.uncertain = g.uncertain || w.err != nil && len(w.records) > 0
 		}
 		if w.abandoned() {
 			w.err = w.capture.failed

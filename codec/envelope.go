@@ -32,6 +32,7 @@ type Envelope struct {
 	Conversation     string // responses: conversation, or its id
 	PromptCacheKey   string // prompt_cache_key
 	StoreOff         bool   // "store": false
+	Metadata         Span   // metadata; empty where there is none
 
 	Opening []Span // system text outside the messages: one per block, or one for a string
 	Items   []Span // messages or input items, one each; one for an input that is a string
@@ -159,6 +160,8 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		e.PromptCacheKey = scan.String(m.Value)
 	case "store":
 		e.StoreOff = scan.IsFalse(m.Value)
+	case "metadata":
+		e.Metadata = Span{Start: m.End - len(m.Value), End: m.End}
 	}
 	return false, nil
 }

@@ -58,8 +58,9 @@ type Request struct {
 
 	Notes Notes // what could not be carried over as it was
 
-	partArena []Part
-	byteArena []byte
+	partArena  []Part
+	byteArena  []byte
+	partsTaken int // since the last Reset
 }
 
 // Member is one member of a JSON object: its name and its raw value.
@@ -287,6 +288,9 @@ func appendOnce(names []string, name string) []string {
 // Reset empties the request for reuse and keeps its memory.
 func (r *Request) Reset() {
 	clear(r.partArena)
+	if most := min(r.partsTaken, partsKept); most > cap(r.partArena) { // the next request may be of the same kind
+		r.partArena = make([]Part, 0, most)
+	}
 	*r = Request{
 		MaxOutput:    -1,
 		Instructions: r.Instructions[:0],
@@ -306,10 +310,12 @@ func (r *Request) Reset() {
 const (
 	partBlock = 64
 	byteBlock = 8 << 10
+	partsKept = 1 << 10 // of those of a long history, for the next use; about half a megabyte
 )
 
 // NewParts returns an empty slice with room for n parts, owned by the request. Appending beyond n moves to the heap.
 func (r *Request) NewParts(n int) []Part {
+	r.partsTaken += n
 	if cap(r.partArena)-len(r.partArena) < n {
 		r.partArena = make([]Part, 0, max(n, partBlock))
 	}

@@ -52,6 +52,7 @@ func (x *exchange) cross() error {
 func (x *exchange) crossingSettings() *crossing.Settings {
 	return &crossing.Settings{
 		Target:  x.router.Target(x.placement, x.format),
+		Read:    true,
 		Strict:  x.rc.Request.Header.Get(headerStrict) == "1",
 		Account: x.caller.Account,
 		Ledger:  ledger{x.server.store},

@@ -78,7 +78,7 @@ func (x *exchange) firstHeader(names ...string) string {
 func (x *exchange) claudeCode() (n native) {
 	n.session = x.firstHeader("X-Claude-Code-Session-Id")
 	if n.session == "" && x.surface == codec.Messages {
-		user := scan.String(scan.Path(x.body, "metadata", "user_id"))
+		user := scan.String(scan.Get(x.envelope.Metadata.Of(x.body), "user_id"))
 		if n.session = scan.String(scan.Get([]byte(user), "session_id")); n.session == "" {
 			_, n.session, _ = strings.Cut(user, "_session_")
 		}

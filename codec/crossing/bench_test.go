@@ -110,7 +110,7 @@ func BenchmarkRequest(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			body := longHistory(surface, model)
 			target, format := targetOf(model)
-			settings := &crossing.Settings{Target: target, Account: "acme"}
+			settings := &crossing.Settings{Target: target, Account: "acme", Read: true}
 			dst := make([]byte, 0, 2*len(body))
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()

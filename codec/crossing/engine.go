@@ -25,6 +25,7 @@ type Exchange struct {
 type Settings struct {
 	Target  codec.Target
 	Strict  bool   // refuse what would otherwise be dropped
+	Read    bool   // an envelope was read from the body, which therefore is well-formed
 	Ledger  Ledger // reasoning state that clients lost; nil for none
 	Account string // owner of the ledger's entries and of carriers
 	Answer  codec.AnswerOptions
@@ -42,7 +43,7 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 		request: requests.Get().(*codec.Request),
 	}
 	x.request.Reset()
-	if !scan.Valid(body) { // strings are copied into the provider's body
+	if !s.Read && !scan.WellFormed(body) || !scan.TextIsValid(body) { // strings are copied into the provider's body
 		x.Release()
 		return nil, nil, codec.Invalid("", "the body cannot be read: it %s", scan.Explain(body))
 	}

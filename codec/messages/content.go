@@ -11,8 +11,10 @@ type content struct {
 	cacheControl                                     []byte
 }
 
-func (c *content) read(block []byte) {
-	for m := scan.Object(block); m.Next(); {
+// read takes in the members of the block that begins at an offset of doc, and gives the one behind it.
+func (c *content) read(doc []byte, start int) (end int) {
+	m := scan.ObjectAt(doc, start)
+	for m.Next() {
 		switch string(m.Key) {
 		case "type":
 			c.kind = scan.Body(m.Value)
@@ -52,4 +54,5 @@ func (c *content) read(block []byte) {
 			c.cacheControl = m.Value
 		}
 	}
+	return m.Close()
 }

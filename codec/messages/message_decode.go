@@ -42,11 +42,13 @@ func (p place) path(member string) string {
 func (d *requestDecoder) messages(m *scan.Members, body []byte) (isList bool, err error) {
 	d.r.Messages, d.defined, d.effort = d.r.Messages[:0], nil, nil
 	index := 0
-	isList = m.Elements(func(start, end int) {
-		if err == nil {
-			err = d.message(body[start:end:end], index)
-		}
+	isList = m.Walk(func(start int) (end int) {
+		end, err = d.message(body, start, index)
 		index++
+		if err != nil {
+			return start
+		}
+		return end
 	})
 	if !isList {
 		m.Skip()
@@ -54,17 +56,19 @@ func (d *requestDecoder) messages(m *scan.Members, body []byte) (isList bool, er
 	return isList, err
 }
 
-func (d *requestDecoder) message(v []byte, index int) error {
+// message reads the message that begins at an offset of the body, and gives the one behind it.
+func (d *requestDecoder) message(body []byte, start, index int) (end int, err error) {
 	at := place{member: "messages", message: index, content: true}
-	if !scan.IsObject(v) {
-		return codec.Invalid(at.ofMessage(""), "a message must be an object")
+	if body[start] != '{' {
+		return start, codec.Invalid(at.ofMessage(""), "a message must be an object")
 	}
 	msg := codec.Message{Index: index}
 	var role, config []byte
-	for m := scan.Object(v); m.NextName(); {
+	m := scan.ObjectAt(body, start)
+	for m.NextName() {
 		if string(m.Key) == "content" {
-			if err := d.content(&msg, &m, v, at); err != nil {
-				return err
+			if err := d.content(&msg, &m, body, at); err != nil {
+				return start, err
 			}
 			continue
 		}
@@ -90,7 +94,7 @@ func (d *requestDecoder) message(v []byte, index int) error {
 	case "developer":
 		msg.Role = codec.RoleDeveloper
 	default:
-		return codec.Invalid(at.ofMessage(".role"), "role must be user, assistant or system")
+		return start, codec.Invalid(at.ofMessage(".role"), "role must be user, assistant or system")
 	}
 	// A system message may change the effort from its place on: what counts is the last word before the answer.
 	if effort := scan.Body(scan.Get(config, "effort")); effort != nil {
@@ -102,16 +106,18 @@ func (d *requestDecoder) message(v []byte, index int) error {
 	case len(msg.Parts) > 0 || config == nil: // else it says nothing but the effort
 		d.r.Messages = append(d.r.Messages, msg)
 	}
-	return nil
+	return m.Close(), nil
 }
 
-// content reads the content of a message, a string or blocks, from the walk over the message v.
-func (d *requestDecoder) content(msg *codec.Message, m *scan.Members, v []byte, at place) (err error) {
+// content reads the content of a message, a string or blocks, from the walk over the message.
+func (d *requestDecoder) content(msg *codec.Message, m *scan.Members, body []byte, at place) (err error) {
 	base := len(d.stack)
-	isArray := m.Elements(func(start, end int) {
-		if err == nil {
-			err = d.push(v[start:end:end], &at)
+	isArray := m.Walk(func(start int) (end int) {
+		end, err = d.push(body, start, &at)
+		if err != nil {
+			return start
 		}
+		return end
 	})
 	switch {
 	case err != nil:
@@ -173,20 +179,23 @@ func (d *requestDecoder) sortOut(parts []codec.Part, results int) (answered, sai
 // parts reads the blocks of an array.
 func (d *requestDecoder) parts(blocks []byte, at place) ([]codec.Part, error) {
 	base := len(d.stack)
-	for el := scan.Array(blocks); el.Next(); {
-		if err := d.push(el.Value, &at); err != nil {
+	for el := scan.Array(blocks); el.NextStart(); {
+		end, err := d.push(blocks, el.Start, &at)
+		if err != nil {
 			return nil, err
 		}
+		el.Take(end)
 	}
 	return d.pop(base), nil
 }
 
-// push reads one block onto the decoder's stack, where the blocks of a list gather until their number is known: to
-// count them first would mean to read every byte of them once more.
-func (d *requestDecoder) push(block []byte, at *place) error {
+// push reads the block that begins at an offset of doc onto the decoder's stack, where the blocks of a list gather until
+// their number is known, and gives the offset behind it: to count blocks or to look for their ends first would mean to
+// read every byte of them once more.
+func (d *requestDecoder) push(doc []byte, start int, at *place) (end int, err error) {
 	var p codec.Part
-	if err := d.part(&p, block, *at); err != nil {
-		return err
+	if end, err = d.part(&p, doc, start, *at); err != nil {
+		return start, err
 	}
 	d.stack = append(d.stack, p)
 	if at.nested {
@@ -194,7 +203,7 @@ func (d *requestDecoder) push(block []byte, at *place) error {
 	} else {
 		at.block++
 	}
-	return nil
+	return end, nil
 }
 
 // pop moves the blocks above base into memory of the request.
@@ -206,17 +215,23 @@ func (d *requestDecoder) pop(base int) []codec.Part {
 	return parts
 }
 
-// part reads one block. Types without a name here are kept whole.
-func (d *requestDecoder) part(p *codec.Part, block []byte, at place) error {
-	if scan.IsString(block) {
-		*p = codec.Part{Kind: codec.PartText, Text: scan.Body(block)}
-		return nil
+// part reads the block that begins at an offset of doc, and gives the one behind it.
+func (d *requestDecoder) part(p *codec.Part, doc []byte, start int, at place) (end int, err error) {
+	switch doc[start] {
+	case '"':
+		end = scan.Skip(doc, start)
+		*p = codec.Part{Kind: codec.PartText, Text: scan.Body(doc[start:end:end])}
+		return end, nil
+	case '{':
+		var c content
+		end = c.read(doc, start)
+		return end, d.block(p, &c, doc[start:end:end], at)
 	}
-	if !scan.IsObject(block) {
-		return codec.Invalid(at.path(""), "a content block must be an object")
-	}
-	var c content
-	c.read(block)
+	return start, codec.Invalid(at.path(""), "a content block must be an object")
+}
+
+// block makes a part of a block whose members are in c. Types without a name here are kept whole.
+func (d *requestDecoder) block(p *codec.Part, c *content, block []byte, at place) error {
 	p.CacheControl = present(c.cacheControl)
 	switch string(c.kind) {
 	case "":
@@ -235,19 +250,19 @@ func (d *requestDecoder) part(p *codec.Part, block []byte, at place) error {
 	case blockRedactedThinking:
 		p.Kind, p.Signature, p.Family = codec.PartRedacted, scan.Body(c.data), codec.FamilyAnthropic
 	case "image":
-		return d.source(p, codec.PartImage, &c, at)
+		return d.source(p, codec.PartImage, c, at)
 	case "document":
-		return d.source(p, codec.PartDocument, &c, at)
+		return d.source(p, codec.PartDocument, c, at)
 	case blockToolUse:
-		return d.toolUse(p, &c, at)
+		return d.toolUse(p, c, at)
 	case blockToolResult:
-		return d.toolResult(p, &c, at)
+		return d.toolResult(p, c, at)
 	case "tool_reference":
 		p.Kind, p.Name = codec.PartToolRef, scan.Body(c.toolName)
 	case "tool_addition":
-		return d.toolAddition(p, &c, block, at)
+		return d.toolAddition(p, c, block, at)
 	default:
-		d.wire(p, &c, block)
+		d.wire(p, c, block)
 	}
 	return nil
 }
@@ -326,7 +341,7 @@ func (d *requestDecoder) toolAddition(p *codec.Part, c *content, block []byte, a
 		if !scan.IsObject(definition) {
 			return codec.Invalid(at.path("tool.definition"), "a tool must be an object")
 		}
-		t, err := readTool(definition, 0, at.path("tool.definition"))
+		t, _, err := readTool(definition, 0, 0, at.path("tool.definition"))
 		if err != nil {
 			return err
 		}

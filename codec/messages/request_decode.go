@@ -37,6 +37,12 @@ func (d *requestDecoder) request(body []byte) error {
 			listed = isList
 			continue
 		}
+		if string(m.Key) == "tools" {
+			if err := d.tools(&m, body); err != nil {
+				return err
+			}
+			continue
+		}
 		if !m.Skip() {
 			break
 		}
@@ -83,8 +89,6 @@ func (d *requestDecoder) member(name, v []byte) error {
 		r.MaxOutput = n
 	case "system":
 		return d.system(v)
-	case "tools":
-		return d.tools(v)
 	case "tool_choice":
 		d.toolChoice(v)
 	case "temperature":

@@ -185,7 +185,7 @@ func (d *decoder) blockStart(dst []codec.Event, index int64, raw []byte) []codec
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider opened more than %d blocks at a time", maxOpenBlocks))
 	}
 	var c content
-	c.read(raw)
+	c.read(raw, scan.Space(raw, 0))
 	b := d.open(index, itemTypeOf(c.kind))
 	ev := codec.Event{Kind: codec.EventItemOpen, Item: b.item, Type: b.kind}
 	switch b.kind {

@@ -8,23 +8,28 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-func (d *requestDecoder) tools(v []byte) error {
-	if !scan.IsArray(v) {
+// tools reads the list from the walk over the body.
+func (d *requestDecoder) tools(m *scan.Members, body []byte) (err error) {
+	tools := d.r.Tools[:0]
+	isList := m.Walk(func(start int) (end int) {
+		if body[start] != '{' {
+			err = codec.Invalid(toolPath("", len(tools), ""), "a tool must be an object")
+			return start
+		}
+		var t codec.Tool
+		if t, end, err = readTool(body, start, len(tools), ""); err != nil {
+			return start
+		}
+		tools = append(tools, t)
+		return end
+	})
+	switch {
+	case isList:
+		d.r.Tools = tools
+	case m.Skip() && !scan.IsNull(m.Value):
 		return codec.Invalid("tools", "tools must be an array")
 	}
-	d.r.Tools = d.r.Tools[:0]
-	index := 0
-	for el := scan.Array(v); el.Next(); index++ {
-		if !scan.IsObject(el.Value) {
-			return codec.Invalid(toolPath("", index, ""), "a tool must be an object")
-		}
-		t, err := readTool(el.Value, index, "")
-		if err != nil {
-			return err
-		}
-		d.r.Tools = append(d.r.Tools, t)
-	}
-	return nil
+	return err
 }
 
 // toolPath names a declaration for an error; an empty path means the element of tools with that index.
@@ -35,10 +40,12 @@ func toolPath(path string, index int, member string) string {
 	return path + member
 }
 
-// readTool reads one declaration; path names it where it is not an element of tools.
-func readTool(v []byte, index int, path string) (codec.Tool, error) {
-	t := codec.Tool{Raw: v, Origin: codec.Messages, Index: index}
-	for m := scan.Object(v); m.Next(); {
+// readTool reads the declaration that begins at an offset of doc, and gives the one behind it; path names it where it is not
+// an element of tools.
+func readTool(doc []byte, start, index int, path string) (t codec.Tool, end int, err error) {
+	t = codec.Tool{Origin: codec.Messages, Index: index}
+	m := scan.ObjectAt(doc, start)
+	for m.Next() {
 		if scan.IsNull(m.Value) {
 			continue
 		}
@@ -61,19 +68,20 @@ func readTool(v []byte, index int, path string) (codec.Tool, error) {
 			t.CacheControl = m.Value
 		}
 	}
-	t.Kind = toolKindOf(t.WireType)
+	end = m.Close()
+	t.Raw, t.Kind = doc[start:end:end], toolKindOf(t.WireType)
 	switch t.Kind {
 	case codec.ToolFunction:
 		if len(t.Name) == 0 {
-			return t, codec.Invalid(toolPath(path, index, ".name"), "a tool needs a name")
+			return t, end, codec.Invalid(toolPath(path, index, ".name"), "a tool needs a name")
 		}
 		if t.Schema != nil && !scan.IsObject(t.Schema) {
-			return t, codec.Invalid(toolPath(path, index, ".input_schema"), "input_schema must be a JSON object")
+			return t, end, codec.Invalid(toolPath(path, index, ".input_schema"), "input_schema must be a JSON object")
 		}
 	case codec.ToolClientSide:
 		describeClientTool(&t)
 	}
-	return t, nil
+	return t, end, nil
 }
 
 // toolKindOf sorts the dated type names (wire sheet: messages, section 2.7). A type that is not known is taken for one

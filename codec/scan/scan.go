@@ -41,6 +41,24 @@ func Object(doc []byte) Members {
 	return Members{doc: doc, pos: i + 1}
 }
 
+// ObjectAt starts a walk over the object that begins at an offset of doc and ends before it. Offsets are those in doc.
+func ObjectAt(doc []byte, at int) Members {
+	if at >= len(doc) || doc[at] != '{' {
+		return Members{doc: doc[:at], pos: at}
+	}
+	return Members{doc: doc, pos: at + 1}
+}
+
+// Close gives the offset behind an object whose members have all been walked: an object that is read anyway need not be
+// skipped to find its end. Of what is no object it is where the walk stopped.
+func (m *Members) Close() int {
+	i := Space(m.doc, m.pos)
+	if i < len(m.doc) && m.doc[i] == '}' {
+		i++
+	}
+	return i
+}
+
 // Next moves to the next member and tells whether there is one. It allocates only for a name with escapes.
 func (m *Members) Next() bool {
 	if !m.NextName() {
@@ -49,8 +67,8 @@ func (m *Members) Next() bool {
 	return m.take(Skip(m.doc, m.pos))
 }
 
-// NextName moves to the name of the next member and leaves its value alone. One of [Members.Skip] and
-// [Members.Elements] has to follow: an array that is walked anyway is then not skipped first.
+// NextName moves to the name of the next member and leaves its value alone. One of [Members.Skip], [Members.Elements] and
+// [Members.Walk] has to follow: an array that is walked anyway is then not skipped first.
 func (m *Members) NextName() bool {
 	i := Space(m.doc, m.pos)
 	if i < len(m.doc) && m.doc[i] == ',' {
@@ -95,6 +113,29 @@ func (m *Members) Elements(visit func(start, end int)) bool {
 	return m.take(end)
 }
 
+// Walk is [Members.Elements] for elements whose own walk finds their end: read gets where an element begins and gives the
+// offset behind it, or what is not above start to end the walk there, and the walk over the members with it.
+func (m *Members) Walk(read func(start int) (end int)) bool {
+	if m.pos >= len(m.doc) || m.doc[m.pos] != '[' {
+		return false
+	}
+	i := Space(m.doc, m.pos+1)
+	for i < len(m.doc) && m.doc[i] != ']' {
+		end := read(i)
+		if end <= i {
+			m.doc = nil
+			return true
+		}
+		if i = Space(m.doc, end); i < len(m.doc) && m.doc[i] == ',' {
+			i = Space(m.doc, i+1)
+		}
+	}
+	if i < len(m.doc) {
+		i++ // the closing bracket
+	}
+	return m.take(i)
+}
+
 func (m *Members) take(end int) bool {
 	if end <= m.pos {
 		return false
@@ -124,6 +165,12 @@ func Array(doc []byte) Elements {
 
 // Next moves to the next element and tells whether there is one.
 func (e *Elements) Next() bool {
+	return e.NextStart() && e.Take(Skip(e.doc, e.Start))
+}
+
+// NextStart moves to the start of the next element and leaves its value alone. [Elements.Take] has to follow, with the
+// offset behind the element: one that is read anyway is then not skipped first.
+func (e *Elements) NextStart() bool {
 	i := Space(e.doc, e.pos)
 	if i < len(e.doc) && e.doc[i] == ',' {
 		i = Space(e.doc, i+1)
@@ -131,12 +178,17 @@ func (e *Elements) Next() bool {
 	if i >= len(e.doc) || e.doc[i] == ']' {
 		return false
 	}
-	stop := Skip(e.doc, i)
-	if stop <= i {
+	e.Start = i
+	return true
+}
+
+// Take sets Value behind a NextStart, and tells whether there is one.
+func (e *Elements) Take(end int) bool {
+	if end <= e.Start {
+		e.doc = nil
 		return false
 	}
-	e.Value, e.Start = e.doc[i:stop:stop], i
-	e.pos = stop
+	e.Value, e.pos = e.doc[e.Start:end:end], end
 	return true
 }
 

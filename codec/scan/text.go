@@ -30,12 +30,12 @@ func isOpenString(doc []byte) bool {
 
 // Valid tells whether doc is [WellFormed] with nothing in its strings that JSON does not allow: no raw control
 // characters, no escapes that are none. The JSON library looks at neither.
-func Valid(doc []byte) bool { return WellFormed(doc) && textIsValid(doc) }
+func Valid(doc []byte) bool { return WellFormed(doc) && TextIsValid(doc) }
 
-// textIsValid looks at every backslash and every control character, eight bytes at a time. In a document whose structure
+// TextIsValid tells of a document that is [WellFormed] whether it is [Valid]. It looks at every backslash and every control character, eight bytes at a time. In a document whose structure
 // is valid, backslashes stand in strings only. Control characters may stand between tokens, in pretty-printed documents:
 // then the strings are looked at one by one.
-func textIsValid(doc []byte) bool {
+func TextIsValid(doc []byte) bool {
 	const ones, highs, slashes, floor = 0x0101010101010101, 0x8080808080808080, 0x5c5c5c5c5c5c5c5c, 0x2020202020202020
 	pretty := false
 	for i := 0; i < len(doc); {
@@ -49,13 +49,21 @@ func textIsValid(doc []byte) bool {
 			}
 			i += bits.TrailingZeros64(found) / 8 // the lowest mark is exact, whatever borrows do above it
 		}
+		for i+1 < len(doc) && doc[i] == '\\' && shortEscape[doc[i+1]] { // escapes often stand side by side
+			i += 2
+		}
+		if i == len(doc) {
+			break
+		}
 		switch c := doc[i]; {
 		case c == '\\':
-			n := escapeLength(doc[i:])
-			if n == 0 {
+			if i+1 == len(doc) || doc[i+1] != 'u' {
 				return false
 			}
-			i += n
+			if _, ok := hex4(doc[i+2:]); !ok {
+				return false
+			}
+			i += 6
 			continue
 		case c < 0x20:
 			pretty = true
@@ -65,21 +73,8 @@ func textIsValid(doc []byte) bool {
 	return !pretty || !controlInString(doc)
 }
 
-// escapeLength is the length of the escape that b begins with, 0 when it is none.
-func escapeLength(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if _, ok := hex4(b[2:]); ok {
-			return 6
-		}
-	}
-	return 0
-}
+// shortEscape are the bytes that make an escape behind a backslash, without more.
+var shortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // Explain says why doc is not [Valid], as the end of a sentence about it, with positions counted from zero. It is slow
 // and allocates: for error messages only.

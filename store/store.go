@@ -45,12 +45,13 @@ type Store struct {
 	changes  changeLog
 	index    Index // nil if there is none
 
-	sealing  sync.RWMutex // held for reading while seal is used, for writing while the master key is changed
-	accounts accountTable
-	usages   usageTable
-	keys     keyTable
-	uses     useWriter
-	now      func() time.Time // the clock of keys
+	sealing     sync.RWMutex // held for reading while seal is used, for writing while the master key is changed
+	accounts    accountTable
+	credentials openedCredentials
+	usages      usageTable
+	keys        keyTable
+	uses        useWriter
+	now         func() time.Time // the clock of keys
 
 	queue      chan *write
 	queueBytes *semaphore.Weighted

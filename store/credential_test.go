@@ -1,0 +1,80 @@
+package store
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// Credentials that were looked up are remembered; whoever changes one must not meet the earlier one behind that.
+func TestAChangedCredentialIsTheOneThatTheNextRequestGets(t *testing.T) {
+	s := openStore(t, Options{Dir: t.TempDir()})
+	mustAccount(t, s, "acme")
+	expect := func(secret string) {
+		t.Helper()
+		if got, ok, err := s.Credential("acme", "openai"); got != secret || ok != (secret != "") || err != nil {
+			t.Fatalf("the credential is %q, %v, %v; want %q", got, ok, err, secret)
+		}
+	}
+	stop := make(chan struct{})
+	var askers sync.WaitGroup
+	for range 4 {
+		askers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_, _, _ = s.Credential("acme", "openai")
+				}
+			}
+		})
+	}
+	defer askers.Wait()
+	defer close(stop)
+	expect("")
+	for i := range 30 {
+		secret := fmt.Sprintf("secret-%d", i)
+		if err := s.SetCredential("acme", "openai", secret); err != nil {
+			t.Fatal(err)
+		}
+		expect(secret)
+		if i%3 != 0 {
+			continue
+		}
+		if err := s.RemoveCredential("acme", "openai"); err != nil {
+			t.Fatal(err)
+		}
+		expect("")
+	}
+}
+
+// A look into the database that began before a change may end after it.
+func TestWhatWasReadBeforeAChangeIsNotRemembered(t *testing.T) {
+	var o openedCredentials
+	name := credentialName{account: 1, provider: "openai"}
+	_, changes, _ := o.look(name)
+	o.forget(name)
+	o.keep(name, openedCredential{secret: "old", set: true}, changes)
+	if c, _, known := o.look(name); known {
+		t.Errorf("%q is remembered", c.secret)
+	}
+}
+
+func TestADeletedAccountsCredentialIsGone(t *testing.T) {
+	s := openStore(t, Options{Dir: t.TempDir()})
+	mustAccount(t, s, "acme")
+	if err := s.SetCredential("acme", "openai", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Credential("acme", "openai"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	mustAccount(t, s, "acme")
+	if secret, ok, err := s.Credential("acme", "openai"); ok || err != nil {
+		t.Errorf("a new account of that name has the credential %q, %v", secret, err)
+	}
+}

@@ -70,8 +70,9 @@ var errFull = &codec.Error{
 	Kind: codec.KindOverloaded, Message: "The proxy is handling as many requests as it takes at a time. Try again in a second.", RetryAfter: retrySoon,
 }
 
-// admit counts a request for the drain: it turns new ones away, and ends the context of those that are open when the
-// server cuts them. The request counts until its answer has been sent, not only until its handler returns.
+// admit counts a request for the drain, and turns new ones away then. The request counts until its answer has been sent,
+// not only until its handler returns. Its context is that of its connection, which ends when the client leaves and when
+// the server cuts what is still open.
 func (s *Server) admit(ctx context.Context, rc *app.RequestContext) {
 	if refused := s.admission.enter(); refused != nil {
 		s.answerError(rc, errorShape(rc), refused, "")
@@ -81,12 +82,6 @@ func (s *Server) admit(ctx context.Context, rc *app.RequestContext) {
 		rc.Abort()
 		return
 	}
-	connectionOf(ctx).leave = s.admission.leave
-	ctx, cancel := context.WithCancelCause(ctx)
-	release := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
-	defer func() {
-		release()
-		cancel(nil)
-	}()
+	connectionOf(ctx).admitted = &s.admission
 	rc.Next(ctx)
 }

@@ -28,14 +28,14 @@ import (
 type connection struct {
 	network.Conn
 	all    *connections
-	client netip.Prefix       // whom it counts for; invalid for a unix socket
-	cancel context.CancelFunc // ends the context of the request being handled, and of those to come
+	client netip.Prefix            // whom it counts for; invalid for a unix socket
+	cancel context.CancelCauseFunc // ends the context of the request being handled, and of those to come
 
 	closed   atomic.Bool  // by us; what netpoll still has of it is not to be read
 	handling atomic.Bool  // a handler runs; otherwise the connection waits for a request or reads one
 	since    atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
 	consumed atomic.Int64 // bytes of the request being read that hertz has taken out of the buffer
-	leave    func()       // of the request being handled, to be called once its answer has been sent; nil for none
+	admitted *admission   // which the request being handled leaves once its answer has been sent; nil for none
 
 	// What follows belongs to the goroutine that serves the connection.
 	rc      *app.RequestContext
@@ -67,7 +67,7 @@ func (c *connection) forHertz() network.Conn {
 // good, and stops reading from it, only when its handler has returned.
 func (c *connection) close() {
 	c.closed.Store(true)
-	c.cancel()
+	c.cancel(nil)
 	_ = c.Close()
 }
 
@@ -268,7 +268,7 @@ func (c *blockingConnection) await(ended chan<- struct{}) {
 		if _, err := c.Conn.Peek(n + 1); err != nil {
 			var timeout net.Error
 			if !errors.As(err, &timeout) || !timeout.Timeout() {
-				c.cancel()
+				c.cancel(nil)
 			}
 			return
 		}

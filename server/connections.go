@@ -46,7 +46,8 @@ const (
 	readAhead = 1 << 20
 )
 
-// startConnections sweeps until ctx ends. refused is told of each connection that is closed as it opens.
+// startConnections sweeps until ctx ends, which also ends the requests that are being handled, with its cause. refused is
+// told of each connection that is closed as it opens.
 func startConnections(ctx context.Context, patience time.Duration, limits connectionLimits, refused func(limit string)) *connections {
 	c := &connections{limits: limits, patience: patience, refused: refused, done: make(chan struct{}), clients: make(map[netip.Prefix]int)}
 	go c.run(ctx)
@@ -62,6 +63,7 @@ func (c *connections) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			c.cancelAll(context.Cause(ctx))
 			return
 		case now := <-tick.C:
 			c.sweep(now)
@@ -131,7 +133,7 @@ func (c *connections) acceptSecure(ctx context.Context, conn network.Conn) conte
 }
 
 func (c *connections) accept(ctx context.Context, conn network.Conn, w *watch) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	opened := &connection{Conn: conn, all: c, client: clientOf(conn.RemoteAddr()), cancel: cancel, watch: w}
 	opened.since.Store(time.Now().UnixNano())
 	ctx = context.WithValue(ctx, connectionKey{}, opened)
@@ -198,6 +200,14 @@ func clientOf(remote net.Addr) netip.Prefix {
 	return prefix
 }
 
+// cancelAll ends the requests that are being handled. Those whose connection is only just opening are turned away.
+func (c *connections) cancelAll(cause error) {
+	c.open.Range(func(key, _ any) bool {
+		key.(*connection).cancel(cause)
+		return true
+	})
+}
+
 func (c *connections) closeAll() {
 	c.open.Range(func(key, _ any) bool {
 		key.(*connection).close()
@@ -224,8 +234,8 @@ func (c *connections) Finish(ctx context.Context, _ *app.RequestContext) {
 	conn.consumed.Store(0)
 	conn.chunk.last = false
 	conn.handling.Store(false)
-	if leave := conn.leave; leave != nil {
-		conn.leave = nil
-		leave()
+	if conn.admitted != nil {
+		conn.admitted.leave()
+		conn.admitted = nil
 	}
 }

@@ -424,7 +424,7 @@ func (x *exchange) finish(outcome store.Outcome) error {
 		return nil
 	}
 	ended, began := x.trace.Capture(), time.Now()
-	err := x.capture.Finish(context.WithoutCancel(x.ctx), &x.closing)
+	err := x.capture.Finish(x.ctx, &x.closing)
 	if !x.offRecord {
 		x.captureLag = time.Since(began)
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/mnemeproxy/mneme/server/telemetry"
 )
 
-// newLog writes lines for people on a terminal, and JSON everywhere else, where the lines of exchanges are gathered. The
-// caller flushes it in the end.
-func newLog(w io.Writer) (log *slog.Logger, flush func()) {
+// newLog writes lines for people on a terminal, and JSON everywhere else, where the lines of exchanges are gathered: lines
+// takes them as JSON, and is nil on a terminal. The caller flushes it in the end.
+func newLog(w io.Writer) (log *slog.Logger, lines io.Writer, flush func()) {
 	if isTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, nil)), func() {}
+		return slog.New(slog.NewTextHandler(w, nil)), nil, func() {}
 	}
-	lines := &gatheredLines{to: w}
-	return slog.New(urgent{slog.NewJSONHandler(lines, nil), lines}), lines.flush
+	gathered := &gatheredLines{to: w}
+	return slog.New(urgent{slog.NewJSONHandler(gathered, nil), gathered}), gathered, gathered.flush
 }
 
 // gatheredLines writes what has gathered within a tenth of a second at once: a line for each exchange would be a system call

@@ -39,7 +39,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	if err != nil {
 		return err
 	}
-	log, flush := newLog(s.Err)
+	log, lines, flush := newLog(s.Err)
 	defer flush()
 	defer boundHeap()()
 	tracing, err := telemetry.StartTracing(ctx, telemetry.TracingOptions{
@@ -50,7 +50,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 	defer endTracing(tracing, log)
-	observed := telemetry.New(telemetry.Options{Log: log, Version: s.version(), Tracing: tracing})
+	observed := telemetry.New(telemetry.Options{Log: log, Lines: lines, Version: s.version(), Tracing: tracing})
 
 	routing := routing{sources: sources, log: log, traceable: tracing != nil}
 	if c.Simulate {

@@ -9,6 +9,7 @@ package telemetry
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -25,6 +26,7 @@ import (
 // Options configure [New].
 type Options struct {
 	Log     *slog.Logger // one line for each exchange goes here; nil: discard
+	Lines   io.Writer    // where Log's lines go as JSON, one with each call, so that most need not go through Log; nil: through Log
 	Version string
 	Tracing *Tracing // nil: no spans
 }
@@ -32,6 +34,7 @@ type Options struct {
 // Telemetry is safe for concurrent use. It starts nothing and need not be closed; its [Tracing] does.
 type Telemetry struct {
 	log     *slog.Logger
+	lines   io.Writer // nil: through log
 	metrics *metrics
 	tracing *Tracing
 }
@@ -41,7 +44,7 @@ func New(o Options) *Telemetry {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Telemetry{log: o.Log, metrics: newMetrics(o.Version, o.Tracing), tracing: o.Tracing}
+	return &Telemetry{log: o.Log, lines: o.Lines, metrics: newMetrics(o.Version, o.Tracing), tracing: o.Tracing}
 }
 
 // Report is how an exchange ended. What outlives the request is copied out of it.
@@ -164,50 +167,30 @@ const maxName = 128
 // clipped is a copy: names may be views of a request's buffers, and spans outlive the request.
 func clipped(name string) string { return strings.Clone(name[:min(len(name), maxName)]) }
 
-// ExchangeLine is the message of the one line of the log that each exchange has.
-const ExchangeLine = "exchange"
-
 func (t *Telemetry) logExchange(r *Report, trace *Trace) {
 	level := slog.LevelInfo
 	if r.ID == "" {
 		level = slog.LevelDebug
 	}
 	ctx := context.Background()
-	if !t.log.Enabled(ctx, level) {
+	if !t.log.Enabled(ctx, level) || t.lines != nil && level == slog.LevelInfo && t.writeLine(r, trace) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 20)
-	text := func(key, value string) {
-		if value != "" {
-			attrs = append(attrs, slog.String(key, value))
-		}
-	}
-	text("exchange", r.ID)
-	text("session", r.Session)
-	text("account", r.Account)
-	text("key", r.KeyID)
-	text("surface", r.Surface.String())
-	text("provider", r.Provider)
-	if r.Format != codec.FormatUnknown {
-		text("format", r.Format.String())
-	}
-	text("model", clipped(r.Model))
-	attrs = append(attrs, slog.Bool("stream", r.Stream), slog.Int("status", r.Status))
-	text("outcome", r.Outcome.String())
-	if r.Error != nil {
-		text("error", r.Error.Kind.String())
-	}
-	if r.Attempts > 0 {
-		attrs = append(attrs, slog.Int("attempts", r.Attempts))
-	}
-	text("stand_in", r.StandIn)
-	if !r.Usage.IsZero() {
-		attrs = append(attrs, slog.Int64("input_tokens", r.Usage.TotalInput()), slog.Int64("output_tokens", r.Usage.Output))
-	}
-	if !r.FirstByte.IsZero() {
-		attrs = append(attrs, slog.Int64("first_byte_ms", r.FirstByte.Sub(r.Started).Milliseconds()))
-	}
-	attrs = append(attrs, slog.Int64("duration_ms", r.Ended.Sub(r.Started).Milliseconds()))
-	text("trace_id", trace.ID())
+	attrs := make(attributes, 0, 20)
+	describe(&attrs, r, trace)
 	t.log.LogAttrs(ctx, level, ExchangeLine, attrs...)
+}
+
+// writeLine writes the line without slog. It tells whether it could.
+func (t *Telemetry) writeLine(r *Report, trace *Trace) bool {
+	line := jsonLines.Get().(*jsonLine)
+	defer jsonLines.Put(line)
+	line.begin(time.Now())
+	describe(line, r, trace)
+	line.end()
+	if line.other {
+		return false
+	}
+	_, _ = t.lines.Write(line.bytes) // as with slog, there is nobody to tell of a failure
+	return true
 }

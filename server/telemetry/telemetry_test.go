@@ -91,7 +91,8 @@ func BenchmarkReport(b *testing.B) {
 	var tracing *Tracing
 	for name, o := range map[string]Options{
 		"metrics": {},
-		"log":     {Log: slog.New(slog.NewJSONHandler(io.Discard, nil))},
+		"slog":    {Log: slog.New(slog.NewJSONHandler(io.Discard, nil))},
+		"line":    {Log: slog.New(slog.NewJSONHandler(io.Discard, nil)), Lines: io.Discard},
 		"spans":   {},
 	} {
 		b.Run(name, func(b *testing.B) {

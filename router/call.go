@@ -44,12 +44,13 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 	body := &Body{endpoint: e}
 	body.payload.data = c.Body
 	body.watch.begin(ctx, p.firstByte, p.idle)
-	in, err := e.upstream.do(body.watch.ctx, &outgoing{
+	in, err := e.upstream.do(ctx, &outgoing{
 		method: method,
 		url:    e.urls.of(c),
 		header: p.headers.build(c, credential),
 		size:   int64(len(c.Body)),
 		body:   &body.payload,
+		cutoff: &body.watch.cutoff,
 	})
 	if err != nil {
 		fault := e.fault(&body.watch, err, phaseHeader)

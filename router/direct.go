@@ -31,7 +31,7 @@ var requests = sync.Pool{New: func() any { return new(http1.Request) }}
 
 func (d *direct) do(ctx context.Context, out *outgoing) (*incoming, error) {
 	r := requests.Get().(*http1.Request)
-	r.Method, r.Target, r.Body = out.method, out.url.RequestURI(), out.body.data
+	r.Method, r.Target, r.Body, r.Cutoff = out.method, out.url.RequestURI(), out.body.data, out.cutoff
 	for name, values := range out.header {
 		for _, value := range values {
 			r.Fields = append(r.Fields, http1.Field{Name: name, Value: value})

@@ -26,7 +26,7 @@ const (
 // fault turns the failure of a call into an error for the client. What is said names the provider and host:port, or
 // the proxy; the text of err is only kept as the cause.
 func (e *endpoint) fault(w *watch, err error, at phase) *codec.Error {
-	cause := context.Cause(w.ctx)
+	cause := w.cause()
 	var callers *codec.Error
 	if errors.As(cause, &callers) {
 		return callers

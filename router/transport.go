@@ -62,6 +62,11 @@ func newTransport(t Timeouts, http2 bool) *transport {
 // net/http, which is given GetBody for that, does the same on its own only where it knows that nothing was written, or
 // where the client sent an Idempotency-Key.
 func (t *transport) do(ctx context.Context, out *outgoing) (*incoming, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	if !out.cutoff.Guard(cancel) { // by which it is cancelled in the end
+		cancel()
+		return nil, context.Canceled
+	}
 	var taken pooled
 	req := (&http.Request{
 		Method:     out.method,

@@ -8,11 +8,14 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+
+	"github.com/mnemeproxy/mneme/router/http1"
 )
 
 // upstream sends one request and returns once the answer's header is there.
 type upstream interface {
-	// do ends early when ctx is cancelled, in every phase, and so does reading the body of the answer.
+	// do ends early when ctx is cancelled or the request is cut, in every phase, and so does reading the body of the answer.
+	// Whoever has called it cuts the request in the end.
 	do(ctx context.Context, out *outgoing) (*incoming, error)
 	// close drops idle connections.
 	close()
@@ -37,6 +40,7 @@ type outgoing struct {
 	header http.Header
 	size   int64 // of body, in bytes
 	body   *payload
+	cutoff *http1.Cutoff
 }
 
 // incoming is an answer as an upstream reads it.

@@ -6,23 +6,25 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/mnemeproxy/mneme/router/http1"
 )
 
-// Causes with which a watch cancels its call.
+// Limits of a watch that a call can exceed.
 var (
 	errFirstByte = errors.New("no first byte in time")
 	errIdle      = errors.New("idle for too long")
 )
 
-// A watch cancels a call that keeps us waiting: for the first byte of its body, counted from the start of the call,
+// A watch cuts a call that keeps us waiting: for the first byte of its body, counted from the start of the call,
 // and then between two pieces of it, counted only while a read waits, so that a slow client is not held against the
 // provider.
 //
 // A read costs one look at the clock and two atomic stores. Its one timer is not set back by reads: when it fires, it
 // looks how long the read under way has been waiting and sleeps for the rest.
 type watch struct {
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
+	ctx       context.Context // the caller's, which ends the call, too
+	cutoff    http1.Cutoff
 	timer     *time.Timer
 	firstByte time.Duration
 	idle      time.Duration
@@ -31,6 +33,7 @@ type watch struct {
 	waiting   atomic.Int64 // since when a read waits, on the clock of now; nobody when none does
 	streaming atomic.Bool  // the first byte was there, the idle limit holds
 	ended     atomic.Bool
+	exceeded  atomic.Pointer[error] // the limit for which the call was cut; nil: none
 
 	// Owned by the reading goroutine.
 	since   int64 // start of the newest read, less what is carried
@@ -45,24 +48,24 @@ var clockStart = time.Now()
 // now is a monotonic clock in nanoseconds.
 func now() int64 { return int64(time.Since(clockStart)) }
 
-func (w *watch) begin(parent context.Context, firstByte, idle time.Duration) {
-	w.firstByte, w.idle, w.start = firstByte, idle, now()
-	w.ctx, w.cancel = context.WithCancelCause(parent)
+func (w *watch) begin(ctx context.Context, firstByte, idle time.Duration) {
+	w.ctx, w.firstByte, w.idle, w.start = ctx, firstByte, idle, now()
 	w.waiting.Store(w.start)
 	w.timer = time.AfterFunc(firstByte, w.check)
 }
 
 func (w *watch) check() {
-	limit, cause := w.firstByte, errFirstByte
+	limit, name := w.firstByte, &errFirstByte
 	if w.streaming.Load() {
-		limit, cause = w.idle, errIdle
+		limit, name = w.idle, &errIdle
 	}
 	rest := limit
 	if since := w.waiting.Load(); since != nobody {
 		rest -= time.Duration(now() - since)
 	}
 	if rest <= 0 {
-		w.cancel(cause)
+		w.exceeded.Store(name)
+		w.cutoff.Cut()
 		return
 	}
 	w.timer.Reset(rest)
@@ -99,11 +102,22 @@ func (w *watch) keptAlive() {
 	w.carried = now() - w.since
 }
 
-// end stops the watch and releases its context, which also ends the call if it is still under way.
+// cause is why the call was ended before its answer was; nil: it was not.
+func (w *watch) cause() error {
+	if limit := w.exceeded.Load(); limit != nil {
+		return *limit
+	}
+	if cause := context.Cause(w.ctx); cause != nil || !w.ended.Load() {
+		return cause
+	}
+	return context.Canceled
+}
+
+// end stops the watch, and ends the call if it is still under way.
 func (w *watch) end() {
 	if w.ended.Swap(true) {
 		return
 	}
 	w.timer.Stop()
-	w.cancel(nil)
+	w.cutoff.Cut()
 }

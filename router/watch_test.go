@@ -31,12 +31,14 @@ func watched(t *testing.T, steps ...step) (after time.Duration, cause error) {
 		began := time.Now()
 		w.begin(t.Context(), testFirstByte, testIdle)
 		defer w.end()
+		cut := make(chan struct{})
+		w.cutoff.Guard(func() { close(cut) })
 		for _, s := range steps {
 			w.beginRead()
 			select {
 			case <-time.After(s.wait):
-			case <-w.ctx.Done():
-				after, cause = time.Since(began), context.Cause(w.ctx)
+			case <-cut:
+				after, cause = time.Since(began), w.cause()
 				return
 			}
 			w.endRead(s.n)
@@ -46,8 +48,8 @@ func watched(t *testing.T, steps ...step) (after time.Duration, cause error) {
 			time.Sleep(s.busy)
 		}
 		synctest.Wait()
-		if w.ctx.Err() != nil {
-			after, cause = time.Since(began), context.Cause(w.ctx)
+		if w.cause() != nil {
+			after, cause = time.Since(began), w.cause()
 		}
 	})
 	return after, cause
@@ -98,7 +100,7 @@ func TestAWatchThatHasEndedDoesNothing(t *testing.T) {
 		w.end()
 		w.end()
 		time.Sleep(2 * testFirstByte)
-		if cause := context.Cause(w.ctx); !errors.Is(cause, context.Canceled) {
+		if cause := w.cause(); !errors.Is(cause, context.Canceled) {
 			t.Error(cause)
 		}
 	})

@@ -29,7 +29,8 @@ type connection struct {
 	network.Conn
 	all    *connections
 	client netip.Prefix            // whom it counts for; invalid for a unix socket
-	cancel context.CancelCauseFunc // ends the context of the request being handled, and of those to come
+	cancel context.CancelFunc      // ends the context of the connection, and with it that of the request being handled
+	cut    context.CancelCauseFunc // ends the context of requests alone
 
 	closed   atomic.Bool  // by us; what netpoll still has of it is not to be read
 	handling atomic.Bool  // a handler runs; otherwise the connection waits for a request or reads one
@@ -67,7 +68,7 @@ func (c *connection) forHertz() network.Conn {
 // good, and stops reading from it, only when its handler has returned.
 func (c *connection) close() {
 	c.closed.Store(true)
-	c.cancel(nil)
+	c.cancel()
 	_ = c.Close()
 }
 
@@ -268,7 +269,7 @@ func (c *blockingConnection) await(ended chan<- struct{}) {
 		if _, err := c.Conn.Peek(n + 1); err != nil {
 			var timeout net.Error
 			if !errors.As(err, &timeout) || !timeout.Timeout() {
-				c.cancel(nil)
+				c.cancel()
 			}
 			return
 		}

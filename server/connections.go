@@ -63,7 +63,7 @@ func (c *connections) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			c.cancelAll(context.Cause(ctx))
+			c.cutAll(context.Cause(ctx))
 			return
 		case now := <-tick.C:
 			c.sweep(now)
@@ -133,17 +133,18 @@ func (c *connections) acceptSecure(ctx context.Context, conn network.Conn) conte
 }
 
 func (c *connections) accept(ctx context.Context, conn network.Conn, w *watch) context.Context {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	opened := &connection{Conn: conn, all: c, client: clientOf(conn.RemoteAddr()), cancel: cancel, watch: w}
 	opened.since.Store(time.Now().UnixNano())
-	ctx = context.WithValue(ctx, connectionKey{}, opened)
+	requests, cut := context.WithCancelCause(context.WithValue(ctx, connectionKey{}, opened))
+	opened.cut = cut
 	if limit := c.add(opened); limit != "" {
 		c.refused(limit)
 		opened.close()
-		return ctx
+		return requests
 	}
 	context.AfterFunc(ctx, func() { c.remove(opened) })
-	return ctx
+	return requests
 }
 
 // The limits that a new connection can break, as metrics name them.
@@ -200,10 +201,10 @@ func clientOf(remote net.Addr) netip.Prefix {
 	return prefix
 }
 
-// cancelAll ends the requests that are being handled. Those whose connection is only just opening are turned away.
-func (c *connections) cancelAll(cause error) {
+// cutAll ends the requests that are being handled. Those of a connection that is only just opening are turned away.
+func (c *connections) cutAll(cause error) {
 	c.open.Range(func(key, _ any) bool {
-		key.(*connection).cancel(cause)
+		key.(*connection).cut(cause)
 		return true
 	})
 }

@@ -54,7 +54,8 @@ type Request struct {
 	Method string
 	Target string // in origin form: path and query, escaped
 	Fields []Field
-	Body   []byte // not changed, and not read any more once the answer is closed or Do has failed
+	Body   []byte  // not changed, and not read any more once the answer is closed or Do has failed
+	Cutoff *Cutoff // for this request alone; nil: only its context ends it
 }
 
 // Errors of answers that are no HTTP/1.
@@ -68,7 +69,7 @@ var (
 const staleRetries = 3
 
 // Do sends a request and returns when the head of its answer is there. Interim answers (1xx) are passed over. Cancelling ctx
-// closes the connection at once, in every phase, until the answer has been read to its end or closed.
+// closes the connection at once, in every phase, until the answer has been read to its end or closed; so does the cutoff.
 //
 // A request is sent once, but for one case: a connection that had been kept and that the other end was just closing. Nobody
 // can tell from here whether the request was read before the end; what can be told is that a stale connection fails at
@@ -81,7 +82,7 @@ func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
 		if err == nil {
 			return res, nil
 		}
-		if !kept || attempt == staleRetries || ctx.Err() != nil || !isCut(err) || time.Since(began) >= c.Stale {
+		if !kept || attempt == staleRetries || ctx.Err() != nil || !r.Cutoff.Release() || !isCut(err) || time.Since(began) >= c.Stale {
 			return nil, err
 		}
 	}
@@ -92,11 +93,15 @@ func (c *Client) try(ctx context.Context, r *Request) (res *Response, kept bool,
 	conn := c.take()
 	kept = conn != nil
 	if !kept {
-		if conn, err = c.dial(ctx); err != nil {
+		if conn, err = c.dial(ctx, r.Cutoff); err != nil {
 			return nil, false, err
 		}
 	}
-	res = &Response{conn: conn, release: context.AfterFunc(ctx, conn.abort)}
+	res = &Response{conn: conn, release: context.AfterFunc(ctx, conn.abort), cutoff: r.Cutoff}
+	if !r.Cutoff.Guard(conn.abort) {
+		_ = res.Close()
+		return nil, kept, net.ErrClosed
+	}
 	unsent := conn.send(c.Host, r)
 	if unsent != nil && !isCut(unsent) {
 		_ = res.Close()
@@ -131,8 +136,9 @@ type Response struct {
 	Header http.Header // by canonical names
 	Length int64       // of the body in bytes; -1 when its end has to be waited for
 
-	conn    *conn // nil once the connection has been given back or closed
-	release func() bool
+	conn    *conn       // nil once the connection has been given back or closed
+	release func() bool // from the context
+	cutoff  *Cutoff
 	body    body
 }
 
@@ -163,7 +169,8 @@ func (r *Response) Close() error {
 func (r *Response) finish() {
 	conn := r.conn
 	r.conn = nil
-	if r.release() && r.body.reusable && r.body.err == io.EOF && conn.sent() { //nolint:errorlint // our own value
+	released := r.release()
+	if r.cutoff.Release() && released && r.body.reusable && r.body.err == io.EOF && conn.sent() { //nolint:errorlint // our own value
 		conn.client.keep(conn)
 		return
 	}

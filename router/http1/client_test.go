@@ -220,7 +220,7 @@ func TestNothingInARequestCanEndALine(t *testing.T) {
 		{Method: "POST", Target: "/", Fields: []Field{{"", "b"}}},
 	} {
 		if _, err := c.Do(t.Context(), &r); !errors.Is(err, ErrField) {
-			t.Errorf("%q: %v", r, err)
+			t.Errorf("%s %q %q: %v", r.Method, r.Target, r.Fields, err)
 		}
 	}
 }

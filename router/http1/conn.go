@@ -25,8 +25,14 @@ type conn struct {
 	alive bool                  // what the newest look found
 }
 
-// dial opens a connection. It ends early with ctx.
-func (c *Client) dial(ctx context.Context) (*conn, error) {
+// dial opens a connection. It ends early with ctx, and by the cutoff.
+func (c *Client) dial(ctx context.Context, cutoff *Cutoff) (*conn, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if !cutoff.Guard(stop) {
+		return nil, net.ErrClosed
+	}
+	defer cutoff.Release()
 	socket, err := c.Dial(ctx, "tcp", c.Address)
 	if err != nil {
 		return nil, err

@@ -205,22 +205,22 @@ func (c *Capture) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// spill hands a full part to the writer.
+// spill hands a full part to the writer. Parts are encoded here, where many can be at it at once, and not by the one
+// writer.
 func (c *Capture) spill() error {
-	part, rest := c.buffer, []byte(nil)
+	part, frames, rest := c.buffer, (*frameList)(nil), []byte(nil)
 	if c.answer != nil {
-		if n := c.answer.settle(part, false); n < len(part) {
+		var n int
+		if n, frames = c.answer.settle(part, false); n < len(part) {
 			part, rest = part[:n], append(getBuffer(len(part)-n), part[n:]...)
 		}
 	}
-	w := &write{capture: c, part: part, number: c.part}
+	w := &write{capture: c, part: encodeAnswer(part, frames), number: c.part}
+	frames.release()
+	putBuffer(part)
 	c.buffer = rest
 	c.part++
-	if err := c.store.send(context.Background(), w); err != nil {
-		putBuffer(w.part)
-		return err
-	}
-	return nil
+	return c.store.send(context.Background(), w)
 }
 
 // Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It does not
@@ -230,8 +230,9 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	if c.store == nil {
 		return nil
 	}
+	var frames *frameList
 	if c.answer != nil {
-		c.answer.settle(c.buffer, true)
+		_, frames = c.answer.settle(c.buffer, true)
 		closing = c.answer.redactClosing(closing)
 		c.info.Redactions = c.answer.redactions(c.info.Redactions)
 	}
@@ -241,9 +242,10 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 		return errStorage(err, "the exchange could not be put on record")
 	}
 	w := &write{capture: c, info: record, number: c.part, closing: true, done: make(chan struct{})}
-	if len(c.buffer) > 0 { // encoded here, where many can be at it at once, and not by the one writer
-		w.encoded = encodeBytes(c.buffer)
+	if len(c.buffer) > 0 {
+		w.part = encodeAnswer(c.buffer, frames)
 	}
+	frames.release()
 	w.captured = c.handOver()
 	if err := c.store.send(context.WithoutCancel(ctx), w); err != nil {
 		c.store.digester.release(w.captured)

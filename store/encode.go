@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -12,6 +13,7 @@ const (
 	encodingRaw    = 0
 	encodingZstd   = 1
 	encodingPieces = 2 // blocks only: pieces, none of them a node
+	encodingFrames = 3 // parts of answers only: frames, see frames.go
 )
 
 const (
@@ -31,17 +33,19 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func encodeBytes(raw []byte) []byte {
+func encodeBytes(raw []byte) []byte { return appendEncoded(nil, raw) }
+
+func appendEncoded(dst, raw []byte) []byte {
 	if len(raw) >= compressFrom {
-		packed := compressor.EncodeAll(raw, append(make([]byte, 0, len(raw)/2+64), encodingZstd))
-		if len(packed) < len(raw) {
+		packed := compressor.EncodeAll(raw, append(slices.Grow(dst, len(raw)/2+64), encodingZstd))
+		if len(packed)-len(dst) < len(raw) {
 			return packed
 		}
 	}
-	return append(append(make([]byte, 0, 1+len(raw)), encodingRaw), raw...)
+	return append(append(slices.Grow(dst, 1+len(raw)), encodingRaw), raw...)
 }
 
-// appendDecoded appends what encodeBytes was given.
+// appendDecoded appends what encodeBytes or encodeAnswer was given.
 func appendDecoded(dst, value []byte) ([]byte, error) {
 	if len(value) == 0 {
 		return nil, errors.New("empty value")
@@ -51,6 +55,8 @@ func appendDecoded(dst, value []byte) ([]byte, error) {
 		return append(dst, value[1:]...), nil
 	case encodingZstd:
 		return decompressor.DecodeAll(value[1:], dst)
+	case encodingFrames:
+		return appendFrames(dst, value[1:])
 	}
 	return nil, fmt.Errorf("unknown encoding %d", value[0])
 }

@@ -162,8 +162,9 @@ func (s *Store) newAnswerRedactor(surface string) *answerRedactor {
 }
 
 // settle masks what there is of the answer in the buffer, and gives how many bytes of it need not be seen again: all of
-// them with final, else at least one. The rest has to stand at the front of the next buffer.
-func (a *answerRedactor) settle(buffer []byte, final bool) (settled int) {
+// them with final, else at least one. The rest has to stand at the front of the next buffer. What is settled of an event
+// stream comes taken apart, too; the list is to be released.
+func (a *answerRedactor) settle(buffer []byte, final bool) (settled int, frames *frameList) {
 	redactor := a.store.opts.Redact
 	if !a.begun && len(buffer) > 0 {
 		a.begin(buffer)
@@ -178,9 +179,14 @@ func (a *answerRedactor) settle(buffer []byte, final bool) (settled int) {
 	if settled < len(buffer)/2 && !final { // one event, or one credential, as long as this is not waited for
 		settled = len(buffer)
 	}
-	a.found.Add(redactor.Mask(buffer[:settled]))
 	a.offset += int64(settled)
-	return settled
+	if a.stream == nil {
+		a.found.Add(redactor.Mask(buffer[:settled]))
+		return settled, nil
+	}
+	frames = cutFrames(buffer[:settled])
+	a.found.Add(redactor.MaskFresh(buffer[:settled], frames.fresh(buffer[:settled])))
+	return settled, frames
 }
 
 // begin tells an event stream by its first byte: every other answer is a JSON object.

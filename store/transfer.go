@@ -157,7 +157,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 		g.put(w, exchangeKey(spaceRequest, number, id), g.addBody(number, plan))
 		for part, rest := uint32(0), x.RawResponse; len(rest) > 0; part++ {
 			n := min(len(rest), responsePart)
-			g.objects = append(g.objects, object{key: partKey(spaceResponse, number, id, part), raw: rest[:n]})
+			g.objects = append(g.objects, object{key: partKey(spaceResponse, number, id, part), value: encodeAnswer(rest[:n], nil)})
 			rest = rest[n:]
 		}
 		g.put(w, exchangeKey(spaceExchange, number, id), record)
@@ -182,7 +182,8 @@ func (s *Store) redactExchange(account string, x *Exchange) (_ *Exchange, spans 
 	masked.RawRequest, request = s.Redact(account, x.RawRequest, spans)
 	masked.RawResponse = bytes.Clone(x.RawResponse)
 	answer := s.newAnswerRedactor(x.Surface)
-	answer.settle(masked.RawResponse, true)
+	_, frames := answer.settle(masked.RawResponse, true)
+	frames.release()
 	s.redactInfo(&masked.ExchangeInfo, &request)
 	before, beforeAnswer := tallies(x.Redactions)
 	before.Join(request)

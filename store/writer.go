@@ -24,8 +24,7 @@ type write struct {
 	capture *Capture
 	info    []byte    // the exchange's record, nil for a part
 	body    *bodyPlan // request bytes, with the opening
-	part    []byte    // answer bytes, from the buffer pool
-	encoded []byte    // the last part, in place of part
+	part    []byte    // of the answer, encoded
 	number  uint32    // of part
 	closing bool      // the exchange is over
 
@@ -52,7 +51,7 @@ func (w *write) abandoned() bool {
 }
 
 func (s *Store) weigh(w *write) int64 {
-	weight := int64(len(w.info) + len(w.part) + len(w.encoded) + perWriteBytes)
+	weight := int64(len(w.info) + len(w.part) + perWriteBytes)
 	if w.body != nil {
 		weight += w.body.held
 	}
@@ -179,9 +178,9 @@ func (s *Store) write(g *gathering, group []*write) error {
 			g.closeSession(w, w.capture.account, w.capture.id, w.capture.info)
 			w.event = w.capture.event(ExchangeCompleted)
 		}
-		if c := w.capture; (w.part != nil || w.encoded != nil) && c.failed == nil {
+		if c := w.capture; w.part != nil && c.failed == nil {
 			key := partKey(spaceResponse, c.account, c.id, w.number)
-			g.objects = append(g.objects, object{key: key, raw: w.part, value: w.encoded})
+			g.objects = append(g.objects, object{key: key, value: w.part})
 		}
 		w.to = len(g.objects)
 	}
@@ -230,9 +229,6 @@ func (s *Store) announce(group []*write) {
 }
 
 func (s *Store) acknowledge(w *write) {
-	if w.part != nil {
-		putBuffer(w.part)
-	}
 	if c := w.capture; c != nil && w.err != nil && c.failed == nil {
 		c.failed = w.err
 	}
@@ -247,7 +243,7 @@ func (s *Store) acknowledge(w *write) {
 	s.digester.release(w.captured)
 	w.captured, w.outbox = nil, nil
 	w.body.release()
-	w.body, w.evidence, w.skeleton, w.records, w.info, w.encoded = nil, nil, nil, nil, nil, nil // captures live as long as their streams
+	w.body, w.evidence, w.skeleton, w.records, w.info, w.part = nil, nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queueBytes.Release(w.weight)
 	if w.done != nil {
 		close(w.done)

@@ -59,14 +59,12 @@ func (h *hole) length(b []byte) int {
 	return stringEnd(b)
 }
 
-// Between are the stretches around the holes, one more than those.
-func (f *Form) Between(visit func(i int, stretch []byte)) {
-	from := 0
-	for i, h := range f.holes {
-		visit(i, f.frame[from:h.from])
-		from = h.to
+// Holes appends where the holes are in the frame that the form was learned from.
+func (f *Form) Holes(dst []codec.Span) []codec.Span {
+	for _, h := range f.holes {
+		dst = append(dst, codec.Span{Start: h.from, End: h.to})
 	}
-	visit(len(f.holes), f.frame[from:])
+	return dst
 }
 
 // Forget leaves a form that matches nothing.

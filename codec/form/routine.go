@@ -22,8 +22,11 @@ func (r *Routine) Emptied() Routine { return Routine{Form: r.emptied()} }
 // Used says that a frame has matched.
 func (r *Routine) Used() { r.wasted = 0 }
 
-// Learn compares a frame, which did not match, with the one learned before, and takes its place. It tells whether there
-// is a form now.
+// Worn tells whether nothing more will be learned.
+func (r *Routine) Worn() bool { return r.wasted == maxWasted }
+
+// Learn compares a frame, which did not match, with the one learned before, whose place it takes. It tells whether there
+// is another form now.
 func (r *Routine) Learn(frame []byte) bool {
 	if r.wasted == maxWasted || len(frame) > maxSample {
 		return false

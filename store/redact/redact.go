@@ -73,6 +73,49 @@ func (r *Redactor) Mask(text []byte) (found []Match) {
 	return found
 }
 
+// MaskFresh is Mask for an event stream of which everything but the fresh stretches repeats what stands in one of them.
+// Fresh are strings' bodies, numbers, and what begins and ends with a whole event; they come in order.
+//
+// What is built in needs no more than that: none of it reaches from one string into another, but for the name before a
+// secret. A pattern of the operator's own is looked for everywhere.
+func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
+	if len(r.patterns) > 0 {
+		return r.Mask(text)
+	}
+	for _, span := range fresh {
+		start := span.Start
+		switch length := span.End - start; {
+		case length < shortestSecret:
+			continue
+		case length >= shortestNamed:
+			start = beforeName(text, start)
+		}
+		if found = r.find(found[:0], text[start:span.End], false); len(found) > 0 {
+			return r.Mask(text) // what repeats has to be masked in every place
+		}
+	}
+	return nil
+}
+
+// Bounds of what is built in, in bytes.
+const (
+	shortestSecret = len("://:p@") // with what makes it one
+	shortestNamed  = 30            // a secret that is known by the name before it
+	longestName    = 64            // names that announce a secret have 40 at most
+)
+
+// beforeName gives where the name begins that stands before a value, with quotes and a sign between; at if none does.
+func beforeName(text []byte, at int) int {
+	start := at
+	for start > 0 && at-start < mostBetween && classes[text[start-1]]&classRun == 0 {
+		start--
+	}
+	for start > 0 && at-start < longestName && classes[text[start-1]]&classRun != 0 {
+		start--
+	}
+	return start
+}
+
 // find appends the matches of text; inString tells that text begins inside a JSON string and does not leave it.
 func (r *Redactor) find(dst []Match, text []byte, inString bool) []Match {
 	if r == nil {

@@ -323,11 +323,13 @@ func endsBackwards(name []byte, key string) bool {
 	return true
 }
 
+// mostBetween is how many bytes there may be between a name and its value: quotes that were escaped twice, spaces, the sign.
+const mostBetween = 12
+
 // assigned gives where the value begins that is assigned to the name that ends at end; end if none is.
 func assigned(text []byte, end int) int {
-	const most = 12 // quotes that were escaped twice, spaces, the sign
 	sign := false
-	for i := end; i < min(end+most, len(text)); i++ {
+	for i := end; i < min(end+mostBetween, len(text)); i++ {
 		switch text[i] {
 		case '=', ':', '>':
 			sign = true

@@ -20,10 +20,8 @@ const (
 	stepFrames = 2 // number of frames of the form, for each hole: how many bytes each frame has in it, and these bytes
 )
 
-const (
-	maxHoles  = 16      // of a form
-	maxFrames = 1 << 20 // bytes that the steps of one part may stand for; a part has no more than responsePart
-)
+// maxFrames is how many bytes the steps of one part may stand for. A part has no more than responsePart.
+const maxFrames = 1 << 20
 
 // frameList is a part of an event stream taken apart.
 type frameList struct {
@@ -104,13 +102,13 @@ func shift(spans []codec.Span, by int) {
 
 // add takes in a frame of the newest form.
 func (l *frameList) add(start, length, holes int) {
-	form := len(l.forms) - 1
-	if last := len(l.runs) - 1; last >= 0 && l.runs[last].end == start && l.runs[last].form == form {
+	newest := len(l.forms) - 1
+	if last := len(l.runs) - 1; last >= 0 && l.runs[last].end == start && l.runs[last].form == newest {
 		l.runs[last].end += length
 		l.runs[last].frames++
 		return
 	}
-	l.runs = append(l.runs, frameRun{form, start, start + length, 1, holes})
+	l.runs = append(l.runs, frameRun{newest, start, start + length, 1, holes})
 }
 
 // holesOf are the holes of a form, in the part.
@@ -249,7 +247,7 @@ type frameReader struct {
 	rest    []byte
 	part    []byte   // as far as it is put together; its capacity is what it has to come to
 	around  [][]byte // the stretches around the holes of the form, one more than those
-	columns [maxHoles]frameColumn
+	columns [form.MaxHoles]frameColumn
 	damaged bool
 }
 
@@ -279,7 +277,7 @@ func (r *frameReader) form() {
 	length := r.number(len(r.part))
 	frame := r.part[len(r.part)-length:]
 	r.around = r.around[:0]
-	for holes := r.number(maxHoles); holes > 0 && !r.damaged; holes-- {
+	for holes := r.number(form.MaxHoles); holes > 0 && !r.damaged; holes-- {
 		before := r.number(len(frame))
 		r.around = append(r.around, frame[:before])
 		frame = frame[before:]

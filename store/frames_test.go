@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -16,7 +17,7 @@ func someStream(t *rapid.T) []byte {
 	text := rapid.OneOf(rapid.SampledFrom([]string{``, `a`, `the`, ` word`, `\"`, `\\`, `\n`, `日`, `"`, "\n"}), rapid.StringN(0, 20, -1))
 	var b bytes.Buffer
 	for range rapid.IntRange(0, 5).Draw(t, "stretches") {
-		kind := rapid.IntRange(0, 4).Draw(t, "kind")
+		kind := rapid.IntRange(0, 5).Draw(t, "kind")
 		for i := range rapid.IntRange(0, 30).Draw(t, "frames") {
 			switch s := text.Draw(t, "text"); kind {
 			case 0:
@@ -25,7 +26,9 @@ func someStream(t *rapid.T) []byte {
 				fmt.Fprintf(&b, "event: delta\ndata: {\"type\":\"delta\",\"sequence_number\":%d,\"delta\":\"%s\"}\n\n", i, s)
 			case 2:
 				b.WriteString(": ping\n\n")
-			case 3:
+			case 3: // may have more holes than a form
+				fmt.Fprintf(&b, "data: [%s]\n\n", strings.Repeat(fmt.Sprintf("%d,", i), rapid.IntRange(form.MaxHoles-1, form.MaxHoles+1).Draw(t, "numbers")))
+			case 4:
 				fmt.Fprintf(&b, "data: {\"long\":\"%s\"}\r\n\r\n", strings.Repeat(s, 100))
 			default:
 				b.WriteString(s)

@@ -16,6 +16,9 @@ const (
 	maxSample = 4 << 10
 )
 
+// MaxHoles is how many holes a routine has at most.
+const MaxHoles = 16
+
 // Emptied is a routine that has learned nothing, with the memory of this one.
 func (r *Routine) Emptied() Routine { return Routine{Form: r.emptied()} }
 
@@ -79,7 +82,7 @@ func differences(dst []hole, data, sample []byte) []hole {
 		opened = -1
 		i, j = i+n+1, j+m+1
 	}
-	if j != len(sample) {
+	if j != len(sample) || len(dst) > MaxHoles {
 		return dst[:0]
 	}
 	return dst

@@ -20,6 +20,7 @@ func (x *exchange) cross() error {
 		return codec.Invalid("model", "%s does not generate text here: none of its formats (%s) can answer this surface.",
 			x.placement.Provider.Name(), formatNames(x.placement.Provider.Formats()))
 	}
+	x.cut()
 	buffer := upstreamBodies.Get().(*[]byte)
 	defer upstreamBodies.Put(buffer)
 	crossed, body, err := crossing.Prepare((*buffer)[:0], x.surface, x.format, x.body, x.crossingSettings())
@@ -53,6 +54,8 @@ func (x *exchange) crossingSettings() *crossing.Settings {
 	return &crossing.Settings{
 		Target:  x.router.Target(x.placement, x.format),
 		Read:    true,
+		Pieces:  x.pieces,
+		Prints:  x.prints,
 		Strict:  x.rc.Request.Header.Get(headerStrict) == "1",
 		Account: x.caller.Account,
 		Ledger:  ledger{x.server.store},

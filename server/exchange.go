@@ -32,6 +32,8 @@ type exchange struct {
 	body      []byte      // the client's, decompressed; valid until the handler returns
 	reserved  int64       // bytes of the budget
 	envelope  codec.Envelope
+	pieces    []codec.Span        // of body: its messages, tools and the like
+	prints    []codec.Fingerprint // of pieces
 	placement router.Placement
 	format    codec.Format // spoken with the provider
 	own       bool         // the provider credential is the client's own
@@ -180,9 +182,17 @@ func (x *exchange) begin() error {
 	return err
 }
 
+// cut finds the pieces of the body, which are what an agent sends again with every turn.
+func (x *exchange) cut() {
+	if x.pieces == nil {
+		x.pieces = x.envelope.Blocks(nil)
+		x.prints = codec.Fingerprints(make([]codec.Fingerprint, 0, len(x.pieces)), x.caller.Account, x.body, x.pieces)
+	}
+}
+
 func (x *exchange) opening() *store.Opening {
-	spans := x.envelope.Blocks(nil)
-	body, redacted := x.server.store.Redact(x.caller.Account, x.body, spans)
+	x.cut()
+	body, redacted := x.server.store.Redact(x.body, x.pieces, x.prints)
 	o := &store.Opening{
 		Account: x.caller.Account, KeyID: x.caller.KeyID,
 		Surface: x.surface, Format: x.format,
@@ -190,10 +200,13 @@ func (x *exchange) opening() *store.Opening {
 		Stream:  x.envelope.Stream,
 		ChatKey: x.envelope.ChatKey, ExternalSession: x.envelope.ExternalSession,
 		Header: x.identifyingHeader(), ContentType: string(x.rc.Request.Header.ContentType()),
-		Body: body, Spans: spans, Items: x.envelope.Items, Redacted: redacted, Started: x.started,
+		Body: body, Spans: x.pieces, Items: x.envelope.Items, Redacted: redacted, Started: x.started,
 	}
 	if p := x.placement.Provider; p != nil {
 		o.Provider, o.Simulated = p.Name(), p.Simulated()
+	}
+	if len(redacted) == 0 {
+		o.Prints = x.prints
 	}
 	x.evidence(o)
 	return o

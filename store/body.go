@@ -81,12 +81,23 @@ type planPart struct {
 	between bool // the part is no run of items: its items are never part of a node
 }
 
-// planBody takes a body apart, hashes its items, and copies what is not known to be stored, in one pass over the bytes
-// on the goroutine of the request. conversation are those of spans that are its messages; nil: nobody asks for them. The
-// plan keeps no reference to body.
-func (s *Store) planBody(account accountNumber, body []byte, spans, conversation []codec.Span) *bodyPlan {
-	p := new(bodyPlan)
-	spans = worthCutting(spans, len(body))
+// planned is a body that is to be taken apart, and what [Opening] says of it.
+type planned struct {
+	body         []byte
+	spans        []codec.Span
+	conversation []codec.Span
+	prints       []codec.Fingerprint
+}
+
+// planBody takes a body apart, hashes its items, and copies what is not known to be stored, on the goroutine of the
+// request. The plan keeps no reference to the body.
+func (s *Store) planBody(account accountNumber, of *planned) *bodyPlan {
+	p, body := new(bodyPlan), of.body
+	spans := worthCutting(of.spans, len(body))
+	prints := of.prints
+	if len(prints) != len(spans) {
+		prints = make([]codec.Fingerprint, len(spans))
+	}
 	at := 0
 	for i := 0; i < len(spans); {
 		j := i + 1
@@ -94,9 +105,9 @@ func (s *Store) planBody(account accountNumber, body []byte, spans, conversation
 			j++
 		}
 		p.addBetween(body[at:spans[i].Start])
-		items := chainedItems(body, spans[i:j])
-		if len(body) >= prefixesFrom && beginsWith(spans[i:j], conversation) {
-			p.conversation = chainOf(items[:len(conversation)])
+		items := s.chainedItems(body, spans[i:j], prints[i:j])
+		if len(body) >= prefixesFrom && beginsWith(spans[i:j], of.conversation) {
+			p.conversation = chainOf(items[:len(of.conversation)])
 		}
 		p.parts = append(p.parts, planPart{run: s.knownRun(account, items)})
 		at = spans[j-1].End
@@ -138,18 +149,21 @@ func (p *bodyPlan) addBetween(text []byte) {
 	for len(text) > 0 {
 		n := min(len(text), coarsePart)
 		it := newItem(text[:n], 0)
+		if it.block {
+			it.hash = blake3.Sum256(it.data)
+		}
 		p.parts = append(p.parts, planPart{run: run{items: []item{it}}, between: true})
 		text = text[n:]
 	}
 }
 
-// newItem makes an item of a separator and what follows it, text[:gap] and text[gap:].
+// newItem makes an item of a separator and what follows it, text[:gap] and text[gap:]. If that is a block, it has no hash yet.
 func newItem(text []byte, gap int) item {
 	raw := text[gap:]
 	if len(raw) <= literalMax {
 		return item{text: text}
 	}
-	it := item{block: true, data: raw, hash: blake3.Sum256(raw)}
+	it := item{block: true, data: raw}
 	if it.comma = gap == 1; !it.comma {
 		it.text = text[:gap]
 	}
@@ -171,7 +185,7 @@ func chainOf(items []item) []hash {
 }
 
 // chainedItems makes the items of a run.
-func chainedItems(body []byte, spans []codec.Span) []item {
+func (s *Store) chainedItems(body []byte, spans []codec.Span, prints []codec.Fingerprint) []item {
 	var (
 		items   = make([]item, len(spans))
 		chain   hash
@@ -183,7 +197,9 @@ func chainedItems(body []byte, spans []codec.Span) []item {
 			start = spans[i-1].End
 		}
 		it := &items[i]
-		*it = newItem(body[start:span.End], span.Start-start)
+		if *it = newItem(body[start:span.End], span.Start-start); it.block {
+			it.hash = s.blockHashes.of(it.data, prints[i])
+		}
 		scratch = it.append(append(scratch[:0], chain[:]...))
 		chain = blake3.Sum256(scratch)
 		it.chain = chain

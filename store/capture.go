@@ -89,7 +89,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if now, ok := s.accounts.number(o.Account); !ok || now != account {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
-	w := &write{capture: c, info: record, body: s.planBody(account, o.Body, o.Spans, o.Items), evidence: evidenceOf(o), done: make(chan struct{})}
+	w := &write{capture: c, info: record, body: s.planBody(account, &planned{o.Body, o.Spans, o.Items, o.Prints}), evidence: evidenceOf(o), done: make(chan struct{})}
 	c.opening = w
 	items := requestItems(o, w.body.conversation) // the plan is the writer's from where it is sent
 	if s.opts.OnPressure == Shed {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/zeebo/blake3"
 )
 
 const (
@@ -139,6 +140,9 @@ func (g *gathering) addBlock(account accountNumber, h hash, raw []byte) {
 // appendPiece appends bytes as a literal or as a block that is not taken apart any further.
 func (g *gathering) appendPiece(dst []byte, account accountNumber, raw []byte) []byte {
 	it := newItem(raw, 0)
+	if it.block {
+		it.hash = blake3.Sum256(raw)
+	}
 	switch ref := (objectRef{spaceBlock, account, it.hash}); {
 	case !it.block:
 	case !g.stored(ref):

@@ -28,10 +28,10 @@ type StreamReader interface {
 }
 
 // Redact masks the body of a request as [Options.Redact] wants it, before anything is derived from it and it is stored.
-// Items are where it may be cut, see [Opening]. The body is given back as it is when there is nothing to mask, else as a
-// copy of the same length.
-func (s *Store) Redact(account string, body []byte, items []codec.Span) ([]byte, redact.Tally) {
-	masked, matches := s.opts.Redact.Body(account, body, items)
+// Items are where it may be cut, see [Opening], and prints their fingerprints; nil: there are none. The body is given back
+// as it is when there is nothing to mask, else as a copy of the same length, for which the fingerprints are not true.
+func (s *Store) Redact(body []byte, items []codec.Span, prints []codec.Fingerprint) ([]byte, redact.Tally) {
+	masked, matches := s.opts.Redact.Body(body, items, prints)
 	return masked, redact.Count(matches)
 }
 

@@ -326,7 +326,7 @@ func TestDigestingAgainGivesTheSameTurns(t *testing.T) {
 	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
 	var ids []string
 	var session string
-	for _, texts := range [][]string{{"1", "2", "3", "4", "5"}, {"1", "2", "3", "4", "other"}, {"1", "2", "3"}, {"1", "2", "3", "4", "5", "6", "7"}} {
+	for _, texts := range [][]string{{"1", "2", "3", "4", "5"}, {"1", "2", "3", "4", "5"}, {"1", "2", "3", "4", "other"}, {"1", "2", "3"}, {"1", "2", "3", "4", "5", "6", "7"}} {
 		var id string
 		id, session = c.exchange(key(say(texts...)), OutcomeComplete, "6")
 		ids = append(ids, id)

@@ -37,13 +37,14 @@ type Store struct {
 	seal  *sealer
 	count counters
 
-	known    knownSet
-	planning sync.RWMutex // held for reading from planning a body to queueing it; a sweep takes it between
-	digester digester
-	keeper   keeper
-	events   eventHub
-	changes  changeLog
-	index    Index // nil if there is none
+	known       knownSet
+	blockHashes blockHashes
+	planning    sync.RWMutex // held for reading from planning a body to queueing it; a sweep takes it between
+	digester    digester
+	keeper      keeper
+	events      eventHub
+	changes     changeLog
+	index       Index // nil if there is none
 
 	sealing     sync.RWMutex // held for reading while seal is used, for writing while the master key is changed
 	accounts    accountTable

@@ -147,7 +147,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	if now, ok := s.accounts.number(account); !ok || now != number {
 		return false, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
-	plan := s.planBody(number, x.RawRequest, spans, nil)
+	plan := s.planBody(number, &planned{body: x.RawRequest, spans: spans})
 	err = s.update(ctx, func(g *gathering, w *write) error {
 		if g.get(exchangeKey(spaceExchange, number, id)) != nil {
 			return nil
@@ -179,7 +179,7 @@ func (s *Store) redactExchange(account string, x *Exchange) (_ *Exchange, spans 
 	}
 	masked := *x
 	var request redact.Tally
-	masked.RawRequest, request = s.Redact(account, x.RawRequest, spans)
+	masked.RawRequest, request = s.Redact(x.RawRequest, spans, nil)
 	masked.RawResponse = bytes.Clone(x.RawResponse)
 	answer := s.newAnswerRedactor(x.Surface)
 	_, frames := answer.settle(masked.RawResponse, true)

@@ -24,10 +24,12 @@ type Exchange struct {
 // Settings is what a crossing has to know beyond the two formats and the body.
 type Settings struct {
 	Target  codec.Target
-	Strict  bool   // refuse what would otherwise be dropped
-	Read    bool   // an envelope was read from the body, which therefore is well-formed
-	Ledger  Ledger // reasoning state that clients lost; nil for none
-	Account string // owner of the ledger's entries and of carriers
+	Strict  bool                // refuse what would otherwise be dropped
+	Read    bool                // an envelope was read from the body, which therefore is well-formed
+	Pieces  []codec.Span        // of the body, as [codec.Envelope.Blocks] gives them; nil: not known
+	Prints  []codec.Fingerprint // of Pieces
+	Ledger  Ledger              // reasoning state that clients lost; nil for none
+	Account string              // owner of the ledger's entries and of carriers
 	Answer  codec.AnswerOptions
 }
 
@@ -43,7 +45,7 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 		request: requests.Get().(*codec.Request),
 	}
 	x.request.Reset()
-	if !s.Read && !scan.WellFormed(body) || !scan.TextIsValid(body) { // strings are copied into the provider's body
+	if !s.Read && !scan.WellFormed(body) || !s.textIsValid(body) { // strings are copied into the provider's body
 		x.Release()
 		return nil, nil, codec.Invalid("", "the body cannot be read: it %s", scan.Explain(body))
 	}
@@ -68,6 +70,31 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 		return nil, nil, err
 	}
 	return x, dst, nil
+}
+
+// validText are pieces of requests whose text is valid.
+var validText codec.FingerprintSet
+
+// textIsValid is [scan.TextIsValid], but for pieces that were found to be valid before. Pieces are whole values: what
+// stands between them holds whole strings, too.
+func (s *Settings) textIsValid(body []byte) bool {
+	at := 0
+	for i, piece := range s.Pieces {
+		if i == len(s.Prints) || piece.Start < at {
+			break
+		}
+		if !scan.TextIsValid(body[at:piece.Start]) {
+			return false
+		}
+		if at = piece.End; validText.Has(s.Prints[i]) {
+			continue
+		}
+		if !scan.TextIsValid(piece.Of(body)) {
+			return false
+		}
+		validText.Add(s.Prints[i])
+	}
+	return scan.TextIsValid(body[at:])
 }
 
 func providerFor(format codec.Format, t *codec.Target) codec.ProviderHalf {

@@ -3,6 +3,7 @@ package scan_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -208,4 +209,37 @@ func TestLongValuesEndWhereTheyEnd(t *testing.T) {
 			t.Fatalf("of %d bytes that are cut off the value ends at %d", len(cut), end)
 		}
 	})
+}
+
+// A list that is walked without skipping its elements has the same ones.
+func TestWalkingFindsTheEndsThatSkippingFinds(t *testing.T) {
+	for _, list := range []string{
+		`[]`, `[ ]`, `[{}]`, `[ {"a":1} , {"b":[{"c":"]}"}]},{ "d" : "\"" }]`, `[{"a":{"b":[1,2]},"c":null}, {} ]`,
+	} {
+		doc := []byte(`{"before":1,"list":` + list + `,"after":2}`)
+		var skipped, walked [][2]int
+		m := scan.Object(doc)
+		for m.NextName() {
+			if !m.Elements(func(start, end int) { skipped = append(skipped, [2]int{start, end}) }) {
+				m.Skip()
+			}
+		}
+		var names []string
+		m = scan.Object(doc)
+		for m.NextName() {
+			names = append(names, string(m.Key))
+			if !m.Walk(func(start int) int {
+				inside := scan.ObjectAt(doc, start)
+				for inside.Next() {
+				}
+				walked = append(walked, [2]int{start, inside.Close()})
+				return inside.Close()
+			}) {
+				m.Skip()
+			}
+		}
+		if !slices.Equal(skipped, walked) || len(names) != 3 {
+			t.Errorf("%s: walked %v of members %v, skipped %v", list, walked, names, skipped)
+		}
+	}
 }

@@ -10,9 +10,7 @@ package redact
 
 import (
 	"cmp"
-	"hash/maphash"
 	"slices"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -28,15 +26,8 @@ type Options struct {
 type Redactor struct {
 	builtin  bool
 	patterns []pattern
-	seed     maphash.Seed
-	clean    [cleanSlots]atomic.Uint64 // hashes of list items in which nothing was found
+	clean    codec.FingerprintSet // items in which nothing was found
 }
-
-// cleanSlots is how many items are remembered, 8 bytes each; another item with the same slot takes its place.
-const cleanSlots = 64 << 10
-
-// rememberFrom is the size in bytes from which looking an item up is cheaper than reading it.
-const rememberFrom = 128
 
 // New makes a redactor; nil where nothing is to be looked for. Its error says what is wrong with a pattern.
 func New(o Options) (*Redactor, error) {
@@ -47,7 +38,7 @@ func New(o Options) (*Redactor, error) {
 	if !o.Builtin && len(patterns) == 0 {
 		return nil, nil
 	}
-	return &Redactor{builtin: o.Builtin, patterns: patterns, seed: maphash.MakeSeed()}, nil
+	return &Redactor{builtin: o.Builtin, patterns: patterns}, nil
 }
 
 // Match is a stretch of text that has to be masked, and the name of what it is.
@@ -154,21 +145,21 @@ func merge(matches []Match) int {
 // Holds tells whether there is something to mask in text.
 func (r *Redactor) Holds(text []byte) bool { return len(r.find(nil, text, false)) > 0 }
 
-// Body masks the body of a request. Items are where the messages, tools and the like stand in it: an account sends
-// them again with every turn, and those in which nothing was found are not read twice. Where nothing is found the
-// result is body itself, else a copy; body is not changed.
-func (r *Redactor) Body(account string, body []byte, items []codec.Span) (masked []byte, found []Match) {
+// Body masks the body of a request. Items are where the messages, tools and the like stand in it, and prints their
+// fingerprints: those in which nothing was found are not read when they come again. Where nothing is found the result is
+// body itself, else a copy; body is not changed.
+func (r *Redactor) Body(body []byte, items []codec.Span, prints []codec.Fingerprint) (masked []byte, found []Match) {
 	if r == nil {
 		return body, nil
 	}
-	found = r.findInBody(account, body, items)
+	found = r.findInBody(body, items, prints)
 	if len(found) == 0 {
 		return body, nil
 	}
 	masked = slices.Clone(body)
 	Mask(masked, found)
 	for range rounds - 1 {
-		more := r.findInBody(account, masked, items)
+		more := r.findInBody(masked, items, nil)
 		if len(more) == 0 {
 			break
 		}
@@ -178,32 +169,30 @@ func (r *Redactor) Body(account string, body []byte, items []codec.Span) (masked
 	return masked, found
 }
 
-func (r *Redactor) findInBody(account string, body []byte, items []codec.Span) (matches []Match) {
-	of := maphash.String(r.seed, account) // what one account has sent must not make another's request faster
+func (r *Redactor) findInBody(body []byte, items []codec.Span, prints []codec.Fingerprint) (matches []Match) {
 	at := 0
-	for _, item := range items {
+	for i, item := range items {
 		if item.Start < at || item.End < item.Start || item.End > len(body) {
 			continue
 		}
+		var print codec.Fingerprint
+		if i < len(prints) {
+			print = prints[i]
+		}
 		matches = r.findAt(matches, body, at, item.Start)
-		matches = r.findInItem(matches, body, item, of)
+		matches = r.findInItem(matches, body, item, print)
 		at = item.End
 	}
 	return r.findAt(matches, body, at, len(body))
 }
 
-func (r *Redactor) findInItem(dst []Match, body []byte, item codec.Span, account uint64) []Match {
-	if item.End-item.Start < rememberFrom {
-		return r.findAt(dst, body, item.Start, item.End)
-	}
-	known := (maphash.Bytes(r.seed, item.Of(body)) ^ account) | 1 // 0 is an empty slot
-	slot := &r.clean[known>>1%cleanSlots]
-	if slot.Load() == known {
+func (r *Redactor) findInItem(dst []Match, body []byte, item codec.Span, print codec.Fingerprint) []Match {
+	if r.clean.Has(print) {
 		return dst
 	}
 	from := len(dst)
 	if dst = r.findAt(dst, body, item.Start, item.End); len(dst) == from {
-		slot.Store(known)
+		r.clean.Add(print)
 	}
 	return dst
 }

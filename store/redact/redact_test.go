@@ -97,19 +97,19 @@ func TestAnItemThatComesAgainIsMaskedAgain(t *testing.T) {
 	secret := `{"role":"user","content":"` + strings.Repeat("it is ", 30) + "sk-" + "proj-" + body(60) + `"}`
 	text := []byte(`[` + clean + `,` + secret + `]`)
 	spans := []codec.Span{{Start: 1, End: 1 + len(clean)}, {Start: 2 + len(clean), End: 2 + len(clean) + len(secret)}}
-	before := bytes.Clone(text)
-	first, found := r.Body("a", text, spans)
+	before, prints := bytes.Clone(text), codec.Fingerprints(nil, "a", text, spans)
+	first, found := r.Body(text, spans, prints)
 	if len(found) != 1 || bytes.Contains(first, []byte(body(60))) {
 		t.Fatalf("found %v in %s", found, first)
 	}
-	again, found := r.Body("a", text, spans)
+	again, found := r.Body(text, spans, prints)
 	if len(found) != 1 || !bytes.Equal(first, again) {
 		t.Errorf("the second time found %v, and gave %s", found, again)
 	}
 	if !bytes.Equal(text, before) {
 		t.Error("the body itself was changed")
 	}
-	if same, found := r.Body("a", []byte(clean), nil); len(found) != 0 || &same[0] == &text[0] {
+	if same, found := r.Body([]byte(clean), nil, nil); len(found) != 0 || &same[0] == &text[0] {
 		t.Errorf("found %v where there is nothing", found)
 	}
 }
@@ -227,8 +227,9 @@ func BenchmarkBodySeenBefore300KB(b *testing.B) {
 	r := builtin(b)
 	item := agentBody(6 << 10)
 	var (
-		text  []byte
-		spans []codec.Span
+		text   []byte
+		spans  []codec.Span
+		prints []codec.Fingerprint
 	)
 	for range 50 {
 		item[20]++
@@ -237,7 +238,8 @@ func BenchmarkBodySeenBefore300KB(b *testing.B) {
 	}
 	inProcessorTime(b, len(text), func(i int) {
 		text[spans[49].Start+100] = 'a' + byte(i%26)
-		r.Body("a", text, spans)
+		prints = codec.Fingerprints(prints[:0], "a", text, spans)
+		r.Body(text, spans, prints)
 	})
 }
 

@@ -247,6 +247,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	}
 	frames.release()
 	w.captured = c.handOver()
+	c.digestAtOnce(w)
 	if err := c.store.send(context.WithoutCancel(ctx), w); err != nil {
 		c.store.digester.release(w.captured)
 		return err

@@ -11,7 +11,7 @@ import (
 // digestQueue is how many exchanges may wait in memory to be digested; what is more is found in the outbox.
 const digestQueue = 64 << 10
 
-// digester is the goroutine that works off the outbox. It hears of new entries from the writer, and reads the outbox
+// digester is the goroutine that works off the outbox, where the exchanges are that [Capture.digestAtOnce] has left. It hears of new entries from the writer, and reads the outbox
 // itself at the start and when it could not keep up.
 type digester struct {
 	mu     sync.Mutex
@@ -73,6 +73,13 @@ func (d *digester) waiting() int64 {
 	return int64(len(d.queue)) + d.taken.Load()
 }
 
+// idle tells that nothing waits, so that no exchange that ended before is yet to be digested.
+func (d *digester) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.queue) == 0 && !d.behind && d.taken.Load() == 0
+}
+
 // stop ends the goroutine after the exchange it is at. What is left in the outbox stays there for the next start.
 func (d *digester) stop() {
 	if d.cancel != nil {
@@ -94,6 +101,9 @@ func (s *Store) takeWaiting() ([]undigested, error) {
 	d.mu.Lock()
 	waiting, behind := d.queue, d.behind
 	d.queue, d.behind = nil, false
+	if d.taken.Store(int64(len(waiting))); behind {
+		d.taken.Store(1) // at least, until it has been read
+	}
 	d.mu.Unlock()
 	if !behind {
 		return waiting, nil
@@ -117,6 +127,7 @@ func (s *Store) digestWaiting(ctx context.Context) bool {
 			s.log.Error("the outbox cannot be read", "error", err)
 		}
 		if len(waiting) == 0 {
+			s.digester.taken.Store(0)
 			break
 		}
 		for i := range waiting {
@@ -141,13 +152,16 @@ type digestsUnderWay struct {
 }
 
 func (s *Store) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undigested) {
-	w := &write{done: make(chan struct{})}
-	var size int64
-	w.change, size = s.digestExchange(u)
+	at := u.place
+	digest, size := s.digestExchange(u)
+	w := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
+		g.put(w, exchangeKey(spaceOutbox, at.account, at.id), nil)
+		return digest(g, w)
+	}}
 	if err := s.send(ctx, w); err != nil {
 		return // the store closes; the entry stays in the outbox
 	}
-	ahead.writes, ahead.places = append(ahead.writes, w), append(ahead.places, u.place)
+	ahead.writes, ahead.places = append(ahead.writes, w), append(ahead.places, at)
 	if ahead.bytes += size; len(ahead.writes) >= digestsAhead || ahead.bytes >= bytesAhead {
 		ahead.await(s)
 	}

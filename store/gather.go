@@ -234,8 +234,12 @@ func (g *gathering) addBody(account accountNumber, p *bodyPlan) (skeleton []byte
 	return skeleton
 }
 
-// findNode looks in the store for the longest node of a run of which none is known.
+// findNode looks in the store for the longest node of a run of which none is known. A skeleton names as few items as a
+// tail has as well without one.
 func (g *gathering) findNode(account accountNumber, r *run) {
+	if len(r.items) < tailItems {
+		return
+	}
 	for k := len(r.items); k > 0 && r.known == 0; k-- { // none known: every item is there
 		if node := r.items[k-1].chain; g.stored(objectRef{spaceNode, account, node}) {
 			r.known, r.node, r.items = k, node, r.items[k:]

@@ -6,6 +6,9 @@ const (
 	handoverRequest = 1 << 20  // bytes of a request that is kept until its exchange is digested
 	handoverTotal   = 16 << 20 // bytes of all that are kept
 
+	// Requests and answers of so many bytes together are read in some 20 µs, before their end is committed.
+	digestedAtOnce = 8 << 10
+
 	// Requests from handoverLarge on may take half of that: a few dozen agents with long answers leave room for the rest.
 	handoverLarge = 64 << 10
 )
@@ -62,6 +65,18 @@ func (c *Capture) handOver() *Exchange {
 	putBuffer(request)
 	putBuffer(answer)
 	return nil
+}
+
+// digestAtOnce has a small exchange digested in the commit of its end, which saves a commit of its own, the entry in the
+// outbox and a third record of the session. Exchanges of a session are digested in the order they ended, so it is for the
+// digester while anything waits there.
+func (c *Capture) digestAtOnce(w *write) {
+	x := w.captured
+	if x == nil || x.Items != nil || x.RequestSize+x.ResponseSize > digestedAtOnce || c.SessionID() == "" || !c.store.digester.idle() {
+		return
+	}
+	w.digest, _ = c.store.digestExchange(&undigested{place{c.account, c.id}, x})
+	w.captured = nil
 }
 
 // heldAnswer is what an answer counts for. Whoever has read it may keep as much of it beside.

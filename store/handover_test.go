@@ -112,3 +112,81 @@ func TestWhatIsNotDigestedIsNotHeld(t *testing.T) {
 		t.Errorf("%d bytes stay behind of what the closed store did not take", held)
 	}
 }
+
+// A small exchange has its turn when it has ended, and nothing was in the outbox meanwhile.
+func TestASmallExchangeIsDigestedWithItsEnd(t *testing.T) {
+	c := newConversation(t)
+	c.idle()
+	exchange := capture(t, c.s, "acme", string(say("where is the lock?").Body), "in pkg/lock")
+	page, err := c.s.Exchanges("acme", ExchangeQuery{})
+	if err != nil || len(page.Data) != 1 {
+		t.Fatalf("%d exchanges, %v", len(page.Data), err)
+	}
+	timeline, err := c.s.Timeline("acme", page.Data[0].Session, TimelineQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(timeline.Data) != 1 || timeline.Data[0].Exchange.ID != exchange || timeline.Data[0].Turn == nil {
+		t.Fatalf("the timeline is %+v, want the turn of %s", timeline.Data, exchange)
+	}
+	if answer := timeline.Data[0].Turn.Answer; len(answer) != 1 || answer[0].Parts[0].Text != "in pkg/lock" {
+		t.Errorf("the turn answers %+v", answer)
+	}
+	mustBeSound(t, c.s)
+}
+
+// While an exchange waits to be digested, those that end after it wait behind it, however small they are: their turns
+// follow from its own.
+func TestASmallExchangeIsNotDigestedBeforeTheOnesThatEndedBeforeIt(t *testing.T) {
+	digesting, goOn := make(chan struct{}), make(chan struct{})
+	long := strings.Repeat("x", digestedAtOnce)
+	s := openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
+		if x.RequestSize > digestedAtOnce && !bytes.Contains(x.RawRequest, []byte("assistant")) {
+			close(digesting)
+			<-goOn
+		}
+		d, err := digestTest(x)
+		if x.RequestSize < digestedAtOnce { // what came before, said in short
+			d.Messages[0].Parts[0].Text = long
+		}
+		return d, err
+	}})
+	mustAccount(t, s, "acme")
+	c := &conversation{t, s}
+	c.idle()
+	finish := func(texts ...string) string {
+		t.Helper()
+		begun, err := s.Begin(t.Context(), with(say(texts...), func(o *Opening) { o.ChatKey = "k" }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := begun.Recorded(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := begun.Write([]byte("yes")); err != nil {
+			t.Fatal(err)
+		}
+		if err := begun.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+		return begun.ID()
+	}
+	first := finish(long)
+	<-digesting
+	second := finish("as before", "yes", "and now?")
+	if waiting, err := s.Undigested("acme"); err != nil || len(waiting) != 2 {
+		t.Errorf("%q wait to be digested, %v; want both", waiting, err)
+	}
+	close(goOn)
+	c.settle()
+	x, err := s.TurnAt(1, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Turn == nil {
+		t.Fatal("the second exchange has no turn")
+	}
+	if x.Turn.Parent != first || x.Turn.Known != 2 {
+		t.Errorf("the second turn goes on from %q with %d known messages, want %s and 2", x.Turn.Parent, x.Turn.Known, first)
+	}
+}

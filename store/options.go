@@ -20,9 +20,9 @@ type Options struct {
 	// nil: it was not. Without MasterKey it means nothing.
 	PreviousMasterKey []byte
 
-	// Digest says what an exchange says, in no format's shape. It is called behind the requests, one exchange at a time
-	// in the order they began, and may be called again for the same one. The exchange's session is not
-	// set, and its bytes are valid during the call. Of an exchange with Items it need not
+	// Digest says what an exchange says, in no format's shape. It is called by whoever finishes a small exchange, and for
+	// the others behind the requests, one at a time in the order they ended; and may be called again for the same one.
+	// The exchange's session is not set, and its bytes are valid during the call. Of an exchange with Items it need not
 	// say what the request's items in front of Items.From say. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)
 

@@ -1,6 +1,6 @@
 package store
 
-// What is remembered of the records that the writer has put: entries of a generation, and bytes of their values.
+// What a generation of recent records may hold: entries, and bytes of their values.
 const (
 	recentEntries = 8 << 10
 	recentBytes   = 2 << 20
@@ -8,30 +8,32 @@ const (
 
 // recentRecords remembers what the writer has put lately, so that it does not look up in the database what it has written
 // a moment ago: each exchange is opened, ended, digested and indexed within a second. Nothing else writes to these records,
-// so what the writer has put is what is there, or will be with the group that is being gathered. It holds two generations:
-// when the younger is full, the older is forgotten.
+// so what the writer has put is what is there, or will be with the group that is being gathered. When the younger of two
+// generations is full, the older is forgotten.
 type recentRecords struct {
-	young, older map[string][]byte // by key; nil is a deletion
-	size         int               // bytes of values in young
+	young, older generation
 
-	// Sessions of young records, decoded. Who changes one puts it.
-	sessions map[sessionRef]*sessionRecord
+	sessions map[sessionRef]*sessionRecord // some of the records in young, decoded. Who changes one puts it
+}
+
+type generation struct {
+	records map[string][]byte       // by key; nil is a deletion
+	size    int                     // bytes of their values
+	begun   map[sessionRef]struct{} // sessions of which nothing was there before this generation
 }
 
 // get gives what was put under a key; ok is false when that is not remembered. The value must not be changed.
 func (r *recentRecords) get(key []byte) (value []byte, ok bool) {
-	if value, ok = r.young[string(key)]; !ok {
-		value, ok = r.older[string(key)]
+	if value, ok = r.young.records[string(key)]; !ok {
+		value, ok = r.older.records[string(key)]
 	}
 	return value, ok
 }
 
 func (r *recentRecords) put(key, value []byte) {
-	if r.young == nil {
-		r.young, r.sessions = make(map[string][]byte), make(map[sessionRef]*sessionRecord)
-	}
-	r.young[string(key)] = value
-	r.size += len(value)
+	r.prepare()
+	r.young.records[string(key)] = value
+	r.young.size += len(value)
 	if key[0] == spaceSession {
 		if account, id, ok := splitExchangeKey(key); ok { // ids of sessions have the same length
 			delete(r.sessions, sessionRef{account, sessionID(id)})
@@ -39,15 +41,35 @@ func (r *recentRecords) put(key, value []byte) {
 	}
 }
 
+func (r *recentRecords) prepare() {
+	if r.young.records == nil {
+		r.young = generation{records: make(map[string][]byte), begun: make(map[sessionRef]struct{})}
+		r.sessions = make(map[sessionRef]*sessionRecord)
+	}
+}
+
 // remove forgets one record.
 func (r *recentRecords) remove(key []byte) {
-	delete(r.young, string(key))
-	delete(r.older, string(key))
+	delete(r.young.records, string(key))
+	delete(r.older.records, string(key))
+}
+
+// begin notes that a session is new: there is nothing of it but what is put from now on.
+func (r *recentRecords) begin(ref sessionRef) {
+	r.prepare()
+	r.young.begun[ref] = struct{}{}
+}
+
+// whole tells whether all that there is of a session is remembered.
+func (r *recentRecords) whole(ref sessionRef) bool {
+	_, young := r.young.begun[ref]
+	_, older := r.older.begun[ref]
+	return young || older
 }
 
 // age makes room for the next group. What was put by this one is still remembered.
 func (r *recentRecords) age() {
-	if len(r.young) > recentEntries || r.size > recentBytes {
+	if len(r.young.records) > recentEntries || r.young.size > recentBytes {
 		*r = recentRecords{older: r.young}
 	}
 }

@@ -7,33 +7,43 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is remembered of a record is what was put last, and what the present group has put is remembered.
+// Whatever is remembered of a record is what was put last, what the present group has put is remembered, and where all of
+// a session is, nothing else is there.
 func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 	large := make([]byte, recentBytes*2/3) // so that generations follow each other quickly
 	rapid.Check(t, func(t *rapid.T) {
 		var recent recentRecords
 		stored := make(map[string][]byte)
 		group := make(map[string]bool) // keys that the present group has put
+		sessions := make(map[sessionRef]bool)
+		put := func(key, value []byte) {
+			recent.put(key, value)
+			stored[string(key)], group[string(key)] = value, true
+		}
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
-			key := []byte{spaceMember, rapid.Byte().Draw(t, "key") % 8}
-			switch rapid.IntRange(0, 4).Draw(t, "operation") {
+			ref := sessionRef{1, sessionID{rapid.Byte().Draw(t, "session") % 4}}
+			key := historyKey(ref.account, ref.id, historyHash{rapid.Byte().Draw(t, "key") % 4})
+			switch rapid.IntRange(0, 5).Draw(t, "operation") {
 			case 0:
-				value := []byte(rapid.String().Draw(t, "value"))
-				recent.put(key, value)
-				stored[string(key)], group[string(key)] = value, true
+				put(key, []byte(rapid.String().Draw(t, "value")))
 			case 1:
-				recent.put(key, large)
-				stored[string(key)], group[string(key)] = large, true
+				put(key, large)
 			case 2:
-				recent.put(key, nil)
-				stored[string(key)], group[string(key)] = nil, true
+				put(key, nil)
 			case 3:
-				recent.remove(key)
-				delete(group, string(key))
+				if !recent.whole(ref) {
+					recent.remove(key)
+					delete(group, string(key))
+				}
 			case 4:
 				recent.age()
 				clear(group)
+			case 5:
+				if !sessions[ref] {
+					recent.begin(ref)
+				}
 			}
+			sessions[ref] = true
 			for key, want := range stored {
 				have, ok := recent.get([]byte(key))
 				if ok && (!bytes.Equal(have, want) || (have == nil) != (want == nil)) {
@@ -41,6 +51,9 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 				}
 				if !ok && group[key] {
 					t.Fatalf("%q is not remembered in the group that put it", key)
+				}
+				if ref := (sessionRef{1, sessionID([]byte(key)[5:21])}); !ok && want != nil && recent.whole(ref) {
+					t.Fatalf("%q is not remembered, with all of its session", key)
 				}
 			}
 		}

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/bytedance/sonic"
+	"github.com/bytedance/sonic/encoder"
 	"github.com/dgraph-io/badger/v4"
 )
 
@@ -13,19 +15,22 @@ import (
 // read them and a later version add members.
 const recordVersion = 1
 
-// recordJSON does what encoding/json does, repairing text that is no UTF-8 included, in half to a third of the time.
-// It copies what it reads: records are read from memory that is the database's.
-var recordJSON = sonic.Config{CopyString: true, ValidateString: true, EscapeHTML: true, SortMapKeys: true, CaseSensitive: true}.Froze()
+// Records are encoded and decoded as encoding/json does it, repairing text that is no UTF-8 included, in half to a third of
+// the time. Strings are copied out of what is read: records are read from memory that is the database's.
+const recordOptions = encoder.ValidateString | encoder.SortMapKeys
+
+var recordJSON = sonic.Config{CopyString: true, ValidateString: true, CaseSensitive: true}.Froze()
 
 // errRecord does not say what the library says, which quotes the record.
 var errRecord = errors.New("the record is no JSON of the members it should have")
 
 func encodeRecord(v any) ([]byte, error) {
-	text, err := recordJSON.Marshal(v)
-	if err != nil {
+	scratch := append(getBuffer(4<<10), recordVersion)
+	defer func() { putBuffer(scratch) }()
+	if err := encoder.EncodeInto(&scratch, v, recordOptions); err != nil {
 		return nil, err
 	}
-	return append(append(make([]byte, 0, 1+len(text)), recordVersion), text...), nil
+	return bytes.Clone(scratch), nil
 }
 
 func decodeRecord(record []byte, v any) error {

@@ -181,6 +181,14 @@ func (g *gathering) get(key []byte) []byte {
 	return value
 }
 
+// getOf is get for the records of a session: those whose keys have its id in front.
+func (g *gathering) getOf(ref sessionRef, key []byte) []byte {
+	if value, ok := g.recent.get(key); ok || g.recent.whole(ref) {
+		return value
+	}
+	return g.get(key)
+}
+
 // has tells whether get would give anything.
 func (g *gathering) has(key []byte) bool {
 	if value, ok := g.recent.get(key); ok {
@@ -273,6 +281,7 @@ func (g *gathering) openSession(w *write) {
 	r, ref := g.findSession(account, e)
 	if r == nil {
 		ref = sessionRef{account, sessionID(g.store.ids.next(c.info.Started))}
+		g.recent.begin(ref)
 		r = &sessionRecord{Session: Session{
 			ID: ref.id.String(), Account: c.info.Account, Created: c.info.Started,
 			Agent: e.agent, Derived: len(e.explicit) == 0,
@@ -395,7 +404,7 @@ func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) 
 	g.put(w, key, slices.Clone(ref.id[:]))
 }
 
-// closeSession counts the end of an exchange in its session, and puts it into the outbox to be digested.
+// closeSession counts the end of an exchange in its session, and adds its digest or puts it into the outbox.
 func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID, info *ExchangeInfo) {
 	r, ref := g.belongs(account, id)
 	if r == nil {
@@ -406,7 +415,10 @@ func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID,
 	if info.ResponseID != "" {
 		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), slices.Clone(ref.id[:]))
 	}
-	if g.store.opts.Digest != nil && info.Auxiliary == "" {
+	if g.store.opts.Digest == nil || info.Auxiliary != "" {
+		return
+	}
+	if w.digest == nil || w.digest(g, w) != nil {
 		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
 		w.outbox = append(w.outbox, undigested{place: place{account, id}})
 	}

@@ -34,7 +34,7 @@ func (g *gathering) sessionChanged(w *write, ref sessionRef) {
 	key := sessionChangeKey(ref.account, ref.id)
 	now := binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))
 	since := now
-	if mark := g.get(key); len(mark) == 2*len(now) {
+	if mark := g.getOf(ref, key); len(mark) == 2*len(now) {
 		since = mark[:len(now)]
 	}
 	g.put(w, key, slices.Concat(since, now))

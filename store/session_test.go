@@ -115,6 +115,16 @@ func (c *conversation) settle() {
 	}
 }
 
+// idle waits until the digester has nothing to do any more.
+func (c *conversation) idle() {
+	c.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !c.s.digester.idle(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatal("the digester does not come to rest")
+		}
+	}
+}
+
 // session captures a complete exchange and gives its session.
 func (c *conversation) session(o *Opening, answer string) string {
 	c.t.Helper()

@@ -114,7 +114,7 @@ func compactJSON(text string) string {
 	return b.String()
 }
 
-// digestExchange works out the turn of an exchange and takes it from the outbox. Doing it again gives the same turn.
+// digestExchange works out the turn of an exchange. Doing it again gives the same turn.
 // size is how many bytes of requests and answers the turn is of.
 func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 	account, id := u.account, u.id
@@ -124,7 +124,6 @@ func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 		size = read.info.RequestSize + read.info.ResponseSize
 	}
 	return func(g *gathering, w *write) error {
-		g.put(w, exchangeKey(spaceOutbox, account, id), nil)
 		r, ref := g.belongs(account, id)
 		if read.info == nil || r == nil || r.Merged != "" {
 			return nil // erased meanwhile, or on its way to another session, where it is digested again
@@ -137,7 +136,7 @@ func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 			}
 			at = g.placeOf(ref, id, &read)
 		}
-		w.event = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account}
+		w.digested = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account}
 		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked}}
 		seq := g.changed(account, id)
 		g.sessionChanged(w, ref)
@@ -316,19 +315,11 @@ func readHistoryNote(value []byte) (n historyNote, ok bool) {
 	return n, true
 }
 
-// noteOf gives what another exchange of the session has noted for a history.
-func (g *gathering) noteOf(ref sessionRef, history historyHash) (historyNote, bool) {
-	if r := g.sessionAt(ref); r != nil && r.Exchanges == 1 {
-		return historyNote{}, false // there is no other
-	}
-	return readHistoryNote(g.get(historyKey(ref.account, ref.id, history)))
-}
-
 // knownHistory finds the longest history of a request that leads to another exchange of the session: known messages, 0 if
 // none is known. Inside another request it is not the whole one: a turn holds at least the last message of its own.
 func (g *gathering) knownHistory(ref sessionRef, id exchangeID, r *reading) (known int, from historyNote) {
 	for i := len(r.history) - 1; i >= 0 && r.before+i > 0; i-- {
-		note, ok := g.noteOf(ref, r.history[i])
+		note, ok := readHistoryNote(g.getOf(ref, historyKey(ref.account, ref.id, r.history[i])))
 		if ok && note.id != id && !(note.inside && i == len(r.Messages)) {
 			return r.before + i, note
 		}
@@ -338,7 +329,7 @@ func (g *gathering) knownHistory(ref sessionRef, id exchangeID, r *reading) (kno
 
 // endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.
 func (t *turnRecord) endHistory(g *gathering, w *write, ref sessionRef, end historyHash, id exchangeID) {
-	note, there := g.noteOf(ref, end)
+	note, there := readHistoryNote(g.getOf(ref, historyKey(ref.account, ref.id, end)))
 	if !there || note.id == id {
 		t.noteHistory(g, w, ref, end, id, false)
 	}

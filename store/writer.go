@@ -34,7 +34,9 @@ type write struct {
 	records  []record     // that go with the exchange's record, or that change puts
 	outbox   []undigested // entries of the outbox among records
 	captured *Exchange    // with the closing, until the digester has it; may be nil
+	digest   change       // with the closing: of its exchange; nil: the digester makes one
 	event    Event        // published after the commit, if it has a kind
+	digested Event        // likewise
 	from, to int          // the operation's range of the gathering's objects
 
 	change change
@@ -169,7 +171,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 		if w.closing {
 			if w.capture.failed != nil { // an earlier part could not be written
 				s.digester.release(w.captured)
-				w.captured = nil
+				w.captured, w.digest = nil, nil
 				w.capture.info.Outcome = OutcomeInterrupted
 				if w.info, g.err = encodeRecord(w.capture.info); g.err != nil {
 					return g.err
@@ -219,8 +221,10 @@ func (s *Store) announce(group []*write) {
 			w.outbox[0].captured, w.captured = w.captured, nil
 			s.digester.add(w.outbox...)
 		}
-		if w.event.Kind != "" {
-			events = append(events, w.event)
+		for _, e := range [...]Event{w.event, w.digested} {
+			if e.Kind != "" {
+				events = append(events, e)
+			}
 		}
 	}
 	if len(events) > 0 {
@@ -243,7 +247,7 @@ func (s *Store) acknowledge(w *write) {
 	s.digester.release(w.captured)
 	w.captured, w.outbox = nil, nil
 	w.body.release()
-	w.body, w.evidence, w.skeleton, w.records, w.info, w.part = nil, nil, nil, nil, nil, nil // captures live as long as their streams
+	w.digest, w.body, w.evidence, w.skeleton, w.records, w.info, w.part = nil, nil, nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queueBytes.Release(w.weight)
 	if w.done != nil {
 		close(w.done)

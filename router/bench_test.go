@@ -17,9 +17,9 @@ type instant struct {
 	answer []byte
 }
 
-func (u *instant) do(_ context.Context, out *outgoing) (*incoming, error) {
+func (u *instant) do(_ context.Context, out outgoing) (incoming, error) {
 	_ = out.body.open()
-	return &incoming{status: http.StatusOK, header: u.header, body: io.NopCloser(bytes.NewReader(u.answer))}, nil
+	return incoming{status: http.StatusOK, header: u.header, body: io.NopCloser(bytes.NewReader(u.answer))}, nil
 }
 
 func (*instant) close() {}

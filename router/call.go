@@ -44,7 +44,7 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 	body := &Body{endpoint: e}
 	body.payload.data = c.Body
 	body.watch.begin(ctx, p.firstByte, p.idle)
-	in, err := e.upstream.do(ctx, &outgoing{
+	in, err := e.upstream.do(ctx, outgoing{
 		method: method,
 		url:    e.urls.of(c),
 		header: p.headers.build(c, credential),
@@ -58,11 +58,11 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 		return nil, fault
 	}
 	body.from = in.body
-	if fault := e.unusable(in); fault != nil {
+	if fault := e.unusable(&in); fault != nil {
 		_ = body.Close()
 		return nil, fault
 	}
-	body.from = decoded(in)
+	body.from = decoded(&in)
 	body.length = in.length // of the decoded body
 	return &Reply{Status: in.status, Header: in.header, Body: body}, nil
 }

@@ -245,7 +245,7 @@ func TestStaleConnectionsArePassedOverAFewTimes(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK}, nil
 		}
 		p := newRouter(t, Config{}).Provider("openai")
-		_, err := tr.do(t.Context(), &outgoing{method: http.MethodPost, url: p.endpoints[0].urls.chat, size: 4, body: &payload{data: []byte("body")}})
+		_, err := tr.do(t.Context(), outgoing{method: http.MethodPost, url: p.endpoints[0].urls.chat, size: 4, body: &payload{data: []byte("body")}})
 		if sent != x.sent || (err != nil) != x.fails {
 			t.Errorf("%d failures: sent %d times, %v", x.failures, sent, err)
 		}
@@ -713,10 +713,10 @@ type lateReader struct {
 	err  error
 }
 
-func (u *lateReader) do(_ context.Context, out *outgoing) (*incoming, error) {
+func (u *lateReader) do(_ context.Context, out outgoing) (incoming, error) {
 	u.body = out.body.open()
 	_, _ = io.ReadFull(u.body, make([]byte, 10))
-	return &incoming{status: 413, body: http.NoBody}, u.err
+	return incoming{status: 413, body: http.NoBody}, u.err
 }
 
 func (u *lateReader) close() {}

@@ -29,7 +29,7 @@ func newDirect(base *url.URL, t Timeouts) *direct {
 // requests are used again for the room of their fields.
 var requests = sync.Pool{New: func() any { return new(http1.Request) }}
 
-func (d *direct) do(ctx context.Context, out *outgoing) (*incoming, error) {
+func (d *direct) do(ctx context.Context, out outgoing) (incoming, error) {
 	r := requests.Get().(*http1.Request)
 	r.Method, r.Target, r.Body, r.Cutoff = out.method, out.url.RequestURI(), out.body.data, out.cutoff
 	for name, values := range out.header {
@@ -42,9 +42,9 @@ func (d *direct) do(ctx context.Context, out *outgoing) (*incoming, error) {
 	*r = http1.Request{Fields: r.Fields[:0]}
 	requests.Put(r)
 	if err != nil {
-		return nil, err
+		return incoming{}, err
 	}
-	return &incoming{status: res.Status, header: res.Header, body: res, length: res.Length}, nil
+	return incoming{status: res.Status, header: res.Header, body: res, length: res.Length}, nil
 }
 
 func (d *direct) close() { d.client.Close() }

@@ -61,11 +61,11 @@ func newTransport(t Timeouts, http2 bool) *transport {
 //
 // net/http, which is given GetBody for that, does the same on its own only where it knows that nothing was written, or
 // where the client sent an Idempotency-Key.
-func (t *transport) do(ctx context.Context, out *outgoing) (*incoming, error) {
+func (t *transport) do(ctx context.Context, out outgoing) (incoming, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	if !out.cutoff.Guard(cancel) { // by which it is cancelled in the end
 		cancel()
-		return nil, context.Canceled
+		return incoming{}, context.Canceled
 	}
 	var taken pooled
 	req := (&http.Request{
@@ -85,10 +85,10 @@ func (t *transport) do(ctx context.Context, out *outgoing) (*incoming, error) {
 	for attempt := 0; ; attempt++ {
 		res, err := t.send(req) //nolint:bodyclose // closed by the reader of the incoming
 		if err == nil {
-			return &incoming{status: res.StatusCode, header: res.Header, body: res.Body, length: res.ContentLength}, nil
+			return incoming{status: res.StatusCode, header: res.Header, body: res.Body, length: res.ContentLength}, nil
 		}
 		if attempt == staleRetries || ctx.Err() != nil || !isCut(err) || !taken.within(t.stale) {
-			return nil, err
+			return incoming{}, err
 		}
 		req = req.WithContext(req.Context()) // a copy: the failed attempt may still hold the old one
 		if out.size > 0 {

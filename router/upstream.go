@@ -16,7 +16,7 @@ import (
 type upstream interface {
 	// do ends early when ctx is cancelled or the request is cut, in every phase, and so does reading the body of the answer.
 	// Whoever has called it cuts the request in the end.
-	do(ctx context.Context, out *outgoing) (*incoming, error)
+	do(ctx context.Context, out outgoing) (incoming, error)
 	// close drops idle connections.
 	close()
 }

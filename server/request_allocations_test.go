@@ -22,7 +22,7 @@ func TestAllocationsOfARequest(t *testing.T) {
 		least = min(least, float64(after.Mallocs-before.Mallocs)/requests)
 	}
 	t.Logf("%.1f allocations per request", least)
-	if least > 64 {
+	if least > 34 {
 		t.Errorf("%.1f allocations per request", least)
 	}
 }

@@ -31,20 +31,35 @@ func (x *exchange) whole(reply *router.Reply) error {
 		}
 		return err
 	}
-	if err := x.checkWhole(reply, body); err != nil {
+	if err := x.readAnswer(reply, body); err != nil {
 		return err
 	}
-	x.noteWhole(reply, body)
 	x.answerHeader(reply)
 	return x.sendWhole(reply.Status, body, x.wholeOutcome(reply.Status))
 }
 
-// checkWhole keeps from the client what no provider says: the page of a proxy in between, or an answer that lost its
-// end. Every format's answers are JSON, errors included.
-func (x *exchange) checkWhole(reply *router.Reply, body []byte) error {
-	if sonic.Valid(body) {
+// readAnswer notes what an answer says of itself for the record.
+func (x *exchange) readAnswer(reply *router.Reply, body []byte) error {
+	if reply.Status >= http.StatusBadRequest {
+		if !sonic.Valid(body) {
+			return x.notJSON(reply, body)
+		}
+		x.noteFirstByte()
+		x.noteRefusal(reply.Status, body)
 		return nil
 	}
+	seen, sound := crossing.Observe(x.format, body)
+	if !sound && !sonic.Valid(body) {
+		return x.notJSON(reply, body)
+	}
+	x.noteFirstByte()
+	x.noteSeen(&seen)
+	return nil
+}
+
+// notJSON is what the client gets instead of what no provider says: the page of a proxy in between, or an answer that
+// lost its end. Every format's answers are JSON, errors included.
+func (x *exchange) notJSON(reply *router.Reply, body []byte) error {
 	if reply.Status >= http.StatusBadRequest {
 		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
 			body = nil // a page says nothing in a line of text
@@ -88,17 +103,6 @@ func answerRoom(length int64) int64 {
 		return least
 	}
 	return min(length+1, most) // one more, so that the end is met without growing
-}
-
-// noteWhole keeps what the answer says of itself for the record.
-func (x *exchange) noteWhole(reply *router.Reply, body []byte) {
-	x.noteFirstByte()
-	if reply.Status >= 400 {
-		x.noteRefusal(reply.Status, body)
-		return
-	}
-	seen := crossing.Observe(x.format, body)
-	x.noteSeen(&seen)
 }
 
 // noteRefusal keeps a provider's error answer for the record.

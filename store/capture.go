@@ -15,6 +15,7 @@ type Capture struct {
 	store   *Store // nil: passes without a record
 	shed    bool
 	id      exchangeID
+	name    string // id as text
 	account accountNumber
 	info    *ExchangeInfo
 	opening *write
@@ -59,7 +60,11 @@ func (s *Store) Stats() Stats {
 // Off gives a capture that records nothing, for exchanges that are not to be captured, and counts it.
 func (s *Store) Off() *Capture {
 	s.count.off.Add(1)
-	return &Capture{id: exchangeID(s.ids.next(time.Now()))}
+	return newCapture(nil, exchangeID(s.ids.next(time.Now())))
+}
+
+func newCapture(s *Store, id exchangeID) *Capture {
+	return &Capture{store: s, id: id, name: id.String()}
 }
 
 // Begin hands the opening of an exchange to the writer, without waiting for the commit. It waits for room in the
@@ -73,12 +78,13 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if started.IsZero() {
 		started = time.Now()
 	}
-	c := &Capture{store: s, id: exchangeID(s.ids.next(started)), account: account}
+	c := newCapture(s, exchangeID(s.ids.next(started)))
+	c.account = account
 	if err := s.disk.admits(); err != nil {
 		return s.passOrRefuse(c, err)
 	}
 	o = s.redactOpening(o)
-	c.info = openingInfo(c.id, o, started)
+	c.info = openingInfo(c.name, o, started)
 	c.answer = s.newAnswerRedactor(c.info.Surface)
 	record, err := encodeRecord(c.info)
 	if err != nil {
@@ -113,16 +119,16 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 func (s *Store) passOrRefuse(c *Capture, cause error) (*Capture, error) {
 	if s.opts.OnPressure == Shed {
 		s.count.shed.Add(1)
-		return &Capture{id: c.id, shed: true}, nil
+		return &Capture{id: c.id, name: c.name, shed: true}, nil
 	}
 	s.count.refused.Add(1)
 	return nil, cause
 }
 
 // openingInfo is the record of an opening. It keeps no reference to o: a server's strings may be views of its buffers.
-func openingInfo(id exchangeID, o *Opening, started time.Time) *ExchangeInfo {
+func openingInfo(id string, o *Opening, started time.Time) *ExchangeInfo {
 	info := &ExchangeInfo{
-		ID: id.String(), Account: strings.Clone(o.Account), KeyID: strings.Clone(o.KeyID), Started: started.UTC(),
+		ID: id, Account: strings.Clone(o.Account), KeyID: strings.Clone(o.KeyID), Started: started.UTC(),
 		Surface: o.Surface.String(), Provider: strings.Clone(o.Provider),
 		ModelAsked: strings.Clone(o.ModelAsked), ModelSent: strings.Clone(o.ModelSent),
 		Stream: o.Stream, Simulated: o.Simulated, Auxiliary: strings.Clone(o.Auxiliary),
@@ -141,7 +147,7 @@ func openingInfo(id exchangeID, o *Opening, started time.Time) *ExchangeInfo {
 }
 
 // ID is the exchange's id. Ids ascend with the time the exchange began.
-func (c *Capture) ID() string { return c.id.String() }
+func (c *Capture) ID() string { return c.name }
 
 // SessionID is the id of the exchange's session, once [Capture.Recorded] has returned without an error; "" otherwise,
 // and for an exchange that is not recorded.
@@ -259,7 +265,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 // event tells of the capture's present state. The writer calls it, while the capture's goroutine waits or has not
 // been given the capture yet.
 func (c *Capture) event(kind EventKind) Event {
-	e := Event{Kind: kind, Exchange: c.id.String(), Time: time.Now().UTC(), account: c.account}
+	e := Event{Kind: kind, Exchange: c.name, Time: time.Now().UTC(), account: c.account}
 	if kind == ExchangeCompleted {
 		e.Outcome = c.info.Outcome
 	}

@@ -26,14 +26,20 @@ const (
 // Crockford's alphabet in lower case: byte order of the text is byte order of the id.
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-func (id exchangeID) String() string { return exchangePrefix + idEncoding.EncodeToString(id[:]) }
+func (id exchangeID) String() string { return timeID(id).text(exchangePrefix) }
 
 // time is when the exchange began, or later where ids of that time were given out already.
 func (id exchangeID) time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
 }
 
-func (id sessionID) String() string { return sessionPrefix + idEncoding.EncodeToString(id[:]) }
+func (id sessionID) String() string { return timeID(id).text(sessionPrefix) }
+
+// text allocates nothing but the text.
+func (id timeID) text(prefix string) string {
+	var room [32]byte
+	return string(idEncoding.AppendEncode(append(room[:0], prefix...), id[:]))
+}
 
 func parseExchangeID(text string) (exchangeID, bool) {
 	id, ok := parseID(exchangePrefix, text)

@@ -206,7 +206,7 @@ func (g *gathering) importSessionOf(w *write, account accountNumber, id exchange
 	if x.Session == "" {
 		return
 	}
-	w.capture = &Capture{store: g.store, id: id, account: account, info: &x.ExchangeInfo}
+	w.capture = &Capture{store: g.store, id: id, name: id.String(), account: account, info: &x.ExchangeInfo}
 	w.evidence = evidenceOf(&Opening{
 		ChatKey: x.ChatKey, ExternalSession: x.ExternalSession,
 		NativeSession: x.NativeSession, NativeAgent: x.NativeAgent, Auxiliary: x.Auxiliary,

@@ -40,16 +40,19 @@ func (s *Seen) note(events []codec.Event) {
 	}
 }
 
-// Observe reads a complete answer.
-func Observe(format codec.Format, body []byte) Seen {
-	var seen Seen
-	if format != codec.Embeddings {
-		events := takeEvents()
-		defer events.release()
-		events.list = ProviderHalf(format).DecodeAnswer(events.list, body)
-		seen.note(events.list)
-		return seen
+// Observe reads a complete answer. sound tells that it was found to be JSON on the way; where it is false that is open.
+func Observe(format codec.Format, body []byte) (seen Seen, sound bool) {
+	if format == codec.Embeddings {
+		return observeVectors(body), false
 	}
+	events := takeEvents()
+	defer events.release()
+	events.list = ProviderHalf(format).DecodeAnswer(events.list, body)
+	seen.note(events.list)
+	return seen, seen.Err == nil // what is no JSON is a failure to every decoder
+}
+
+func observeVectors(body []byte) (seen Seen) {
 	for m := scan.Object(body); m.Next(); {
 		switch string(m.Key) {
 		case "model":

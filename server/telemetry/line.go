@@ -73,9 +73,9 @@ type jsonLine struct {
 
 var jsonLines = sync.Pool{New: func() any { return new(jsonLine) }}
 
-func (l *jsonLine) begin(now time.Time) {
+func (l *jsonLine) begin(at time.Time) {
 	l.bytes, l.other = append(l.bytes[:0], `{"time":"`...), false
-	l.bytes = now.AppendFormat(l.bytes, time.RFC3339Nano)
+	l.bytes = at.AppendFormat(l.bytes, time.RFC3339Nano)
 	l.bytes = append(l.bytes, `","level":"INFO","msg":"`+ExchangeLine+`"`...)
 }
 

@@ -34,19 +34,22 @@ type metrics struct {
 	limited        *prometheus.CounterVec
 	turnedAway     *prometheus.CounterVec
 
-	// series are looked up once per exchange, and added when a pair is first seen: the map is replaced, never changed.
-	series atomic.Pointer[map[pair]*series]
+	// series are looked up once per exchange, and added when a kind is first seen: the map is replaced, never changed.
+	series atomic.Pointer[map[kind]*series]
 	adding sync.Mutex
 }
 
-// pair is what most metrics are told apart by.
-type pair struct {
+// kind is what the metrics of exchanges are told apart by, most of them by its first two.
+type kind struct {
 	surface  codec.Format
 	provider string
+	outcome  store.Outcome
+	class    string // of the status
 }
 
-// series are the held children of one pair.
+// series are the held children of one kind.
 type series struct {
+	requests  prometheus.Counter
 	duration  prometheus.Observer
 	firstByte prometheus.Observer
 	tokens    [tokenKinds]prometheus.Counter
@@ -79,7 +82,7 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		limited:        counter(metricLimited, "Requests that a limit of their key turned away.", labelLimit),
 		turnedAway:     counter(metricTurnedAway, "Connections that were closed as they opened, by the limit in their way.", labelLimit),
 	}
-	m.series.Store(&map[pair]*series{})
+	m.series.Store(&map[kind]*series{})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: metricBuild, Help: "Always 1; the labels say what runs.",
 		ConstLabels: prometheus.Labels{labelVersion: version, labelGo: runtime.Version()},
@@ -100,8 +103,8 @@ func (m *metrics) report(r *Report) {
 	if provider == "" {
 		provider = none
 	}
-	m.requests.WithLabelValues(r.Surface.String(), provider, r.Outcome.String(), statusClass(r.Status)).Inc()
-	s := m.seriesOf(pair{r.Surface, provider})
+	s := m.seriesOf(kind{r.Surface, provider, r.Outcome, statusClass(r.Status)})
+	s.requests.Inc()
 	s.duration.Observe(r.Ended.Sub(r.Started).Seconds())
 	if !r.FirstByte.IsZero() {
 		s.firstByte.Observe(r.FirstByte.Sub(r.Started).Seconds())
@@ -129,27 +132,28 @@ func (m *metrics) report(r *Report) {
 	}
 }
 
-func (m *metrics) seriesOf(p pair) *series {
-	if s, ok := (*m.series.Load())[p]; ok {
+func (m *metrics) seriesOf(k kind) *series {
+	if s, ok := (*m.series.Load())[k]; ok {
 		return s
 	}
 	m.adding.Lock()
 	defer m.adding.Unlock()
-	if s, ok := (*m.series.Load())[p]; ok {
+	if s, ok := (*m.series.Load())[k]; ok {
 		return s
 	}
-	surface := p.surface.String()
+	surface := k.surface.String()
 	s := &series{
-		duration:  m.duration.WithLabelValues(surface, p.provider),
-		firstByte: m.firstByte.WithLabelValues(surface, p.provider),
-		in:        m.bytes.WithLabelValues(surface, p.provider, "in"),
-		out:       m.bytes.WithLabelValues(surface, p.provider, "out"),
+		requests:  m.requests.WithLabelValues(surface, k.provider, k.outcome.String(), k.class),
+		duration:  m.duration.WithLabelValues(surface, k.provider),
+		firstByte: m.firstByte.WithLabelValues(surface, k.provider),
+		in:        m.bytes.WithLabelValues(surface, k.provider, "in"),
+		out:       m.bytes.WithLabelValues(surface, k.provider, "out"),
 	}
 	for kind := range s.tokens {
-		s.tokens[kind] = m.tokens.WithLabelValues(surface, p.provider, tokenKindNames[kind])
+		s.tokens[kind] = m.tokens.WithLabelValues(surface, k.provider, tokenKindNames[kind])
 	}
 	more := maps.Clone(*m.series.Load())
-	more[p] = s
+	more[k] = s
 	m.series.Store(&more)
 	return s
 }

@@ -185,7 +185,7 @@ func (t *Telemetry) logExchange(r *Report, trace *Trace) {
 func (t *Telemetry) writeLine(r *Report, trace *Trace) bool {
 	line := jsonLines.Get().(*jsonLine)
 	defer jsonLines.Put(line)
-	line.begin(time.Now())
+	line.begin(r.Ended)
 	describe(line, r, trace)
 	line.end()
 	if line.other {

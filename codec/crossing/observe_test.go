@@ -1,0 +1,46 @@
+package crossing
+
+import (
+	"testing"
+
+	"github.com/bytedance/sonic"
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+var wholeAnswers = map[codec.Format]string{
+	codec.Chat:       `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"All \"is\" well."},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":4}}`,
+	codec.Responses:  `{"id":"resp_1","object":"response","model":"m","status":"completed","output":[{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"All is well.","annotations":[]}]}],"usage":{"input_tokens":10,"output_tokens":4}}`,
+	codec.Messages:   `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"All is well."}],"stop_reason":"end_turn","usage":{"input_tokens":10,"output_tokens":4}}`,
+	codec.Gemini:     `{"responseId":"1","modelVersion":"m","candidates":[{"content":{"role":"model","parts":[{"text":"All is well."}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":4}}`,
+	codec.Embeddings: `{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":10}}`,
+}
+
+// Whoever passes an answer on relies on it being JSON where it is said to be sound.
+func TestWhatIsNoJSONIsNeverSound(t *testing.T) {
+	for format, answer := range wholeAnswers {
+		t.Run(format.String(), func(t *testing.T) {
+			seen, sound := Observe(format, []byte(answer))
+			if seen.Model != "m" || seen.Usage.TotalInput() != 10 || seen.Err != nil || sound != (format != codec.Embeddings) {
+				t.Errorf("seen: %+v, sound: %v", seen, sound)
+			}
+			rapid.Check(t, func(t *rapid.T) {
+				body := []byte(answer)
+				switch at := rapid.IntRange(0, len(body)-1).Draw(t, "at"); rapid.IntRange(0, 3).Draw(t, "damage") {
+				case 0:
+					body = body[:at]
+				case 1:
+					body[at] = rapid.Byte().Draw(t, "byte")
+				case 2:
+					body = append(body[:at], body[at+1:]...)
+				case 3:
+					body = append(body, rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, "behind")...)
+				}
+				if _, sound := Observe(format, body); sound && !sonic.Valid(body) {
+					t.Fatalf("sound: %q", body)
+				}
+			})
+		})
+	}
+}

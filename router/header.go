@@ -34,12 +34,12 @@ var passesToFamily = map[codec.Family][]string{
 var traceHeaders = []string{"Traceparent", "Tracestate"}
 
 // Headers that come back to the client, by canonical name: what SDKs and agents read from an answer.
-var passesDownstream = []string{
+var passesDownstream = newHeaderNames([]string{
 	"Content-Type",
 	"Request-Id", "X-Request-Id", "X-Ds-Trace-Id",
 	"Retry-After", "Retry-After-Ms", "X-Should-Retry",
 	"X-Ratelimit-", "Anthropic-", "Openai-", "X-Codex-",
-}
+})
 
 // defaultAnthropicVersion is sent when the client named none, which is so for every client of another format.
 // Under the later 2026-10-21 sampling members are refused (wire sheet: messages, section 1).
@@ -47,7 +47,7 @@ const defaultAnthropicVersion = "2023-06-01"
 
 // headerPolicy builds the headers of a request from an allow-list.
 type headerPolicy struct {
-	names     []string // canonical names and prefixes that pass
+	passing   headerNames
 	userAgent []string // where the client has none; shared by all requests
 }
 
@@ -60,7 +60,7 @@ func newHeaderPolicy(family codec.Family, c *Config) headerPolicy {
 	if agent == "" {
 		agent = "mneme"
 	}
-	return headerPolicy{names: names, userAgent: []string{agent}}
+	return headerPolicy{passing: newHeaderNames(names), userAgent: []string{agent}}
 }
 
 // Values that every request shares. net/http does not change them.
@@ -75,7 +75,7 @@ var (
 func (h *headerPolicy) build(c *Call, credential Credential) http.Header {
 	out := make(http.Header, len(c.Header)+6)
 	for name, values := range c.Header {
-		if allowed(h.names, name) && !slices.ContainsFunc(values, func(v string) bool { return !validHeaderValue(v) }) {
+		if h.passing.has(name) && !slices.ContainsFunc(values, func(v string) bool { return !validHeaderValue(v) }) {
 			out[name] = values
 		}
 	}
@@ -110,10 +110,10 @@ func (h *headerPolicy) build(c *Call, credential Credential) http.Header {
 }
 
 // PassesUpstream tells whether a client's header may reach the provider. name is in canonical form.
-func (p *Provider) PassesUpstream(name string) bool { return allowed(p.headers.names, name) }
+func (p *Provider) PassesUpstream(name string) bool { return p.headers.passing.has(name) }
 
 // PassesDownstream tells whether a provider's header may reach the client. name is in canonical form.
-func PassesDownstream(name string) bool { return allowed(passesDownstream, name) }
+func PassesDownstream(name string) bool { return passesDownstream.has(name) }
 
 // FilterResponseHeader copies to dst the headers of a provider's answer that a client may see. dst shares value
 // slices with src.
@@ -125,9 +125,31 @@ func FilterResponseHeader(dst, src http.Header) {
 	}
 }
 
-func allowed(names []string, name string) bool {
-	for _, n := range names {
-		if n == name || n[len(n)-1] == '-' && strings.HasPrefix(name, n) {
+// headerNames are canonical names of headers, and beginnings of names.
+type headerNames struct {
+	whole      map[string]bool
+	beginnings []string
+}
+
+// newHeaderNames takes an entry that ends in "-" for a beginning.
+func newHeaderNames(entries []string) headerNames {
+	n := headerNames{whole: make(map[string]bool)}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry, "-") {
+			n.beginnings = append(n.beginnings, entry)
+		} else {
+			n.whole[entry] = true
+		}
+	}
+	return n
+}
+
+func (n *headerNames) has(name string) bool {
+	if n.whole[name] {
+		return true
+	}
+	for _, beginning := range n.beginnings {
+		if strings.HasPrefix(name, beginning) {
 			return true
 		}
 	}

@@ -53,7 +53,7 @@ type catalogue struct {
 	rows []modelRow
 
 	// Two looks at every row are a fiftieth of a small request. Clients choose the names, so only the first are kept.
-	known  atomic.Pointer[map[string]Model] // replaced, never changed; nil at first
+	known  atomic.Pointer[map[string]*Model] // replaced, never changed; nil at first
 	adding sync.Mutex
 }
 
@@ -229,25 +229,26 @@ func (s *span) check(name string) error {
 // ModelsAsOf is the date of the built-in model data, as YYYY-MM-DD.
 func (r *Router) ModelsAsOf() string { return r.models.asOf }
 
-// model is everything known about a model name. An unknown one gets what holds for any.
-func (c *catalogue) model(name string) Model {
+// model is everything known about a model name. An unknown one gets what holds for any. It is shared, and not to be changed.
+func (c *catalogue) model(name string) *Model {
 	known := c.known.Load()
 	if known != nil {
 		if m, ok := (*known)[name]; ok {
 			return m
 		}
 	}
-	m := c.look(name)
+	m := new(Model)
+	*m = c.look(name)
 	if len(name) <= maxKnownName && (known == nil || len(*known) < knownModels) {
 		c.keep(strings.Clone(name), m) // the name may be a view of a request
 	}
 	return m
 }
 
-func (c *catalogue) keep(name string, m Model) {
+func (c *catalogue) keep(name string, m *Model) {
 	c.adding.Lock()
 	defer c.adding.Unlock()
-	more := map[string]Model{name: m}
+	more := map[string]*Model{name: m}
 	if known := c.known.Load(); known != nil {
 		maps.Copy(more, *known)
 	}

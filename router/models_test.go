@@ -97,7 +97,7 @@ func TestModelsAreKnownByFamilyAndByException(t *testing.T) {
 		},
 		"some-local-model": {DefaultMaxOutput: 8192, ForcedTools: true, Sampling: true, StructuredOutput: true},
 	} {
-		if diff := cmp.Diff(want, c.model(name)); diff != "" {
+		if diff := cmp.Diff(want, *c.model(name)); diff != "" {
 			t.Errorf("%s (-wanted +got):\n%s", name, diff)
 		}
 	}

@@ -3,7 +3,7 @@ package router
 import "github.com/mnemeproxy/mneme/codec"
 
 // Model is what is known about the model of a placement.
-func (r *Router) Model(p Placement) Model { return r.models.model(p.Model) }
+func (r *Router) Model(p Placement) Model { return *r.models.model(p.Model) }
 
 // Target is what an encoder has to know to write a request for a placement in format f.
 func (r *Router) Target(p Placement, f codec.Format) codec.Target {
@@ -29,7 +29,7 @@ func (r *Router) Target(p Placement, f codec.Format) codec.Target {
 		ForcedTools:      m.ForcedTools,
 		Sampling:         m.Sampling,
 		StructuredOutput: m.StructuredOutput,
-		ImagesInResults:  takesImagesInResults(f, row.Family, &m),
+		ImagesInResults:  takesImagesInResults(f, row.Family, m),
 		NeedsSignature:   m.NeedsSignature,
 		MidThinkingState: m.BoundThinking,
 		CallIDs:          m.CallIDs,

@@ -37,6 +37,10 @@ type StreamDecoder interface {
 	// Decode appends the events of one frame: name is its event field (a hint only), data its data field. Views in the
 	// events are valid until the next call. It never fails: what cannot be read becomes an EventError.
 	Decode(dst []Event, name, data []byte) []Event
+	// Repeats tells whether frames that differ from the newest in the text of its only event, and beside it in what says
+	// nothing, would each give that event with its own text and leave the decoder as it is. A reader may then leave
+	// them out.
+	Repeats() bool
 	// Finish appends what the end of input means, last an EventEnd. residue is what was left without a frame end.
 	Finish(dst []Event, end End, residue []byte) []Event
 	// Reset makes the decoder ready for another stream.

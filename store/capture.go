@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/form"
 )
 
 // Capture is the record of one exchange in the making. The goroutine that pumps the answer calls its methods, one at
@@ -214,7 +215,7 @@ func (c *Capture) Write(p []byte) (int, error) {
 // spill hands a full part to the writer. Parts are encoded here, where many can be at it at once, and not by the one
 // writer.
 func (c *Capture) spill() error {
-	part, frames, rest := c.buffer, (*frameList)(nil), []byte(nil)
+	part, frames, rest := c.buffer, (*form.Frames)(nil), []byte(nil)
 	if c.answer != nil {
 		var n int
 		if n, frames = c.answer.settle(part, false); n < len(part) {
@@ -222,7 +223,7 @@ func (c *Capture) spill() error {
 		}
 	}
 	w := &write{capture: c, part: encodeAnswer(part, frames), number: c.part}
-	frames.release()
+	frames.Release()
 	putBuffer(part)
 	c.buffer = rest
 	c.part++
@@ -236,7 +237,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	if c.store == nil {
 		return nil
 	}
-	var frames *frameList
+	var frames *form.Frames
 	if c.answer != nil {
 		_, frames = c.answer.settle(c.buffer, true)
 		closing = c.answer.redactClosing(closing)
@@ -251,7 +252,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	if len(c.buffer) > 0 {
 		w.part = encodeAnswer(c.buffer, frames)
 	}
-	frames.release()
+	frames.Release()
 	w.captured = c.handOver()
 	c.digestAtOnce(w)
 	if err := c.store.send(context.WithoutCancel(ctx), w); err != nil {

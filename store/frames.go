@@ -1,11 +1,9 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/form"
@@ -23,162 +21,41 @@ const (
 // maxFrames is how many bytes the steps of one part may stand for. A part has no more than responsePart.
 const maxFrames = 1 << 20
 
-// frameList is a part of an event stream taken apart.
-type frameList struct {
-	routine form.Routine
-	forms   []frameForm
-	runs    []frameRun
-	formed  []codec.Span // the holes of the forms, one form's behind the other's, in the part
-	holes   []codec.Span // the holes of the frames that have a form, one frame's behind the other's, in the part
-	spans   []codec.Span // memory of fresh
-}
-
-// frameForm is a frame of the part that others are like.
-type frameForm struct {
-	start, end int
-	holes      int // in formed, up to and with its own
-}
-
-// frameRun is frames of one form that stand one behind the other.
-type frameRun struct {
-	form       int
-	start, end int
-	frames     int
-	holes      int // in holes, before the first of the run
-}
-
-var (
-	frameLists = sync.Pool{New: func() any { return new(frameList) }}
-	blankLine  = []byte("\n\n")
-)
-
-// cutFrames takes a part apart. Where lines end in another way, which is rare, nothing is found.
-func cutFrames(part []byte) *frameList {
-	l := frameLists.Get().(*frameList)
-	for at := 0; at < len(part) && !l.routine.Worn(); {
-		known := len(l.holes)
-		holes, n, ok := l.routine.Match(l.holes, part[at:])
-		if l.holes = holes; ok {
-			shift(holes[known:], at)
-			l.add(at, n, known)
-			l.routine.Used()
-			at += n
-			continue
-		}
-		end := bytes.Index(part[at:], blankLine)
-		if end < 0 {
-			break
-		}
-		end += at + len(blankLine)
-		if l.routine.Learn(part[at:end]) {
-			known := len(l.formed)
-			l.formed = l.routine.Holes(l.formed)
-			shift(l.formed[known:], at)
-			l.forms = append(l.forms, frameForm{at, end, len(l.formed)})
-		}
-		at = end
-	}
-	return l
-}
-
-// release gives the list back, if there is one. It must not be used afterwards.
-func (l *frameList) release() {
-	if l == nil {
-		return
-	}
-	*l = frameList{
-		routine: l.routine.Emptied(), forms: l.forms[:0], runs: l.runs[:0],
-		formed: l.formed[:0], holes: l.holes[:0], spans: l.spans[:0],
-	}
-	frameLists.Put(l)
-}
-
-func shift(spans []codec.Span, by int) {
-	for i := range spans {
-		spans[i].Start += by
-		spans[i].End += by
-	}
-}
-
-// add takes in a frame of the newest form.
-func (l *frameList) add(start, length, holes int) {
-	newest := len(l.forms) - 1
-	if last := len(l.runs) - 1; last >= 0 && l.runs[last].end == start && l.runs[last].form == newest {
-		l.runs[last].end += length
-		l.runs[last].frames++
-		return
-	}
-	l.runs = append(l.runs, frameRun{newest, start, start + length, 1, holes})
-}
-
-// holesOf are the holes of a form, in the part.
-func (l *frameList) holesOf(form int) []codec.Span {
-	from := 0
-	if form > 0 {
-		from = l.forms[form-1].holes
-	}
-	return l.formed[from:l.forms[form].holes]
-}
-
-// holesIn are the holes of a run's frames, in the part.
-func (l *frameList) holesIn(r *frameRun) []codec.Span {
-	return l.holes[r.holes : r.holes+r.frames*len(l.holesOf(r.form))]
-}
-
-// fresh is what repeats nothing: stretches that are no frames of a form, and what such frames have in their holes. It is
-// valid until the list is released.
-func (l *frameList) fresh(part []byte) []codec.Span {
-	at, list := 0, l.spans[:0]
-	for i := range l.runs {
-		r := &l.runs[i]
-		if at < r.start {
-			list = append(list, codec.Span{Start: at, End: r.start})
-		}
-		list = append(list, l.holesIn(r)...)
-		at = r.end
-	}
-	if at < len(part) {
-		list = append(list, codec.Span{Start: at, End: len(part)})
-	}
-	l.spans = list
-	return list
-}
-
 // encodeAnswer encodes a part of an answer, which has been taken apart unless frames is nil.
-func encodeAnswer(part []byte, frames *frameList) []byte {
+func encodeAnswer(part []byte, frames *form.Frames) []byte {
 	if frames == nil && (len(part) < compressFrom || part[0] == '{') { // small, or no event stream
 		return encodeBytes(part)
 	}
 	if frames == nil {
-		frames = cutFrames(part)
-		defer frames.release()
+		frames = form.Cut(part)
+		defer frames.Release()
 	}
-	if len(frames.runs) == 0 || len(part) > maxFrames {
+	if len(frames.Runs) == 0 || len(part) > maxFrames {
 		return encodeBytes(part)
 	}
 	buffer := getBuffer(len(part))
-	steps := frames.appendSteps(buffer, part)
+	steps := appendSteps(buffer, part, frames)
 	encoded := appendEncoded([]byte{encodingFrames}, steps)
 	putBuffer(buffer)
 	return encoded
 }
 
 // appendSteps appends the steps that the part is made of, behind how many bytes it has.
-func (l *frameList) appendSteps(dst, part []byte) []byte {
+func appendSteps(dst, part []byte, frames *form.Frames) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(part)))
 	at, known := 0, -1
-	for i := range l.runs {
-		r := &l.runs[i]
-		holes := l.holesOf(r.form)
-		if r.form != known {
-			f := &l.forms[r.form]
-			dst = appendStretch(dst, part[at:f.end])
-			dst = appendForm(dst, f, holes)
-			at, known = f.end, r.form
+	for i := range frames.Runs {
+		r := &frames.Runs[i]
+		if r.Form != known {
+			sample, holes := frames.Sample(r.Form)
+			dst = appendStretch(dst, part[at:sample.End])
+			dst = appendForm(dst, sample, holes)
+			at, known = sample.End, r.Form
 		}
-		dst = appendStretch(dst, part[at:r.start])
-		dst = appendRun(dst, part, l.holesIn(r), len(holes), r.frames)
-		at = r.end
+		dst = appendStretch(dst, part[at:r.Start])
+		holes, per := frames.Holes(r)
+		dst = appendRun(dst, part, holes, per)
+		at = r.End
 	}
 	return appendStretch(dst, part[at:])
 }
@@ -191,10 +68,10 @@ func appendStretch(dst, stretch []byte) []byte {
 	return append(dst, stretch...)
 }
 
-func appendForm(dst []byte, f *frameForm, holes []codec.Span) []byte {
-	dst = binary.AppendUvarint(append(dst, stepForm), uint64(f.end-f.start))
+func appendForm(dst []byte, sample form.Sample, holes []codec.Span) []byte {
+	dst = binary.AppendUvarint(append(dst, stepForm), uint64(sample.End-sample.Start))
 	dst = binary.AppendUvarint(dst, uint64(len(holes)))
-	from := f.start
+	from := sample.Start
 	for _, hole := range holes {
 		dst = binary.AppendUvarint(dst, uint64(hole.Start-from))
 		dst = binary.AppendUvarint(dst, uint64(hole.End-hole.Start))
@@ -203,14 +80,15 @@ func appendForm(dst []byte, f *frameForm, holes []codec.Span) []byte {
 	return dst
 }
 
-func appendRun(dst, part []byte, spans []codec.Span, holes, frames int) []byte {
-	dst = binary.AppendUvarint(append(dst, stepFrames), uint64(frames))
-	for hole := range holes {
-		for i := hole; i < len(spans); i += holes {
-			dst = binary.AppendUvarint(dst, uint64(spans[i].End-spans[i].Start))
+// appendRun appends what frames have in their holes, of which each frame has as many as per says.
+func appendRun(dst, part []byte, holes []codec.Span, per int) []byte {
+	dst = binary.AppendUvarint(append(dst, stepFrames), uint64(len(holes)/per))
+	for first := range per {
+		for i := first; i < len(holes); i += per {
+			dst = binary.AppendUvarint(dst, uint64(holes[i].End-holes[i].Start))
 		}
-		for i := hole; i < len(spans); i += holes {
-			dst = append(dst, spans[i].Of(part)...)
+		for i := first; i < len(holes); i += per {
+			dst = append(dst, holes[i].Of(part)...)
 		}
 	}
 	return dst

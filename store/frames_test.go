@@ -46,9 +46,9 @@ func TestAnswersAreGivenBackAsTheyWere(t *testing.T) {
 		if err != nil || string(got) != "before"+string(part) {
 			t.Fatalf("%q became %q: %v", part, got, err)
 		}
-		l := cutFrames(part) // also of what is too short to be worth it
-		steps := l.appendSteps(nil, part)
-		l.release()
+		frames := form.Cut(part) // also of what is too short to be worth it
+		steps := appendSteps(nil, part, frames)
+		frames.Release()
 		if got, err = appendFrames(nil, encodeBytes(steps)); err != nil || !bytes.Equal(got, part) {
 			t.Fatalf("%q became %q: %v", part, got, err)
 		}
@@ -79,9 +79,9 @@ func FuzzFrames(f *testing.F) {
 		fmt.Fprintf(&stream, "data: {\"n\":%d,\"text\":\"%s\"}\n\n", i, strings.Repeat("word ", i%4))
 	}
 	for _, part := range []string{"", "data: x\n\n", stream.String(), stream.String() + ": ping\n\n" + stream.String()} {
-		l := cutFrames([]byte(part))
-		f.Add(l.appendSteps(nil, []byte(part)))
-		l.release()
+		frames := form.Cut([]byte(part))
+		f.Add(appendSteps(nil, []byte(part), frames))
+		frames.Release()
 	}
 	f.Add([]byte{4, stepFrames, 1, 1, 'a'})
 	f.Add([]byte{0x80, 0x80, 0x40, stepBytes, 1, 'a', stepForm, 1, 1, 0, 1, stepFrames, 3, 1, 1, 1, 'b', 'c', 'd'})
@@ -127,9 +127,9 @@ func TestCredentialsAreFoundInFramesThatRepeat(t *testing.T) {
 		}
 		want, got := bytes.Clone(b.Bytes()), b.Bytes()
 		all := redactor.Mask(want)
-		l := cutFrames(got)
-		defer l.release()
-		found := redactor.MaskFresh(got, l.fresh(got))
+		frames := form.Cut(got)
+		defer frames.Release()
+		found := redactor.MaskFresh(got, frames.Fresh(got))
 		if !bytes.Equal(got, want) || len(found) != len(all) {
 			t.Fatalf("%d of %d are masked\n%s\n%s", len(found), len(all), got, want)
 		}
@@ -143,16 +143,16 @@ func BenchmarkAnswer(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := cutFrames(answer)
-	defer l.release()
+	frames := form.Cut(answer)
+	defer frames.Release()
 	for _, c := range []struct {
 		name string
 		do   func()
 	}{
-		{"apart", func() { cutFrames(answer).release() }},
-		{"masked", func() { redactor.MaskFresh(answer, l.fresh(answer)) }},
+		{"apart", func() { form.Cut(answer).Release() }},
+		{"masked", func() { redactor.MaskFresh(answer, frames.Fresh(answer)) }},
 		{"masked byte for byte", func() { redactor.Mask(answer) }},
-		{"encoded", func() { encodeAnswer(answer, l) }},
+		{"encoded", func() { encodeAnswer(answer, frames) }},
 		{"encoded without forms", func() { encodeBytes(answer) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -163,4 +163,65 @@ func BenchmarkAnswer(b *testing.B) {
 			}
 		})
 	}
+}
+
+// pieceReader reads streams whose events go on with one text.
+type pieceReader struct{ whole int64 }
+
+func (r *pieceReader) Read(p []byte, at int64, _ *form.Frames, visit func(text int32, start int64, fragment []byte)) int64 {
+	r.whole = max(r.whole, at)
+	for {
+		rest := p[r.whole-at:]
+		n := bytes.Index(rest, []byte("\n\n"))
+		if n < 0 {
+			return r.whole
+		}
+		if _, piece, found := bytes.Cut(rest[:n], []byte(`"delta":"`)); found {
+			piece, _, _ = bytes.Cut(piece, []byte(`"`))
+			visit(0, r.whole+int64(bytes.Index(rest, []byte(`"delta":"`))+len(`"delta":"`)), piece)
+		}
+		r.whole += int64(n + 2)
+	}
+}
+
+// What is masked is what is stored, also where a credential is spread over frames that are otherwise the same.
+func TestWhatIsMaskedIsWhatIsStored(t *testing.T) {
+	t.Parallel()
+	redactor, err := redact.New(redact.Options{Builtin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Store{opts: Options{Redact: redactor, Stream: func(string) StreamReader { return new(pieceReader) }}}
+	piece := rapid.SampledFrom([]string{"a", "a", "a", "b1", " word ", "sk-ant-", "api03-", "x1y2", "x1y2", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "https://me:", "pass", "@host"})
+	rapid.Check(t, func(t *rapid.T) {
+		a := s.newAnswerRedactor("chat")
+		var stored, masked []byte
+		var buffer []byte
+		for range rapid.IntRange(1, 4).Draw(t, "parts") {
+			for range rapid.IntRange(0, 40).Draw(t, "frames") {
+				buffer = fmt.Appendf(buffer, "data: {\"id\":\"c\",\"delta\":\"%s\",\"n\":%d}\n\n", piece.Draw(t, "piece"), rapid.IntRange(0, 20).Draw(t, "n"))
+			}
+			if len(buffer) == 0 {
+				continue
+			}
+			n, frames := a.settle(buffer, false)
+			part, err := appendDecoded(nil, encodeAnswer(buffer[:n], frames))
+			if err != nil {
+				t.Fatal(err)
+			}
+			frames.Release()
+			stored, masked = append(stored, part...), append(masked, buffer[:n]...)
+			buffer = bytes.Clone(buffer[n:])
+		}
+		_, frames := a.settle(buffer, true)
+		part, err := appendDecoded(nil, encodeAnswer(buffer, frames))
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames.Release()
+		stored, masked = append(stored, part...), append(masked, buffer...)
+		if !bytes.Equal(stored, masked) {
+			t.Fatalf("stored\n%s\nis masked\n%s", stored, masked)
+		}
+	})
 }

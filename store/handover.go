@@ -79,10 +79,10 @@ func (c *Capture) digestAtOnce(w *write) {
 	w.captured = nil
 }
 
-// heldAnswer is what an answer counts for. Whoever has read it may keep as much of it beside.
+// heldAnswer is what an answer counts for. Whoever has read it keeps its text beside, which is no longer.
 func heldAnswer(answer []byte, reader StreamReader) int {
 	if reader != nil {
-		return 2 * cap(answer)
+		return cap(answer) + len(answer)
 	}
 	return cap(answer)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -20,11 +21,11 @@ type Redaction struct {
 
 // StreamReader reads one streamed answer.
 type StreamReader interface {
-	// Read takes the answer from at on, which is where the last whole event ended, or further on where the rest of a
-	// long one is not waited for: then that is passed over. It visits the fragments of texts in the events that are
-	// whole: which text each goes on with, where in the answer it lies, and its bytes, which are the body of a JSON
-	// string, still escaped. It gives where in the answer the last whole event ends.
-	Read(p []byte, at int64, visit func(text int32, start int64, fragment []byte)) (whole int64)
+	// Read takes the answer from at on, taken apart, and passes over what it has read before. Where at is behind the end
+	// of the last whole event, the rest of a long one is not waited for: that is passed over, too. It visits the fragments
+	// of texts in the events that are whole: which text each goes on with, where in the answer it lies, and its bytes,
+	// which are the body of a JSON string, still escaped. It gives where in the answer the last whole event ends.
+	Read(p []byte, at int64, frames *form.Frames, visit func(text int32, start int64, fragment []byte)) (whole int64)
 }
 
 // Redact masks the body of a request as [Options.Redact] wants it, before anything is derived from it and it is stored.
@@ -163,30 +164,30 @@ func (s *Store) newAnswerRedactor(surface string) *answerRedactor {
 
 // settle masks what there is of the answer in the buffer, and gives how many bytes of it need not be seen again: all of
 // them with final, else at least one. The rest has to stand at the front of the next buffer. What is settled of an event
-// stream comes taken apart, too; the list is to be released.
-func (a *answerRedactor) settle(buffer []byte, final bool) (settled int, frames *frameList) {
-	redactor := a.store.opts.Redact
+// stream comes taken apart, too; that is to be released.
+func (a *answerRedactor) settle(buffer []byte, final bool) (settled int, frames *form.Frames) {
 	if !a.begun && len(buffer) > 0 {
 		a.begin(buffer)
 	}
+	if a.stream != nil {
+		return a.settleStream(buffer, final)
+	}
 	settled = len(buffer)
-	switch {
-	case a.stream != nil:
-		settled = a.settleStream(buffer, final)
-	case !final:
-		settled = redactor.Settled(buffer)
+	if !final {
+		settled = enough(a.store.opts.Redact.Settled(buffer), buffer)
 	}
-	if settled < len(buffer)/2 && !final { // one event, or one credential, as long as this is not waited for
-		settled = len(buffer)
-	}
+	a.found.Add(a.store.opts.Redact.Mask(buffer[:settled]))
 	a.offset += int64(settled)
-	if a.stream == nil {
-		a.found.Add(redactor.Mask(buffer[:settled]))
-		return settled, nil
+	return settled, nil
+}
+
+// enough is how much of a buffer is settled, or all of it where that is less than half: one event, or one credential, as
+// long as this is not waited for.
+func enough(settled int, buffer []byte) int {
+	if settled < len(buffer)/2 {
+		return len(buffer)
 	}
-	frames = cutFrames(buffer[:settled])
-	a.found.Add(redactor.MaskFresh(buffer[:settled], frames.fresh(buffer[:settled])))
-	return settled, frames
+	return settled
 }
 
 // begin tells an event stream by its first byte: every other answer is a JSON object.
@@ -197,19 +198,41 @@ func (a *answerRedactor) begin(buffer []byte) {
 	}
 }
 
-// settleStream masks what is spread over events.
-func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int) {
-	at := max(a.whole, a.offset)
-	a.whole = a.events.Read(buffer[at-a.offset:], at, a.stream.Add)
-	mask := func(name string, start, end int64, first bool) {
+// settleStream is settle for an event stream, where there is also to be masked what is spread over events.
+func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, frames *form.Frames) {
+	frames = form.Cut(buffer)
+	masked := false
+	settled = a.settleTexts(buffer, frames, final, func(name string, start, end int64, first bool) {
 		if start -= a.offset; start < 0 {
 			return // of an event that was too long to be waited for
 		}
+		masked = true
 		redact.Mask(buffer, []redact.Match{{Start: int(start), End: int(end - a.offset), Name: name}})
 		if first {
 			a.found.Join(redact.Tally{name: 1})
 		}
+	})
+	part := buffer[:settled]
+	if masked || settled < len(buffer) {
+		frames = recut(frames, part)
 	}
+	if found := a.store.opts.Redact.MaskFresh(part, frames.Fresh(part)); len(found) > 0 {
+		a.found.Add(found)
+		frames = recut(frames, part)
+	}
+	a.offset += int64(settled)
+	return settled, frames
+}
+
+// recut takes a part apart in which something has changed.
+func recut(frames *form.Frames, part []byte) *form.Frames {
+	frames.Release()
+	return form.Cut(part)
+}
+
+// settleTexts follows the texts that events go on with, and gives how much of the buffer is settled.
+func (a *answerRedactor) settleTexts(buffer []byte, frames *form.Frames, final bool, mask func(name string, start, end int64, first bool)) int {
+	a.whole = a.events.Read(buffer, a.offset, frames, a.stream.Add)
 	if final {
 		a.stream.Settle(true, a.whole, mask)
 		return len(buffer)
@@ -218,7 +241,7 @@ func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int) {
 	if int(open-a.offset) < len(buffer)/2 {
 		open = a.stream.Settle(true, a.whole, mask)
 	}
-	return int(open - a.offset)
+	return enough(int(open-a.offset), buffer)
 }
 
 // reader is who has read the answer, if that is stored as it was read.

@@ -183,7 +183,7 @@ func (s *Store) redactExchange(account string, x *Exchange) (_ *Exchange, spans 
 	masked.RawResponse = bytes.Clone(x.RawResponse)
 	answer := s.newAnswerRedactor(x.Surface)
 	_, frames := answer.settle(masked.RawResponse, true)
-	frames.release()
+	frames.Release()
 	s.redactInfo(&masked.ExchangeInfo, &request)
 	before, beforeAnswer := tallies(x.Redactions)
 	before.Join(request)

@@ -65,6 +65,9 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	return d.chunk(dst, name, data)
 }
 
+// Repeats implements [codec.StreamDecoder].
+func (d *decoder) Repeats() bool { return d.form.Fits() }
+
 // repeatable tells whether chunks of the same form will all mean the same. The arguments of a call without an id have to
 // be followed to their end, chunk by chunk.
 func (d *decoder) repeatable(ev *codec.Event) bool {

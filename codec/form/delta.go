@@ -18,7 +18,8 @@ type Delta struct {
 	text   int    // which hole has the piece
 	event  codec.Event
 	spans  []codec.Span
-	wasted int // forms learned since the last frame that had one
+	fits   bool // the newest frame has the form
+	wasted int  // forms learned since the last frame that had one
 }
 
 // maxForms is after how many forms in a row that fitted no frame no further one is learned: some hosts put something
@@ -51,6 +52,7 @@ func (d *Delta) Learn(name, data []byte, ev *codec.Event) {
 	d.name = append(d.name[:0], name...)
 	d.event = *ev
 	d.event.Raw = nil
+	d.fits = true
 }
 
 // place is where text stands in data between quotes, if it is a view of it.
@@ -90,7 +92,13 @@ func appendNoise(dst []hole, data []byte, from, to int) []hole {
 }
 
 // Forget leaves a form that matches nothing.
-func (d *Delta) Forget() { d.form.Forget() }
+func (d *Delta) Forget() {
+	d.form.Forget()
+	d.fits = false
+}
+
+// Fits tells whether the newest frame has the form: it matched, or the form was learned from it.
+func (d *Delta) Fits() bool { return d.fits }
 
 // Emptied is a form that matches nothing, with the memory of this one.
 func (d *Delta) Emptied() Delta {
@@ -99,6 +107,7 @@ func (d *Delta) Emptied() Delta {
 
 // Match gives the event of a frame that has the form. Its Raw is a view into data.
 func (d *Delta) Match(name, data []byte) (codec.Event, bool) {
+	d.fits = false
 	spans, n, ok := d.form.Match(d.spans[:0], data)
 	d.spans = spans
 	if !ok || n != len(data) || !bytes.Equal(name, d.name) {
@@ -113,7 +122,7 @@ func (d *Delta) Match(name, data []byte) (codec.Event, bool) {
 	if text.Start == text.End {
 		return codec.Event{}, false
 	}
-	d.wasted = 0
+	d.fits, d.wasted = true, 0
 	ev := d.event
 	ev.Raw = data[text.Start:text.End:text.End]
 	return ev, true

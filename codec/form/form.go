@@ -59,8 +59,8 @@ func (h *hole) length(b []byte) int {
 	return stringEnd(b)
 }
 
-// Holes appends where the holes are in the frame that the form was learned from.
-func (f *Form) Holes(dst []codec.Span) []codec.Span {
+// appendHoles appends where the holes are in the frame that the form was learned from.
+func (f *Form) appendHoles(dst []codec.Span) []codec.Span {
 	for _, h := range f.holes {
 		dst = append(dst, codec.Span{Start: h.from, End: h.to})
 	}

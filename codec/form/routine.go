@@ -25,8 +25,8 @@ func (r *Routine) Emptied() Routine { return Routine{Form: r.emptied()} }
 // Used says that a frame has matched.
 func (r *Routine) Used() { r.wasted = 0 }
 
-// Worn tells whether nothing more will be learned.
-func (r *Routine) Worn() bool { return r.wasted == maxWasted }
+// worn tells whether nothing more will be learned.
+func (r *Routine) worn() bool { return r.wasted == maxWasted }
 
 // Learn compares a frame, which did not match, with the one learned before, whose place it takes. It tells whether there
 // is another form now.

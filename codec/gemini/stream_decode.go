@@ -62,6 +62,9 @@ func (d *decoder) Decode(dst []codec.Event, _, data []byte) []codec.Event {
 	return dst
 }
 
+// Repeats implements [codec.StreamDecoder]. The counts of tokens differ from frame to frame.
+func (d *decoder) Repeats() bool { return false }
+
 // Finish reports what the end of the input means. Only a finish reason makes an answer complete: a cut connection and
 // a finished stream end alike.
 func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {

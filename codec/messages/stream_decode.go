@@ -62,6 +62,9 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	return dst
 }
 
+// Repeats implements [codec.StreamDecoder].
+func (d *decoder) Repeats() bool { return d.delta.Fits() }
+
 // learn takes the form of a frame that went on with a text. What comes between such frames can change what the next one
 // means: blocks open and close.
 func (d *decoder) learn(events []codec.Event, name, data []byte) {

@@ -158,6 +158,9 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 	return dst
 }
 
+// Repeats implements [codec.StreamDecoder].
+func (d *streamDecoder) Repeats() bool { return d.delta.Fits() }
+
 // learn takes the form of a frame that went on with a text. What comes between such frames can change what the next one
 // means: its item may be closed, or be another one.
 func (d *streamDecoder) learn(events []codec.Event, name, data []byte) {

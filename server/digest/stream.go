@@ -5,6 +5,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -34,34 +35,70 @@ func newStream(format codec.Format) *stream {
 	return &stream{decoder: crossing.ProviderHalf(format).NewDecoder(), answer: new(codec.Answer)}
 }
 
+// visitor is told of fragments of texts, see [store.StreamReader].
+type visitor = func(text int32, start int64, fragment []byte)
+
 // Read is that of [store.StreamReader].
-func (s *stream) Read(p []byte, at int64, visit func(text int32, start int64, fragment []byte)) (whole int64) {
+func (s *stream) Read(p []byte, at int64, frames *form.Frames, visit visitor) (whole int64) {
 	if at > s.whole {
-		s.torn = true
+		s.whole, s.torn = at, true
 	}
 	if s.torn || at+int64(len(p)) > foldMost {
 		s.answer = nil
 	}
-	s.whole = at
-	frames := sse.Split(p)
-	for frame := (sse.Frame{}); frames.Next(&frame); {
+	for i := range frames.Runs {
+		r := &frames.Runs[i]
+		s.read(p[:r.Start], at, visit)
+		s.readRun(p, at, frames, r, visit)
+	}
+	s.read(p, at, visit)
+	return s.whole
+}
+
+// read reads what is whole of p behind what has been read, and gives how many events that were.
+func (s *stream) read(p []byte, at int64, visit visitor) (count int) {
+	if s.whole >= at+int64(len(p)) {
+		return 0
+	}
+	frames := sse.Split(p[s.whole-at:])
+	for frame := (sse.Frame{}); frames.Next(&frame); count++ {
 		s.whole += int64(len(frames.Passed()))
+		s.events = s.events[:0]
 		if s.torn || frame.Comment {
 			s.torn = false
 			continue
 		}
-		s.events = s.decoder.Decode(s.events[:0], frame.Name, frame.Data)
+		s.events = s.decoder.Decode(s.events, frame.Name, frame.Data)
 		if s.answer != nil {
 			fold(s.answer, s.events)
 		}
 		s.visit(&frame, visit)
 	}
 	s.whole += int64(len(frames.Passed())) // blank lines
-	return s.whole
+	return count
 }
 
+// readRun reads frames of one form. Where the first goes on with a text, only the pieces of it are looked at in the others.
+func (s *stream) readRun(p []byte, at int64, frames *form.Frames, r *form.Run, visit visitor) {
+	if s.whole == at+int64(r.Start) && !s.torn && s.read(p[:frames.Frame(r, 0).End], at, visit) == 1 && len(s.events) == 1 && s.decoder.Repeats() {
+		e := s.events[0]
+		read := frames.Pieces(p, r, e.Raw, func(piece codec.Span) {
+			e.Raw = piece.Of(p)
+			if s.answer != nil {
+				s.answer.Add(&e)
+			}
+			visit(textOfEvent(&e), at+int64(piece.Start), e.Raw)
+		})
+		s.whole = at + int64(frames.Frame(r, read).End)
+	}
+	s.read(p[:r.End], at, visit)
+}
+
+// textOfEvent tells the texts of an answer apart.
+func textOfEvent(e *codec.Event) int32 { return e.Item<<8 | e.Sub&0xff }
+
 // visit visits the fragments of one event. They are views into the event, which says where they lie.
-func (s *stream) visit(frame *sse.Frame, visit func(text int32, start int64, fragment []byte)) {
+func (s *stream) visit(frame *sse.Frame, visit visitor) {
 	for i := range s.events {
 		e := &s.events[i]
 		switch e.Kind {
@@ -70,7 +107,7 @@ func (s *stream) visit(frame *sse.Frame, visit func(text int32, start int64, fra
 			continue
 		}
 		if at := offsetIn(frame.Raw, e.Raw); at >= 0 {
-			visit(e.Item<<8|e.Sub&0xff, s.whole-int64(len(frame.Raw)-at), e.Raw)
+			visit(textOfEvent(e), s.whole-int64(len(frame.Raw)-at), e.Raw)
 		}
 	}
 }

@@ -2,15 +2,25 @@ package digest_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
 )
+
+// readStretch lets the reader of an exchange read its answer from at to end.
+func readStretch(x *store.Exchange, at, end int64, visit func(text int32, start int64, fragment []byte)) (whole int64) {
+	stretch := x.RawResponse[at:end]
+	frames := form.Cut(stretch)
+	defer frames.Release()
+	return x.Reader.Read(stretch, at, frames, visit)
+}
 
 // An answer that was read on its way to the store, in whatever stretches, is digested as one that is read back.
 func TestAnAnswerThatWasReadWhileItWasStoredIsDigestedAlike(t *testing.T) {
@@ -29,7 +39,7 @@ func TestAnAnswerThatWasReadWhileItWasStoredIsDigestedAlike(t *testing.T) {
 				var texts bytes.Buffer
 				for at, end := int64(0), int64(0); end < int64(len(x.RawResponse)); {
 					end = rapid.Int64Range(max(at, end)+1, int64(len(x.RawResponse))).Draw(t, "end")
-					at = read.Reader.Read(x.RawResponse[at:end], at, func(_ int32, start int64, fragment []byte) {
+					at = readStretch(&read, at, end, func(_ int32, start int64, fragment []byte) {
 						if !bytes.HasPrefix(x.RawResponse[start:], fragment) {
 							t.Fatalf("%q does not stand at %d", fragment, start)
 						}
@@ -60,11 +70,11 @@ func TestTheRestOfALongEventIsPassedOver(t *testing.T) {
 	read.Reader = digest.Stream(x.Surface)
 	begun := strings.Index(answer, "event: content_block_delta")
 	torn := begun + len("event: cont")
-	whole := read.Reader.Read([]byte(answer[:torn]), 0, func(int32, int64, []byte) { t.Error("there is no text yet") })
+	whole := readStretch(&read, 0, int64(torn), func(int32, int64, []byte) { t.Error("there is no text yet") })
 	if whole != int64(begun) {
 		t.Fatalf("the last whole event ends at %d, not %d", whole, begun)
 	}
-	whole = read.Reader.Read([]byte(answer[torn:]), int64(torn), func(_ int32, _ int64, fragment []byte) { t.Errorf("%q is the text of half an event", fragment) })
+	whole = readStretch(&read, int64(torn), int64(len(answer)), func(_ int32, _ int64, fragment []byte) { t.Errorf("%q is the text of half an event", fragment) })
 	if whole != int64(len(answer)) {
 		t.Fatalf("the last whole event ends at %d of %d", whole, len(answer))
 	}
@@ -79,5 +89,73 @@ func TestTheRestOfALongEventIsPassedOver(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Frames of one form are read as if each were read by itself, whatever stands in them and between them.
+func TestRepeatingFramesAreReadAsIfEachWereReadByItself(t *testing.T) {
+	plain := rapid.SampledFrom([]string{"a", " word", "b c", "日", `\n`, `\"`})
+	odd := rapid.SampledFrom([]string{"", `\u00e9`, "\xff", "\x01", `\x`, `"},"x":{"y":"`})
+	text := rapid.OneOf(plain, plain, plain, plain, plain, plain, odd)
+	number := rapid.SampledFrom([]string{"0", "1", "2", "10", "11", "200", "01"})
+	chat := rapid.Custom(func(t *rapid.T) string {
+		delta := rapid.SampledFrom([]string{`"content":"%s"`, `"content":"%s"`, `"content":"%s"`, `"reasoning_content":"%s"`, `"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`,
+			`"tool_calls":[{"index":0,"id":"%s","function":{"name":"f","arguments":""}}]`}).Draw(t, "delta")
+		end := rapid.SampledFrom([]string{``, ``, ``, `,"usage":{"completion_tokens":` + number.Draw(t, "tokens") + `}`}).Draw(t, "end")
+		return "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{" + fmt.Sprintf(delta, text.Draw(t, "text")) + "}}],\"obfuscation\":\"" + text.Draw(t, "padding") + "\"" + end + "}\n\n"
+	})
+	messages := rapid.Custom(func(t *rapid.T) string {
+		index := rapid.SampledFrom([]string{"0", "0", "0", "0", "1"}).Draw(t, "index")
+		data := rapid.SampledFrom([]string{
+			`{"type":"content_block_start","index":` + index + `,"content_block":{"type":"text","text":""}}`,
+			`{"type":"content_block_stop","index":` + index + `}`, `{"type":"ping"}`, `{"type":"message_stop","x":"%s"}`,
+			`{"type":"content_block_delta","index":` + index + `,"delta":{"type":"signature_delta","signature":"%s"}}`,
+		}).Draw(t, "other")
+		if rapid.IntRange(0, 5).Draw(t, "kind") > 0 {
+			data = `{"type":"content_block_delta","index":` + index + `,"delta":{"type":"text_delta","text":"%s"}}`
+		}
+		return "event: x\ndata: " + strings.ReplaceAll(data, "%s", text.Draw(t, "text")) + "\n\n"
+	})
+	responses := rapid.Custom(func(t *rapid.T) string {
+		kind := rapid.SampledFrom([]string{"output_text.delta", "output_text.delta", "output_text.delta", "output_text.delta", "output_text.done", "refusal.delta", "reasoning_summary_text.delta"}).Draw(t, "kind")
+		part := rapid.SampledFrom([]string{"0", "0", "0", "0", "1"}).Draw(t, "part")
+		return fmt.Sprintf("event: response.%s\ndata: {\"type\":\"response.%s\",\"sequence_number\":%s,\"item_id\":\"m\",\"content_index\":%s,\"summary_index\":%s,\"delta\":\"%s\",\"obfuscation\":\"%s\"}\n\n",
+			kind, kind, number.Draw(t, "number"), part, part, text.Draw(t, "text"), text.Draw(t, "padding"))
+	})
+	type fragment struct {
+		text  int32
+		start int64
+		body  string
+	}
+	for surface, frames := range map[string]*rapid.Generator[string]{"chat": chat, "messages": messages, "responses": responses} {
+		t.Run(surface, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				answer := strings.Join(rapid.SliceOfN(frames, 1, 30).Draw(t, "frames"), "")
+				x := captured(surface, "text/event-stream", string(exchanges[surface+", whole"].RawRequest), answer)
+				want, err := digest.Exchange(x)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var single, repeated []fragment
+				one := digest.Stream(surface)
+				one.Read(x.RawResponse, 0, form.Cut(nil), func(text int32, start int64, body []byte) {
+					single = append(single, fragment{text, start, string(body)})
+				})
+				x.Reader = digest.Stream(surface)
+				readStretch(x, 0, int64(len(answer)), func(text int32, start int64, body []byte) {
+					repeated = append(repeated, fragment{text, start, string(body)})
+				})
+				if diff := cmp.Diff(single, repeated, cmp.AllowUnexported(fragment{})); diff != "" {
+					t.Fatalf("%s\n%s", answer, diff)
+				}
+				got, err := digest.Exchange(x)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("%s\n%s", answer, diff)
+				}
+			})
+		})
 	}
 }

@@ -1,0 +1,190 @@
+package form
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Frames is a stretch of an event stream taken apart into runs of frames that have the same form, and what stands between
+// them. All positions are in the stretch. It holds as long as nothing but what is in the holes of runs changes.
+type Frames struct {
+	Runs    []Run
+	routine Routine
+	forms   []Sample
+	formed  []codec.Span // the holes of the forms, one form's behind the other's
+	holes   []codec.Span // the holes of the runs' frames, one frame's behind the other's
+	spans   []codec.Span // memory of Fresh
+}
+
+// Sample is a frame whose form others have.
+type Sample struct {
+	Start, End int
+	holes      int // in formed, up to and with its own
+}
+
+// Run is frames of one form that stand one behind the other.
+type Run struct {
+	Form       int // whose frame stands before the run
+	Start, End int
+	Count      int
+	holes      int // in holes, before the first of the run
+}
+
+var (
+	framesPool = sync.Pool{New: func() any { return new(Frames) }}
+	blankLine  = []byte("\n\n")
+)
+
+// Cut takes a stretch apart that begins with a frame. Where lines end in another way than with a line feed, which is
+// rare, it finds no runs. The result is to be released.
+func Cut(stretch []byte) *Frames {
+	f := framesPool.Get().(*Frames)
+	for at := 0; at < len(stretch) && !f.routine.worn(); {
+		known := len(f.holes)
+		holes, n, ok := f.routine.Match(f.holes, stretch[at:])
+		if f.holes = holes; ok {
+			shift(holes[known:], at)
+			f.add(at, n, known)
+			f.routine.Used()
+			at += n
+			continue
+		}
+		end := bytes.Index(stretch[at:], blankLine)
+		if end < 0 {
+			break
+		}
+		end += at + len(blankLine)
+		if f.routine.Learn(stretch[at:end]) {
+			known := len(f.formed)
+			f.formed = f.routine.appendHoles(f.formed)
+			shift(f.formed[known:], at)
+			f.forms = append(f.forms, Sample{at, end, len(f.formed)})
+		}
+		at = end
+	}
+	return f
+}
+
+// Release gives the memory back, if there is any. f must not be used afterwards.
+func (f *Frames) Release() {
+	if f == nil {
+		return
+	}
+	*f = Frames{
+		Runs: f.Runs[:0], routine: f.routine.Emptied(), forms: f.forms[:0],
+		formed: f.formed[:0], holes: f.holes[:0], spans: f.spans[:0],
+	}
+	framesPool.Put(f)
+}
+
+func shift(spans []codec.Span, by int) {
+	for i := range spans {
+		spans[i].Start += by
+		spans[i].End += by
+	}
+}
+
+// add takes in a frame of the newest form.
+func (f *Frames) add(start, length, holes int) {
+	newest := len(f.forms) - 1
+	if last := len(f.Runs) - 1; last >= 0 && f.Runs[last].End == start && f.Runs[last].Form == newest {
+		f.Runs[last].End += length
+		f.Runs[last].Count++
+		return
+	}
+	f.Runs = append(f.Runs, Run{newest, start, start + length, 1, holes})
+}
+
+// Sample is the frame of a form, and its holes.
+func (f *Frames) Sample(form int) (sample Sample, holes []codec.Span) {
+	from := 0
+	if form > 0 {
+		from = f.forms[form-1].holes
+	}
+	return f.forms[form], f.formed[from:f.forms[form].holes]
+}
+
+// Holes are the holes of a run's frames, those of one frame behind those of the other: per frame as many as the form has.
+func (f *Frames) Holes(r *Run) (holes []codec.Span, per int) {
+	_, of := f.Sample(r.Form)
+	return f.holes[r.holes : r.holes+r.Count*len(of)], len(of)
+}
+
+// Fresh is what repeats nothing: stretches between the runs, and what the frames of runs have in their holes. It is valid
+// until f is released.
+func (f *Frames) Fresh(stretch []byte) []codec.Span {
+	at, list := 0, f.spans[:0]
+	for i := range f.Runs {
+		r := &f.Runs[i]
+		if at < r.Start {
+			list = append(list, codec.Span{Start: at, End: r.Start})
+		}
+		holes, _ := f.Holes(r)
+		list = append(list, holes...)
+		at = r.End
+	}
+	if at < len(stretch) {
+		list = append(list, codec.Span{Start: at, End: len(stretch)})
+	}
+	f.spans = list
+	return list
+}
+
+// Frame is where a run's i-th frame stands.
+func (f *Frames) Frame(r *Run, i int) codec.Span {
+	sample, of := f.Sample(r.Form)
+	holes, per := f.Holes(r)
+	lead := of[0].Start - sample.Start
+	frame := codec.Span{Start: holes[i*per].Start - lead, End: r.End}
+	if i+1 < r.Count {
+		frame.End = holes[(i+1)*per].Start - lead
+	}
+	return frame
+}
+
+// Pieces visits the pieces of text in the frames of a run behind its first, of which text is the piece: a view into the
+// stretch. It stops at a frame in which something else differs that says anything, or of which it is not sure that it is
+// JSON, and gives how many frames it has visited.
+func (f *Frames) Pieces(stretch []byte, r *Run, text []byte, visit func(piece codec.Span)) (visited int) {
+	holes, per := f.Holes(r)
+	piece := -1
+	first := f.Frame(r, 0)
+	for i, span := range holes[:per] {
+		body := span.Of(stretch)
+		switch {
+		case len(body) > 0 && len(body) == len(text) && &body[0] == &text[0]:
+			piece = i
+		case !endsWithNoise(stretch[first.Start:span.Start]):
+			return 0
+		}
+	}
+	if piece < 0 {
+		return 0
+	}
+	for i := 1; i < r.Count; i++ {
+		in := holes[i*per : (i+1)*per]
+		for _, span := range in {
+			h := hole{digits: stretch[span.Start-1] != '"'}
+			if !h.valid(span.Of(stretch)) {
+				return i - 1
+			}
+		}
+		if in[piece].Start == in[piece].End {
+			return i - 1
+		}
+		visit(in[piece])
+	}
+	return r.Count - 1
+}
+
+// endsWithNoise tells whether the value of a member that says nothing follows.
+func endsWithNoise(before []byte) bool {
+	for i := range noise {
+		if bytes.HasSuffix(before, noise[i].member) {
+			return true
+		}
+	}
+	return false
+}

@@ -60,7 +60,7 @@ func (h *Hasher) Dimensions() int { return h.dims }
 func (h *Hasher) Vector(text string) []float32 {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	clear(s.weights)
+	s.reset()
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), notInWord) {
 		if !stopWords[word] {
 			s.addWord(word)
@@ -68,12 +68,13 @@ func (h *Hasher) Vector(text string) []float32 {
 	}
 	sums := s.sums[:h.dims] // a whole number of small units each, so that the order of adding does not matter
 	clear(sums)
-	for hash, f := range s.weights {
+	for i := range s.features {
+		f := &s.features[i]
 		value := math.Round(f.weight * math.Sqrt(float64(f.count)) * unit)
-		if hash>>63 == 1 {
+		if f.hash>>63 == 1 {
 			value = -value
 		}
-		sums[hash%uint64(h.dims)] += value
+		sums[f.hash&uint64(h.dims-1)] += value // dims is a power of two
 	}
 	var square float64
 	for _, v := range sums {
@@ -95,49 +96,88 @@ const unit = 1 << 20
 
 // feature is a word or a group of letters of a text.
 type feature struct {
+	hash   uint64
 	weight float64
 	count  int
 }
 
-// scratch is the memory that making a vector takes.
+// scratch is the memory that making a vector takes. The features of a text are found by a hash table with open addressing,
+// which the hashes fill evenly: with a map instead a vector takes twice as long.
 type scratch struct {
-	weights map[uint64]feature
-	sums    []float64
-	letters []rune // of a word
+	features []feature
+	table    []int32 // places in features, from 1; 0: none. A power of two of them, at least twice the features
+	sums     []float64
+	letters  []rune // of a word
 }
 
 var scratches = sync.Pool{New: func() any {
 	return &scratch{
-		weights: make(map[uint64]feature),
+		table:   make([]int32, 1<<10),
 		sums:    make([]float64, slices.Max(Dimensions[:])),
 		letters: make([]rune, 0, maxWord+2),
 	}
 }}
 
+func (s *scratch) reset() {
+	s.features = s.features[:0]
+	clear(s.table)
+}
+
+// count adds a feature, or counts it once more.
+func (s *scratch) count(hash uint64, weight float64) {
+	slot := s.slot(hash)
+	if at := s.table[slot]; at > 0 {
+		s.features[at-1].count++
+		return
+	}
+	s.features = append(s.features, feature{hash, weight, 1})
+	s.table[slot] = int32(len(s.features))
+	if 2*len(s.features) > len(s.table) {
+		s.grow()
+	}
+}
+
+// slot is where the table has a hash, or has room for it.
+func (s *scratch) slot(hash uint64) uint64 {
+	mask := uint64(len(s.table) - 1)
+	for slot := hash & mask; ; slot = (slot + 1) & mask {
+		if at := s.table[slot]; at == 0 || s.features[at-1].hash == hash {
+			return slot
+		}
+	}
+}
+
+func (s *scratch) grow() {
+	s.table = make([]int32, 2*len(s.table))
+	for i := range s.features {
+		s.table[s.slot(s.features[i].hash)] = int32(i + 1)
+	}
+}
+
+// firstIdeographic is the first character of the scripts that ideographic looks for.
+const firstIdeographic = '\u1100'
+
+func ideographic(r rune) bool {
+	return r >= firstIdeographic && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+}
+
 func (s *scratch) addWord(word string) {
 	letters := append(s.letters[:0], beginning)
-	ideographic := false
+	size := gramSize
 	for _, r := range word {
 		if len(letters) > maxWord {
 			break
 		}
-		ideographic = ideographic || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+		if ideographic(r) {
+			size = ideographSize
+		}
 		letters = append(letters, r)
 	}
 	letters = append(letters, end)
 	s.count(hashOf(wordKind, letters[1:len(letters)-1]), 1)
-	size := gramSize
-	if ideographic {
-		size = ideographSize
-	}
 	for i := 0; i+size <= len(letters); i++ {
 		s.count(hashOf(gramKind, letters[i:i+size]), gramWeight)
 	}
-}
-
-func (s *scratch) count(hash uint64, weight float64) {
-	f := s.weights[hash]
-	s.weights[hash] = feature{weight, f.count + 1}
 }
 
 // hashOf is FNV-1a over the bytes of a kind and of letters, finished so that all bits depend on all of them.
@@ -145,6 +185,10 @@ func hashOf(kind byte, letters []rune) uint64 {
 	h := (hashOffset ^ uint64(kind)) * uint64(hashPrime)
 	var encoded [utf8.UTFMax]byte
 	for _, r := range letters {
+		if r < utf8.RuneSelf {
+			h = (h ^ uint64(r)) * hashPrime
+			continue
+		}
 		for _, b := range encoded[:utf8.EncodeRune(encoded[:], r)] {
 			h = (h ^ uint64(b)) * hashPrime
 		}
@@ -155,7 +199,12 @@ func hashOf(kind byte, letters []rune) uint64 {
 	return h ^ h>>32
 }
 
-func notInWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }
+func notInWord(r rune) bool {
+	if r < utf8.RuneSelf {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && (r < 'A' || r > 'Z')
+	}
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+}
 
 // stopWords are English words that say nothing of what a text is about.
 var stopWords = readStopWords()

@@ -68,9 +68,11 @@ type Index struct {
 	removals [shardCount]uint64 // documents that were taken out since the index was opened
 }
 
-// merging lets segments of fewer documents stand beside each other than scorch does by itself: its floor of 2000 asks an
-// index of up to so many documents to be one segment, so that each batch of a few turns has all of it written again.
-var merging = map[string]any{"FloorSegmentSize": 200}
+// merging says how many segments there may be before some are merged: ten of each tier. Scorch's own first tier, segments
+// of 2000 documents, asks an index of up to so many documents to be one segment, so that each batch of a few turns has all
+// of it written again. Ours is segments of 20 and the next one 2000, as before: a young index is merged seldom, and a
+// large one has no more segments to search.
+var merging = map[string]any{"FloorSegmentSize": 20, "TierGrowth": 100}
 
 // Open opens the index in dir, creating it where it is not there.
 func Open(dir string) (*Index, error) {

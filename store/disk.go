@@ -1,6 +1,8 @@
 package store
 
 import (
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -10,10 +12,11 @@ import (
 )
 
 const (
-	// Small, because Badger's builders of tables take several times the size of what they write, and hold it. A smaller
-	// size than a store was written with cannot take over its log after a crash.
-	memTableSize = 4 << 20
-	memTables    = 2
+	// Records are in a memory table, and in its log, before they are in the tree. Tables of 16 MiB instead of 4 save a
+	// twelfth of the CPU time of a small exchange and hold 20 MB more. Twice the size are the files of their logs.
+	memTableSize      = 16 << 20
+	smallMemTableSize = 4 << 20
+	memTables         = 2
 
 	// Values of this size lie in the value log, which is written once. What lies in the tree is written to its log, to a
 	// table and to another one whenever that is compacted, and each table is synced: records in the tree cost a third of
@@ -22,7 +25,7 @@ const (
 
 	compactionRoom = 64 << 20 // for tables that are written anew while the old ones still stand
 
-	smallVolume   = 4 << 30 // on volumes below this size value log files are small, so that space comes back in small steps
+	smallVolume   = 4 << 30 // on volumes below this size files are small, so that space comes back in small steps
 	smallValueLog = 16 << 20
 	valueLog      = 128 << 20
 
@@ -32,10 +35,30 @@ const (
 
 // valueLogSize is the size of value log files for the volume that holds dir.
 func valueLogSize(dir string) int64 {
-	if size := volumeSize(dir); size > 0 && size < smallVolume {
+	if onSmallVolume(dir) {
 		return smallValueLog
 	}
 	return valueLog
+}
+
+// memoryTableSize is the size of memory tables for the store in dir. After a crash they have to be as large as those that
+// the logs which are left were written with, so it is the small one only where all logs are those of small tables.
+func memoryTableSize(dir string) int64 {
+	logs, err := filepath.Glob(filepath.Join(dir, databaseDir, "*.mem"))
+	if err != nil || !onSmallVolume(dir) {
+		return memTableSize
+	}
+	for _, log := range logs {
+		if info, err := os.Stat(log); err != nil || info.Size() != 2*smallMemTableSize {
+			return memTableSize
+		}
+	}
+	return smallMemTableSize
+}
+
+func onSmallVolume(dir string) bool {
+	size := volumeSize(dir)
+	return size > 0 && size < smallVolume
 }
 
 func volumeSize(dir string) int64 {

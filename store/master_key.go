@@ -49,7 +49,7 @@ func masterKey(dir string) ([]byte, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "badger")); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, databaseDir)); err == nil {
 		return nil, fmt.Errorf("%s is missing, and the store beside it was created with it: put it back", path)
 	}
 	return writeKey(path)

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -230,6 +232,34 @@ func mountVolume(t *testing.T) (dir string) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir
+}
+
+// A store that was killed on a large volume, where memory tables are large, opens on a small one too.
+func TestAKilledStoreOpensOnASmallVolume(t *testing.T) {
+	small := filepath.Join(mountVolume(t), "store")
+	dir := filepath.Join(t.TempDir(), "store")
+	s := openStore(t, Options{Dir: dir})
+	const records = 60_000 // more than a small table takes
+	for from := 0; from < records; from += 1000 {
+		err := s.update(t.Context(), func(g *gathering, w *write) error {
+			for n := from; n < from+1000; n++ {
+				g.put(w, nameKey(spaceMeta, fmt.Sprintf("test-%08d", n)), make([]byte, 64))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("cp", "-a", "--sparse=always", dir, small).CombinedOutput(); err != nil { // as a kill leaves it
+		t.Skipf("the store cannot be copied: %s", out)
+	}
+	moved := openStore(t, Options{Dir: small, MinFreeDisk: -1})
+	found := 0
+	err := eachRecord(moved.db, nameKey(spaceMeta, "test-"), func([]byte, []byte) error { found++; return nil })
+	if err != nil || found != records {
+		t.Errorf("%d records of %d are there, %v", found, records, err)
+	}
 }
 
 // A volume that fills while exchanges come and go takes none that it cannot keep, keeps all that it has acknowledged, also

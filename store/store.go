@@ -24,7 +24,11 @@ var ErrInUse = errors.New("the store is open in another process")
 // formatVersion is the version of the layout that FORMAT.md describes.
 const formatVersion = 1
 
-const defaultQueueBytes = 64 << 20
+const (
+	defaultQueueBytes = 64 << 20
+
+	databaseDir = "badger" // inside the store's
+)
 
 // Store is an open store. All methods may be called from any goroutine.
 type Store struct {
@@ -170,8 +174,8 @@ func (s *Store) openDatabase() (err error) {
 // the kernel has mapped them, so there is nothing for a block cache to do; tables that an earlier version compressed are
 // read without one.
 func badgerOptions(opts Options) badger.Options {
-	o := badger.DefaultOptions(filepath.Join(opts.Dir, "badger")).
-		WithMemTableSize(memTableSize).
+	o := badger.DefaultOptions(filepath.Join(opts.Dir, databaseDir)).
+		WithMemTableSize(memoryTableSize(opts.Dir)).
 		WithNumMemtables(memTables).
 		WithBaseTableSize(2 << 20). // each table that is built takes 3 MiB for its index, whatever its size
 		WithNumCompactors(2).

@@ -11,7 +11,7 @@ import (
 // the document to keep the connection alive, and may report an error with status 200.
 func (p provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
 	d := decoder{endsWithoutFinish: p.endsWithoutFinish}
-	body = bytes.TrimSpace(body)
+	body = bytes.Trim(body, " \t\r\n") // the white space of JSON, and no more
 	if !scan.Valid(body) {
 		dst = d.fail(dst, codec.Errorf(codec.KindUpstream, "the provider's answer cannot be read: it %s", scan.Explain(body)))
 		return d.end(dst, codec.EndBroken)

@@ -131,7 +131,7 @@ func (p *pump) run() error {
 func (p *pump) take() []byte {
 	p.alive = true
 	p.out = p.out[:0]
-	for p.splitter.Next(&p.frame) {
+	for p.passRoutine(); p.splitter.Next(&p.frame); p.passRoutine() {
 		p.x.events++
 		var sign crossing.Sign
 		if p.stream != nil {
@@ -148,6 +148,18 @@ func (p *pump) take() []byte {
 		return p.out
 	}
 	return p.splitter.Passed()
+}
+
+// passRoutine passes frames on of which nothing has to be known but that they are content.
+func (p *pump) passRoutine() {
+	if p.stream != nil {
+		return
+	}
+	for n := p.observer.Routine(p.splitter.Rest()); n > 0; n = p.observer.Routine(p.splitter.Rest()) {
+		p.splitter.Pass(n)
+		p.x.events++
+		p.alive = false
+	}
 }
 
 // refusal is the provider's error that a stream began with. While nothing has been sent to the client, that of a

@@ -111,6 +111,18 @@ func (o *Observer) Release() {
 	observers[o.format].Put(o)
 }
 
+// Routine is how many bytes a frame has that stream begins with, if it is one of those that the stream is made of: it is
+// content, and says nothing to the record. 0: the frame has to be looked at.
+func (o *Observer) Routine(stream []byte) int {
+	holes, n, ok := o.routine.Match(o.holes[:0], stream)
+	o.holes = holes
+	if !ok {
+		return 0
+	}
+	o.routine.Used()
+	return n
+}
+
 // Frame looks at one frame.
 func (o *Observer) Frame(f *sse.Frame) Sign {
 	if f.Comment {
@@ -130,10 +142,10 @@ func (o *Observer) Frame(f *sse.Frame) Sign {
 // judge says what a frame means and whether it has something for the record.
 func (o *Observer) judge(f *sse.Frame) (sign Sign, matters bool) {
 	if o.format == codec.Chat || o.format == codec.Gemini {
-		return o.judgeChunk(f.Data)
-	}
-	if bytes.Equal(f.Name, o.name) && o.isRoutine(f.Data) {
-		return SignContent, false
+		if sign, matters = o.judgeChunk(f.Data); sign == SignContent && !matters {
+			o.learn(f, nil)
+		}
+		return sign, matters
 	}
 	kind := f.Name
 	if len(kind) == 0 || o.format == codec.Responses {
@@ -156,24 +168,15 @@ func (o *Observer) judge(f *sse.Frame) (sign Sign, matters bool) {
 }
 
 // learn takes in a frame that says nothing to the record. In two of the same kind the type is the same: what differs
-// between them changes nothing about that.
+// between them changes nothing about that. It has to end where every reader sees it end.
 func (o *Observer) learn(f *sse.Frame, kind []byte) {
 	if !bytes.Equal(f.Name, o.name) || !bytes.Equal(kind, o.kind) {
 		o.routine = o.routine.Emptied()
 		o.name, o.kind = append(o.name[:0], f.Name...), append(o.kind[:0], kind...)
 	}
-	o.routine.Learn(f.Data)
-}
-
-// isRoutine tells whether a frame is one of those that the stream is made of, which were found to say nothing.
-func (o *Observer) isRoutine(data []byte) bool {
-	holes, n, ok := o.routine.Match(o.holes[:0], data)
-	o.holes = holes
-	if !ok || n != len(data) {
-		return false
+	if bytes.HasSuffix(f.Raw, []byte("\n\n")) {
+		o.routine.Learn(f.Raw)
 	}
-	o.routine.Used()
-	return true
 }
 
 // judgeChunk tells chunks apart, which have no names.
@@ -181,17 +184,11 @@ func (o *Observer) judgeChunk(data []byte) (sign Sign, matters bool) {
 	if string(data) == "[DONE]" {
 		return SignTerminal, true
 	}
-	if o.isRoutine(data) {
-		return SignContent, false
-	}
 	if holds(data, `"error"`, '{') {
 		return SignError, true
 	}
 	matters = !o.started || holds(data, `"finish_reason"`, '"') || holds(data, `"usage"`, '{')
 	o.started = true
-	if !matters {
-		o.routine.Learn(data)
-	}
 	return SignContent, matters
 }
 

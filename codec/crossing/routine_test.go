@@ -27,9 +27,14 @@ func TestRoutineChunksHideNothing(t *testing.T) {
 		defer watching.Release()
 		for i, data := range rapid.SliceOfN(chunk, 2, 40).Draw(t, "chunks") {
 			forgetful := Observer{format: codec.Chat, started: i > 0}
-			_, want := forgetful.judge(&sse.Frame{Data: []byte(data)})
-			_, got := watching.judge(&sse.Frame{Data: []byte(data)})
-			if got != want {
+			raw := "data: " + data + "\n\n"
+			_, want := forgetful.judge(&sse.Frame{Raw: []byte(raw), Data: []byte(data)})
+			n := watching.Routine([]byte(raw + raw))
+			got := false
+			if n == 0 {
+				_, got = watching.judge(&sse.Frame{Raw: []byte(raw), Data: []byte(data)})
+			}
+			if got != want || n != 0 && n != len(raw) {
 				t.Fatalf("chunk %d matters: %v, and in the stream: %v\n%s", i, want, got, data)
 			}
 		}
@@ -59,10 +64,15 @@ func TestRoutineEventsHideNothing(t *testing.T) {
 				watching := NewObserver(format)
 				defer watching.Release()
 				for i, e := range rapid.SliceOfN(kinds, 2, 40).Draw(t, "events") {
-					frame := sse.Frame{Name: []byte(e.name), Data: []byte(e.data)}
+					raw := "event: " + e.name + "\ndata: " + e.data + "\n\n"
+					frame := sse.Frame{Raw: []byte(raw), Name: []byte(e.name), Data: []byte(e.data)}
 					forgetful := Observer{format: format}
 					sign, matters := forgetful.judge(&frame)
-					if gotSign, got := watching.judge(&frame); got != matters || gotSign != sign {
+					n, gotSign, got := watching.Routine([]byte(raw+raw)), SignContent, false
+					if n == 0 {
+						gotSign, got = watching.judge(&frame)
+					}
+					if got != matters || gotSign != sign || n != 0 && n != len(raw) {
 						t.Fatalf("event %d is %d and matters: %v, and in the stream %d, %v\n%s\n%s", i, sign, matters, gotSign, got, e.name, e.data)
 					}
 				}
@@ -76,10 +86,13 @@ func BenchmarkObserverChunk(b *testing.B) {
 	defer o.Release()
 	frames := make([]sse.Frame, 64)
 	for i := range frames {
-		frames[i].Data = []byte(fmt.Sprintf(`{"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1795168000,"model":"gpt-5.5","service_tier":"default","system_fingerprint":null,"choices":[{"index":0,"delta":{"content":"word %d"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"%s"}`, i, strings.Repeat("x", i%9)))
+		data := []byte(fmt.Sprintf(`{"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1795168000,"model":"gpt-5.5","service_tier":"default","system_fingerprint":null,"choices":[{"index":0,"delta":{"content":"word %d"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"%s"}`, i, strings.Repeat("x", i%9)))
+		frames[i] = sse.Frame{Raw: fmt.Appendf(nil, "data: %s\n\n", data), Data: data}
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		o.Frame(&frames[i%len(frames)])
+		if f := &frames[i%len(frames)]; o.Routine(f.Raw) == 0 {
+			o.Frame(f)
+		}
 	}
 }

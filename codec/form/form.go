@@ -56,7 +56,11 @@ func (h *hole) length(b []byte) int {
 		}
 		return -1
 	}
-	return stringEnd(b)
+	n := stringEnd(b)
+	if n > 0 && bytes.IndexByte(b[:n], '\n') >= 0 {
+		return -1 // where the line ends, the string was cut
+	}
+	return n
 }
 
 // appendHoles appends where the holes are in the frame that the form was learned from.

@@ -122,6 +122,16 @@ func (s *Splitter) Next(f *Frame) bool {
 	}
 }
 
+// Rest is what has been read and not been given out; it begins with a frame, or with blank lines. It is valid until the
+// next Read.
+func (s *Splitter) Rest() []byte { return s.buf[s.head:s.tail] }
+
+// Pass goes past whole frames that were found in Rest, n bytes of it, as Next does.
+func (s *Splitter) Pass(n int) {
+	s.head += n
+	s.scanned = s.head
+}
+
 // Residue is what has been read and belongs to no whole frame, parsed as if its end had come: a stream that breaks off
 // may leave a complete data line, or a bare JSON object, behind its last frame.
 func (s *Splitter) Residue(f *Frame) bool {

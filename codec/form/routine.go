@@ -67,7 +67,7 @@ func differences(dst []hole, data, sample []byte) []hole {
 				start--
 			}
 			n, m := digits(data[i:]), digits(sample[j:])
-			if n == m && n == 0 || i+n == start || i+m == start { // they do not differ in a number
+			if max(n, m) == 0 || i+n == start || i+m == start { // they do not differ in a number
 				return dst[:0]
 			}
 			dst = append(dst, hole{from: start, to: i + n, digits: true})

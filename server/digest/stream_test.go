@@ -99,8 +99,10 @@ func TestRepeatingFramesAreReadAsIfEachWereReadByItself(t *testing.T) {
 	text := rapid.OneOf(plain, plain, plain, plain, plain, plain, odd)
 	number := rapid.SampledFrom([]string{"0", "1", "2", "10", "11", "200", "01"})
 	chat := rapid.Custom(func(t *rapid.T) string {
-		delta := rapid.SampledFrom([]string{`"content":"%s"`, `"content":"%s"`, `"content":"%s"`, `"reasoning_content":"%s"`, `"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`,
-			`"tool_calls":[{"index":0,"id":"%s","function":{"name":"f","arguments":""}}]`}).Draw(t, "delta")
+		delta := rapid.SampledFrom([]string{
+			`"content":"%s"`, `"content":"%s"`, `"content":"%s"`, `"reasoning_content":"%s"`, `"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`,
+			`"tool_calls":[{"index":0,"id":"%s","function":{"name":"f","arguments":""}}]`,
+		}).Draw(t, "delta")
 		end := rapid.SampledFrom([]string{``, ``, ``, `,"usage":{"completion_tokens":` + number.Draw(t, "tokens") + `}`}).Draw(t, "end")
 		return "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{" + fmt.Sprintf(delta, text.Draw(t, "text")) + "}}],\"obfuscation\":\"" + text.Draw(t, "padding") + "\"" + end + "}\n\n"
 	})

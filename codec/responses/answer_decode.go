@@ -272,8 +272,12 @@ func (d *streamDecoder) terminal(dst []codec.Event, f *frame) []codec.Event {
 // response takes in a whole response object: its items as far as they were not streamed, then how it ended. status is
 // what the event's name says; the object's own word goes before it.
 func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Event {
-	var output, details, usage []byte
-	for m := scan.Object(v); m.Next(); {
+	var (
+		head                   responseHead
+		output, details, usage []byte
+	)
+	for m := scan.Object(v); m.Next(); { // once: the object repeats instructions and tools of the request
+		head.take(&m)
 		switch string(m.Key) {
 		case "status":
 			if s := scan.Body(m.Value); len(s) > 0 {
@@ -295,7 +299,7 @@ func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Ev
 		return d.fail(appendUsage(dst, usage), codec.Errorf(codec.KindUpstream, "The provider ended the answer without completing it."))
 	}
 	if !d.started {
-		dst = d.start(dst, v)
+		dst = d.start(dst, head)
 	}
 	dst = d.output(dst, output)
 	for i := range d.items {

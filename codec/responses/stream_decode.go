@@ -219,7 +219,7 @@ func (d *streamDecoder) event(dst []codec.Event, f *frame, data []byte) []codec.
 
 	case "response.created", "response.queued", "response.in_progress":
 		if !d.started {
-			return d.start(dst, f.response)
+			return d.start(dst, readHead(f.response))
 		}
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		return d.terminal(dst, f)
@@ -273,23 +273,37 @@ func (d *streamDecoder) begin(dst []codec.Event) []codec.Event {
 	if d.started {
 		return dst
 	}
-	return d.start(dst, nil)
+	return d.start(dst, responseHead{})
 }
 
-func (d *streamDecoder) start(dst []codec.Event, response []byte) []codec.Event {
-	d.started = true
-	ev := codec.Event{Kind: codec.EventStart, Family: codec.FamilyOpenAI}
-	for m := scan.Object(response); m.Next(); {
-		switch string(m.Key) {
-		case "id":
-			ev.ID = scan.Body(m.Value)
-		case "model":
-			ev.Model = scan.Body(m.Value)
-		case "created_at":
-			ev.Created, _ = scan.Int(m.Value)
-		}
+// responseHead is what a response object says of itself at the start of an answer.
+type responseHead struct {
+	id, model []byte // string bodies
+	created   int64
+}
+
+// take takes in a member, if it is of the head.
+func (h *responseHead) take(m *scan.Members) {
+	switch string(m.Key) {
+	case "id":
+		h.id = scan.Body(m.Value)
+	case "model":
+		h.model = scan.Body(m.Value)
+	case "created_at":
+		h.created, _ = scan.Int(m.Value)
 	}
-	return append(dst, ev)
+}
+
+func readHead(response []byte) (h responseHead) {
+	for m := scan.Object(response); m.Next(); {
+		h.take(&m)
+	}
+	return h
+}
+
+func (d *streamDecoder) start(dst []codec.Event, h responseHead) []codec.Event {
+	d.started = true
+	return append(dst, codec.Event{Kind: codec.EventStart, Family: codec.FamilyOpenAI, ID: h.id, Model: h.model, Created: h.created})
 }
 
 // text is a piece of a message's text or refusal.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -128,6 +129,7 @@ func Text(body []byte) string {
 // Unescape appends the text that a string body stands for. A surrogate without its partner becomes U+FFFD, and an
 // escape that is no escape is copied as it stands.
 func Unescape(dst, body []byte) []byte {
+	dst = slices.Grow(dst, len(body)) // no escape is shorter than what it stands for
 	for i := 0; i < len(body); {
 		plain := bytes.IndexByte(body[i:], '\\')
 		if plain < 0 || i+plain+1 == len(body) {

@@ -20,7 +20,7 @@ func (x *exchange) cross() error {
 		return codec.Invalid("model", "%s does not generate text here: none of its formats (%s) can answer this surface.",
 			x.placement.Provider.Name(), formatNames(x.placement.Provider.Formats()))
 	}
-	x.cut()
+	x.cutLarge()
 	buffer := upstreamBodies.Get().(*[]byte)
 	defer upstreamBodies.Put(buffer)
 	crossed, body, err := crossing.Prepare((*buffer)[:0], x.surface, x.format, x.body, x.crossingSettings())

@@ -182,6 +182,17 @@ func (x *exchange) begin() error {
 	return err
 }
 
+// cutFrom is the size in bytes from which a body is cut even where nothing but time is gained by it.
+const cutFrom = 8 << 10
+
+// cutLarge cuts a large body, if it has not been, and gives its pieces.
+func (x *exchange) cutLarge() []codec.Span {
+	if len(x.body) >= cutFrom {
+		x.cut()
+	}
+	return x.pieces
+}
+
 // cut finds the pieces of the body, which are what an agent sends again with every turn.
 func (x *exchange) cut() {
 	if x.pieces == nil {
@@ -288,7 +299,11 @@ func (x *exchange) passThrough() error {
 // frame lies on the stack for as long as a stream lasts.
 func (x *exchange) spliced() []byte {
 	target := x.router.Target(x.placement, x.format)
-	body, dropped := crossing.CleanHistory(x.envelope.Splice(nil, x.body, x.placement.Model), x.format, &target)
+	body, pieces := x.body, x.cutLarge()
+	if !x.envelope.Untouched(x.placement.Model) {
+		body, pieces = x.envelope.Splice(nil, x.body, x.placement.Model), nil // they stand elsewhere in it
+	}
+	body, dropped := crossing.CleanHistory(body, x.format, &target, pieces, x.prints)
 	if len(dropped) > 0 {
 		x.rc.Response.Header.Set(headerTranslation, x.format.String()+"->"+x.format.String()+"; dropped="+strings.Join(dropped, ","))
 		for _, name := range dropped {

@@ -45,7 +45,7 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 		request: requests.Get().(*codec.Request),
 	}
 	x.request.Reset()
-	if !s.Read && !scan.WellFormed(body) || !s.textIsValid(body) { // strings are copied into the provider's body
+	if !s.Read && !scan.WellFormed(body) || !validText.Every(body, s.Pieces, s.Prints, scan.TextIsValid) { // strings are copied into the provider's body
 		x.Release()
 		return nil, nil, codec.Invalid("", "the body cannot be read: it %s", scan.Explain(body))
 	}
@@ -72,30 +72,9 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 	return x, dst, nil
 }
 
-// validText are pieces of requests whose text is valid.
+// validText are pieces of requests whose text is valid. Pieces are whole values: what stands between them holds whole
+// strings, too.
 var validText codec.FingerprintSet
-
-// textIsValid is [scan.TextIsValid], but for pieces that were found to be valid before. Pieces are whole values: what
-// stands between them holds whole strings, too.
-func (s *Settings) textIsValid(body []byte) bool {
-	at := 0
-	for i, piece := range s.Pieces {
-		if i == len(s.Prints) || piece.Start < at {
-			break
-		}
-		if !scan.TextIsValid(body[at:piece.Start]) {
-			return false
-		}
-		if at = piece.End; validText.Has(s.Prints[i]) {
-			continue
-		}
-		if !scan.TextIsValid(piece.Of(body)) {
-			return false
-		}
-		validText.Add(s.Prints[i])
-	}
-	return scan.TextIsValid(body[at:])
-}
 
 func providerFor(format codec.Format, t *codec.Target) codec.ProviderHalf {
 	if format == codec.Chat {

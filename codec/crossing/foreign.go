@@ -11,9 +11,12 @@ import (
 // and this provider would refuse, and with it the whole conversation, for ever: carriers, unsigned thinking, members that
 // only other hosts know. This is the one place where equal formats are not equal bytes (wire sheet: translation, 1.6). A
 // body without any of it, which a search for a few marks tells, is returned as it is; dropped names what went, in the
-// client's own terms.
-func CleanHistory(body []byte, format codec.Format, t *codec.Target) (cleaned []byte, dropped []string) {
+// client's own terms. Pieces of the body and their fingerprints are optional: those without marks are not searched again.
+func CleanHistory(body []byte, format codec.Format, t *codec.Target, pieces []codec.Span, prints []codec.Fingerprint) (cleaned []byte, dropped []string) {
 	c := cleaner{target: t}
+	if len(pieces) > 0 && !t.Dialect.ReplayReasoning && unmarked.Every(body, pieces, prints, isUnmarked) {
+		return body, nil
+	}
 	switch format {
 	case codec.Messages:
 		if bytes.Contains(body, carrierMark) || t.Family == codec.FamilyAnthropic && bytes.Contains(body, unsignedMark) {
@@ -39,7 +42,21 @@ var (
 	carrierMark  = []byte(`"` + carrierPrefix)
 	unsignedMark = []byte(`"signature":""`)
 	ownReasoning = []byte(`"rs_`)
+	chatThoughts = []byte(`"reasoning_content"`)
+	chatExtra    = []byte(`"extra_content"`)
 )
+
+// unmarked are pieces of requests that hold no mark of any format.
+var unmarked codec.FingerprintSet
+
+func isUnmarked(part []byte) bool {
+	for _, mark := range [...][]byte{carrierMark, unsignedMark, ownReasoning, chatThoughts, chatExtra} {
+		if bytes.Contains(part, mark) {
+			return false
+		}
+	}
+	return true
+}
 
 // cleaner notes what it leaves out.
 type cleaner struct {
@@ -251,7 +268,7 @@ func (c *cleaner) concernsChat(body []byte) bool {
 	case c.target.Dialect.ReplayReasoning:
 		return bytes.Contains(body, []byte(`"tool_calls"`))
 	case c.target.Family == codec.FamilyOpenAI:
-		return bytes.Contains(body, []byte(`"reasoning_content"`)) || bytes.Contains(body, []byte(`"extra_content"`))
+		return bytes.Contains(body, chatThoughts) || bytes.Contains(body, chatExtra)
 	}
 	return false
 }

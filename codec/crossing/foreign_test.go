@@ -1,11 +1,14 @@
 package crossing_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
 func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
@@ -90,13 +93,32 @@ func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
 			if c.format == codec.Messages {
 				family = codec.FamilyAnthropic
 			}
-			got, dropped := crossing.CleanHistory([]byte(c.body), c.format, &codec.Target{Family: family})
+			got, dropped := crossing.CleanHistory([]byte(c.body), c.format, &codec.Target{Family: family}, nil, nil)
 			if string(got) != want || (len(dropped) > 0) != changes {
 				t.Errorf("dropped: %v\ngot  %s\nwant %s", dropped, got, want)
 			}
 			if !json.Valid(got) {
 				t.Errorf("not JSON: %s", got)
 			}
+			body, pieces := longMessages(c.body)
+			whole, _ := crossing.CleanHistory(body, c.format, &codec.Target{Family: family}, nil, nil)
+			for range 2 {
+				got, _ := crossing.CleanHistory(body, c.format, &codec.Target{Family: family}, pieces, codec.Fingerprints(nil, "acme", body, pieces))
+				if !bytes.Equal(got, whole) {
+					t.Errorf("told its pieces it gives\n%s\nand without\n%s", got, whole)
+				}
+			}
 		})
 	}
+}
+
+// longMessages makes the messages of a body so long that they have fingerprints, and says where they are.
+func longMessages(body string) (long []byte, pieces []codec.Span) {
+	long = []byte(strings.ReplaceAll(body, `"role":`, `"pad":"`+strings.Repeat("-", 200)+`","role":`))
+	for m := scan.Object(long); m.NextName(); {
+		if !m.Elements(func(start, end int) { pieces = append(pieces, codec.Span{Start: start, End: end}) }) {
+			m.Skip()
+		}
+	}
+	return long, pieces
 }

@@ -77,6 +77,17 @@ func TestMaskingKeepsLengthAndJSONAndIsDoneOnce(t *testing.T) {
 	}
 }
 
+// Basic credentials whose letters end in front of a long run: the run is looked at once.
+func TestACredentialInFrontOfARunIsNotFoundForEver(t *testing.T) {
+	r := builtin(t)
+	for _, behind := range []string{".", "-", "_", ".-_~"} {
+		text := []byte("Authorization: Basic YWI6Y2RlZmdo" + behind + strings.Repeat("-word", 8) + " and glpat-" + body(20))
+		if found := r.Mask(text); len(found) == 0 || found[len(found)-1].Name != "gitlab_token" {
+			t.Errorf("%s: found %v", text, found)
+		}
+	}
+}
+
 func TestAnyBytesAreTakenAndKeepTheirLength(t *testing.T) {
 	for _, r := range redactors(t) {
 		rapid.Check(t, func(t *rapid.T) {

@@ -62,7 +62,7 @@ func findTokens(dst []Match, text []byte) []Match {
 		}
 		m := findInRun(text, first, end, seen&classDash != 0)
 		switch {
-		case m.End == 0:
+		case m.End <= first: // none; a match that ended in front of the run would lead back to it for ever
 			at = end + runLength
 		case m.End < len(text) && classes[text[m.End]]&classRun == 0:
 			dst = append(dst, m)

@@ -186,6 +186,7 @@ func matchContext(text []byte, start, end int) Match {
 // behind them, may stand before the run that begins at start.
 func matchAuthorization(text []byte, start int) Match {
 	const short = 32
+	run := start
 	for low := max(0, start-short); start > low && classes[text[start-1]]&classToken != 0; {
 		start--
 	}
@@ -202,7 +203,7 @@ func matchAuthorization(text []byte, start int) Match {
 		const longest = 512
 		stop := stretch(text, start, start+longest, classBase64)
 		plain, err := base64.StdEncoding.DecodeString(string(text[start:stop]))
-		if err == nil && bytes.IndexByte(plain, ':') > 0 {
+		if err == nil && bytes.IndexByte(plain, ':') > 0 && stop > run { // else it ends in front of the run, which is looked at for itself
 			return Match{start, stop, "basic_credentials"}
 		}
 	}

@@ -48,6 +48,10 @@ func (f *Form) Match(dst []codec.Span, data []byte) (holes []codec.Span, n int, 
 	return dst, at + len(rest), true
 }
 
+// maxHole is the longest string that a hole has, in bytes: where a quote is missing, the way to the next is not searched
+// again and again.
+const maxHole = 16 << 10
+
 // length is how much of b fills the hole, -1 if nothing can.
 func (h *hole) length(b []byte) int {
 	if h.digits {
@@ -56,7 +60,7 @@ func (h *hole) length(b []byte) int {
 		}
 		return -1
 	}
-	n := stringEnd(b)
+	n := stringEnd(b[:min(len(b), maxHole)])
 	if n > 0 && bytes.IndexByte(b[:n], '\n') >= 0 {
 		return -1 // where the line ends, the string was cut
 	}

@@ -81,10 +81,10 @@ func (r *Response) readHead(head []byte) (interim bool, err error) {
 		}
 		name, value, found := strings.Cut(line, ":")
 		value = strings.Trim(value, " \t")
-		if !found || !isToken(name) || !isValue(value) {
+		key, named := canonical(name)
+		if !found || !named || !isValue(value) {
 			return false, malformed("header line")
 		}
-		key := textproto.CanonicalMIMEHeaderKey(name)
 		if earlier, more := r.Header[key]; more {
 			r.Header[key] = append(earlier, value)
 			continue
@@ -191,6 +191,25 @@ func isToken(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// canonical is the canonical form of a header's name, which most have as they come; not ok where it is no name.
+func canonical(name string) (key string, ok bool) {
+	same, first := true, true // as it should be; at the beginning of a word
+	for i := range len(name) {
+		c := name[i]
+		if !tokens[c] {
+			return "", false
+		}
+		if first && 'a' <= c && c <= 'z' || !first && 'A' <= c && c <= 'Z' {
+			same = false
+		}
+		first = c == '-'
+	}
+	if !same {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+	}
+	return name, name != ""
 }
 
 // isValue tells whether s can stand behind a name (RFC 9110, section 5.5).

@@ -48,7 +48,7 @@ func TestARequestIsEndedInEveryPhase(t *testing.T) {
 					end(cancel, r.Cutoff)
 					_, _ = io.Copy(io.Discard, c)
 				}))
-				c.TLS = &tls.Config{ServerName: "h"} //nolint:gosec // nothing is ever said on it
+				c.TLS = &tls.Config{ServerName: "h"}
 				if _, err := c.Do(ctx, r); err == nil {
 					t.Error("it was sent")
 				}

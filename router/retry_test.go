@@ -103,7 +103,9 @@ func cut(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 // call makes a call of one session and says which endpoints and keys were asked, and how it ended.
 func (u *cluster) call(change ...func(*Call)) (asked []string, status int, fault *codec.Error) {
 	u.t.Helper()
-	u.asked, u.attempts = nil, nil
+	u.mu.Lock()
+	u.asked, u.attempts = nil, nil // an attempt of the call before, that was outrun, may only now come to be served
+	u.mu.Unlock()
 	c := chatCall()
 	c.Affinity = Affinity("acme", "one session")
 	c.Observe = func(a Attempt) { u.attempts = append(u.attempts, a) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +23,7 @@ func FuzzDamagedRecord(f *testing.F) {
 	long := strings.Repeat("a text that is long enough to be kept apart. ", 100)
 	first, session := c.exchange(say(long), OutcomeComplete, "answer "+long)
 	second, _ := c.exchange(say(long, "answer "+long, "and then?"), OutcomeComplete, "the end")
+	c.exchange(say("say it in pieces"), OutcomeComplete, string(repeatingStream(20)))
 	s.Keep("acme", "call_1", []byte("signature"))
 	if _, err := s.Erase(f.Context(), "acme", Selection{Exchanges: []string{second}}, true); err != nil {
 		f.Fatal(err)
@@ -45,6 +47,9 @@ func FuzzDamagedRecord(f *testing.F) {
 		return nil
 	}); err != nil {
 		f.Fatal(err)
+	}
+	if !slices.ContainsFunc(values, func(value []byte) bool { return len(value) > 0 && value[0] == encodingFrames }) {
+		f.Fatal("no answer is kept by the form of its events")
 	}
 	for i, value := range values {
 		f.Add(uint16(i), value)

@@ -1,0 +1,51 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// What an exchange writes is most of what its record costs. Entries of the database are counted as often as they were
+// put or deleted, from the opening to the digest.
+func TestASmallExchangeWritesFewEntries(t *testing.T) {
+	c := newConversation(t)
+	c.idle()
+	before := entries(t, c.s)
+	const exchanges = 50
+	for n := range exchanges {
+		question := fmt.Sprintf("question %d", n)
+		c.exchange(derived(say(question), question), OutcomeComplete, "in pkg/lock")
+		c.idle()
+	}
+	written := entries(t, c.s)
+	total := 0
+	for kind := range written {
+		written[kind] -= before[kind]
+		total += written[kind]
+	}
+	// x, q, o, s, t, g, and l of the opening when it begins; x, o, s, l of the response, l of the reply, r, h and h, u, y and
+	// i when it ends
+	if total > 18*exchanges {
+		t.Errorf("%d exchanges wrote %d entries: %v", exchanges, total, written)
+	}
+}
+
+// entries counts what was written by its kind, in all versions.
+func entries(t *testing.T, s *Store) map[string]int {
+	t.Helper()
+	count := make(map[string]int)
+	err := s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{AllVersions: true})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			count[string(it.Item().Key()[:1])]++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return count
+}

@@ -11,8 +11,8 @@ import (
 // digestQueue is how many exchanges may wait in memory to be digested; what is more is found in the outbox.
 const digestQueue = 64 << 10
 
-// digester is the goroutine that works off the outbox, where the exchanges are that [Capture.digestAtOnce] has left. It hears of new entries from the writer, and reads the outbox
-// itself at the start and when it could not keep up.
+// digester is the goroutine that works off the outbox, where the exchanges are that [Capture.digestAtOnce] has left. It
+// hears of new entries from the writer, and reads the outbox itself at the start and when it could not keep up.
 type digester struct {
 	mu     sync.Mutex
 	queue  []undigested

@@ -134,7 +134,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	case x.Outcome == OutcomeOpen:
 		return false, codec.Invalid("outcome", "an exchange that is still open cannot be imported")
 	}
-	x, spans := s.redactExchange(account, x)
+	x, spans := s.redactExchange(x)
 	info := x.ExchangeInfo
 	info.Account, info.Session = account, ""
 	info.RequestSize, info.ResponseSize = int64(len(x.RawRequest)), int64(len(x.RawResponse))
@@ -169,7 +169,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 
 // redactExchange masks an exchange that comes from elsewhere, which may not have masked as much. It gives where the
 // request may be cut, too.
-func (s *Store) redactExchange(account string, x *Exchange) (_ *Exchange, spans []codec.Span) {
+func (s *Store) redactExchange(x *Exchange) (_ *Exchange, spans []codec.Span) {
 	var envelope codec.Envelope
 	if envelope.Read(x.RawRequest) == nil {
 		spans = envelope.Blocks(nil)

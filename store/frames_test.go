@@ -73,7 +73,7 @@ func TestFramesThatRepeatTakeLittleSpace(t *testing.T) {
 }
 
 // Steps from a broken disk or a foreign hand stand for a part, or are refused. They never stand for more than one.
-func FuzzFrames(f *testing.F) {
+func FuzzAnswerFrames(f *testing.F) {
 	var stream strings.Builder
 	for i := range 20 {
 		fmt.Fprintf(&stream, "data: {\"n\":%d,\"text\":\"%s\"}\n\n", i, strings.Repeat("word ", i%4))

@@ -240,6 +240,12 @@ func (n *notes) Write(p []byte) (int, error) {
 	return n.text.Write(p)
 }
 
+func (n *notes) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.text = bytes.Buffer{}
+}
+
 func (n *notes) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -60,6 +60,7 @@ type soak struct {
 	reached                          atomic.Int64 // requests that the provider has seen
 	resets                           atomic.Int64 // requests that a connection may have ended under before a byte of an answer
 
+	lines   *notes       // one for each exchange; those of ten minutes would be most of what is in memory
 	pausing sync.RWMutex // held for reading by each request, for writing while the house is looked at in rest
 }
 
@@ -72,13 +73,13 @@ func TestSoak(t *testing.T) {
 		t.Skip("set SOAK to how long it is to last, as 10m, or use make soak")
 	}
 	s := &soak{}
-	h, metrics, _ := observed(t, nil, func(p *plan) {
+	h, metrics, lines := observed(t, nil, func(p *plan) {
 		dir := filepath.Join(p.store.Dir, "index")
 		p.store.Digest = digest.Exchange
 		p.store.Index = func(st *store.Store) store.Index { return search.Open(st, search.Options{Dir: dir}) }
 		p.provider = provider.Options{FreshIDs: true, Keep: -1, OnRequest: func(provider.Recorded) { s.reached.Add(1) }}
 	}, func(p *plan) { s.routing = p.router })
-	s.house = h
+	s.house, s.lines = h, lines
 	s.routing.Providers = soakProviders(h.provider.URL())
 	s.limit()
 	s.reload()
@@ -255,6 +256,7 @@ func (s *soak) rest(metrics func() series) rest {
 		}
 		return nil
 	})
+	s.lines.forget()
 	s.client.CloseIdleConnections()
 	s.reload() // which lets go of idle connections to the provider
 	r := rest{goroutines: runtime.NumGoroutine()}

@@ -69,7 +69,7 @@ func (c *Capture) handOver() *Exchange {
 
 // digestAtOnce has a small exchange digested in the commit of its end, which saves a commit of its own, the entry in the
 // outbox and a third record of the session. Exchanges of a session are digested in the order they ended, so it is for the
-// digester while anything waits there.
+// digester while anything waits there; and so are those with items, because the digester alone may look at its prefixes.
 func (c *Capture) digestAtOnce(w *write) {
 	x := w.captured
 	if x == nil || x.Items != nil || x.RequestSize+x.ResponseSize > digestedAtOnce || c.SessionID() == "" || !c.store.digester.idle() {

@@ -1,13 +1,13 @@
 package messages
 
 import (
-	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/codec/form/formtest"
 )
 
 // What was learned from one event never changes how another is read: a decoder that knows no forms sees the same.
@@ -32,22 +32,8 @@ func TestEventsMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
 			return `{"type":"content_block_delta",` + index + `"delta":{` + delta + `:"` + s + `"}}`
 		}
 	})
-	rapid.Check(t, func(t *rapid.T) {
-		var knowing, plain decoder
-		for _, data := range rapid.SliceOfN(event, 1, 40).Draw(t, "events") {
-			plain.delta.Forget()
-			want := fmt.Sprint(lines(plain.Decode(nil, nil, []byte(data))))
-			if got := fmt.Sprint(lines(knowing.Decode(nil, nil, []byte(data)))); got != want {
-				t.Fatalf("%s\n%s", data, cmp.Diff(want, got))
-			}
-		}
+	formtest.SameWithout(t, event, func() (codec.StreamDecoder, *form.Delta) {
+		d := new(decoder)
+		return d, &d.delta
 	})
-}
-
-func lines(events []codec.Event) (lines []string) {
-	for i := range events {
-		ev := &events[i]
-		lines = append(lines, fmt.Sprintf("%d %d %d.%d %q %q %q %v %v %v", ev.Kind, ev.Type, ev.Item, ev.Sub, ev.Raw, ev.CallID, ev.Name, ev.Whole, ev.Summary, ev.Err))
-	}
-	return lines
 }

@@ -86,7 +86,7 @@ func (v *vectors) changedTexts(turns []store.TurnRef) (name string, changed []*p
 		}
 		name = t.account
 		p := &pending{turn: turn, text: t.text, stored: newVectorHeader(t.text)}
-		if !t.fresh {
+		if !v.isNew(&t) {
 			former, err := v.store.VectorAt(turn.Account, generation, turn.Exchange)
 			if err != nil {
 				return "", nil, err
@@ -98,6 +98,12 @@ func (v *vectors) changedTexts(turns []store.TurnRef) (name string, changed []*p
 		changed = append(changed, p)
 	}
 	return name, changed, nil
+}
+
+// isNew tells of a turn that cannot have a vector in the growing generation, without looking: it has just been digested,
+// after all turns had been gone through.
+func (v *vectors) isNew(t *turnText) bool {
+	return t.fresh && v.generations[v.growing].Complete && t.seq > v.filled
 }
 
 // textOf gives what the vector of a turn is made of, if there is anything.

@@ -316,7 +316,7 @@ func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone
 			return nil, nil, 0, err
 		}
 		d := newDocument(&entry)
-		x.handover.put(turnRef(c), entry.Exchange.Account, d, fresh)
+		x.handover.put(c, entry.Exchange.Account, d, fresh)
 		if d != nil {
 			document := d.lexical(c.Account)
 			documents = append(documents, document)

@@ -19,7 +19,8 @@ type handover struct {
 type turnText struct {
 	account string // its name
 	text    string
-	fresh   bool // the turn has just been digested and has no vector yet
+	seq     uint64 // of the change it was read for
+	fresh   bool   // the turn has just been digested, so that it has no vector unless all turns are being gone through
 }
 
 // mostHandedOver is how many bytes of texts may wait. When there are more all are let go: the vectors are far behind then,
@@ -35,13 +36,14 @@ func (h *handover) begin() {
 	}
 }
 
-// put holds the text of a turn as it is now; d is nil where there is none any more.
-func (h *handover) put(turn store.TurnRef, account string, d *document, fresh bool) {
+// put holds the text of a turn as it is after a change; d is nil where there is none any more.
+func (h *handover) put(c store.Change, account string, d *document, fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.texts == nil {
 		return
 	}
+	turn := turnRef(c)
 	h.remove(turn)
 	if d == nil {
 		return
@@ -51,7 +53,7 @@ func (h *handover) put(turn store.TurnRef, account string, d *document, fresh bo
 		clear(h.texts)
 		h.size = 0
 	}
-	h.texts[turn] = turnText{account, text, fresh}
+	h.texts[turn] = turnText{account, text, c.Seq, fresh}
 	h.size += len(text)
 }
 

@@ -33,6 +33,7 @@ type vectors struct {
 	growing     int                // of generations: the one that takes up turns
 	from        uint64             // changes up to this one have been looked at
 	skipped     uint64             // the first change of an account that rests; 0: none
+	filled      uint64             // changes up to this one may be of turns that the backfill has taken up
 	resting     restingAccounts    // accounts for which documents cannot be embedded now
 	unanswered  restingAccounts    // accounts for which queries cannot
 	renew       chan chan error    // asks for a new generation
@@ -256,6 +257,7 @@ func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
 	if err := v.note(ctx); err != nil {
 		return false, err
 	}
+	v.filled = v.store.LastChange() // behind the commit of the note, hence behind all that the backfill has seen
 	v.tell(nil)
 	v.serve()
 	v.log.Info("the vectors are complete", "embedder", g.Identity, "turns", g.Done)

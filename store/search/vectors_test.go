@@ -303,6 +303,33 @@ func TestARefusedTextGoesWithoutAVector(t *testing.T) {
 	m.wantFound("acme", "poison", poison)
 }
 
+// What is said while the turns of before are still being gone through is met there and as news, and embedded once.
+func TestWhatComesDuringTheBackfillIsEmbeddedOnce(t *testing.T) {
+	s := newSpeaker("speaker/1", 512)
+	reached, release := make(chan struct{}, 1), make(chan struct{})
+	s.failing(func(string, Use, []string) error {
+		select {
+		case reached <- struct{}{}:
+		default:
+		}
+		<-release
+		return nil
+	})
+	m := openMemory(t, t.TempDir())
+	m.capture("acme", talk("before there is an embedder", "ok"))
+	m.opts = Options{Embedder: s}
+	m.reopen(func() {})
+	<-reached
+	for i := range 20 {
+		m.capture("acme", talk(fmt.Sprintf("meanwhile %d", i), "ok"))
+	}
+	close(release) // before the lexical index, which lets turns gather, has read those
+	m.untilComplete()
+	if count, most := s.texts(); count != 21 || most != 1 {
+		t.Errorf("%d texts embedded, one of them %d times", count, most)
+	}
+}
+
 // After a restart the vectors are where they were, nothing is embedded a second time, and what was said while there was
 // no embedder gets its vector when there is one again.
 func TestVectorsGoOnWhereTheyWere(t *testing.T) {
@@ -522,22 +549,25 @@ func TestTextsAreHandedOverOnceAndNotKept(t *testing.T) {
 		}
 	}
 
-	h.put(turn(0), "acme", says("before anybody takes texts"), false)
+	change := func(i int) store.Change {
+		return store.Change{Account: turn(i).Account, Exchange: turn(i).Exchange, Seq: uint64(i)}
+	}
+	h.put(change(0), "acme", says("before anybody takes texts"), false)
 	want(turn(0), "")
 
 	h.begin()
-	h.put(turn(1), "acme", says("the first wording"), false)
-	h.put(turn(1), "acme", says("the second wording"), false)
+	h.put(change(1), "acme", says("the first wording"), false)
+	h.put(change(1), "acme", says("the second wording"), false)
 	want(turn(1), "the second wording")
 	want(turn(1), "")
 
-	h.put(turn(2), "acme", says("to be erased"), false)
-	h.put(turn(2), "", nil, false)
+	h.put(change(2), "acme", says("to be erased"), false)
+	h.put(change(2), "", nil, false)
 	want(turn(2), "")
 
 	long := strings.Repeat("x", maxEmbedded)
 	for i := range 2 * mostHandedOver / len(long) {
-		if h.put(turn(i), "acme", says(long), false); h.size > mostHandedOver {
+		if h.put(change(i), "acme", says(long), false); h.size > mostHandedOver {
 			t.Fatalf("%d bytes are kept", h.size)
 		}
 	}

@@ -49,6 +49,7 @@ type AccountNumber uint32
 // changeLog numbers changes, and wakes those who wait for them.
 type changeLog struct {
 	last      uint64        // given out; only the writer's goroutine uses it
+	coming    atomic.Uint64 // the last one of the commit that is under way; committed otherwise
 	committed atomic.Uint64 // the last one that is committed
 	wake      [len(followers)]chan struct{}
 	kept      [len(followers)]atomic.Bool // there is a log for the follower
@@ -80,12 +81,13 @@ func (l *changeLog) open(db *badger.DB) error {
 			}
 			it.Close()
 		}
+		l.coming.Store(l.last)
 		l.committed.Store(l.last)
 		return nil
 	})
 }
 
-// announce wakes the followers after changes were committed.
+// announce wakes the followers after a commit, or after one that failed, of which some changes may be there all the same.
 func (l *changeLog) announce() {
 	if l.committed.Swap(l.last) == l.last {
 		return
@@ -216,6 +218,10 @@ func (s *Store) Changed(f Follower) <-chan struct{} {
 
 // LastChange is the number of the last change that is committed.
 func (s *Store) LastChange() uint64 { return s.changes.committed.Load() }
+
+// ComingChange is LastChange, or the number of the last change of a commit that is under way: what can be seen in the store
+// has changed by then at the latest. It is LastChange's soon, whether the commit succeeds or not.
+func (s *Store) ComingChange() uint64 { return s.changes.coming.Load() }
 
 // Changes gives at most limit changes after the one with that number that the follower has not confirmed.
 func (s *Store) Changes(f Follower, after uint64, limit int) (changes []Change, err error) {

@@ -139,6 +139,7 @@ func (s *Store) commit(g *gathering, group []*write) {
 	if err == nil {
 		if err = s.write(g, group); err != nil {
 			g.uncertain = true
+			s.changes.announce()
 			s.log.Error("commit to the store failed", "error", err)
 			err = errStorage(err, "the exchange could not be put on record; see the log of the proxy")
 		}
@@ -190,6 +191,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 		return g.err
 	}
 	g.encode()
+	s.changes.coming.Store(s.changes.last)
 	b := batch{db: s.db}
 	defer b.discard()
 	b.apply(g.changeRecords())

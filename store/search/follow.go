@@ -467,7 +467,7 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 			return !there
 		})
 	}
-	last := x.store.LastChange()
+	last := x.store.ComingChange() // a commit that takes the last one off the list is seen before it is announced
 	for {
 		next := x.progress.next()
 		if x.applied.Load() >= last {

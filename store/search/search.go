@@ -382,7 +382,10 @@ func (s *searching) nextLexical(ctx context.Context, ranking *lexical.Ranking) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	hit, ok := ranking.Next()
+	hit, ok, err := ranking.Next()
+	if err != nil {
+		return nil, unreadable(err)
+	}
 	if !ok {
 		return nil, nil
 	}

@@ -238,7 +238,10 @@ func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, 
 	answer.Index.Lag, answer.Index.Building = x.lag(), x.building.Load()
 	limit, skip, best := cmp.Or(r.Limit, defaultLimit), r.Offset, 0.0
 	for looked := 0; looked < maxLooked; looked++ {
-		hit, ok := ranking.Next()
+		hit, ok, err := ranking.Next()
+		if err != nil {
+			return nil, unreadable(err)
+		}
 		if !ok {
 			break
 		}

@@ -117,7 +117,10 @@ func rankTen(b *testing.B, ix *Index, q *Query) {
 		b.Fatal(err)
 	}
 	for range 10 {
-		hit, ok := ranking.Next()
+		hit, ok, err := ranking.Next()
+		if err != nil {
+			b.Fatal(err)
+		}
 		if !ok {
 			return
 		}

@@ -46,14 +46,20 @@ func find(t testing.TB, ix *Index, account uint32, q *Query) (found []scored) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for hit, ok := ranking.Next(); ok; hit, ok = ranking.Next() {
+	for {
+		hit, ok, err := ranking.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return found
+		}
 		id, err := s.ID(hit.Number)
 		if err != nil {
 			t.Fatal(err)
 		}
 		found = append(found, scored{id, hit.Score})
 	}
-	return found
 }
 
 func ids(found []scored) []string {

@@ -53,7 +53,8 @@ type Hit struct {
 	Score  float64
 }
 
-// before tells the better hit; of two that are worth the same, that is the one that came later.
+// before tells the better hit; of two that are worth the same, that is the one with the higher number, until their ids are
+// looked up.
 func (h Hit) before(other Hit) bool {
 	if h.Score != other.Score {
 		return h.Score > other.Score
@@ -61,8 +62,11 @@ func (h Hit) before(other Hit) bool {
 	return h.Number > other.Number
 }
 
-// Ranking gives hits from the best to the worst. The caller closes it.
+// Ranking gives hits from the best to the worst, and of those that are worth the same the one with the higher id first,
+// which came later. Numbers do not tell that: when segments are merged they are given anew, and who reads page by page
+// would be given one hit twice and another never. The caller closes it.
 type Ranking struct {
+	searcher *Searcher
 	all      scores
 	among    *Set
 	unscored bool  // hits are all of among, whatever they are worth
@@ -81,42 +85,90 @@ func (r *Ranking) Score(number uint32) float64 { return r.all.of(number) }
 // Among is the documents that can be hits: those that are allowed and have what the query demands. nil is all.
 func (r *Ranking) Among() *Set { return r.among }
 
-// Next gives the best hit that is left.
-func (r *Ranking) Next() (Hit, bool) {
+// Next gives the best hit that is left; false if none is.
+func (r *Ranking) Next() (Hit, bool, error) {
 	if len(r.best) == 0 && !r.over {
-		r.choose()
+		if err := r.choose(); err != nil {
+			return Hit{}, false, err
+		}
 	}
 	if len(r.best) == 0 {
-		return Hit{}, false
+		return Hit{}, false, nil
 	}
 	hit := r.best[0]
 	r.best = r.best[1:]
-	return hit, true
+	return hit, true, nil
 }
 
 // firstChoice is how many hits are chosen at first: what a page or the weighing with vectors needs. Each time that more
 // are read, four times as many as so far are chosen, so that whoever reads all of them has them looked through a few times.
 const firstChoice = 256
 
-func (r *Ranking) choose() {
+// mostEqual is how many hits that are worth the same have their ids looked up, at 1 to 2 µs each, where not all of them
+// can be chosen. Of more than these the order is that of their numbers.
+const mostEqual = 2048
+
+func (r *Ranking) choose() error {
 	top := choice{limit: max(firstChoice, 4*r.chosen), after: r.last, any: r.chosen == 0}
-	if r.among == nil {
-		r.all.offerTo(&top)
-	} else {
-		for it := r.among.Iterator(); it.HasNext(); {
-			number := it.Next()
-			if score := r.all.of(number); score > 0 || r.unscored {
-				top.offer(Hit{number, score})
-			}
+	r.offerTo(&top)
+	if r.over = len(top.hits) < top.limit; !r.over {
+		r.last = top.hits[0]
+		if top.missed == top.least {
+			r.addEquals(&top)
 		}
 	}
-	r.over = len(top.hits) < top.limit
 	slices.SortFunc(top.hits, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Number, a.Number))
 	})
 	r.best, r.chosen = top.hits, r.chosen+len(top.hits)
-	if !r.over {
-		r.last = top.hits[len(top.hits)-1]
+	return r.orderEquals()
+}
+
+// addEquals adds the hits that are worth as much as the last one for which there was room.
+func (r *Ranking) addEquals(top *choice) {
+	equals := choice{limit: mostEqual + 1, after: r.last, least: top.least}
+	r.offerTo(&equals)
+	if len(equals.hits) <= mostEqual {
+		top.hits = append(top.hits, equals.hits...)
+		r.last.Number = 0 // none of them is left
+	}
+}
+
+// orderEquals puts the best hits that are worth the same in the order of their ids.
+func (r *Ranking) orderEquals() error {
+	for rest := r.best; len(rest) > 0; {
+		equals := rest[:1]
+		for len(equals) < len(rest) && rest[len(equals)].Score == equals[0].Score {
+			equals = rest[:len(equals)+1]
+		}
+		rest = rest[len(equals):]
+		if len(equals) == 1 {
+			continue
+		}
+		ids := make(map[uint32]string, len(equals))
+		for _, h := range equals {
+			id, err := r.searcher.ID(h.Number)
+			if err != nil {
+				return err
+			}
+			ids[h.Number] = id
+		}
+		slices.SortFunc(equals, func(a, b Hit) int { return cmp.Compare(ids[b.Number], ids[a.Number]) })
+	}
+	return nil
+}
+
+// offerTo offers every hit that can be worth enough.
+func (r *Ranking) offerTo(top *choice) {
+	if r.among == nil {
+		r.all.offerTo(top)
+		return
+	}
+	for it := r.among.Iterator(); it.HasNext(); {
+		number := it.Next()
+		if score := r.all.of(number); (score > 0 || r.unscored) && score >= top.least {
+			top.offer(Hit{number, score})
+		}
 	}
 }
 
@@ -135,11 +187,12 @@ func (s *scores) offerTo(top *choice) {
 
 // choice keeps the best hits that come after a certain one: a heap with the worst at its root.
 type choice struct {
-	limit int
-	after Hit
-	any   bool // there is no hit that they have to come after
-	hits  []Hit
-	least float64 // what a hit needs, at least
+	limit  int
+	after  Hit
+	any    bool // there is no hit that they have to come after
+	hits   []Hit
+	least  float64 // what a hit needs, at least
+	missed float64 // what the best one is worth for which there was no room
 }
 
 func (c *choice) offer(h Hit) {
@@ -150,8 +203,11 @@ func (c *choice) offer(h Hit) {
 		c.hits = append(c.hits, h)
 		c.up(len(c.hits) - 1)
 	case h.before(c.hits[0]):
+		c.missed = c.hits[0].Score // no better one was missed before
 		c.hits[0] = h
 		c.down()
+	default:
+		c.missed = max(c.missed, h.Score)
 	}
 	if len(c.hits) == c.limit {
 		c.least = c.hits[0].Score
@@ -191,7 +247,7 @@ func (s *Searcher) Rank(q *Query, allowed *Set) (*Ranking, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Ranking{among: allowed}
+	r := &Ranking{searcher: s, among: allowed}
 	if matching != nil {
 		r.among, r.unscored = matching, true
 		if allowed != nil {

@@ -67,7 +67,10 @@ func FuzzQuery(f *testing.F) {
 			t.Fatal(err)
 		}
 		for n := 0; ; n++ {
-			hit, more := ranking.Next()
+			hit, more, err := ranking.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
 			if !more {
 				break
 			}

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"io"
+	"time"
 )
 
 // A Body is the body of a provider's answer. Reads end with io.EOF or a *codec.Error. It belongs to one goroutine.
@@ -12,7 +13,8 @@ type Body struct {
 	payload  payload
 	from     io.ReadCloser // nil until there is an answer
 	length   int64         // -1: unknown
-	err      error         // sticky
+	ahead    []byte        // read already, and to be given first
+	err      error         // sticky; it comes behind ahead
 
 	release context.CancelCauseFunc // of a hedged attempt; nil otherwise
 }
@@ -20,6 +22,11 @@ type Body struct {
 // Read waits for the provider, but never longer than the first-byte or the idle limit, and not after the call's
 // context has ended. It allocates nothing unless it fails.
 func (b *Body) Read(p []byte) (int, error) {
+	if len(b.ahead) > 0 {
+		n := copy(p, b.ahead)
+		b.ahead = b.ahead[n:]
+		return n, nil
+	}
 	if b.err != nil {
 		return 0, b.err
 	}
@@ -35,6 +42,18 @@ func (b *Body) Read(p []byte) (int, error) {
 		b.err = b.endpoint.fault(&b.watch, err, phaseBody)
 	}
 	return n, b.err
+}
+
+// readAhead gives the first bytes of the body, at most limit, before anything else has been read. The body still begins
+// with them, and ends with what has come where its end keeps people waiting for longer than patience.
+func (b *Body) readAhead(limit int64, patience time.Duration) []byte {
+	impatience := time.AfterFunc(patience, b.Cut)
+	ahead, _ := io.ReadAll(io.LimitReader(b, limit)) // b keeps the error
+	if !impatience.Stop() && b.watch.ctx.Err() == nil {
+		b.err = io.EOF
+	}
+	b.ahead = ahead
+	return ahead
 }
 
 // KeptAlive says that the bytes of the newest Read were only a provider's sign of life, such as a comment or a ping.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -28,6 +29,9 @@ type Call struct {
 type Reply struct {
 	Status int
 	Header http.Header // as received; [FilterResponseHeader] picks what a client may see
+	// RetryAfter is how long an error answer asks to wait before the next request, by its header, or by its body where a
+	// limit or want of capacity is the reason; 0: it names no time. At most a day.
+	RetryAfter time.Duration
 	// Body ends with io.EOF where the answer ended as HTTP wants it; whether the format was complete is for the
 	// format's decoder to say. Any other error is a *[codec.Error], final, and wraps the context's error where the
 	// caller had given up. Close never blocks and is needed after the end, too.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/mnemeproxy/mneme/codec/failure"
 )
 
 // Of cool-downs, where the provider does not say how long: the first lasts shortCoolDown, each that follows twice as
@@ -57,9 +59,31 @@ func (c *coolDown) rest(now time.Time) time.Duration {
 // maxRetryAfter is the longest wait that is handed on.
 const maxRetryAfter = 24 * time.Hour
 
-// RetryAfter is the wait that an answer asks for before the next request, 0 when it asks for none: retry-after-ms, else
-// Retry-After as seconds or as a date (RFC 9110, section 10.2.3).
-func RetryAfter(h http.Header, now time.Time) time.Duration {
+// What is read of the body of an error for the time to wait: Google's, with every quota that was exceeded, have some 2 KiB
+// and come with their header. Who keeps the rest back for longer has nothing more to say, so that an attempt elsewhere
+// does not wait for it.
+const (
+	maxWaitBody      = 32 << 10
+	waitBodyPatience = 2 * time.Second
+)
+
+// wait is how long an answer asks to wait before the next request, 0 when it asks for none. Where it is turned away by a
+// limit or for want of capacity, and the header does not say, the body may: Google puts it there (wire sheet:
+// generate-content, section 5).
+func (r *Reply) wait(why Failure, now time.Time) time.Duration {
+	if r.Status < http.StatusBadRequest {
+		return 0
+	}
+	wait := retryAfter(r.Header, now)
+	if wait == 0 && (why == FailureRateLimited || why == FailureNoCredit || why == FailureOverloaded) {
+		wait = believed(failure.Wait(r.Body.readAhead(maxWaitBody, waitBodyPatience)))
+	}
+	return wait
+}
+
+// retryAfter is the wait that a header asks for, 0 when it asks for none: retry-after-ms, else Retry-After as seconds or
+// as a date (RFC 9110, section 10.2.3).
+func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return believed(time.Duration(min(ms, float64(maxRetryAfter/time.Millisecond)) * float64(time.Millisecond)))
 	}
@@ -75,17 +99,8 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 
 func believed(d time.Duration) time.Duration { return min(max(d, 0), maxRetryAfter) }
 
-// untilReady is the wait after which a credential may go on: the one asked for, else that of the limit that is used up
-// for longest.
-func untilReady(h http.Header, now time.Time) time.Duration {
-	if wait := RetryAfter(h, now); wait > 0 {
-		return wait
-	}
-	return spentLimits(h, now)
-}
-
-// spentLimits reads the rate-limit headers: Anthropic's name the time at which a limit is whole again (RFC 3339),
-// OpenAI's how long that takes ("6m0s", "20ms").
+// spentLimits is the wait until the limit is whole again that is used up for longest, by the rate-limit headers, 0 when
+// none is: Anthropic's name the time (RFC 3339), OpenAI's how long that takes ("6m0s", "20ms").
 func spentLimits(h http.Header, now time.Time) (wait time.Duration) {
 	for _, limit := range []string{"Requests", "Tokens", "Input-Tokens", "Output-Tokens"} {
 		if h.Get("Anthropic-Ratelimit-"+limit+"-Remaining") != "0" {

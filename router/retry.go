@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -148,6 +149,7 @@ func (p *Provider) try(ctx context.Context, c *Call, at destination) outcome {
 	case o.reply != nil:
 		o.Status = o.reply.Status
 		o.Failure = failureOfStatus(o.Status)
+		o.reply.RetryAfter = o.reply.wait(o.Failure, p.clock.Now())
 	case ctx.Err() == nil:
 		o.Failure = failureOfFault(o.fault)
 	}
@@ -227,10 +229,10 @@ func (at *destination) coolDown(o *outcome, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	switch {
 	case o.Failure == FailureOverloaded:
-		cooling, wait = &at.endpoint.cooling, RetryAfter(o.reply.Header, now)
+		cooling, wait = &at.endpoint.cooling, o.reply.RetryAfter
 	case o.Failure == FailureRateLimited || o.Failure == FailureNoCredit:
 		if at.key != nil {
-			cooling, wait = &at.key.cooling, untilReady(o.reply.Header, now)
+			cooling, wait = &at.key.cooling, cmp.Or(o.reply.RetryAfter, spentLimits(o.reply.Header, now))
 		}
 	case o.Failure == FailureCredentialRefused:
 		if at.key != nil {
@@ -278,7 +280,7 @@ func (f *failedPlaces) add(at destination, o *outcome) bool {
 
 // next says where another attempt is to be made, if one is. It has waited where that is needed.
 func (p *Provider) next(ctx context.Context, c *Call, o *outcome, failed *failedPlaces) (next destination, again bool) {
-	if !failed.add(o.at, o) {
+	if ctx.Err() != nil || !failed.add(o.at, o) {
 		return destination{}, false
 	}
 	if next, again = p.another(c, p.clock.Now(), failed); again {

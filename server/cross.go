@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
@@ -114,11 +113,7 @@ func (x *exchange) crossedError(reply *router.Reply, crossed *crossing.Exchange)
 	if err != nil {
 		return err
 	}
-	e := crossed.Error(reply.Status, body)
-	if e.RetryAfter == 0 {
-		e.RetryAfter = router.RetryAfter(reply.Header, time.Now())
-	}
-	return x.fromProvider(e)
+	return x.fromProvider(crossed.Error(reply.Status, reply.RetryAfter, body))
 }
 
 func (x *exchange) fromProvider(e *codec.Error) *codec.Error {

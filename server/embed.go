@@ -3,7 +3,6 @@ package server
 import (
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
@@ -88,7 +87,7 @@ func (x *exchange) embedBatch(plan *embeddings.Plan, batch embeddings.Batch, bod
 		return err
 	}
 	if reply.Status >= http.StatusMultipleChoices {
-		e := crossing.ProviderHalf(x.format).DecodeError(reply.Status, router.RetryAfter(reply.Header, time.Now()), answer)
+		e := crossing.ProviderHalf(x.format).DecodeError(reply.Status, reply.RetryAfter, answer)
 		return x.fromProvider(e)
 	}
 	if err := plan.DecodeAnswer(batch, answer); err != nil {

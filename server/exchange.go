@@ -336,6 +336,9 @@ func (x *exchange) answerHeader(reply *router.Reply) {
 			x.rc.Response.Header.Add(name, value)
 		}
 	}
+	if reply.RetryAfter > 0 && reply.Header.Get("Retry-After") == "" { // not every client looks for it in the body
+		setRetryAfter(x.rc, reply.RetryAfter)
+	}
 	x.ourHeader()
 }
 

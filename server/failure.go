@@ -23,11 +23,17 @@ func (s *Server) answerError(rc *app.RequestContext, surface codec.Format, e *co
 	rc.Response.SetStatusCode(half.Status(e))
 	rc.Response.Header.SetContentType("application/json")
 	if e.RetryAfter > 0 {
-		seconds := int64((e.RetryAfter + time.Second - 1) / time.Second)
-		rc.Response.Header.Set("Retry-After", strconv.FormatInt(seconds, 10))
+		setRetryAfter(rc, e.RetryAfter)
 	}
 	if exchange != "" {
 		rc.Response.Header.Set(headerExchangeID, exchange)
 	}
 	rc.Response.SetBody(half.AppendError(nil, e, &codec.AnswerOptions{ID: exchange}))
+}
+
+// setRetryAfter tells the client how long to wait, in whole seconds: of the forms that the header may have, the one that
+// every client reads (wire sheet: clients).
+func setRetryAfter(rc *app.RequestContext, wait time.Duration) {
+	seconds := int64((wait + time.Second - 1) / time.Second)
+	rc.Response.Header.Set("Retry-After", strconv.FormatInt(seconds, 10))
 }

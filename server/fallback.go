@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"net/http"
-	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
@@ -95,7 +94,7 @@ func (x *exchange) providersError(reply *router.Reply) error {
 	if err != nil {
 		return err
 	}
-	return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, router.RetryAfter(reply.Header, time.Now()), body))
+	return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, reply.RetryAfter, body))
 }
 
 // noteAttempt keeps a provider's attempt for the record, and counts what follows from it.

@@ -210,6 +210,28 @@ func TestASessionStaysWithItsKeyWhileThatIsWell(t *testing.T) {
 	h.noSecrets("the log", h.log.String())
 }
 
+// Google says in the body how long to wait, and SDKs of other formats look into the header alone.
+func TestTheTimeToWaitReachesTheClientWhereverTheProviderSaysIt(t *testing.T) {
+	const asGoogle = `[{"error":{"code":429,"message":"Quota.","status":"RESOURCE_EXHAUSTED","details":[` +
+		`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"31.4s"}]}}]`
+	up := newUpstream(t, func(c *upstreamCall) { c.write(full(429, "", asGoogle)) })
+	h := build(t, func(p *plan) { up.servesAs(p, "openai") })
+	for _, s := range generating {
+		for _, stream := range []bool{false, true} {
+			body := strings.Replace(s.body("error 429 retry-after=31.4", stream), s.model, "gemini-3.8-flash", 1)
+			if a := h.post(s.path, body); a.status != 429 || a.header.Get("Retry-After") != "32" {
+				t.Errorf("%s, stream=%t, from Google: %d %s, retry after %q", s.name, stream, a.status, a.body, a.header.Get("Retry-After"))
+			}
+			if s.owner() != "openai" {
+				continue
+			}
+			if a := h.post(s.path, s.body("", stream)); a.status != 429 || a.header.Get("Retry-After") != "32" || a.body != asGoogle {
+				t.Errorf("%s, stream=%t, in its own format: %d %s, retry after %q", s.name, stream, a.status, a.body, a.header.Get("Retry-After"))
+			}
+		}
+	}
+}
+
 // Agents repeat a failed request on their own; what cannot be helped elsewhere is left to them.
 func TestAFailedRequestIsSentOnceWhereThereIsNoOtherPlace(t *testing.T) {
 	var asked atomic.Int32

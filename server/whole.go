@@ -64,7 +64,7 @@ func (x *exchange) notJSON(reply *router.Reply, body []byte) error {
 		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
 			body = nil // a page says nothing in a line of text
 		}
-		return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, router.RetryAfter(reply.Header, time.Now()), body))
+		return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, reply.RetryAfter, body))
 	}
 	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON (HTTP %d, %s).",
 		x.placement.Provider.Name(), reply.Status, printable([]byte(reply.Header.Get("Content-Type")))))

@@ -111,8 +111,8 @@ func readError(status int, retryAfter time.Duration, body []byte) *codec.Error {
 	e := &codec.Error{
 		Kind: classify(status, &r), Message: r.message, Code: r.code, Status: status, RetryAfter: retryAfter,
 	}
-	if e.Kind == codec.KindRateLimited && e.RetryAfter == 0 {
-		e.RetryAfter = failure.Delay(r.message)
+	if e.RetryAfter == 0 {
+		e.RetryAfter = failure.Wait(body)
 	}
 	if !codeOfFormat(e.Kind, e.Code) {
 		e.Code = ""

@@ -2,6 +2,7 @@ package crossing
 
 import (
 	"sync"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chat"
@@ -248,8 +249,8 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 
 // Error reads a provider's error answer. The member that the provider blames is one of its own format and would lead the
 // client astray.
-func (x *Exchange) Error(status int, body []byte) *codec.Error {
-	e := x.provider.DecodeError(status, 0, body)
+func (x *Exchange) Error(status int, retryAfter time.Duration, body []byte) *codec.Error {
+	e := x.provider.DecodeError(status, retryAfter, body)
 	e.Param = ""
 	return e
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -173,26 +172,4 @@ func KindOfRefusal(message string) codec.Kind {
 		return codec.KindUpstreamAuth
 	}
 	return codec.KindInvalidRequest
-}
-
-// maxDelay bounds the delay that a message may announce.
-const maxDelay = time.Hour
-
-// Delay is how long to wait by the words of a message, as in "try again in 1.2s" or "retry in 350ms.": at most an hour,
-// and 0 where it names no time. A number without a unit is of seconds.
-func Delay(message string) time.Duration {
-	_, rest, found := strings.Cut(message, "try again in ")
-	if !found {
-		_, rest, _ = strings.Cut(message, "retry in ")
-	}
-	word, _, _ := strings.Cut(rest, " ")
-	word = strings.TrimRight(word, ".,;")
-	if word != "" && word[len(word)-1]-'0' <= 9 {
-		word += "s"
-	}
-	delay, err := time.ParseDuration(word)
-	if err != nil || delay < 0 {
-		return 0
-	}
-	return min(delay, maxDelay)
 }

@@ -3,7 +3,6 @@ package failure_test
 import (
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -130,26 +129,6 @@ func TestARefusalsMessageTellsItsCause(t *testing.T) {
 		"Unknown parameter: 'x'":                                                 codec.KindInvalidRequest,
 	} {
 		if got := failure.KindOfRefusal(message); got != want {
-			t.Errorf("%q: got %s, want %s", message, got, want)
-		}
-	}
-}
-
-func TestTheDelayOfAMessage(t *testing.T) {
-	for message, want := range map[string]time.Duration{
-		"Please try again in 1.5s. Visit us.":           1500 * time.Millisecond,
-		"try again in 350ms":                            350 * time.Millisecond,
-		"Please try again in 6m0s.":                     6 * time.Minute,
-		"try again in 20 seconds":                       20 * time.Second,
-		"Please retry in 31.4s.":                        31400 * time.Millisecond,
-		"retry in 9000h":                                time.Hour,
-		"try again in a moment":                         0,
-		"try again in 5":                                5 * time.Second,
-		"retry in -5s":                                  0,
-		"try again in " + strings.Repeat("9", 99) + "s": 0,
-		"slow down":                                     0,
-	} {
-		if got := failure.Delay(message); got != want {
 			t.Errorf("%q: got %s, want %s", message, got, want)
 		}
 	}

@@ -73,36 +73,21 @@ func decodeStatus(status int, retryAfter time.Duration, object []byte) *codec.Er
 			details = m.Value
 		}
 	}
-	if inner, ok := wrapped(f.message); ok {
+	if inner, ok := failure.Wrapped(f.message); ok {
 		return decodeStatus(f.status, f.retryAfter, inner)
 	}
 	for e := scan.Array(details); e.Next(); {
 		f.detail(e.Value)
 	}
 	if f.retryAfter == 0 {
-		f.retryAfter = failure.Delay(f.message)
+		f.retryAfter = failure.Wait(object)
 	}
 	return classify(f)
-}
-
-// wrapped finds the error that a relay put, as text, into the message of its own.
-func wrapped(message string) ([]byte, bool) {
-	inner := []byte(message)
-	if len(inner) == 0 || inner[0] != '{' || !scan.Valid(inner) {
-		return nil, false
-	}
-	object := scan.Get(inner, "error")
-	return object, scan.IsObject(object)
 }
 
 func (f *fault) detail(detail []byte) {
 	kind := scan.String(scan.Get(detail, "@type"))
 	switch kind[strings.LastIndexByte(kind, '.')+1:] {
-	case "RetryInfo":
-		delay, err := time.ParseDuration(scan.String(scan.Get(detail, "retryDelay")))
-		if err == nil && delay > 0 && f.retryAfter == 0 {
-			f.retryAfter = delay
-		}
 	case "ErrorInfo":
 		f.reason = scan.String(scan.Get(detail, "reason"))
 	case "QuotaFailure":

@@ -152,10 +152,13 @@ func decodeEventError(envelope []byte) *codec.Error {
 	return failure.Finish(e)
 }
 
-// readError takes type, message and code out of an error envelope of any provider. A param is left out: it is a path in
-// the provider's request and would name nothing that the client sent.
+// readError takes type, message, code and, unless a header gave it, the wait out of an error envelope of any provider. A
+// param is left out: it is a path in the provider's request and would name nothing that the client sent.
 func readError(e *codec.Error, envelope []byte) {
 	detail := failure.Find(envelope)
+	if e.RetryAfter == 0 {
+		e.RetryAfter = failure.Wait(detail)
+	}
 	if scan.IsString(detail) {
 		e.Message = failure.String(detail)
 		return

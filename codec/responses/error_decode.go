@@ -17,7 +17,10 @@ func (provider) DecodeError(status int, retryAfter time.Duration, body []byte) *
 	} else {
 		err.Message = failure.Unreadable(status, body)
 	}
-	err.Status, err.RetryAfter = status, retryAfter
+	err.Status = status
+	if retryAfter > 0 {
+		err.RetryAfter = retryAfter
+	}
 	if kind, known := failure.KindOfStatus(status); known && !finer(err.Kind, kind) {
 		err.Kind = kind
 		if kind == codec.KindInvalidRequest {
@@ -35,9 +38,9 @@ func errorIn(body []byte) *codec.Error { return failure.Finish(readError(body)) 
 func readError(body []byte) *codec.Error {
 	found := failure.Find(body)
 	if scan.IsString(found) {
-		return &codec.Error{Kind: codec.KindUpstream, Message: failure.String(found)}
+		return &codec.Error{Kind: codec.KindUpstream, Message: failure.String(found), RetryAfter: failure.Wait(found)}
 	}
-	err := &codec.Error{Kind: codec.KindUpstream}
+	err := &codec.Error{Kind: codec.KindUpstream, RetryAfter: failure.Wait(found)}
 	var words [3]string // code, type and status: any of them may hold the telling word
 	for m := scan.Object(found); m.Next(); {
 		switch string(m.Key) {

@@ -95,7 +95,7 @@ func (a *asking) call(ctx context.Context, body []byte) ([]byte, error) {
 	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden: // providers quote parts of keys
 		return nil, codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d)", p.Name(), reply.Status)
 	case reply.Status >= http.StatusMultipleChoices:
-		return nil, crossing.ProviderHalf(format).DecodeError(reply.Status, 0, answer)
+		return nil, crossing.ProviderHalf(format).DecodeError(reply.Status, reply.RetryAfter, answer)
 	}
 	return answer, nil
 }

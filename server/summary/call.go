@@ -150,7 +150,7 @@ func (w *Writer) call(ctx context.Context, route *way, crossed *crossing.Exchang
 	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden: // providers quote parts of keys
 		return nil, codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d)", p.Name(), reply.Status)
 	case reply.Status >= http.StatusMultipleChoices:
-		return nil, crossed.Error(reply.Status, whole)
+		return nil, crossed.Error(reply.Status, reply.RetryAfter, whole)
 	}
 	return whole, nil
 }

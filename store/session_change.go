@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -17,13 +16,14 @@ import (
 // when it was the last time. A mark stays until its reader confirms it, and a change that comes meanwhile makes it another
 // mark; so a crash loses no change, and a session that is talked in has one mark however long that lasts.
 
-// SessionChange says that turns of a session were added, have changed or are gone; the session may be, too.
+// SessionChange says that turns of a session were added, have changed or are gone; the session may be, too. Two of one
+// session are equal until it changes again.
 type SessionChange struct {
 	Account AccountNumber
 	Session string
 	Since   time.Time // the first change that is not confirmed
 
-	mark []byte // since and the time of the last change, in nanoseconds
+	mark string // since and the time of the last change, in nanoseconds
 }
 
 func sessionChangeKey(account accountNumber, id sessionID) []byte {
@@ -41,8 +41,8 @@ func (g *gathering) sessionChanged(w *write, ref sessionRef) {
 }
 
 // SessionChanges gives at most limit sessions that began to change before a time and were not confirmed since: those of
-// one account, or with 0 of all.
-func (s *Store) SessionChanges(ctx context.Context, account AccountNumber, before time.Time, limit int) (changes []SessionChange, err error) {
+// one account, or with 0 of all. It leaves out what is known says; known may be nil.
+func (s *Store) SessionChanges(ctx context.Context, account AccountNumber, before time.Time, limit int, known func(SessionChange) bool) (changes []SessionChange, err error) {
 	prefix := []byte{spaceSessionChange}
 	if account > 0 {
 		prefix = spaceKeyOf(spaceSessionChange, accountNumber(account))
@@ -56,8 +56,12 @@ func (s *Store) SessionChanges(ctx context.Context, account AccountNumber, befor
 			if len(changes) == limit {
 				return errWalked
 			}
-			if since := time.Unix(0, int64(binary.BigEndian.Uint64(value))); since.Before(before) {
-				changes = append(changes, SessionChange{AccountNumber(number), sessionID(id).String(), since, bytes.Clone(value)})
+			c := SessionChange{
+				Account: AccountNumber(number), Session: sessionID(id).String(),
+				Since: time.Unix(0, int64(binary.BigEndian.Uint64(value))), mark: string(value),
+			}
+			if c.Since.Before(before) && (known == nil || !known(c)) {
+				changes = append(changes, c)
 			}
 			return nil
 		})
@@ -79,7 +83,7 @@ func (s *Store) ConfirmSessionChanges(ctx context.Context, changes []SessionChan
 			c := &changes[i]
 			id, _ := parseSessionID(c.Session)
 			key := sessionChangeKey(accountNumber(c.Account), id)
-			if bytes.Equal(g.get(key), c.mark) {
+			if string(g.get(key)) == c.mark {
 				g.put(w, key, nil)
 			}
 		}

@@ -14,7 +14,7 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	marked := func(want int) (changes []SessionChange) {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); ; {
-			changes, err := c.s.SessionChanges(t.Context(), 0, time.Now(), 10)
+			changes, err := c.s.SessionChanges(t.Context(), 0, time.Now(), 10, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,6 +36,9 @@ type Index struct {
 	rebuild  chan chan error
 	hurry    chan struct{} // somebody waits for what has just been said
 
+	unwritten atomic.Pointer[unwritten] // of lexical
+	written   chan struct{}             // some of it is on disk
+
 	purging sync.Mutex // held while files are purged, and while another index takes its place: searches wait for neither
 
 	life   context.Context // ends with Close
@@ -73,8 +76,9 @@ func Open(st *store.Store, opts Options) *Index {
 	x := &Index{
 		store: st, dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
-		hurry: make(chan struct{}, 1), forget: opts.Embedder == nil && !opts.LeaveVectors,
+		hurry: make(chan struct{}, 1), written: make(chan struct{}, 1), forget: opts.Embedder == nil && !opts.LeaveVectors,
 	}
+	x.unwritten.Store(newUnwritten())
 	if opts.Embedder != nil {
 		var err error
 		if x.vectors, err = newVectors(x, &opts); err != nil {
@@ -108,7 +112,7 @@ func (x *Index) Close() error {
 	}
 	err := x.lexical.Close()
 	x.lexical = nil
-	return err
+	return errors.Join(err, x.unwritten.Load().confirm(context.Background(), x.store))
 }
 
 // errClosed is what searches get while the store closes, or when the index cannot be opened.
@@ -144,7 +148,9 @@ func (x *Index) run(ctx context.Context) {
 		}
 	}
 	for ctx.Err() == nil {
+		x.awaitRoom(ctx)
 		taken, full, err := x.takeUp(ctx)
+		err = errors.Join(err, x.unwritten.Load().confirm(ctx, x.store))
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
@@ -183,6 +189,7 @@ func (x *Index) await(ctx context.Context, failed bool) {
 	case <-ctx.Done():
 	case <-retry:
 	case <-x.store.Changed(store.FollowLexical):
+	case <-x.written:
 	case asked := <-x.rebuild:
 		asked <- x.startAnew(ctx)
 	}
@@ -198,7 +205,7 @@ const completeMark = "complete"
 func (x *Index) open(ctx context.Context) error {
 	dir := x.lexicalDir()
 	if _, err := os.Stat(filepath.Join(dir, completeMark)); err == nil && lexical.Whole(dir) {
-		if x.lexical, err = lexical.Open(dir); err == nil {
+		if err = x.openLexical(dir); err == nil {
 			return nil
 		}
 		x.log.Warn("the search index is damaged and is built anew", "error", err)
@@ -249,7 +256,12 @@ func (x *Index) replace() error {
 	if err := os.MkdirAll(x.lexicalDir(), 0o700); err != nil {
 		return fmt.Errorf("create the directory of the index: %w", err)
 	}
-	x.lexical, err = lexical.Open(x.lexicalDir())
+	return x.openLexical(x.lexicalDir())
+}
+
+func (x *Index) openLexical(dir string) (err error) {
+	x.lexical, err = lexical.Open(dir)
+	x.unwritten.Store(newUnwritten())
 	return err
 }
 
@@ -266,8 +278,7 @@ func (x *Index) Rebuild(ctx context.Context) error {
 	}
 }
 
-// takeUp indexes the next changes; full says that there may be more of them. What it wrote is on disk before the changes
-// leave the log.
+// takeUp indexes the next changes, so that they can be found; full says that there may be more of them.
 func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 	last := x.store.LastChange()
 	changes, err := x.store.Changes(store.FollowLexical, x.applied.Load(), batchSize)
@@ -288,12 +299,20 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 	if taken < len(changes) {
 		changes, full = changes[:taken], true
 	}
-	if err := x.lexical.Apply(ctx, documents, gone); err != nil {
+	if err := x.apply(ctx, documents, gone, takenUp{turns: changes, bytes: size(documents)}); err != nil {
 		return 0, false, err
 	}
 	x.applied.Store(changes[len(changes)-1].Seq)
 	x.progress.signal()
-	return taken, full, x.store.ConfirmChanges(ctx, store.FollowLexical, changes)
+	return taken, full, nil
+}
+
+// size is how many bytes of texts documents are found by.
+func size(documents []lexical.Document) (bytes int) {
+	for i := range documents {
+		bytes += len(documents[i].Text) + len(documents[i].Names)
+	}
+	return bytes
 }
 
 // read gives what the index is to hold for the turns that have changed, each as it was at its last change, for as many

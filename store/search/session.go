@@ -167,7 +167,7 @@ func (x *Index) followSessions(ctx context.Context) {
 
 // takeUpSessions indexes sessions that have changed before a time: those of an account, or with 0 of all.
 func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, before time.Time) (taken int, err error) {
-	changes, err := x.store.SessionChanges(ctx, of, before, sessionBatch)
+	changes, err := x.store.SessionChanges(ctx, of, before, sessionBatch, x.unwritten.Load().knows)
 	if err != nil || len(changes) == 0 {
 		return 0, err
 	}
@@ -189,12 +189,8 @@ func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, befo
 	if err != nil {
 		return 0, err
 	}
-	err = x.lexical.Apply(ctx, documents, gone)
-	release()
-	if err != nil {
-		return 0, err
-	}
-	return len(changes), x.store.ConfirmSessionChanges(ctx, changes)
+	defer release()
+	return len(changes), x.apply(ctx, documents, gone, takenUp{sessions: changes, bytes: size(documents)})
 }
 
 // searchSessions finds sessions of the account.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	index "github.com/blevesearch/bleve_index_api"
@@ -60,9 +61,10 @@ func termKey(account uint32, term string) []byte {
 
 // Index holds the documents of all accounts. It may be used from any goroutine.
 type Index struct {
-	shards [shardCount]index.Index
-	queue  *index.AnalysisQueue
-	lists  *lists
+	shards   [shardCount]*scorch.Scorch
+	inMemory [shardCount]atomic.Int32 // batches that are not on disk
+	queue    *index.AnalysisQueue
+	lists    *lists
 
 	changing sync.Mutex         // held while a batch is put together and committed
 	removals [shardCount]uint64 // documents that were taken out since the index was opened
@@ -82,6 +84,8 @@ func Open(dir string) (*Index, error) {
 			"path":         shardDir(dir, i),
 			"bolt_timeout": "2s", // the store's lock keeps other processes out; never wait for one for ever
 
+			"unsafe_batch":           true, // a batch does not wait for the disk; see Apply
+			"scorchPersisterOptions": writing,
 			"scorchMergePlanOptions": merging,
 		}, ix.queue)
 		if err == nil {
@@ -90,7 +94,7 @@ func Open(dir string) (*Index, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open the lexical index in %s: %w", dir, err), ix.Close())
 		}
-		ix.shards[i] = shard
+		ix.shards[i] = shard.(*scorch.Scorch)
 	}
 	return ix, nil
 }
@@ -107,22 +111,12 @@ func Whole(dir string) bool {
 
 func shardDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%02d", i)) }
 
-// Close writes what is in memory to disk.
-func (ix *Index) Close() (err error) {
-	for _, shard := range ix.shards {
-		if shard != nil {
-			err = errors.Join(err, shard.Close())
-		}
-	}
-	ix.queue.Close()
-	return err
-}
-
 func shardOf(account uint32) int { return int(account % shardCount) }
 
 // Apply puts documents into the index, in place of those with the same keys, and takes others out of it. Each account's
-// part is applied whole or not at all, and is on disk when Apply returns.
-func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key) error {
+// part is applied whole or not at all. Searches go by it when Apply returns; when all of it is on disk written is called,
+// from another goroutine, which it must not hold up. It is not called after an error, or when the index is closed before.
+func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key, written func()) error {
 	analysed, err := analyseAll(ctx, documents)
 	if err != nil {
 		return err
@@ -136,16 +130,29 @@ func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key) er
 		b := &batches[shardOf(key.Account)]
 		b.gone = append(b.gone, key)
 	}
+	var parts atomic.Int32 // that are not on disk
+	for i := range batches {
+		if !batches[i].isEmpty() {
+			parts.Add(1)
+		}
+	}
 	ix.changing.Lock()
 	defer ix.changing.Unlock()
 	for i := range batches {
 		b := &batches[i]
-		if len(b.puts)+len(b.gone) == 0 {
+		if b.isEmpty() {
 			continue
 		}
-		err := b.commit(ix.shards[i])
+		ix.inMemory[i].Add(1)
+		err := b.commit(ix.shards[i], func(error) {
+			ix.inMemory[i].Add(-1)
+			if parts.Add(-1) == 0 {
+				written()
+			}
+		})
 		ix.removals[i] += b.removed
 		if err != nil {
+			ix.inMemory[i].Add(-1)
 			return fmt.Errorf("write to the lexical index: %w", err)
 		}
 	}
@@ -225,8 +232,12 @@ type put struct {
 	document *indexedDocument
 }
 
-func (b *shardBatch) commit(shard index.Index) (err error) {
+func (b *shardBatch) isEmpty() bool { return len(b.puts)+len(b.gone) == 0 }
+
+// commit applies the batch; written is called when it is on disk.
+func (b *shardBatch) commit(shard *scorch.Scorch, written index.BatchCallback) (err error) {
 	b.batch = index.NewBatch()
+	b.batch.SetPersistedCallback(written)
 	if err := b.read(shard); err != nil {
 		return err
 	}
@@ -254,7 +265,7 @@ func (b *shardBatch) commit(shard index.Index) (err error) {
 }
 
 // read looks up what the shard has of the batch's documents and accounts.
-func (b *shardBatch) read(shard index.Index) (err error) {
+func (b *shardBatch) read(shard *scorch.Scorch) (err error) {
 	reader, err := shard.Reader()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
@@ -25,8 +26,22 @@ func openIndex(t testing.TB, dir string) *Index {
 
 func apply(t testing.TB, ix *Index, documents []Document, gone ...Key) {
 	t.Helper()
-	if err := ix.Apply(t.Context(), documents, gone); err != nil {
+	if err := ix.Apply(t.Context(), documents, gone, func() {}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// applyToDisk is apply, and waits until the files have it.
+func applyToDisk(t testing.TB, ix *Index, documents []Document, gone ...Key) {
+	t.Helper()
+	written := make(chan struct{})
+	if err := ix.Apply(t.Context(), documents, gone, func() { close(written) }); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-written:
+	case <-time.After(time.Minute): // only a failure takes that long
+		t.Fatal("the batch was not written to disk")
 	}
 }
 
@@ -310,7 +325,7 @@ func TestAnyWordHasAStem(t *testing.T) {
 func TestDocumentsStayAndKeepToTheirAccount(t *testing.T) {
 	dir := t.TempDir()
 	ix := openIndex(t, dir)
-	apply(t, ix, []Document{{Account: 1, ID: "a", Text: "secret lock"}, {Account: 9, ID: "a", Text: "open lock"}})
+	applyToDisk(t, ix, []Document{{Account: 1, ID: "a", Text: "secret lock"}, {Account: 9, ID: "a", Text: "open lock"}})
 	if err := ix.Close(); err != nil {
 		t.Fatal(err)
 	}

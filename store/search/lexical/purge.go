@@ -29,7 +29,7 @@ func (ix *Index) Removed() (bool, error) {
 	return false, nil
 }
 
-func isRemoved(shard index.Index) (bool, error) {
+func isRemoved(shard *scorch.Scorch) (bool, error) {
 	reader, err := shard.Reader()
 	if err != nil {
 		return false, err
@@ -58,16 +58,19 @@ func (ix *Index) Purge(ctx context.Context) error {
 const mergesOfPurge = 5
 
 func (ix *Index) purge(ctx context.Context, i int) error {
-	shard := ix.shards[i].(*scorch.Scorch)
+	shard := ix.shards[i]
 	ix.changing.Lock()
 	until := ix.removals[i]
 	ix.changing.Unlock()
+	if err := write(ctx, shard, index.NewBatch()); err != nil { // only what is on disk is merged
+		return err
+	}
 	segments, err := withRemoved(shard)
 	for merges := 0; err == nil && len(segments) > 0; merges++ {
 		if merges == mergesOfPurge {
 			return errors.New("segments do not merge")
 		}
-		if err = addSegment(shard); err != nil {
+		if err = addSegment(ctx, shard); err != nil {
 			break
 		}
 		if err = shard.ForceMerge(ctx, nil); err != nil {
@@ -88,15 +91,18 @@ func (ix *Index) purge(ctx context.Context, i int) error {
 		return err
 	}
 	ix.lists.forget(i)
+	last := index.NewBatch()
 	ix.changing.Lock()
-	defer ix.changing.Unlock()
-	if ix.removals[i] != until {
-		return nil // more was taken out meanwhile, and is for the next time
+	if ix.removals[i] == until { // what was taken out meanwhile is for the next time
+		last.DeleteInternal(removedKey)
+		last.Delete(fillerID)
 	}
-	batch := index.NewBatch()
-	batch.DeleteInternal(removedKey)
-	batch.Delete(fillerID)
-	return shard.Batch(batch)
+	written, err := introduce(shard, last)
+	ix.changing.Unlock()
+	if err != nil {
+		return err
+	}
+	return await(ctx, shard, written)
 }
 
 // withRemoved names the segments that hold documents that were taken out.
@@ -120,8 +126,8 @@ func withRemoved(shard *scorch.Scorch) (map[uint64]bool, error) {
 const fillerID = "filler"
 
 // addSegment makes sure that there are two segments: a single one is never merged.
-func addSegment(shard *scorch.Scorch) error {
+func addSegment(ctx context.Context, shard *scorch.Scorch) error {
 	batch := index.NewBatch()
 	batch.Update(document.NewDocument(fillerID))
-	return shard.Batch(batch)
+	return write(ctx, shard, batch)
 }

@@ -47,11 +47,15 @@ func TestAPurgeLeavesNothingOfWhatWasTakenOut(t *testing.T) {
 	ix := openIndex(t, dir)
 	defer func() { _ = ix.Close() }()
 	for n := range 3 {
-		apply(t, ix, []Document{
+		documents := []Document{
 			{Account: 1, ID: fmt.Sprint("kept", n), Text: "harmless prose"},
 			{Account: 1, ID: fmt.Sprint("gone", n), Text: "secret marmalade"},
 			{Account: 9, ID: fmt.Sprint("other", n), Text: "secret of another account"},
-		})
+		}
+		for i := range 20 { // segments of the first tier would be merged at once
+			documents = append(documents, Document{Account: 1, ID: fmt.Sprint("more", n, i), Text: "more prose"})
+		}
+		applyToDisk(t, ix, documents)
 	}
 	mustHave := func(want bool) {
 		t.Helper()
@@ -63,7 +67,7 @@ func TestAPurgeLeavesNothingOfWhatWasTakenOut(t *testing.T) {
 	mustHave(false)
 	apply(t, ix, nil, Key{1, "never there"})
 	mustHave(false)
-	apply(t, ix, nil, Key{1, "gone0"}, Key{1, "gone1"}, Key{1, "gone2"})
+	applyToDisk(t, ix, nil, Key{1, "gone0"}, Key{1, "gone1"}, Key{1, "gone2"})
 	mustHave(true)
 	if !slices.Contains(wordsOnDisk(t, ix, 1), "marmalad") {
 		t.Fatal("the word of a document that is taken out has left its file by itself: the test shows nothing")
@@ -113,7 +117,7 @@ func TestAPurgeRunsBesideChanges(t *testing.T) {
 	go func() {
 		defer close(changed)
 		for n := range 20 {
-			if err := ix.Apply(t.Context(), []Document{{Account: 1, ID: fmt.Sprint("c", n), Text: "gamma"}}, []Key{{1, fmt.Sprint("b", n)}}); err != nil {
+			if err := ix.Apply(t.Context(), []Document{{Account: 1, ID: fmt.Sprint("c", n), Text: "gamma"}}, []Key{{1, fmt.Sprint("b", n)}}, func() {}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -30,6 +30,7 @@ func (p *Provider) hedged(ctx context.Context, c *Call, at destination, failed *
 	if !ok {
 		return first.settle(<-ended)
 	}
+	beside.resends = failed.count()
 	second := p.start(ctx, c, beside, ended)
 
 	o := <-ended

@@ -52,7 +52,8 @@ func TestACallThatIsKeptWaitingIsMadeAtAnotherPlace(t *testing.T) {
 	left := u.behind(first, second)
 	u.mustAskBoth(first+" k1", second+" k1")
 	<-left // whoever answers too late is told to stop
-	if a := u.attempts; len(a) != 2 || a[0].Failure != FailureOutrun || a[1].Failure != FailureNone || u.addresses[a[1].Address] != second {
+	if a := u.attempts; len(a) != 2 || a[0].Failure != FailureOutrun || a[1].Failure != FailureNone || u.addresses[a[1].Address] != second ||
+		a[0].Resends != 0 || a[1].Resends != 1 {
 		t.Errorf("told of %+v", a)
 	}
 }

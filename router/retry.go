@@ -56,6 +56,7 @@ type Attempt struct {
 	Provider *Provider
 	Address  string // host:port of the endpoint
 	Key      int    // number of the server's credential in the configuration, from 1; 0: the caller's own
+	Resends  int    // attempts of the same call that began before it
 	Status   int    // HTTP status; 0: there was no answer
 	Failure  Failure
 	CoolDown time.Duration // for which the endpoint or the credential is passed over from now on
@@ -86,6 +87,7 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 	var failed failedPlaces
 	for retries := 0; ; retries++ {
 		var o outcome
+		at.resends = failed.count()
 		if p.hedgeAfter > 0 {
 			o = p.hedged(ctx, c, at, &failed)
 		} else {
@@ -138,7 +140,7 @@ type outcome struct {
 
 // try makes one attempt, and notes what it says of the place.
 func (p *Provider) try(ctx context.Context, c *Call, at destination) outcome {
-	o := outcome{Attempt: Attempt{Provider: p, Address: at.endpoint.address, Started: p.clock.Now()}, at: at}
+	o := outcome{Attempt: Attempt{Provider: p, Address: at.endpoint.address, Resends: at.resends, Started: p.clock.Now()}, at: at}
 	credential := c.Credential
 	if at.key != nil {
 		o.Key = at.key.number
@@ -255,6 +257,13 @@ func (at *destination) coolDown(o *outcome, now time.Time) time.Duration {
 type failedPlaces struct {
 	endpoints []*endpoint
 	keys      []*apiKey
+	attempts  int // at any place, so far
+}
+
+// count counts an attempt that is about to be made, and gives the number of those before it.
+func (f *failedPlaces) count() int {
+	f.attempts++
+	return f.attempts - 1
 }
 
 // add notes where an attempt failed. It is false where the failure is no reason to go elsewhere.

@@ -27,11 +27,11 @@ func (x *exchange) answer() error {
 // as long as a stream lasts.
 func (x *exchange) fallBack(failed error) error {
 	asked := x.placement
+	x.noteFailure(asError(failed))
 	for _, placement := range x.standIns {
 		if !x.mayAsk(placement.Provider, asked.Provider) {
 			continue
 		}
-		x.noteFailure(asError(failed))
 		x.server.telemetry.Fallback(asked.Provider.Name(), placement.Provider.Name())
 		x.startAgain(placement)
 		x.standingIn = true
@@ -106,6 +106,7 @@ func (x *exchange) noteAttempt(a router.Attempt) {
 		Provider: a.Provider.Name(), Endpoint: a.Address, Key: a.Key, Model: x.placement.Model,
 		Status: a.Status, Failure: a.Failure.String(), Took: a.Took.Milliseconds(),
 	})
+	x.traceAttempt(a)
 	if a.Retried {
 		x.server.telemetry.Retry(a.Provider.Name(), a.Failure.String())
 	}
@@ -114,8 +115,10 @@ func (x *exchange) noteAttempt(a router.Attempt) {
 	}
 }
 
-// noteFailure says of the newest attempt why it was not enough, where that was known only behind its header.
+// noteFailure says of the newest call why it was not enough, and of its last attempt where that was known only behind the
+// header.
 func (x *exchange) noteFailure(e *codec.Error) {
+	x.trace.CallFailed(e.Kind)
 	if n := len(x.attempts); n > 0 && x.attempts[n-1].Failure == "" {
 		x.attempts[n-1].Failure = e.Kind.String()
 	}

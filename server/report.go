@@ -65,6 +65,17 @@ func (x *exchange) traceCall(operation router.Operation) {
 	})
 }
 
+// traceAttempt makes the span of an attempt at the provider, if it was asked at all.
+func (x *exchange) traceAttempt(a router.Attempt) {
+	if x.trace == nil || a.Failure == router.FailureBreakerOpen {
+		return
+	}
+	x.trace.Attempt(&telemetry.Attempt{
+		Address: a.Address, Credential: a.Key, Resends: a.Resends, Status: a.Status, Failure: a.Failure.String(),
+		Started: a.Started, Took: a.Took,
+	})
+}
+
 // operationNames are the values of gen_ai.operation.name.
 var operationNames = map[router.Operation]string{
 	router.Generate: "chat", router.Embed: "embeddings", router.CountTokens: "count_tokens",

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -258,18 +260,29 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 // named gives the only span whose name starts so.
 func (r *receiver) named(t *testing.T, name string) *otlp.Span {
 	t.Helper()
+	found := r.all(func(span *otlp.Span) bool { return strings.HasPrefix(span.GetName(), name) })
+	if len(found) != 1 {
+		t.Fatalf("%d spans are named %q", len(found), name)
+	}
+	return found[0]
+}
+
+// below gives the spans that hang under another one, in the order of their beginning.
+func (r *receiver) below(parent *otlp.Span) []*otlp.Span {
+	found := r.all(func(span *otlp.Span) bool { return bytes.Equal(span.GetParentSpanId(), parent.GetSpanId()) })
+	sort.Slice(found, func(i, j int) bool { return found[i].GetStartTimeUnixNano() < found[j].GetStartTimeUnixNano() })
+	return found
+}
+
+func (r *receiver) all(wanted func(*otlp.Span) bool) (found []*otlp.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var found []*otlp.Span
 	for _, span := range r.spans {
-		if strings.HasPrefix(span.GetName(), name) {
+		if wanted(span) {
 			found = append(found, span)
 		}
 	}
-	if len(found) != 1 {
-		t.Fatalf("%d of %d spans are named %q", len(found), len(r.spans), name)
-	}
-	return found[0]
+	return found
 }
 
 func attributes(span *otlp.Span) map[string]string {
@@ -317,13 +330,13 @@ func overGRPC(t *testing.T) *receiver {
 }
 
 // traced is a house whose spans reach a receiver; they are there once flush has returned, which ends both.
-func traced(t *testing.T, received *receiver, o telemetry.TracingOptions) (h *house, flush func()) {
+func traced(t *testing.T, received *receiver, o telemetry.TracingOptions, changes ...func(*plan)) (h *house, flush func()) {
 	tracing, err := telemetry.StartTracing(context.Background(), o)
 	ok(t, err)
 	if tracing == nil {
 		t.Fatal("a receiver is named and nothing is traced")
 	}
-	h, _, _ = observed(t, tracing, func(p *plan) { p.router.TraceParent = o.SendTraceParent })
+	h, _, _ = observed(t, tracing, append(changes, func(p *plan) { p.router.TraceParent = o.SendTraceParent })...)
 	return h, func() {
 		ok(t, h.stop())
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -438,6 +451,82 @@ func TestFailuresAreMarkedByTheirClassAlone(t *testing.T) {
 	}
 	if sent != "" {
 		t.Errorf("the provider is told of the trace: %s", sent)
+	}
+}
+
+// expect compares some attributes of a span, "" standing for one that must be absent.
+func expect(t *testing.T, span *otlp.Span, want map[string]string) {
+	t.Helper()
+	got := attributes(span)
+	for name, value := range want {
+		if got[name] != value {
+			t.Errorf("%s: %s is %q, want %q", span.GetName(), name, got[name], value)
+		}
+	}
+}
+
+func TestEveryAttemptAtAProviderIsVisibleUntilOneGivesTheAnswer(t *testing.T) {
+	ring := &keyring{}
+	up := newUpstream(t, ring.serve)
+	received := overHTTP(t)
+	h, flush := traced(t, received, telemetry.TracingOptions{}, func(p *plan) {
+		up.servesAs(p, "openai")
+		openai := p.router.Providers["openai"]
+		openai.APIKey, openai.APIKeys = "", []router.APIKey{{Key: serverDefaultKey + "-1"}, {Key: serverDefaultKey + "-2"}}
+		p.router.Providers["openai"] = openai
+	})
+	turn := func() {
+		if a := h.post(chat.path, chat.body("", true), "X-Service-Chat-Key", "one session"); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	turn() // at once
+	limited := ring.last(1)[0]
+	ring.limit(limited, true)
+	turn() // with the other key
+	flush()
+
+	calls := received.all(func(span *otlp.Span) bool { return strings.HasPrefix(span.GetName(), "chat ") })
+	if len(calls) != 2 || len(received.below(calls[0])) != 0 {
+		t.Fatalf("%d calls, the first of which gave its answer in %d attempts", len(calls), len(received.below(calls[0])))
+	}
+	attempts := received.below(calls[1])
+	if len(attempts) != 2 {
+		t.Fatalf("%d attempts", len(attempts))
+	}
+	number := map[bool]string{true: "int_value:1", false: "int_value:2"}
+	_, port, _ := net.SplitHostPort(up.listener.Addr().String())
+	expect(t, attempts[0], map[string]string{
+		"http.request.method": "POST", "server.address": "127.0.0.1", "server.port": "int_value:" + port,
+		"http.response.status_code": "int_value:429", "error.type": "rate_limited", "http.request.resend_count": "",
+		"mneme.credential": number[strings.HasSuffix(limited, "-1")],
+	})
+	expect(t, attempts[1], map[string]string{
+		"http.response.status_code": "int_value:200", "error.type": "", "http.request.resend_count": "int_value:1",
+		"mneme.credential": number[strings.HasSuffix(limited, "-2")],
+	})
+	for i, failed := range []bool{true, false} {
+		if span := attempts[i]; span.GetKind() != otlp.Span_SPAN_KIND_CLIENT || (span.GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != failed {
+			t.Errorf("attempt %d is a %v with status %v", i, span.GetKind(), span.GetStatus())
+		}
+	}
+	h.noSecrets("a span", fmt.Sprint(received.spans))
+}
+
+func TestACallThatAStandInFollowsIsMarkedAsFailed(t *testing.T) {
+	received := overHTTP(t)
+	up := newUpstream(t, func(c *upstreamCall) { c.write(full(503, "", chat.errorBody("server_error", "no"))) })
+	h, flush := traced(t, received, telemetry.TracingOptions{}, func(p *plan) {
+		up.servesAs(p, "openai")
+		p.router.Fallbacks = []router.Fallback{{Model: chat.model, To: []string{messages.model}}}
+	})
+	h.post(chat.path, chat.body("", false))
+	flush()
+	failed, answered := received.named(t, "chat "+chat.model), received.named(t, "chat "+messages.model)
+	expect(t, failed, map[string]string{"error.type": "overloaded", "mneme.provider": "openai"})
+	expect(t, answered, map[string]string{"error.type": "", "mneme.provider": "anthropic"})
+	if attempts := received.below(failed); len(attempts) != 1 || len(received.below(answered)) != 0 {
+		t.Errorf("%d attempts at the one, %d at the other", len(attempts), len(received.below(answered)))
 	}
 }
 

@@ -106,6 +106,7 @@ const (
 	attrMethod        = attribute.Key("http.request.method")
 	attrRoute         = attribute.Key("http.route")
 	attrStatus        = attribute.Key("http.response.status_code")
+	attrResendCount   = attribute.Key("http.request.resend_count")
 	attrServerAddress = attribute.Key("server.address")
 	attrServerPort    = attribute.Key("server.port")
 
@@ -116,6 +117,7 @@ const (
 	attrSurface        = attribute.Key("mneme.surface")
 	attrFormat         = attribute.Key("mneme.format")
 	attrProviderConfig = attribute.Key("mneme.provider")
+	attrCredential     = attribute.Key("mneme.credential")
 	attrOutcome        = attribute.Key("mneme.outcome")
 )
 

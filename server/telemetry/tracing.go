@@ -19,8 +19,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Tracing makes spans: one for the request, one for each call to a provider, one for the end of the record. Its user shuts
-// it down.
+// Tracing makes spans: one for the request, one for each call to a provider with one for each attempt unless the first gave
+// the answer, one for the end of the record. Its user shuts it down.
 type Tracing struct {
 	pipeline *pipeline
 	provider *sdk.TracerProvider
@@ -35,10 +35,12 @@ type Trace struct {
 	tracing *Tracing
 	ctx     context.Context // carries the server span
 	server  trace.Span
-	call    trace.Span // newest call to a provider; nil before the first
+	call    trace.Span      // newest call to a provider; nil before the first
+	callCtx context.Context // carries call
 
 	method, route string
 	calling       Call
+	attempts      int // of call, so far
 }
 
 // attributeRoom is where the attributes of a span are put together. Each span is given all of them at once, when it ends, and
@@ -121,12 +123,19 @@ func (x *Trace) Call(header http.Header, c *Call) {
 	x.endEarlierCall()
 	x.calling = *c
 	x.calling.Model = clipped(c.Model)
-	var ctx context.Context
-	ctx, x.call = x.tracing.tracer.Start(x.ctx, c.Operation+" "+x.calling.Model, clientKind...)
+	x.attempts = 0
+	x.callCtx, x.call = x.tracing.tracer.Start(x.ctx, c.Operation+" "+x.calling.Model, clientKind...)
 	header.Del("Traceparent")
 	header.Del("Tracestate")
 	if x.tracing.send {
-		w3c.Inject(ctx, propagation.HeaderCarrier(header))
+		w3c.Inject(x.callCtx, propagation.HeaderCarrier(header))
+	}
+}
+
+// CallFailed says of the newest call to a provider why another follows it.
+func (x *Trace) CallFailed(kind codec.Kind) {
+	if x != nil && x.call != nil {
+		fail(x.call, kind.String())
 	}
 }
 
@@ -147,10 +156,15 @@ func (c *Call) attributes(attrs []attribute.KeyValue) []attribute.KeyValue {
 	if known, ok := providerNames[name]; ok {
 		name = known
 	}
-	host, port, _ := net.SplitHostPort(c.Address)
-	attrs = append(attrs,
+	return appendAddress(append(attrs,
 		attrOperation.String(c.Operation), attrProvider.String(name), attrProviderConfig.String(c.Provider),
-		attrRequestModel.String(c.Model), attrRequestStream.Bool(c.Stream), attrServerAddress.String(host))
+		attrRequestModel.String(c.Model), attrRequestStream.Bool(c.Stream)), c.Address)
+}
+
+// appendAddress appends host and port of an address, "host:port".
+func appendAddress(attrs []attribute.KeyValue, address string) []attribute.KeyValue {
+	host, port, _ := net.SplitHostPort(address)
+	attrs = append(attrs, attrServerAddress.String(host))
 	if number, err := strconv.Atoi(port); err == nil {
 		attrs = append(attrs, attrServerPort.Int(number))
 	}
@@ -165,8 +179,7 @@ func (x *Trace) Capture() (ended func(error)) {
 	_, span := x.tracing.tracer.Start(x.ctx, "capture")
 	return func(err error) {
 		if err != nil {
-			span.SetStatus(codes.Error, "")
-			span.SetAttributes(attrErrorType.String(codec.KindStorage.String()))
+			fail(span, codec.KindStorage.String())
 		}
 		span.End()
 	}
@@ -233,6 +246,11 @@ func markError(span trace.Span, r *Report) {
 	if r.Error != nil {
 		kind = r.Error.Kind.String()
 	}
-	span.SetAttributes(attrErrorType.String(kind))
+	fail(span, kind)
+}
+
+// fail marks what a span stands for as failed, for a reason of a fixed list.
+func fail(span trace.Span, reason string) {
+	span.SetAttributes(attrErrorType.String(reason))
 	span.SetStatus(codes.Error, "")
 }

@@ -214,6 +214,9 @@ func (s *Server) Addresses() []listen.Address {
 // which may be closed: that does not cut its calls.
 func (s *Server) Reroute(r *router.Router) { s.router.Store(r) }
 
+// Router is the one in use.
+func (s *Server) Router() *router.Router { return s.router.Load() }
+
 // Draining tells whether the server has begun to shut down.
 func (s *Server) Draining() bool { return s.draining.Load() }
 

@@ -91,14 +91,14 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings := []finding{{"configuration", good, name + ": no mistakes", ""}, examineServer(ctx, &cfg)}
 	findings = append(findings, examineCertificate(&cfg)...)
 	findings = append(findings, examineData(&cfg)...)
-	keys, credentials := c.examineAccounts(ctx)
+	keys, known := c.examineAccounts(ctx)
 	findings = append(findings, keys)
 	routes, err := router.New(cfg.Router())
 	if err != nil {
 		return append(findings, finding{"providers", problem, err.Error(), ""})
 	}
 	defer routes.Close()
-	findings = append(findings, examineProviders(ctx, routes, credentials)...)
+	findings = append(findings, examineProviders(ctx, routes, &known)...)
 	return append(findings, examineEmbedder(ctx, &cfg, routes))
 }
 
@@ -214,9 +214,15 @@ func private(check, path string, info fs.FileInfo) finding {
 	return finding{check, good, path + " is this user's alone", ""}
 }
 
-// examineAccounts also tells for which providers accounts have credentials of their own.
-func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, credentials map[string]bool) {
-	credentials = map[string]bool{}
+// provided is what is known of providers beside the configuration, by name.
+type provided struct {
+	byAccounts map[string]bool // an account has a credential of its own
+	simulated  map[string]bool // the running server has the simulated provider answer
+}
+
+// examineAccounts also tells what the installation knows of providers.
+func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, known provided) {
+	known = provided{byAccounts: map[string]bool{}, simulated: map[string]bool{}}
 	valid, accounts := 0, 0
 	err := c.manage(ctx, mustExist, func(client *admin.Client) error {
 		list, err := client.Accounts(ctx)
@@ -226,8 +232,15 @@ func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, credentials
 		accounts = len(list)
 		for _, account := range list {
 			for _, provider := range account.Credentials {
-				credentials[provider] = true
+				known.byAccounts[provider] = true
 			}
+		}
+		providers, err := client.Providers(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range providers {
+			known.simulated[p.Name] = p.Simulated
 		}
 		all, err := client.Keys(ctx, "")
 		for i := range all {
@@ -239,25 +252,26 @@ func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, credentials
 	})
 	switch {
 	case err != nil:
-		return finding{"keys", warning, strings.TrimSuffix(strings.TrimPrefix(explain(err), "mneme: "), "\n"), ""}, credentials
+		return finding{"keys", warning, strings.TrimSuffix(strings.TrimPrefix(explain(err), "mneme: "), "\n"), ""}, known
 	case valid == 0:
-		return finding{"keys", problem, "there is no valid service key", "Create one with: mneme key create --account default"}, credentials
+		return finding{"keys", problem, "there is no valid service key", "Create one with: mneme key create --account default"}, known
 	}
-	return finding{"keys", good, fmt.Sprintf("%d valid service keys in %d accounts", valid, accounts), ""}, credentials
+	return finding{"keys", good, fmt.Sprintf("%d valid service keys in %d accounts", valid, accounts), ""}, known
 }
 
 // reachPatience is how long a provider may take to accept a connection.
 const reachPatience = 5 * time.Second
 
 // examineProviders looks at all providers at once, and compares this clock with theirs.
-func examineProviders(ctx context.Context, routes *router.Router, credentials map[string]bool) []finding {
+func examineProviders(ctx context.Context, routes *router.Router, known *provided) []finding {
 	providers := routes.Providers()
 	findings := make([]finding, len(providers), len(providers)+1)
 	skews := make([]*time.Duration, len(providers))
 	var group errgroup.Group
 	for i, p := range providers {
-		if !p.HasKey() && !credentials[p.Name()] {
-			findings[i] = finding{"provider " + p.Name(), good, "has no credential here; callers bring their own", ""}
+		if !p.HasKey() && !known.byAccounts[p.Name()] {
+			who := provision{provider: p.Name(), simulated: known.simulated[p.Name()]}
+			findings[i] = finding{"provider " + p.Name(), who.state(), who.String(), ""}
 			continue
 		}
 		group.Go(func() error {

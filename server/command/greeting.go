@@ -17,25 +17,7 @@ type greeting struct {
 	data             string
 	retention        string // what is kept
 	firstKey         string // shown once; "" when there are keys already
-	providers        []providerLine
-}
-
-// providerLine is one provider in the greeting.
-type providerLine struct {
-	name, variable   string
-	simulated, keyed bool
-}
-
-func (l providerLine) String() string {
-	switch {
-	case l.simulated:
-		return fmt.Sprintf("%-10s SIMULATED: canned answers, not a model; set %s for the real one", l.name, l.variable)
-	case l.keyed:
-		return fmt.Sprintf("%-10s ready", l.name)
-	case l.variable != "":
-		return fmt.Sprintf("%-10s no key of the server's: set %s, or callers and accounts bring their own", l.name, l.variable)
-	}
-	return fmt.Sprintf("%-10s no key of the server's: set providers.%s.api_key, or callers and accounts bring their own", l.name, l.name)
+	providers        []provision
 }
 
 var greetingText = template.Must(template.New("").Parse(`
@@ -81,8 +63,16 @@ What passed
 func (g *greeting) write(w io.Writer) error {
 	return greetingText.Execute(w, map[string]any{
 		"Version": g.version, "Program": g.program, "Origin": g.origin, "Socket": g.socket, "Data": g.data, "DataFlag": dataFlag(g.data),
-		"FirstKey": g.firstKey, "Providers": g.providers, "Retention": g.retention,
+		"FirstKey": g.firstKey, "Providers": g.providerLines(), "Retention": g.retention,
 	})
+}
+
+func (g *greeting) providerLines() []string {
+	lines := make([]string, len(g.providers))
+	for i, p := range g.providers {
+		lines[i] = fmt.Sprintf("%-10s %v", p.provider, p)
+	}
+	return lines
 }
 
 // kept says how long and how much is kept.

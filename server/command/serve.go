@@ -97,12 +97,13 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 
-	management, err := openManagement(&cfg, st, observed.Metrics(), log)
+	var service *server.Server
+	management, err := openManagement(&cfg, st, observed.Metrics(), func() []admin.Provider { return providersOf(service) }, log)
 	defer management.close()
 	if err != nil {
 		return err
 	}
-	service, err := server.New(server.Options{
+	service, err = server.New(server.Options{
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Store: st, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
@@ -121,7 +122,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 
 	g := greeting{
 		version: s.version(), program: s.Program, origin: mainOrigin(service.Addresses()), socket: socketOf(service.Addresses()), data: cfg.Data,
-		providers: providerLines(&from, simulated), retention: kept(cfg.Retention),
+		providers: provisions(&from, simulated), retention: kept(cfg.Retention),
 	}
 	if g.firstKey, err = firstKey(st); err != nil {
 		return err
@@ -280,7 +281,9 @@ type management []struct {
 
 // openManagement opens the socket beside the data, and the address for admin keys if one is configured. What it
 // returns is to be closed also when there is an error.
-func openManagement(cfg *config.Config, st *store.Store, metrics http.Handler, log *slog.Logger) (m management, err error) {
+func openManagement(
+	cfg *config.Config, st *store.Store, metrics http.Handler, providers func() []admin.Provider, log *slog.Logger,
+) (m management, err error) {
 	add := func(listener net.Listener, handler http.Handler) {
 		m = append(m, struct {
 			listener net.Listener
@@ -291,7 +294,7 @@ func openManagement(cfg *config.Config, st *store.Store, metrics http.Handler, l
 	if err != nil {
 		return nil, err
 	}
-	add(socket, admin.Handler(st, log))
+	add(socket, admin.WithProviders(admin.Handler(st, log), providers))
 	if cfg.Admin.Listen == "" {
 		return m, nil
 	}
@@ -302,6 +305,16 @@ func openManagement(cfg *config.Config, st *store.Store, metrics http.Handler, l
 	add(listener, admin.WithInspection(admin.AccountHandler(st, log), st, log, metrics, admin.IsLoopback(listener.Addr())))
 	log.Info("management for admin keys", "listen", listener.Addr().String())
 	return m, nil
+}
+
+// providersOf are those that the service leads to now.
+func providersOf(service *server.Server) []admin.Provider {
+	providers := service.Router().Providers()
+	all := make([]admin.Provider, len(providers))
+	for i, p := range providers {
+		all[i] = admin.Provider{Name: p.Name(), Simulated: p.Simulated()}
+	}
+	return all
 }
 
 // close is for a start that failed; a listener that was served is closed already.
@@ -350,8 +363,8 @@ func configuredOrigin(cfg *config.Config) string {
 	return mainOrigin(addresses)
 }
 
-// providerLines says for each provider whether something real answers.
-func providerLines(routing *router.Config, simulated []string) []providerLine {
+// provisions says for each provider whether something real answers.
+func provisions(routing *router.Config, simulated []string) []provision {
 	names := config.BuiltInProviders()
 	for name := range routing.Providers {
 		if !slices.Contains(names, name) {
@@ -359,14 +372,9 @@ func providerLines(routing *router.Config, simulated []string) []providerLine {
 		}
 	}
 	slices.Sort(names[len(config.BuiltInProviders()):])
-	lines := make([]providerLine, len(names))
+	all := make([]provision, len(names))
 	for i, name := range names {
-		lines[i] = providerLine{
-			name:      name,
-			simulated: slices.Contains(simulated, name),
-			keyed:     routing.Providers[name].HasKey(),
-			variable:  config.ProviderKeyVariable(name),
-		}
+		all[i] = provision{provider: name, simulated: slices.Contains(simulated, name), keyed: routing.Providers[name].HasKey()}
 	}
-	return lines
+	return all
 }

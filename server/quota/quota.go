@@ -156,11 +156,16 @@ type bucket struct {
 	at    time.Time
 }
 
-// fill brings the level up to date. A limit of 0 is no limit, and its level means nothing.
+// fill brings the level up to date. Without a limit it begins anew, so that what was used without one is not held against
+// the key when it gets one.
 func (b *bucket) fill(now time.Time, limit int64) {
-	if b.at.IsZero() {
+	switch passed := now.Sub(b.at); {
+	case limit == 0:
+		*b = bucket{}
+		return
+	case b.at.IsZero():
 		b.level = float64(limit)
-	} else if passed := now.Sub(b.at); passed > 0 {
+	case passed > 0:
 		b.level += passed.Minutes() * float64(limit)
 	}
 	b.level = min(b.level, float64(limit))
@@ -174,8 +179,11 @@ func (b *bucket) wait(limit int64, want float64) time.Duration {
 	if missing <= rounding*float64(limit) {
 		return 0
 	}
-	return time.Duration(missing / float64(limit) * float64(time.Minute))
+	return time.Duration(min(missing/float64(limit), longestWait.Minutes()) * float64(time.Minute))
 }
+
+// longestWait is what callers are told at most; a time.Duration ends at 292 years.
+const longestWait = 365 * 24 * time.Hour
 
 func (b *bucket) window(limit int64) Window {
 	if limit == 0 {

@@ -76,6 +76,44 @@ func TestAnEstimateGivesWayToWhatWasUsed(t *testing.T) {
 	}
 }
 
+func TestWhatWasUsedWithoutALimitIsNotHeldAgainstOneThatComesLater(t *testing.T) {
+	var table Table
+	before := store.Limits{Concurrent: 10}
+	for range 100 {
+		pass, refusal := table.Enter(noon, "key_a", before, nil, 1000)
+		if refusal != nil {
+			t.Fatal(refusal.Error)
+		}
+		pass.Leave(1_000_000)
+	}
+	open, refusal := table.Enter(noon, "key_a", before, nil, 1000)
+	if refusal != nil {
+		t.Fatal(refusal.Error)
+	}
+	after := store.Limits{Concurrent: 10, RequestsPerMinute: 10, TokensPerMinute: 10_000}
+	pass, refusal := table.Enter(noon.Add(time.Second), "key_a", after, nil, 1000)
+	if refusal != nil {
+		t.Fatalf("the first request under the new limits: %v", refusal.Error)
+	}
+	if s := pass.Standing; s.Requests.Remaining != 9 || s.Tokens.Remaining != 9000 {
+		t.Errorf("the new limits begin with %+v", s)
+	}
+	open.Leave(1000)
+}
+
+func TestADebtOfAnyDepthIsAWait(t *testing.T) {
+	var table Table
+	limits := store.Limits{TokensPerMinute: 1}
+	pass, refusal := table.Enter(noon, "key_a", limits, nil, 1)
+	if refusal != nil {
+		t.Fatal(refusal.Error)
+	}
+	pass.Leave(1 << 40)
+	if _, refusal = table.Enter(noon, "key_a", limits, nil, 1); refusal == nil || refusal.Error.RetryAfter <= 0 {
+		t.Errorf("a key that is %d tokens below its limit gets %+v", int64(1)<<40, refusal)
+	}
+}
+
 func TestExchangesAtATimeAreFreedWhenTheyEnd(t *testing.T) {
 	var table Table
 	limits := store.Limits{Concurrent: 2}

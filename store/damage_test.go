@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -150,5 +151,132 @@ func TestATurnThatCannotBeReadIsDigestedAgain(t *testing.T) {
 	page, err := c.s.Timeline("acme", session, TimelineQuery{})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Turn == nil || page.Data[0].Turn.Answer[0].Parts[0].Text != "in pkg/lock" {
 		t.Errorf("%+v, %v", page.Data, err)
+	}
+}
+
+// damageExchange makes the record of an exchange unreadable.
+func damageExchange(t *testing.T, s *Store, account, id string) {
+	t.Helper()
+	number, err := s.numberOf(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _ := parseExchangeID(id)
+	damage(t, s, exchangeKey(spaceExchange, number, key), []byte("damaged"))
+}
+
+func TestAnExchangeThatCannotBeReadCanBeErased(t *testing.T) {
+	for name, sel := range map[string]func(id, session string) Selection{
+		"by its id":      func(id, _ string) Selection { return Selection{Exchanges: []string{id}} },
+		"by its session": func(_, session string) Selection { return Selection{Sessions: []string{session}} },
+		"by its age":     func(string, string) Selection { return Selection{Until: time.Now().Add(time.Hour)} },
+		"with all":       func(string, string) Selection { return Selection{All: true} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newConversation(t)
+			id, session := c.exchange(say("hi"), OutcomeComplete, "a")
+			damageExchange(t, c.s, "acme", id)
+			asked, err := c.s.Erase(t.Context(), "acme", sel(id, session), true)
+			if err != nil || asked.Exchanges != 1 {
+				t.Errorf("a dry run gives %+v, %v", asked, err)
+			}
+			if e := erase(t, c.s, "acme", sel(id, session)); e.Exchanges != 1 {
+				t.Errorf("receipt is %+v", e)
+			}
+			if n := count(t, c.s, spaceExchange, spaceRequest, spaceResponse, spaceBlock, spaceTurn, spaceMember, spaceBelongs, spaceSession); n != 0 {
+				t.Errorf("%d records are left", n)
+			}
+		})
+	}
+}
+
+func TestWhatIsKeptByAKeyIsNotErasedForAnotherBecauseItCannotBeRead(t *testing.T) {
+	c := newConversation(t)
+	id, _ := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
+	damageExchange(t, c.s, "acme", id)
+	if e := erase(t, c.s, "acme", Selection{ChatKey: "other"}); e.Exchanges != 0 {
+		t.Errorf("receipt is %+v", e)
+	}
+}
+
+func TestAnAccountWithAnExchangeThatCannotBeReadCanBeDeleted(t *testing.T) {
+	c := newConversation(t)
+	id, _ := c.exchange(say("hi"), OutcomeComplete, "a")
+	damageExchange(t, c.s, "acme", id)
+	number, _ := c.s.accounts.number("acme")
+	if _, err := c.s.DeleteAccount(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, c.s, number)
+}
+
+func TestRetentionGoesOnBehindAnExchangeThatCannotBeRead(t *testing.T) {
+	c := newConversation(t)
+	first, _ := c.exchange(say("hi"), OutcomeComplete, "a")
+	c.exchange(say("hello"), OutcomeComplete, "b")
+	damageExchange(t, c.s, "acme", first)
+	if err := c.s.SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.s.retain(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, c.s, spaceExchange); n != 0 {
+		t.Errorf("%d exchanges are left", n)
+	}
+}
+
+// A sweep that cannot tell what a request refers to frees nothing, and so the erasure that it belongs to does not end.
+func TestAnErasureThatFailsKeepsNothingElseWaiting(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "other")
+	harmed, _ := parseExchangeID(capture(t, s, "acme", "q", "a"))
+	capture(t, s, "other", "q", "a")
+	acme, _ := s.accounts.number("acme")
+	other, _ := s.accounts.number("other")
+	damage(t, s, exchangeKey(spaceRequest, acme, harmed), []byte{recordVersion, 0xff})
+	failing, err := s.Erase(t.Context(), "acme", Selection{Until: time.Now().Add(-time.Hour)}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for failing.State == ErasureQueued { // it has been tried once it runs
+		if failing, err = s.Erasure("acme", failing.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.DeleteAccount(t.Context(), "other", false); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, s, other)
+	if failing, err = s.Erasure("acme", failing.ID); err != nil || failing.State != ErasureRunning {
+		t.Errorf("the erasure is %+v, %v", failing, err)
+	}
+}
+
+func TestAStoreOpensWithADamagedExchangeThatWasInterrupted(t *testing.T) {
+	for _, space := range []byte{spaceExchange, spaceResponse} {
+		dir := t.TempDir()
+		s := openStore(t, Options{Dir: dir})
+		mustAccount(t, s, "acme")
+		open, err := s.Begin(t.Context(), &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("q")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := open.Recorded(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		key := exchangeKey(space, open.account, open.id)
+		if space == spaceResponse {
+			key = partKey(space, open.account, open.id, 0)
+		}
+		damage(t, s, key, []byte("damaged"))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openStore(t, Options{Dir: dir})
+		if e := erase(t, s, "acme", Selection{Exchanges: []string{open.ID()}}); e.Exchanges != 1 || e.Open != 0 {
+			t.Errorf("%c: receipt is %+v", space, e)
+		}
 	}
 }

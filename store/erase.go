@@ -58,17 +58,40 @@ func (sel *Selection) matches(info *ExchangeInfo) bool {
 		!info.Started.Before(sel.Since) && (sel.Until.IsZero() || info.Started.Before(sel.Until))
 }
 
-// each visits the exchanges that are selected. An exchange named twice may be visited twice.
-func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account accountNumber, visit func(exchangeID, *ExchangeInfo) error) error {
+// selected is an exchange that is selected.
+type selected struct {
+	id      exchangeID
+	info    *ExchangeInfo
+	damaged error // the record cannot be read, and info holds only what the id says
+}
+
+// open tells whether the exchange is still running.
+func (x *selected) open(tx *badger.Txn, account accountNumber) (bool, error) {
+	if x.damaged == nil {
+		return x.info.Outcome == OutcomeOpen, nil
+	}
+	_, err := tx.Get(exchangeKey(spaceOpen, account, x.id))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// each visits the exchanges that are selected. An exchange named twice may be visited twice. One whose record cannot be read
+// counts as begun when its id says, and as having none of the keys that can be asked for.
+func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account accountNumber, visit func(selected) error) error {
 	one := func(id exchangeID) error {
 		info, err := getInfo(tx, account, id)
-		if errors.Is(err, badger.ErrKeyNotFound) || err == nil && !sel.matches(info) {
+		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
 		if err != nil {
-			return err
+			info = &ExchangeInfo{ID: id.String(), Started: id.time()}
 		}
-		return visit(id, info)
+		if !sel.matches(info) {
+			return nil
+		}
+		return visit(selected{id, info, err})
 	}
 	last := func(item *badger.Item) error { return one(exchangeID(item.Key()[len(item.Key())-len(exchangeID{}):])) }
 	for _, text := range sel.Exchanges {
@@ -177,15 +200,23 @@ func (s *Store) newErasure(ctx context.Context, account accountNumber, sel Selec
 
 func (s *Store) eraseDryRun(ctx context.Context, account accountNumber, sel Selection) (*Erasure, error) {
 	e := &Erasure{State: ErasureDone, Selection: sel, Reason: byRequest, DryRun: true, Created: time.Now().UTC()}
-	perSession := make(map[string]int64)
+	seen, perSession := make(map[exchangeID]struct{}), make(map[string]int64)
 	err := s.view(func(tx *badger.Txn) error {
-		err := sel.each(ctx, tx, account, func(_ exchangeID, info *ExchangeInfo) error {
-			if info.Outcome == OutcomeOpen {
-				e.Open++
+		err := sel.each(ctx, tx, account, func(x selected) error {
+			if _, twice := seen[x.id]; twice {
 				return nil
 			}
-			e.Exchanges++
-			perSession[info.Session]++
+			seen[x.id] = struct{}{}
+			open, err := x.open(tx, account)
+			switch {
+			case err != nil:
+				return err
+			case open:
+				e.Open++
+			default:
+				e.Exchanges++
+				perSession[x.info.Session]++
+			}
 			return nil
 		})
 		if err != nil {
@@ -298,8 +329,8 @@ func (s *Store) eraseSelection(ctx context.Context, account accountNumber, sel *
 		return err
 	}
 	err := s.view(func(tx *badger.Txn) error {
-		return sel.each(ctx, tx, account, func(id exchangeID, _ *ExchangeInfo) error {
-			if batch = append(batch, id); len(batch) < eraseBatch {
+		return sel.each(ctx, tx, account, func(x selected) error {
+			if batch = append(batch, x.id); len(batch) < eraseBatch {
 				return nil
 			}
 			return flush()
@@ -309,13 +340,13 @@ func (s *Store) eraseSelection(ctx context.Context, account accountNumber, sel *
 }
 
 // eraseExchange takes an exchange and all that hangs on it out of the store, and counts it in e. Blocks stay for the
-// sweep. An exchange that is open, or gone, is left alone.
+// sweep. An exchange that is open, or gone, is left alone. Of one whose record cannot be read its session keeps the counts.
 func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID, e *Erasure) {
-	info := g.info(account, id)
+	info, readable := g.info(account, id)
 	if info == nil {
 		return
 	}
-	if info.Outcome == OutcomeOpen {
+	if readable && info.Outcome == OutcomeOpen || !readable && g.has(exchangeKey(spaceOpen, account, id)) {
 		e.Open++
 		return
 	}
@@ -340,17 +371,17 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 	}
 }
 
-// info gives an exchange's record, nil if it is gone or cannot be read.
-func (g *gathering) info(account accountNumber, id exchangeID) *ExchangeInfo {
+// info gives an exchange's record, nil if it is gone. Of one that cannot be read it is empty.
+func (g *gathering) info(account accountNumber, id exchangeID) (info *ExchangeInfo, readable bool) {
 	value := g.get(exchangeKey(spaceExchange, account, id))
 	if value == nil {
-		return nil
+		return nil, false
 	}
-	info := new(ExchangeInfo)
-	if err := decodeRecord(value, info); err != nil {
-		return nil
+	info = new(ExchangeInfo)
+	if decodeRecord(value, info) != nil {
+		return new(ExchangeInfo), false
 	}
-	return info
+	return info, true
 }
 
 func (g *gathering) eraseResponse(w *write, account accountNumber, id exchangeID) (size int64) {

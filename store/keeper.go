@@ -13,7 +13,7 @@ const (
 	keepEvery     = 10 * time.Minute // how often retention and space are looked after
 	rewriteAbove  = 0.5              // share of a value log file that must be dead for it to be rewritten
 	compactAbove  = 0.05             // the same when somebody asks for space
-	retryErasures = time.Minute
+	retryErasure  = time.Minute      // how long after a failure an erasure goes on
 )
 
 // keeper is the goroutine that erases, keeps to the retention rules, and gives space back.
@@ -44,6 +44,7 @@ func (k *keeper) stop() {
 	<-k.done
 }
 
+// add queues an erasure. Once the goroutine has ended it changes nothing: the erasure goes on at the next start.
 func (k *keeper) add(ref erasureRef) {
 	k.mu.Lock()
 	k.queue = append(k.queue, ref)
@@ -51,13 +52,17 @@ func (k *keeper) add(ref erasureRef) {
 	k.wake()
 }
 
-func (k *keeper) wake() {
-	select {
-	case k.signal <- struct{}{}:
-	default:
+func (k *keeper) take() (ref erasureRef, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.queue) == 0 {
+		return ref, false
 	}
+	ref, k.queue = k.queue[0], k.queue[1:]
+	return ref, true
 }
 
+// addDeletion is add for the data of a deleted account.
 func (k *keeper) addDeletion(account accountNumber) {
 	k.mu.Lock()
 	k.gone = append(k.gone, account)
@@ -75,14 +80,11 @@ func (k *keeper) takeDeletion() (account accountNumber, ok bool) {
 	return account, true
 }
 
-func (k *keeper) take() (ref erasureRef, ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.queue) == 0 {
-		return ref, false
+func (k *keeper) wake() {
+	select {
+	case k.signal <- struct{}{}:
+	default:
 	}
-	ref, k.queue = k.queue[0], k.queue[1:]
-	return ref, true
 }
 
 func (s *Store) keep(ctx context.Context) {
@@ -116,7 +118,7 @@ func (s *Store) tidy(ctx context.Context) {
 	s.giveBack(ctx, rewriteAbove)
 }
 
-// runErasures works the queue off. What fails is tried again later.
+// runErasures works the queue off. What fails is tried again later, and keeps nothing else waiting.
 func (s *Store) runErasures(ctx context.Context) {
 	for ctx.Err() == nil {
 		ref, ok := s.keeper.take()
@@ -128,11 +130,7 @@ func (s *Store) runErasures(ctx context.Context) {
 			continue
 		}
 		s.log.Error("an erasure failed; it is tried again", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryErasures):
-			s.keeper.add(ref)
-		}
+		time.AfterFunc(retryErasure, func() { s.keeper.add(ref) })
 	}
 }
 

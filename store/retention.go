@@ -116,13 +116,15 @@ func (s *Store) oldest(account accountNumber, skip int64) (began time.Time, err 
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceExchange, account)})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
-			if skip--; skip >= 0 {
+			_, id, ok := splitExchangeKey(it.Item().Key())
+			if skip--; skip >= 0 || !ok {
 				continue
 			}
-			var info ExchangeInfo
-			err := it.Item().Value(func(value []byte) error { return decodeRecord(value, &info) })
-			began = info.Started
-			return err
+			info, err := getInfo(tx, account, id)
+			if began = id.time(); err == nil { // one that cannot be read goes by its id, see [Selection.each]
+				began = info.Started
+			}
+			return nil
 		}
 		return nil
 	})

@@ -47,14 +47,17 @@ func (s *Store) export(ctx context.Context, account string, sel Selection, give 
 	}
 	given := make(map[sessionID]struct{})
 	return s.view(func(tx *badger.Txn) error {
-		return sel.each(ctx, tx, number, func(id exchangeID, info *ExchangeInfo) error {
-			if info.Outcome == OutcomeOpen {
+		return sel.each(ctx, tx, number, func(of selected) error {
+			switch {
+			case of.damaged != nil:
+				return of.damaged
+			case of.info.Outcome == OutcomeOpen:
 				return nil
 			}
-			if err := exportSession(tx, number, info, given, give); err != nil {
+			if err := exportSession(tx, number, of.info, given, give); err != nil {
 				return err
 			}
-			x, err := getExchange(tx, number, id, info)
+			x, err := getExchange(tx, number, of.id, of.info)
 			if err != nil {
 				return err
 			}

@@ -119,14 +119,17 @@ func (u *Usage) add(space byte, item *badger.Item) error {
 	case spaceExchange:
 		u.StoredRecords += size
 		u.Exchanges++
-		var info struct {
-			Request  int64 `json:"request_bytes"`
-			Response int64 `json:"response_bytes"`
-		}
-		err := item.Value(func(value []byte) error { return decodeRecord(value, &info) })
-		u.RequestBytes += info.Request
-		u.ResponseBytes += info.Response
-		return err
+		return item.Value(func(value []byte) error {
+			var info struct {
+				Request  int64 `json:"request_bytes"`
+				Response int64 `json:"response_bytes"`
+			}
+			if decodeRecord(value, &info) == nil { // else it is for a check to say; the rest counts all the same
+				u.RequestBytes += info.Request
+				u.ResponseBytes += info.Response
+			}
+			return nil
+		})
 	case spaceSession:
 		u.Sessions++
 		u.StoredSessions += size

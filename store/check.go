@@ -31,7 +31,8 @@ type CheckReport struct {
 
 // Check verifies the invariants of FORMAT.md, account by account, on a snapshot: the store may be in use. It tells each
 // finding as it comes upon it. With repair it corrects what can be worked out from the exchanges: counts of sessions,
-// and entries that lead nowhere. It never takes an exchange away.
+// and entries that lead nowhere. It never takes an exchange away. A session that has changed since the snapshot keeps its
+// counts, and the next check finds them again.
 func (s *Store) Check(ctx context.Context, repair bool, tell func(Finding)) (CheckReport, error) {
 	var report CheckReport
 	for _, a := range s.accounts.all() {
@@ -57,9 +58,15 @@ type checker struct {
 	used      map[objectRef]struct{}
 	exchanges map[exchangeID]checkedExchange
 	sessions  map[sessionID]*sessionCounts
-	fixes     []record
+	fixes     []fix
 
 	undigested []undigested // what a repair puts into the outbox
+}
+
+// fix is a record that puts something right.
+type fix struct {
+	record
+	while record // what the fix follows from; where that is another by now, nothing is done. No key: nothing in particular
 }
 
 // checkedExchange is what the rest of the check needs of an exchange.
@@ -68,12 +75,13 @@ type checkedExchange struct {
 	member  bool // its session names it
 	open    bool // its record says so
 	marked  bool // it is among the open exchanges
+	damaged bool // its record cannot be read, so that nothing is known of it but its session
 }
 
 // sessionCounts is what a session's counts should be.
 type sessionCounts struct {
-	exchanges int64
-	counts    sessionRecord
+	Session
+	unknown bool // one of its exchanges cannot be read
 }
 
 func (c *checker) run(ctx context.Context) error {
@@ -106,22 +114,27 @@ func (c *checker) run(ctx context.Context) error {
 		}
 	}
 	for id, want := range c.sessions {
-		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it is gone", want.exchanges))
+		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it is gone", want.Exchanges))
 	}
 	for id, x := range c.exchanges {
-		if x.open != x.marked {
+		if x.open != x.marked && !x.damaged {
 			c.find(id.String(), fmt.Sprintf("record says open: %v, list of open exchanges: %v", x.open, x.marked))
 		}
 		if x.session != (sessionID{}) && !x.member {
-			c.find(id.String(), "its session does not list it", record{memberKey(c.account, x.session, id), []byte{}})
+			c.find(id.String(), "its session does not list it", fix{
+				record{memberKey(c.account, x.session, id), []byte{}}, record{exchangeKey(spaceBelongs, c.account, id), x.session[:]},
+			})
 		}
 	}
 	c.report.Unreferenced += int64(len(c.sizes) - len(c.used))
 	return c.fix(ctx)
 }
 
+// drop takes a record away.
+func drop(key []byte) fix { return fix{record: record{key, nil}} }
+
 // find tells of a fault; fixes are what puts it right.
-func (c *checker) find(subject, problem string, fixes ...record) {
+func (c *checker) find(subject, problem string, fixes ...fix) {
 	f := Finding{Account: c.name, Subject: subject, Problem: problem, Repaired: c.repair && len(fixes) > 0}
 	c.report.Findings++
 	if f.Repaired {
@@ -136,10 +149,12 @@ func (c *checker) fix(ctx context.Context) error {
 	for len(c.fixes) > 0 {
 		n := min(len(c.fixes), 500)
 		err := c.store.update(ctx, func(g *gathering, w *write) error {
-			for _, r := range c.fixes[:n] {
-				g.put(w, r.key, r.value)
+			for _, f := range c.fixes[:n] {
+				if f.while.key == nil || bytes.Equal(g.get(f.while.key), f.while.value) {
+					g.put(w, f.key, f.value)
+				}
 			}
-			return nil
+			return g.err
 		})
 		if err != nil {
 			return err
@@ -276,26 +291,48 @@ func (c *checker) exchange(item *badger.Item) error {
 	}
 	info, err := getInfo(c.tx, c.account, id)
 	if err != nil {
-		c.exchanges[id] = checkedExchange{}
 		c.find(id.String(), err.Error())
-		return nil
+		return c.damagedExchange(id)
 	}
 	x := checkedExchange{open: info.Outcome == OutcomeOpen}
 	x.session, _ = parseSessionID(info.Session)
 	c.exchanges[id] = x
 	if info.Session != "" {
-		counts := c.sessions[x.session]
-		if counts == nil {
-			counts = new(sessionCounts)
-			c.sessions[x.session] = counts
-		}
-		counts.exchanges++
+		counts := c.countsOf(x.session)
+		counts.Exchanges++
 		if !x.open {
-			counts.counts.count(info, 1)
+			counts.count(info, 1)
 		}
 	}
 	c.request(id, info)
 	return c.response(id, info)
+}
+
+// damagedExchange keeps in mind that there is an exchange, so that nothing is taken from it or its session for what cannot be
+// read now: a newer mneme may be able to.
+func (c *checker) damagedExchange(id exchangeID) error {
+	x := checkedExchange{damaged: true}
+	session, err := getValue(c.tx, exchangeKey(spaceBelongs, c.account, id))
+	if err == nil && len(session) == len(x.session) {
+		x.session = sessionID(session)
+		counts := c.countsOf(x.session)
+		counts.Exchanges++
+		counts.unknown = true
+	}
+	c.exchanges[id] = x
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (c *checker) countsOf(id sessionID) *sessionCounts {
+	counts := c.sessions[id]
+	if counts == nil {
+		counts = new(sessionCounts)
+		c.sessions[id] = counts
+	}
+	return counts
 }
 
 func (c *checker) request(id exchangeID, info *ExchangeInfo) {
@@ -355,7 +392,7 @@ func (c *checker) belongsToExchange(item *badger.Item) error {
 	}
 	id := exchangeID(key[5:])
 	if _, there := c.exchanges[id]; !there {
-		c.find(id.String(), fmt.Sprintf("a record of kind %c is there, the exchange is not", key[0]), record{bytes.Clone(key), nil})
+		c.find(id.String(), fmt.Sprintf("a record of kind %c is there, the exchange is not", key[0]), drop(bytes.Clone(key)))
 	}
 	return nil
 }
@@ -372,7 +409,7 @@ func (c *checker) turn(item *badger.Item) error {
 	})
 	if err != nil {
 		c.find(id.String(), "its turn cannot be read: "+err.Error(),
-			record{item.KeyCopy(nil), nil}, record{exchangeKey(spaceOutbox, account, id), []byte{}})
+			drop(item.KeyCopy(nil)), fix{record: record{exchangeKey(spaceOutbox, account, id), []byte{}}})
 		c.undigested = append(c.undigested, undigested{place: place{account, id}})
 	}
 	return nil
@@ -386,20 +423,24 @@ func (c *checker) vector(item *badger.Item) error {
 	}
 	_, err := c.tx.Get(exchangeKey(spaceTurn, c.account, id))
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		c.find(id.String(), "a vector is there, the turn is not", record{item.KeyCopy(nil), nil})
+		c.find(id.String(), "a vector is there, the turn is not", drop(item.KeyCopy(nil)))
 		return nil
 	}
 	return err
 }
 
 func (c *checker) summary(item *badger.Item) error {
-	id := sessionID(item.Key()[5:])
-	if _, err := c.tx.Get(sessionKey(c.account, id)); errors.Is(err, badger.ErrKeyNotFound) {
-		c.find(id.String(), "a summary is there, the session is not", record{item.KeyCopy(nil), nil})
-	} else if err != nil {
-		return err
+	_, id, ok := splitSessionKey(item.Key())
+	if !ok {
+		c.find("record", fmt.Sprintf("malformed key %x", item.Key()))
+		return nil
 	}
-	return nil
+	_, err := c.tx.Get(sessionKey(c.account, id))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		c.find(id.String(), "a summary is there, the session is not", drop(item.KeyCopy(nil)))
+		return nil
+	}
+	return err
 }
 
 func (c *checker) openMark(item *badger.Item) error {
@@ -422,7 +463,7 @@ func (c *checker) member(item *badger.Item) error {
 	session, id := sessionID(key[5:21]), exchangeID(key[21:])
 	x, there := c.exchanges[id]
 	if !there || x.session != session {
-		c.find(session.String(), fmt.Sprintf("it lists %s, which belongs elsewhere or is gone", id), record{bytes.Clone(key), nil})
+		c.find(session.String(), fmt.Sprintf("it lists %s, which belongs elsewhere or is gone", id), drop(bytes.Clone(key)))
 		return nil
 	}
 	x.member = true
@@ -435,11 +476,11 @@ func (c *checker) history(item *badger.Item) error {
 	return item.Value(func(value []byte) error {
 		note, ok := readHistoryNote(value)
 		if !ok {
-			c.find("history", "malformed entry", record{key, nil})
+			c.find("history", "malformed entry", drop(key))
 			return nil
 		}
 		if _, there := c.exchanges[note.id]; !there {
-			c.find(note.id.String(), "a history leads to it, and it is gone", record{key, nil})
+			c.find(note.id.String(), "a history leads to it, and it is gone", drop(key))
 		}
 		return nil
 	})
@@ -447,42 +488,49 @@ func (c *checker) history(item *badger.Item) error {
 
 func (c *checker) session(item *badger.Item) error {
 	c.report.Sessions++
-	id := sessionID(item.Key()[5:])
-	r := new(sessionRecord)
-	if err := item.Value(func(value []byte) error { return decodeRecord(value, r) }); err != nil {
-		c.find(id.String(), err.Error())
+	_, id, ok := splitSessionKey(item.Key())
+	if !ok {
+		c.find("session", fmt.Sprintf("malformed key %x", item.Key()))
 		return nil
 	}
-	want := c.sessions[id]
-	if r.ID != id.String() {
-		c.find(id.String(), "its record names another session: "+r.ID)
-	}
-	delete(c.sessions, id)
-	if want == nil {
-		want = new(sessionCounts)
-	}
-	is := &want.counts
-	is.Usage.Estimated = r.Usage.Estimated
-	if r.Exchanges == want.exchanges && r.Completed == is.Completed && r.Auxiliary == is.Auxiliary && r.Usage == is.Usage {
-		return nil
-	}
-	problem := fmt.Sprintf("it counts %d exchanges, %d of them complete, %d auxiliary; there are %d, %d and %d, or its token counts differ",
-		r.Exchanges, r.Completed, r.Auxiliary, want.exchanges, is.Completed, is.Auxiliary)
-	r.Exchanges, r.Completed, r.Auxiliary, r.Usage = want.exchanges, is.Completed, is.Auxiliary, is.Usage
-	value, err := encodeRecord(r)
-	c.find(id.String(), problem, record{item.KeyCopy(nil), value})
-	return err
+	want := c.countsOf(id)
+	delete(c.sessions, id) // what is left in the end is of sessions that are gone
+	return item.Value(func(value []byte) error {
+		r := new(sessionRecord)
+		if err := decodeRecord(value, r); err != nil {
+			c.find(id.String(), err.Error())
+			return nil
+		}
+		if r.ID != id.String() {
+			c.find(id.String(), "its record names another session: "+r.ID)
+		}
+		want.Usage.Estimated = r.Usage.Estimated
+		if want.unknown || r.Exchanges == want.Exchanges && r.Completed == want.Completed && r.Auxiliary == want.Auxiliary && r.Usage == want.Usage {
+			return nil
+		}
+		problem := fmt.Sprintf("it counts %d exchanges, %d of them complete, %d auxiliary; there are %d, %d and %d, or its token counts differ",
+			r.Exchanges, r.Completed, r.Auxiliary, want.Exchanges, want.Completed, want.Auxiliary)
+		r.Exchanges, r.Completed, r.Auxiliary, r.Usage = want.Exchanges, want.Completed, want.Auxiliary, want.Usage
+		corrected, err := encodeRecord(r)
+		key := item.KeyCopy(nil)
+		c.find(id.String(), problem, fix{record{key, corrected}, record{key, bytes.Clone(value)}})
+		return err
+	})
 }
 
 func (c *checker) link(item *badger.Item) error {
 	key := item.KeyCopy(nil)
+	if len(key) != 1+4+1+16 {
+		c.find("link", fmt.Sprintf("malformed key %x", key))
+		return nil
+	}
 	return item.Value(func(value []byte) error {
 		if len(value) == len(sessionID{}) {
 			if _, err := c.tx.Get(sessionKey(c.account, sessionID(value))); err == nil {
 				return nil
 			}
 		}
-		c.find("link", fmt.Sprintf("evidence of kind %c leads to no session", key[5]), record{key, nil})
+		c.find("link", fmt.Sprintf("evidence of kind %c leads to no session", key[5]), drop(key))
 		return nil
 	})
 }

@@ -280,3 +280,81 @@ func TestAStoreOpensWithADamagedExchangeThatWasInterrupted(t *testing.T) {
 		}
 	}
 }
+
+func TestARepairLeavesAloneWhatBelongsToAnExchangeThatCannotBeRead(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) { o.ChatKey = "k" }
+	id, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
+	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
+	number, _ := c.s.accounts.number("acme")
+	exchange, _ := parseExchangeID(id)
+	place := exchangeKey(spaceExchange, number, exchange)
+	var record []byte
+	if err := c.s.view(func(tx *badger.Txn) (err error) { record, err = getValue(tx, place); return err }); err != nil {
+		t.Fatal(err)
+	}
+	damage(t, c.s, place, append([]byte{recordVersion + 1}, record[1:]...)) // as a newer mneme would have written it
+	report, err := c.s.Check(t.Context(), true, func(f Finding) {
+		if f.Subject != id || f.Repaired {
+			t.Errorf("%+v", f)
+		}
+	})
+	if err != nil || report.Findings != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	damage(t, c.s, place, record)
+	mustBeSound(t, c.s)
+	if page, err := c.s.Timeline("acme", session, TimelineQuery{}); err != nil || len(page.Data) != 2 {
+		t.Errorf("the session has %d exchanges, %v", len(page.Data), err)
+	}
+}
+
+func TestARepairDoesNotUndoWhatHasHappenedSinceItLooked(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) { o.ChatKey = "k" }
+	_, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
+	id, _ := parseSessionID(session)
+	number, _ := c.s.accounts.number("acme")
+	record, err := encodeRecord(sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage(t, c.s, sessionKey(number, id), record)
+	repair := func(tell func(Finding)) {
+		t.Helper()
+		if _, err := c.s.Check(t.Context(), true, tell); err != nil {
+			t.Fatal(err)
+		}
+	}
+	title := "named meanwhile"
+	repair(func(Finding) {
+		c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
+		if _, err := c.s.DescribeSession("acme", session, &title, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	repair(func(Finding) {})
+	mustBeSound(t, c.s)
+	if s, err := c.s.Session("acme", session); err != nil || s.Exchanges != 2 || s.Completed != 2 || s.Title != title {
+		t.Errorf("the session is %+v, %v", s, err)
+	}
+}
+
+func TestACheckNamesKeysThatAreMalformed(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	number, _ := s.accounts.number("acme")
+	spaces := []byte{spaceExchange, spaceMember, spaceBelongs, spaceSession, spaceLink, spaceSummary, spaceVector, spaceBlock, spaceNode, spaceTurn, spaceOpen}
+	for _, space := range spaces {
+		damage(t, s, append(spaceKeyOf(space, number), 1), []byte("x"))
+		damage(t, s, spaceKeyOf(space, number), []byte("x"))
+	}
+	report, err := s.Check(t.Context(), true, func(f Finding) {
+		if !strings.Contains(f.Problem, "malformed key") {
+			t.Errorf("%+v", f)
+		}
+	})
+	if err != nil || report.Findings < int64(2*len(spaces)) {
+		t.Errorf("%+v, %v", report, err)
+	}
+}

@@ -26,7 +26,7 @@ func mustBeSound(t testing.TB, s *Store) CheckReport {
 	return report
 }
 
-// eraseAll erases and waits until it is done.
+// erase erases and waits until it is done.
 func erase(t testing.TB, s *Store, account string, sel Selection) *Erasure {
 	t.Helper()
 	e, err := s.Erase(context.Background(), account, sel, false)
@@ -162,6 +162,25 @@ func TestWhatIsErasedIsSelectedAndCountedFirst(t *testing.T) {
 	wantKind(t, err, codec.KindNotFound)
 	if again := c.session(key("a"), "4"); again == session {
 		t.Error("the erased session came back")
+	}
+}
+
+func TestADryRunCountsAnExchangeOnceHoweverOftenItIsNamed(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) { o.ChatKey = "k" }
+	id, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
+	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
+	for _, step := range []struct {
+		sel                 Selection
+		exchanges, sessions int64
+	}{
+		{Selection{Exchanges: []string{id, id}}, 1, 0},
+		{Selection{Exchanges: []string{id}, Sessions: []string{session, session}}, 2, 1},
+	} {
+		e, err := c.s.Erase(t.Context(), "acme", step.sel, true)
+		if err != nil || e.Exchanges != step.exchanges || e.Sessions != step.sessions {
+			t.Errorf("%+v would erase %+v, %v", step.sel, e, err)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 	spaceMove          = 'j' // j <account> <session>                 exchanges of the session are on their way to another
 	spaceLedger        = 'p' // p <account> <slot>                    what a model wants back with the next request
 	spaceChange        = 'i' // i <follower> <number>                 a turn that the follower has yet to look at
-	spaceSessionChange = 'y' // y <account> <session>           the session has changed since something was derived of it
+	spaceSessionChange = 'y' // y <account> <session>                 the session has changed since something was derived of it
 	spaceSummary       = 'z' // z <account> <session>                 what a model has written about the session
 	spaceUnsummarized  = 'k' // k <account> <session>                 the session has grown since a model wrote about it
 	spaceSummaryTokens = 'f' // f <account>                           what summaries have cost today
@@ -57,6 +57,15 @@ func exchangeKey(space byte, account accountNumber, id exchangeID) []byte {
 	return append(spaceKeyOf(space, account), id[:]...)
 }
 
+// splitExchangeKey takes a key apart that ends with an exchange's id, of any kind.
+func splitExchangeKey(key []byte) (account accountNumber, id exchangeID, ok bool) {
+	if len(key) != 1+4+len(id) {
+		return 0, id, false
+	}
+	copy(id[:], key[5:])
+	return accountNumber(binary.BigEndian.Uint32(key[1:])), id, true
+}
+
 func partKey(space byte, account accountNumber, id exchangeID, part uint32) []byte {
 	return binary.BigEndian.AppendUint32(exchangeKey(space, account, id), part)
 }
@@ -70,8 +79,24 @@ type objectRef struct {
 
 func (r objectRef) key() []byte { return append(spaceKeyOf(r.space, r.account), r.hash[:]...) }
 
+func splitObjectKey(key []byte) (ref objectRef, ok bool) {
+	if len(key) != 1+4+len(ref.hash) {
+		return ref, false
+	}
+	ref.space = key[0]
+	ref.account = accountNumber(binary.BigEndian.Uint32(key[1:]))
+	copy(ref.hash[:], key[5:])
+	return ref, true
+}
+
 func sessionKey(account accountNumber, id sessionID) []byte {
 	return append(spaceKeyOf(spaceSession, account), id[:]...)
+}
+
+// splitSessionKey takes a key apart that ends with a session's id, of any kind.
+func splitSessionKey(key []byte) (account accountNumber, id sessionID, ok bool) {
+	account, of, ok := splitExchangeKey(key) // ids have one length
+	return account, sessionID(of), ok
 }
 
 func memberKey(account accountNumber, session sessionID, id exchangeID) []byte {

@@ -35,8 +35,8 @@ func (r *recentRecords) put(key, value []byte) {
 	r.young.records[string(key)] = value
 	r.young.size += len(value)
 	if key[0] == spaceSession {
-		if account, id, ok := splitExchangeKey(key); ok { // ids of sessions have the same length
-			delete(r.sessions, sessionRef{account, sessionID(id)})
+		if account, id, ok := splitSessionKey(key); ok {
+			delete(r.sessions, sessionRef{account, id})
 		}
 	}
 }

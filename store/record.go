@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -64,12 +63,4 @@ func getInfo(tx *badger.Txn, account accountNumber, id exchangeID) (*ExchangeInf
 		return nil, err
 	}
 	return info, nil
-}
-
-func splitExchangeKey(key []byte) (account accountNumber, id exchangeID, ok bool) {
-	if len(key) != 1+4+len(id) {
-		return 0, id, false
-	}
-	copy(id[:], key[5:])
-	return accountNumber(binary.BigEndian.Uint32(key[1:])), id, true
 }

@@ -425,17 +425,17 @@ func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID,
 }
 
 // count adds the end of an exchange to the session's counts, or with sign -1 takes it out again.
-func (r *sessionRecord) count(info *ExchangeInfo, sign int64) {
+func (s *Session) count(info *ExchangeInfo, sign int64) {
 	if info.Outcome == OutcomeComplete {
-		r.Completed += sign
+		s.Completed += sign
 	}
 	if info.Auxiliary != "" {
-		r.Auxiliary += sign
+		s.Auxiliary += sign
 	}
-	r.Usage.InputUncached += sign * info.Usage.InputUncached
-	r.Usage.CacheRead += sign * info.Usage.CacheRead
-	r.Usage.CacheWrite += sign * info.Usage.CacheWrite
-	r.Usage.Output += sign * info.Usage.Output
-	r.Usage.Reasoning += sign * info.Usage.Reasoning
-	r.Usage.Estimated = r.Usage.Estimated || info.Usage.Estimated
+	s.Usage.InputUncached += sign * info.Usage.InputUncached
+	s.Usage.CacheRead += sign * info.Usage.CacheRead
+	s.Usage.CacheWrite += sign * info.Usage.CacheWrite
+	s.Usage.Output += sign * info.Usage.Output
+	s.Usage.Reasoning += sign * info.Usage.Reasoning
+	s.Usage.Estimated = s.Usage.Estimated || info.Usage.Estimated
 }

@@ -49,7 +49,7 @@ func (s *Store) SessionChanges(ctx context.Context, account AccountNumber, befor
 	}
 	err = s.view(func(tx *badger.Txn) error {
 		err := eachValue(ctx, tx, prefix, func(key, value []byte) error {
-			number, id, ok := splitExchangeKey(key) // ids of sessions have the same length
+			number, id, ok := splitSessionKey(key)
 			if !ok || len(value) != 16 {
 				return errors.New("malformed mark of a changed session")
 			}
@@ -57,7 +57,7 @@ func (s *Store) SessionChanges(ctx context.Context, account AccountNumber, befor
 				return errWalked
 			}
 			c := SessionChange{
-				Account: AccountNumber(number), Session: sessionID(id).String(),
+				Account: AccountNumber(number), Session: id.String(),
 				Since: time.Unix(0, int64(binary.BigEndian.Uint64(value))), mark: string(value),
 			}
 			if c.Since.Before(before) && (known == nil || !known(c)) {
@@ -110,11 +110,11 @@ func (s *Store) RepeatSessionChanges(ctx context.Context) error {
 	}
 	err := s.view(func(tx *badger.Txn) error {
 		return eachItem(ctx, tx, []byte{spaceSession}, func(item *badger.Item) error {
-			account, id, ok := splitExchangeKey(item.Key())
+			account, id, ok := splitSessionKey(item.Key())
 			if !ok {
 				return nil
 			}
-			if batch = append(batch, sessionRef{account, sessionID(id)}); len(batch) < requeueBatch {
+			if batch = append(batch, sessionRef{account, id}); len(batch) < requeueBatch {
 				return nil
 			}
 			return flush()

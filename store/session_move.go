@@ -245,8 +245,8 @@ func (g *gathering) recount(w *write, ref sessionRef, info *ExchangeInfo, sign i
 // unfinishedMoves finds the moves that a former process did not finish.
 func (s *Store) unfinishedMoves() (sources []sessionRef) {
 	err := eachRecord(s.db, []byte{spaceMove}, func(key, _ []byte) error {
-		if account, id, ok := splitExchangeKey(key); ok {
-			sources = append(sources, sessionRef{account, sessionID(id)})
+		if account, id, ok := splitSessionKey(key); ok {
+			sources = append(sources, sessionRef{account, id})
 		}
 		return nil
 	})

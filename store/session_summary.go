@@ -135,7 +135,7 @@ func (s *Store) UnsummarizedSessions(ctx context.Context, since time.Time, skip 
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			account, id, ok := splitExchangeKey(it.Item().Key()) // ids of sessions have the same length
+			account, id, ok := splitSessionKey(it.Item().Key())
 			if !ok {
 				return errors.New("malformed mark of a session without a summary")
 			}
@@ -148,7 +148,7 @@ func (s *Store) UnsummarizedSessions(ctx context.Context, since time.Time, skip 
 				return err
 			}
 			if len(mark) == 8 && time.Unix(0, int64(binary.BigEndian.Uint64(mark))).Before(since) {
-				sessions = append(sessions, UnsummarizedSession{AccountNumber(account), sessionID(id).String(), it.Item().KeyCopy(nil), mark})
+				sessions = append(sessions, UnsummarizedSession{AccountNumber(account), id.String(), it.Item().KeyCopy(nil), mark})
 				passed = account
 			}
 			it.Next()

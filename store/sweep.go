@@ -283,13 +283,3 @@ func eachItem(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(ite
 	}
 	return nil
 }
-
-func splitObjectKey(key []byte) (ref objectRef, ok bool) {
-	if len(key) != 1+4+len(ref.hash) {
-		return ref, false
-	}
-	ref.space = key[0]
-	ref.account = accountNumber(binary.BigEndian.Uint32(key[1:]))
-	copy(ref.hash[:], key[5:])
-	return ref, true
-}

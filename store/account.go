@@ -56,10 +56,38 @@ func (t *accountTable) number(name string) (accountNumber, bool) {
 	return a.Number, ok
 }
 
+// has tells whether there is an account with the number.
+func (t *accountTable) has(number accountNumber) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, a := range t.byName {
+		if a.Number == number {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *accountTable) get(name string) (accountRecord, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	a, ok := t.byName[name]
+	return a, ok
+}
+
 func (t *accountTable) put(a accountRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.byName[a.Name] = a
+}
+
+// replace puts a record in the place of the one with its number, if that is there.
+func (t *accountTable) replace(a accountRecord) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if before, ok := t.byName[a.Name]; ok && before.Number == a.Number {
+		t.byName[a.Name] = a
+	}
 }
 
 func (t *accountTable) remove(name string) (a accountRecord, ok bool) {
@@ -115,19 +143,16 @@ func (s *Store) CreateAccount(name string) (Account, error) {
 	if err != nil {
 		return Account{}, asStorageError(err, "account %q could not be created", name)
 	}
-	s.accounts.mu.Lock()
-	defer s.accounts.mu.Unlock()
-	s.accounts.byName[name] = account
+	s.accounts.put(account)
 	return account.Account, nil
 }
 
 // Accounts lists all accounts by name.
 func (s *Store) Accounts() []Account {
-	s.accounts.mu.RLock()
-	defer s.accounts.mu.RUnlock()
-	accounts := make([]Account, 0, len(s.accounts.byName))
-	for _, a := range s.accounts.byName {
-		accounts = append(accounts, a.Account)
+	records := s.accounts.all()
+	accounts := make([]Account, len(records))
+	for i, a := range records {
+		accounts[i] = a.Account
 	}
 	slices.SortFunc(accounts, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
 	return accounts

@@ -228,3 +228,46 @@ func TestAnAccountThatCannotBeDeletedKeepsItsKeys(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whatever is done to an account while it is deleted is done before, and goes with it, or not at all.
+func TestNothingIsWrittenForAnAccountThatIsGone(t *testing.T) {
+	s := openStore(t, Options{})
+	session := &Session{ID: sessionID(s.ids.next(time.Now())).String()}
+	for range 20 {
+		mustAccount(t, s, "acme")
+		number, err := s.NumberOf("acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var busy sync.WaitGroup
+		stop := make(chan struct{})
+		for _, do := range []func(){
+			func() { _ = s.SetCredential("acme", "openai", "x") },
+			func() { _ = s.SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}) },
+			func() { s.Keep("acme", "call", []byte("state")) },
+			func() { _, _ = s.Import(t.Context(), "acme", Exported{Session: session}) },
+			func() { _, _ = s.Erase(t.Context(), "acme", Selection{All: true}, false) },
+			func() { _ = s.AddSummaryTokens(t.Context(), number, time.Now(), 1) },
+		} {
+			busy.Go(func() {
+				for {
+					do()
+					select {
+					case <-stop:
+						return
+					default:
+					}
+				}
+			})
+		}
+		if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+			t.Fatal(err)
+		}
+		close(stop)
+		busy.Wait()
+		if len(s.Accounts()) > 0 {
+			t.Fatal("the account is back")
+		}
+		waitGone(t, s, accountNumber(number))
+	}
+}

@@ -37,7 +37,7 @@ func (s *Store) SetCredential(account, provider, secret string) error {
 	defer s.sealing.RUnlock()
 	sealed := s.seal.seal(secret, credentialPlace(account, provider))
 	defer s.credentials.forget(credentialName{number, provider})
-	err := s.update(context.Background(), func(g *gathering, w *write) error {
+	err := s.updateOf(context.Background(), number, func(g *gathering, w *write) error {
 		g.put(w, credentialKey(number, provider), sealed)
 		return nil
 	})

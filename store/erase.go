@@ -191,7 +191,7 @@ func (s *Store) newErasure(ctx context.Context, account accountNumber, sel Selec
 		ID: erasurePrefix + idEncoding.EncodeToString(id[:]), State: ErasureQueued,
 		Selection: sel, Reason: reason, Created: now,
 	}
-	err := s.update(ctx, func(g *gathering, w *write) error { return g.putErasure(w, erasureRef{account, id}, e) })
+	err := s.updateOf(ctx, account, func(g *gathering, w *write) error { return g.putErasure(w, erasureRef{account, id}, e) })
 	if err != nil {
 		return nil, id, asStorageError(err, "the erasure could not be put on record")
 	}

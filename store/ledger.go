@@ -52,7 +52,11 @@ func (s *Store) Keep(account, name string, value []byte) {
 		g.put(w, ledgerKey(number, h), record)
 		return nil
 	}}
-	_, _ = s.trySend(w)
+	s.planning.RLock() // as in [Store.updateOf]
+	defer s.planning.RUnlock()
+	if now, ok := s.accounts.number(account); ok && now == number {
+		_, _ = s.trySend(w)
+	}
 }
 
 // Recall gives what was kept under a name in the account's ledger; nil when there is nothing, or nothing any more.

@@ -21,9 +21,7 @@ func (s *Store) SetRetention(ctx context.Context, account string, r *Retention) 
 	if r != nil && (r.MaxAge < 0 || r.MaxBytes < 0) {
 		return codec.Errorf(codec.KindInvalidRequest, "a retention rule cannot be negative")
 	}
-	s.accounts.mu.RLock()
-	a, ok := s.accounts.byName[account]
-	s.accounts.mu.RUnlock()
+	a, ok := s.accounts.get(account)
 	if !ok {
 		return codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
@@ -32,16 +30,14 @@ func (s *Store) SetRetention(ctx context.Context, account string, r *Retention) 
 	if err != nil {
 		return err
 	}
-	err = s.update(ctx, func(g *gathering, w *write) error {
+	err = s.updateOf(ctx, a.Number, func(g *gathering, w *write) error {
 		g.put(w, nameKey(spaceAccount, account), value)
 		return nil
 	})
 	if err != nil {
 		return asStorageError(err, "the retention rule could not be stored")
 	}
-	s.accounts.mu.Lock()
-	defer s.accounts.mu.Unlock()
-	s.accounts.byName[account] = a
+	s.accounts.replace(a)
 	return nil
 }
 

@@ -203,7 +203,7 @@ func (s *Store) SummaryTokens(account AccountNumber, now time.Time) (int64, erro
 // AddSummaryTokens counts tokens that a summary of an account has used on the day of now.
 func (s *Store) AddSummaryTokens(ctx context.Context, account AccountNumber, now time.Time, tokens int64) error {
 	key := spaceKeyOf(spaceSummaryTokens, accountNumber(account))
-	err := s.update(ctx, func(g *gathering, w *write) error {
+	err := s.updateOf(ctx, accountNumber(account), func(g *gathering, w *write) error {
 		var spent summarySpending
 		if value := g.get(key); value == nil || decodeRecord(value, &spent) != nil || spent.Day != dayOf(now) {
 			spent = summarySpending{Day: dayOf(now)}

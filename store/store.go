@@ -43,7 +43,7 @@ type Store struct {
 
 	known       knownSet
 	blockHashes blockHashes
-	planning    sync.RWMutex // held for reading from planning a body to queueing it; a sweep takes it between
+	planning    sync.RWMutex // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
 	digester    digester
 	keeper      keeper
 	events      eventHub
@@ -294,6 +294,26 @@ func (s *Store) update(ctx context.Context, change change) error {
 	}
 	<-w.done
 	return w.err
+}
+
+// updateOf is update for what an account owns: it is done before the account is deleted, or not at all, so that nothing is
+// left of it that nobody would ever delete.
+func (s *Store) updateOf(ctx context.Context, account accountNumber, change change) error {
+	w := &write{change: change, done: make(chan struct{})}
+	if err := s.sendOf(ctx, account, w); err != nil {
+		return err
+	}
+	<-w.done
+	return w.err
+}
+
+func (s *Store) sendOf(ctx context.Context, account accountNumber, w *write) error {
+	s.planning.RLock() // a deletion takes the account out of the table between
+	defer s.planning.RUnlock()
+	if !s.accounts.has(account) {
+		return codec.Errorf(codec.KindNotFound, "the account was deleted")
+	}
+	return s.send(ctx, w)
 }
 
 func errStorage(cause error, format string, args ...any) *codec.Error {

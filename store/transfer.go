@@ -107,7 +107,7 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 	if !ok {
 		return false, codec.Invalid("id", "%q is not a session id", session.ID)
 	}
-	err = s.update(ctx, func(g *gathering, w *write) error {
+	err = s.updateOf(ctx, number, func(g *gathering, w *write) error {
 		ref := sessionRef{number, id}
 		if g.sessionAt(ref) != nil {
 			return nil

@@ -13,7 +13,8 @@ import (
 )
 
 // Where the evidence led astray, a person can put sessions together or take them apart. Exchanges move in batches. What
-// is to move is on record before the first one does, so that a move cut short goes on when the store is next opened.
+// is to move is on record before the first one does. From then on it goes on to its end, whether or not the caller waits;
+// one that the process does not outlive goes on when the store is next opened.
 
 const moveBatch = 50 // exchanges moved in one operation
 
@@ -57,7 +58,7 @@ func (s *Store) MergeSession(ctx context.Context, account, from, into string) (*
 		return g.beginMerge(w, source, r, targetRef, target)
 	})
 	if err == nil {
-		err = s.finishMove(ctx, source)
+		err = s.finishMove(context.WithoutCancel(ctx), source)
 	}
 	if err != nil {
 		return nil, asStorageError(err, "the sessions could not be merged; what has begun goes on at the next start")
@@ -134,7 +135,7 @@ func (s *Store) SplitSession(ctx context.Context, account, session, exchange str
 		return nil
 	})
 	if err == nil {
-		err = s.finishMove(ctx, source)
+		err = s.finishMove(context.WithoutCancel(ctx), source)
 	}
 	if err != nil {
 		return nil, asStorageError(err, "the session could not be split; what has begun goes on at the next start")

@@ -495,6 +495,47 @@ func TestASplitSessionIsTwo(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
+// leaver is the context of a caller who leaves as soon as a move is on record.
+type leaver struct {
+	context.Context
+	leave context.CancelFunc
+	begun func() bool
+}
+
+func (l *leaver) Done() <-chan struct{} {
+	if l.begun() {
+		l.leave()
+	}
+	return l.Context.Done()
+}
+
+func TestAMoveThatHasBegunEndsWhetherOrNotItsCallerWaits(t *testing.T) {
+	c := newConversation(t)
+	key := func(k string, o *Opening) *Opening { o.ChatKey = k; return o }
+	a := c.session(key("a", say("1")), "2")
+	b := c.session(key("b", say("3")), "4")
+	second, _ := c.exchange(key("b", say("3", "4", "5")), OutcomeComplete, "6")
+	of := func(session string) context.Context {
+		id, _ := parseSessionID(session)
+		ctx, leave := context.WithCancel(t.Context())
+		t.Cleanup(leave)
+		return &leaver{ctx, leave, func() bool {
+			m, _, err := c.s.movable(sessionRef{1, id})
+			return err == nil && m != nil
+		}}
+	}
+	split, err := c.s.SplitSession(of(b), "acme", b, second)
+	if err != nil || split.Exchanges != 1 {
+		t.Errorf("the session that was split off is %+v, %v", split, err)
+	}
+	merged, err := c.s.MergeSession(of(b), "acme", b, a)
+	if err != nil || merged.Exchanges != 2 {
+		t.Errorf("the merged session is %+v, %v", merged, err)
+	}
+	c.settle()
+	mustBeSound(t, c.s)
+}
+
 func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir, Digest: digestTest})

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -345,7 +346,7 @@ func (p *pump) endOfBody() error {
 
 func (p *pump) upstreamError(format string, args ...any) *codec.Error {
 	name := p.x.placement.Provider.Name()
-	e := codec.Errorf(codec.KindUpstream, name+" "+format+".", args...)
+	e := codec.Errorf(codec.KindUpstream, "%s %s.", name, fmt.Sprintf(format, args...))
 	e.Provider = name
 	return e
 }

@@ -109,7 +109,13 @@ func (s *Store) takeWaiting() ([]undigested, error) {
 		return waiting, nil
 	}
 	d.giveUp(waiting)
-	return s.outbox()
+	waiting, err := s.outbox()
+	if err != nil { // what was not read is looked for again when the next exchange ends
+		d.mu.Lock()
+		d.behind = true
+		d.mu.Unlock()
+	}
+	return waiting, err
 }
 
 // Digests are handed to the writer without waiting for each to be committed, so that they are committed together.

@@ -40,6 +40,7 @@ type eventHub struct {
 	seq         uint64
 	history     []Event // a ring: the event with number seq is at seq % eventHistory
 	subscribers map[*Subscription]struct{}
+	closed      bool
 }
 
 // Subscription gives the events of one account as they are committed.
@@ -79,6 +80,9 @@ func (s *Store) Subscribe(account string, after uint64) (*Subscription, error) {
 		h.subscribers = make(map[*Subscription]struct{})
 	}
 	h.subscribers[sub] = struct{}{}
+	if h.closed {
+		sub.end()
+	}
 	return sub, nil
 }
 
@@ -124,6 +128,7 @@ func (h *eventHub) publish(events []Event) {
 func (h *eventHub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.closed = true
 	for sub := range h.subscribers {
 		sub.end()
 	}

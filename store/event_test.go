@@ -87,4 +87,11 @@ func TestASubscriberThatDoesNotReadIsLetGo(t *testing.T) {
 	if told, _ := drain(open); !strings.HasSuffix(strings.Join(told, " "), "closed") {
 		t.Errorf("after the store was closed a subscriber holds %v", told)
 	}
+	late, err := c.s.Subscribe("acme", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told, _ := drain(late); fmt.Sprint(told) != "[closed]" {
+		t.Errorf("one who comes when the store is closed holds %v", told)
+	}
 }

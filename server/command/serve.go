@@ -124,9 +124,6 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		version: s.version(), program: s.Program, origin: mainOrigin(service.Addresses()), socket: socketOf(service.Addresses()), data: cfg.Data,
 		providers: provisions(&from, simulated), retention: kept(cfg.Retention),
 	}
-	if g.firstKey, err = firstKey(st); err != nil {
-		return err
-	}
 	reloading, stopReloading := context.WithCancel(ctx)
 	reloaded := make(chan struct{})
 	go func() {
@@ -138,7 +135,10 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		stopReloading()
 		<-reloaded
 	}()
-	return serve(ctx, service, management, func() error {
+	return serve(ctx, service, management, func() (err error) {
+		if g.firstKey, err = firstKey(st); err != nil {
+			return err
+		}
 		if err := g.write(s.Err); err != nil {
 			return err
 		}

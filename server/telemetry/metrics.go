@@ -189,7 +189,9 @@ var (
 )
 
 func (l *levels) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, connections, breakerState, keysReady, captures, indexLag} {
+	for _, d := range []*prometheus.Desc{
+		requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, breakerState, keysReady, connections, storeQueue, digestQueue, captures, indexLag,
+	} {
 		to <- d
 	}
 }

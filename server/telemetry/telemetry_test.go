@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
@@ -53,6 +54,20 @@ func TestSpansThatDoNotFitAreDroppedAndEveryOneIsCounted(t *testing.T) {
 	}
 	if got := receiver.took.Load(); got != queueSize || p.exported.Load() != got || p.failed.Load() != 0 || p.waiting.Load() != 0 {
 		t.Errorf("the receiver took %d spans; counted are %d exported, %d failed, %d waiting", got, p.exported.Load(), p.failed.Load(), p.waiting.Load())
+	}
+}
+
+func TestLevelsSayBeforehandWhatTheyCollect(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry() // which takes nothing else
+	registry.MustRegister(&levels{Levels{
+		RequestsOpen: func() int { return 1 }, StreamsOpen: func() int { return 1 }, Connections: func() int { return 1 },
+		InFlightBytes: func() int64 { return 1 },
+		Endpoints:     func() []Endpoint { return []Endpoint{{Provider: "openai", BaseURL: "https://llm.example.com"}} },
+		Captures:      func() store.Stats { return store.Stats{} },
+		IndexLag:      func() (words, vectors uint64) { return 1, 1 },
+	}})
+	if _, err := registry.Gather(); err != nil {
+		t.Error(err)
 	}
 }
 

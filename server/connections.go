@@ -26,6 +26,7 @@ type connections struct {
 	done     chan struct{}
 	open     sync.Map // *connection → struct{}
 	count    atomic.Int64
+	over     atomic.Bool // all are closed, and so is every one that still opens
 
 	mu      sync.Mutex
 	clients map[netip.Prefix]int // connections of each address
@@ -144,6 +145,9 @@ func (c *connections) accept(ctx context.Context, conn network.Conn, w *watch) c
 		return requests
 	}
 	context.AfterFunc(ctx, func() { c.remove(opened) })
+	if c.over.Load() { // closeAll may have come before it was added
+		opened.close()
+	}
 	return requests
 }
 
@@ -209,7 +213,9 @@ func (c *connections) cutAll(cause error) {
 	})
 }
 
+// closeAll is for the end. The listeners may take connections a little longer, which nobody would serve or close.
 func (c *connections) closeAll() {
+	c.over.Store(true)
 	c.open.Range(func(key, _ any) bool {
 		key.(*connection).close()
 		return true

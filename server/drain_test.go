@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,6 +141,39 @@ func aDrainDoesNotWaitForIdleConnections(t *testing.T, on transportPlan) {
 	}
 	isClosed(t, conn)
 	isClosed(t, silent)
+}
+
+// Clients may connect in the very moment in which everything is closed.
+func TestNoConnectionOutlivesTheDrain(t *testing.T) { onEveryTransport(t, noConnectionOutlivesTheDrain) }
+
+func noConnectionOutlivesTheDrain(t *testing.T, on transportPlan) {
+	h := build(t, on)
+	var dialing sync.WaitGroup
+	dialed := make(chan net.Conn, 10_000)
+	for range 4 {
+		dialing.Go(func() {
+			for len(dialed) < cap(dialed)-4 {
+				conn, err := h.connect(context.Background())
+				if err != nil {
+					return
+				}
+				dialed <- conn
+			}
+		})
+	}
+	eventually(t, func() error {
+		if len(dialed) < 20 {
+			return errors.New("nobody connects")
+		}
+		return nil
+	})
+	ok(t, h.stop())
+	dialing.Wait()
+	close(dialed)
+	for conn := range dialed {
+		isClosed(t, conn)
+		_ = conn.Close()
+	}
 }
 
 func TestReadinessGoesDownWithTheDrain(t *testing.T) {

@@ -31,7 +31,7 @@ import (
 )
 
 // patience is how long a test waits for something that is to happen at once; only a failure takes that long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // pollers live as long as the process: netpoll's and those of libraries that start one when they are loaded.
 var pollers = []goleak.Option{
@@ -144,7 +144,7 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	t.Helper()
 	before, others := openFiles(t), append([]goleak.Option{goleak.IgnoreCurrent()}, pollers...)
 	t.Cleanup(func() {
-		goleak.VerifyNone(t, others...)
+		eventually(t, func() error { return goleak.Find(others...) })
 		eventually(t, func() error {
 			if after := openFiles(t); after > before {
 				return fmt.Errorf("%d files and sockets are open, %d were before the test", after, before)
@@ -296,9 +296,18 @@ func (h *house) post(path, body string, headers ...string) *answer {
 
 func (h *house) do(method, path, body string, headers ...string) *answer {
 	h.t.Helper()
-	response, err := h.client.Do(h.request(context.Background(), method, path, body, headers...))
+	a, err := h.attempt(method, path, body, headers...)
 	ok(h.t, err)
-	return read(response)
+	return a
+}
+
+// attempt is do for requests that may find no server.
+func (h *house) attempt(method, path, body string, headers ...string) (*answer, error) {
+	response, err := h.client.Do(h.request(context.Background(), method, path, body, headers...))
+	if err != nil {
+		return nil, err
+	}
+	return read(response), nil
 }
 
 func (h *house) request(ctx context.Context, method, path, body string, headers ...string) *http.Request {
@@ -398,11 +407,19 @@ func (h *house) connect(ctx context.Context) (net.Conn, error) {
 // dial opens a raw connection to the proxy.
 func (h *house) dial() net.Conn {
 	h.t.Helper()
-	conn, err := h.connect(context.Background())
+	conn, err := h.attemptDial()
 	ok(h.t, err)
-	ok(h.t, conn.SetDeadline(time.Now().Add(patience)))
-	h.t.Cleanup(func() { _ = conn.Close() })
 	return conn
+}
+
+// attemptDial is dial for connections that may be closed while they open.
+func (h *house) attemptDial() (net.Conn, error) {
+	conn, err := h.connect(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	h.t.Cleanup(func() { _ = conn.Close() })
+	return conn, conn.SetDeadline(time.Now().Add(patience))
 }
 
 // raw is a request as it stands on the wire.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -255,12 +256,7 @@ func aRequestThatDripsInIsCutOff(t *testing.T, on transportPlan) {
 	h := build(t, on, func(p *plan) { p.server.ReadTimeout = 300 * time.Millisecond })
 	request := h.raw(chat, chat.body(`text "hi"`, false))
 	for name, before := range map[string]string{"the first request": "", "a later request": request} {
-		conn := h.dial()
-		if before != "" {
-			if a := exchangeOn(t, conn, before); a.status != 200 {
-				t.Fatal(a.status)
-			}
-		}
+		conn := h.dialPatiently(before)
 		stop := make(chan struct{})
 		dripped := make(chan struct{})
 		go func() {
@@ -283,8 +279,25 @@ func aRequestThatDripsInIsCutOff(t *testing.T, on transportPlan) {
 			t.Errorf("%s was answered with %s", name, answer)
 		}
 	}
-	silent := h.dial()
+	silent := h.dialPatiently("")
 	isClosed(t, silent)
+}
+
+// dialPatiently opens a connection and has a request, if there is one, answered on it. It tries again where the machine
+// is so slow that the time for that is over before it is sent.
+func (h *house) dialPatiently(request string) (conn net.Conn) {
+	h.t.Helper()
+	eventually(h.t, func() (err error) {
+		if conn, err = h.attemptDial(); err != nil || request == "" {
+			return err
+		}
+		a, err := askOn(conn, request)
+		if err == nil && a.status != 200 {
+			err = fmt.Errorf("%d %s", a.status, a.body)
+		}
+		return err
+	})
+	return conn
 }
 
 // What a client sends behind the request that is being handled must not pile up in memory.

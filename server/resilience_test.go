@@ -197,7 +197,7 @@ func TestASessionStaysWithItsKeyWhileThatIsWell(t *testing.T) {
 	if turn(of[mine]); ring.last(1)[0] != other {
 		t.Error("a key that cools down is used")
 	}
-	metrics().expect(t, series{
+	await(t, metrics, series{
 		`mneme_upstream_retries_total{provider="openai",reason="rate_limited"}`:                                 1,
 		`mneme_upstream_cool_downs_total{provider="openai",reason="rate_limited"}`:                              1,
 		fmt.Sprintf(`mneme_upstream_keys_ready{endpoint="http://%s/v1",provider="openai"}`, up.listener.Addr()): 1,

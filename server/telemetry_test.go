@@ -80,13 +80,19 @@ func value(m *dto.Metric) float64 {
 	}
 }
 
-func (s series) expect(t *testing.T, want series) {
+// await waits until metrics have these values: an answer reaches its client before it is counted.
+func await(t *testing.T, metrics func() series, want series) {
 	t.Helper()
-	for name, value := range want {
-		if s[name] != value {
-			t.Errorf("%s is %v, want %v", name, s[name], value)
+	eventually(t, func() error {
+		now := metrics()
+		var wrong []error
+		for name, value := range want {
+			if now[name] != value {
+				wrong = append(wrong, fmt.Errorf("%s is %v, want %v", name, now[name], value))
+			}
 		}
-	}
+		return errors.Join(wrong...)
+	})
 }
 
 func TestMetricsAddUpToWhatClientsSaw(t *testing.T) {
@@ -98,13 +104,8 @@ func TestMetricsAddUpToWhatClientsSaw(t *testing.T) {
 	h.post(chat.path, chat.body("", false), "Authorization", "Bearer nonsense")
 	h.post(chat.path, with(strings.Replace(chat.body("", true), chat.model, messages.model, 1), `"logit_bias":{"1":5}`))
 
-	eventually(t, func() error { // an answer reaches its client before it is counted
-		if got := metrics()[`mneme_requests_total{outcome="complete",provider="anthropic",status="2xx",surface="chat"}`]; got != 1 {
-			return fmt.Errorf("the last exchange was counted %v times", got)
-		}
-		return nil
-	})
-	metrics().expect(t, series{
+	await(t, metrics, series{
+		`mneme_requests_total{outcome="complete",provider="anthropic",status="2xx",surface="chat"}`:     1,
 		`mneme_requests_total{outcome="complete",provider="anthropic",status="2xx",surface="messages"}`: 2,
 		`mneme_requests_total{outcome="upstream_error",provider="openai",status="4xx",surface="chat"}`:  1,
 		`mneme_requests_total{outcome="refused",provider="none",status="4xx",surface="chat"}`:           2,
@@ -124,26 +125,46 @@ func TestMetricsAddUpToWhatClientsSaw(t *testing.T) {
 
 // How evenly clients were sent their answers, how long the record took, and how much passed.
 func TestWhatAStreamIsLikeForItsClientIsMeasured(t *testing.T) {
-	h, metrics, _ := observed(t, nil)
-	body := chat.body(`text "one two three four five" ; delay 30ms`, true)
-	a := h.post(chat.path, body)
-	h.post(messages.path, messages.body("", false))
-	eventually(t, func() error {
-		if got := metrics()[`mneme_requests_total{outcome="complete",provider="anthropic",status="2xx",surface="messages"}`]; got != 1 {
-			return fmt.Errorf("the last exchange was counted %v times", got)
+	pieces := []string{benchEvent, benchEvent, benchEvent, chatStream}
+	next := make(chan struct{}, 1) // the client has the piece before
+	up := newUpstream(t, func(c *upstreamCall) {
+		c.chunked()
+		for _, piece := range pieces {
+			select {
+			case <-next:
+				c.chunk(piece)
+			case <-c.gone:
+				return
+			}
 		}
-		return nil
+		c.chunk("")
 	})
-	now := metrics()
-	now.expect(t, series{
+	h, metrics, _ := observed(t, nil, func(p *plan) { up.servesAs(p, "openai") })
+	body := chat.body("", true)
+	next <- struct{}{}
+	response, err := h.client.Do(h.request(t.Context(), http.MethodPost, chat.path, body, "Authorization", "Bearer "+h.key))
+	ok(t, err)
+	defer response.Body.Close()
+	for i, piece := range pieces {
+		if i > 0 {
+			next <- struct{}{}
+		}
+		_, err := io.ReadFull(response.Body, make([]byte, len(piece)))
+		ok(t, err)
+	}
+	_, err = response.Body.Read(make([]byte, 1))
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	h.post(messages.path, messages.body("", false))
+	await(t, metrics, series{
+		`mneme_requests_total{outcome="complete",provider="anthropic",status="2xx",surface="messages"}`: 1,
 		"mneme_capture_lag_seconds": 2,
 		`mneme_bytes_total{direction="in",provider="openai",surface="chat"}`:  float64(len(body)),
-		`mneme_bytes_total{direction="out",provider="openai",surface="chat"}`: float64(len(a.body)),
-		"mneme_store_queue": 0,
+		`mneme_bytes_total{direction="out",provider="openai",surface="chat"}`: float64(len(strings.Join(pieces, ""))),
+		"mneme_store_queue":        0,
+		"mneme_stream_gap_seconds": float64(len(pieces) - 1),
 	})
-	if pieces := float64(strings.Count(a.body, "data:")); now["mneme_stream_gap_seconds"] < 3 || now["mneme_stream_gap_seconds"] >= pieces {
-		t.Errorf("%v gaps between at most %v pieces", now["mneme_stream_gap_seconds"], pieces)
-	}
 }
 
 func TestOpenStreamsAndSignsOfLifeAreVisible(t *testing.T) {
@@ -174,15 +195,10 @@ func TestClientsCannotAddSeries(t *testing.T) {
 	h, metrics, _ := observed(t, nil)
 	h.post(chat.path, strings.Replace(chat.body("", false), chat.model, "gpt-first", 1))
 	h.post(chat.path, strings.Replace(chat.body("", false), chat.model, "unknown-first", 1))
-	counted := func(surface string) func() error {
-		return func() error {
-			if metrics()[surface] == 0 {
-				return errors.New(surface + " is missing")
-			}
-			return nil
-		}
-	}
-	eventually(t, counted(`mneme_requests_total{outcome="refused",provider="none",status="4xx",surface="chat"}`))
+	await(t, metrics, series{
+		`mneme_requests_total{outcome="complete",provider="openai",status="2xx",surface="chat"}`: 1,
+		`mneme_requests_total{outcome="refused",provider="none",status="4xx",surface="chat"}`:    1,
+	})
 	before := len(metrics())
 	for i := range 50 {
 		h.post(chat.path, strings.Replace(chat.body("", false), chat.model, fmt.Sprintf("gpt-%d", i), 1))

@@ -110,12 +110,22 @@ const chatStream = "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.ch
 // exchangeOn sends bytes on a connection and reads the answer to them.
 func exchangeOn(t testing.TB, conn net.Conn, request string) *answer {
 	t.Helper()
-	_, err := io.WriteString(conn, request)
+	a, err := askOn(conn, request)
 	ok(t, err)
+	return a
+}
+
+// askOn is exchangeOn for connections that may be closed.
+func askOn(conn net.Conn, request string) (*answer, error) {
+	if _, err := io.WriteString(conn, request); err != nil {
+		return nil, err
+	}
 	method, _, _ := strings.Cut(request, " ")
 	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
-	ok(t, err)
-	return read(response)
+	if err != nil {
+		return nil, err
+	}
+	return read(response), nil
 }
 
 // isClosed waits until the other side has closed a connection from which nothing more is to come.

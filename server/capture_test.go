@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/store"
@@ -188,6 +189,7 @@ func TestCaptureCanBeOff(t *testing.T) {
 func TestAStoreWithoutRoomRefusesOrIsPassedBy(t *testing.T) {
 	t.Run("wait", func(t *testing.T) {
 		h := buildOnFullDisk(t, store.Wait)
+		before := len(h.provider.Requests())
 		for _, s := range surfaces {
 			a := h.post(s.path, s.body(`text "hi"`, false))
 			_, message := errorOf(t, s, a)
@@ -195,7 +197,7 @@ func TestAStoreWithoutRoomRefusesOrIsPassedBy(t *testing.T) {
 				t.Errorf("%s: %d %s", s.name, a.status, a.body)
 			}
 		}
-		if n := len(h.provider.Requests()); n != 0 {
+		if n := len(h.provider.Requests()) - before; n != 0 {
 			t.Errorf("%d requests reached the provider", n)
 		}
 	})
@@ -209,12 +211,29 @@ func TestAStoreWithoutRoomRefusesOrIsPassedBy(t *testing.T) {
 	})
 }
 
-// buildOnFullDisk starts a house whose store keeps more in reserve than its volume has. Others may write to that volume,
-// too, and remove what they wrote: half of the reserve, which the store needs to open, is a quarter away from what is free.
+// buildOnFullDisk starts a house and then lets the place of its store seem to lie on a volume without room, which /proc
+// is: a real one, that others write to and remove from at the same time, would be full at one moment and not at the next.
 func buildOnFullDisk(t *testing.T, pressure store.Pressure) *house {
-	return build(t, func(p *plan) {
-		var volume unix.Statfs_t
-		ok(t, unix.Statfs(p.store.Dir, &volume))
-		p.store.MinFreeDisk, p.store.OnPressure = int64(volume.Bavail)*volume.Bsize*3/2, pressure
+	place := filepath.Join(t.TempDir(), "store")
+	lead := func(to string) {
+		fresh := place + ".new"
+		ok(t, os.Symlink(to, fresh))
+		ok(t, os.Rename(fresh, place))
+	}
+	h := build(t, func(p *plan) {
+		lead(p.store.Dir)
+		p.store.Dir, p.store.MinFreeDisk, p.store.OnPressure = place, 1, pressure
 	})
+	data, err := os.Readlink(place)
+	ok(t, err)
+	lead("/proc")
+	t.Cleanup(func() { lead(data) }) // before the store is closed
+	eventually(t, func() error {     // the store looks at its volume from time to time only
+		a := h.post(chat.path, chat.body(`text "hi"`, false))
+		if a.status == 200 && a.header.Get("X-Service-Capture") == "" {
+			return errors.New("the store goes on as if there were room")
+		}
+		return nil
+	})
+	return h
 }

@@ -31,7 +31,7 @@ func FuzzQuery(f *testing.F) {
 			})
 		}
 	}
-	if err := ix.Apply(context.Background(), documents, nil); err != nil {
+	if err := ix.Apply(context.Background(), documents, nil, func() {}); err != nil {
 		f.Fatal(err)
 	}
 	searcher, err := ix.Searcher(context.Background(), ours)

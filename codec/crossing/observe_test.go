@@ -1,12 +1,14 @@
 package crossing
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/bytedance/sonic"
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
 var wholeAnswers = map[codec.Format]string{
@@ -42,5 +44,54 @@ func TestWhatIsNoJSONIsNeverSound(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// watch passes a stream by an observer and gives what it makes of it.
+func watch(format codec.Format, stream string) (signs []Sign, complete bool, seen Seen) {
+	o := NewObserver(format)
+	defer o.Release()
+	splitter := sse.Split([]byte(stream))
+	for f := (sse.Frame{}); splitter.Next(&f); {
+		signs = append(signs, o.Frame(&f))
+	}
+	return signs, o.End(codec.EndEOF, nil), o.Seen
+}
+
+// Azure reports a filter that was out of service inside of a chunk of an answer, which goes on behind it.
+func TestAnErrorInsideOfAChunkIsNotTheEndOfTheAnswer(t *testing.T) {
+	signs, complete, seen := watch(codec.Chat, `data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"a"},"content_filter_results":{"error":{"code":"content_filter_error","message":"The contents are not filtered"}},"finish_reason":null}]}
+
+data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}
+
+data: [DONE]
+
+`)
+	if !slices.Equal(signs, []Sign{SignContent, SignContent, SignTerminal}) || !complete || seen.Err != nil || seen.Usage.Output != 1 {
+		t.Errorf("signs %v, complete: %v, seen: %+v", signs, complete, seen)
+	}
+	if signs, _, seen = watch(codec.Chat, `data: {"error":{"message":"no","code":"server_error"}}`+"\n\n"); signs[0] != SignError || seen.Err == nil {
+		t.Errorf("an error of the whole answer: signs %v, seen: %+v", signs, seen)
+	}
+}
+
+// Relays frame events anew, under the one name that the standard has for those without.
+func TestAnEventIsKnownByItsTypeWhateverItsName(t *testing.T) {
+	const answer = `event: message
+data: {"type":"message_start","message":{"id":"msg_1","model":"m","usage":{"input_tokens":3}}}
+
+event: message
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: message
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}
+
+event: message
+data: {"type":"message_stop"}
+
+`
+	signs, complete, seen := watch(codec.Messages, answer)
+	if signs[len(signs)-1] != SignTerminal || !complete || seen.Model != "m" || seen.Usage.Output != 7 || seen.Finish != codec.FinishEnd {
+		t.Errorf("signs %v, complete: %v, seen: %+v", signs, complete, seen)
 	}
 }

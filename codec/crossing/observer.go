@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/failure"
 	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
@@ -148,11 +149,9 @@ func (o *Observer) judge(f *sse.Frame) (sign Sign, matters bool) {
 		}
 		return sign, matters
 	}
-	kind := f.Name
-	if len(kind) == 0 || o.format == codec.Responses {
-		if in := scan.Body(scan.Get(f.Data, "type")); in != nil {
-			kind = in
-		}
+	kind := scan.Body(scan.Get(f.Data, "type"))
+	if kind == nil { // the event's name is a hint: relays change it, to "message" for instance
+		kind = f.Name
 	}
 	switch string(kind) {
 	case "ping", "keepalive":
@@ -185,7 +184,8 @@ func (o *Observer) judgeChunk(data []byte) (sign Sign, matters bool) {
 	if string(data) == "[DONE]" {
 		return SignTerminal, true
 	}
-	if holds(data, `"error"`, '{') {
+	// Members of that name stand elsewhere, too: in a filter's results, or in arguments that a host sends as an object.
+	if holds(data, `"error"`, '{') && scan.IsObject(scan.Get(failure.Element(data), "error")) {
 		return SignError, true
 	}
 	matters = !o.started || holds(data, `"finish_reason"`, '"') || holds(data, `"usage"`, '{')

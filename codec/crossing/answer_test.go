@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -187,6 +188,28 @@ func TestAnswersAreRestored(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A freeform tool whose joined name another tool bears is sent under a third name, and comes back as what it is.
+func TestAFreeformToolOfANamespaceComesBackUnderAnyName(t *testing.T) {
+	x, sent, err := prepare(codec.Responses, claude, `{"model":"claude-opus-4-8","input":"hi","tools":[{"type":"function","name":"fs__patch","parameters":{"type":"object"}},{"type":"namespace","name":"fs","tools":[{"type":"custom","name":"patch"}]}]}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Release()
+	names := regexp.MustCompile(`"name":"(fs__patch_[^"]+)"`).FindStringSubmatch(sent)
+	if names == nil {
+		t.Fatalf("the name is not told from the other tool's: %s", sent)
+	}
+	heard, _, err := x.Answer(nil, []byte(messagesAnswer(`{"type":"tool_use","id":"toolu_1","name":"`+names[1]+`","input":{"input":"*** x"}}`, "tool_use")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"type":"custom_tool_call"`, `"name":"patch"`, `"namespace":"fs"`, `"input":"*** x"`} {
+		if !strings.Contains(string(heard), want) {
+			t.Errorf("there is no %s in\n%s", want, heard)
+		}
 	}
 }
 

@@ -14,7 +14,10 @@ type nameMap struct {
 	qualified map[string]original // flattened name → namespace and name
 }
 
-type original struct{ namespace, name []byte }
+type original struct {
+	namespace, name []byte
+	flat            []byte // both as one name, before that was made legal
+}
 
 // qualify remembers what a flattened name stands for.
 func (n *nameMap) qualify(flat, namespace, name []byte) {
@@ -58,6 +61,7 @@ func (n *nameMap) add(name []byte, sent string) {
 	if q, ok := n.qualified[view(name)]; ok {
 		back = q
 	}
+	back.flat = name
 	n.original[sent] = back
 }
 

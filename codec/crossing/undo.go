@@ -16,12 +16,11 @@ type undo struct {
 	account string
 	ledger  Ledger
 
-	names       nameMap
-	wrapped     map[string]bool // names of free-text tools that were sent as functions, before they were made legal
-	stops       [][]byte
-	jsonTool    string // name of the tool that stands for a schema; "" for none
-	thinkingOff bool
-	seed        [sha256.Size]byte // of ids made here: the conversation so far
+	names    nameMap
+	wrapped  map[string]bool // names of free-text tools that were sent as functions, before they were made legal
+	stops    [][]byte
+	jsonTool string            // name of the tool that stands for a schema; "" for none
+	seed     [sha256.Size]byte // of ids made here: the conversation so far
 
 	items   []item // by the provider's ordinal
 	next    int32  // ordinal for the client's next item
@@ -181,13 +180,11 @@ func (u *undo) openCall(ev *codec.Event, it *item) {
 		*ev = codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemText}
 		return
 	case known:
-		sent := string(back.name)
 		if back.namespace != nil {
 			ev.Namespace = back.namespace
-			sent = string(back.namespace) + "__" + sent
 		}
 		ev.Name = back.name
-		if u.wrapped[sent] {
+		if u.wrapped[string(back.flat)] {
 			ev.Type = codec.ItemCustomCall
 			it.unwrap = new(unwrapper)
 		}

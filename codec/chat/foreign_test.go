@@ -57,15 +57,10 @@ func TestMessagesOfOtherFormats(t *testing.T) {
 			codec.Request{Messages: assistant(text("a"), codec.Part{Kind: codec.PartToolCall, CallID: []byte("c"), Name: []byte("f")}, text("b"))},
 			`{"role":"assistant","content":"ab","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}` + next, "",
 		},
-		"a failed result without a word": {
+		"a result without a word": {
 			"openai",
-			codec.Request{Messages: result(codec.Part{Failed: true})},
-			`{"role":"tool","tool_call_id":"c","content":"error"}`, "is_error",
-		},
-		"a failed result": {
-			"openai",
-			codec.Request{Messages: result(codec.Part{Failed: true, Parts: []codec.Part{text("no such file")}})},
-			`{"role":"tool","tool_call_id":"c","content":"no such file"}`, "is_error",
+			codec.Request{Messages: result(codec.Part{})},
+			`{"role":"tool","tool_call_id":"c","content":""}`, "",
 		},
 		"a picture in a result": {
 			"openai",

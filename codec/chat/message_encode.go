@@ -285,25 +285,10 @@ func (w *requestWriter) result(dst []byte, p *codec.Part) []byte {
 	dst = w.open(dst, "tool")
 	dst = append(dst, `,"tool_call_id":`...)
 	dst = scan.QuoteBody(dst, p.CallID)
-	if p.Failed {
-		w.r.Notes.Drop("is_error")
-	}
-	switch {
-	case p.Failed && blankParts(p.Parts):
-		dst = append(dst, `,"content":"error"`...)
-	case w.d.ToolTextAsString:
+	if w.d.ToolTextAsString {
 		dst = w.joinedContent(dst, p.Parts, `\n`)
-	default:
+	} else {
 		dst = w.partContent(dst, p.Parts, w.t.ImagesInResults)
 	}
 	return append(dst, '}')
-}
-
-func blankParts(parts []codec.Part) bool {
-	for i := range parts {
-		if parts[i].Kind != codec.PartText || !scan.Blank(parts[i].Text) {
-			return false
-		}
-	}
-	return true
 }

@@ -43,7 +43,7 @@ func (a *adaption) breakpoints() error {
 	return nil
 }
 
-// marks lists the client's own breakpoints, earliest first.
+// marks lists the client's own breakpoints, earliest first. Those inside the result of a tool count like any other.
 func (a *adaption) marks() []*[]byte {
 	var marks []*[]byte
 	note := func(mark *[]byte) {
@@ -59,7 +59,11 @@ func (a *adaption) marks() []*[]byte {
 	}
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
-			note(&a.r.Messages[i].Parts[j].CacheControl)
+			p := &a.r.Messages[i].Parts[j]
+			for k := range p.Parts {
+				note(&p.Parts[k].CacheControl)
+			}
+			note(&p.CacheControl)
 		}
 	}
 	return marks

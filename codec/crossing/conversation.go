@@ -55,6 +55,9 @@ func (a *adaption) keepParts(parts []codec.Part, assistant bool) []codec.Part {
 			p = codec.Part{Kind: codec.PartText, Text: append(append(text, p.Name...), " is now available."...)}
 		case codec.PartToolResult:
 			p.Parts = a.keepParts(p.Parts, false)
+			if p.Failed {
+				a.tellFailure(&p)
+			}
 		}
 		if p.Citations != nil {
 			p.Citations = nil // not shown to models
@@ -62,6 +65,17 @@ func (a *adaption) keepParts(parts []codec.Part, assistant bool) []codec.Part {
 		kept = append(kept, p)
 	}
 	return kept
+}
+
+// tellFailure says in words that a tool has failed, where the target has no member for that and the result says nothing.
+func (a *adaption) tellFailure(result *codec.Part) {
+	if !isOpenAIShape(a.format) {
+		return
+	}
+	a.r.Notes.Drop("is_error")
+	if isBlank(result.Parts) {
+		result.Parts = append(a.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: []byte("error")})
+	}
 }
 
 func (a *adaption) contentPath(wireType []byte) string {

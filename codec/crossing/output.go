@@ -1,6 +1,8 @@
 package crossing
 
 import (
+	"bytes"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -48,6 +50,9 @@ func (a *adaption) schemaFormat(o *codec.OutputFormat) {
 	if len(o.Name) == 0 {
 		o.Name = []byte("structured_output")
 	}
+	if a.r.Format == codec.Messages && isOpenAIShape(a.format) && strictly(o.Schema, 0) {
+		o.Strict = codec.True // Messages holds every answer to its schema, the others only to a strict one
+	}
 	switch {
 	case a.format == codec.Messages && !a.target.StructuredOutput:
 		a.forceJSONTool(o)
@@ -62,6 +67,60 @@ func (a *adaption) schemaFormat(o *codec.OutputFormat) {
 	}
 }
 
+// maxStrictDepth is how deep a schema may be nested under OpenAI's strict mode.
+const maxStrictDepth = 10
+
+// strictly tells whether OpenAI takes the schema in strict mode, where every value has a type, every object is closed and
+// all its properties are required. A keyword that strict mode may refuse is a no.
+func strictly(schema []byte, depth int) bool {
+	if !scan.IsObject(schema) || depth > maxStrictDepth {
+		return false
+	}
+	typed, object, closed, sound := false, false, false, true
+	var properties, required []byte
+	for m := scan.Object(schema); sound && m.Next(); {
+		switch string(m.Key) {
+		case "$schema", "title", "description", "enum", "const":
+		case "$ref":
+			typed = true
+		case "type":
+			typed, object = true, bytes.Contains(m.Value, []byte(`"object"`))
+		case "additionalProperties":
+			closed = scan.IsFalse(m.Value)
+		case "required":
+			required = m.Value
+		case "properties":
+			properties = m.Value
+			sound = allStrict(m.Value, depth)
+		case "$defs", "definitions":
+			sound = allStrict(m.Value, depth)
+		case "items":
+			sound = strictly(m.Value, depth+1)
+		case "anyOf":
+			typed = true
+			for e := scan.Array(m.Value); sound && e.Next(); {
+				sound = strictly(e.Value, depth+1)
+			}
+		default:
+			sound = false
+		}
+	}
+	for m := scan.Object(properties); sound && m.Next(); {
+		sound = lists(required, string(m.Key))
+	}
+	return sound && typed && closed == object && (depth > 0 || object)
+}
+
+// allStrict asks it of all values of an object.
+func allStrict(schemas []byte, depth int) bool {
+	for m := scan.Object(schemas); m.Next(); {
+		if !strictly(m.Value, depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
 // forceJSONTool makes the answer the arguments of a call, which is turned into text on the way back.
 func (a *adaption) forceJSONTool(o *codec.OutputFormat) {
 	name := jsonTool
@@ -74,7 +133,6 @@ func (a *adaption) forceJSONTool(o *codec.OutputFormat) {
 	})
 	if len(a.r.Tools) == 1 && a.target.ForcedTools {
 		a.r.ToolChoice = codec.ToolChoice{Mode: codec.ChoiceTool, Name: []byte(name)}
-		a.undo.thinkingOff = true
 		a.stopThinking()
 	}
 	a.undo.jsonTool = name

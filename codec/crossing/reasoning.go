@@ -55,13 +55,8 @@ func (a *adaption) reasoning() error {
 	case codec.ThinkingLevel:
 		a.askLevel(word)
 	}
-	if a.undo.thinkingOff || a.format == codec.Messages && forces(a.r.ToolChoice.Mode) {
+	if a.lostThinking() || a.format == codec.Messages && forces(a.r.ToolChoice.Mode) {
 		a.stopThinking()
-	}
-	if a.format == codec.Messages && (g.Mode == codec.ReasoningBudget || g.Mode == codec.ReasoningAdaptive) {
-		a.dropNumber(&a.r.Temperature, "temperature")
-		a.dropNumber(&a.r.TopP, "top_p")
-		a.dropNumber(&a.r.TopK, "top_k")
 	}
 	return nil
 }
@@ -233,4 +228,32 @@ func (a *adaption) stopThinking() {
 		mode = codec.ReasoningOff
 	}
 	*g = codec.Reasoning{Mode: mode, Effort: g.Effort}
+}
+
+// lostThinking tells whether the tool loop that the request goes on with would begin without the thinking that led to it:
+// Anthropic refuses to think then, and nobody can invent a signature. It looks at the messages as they will be sent.
+func (a *adaption) lostThinking() bool {
+	if a.target.Family != codec.FamilyAnthropic {
+		return false
+	}
+	for i := a.openLoop(); i < len(a.r.Messages); i++ {
+		m := &a.r.Messages[i]
+		if m.Role != codec.RoleAssistant || !hasCalls(m.Parts) {
+			continue
+		}
+		k := m.Parts[0].Kind
+		return k != codec.PartReasoning && k != codec.PartRedacted
+	}
+	return false
+}
+
+// openLoop is where that loop begins. Words of the user behind results belong to the turn of the results for Anthropic,
+// and do not end the loop.
+func (a *adaption) openLoop() int {
+	for i := len(a.r.Messages) - 1; i >= 0; i-- {
+		if a.r.Messages[i].Role == codec.RoleUser && (i == 0 || a.r.Messages[i-1].Role != codec.RoleTool) {
+			return i + 1
+		}
+	}
+	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -28,10 +29,14 @@ func (a *adaption) refuse() error {
 	case r.MaxOutput == 0:
 		return codec.Invalid(maxOutputMember(r.Format), "an output limit of 0 has no meaning at %s", a.target.Provider)
 	}
+	// No answer that is translated has log probabilities, so that none are asked for.
 	if r.Logprobs == codec.True {
 		r.Notes.Drop("logprobs")
-		r.Logprobs, r.TopLogprobs = codec.Unset, nil
 	}
+	if n, ok := scan.Int(r.TopLogprobs); ok && n > 0 {
+		r.Notes.Drop("top_logprobs")
+	}
+	r.Logprobs, r.TopLogprobs = codec.Unset, nil
 	return nil
 }
 

@@ -3,7 +3,6 @@ package crossing
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -13,21 +12,13 @@ import (
 // (wire sheet: translation, 2.2).
 const fallbackMaxOutput = 32000
 
-// minResponsesOutput is the least that Responses takes as an output limit.
-const minResponsesOutput = 16
-
 // settings brings the scalar members within what the target takes (wire sheet: translation, 2.2).
 func (a *adaption) settings() error {
 	a.outputLimit()
 	a.sampling()
 	a.identity()
 	r := a.r
-	if r.ServiceTier != nil && !(isOpenAIShape(r.Format) && isOpenAIShape(a.format)) {
-		if tier := string(r.ServiceTier); tier != "auto" && tier != "default" {
-			r.Notes.Drop("service_tier")
-		}
-		r.ServiceTier = nil
-	}
+	a.serviceTier()
 	if r.Metadata != nil && !(isOpenAIShape(r.Format) && isOpenAIShape(a.format)) {
 		r.Notes.Drop("metadata")
 		r.Metadata = nil
@@ -43,6 +34,24 @@ func (a *adaption) settings() error {
 	return nil
 }
 
+// serviceTier keeps tiers between the two formats that share their words. The fast speed of Messages is the priority tier
+// there; its own tiers say what is so anyway.
+func (a *adaption) serviceTier() {
+	r := a.r
+	switch tier := string(r.ServiceTier); {
+	case tier == "", isOpenAIShape(r.Format) && isOpenAIShape(a.format):
+		return
+	case tier == "priority" && r.Format == codec.Messages && (a.format == codec.Responses || a.target.Dialect.Store):
+		r.Notes.Emulate("speed")
+		return
+	case tier == "priority" && r.Format == codec.Messages:
+		r.Notes.Drop("speed")
+	case tier != "auto" && tier != "default":
+		r.Notes.Drop("service_tier")
+	}
+	r.ServiceTier = nil
+}
+
 func isOpenAIShape(f codec.Format) bool { return f == codec.Chat || f == codec.Responses }
 
 func (a *adaption) outputLimit() {
@@ -56,28 +65,15 @@ func (a *adaption) outputLimit() {
 	if t.MaxOutput > 0 && r.MaxOutput > t.MaxOutput {
 		r.MaxOutput = t.MaxOutput
 	}
-	if a.format == codec.Responses && r.MaxOutput >= 0 {
-		r.MaxOutput = max(r.MaxOutput, minResponsesOutput)
-	}
 }
 
-// sampling leaves out what the model refuses. A value of zero is a value.
+// sampling leaves out what the model refuses. What thinking leaves room for is for the Messages half to say: it alone
+// knows what is written beside it.
 func (a *adaption) sampling() {
-	r := a.r
 	if a.target.ReasoningModel || !a.target.Sampling {
-		a.dropNumber(&r.Temperature, "temperature")
-		a.dropNumber(&r.TopP, "top_p")
-		a.dropNumber(&r.TopK, "top_k")
-	}
-	if a.format != codec.Messages {
-		return
-	}
-	if above(r.Temperature, 1) {
-		r.Temperature = []byte("1")
-		r.Notes.Emulate("temperature")
-	}
-	if r.Temperature != nil && r.TopP != nil {
-		a.dropNumber(&r.TopP, "top_p") // newer models refuse the two together
+		a.dropNumber(&a.r.Temperature, "temperature")
+		a.dropNumber(&a.r.TopP, "top_p")
+		a.dropNumber(&a.r.TopK, "top_k")
 	}
 }
 
@@ -86,11 +82,6 @@ func (a *adaption) dropNumber(value *[]byte, name string) {
 		*value = nil
 		a.r.Notes.Drop(name)
 	}
-}
-
-func above(number []byte, limit float64) bool {
-	f, err := strconv.ParseFloat(string(number), 64)
-	return err == nil && f > limit
 }
 
 // identity hands on who the user is in the target's terms. Claude Code's user id holds account and device ids, so that

@@ -22,9 +22,6 @@ func (a *adaption) state() error {
 			a.recallReasoning(m)
 		}
 	}
-	if a.target.Family == codec.FamilyAnthropic {
-		a.thinkingNeedsStart(a.openLoop())
-	}
 	return nil
 }
 
@@ -161,32 +158,3 @@ const (
 	ledgerCall      = "call"
 	ledgerReasoning = "reasoning"
 )
-
-// openLoop is where the tool loop begins that the request goes on with. Words of the user behind results belong to the
-// turn of the results for Anthropic, and do not end the loop.
-func (a *adaption) openLoop() int {
-	for i := len(a.r.Messages) - 1; i >= 0; i-- {
-		if a.r.Messages[i].Role == codec.RoleUser && (i == 0 || a.r.Messages[i-1].Role != codec.RoleTool) {
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// thinkingNeedsStart turns thinking off for this request when the current tool loop would begin without the thinking
-// that led to it: Anthropic refuses that, and nobody can invent a signature.
-func (a *adaption) thinkingNeedsStart(start int) {
-	if a.r.Reasoning.Mode == codec.ReasoningOff {
-		return
-	}
-	for i := start; i < len(a.r.Messages); i++ {
-		m := &a.r.Messages[i]
-		if m.Role != codec.RoleAssistant || !hasCalls(m.Parts) {
-			continue
-		}
-		if k := m.Parts[0].Kind; k != codec.PartReasoning && k != codec.PartRedacted {
-			a.undo.thinkingOff = true
-		}
-		return
-	}
-}

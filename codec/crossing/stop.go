@@ -7,7 +7,11 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// stopSequences emulates stop sequences for Responses, which has none, and leaves out those that Messages refuses.
+// mostStops is how many stop sequences a format takes (wire sheet: translation, 2.2). Messages is not in it: it takes any
+// number.
+var mostStops = map[codec.Format]int{codec.Responses: 0, codec.Chat: 4, codec.Gemini: 5}
+
+// stopSequences emulates them where the target takes none, or not so many, and leaves out those that Messages refuses.
 func (a *adaption) stopSequences() error {
 	kept := a.r.Stop[:0]
 	for _, stop := range a.r.Stop {
@@ -18,7 +22,11 @@ func (a *adaption) stopSequences() error {
 		kept = append(kept, stop)
 	}
 	a.r.Stop = kept
-	if a.format != codec.Responses || len(kept) == 0 {
+	most, limited := mostStops[a.format]
+	if a.target.ReasoningModel {
+		most = 0 // refused with any
+	}
+	if !limited || len(kept) <= most {
 		return nil
 	}
 	for _, stop := range kept {

@@ -3,6 +3,7 @@ package crossing
 import (
 	"bytes"
 	"crypto/sha256"
+	"slices"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -25,8 +26,8 @@ func (a *adaption) tools() error {
 			return err
 		}
 		name := view(tool.Name)
-		if !ok || tool.Kind == codec.ToolFunction && offered[name] {
-			continue
+		if !ok || offered[name] && (tool.Kind == codec.ToolFunction || tool.Kind == codec.ToolWebSearch) {
+			continue // of a name the first counts
 		}
 		offered[name] = true
 		kept = append(kept, tool)
@@ -224,13 +225,22 @@ func (a *adaption) toolChoice() error {
 	if c.Mode == codec.ChoiceAllowed && !a.takesAllowedTools() {
 		a.allowOnly(c)
 	}
-	if c.Mode == codec.ChoiceTool || c.Mode == codec.ChoiceRequired {
-		if !a.target.ForcedTools {
-			*c = codec.ToolChoice{Mode: codec.ChoiceAuto}
-			a.r.Notes.Drop("tool_choice")
-		}
+	forced := c.Mode == codec.ChoiceTool || c.Mode == codec.ChoiceRequired
+	if forced && !a.target.ForcedTools || a.format == codec.Gemini && a.choosesSearch(c) {
+		*c = codec.ToolChoice{Mode: codec.ChoiceAuto}
+		a.r.Notes.Drop("tool_choice")
 	}
 	return nil
+}
+
+// choosesSearch tells whether a choice insists on the provider's web search.
+func (a *adaption) choosesSearch(c *codec.ToolChoice) bool {
+	if c.Mode == codec.ChoiceHosted {
+		return true // every other tool that the provider runs has been refused
+	}
+	return c.Mode == codec.ChoiceTool && slices.ContainsFunc(a.r.Tools, func(t codec.Tool) bool {
+		return t.Kind == codec.ToolWebSearch && bytes.Equal(t.Name, c.Name)
+	})
 }
 
 func (a *adaption) takesAllowedTools() bool {

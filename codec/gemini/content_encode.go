@@ -240,19 +240,24 @@ func (w *writer) resultText(parts []codec.Part) {
 	written := false
 	for i := range parts {
 		p := &parts[i]
-		if p.Kind != codec.PartText && p.Kind != codec.PartOpaque {
+		if !isText(p) && p.Kind != codec.PartOpaque {
 			continue
 		}
 		if written {
 			w.write(`\n`)
 		}
 		written = true
-		if p.Kind == codec.PartText {
+		if isText(p) {
 			w.dst = append(w.dst, p.Text...)
 		} else {
 			w.dst = scan.Escape(w.dst, p.Raw) // the model reads what the client wrote
 		}
 	}
+}
+
+// isText tells whether a part is text, as some documents are.
+func isText(p *codec.Part) bool {
+	return p.Kind == codec.PartText || p.Kind == codec.PartDocument && len(p.Text) > 0
 }
 
 func (w *writer) resultMedia(parts []codec.Part, m *codec.Message) error {
@@ -262,9 +267,9 @@ func (w *writer) resultMedia(parts []codec.Part, m *codec.Message) error {
 	empty := len(w.dst)
 	for i := range parts {
 		p := &parts[i]
-		switch p.Kind {
-		case codec.PartText, codec.PartOpaque:
-		case codec.PartImage, codec.PartDocument, codec.PartAudio:
+		switch {
+		case isText(p), p.Kind == codec.PartOpaque:
+		case p.Kind == codec.PartImage, p.Kind == codec.PartDocument, p.Kind == codec.PartAudio:
 			if !w.t.ImagesInResults {
 				w.r.Notes.Drop("tool_result." + partName(p))
 				continue

@@ -32,11 +32,6 @@ func (w *writer) mediaPart(p *codec.Part, m *codec.Message) error {
 		w.string("data", data)
 		w.write(`}}`)
 		return nil
-	case p.Kind == codec.PartDocument && len(p.Text) > 0:
-		w.write(`{"text":`)
-		w.dst = scan.QuoteBody(w.dst, p.Text)
-		w.write(`}`)
-		return nil
 	case fetchable(p.URL):
 		w.write(`{"fileData":{`)
 		if len(p.MediaType) > 0 {

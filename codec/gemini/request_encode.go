@@ -107,9 +107,6 @@ func (w *writer) textParts(parts []codec.Part) {
 	}
 }
 
-// maxStops is how many stop sequences the API takes.
-const maxStops = 5
-
 func (w *writer) generationConfig(tools declared) {
 	r := w.r
 	before := len(w.dst)
@@ -152,10 +149,6 @@ func (w *writer) stopSequences() {
 	stops := w.r.Stop
 	if len(stops) == 0 {
 		return
-	}
-	if len(stops) > maxStops {
-		stops = stops[:maxStops]
-		w.r.Notes.Drop("stop[" + strconv.Itoa(maxStops) + "]")
 	}
 	w.name("stopSequences")
 	w.write(`[`)

@@ -111,7 +111,6 @@ func (d *requestDecoder) member(name, v []byte) error {
 	case "speed":
 		if string(scan.Body(v)) == "fast" {
 			r.ServiceTier = tierPriority
-			r.Notes.Emulate("speed")
 		}
 	case "thinking":
 		d.thinking(v)
@@ -249,7 +248,7 @@ func (d *requestDecoder) outputFormat(v []byte, path string) error {
 	if !scan.IsObject(schema) {
 		return codec.Invalid(path+".schema", "schema must be a JSON object")
 	}
-	d.r.Output = codec.OutputFormat{Kind: codec.OutputSchema, Schema: schema, Strict: codec.True}
+	d.r.Output = codec.OutputFormat{Kind: codec.OutputSchema, Schema: schema}
 	return nil
 }
 

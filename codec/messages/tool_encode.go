@@ -109,12 +109,16 @@ func (e *requestEncoder) function(t *codec.Tool) error {
 		e.member("allowed_callers")
 		e.bytes(t.AllowedCallers)
 	}
+	e.toolEnd(t)
+	return nil
+}
+
+func (e *requestEncoder) toolEnd(t *codec.Tool) {
 	if t.CacheControl != nil {
 		e.member("cache_control")
 		e.bytes(t.CacheControl)
 	}
 	e.raw("}")
-	return nil
 }
 
 // webSearch writes the search tool for one that another format declares: its domains, and where the user is.
@@ -142,7 +146,7 @@ func (e *requestEncoder) webSearch(t *codec.Tool) {
 		}
 		e.raw("}")
 	}
-	e.raw("}")
+	e.toolEnd(t)
 }
 
 // toolChoice writes the choice. The switch for parallel calls lives inside it, so that it needs one of its own where

@@ -211,7 +211,9 @@ func (e *encoder) named(name, namespace []byte) {
 	kind, wireType := codec.ToolFunction, []byte(nil)
 	for i := range e.r.Tools {
 		if t := &e.r.Tools[i]; bytes.Equal(t.Name, name) && bytes.Equal(t.Namespace, namespace) {
-			kind, wireType = t.Kind, t.WireType
+			if kind, wireType = t.Kind, t.WireType; kind == codec.ToolWebSearch && t.Origin != codec.Responses {
+				wireType = []byte("web_search") // as webSearch declares it
+			}
 			break
 		}
 	}

@@ -110,6 +110,12 @@ var answerTests = []answerTest{
 		nil,
 	},
 	{
+		"an answer that was cut off for whatever reason does not look finished", codec.Messages, gpt, messagesHi,
+		`{"id":"resp_1","object":"response","status":"incomplete","incomplete_details":{"reason":"steered"},"model":"m","output":[{"type":"message","id":"msg_1","role":"assistant","status":"incomplete","content":[{"type":"output_text","text":"half","annotations":[]}]}]}`,
+		[]string{`"text":"half"`, `"stop_reason":"max_tokens"`},
+		nil,
+	},
+	{
 		"a call's signature travels in front of it", codec.Messages, gemini, messagesHi + `,` + messagesTool,
 		geminiAnswer(`{"functionCall":{"name":"f","args":{}},"thoughtSignature":"Q2lF"}`),
 		[]string{`"type":"thinking"`, `"thinking":""`, `"signature":"sv1.g.`, `"type":"tool_use"`},

@@ -271,6 +271,8 @@ func (e *requestEncoder) document(p *codec.Part, m *codec.Message) error {
 			return e.refused(m, "the file is said to be text but is not base64 of UTF-8")
 		}
 		e.plainText(scan.Escape(nil, text))
+	case len(media) == 0:
+		return e.refused(m, "%s takes files as PDF or text, and this one does not say what it is: send it as a data URL, which names the type", e.t.Model)
 	default:
 		return e.refused(m, "%s takes files as PDF or text, not as %q", e.t.Model, scan.Text(media))
 	}

@@ -340,13 +340,10 @@ func (d *streamDecoder) nth(kind outputKind, n int) *outputItem {
 // finish is the reason by what was given out, not by the provider's word alone (pitfalls P95, P96).
 func (d *streamDecoder) finish(status, details []byte) codec.FinishReason {
 	if string(status) == "incomplete" {
-		switch string(scan.Body(scan.Get(details, "reason"))) {
-		case "max_output_tokens":
-			return codec.FinishLength
-		case "content_filter":
+		if string(scan.Body(scan.Get(details, "reason"))) == "content_filter" {
 			return codec.FinishFilter
 		}
-		return codec.FinishUnknown
+		return codec.FinishLength // whatever cut it off, it must not look finished
 	}
 	switch {
 	case d.called:

@@ -323,9 +323,13 @@ func (e *encoder) part(p *codec.Part, assistant bool) {
 	}
 }
 
-// source writes where an image or a file is: its data, its address or its id.
+// source writes where an image or a file is: its data, its address or its id. Data whose type is not known are written as
+// they came: a file's name tells it.
 func (e *encoder) source(dataName, urlName string, p *codec.Part) {
 	switch {
+	case p.Data != nil && len(p.MediaType) == 0:
+		e.raw(dataName)
+		e.body(p.Data)
 	case p.Data != nil:
 		e.raw(dataName)
 		e.raw(`"data:`)

@@ -28,7 +28,7 @@ type Call struct {
 // A Reply is the answer of a provider: any final status but a redirect, whose body is still on its way.
 type Reply struct {
 	Status int
-	Header http.Header // as received; [FilterResponseHeader] picks what a client may see
+	Header http.Header // as received; [PassesDownstream] tells what a client may see
 	// RetryAfter is how long an error answer asks to wait before the next request, by its header, or by its body where a
 	// limit or want of capacity is the reason; 0: it names no time. At most a day.
 	RetryAfter time.Duration

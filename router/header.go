@@ -115,16 +115,6 @@ func (p *Provider) PassesUpstream(name string) bool { return p.headers.passing.h
 // PassesDownstream tells whether a provider's header may reach the client. name is in canonical form.
 func PassesDownstream(name string) bool { return passesDownstream.has(name) }
 
-// FilterResponseHeader copies to dst the headers of a provider's answer that a client may see. dst shares value
-// slices with src.
-func FilterResponseHeader(dst, src http.Header) {
-	for name, values := range src {
-		if PassesDownstream(name) {
-			dst[name] = values
-		}
-	}
-}
-
 // headerNames are canonical names of headers, and beginnings of names.
 type headerNames struct {
 	whole      map[string]bool

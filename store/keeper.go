@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	keepEvery     = 10 * time.Minute // how often retention and space are looked after
-	rewriteAbove  = 0.5              // share of a value log file that must be dead for it to be rewritten
-	compactAbove  = 0.05             // the same when somebody asks for space
-	retryErasure  = time.Minute      // how long after a failure an erasure goes on
+	keepEvery    = 10 * time.Minute // how often retention and space are looked after
+	rewriteAbove = 0.5              // share of a value log file that must be dead for it to be rewritten
+	compactAbove = 0.05             // the same when somebody asks for space
+	retryErasure = time.Minute      // how long after a failure an erasure goes on
 )
 
 // keeper is the goroutine that erases, keeps to the retention rules, and gives space back.

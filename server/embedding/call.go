@@ -2,16 +2,14 @@ package embedding
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/background"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -59,7 +57,10 @@ func (a *asking) batch(ctx context.Context, batch embeddings.Batch) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	answer, err := a.call(ctx, a.plan.AppendRequest(nil, batch, a.way.placement.Model))
+	answer, err := e.credentials.Do(ctx, &background.Call{
+		Account: a.account, Operation: router.Embed, Placement: a.way.placement, Format: a.way.host.Dialect.Format,
+		Body: a.plan.AppendRequest(nil, batch, a.way.placement.Model), MaxAnswer: maxAnswer,
+	})
 	if err == nil {
 		a.mu.Lock()
 		err = a.plan.DecodeAnswer(batch, answer)
@@ -71,40 +72,4 @@ func (a *asking) batch(ctx context.Context, batch embeddings.Batch) error {
 	}
 	e.calls.Add(1)
 	return nil
-}
-
-func (a *asking) call(ctx context.Context, body []byte) ([]byte, error) {
-	p, format := a.way.placement.Provider, a.way.host.Dialect.Format
-	credential, err := a.credential(p, format)
-	if err != nil {
-		return nil, err
-	}
-	reply, failed := p.Do(ctx, &router.Call{
-		Operation: router.Embed, Format: format, Model: a.way.placement.Model, Body: body, Credential: credential,
-	})
-	if failed != nil {
-		return nil, failed
-	}
-	defer func() { _ = reply.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(reply.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(answer) > maxAnswer:
-		return nil, codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes", p.Name(), maxAnswer)
-	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden: // providers quote parts of keys
-		return nil, codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d)", p.Name(), reply.Status)
-	case reply.Status >= http.StatusMultipleChoices:
-		return nil, crossing.ProviderHalf(format).DecodeError(reply.Status, reply.RetryAfter, answer)
-	}
-	return answer, nil
-}
-
-// credential is the account's own; the zero one stands for the server's.
-func (a *asking) credential(p *router.Provider, format codec.Format) (router.Credential, error) {
-	secret, found, err := a.embedder.credentials(a.account, p.Name())
-	if err != nil || !found {
-		return router.Credential{}, err
-	}
-	return p.Credential(format, secret), nil
 }

@@ -1,9 +1,7 @@
 // Package embedding makes the vectors of the search index. They come by the way that requests of the embeddings surface
-// take: the router places the model, the account's credential or the server's opens the provider, and the request is
-// cut into the batches that the host takes and checked on the way back. So a client that embeds a text with the same
-// model gets the vector that the index has of it.
-//
-// These calls are nobody's exchange: they are not put on record, and what they say is on record already.
+// take: the router places the model, package background calls it, and the request is cut into the batches that the host
+// takes and checked on the way back. So a client that embeds a text with the same model gets the vector that the index has
+// of it.
 package embedding
 
 import (
@@ -14,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/background"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -28,13 +27,10 @@ type Settings struct {
 	Calls          int    // at a time
 }
 
-// Credentials gives an account's own credential for a provider; found is false where it has none.
-type Credentials func(account, provider string) (secret string, found bool, err error)
-
 // Embedder is safe for concurrent use.
 type Embedder struct {
 	settings    Settings
-	credentials Credentials
+	credentials background.Credentials
 	identity    string
 	dimensions  int
 	slots       chan struct{} // one for each call that may be under way
@@ -48,7 +44,7 @@ type Embedder struct {
 var _ search.Embedder = (*Embedder)(nil)
 
 // New takes the model where the router leads. An error is a *[codec.Error] that says which setting is wrong.
-func New(s Settings, r *router.Router, credentials Credentials) (*Embedder, error) {
+func New(s Settings, r *router.Router, credentials background.Credentials) (*Embedder, error) {
 	w, err := s.way(r)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/background"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
@@ -39,7 +40,7 @@ func (s *Settings) identity(p router.Placement, dimensions int) string {
 
 // Former gives an embedder by the identity of one that was configured before, asked as s says; nil where it is not to be
 // had any more.
-func Former(identity string, s Settings, r *router.Router, c Credentials) search.Embedder {
+func Former(identity string, s Settings, r *router.Router, c background.Credentials) search.Embedder {
 	if size, local := strings.CutPrefix(identity, localhash.Model+"/"); local {
 		dimensions, _ := strconv.Atoi(size)
 		if hasher, err := localhash.New(dimensions); err == nil {

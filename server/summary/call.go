@@ -3,14 +3,13 @@ package summary
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/background"
 )
 
 // way is where the router leads the model, and how it is spoken to there.
@@ -66,24 +65,26 @@ type answer struct {
 
 // ask has the model answer a prompt on the credential of the account, else the server's. What the call has cost is given
 // with an error too.
-func (w *Writer) ask(ctx context.Context, route *way, account, prompt string) (answer, error) {
+func (w *Writer) ask(ctx context.Context, via *way, account, prompt string) (answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience,
-		codec.Errorf(codec.KindTimeout, "%s gave no summary within %v", route.placement.Model, patience))
+		codec.Errorf(codec.KindTimeout, "%s gave no summary within %v", via.placement.Model, patience))
 	defer cancel()
 	request, err := json.Marshal(chatRequest{
-		Model: route.placement.Model, MaxTokens: maxOutput,
+		Model: via.placement.Model, MaxTokens: maxOutput,
 		Messages: []chatMessage{{Role: "system", Content: instruction}, {Role: "user", Content: prompt}},
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	settings := &crossing.Settings{Target: route.target, Account: account, Answer: codec.AnswerOptions{Model: route.placement.Model}}
-	crossed, body, err := crossing.Prepare(nil, codec.Chat, route.format, request, settings)
+	settings := &crossing.Settings{Target: via.target, Account: account, Answer: codec.AnswerOptions{Model: via.placement.Model}}
+	crossed, body, err := crossing.Prepare(nil, codec.Chat, via.format, request, settings)
 	if err != nil {
 		return answer{}, err
 	}
 	defer crossed.Release()
-	whole, err := w.call(ctx, route, crossed, account, body)
+	whole, err := background.Credentials(w.store.Credential).Do(ctx, &background.Call{
+		Account: account, Operation: router.Generate, Placement: via.placement, Format: via.format, Body: body, MaxAnswer: maxAnswer,
+	})
 	if err != nil {
 		return answer{}, err
 	}
@@ -94,7 +95,7 @@ func (w *Writer) ask(ctx context.Context, route *way, account, prompt string) (a
 	}
 	var said chatAnswer
 	if err := json.Unmarshal(translated, &said); err != nil {
-		return got, codec.Errorf(codec.KindUpstream, "%s gave an answer that cannot be read", route.placement.Model)
+		return got, codec.Errorf(codec.KindUpstream, "%s gave an answer that cannot be read", via.placement.Model)
 	}
 	if len(said.Choices) > 0 {
 		got.text = strings.TrimSpace(said.Choices[0].Message.Content)
@@ -103,7 +104,7 @@ func (w *Writer) ask(ctx context.Context, route *way, account, prompt string) (a
 		got.tokens = estimate(prompt) + int64(len(got.text)/bytesPerToken+1)
 	}
 	if got.text == "" {
-		empty := codec.Errorf(codec.KindUpstream, "%s gave no text within %d tokens", route.placement.Model, maxOutput)
+		empty := codec.Errorf(codec.KindUpstream, "%s gave no text within %d tokens", via.placement.Model, maxOutput)
 		empty.Code = noText
 		return got, empty
 	}
@@ -127,39 +128,3 @@ type (
 		} `json:"choices"`
 	}
 )
-
-func (w *Writer) call(ctx context.Context, route *way, crossed *crossing.Exchange, account string, body []byte) ([]byte, error) {
-	p := route.placement.Provider
-	credential, err := w.credential(account, p, route.format)
-	if err != nil {
-		return nil, err
-	}
-	reply, failed := p.Do(ctx, &router.Call{
-		Operation: router.Generate, Format: route.format, Model: route.placement.Model, Body: body, Credential: credential,
-	})
-	if failed != nil {
-		return nil, failed
-	}
-	defer func() { _ = reply.Body.Close() }()
-	whole, err := io.ReadAll(io.LimitReader(reply.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(whole) > maxAnswer:
-		return nil, codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes", p.Name(), maxAnswer)
-	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden: // providers quote parts of keys
-		return nil, codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d)", p.Name(), reply.Status)
-	case reply.Status >= http.StatusMultipleChoices:
-		return nil, crossed.Error(reply.Status, reply.RetryAfter, whole)
-	}
-	return whole, nil
-}
-
-// credential is the account's own; the zero one stands for the server's.
-func (w *Writer) credential(account string, p *router.Provider, format codec.Format) (router.Credential, error) {
-	secret, found, err := w.store.Credential(account, p.Name())
-	if err != nil || !found {
-		return router.Credential{}, err
-	}
-	return p.Credential(format, secret), nil
-}

@@ -1,9 +1,7 @@
 // Package summary has a model write what happened in sessions, behind the requests and within a budget. Its calls take the
-// way that requests of the chat surface take: the router places the model, the account's credential or the server's opens
-// the provider, and the request is crossed to the format that the provider speaks.
-//
-// These calls are nobody's exchange: they are not put on record, and what they say is on record already. A session whose
-// summary cannot be had is found by its own words, as without this package.
+// way that requests of the chat surface take: the router places the model, the request is crossed to the format that the
+// provider speaks, and package background makes the call. A session whose summary cannot be had is found by its own words,
+// as without this package.
 package summary
 
 import (
@@ -59,7 +57,7 @@ type rest struct {
 
 // Start writes summaries until [Writer.Close]. An error is a *[codec.Error] that says which setting is wrong.
 func Start(o Options) (*Writer, error) {
-	route, err := o.way(o.Router)
+	via, err := o.way(o.Router)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +66,7 @@ func Start(o Options) (*Writer, error) {
 		settings: o.Settings, store: o.Store, log: o.Log, rests: make(map[store.AccountNumber]rest),
 		cancel: cancel, done: make(chan struct{}),
 	}
-	w.way.Store(route)
+	w.way.Store(via)
 	go w.run(ctx)
 	return w, nil
 }
@@ -82,11 +80,11 @@ func (w *Writer) Close() {
 // Reroute sends the calls that come from now on by another router. Where that knows no way to the model nothing is
 // written until the next one that does.
 func (w *Writer) Reroute(r *router.Router) error {
-	route, err := w.settings.way(r)
+	via, err := w.settings.way(r)
 	if err != nil {
-		route = &way{refused: err}
+		via = &way{refused: err}
 	}
-	w.way.Store(route)
+	w.way.Store(via)
 	return err
 }
 
@@ -200,8 +198,8 @@ func (w *Writer) write(ctx context.Context, account store.AccountNumber, m *sear
 	if spent+estimate(asked)+maxOutput > w.settings.TokensPerDay {
 		return store.SessionSummary{}, errSpent
 	}
-	route := w.way.Load()
-	got, err := w.ask(ctx, route, m.Session.Account, asked)
+	via := w.way.Load()
+	got, err := w.ask(ctx, via, m.Session.Account, asked)
 	if got.tokens > 0 { // also of an answer that is of no use
 		w.spent.Add(got.tokens)
 		err = errors.Join(err, w.store.AddSummaryTokens(context.WithoutCancel(ctx), account, now, got.tokens))
@@ -212,7 +210,7 @@ func (w *Writer) write(ctx context.Context, account store.AccountNumber, m *sear
 	}
 	w.calls.Add(1)
 	return store.SessionSummary{
-		Text: got.text, By: route.author(), Written: now.UTC(), Through: m.Turns[len(m.Turns)-1].Exchange,
+		Text: got.text, By: via.author(), Written: now.UTC(), Through: m.Turns[len(m.Turns)-1].Exchange,
 	}, nil
 }
 

@@ -1,0 +1,68 @@
+// Package background calls models for what mneme does behind the requests: the vectors of its index, and the summaries of
+// sessions. The calls take the way that requests take: the account's credential or the server's opens the provider, and the
+// router's timeouts and retries hold.
+//
+// These calls are nobody's exchange: they are not put on record, and what they say is on record already.
+package background
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/router"
+)
+
+// Credentials gives an account's own credential for a provider; found is false where it has none.
+type Credentials func(account, provider string) (secret string, found bool, err error)
+
+// Call is one call to a model.
+type Call struct {
+	Account   string // whose credential is used; the server's where it has none
+	Operation router.Operation
+	Placement router.Placement
+	Format    codec.Format // spoken with the provider
+	Body      []byte       // in that format
+	MaxAnswer int          // bytes of the largest answer that is read
+}
+
+// Do makes the call and gives the body of the answer. What the provider refuses is a [*codec.Error], which quotes no
+// credential.
+func (c Credentials) Do(ctx context.Context, call *Call) ([]byte, error) {
+	p := call.Placement.Provider
+	credential, fix, err := c.of(call)
+	if err != nil {
+		return nil, err
+	}
+	reply, failed := p.Do(ctx, &router.Call{
+		Operation: call.Operation, Format: call.Format, Model: call.Placement.Model, Body: call.Body, Credential: credential,
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	defer func() { _ = reply.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(reply.Body, int64(call.MaxAnswer)+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(answer) > call.MaxAnswer:
+		return nil, codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes", p.Name(), call.MaxAnswer)
+	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden: // providers quote parts of keys
+		return nil, codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d); %s", p.Name(), reply.Status, fix)
+	case reply.Status >= http.StatusMultipleChoices:
+		return nil, crossing.ProviderHalf(call.Format).DecodeError(reply.Status, reply.RetryAfter, answer)
+	}
+	return answer, nil
+}
+
+// of is the account's own credential, or the zero one, which stands for the server's; and where to set a valid one.
+func (c Credentials) of(call *Call) (credential router.Credential, fix string, err error) {
+	p := call.Placement.Provider
+	secret, found, err := c(call.Account, p.Name())
+	if err != nil || !found {
+		return router.Credential{}, "set a valid one in providers." + p.Name() + ".api_key", err
+	}
+	return p.Credential(call.Format, secret), "set a valid one with: mneme account credential set " + call.Account + " " + p.Name(), nil
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cloudwego/hertz/pkg/app"
 	"github.com/klauspost/compress/zstd"
@@ -27,10 +28,36 @@ func (s *Server) readBody(rc *app.RequestContext) ([]byte, error) {
 	return s.decompress(encoding, body)
 }
 
+// isJSON tells whether a content type is JSON, parameters aside. No content type at all is taken as JSON: curl users
+// forget it.
+func isJSON(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "" || media == "application/json" || strings.HasSuffix(media, "+json")
+}
+
 func tooLarge(limit int64) *codec.Error {
 	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", limit)
 }
 
+// byteBudget bounds the sum of the request bodies that are being handled.
+type byteBudget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// take reserves n bytes and tells whether there was room.
+func (b *byteBudget) take(n int64) bool {
+	if b.used.Add(n) > b.limit {
+		b.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (b *byteBudget) give(n int64) { b.used.Add(-n) }
+
+// reserve takes n bytes from the byte budget, or says what the client is to be told.
 func (s *Server) reserve(n int64) error {
 	if s.budget.take(n) {
 		return nil

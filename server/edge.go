@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"strings"
-	"sync/atomic"
 
 	"github.com/cloudwego/hertz/pkg/app"
 	"github.com/cloudwego/hertz/pkg/protocol/consts"
@@ -161,29 +159,4 @@ func isToken(name []byte) bool {
 		}
 	}
 	return len(name) > 0
-}
-
-// byteBudget bounds the sum of the request bodies that are being handled.
-type byteBudget struct {
-	limit int64
-	used  atomic.Int64
-}
-
-// take reserves n bytes and tells whether there was room.
-func (b *byteBudget) take(n int64) bool {
-	if b.used.Add(n) > b.limit {
-		b.used.Add(-n)
-		return false
-	}
-	return true
-}
-
-func (b *byteBudget) give(n int64) { b.used.Add(-n) }
-
-// isJSON tells whether a content type is JSON, parameters aside. No content type at all is taken as JSON: curl users
-// forget it.
-func isJSON(contentType string) bool {
-	media, _, _ := strings.Cut(contentType, ";")
-	media = strings.ToLower(strings.TrimSpace(media))
-	return media == "" || media == "application/json" || strings.HasSuffix(media, "+json")
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -125,7 +123,7 @@ func (s *Store) CreateAccount(name string) (Account, error) {
 	}
 	account := accountRecord{Account: Account{Name: name, Created: time.Now().UTC()}}
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
-		if g.get(nameKey(spaceAccount, name)) != nil {
+		if g.has(nameKey(spaceAccount, name)) {
 			return codec.Errorf(codec.KindConflict, "account %q exists already", name)
 		}
 		if last := g.get(nameKey(spaceMeta, "accounts")); len(last) == 4 {
@@ -156,28 +154,4 @@ func (s *Store) Accounts() []Account {
 	}
 	slices.SortFunc(accounts, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
 	return accounts
-}
-
-// eachRecord visits every record whose key begins with prefix. Key and record are valid during the call only.
-func eachRecord(db *badger.DB, prefix []byte, visit func(key, record []byte) error) error {
-	return db.View(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			item := it.Item()
-			err := item.Value(func(record []byte) error { return visit(item.Key(), record) })
-			if err != nil {
-				return fmt.Errorf("record %q: %w", item.Key(), err)
-			}
-		}
-		return nil
-	})
-}
-
-// asStorageError passes a [codec.Error] on and wraps anything else.
-func asStorageError(err error, format string, args ...any) error {
-	if e := (*codec.Error)(nil); errors.As(err, &e) {
-		return e
-	}
-	return errStorage(err, format, args...)
 }

@@ -192,25 +192,6 @@ type Index interface{ Close() error }
 // Index gives what [Options.Index] started; nil if there is none.
 func (s *Store) Index() Index { return s.index }
 
-// Undigested gives the exchanges of the account that have ended and wait to be digested.
-func (s *Store) Undigested(account string) (waiting []string, err error) {
-	number, err := s.numberOf(account)
-	if err != nil {
-		return nil, err
-	}
-	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceOutbox, number)})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			if _, id, ok := splitExchangeKey(it.Item().Key()); ok {
-				waiting = append(waiting, id.String())
-			}
-		}
-		return nil
-	})
-	return waiting, err
-}
-
 // Changed is signalled when changes may have been committed since it was last read. It has one reader per follower.
 func (s *Store) Changed(f Follower) <-chan struct{} {
 	return s.changes.wake[f.index()]

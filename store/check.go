@@ -186,7 +186,7 @@ func (c *checker) block(item *badger.Item) error {
 		return nil
 	}
 	return item.Value(func(value []byte) error {
-		named, err := referencesIn(nil, c.account, value[1:])
+		named, err := referencesIn(nil, c.account, value)
 		for _, inside := range named {
 			c.used[inside] = struct{}{}
 		}

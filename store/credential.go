@@ -56,7 +56,7 @@ func (s *Store) RemoveCredential(account, provider string) error {
 	defer s.credentials.forget(credentialName{number, provider})
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
 		key := credentialKey(number, provider)
-		if g.get(key) == nil {
+		if !g.has(key) {
 			return codec.Errorf(codec.KindNotFound, "account %q has no credential for %q", account, provider)
 		}
 		g.put(w, key, nil)

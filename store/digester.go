@@ -198,3 +198,22 @@ func (s *Store) outbox() (waiting []undigested, err error) {
 	})
 	return waiting, err
 }
+
+// Undigested gives the exchanges of the account that have ended and wait to be digested.
+func (s *Store) Undigested(account string) (waiting []string, err error) {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return nil, err
+	}
+	err = s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceOutbox, number)})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if _, id, ok := splitExchangeKey(it.Item().Key()); ok {
+				waiting = append(waiting, id.String())
+			}
+		}
+		return nil
+	})
+	return waiting, err
+}

@@ -311,14 +311,14 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 	if err := s.SetRetention(ctx, "keeps", &Retention{MaxBytes: limit}); err != nil {
 		t.Fatal(err)
 	}
-	if used, _, err := s.usage(ctx, 2); err != nil || used < 2*limit {
+	if used, _, err := s.sizeOf(ctx, 2); err != nil || used < 2*limit {
 		t.Fatalf("%d bytes are too few to tell (%v)", used, err)
 	}
 	if err := s.retain(ctx, now); err != nil {
 		t.Fatal(err)
 	}
 	number, _ := s.accounts.number("keeps")
-	if used, left, err := s.usage(ctx, number); err != nil || used > limit || left == 0 {
+	if used, left, err := s.sizeOf(ctx, number); err != nil || used > limit || left == 0 {
 		t.Errorf("%d exchanges take %d bytes (%v), the limit is %d", left, used, err, limit)
 	}
 	if _, err := s.Exchange("keeps", last); err != nil {
@@ -341,7 +341,7 @@ func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		refs, err := referencesIn(nil, 1, skeleton[1:])
+		refs, err := referencesIn(nil, 1, skeleton)
 		for _, ref := range refs {
 			if ref.space == spaceBlock {
 				victim = ref.key()

@@ -77,7 +77,7 @@ func (s *Store) expire(ctx context.Context, account accountNumber, until time.Ti
 // is too large.
 func (s *Store) shrink(ctx context.Context, account accountNumber, limit int64) error {
 	for {
-		used, exchanges, err := s.usage(ctx, account)
+		used, exchanges, err := s.sizeOf(ctx, account)
 		if err != nil || used <= limit || exchanges == 0 {
 			return err
 		}
@@ -92,7 +92,7 @@ func (s *Store) shrink(ctx context.Context, account accountNumber, limit int64) 
 		if err := s.eraseNow(ctx, account, Selection{Until: until}); err != nil {
 			return err
 		}
-		if _, left, err := s.usage(ctx, account); err != nil || left == exchanges {
+		if _, left, err := s.sizeOf(ctx, account); err != nil || left == exchanges {
 			return err // what is left is running
 		}
 	}
@@ -125,30 +125,4 @@ func (s *Store) oldest(account accountNumber, skip int64) (began time.Time, err 
 		return nil
 	})
 	return began, err
-}
-
-// usage gives the bytes that an account's exchanges take in the database, and their number.
-func (s *Store) usage(ctx context.Context, account accountNumber) (bytes, exchanges int64, err error) {
-	err = s.view(func(tx *badger.Txn) error {
-		for _, space := range accountSpaces {
-			err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error {
-				bytes += item.EstimatedSize()
-				if space == spaceExchange {
-					exchanges++
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return bytes, exchanges, err
-}
-
-// accountSpaces are the kinds of records that exchanges bring with them.
-var accountSpaces = [...]byte{
-	spaceExchange, spaceRequest, spaceResponse, spaceBlock, spaceNode, spaceSession, spaceMember, spaceBelongs,
-	spaceLink, spaceTurn, spaceHistory,
 }

@@ -117,7 +117,7 @@ func (s *Store) SplitSession(ctx context.Context, account, session, exchange str
 		if r == nil || ref != source {
 			return errNoSession(session)
 		}
-		if g.get(memberKey(number, sourceID, first)) == nil {
+		if !g.has(memberKey(number, sourceID, first)) {
 			return codec.Errorf(codec.KindNotFound, "%s is not in session %s", exchange, session)
 		}
 		if g.firstMember(source) == first {

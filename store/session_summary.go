@@ -43,7 +43,7 @@ func (g *gathering) sessionGrew(w *write, ref sessionRef) {
 
 // dropSummary takes the summary of a session away; what is left of the session may get another one.
 func (g *gathering) dropSummary(w *write, ref sessionRef) {
-	if g.get(summaryKey(ref)) != nil {
+	if g.has(summaryKey(ref)) {
 		g.put(w, summaryKey(ref), nil)
 		g.sessionGrew(w, ref)
 	}
@@ -110,7 +110,7 @@ func (g *gathering) stillThere(ref sessionRef, former *SessionSummary, exchanges
 		}
 	}
 	if former == nil {
-		return g.get(sessionKey(ref.account, ref.id)) != nil
+		return g.has(sessionKey(ref.account, ref.id))
 	}
 	var m SessionSummary
 	return decodeRecord(g.get(summaryKey(ref)), &m) == nil && m.Text == former.Text && m.Written.Equal(former.Written)

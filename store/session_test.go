@@ -495,6 +495,26 @@ func TestASplitSessionIsTwo(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
+func TestASessionOfAnEarlierRunCanBeSplit(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir, Digest: digestTest})
+	mustAccount(t, s, "acme")
+	c := &conversation{t, s}
+	key := func(o *Opening) { o.ChatKey = "k" }
+	_, session := c.exchange(with(say("1"), key), OutcomeComplete, "2")
+	second, _ := c.exchange(with(say("1", "2", "3"), key), OutcomeComplete, "4")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
+	split, err := c.s.SplitSession(t.Context(), "acme", session, second)
+	if err != nil || split.Exchanges != 1 {
+		t.Fatalf("the session that was split off is %+v, %v", split, err)
+	}
+	c.settle()
+	mustBeSound(t, c.s)
+}
+
 // leaver is the context of a caller who leaves as soon as a move is on record.
 type leaver struct {
 	context.Context

@@ -276,15 +276,6 @@ func (s *Store) Close() (err error) {
 
 func (s *Store) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }
 
-// getValue gives a copy of the value under key.
-func getValue(tx *badger.Txn, key []byte) ([]byte, error) {
-	item, err := tx.Get(key)
-	if err != nil {
-		return nil, err
-	}
-	return item.ValueCopy(nil)
-}
-
 // update runs a change of accounts, keys and the like on the writer and waits until it is committed.
 // What change puts is committed together; it puts nothing before it fails.
 func (s *Store) update(ctx context.Context, change change) error {
@@ -314,10 +305,4 @@ func (s *Store) sendOf(ctx context.Context, account accountNumber, w *write) err
 		return codec.Errorf(codec.KindNotFound, "the account was deleted")
 	}
 	return s.send(ctx, w)
-}
-
-func errStorage(cause error, format string, args ...any) *codec.Error {
-	err := codec.Errorf(codec.KindStorage, format, args...)
-	err.Cause = cause
-	return err
 }

@@ -56,18 +56,18 @@ func references(tx *badger.Txn, ref objectRef) (named []objectRef, err error) {
 		return nil, err
 	}
 	err = item.Value(func(value []byte) error {
-		if len(value) == 0 {
-			return errPieces
-		}
-		named, err = referencesIn(nil, ref.account, value[1:])
+		named, err = referencesIn(nil, ref.account, value)
 		return err
 	})
 	return named, err
 }
 
-// referencesIn appends the objects that a list of pieces names.
-func referencesIn(dst []objectRef, account accountNumber, list []byte) ([]objectRef, error) {
-	p := pieces{rest: list}
+// referencesIn appends the objects that a skeleton, a node, or a block of pieces names: a list of pieces behind one byte.
+func referencesIn(dst []objectRef, account accountNumber, value []byte) ([]objectRef, error) {
+	if len(value) == 0 {
+		return dst, errPieces
+	}
+	p := pieces{rest: value[1:]}
 	for p.next() {
 		switch {
 		case p.err != nil:
@@ -161,10 +161,7 @@ func markLive(ctx context.Context, tx *badger.Txn, account accountNumber) (*live
 	var todo []objectRef
 	err := eachItem(ctx, tx, spaceKeyOf(spaceRequest, account), func(item *badger.Item) error {
 		return item.Value(func(skeleton []byte) (err error) {
-			if len(skeleton) == 0 {
-				return errPieces
-			}
-			todo, err = referencesIn(todo[:0], account, skeleton[1:])
+			todo, err = referencesIn(todo[:0], account, skeleton)
 			if err != nil {
 				return err
 			}
@@ -182,7 +179,7 @@ func markLive(ctx context.Context, tx *badger.Txn, account accountNumber) (*live
 			return nil
 		}
 		return item.Value(func(value []byte) (err error) {
-			inside, err = referencesIn(inside, account, value[1:])
+			inside, err = referencesIn(inside, account, value)
 			return err
 		})
 	})
@@ -267,19 +264,4 @@ func (s *Store) free(ctx context.Context, batch []objectRef) (n int64, err error
 	}
 	<-w.done
 	return n, w.err
-}
-
-// eachItem visits the items whose key begins with prefix, without their values being read ahead.
-func eachItem(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(item *badger.Item) error) error {
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := visit(it.Item()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -152,7 +152,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	}
 	plan := s.planBody(number, &planned{body: x.RawRequest, spans: spans})
 	err = s.update(ctx, func(g *gathering, w *write) error {
-		if g.get(exchangeKey(spaceExchange, number, id)) != nil {
+		if g.has(exchangeKey(spaceExchange, number, id)) {
 			return nil
 		}
 		taken = true

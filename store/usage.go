@@ -138,3 +138,29 @@ func (u *Usage) add(space byte, item *badger.Item) error {
 	}
 	return nil
 }
+
+// sizeOf gives the bytes that an account's exchanges take in the database, and their number.
+func (s *Store) sizeOf(ctx context.Context, account accountNumber) (bytes, exchanges int64, err error) {
+	err = s.view(func(tx *badger.Txn) error {
+		for _, space := range accountSpaces {
+			err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error {
+				bytes += item.EstimatedSize()
+				if space == spaceExchange {
+					exchanges++
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return bytes, exchanges, err
+}
+
+// accountSpaces are the kinds of records that exchanges bring with them.
+var accountSpaces = [...]byte{
+	spaceExchange, spaceRequest, spaceResponse, spaceBlock, spaceNode, spaceSession, spaceMember, spaceBelongs,
+	spaceLink, spaceTurn, spaceHistory,
+}

@@ -115,7 +115,7 @@ func (s *Store) PutVectors(ctx context.Context, generation uint32, vectors []Tur
 // eraseVectors takes the vectors of a turn away.
 func (g *gathering) eraseVectors(w *write, account accountNumber, id exchangeID) {
 	for _, generation := range g.generations() {
-		if key := vectorKey(account, generation.Number, id); g.get(key) != nil {
+		if key := vectorKey(account, generation.Number, id); g.has(key) {
 			g.put(w, key, nil)
 		}
 	}
@@ -149,24 +149,6 @@ func (s *Store) EachVector(ctx context.Context, account AccountNumber, generatio
 	})
 	if err != nil {
 		return asStorageError(err, "the vectors cannot be read; run mneme check")
-	}
-	return nil
-}
-
-// eachValue visits records with their values, reading ahead.
-func eachValue(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(key, value []byte) error) error {
-	options := badger.DefaultIteratorOptions
-	options.Prefix = prefix
-	it := tx.NewIterator(options)
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		item := it.Item()
-		if err := item.Value(func(value []byte) error { return visit(item.Key(), value) }); err != nil {
-			return err
-		}
 	}
 	return nil
 }

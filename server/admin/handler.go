@@ -209,14 +209,14 @@ func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
 
 // deleteAccount deletes the account, or says what would go with ?dry_run=true.
 func (e endpoints) deleteAccount(c caller, r *http.Request) (any, error) {
-	if err := requireOperatorItself(c); err != nil {
+	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
 	return e.store.DeleteAccount(r.Context(), r.PathValue("account"), r.URL.Query().Get("dry_run") == "true")
 }
 
 func (e endpoints) setRetention(c caller, r *http.Request) (any, error) {
-	if err := requireOperatorItself(c); err != nil {
+	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
 	var asked store.Retention
@@ -227,7 +227,7 @@ func (e endpoints) setRetention(c caller, r *http.Request) (any, error) {
 }
 
 func (e endpoints) resetRetention(c caller, r *http.Request) (any, error) {
-	if err := requireOperatorItself(c); err != nil {
+	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
 	return nil, e.store.SetRetention(r.Context(), r.PathValue("account"), nil)

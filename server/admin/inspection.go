@@ -20,7 +20,7 @@ import (
 func WithInspection(next http.Handler, st *store.Store, log *slog.Logger, metrics http.Handler, openMetrics bool) http.Handler {
 	operator := func(view http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := requireOperator(st, r); err != nil {
+			if err := requireOperatorKey(st, r); err != nil {
 				writeError(w, log, err)
 				return
 			}
@@ -45,7 +45,7 @@ func WithInspection(next http.Handler, st *store.Store, log *slog.Logger, metric
 	return mux
 }
 
-func requireOperator(st *store.Store, r *http.Request) error {
+func requireOperatorKey(st *store.Store, r *http.Request) error {
 	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	identity, err := st.Authenticate(key)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // What looks after the whole store is the operator's alone, because it passes over every account.
 
-func requireOperatorItself(c caller) error {
+func requireOperator(c caller) error {
 	if c.isOperator() {
 		return nil
 	}
@@ -26,7 +26,7 @@ func operatorOnly(identify func(*http.Request) (caller, error), log *slog.Logger
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := identify(r)
 		if err == nil {
-			err = requireOperatorItself(c)
+			err = requireOperator(c)
 		}
 		if err == nil {
 			err = serve(w, r)
@@ -38,7 +38,7 @@ func operatorOnly(identify func(*http.Request) (caller, error), log *slog.Logger
 }
 
 func (e endpoints) compact(c caller, r *http.Request) (any, error) {
-	if err := requireOperatorItself(c); err != nil {
+	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
 	err := e.store.Compact(r.Context())
@@ -49,7 +49,7 @@ func (e endpoints) compact(c caller, r *http.Request) (any, error) {
 }
 
 func (e endpoints) rotateMasterKey(c caller, _ *http.Request) (any, error) {
-	if err := requireOperatorItself(c); err != nil {
+	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
 	return nil, e.store.RotateMasterKey()

@@ -9,8 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Exchange is an exchange with its bytes, as they came but for what redactions says was masked. Where they are UTF-8 they stand as text; where they are not they stand in
-// base64, and the encoding member beside them says so.
+// Exchange is an exchange with its bytes, as they came but for what redactions says was masked. Where they are UTF-8 they
+// stand as text; where they are not they stand in base64, and the encoding member beside them says so.
 type Exchange struct {
 	store.ExchangeInfo
 	RawRequest          string `json:"raw_request"`

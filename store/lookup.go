@@ -1,0 +1,51 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Operations see what the operations before them have put, those of their own group included, and then what is stored.
+
+// record is a key and its value on their way to the store; a nil value deletes.
+type record struct{ key, value []byte }
+
+// get looks a key up among what was put lately and then in the store; nil if it is in neither. The value must not be
+// changed.
+func (g *gathering) get(key []byte) []byte {
+	if value, ok := g.recent.get(key); ok {
+		return value
+	}
+	value, err := getValue(g.read(), key)
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) && g.err == nil {
+		g.err = err
+	}
+	return value
+}
+
+// getOf is get for the records of a session: those whose keys have its id in front.
+func (g *gathering) getOf(ref sessionRef, key []byte) []byte {
+	if value, ok := g.recent.get(key); ok || g.recent.whole(ref) {
+		return value
+	}
+	return g.get(key)
+}
+
+// has tells whether get would give anything.
+func (g *gathering) has(key []byte) bool {
+	if value, ok := g.recent.get(key); ok {
+		return value != nil
+	}
+	_, err := g.read().Get(key)
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) && g.err == nil {
+		g.err = err
+	}
+	return err == nil
+}
+
+// put adds a record to an operation and makes it visible to the operations after it.
+func (g *gathering) put(w *write, key, value []byte) {
+	g.recent.put(key, value)
+	w.records = append(w.records, record{key, value})
+}

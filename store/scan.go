@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// getValue gives a copy of the value under key.
+func getValue(tx *badger.Txn, key []byte) ([]byte, error) {
+	item, err := tx.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	return item.ValueCopy(nil)
+}
+
+// eachRecord visits every record whose key begins with prefix. Key and record are valid during the call only.
+func eachRecord(db *badger.DB, prefix []byte, visit func(key, record []byte) error) error {
+	return db.View(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			item := it.Item()
+			err := item.Value(func(record []byte) error { return visit(item.Key(), record) })
+			if err != nil {
+				return fmt.Errorf("record %q: %w", item.Key(), err)
+			}
+		}
+		return nil
+	})
+}
+
+// eachItem visits the items whose key begins with prefix, without their values being read ahead.
+func eachItem(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(item *badger.Item) error) error {
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := visit(it.Item()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachValue visits records with their values, reading ahead.
+func eachValue(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(key, value []byte) error) error {
+	options := badger.DefaultIteratorOptions
+	options.Prefix = prefix
+	it := tx.NewIterator(options)
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		item := it.Item()
+		if err := item.Value(func(value []byte) error { return visit(item.Key(), value) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -540,3 +540,28 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		}
 	}
 }
+
+// A HEAD answer with a body would be taken for the next answer.
+func TestHeadOfAMemoryPathHasNoBody(t *testing.T) {
+	h := remembering(t)
+	h.post(chat.path, chat.said(chat.model, "", sim(strings.Repeat("hello ", 50_000), "hi")))
+	for _, path := range []string{"/sessions", "/stats", "/export.jsonl", "/events", "/sessions/none"} {
+		conn := h.dial()
+		reader := bufio.NewReader(conn)
+		head := func(path string) *http.Response {
+			_, err := fmt.Fprintf(conn, "HEAD %s HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer %s\r\n\r\n", path, h.key)
+			ok(t, err)
+			response, err := http.ReadResponse(reader, &http.Request{Method: http.MethodHead})
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			return response
+		}
+		if response := head("/v1/memory" + path); response.StatusCode >= 500 {
+			t.Errorf("%s: %d", path, response.StatusCode)
+		}
+		if response := head("/healthz"); response.StatusCode != 200 {
+			t.Errorf("%s: the next answer is %d", path, response.StatusCode)
+		}
+	}
+}

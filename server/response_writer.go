@@ -14,7 +14,7 @@ import (
 const wholeAnswer = 64 << 10
 
 // responseWriter is hertz' response for a net/http handler: collected while it is small, streamed once it is flushed or
-// grows.
+// grows. Of an answer to HEAD the body is dropped: the client would take it for the next answer.
 type responseWriter struct {
 	rc      *app.RequestContext
 	header  http.Header
@@ -34,6 +34,9 @@ func (w *responseWriter) WriteHeader(status int) {
 
 func (w *responseWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if w.rc.IsHead() {
+		return len(p), nil
+	}
 	if w.stream == nil {
 		w.body = append(w.body, p...)
 		if len(w.body) < wholeAnswer {
@@ -49,6 +52,9 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 
 // FlushError sends what has been collected, and what comes as it comes.
 func (w *responseWriter) FlushError() error {
+	if w.rc.IsHead() {
+		return nil
+	}
 	if w.stream == nil {
 		w.WriteHeader(http.StatusOK)
 		w.head()

@@ -38,14 +38,18 @@ func (a *api) events(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.w.Header().Set("Content-Type", "text/event-stream")
+	c.w.Header().Set("Cache-Control", "no-cache")
+	c.w.Header().Set("X-Accel-Buffering", "no")
+	if c.r.Method == http.MethodHead {
+		c.w.WriteHeader(http.StatusOK)
+		return nil, nil
+	}
 	sub, err := a.Store.Subscribe(c.account, after)
 	if err != nil {
 		return nil, err
 	}
 	defer sub.Close()
-	c.w.Header().Set("Content-Type", "text/event-stream")
-	c.w.Header().Set("Cache-Control", "no-cache")
-	c.w.Header().Set("X-Accel-Buffering", "no")
 	t := tail{api: a, call: c, out: http.NewResponseController(c.w)}
 	if missed || sub.Missed {
 		t.text("event: " + eventMissed + "\ndata: {}\n\n")

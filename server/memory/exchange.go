@@ -131,8 +131,16 @@ func (a *api) eraseExchange(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	if _, err := a.Store.Exchange(c.account, c.id()); err != nil {
+	selection := store.Selection{Exchanges: []string{c.id()}}
+	if _, ok := store.ParseExchangeID(c.id()); !ok {
+		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", c.id())
+	}
+	there, err := a.Store.Erase(c.ctx(), c.account, selection, true) // finds one that cannot be read, too
+	if err != nil {
 		return nil, err
 	}
-	return a.eraseSelected(c, store.Selection{Exchanges: []string{c.id()}}, false)
+	if there.Exchanges+there.Open == 0 {
+		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", c.id())
+	}
+	return a.eraseSelected(c, selection, false)
 }

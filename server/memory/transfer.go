@@ -43,6 +43,11 @@ func (a *api) export(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
+	if c.r.Method == http.MethodHead {
+		c.w.Header().Set("Content-Type", ndjson)
+		c.w.WriteHeader(http.StatusOK)
+		return nil, nil
+	}
 	out := bufio.NewWriterSize(c.w, 64<<10)
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)

@@ -55,21 +55,36 @@ func (s *Store) SessionSummary(account, session string) (*SessionSummary, error)
 	if err != nil {
 		return nil, err
 	}
-	m := new(SessionSummary)
+	var m *SessionSummary
 	err = s.view(func(tx *badger.Txn) error {
-		value, err := getValue(tx, summaryKey(sessionRef{number, id}))
-		if err != nil {
-			return err
-		}
-		return decodeRecord(value, m)
+		m, err = getSummary(tx, sessionRef{number, id})
+		return err
 	})
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, nil //nolint:nilnil // most sessions have none
-	}
 	if err != nil {
 		return nil, errStorage(err, "the summary of %s cannot be read; run mneme check", session)
 	}
 	return m, nil
+}
+
+func getSummary(tx *badger.Txn, ref sessionRef) (*SessionSummary, error) {
+	value, err := getValue(tx, summaryKey(ref))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil //nolint:nilnil // most sessions have none
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := new(SessionSummary)
+	return m, decodeRecord(value, m)
+}
+
+// encodeSummary makes the record of a summary. Credentials in it are masked, and what is too long is cut off.
+func (s *Store) encodeSummary(m SessionSummary) ([]byte, error) {
+	for _, text := range []*string{&m.Text, &m.By} {
+		s.redactText(text, new(redact.Tally))
+		*text = strings.ToValidUTF8((*text)[:min(len(*text), maxSummary)], "")
+	}
+	return encodeRecord(m)
 }
 
 // KeepSessionSummary puts a summary on record that was made of the named exchanges, and of the former summary unless that
@@ -80,9 +95,7 @@ func (s *Store) KeepSessionSummary(ctx context.Context, account, session string,
 	if err != nil {
 		return err
 	}
-	s.redactText(&m.Text, new(redact.Tally))
-	m.Text = strings.ToValidUTF8(m.Text[:min(len(m.Text), maxSummary)], "")
-	value, err := encodeRecord(m)
+	value, err := s.encodeSummary(m)
 	if err != nil {
 		return err
 	}

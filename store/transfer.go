@@ -3,7 +3,9 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -11,10 +13,11 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Exported is one step of an export: a session, or an exchange with its bytes. The session of an exchange comes before
-// it.
+// Exported is one step of an export: a session, with what a model has written about it, or an exchange with its bytes. The
+// session of an exchange comes before it.
 type Exported struct {
 	Session  *Session
+	Summary  *SessionSummary // of Session; nil: there is none, or not all that it may tell of is exported
 	Exchange *Exchange
 }
 
@@ -54,7 +57,7 @@ func (s *Store) export(ctx context.Context, account string, sel Selection, give 
 			case of.info.Outcome == OutcomeOpen:
 				return nil
 			}
-			if err := exportSession(tx, number, of.info, given, give); err != nil {
+			if err := sel.exportSession(ctx, tx, number, of.info, given, give); err != nil {
 				return err
 			}
 			x, err := getExchange(tx, number, of.id, of.info)
@@ -66,7 +69,9 @@ func (s *Store) export(ctx context.Context, account string, sel Selection, give 
 	})
 }
 
-func exportSession(tx *badger.Txn, account accountNumber, info *ExchangeInfo, given map[sessionID]struct{}, give func(Exported) error) error {
+func (sel *Selection) exportSession(ctx context.Context, tx *badger.Txn, account accountNumber, info *ExchangeInfo,
+	given map[sessionID]struct{}, give func(Exported) error,
+) error {
 	id, ok := parseSessionID(info.Session)
 	if _, done := given[id]; done || !ok {
 		return nil
@@ -76,7 +81,40 @@ func exportSession(tx *badger.Txn, account accountNumber, info *ExchangeInfo, gi
 	if err != nil {
 		return err
 	}
-	return give(Exported{Session: &r.Session})
+	ref := sessionRef{account, id}
+	written, err := getSummary(tx, ref)
+	if err != nil {
+		return err
+	}
+	if written != nil {
+		whole, err := sel.takesAll(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			written = nil
+		}
+	}
+	return give(Exported{Session: &r.Session, Summary: written})
+}
+
+// takesAll tells whether every exchange of a session is selected.
+func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionRef) (bool, error) {
+	anyOfIt := len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Sessions, ref.id.String())
+	err := eachItem(ctx, tx, memberPrefix(ref.account, ref.id), func(item *badger.Item) error {
+		id := exchangeID(item.Key()[len(item.Key())-len(exchangeID{}):])
+		if !anyOfIt && !slices.Contains(sel.Exchanges, id.String()) {
+			return errWalked
+		}
+		if info, err := getInfo(tx, ref.account, id); err != nil || !sel.matches(info) { // nobody knows of a damaged one
+			return errWalked
+		}
+		return nil
+	})
+	if errors.Is(err, errWalked) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Import takes one step of an export into an account, which need not be the one it came from. Ids are kept; what is
@@ -92,7 +130,7 @@ func (s *Store) Import(ctx context.Context, account string, e Exported) (taken b
 	}
 	switch {
 	case e.Session != nil:
-		taken, err = s.importSession(ctx, account, number, e.Session)
+		taken, err = s.importSession(ctx, account, number, e.Session, e.Summary)
 	case e.Exchange != nil:
 		taken, err = s.importExchange(ctx, account, number, e.Exchange)
 	}
@@ -102,10 +140,16 @@ func (s *Store) Import(ctx context.Context, account string, e Exported) (taken b
 	return taken, nil
 }
 
-func (s *Store) importSession(ctx context.Context, account string, number accountNumber, session *Session) (taken bool, err error) {
+func (s *Store) importSession(ctx context.Context, account string, number accountNumber, session *Session, written *SessionSummary) (taken bool, err error) {
 	id, ok := parseSessionID(session.ID)
 	if !ok {
 		return false, codec.Invalid("id", "%q is not a session id", session.ID)
+	}
+	var summary []byte
+	if written != nil {
+		if summary, err = s.encodeSummary(*written); err != nil {
+			return false, err
+		}
 	}
 	err = s.updateOf(ctx, number, func(g *gathering, w *write) error {
 		ref := sessionRef{number, id}
@@ -124,6 +168,10 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 			}
 		}
 		g.putSession(w, ref, r)
+		if summary != nil {
+			g.put(w, summaryKey(ref), summary)
+			g.sessionChanged(w, ref)
+		}
 		return nil
 	})
 	return taken, err

@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // exported gives everything an export holds, with the account's name taken out.
@@ -43,6 +45,7 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	if _, err := c.s.DescribeSession("acme", session, &title, []string{"tag"}); err != nil {
 		t.Fatal(err)
 	}
+	c.summarize(session, "what was said")
 	open, err := c.s.Begin(ctx, say("still open"))
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +70,9 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	}
 	d.settle()
 	mustBeSound(t, d.s)
+	if m, err := d.s.SessionSummary("elsewhere", session); err != nil || m == nil || m.Text != "what was said" {
+		t.Errorf("the summary is %+v (%v)", m, err)
+	}
 	if got := exported(t, d.s, "elsewhere", Selection{All: true}); !reflect.DeepEqual(want, got) {
 		t.Errorf("export and import differ (-want +got):\n%s", cmp.Diff(want, got))
 	}
@@ -110,6 +116,71 @@ func TestAnExportGivesWhatIsSelectedAndOfOneAccountOnly(t *testing.T) {
 	}
 	for _, err := range c.s.Export(context.Background(), "nobody", Selection{All: true}) {
 		wantKind(t, err, codec.KindNotFound)
+	}
+}
+
+// summarize puts a summary of a session on record, as a model's.
+func (c *conversation) summarize(session, text string) {
+	c.t.Helper()
+	c.settle()
+	written := SessionSummary{Text: text, By: "model m", Written: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)}
+	if err := c.s.KeepSessionSummary(context.Background(), "acme", session, written, nil, nil); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// What a summary tells of may be what was left out.
+func TestASummaryIsExportedWithTheWholeSessionOnly(t *testing.T) {
+	c := newConversation(t)
+	first, session := c.exchange(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "2")
+	second, _ := c.exchange(with(say("1", "2", "3"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "4")
+	c.session(with(say("1"), func(o *Opening) { o.ChatKey = "l" }), "2")
+	c.summarize(session, "what was said")
+	begun, err := c.s.Exchange("acme", second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		sel  Selection
+		want bool
+	}{
+		{Selection{All: true}, true},
+		{Selection{Sessions: []string{session}}, true},
+		{Selection{ChatKey: "k"}, true},
+		{Selection{Exchanges: []string{first, second}}, true},
+		{Selection{Exchanges: []string{first}}, false},
+		{Selection{Until: begun.Started}, false},
+		{Selection{Sessions: []string{session}, Since: begun.Started}, false},
+	} {
+		given := false
+		for _, e := range exported(t, c.s, "acme", step.sel) {
+			given = given || e.Summary != nil
+		}
+		if given != step.want {
+			t.Errorf("%+v exports the summary: %t, want %t", step.sel, given, step.want)
+		}
+	}
+}
+
+// An export may come from a house that masks less, or from a stranger.
+func TestAnImportedSummaryIsMaskedAndCut(t *testing.T) {
+	redactor, err := redact.New(redact.Options{Builtin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newConversation(t)
+	session := c.session(say("1"), "2")
+	c.summarize(session, "the key is sk-ant-api03-"+strings.Repeat("a", 93)+"AA. "+strings.Repeat("more ", 2000))
+	steps := exported(t, c.s, "acme", Selection{All: true})
+	steps[0].Summary.Text += strings.Repeat("more ", 2000)
+	s := openStore(t, Options{Redact: redactor})
+	mustAccount(t, s, "acme")
+	if _, err := s.Import(t.Context(), "acme", steps[0]); err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.SessionSummary("acme", session)
+	if err != nil || m == nil || len(m.Text) > maxSummary || strings.Contains(m.Text, "aaaa") {
+		t.Errorf("%.200v (%v)", m, err)
 	}
 }
 

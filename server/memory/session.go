@@ -6,7 +6,7 @@ import "github.com/mnemeproxy/mneme/store"
 type Session struct {
 	Object string `json:"object"` // "memory.session"
 	store.Session
-	Summary *store.SessionSummary `json:"summary,omitempty"` // of a single one: what a model has written about it
+	Summary *store.SessionSummary `json:"summary,omitempty"` // of a single one, and in an export: what a model has written about it
 }
 
 // Turn is one exchange of a session with what it added.

@@ -14,8 +14,10 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// An export is lines of JSON: first a header, then sessions and exchanges, each session before its exchanges. Nothing is
-// lost on the way: an import into an empty account gives an export with the same lines.
+// An export is lines of JSON: first a header, then sessions and exchanges, each session before its exchanges, and with what
+// a model has written about it where all of its exchanges follow. Nothing is lost on the way: an import into an empty
+// account gives an export with the same lines. Lines may get further members, which a reader that does not know them leaves
+// out; whatever else changes is another version.
 
 const (
 	exportObject  = "memory.export"
@@ -78,7 +80,7 @@ const ndjson = "application/x-ndjson"
 
 func exportLine(step *store.Exported) any {
 	if step.Session != nil {
-		return Session{Object: "memory.session", Session: *step.Session}
+		return Session{Object: "memory.session", Session: *step.Session, Summary: step.Summary}
 	}
 	return exportedExchange{"memory.exchange", NewExchange(step.Exchange)}
 }
@@ -169,7 +171,7 @@ func readStep(object string, line []byte, done *Import) (step store.Exported, co
 	case "memory.session":
 		var s Session
 		err := json.Unmarshal(line, &s)
-		return store.Exported{Session: &s.Session}, &done.Sessions, err
+		return store.Exported{Session: &s.Session, Summary: s.Summary}, &done.Sessions, err
 	case "memory.exchange":
 		var x exportedExchange
 		if err := json.Unmarshal(line, &x); err != nil {

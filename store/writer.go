@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -109,10 +110,15 @@ func (s *Store) runWriter() {
 	g := newGathering(s)
 	for first := range s.queue {
 		group = append(group[:0], first)
-		for size := first.weight; len(group) < groupLength && size < groupBytes; {
+		for size, yielded := first.weight, false; len(group) < groupLength && size < groupBytes; {
 			w, ok := s.poll()
-			if !ok {
+			if !ok && yielded {
 				break
+			}
+			if !ok { // who is about to hand something over joins: with 16 connections busy, 5 % less CPU time
+				runtime.Gosched()
+				yielded = true
+				continue
 			}
 			group = append(group, w)
 			size += w.weight

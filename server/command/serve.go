@@ -42,6 +42,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	log, lines, flush := newLog(s.Err)
 	defer flush()
 	defer boundHeap()()
+	defer addProcessor()()
 	tracing, err := telemetry.StartTracing(ctx, telemetry.TracingOptions{
 		Version: s.version(), Log: log,
 		TrustTraceParent: cfg.Telemetry.TrustTraceparent, SendTraceParent: cfg.Telemetry.SendTraceparent,

@@ -30,8 +30,7 @@ type Keys struct {
 // Derive gives the keys of a request: surface is the format of the body, and e the envelope that was read from it. What
 // has no conversation, embeddings for instance, has no keys.
 //
-// At most [maxText] bytes each of the instructions, the first turn and its answer are looked at, so that the cost has a
-// bound: about 35 microseconds for the opening of a coding agent (BenchmarkDeriveAgentOpening).
+// At most [maxText] bytes each of the instructions, the first turn and its answer count, so that the cost has a bound: about 35 microseconds for the opening of a coding agent (BenchmarkDeriveAgentOpening).
 func Derive(surface codec.Format, body []byte, e *codec.Envelope) Keys {
 	if surface == codec.Embeddings || surface == codec.FormatUnknown {
 		return Keys{}

@@ -324,6 +324,26 @@ func agentOpening() string {
 		text, reminder, said, strings.TrimSuffix(strings.Repeat(tool+",", 12), ","))
 }
 
+// Every client may send such a text. Looking for the end of each of its tags anew would take hours.
+func TestTagsThatAreNeverClosedAreReadOnce(t *testing.T) {
+	text := strings.Repeat("<env><cwd>", 400_000) + "</cwd>said"
+	if said := string(chatkey.AppendSaid(nil, []byte(text))); said != "<env>said" {
+		t.Errorf("said: %.60s… of %d bytes", said, len(said))
+	}
+	text = strings.Repeat("<env>", 800_000)
+	if said := string(chatkey.AppendSaid(nil, []byte(text))); said != text {
+		t.Errorf("said: %.60s… of %d bytes", said, len(said))
+	}
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"` + text + `"}]}`)
+	var e codec.Envelope
+	if err := e.Read(body); err != nil {
+		t.Fatal(err)
+	}
+	if keys := chatkey.Derive(codec.Chat, body, &e); keys.Opening == "" {
+		t.Error("the conversation has no key")
+	}
+}
+
 func BenchmarkDeriveAgentOpening(b *testing.B) {
 	body := []byte(agentOpening())
 	var e codec.Envelope

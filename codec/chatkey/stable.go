@@ -7,9 +7,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// maxText is how many bytes of a text are looked at, counted without what is left out: well above the instructions of
-// any agent.
-const maxText = 64 << 10
+// maxText is how many bytes of what one side said count, well above the instructions of any agent, and maxLooked how many
+// of a text are looked at for them, with what is left out.
+const (
+	maxText   = 64 << 10
+	maxLooked = 16 * maxText
+)
 
 // transcript gathers the stable form of what one side said: the text without white space and without what clients change
 // on their own.
@@ -26,7 +29,7 @@ func (t *transcript) text(body []byte) {
 	if t.full() {
 		return
 	}
-	t.plain = unescape(t.plain[:0], body)
+	t.plain = unescape(t.plain[:0], looked(body))
 	t.stable = appendStable(t.stable, t.plain)
 	t.cut()
 }
@@ -36,7 +39,7 @@ func (t *transcript) plainText(body []byte) {
 	if t.full() {
 		return
 	}
-	t.plain = unescape(t.plain[:0], body)
+	t.plain = unescape(t.plain[:0], looked(body))
 	t.stable = appendWords(t.stable, t.plain)
 	t.cut()
 }
@@ -49,6 +52,8 @@ func (t *transcript) reset() {
 		}
 	}
 }
+
+func looked(body []byte) []byte { return body[:min(len(body), maxLooked)] }
 
 func (t *transcript) cut() { t.stable = t.stable[:min(len(t.stable), maxText)] }
 
@@ -82,43 +87,51 @@ var volatileTags = [...]string{
 
 // appendStable appends what is stable of a text.
 func appendStable(dst, text []byte) []byte {
-	for len(text) > 0 && len(dst) < maxText {
-		start, end := volatileBlock(text)
-		dst = appendLines(dst, text[:start])
-		text = text[end:]
+	blocks := volatileBlocks{text: text}
+	for len(blocks.text) > 0 && len(dst) < maxText {
+		dst = appendLines(dst, blocks.next())
 	}
 	return dst
 }
 
-// volatileBlock finds the first enclosed block that is to be left out; without one both are the text's end.
-func volatileBlock(text []byte) (start, end int) {
+// volatileBlocks goes through a text from one enclosed block that is to be left out to the next.
+type volatileBlocks struct {
+	text     []byte                  // what is left of it
+	unclosed [len(volatileTags)]bool // tags that are not closed any more in what is left: nobody looks twice
+}
+
+// next is the text up to the next block, or all that is left; the block is passed over.
+func (b *volatileBlocks) next() (before []byte) {
+	text := b.text
 	for at := 0; ; {
 		i := bytes.IndexByte(text[at:], '<')
 		if i < 0 {
-			return len(text), len(text)
+			b.text = nil
+			return text
 		}
-		start = at + i
+		start := at + i
 		at = start + 1
 		tag := volatileTag(text[at:])
-		if tag == "" {
+		if tag < 0 || b.unclosed[tag] {
 			continue
 		}
-		closing := bytes.Index(text[at:], []byte("</"+tag+">"))
-		if closing < 0 {
-			continue
+		closing := "</" + volatileTags[tag] + ">"
+		if end := bytes.Index(text[at:], []byte(closing)); end >= 0 {
+			b.text = text[at+end+len(closing):]
+			return text[:start]
 		}
-		return start, at + closing + len(tag) + len("</>")
+		b.unclosed[tag] = true
 	}
 }
 
-// volatileTag gives the tag whose name stands at the start of text, "" if it is no volatile one.
-func volatileTag(text []byte) string {
-	for _, tag := range volatileTags {
+// volatileTag tells which of the tags stands at the start of text, -1 if it is none of them.
+func volatileTag(text []byte) int {
+	for i, tag := range volatileTags {
 		if len(text) > len(tag) && string(text[:len(tag)]) == tag && (text[len(tag)] == '>' || text[len(tag)] == ' ') {
-			return tag
+			return i
 		}
 	}
-	return ""
+	return -1
 }
 
 // volatileLines are the beginnings of lines about the environment, the time or the bill, in lower case.
@@ -210,10 +223,8 @@ func setsScene(stable []byte) bool {
 // AppendSaid appends a text without the notes that clients enclose in it on their own: what a person, a tool or a model
 // said.
 func AppendSaid(dst, text []byte) []byte {
-	for len(text) > 0 {
-		start, end := volatileBlock(text)
-		dst = append(dst, text[:start]...)
-		text = text[end:]
+	for blocks := (volatileBlocks{text: text}); len(blocks.text) > 0; {
+		dst = append(dst, blocks.next()...)
 	}
 	return dst
 }

@@ -55,7 +55,7 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkApply indexes documents of 4 KB in batches of 256, on disk when it returns.
+// BenchmarkApply indexes documents of 4 KB in batches of 256, so that they can be found.
 func BenchmarkApply(b *testing.B) {
 	ix := openIndex(b, b.TempDir())
 	defer func() { _ = ix.Close() }()

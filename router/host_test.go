@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for something that has to come; it is never part of what is asserted.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // A host is a raw listener whose connections are served by a script, to misbehave below the level of HTTP.
 type host struct {

@@ -3,7 +3,6 @@ package server_test
 import (
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -152,19 +151,18 @@ func leading(base string) map[string]router.ProviderConfig {
 	}
 }
 
+// nobody listens there. A port that was free a moment ago might be taken by another test.
+const nobody = "http://127.0.0.1:1"
+
 // leadTo makes base the address of OpenAI and Anthropic.
 func leadTo(p *plan, base string) { maps.Copy(p.router.Providers, leading(base)) }
 
 func TestAProviderThatCannotBeReachedIsNamed(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
-	free := listener.Addr().String()
-	ok(t, listener.Close())
 	for name, test := range map[string]struct {
 		change func(*testing.T, *plan)
 		says   string
 	}{
-		"refused": {func(_ *testing.T, p *plan) { leadTo(p, "http://"+free) }, "refuses connections"},
+		"refused": {func(_ *testing.T, p *plan) { leadTo(p, nobody) }, "refuses connections"},
 		"no host": {func(_ *testing.T, p *plan) { leadTo(p, "http://no-such-host.invalid") }, "resolve"},
 		"no TLS": {func(t *testing.T, p *plan) {
 			newUpstream(t, func(*upstreamCall) {}).serves(p)

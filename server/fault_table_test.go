@@ -39,7 +39,7 @@ type fault struct {
 }
 
 var faults = []fault{
-	{name: "refuses", change: leadsTo("http://127.0.0.1:1"), answer: refused, stream: refused, says: "refuses connections"},
+	{name: "refuses", change: leadsTo(nobody), answer: refused, stream: refused, says: "refuses connections"},
 	{name: "has no address", change: leadsTo("http://no-such-host.invalid"), answer: refused, stream: refused, says: "DNS"},
 	{name: "resets", serve: func(c *upstreamCall, _ *http.Response) { c.reset() }, answer: refused, stream: refused, says: "closed the connection"},
 	{

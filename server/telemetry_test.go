@@ -548,9 +548,7 @@ func TestACallThatAStandInFollowsIsMarkedAsFailed(t *testing.T) {
 
 // A receiver that does not answer must not hold up a client, nor the end of the proxy, and what it costs is said.
 func TestADeadReceiverOfTracesIsCountedAndLogged(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", gone.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", nobody)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
 	t.Setenv("OTEL_BSP_EXPORT_TIMEOUT", "50")
 	log := &notes{}

@@ -254,7 +254,7 @@ func TestAnErasureGoesOnAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir})
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		done, err := s.Erasure("acme", e.ID)
 		if err != nil {

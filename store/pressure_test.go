@@ -50,11 +50,16 @@ func stall(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	busy, gate := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
+	var refused error
 	go func() {
 		defer close(ended)
-		_ = s.update(context.Background(), func(*gathering, *write) error { close(busy); <-gate; return nil })
+		refused = s.update(context.Background(), func(*gathering, *write) error { close(busy); <-gate; return nil })
 	}()
-	<-busy
+	select {
+	case <-busy:
+	case <-ended:
+		t.Fatalf("the writer takes nothing: %v", refused)
+	}
 	release = sync.OnceFunc(func() { close(gate); <-ended })
 	t.Cleanup(release)
 	return release
@@ -63,8 +68,8 @@ func stall(t *testing.T, s *Store) (release func()) {
 // fillQueue takes all the room that the queue has, as operations do that wait for a writer that cannot keep up.
 func fillQueue(t *testing.T, s *Store) (release func()) {
 	t.Helper()
-	if !s.queueBytes.TryAcquire(s.queueSize) {
-		t.Fatal("the queue is in use")
+	if err := s.queueBytes.Acquire(t.Context(), s.queueSize); err != nil {
+		t.Fatal(err)
 	}
 	release = sync.OnceFunc(func() { s.queueBytes.Release(s.queueSize) })
 	t.Cleanup(release)

@@ -13,7 +13,7 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	mustAccount(t, c.s, "acme")
 	marked := func(want int) (changes []SessionChange) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); ; {
+		for deadline := time.Now().Add(patience); ; {
 			changes, err := c.s.SessionChanges(t.Context(), 0, time.Now(), 10, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -96,10 +96,13 @@ func (c *conversation) exchange(o *Opening, outcome Outcome, answer string) (id,
 	return capture.ID(), capture.SessionID()
 }
 
+// patience is how long a test waits for something that is to happen soon; only a failure takes that long.
+const patience = time.Minute
+
 // settle waits until everything is digested.
 func (c *conversation) settle() {
 	c.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		waiting, err := c.s.outbox()
 		if err != nil {
@@ -118,7 +121,7 @@ func (c *conversation) settle() {
 // idle waits until the digester has nothing to do any more.
 func (c *conversation) idle() {
 	c.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !c.s.digester.idle(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !c.s.digester.idle(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatal("the digester does not come to rest")
 		}
@@ -580,7 +583,7 @@ func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		merged, err := c.s.Session("acme", a)
 		if err != nil {

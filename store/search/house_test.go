@@ -14,6 +14,9 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
+// patience is how long a test waits for something that is to happen soon; only a failure takes that long.
+const patience = time.Minute
+
 var pollers = []goleak.Option{goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")}
 
 // memory is a store with an index.
@@ -128,7 +131,7 @@ func (m *memory) search(account string, r Request) *Answer {
 
 func (m *memory) ask(account string, r Request) (*Answer, error) {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // only a failure takes that long
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	m.ok(Of(m.store).WaitVectors(ctx, account))
 	return Of(m.store).Search(ctx, account, &r)

@@ -158,6 +158,8 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	ok(t, err)
 	p.store.Redact, p.store.Stream = redactor, digest.Stream
 	p.server.Log = slog.New(slog.NewTextHandler(h.log, nil))
+	// However slow the machine is, answers hold what the provider sent alone, and a drain lets them end.
+	p.server.Heartbeat, p.server.DrainTimeout = time.Hour, patience
 	p.router.Providers = map[string]router.ProviderConfig{}
 	for _, change := range changes {
 		change(&p)

@@ -244,11 +244,11 @@ func TestAKilledStoreOpensOnASmallVolume(t *testing.T) {
 	small := filepath.Join(mountVolume(t), "store")
 	dir := filepath.Join(t.TempDir(), "store")
 	s := openStore(t, Options{Dir: dir})
-	const records = 60_000 // more than a small table takes
+	const records, value = 25_000, valueThreshold - 1 // more than a small table takes
 	for from := 0; from < records; from += 1000 {
 		err := s.update(t.Context(), func(g *gathering, w *write) error {
 			for n := from; n < from+1000; n++ {
-				g.put(w, nameKey(spaceMeta, fmt.Sprintf("test-%08d", n)), make([]byte, 64))
+				g.put(w, nameKey(spaceMeta, fmt.Sprintf("test-%08d", n)), make([]byte, value))
 			}
 			return nil
 		})

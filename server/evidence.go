@@ -25,7 +25,7 @@ const (
 func (x *exchange) evidence(o *store.Opening) {
 	n := x.nativeSession()
 	o.NativeSession, o.NativeAgent, o.NativeParent = n.session, n.agent, n.parent
-	o.PreviousResponse, o.Conversation = x.envelope.PreviousResponse, x.envelope.Conversation
+	o.PreviousResponse, o.Conversation = keptID(x.envelope.PreviousResponse), keptID(x.envelope.Conversation)
 	if o.Auxiliary = x.auxiliary; o.Auxiliary == "" {
 		o.Auxiliary = n.auxiliary
 	}
@@ -47,7 +47,15 @@ type native struct {
 	auxiliary string
 }
 
-// nativeSession finds the client's own ids. A value that could not be kept as an id is no id.
+// keptID is an id that a client sent in members of its own; a value that could not be kept as an id is none.
+func keptID(id string) string {
+	if codec.CheckContinuity("id", id) != nil {
+		return ""
+	}
+	return id
+}
+
+// nativeSession finds the client's own ids.
 func (x *exchange) nativeSession() native {
 	n := x.claudeCode()
 	if n.session == "" {
@@ -56,11 +64,7 @@ func (x *exchange) nativeSession() native {
 	if n.session == "" {
 		n.session = x.firstHeader("X-Session-Id", "X-Session-Affinity") // opencode
 	}
-	for _, id := range []*string{&n.session, &n.agent, &n.parent} {
-		if codec.CheckContinuity("id", *id) != nil {
-			*id = ""
-		}
-	}
+	n.session, n.agent, n.parent = keptID(n.session), keptID(n.agent), keptID(n.parent)
 	return n
 }
 

@@ -311,3 +311,17 @@ func TestEveryAnswerNamesItsSession(t *testing.T) {
 		}
 	}
 }
+
+// The record of a session is written with each of its exchanges, so no request may make it large.
+func TestNamesOfAnyLengthLeaveSessionsSmall(t *testing.T) {
+	h := remembering(t)
+	long := strings.Repeat("x", 1<<20)
+	if a := h.post(chat.path, chat.said("gpt-"+long, "", "hello"), "X-Service-Chat-Key", "k"); a.status != 400 {
+		t.Errorf("a model's name of 1 MB: %d", a.status)
+	}
+	body := with(responses.said(responses.model, "", sim("hello", "hi")), fmt.Sprintf(`"conversation":%q,"previous_response_id":%q`, long, long))
+	h.post(responses.path, body)
+	if list := h.get("/sessions").body; len(h.get("/sessions").ids(t)) != 2 || len(list) > 4<<10 {
+		t.Errorf("sessions take %d bytes", len(list))
+	}
+}

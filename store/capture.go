@@ -131,7 +131,7 @@ func openingInfo(id string, o *Opening, started time.Time) *ExchangeInfo {
 	info := &ExchangeInfo{
 		ID: id, Account: strings.Clone(o.Account), KeyID: strings.Clone(o.KeyID), Started: started.UTC(),
 		Surface: o.Surface.String(), Provider: strings.Clone(o.Provider),
-		ModelAsked: strings.Clone(o.ModelAsked), ModelSent: strings.Clone(o.ModelSent),
+		ModelAsked: modelName(o.ModelAsked), ModelSent: modelName(o.ModelSent),
 		Stream: o.Stream, Simulated: o.Simulated, Auxiliary: strings.Clone(o.Auxiliary),
 		ChatKey: strings.Clone(o.ChatKey), ExternalSession: strings.Clone(o.ExternalSession),
 		NativeSession: strings.Clone(o.NativeSession), NativeAgent: strings.Clone(o.NativeAgent),
@@ -145,6 +145,18 @@ func openingInfo(id string, o *Opening, started time.Time) *ExchangeInfo {
 		info.Header = append(info.Header, HeaderField{strings.Clone(field.Name), strings.Clone(field.Value)})
 	}
 	return info
+}
+
+// maxModelName is how many bytes of a model's name are kept. Longer ones are routed nowhere, but their refusal is on record,
+// and the record of the session, which names its models, is written with each of its exchanges.
+const maxModelName = 256
+
+// modelName is a copy of what is kept of a model's name.
+func modelName(name string) string {
+	if len(name) <= maxModelName {
+		return strings.Clone(name)
+	}
+	return strings.ToValidUTF8(name[:maxModelName], "")
 }
 
 // ID is the exchange's id. Ids ascend with the time the exchange began.

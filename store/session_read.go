@@ -224,11 +224,8 @@ func (s *Store) DescribeSession(account, id string, title *string, tags []string
 	if err != nil {
 		return nil, err
 	}
-	if title != nil && len(*title) > maxTitle {
-		return nil, codec.Invalid("title", "a title has at most %d bytes", maxTitle)
-	}
-	if len(tags) > maxTags || slices.ContainsFunc(tags, func(tag string) bool { return tag == "" || len(tag) > maxTag }) {
-		return nil, codec.Invalid("tags", "a session has at most %d tags of 1 to %d bytes", maxTags, maxTag)
+	if err := checkDescription(title, tags); err != nil {
+		return nil, err
 	}
 	named := Session{Tags: tags}
 	if title != nil {
@@ -256,4 +253,15 @@ func (s *Store) DescribeSession(account, id string, title *string, tags []string
 		return nil, asStorageError(err, "session %s could not be changed", id)
 	}
 	return &described, nil
+}
+
+// checkDescription takes nil for a title that is not set.
+func checkDescription(title *string, tags []string) error {
+	if title != nil && len(*title) > maxTitle {
+		return codec.Invalid("title", "a title has at most %d bytes", maxTitle)
+	}
+	if len(tags) > maxTags || slices.ContainsFunc(tags, func(tag string) bool { return tag == "" || len(tag) > maxTag }) {
+		return codec.Invalid("tags", "a session has at most %d tags of 1 to %d bytes", maxTags, maxTag)
+	}
+	return nil
 }

@@ -145,6 +145,9 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 	if !ok {
 		return false, codec.Invalid("id", "%q is not a session id", session.ID)
 	}
+	if err := checkImported(session); err != nil {
+		return false, err
+	}
 	var summary []byte
 	if written != nil {
 		if summary, err = s.encodeSummary(*written); err != nil {
@@ -177,6 +180,31 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 	return taken, err
 }
 
+// checkImported holds what is known of a session to the bounds of one that grew here: its record is written with each of its
+// exchanges.
+func checkImported(session *Session) error {
+	if err := checkIDs(session.ChatKey, session.ExternalSession, session.NativeSession, session.Agent, session.Conversation); err != nil {
+		return err
+	}
+	if len(session.Models) > maxSessionModels || slices.ContainsFunc(session.Models, func(name string) bool { return len(name) > maxModelName }) {
+		return codec.Invalid("models", "a session has at most %d models, with names of at most %d bytes", maxSessionModels, maxModelName)
+	}
+	if _, ok := parseSessionID(session.Parent); !ok && session.Parent != "" {
+		return codec.Invalid("parent", "the parent is not a session id")
+	}
+	return checkDescription(&session.Title, session.Tags)
+}
+
+// checkIDs finds an id that no exchange is captured with.
+func checkIDs(ids ...string) error {
+	for _, id := range ids {
+		if err := codec.CheckContinuity("id", id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Store) importExchange(ctx context.Context, account string, number accountNumber, x *Exchange) (taken bool, err error) {
 	id, ok := parseExchangeID(x.ID)
 	switch {
@@ -185,9 +213,13 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	case x.Outcome == OutcomeOpen:
 		return false, codec.Invalid("outcome", "an exchange that is still open cannot be imported")
 	}
+	if err := checkIDs(x.ChatKey, x.ExternalSession, x.NativeSession, x.NativeAgent); err != nil {
+		return false, err
+	}
 	x, spans := s.redactExchange(x)
 	info := x.ExchangeInfo
 	info.Account, info.Session = account, ""
+	info.ModelAsked, info.ModelSent = modelName(info.ModelAsked), modelName(info.ModelSent)
 	info.RequestSize, info.ResponseSize = int64(len(x.RawRequest)), int64(len(x.RawResponse))
 	record, err := encodeRecord(info)
 	if err != nil {
@@ -204,7 +236,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 			return nil
 		}
 		taken = true
-		g.importSessionOf(w, number, id, x)
+		g.importSessionOf(w, number, id, x.Session, &info)
 		g.put(w, exchangeKey(spaceRequest, number, id), g.addBody(number, plan))
 		for part, rest := uint32(0), x.RawResponse; len(rest) > 0; part++ {
 			n := min(len(rest), responsePart)
@@ -244,8 +276,8 @@ func (s *Store) redactExchange(x *Exchange) (_ *Exchange, spans []codec.Span) {
 }
 
 // importSessionOf puts an exchange into the session it had, or into one that its evidence leads to.
-func (g *gathering) importSessionOf(w *write, account accountNumber, id exchangeID, x *Exchange) {
-	session, ok := parseSessionID(x.Session)
+func (g *gathering) importSessionOf(w *write, account accountNumber, id exchangeID, had string, info *ExchangeInfo) {
+	session, ok := parseSessionID(had)
 	ref := sessionRef{account, session}
 	if r := g.sessionAt(ref); ok && r != nil && r.Merged == "" {
 		r.Exchanges++
@@ -254,13 +286,13 @@ func (g *gathering) importSessionOf(w *write, account accountNumber, id exchange
 		g.put(w, exchangeKey(spaceBelongs, account, id), bytes.Clone(session[:]))
 		return
 	}
-	if x.Session == "" {
+	if had == "" {
 		return
 	}
-	w.capture = &Capture{store: g.store, id: id, name: id.String(), account: account, info: &x.ExchangeInfo}
+	w.capture = &Capture{store: g.store, id: id, name: id.String(), account: account, info: info}
 	w.evidence = evidenceOf(&Opening{
-		ChatKey: x.ChatKey, ExternalSession: x.ExternalSession,
-		NativeSession: x.NativeSession, NativeAgent: x.NativeAgent, Auxiliary: x.Auxiliary,
+		ChatKey: info.ChatKey, ExternalSession: info.ExternalSession,
+		NativeSession: info.NativeSession, NativeAgent: info.NativeAgent, Auxiliary: info.Auxiliary,
 	})
 	g.openSession(w)
 	w.capture = nil

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -208,5 +209,58 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 	x, err := s.Exchange("acme", odd.Exchange.ID)
 	if err != nil || !bytes.Equal(x.RawRequest, odd.Exchange.RawRequest) || !bytes.Equal(x.RawResponse, odd.Exchange.RawResponse) {
 		t.Error(fmt.Sprint("what was imported comes back different: ", err))
+	}
+}
+
+func TestAnExchangeThatComesWithoutItsSessionGetsOneOfItsNewAccount(t *testing.T) {
+	c := newConversation(t)
+	id, _ := c.exchange(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "2")
+	x, err := c.s.Exchange("acme", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newConversation(t)
+	mustAccount(t, d.s, "elsewhere")
+	if taken, err := d.s.Import(t.Context(), "elsewhere", Exported{Exchange: x}); err != nil || !taken {
+		t.Fatal(taken, err)
+	}
+	page, err := d.s.Sessions("elsewhere", SessionQuery{ChatKey: "k"})
+	if err != nil || len(page.Data) != 1 || page.Data[0].Account != "elsewhere" {
+		t.Errorf("%+v, %v", page.Data, err)
+	}
+}
+
+// The record of a session is written with each of its exchanges, by the one writer that all accounts share.
+func TestWhatIsImportedHasTheBoundsOfWhatIsCaptured(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	long := strings.Repeat("x", 1<<20)
+	for name, spoil := range map[string]func(*Session){
+		"title":   func(s *Session) { s.Title = long },
+		"tag":     func(s *Session) { s.Tags = []string{long} },
+		"tags":    func(s *Session) { s.Tags = strings.Split(strings.Repeat("tag ", 1000)+"tag", " ") },
+		"model":   func(s *Session) { s.Models = []string{long} },
+		"models":  func(s *Session) { s.Models = strings.Split(strings.Repeat("m ", 1000)+"m", " ") },
+		"key":     func(s *Session) { s.ChatKey = long },
+		"native":  func(s *Session) { s.NativeSession = long },
+		"parent":  func(s *Session) { s.Parent = long },
+		"control": func(s *Session) { s.ExternalSession = "\x00agent" },
+	} {
+		session := Session{ID: sessionID(s.ids.next(time.Now())).String()}
+		spoil(&session)
+		_, err := s.Import(t.Context(), "acme", Exported{Session: &session})
+		if e := (*codec.Error)(nil); !errors.As(err, &e) || e.Kind != codec.KindInvalidRequest {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	x := &Exchange{ExchangeInfo: ExchangeInfo{
+		ID: exchangeID(s.ids.next(time.Now())).String(), Session: "sess_gone", Surface: "chat", Outcome: OutcomeComplete, ModelAsked: long,
+	}}
+	if _, err := s.Import(t.Context(), "acme", Exported{Exchange: x}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := s.Sessions("acme", SessionQuery{})
+	if err != nil || len(page.Data) != 1 || len(page.Data[0].Models[0]) != maxModelName {
+		t.Errorf("%d sessions, %v", len(page.Data), err)
 	}
 }

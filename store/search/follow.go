@@ -159,7 +159,9 @@ func (x *Index) run(ctx context.Context) {
 			x.await(ctx, true)
 		case taken == 0:
 			x.await(ctx, false)
-		case !full:
+		case full:
+			x.flush(ctx)
+		default:
 			x.gather(ctx)
 		}
 	}

@@ -132,3 +132,10 @@ func (x *Index) awaitRoom(ctx context.Context) {
 		x.await(ctx, true)
 	}
 }
+
+// flush has a large batch written at once.
+func (x *Index) flush(ctx context.Context) {
+	patient, cancel := context.WithTimeout(ctx, unwrittenWarning)
+	defer cancel()
+	_ = x.lexical.Flush(patient) // what stays in memory comes to awaitRoom's notice
+}

@@ -63,6 +63,8 @@ func termKey(account uint32, term string) []byte {
 type Index struct {
 	shards   [shardCount]*scorch.Scorch
 	inMemory [shardCount]atomic.Int32 // batches that are not on disk
+	forcing  [shardCount]sync.Mutex   // held while a shard's merger is asked for something: one may ask at a time
+	waking   sync.WaitGroup
 	queue    *index.AnalysisQueue
 	lists    *lists
 

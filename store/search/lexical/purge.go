@@ -62,7 +62,7 @@ func (ix *Index) purge(ctx context.Context, i int) error {
 	ix.changing.Lock()
 	until := ix.removals[i]
 	ix.changing.Unlock()
-	if err := write(ctx, shard, index.NewBatch()); err != nil { // only what is on disk is merged
+	if err := ix.write(ctx, i, index.NewBatch()); err != nil { // only what is on disk is merged
 		return err
 	}
 	segments, err := withRemoved(shard)
@@ -70,10 +70,10 @@ func (ix *Index) purge(ctx context.Context, i int) error {
 		if merges == mergesOfPurge {
 			return errors.New("segments do not merge")
 		}
-		if err = addSegment(ctx, shard); err != nil {
+		if err = ix.addSegment(ctx, i); err != nil {
 			break
 		}
-		if err = shard.ForceMerge(ctx, nil); err != nil {
+		if err = ix.forceMerge(ctx, i); err != nil {
 			break
 		}
 		if err = ctx.Err(); err != nil {
@@ -102,7 +102,7 @@ func (ix *Index) purge(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, shard, written)
+	return ix.await(ctx, i, written)
 }
 
 // withRemoved names the segments that hold documents that were taken out.
@@ -126,8 +126,8 @@ func withRemoved(shard *scorch.Scorch) (map[uint64]bool, error) {
 const fillerID = "filler"
 
 // addSegment makes sure that there are two segments: a single one is never merged.
-func addSegment(ctx context.Context, shard *scorch.Scorch) error {
+func (ix *Index) addSegment(ctx context.Context, i int) error {
 	batch := index.NewBatch()
 	batch.Update(document.NewDocument(fillerID))
-	return write(ctx, shard, batch)
+	return ix.write(ctx, i, batch)
 }

@@ -3,12 +3,12 @@ package lexical
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	"github.com/blevesearch/bleve/v2/index/scorch/mergeplan"
 	index "github.com/blevesearch/bleve_index_api"
+	"golang.org/x/sync/errgroup"
 )
 
 // A batch is in memory at first, where searches find it, and is written to disk with those that came together with it. A
@@ -29,15 +29,30 @@ func introduce(shard *scorch.Scorch, batch *index.Batch) (written <-chan struct{
 // lets batches gather.
 var mergeNothing = mergeplan.MergePlanOptions{MaxSegmentSize: 0}
 
-// wakeAgain is how soon that is repeated, for it may come just before the gathering begins.
+// wake ends the gathering of a shard's batches, unless a forced merge is under way, which does so, too.
+func (ix *Index) wake(i int) {
+	if ix.forcing[i].TryLock() {
+		ix.waking.Go(func() { // as long as a merge that is under way; it ends with the shard
+			defer ix.forcing[i].Unlock()
+			_ = ix.shards[i].ForceMerge(context.Background(), &mergeNothing)
+		})
+	}
+}
+
+// forceMerge merges the segments of a shard into one.
+func (ix *Index) forceMerge(ctx context.Context, i int) error {
+	ix.forcing[i].Lock()
+	defer ix.forcing[i].Unlock()
+	return ix.shards[i].ForceMerge(ctx, nil)
+}
+
+// wakeAgain is how soon a shard is woken again, for the gathering may begin just behind the first time.
 const wakeAgain = 20 * time.Millisecond
 
 // await has what was introduced written without delay, and waits for it.
-func await(ctx context.Context, shard *scorch.Scorch, written <-chan struct{}) error {
+func (ix *Index) await(ctx context.Context, i int, written <-chan struct{}) error {
 	for {
-		if err := shard.ForceMerge(ctx, &mergeNothing); err != nil {
-			return err
-		}
+		ix.wake(i)
 		select {
 		case <-written:
 			return nil
@@ -48,13 +63,25 @@ func await(ctx context.Context, shard *scorch.Scorch, written <-chan struct{}) e
 	}
 }
 
-// write applies a batch and waits until it is on disk.
-func write(ctx context.Context, shard *scorch.Scorch, batch *index.Batch) error {
-	written, err := introduce(shard, batch)
+// write applies a batch to a shard and waits until it is on disk.
+func (ix *Index) write(ctx context.Context, i int, batch *index.Batch) error {
+	written, err := introduce(ix.shards[i], batch)
 	if err != nil {
 		return err
 	}
-	return await(ctx, shard, written)
+	return ix.await(ctx, i, written)
+}
+
+// Flush writes what is in memory to disk. Large batches are best written at once, each as a segment of its own: those that
+// gather are merged first.
+func (ix *Index) Flush(ctx context.Context) error {
+	shards, ctx := errgroup.WithContext(ctx)
+	for i := range ix.shards {
+		if ix.inMemory[i].Load() > 0 {
+			shards.Go(func() error { return ix.write(ctx, i, index.NewBatch()) })
+		}
+	}
+	return shards.Wait()
 }
 
 // closePatience is how long a disk may take for what is in memory when the index is closed.
@@ -64,24 +91,13 @@ const closePatience = 5 * time.Second
 func (ix *Index) Close() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	var writers sync.WaitGroup
-	for i, shard := range ix.shards {
-		if shard != nil && ix.inMemory[i].Load() > 0 {
-			writers.Go(func() { _ = write(ctx, shard, index.NewBatch()) }) // what cannot be written was not confirmed
-		}
-	}
-	written := make(chan struct{})
-	go func() { defer close(written); writers.Wait() }()
-	select {
-	case <-written:
-	case <-ctx.Done():
-	}
+	_ = ix.Flush(ctx) // what cannot be written was not confirmed
 	for _, shard := range ix.shards {
 		if shard != nil {
 			err = errors.Join(err, shard.Close())
 		}
 	}
-	<-written // closed shards let go of those who wait
+	ix.waking.Wait()
 	ix.queue.Close()
 	return err
 }

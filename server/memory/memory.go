@@ -31,6 +31,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
@@ -209,7 +210,21 @@ func (c *call) read(v any) error {
 	if errors.As(err, &tooLarge) {
 		return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes.", maxBody)
 	}
-	invalid := codec.Errorf(codec.KindInvalidRequest, "The body is not the JSON object that is expected here: see the members in the description of this path.")
+	return malformed(err)
+}
+
+// malformed says what is wrong with a body that could not be read.
+func malformed(err error) *codec.Error {
+	var invalid *codec.Error
+	var mistyped *json.UnmarshalTypeError
+	switch member, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); { // which encoding/json has no type for
+	case unknown:
+		invalid = codec.Errorf(codec.KindInvalidRequest, "There is no member %.60s here: look at how it is spelt, and at what it belongs to.", member)
+	case errors.As(err, &mistyped) && mistyped.Field != "":
+		invalid = codec.Invalid(mistyped.Field, "%s cannot be a JSON %s.", mistyped.Field, mistyped.Value)
+	default:
+		invalid = codec.Errorf(codec.KindInvalidRequest, "The body is not the one JSON object that is expected here.")
+	}
 	invalid.Cause = err
 	return invalid
 }

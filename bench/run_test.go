@@ -35,6 +35,7 @@ func TestLanesAreAnsweredWholeAndRight(t *testing.T) {
 	if len(report.Lanes) != len(names) {
 		t.Fatalf("%d lanes were reported of %d", len(report.Lanes), len(names))
 	}
+	_, exact := scheduled(os.Getpid()) // else so little work may be less than a tick of the clock
 	for i := range report.Lanes {
 		l := &report.Lanes[i]
 		for _, name := range run.Targets {
@@ -42,7 +43,7 @@ func TestLanesAreAnsweredWholeAndRight(t *testing.T) {
 			if round.Requests != l.Connections || round.failures() > 0 {
 				t.Errorf("%s through %s: %d of %d answers were whole and right; the first that was not: %s", l.Lane, name, round.Requests, l.Connections, round.Example)
 			}
-			if name != targetDirect && (round.CPURequest <= 0 || round.PeakMemory <= 0) {
+			if name != targetDirect && (exact && round.CPURequest <= 0 || round.PeakMemory <= 0) {
 				t.Errorf("%s through %s: no CPU time or no memory was read: %+v", l.Lane, name, round)
 			}
 		}

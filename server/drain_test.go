@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -210,6 +211,37 @@ func TestAServerCanBeStoppedAtAnyMoment(t *testing.T) {
 		closed(t, "the end of the server", ended)
 		cancel()
 	}
+}
+
+// What others open in the moment in which a server closes its listeners stays open.
+func TestAServerThatEndsClosesWhatIsItsOwn(t *testing.T) {
+	h := build(t)
+	opening, ended := context.WithCancel(context.Background())
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			for opening.Err() == nil {
+				file, err := os.Open(os.DevNull)
+				if err == nil {
+					runtime.Gosched()
+					err = file.Close()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 100 {
+		s, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Store: h.store})
+		ok(t, err)
+		ctx, stop := context.WithCancel(context.Background())
+		stop()
+		ok(t, s.Run(ctx))
+	}
+	ended()
+	others.Wait()
 }
 
 // A request that comes on an open connection while the server drains is told to come again.

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cloudwego/netpoll"
-
 	"github.com/mnemeproxy/mneme/server/listen"
 )
 
@@ -67,37 +65,6 @@ func closeListeners(opened []*listener) {
 }
 
 func (l *listener) serving() { l.once.Do(func() { close(l.served) }) }
-
-// polledListener is served by netpoll, which reads sockets itself and therefore cannot speak TLS.
-type polledListener struct {
-	netpoll.Listener
-	of *listener
-}
-
-// poll hands the listener to netpoll.
-func (l *listener) poll() (*polledListener, error) {
-	inner := l.Listener
-	if plain, ok := inner.(interface{ Unwrap() net.Listener }); ok {
-		inner = plain.Unwrap() // netpoll knows only the types of package net
-	}
-	converted, err := netpoll.ConvertListener(inner)
-	if err != nil {
-		return nil, err
-	}
-	return &polledListener{Listener: converted, of: l}, nil
-}
-
-// Fd is asked for by netpoll's event loop when it begins to serve the listener, under the lock that a shutdown takes.
-func (p *polledListener) Fd() int {
-	p.of.serving()
-	return p.Listener.Fd()
-}
-
-// Close is called by netpoll.
-func (p *polledListener) Close() error {
-	_ = p.of.Close()
-	return p.Listener.Close()
-}
 
 // secureListener begins TLS on each connection. The handshake is made by the first read.
 type secureListener struct {

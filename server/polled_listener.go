@@ -1,0 +1,96 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/cloudwego/netpoll"
+	"golang.org/x/sys/unix"
+)
+
+// polledListener is a listener for netpoll, which reads sockets itself and therefore cannot speak TLS. The one that netpoll
+// makes closes its file twice: the second time now and then what somebody else has opened under the same number meanwhile,
+// a client's connection or a file of the store.
+type polledListener struct {
+	*listener
+	socket syscall.RawConn // which is not closed while it is used
+	fd     int
+}
+
+// keepAlive is how many seconds a connection is silent before the kernel asks whether the client's machine is still there.
+const keepAlive = 60
+
+// poll hands the listener to netpoll.
+func (l *listener) poll() (*polledListener, error) {
+	inner := l.Listener
+	if plain, ok := inner.(interface{ Unwrap() net.Listener }); ok {
+		inner = plain.Unwrap()
+	}
+	file, ok := inner.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("a listener of type %T has no file", inner)
+	}
+	socket, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	p := &polledListener{listener: l, socket: socket}
+	return p, socket.Control(func(fd uintptr) { p.fd = int(fd) })
+}
+
+// Fd is asked for by netpoll's event loop when it begins to serve the listener, under the lock that a shutdown takes.
+func (p *polledListener) Fd() int {
+	p.serving()
+	return p.fd
+}
+
+// Accept gives nil where nobody is waiting any more.
+func (p *polledListener) Accept() (net.Conn, error) {
+	var (
+		fd     int
+		from   unix.Sockaddr
+		failed error
+	)
+	if err := p.socket.Control(func(listening uintptr) { fd, from, failed = unix.Accept(int(listening)) }); err != nil {
+		return nil, err
+	}
+	switch {
+	case errors.Is(failed, unix.EAGAIN), errors.Is(failed, unix.ECONNABORTED), errors.Is(failed, unix.EINTR):
+		return nil, nil //nolint:nilnil // as netpoll wants it
+	case failed != nil:
+		return nil, failed
+	}
+	unix.CloseOnExec(fd)
+	if p.address.Network == "tcp" { // a connection that is gone by now tells so when it is read
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+		_ = netpoll.SetKeepAlive(fd, keepAlive)
+	}
+	return &accepted{fd: fd, local: p.Addr(), remote: addressOf(from)}, nil
+}
+
+// accepted is a connection for netpoll, which takes no more from it than it has.
+type accepted struct {
+	net.Conn // nil
+	fd       int
+	local    net.Addr
+	remote   net.Addr
+}
+
+func (a *accepted) Fd() int { return a.fd }
+
+func (a *accepted) LocalAddr() net.Addr { return a.local }
+
+func (a *accepted) RemoteAddr() net.Addr { return a.remote }
+
+func addressOf(client unix.Sockaddr) net.Addr {
+	switch a := client.(type) {
+	case *unix.SockaddrInet4:
+		return &net.TCPAddr{IP: a.Addr[:], Port: a.Port}
+	case *unix.SockaddrInet6:
+		return &net.TCPAddr{IP: a.Addr[:], Port: a.Port}
+	default:
+		return &net.UnixAddr{Net: "unix"}
+	}
+}

@@ -276,7 +276,13 @@ func (n *Notes) Emulate(name string) { n.Emulated = appendOnce(n.Emulated, name)
 // Drop notes that the member has no counterpart and is left out. Each name is kept once.
 func (n *Notes) Drop(name string) { n.Dropped = appendOnce(n.Dropped, name) }
 
+// maxNotes is how many names a list of notes keeps: requests may hold any number of members that cannot be carried over.
+const maxNotes = 256
+
 func appendOnce(names []string, name string) []string {
+	if len(names) == maxNotes {
+		return names
+	}
 	for _, known := range names {
 		if known == name {
 			return names

@@ -13,6 +13,8 @@ type adaption struct {
 	setting *Settings
 	undo    *undo
 	flat    map[string]bool // names of tools outside any namespace
+
+	references map[string]bool // names of tools that the conversation refers to; nil: not read yet
 }
 
 // adapt runs all steps. The order matters: what refers to tools by name or to calls by id comes before names and ids

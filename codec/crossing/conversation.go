@@ -195,13 +195,18 @@ func (a *adaption) listName() string {
 func (a *adaption) order() error {
 	a.placeInstructions()
 	kept := a.r.Messages[:0]
+	joined := 0 // how many are kept while the last of them has parts in memory of its own
 	for _, m := range a.r.Messages {
 		m.Parts = a.presentable(m.Parts)
 		if len(m.Parts) == 0 {
 			continue
 		}
 		if n := len(kept); n > 0 && a.merges() && kept[n-1].Role == m.Role && m.Role != codec.RoleTool {
-			kept[n-1].Parts = append(kept[n-1].Parts[:len(kept[n-1].Parts):len(kept[n-1].Parts)], m.Parts...)
+			last := &kept[n-1]
+			if joined != n { // what stands behind its parts may be those of the next message
+				last.Parts, joined = last.Parts[:len(last.Parts):len(last.Parts)], n
+			}
+			last.Parts = append(last.Parts, m.Parts...)
 			continue
 		}
 		kept = append(kept, m)

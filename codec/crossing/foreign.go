@@ -154,7 +154,7 @@ func (c *cleaner) message(dst, message []byte) ([]byte, bool) {
 		}
 		return append(dst, message...), true
 	}
-	led, lost, left := false, false, 0
+	led, lost, left, searches := false, false, 0, foreignSearches(content)
 	dst = appendMembers(dst, message, func(dst []byte, member *scan.Members) ([]byte, bool) {
 		if string(member.Key) != "content" {
 			return append(dst, message[member.Start:member.End]...), true
@@ -166,7 +166,7 @@ func (c *cleaner) message(dst, message []byte) ([]byte, bool) {
 				c.drop("messages.thinking")
 				lost = true
 				return dst, false
-			case isForeignSearch(kind, block, content):
+			case isForeignSearch(kind, block, searches):
 				c.drop("messages.content." + kind)
 				return dst, false
 			case kind == "text" && bytes.Contains(scan.Get(block, "citations"), carrierMark):
@@ -205,19 +205,27 @@ func (c *cleaner) isForeignThinking(kind string, block []byte) bool {
 	return false
 }
 
-// isForeignSearch tells the two blocks of a search that another provider ran: the results bear a carrier, and the call
-// is the one that they answer.
-func isForeignSearch(kind string, block, content []byte) bool {
+// foreignSearches are the ids of the searches that another provider ran: their results bear a carrier.
+func foreignSearches(content []byte) map[string]bool {
+	if !bytes.Contains(content, carrierMark) {
+		return nil
+	}
+	ids := make(map[string]bool)
+	for e := scan.Array(content); e.Next(); {
+		if id := scan.Body(scan.Get(e.Value, "tool_use_id")); id != nil && bytes.Contains(e.Value, carrierMark) {
+			ids[string(id)] = true
+		}
+	}
+	return ids
+}
+
+// isForeignSearch tells the two blocks of such a search, its results and the call that they answer.
+func isForeignSearch(kind string, block []byte, searches map[string]bool) bool {
 	switch kind {
 	case "web_search_tool_result":
 		return bytes.Contains(block, carrierMark)
 	case "server_tool_use":
-		id := scan.Body(scan.Get(block, "id"))
-		for e := scan.Array(content); e.Next(); {
-			if bytes.Contains(e.Value, carrierMark) && bytes.Equal(scan.Body(scan.Get(e.Value, "tool_use_id")), id) {
-				return true
-			}
-		}
+		return searches[string(scan.Body(scan.Get(block, "id")))]
 	}
 	return false
 }

@@ -64,14 +64,14 @@ func (a *adaption) answerCalls(paired, following []codec.Message) ([]codec.Messa
 			calls++
 		}
 	}
+	found := newResults(following, calls)
 	results := a.r.NewParts(calls)
-	used := make(map[*codec.Part]bool, calls)
 	for i := range asker.Parts {
 		call := &asker.Parts[i]
 		if !isCall(call) {
 			continue
 		}
-		result := a.resultOf(call, following, used, calls == 1)
+		result := found.take(call, calls == 1)
 		if result == nil {
 			results = append(results, codec.Part{
 				Kind: codec.PartToolResult, CallID: call.CallID, Name: call.Name, Failed: true,
@@ -80,25 +80,73 @@ func (a *adaption) answerCalls(paired, following []codec.Message) ([]codec.Messa
 			a.r.Notes.Emulate(a.listName() + ".tool_result")
 			continue
 		}
-		used[result] = true
 		answer := *result
 		answer.CallID, answer.Name = call.CallID, call.Name
 		results = append(results, answer)
 	}
 	index := asker.Index
 	paired = append(paired, codec.Message{Role: codec.RoleTool, Parts: results, Index: index})
-	return a.appendRest(paired, following, used)
+	return a.appendRest(paired, following, found)
 }
 
-// resultOf finds the first unused result for a call. A result without an id belongs to the only call there is.
-func (a *adaption) resultOf(call *codec.Part, following []codec.Message, used map[*codec.Part]bool, only bool) *codec.Part {
+// results are those that follow the calls of one turn.
+type results struct {
+	following []codec.Message
+	used      map[*codec.Part]bool
+	byID      map[string]*ofCall // of a turn with many calls; nil otherwise
+}
+
+// ofCall is the results of one call.
+type ofCall struct {
+	parts []*codec.Part
+	taken int
+}
+
+// manyCalls is from how many calls on results are not searched one by one.
+const manyCalls = 16
+
+func newResults(following []codec.Message, calls int) *results {
+	r := &results{following: following, used: make(map[*codec.Part]bool, calls)}
+	if calls < manyCalls {
+		return r
+	}
+	r.byID = make(map[string]*ofCall, calls)
 	for i := range following {
 		if following[i].Role != codec.RoleTool {
 			continue
 		}
 		for j := range following[i].Parts {
 			p := &following[i].Parts[j]
-			if !used[p] && (bytes.Equal(p.CallID, call.CallID) || only && len(p.CallID) == 0) {
+			of := r.byID[string(p.CallID)]
+			if of == nil {
+				of = new(ofCall)
+				r.byID[view(p.CallID)] = of
+			}
+			of.parts = append(of.parts, p)
+		}
+	}
+	return r
+}
+
+// take finds the first unused result for a call. A result without an id belongs to the only call there is.
+func (r *results) take(call *codec.Part, only bool) *codec.Part {
+	if r.byID != nil {
+		of := r.byID[string(call.CallID)]
+		if of == nil || of.taken == len(of.parts) {
+			return nil
+		}
+		of.taken++
+		r.used[of.parts[of.taken-1]] = true
+		return of.parts[of.taken-1]
+	}
+	for i := range r.following {
+		if r.following[i].Role != codec.RoleTool {
+			continue
+		}
+		for j := range r.following[i].Parts {
+			p := &r.following[i].Parts[j]
+			if !r.used[p] && (bytes.Equal(p.CallID, call.CallID) || only && len(p.CallID) == 0) {
+				r.used[p] = true
 				return p
 			}
 		}
@@ -106,8 +154,21 @@ func (a *adaption) resultOf(call *codec.Part, following []codec.Message, used ma
 	return nil
 }
 
+// repeats tells whether p is another result of a call that has one.
+func (r *results) repeats(p *codec.Part) bool {
+	if r.byID != nil {
+		return r.byID[string(p.CallID)].taken > 0
+	}
+	for other := range r.used {
+		if bytes.Equal(other.CallID, p.CallID) {
+			return true
+		}
+	}
+	return false
+}
+
 // appendRest appends what stands between the calls and the next turn of the assistant beside their results.
-func (a *adaption) appendRest(paired, following []codec.Message, used map[*codec.Part]bool) ([]codec.Message, error) {
+func (a *adaption) appendRest(paired, following []codec.Message, found *results) ([]codec.Message, error) {
 	for _, m := range following {
 		if m.Role != codec.RoleTool {
 			paired = append(paired, m)
@@ -117,10 +178,10 @@ func (a *adaption) appendRest(paired, following []codec.Message, used map[*codec
 		for j := range m.Parts {
 			p := &m.Parts[j]
 			switch {
-			case used[p]:
+			case found.used[p]:
 			case len(p.CallID) == 0:
 				return nil, codec.Invalid(a.path(m.Index), "a tool result names no call, and more than one call could be meant")
-			case answered(used, p):
+			case found.repeats(p):
 				a.r.Notes.Drop(a.path(m.Index))
 			default:
 				left = append(left, *p)
@@ -131,16 +192,6 @@ func (a *adaption) appendRest(paired, following []codec.Message, used map[*codec
 		}
 	}
 	return paired, nil
-}
-
-// answered tells whether p repeats the result of a call that already has one.
-func answered(used map[*codec.Part]bool, p *codec.Part) bool {
-	for other := range used {
-		if bytes.Equal(other.CallID, p.CallID) {
-			return true
-		}
-	}
-	return false
 }
 
 // orphans turns results whose call is gone, after a history was trimmed for instance, into words of the user.

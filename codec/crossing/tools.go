@@ -97,21 +97,23 @@ func (a *adaption) takesCustomTools() bool {
 
 // referenced tells whether a reference in the conversation has made a deferred tool available.
 func (a *adaption) referenced(name []byte) bool {
-	for i := range a.r.Messages {
-		if referencedIn(a.r.Messages[i].Parts, name) {
-			return true
+	if a.references == nil {
+		a.references = make(map[string]bool)
+		for i := range a.r.Messages {
+			a.readReferences(a.r.Messages[i].Parts)
 		}
 	}
-	return false
+	return a.references[string(name)]
 }
 
-func referencedIn(parts []codec.Part, name []byte) bool {
+func (a *adaption) readReferences(parts []codec.Part) {
 	for i := range parts {
-		if p := &parts[i]; p.Kind == codec.PartToolRef && bytes.Equal(p.Name, name) || referencedIn(p.Parts, name) {
-			return true
+		p := &parts[i]
+		if p.Kind == codec.PartToolRef {
+			a.references[view(p.Name)] = true
 		}
+		a.readReferences(p.Parts)
 	}
-	return false
 }
 
 // flatten makes the namespace part of the name. The pair is put together again when the model calls the tool.
@@ -249,13 +251,14 @@ func (a *adaption) takesAllowedTools() bool {
 
 // allowOnly sends only the allowed tools, where the target has no list of allowed ones.
 func (a *adaption) allowOnly(c *codec.ToolChoice) {
+	allowed := make(map[string]bool, len(c.Allowed))
+	for i := range c.Allowed {
+		allowed[view(c.Allowed[i].Name)] = true
+	}
 	kept := a.r.Tools[:0]
 	for _, tool := range a.r.Tools {
-		for i := range c.Allowed {
-			if bytes.Equal(c.Allowed[i].Name, tool.Name) {
-				kept = append(kept, tool)
-				break
-			}
+		if allowed[string(tool.Name)] {
+			kept = append(kept, tool)
 		}
 	}
 	a.r.Tools = kept

@@ -53,11 +53,14 @@ func (w *writer) tools() declared {
 	return out
 }
 
+// maxCompared bounds how many tools are compared by name; the API takes 512.
+const maxCompared = 1024
+
 // offered keeps out a second tool of the same name, which the API refuses, and tools that the client allows no use of
 // in a mode in which the API cannot say so itself.
 func (w *writer) offered(i int) bool {
 	name := w.r.Tools[i].Name
-	for k := range w.r.Tools[:i] {
+	for k := range w.r.Tools[:min(i, maxCompared)] {
 		if t := &w.r.Tools[k]; t.Kind == codec.ToolFunction && bytes.Equal(t.Name, name) {
 			return false
 		}
@@ -66,7 +69,7 @@ func (w *writer) offered(i int) bool {
 	if choice.Mode != codec.ChoiceAllowed || choice.AllowedRequired {
 		return true
 	}
-	for k := range choice.Allowed {
+	for k := range choice.Allowed[:min(len(choice.Allowed), maxCompared)] {
 		if bytes.Equal(choice.Allowed[k].Name, name) {
 			return true
 		}

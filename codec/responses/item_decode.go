@@ -395,28 +395,43 @@ func (d *decoder) loaded(it *item) error {
 	if string(it.wireType) != "tool_search_output" || it.tools == nil {
 		return nil
 	}
-	known := d.r.Tools
+	before := len(d.r.Tools)
 	if err := d.tools(it.tools, it.path("tools")); err != nil {
 		return err
 	}
-	found := d.r.Tools[len(known):]
-	known = d.r.Tools[:len(known)]
+	found := d.r.Tools[before:]
+	d.r.Tools = d.r.Tools[:before]
 	for i := range found {
 		found[i].Deferred = false
-		if j := indexOfTool(known, &found[i]); j >= 0 {
-			known[j].Deferred = false
+		if at, known := d.places.of(&found[i], d.r.Tools); known {
+			d.r.Tools[at].Deferred = false
 			continue
 		}
-		known = append(known, found[i])
+		d.r.Tools = append(d.r.Tools, found[i])
 	}
-	d.r.Tools = known
 	return nil
 }
 
-func indexOfTool(tools []codec.Tool, t *codec.Tool) int {
-	return slices.IndexFunc(tools, func(other codec.Tool) bool {
-		return bytes.Equal(other.Name, t.Name) && bytes.Equal(other.Namespace, t.Namespace)
-	})
+// toolPlaces tells where tools stand in a list that only grows. A search may find many, and there may be many searches.
+type toolPlaces struct {
+	at   map[toolName]int
+	read int // how much of the list is in it
+}
+
+type toolName struct{ namespace, name string }
+
+func (p *toolPlaces) of(t *codec.Tool, list []codec.Tool) (at int, known bool) {
+	if p.at == nil {
+		p.at = make(map[toolName]int, len(list))
+	}
+	for ; p.read < len(list); p.read++ {
+		name := toolName{string(list[p.read].Namespace), string(list[p.read].Name)}
+		if _, twice := p.at[name]; !twice {
+			p.at[name] = p.read
+		}
+	}
+	at, known = p.at[toolName{string(t.Namespace), string(t.Name)}]
+	return at, known
 }
 
 // serverTool is the part of a call that the provider ran, with a line of text for those that do not know its shape.

@@ -192,7 +192,10 @@ func (e *encoder) callItem(p *codec.Part) {
 }
 
 func (e *encoder) customCallItem(p *codec.Part) {
-	e.custom = append(e.custom, p.CallID)
+	if e.custom == nil {
+		e.custom = make(map[string]bool)
+	}
+	e.custom[string(p.CallID)] = true
 	e.comma()
 	e.raw(`{"type":"custom_tool_call","call_id":`)
 	e.body(p.CallID)
@@ -228,7 +231,7 @@ func (e *encoder) result(p *codec.Part) {
 		e.r.Notes.Drop("messages.cache_control")
 	}
 	e.comma()
-	if string(p.WireType) == typeCustomOut || e.isCustom(p.CallID) {
+	if string(p.WireType) == typeCustomOut || e.custom[string(p.CallID)] {
 		e.raw(`{"type":"custom_tool_call_output","call_id":`)
 	} else {
 		e.raw(`{"type":"function_call_output","call_id":`)
@@ -250,15 +253,6 @@ func (e *encoder) result(p *codec.Part) {
 		e.first = false
 	}
 	e.raw(`}`)
-}
-
-func (e *encoder) isCustom(callID []byte) bool {
-	for _, id := range e.custom {
-		if bytes.Equal(id, callID) {
-			return true
-		}
-	}
-	return false
 }
 
 // part writes one content part; the assistant's text has a type of its own.

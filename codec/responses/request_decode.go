@@ -12,8 +12,9 @@ import (
 
 // decoder reads one request. It is pooled for its list of items.
 type decoder struct {
-	r     *codec.Request
-	items []item
+	r      *codec.Request
+	items  []item
+	places toolPlaces
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
@@ -27,7 +28,7 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 	d.r = r
 	err := d.decode(body)
 	clear(d.items) // no views into the body outlive it
-	d.r, d.items = nil, d.items[:0]
+	d.r, d.items, d.places = nil, d.items[:0], toolPlaces{}
 	if cap(d.items) <= maxPooledItems {
 		decoders.Put(d)
 	}

@@ -16,8 +16,8 @@ type encoder struct {
 	dst    []byte
 	r      *codec.Request
 	t      *codec.Target
-	custom [][]byte // ids of the calls of custom tools, to tell their results
-	first  bool     // no element of the current list has been written
+	custom map[string]bool // ids of the calls of custom tools, to tell their results; nil: there are none
+	first  bool            // no element of the current list has been written
 }
 
 // AppendRequest implements [codec.ProviderHalf].

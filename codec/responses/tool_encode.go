@@ -192,7 +192,7 @@ func (e *encoder) choice() {
 		}
 		e.raw(`","tools":[`)
 		e.first = true
-		for i := range c.Allowed {
+		for i := range c.Allowed[:min(len(c.Allowed), maxCompared)] {
 			e.comma()
 			if t := &c.Allowed[i]; t.Origin == codec.Responses && t.Kind >= codec.ToolWebSearch {
 				e.dst = append(e.dst, t.Raw...)
@@ -206,10 +206,13 @@ func (e *encoder) choice() {
 	}
 }
 
+// maxCompared bounds how many tools are looked at for a name, and how many a choice may allow; the API takes 128.
+const maxCompared = 1024
+
 // named writes a reference to one tool, by the kind that it was declared with.
 func (e *encoder) named(name, namespace []byte) {
 	kind, wireType := codec.ToolFunction, []byte(nil)
-	for i := range e.r.Tools {
+	for i := range e.r.Tools[:min(len(e.r.Tools), maxCompared)] {
 		if t := &e.r.Tools[i]; bytes.Equal(t.Name, name) && bytes.Equal(t.Namespace, namespace) {
 			if kind, wireType = t.Kind, t.WireType; kind == codec.ToolWebSearch && t.Origin != codec.Responses {
 				wireType = []byte("web_search") // as webSearch declares it

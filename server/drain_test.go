@@ -317,7 +317,7 @@ func servedDuringTheDelay(t *testing.T, on transportPlan, delay time.Duration) (
 func (h *house) servesThoughNotReady(open net.Conn) error {
 	is := func(status int, a *answer, err error) error {
 		if err == nil && (a.status != status || a.cut != nil) {
-			err = fmt.Errorf("%d %v %s, not %d", a.status, a.cut, a.body, status)
+			err = errors.Join(fmt.Errorf("%d %s, not %d", a.status, a.body, status), a.cut)
 		}
 		return err
 	}

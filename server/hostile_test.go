@@ -420,7 +420,7 @@ func (h *house) legitimate(ctx context.Context) <-chan []time.Duration {
 			begun := time.Now()
 			a, err := h.attempt(http.MethodPost, messages.path, body, "Authorization", "Bearer "+h.key)
 			if err == nil && (a.status != 200 || a.cut != nil) {
-				err = fmt.Errorf("%d %v %s", a.status, a.cut, a.body)
+				err = errors.Join(fmt.Errorf("%d %s", a.status, a.body), a.cut)
 			}
 			lasted := time.Since(begun)
 			if err != nil && lasted < hostilePatience { // beyond that the server's patience may be over, on a slow machine

@@ -560,7 +560,7 @@ func TestHeadOfAMemoryPathHasNoBody(t *testing.T) {
 		if response := head("/v1/memory" + path); response.StatusCode >= 500 {
 			t.Errorf("%s: %d", path, response.StatusCode)
 		}
-		if response := head("/healthz"); response.StatusCode != 200 {
+		if response := head("/healthz"); response.StatusCode != http.StatusOK {
 			t.Errorf("%s: the next answer is %d", path, response.StatusCode)
 		}
 	}

@@ -24,11 +24,11 @@ func TestLegitimateTrafficKeepsItsLatencyBesideAttackers(t *testing.T) {
 		t.Skip("set MNEME_HOSTILE, or use make hostile")
 	}
 	onEveryTransport(t, func(t *testing.T, on transportPlan) {
-		h := attacked(t, on, hostilePatience)
+		h := attacked(t, on)
 		var alone, beside []time.Duration
 		for range hostileRounds {
 			begun := time.Now()
-			beside = append(beside, h.latencies(func() { h.attackWith(t, hostiles(), hostileAttackers, hostilePatience) })...)
+			beside = append(beside, h.latencies(func() { h.attackWith(t, hostiles(), hostileAttackers) })...)
 			lasted := time.Since(begun)
 			alone = append(alone, h.latencies(func() { time.Sleep(lasted) })...)
 		}
@@ -47,7 +47,7 @@ func TestLegitimateTrafficKeepsItsLatencyBesideAttackers(t *testing.T) {
 // latencies gives what each of one client's requests took while something else went on.
 func (h *house) latencies(while func()) []time.Duration {
 	ctx, over := context.WithCancel(context.Background())
-	took := h.legitimate(ctx, hostilePatience)
+	took := h.legitimate(ctx)
 	while()
 	over()
 	return <-took

@@ -250,10 +250,10 @@ func (f filling) Write(p []byte) (int, error) {
 }
 
 // attacked is a house with limits that attackers can reach.
-func attacked(t *testing.T, on transportPlan, patience time.Duration) *house {
+func attacked(t *testing.T, on transportPlan) *house {
 	return build(t, on, func(p *plan) {
 		o := &p.server
-		o.BodyBytes, o.HeaderBytes, o.InFlightBytes, o.ReadTimeout = hostileBody, hostileHead, hostileInFlight, patience
+		o.BodyBytes, o.HeaderBytes, o.InFlightBytes, o.ReadTimeout = hostileBody, hostileHead, hostileInFlight, hostilePatience
 		p.provider.Keep = -1
 	})
 }
@@ -263,28 +263,14 @@ func TestHostileRequestsGetTheirAnswerAndHarmNobody(t *testing.T) {
 }
 
 func hostileRequests(t *testing.T, on transportPlan) {
-	var answered, awaited []hostile
-	for _, row := range hostiles() {
-		if strings.Contains(row.want, "408") || row.send == "" && row.act == nil {
-			awaited = append(awaited, row)
-		} else {
-			answered = append(answered, row)
-		}
-	}
-	// What ends with the server's patience is sent to one that has little; a slow machine may need more for an answer.
-	t.Run("answered", func(t *testing.T) { hostileRows(t, on, answered, patience) })
-	t.Run("awaited", func(t *testing.T) { hostileRows(t, on, awaited, hostilePatience) })
-}
-
-func hostileRows(t *testing.T, on transportPlan, table []hostile, patience time.Duration) {
-	h := attacked(t, on, patience)
+	h, table := attacked(t, on), hostiles()
 	runtime.GC()
 	before, peak := heapNow(), make(chan int64, 1)
 	ctx, over := context.WithCancel(context.Background())
 	go func() { peak <- heapPeak(ctx) }()
-	legitimate := h.legitimate(ctx, patience)
+	legitimate := h.legitimate(ctx)
 
-	h.attackWith(t, table, 8, patience)
+	h.attackWith(t, table, 8)
 	over()
 	took := <-legitimate
 	if grown := <-peak - before; grown > hostileHeap {
@@ -305,7 +291,7 @@ func hostileRows(t *testing.T, on transportPlan, table []hostile, patience time.
 
 // What comes to a port with TLS and is none.
 func TestWhatIsNoTLSGetsNoFurther(t *testing.T) {
-	h := attacked(t, overTLS(t), hostilePatience)
+	h := attacked(t, overTLS(t))
 	for _, row := range []struct{ name, send, want string }{
 		{"plain HTTP", "{head}{length}\r\n{body}", "HTTP/1.0 400 "},
 		{"plain HTTP of a browser", "GET / HTTP/1.1\r\nHost: proxy\r\n\r\n", "HTTP/1.0 400 "},
@@ -337,15 +323,15 @@ func TestWhatIsNoTLSGetsNoFurther(t *testing.T) {
 	}
 }
 
-// attackWith goes through the table with so many attackers at a time. allowed is the patience of the server.
-func (h *house) attackWith(t *testing.T, table []hostile, attackers int, allowed time.Duration) {
+// attackWith goes through the table with so many attackers at a time.
+func (h *house) attackWith(t *testing.T, table []hostile, attackers int) {
 	var rows sync.WaitGroup
 	turns := make(chan struct{}, attackers)
 	for _, row := range table {
 		turns <- struct{}{}
 		rows.Go(func() {
 			defer func() { <-turns }()
-			h.attack(t, &row, allowed)
+			h.attack(t, &row)
 		})
 	}
 	rows.Wait()
@@ -353,14 +339,14 @@ func (h *house) attackWith(t *testing.T, table []hostile, attackers int, allowed
 
 // attack sends one row of the table and looks at what comes back. Where the machine is so slow that the server's patience
 // was over meanwhile, for any request, it says nothing and is made again.
-func (h *house) attack(t *testing.T, row *hostile, allowed time.Duration) {
+func (h *house) attack(t *testing.T, row *hostile) {
 	for deadline := time.Now().Add(patience); ; {
 		begun := time.Now()
 		err := h.attackOnce(row)
 		if err == nil {
 			return
 		}
-		if time.Since(begun) < allowed || time.Now().After(deadline) {
+		if time.Since(begun) < hostilePatience || time.Now().After(deadline) {
 			t.Errorf("%s: %v", row.name, err)
 			return
 		}
@@ -425,7 +411,7 @@ func (h *house) attackOnce(row *hostile) error {
 }
 
 // legitimate sends one good request after the other on connections of its own until ctx ends, and gives what each took.
-func (h *house) legitimate(ctx context.Context, allowed time.Duration) <-chan []time.Duration {
+func (h *house) legitimate(ctx context.Context) <-chan []time.Duration {
 	done := make(chan []time.Duration, 1)
 	body := messages.body(`text "hi"`, false)
 	go func() {
@@ -437,7 +423,7 @@ func (h *house) legitimate(ctx context.Context, allowed time.Duration) <-chan []
 				err = errors.Join(fmt.Errorf("%d %s", a.status, a.body), a.cut)
 			}
 			lasted := time.Since(begun)
-			if err != nil && lasted < allowed { // beyond that the server's patience may be over, on a slow machine
+			if err != nil && lasted < hostilePatience { // beyond that the server's patience may be over, on a slow machine
 				h.t.Errorf("a legitimate request: %v", err)
 			}
 			if err == nil {

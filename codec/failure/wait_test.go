@@ -41,8 +41,10 @@ func TestTheWaitIsFoundWhereverAProviderSaysIt(t *testing.T) {
 
 // Whatever a body holds, it is read without a panic, and nobody is sent away for longer than a day.
 func TestTheWaitIsBounded(t *testing.T) {
-	words := rapid.SampledFrom([]string{`{"error":`, `[`, `{`, `}`, `]`, `"message":"`, `retry in `, `9`, `h`, `s"`, `,`, `"details":[`,
-		`"@type":"google.rpc.RetryInfo",`, `"retryDelay":"`, `\"`, "\x00", "\xff"})
+	words := rapid.SampledFrom([]string{
+		`{"error":`, `[`, `{`, `}`, `]`, `"message":"`, `retry in `, `9`, `h`, `s"`, `,`, `"details":[`,
+		`"@type":"google.rpc.RetryInfo",`, `"retryDelay":"`, `\"`, "\x00", "\xff",
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		body := strings.Join(rapid.SliceOf(words).Draw(t, "words"), "")
 		if wait := failure.Wait([]byte(body)); wait < 0 || wait > 24*time.Hour {

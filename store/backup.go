@@ -117,14 +117,15 @@ func leaveRestore(tx *badger.Txn, dir string) error {
 
 // Restore makes a store in opts.Dir out of a full backup, where there is none yet, or takes one that was just restored
 // on to an incremental backup that builds on it. The store must not be open. A restore that is cut short leaves a
-// store that refuses to open.
-func Restore(ctx context.Context, opts Options, r io.Reader) (BackupHeader, error) {
+// store that refuses to open. clearDerived removes what was derived from a store that is no longer there, an index of its turns;
+// it is called once the backup is known to fit and nothing has changed yet. nil: there is nothing of the kind.
+func Restore(ctx context.Context, opts Options, r io.Reader, clearDerived func() error) (BackupHeader, error) {
 	in := bufio.NewReader(r)
 	header, err := readBackupHeader(in)
 	if err != nil {
 		return header, err
 	}
-	s, err := openForRestore(opts, header)
+	s, err := openForRestore(opts, header, clearDerived)
 	if err != nil {
 		return header, err
 	}
@@ -147,7 +148,7 @@ func readBackupHeader(in *bufio.Reader) (header BackupHeader, err error) {
 }
 
 // openForRestore opens the database without what a store in use has around it.
-func openForRestore(opts Options, header BackupHeader) (*Store, error) {
+func openForRestore(opts Options, header BackupHeader, clearDerived func() error) (*Store, error) {
 	s, err := prepare(opts)
 	if err != nil {
 		return nil, err
@@ -155,6 +156,9 @@ func openForRestore(opts Options, header BackupHeader) (*Store, error) {
 	err = s.openDatabase()
 	if err == nil {
 		err = s.db.View(func(tx *badger.Txn) error { return mayRestore(tx, header) })
+	}
+	if err == nil && clearDerived != nil {
+		err = clearDerived()
 	}
 	if err == nil {
 		err = s.db.Update(func(tx *badger.Txn) error { return tx.Set(nameKey(spaceMeta, restoreMark), nil) })

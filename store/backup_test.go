@@ -79,12 +79,12 @@ func TestAFullAndAnIncrementalBackupGiveTheStoreBack(t *testing.T) {
 	want := snapshot(t, s)
 
 	target := t.TempDir()
-	if _, err := Restore(ctx, Options{Dir: target}, bytes.NewReader(more.Bytes())); err == nil {
+	if _, err := Restore(ctx, Options{Dir: target}, bytes.NewReader(more.Bytes()), nil); err == nil {
 		t.Error("an incremental backup was restored without the full one")
 	}
 	target = t.TempDir()
 	for _, file := range [][]byte{full.Bytes(), more.Bytes()} {
-		if _, err := Restore(ctx, Options{Dir: target}, bytes.NewReader(file)); err != nil {
+		if _, err := Restore(ctx, Options{Dir: target}, bytes.NewReader(file), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,10 +98,10 @@ func TestAFullAndAnIncrementalBackupGiveTheStoreBack(t *testing.T) {
 	if err := restored.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(ctx, Options{Dir: target}, bytes.NewReader(more.Bytes())); err == nil {
+	if _, err := Restore(ctx, Options{Dir: target}, bytes.NewReader(more.Bytes()), nil); err == nil {
 		t.Error("an incremental backup was restored onto a store that has been in use")
 	}
-	if _, err := Restore(ctx, Options{Dir: target}, bytes.NewReader(full.Bytes())); err == nil {
+	if _, err := Restore(ctx, Options{Dir: target}, bytes.NewReader(full.Bytes()), nil); err == nil {
 		t.Error("a full backup was restored over a store")
 	}
 }
@@ -141,7 +141,7 @@ func TestABackupUnderLoadIsOneMoment(t *testing.T) {
 	group.Wait()
 	target := t.TempDir()
 	for _, b := range backups {
-		if _, err := Restore(ctx, Options{Dir: target}, b); err != nil {
+		if _, err := Restore(ctx, Options{Dir: target}, b, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,7 +169,7 @@ func TestADamagedBackupIsNotTakenForAStore(t *testing.T) {
 		"header alone": full.Bytes()[:bytes.IndexByte(full.Bytes(), '\n')+1],
 	} {
 		dir := t.TempDir()
-		if _, err := Restore(ctx, Options{Dir: dir}, bytes.NewReader(file)); err == nil {
+		if _, err := Restore(ctx, Options{Dir: dir}, bytes.NewReader(file), nil); err == nil {
 			t.Errorf("%s: restored", name)
 		}
 		if entries, err := os.ReadDir(filepath.Join(dir, "badger")); errors.Is(err, os.ErrNotExist) || len(entries) == 0 {

@@ -115,7 +115,7 @@ func TestABackupIsAsLargeAsItIsAndCanBeLeft(t *testing.T) {
 	if _, err := io.Copy(&kept, whole); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Restore(t.Context(), store.Options{Dir: filepath.Join(t.TempDir(), "restored")}, &kept); err != nil {
+	if _, err := store.Restore(t.Context(), store.Options{Dir: filepath.Join(t.TempDir(), "restored")}, &kept, nil); err != nil {
 		t.Error(err)
 	}
 	left, err := client.Backup(t.Context(), 0)

@@ -74,12 +74,14 @@ func (c *Restore) Run(ctx context.Context, s *Surroundings) error {
 	if admin.Running(ctx, cfg.Data) {
 		return fmt.Errorf("a server runs on the data in %s; stop it, or restore into another directory with --data", cfg.Data)
 	}
-	// An index that was left behind is one of other turns.
-	if err := os.RemoveAll(indexDir(&cfg)); err != nil {
-		return fmt.Errorf("remove the search index of the data before: %w", err)
+	removeIndex := func() error { // one that was left behind is of other turns
+		if err := os.RemoveAll(indexDir(&cfg)); err != nil {
+			return fmt.Errorf("remove the search index of the data before: %w", err)
+		}
+		return nil
 	}
 	for _, name := range c.File {
-		if err := restore(ctx, s, opts, name); err != nil {
+		if err := restore(ctx, s, opts, name, removeIndex); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -90,12 +92,12 @@ func (c *Restore) Run(ctx context.Context, s *Surroundings) error {
 	return nil
 }
 
-func restore(ctx context.Context, s *Surroundings, opts store.Options, name string) error {
+func restore(ctx context.Context, s *Surroundings, opts store.Options, name string, removeIndex func() error) error {
 	backup, err := s.shownReader(name, "restoring")
 	if err != nil {
 		return err
 	}
 	defer backup.Close()
-	_, err = store.Restore(ctx, opts, backup)
+	_, err = store.Restore(ctx, opts, backup, removeIndex)
 	return err
 }

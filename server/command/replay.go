@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
@@ -32,8 +33,12 @@ var replayPaths = map[string]string{
 // replayHeaders are those of the captured request that say how it is to be read.
 var replayHeaders = []string{"Anthropic-Version", "Anthropic-Beta"}
 
-// Run sends the request through the running server, under a key that lasts as long as that takes, and writes the answer
-// as it comes. It is put on record as an exchange of its own, in a session for the replays of this one.
+// replayKeyLife is how long the key of a replay is valid at most: one that is killed does not revoke it. The key is looked at
+// once, when the server has the request; the answer may take longer.
+const replayKeyLife = 5 * time.Minute
+
+// Run sends the request through the running server, under a key made for it and revoked behind it, and writes the answer as
+// it comes. It is put on record as an exchange of its own, in a session for the replays of this one.
 func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
 	cfg, err := c.load()
 	if err != nil {
@@ -56,7 +61,10 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
 				fmt.Fprintf(s.Err, "mneme: the request was stored with credentials masked (%s): the model gets asterisks in their place\n", r.Name)
 			}
 		}
-		key, err := client.CreateKey(ctx, admin.NewKey{Account: x.Account, Scopes: store.ScopeWrite, Label: "replay of " + x.ID})
+		expires := time.Now().Add(replayKeyLife)
+		key, err := client.CreateKey(ctx, admin.NewKey{
+			Account: x.Account, Scopes: store.ScopeWrite, Label: "replay of " + x.ID, KeySettings: admin.KeySettings{Expires: &expires},
+		})
 		if err != nil {
 			return err
 		}

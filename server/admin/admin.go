@@ -4,7 +4,9 @@
 // directory, which only the owner of the directory can open, so whoever reaches the socket is the operator and sees
 // every account. [Open] gives the command line a client of it: over the socket when a server runs, and on
 // the store itself, through the same handler, when none does. Over TCP the callers are holders of a key with scope
-// admin, and each is confined to the account of that key ([AccountHandler]).
+// admin, and each is confined to the account of that key ([AccountHandler]). What was said there is for those whose key
+// has the scope for it as well: read for exchanges and the memory, write and erase to change and erase of it. A key of
+// scope admin may make another with any scope, of which the audit record tells.
 //
 //	GET    /accounts                                  every account, with the providers it has a credential for
 //	POST   /accounts                                  {"name"}

@@ -366,6 +366,44 @@ func TestAnAdminKeyReachesItsOwnAccountOnly(t *testing.T) {
 	}
 }
 
+// Who may manage an account need not be who may know what was said in it.
+func TestAnAdminKeyKnowsWhatWasSaidOnlyWithTheScopeForIt(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	said := capture(t, st, "default", `{"model":"m"}`, "what was said")
+	handler := AccountHandler(st, quiet)
+	for _, tt := range []struct {
+		method, path, body string
+		needs              store.Scopes
+	}{
+		{"GET", "/keys", "", 0},
+		{"GET", "/audit", "", 0},
+		{"GET", "/exchanges", "", store.ScopeRead},
+		{"GET", "/exchanges/" + said, "", store.ScopeRead},
+		{"GET", "/v1/memory/exchanges/" + said + "?include=raw_response", "", store.ScopeRead},
+		{"GET", "/v1/memory/export.jsonl", "", store.ScopeRead},
+		{"POST", "/v1/memory/imports", `{"object":"memory.export","version":1}`, store.ScopeWrite},
+		{"POST", "/v1/memory/erasures", `{"all":true,"dry_run":true}`, store.ScopeErase},
+	} {
+		for _, scopes := range []store.Scopes{store.ScopeAdmin, store.ScopeAdmin | tt.needs, store.AllScopes &^ tt.needs, store.AllScopes &^ store.ScopeAdmin} {
+			key, _, err := st.CreateKey("default", scopes, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, strings.NewReader(tt.body))
+			r.Header.Set("Authorization", "Bearer "+key)
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, r)
+			may := scopes.Has(store.ScopeAdmin | tt.needs)
+			if passed := answer.Code < 300; passed != may || !may && answer.Code != http.StatusForbidden {
+				t.Errorf("%s %s with %s: %d %s", tt.method, tt.path, scopes, answer.Code, answer.Body)
+			}
+			if !may && strings.Contains(answer.Body.String(), "what was said") {
+				t.Errorf("%s %s with %s shows %s", tt.method, tt.path, scopes, answer.Body)
+			}
+		}
+	}
+}
+
 // Holders of admin keys see what was done to their account, by whom, and nothing of others'.
 func TestAnAccountSeesItsOwnAuditRecord(t *testing.T) {
 	st := withServer(t, t.TempDir())

@@ -24,7 +24,7 @@ func Handler(st *store.Store, log *slog.Logger) http.Handler {
 }
 
 // AccountHandler serves the holders of a service key with scope admin, sent as Authorization: Bearer KEY, each
-// inside the key's account.
+// inside the key's account. For what was said there the key needs the scopes that it takes elsewhere, too.
 func AccountHandler(st *store.Store, log *slog.Logger) http.Handler {
 	return routes(st, log, func(r *http.Request) (caller, error) {
 		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -32,17 +32,29 @@ func AccountHandler(st *store.Store, log *slog.Logger) http.Handler {
 		if err != nil {
 			return caller{}, err
 		}
-		if !identity.Scopes.Has(store.ScopeAdmin) {
-			return caller{}, codec.Errorf(codec.KindPermission, "this key has the scopes %s, and this needs admin", identity.Scopes)
-		}
-		return caller{account: identity.Account, key: identity.KeyID}, nil
+		c := caller{account: identity.Account, key: identity.KeyID, scopes: identity.Scopes}
+		return c, c.require(store.ScopeAdmin)
 	})
 }
 
 // caller is who asks: the operator, or the holder of a key of an account.
-type caller struct{ account, key string }
+type caller struct {
+	account, key string
+	scopes       store.Scopes // of the key
+}
 
 func (c caller) isOperator() bool { return c.account == "" }
+
+// require tells whether the caller may do what needs scope. The operator may do everything.
+func (c caller) require(scope store.Scopes) error {
+	if c.isOperator() || c.scopes.Has(scope) {
+		return nil
+	}
+	e := codec.Errorf(codec.KindPermission, "this needs a key of scope %s, and this one has %s; make one with: mneme key create --account %s --scope %s",
+		scope, c.scopes, c.account, store.ScopeAdmin|scope)
+	e.Code = "missing_scope"
+	return e
+}
 
 // actor names the caller in the audit record.
 func (c caller) actor() string {
@@ -132,8 +144,11 @@ func memoryHandler(st *store.Store, log *slog.Logger, identify func(*http.Reques
 	const parameter = "account"
 	return memory.Handler(memory.Options{
 		Store: st, AccountParameter: parameter,
-		Identify: func(r *http.Request, _ store.Scopes) (string, error) {
+		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
 			c, err := identify(r)
+			if err == nil {
+				err = c.require(scope)
+			}
 			if err != nil {
 				return "", err
 			}
@@ -310,6 +325,9 @@ func (e endpoints) keyOf(c caller, r *http.Request) (string, error) {
 }
 
 func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {
+	if err := c.require(store.ScopeRead); err != nil {
+		return nil, err
+	}
 	query := r.URL.Query()
 	account, err := c.within(query.Get("account"))
 	if err != nil {
@@ -329,6 +347,9 @@ func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {
 }
 
 func (e endpoints) exchange(c caller, r *http.Request) (any, error) {
+	if err := c.require(store.ScopeRead); err != nil {
+		return nil, err
+	}
 	x, err := e.store.Exchange(c.account, r.PathValue("id"))
 	if err != nil {
 		return nil, err

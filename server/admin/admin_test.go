@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
+// lineBytes bounds the lines of imports over the network.
+const lineBytes = 1 << 20
+
 // withServer runs a server on the store in dir until the test ends, and gives the store.
 func withServer(t *testing.T, dir string) *store.Store {
 	t.Helper()
@@ -310,7 +313,7 @@ func TestAnAdminKeyReachesItsOwnAccountOnly(t *testing.T) {
 	admin, _, _ := st.CreateKey("default", store.AllScopes, "")
 	writer, _, _ := st.CreateKey("default", store.ScopeWrite, "")
 
-	web := httptest.NewServer(AccountHandler(st, quiet))
+	web := httptest.NewServer(AccountHandler(st, quiet, lineBytes))
 	defer web.Close()
 	ask := func(key, method, path, body string) (int, string) {
 		t.Helper()
@@ -370,7 +373,7 @@ func TestAnAdminKeyReachesItsOwnAccountOnly(t *testing.T) {
 func TestAnAdminKeyKnowsWhatWasSaidOnlyWithTheScopeForIt(t *testing.T) {
 	st := withServer(t, t.TempDir())
 	said := capture(t, st, "default", `{"model":"m"}`, "what was said")
-	handler := AccountHandler(st, quiet)
+	handler := AccountHandler(st, quiet, lineBytes)
 	for _, tt := range []struct {
 		method, path, body string
 		needs              store.Scopes
@@ -419,7 +422,7 @@ func TestAnAccountSeesItsOwnAuditRecord(t *testing.T) {
 		}
 		keys[account], ids[account] = secret, key.ID
 	}
-	handler := AccountHandler(st, quiet)
+	handler := AccountHandler(st, quiet, lineBytes)
 	ask := func(account, method, path, body string) string {
 		answer := httptest.NewRecorder()
 		r := httptest.NewRequest(method, path, strings.NewReader(body))

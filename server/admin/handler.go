@@ -20,13 +20,14 @@ const maxBody = 64 << 10
 
 // Handler serves an operator: every account, without further authentication.
 func Handler(st *store.Store, log *slog.Logger) http.Handler {
-	return routes(st, log, func(*http.Request) (caller, error) { return caller{}, nil })
+	return routes(st, log, 0, func(*http.Request) (caller, error) { return caller{}, nil })
 }
 
 // AccountHandler serves the holders of a service key with scope admin, sent as Authorization: Bearer KEY, each
 // inside the key's account. For what was said there the key needs the scopes that it takes elsewhere, too.
-func AccountHandler(st *store.Store, log *slog.Logger) http.Handler {
-	return routes(st, log, func(r *http.Request) (caller, error) {
+// lineBytes bounds a line of an import.
+func AccountHandler(st *store.Store, log *slog.Logger, lineBytes int) http.Handler {
+	return routes(st, log, lineBytes, func(r *http.Request) (caller, error) {
 		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		identity, err := st.Authenticate(key)
 		if err != nil {
@@ -80,7 +81,7 @@ type endpoints struct{ store *store.Store }
 // endpoint answers one request. The answer becomes JSON; nil becomes 204.
 type endpoint func(c caller, r *http.Request) (answer any, err error)
 
-func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (caller, error)) http.Handler {
+func routes(st *store.Store, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
 	e := endpoints{st}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -135,15 +136,15 @@ func routes(st *store.Store, log *slog.Logger, identify func(*http.Request) (cal
 	}
 	mux.Handle("POST /check", operatorOnly(identify, log, e.check))
 	mux.Handle("GET /backup", operatorOnly(identify, log, e.backup))
-	mux.Handle("/v1/memory/", memoryHandler(st, log, identify))
+	mux.Handle("/v1/memory/", memoryHandler(st, log, lineBytes, identify))
 	return mux
 }
 
 // memoryHandler serves the memory of the accounts that the caller manages.
-func memoryHandler(st *store.Store, log *slog.Logger, identify func(*http.Request) (caller, error)) http.Handler {
+func memoryHandler(st *store.Store, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
 	const parameter = "account"
 	return memory.Handler(memory.Options{
-		Store: st, AccountParameter: parameter,
+		Store: st, AccountParameter: parameter, LineBytes: lineBytes,
 		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
 			c, err := identify(r)
 			if err == nil {

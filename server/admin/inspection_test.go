@@ -48,7 +48,7 @@ func TestProfilesAndMetricsAreForTheOperator(t *testing.T) {
 		{"/keys", true, "nobody", http.StatusUnauthorized},
 		{"/keys", true, "an account's own", http.StatusOK},
 	} {
-		handler := WithInspection(AccountHandler(st, quiet), st, quiet, metrics, tt.open)
+		handler := WithInspection(AccountHandler(st, quiet, lineBytes), st, quiet, metrics, tt.open)
 		answer := httptest.NewRecorder()
 		request := httptest.NewRequest(http.MethodGet, tt.path, http.NoBody)
 		request.Header.Set("Authorization", "Bearer "+callers[tt.caller])

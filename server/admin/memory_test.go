@@ -172,7 +172,7 @@ func TestOverTheNetworkTheMemoryIsTheKeysAccountsAndTheStoreNobodys(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := AccountHandler(st, quiet)
+	handler := AccountHandler(st, quiet, lineBytes)
 	for _, tt := range []struct {
 		method, path, key string
 		want              int
@@ -197,5 +197,34 @@ func TestOverTheNetworkTheMemoryIsTheKeysAccountsAndTheStoreNobodys(t *testing.T
 		if w.Code != tt.want || strings.Contains(w.Body.String(), "theirs") {
 			t.Errorf("%s %s: want %d, got %d %s", tt.method, tt.path, tt.want, w.Code, w.Body)
 		}
+	}
+}
+
+// A holder of a key could have the server keep as much as there is of a line.
+func TestALineOfAnImportOverTheNetworkIsBounded(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	key, _, err := st.CreateKey("default", store.AllScopes, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(body io.Reader) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/memory/imports", body)
+		r.Header.Set("Authorization", "Bearer "+key)
+		w := httptest.NewRecorder()
+		AccountHandler(st, quiet, lineBytes).ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	header := `{"object":"memory.export","version":1}` + "\n"
+	long := strings.NewReader(strings.Repeat(" ", 8*lineBytes))
+	status, text := ask(io.MultiReader(strings.NewReader(header), long))
+	if status != http.StatusRequestEntityTooLarge || !strings.Contains(text, "line 2") || !strings.Contains(text, "mneme import") {
+		t.Errorf("a long line: %d %s", status, text)
+	}
+	if long.Len() < 6*lineBytes {
+		t.Errorf("%d bytes of it were read", 8*lineBytes-long.Len())
+	}
+	many := strings.Repeat(strings.Repeat(" ", lineBytes/2)+"\n", 5)
+	if status, text := ask(strings.NewReader(header + many)); status != http.StatusOK {
+		t.Errorf("many lines: %d %s", status, text)
 	}
 }

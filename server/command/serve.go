@@ -303,7 +303,8 @@ func openManagement(
 	if err != nil {
 		return m, fmt.Errorf("cannot listen on %s for admin.listen: %w", cfg.Admin.Listen, err)
 	}
-	add(listener, admin.WithInspection(admin.AccountHandler(st, log), st, log, metrics, admin.IsLoopback(listener.Addr())))
+	byKey := admin.AccountHandler(st, log, int(cfg.Limits.BodyBytes))
+	add(listener, admin.WithInspection(byKey, st, log, metrics, admin.IsLoopback(listener.Addr())))
 	log.Info("management for admin keys", "listen", listener.Addr().String())
 	return m, nil
 }

@@ -47,6 +47,8 @@ type Options struct {
 	Actor func(r *http.Request) (string, error)
 	// AccountParameter is the query parameter in which callers of several accounts say which one they mean; "": none.
 	AccountParameter string
+	// LineBytes bounds a line of an import, which is held in memory whole; 0: 1 GiB.
+	LineBytes int
 	// Fail answers with an error.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 	// Closing ends the tails of events; nil: only their callers do.
@@ -89,6 +91,9 @@ func Patterns() []string {
 
 // Handler serves the paths above.
 func Handler(o Options) http.Handler {
+	if o.LineBytes == 0 {
+		o.LineBytes = maxLine
+	}
 	a := &api{Options: o, epoch: newEpoch()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -93,7 +93,7 @@ type Import struct {
 	Skipped   int64  `json:"skipped"` // sessions and exchanges that were there already
 }
 
-// maxLine bounds a line of an import: a request and an answer of the largest size there is, in base64.
+// maxLine bounds a line of an import where nothing else does: a request and an answer of the largest size there is, in base64.
 const maxLine = 1 << 30
 
 func (a *api) importAll(c *call) (any, error) {
@@ -103,7 +103,7 @@ func (a *api) importAll(c *call) (any, error) {
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // it takes as long as it takes, where that can be said
 	done := Import{Object: "memory.import"}
 	lines := bufio.NewScanner(c.r.Body)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	lines.Buffer(make([]byte, 0, 64<<10), a.LineBytes)
 	number := 0
 	for lines.Scan() {
 		number++
@@ -117,7 +117,8 @@ func (a *api) importAll(c *call) (any, error) {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, atLine(number+1, codec.Errorf(codec.KindTooLarge, "the line has more than %d bytes", maxLine))
+		return nil, atLine(number+1, codec.Errorf(codec.KindTooLarge,
+			"the line has more than the %d bytes that are taken in here: import the file on the server itself, with mneme import, or leave the line out", a.LineBytes))
 	case err != nil:
 		return nil, atLine(number+1, codec.Errorf(codec.KindInvalidRequest, "the export ends here before its time"))
 	case number == 0:

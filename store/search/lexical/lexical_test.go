@@ -360,3 +360,19 @@ func TestHighlightsCoverWordsAndNames(t *testing.T) {
 		t.Errorf("highlighted %q, want %q", marked, want)
 	}
 }
+
+// A group of words that say nothing is as if it were not there: it neither finds all documents nor takes them away.
+func TestAGroupThatSaysNothingIsLeftOut(t *testing.T) {
+	ix := openIndex(t, t.TempDir())
+	defer func() { _ = ix.Close() }()
+	apply(t, ix, []Document{{Account: 1, ID: "lock", Text: "a lock"}, {Account: 1, ID: "key", Text: "a key"}})
+	for _, text := range []string{"lock (the of)", "lock -(the of)", "+lock +(the (of))", "lock OR (the)", `+lock -("the of" -the)`} {
+		q, err := Parse(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(find(t, ix, 1, q)); !slices.Equal(got, []string{"lock"}) || !q.Matches(Said{User: "a lock"}) {
+			t.Errorf("%s finds %q, want the lock alone", text, got)
+		}
+	}
+}

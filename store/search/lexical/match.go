@@ -20,7 +20,7 @@ type texts struct{ user, assistant []string }
 func (g group) matches(t *texts) bool {
 	required, optional, any := false, false, false
 	for _, c := range g {
-		if c.leaf != nil && c.leaf.empty() {
+		if c.empty() {
 			continue
 		}
 		here := c.matches(t)
@@ -108,12 +108,12 @@ func (q *Query) Highlights(text string) [][2]int {
 }
 
 // Likely gives places in text where the query's words seem to stand, for a fraction of what [Query.Highlights] costs: it
-// looks at the beginnings of words only, and analyses the text only if it sees none.
+// looks at the beginnings of words only, of as many as are scored, and analyses the text only if it sees none.
 func (q *Query) Likely(text string) (places [][2]int) {
 	var beginnings []string
 	q.root.leaves(func(l *leaf) {
 		for _, term := range slices.Concat(l.words, l.names, []string{l.prefix}) {
-			if term != "" && !l.isFacet() {
+			if term != "" && !l.isFacet() && len(beginnings) < maxQueryTerms {
 				beginnings = append(beginnings, term[:max(min(len(term), 3), len(term)-1)]) // a stem may end otherwise than its word
 			}
 		}

@@ -109,12 +109,14 @@ func terms(tokens []token) []string {
 func (q *Query) Empty() bool { return q.root.empty() }
 
 func (g group) empty() bool {
-	return !slices.ContainsFunc(g, func(c clause) bool {
-		if c.leaf != nil {
-			return !c.leaf.empty()
-		}
-		return !c.group.empty()
-	})
+	return !slices.ContainsFunc(g, func(c clause) bool { return !c.empty() })
+}
+
+func (c *clause) empty() bool {
+	if c.leaf != nil {
+		return c.leaf.empty()
+	}
+	return c.group.empty()
 }
 
 // Text is what the query looks for, without operators, facets and what must not be there.
@@ -226,7 +228,7 @@ func (g group) matching(s *Searcher) (*Set, error) {
 	var required, optional *Set
 	excluded := roaring.New()
 	for _, c := range g {
-		if c.leaf != nil && c.leaf.empty() {
+		if c.empty() {
 			continue
 		}
 		set, err := c.matching(s)

@@ -64,7 +64,7 @@ type Index struct {
 	shards   [shardCount]*scorch.Scorch
 	inMemory [shardCount]atomic.Int32 // batches that are not on disk
 	forcing  [shardCount]sync.Mutex   // held while a shard's merger is asked for something: one may ask at a time
-	waking   sync.WaitGroup
+	waking   sync.WaitGroup           // those who ask
 	queue    *index.AnalysisQueue
 	lists    *lists
 

@@ -1,6 +1,8 @@
 package lexical
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -144,4 +146,26 @@ func TestAPurgeRunsBesideChanges(t *testing.T) {
 	if err != nil || totals.Documents != 40 {
 		t.Errorf("the account has %d documents, %v; want 40", totals.Documents, err)
 	}
+}
+
+// A purge ends with its context, also while it waits for its turn to merge.
+func TestAPurgeEndsWithItsContext(t *testing.T) {
+	ix := openIndex(t, t.TempDir())
+	defer func() { _ = ix.Close() }()
+	applyToDisk(t, ix, []Document{{Account: 1, ID: "kept", Text: "prose"}, {Account: 1, ID: "gone", Text: "marmalade"}})
+	applyToDisk(t, ix, nil, Key{1, "gone"})
+	ix.forcing[shardOf(1)].Lock() // as by a merge that is long
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- ix.Purge(ctx) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(20 * time.Second): // only a failure takes that long
+		t.Error("it does not end")
+	}
+	ix.forcing[shardOf(1)].Unlock()
 }

@@ -39,11 +39,25 @@ func (ix *Index) wake(i int) {
 	}
 }
 
-// forceMerge merges the segments of a shard into one.
+// forceMerge merges the segments of a shard into one. It returns when ctx is done, also while it waits for a merge that is
+// under way, which scorch does not end for it.
 func (ix *Index) forceMerge(ctx context.Context, i int) error {
-	ix.forcing[i].Lock()
-	defer ix.forcing[i].Unlock()
-	return ix.shards[i].ForceMerge(ctx, nil)
+	merged := make(chan error, 1)
+	ix.waking.Go(func() {
+		ix.forcing[i].Lock()
+		defer ix.forcing[i].Unlock()
+		if err := ctx.Err(); err != nil {
+			merged <- err
+			return
+		}
+		merged <- ix.shards[i].ForceMerge(ctx, nil)
+	})
+	select {
+	case err := <-merged:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // wakeAgain is how soon a shard is woken again, for the gathering may begin just behind the first time.

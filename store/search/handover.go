@@ -12,7 +12,7 @@ import (
 type handover struct {
 	mu    sync.Mutex
 	texts map[store.TurnRef]turnText // nil: nobody takes any
-	size  int                        // bytes of texts
+	size  int                        // bytes of texts and entries
 }
 
 // turnText is what a vector is made of.
@@ -26,6 +26,9 @@ type turnText struct {
 // mostHandedOver is how many bytes of texts may wait. When there are more all are let go: the vectors are far behind then,
 // and read for themselves.
 const mostHandedOver = 4 << 20
+
+// handedOverEntry is what a text takes beside its bytes, about.
+const handedOverEntry = 256
 
 // begin lets texts be put. Every change from now on has to come to the one who takes them, too.
 func (h *handover) begin() {
@@ -49,12 +52,12 @@ func (h *handover) put(c store.Change, account string, d *document, fresh bool) 
 		return
 	}
 	text := d.embedded()
-	if h.size+len(text) > mostHandedOver {
+	if h.size+len(text)+handedOverEntry > mostHandedOver {
 		clear(h.texts)
 		h.size = 0
 	}
 	h.texts[turn] = turnText{account, text, c.Seq, fresh}
-	h.size += len(text)
+	h.size += len(text) + handedOverEntry
 }
 
 // take gives the text of a turn, once.
@@ -67,6 +70,8 @@ func (h *handover) take(turn store.TurnRef) (t turnText, there bool) {
 }
 
 func (h *handover) remove(turn store.TurnRef) {
-	h.size -= len(h.texts[turn].text)
-	delete(h.texts, turn)
+	if t, there := h.texts[turn]; there {
+		h.size -= len(t.text) + handedOverEntry
+		delete(h.texts, turn)
+	}
 }

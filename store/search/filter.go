@@ -38,11 +38,14 @@ func (f *Filter) check(path string, depth int, left *int) error {
 	if depth > maxFilterDepth {
 		return codec.Invalid(path, "filters are nested deeper than %d", maxFilterDepth)
 	}
-	for name, list := range map[string][]Filter{"and": f.And, "or": f.Or} {
-		for i := range list {
-			if err := list[i].check(path+"."+name, depth+1, left); err != nil {
-				return err
-			}
+	for i := range f.And {
+		if err := f.And[i].check(path+".and", depth+1, left); err != nil {
+			return err
+		}
+	}
+	for i := range f.Or {
+		if err := f.Or[i].check(path+".or", depth+1, left); err != nil {
+			return err
 		}
 	}
 	if f.Not != nil {
@@ -59,7 +62,13 @@ func (f *Filter) check(path string, depth int, left *int) error {
 	if kinds > 1 {
 		return codec.Invalid(path, "a filter is one of and, or, not, or a field with op and value")
 	}
+	if f.And != nil && len(f.And) == 0 || f.Or != nil && len(f.Or) == 0 {
+		return codec.Invalid(path, "and and or need a filter, at least one")
+	}
 	if f.Field == "" {
+		if f.Op != "" || f.Value != "" || f.Values != nil {
+			return codec.Invalid(path, "op, value and values need a field")
+		}
 		return nil
 	}
 	return f.checkComparison(path)
@@ -80,6 +89,12 @@ func (f *Filter) checkComparison(path string) error {
 	}
 	if !slices.Contains([]string{"eq", "in", "prefix"}, f.Op) {
 		return codec.Invalid(path+".op", "for %s op is eq, in or prefix", f.Field)
+	}
+	if f.Op == "in" && f.Value != "" {
+		return codec.Invalid(path+".value", "for in the values are a list, in values")
+	}
+	if f.Op != "in" && f.Values != nil {
+		return codec.Invalid(path+".values", "for %s there is one value, in value", f.Op)
 	}
 	if len(f.Values) > maxFilterSize {
 		return codec.Invalid(path+".values", "at most %d values", maxFilterSize)

@@ -250,6 +250,10 @@ func TestSearchesThatCannotBeAreRefused(t *testing.T) {
 		"filters.not.op":   {Query: "x", Filter: Filter{Not: &Filter{Field: "model", Op: "like"}}},
 		"filters.or.value": {Query: "x", Filter: Filter{Or: []Filter{{Field: "time", Op: "gte", Value: "yesterday"}}}},
 		"filters":          {Query: "x", Filter: Filter{Field: "model", Op: "eq", Not: &Filter{}}},
+		"filters.and":      {Query: "x", Filter: Filter{And: []Filter{{Op: "eq", Value: "gpt-5"}}}},
+		"filters.or":       {Query: "x", Filter: Filter{Or: []Filter{{Or: []Filter{}}}}},
+		"filters.values":   {Query: "x", Filter: Filter{Field: "model", Op: "eq", Values: []string{"gpt-5"}}},
+		"filters.value":    {Query: "x", Filter: Filter{Field: "model", Op: "in", Value: "gpt-5"}},
 	} {
 		_, err := m.ask("acme", r)
 		if e := (*codec.Error)(nil); !errors.As(err, &e) || e.Kind != codec.KindInvalidRequest || e.Param != name {

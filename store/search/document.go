@@ -16,6 +16,7 @@ const (
 	maxArguments = 8 << 10 // of all tool calls, for the names in them
 	maxResult    = 2 << 10 // of each tool result, likewise
 	maxResults   = 8 << 10
+	maxToolName  = 256
 )
 
 // document is what the index knows of a turn.
@@ -85,6 +86,7 @@ func (d *document) take(m *store.Message, user, assistant, names *excerpt) {
 }
 
 func (d *document) tool(name string) {
+	name = cut(name, maxToolName)
 	for _, known := range d.tools {
 		if known == name {
 			return

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"encoding/base64"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -99,7 +100,8 @@ func (a *api) exchange(c *call) (any, error) {
 		return nil, err
 	}
 	shown := shownExchange{exchangeInfo: exchangeInfo{Object: "memory.exchange", ExchangeInfo: x.ExchangeInfo}}
-	for _, part := range include {
+	slices.Sort(include)
+	for _, part := range slices.Compact(include) { // each costs something once, however often it is asked for
 		switch part {
 		case "raw_request":
 			text, encoding := encodeRaw(x.RawRequest)

@@ -268,6 +268,13 @@ func (r *restingAccounts) reason() error {
 	return nil
 }
 
+// reasonOf is why an account rests, or has just rested; nil if it does not.
+func (r *restingAccounts) reasonOf(account store.AccountNumber) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list[account].reason
+}
+
 // query makes the vector to search with, and gives the vectors of the account. An error says why there are none.
 func (v *vectors) query(ctx context.Context, account string, number store.AccountNumber, text string) (*serving, *vector.Query, *vector.Set, error) {
 	s := v.serving.Load()

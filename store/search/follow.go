@@ -403,16 +403,21 @@ func (x *Index) Lag() (words, vectors uint64) {
 	return x.lag(), vectors
 }
 
-// Vectors says how far the vectors are, without the numbers of an account; nil where there is no embedder. Generation is
-// 0 until they are opened.
+// Vectors says how far the vectors are, without the numbers of an account, and with why one of them cannot be embedded: it is
+// for the operator. It is nil where there is no embedder; Generation is 0 until they are opened.
 func (x *Index) Vectors() *VectorStatus {
 	if x.vectors == nil {
 		return nil
 	}
-	if told := x.vectors.status.Load(); told != nil {
-		return told
+	told := x.vectors.status.Load()
+	if told == nil {
+		return &VectorStatus{}
 	}
-	return &VectorStatus{}
+	s := *told
+	if reason := x.vectors.resting.reason(); s.Error == "" && reason != nil {
+		s.Error = describe(reason)
+	}
+	return &s
 }
 
 // Status gives the state of the index for an account.

@@ -244,6 +244,12 @@ func TestADeadEmbedderHoldsNobodyUp(t *testing.T) {
 		return slices.Equal(exchangesOf(answer), []string{other})
 	})
 	m.until("the reason in the status", func() bool { return m.vectorStatus("acme").Error == "the credential is refused" })
+	if reason := m.vectorStatus("globex").Error; reason != "" {
+		t.Errorf("the other account is told %q", reason)
+	}
+	if reason := Of(m.store).Vectors().Error; reason == "" {
+		t.Error("the operator is told nothing")
+	}
 	if lag := m.vectorStatus("acme").Lag; lag == 0 {
 		t.Error("nothing is said to be missing")
 	}
@@ -255,6 +261,23 @@ func TestADeadEmbedderHoldsNobodyUp(t *testing.T) {
 	if status := m.vectorStatus("acme"); status.Error != "" || status.Documents != 4 {
 		t.Errorf("status %+v", status)
 	}
+}
+
+// An account that cannot be embedded for long, with more turns than are looked at together, does not keep one from its turn
+// whose failure is over.
+func TestAnAccountThatFailsHoldsNoOtherBack(t *testing.T) {
+	s := newSpeaker("speaker/1", 256)
+	var refusals atomic.Int32
+	s.failing(func(account string, _ Use, _ []string) error {
+		if account == "acme" || refusals.Add(1) == 1 {
+			return codec.Errorf(codec.KindUpstreamAuth, "the credential is refused")
+		}
+		return nil
+	})
+	m := openMemoryWith(t, t.TempDir(), Options{Embedder: s})
+	m.chatter("acme", 2*embedBatch)
+	m.capture("globex", talk("my car", "is red"))
+	m.until("the vector of the account that fails no more", func() bool { return m.vectorStatus("globex").Documents == 1 })
 }
 
 // A search waits for the vector of its query no longer than a person would.

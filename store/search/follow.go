@@ -38,6 +38,7 @@ type Index struct {
 
 	unwritten atomic.Pointer[unwritten] // of lexical
 	written   chan struct{}             // some of it is on disk
+	sessions  chan struct{}             // has one value while somebody takes up sessions
 
 	purging sync.Mutex // held while files are purged, and while another index takes its place: searches wait for neither
 
@@ -76,7 +77,8 @@ func Open(st *store.Store, opts Options) *Index {
 	x := &Index{
 		store: st, dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
-		hurry: make(chan struct{}, 1), written: make(chan struct{}, 1), forget: opts.Embedder == nil && !opts.LeaveVectors,
+		hurry: make(chan struct{}, 1), written: make(chan struct{}, 1), sessions: make(chan struct{}, 1),
+		forget: opts.Embedder == nil && !opts.LeaveVectors,
 	}
 	x.unwritten.Store(newUnwritten())
 	if opts.Embedder != nil {

@@ -30,6 +30,9 @@ func (x *Index) Purge(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(x.life, cancel)()
+	if err := x.renewSessions(ctx); err != nil {
+		return err
+	}
 	x.purging.Lock()
 	defer x.purging.Unlock()
 	release, err := x.acquire(ctx)
@@ -41,4 +44,14 @@ func (x *Index) Purge(ctx context.Context) error {
 		return unreadable(err)
 	}
 	return nil
+}
+
+// renewSessions takes up all sessions that have changed: one that has lost a turn is in the index with what that said until
+// then, and nothing but the turn tells that files hold what was erased.
+func (x *Index) renewSessions(ctx context.Context) error {
+	for began := time.Now(); ; {
+		if taken, err := x.takeUpSessions(ctx, 0, began); err != nil || taken < sessionBatch {
+			return err
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // What was erased is not found, and after a purge not in the files of the index either.
@@ -37,5 +38,35 @@ func TestAnErasedTurnLeavesTheFilesOfTheIndex(t *testing.T) {
 	}
 	if got := m.found("acme", "harmless"); len(got) != 1 {
 		t.Errorf("what stays is found as %q", got)
+	}
+}
+
+// A session's document is made anew some time after one of its turns was erased. A purge does not leave it with what the turn
+// said: nothing would tell the next one of it.
+func TestAPurgeTakesTheErasedOutOfSessionsToo(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	session, ids := m.said("acme", "one", talk("the secret is marmalade", "noted"), talk("and the weather?", "fine"))
+	m.wantSessions("acme", "marmalade", session)
+	erasure, err := m.store.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{ids[0]}}, false)
+	m.ok(err)
+	for erasure.State != store.ErasureDone {
+		erasure, err = m.store.Erasure("acme", erasure.ID)
+		m.ok(err)
+	}
+	m.wantFound("acme", "marmalade")
+	index := Of(m.store)
+	m.ok(index.Purge(t.Context()))
+	number, err := m.store.NumberOf("acme")
+	m.ok(err)
+	searcher, err := index.lexical.Searcher(t.Context(), uint32(number)|sessionSpace)
+	m.ok(err)
+	defer func() { m.ok(searcher.Close()) }()
+	query, err := lexical.Parse("marmalade", nil)
+	m.ok(err)
+	ranking, err := searcher.Rank(query, nil)
+	m.ok(err)
+	defer ranking.Close()
+	if _, found, err := ranking.Next(); found || err != nil {
+		t.Errorf("the index still knows the session by what was erased (error %v)", err)
 	}
 }

@@ -3,10 +3,12 @@ package search
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -37,7 +39,8 @@ type sessionDocument struct {
 	session *store.Session
 	entries []store.TimelineEntry // that it was made of, oldest first
 	summary Summary
-	steps   []string // goal and outcome of each turn, oldest first
+	steps   []string     // goal and outcome of each turn, oldest first
+	spoken  lexical.Said // the steps by speaker
 	names   string
 	facets  []lexical.Facet
 	written *store.SessionSummary // nil: no model has written about it
@@ -54,6 +57,16 @@ func (d *sessionDocument) said() []string {
 		return d.steps
 	}
 	return append([]string{d.written.Text}, d.steps...)
+}
+
+// bySpeaker is what a session is found by as phrases and speakers of a query are held against it: its title is the user's,
+// what a model has written about it the assistant's.
+func (d *sessionDocument) bySpeaker() lexical.Said {
+	said := lexical.Said{User: d.session.Title + "\n" + d.spoken.User, Assistant: d.spoken.Assistant}
+	if d.written != nil {
+		said.Assistant += d.written.Text
+	}
+	return said
 }
 
 // readSession makes the document of a session; nil when there is none, or nothing was said in it.
@@ -107,6 +120,8 @@ func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *
 		s := Summarize(e.Turn)
 		if step := strings.TrimSpace(s.Goal + "\n" + s.Done); step != "" {
 			d.steps = append(d.steps, step)
+			d.spoken.User += s.Goal + "\n"
+			d.spoken.Assistant += s.Done + "\n"
 		}
 		d.summary.Goal = cmp.Or(d.summary.Goal, s.Goal)
 		d.summary.Done = cmp.Or(s.Done, d.summary.Done)
@@ -165,8 +180,18 @@ func (x *Index) followSessions(ctx context.Context) {
 	}
 }
 
-// takeUpSessions indexes sessions that have changed before a time: those of an account, or with 0 of all.
+// takeUpSessions indexes sessions that have changed before a time: those of an account, or with 0 of all. One caller at a
+// time does so: what one has read before a change is never put over what another has read after it.
 func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, before time.Time) (taken int, err error) {
+	select {
+	case x.sessions <- struct{}{}:
+		defer func() { <-x.sessions }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if x.unwritten.Load().full() {
+		return 0, errFull
+	}
 	changes, err := x.store.SessionChanges(ctx, of, before, sessionBatch, x.unwritten.Load().knows)
 	if err != nil || len(changes) == 0 {
 		return 0, err
@@ -193,18 +218,21 @@ func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, befo
 	return len(changes), x.apply(ctx, documents, gone, takenUp{sessions: changes, bytes: size(documents)})
 }
 
+// errFull is what those get who would take up sessions while more waits for the disk than may.
+var errFull = codec.Errorf(codec.KindStorage, "the search index cannot be written to disk at present; see the log of the proxy")
+
 // searchSessions finds sessions of the account.
 func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
 	for began, batches := time.Now(), 0; ; batches++ {
 		taken, err := x.takeUpSessions(ctx, number, began)
-		if err != nil {
+		if err != nil && !errors.Is(err, errFull) {
 			return nil, err
 		}
-		if taken < sessionBatch {
+		if err == nil && taken < sessionBatch {
 			break
 		}
-		if batches == mostBefore {
+		if err != nil || batches == mostBefore {
 			answer.Degraded = append(answer.Degraded, "index: sessions that have changed are not all taken up yet")
 			break
 		}
@@ -253,7 +281,10 @@ func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, 
 		if err != nil {
 			return nil, err
 		}
-		if d == nil || !exact && !r.Filter.matches(&subject{time: d.session.Updated, facets: d.facets, tags: d.session.Tags}) {
+		if d == nil || query.Exact() && !query.Matches(d.bySpeaker()) {
+			continue
+		}
+		if !exact && !r.Filter.matches(&subject{time: d.session.Updated, facets: d.facets, tags: d.session.Tags}) {
 			continue
 		}
 		if skip > 0 {

@@ -65,6 +65,17 @@ func TestSessionsAreFoundByAllThatWasSaidInThem(t *testing.T) {
 	}
 }
 
+// Words that have to stand side by side, or to be said by one of the two, do so in a session too.
+func TestPhrasesHoldForSessionsToo(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	near, _ := m.said("acme", "one", talk("the lock timeout is short", "so it is"))
+	m.said("acme", "two", talk("the timeout of this lock is long", "so it is"))
+	said, _ := m.said("acme", "three", talk("what holds the door", "a lock"))
+	m.wantSessions("acme", `"lock timeout"`, near)
+	m.wantSessions("acme", "assistant:lock", said)
+	m.wantSessions("acme", `lock -"lock timeout" -assistant:lock -"timeout of this lock"`)
+}
+
 func TestSessionsAreFilteredByTagAndFacet(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	first, _ := m.said("acme", "one", talk("where is the lock", "here"))

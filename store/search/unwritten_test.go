@@ -1,6 +1,8 @@
 package search
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +50,29 @@ func TestASessionIsTakenUpOnceForEachChange(t *testing.T) {
 	m.search("acme", Request{Query: "topic9"})
 	if taken := take(); taken != 1 {
 		t.Errorf("%d sessions are taken up of one that is new", taken)
+	}
+}
+
+// Several who take up sessions at once do not take up the same: what one of them has read before a change would otherwise come
+// into the index behind what another has read after it.
+func TestSessionsAreTakenUpByOneAtATime(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	m.chatter("acme", 20)
+	m.search("acme", Request{Query: "topic1"})
+	var taken atomic.Int64
+	var taking sync.WaitGroup
+	for range 8 {
+		taking.Go(func() {
+			n, err := Of(m.store).takeUpSessions(t.Context(), 0, time.Now())
+			if err != nil {
+				t.Error(err)
+			}
+			taken.Add(int64(n))
+		})
+	}
+	taking.Wait()
+	if taken.Load() != 20 {
+		t.Errorf("%d sessions are taken up of 20", taken.Load())
 	}
 }
 

@@ -34,6 +34,7 @@ type Index struct {
 	applied  atomic.Uint64 // number of the last change that can be found
 	building atomic.Bool   // an index that was lost, or is of another version, is being built anew
 	rebuild  chan chan error
+	unbegun  bool          // run's own: another index was to take the place of the former one, and has not done so whole
 	hurry    chan struct{} // somebody waits for what has just been said
 
 	unwritten atomic.Pointer[unwritten] // of lexical
@@ -151,6 +152,18 @@ func (x *Index) run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		x.awaitRoom(ctx)
+		select {
+		case asked := <-x.rebuild: // also of an index that is never idle
+			asked <- x.startAnew(ctx)
+		default:
+		}
+		if x.unbegun {
+			if err := x.startAnew(ctx); err != nil && ctx.Err() == nil {
+				x.log.Error("the search index cannot be built anew; it is tried again", "dir", x.dir, "error", err)
+				sleep(ctx, retryIndexing)
+			}
+			continue
+		}
 		taken, full, err := x.takeUp(ctx)
 		err = errors.Join(err, x.unwritten.Load().confirm(ctx, x.store))
 		switch {
@@ -219,6 +232,7 @@ func (x *Index) open(ctx context.Context) error {
 
 // startAnew throws the index away and puts all turns into the log. If the process ends on the way, it begins again.
 func (x *Index) startAnew(ctx context.Context) error {
+	x.unbegun = true
 	if err := x.replace(); err != nil {
 		return err
 	}
@@ -233,7 +247,11 @@ func (x *Index) startAnew(ctx context.Context) error {
 	if turns > 0 {
 		x.log.Info("the search index is being built", "turns", turns)
 	}
-	return os.WriteFile(filepath.Join(x.lexicalDir(), completeMark), nil, 0o600)
+	if err := os.WriteFile(filepath.Join(x.lexicalDir(), completeMark), nil, 0o600); err != nil {
+		return fmt.Errorf("mark the index as begun: %w", err)
+	}
+	x.unbegun = false
+	return nil
 }
 
 // replace puts an empty index in the place of the present one.
@@ -247,6 +265,7 @@ func (x *Index) replace() error {
 			x.log.Warn("the former search index did not close cleanly", "error", err)
 		}
 		x.lexical = nil
+		x.unwritten.Store(newUnwritten())
 	}
 	former, err := filepath.Glob(filepath.Join(x.dir, "lexical-*"))
 	if err != nil {
@@ -265,7 +284,6 @@ func (x *Index) replace() error {
 
 func (x *Index) openLexical(dir string) (err error) {
 	x.lexical, err = lexical.Open(dir)
-	x.unwritten.Store(newUnwritten())
 	return err
 }
 

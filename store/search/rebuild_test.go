@@ -1,0 +1,48 @@
+package search
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// An index is built anew also while turns come without a pause.
+func TestABusyIndexCanBeBuiltAnew(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	began := make(chan error, 1)
+	m.capture("acme", talk("question", "answer"))
+	go func() { began <- Of(m.store).Rebuild(t.Context()) }()
+	const turns = 3000 // of which a hundred come while a batch gathers
+	for i := range turns {
+		m.capture("acme", talk(fmt.Sprintf("question %d", i), "answer"))
+		select {
+		case err := <-began:
+			m.ok(err)
+			return
+		default:
+		}
+	}
+	t.Errorf("it is not begun behind %d turns", turns)
+}
+
+// Where no new index can take the place of the old one the memory goes on without, and has one when the disk allows for it.
+func TestAnIndexThatCannotBeBuiltIsTriedAgain(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	first := m.capture("acme", talk("where is the lock", "here"))
+	m.wantFound("acme", "lock", first)
+	m.until("all on disk", func() bool { return m.logged() == 0 })
+	dir, aside := filepath.Join(m.dir, "index"), filepath.Join(m.dir, "aside")
+	m.ok(os.Rename(dir, aside))
+	m.ok(os.WriteFile(dir, nil, 0o600)) // a file where the directory should be
+	if err := Of(m.store).Rebuild(t.Context()); err == nil {
+		t.Fatal("it is built where it cannot be")
+	}
+	second := m.capture("acme", talk("where is the key", "there"))
+	if _, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"}); err == nil {
+		t.Error("a search without an index finds something")
+	}
+	m.ok(os.Remove(dir))
+	m.wantFound("acme", "key", second)
+	m.wantFound("acme", "lock", first)
+}

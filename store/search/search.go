@@ -75,7 +75,7 @@ const (
 	maxQuery      = 8 << 10
 	halfLife      = 30 // days
 	searchTimeout = 5 * time.Second
-	// maxLooked bounds the turns that are read to decide about phrases, speakers and times.
+	// maxLooked bounds the turns that are read to decide about phrases, speakers and times, beside those of the pages before.
 	maxLooked     = 5000
 	maxDuplicates = 20 // named at one hit
 )
@@ -234,9 +234,10 @@ type searching struct {
 	exact   bool // the index has decided about the filter
 	best    float64
 	skip    int
+	looked  int // candidates
 	budget  int
 	seed    maphash.Seed
-	folded  map[uint64]int  // hits by the hash of what they say
+	folded  map[uint64]int  // hits by the hash of what they say, and leftOut
 	grouped map[string]bool // sessions that have a hit
 	tags    map[string][]string
 	answer  Answer
@@ -307,14 +308,10 @@ func (s *searching) rank(ctx context.Context) (*lexical.Ranking, error) {
 
 // takeInOrder turns candidates into hits until there are enough.
 func (s *searching) takeInOrder(ctx context.Context, ranking *lexical.Ranking) error {
-	for looked := 0; ; looked++ {
-		c, err := s.next(ctx, ranking)
+	for {
+		c, err := s.nextLooked(ctx, ranking)
 		if c == nil || err != nil {
 			return err
-		}
-		if looked == maxLooked {
-			s.answer.Degraded = append(s.answer.Degraded, "filters:only the best candidates were looked at")
-			return nil
 		}
 		if full, err := s.take(c); full || err != nil {
 			return err
@@ -322,37 +319,63 @@ func (s *searching) takeInOrder(ctx context.Context, ranking *lexical.Ranking) e
 	}
 }
 
-// reordered is how many of the best candidates recency can move.
+// nextLooked is next, as long as not too many have been looked at.
+func (s *searching) nextLooked(ctx context.Context, ranking *lexical.Ranking) (*candidate, error) {
+	c, err := s.next(ctx, ranking)
+	if c == nil || err != nil {
+		return nil, err
+	}
+	most := maxLooked + s.request.Offset
+	if s.looked++; s.looked == most+1 {
+		s.answer.Degraded = append(s.answer.Degraded, "filters:only the best candidates were looked at")
+	}
+	if s.looked > most {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// reordered is how many candidates recency moves among each other: the best ones, then those that follow, and so on, wherever
+// a page begins.
 const reordered = 500
 
 func (s *searching) takeReordered(ctx context.Context, ranking *lexical.Ranking) error {
-	var candidates []*candidate
-	for len(candidates) < max(reordered, s.request.Offset+s.request.Limit+1) {
-		c, err := s.next(ctx, ranking)
-		if err != nil {
+	for {
+		candidates, err := s.nextReordered(ctx, ranking)
+		if err != nil || len(candidates) == 0 {
 			return err
+		}
+		for _, c := range candidates {
+			if full, err := s.take(c); full || err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// nextReordered gives the best candidates that are left and pass the filter, by words, likeness and recency.
+func (s *searching) nextReordered(ctx context.Context, ranking *lexical.Ranking) (candidates []*candidate, err error) {
+	weight := s.request.Ranking.RecencyWeight
+	for len(candidates) < reordered {
+		c, err := s.nextLooked(ctx, ranking)
+		if err != nil {
+			return nil, err
 		}
 		if c == nil {
 			break
 		}
-		if err := s.load(c); err != nil {
-			return err
-		}
-		if c.doc == nil {
+		if passes, err := s.passes(c); err != nil {
+			return nil, err
+		} else if !passes {
 			continue
 		}
-		weight := s.request.Ranking.RecencyWeight
 		c.recent = s.recency(c.doc.time)
 		c.score = (1-weight)*c.score + weight*c.recent
+		c.doc, c.entry = nil, store.TimelineEntry{} // hundreds of turns may be large; what becomes a hit is read again
 		candidates = append(candidates, c)
 	}
 	slices.SortStableFunc(candidates, func(a, b *candidate) int { return cmp.Compare(b.score, a.score) })
-	for _, c := range candidates {
-		if full, err := s.take(c); full || err != nil {
-			return err
-		}
-	}
-	return nil
+	return candidates, nil
 }
 
 // next gives the best candidate that is left; nil if none is.
@@ -418,13 +441,8 @@ func (s *searching) load(c *candidate) (err error) {
 
 // take makes a candidate a hit if it is one; full tells that no more are wanted.
 func (s *searching) take(c *candidate) (full bool, err error) {
-	if err := s.load(c); err != nil || c.doc == nil {
+	if passes, err := s.passes(c); err != nil || !passes {
 		return false, err
-	}
-	if !s.exact {
-		if wanted, err := s.wanted(c); err != nil || !wanted {
-			return false, err
-		}
 	}
 	if s.fold(c) {
 		return false, nil
@@ -437,6 +455,7 @@ func (s *searching) take(c *candidate) (full bool, err error) {
 	}
 	if s.skip > 0 {
 		s.skip--
+		s.folded[s.hash(c)] = leftOut
 		return false, nil
 	}
 	if len(s.answer.Data) == s.request.Limit {
@@ -453,6 +472,17 @@ func (s *searching) take(c *candidate) (full bool, err error) {
 	s.folded[s.hash(c)] = len(s.answer.Data)
 	s.answer.Data = append(s.answer.Data, hit)
 	return false, nil
+}
+
+// passes tells whether a candidate is a turn still, and one that is asked for. It reads the turn.
+func (s *searching) passes(c *candidate) (bool, error) {
+	if err := s.load(c); err != nil || c.doc == nil {
+		return false, err
+	}
+	if s.exact {
+		return true, nil
+	}
+	return s.wanted(c)
 }
 
 // wanted decides what the index is not certain of.
@@ -492,11 +522,17 @@ func (s *searching) hash(c *candidate) uint64 {
 	return maphash.Comparable(s.seed, c.doc.said)
 }
 
+// leftOut stands for a hit that is on a page before.
+const leftOut = -1
+
 // fold tells whether a better hit says the very same, and counts it there.
 func (s *searching) fold(c *candidate) bool {
 	i, known := s.folded[s.hash(c)]
 	if !known || c.doc.said == (lexical.Said{}) {
 		return false
+	}
+	if i == leftOut {
+		return true
 	}
 	if same := &s.answer.Data[i].Duplicates; len(*same) < maxDuplicates {
 		*same = append(*same, c.id)

@@ -134,7 +134,7 @@ func TestTokensCountAsTheProviderCountsThem(t *testing.T) {
 }
 
 func TestExchangesAtATimeAreLimited(t *testing.T) {
-	h, _ := timed(t)
+	h, _ := timed(t, func(p *plan) { p.server.Heartbeat = 10 * time.Millisecond }) // the first exchange is seen to be open by its sign of life
 	h.limit(store.Limits{Concurrent: 1})
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()

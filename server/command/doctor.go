@@ -98,8 +98,18 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 		return append(findings, finding{"providers", problem, err.Error(), ""})
 	}
 	defer routes.Close()
+	findings = append(findings, examineModels(&cfg, routes))
 	findings = append(findings, examineProviders(ctx, routes, &known)...)
 	return append(findings, examineEmbedder(ctx, &cfg, routes))
+}
+
+// examineModels tells how old the knowledge of models is: of newer ones mneme assumes what holds for any.
+func examineModels(cfg *config.Config, routes *router.Router) finding {
+	found := "what this mneme knows of them is of " + routes.ModelsAsOf()
+	if cfg.ModelsFile != "" {
+		found += ", with " + cfg.ModelsFile + " laid over it"
+	}
+	return finding{"models", good, found, ""}
 }
 
 // examineEmbedder has one word embedded, with the credential of the server.

@@ -77,8 +77,9 @@ func (v *vectors) changedTexts(turns []store.TurnRef) (name string, changed []*p
 	generation := v.generations[v.growing].Number
 	for _, turn := range turns {
 		t, there, err := v.textOf(turn)
-		if err != nil {
-			return "", nil, err
+		if err != nil { // it holds no other up
+			v.log.Error("a turn cannot be read, and gets no vector", "exchange", turn.Exchange, "error", err)
+			continue
 		}
 		if !there { // erased, and its vector with it, or not worth one any more
 			changed = append(changed, &pending{turn: turn})

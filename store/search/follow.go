@@ -314,14 +314,12 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 		return 0, false, nil
 	}
 	full = len(changes) == batchSize
-	documents, gone, taken, err := x.read(changes)
-	if err != nil {
-		return 0, false, err
-	}
+	documents, gone, unread, taken := x.read(changes)
 	if taken < len(changes) {
 		changes, full = changes[:taken], true
 	}
-	if err := x.apply(ctx, documents, gone, takenUp{turns: changes, bytes: size(documents)}); err != nil {
+	read := slices.DeleteFunc(slices.Clone(changes), func(c store.Change) bool { return slices.Contains(unread, c.Seq) })
+	if err := x.apply(ctx, documents, gone, takenUp{turns: read, bytes: size(documents)}); err != nil {
 		return 0, false, err
 	}
 	x.applied.Store(changes[len(changes)-1].Seq)
@@ -338,8 +336,9 @@ func size(documents []lexical.Document) (bytes int) {
 }
 
 // read gives what the index is to hold for the turns that have changed, each as it was at its last change, for as many
-// changes as a batch has room for.
-func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone []lexical.Key, taken int, err error) {
+// changes as a batch has room for. unread are those of turns that are damaged: they hold no other up, and stay in the log for
+// the next start.
+func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone []lexical.Key, unread []uint64, taken int) {
 	last := make(map[store.TurnRef]uint64, len(changes))
 	for _, c := range changes {
 		last[turnRef(c)] = c.Seq
@@ -347,14 +346,17 @@ func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone
 	size := 0
 	for i, c := range changes {
 		if size >= batchBytes {
-			return documents, gone, i, nil
+			return documents, gone, unread, i
 		}
 		if last[turnRef(c)] != c.Seq {
 			continue
 		}
 		entry, fresh, err := x.store.TurnOf(c)
 		if err != nil && !isNotFound(err) {
-			return nil, nil, 0, err
+			x.log.Error("a turn cannot be read, and is not found by searches", "exchange", c.Exchange, "error", err)
+			x.handover.put(c, "", nil, false)
+			unread = append(unread, c.Seq)
+			continue
 		}
 		d := newDocument(&entry)
 		x.handover.put(c, entry.Exchange.Account, d, fresh)
@@ -366,7 +368,7 @@ func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone
 			gone = append(gone, lexical.Key{Account: uint32(c.Account), ID: c.Exchange})
 		}
 	}
-	return documents, gone, len(changes), nil
+	return documents, gone, unread, len(changes)
 }
 
 func turnRef(c store.Change) store.TurnRef {

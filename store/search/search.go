@@ -234,7 +234,8 @@ type searching struct {
 	exact   bool // the index has decided about the filter
 	best    float64
 	skip    int
-	looked  int // candidates
+	looked  int  // candidates
+	damaged bool // a turn could not be read
 	budget  int
 	seed    maphash.Seed
 	folded  map[uint64]int  // hits by the hash of what they say, and leftOut
@@ -424,19 +425,25 @@ func (s *searching) nextLexical(ctx context.Context, ranking *lexical.Ranking) (
 	return c, nil
 }
 
-// load reads the turn of a candidate. It may have been erased, or changed so that it is none any more; doc is nil then.
-func (s *searching) load(c *candidate) (err error) {
+// load reads the turn of a candidate. It may have been erased, or changed so that it is none any more, or be damaged; doc is
+// nil then.
+func (s *searching) load(c *candidate) {
 	if c.doc != nil {
-		return nil
+		return
 	}
+	var err error
 	c.entry, err = s.index.store.TurnAt(s.number, c.id)
 	if isNotFound(err) {
-		return nil
+		return
 	}
-	if err == nil {
-		c.doc = newDocument(&c.entry)
+	if err != nil {
+		if !s.damaged {
+			s.damaged = true
+			s.answer.Degraded = append(s.answer.Degraded, "turns: some are damaged and left out; run mneme check")
+		}
+		return
 	}
-	return err
+	c.doc = newDocument(&c.entry)
 }
 
 // take makes a candidate a hit if it is one; full tells that no more are wanted.
@@ -476,8 +483,8 @@ func (s *searching) take(c *candidate) (full bool, err error) {
 
 // passes tells whether a candidate is a turn still, and one that is asked for. It reads the turn.
 func (s *searching) passes(c *candidate) (bool, error) {
-	if err := s.load(c); err != nil || c.doc == nil {
-		return false, err
+	if s.load(c); c.doc == nil {
+		return false, nil
 	}
 	if s.exact {
 		return true, nil

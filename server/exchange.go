@@ -333,7 +333,7 @@ func (x *exchange) answerHeader(reply *router.Reply) {
 			continue
 		}
 		for _, value := range values {
-			x.rc.Response.Header.Add(name, value)
+			x.rc.Response.Header.Add(x.limitAsRead(name, value))
 		}
 	}
 	if reply.RetryAfter > 0 && reply.Header.Get("Retry-After") == "" { // not every client looks for it in the body

@@ -71,7 +71,9 @@ type Ranking struct {
 	among    *Set
 	unscored bool  // hits are all of among, whatever they are worth
 	best     []Hit // that were chosen and not given yet, the best first
+	ordered  int   // how many of best are in their final order
 	last     Hit   // that was chosen
+	missed   bool  // others are worth as much as it and were not
 	chosen   int   // how many hits were
 	over     bool  // no more can be chosen
 }
@@ -88,15 +90,19 @@ func (r *Ranking) Among() *Set { return r.among }
 // Next gives the best hit that is left; false if none is.
 func (r *Ranking) Next() (Hit, bool, error) {
 	if len(r.best) == 0 && !r.over {
-		if err := r.choose(); err != nil {
-			return Hit{}, false, err
-		}
+		r.choose()
 	}
 	if len(r.best) == 0 {
 		return Hit{}, false, nil
 	}
+	if r.ordered == 0 {
+		if err := r.orderEquals(); err != nil {
+			return Hit{}, false, err
+		}
+	}
 	hit := r.best[0]
 	r.best = r.best[1:]
+	r.ordered--
 	return hit, true, nil
 }
 
@@ -104,58 +110,58 @@ func (r *Ranking) Next() (Hit, bool, error) {
 // are read, four times as many as so far are chosen, so that whoever reads all of them has them looked through a few times.
 const firstChoice = 256
 
-// mostEqual is how many hits that are worth the same have their ids looked up, at 1 to 2 µs each, where not all of them
-// can be chosen. Of more than these the order is that of their numbers.
-const mostEqual = 2048
-
-func (r *Ranking) choose() error {
+func (r *Ranking) choose() {
 	top := choice{limit: max(firstChoice, 4*r.chosen), after: r.last, any: r.chosen == 0}
 	r.offerTo(&top)
-	if r.over = len(top.hits) < top.limit; !r.over {
+	r.over = len(top.hits) < top.limit
+	r.missed = !r.over && top.missed == top.least
+	if !r.over {
 		r.last = top.hits[0]
-		if top.missed == top.least {
-			r.addEquals(&top)
-		}
 	}
 	slices.SortFunc(top.hits, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Number, a.Number))
 	})
 	r.best, r.chosen = top.hits, r.chosen+len(top.hits)
-	return r.orderEquals()
 }
 
-// addEquals adds the hits that are worth as much as the last one for which there was room.
-func (r *Ranking) addEquals(top *choice) {
-	equals := choice{limit: mostEqual + 1, after: r.last, least: top.least}
+// orderEquals puts the hits that are worth as much as the best one in the order of their ids, at 1 to 2 µs each.
+func (r *Ranking) orderEquals() error {
+	if r.best[0].Score == r.best[len(r.best)-1].Score && r.missed {
+		r.addEquals()
+	}
+	r.ordered = 1
+	for r.ordered < len(r.best) && r.best[r.ordered].Score == r.best[0].Score {
+		r.ordered++
+	}
+	if r.ordered == 1 {
+		return nil
+	}
+	equals := r.best[:r.ordered]
+	ids := make(map[uint32]string, len(equals))
+	for _, h := range equals {
+		id, err := r.searcher.ID(h.Number)
+		if err != nil {
+			return err
+		}
+		ids[h.Number] = id
+	}
+	slices.SortFunc(equals, func(a, b Hit) int { return cmp.Compare(ids[b.Number], ids[a.Number]) })
+	return nil
+}
+
+// mostEqual bounds how many hits are added to those chosen because they are worth the same. Of more than these the order is
+// that of their numbers.
+const mostEqual = 2048
+
+// addEquals adds the hits that are worth as much as the last one that was chosen.
+func (r *Ranking) addEquals() {
+	r.missed = false
+	equals := choice{limit: mostEqual + 1, after: r.last, least: r.last.Score}
 	r.offerTo(&equals)
 	if len(equals.hits) <= mostEqual {
-		top.hits = append(top.hits, equals.hits...)
+		r.best, r.chosen = append(r.best, equals.hits...), r.chosen+len(equals.hits)
 		r.last.Number = 0 // none of them is left
 	}
-}
-
-// orderEquals puts the best hits that are worth the same in the order of their ids.
-func (r *Ranking) orderEquals() error {
-	for rest := r.best; len(rest) > 0; {
-		equals := rest[:1]
-		for len(equals) < len(rest) && rest[len(equals)].Score == equals[0].Score {
-			equals = rest[:len(equals)+1]
-		}
-		rest = rest[len(equals):]
-		if len(equals) == 1 {
-			continue
-		}
-		ids := make(map[uint32]string, len(equals))
-		for _, h := range equals {
-			id, err := r.searcher.ID(h.Number)
-			if err != nil {
-				return err
-			}
-			ids[h.Number] = id
-		}
-		slices.SortFunc(equals, func(a, b Hit) int { return cmp.Compare(ids[b.Number], ids[a.Number]) })
-	}
-	return nil
 }
 
 // offerTo offers every hit that can be worth enough.

@@ -176,16 +176,11 @@ func TestNoKeyOutlivesItsAccountUnderTheSameName(t *testing.T) {
 		var making sync.WaitGroup
 		stop := make(chan struct{})
 		making.Go(func() {
-			for {
+			untilStopped(stop, func() {
 				if secret, key, err := s.CreateKey("acme", AllScopes, ""); err == nil {
 					keys = append(keys, made{secret, key.ID})
 				}
-				select {
-				case <-stop:
-					return
-				default:
-				}
-			}
+			})
 		})
 		if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
 			t.Fatal(err)
@@ -249,16 +244,7 @@ func TestNothingIsWrittenForAnAccountThatIsGone(t *testing.T) {
 			func() { _, _ = s.Erase(t.Context(), "acme", Selection{All: true}, false) },
 			func() { _ = s.AddSummaryTokens(t.Context(), number, time.Now(), 1) },
 		} {
-			busy.Go(func() {
-				for {
-					do()
-					select {
-					case <-stop:
-						return
-					default:
-					}
-				}
-			})
+			busy.Go(func() { untilStopped(stop, do) })
 		}
 		if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
 			t.Fatal(err)
@@ -269,5 +255,17 @@ func TestNothingIsWrittenForAnAccountThatIsGone(t *testing.T) {
 			t.Fatal("the account is back")
 		}
 		waitGone(t, s, accountNumber(number))
+	}
+}
+
+// untilStopped does something again and again, once at least.
+func untilStopped(stop <-chan struct{}, do func()) {
+	for {
+		do()
+		select {
+		case <-stop:
+			return
+		default:
+		}
 	}
 }

@@ -129,7 +129,7 @@ const (
 )
 
 // gatherTime is how long turns gather behind a batch. A batch of one turn costs nearly as much as one of fifty (it
-// becomes a segment that is merged several times), so that ten batches a second are cheap at any load and fifty are not.
+// becomes a segment, which is merged when it is written), so that ten batches a second are cheap at any load and fifty are not.
 // An idle index takes up each turn at once.
 const gatherTime = 100 * time.Millisecond
 

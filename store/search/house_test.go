@@ -122,6 +122,18 @@ func captureScript(st *store.Store, account string, s script, changes ...func(*s
 	return c.ID(), c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 }
 
+// erase erases an exchange and waits until that is done.
+func (m *memory) erase(account, id string) {
+	m.t.Helper()
+	erasure, err := m.store.Erase(context.Background(), account, store.Selection{Exchanges: []string{id}}, false)
+	m.ok(err)
+	m.until("the erasure", func() bool {
+		erasure, err = m.store.Erasure(account, erasure.ID)
+		m.ok(err)
+		return erasure.State == store.ErasureDone
+	})
+}
+
 func (m *memory) search(account string, r Request) *Answer {
 	m.t.Helper()
 	answer, err := m.ask(account, r)

@@ -3,7 +3,6 @@ package search
 import (
 	"testing"
 
-	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -15,12 +14,7 @@ func TestAnErasedTurnLeavesTheFilesOfTheIndex(t *testing.T) {
 	if got := m.found("acme", "marmalade"); len(got) != 1 {
 		t.Fatalf("found %q", got)
 	}
-	erasure, err := m.store.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{secret}}, false)
-	m.ok(err)
-	for erasure.State != store.ErasureDone {
-		erasure, err = m.store.Erasure("acme", erasure.ID)
-		m.ok(err)
-	}
+	m.erase("acme", secret)
 	m.wantFound("acme", "marmalade")
 
 	index := Of(m.store)
@@ -47,12 +41,7 @@ func TestAPurgeTakesTheErasedOutOfSessionsToo(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	session, ids := m.said("acme", "one", talk("the secret is marmalade", "noted"), talk("and the weather?", "fine"))
 	m.wantSessions("acme", "marmalade", session)
-	erasure, err := m.store.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{ids[0]}}, false)
-	m.ok(err)
-	for erasure.State != store.ErasureDone {
-		erasure, err = m.store.Erasure("acme", erasure.ID)
-		m.ok(err)
-	}
+	m.erase("acme", ids[0])
 	m.wantFound("acme", "marmalade")
 	index := Of(m.store)
 	m.ok(index.Purge(t.Context()))

@@ -164,12 +164,7 @@ func TestTheErasedIsNeverFound(t *testing.T) {
 	gone := m.capture("acme", talk("the passphrase is xylophone", "noted"))
 	kept := m.capture("acme", talk("the weather is fine", "noted, too"))
 	m.wantFound("acme", "xylophone", gone)
-	erasure, err := m.store.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{gone}}, false)
-	m.ok(err)
-	for erasure.State != store.ErasureDone {
-		erasure, err = m.store.Erasure("acme", erasure.ID)
-		m.ok(err)
-	}
+	m.erase("acme", gone)
 	m.wantFound("acme", "xylophone")
 	m.reopen(func() {})
 	m.wantFound("acme", "xylophone OR xylo*")

@@ -102,21 +102,13 @@ func TestSessionsForgetWhatIsErased(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	session, ids := m.said("acme", "one", talk("the secret is marmalade", "noted"), talk("and the weather?", "fine"))
 	m.wantSessions("acme", "marmalade", session)
-	erase := func(id string) {
-		erasure, err := m.store.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{id}}, false)
-		m.ok(err)
-		for erasure.State != store.ErasureDone {
-			erasure, err = m.store.Erasure("acme", erasure.ID)
-			m.ok(err)
-		}
-	}
-	erase(ids[0])
+	m.erase("acme", ids[0])
 	m.wantSessions("acme", "marmalade")
 	m.wantSessions("acme", "weather", session)
 	m.ok(Of(m.store).Rebuild(t.Context()))
 	m.wantSessions("acme", "weather", session)
 	m.reopen(func() {})
 	m.wantSessions("acme", "weather", session)
-	erase(ids[1])
+	m.erase("acme", ids[1])
 	m.wantSessions("acme", "weather")
 }

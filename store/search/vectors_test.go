@@ -390,13 +390,7 @@ func TestErasedTurnsHaveNoVector(t *testing.T) {
 	}
 	number, err := m.store.NumberOf("acme")
 	m.ok(err)
-	erasure, err := m.store.Erase(t.Context(), "acme", store.Selection{Exchanges: []string{gone}}, false)
-	m.ok(err)
-	m.until("the erasure", func() bool {
-		erasure, err = m.store.Erasure("acme", erasure.ID)
-		m.ok(err)
-		return erasure.State == store.ErasureDone
-	})
+	m.erase("acme", gone)
 	if value, err := m.store.VectorAt(number, 1, gone); err != nil || value != nil {
 		t.Errorf("the vector is still there: %x, %v", value, err)
 	}

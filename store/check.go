@@ -105,6 +105,8 @@ func (c *checker) run(ctx context.Context) error {
 		{spaceResponse, c.belongsToExchange},
 		{spaceHistory, c.history},
 		{spaceSession, c.session},
+		{spaceSessionChange, c.sessionMark},
+		{spaceUnsummarized, c.sessionMark},
 		{spaceLink, c.link},
 		{spaceVector, c.vector},
 		{spaceSummary, c.summary},
@@ -516,6 +518,14 @@ func (c *checker) session(item *badger.Item) error {
 		c.find(id.String(), problem, fix{record{key, corrected}, record{key, bytes.Clone(value)}})
 		return err
 	})
+}
+
+// sessionMark checks that a mark is of a session; what else it says is found out by who reads it.
+func (c *checker) sessionMark(item *badger.Item) error {
+	if _, _, ok := splitSessionKey(item.Key()); !ok {
+		c.find("session", fmt.Sprintf("malformed key %x", item.Key()), drop(item.KeyCopy(nil)))
+	}
+	return nil
 }
 
 func (c *checker) link(item *badger.Item) error {

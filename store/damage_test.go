@@ -344,7 +344,7 @@ func TestACheckNamesKeysThatAreMalformed(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	number, _ := s.accounts.number("acme")
-	spaces := []byte{spaceExchange, spaceMember, spaceBelongs, spaceSession, spaceLink, spaceSummary, spaceVector, spaceBlock, spaceNode, spaceTurn, spaceOpen}
+	spaces := []byte{spaceExchange, spaceMember, spaceBelongs, spaceSession, spaceLink, spaceSummary, spaceVector, spaceBlock, spaceNode, spaceTurn, spaceOpen, spaceSessionChange, spaceUnsummarized}
 	for _, space := range spaces {
 		damage(t, s, append(spaceKeyOf(space, number), 1), []byte("x"))
 		damage(t, s, spaceKeyOf(space, number), []byte("x"))

@@ -61,3 +61,25 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	}
 	marked(1)
 }
+
+// A mark that is damaged is of a session that has changed, and keeps no other one from being read.
+func TestADamagedMarkOfASessionIsTakenUpAndGone(t *testing.T) {
+	c := newConversation(t)
+	_, first := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
+	_, second := c.exchange(with(say("hello"), func(o *Opening) { o.ChatKey = "l" }), OutcomeComplete, "b")
+	c.settle()
+	number, _ := c.s.accounts.number("acme")
+	id, _ := parseSessionID(first)
+	damage(t, c.s, sessionChangeKey(number, id), []byte("damaged"))
+	damage(t, c.s, spaceKeyOf(spaceSessionChange, number), []byte("no session"))
+	changes, err := c.s.SessionChanges(t.Context(), 0, time.Now(), 10, nil)
+	if err != nil || len(changes) != 2 || changes[0].Session != first || changes[1].Session != second {
+		t.Fatalf("the sessions that have changed are %+v, %v", changes, err)
+	}
+	if err := c.s.ConfirmSessionChanges(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+	if changes, err = c.s.SessionChanges(t.Context(), 0, time.Now(), 10, nil); err != nil || len(changes) != 0 {
+		t.Errorf("%+v is left, %v", changes, err)
+	}
+}

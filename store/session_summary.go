@@ -149,8 +149,9 @@ func (s *Store) UnsummarizedSessions(ctx context.Context, since time.Time, skip 
 				return err
 			}
 			account, id, ok := splitSessionKey(it.Item().Key())
-			if !ok {
-				return errors.New("malformed mark of a session without a summary")
+			if !ok { // a check finds it
+				it.Next()
+				continue
 			}
 			if account == passed || skip(AccountNumber(account)) {
 				it.Seek(spaceKeyOf(spaceUnsummarized, account+1))

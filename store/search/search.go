@@ -93,6 +93,16 @@ type Answer struct {
 	} `json:"index"`
 }
 
+// damagedSessions says that there may be hits among what cannot be read.
+const damagedSessions = "sessions: some are damaged and left out; run mneme check"
+
+// degrade adds a note of what could not be taken into account, once.
+func (a *Answer) degrade(note string) {
+	if !slices.Contains(a.Degraded, note) {
+		a.Degraded = append(a.Degraded, note)
+	}
+}
+
 // Hit is a turn that was found.
 type Hit struct {
 	Object     string    `json:"object"` // "memory.hit"
@@ -234,8 +244,7 @@ type searching struct {
 	exact   bool // the index has decided about the filter
 	best    float64
 	skip    int
-	looked  int  // candidates
-	damaged bool // a turn could not be read
+	looked  int // candidates
 	budget  int
 	seed    maphash.Seed
 	folded  map[uint64]int  // hits by the hash of what they say, and leftOut
@@ -314,8 +323,8 @@ func (s *searching) takeInOrder(ctx context.Context, ranking *lexical.Ranking) e
 		if c == nil || err != nil {
 			return err
 		}
-		if full, err := s.take(c); full || err != nil {
-			return err
+		if full := s.take(c); full {
+			return nil
 		}
 	}
 }
@@ -347,8 +356,8 @@ func (s *searching) takeReordered(ctx context.Context, ranking *lexical.Ranking)
 			return err
 		}
 		for _, c := range candidates {
-			if full, err := s.take(c); full || err != nil {
-				return err
+			if full := s.take(c); full {
+				return nil
 			}
 		}
 	}
@@ -365,9 +374,7 @@ func (s *searching) nextReordered(ctx context.Context, ranking *lexical.Ranking)
 		if c == nil {
 			break
 		}
-		if passes, err := s.passes(c); err != nil {
-			return nil, err
-		} else if !passes {
+		if !s.passes(c) {
 			continue
 		}
 		c.recent = s.recency(c.doc.time)
@@ -437,77 +444,69 @@ func (s *searching) load(c *candidate) {
 		return
 	}
 	if err != nil {
-		if !s.damaged {
-			s.damaged = true
-			s.answer.Degraded = append(s.answer.Degraded, "turns: some are damaged and left out; run mneme check")
-		}
+		s.answer.degrade("turns: some are damaged and left out; run mneme check")
 		return
 	}
 	c.doc = newDocument(&c.entry)
 }
 
 // take makes a candidate a hit if it is one; full tells that no more are wanted.
-func (s *searching) take(c *candidate) (full bool, err error) {
-	if passes, err := s.passes(c); err != nil || !passes {
-		return false, err
-	}
-	if s.fold(c) {
-		return false, nil
+func (s *searching) take(c *candidate) (full bool) {
+	if !s.passes(c) || s.fold(c) {
+		return false
 	}
 	if s.request.GroupBy == "session" {
 		if s.grouped[c.doc.session] {
-			return false, nil
+			return false
 		}
 		s.grouped[c.doc.session] = true
 	}
 	if s.skip > 0 {
 		s.skip--
 		s.folded[s.hash(c)] = leftOut
-		return false, nil
+		return false
 	}
 	if len(s.answer.Data) == s.request.Limit {
 		s.answer.HasMore = true
-		return true, nil
+		return true
 	}
 	hit := s.hit(c)
 	if s.request.MaxTokens > 0 {
 		if s.budget -= hit.Tokens; s.budget < 0 {
 			s.answer.HasMore = true
-			return true, nil
+			return true
 		}
 	}
 	s.folded[s.hash(c)] = len(s.answer.Data)
 	s.answer.Data = append(s.answer.Data, hit)
-	return false, nil
+	return false
 }
 
 // passes tells whether a candidate is a turn still, and one that is asked for. It reads the turn.
-func (s *searching) passes(c *candidate) (bool, error) {
+func (s *searching) passes(c *candidate) bool {
 	if s.load(c); c.doc == nil {
-		return false, nil
+		return false
 	}
-	if s.exact {
-		return true, nil
-	}
-	return s.wanted(c)
+	return s.exact || s.wanted(c)
 }
 
 // wanted decides what the index is not certain of.
-func (s *searching) wanted(c *candidate) (bool, error) {
+func (s *searching) wanted(c *candidate) bool {
 	if s.query.Exact() && !s.query.Matches(c.doc.said) {
-		return false, nil
+		return false
 	}
 	if s.request.Filter.isZero() {
-		return true, nil
+		return true
 	}
 	held := &subject{time: c.doc.time, facets: c.doc.facets}
 	if s.request.Filter.uses(fieldTag) {
 		var err error
 		if held.tags, err = s.tagsOf(c.doc.session); err != nil {
-			return false, err
+			s.answer.degrade(damagedSessions)
+			return false
 		}
 	}
-	return s.request.Filter.matches(held), nil
+	return s.request.Filter.matches(held)
 }
 
 func (s *searching) tagsOf(session string) ([]string, error) {

@@ -181,7 +181,8 @@ func (x *Index) followSessions(ctx context.Context) {
 }
 
 // takeUpSessions indexes sessions that have changed before a time: those of an account, or with 0 of all. One caller at a
-// time does so: what one has read before a change is never put over what another has read after it.
+// time does so: what one has read before a change is never put over what another has read after it. A session that is
+// damaged holds no other up; it is tried again at the next start, or when it changes.
 func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, before time.Time) (taken int, err error) {
 	select {
 	case x.sessions <- struct{}{}:
@@ -196,14 +197,18 @@ func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, befo
 	if err != nil || len(changes) == 0 {
 		return 0, err
 	}
+	var read []store.SessionChange
 	var documents []lexical.Document
 	var gone []lexical.Key
 	for _, c := range changes {
 		account := uint32(c.Account) | sessionSpace
 		d, err := readSession(x.store, c.Account, c.Session)
 		if err != nil {
-			return 0, err
+			x.log.Error("a session cannot be read, and is not found by searches; run mneme check", "session", c.Session, "error", err)
+			x.unwritten.Load().leave(c)
+			continue
 		}
+		read = append(read, c)
 		if d == nil {
 			gone = append(gone, lexical.Key{Account: account, ID: c.Session})
 			continue
@@ -215,7 +220,7 @@ func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, befo
 		return 0, err
 	}
 	defer release()
-	return len(changes), x.apply(ctx, documents, gone, takenUp{sessions: changes, bytes: size(documents)})
+	return len(changes), x.apply(ctx, documents, gone, takenUp{sessions: read, bytes: size(documents)})
 }
 
 // errFull is what those get who would take up sessions while more waits for the disk than may.
@@ -279,7 +284,8 @@ func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, 
 		}
 		d, err := readSession(x.store, number, id)
 		if err != nil {
-			return nil, err
+			answer.degrade(damagedSessions)
+			continue
 		}
 		if d == nil || query.Exact() && !query.Matches(d.bySpeaker()) {
 			continue

@@ -30,10 +30,18 @@ type unwritten struct {
 	mu       sync.Mutex
 	bytes    int // that are in memory alone
 	sessions map[store.SessionChange]struct{}
+	unread   map[sessionRef]store.SessionChange // of sessions that are damaged; it stays in the log of the store
 	written  takenUp
 }
 
-func newUnwritten() *unwritten { return &unwritten{sessions: make(map[store.SessionChange]struct{})} }
+type sessionRef struct {
+	account store.AccountNumber
+	session string
+}
+
+func newUnwritten() *unwritten {
+	return &unwritten{sessions: make(map[store.SessionChange]struct{}), unread: make(map[sessionRef]store.SessionChange)}
+}
 
 func (u *unwritten) add(t takenUp) {
 	u.mu.Lock()
@@ -67,12 +75,20 @@ func (u *unwritten) onDisk(t takenUp) {
 	u.written.sessions = append(u.written.sessions, t.sessions...)
 }
 
-// knows tells whether a session is as it was when the index took it up.
+// leave notes that a session could not be read, so that it is not read again before it changes.
+func (u *unwritten) leave(c store.SessionChange) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.unread[sessionRef{c.Account, c.Session}] = c
+}
+
+// knows tells whether a session is as it was when the index took it up, or could not.
 func (u *unwritten) knows(c store.SessionChange) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	_, known := u.sessions[c]
-	return known
+	unread, left := u.unread[sessionRef{c.Account, c.Session}]
+	return known || left && unread == c
 }
 
 // full tells that no more may be taken up before something is written.

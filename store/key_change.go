@@ -115,8 +115,8 @@ func (s *Store) putKeys(keys ...keyRecord) error {
 }
 
 // valid tells whether the key opens anything at a time.
-func (k *Key) valid(now time.Time) bool {
-	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
+func (k *keyRecord) valid(now time.Time) bool {
+	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires) || k.use.holders.Load() > 0)
 }
 
 // set takes over what may change about a key.

@@ -49,6 +49,44 @@ func TestAKeyExpires(t *testing.T) {
 	}
 }
 
+// A laptop may sleep for longer than a key lasts, and what holds the key wakes up no earlier than what uses it.
+func TestAKeyThatIsHeldOutlastsItsExpiryAndNotItsRevocation(t *testing.T) {
+	clock := newHands()
+	s := openStore(t, Options{Clock: clock.now})
+	mustAccount(t, s, "acme")
+	secret, key := mustKey(t, s, func(k *Key) { k.Expires = clock.at.Add(time.Hour) })
+	release, err := s.HoldKey(key.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.turn(72 * time.Hour)
+	if _, err := s.Authenticate(secret); err != nil {
+		t.Errorf("while it is held: %v", err)
+	}
+	release()
+	release()
+	_, err = s.Authenticate(secret)
+	wantKind(t, err, codec.KindAuthentication)
+
+	again, err := s.HoldKey(key.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again()
+	if _, err := s.Authenticate(secret); err != nil {
+		t.Errorf("held anew: %v", err)
+	}
+	if err := s.RevokeKey(key.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Authenticate(secret)
+	wantKind(t, err, codec.KindAuthentication)
+	_, err = s.HoldKey(key.ID)
+	wantKind(t, err, codec.KindConflict)
+	_, err = s.HoldKey("key_unknown")
+	wantKind(t, err, codec.KindNotFound)
+}
+
 func TestWhatChangesAboutAKeyStaysAndTheRestDoesNotChange(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})

@@ -15,7 +15,8 @@ const useInterval = 10 * time.Second
 // KeyUse is what has been done with a key. It is counted in memory, and written every ten seconds where it has changed and
 // when the store is closed. All methods may be called from any goroutine; those of a nil KeyUse do nothing.
 type KeyUse struct {
-	minute atomic.Int64 // of the last use, since 1970; 0: never
+	minute  atomic.Int64 // of the last use, since 1970; 0: never
+	holders atomic.Int32 // who keep the key valid beyond its expiry, see [Store.HoldKey]; not stored
 
 	mu      sync.Mutex
 	month   month

@@ -27,6 +27,7 @@
 //
 //	PUT    /accounts/{account}/retention              {"max_age" in nanoseconds, "max_bytes"}; 0 does not bound
 //	DELETE /accounts/{account}/retention              the server's rule again
+//	POST   /keys/{id}/hold                            keep it valid until the caller is gone, and then revoke it
 //	POST   /check?repair=                             lines of {"finding"}, and at the end {"report"}
 //	GET    /backup?since=                             a backup, full or on top of the one with that mark
 //	POST   /compact

@@ -41,7 +41,8 @@ func (e endpoints) audited(a act, serve endpoint) endpoint {
 			Subject: cmp.Or(r.PathValue("id"), r.PathValue("provider")),
 		}
 		if c.isOperator() {
-			entry.Account = cmp.Or(r.PathValue("account"), e.accountOf(r.PathValue("id")))
+			key, _ := e.key(r.PathValue("id"))
+			entry.Account = cmp.Or(r.PathValue("account"), key.Account)
 		}
 		if !a.secret {
 			if entry.Asked, err = readAsked(r); err != nil {
@@ -86,14 +87,14 @@ func complete(e *store.AuditEntry, answer any) {
 	}
 }
 
-// accountOf is the account of a key; "" when there is no such key.
-func (e endpoints) accountOf(key string) string {
+// key finds a key by its id.
+func (e endpoints) key(id string) (store.Key, bool) {
 	for _, k := range e.store.Keys("") {
-		if k.ID == key {
-			return k.Account
+		if k.ID == id {
+			return k, true
 		}
 	}
-	return ""
+	return store.Key{}, false
 }
 
 func (e endpoints) audit(c caller, r *http.Request) (any, error) {

@@ -134,6 +134,7 @@ func routes(st *store.Store, log *slog.Logger, lineBytes int, identify func(*htt
 			}
 		})
 	}
+	mux.Handle("POST /keys/{id}/hold", operatorOnly(identify, log, e.hold))
 	mux.Handle("POST /check", operatorOnly(identify, log, e.check))
 	mux.Handle("GET /backup", operatorOnly(identify, log, e.backup))
 	mux.Handle("/v1/memory/", memoryHandler(st, log, lineBytes, identify))

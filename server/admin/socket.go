@@ -118,6 +118,9 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(context.Background(), closingKey{}, ctx.Done())
+		},
 	}
 	stopped := make(chan struct{})
 	go func() {
@@ -135,4 +138,21 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	}
 	<-stopped
 	return nil
+}
+
+type closingKey struct{}
+
+// closing is closed when the server of the request is to end, for answers that would last longer.
+func closing(r *http.Request) <-chan struct{} {
+	c, _ := r.Context().Value(closingKey{}).(<-chan struct{})
+	return c
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,7 +36,7 @@ type agentEnded struct{ code int }
 func (e agentEnded) Error() string { return fmt.Sprintf("the agent ended with exit code %d", e.code) }
 
 // Run starts the agent on this terminal, with the server as its only provider, and ends with the agent's exit code. A
-// key that had to be made for it is revoked when it ends.
+// key that had to be made for it is revoked when it ends, or when this process does.
 func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
 	path, err := exec.LookPath(c.Agent)
 	if err != nil {
@@ -45,7 +46,7 @@ func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
 	if err != nil {
 		return err
 	}
-	key, revoke, err := c.key(ctx)
+	key, revoke, err := c.key(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -97,21 +98,36 @@ func ready(ctx context.Context, url string) error {
 	return nil
 }
 
-// key is the one in the environment, or a new one that may only write, with the way to revoke it.
-func (c *Wrap) key(ctx context.Context) (secret string, revoke func() error, err error) {
+// key is the one in the environment, or a new one that may only write, with the way to revoke it. The new one is held until
+// then, so that it does not outlast this process.
+func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func() error, err error) {
 	if key := strings.TrimSpace(os.Getenv(envKey)); key != "" {
 		return key, func() error { return nil }, nil
 	}
+	ctx = context.WithoutCancel(ctx) // an interrupt is for the agent
+	holding, letGo := context.WithCancel(ctx)
 	var created admin.CreatedKey
+	var held sync.WaitGroup
 	err = c.manage(ctx, mustExist, func(client *admin.Client) error {
-		created, err = client.CreateKey(ctx, admin.NewKey{Account: c.Account, Scopes: store.ScopeWrite, Label: "wrap " + c.Agent})
+		if client.InProcess() {
+			return fmt.Errorf("the server at %s has its data elsewhere than this command looks for it; set %s to a key of that server, or name its data directory with --data", url, envKey)
+		}
+		expires := time.Now().Add(admin.HeldKeyLasts)
+		created, err = client.CreateKey(ctx, admin.NewKey{
+			Account: c.Account, Scopes: store.ScopeWrite, Label: "wrap " + c.Agent, KeySettings: admin.KeySettings{Expires: &expires},
+		})
+		if err == nil {
+			held.Go(func() { client.HoldKey(holding, created.ID) })
+		}
 		return err
 	})
 	if err != nil {
+		letGo()
 		return "", nil, err
 	}
-	ctx = context.WithoutCancel(ctx)
 	return created.Secret, func() error {
+		defer held.Wait()
+		defer letGo()
 		return c.manage(ctx, mustExist, func(client *admin.Client) error { return client.RevokeKey(ctx, created.ID) })
 	}, nil
 }

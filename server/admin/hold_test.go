@@ -1,0 +1,104 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// keyWhen waits until what is known of the only key is as it is wanted.
+func keyWhen(t *testing.T, st *store.Store, what string, wanted func(store.Key) bool) store.Key {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		keys := st.Keys("")
+		if len(keys) == 1 && wanted(keys[0]) {
+			return keys[0]
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("never %s: %+v", what, keys)
+		}
+	}
+}
+
+func TestAKeyIsHeldOverARestartOfTheServerAndRevokedBehindItsHolder(t *testing.T) {
+	dir := t.TempDir()
+	serve := func() (*store.Store, func()) {
+		st, err := store.Open(store.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := EnsureAccount(st); err != nil {
+			t.Fatal(err)
+		}
+		listener, err := Listen(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() { served <- Serve(ctx, listener, Handler(st, quiet)) }()
+		return st, func() {
+			stop()
+			if err := errors.Join(<-served, st.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	renewed := func(k store.Key) bool { return time.Until(k.Expires) > HeldKeyLasts/2 }
+
+	st, stop := serve()
+	client := open(t, dir, false)
+	soon := time.Now().Add(time.Minute)
+	key, err := client.CreateKey(t.Context(), NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite, KeySettings: KeySettings{Expires: &soon}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	held := make(chan struct{})
+	go func() {
+		defer close(held)
+		client.HoldKey(ctx, key.ID)
+	}()
+	keyWhen(t, st, "held", renewed)
+	stop()
+
+	st, stop = serve()
+	defer stop()
+	if k := st.Keys("")[0]; !k.Revoked.IsZero() || !renewed(k) {
+		t.Errorf("a server that ended left the key as %+v", k)
+	}
+	// Whoever makes it expire soon sees that it is held once more.
+	keyWhen(t, st, "held by the next server", func(store.Key) bool {
+		_, err := st.UpdateKey(key.ID, func(k *store.Key) { k.Expires = time.Now().Add(-time.Minute) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = st.Authenticate(key.Secret)
+		return err == nil
+	})
+	leave()
+	<-held
+	keyWhen(t, st, "revoked", func(k store.Key) bool { return !k.Revoked.IsZero() })
+	page, err := st.Audit(store.AuditQuery{})
+	if err != nil || len(page.Data) != 2 || page.Data[0].Action != "key.revoke" || page.Data[0].Subject != key.ID || page.Data[0].Account != DefaultAccount {
+		t.Errorf("the audit record is %+v (%v)", page.Data, err)
+	}
+}
+
+func TestAKeyThatIsRevokedIsHeldNoLonger(t *testing.T) {
+	dir := t.TempDir()
+	withServer(t, dir)
+	client := open(t, dir, false)
+	key, err := client.CreateKey(t.Context(), NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.RevokeKey(t.Context(), key.ID); err != nil {
+		t.Fatal(err)
+	}
+	client.HoldKey(t.Context(), key.ID) // returns
+	client.HoldKey(t.Context(), "key_unknown")
+}

@@ -1,0 +1,21 @@
+package store
+
+import (
+	"sync"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// HoldKey keeps a key valid beyond its expiry, unless it is revoked, until release is called. What is held outlasts a time
+// in which nobody could have put its expiry off, such as the sleep of this machine. It ends with the store, too.
+func (s *Store) HoldKey(id string) (release func(), err error) {
+	k, err := s.changeable(id)
+	if err != nil {
+		return nil, err
+	}
+	if !k.Revoked.IsZero() {
+		return nil, codec.Errorf(codec.KindConflict, "key %q was revoked, and a revoked key cannot be held", id)
+	}
+	k.use.holders.Add(1)
+	return sync.OnceFunc(func() { k.use.holders.Add(-1) }), nil
+}

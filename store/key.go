@@ -77,7 +77,7 @@ type Key struct {
 	Account string    `json:"account"`
 	Label   string    `json:"label,omitempty"`
 	Scopes  Scopes    `json:"scopes"`
-	Created time.Time `json:"created"`
+	Created time.Time `json:"created,omitzero"` // zero of the key of the environment
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 	Revoked time.Time `json:"revoked,omitzero"`
 
@@ -86,7 +86,7 @@ type Key struct {
 	Replaces   string `json:"replaces,omitempty"`    // id of the key that it was made from by a rotation
 
 	// Of its use; not in the key's own record.
-	LastUsed    time.Time `json:"last_used,omitzero"`     // to the minute
+	LastUsed    time.Time `json:"last_used,omitzero"`     // to the minute; not before Created
 	Month       string    `json:"month,omitempty"`        // the newest in which tokens were used, "2006-01" in UTC
 	MonthTokens int64     `json:"month_tokens,omitempty"` // used in it
 }
@@ -291,7 +291,7 @@ func (s *Store) AddStaticKey(secret, account string, scopes Scopes) error {
 	s.keys.mu.Lock()
 	defer s.keys.mu.Unlock()
 	s.keys.put(keyRecord{Hash: hash[:], Key: Key{
-		ID: keyIDPrefix + staticKeyLabel, Account: account, Label: staticKeyLabel, Scopes: scopes, Created: s.now().UTC(),
+		ID: keyIDPrefix + staticKeyLabel, Account: account, Label: staticKeyLabel, Scopes: scopes,
 	}})
 	return nil
 }

@@ -135,6 +135,9 @@ func (k *keyRecord) shown() Key {
 	shown := k.Key
 	r := k.use.record()
 	shown.LastUsed = r.LastUsed
+	if !r.LastUsed.IsZero() && r.LastUsed.Before(k.Created) { // in the minute of its creation, which began earlier
+		shown.LastUsed = k.Created
+	}
 	shown.Month, shown.MonthTokens = r.Month, r.Tokens
 	return shown
 }

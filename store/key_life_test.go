@@ -169,11 +169,49 @@ func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
 	}
 }
 
+func TestAKeyIsNotLastUsedBeforeItWasCreated(t *testing.T) {
+	clock := newHands() // half a minute past
+	s := openStore(t, Options{Clock: clock.now})
+	mustAccount(t, s, "acme")
+	secret, _ := mustKey(t, s)
+	if _, err := s.Authenticate(secret); err != nil {
+		t.Fatal(err)
+	}
+	if k := s.Keys("acme")[0]; !k.LastUsed.Equal(k.Created) {
+		t.Errorf("created at %v and last used at %v", k.Created, k.LastUsed)
+	}
+}
+
+// Nobody knows when the key of the environment was made: each run of the server finds it there.
+func TestTheKeyOfTheEnvironmentKeepsItsLastUse(t *testing.T) {
+	clock, dir, secret := newHands(), t.TempDir(), strings.Repeat("k", minStaticKey)
+	for run := range 2 {
+		s := openStore(t, Options{Dir: dir, Clock: clock.now})
+		if err := s.AddStaticKey(secret, "acme", AllScopes); err != nil {
+			t.Fatal(err)
+		}
+		if run == 0 {
+			if _, err := s.Authenticate(secret); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := newHands().at.Truncate(time.Minute)
+		if k := s.Keys("acme")[0]; !k.Created.IsZero() || !k.LastUsed.Equal(want) {
+			t.Errorf("run %d: created at %v and last used at %v, want %v", run, k.Created, k.LastUsed, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		clock.turn(time.Hour)
+	}
+}
+
 func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAnew(t *testing.T) {
 	clock, dir := newHands(), t.TempDir()
 	s := openStore(t, Options{Dir: dir, Clock: clock.now})
 	mustAccount(t, s, "acme")
 	secret, _ := mustKey(t, s)
+	clock.turn(time.Minute)
 	if use := s.Keys("acme")[0]; !use.LastUsed.IsZero() || use.MonthTokens != 0 {
 		t.Errorf("a new key has been used: %+v", use)
 	}

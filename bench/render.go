@@ -64,16 +64,18 @@ func (l *LaneData) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s\n\n%s; %d connections.\n\n", l.Lane, l.About, l.Connections)
 	b.WriteString("| target | CPU µs/request | CPU µs/event | × pump | total p50 / p99 | added p50 | first p50 | event p50 / p99 | allocs/request | peak MB | failed |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
+	var failures strings.Builder
 	for i := range l.Results {
 		row := l.row(&l.Results[i])
 		fmt.Fprintf(b, "| %s |\n", strings.Join(row.cells(), " | "))
 		if row.Failure != "" {
-			fmt.Fprintf(b, "\nFirst failure of %s: `%s`\n\n", row.Target, row.Failure)
+			fmt.Fprintf(&failures, "\nFirst failure of %s: `%s`\n", row.Target, strings.Join(strings.Fields(row.Failure), " "))
 		}
 	}
+	b.WriteString(failures.String())
 }
 
-// A tableRow is a result as people read it; what is unknown is empty.
+// A tableRow is a result as people read it; what is unknown is empty, and so is what refusals cost.
 type tableRow struct {
 	Target, PerRequest, PerEvent, Ratio, Total, Added, First, Event, Allocations, Memory, Failed string
 	Failure                                                                                      string
@@ -90,6 +92,9 @@ func (l *LaneData) row(r *Result) tableRow {
 		if row.Failure == "" {
 			row.Failure = r.Rounds[i].Example
 		}
+	}
+	if r.answered() == 0 {
+		return row
 	}
 	row.PerRequest = showSpread(r.spread(func(r *Round) float64 { return r.CPURequest }))
 	if l.perEvent() {
@@ -252,7 +257,7 @@ func (l *LaneData) bars() []bar {
 	var bars []bar
 	for i := range l.Results {
 		s := l.Results[i].spread(l.cost())
-		if s.Median == 0 {
+		if s.Median == 0 || l.Results[i].answered() == 0 {
 			continue
 		}
 		at := func(v float64) int { return int(v / most * plotWidth) }

@@ -140,6 +140,14 @@ func (r *Result) failures() (n int) {
 	return n
 }
 
+// answered is the number of answers that were whole and right.
+func (r *Result) answered() (n int) {
+	for i := range r.Rounds {
+		n += r.Rounds[i].Requests
+	}
+	return n
+}
+
 func (l *LaneData) result(name string) *Result {
 	for i := range l.Results {
 		if l.Results[i].Target == name {

@@ -27,12 +27,12 @@ const (
 // agentTurns is how many requests of an agent share their opening, as the turns of a session do.
 const agentTurns = 20
 
-// newRequest renders a lane's request for a target. key is the service key.
-func newRequest(l *lane, host, key string) *request {
+// newRequest renders a lane's request for a host. header is lines of its own for the head, each with its end.
+func newRequest(l *lane, host, header string) *request {
 	body := l.body()
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nUser-Agent: mneme-bench\r\nAccept: */*\r\n",
-		l.path(), host, key)
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Type: application/json\r\nUser-Agent: mneme-bench\r\nAccept: */*\r\n",
+		l.path(), host, header)
 	if l.surface == codec.Messages {
 		b.WriteString("Anthropic-Version: 2023-06-01\r\n")
 	}
@@ -45,6 +45,9 @@ func newRequest(l *lane, host, key string) *request {
 	r.numbers = offsets(r.bytes, numberMark)
 	return r
 }
+
+// bearer is the line of the head that shows a key.
+func bearer(key string) string { return "Authorization: Bearer " + key + "\r\n" }
 
 func offsets(b []byte, mark string) (at []int) {
 	for from := 0; ; {

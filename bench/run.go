@@ -7,12 +7,9 @@ import (
 	"io"
 	"math"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -27,6 +24,7 @@ type Run struct {
 	URL      []string `name:"url" placeholder:"NAME=URL[,PID]" sep:"none" help:"Another gateway that leads to --provider; with its process id its CPU time and memory are measured, too."`
 	Provider bool     `help:"Only start the simulated provider, say where, and wait: to set up other gateways."`
 	Key      string   `help:"Key that other gateways want to see as a bearer token."`
+	Header   []string `placeholder:"'NAME: VALUE'" sep:"none" help:"Header that other gateways want to see; may be given several times."`
 	Rounds   int      `default:"3" help:"Measured rounds per lane and target, after a warm-up."`
 	Scale    float64  `default:"1" help:"Multiplies the requests of a round."`
 	Rate     float64  `help:"Open loop: requests per second and lane."`
@@ -55,6 +53,10 @@ func (c *Run) Run(ctx context.Context, s *command.Surroundings) error {
 	if err != nil {
 		return err
 	}
+	gateways, err := c.gateways()
+	if err != nil {
+		return err
+	}
 	names := c.Targets
 	if c.Provider {
 		names = nil
@@ -65,17 +67,13 @@ func (c *Run) Run(ctx context.Context, s *command.Surroundings) error {
 	}
 	defer fleet.stop()
 	if c.Provider {
-		fmt.Fprintf(s.Out, "simulated provider on http://%s\n", fleet.upstream)
+		if err := writeDirections(s.Out, fleet.upstream); err != nil {
+			return err
+		}
 		<-ctx.Done()
 		return nil
 	}
-	for _, argument := range c.URL {
-		t, err := parseURLTarget(argument)
-		if err != nil {
-			return err
-		}
-		fleet.targets = append(fleet.targets, t)
-	}
+	fleet.targets = append(fleet.targets, gateways...)
 	r := &runner{Run: c, fleet: fleet, err: s.Err}
 	report, err := r.report(ctx, chosen)
 	if err != nil {
@@ -105,25 +103,6 @@ func (c *Run) chosen() (chosen []lane, err error) {
 		chosen = append(chosen, l)
 	}
 	return chosen, nil
-}
-
-// parseURLTarget reads NAME=URL or NAME=URL,PID.
-func parseURLTarget(argument string) (*target, error) {
-	name, rest, _ := strings.Cut(argument, "=")
-	address, pid, hasPID := strings.Cut(rest, ",")
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Path != "" {
-		return nil, fmt.Errorf("--url %s: write it like name=http://127.0.0.1:8080,4711", argument)
-	}
-	t := &target{Name: name, address: u.Host}
-	if hasPID {
-		n, err := strconv.Atoi(pid)
-		if err != nil {
-			return nil, fmt.Errorf("--url %s: %q is no process id", argument, pid)
-		}
-		t.process = &process{pid: n}
-	}
-	return t, nil
 }
 
 func (r *runner) report(ctx context.Context, chosen []lane) (*Report, error) {
@@ -199,7 +178,7 @@ func (r *runner) reference(ctx context.Context, l *lane) (*saying, error) {
 	if l.leaveAfter > 0 || l.search {
 		return nil, nil //nolint:nilnil // nobody stays to hear it, or the provider is not asked
 	}
-	c := newConnection(r.fleet.upstream, &one, newRequest(l, r.fleet.upstream, serviceKey), nil)
+	c := newConnection(r.fleet.upstream, &one, newRequest(l, r.fleet.upstream, bearer(serviceKey)), nil)
 	defer c.close()
 	if _, err := c.do(ctx, 0, 0, func(time.Duration) {}); err != nil {
 		return nil, fmt.Errorf("the simulated provider: %w", err)
@@ -212,12 +191,7 @@ const warmUpShare = 0.3
 
 func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, warmUp bool, rate float64) (round *Round, err error) {
 	r.seed++
-	w := load{lane: l, address: t.address, want: want, seed: r.seed, rate: rate, requests: l.perRound(r.Scale)}
-	key := serviceKey
-	if t.process == nil && r.Key != "" {
-		key = r.Key
-	}
-	w.request = newRequest(l, t.address, key)
+	w := load{lane: l, address: t.address, want: want, seed: r.seed, rate: rate, requests: l.perRound(r.Scale), request: newRequest(l, t.address, t.header)}
 	if warmUp {
 		w.requests = max(int(float64(w.requests)*warmUpShare), l.connections)
 		if r.Load > 0 {
@@ -237,7 +211,7 @@ func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, wa
 		defer r.profile(ctx, l, t)()
 	}
 	if l.beside > 0 {
-		stop, err := r.captureBeside(ctx, l.beside, t, key)
+		stop, err := r.captureBeside(ctx, l.beside, t)
 		if err != nil {
 			return nil, err
 		}
@@ -253,10 +227,10 @@ func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, wa
 
 // captureBeside sends short chat requests to the target, so many a second, until stop is called; stop tells whether one
 // of them failed.
-func (r *runner) captureBeside(ctx context.Context, rate float64, t *target, key string) (stop func() error, err error) {
+func (r *runner) captureBeside(ctx context.Context, rate float64, t *target) (stop func() error, err error) {
 	r.seed++
 	l, _ := findLane("chat")
-	w := load{lane: &l, address: t.address, seed: r.seed, rate: rate, requests: math.MaxInt, request: newRequest(&l, t.address, key)}
+	w := load{lane: &l, address: t.address, seed: r.seed, rate: rate, requests: math.MaxInt, request: newRequest(&l, t.address, t.header)}
 	connections, err := dial(ctx, &w)
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func TestAPacedStreamTellsHowLongItsEventsTravelled(t *testing.T) {
 	defer fleet.stop()
 	l, _ := findLane("chat-stream-paced")
 	l.connections, l.script, l.events = 2, "events 41 ; stamped ; delay 1ms", 41
-	w := load{lane: &l, address: fleet.upstream, requests: 2, request: newRequest(&l, fleet.upstream, serviceKey)}
+	w := load{lane: &l, address: fleet.upstream, requests: 2, request: newRequest(&l, fleet.upstream, bearer(serviceKey))}
 	connections, err := dial(t.Context(), &w)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestAnswersThatAreNotWholeAndRightAreCounted(t *testing.T) {
 			t.Parallel()
 			l := lane{surface: codec.Chat, stream: true, connections: 1, script: "text"}
 			address := answering(t, test.answer, func(int) {})
-			w := load{lane: &l, address: address, requests: 3, want: &saying{text: []byte("hello world")}, request: newRequest(&l, address, "key")}
+			w := load{lane: &l, address: address, requests: 3, want: &saying{text: []byte("hello world")}, request: newRequest(&l, address, "")}
 			c := newConnection(address, &l, w.request, w.want)
 			defer c.close()
 			got := w.run(t.Context(), []*connection{c})
@@ -178,7 +178,7 @@ func TestAStallCountsForAllThatWereDueMeanwhile(t *testing.T) {
 			time.Sleep(stall)
 		}
 	})
-	w := load{lane: &l, address: address, requests: requests, rate: rate, request: newRequest(&l, address, "key")}
+	w := load{lane: &l, address: address, requests: requests, rate: rate, request: newRequest(&l, address, "")}
 	c := newConnection(address, &l, w.request, nil)
 	defer c.close()
 	got := w.run(t.Context(), []*connection{c})
@@ -196,7 +196,7 @@ func TestRequestsOfARunDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range lanes {
 		l := &lanes[i]
-		r := newRequest(l, "host", "key").copy()
+		r := newRequest(l, "host", "").copy()
 		for n := range 30 {
 			request := r.number(i+1, n)
 			if seen[string(request)] {
@@ -212,19 +212,6 @@ func TestRequestsOfARunDiffer(t *testing.T) {
 	l, _ := findLane("agent")
 	if size := len(l.body()); size < 190_000 || size > 230_000 {
 		t.Errorf("the agent's body has %d bytes", size)
-	}
-}
-
-func TestAnotherGatewayIsNamedByItsURL(t *testing.T) {
-	t.Parallel()
-	got, err := parseURLTarget("other=http://127.0.0.1:8080,4711")
-	if err != nil || got.Name != "other" || got.address != "127.0.0.1:8080" || got.process.pid != 4711 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	for _, wrong := range []string{"other", "other=127.0.0.1:80", "other=https://127.0.0.1:80", "other=http://127.0.0.1:80/v1", "other=http://127.0.0.1:80,abc"} {
-		if _, err := parseURLTarget(wrong); err == nil {
-			t.Errorf("%q was taken", wrong)
-		}
 	}
 }
 

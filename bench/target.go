@@ -21,6 +21,7 @@ type target struct {
 	address string   // host:port
 	process *process // nil: its CPU time and memory are unknown
 	pprof   string   // host:port of its profiles, "" for programs that are not ours
+	header  string   // lines that its requests have in their head, see newRequest
 }
 
 // Names of the targets that come with the command.
@@ -113,7 +114,7 @@ func (f *fleet) own(kind string, env []string, args ...string) (p *process, addr
 }
 
 func (f *fleet) start(name string) (*target, error) {
-	t := &target{Name: name}
+	t := &target{Name: name, header: bearer(serviceKey)}
 	var err error
 	switch name {
 	case targetDirect:

@@ -55,15 +55,18 @@ func (t *accountTable) number(name string) (accountNumber, bool) {
 }
 
 // has tells whether there is an account with the number.
-func (t *accountTable) has(number accountNumber) bool {
+func (t *accountTable) has(number accountNumber) bool { return t.name(number) != "" }
+
+// name gives the name of an account; "" if there is none with the number.
+func (t *accountTable) name(number accountNumber) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, a := range t.byName {
 		if a.Number == number {
-			return true
+			return a.Name
 		}
 	}
-	return false
+	return ""
 }
 
 func (t *accountTable) get(name string) (accountRecord, bool) {

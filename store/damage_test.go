@@ -26,6 +26,10 @@ func FuzzDamagedRecord(f *testing.F) {
 	second, _ := c.exchange(say(long, "answer "+long, "and then?"), OutcomeComplete, "the end")
 	c.exchange(say("say it in pieces"), OutcomeComplete, string(repeatingStream(20)))
 	s.Keep("acme", "call_1", []byte("signature"))
+	number, err := s.numberOf("acme")
+	if err != nil {
+		f.Fatal(err)
+	}
 	if _, err := s.Erase(f.Context(), "acme", Selection{Exchanges: []string{second}}, true); err != nil {
 		f.Fatal(err)
 	}
@@ -94,12 +98,17 @@ func FuzzDamagedRecord(f *testing.F) {
 				read("JSON", err)
 			}
 		}
-		_, err := s.Exchanges("acme", ExchangeQuery{})
+		page, err := s.Exchanges("acme", ExchangeQuery{})
 		read("exchanges", err)
+		damaged = damaged || slices.ContainsFunc(page.Data, func(x ExchangeInfo) bool { return x.Outcome == OutcomeDamaged })
 		_, err = s.Sessions("acme", SessionQuery{})
 		read("sessions", err)
+		_, err = s.Session("acme", session)
+		read("session", err)
 		_, err = s.Timeline("acme", session, TimelineQuery{})
 		read("timeline", err)
+		_, err = s.TurnAt(AccountNumber(number), first)
+		read("turn", err)
 		for _, err := range s.Export(context.Background(), "acme", Selection{All: true}) {
 			read("export", err)
 		}
@@ -163,6 +172,107 @@ func damageExchange(t *testing.T, s *Store, account, id string) {
 	}
 	key, _ := parseExchangeID(id)
 	damage(t, s, exchangeKey(spaceExchange, number, key), []byte("damaged"))
+}
+
+// Whoever reads page by page, from either end, comes past an exchange whose record is damaged, and is told of it.
+func TestPagesGoOnBehindADamagedExchange(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) { o.ChatKey = "k" }
+	first, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
+	second, _ := c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
+	third, _ := c.exchange(with(say("hi", "a", "more", "b", "again"), key), OutcomeComplete, "c")
+	c.settle()
+	damageExchange(t, c.s, "acme", second)
+
+	want := []string{first, second, third}
+	check := func(what string, seen []ExchangeInfo) {
+		t.Helper()
+		if got := idsOf(seen); !slices.Equal(got, want) {
+			t.Fatalf("%s: %q, want %q", what, got, want)
+		}
+		for i, x := range seen {
+			damaged := x.ID == second
+			if (x.Outcome == OutcomeDamaged) != damaged || (x.Error != nil) != damaged || x.Session != session || x.Account != "acme" || x.Started.IsZero() {
+				t.Errorf("%s: exchange %d is %+v", what, i, x)
+			}
+		}
+	}
+	for _, account := range []string{"acme", ""} {
+		var seen []ExchangeInfo
+		for q, more := (ExchangeQuery{Limit: 1, Ascending: true}), true; more; q.After = seen[len(seen)-1].ID {
+			page, err := c.s.Exchanges(account, q)
+			if err != nil || len(page.Data) != 1 {
+				t.Fatalf("%+v gives %+v, %v", q, page, err)
+			}
+			seen, more = append(seen, page.Data...), page.HasMore
+		}
+		check("exchanges", seen)
+	}
+	var seen []ExchangeInfo
+	for q, more := (TimelineQuery{Limit: 1, Descending: true}), true; more; q.After = seen[0].ID {
+		page, err := c.s.Timeline("acme", session, q)
+		if err != nil || len(page.Data) != 1 {
+			t.Fatalf("%+v gives %+v, %v", q, page, err)
+		}
+		seen, more = append([]ExchangeInfo{page.Data[0].Exchange}, seen...), page.HasMore
+	}
+	check("timeline", seen)
+}
+
+func idsOf(list []ExchangeInfo) (ids []string) {
+	for i := range list {
+		ids = append(ids, list[i].ID)
+	}
+	return ids
+}
+
+func TestATimelineShowsADamagedTurnAsSuch(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) { o.ChatKey = "k" }
+	first, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
+	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
+	c.settle()
+	number, _ := c.s.accounts.number("acme")
+	id, _ := parseExchangeID(first)
+	damage(t, c.s, exchangeKey(spaceTurn, number, id), []byte("damaged"))
+	page, err := c.s.Timeline("acme", session, TimelineQuery{})
+	if err != nil || len(page.Data) != 2 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if broken := page.Data[0]; broken.Exchange.ID != first || broken.Exchange.Outcome != OutcomeComplete || broken.Turn == nil || broken.Turn.Error == "" {
+		t.Errorf("the first is %+v with turn %+v", broken.Exchange, broken.Turn)
+	}
+	if whole := page.Data[1].Turn; whole == nil || whole.Error != "" || len(whole.Answer) != 1 {
+		t.Errorf("the second has turn %+v", whole)
+	}
+}
+
+// A session whose record is damaged is listed with what its id tells, where nothing else is asked for, and its exchanges can
+// be read.
+func TestSessionsAreListedBesideADamagedOne(t *testing.T) {
+	c := newConversation(t)
+	id, broken := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
+	_, whole := c.exchange(with(say("hello"), func(o *Opening) { o.ChatKey = "l" }), OutcomeComplete, "b")
+	c.settle()
+	number, _ := c.s.accounts.number("acme")
+	key, _ := parseSessionID(broken)
+	damage(t, c.s, sessionKey(number, key), []byte("damaged"))
+	page, err := c.s.Sessions("acme", SessionQuery{Ascending: true})
+	if err != nil || len(page.Data) != 2 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if s := page.Data[0]; s.ID != broken || s.Error == nil || s.Account != "acme" || s.Created.IsZero() {
+		t.Errorf("the damaged one is %+v", s)
+	}
+	if s := page.Data[1]; s.ID != whole || s.Error != nil || s.ChatKey != "l" {
+		t.Errorf("the other one is %+v", s)
+	}
+	if page, err := c.s.Sessions("acme", SessionQuery{ChatKey: "l"}); err != nil || len(page.Data) != 1 {
+		t.Errorf("by its key there is %+v, %v", page, err)
+	}
+	if page, err := c.s.Timeline("acme", broken, TimelineQuery{}); err != nil || len(page.Data) != 1 || page.Data[0].Exchange.ID != id {
+		t.Errorf("its timeline is %+v, %v", page, err)
+	}
 }
 
 func TestAnExchangeThatCannotBeReadCanBeErased(t *testing.T) {

@@ -101,9 +101,10 @@ const (
 	OutcomeUpstreamError                // the provider failed, before or inside the answer
 	OutcomeInterrupted                  // the process ended before the exchange did
 	OutcomeRefused                      // an authenticated caller's request was turned down; no provider was called
+	OutcomeDamaged                      // in lists: the record cannot be read, Error says so; no record has this outcome
 )
 
-var outcomeNames = [...]string{"open", "complete", "client_closed", "upstream_error", "interrupted", "refused"}
+var outcomeNames = [...]string{"open", "complete", "client_closed", "upstream_error", "interrupted", "refused", "damaged"}
 
 // String is the name used in records, logs and metrics.
 func (o Outcome) String() string {

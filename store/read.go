@@ -99,7 +99,7 @@ type ExchangePage struct {
 	HasMore bool // there is at least one more in the same direction
 }
 
-// Exchanges lists exchanges by time. Pages neither repeat nor skip while others write. Account "" lists every
+// Exchanges lists exchanges by time, damaged ones as [OutcomeDamaged]. Pages neither repeat nor skip while others write. Account "" lists every
 // account; only the operator's command line may ask that.
 func (s *Store) Exchanges(account string, q ExchangeQuery) (ExchangePage, error) {
 	w, err := newWindow(q.After, q.Before, q.Limit, q.Ascending, func(text string) (timeID, bool) { return parseID(exchangePrefix, text) })
@@ -121,11 +121,7 @@ func (s *Store) Exchanges(account string, q ExchangeQuery) (ExchangePage, error)
 		}
 		page.Data = make([]ExchangeInfo, 0, len(places))
 		for _, p := range places {
-			info, err := getInfo(tx, p.account, p.id)
-			if err != nil {
-				return err
-			}
-			page.Data = append(page.Data, *info)
+			page.Data = append(page.Data, s.listedExchange(tx, p.account, p.id))
 		}
 		return nil
 	})

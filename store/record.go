@@ -52,6 +52,9 @@ func getInfo(tx *badger.Txn, account accountNumber, id exchangeID) (*ExchangeInf
 	}
 	info := new(ExchangeInfo)
 	err = item.Value(func(record []byte) error { return decodeRecord(record, info) })
+	if err == nil && info.Outcome == OutcomeDamaged {
+		err = errNoOutcome
+	}
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", id, err)
 	}

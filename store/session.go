@@ -46,6 +46,8 @@ type Session struct {
 	Auxiliary int64     `json:"auxiliary,omitempty"`
 	Usage     UsageInfo `json:"usage,omitzero"`
 	Models    []string  `json:"models,omitempty"` // asked for, in order of first use, the first few
+
+	Error *ErrorInfo `json:"error,omitempty"` // in lists: the record cannot be read, and only what stands in front of Title is known; in no record
 }
 
 // sessionRecord is a session as it is stored.

@@ -32,7 +32,8 @@ type SessionPage struct {
 	HasMore bool
 }
 
-// Sessions lists the sessions of an account. Sessions that were merged into another are left out.
+// Sessions lists the sessions of an account, damaged ones by what is known of them. Sessions that were merged into another
+// are left out.
 func (s *Store) Sessions(account string, q SessionQuery) (SessionPage, error) {
 	w, err := newWindow(q.After, q.Before, q.Limit, q.Ascending, func(text string) (timeID, bool) { return parseID(sessionPrefix, text) })
 	if err != nil {
@@ -43,22 +44,19 @@ func (s *Store) Sessions(account string, q SessionQuery) (SessionPage, error) {
 		return SessionPage{}, err
 	}
 	page := SessionPage{Data: make([]Session, 0, w.limit)}
-	err = s.view(func(tx *badger.Txn) (failure error) {
-		w.walk(tx, spaceKeyOf(spaceSession, number), func(_ timeID, item *badger.Item) bool {
-			var r sessionRecord
-			if failure = item.Value(func(value []byte) error { return decodeRecord(value, &r) }); failure != nil {
-				return false
-			}
-			if !q.matches(&r.Session) {
+	err = s.view(func(tx *badger.Txn) error {
+		w.walk(tx, spaceKeyOf(spaceSession, number), func(id timeID, item *badger.Item) bool {
+			session := s.listedSession(number, sessionID(id), item)
+			if !q.matches(&session) {
 				return true
 			}
 			if page.HasMore = len(page.Data) == w.limit; page.HasMore {
 				return false
 			}
-			page.Data = append(page.Data, r.Session)
+			page.Data = append(page.Data, session)
 			return true
 		})
-		return failure
+		return nil
 	})
 	if err != nil {
 		return SessionPage{}, errStorage(err, "the sessions cannot be listed; run mneme check")
@@ -139,7 +137,7 @@ type TimelineQuery struct {
 // TimelineEntry is one exchange of a session.
 type TimelineEntry struct {
 	Exchange ExchangeInfo `json:"exchange"`
-	Turn     *Turn        `json:"turn,omitempty"` // nil: auxiliary, or not digested yet
+	Turn     *Turn        `json:"turn,omitempty"` // nil: auxiliary, not digested yet, or the exchange is damaged
 }
 
 // TimelinePage is an answer to a [TimelineQuery].
@@ -148,7 +146,8 @@ type TimelinePage struct {
 	HasMore bool
 }
 
-// Timeline lists the exchanges of a session, each with what it added.
+// Timeline lists the exchanges of a session, each with what it added. A damaged one is [OutcomeDamaged], and a turn that is
+// damaged says so as its error.
 func (s *Store) Timeline(account, session string, q TimelineQuery) (TimelinePage, error) {
 	number, key, err := s.sessionOf(account, session)
 	if err != nil {
@@ -159,20 +158,18 @@ func (s *Store) Timeline(account, session string, q TimelineQuery) (TimelinePage
 		return TimelinePage{}, err
 	}
 	page := TimelinePage{Data: make([]TimelineEntry, 0, w.limit)}
-	err = s.view(func(tx *badger.Txn) (failure error) {
-		if _, err := getSession(tx, number, key); err != nil {
+	err = s.view(func(tx *badger.Txn) error {
+		if _, err := tx.Get(sessionKey(number, key)); err != nil {
 			return err
 		}
 		w.walk(tx, memberPrefix(number, key), func(id timeID, _ *badger.Item) bool {
 			if page.HasMore = len(page.Data) == w.limit; page.HasMore {
 				return false
 			}
-			var entry TimelineEntry
-			entry, failure = getTimelineEntry(tx, number, exchangeID(id))
-			page.Data = append(page.Data, entry)
-			return failure == nil
+			page.Data = append(page.Data, s.listedEntry(tx, number, exchangeID(id)))
+			return true
 		})
-		return failure
+		return nil
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return TimelinePage{}, errNoSession(session)

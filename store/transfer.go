@@ -162,7 +162,7 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 		taken = true
 		r := &sessionRecord{Session: *session}
 		s.redactSession(&r.Session)
-		r.Account, r.Merged = account, ""
+		r.Account, r.Merged, r.Error = account, "", nil
 		r.Exchanges, r.Completed, r.Auxiliary, r.Usage = 0, 0, 0, UsageInfo{} // counted as the exchanges come
 		for _, kind := range [...]byte{byChatKey, byExternal, byNative, byConversation} {
 			c := clue{kind, r.known(kind)}
@@ -212,6 +212,8 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 		return false, codec.Invalid("id", "%q is not an exchange id", x.ID)
 	case x.Outcome == OutcomeOpen:
 		return false, codec.Invalid("outcome", "an exchange that is still open cannot be imported")
+	case x.Outcome == OutcomeDamaged:
+		return false, codec.Invalid("outcome", "an exchange that is damaged cannot be imported")
 	}
 	if err := checkIDs(x.ChatKey, x.ExternalSession, x.NativeSession, x.NativeAgent); err != nil {
 		return false, err

@@ -55,7 +55,7 @@ type Turn struct {
 	Known     int       `json:"known,omitempty"`     // messages of the request that were seen before
 	Messages  []Message `json:"messages,omitempty"`
 	Answer    []Message `json:"answer,omitempty"`
-	Error     string    `json:"error,omitempty"` // why the exchange could not be digested
+	Error     string    `json:"error,omitempty"` // why the exchange could not be digested, or the turn not be read
 }
 
 // turnRecord is a turn as it is stored.

@@ -86,11 +86,12 @@ func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *
 	if limit == 0 {
 		limit = listedByDefault
 	}
-	now := time.Now()
+	now, damaged := time.Now(), false
 	var rows [][]string
 	more, err := c.each(ctx, client, limit, func(x *store.ExchangeInfo) error {
+		damaged = damaged || x.Outcome == store.OutcomeDamaged
 		rows = append(rows, []string{
-			x.ID, ago(now, x.Started), x.Account, x.Surface, modelOf(x), x.Outcome.String(), status(x), tokens(x), took(x),
+			x.ID, ago(now, x.Started), x.Account, orDash(x.Surface), modelOf(x), x.Outcome.String(), status(x), tokens(x), took(x),
 		})
 		return nil
 	})
@@ -99,6 +100,9 @@ func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *
 	}
 	if err := table(s.Out, []string{"EXCHANGE", "STARTED", "ACCOUNT", "SURFACE", "MODEL", "OUTCOME", "STATUS", "TOKENS", "TOOK"}, rows); err != nil {
 		return err
+	}
+	if damaged {
+		fmt.Fprintln(s.Err, "the records of some cannot be read; run mneme check")
 	}
 	if more {
 		fmt.Fprintln(s.Err, "there are more; see them with --limit")

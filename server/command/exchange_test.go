@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
@@ -41,6 +44,63 @@ func TestAListLongerThanAPageIsWholeAndInOrder(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAListShowsADamagedExchangeAsSuch(t *testing.T) {
+	t.Setenv("MNEME_CONFIG", "")
+	dir := t.TempDir()
+	ids := recordExchanges(t, dir, 3)
+	damageExchange(t, dir, ids[1])
+	var out, errs bytes.Buffer
+	list := ExchangeList{Place: Place{Data: dir}}
+	if err := list.Run(t.Context(), &Surroundings{Out: &out, Err: &errs}); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if strings.Contains(line, ids[1]) != strings.Contains(line, "damaged") {
+			t.Errorf("the list says %s", line)
+		}
+	}
+	if n := strings.Count(out.String(), "exch_"); n != len(ids) || !strings.Contains(errs.String(), "mneme check") {
+		t.Errorf("%d are listed, with %q", n, errs.String())
+	}
+	out.Reset()
+	list.JSON = true
+	if err := list.Run(t.Context(), &Surroundings{Out: &out, Err: &errs}); err != nil {
+		t.Fatal(err)
+	}
+	var listed []store.ExchangeInfo
+	if err := json.Unmarshal(out.Bytes(), &listed); err != nil || len(listed) != len(ids) {
+		t.Fatalf("%s: %v", out.String(), err)
+	}
+	if x := listed[1]; x.ID != ids[1] || x.Outcome != store.OutcomeDamaged || x.Error == nil {
+		t.Errorf("for programs it is %+v", x)
+	}
+}
+
+// damageExchange makes the record of an exchange unreadable, while the store is closed; see FORMAT.md for where it is.
+func damageExchange(t *testing.T, dir, exchange string) {
+	t.Helper()
+	id, ok := store.ParseExchangeID(exchange)
+	if !ok {
+		t.Fatalf("%s is no exchange", exchange)
+	}
+	db, err := badger.Open(badger.DefaultOptions(filepath.Join(dir, "badger")).WithLogger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := append([]byte{'x', 0, 0, 0, 1}, id[:]...)
+	if err := db.Update(func(tx *badger.Txn) error {
+		if _, err := tx.Get(key); err != nil {
+			return err
+		}
+		return tx.Set(key, []byte("damaged"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

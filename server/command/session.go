@@ -138,6 +138,9 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *S
 
 // nameOf is what a person knows a session by.
 func nameOf(m *store.Session) string {
+	if m.Error != nil {
+		return "damaged: run mneme check"
+	}
 	return cmp.Or(m.Title, m.ChatKey, m.ExternalSession, m.NativeSession, m.Conversation)
 }
 
@@ -248,8 +251,14 @@ func (c *SessionShow) describeTurn(w io.Writer, t *memory.Turn) {
 		head = append(head, "branches off")
 	}
 	fmt.Fprintf(w, "\n%s\n", printable(strings.Join(head, "  ")))
+	if x.Outcome == store.OutcomeDamaged && x.Error != nil {
+		fmt.Fprintf(w, "  %s\n", printable(x.Error.Message))
+	}
 	if t.Turn == nil {
 		return
+	}
+	if t.Turn.Error != "" {
+		fmt.Fprintf(w, "  %s\n", printable(t.Turn.Error))
 	}
 	for _, m := range slices.Concat(t.Turn.Messages, t.Turn.Answer) {
 		for i := range m.Parts {

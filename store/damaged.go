@@ -1,0 +1,64 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// A list gives what is damaged with what is known of it without its record, and with an error that says so: one broken
+// record hides no other, and pages go on behind it.
+
+// listedExchange gives an exchange as lists show it.
+func (s *Store) listedExchange(tx *badger.Txn, account accountNumber, id exchangeID) ExchangeInfo {
+	info, err := getInfo(tx, account, id)
+	if err == nil {
+		return *info
+	}
+	damaged := ExchangeInfo{
+		ID: id.String(), Account: s.accounts.name(account), Outcome: OutcomeDamaged, Started: id.time().UTC(),
+		Error: errDamaged("the record of this exchange cannot be read; run mneme check"),
+	}
+	if session, err := getValue(tx, exchangeKey(spaceBelongs, account, id)); err == nil && len(session) == len(sessionID{}) {
+		damaged.Session = sessionID(session).String()
+	}
+	return damaged
+}
+
+// listedEntry gives an exchange and its turn as timelines show them.
+func (s *Store) listedEntry(tx *badger.Txn, account accountNumber, id exchangeID) TimelineEntry {
+	entry := TimelineEntry{Exchange: s.listedExchange(tx, account, id)}
+	if entry.Exchange.Outcome == OutcomeDamaged {
+		return entry
+	}
+	var err error
+	if entry.Turn, err = getTurn(tx, account, id); err != nil {
+		entry.Turn = &Turn{
+			Exchange: entry.Exchange.ID, Started: entry.Exchange.Started, Outcome: entry.Exchange.Outcome, Model: entry.Exchange.ModelAsked,
+			Error: "the turn cannot be read; make it anew with: mneme check --repair",
+		}
+	}
+	return entry
+}
+
+// listedSession gives a session as lists show it.
+func (s *Store) listedSession(account accountNumber, id sessionID, item *badger.Item) Session {
+	var r sessionRecord
+	if err := item.Value(func(value []byte) error { return decodeRecord(value, &r) }); err == nil {
+		return r.Session
+	}
+	began := exchangeID(id).time().UTC() // ids of all kinds are made alike
+	return Session{
+		ID: id.String(), Account: s.accounts.name(account), Created: began, Updated: began,
+		Error: errDamaged("the record of this session cannot be read; run mneme check"),
+	}
+}
+
+func errDamaged(message string) *ErrorInfo {
+	return &ErrorInfo{Kind: codec.KindStorage.String(), Message: message}
+}
+
+// errNoOutcome is of a record that says of itself what only lists say.
+var errNoOutcome = errors.New("the record has no outcome")

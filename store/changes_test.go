@@ -127,6 +127,7 @@ func (noIndex) Close() error { return nil }
 func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {
 	c := &conversation{t, openStore(t, Options{Digest: digestTest, Index: func(*Store) Index { return noIndex{} }})}
 	mustAccount(t, c.s, "acme")
+	c.idle() // what the first look at the outbox finds is read back
 	c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
 	c.settle()

@@ -95,7 +95,7 @@ func (d *digester) giveUp(entries []undigested) {
 	}
 }
 
-// takeWaiting gives what waits. Entries may come twice, from the queue and from the outbox; digesting twice is harmless.
+// takeWaiting gives what waits. Entries may come twice, from the queue and from the outbox.
 func (s *Store) takeWaiting() ([]undigested, error) {
 	d := &s.digester
 	d.mu.Lock()
@@ -160,8 +160,12 @@ type digestsUnderWay struct {
 func (s *Store) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undigested) {
 	at := u.place
 	digest, size := s.digestExchange(u)
+	entry := exchangeKey(spaceOutbox, at.account, at.id)
 	w := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
-		g.put(w, exchangeKey(spaceOutbox, at.account, at.id), nil)
+		if !g.has(entry) {
+			return nil // it came twice, or the exchange was erased meanwhile
+		}
+		g.put(w, entry, nil)
 		return digest(g, w)
 	}}
 	if err := s.send(ctx, w); err != nil {

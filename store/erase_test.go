@@ -26,7 +26,7 @@ func mustBeSound(t testing.TB, s *Store) CheckReport {
 	return report
 }
 
-// erase erases and waits until it is done.
+// erase erases and waits until it is done, and announced.
 func erase(t testing.TB, s *Store, account string, sel Selection) *Erasure {
 	t.Helper()
 	e, err := s.Erase(context.Background(), account, sel, false)
@@ -43,6 +43,7 @@ func erase(t testing.TB, s *Store, account string, sel Selection) *Erasure {
 			t.Fatal(err)
 		}
 	}
+	settle(t, s)
 	return e
 }
 

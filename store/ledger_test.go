@@ -10,7 +10,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// settle waits until everything that was handed to the writer is committed.
+// settle waits until everything that was handed to the writer is committed and announced. Whoever reads the store can see
+// a commit before that is announced.
 func settle(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.update(context.Background(), func(*gathering, *write) error { return nil }); err != nil {

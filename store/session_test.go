@@ -99,7 +99,7 @@ func (c *conversation) exchange(o *Opening, outcome Outcome, answer string) (id,
 // patience is how long a test waits for something that is to happen soon; only a failure takes that long.
 const patience = time.Minute
 
-// settle waits until everything is digested.
+// settle waits until everything is digested, what came twice included, and has been announced.
 func (c *conversation) settle() {
 	c.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -109,6 +109,8 @@ func (c *conversation) settle() {
 			c.t.Fatal(err)
 		}
 		if len(waiting) == 0 {
+			c.idle()
+			settle(c.t, c.s)
 			return
 		}
 		if time.Now().After(deadline) {

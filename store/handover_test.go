@@ -191,3 +191,20 @@ func TestASmallExchangeIsNotDigestedBeforeTheOnesThatEndedBeforeIt(t *testing.T)
 		t.Errorf("the second turn goes on from %q with %d known messages, want %s and 2", x.Turn.Parent, x.Turn.Known, first)
 	}
 }
+
+// The outbox is read while exchanges end, so that the digester may meet one there and hear of it from the writer as well.
+func TestAnExchangeThatIsMetTwiceIsToldOfOnce(t *testing.T) {
+	c := newConversation(t)
+	id, _ := c.exchange(say("where is the lock?"), OutcomeComplete, "in pkg/lock")
+	exchange, _ := parseExchangeID(id)
+	number, err := c.s.numberOf("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := c.s.LastChange()
+	c.s.digester.add(undigested{place: place{number, exchange}})
+	c.settle()
+	if now := c.s.LastChange(); now != last {
+		t.Errorf("followers hear of %d more changes", now-last)
+	}
+}

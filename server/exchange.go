@@ -47,6 +47,8 @@ type exchange struct {
 	standIns   []router.Placement // that may be asked in place of the model
 	standingIn bool               // placement is one of them
 
+	replied http.Header // of the newest reply; nil where a provider was asked and none came
+
 	capture    *store.Capture
 	offRecord  bool // the capture records nothing
 	closing    store.Closing
@@ -250,7 +252,7 @@ func (x *exchange) callFor(operation router.Operation, body []byte) (*router.Rep
 	if err != nil {
 		return nil, err
 	}
-	x.own = own
+	x.own, x.replied = own, nil
 	x.traceCall(operation)
 	reply, failed := x.placement.Provider.Do(x.ctx, &router.Call{
 		Operation: operation,
@@ -261,6 +263,7 @@ func (x *exchange) callFor(operation router.Operation, body []byte) (*router.Rep
 	if failed != nil {
 		return nil, failed
 	}
+	x.replied = reply.Header
 	x.closing.ProviderReqID = requestID(reply.Header)
 	return reply, nil
 }
@@ -328,7 +331,16 @@ func (x *exchange) ownCredentialRefused(status int) error {
 
 // answerHeader sets the headers of an answer of either kind.
 func (x *exchange) answerHeader(reply *router.Reply) {
-	for name, values := range reply.Header {
+	x.providerHeader(reply.Header)
+	if reply.RetryAfter > 0 && reply.Header.Get("Retry-After") == "" { // not every client looks for it in the body
+		setRetryAfter(x.rc, reply.RetryAfter)
+	}
+	x.ourHeader()
+}
+
+// providerHeader hands on what clients read of a provider's header.
+func (x *exchange) providerHeader(header http.Header) {
+	for name, values := range header {
 		if !router.PassesDownstream(name) {
 			continue
 		}
@@ -336,10 +348,6 @@ func (x *exchange) answerHeader(reply *router.Reply) {
 			x.rc.Response.Header.Add(x.limitAsRead(name, value))
 		}
 	}
-	if reply.RetryAfter > 0 && reply.Header.Get("Retry-After") == "" { // not every client looks for it in the body
-		setRetryAfter(x.rc, reply.RetryAfter)
-	}
-	x.ourHeader()
 }
 
 func (x *exchange) ourHeader() {
@@ -376,6 +384,9 @@ func (x *exchange) sessionHeader() {
 func (x *exchange) fail(e *codec.Error) {
 	e = x.cutShort(e)
 	x.recordRefusal(e)
+	if e.Provider != "" && e.Kind != codec.KindUpstreamAuth { // what is said to a credential of ours is not for the caller
+		x.providerHeader(x.replied)
+	}
 	x.ourHeader()
 	id := ""
 	if x.capture != nil {

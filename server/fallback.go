@@ -26,7 +26,7 @@ func (x *exchange) answer() error {
 // fallBack asks the stand-ins, one after the other. It is apart from answer because that one's frame lies on the stack for
 // as long as a stream lasts.
 func (x *exchange) fallBack(failed error) error {
-	asked := x.placement
+	asked, replied := x.placement, x.replied
 	x.noteFailure(asError(failed))
 	for _, placement := range x.standIns {
 		if !x.mayAsk(placement.Provider, asked.Provider) {
@@ -42,7 +42,7 @@ func (x *exchange) fallBack(failed error) error {
 		x.noteFailure(asError(err))
 	}
 	x.startAgain(asked)
-	x.standingIn = false
+	x.standingIn, x.replied = false, replied
 	return failed
 }
 

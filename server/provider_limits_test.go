@@ -1,6 +1,11 @@
 package server_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/router"
+)
 
 // Clients pace themselves by the limits of a provider's, in headers that their own provider would send.
 func TestClientsReadTheLimitsOfAProviderOfAnotherFormat(t *testing.T) {
@@ -27,6 +32,7 @@ func TestClientsReadTheLimitsOfAProviderOfAnotherFormat(t *testing.T) {
 		"X-Ratelimit-Limit-Requests": "500", "X-Ratelimit-Remaining-Requests": "7", "X-Ratelimit-Reset-Requests": "1m1s",
 		"X-Ratelimit-Reset-Tokens": "0s", "Anthropic-Ratelimit-Input-Tokens-Remaining": "3", "Anthropic-Ratelimit-Requests-Limit": "",
 	}
+	const limited = `; error 429; header Retry-After "9"; header Request-Id "req_of_the_provider"`
 	for _, tt := range []struct {
 		surface surface
 		model   string
@@ -46,11 +52,36 @@ func TestClientsReadTheLimitsOfAProviderOfAnotherFormat(t *testing.T) {
 			if a.status != 200 {
 				t.Fatalf("%s asks %s: %d %s", asked.name, tt.model, a.status, a.body)
 			}
-			for name, want := range tt.want {
-				if got := a.header.Get(name); got != want {
-					t.Errorf("%s asks %s, stream %t: %s is %q, want %q", asked.name, tt.model, stream, name, got, want)
-				}
+			wantHeaders(t, a, tt.want)
+			a = h.post(asked.path, asked.body(tt.script+limited, stream))
+			if a.status != 429 || a.header.Get("Retry-After") != "9" || a.header.Get("Request-Id") != "req_of_the_provider" ||
+				a.header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s asks %s, stream %t: %d %v", asked.name, tt.model, stream, a.status, a.header)
 			}
+			wantHeaders(t, a, tt.want)
 		}
 	}
+}
+
+func wantHeaders(t *testing.T, a *answer, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		if got := a.header.Values(name); strings.Join(got, " and ") != value {
+			t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+}
+
+// The error that a client gets when no stand-in could answer either is that of the model it asked for, and so are the limits.
+func TestTheLimitsInAnErrorAreThoseOfTheModelThatWasAskedFor(t *testing.T) {
+	h, _ := ill(t, chat, func(c *upstreamCall) {
+		c.write(full(429, "X-Ratelimit-Remaining-Requests: 0\r\n", chat.errorBody("rate_limit_error", "slow down")))
+	}, func(p *plan) {
+		p.router.Fallbacks = []router.Fallback{{Model: chat.model, To: []string{messages.model}}}
+	})
+	a := h.post(chat.path, chat.body(`error 429; header Anthropic-Ratelimit-Requests-Remaining "7"`, false))
+	if a.status != 429 || errorMessage(a.body) != "slow down" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	wantHeaders(t, a, map[string]string{"X-Ratelimit-Remaining-Requests": "0", "Anthropic-Ratelimit-Requests-Remaining": ""})
 }

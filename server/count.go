@@ -16,7 +16,7 @@ import (
 // thumb, so that clients that ask before they send get an answer for every family.
 func (s *Server) countTokens(ctx context.Context, rc *app.RequestContext) {
 	x := s.newExchange(ctx, rc, codec.Messages)
-	x.auxiliary = auxiliaryTokens
+	x.auxiliary = store.AuxiliaryTokens
 	defer x.end()
 	if err := x.countTokens(); err != nil {
 		x.fail(asError(err))

@@ -13,14 +13,6 @@ import (
 // What a request says about its conversation, beyond the service's own fields: the client's own ids where there are any
 // (wire sheet: clients, section on session fields), else keys that are derived from its opening messages.
 
-// Why a request is no turn of its conversation, as records say it.
-const (
-	auxiliaryTokens  = "count_tokens"
-	auxiliaryTitle   = "title"
-	auxiliarySummary = "summary"
-	auxiliaryPrewarm = "prewarm"
-)
-
 // evidence fills in what tells the session of an exchange.
 func (x *exchange) evidence(o *store.Opening) {
 	n := x.nativeSession()
@@ -112,9 +104,9 @@ func (x *exchange) codex() (n native) {
 	}
 	switch kind := scan.String(scan.Get(metadata, "request_kind")); kind {
 	case "prewarm":
-		n.auxiliary = auxiliaryPrewarm
+		n.auxiliary = store.AuxiliaryPrewarm
 	case "compact", "compaction":
-		n.auxiliary = auxiliarySummary
+		n.auxiliary = store.AuxiliarySummary
 	}
 	return n
 }
@@ -149,7 +141,7 @@ func (x *exchange) auxiliaryByWords() string {
 		return kind
 	}
 	if last := e.Items[len(e.Items)-1]; holdsAny(head(last.Of(x.body)), summaryMarks) {
-		return auxiliarySummary
+		return store.AuxiliarySummary
 	}
 	return ""
 }
@@ -158,9 +150,9 @@ func (x *exchange) kindByWords(block codec.Span) string {
 	words := head(block.Of(x.body))
 	switch {
 	case len(x.envelope.Tools) == 0 && holdsAny(words, titleMarks):
-		return auxiliaryTitle
+		return store.AuxiliaryTitle
 	case holdsAny(words, summaryMarks):
-		return auxiliarySummary
+		return store.AuxiliarySummary
 	}
 	return ""
 }

@@ -33,7 +33,7 @@ func (x *exchange) keepWithinLimits() error {
 
 // estimatedTokens is what the prompt is thought to be before the provider has counted it. Counting tokens uses none.
 func (x *exchange) estimatedTokens() int64 {
-	if x.auxiliary == auxiliaryTokens {
+	if x.auxiliary == store.AuxiliaryTokens {
 		return 0
 	}
 	return int64(len(x.rc.Request.Body())/bytesPerToken + 1)
@@ -52,7 +52,7 @@ func (x *exchange) usedTokens() int64 {
 	switch {
 	case !x.closing.Usage.IsZero():
 		return x.closing.Usage.Total()
-	case x.closing.FirstByte.IsZero() || x.closing.Status >= 400 || x.auxiliary == auxiliaryTokens:
+	case x.closing.FirstByte.IsZero() || x.closing.Status >= 400 || x.auxiliary == store.AuxiliaryTokens:
 		return 0
 	}
 	return x.estimatedTokens() + x.events

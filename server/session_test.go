@@ -136,6 +136,28 @@ func TestClaudeCodeIsKnownByItsOwnIDs(t *testing.T) {
 	}
 }
 
+// A client that counts before it sends has one session, and no empty one beside it.
+func TestACountOfTokensOpensNoSession(t *testing.T) {
+	h := remembering(t)
+	for _, model := range []string{messages.model, chat.model} { // counted by the provider, and by the rule of thumb
+		first := sim("count and say of "+model, "said")
+		count := h.post("/v1/messages/count_tokens", messages.said(model, "You code.", first))
+		if id := count.header.Get("X-Service-Session-ID"); count.status != 200 || id != "" {
+			t.Errorf("%s: counted with %d in session %q", model, count.status, id)
+		}
+		session := h.session(messages.path, messages.said(model, "You code.", first))
+		if n := len(h.turns(session)); n != 1 {
+			t.Errorf("%s: %d exchanges are in the session", model, n)
+		}
+		if again := h.session("/v1/messages/count_tokens", messages.said(model, "You code.", first, "said", "more")); again != session {
+			t.Errorf("%s: what would go on with the session is counted in another", model)
+		}
+		if s := h.show(session); s.Exchanges != 2 || s.Auxiliary != 1 {
+			t.Errorf("%s: %+v", model, s)
+		}
+	}
+}
+
 func TestCodexResumesItsThread(t *testing.T) {
 	const thread = "0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000"
 	h := remembering(t)

@@ -34,7 +34,7 @@ type Opening struct {
 	Conversation     string // id of the conversation object that the request names
 	DerivedOpening   string // key of the normalised opening messages; like DerivedReply, of Body as it is stored
 	DerivedReply     string // key of the opening messages and the first answer; "" while the history holds no answer
-	Auxiliary        string // why the request is no turn: "title", "prewarm", "count_tokens", "summary" …; "" for a turn
+	Auxiliary        string // why the request is no turn, such as [AuxiliaryTokens]; "" for a turn
 
 	Header      []HeaderField // the fields that identify the client, chosen by the server; never a credential
 	ContentType string
@@ -47,6 +47,14 @@ type Opening struct {
 
 	Started time.Time // zero: now
 }
+
+// Why a request is no turn of its conversation.
+const (
+	AuxiliaryTokens  = "count_tokens"
+	AuxiliaryTitle   = "title"
+	AuxiliarySummary = "summary"
+	AuxiliaryPrewarm = "prewarm"
+)
 
 // HeaderField is one header line.
 type HeaderField struct {

@@ -24,6 +24,9 @@ import (
 // stronger kind: two chat keys are two sessions even with one external id. What an exchange brings is then linked to
 // its session, so that a chat key and an external id seen together stay together. A subagent of a client is a session
 // of its own with the session it works for as parent.
+//
+// Auxiliary exchanges join the session that their evidence leads to. They open one only under an id, which the turns that
+// follow bring as well; counts of tokens open none.
 type Session struct {
 	ID      string    `json:"id"`
 	Account string    `json:"account"`
@@ -237,6 +240,9 @@ func (g *gathering) openSession(w *write) {
 		return // vectors are no conversation
 	}
 	r, ref := g.findSession(account, e)
+	if r == nil && (c.info.Auxiliary == AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
+		return
+	}
 	if r == nil {
 		ref = sessionRef{account, sessionID(g.store.ids.next(c.info.Started))}
 		g.recent.begin(ref)

@@ -218,6 +218,36 @@ func TestSessionsAreFoundByTheStrongestEvidence(t *testing.T) {
 	}
 }
 
+func TestAuxiliaryExchangesJoinASessionAndOpenNoneOfTheirOwn(t *testing.T) {
+	c := newConversation(t)
+	tokens := func(o *Opening) *Opening { o.Auxiliary = AuxiliaryTokens; return o }
+	title := func(o *Opening) *Opening { o.Auxiliary = AuxiliaryTitle; return o }
+	chat := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	for why, o := range map[string]*Opening{
+		"a count before the first turn":       tokens(derived(say("hi"), "hi")),
+		"a count under an id nobody has used": tokens(chat(say("hi"))),
+		"a count without evidence":            tokens(say("hi")),
+		"a title of words alone":              title(derived(say("title of: hi"), "title of: hi")),
+	} {
+		if id, session := c.exchange(o, OutcomeComplete, "7"); session != "" {
+			t.Errorf("%s opens a session", why)
+		} else if _, err := c.s.Exchange("acme", id); err != nil {
+			t.Errorf("%s is not on record: %v", why, err)
+		}
+	}
+	plain, keyed := c.session(derived(say("hi"), "hi"), "hello"), c.session(chat(say("hi")), "hello")
+	if got := c.session(tokens(derived(say("hi", "hello", "more"), "hi", "hello")), "7"); got != plain {
+		t.Errorf("a count of what is to be the second turn is in %q, want %q", got, plain)
+	}
+	if got := c.session(tokens(chat(say("hi"))), "7"); got != keyed {
+		t.Errorf("a count under the id of a session is in %q, want %q", got, keyed)
+	}
+	page, err := c.s.Sessions("acme", SessionQuery{})
+	if err != nil || len(page.Data) != 2 || page.Data[0].Auxiliary != 1 || page.Data[1].Auxiliary != 1 {
+		t.Errorf("sessions are %+v (%v)", page.Data, err)
+	}
+}
+
 func TestAResponseIdLeadsToItsSession(t *testing.T) {
 	c := newConversation(t)
 	first, session := c.exchange(derived(say("hi"), "hi"), OutcomeComplete, "a")

@@ -80,7 +80,7 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
 // request is the captured one, without its continuity fields, which would put it into the old conversation.
 func (c *ExchangeReplay) request(ctx context.Context, x *memory.Exchange, origin, key string) (*http.Request, error) {
 	path, ok := replayPaths[x.Surface]
-	if !ok || x.Auxiliary == "count_tokens" {
+	if !ok || x.Auxiliary == store.AuxiliaryTokens {
 		return nil, fmt.Errorf("%s is no request for a model's answer", x.ID)
 	}
 	body, err := x.Request()

@@ -154,6 +154,7 @@ func (c *checker) fix(ctx context.Context) error {
 			for _, f := range c.fixes[:n] {
 				if f.while.key == nil || bytes.Equal(g.get(f.while.key), f.while.value) {
 					g.put(w, f.key, f.value)
+					g.repaired(w, f.key)
 				}
 			}
 			return g.err
@@ -167,6 +168,22 @@ func (c *checker) fix(ctx context.Context) error {
 		c.store.digester.add(c.undigested...)
 	}
 	return nil
+}
+
+// repaired tells those who follow turns and sessions that a record has been repaired. Of a turn that was taken away nothing is
+// left that was derived of it.
+func (g *gathering) repaired(w *write, key []byte) {
+	switch key[0] {
+	case spaceTurn:
+		if account, id, ok := splitExchangeKey(key); ok {
+			g.eraseVectors(w, account, id)
+			g.changed(account, id)
+		}
+	case spaceMember:
+		if account, session, _, ok := splitMemberKey(key); ok {
+			g.sessionChanged(w, sessionRef{account, session})
+		}
+	}
 }
 
 func (c *checker) block(item *badger.Item) error {
@@ -458,11 +475,11 @@ func (c *checker) openMark(item *badger.Item) error {
 
 func (c *checker) member(item *badger.Item) error {
 	key := item.Key()
-	if len(key) != 1+4+16+16 {
+	_, session, id, ok := splitMemberKey(key)
+	if !ok {
 		c.find("session", fmt.Sprintf("malformed key %x", key))
 		return nil
 	}
-	session, id := sessionID(key[5:21]), exchangeID(key[21:])
 	x, there := c.exchanges[id]
 	if !there || x.session != session {
 		c.find(session.String(), fmt.Sprintf("it lists %s, which belongs elsewhere or is gone", id), drop(bytes.Clone(key)))

@@ -103,6 +103,13 @@ func memberKey(account accountNumber, session sessionID, id exchangeID) []byte {
 	return append(memberPrefix(account, session), id[:]...)
 }
 
+func splitMemberKey(key []byte) (account accountNumber, session sessionID, id exchangeID, ok bool) {
+	if len(key) != 1+4+len(session)+len(id) {
+		return 0, session, id, false
+	}
+	return accountNumber(binary.BigEndian.Uint32(key[1:])), sessionID(key[5:]), exchangeID(key[5+len(session):]), true
+}
+
 func memberPrefix(account accountNumber, session sessionID) []byte {
 	return append(spaceKeyOf(spaceMember, account), session[:]...)
 }

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -84,8 +85,18 @@ func TestADamagedSessionIsLeftOutOfWhatIsFound(t *testing.T) {
 	}
 }
 
-// damage makes the record of an exchange or a session unreadable, while the store is closed; see FORMAT.md for the kinds.
-func (m *memory) damage(kind byte, account store.AccountNumber, id string) {
+// damage makes the record of an exchange or a session unreadable, while the store is closed, and gives what it was; see
+// FORMAT.md for the kinds.
+func (m *memory) damage(kind byte, account store.AccountNumber, id string) (former []byte) {
+	m.t.Helper()
+	if former = m.put(kind, account, id, []byte("damage")); former == nil {
+		m.t.Fatalf("there is no %c of %s", kind, id)
+	}
+	return former
+}
+
+// put puts a record in the place of another one, while the store is closed; nil takes it away.
+func (m *memory) put(kind byte, account store.AccountNumber, id string, record []byte) (former []byte) {
 	m.t.Helper()
 	_, bare, _ := strings.Cut(id, "_")
 	parsed, ok := store.ParseExchangeID("exch_" + bare) // ids of all kinds are written alike
@@ -96,12 +107,21 @@ func (m *memory) damage(kind byte, account store.AccountNumber, id string) {
 	db, err := badger.Open(badger.DefaultOptions(filepath.Join(m.dir, "badger")).WithLogger(nil))
 	m.ok(err)
 	m.ok(db.Update(func(tx *badger.Txn) error {
-		if _, err := tx.Get(key); err != nil {
+		switch item, err := tx.Get(key); {
+		case err == nil:
+			if former, err = item.ValueCopy(nil); err != nil {
+				return err
+			}
+		case !errors.Is(err, badger.ErrKeyNotFound):
 			return err
 		}
-		return tx.Set(key, []byte("damage"))
+		if record == nil {
+			return tx.Delete(key)
+		}
+		return tx.Set(key, record)
 	}))
 	m.ok(db.Close())
+	return former
 }
 
 // loseIndex takes the index away, while the store is closed.
@@ -135,4 +155,78 @@ func (l *lines) count(what string) (n int) {
 		}
 	}
 	return n
+}
+
+// A turn that was damaged when words and vectors were made anew is found by both once it is repaired.
+func TestARepairedTurnIsFoundByItsWordsAndItsVector(t *testing.T) {
+	m, damaged, _ := withDamagedTurn(t)
+	report, err := m.store.Check(t.Context(), true, func(store.Finding) {})
+	if err != nil || report.Repaired != 1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	m.wantFoundAnyhow("acme", damaged)
+}
+
+// So is one that this mneme could not read, and the next one can.
+func TestATurnThatCanBeReadAgainIsFoundByItsWordsAndItsVector(t *testing.T) {
+	m, damaged, record := withDamagedTurn(t)
+	number, err := m.store.NumberOf("acme")
+	m.ok(err)
+	m.reopen(func() { m.put('u', number, damaged, record) })
+	m.wantFoundAnyhow("acme", damaged)
+}
+
+// withDamagedTurn gives a memory whose words and vectors were made anew while a turn about cars was damaged, and its record.
+func withDamagedTurn(t *testing.T) (m *memory, damaged string, record []byte) {
+	t.Helper()
+	m = openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 1024)})
+	damaged = m.capture("acme", talk("my car is broken", "bring the car to the garage"))
+	other := m.capture("acme", talk("where is the lock", "here"))
+	m.wantFound("acme", "car", damaged)
+	number, err := m.store.NumberOf("acme")
+	m.ok(err)
+	m.opts.Embedder = newSpeaker("speaker/2", 1024)
+	m.reopen(func() {
+		m.loseIndex()
+		record = m.damage('u', number, damaged)
+	})
+	m.untilComplete()
+	m.wantFound("acme", "lock", other)
+	if found := m.found("acme", "car"); slices.Contains(found, damaged) {
+		t.Fatalf("a damaged turn is found among %q", found)
+	}
+	return m, damaged, record
+}
+
+// wantFoundAnyhow wants a turn about cars to be found by its words, and by its vector.
+func (m *memory) wantFoundAnyhow(account, id string) {
+	m.t.Helper()
+	for _, r := range []Request{{Query: "car", Mode: Lexical}, {Query: "automobile", Mode: Vector}} {
+		if found := exchangesOf(m.search(account, r)); !slices.Contains(found, id) {
+			m.t.Errorf("%s finds %q by %s", r.Query, found, r.Mode)
+		}
+	}
+}
+
+// A turn whose exchange is gone is taken away by a repair, and its words and its vector with it.
+func TestARepairTakesWordsAndVectorOfWhatIsGone(t *testing.T) {
+	m := openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 1024)})
+	gone := m.capture("acme", talk("my car is broken", "bring the car to the garage"))
+	m.capture("acme", talk("where is the lock", "here"))
+	m.wantFound("acme", "garage", gone)
+	number, err := m.store.NumberOf("acme")
+	m.ok(err)
+	m.reopen(func() { m.put('x', number, gone, nil) })
+	_, err = m.store.Check(t.Context(), true, func(store.Finding) {})
+	m.ok(err)
+	m.until("words and vector are gone", func() bool {
+		status, err := Of(m.store).Status(t.Context(), "acme")
+		m.ok(err)
+		return status.Documents == 1 && status.Vectors.Documents == 1
+	})
+	report, err := m.store.Check(t.Context(), false, func(f store.Finding) { t.Errorf("the repair has left %+v", f) })
+	m.ok(err)
+	if report.Exchanges != 1 {
+		t.Errorf("the report is %+v", report)
+	}
 }

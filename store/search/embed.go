@@ -34,25 +34,26 @@ type pending struct {
 	stored []byte // header, and then the vector
 }
 
-// takeUp gives turns their vectors in the growing generation. put tells for which accounts that is done; the others
-// cannot be embedded now.
-func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[store.AccountNumber]bool, err error) {
+// takeUp gives turns their vectors in the growing generation. put tells for which accounts that is done, but for the turns
+// that are unread because they are damaged; the other accounts cannot be embedded now.
+func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[store.AccountNumber]bool, unread map[store.TurnRef]bool, err error) {
 	byAccount := make(map[store.AccountNumber][]store.TurnRef)
 	for _, turn := range turns {
 		byAccount[turn.Account] = append(byAccount[turn.Account], turn)
 	}
 	put = make(map[store.AccountNumber]bool, len(byAccount))
+	unread = make(map[store.TurnRef]bool)
 	for account, turns := range byAccount {
 		if v.resting.rests(account) {
 			continue
 		}
-		name, changed, err := v.changedTexts(turns)
+		name, changed, err := v.changedTexts(turns, unread)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		switch failed := v.embed(ctx, name, changed); {
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		case failed != nil:
 			if v.resting.begin(account, failed) {
 				v.log.Warn("turns cannot be embedded; it is tried again", "account", name, "embedder", v.embedder.Identity(), "error", failed)
@@ -60,7 +61,7 @@ func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[st
 			continue
 		}
 		if err := v.keep(ctx, account, changed); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		v.resting.end(account)
 		if len(changed) > 0 {
@@ -68,17 +69,18 @@ func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[st
 		}
 		put[account] = true
 	}
-	return put, nil
+	return put, unread, nil
 }
 
 // changedTexts gives what is to be embedded anew of turns, and takes away the vectors of those that have nothing to say
-// any more. name is the account's, as far as it is needed.
-func (v *vectors) changedTexts(turns []store.TurnRef) (name string, changed []*pending, err error) {
+// any more. name is the account's, as far as it is needed. It adds turns that are damaged to unread.
+func (v *vectors) changedTexts(turns []store.TurnRef, unread map[store.TurnRef]bool) (name string, changed []*pending, err error) {
 	generation := v.generations[v.growing].Number
 	for _, turn := range turns {
 		t, there, err := v.textOf(turn)
 		if err != nil { // it holds no other up
 			v.log.Error("a turn cannot be read, and gets no vector", "exchange", turn.Exchange, "error", err)
+			unread[turn] = true
 			continue
 		}
 		if !there { // erased, and its vector with it, or not worth one any more

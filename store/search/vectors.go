@@ -177,13 +177,14 @@ func (v *vectors) follow(ctx context.Context) (taken int, err error) {
 			turns = append(turns, turn)
 		}
 	}
-	put, err := v.takeUp(ctx, turns)
+	put, unread, err := v.takeUp(ctx, turns)
 	if err != nil {
 		return 0, err
 	}
 	confirmed := changes[:0:0]
 	for _, c := range changes {
 		switch {
+		case unread[turnRef(c)]: // it stays in the log for the next start
 		case put[c.Account]:
 			confirmed = append(confirmed, c)
 		case v.skipped == 0:
@@ -230,13 +231,13 @@ func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 	if len(turns) == 0 {
 		return v.complete(ctx)
 	}
-	put, err := v.takeUp(ctx, turns)
+	put, unread, err := v.takeUp(ctx, turns)
 	if err != nil {
 		return false, err
 	}
 	var later []store.TurnRef
 	for _, turn := range turns {
-		if !put[turn.Account] {
+		if !put[turn.Account] || unread[turn] {
 			later = append(later, turn)
 		}
 	}
@@ -252,7 +253,7 @@ func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 
 // complete lets searches go by the growing generation once next to nothing is missing in it.
 func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
-	missing, err := v.store.Changes(store.FollowVectors, 0, embedBatch)
+	missing, err := v.store.Changes(store.FollowVectors, v.from, embedBatch) // before are those of damaged turns alone
 	if err != nil || len(missing) == embedBatch || v.skipped > 0 {
 		return false, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cloudwego/hertz/pkg/app"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/mcp"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -17,23 +18,39 @@ import (
 func (s *Server) memoryRoutes() {
 	handler := memory.Handler(memory.Options{
 		Store: s.store, Closing: s.closing.Done(),
-		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
-			c, err := s.authenticate(requestOf(r.Context()))
-			if err != nil {
-				return "", err
-			}
-			return c.Account, c.requireScope(scope)
-		},
+		Identify: s.identify,
 		Actor: func(r *http.Request) (string, error) {
 			c, err := s.authenticate(requestOf(r.Context()))
 			return c.KeyID, err
 		},
-		Fail: func(_ http.ResponseWriter, r *http.Request, err error) {
-			s.answerError(requestOf(r.Context()), codec.Chat, asError(err), "")
-		},
+		Fail: s.failHTTP,
 	})
 	serve := func(ctx context.Context, rc *app.RequestContext) { s.serveHTTP(ctx, rc, handler) }
 	s.engine.Any("/v1/memory/*path", s.admit, serve)
+}
+
+// toolRoutes mounts the memory of accounts as tools for agents.
+func (s *Server) toolRoutes() {
+	handler := mcp.Handler(mcp.Options{
+		Store: s.store, Version: s.opts.Version, Log: s.log,
+		Identify: func(r *http.Request) (string, error) { return s.identify(r, store.ScopeRead) },
+		Fail:     s.failHTTP,
+	})
+	s.engine.Any("/mcp", s.admit, func(ctx context.Context, rc *app.RequestContext) { s.serveHTTP(ctx, rc, handler) })
+}
+
+// identify gives the account of a request that a net/http handler serves, if its caller has the scope.
+func (s *Server) identify(r *http.Request, scope store.Scopes) (string, error) {
+	c, err := s.authenticate(requestOf(r.Context()))
+	if err != nil {
+		return "", err
+	}
+	return c.Account, c.requireScope(scope)
+}
+
+// failHTTP answers a request that a net/http handler serves with an error.
+func (s *Server) failHTTP(_ http.ResponseWriter, r *http.Request, err error) {
+	s.answerError(requestOf(r.Context()), codec.Chat, asError(err), "")
 }
 
 type requestKey struct{}

@@ -22,6 +22,7 @@ func (s *Server) routes() {
 	s.engine.GET("/v1/models", s.admit, s.listModels)
 	s.engine.GET("/v1/models/:model", s.admit, s.showModel)
 	s.memoryRoutes()
+	s.toolRoutes()
 	s.engine.GET("/", s.greet)
 	s.engine.HEAD("/", s.greet)
 	s.engine.GET("/healthz", s.healthy)

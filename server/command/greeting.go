@@ -44,6 +44,7 @@ Anthropic SDKs
     export ANTHROPIC_BASE_URL={{.Origin}} ANTHROPIC_AUTH_TOKEN=$MNEME_KEY
 Claude Code
     ANTHROPIC_BASE_URL={{.Origin}} ANTHROPIC_AUTH_TOKEN=$MNEME_KEY claude
+    claude mcp add --transport http mneme {{.Origin}}/mcp --header "Authorization: Bearer $MNEME_KEY"  # its memory, as tools
 Codex, in ~/.codex/config.toml
     model_provider = "mneme"
     [model_providers.mneme]

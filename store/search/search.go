@@ -68,6 +68,9 @@ const (
 	Plain     Syntax = "plain"
 )
 
+// CodeSyntax is the code of the error about a query that cannot be read as [Operators]; as [Plain] it can.
+const CodeSyntax = "query_syntax"
+
 const (
 	defaultLimit  = 10
 	maxLimit      = 100
@@ -170,7 +173,7 @@ func (r *Request) parse() (*lexical.Query, error) {
 	var syntax *lexical.SyntaxError
 	if errors.As(err, &syntax) {
 		e := codec.Invalid("query", "%s (byte %d of the query). To search for signs as they are, ask with syntax plain.", syntax.Message, syntax.At)
-		e.Code = "query_syntax"
+		e.Code = CodeSyntax
 		return nil, e
 	}
 	return q, err

@@ -1,0 +1,90 @@
+// Package mcp offers an account's memory to its agents as tools of the Model Context Protocol, over its streamable HTTP
+// transport (revision 2025-11-25, sections "Transports" and "Tools"). The tools find, list and show what was said; none
+// changes anything. There are no sessions of the protocol: each request is answered by itself.
+package mcp
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Options say whose memory a [Handler] offers.
+type Options struct {
+	Store   *store.Store
+	Version string // of mneme, for clients
+	Log     *slog.Logger
+	// Identify gives the account of a request whose caller may read.
+	Identify func(r *http.Request) (account string, err error)
+	// Fail answers with an error.
+	Fail func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// maxBody bounds a request, in bytes: a call of a tool is a query and a few ids.
+const maxBody = 1 << 20
+
+type accountKey struct{}
+
+// Handler serves the protocol at one path.
+func Handler(o Options) http.Handler {
+	schemas := sdk.NewSchemaCache()
+	protocol := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
+		account, _ := r.Context().Value(accountKey{}).(string)
+		return newServer(&tools{store: o.Store, account: account, log: o.Log}, o.Version, schemas)
+	}, &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		account, err := o.Identify(r)
+		if err != nil {
+			o.Fail(w, r, err)
+			return
+		}
+		protocol.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accountKey{}, account)))
+	})
+}
+
+// instructions tell an agent what the tools are for.
+const instructions = "The recorded conversations of this account, your own earlier ones among them. Find with memory_search, " +
+	"read around a hit with memory_timeline, and read single exchanges whole with memory_get."
+
+// newServer is one request's side of the protocol.
+func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "mneme", Title: "mneme memory", Version: version}, &sdk.ServerOptions{
+		Instructions: instructions, SchemaCache: schemas,
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+	})
+	add(s, t, "memory_search", "Find what was said or done in recorded conversations, by words, names (paths, symbols, error codes) and likeness. "+
+		"Gives one short entry per exchange or session, the best first.", t.search)
+	add(s, t, "memory_timeline", "Read a recorded conversation around one of its exchanges, or its end: what each exchange added, long texts cut.", t.timeline)
+	add(s, t, "memory_get", "Read what single exchanges added to their conversations: the new messages, calls and results, and the answer, in full.", t.get)
+	add(s, t, "memory_list_sessions", "List recorded conversations, the newest first.", t.listSessions)
+	add(s, t, "memory_get_session", "Show one recorded conversation: when, with which models, how long, and its summary where there is one.", t.getSession)
+	add(s, t, "memory_stats", "Say how much is recorded, and how far the search index is behind.", t.stats)
+	return s
+}
+
+// add offers a tool whose answer is text.
+func add[In any](s *sdk.Server, t *tools, name, description string, read func(context.Context, *In, *page) error) {
+	inside := false
+	tool := &sdk.Tool{Name: name, Description: description, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &inside}}
+	sdk.AddTool(s, tool, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
+		var p page
+		if err := read(ctx, &in, &p); err != nil {
+			return nil, nil, t.told(name, err)
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: p.text()}}}, nil, nil
+	})
+}
+
+// told is an error as the agent is told of it; what it can do nothing about goes to the log.
+func (t *tools) told(tool string, err error) error {
+	e := codec.AsError(err, "the memory failed on this; the proxy's log says why")
+	if e.Kind == codec.KindInternal || e.Kind == codec.KindStorage {
+		t.log.Error("a tool of the memory failed", "tool", tool, "account", t.account, "error", err)
+	}
+	return e
+}

@@ -1,0 +1,79 @@
+package mcp
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// showTurn writes what an exchange added to its session, at most so many bytes of each text; 0: all that there is room
+// for. session is "" where the reader knows it.
+func showTurn(p *page, t *store.TimelineEntry, session string, most int) {
+	x := &t.Exchange
+	p.line("%s %s%s %s%s", x.ID, minute(x.Started), behind(" ", x.ModelAsked), x.Outcome, behind(" in ", session))
+	if t.Turn == nil {
+		p.line("It added nothing to the conversation%s.", behind(": a request of the client's own, ", x.Auxiliary))
+		return
+	}
+	if t.Turn.Error != "" {
+		p.line("What it says could not be read: %s", t.Turn.Error)
+	}
+	for _, messages := range [][]store.Message{t.Turn.Messages, t.Turn.Answer} {
+		for i := range messages {
+			showMessage(p, &messages[i], most)
+		}
+	}
+}
+
+func showMessage(p *page, m *store.Message, most int) {
+	for i := range m.Parts {
+		switch part := &m.Parts[i]; part.Kind {
+		case "reasoning":
+			p.quote(m.Role+" thinks", part.Text, most)
+		case "call":
+			p.quote(m.Role+" calls "+part.Name, cmp.Or(part.Arguments, part.Text), most)
+		case "result":
+			label := "result"
+			if part.Failed {
+				label = "failure"
+			}
+			p.quote(label+behind(" of ", part.Name), part.Text, most)
+		case "media":
+			p.quote(m.Role, "["+part.MediaType+behind(" ", part.Name)+"]", most)
+		default:
+			p.quote(m.Role, part.Text, most)
+		}
+	}
+}
+
+func showSession(p *page, s *store.Session) {
+	if s.Error != nil {
+		p.line("%s cannot be read: %s", s.ID, s.Error.Message)
+		return
+	}
+	p.line("%s %s to %s, %d exchanges%s", s.ID, minute(s.Created), minute(s.Updated), s.Exchanges, behind(", ", strings.Join(s.Models, " ")))
+	if s.Title != "" {
+		p.quote("title", s.Title, briefly)
+	}
+}
+
+// minute writes a time as far as an overview needs it.
+func minute(t time.Time) string { return t.UTC().Format("2006-01-02T15:04Z") }
+
+// behind puts something in front of a name, if there is one.
+func behind(front, name string) string {
+	if name == "" {
+		return ""
+	}
+	return front + inLine(name)
+}
+
+// other is the id unless it is the one that was shown already.
+func other(id, shown string) string {
+	if shown == "" {
+		return ""
+	}
+	return id
+}

@@ -1,0 +1,285 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// tools reads the memory of one account.
+type tools struct {
+	store   *store.Store
+	account string
+	log     *slog.Logger
+}
+
+type searchInput struct {
+	Query     string `json:"query" jsonschema:"words to look for; \"a phrase\", +must, -not"`
+	Sessions  bool   `json:"sessions,omitempty" jsonschema:"find whole conversations instead of single exchanges"`
+	Session   string `json:"session_id,omitempty" jsonschema:"only in this conversation"`
+	Since     string `json:"since,omitempty" jsonschema:"only from then on, as 2026-11-20T08:00:00Z or 2026-11-20"`
+	Until     string `json:"until,omitempty" jsonschema:"only before then"`
+	Limit     int    `json:"limit,omitempty" jsonschema:"how many at most, 1 to 50; 10 if left out"`
+	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"how long the answer may be; 4000 if left out"`
+}
+
+func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
+	p.bound(in.MaxTokens)
+	limit, err := count("limit", in.Limit, 10, 50)
+	if err != nil {
+		return err
+	}
+	index := search.Of(t.store)
+	if index == nil {
+		return codec.Errorf(codec.KindNotFound, "this memory is kept without an index; there is no search")
+	}
+	asked := &search.Request{Query: in.Query, Limit: limit}
+	if in.Sessions {
+		asked.Granularity = search.Sessions
+	}
+	if in.Session != "" {
+		asked.Filter.And = append(asked.Filter.And, search.Filter{Field: "session", Op: "eq", Value: in.Session})
+	}
+	for _, bound := range []struct{ name, op, value string }{{"since", "gte", in.Since}, {"until", "lt", in.Until}} {
+		at, err := moment(bound.name, bound.value)
+		if err != nil {
+			return err
+		}
+		if !at.IsZero() {
+			asked.Filter.And = append(asked.Filter.And, search.Filter{Field: "time", Op: bound.op, Value: at.Format(time.RFC3339Nano)})
+		}
+	}
+	answer, err := index.Search(ctx, t.account, asked)
+	if e := codec.AsError(err, ""); err != nil && e.Code == search.CodeSyntax { // agents ask in sentences, which may hold any sign
+		asked.Syntax = search.Plain
+		answer, err = index.Search(ctx, t.account, asked)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range answer.Data {
+		h := &answer.Data[i]
+		p.line("%s %s%s%s", cmp.Or(h.Exchange, h.Session), minute(h.Time), behind(" ", h.Model), behind(" in ", other(h.Session, h.Exchange)))
+		if h.Title != "" {
+			p.quote("title", h.Title, briefly)
+		}
+		p.quote(cmp.Or(h.Role, "says"), h.Snippet, 0)
+	}
+	for _, note := range answer.Degraded {
+		p.line("note: %s", note)
+	}
+	if answer.HasMore {
+		p.line("There are more hits.")
+	}
+	return nil
+}
+
+// briefly is how many bytes of a text an overview shows.
+const briefly = 400
+
+type timelineInput struct {
+	Exchange  string `json:"exchange_id,omitempty" jsonschema:"the exchange to read around"`
+	Session   string `json:"session_id,omitempty" jsonschema:"the conversation whose end to read, where no exchange is named"`
+	Before    *int   `json:"before,omitempty" jsonschema:"how many exchanges in front of it, or of the end, 0 to 50; 5 if left out"`
+	After     *int   `json:"after,omitempty" jsonschema:"how many exchanges behind it, 0 to 50; 5 if left out"`
+	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"how long the answer may be; 4000 if left out"`
+}
+
+func (t *tools) timeline(_ context.Context, in *timelineInput, p *page) error {
+	p.bound(in.MaxTokens)
+	before, err := around("before", in.Before)
+	if err != nil {
+		return err
+	}
+	after, err := around("after", in.After)
+	if err != nil {
+		return err
+	}
+	session, turns := in.Session, []store.TimelineEntry(nil)
+	if in.Exchange != "" {
+		middle, err := t.turn(in.Exchange)
+		if err != nil {
+			return err
+		}
+		session, turns = middle.Exchange.Session, append(turns, middle)
+	}
+	if session == "" {
+		return codec.Invalid("exchange_id", "name an exchange_id or a session_id")
+	}
+	if before > 0 {
+		earlier, err := t.store.Timeline(t.account, session, store.TimelineQuery{After: in.Exchange, Limit: before, Descending: true})
+		if err != nil {
+			return err
+		}
+		slices.Reverse(earlier.Data)
+		turns = append(earlier.Data, turns...)
+	}
+	if after > 0 && in.Exchange != "" {
+		later, err := t.store.Timeline(t.account, session, store.TimelineQuery{After: in.Exchange, Limit: after})
+		if err != nil {
+			return err
+		}
+		turns = append(turns, later.Data...)
+	}
+	p.line("%s", session)
+	for i := range turns {
+		showTurn(p, &turns[i], "", briefly)
+	}
+	return nil
+}
+
+type getInput struct {
+	IDs       []string `json:"ids" jsonschema:"exchange ids, at most 20"`
+	MaxTokens int      `json:"max_tokens,omitempty" jsonschema:"how long the answer may be, at most 20000; 4000 if left out"`
+}
+
+const mostIDs = 20
+
+func (t *tools) get(_ context.Context, in *getInput, p *page) error {
+	p.bound(in.MaxTokens)
+	if len(in.IDs) == 0 || len(in.IDs) > mostIDs {
+		return codec.Invalid("ids", "ids are 1 to %d ids of exchanges, as memory_search gives them", mostIDs)
+	}
+	for _, id := range in.IDs {
+		turn, err := t.turn(id)
+		if err != nil {
+			return err
+		}
+		showTurn(p, &turn, turn.Exchange.Session, 0)
+	}
+	return nil
+}
+
+// turn reads what one exchange added.
+func (t *tools) turn(id string) (store.TimelineEntry, error) {
+	number, err := t.store.NumberOf(t.account)
+	if err != nil {
+		return store.TimelineEntry{}, err
+	}
+	return t.store.TurnAt(number, id)
+}
+
+type listSessionsInput struct {
+	Since string `json:"since,omitempty" jsonschema:"only conversations from then on, as 2026-11-20T08:00:00Z or 2026-11-20"`
+	Until string `json:"until,omitempty" jsonschema:"only conversations before then"`
+	Model string `json:"model,omitempty" jsonschema:"only conversations that asked for this model"`
+	Tag   string `json:"tag,omitempty" jsonschema:"only conversations with this tag"`
+	After string `json:"after,omitempty" jsonschema:"the last id of the page before"`
+	Limit int    `json:"limit,omitempty" jsonschema:"how many at most, 1 to 100; 20 if left out"`
+}
+
+func (t *tools) listSessions(_ context.Context, in *listSessionsInput, p *page) error {
+	p.bound(maxTokens)
+	limit, err := count("limit", in.Limit, 20, 100)
+	if err != nil {
+		return err
+	}
+	q := store.SessionQuery{After: in.After, Limit: limit, Model: in.Model, Tag: in.Tag}
+	if q.Since, err = moment("since", in.Since); err != nil {
+		return err
+	}
+	if q.Until, err = moment("until", in.Until); err != nil {
+		return err
+	}
+	sessions, err := t.store.Sessions(t.account, q)
+	if err != nil {
+		return err
+	}
+	for i := range sessions.Data {
+		showSession(p, &sessions.Data[i])
+	}
+	if n := len(sessions.Data); n > 0 && sessions.HasMore {
+		p.line("There are more; the next page is after %s.", sessions.Data[n-1].ID)
+	}
+	return nil
+}
+
+type getSessionInput struct {
+	Session string `json:"session_id"`
+}
+
+func (t *tools) getSession(_ context.Context, in *getSessionInput, p *page) error {
+	p.bound(0)
+	session, err := t.store.Session(t.account, in.Session)
+	if err != nil {
+		return err
+	}
+	summary, err := t.store.SessionSummary(t.account, in.Session)
+	if err != nil {
+		return err
+	}
+	showSession(p, session)
+	if len(session.Tags) > 0 {
+		p.quote("tags", strings.Join(session.Tags, ", "), briefly)
+	}
+	if session.Parent != "" {
+		p.line("It is a subagent's, of %s.", session.Parent)
+	}
+	if summary != nil {
+		p.quote("summary by "+summary.By, summary.Text, 0)
+	}
+	return nil
+}
+
+type statsInput struct{}
+
+func (t *tools) stats(ctx context.Context, _ *statsInput, p *page) error {
+	p.bound(0)
+	usage, err := t.store.Usage(ctx, t.account)
+	if err != nil {
+		return err
+	}
+	p.line("%d exchanges in %d sessions; %d bytes stored", usage.Exchanges, usage.Sessions, usage.Stored())
+	if index := search.Of(t.store); index != nil {
+		status, err := index.Status(ctx, t.account)
+		if err != nil {
+			return err
+		}
+		p.line("%d of them can be searched, and the index is %d changes behind", status.Documents, status.Lag)
+	}
+	return nil
+}
+
+// count is a number that an agent gave, or what it is where it gave none.
+func count(name string, n, usual, most int) (int, error) {
+	if n < 0 || n > most {
+		return 0, codec.Invalid(name, "%s is a number from 1 to %d", name, most)
+	}
+	return cmp.Or(n, usual), nil
+}
+
+const (
+	usuallyAround = 5
+	mostAround    = 50
+)
+
+func around(name string, n *int) (int, error) {
+	if n == nil {
+		return usuallyAround, nil
+	}
+	if *n < 0 || *n > mostAround {
+		return 0, codec.Invalid(name, "%s is a number from 0 to %d", name, mostAround)
+	}
+	return *n, nil
+}
+
+// moment reads a time, or a date as its beginning in UTC; "" is none.
+func moment(name, text string) (at time.Time, err error) {
+	if text == "" {
+		return at, nil
+	}
+	if at, err = time.Parse(time.DateOnly, text); err == nil {
+		return at, nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		return at, codec.Invalid(name, "%s is a date as 2026-11-20, or a time as 2026-11-20T08:00:00Z", name)
+	}
+	return at, nil
+}

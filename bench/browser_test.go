@@ -29,10 +29,15 @@ func TestAReportOpensInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	picture := filepath.Join(dir, "report.png")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	profile, err := os.MkdirTemp("", "mneme-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(profile) }) // processes of the browser may outlive it for a moment, and write there
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+filepath.Join(dir, "profile"),
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+profile,
 		"--window-size=1000,700", "--screenshot="+picture, "file://"+filepath.Join(dir, "report.html")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

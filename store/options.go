@@ -36,7 +36,7 @@ type Options struct {
 	Retention Retention     // for accounts without rules of their own
 	AuditAge  time.Duration // how long acts of administration are kept, the newest 100,000 at most; 0: two years
 
-	Clock func() time.Time // for the life and use of service keys; nil: time.Now
+	Clock func() time.Time // for the life and use of service keys, and for how long usage is given again; nil: time.Now
 
 	// Redact masks credentials in everything that is stored. nil: bytes are stored as they came.
 	Redact *redact.Redactor

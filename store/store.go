@@ -56,7 +56,7 @@ type Store struct {
 	usages      usageTable
 	keys        keyTable
 	uses        useWriter
-	now         func() time.Time // the clock of keys
+	now         func() time.Time // the clock of keys and of usage
 
 	queue      chan *write
 	queueBytes *semaphore.Weighted

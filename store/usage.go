@@ -77,7 +77,7 @@ func (s *Store) Usage(ctx context.Context, account string) (Usage, error) {
 		return Usage{}, ctx.Err()
 	}
 	defer func() { <-last.turn }()
-	began := time.Now()
+	began := s.now()
 	if began.Before(last.until) {
 		return last.usage, nil
 	}
@@ -85,9 +85,10 @@ func (s *Store) Usage(ctx context.Context, account string) (Usage, error) {
 	if err != nil {
 		return u, asStorageError(err, "the account's usage could not be worked out; run mneme check")
 	}
-	if took := time.Since(began); took > usageQuick {
+	ended := s.now()
+	if took := ended.Sub(began); took > usageQuick {
 		u.AsOf = began.UTC()
-		last.usage, last.until = u, time.Now().Add(usageRest*took)
+		last.usage, last.until = u, ended.Add(usageRest*took)
 	}
 	return u, nil
 }

@@ -9,7 +9,8 @@ import (
 
 // A small account's usage is always of now; that of a large one is given again for a while, and says of when it is.
 func TestUsageThatTakesLongIsNotWorkedOutEachTime(t *testing.T) {
-	s := openStore(t, Options{})
+	clock := newHands() // nothing takes long by it
+	s := openStore(t, Options{Clock: clock.now})
 	mustAccount(t, s, "acme")
 	ctx := context.Background()
 	exchanges := func() int64 {
@@ -28,11 +29,11 @@ func TestUsageThatTakesLongIsNotWorkedOutEachTime(t *testing.T) {
 	}
 	number, _ := s.accounts.number("acme")
 	last := s.usages.last(number)
-	last.usage, last.until = Usage{AsOf: time.Now(), Exchanges: 100}, time.Now().Add(time.Hour)
+	last.usage, last.until = Usage{AsOf: clock.at, Exchanges: 100}, clock.at.Add(time.Hour)
 	if got := exchanges(); got != 100 {
 		t.Errorf("counted %d exchanges before the time, want the 100 of before", got)
 	}
-	last.until = time.Now()
+	clock.turn(time.Hour)
 	if got := exchanges(); got != 3 {
 		t.Errorf("counted %d exchanges, want 3", got)
 	}

@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"context"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -109,8 +110,12 @@ func TestDeltasAllocateNothing(t *testing.T) {
 		few, p := burstAnswer(t, f.members, "10")
 		many, q := burstAnswer(t, f.members, "1000")
 		buffer := make([]byte, 0, 64<<10)
-		play := func(a *answer, p *prompt) float64 {
-			return testing.AllocsPerRun(20, func() { _, buffer = burst(f.format, a, p, buffer) })
+		play := func(a *answer, p *prompt) float64 { // the least of several: what else runs in the process is counted, too
+			least := math.Inf(1)
+			for range 5 {
+				least = min(least, testing.AllocsPerRun(20, func() { _, buffer = burst(f.format, a, p, buffer) }))
+			}
+			return least
 		}
 		if base, more := play(few, p), play(many, q); more > base+2 { // the final objects grow with the text
 			t.Errorf("%s: %v allocations for 10 events, %v for 1000", name, base, more)

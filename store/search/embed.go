@@ -280,28 +280,33 @@ func (r *restingAccounts) reasonOf(account store.AccountNumber) error {
 
 // query makes the vector to search with, and gives the vectors of the account. An error says why there are none.
 func (v *vectors) query(ctx context.Context, account string, number store.AccountNumber, text string) (*serving, *vector.Query, *vector.Set, error) {
-	s := v.serving.Load()
-	if s == nil {
-		return nil, nil, nil, errNotOpen
-	}
 	if err := v.unanswered.why(number); err != nil {
 		return nil, nil, nil, err
 	}
-	made, err := embedQuery(ctx, s.embedder, account, text)
-	if err != nil {
-		if ctx.Err() == nil {
-			v.unanswered.begin(number, err)
+	for {
+		s := v.serving.Load()
+		if s == nil {
+			return nil, nil, nil, errNotOpen
 		}
-		return nil, nil, nil, err
+		made, err := embedQuery(ctx, s.embedder, account, text)
+		if err != nil {
+			if ctx.Err() == nil {
+				v.unanswered.begin(number, err)
+			}
+			return nil, nil, nil, err
+		}
+		v.unanswered.end(number)
+		q, err := s.space.Query(made)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		key := vector.Key{Account: uint32(number), Generation: s.generation}
+		set, err := v.cache.Get(ctx, key, func(ctx context.Context) (*vector.Set, error) { return v.load(ctx, s, number) })
+		if now := v.serving.Load(); now.generation == s.generation {
+			return s, q, set, err
+		}
+		v.cache.Drop(s.generation) // another one has taken its place, and its vectors go
 	}
-	v.unanswered.end(number)
-	q, err := s.space.Query(made)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	key := vector.Key{Account: uint32(number), Generation: s.generation}
-	set, err := v.cache.Get(ctx, key, func(ctx context.Context) (*vector.Set, error) { return v.load(ctx, s, number) })
-	return s, q, set, err
 }
 
 var errNotOpen = codec.Errorf(codec.KindStorage, "the vectors are not open yet")

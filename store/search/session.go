@@ -193,7 +193,7 @@ func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, befo
 	if x.unwritten.Load().full() {
 		return 0, errFull
 	}
-	changes, err := x.store.SessionChanges(ctx, of, before, sessionBatch, x.unwritten.Load().knows)
+	changes, err := x.store.SessionChanges(ctx, of, before, sessionBatch, x.unwritten.Load().known())
 	if err != nil || len(changes) == 0 {
 		return 0, err
 	}

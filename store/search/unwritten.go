@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -82,13 +83,21 @@ func (u *unwritten) leave(c store.SessionChange) {
 	u.unread[sessionRef{c.Account, c.Session}] = c
 }
 
-// knows tells whether a session is as it was when the index took it up, or could not.
-func (u *unwritten) knows(c store.SessionChange) bool {
+// known gives what tells whether a session is as it was when the index took it up, or could not. It goes by what was taken up
+// before it was asked for, so that a session which is confirmed while its mark is read is not taken for one that has changed.
+func (u *unwritten) known() func(store.SessionChange) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	_, known := u.sessions[c]
-	unread, left := u.unread[sessionRef{c.Account, c.Session}]
-	return known || left && unread == c
+	taken := maps.Clone(u.sessions)
+	return func(c store.SessionChange) bool {
+		if _, known := taken[c]; known {
+			return true
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		unread, left := u.unread[sessionRef{c.Account, c.Session}]
+		return left && unread == c
+	}
 }
 
 // full tells that no more may be taken up before something is written.

@@ -43,7 +43,8 @@ func (s *speaker) failing(fails func(account string, use Use, texts []string) er
 	s.fails = fails
 }
 
-func (s *speaker) Embed(ctx context.Context, account string, use Use, texts []string) ([][]float32, error) {
+// Embed answers however late it is, so that no search goes without vectors because the machine stood still.
+func (s *speaker) Embed(_ context.Context, account string, use Use, texts []string) ([][]float32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fails != nil {
@@ -58,7 +59,7 @@ func (s *speaker) Embed(ctx context.Context, account string, use Use, texts []st
 		}
 		vectors[i] = s.vector(text)
 	}
-	return vectors, ctx.Err()
+	return vectors, nil
 }
 
 var meanings = map[string]string{"car": "vehicle", "automobile": "vehicle", "doctor": "physician", "forecast": "weather"}
@@ -551,6 +552,51 @@ func TestVectorsAreMadeAnew(t *testing.T) {
 	if len(answer.Data) != 1 || len(answer.Degraded) != 1 || answer.ModeUsed != Lexical {
 		t.Errorf("hybrid without an embedder: %+v", answer)
 	}
+}
+
+// A search that has its query embedded while others take the place of the vectors goes by the new ones: the former are gone.
+func TestASearchGoesByTheVectorsThatAreThereWhenItsQueryIs(t *testing.T) {
+	e := heldQueries{newSpeaker("speaker/1", 512), make(chan struct{}, 1), make(chan struct{})}
+	m := openMemoryWith(t, t.TempDir(), Options{Embedder: e})
+	car := m.capture("acme", talk("my car", "is red"))
+	m.ok(Of(m.store).WaitVectors(t.Context(), "acme"))
+	found := make(chan *Answer, 1)
+	go func() {
+		answer, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "automobile", Mode: Vector})
+		if err != nil {
+			t.Error(err)
+		}
+		found <- answer
+	}()
+	<-e.asked
+	m.ok(Of(m.store).RebuildVectors(t.Context()))
+	m.until("the former vectors to go", func() bool {
+		list, err := m.store.Generations()
+		m.ok(err)
+		return len(list) == 1 && list[0].Number == 2 && list[0].Complete
+	})
+	close(e.release)
+	if answer := <-found; answer == nil || len(answer.Degraded) > 0 || !slices.Equal(exchangesOf(answer), []string{car}) {
+		t.Errorf("%+v, want %s", answer, car)
+	}
+}
+
+// heldQueries is an embedder that answers no query before it is released.
+type heldQueries struct {
+	*speaker
+	asked   chan struct{}
+	release chan struct{}
+}
+
+func (h heldQueries) Embed(ctx context.Context, account string, use Use, texts []string) ([][]float32, error) {
+	if use == ForQuery {
+		select {
+		case h.asked <- struct{}{}:
+		default:
+		}
+		<-h.release
+	}
+	return h.speaker.Embed(ctx, account, use, texts)
 }
 
 // What the lexical index has read is what the vectors are made of, and nothing of it stays behind: not of turns that

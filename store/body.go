@@ -23,9 +23,9 @@ import (
 type hash [32]byte
 
 const (
-	literalMax = 96 // what is no longer than this is cheaper as it stands than as a block
-	tailItems  = 3  // items at the end of a run that clients may still change
-	gapMax     = 64 // what separates items of one run is a comma and at most this much white space
+	literalMax = 256 // what is no longer than this is cheaper as it stands than as a block
+	tailItems  = 3   // items at the end of a run that clients may still change
+	gapMax     = 64  // what separates items of one run is a comma and at most this much white space
 	maxItems   = 16 << 10
 	minAverage = 32 // bytes; a body of more than manyItems smaller items is not worth cutting
 	manyItems  = 64

@@ -16,10 +16,11 @@ const digestQueue = 64 << 10
 type digester struct {
 	mu     sync.Mutex
 	queue  []undigested
-	behind bool // the outbox holds entries that are not in queue
+	behind bool               // the outbox holds entries that are not in queue
+	ahead  map[sessionRef]int // entries that are yet to be handed to the writer, in queue and taken out of it, by session
+	count  int                // of them
 
-	taken atomic.Int64 // entries out of queue that are yet to be handed to the writer
-	held  atomic.Int64 // bytes of exchanges in memory, see handover.go
+	held atomic.Int64 // bytes of exchanges in memory, see handover.go
 
 	prefixes prefixMemory // of the requests read last
 
@@ -55,6 +56,9 @@ func (d *digester) add(entries ...undigested) {
 	d.mu.Lock()
 	if len(d.queue)+len(entries) <= digestQueue {
 		d.queue = append(d.queue, entries...)
+		for i := range entries {
+			d.expect(entries[i].at(), 1)
+		}
 	} else {
 		d.behind = true
 		d.giveUp(entries)
@@ -70,14 +74,32 @@ func (d *digester) add(entries ...undigested) {
 func (d *digester) waiting() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return int64(len(d.queue)) + d.taken.Load()
+	return int64(d.count)
 }
 
-// idle tells that nothing waits, so that no exchange that ended before is yet to be digested.
-func (d *digester) idle() bool {
+// upToDate tells that no exchange of the session that ended before is yet to be handed to the writer with its digest.
+func (d *digester) upToDate(ref sessionRef) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.queue) == 0 && !d.behind && d.taken.Load() == 0
+	return !d.behind && d.ahead[ref] == 0 && d.ahead[sessionRef{}] == 0
+}
+
+// expect counts entries of a session; with d.mu held.
+func (d *digester) expect(ref sessionRef, entries int) {
+	if d.ahead == nil {
+		d.ahead = make(map[sessionRef]int)
+	}
+	d.count += entries
+	if d.ahead[ref] += entries; d.ahead[ref] == 0 {
+		delete(d.ahead, ref)
+	}
+}
+
+// handedOn counts an entry that the writer has now.
+func (d *digester) handedOn(u *undigested) {
+	d.mu.Lock()
+	d.expect(u.at(), -1)
+	d.mu.Unlock()
 }
 
 // stop ends the goroutine after the exchange it is at. What is left in the outbox stays there for the next start.
@@ -101,8 +123,10 @@ func (s *Store) takeWaiting() ([]undigested, error) {
 	d.mu.Lock()
 	waiting, behind := d.queue, d.behind
 	d.queue, d.behind = nil, false
-	if d.taken.Store(int64(len(waiting))); behind {
-		d.taken.Store(1) // at least, until it has been read
+	if behind {
+		clear(d.ahead)
+		d.count = 0
+		d.expect(sessionRef{}, 1) // at least, until the outbox has been read
 	}
 	d.mu.Unlock()
 	if !behind {
@@ -110,11 +134,10 @@ func (s *Store) takeWaiting() ([]undigested, error) {
 	}
 	d.giveUp(waiting)
 	waiting, err := s.outbox()
-	if err != nil { // what was not read is looked for again when the next exchange ends
-		d.mu.Lock()
-		d.behind = true
-		d.mu.Unlock()
-	}
+	d.mu.Lock()
+	d.expect(sessionRef{}, len(waiting)-1)
+	d.behind = d.behind || err != nil // what was not read is looked for again when the next exchange ends
+	d.mu.Unlock()
 	return waiting, err
 }
 
@@ -133,18 +156,15 @@ func (s *Store) digestWaiting(ctx context.Context) bool {
 			s.log.Error("the outbox cannot be read", "error", err)
 		}
 		if len(waiting) == 0 {
-			s.digester.taken.Store(0)
 			break
 		}
 		for i := range waiting {
-			s.digester.taken.Store(int64(len(waiting) - i))
 			if ctx.Err() != nil {
 				s.digester.giveUp(waiting[i:])
 				break
 			}
 			s.digestNext(ctx, &ahead, &waiting[i])
 		}
-		s.digester.taken.Store(0)
 	}
 	ahead.await(s)
 	return ctx.Err() == nil
@@ -171,6 +191,7 @@ func (s *Store) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undig
 	if err := s.send(ctx, w); err != nil {
 		return // the store closes; the entry stays in the outbox
 	}
+	s.digester.handedOn(u)
 	ahead.writes, ahead.places = append(ahead.writes, w), append(ahead.places, at)
 	if ahead.bytes += size; len(ahead.writes) >= digestsAhead || ahead.bytes >= bytesAhead {
 		ahead.await(s)

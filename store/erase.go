@@ -354,7 +354,7 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 		g.put(w, exchangeKey(space, account, id), nil)
 	}
 	e.Bytes += g.eraseResponse(w, account, id)
-	if info.ResponseID != "" {
+	if info.ResponseID != "" { // whatever the surface: stores of earlier versions link all of them
 		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), nil)
 	}
 	e.Exchanges++

@@ -17,7 +17,16 @@ const (
 // by the digester until they are given up.
 type undigested struct {
 	place
+	session  sessionID // that the exchange belonged to when the entry was made; zero: not known
 	captured *Exchange
+}
+
+// at is the session of the entry, the zero one where it is not known.
+func (u *undigested) at() sessionRef {
+	if u.session == (sessionID{}) {
+		return sessionRef{}
+	}
+	return sessionRef{u.account, u.session}
 }
 
 // hold tells whether n more bytes may be kept. What is held is given up by release.
@@ -69,13 +78,22 @@ func (c *Capture) handOver() *Exchange {
 
 // digestAtOnce has a small exchange digested in the commit of its end, which saves a commit of its own, the entry in the
 // outbox and a third record of the session. Exchanges of a session are digested in the order they ended, so it is for the
-// digester while anything waits there; and so are those with items, because the digester alone may look at its prefixes.
+// digester while any of its session wait there; and so are those with items, because the digester alone may look at its
+// prefixes. The writer looks again whether any wait: it alone knows the session of an exchange that ends before its
+// opening is committed.
 func (c *Capture) digestAtOnce(w *write) {
 	x := w.captured
-	if x == nil || x.Items != nil || x.RequestSize+x.ResponseSize > digestedAtOnce || c.SessionID() == "" || !c.store.digester.idle() {
+	if x == nil || x.Items != nil || x.RequestSize+x.ResponseSize > digestedAtOnce {
 		return
 	}
-	w.digest, _ = c.store.digestExchange(&undigested{place{c.account, c.id}, x})
+	select {
+	case <-c.opening.done:
+		if c.session == (sessionID{}) || !c.store.digester.upToDate(sessionRef{c.account, c.session}) {
+			return
+		}
+	default:
+	}
+	w.digest, _ = c.store.digestExchange(&undigested{place: place{c.account, c.id}, captured: x})
 	w.captured = nil
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -136,9 +137,9 @@ func TestASmallExchangeIsDigestedWithItsEnd(t *testing.T) {
 	mustBeSound(t, c.s)
 }
 
-// While an exchange waits to be digested, those that end after it wait behind it, however small they are: their turns
-// follow from its own.
-func TestASmallExchangeIsNotDigestedBeforeTheOnesThatEndedBeforeIt(t *testing.T) {
+// While an exchange waits to be digested, those of its session that end after it wait behind it, however small they are:
+// their turns follow from its own.
+func TestASmallExchangeIsNotDigestedBeforeTheOnesOfItsSessionThatEndedBeforeIt(t *testing.T) {
 	digesting, goOn := make(chan struct{}), make(chan struct{})
 	long := strings.Repeat("x", digestedAtOnce)
 	s := openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
@@ -175,8 +176,9 @@ func TestASmallExchangeIsNotDigestedBeforeTheOnesThatEndedBeforeIt(t *testing.T)
 	first := finish(long)
 	<-digesting
 	second := finish("as before", "yes", "and now?")
-	if waiting, err := s.Undigested("acme"); err != nil || len(waiting) != 2 {
-		t.Errorf("%q wait to be digested, %v; want both", waiting, err)
+	capture(t, s, "acme", string(say("and elsewhere?").Body), "nothing waits")
+	if waiting, err := s.Undigested("acme"); err != nil || !slices.Equal(waiting, []string{first, second}) {
+		t.Errorf("%q wait to be digested, %v; want the two of the session, and none of another one", waiting, err)
 	}
 	close(goOn)
 	c.settle()

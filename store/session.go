@@ -376,15 +376,21 @@ func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID,
 	}
 	r.count(info, 1)
 	g.putSession(w, ref, r)
-	if info.ResponseID != "" {
-		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), slices.Clone(ref.id[:]))
-	}
+	g.linkResponse(w, ref, info)
 	if g.store.opts.Digest == nil || info.Auxiliary != "" {
 		return
 	}
-	if w.digest == nil || w.digest(g, w) != nil {
+	if w.digest == nil || !g.store.digester.upToDate(ref) || w.digest(g, w) != nil {
 		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
-		w.outbox = append(w.outbox, undigested{place: place{account, id}})
+		w.outbox = append(w.outbox, undigested{place: place{account, id}, session: ref.id})
+	}
+}
+
+// linkResponse has the id of an answer lead to its session, where requests name the answer that they go on from: clients
+// of the other formats have no field for it.
+func (g *gathering) linkResponse(w *write, ref sessionRef, info *ExchangeInfo) {
+	if info.ResponseID != "" && info.Surface == codec.Responses.String() {
+		g.put(w, linkKey(ref.account, clue{byResponse, info.ResponseID}), slices.Clone(ref.id[:]))
 	}
 }
 

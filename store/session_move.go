@@ -219,14 +219,12 @@ func (g *gathering) moveExchange(w *write, id exchangeID, from, to sessionRef) {
 	g.dropSummary(w, from)
 	g.put(w, memberKey(account, to.id, id), []byte{})
 	g.put(w, exchangeKey(spaceBelongs, account, id), bytes.Clone(to.id[:]))
-	if info.ResponseID != "" {
-		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), bytes.Clone(to.id[:]))
-	}
+	g.linkResponse(w, to, info)
 	g.recount(w, from, info, -1)
 	g.recount(w, to, info, 1)
 	if g.store.opts.Digest != nil && info.Outcome != OutcomeOpen && info.Auxiliary == "" {
 		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
-		w.outbox = append(w.outbox, undigested{place: place{account, id}})
+		w.outbox = append(w.outbox, undigested{place: place{account, id}, session: to.id})
 	}
 }
 

@@ -123,7 +123,7 @@ func (c *conversation) settle() {
 // idle waits until the digester has nothing to do any more.
 func (c *conversation) idle() {
 	c.t.Helper()
-	for deadline := time.Now().Add(patience); !c.s.digester.idle(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !c.s.digester.upToDate(sessionRef{}) || c.s.digester.waiting() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatal("the digester does not come to rest")
 		}
@@ -250,7 +250,7 @@ func TestAuxiliaryExchangesJoinASessionAndOpenNoneOfTheirOwn(t *testing.T) {
 
 func TestAResponseIdLeadsToItsSession(t *testing.T) {
 	c := newConversation(t)
-	first, session := c.exchange(derived(say("hi"), "hi"), OutcomeComplete, "a")
+	first, session := c.exchange(with(derived(say("hi"), "hi"), func(o *Opening) { o.Surface = codec.Responses }), OutcomeComplete, "a")
 	next := with(say("more"), func(o *Opening) { o.PreviousResponse = "resp_" + first })
 	if got := c.session(next, "b"); got != session {
 		t.Errorf("the response id leads to %s, want %s", got, session)
@@ -508,7 +508,7 @@ func TestASplitSessionIsTwo(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
 	first, session := c.exchange(key(say("1")), OutcomeComplete, "2")
-	second, _ := c.exchange(key(say("other")), OutcomeComplete, "x")
+	second, _ := c.exchange(with(key(say("other")), func(o *Opening) { o.Surface = codec.Responses }), OutcomeComplete, "x")
 	c.session(key(say("other", "x", "y")), "z")
 	ctx := context.Background()
 	_, err := c.s.SplitSession(ctx, "acme", session, first)

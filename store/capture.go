@@ -28,8 +28,9 @@ type Capture struct {
 	items   *RequestItems   // of request, may be nil
 	answer  *answerRedactor // nil: nothing is masked
 
-	begun  bool  // the opening is on record; the writer's
-	failed error // first failure to write; the writer's
+	begun  bool      // the opening is on record; the writer's
+	noted  *openNote // among those that are open; the writer's
+	failed error     // first failure to write; the writer's
 }
 
 // counters add up to the requests the store was asked to take.

@@ -74,7 +74,7 @@ type checkedExchange struct {
 	session sessionID
 	member  bool // its session names it
 	open    bool // its record says so
-	marked  bool // it is among the open exchanges
+	noted   bool // it is among the open exchanges
 	damaged bool // its record cannot be read, so that nothing is known of it but its session
 }
 
@@ -97,7 +97,7 @@ func (c *checker) run(ctx context.Context) error {
 		{spaceNode, c.node},
 		{spaceExchange, c.exchange},
 		{spaceRequest, c.belongsToExchange},
-		{spaceOpen, c.openMark},
+		{spaceOpen, c.openNote},
 		{spaceMember, c.member},
 		{spaceBelongs, c.belongsToExchange},
 		{spaceOutbox, c.belongsToExchange},
@@ -119,8 +119,8 @@ func (c *checker) run(ctx context.Context) error {
 		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it is gone", want.Exchanges))
 	}
 	for id, x := range c.exchanges {
-		if x.open != x.marked && !x.damaged {
-			c.find(id.String(), fmt.Sprintf("record says open: %v, list of open exchanges: %v", x.open, x.marked))
+		if x.open && !x.noted {
+			c.find(id.String(), "it is open, and it is not among the open exchanges")
 		}
 		if x.session != (sessionID{}) && !x.member {
 			c.find(id.String(), "its session does not list it", fix{
@@ -462,15 +462,26 @@ func (c *checker) summary(item *badger.Item) error {
 	return err
 }
 
-func (c *checker) openMark(item *badger.Item) error {
-	_, id, _ := splitExchangeKey(item.Key())
-	x, there := c.exchanges[id]
-	if !there {
-		return c.belongsToExchange(item)
-	}
-	x.marked = true
-	c.exchanges[id] = x
-	return nil
+// openNote checks that one of the exchanges that are noted as open is.
+func (c *checker) openNote(item *badger.Item) error {
+	return item.Value(func(value []byte) error {
+		_, ids, err := readOpenNote(item.Key(), value)
+		if err != nil {
+			return c.belongsToExchange(item)
+		}
+		open := false
+		for _, id := range ids {
+			if x, there := c.exchanges[id]; there {
+				x.noted = true
+				c.exchanges[id] = x
+				open = open || x.open || x.damaged
+			}
+		}
+		if !open {
+			c.find(ids[0].String(), "it is noted among the open exchanges, and neither it nor those noted with it are", drop(item.KeyCopy(nil)))
+		}
+		return nil
+	})
 }
 
 func (c *checker) member(item *badger.Item) error {

@@ -70,11 +70,7 @@ func (x *selected) open(tx *badger.Txn, account accountNumber) (bool, error) {
 	if x.damaged == nil {
 		return x.info.Outcome == OutcomeOpen, nil
 	}
-	_, err := tx.Get(exchangeKey(spaceOpen, account, x.id))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return notedOpen(tx, account, x.id)
 }
 
 // each visits the exchanges that are selected. An exchange named twice may be visited twice. One whose record cannot be read
@@ -346,7 +342,7 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 	if info == nil {
 		return
 	}
-	if readable && info.Outcome == OutcomeOpen || !readable && g.has(exchangeKey(spaceOpen, account, id)) {
+	if readable && info.Outcome == OutcomeOpen || !readable && g.notedOpen(account, id) {
 		e.Open++
 		return
 	}

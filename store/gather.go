@@ -36,6 +36,7 @@ type gathering struct {
 	recent  recentRecords           // put by the group's operations so far, and by groups before
 	changes [len(followers)][]noted // of turns, for the logs of the followers
 	digests []freshTurn             // for the followers, once the group is committed
+	notes   []*openNote             // of the exchanges that begin, one for an account
 	sweep   *sweepWatch             // of the sweep that is under way, nil if none is
 	err     error                   // first failure of a look-up
 
@@ -62,6 +63,11 @@ func (g *gathering) reset() {
 	}
 	clear(g.digests)
 	g.digests = g.digests[:0]
+	for _, n := range g.notes {
+		n.others = nil
+	}
+	clear(g.notes)
+	g.notes = g.notes[:0]
 	g.err = nil
 }
 

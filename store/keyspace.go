@@ -11,7 +11,7 @@ const (
 	spaceKeyUse        = 'U' // U <key id>                            use of a service key
 	spaceCredential    = 'C' // C <account> <provider>                sealed provider credential
 	spaceExchange      = 'x' // x <account> <exchange>                exchange record
-	spaceOpen          = 'o' // o <account> <exchange>                present while the exchange is open
+	spaceOpen          = 'o' // o <account> <exchange>                open exchanges that began in one commit
 	spaceRequest       = 'q' // q <account> <exchange>                skeleton of the request body
 	spaceResponse      = 'r' // r <account> <exchange> <part>         response bytes
 	spaceBlock         = 'b' // b <account> <hash>                    block

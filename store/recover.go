@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/dgraph-io/badger/v4"
@@ -8,7 +9,7 @@ import (
 
 // markInterrupted closes the exchanges that were open when the last process ended. It runs before the writer does.
 func (s *Store) markInterrupted() error {
-	open, err := s.openExchanges()
+	notes, err := s.openNotes()
 	if err != nil {
 		return err
 	}
@@ -16,37 +17,43 @@ func (s *Store) markInterrupted() error {
 	defer g.reset()
 	b := batch{db: s.db}
 	defer b.discard()
-	for _, at := range open {
-		w := &write{records: []record{{exchangeKey(spaceOpen, at.account, at.id), nil}}}
-		if err := g.interrupt(w, at); err != nil {
-			return err
+	for _, note := range notes {
+		for _, id := range note.ids {
+			w := new(write)
+			if err := g.interrupt(w, place{note.account, id}); err != nil {
+				return err
+			}
+			b.together(int64(len(w.records)))
+			b.apply(w.records)
 		}
-		b.together(int64(len(w.records)))
-		b.apply(w.records)
+		b.delete(note.key)
 	}
 	return b.commit()
 }
 
-func (s *Store) openExchanges() (open []place, err error) {
-	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceOpen}})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			account, id, ok := splitExchangeKey(it.Item().Key())
-			if !ok {
-				return errors.New("malformed key among the open exchanges")
-			}
-			open = append(open, place{account, id})
-		}
-		return nil
-	})
-	return open, err
+// leftOpen is a note that a former process has left.
+type leftOpen struct {
+	key     []byte
+	account accountNumber
+	ids     []exchangeID
 }
 
-// interrupt ends an exchange with what has arrived of its answer. One that is damaged keeps no store from being opened:
-// what cannot be read of it is left as it is, for a check to find.
+func (s *Store) openNotes() (notes []leftOpen, err error) {
+	err = eachRecord(s.db, []byte{spaceOpen}, func(key, value []byte) error {
+		account, ids, err := readOpenNote(key, value)
+		notes = append(notes, leftOpen{bytes.Clone(key), account, ids})
+		return err
+	})
+	return notes, err
+}
+
+// interrupt ends an exchange with what has arrived of its answer, unless it has ended. One that is damaged keeps no store
+// from being opened: what cannot be read of it is left as it is, for a check to find.
 func (g *gathering) interrupt(w *write, at place) error {
 	info, err := getInfo(g.read(), at.account, at.id)
+	if errors.Is(err, badger.ErrKeyNotFound) || err == nil && info.Outcome != OutcomeOpen {
+		return nil
+	}
 	if err != nil {
 		g.store.log.Error("an exchange that was interrupted cannot be read; run mneme check", "exchange", at.id.String(), "error", err)
 		return nil

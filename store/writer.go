@@ -28,6 +28,7 @@ type write struct {
 	part    []byte    // of the answer, encoded
 	number  uint32    // of part
 	closing bool      // the exchange is over
+	ended   bool      // the note of open exchanges counts it out
 
 	evidence *evidence // of the session, with the opening
 
@@ -153,6 +154,7 @@ func (s *Store) commit(g *gathering, group []*write) {
 	for _, w := range group {
 		if err != nil {
 			w.err = err
+			w.stayOpen()
 		}
 		s.acknowledge(w)
 	}
@@ -173,6 +175,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 		if w.body != nil {
 			w.skeleton = g.addBody(w.capture.account, w.body)
 			g.openSession(w)
+			w.capture.noted = g.noteOpen(w.capture.account, w.capture.id)
 			w.event = w.capture.event(ExchangeCreated)
 		}
 		if w.closing {
@@ -286,9 +289,21 @@ func (s *Store) apply(b *batch, w *write, objects []object) {
 	b.set(exchangeKey(spaceExchange, c.account, c.id), w.info)
 	b.apply(w.records)
 	if w.closing {
-		b.delete(exchangeKey(spaceOpen, c.account, c.id))
-	} else {
-		b.set(exchangeKey(spaceRequest, c.account, c.id), w.skeleton)
-		b.set(exchangeKey(spaceOpen, c.account, c.id), nil)
+		w.ended = true
+		if c.noted.running--; c.noted.running == 0 {
+			b.delete(c.noted.key())
+		}
+		return
+	}
+	b.set(exchangeKey(spaceRequest, c.account, c.id), w.skeleton)
+	if c.noted.first == c.id { // the first of a note to be committed, so that none is noted later than it is there
+		b.set(c.noted.key(), c.noted.others)
+	}
+}
+
+// stayOpen takes back that the exchange has ended, which could not be committed: its note stays until the store is opened again.
+func (w *write) stayOpen() {
+	if w.ended {
+		w.capture.noted.running++
 	}
 }

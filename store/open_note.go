@@ -1,0 +1,72 @@
+package store
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Exchanges that are open have to be found when their process is gone. Those of an account that began in one commit are
+// noted together, under the key of the first of them, and the note goes in the commit in which the last of them ends: most
+// exchanges of a busy store cost neither an entry when they begin nor one when they end.
+
+// openNote is such a note. The writer owns it.
+type openNote struct {
+	account accountNumber
+	first   exchangeID
+	others  []byte // their ids; not used any more once the note is committed
+	running int    // exchanges of the note that have not ended
+}
+
+func (n *openNote) key() []byte { return exchangeKey(spaceOpen, n.account, n.first) }
+
+// noteOpen adds an exchange to the note of its account in this group.
+func (g *gathering) noteOpen(account accountNumber, id exchangeID) *openNote {
+	i := slices.IndexFunc(g.notes, func(n *openNote) bool { return n.account == account })
+	if i < 0 {
+		n := &openNote{account: account, first: id, others: []byte{}, running: 1}
+		g.notes = append(g.notes, n)
+		return n
+	}
+	n := g.notes[i]
+	n.others = append(n.others, id[:]...)
+	n.running++
+	return n
+}
+
+// readOpenNote gives the exchanges that a note names.
+func readOpenNote(key, value []byte) (account accountNumber, ids []exchangeID, err error) {
+	account, first, ok := splitExchangeKey(key)
+	if !ok {
+		return 0, nil, errors.New("malformed key among the open exchanges")
+	}
+	ids = append(ids, first)
+	for ; len(value) >= len(first); value = value[len(first):] {
+		ids = append(ids, exchangeID(value))
+	}
+	return account, ids, nil
+}
+
+// notedOpen tells whether an exchange whose record cannot be read may be open: a note names it. It may have ended, too, and
+// another one of the note not.
+func notedOpen(tx *badger.Txn, account accountNumber, id exchangeID) (noted bool, err error) {
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceOpen, account)})
+	defer it.Close()
+	for it.Rewind(); it.Valid() && !noted && err == nil; it.Next() {
+		err = it.Item().Value(func(value []byte) error {
+			_, ids, err := readOpenNote(it.Item().Key(), value)
+			noted = slices.Contains(ids, id)
+			return err
+		})
+	}
+	return noted, err
+}
+
+func (g *gathering) notedOpen(account accountNumber, id exchangeID) bool {
+	noted, err := notedOpen(g.read(), account, id)
+	if err != nil && g.err == nil {
+		g.err = err
+	}
+	return noted
+}

@@ -1,0 +1,172 @@
+package store
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// beginTogether begins exchanges whose openings are committed together.
+func beginTogether(t *testing.T, s *Store, accounts ...string) (begun []*Capture) {
+	t.Helper()
+	release := stall(t, s)
+	for _, account := range accounts {
+		c, err := s.Begin(t.Context(), &Opening{Account: account, Surface: codec.Chat, Body: []byte("q"), ChatKey: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = append(begun, c)
+	}
+	release()
+	for _, c := range begun {
+		if err := c.Recorded(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return begun
+}
+
+// openNotesOf gives the exchanges that each note of open ones names.
+func openNotesOf(t *testing.T, s *Store) (notes [][]exchangeID) {
+	t.Helper()
+	err := eachRecord(s.db, []byte{spaceOpen}, func(key, value []byte) error {
+		_, ids, err := readOpenNote(key, value)
+		notes = append(notes, ids)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return notes
+}
+
+func finish(t *testing.T, c *Capture) {
+	t.Helper()
+	if err := c.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantOutcome(t *testing.T, s *Store, c *Capture, want Outcome) {
+	t.Helper()
+	if x, err := s.Exchange("", c.ID()); err != nil || x.Outcome != want {
+		t.Errorf("an exchange is %+v, %v; want it %s", x, err, want)
+	}
+}
+
+// Exchanges that began together are noted together, each account's apart. Those that are open when the process is gone are
+// interrupted, and those that have ended are left as they are.
+func TestOfExchangesThatBeganTogetherThoseThatAreOpenAreInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir, Digest: digestTest})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "other")
+	begun := beginTogether(t, s, "acme", "other", "acme", "acme")
+	want := [][]exchangeID{{begun[0].id, begun[2].id, begun[3].id}, {begun[1].id}}
+	if notes := openNotesOf(t, s); !slices.EqualFunc(notes, want, slices.Equal[[]exchangeID]) {
+		t.Fatalf("noted are %v, want %v", notes, want)
+	}
+	finish(t, begun[0])
+	finish(t, begun[3])
+	mustBeSound(t, s)
+	if e := erase(t, s, "acme", Selection{Exchanges: []string{begun[3].ID()}}); e.Exchanges != 1 {
+		t.Errorf("an exchange that has ended is not erased: %+v", e)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, Options{Dir: dir, Digest: digestTest})
+	mustBeSound(t, s)
+	for i, want := range map[int]Outcome{0: OutcomeComplete, 1: OutcomeInterrupted, 2: OutcomeInterrupted} {
+		wantOutcome(t, s, begun[i], want)
+	}
+	if notes := openNotesOf(t, s); len(notes) > 0 {
+		t.Errorf("%v are still noted", notes)
+	}
+}
+
+func TestTheNoteOfOpenExchangesGoesWithTheLastOfThem(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	begun := beginTogether(t, s, "acme", "acme")
+	finish(t, begun[0])
+	if notes := openNotesOf(t, s); len(notes) != 1 {
+		t.Errorf("with one exchange open noted are %v", notes)
+	}
+	finish(t, begun[1])
+	if notes := openNotesOf(t, s); len(notes) > 0 {
+		t.Errorf("%v are still noted", notes)
+	}
+	mustBeSound(t, s)
+}
+
+// An exchange whose end could not be committed is open in the store, however those end that began with it.
+func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	mustAccount(t, s, "acme")
+	begun := beginTogether(t, s, "acme", "acme")
+	release := stall(t, s)
+	ended := make(chan error)
+	go func() { ended <- begun[0].Finish(t.Context(), &Closing{Outcome: OutcomeComplete}) }()
+	for deadline := time.Now().Add(patience); s.Stats().Queued == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the end does not reach the writer")
+		}
+	}
+	refused := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
+		g.put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
+		return nil
+	}}
+	if err := s.send(t.Context(), refused); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	<-refused.done
+	wantKind(t, refused.err, codec.KindStorage)
+	wantKind(t, <-ended, codec.KindStorage)
+	finish(t, begun[1])
+	mustBeSound(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, Options{Dir: dir})
+	wantOutcome(t, s, begun[0], OutcomeInterrupted)
+	wantOutcome(t, s, begun[1], OutcomeComplete)
+	mustBeSound(t, s)
+}
+
+func TestACheckFindsNotesOfOpenExchangesThatAreWrong(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	begun := beginTogether(t, s, "acme", "acme")
+	problems := func() (found []string) {
+		_, err := s.Check(t.Context(), true, func(f Finding) { found = append(found, f.Subject+" "+f.Problem) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	note := begun[0].noted.key()
+	damage(t, s, note, []byte{}) // it names only the first of them
+	want := []string{begun[1].ID() + " it is open, and it is not among the open exchanges"}
+	if got := problems(); !slices.Equal(got, want) {
+		t.Errorf("found is %q, want %q", got, want)
+	}
+	finish(t, begun[0])
+	finish(t, begun[1])
+	damage(t, s, note, begun[1].id[:])
+	want = []string{begun[0].ID() + " it is noted among the open exchanges, and neither it nor those noted with it are"}
+	if got := problems(); !slices.Equal(got, want) {
+		t.Errorf("found is %q, want %q", got, want)
+	}
+	mustBeSound(t, s)
+	err := s.view(func(tx *badger.Txn) error { _, err := tx.Get(note); return err })
+	if err != badger.ErrKeyNotFound {
+		t.Errorf("the note that was wrong is still there: %v", err)
+	}
+}

@@ -200,7 +200,15 @@ type Tool struct {
 	WireType             []byte // the wire's name for the type, e.g. web_search_20250305
 	Raw                  []byte // the whole wire value, in the shape of Origin
 	Origin               Format
-	Index                int // place in the client's own list, for error paths
+	Index                int // place in the client's own list, for error paths; -1 for a member of its own
+}
+
+// Member is the member of the client's request that declares the tool: a list, or with Index -1 the tool itself.
+func (t *Tool) Member() string {
+	if t.Index < 0 {
+		return string(t.WireType)
+	}
+	return "tools"
 }
 
 // ChoiceMode says how free the model is to call tools.

@@ -16,6 +16,7 @@ type Target struct {
 	MaxBudget      int64
 	CanDisable     bool // reasoning can be switched off
 	ReasoningModel bool // OpenAI: refuses sampling members and max_tokens
+	SearchModel    bool // OpenAI: searches the web for every answer, and takes web_search_options
 
 	SystemInMessages bool // messages: takes role "system" between turns
 	Prefill          bool // continues a trailing assistant message

@@ -33,6 +33,7 @@ type Model struct {
 	ReplayReasoning  bool
 	Reasoning        bool
 	ResponsesOnly    bool
+	SearchModel      bool
 	DefaultMaxOutput int64 // tokens
 	MaxOutput        int64 // tokens; 0 when unknown
 	SystemInMessages bool
@@ -76,6 +77,7 @@ type modelRow struct {
 	ReplayReasoning  *bool         `yaml:"replay_reasoning"`
 	Reasoning        *bool         `yaml:"reasoning"`
 	ResponsesOnly    *bool         `yaml:"responses_only"`
+	SearchModel      *bool         `yaml:"search_model"`
 	Output           *outputRow    `yaml:"output"`
 	SystemInMessages *bool         `yaml:"system_in_messages"`
 	Prefill          *bool         `yaml:"prefill"`
@@ -290,6 +292,7 @@ func (row *modelRow) layOver(m *Model) {
 	set(&m.ReplayReasoning, row.ReplayReasoning)
 	set(&m.Reasoning, row.Reasoning)
 	set(&m.ResponsesOnly, row.ResponsesOnly)
+	set(&m.SearchModel, row.SearchModel)
 	if row.Output != nil {
 		set(&m.DefaultMaxOutput, row.Output.Default)
 		set(&m.MaxOutput, row.Output.Max)

@@ -127,20 +127,25 @@ func (p *Provider) HasKey() bool {
 // it, else the best one to cross to. It is [codec.FormatUnknown] when there is none, which for surface
 // [codec.Embeddings] means that the provider has no embeddings.
 //
-// Two facts about models steer it (models.yaml): some answer in the Responses format only, and reasoning models of
-// OpenAI keep their reasoning state, tools beside an effort and pictures in results only there.
+// Three facts about models steer it (models.yaml): some answer in the Responses format only, search models in the Chat
+// format only, and reasoning models of OpenAI keep their reasoning state, tools beside an effort and pictures in results
+// only in Responses.
 func (p *Provider) FormatFor(surface codec.Format, model string) codec.Format {
 	if surface == codec.Embeddings {
 		return p.embeddingFormat()
 	}
-	if surface == codec.Chat && p.Speaks(codec.Responses) && p.models.model(model).ResponsesOnly {
+	known := p.models.model(model)
+	switch {
+	case surface == codec.Chat && p.Speaks(codec.Responses) && known.ResponsesOnly:
 		return codec.Responses
+	case surface == codec.Responses && p.Speaks(codec.Chat) && known.SearchModel:
+		return codec.Chat
 	}
 	if p.Speaks(surface) {
 		return surface
 	}
 	order := []codec.Format{codec.Chat, codec.Responses, codec.Messages, codec.Gemini}
-	if p.Speaks(codec.Responses) && p.models.model(model).Reasoning {
+	if p.Speaks(codec.Responses) && known.Reasoning && !known.SearchModel {
 		order[0], order[1] = codec.Responses, codec.Chat
 	}
 	for _, f := range order {

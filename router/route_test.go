@@ -196,6 +196,8 @@ func TestTheFormatIsTheClientsOwnWhereTheProviderSpeaksIt(t *testing.T) {
 		{codec.Responses, "gpt-4o", codec.Responses},
 		{codec.Messages, "gpt-5.5", codec.Responses}, // a reasoning model
 		{codec.Messages, "o3", codec.Responses},
+		{codec.Messages, "gpt-5-search-api", codec.Chat}, // has no other
+		{codec.Responses, "gpt-4o-search-preview", codec.Chat},
 		{codec.Messages, "gpt-4o", codec.Chat}, // an older one
 		{codec.Chat, "gpt-5.1-codex-max", codec.Responses},
 		{codec.Chat, "o1-pro", codec.Responses}, // has no Chat endpoint

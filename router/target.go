@@ -23,6 +23,7 @@ func (r *Router) Target(p Placement, f codec.Format) codec.Target {
 		MaxBudget:      m.MaxBudget,
 		CanDisable:     m.CanDisable,
 		ReasoningModel: m.Reasoning,
+		SearchModel:    m.SearchModel,
 
 		SystemInMessages: m.SystemInMessages,
 		Prefill:          m.Prefill,

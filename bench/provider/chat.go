@@ -68,6 +68,11 @@ func isOpenAIModel(model string) bool {
 	return isOSeries(model)
 }
 
+// isSearchModel tells the models that search for every answer. They have no other endpoint than that of Chat.
+func isSearchModel(model string) bool {
+	return strings.Contains(model, "-search-preview") || strings.Contains(model, "-search-api")
+}
+
 // isOSeries tells o1, o3, o4-mini and what may follow them.
 func isOSeries(model string) bool {
 	return len(model) > 1 && model[0] == 'o' && model[1] >= '1' && model[1] <= '9'

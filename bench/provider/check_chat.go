@@ -56,6 +56,9 @@ func checkOpenAIChat(o object, model string) *fault {
 			return &fault{class: classNotFound, param: "model", message: "This model is only supported in v1/responses and not in v1/chat/completions."}
 		}
 	}
+	if o.has("web_search_options") && !isSearchModel(model) {
+		return refuse("web_search_options", "Web search options not supported with this model.")
+	}
 	if isReasoningModel(model) {
 		if refusal := checkReasoningChat(o, model); refusal != nil {
 			return refusal

@@ -26,6 +26,9 @@ func checkResponses(o object, model string, items []raw, pending []string, store
 	if strings.HasPrefix(model, "claude") || strings.HasPrefix(model, "gemini") {
 		return refuse("model", "The requested model '%s' does not exist.", model).coded("model_not_found")
 	}
+	if isSearchModel(model) {
+		return &fault{class: classNotFound, param: "model", message: "This model is only supported in v1/chat/completions and not in v1/responses."}
+	}
 	switch {
 	case o.has("previous_response_id") && o.has("conversation"):
 		return refuse("previous_response_id", "Mutually exclusive parameters: 'previous_response_id' and 'conversation'.").coded("mutually_exclusive_parameters")

@@ -126,23 +126,23 @@ func TestMessagesOfOtherFormats(t *testing.T) {
 
 // Tools of other formats: a flat grammar is nested, a web search becomes the member that search models take.
 func TestToolsOfOtherFormats(t *testing.T) {
-	target := targets["openai"]
+	target := targets["openai search"]
 	r := codec.Request{MaxOutput: -1, Tools: []codec.Tool{
 		{Kind: codec.ToolCustom, Name: []byte("c"), Grammar: []byte(`{"type":"grammar","syntax":"lark","definition":"x"}`), Origin: codec.Responses},
 		{Kind: codec.ToolWebSearch, WireType: []byte("web_search"), Origin: codec.Responses, Raw: []byte(
-			`{"type":"web_search","search_context_size":"low","user_location":{"type":"approximate","city":"Oslo","region":null}}`)},
+			`{"type":"web_search","search_context_size":"low","user_location":{"type":"approximate","city":"Oslo","region":null},"filters":{"allowed_domains":["a.example"]}}`)},
 		{Kind: codec.ToolHosted, WireType: []byte("file_search"), Origin: codec.Responses, Raw: []byte(`{}`)},
 	}}
 	sent, err := chat.Provider().AppendRequest(nil, &r, &target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"model":"gpt-4.1","tools":[{"type":"custom","custom":{"name":"c","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"x"}}}}],` +
+	want := `{"model":"gpt-4o-search-preview","tools":[{"type":"custom","custom":{"name":"c","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"x"}}}}],` +
 		`"web_search_options":{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"city":"Oslo"}}},"messages":[]}`
 	if diff := cmp.Diff(want, string(sent)); diff != "" {
 		t.Error(diff)
 	}
-	if got := strings.Join(r.Notes.Dropped, ","); got != "tools.file_search" {
+	if got := strings.Join(r.Notes.Dropped, ","); got != "tools.file_search,tools.filters" {
 		t.Errorf("dropped %q", got)
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 // targets are hosts as the router describes them (wire sheet: fourth provider, section 1.1).
 var targets = map[string]codec.Target{
-	"openai": {Model: "gpt-4.1", Family: codec.FamilyOpenAI, Sampling: true, Dialect: openAI},
+	"openai":        {Model: "gpt-4.1", Family: codec.FamilyOpenAI, Sampling: true, Dialect: openAI},
+	"openai search": {Model: "gpt-4o-search-preview", Family: codec.FamilyOpenAI, SearchModel: true, Dialect: openAI},
 	"openai reasoning": {
 		Model: "o3", Family: codec.FamilyOpenAI, ReasoningModel: true, Dialect: openAI,
 	},

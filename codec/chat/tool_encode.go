@@ -62,7 +62,7 @@ func (w *requestWriter) tool(dst []byte, t *codec.Tool) []byte {
 		return w.function(dst, t)
 	case t.Kind == codec.ToolCustom && w.d.CustomTools:
 		return appendCustom(dst, t)
-	case t.Kind == codec.ToolWebSearch && w.openAI(): // a member of its own: see webSearch
+	case t.Kind == codec.ToolWebSearch && w.t.SearchModel: // a member of its own: see webSearch
 	case t.Kind == codec.ToolHosted && t.Origin == codec.Chat && w.openAI():
 		return append(dst, t.Raw...)
 	default:
@@ -134,51 +134,62 @@ func appendGrammar(dst, format []byte) []byte {
 	return append(dst, `}}`...)
 }
 
-// webSearch writes web_search_options, the form that search models of this API take.
+// webSearch writes web_search_options, the form that search models take. Of several searches the first counts.
 func (w *requestWriter) webSearch(dst []byte) []byte {
+	if !w.t.SearchModel {
+		return dst
+	}
 	for i := range w.r.Tools {
-		t := &w.r.Tools[i]
-		if t.Kind != codec.ToolWebSearch || !w.openAI() {
-			continue
+		if t := &w.r.Tools[i]; t.Kind == codec.ToolWebSearch {
+			return w.searchOptions(append(dst, `,"web_search_options":`...), t)
 		}
-		dst = append(dst, `,"web_search_options":`...)
-		if t.Origin == codec.Chat && string(t.WireType) == "web_search_options" {
-			return append(dst, t.Raw...)
-		}
-		return appendSearchOptions(dst, t.Raw)
 	}
 	return dst
 }
 
-// appendSearchOptions takes over what web search tools of other formats share with the options: the size of the context
-// and where the user is. The location is flat there and nested here.
-func appendSearchOptions(dst, raw []byte) []byte {
+// searchOptions takes over what the web search tools of other formats share with the options, the size of the context and
+// where the user is, and notes what they do not. The location is flat there and nested here.
+func (w *requestWriter) searchOptions(dst []byte, t *codec.Tool) []byte {
 	dst = append(dst, '{')
-	first := true
-	if size := scan.Get(raw, "search_context_size"); scan.IsString(size) {
-		dst = append(append(dst, `"search_context_size":`...), size...)
-		first = false
-	}
-	location := scan.Get(raw, "user_location")
-	if !scan.IsObject(location) {
-		return append(dst, '}')
-	}
-	if !first {
-		dst = append(dst, ',')
-	}
-	dst = append(dst, `"user_location":{"type":"approximate","approximate":{`...)
-	first = true
-	for m := scan.Object(location); m.Next(); {
-		if string(m.Key) == "type" || scan.IsNull(m.Value) {
+	begun := len(dst)
+	for m := scan.Object(t.Raw); m.Next(); {
+		if scan.IsNull(m.Value) {
 			continue
 		}
-		if !first {
-			dst = append(dst, ',')
+		switch key := string(m.Key); key {
+		case "search_context_size":
+			dst = separate(dst, begun)
+			dst = append(append(dst, `"search_context_size":`...), m.Value...)
+		case "user_location":
+			dst = separate(dst, begun)
+			dst = appendLocation(append(dst, `"user_location":`...), m.Value)
+		case "filters", "allowed_domains", "blocked_domains", "max_uses":
+			w.r.Notes.Drop(t.Member() + "." + key)
 		}
-		first = false
-		dst = append(dst, location[m.Start:m.End]...)
 	}
-	return append(dst, `}}}`...)
+	return append(dst, '}')
+}
+
+// separate writes the comma between the members of an object that began there.
+func separate(dst []byte, begun int) []byte {
+	if len(dst) > begun {
+		return append(dst, ',')
+	}
+	return dst
+}
+
+func appendLocation(dst, location []byte) []byte {
+	dst = append(dst, `{"type":"approximate","approximate":{`...)
+	begun := len(dst)
+	for m := scan.Object(location); m.Next(); {
+		switch string(m.Key) {
+		case "city", "region", "country", "timezone":
+			if scan.IsString(m.Value) {
+				dst = append(separate(dst, begun), location[m.Start:m.End]...)
+			}
+		}
+	}
+	return append(dst, `}}`...)
 }
 
 func (w *requestWriter) choice(dst []byte) []byte {

@@ -22,7 +22,7 @@ var routes = sync.OnceValue(func() *router.Router {
 			"mistral":     {BaseURL: "http://127.0.0.1:1/v1"},
 			"own":         {BaseURL: "http://127.0.0.1:1/v1"},
 		},
-		Routes: []router.RouteRule{{Prefix: "gpt-4.1", Provider: "openai-chat"}, {Prefix: "own-", Provider: "own"}},
+		Routes: []router.RouteRule{{Prefix: "gpt-4.1", Provider: "openai-chat"}, {Prefix: "gpt-4o-search", Provider: "openai-chat"}, {Prefix: "own-", Provider: "own"}},
 	})
 	if err != nil {
 		panic(err)
@@ -61,6 +61,7 @@ const (
 	claude45 = "claude-opus-4-5"
 	gpt      = "gpt-5.5"
 	gpt4     = "gpt-4.1"
+	searcher = "gpt-4o-search-preview"
 	gemini   = "gemini-3.8-flash"
 	gemini2  = "gemini-2.5-pro"
 	deepseek = "deepseek-v4-pro"
@@ -117,6 +118,7 @@ func (c *requestTest) run(t *testing.T) {
 }
 
 const (
+	chatSearch   = `"web_search_options":{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"city":"Oslo"}}},` + hi
 	hi           = `"messages":[{"role":"user","content":"hi"}]`
 	messagesHi   = `"max_tokens":3000,` + hi
 	chatTool     = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}]`
@@ -248,6 +250,13 @@ var toolTests = []requestTest{
 	{"the choice of a web search is made in the provider's own words", codec.Messages, gpt, `"tools":[{"type":"web_search_20250305","name":"web_search"}],"tool_choice":{"type":"tool","name":"web_search"},` + messagesHi, []string{`"tools":[{"type":"web_search"}]`, `"tool_choice":{"type":"web_search"}`}, nil, nil, ""},
 	{"Gemini cannot be made to search", codec.Messages, gemini, `"tools":[{"type":"web_search_20250305","name":"web_search"},{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"web_search"},` + messagesHi, []string{"googleSearch"}, []string{"allowedFunctionNames"}, []string{"dropped:tool_choice"}, ""},
 	{"however it is asked", codec.Responses, gemini, `"tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"},"input":"hi"`, []string{"googleSearch"}, nil, []string{"dropped:tool_choice"}, ""},
+	{"Chat's search becomes Anthropic's", codec.Chat, claude, chatSearch, []string{`"tools":[{"type":"web_search_20250305","name":"web_search","user_location":{"type":"approximate","city":"Oslo"}`}, nil, []string{"dropped:web_search_options.search_context_size"}, ""},
+	{"and that of Responses", codec.Chat, gpt, chatSearch, []string{`"tools":[{"type":"web_search","search_context_size":"low","user_location":{"type":"approximate","city":"Oslo"}}]`}, nil, nil, ""},
+	{"and Google's", codec.Chat, gemini, chatSearch, []string{`"tools":[{"googleSearch":{}}]`}, nil, []string{"dropped:web_search_options.search_context_size", "dropped:web_search_options.user_location"}, ""},
+	{"a search becomes Chat's where a model searches", codec.Responses, searcher, `"tools":[{"type":"web_search","search_context_size":"low","user_location":{"type":"approximate","city":"Oslo"}},{"type":"function","name":"f"}],"tool_choice":{"type":"web_search"},"input":"hi"`, []string{`"name":"f"`, `"tool_choice":"auto"`, `"web_search_options":{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"city":"Oslo"}}}`}, []string{`"type":"web_search"`}, []string{"emulated:tool_choice"}, ""},
+	{"also Anthropic's", codec.Messages, searcher, `"tools":[{"type":"web_search_20250305","name":"web_search","allowed_domains":["a.example"]}],` + messagesHi, []string{`"web_search_options":{}`}, []string{`"tools"`}, []string{"dropped:tools.allowed_domains"}, ""},
+	{"elsewhere in Chat there is none", codec.Messages, gpt4, `"tools":[{"type":"web_search_20250305","name":"web_search"}],` + messagesHi, nil, []string{"web_search"}, []string{"dropped:tools[0]"}, ""},
+	{"which is said to who insists on it", codec.Responses, gpt4, `"tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"},"input":"hi"`, nil, nil, nil, "tool_choice"},
 	{"P93 two searches are one", codec.Responses, claude, `"tools":[{"type":"web_search"},{"type":"web_search_preview"}],"input":"hi"`, []string{`"tools":[{"type":"web_search_20250305","name":"web_search","cache_control":{"type":"ephemeral"}}],`}, nil, nil, ""},
 	{"a choice without tools goes", codec.Chat, claude, `"tool_choice":"required",` + hi, nil, []string{"tool_choice"}, nil, ""},
 	{"a forced choice and thinking do not go together", codec.Chat, claude45, `"tool_choice":"required","reasoning_effort":"low",` + chatTool + `,` + hi, []string{`"tool_choice":{"type":"any"`}, []string{`"enabled"`}, []string{"dropped:thinking"}, ""},

@@ -66,7 +66,7 @@ func (a *adaption) offer(tool *codec.Tool) (bool, error) {
 		tool.Kind, tool.Raw = codec.ToolFunction, nil
 		a.r.Notes.Emulate(toolPath(tool) + ".type")
 	case codec.ToolWebSearch:
-		if a.format == codec.Chat {
+		if a.format == codec.Chat && !a.target.SearchModel {
 			return a.withhold(tool)
 		}
 	default:
@@ -89,7 +89,12 @@ func (a *adaption) withhold(tool *codec.Tool) (bool, error) {
 }
 
 // toolPath names a tool as the client counts it.
-func toolPath(tool *codec.Tool) string { return "tools[" + itoa(tool.Index) + "]" }
+func toolPath(tool *codec.Tool) string {
+	if tool.Index < 0 {
+		return tool.Member()
+	}
+	return tool.Member() + "[" + itoa(tool.Index) + "]"
+}
 
 func (a *adaption) takesCustomTools() bool {
 	return a.format == codec.Responses || a.format == codec.Chat && a.target.Dialect.CustomTools
@@ -226,6 +231,10 @@ func (a *adaption) toolChoice() error {
 	}
 	if c.Mode == codec.ChoiceAllowed && !a.takesAllowedTools() {
 		a.allowOnly(c)
+	}
+	if a.target.SearchModel && a.choosesSearch(c) { // it does so anyway
+		*c = codec.ToolChoice{Mode: codec.ChoiceAuto}
+		a.r.Notes.Emulate("tool_choice")
 	}
 	forced := c.Mode == codec.ChoiceTool || c.Mode == codec.ChoiceRequired
 	if forced && !a.target.ForcedTools || a.format == codec.Gemini && a.choosesSearch(c) {

@@ -109,18 +109,18 @@ func (w *writer) search(out *declared) {
 	w.write(`{"googleSearch":{}}`)
 	for i := range w.r.Tools {
 		if t := &w.r.Tools[i]; t.Kind == codec.ToolWebSearch {
-			w.noteSearchOptions(t.Raw)
+			w.noteSearchOptions(t)
 		}
 	}
 }
 
 // noteSearchOptions names the options of a web search that Google's does not have.
-func (w *writer) noteSearchOptions(raw []byte) {
-	for m := scan.Object(raw); m.Next(); {
+func (w *writer) noteSearchOptions(t *codec.Tool) {
+	for m := scan.Object(t.Raw); m.Next(); {
 		switch key := string(m.Key); key {
 		case "allowed_domains", "blocked_domains", "filters", "user_location", "max_uses", "search_context_size":
 			if !scan.IsNull(m.Value) {
-				w.r.Notes.Drop("tools." + key)
+				w.r.Notes.Drop(t.Member() + "." + key)
 			}
 		}
 	}

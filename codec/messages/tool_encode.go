@@ -121,12 +121,16 @@ func (e *requestEncoder) toolEnd(t *codec.Tool) {
 	e.raw("}")
 }
 
-// webSearch writes the search tool for one that another format declares: its domains, and where the user is.
+// webSearch writes the search tool for one that another format declares: its domains, and where the user is. The size of
+// the search's context has no counterpart.
 func (e *requestEncoder) webSearch(t *codec.Tool) {
 	e.raw(`{"type":"web_search_20250305","name":"web_search"`)
 	if domains := scan.Path(t.Raw, "filters", "allowed_domains"); scan.Count(domains) > 0 {
 		e.member("allowed_domains")
 		e.bytes(domains)
+	}
+	if size := scan.Get(t.Raw, "search_context_size"); scan.IsString(size) {
+		e.r.Notes.Drop(t.Member() + ".search_context_size")
 	}
 	location := scan.Get(t.Raw, "user_location")
 	if inner := scan.Get(location, "approximate"); scan.IsObject(inner) { // chat has it one level deeper

@@ -136,7 +136,7 @@ func (e *encoder) webSearch(t *codec.Tool) {
 			}
 		case "blocked_domains", "max_uses":
 			if !scan.IsNull(m.Value) {
-				e.r.Notes.Drop("tools." + string(m.Key))
+				e.r.Notes.Drop(t.Member() + "." + string(m.Key))
 			}
 		case "search_context_size":
 			e.rawMember(`,"search_context_size":`, m.Value)

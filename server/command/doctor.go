@@ -93,6 +93,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings = append(findings, examineData(&cfg)...)
 	keys, known := c.examineAccounts(ctx)
 	findings = append(findings, keys)
+	findings = append(findings, c.examineIndex(ctx)...)
 	routes, err := router.New(cfg.Router())
 	if err != nil {
 		return append(findings, finding{"providers", problem, err.Error(), ""})
@@ -267,6 +268,34 @@ func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, known provi
 		return finding{"keys", problem, "there is no valid service key", "Create one with: mneme key create --account default"}, known
 	}
 	return finding{"keys", good, fmt.Sprintf("%d valid service keys in %d accounts", valid, accounts), ""}, known
+}
+
+// examineIndex looks at the search index, which is one for all accounts. There is nothing to say where the data cannot be
+// read, as the keys tell, or where no account is.
+func (c *Doctor) examineIndex(ctx context.Context) (findings []finding) {
+	_ = c.manage(ctx, mustExist, func(client *admin.Client) error {
+		accounts, err := client.Accounts(ctx)
+		if err != nil || len(accounts) == 0 {
+			return err
+		}
+		stats, err := client.Stats(ctx, accounts[0].Name)
+		if err == nil && stats.Index != nil {
+			findings = append(findings, indexFinding(stats.Index))
+		}
+		return err
+	})
+	return findings
+}
+
+func indexFinding(s *search.Status) finding {
+	const check = "search index"
+	switch {
+	case s.Error != "":
+		return finding{check, problem, strings.TrimSuffix(s.Error, "."), "Make room on the volume, or give the index directory back to this user; it needs no restart"}
+	case s.Building:
+		return finding{check, warning, fmt.Sprintf("it is being built anew, %d changes are to go", s.Lag), "Wait; searches find what it has already"}
+	}
+	return finding{check, good, "it can be searched", ""}
 }
 
 // reachPatience is how long a provider may take to accept a connection.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -83,6 +85,97 @@ func TestADamagedSessionIsLeftOutOfWhatIsFound(t *testing.T) {
 	if !slices.Equal(exchangesOf(answer), turns) || !slices.Contains(answer.Degraded, damagedSessions) {
 		t.Errorf("the turns found are %+v", answer)
 	}
+}
+
+// Whatever has happened to the files of the index, the proxy starts, all is found that was said, and capturing goes on.
+func TestADamagedIndexIsBuiltAnew(t *testing.T) {
+	for name, harm := range map[string]func([]byte) []byte{
+		"cut short": func(file []byte) []byte { return file[:len(file)/2] },
+		"empty":     func([]byte) []byte { return nil },
+		"of zeros": func(file []byte) []byte {
+			clear(file[len(file)/4:])
+			return file
+		},
+		"of other bytes": func(file []byte) []byte {
+			for i := 7; i < len(file); i += 50 {
+				file[i] ^= 0x55
+			}
+			return file
+		},
+	} {
+		for _, kind := range []string{"root.bolt", ".zap"} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				t.Parallel() // most of the time an index gathers what it writes
+				m := openMemory(t, t.TempDir())
+				var said []string
+				for i := range 3 {
+					said = append(said, m.capture("acme", talk(fmt.Sprintf("where is lock %d", i), "here")))
+				}
+				m.found("acme", "lock")
+				m.until("all on disk", func() bool { return m.logged() == 0 })
+				m.reopen(func() { m.harmIndex(kind, harm) })
+				said = append(said, m.capture("acme", talk("where is lock 4", "there")))
+				found := m.found("acme", "lock")
+				slices.Sort(found)
+				if !slices.Equal(found, said) {
+					t.Errorf("found %q of %q", found, said)
+				}
+			})
+		}
+	}
+}
+
+// harmIndex changes files of the index whose names end so, while the store is closed.
+func (m *memory) harmIndex(suffix string, harm func([]byte) []byte) {
+	m.t.Helper()
+	harmed := 0
+	m.ok(filepath.WalkDir(filepath.Join(m.dir, "index"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, suffix) {
+			return err
+		}
+		file, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		harmed++
+		return os.WriteFile(path, harm(file), 0o600)
+	}))
+	if harmed == 0 {
+		m.t.Fatalf("there is no %s", suffix)
+	}
+}
+
+// An index that cannot be opened, nor built, at the start is tried again; meanwhile everything is captured, and searches say
+// why they find nothing.
+func TestAnIndexThatCannotBeOpenedAtTheStartIsTriedAgain(t *testing.T) {
+	log := &lines{}
+	m := openMemoryWith(t, t.TempDir(), Options{Log: slog.New(log)})
+	first := m.capture("acme", talk("where is the lock", "here"))
+	m.wantFound("acme", "lock", first)
+	dir := filepath.Join(m.dir, "index")
+	m.reopen(func() {
+		m.ok(os.RemoveAll(dir))
+		m.ok(os.WriteFile(dir, nil, 0o600)) // a file where the directory should be
+	})
+	second := m.capture("acme", talk("where is the key", "there"))
+	for _, granularity := range []Granularity{Exchanges, Sessions} {
+		if _, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock", Granularity: granularity}); !errors.Is(err, errMissing) {
+			t.Errorf("a search without an index gives %v", err)
+		}
+	}
+	if status, err := Of(m.store).Status(t.Context(), "acme"); err != nil || status.Error == "" {
+		t.Errorf("its status is %+v, %v", status, err)
+	}
+	if err := Of(m.store).Wait(t.Context(), "acme"); !errors.Is(err, errMissing) {
+		t.Errorf("waiting for an index that is not there gives %v", err)
+	}
+	if n := log.count("cannot be built"); n != 1 {
+		t.Errorf("the log says it %d times", n)
+	}
+	m.ok(os.Remove(dir))
+	m.until("an index", func() bool { return Of(m.store).Wait(t.Context(), "acme") == nil })
+	m.wantFound("acme", "lock", first)
+	m.wantFound("acme", "key", second)
 }
 
 // damage makes the record of an exchange or a session unreadable, while the store is closed, and gives what it was; see

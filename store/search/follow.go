@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,14 +29,15 @@ type Index struct {
 	mu      sync.RWMutex // held for reading while lexical is searched, for writing while another takes its place
 	lexical *lexical.Index
 
-	opened   chan struct{} // closed when lexical is there, or will never be
+	opened   chan struct{} // closed when lexical is there, or missing says why it is not
 	progress broadcast     // after each batch
 	handover handover      // from the lexical index to the vectors
 	applied  atomic.Uint64 // number of the last change that can be found
 	building atomic.Bool   // an index that was lost, or is of another version, is being built anew
 	rebuild  chan chan error
-	unbegun  bool          // run's own: another index was to take the place of the former one, and has not done so whole
-	hurry    chan struct{} // somebody waits for what has just been said
+	unbegun  bool                  // run's own: another index was to take the place of the former one, and has not done so whole
+	missing  atomic.Pointer[error] // why there is no whole index; nil: there is one
+	hurry    chan struct{}         // somebody waits for what has just been said
 
 	unwritten atomic.Pointer[unwritten] // of lexical
 	written   chan struct{}             // some of it is on disk
@@ -118,8 +120,19 @@ func (x *Index) Close() error {
 	return errors.Join(err, x.unwritten.Load().confirm(context.Background(), x.store))
 }
 
-// errClosed is what searches get while the store closes, or when the index cannot be opened.
-var errClosed = codec.Errorf(codec.KindStorage, "the search index is not open; see the log of the proxy")
+// errClosed is what searches get while the store closes.
+var errClosed = codec.Errorf(codec.KindStorage, "the search index is not open; the store is being closed")
+
+// errMissing is what searches get when the index cannot be opened.
+var errMissing = codec.Errorf(codec.KindStorage, "the search index cannot be built at present; it is tried again, and the log of the proxy says why it cannot. Everything is on record meanwhile")
+
+// unavailable says why there is no index, if there is none.
+func (x *Index) unavailable() error {
+	if x.missing.Load() != nil {
+		return errMissing
+	}
+	return nil
+}
 
 // A batch becomes a segment, and each segment is merged several times: large batches are cheaper, small ones sooner found
 // and smaller in memory.
@@ -135,12 +148,8 @@ const gatherTime = 100 * time.Millisecond
 
 func (x *Index) run(ctx context.Context) {
 	defer close(x.done)
-	err := x.open(ctx)
+	x.open(ctx)
 	close(x.opened)
-	if err != nil {
-		x.log.Error("the search index cannot be opened; there is no search until the next start", "error", err)
-		return
-	}
 	var beside sync.WaitGroup
 	beside.Go(func() { x.purgeInTime(ctx) })
 	beside.Go(func() { x.followSessions(ctx) })
@@ -158,8 +167,7 @@ func (x *Index) run(ctx context.Context) {
 		default:
 		}
 		if x.unbegun {
-			if err := x.startAnew(ctx); err != nil && ctx.Err() == nil {
-				x.log.Error("the search index cannot be built anew; it is tried again", "dir", x.dir, "error", err)
+			if x.startAnew(ctx) != nil {
 				sleep(ctx, retryIndexing)
 			}
 			continue
@@ -219,19 +227,35 @@ func (x *Index) lexicalDir() string {
 // completeMark is in the directory of an index for which all turns have been put into the log.
 const completeMark = "complete"
 
-func (x *Index) open(ctx context.Context) error {
+// open opens the index, or begins another one.
+func (x *Index) open(ctx context.Context) {
 	dir := x.lexicalDir()
 	if _, err := os.Stat(filepath.Join(dir, completeMark)); err == nil && lexical.Whole(dir) {
 		if err = x.openLexical(dir); err == nil {
-			return nil
+			return
 		}
 		x.log.Warn("the search index is damaged and is built anew", "error", err)
 	}
-	return x.startAnew(ctx)
+	_ = x.startAnew(ctx) // run tries it again
 }
 
-// startAnew throws the index away and puts all turns into the log. If the process ends on the way, it begins again.
+// startAnew throws the index away and begins another one; while that fails, missing says why. All that an index has can be
+// made anew from the store.
 func (x *Index) startAnew(ctx context.Context) error {
+	err := x.begin(ctx)
+	if err == nil {
+		x.missing.Store(nil)
+		return nil
+	}
+	if before := x.missing.Swap(&err); ctx.Err() == nil && (before == nil || (*before).Error() != err.Error()) {
+		x.log.Error("the search index cannot be built; it is tried again", "dir", x.dir, "error", err)
+	}
+	return err
+}
+
+// begin puts an empty index in the place of the present one and all turns into the log. If the process ends on the way, it
+// begins again.
+func (x *Index) begin(ctx context.Context) error {
 	x.unbegun = true
 	if err := x.replace(); err != nil {
 		return err
@@ -386,6 +410,7 @@ type Status struct {
 	Building  bool   `json:"building,omitempty"` // the index is being built anew
 	Documents uint64 `json:"documents"`          // of the account
 	Bytes     int64  `json:"bytes"`              // on disk, of all accounts
+	Error     string `json:"error,omitempty"`    // why there is no index at present; the rest but for Lag is not known then
 
 	Vectors *VectorStatus `json:"vectors,omitempty"` // nil: there is no embedder
 }
@@ -449,6 +474,9 @@ func (x *Index) Status(ctx context.Context, account string) (Status, error) {
 		return Status{}, err
 	}
 	release, err := x.acquire(ctx)
+	if errors.Is(err, errMissing) {
+		return Status{Lag: x.lag(), Error: errMissing.Message}, nil
+	}
 	if err != nil {
 		return Status{}, err
 	}
@@ -474,7 +502,7 @@ func (x *Index) acquire(ctx context.Context) (release func(), err error) {
 	x.mu.RLock()
 	if x.lexical == nil {
 		x.mu.RUnlock()
-		return nil, errClosed
+		return nil, cmp.Or(x.unavailable(), error(errClosed))
 	}
 	return x.mu.RUnlock, nil
 }
@@ -567,7 +595,11 @@ func (x *Index) RebuildVectors(ctx context.Context) error {
 }
 
 // pause lasts until the index has made progress, or until it is time to look at the digester, which signals nobody here.
+// There is nothing to wait for while there is no index.
 func (x *Index) pause(ctx context.Context, progress <-chan struct{}) error {
+	if err := x.unavailable(); err != nil {
+		return err
+	}
 	const look = 2 * time.Millisecond
 	select {
 	case x.hurry <- struct{}{}:

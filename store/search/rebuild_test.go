@@ -45,6 +45,7 @@ func TestAnIndexThatCannotBeBuiltIsTriedAgain(t *testing.T) {
 		t.Error("a search without an index finds something")
 	}
 	m.ok(os.Remove(dir))
+	m.until("an index", func() bool { return Of(m.store).Wait(t.Context(), "acme") == nil })
 	m.wantFound("acme", "key", second)
 	m.wantFound("acme", "lock", first)
 }

@@ -168,7 +168,7 @@ func (x *Index) followSessions(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for {
+		for x.unavailable() == nil {
 			taken, err := x.takeUpSessions(ctx, 0, time.Now().Add(-sessionDelay))
 			if err != nil && ctx.Err() == nil {
 				x.log.Error("sessions could not be indexed; they are tried again", "error", err)

@@ -72,47 +72,6 @@ type Index struct {
 	removals [shardCount]uint64 // documents that were taken out since the index was opened
 }
 
-// merging says how many segments there may be before some are merged: ten of each tier. Scorch's own first tier, segments
-// of 2000 documents, asks an index of up to so many documents to be one segment, so that each batch of a few turns has all
-// of it written again. Ours is segments of 20 and the next one 2000, as before: a young index is merged seldom, and a
-// large one has no more segments to search.
-var merging = map[string]any{"FloorSegmentSize": 20, "TierGrowth": 100}
-
-// Open opens the index in dir, creating it where it is not there.
-func Open(dir string) (*Index, error) {
-	ix := &Index{queue: index.NewAnalysisQueue(runtime.GOMAXPROCS(0)), lists: newLists()}
-	for i := range ix.shards {
-		shard, err := scorch.NewScorch(scorch.Name, map[string]any{
-			"path":         shardDir(dir, i),
-			"bolt_timeout": "2s", // the store's lock keeps other processes out; never wait for one for ever
-
-			"unsafe_batch":           true, // a batch does not wait for the disk; see Apply
-			"scorchPersisterOptions": writing,
-			"scorchMergePlanOptions": merging,
-		}, ix.queue)
-		if err == nil {
-			err = shard.Open()
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open the lexical index in %s: %w", dir, err), ix.Close())
-		}
-		ix.shards[i] = shard.(*scorch.Scorch)
-	}
-	return ix, nil
-}
-
-// Whole tells whether all parts of an index are in dir.
-func Whole(dir string) bool {
-	for i := range shardCount {
-		if _, err := os.Stat(filepath.Join(shardDir(dir, i), "root.bolt")); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-func shardDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%02d", i)) }
-
 func shardOf(account uint32) int { return int(account % shardCount) }
 
 // Apply puts documents into the index, in place of those with the same keys, and takes others out of it. Each account's

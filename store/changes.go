@@ -173,17 +173,29 @@ func (s *Store) Unfollow(ctx context.Context, f Follower) error {
 		g.put(w, followKey(f), nil)
 		return nil
 	})
-	for err == nil {
-		var left []Change
-		if left, err = s.Changes(f, 0, requeueBatch); err != nil || len(left) == 0 {
-			break
-		}
-		err = s.ConfirmChanges(ctx, f, left)
-	}
-	if err != nil {
+	if err = errors.Join(err, s.dropChanges(ctx, f)); err != nil {
 		return asStorageError(err, "the log of changes could not be ended")
 	}
 	return nil
+}
+
+// dropChanges takes all that is in a follower's log by now out of it.
+func (s *Store) dropChanges(ctx context.Context, f Follower) error {
+	for last := s.LastChange(); ; {
+		changes, err := s.Changes(f, 0, requeueBatch)
+		if err != nil {
+			return err
+		}
+		if later := slices.IndexFunc(changes, func(c Change) bool { return c.Seq > last }); later >= 0 {
+			changes = changes[:later]
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+		if err := s.ConfirmChanges(ctx, f, changes); err != nil {
+			return err
+		}
+	}
 }
 
 // Index is what follows a store to find its turns again; package search has one.
@@ -309,9 +321,12 @@ func (g *gathering) confirm(w *write, f Follower, changes []Change) {
 // requeueBatch is how many turns are put into a log in one operation.
 const requeueBatch = 1000
 
-// RepeatChanges puts every turn of the store into the follower's log again, for one that starts afresh. It gives how
-// many there are.
+// RepeatChanges puts every turn of the store into the follower's log, in the place of what was there, for one that starts
+// afresh and has nothing. It gives how many there are.
 func (s *Store) RepeatChanges(ctx context.Context, f Follower) (turns int64, err error) {
+	if err := s.dropChanges(ctx, f); err != nil {
+		return 0, asStorageError(err, "the log of changes could not be begun anew")
+	}
 	var batch []place
 	flush := func() error {
 		if len(batch) == 0 {

@@ -67,6 +67,9 @@ func TestFollowersLoseNoChange(t *testing.T) {
 	if n, err := c.s.RepeatChanges(t.Context(), FollowLexical); err != nil || n != 1 {
 		t.Fatalf("%d turns repeated, %v; want the one that is left", n, err)
 	}
+	if changes := c.changes(FollowLexical); len(changes) != 1 || changes[0].Exchange == second {
+		t.Fatalf("for a follower that starts afresh the log holds %+v, want one change of the turn that is left", changes)
+	}
 }
 
 // Changes that are committed together share a record of the log. Each can be confirmed alone, in any order, and what is

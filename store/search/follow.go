@@ -26,6 +26,8 @@ type Index struct {
 	vectors *vectors // nil: there are none
 	forget  bool     // there will be none
 
+	searchTimeout time.Duration // how long a search may take; longer in tests, for a machine that stands still
+
 	mu      sync.RWMutex // held for reading while lexical is searched, for writing while another takes its place
 	lexical *lexical.Index
 
@@ -81,7 +83,7 @@ func Open(st *store.Store, opts Options) *Index {
 		store: st, dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
 		hurry: make(chan struct{}, 1), written: make(chan struct{}, 1), sessions: make(chan struct{}, 1),
-		forget: opts.Embedder == nil && !opts.LeaveVectors,
+		forget: opts.Embedder == nil && !opts.LeaveVectors, searchTimeout: searchTimeout,
 	}
 	x.unwritten.Store(newUnwritten())
 	if opts.Embedder != nil {

@@ -51,7 +51,11 @@ func memoryOptions(dir string, opts Options) store.Options {
 	opts.Dir = filepath.Join(dir, "index")
 	return store.Options{
 		Dir: dir, MinFreeDisk: -1, Digest: readScript,
-		Index: func(st *store.Store) store.Index { return Open(st, opts) },
+		Index: func(st *store.Store) store.Index {
+			x := Open(st, opts)
+			x.searchTimeout = patience // the machine may stand still for longer than a person waits
+			return x
+		},
 	}
 }
 

@@ -195,7 +195,7 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, searchTimeout, errTooLong)
+	ctx, cancel := context.WithTimeoutCause(ctx, x.searchTimeout, errTooLong)
 	defer cancel()
 	var answer *Answer
 	if r.Granularity == Sessions {

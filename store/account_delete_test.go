@@ -133,6 +133,7 @@ func TestADeletionGoesOnAtTheNextStart(t *testing.T) {
 // The use of keys is written behind the requests, so it may be on its way when their account is deleted.
 func TestTheUseOfKeysGoesWithTheirAccount(t *testing.T) {
 	s := openStore(t, Options{})
+	s.uses.stop()                   // which would come for what has changed, too
 	keys := make(map[string]string) // of an account
 	for _, account := range []string{"acme", "other"} {
 		mustAccount(t, s, account)

@@ -248,6 +248,7 @@ func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAnew(t *testing.T) {
 func TestLastUseIsWrittenOnceAMinute(t *testing.T) {
 	clock := newHands()
 	s := openStore(t, Options{Clock: clock.now})
+	s.uses.stop() // which would come for what has changed, too
 	mustAccount(t, s, "acme")
 	secret, _ := mustKey(t, s)
 	for minute := range 3 {

@@ -20,8 +20,9 @@ var (
 // and then between two pieces of it, counted only while a read waits, so that a slow client is not held against the
 // provider.
 //
-// A read costs one look at the clock and two atomic stores. Its one timer is not set back by reads: when it fires, it
-// looks how long the read under way has been waiting and sleeps for the rest.
+// A read costs one look at the clock, two atomic stores and a load. Its one timer is not set back by reads: when it fires, it
+// looks how long the read under way has been waiting and sleeps for the rest. Where no read is under way, the next one sets
+// it.
 type watch struct {
 	ctx       context.Context // the caller's, which ends the call, too
 	cutoff    http1.Cutoff
@@ -32,6 +33,7 @@ type watch struct {
 
 	waiting   atomic.Int64 // since when a read waits, on the clock of now; nobody when none does
 	streaming atomic.Bool  // the first byte was there, the idle limit holds
+	stopped   atomic.Bool  // the timer has fired while no read was waiting
 	ended     atomic.Bool
 	exceeded  atomic.Pointer[error] // the limit for which the call was cut; nil: none
 
@@ -55,22 +57,40 @@ func (w *watch) begin(ctx context.Context, firstByte, idle time.Duration) {
 }
 
 func (w *watch) check() {
-	limit, name := w.firstByte, &errFirstByte
-	if w.streaming.Load() {
-		limit, name = w.idle, &errIdle
+	since := w.waiting.Load()
+	if since == nobody {
+		w.stopped.Store(true)
+		if since = w.waiting.Load(); since == nobody || !w.stopped.CompareAndSwap(true, false) {
+			return // the next read sets the timer
+		}
 	}
-	rest := limit
-	if since := w.waiting.Load(); since != nobody {
-		rest -= time.Duration(now() - since)
+	limit, name := w.limit()
+	if w.waiting.Load() != since { // that read is over, and the limit may be another one's
+		w.set(0)
+		return
 	}
+	rest := limit - time.Duration(now()-since)
 	if rest <= 0 {
 		w.exceeded.Store(name)
 		w.cutoff.Cut()
 		return
 	}
-	w.timer.Reset(rest)
+	w.set(rest)
+}
+
+// limit is the one that holds for the read under way, and its name.
+func (w *watch) limit() (time.Duration, *error) {
+	if w.streaming.Load() {
+		return w.idle, &errIdle
+	}
+	return w.firstByte, &errFirstByte
+}
+
+// set lets the timer fire after d.
+func (w *watch) set(d time.Duration) {
+	w.timer.Reset(d)
 	if w.ended.Load() {
-		w.timer.Stop() // end came between the check and the Reset
+		w.timer.Stop() // end came before the Reset
 	}
 }
 
@@ -88,6 +108,10 @@ func (w *watch) beginRead() {
 	}
 	w.carried, w.counts = 0, false
 	w.waiting.Store(w.since)
+	if w.stopped.Load() && w.stopped.CompareAndSwap(true, false) {
+		limit, _ := w.limit()
+		w.set(limit - time.Duration(now()-w.since))
+	}
 }
 
 // endRead is called after it, with the number of bytes read.

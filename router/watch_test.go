@@ -78,6 +78,8 @@ func TestLimitsHoldToTheMoment(t *testing.T) {
 		"a slow client":                              {[]step{{wait: 1, n: 9, busy: long}, {wait: 1, n: 9, busy: long}, data(testIdle - 1)}, nil, 0},
 		"a slow client, then silence":                {[]step{{wait: 1, n: 9, busy: long}, data(long)}, errIdle, 1 + long + testIdle},
 		"only comments in the queue":                 {comments(1000, 20*time.Second), errFirstByte, testFirstByte},
+		"comments, then a slow client":               {[]step{{wait: testFirstByte - time.Second, n: 9, keepAlive: true, busy: 2 * time.Second}, data(long)}, errFirstByte, testFirstByte + time.Second},
+		"comments in mid-stream, then a slow client": {[]step{data(1), {wait: 30 * time.Second, n: 9, keepAlive: true, busy: 45 * time.Second}, data(long)}, errIdle, 1 + 45*time.Second + testIdle},
 		"comments, then the first byte":              {append(comments(29, 20*time.Second), data(19*time.Second), data(testIdle-1)), nil, 0},
 		"comments in mid-stream":                     {append([]step{data(1)}, comments(1000, 7*time.Second)...), errIdle, 1 + testIdle},
 		"comments, data, comments":                   {append(append([]step{data(1)}, comments(8, 7*time.Second)...), append([]step{data(3 * time.Second)}, comments(8, 7*time.Second)...)...), nil, 0},

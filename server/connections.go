@@ -88,20 +88,24 @@ func (c *connections) sweep(now time.Time) {
 		return true
 	})
 	if total > c.limits.unread {
-		c.shed(total)
+		c.shed()
 	}
 }
 
-// shed closes the connections that hold the most, until the others are within the limit together.
-func (c *connections) shed(total int64) {
+// shed closes the connections that hold the most, until the others are within the limit together. It goes by one look at
+// each: what a flood held that has ended by now is nobody else's.
+func (c *connections) shed() {
 	type holder struct {
 		*connection
 		held int64
 	}
 	var holders []holder
+	total := int64(0)
 	c.open.Range(func(key, _ any) bool {
-		conn := key.(*connection)
-		holders = append(holders, holder{conn, conn.held()})
+		h := holder{connection: key.(*connection)}
+		h.held = h.connection.held()
+		holders = append(holders, h)
+		total += h.held
 		return true
 	})
 	slices.SortFunc(holders, func(a, b holder) int { return cmp.Compare(b.held, a.held) })

@@ -20,8 +20,8 @@ func (c *connection) WriteBinary(b []byte) (int, error) {
 	if c.handling.Load() || bytes.HasPrefix(b, continueLine) {
 		return c.Conn.WriteBinary(b)
 	}
-	if c.refused {
-		return len(b), nil // the rest of hertz's own words
+	if c.refused || c.closed.Load() {
+		return len(b), nil // the rest of hertz's own words; or what it takes a request for that we have cut
 	}
 	c.refused = true
 	_, err := c.Conn.WriteBinary(c.refusal(statusOf(b)))

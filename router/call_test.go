@@ -144,6 +144,7 @@ func TestAConnectionThatDiedInThePoolIsReplacedUnseen(t *testing.T) {
 	})
 	p := newRouter(t, compatible(h.url())).Provider("host")
 	dials, dead := 0, false
+	p.endpoints[0].upstream.(*direct).client.Stale = patience
 	p.endpoints[0].upstream.(*direct).client.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials++
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
@@ -233,6 +234,7 @@ func TestStaleConnectionsArePassedOverAFewTimes(t *testing.T) {
 	}{{0, 1, false}, {1, 2, false}, {3, 4, false}, {4, 4, true}} {
 		sent := 0
 		tr := newTransport(defaultTimeouts, false)
+		tr.stale = patience
 		tr.send = func(r *http.Request) (*http.Response, error) {
 			sent++
 			httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{Reused: true})
@@ -254,8 +256,6 @@ func TestStaleConnectionsArePassedOverAFewTimes(t *testing.T) {
 
 func TestFailuresBeforeTheAnswerSayWhatToDo(t *testing.T) {
 	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
-		free := listen(t, func(*host, int, *conn) {})
-		_ = free.Close()
 		answers := func(text string) string {
 			return listen(t, func(h *host, _ int, c *conn) {
 				c.request()
@@ -267,7 +267,7 @@ func TestFailuresBeforeTheAnswerSayWhatToDo(t *testing.T) {
 			kind  codec.Kind
 			parts []string
 		}{
-			"refused":         {free.url(), codec.KindUpstream, []string{"refuses connections", free.Addr().String(), "providers.host.base_url"}},
+			"refused":         {refused, codec.KindUpstream, []string{"refuses connections", "127.0.0.1:1", "providers.host.base_url"}},
 			"closed":          {answers(""), codec.KindUpstream, []string{"closed the connection before it answered"}},
 			"not HTTP":        {answers("SSH-2.0-OpenSSH_9.9\r\n"), codec.KindUpstream, []string{"not HTTP", "base_url"}},
 			"huge header":     {answers("HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 300<<10) + "\r\n\r\n"), codec.KindUpstream, []string{"header of more than 256 KiB"}},
@@ -313,19 +313,17 @@ func TestFailuresToConnectSayWhatToDo(t *testing.T) {
 }
 
 func TestAProxyThatFailsIsNamed(t *testing.T) {
-	free := listen(t, func(*host, int, *conn) {})
-	_ = free.Close()
 	refusing := listen(t, func(_ *host, _ int, c *conn) {
 		c.request()
 		c.write("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
 	})
-	for proxy, want := range map[*host]string{free: "cannot be used", refusing: "with HTTP 407"} {
+	for proxy, want := range map[string]string{"127.0.0.1:1": "cannot be used", refusing.Addr().String(): "with HTTP 407"} {
 		p := newRouter(t, compatible("https://api.example/v1")).Provider("host")
 		over := newTransport(defaultTimeouts, false)
 		p.endpoints[0].upstream = over
-		over.pool.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: proxy.Addr().String(), User: url.UserPassword("me", "secret")})
+		over.pool.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: proxy, User: url.UserPassword("me", "secret")})
 		_, err := p.Do(t.Context(), chatCall())
-		mustFail(t, err, codec.KindUpstream, want, "The proxy "+proxy.Addr().String(), "HTTPS_PROXY")
+		mustFail(t, err, codec.KindUpstream, want, "The proxy "+proxy, "HTTPS_PROXY")
 		if strings.Contains(err.Error(), "secret") {
 			t.Error(err)
 		}
@@ -421,17 +419,21 @@ func TestASilentProviderRunsIntoTheFirstByteLimit(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				h := listen(t, func(h *host, _ int, c *conn) {
 					c.request()
+					c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+					c.request()
 					c.write(head)
 					c.awaitGone(h)
 				})
-				cfg := compatible(h.url())
-				cfg.Timeouts.FirstByte = 200 * time.Millisecond // enough to connect, so that there is a call to end
-				reply, err := to(cfg).Do(t.Context(), chatCall())
+				p := to(compatible(h.url()))
+				mustAnswer(t, p) // so that there is a connection, however soon the limit is reached
+				p.firstByte = 50 * time.Millisecond
+				reply, err := p.Do(t.Context(), chatCall())
 				if err == nil {
 					_, failure := readAll(reply)
 					errors.As(failure, &err)
 				}
-				mustFail(t, err, codec.KindTimeout, "sent nothing within 200ms", "timeouts.first_byte")
+				mustFail(t, err, codec.KindTimeout, "sent nothing within 50ms", "timeouts.first_byte")
+				p.endpoints[0].upstream.close() // where it was reached before anything was sent, the connection is idle
 				h.awaitClosed(t)
 			})
 		}

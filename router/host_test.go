@@ -104,10 +104,14 @@ func chatCall() *Call {
 }
 
 // overBoth runs a test over connections of our own, and over net/http, which serves where a proxy or HTTP/2 is wanted. to
-// makes the provider of [compatible].
+// makes the provider of [compatible]. A connection from the pool that ends is stale however late that is seen.
 func overBoth(t *testing.T, test func(t *testing.T, to func(Config) *Provider)) {
 	t.Run("direct", func(t *testing.T) {
-		test(t, func(c Config) *Provider { return newRouter(t, c).Provider("host") })
+		test(t, func(c Config) *Provider {
+			p := newRouter(t, c).Provider("host")
+			p.endpoints[0].upstream.(*direct).client.Stale = patience
+			return p
+		})
 	})
 	t.Run("net/http", func(t *testing.T) {
 		test(t, func(c Config) *Provider {
@@ -118,7 +122,9 @@ func overBoth(t *testing.T, test func(t *testing.T, to func(Config) *Provider)) 
 			if c.Timeouts.TLS != 0 {
 				timeouts.TLS = c.Timeouts.TLS
 			}
-			p.endpoints[0].upstream = newTransport(timeouts, c.HTTP2)
+			over := newTransport(timeouts, c.HTTP2)
+			over.stale = patience
+			p.endpoints[0].upstream = over
 			return p
 		})
 	})

@@ -96,8 +96,9 @@ func (p *Provider) listFormat() codec.Format {
 
 // modelLists keeps the providers' lists.
 type modelLists struct {
-	mu      sync.Mutex
-	entries map[listKey]*modelList
+	deadline time.Duration // listDeadline
+	mu       sync.Mutex
+	entries  map[listKey]*modelList
 }
 
 type listKey struct {
@@ -112,14 +113,16 @@ type modelList struct {
 	until  time.Time
 }
 
-func newModelLists() *modelLists { return &modelLists{entries: make(map[listKey]*modelList)} }
+func newModelLists() *modelLists {
+	return &modelLists{deadline: listDeadline, entries: make(map[listKey]*modelList)}
+}
 
 // get returns a provider's list, from the cache or by the one request that all who ask meanwhile share. It returns
 // nil when ctx ends first; the request goes on for the others.
 func (l *modelLists) get(ctx context.Context, r *Router, p *Provider, c Credential) []ListedModel {
 	key := listKey{provider: p.name, credential: sha256.Sum256([]byte(c.Header + "\x00" + c.Value))}
 	list := l.find(key, func(list *modelList) {
-		r.background.Go(func() { list.fetch(r.life, p, c) })
+		r.background.Go(func() { list.fetch(r.life, l.deadline, p, c) })
 	})
 	select {
 	case <-list.done:
@@ -167,9 +170,9 @@ func (m *modelList) stale() bool {
 	}
 }
 
-func (m *modelList) fetch(ctx context.Context, p *Provider, c Credential) {
+func (m *modelList) fetch(ctx context.Context, deadline time.Duration, p *Provider, c Credential) {
 	defer close(m.done)
-	ctx, cancel := context.WithTimeout(ctx, listDeadline)
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	models, err := p.list(ctx, c)
 	if err != nil {

@@ -53,6 +53,13 @@ func (l *lister) config() Config {
 	}}
 }
 
+// listing builds a router that asks for lists however long they take.
+func listing(t *testing.T, c Config) *Router {
+	r := newRouter(t, c)
+	r.lists.deadline = patience
+	return r
+}
+
 func defaults(p *Provider, f codec.Format) Credential { return p.DefaultCredential(f) }
 
 func TestTheListOfModelsIsTheUnionOfTheProvidersLists(t *testing.T) {
@@ -66,7 +73,7 @@ func TestTheListOfModelsIsTheUnionOfTheProvidersLists(t *testing.T) {
 		{ID: "gemini-embedding-2", Provider: "gemini"},
 		{ID: "gpt-5.5", Provider: "openai", OwnedBy: "openai", Created: time.Unix(1795000000, 0).UTC()},
 	}
-	if diff := cmp.Diff(want, newRouter(t, c).Models(t.Context(), defaults)); diff != "" {
+	if diff := cmp.Diff(want, listing(t, c).Models(t.Context(), defaults)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -79,7 +86,7 @@ func TestANameThatSeveralProvidersListIsListedOnceWithTheOneItLeadsTo(t *testing
 	}
 	c.Aliases = []Alias{{Model: "gemini-3.8-flash", To: "gpt-5.5"}}
 	got := map[string]string{}
-	for _, m := range newRouter(t, c).Models(t.Context(), defaults) {
+	for _, m := range listing(t, c).Models(t.Context(), defaults) {
 		if got[m.ID] != "" {
 			t.Errorf("%s is listed twice", m.ID)
 		}
@@ -95,7 +102,7 @@ func TestProvidersThatFailOrHaveNoCredentialAreLeftOut(t *testing.T) {
 	c := l.config()
 	c.Providers["anthropic"] = ProviderConfig{BaseURL: l.URL + "/nowhere", APIKey: "k"}
 	c.Providers["gemini"] = ProviderConfig{BaseURL: l.URL + "/v1beta"}
-	got := newRouter(t, c).Models(t.Context(), defaults)
+	got := listing(t, c).Models(t.Context(), defaults)
 	if len(got) != 1 || got[0].ID != "gpt-5.5" {
 		t.Errorf("%+v", got)
 	}
@@ -107,7 +114,7 @@ func TestProvidersThatFailOrHaveNoCredentialAreLeftOut(t *testing.T) {
 func TestAListThatCannotBeReadIsLeftOut(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }))
 	defer s.Close()
-	if got := newRouter(t, compatible(s.URL)).Models(t.Context(), defaults); len(got) != 0 {
+	if got := listing(t, compatible(s.URL)).Models(t.Context(), defaults); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -115,7 +122,7 @@ func TestAListThatCannotBeReadIsLeftOut(t *testing.T) {
 func TestListsAreAskedForOnceHoweverManyWait(t *testing.T) {
 	l := newLister(t)
 	l.hold = make(chan struct{})
-	r := newRouter(t, l.config())
+	r := listing(t, l.config())
 	var wait sync.WaitGroup
 	for range 20 {
 		wait.Go(func() {
@@ -134,7 +141,7 @@ func TestListsAreAskedForOnceHoweverManyWait(t *testing.T) {
 
 func TestListsAreKeptApartByCredential(t *testing.T) {
 	l := newLister(t)
-	r := newRouter(t, l.config())
+	r := listing(t, l.config())
 	for _, key := range []string{"account-1", "account-2", "account-1"} {
 		r.Models(t.Context(), func(p *Provider, f codec.Format) Credential { return p.Credential(f, key) })
 	}
@@ -146,7 +153,7 @@ func TestListsAreKeptApartByCredential(t *testing.T) {
 func TestOneWhoLeavesDoesNotSpoilTheListForOthers(t *testing.T) {
 	l := newLister(t)
 	l.hold = make(chan struct{})
-	r := newRouter(t, l.config())
+	r := listing(t, l.config())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got := r.Models(ctx, defaults); len(got) != 0 {

@@ -40,3 +40,12 @@ func (s *Server) MountMiddleware() {
 		bare.GET(path, chain...)
 	}
 }
+
+// Held is how many bytes of clients have been read that no handler has asked for.
+func (s *Server) Held() (bytes int64) {
+	s.connections.open.Range(func(key, _ any) bool {
+		bytes += key.(*connection).held()
+		return true
+	})
+	return bytes
+}

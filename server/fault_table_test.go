@@ -147,9 +147,12 @@ func TestWhateverAProviderDoesWrongTheClientIsToldAndTheRecordShowsIt(t *testing
 	var planned router.Config
 	var misbehave atomic.Pointer[fault]
 	var open, asked atomic.Int32
+	var words atomic.Pointer[string] // of the request under way: one that was given up may be read only later
 	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	up := newUpstream(t, func(c *upstreamCall) {
-		asked.Add(1)
+		if bytes.Contains(c.body, []byte(*words.Load())) {
+			asked.Add(1)
+		}
 		open.Add(1)
 		defer open.Add(-1)
 		meant, err := plain.Post(h.provider.URL()+c.request.URL.Path, "application/json", bytes.NewReader(c.body))
@@ -165,6 +168,7 @@ func TestWhateverAProviderDoesWrongTheClientIsToldAndTheRecordShowsIt(t *testing
 		p.router.Clock = &handClock{now: time.Now()} // nobody waits before a retry
 		planned = p.router
 	})
+	requests := 0
 	for _, f := range append(faults, untrusted(t)) {
 		c := planned
 		c.Providers = maps.Clone(planned.Providers)
@@ -183,7 +187,11 @@ func TestWhateverAProviderDoesWrongTheClientIsToldAndTheRecordShowsIt(t *testing
 					if stream {
 						expected = f.stream
 					}
+					requests++
+					hello := fmt.Sprintf("Hello for the %dth time.", requests)
 					body := strings.Replace(s.body("events 9", stream), s.model, model, 1)
+					body = strings.Replace(body, "Hello.", hello, 1)
+					words.Store(&hello)
 					asked.Store(0)
 					h.ends(t, what, s, expected, f.says, h.post(s.path, body))
 					if n := asked.Load(); n > 1 { // clients repeat requests themselves, and redirects are not followed

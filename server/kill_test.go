@@ -94,23 +94,31 @@ type attempt struct {
 	complete bool // the answer had a clean end
 }
 
-// ask sends a streamed request to the program and reads what comes.
-func (p *program) ask(client *http.Client, s surface, body string) attempt {
-	a := attempt{body: body}
+// begin sends a streamed request to the program, and gives its answer when the head of that is there.
+func (p *program) begin(client *http.Client, s surface, body string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, p.url+s.path, strings.NewReader(body))
 	if err != nil {
-		return a
+		return nil, err
 	}
 	r.Header.Set("Authorization", "Bearer "+programsKey)
 	r.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(r)
-	if err != nil {
-		return a
-	}
+	return client.Do(r)
+}
+
+// received reads what comes of the answer to a request.
+func received(body string, response *http.Response) attempt {
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	a.exchange, a.received, a.complete = response.Header.Get("X-Service-Exchange-ID"), string(text), err == nil
-	return a
+	return attempt{body: body, exchange: response.Header.Get("X-Service-Exchange-ID"), received: string(text), complete: err == nil}
+}
+
+// ask sends a streamed request to the program and reads what comes.
+func (p *program) ask(client *http.Client, s surface, body string) attempt {
+	response, err := p.begin(client, s, body)
+	if err != nil {
+		return attempt{body: body}
+	}
+	return received(body, response)
 }
 
 func TestWhatAClientHasReceivedSurvivesAKill(t *testing.T) {
@@ -130,14 +138,21 @@ func TestWhatAClientHasReceivedSurvivesAKill(t *testing.T) {
 		var dead atomic.Bool
 		enough := make(chan struct{})
 		killAt := int64(100 + rand.IntN(100))
+		keep := func(a attempt) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, a)
+		}
+		long := chat.body(fmt.Sprintf(`events 9; delay 1h first=1ms; burst 3; text "%d"`, round), true)
+		open, err := p.begin(client, chat, long) // wherever the others are, this one has its answer in part
+		ok(t, err)
+		running.Go(func() { keep(received(long, open)) })
 		for c := range clients {
 			running.Go(func() {
 				for i := 0; !dead.Load(); i++ {
 					s := generating[(c+i)%len(generating)]
 					a := p.ask(client, s, s.body(fmt.Sprintf(`events %d; burst 3; delay 1ms; text "%d/%d/%d"`, 1+(c*7+i*13)%120, round, c, i), true))
-					mu.Lock()
-					all = append(all, a)
-					mu.Unlock()
+					keep(a)
 					if a.complete && completed.Add(1) == killAt {
 						close(enough)
 					}

@@ -24,11 +24,11 @@ func TestLegitimateTrafficKeepsItsLatencyBesideAttackers(t *testing.T) {
 		t.Skip("set MNEME_HOSTILE, or use make hostile")
 	}
 	onEveryTransport(t, func(t *testing.T, on transportPlan) {
-		h := attacked(t, on)
+		h := besiege(t, on, hostilePatience)
 		var alone, beside []time.Duration
 		for range hostileRounds {
 			begun := time.Now()
-			beside = append(beside, h.latencies(func() { h.attackWith(t, hostiles(), hostileAttackers) })...)
+			beside = append(beside, h.latencies(func() { _ = h.attackWith(t, hostiles(), hostileAttackers) })...)
 			lasted := time.Since(begun)
 			alone = append(alone, h.latencies(func() { time.Sleep(lasted) })...)
 		}
@@ -45,7 +45,7 @@ func TestLegitimateTrafficKeepsItsLatencyBesideAttackers(t *testing.T) {
 }
 
 // latencies gives what each of one client's requests took while something else went on.
-func (h *house) latencies(while func()) []time.Duration {
+func (h *besieged) latencies(while func()) []time.Duration {
 	ctx, over := context.WithCancel(context.Background())
 	took := h.legitimate(ctx)
 	while()

@@ -252,6 +252,7 @@ func TestAModelThatFailsLeavesSessionsToTheirOwnWords(t *testing.T) {
 			if u := h.writer.Usage(); u.Failures != 2 || u.Calls != 0 {
 				t.Errorf("usage is %+v, want one call of each account that failed, and then a pause", u)
 			}
+			h.ok(search.Of(h.store).Wait(h.t.Context(), "acme"))
 			hits := h.found("acme", "marmalade")
 			if len(hits) != 1 || hits[0].Session != session || hits[0].Summary.By != "" || hits[0].Summary.Done != "In the cupboard." {
 				t.Errorf("found %+v, want the session in its own words", hits)

@@ -13,8 +13,15 @@ import (
 func showTurn(p *page, t *store.TimelineEntry, session string, most int) {
 	x := &t.Exchange
 	p.line("%s %s%s %s%s", x.ID, minute(x.Started), behind(" ", x.ModelAsked), x.Outcome, behind(" in ", session))
+	if x.Error != nil {
+		p.quote("error", x.Error.Message, briefly)
+	}
 	if t.Turn == nil {
-		p.line("It added nothing to the conversation%s.", behind(": a request of the client's own, ", x.Auxiliary))
+		if x.Auxiliary != "" {
+			p.line("It adds nothing to the conversation: a request of the client's own, %s.", inLine(x.Auxiliary))
+		} else {
+			p.line("What it adds is not known yet, or cannot be read.")
+		}
 		return
 	}
 	if t.Turn.Error != "" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/form"
 )
 
@@ -26,6 +27,7 @@ type Capture struct {
 	size    int64           // answer bytes so far
 	request []byte          // kept for the digester, from the buffer pool; nil: it reads the exchange back
 	items   *RequestItems   // of request, may be nil
+	derived *chatkey.Keys   // of request, nil: not known
 	answer  *answerRedactor // nil: nothing is masked
 
 	begun  bool      // the opening is on record; the writer's

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -211,6 +212,10 @@ type Exchange struct {
 
 	// Items is only there while a large exchange is digested right behind its answer.
 	Items *RequestItems `json:"-"`
+
+	// Derived are the keys of the request from when it came in, and was well-formed; none where it did not need any. nil:
+	// nobody knows.
+	Derived *chatkey.Keys `json:"-"`
 
 	// Reader has read RawResponse already, from its front to the last whole event; nil if nobody has.
 	Reader StreamReader `json:"-"`

@@ -1,5 +1,12 @@
 package store
 
+import (
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
+)
+
 // An exchange is digested from the bytes that its capture has in memory anyway, and only read back from the store when
 // it was too large for that, when too much waits, or when it is from before the last start.
 const (
@@ -53,13 +60,17 @@ func (d *digester) release(x *Exchange) {
 	x.RawRequest, x.RawResponse, x.Reader, x.Items = nil, nil, nil, nil
 }
 
-// keepRequest keeps the request for the digester, if it is small and there is room.
+// keepRequest keeps the request for the digester, if it is small and there is room. A request that is refused may be
+// malformed, and its keys are not derived.
 func (c *Capture) keepRequest(o *Opening, items *RequestItems) {
 	d := &c.store.digester
 	if c.store.opts.Digest == nil || o.Auxiliary != "" || len(o.Body) > handoverRequest || !d.hold(bufferSize(len(o.Body))) {
 		return
 	}
 	c.request, c.items = append(getBuffer(len(o.Body)), o.Body...), items
+	if o.Format != codec.FormatUnknown {
+		c.derived = &chatkey.Keys{Opening: strings.Clone(o.DerivedOpening), Reply: strings.Clone(o.DerivedReply)}
+	}
 }
 
 // handOver gives the exchange that has ended with its bytes, or puts these back: then it has to be read back.
@@ -68,7 +79,7 @@ func (c *Capture) handOver() *Exchange {
 	c.request, c.items, c.buffer, c.answer = nil, nil, nil, nil
 	d := &c.store.digester
 	if request != nil && c.part == 0 && d.hold(heldAnswer(answer, reader)) {
-		return &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items}
+		return &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items, Derived: c.derived}
 	}
 	d.held.Add(int64(-cap(request)))
 	putBuffer(request)

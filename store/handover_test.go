@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
 )
 
 // What is digested is what was captured, whether its bytes were still in memory or had to be read back; and no memory
@@ -208,5 +211,30 @@ func TestAnExchangeThatIsMetTwiceIsToldOfOnce(t *testing.T) {
 	c.settle()
 	if now := c.s.LastChange(); now != last {
 		t.Errorf("followers hear of %d more changes", now-last)
+	}
+}
+
+// The keys of a request come with it, so that nobody derives them twice; those of a request that was refused do not, for it
+// may be malformed.
+func TestTheKeysOfARequestAreHandedOver(t *testing.T) {
+	keys := make(map[string]*chatkey.Keys)
+	s := openStore(t, Options{Digest: func(x *Exchange) (Digest, error) {
+		keys[x.ID] = x.Derived
+		return digestTest(x)
+	}})
+	mustAccount(t, s, "acme")
+	c := &conversation{t, s}
+	c.idle() // the first look at the outbox would find an exchange there, too
+	answered, _ := c.exchange(derived(say("hi", "a", "more"), "hi", "a"), OutcomeComplete, "b")
+	named, _ := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "b")
+	refused, _ := c.exchange(with(say("hi"), func(o *Opening) { o.Format = codec.FormatUnknown }), OutcomeRefused, "no")
+	if got := keys[answered]; got == nil || *got != (chatkey.Keys{Opening: "hi", Reply: "hi|a"}) {
+		t.Errorf("keys are %+v", got)
+	}
+	if got := keys[named]; got == nil || *got != (chatkey.Keys{}) {
+		t.Errorf("keys of a request that needs none are %+v", got)
+	}
+	if got := keys[refused]; got != nil {
+		t.Errorf("keys of a refused request are %+v", got)
 	}
 }

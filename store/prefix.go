@@ -15,8 +15,6 @@ type RequestItems struct {
 	Spans []codec.Span // its messages or input items, in the request
 	From  int          // items in front of this one need not be read, for what they say is known
 
-	DerivedOpening, DerivedReply string // as in [Opening]
-
 	chain []hash // of the items up to and with each
 }
 
@@ -100,7 +98,5 @@ func requestItems(o *Opening, chain []hash) *RequestItems {
 	if chain == nil {
 		return nil
 	}
-	return &RequestItems{
-		Spans: slices.Clone(o.Items), DerivedOpening: o.DerivedOpening, DerivedReply: o.DerivedReply, chain: chain,
-	}
+	return &RequestItems{Spans: slices.Clone(o.Items), chain: chain}
 }

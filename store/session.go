@@ -58,6 +58,8 @@ type sessionRecord struct {
 	Session
 	Replied bool     `json:"replied,omitempty"` // a derived reply key is linked
 	Links   [][]byte `json:"links,omitempty"`   // keys under spaceLink that lead here
+
+	unheard bool // nobody had opened with the same words when it began; not kept
 }
 
 const (
@@ -239,7 +241,7 @@ func (g *gathering) openSession(w *write) {
 	if e.none() && c.info.Surface == codec.Embeddings.String() {
 		return // vectors are no conversation
 	}
-	r, ref := g.findSession(account, e)
+	r, ref, unheard := g.findSession(account, e)
 	if r == nil && (c.info.Auxiliary == AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
 		return
 	}
@@ -249,7 +251,7 @@ func (g *gathering) openSession(w *write) {
 		r = &sessionRecord{Session: Session{
 			ID: ref.id.String(), Account: c.info.Account, Created: c.info.Started,
 			Agent: e.agent, Derived: len(e.explicit) == 0,
-		}}
+		}, unheard: unheard}
 		for _, clue := range e.parent {
 			if parent, ok := g.link(account, clue); ok {
 				r.Parent = parent.id.String()
@@ -271,39 +273,43 @@ func (g *gathering) openSession(w *write) {
 	g.put(w, exchangeKey(spaceBelongs, account, c.id), ref.id[:])
 }
 
-// findSession weighs the evidence; nil means a new session.
-func (g *gathering) findSession(account accountNumber, e *evidence) (*sessionRecord, sessionRef) {
+// findSession weighs the evidence; nil means a new session. unheard tells that no session of the account opens with the
+// same words.
+func (g *gathering) findSession(account accountNumber, e *evidence) (r *sessionRecord, ref sessionRef, unheard bool) {
 	for i, c := range e.explicit {
 		if r, ref := g.follow(account, c, e.explicit[:i]); r != nil {
-			return r, ref
+			return r, ref, false
 		}
 	}
 	if e.response != "" {
 		if r, ref := g.follow(account, clue{byResponse, e.response}, e.explicit); r != nil {
-			return r, ref
+			return r, ref, false
 		}
 	}
 	if len(e.explicit) > 0 {
-		return nil, sessionRef{}
+		return nil, sessionRef{}, false
 	}
 	if e.reply != "" {
 		if r, ref := g.follow(account, clue{byReply, e.reply}, nil); r != nil {
-			return r, ref
+			return r, ref, false
 		}
 	}
 	if e.opening == "" {
-		return nil, sessionRef{}
+		return nil, sessionRef{}, false
 	}
-	r, ref := g.follow(account, clue{byOpening, e.opening}, nil)
+	ref, heard := g.link(account, clue{byOpening, e.opening})
+	if !heard {
+		return nil, sessionRef{}, true
+	}
+	r, ref = g.session(ref)
 	switch {
 	case r == nil:
-		return nil, sessionRef{}
 	case e.reply != "" && !r.Replied: // the second turn, before the first one's answer was digested
-		return r, ref
+		return r, ref, false
 	case e.reply == "" && r.Completed == 0: // the first turn again, after it failed
-		return r, ref
+		return r, ref, false
 	}
-	return nil, sessionRef{} // another conversation that opens with the same words
+	return nil, sessionRef{}, false // another conversation that opens with the same words
 }
 
 func (g *gathering) follow(account accountNumber, c clue, stronger []clue) (*sessionRecord, sessionRef) {
@@ -351,10 +357,13 @@ func (g *gathering) linkSession(w *write, ref sessionRef, r *sessionRecord) {
 // linkReply links the key of a conversation's opening and first answer, once there is one.
 func (g *gathering) linkReply(w *write, ref sessionRef, r *sessionRecord, reply string) {
 	c := clue{byReply, reply}
-	if _, taken := g.link(ref.account, c); !taken {
-		r.Replied = true
-		g.addLink(w, ref, r, c)
+	if !r.unheard || r.Replied { // else nobody had the same words answered before, and what is not there is dear to look for
+		if _, taken := g.link(ref.account, c); taken {
+			return
+		}
 	}
+	r.Replied = true
+	g.addLink(w, ref, r, c)
 }
 
 func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) {

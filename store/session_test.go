@@ -248,6 +248,19 @@ func TestAuxiliaryExchangesJoinASessionAndOpenNoneOfTheirOwn(t *testing.T) {
 	}
 }
 
+// Where two conversations open with the same words and are answered alike, what follows goes on in the first.
+func TestConversationsThatSayTheSameAreToldApartByTheirOrder(t *testing.T) {
+	c := newConversation(t)
+	first := c.session(derived(say("hi"), "hi"), "hello")
+	second := c.session(derived(say("hi"), "hi"), "hello")
+	if second == first {
+		t.Error("a conversation that begins with the same words is the same session")
+	}
+	if got := c.session(derived(say("hi", "hello", "more"), "hi", "hello"), "yes"); got != first {
+		t.Errorf("it goes on in %s, want %s", got, first)
+	}
+}
+
 func TestAResponseIdLeadsToItsSession(t *testing.T) {
 	c := newConversation(t)
 	first, session := c.exchange(with(derived(say("hi"), "hi"), func(o *Opening) { o.Surface = codec.Responses }), OutcomeComplete, "a")

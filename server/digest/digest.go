@@ -49,11 +49,10 @@ func Exchange(x *store.Exchange) (store.Digest, error) {
 	return d, nil
 }
 
-// derivedKeys gives the keys of the request. An exchange with Items was well-formed when it came in, and was asked for
-// them where it needs any.
+// derivedKeys gives the keys of the request, which is well-formed if there is no error.
 func derivedKeys(surface codec.Format, x *store.Exchange) (chatkey.Keys, error) {
-	if x.Items != nil {
-		return chatkey.Keys{Opening: x.Items.DerivedOpening, Reply: x.Items.DerivedReply}, nil
+	if x.Derived != nil {
+		return *x.Derived, nil
 	}
 	var envelope codec.Envelope
 	if err := envelope.Read(x.RawRequest); err != nil {

@@ -24,9 +24,12 @@ const (
 	// is worth half a point of nDCG with vectors by spelling; more of either is worth no more.
 	feedbackHits = 5
 	feedbackPull = 0.5
-	// The best candidates of each source are weighed: twice as many as the answer may need, within these bounds.
-	leastPool, mostPool = 200, 2000
 )
+
+// pools are how many of the best candidates of each source are weighed together: at first what pages that are read need, then
+// what there is up to so many more, as far as somebody reads. They are the same wherever a page begins, so that pages of one
+// search neither repeat hits nor leave some out.
+var pools = [...]int{200, 800, 2000}
 
 // likeness is the vectors' side of a search.
 type likeness struct {
@@ -35,8 +38,14 @@ type likeness struct {
 	set    *vector.Set
 	weight float64 // in a hybrid score
 
-	least, best float64 // of the pool
+	filter      *vector.Filter
+	pooled      int     // pools that have been weighed
+	ranked      int     // candidates by words in them
+	least, best float64 // of the first one
 }
+
+// over tells that what is left is weighed by its words alone.
+func (l *likeness) over() bool { return l.pooled == len(pools) }
 
 // compare prepares what the search goes by, and says what of that cannot be had.
 func (s *searching) compare(ctx context.Context) (mode Mode, found *likeness, note string) {
@@ -79,89 +88,116 @@ func (v *vectors) missing(serving *serving) string {
 	return fmt.Sprintf("vectors: %d of %d turns have been taken up so far", s.Done, s.Total)
 }
 
-// fuse weighs the best candidates of both sources.
+// fuse weighs the candidates of the next pool.
 func (s *searching) fuse(ctx context.Context, ranking *lexical.Ranking) error {
-	r := s.request
-	pool := min(max(2*(r.Offset+r.Limit), leastPool), mostPool)
-	known := make(map[string]*candidate, 2*pool)
-	var examples []vector.Example
+	l := s.like
+	pool := pools[l.pooled]
 	if s.answer.ModeUsed == Hybrid {
-		for len(known) < pool {
-			c, err := s.nextLexical(ctx, ranking)
-			if err != nil {
-				return err
-			}
-			if c == nil {
-				break
-			}
-			known[c.id] = c
-			if id, ok := store.ParseExchangeID(c.id); ok && len(examples) < feedbackHits {
-				examples = append(examples, vector.Example{ID: id, Weight: float32(c.score)})
-			}
+		if err := s.takeRanked(ctx, ranking, pool); err != nil {
+			return err
 		}
-		s.like.query = s.like.plain.Toward(examples, feedbackPull)
 	}
-	filter, err := s.vectorFilter(ranking.Among())
+	if l.pooled == 0 {
+		if err := s.aim(ranking); err != nil {
+			return err
+		}
+	}
+	hits, err := l.set.Search(ctx, l.query, pool, l.filter)
 	if err != nil {
 		return err
 	}
-	hits, err := s.like.set.Search(ctx, s.like.query, pool, filter)
-	if err != nil {
+	if l.pooled == 0 && len(hits) > 0 {
+		l.best, l.least = float64(hits[0].Likeness), float64(hits[len(hits)-1].Likeness)
+		if s.answer.ModeUsed == Vector {
+			l.least = min(l.least, 0)
+		}
+	}
+	if l.pooled++; len(hits) < pool || s.answer.ModeUsed == Hybrid && hits[len(hits)-1].Likeness < s.leastLikeness() {
+		l.pooled = len(pools)
+	}
+	if err := s.addLikes(hits, ranking); err != nil {
 		return err
 	}
-	if err := s.addLikes(known, hits, ranking); err != nil {
-		return err
-	}
-	s.compareRest(known)
-	s.fused, s.seen = make([]*candidate, 0, len(known)), known
-	for _, c := range known {
+	s.compareRest()
+	for _, c := range s.fused {
 		s.weigh(c)
-		s.fused = append(s.fused, c)
 	}
 	slices.SortFunc(s.fused, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.likeness(), a.likeness()), cmp.Compare(b.id, a.id))
 	})
 	return nil
 }
 
+// takeRanked takes the candidates that are among the best by their words, up to a place.
+func (s *searching) takeRanked(ctx context.Context, ranking *lexical.Ranking, place int) error {
+	for ; s.like.ranked < place; s.like.ranked++ {
+		c, err := s.nextLexical(ctx, ranking)
+		if c == nil || err != nil {
+			return err
+		}
+		s.add(c)
+	}
+	return nil
+}
+
+// add takes a candidate into the present pool, unless it was in one before.
+func (s *searching) add(c *candidate) {
+	if s.seen[c.id] == nil {
+		s.seen[c.id] = c
+		s.fused = append(s.fused, c)
+	}
+}
+
+// aim moves the vector that is searched with toward the best hits by words, and narrows the vectors down.
+func (s *searching) aim(ranking *lexical.Ranking) (err error) {
+	var examples []vector.Example
+	for _, c := range s.fused[:min(feedbackHits, len(s.fused))] {
+		if id, ok := store.ParseExchangeID(c.id); ok {
+			examples = append(examples, vector.Example{ID: id, Weight: float32(c.score)})
+		}
+	}
+	s.like.query = s.like.plain.Toward(examples, feedbackPull)
+	s.like.filter, err = s.vectorFilter(ranking.Among())
+	return err
+}
+
+// leastLikeness is what a candidate needs that has none of the query's words.
+func (s *searching) leastLikeness() float32 {
+	if l := s.request.Ranking.LeastLikeness; l != nil {
+		return float32(*l)
+	}
+	return leastLikeness
+}
+
 // addLikes notes the likeness of candidates, of which some are new.
-func (s *searching) addLikes(known map[string]*candidate, hits []vector.Hit, ranking *lexical.Ranking) error {
-	if len(hits) == 0 {
-		return nil
-	}
-	s.like.best, s.like.least = float64(hits[0].Likeness), float64(hits[len(hits)-1].Likeness)
-	if s.answer.ModeUsed == Vector {
-		s.like.least = min(s.like.least, 0)
-	}
+func (s *searching) addLikes(hits []vector.Hit, ranking *lexical.Ranking) error {
 	var fresh []vector.ID
 	likes := make(map[vector.ID]float64, len(hits))
 	for _, hit := range hits {
 		likes[hit.ID] = float64(hit.Likeness)
-		if known[store.ExchangeID(hit.ID)] == nil {
+		if s.seen[store.ExchangeID(hit.ID)] == nil {
 			fresh = append(fresh, hit.ID)
 		}
 	}
-	least := float32(leastLikeness)
-	if l := s.request.Ranking.LeastLikeness; l != nil {
-		least = float32(*l)
-	}
 	for id, plainly := range s.like.set.Likeness(s.like.plain, fresh) {
-		if s.answer.ModeUsed == Vector || plainly >= least {
-			if err := s.addFresh(known, store.ExchangeID(id), ranking); err != nil {
+		if s.answer.ModeUsed == Vector || plainly >= s.leastLikeness() {
+			if err := s.addFresh(store.ExchangeID(id), ranking); err != nil {
 				return err
 			}
 		}
 	}
-	for id, like := range likes {
-		if c := known[store.ExchangeID(id)]; c != nil {
-			c.cosine = &like
+	for _, c := range s.fused {
+		if id, ok := store.ParseExchangeID(c.id); ok {
+			if like, found := likes[id]; found {
+				c.cosine = &like
+			}
 		}
 	}
 	return nil
 }
 
 // addFresh adds a candidate that is not among the best by words.
-func (s *searching) addFresh(known map[string]*candidate, id string, ranking *lexical.Ranking) error {
+func (s *searching) addFresh(id string, ranking *lexical.Ranking) error {
 	number, indexed, err := s.searcher.Number(id)
 	if err != nil {
 		return unreadable(err)
@@ -172,21 +208,21 @@ func (s *searching) addFresh(known map[string]*candidate, id string, ranking *le
 	} else if ranking.Among() != nil { // nobody can say whether it has what is demanded
 		return nil
 	}
-	known[id] = c
+	s.add(c)
 	return nil
 }
 
 // compareRest finds the likeness of the candidates that were found by their words alone.
-func (s *searching) compareRest(known map[string]*candidate) {
+func (s *searching) compareRest() {
 	var rest []vector.ID
-	for id, c := range known {
-		if parsed, ok := store.ParseExchangeID(id); ok && c.cosine == nil {
+	for _, c := range s.fused {
+		if parsed, ok := store.ParseExchangeID(c.id); ok && c.cosine == nil {
 			rest = append(rest, parsed)
 		}
 	}
 	for id, like := range s.like.set.Likeness(s.like.query, rest) {
 		cosine := float64(like)
-		known[store.ExchangeID(id)].cosine = &cosine
+		s.seen[store.ExchangeID(id)].cosine = &cosine
 	}
 }
 
@@ -206,6 +242,14 @@ func (s *searching) weigh(c *candidate) {
 		return
 	}
 	c.score = (1-s.like.weight)*words + s.like.weight*like
+}
+
+// likeness orders candidates that are worth the same.
+func (c *candidate) likeness() float64 {
+	if c.cosine == nil {
+		return -1
+	}
+	return *c.cosine
 }
 
 // share is where a likeness stands in the pool, from 0 to 1.

@@ -3,6 +3,7 @@ package search
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +26,46 @@ func TestDuplicatesDoNotComeBackOnTheNextPage(t *testing.T) {
 	if got := exchangesOf(second); !slices.Equal(got, []string{other}) || second.HasMore {
 		t.Errorf("the second page is %v, want %s alone", got, other)
 	}
+}
+
+// Whoever reads page by page gets each turn once, whatever the pages are weighed by and however far they go.
+func TestPagesGiveEachTurnOnce(t *testing.T) {
+	m := openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 256)})
+	const turns = 900
+	var capturing sync.WaitGroup
+	for worker := range 8 {
+		capturing.Go(func() {
+			for i := worker; i < turns; i += 8 {
+				words := strings.Repeat("lock ", 1+i%5) + fmt.Sprintf("word%d word%d number%d", i%11, i%7, i)
+				if _, err := captureScript(m.store, "acme", talk(words, "ok"), func(*store.Opening) {}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	capturing.Wait()
+	for mode, limit := range map[Mode]int{Lexical: 100, Vector: 100, Hybrid: 30} {
+		if read := m.readPages(Request{Query: "lock word3 word4", Mode: mode, Limit: limit}); len(read) != turns {
+			t.Errorf("%s: all pages together have %d turns of %d", mode, len(read), turns)
+		}
+	}
+}
+
+// readPages reads a search of acme to its end.
+func (m *memory) readPages(r Request) (read map[string]bool) {
+	m.t.Helper()
+	read = make(map[string]bool)
+	for more := true; more; r.Offset += r.Limit {
+		page := m.search("acme", r)
+		more = page.HasMore
+		for _, id := range exchangesOf(page) {
+			if read[id] {
+				m.t.Fatalf("%s: %s is on the page from %d on, and on one before it", r.Mode, id, r.Offset)
+			}
+			read[id] = true
+		}
+	}
+	return read
 }
 
 // Whoever reads page by page gets each turn once, also where recency moves hits that are far down by their words.
@@ -51,17 +92,7 @@ func TestPagesByRecencyGiveEachTurnOnce(t *testing.T) {
 		})
 	}
 	capturing.Wait()
-	found := make(map[string]bool)
-	for offset, more := 0, true; more; offset += limit {
-		page := m.search("acme", Request{Query: "lock", Limit: limit, Offset: offset, Ranking: Ranking{RecencyWeight: 0.9}})
-		more = page.HasMore
-		for _, id := range exchangesOf(page) {
-			if found[id] {
-				t.Fatalf("%s is on the page from %d on, and on one before it", id, offset)
-			}
-			found[id] = true
-		}
-	}
+	found := m.readPages(Request{Query: "lock", Limit: limit, Ranking: Ranking{RecencyWeight: 0.9}})
 	if len(found) != old+recent {
 		t.Errorf("all pages together have %d turns of %d", len(found), old+recent)
 	}

@@ -225,7 +225,7 @@ func (x *Index) search(ctx context.Context, account string, number store.Account
 	defer func() { _ = searcher.Close() }()
 	s := &searching{
 		index: x, request: r, query: query, account: account, number: number, searcher: searcher,
-		now: time.Now(), seed: maphash.MakeSeed(), folded: make(map[uint64]int), grouped: make(map[string]bool), tags: make(map[string][]string),
+		now: time.Now(), seed: maphash.MakeSeed(), seen: make(map[string]*candidate), folded: make(map[uint64]int), grouped: make(map[string]bool), tags: make(map[string][]string),
 	}
 	return s.run(ctx)
 }
@@ -240,9 +240,9 @@ type searching struct {
 	searcher *lexical.Searcher
 	now      time.Time
 
-	like  *likeness // nil: the search goes by words alone
-	fused []*candidate
-	seen  map[string]*candidate // that were among fused
+	like  *likeness             // nil: the search goes by words alone
+	fused []*candidate          // of the present pool, the best first
+	seen  map[string]*candidate // of all pools
 
 	exact   bool // the index has decided about the filter
 	best    float64
@@ -280,11 +280,6 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 		return nil, err
 	}
 	defer ranking.Close()
-	if s.like != nil {
-		if err := s.fuse(ctx, ranking); err != nil {
-			return nil, err
-		}
-	}
 	if r.Ranking.RecencyWeight > 0 {
 		err = s.takeReordered(ctx, ranking)
 	} else {
@@ -391,6 +386,11 @@ func (s *searching) nextReordered(ctx context.Context, ranking *lexical.Ranking)
 
 // next gives the best candidate that is left; nil if none is.
 func (s *searching) next(ctx context.Context, ranking *lexical.Ranking) (*candidate, error) {
+	for len(s.fused) == 0 && s.like != nil && !s.like.over() {
+		if err := s.fuse(ctx, ranking); err != nil {
+			return nil, err
+		}
+	}
 	if len(s.fused) > 0 {
 		c := s.fused[0]
 		s.fused = s.fused[1:]

@@ -44,6 +44,9 @@ func openMemoryWith(t testing.TB, dir string, opts Options) *memory {
 			t.Fatal(err)
 		}
 	}
+	if opts.Embedder != nil { // what ends before it is followed gets its vector some time, and is not waited for
+		m.until("vectors that are followed", func() bool { return !m.vectorStatus("acme").Building })
+	}
 	return m
 }
 

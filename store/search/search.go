@@ -94,6 +94,18 @@ type Answer struct {
 		Lag      uint64 `json:"lag_seq"`
 		Building bool   `json:"building,omitempty"`
 	} `json:"index"`
+
+	tokens int // of all snippets
+}
+
+// add takes a hit in, unless the snippets would have more tokens together than most; full tells that. 0 is no limit.
+func (a *Answer) add(h Hit, most int) (full bool) {
+	if a.tokens += h.Tokens; most > 0 && a.tokens > most {
+		a.HasMore = true
+		return true
+	}
+	a.Data = append(a.Data, h)
+	return false
 }
 
 // damagedSessions says that there may be hits among what cannot be read.
@@ -248,7 +260,6 @@ type searching struct {
 	best    float64
 	skip    int
 	looked  int // candidates
-	budget  int
 	seed    maphash.Seed
 	folded  map[uint64]int  // hits by the hash of what they say, and leftOut
 	grouped map[string]bool // sessions that have a hit
@@ -273,7 +284,7 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 	if r.Limit == 0 {
 		r.Limit = defaultLimit
 	}
-	s.skip, s.budget = r.Offset, r.MaxTokens
+	s.skip = r.Offset
 	s.answer = Answer{Object: "memory.search", Data: []Hit{}}
 	ranking, err := s.rank(ctx)
 	if err != nil {
@@ -473,15 +484,10 @@ func (s *searching) take(c *candidate) (full bool) {
 		s.answer.HasMore = true
 		return true
 	}
-	hit := s.hit(c)
-	if s.request.MaxTokens > 0 {
-		if s.budget -= hit.Tokens; s.budget < 0 {
-			s.answer.HasMore = true
-			return true
-		}
+	if full := s.answer.add(s.hit(c), s.request.MaxTokens); full {
+		return true
 	}
-	s.folded[s.hash(c)] = len(s.answer.Data)
-	s.answer.Data = append(s.answer.Data, hit)
+	s.folded[s.hash(c)] = len(s.answer.Data) - 1
 	return false
 }
 

@@ -300,7 +300,9 @@ func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, 
 		if answer.HasMore = len(answer.Data) == limit; answer.HasMore {
 			break
 		}
-		answer.Data = append(answer.Data, d.hit(query, r.Explain, hit.Score, best))
+		if full := answer.add(d.hit(query, r.Explain, hit.Score, best), r.MaxTokens); full {
+			break
+		}
 	}
 	return answer, nil
 }

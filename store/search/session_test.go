@@ -96,6 +96,35 @@ func TestSessionsAreFilteredByTagAndFacet(t *testing.T) {
 	}
 }
 
+// The snippets of sessions are held to the tokens that are asked for, as those of turns are, and the next page goes on behind.
+func TestSessionsAreHeldToABudgetOfTokens(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	sessions := make(map[string]bool)
+	for _, name := range []string{"one", "two", "three"} {
+		id, _ := m.said("acme", name, talk("where is the lock of door "+name, "here"))
+		sessions[id] = true
+	}
+	whole := m.search("acme", Request{Query: "lock", Granularity: Sessions})
+	if len(whole.Data) != 3 {
+		t.Fatalf("found %+v", whole.Data)
+	}
+	most := whole.Data[0].Tokens + whole.Data[1].Tokens
+	first := m.search("acme", Request{Query: "lock", Granularity: Sessions, MaxTokens: most})
+	if len(first.Data) != 2 || !first.HasMore {
+		t.Fatalf("%d tokens have %d sessions, more %v", most, len(first.Data), first.HasMore)
+	}
+	rest := m.search("acme", Request{Query: "lock", Granularity: Sessions, MaxTokens: most, Offset: len(first.Data)})
+	if len(rest.Data) != 1 || rest.HasMore {
+		t.Errorf("the next page has %d sessions, more %v", len(rest.Data), rest.HasMore)
+	}
+	for _, hit := range append(first.Data, rest.Data...) {
+		delete(sessions, hit.Session)
+	}
+	if len(sessions) > 0 {
+		t.Errorf("on no page are %v", sessions)
+	}
+}
+
 // What was erased leaves its session's document before the next search, a session without turns is gone, and an index
 // that is built anew has the sessions again.
 func TestSessionsForgetWhatIsErased(t *testing.T) {

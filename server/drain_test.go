@@ -72,7 +72,10 @@ func TestADrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T) {
 }
 
 func aDrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T, on transportPlan) {
-	h := build(t, on, func(p *plan) { p.server.DrainTimeout = 50 * time.Millisecond })
+	h := build(t, on, func(p *plan) {
+		p.server.DrainTimeout = 50 * time.Millisecond
+		p.prepare = func(s *server.Server) { s.AllowCut(patience) }
+	})
 	type cut struct {
 		surface
 		stream bool

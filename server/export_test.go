@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
 )
@@ -40,6 +41,9 @@ func (s *Server) MountMiddleware() {
 		bare.GET(path, chain...)
 	}
 }
+
+// AllowCut gives requests that were cut so long to end. It is for use before Run.
+func (s *Server) AllowCut(d time.Duration) { s.cutTime = d }
 
 // Held is how many bytes of clients have been read that no handler has asked for.
 func (s *Server) Held() (bytes int64) {

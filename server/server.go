@@ -124,6 +124,7 @@ type Server struct {
 	// life ends when open requests are to be cut.
 	life        context.Context
 	cut         context.CancelCauseFunc
+	cutTime     time.Duration // cutTime
 	admission   admission
 	draining    atomic.Bool
 	connections *connections
@@ -142,7 +143,7 @@ var prepareLibraries = sync.OnceFunc(func() {
 // before [Server.Run] wait in a queue. A server that is made has to be run.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
-	s := &Server{opts: o, store: o.Store, log: o.Log, telemetry: o.Telemetry}
+	s := &Server{opts: o, store: o.Store, log: o.Log, telemetry: o.Telemetry, cutTime: cutTime}
 	var secure *tls.Config
 	if o.TLS != (listen.Files{}) {
 		var err error
@@ -287,7 +288,7 @@ func (s *Server) endRequests(idle <-chan struct{}) error {
 	s.cut(errDraining)
 	select {
 	case <-idle:
-	case <-time.After(cutTime): // a client that does not even take its error
+	case <-time.After(s.cutTime): // a client that does not even take its error
 	}
 	return ErrCut
 }

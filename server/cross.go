@@ -22,7 +22,7 @@ func (x *exchange) cross() error {
 	x.cutLarge()
 	buffer := upstreamBodies.Get().(*[]byte)
 	defer upstreamBodies.Put(buffer)
-	crossed, body, err := crossing.Prepare((*buffer)[:0], x.surface, x.format, x.body, x.crossingSettings())
+	crossed, body, err := x.prepare((*buffer)[:0])
 	if err != nil {
 		return err
 	}

@@ -24,14 +24,15 @@ type Exchange struct {
 
 // Settings is what a crossing has to know beyond the two formats and the body.
 type Settings struct {
-	Target  codec.Target
-	Strict  bool                // refuse what would otherwise be dropped
-	Read    bool                // an envelope was read from the body, which therefore is well-formed
-	Pieces  []codec.Span        // of the body, as [codec.Envelope.Blocks] gives them; nil: not known
-	Prints  []codec.Fingerprint // of Pieces
-	Ledger  Ledger              // reasoning state that clients lost; nil for none
-	Account string              // owner of the ledger's entries and of carriers
-	Answer  codec.AnswerOptions
+	Target   codec.Target
+	Strict   bool                // refuse what would otherwise be dropped
+	Read     bool                // an envelope was read from the body, which therefore is well-formed
+	Pieces   []codec.Span        // of the body, as [codec.Envelope.Blocks] gives them; nil: not known
+	Prints   []codec.Fingerprint // of Pieces
+	Ledger   Ledger              // reasoning state that clients lost; nil for none
+	Account  string              // owner of the ledger's entries and of carriers
+	Resolved []string            // members that were replaced in the body by what they refer to, for the notes
+	Answer   codec.AnswerOptions
 }
 
 var requests = sync.Pool{New: func() any { return new(codec.Request) }}
@@ -53,6 +54,9 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 	if err := x.client.DecodeRequest(x.request, body); err != nil {
 		x.Release()
 		return nil, nil, err
+	}
+	for _, name := range s.Resolved {
+		x.request.Notes.Emulate(name)
 	}
 	x.options.Request = x.request
 	x.options.IncludeUsage = x.request.IncludeUsage

@@ -1,0 +1,185 @@
+package responses
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/sse"
+)
+
+// Record knows what was said before. Its errors are of kind [codec.KindNotFound] where nothing is kept under an id.
+type Record interface {
+	// Response gives the exchange whose answer has the id: the client's request, and the answer as an object or a stream.
+	Response(id string) (request, answer []byte, err error)
+	// Item gives the answer that holds the item with the id.
+	Item(id string) (answer []byte, err error)
+}
+
+// longestChain is how many responses are followed back.
+const longestChain = 1000
+
+// Resolve puts into a request what it only refers to: the conversation up to the response that previous_response_id names,
+// and items that item_reference names (wire sheet: translation, sections 2.2 and 3.4). For the one who keeps them, clients
+// leave out what they were answered. names are what was resolved; where there are none the body is as it was. limit bounds the
+// items in bytes. Errors are *[codec.Error]s about the member.
+func Resolve(body []byte, limit int, record Record) (resolved []byte, names []string, err error) {
+	r := resolver{record: record, room: limit}
+	items, err := r.items(scan.Get(body, "input"))
+	if err != nil {
+		return body, nil, err
+	}
+	before, err := r.conversation(previousResponse(body))
+	if err != nil || len(r.names) == 0 {
+		return body, nil, err
+	}
+	return withInput(body, slices.Concat(before, items)), r.names, nil
+}
+
+func previousResponse(body []byte) string { return scan.String(scan.Get(body, "previous_response_id")) }
+
+type resolver struct {
+	record Record
+	room   int // bytes that items may still take
+	names  []string
+}
+
+// conversation gives what was said up to a response, itself included.
+func (r *resolver) conversation(id string) (items [][]byte, err error) {
+	if id == "" {
+		return nil, nil
+	}
+	r.resolved("previous_response_id")
+	var steps [][][]byte // the newest first
+	for range longestChain {
+		request, answer, err := r.record.Response(id)
+		if err != nil {
+			return nil, unresolved("previous_response_id", id, err)
+		}
+		asked, err := r.items(scan.Get(request, "input"))
+		if err != nil {
+			return nil, err
+		}
+		said := outputItems(answer)
+		if err := r.take(said...); err != nil {
+			return nil, err
+		}
+		steps = append(steps, said, asked)
+		if id = previousResponse(request); id == "" {
+			slices.Reverse(steps)
+			return slices.Concat(steps...), nil
+		}
+	}
+	return nil, codec.Invalid("previous_response_id", "more than %d responses stand in front of this one: send the conversation itself", longestChain)
+}
+
+// items gives the items of an input, with what they refer to in their place.
+func (r *resolver) items(input []byte) (items [][]byte, err error) {
+	if scan.IsString(input) {
+		item := append(append([]byte(`{"type":"message","role":"user","content":`), input...), '}')
+		return [][]byte{item}, r.take(item)
+	}
+	for e := scan.Array(input); e.Next(); {
+		item := e.Value
+		if id := reference(item); id != "" {
+			if item, err = r.item(id); err != nil {
+				return nil, err
+			}
+		}
+		if err := r.take(item); err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// reference is the id that an item refers to, "" for one that says something itself.
+func reference(item []byte) (id string) {
+	kind := scan.Get(item, "type")
+	if string(kind) != `"item_reference"` && (!scan.IsNull(kind) || scan.Get(item, "role") != nil) {
+		return ""
+	}
+	return scan.String(scan.Get(item, "id"))
+}
+
+func (r *resolver) item(id string) ([]byte, error) {
+	r.resolved("item_reference")
+	answer, err := r.record.Item(id)
+	if err != nil {
+		return nil, unresolved("input", id, err)
+	}
+	for _, item := range outputItems(answer) {
+		if scan.String(scan.Get(item, "id")) == id {
+			return item, nil
+		}
+	}
+	return nil, unresolved("input", id, codec.Errorf(codec.KindNotFound, "no such item"))
+}
+
+func (r *resolver) resolved(name string) {
+	if !slices.Contains(r.names, name) {
+		r.names = append(r.names, name)
+	}
+}
+
+func (r *resolver) take(items ...[]byte) error {
+	for _, item := range items {
+		if r.room -= len(item); r.room < 0 {
+			return codec.Errorf(codec.KindTooLarge, "What this request refers to is larger than a request may be. Begin a new conversation.")
+		}
+	}
+	return nil
+}
+
+// unresolved is what a client is told of an id under which nothing is kept.
+func unresolved(member, id string, err error) error {
+	e := codec.AsError(err, "")
+	if e.Kind != codec.KindNotFound {
+		return err
+	}
+	e = codec.Invalid(member, "%.100s is not on record here: send the conversation itself", id)
+	e.Cause = err
+	if member == "previous_response_id" {
+		e.Code = "previous_response_not_found"
+	}
+	return e
+}
+
+// outputItems gives the finished items of an answer, complete or streamed.
+func outputItems(answer []byte) (items [][]byte) {
+	if scan.IsObject(answer) {
+		for e := scan.Array(scan.Get(answer, "output")); e.Next(); {
+			items = append(items, e.Value)
+		}
+		return items
+	}
+	stream, done := sse.Split(answer), []byte("response.output_item.done")
+	for f := (sse.Frame{}); stream.Next(&f); {
+		if bytes.Contains(f.Data, done) && scan.String(scan.Get(f.Data, "type")) == string(done) {
+			items = append(items, bytes.Clone(scan.Get(f.Data, "item"))) // a frame of several lines is valid until the next one
+		}
+	}
+	return items
+}
+
+// withInput is the body with other items, and without what stood for those in front.
+func withInput(body []byte, items [][]byte) []byte {
+	size := len(body)
+	for _, item := range items {
+		size += len(item) + 1
+	}
+	b := append(make([]byte, 0, size), '{')
+	for m := scan.Object(body); m.Next(); {
+		switch string(m.Key) {
+		case "input", "previous_response_id":
+			continue
+		}
+		b = append(b, body[m.Start:m.End]...)
+		b = append(b, ',')
+	}
+	b = append(b, `"input":[`...)
+	b = append(b, bytes.Join(items, []byte(","))...)
+	return append(b, "]}"...)
+}

@@ -1,0 +1,90 @@
+package server_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	openairesponses "github.com/openai/openai-go/v3/responses"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// asked is a request of the official SDK that says something to a model.
+func asked(model, text string) openairesponses.ResponseNewParams {
+	return openairesponses.ResponseNewParams{Model: model, Input: openairesponses.ResponseNewParamsInputUnion{OfString: param.NewOpt(text)}}
+}
+
+// A client of Responses counts on the other side to keep what was said. Models whose providers keep nothing are sent it from
+// the record: whole conversations by the id of the last response, streamed or not, and single items by theirs.
+func TestAConversationGoesOnByTheIdsOfWhatWasSaid(t *testing.T) {
+	h := build(t)
+	client := h.openai()
+	for _, model := range []string{"claude-opus-4-8", "gemini-2.5-pro", "deepseek-flash"} {
+		first, err := client.Responses.New(t.Context(), asked(model, sim("The word is quokka.", "Noted.")))
+		ok(t, err)
+		second := asked(model, sim("And the number is nine.", "Noted, too."))
+		second.PreviousResponseID = param.NewOpt(first.ID)
+		stream := client.Responses.NewStreaming(t.Context(), second)
+		last := ""
+		for stream.Next() {
+			if e := stream.Current(); e.Type == "response.completed" {
+				last = e.Response.ID
+			}
+		}
+		ok(t, stream.Err())
+		third := asked(model, "What do you know?")
+		third.PreviousResponseID = param.NewOpt(last)
+		var answered *http.Response
+		_, err = client.Responses.New(t.Context(), third, option.WithResponseInto(&answered))
+		ok(t, err)
+		said := string(h.upstream().Body)
+		for _, part := range []string{"quokka", "Noted.", "number is nine", "Noted, too.", "What do you know?"} {
+			if strings.Count(said, part) < 1 {
+				t.Errorf("%s is not sent %q:\n%s", model, part, said)
+			}
+		}
+		if notes := answered.Header.Get("X-Service-Translation"); !strings.Contains(notes, "emulated=previous_response_id") {
+			t.Errorf("the translation for %s is told as %q", model, notes)
+		}
+
+		item := asked(model, "")
+		item.Input = openairesponses.ResponseNewParamsInputUnion{OfInputItemList: openairesponses.ResponseInputParam{
+			openairesponses.ResponseInputItemParamOfItemReference(first.Output[0].ID),
+			openairesponses.ResponseInputItemParamOfMessage("And before?", openairesponses.EasyInputMessageRoleUser),
+		}}
+		_, err = client.Responses.New(t.Context(), item)
+		ok(t, err)
+		if said := string(h.upstream().Body); !strings.Contains(said, "Noted.") || strings.Contains(said, "quokka") {
+			t.Errorf("by an item %s is sent\n%s", model, said)
+		}
+	}
+}
+
+// Ids of another account, of nothing, and of answers that were not kept lead nowhere, and the client is told what to do.
+func TestIdsOfWhatIsNotOnRecordAreRefused(t *testing.T) {
+	h := build(t)
+	client := h.openai()
+	theirs, err := client.Responses.New(t.Context(), asked("claude-opus-4-8", "The word is quokka."))
+	ok(t, err)
+	elsewhere := h.post(messages.path, messages.body(`text "hello"`, false)).exchange()
+	h.account("zeta")
+	for name, row := range map[string]struct{ key, id string }{
+		"of another account": {h.createKey("zeta", store.ScopeWrite), theirs.ID},
+		"of nothing":         {h.key, "resp_00000000000000000000000000"},
+		"of another surface": {h.key, strings.Replace(elsewhere, "exch_", "resp_", 1)},
+		"of nobody's":        {h.key, "resp_x"},
+	} {
+		request := asked("claude-opus-4-8", "Go on.")
+		request.PreviousResponseID = param.NewOpt(row.id)
+		_, err := client.Responses.New(t.Context(), request, option.WithAPIKey(row.key), option.WithMaxRetries(0))
+		var refused *openai.Error
+		if !errors.As(err, &refused) || refused.StatusCode != http.StatusBadRequest || refused.Code != "previous_response_not_found" || refused.Param != "previous_response_id" {
+			t.Errorf("an id %s: %v", name, err)
+		}
+	}
+}

@@ -157,10 +157,10 @@ func (f messagesFormat) whole(dst []byte, a *answer, p *prompt, b *block) []byte
 	case blockText:
 		dst = append(dst, `{"type":"text","text":"`...)
 		dst = append(dst, b.escaped...)
-		dst = append(dst, `","citations":`...)
 		if len(b.citations) == 0 {
-			return append(dst, `null}`...)
+			return append(dst, `"}`...) // and no null, which not every client takes for none
 		}
+		dst = append(dst, `","citations":`...)
 		for i, c := range b.citations {
 			dst = append(dst, "[,"[min(i, 1)])
 			dst = f.citation(dst, a, b, c)

@@ -29,6 +29,7 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	}
 	x.reserved += int64(len(resolved))
 	settings.Pieces, settings.Prints, settings.Resolved = nil, nil, names
+	settings.Read = false // an answer that broke off may be anything
 	return crossing.Prepare(dst, x.surface, x.format, resolved, settings)
 }
 

@@ -171,8 +171,9 @@ func (w *Writer) pause(u store.UnsummarizedSession, err error) {
 // takeUp writes about a session, if there is something to write.
 func (w *Writer) takeUp(ctx context.Context, u store.UnsummarizedSession) error {
 	material, err := search.ReadMaterial(w.store, u.Account, u.Session)
-	if err != nil {
-		return err
+	if err != nil { // it is damaged, and holds no other up
+		w.log.Error("a session cannot be read, and gets no summary by the model; run mneme check", "session", u.Session, "error", err)
+		return w.store.ConfirmSummarized(ctx, u)
 	}
 	if !worthwhile(material) {
 		return w.store.ConfirmSummarized(ctx, u)

@@ -2,6 +2,7 @@ package summary_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
 	"go.uber.org/goleak"
 
 	"github.com/mnemeproxy/mneme/bench/provider"
@@ -226,6 +228,45 @@ func TestAQuietSessionIsSummarisedOnceAndFoundByItsSummary(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A session whose record is damaged gets no summary, and those behind it do.
+func TestADamagedSessionHoldsNoSummaryUp(t *testing.T) {
+	h := newHouse(t, `text "They repaired the kumquat."`)
+	_, damaged := h.say("acme", "one", long("where is the marmalade"), "In the cupboard.")
+	_, second := h.say("acme", "two", long("where is the honey"), "Beside it.")
+	h.ok(search.Of(h.store).Wait(h.t.Context(), "acme"))
+	number, err := h.store.NumberOf("acme")
+	h.ok(err)
+	h.ok(h.store.Close())
+	h.damageSession(number, damaged)
+	h.open()
+	h.write(summary.Settings{})
+	h.until("the second session is summarised", func() bool { return h.summary("acme", second) != "" })
+	h.settled()
+	if n := len(h.up.Requests()); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// damageSession makes the record of a session unreadable, while the store is closed; see FORMAT.md for where it is.
+func (h *house) damageSession(account store.AccountNumber, session string) {
+	h.t.Helper()
+	_, bare, _ := strings.Cut(session, "_")
+	id, ok := store.ParseExchangeID("exch_" + bare) // ids of all kinds are written alike
+	if !ok {
+		h.t.Fatalf("%s is no session", session)
+	}
+	key := append(binary.BigEndian.AppendUint32([]byte{'s'}, uint32(account)), id[:]...)
+	db, err := badger.Open(badger.DefaultOptions(filepath.Join(h.dir, "badger")).WithLogger(nil))
+	h.ok(err)
+	h.ok(db.Update(func(tx *badger.Txn) error {
+		if _, err := tx.Get(key); err != nil {
+			return err
+		}
+		return tx.Set(key, []byte("damage"))
+	}))
+	h.ok(db.Close())
 }
 
 func TestWhatSaysLittleIsNotWrittenAbout(t *testing.T) {

@@ -57,7 +57,10 @@ func openShard(dir string, queue *index.AnalysisQueue) (_ *scorch.Scorch, err er
 	if err := newestIsWhole(shard); err != nil {
 		return nil, errors.Join(err, shard.Close())
 	}
-	return shard, shard.Open()
+	if err := shard.Open(); err != nil {
+		return nil, errors.Join(err, shard.Close())
+	}
+	return shard, nil
 }
 
 // newestIsWhole finds out whether the last state that was written can be read. Scorch itself goes back to one before, or to

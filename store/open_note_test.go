@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -166,7 +167,7 @@ func TestACheckFindsNotesOfOpenExchangesThatAreWrong(t *testing.T) {
 	}
 	mustBeSound(t, s)
 	err := s.view(func(tx *badger.Txn) error { _, err := tx.Get(note); return err })
-	if err != badger.ErrKeyNotFound {
+	if !errors.Is(err, badger.ErrKeyNotFound) {
 		t.Errorf("the note that was wrong is still there: %v", err)
 	}
 }

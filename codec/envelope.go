@@ -52,6 +52,9 @@ func (e *Envelope) Reset() {
 // A body whose model, stream or continuity members occur twice is refused: readers disagree on which of two counts, and
 // a request must not be placed by one and answered by the other.
 func (e *Envelope) Read(body []byte) error {
+	if len(body) == 0 {
+		return Invalid("", "the body is empty; it must be a JSON object")
+	}
 	if !scan.WellFormed(body) {
 		return Invalid("", "the body cannot be read: it %s", scan.Explain(body))
 	}

@@ -112,6 +112,7 @@ func TestSpliceKeepsEveryOtherMemberAndItsBytes(t *testing.T) {
 
 func TestEnvelopeRefusesWhatCannotBePlaced(t *testing.T) {
 	cases := map[string]struct{ body, param, message string }{
+		"nothing":              {"", "", "the body is empty"},
 		"no JSON":              {`{"model":"m",}`, "", "stops being JSON at byte 13"},
 		"no object":            {`["m"]`, "", "object"},
 		"no model":             {`{"messages":[]}`, "model", "names no model"},

@@ -18,7 +18,7 @@ import (
 // has been taken from the byte budget; the caller gives it back.
 func (s *Server) readBody(rc *app.RequestContext) ([]byte, error) {
 	if contentType := string(rc.Request.Header.ContentType()); !isJSON(contentType) {
-		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body must be application/json, not %s.", printable([]byte(contentType)))
+		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body must be JSON and say so: send it with Content-Type: application/json, not %s.", printable([]byte(contentType)))
 	}
 	body := rc.Request.Body() // within the limit, beyond which hertz reads none
 	encoding := strings.ToLower(strings.TrimSpace(rc.Request.Header.Get("Content-Encoding")))
@@ -28,8 +28,8 @@ func (s *Server) readBody(rc *app.RequestContext) ([]byte, error) {
 	return s.decompress(encoding, body)
 }
 
-// isJSON tells whether a content type is JSON, parameters aside. No content type at all is taken as JSON: curl users
-// forget it.
+// isJSON tells whether a content type is JSON, parameters aside. No content type at all is taken as JSON: some
+// clients leave it out.
 func isJSON(contentType string) bool {
 	media, _, _ := strings.Cut(contentType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))

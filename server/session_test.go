@@ -158,6 +158,22 @@ func TestACountOfTokensOpensNoSession(t *testing.T) {
 	}
 }
 
+// Nobody knows what a request was about that cannot be read, or that leads nowhere and says nothing.
+func TestWhatCannotBeReadIsOnRecordWithoutASession(t *testing.T) {
+	h := remembering(t)
+	for _, s := range generating {
+		for _, body := range []string{"", "{", `[]`, `{"model":"nobodys"}`} {
+			a := h.post(s.path, body)
+			if id := a.header.Get("X-Service-Session-ID"); a.status < 400 || id != "" || a.exchange() == "" {
+				t.Errorf("%s, %q: %d, exchange %q in session %q", s.name, body, a.status, a.exchange(), id)
+			}
+		}
+	}
+	if page, err := h.store.Sessions("acme", store.SessionQuery{}); err != nil || len(page.Data) != 0 {
+		t.Errorf("sessions are %+v (%v)", page.Data, err)
+	}
+}
+
 func TestCodexResumesItsThread(t *testing.T) {
 	const thread = "0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000"
 	h := remembering(t)

@@ -55,6 +55,7 @@ const (
 	AuxiliaryTitle   = "title"
 	AuxiliarySummary = "summary"
 	AuxiliaryPrewarm = "prewarm"
+	AuxiliaryUnread  = "unread" // it was turned away before anything was known of its conversation
 )
 
 // HeaderField is one header line.

@@ -370,6 +370,24 @@ func TestAnAdminKeyReachesItsOwnAccountOnly(t *testing.T) {
 }
 
 // Who may manage an account need not be who may know what was said in it.
+func TestAnAdminKeyIsReadFromEitherHeader(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	secret, _, err := st.CreateKey(DefaultAccount, store.ScopeAdmin, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := AccountHandler(st, quiet, lineBytes)
+	for name, value := range map[string]string{"Authorization": "Bearer " + secret, "X-Service-API-Key": secret} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/keys", strings.NewReader(`{"account":"default","scope":"write"}`))
+		r.Header.Set(name, value)
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, r)
+		if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), `not known here: \"scope\"`) {
+			t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
+		}
+	}
+}
+
 func TestAnAdminKeyKnowsWhatWasSaidOnlyWithTheScopeForIt(t *testing.T) {
 	st := withServer(t, t.TempDir())
 	said := capture(t, st, "default", `{"model":"m"}`, "what was said")

@@ -23,12 +23,15 @@ func Handler(st *store.Store, log *slog.Logger) http.Handler {
 	return routes(st, log, 0, func(*http.Request) (caller, error) { return caller{}, nil })
 }
 
-// AccountHandler serves the holders of a service key with scope admin, sent as Authorization: Bearer KEY, each
-// inside the key's account. For what was said there the key needs the scopes that it takes elsewhere, too.
+// AccountHandler serves the holders of a service key with scope admin, sent as Authorization: Bearer KEY or as
+// X-Service-API-Key: KEY, each inside the key's account. For what was said there the key needs the scopes that it takes elsewhere, too.
 // lineBytes bounds a line of an import.
 func AccountHandler(st *store.Store, log *slog.Logger, lineBytes int) http.Handler {
 	return routes(st, log, lineBytes, func(r *http.Request) (caller, error) {
-		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		key := r.Header.Get("X-Service-API-Key")
+		if key == "" {
+			key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		}
 		identity, err := st.Authenticate(key)
 		if err != nil {
 			return caller{}, err
@@ -364,6 +367,9 @@ func readJSON(r *http.Request, v any) error {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(v); err != nil {
 		invalid := codec.Errorf(codec.KindInvalidRequest, "the body is not the JSON that is expected here")
+		if name, stranger := strings.CutPrefix(err.Error(), "json: unknown field "); stranger {
+			invalid.Message = "the body has a member that is not known here: " + name
+		}
 		invalid.Cause = err
 		return invalid
 	}

@@ -88,8 +88,8 @@ func (c *AccountDelete) Run(ctx context.Context, s *Surroundings) error {
 		if c.JSON {
 			err = writeJSON(s.Out, d)
 		} else {
-			fmt.Fprintf(s.Out, "account %s: %d exchanges, %d sessions, %s, %d keys, %d credentials\n",
-				c.Name, d.Exchanges, d.Sessions, amount(d.Bytes), d.Keys, d.Credentials)
+			fmt.Fprintf(s.Out, "account %s: %s, %s, %s, %s, %s\n", c.Name, counted(d.Exchanges, "exchange"),
+				counted(d.Sessions, "session"), amount(d.Bytes), counted(d.Keys, "key"), counted(d.Credentials, "credential"))
 		}
 		switch {
 		case err != nil || c.DryRun:

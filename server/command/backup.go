@@ -3,7 +3,9 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -94,6 +96,9 @@ func (c *Restore) Run(ctx context.Context, s *Surroundings) error {
 
 func restore(ctx context.Context, s *Surroundings, opts store.Options, name string, removeIndex func() error) error {
 	backup, err := s.shownReader(name, "restoring")
+	if unopened := (*fs.PathError)(nil); errors.As(err, &unopened) {
+		return unopened.Err // the caller names the file
+	}
 	if err != nil {
 		return err
 	}

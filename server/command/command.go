@@ -60,6 +60,10 @@ func Main(commands any, args []string, s *Surroundings) int {
 		fmt.Fprintln(s.Err, "mneme:", err)
 		return ExitFailure
 	}
+	if len(args) == 0 {
+		fmt.Fprintln(s.Err, "mneme: say what to do, such as mneme serve; mneme --help lists the commands")
+		return ExitUsage
+	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintf(s.Err, "mneme: %v; see %s --help\n", err, commandLine(err))

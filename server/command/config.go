@@ -15,7 +15,7 @@ type Config struct {
 // ConfigCheck is "mneme config check".
 type ConfigCheck struct {
 	Config string `placeholder:"FILE" help:"Configuration file ($MNEME_CONFIG)."`
-	File   string `arg:"" optional:"" help:"The same, as an argument."`
+	File   string `arg:"" optional:"" help:"The configuration file, in place of --config."`
 	JSON   bool   `help:"Write the outcome as JSON: the settings in effect, or the problems."`
 }
 

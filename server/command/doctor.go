@@ -267,7 +267,7 @@ func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, known provi
 	case valid == 0:
 		return finding{"keys", problem, "there is no valid service key", "Create one with: mneme key create --account default"}, known
 	}
-	return finding{"keys", good, fmt.Sprintf("%d valid service keys in %d accounts", valid, accounts), ""}, known
+	return finding{"keys", good, counted(valid, "valid service key") + " in " + counted(accounts, "account"), ""}, known
 }
 
 // examineIndex looks at the search index, which is one for all accounts. There is nothing to say where the data cannot be

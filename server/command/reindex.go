@@ -15,7 +15,7 @@ import (
 // Reindex is "mneme reindex".
 type Reindex struct {
 	Place `embed:""`
-	What  string `arg:"" optional:"" default:"words" enum:"words,vectors,all" help:"What to build anew: the index of words, the vectors, or all."`
+	What  string `arg:"" optional:"" default:"words" enum:"words,vectors,all" help:"What to build anew: words, vectors or all (default: ${default})."`
 }
 
 // progressInterval is how often a command looks how far the server is.

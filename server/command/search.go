@@ -17,7 +17,7 @@ type Search struct {
 	Place    `embed:""`
 	Owner    `embed:""`
 	Query    []string `arg:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, name:, tool:, model:, client:."`
-	Mode     string   `default:"auto" enum:"auto,lexical,vector,hybrid" help:"What to go by, words, likeness or both: ${enum}."`
+	Mode     string   `default:"auto" enum:"auto,lexical,vector,hybrid" placeholder:"MODE" help:"What to go by: lexical (words), vector (likeness), hybrid (both), or auto (default: ${default})."`
 	Plain    bool     `help:"Take the query as it is: no sign in it means anything."`
 	Session  string   `placeholder:"ID" help:"Only turns of this session."`
 	Model    string   `placeholder:"PREFIX" help:"Only turns whose model begins so."`

@@ -24,6 +24,14 @@ func table(w io.Writer, headings []string, rows [][]string) error {
 	return columns.Flush()
 }
 
+// counted is a number of things by a word that takes an s.
+func counted[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // printable writes control characters as escapes, so that what callers sent cannot move the cursor, hide text or
 // break a table.
 func printable(s string) string {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,9 @@ type socket struct {
 // that holds it, so nothing is taken from a server that runs; a file that is no socket is left alone.
 func openSocket(path string) (net.Listener, error) {
 	lock, err := lockFile(path + lockSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no directory %s", filepath.Dir(path))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -184,7 +184,7 @@ func (r *Request) parse() (*lexical.Query, error) {
 	q, err := lexical.Parse(r.Query, facetNames)
 	var syntax *lexical.SyntaxError
 	if errors.As(err, &syntax) {
-		e := codec.Invalid("query", "%s (byte %d of the query). To search for signs as they are, ask with syntax plain.", syntax.Message, syntax.At)
+		e := codec.Invalid("query", "%s (byte %d of the query). To search for signs as they are, ask with \"syntax\": \"plain\", or --plain on the command line.", syntax.Message, syntax.At)
 		e.Code = CodeSyntax
 		return nil, e
 	}

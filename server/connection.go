@@ -32,11 +32,12 @@ type connection struct {
 	cancel context.CancelFunc      // ends the context of the connection, and with it that of the request being handled
 	cut    context.CancelCauseFunc // ends the context of requests alone
 
-	closed   atomic.Bool  // by us; what netpoll still has of it is not to be read
-	handling atomic.Bool  // a handler runs; otherwise the connection waits for a request or reads one
-	since    atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
-	consumed atomic.Int64 // bytes of the request being read that hertz has taken out of the buffer
-	admitted *admission   // which the request being handled leaves once its answer has been sent; nil for none
+	closed    atomic.Bool  // by us; what netpoll still has of it is not to be read
+	handling  atomic.Bool  // a handler runs, or its answer is being sent; otherwise the connection waits for a request or reads one
+	answering atomic.Bool  // the handler has returned: whoever has its answer may send the next request
+	since     atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
+	consumed  atomic.Int64 // bytes of the request being read that hertz has taken out of the buffer
+	admitted  *admission   // which the request being handled leaves once its answer has been sent; nil for none
 
 	// What follows belongs to the goroutine that serves the connection.
 	rc      *app.RequestContext
@@ -98,6 +99,15 @@ func (c *connection) held() int64 {
 		return waiting // the body counts in the byte budget
 	}
 	return waiting + c.consumed.Load()
+}
+
+// ahead is how much the client may send, in bytes, behind the request that is being handled. The client that has its answer
+// may come with another request before we are done with this one.
+func (c *connection) ahead() int64 {
+	if c.answering.Load() {
+		return max(readAhead, int64(c.all.limits.head)+c.all.limits.body)
+	}
+	return readAhead
 }
 
 // HandleSpecificError keeps hertz from logging how connections end.
@@ -262,7 +272,7 @@ func (c *blockingConnection) await(ended chan<- struct{}) {
 	for {
 		n := c.Conn.Len()
 		c.watch.waiting.Store(int64(n))
-		if n > readAhead {
+		if int64(n) > c.ahead() {
 			c.close()
 			return
 		}

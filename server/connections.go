@@ -43,7 +43,7 @@ type connectionLimits struct {
 const (
 	// sweepInterval bounds what a flood can bring in between two looks: some 25 MB over loopback.
 	sweepInterval = 50 * time.Millisecond
-	// readAhead is how much a client may send behind the request that is being handled.
+	// readAhead is how much a client may send behind the request that is being handled, until its answer is on its way.
 	readAhead = 1 << 20
 )
 
@@ -79,7 +79,7 @@ func (c *connections) sweep(now time.Time) {
 		conn := key.(*connection)
 		held := conn.held()
 		slow := !conn.handling.Load() && now.UnixNano()-conn.since.Load() > int64(c.patience)
-		flood := conn.handling.Load() && held > readAhead
+		flood := conn.handling.Load() && held > conn.ahead()
 		if slow || flood {
 			conn.close()
 			return true
@@ -245,6 +245,7 @@ func (c *connections) Finish(ctx context.Context, _ *app.RequestContext) {
 	conn.consumed.Store(0)
 	conn.chunk.last = false
 	conn.handling.Store(false)
+	conn.answering.Store(false)
 	if conn.admitted != nil {
 		conn.admitted.leave()
 		conn.admitted = nil

@@ -14,7 +14,9 @@ import (
 
 // contain keeps a panic to the request that caused it. An answer that had begun is cut, never ended cleanly.
 func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
-	connectionOf(ctx).handling.Store(true)
+	conn := connectionOf(ctx)
+	conn.handling.Store(true)
+	defer conn.answering.Store(true)
 	if s.Draining() {
 		rc.SetConnectionClose() // what comes next finds another server, or this one's successor
 	}

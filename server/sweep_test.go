@@ -44,6 +44,30 @@ func swept(held ...[]int) (closed []bool) {
 	return closed
 }
 
+func TestAClientThatHasItsAnswerMaySendAWholeRequestBeforeWeAreDone(t *testing.T) {
+	all := &connections{limits: connectionLimits{unread: 1 << 30, head: 1 << 10, body: 4 << 20}, patience: time.Minute}
+	for _, c := range []struct {
+		what      string
+		answering bool
+		held      int
+		closed    bool
+	}{
+		{"behind a request that is being handled", false, 2 << 20, true},
+		{"a request, behind an answer", true, 2 << 20, false},
+		{"more than a request, behind an answer", true, 5 << 20, true},
+	} {
+		wire := &holding{bytes: []int{c.held}}
+		conn := &connection{Conn: wire, all: all, cancel: func() {}}
+		conn.handling.Store(true)
+		conn.answering.Store(c.answering)
+		all.open.Store(conn, struct{}{})
+		if all.sweep(time.Now()); wire.closed != c.closed {
+			t.Errorf("%s: closed is %t", c.what, wire.closed)
+		}
+		all.open.Delete(conn)
+	}
+}
+
 func TestTheConnectionsThatHoldTheMostAreClosedUntilTheRestIsWithinTheLimit(t *testing.T) {
 	if got := swept([]int{40}, []int{70}, []int{50}); got[0] || !got[1] || got[2] {
 		t.Errorf("of 40, 70 and 50 bytes, with 100 allowed, closed are %v", got)

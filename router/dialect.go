@@ -47,10 +47,9 @@ var dialects = []Dialect{
 		Family:  codec.FamilyOpenAI,
 		BaseURL: "https://api.openai.com/v1",
 		Formats: []codec.Format{codec.Chat, codec.Responses, codec.Embeddings},
-		// o1, o3, o4-mini and what follows them: "o" alone would send other houses' models (olmo, orca) and slips (opus) to
-		// OpenAI, with what was said. "text-embedding-" alone would take the names of other vendors (text-embedding-004 is
-		// Google's, text-embedding-v4 Alibaba's).
-		Prefixes:  []string{"gpt", "o1", "o2", "o3", "o4", "o5", "o6", "o7", "o8", "o9", "omni-", "chatgpt-", "codex-", "computer-use-", "text-embedding-3", "text-embedding-ada"},
+		// "o" stands for o1, o3, o4-mini and what follows them. "text-embedding-" alone would take the names of
+		// other vendors (text-embedding-004 is Google's, text-embedding-v4 Alibaba's).
+		Prefixes:  []string{"gpt", "o", "chatgpt-", "codex-", "computer-use-", "text-embedding-3", "text-embedding-ada"},
 		KeyHeader: "Authorization",
 		Chat: codec.Dialect{
 			Name:            "openai",

@@ -87,7 +87,7 @@ func TestADamagedSessionIsLeftOutOfWhatIsFound(t *testing.T) {
 	}
 }
 
-// Whatever has happened to the files of the index, the proxy starts, all is found that was said, and capturing goes on.
+// Where files of the index are damaged as a whole the proxy starts, all is found that was said, and capturing goes on.
 func TestADamagedIndexIsBuiltAnew(t *testing.T) {
 	for name, harm := range map[string]func([]byte) []byte{
 		"cut short": func(file []byte) []byte { return file[:len(file)/2] },

@@ -28,10 +28,10 @@ const sessionSpace = 1 << 31
 const (
 	sessionDelay = 30 * time.Second
 	sessionLook  = 5 * time.Second
-	sessionBatch = 32
+	sessionBatch = 128 // each reads the marks of all sessions that have changed
 	sessionTurns = 64
 	// mostBefore is how many batches a search takes up itself.
-	mostBefore = 8
+	mostBefore = 2
 )
 
 // sessionDocument is a session in its own words.

@@ -57,9 +57,7 @@ func (e endpoints) hold(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
-	if http.NewResponseController(w).Flush() != nil {
-		return nil
-	}
+	_ = http.NewResponseController(w).Flush() // a holder that is gone by now ends the context
 	renewal := time.NewTicker(heldKeyRenewed)
 	defer renewal.Stop()
 	for {

@@ -17,20 +17,35 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	if err == nil || x.surface != codec.Responses || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := responses.Resolve(x.body, int(x.server.opts.BodyBytes), recorded{x.server.store, x.caller.Account})
+	resolved, names, unresolved := x.resolve()
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
 	if len(names) == 0 {
 		return nil, nil, err
 	}
-	if err := x.server.reserve(int64(len(resolved))); err != nil {
-		return nil, nil, err
-	}
-	x.reserved += int64(len(resolved))
 	settings.Pieces, settings.Prints, settings.Resolved = nil, nil, names
 	settings.Read = false // an answer that broke off may be anything
 	return crossing.Prepare(dst, x.surface, x.format, resolved, settings)
+}
+
+// resolve puts into the body what it refers to. Room for as much as may be read of the record is reserved meanwhile, and then
+// for what came of it.
+func (x *exchange) resolve() (body []byte, names []string, err error) {
+	most := x.server.opts.BodyBytes
+	if err := x.server.reserve(most); err != nil {
+		return nil, nil, err
+	}
+	body, names, err = responses.Resolve(x.body, int(most), recorded{x.server.store, x.caller.Account})
+	x.server.budget.give(most)
+	if err != nil || len(names) == 0 {
+		return nil, nil, err
+	}
+	if err := x.server.reserve(int64(len(body))); err != nil {
+		return nil, nil, err
+	}
+	x.reserved += int64(len(body))
+	return body, names, nil
 }
 
 // recorded finds what an account was answered by the ids that translated answers get: those of an exchange, and of its

@@ -17,15 +17,15 @@ type Record interface {
 	Item(id string) (answer []byte, err error)
 }
 
-// longestChain is how many responses are followed back.
+// longestChain is how many responses are followed back, and in how many answers items are looked up.
 const longestChain = 1000
 
 // Resolve puts into a request what it only refers to: the conversation up to the response that previous_response_id names,
 // and items that item_reference names (wire sheet: translation, sections 2.2 and 3.4). For the one who keeps them, clients
 // leave out what they were answered. names are what was resolved; where there are none the body is as it was. limit bounds the
-// items in bytes. Errors are *[codec.Error]s about the member.
+// items, and what is read of the record, in bytes. Errors are *[codec.Error]s about the member.
 func Resolve(body []byte, limit int, record Record) (resolved []byte, names []string, err error) {
-	r := resolver{record: record, room: limit}
+	r := resolver{record: record, room: limit, unread: limit}
 	items, err := r.items(scan.Get(body, "input"))
 	if err != nil {
 		return body, nil, err
@@ -42,7 +42,11 @@ func previousResponse(body []byte) string { return scan.String(scan.Get(body, "p
 type resolver struct {
 	record Record
 	room   int // bytes that items may still take
+	unread int // bytes of requests and answers that may still be read
 	names  []string
+
+	answers int               // that were looked up for their items
+	known   map[string][]byte // items of these by their ids: a conversation refers to many of an answer
 }
 
 // conversation gives what was said up to a response, itself included.
@@ -56,6 +60,9 @@ func (r *resolver) conversation(id string) (items [][]byte, err error) {
 		request, answer, err := r.record.Response(id)
 		if err != nil {
 			return nil, unresolved("previous_response_id", id, err)
+		}
+		if err := r.read(request, answer); err != nil {
+			return nil, err
 		}
 		asked, err := r.items(scan.Get(request, "input"))
 		if err != nil {
@@ -106,14 +113,27 @@ func reference(item []byte) (id string) {
 
 func (r *resolver) item(id string) ([]byte, error) {
 	r.resolved("item_reference")
+	if item, known := r.known[id]; known {
+		return item, nil
+	}
+	if r.answers++; r.answers > longestChain {
+		return nil, codec.Invalid("input", "this refers to items of more than %d answers: send the conversation itself", longestChain)
+	}
 	answer, err := r.record.Item(id)
 	if err != nil {
 		return nil, unresolved("input", id, err)
 	}
+	if err := r.read(answer); err != nil {
+		return nil, err
+	}
+	if r.known == nil {
+		r.known = make(map[string][]byte)
+	}
 	for _, item := range outputItems(answer) {
-		if scan.String(scan.Get(item, "id")) == id {
-			return item, nil
-		}
+		r.known[scan.String(scan.Get(item, "id"))] = item
+	}
+	if item, known := r.known[id]; known {
+		return item, nil
 	}
 	return nil, unresolved("input", id, codec.Errorf(codec.KindNotFound, "no such item"))
 }
@@ -124,9 +144,15 @@ func (r *resolver) resolved(name string) {
 	}
 }
 
-func (r *resolver) take(items ...[]byte) error {
-	for _, item := range items {
-		if r.room -= len(item); r.room < 0 {
+// take counts items that become part of the request.
+func (r *resolver) take(items ...[]byte) error { return spend(&r.room, items) }
+
+// read counts what was read for it.
+func (r *resolver) read(bodies ...[]byte) error { return spend(&r.unread, bodies) }
+
+func spend(left *int, bodies [][]byte) error {
+	for _, b := range bodies {
+		if *left -= len(b); *left < 0 {
 			return codec.Errorf(codec.KindTooLarge, "What this request refers to is larger than a request may be. Begin a new conversation.")
 		}
 	}

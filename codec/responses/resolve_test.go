@@ -98,3 +98,38 @@ func TestWhatIsNotOnRecordIsSaidToBeMissing(t *testing.T) {
 		}
 	}
 }
+
+// countingRecord counts how often it is asked for items; each answer holds one item, and the first a second one.
+type countingRecord struct{ asked int }
+
+func (c *countingRecord) Response(string) (request, answer []byte, err error) {
+	return nil, nil, codec.Errorf(codec.KindNotFound, "nothing")
+}
+
+func (c *countingRecord) Item(id string) (answer []byte, err error) {
+	c.asked++
+	return fmt.Appendf(nil, `{"output":[{"id":"msg_again","type":"message"},{"id":%q,"type":"message"}]}`, id), nil
+}
+
+// However many items a request refers to, each answer is looked up once, and no more of them than a conversation may have.
+func TestAnAnswerIsLookedUpOnceForAllOfItsItems(t *testing.T) {
+	references := func(n int, id func(int) string) []byte {
+		items := make([]string, n)
+		for i := range items {
+			items[i] = fmt.Sprintf(`{"type":"item_reference","id":%q}`, id(i))
+		}
+		return []byte(`{"input":[` + strings.Join(items, ",") + `]}`)
+	}
+	same := &countingRecord{}
+	if _, names, err := Resolve(references(5000, func(int) string { return "msg_again" }), 1<<20, same); err != nil || len(names) != 1 || same.asked != 1 {
+		t.Errorf("asked %d times for one answer: %v", same.asked, err)
+	}
+	others := &countingRecord{}
+	if _, _, err := Resolve(references(5000, func(i int) string { return fmt.Sprint("msg_", i) }), 1<<20, others); err == nil || others.asked != longestChain {
+		t.Errorf("asked for %d answers: %v", others.asked, err)
+	}
+	large := kept{"resp_1": {`{"input":"x","tools":"` + strings.Repeat("t", 5000) + `"}`, `{"output":[]}`}}
+	if _, _, err := Resolve([]byte(`{"previous_response_id":"resp_1","input":"y"}`), 1000, large); err == nil || !strings.Contains(err.Error(), "larger than a request may be") {
+		t.Errorf("a record of 5,000 bytes is read for 1,000: %v", err)
+	}
+}

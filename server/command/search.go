@@ -83,17 +83,27 @@ func (c *Search) request() (*search.Request, error) {
 			r.Filter.And = append(r.Filter.And, f)
 		}
 	}
-	for _, bound := range []struct{ flag, op, value string }{{"--since", "gte", c.Since}, {"--until", "lt", c.Until}} {
-		if bound.value == "" {
-			continue
-		}
-		at, err := readTime(bound.value)
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: %w", bound.flag, bound.value, err)
-		}
-		r.Filter.And = append(r.Filter.And, search.Filter{Field: "time", Op: bound.op, Value: at.Format(time.RFC3339Nano)})
+	since, err := readBound("--since", c.Since)
+	if err != nil {
+		return nil, err
 	}
+	until, err := readBound("--until", c.Until)
+	if err != nil {
+		return nil, err
+	}
+	r.Filter.And = append(r.Filter.And, search.Within(since, until)...)
 	return r, nil
+}
+
+// readBound reads a flag that bounds a search in time; "" is no bound.
+func readBound(flag, value string) (at time.Time, err error) {
+	if value == "" {
+		return at, nil
+	}
+	if at, err = readTime(value); err != nil {
+		return at, fmt.Errorf("%s %s: %w", flag, value, err)
+	}
+	return at, nil
 }
 
 // readTime reads a time, or a date as its beginning here.

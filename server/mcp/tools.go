@@ -47,15 +47,11 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 	if in.Session != "" {
 		asked.Filter.And = append(asked.Filter.And, search.Filter{Field: "session", Op: "eq", Value: in.Session})
 	}
-	for _, bound := range []struct{ name, op, value string }{{"since", "gte", in.Since}, {"until", "lt", in.Until}} {
-		at, err := moment(bound.name, bound.value)
-		if err != nil {
-			return err
-		}
-		if !at.IsZero() {
-			asked.Filter.And = append(asked.Filter.And, search.Filter{Field: "time", Op: bound.op, Value: at.Format(time.RFC3339Nano)})
-		}
+	since, until, err := period(in.Since, in.Until)
+	if err != nil {
+		return err
 	}
+	asked.Filter.And = append(asked.Filter.And, search.Within(since, until)...)
 	answer, err := index.Search(ctx, t.account, asked)
 	if e := codec.AsError(err, ""); err != nil && e.Code == search.CodeSyntax { // agents ask in sentences, which may hold any sign
 		asked.Syntax = search.Plain
@@ -182,10 +178,7 @@ func (t *tools) listSessions(_ context.Context, in *listSessionsInput, p *page) 
 		return err
 	}
 	q := store.SessionQuery{After: in.After, Limit: limit, Model: in.Model, Tag: in.Tag}
-	if q.Since, err = moment("since", in.Since); err != nil {
-		return err
-	}
-	if q.Until, err = moment("until", in.Until); err != nil {
+	if q.Since, q.Until, err = period(in.Since, in.Until); err != nil {
 		return err
 	}
 	sessions, err := t.store.Sessions(t.account, q)
@@ -268,6 +261,15 @@ func around(name string, n *int) (int, error) {
 		return 0, codec.Invalid(name, "%s is a number from 0 to %d", name, mostAround)
 	}
 	return *n, nil
+}
+
+// period reads what every tool takes to be bounded in time.
+func period(from, to string) (since, until time.Time, err error) {
+	if since, err = moment("since", from); err != nil {
+		return since, until, err
+	}
+	until, err = moment("until", to)
+	return since, until, err
 }
 
 // moment reads a time, or a date as its beginning in UTC; "" is none.

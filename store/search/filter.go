@@ -23,6 +23,19 @@ type Filter struct {
 	Values []string `json:"values,omitempty"` // of in
 }
 
+// Within gives the filters for turns from since on and before until; a zero time is no bound.
+func Within(since, until time.Time) (filters []Filter) {
+	for _, bound := range []struct {
+		op string
+		at time.Time
+	}{{"gte", since}, {"lt", until}} {
+		if !bound.at.IsZero() {
+			filters = append(filters, Filter{Field: fieldTime, Op: bound.op, Value: bound.at.Format(time.RFC3339Nano)})
+		}
+	}
+	return filters
+}
+
 const (
 	maxFilterDepth = 16
 	maxFilterSize  = 256

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,11 +8,8 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/mnemeproxy/mneme/server/command"
 )
 
 func TestAnotherGatewayIsNamedByItsURL(t *testing.T) {
@@ -61,19 +57,12 @@ func TestAnotherGatewayIsMeasuredBesideTheFloors(t *testing.T) {
 		URL: []string{fmt.Sprintf("theirs=%s,%d", gateway("this: and that"), os.Getpid()), "strict=" + gateway("something else")},
 		Key: "their-key", Header: []string{"X-Wanted: this: and that"},
 	}
-	var out, people bytes.Buffer
-	if err := run.Run(t.Context(), &command.Surroundings{Out: &out, Err: &people, Version: "v0.0.0-test"}); err != nil {
-		t.Fatal(err, people.String())
-	}
-	report, err := readReport(filepath.Join(dir, "report.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	report, said := measured(t, &run)
 	l := report.lane("chat")
 	if theirs := l.result("theirs").Rounds[0]; theirs.Requests != l.Connections || theirs.failures() > 0 || theirs.PeakMemory <= 0 {
 		t.Errorf("of the gateway came %+v", theirs)
 	}
-	_, table, _ := strings.Cut(out.String(), "|---|")
+	_, table, _ := strings.Cut(said, "|---|")
 	_, rows, _ := strings.Cut(table, "\n")
 	want := "| strict |  |  |  |  |  |  |  |  |  | 16 |\n\nFirst failure of strict: `HTTP 401: not for you`\n"
 	if _, last, _ := strings.Cut(rows, "| strict |"); "| strict |"+last != want {

@@ -17,6 +17,20 @@ import (
 	"github.com/mnemeproxy/mneme/server/command"
 )
 
+// measured is the report of a run, with what it printed.
+func measured(t *testing.T, run *Run) (report *Report, said string) {
+	t.Helper()
+	var out, people bytes.Buffer
+	if err := run.Run(t.Context(), &command.Surroundings{Out: &out, Err: &people, Version: "v0.0.0-test"}); err != nil {
+		t.Fatal(err, people.String())
+	}
+	report, err := readReport(filepath.Join(run.Out, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report, out.String()
+}
+
 // The whole command, with processes, in the smallest run there is: every surface, complete and streamed, same format
 // and crossed, through a floor and through mneme, and every answer right.
 func TestLanesAreAnsweredWholeAndRight(t *testing.T) {
@@ -24,14 +38,7 @@ func TestLanesAreAnsweredWholeAndRight(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{"chat", "chat-stream", "messages-on-chat", "responses-on-messages", "chat-on-gemini", "tools-crossed", "agent-crossed", "embeddings"}
 	run := Run{Lanes: names, Targets: []string{"direct", "pump", "mneme"}, Rounds: 1, Scale: 1e-9, Out: dir}
-	var out, people bytes.Buffer
-	if err := run.Run(t.Context(), &command.Surroundings{Out: &out, Err: &people, Version: "v0.0.0-test"}); err != nil {
-		t.Fatal(err, people.String())
-	}
-	report, err := readReport(filepath.Join(dir, "report.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	report, _ := measured(t, &run)
 	if len(report.Lanes) != len(names) {
 		t.Fatalf("%d lanes were reported of %d", len(report.Lanes), len(names))
 	}

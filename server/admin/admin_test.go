@@ -35,6 +35,14 @@ const lineBytes = 1 << 20
 // withServer runs a server on the store in dir until the test ends, and gives the store.
 func withServer(t *testing.T, dir string) *store.Store {
 	t.Helper()
+	st, stop := startServer(t, dir)
+	t.Cleanup(stop)
+	return st
+}
+
+// startServer runs a server on the store in dir until stop is called.
+func startServer(t *testing.T, dir string) (st *store.Store, stop func()) {
+	t.Helper()
 	st, err := store.Open(store.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -46,16 +54,15 @@ func withServer(t *testing.T, dir string) *store.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, listener, Handler(st, quiet)) }()
-	t.Cleanup(func() {
-		stop()
+	return st, func() {
+		cancel()
 		if err := errors.Join(<-served, st.Close()); err != nil {
 			t.Error(err)
 		}
-	})
-	return st
+	}
 }
 
 func open(t *testing.T, dir string, create bool) *Client {

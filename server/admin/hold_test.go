@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -25,31 +24,9 @@ func keyWhen(t *testing.T, st *store.Store, what string, wanted func(store.Key) 
 
 func TestAKeyIsHeldOverARestartOfTheServerAndRevokedBehindItsHolder(t *testing.T) {
 	dir := t.TempDir()
-	serve := func() (*store.Store, func()) {
-		st, err := store.Open(store.Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := EnsureAccount(st); err != nil {
-			t.Fatal(err)
-		}
-		listener, err := Listen(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		served := make(chan error, 1)
-		go func() { served <- Serve(ctx, listener, Handler(st, quiet)) }()
-		return st, func() {
-			stop()
-			if err := errors.Join(<-served, st.Close()); err != nil {
-				t.Error(err)
-			}
-		}
-	}
 	renewed := func(k store.Key) bool { return time.Until(k.Expires) > HeldKeyLasts/2 }
 
-	st, stop := serve()
+	st, stop := startServer(t, dir)
 	client := open(t, dir, false)
 	soon := time.Now().Add(time.Minute)
 	key, err := client.CreateKey(t.Context(), NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite, KeySettings: KeySettings{Expires: &soon}})
@@ -65,7 +42,7 @@ func TestAKeyIsHeldOverARestartOfTheServerAndRevokedBehindItsHolder(t *testing.T
 	keyWhen(t, st, "held", renewed)
 	stop()
 
-	st, stop = serve()
+	st, stop = startServer(t, dir)
 	defer stop()
 	if k := st.Keys("")[0]; !k.Revoked.IsZero() || !renewed(k) {
 		t.Errorf("a server that ended left the key as %+v", k)

@@ -35,14 +35,14 @@ type Splitter struct {
 	scanned int  // no frame ends before buf[scanned]
 	size    int  // to which buf grows when there is more to read than it has room for
 	limit   int  // to which it grows for a long frame
-	filled  bool // the newest read took all the room there was
+	filled  bool // the newest read left less than a quarter of the buffer free
 	started bool // a byte order mark can no longer come
 	returns bool // a CR was read: line ends are not all LF, as they are with nearly every provider
 	joined  []byte
 }
 
 // NewSplitter makes a splitter that reads up to size bytes at a time, and more, up to limit, where a frame is longer. Its
-// buffer is smaller until a read has filled it: most streams say a little now and then, and thousands may be open.
+// buffer is smaller until a read has nearly filled it: most streams say a little now and then, and thousands may be open.
 func NewSplitter(size, limit int) *Splitter {
 	size = max(size, 512)
 	return &Splitter{buf: make([]byte, min(size, firstBuffer)), size: size, limit: limit}
@@ -77,7 +77,7 @@ func (s *Splitter) Read(r io.Reader) ([]byte, error) {
 	n, err := r.Read(s.buf[s.tail:])
 	got := s.buf[s.tail : s.tail+n]
 	s.tail += n
-	s.filled = s.tail == len(s.buf)
+	s.filled = len(s.buf)-s.tail < len(s.buf)/4 // a reader that takes the framing of chunks out in place never fills all of it
 	s.returns = s.returns || bytes.IndexByte(got, '\r') >= 0
 	return got, err
 }

@@ -126,6 +126,56 @@ func TestAFrameOverTheLimitIsAnErrorAndNotMemory(t *testing.T) {
 	}
 }
 
+// chunkedReader gives what a reader of the chunked transfer coding does: it reads as much as there is room for, and takes
+// the framing of each event's chunk out of it in place, so that it never fills what it was given.
+type chunkedReader struct {
+	stream io.Reader
+	reads  int
+}
+
+func (c *chunkedReader) Read(p []byte) (int, error) {
+	c.reads++
+	framing := len(p) / 10 // a chunk of 80 bytes has 6 of framing, two of 40 have 12
+	return c.stream.Read(p[:len(p)-framing])
+}
+
+func TestABurstOfChunksIsReadInFewReads(t *testing.T) {
+	const event = `data: {"id":"x","choices":[{"delta":{"content":"word"}}]}` + "\n\n"
+	burst := &chunkedReader{stream: strings.NewReader(strings.Repeat(event, 400))}
+	s := sse.NewSplitter(16<<10, sse.MaxFrame)
+	var f sse.Frame
+	for frames := 0; frames < 400; {
+		if _, err := s.Read(burst); err != nil {
+			t.Fatalf("after %d frames: %v", frames, err)
+		}
+		for s.Next(&f) {
+			frames++
+		}
+	}
+	if burst.reads > 3 { // 23 KB: 2 KiB, and the rest in two
+		t.Errorf("%d reads for a burst of %d bytes, want at most 3", burst.reads, 400*len(event))
+	}
+}
+
+func TestABufferDoesNotGrowForEventsThatComeSingly(t *testing.T) {
+	const event = `data: {"id":"x","choices":[{"delta":{"content":"word"}}]}` + "\n\n"
+	single := iotest.OneByteReader(strings.NewReader(strings.Repeat(event, 50)))
+	s := sse.NewSplitter(16<<10, sse.MaxFrame)
+	var f sse.Frame
+	allocations := testing.AllocsPerRun(1, func() {
+		for range 25 * len(event) {
+			if _, err := s.Read(single); err != nil {
+				t.Fatal(err)
+			}
+			for s.Next(&f) {
+			}
+		}
+	})
+	if allocations > 0 {
+		t.Errorf("%v allocations for events of %d bytes, want none", allocations, len(event))
+	}
+}
+
 func TestSplittingDoesNotAllocatePerFrame(t *testing.T) {
 	stream := strings.Repeat("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"hello\"}}\n\n", 50)
 	s := sse.NewSplitter(4096, sse.MaxFrame)

@@ -102,7 +102,7 @@ func (a *Answer) Item(ordinal int32) *Item {
 }
 
 // HasCalls tells whether a tool call was opened: what decides the finish word of every format
-// (wire sheet: translation, section 3.1, rule a).
+// (docs/wire/translation.md#3.1, rule a).
 func (a *Answer) HasCalls() bool {
 	for i := range a.Items {
 		if t := a.Items[i].Type; t == ItemToolCall || t == ItemCustomCall {

@@ -7,7 +7,7 @@ import (
 )
 
 // Kind classifies an [Error]; each surface renders it as the status and type its clients expect
-// (one table per format: wire sheet on translation, sections 3.3 and 3.4).
+// (one table per format: docs/wire/translation.md#3.3 and #3.4).
 type Kind uint8
 
 const (

@@ -36,7 +36,7 @@ const (
 	ItemOpaque              // a type without a name here; Raw of EventItemClose is the wire item
 )
 
-// FinishReason says why the model stopped (wire sheet: translation, section 3.1).
+// FinishReason says why the model stopped (docs/wire/translation.md#3.1).
 type FinishReason uint8
 
 const (

@@ -43,7 +43,7 @@ const (
 	ThinkingLevel                        // gemini 3: a level word
 )
 
-// Dialect is how a host of the chat format differs from OpenAI's own (wire sheet: fourth provider, section 1.1).
+// Dialect is how a host of the chat format differs from OpenAI's own (docs/wire/fourth-provider.md#1.1).
 type Dialect struct {
 	Name              string
 	MaxTokensMember   string // "max_tokens" or "max_completion_tokens"

@@ -68,8 +68,8 @@ const (
 )
 
 // wait is how long an answer asks to wait before the next request, 0 when it asks for none. Where it is turned away by a
-// limit or for want of capacity, and the header does not say, the body may: Google puts it there (wire sheet:
-// generate-content, section 5).
+// limit or for want of capacity, and the header does not say, the body may: Google puts it there
+// (docs/wire/generate-content.md#5).
 func (r *Reply) wait(why Failure, now time.Time) time.Duration {
 	if r.Status < http.StatusBadRequest {
 		return 0

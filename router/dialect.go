@@ -30,8 +30,8 @@ var builtIn = []string{"anthropic", "openai", "gemini", "deepseek"}
 
 const compatibleDialect = "compatible"
 
-// The rows. Sources: the wire sheets on the fourth provider (section 1.1 and the chapters per family), on embeddings
-// (sections 5 and 6) and, for the prefixes, on Chat Completions (section 1.8).
+// The rows. Sources: docs/wire/fourth-provider.md#1.1 and the chapters per family there, docs/wire/embeddings.md#5 and
+// #6 and, for the prefixes, docs/wire/chat-completions.md#1.8.
 var dialects = []Dialect{
 	{
 		Name:      "anthropic",

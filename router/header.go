@@ -42,7 +42,7 @@ var passesDownstream = newHeaderNames([]string{
 })
 
 // defaultAnthropicVersion is sent when the client named none, which is so for every client of another format.
-// Under the later 2026-10-21 sampling members are refused (wire sheet: messages, section 1).
+// Under the later 2026-10-21 sampling members are refused (docs/wire/messages.md#1).
 const defaultAnthropicVersion = "2023-06-01"
 
 // headerPolicy builds the headers of a request from an allow-list.

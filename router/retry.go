@@ -15,7 +15,7 @@ import (
 )
 
 // Retries are for what clients cannot do: go to another credential or another endpoint at once. What only waiting can
-// heal is left to them, since agents send a failed request again up to seven times, and some thirty (wire sheet: clients):
+// heal is left to them, since agents send a failed request again up to seven times, and some thirty (docs/wire/clients.md):
 // whatever is retried here besides would be multiplied by that.
 const (
 	defaultRetries = 2 // as many as the official SDKs take

@@ -38,7 +38,7 @@ func (r *Router) Target(p Placement, f codec.Format) codec.Target {
 
 		Dialect: row.Chat,
 	}
-	// The host demands it, but only of models that reason (wire sheet: fourth provider, section 2.4).
+	// The host demands it, but only of models that reason (docs/wire/fourth-provider.md#2.4).
 	t.Dialect.ReplayReasoning = row.Chat.ReplayReasoning && m.ReplayReasoning
 	return t
 }

@@ -132,7 +132,7 @@ func (u *urls) gemini(c *Call) *url.URL {
 	var method, query string
 	switch {
 	case c.Operation == Generate && c.Stream:
-		// Without alt=sse the stream is one JSON array (wire sheet: generateContent, section 2.1).
+		// Without alt=sse the stream is one JSON array (docs/wire/generate-content.md#2.1).
 		method, query = ":streamGenerateContent", "alt=sse"
 	case c.Operation == Generate:
 		method = ":generateContent"

@@ -11,7 +11,7 @@ import (
 )
 
 // What a request says about its conversation, beyond the service's own fields: the client's own ids where there are any
-// (wire sheet: clients, section on session fields), else keys that are derived from its opening messages.
+// (docs/wire/clients.md#1), else keys that are derived from its opening messages.
 
 // evidence fills in what tells the session of an exchange.
 func (x *exchange) evidence(o *store.Opening) {

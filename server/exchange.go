@@ -226,7 +226,7 @@ func (x *exchange) opening() *store.Opening {
 }
 
 // clientHeaders are kept with a capture: they say which client sent the request and which conversation of its own it
-// belongs to (wire sheet: clients, section on session fields). None of them is a credential.
+// belongs to (docs/wire/clients.md#1). None of them is a credential.
 var clientHeaders = []string{
 	"User-Agent", "X-App", "Originator", "Anthropic-Version", "Anthropic-Beta",
 	"X-Claude-Code-Session-Id", "X-Claude-Code-Agent-Id", "X-Claude-Code-Parent-Agent-Id",

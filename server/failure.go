@@ -32,7 +32,7 @@ func (s *Server) answerError(rc *app.RequestContext, surface codec.Format, e *co
 }
 
 // setRetryAfter tells the client how long to wait, in whole seconds: of the forms that the header may have, the one that
-// every client reads (wire sheet: clients).
+// every client reads (docs/wire/clients.md).
 func setRetryAfter(rc *app.RequestContext, wait time.Duration) {
 	seconds := int64((wait + time.Second - 1) / time.Second)
 	rc.Response.Header.Set("Retry-After", strconv.FormatInt(seconds, 10))

@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Answers tell how far the provider's limits are in headers that OpenAI's clients and Anthropic's call differently (wire
-// sheets: chat-completions, section 4.4; messages, section 5). The names are canonical. What Anthropic tells of input and
+// Answers tell how far the provider's limits are in headers that OpenAI's clients and Anthropic's call differently
+// (docs/wire/chat-completions.md#4.4, docs/wire/messages.md#5). The names are canonical. What Anthropic tells of input and
 // output apart has no twin.
 var (
 	anthropicLimitNames = map[string]string{ //nolint:gosec // names of headers, no credentials

@@ -98,7 +98,7 @@ func leadsTo(route, path string) bool {
 }
 
 // refuseUpgrade answers Codex, which first asks for a websocket: with 426 it changes to plain HTTP at once, with any
-// other refusal it tries for seconds (wire sheet: clients, section on Codex).
+// other refusal it tries for seconds (docs/wire/clients.md#3).
 func (s *Server) refuseUpgrade(_ context.Context, rc *app.RequestContext) {
 	e := codec.Errorf(codec.KindInvalidRequest, "Responses are served over plain HTTP here: POST to this path.")
 	s.answerError(rc, codec.Responses, e, "")

@@ -14,7 +14,7 @@ var chatMembers = words(`messages model audio frequency_penalty function_call fu
 var deepSeekMembers = words(`model messages thinking reasoning_effort max_tokens temperature top_p presence_penalty
 	frequency_penalty stop stream stream_options response_format logprobs top_logprobs tools tool_choice user_id`)
 
-// responsesOnly are the models that only Responses serves (wire sheet: chat completions, section 1.8).
+// responsesOnly are the models that only Responses serves (docs/wire/chat-completions.md#1.8).
 var responsesOnly = []string{"o1-pro", "o3-pro", "o3-deep-research", "o4-mini-deep-research", "gpt-5-codex", "gpt-5.1-codex-max", "gpt-5-pro", "gpt-5.5-pro", "codex-mini", "computer-use-preview"}
 
 // checkChat refuses what OpenAI or, by model name, DeepSeek refuse; of other hosts it knows the common rules only.
@@ -357,7 +357,7 @@ func checkChatCalls(message object, path string) (ids []string, refusal *fault) 
 	return ids, nil
 }
 
-// checkDeepSeek refuses what DeepSeek's dialect does not have (wire sheet: fourth provider, section 2).
+// checkDeepSeek refuses what DeepSeek's dialect does not have (docs/wire/fourth-provider.md#2).
 func checkDeepSeek(o object, model string, messages []raw) *fault {
 	if name, ok := o.stranger(deepSeekMembers); ok {
 		return refuse(name, "Unknown parameter: %s", name).coded("invalid_request_error")

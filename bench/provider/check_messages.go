@@ -272,7 +272,7 @@ var outputSchemaMembers = words(`type properties required additionalProperties i
 
 var outputFormats = words("date-time time date duration email hostname uri ipv4 ipv6 uuid")
 
-// checkOutputSchema checks what the constrained decoder takes (wire sheet: messages, section 2.10).
+// checkOutputSchema checks what the constrained decoder takes (docs/wire/messages.md#2.10).
 func checkOutputSchema(schema raw, depth int) *fault {
 	o, ok := parseObject(schema)
 	if !ok {

@@ -12,7 +12,7 @@ type itemRule struct {
 	allowed  map[string]bool // nil: not checked
 }
 
-// itemRules are those of the input items (wire sheet: responses, section 3). Items that the checker lets through unseen have no allowed set.
+// itemRules are those of the input items (docs/wire/responses.md#3). Items that the checker lets through unseen have no allowed set.
 var itemRules = map[string]itemRule{
 	"message":                 {prefix: "msg", required: []string{"role", "content"}, allowed: words("type id role content status phase")},
 	"function_call":           {prefix: "fc", required: []string{"call_id", "name", "arguments"}, allowed: words("type id call_id name arguments status namespace caller async")},

@@ -362,7 +362,7 @@ func applyHeader(s *step, a *arguments) {
 	s.delivery.headers = append(s.delivery.headers, [2]string{name, a.text()})
 }
 
-// quirks are what OpenAI-compatible hosts do otherwise (wire sheets: fourth provider 1.1, translation 6).
+// quirks are what OpenAI-compatible hosts do otherwise (docs/wire/fourth-provider.md#1.1, docs/wire/translation.md#6).
 var quirks = words(`whole-calls same-index repeated-names late-names finish-stop finish-with-text usage-everywhere usage-with-finish
 	empty-deltas reasoning-member thinking-parts no-deltas`)
 

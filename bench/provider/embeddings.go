@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// A grid is what dimensions an embedding model offers (wire sheet: embeddings, section 5).
+// A grid is what dimensions an embedding model offers (docs/wire/embeddings.md#5).
 type grid struct {
 	prefix  string
 	native  int   // the default

@@ -66,7 +66,7 @@ type classRow struct {
 	message                              string
 }
 
-// classRows follow the wire sheets: chat completions 4.2, messages 5, generateContent 5.
+// classRows follow docs/wire/chat-completions.md#4.2, docs/wire/messages.md#5 and docs/wire/generate-content.md#5.
 var classRows = [...]classRow{
 	classInvalid:        {400, 400, 400, "invalid_request_error", "", "invalid_request_error", "INVALID_ARGUMENT", "The request is invalid."},
 	classAuthentication: {401, 401, 401, "invalid_request_error", "invalid_api_key", "authentication_error", "UNAUTHENTICATED", "Incorrect API key provided."},

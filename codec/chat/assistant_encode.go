@@ -77,7 +77,7 @@ func (w *requestWriter) readable(p *codec.Part) bool {
 }
 
 // replayed writes the reasoning text back where the dialect asks for it. Such hosts check that every turn of the
-// assistant has the member, so that one whose text is not known has an empty one (wire sheet: fourth provider, 2.4).
+// assistant has the member, so that one whose text is not known has an empty one (docs/wire/fourth-provider.md#2.4).
 func (w *requestWriter) replayed(dst []byte, parts []codec.Part) []byte {
 	if !w.d.ReplayReasoning {
 		return dst

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// rendering is how this format's clients are told of a kind of error (wire sheet: translation, section 3.3).
+// rendering is how this format's clients are told of a kind of error (docs/wire/translation.md#3.3).
 type rendering struct {
 	status int
 	kind   string // the member type

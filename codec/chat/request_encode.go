@@ -172,7 +172,7 @@ func (w *requestWriter) bookkeeping(dst []byte) []byte {
 	return w.raw(dst, "metadata", "metadata", r.Metadata, stores)
 }
 
-// takesUser checks the alphabet that DeepSeek asks of user_id (wire sheet: fourth provider, section 2.2).
+// takesUser checks the alphabet that DeepSeek asks of user_id (docs/wire/fourth-provider.md#2.2).
 func (w *requestWriter) takesUser(user []byte) bool {
 	if w.d.Name != dialectDeepSeek {
 		return true

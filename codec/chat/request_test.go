@@ -18,7 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// targets are hosts as the router describes them (wire sheet: fourth provider, section 1.1).
+// targets are hosts as the router describes them (docs/wire/fourth-provider.md#1.1).
 var targets = map[string]codec.Target{
 	"openai":        {Model: "gpt-4.1", Family: codec.FamilyOpenAI, Sampling: true, Dialect: openAI},
 	"openai search": {Model: "gpt-4o-search-preview", Family: codec.FamilyOpenAI, SearchModel: true, Dialect: openAI},

@@ -342,7 +342,7 @@ func (d *decoder) annotations(dst []codec.Event, list []byte) []codec.Event {
 	return dst
 }
 
-// stop notes a finish reason. Of several the weightiest is kept (wire sheet: translation, sections 1.4 and 3.1).
+// stop notes a finish reason. Of several the weightiest is kept (docs/wire/translation.md#1.4 and #3.1).
 func (d *decoder) stop(dst []codec.Event, word []byte) []codec.Event {
 	if len(word) == 0 {
 		return dst
@@ -382,7 +382,7 @@ func finishReason(word []byte) codec.FinishReason {
 	return codec.FinishEnd
 }
 
-// weight orders finish reasons: length over calls over filter over stop (wire sheet: translation, section 1.4).
+// weight orders finish reasons: length over calls over filter over stop (docs/wire/translation.md#1.4).
 func weight(f codec.FinishReason) int {
 	switch f {
 	case codec.FinishMalformedCall:
@@ -448,7 +448,7 @@ func (d *decoder) fail(dst []codec.Event, err *codec.Error) []codec.Event {
 }
 
 // Finish says what the end of the input means. A stream that closes behind a finish reason is complete without [DONE];
-// one that closes before it is not, unless the host is known to leave it out (wire sheet: translation, section 3.4).
+// one that closes before it is not, unless the host is known to leave it out (docs/wire/translation.md#3.4).
 // After [DONE] there is nothing left to say and nothing is appended.
 func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {
 	if d.ended {

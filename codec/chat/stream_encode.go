@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// encoder writes the chunks of one stream in the order that the accumulators of the official SDKs need (wire sheet:
-// chat completions, section 3.5): the role once and first, id, type and name of a call once, the finish reason once
+// encoder writes the chunks of one stream in the order that the accumulators of the official SDKs need
+// (docs/wire/chat-completions.md#3.5): the role once and first, id, type and name of a call once, the finish reason once
 // behind all content, the usage once and last, [DONE] after success only. Finish, usage and citations are held until then.
 type encoder struct {
 	o        codec.AnswerOptions

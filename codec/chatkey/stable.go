@@ -79,7 +79,7 @@ func unescape(dst, body []byte) []byte {
 	return dst
 }
 
-// volatileTags enclose what clients write into the opening on their own (wire sheet: clients, section on session fields).
+// volatileTags enclose what clients write into the opening on their own (docs/wire/clients.md#1).
 var volatileTags = [...]string{
 	"system-reminder", "env", "environment", "environment_context", "environment_details", "environment_info",
 	"user_info", "workspace_info", "directories", "git_status", "current_date", "current_time", "cwd", "total_tokens",

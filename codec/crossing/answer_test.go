@@ -220,7 +220,7 @@ func TestAFreeformToolOfANamespaceComesBackUnderAnyName(t *testing.T) {
 }
 
 // The same request makes the same ids, so that a retry changes nothing; the next turn makes others, although the provider
-// counts its calls from 0 in each (wire sheet: translation, 4.2).
+// counts its calls from 0 in each (docs/wire/translation.md#4.2).
 func TestMadeIDsAreStableAndUnique(t *testing.T) {
 	id := func(history string) string {
 		x, _, err := prepare(codec.Chat, gemini2, `{"model":"gemini-2.5-pro","messages":[{"role":"user","content":"a"}`+history+`],`+chatTool+`}`, nil)
@@ -289,7 +289,7 @@ func TestAStreamStopsAtItsSequence(t *testing.T) {
 	}
 }
 
-// What is no answer is an error of the provider's, never an empty success (wire sheet: translation, 3.1, rule d).
+// What is no answer is an error of the provider's, never an empty success (docs/wire/translation.md#3.1, rule d).
 func TestAFailureInACompleteAnswerIsAnError(t *testing.T) {
 	x, _, err := prepare(codec.Chat, gemini, `{"model":"gemini-3.8-flash",`+hi+`}`, nil)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 )
 
 // billingMark opens the first system block of Claude Code, whose text changes with every request: it would keep a
-// foreign provider's prompt cache from ever hitting (wire sheet: translation, P62).
+// foreign provider's prompt cache from ever hitting (docs/wire/translation.md#p62).
 const billingMark = "x-anthropic-billing-header:"
 
 // conversation clears away what no target reads and puts the opening instructions where it looks for them
-// (wire sheet: translation, 2.3).
+// (docs/wire/translation.md#2.3).
 func (a *adaption) conversation() error {
 	a.r.Instructions = a.keepParts(a.r.Instructions, false)
 	for i := range a.r.Messages {

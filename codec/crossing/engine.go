@@ -272,7 +272,7 @@ func AppendHeartbeat(dst []byte, surface codec.Format) []byte {
 		return append(dst, "event: ping\ndata: {\"type\": \"ping\"}\n\n"...)
 	case codec.Responses:
 		// A comment does not feed the idle timer of Codex, and of the events only this one is ignored by every client
-		// (wire sheet: responses, section 9.5).
+		// (docs/wire/responses.md#9.5).
 		return append(dst, "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":0}\n\n"...)
 	default:
 		return append(dst, ": ping\n\n"...)

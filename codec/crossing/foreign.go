@@ -9,7 +9,7 @@ import (
 
 // CleanHistory leaves out of a body that passes through what another provider's answers have put into the conversation
 // and this provider would refuse, and with it the whole conversation, for ever: carriers, unsigned thinking, members that
-// only other hosts know. This is the one place where equal formats are not equal bytes (wire sheet: translation, 1.6). A
+// only other hosts know. This is the one place where equal formats are not equal bytes (docs/wire/translation.md#1.6). A
 // body without any of it, which a search for a few marks tells, is returned as it is; dropped names what went, in the
 // client's own terms. Pieces of the body and their fingerprints are optional: those without marks are not searched again.
 func CleanHistory(body []byte, format codec.Format, t *codec.Target, pieces []codec.Span, prints []codec.Fingerprint) (cleaned []byte, dropped []string) {

@@ -7,7 +7,7 @@ import (
 )
 
 // identifiers gives tools legal names and calls legal ids. Both are pure functions of what the client sent, so that a
-// conversation keeps its bytes from turn to turn and nothing has to be remembered (wire sheet: translation, 4).
+// conversation keeps its bytes from turn to turn and nothing has to be remembered (docs/wire/translation.md#4).
 func (a *adaption) identifiers() error {
 	names := make([][]byte, 0, 2*len(a.r.Tools)+len(a.r.Messages))
 	for i := range a.r.Tools {

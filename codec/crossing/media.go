@@ -7,7 +7,7 @@ import (
 )
 
 // media checks pictures, documents and sounds against what the target can take, and moves pictures out of tool results
-// where it takes only text there (wire sheet: translation, 2.3).
+// where it takes only text there (docs/wire/translation.md#2.3).
 func (a *adaption) media() error {
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]

@@ -26,7 +26,7 @@ func (n *nameMap) qualify(flat, namespace, name []byte) {
 
 // declare gives every name of the request a legal one for the format. The result depends on the set of names alone: the
 // same tools get the same names in every turn. A name that is legal keeps itself; of names that meet after cleaning all
-// but the exact match get a hash (wire sheet: translation, 4.3).
+// but the exact match get a hash (docs/wire/translation.md#4.3).
 func (n *nameMap) declare(format codec.Format, names [][]byte) {
 	rule := nameRules[format]
 	n.sent, n.original = make(map[string]string, len(names)), make(map[string]original, len(names))
@@ -65,7 +65,7 @@ func (n *nameMap) add(name []byte, sent string) {
 	n.original[sent] = back
 }
 
-// nameRule is what a format takes as a tool name (wire sheet: translation, 4.1).
+// nameRule is what a format takes as a tool name (docs/wire/translation.md#4.1).
 type nameRule struct {
 	most   int
 	letter bool   // the first character is a letter or an underscore

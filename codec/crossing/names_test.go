@@ -116,7 +116,7 @@ func TestCallIDsStayApart(t *testing.T) {
 	})
 }
 
-// Hashes, not the first characters (wire sheet: translation, 4.2): ids that carry a signature are alike at their beginning.
+// Hashes, not the first characters (docs/wire/translation.md#4.2): ids that carry a signature are alike at their beginning.
 func TestLongIDsThatBeginAlikeStayApart(t *testing.T) {
 	m := newIDMap(codec.Responses, &codec.Target{})
 	stem := "call_1_ts_" + strings.Repeat("A", 100)

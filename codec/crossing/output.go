@@ -14,7 +14,7 @@ const (
 	jsonTool = "json_response"
 )
 
-// outputFormat asks for JSON in the target's own way (wire sheet: translation, 2.8).
+// outputFormat asks for JSON in the target's own way (docs/wire/translation.md#2.8).
 func (a *adaption) outputFormat() error {
 	o := &a.r.Output
 	switch o.Kind {

@@ -7,7 +7,7 @@ import (
 )
 
 // pairs makes every call of the history be followed by exactly one result, all results of a turn in one message
-// directly behind it and in the order of the calls (wire sheet: translation, 2.3 and P67 to P76). Providers refuse
+// directly behind it and in the order of the calls (docs/wire/translation.md#2.3 and P67 to P76). Providers refuse
 // anything else, and a client that has lost a result must not lose the conversation with it.
 func (a *adaption) pairs() error {
 	a.renameRepeatedCalls()

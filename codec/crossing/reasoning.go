@@ -10,7 +10,7 @@ import (
 // Effort words, weakest first.
 var effortWords = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// Budgets in tokens that stand for effort words, and the other way round (wire sheet: translation, 2.7).
+// Budgets in tokens that stand for effort words, and the other way round (docs/wire/translation.md#2.7).
 var effortBudgets = map[string]int64{
 	"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 1 << 40,
 }

@@ -9,7 +9,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// refuse turns away what would change the meaning of the answer if it were left out (wire sheet: translation, 2.1).
+// refuse turns away what would change the meaning of the answer if it were left out (docs/wire/translation.md#2.1).
 func (a *adaption) refuse() error {
 	r := a.r
 	switch {

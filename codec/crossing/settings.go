@@ -9,10 +9,10 @@ import (
 )
 
 // fallbackMaxOutput is the output limit for formats that require one and models that nothing is known of
-// (wire sheet: translation, 2.2).
+// (docs/wire/translation.md#2.2).
 const fallbackMaxOutput = 32000
 
-// settings brings the scalar members within what the target takes (wire sheet: translation, 2.2).
+// settings brings the scalar members within what the target takes (docs/wire/translation.md#2.2).
 func (a *adaption) settings() error {
 	a.outputLimit()
 	a.sampling()

@@ -5,7 +5,7 @@ import (
 )
 
 // state opens the carriers that belong to the target's family, puts back from the ledger what the client has lost, and
-// leaves out everything that the target would refuse (wire sheet: translation, 5). Foreign state never goes upstream.
+// leaves out everything that the target would refuse (docs/wire/translation.md#5). Foreign state never goes upstream.
 func (a *adaption) state() error {
 	called := false
 	for i := range a.r.Messages {

@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// mostStops is how many stop sequences a format takes (wire sheet: translation, 2.2). Messages is not in it: it takes any
+// mostStops is how many stop sequences a format takes (docs/wire/translation.md#2.2). Messages is not in it: it takes any
 // number.
 var mostStops = map[codec.Format]int{codec.Responses: 0, codec.Chat: 4, codec.Gemini: 5}
 

@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// tools makes every tool one that the target can be offered (wire sheet: translation, 2.4 and 2.5): deferred tools that
+// tools makes every tool one that the target can be offered (docs/wire/translation.md#2.4 and #2.5): deferred tools that
 // nothing has asked for stay out, free-text tools become functions of one string, namespaces become part of the name.
 func (a *adaption) tools() error {
 	a.flat = make(map[string]bool, len(a.r.Tools))
@@ -222,7 +222,7 @@ func (a *adaption) declareStubs() {
 	}
 }
 
-// toolChoice keeps the choice within what the target takes (wire sheet: translation, 2.6).
+// toolChoice keeps the choice within what the target takes (docs/wire/translation.md#2.6).
 func (a *adaption) toolChoice() error {
 	c := &a.r.ToolChoice
 	if len(a.r.Tools) == 0 {

@@ -86,7 +86,7 @@ func norm(vector []float32) float64 {
 }
 
 // scales tells whether vectors have to be brought to length 1: those cut here, and those cut by a host that leaves them
-// as they come out (wire sheet: embeddings, section 5.2).
+// as they come out (docs/wire/embeddings.md#5.2).
 func (p *Plan) scales() bool {
 	if p.native > p.size {
 		return true

@@ -44,7 +44,7 @@ func (m *Model) known() bool { return m.Default > 0 || len(m.Sizes) > 0 || m.Max
 // fixed tells whether the model has a single size and refuses to be asked for it.
 func (m *Model) fixed() bool { return m.Default > 0 && len(m.Sizes) == 0 && m.Max == 0 }
 
-// Dialect is how a host spells its requests (wire sheet: embeddings, sections 5 and 6). The rows stand with the hosts'
+// Dialect is how a host spells its requests (docs/wire/embeddings.md#5 and #6). The rows stand with the hosts'
 // other data.
 type Dialect struct {
 	// Format is codec.Gemini for batchEmbedContents, and otherwise codec.Embeddings.

@@ -15,7 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// MaxText bounds what of a provider's own words reaches a client, in bytes (wire sheet: translation, section 3.3).
+// MaxText bounds what of a provider's own words reaches a client, in bytes (docs/wire/translation.md#3.3).
 const MaxText = 2 << 10
 
 // StatusOverloaded is the status of a provider at capacity that net/http has no name for; Anthropic's word.

@@ -39,7 +39,7 @@ func words(body []byte) string {
 }
 
 // retryInfo reads one of the details of a google.rpc.Status, whose delay is a decimal number of seconds with the unit
-// (wire sheet: generate-content, section 5).
+// (docs/wire/generate-content.md#5).
 func retryInfo(detail []byte) time.Duration {
 	if !strings.HasSuffix(scan.String(scan.Get(detail, "@type")), "google.rpc.RetryInfo") {
 		return 0

@@ -8,7 +8,7 @@ import (
 )
 
 // turn is whose content is open. Results of tools are written under the user's role too, but stand alone: models from
-// the third generation on refuse other parts beside them (wire sheet: translation, section 2.3).
+// the third generation on refuse other parts beside them (docs/wire/translation.md#2.3).
 type turn uint8
 
 const (

@@ -97,7 +97,7 @@ func (f *fault) detail(detail []byte) {
 	}
 }
 
-// classify finds the kind (wire sheet: generate-content, section 5). What the body says goes before the HTTP status:
+// classify finds the kind (docs/wire/generate-content.md#5). What the body says goes before the HTTP status:
 // one status stands for several causes.
 func classify(f fault) *codec.Error {
 	err := &codec.Error{Kind: f.kind(), Message: f.message, Status: f.status, RetryAfter: f.retryAfter}

@@ -6,7 +6,7 @@ import (
 )
 
 // finish reports why the candidate ended. A call that cannot be read, with nothing before it, is an error and not an
-// empty answer (wire sheet: translation, section 3.1, rule d).
+// empty answer (docs/wire/translation.md#3.1, rule d).
 func (d *decoder) finish(dst []codec.Event, word codec.FinishReason, message []byte) []codec.Event {
 	d.word = word
 	reason := d.finishReason()
@@ -19,7 +19,7 @@ func (d *decoder) finish(dst []codec.Event, word codec.FinishReason, message []b
 }
 
 // finishReason takes calls into account: the provider finishes a turn that calls tools as it finishes any other
-// (wire sheet: translation, section 3.1, rules a and b).
+// (docs/wire/translation.md#3.1, rules a and b).
 func (d *decoder) finishReason() codec.FinishReason {
 	if d.word != codec.FinishEnd {
 		return d.word
@@ -58,7 +58,7 @@ func blocked(feedback []byte) bool {
 // maxCount keeps sums of counts from overflowing, whatever the provider reports.
 const maxCount = 1 << 53
 
-// readUsage converts the counts (wire sheet: generate-content, section 3.2): cached tokens are part of the prompt,
+// readUsage converts the counts (docs/wire/generate-content.md#3.2): cached tokens are part of the prompt,
 // what server tools fed back is not, thoughts are not part of the candidates.
 func readUsage(usage []byte) codec.Usage {
 	var prompt, cached, tools, candidates, thoughts int64

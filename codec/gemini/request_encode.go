@@ -160,7 +160,7 @@ func (w *writer) stopSequences() {
 }
 
 // responseFormat asks for JSON. Models before the third generation refuse that together with functions: tools win
-// (wire sheet: translation, section 2.8).
+// (docs/wire/translation.md#2.8).
 func (w *writer) responseFormat(tools declared) {
 	out := &w.r.Output
 	if out.Kind == codec.OutputText {

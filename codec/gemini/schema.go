@@ -7,7 +7,7 @@ import (
 )
 
 // cleanSchema is a JSON Schema reduced to the keywords of parametersJsonSchema and responseJsonSchema. Others are
-// refused or ignored by the API (wire sheet: translation, section 2.4); what they said is put into words in the
+// refused or ignored by the API (docs/wire/translation.md#2.4); what they said is put into words in the
 // description where a model can make use of it.
 type cleanSchema struct {
 	schema []byte

@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// Error types of the format, a closed set (wire sheet: messages, section 5).
+// Error types of the format, a closed set (docs/wire/messages.md#5).
 const (
 	errorInvalidRequest = "invalid_request_error"
 	errorAuthentication = "authentication_error"
@@ -27,7 +27,7 @@ const (
 	errorOverloaded     = "overloaded_error"
 )
 
-// errorForms says how each kind of error looks to a client of the format (wire sheet: translation, section 3.3).
+// errorForms says how each kind of error looks to a client of the format (docs/wire/translation.md#3.3).
 var errorForms = map[codec.Kind]struct {
 	status int
 	name   string
@@ -107,8 +107,8 @@ func clientMessage(e *codec.Error) string {
 
 const promptTooLong = "prompt is too long"
 
-// contextMessage says that the conversation is too long in the words by which Claude Code knows it (wire sheet:
-// messages, section 8), with the provider's figures where its message has them: the larger one is the conversation's.
+// contextMessage says that the conversation is too long in the words by which Claude Code knows it
+// (docs/wire/messages.md#8), with the provider's figures where its message has them: the larger one is the conversation's.
 func contextMessage(message string) string {
 	if strings.Contains(message, promptTooLong) || strings.Contains(message, "exceed context limit") {
 		return message

@@ -2,7 +2,7 @@ package messages
 
 import "github.com/mnemeproxy/mneme/codec"
 
-// Stop reasons of the format (wire sheet: translation, section 3.1).
+// Stop reasons of the format (docs/wire/translation.md#3.1).
 const (
 	stopEndTurn   = "end_turn"
 	stopSequence  = "stop_sequence"

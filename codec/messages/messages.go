@@ -1,8 +1,8 @@
 // Package messages speaks the Messages format (POST /v1/messages): the half that reads and answers its clients, and the
 // half that asks and reads its providers.
 //
-// What the format demands of a stream, and what its clients do with one that breaks the rules, is on the wire sheet of
-// the format; the rules this package relies on:
+// What the format demands of a stream, and what its clients do with one that breaks the rules, is in
+// docs/wire/messages.md#4. The rules this package relies on:
 //
 //   - every frame has an event line, because clients drop frames without one;
 //   - blocks are numbered 0, 1, 2 in the order of their start, one is open at a time, and each is closed before the

@@ -6,7 +6,7 @@ import (
 )
 
 // fallbackMaxOutput is asked for where neither the client nor the model's data sets a limit, since the format demands
-// one (wire sheet: translation, section 2.2).
+// one (docs/wire/translation.md#2.2).
 const fallbackMaxOutput = 32000
 
 // AppendRequest writes the body of a message request. The list of messages comes last and everything before it does

@@ -211,7 +211,7 @@ func TestUnreadableRequestNamesThePlace(t *testing.T) {
 	}
 }
 
-// A member, block, tool type or enum value that is not known never fails a request (property 12 of the wire sheet).
+// A member, block, tool type or enum value that is not known never fails a request (docs/wire/translation.md#7, property 12).
 func TestUnknownThingsDoNotFailARequest(t *testing.T) {
 	r := decode(t, `{"model":"m","new_member":{"a":1},"b@d name":1,"service_tier":"gold","thinking":{"type":"deep","x":1},`+
 		`"tool_choice":{"type":"some"},"tools":[{"type":"telescope_20300101","name":"look"}],`+

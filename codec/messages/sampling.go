@@ -2,7 +2,7 @@ package messages
 
 import "strconv"
 
-// minThinkingTopP is the least top_p that providers take while the model thinks (wire sheet: translation, section 2.2).
+// minThinkingTopP is the least top_p that providers take while the model thinks (docs/wire/translation.md#2.2).
 const minThinkingTopP = 0.95
 
 // sampling writes temperature, top_p and top_k as far as the model takes them: none of them on newer models, not

@@ -7,7 +7,7 @@ import (
 )
 
 // appendInputSchema writes the schema of a tool's arguments. The format wants an object at the root without unions
-// there; below the root everything is carried as it is (wire sheet: translation, section 2.4). A schema for something
+// there; below the root everything is carried as it is (docs/wire/translation.md#2.4). A schema for something
 // else than an object is not ok.
 func appendInputSchema(dst, schema []byte) (out []byte, ok bool) {
 	if scan.IsNull(schema) {

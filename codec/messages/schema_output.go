@@ -3,7 +3,7 @@ package messages
 import "github.com/mnemeproxy/mneme/codec/scan"
 
 // appendOutputSchema writes the schema of a structured answer as far as the format's constrained decoder takes it
-// (wire sheet: messages, section 2.10): objects are closed, oneOf becomes anyOf, and keywords that it refuses are said
+// (docs/wire/messages.md#2.10): objects are closed, oneOf becomes anyOf, and keywords that it refuses are said
 // in the description instead, for the model to follow.
 func appendOutputSchema(dst, schema []byte) []byte {
 	return append(dst, outputSchemas.get(schema)...)

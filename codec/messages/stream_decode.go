@@ -512,7 +512,7 @@ func (d *decoder) messageStop(dst []codec.Event) []codec.Event {
 }
 
 // Finish reads the residue, as a stream may break off behind a data line or with a bare error, and reports the end. A
-// body that ends without message_stop is complete when a stop reason was seen (wire sheet: translation, section 3.4).
+// body that ends without message_stop is complete when a stop reason was seen (docs/wire/translation.md#3.4).
 func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {
 	if data := residueData(residue); scan.Valid(data) {
 		dst = d.Decode(dst, nil, data)

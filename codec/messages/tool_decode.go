@@ -84,7 +84,7 @@ func readTool(doc []byte, start, index int, path string) (t codec.Tool, end int,
 	return t, end, nil
 }
 
-// toolKindOf sorts the dated type names (wire sheet: messages, section 2.7). A type that is not known is taken for one
+// toolKindOf sorts the dated type names (docs/wire/messages.md#2.7). A type that is not known is taken for one
 // that the provider runs.
 func toolKindOf(wireType []byte) codec.ToolKind {
 	switch string(wireType) {

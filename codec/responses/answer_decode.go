@@ -222,8 +222,8 @@ func (d *streamDecoder) messageDone(dst []codec.Event, it *outputItem, content [
 	return dst
 }
 
-// reasoningItemDone gives out the parts that had no deltas, and the state: only here it is whole (wire sheet:
-// responses, section 7.4).
+// reasoningItemDone gives out the parts that had no deltas, and the state: only here it is whole
+// (docs/wire/responses.md#7.4).
 func (d *streamDecoder) reasoningItemDone(dst []codec.Event, it *outputItem, w *wireItem) []codec.Event {
 	seen, i := it.summaries, 0
 	for e := scan.Array(w.summary); e.Next(); i++ {

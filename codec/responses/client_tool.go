@@ -8,8 +8,8 @@ import (
 )
 
 // documented gives a tool of documented shape the description and the schema that it stands for, so that a model of
-// another provider can be offered it as a function. The schemas are those of the calls' action or operation (wire sheet:
-// responses, section 3). A computer has none: what it does cannot be said in one call.
+// another provider can be offered it as a function. The schemas are those of the calls' action or operation
+// (docs/wire/responses.md#3). A computer has none: what it does cannot be said in one call.
 func documented(t *codec.Tool) {
 	switch string(t.Name) {
 	case nameLocalShell:

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// wording is how one kind of error looks in this format (wire sheet: translation, section 3.3).
+// wording is how one kind of error looks in this format (docs/wire/translation.md#3.3).
 type wording struct {
 	status int
 	kind   string // member type
@@ -73,7 +73,7 @@ func (client) AppendError(dst []byte, e *codec.Error, _ *codec.AnswerOptions) []
 }
 
 // appendFailure writes the error member of a failed response. Clients read the pause before another try from the
-// message of a rate limit (wire sheet: responses, section 13.5).
+// message of a rate limit (docs/wire/responses.md#13.5).
 func appendFailure(dst []byte, e *codec.Error) []byte {
 	w := wordingOf(e.Kind)
 	message := e.Message

@@ -81,7 +81,7 @@ func (e *encoder) message(m *codec.Message, parts []codec.Part) {
 }
 
 // id writes an item's id where the provider can know it: one of its own form, while it keeps answers. Ids of items that
-// it does not keep are better left out, or it looks for the items beside them (wire sheet: translation, section 5.3).
+// it does not keep are better left out, or it looks for the items beside them (docs/wire/translation.md#5.3).
 func (e *encoder) id(id []byte, prefix string) {
 	if e.r.Store != codec.False && bytes.HasPrefix(id, []byte(prefix)) {
 		e.stringMember(`,"id":`, id)

@@ -21,7 +21,7 @@ type Record interface {
 const longestChain = 1000
 
 // Resolve puts into a request what it only refers to: the conversation up to the response that previous_response_id names,
-// and items that item_reference names (wire sheet: translation, sections 2.2 and 3.4). For the one who keeps them, clients
+// and items that item_reference names (docs/wire/translation.md#2.2 and #3.4). For the one who keeps them, clients
 // leave out what they were answered. names are what was resolved; where there are none the body is as it was. limit bounds the
 // items, and what is read of the record, in bytes. Errors are *[codec.Error]s about the member.
 func Resolve(body []byte, limit int, record Record) (resolved []byte, names []string, err error) {

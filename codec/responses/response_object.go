@@ -8,7 +8,7 @@ import (
 )
 
 // response writes the response object. Members that an answer repeats are the client's own where it sent them, and the
-// format's defaults otherwise: clients require them to be there (wire sheet: responses, section 8).
+// format's defaults otherwise: clients require them to be there (docs/wire/responses.md#8).
 func (e *streamEncoder) response(dst []byte, status string, failure *codec.Error) []byte {
 	dst = append(dst, `{"id":"resp_`...)
 	dst = append(dst, e.o.ID...)
@@ -123,7 +123,7 @@ func (e *streamEncoder) appendOutput(dst []byte) []byte {
 	return dst
 }
 
-// bytesPerToken is the rule of thumb for an estimate (wire sheet: translation, section 3.2).
+// bytesPerToken is the rule of thumb for an estimate (docs/wire/translation.md#3.2).
 const bytesPerToken = 4
 
 // appendUsage writes the counters, all members of both detail objects included: Codex fails on one that lacks its

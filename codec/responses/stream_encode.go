@@ -128,7 +128,7 @@ func (e *streamEncoder) Append(dst []byte, ev *codec.Event) []byte {
 }
 
 // Heartbeat implements [codec.StreamEncoder]. Comment lines do not feed the idle timer of Codex, events of type
-// keepalive do, and every client takes them (wire sheet: responses, section 9.5). Before the answer has begun its
+// keepalive do, and every client takes them (docs/wire/responses.md#9.5). Before the answer has begun its
 // beginning is sent instead: no client takes another event first.
 func (e *streamEncoder) Heartbeat(dst []byte) []byte {
 	if e.ended {

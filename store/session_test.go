@@ -350,7 +350,7 @@ func TestATimelineTellsWhatEachExchangeAdded(t *testing.T) {
 		"2 no turn (title)",
 		"3 after 1 u:5 a:6",
 		"4 after 0 branch u:other a:x",
-		"5 after 1 branch u:5 a:six",
+		"5 after 3 branch a:six",
 		"6 after 4 u:y a:z",
 		"7 after 0 branch a:2 as edited u:3 a:4 a:fresh",
 	}, "\n")
@@ -376,6 +376,34 @@ func TestARequestThatTurnsOffInsideAnotherAddsOnlyWhatIsNew(t *testing.T) {
 	}, "\n")
 	if got := c.timeline(session); got != want {
 		t.Errorf("timeline is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestARequestThatIsRepeatedAddsNothingButItsAnswer(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	ask := func() *Opening { return key(say("1", "2", "3")) } // all of it new, as when an agent's session was not captured from its start
+	_, session := c.exchange(ask(), OutcomeUpstreamError, "")
+	c.session(ask(), "4")
+	c.session(ask(), "four")
+	c.session(key(say("1", "2", "3", "four", "5")), "6")
+	want := strings.Join([]string{
+		"0 u:1 a:2 u:3",
+		"1 after 0 branch a:4",
+		"2 after 0 branch a:four",
+		"3 after 2 u:5 a:6",
+	}, "\n")
+	if got := c.timeline(session); got != want {
+		t.Errorf("timeline is\n%s\nwant\n%s", got, want)
+	}
+	page, err := c.s.Timeline("acme", session, TimelineQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, known := range []int{0, 3, 3, 4} {
+		if got := page.Data[i].Turn.Known; got != known {
+			t.Errorf("of request %d %d messages are known, want %d", i, got, known)
+		}
 	}
 }
 

@@ -238,8 +238,7 @@ func (s *Store) runDigest(x *Exchange, known prefix) (r reading) {
 
 // turnPlace is where in its session's history a turn goes on.
 type turnPlace struct {
-	known  int    // messages of the request
-	noted  int    // messages up to which its histories lead to other exchanges; above known where a request came again
+	known  int    // messages of the request, whose histories lead to other exchanges
 	parent string // as in [Turn]
 	branch bool
 	onward *exchangeID // the parent, where the turn goes on from its end
@@ -251,15 +250,10 @@ func (g *gathering) placeOf(ref sessionRef, id exchangeID, r *reading) turnPlace
 	switch {
 	case known == 0:
 		return turnPlace{}
-	case from.inside:
-		return turnPlace{known: known, noted: known, parent: from.id.String(), branch: true}
-	case known == r.before+len(r.Messages): // the same request again: a sibling of the one before
-		if before := g.turn(ref.account, from.id); before != nil {
-			return turnPlace{known: before.Known, noted: known, parent: before.Parent, branch: true}
-		}
-		return turnPlace{known: known, noted: known, branch: true}
+	case from.inside || known == r.before+len(r.Messages): // inside another request, or the same one again
+		return turnPlace{known: known, parent: from.id.String(), branch: true}
 	default:
-		return turnPlace{known: known, noted: known, parent: from.id.String(), onward: &from.id}
+		return turnPlace{known: known, parent: from.id.String(), onward: &from.id}
 	}
 }
 
@@ -273,7 +267,7 @@ func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *tur
 	}
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
 	end := len(r.Messages)
-	for i := max(at.noted-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found nobody else there
+	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found nobody else there
 		turn.noteHistory(g, w, ref, r.history[i], id, true)
 	}
 	turn.endHistory(g, w, ref, r.history[end], id)

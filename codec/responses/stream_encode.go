@@ -289,15 +289,18 @@ func (e *streamEncoder) finishBody(dst []byte, out *output, status string) []byt
 		if len(out.text) == 0 && status == statusCompleted { // clients parse it, and "" is not JSON (pitfall P20)
 			dst = e.callDelta(dst, out, []byte("{}"))
 		}
-		dst = e.bodyDone(dst, "response.function_call_arguments.done", out, `,"arguments":"`, out.text)
+		dst = append(e.event(dst, "response.function_call_arguments.done"), out.where...)
+		dst = scan.QuoteBody(append(dst, `,"name":`...), out.name)
+		dst = bodyDone(dst, `,"arguments":"`, out.text)
 	case outputCustomCall:
-		dst = e.bodyDone(dst, "response.custom_tool_call_input.done", out, `,"input":"`, out.text)
+		dst = append(e.event(dst, "response.custom_tool_call_input.done"), out.where...)
+		dst = bodyDone(dst, `,"input":"`, out.text)
 	}
 	return dst
 }
 
-func (e *streamEncoder) bodyDone(dst []byte, name string, out *output, member string, body []byte) []byte {
-	dst = append(e.event(dst, name), out.where...)
+// bodyDone ends an event with the whole body of a call.
+func bodyDone(dst []byte, member string, body []byte) []byte {
 	dst = append(dst, member...)
 	dst = append(dst, body...)
 	return finish(append(dst, '"'))

@@ -43,14 +43,14 @@ type responsesChecker struct {
 }
 
 type responsesItem struct {
-	id, kind, callID string
-	added            string          // the status it was added with: what another party made whole is complete from the start
-	raw              json.RawMessage // of the done event
-	done             bool
-	parts            []*responsesPart
-	body             strings.Builder // arguments or input, still escaped
-	bodyDone         bool
-	bodyText         json.RawMessage
+	id, kind, callID, name string
+	added                  string          // the status it was added with: what another party made whole is complete from the start
+	raw                    json.RawMessage // of the done event
+	done                   bool
+	parts                  []*responsesPart
+	body                   strings.Builder // arguments or input, still escaped
+	bodyDone               bool
+	bodyText               json.RawMessage
 }
 
 type responsesPart struct {
@@ -77,6 +77,7 @@ type responsesFrame struct {
 	Delta        json.RawMessage `json:"delta"`
 	Text         json.RawMessage `json:"text"`
 	Refusal      json.RawMessage `json:"refusal"`
+	Name         *string         `json:"name"`
 	Arguments    json.RawMessage `json:"arguments"`
 	Input        json.RawMessage `json:"input"`
 	Logprobs     json.RawMessage `json:"logprobs"`
@@ -308,7 +309,7 @@ func (c *responsesChecker) itemAdded(f *responsesFrame) error {
 	if it.Type == "message" && (len(it.Content) > 0 || it.Status != "in_progress") || it.Type == "reasoning" && len(it.Summary) > 0 {
 		return fmt.Errorf("an item that is added has content or is not in progress")
 	}
-	c.items = append(c.items, &responsesItem{id: it.ID, kind: it.Type, callID: it.CallID, added: it.Status})
+	c.items = append(c.items, &responsesItem{id: it.ID, kind: it.Type, callID: it.CallID, name: it.Name, added: it.Status})
 	return nil
 }
 
@@ -527,6 +528,9 @@ func (it *responsesItem) call(f *responsesFrame, kind string, whole json.RawMess
 	}
 	if !isResponsesString(whole) || responsesBody(whole) != it.body.String() {
 		return fmt.Errorf("the whole is not what the deltas said")
+	}
+	if kind == "function_call" && (f.Name == nil || *f.Name != it.name) {
+		return fmt.Errorf("the event does not name the function %q", it.name)
 	}
 	it.bodyDone, it.bodyText = true, whole
 	return nil

@@ -132,6 +132,9 @@ func (a *Answer) open(ev *Event) {
 		Signature: it.Signature[:0],
 		Raw:       it.Raw[:0],
 	}
+	if len(ev.Raw) > 0 {
+		it.Signature, it.Family = append(it.Signature, ev.Raw...), ev.Family
+	}
 	if ev.Namespace != nil {
 		it.Namespace = append([]byte{}, ev.Namespace...)
 	}

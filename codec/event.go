@@ -6,7 +6,7 @@ type EventKind uint8
 const (
 	EventNone        EventKind = iota
 	EventStart                 // the answer begins: ID, Model, Usage if already known
-	EventItemOpen              // a content item begins: Item, Type, CallID, Name, Namespace
+	EventItemOpen              // a content item begins: Item, Type, CallID, Name, Namespace; Raw and Family where a call begins with its proof
 	EventText                  // Raw: text of a text item
 	EventRefusal               // Raw: text of a refusal item
 	EventReasoning             // Raw: visible reasoning; Sub is the ordinal of the summary or content part

@@ -67,8 +67,12 @@ func (e *encoder) sign(dst []byte, ev *codec.Event) []byte {
 	}
 	dst = append(dst, `"tool_calls":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(n), 10)
-	dst = appendThoughtSignature(append(dst, ','), ev.Raw)
-	return e.closeChunk(append(dst, `}]`...))
+	if e.calls[n].custom { // the AI SDK, for one, refuses a piece of a call without it
+		dst = append(dst, `,"custom":{},`...)
+	} else {
+		dst = append(dst, `,"function":{},`...)
+	}
+	return e.closeChunk(append(appendThoughtSignature(dst, ev.Raw), `}]`...))
 }
 
 // appendThoughtSignature writes the member in which Google's own endpoint attaches signatures to calls and texts.

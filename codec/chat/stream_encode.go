@@ -197,11 +197,16 @@ func (e *encoder) openCall(dst []byte, ev *codec.Event) []byte {
 	if custom {
 		dst = append(dst, `","type":"custom","custom":{"name":"`...)
 		dst = append(dst, ev.Name...)
-		return e.closeChunk(append(dst, `","input":""}}]`...))
+		dst = append(dst, `","input":""}`...)
+	} else {
+		dst = append(dst, `","type":"function","function":{"name":"`...)
+		dst = append(dst, ev.Name...)
+		dst = append(dst, `","arguments":""}`...)
 	}
-	dst = append(dst, `","type":"function","function":{"name":"`...)
-	dst = append(dst, ev.Name...)
-	return e.closeChunk(append(dst, `","arguments":""}}]`...))
+	if len(ev.Raw) > 0 && ev.Family == codec.FamilyGoogle {
+		dst = appendThoughtSignature(append(dst, ','), ev.Raw)
+	}
+	return e.closeChunk(append(dst, `}]`...))
 }
 
 // appendCallID writes the id of the n-th call; one is made where the provider gave none (P13).

@@ -39,6 +39,7 @@ type item struct {
 	ordinal   int32 // for the client
 	kind      codec.ItemType
 	json      bool // a call that is the answer
+	proved    bool // a call that began with its proof
 	unwrap    *unwrapper
 	callID    []byte // as the client saw it
 	signature []byte
@@ -155,7 +156,7 @@ func (u *undo) open(ev *codec.Event, rest []codec.Event) {
 	it := item{kind: ev.Type}
 	if ev.Type == codec.ItemToolCall || ev.Type == codec.ItemCustomCall {
 		u.openCall(&opened, &it)
-		u.carryAhead(ev.Item, rest)
+		u.proveAhead(&opened, &it, ev.Item, rest)
 	}
 	it.ordinal = u.number()
 	opened.Item = it.ordinal
@@ -215,15 +216,19 @@ func (u *undo) makeID(id []byte) []byte {
 	return []byte(prefix + base62([sha256.Size]byte(h.Sum(nil)), 24))
 }
 
-// carryAhead puts the proof of a call into a reasoning item in front of it, where the client's format has no slot for
-// it on the call. The proof comes with the call: providers that have such proofs send calls whole.
-func (u *undo) carryAhead(ordinal int32, rest []codec.Event) {
-	if u.surface == codec.Chat {
-		return // chat's encoder has a member for it
-	}
+// proveAhead gives the client the proof of a call no later than the call's beginning: with it in chat, which has a member
+// for it that clients read there alone, else in a reasoning item before it. The proof comes with the call: providers that
+// have such proofs send calls whole.
+func (u *undo) proveAhead(opened *codec.Event, it *item, ordinal int32, rest []codec.Event) {
 	for i := range rest {
 		ev := &rest[i]
 		if ev.Kind == codec.EventSignature && ev.Item == ordinal {
+			if u.surface == codec.Chat {
+				if !it.json {
+					opened.Raw, opened.Family, it.proved = ev.Raw, ev.Family, true
+				}
+				return
+			}
 			u.carry(&carrier{family: ev.Family, kind: carriesCall, model: shortHash(u.model), raw: ev.Raw})
 			return
 		}
@@ -343,7 +348,7 @@ func (u *undo) signature(ev *codec.Event) {
 	}
 	if isCallItem(it.kind) {
 		u.keep(ledgerCall, it.callID, ev.Raw)
-		if u.surface == codec.Chat {
+		if u.surface == codec.Chat && !it.proved {
 			u.pass(ev)
 		}
 		return

@@ -336,8 +336,9 @@ func (call *chatCall) fragment(f *chatFragment) error {
 	switch {
 	case f.ID != nil || f.Type != nil:
 		return errors.New("id or type a second time")
-	case f.Extra != nil && f.Function == nil && f.Custom == nil:
-		return nil
+	case f.Extra != nil && !call.custom && f.Function != nil && *f.Function == (chatFunction{}),
+		f.Extra != nil && call.custom && f.Custom != nil && *f.Custom == (chatCustom{}):
+		return nil // the AI SDK refuses a fragment without the member
 	case !call.custom && f.Function != nil && f.Custom == nil && f.Function.Name == nil:
 		return call.add(f.Function.Arguments)
 	case call.custom && f.Custom != nil && f.Function == nil && f.Custom.Name == nil:

@@ -40,15 +40,15 @@ const (
 type FinishReason uint8
 
 const (
-	FinishUnknown       FinishReason = iota
-	FinishEnd                        // the model had said what it had to say
-	FinishStopSequence               // a stop sequence matched
-	FinishLength                     // the output limit was reached
-	FinishContext                    // the context window is full
-	FinishToolCalls                  // tools are to be called
-	FinishFilter                     // a refusal, or a filter of the provider
-	FinishPause                      // a server-side tool loop pauses
-	FinishMalformedCall              // the model produced a call that cannot be read
+	FinishUnknown       FinishReason = iota // the provider did not say
+	FinishEnd                               // the model had said what it had to say
+	FinishStopSequence                      // a stop sequence matched
+	FinishLength                            // the output limit was reached
+	FinishContext                           // the context window is full
+	FinishToolCalls                         // tools are to be called
+	FinishFilter                            // a refusal, or a filter of the provider
+	FinishPause                             // a server-side tool loop pauses
+	FinishMalformedCall                     // the model produced a call that cannot be read
 )
 
 // End says how a stream ended.

@@ -17,7 +17,8 @@ type call struct {
 	name      []byte
 	signature []byte
 	pending   []byte // fragments that came before the call could be opened, or had to be escaped first
-	args      objectEnd
+	args      codec.ArgumentDepth
+	whole     bool // the arguments of a call without an id have ended
 }
 
 const legacyCall = -1
@@ -197,7 +198,7 @@ func (c *call) succeeded(f *fragment) bool {
 	if len(f.id) > 0 && len(c.id) > 0 {
 		return !bytes.Equal(c.id, f.id)
 	}
-	return len(f.id) == 0 && len(c.id) == 0 && c.args.reached
+	return len(f.id) == 0 && len(c.id) == 0 && c.whole
 }
 
 // learn keeps the first id and the first name that are not empty; later ones are repetitions (P11, P13).
@@ -215,8 +216,8 @@ func (c *call) learn(f *fragment) {
 		c.signature = append(c.signature, f.signature...)
 	}
 	if len(c.id) == 0 {
-		c.args.read(f.args)
-		c.args.reached = c.args.reached || f.object != nil
+		_, ended := c.args.Feed(f.args)
+		c.whole = c.whole || ended || f.object != nil
 	}
 }
 
@@ -277,40 +278,4 @@ func (d *decoder) closeCalls(dst []codec.Event) []codec.Event {
 		}
 	}
 	return dst
-}
-
-// objectEnd follows arguments, as the body of a string, to the end of their JSON object.
-type objectEnd struct {
-	depth   int
-	quoted  bool // inside a string of the arguments
-	escaped bool // behind a backslash of the arguments
-	reached bool
-}
-
-func (o *objectEnd) read(body []byte) {
-	for i := 0; i < len(body); i++ {
-		c := body[i]
-		if c == '\\' && i+1 < len(body) {
-			i++
-			c = body[i]
-			if c != '"' && c != '\\' {
-				o.escaped = false // an escaped control character or a letter in \u form: neither ends anything
-				continue
-			}
-		}
-		switch {
-		case o.escaped:
-			o.escaped = false
-		case o.quoted:
-			o.escaped = c == '\\'
-			o.quoted = c != '"'
-		case c == '"':
-			o.quoted = true
-		case c == '{' || c == '[':
-			o.depth++
-		case c == '}' || c == ']':
-			o.depth--
-			o.reached = o.depth <= 0
-		}
-	}
 }

@@ -412,8 +412,12 @@ func (d *decoder) terminal(dst []codec.Event) []codec.Event {
 	return d.end(dst, codec.EndTerminal)
 }
 
-// finishOfItems corrects the reason by what was seen: calls make the finish a call, and no calls make it none (P95).
+// finishOfItems corrects the reason by what was seen: calls make the finish a call, and no calls make it none (P95). Where
+// the host gave no reason, nobody knows yet whether the calls are whole.
 func (d *decoder) finishOfItems() codec.FinishReason {
+	if !d.finished {
+		return codec.FinishUnknown
+	}
 	called := false
 	for i := range d.calls {
 		called = called || d.calls[i].opened
@@ -421,7 +425,7 @@ func (d *decoder) finishOfItems() codec.FinishReason {
 	switch {
 	case called && weight(d.finish) < weight(codec.FinishToolCalls):
 		return codec.FinishToolCalls
-	case !called && (d.finish == codec.FinishToolCalls || d.finish == codec.FinishUnknown):
+	case !called && d.finish == codec.FinishToolCalls:
 		return codec.FinishEnd
 	}
 	return d.finish

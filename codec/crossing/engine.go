@@ -184,6 +184,7 @@ func (s *Stream) encode(dst []byte) ([]byte, Sign) {
 	s.seen.note(s.events)
 	sign := SignAlive
 	restored := s.x.undo.restore(s.events)
+	s.seen.infer(restored)
 	for i := range restored {
 		ev := &restored[i]
 		switch ev.Kind {
@@ -238,6 +239,7 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 	events.list = x.provider.DecodeAnswer(events.list, body)
 	seen.note(events.list)
 	restored := x.undo.restore(events.list)
+	seen.infer(restored)
 	for i := range restored {
 		answer.Add(&restored[i])
 	}

@@ -41,6 +41,15 @@ func (s *Seen) note(events []codec.Event) {
 	}
 }
 
+// infer takes in why the answer ended where the provider left that open, from the events that the client gets.
+func (s *Seen) infer(restored []codec.Event) {
+	for i := range restored {
+		if ev := &restored[i]; ev.Kind == codec.EventFinish && s.Finish == codec.FinishUnknown {
+			s.Finish = ev.Finish
+		}
+	}
+}
+
 // Observe reads a complete answer. sound tells that it was found to be JSON on the way; where it is false that is open.
 func Observe(format codec.Format, body []byte) (seen Seen, sound bool) {
 	if format == codec.Embeddings {

@@ -15,6 +15,7 @@ type undo struct {
 	model   string       // of the target
 	account string
 	ledger  Ledger
+	infers  bool // the provider may leave open why it stopped: what it said tells
 
 	names    nameMap
 	wrapped  map[string]bool // names of free-text tools that were sent as functions, before they were made legal
@@ -40,6 +41,7 @@ type item struct {
 	kind      codec.ItemType
 	json      bool // a call that is the answer
 	proved    bool // a call that began with its proof
+	arguments codec.ArgumentDepth
 	unwrap    *unwrapper
 	callID    []byte // as the client saw it
 	signature []byte
@@ -50,6 +52,7 @@ type item struct {
 func (u *undo) prepare(a *adaption) {
 	*u = undo{
 		surface: a.r.Format, family: a.target.Family, model: a.target.Model, account: a.setting.Account, ledger: a.setting.Ledger,
+		infers:  a.format == codec.Chat,
 		names:   nameMap{qualified: make(map[string]original)},
 		wrapped: make(map[string]bool),
 	}
@@ -323,6 +326,9 @@ func (u *undo) arguments(ev *codec.Event) {
 	if it == nil {
 		return
 	}
+	if u.infers {
+		it.arguments.Feed(ev.Raw)
+	}
 	switch {
 	case it.json:
 		// Arguments are JSON text inside a string body, and so is text that is JSON: the bytes are the same.
@@ -424,10 +430,23 @@ func (u *undo) closeWrapped(it *item) {
 func (u *undo) finish(ev *codec.Event) {
 	u.releaseAll()
 	finished := *ev
+	if finished.Finish == codec.FinishUnknown {
+		finished.Finish = u.inferredFinish()
+	}
 	if finished.Finish == codec.FinishToolCalls && !u.showsCalls() {
 		finished.Finish = codec.FinishEnd
 	}
 	u.out = append(u.out, finished)
+}
+
+// inferredFinish is why a provider stopped that did not say so. Arguments that stop in the middle were cut off (P96).
+func (u *undo) inferredFinish() codec.FinishReason {
+	for i := range u.items {
+		if u.items[i].arguments.Broken() {
+			return codec.FinishLength
+		}
+	}
+	return codec.FinishToolCalls
 }
 
 func (u *undo) showsCalls() bool {

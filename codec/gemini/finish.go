@@ -36,15 +36,14 @@ func (d *decoder) finishReason() codec.FinishReason {
 // finishWord maps the provider's words; those not listed, and those to come, are an ordinary end.
 func finishWord(word []byte) codec.FinishReason {
 	switch string(word) {
-	case "MAX_TOKENS":
+	case "MAX_TOKENS",
+		"CONTINUATION": // there is more, which only another call to this provider with its token would bring
 		return codec.FinishLength
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
 		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
 		return codec.FinishFilter
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE":
 		return codec.FinishMalformedCall
-	case "CONTINUATION":
-		return codec.FinishPause
 	}
 	return codec.FinishEnd
 }

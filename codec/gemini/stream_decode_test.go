@@ -238,7 +238,7 @@ func TestTheProvidersWordForTheEndIsRead(t *testing.T) {
 		{call, "SOMETHING_NEW", codec.FinishToolCalls},
 		{`{"text":"x"}`, "SOMETHING_NEW", codec.FinishEnd},
 		{`{"text":"x"}`, "IMAGE_RECITATION", codec.FinishFilter},
-		{`{"text":"x"}`, "CONTINUATION", codec.FinishPause},
+		{`{"text":"x"}`, "CONTINUATION", codec.FinishLength},
 		{`{"text":"x"}`, "MALFORMED_FUNCTION_CALL", codec.FinishMalformedCall},
 		{`{"text":"x"},{"functionCall":{"args":{}}}`, "STOP", codec.FinishMalformedCall},
 	}

@@ -73,7 +73,7 @@ type item struct {
 	shown     bool // a block was started for it
 	sub       int32
 	spoke     bool // reasoning: some text was taken, so that the next part is set off from it
-	depth     argumentDepth
+	depth     codec.ArgumentDepth
 	origin    codec.Format
 	callID    []byte
 	name      []byte
@@ -289,7 +289,7 @@ func (e *encoder) say(dst []byte, it *item, ordinal int32, raw []byte) (out []by
 	e.written += int64(len(raw))
 	switch it.kind {
 	case codec.ItemToolCall:
-		n, done := it.depth.feed(raw)
+		n, done := it.depth.Feed(raw)
 		return e.appendPayload(dst, raw[:n]), done
 	case codec.ItemCustomCall:
 		dst = append(dst, e.delta...)

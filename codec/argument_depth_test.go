@@ -1,4 +1,4 @@
-package messages
+package codec
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ func TestArgumentDepthFindsTheEnd(t *testing.T) {
 		}
 		body := scan.Escape(nil, text)
 		noise := []byte(`\n {}`)
-		var depth argumentDepth
+		var depth ArgumentDepth
 		for from := 0; from < len(body); {
 			to := cutAt(body, from, rapid.IntRange(1, len(body)).Draw(t, "cut"))
 			fragment := body[from:to]
@@ -33,7 +33,7 @@ func TestArgumentDepthFindsTheEnd(t *testing.T) {
 			if last {
 				fragment = append(append([]byte{}, fragment...), noise...)
 			}
-			n, done := depth.feed(fragment)
+			n, done := depth.Feed(fragment)
 			if done != last || n != to-from {
 				t.Fatalf("%s: fragment %q at %d: %d bytes, done %v", body, fragment, from, n, done)
 			}
@@ -64,13 +64,13 @@ func cutAt(body []byte, from, size int) int {
 // What does not begin with a bracket has no end that could be told.
 func TestArgumentDepthOfOtherText(t *testing.T) {
 	for _, body := range []string{``, ` `, `\"{}\"`, `12`, `}`, `\u0022{}`, `]{}`} {
-		var depth argumentDepth
-		if n, done := depth.feed([]byte(body)); done || n != len(body) {
+		var depth ArgumentDepth
+		if n, done := depth.Feed([]byte(body)); done || n != len(body) {
 			t.Errorf("%s: %d bytes, done %v", body, n, done)
 		}
 	}
-	var depth argumentDepth
-	if n, done := depth.feed([]byte(`\u007b\u0022\u007D\u0022\u007d,`)); !done || n != 30 {
+	var depth ArgumentDepth
+	if n, done := depth.Feed([]byte(`\u007b\u0022\u007D\u0022\u007d,`)); !done || n != 30 {
 		t.Errorf("escaped brackets: %d bytes, done %v", n, done)
 	}
 }

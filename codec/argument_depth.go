@@ -1,20 +1,20 @@
-package messages
+package codec
 
 import "bytes"
 
-// argumentDepth finds the end of a JSON object or array that arrives in fragments of a string body: text that is
+// ArgumentDepth finds the end of a JSON object or array that arrives in fragments of a string body: text that is
 // escaped once more than JSON itself, so that a quote reads \" and a quote inside a string reads \\\". Fragments end
 // anywhere but inside an escape of the outer layer.
-type argumentDepth struct {
+type ArgumentDepth struct {
 	depth    int
 	inString bool
 	escaped  bool // the inner layer's backslash was the last character
 	scalar   bool // the text does not begin with a bracket: its end cannot be told
 }
 
-// feed reads on and returns how many bytes of the fragment belong to the value. Once it says done, what follows does
+// Feed reads on and returns how many bytes of the fragment belong to the value. Once it says done, what follows does
 // not belong to it.
-func (a *argumentDepth) feed(fragment []byte) (n int, done bool) {
+func (a *ArgumentDepth) Feed(fragment []byte) (n int, done bool) {
 	for i := 0; i < len(fragment); {
 		if a.scalar {
 			return len(fragment), false
@@ -36,8 +36,11 @@ func (a *argumentDepth) feed(fragment []byte) (n int, done bool) {
 	return len(fragment), false
 }
 
+// Broken reports whether the text read so far ends inside its value.
+func (a *ArgumentDepth) Broken() bool { return a.depth > 0 }
+
 // char takes one character of the inner text and tells whether it closed the value.
-func (a *argumentDepth) char(c byte) bool {
+func (a *ArgumentDepth) char(c byte) bool {
 	if a.inString {
 		switch {
 		case a.escaped:

@@ -24,7 +24,8 @@ type Capture struct {
 	session sessionID       // set by the writer before the opening is acknowledged
 	buffer  []byte          // answer bytes not yet handed to the writer, from the buffer pool
 	part    uint32          // number of the next part
-	size    int64           // answer bytes so far
+	size    int64           // answer bytes recorded so far
+	beyond  int64           // answer bytes that were not, because there are too many
 	request []byte          // kept for the digester, from the buffer pool; nil: it reads the exchange back
 	items   *RequestItems   // of request, may be nil
 	derived *chatkey.Keys   // of request, nil: not known
@@ -198,14 +199,19 @@ func (c *Capture) Recorded(ctx context.Context) error {
 	}
 }
 
-// Write notes bytes of the answer as they pass. It copies p; a full part goes to the writer. The error is of kind
-// storage and means that the answer can no longer be recorded whole; [Capture.Finish] will say so again.
+// Write notes bytes of the answer as they pass, and counts those beyond [Options.AnswerBytes]. It copies p; a full part goes
+// to the writer. The error is of kind storage and means that the answer can no longer be recorded; [Capture.Finish] will say
+// so again.
 func (c *Capture) Write(p []byte) (int, error) {
 	if c.store == nil {
 		return len(p), nil
 	}
 	written := len(p)
-	c.size += int64(written)
+	if room := c.store.opts.AnswerBytes - c.size; int64(written) > room {
+		c.beyond += int64(written) - room
+		p = p[:room]
+	}
+	c.size += int64(len(p))
 	for len(p) > 0 {
 		if len(c.buffer)+len(p) > cap(c.buffer) && cap(c.buffer) < responsePart {
 			grown := getBuffer(min(len(c.buffer)+len(p), responsePart))
@@ -258,7 +264,8 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 		closing = c.answer.redactClosing(closing)
 		c.info.Redactions = c.answer.redactions(c.info.Redactions)
 	}
-	closeInfo(c.info, closing, c.size)
+	closeInfo(c.info, closing)
+	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
 	record, err := encodeRecord(c.info)
 	if err != nil {
 		return errStorage(err, "the exchange could not be put on record")
@@ -291,7 +298,7 @@ func (c *Capture) event(kind EventKind) Event {
 	return e
 }
 
-func closeInfo(info *ExchangeInfo, c *Closing, size int64) {
+func closeInfo(info *ExchangeInfo, c *Closing) {
 	info.Outcome = c.Outcome
 	info.Status = c.Status
 	info.FirstByte, info.LastByte = c.FirstByte.UTC(), c.LastByte.UTC()
@@ -306,7 +313,6 @@ func closeInfo(info *ExchangeInfo, c *Closing, size int64) {
 		info.Provider, info.Format, info.ModelSent, info.Simulated = s.Provider, s.Format.String(), s.ModelSent, s.Simulated
 	}
 	info.ResponseType = c.ContentType
-	info.ResponseSize = size
 	if c.Error != nil {
 		info.Error = &ErrorInfo{Kind: c.Error.Kind.String(), Message: c.Error.Message, Code: c.Error.Code, Param: c.Error.Param}
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -324,7 +323,8 @@ func (c *checker) exchange(item *badger.Item) error {
 		}
 	}
 	c.request(id, info)
-	return c.response(id, info)
+	c.response(id, info)
+	return nil
 }
 
 // damagedExchange keeps in mind that there is an exchange, so that nothing is taken from it or its session for what cannot be
@@ -371,35 +371,25 @@ func (c *checker) request(id exchangeID, info *ExchangeInfo) {
 	}
 }
 
-func (c *checker) response(id exchangeID, info *ExchangeInfo) error {
-	it := c.tx.NewIterator(badger.IteratorOptions{Prefix: exchangeKey(spaceResponse, c.account, id)})
-	defer it.Close()
+func (c *checker) response(id exchangeID, info *ExchangeInfo) {
 	var (
 		size int64
 		next uint32
-		raw  []byte
 	)
-	for it.Rewind(); it.Valid(); it.Next() {
-		key := it.Item().Key()
-		if number := binary.BigEndian.Uint32(key[len(key)-4:]); number != next {
+	err := eachPart(context.Background(), c.tx, c.account, id, func(number uint32, part []byte) error {
+		if number != next {
 			c.find(id.String(), fmt.Sprintf("part %d of the answer is missing", next))
-			next = number
 		}
-		next++
-		err := it.Item().Value(func(value []byte) (err error) {
-			raw, err = appendDecoded(raw[:0], value)
-			return err
-		})
-		if err != nil {
-			c.find(id.String(), "a part of the answer is damaged: "+err.Error())
-			return nil
-		}
-		size += int64(len(raw))
-	}
-	if ended(info.Outcome) && size != info.ResponseSize {
+		next = number + 1
+		size += int64(len(part))
+		return nil
+	})
+	switch {
+	case err != nil:
+		c.find(id.String(), "a part of the answer is damaged: "+err.Error())
+	case ended(info.Outcome) && size != info.ResponseSize:
 		c.find(id.String(), fmt.Sprintf("the answer has %d bytes, the record says %d", size, info.ResponseSize))
 	}
-	return nil
 }
 
 // belongsToExchange checks records that stand beside an exchange's.

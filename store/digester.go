@@ -102,7 +102,7 @@ func (d *digester) handedOn(u *undigested) {
 	d.mu.Unlock()
 }
 
-// stop ends the goroutine after the exchange it is at. What is left in the outbox stays there for the next start.
+// stop ends the goroutine after what it is at: reading a part of an answer, or digesting what has been read. What is left in the outbox stays there for the next start.
 func (d *digester) stop() {
 	if d.cancel != nil {
 		d.cancel()
@@ -179,7 +179,10 @@ type digestsUnderWay struct {
 
 func (s *Store) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undigested) {
 	at := u.place
-	digest, size := s.digestExchange(u)
+	digest, size := s.digestExchange(ctx, u)
+	if ctx.Err() != nil {
+		return // the entry stays in the outbox
+	}
 	entry := exchangeKey(spaceOutbox, at.account, at.id)
 	w := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
 		if !g.has(entry) {

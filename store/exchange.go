@@ -182,7 +182,10 @@ type ExchangeInfo struct {
 	RequestType  string        `json:"request_content_type,omitempty"`
 	ResponseType string        `json:"response_content_type,omitempty"`
 	RequestSize  int64         `json:"request_bytes"`
-	ResponseSize int64         `json:"response_bytes"`
+	ResponseSize int64         `json:"response_bytes"` // that are recorded
+
+	// ResponseUnrecorded is how many more bytes of the answer passed than are recorded, see [Options.AnswerBytes].
+	ResponseUnrecorded int64 `json:"response_bytes_unrecorded,omitempty"`
 
 	Redactions []Redaction `json:"redactions,omitempty"` // by name
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -104,7 +105,7 @@ func (c *Capture) digestAtOnce(w *write) {
 		}
 	default:
 	}
-	w.digest, _ = c.store.digestExchange(&undigested{place: place{c.account, c.id}, captured: x})
+	w.digest, _ = c.store.digestExchange(context.Background(), &undigested{place: place{c.account, c.id}, captured: x})
 	w.captured = nil
 }
 

@@ -45,6 +45,7 @@ type Options struct {
 	// nil: only what stands in one piece is found.
 	Stream func(surface string) StreamReader
 
+	AnswerBytes int64 // of one answer that are recorded, what is beyond them passes only; 0: 64 MiB
 	QueueBytes  int64 // bytes that may wait for the writer before OnPressure applies; 0: 64 MiB
 	MinFreeDisk int64 // free bytes on the volume below which nothing new is begun; 0: what the database may need, see FORMAT.md; negative: no gate
 }

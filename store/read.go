@@ -2,8 +2,11 @@ package store
 
 import (
 	"bytes"
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
@@ -13,16 +16,32 @@ import (
 
 // Exchange gives one exchange with its bytes. An exchange of another account is as unknown as one that never was:
 // [codec.KindNotFound]. Account "" looks in every account; only the operator's command line may ask that.
-func (s *Store) Exchange(account, id string) (*Exchange, error) {
+func (s *Store) Exchange(account, id string) (found *Exchange, err error) {
+	return found, s.lookUp(account, id, func(tx *badger.Txn, number accountNumber, key exchangeID, info *ExchangeInfo) (err error) {
+		found, err = getExchange(context.Background(), tx, number, key, info, math.MaxInt64)
+		return err
+	})
+}
+
+// ExchangeInfo gives the record of one exchange, without reading its bytes; else it is like [Store.Exchange].
+func (s *Store) ExchangeInfo(account, id string) (found *ExchangeInfo, err error) {
+	return found, s.lookUp(account, id, func(_ *badger.Txn, _ accountNumber, _ exchangeID, info *ExchangeInfo) error {
+		found = info
+		return nil
+	})
+}
+
+// lookUp finds one exchange in the account and has it read.
+func (s *Store) lookUp(account, id string, read func(*badger.Txn, accountNumber, exchangeID, *ExchangeInfo) error) error {
 	key, ok := parseExchangeID(id)
 	if !ok {
-		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", id)
+		return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
 	}
 	numbers, err := s.readable(account)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var found *Exchange
+	found := false
 	err = s.view(func(tx *badger.Txn) error {
 		for _, number := range numbers {
 			info, err := getInfo(tx, number, key)
@@ -32,21 +51,22 @@ func (s *Store) Exchange(account, id string) (*Exchange, error) {
 			if err != nil {
 				return err
 			}
-			found, err = getExchange(tx, number, key, info)
-			return err
+			found = true
+			return read(tx, number, key, info)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, errStorage(err, "exchange %s cannot be read; run mneme check", id)
+		return errStorage(err, "exchange %s cannot be read; run mneme check", id)
 	}
-	if found == nil {
-		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", id)
+	if !found {
+		return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
 	}
-	return found, nil
+	return nil
 }
 
-func getExchange(tx *badger.Txn, account accountNumber, id exchangeID, info *ExchangeInfo) (*Exchange, error) {
+// getExchange reads the request of an exchange, and at most so many bytes of its answer.
+func getExchange(ctx context.Context, tx *badger.Txn, account accountNumber, id exchangeID, info *ExchangeInfo, most int64) (*Exchange, error) {
 	x := &Exchange{ExchangeInfo: *info}
 	skeleton, err := getValue(tx, exchangeKey(spaceRequest, account, id))
 	if err != nil {
@@ -59,30 +79,59 @@ func getExchange(tx *badger.Txn, account accountNumber, id exchangeID, info *Exc
 	if int64(len(x.RawRequest)) != info.RequestSize {
 		return nil, fmt.Errorf("request has %d bytes, its record says %d", len(x.RawRequest), info.RequestSize)
 	}
-	if x.RawResponse, err = getResponse(tx, account, id); err != nil {
+	if x.RawResponse, err = getResponse(ctx, tx, account, id, info.ResponseSize, most); err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
-	if ended(info.Outcome) && int64(len(x.RawResponse)) != info.ResponseSize {
+	if ended(info.Outcome) && int64(len(x.RawResponse)) != min(info.ResponseSize, most) {
 		return nil, fmt.Errorf("answer has %d bytes, its record says %d", len(x.RawResponse), info.ResponseSize)
 	}
 	return x, nil
 }
 
-// getResponse joins the parts of an answer.
-func getResponse(tx *badger.Txn, account accountNumber, id exchangeID) ([]byte, error) {
-	var joined []byte
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: exchangeKey(spaceResponse, account, id)})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		err := it.Item().Value(func(part []byte) (err error) {
-			joined, err = appendDecoded(joined, part)
+// maxAhead is how many bytes are set aside for an answer before any of it has been read: the record may be wrong.
+const maxAhead = 64 << 20
+
+// getResponse joins the parts of an answer, up to so many bytes. Its record says that it has size bytes.
+func getResponse(ctx context.Context, tx *badger.Txn, account accountNumber, id exchangeID, size, most int64) ([]byte, error) {
+	joined := make([]byte, 0, max(min(size, most, maxAhead), 0))
+	err := eachPart(ctx, tx, account, id, func(_ uint32, part []byte) error {
+		if room := most - int64(len(joined)); int64(len(part)) > room {
+			joined = append(joined, part[:room]...)
+			return errWalked
+		}
+		joined = append(joined, part...)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errWalked) {
+		return nil, err
+	}
+	return joined, nil
+}
+
+// answerSize is how many bytes of an answer are stored, whatever its record says.
+func answerSize(ctx context.Context, tx *badger.Txn, account accountNumber, id exchangeID) (size int64, err error) {
+	return size, eachPart(ctx, tx, account, id, func(_ uint32, part []byte) error {
+		size += int64(len(part))
+		return nil
+	})
+}
+
+// eachPart visits the parts of an answer, decoded, with their numbers. A part is valid during the call only. However long the
+// answer is, it takes the memory of one part.
+func eachPart(ctx context.Context, tx *badger.Txn, account accountNumber, id exchangeID, visit func(number uint32, part []byte) error) error {
+	part := getBuffer(0)
+	defer func() { putBuffer(part) }()
+	return eachItem(ctx, tx, exchangeKey(spaceResponse, account, id), func(item *badger.Item) error {
+		key := item.Key()
+		err := item.Value(func(value []byte) (err error) {
+			part, err = appendDecoded(part[:0], value)
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-	}
-	return joined, nil
+		return visit(binary.BigEndian.Uint32(key[len(key)-4:]), part)
+	})
 }
 
 // ExchangeQuery asks for a page of exchanges.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 
 	"github.com/dgraph-io/badger/v4"
@@ -58,11 +59,10 @@ func (g *gathering) interrupt(w *write, at place) error {
 		g.store.log.Error("an exchange that was interrupted cannot be read; run mneme check", "exchange", at.id.String(), "error", err)
 		return nil
 	}
-	response, err := getResponse(g.read(), at.account, at.id)
+	info.ResponseSize, err = answerSize(context.Background(), g.read(), at.account, at.id)
 	if err != nil {
 		g.store.log.Error("the answer of an exchange that was interrupted cannot be read; run mneme check", "exchange", at.id.String(), "error", err)
 	}
-	info.ResponseSize = int64(len(response))
 	info.Outcome, info.Session = OutcomeInterrupted, ""
 	value, err := encodeRecord(info)
 	if err != nil {

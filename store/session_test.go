@@ -478,7 +478,7 @@ func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
 	}
 	for _, x := range exchanges.Data {
 		id, _ := parseExchangeID(x.ID)
-		again, _ := c.s.digestExchange(&undigested{place: place{1, id}})
+		again, _ := c.s.digestExchange(context.Background(), &undigested{place: place{1, id}})
 		if err := c.s.update(ctx, again); err != nil {
 			t.Fatal(err)
 		}

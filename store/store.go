@@ -25,7 +25,8 @@ var ErrInUse = errors.New("the store is open in another process")
 const formatVersion = 1
 
 const (
-	defaultQueueBytes = 64 << 20
+	defaultQueueBytes  = 64 << 20
+	defaultAnswerBytes = 64 << 20 // the largest known are batches of embeddings, of 58 MB
 
 	databaseDir = "badger" // inside the store's
 )
@@ -98,6 +99,9 @@ func prepare(opts Options) (*Store, error) {
 	}
 	if opts.QueueBytes <= 0 {
 		opts.QueueBytes = defaultQueueBytes
+	}
+	if opts.AnswerBytes <= 0 {
+		opts.AnswerBytes = defaultAnswerBytes
 	}
 	if opts.AuditAge <= 0 {
 		opts.AuditAge = auditAge

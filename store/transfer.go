@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
@@ -60,7 +61,7 @@ func (s *Store) export(ctx context.Context, account string, sel Selection, give 
 			if err := sel.exportSession(ctx, tx, number, of.info, given, give); err != nil {
 				return err
 			}
-			x, err := getExchange(tx, number, of.id, of.info)
+			x, err := getExchange(ctx, tx, number, of.id, of.info, math.MaxInt64)
 			if err != nil {
 				return err
 			}

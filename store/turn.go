@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -55,7 +56,11 @@ type Turn struct {
 	Known     int       `json:"known,omitempty"`     // messages of the request that were seen before
 	Messages  []Message `json:"messages,omitempty"`
 	Answer    []Message `json:"answer,omitempty"`
-	Error     string    `json:"error,omitempty"` // why the exchange could not be digested, or the turn not be read
+
+	// AnswerUnread is how many bytes at the end of the recorded answer Answer does not tell of: it is too long.
+	AnswerUnread int64 `json:"answer_unread,omitempty"`
+
+	Error string `json:"error,omitempty"` // why the exchange could not be digested, or the turn not be read
 }
 
 // turnRecord is a turn as it is stored.
@@ -114,14 +119,18 @@ func compactJSON(text string) string {
 	return b.String()
 }
 
-// digestExchange works out the turn of an exchange. Doing it again gives the same turn.
-// size is how many bytes of requests and answers the turn is of.
-func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
+// mostDigested is how many bytes of an answer are digested. Of a stream that sends every token in an event of its own, with
+// 300 bytes around it, that is 110,000 tokens.
+const mostDigested = 32 << 20
+
+// digestExchange works out the turn of an exchange. Doing it again gives the same turn; what came of it is of no use when ctx
+// has ended. size is how many bytes of requests and answers the turn is of.
+func (s *Store) digestExchange(ctx context.Context, u *undigested) (_ change, size int64) {
 	account, id := u.account, u.id
 	first := u.captured != nil
-	read := s.readExchange(u)
+	read := s.readExchange(ctx, u)
 	if read.info != nil {
-		size = read.info.RequestSize + read.info.ResponseSize
+		size = read.info.RequestSize + read.info.ResponseSize - read.unread
 	}
 	return func(g *gathering, w *write) error {
 		r, ref := g.belongs(account, id)
@@ -130,14 +139,14 @@ func (s *Store) digestExchange(u *undigested) (_ change, size int64) {
 		}
 		at := g.placeOf(ref, id, &read)
 		if at.known < read.before { // the same items were read before, but not in this session, or were erased there
-			read = s.readExchange(&undigested{place: u.place})
+			read = s.readExchange(context.WithoutCancel(ctx), &undigested{place: u.place})
 			if read.info == nil {
 				return nil
 			}
 			at = g.placeOf(ref, id, &read)
 		}
 		w.digested = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account}
-		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked}}
+		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked, AnswerUnread: read.unread}}
 		seq := g.changed(account, id)
 		g.sessionChanged(w, ref)
 		g.sessionGrew(w, ref)
@@ -166,6 +175,7 @@ type reading struct {
 	Digest
 	info    *ExchangeInfo // nil: it is gone
 	failure error         // why it could not be digested
+	unread  int64         // bytes of the answer that were not read: it has more than mostDigested
 
 	before  int           // messages of the request in front of Messages, which were not read
 	history []historyHash // behind the messages in front, and behind each of Messages
@@ -173,7 +183,7 @@ type reading struct {
 }
 
 // readExchange reads an exchange, as far as what its request says is not known from those read before.
-func (s *Store) readExchange(u *undigested) (r reading) {
+func (s *Store) readExchange(ctx context.Context, u *undigested) (r reading) {
 	x := u.captured
 	if x != nil {
 		defer s.digester.release(x)
@@ -195,17 +205,18 @@ func (s *Store) readExchange(u *undigested) (r reading) {
 		if info, err = getInfo(tx, u.account, u.id); err != nil {
 			return err
 		}
-		x, err = getExchange(tx, u.account, u.id, info)
+		x, err = getExchange(ctx, tx, u.account, u.id, info, mostDigested)
 		return err
 	})
 	switch {
-	case errors.Is(err, badger.ErrKeyNotFound) && info == nil:
+	case errors.Is(err, badger.ErrKeyNotFound) && info == nil || ctx.Err() != nil:
 		return r
 	case err != nil:
 		s.log.Error("an exchange cannot be read to be digested", "exchange", u.id.String(), "error", err)
 		r.failure = errors.New("the exchange cannot be read")
 	default:
 		r = s.runDigest(x, prefix{})
+		r.unread = max(info.ResponseSize-mostDigested, 0)
 	}
 	r.info = info
 	return r

@@ -43,6 +43,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	return store.Options{
 		Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log,
 		PreviousMasterKey: cfg.PreviousMasterKeyBytes(),
+		AnswerBytes:       int64(cfg.Capture.AnswerBytes),
 
 		Digest: digest.Exchange, Redact: redactor, Stream: digest.Stream,
 		Summaries: cfg.Search.Summaries.Model != "",

@@ -172,6 +172,8 @@ type Capture struct {
 	Durability string `json:"durability" oneof:"process,power"`
 	OnPressure string `json:"on_pressure" oneof:"wait,shed"`
 
+	AnswerBytes Size `json:"answer_bytes"` // of one answer that are recorded
+
 	OptOut []string `json:"opt_out"` // accounts whose callers may keep an exchange off the record
 
 	Redact Redact `json:"redact"`
@@ -262,7 +264,7 @@ func Default() Config {
 		Upstream: Upstream{Retries: 2, BreakerFailures: 10, BreakerPause: Duration(5 * time.Second)},
 
 		Cache:   Cache{AnthropicBreakpoints: true},
-		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait", Redact: Redact{Builtin: true}},
+		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait", AnswerBytes: 64 << 20, Redact: Redact{Builtin: true}},
 		// Bounds, so that a server nobody looks after does not fill its volume.
 		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30, Audit: Duration(2 * 365 * 24 * time.Hour)},
 		// Two calls at a time keep a local model busy and leave most of a provider's rate to the clients. 32 texts are

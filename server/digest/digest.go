@@ -146,8 +146,9 @@ const (
 // partList gathers the parts of a message. Texts that stand side by side become one, because formats cut them in
 // different places: a model's anywhere, everybody else's between lines.
 type partList struct {
-	parts []store.Part
-	joint string // between texts
+	parts  []store.Part
+	joint  string          // between texts
+	joined strings.Builder // the text of the last part, where it was joined: each is copied once, however many there are
 }
 
 func partsOf(assistant bool) *partList {
@@ -157,14 +158,22 @@ func partsOf(assistant bool) *partList {
 	return &partList{joint: "\n"}
 }
 
-func (l *partList) append(p store.Part) { l.parts = append(l.parts, p) }
+func (l *partList) append(p store.Part) {
+	l.parts = append(l.parts, p)
+	l.joined.Reset()
+}
 
 func (l *partList) text(kind, text string) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
 	if n := len(l.parts) - 1; n >= 0 && l.parts[n].Kind == kind && kind == partText && l.parts[n].Name == "" {
-		l.parts[n].Text += l.joint + text
+		if l.joined.Len() == 0 {
+			l.joined.WriteString(l.parts[n].Text)
+		}
+		l.joined.WriteString(l.joint)
+		l.joined.WriteString(text)
+		l.parts[n].Text = l.joined.String()
 		return
 	}
 	l.append(store.Part{Kind: kind, Text: text})

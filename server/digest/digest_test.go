@@ -2,6 +2,7 @@ package digest_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -158,6 +159,27 @@ func TestWhatIsNoRequestIsAnErrorAndVectorsAreNothing(t *testing.T) {
 	}
 	if got, err := digest.Exchange(captured("embeddings", "application/json", `{"model":"m","input":"x"}`, `{}`)); err != nil || got.Messages != nil {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A message of four times as many pieces takes about four times the copying, not sixteen times.
+func TestDigestingManyPiecesIsLinear(t *testing.T) {
+	cost := func(pieces int) uint64 {
+		x := captured("messages", "application/json",
+			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[`+strings.Repeat(`{"type":"text","text":"one of many lines"},`, pieces-1)+`{"type":"text","text":"the last"}]}]}`,
+			`{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[`+strings.Repeat(`{"type":"text","text":"one of many words"},`, pieces-1)+`{"type":"text","text":"!"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d, err := digest.Exchange(x)
+		runtime.ReadMemStats(&after)
+		if err != nil || len(d.Messages) != 1 || len(d.Messages[0].Parts) != 1 || len(d.Answer) != 1 || len(d.Answer[0].Parts) != 1 {
+			t.Fatalf("%d messages and %d answers, %v", len(d.Messages), len(d.Answer), err)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	cost(1000) // what is pooled
+	if few, many := cost(2000), cost(8000); many > 8*few {
+		t.Errorf("2,000 pieces take %d bytes, 8,000 take %d", few, many)
 	}
 }
 

@@ -95,6 +95,13 @@ func (a *api) exchange(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
+	if len(include) == 0 { // most look at the record alone, and its answer may be long
+		info, err := a.Store.ExchangeInfo(c.account, c.id())
+		if err != nil {
+			return nil, err
+		}
+		return shownExchange{exchangeInfo: exchangeInfo{Object: "memory.exchange", ExchangeInfo: *info}}, nil
+	}
 	x, err := a.Store.Exchange(c.account, c.id())
 	if err != nil {
 		return nil, err

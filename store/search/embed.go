@@ -47,7 +47,7 @@ func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[st
 		if v.resting.rests(account) {
 			continue
 		}
-		name, changed, err := v.changedTexts(turns, unread)
+		name, changed, err := v.changedTexts(ctx, turns, unread)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -74,9 +74,12 @@ func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[st
 
 // changedTexts gives what is to be embedded anew of turns, and takes away the vectors of those that have nothing to say
 // any more. name is the account's, as far as it is needed. It adds turns that are damaged to unread.
-func (v *vectors) changedTexts(turns []store.TurnRef, unread map[store.TurnRef]bool) (name string, changed []*pending, err error) {
+func (v *vectors) changedTexts(ctx context.Context, turns []store.TurnRef, unread map[store.TurnRef]bool) (name string, changed []*pending, err error) {
 	generation := v.generations[v.growing].Number
 	for _, turn := range turns {
+		if err := ctx.Err(); err != nil {
+			return "", nil, err
+		}
 		t, there, err := v.textOf(turn)
 		if err != nil { // it holds no other up
 			v.log.Error("a turn cannot be read, and gets no vector", "exchange", turn.Exchange, "error", err)

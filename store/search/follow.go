@@ -340,7 +340,10 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 		return 0, false, nil
 	}
 	full = len(changes) == batchSize
-	documents, gone, unread, taken := x.read(changes)
+	documents, gone, unread, taken, err := x.read(ctx, changes)
+	if err != nil {
+		return 0, false, err
+	}
 	if taken < len(changes) {
 		changes, full = changes[:taken], true
 	}
@@ -363,16 +366,19 @@ func size(documents []lexical.Document) (bytes int) {
 
 // read gives what the index is to hold for the turns that have changed, each as it was at its last change, for as many
 // changes as a batch has room for. unread are those of turns that are damaged: they hold no other up, and stay in the log for
-// the next start.
-func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone []lexical.Key, unread []uint64, taken int) {
+// the next start. Only the end of ctx is an error.
+func (x *Index) read(ctx context.Context, changes []store.Change) (documents []lexical.Document, gone []lexical.Key, unread []uint64, taken int, err error) {
 	last := make(map[store.TurnRef]uint64, len(changes))
 	for _, c := range changes {
 		last[turnRef(c)] = c.Seq
 	}
 	size := 0
 	for i, c := range changes {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, nil, 0, err
+		}
 		if size >= batchBytes {
-			return documents, gone, unread, i
+			return documents, gone, unread, i, nil
 		}
 		if last[turnRef(c)] != c.Seq {
 			continue
@@ -394,7 +400,7 @@ func (x *Index) read(changes []store.Change) (documents []lexical.Document, gone
 			gone = append(gone, lexical.Key{Account: uint32(c.Account), ID: c.Exchange})
 		}
 	}
-	return documents, gone, unread, len(changes)
+	return documents, gone, unread, len(changes), nil
 }
 
 func turnRef(c store.Change) store.TurnRef {

@@ -201,6 +201,9 @@ func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, befo
 	var documents []lexical.Document
 	var gone []lexical.Key
 	for _, c := range changes {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
 		account := uint32(c.Account) | sessionSpace
 		d, err := readSession(x.store, c.Account, c.Session)
 		if err != nil {

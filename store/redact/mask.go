@@ -1,6 +1,7 @@
 package redact
 
-// Mask puts asterisks in the place of the matches. Quotes, control characters and escapes stay.
+// Mask puts asterisks in the place of the matches. Quotes, control characters and escapes stay, but for those of the form
+// \uXXXX that stand for what would be masked itself: they become the escape of an asterisk.
 func Mask(text []byte, matches []Match) {
 	for _, m := range matches {
 		maskStretch(text, m.Start, m.End)
@@ -11,13 +12,36 @@ func maskStretch(text []byte, start, end int) {
 	for i := escapeEnd(text, start); i < end; {
 		switch c := text[i]; {
 		case c == '\\':
-			i = escapeEnd(text, i+1)
+			i = maskEscape(text, i)
 			continue
 		case c != '"' && c >= 0x20:
 			text[i] = '*'
 		}
 		i++
 	}
+}
+
+// maskEscape masks the escape that begins with the backslash at i, and gives where it ends.
+func maskEscape(text []byte, i int) int {
+	u := i
+	for u < len(text) && text[u] == '\\' {
+		u++
+	}
+	if u+5 > len(text) || text[u] != 'u' {
+		return escapeEnd(text, i+1)
+	}
+	var value uint32
+	for _, c := range text[u+1 : u+5] {
+		digit := hexDigit(c)
+		if digit > 15 {
+			return escapeEnd(text, i+1)
+		}
+		value = value<<4 | uint32(digit)
+	}
+	if value >= 0x20 && value != '"' && value != '\\' {
+		copy(text[u+1:], "002a")
+	}
+	return u + 5
 }
 
 // escapeEnd gives where an escape that i is inside of ends; i if it is inside of none. Text that was escaped twice has

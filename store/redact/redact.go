@@ -4,13 +4,16 @@
 // What makes a credential recognisable (sk-ant-api03-, AKIA, -----BEGIN PRIVATE KEY-----) stays too, so that a reader
 // sees what stood there. The same bytes are always masked the same way, and masking twice changes nothing.
 //
-// What is found is known by its shape: a prefix that its issuer chose, or the words around it. A password with neither
-// is not found; [Options.Patterns] are for those. Letters that are written as \u escapes are not looked through.
+// What is found is known by its value, where it is a credential that this installation works with, or else by its shape:
+// a prefix that its issuer chose, or the words around it. A password with neither is not found; [Options.Patterns] are for
+// those. Letters that are written as \u00XX are read as if they were not, also in JSON inside strings of JSON.
 package redact
 
 import (
 	"cmp"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -24,21 +27,91 @@ type Options struct {
 
 // Redactor finds credentials. It may be used from any goroutine. A nil one finds nothing.
 type Redactor struct {
+	*base
+	values *Values // beside those of base; may be nil
+}
+
+// base is what a redactor shares with those made of it.
+type base struct {
 	builtin  bool
 	patterns []pattern
 	clean    codec.FingerprintSet // items in which nothing was found
+
+	guarding sync.Mutex // held while guarded changes
+	guarded  atomic.Pointer[guarded]
 }
 
-// New makes a redactor; nil where nothing is to be looked for. Its error says what is wrong with a pattern.
+// guarded are the credentials of the installation.
+type guarded struct {
+	list   []string
+	values *Values // of list; may be nil
+}
+
+// New makes a redactor. Its error says what is wrong with a pattern.
 func New(o Options) (*Redactor, error) {
 	patterns, err := compile(o.Patterns)
 	if err != nil {
 		return nil, err
 	}
-	if !o.Builtin && len(patterns) == 0 {
-		return nil, nil
+	return &Redactor{base: &base{builtin: o.Builtin, patterns: patterns}}, nil
+}
+
+// Guard adds credentials of the installation: they are masked wherever they stand, by this redactor and all that were or
+// will be made of it. See [Values] for those that are too plain.
+func (r *Redactor) Guard(credentials ...string) {
+	if r == nil {
+		return
 	}
-	return &Redactor{builtin: o.Builtin, patterns: patterns}, nil
+	r.guarding.Lock()
+	defer r.guarding.Unlock()
+	var list []string
+	if before := r.guarded.Load(); before != nil {
+		list = slices.Clone(before.list)
+	}
+	for _, credential := range credentials {
+		if credential != "" && !slices.Contains(list, credential) {
+			list = append(list, credential)
+		}
+	}
+	r.guarded.Store(&guarded{list, newValues(list)})
+}
+
+// With gives a redactor that masks these credentials, too, instead of those that r was given in the same way.
+func (r *Redactor) With(credentials ...string) *Redactor {
+	if r == nil {
+		return nil
+	}
+	values := newValues(credentials)
+	if values == nil && r.values == nil {
+		return r
+	}
+	return &Redactor{base: r.base, values: values}
+}
+
+// inUse gives the credentials that are looked for by their value; either may be nil.
+func (r *Redactor) inUse() (installation, others *Values) {
+	if g := r.guarded.Load(); g != nil {
+		installation = g.values
+	}
+	return installation, r.values
+}
+
+// MaskKnown is [Redactor.Mask] for nothing but the credentials that are known by their value.
+func (r *Redactor) MaskKnown(text []byte) (found []Match) {
+	if found = r.find(nil, text, known); len(found) > 0 {
+		Mask(text, found)
+	}
+	return found
+}
+
+// KnownText is MaskKnown for a short text.
+func (r *Redactor) KnownText(text string) string {
+	if r == nil || text == "" || len(r.find(nil, unsafe.Slice(unsafe.StringData(text), len(text)), known)) == 0 { // read only
+		return text
+	}
+	b := []byte(text)
+	r.MaskKnown(b)
+	return string(b)
 }
 
 // Match is a stretch of text that has to be masked, and the name of what it is.
@@ -54,7 +127,7 @@ const rounds = 4
 // Mask masks text in place, which is JSON or part of it, or an event stream, and tells what it found.
 func (r *Redactor) Mask(text []byte) (found []Match) {
 	for range rounds {
-		matches := r.find(nil, text, false)
+		matches := r.find(nil, text, inJSON)
 		if len(matches) == 0 {
 			break
 		}
@@ -81,7 +154,7 @@ func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
 		case length >= shortestNamed:
 			start = beforeName(text, start)
 		}
-		if found = r.find(found[:0], text[start:span.End], false); len(found) > 0 {
+		if found = r.find(found[:0], text[start:span.End], inJSON); len(found) > 0 {
 			return r.Mask(text) // what repeats has to be masked in every place
 		}
 	}
@@ -107,24 +180,72 @@ func beforeName(text []byte, at int) int {
 	return start
 }
 
-// find appends the matches of text; inString tells that text begins inside a JSON string and does not leave it.
-func (r *Redactor) find(dst []Match, text []byte, inString bool) []Match {
+// What a text is searched for.
+type scope uint8
+
+const (
+	inJSON   scope = iota // everything, in JSON or part of it
+	inString              // everything, in text that begins inside a JSON string and does not leave it
+	known                 // the credentials that are known by their value
+)
+
+// find appends the matches of text.
+func (r *Redactor) find(dst []Match, text []byte, what scope) []Match {
 	if r == nil {
 		return dst
 	}
 	from := len(dst)
+	dst = r.findWritten(dst, text, what, true)
+	for start, end := nextWindow(text, 0); start >= 0; start, end = nextWindow(text, end-overlap) {
+		if p := plain(text[start:end]); p != nil {
+			written := len(dst)
+			dst = r.findWritten(dst, p.text, what, end-start == len(text))
+			p.back(dst[written:], start)
+			p.release()
+		}
+		if end == len(text) {
+			break
+		}
+	}
+	return mergeFrom(dst, from)
+}
+
+// findWritten appends the matches of text as it is written. Patterns have to see whole texts, to know where strings begin.
+func (r *Redactor) findWritten(dst []Match, text []byte, what scope, whole bool) []Match {
+	dst = r.findValues(dst, text)
+	if what == known {
+		return dst
+	}
 	if r.builtin {
 		dst = findTokens(dst, text)
 		dst = findPrivateKeys(dst, text)
 		dst = findPasswordsInURLs(dst, text)
 	}
-	for i := range r.patterns {
-		dst = r.patterns[i].find(dst, text, inString)
+	if whole {
+		for i := range r.patterns {
+			dst = r.patterns[i].find(dst, text, what == inString)
+		}
 	}
-	if len(dst)-from < 2 {
-		return dst
+	return dst
+}
+
+func (r *Redactor) findValues(dst []Match, text []byte) []Match {
+	installation, others := r.inUse()
+	if installation != nil {
+		dst = installation.find(dst, text)
 	}
-	return dst[:from+merge(dst[from:])]
+	if others != nil {
+		dst = others.find(dst, text)
+	}
+	return dst
+}
+
+// mergeFrom sorts and joins the matches from an index on.
+func mergeFrom(matches []Match, from int) []Match {
+	if len(matches)-from < 2 {
+		return matches
+	}
+	return matches[:from+merge(matches[from:])]
 }
 
 // merge sorts matches and joins those that overlap, under the name of the first. It gives how many are left.
@@ -143,7 +264,7 @@ func merge(matches []Match) int {
 }
 
 // Holds tells whether there is something to mask in text.
-func (r *Redactor) Holds(text []byte) bool { return len(r.find(nil, text, false)) > 0 }
+func (r *Redactor) Holds(text []byte) bool { return len(r.find(nil, text, inJSON)) > 0 }
 
 // Body masks the body of a request. Items are where the messages, tools and the like stand in it, and prints their
 // fingerprints: those in which nothing was found are not read when they come again. Where nothing is found the result is
@@ -187,6 +308,7 @@ func (r *Redactor) findInBody(body []byte, items []codec.Span, prints []codec.Fi
 }
 
 func (r *Redactor) findInItem(dst []Match, body []byte, item codec.Span, print codec.Fingerprint) []Match {
+	print = r.salted(print)
 	if r.clean.Has(print) {
 		return dst
 	}
@@ -197,13 +319,28 @@ func (r *Redactor) findInItem(dst []Match, body []byte, item codec.Span, print c
 	return dst
 }
 
+// salted is a fingerprint as the set of clean items knows it: an item is clean of the credentials that were looked for.
+func (r *Redactor) salted(print codec.Fingerprint) codec.Fingerprint {
+	if print == 0 {
+		return 0
+	}
+	installation, others := r.inUse()
+	if installation != nil {
+		print ^= codec.Fingerprint(installation.salt)
+	}
+	if others != nil {
+		print ^= codec.Fingerprint(others.salt) << 1 // a value that both look for does not cancel itself out
+	}
+	return print
+}
+
 // findAt appends the matches of text[start:end], which is read by itself.
 func (r *Redactor) findAt(dst []Match, text []byte, start, end int) []Match {
 	if start == end {
 		return dst
 	}
 	from := len(dst)
-	dst = r.find(dst, text[start:end], false)
+	dst = r.find(dst, text[start:end], inJSON)
 	for i := from; i < len(dst); i++ {
 		dst[i].Start += start
 		dst[i].End += start
@@ -213,12 +350,12 @@ func (r *Redactor) findAt(dst []Match, text []byte, start, end int) []Match {
 
 // Text masks a short text that is no JSON, such as a header's value.
 func (r *Redactor) Text(text string) (masked string, found []Match) {
-	if r == nil || text == "" || len(r.find(nil, unsafe.Slice(unsafe.StringData(text), len(text)), true)) == 0 { // read only
+	if r == nil || text == "" || len(r.find(nil, unsafe.Slice(unsafe.StringData(text), len(text)), inString)) == 0 { // read only
 		return text, nil
 	}
 	b := []byte(text)
 	for range rounds {
-		matches := r.find(nil, b, true)
+		matches := r.find(nil, b, inString)
 		Mask(b, matches)
 		found = append(found, matches...)
 	}

@@ -49,10 +49,16 @@ func (s *Stream) Settle(final bool, limit int64, visit func(name string, start, 
 	open = limit
 	for i := range s.texts {
 		t := &s.texts[i]
-		s.found = s.redactor.find(s.found[:0], t.text, true)
+		s.found = s.redactor.find(s.found[:0], t.text, inString)
 		settled := len(t.text)
-		if !final {
-			settled = settledIn(t.text, s.found)
+		begun := ""
+		if final {
+			begun = s.redactor.mostlySaid(t.text)
+			if begun != "" {
+				s.found = append(s.found, Match{len(t.text) - len(begun), len(t.text), valueName})
+			}
+		} else {
+			settled = s.redactor.settledIn(t.text, s.found)
 		}
 		for _, m := range s.found {
 			if m.End <= settled {
@@ -60,7 +66,7 @@ func (s *Stream) Settle(final bool, limit int64, visit func(name string, start, 
 			}
 		}
 		if final {
-			t.carry()
+			t.carry(begun)
 			continue
 		}
 		t.drop(settled)
@@ -109,13 +115,55 @@ func (t *spread) drop(settled int) {
 	t.text = append(t.text[:0], t.text[settled:]...)
 }
 
-// carry forgets everything but that a private key has begun whose end has not come: what follows belongs to it.
-func (t *spread) carry() {
+// carry forgets everything but what has begun and goes on: a private key whose end has not come, or the text begun.
+func (t *spread) carry(begun string) {
 	inside := unfinishedKey(t.text) >= 0
 	t.parts, t.text = t.parts[:0], t.text[:0]
-	if inside {
+	switch {
+	case begun != "":
+		t.text = append(t.text, begun...)
+	case inside:
 		t.text = append(append(append(t.text, "-----BEGIN PRIVATE KEY-----"...), bytes.Repeat([]byte{'A'}, pemEnough)...), '\n')
 	}
+}
+
+// begun gives where in a text a credential begins that is known by its value and would go on behind it, and how much of it is
+// there, in letters and of how many; len(text) if none does.
+func (r *Redactor) begun(text []byte) (start, letters, of int) {
+	start = len(text)
+	installation, others := r.inUse()
+	for _, v := range [...]*Values{installation, others} {
+		if v == nil {
+			continue
+		}
+		from := back(text, len(text)-min(escapedLength*v.longest, window))
+		tail, p := text[from:], plain(text[from:])
+		if p != nil {
+			tail = p.text
+		}
+		at, length := v.begun(tail)
+		there := len(tail) - at
+		if p != nil {
+			at = int(p.at[at])
+			p.release()
+		}
+		if from+at < start {
+			start, letters, of = from+at, there, length
+		}
+	}
+	return start, letters, of
+}
+
+// escapedLength is how many bytes a letter takes that is escaped in JSON, and the backslash once more.
+const escapedLength = len(`\\u0041`)
+
+// mostlySaid is the end of a text that holds half of a credential or more, and not all of it; "" if it holds less.
+func (r *Redactor) mostlySaid(text []byte) string {
+	start, letters, of := r.begun(text)
+	if letters < shortestValue || 2*letters < of {
+		return ""
+	}
+	return string(text[start:])
 }
 
 const (
@@ -125,15 +173,18 @@ const (
 
 // Settled gives up to where in a text that is still growing matches can no longer change, as far as the built-in shapes
 // and patterns that match no more than 256 bytes are concerned.
-func (r *Redactor) Settled(text []byte) int { return settledIn(text, r.find(nil, text, false)) }
+func (r *Redactor) Settled(text []byte) int { return r.settledIn(text, r.find(nil, text, inJSON)) }
 
 // settledIn is Settled for a text whose matches are known.
-func settledIn(text []byte, found []Match) int {
+func (r *Redactor) settledIn(text []byte, found []Match) int {
 	at := max(0, len(text)-undecided)
-	for at > 0 && len(text)-at < longestToken && classes[text[at-1]] != 0 {
+	for at > 0 && len(text)-at < longestToken && (classes[text[at-1]] != 0 || text[at-1] == '\\') {
 		at--
 	}
 	at = back(text, at-context)
+	if begun, _, _ := r.begun(text); begun < at {
+		at = back(text, begun)
+	}
 	if begin := unfinishedKey(text); begin >= 0 {
 		at = min(at, begin)
 	}

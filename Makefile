@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: help run build release test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds idle hostile bench bench-check bench-readme capacity fmt clean
+.PHONY: docs help run build release test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds idle hostile bench bench-check bench-readme capacity fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -90,7 +90,7 @@ capacity: ## Measure the store: exchanges/s, MB/s, CPU and memory, lists, openin
 bench-check: ## Fail when the newest report breaks a budget of bench/budgets.yaml
 	@bin/mneme bench check --budgets bench/budgets.yaml
 
-bench-readme: ## Print the newest report as the README's table
+bench-readme: ## Print the newest report as the table of docs/benchmarks.md
 	@bin/mneme bench readme
 
 IDLE ?= 5000
@@ -99,6 +99,9 @@ idle: ## Hold IDLE idle streams open (5000): what each takes, how late events co
 
 hostile: ## Measure how long good requests take beside attackers, and without; needs a machine with nothing else to do
 	MNEME_HOSTILE=1 go test ./server -count=1 -run TestLegitimateTrafficKeepsItsLatency -v -timeout 10m | grep -E 'hostile.*_test|^ *(---|ok|FAIL)'
+
+docs: ## Write the pages that are made from code: docs/configuration.md
+	@go test ./docs -count=1 -run TestTheConfigurationPageIsUpToDate -update
 
 pitfalls: ## Say which known pitfalls of translation have no test of their own, and where they are held instead
 	@cd codec/crossing && go test -count=1 -v -run TestEveryPitfallIsNamed

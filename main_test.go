@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -57,6 +61,70 @@ func TestCommandLine(t *testing.T) {
 			"certificate": certificate(t),
 		},
 	})
+}
+
+// Commands and flags that the pages name, in code: `mneme key create --account NAME`, or a line of an example.
+var (
+	commandInCode = regexp.MustCompile("(?m)(?:`|^ {4}(?:[A-Za-z_]+=\\S+ )*|^\\$ )(?:bin/)?mneme ([a-z][^`\\n]*)")
+	flagInCommand = regexp.MustCompile(`(?:^| )--(?:no-)?([a-z][a-z-]*)`)
+)
+
+func TestCommandsThatThePagesNameExist(t *testing.T) {
+	parser, err := kong.New(&commands{}, kong.Name("mneme"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "mneme.example.yaml"}
+	for _, pattern := range []string{"docs/*.md", "docs/clients/*.md", "bench/*.md", "deploy/*"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		pages = append(pages, found...)
+	}
+	named := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range commandInCode.FindAllSubmatch(text, -1) {
+			line, _, _ := strings.Cut(string(match[1]), " -- ") // behind it are the arguments of another program
+			line, _, _ = strings.Cut(line, " #")
+			line, _, _ = strings.Cut(line, " && ")
+			named++
+			node := parser.Model.Node
+			for word := range strings.FieldsSeq(line) {
+				i := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == strings.TrimRight(word, ";.,") })
+				if i < 0 {
+					break
+				}
+				node = node.Children[i]
+			}
+			if node == parser.Model.Node {
+				t.Errorf("%s names the command mneme %s, which does not exist", page, line)
+				continue
+			}
+			for _, flag := range flagInCommand.FindAllStringSubmatch(line, -1) {
+				if !takes(node, flag[1]) {
+					t.Errorf("%s has mneme %s, but %s has no flag --%s", page, line, node.FullPath(), flag[1])
+				}
+			}
+		}
+	}
+	if named < 60 {
+		t.Errorf("only %d commands found: is the search for them wrong?", named)
+	}
+}
+
+// takes reports whether a command, or what it runs by default, has a flag.
+func takes(node *kong.Node, name string) bool {
+	for _, group := range node.AllFlags(false) {
+		if slices.ContainsFunc(group, func(flag *kong.Flag) bool { return flag.Name == name }) {
+			return true
+		}
+	}
+	return node.DefaultCmd != nil && takes(node.DefaultCmd, name)
 }
 
 // A signal may come before the program listens for signals, while it opens the store, and before it accepts. However

@@ -13,7 +13,7 @@ type Command struct {
 	Lanes   Lanes   `cmd:"" help:"List the lanes."`
 	Compare Compare `cmd:"" help:"Compare two reports."`
 	Check   Check   `cmd:"" help:"Check a report against the budgets."`
-	Readme  Readme  `cmd:"" help:"Print a report as the README's table."`
+	Readme  Readme  `cmd:"" help:"Print a report as the table of docs/benchmarks.md."`
 	Target  Target  `cmd:"" hidden:""`
 }
 

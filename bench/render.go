@@ -142,7 +142,7 @@ func show(v float64) string {
 	}
 }
 
-// readme is the short table for the README.
+// readme is the short table of docs/benchmarks.md.
 func (r *Report) readme() string {
 	var b strings.Builder
 	names := []string{targetNginx, targetPump, targetReverse, targetOff, targetMneme}

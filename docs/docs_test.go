@@ -237,3 +237,165 @@ func TestAnchorsOfAWirePageAreUnique(t *testing.T) {
 		}
 	}
 }
+
+// pages are what people read, without the wire pages, which speak about other people's files and fields.
+func pages(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(files(t, ".md"), func(name string) bool { return strings.HasPrefix(name, "docs/wire/") })
+}
+
+// mostWords keeps the README something that is read.
+const mostWords = 900
+
+func TestTheReadmeIsShort(t *testing.T) {
+	if words := len(strings.Fields(read(t, "README.md"))); words > mostWords {
+		t.Errorf("the README has %d words, at most %d: move something to docs/", words, mostWords)
+	}
+}
+
+var (
+	testName     = regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]+`)
+	testFunction = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(`)
+)
+
+func TestTestsThatThePagesNameExist(t *testing.T) {
+	tests := make(map[string]bool)
+	for _, name := range files(t, "_test.go") {
+		for _, match := range testFunction.FindAllStringSubmatch(read(t, name), -1) {
+			tests[match[1]] = true
+		}
+	}
+	for _, name := range pages(t) {
+		for _, test := range testName.FindAllString(read(t, name), -1) {
+			if !tests[test] {
+				t.Errorf("%s names %s, which does not exist", name, test)
+			}
+		}
+	}
+}
+
+// A path of ours in code, perhaps with a function of the file: `server/pump.go:run`.
+var pathInCode = regexp.MustCompile("`((?:bench|codec|deploy|docs|fuzz|router|server|store)/[A-Za-z0-9_./-]*)(?::([A-Za-z]+))?`")
+
+func TestPathsThatThePagesNameExist(t *testing.T) {
+	for _, name := range pages(t) {
+		for _, match := range pathInCode.FindAllStringSubmatch(read(t, name), -1) {
+			file, function := match[1], match[2]
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
+				t.Errorf("%s names %s, which does not exist", name, file)
+				continue
+			}
+			if function != "" && !regexp.MustCompile(`(?m)^func (\([^)]*\) )?`+function+`[(\[]`).MatchString(read(t, file)) {
+				t.Errorf("%s names %s in %s, which the file does not have", name, function, file)
+			}
+		}
+	}
+}
+
+var (
+	makeInCode = regexp.MustCompile("(?m)(?:`|^    (?:\\$ )?|^\\$ )make ([a-z-]+)")
+	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+)
+
+func TestMakeTargetsThatThePagesNameExist(t *testing.T) {
+	targets := make(map[string]bool)
+	for _, match := range makeTarget.FindAllStringSubmatch(read(t, "Makefile"), -1) {
+		targets[match[1]] = true
+	}
+	for _, name := range pages(t) {
+		for _, match := range makeInCode.FindAllStringSubmatch(read(t, name), -1) {
+			if !targets[match[1]] {
+				t.Errorf("%s names make %s, which the Makefile does not have", name, match[1])
+			}
+		}
+	}
+}
+
+var (
+	pattern   = regexp.MustCompile(`^"(GET|HEAD|POST|PUT|PATCH|DELETE) (/[^"]*)"$`)
+	handled   = regexp.MustCompile(`engine\.(GET|POST)\("([^"]+)"`)
+	surface   = regexp.MustCompile(`"(/v1/[a-z/_]+)": +codec\.`)
+	colonName = regexp.MustCompile(`:([a-z]+)`)
+	routeTold = regexp.MustCompile("`(GET|HEAD|POST|PUT|PATCH|DELETE) (/[^`?]*)")
+)
+
+// Both ways: what is served stands on the page, and what stands on the page is served.
+func TestThePageOfTheAPIHasEveryRoute(t *testing.T) {
+	served := make(map[string]bool)
+	for _, name := range files(t, ".go") {
+		if !strings.HasPrefix(name, "server/") || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text := read(t, name)
+		if strings.HasPrefix(name, "server/memory/") || strings.HasPrefix(name, "server/admin/") {
+			for _, literal := range prose(text) {
+				if match := pattern.FindStringSubmatch(literal); len(match) == 3 && !strings.HasPrefix(match[2], "/debug/pprof/") {
+					served[match[1]+" "+match[2]] = true
+				}
+			}
+			continue
+		}
+		for _, match := range handled.FindAllStringSubmatch(text, -1) {
+			served[match[1]+" "+colonName.ReplaceAllString(match[2], "{$1}")] = true
+		}
+		for _, match := range surface.FindAllStringSubmatch(text, -1) {
+			served["POST "+match[1]] = true
+		}
+	}
+	if len(served) < 40 {
+		t.Fatalf("only %d routes found: is the search for them wrong?", len(served))
+	}
+	told := make(map[string]bool)
+	for _, match := range routeTold.FindAllStringSubmatch(read(t, "docs/api.md"), -1) {
+		if strings.HasPrefix(match[2], "/debug/pprof/") {
+			continue
+		}
+		route := match[1] + " " + match[2]
+		told[route] = true
+		if !served[route] {
+			t.Errorf("docs/api.md has %s, which is not served", route)
+		}
+	}
+	for route := range served {
+		if !told[route] {
+			t.Errorf("docs/api.md does not have %s", route)
+		}
+	}
+}
+
+var ourHeader = regexp.MustCompile(`(?i)x-service-[a-z-]*[a-z]`)
+
+func TestThePageOfTheAPIHasEveryHeader(t *testing.T) {
+	known := make(map[string]bool)
+	for _, name := range files(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") || !strings.HasPrefix(name, "server/") {
+			continue
+		}
+		for _, literal := range prose(read(t, name)) {
+			if strings.HasPrefix(literal, `"`) {
+				if header := strings.Trim(literal, `"`); header != "" && ourHeader.FindString(header) == header {
+					known[strings.ToLower(header)] = true
+				}
+			}
+		}
+	}
+	if len(known) < 10 {
+		t.Fatalf("only %d headers found: is the search for them wrong?", len(known))
+	}
+	told := make(map[string]bool)
+	for _, name := range append(files(t, ".md"), "mneme.example.yaml") {
+		for _, header := range ourHeader.FindAllString(read(t, name), -1) {
+			if !known[strings.ToLower(header)] {
+				t.Errorf("%s names the header %s, which the server does not know", name, header)
+			}
+			if name == "docs/api.md" {
+				told[strings.ToLower(header)] = true
+			}
+		}
+	}
+	for header := range known {
+		if !told[header] {
+			t.Errorf("docs/api.md does not have the header %s", header)
+		}
+	}
+}

@@ -16,6 +16,8 @@ type lane struct {
 	stream  bool
 	script  string // of the simulated provider
 	agent   bool   // the body of an agent deep in its work instead of a short prompt
+	fresh   int    // bytes of text in the newest message of an agent that no request before it had
+	repeats bool   // all requests of a round are the same, as when each is tried again
 
 	connections int
 	requests    int           // per round; 0: as many as the connections
@@ -75,6 +77,8 @@ var lanes = []lane{
 
 	{Name: "agent", About: "agent request of 200 KB with 50 tools, messages, short answer, same format", surface: codec.Messages, model: anthropic, script: short, agent: true, connections: 8, requests: 400},
 	{Name: "agent-crossed", About: "agent request of 200 KB with 50 tools, messages client on a Responses provider, short answer", surface: codec.Messages, model: openAI, script: short, agent: true, connections: 8, requests: 400, crossed: true},
+	{Name: "agent-reading", About: "the same, with 10 KB of new text in each request", surface: codec.Messages, model: openAI, script: short, agent: true, fresh: 10_000, connections: 8, requests: 400, crossed: true},
+	{Name: "agent-repeated", About: "the same, each request a repetition of the one before", surface: codec.Messages, model: openAI, script: short, agent: true, repeats: true, connections: 8, requests: 400, crossed: true},
 	{Name: "embeddings", About: "embedding of one sentence, same format", surface: codec.Embeddings, model: embedding, connections: 16, requests: 4000},
 	{Name: "slow-streams", About: "5,000 open streams, two events per second each", surface: codec.Chat, model: openAI, stream: true, script: slowly, events: 20, gap: 500 * time.Millisecond, connections: 5000, slow: true},
 	{Name: "disconnects", About: "clients that leave after ten events", surface: codec.Chat, model: openAI, stream: true, script: endlessly, events: 2000, gap: pacedGap, leaveAfter: 10, connections: 100, requests: 500},

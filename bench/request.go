@@ -3,18 +3,21 @@ package bench
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// A request is the bytes of a lane's HTTP request with places for two numbers, so that no two requests are the same:
-// what a memory keeps of equal requests would cost it nothing.
+// A request is the bytes of a lane's HTTP request with places for two numbers, so that no two requests are the same but
+// where a lane wants them to be: what a memory keeps of equal requests would cost it nothing.
 type request struct {
 	bytes         []byte
 	conversations []int // offsets of the conversation's number, in the opening
 	numbers       []int // offsets of the request's number, in the newest prompt
+	fresh         []int // offsets of the words that are other ones in each request
 	turns         int   // requests per conversation
 }
 
@@ -22,6 +25,8 @@ const (
 	conversationMark = "#conversation#"
 	numberMark       = "#thenumberis##" // as long
 	markDigits       = len(conversationMark)
+
+	freshMark = "#aword# "
 )
 
 // agentTurns is how many requests of an agent share their opening, as the turns of a session do.
@@ -43,6 +48,10 @@ func newRequest(l *lane, host, header string) *request {
 	}
 	r.conversations = offsets(r.bytes, conversationMark)
 	r.numbers = offsets(r.bytes, numberMark)
+	r.fresh = offsets(r.bytes, freshMark)
+	if l.repeats {
+		r.numbers, r.turns = nil, math.MaxInt
+	}
 	return r
 }
 
@@ -75,7 +84,21 @@ func (r *request) number(seed, n int) []byte {
 	for _, at := range r.numbers {
 		putDigits(r.bytes[at:at+markDigits], seed*1e7+n)
 	}
+	if len(r.fresh) > 0 {
+		random := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
+		for _, at := range r.fresh {
+			putWord(r.bytes[at:at+len(freshMark)-1], random.IntN(20_000))
+		}
+	}
 	return r.bytes
+}
+
+// putWord fills b with the n-th word of a language that has words of one length.
+func putWord(b []byte, n int) {
+	for i := range b {
+		b[i] = "etaoinshrdlucmfwypvbgkjqxz"[n%26]
+		n = n/26 + i*n%7
+	}
 }
 
 func putDigits(b []byte, n int) {
@@ -142,7 +165,8 @@ func (l *lane) agentBody() string {
 			`","name":"tool_` + strconv.Itoa(i%agentTools) + `","input":{"path":"src/file_` + strconv.Itoa(i) + `.go","from":1,"to":200}}]}`)
 		b.WriteString(`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":` + quote("step "+strconv.Itoa(i)+"\n"+result) + `}`)
 		if i == agentSteps-1 {
-			b.WriteString(`,{"type":"text","text":` + quote("Request "+numberMark+". [[sim: "+l.script+" ]]") + `}`)
+			fresh := strings.Repeat(freshMark, l.fresh/len(freshMark))
+			b.WriteString(`,{"type":"text","text":` + quote(fresh+"Request "+numberMark+". [[sim: "+l.script+" ]]") + `}`)
 		}
 		b.WriteString(`]}`)
 	}

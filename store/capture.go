@@ -102,12 +102,12 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	}
 	w := &write{capture: c, info: record, body: s.planBody(account, &planned{o.Body, o.Spans, o.Items, o.Prints}), evidence: evidenceOf(o), done: make(chan struct{})}
 	c.opening = w
-	items := requestItems(o, w.body.conversation) // the plan is the writer's from where it is sent
+	chain := w.body.conversation // the plan is the writer's from where it is sent
 	if s.opts.OnPressure == Shed {
 		if sent, err := s.trySend(w); err != nil || !sent {
 			return s.passOrRefuse(c, err)
 		}
-		c.keepRequest(o, items)
+		c.keepRequest(o, chain)
 		return c, nil
 	}
 	if err := s.send(ctx, w); err != nil {
@@ -116,7 +116,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		}
 		return nil, asStorageError(err, "the store did not take the exchange in time; try again in a moment")
 	}
-	c.keepRequest(o, items)
+	c.keepRequest(o, chain)
 	return c, nil
 }
 

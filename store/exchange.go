@@ -214,7 +214,8 @@ type Exchange struct {
 	RawRequest  []byte `json:"-"` // as the client sent it, but for redactions
 	RawResponse []byte `json:"-"` // as the client was sent it, or the part of it that had arrived; but for redactions
 
-	// Items is only there while a large exchange is digested right behind its answer.
+	// Items is only there while a large exchange is digested right behind its answer. It says whether RawRequest is all of
+	// the request.
 	Items *RequestItems `json:"-"`
 
 	// Derived are the keys of the request from when it came in, and was well-formed; none where it did not need any. nil:

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -61,16 +60,27 @@ func (d *digester) release(x *Exchange) {
 	x.RawRequest, x.RawResponse, x.Reader, x.Items = nil, nil, nil, nil
 }
 
-// keepRequest keeps the request for the digester, if it is small and there is room. A request that is refused may be
-// malformed, and its keys are not derived.
-func (c *Capture) keepRequest(o *Opening, items *RequestItems) {
+// keepRequest keeps for the digester what it does not know of a request, if that is small and there is room. chain is that
+// of the request's items, nil if it was not cut along them: then reading all of it again costs little. A request that is
+// refused may be malformed, and its keys are not derived.
+func (c *Capture) keepRequest(o *Opening, chain []hash) {
 	d := &c.store.digester
-	if c.store.opts.Digest == nil || o.Auxiliary != "" || len(o.Body) > handoverRequest || !d.hold(bufferSize(len(o.Body))) {
+	if c.store.opts.Digest == nil || o.Auxiliary != "" {
 		return
 	}
-	c.request, c.items = append(getBuffer(len(o.Body)), o.Body...), items
+	unread := o.Body
+	if chain != nil {
+		c.items = &RequestItems{chain: chain}
+	}
 	if o.Format != codec.FormatUnknown {
 		c.derived = &chatkey.Keys{Opening: strings.Clone(o.DerivedOpening), Reply: strings.Clone(o.DerivedReply)}
+		if known, from := d.prefixes.find(c.account, c.info.Surface, chain); from > 0 {
+			c.items.known, c.items.From = known, from
+			unread = o.Body[o.Items[from].Start:o.Items[len(chain)-1].End]
+		}
+	}
+	if len(unread) <= handoverRequest && d.hold(bufferSize(len(unread))) {
+		c.request = append(getBuffer(len(unread)), unread...)
 	}
 }
 
@@ -88,14 +98,13 @@ func (c *Capture) handOver() *Exchange {
 	return nil
 }
 
-// digestAtOnce has a small exchange digested in the commit of its end, which saves a commit of its own, the entry in the
-// outbox and a third record of the session. Exchanges of a session are digested in the order they ended, so it is for the
-// digester while any of its session wait there; and so are those with items, because the digester alone may look at its
-// prefixes. The writer looks again whether any wait: it alone knows the session of an exchange that ends before its
-// opening is committed.
+// digestAtOnce has an exchange of which little need be read digested in the commit of its end, which saves a commit of its
+// own, the entry in the outbox and a third record of the session. Exchanges of a session are digested in the order they
+// ended, so it is for the digester while any of its session wait there. The writer looks again whether any wait: it alone
+// knows the session of an exchange that ends before its opening is committed.
 func (c *Capture) digestAtOnce(w *write) {
 	x := w.captured
-	if x == nil || x.Items != nil || x.RequestSize+x.ResponseSize > digestedAtOnce {
+	if x == nil || len(x.RawRequest)+len(x.RawResponse) > digestedAtOnce {
 		return
 	}
 	select {
@@ -105,8 +114,10 @@ func (c *Capture) digestAtOnce(w *write) {
 		}
 	default:
 	}
-	w.digest, _ = c.store.digestExchange(context.Background(), &undigested{place: place{c.account, c.id}, captured: x})
 	w.captured = nil
+	if read, ok := c.store.readCaptured(c.account, x); ok {
+		w.digest = c.store.digestOf(place{c.account, c.id}, read, nil)
+	}
 }
 
 // heldAnswer is what an answer counts for. Whoever has read it keeps its text beside, which is no longer.

@@ -22,8 +22,8 @@ type Options struct {
 
 	// Digest says what an exchange says, in no format's shape. It is called by whoever finishes a small exchange, and for
 	// the others behind the requests, one at a time in the order they ended; and may be called again for the same one.
-	// The exchange's session is not set, and its bytes are valid during the call. Of an exchange with Items it need not
-	// say what the request's items in front of Items.From say. nil: nothing is digested.
+	// The exchange's session is not set, and its bytes are valid during the call. Of an exchange with Items.From above 0
+	// it says what the request's items from there on say, and has nothing but those. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)
 
 	// Index starts what keeps an index of the turns by following their changes. The store closes it first when it is

@@ -1,20 +1,18 @@
 package store
 
-import (
-	"slices"
+import "sync"
 
-	"github.com/mnemeproxy/mneme/codec"
-)
+// Agents send their whole history again every turn. The store remembers where messages began in the requests that it has
+// read last: under the hash of a request's items up to and with the one that a message begins with, what is in front of
+// that message. A later request that begins with the same items is kept and read from there on.
 
-// Agents send their whole history again every turn. The digester remembers where messages began in the requests that it
-// has read last: under the hash of a request's items up to and with the one that a message begins with, what is in front
-// of that message. A later request that begins with the same items is read from there on.
-
-// RequestItems is what is known of a request from when it came in.
+// RequestItems is what is known of a request's messages or input items from when it came in.
 type RequestItems struct {
-	Spans []codec.Span // its messages or input items, in the request
-	From  int          // items in front of this one need not be read, for what they say is known
+	// From is how many of them need not be read, since what they say is known. Where it is above 0, the request is kept from
+	// there on: [Exchange.RawRequest] is the other items and what stands between them, and nothing else.
+	From int
 
+	known prefix // the messages in front of From
 	chain []hash // of the items up to and with each
 }
 
@@ -38,12 +36,14 @@ type prefixRef struct {
 	items   hash
 }
 
-// prefixMemory is the digester's: only its goroutine may use it. Like [knownSet] it holds what was used last, in two
-// generations.
+// prefixMemory is filled by those who read requests, and asked by those who keep them. Like [knownSet] it holds what was
+// used last, in two generations.
 type prefixMemory struct {
+	mu           sync.Mutex
 	young, older map[prefixRef]prefix
 }
 
+// get is for a caller that holds mu, like put.
 func (m *prefixMemory) get(ref prefixRef) (prefix, bool) {
 	if p, ok := m.young[ref]; ok {
 		return p, true
@@ -62,19 +62,16 @@ func (m *prefixMemory) put(ref prefixRef, p prefix) {
 	m.young[ref] = p
 }
 
-// find gives the longest prefix of a request that is known, and notes in its items where it ends.
-func (m *prefixMemory) find(account accountNumber, x *Exchange) prefix {
-	if x.Items == nil {
-		return prefix{}
-	}
-	chain := x.Items.chain
+// find gives the longest prefix of items that is known, and where it ends; 0 if none is.
+func (m *prefixMemory) find(account accountNumber, surface string, chain []hash) (p prefix, from int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for k := len(chain) - 1; k > 0 && k >= len(chain)-prefixesTried; k-- {
-		if p, ok := m.get(prefixRef{account, x.Surface, chain[k]}); ok {
-			x.Items.From = k
-			return p
+		if p, ok := m.get(prefixRef{account, surface, chain[k]}); ok {
+			return p, k
 		}
 	}
-	return prefix{}
+	return prefix{}, 0
 }
 
 // remember takes in the prefixes of a request that was read.
@@ -82,6 +79,8 @@ func (m *prefixMemory) remember(account accountNumber, x *Exchange, r *reading) 
 	if x.Items == nil || len(r.Starts) != len(r.Messages) {
 		return
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	chain := x.Items.chain
 	for i, n := len(r.Starts)-1, 0; i >= 0 && n < prefixesPerRequest; i-- {
 		at := r.Starts[i]
@@ -90,13 +89,4 @@ func (m *prefixMemory) remember(account accountNumber, x *Exchange, r *reading) 
 			n++
 		}
 	}
-}
-
-// requestItems is what a capture keeps of an opening for the digester beside its body; nil where reading all of it again
-// costs little. chain is that of its items, nil if it was not cut along them.
-func requestItems(o *Opening, chain []hash) *RequestItems {
-	if chain == nil {
-		return nil
-	}
-	return &RequestItems{Spans: slices.Clone(o.Items), chain: chain}
 }

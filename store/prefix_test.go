@@ -36,14 +36,20 @@ func longOpening(key string, texts ...string) *Opening {
 // digestUnread reads as digestTest does, but only what need be read, and counts the messages.
 func digestUnread(read *atomic.Int64) func(x *Exchange) (Digest, error) {
 	return func(x *Exchange) (Digest, error) {
-		d, err := digestTest(x)
+		whole, from := *x, 0
+		if x.Items != nil && x.Items.From > 0 {
+			from, whole.RawRequest = x.Items.From, fmt.Appendf(nil, `{"Messages":[%s]}`, x.RawRequest)
+		}
+		d, err := digestTest(&whole)
 		if x.Items == nil || err != nil {
 			return d, err
 		}
-		d.Messages = d.Messages[x.Items.From:]
+		if from > 0 {
+			d.Reply = x.Derived.Reply
+		}
 		read.Add(int64(len(d.Messages)))
 		for i := range d.Messages {
-			d.Starts = append(d.Starts, x.Items.From+i)
+			d.Starts = append(d.Starts, from+i)
 		}
 		return d, nil
 	}
@@ -75,6 +81,48 @@ func TestOnlyWhatIsNewInARequestIsRead(t *testing.T) {
 	if got := next(elsewhere); got != int64(len(texts)) {
 		t.Errorf("of a request that another account has sent %d messages were read", got)
 	}
+}
+
+// Of a request whose front is known only the rest waits to be digested, so that many large ones find room; and where that
+// is little, it is digested in the commit of its end.
+func TestOnlyWhatIsNewInARequestIsHeld(t *testing.T) {
+	var read atomic.Int64
+	c := &conversation{t, openStore(t, Options{Digest: digestUnread(&read)})}
+	mustAccount(t, c.s, "acme")
+	c.idle()
+	long := strings.Repeat("x", handoverLarge)
+	texts := []string{long, "answer", long, "answer", "more"}
+	c.session(longOpening("k", texts...), "answer")
+	var begun []*Capture
+	for i := range handoverTotal / handoverLarge { // would be twice what may be held of requests as large
+		capture, err := c.s.Begin(t.Context(), longOpening("k", append(texts, "answer", fmt.Sprint(i))...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = append(begun, capture)
+	}
+	if held, most := c.s.digester.held.Load(), int64(len(begun)*1<<10); held == 0 || held > most {
+		t.Errorf("%d bytes are held of %d requests, want at most %d", held, len(begun), most)
+	}
+	for i, capture := range begun {
+		if err := capture.Recorded(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := capture.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+		if waiting, err := c.s.Undigested("acme"); len(waiting) > 0 || err != nil {
+			t.Fatalf("%q wait after request %d (%v)", waiting, i, err)
+		}
+	}
+	turn, err := c.s.TurnAt(1, begun[7].ID())
+	if err != nil || turn.Turn == nil || turn.Turn.Known != 6 || len(turn.Turn.Messages) != 1 || turn.Turn.Messages[0].Parts[0].Text != "7" {
+		t.Errorf("the turn is %+v (%v)", turn.Turn, err)
+	}
+	if held := c.s.digester.held.Load(); held != 0 {
+		t.Errorf("%d bytes stay behind", held)
+	}
+	mustBeSound(t, c.s)
 }
 
 // Conversations that go on, go back, are rewritten, stand in other sessions or were erased there have the same turns

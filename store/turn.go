@@ -123,15 +123,24 @@ func compactJSON(text string) string {
 // 300 bytes around it, that is 110,000 tokens.
 const mostDigested = 32 << 20
 
-// digestExchange works out the turn of an exchange. Doing it again gives the same turn; what came of it is of no use when ctx
-// has ended. size is how many bytes of requests and answers the turn is of.
+// digestExchange works out the turn of an exchange that has been committed. Doing it again gives the same turn; what came of
+// it is of no use when ctx has ended. size is how many bytes were read for it.
 func (s *Store) digestExchange(ctx context.Context, u *undigested) (_ change, size int64) {
-	account, id := u.account, u.id
-	first := u.captured != nil
-	read := s.readExchange(ctx, u)
-	if read.info != nil {
-		size = read.info.RequestSize + read.info.ResponseSize - read.unread
+	read, ok := s.readCaptured(u.account, u.captured)
+	if !ok {
+		read = s.readBack(ctx, u.place)
 	}
+	whole := func() reading { return s.readBack(context.WithoutCancel(ctx), u.place) }
+	return s.digestOf(u.place, read, whole), read.size
+}
+
+// errUnread says that what was read of an exchange does not suffice: more of its request has to be read.
+var errUnread = errors.New("more of the request has to be read")
+
+// digestOf gives what puts the turn of an exchange. whole reads all of the exchange; it is nil before the exchange is
+// committed, and then the change fails with errUnread, before it has put anything, where that would be needed.
+func (s *Store) digestOf(p place, read reading, whole func() reading) change {
+	account, id := p.account, p.id
 	return func(g *gathering, w *write) error {
 		r, ref := g.belongs(account, id)
 		if read.info == nil || r == nil || r.Merged != "" {
@@ -139,8 +148,10 @@ func (s *Store) digestExchange(ctx context.Context, u *undigested) (_ change, si
 		}
 		at := g.placeOf(ref, id, &read)
 		if at.known < read.before { // the same items were read before, but not in this session, or were erased there
-			read = s.readExchange(context.WithoutCancel(ctx), &undigested{place: u.place})
-			if read.info == nil {
+			if whole == nil {
+				return errUnread
+			}
+			if read = whole(); read.info == nil {
 				return nil
 			}
 			at = g.placeOf(ref, id, &read)
@@ -161,19 +172,21 @@ func (s *Store) digestExchange(ctx context.Context, u *undigested) (_ change, si
 			g.linkReply(w, ref, r, read.Reply)
 			g.putSession(w, ref, r)
 		}
-		if first && s.opts.Index != nil {
+		if read.fresh && s.opts.Index != nil {
 			entry := TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}
 			entry.Exchange.Session = ref.id.String()
-			g.digests = append(g.digests, freshTurn{seq, entry, size})
+			g.digests = append(g.digests, freshTurn{seq, entry, read.size})
 		}
 		return g.putTurn(w, account, id, turn)
-	}, size
+	}
 }
 
 // reading is what was read of an exchange.
 type reading struct {
 	Digest
 	info    *ExchangeInfo // nil: it is gone
+	size    int64         // bytes of it that were read
+	fresh   bool          // it has just ended, and was never digested before
 	failure error         // why it could not be digested
 	unread  int64         // bytes of the answer that were not read: it has more than mostDigested
 
@@ -182,43 +195,55 @@ type reading struct {
 	end     historyHash   // behind the answer
 }
 
-// readExchange reads an exchange, as far as what its request says is not known from those read before.
-func (s *Store) readExchange(ctx context.Context, u *undigested) (r reading) {
-	x := u.captured
-	if x != nil {
-		defer s.digester.release(x)
-		known := s.digester.prefixes.find(u.account, x)
-		r = s.runDigest(x, known)
-		if r.failure != nil && known.messages > 0 { // what is wrong is said of the whole request
-			x.Items.From = 0
-			r = s.runDigest(x, prefix{})
-		}
-		if r.failure == nil {
-			s.digester.prefixes.remember(u.account, x, &r)
-		}
-		r.info = new(ExchangeInfo)
-		*r.info = x.ExchangeInfo
-		return r
+// readCaptured reads an exchange that was handed over, as far as what its request says is not known from those read before,
+// and gives up its bytes. ok is false if it was not handed over, or all of it is needed and was not: what is wrong with a
+// request is said of the whole one.
+func (s *Store) readCaptured(account accountNumber, x *Exchange) (r reading, ok bool) {
+	if x == nil {
+		return reading{}, false
 	}
+	defer s.digester.release(x)
+	var known prefix
+	if x.Items != nil {
+		known = x.Items.known
+	}
+	r = s.runDigest(x, known)
+	if r.failure != nil && known.messages > 0 {
+		return reading{}, false
+	}
+	if r.failure == nil {
+		s.digester.prefixes.remember(account, x, &r)
+	}
+	r.info = new(ExchangeInfo)
+	*r.info = x.ExchangeInfo
+	r.size, r.fresh = int64(len(x.RawRequest)+len(x.RawResponse)), true
+	return r, true
+}
+
+// readBack reads an exchange from the store: all of its request, and mostDigested bytes of its answer.
+func (s *Store) readBack(ctx context.Context, p place) (r reading) {
 	var info *ExchangeInfo
+	var x *Exchange
 	err := s.view(func(tx *badger.Txn) (err error) {
-		if info, err = getInfo(tx, u.account, u.id); err != nil {
+		if info, err = getInfo(tx, p.account, p.id); err != nil {
 			return err
 		}
-		x, err = getExchange(ctx, tx, u.account, u.id, info, mostDigested)
+		x, err = getExchange(ctx, tx, p.account, p.id, info, mostDigested)
 		return err
 	})
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound) && info == nil || ctx.Err() != nil:
 		return r
 	case err != nil:
-		s.log.Error("an exchange cannot be read to be digested", "exchange", u.id.String(), "error", err)
+		s.log.Error("an exchange cannot be read to be digested", "exchange", p.id.String(), "error", err)
 		r.failure = errors.New("the exchange cannot be read")
 	default:
 		r = s.runDigest(x, prefix{})
 		r.unread = max(info.ResponseSize-mostDigested, 0)
 	}
-	r.info = info
+	if r.info = info; info != nil {
+		r.size = info.RequestSize + info.ResponseSize - r.unread
+	}
 	return r
 }
 

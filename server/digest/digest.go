@@ -63,18 +63,16 @@ func derivedKeys(surface codec.Format, x *store.Exchange) (chatkey.Keys, error) 
 
 // unread is the request, or where its first items need not be read, one that holds nothing but the others.
 func unread(surface codec.Format, x *store.Exchange) []byte {
-	items := x.Items
-	if items == nil || items.From == 0 {
+	if x.Items == nil || x.Items.From == 0 {
 		return x.RawRequest
 	}
 	name := "messages"
 	if surface == codec.Responses {
 		name = "input"
 	}
-	rest := x.RawRequest[items.Spans[items.From].Start:items.Spans[len(items.Spans)-1].End]
-	body := make([]byte, 0, len(rest)+32)
+	body := make([]byte, 0, len(x.RawRequest)+32)
 	body = append(append(append(body, `{"`...), name...), `":[`...)
-	return append(append(body, rest...), `]}`...)
+	return append(append(body, x.RawRequest...), `]}`...)
 }
 
 var requests = sync.Pool{New: func() any { return new(codec.Request) }}

@@ -15,25 +15,25 @@ var version string
 
 type commands struct {
 	Serve     command.Serve     `cmd:"" help:"Serve the proxy."`
-	Key       command.Key       `cmd:"" help:"Manage service keys: what callers present."`
+	Key       command.Key       `cmd:"" help:"Manage service keys."`
 	Account   command.Account   `cmd:"" help:"Manage accounts and their own provider credentials."`
-	MasterKey command.MasterKey `cmd:"" help:"Change the key that credentials are sealed under."`
-	Audit     command.Audit     `cmd:"" help:"See who administered what."`
-	Session   command.Session   `cmd:"" help:"Look at conversations, and put right what belongs together."`
-	Exchange  command.Exchange  `cmd:"" help:"Look at what passed."`
-	Search    command.Search    `cmd:"" help:"Find what was said, by words and names."`
-	Reindex   command.Reindex   `cmd:"" help:"Build the search index anew."`
-	Tail      command.Tail      `cmd:"" help:"Tell what passes, as it does."`
-	Stats     command.Stats     `cmd:"" help:"Say what takes the space, and why."`
-	Export    command.Export    `cmd:"" help:"Write an account's memory as lines of JSON."`
-	Import    command.Import    `cmd:"" help:"Take in what was exported."`
-	Check     command.Check     `cmd:"" help:"Verify the store."`
-	Backup    command.Backup    `cmd:"" help:"Write a backup, while the server goes on."`
-	Restore   command.Restore   `cmd:"" help:"Make a store out of backups."`
-	Compact   command.Compact   `cmd:"" help:"Give back the space of what was erased."`
+	MasterKey command.MasterKey `cmd:"" help:"Manage the key that provider credentials are sealed with."`
+	Audit     command.Audit     `cmd:"" help:"Show who administered what."`
+	Session   command.Session   `cmd:"" help:"List and show conversations; merge, split and erase them."`
+	Exchange  command.Exchange  `cmd:"" help:"List, show and replay exchanges."`
+	Search    command.Search    `cmd:"" help:"Search recorded conversations."`
+	Reindex   command.Reindex   `cmd:"" help:"Rebuild the search index."`
+	Tail      command.Tail      `cmd:"" help:"Stream exchanges as they happen."`
+	Stats     command.Stats     `cmd:"" help:"Show disk usage by account and kind."`
+	Export    command.Export    `cmd:"" help:"Export an account's memory as JSON lines."`
+	Import    command.Import    `cmd:"" help:"Import an export."`
+	Check     command.Check     `cmd:"" help:"Verify the store, and repair what can be derived."`
+	Backup    command.Backup    `cmd:"" help:"Back up the store while the server runs."`
+	Restore   command.Restore   `cmd:"" help:"Restore a store from backups."`
+	Compact   command.Compact   `cmd:"" help:"Reclaim the space of erased data."`
 	Config    command.Config    `cmd:"" help:"Check the configuration."`
-	Doctor    command.Doctor    `cmd:"" help:"Look for what keeps mneme from working, and say what to do."`
-	Wrap      command.Wrap      `cmd:"" help:"Run an agent, Claude Code or Codex, on the running server."`
+	Doctor    command.Doctor    `cmd:"" help:"Diagnose the installation and say what to fix."`
+	Wrap      command.Wrap      `cmd:"" help:"Run an agent (Claude Code or Codex) through the running server."`
 	Bench     bench.Command     `cmd:"" help:"Measure mneme and other gateways on this machine."`
 	Version   command.Version   `cmd:"" help:"Show the version."`
 }

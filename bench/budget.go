@@ -30,7 +30,7 @@ var budgetText []byte
 // Check is "mneme bench check".
 type Check struct {
 	Report  string `arg:"" default:"bench-report/report.json" help:"report.json of a run."`
-	Budgets string `placeholder:"FILE" help:"Budgets to check instead of those that come with mneme."`
+	Budgets string `placeholder:"FILE" help:"Budgets to check instead of the built-in ones."`
 }
 
 // Run fails when a budget is broken by more than the noise of the run.

@@ -21,18 +21,18 @@ import (
 type Run struct {
 	Lanes    []string `arg:"" optional:"" help:"Lanes to run; none: the short set. 'all' runs all but the slow ones. See mneme bench lanes."`
 	Targets  []string `default:"direct,pump,reverseproxy,nginx,haproxy,mneme,mneme-off" help:"Targets to compare: direct, pump, reverseproxy, nginx, haproxy, mneme, mneme-power, mneme-off. nginx and haproxy take part where they are installed."`
-	URL      []string `name:"url" placeholder:"NAME=URL[,PID]" sep:"none" help:"Another gateway that leads to --provider; with its process id its CPU time and memory are measured, too."`
-	Provider bool     `help:"Only start the simulated provider, say where, and wait: to set up other gateways."`
-	Key      string   `help:"Key that other gateways want to see as a bearer token."`
-	Header   []string `placeholder:"'NAME: VALUE'" sep:"none" help:"Header that other gateways want to see; may be given several times."`
+	URL      []string `name:"url" placeholder:"NAME=URL[,PID]" sep:"none" help:"Another gateway in front of --provider; with a process id, its CPU time and memory are measured too."`
+	Provider bool     `help:"Only start the simulated provider, print where, and wait: to set up other gateways."`
+	Key      string   `help:"Bearer token for other gateways."`
+	Header   []string `placeholder:"'NAME: VALUE'" sep:"none" help:"Header for other gateways; may be given several times."`
 	Rounds   int      `default:"3" help:"Measured rounds per lane and target, after a warm-up."`
 	Scale    float64  `default:"1" help:"Multiplies the requests of a round."`
 	Rate     float64  `help:"Open loop: requests per second and lane."`
-	Load     float64  `help:"Open loop at this share of what mneme managed in closed loop, such as 0.5."`
-	Out      string   `default:"bench-report" help:"Directory of report.json, report.md and report.html."`
-	Profile  string   `placeholder:"DIR" help:"Keep a CPU profile of each target and lane there; the last round's."`
+	Load     float64  `help:"Open loop at this share of mneme's closed-loop rate, such as 0.5."`
+	Out      string   `default:"bench-report" help:"Directory for report.json, report.md and report.html."`
+	Profile  string   `placeholder:"DIR" help:"Directory for a CPU profile of each target and lane, of the last round."`
 	Seconds  int      `name:"profile-seconds" default:"2" help:"Length of a profile. A round lasts at least as long."`
-	Upstream string   `placeholder:"HOST:PORT" help:"Use the provider that another run with --provider started."`
+	Upstream string   `placeholder:"HOST:PORT" help:"Use the provider that another run started with --provider."`
 }
 
 // A runner is a run under way.

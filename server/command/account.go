@@ -16,11 +16,11 @@ import (
 
 // Account is the noun for who owns data, service keys and provider credentials.
 type Account struct {
-	List       AccountList       `cmd:"" help:"List accounts, and the providers each has a credential for."`
+	List       AccountList       `cmd:"" help:"List accounts and the providers each has a credential for."`
 	Create     AccountCreate     `cmd:"" help:"Create an account."`
-	Delete     AccountDelete     `cmd:"" help:"Delete an account with all that it owns."`
+	Delete     AccountDelete     `cmd:"" help:"Delete an account with everything it owns."`
 	Credential AccountCredential `cmd:"" help:"Manage an account's own provider credentials."`
-	Retention  AccountRetention  `cmd:"" help:"Say how long and how much is kept of an account."`
+	Retention  AccountRetention  `cmd:"" help:"Set how long and how much of an account is kept."`
 }
 
 // AccountList is "mneme account list".
@@ -73,8 +73,8 @@ func (c *AccountCreate) Run(ctx context.Context, s *Surroundings) error {
 type AccountDelete struct {
 	Place  `embed:""`
 	Name   string `arg:"" help:"Name of the account."`
-	Yes    bool   `xor:"what" help:"Delete it; there is no way back. Without this, nothing is deleted."`
-	DryRun bool   `xor:"what" help:"Say what would be deleted."`
+	Yes    bool   `xor:"what" help:"Confirm; it cannot be undone. Without this, nothing is deleted."`
+	DryRun bool   `xor:"what" help:"Show what would be deleted."`
 	JSON   bool   `help:"Write the receipt as JSON."`
 }
 
@@ -95,7 +95,7 @@ func (c *AccountDelete) Run(ctx context.Context, s *Surroundings) error {
 		case err != nil || c.DryRun:
 			return err
 		case !c.Yes:
-			return errors.New("nothing was deleted; to delete all of it for good, say --yes")
+			return errors.New("nothing was deleted; add --yes to delete it for good")
 		}
 		fmt.Fprintln(s.Err, "deleted; its space comes back within minutes")
 		return nil
@@ -168,9 +168,9 @@ func (c *CredentialRemove) Run(ctx context.Context, s *Surroundings) error {
 type AccountRetention struct {
 	Place    `embed:""`
 	Account  string          `arg:"" help:"Name of the account."`
-	MaxAge   config.Duration `placeholder:"TIME" help:"How long exchanges are kept, as 720h (default: for ever)."`
-	MaxBytes config.Size     `placeholder:"SIZE" help:"How much the account may take in the database, as 10GiB; the oldest exchanges go first (default: any amount)."`
-	Default  bool            `help:"Give the account the server's rule again."`
+	MaxAge   config.Duration `placeholder:"TIME" help:"How long exchanges are kept, such as 720h (default: forever)."`
+	MaxBytes config.Size     `placeholder:"SIZE" help:"How much the account may take in the database, such as 10GiB; the oldest exchanges go first (default: no limit)."`
+	Default  bool            `help:"Use the server's rule again."`
 }
 
 // Run gives the account a rule of its own, in place of the server's.
@@ -178,7 +178,7 @@ func (c *AccountRetention) Run(ctx context.Context, s *Surroundings) error {
 	rule := &store.Retention{MaxAge: time.Duration(c.MaxAge), MaxBytes: int64(c.MaxBytes)}
 	bounded := *rule != store.Retention{}
 	if bounded == c.Default {
-		return errors.New("give --max-age, --max-bytes or both, or --default alone")
+		return errors.New("give --max-age, --max-bytes or both; or --default alone")
 	}
 	said := "kept by a rule of its own"
 	if c.Default {

@@ -12,14 +12,14 @@ import (
 
 // Audit is the noun for the record of administration.
 type Audit struct {
-	List AuditList `cmd:"" help:"List acts of administration, the newest first."`
+	List AuditList `cmd:"" help:"List acts of administration, newest first."`
 }
 
 // AuditList is "mneme audit list".
 type AuditList struct {
 	Place   `embed:""`
-	Account string `placeholder:"NAME" help:"Only what was done to this account."`
-	Limit   int    `placeholder:"N" default:"50" help:"How many at most (default: ${default})."`
+	Account string `placeholder:"NAME" help:"Only acts on this account."`
+	Limit   int    `placeholder:"N" default:"50" help:"Show at most N (default: ${default})."`
 	JSON    bool   `help:"Write a JSON array."`
 }
 

@@ -17,7 +17,7 @@ import (
 type Backup struct {
 	Place `embed:""`
 	File  string `arg:"" help:"File to write; - is standard output."`
-	On    string `placeholder:"FILE" help:"Only what has changed since this backup."`
+	On    string `placeholder:"FILE" help:"Write only what has changed since this backup."`
 }
 
 // Run writes the state of this moment, while the server goes on.
@@ -40,7 +40,7 @@ func (c *Backup) Run(ctx context.Context, s *Surroundings) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(s.Err, "mneme: %s written; the master key is not in it, keep a copy of it apart\n", amount(size))
+		fmt.Fprintf(s.Err, "mneme: %s written; it does not contain the master key, so keep a copy of that too\n", amount(size))
 		return nil
 	})
 }
@@ -52,7 +52,7 @@ func readBackupHeader(name string) (header store.BackupHeader, err error) {
 	}
 	defer file.Close()
 	if err := json.NewDecoder(file).Decode(&header); err != nil || header.Mark == 0 {
-		return header, fmt.Errorf("%s is not a backup of mneme", name)
+		return header, fmt.Errorf("%s is not a mneme backup", name)
 	}
 	return header, nil
 }
@@ -60,7 +60,7 @@ func readBackupHeader(name string) (header store.BackupHeader, err error) {
 // Restore is "mneme restore FILE...".
 type Restore struct {
 	Place `embed:""`
-	File  []string `arg:"" help:"A full backup, and the incremental ones on top of it, in order."`
+	File  []string `arg:"" help:"A full backup, then its incremental ones in order."`
 }
 
 // Run makes a store out of backups, in a data directory that has none.

@@ -11,7 +11,7 @@ import (
 // Check is "mneme check".
 type Check struct {
 	Place  `embed:""`
-	Repair bool `help:"Correct what can be worked out from the exchanges; never takes an exchange away."`
+	Repair bool `help:"Repair what can be derived from the exchanges; never removes an exchange."`
 	JSON   bool `help:"Write the findings and the report as JSON."`
 }
 

@@ -50,7 +50,7 @@ func Main(commands any, args []string, s *Surroundings) int {
 
 	parser, err := kong.New(commands,
 		kong.Name("mneme"),
-		kong.Description("A memory proxy for language models: it routes, translates and remembers what passes.\n\n"+
+		kong.Description("A memory proxy for language models: routes, translates and records every exchange.\n\n"+
 			"Exit codes: 0 done; 1 could not be done, standard error says why; 2 the command line is wrong."),
 		kong.Writers(s.Out, s.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -61,7 +61,7 @@ func Main(commands any, args []string, s *Surroundings) int {
 		return ExitFailure
 	}
 	if len(args) == 0 {
-		fmt.Fprintln(s.Err, "mneme: say what to do, such as mneme serve; mneme --help lists the commands")
+		fmt.Fprintln(s.Err, "mneme: no command given; try \"mneme serve\", or mneme --help for all commands")
 		return ExitUsage
 	}
 	parsed, err := parser.Parse(args)

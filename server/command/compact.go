@@ -30,7 +30,7 @@ func (c *Compact) Run(ctx context.Context, s *Surroundings) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "the data in %s takes %s, before it took %s\n", cfg.Data, amount(sizeOf(cfg.Data)), amount(before))
+	fmt.Fprintf(s.Out, "the data in %s takes %s; before, it took %s\n", cfg.Data, amount(sizeOf(cfg.Data)), amount(before))
 	return nil
 }
 

@@ -15,8 +15,8 @@ type Config struct {
 // ConfigCheck is "mneme config check".
 type ConfigCheck struct {
 	Config string `placeholder:"FILE" help:"Configuration file ($MNEME_CONFIG)."`
-	File   string `arg:"" optional:"" help:"The configuration file, in place of --config."`
-	JSON   bool   `help:"Write the outcome as JSON: the settings in effect, or the problems."`
+	File   string `arg:"" optional:"" help:"The configuration file, instead of --config."`
+	JSON   bool   `help:"Write the settings in effect, or the problems, as JSON."`
 }
 
 // checked is the outcome for programs. Secrets in Settings are redacted.
@@ -46,7 +46,7 @@ func (c *ConfigCheck) Run(s *Surroundings) error {
 	case err != nil:
 		return err
 	case outcome.File == "":
-		fmt.Fprintln(s.Out, "no configuration file; the environment and the defaults are good")
+		fmt.Fprintln(s.Out, "no configuration file; the environment and the defaults are valid")
 	default:
 		fmt.Fprintf(s.Out, "%s is good\n", outcome.File)
 	}

@@ -28,7 +28,7 @@ import (
 // Doctor is "mneme doctor".
 type Doctor struct {
 	Place `embed:""`
-	JSON  bool `help:"Write what was found as a JSON array."`
+	JSON  bool `help:"Write the findings as a JSON array."`
 }
 
 // finding is one thing that was looked at.

@@ -19,14 +19,14 @@ type Exchange struct {
 	List ExchangeList `cmd:"" help:"List exchanges, newest first."`
 	Show ExchangeShow `cmd:"" help:"Show one exchange with its request and answer."`
 
-	Replay ExchangeReplay `cmd:"" help:"Send a captured request again, to the same or another model."`
+	Replay ExchangeReplay `cmd:"" help:"Send a recorded request again, to the same or another model."`
 }
 
 // ExchangeList is "mneme exchange list".
 type ExchangeList struct {
 	Place   `embed:""`
 	Account string `placeholder:"NAME" help:"Only the exchanges of this account."`
-	Limit   int    `placeholder:"N" help:"At most so many (default: 50, and all with --json)."`
+	Limit   int    `placeholder:"N" help:"Show at most N (default: 50; with --json all)."`
 	JSON    bool   `help:"Write a JSON array."`
 }
 
@@ -147,8 +147,8 @@ func took(x *store.ExchangeInfo) string {
 type ExchangeShow struct {
 	Place `embed:""`
 	ID    string `arg:"" name:"id" help:"The exchange's id, exch_..., as exchange list and the X-Service-Exchange-ID header show it."`
-	JSON  bool   `xor:"form" help:"Write the record as JSON, with raw_request and raw_response; bytes that are no UTF-8 come in base64, named by raw_request_encoding and raw_response_encoding."`
-	Raw   bool   `xor:"form" help:"Write the request's and then the answer's own bytes, and nothing else."`
+	JSON  bool   `xor:"form" help:"Write the record as JSON, with raw_request and raw_response; bytes that are not UTF-8 are base64, as raw_request_encoding and raw_response_encoding say."`
+	Raw   bool   `xor:"form" help:"Write the bytes of the request and then of the answer, and nothing else."`
 	Part  string `enum:"both,request,response" default:"both" placeholder:"PART" help:"With --raw: only the request, or only the response."`
 }
 

@@ -14,20 +14,20 @@ import (
 
 // Key is the noun for service keys: what callers present.
 type Key struct {
-	Create KeyCreate `cmd:"" help:"Create a service key and show it, this once."`
-	List   KeyList   `cmd:"" help:"List service keys; their secrets are not kept."`
+	Create KeyCreate `cmd:"" help:"Create a service key and show it once."`
+	List   KeyList   `cmd:"" help:"List service keys, without their secrets."`
 	Update KeyUpdate `cmd:"" help:"Change a key's label, expiry, limits or trust in traces."`
-	Rotate KeyRotate `cmd:"" help:"Make a new key like another one, which then expires."`
-	Revoke KeyRevoke `cmd:"" help:"Make a service key invalid, at once and for good."`
+	Rotate KeyRotate `cmd:"" help:"Replace a key by a new one like it; the old one expires."`
+	Revoke KeyRevoke `cmd:"" help:"Revoke a service key, at once and for good."`
 }
 
 // KeyCreate is "mneme key create".
 type KeyCreate struct {
 	Place   `embed:""`
 	Account string       `required:"" placeholder:"NAME" help:"Account that the key is for."`
-	Scope   store.Scopes `default:"write,read" placeholder:"SCOPES" help:"What it may do, with commas between: write, read, erase, admin (default: ${default})."`
-	Name    string       `placeholder:"LABEL" help:"A label to know it by."`
-	JSON    bool         `help:"Write the key and what is known of it as JSON."`
+	Scope   store.Scopes `default:"write,read" placeholder:"SCOPES" help:"What it may do, separated by commas: write, read, erase, admin (default: ${default})."`
+	Name    string       `placeholder:"LABEL" help:"A label to recognise it by."`
+	JSON    bool         `help:"Write the key and its settings as JSON."`
 
 	KeySettings `embed:""`
 }
@@ -105,8 +105,8 @@ func tokensThisMonth(k *store.Key, now time.Time) string {
 type KeyUpdate struct {
 	Place `embed:""`
 	ID    string  `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
-	Name  *string `placeholder:"LABEL" help:"A label to know it by."`
-	JSON  bool    `help:"Write what is known of the key as JSON."`
+	Name  *string `placeholder:"LABEL" help:"A label to recognise it by."`
+	JSON  bool    `help:"Write the key's settings as JSON."`
 
 	KeySettings `embed:""`
 }
@@ -115,7 +115,7 @@ type KeyUpdate struct {
 func (c *KeyUpdate) Run(ctx context.Context, s *Surroundings) error {
 	asked := admin.KeyUpdate{Label: c.Name, KeySettings: c.asked(time.Now())}
 	if asked == (admin.KeyUpdate{}) {
-		return errors.New("say what is to change; mneme key update --help lists it")
+		return errors.New("nothing to change; mneme key update --help lists the settings")
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		key, err := client.UpdateKey(ctx, c.ID, asked)
@@ -135,13 +135,13 @@ type KeyRotate struct {
 	Place   `embed:""`
 	ID      string   `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
 	Overlap Lifetime `default:"24h" placeholder:"TIME" help:"How long the old key stays valid (default: ${default})."`
-	JSON    bool     `help:"Write the new key and what is known of it as JSON."`
+	JSON    bool     `help:"Write the new key and its settings as JSON."`
 }
 
 // Run makes the new key and lets the old one expire.
 func (c *KeyRotate) Run(ctx context.Context, s *Surroundings) error {
 	if c.Overlap == 0 {
-		return errors.New("an old key that never expires is no rotation; make a second key with: mneme key create")
+		return errors.New("--overlap never would keep the old key valid; make a second key with: mneme key create")
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		created, err := client.RotateKey(ctx, c.ID, admin.Rotation{Overlap: time.Duration(c.Overlap)})

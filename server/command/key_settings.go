@@ -13,11 +13,11 @@ import (
 
 // KeySettings are the flags of what may change about a key.
 type KeySettings struct {
-	Expires           *Lifetime `placeholder:"TIME" help:"When it expires, counted from now, as 90d or 12h; never: it does not."`
-	RequestsPerMinute *Limit    `placeholder:"N" help:"Requests that its callers may send a minute; none: any number; default: the server's limit."`
-	TokensPerMinute   *Limit    `placeholder:"N" help:"Tokens, prompts and answers, that they may use a minute."`
-	Concurrent        *Limit    `placeholder:"N" help:"Exchanges that they may have open at a time."`
-	TokensPerMonth    *Limit    `placeholder:"N" help:"Tokens that they may use in a calendar month of UTC."`
+	Expires           *Lifetime `placeholder:"TIME" help:"When it expires, from now, such as 90d or 12h, or never."`
+	RequestsPerMinute *Limit    `placeholder:"N" help:"Requests per minute; none: no limit; default: the server's limit."`
+	TokensPerMinute   *Limit    `placeholder:"N" help:"Tokens per minute, of prompts and answers."`
+	Concurrent        *Limit    `placeholder:"N" help:"Concurrent exchanges."`
+	TokensPerMonth    *Limit    `placeholder:"N" help:"Tokens per calendar month (UTC)."`
 	TrustTrace        *bool     `negatable:"" help:"Continue the traces of its callers."`
 }
 
@@ -57,7 +57,7 @@ func (l *Lifetime) UnmarshalText(text []byte) error {
 		}
 	}
 	if err != nil || lasts <= 0 {
-		return fmt.Errorf("%q is no time from now; write 90d, 12h or never", text)
+		return fmt.Errorf("%q is not a duration; write 90d, 12h or never", text)
 	}
 	*l = Lifetime(lasts)
 	return nil
@@ -89,7 +89,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || n <= 0 {
-		return fmt.Errorf("%q is no limit; write a number above 0, none, or default for the server's", text)
+		return fmt.Errorf("%q is not a limit; write a number above 0, none, or default for the server's", text)
 	}
 	*l = Limit(n)
 	return nil

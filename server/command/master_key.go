@@ -9,7 +9,7 @@ import (
 
 // MasterKey is the noun for the key that accounts' own provider credentials are sealed under.
 type MasterKey struct {
-	Rotate MasterKeyRotate `cmd:"" help:"Make a new master key, and seal every credential under it."`
+	Rotate MasterKeyRotate `cmd:"" help:"Make a new master key and reseal every credential with it."`
 }
 
 // MasterKeyRotate is "mneme master-key rotate".
@@ -23,7 +23,7 @@ func (c *MasterKeyRotate) Run(ctx context.Context, s *Surroundings) error {
 		if err := client.RotateMasterKey(ctx); err != nil {
 			return err
 		}
-		fmt.Fprintln(s.Out, "every credential is sealed under a new master key; backups from before need the old one, of which this machine has no copy any more")
+		fmt.Fprintln(s.Out, "every credential is sealed with the new master key; earlier backups need the old one, which is no longer on this machine")
 		return nil
 	})
 }

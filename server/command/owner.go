@@ -12,7 +12,7 @@ import (
 
 // Owner says whose memory a command is about.
 type Owner struct {
-	Account string `placeholder:"NAME" help:"Account whose memory is meant (default: all, or the only one)."`
+	Account string `placeholder:"NAME" help:"The account (default: all, or the only one)."`
 }
 
 // accounts are the accounts that are meant: the named one, else all.

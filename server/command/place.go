@@ -81,7 +81,7 @@ func manage(ctx context.Context, cfg *config.Config, opts store.Options, create 
 		return fmt.Errorf("there is no data in %s; name the data directory with --data or %s, or start with: mneme serve", cfg.Data, config.EnvData)
 	}
 	if errors.Is(err, store.ErrInUse) {
-		return fmt.Errorf("another mneme has the data in %s open and takes no commands; try again when it has ended", cfg.Data)
+		return fmt.Errorf("another mneme process has the data in %s open and takes no commands; try again when it has ended", cfg.Data)
 	}
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // Reindex is "mneme reindex".
 type Reindex struct {
 	Place `embed:""`
-	What  string `arg:"" optional:"" default:"words" enum:"words,vectors,all" help:"What to build anew: words, vectors or all (default: ${default})."`
+	What  string `arg:"" optional:"" default:"words" enum:"words,vectors,all" help:"What to rebuild: words, vectors or all (default: ${default})."`
 }
 
 // progressInterval is how often a command looks how far the server is.
@@ -67,7 +67,7 @@ func (s *Surroundings) watchIndex(ctx context.Context, client *admin.Client, acc
 			embedded.most = max(v.Total, v.Done)
 			embedded.show(s, "embedding", v.Done)
 			if v.Error != "" && !isTerminal(s.Err) {
-				return nil, fmt.Errorf("the vectors cannot be made: %s; the server tries again", v.Error)
+				return nil, fmt.Errorf("the vectors cannot be built: %s; the server keeps trying", v.Error)
 			}
 		}
 		if stats.Index.Lag == 0 && !(vectors && v != nil && (v.Building || v.Lag > 0)) {

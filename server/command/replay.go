@@ -20,9 +20,9 @@ import (
 // ExchangeReplay is "mneme exchange replay ID".
 type ExchangeReplay struct {
 	Place `embed:""`
-	ID    string `arg:"" name:"id" help:"The exchange whose request is to be sent again."`
+	ID    string `arg:"" name:"id" help:"The exchange whose request is sent again."`
 	Model string `placeholder:"NAME" help:"Ask this model instead."`
-	URL   string `placeholder:"URL" help:"Where the server is reached (default: at the configured address)."`
+	URL   string `placeholder:"URL" help:"URL of the server (default: from the configuration)."`
 }
 
 // replayPaths are the paths of the surfaces.
@@ -118,7 +118,7 @@ func send(request *http.Request, s *Surroundings) error {
 	}
 	defer response.Body.Close()
 	if _, err := io.Copy(s.Out, response.Body); err != nil {
-		return fmt.Errorf("the answer broke off: %w", err)
+		return fmt.Errorf("the answer was cut off: %w", err)
 	}
 	if isTerminal(s.Out) {
 		fmt.Fprintln(s.Out)

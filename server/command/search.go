@@ -17,22 +17,22 @@ type Search struct {
 	Place    `embed:""`
 	Owner    `embed:""`
 	Query    []string `arg:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, name:, tool:, model:, client:."`
-	Mode     string   `default:"auto" enum:"auto,lexical,vector,hybrid" placeholder:"MODE" help:"What to go by: lexical (words), vector (likeness), hybrid (both), or auto (default: ${default})."`
-	Plain    bool     `help:"Take the query as it is: no sign in it means anything."`
+	Mode     string   `default:"auto" enum:"auto,lexical,vector,hybrid" placeholder:"MODE" help:"How to rank: lexical (words), vector (similarity), hybrid (both), or auto (default: ${default})."`
+	Plain    bool     `help:"Take the query literally, without operators."`
 	Session  string   `placeholder:"ID" help:"Only turns of this session."`
-	Model    string   `placeholder:"PREFIX" help:"Only turns whose model begins so."`
+	Model    string   `placeholder:"PREFIX" help:"Only turns of models with this prefix."`
 	Provider string   `placeholder:"NAME" help:"Only turns of this provider."`
 	Client   string   `placeholder:"NAME" help:"Only turns of this client program."`
 	Tool     string   `placeholder:"NAME" help:"Only turns in which this tool was called."`
-	Outcome  string   `placeholder:"NAME" help:"Only turns that ended so: complete, upstream_error, client_closed, …"`
+	Outcome  string   `placeholder:"NAME" help:"Only turns with this outcome: complete, upstream_error, client_closed, …"`
 	Tag      string   `placeholder:"TAG" help:"Only turns of sessions with this tag."`
-	Since    string   `placeholder:"TIME" help:"Only turns from then on: a date, or a time as 2026-11-20T08:00:00Z."`
-	Until    string   `placeholder:"TIME" help:"Only turns before then."`
-	Recency  float64  `placeholder:"SHARE" help:"How much of the score is how new a turn is, from 0 to 1."`
-	Limit    int      `default:"10" placeholder:"N" help:"At most so many, up to 100."`
-	Sessions bool     `help:"Find whole sessions, by what was asked and done in them."`
+	Since    string   `placeholder:"TIME" help:"Only turns from this time on: a date, or a time such as 2026-11-20T08:00:00Z."`
+	Until    string   `placeholder:"TIME" help:"Only turns before this time."`
+	Recency  float64  `placeholder:"SHARE" help:"Share of recency in the score, from 0 to 1."`
+	Limit    int      `default:"10" placeholder:"N" help:"Show at most N, up to 100."`
+	Sessions bool     `help:"Find whole sessions."`
 	Group    bool     `help:"Only the best turn of each session."`
-	Explain  bool     `help:"Show the parts of each score, and a summary of each turn."`
+	Explain  bool     `help:"Show how each score is made up, and a summary of each turn."`
 	JSON     bool     `help:"Write the answer as JSON, with the parts of each score."`
 }
 

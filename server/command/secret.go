@@ -23,11 +23,11 @@ func readSecret(ctx context.Context, s *Surroundings, prompt string) (string, er
 	case err != nil:
 		return "", fmt.Errorf("the secret could not be read from standard input: %w", err)
 	case secret == "":
-		return "", errors.New("no secret came on standard input; pipe it in, or run this on a terminal and type it")
+		return "", errors.New("no secret on standard input; pipe it in, or run this on a terminal and type it")
 	case len(text) > maxSecret:
 		return "", fmt.Errorf("the secret on standard input is longer than %d bytes; pipe in the secret alone", maxSecret)
 	case strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return "", errors.New("the secret on standard input holds a space, a line break or a character that no key has; pipe in the secret alone")
+		return "", errors.New("the secret on standard input contains a space, a line break or a character that no key has; pipe in the secret alone")
 	}
 	return secret, nil
 }

@@ -28,7 +28,7 @@ import (
 type Serve struct {
 	Place    `embed:""`
 	Listen   string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
-	Simulate bool   `help:"For built-in providers without a key, start a simulated provider, which is no model."`
+	Simulate bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
 }
 
 // Run serves until ctx is done, and drains. Standard output gets one line for each address, "listening on

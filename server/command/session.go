@@ -21,8 +21,8 @@ import (
 type Session struct {
 	List  SessionList  `cmd:"" help:"List sessions, newest first."`
 	Show  SessionShow  `cmd:"" help:"Show a session and what each exchange added to it."`
-	Merge SessionMerge `cmd:"" help:"Put a session into another one, where one conversation was taken for two."`
-	Split SessionSplit `cmd:"" help:"Take a session apart, where two conversations were taken for one."`
+	Merge SessionMerge `cmd:"" help:"Merge a session into another: one conversation was taken for two."`
+	Split SessionSplit `cmd:"" help:"Split a session: two conversations were taken for one."`
 	Erase SessionErase `cmd:"" help:"Erase a session with all of its exchanges."`
 }
 
@@ -30,7 +30,7 @@ type Session struct {
 type SessionList struct {
 	Place      `embed:""`
 	Owner      `embed:""`
-	Limit      int    `placeholder:"N" help:"At most so many of each account (default: 50, and all with --json)."`
+	Limit      int    `placeholder:"N" help:"Show at most N of each account (default: 50; with --json all)."`
 	ChatKey    string `placeholder:"KEY" help:"Only the session with this chat key."`
 	ExternalID string `placeholder:"ID" help:"Only the session with this external session id."`
 	Model      string `placeholder:"NAME" help:"Only sessions that asked for this model."`
@@ -149,7 +149,7 @@ type SessionShow struct {
 	Place `embed:""`
 	Owner `embed:""`
 	ID    string `arg:"" name:"id" help:"The session's id, sess_..., as session list and the X-Service-Session-ID header show it."`
-	Full  bool   `help:"Show texts to their end."`
+	Full  bool   `help:"Show texts in full."`
 	JSON  bool   `help:"Write the session with its turns as JSON."`
 }
 
@@ -293,9 +293,9 @@ func (c *SessionShow) describePart(w io.Writer, role string, p *store.Part) {
 type SessionMerge struct {
 	Place `embed:""`
 	Owner `embed:""`
-	ID    string `arg:"" name:"id" help:"The session that is to go."`
-	Into  string `arg:"" name:"into" help:"The session that gets its exchanges, of the same account."`
-	JSON  bool   `help:"Write the session that is left as JSON."`
+	ID    string `arg:"" name:"id" help:"The session to merge."`
+	Into  string `arg:"" name:"into" help:"The session to merge it into, of the same account."`
+	JSON  bool   `help:"Write the merged session as JSON."`
 }
 
 // Run merges; what led to the first session leads to the other one from then on.
@@ -308,7 +308,7 @@ func (c *SessionMerge) Run(ctx context.Context, s *Surroundings) error {
 		if c.JSON {
 			return writeJSON(s.Out, m)
 		}
-		fmt.Fprintf(s.Out, "%s is part of %s now, which has %d exchanges\n", c.ID, m.ID, m.Exchanges)
+		fmt.Fprintf(s.Out, "%s merged into %s, which now has %d exchanges\n", c.ID, m.ID, m.Exchanges)
 		return nil
 	})
 }
@@ -317,8 +317,8 @@ func (c *SessionMerge) Run(ctx context.Context, s *Surroundings) error {
 type SessionSplit struct {
 	Place    `embed:""`
 	Owner    `embed:""`
-	ID       string `arg:"" name:"id" help:"The session to take apart."`
-	Exchange string `arg:"" name:"exchange" help:"The first exchange that is to leave it; those after it go too."`
+	ID       string `arg:"" name:"id" help:"The session to split."`
+	Exchange string `arg:"" name:"exchange" help:"The first exchange of the new session; later ones follow it."`
 	JSON     bool   `help:"Write the new session as JSON."`
 }
 
@@ -334,7 +334,7 @@ func (c *SessionSplit) Run(ctx context.Context, s *Surroundings) error {
 		if c.JSON {
 			return writeJSON(s.Out, m)
 		}
-		fmt.Fprintf(s.Out, "%s has left %s, in the new session %s with %d exchanges\n", c.Exchange, c.ID, m.ID, m.Exchanges)
+		fmt.Fprintf(s.Out, "%s moved from %s to the new session %s with %d exchanges\n", c.Exchange, c.ID, m.ID, m.Exchanges)
 		return nil
 	})
 }
@@ -344,7 +344,7 @@ type SessionErase struct {
 	Place  `embed:""`
 	Owner  `embed:""`
 	ID     string `arg:"" name:"id" help:"The session to erase."`
-	DryRun bool   `help:"Say what would be erased, and erase nothing."`
+	DryRun bool   `help:"Show what would be erased, and erase nothing."`
 	JSON   bool   `help:"Write the receipt as JSON."`
 }
 
@@ -397,7 +397,7 @@ func (c *SessionErase) report(s *Surroundings, e *memory.Erasure) error {
 		fmt.Fprintf(s.Out, "erased %d exchanges, %s; the receipt is %s\n", e.Exchanges, amount(e.Bytes), e.ID)
 	}
 	if e.Open > 0 {
-		fmt.Fprintf(s.Err, "mneme: %d exchanges are still running and were left alone\n", e.Open)
+		fmt.Fprintf(s.Err, "mneme: %d exchanges are still running and were not erased\n", e.Open)
 	}
 	return nil
 }

@@ -18,14 +18,14 @@ import (
 type Tail struct {
 	Place `embed:""`
 	Owner `embed:""`
-	JSON  bool `help:"Write one JSON object a line."`
+	JSON  bool `help:"Write one JSON object per line."`
 }
 
 // Run tells what happens in the running server, until it is interrupted.
 func (c *Tail) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if client.InProcess() {
-			return errors.New("no server runs on this data, so nothing happens; start one with: mneme serve")
+			return errors.New("no server runs on this data; start one with: mneme serve")
 		}
 		accounts, err := c.accounts(ctx, client)
 		if err != nil {

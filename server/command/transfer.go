@@ -17,7 +17,7 @@ type Export struct {
 	Session    []string  `placeholder:"ID" help:"Only these sessions."`
 	ChatKey    string    `placeholder:"KEY" help:"Only exchanges with this chat key."`
 	ExternalID string    `placeholder:"ID" help:"Only exchanges with this external session id."`
-	Since      time.Time `placeholder:"TIME" help:"Only what began at or after this time, as 2026-11-20T08:00:00Z."`
+	Since      time.Time `placeholder:"TIME" help:"Only what began at or after this time, such as 2026-11-20T08:00:00Z."`
 	Until      time.Time `placeholder:"TIME" help:"Only what began before this time."`
 }
 
@@ -66,8 +66,8 @@ func (c *Export) query() url.Values {
 type Import struct {
 	Place `embed:""`
 	Owner `embed:""`
-	File  string `arg:"" help:"What mneme export wrote; - is standard input."`
-	JSON  bool   `help:"Write what was taken in as JSON."`
+	File  string `arg:"" help:"A file that mneme export wrote; - is standard input."`
+	JSON  bool   `help:"Write the counts as JSON."`
 }
 
 // Run takes an export into an account, which need not be the one it came from. What is there already stays as it is.
@@ -89,7 +89,7 @@ func (c *Import) Run(ctx context.Context, s *Surroundings) error {
 		if c.JSON {
 			return writeJSON(s.Out, done)
 		}
-		fmt.Fprintf(s.Out, "took %d exchanges and %d sessions into account %s; %d were there already\n", done.Exchanges, done.Sessions, account, done.Skipped)
+		fmt.Fprintf(s.Out, "imported %d exchanges and %d sessions into account %s; %d were there already\n", done.Exchanges, done.Sessions, account, done.Skipped)
 		return nil
 	})
 }

@@ -21,10 +21,10 @@ import (
 // Wrap is "mneme wrap AGENT -- ARG...".
 type Wrap struct {
 	Place   `embed:""`
-	URL     string   `name:"url" env:"MNEME_URL" placeholder:"URL" help:"Where the server is reached (default: where the configuration says it listens)."`
-	Account string   `default:"default" placeholder:"NAME" help:"Account to make a key for, where MNEME_KEY holds none (default: ${default})."`
+	URL     string   `name:"url" env:"MNEME_URL" placeholder:"URL" help:"URL of the server (default: from the configuration)."`
+	Account string   `default:"default" placeholder:"NAME" help:"Account to make a key for when MNEME_KEY is not set (default: ${default})."`
 	Agent   string   `arg:"" enum:"claude,codex" help:"The agent: claude or codex."`
-	Args    []string `arg:"" optional:"" passthrough:"" help:"What the agent is given."`
+	Args    []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
 }
 
 // envKey is the variable that callers keep a service key in.
@@ -110,7 +110,7 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 	var held sync.WaitGroup
 	err = c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if client.InProcess() {
-			return fmt.Errorf("the server at %s has its data elsewhere than this command looks for it; set %s to a key of that server, or name its data directory with --data", url, envKey)
+			return fmt.Errorf("the server at %s does not use this data directory; set %s to a key of that server, or name its data directory with --data", url, envKey)
 		}
 		expires := time.Now().Add(admin.HeldKeyLasts)
 		created, err = client.CreateKey(ctx, admin.NewKey{

@@ -32,6 +32,7 @@ type Envelope struct {
 	Conversation     string // responses: conversation, or its id
 	PromptCacheKey   string // prompt_cache_key
 	StoreOff         bool   // "store": false
+	MaxTokens        int64  // how long the answer may become, by whatever name the surface has for it; 0: it does not say
 	Metadata         Span   // metadata; empty where there is none
 
 	Opening []Span // system text outside the messages: one per block, or one for a string
@@ -161,6 +162,10 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 		}
 	case "prompt_cache_key":
 		e.PromptCacheKey = scan.String(m.Value)
+	case "max_tokens", "max_completion_tokens", "max_output_tokens":
+		if n, ok := scan.Int(m.Value); ok {
+			e.MaxTokens = max(e.MaxTokens, n)
+		}
 	case "store":
 		e.StoreOff = scan.IsFalse(m.Value)
 	case "metadata":

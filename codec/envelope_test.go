@@ -164,3 +164,19 @@ func BenchmarkEnvelopeOfAnAgentRequest(b *testing.B) {
 		}
 	}
 }
+
+func TestTheLengthOfAnAnswerIsReadByEveryName(t *testing.T) {
+	for body, want := range map[string]int64{
+		`{"model":"m","max_tokens":7}`:                               7,
+		`{"model":"m","max_output_tokens":8}`:                        8,
+		`{"model":"m","max_completion_tokens":9,"max_tokens":3}`:     9,
+		`{"model":"m","max_tokens":"many","max_output_tokens":null}`: 0,
+		`{"model":"m","max_tokens":-1}`:                              0,
+		`{"model":"m"}`:                                              0,
+	} {
+		var e codec.Envelope
+		if err := e.Read([]byte(body)); err != nil || e.MaxTokens != want {
+			t.Errorf("%s: %d, %v", body, e.MaxTokens, err)
+		}
+	}
+}

@@ -117,6 +117,9 @@ func (x *exchange) accept() error {
 	if err := x.envelope.Read(x.body); err != nil {
 		return err
 	}
+	if err := x.reserveTokens(); err != nil {
+		return err
+	}
 	if err := x.continuity(); err != nil {
 		return err
 	}

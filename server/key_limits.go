@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -20,15 +21,40 @@ func (x *exchange) keepWithinLimits() error {
 	limits := x.caller.Limits.Or(*x.server.keyLimits.Load())
 	pass, refusal := x.server.quota.Enter(x.server.opts.Clock(), x.caller.KeyID, limits, x.caller.Use, x.estimatedTokens())
 	if refusal != nil {
-		x.turnedAway = true
-		x.server.telemetry.Limited(string(refusal.Limit))
-		if refusal.Error.Kind == codec.KindQuota {
-			x.rc.Response.Header.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic heed it
-		}
-		return refusal.Error
+		return x.turnAway(refusal)
 	}
 	x.pass = pass
 	return nil
+}
+
+// unknownOutput is how many tokens are reserved for an answer whose length the request does not bound. Few are longer.
+const unknownOutput = 4096
+
+// reserveTokens sets aside what the request may use of the key's month.
+func (x *exchange) reserveTokens() error {
+	tokens := x.estimatedTokens()
+	switch {
+	case tokens == 0:
+		return nil
+	case x.surface == codec.Embeddings:
+	case x.envelope.MaxTokens > 0:
+		tokens += min(x.envelope.MaxTokens, math.MaxInt64-tokens)
+	default:
+		tokens += unknownOutput
+	}
+	if refusal := x.pass.Reserve(x.server.opts.Clock(), tokens); refusal != nil {
+		return x.turnAway(refusal)
+	}
+	return nil
+}
+
+func (x *exchange) turnAway(refusal *quota.Refusal) error {
+	x.turnedAway = true
+	x.server.telemetry.Limited(string(refusal.Limit))
+	if refusal.Error.Kind == codec.KindQuota {
+		x.rc.Response.Header.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic heed it
+	}
+	return refusal.Error
 }
 
 // estimatedTokens is what the prompt is thought to be before the provider has counted it. Counting tokens uses none.
@@ -36,26 +62,42 @@ func (x *exchange) estimatedTokens() int64 {
 	if x.auxiliary == store.AuxiliaryTokens {
 		return 0
 	}
-	return int64(len(x.rc.Request.Body())/bytesPerToken + 1)
+	size := max(len(x.body), len(x.rc.Request.Body())) // which may be compressed
+	return int64(size/bytesPerToken + 1)
 }
 
 // leaveLimits counts what the exchange has used.
 func (x *exchange) leaveLimits() {
-	used := x.usedTokens()
-	x.caller.Use.AddTokens(x.server.opts.Clock(), used)
-	x.pass.Leave(used)
+	now, used := x.server.opts.Clock(), x.usedTokens()
+	if x.pass == nil {
+		x.caller.Use.AddTokens(now, used)
+		return
+	}
+	x.pass.Leave(now, used)
 }
 
 // usedTokens goes by what the provider says. Of an answer that tells no usage, because its client did not ask for it or
-// left, the prompt counts as estimated, and each event as a token: providers stream about one an event.
+// left, the prompt counts as estimated, and each event as a token: providers stream about one an event. The prompt counts,
+// too, where nothing came of the answer because the client left or the server was shut down: the provider reads it all the
+// same.
 func (x *exchange) usedTokens() int64 {
 	switch {
 	case !x.closing.Usage.IsZero():
 		return x.closing.Usage.Total()
-	case x.closing.FirstByte.IsZero() || x.closing.Status >= 400 || x.auxiliary == store.AuxiliaryTokens:
+	case x.auxiliary == store.AuxiliaryTokens:
+		return 0
+	case !x.leftTheProvider() && (x.closing.FirstByte.IsZero() || x.closing.Status >= 400):
 		return 0
 	}
 	return x.estimatedTokens() + x.events
+}
+
+// leftTheProvider reports whether the exchange was ended from this side while a provider had the request. A request whose
+// connection was still being made counts as sent: that cannot be told apart.
+func (x *exchange) leftTheProvider() bool {
+	ended := x.closing.Outcome == store.OutcomeClientClosed || x.closing.Outcome == store.OutcomeInterrupted
+	last := len(x.attempts) - 1
+	return ended && last >= 0 && x.attempts[last].Failure == "" && x.attempts[last].Status < 300
 }
 
 // limitHeader tells the caller how far it is from its limits, in place of what the provider says of ours.

@@ -181,6 +181,78 @@ func TestABudgetLastsForTheMonth(t *testing.T) {
 	}
 }
 
+// However many calls come at once, the budget is exceeded by one of them at most.
+func TestParallelCallsShareTheBudgetOfTheMonth(t *testing.T) {
+	h, _ := timed(t)
+	id := h.limit(store.Limits{TokensPerMonth: 100})
+	body := messages.body("delay header=100ms; usage input=6 output=6", false)
+	answers := make([]*answer, 60)
+	var calls sync.WaitGroup
+	for i := range answers {
+		calls.Go(func() { answers[i] = h.post(messages.path, body) })
+	}
+	calls.Wait()
+	passed := int64(0)
+	for _, a := range answers {
+		switch {
+		case a.status == http.StatusOK:
+			passed++
+		case a.status == http.StatusPaymentRequired && a.header.Get("X-Should-Retry") == "false": // used up by now
+		case a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, "reserved"):
+			t.Errorf("%d %v %s", a.status, a.header, a.body)
+		}
+	}
+	if passed == 0 || passed > 9 {
+		t.Errorf("%d calls of 12 tokens passed of a budget of 100", passed)
+	}
+	eventually(t, func() error {
+		if got := h.monthTokens(id); got != 12*passed {
+			return fmt.Errorf("%d tokens are counted, want %d", got, 12*passed)
+		}
+		return nil
+	})
+	if n := len(h.records("acme")); n != int(passed) {
+		t.Errorf("%d exchanges are on record, %d passed", n, passed)
+	}
+	if a := h.post(messages.path, body); passed < 9 && a.status != http.StatusOK {
+		t.Errorf("what was reserved is not given back: %d %s", a.status, a.body)
+	}
+}
+
+// The provider reads a prompt, and bills it, whether or not its sender waits for the answer.
+func TestLeavingBeforeTheFirstByteIsNotFree(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		h, _ := timed(t)
+		id := h.limit(store.Limits{TokensPerMonth: 1e6})
+		body := chat.body("delay header=1h", stream)
+		const callers = 4
+		ctx, leave := context.WithCancel(context.Background())
+		var calls sync.WaitGroup
+		for range callers {
+			calls.Go(func() {
+				if response, err := h.client.Do(h.request(ctx, http.MethodPost, chat.path, body, "Authorization", "Bearer "+h.key)); err == nil {
+					_ = response.Body.Close()
+				}
+			})
+		}
+		eventually(t, func() error {
+			if n := len(h.provider.Requests()); n != callers {
+				return fmt.Errorf("the provider has %d requests", n)
+			}
+			return nil
+		})
+		leave()
+		calls.Wait()
+		want := int64(callers * (len(body)/4 + 1))
+		eventually(t, func() error {
+			if got := h.monthTokens(id); got != want {
+				return fmt.Errorf("stream %t: %d tokens are counted, want %d", stream, got, want)
+			}
+			return nil
+		})
+	}
+}
+
 // Providers tell usage on a chat stream only to clients that ask for it.
 func TestAnAnswerWithoutUsageIsCountedByItsEvents(t *testing.T) {
 	h, _ := timed(t)

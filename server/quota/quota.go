@@ -3,7 +3,13 @@
 //
 // The limits of a minute are buckets that fill evenly and begin full. A request is let in when its own token and the tokens
 // that its prompt is estimated at are there; when it has ended, the estimate gives way to what was really used, which may put
-// the bucket below zero. All of this lives in memory and begins anew with the process, but for the tokens of the month, which
+// the bucket below zero.
+//
+// Of a month's budget a request reserves what it may use, and is let in while there is anything left that is neither used nor
+// reserved. So the budget is exceeded by less than the reservation of one request, as far as requests use no more than they
+// have reserved.
+//
+// All of this lives in memory and starts again with the process, but for the tokens that were used in the month, which
 // [store.KeyUse] counts.
 //
 // There is no clock in here: callers say what time it is.
@@ -43,6 +49,7 @@ type state struct {
 	requests bucket
 	tokens   bucket
 	open     int64
+	reserved int64 // of the month, by requests that are open
 }
 
 // Refusal says why a request is not let in.
@@ -68,7 +75,7 @@ func (t *Table) Enter(now time.Time, key string, limits store.Limits, use *store
 	s.open++
 	s.requests.level--
 	s.tokens.level -= float64(estimate)
-	return &Pass{state: s, estimate: estimate, Standing: Standing{
+	return &Pass{state: s, use: use, budget: limits.TokensPerMonth, estimate: estimate, Standing: Standing{
 		Requests: s.requests.window(limits.RequestsPerMinute), Tokens: s.tokens.window(limits.TokensPerMinute),
 	}}, nil
 }
@@ -93,11 +100,7 @@ const retrySoon = time.Second
 func (s *state) refusal(now time.Time, limits store.Limits, use *store.KeyUse, estimate int64) *Refusal {
 	switch most := limits.TokensPerMonth; {
 	case most > 0 && use.Tokens(now) >= most:
-		next := store.NextMonth(now)
-		e := codec.Errorf(codec.KindQuota, "The budget of this service key, %d tokens a month, is used up. It begins anew on %s; an operator can raise it with: mneme key update",
-			most, next.Format("2 January 2006 at 15:04 MST"))
-		e.RetryAfter = next.Sub(now)
-		return &Refusal{TokensPerMonth, e}
+		return usedUp(now, most)
 	case limits.Concurrent > 0 && s.open >= limits.Concurrent:
 		return tooMuch(Concurrent, retrySoon, "%d exchanges of this service key are open, and no more are let in at a time", limits.Concurrent)
 	}
@@ -115,6 +118,15 @@ func (s *state) refusal(now time.Time, limits store.Limits, use *store.KeyUse, e
 	return nil
 }
 
+// usedUp is of a month's budget of so many tokens.
+func usedUp(now time.Time, most int64) *Refusal {
+	next := store.NextMonth(now)
+	e := codec.Errorf(codec.KindQuota, "The budget of this service key, %d tokens a month, is used up. It begins anew on %s; an operator can raise it with: mneme key update",
+		most, next.Format("2 January 2006 at 15:04 MST"))
+	e.RetryAfter = next.Sub(now)
+	return &Refusal{TokensPerMonth, e}
+}
+
 func tooMuch(limit Limit, wait time.Duration, format string, most int64) *Refusal {
 	e := codec.Errorf(codec.KindRateLimited, "Too much at once: "+format+". Try again in %v.", most, wait.Round(time.Millisecond))
 	e.RetryAfter = wait
@@ -124,13 +136,41 @@ func tooMuch(limit Limit, wait time.Duration, format string, most int64) *Refusa
 // Pass is a request that was let in. The methods of a nil Pass do nothing.
 type Pass struct {
 	state    *state
+	use      *store.KeyUse
+	budget   int64 // tokens a month; 0: no limit
 	estimate int64
+	reserved int64 // of the budget
 
 	Standing Standing // as it was when the request was let in
 }
 
-// Leave ends the request, which used so many tokens.
-func (p *Pass) Leave(used int64) {
+// mostReserved bounds what one request reserves: clients may ask for any length of an answer.
+const mostReserved = 1 << 40
+
+// Reserve sets aside the tokens of the month that the request may use, or says why it is not let in after all. It then takes
+// nothing of the minute. A pass reserves once.
+func (p *Pass) Reserve(now time.Time, tokens int64) *Refusal {
+	if p == nil || p.budget == 0 {
+		return nil
+	}
+	s := p.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used := p.use.Tokens(now)
+	if used+s.reserved < p.budget {
+		p.reserved = min(max(tokens, 0), mostReserved)
+		s.reserved += p.reserved
+		return nil
+	}
+	s.requests.level++
+	if used >= p.budget {
+		return usedUp(now, p.budget)
+	}
+	return tooMuch(TokensPerMonth, retrySoon, "what is left of the %d tokens a month of this service key is reserved for its open exchanges", p.budget)
+}
+
+// Leave ends the request, which used so many tokens: they count on the key's month in place of what was reserved.
+func (p *Pass) Leave(now time.Time, used int64) {
 	if p == nil {
 		return
 	}
@@ -138,6 +178,8 @@ func (p *Pass) Leave(used int64) {
 	defer p.state.mu.Unlock()
 	p.state.open--
 	p.state.tokens.level += float64(p.estimate - used)
+	p.state.reserved -= p.reserved
+	p.use.AddTokens(now, used)
 }
 
 // Standing is how far a key is from its limits.

@@ -18,7 +18,7 @@ func TestAKeyWithoutLimitsNeedsNoState(t *testing.T) {
 	if pass != nil || refusal != nil || len(table.keys) != 0 {
 		t.Errorf("%+v, %+v, %d states", pass, refusal, len(table.keys))
 	}
-	pass.Leave(1)
+	pass.Leave(noon, 1)
 	if n := testing.AllocsPerRun(100, func() { _, _ = table.Enter(noon, "key_a", store.Limits{}, nil, 1) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -61,7 +61,7 @@ func TestAnEstimateGivesWayToWhatWasUsed(t *testing.T) {
 	if _, refusal = enter(noon, 201); refusal == nil || refusal.Limit != TokensPerMinute {
 		t.Fatal("what is estimated is not set aside")
 	}
-	first.Leave(900) // 300 below zero
+	first.Leave(noon, 900) // 300 below zero
 	_, refusal = enter(noon, 1)
 	if refusal == nil || refusal.Error.RetryAfter.Round(time.Millisecond) != 30*time.Second+100*time.Millisecond {
 		t.Fatalf("below zero: %+v", refusal)
@@ -70,7 +70,7 @@ func TestAnEstimateGivesWayToWhatWasUsed(t *testing.T) {
 	if refusal != nil {
 		t.Fatalf("a prompt over the limit never gets in: %+v", refusal)
 	}
-	second.Leave(0) // it failed
+	second.Leave(noon, 0) // it failed
 	if _, refusal = enter(noon.Add(2*time.Minute), 600); refusal != nil {
 		t.Errorf("what a failed request set aside is not given back: %+v", refusal)
 	}
@@ -84,7 +84,7 @@ func TestWhatWasUsedWithoutALimitIsNotHeldAgainstOneThatComesLater(t *testing.T)
 		if refusal != nil {
 			t.Fatal(refusal.Error)
 		}
-		pass.Leave(1_000_000)
+		pass.Leave(noon, 1_000_000)
 	}
 	open, refusal := table.Enter(noon, "key_a", before, nil, 1000)
 	if refusal != nil {
@@ -98,7 +98,7 @@ func TestWhatWasUsedWithoutALimitIsNotHeldAgainstOneThatComesLater(t *testing.T)
 	if s := pass.Standing; s.Requests.Remaining != 9 || s.Tokens.Remaining != 9000 {
 		t.Errorf("the new limits begin with %+v", s)
 	}
-	open.Leave(1000)
+	open.Leave(noon, 1000)
 }
 
 func TestADebtOfAnyDepthIsAWait(t *testing.T) {
@@ -108,7 +108,7 @@ func TestADebtOfAnyDepthIsAWait(t *testing.T) {
 	if refusal != nil {
 		t.Fatal(refusal.Error)
 	}
-	pass.Leave(1 << 40)
+	pass.Leave(noon, 1<<40)
 	if _, refusal = table.Enter(noon, "key_a", limits, nil, 1); refusal == nil || refusal.Error.RetryAfter <= 0 {
 		t.Errorf("a key that is %d tokens below its limit gets %+v", int64(1)<<40, refusal)
 	}
@@ -129,7 +129,7 @@ func TestExchangesAtATimeAreFreedWhenTheyEnd(t *testing.T) {
 	if refusal == nil || refusal.Limit != Concurrent || refusal.Error.RetryAfter != time.Second {
 		t.Fatalf("%+v", refusal)
 	}
-	passes[0].Leave(0)
+	passes[0].Leave(noon, 0)
 	if _, refusal = table.Enter(noon, "key_a", limits, nil, 0); refusal != nil {
 		t.Error(refusal.Error)
 	}
@@ -149,6 +149,48 @@ func TestTheBudgetOfAMonthBeginsAnew(t *testing.T) {
 	}
 	if _, next := table.Enter(noon.Add(refusal.Error.RetryAfter), "key_a", limits, use, 1); next != nil {
 		t.Errorf("in the next month: %+v", next)
+	}
+}
+
+func TestTheBudgetOfAMonthIsReservedBeforeItIsUsed(t *testing.T) {
+	var table Table
+	use, limits := new(store.KeyUse), store.Limits{TokensPerMonth: 100, RequestsPerMinute: 60}
+	enter := func(tokens int64) (*Pass, *Refusal) {
+		t.Helper()
+		pass, refusal := table.Enter(noon, "key_a", limits, use, 1)
+		if refusal != nil {
+			return nil, refusal
+		}
+		refusal = pass.Reserve(noon, tokens)
+		return pass, refusal
+	}
+	first, refusal := enter(60)
+	if refusal != nil {
+		t.Fatal(refusal.Error)
+	}
+	second, refusal := enter(1 << 62) // the last one may exceed what is left
+	if refusal != nil {
+		t.Fatal(refusal.Error)
+	}
+	for range 60 {
+		third, refusal := enter(1)
+		if refusal == nil || refusal.Limit != TokensPerMonth || refusal.Error.Kind != codec.KindRateLimited || refusal.Error.RetryAfter != time.Second {
+			t.Fatalf("with everything reserved: %+v", refusal)
+		}
+		third.Leave(noon, 0)
+	}
+	second.Leave(noon, 30)
+	if fourth, refusal := enter(5); refusal != nil {
+		t.Errorf("60 reserved and 30 used of 100: %v", refusal.Error)
+	} else if got := fourth.Standing.Requests.Remaining; got != 57 {
+		t.Errorf("of 60 requests a minute %d remain: those that were turned away count", got)
+	}
+	first.Leave(noon, 70)
+	if got := use.Tokens(noon); got != 100 {
+		t.Errorf("%d tokens are counted", got)
+	}
+	if _, refusal = enter(1); refusal == nil || refusal.Error.Kind != codec.KindQuota {
+		t.Errorf("used up: %+v", refusal)
 	}
 }
 
@@ -180,7 +222,7 @@ func TestLimitsHold(t *testing.T) {
 				t.Fatalf("after both waits: %+v", refusal.Error)
 			}
 			let = append(let, now)
-			pass.Leave(rapid.Int64Range(0, 8000).Draw(t, "used"))
+			pass.Leave(noon, rapid.Int64Range(0, 8000).Draw(t, "used"))
 		}
 		for i, from := range let {
 			started := int64(0)

@@ -269,7 +269,7 @@ func Default() Config {
 		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30, Audit: Duration(2 * 365 * 24 * time.Hour)},
 		// Two calls at a time keep a local model busy and leave most of a provider's rate to the clients. 32 texts are
 		// what the smallest of the known hosts takes at once.
-		Search: Search{Embedder: Embedder{Model: LocalHash, TextBytes: 8 << 10, BatchTexts: 32, Calls: 2}, Summaries: Summaries{
+		Search: Search{Embedder: Embedder{Model: NoEmbedder, TextBytes: 8 << 10, BatchTexts: 32, Calls: 2}, Summaries: Summaries{
 			// Some fifty summaries. Two minutes are longer than most people take for their next question.
 			TokensPerDay: 200_000, Quiet: Duration(2 * time.Minute),
 		}},

@@ -344,8 +344,8 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			want: `mneme.yaml:3: search.embedder: text-embedding-3-small has no vectors of 2000 dimensions; legal: any from 1 to 1536`,
 		},
 		"built-in embedder of a size it has not": {
-			file: "search:\n  embedder:\n    dimensions: 7\n",
-			want: `mneme.yaml:3: search.embedder: local-hash-v1 has vectors of [256 512 1024 2048] dimensions, not of 7`,
+			file: "search:\n  embedder:\n    model: local-hash-v1\n    dimensions: 7\n",
+			want: `mneme.yaml:4: search.embedder: local-hash-v1 has vectors of [256 512 1024 2048] dimensions, not of 7`,
 		},
 		"model for summaries that no provider has": {
 			file: "search:\n  summaries:\n    model: unheard-of\n",

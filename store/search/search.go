@@ -19,7 +19,7 @@ type Mode string
 
 // Modes.
 const (
-	Auto    Mode = "auto"    // hybrid where there are vectors, else lexical
+	Auto    Mode = "auto"    // hybrid where there are vectors that know meaning, else lexical
 	Lexical Mode = "lexical" // words and names
 	Vector  Mode = "vector"  // likeness of vectors
 	Hybrid  Mode = "hybrid"  // both, weighed

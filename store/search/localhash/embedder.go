@@ -29,7 +29,11 @@ func (e Embedder) Embed(ctx context.Context, _ string, _ search.Use, texts []str
 // beside it; the value is the best on the retrieval sets of the evaluation.
 func (Embedder) VectorWeight() float64 { return 0.3 }
 
+// Spells implements [search.Speller].
+func (Embedder) Spells() {}
+
 var (
 	_ search.Embedder = Embedder{}
+	_ search.Speller  = Embedder{}
 	_ search.Weighted = Embedder{}
 )

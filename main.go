@@ -1,4 +1,4 @@
-// Command mneme is a memory proxy for language models. See README.md, or mneme --help.
+// Command mneme is a memory proxy for language models. See README.md and docs/, or mneme --help.
 package main
 
 import (

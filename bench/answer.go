@@ -113,7 +113,7 @@ func stringAfterColon(b []byte) ([]byte, bool) {
 	}
 }
 
-// matches tells whether an answer says what it is to say. Stamped texts differ from each other, and so do the vectors
+// matches reports whether an answer says what it is to say. Stamped texts differ from each other, and so do the vectors
 // of different inputs; there the length has to be right.
 func (s *saying) matches(want *saying, l *lane) bool {
 	if !s.ended || !bytes.Equal(s.arguments, want.arguments) {

@@ -19,7 +19,7 @@ import (
 // patience bounds one exchange of the load: a target that hangs is an error, not the end of the run.
 const patience = 60 * time.Second
 
-// connection is one client: it sends requests one after the other on one HTTP/1.1 connection, dialled anew when it
+// connection is one client: it sends requests one after the other on one HTTP/1.1 connection, redialled when it
 // broke. It uses no HTTP library, because load and target share the processors.
 type connection struct {
 	address  string

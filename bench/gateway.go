@@ -12,7 +12,7 @@ import (
 // gateways are the targets that --url names, with the headers that --key and --header say they want to see.
 func (c *Run) gateways() (targets []*target, err error) {
 	var header strings.Builder
-	header.WriteString(bearer(cmp.Or(c.Key, serviceKey))) // the provider wants to see one, whoever passes it on
+	header.WriteString(bearer(cmp.Or(c.Key, serviceKey))) // the provider requires one, from any gateway
 	for _, field := range c.Header {
 		name, value, found := strings.Cut(field, ":")
 		if !found || name == "" || strings.ContainsAny(field, "\r\n") {

@@ -125,7 +125,7 @@ func (l *lane) path() string {
 	}
 }
 
-// runsOn tells whether a target takes part in the lane.
+// runsOn reports whether a target takes part in the lane.
 func (l *lane) runsOn(t *target) bool {
 	return !l.search || t.Name == targetMneme || t.Name == targetPower
 }
@@ -148,5 +148,5 @@ func (l *lane) eventsHeard() int {
 	return l.events
 }
 
-// stamped tells whether events tell when they were written.
+// stamped reports whether events tell when they were written.
 func (l *lane) stamped() bool { return strings.Contains(l.script, "stamped") }

@@ -17,7 +17,7 @@ import (
 
 // relay is the byte pump, the floor for a proxy written in Go: one goroutine a client, one upstream connection each,
 // every read written on at once. It knows just enough of HTTP to see where requests and answers end, checks nothing
-// and changes nothing. It is for this package's load only: the end of a chunked answer is told by its last bytes, which
+// and changes nothing. It is for this package's load only: the end of a chunked answer is recognised by its last bytes, which
 // real text could hold anywhere.
 func relay(ctx context.Context, listener net.Listener, upstream string) error {
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()

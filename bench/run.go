@@ -225,7 +225,7 @@ func (r *runner) round(ctx context.Context, l *lane, t *target, want *saying, wa
 	return measure(ctx, t, run)
 }
 
-// captureBeside sends short chat requests to the target, so many a second, until stop is called; stop tells whether one
+// captureBeside sends short chat requests to the target, so many a second, until stop is called; stop reports whether one
 // of them failed.
 func (r *runner) captureBeside(ctx context.Context, rate float64, t *target) (stop func() error, err error) {
 	r.seed++

@@ -174,7 +174,7 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// nginx with one worker, as it is set up in front of event streams: no buffering, upstream connections kept.
+// nginx with one worker, as it is set up for event streams: no buffering, upstream connections kept.
 func (f *fleet) nginx(t *target) error {
 	program, err := exec.LookPath("nginx")
 	if err != nil {

@@ -101,7 +101,7 @@ func (a *Answer) Item(ordinal int32) *Item {
 	return &a.Items[ordinal]
 }
 
-// HasCalls tells whether a tool call was opened: what decides the finish word of every format
+// HasCalls reports whether a tool call was opened: what decides the finish word of every format
 // (docs/wire/translation.md#3.1, rule a).
 func (a *Answer) HasCalls() bool {
 	for i := range a.Items {

@@ -39,7 +39,7 @@ func (a *ArgumentDepth) Feed(fragment []byte) (n int, done bool) {
 // Broken reports whether the text read so far ends inside its value.
 func (a *ArgumentDepth) Broken() bool { return a.depth > 0 }
 
-// char takes one character of the inner text and tells whether it closed the value.
+// char takes one character of the inner text and reports whether it closed the value.
 func (a *ArgumentDepth) char(c byte) bool {
 	if a.inString {
 		switch {

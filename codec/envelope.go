@@ -102,7 +102,7 @@ func (s *memberSet) once(member memberSet, name string) error {
 	return nil
 }
 
-// readList takes in the positions of a list that agents send, without looking at it twice. It tells whether the member
+// readList takes in the positions of a list that agents send, without looking at it twice. It reports whether the member
 // is one.
 func (e *Envelope) readList(m *scan.Members) bool {
 	var list *[]Span
@@ -125,7 +125,7 @@ func (e *Envelope) readList(m *scan.Members) bool {
 	return true
 }
 
-// readMember takes in one member; ours tells whether it must not go upstream.
+// readMember takes in one member; ours reports whether it must not go upstream.
 func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err error) {
 	switch string(m.Key) {
 	case "model":
@@ -185,7 +185,7 @@ func continuityMember(name string, value []byte) (string, error) {
 	return text, CheckContinuity(name, text)
 }
 
-// CheckContinuity tells whether a chat key or external session id may be kept; the name is the member's or header's.
+// CheckContinuity reports whether a chat key or external session id may be kept; the name is the member's or header's.
 func CheckContinuity(name, text string) error {
 	if len(text) > MaxContinuity {
 		return Invalid(name, "%s has %d bytes; at most %d are kept", name, len(text), MaxContinuity)
@@ -231,7 +231,7 @@ func (c *cutter) end(cuts []Span) []Span {
 	return cuts
 }
 
-// Untouched tells whether [Envelope.Splice] would return the body itself.
+// Untouched reports whether [Envelope.Splice] would return the body itself.
 func (e *Envelope) Untouched(model string) bool { return len(e.cuts) == 0 && model == e.Model }
 
 // Splice writes the body as it goes upstream in the client's own format: without our members, and with model in the

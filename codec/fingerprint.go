@@ -35,7 +35,7 @@ type FingerprintSet struct {
 	slots [64 << 10]atomic.Uint64
 }
 
-// Every tells whether all of a body is as is asks for: each of the pieces, where those in the set need not be asked again
+// Every reports whether all of a body is as is asks for: each of the pieces, where those in the set need not be asked again
 // and those found to be so are added, and what stands between them. prints are the fingerprints of the pieces.
 func (s *FingerprintSet) Every(body []byte, pieces []Span, prints []Fingerprint, is func(part []byte) bool) bool {
 	at := 0
@@ -57,7 +57,7 @@ func (s *FingerprintSet) Every(body []byte, pieces []Span, prints []Fingerprint,
 	return is(body[at:])
 }
 
-// Has tells whether f was added; false may be wrong.
+// Has reports whether f was added; false may be wrong.
 func (s *FingerprintSet) Has(f Fingerprint) bool {
 	return f != 0 && s.slots[f%Fingerprint(len(s.slots))].Load() == uint64(f)
 }

@@ -37,7 +37,7 @@ type StreamDecoder interface {
 	// Decode appends the events of one frame: name is its event field (a hint only), data its data field. Views in the
 	// events are valid until the next call. It never fails: what cannot be read becomes an EventError.
 	Decode(dst []Event, name, data []byte) []Event
-	// Repeats tells whether frames that differ from the newest in the text of its only event, and beside it in what says
+	// Repeats reports whether frames that differ from the newest in the text of its only event, and beside it in what says
 	// nothing, would each give that event with its own text and leave the decoder as it is. A reader may then leave
 	// them out.
 	Repeats() bool

@@ -18,7 +18,7 @@ func (u Usage) TotalInput() int64 { return u.InputUncached + u.CacheRead + u.Cac
 // Total is input and output together.
 func (u Usage) Total() int64 { return u.TotalInput() + u.Output }
 
-// IsZero tells whether nothing was reported.
+// IsZero reports whether nothing was reported.
 func (u Usage) IsZero() bool { return u == Usage{} }
 
 // SplitInput sets the input counters from a total that includes cached tokens, as chat, responses and gemini

@@ -55,7 +55,7 @@ func FuzzChatKey(f *testing.F) {
 	})
 }
 
-// FuzzChatKeyStability writes one conversation in the ways that clients of all surfaces have, whatever is said in it.
+// FuzzChatKeyStability writes one conversation in the ways of the clients of all surfaces, with any content.
 func FuzzChatKeyStability(f *testing.F) {
 	f.Add("Be brief.", "What is 2+2?", "Four.", "a note")
 	f.Add("", "It is 11/20/2026, 2:05 PM.\n<env>\nDate: today\n</env>\nGo.", "\"Gone\\\"", "<x>")

@@ -1,5 +1,5 @@
-// Command eval measures how well searches find what they should: it lets the documents of retrieval sets pass a proxy as
-// exchanges, asks the questions through the HTTP API, and compares with the judgements.
+// Command eval measures search quality: it replays the documents of retrieval datasets through a proxy as exchanges, asks
+// the questions through the HTTP API, and compares the answers with the judgements.
 //
 //	go run ./bench/eval [-sets DIR] [-only NAME,NAME]
 //
@@ -196,7 +196,7 @@ func (o *outcome) write(w io.Writer, mode string) {
 	}
 }
 
-// check tells whether the set is below a gate, and says which.
+// check reports whether the set is below a gate, and says which.
 func (o *outcome) check(out io.Writer, name, mode string) (below bool) {
 	for _, g := range gates {
 		m := o.byKind[g.kind]

@@ -19,7 +19,7 @@ type story struct {
 	extra map[string]string
 	// results tells what answers the calls: "" for text, "image" for text and a picture.
 	results string
-	// between is said by the operator behind the results of the first turn.
+	// between is an operator's instruction after the results of the first turn.
 	between string
 	// from is the model that gives the first answer; the next ones come from the column's.
 	from string

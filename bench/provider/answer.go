@@ -190,7 +190,7 @@ func (a *answer) count(kind partKind) int {
 	return n
 }
 
-// has tells whether a part of this kind is there.
+// has reports whether a part of this kind is there.
 func (a *answer) has(kind partKind) bool { return a.count(kind) > 0 }
 
 // escapedArguments is a call's JSON text as the inside of a JSON string: "{}" when the script gave none.
@@ -232,7 +232,7 @@ func opaque(kind, id string, ordinal int) string {
 	return signatureStem + base64.StdEncoding.EncodeToString(state[:])
 }
 
-// isOpaque tells whether value was made by [opaque] for this kind of state, in this or any other process.
+// isOpaque reports whether value was made by [opaque] for this kind of state, in this or any other process.
 func isOpaque(kind, value string) bool {
 	body, ok := strings.CutPrefix(value, signatureStem)
 	if !ok {

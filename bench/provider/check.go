@@ -36,7 +36,7 @@ func (o object) stranger(allowed map[string]bool) (string, bool) {
 	return slices.Min(strangers), true
 }
 
-// isName tells whether s has 1 to limit characters of [a-zA-Z0-9_-].
+// isName reports whether s has 1 to limit characters of [a-zA-Z0-9_-].
 func isName(s string, limit int) bool {
 	for i := range len(s) {
 		if !isNameByte(s[i]) {

@@ -177,7 +177,7 @@ func checkItemPairs(items []raw, pending []string) *fault {
 	return nil
 }
 
-// leadsSomewhere tells whether the items behind a reasoning item go on with what the model did: more reasoning
+// leadsSomewhere reports whether the items behind a reasoning item go on with what the model did: more reasoning
 // aside, the first of them is a call or a message of its own.
 func leadsSomewhere(rest []raw) bool {
 	for _, value := range rest {

@@ -68,7 +68,7 @@ const writeSize = 32 << 10
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	out     io.Writer // w, or the compressor in front of it
+	out     io.Writer // w, or the compressor before it
 	zip     *gzip.Writer
 	ctx     context.Context
 	plan    *delivery

@@ -1,9 +1,9 @@
 // Package provider is a simulated provider: it speaks the wire formats of the real ones (Chat Completions, Responses,
-// Messages, generateContent, Embeddings) on one listener and answers by a script that stands in the prompt. It is no
-// model, and every answer says so in the header [MarkHeader].
+// Messages, generateContent, Embeddings) on one listener and answers by a script that stands in the prompt. It is not
+// a model, and every answer says so in the header [MarkHeader].
 //
 // Tests, load runs and a first try without provider keys share it. With [Options.Strict] it also refuses what the
-// real providers refuse, in their words, so that a request that is wrong fails here and not only in the world.
+// real providers refuse, in their words, so that a wrong request fails here and not only in production.
 //
 // # Scripts
 //

@@ -43,7 +43,7 @@ func gridOf(model string) *grid {
 	return &grids[len(grids)-1]
 }
 
-// legal tells whether the model offers this size.
+// legal reports whether the model offers this size.
 func (g *grid) legal(size int) bool {
 	for _, offered := range g.sizes {
 		if size == offered {

@@ -47,7 +47,7 @@ func parseString(value []byte) (string, bool) {
 	return s, true
 }
 
-// has tells whether the member is there and not null.
+// has reports whether the member is there and not null.
 func (o object) has(name string) bool {
 	value, ok := o[name]
 	return ok && string(value) != "null"

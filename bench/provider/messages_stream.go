@@ -52,7 +52,7 @@ func (f messagesFormat) stream(s *stream, a *answer, p *prompt) {
 	}
 }
 
-// begin appends the framing in front of an event's data.
+// begin appends the framing before an event's data.
 func (m *messagesStream) begin(dst []byte, event string) []byte {
 	if m.named {
 		dst = append(dst, "event: "...)

@@ -71,7 +71,7 @@ func isMedium(k codec.PartKind) bool {
 	return k == codec.PartImage || k == codec.PartDocument || k == codec.PartAudio
 }
 
-// readable tells whether the target can use a piece of reasoning: text without a house's seal, or that of its own house.
+// readable reports whether the target can use a piece of reasoning: text without a house's seal, or that of its own house.
 func (w *requestWriter) readable(p *codec.Part) bool {
 	return p.Family == codec.FamilyOther || p.Family == w.t.Family
 }
@@ -128,7 +128,7 @@ func appendReasoning(dst []byte, p *codec.Part) []byte {
 	return dst
 }
 
-// hasThinking tells whether there is reasoning that Mistral's chunks can carry.
+// hasThinking reports whether there is reasoning that Mistral's chunks can carry.
 func hasThinking(parts []codec.Part) bool {
 	for i := range parts {
 		if p := &parts[i]; p.Kind == codec.PartReasoning && p.Family == codec.FamilyOther && hasText(p) {
@@ -167,7 +167,7 @@ func (w *requestWriter) thinkingContent(dst []byte, parts []codec.Part) []byte {
 	return append(dst, ']')
 }
 
-// thinkingBlocks writes signed reasoning back to a host in front of Anthropic's models.
+// thinkingBlocks writes signed reasoning back to a host that serves Anthropic's models.
 func (w *requestWriter) thinkingBlocks(dst []byte, parts []codec.Part) []byte {
 	if w.t.Family != codec.FamilyAnthropic {
 		return dst

@@ -148,7 +148,7 @@ func (d *decoder) callOf(f *fragment) *call {
 	return d.addCall(f.index)
 }
 
-// knownCall goes by index (P17); a fragment without one goes by its id, and without that to the latest call.
+// knownCall finds the call by index (P17), else by id; a fragment with neither belongs to the latest call.
 func (d *decoder) knownCall(f *fragment) *call {
 	if !f.indexed {
 		if c := d.callByID(f.id); c != nil || len(f.id) > 0 || len(d.calls) == 0 {
@@ -188,7 +188,7 @@ func (d *decoder) addCall(index int64) *call {
 	return c
 }
 
-// succeeded tells whether a fragment begins another call on an index that is taken, as broken hosts number (P14): it
+// succeeded reports whether a fragment begins another call on an index that is taken, as broken hosts number (P14): it
 // brings a name, and an id that is not the known one; or, where the host sends no ids, it brings a name although the
 // known arguments are whole. A host that repeats id and name in each fragment (P11) does neither.
 func (c *call) succeeded(f *fragment) bool {
@@ -221,7 +221,7 @@ func (c *call) learn(f *fragment) {
 	}
 }
 
-// ready tells whether the call can be opened. Id and name may come apart (P11); a host that has begun to send arguments
+// ready reports whether the call can be opened. Id and name may come apart (P11); a host that has begun to send arguments
 // will not send an id any more (P13), but it may still send the name.
 func (c *call) ready(f *fragment) bool {
 	if len(c.name) == 0 {

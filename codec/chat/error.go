@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// rendering is how this format's clients are told of a kind of error (docs/wire/translation.md#3.3).
+// rendering is how a kind of error looks to this format's clients (docs/wire/translation.md#3.3).
 type rendering struct {
 	status int
 	kind   string // the member type
@@ -202,7 +202,7 @@ func (r *report) detail(v []byte) {
 	}
 }
 
-// classify goes by the code and type where they are known words, then by the status (P103).
+// classify uses the code and type where they are known words, then the status (P103).
 func classify(status int, r *report) codec.Kind {
 	if kind, known := failure.KindOfWord(r.code); known {
 		return kind

@@ -12,7 +12,7 @@ import (
 
 func text(s string) codec.Part { return codec.Part{Kind: codec.PartText, Text: []byte(s)} }
 
-// What clients of other formats can say and chat clients cannot, as chat hosts are told it.
+// What clients of other formats can express and chat clients cannot, as chat hosts get it.
 func TestMessagesOfOtherFormats(t *testing.T) {
 	one := func(p ...codec.Part) []codec.Message { return []codec.Message{{Role: codec.RoleUser, Parts: p}} }
 	result := func(p codec.Part) []codec.Message {

@@ -251,7 +251,7 @@ func documentName(p *codec.Part) []byte {
 	return []byte("document")
 }
 
-// takesAudio goes by what is known of the hosts; those of open models say themselves what their model cannot hear.
+// takesAudio uses what is known of the hosts; hosts of open models report themselves that a model takes no audio.
 func (w *requestWriter) takesAudio() bool {
 	return w.openAI() || w.d.Name == dialectMistral || w.d.Name == dialectCompatible || w.t.Family == codec.FamilyGoogle
 }

@@ -46,7 +46,7 @@ func (d *decoder) readReasoning(dst []codec.Event, r *reasoning) []codec.Event {
 	return d.reasoningDetails(dst, r.details, structured)
 }
 
-// structuredText tells whether the structured members carry any text.
+// structuredText reports whether the structured members carry any text.
 func (r *reasoning) structuredText() bool {
 	list := r.blocks
 	if list == nil {

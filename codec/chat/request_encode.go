@@ -49,7 +49,7 @@ const (
 	dialectCompatible = "compatible" // a host of open models: vLLM, SGLang, llama.cpp, Ollama
 )
 
-// openAI tells whether the target takes what only OpenAI's own API has.
+// openAI reports whether the target takes what only OpenAI's own API has.
 func (w *requestWriter) openAI() bool { return w.d.Name == "" || w.d.Name == "openai" }
 
 func (w *requestWriter) limits(dst []byte) []byte {

@@ -18,7 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/chat"
 )
 
-// sdk is the official client in front of a server that answers with the events: as a stream, or folded.
+// sdk is the official client of a server that answers with the events: as a stream, or folded.
 type sdk struct {
 	events []codec.Event
 	client openai.Client

@@ -68,7 +68,7 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 // Repeats implements [codec.StreamDecoder].
 func (d *decoder) Repeats() bool { return d.form.Fits() }
 
-// repeatable tells whether chunks of the same form will all mean the same. The arguments of a call without an id have to
+// repeatable reports whether chunks of the same form will all mean the same. The arguments of a call without an id have to
 // be followed to their end, chunk by chunk.
 func (d *decoder) repeatable(ev *codec.Event) bool {
 	switch ev.Kind {
@@ -127,7 +127,7 @@ func readChunk(data []byte) (c chunk) {
 	return c
 }
 
-// failed tells whether the chunk reports an error: in OpenAI's form, in the flat forms of Mistral and xAI, or by the
+// failed reports whether the chunk reports an error: in OpenAI's form, in the flat forms of Mistral and xAI, or by the
 // name of its frame. A null error is none (P34 is the opposite case: an error beside empty choices is one).
 func (c *chunk) failed(name []byte) bool {
 	if !scan.IsNull(c.failure) && !scan.IsFalse(c.failure) && string(c.failure) != `""` {

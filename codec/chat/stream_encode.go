@@ -349,7 +349,7 @@ func finishWord(f codec.FinishReason, called, legacy bool) string {
 	return "stop"
 }
 
-// legacyFunctions tells whether the client declared its tools in the old member functions.
+// legacyFunctions reports whether the client declared its tools in the old member functions.
 func legacyFunctions(r *codec.Request) bool {
 	if r == nil {
 		return false

@@ -40,7 +40,7 @@ func (w *requestWriter) tools(dst []byte) []byte {
 // maxCompared bounds how many tools are compared by name; the API takes 128.
 const maxCompared = 1024
 
-// repeated tells whether an earlier tool has the name of the i-th: the API refuses a name that stands twice, so the
+// repeated reports whether an earlier tool has the name of the i-th: the API refuses a name that stands twice, so the
 // first is kept (P93).
 func (w *requestWriter) repeated(i int) bool {
 	name := w.r.Tools[i].Name
@@ -238,7 +238,7 @@ func (w *requestWriter) kindOf(name []byte) codec.ToolKind {
 	return codec.ToolFunction
 }
 
-// allowed writes a choice among some tools. A host that does not know the form is told how free the choice is.
+// allowed writes a choice among some tools. A host that does not know the form gets the mode of the choice.
 func (w *requestWriter) allowed(dst []byte) []byte {
 	c := &w.r.ToolChoice
 	if !w.openAI() {

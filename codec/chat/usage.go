@@ -13,7 +13,7 @@ func (d *decoder) count(v []byte) {
 }
 
 // readUsage reads the members of OpenAI and of the hosts: prompt_cache_hit_tokens (DeepSeek), num_cached_tokens and
-// prompt_token_details (Mistral), cache_creation_input_tokens (Qwen, and hosts in front of Anthropic's models).
+// prompt_token_details (Mistral), cache_creation_input_tokens (Qwen, and hosts of Anthropic's models).
 func readUsage(v []byte) codec.Usage {
 	var u codec.Usage
 	var prompt, completion, total, read, write int64

@@ -1,15 +1,15 @@
-// Package chatkey tells conversations by what was said first, for clients that name them in no other way.
+// Package chatkey identifies conversations by their opening messages, for clients that send no id of their own.
 //
 // A conversation has two keys. The opening key stands for the instructions and the first user turn; it is there from the
 // first request on. The reply key also stands for the first answer, so that two conversations that open with the same
-// words are told apart; it is there once a request repeats that answer, and beforehand for whoever has seen the answer.
+// words are told apart; it is there once a request repeats that answer, and before that to code that has seen the answer.
 //
 // The keys stay the same when a client writes the same conversation another way, and on whatever surface it goes on:
 // they cover texts, calls and a trace of media, without white space, ids, reasoning, or how texts are cut into blocks.
 // Left out is also what clients put into the opening themselves and change while the conversation lasts: reminders, notes
 // on the environment, dates and times (see stable.go).
 //
-// Keys know nothing of accounts: whoever keeps them keeps them per account.
+// Keys know nothing of accounts: store them per account.
 package chatkey
 
 import (

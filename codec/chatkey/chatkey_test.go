@@ -324,7 +324,7 @@ func agentOpening() string {
 		text, reminder, said, strings.TrimSuffix(strings.Repeat(tool+",", 12), ","))
 }
 
-// Every client may send such a text. Looking for the end of each of its tags anew would take hours.
+// Every client may send such a text. Searching for the end of each of its tags from the start would take hours.
 func TestTagsThatAreNeverClosedAreReadOnce(t *testing.T) {
 	text := strings.Repeat("<env><cwd>", 400_000) + "</cwd>said"
 	if said := string(chatkey.AppendSaid(nil, []byte(text))); said != "<env>said" {

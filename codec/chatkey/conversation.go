@@ -10,7 +10,7 @@ import (
 
 // The items of chat, responses and messages differ in names, and no name means two things. One walk reads them all.
 
-// item takes in one message or input item, and tells whether all that keys stand for has been seen.
+// item takes in one message or input item, and reports whether all that keys stand for has been seen.
 func (s *speech) item(v []byte) (done bool) {
 	if scan.IsString(v) { // responses: an input that is a string
 		s.first.text(scan.Body(v))

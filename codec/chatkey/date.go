@@ -24,7 +24,7 @@ func appendUndated(dst, line []byte) []byte {
 	return appendWords(dst, line[from:])
 }
 
-// mayHoldMoment tells whether there is a year or a time in the line; few lines have one.
+// mayHoldMoment reports whether there is a year or a time in the line; few lines have one.
 func mayHoldMoment(line []byte) bool {
 	for i, c := range line {
 		if c-'0' > 9 || i+3 >= len(line) {
@@ -37,7 +37,7 @@ func mayHoldMoment(line []byte) bool {
 	return false
 }
 
-// startsWord tells whether a number or a name begins at i.
+// startsWord reports whether a number or a name begins at i.
 func startsWord(line []byte, i int) bool {
 	c := line[i]
 	if c-'0' > 9 && lower(c)-'a' > 25 {
@@ -80,7 +80,7 @@ var (
 	}
 )
 
-// oneOf tells whether word is one of the names, or the first three letters of one.
+// oneOf reports whether word is one of the names, or the first three letters of one.
 func oneOf(word []byte, names []string) bool {
 	for _, name := range names {
 		if (len(word) == 3 || len(word) == len(name)) && hasBeginning(word, name[:len(word)]) {

@@ -60,7 +60,7 @@ func (c *carrier) seal(dst []byte, account string) []byte {
 	return base64.RawURLEncoding.AppendEncode(dst, payload)
 }
 
-// isCarrier tells whether a value claims to be a carrier.
+// isCarrier reports whether a value claims to be a carrier.
 func isCarrier(value []byte) bool {
 	return len(value) > len(carrierPrefix)+2 && string(value[:len(carrierPrefix)]) == carrierPrefix && value[len(carrierPrefix)+1] == '.'
 }

@@ -205,7 +205,7 @@ func (s *Stream) encode(dst []byte) ([]byte, Sign) {
 	return dst, sign
 }
 
-// End appends what the end of the body means, and tells whether the answer is complete. An answer that is not gets its
+// End appends what the end of the body means, and reports whether the answer is complete. An answer that is not gets its
 // error from [Stream.Fail].
 func (s *Stream) End(dst []byte, end codec.End, residue []byte) ([]byte, bool) {
 	if s.ended {

@@ -268,7 +268,7 @@ func holdsOwnReasoning(body []byte) bool {
 	}
 }
 
-// concernsChat tells whether a host could refuse what the history of a chat request says or leaves out.
+// concernsChat reports whether a host could refuse what the history of a chat request says or leaves out.
 func (c *cleaner) concernsChat(body []byte) bool {
 	switch {
 	case bytes.Contains(body, carrierMark):

@@ -19,7 +19,7 @@ var wholeAnswers = map[codec.Format]string{
 	codec.Embeddings: `{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":10}}`,
 }
 
-// Whoever passes an answer on relies on it being JSON where it is said to be sound.
+// The server passes an answer on as JSON where the observer reports it as sound.
 func TestWhatIsNoJSONIsNeverSound(t *testing.T) {
 	for format, answer := range wholeAnswers {
 		t.Run(format.String(), func(t *testing.T) {
@@ -75,7 +75,7 @@ data: [DONE]
 	}
 }
 
-// Relays frame events anew, under the one name that the standard has for those without.
+// Relays reframe events, under the one name that the standard has for those without.
 func TestAnEventIsKnownByItsTypeWhateverItsName(t *testing.T) {
 	const answer = `event: message
 data: {"type":"message_start","message":{"id":"msg_1","model":"m","usage":{"input_tokens":3}}}

@@ -75,7 +75,7 @@ func observeVectors(body []byte) (seen Seen) {
 	return seen
 }
 
-// Sign is what a frame means to whoever passes it on.
+// Sign is what a frame means to the code that passes it on.
 type Sign uint8
 
 const (
@@ -202,7 +202,7 @@ func (o *Observer) judgeChunk(data []byte) (sign Sign, matters bool) {
 	return SignContent, matters
 }
 
-// holds tells whether data has a member of that quoted name whose value begins with first. Inside text the name could
+// holds reports whether data has a member of that quoted name whose value begins with first. Inside text the name could
 // only stand with escaped quotes, so a plain search is enough.
 func holds(data []byte, name string, first byte) bool {
 	for {
@@ -221,7 +221,7 @@ func holds(data []byte, name string, first byte) bool {
 	}
 }
 
-// End is called when the body has ended, with what was left behind the last frame. It tells whether the answer is
+// End is called when the body has ended, with what was left behind the last frame. It reports whether the answer is
 // complete: whether the terminal event was seen, or what the format takes for one.
 func (o *Observer) End(end codec.End, residue []byte) bool {
 	if o.ended {

@@ -70,7 +70,7 @@ func (a *adaption) schemaFormat(o *codec.OutputFormat) {
 // maxStrictDepth is how deep a schema may be nested under OpenAI's strict mode.
 const maxStrictDepth = 10
 
-// strictly tells whether OpenAI takes the schema in strict mode, where every value has a type, every object is closed and
+// strictly reports whether OpenAI takes the schema in strict mode, where every value has a type, every object is closed and
 // all its properties are required. A keyword that strict mode may refuse is a no.
 func strictly(schema []byte, depth int) bool {
 	if !scan.IsObject(schema) || depth > maxStrictDepth {

@@ -15,7 +15,7 @@ func (a *adaption) pairs() error {
 	for i := 0; i < len(a.r.Messages); i++ {
 		m := a.r.Messages[i]
 		switch {
-		case m.Role == codec.RoleTool: // results that no call in front of them asks for
+		case m.Role == codec.RoleTool: // results of no earlier call
 			if text := a.orphans(m.Parts); len(text) > 0 {
 				paired = append(paired, codec.Message{Role: codec.RoleUser, Parts: text, Index: m.Index})
 			}
@@ -154,7 +154,7 @@ func (r *results) take(call *codec.Part, only bool) *codec.Part {
 	return nil
 }
 
-// repeats tells whether p is another result of a call that has one.
+// repeats reports whether p is another result of a call that has one.
 func (r *results) repeats(p *codec.Part) bool {
 	if r.byID != nil {
 		return r.byID[string(p.CallID)].taken > 0

@@ -230,7 +230,7 @@ func (a *adaption) stopThinking() {
 	*g = codec.Reasoning{Mode: mode, Effort: g.Effort}
 }
 
-// lostThinking tells whether the tool loop that the request goes on with would begin without the thinking that led to it:
+// lostThinking reports whether the tool loop that the request goes on with would begin without the thinking that led to it:
 // Anthropic refuses to think then, and nobody can invent a signature. It looks at the messages as they will be sent.
 func (a *adaption) lostThinking() bool {
 	if a.target.Family != codec.FamilyAnthropic {

@@ -158,7 +158,7 @@ func (a *agent) turn(t failing, model string, n int, ledger crossing.Ledger) str
 
 var breakpoint = regexp.MustCompile(`,"cache_control":\{"type":"ephemeral"\}`)
 
-// Law 8, P50, P51 and P62: what a provider has read once it reads again, byte for byte, in front of what is new, or its
+// Law 8, P50, P51 and P62: what a provider has read once it reads again, byte for byte, before what is new, or its
 // prompt cache never hits. Breakpoints move with the newest turns; they are not part of what is cached.
 func TestEveryTurnBeginsWithTheOneBefore(t *testing.T) {
 	for _, surface := range surfaces {

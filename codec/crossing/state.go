@@ -25,7 +25,7 @@ func (a *adaption) state() error {
 	return nil
 }
 
-// openCarriers goes through the reasoning of one turn. State that was carried in front of a call moves
+// openCarriers goes through the reasoning of one turn. State that was carried before a call moves
 // to it.
 func (a *adaption) openCarriers(m *codec.Message) {
 	kept := m.Parts[:0]
@@ -54,7 +54,7 @@ func (a *adaption) openCarriers(m *codec.Message) {
 	m.Parts = kept
 }
 
-// openReasoning tells whether the part itself goes upstream.
+// openReasoning reports whether the part itself goes upstream.
 func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte) bool {
 	if isCarrier(p.Signature) {
 		c, ok := openCarrier(p.Signature, a.setting.Account)
@@ -81,7 +81,7 @@ func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte) bool {
 	return false
 }
 
-// fits tells whether state of the family may go to this very model: thinking of Anthropic's is bound to the model that
+// fits reports whether state of the family may go to this very model: thinking of Anthropic's is bound to the model that
 // thought it.
 func (a *adaption) fits(c *carrier) bool {
 	return !a.target.MidThinkingState || c.model == shortHash(a.target.Model)

@@ -97,7 +97,7 @@ func indexBody(body, stop []byte) int {
 	}
 }
 
-// insideEscape tells whether the byte at i belongs to an escape that began before it.
+// insideEscape reports whether the byte at i belongs to an escape that began before it.
 func insideEscape(body []byte, i int) bool {
 	for u := i - 1; u > 0 && u >= i-4; u-- {
 		if body[u] == 'u' && endsInBackslash(body[:u]) {
@@ -107,7 +107,7 @@ func insideEscape(body []byte, i int) bool {
 	return endsInBackslash(body[:i])
 }
 
-// endsInBackslash tells whether a string body ends with a backslash that begins an escape.
+// endsInBackslash reports whether a string body ends with a backslash that begins an escape.
 func endsInBackslash(body []byte) bool {
 	n := 0
 	for n < len(body) && body[len(body)-1-n] == '\\' {

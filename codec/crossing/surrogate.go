@@ -14,7 +14,7 @@ type halfPair struct {
 // surrogateEscape is the length of \uXXXX.
 const surrogateEscape = 6
 
-// endsInHalf tells whether a string body ends with the escape of a high surrogate.
+// endsInHalf reports whether a string body ends with the escape of a high surrogate.
 func endsInHalf(body []byte) bool {
 	n := len(body) - surrogateEscape
 	if n < 0 || body[n] != '\\' || body[n+1] != 'u' || body[n+2]|0x20 != 'd' {
@@ -26,8 +26,8 @@ func endsInHalf(body []byte) bool {
 	return !insideEscape(body, n)
 }
 
-// joinPairs holds back half a pair at the end of a delta and puts it in front of the next one. Deltas of anything else
-// are left as they are. It tells whether there is something to pass on.
+// joinPairs holds back half a pair at the end of a delta and puts it before the next one. Deltas of anything else
+// are left as they are. It reports whether there is something to pass on.
 func (u *undo) joinPairs(ev *codec.Event) bool {
 	h := &u.half
 	if h.waits && ev.Item == h.event.Item && ev.Kind == h.event.Kind && ev.Sub == h.event.Sub {

@@ -40,7 +40,7 @@ func (a *adaption) tools() error {
 	return nil
 }
 
-// offer rewrites one tool for the target and tells whether to declare it.
+// offer rewrites one tool for the target and reports whether to declare it.
 func (a *adaption) offer(tool *codec.Tool) (bool, error) {
 	if tool.Deferred && a.r.Format == codec.Messages && !a.referenced(tool.Name) {
 		return false, nil // it becomes a tool when a reference to it stands in the conversation
@@ -100,7 +100,7 @@ func (a *adaption) takesCustomTools() bool {
 	return a.format == codec.Responses || a.format == codec.Chat && a.target.Dialect.CustomTools
 }
 
-// referenced tells whether a reference in the conversation has made a deferred tool available.
+// referenced reports whether a reference in the conversation has made a deferred tool available.
 func (a *adaption) referenced(name []byte) bool {
 	if a.references == nil {
 		a.references = make(map[string]bool)
@@ -165,7 +165,7 @@ func (a *adaption) flattenCalls() {
 	}
 }
 
-// customNote is what a model is told about a free-text tool that it gets as a function.
+// customNote describes a free-text tool to a model that gets it as a function.
 const customNote = `The argument \"input\" is raw text, not JSON.`
 
 var customSchema = []byte(`{"type":"object","properties":{"input":{"type":"string","description":"The raw text of the call."}},"required":["input"],"additionalProperties":false}`)
@@ -244,7 +244,7 @@ func (a *adaption) toolChoice() error {
 	return nil
 }
 
-// choosesSearch tells whether a choice insists on the provider's web search.
+// choosesSearch reports whether a choice insists on the provider's web search.
 func (a *adaption) choosesSearch(c *codec.ToolChoice) bool {
 	if c.Mode == codec.ChoiceHosted {
 		return true // every other tool that the provider runs has been refused
@@ -279,7 +279,7 @@ func (a *adaption) allowOnly(c *codec.ToolChoice) {
 	a.r.Notes.Emulate("tool_choice")
 }
 
-// lists tells whether a raw array holds that string.
+// lists reports whether a raw array holds that string.
 func lists(array []byte, text string) bool {
 	for e := scan.Array(array); e.Next(); {
 		if string(scan.Body(e.Value)) == text {

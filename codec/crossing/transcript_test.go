@@ -19,7 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-var update = flag.Bool("update", false, "write the transcripts in testdata anew; what providers say is asked of the simulated one")
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata, with the simulated provider's answers")
 
 // story is what every transcript tells: a model thinks, says a word and calls two tools, one of them with free text
 // where the client has such tools.

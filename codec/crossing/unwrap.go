@@ -103,7 +103,7 @@ func hexDigit(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// open takes one token of the wrapper's beginning and tells whether it still can be one.
+// open takes one token of the wrapper's beginning and reports whether it still can be one.
 func (u *unwrapper) open(token []byte) bool {
 	u.opened = append(u.opened, token...)
 	c, ok := plain(token)

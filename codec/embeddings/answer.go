@@ -85,7 +85,7 @@ func norm(vector []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// scales tells whether vectors have to be brought to length 1: those cut here, and those cut by a host that leaves them
+// scales reports whether vectors have to be brought to length 1: those cut here, and those cut by a host that leaves them
 // as they come out (docs/wire/embeddings.md#5.2).
 func (p *Plan) scales() bool {
 	if p.native > p.size {

@@ -38,10 +38,10 @@ type Model struct {
 	Tokens    bool // takes arrays of token ids
 }
 
-// known tells whether the sizes of the model are known.
+// known reports whether the sizes of the model are known.
 func (m *Model) known() bool { return m.Default > 0 || len(m.Sizes) > 0 || m.Max > 0 }
 
-// fixed tells whether the model has a single size and refuses to be asked for it.
+// fixed reports whether the model has a single size and refuses to be asked for it.
 func (m *Model) fixed() bool { return m.Default > 0 && len(m.Sizes) == 0 && m.Max == 0 }
 
 // Dialect is how a host spells its requests (docs/wire/embeddings.md#5 and #6). The rows stand with the hosts'

@@ -101,7 +101,7 @@ func (p *Plan) asksSize() bool {
 	return p.dialect.Format == codec.Gemini || p.dialect.DimensionsMember != ""
 }
 
-// canCut tells whether vectors are cut here: only when told so.
+// canCut reports whether vectors are cut here: only when told so.
 func (p *Plan) canCut() bool {
 	return p.model.Truncate && p.model.Matryoshka && !p.asksSize()
 }

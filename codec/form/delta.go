@@ -97,7 +97,7 @@ func (d *Delta) Forget() {
 	d.fits = false
 }
 
-// Fits tells whether the newest frame has the form: it matched, or the form was learned from it.
+// Fits reports whether the newest frame has the form: it matched, or the form was learned from it.
 func (d *Delta) Fits() bool { return d.fits }
 
 // Emptied is a form that matches nothing, with the memory of this one.
@@ -128,7 +128,7 @@ func (d *Delta) Match(name, data []byte) (codec.Event, bool) {
 	return ev, true
 }
 
-// valid tells whether what fills a hole is surely JSON.
+// valid reports whether what fills a hole is surely JSON.
 func (h *hole) valid(b []byte) bool {
 	if h.digits {
 		return b[0] != '0' || len(b) == 1
@@ -136,7 +136,7 @@ func (h *hole) valid(b []byte) bool {
 	return plainText(b)
 }
 
-// plainText tells whether a string body is UTF-8 and has no escapes but those of two letters.
+// plainText reports whether a string body is UTF-8 and has no escapes but those of two letters.
 func plainText(b []byte) bool {
 	ascii := true
 	for i := 0; i < len(b); i++ {

@@ -1,6 +1,6 @@
 // Package form recognises the frames that a stream is made of: those that differ from a frame before them in a few
-// strings or numbers and nowhere else. What was found out about one of them then holds for all, and only what differs
-// has to be looked at: that takes a tenth of the time.
+// strings or numbers and nowhere else. What was learnt about one of them then holds for all, and only what differs
+// is read, in a tenth of the time.
 package form
 
 import (
@@ -21,7 +21,7 @@ type hole struct {
 	digits   bool // digits, at least one; else the body of a string, without its quotes
 }
 
-// Match tells whether data begins with a frame of this form, and how long that is. It appends where the holes are in data.
+// Match reports whether data begins with a frame of this form, and how long that is. It appends where the holes are in data.
 func (f *Form) Match(dst []codec.Span, data []byte) (holes []codec.Span, n int, ok bool) {
 	if len(f.holes) == 0 {
 		return dst, 0, false

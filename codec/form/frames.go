@@ -179,7 +179,7 @@ func (f *Frames) Pieces(stretch []byte, r *Run, text []byte, visit func(piece co
 	return r.Count - 1
 }
 
-// endsWithNoise tells whether the value of a member that says nothing follows.
+// endsWithNoise reports whether the value of a member that says nothing follows.
 func endsWithNoise(before []byte) bool {
 	for i := range noise {
 		if bytes.HasSuffix(before, noise[i].member) {

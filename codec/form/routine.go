@@ -25,10 +25,10 @@ func (r *Routine) Emptied() Routine { return Routine{Form: r.emptied()} }
 // Used says that a frame has matched.
 func (r *Routine) Used() { r.wasted = 0 }
 
-// worn tells whether nothing more will be learned.
+// worn reports whether nothing more will be learned.
 func (r *Routine) worn() bool { return r.wasted == maxWasted }
 
-// Learn compares a frame, which did not match, with the one learned before, whose place it takes. It tells whether there
+// Learn compares a frame, which did not match, with the one learned before, whose place it takes. It reports whether there
 // is another form now.
 func (r *Routine) Learn(frame []byte) bool {
 	if r.wasted == maxWasted || len(frame) > maxSample {
@@ -88,7 +88,7 @@ func differences(dst []hole, data, sample []byte) []hole {
 	return dst
 }
 
-// isName tells whether the string whose closing quote stands at end is a member's name.
+// isName reports whether the string whose closing quote stands at end is a member's name.
 func isName(data []byte, end int) bool {
 	next := scan.Space(data, end+1)
 	return next < len(data) && data[next] == ':'

@@ -46,7 +46,7 @@ func (c *citations) reset() {
 	clear(c.seen)
 }
 
-// first tells whether the citation is new.
+// first reports whether the citation is new.
 func (c *citations) first(citation []byte) bool {
 	if c.seen == nil {
 		c.seen = make(map[uint64]struct{})

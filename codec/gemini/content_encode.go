@@ -255,7 +255,7 @@ func (w *writer) resultText(parts []codec.Part) {
 	}
 }
 
-// isText tells whether a part is text, as some documents are.
+// isText reports whether a part is text, as some documents are.
 func isText(p *codec.Part) bool {
 	return p.Kind == codec.PartText || p.Kind == codec.PartDocument && len(p.Text) > 0
 }

@@ -14,7 +14,7 @@ type cursor struct {
 	i   int
 }
 
-// enter goes into the value that follows if that is what open begins, and tells whether it did.
+// enter goes into the value that follows if that is what open begins, and reports whether it did.
 func (c *cursor) enter(open byte) bool {
 	c.i = scan.Space(c.doc, c.i)
 	if c.i >= len(c.doc) || c.doc[c.i] != open {
@@ -24,7 +24,7 @@ func (c *cursor) enter(open byte) bool {
 	return true
 }
 
-// next moves to the next member or element and tells whether there is one; behind the last it leaves the object or
+// next moves to the next member or element and reports whether there is one; behind the last it leaves the object or
 // array that end closes.
 func (c *cursor) next(end byte) bool {
 	for c.i < len(c.doc) {

@@ -48,7 +48,7 @@ func finishWord(word []byte) codec.FinishReason {
 	return codec.FinishEnd
 }
 
-// blocked tells whether the prompt was refused: there are no candidates then, and no finish reason.
+// blocked reports whether the prompt was refused: there are no candidates then, and no finish reason.
 func blocked(feedback []byte) bool {
 	reason := scan.Body(scan.Get(feedback, "blockReason"))
 	return len(reason) > 0 && string(reason) != "BLOCK_REASON_UNSPECIFIED"

@@ -55,7 +55,7 @@ func (w *writer) provider() string {
 	return w.t.Provider
 }
 
-// fetchable tells whether Google can read the address itself: its own files and buckets, and public videos.
+// fetchable reports whether Google can read the address itself: its own files and buckets, and public videos.
 func fetchable(url []byte) bool {
 	if bytes.IndexByte(url, '\\') >= 0 { // escaped slashes
 		url = scan.Unescape(nil, url)

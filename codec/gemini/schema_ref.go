@@ -115,7 +115,7 @@ func reachable(refs map[string]map[string]bool, from string) map[string]bool {
 	return seen
 }
 
-// leadsTo tells whether following references from one definition comes to the other.
+// leadsTo reports whether following references from one definition comes to the other.
 func (c *cleaner) leadsTo(from, to string) bool {
 	return c.reach == nil || c.reach[from][to]
 }

@@ -21,7 +21,7 @@ func TestStreamsAreReadAsTheTranscriptsTell(t *testing.T) {
 	transcript.Each(t, "streams", func(_ *testing.T, recorded string) string { return replay(recorded) })
 }
 
-// replay decodes what a transcript says came in and writes the transcript anew.
+// replay decodes what a transcript says came in and rewrites the transcript.
 func replay(recorded string) string {
 	var out strings.Builder
 	d := gemini.Provider().NewDecoder()

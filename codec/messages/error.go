@@ -187,7 +187,7 @@ func readError(e *codec.Error, envelope []byte) {
 	e.Kind = kindOfError(e, word)
 }
 
-// kindOfError goes by the code and the type where they are known words, then by the status, which e has its kind from. A
+// kindOfError uses the code and the type where they are known words, then the status, which e has its kind from. A
 // refused credential stays one: OpenAI's type for it is that of any bad request.
 func kindOfError(e *codec.Error, word string) codec.Kind {
 	kind, known := kindOfWord(e.Code)

@@ -34,7 +34,7 @@ func finishOf(stop []byte) codec.FinishReason {
 	return codec.FinishUnknown
 }
 
-// stopOf is the stop reason that a client is told. An answer that was cut off says so even when it holds calls, because
+// stopOf is the stop reason for the client. An answer that was cut off says so even when it holds calls, because
 // the last call may lack its end; so does one that was filtered. Otherwise a call that the client saw decides, whatever
 // word the provider used (P95, P96).
 func stopOf(finish codec.FinishReason, calls, refused bool) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
 
-// replay writes a transcript anew. It tells what goes in, a line beginning with "> " each, and what comes out, indented
+// replay rewrites a transcript. It holds what goes in, a line beginning with "> " each, and what comes out, indented
 // under it. Lines beginning with "#" tell the story. Events are written as scribe and parseEvent have it.
 func replay(recorded string, step func(in string) string) string {
 	var told strings.Builder

@@ -268,7 +268,7 @@ func (e *requestEncoder) document(p *codec.Part, m *codec.Message) error {
 	case bytes.HasPrefix(media, []byte("text/")), string(media) == "application/json":
 		text, err := base64.StdEncoding.DecodeString(scan.Text(p.Data))
 		if err != nil || !utf8.Valid(text) {
-			return e.refused(m, "the file is said to be text but is not base64 of UTF-8")
+			return e.refused(m, "the file is declared as text but is not base64 of UTF-8")
 		}
 		e.plainText(scan.Escape(nil, text))
 	case len(media) == 0:

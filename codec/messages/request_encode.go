@@ -158,13 +158,13 @@ func (e *requestEncoder) serviceTier() {
 	}
 }
 
-// thinks tells whether the request asks the model to think.
+// thinks reports whether the request asks the model to think.
 func (e *requestEncoder) thinks() bool {
 	mode := e.r.Reasoning.Mode
 	return (mode == codec.ReasoningBudget || mode == codec.ReasoningAdaptive) && !e.forced()
 }
 
-// forced tells whether a tool must be called. Providers refuse that together with thinking.
+// forced reports whether a tool must be called. Providers refuse that together with thinking.
 func (e *requestEncoder) forced() bool {
 	if len(e.r.Tools) == 0 || !e.t.ForcedTools {
 		return false

@@ -90,7 +90,7 @@ const (
 	maxFoldBranches = 256
 )
 
-// branch takes in one schema; always tells whether what it requires holds for every answer.
+// branch takes in one schema; always reports whether what it requires holds for every answer.
 func (f *fold) branch(schema []byte, always bool, depth int) {
 	f.branches++
 	if depth > maxFoldDepth || f.branches > maxFoldBranches || !scan.IsObject(schema) {

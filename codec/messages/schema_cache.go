@@ -2,7 +2,7 @@ package messages
 
 import "sync"
 
-// Bounds of a schema cache. Larger schemas are cleaned each time; a full cache starts anew.
+// Bounds of a schema cache. Larger schemas are cleaned each time; a full cache is emptied.
 const (
 	maxCachedSchema  = 64 << 10
 	maxCachedSchemas = 512

@@ -82,7 +82,7 @@ func TestToolSchemaThatIsNoObjectIsRefused(t *testing.T) {
 	}
 }
 
-// P91, P92: only schemas are cleaned, not names of properties nor values; what the decoder refuses is said in words.
+// P91, P92: only schemas are cleaned, not names of properties nor values; what the decoder refuses moves to the description.
 func TestOutputSchemas(t *testing.T) {
 	for _, c := range []struct{ name, schema, want string }{
 		{

@@ -238,7 +238,7 @@ func itemTypeOf(kind []byte) codec.ItemType {
 	return codec.ItemOpaque
 }
 
-// isServerTool tells whether a block is a tool call that the provider ran, or the result of one.
+// isServerTool reports whether a block is a tool call that the provider ran, or the result of one.
 func isServerTool(kind []byte) bool {
 	switch string(kind) {
 	case blockServerToolUse, blockMCPToolUse:
@@ -474,7 +474,7 @@ func (d *decoder) messageDelta(dst []codec.Event, delta, usage []byte) []codec.E
 }
 
 // finish reports why the model stopped, from the members that message_delta and a complete answer have in common. A
-// refusal that has an explanation and no text is told in the explanation's words.
+// refusal that has an explanation and no text takes the explanation as its text.
 func (d *decoder) finish(dst []codec.Event, members []byte) []codec.Event {
 	dst = d.closeAll(dst)
 	var reason, sequence, details []byte

@@ -240,7 +240,7 @@ func (e *encoder) payload(dst []byte, ev *codec.Event) []byte {
 	return dst
 }
 
-// carries tells whether an item of that type takes payload of that kind.
+// carries reports whether an item of that type takes payload of that kind.
 func carries(t codec.ItemType, k codec.EventKind) bool {
 	switch t {
 	case codec.ItemText, codec.ItemRefusal:

@@ -40,7 +40,7 @@ func (e *requestEncoder) toolList() error {
 	return nil
 }
 
-// offered tells whether a tool can be written. A choice that allows some tools only is honoured by leaving out the
+// offered reports whether a tool can be written. A choice that allows some tools only is honoured by leaving out the
 // others, which the format has no member for.
 func (e *requestEncoder) offered(t *codec.Tool) bool {
 	if e.r.ToolChoice.Mode == codec.ChoiceAllowed && !allowed(&e.r.ToolChoice, t) {

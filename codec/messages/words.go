@@ -38,7 +38,7 @@ func appendWords(dst []byte, c *content) []byte {
 	return dst
 }
 
-// resultTexts are the members of tool results that hold text, in the order in which they are told.
+// resultTexts are the members of tool results that hold text, in the order in which they are written.
 var resultTexts = [...]struct{ member, label string }{
 	{"url", ""}, {"stdout", ""}, {"stderr", ""}, {"text", ""}, {"file_type", "File type: "},
 }

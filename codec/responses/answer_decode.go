@@ -310,7 +310,7 @@ func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Ev
 	return d.end(dst, codec.EndTerminal)
 }
 
-// output gives out the items of the terminal event that the stream did not bring. Items are told by their place among
+// output gives out the items of the terminal event that the stream did not bring. Items are identified by their place among
 // those of their kind: ids in the terminal event have been seen to differ from those in the stream.
 func (d *streamDecoder) output(dst []codec.Event, list []byte) []codec.Event {
 	var place [outputOpaque + 1]int

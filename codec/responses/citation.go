@@ -80,7 +80,7 @@ func characters(body []byte) int {
 	return n
 }
 
-// lowSurrogate tells whether four hex digits are the second half of a character.
+// lowSurrogate reports whether four hex digits are the second half of a character.
 func lowSurrogate(hex []byte) bool {
 	return len(hex) >= 2 && hex[0]|0x20 == 'd' && (hex[1]|0x20 >= 'c' && hex[1]|0x20 <= 'f')
 }

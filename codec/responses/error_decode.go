@@ -81,7 +81,7 @@ func kindOfWord(word string) (kind codec.Kind, known bool) {
 	return failure.KindOfWord(word)
 }
 
-// finer tells whether what the codes said is a closer look at what the status said.
+// finer reports whether what the codes said is a closer look at what the status said.
 func finer(code, status codec.Kind) bool {
 	if code == codec.KindUpstreamAuth {
 		return true

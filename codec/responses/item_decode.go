@@ -135,7 +135,7 @@ func (it *item) classify() itemKind {
 	return itemOther
 }
 
-// ofAssistant tells whether an item belongs to a turn of the assistant.
+// ofAssistant reports whether an item belongs to a turn of the assistant.
 func (it *item) ofAssistant() bool {
 	switch it.kind {
 	case itemAssistant, itemReasoning, itemCall, itemCustomCall, itemClientCall, itemServerTool:
@@ -383,7 +383,7 @@ func (d *decoder) resultContent(it *item) ([]codec.Part, error) {
 	return append(d.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: text}), nil
 }
 
-// contentList tells whether an array holds content parts: objects with a type. An empty one does.
+// contentList reports whether an array holds content parts: objects with a type. An empty one does.
 func contentList(v []byte) bool {
 	e := scan.Array(v)
 	return !e.Next() || scan.IsString(scan.Get(e.Value, "type"))
@@ -512,7 +512,7 @@ func (d *decoder) other(it *item) {
 	})
 }
 
-// binding tells whether a conversation would be another without that item, which only its own provider understands.
+// binding reports whether a conversation would be another without that item, which only its own provider understands.
 func binding(wireType []byte) bool {
 	switch string(wireType) {
 	case "item_reference", "compaction", "compaction_summary", "context_compaction", "compaction_trigger",

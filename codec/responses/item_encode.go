@@ -117,7 +117,7 @@ func (e *encoder) assistant(m *codec.Message) {
 	}
 }
 
-// isItem tells whether a part is an item of its own rather than content of a message.
+// isItem reports whether a part is an item of its own rather than content of a message.
 func isItem(p *codec.Part) bool {
 	switch p.Kind {
 	case codec.PartReasoning, codec.PartRedacted, codec.PartToolCall, codec.PartCustomCall, codec.PartServerTool:

@@ -142,7 +142,7 @@ func (d *decoder) unsaid(key, v []byte) {
 	}
 }
 
-// echoed tells whether an answer repeats that member.
+// echoed reports whether an answer repeats that member.
 func echoed(key []byte) bool {
 	switch string(key) {
 	case "access_programs", "background", "conversation", "instructions", "max_output_tokens", "max_tool_calls",

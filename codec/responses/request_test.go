@@ -153,7 +153,7 @@ func TestARequestMeansTheSameAfterAnotherRound(t *testing.T) {
 	}
 }
 
-// meaning takes away what a second round may change without changing what is said: places in lists, what has been noted,
+// meaning takes away what a second round may change without changing the meaning: places in lists, what has been noted,
 // ids and the spelling that raw values are kept for.
 func meaning(r *codec.Request) {
 	r.Notes, r.Stateful, r.Echo = codec.Notes{}, nil, nil

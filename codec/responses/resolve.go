@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// Record knows what was said before. Its errors are of kind [codec.KindNotFound] where nothing is kept under an id.
+// Record holds earlier answers. Its errors are of kind [codec.KindNotFound] where nothing is kept under an id.
 type Record interface {
 	// Response gives the exchange whose answer has the id: the client's request, and the answer as an object or a stream.
 	Response(id string) (request, answer []byte, err error)
@@ -49,7 +49,7 @@ type resolver struct {
 	known   map[string][]byte // items of these by their ids: a conversation refers to many of an answer
 }
 
-// conversation gives what was said up to a response, itself included.
+// conversation gives the conversation up to and including a response.
 func (r *resolver) conversation(id string) (items [][]byte, err error) {
 	if id == "" {
 		return nil, nil
@@ -78,7 +78,7 @@ func (r *resolver) conversation(id string) (items [][]byte, err error) {
 			return slices.Concat(steps...), nil
 		}
 	}
-	return nil, codec.Invalid("previous_response_id", "more than %d responses stand in front of this one: send the conversation itself", longestChain)
+	return nil, codec.Invalid("previous_response_id", "more than %d responses come before this one; send the conversation itself", longestChain)
 }
 
 // items gives the items of an input, with what they refer to in their place.
@@ -159,7 +159,7 @@ func spend(left *int, bodies [][]byte) error {
 	return nil
 }
 
-// unresolved is what a client is told of an id under which nothing is kept.
+// unresolved is the error for an id under which nothing is kept.
 func unresolved(member, id string, err error) error {
 	e := codec.AsError(err, "")
 	if e.Kind != codec.KindNotFound {

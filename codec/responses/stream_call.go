@@ -76,7 +76,7 @@ func (e *streamEncoder) callDelta(dst []byte, out *output, body []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// surelyWhole tells whether a closed item cannot have been cut off, which only calls can: one whose arguments are a JSON
+// surelyWhole reports whether a closed item cannot have been cut off, which only calls can: one whose arguments are a JSON
 // value has not been. Of free text nobody knows, and the call of a function that takes nothing looks like one that was
 // cut off at once.
 func (e *streamEncoder) surelyWhole(out *output) bool {

@@ -136,7 +136,7 @@ func kindOfTool(wireType, name []byte) (codec.ToolKind, []byte) {
 	return codec.ToolHosted, name
 }
 
-// runsAtProvider tells whether the environment of a shell tool is a container of the provider's.
+// runsAtProvider reports whether the environment of a shell tool is a container of the provider's.
 func runsAtProvider(environment []byte) bool {
 	switch string(scan.Body(scan.Get(environment, "type"))) {
 	case "container_auto", "container_reference":

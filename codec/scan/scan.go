@@ -2,8 +2,8 @@
 //
 // It exists beside a JSON library because translation needs what libraries hide: the still-escaped body of a string,
 // the exact bytes of a number or an object, the offsets of a member, every duplicate. All functions are safe on any
-// input: on bytes that are not JSON they stop early, they never panic. Whether a document is JSON is said by [Valid],
-// which callers run once at the edge; behind it a walk that stops early has seen everything.
+// input: on bytes that are not JSON they stop early, they never panic. [Valid] reports whether a document is JSON;
+// callers run it once at the edge, and after it a walk that stops early has seen everything.
 //
 // Nothing in this package allocates except where a doc comment says so.
 package scan
@@ -59,7 +59,7 @@ func (m *Members) Close() int {
 	return i
 }
 
-// Next moves to the next member and tells whether there is one. It allocates only for a name with escapes.
+// Next moves to the next member and reports whether there is one. It allocates only for a name with escapes.
 func (m *Members) Next() bool {
 	if !m.NextName() {
 		return false
@@ -93,10 +93,10 @@ func (m *Members) NextName() bool {
 	return true
 }
 
-// Skip sets Value and End behind a NextName, and tells whether there is a value.
+// Skip sets Value and End behind a NextName, and reports whether there is a value.
 func (m *Members) Skip() bool { return m.take(Skip(m.doc, m.pos)) }
 
-// Elements walks the value behind a NextName where it is an array, and tells whether it was one. The offsets that visit
+// Elements walks the value behind a NextName where it is an array, and reports whether it was one. The offsets that visit
 // gets are those in the document.
 func (m *Members) Elements(visit func(start, end int)) bool {
 	if m.pos >= len(m.doc) || m.doc[m.pos] != '[' {
@@ -163,7 +163,7 @@ func Array(doc []byte) Elements {
 	return Elements{doc: doc, pos: i + 1}
 }
 
-// Next moves to the next element and tells whether there is one.
+// Next moves to the next element and reports whether there is one.
 func (e *Elements) Next() bool {
 	return e.NextStart() && e.Take(Skip(e.doc, e.Start))
 }
@@ -182,7 +182,7 @@ func (e *Elements) NextStart() bool {
 	return true
 }
 
-// Take sets Value behind a NextStart, and tells whether there is one.
+// Take sets Value behind a NextStart, and reports whether there is one.
 func (e *Elements) Take(end int) bool {
 	if end <= e.Start {
 		e.doc = nil
@@ -342,25 +342,25 @@ func skipString(doc []byte, i int) int {
 	return len(doc)
 }
 
-// IsObject tells whether the value is an object.
+// IsObject reports whether the value is an object.
 func IsObject(v []byte) bool { i := Space(v, 0); return i < len(v) && v[i] == '{' }
 
-// IsArray tells whether the value is an array.
+// IsArray reports whether the value is an array.
 func IsArray(v []byte) bool { i := Space(v, 0); return i < len(v) && v[i] == '[' }
 
-// IsString tells whether the value is a string.
+// IsString reports whether the value is a string.
 func IsString(v []byte) bool { return len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' }
 
-// IsNull tells whether the value is absent or null.
+// IsNull reports whether the value is absent or null.
 func IsNull(v []byte) bool { return len(v) == 0 || string(v) == "null" }
 
-// IsTrue tells whether the value is true.
+// IsTrue reports whether the value is true.
 func IsTrue(v []byte) bool { return string(v) == "true" }
 
-// IsFalse tells whether the value is false.
+// IsFalse reports whether the value is false.
 func IsFalse(v []byte) bool { return string(v) == "false" }
 
-// IsNumber tells whether the value is a number.
+// IsNumber reports whether the value is a number.
 func IsNumber(v []byte) bool { return len(v) > 0 && (v[0] == '-' || v[0]-'0' <= 9) }
 
 // Body is the still-escaped inside of a string value, nil when v is not a string. The body of "" is empty, not nil.

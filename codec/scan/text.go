@@ -18,7 +18,7 @@ import (
 // MaxDepth is the deepest nesting that [Valid] accepts: the limit of the validator underneath.
 const MaxDepth = 4096
 
-// WellFormed tells whether doc is one JSON value in valid UTF-8, no deeper than [MaxDepth]. It is enough to walk doc and
+// WellFormed reports whether doc is one JSON value in valid UTF-8, no deeper than [MaxDepth]. It is enough to walk doc and
 // to pass it on; what is copied out of its strings into documents of ours has to be [Valid].
 func WellFormed(doc []byte) bool { return sonic.Valid(doc) && utf8.Valid(doc) && !isOpenString(doc) }
 
@@ -29,7 +29,7 @@ func isOpenString(doc []byte) bool {
 	return i < len(doc) && doc[i] == '"' && !json.Valid(doc)
 }
 
-// Valid tells whether doc is [WellFormed] with nothing in its strings that JSON does not allow: no raw control
+// Valid reports whether doc is [WellFormed] with nothing in its strings that JSON does not allow: no raw control
 // characters, no escapes that are none. The JSON library looks at neither.
 func Valid(doc []byte) bool { return WellFormed(doc) && TextIsValid(doc) }
 
@@ -258,7 +258,7 @@ func QuoteBody(dst, body []byte) []byte {
 	return append(dst, '"')
 }
 
-// Blank tells whether a string body holds nothing but white space, escaped or not.
+// Blank reports whether a string body holds nothing but white space, escaped or not.
 func Blank(body []byte) bool {
 	for i := 0; i < len(body); i++ {
 		switch body[i] {

@@ -152,7 +152,7 @@ func (s *Splitter) Passed() []byte {
 	return passed
 }
 
-// Buffered tells whether bytes were read that Next has not given out.
+// Buffered reports whether bytes were read that Next has not given out.
 func (s *Splitter) Buffered() bool { return s.head < s.tail }
 
 var mark = []byte("\xEF\xBB\xBF")

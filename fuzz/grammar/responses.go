@@ -9,7 +9,7 @@ import (
 )
 
 // Responses checks that stream is one whole stream of the Responses format, as strict as the strictest of its clients:
-// an event line in every frame, numbers without gaps, items and parts announced before anything is said about them,
+// an event line in every frame, numbers without gaps, items and parts announced before any event refers to them,
 // every done event with all that its deltas said, ids that never change, and one terminal event, the last frame, with
 // all items in their order. A stream that failed before it began is its terminal event alone.
 func Responses(stream []byte) error {

@@ -1,7 +1,7 @@
 // Package command is the command line: one file a noun, one type a command. Package main puts the types together.
 //
-// What a program is to read goes to standard output and nothing else does; what a person is to know goes to standard
-// error. Exit codes are [ExitOK], [ExitFailure] and [ExitUsage].
+// Standard output carries what programs read, and nothing else; messages for people go to standard error. Exit codes are
+// [ExitOK], [ExitFailure] and [ExitUsage].
 package command
 
 import (

@@ -48,7 +48,7 @@ func (c *ExchangeList) Run(ctx context.Context, s *Surroundings) error {
 	})
 }
 
-// each visits the newest exchanges, at most limit of them; 0 is all. more tells whether there are others.
+// each visits the newest exchanges, at most limit of them; 0 is all. more reports whether there are others.
 func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int, visit func(*store.ExchangeInfo) error) (more bool, err error) {
 	after := ""
 	for seen := 0; ; {

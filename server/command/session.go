@@ -57,7 +57,7 @@ func (c *SessionList) Run(ctx context.Context, s *Surroundings) error {
 	})
 }
 
-// each visits the newest sessions of each account that is meant, at most limit of each; 0 is all. more tells whether there
+// each visits the newest sessions of each account that is meant, at most limit of each; 0 is all. more reports whether there
 // are others.
 func (c *SessionList) each(ctx context.Context, client *admin.Client, limit int, visit func(*memory.Session) error) (more bool, err error) {
 	accounts, err := c.accounts(ctx, client)

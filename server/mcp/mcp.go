@@ -1,6 +1,6 @@
 // Package mcp offers an account's memory to its agents as tools of the Model Context Protocol, over its streamable HTTP
-// transport (revision 2025-11-25, sections "Transports" and "Tools"). The tools find, list and show what was said; none
-// changes anything. There are no sessions of the protocol: each request is answered by itself.
+// transport (revision 2025-11-25, sections "Transports" and "Tools"). The tools only read.
+// There are no protocol sessions: each request stands alone.
 package mcp
 
 import (
@@ -47,7 +47,7 @@ func Handler(o Options) http.Handler {
 	})
 }
 
-// instructions tell an agent what the tools are for.
+// instructions say to an agent what the tools are for.
 const instructions = "The recorded conversations of this account, your own earlier ones among them. Find with memory_search, " +
 	"read around a hit with memory_timeline, and read single exchanges whole with memory_get."
 
@@ -57,13 +57,13 @@ func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
 		Instructions: instructions, SchemaCache: schemas,
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
-	add(s, t, "memory_search", "Find what was said or done in recorded conversations, by words, names (paths, symbols, error codes) and likeness. "+
+	add(s, t, "memory_search", "Search recorded conversations by words, names (paths, symbols, error codes) and similarity. "+
 		"Gives one short entry per exchange or session, the best first.", t.search)
 	add(s, t, "memory_timeline", "Read a recorded conversation around one of its exchanges, or its end: what each exchange added, long texts cut.", t.timeline)
 	add(s, t, "memory_get", "Read what single exchanges added to their conversations: the new messages, calls and results, and the answer, in full.", t.get)
 	add(s, t, "memory_list_sessions", "List recorded conversations, the newest first.", t.listSessions)
 	add(s, t, "memory_get_session", "Show one recorded conversation: when, with which models, how long, and its summary where there is one.", t.getSession)
-	add(s, t, "memory_stats", "Say how much is recorded, and how far the search index is behind.", t.stats)
+	add(s, t, "memory_stats", "Show how much is recorded, and how far the search index is behind.", t.stats)
 	return s
 }
 
@@ -80,7 +80,7 @@ func add[In any](s *sdk.Server, t *tools, name, description string, read func(co
 	})
 }
 
-// told is an error as the agent is told of it; what it can do nothing about goes to the log.
+// told is an error in words for the agent; what it can do nothing about goes to the log.
 func (t *tools) told(tool string, err error) error {
 	e := codec.AsError(err, "the memory failed on this; the proxy's log says why")
 	if e.Kind == codec.KindInternal || e.Kind == codec.KindStorage {

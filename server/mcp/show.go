@@ -69,7 +69,7 @@ func showSession(p *page, s *store.Session) {
 // minute writes a time as far as an overview needs it.
 func minute(t time.Time) string { return t.UTC().Format("2006-01-02T15:04Z") }
 
-// behind puts something in front of a name, if there is one.
+// behind puts something before a name, if there is one.
 func behind(front, name string) string {
 	if name == "" {
 		return ""

@@ -13,8 +13,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Event ids are the number of the event in this run of the server, with the run's own name before it: numbers begin
-// anew with each run, and what happened between two runs is not known to either.
+// Event ids are the number of the event in this run of the server, with the run's own name before it: numbers start
+// again with each run, and neither run knows what happened between them.
 
 // newEpoch names a run: by when it began.
 func newEpoch() string { return strconv.FormatInt(time.Now().UnixMilli(), 36) }

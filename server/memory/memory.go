@@ -1,13 +1,13 @@
-// Package memory is the HTTP side of what an account remembers: sessions and their turns, exchanges, erasures, a live
-// tail, export and import. The server offers it to holders of service keys, and the management socket to the operator;
-// both serve the same [Handler].
+// Package memory is the HTTP API to an account's memory: sessions and turns, exchanges, search, erasures, a live tail,
+// export and import. The server offers it to holders of service keys, the management socket to the operator; both serve
+// the same [Handler].
 //
 //	GET    /v1/memory/sessions                  newest first; filters chat_key, external_id, model, tag, parent, since, until
 //	GET    /v1/memory/sessions/{id}
 //	PATCH  /v1/memory/sessions/{id}             {"title", "tags"}
 //	GET    /v1/memory/sessions/{id}/timeline    what each exchange added, oldest first
 //	POST   /v1/memory/sessions/{id}/merge       {"into"}
-//	POST   /v1/memory/sessions/{id}/split       {"exchange"}: this one and all that began after it leave for a new session
+//	POST   /v1/memory/sessions/{id}/split       {"exchange"}: this one and all later ones leave for a new session
 //	DELETE /v1/memory/sessions/{id}
 //	GET    /v1/memory/exchanges                 newest first
 //	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized
@@ -17,7 +17,7 @@
 //	GET    /v1/memory/erasures/{id}
 //	POST   /v1/memory/search                    {"query", "filters", …}, see search.Request; X-Service-Memory-Wait: indexed
 //	GET    /v1/memory/stats
-//	GET    /v1/memory/events                    server-sent events; resumes behind Last-Event-ID
+//	GET    /v1/memory/events                    server-sent events; resumes after Last-Event-ID
 //	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
 //	POST   /v1/memory/imports                   what export.jsonl gave
 //

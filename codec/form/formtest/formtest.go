@@ -1,4 +1,4 @@
-// Package formtest has the law that decoders which know forms are held to.
+// Package formtest checks that a decoder which uses forms gives the same events as one that does not.
 package formtest
 
 import (

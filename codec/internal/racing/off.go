@@ -2,5 +2,5 @@
 
 package racing
 
-// On tells whether the race detector is on.
+// On reports whether the race detector is on.
 const On = false

@@ -1,5 +1,5 @@
-// Package transcript runs the tests whose stories stand in files: testdata/<folder>/<name>.txt tells what goes in and what
-// comes out of it, in the notation of the package that is tested.
+// Package transcript runs tests from files: testdata/<folder>/<name>.txt holds what goes in and what comes out, in the
+// notation of the package that is tested.
 package transcript
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the transcripts in testdata anew")
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 
-// Each runs a test for every transcript of a folder. tell is given a transcript as it is recorded and writes it anew, from
+// Each runs a test for every transcript of a folder. tell gets a recorded transcript and rewrites it, from
 // what goes in by the record. The test fails when the two differ; with -update the new one becomes the record.
 func Each(t *testing.T, folder string, tell func(t *testing.T, recorded string) string) {
 	t.Helper()

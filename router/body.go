@@ -1,7 +1,6 @@
 package router
 
 import (
-	"context"
 	"io"
 	"time"
 )
@@ -15,8 +14,6 @@ type Body struct {
 	length   int64         // -1: unknown
 	ahead    []byte        // read already, and to be given first
 	err      error         // sticky; it comes behind ahead
-
-	release context.CancelCauseFunc // of a hedged attempt; nil otherwise
 }
 
 // Read waits for the provider, but never longer than the first-byte or the idle limit, and not after the call's
@@ -70,9 +67,6 @@ func (b *Body) Cut() { b.watch.end() }
 // waits for the provider and may be called more than once.
 func (b *Body) Close() error {
 	b.watch.end() // first: with its context gone, nothing below waits for the network
-	if b.release != nil {
-		b.release(nil)
-	}
 	b.payload.release()
 	if b.from == nil {
 		return nil

@@ -14,7 +14,6 @@ type destination struct {
 	endpoint *endpoint
 	key      *apiKey // nil: the caller's own credential
 	trial    bool    // of the endpoint's breaker
-	resends  int     // attempts of the call before this one
 }
 
 // candidate is a place with what decides between them.

@@ -25,10 +25,9 @@ type Provider struct {
 	firstByte time.Duration
 	idle      time.Duration
 
-	clock      Clock
-	retries    int           // that a call may take
-	hedgeAfter time.Duration // 0: calls are not hedged
-	budget     retryBudget   // of retries and hedges
+	clock   Clock
+	retries int // that a call may take
+	budget  retryBudget
 }
 
 func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, timeouts Timeouts) (*Provider, error) {
@@ -60,8 +59,6 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 		idle:      timeouts.Idle,
 		clock:     all.clock(),
 		retries:   all.retries(),
-
-		hedgeAfter: all.HedgeAfter,
 	}
 	if own := lookupDialect(name); own != nil {
 		p.prefixes = own.Prefixes

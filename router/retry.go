@@ -40,12 +40,11 @@ const (
 	FailureNoFirstByte               // the first-byte limit
 	FailureUnreadable                // no HTTP, or a redirect
 	FailureBreakerOpen               // it was not asked
-	FailureOutrun                    // a hedge: the attempt beside it answered first
 )
 
 var failureNames = [...]string{
 	"", "rate_limited", "no_credit", "credential_refused", "overloaded", "server_error", "unreachable", "cut", "no_first_byte",
-	"unreadable", "breaker_open", "outrun",
+	"unreadable", "breaker_open",
 }
 
 // String is the name used in records and metrics; "" for none.
@@ -86,13 +85,7 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 	}
 	var failed failedPlaces
 	for retries := 0; ; retries++ {
-		var o outcome
-		at.resends = failed.count()
-		if p.hedgeAfter > 0 {
-			o = p.hedged(ctx, c, at, &failed)
-		} else {
-			o = p.try(ctx, c, at)
-		}
+		o := p.try(ctx, c, at, retries)
 		next, again := destination{}, false
 		if retries < p.retries {
 			next, again = p.next(ctx, c, &o, &failed)
@@ -138,9 +131,9 @@ type outcome struct {
 	fault *codec.Error
 }
 
-// try makes one attempt, and notes what it says of the place.
-func (p *Provider) try(ctx context.Context, c *Call, at destination) outcome {
-	o := outcome{Attempt: Attempt{Provider: p, Address: at.endpoint.address, Resends: at.resends, Started: p.clock.Now()}, at: at}
+// try makes one attempt, behind so many others of the call, and notes what it says of the place.
+func (p *Provider) try(ctx context.Context, c *Call, at destination, resends int) outcome {
+	o := outcome{Attempt: Attempt{Provider: p, Address: at.endpoint.address, Resends: resends, Started: p.clock.Now()}, at: at}
 	credential := c.Credential
 	if at.key != nil {
 		o.Key = at.key.number
@@ -257,13 +250,6 @@ func (at *destination) coolDown(o *outcome, now time.Time) time.Duration {
 type failedPlaces struct {
 	endpoints []*endpoint
 	keys      []*apiKey
-	attempts  int // at any place, so far
-}
-
-// count counts an attempt that is about to be made, and gives the number of those before it.
-func (f *failedPlaces) count() int {
-	f.attempts++
-	return f.attempts - 1
 }
 
 // add notes where an attempt failed. It is false where the failure is no reason to go elsewhere.

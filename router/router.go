@@ -39,10 +39,6 @@ type Config struct {
 	Breaker Breaker // of every endpoint
 	Clock   Clock   // nil: the system's
 
-	// HedgeAfter is how long a place may keep a call waiting for the header of its answer before the call is made at
-	// another place as well, if there is one. 0: for ever.
-	HedgeAfter time.Duration
-
 	ModelsFile  string // path of a file in the form of models.yaml, laid over the built-in one; "" for none
 	Breakpoints bool   // set prompt-cache breakpoints for Anthropic where the client's format cannot ask for them
 	TraceParent bool   // pass the W3C trace headers traceparent and tracestate upstream

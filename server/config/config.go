@@ -129,7 +129,6 @@ type Upstream struct {
 	Retries         Times    `json:"retries"`          // attempts behind the first
 	BreakerFailures Times    `json:"breaker_failures"` // in a row, after which an endpoint is left alone; 0: never
 	BreakerPause    Duration `json:"breaker_pause"`    // for which it first is
-	HedgeAfter      Duration `json:"hedge_after"`      // after which a call is made at a second place, too; 0: never
 }
 
 // Limits bound what one request may bring, and what the callers of one key may use.

@@ -78,7 +78,7 @@ routes:
 - {prefix: qwen, provider: local}
 aliases: [{model: fast, to: gpt-5-mini}]
 fallbacks: [{model: claude-opus-4-8, to: [fast, gpt-5.5]}]
-upstream: {retries: 0, breaker_failures: 7, breaker_pause: 1s, hedge_after: 4s}
+upstream: {retries: 0, breaker_failures: 7, breaker_pause: 1s}
 models_file: models.yaml
 limits: {body_bytes: 1 KB, header_bytes: 32kib, connections: 7, connections_per_address: 3, requests: 5, per_key: {requests_per_minute: 5, tokens_per_month: 70}}
 timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h, drain_delay: 5s}
@@ -109,7 +109,7 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 		Routes:     []Route{{Prefix: "qwen", Provider: "local"}},
 		Aliases:    []Alias{{Model: "fast", To: "gpt-5-mini"}},
 		Fallbacks:  []Fallback{{Model: "claude-opus-4-8", To: []string{"fast", "gpt-5.5"}}},
-		Upstream:   Upstream{Retries: 0, BreakerFailures: 7, BreakerPause: Duration(time.Second), HedgeAfter: Duration(4 * time.Second)},
+		Upstream:   Upstream{Retries: 0, BreakerFailures: 7, BreakerPause: Duration(time.Second)},
 		ModelsFile: "models.yaml",
 		Limits: Limits{
 			BodyBytes: 1000, HeaderBytes: 32 << 10, PerKey: KeyLimits{RequestsPerMinute: 5, TokensPerMonth: 70},
@@ -192,6 +192,10 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		"field unlike any": {
 			file: "admin: {colour: red}\n",
 			want: `mneme.yaml:1: unknown field "colour" in admin; known here: listen`,
+		},
+		"field of an earlier version": {
+			file: "upstream:\n  hedge_after: 20s\n",
+			want: `mneme.yaml:2: unknown field "hedge_after" in upstream; there is no such setting any more, because it asked two places at once and paid both; take the line out`,
 		},
 		"twice": {
 			file: "data: x\n\ndata: y\n",
@@ -511,7 +515,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	withAll.Search.Embedder.Dimensions, withAll.Search.Embedder.DocumentPrefix, withAll.Search.Embedder.QueryPrefix = 0, "", ""
 	withAll.Search.Summaries.Model = ""
 	withAll.Capture.OptOut, withAll.Capture.Redact.Patterns, withAll.TLS = nil, nil, TLS{}
-	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay, withAll.Upstream.HedgeAfter = 0, 0, 0
+	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay = 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)
 	}

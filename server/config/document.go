@@ -112,7 +112,7 @@ func (d *document) structure(node *yaml.Node, want reflect.Type, path string) an
 	for key, child := range d.members(node) {
 		field, ok := fieldNamed(want, key.Value)
 		if !ok {
-			d.fail(key, "unknown field %q%s; %s", key.Value, within(path), remedy(want, key.Value))
+			d.fail(key, "unknown field %q%s; %s", key.Value, within(path), remedy(want, path, key.Value))
 			continue
 		}
 		var v any

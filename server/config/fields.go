@@ -41,9 +41,17 @@ func within(path string) string {
 	return " in " + path
 }
 
-// remedy says what to do about a name that this group does not have: move it to the group that has it, write the
+// removed are fields that there were once, with what became of them.
+var removed = map[string]string{
+	"upstream.hedge_after": "there is no such setting any more, because it asked two places at once and paid both; take the line out",
+}
+
+// remedy says what to do about a name that the group at path does not have: take it out, move it to the group that has it, write the
 // nearest name of this group, or choose from all of them.
-func remedy(group reflect.Type, name string) string {
+func remedy(group reflect.Type, path, name string) string {
+	if text, ok := removed[join(path, name)]; ok {
+		return text
+	}
 	root := reflect.TypeFor[Config]()
 	if _, top := fieldNamed(root, name); top {
 		return "it belongs at the top of the file, not indented"

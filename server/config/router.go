@@ -23,7 +23,6 @@ func (c *Config) Router() router.Config {
 		Breakpoints: c.Cache.AnthropicBreakpoints,
 		Retries:     noneBelowZero(c.Upstream.Retries),
 		Breaker:     router.Breaker{Failures: noneBelowZero(c.Upstream.BreakerFailures), Pause: time.Duration(c.Upstream.BreakerPause)},
-		HedgeAfter:  time.Duration(c.Upstream.HedgeAfter),
 	}
 	for name, p := range c.Providers {
 		var formats []codec.Format

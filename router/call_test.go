@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
@@ -144,7 +143,6 @@ func TestAConnectionThatDiedInThePoolIsReplacedUnseen(t *testing.T) {
 	})
 	p := newRouter(t, compatible(h.url())).Provider("host")
 	dials, dead := 0, false
-	p.endpoints[0].upstream.(*direct).client.Stale = patience
 	p.endpoints[0].upstream.(*direct).client.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials++
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
@@ -188,28 +186,59 @@ func mustAnswer(t *testing.T, p *Provider) {
 	}
 }
 
-func TestAPooledConnectionThatIsJustBeingClosedIsReplacedUnseen(t *testing.T) {
+func TestARequestThatMayBeAtWorkIsNotSentAgain(t *testing.T) {
 	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
 		h, requests := closing(t)
 		p := to(compatible(h.url()))
 		mustAnswer(t, p)
-		mustAnswer(t, p)
-		if n := requests.Load(); n != 3 {
+		_, err := p.Do(t.Context(), chatCall())
+		mustFail(t, err, codec.KindUpstream, "closed the connection before it answered", h.Addr().String())
+		if n := requests.Load(); n != 2 {
 			t.Errorf("%d requests were sent", n)
 		}
 	})
 }
 
-func TestARequestThatMayBeAtWorkIsNotSentAgain(t *testing.T) {
-	h, requests := closing(t)
-	p := newRouter(t, compatible(h.url())).Provider("host")
-	p.endpoints[0].upstream.(*direct).client.Stale = 0 // as if the end had come later
-	mustAnswer(t, p)
-	_, err := p.Do(t.Context(), chatCall())
-	mustFail(t, err, codec.KindUpstream, "closed the connection before it answered", h.Addr().String())
-	if n := requests.Load(); n != 2 {
-		t.Errorf("%d requests were sent", n)
-	}
+// A client that has named its request says that it may be read twice. Each time is an attempt of its own.
+func TestARequestWithAnIdempotencyKeyIsSentTwiceAtMost(t *testing.T) {
+	overBoth(t, func(t *testing.T, to func(Config) *Provider) {
+		var requests atomic.Int32
+		const warm = 6
+		all := make(chan struct{})
+		h := listen(t, func(_ *host, _ int, c *conn) {
+			for c.request() != nil {
+				switch n := requests.Add(1); {
+				case n > warm:
+					return // a prompt that no worker survives
+				case n == warm:
+					close(all)
+				}
+				<-all
+				c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+			}
+		})
+		p := to(compatible(h.url()))
+		var warming sync.WaitGroup
+		for range warm {
+			warming.Go(func() { mustAnswer(t, p) })
+		}
+		warming.Wait()
+		var attempts []Attempt
+		call := chatCall()
+		call.Header = http.Header{"Idempotency-Key": {"one"}}
+		call.Observe = func(a Attempt) { attempts = append(attempts, a) }
+		_, err := p.Do(t.Context(), call)
+		mustFail(t, err, codec.KindUpstream, "closed the connection before it answered")
+		if n := requests.Load() - warm; n != 2 {
+			t.Errorf("%d requests were sent", n)
+		}
+		if len(attempts) != 2 || attempts[0].Failure != FailureCut || !attempts[0].Retried || attempts[1].Resends != 1 || attempts[1].Retried {
+			t.Errorf("told of %+v", attempts)
+		}
+		if left := p.budget.tenths.Load(); left != fullBudget-oneRetry {
+			t.Errorf("%d tenths of a retry are left", left)
+		}
+	})
 }
 
 func TestARequestIsNotSentAgainAfterANewConnectionFailed(t *testing.T) {
@@ -225,33 +254,6 @@ func TestARequestIsNotSentAgainAfterANewConnectionFailed(t *testing.T) {
 			t.Errorf("%d requests were sent", n)
 		}
 	})
-}
-
-func TestStaleConnectionsArePassedOverAFewTimes(t *testing.T) {
-	for _, x := range []struct {
-		failures, sent int
-		fails          bool
-	}{{0, 1, false}, {1, 2, false}, {3, 4, false}, {4, 4, true}} {
-		sent := 0
-		tr := newTransport(defaultTimeouts, false)
-		tr.stale = patience
-		tr.send = func(r *http.Request) (*http.Response, error) {
-			sent++
-			httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{Reused: true})
-			if text, err := io.ReadAll(r.Body); string(text) != "body" || err != nil {
-				t.Errorf("attempt %d sends %q, %v", sent, text, err)
-			}
-			if sent <= x.failures {
-				return nil, errors.New("http: server closed idle connection")
-			}
-			return &http.Response{StatusCode: http.StatusOK}, nil
-		}
-		p := newRouter(t, Config{}).Provider("openai")
-		_, err := tr.do(t.Context(), outgoing{method: http.MethodPost, url: p.endpoints[0].urls.chat, size: 4, body: &payload{data: []byte("body")}})
-		if sent != x.sent || (err != nil) != x.fails {
-			t.Errorf("%d failures: sent %d times, %v", x.failures, sent, err)
-		}
-	}
 }
 
 func TestFailuresBeforeTheAnswerSayWhatToDo(t *testing.T) {

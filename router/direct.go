@@ -18,7 +18,7 @@ func newDirect(base *url.URL, t Timeouts) *direct {
 	o := http1.Options{
 		Address: hostPort(base), Host: base.Host,
 		Dial: dialer.DialContext, TLSHandshake: t.TLS,
-		Idle: idleConnections, MaxIdle: idlePerHost, MaxHead: maxResponseHeader, Stale: staleWithin,
+		Idle: idleConnections, MaxIdle: idlePerHost, MaxHead: maxResponseHeader,
 	}
 	if base.Scheme == "https" {
 		o.TLS = &tls.Config{ServerName: base.Hostname(), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}

@@ -104,14 +104,10 @@ func chatCall() *Call {
 }
 
 // overBoth runs a test over connections of our own, and over net/http, which serves where a proxy or HTTP/2 is wanted. to
-// makes the provider of [compatible]. A connection from the pool that ends is stale however late that is seen.
+// makes the provider of [compatible].
 func overBoth(t *testing.T, test func(t *testing.T, to func(Config) *Provider)) {
 	t.Run("direct", func(t *testing.T) {
-		test(t, func(c Config) *Provider {
-			p := newRouter(t, c).Provider("host")
-			p.endpoints[0].upstream.(*direct).client.Stale = patience
-			return p
-		})
+		test(t, func(c Config) *Provider { return newRouter(t, c).Provider("host") })
 	})
 	t.Run("net/http", func(t *testing.T) {
 		test(t, func(c Config) *Provider {
@@ -122,9 +118,7 @@ func overBoth(t *testing.T, test func(t *testing.T, to func(Config) *Provider)) 
 			if c.Timeouts.TLS != 0 {
 				timeouts.TLS = c.Timeouts.TLS
 			}
-			over := newTransport(timeouts, c.HTTP2)
-			over.stale = patience
-			p.endpoints[0].upstream = over
+			p.endpoints[0].upstream = newTransport(timeouts, c.HTTP2)
 			return p
 		})
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/failure"
+	"github.com/mnemeproxy/mneme/router/http1"
 )
 
 // Retries are for what clients cannot do: go to another credential or another endpoint at once. What only waiting can
@@ -35,7 +36,7 @@ const (
 	FailureCredentialRefused         // 401
 	FailureOverloaded                // 503, 529: the endpoint asks to be left alone
 	FailureServerError               // another 5xx
-	FailureUnreachable               // no connection, nothing was sent
+	FailureUnreachable               // no connection, or one that ended before anything was sent
 	FailureCut                       // the connection ended before an answer
 	FailureNoFirstByte               // the first-byte limit
 	FailureUnreadable                // no HTTP, or a redirect
@@ -67,9 +68,10 @@ type Attempt struct {
 // Do sends a call and returns once the header of the answer is there. The caller closes the reply's body.
 //
 // Where an attempt fails for a reason that does not lie with the request, another is made at once with another
-// credential of the server's or at another endpoint, if one is well, up to the configured number. At the same place only
-// a request is sent again that never reached it, or that does not generate, and only once. The last reply or error is the
-// result. Nothing of an answer has been read by then.
+// credential of the server's or at another endpoint, if one is well, up to the configured number; at the same place only once,
+// and only where nothing was answered. A request that was sent and got no answer is sent a second time, at any place, only
+// where it cannot have been read, does not generate, or has been given an Idempotency-Key by the client; never a third time. Every
+// attempt is told to [Call.Observe]. The last reply or error is the result. Nothing of an answer has been read by then.
 //
 // Cancelling ctx ends the call at once in every phase: while it connects, waits, or while the body is read. The error
 // then wraps context.Cause(ctx), or is the cause where that is a *codec.Error.
@@ -179,7 +181,7 @@ func failureOfFault(fault *codec.Error) Failure {
 		return FailureUnreadable
 	case errors.Is(err, errFirstByte):
 		return FailureNoFirstByte
-	case neverSent(err):
+	case !errors.Is(err, http1.ErrSent) && (neverSent(err) || isCut(err)):
 		return FailureUnreachable
 	case isCut(err):
 		return FailureCut
@@ -202,7 +204,7 @@ func neverSent(err error) bool {
 // digest, and one client's must not shut out the others. Neither does a call to rest, which a cool-down heeds.
 func (o *outcome) health(ctx context.Context) callResult {
 	switch {
-	case ctx.Err() != nil && o.reply == nil:
+	case ctx.Err() != nil && o.reply == nil || o.unread():
 		return resultNone
 	case o.Failure == FailureUnreachable || o.Failure == FailureCut || o.Failure == FailureNoFirstByte:
 		return resultFailed
@@ -246,42 +248,73 @@ func (at *destination) coolDown(o *outcome, now time.Time) time.Duration {
 	return cooling.rest(now)
 }
 
-// failedPlaces are those that a call is not to be tried at again.
+// failedPlaces are those that a call is not to be tried again at.
 type failedPlaces struct {
-	endpoints []*endpoint
-	keys      []*apiKey
+	endpoints  []*endpoint
+	keys       []*apiKey
+	unanswered bool // a request of the call was sent, and not answered
 }
 
-// add notes where an attempt failed. It is false where the failure is no reason to go elsewhere.
-func (f *failedPlaces) add(at destination, o *outcome) bool {
-	switch o.Failure {
-	case FailureNone:
+// add notes where an attempt failed. It is false where the failure is no reason to try again: it lies with the request, or the
+// request may have been read, and may be at work and paid for. Such a one is sent again only where that is harmless, and
+// once: what has made one worker fall over would do so to the next.
+func (f *failedPlaces) add(c *Call, o *outcome) bool {
+	switch {
+	case o.Failure == FailureNone:
 		return false
-	case FailureRateLimited, FailureNoCredit, FailureCredentialRefused:
-		if at.key == nil {
+	case o.Failure == FailureRateLimited || o.Failure == FailureNoCredit || o.Failure == FailureCredentialRefused:
+		if o.at.key == nil {
 			return false
 		}
-		f.keys = append(f.keys, at.key)
-	case FailureServerError, FailureOverloaded:
-		if o.reply.Header.Get("X-Should-Retry") == "false" {
+		f.keys = append(f.keys, o.at.key)
+		return true
+	case o.reply != nil && o.reply.Header.Get("X-Should-Retry") == "false":
+		return false
+	case o.unanswered():
+		if f.unanswered || !c.repeatable() && !o.unread() {
 			return false
 		}
-		f.endpoints = append(f.endpoints, at.endpoint)
-	default:
-		f.endpoints = append(f.endpoints, at.endpoint)
+		f.unanswered = true
 	}
+	f.endpoints = append(f.endpoints, o.at.endpoint)
 	return true
+}
+
+// unanswered reports whether the request was sent, and may have been read, without an answer that says so.
+func (o *outcome) unanswered() bool {
+	switch o.Failure {
+	case FailureCut, FailureNoFirstByte:
+		return true
+	case FailureUnreadable:
+		return o.fault.Cause != nil // else it was answered, with a redirect for instance
+	default:
+		return false
+	}
+}
+
+// unread reports whether the request is known not to have been read: it crossed the end of a connection on its way. That says
+// nothing of the place, where connections simply end after a while.
+func (o *outcome) unread() bool {
+	return o.Failure == FailureCut && errors.Is(o.fault.Cause, http1.ErrUnread)
+}
+
+// repeatable reports whether a call may be sent twice: where it does not generate, or the client says so.
+func (c *Call) repeatable() bool {
+	return c.Operation != Generate || c.Header.Get("Idempotency-Key") != ""
 }
 
 // next says where another attempt is to be made, if one is. It has waited where that is needed.
 func (p *Provider) next(ctx context.Context, c *Call, o *outcome, failed *failedPlaces) (next destination, again bool) {
-	if ctx.Err() != nil || !failed.add(o.at, o) {
+	if ctx.Err() != nil || !failed.add(c, o) {
 		return destination{}, false
+	}
+	if o.unread() {
+		return p.sameAgain(ctx, o, failed)
 	}
 	if next, again = p.another(c, p.clock.Now(), failed); again {
 		return next, p.spend(next)
 	}
-	return p.sameAgain(ctx, c, o.at, o, failed)
+	return p.sameAgain(ctx, o, failed)
 }
 
 // spend pays for an attempt that another has been chosen for, or lets the place know that it does not come.
@@ -293,18 +326,21 @@ func (p *Provider) spend(at destination) bool {
 	return false
 }
 
-// sameAgain lets a call be tried once more where it failed, after a pause.
-func (p *Provider) sameAgain(ctx context.Context, c *Call, at destination, o *outcome, failed *failedPlaces) (destination, bool) {
-	repeatable := o.Failure == FailureUnreachable && passes(o.fault.Cause) || o.Failure == FailureCut && c.Operation != Generate
-	if !repeatable || len(failed.endpoints) > 1 || !p.budget.spend() {
+// sameAgain lets a call be tried once more where it failed, after a pause if the place may be in trouble.
+func (p *Provider) sameAgain(ctx context.Context, o *outcome, failed *failedPlaces) (destination, bool) {
+	passing := o.Failure == FailureUnreachable && passes(o.fault.Cause) || o.Failure == FailureCut
+	if !passing || len(failed.endpoints) > 1 || !p.budget.spend() {
 		return destination{}, false
 	}
-	pause := shortestPause + rand.N(longestPause-shortestPause) //nolint:gosec // keeps clients apart
-	if p.clock.Sleep(ctx, pause) != nil {
-		return destination{}, false
+	if !o.unread() {
+		pause := shortestPause + rand.N(longestPause-shortestPause) //nolint:gosec // keeps clients apart
+		if p.clock.Sleep(ctx, pause) != nil {
+			return destination{}, false
+		}
 	}
-	trial, admitted := at.endpoint.breaker.admit(p.clock.Now())
-	at.trial = trial
+	var admitted bool
+	at := o.at
+	at.trial, admitted = at.endpoint.breaker.admit(p.clock.Now())
 	return at, admitted
 }
 

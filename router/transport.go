@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/mnemeproxy/mneme/router/http1"
 )
 
 // Of both upstreams. Idle connections are dropped before the 60 s after which common load balancers drop them, so that
@@ -26,12 +29,7 @@ const (
 )
 
 // transport is the upstream over net/http's connection pool, without its client: no redirects, no cookies.
-type transport struct {
-	pool *http.Transport
-	send func(*http.Request) (*http.Response, error) // pool.RoundTrip
-
-	stale time.Duration // staleWithin
-}
+type transport struct{ pool *http.Transport }
 
 func newTransport(t Timeouts, http2 bool) *transport {
 	dialer := &net.Dialer{Timeout: t.Dial, KeepAlive: keepAlivePeriod}
@@ -50,24 +48,18 @@ func newTransport(t Timeouts, http2 bool) *transport {
 		// A stuck connection would hold up all the streams on it.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: keepAlivePeriod, PingTimeout: t.Dial},
 	}
-	return &transport{pool: pool, send: pool.RoundTrip, stale: staleWithin}
+	return &transport{pool: pool}
 }
 
-// do sends a request once, but for one case: a connection from the pool that the provider was just closing. Nobody can
-// tell from here whether the request was read before the end; what can be told is that a stale connection fails at
-// once, and without a byte of an answer. Such a request goes to another connection, as browsers do it. At the worst the
-// first second of a model's work is paid for twice. Whatever takes longer, or fails on a new connection, is an error
-// for the client to retry.
-//
-// net/http, which is given GetBody for that, does the same on its own only where it knows that nothing was written, or
-// where the client sent an Idempotency-Key.
+// do sends a request once. net/http replaces a connection on which nothing was written by another one; what was written is never
+// sent again, which it would do with an Idempotency-Key if it were given GetBody.
 func (t *transport) do(ctx context.Context, out outgoing) (incoming, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	if !out.cutoff.Guard(cancel) { // by which it is cancelled in the end
 		cancel()
 		return incoming{}, context.Canceled
 	}
-	var taken pooled
+	var connected atomic.Bool
 	req := (&http.Request{
 		Method:     out.method,
 		URL:        out.url,
@@ -76,49 +68,23 @@ func (t *transport) do(ctx context.Context, out outgoing) (incoming, error) {
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
-	}).WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: taken.note}))
+	}).WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}))
 	if out.size > 0 {
 		req.Body = out.body.open()
 		req.ContentLength = out.size
-		req.GetBody = func() (io.ReadCloser, error) { return out.body.open(), nil }
 	}
-	for attempt := 0; ; attempt++ {
-		res, err := t.send(req) //nolint:bodyclose // closed by the reader of the incoming
-		if err == nil {
-			return incoming{status: res.StatusCode, header: res.Header, body: res.Body, length: res.ContentLength}, nil
-		}
-		if attempt == staleRetries || ctx.Err() != nil || !isCut(err) || !taken.within(t.stale) {
-			return incoming{}, err
-		}
-		req = req.WithContext(req.Context()) // a copy: the failed attempt may still hold the old one
-		if out.size > 0 {
-			req.Body = out.body.open()
-		}
+	res, err := t.pool.RoundTrip(req) //nolint:bodyclose // closed by the reader of the incoming
+	switch {
+	case err == nil:
+		return incoming{status: res.StatusCode, header: res.Header, body: res.Body, length: res.ContentLength}, nil
+	case connected.Load():
+		return incoming{}, fmt.Errorf("%w: %w", http1.ErrSent, err)
+	default:
+		return incoming{}, err
 	}
 }
 
 func (t *transport) close() { t.pool.CloseIdleConnections() }
-
-const (
-	staleWithin  = time.Second // longer than a round trip to any provider
-	staleRetries = 3           // stale connections in a row that are passed over
-)
-
-// pooled notes when a request was given a connection that had served another one before.
-type pooled struct{ at atomic.Int64 }
-
-func (p *pooled) note(c httptrace.GotConnInfo) {
-	p.at.Store(nobody)
-	if c.Reused {
-		p.at.Store(now())
-	}
-}
-
-// within tells whether that was so, and less than d ago.
-func (p *pooled) within(d time.Duration) bool {
-	at := p.at.Load()
-	return at != nobody && time.Duration(now()-at) < d
-}
 
 // isCut tells whether a connection ended while we waited for an answer on it.
 func isCut(err error) bool {

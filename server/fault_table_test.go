@@ -90,10 +90,10 @@ var faults = []fault{
 		}
 	}, answer: refused, stream: refused, says: "more than"},
 	{name: "sends a page", serve: func(c *upstreamCall, _ *http.Response) {
-		c.write("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>hi</html>")
+		c.write("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>hi</html>")
 	}, answer: refused, stream: refused, says: "JSON"},
 	{name: "leads elsewhere", serve: func(c *upstreamCall, _ *http.Response) {
-		c.write("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://" + c.LocalAddr().String() + "/elsewhere\r\nContent-Length: 0\r\n\r\n")
+		c.write("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://" + c.LocalAddr().String() + "/elsewhere\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	}, answer: refused, stream: refused, says: "redirect"},
 	{name: "says hints first", serve: func(c *upstreamCall, meant *http.Response) {
 		c.write("HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n")
@@ -120,9 +120,10 @@ func leadsTo(base string) func(*router.Config) {
 	return func(c *router.Config) { maps.Copy(c.Providers, leading(base)) }
 }
 
-// head is that of what was meant, with a body in chunks.
+// head is that of what was meant, with a body in chunks. It says that the connection ends behind it, as it does: a request
+// that met the end would be at fault, and not what this provider does.
 func (c *upstreamCall) head(meant *http.Response) {
-	c.write("HTTP/1.1 200 OK\r\nContent-Type: " + meant.Header.Get("Content-Type") + "\r\nTransfer-Encoding: chunked\r\n\r\n")
+	c.write("HTTP/1.1 200 OK\r\nContent-Type: " + meant.Header.Get("Content-Type") + "\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
 }
 
 // reset ends the connection at once, with what has been sent so far.

@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -30,7 +31,6 @@ type Options struct {
 	Idle         time.Duration // an unused connection is closed after that
 	MaxIdle      int           // unused connections that are kept
 	MaxHead      int           // bytes of the head of an answer, trailers and interim answers included
-	Stale        time.Duration // see [Client.Do]
 }
 
 // Client holds the connections to one origin. It is safe for concurrent use.
@@ -60,66 +60,81 @@ type Request struct {
 
 // Errors of answers that are no HTTP/1.
 var (
+	// ErrSent is wrapped by the errors of requests of which something has left.
+	ErrSent = errors.New("http1: no answer to a request that was sent")
+	// ErrUnread is wrapped besides where it is certain that the other end has not read anything of the request, because it
+	// ended the connection before that could reach it. Otherwise it may have read all of it.
+	ErrUnread = errors.New("http1: the connection had ended before the request came")
+
 	ErrMalformed    = errors.New("http1: malformed answer")
 	ErrHeadTooLarge = errors.New("http1: head of the answer over the limit")
 	ErrField        = errors.New("http1: a field of the request holds what no field can hold")
 )
 
-// staleRetries is how many stale connections in a row are passed over.
-const staleRetries = 3
-
 // Do sends a request and returns when the head of its answer is there. Interim answers (1xx) are passed over. Cancelling ctx
 // closes the connection at once, in every phase, until the answer has been read to its end or closed; so does the cutoff.
 //
-// A request is sent once, but for one case: a connection that had been kept and that the other end was just closing. Nobody
-// can tell from here whether the request was read before the end; what can be told is that a stale connection fails at
-// once, and without a byte of an answer. A request that failed so within the time Stale goes to another connection, as
-// browsers do it.
+// A request is sent once. A kept connection that is found to have ended before a byte of the request has left on it is
+// replaced, which is no second send. One that ends later, without an answer, may have been read and is an error: no proxy
+// repeats a request of its own accord that is not idempotent (RFC 9110, section 9.2.2), and net/http and nginx do not
+// either. Such errors wrap [ErrSent]. Few requests meet such an end, because a connection is looked at before it is used, and
+// is not kept for as long as servers and load balancers keep theirs. Where the end and the request have crossed on the way,
+// the error wraps [ErrUnread], too: the caller may send the request again.
 func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
-	for attempt := 0; ; attempt++ {
-		began := time.Now()
-		res, kept, err := c.try(ctx, r)
-		if err == nil {
-			return res, nil
+	for {
+		conn := c.take()
+		kept := conn != nil
+		if !kept {
+			var err error
+			if conn, err = c.dial(ctx, r.Cutoff); err != nil {
+				return nil, err
+			}
 		}
-		if !kept || attempt == staleRetries || ctx.Err() != nil || !r.Cutoff.Release() || !isCut(err) || time.Since(began) >= c.Stale {
-			return nil, err
+		res, err := c.try(ctx, conn, kept, r)
+		if err == nil || !kept || !errors.Is(err, errUnsent) || ctx.Err() != nil || !r.Cutoff.Release() {
+			return res, err
 		}
 	}
 }
 
-// try sends r once; kept tells whether that was on a connection that had been kept.
-func (c *Client) try(ctx context.Context, r *Request) (res *Response, kept bool, err error) {
-	conn := c.take()
-	kept = conn != nil
-	if !kept {
-		if conn, err = c.dial(ctx, r.Cutoff); err != nil {
-			return nil, false, err
-		}
-	}
-	res = &Response{conn: conn, release: context.AfterFunc(ctx, conn.abort), cutoff: r.Cutoff}
+// try sends r on a connection of its own; kept tells that it has served other requests.
+func (c *Client) try(ctx context.Context, conn *conn, kept bool, r *Request) (*Response, error) {
+	res := &Response{conn: conn, release: context.AfterFunc(ctx, conn.abort), cutoff: r.Cutoff}
 	if !r.Cutoff.Guard(conn.abort) {
 		_ = res.Close()
-		return nil, kept, net.ErrClosed
+		return nil, net.ErrClosed
 	}
 	unsent := conn.send(c.Host, r)
-	if unsent != nil && !isCut(unsent) {
-		_ = res.Close()
-		return nil, kept, unsent
+	// What stands on a kept connection that has taken nothing of the request is no answer to it.
+	none := errors.Is(unsent, errUnsent) || errors.Is(unsent, ErrField)
+	if unsent != nil && (!isCut(unsent) || kept && none) {
+		return nil, res.failed(unsent, none)
 	}
 	// Also where the request could not be sent: the other end may have answered, and closed the connection, before that.
-	if err = conn.receive(res, c.MaxHead); err != nil {
-		_ = res.Close()
-		return nil, kept, err
+	if err := conn.receive(res, c.MaxHead); err != nil {
+		if !none && conn.unread(err) {
+			err = fmt.Errorf("%w: %w", ErrUnread, err)
+		}
+		return nil, res.failed(err, none)
 	}
+	conn.headCame()
 	res.body.reusable = res.body.reusable && unsent == nil
 	if res.body.err != nil { // there is none
 		res.finish()
 	}
-	return res, kept, nil
+	return res, nil
 }
 
-// isCut tells whether a connection ended while we waited for an answer on it. With io.ErrUnexpectedEOF a part of an
+// failed ends an answer that does not come; unsent tells that nothing of its request has left.
+func (r *Response) failed(err error, unsent bool) error {
+	_ = r.Close()
+	if unsent {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrSent, err)
+}
+
+// isCut reports whether a connection ended while we waited for an answer on it. With io.ErrUnexpectedEOF a part of an
 // answer was there.
 func isCut(err error) bool {
 	for _, end := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, net.ErrClosed} {
@@ -165,12 +180,15 @@ func (r *Response) Close() error {
 	return nil
 }
 
-// finish gives the connection back when another request may follow on it, and closes it otherwise.
+// finish gives the connection back when another request may follow on it, and closes it otherwise. Nothing of what the other
+// end has sent may be left then: it would be the answer to the next request, which may be another client's. What is left
+// in the socket of a plain connection is found when the connection is taken; TLS is asked here, too.
 func (r *Response) finish() {
 	conn := r.conn
 	r.conn = nil
 	released := r.release()
-	if r.cutoff.Release() && released && r.body.reusable && r.body.err == io.EOF && conn.sent() { //nolint:errorlint // our own value
+	if r.cutoff.Release() && released && r.body.reusable && r.body.err == io.EOF && //nolint:errorlint // our own value
+		conn.sent() && (conn.wire == nil || conn.quiet()) {
 		conn.client.keep(conn)
 		return
 	}

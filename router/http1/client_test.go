@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,7 +74,7 @@ func awaitRequest(in *bufio.Reader) bool {
 func client(t testing.TB, o *origin) *Client {
 	c := NewClient(Options{
 		Address: o.Addr().String(), Host: o.Addr().String(), Dial: (&net.Dialer{}).DialContext,
-		TLSHandshake: time.Second, Idle: time.Minute, MaxIdle: 4, MaxHead: 8 << 10, Stale: time.Minute,
+		TLSHandshake: time.Minute, Idle: time.Minute, MaxIdle: 4, MaxHead: 8 << 10,
 	})
 	t.Cleanup(c.Close)
 	return c
@@ -265,55 +267,133 @@ func cutting(t *testing.T, below int, before string) (o *origin, requests *atomi
 	return o, requests
 }
 
-func TestOnlyARequestOnAStaleConnectionIsSentAgain(t *testing.T) {
+// It may be at work, and paid for, and crash the next worker as it did the first.
+func TestARequestThatMayHaveBeenReadIsSentOnce(t *testing.T) {
 	for name, x := range map[string]struct {
 		before string
-		stale  time.Duration
-		sent   int32
 		err    error
 	}{
-		"nothing came, at once":       {"", time.Minute, 3, nil},
-		"nothing came, after a while": {"", 0, 2, io.EOF},
-		"something came":              {"HTTP/1.1 2", time.Minute, 2, io.ErrUnexpectedEOF},
-		"an interim answer came":      {"HTTP/1.1 103 Early Hints\r\n\r\n", time.Minute, 2, io.ErrUnexpectedEOF},
+		"nothing came":           {"", io.EOF},
+		"something came":         {"HTTP/1.1 2", io.ErrUnexpectedEOF},
+		"an interim answer came": {"HTTP/1.1 103 Early Hints\r\n\r\n", io.ErrUnexpectedEOF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, requests := cutting(t, 1, x.before)
 			c := client(t, o)
-			c.Stale = x.stale
 			if _, body, err := ask(t, c); body != "hi" || err != nil {
 				t.Fatalf("%q %v", body, err)
 			}
 			if _, _, err := ask(t, c); !errors.Is(err, x.err) {
 				t.Error(err)
 			}
-			if n := requests.Load(); n != x.sent {
+			if n := requests.Load(); n != 2 {
 				t.Errorf("%d requests were sent", n)
 			}
 		})
 	}
 }
 
-func TestStaleConnectionsArePassedOverAFewTimes(t *testing.T) {
-	for stale, fails := range map[int]bool{3: false, 4: true} {
-		o, _ := cutting(t, stale, "")
-		c := client(t, o)
-		var open []*Response
-		for range stale { // at the same time, so that each has a connection of its own
-			res, err := c.Do(t.Context(), request())
-			if err != nil {
-				t.Fatal(err)
+// A hook is called before each write to a connection.
+type hooked struct {
+	*net.TCPConn
+	before func()
+}
+
+func (h hooked) Write(p []byte) (int, error) {
+	h.before()
+	return h.TCPConn.Write(p)
+}
+
+// A server that closes without a word, as some do after each answer, and the next request cross each other. That is told from
+// a server that has read the request and then closes.
+func TestARequestThatCrossedTheEndOfItsConnectionIsKnownToBeUnread(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells what has been acknowledged")
+	}
+	for _, secure := range []bool{false, true} {
+		for _, crossed := range []bool{true, false} {
+			end, ended := make(chan struct{}), make(chan struct{})
+			script := func(_ int, c net.Conn, in *bufio.Reader) {
+				awaitRequest(in)
+				_, _ = io.WriteString(c, honest)
+				if crossed {
+					<-end
+				} else {
+					awaitRequest(in)
+				}
+				_ = c.Close()
+				close(ended)
 			}
-			open = append(open, res)
-		}
-		for _, res := range open {
-			if _, err := io.ReadAll(res); err != nil {
-				t.Fatal(err)
+			var c *Client
+			if secure {
+				_, c = secured(t, tls.VersionTLS13, func(n int, c *tls.Conn, _ *segmented, in *bufio.Reader) { script(n, c, in) })
+			} else {
+				c = client(t, serve(t, script))
+			}
+			before := func() {}
+			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				socket, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				return hooked{socket.(*net.TCPConn), func() { before() }}, err
+			}
+			if _, body, err := ask(t, c); body != "honest" || err != nil {
+				t.Fatalf("%q %v", body, err)
+			}
+			if crossed {
+				before = func() { close(end); <-ended }
+			}
+			_, _, err := ask(t, c)
+			if !errors.Is(err, ErrSent) || errors.Is(err, ErrUnread) != crossed {
+				t.Errorf("TLS %v, crossed %v: %v", secure, crossed, err)
 			}
 		}
-		if _, _, err := ask(t, c); (err != nil) != fails {
-			t.Errorf("with %d stale connections: %v", stale, err)
+	}
+}
+
+// A mute connection is one on which nothing can be written any more, which shows only when that is tried.
+type mute struct {
+	net.Conn
+	is *atomic.Bool
+}
+
+func (m mute) Write(p []byte) (int, error) {
+	if m.is.Load() {
+		return 0, syscall.EPIPE
+	}
+	return m.Conn.Write(p)
+}
+
+func TestKeptConnectionsThatTakeNothingArePassedOver(t *testing.T) {
+	o := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+	c := client(t, o)
+	var dead atomic.Bool
+	const kept = 4
+	dials := 0
+	c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		socket, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if dials++; dials > kept {
+			return socket, err
 		}
+		return mute{socket, &dead}, err
+	}
+	var open []*Response
+	for range kept { // at the same time, so that each has a connection of its own
+		res, err := c.Do(t.Context(), request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, res)
+	}
+	for _, res := range open {
+		if _, err := io.ReadAll(res); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead.Store(true)
+	if _, body, err := ask(t, c); body != "hi" || err != nil {
+		t.Errorf("%q %v", body, err)
+	}
+	if dials != kept+1 {
+		t.Errorf("%d connections were opened", dials)
 	}
 }
 

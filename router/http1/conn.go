@@ -3,6 +3,8 @@ package http1
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -14,11 +16,15 @@ import (
 type conn struct {
 	client *Client
 	stream net.Conn // what is read and written: the socket, or TLS over it
+	wire   *wire    // between TLS and the socket; nil: plain
 	socket net.Conn
 	abort  func()    // closes the socket; made once, because every request hands it to its context
 	since  time.Time // idle since
 
-	writing chan bool // gets whether a body that is sent beside has left whole; nil when none is
+	plain    int64          // bytes that have left without TLS
+	before   int64          // bytes that had left before the newest request
+	writing  chan time.Time // gets when a body that is sent beside has left, zero if it has not; nil when none is
+	answered time.Time      // when the head of the answer was there; set only beside such a body
 
 	raw   syscall.RawConn       // the socket's; nil where it has none
 	peek  func(fd uintptr) bool // look, made once
@@ -47,7 +53,8 @@ func (c *Client) dial(ctx context.Context, cutoff *Cutoff) (*conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.TLSHandshake)
 	defer cancel()
-	secured := tls.Client(socket, c.TLS)
+	opened.wire = newWire(socket, opened.raw)
+	secured := tls.Client(opened.wire, c.TLS)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = socket.Close()
 		return nil, err
@@ -66,9 +73,13 @@ func (c *conn) close() {
 	}
 }
 
-// quiet tells whether an idle connection is open and the other end has said nothing on it: its end, or bytes that would be
-// taken for the next answer. It does not wait.
+// quiet reports whether the connection is open and the other end has sent nothing that has not been read: bytes that
+// would be taken for the next answer. It does not wait. Of a connection that is no socket, as tests have them, it knows
+// only what TLS holds.
 func (c *conn) quiet() bool {
+	if c.wire != nil {
+		return c.wire.quiet(c.stream)
+	}
 	return c.raw == nil || c.raw.Read(c.peek) == nil && c.alive
 }
 
@@ -79,6 +90,9 @@ func (c *conn) look(fd uintptr) bool {
 	return true
 }
 
+// errUnsent is why nothing of a request has left.
+var errUnsent = errors.New("http1: the connection had ended before the request")
+
 // inlineBody is how much of a body is copied behind the head and leaves with it in one write, by the caller's goroutine. The
 // buffers of the two kernels hold that much in any case. What a body has beyond is sent beside, because the other end may
 // answer and read no further.
@@ -87,7 +101,7 @@ const inlineBody = 32 << 10
 // outputs are buffers for the heads of requests.
 var outputs = sync.Pool{New: func() any { return new([]byte) }}
 
-// send sends a request, or begins to.
+// send sends a request, or begins to. After errUnsent the other end has got none of it.
 func (c *conn) send(host string, r *Request) error {
 	buffer := outputs.Get().(*[]byte)
 	defer outputs.Put(buffer)
@@ -98,29 +112,74 @@ func (c *conn) send(host string, r *Request) error {
 	inline := min(len(r.Body), inlineBody)
 	out = append(out, r.Body[:inline]...)
 	*buffer = out[:0]
-	if _, err = c.stream.Write(out); err != nil || inline == len(r.Body) {
+	c.before = c.left()
+	err = c.write(out)
+	switch {
+	case err != nil && c.left() == c.before:
+		return fmt.Errorf("%w: %w", errUnsent, err)
+	case err != nil || inline == len(r.Body):
 		return err
 	}
-	rest, done := r.Body[inline:], make(chan bool, 1)
+	rest, done := r.Body[inline:], make(chan time.Time, 1)
 	c.writing = done
 	go func() {
-		_, err := c.stream.Write(rest)
-		done <- err == nil
+		if err := c.write(rest); err != nil {
+			done <- time.Time{}
+			return
+		}
+		done <- time.Now()
 	}()
 	return nil
 }
 
-// sent tells whether the request has left whole. Whoever has answered it has read it, as a rule, and what can be missing is
-// only that the goroutine has not come to say so: it is waited for, but not for a network.
+func (c *conn) write(p []byte) error {
+	n, err := c.stream.Write(p)
+	if c.wire == nil {
+		c.plain += int64(n)
+	}
+	return err
+}
+
+// left is how many bytes have left for the other end. With TLS that is more than was written, and can be a part of what
+// TLS says was not.
+func (c *conn) left() int64 {
+	if c.wire != nil {
+		return c.wire.written
+	}
+	return c.plain
+}
+
+// unread reports whether the other end had ended the connection before it got a byte of the newest request. err is how the
+// connection ended. An end that the other end announces acknowledges all that it has got until then, so that what was not
+// acknowledged cannot have been read. A reset announces nothing: what it says it has got is passed over by the kernel.
+func (c *conn) unread(err error) bool {
+	if err != io.EOF || c.raw == nil { //nolint:errorlint // connections return it as it is
+		return false
+	}
+	bytes, ok := acknowledged(c.raw)
+	return ok && bytes <= c.before
+}
+
+// headCame notes when the answer began, for sent.
+func (c *conn) headCame() {
+	if c.writing != nil {
+		c.answered = time.Now()
+	}
+}
+
+// sent reports whether the request had left whole when its answer began. Otherwise the answer is an early one, and the
+// other end may take what is left of the body for its next request: for one that whoever wrote the body has made up, and
+// whose answer would be another's. The peer normally answers when it has read the whole body, and what can be missing is
+// that the goroutine has come to say so: it is given lastWrite for that.
 func (c *conn) sent() bool {
 	if c.writing == nil {
 		return true
 	}
 	select {
-	case whole := <-c.writing:
+	case at := <-c.writing:
 		c.writing = nil
-		return whole
-	case <-time.After(lastWrite):
+		return !at.IsZero() && at.Sub(c.answered) <= lastWrite
+	case <-time.After(time.Until(c.answered.Add(lastWrite))):
 		return false
 	}
 }

@@ -36,13 +36,14 @@ type house struct {
 	stop     func() error
 	keys     map[string]string // by account
 
-	answers sync.Map // assistant's text by document id
+	answers  sync.Map // assistant's text by document id
+	sessions sync.Map // the set's name of a session by the proxy's id
 
 	mu    sync.Mutex
 	fresh []time.Duration // from the end of an answer until all that had ended could be found, for some exchanges
 }
 
-// freshEvery is how many exchanges pass between two of which it is measured when they can be found.
+// freshEvery is how many sessions pass between two of which it is measured when they can be found.
 const freshEvery = 25
 
 // accountOf names the account that stands for one of a set.
@@ -162,20 +163,21 @@ func (h *house) remember(ctx context.Context, s *set) (documents map[string]stri
 	var mu sync.Mutex
 	senders, ctx := errgroup.WithContext(ctx)
 	senders.SetLimit(16)
-	for i := range s.documents {
-		d := &s.documents[i]
+	for i, session := range s.sessions() {
 		senders.Go(func() error {
-			exchange, err := h.pass(ctx, d)
-			if err != nil {
-				return fmt.Errorf("document %s: %w", d.ID, err)
+			for _, d := range session {
+				exchange, err := h.pass(ctx, d)
+				if err != nil {
+					return fmt.Errorf("document %s: %w", d.ID, err)
+				}
+				mu.Lock()
+				documents[exchange] = d.ID
+				mu.Unlock()
 			}
-			mu.Lock()
-			documents[exchange] = d.ID
-			mu.Unlock()
 			if i%freshEvery != 0 {
 				return nil
 			}
-			return h.measureFreshness(ctx, accountOf(d.Account))
+			return h.measureFreshness(ctx, accountOf(session[0].Account))
 		})
 	}
 	return documents, senders.Wait()
@@ -197,21 +199,28 @@ func (h *house) pass(ctx context.Context, d *doc) (exchange string, err error) {
 	user, assistant := d.spoken()
 	h.answers.Store(d.ID, assistant)
 	defer h.answers.Delete(d.ID)
-	body, err := json.Marshal(map[string]any{
-		"model": "gpt-eval", "user": d.ID, "messages": []any{map[string]any{"role": "user", "content": user}},
-	})
+	messages := []any{map[string]any{"role": "user", "content": user}}
+	if d.Command != "" {
+		arguments, err := json.Marshal(map[string]string{"command": d.Command})
+		if err != nil {
+			return "", err
+		}
+		messages = append(messages,
+			map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
+				"id": "call_" + strconv.Itoa(len(d.ID)), "type": "function", "function": map[string]any{"name": "bash", "arguments": string(arguments)},
+			}}},
+			map[string]any{"role": "tool", "tool_call_id": "call_" + strconv.Itoa(len(d.ID)), "content": d.Output})
+	}
+	body, err := json.Marshal(map[string]any{"model": "gpt-eval", "user": d.ID, "messages": messages})
 	if err != nil {
 		return "", err
 	}
-	session := d.Session
-	if session == "" {
-		session = d.ID
-	}
-	response, err := h.post(ctx, "/v1/chat/completions", accountOf(d.Account), body, map[string]string{"X-Service-Chat-Key": strconv.QuoteToASCII(session)})
+	response, err := h.post(ctx, "/v1/chat/completions", accountOf(d.Account), body, map[string]string{"X-Service-Chat-Key": strconv.QuoteToASCII(d.session())})
 	if err != nil {
 		return "", err
 	}
 	defer response.Body.Close()
+	h.sessions.Store(response.Header.Get("X-Service-Session-ID"), d.session())
 	_, err = io.Copy(io.Discard, response.Body)
 	return response.Header.Get("X-Service-Exchange-ID"), err
 }
@@ -248,8 +257,8 @@ func (h *house) indexed(ctx context.Context) error {
 	return nil
 }
 
-// ask searches, and gives the exchanges that were found.
-func (h *house) ask(ctx context.Context, account string, r *search.Request) (exchanges []string, took time.Duration, err error) {
+// ask searches, and gives the exchanges that were found; of a search for sessions, the names of these in the set.
+func (h *house) ask(ctx context.Context, account string, r *search.Request) (found []string, took time.Duration, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, 0, err
@@ -268,8 +277,15 @@ func (h *house) ask(ctx context.Context, account string, r *search.Request) (exc
 	if len(answer.Degraded) > 0 {
 		return nil, took, fmt.Errorf("the answer is degraded: %v", answer.Degraded)
 	}
-	for i := range answer.Data { // what is folded into a hit is shown with it
-		exchanges = append(append(exchanges, answer.Data[i].Exchange), answer.Data[i].Duplicates...)
+	for i := range answer.Data {
+		hit := &answer.Data[i]
+		if r.Granularity == search.Sessions {
+			name, _ := h.sessions.Load(hit.Session)
+			session, _ := name.(string)
+			found = append(found, session)
+			continue
+		}
+		found = append(append(found, hit.Exchange), hit.Duplicates...) // what is folded into a hit is shown with it
 	}
-	return exchanges, took, nil
+	return found, took, nil
 }

@@ -3,7 +3,7 @@
 //
 //	go run ./bench/eval [-sets DIR] [-only NAME,NAME]
 //
-// Each folder in DIR is a set (see set.go for its form). Without one only the set that is generated here is run. It ends
+// Each folder in DIR is a set (see set.go for its form). Without one only the sets that are generated here are run. It ends
 // with code 1 if a set falls below its gate.
 package main
 
@@ -43,9 +43,22 @@ var gates = []gate{
 	{"limit-small", "hybrid", "", "recall10", 1},
 	{"miracl-yo", "hybrid", "", "ndcg", 0.57},
 	{"agent-turns", "hybrid", "identifier", "recall5", 0.99},
+
+	{"memorybank-en", "sessions", "", "hit1", 0.80},
+	{"dialogues", "sessions", "", "hit1", 0.70},
+	{"dialogues", "sessions", "", "recall5", 0.87},
+	{"tool-output", "auto", "", "recall5", 0.95},
 }
 
-var modes = []search.Mode{search.Lexical, search.Vector, search.Hybrid}
+// modes are how the questions are asked. Auto is what a client gets that says nothing, with the bounds that hold for it; the
+// others rank whatever they can, since it is their order that is measured.
+var modes = []search.Mode{search.Lexical, search.Auto, search.Vector, search.Hybrid}
+
+// wholeSessions is the row of searches for sessions.
+const wholeSessions = "sessions"
+
+// autoLoss is how much less than by words alone the ranking may be worth that a client gets who asks for none.
+const autoLoss = 0.002
 
 func main() {
 	sets := flag.String("sets", os.Getenv("EVAL_DIR"), "directory with a folder for each set ($EVAL_DIR)")
@@ -63,9 +76,12 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, dir, only string) (failed bool, err error) {
-	load := []func() (*set, error){func() (*set, error) { return agentSet(), nil }}
+	var load []func() (*set, error)
+	for _, generate := range []func() *set{agentSet, dialogueSet, outputSet} {
+		load = append(load, func() (*set, error) { return generate(), nil })
+	}
 	if dir == "" {
-		fmt.Fprintln(out, "no directory of retrieval sets is named (EVAL_DIR); only the generated set is run")
+		fmt.Fprintln(out, "no directory of retrieval sets is named (EVAL_DIR); only the generated sets are run")
 	} else {
 		folders, err := filepath.Glob(filepath.Join(dir, "*", "qrels.jsonl"))
 		if err != nil {
@@ -121,7 +137,8 @@ func evaluate(ctx context.Context, out io.Writer, s *set) (below bool, err error
 	fmt.Fprintf(out, "\n%s: %d documents passed in %s and could be found %s (p50) to %s (p99) after their answers; %d questions\n",
 		s.name, len(documents), passed.Round(time.Millisecond), quantile(h.fresh, 0.5), quantile(h.fresh, 0.99), len(s.questions))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "mode\tkind\tquestions\tnDCG@10\tMRR@10\tR@1\tR@5\tR@10\tR@100\tp50\tp99\t")
+	fmt.Fprintln(table, "mode\tkind\tquestions\tnDCG@10\teven\todd\tMRR@10\thit@1\tR@1\tR@5\tR@10\tR@100\tp50\tp99\t")
+	words := 0.0
 	for _, mode := range modes {
 		o, err := askAll(ctx, h, s, mode, documents)
 		if err != nil {
@@ -129,8 +146,42 @@ func evaluate(ctx context.Context, out io.Writer, s *set) (below bool, err error
 		}
 		o.write(table, string(mode))
 		below = o.check(out, s.name, string(mode)) || below
+		switch reached := o.byKind[""].ndcg; mode {
+		case search.Lexical:
+			words = reached
+		case search.Auto:
+			if reached < words-autoLoss {
+				below = true
+				fmt.Fprintf(out, "BELOW THE GATE: %s auto ndcg is %.4f, by words alone it is %.4f\n", s.name, reached, words)
+			}
+		}
+	}
+	if len(s.sessions()) < len(s.documents) {
+		o, err := askForSessions(ctx, h, s)
+		if err != nil {
+			return false, err
+		}
+		o.write(table, wholeSessions)
+		below = o.check(out, s.name, wholeSessions) || below
 	}
 	return below, table.Flush()
+}
+
+// askForSessions asks for the sessions that answer each question.
+func askForSessions(ctx context.Context, h *house, s *set) (*outcome, error) {
+	o := &outcome{byKind: make(map[string]*measures)}
+	grades := s.ofSessions()
+	for i := range s.questions {
+		q := &s.questions[i]
+		found, took, err := h.ask(ctx, accountOf(q.Account), &search.Request{Query: q.Text, Syntax: search.Plain, Limit: 100, Granularity: search.Sessions})
+		if err != nil {
+			return nil, fmt.Errorf("question %s: %w", q.ID, err)
+		}
+		o.add("", i, grades[q.ID], found)
+		o.latencies = append(o.latencies, took)
+	}
+	o.finish()
+	return o, nil
 }
 
 func askAll(ctx context.Context, h *house, s *set, mode search.Mode, documents map[string]string) (*outcome, error) {
@@ -141,9 +192,10 @@ func askAll(ctx context.Context, h *house, s *set, mode search.Mode, documents m
 	}
 	for i := range s.questions {
 		q := &s.questions[i]
-		everything := -1.0 // it is the order that is measured, not where a ranking ends
-		r := &search.Request{
-			Query: q.Text, Syntax: search.Plain, Mode: mode, Limit: 100, Ranking: search.Ranking{LeastLikeness: &everything},
+		r := &search.Request{Query: q.Text, Syntax: search.Plain, Mode: mode, Limit: 100}
+		if mode != search.Auto {
+			everything := -1.0 // it is the order that is measured, not where a ranking ends
+			r.Ranking.LeastLikeness = &everything
 		}
 		exchanges, took, err := h.ask(ctx, accountOf(q.Account), r)
 		if err != nil {
@@ -162,17 +214,27 @@ func askAll(ctx context.Context, h *house, s *set, mode search.Mode, documents m
 			kinds = append(kinds, q.Kind)
 		}
 		for _, kind := range kinds {
-			if o.byKind[kind] == nil {
-				o.byKind[kind] = new(measures)
-			}
-			o.byKind[kind].add(s.grades[q.ID], ranking)
+			o.add(kind, i, s.grades[q.ID], ranking)
 		}
 	}
+	o.finish()
+	return o, nil
+}
+
+// add takes in the ranking that a question got, by its number in the set.
+func (o *outcome) add(kind string, number int, grades map[string]float64, ranking []string) {
+	if o.byKind[kind] == nil {
+		o.byKind[kind] = new(measures)
+	}
+	o.byKind[kind].add(number, grades, ranking)
+}
+
+// finish turns sums into means.
+func (o *outcome) finish() {
 	for _, m := range o.byKind {
 		m.mean()
 	}
 	slices.Sort(o.latencies)
-	return o, nil
 }
 
 // quantile of sorted times.
@@ -191,7 +253,7 @@ func (o *outcome) write(w io.Writer, mode string) {
 	slices.Sort(kinds)
 	for _, kind := range kinds {
 		m := o.byKind[kind]
-		fmt.Fprintf(w, "%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\t\n", mode, kind, m.questions, m.ndcg, m.mrr,
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\t\n", mode, kind, m.questions, m.ndcg, m.halves[0], m.halves[1], m.mrr, m.first,
 			m.recall[1], m.recall[5], m.recall[10], m.recall[100], quantile(o.latencies, 0.5), quantile(o.latencies, 0.99))
 	}
 }
@@ -203,7 +265,7 @@ func (o *outcome) check(out io.Writer, name, mode string) (below bool) {
 		if g.set != name || g.mode != mode || m == nil {
 			continue
 		}
-		reached := map[string]float64{"ndcg": m.ndcg, "recall5": m.recall[5], "recall10": m.recall[10]}[g.measure]
+		reached := map[string]float64{"ndcg": m.ndcg, "hit1": m.first, "recall1": m.recall[1], "recall5": m.recall[5], "recall10": m.recall[10]}[g.measure]
 		if reached < g.least {
 			below = true
 			fmt.Fprintf(out, "BELOW THE GATE: %s %s %s %s is %.4f, at least %.4f is wanted\n", g.set, g.mode, g.kind, g.measure, reached, g.least)

@@ -8,15 +8,18 @@ import (
 // measures are means over the questions that have an answer.
 type measures struct {
 	questions int
+	halves    [2]float64 // ndcg of the questions with even and with odd numbers: parameters are chosen on the first, and judged on the second
+	counts    [2]int
 	ndcg      float64         // of the first 10, with linear gain
 	mrr       float64         // of the first 10
+	first     float64         // questions whose first hit answers them
 	recall    map[int]float64 // found of all relevant, by cut-off
 }
 
 var cutoffs = []int{1, 5, 10, 100}
 
-// add takes in the ranking that a question got.
-func (m *measures) add(grades map[string]float64, ranking []string) {
+// add takes in the ranking that a question got, by its number in the set.
+func (m *measures) add(number int, grades map[string]float64, ranking []string) {
 	var ideal []float64
 	for _, g := range grades {
 		if g > 0 {
@@ -35,9 +38,15 @@ func (m *measures) add(grades map[string]float64, ranking []string) {
 		m.recall = make(map[int]float64)
 	}
 	m.questions++
-	m.ndcg += discounted(gains) / discounted(ideal)
+	gain := discounted(gains) / discounted(ideal)
+	m.ndcg += gain
+	m.halves[number%2] += gain
+	m.counts[number%2]++
 	if first := slices.IndexFunc(gains[:min(10, len(gains))], func(g float64) bool { return g > 0 }); first >= 0 {
 		m.mrr += 1 / float64(first+1)
+	}
+	if len(gains) > 0 && gains[0] > 0 {
+		m.first++
 	}
 	for _, k := range cutoffs {
 		found := 0
@@ -63,6 +72,10 @@ func (m *measures) mean() {
 	n := float64(max(m.questions, 1))
 	m.ndcg /= n
 	m.mrr /= n
+	m.first /= n
+	for i := range m.halves {
+		m.halves[i] /= float64(max(m.counts[i], 1))
+	}
 	for k := range m.recall {
 		m.recall[k] /= n
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,10 @@ type doc struct {
 	Text      string `json:"text"`
 	User      string `json:"user"`
 	Assistant string `json:"assistant"`
+
+	// Command and Output are what a tool was given and gave back between the two; "" in sets of prose.
+	Command string `json:"command"`
+	Output  string `json:"output"`
 }
 
 // spoken gives what the user and what the model says. A passage is what a model answers to its title.
@@ -66,6 +71,42 @@ func (s *set) judge(j judgement) {
 		s.grades[j.Query] = make(map[string]float64)
 	}
 	s.grades[j.Query][j.Doc] = j.Grade
+}
+
+// sessions gives the documents by session, each in its order, the sessions by their first documents.
+func (s *set) sessions() [][]*doc {
+	var list [][]*doc
+	place := make(map[string]int)
+	for i := range s.documents {
+		d := &s.documents[i]
+		at, known := place[d.session()]
+		if !known {
+			at = len(list)
+			place[d.session()] = at
+			list = append(list, nil)
+		}
+		list[at] = append(list[at], d)
+	}
+	return list
+}
+
+// session names the session of a document; one that has none is alone in its own.
+func (d *doc) session() string { return cmp.Or(d.Session, d.ID) }
+
+// ofSessions gives for each question the sessions of the documents that answer it, graded as the best of these.
+func (s *set) ofSessions() map[string]map[string]float64 {
+	session := make(map[string]string, len(s.documents))
+	for i := range s.documents {
+		session[s.documents[i].ID] = s.documents[i].session()
+	}
+	grades := make(map[string]map[string]float64, len(s.grades))
+	for question, documents := range s.grades {
+		grades[question] = make(map[string]float64)
+		for id, grade := range documents {
+			grades[question][session[id]] = max(grades[question][session[id]], grade)
+		}
+	}
+	return grades
 }
 
 func readLines[T any](path string, take func(T)) error {

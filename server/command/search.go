@@ -5,18 +5,21 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // Search is "mneme search".
 type Search struct {
 	Place    `embed:""`
 	Owner    `embed:""`
-	Query    []string `arg:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, name:, tool:, model:, client:."`
+	Query    []string `arg:"" optional:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, output:, name:, tool:, model:, client:. Without any, the newest turns are listed."`
 	Mode     string   `default:"auto" enum:"auto,lexical,vector,hybrid" placeholder:"MODE" help:"How to rank: lexical (words), vector (similarity), hybrid (both), or auto (default: ${default})."`
 	Plain    bool     `help:"Take the query literally, without operators."`
 	Session  string   `placeholder:"ID" help:"Only turns of this session."`
@@ -26,11 +29,12 @@ type Search struct {
 	Tool     string   `placeholder:"NAME" help:"Only turns in which this tool was called."`
 	Outcome  string   `placeholder:"NAME" help:"Only turns with this outcome: complete, upstream_error, client_closed, …"`
 	Tag      string   `placeholder:"TAG" help:"Only turns of sessions with this tag."`
-	Since    string   `placeholder:"TIME" help:"Only turns from this time on: a date, or a time such as 2026-11-20T08:00:00Z."`
+	Since    string   `placeholder:"TIME" help:"Only turns from this time on: 2026-11-20, 2026-11-20T08:00:00Z, 1d, 12h, yesterday, \"last week\"."`
 	Until    string   `placeholder:"TIME" help:"Only turns before this time."`
 	Recency  float64  `placeholder:"SHARE" help:"Share of recency in the score, from 0 to 1."`
 	Limit    int      `default:"10" placeholder:"N" help:"Show at most N, up to 100."`
-	Sessions bool     `help:"Find whole sessions."`
+	Sessions bool     `help:"Find whole sessions, by their turns."`
+	Facets   bool     `help:"List the values of the facets: tool:, model:, client: and the others."`
 	Group    bool     `help:"Only the best turn of each session."`
 	Explain  bool     `help:"Show how each score is made up, and a summary of each turn."`
 	JSON     bool     `help:"Write the answer as JSON, with the parts of each score."`
@@ -51,15 +55,18 @@ func (c *Search) Run(ctx context.Context, s *Surroundings) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
+		switch {
+		case c.JSON:
 			return writeJSON(s.Out, answer)
+		case c.Facets:
+			return showFacets(s.Out, answer.Facets)
 		}
 		return showHits(s, &answer)
 	})
 }
 
 func (c *Search) request() (*search.Request, error) {
-	r := &search.Request{Query: strings.Join(c.Query, " "), Mode: search.Mode(c.Mode), Limit: c.Limit, Explain: c.JSON || c.Explain}
+	r := &search.Request{Query: strings.Join(c.Query, " "), Mode: search.Mode(c.Mode), Limit: c.Limit, Explain: c.JSON || c.Explain, Facets: c.Facets}
 	r.Ranking.RecencyWeight = c.Recency
 	if c.Plain {
 		r.Syntax = search.Plain
@@ -101,21 +108,22 @@ func readBound(flag, value string) (at time.Time, err error) {
 		return at, nil
 	}
 	if at, err = readTime(value); err != nil {
-		return at, fmt.Errorf("%s %s: %w", flag, value, err)
+		return at, fmt.Errorf("%s: %w", flag, err)
 	}
 	return at, nil
 }
 
-// readTime reads a time, or a date as its beginning here.
-func readTime(text string) (time.Time, error) {
-	if at, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
-		return at, nil
+// readTime reads a time as people write it; dates are those of this place.
+func readTime(text string) (time.Time, error) { return search.ParseTime(text, time.Now()) }
+
+func showFacets(out io.Writer, facets map[string][]lexical.FacetValue) error {
+	var rows [][]string
+	for _, name := range slices.Sorted(maps.Keys(facets)) {
+		for _, v := range facets[name] {
+			rows = append(rows, []string{name + ":" + printable(v.Value), fmt.Sprint(v.Count)})
+		}
 	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, fmt.Errorf("write a date as 2026-11-20, or a time as 2026-11-20T08:00:00Z")
-	}
-	return at, nil
+	return table(out, []string{"FACET", "TURNS"}, rows)
 }
 
 func showHits(s *Surroundings, answer *search.Answer) error {
@@ -136,10 +144,7 @@ func showHits(s *Surroundings, answer *search.Answer) error {
 		}
 		return nil
 	}
-	head := []string{"EXCHANGE", "STARTED", "MODEL", "SCORE", "ASKED", "FOUND"}
-	if answer.Data[0].Exchange == "" {
-		head[0] = "SESSION"
-	}
+	head := []string{"EXCHANGE", "SESSION", "STARTED", "MODEL", "SCORE", "ASKED", "FOUND"}
 	explained := answer.Data[0].Scores != nil
 	if explained {
 		head = append(head, "PARTS", "SUMMARY")
@@ -147,7 +152,7 @@ func showHits(s *Surroundings, answer *search.Answer) error {
 	rows := make([][]string, len(answer.Data))
 	for i := range answer.Data {
 		h := &answer.Data[i]
-		rows[i] = []string{cmp.Or(h.Exchange, h.Session), ago(now, h.Time), orDash(h.Model), fmt.Sprintf("%.2f", h.Score), h.Title, marked(h, "[", "]")}
+		rows[i] = []string{orDash(h.Exchange), h.Session, ago(now, h.Time), orDash(h.Model), fmt.Sprintf("%.2f", h.Score), h.Title, marked(h, "[", "]")}
 		if explained {
 			rows[i] = append(rows[i], parts(h.Scores), gist(h.Summary))
 		}
@@ -158,10 +163,16 @@ func showHits(s *Surroundings, answer *search.Answer) error {
 // showHit writes a hit for a person at a terminal.
 func showHit(out io.Writer, now time.Time, h *search.Hit) {
 	fmt.Fprintf(out, "%s  %s  %s  %.2f", cmp.Or(h.Exchange, h.Session), ago(now, h.Time), printable(orDash(h.Model)), h.Score)
+	if h.Match != "" {
+		fmt.Fprintf(out, "  by %s", h.Match)
+	}
 	if h.Scores != nil {
 		fmt.Fprintf(out, "  (%s)", parts(h.Scores))
 	}
 	fmt.Fprintf(out, "\n  %s\n  %s: %s\n", printable(h.Title), h.Role, marked(h, "\x1b[1m", "\x1b[0m"))
+	if h.Exchange != "" {
+		fmt.Fprintf(out, "  in %s\n", h.Session)
+	}
 	if text := gist(h.Summary); text != "" {
 		fmt.Fprintf(out, "  %s\n", printable(text))
 	}
@@ -171,6 +182,9 @@ func showHit(out io.Writer, now time.Time, h *search.Hit) {
 // parts says what a score is made of.
 func parts(s *search.Scores) string {
 	text := fmt.Sprintf("words %.2f, bm25 %.2f", s.Lexical, s.BM25)
+	if s.Context != 0 {
+		text += fmt.Sprintf(", context %.2f", s.Context)
+	}
 	if s.Vector != nil && s.Cosine != nil {
 		text += fmt.Sprintf(", likeness %.2f, cosine %.2f", *s.Vector, *s.Cosine)
 	}

@@ -21,10 +21,10 @@ type tools struct {
 }
 
 type searchInput struct {
-	Query     string `json:"query" jsonschema:"words to look for; \"a phrase\", +must, -not"`
+	Query     string `json:"query,omitempty" jsonschema:"words to look for; \"a phrase\", +must, -not; left out: the newest"`
 	Sessions  bool   `json:"sessions,omitempty" jsonschema:"find whole conversations instead of single exchanges"`
 	Session   string `json:"session_id,omitempty" jsonschema:"only in this conversation"`
-	Since     string `json:"since,omitempty" jsonschema:"only from then on, as 2026-11-20T08:00:00Z or 2026-11-20"`
+	Since     string `json:"since,omitempty" jsonschema:"only from then on, as 2026-11-20T08:00:00Z, 2026-11-20, 1d, yesterday or last week"`
 	Until     string `json:"until,omitempty" jsonschema:"only before then"`
 	Limit     int    `json:"limit,omitempty" jsonschema:"how many at most, 1 to 50; 10 if left out"`
 	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"how long the answer may be; 4000 if left out"`
@@ -272,16 +272,13 @@ func period(from, to string) (since, until time.Time, err error) {
 	return since, until, err
 }
 
-// moment reads a time, or a date as its beginning in UTC; "" is none.
+// moment reads a time as people write it, dates as those of UTC; "" is none.
 func moment(name, text string) (at time.Time, err error) {
 	if text == "" {
 		return at, nil
 	}
-	if at, err = time.Parse(time.DateOnly, text); err == nil {
-		return at, nil
-	}
-	if at, err = time.Parse(time.RFC3339, text); err != nil {
-		return at, codec.Invalid(name, "%s is a date as 2026-11-20, or a time as 2026-11-20T08:00:00Z", name)
+	if at, err = search.ParseTime(text, time.Now().UTC()); err != nil {
+		return at, codec.Invalid(name, "%s: %s", name, err)
 	}
 	return at, nil
 }

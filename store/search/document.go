@@ -16,6 +16,7 @@ const (
 	maxArguments = 8 << 10 // of all tool calls, for the names in them
 	maxResult    = 2 << 10 // of each tool result, likewise
 	maxResults   = 8 << 10
+	maxOutput    = 16 << 10 // words of all tool calls and results: of each, the first and the last maxResult
 	maxToolName  = 256
 )
 
@@ -36,11 +37,14 @@ const maxEmbedded = 4 << 10
 
 // embedded is the text that the vector is made of.
 func (d *document) embedded() string {
-	if d.said == (lexical.Said{}) {
+	if !d.spoken() {
 		return d.names
 	}
 	return strings.TrimSpace(cut(d.said.User, maxEmbedded) + "\n" + d.said.Assistant)
 }
+
+// spoken reports whether the turn holds more than tool calls and their results.
+func (d *document) spoken() bool { return d.said.User != "" || d.said.Assistant != "" }
 
 // newDocument takes what a turn says; nil if there is nothing to find it by.
 func newDocument(entry *store.TimelineEntry) *document {
@@ -49,13 +53,13 @@ func newDocument(entry *store.TimelineEntry) *document {
 	}
 	info := &entry.Exchange
 	d := &document{id: info.ID, session: info.Session, time: info.Started}
-	var user, assistant, names excerpt
+	var user, assistant, output, names excerpt
 	for _, list := range [][]store.Message{entry.Turn.Answer, entry.Turn.Messages} {
 		for i := len(list) - 1; i >= 0; i-- { // newest first: of a long history taken over whole, the end matters
-			d.take(&list[i], &user, &assistant, &names)
+			d.take(&list[i], &user, &assistant, &output, &names)
 		}
 	}
-	d.said = lexical.Said{User: user.text(), Assistant: assistant.text()}
+	d.said = lexical.Said{User: user.text(), Assistant: assistant.text(), Output: output.text()}
 	d.names = names.text()
 	if d.said == (lexical.Said{}) && d.names == "" {
 		return nil
@@ -64,18 +68,21 @@ func newDocument(entry *store.TimelineEntry) *document {
 	return d
 }
 
-func (d *document) take(m *store.Message, user, assistant, names *excerpt) {
+func (d *document) take(m *store.Message, user, assistant, output, names *excerpt) {
 	results := maxResults
 	for i := len(m.Parts) - 1; i >= 0; i-- {
 		p := &m.Parts[i]
 		switch {
 		case p.Kind == "call":
 			d.tool(p.Name)
-			names.add(spoken(p.Arguments), maxArguments)
+			arguments := stringsIn(p.Arguments)
+			names.add(arguments, maxArguments)
+			output.add(headAndTail(arguments), maxOutput)
 		case p.Kind == "result" || m.Role == "tool":
 			text := cut(p.Text, min(maxResult, results))
 			results -= len(text)
 			names.add(text, maxArguments+maxResults)
+			output.add(headAndTail(p.Text), maxOutput)
 		case p.Kind != "text" || isBoot(p.Text):
 		case m.Role == "user":
 			user.add(p.Text, maxSpoken)
@@ -144,8 +151,21 @@ func cut(text string, limit int) string {
 	return text[:max(limit, 0)]
 }
 
-// spoken gives the strings in a call's arguments, one a line.
-func spoken(arguments string) string {
+// headAndTail gives the first and the last maxResult bytes of a text: what was run and how it began stands there, and how
+// it ended.
+func headAndTail(text string) string {
+	if len(text) <= 2*maxResult {
+		return text
+	}
+	end := len(text) - maxResult
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end++
+	}
+	return cut(text, maxResult) + "\n" + text[end:]
+}
+
+// stringsIn gives the strings in a call's arguments, one a line.
+func stringsIn(arguments string) string {
 	var b strings.Builder
 	decoder := json.NewDecoder(strings.NewReader(arguments))
 	for b.Len() < maxArguments {
@@ -185,19 +205,9 @@ func facetsOf(info *store.ExchangeInfo, tools []string) []lexical.Facet {
 	return facets
 }
 
-// clientOf names the program that sent a request, without its version.
-func clientOf(info *store.ExchangeInfo) string {
-	for _, h := range info.Header {
-		if strings.EqualFold(h.Name, "User-Agent") {
-			name, _, _ := strings.Cut(h.Value, "/")
-			return strings.ToLower(cut(name, 64))
-		}
-	}
-	return ""
-}
-
 func (d *document) lexical(account store.AccountNumber) lexical.Document {
 	return lexical.Document{
-		Account: uint32(account), ID: d.id, Text: d.said.User + "\n" + d.said.Assistant, Names: d.names, Facets: d.facets,
+		Account: uint32(account), ID: d.id, Text: d.said.User + "\n" + d.said.Assistant, Names: d.names,
+		Output: d.said.Output, Group: d.session, Facets: d.facets,
 	}
 }

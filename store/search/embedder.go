@@ -20,7 +20,8 @@ type Embedder interface {
 // Weighted is an embedder that says what share its vectors should have in hybrid scores, from 0 to 1.
 type Weighted interface{ VectorWeight() float64 }
 
-// Speller is an embedder whose vectors tell spelling and not meaning: searches do not go by them unless they are asked to.
+// Speller is an embedder whose vectors compare how texts are spelled, not what they mean. A search in the mode [Auto] ranks
+// by words alone, and asks it for more only where words find too little.
 type Speller interface{ Spells() }
 
 // Use says what a vector is for. Some models put another prefix before each.

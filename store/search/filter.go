@@ -147,18 +147,28 @@ func (f *Filter) matches(s *subject) bool {
 	case f.Field == fieldTime:
 		return f.matchesTime(s.time)
 	case f.Field == fieldTag:
-		return slices.ContainsFunc(s.tags, f.matchesValue)
+		return slices.ContainsFunc(s.tags, f.matchesTag)
 	}
 	return slices.ContainsFunc(s.facets, func(facet lexical.Facet) bool {
-		return facet.Name == f.Field && f.matchesValue(facet.Value)
+		return facet.Name == f.Field && f.matchesFacet(facet.Value)
 	})
 }
 
-func (f *Filter) matchesValue(value string) bool {
+func (f *Filter) matchesTag(tag string) bool {
 	if f.Op == "prefix" {
-		return strings.HasPrefix(value, f.Value)
+		return strings.HasPrefix(tag, f.Value)
 	}
-	return slices.Contains(f.wanted(), value)
+	return slices.Contains(f.wanted(), tag)
+}
+
+// matchesFacet compares as the index does: in whatever case.
+func (f *Filter) matchesFacet(value string) bool {
+	if f.Op == "prefix" {
+		return strings.HasPrefix(strings.ToLower(value), strings.ToLower(f.Value))
+	}
+	return slices.ContainsFunc(f.wanted(), func(wanted string) bool {
+		return strings.EqualFold(facetValue(f.Field, wanted), value)
+	})
 }
 
 func (f *Filter) matchesTime(at time.Time) bool {
@@ -222,7 +232,7 @@ func (f *Filter) narrow(s *lexical.Searcher) (set *lexical.Set, exact bool, err 
 	}
 	set = roaring.New()
 	for _, value := range f.wanted() {
-		one, err := s.Facet(f.Field, value)
+		one, err := s.Facet(f.Field, facetValue(f.Field, value))
 		if err != nil {
 			return nil, false, err
 		}

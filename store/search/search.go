@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,17 +30,20 @@ var modes = [...]Mode{Auto, Lexical, Vector, Hybrid}
 
 // Request asks for turns.
 type Request struct {
-	Query       string      `json:"query"`
+	Query       string      `json:"query"`            // "": the newest turns, without a ranking
 	Syntax      Syntax      `json:"syntax,omitempty"` // operators (default), or plain: no sign means anything
 	Mode        Mode        `json:"mode,omitempty"`   // auto (default), lexical, vector, hybrid
 	Limit       int         `json:"limit,omitempty"`  // 1 to 100; 0: 10
 	Offset      int         `json:"offset,omitempty"` // hits to leave out; at most 10,000
 	Filter      Filter      `json:"filters,omitzero"`
+	Since       string      `json:"since,omitempty"`       // only turns from then on; see [ParseTime]
+	Until       string      `json:"until,omitempty"`       // only turns before then
 	Granularity Granularity `json:"granularity,omitempty"` // exchange (default): turns; session: whole sessions, by their summaries
 	GroupBy     string      `json:"group_by,omitempty"`    // session: only the best hit of each
 	MaxTokens   int         `json:"max_tokens,omitempty"`  // of all snippets together, estimated; 0: no limit
 	Ranking     Ranking     `json:"ranking,omitzero"`
 	Explain     bool        `json:"explain,omitempty"` // give the parts of each score
+	Facets      bool        `json:"facets,omitempty"`  // list the values that the account's facets have
 }
 
 // Ranking says how hits are weighed.
@@ -90,7 +94,11 @@ type Answer struct {
 	Degraded []string `json:"degraded,omitempty"` // what could not be taken into account
 	Data     []Hit    `json:"data"`
 	HasMore  bool     `json:"has_more"`
-	Index    struct {
+
+	// Facets are the most frequent values of each facet in the account, if they were asked for.
+	Facets map[string][]lexical.FacetValue `json:"facets,omitempty"`
+
+	Index struct {
 		Lag      uint64 `json:"lag_seq"`
 		Building bool   `json:"building,omitempty"`
 	} `json:"index"`
@@ -120,8 +128,11 @@ func (a *Answer) degrade(note string) {
 
 // Hit is a turn that was found.
 type Hit struct {
-	Object     string    `json:"object"` // "memory.hit"
-	Score      float64   `json:"score"`  // 0 to 1 within one answer
+	Object     string    `json:"object"`          // "memory.hit"
+	Score      float64   `json:"score"`           // 0 to 1 within one answer, which begins with 1
+	Coverage   float64   `json:"coverage"`        // 0 to 1: how much of the query the turn holds, each word weighed by how rare it is
+	Relevance  float64   `json:"relevance"`       // 0 to 1: how good the hit is, comparable between queries
+	Match      string    `json:"match,omitempty"` // of a hit that has none of the query's words: likeness, or context (its neighbours have)
 	Exchange   string    `json:"exchange_id"`
 	Session    string    `json:"session_id"`
 	Time       time.Time `json:"time"`
@@ -136,12 +147,19 @@ type Hit struct {
 	Scores     *Scores   `json:"scores,omitempty"`
 }
 
+// Matches of hits without words of the query.
+const (
+	matchLikeness = "likeness"
+	matchContext  = "context"
+)
+
 // Scores are the parts of a score.
 type Scores struct {
-	Lexical float64  `json:"lexical"` // as a share of the best
-	BM25    float64  `json:"bm25"`
-	Vector  *float64 `json:"vector,omitempty"` // where the cosine stands between the least and the best
-	Cosine  *float64 `json:"cosine,omitempty"` // of turn and query, which feedback has moved, as seen from the middle of the account's turns
+	Lexical float64  `json:"lexical"`           // as a share of the best
+	BM25    float64  `json:"bm25"`              // of the turn itself
+	Context float64  `json:"context,omitempty"` // what its neighbours in the session and its time add to that
+	Vector  *float64 `json:"vector,omitempty"`  // where the cosine stands between the least and the best
+	Cosine  *float64 `json:"cosine,omitempty"`  // of turn and query, which feedback has moved, as seen from the middle of the account's turns
 	Recency *float64 `json:"recency,omitempty"`
 }
 
@@ -182,6 +200,9 @@ func (r *Request) parse() (*lexical.Query, error) {
 		return lexical.Plain(r.Query), nil
 	}
 	q, err := lexical.Parse(r.Query, facetNames)
+	if err == nil {
+		q.RenameFacets(facetValue)
+	}
 	var syntax *lexical.SyntaxError
 	if errors.As(err, &syntax) {
 		e := codec.Invalid("query", "%s (byte %d of the query). To search for signs as they are, ask with \"syntax\": \"plain\", or --plain on the command line.", syntax.Message, syntax.At)
@@ -189,6 +210,33 @@ func (r *Request) parse() (*lexical.Query, error) {
 		return nil, e
 	}
 	return q, err
+}
+
+// listing reports whether nothing is looked for: the newest turns are wanted.
+func (r *Request) listing() bool { return strings.TrimSpace(r.Query) == "" }
+
+// bounded gives the request with its bounds in time as filters.
+func (r *Request) bounded(now time.Time) (*Request, error) {
+	if r.Since == "" && r.Until == "" {
+		return r, nil
+	}
+	var bounds [2]time.Time
+	for i, text := range [...]string{r.Since, r.Until} {
+		if text == "" {
+			continue
+		}
+		at, err := ParseTime(text, now)
+		if err != nil {
+			return nil, codec.Invalid([...]string{"since", "until"}[i], "%s", err)
+		}
+		bounds[i] = at
+	}
+	within := *r
+	within.Filter = Filter{And: Within(bounds[0], bounds[1])}
+	if !r.Filter.isZero() {
+		within.Filter.And = append(within.Filter.And, r.Filter)
+	}
+	return &within, nil
 }
 
 // Search finds turns of the account.
@@ -200,8 +248,11 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 	if err != nil {
 		return nil, err
 	}
-	if query.Empty() {
+	if query.Empty() && !r.listing() {
 		return nil, codec.Invalid("query", "the query has no word to look for")
+	}
+	if r, err = r.bounded(time.Now()); err != nil {
+		return nil, err
 	}
 	number, err := x.store.NumberOf(account)
 	if err != nil {
@@ -252,9 +303,11 @@ type searching struct {
 	searcher *lexical.Searcher
 	now      time.Time
 
-	like  *likeness             // nil: the search goes by words alone
-	fused []*candidate          // of the present pool, the best first
-	seen  map[string]*candidate // of all pools
+	like     *likeness             // nil: the search goes by words alone
+	spelling bool                  // turns that are spelled like the query follow the hits by words
+	after    float64               // the score of the last hit by words
+	fused    []*candidate          // of the present pool, the best first
+	seen     map[string]*candidate // of all pools
 
 	exact   bool // the index has decided about the filter
 	best    float64
@@ -265,12 +318,17 @@ type searching struct {
 	grouped map[string]bool // sessions that have a hit
 	tags    map[string][]string
 	answer  Answer
+	taken   []*candidate // what the hits were
 }
 
 // candidate is a document on its way to becoming a hit.
 type candidate struct {
 	id     string
-	bm25   float64
+	number uint32  // in the searcher
+	found  bool    // number is known: the index has it
+	bm25   float64 // of the turn itself
+	words  float64 // bm25 with what is around the turn
+	match  string
 	cosine *float64 // nil: it has no vector, or it does not matter
 	like   *float64 // as a share of the best
 	score  float64
@@ -291,16 +349,72 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 		return nil, err
 	}
 	defer ranking.Close()
+	if r.Facets {
+		if s.answer.Facets, err = facetsIn(s.searcher); err != nil {
+			return nil, unreadable(err)
+		}
+	}
 	if r.Ranking.RecencyWeight > 0 {
 		err = s.takeReordered(ctx, ranking)
 	} else {
 		err = s.takeInOrder(ctx, ranking)
+	}
+	if err == nil {
+		err = s.cover(ranking)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &s.answer, nil
 }
+
+// facetsIn lists the values of the facets of an account.
+func facetsIn(s *lexical.Searcher) (map[string][]lexical.FacetValue, error) {
+	facets := make(map[string][]lexical.FacetValue, len(facetNames))
+	for _, name := range facetNames {
+		if name == "session" {
+			continue // as many as there are sessions; they have lists of their own
+		}
+		values, err := s.FacetValues(name, maxLimit)
+		if err != nil {
+			return nil, err
+		}
+		facets[name] = values
+	}
+	return facets, nil
+}
+
+// sure is the BM25 at which a hit that covers the whole query has half of the relevance there can be. On dialogues, the
+// product of BM25 and coverage tells right first hits from those of an account that cannot answer better than either.
+const sure = 10
+
+// cover says how good the hits are.
+func (s *searching) cover(ranking *lexical.Ranking) error {
+	numbers := make([]uint32, 0, len(s.taken))
+	for _, c := range s.taken {
+		if !c.found {
+			var err error
+			if c.number, c.found, err = s.searcher.Number(c.id); err != nil {
+				return unreadable(err)
+			}
+		}
+		numbers = append(numbers, c.number)
+	}
+	covered, err := s.searcher.Coverage(s.query, numbers)
+	if err != nil {
+		return unreadable(err)
+	}
+	for i, c := range s.taken {
+		h := &s.answer.Data[i]
+		if !c.found {
+			continue
+		}
+		h.Coverage, h.Relevance = covered[i], relevance(covered[i], ranking.Score(c.number))
+	}
+	return nil
+}
+
+func relevance(coverage, bm25 float64) float64 { return coverage * bm25 / (bm25 + sure) }
 
 // rank finds what the search goes by: hits by words, and beside that a vector of the query, which the embedder may take
 // longer for.
@@ -311,7 +425,7 @@ func (s *searching) rank(ctx context.Context) (*lexical.Ranking, error) {
 	allowed, exact, err := s.request.Filter.narrow(s.searcher)
 	var ranking *lexical.Ranking
 	if err == nil {
-		ranking, err = s.searcher.Rank(s.query, allowed)
+		ranking, err = s.rankWords(allowed)
 	}
 	comparing.Wait()
 	if err != nil {
@@ -322,6 +436,25 @@ func (s *searching) rank(ctx context.Context) (*lexical.Ranking, error) {
 	}
 	s.answer.Index.Lag, s.answer.Index.Building = s.index.lag(), s.index.building.Load()
 	s.exact = exact && !s.query.Exact() && (s.like == nil || s.request.Filter.isZero())
+	return ranking, nil
+}
+
+// rankWords ranks the turns by their words; by their age where there are none.
+func (s *searching) rankWords(allowed *lexical.Set) (*lexical.Ranking, error) {
+	if s.request.listing() {
+		return s.searcher.Newest(allowed)
+	}
+	ranking, err := s.searcher.Rank(s.query, allowed)
+	if err != nil {
+		return nil, err
+	}
+	if span, named := spanIn(s.request.Query, s.now); named {
+		favoured, err := s.searcher.FacetRange(facetDay, span.from.UTC().Format(dayLayout), span.last().UTC().Format(dayLayout))
+		if err != nil {
+			return nil, errors.Join(err)
+		}
+		ranking.Favour(favoured)
+	}
 	return ranking, nil
 }
 
@@ -412,8 +545,16 @@ func (s *searching) next(ctx context.Context, ranking *lexical.Ranking) (*candid
 	}
 	for {
 		c, err := s.nextLexical(ctx, ranking)
-		if c == nil || err != nil || s.like == nil {
-			return c, err
+		if c == nil && err == nil && s.spelling {
+			if err = s.alike(ctx, ranking); err == nil && len(s.fused) > 0 {
+				return s.next(ctx, ranking)
+			}
+		}
+		if c == nil || err != nil {
+			return nil, err
+		}
+		if s.after = c.score; s.like == nil {
+			return c, nil
 		}
 		if s.seen[c.id] == nil {
 			s.weigh(c)
@@ -439,9 +580,12 @@ func (s *searching) nextLexical(ctx context.Context, ranking *lexical.Ranking) (
 		return nil, unreadable(err)
 	}
 	s.best = max(s.best, hit.Score)
-	c := &candidate{id: id, bm25: hit.Score, score: 1}
+	c := &candidate{id: id, number: hit.Number, found: true, bm25: hit.Own, words: hit.Score, score: 1}
 	if s.best > 0 {
 		c.score = hit.Score / s.best
+	}
+	if !ranking.Demands() && !hit.Alone() {
+		c.match = matchContext
 	}
 	return c, nil
 }
@@ -487,6 +631,7 @@ func (s *searching) take(c *candidate) (full bool) {
 	if full := s.answer.add(s.hit(c), s.request.MaxTokens); full {
 		return true
 	}
+	s.taken = append(s.taken, c)
 	s.folded[s.hash(c)] = len(s.answer.Data) - 1
 	return false
 }
@@ -543,7 +688,7 @@ const leftOut = -1
 // fold tells whether a better hit says the very same, and counts it there.
 func (s *searching) fold(c *candidate) bool {
 	i, known := s.folded[s.hash(c)]
-	if !known || c.doc.said == (lexical.Said{}) {
+	if !known || !c.doc.spoken() {
 		return false
 	}
 	if i == leftOut {
@@ -566,16 +711,16 @@ func (s *searching) recency(at time.Time) float64 {
 func (s *searching) hit(c *candidate) Hit {
 	h := Hit{
 		Object: "memory.hit", Score: c.score, Exchange: c.id, Session: c.doc.session, Time: c.doc.time,
-		Model: c.entry.Exchange.ModelAsked,
+		Model: c.entry.Exchange.ModelAsked, Match: c.match,
 	}
 	h.Role, h.Snippet, h.Highlights = snippet(s.query, c.doc)
 	h.Tokens = (len(h.Snippet) + 3) / 4
 	h.Title = sentence(lastSpoken(c.entry.Turn.Messages, "user"))
 	if s.request.Explain {
 		summary := Summarize(c.entry.Turn)
-		h.Scores = &Scores{BM25: c.bm25, Vector: c.like, Cosine: c.cosine}
+		h.Scores = &Scores{BM25: c.bm25, Context: c.words - c.bm25, Vector: c.like, Cosine: c.cosine}
 		if s.best > 0 {
-			h.Scores.Lexical = c.bm25 / s.best
+			h.Scores.Lexical = c.words / s.best
 		}
 		if s.request.Ranking.RecencyWeight > 0 {
 			h.Scores.Recency = &c.recent

@@ -43,9 +43,9 @@ func TestWhatWasSaidIsFoundByItsAccountAlone(t *testing.T) {
 	}
 }
 
-// Tools count by their names and by the names of things in what they were given and gave back; the prose of dumps, boot
-// files and auxiliary requests does not.
-func TestDumpsAndBootFilesDoNotDrownWhatWasSaid(t *testing.T) {
+// Tools count by their names and by what they were given and gave back, of a dump its beginning and its end; boot files and
+// auxiliary requests do not count.
+func TestBootFilesDoNotDrownWhatWasSaid(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	s := talk("Please fix the build.", "Fixed.")
 	s.Messages = append(s.Messages,
@@ -56,10 +56,10 @@ func TestDumpsAndBootFilesDoNotDrownWhatWasSaid(t *testing.T) {
 	)
 	id := m.capture("acme", s)
 	m.capture("acme", talk("Title for okapi please", "Okapi"), func(o *store.Opening) { o.Auxiliary = "title" })
-	for _, query := range []string{"testrotate", "./pkg/ledger", "E0308", "tool:bash", "build tool:bash", "name:main.rs"} {
+	for _, query := range []string{"testrotate", "./pkg/ledger", "E0308", "tool:bash", "tool:Bash", "build tool:bash", "name:main.rs", "pelican", "output:pelican", `"pelican error"`} {
 		m.wantFound("acme", query, id)
 	}
-	for _, query := range []string{"zebras", "giraffe", "pelican", "dump", "okapi", "tool:edit"} {
+	for _, query := range []string{"zebras", "giraffe", "user:pelican", "assistant:pelican", "okapi", "tool:edit"} {
 		m.wantFound("acme", query)
 	}
 	summary := m.search("acme", Request{Query: "build", Explain: true}).Data[0].Summary

@@ -15,7 +15,7 @@ const snippetSize = 240
 // together.
 func snippet(q *lexical.Query, d *document) (role, text string, highlights [][2]int) {
 	from, count := 0, -1
-	for _, side := range []struct{ role, text string }{{"assistant", d.said.Assistant}, {"user", d.said.User}} {
+	for _, side := range []struct{ role, text string }{{"assistant", d.said.Assistant}, {"user", d.said.User}, {"tool", d.said.Output}} {
 		if side.text == "" {
 			continue
 		}
@@ -24,7 +24,7 @@ func snippet(q *lexical.Query, d *document) (role, text string, highlights [][2]
 			role, text, from, count = side.role, side.text, start, marked
 		}
 	}
-	if role == "" { // nothing was said; the turn is there for the names in its tool calls
+	if role == "" { // nothing was said; the turn is there for the names in what it holds
 		role, text = "tool", d.names
 		from, _ = densest(q.Likely(text))
 	}

@@ -2,6 +2,8 @@ package lexical
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -49,6 +51,18 @@ func prose(text []byte) []token {
 		})
 	})
 	return run.flush(tokens, text)
+}
+
+// maxOutputTerm is the longest word of a tool's output that is indexed, in bytes. Longer ones are hashes, tokens and base64
+// that nobody types.
+const maxOutputTerm = 40
+
+// outputWords gives the words of what tools were given and gave back, without numbers, which are many there and found by
+// the names they are part of.
+func outputWords(text []byte) []token {
+	return slices.DeleteFunc(prose(text), func(t token) bool {
+		return len(t.term) > maxOutputTerm || strings.Trim(t.term, "0123456789.,:") == ""
+	})
 }
 
 // stem gives the term that a word is found by; false for words that say nothing.

@@ -2,6 +2,7 @@ package lexical
 
 import (
 	"encoding/binary"
+	"strings"
 
 	index "github.com/blevesearch/bleve_index_api"
 )
@@ -18,25 +19,30 @@ type indexedDocument struct {
 func analyse(d *Document) *indexedDocument {
 	text := prose([]byte(d.Text))
 	names := append(identifiers([]byte(d.Text)), identifiers([]byte(d.Names))...)
+	output := outputWords([]byte(d.Output))
 	facets := make([]token, 1, 1+len(d.Facets)) // the empty one is what all documents of the account have
 	for _, f := range d.Facets {
 		facets = append(facets, token{term: facetTerm(f.Name, f.Value)})
 	}
 	a := &indexedDocument{
 		id:      Key{d.Account, d.ID}.internal(),
-		lengths: lengths{uint64(len(text)), uint64(len(names))},
-		fields:  make([]indexedField, 0, 5),
+		lengths: lengths{uint64(len(text)), uint64(len(names)), uint64(len(output))},
+		fields:  make([]indexedField, 0, 6),
+	}
+	if len(output) > 0 {
+		a.fields = append(a.fields, termsField(fieldOutput, d.Account, output, index.IndexField))
 	}
 	a.fields = append(a.fields,
 		termsField(fieldText, d.Account, text, index.IndexField),
 		termsField(fieldName, d.Account, names, index.IndexField),
 		termsField(fieldFacet, d.Account, facets, index.IndexField|index.SkipFreqNorm),
-		indexedField{name: fieldLength, value: a.lengths.encode(), options: index.StoreField},
+		indexedField{name: fieldLength, value: encodeStored(a.lengths, GroupKey(d.Account, d.Group)), options: index.StoreField},
 	)
 	return a
 }
 
-func facetTerm(name, value string) string { return name + "\x00" + value }
+// facetTerm gives the term of a facet. Values are found in whatever case they are written.
+func facetTerm(name, value string) string { return name + "\x00" + strings.ToLower(value) }
 
 func (d *indexedDocument) ID() string { return d.id }
 

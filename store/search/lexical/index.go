@@ -17,7 +17,7 @@ import (
 )
 
 // Version is raised when an index that was written before cannot be read, or would rank otherwise than one written now.
-const Version = 2
+const Version = 3
 
 // shardCount is how many indexes the accounts are spread over, so that a large account does not slow all others.
 const shardCount = 8
@@ -26,8 +26,9 @@ const shardCount = 8
 const (
 	fieldText   = "t" // words, see prose
 	fieldName   = "n" // names of things, see identifiers
+	fieldOutput = "r" // words of what tools were given and gave back, see outputWords
 	fieldFacet  = "f" // name, zero byte, value
-	fieldLength = "l" // stored only: how many terms the first two have
+	fieldLength = "l" // stored only: how many terms the first three have, and the group
 	fieldID     = "_id"
 )
 
@@ -37,6 +38,8 @@ type Document struct {
 	ID      string // unique in the account
 	Text    string // found by its words and names
 	Names   string // found by the names in it alone
+	Output  string // found by its words, which count for less than those of Text
+	Group   string // documents of a group are neighbours in the order of their ids; "": it has none
 	Facets  []Facet
 }
 
@@ -67,6 +70,7 @@ type Index struct {
 	waking   sync.WaitGroup           // those who ask
 	queue    *index.AnalysisQueue
 	lists    *lists
+	table    *columnTable
 
 	changing sync.Mutex         // held while a batch is put together and committed
 	removals [shardCount]uint64 // documents that were taken out since the index was opened
@@ -140,29 +144,39 @@ func analyseAll(ctx context.Context, documents []Document) ([]*indexedDocument, 
 }
 
 // lengths counts a document's terms.
-type lengths struct{ text, names uint64 }
+type lengths struct{ text, names, output uint64 }
 
-func (l lengths) encode() []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(nil, l.text), l.names)
+// encodeStored puts what is stored of a document into one value: its lengths, and its group where it has one.
+func encodeStored(l lengths, group uint64) []byte {
+	b := binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(nil, l.text), l.names), l.output)
+	if group != 0 {
+		b = binary.BigEndian.AppendUint64(b, group)
+	}
+	return b
 }
 
-func decodeLengths(b []byte) (l lengths) {
-	var n int
-	l.text, n = binary.Uvarint(b)
-	if n > 0 {
-		l.names, _ = binary.Uvarint(b[n:])
+func decodeStored(b []byte) (l lengths, group uint64) {
+	for _, n := range [...]*uint64{&l.text, &l.names, &l.output} {
+		var size int
+		if *n, size = binary.Uvarint(b); size <= 0 {
+			return l, 0
+		}
+		b = b[size:]
 	}
-	return l
+	if len(b) == 8 {
+		group = binary.BigEndian.Uint64(b)
+	}
+	return l, group
 }
 
 // Totals are what scoring has to know of an account: how many documents it has and how many terms these have.
-type Totals struct{ Documents, TextTerms, NameTerms uint64 }
+type Totals struct{ Documents, TextTerms, NameTerms, OutputTerms uint64 }
 
 func totalsKey(account uint32) []byte { return append([]byte("totals "), termKey(account, "")...) }
 
 func readTotals(reader index.IndexReader, account uint32) (t Totals, err error) {
 	value, err := reader.GetInternal(totalsKey(account))
-	for _, n := range [...]*uint64{&t.Documents, &t.TextTerms, &t.NameTerms} {
+	for _, n := range [...]*uint64{&t.Documents, &t.TextTerms, &t.NameTerms, &t.OutputTerms} {
 		var size int
 		if *n, size = binary.Uvarint(value); size <= 0 {
 			break
@@ -173,8 +187,8 @@ func readTotals(reader index.IndexReader, account uint32) (t Totals, err error) 
 }
 
 func (t *Totals) encode() []byte {
-	b := binary.AppendUvarint(nil, t.Documents)
-	return binary.AppendUvarint(binary.AppendUvarint(b, t.TextTerms), t.NameTerms)
+	b := binary.AppendUvarint(binary.AppendUvarint(nil, t.Documents), t.TextTerms)
+	return binary.AppendUvarint(binary.AppendUvarint(b, t.NameTerms), t.OutputTerms)
 }
 
 // shardBatch is a change of one shard. The totals of the accounts change together with the documents.
@@ -208,6 +222,7 @@ func (b *shardBatch) commit(shard *scorch.Scorch, written index.BatchCallback) (
 		totals.Documents++
 		totals.TextTerms += p.document.lengths.text
 		totals.NameTerms += p.document.lengths.names
+		totals.OutputTerms += p.document.lengths.output
 		b.counted[p.document.id] = p.document.lengths
 		b.batch.Update(p.document)
 	}
@@ -266,6 +281,7 @@ func (b *shardBatch) leave(account uint32, id string) (there bool) {
 		totals.Documents--
 		totals.TextTerms -= former.text
 		totals.NameTerms -= former.names
+		totals.OutputTerms -= former.output
 	}
 	return there
 }
@@ -291,7 +307,7 @@ func storedLengths(reader index.IndexReader, ids []string) (map[string]lengths, 
 				case fieldID:
 					id = string(value)
 				case fieldLength:
-					l = decodeLengths(value)
+					l, _ = decodeStored(value)
 				}
 				return true
 			})

@@ -101,11 +101,13 @@ func bruteForce(documents map[string]Document, account uint32, query string) map
 		of    func(Document) []string
 		query []string
 		k1, b float64
+		share float64
 	}{
-		{func(d Document) []string { return terms(prose([]byte(d.Text))) }, terms(prose([]byte(query))), 1.5, 0.5},
+		{func(d Document) []string { return terms(prose([]byte(d.Text))) }, terms(prose([]byte(query))), 1.5, 0.5, 1},
+		{func(d Document) []string { return terms(outputWords([]byte(d.Output))) }, terms(prose([]byte(query))), 1.5, 0.75, 0.4},
 		{func(d Document) []string {
 			return append(terms(identifiers([]byte(d.Text))), terms(identifiers([]byte(d.Names)))...)
-		}, namesOf(query, isLookup(query)), 1.2, 0.3},
+		}, namesOf(query, isLookup(query)), 1.2, 0.3, 1},
 	} {
 		texts, total, documentsWith := make(map[string][]string), 0, make(map[string]int)
 		for id, d := range documents {
@@ -131,7 +133,7 @@ func bruteForce(documents map[string]Document, account uint32, query string) map
 				}
 				if frequency > 0 {
 					idf := math.Log(1 + (n-df+0.5)/(df+0.5))
-					scores[id] += idf * frequency * (field.k1 + 1) / (frequency + field.k1*(1-field.b+field.b*float64(len(text))/average))
+					scores[id] += field.share * idf * frequency * (field.k1 + 1) / (frequency + field.k1*(1-field.b+field.b*float64(len(text))/average))
 				}
 			}
 		}
@@ -155,6 +157,7 @@ func TestScoresAreExactlyBM25(t *testing.T) {
 				d := Document{
 					Account: uint32(rapid.SampledFrom([]int{1, 2, 9}).Draw(rt, "account")),
 					Text:    strings.Join(words.Draw(rt, "text"), " "), Names: strings.Join(words.Draw(rt, "names"), " "),
+					Output: strings.Join(words.Draw(rt, "output"), " "),
 				}
 				d.ID = fmt.Sprintf("%d/%d", d.Account, rapid.IntRange(0, 9).Draw(rt, "id"))
 				batch = append(batch, d)

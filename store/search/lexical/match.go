@@ -6,16 +6,16 @@ import (
 )
 
 // Said is the text of a document by speaker, to be looked at word by word.
-type Said struct{ User, Assistant string }
+type Said struct{ User, Assistant, Output string }
 
 // Matches decides about a document that the index found: whether phrases stand in it and whether the right one said
 // it. It takes as given what the index is certain of.
 func (q *Query) Matches(d Said) bool {
-	t := texts{user: terms(prose([]byte(d.User))), assistant: terms(prose([]byte(d.Assistant)))}
+	t := texts{user: terms(prose([]byte(d.User))), assistant: terms(prose([]byte(d.Assistant))), output: terms(prose([]byte(d.Output)))}
 	return q.root.matches(&t)
 }
 
-type texts struct{ user, assistant []string }
+type texts struct{ user, assistant, output []string }
 
 func (g group) matches(t *texts) bool {
 	required, optional, any := false, false, false
@@ -52,8 +52,10 @@ func (c *clause) matches(t *texts) bool {
 		return l.standsIn(t.user)
 	case l.in == InAssistant:
 		return l.standsIn(t.assistant)
+	case l.in == InOutput:
+		return l.standsIn(t.output)
 	case l.phrase:
-		return l.standsIn(t.user) || l.standsIn(t.assistant)
+		return l.standsIn(t.user) || l.standsIn(t.assistant) || l.standsIn(t.output)
 	}
 	return true
 }

@@ -21,7 +21,7 @@ var merging = map[string]any{"FloorSegmentSize": 20, "TierGrowth": 100}
 // Open opens the index in dir, creating it where it is not there. One of which anything is lost or cannot be read is an
 // error, as far as that is seen by opening it.
 func Open(dir string) (ix *Index, err error) {
-	ix = &Index{queue: index.NewAnalysisQueue(runtime.GOMAXPROCS(0)), lists: newLists()}
+	ix = &Index{queue: index.NewAnalysisQueue(runtime.GOMAXPROCS(0)), lists: newLists(), table: newColumnTable()}
 	for i := range ix.shards {
 		if ix.shards[i], err = openShard(shardDir(dir, i), ix.queue); err != nil {
 			return nil, errors.Join(fmt.Errorf("open the lexical index in %s: %w", dir, err), ix.Close())

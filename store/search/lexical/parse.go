@@ -31,17 +31,17 @@ const (
 //	+lock -deadlock      with the one and without the other; AND, OR and NOT do the same
 //	lock (retry OR wait) parentheses group
 //	lock*                words and names that begin so
-//	user:lock            said by the user; likewise assistant:, and name: for identifiers alone
+//	user:lock            said by the user; likewise assistant:, output: for tools, and name: for identifiers alone
 //	tool:bash            a facet, see facets
 //
 // A colon is an operator behind the names of the facets and fields only, and so is a dash only in front of a word.
 func Parse(text string, facets []string) (*Query, error) {
-	p := parser{text: text, lookup: isLookup(text), fields: append([]string{InUser, InAssistant, InName}, facets...)}
+	p := parser{text: text, lookup: isLookup(text), fields: append([]string{InUser, InAssistant, InOutput, InName}, facets...)}
 	root, err := p.group(0)
 	if err != nil {
 		return nil, err
 	}
-	return &Query{root: root, exact: p.exact}, nil
+	return &Query{root: root, exact: p.exact, question: !p.lookup}, nil
 }
 
 type parser struct {

@@ -15,7 +15,10 @@ type part struct {
 	first        uint32          // number of the first document
 	gone         *roaring.Bitmap // by the number in the segment; nil: nothing
 	dictionaries map[string]segment.TermDictionary
+	columns      *columns // nil: not asked for yet
 }
+
+func (p *part) isGone(number uint32) bool { return p.gone != nil && p.gone.Contains(number) }
 
 // posting is a document that holds a term.
 type posting struct {
@@ -30,7 +33,7 @@ func partsOf(reader index.IndexReader) []part {
 	parts := make([]part, len(segments))
 	var first uint64
 	for i, s := range segments {
-		parts[i] = part{s.Segment(), s.Id(), uint32(first), s.Deleted(), make(map[string]segment.TermDictionary, 2)}
+		parts[i] = part{segment: s.Segment(), id: s.Id(), first: uint32(first), gone: s.Deleted(), dictionaries: make(map[string]segment.TermDictionary, 3)}
 		first += s.Segment().Count()
 	}
 	return parts
@@ -161,6 +164,16 @@ func (s *Searcher) termSet(field string, key []byte) (*Set, error) {
 		}
 	}
 	return set, nil
+}
+
+// holder gives a function that reports whether a document, by its number in the segment, is in a list.
+func holder(list segment.PostingsList) func(number uint32) bool {
+	postings := list.Iterator(false, false, false, nil).(segment.OptimizablePostingsIterator)
+	if only, single := postings.DocNum1Hit(); single {
+		return func(number uint32) bool { return uint64(number) == only }
+	}
+	numbers := postings.ActualBitmap()
+	return func(number uint32) bool { return numbers != nil && numbers.Contains(number) }
 }
 
 // gone goes through what is gone from a part, beside a list of its postings.

@@ -91,6 +91,7 @@ func (ix *Index) purge(ctx context.Context, i int) error {
 		return err
 	}
 	ix.lists.forget(i)
+	ix.table.forget(i)
 	last := index.NewBatch()
 	ix.changing.Lock()
 	if ix.removals[i] == until { // what was taken out meanwhile is for the next time

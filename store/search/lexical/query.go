@@ -11,6 +11,8 @@ import (
 type Query struct {
 	root  group
 	exact bool // hits have to be looked at by Matches
+
+	question bool // it is longer than what people type to look something up, see isLookup
 }
 
 // maxQueryTerms bounds the terms that are scored; a question has a dozen.
@@ -39,7 +41,7 @@ type clause struct {
 // leaf is a word, a phrase, a prefix, or one of these in a field.
 type leaf struct {
 	text   string   // as it is written
-	in     string   // where: "" anywhere, [InUser], [InAssistant], [InName], or the name of a facet
+	in     string   // where: "" anywhere, [InUser], [InAssistant], [InOutput], [InName], or the name of a facet
 	words  []string // terms of the text; all of them
 	names  []string // or one of these
 	phrase bool     // words in this order, side by side
@@ -51,11 +53,16 @@ type leaf struct {
 const (
 	InUser      = "user"
 	InAssistant = "assistant"
+	InOutput    = "output" // what tools were given and gave back
 	InName      = "name"
 )
 
 func (l *leaf) isFacet() bool {
-	return l.in != "" && l.in != InUser && l.in != InAssistant && l.in != InName
+	switch l.in {
+	case "", InUser, InAssistant, InOutput, InName:
+		return false
+	}
+	return true
 }
 
 func (l *leaf) empty() bool {
@@ -64,7 +71,7 @@ func (l *leaf) empty() bool {
 
 // Plain looks for the words and names of a text, whatever signs stand in it.
 func Plain(text string) *Query {
-	return &Query{root: group{{leaf: newLeaf("", text, isLookup(text))}}}
+	return &Query{root: group{{leaf: newLeaf("", text, isLookup(text))}}, question: !isLookup(text)}
 }
 
 // isLookup tells a query that is typed to look something up from a question, by its length. In a look-up any word may
@@ -136,6 +143,21 @@ func (q *Query) Text() string {
 // Exact tells whether hits have to be shown to [Query.Matches]: the index knows neither order nor speaker.
 func (q *Query) Exact() bool { return q.exact }
 
+// RenameFacets puts other values in place of those that the query's facets have.
+func (q *Query) RenameFacets(rename func(name, value string) string) { q.root.renameFacets(rename) }
+
+func (g group) renameFacets(rename func(name, value string) string) {
+	for i := range g {
+		l := g[i].leaf
+		switch {
+		case l == nil:
+			g[i].group.renameFacets(rename)
+		case l.isFacet() && l.prefix == "":
+			l.value = rename(l.in, l.value)
+		}
+	}
+}
+
 // leaves visits what counts in favour of a document.
 func (g group) leaves(visit func(*leaf)) {
 	for _, c := range g {
@@ -171,7 +193,9 @@ func (q *Query) score(s *Searcher, into *scores) error {
 		if l.isFacet() {
 			return
 		}
-		count(fieldText, l.words)
+		for _, field := range l.wordFields() {
+			count(field, l.words)
+		}
 		count(fieldName, l.names)
 		if l.prefix != "" {
 			prefixes = append(prefixes, l)
@@ -196,14 +220,25 @@ func (q *Query) score(s *Searcher, into *scores) error {
 	return nil
 }
 
-func (l *leaf) prefixFields() []string {
+// wordFields are the fields in which words of the leaf can stand.
+func (l *leaf) wordFields() []string {
 	switch l.in {
 	case InName:
-		return []string{fieldName}
+		return nil
 	case InUser, InAssistant:
 		return []string{fieldText}
+	case InOutput:
+		return []string{fieldOutput}
 	}
-	return []string{fieldText, fieldName}
+	return []string{fieldText, fieldOutput}
+}
+
+func (l *leaf) prefixFields() []string {
+	fields := l.wordFields()
+	if l.in == "" || l.in == InName {
+		fields = append(fields, fieldName)
+	}
+	return fields
 }
 
 // matching gives the documents that satisfy the query; nil when those that score do.
@@ -286,9 +321,13 @@ func (c *clause) matching(s *Searcher) (*Set, error) {
 	case l.prefix != "":
 		return s.holdingPrefix(l)
 	}
-	set, err := s.holding(fieldText, l.words)
-	if err != nil {
-		return nil, err
+	set := roaring.New()
+	for _, field := range l.wordFields() {
+		held, err := s.holding(field, l.words)
+		if err != nil {
+			return nil, err
+		}
+		set.Or(held)
 	}
 	for _, name := range l.names {
 		named, err := s.holding(fieldName, []string{name})

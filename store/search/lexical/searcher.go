@@ -2,8 +2,11 @@ package lexical
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	index "github.com/blevesearch/bleve_index_api"
@@ -17,6 +20,10 @@ const (
 	// Names are told from each other by which they are, hardly by how long the list is that they stand in.
 	nameLengthNorm = 0.3
 	nameSaturation = 1.2
+	// Output of tools is long, and most of it says nothing about the turn: it counts for less than what was said, and a
+	// long one counts for less than a short one.
+	outputWeight     = 0.4
+	outputLengthNorm = 0.75
 )
 
 // maxExpansion bounds the terms that one prefix stands for.
@@ -34,6 +41,7 @@ type Searcher struct {
 	shard   int
 	parts   []part
 	lists   *lists
+	table   *columnTable
 
 	found   []occurrence // see find
 	decoded []posting    // see postings
@@ -46,7 +54,7 @@ func (ix *Index) Searcher(ctx context.Context, account uint32) (*Searcher, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Searcher{ctx: ctx, account: account, reader: reader, shard: shard, parts: partsOf(reader), lists: ix.lists}
+	s := &Searcher{ctx: ctx, account: account, reader: reader, shard: shard, parts: partsOf(reader), lists: ix.lists, table: ix.table}
 	if s.totals, err = readTotals(reader, account); err != nil {
 		_ = reader.Close()
 		return nil, err
@@ -62,11 +70,8 @@ func (s *Searcher) Documents() uint64 { return s.totals.Documents }
 
 // ID gives the id of a document.
 func (s *Searcher) ID(number uint32) (string, error) {
-	id, err := s.reader.ExternalID(index.NewIndexInternalID(nil, uint64(number)))
-	if err != nil || len(id) < 4 {
-		return "", err
-	}
-	return id[4:], nil
+	id, err := s.key(number)
+	return string(id), err
 }
 
 // Number gives the number of a document; false if it is not there.
@@ -98,6 +103,46 @@ func (s *Searcher) FacetRange(name, from, to string) (*Set, error) {
 func (s *Searcher) FacetPrefix(name, prefix string) (*Set, error) {
 	first := termKey(s.account, facetTerm(name, prefix))
 	return s.facetTerms(first, first, func(string) bool { return true })
+}
+
+// FacetValue is a value that a property has, and of how many documents.
+type FacetValue struct {
+	Value string `json:"value"`
+	Count uint64 `json:"count"`
+}
+
+// maxFacetValues bounds the values that are looked through for one property.
+const maxFacetValues = 10_000
+
+// FacetValues gives the values of a property, the most frequent first, at most limit.
+func (s *Searcher) FacetValues(name string, limit int) ([]FacetValue, error) {
+	first := termKey(s.account, facetTerm(name, ""))
+	terms, err := s.reader.FieldDictRange(fieldFacet, first, after(first))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = terms.Close() }()
+	values := []FacetValue{}
+	for len(values) < maxFacetValues {
+		entry, err := terms.Next()
+		if err != nil {
+			return nil, err
+		}
+		if entry == nil || !strings.HasPrefix(entry.Term, string(first)) {
+			break
+		}
+		_, documents, err := s.find(fieldFacet, []byte(entry.Term))
+		if err != nil {
+			return nil, err
+		}
+		if value := entry.Term[len(first):]; value != "" && documents > 0 {
+			values = append(values, FacetValue{value, documents})
+		}
+	}
+	slices.SortFunc(values, func(a, b FacetValue) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
+	})
+	return values[:min(limit, len(values))], nil
 }
 
 // facetTerms joins the documents of the terms from first on that begin with prefix, as long as more says so of their
@@ -162,19 +207,23 @@ func (s *Searcher) expand(field, prefix string) (keys [][]byte, err error) {
 type measure struct {
 	field           string
 	k1, b, averaged float64 // averaged: mean length in terms
+	share           float64 // of the whole score
 }
 
 func (s *Searcher) measureOf(field string) measure {
 	documents := float64(max(s.totals.Documents, 1))
-	if field == fieldName {
-		return measure{fieldName, nameSaturation, nameLengthNorm, max(float64(s.totals.NameTerms)/documents, 1)}
+	switch field {
+	case fieldName:
+		return measure{field, nameSaturation, nameLengthNorm, max(float64(s.totals.NameTerms)/documents, 1), 1}
+	case fieldOutput:
+		return measure{field, saturation, outputLengthNorm, max(float64(s.totals.OutputTerms)/documents, 1), outputWeight}
 	}
-	return measure{fieldText, saturation, lengthNorm, max(float64(s.totals.TextTerms)/documents, 1)}
+	return measure{field, saturation, lengthNorm, max(float64(s.totals.TextTerms)/documents, 1), 1}
 }
 
 // weight is what one term adds to a document in which it occurs frequency times among length terms.
 func (m *measure) weight(idf, frequency, length float64) float64 {
-	return idf * frequency * (m.k1 + 1) / (frequency + m.k1*(1-m.b+m.b*length/m.averaged))
+	return m.share * idf * frequency * (m.k1 + 1) / (frequency + m.k1*(1-m.b+m.b*length/m.averaged))
 }
 
 // idf is the weight of a term that is in so many of the account's documents.

@@ -144,7 +144,11 @@ func showHits(s *Surroundings, answer *search.Answer) error {
 		}
 		return nil
 	}
-	head := []string{"EXCHANGE", "SESSION", "STARTED", "MODEL", "SCORE", "ASKED", "FOUND"}
+	head := []string{"EXCHANGE", "STARTED", "MODEL", "SCORE", "ASKED", "FOUND", "SESSION"}
+	if answer.Data[0].Exchange == "" {
+		head[0] = "SESSION"
+		head = head[:len(head)-1]
+	}
 	explained := answer.Data[0].Scores != nil
 	if explained {
 		head = append(head, "PARTS", "SUMMARY")
@@ -152,7 +156,10 @@ func showHits(s *Surroundings, answer *search.Answer) error {
 	rows := make([][]string, len(answer.Data))
 	for i := range answer.Data {
 		h := &answer.Data[i]
-		rows[i] = []string{orDash(h.Exchange), h.Session, ago(now, h.Time), orDash(h.Model), fmt.Sprintf("%.2f", h.Score), h.Title, marked(h, "[", "]")}
+		rows[i] = []string{cmp.Or(h.Exchange, h.Session), ago(now, h.Time), orDash(h.Model), fmt.Sprintf("%.2f", h.Score), h.Title, marked(h, "[", "]")}
+		if h.Exchange != "" {
+			rows[i] = append(rows[i], h.Session)
+		}
 		if explained {
 			rows[i] = append(rows[i], parts(h.Scores), gist(h.Summary))
 		}

@@ -28,10 +28,9 @@ type sessionSearch struct {
 
 // foundSession is a session on its way to becoming a hit.
 type foundSession struct {
-	id       string // "": it is that of the turn best
-	score    float64
-	bm25     float64 // of its best turn, or of its document
-	coverage float64
+	id    string // "": it is that of the turn best
+	score float64
+	bm25  float64 // of its best turn, or of its document
 
 	document uint32 // in whole
 	titled   bool   // document is known

@@ -72,10 +72,11 @@ func spanIn(text string, now time.Time) (span, bool) {
 	if m := dateWords.FindStringSubmatch(text); m != nil {
 		return relativeSpan(m, now), true
 	}
-	if m := monthWords.FindStringSubmatch(text); m != nil && (m[1] != "may" && m[1] != "march" || m[0] != m[1]) { // alone these two are other words, too
-		return monthSpan(m, now), true
+	m := monthWords.FindStringSubmatch(text)
+	if m == nil || (m[1] == "may" || m[1] == "march") && m[0] == m[1] { // alone these two are other words, too
+		return span{}, false
 	}
-	return span{}, false
+	return monthSpan(m, now), true
 }
 
 func isoSpan(m []string, place *time.Location) (span, bool) {

@@ -75,7 +75,7 @@ func TestHitsSayHowGoodTheyAre(t *testing.T) {
 // speller is an embedder that says of itself that it compares spelling.
 type speller struct{ *speaker }
 
-func (speller) ComparesSpelling() {}
+func (speller) Spells() {}
 
 // Turns that are only spelled like the query come after all hits by words, and only where these are few.
 func TestSpellingJoinsOnlyWhereWordsFindTooLittle(t *testing.T) {

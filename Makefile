@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: docs help run build release test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds idle hostile bench bench-check bench-readme capacity fmt clean
+.PHONY: docs help run build release cross test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds idle hostile bench bench-check bench-readme capacity fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -23,18 +23,26 @@ build: ## Build bin/mneme, one static binary
 	@CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN)/mneme .
 
 RELEASE   := $(BIN)/release
-PLATFORMS := linux-amd64 linux-arm64
+PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
 
 release: $(PLATFORMS:%=$(RELEASE)/mneme-%) ## Build bin/release: stripped binaries, each with a bill of materials, and their checksums
 	@cd $(RELEASE) && sha256sum mneme-* >SHA256SUMS && cat SHA256SUMS
 
 # Equal sources and an equal Go give equal bytes, wherever and whenever they are built.
 .PHONY: $(PLATFORMS:%=$(RELEASE)/mneme-%)
+$(PLATFORMS:%=$(RELEASE)/mneme-%): EXE = $(if $(findstring windows,$@),.exe)
 $(PLATFORMS:%=$(RELEASE)/mneme-%): $(RELEASE)/mneme-%:
 	@mkdir -p $(RELEASE)
 	@CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) GOFLAGS= \
-		go build -buildvcs=false -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@ .
-	@go version -m $@ | awk -v version=$(VERSION) -f deploy/sbom.awk >$@.cdx.json
+		go build -buildvcs=false -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@$(EXE) .
+	@go version -m $@$(EXE) | awk -v version=$(VERSION) -f deploy/sbom.awk >$@.cdx.json
+
+# Vet type-checks the tests too. They run on Linux alone.
+cross: ## Build and vet for macOS and Windows
+	@for platform in $(filter-out linux-%,$(PLATFORMS)); do \
+		echo "cross $$platform"; export CGO_ENABLED=0 GOOS=$${platform%-*} GOARCH=$${platform#*-}; \
+		go build -o /dev/null . && go vet ./... || exit 1; \
+	done
 
 test: vet lint ## Everything that has to pass: vet, lint, two seconds of each fuzz target, all tests under the race detector
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=2s unit

@@ -9,10 +9,10 @@ import (
 	"io"
 	"net"
 	"strings"
-	"syscall"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router/http1"
+	"github.com/mnemeproxy/mneme/router/neterr"
 )
 
 // phase is how far a call had come when it failed.
@@ -53,7 +53,7 @@ func howItWasCut(err error) string {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return ": the connection was closed before the end"
-	case errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, neterr.Reset):
 		return ": the connection was reset"
 	default:
 		return ""
@@ -100,7 +100,7 @@ func (e *endpoint) headerFault(err error) *codec.Error {
 func (e *endpoint) dialFault(err error) *codec.Error {
 	var netErr net.Error
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, neterr.Refused):
 		return e.faultf(codec.KindUpstream, err, "%s (%s) refuses connections: nothing listens there. Check providers.%s.base_url and whether the server runs.",
 			e.provider.name, e.address, e.provider.name)
 	case errors.As(err, &netErr) && netErr.Timeout():

@@ -11,10 +11,10 @@ import (
 	"net/url"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/mnemeproxy/mneme/router/http1"
+	"github.com/mnemeproxy/mneme/router/neterr"
 )
 
 // Of both upstreams. Idle connections are dropped before the 60 s after which common load balancers drop them, so that
@@ -88,7 +88,7 @@ func (t *transport) close() { t.pool.CloseIdleConnections() }
 
 // isCut tells whether a connection ended while we waited for an answer on it.
 func isCut(err error) bool {
-	for _, end := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed} {
+	for _, end := range []error{neterr.Reset, neterr.Broken, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed} {
 		if errors.Is(err, end) {
 			return true
 		}

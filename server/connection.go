@@ -14,9 +14,7 @@ import (
 	"github.com/cloudwego/hertz/pkg/app"
 	hertzerrors "github.com/cloudwego/hertz/pkg/common/errors"
 	"github.com/cloudwego/hertz/pkg/network"
-	"github.com/cloudwego/hertz/pkg/network/netpoll"
 	polling "github.com/cloudwego/netpoll"
-	"golang.org/x/sys/unix"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -77,14 +75,10 @@ func (c *connection) close() {
 // goroutine that serves the connection, while which runs netpoll keeps the file open.
 func (c *connection) closeWrite() {
 	if c.watch != nil {
-		_ = c.watch.secure.CloseWrite()
+		_ = c.watch.socket.CloseWrite()
 		return
 	}
-	if polled, ok := c.Conn.(*netpoll.Conn); ok {
-		if file, ok := polled.Conn.(interface{ Fd() int }); ok {
-			_ = unix.Shutdown(file.Fd(), unix.SHUT_WR)
-		}
-	}
+	closeWritePolled(c.Conn)
 }
 
 // held is how much memory the client's bytes take that no handler has asked for yet.
@@ -251,9 +245,12 @@ const firstRoom = 64 << 10
 // its answer is written.
 type blockingConnection struct{ *connection }
 
+// closeWriter is a connection of which one direction can be ended.
+type closeWriter interface{ CloseWrite() error }
+
 // watch is what reads while a request is handled.
 type watch struct {
-	secure  *secureConn
+	socket  closeWriter
 	waiting atomic.Int64 // bytes in the connection's buffer
 	on      bool
 	ended   chan struct{}

@@ -124,17 +124,17 @@ func (c *connections) acceptPolled(ctx context.Context, conn network.Conn) conte
 	return c.accept(ctx, conn, nil)
 }
 
-type secureKey struct{}
+type socketKey struct{}
 
-// noteSecure is called for every new connection on the standard transport, before acceptSecure.
-func noteSecure(conn net.Conn) context.Context {
-	return context.WithValue(context.Background(), secureKey{}, conn)
+// noteSocket is called for every new connection on the standard transport, before acceptBlocking.
+func noteSocket(conn net.Conn) context.Context {
+	return context.WithValue(context.Background(), socketKey{}, conn)
 }
 
-// acceptSecure is acceptPolled for the standard transport. Nothing there ends ctx but ourselves.
-func (c *connections) acceptSecure(ctx context.Context, conn network.Conn) context.Context {
-	secure, _ := ctx.Value(secureKey{}).(*secureConn)
-	return c.accept(ctx, conn, &watch{secure: secure})
+// acceptBlocking is acceptPolled for the standard transport. Nothing there ends ctx but ourselves.
+func (c *connections) acceptBlocking(ctx context.Context, conn network.Conn) context.Context {
+	socket, _ := ctx.Value(socketKey{}).(closeWriter)
+	return c.accept(ctx, conn, &watch{socket: socket})
 }
 
 func (c *connections) accept(ctx context.Context, conn network.Conn, w *watch) context.Context {

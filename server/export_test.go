@@ -42,6 +42,9 @@ func (s *Server) MountMiddleware() {
 	}
 }
 
+// WithoutPolling serves every listener on the standard transport, as on systems without netpoll.
+func (o *Options) WithoutPolling() { o.blocking = true }
+
 // AllowCut gives requests that were cut so long to end. It is for use before Run.
 func (s *Server) AllowCut(d time.Duration) { s.cutTime = d }
 

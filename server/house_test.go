@@ -124,6 +124,28 @@ func onEveryTransport(t *testing.T, story func(*testing.T, transportPlan)) {
 	t.Run("unix", func(t *testing.T) { story(t, overUnix(t)) })
 }
 
+// TestWithoutPollingTheSameHolds is for systems that have no netpoll. What it leaves out is the standard transport's, which
+// the stories over TLS know.
+func TestWithoutPollingTheSameHolds(t *testing.T) {
+	for name, story := range map[string]func(*testing.T, transportPlan){
+		"bytes pass untouched":           bytesGoThroughUntouchedBothWays,
+		"a client that leaves":           aClientThatLeavesStopsTheProvider,
+		"a half-closed client":           aHalfClosedClientCountsAsGone,
+		"a drain":                        aDrainLetsOpenAnswersFinish,
+		"idle connections":               aDrainDoesNotWaitForIdleConnections,
+		"a body over the limit":          aBodyOverTheLimitIsRefused,
+		"a flood behind a request":       aFloodBehindARequestEndsTheConnection,
+		"connections are bounded":        connectionsInTotal,
+		"connections are used again":     connectionsAreUsedAgain,
+		"a slow reader slows a provider": aSlowReaderSlowsItsProviderAndNothingPilesUp,
+	} {
+		t.Run(name, func(t *testing.T) { story(t, withoutPolling) })
+	}
+}
+
+// withoutPolling is how a proxy is reached on systems that have no netpoll.
+func withoutPolling(p *plan) { p.server.WithoutPolling() }
+
 func overTLS(t testing.TB) transportPlan {
 	authority, dir := listentest.NewAuthority(t, "authority"), t.TempDir()
 	return func(p *plan) {

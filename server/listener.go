@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/mnemeproxy/mneme/router/neterr"
 	"github.com/mnemeproxy/mneme/server/listen"
 )
 
@@ -17,18 +17,18 @@ type listener struct {
 	net.Listener
 	address listen.Address // with the port that the system chose
 	once    sync.Once
-	polled  *polledListener // for netpoll; nil with TLS
+	polled  *polledListener // for netpoll; nil for the standard transport
 	served  chan struct{}   // closed once a shutdown will be heard; one before that moment would stop nothing
 }
 
 // openListeners opens all addresses, or none.
-func openListeners(addresses []string, certificates *listen.Certificates) (opened []*listener, err error) {
+func openListeners(o *Options, certificates *listen.Certificates) (opened []*listener, err error) {
 	defer func() {
 		if err != nil {
 			closeListeners(opened)
 		}
 	}()
-	for _, text := range addresses {
+	for _, text := range o.Listen {
 		address, err := listen.Parse(text)
 		if err != nil {
 			return opened, fmt.Errorf("%q %w", text, err)
@@ -37,7 +37,7 @@ func openListeners(addresses []string, certificates *listen.Certificates) (opene
 			return opened, fmt.Errorf("cannot listen on %s: there is no certificate; set tls.certificate and tls.key", text)
 		}
 		socket, err := listen.Open(address)
-		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, listen.ErrSocketInUse) {
+		if errors.Is(err, neterr.InUse) || errors.Is(err, listen.ErrSocketInUse) {
 			return opened, fmt.Errorf("%s is taken by another program; stop that, or choose another address with --listen", text)
 		}
 		if err != nil {
@@ -45,7 +45,7 @@ func openListeners(addresses []string, certificates *listen.Certificates) (opene
 		}
 		l := &listener{Listener: socket, address: address.Bound(socket.Addr()), served: make(chan struct{})}
 		opened = append(opened, l)
-		if address.TLS {
+		if address.TLS || o.blocking || !canPoll {
 			continue
 		}
 		if l.polled, err = l.poll(); err != nil {
@@ -66,8 +66,9 @@ func closeListeners(opened []*listener) {
 
 func (l *listener) serving() { l.once.Do(func() { close(l.served) }) }
 
-// secureListener begins TLS on each connection. The handshake is made by the first read.
-type secureListener struct {
+// blockingListener is a listener for the standard transport. It begins TLS on each connection where the address has it;
+// the handshake is made by the first read.
+type blockingListener struct {
 	*listener
 	config *tls.Config
 }
@@ -76,7 +77,7 @@ type secureListener struct {
 // instance.
 const acceptPause = 50 * time.Millisecond
 
-func (l *secureListener) Accept() (net.Conn, error) {
+func (l *blockingListener) Accept() (net.Conn, error) {
 	l.serving()
 	for {
 		conn, err := l.Listener.Accept()
@@ -85,6 +86,8 @@ func (l *secureListener) Accept() (net.Conn, error) {
 			return nil, err
 		case err != nil:
 			time.Sleep(acceptPause)
+		case !l.address.TLS:
+			return conn, nil
 		default:
 			return &secureConn{Conn: tls.Server(conn, l.config)}, nil
 		}

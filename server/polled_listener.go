@@ -1,3 +1,5 @@
+//go:build unix
+
 package server
 
 import (
@@ -6,6 +8,9 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/cloudwego/hertz/pkg/common/config"
+	"github.com/cloudwego/hertz/pkg/network"
+	polling "github.com/cloudwego/hertz/pkg/network/netpoll"
 	"github.com/cloudwego/netpoll"
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +26,9 @@ type polledListener struct {
 
 // keepAlive is how many seconds a connection is silent before the kernel asks whether the client's machine is still there.
 const keepAlive = 60
+
+// canPoll reports whether this system has netpoll.
+const canPoll = true
 
 // poll hands the listener to netpoll.
 func (l *listener) poll() (*polledListener, error) {
@@ -79,6 +87,18 @@ type accepted struct {
 }
 
 func (a *accepted) Fd() int { return a.fd }
+
+// newPollingTransporter is for listeners that were handed to netpoll.
+func newPollingTransporter(o *config.Options) network.Transporter { return polling.NewTransporter(o) }
+
+// closeWritePolled ends our side of a connection that netpoll serves.
+func closeWritePolled(conn network.Conn) {
+	if polled, ok := conn.(*polling.Conn); ok {
+		if file, ok := polled.Conn.(interface{ Fd() int }); ok {
+			_ = unix.Shutdown(file.Fd(), unix.SHUT_WR)
+		}
+	}
+}
 
 func (a *accepted) LocalAddr() net.Addr { return a.local }
 

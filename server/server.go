@@ -59,6 +59,8 @@ type Options struct {
 	DrainDelay    time.Duration // between readiness going down and the drain; 0
 	DrainTimeout  time.Duration // for open exchanges to end after Run's context is done; 30 s
 	Heartbeat     time.Duration // silence on a stream before a sign of life is sent to the client; 15 s
+
+	blocking bool // serve every listener on the standard transport, as on Windows
 }
 
 func (o Options) withDefaults() Options {
@@ -152,7 +154,7 @@ func New(o Options) (*Server, error) {
 		}
 		secure = s.certificates.Config()
 	}
-	listeners, err := openListeners(o.Listen, s.certificates)
+	listeners, err := openListeners(&o, s.certificates)
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,11 @@ import (
 
 	"github.com/cloudwego/hertz/pkg/common/config"
 	"github.com/cloudwego/hertz/pkg/network"
-	"github.com/cloudwego/hertz/pkg/network/netpoll"
 	"github.com/cloudwego/hertz/pkg/network/standard"
 )
 
 // transport lets one hertz engine serve all listeners: those without TLS on netpoll, where an idle connection needs no
-// goroutine, those with TLS on hertz's standard transport. What the two do differently, and what neither bounds, is in
+// goroutine, those with TLS, and all on Windows, where there is no netpoll, on hertz's standard transport. What the two do differently, and what neither bounds, is in
 // [connection], so that a request meets the same rules wherever it comes in.
 type transport struct {
 	parts []network.Transporter
@@ -28,16 +27,16 @@ func newTransport(o *config.Options, listeners []*listener, tlsConfig *tls.Confi
 	t := &transport{log: log}
 	for _, l := range listeners {
 		part := *o
-		if l.address.TLS {
-			part.Listener = &secureListener{listener: l, config: tlsConfig}
+		if l.polled == nil {
+			part.Listener = &blockingListener{listener: l, config: tlsConfig}
 			part.SenseClientDisconnection = false // see blockingConnection
-			part.OnAccept, part.OnConnect = noteSecure, c.acceptSecure
+			part.OnAccept, part.OnConnect = noteSocket, c.acceptBlocking
 			t.parts = append(t.parts, standard.NewTransporter(&part))
 			continue
 		}
 		part.Listener = l.polled
 		part.OnConnect = c.acceptPolled
-		t.parts = append(t.parts, netpoll.NewTransporter(&part))
+		t.parts = append(t.parts, newPollingTransporter(&part))
 	}
 	return t
 }

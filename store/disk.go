@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/volume"
 )
 
 const (
@@ -62,11 +61,11 @@ func onSmallVolume(dir string) bool {
 }
 
 func volumeSize(dir string) int64 {
-	var fs unix.Statfs_t
-	if unix.Statfs(dir, &fs) != nil {
+	space, err := volume.SpaceOf(dir)
+	if err != nil {
 		return 0
 	}
-	return int64(fs.Blocks) * fs.Bsize
+	return space.Total
 }
 
 // defaultReserve is what the database may need beyond what it is given: room for two value log files and for
@@ -105,11 +104,11 @@ func (g *diskGate) above(mark int64, look bool) error {
 	}
 	now := time.Now().UnixNano()
 	if look || g.free.Load() < mark || now-g.looked.Load() > int64(diskLookEvery) {
-		var fs unix.Statfs_t
-		if err := unix.Statfs(g.dir, &fs); err != nil {
+		space, err := volume.SpaceOf(g.dir)
+		if err != nil {
 			return errStorage(err, "the store's volume cannot be examined; see the log of the proxy")
 		}
-		g.free.Store(int64(fs.Bavail) * fs.Bsize)
+		g.free.Store(space.Free)
 		g.looked.Store(now)
 	}
 	if free := g.free.Load(); free < mark {

@@ -15,6 +15,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/volume"
 )
 
 const (
@@ -95,11 +96,7 @@ func renameSynced(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(to))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return volume.SyncDir(filepath.Dir(to))
 }
 
 // RotateMasterKey makes a new master key and seals every credential under it. Requests go on meanwhile. Until every

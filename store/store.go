@@ -13,9 +13,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sys/unix"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/filelock"
 )
 
 // ErrInUse is returned by [Open] when another process has the store open.
@@ -211,15 +211,11 @@ func (badgerLog) Debugf(string, ...any) {}
 
 // lockDir takes the store's lock. The kernel frees it when the process ends, however it ends.
 func lockDir(dir string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the store's lock: %w", err)
-	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = file.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: %w", dir, ErrInUse)
-		}
+	file, err := filelock.Lock(filepath.Join(dir, "lock"))
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return nil, fmt.Errorf("%s: %w", dir, ErrInUse)
+	case err != nil:
 		return nil, fmt.Errorf("lock the store: %w", err)
 	}
 	return file, nil

@@ -10,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/mnemeproxy/mneme/bench/cputime"
+	"github.com/mnemeproxy/mneme/store/volume"
 )
 
 // spending is what the process has used up to a moment, or between two.
@@ -24,12 +26,10 @@ type spending struct {
 }
 
 func now() spending {
-	var usage syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage) // cannot fail for the process itself
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	return spending{
-		at: time.Now(), cpu: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), allocs: mem.Mallocs, bytes: mem.TotalAlloc,
+		at: time.Now(), cpu: cputime.Used(), allocs: mem.Mallocs, bytes: mem.TotalAlloc,
 	}
 }
 
@@ -128,7 +128,7 @@ func diskUse(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			if info, gone := entry.Info(); gone == nil { // files come and go behind the store
-				size += info.Sys().(*syscall.Stat_t).Blocks * 512 // what Linux gives
+				size += volume.Taken(info)
 			}
 		}
 		return nil

@@ -16,8 +16,9 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/mnemeproxy/mneme/router/neterr"
 )
 
 // Options configure a [Client]. Every field has to be set, but for TLS.
@@ -137,7 +138,7 @@ func (r *Response) failed(err error, unsent bool) error {
 // isCut reports whether a connection ended while we waited for an answer on it. With io.ErrUnexpectedEOF a part of an
 // answer was there.
 func isCut(err error) bool {
-	for _, end := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, net.ErrClosed} {
+	for _, end := range []error{neterr.Reset, neterr.Broken, io.EOF, net.ErrClosed} {
 		if errors.Is(err, end) {
 			return true
 		}

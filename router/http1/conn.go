@@ -84,9 +84,7 @@ func (c *conn) quiet() bool {
 }
 
 func (c *conn) look(fd uintptr) bool {
-	var b [1]byte
-	_, err := syscall.Read(int(fd), b[:])
-	c.alive = err == syscall.EAGAIN
+	c.alive = silent(fd)
 	return true
 }
 

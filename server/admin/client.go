@@ -15,10 +15,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router/neterr"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -81,7 +81,7 @@ func inProcessClient(st *store.Store, create bool) (*Client, error) {
 func dialClient(ctx context.Context, dataDir string) (*Client, error) {
 	conn, err := dial(ctx, dataDir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, neterr.Refused):
 		return nil, nil // never started, stopped, or killed
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("%s belongs to another user; run this as the user that runs the server", filepath.Join(dataDir, SocketName))

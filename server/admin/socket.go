@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/mnemeproxy/mneme/server/listen"
 )
 
 // SocketName is the socket's name in the data directory.
@@ -22,7 +24,7 @@ const maxSocketPath = 103
 // The caller holds the store's lock, so no other server can be using it. Closing the listener removes the socket.
 func Listen(dataDir string) (net.Listener, error) {
 	final := filepath.Join(dataDir, SocketName)
-	fresh := final + ".new"
+	fresh := listen.FreshName(final)
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("clear the way for the admin socket: %w", err)
 	}
@@ -36,8 +38,7 @@ func Listen(dataDir string) (net.Listener, error) {
 		return nil, fmt.Errorf("open the admin socket in %s: %w", dataDir, err)
 	}
 	listener.SetUnlinkOnClose(false)
-	// Under its final name the socket has its mode from the start.
-	if err := errors.Join(os.Chmod(fresh, 0o600), os.Rename(fresh, final)); err != nil {
+	if err := listen.Place(final, 0o600); err != nil {
 		_ = listener.Close()
 		_ = os.Remove(fresh)
 		return nil, fmt.Errorf("put the admin socket in place: %w", err)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"syscall"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store/volume"
 )
 
 // Compact is "mneme compact".
@@ -34,29 +34,16 @@ func (c *Compact) Run(ctx context.Context, s *Surroundings) error {
 	return nil
 }
 
-// statBlock is the unit of stat's block count, whatever the volume's own block size is.
-const statBlock = 512
-
 // sizeOf adds up what the files of a directory take on the volume, which is less than their lengths: the database makes its
 // files larger than they are full. Files that go while it looks do not count.
 func sizeOf(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, unseen error) error {
 		if unseen == nil && !entry.IsDir() {
-			size += onVolume(entry)
+			if file, err := entry.Info(); err == nil {
+				size += volume.Taken(file)
+			}
 		}
 		return nil
 	})
 	return size
-}
-
-func onVolume(entry fs.DirEntry) int64 {
-	info, err := entry.Info()
-	if err != nil {
-		return 0
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return info.Size()
-	}
-	return stat.Blocks * statBlock
 }

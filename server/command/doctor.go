@@ -14,15 +14,16 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/router/neterr"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/embedding"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/volume"
 )
 
 // Doctor is "mneme doctor".
@@ -203,26 +204,15 @@ func examineData(cfg *config.Config) []finding {
 	default:
 		findings = append(findings, private("master key", key, info))
 	}
-	var volume unix.Statfs_t
-	if err := unix.Statfs(cfg.Data, &volume); err != nil {
+	space, err := volume.SpaceOf(cfg.Data)
+	if err != nil {
 		return append(findings, finding{"disk", warning, "the free space could not be found out", ""})
 	}
-	free := int64(volume.Bavail) * volume.Bsize
-	disk := finding{"disk", good, amount(free) + " free", ""}
-	if free < scarceDisk {
+	disk := finding{"disk", good, amount(space.Free) + " free", ""}
+	if space.Free < scarceDisk {
 		disk.State, disk.Fix = warning, "Make room: new exchanges are refused before the volume is full"
 	}
 	return append(findings, disk)
-}
-
-func private(check, path string, info fs.FileInfo) finding {
-	if others := info.Mode().Perm() & 0o077; others != 0 {
-		return finding{
-			check, problem, fmt.Sprintf("%s can be opened by other users (mode %#o)", path, info.Mode().Perm()),
-			fmt.Sprintf("Take that away with: chmod go= %s", path),
-		}
-	}
-	return finding{check, good, path + " is this user's alone", ""}
 }
 
 // provided is what is known of providers beside the configuration, by name.
@@ -358,7 +348,7 @@ func whyUnreachable(err error) string {
 	switch {
 	case errors.As(err, &dns):
 		return ": its name cannot be resolved"
-	case errors.Is(err, unix.ECONNREFUSED):
+	case errors.Is(err, neterr.Refused):
 		return ": nobody listens there"
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf(" within %v", reachPatience)

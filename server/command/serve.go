@@ -41,6 +41,9 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	}
 	log, lines, flush := newLog(s.Err)
 	defer flush()
+	if platformNotice != "" {
+		log.Info(platformNotice)
+	}
 	defer boundHeap()()
 	defer addProcessor()()
 	tracing, err := telemetry.StartTracing(ctx, telemetry.TracingOptions{

@@ -171,8 +171,8 @@ func runAgent(agent *exec.Cmd) error {
 		defer close(passed)
 		for {
 			select {
-			case s := <-terminated:
-				_ = agent.Process.Signal(s)
+			case <-terminated:
+				_ = terminate(agent.Process)
 			case <-ended:
 				return
 			}

@@ -7,19 +7,37 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/mnemeproxy/mneme/store/filelock"
 )
 
 // socketMode lets the owner and the group of the socket connect. Whoever connects needs a service key all the same.
 const socketMode = 0o660
 
-// A socket is opened under another name and moved into place with its mode; who owns the name is settled by a lock.
-const (
-	freshSuffix = ".new"
-	lockSuffix  = ".lock"
-)
+// lockSuffix is that of the file whose lock settles who owns the name of a socket.
+const lockSuffix = ".lock"
+
+const freshSuffix = ".new"
+
+// FreshName is the name that a socket for path is opened under before [Place] moves it there. On Windows, where sockets
+// have no mode, it is path.
+func FreshName(path string) string {
+	if runtime.GOOS == "windows" {
+		return path
+	}
+	return path + freshSuffix
+}
+
+// Place moves a socket that was opened under [FreshName] to path. Under that name it has its mode from the start.
+func Place(path string, mode fs.FileMode) error {
+	fresh := FreshName(path)
+	if fresh == path {
+		return nil
+	}
+	return errors.Join(os.Chmod(fresh, mode), os.Rename(fresh, path))
+}
 
 // ErrSocketInUse says that another server listens on the socket.
 var ErrSocketInUse = errors.New("another server listens there")
@@ -63,7 +81,7 @@ func bindSocket(path string) (*net.UnixListener, error) {
 			return nil, ErrSocketInUse // of another program, which knows nothing of our lock
 		}
 	}
-	fresh := path + freshSuffix
+	fresh := FreshName(path)
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -72,8 +90,7 @@ func bindSocket(path string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	listener.SetUnlinkOnClose(false)
-	// Under its final name the socket has its mode from the start.
-	if err := errors.Join(os.Chmod(fresh, socketMode), os.Rename(fresh, path)); err != nil {
+	if err := Place(path, socketMode); err != nil {
 		_ = listener.Close()
 		_ = os.Remove(fresh)
 		return nil, err
@@ -98,15 +115,11 @@ func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix
 // very name: one that its owner has just removed is passed over.
 func lockFile(name string) (*os.File, error) {
 	for {
-		file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return nil, err
+		file, err := filelock.Lock(name)
+		if errors.Is(err, filelock.ErrHeld) {
+			return nil, ErrSocketInUse
 		}
-		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			_ = file.Close()
-			if errors.Is(err, unix.EWOULDBLOCK) {
-				return nil, ErrSocketInUse
-			}
+		if err != nil {
 			return nil, err
 		}
 		if isUnder(name, file) {

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/mnemeproxy/mneme/bench/cputime"
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -257,19 +256,12 @@ func BenchmarkBodySeenBefore300KB(b *testing.B) {
 
 // inProcessorTime reports what a call costs in processor time, which other work on the machine does not change.
 func inProcessorTime(b *testing.B, size int, call func(i int)) {
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
 	b.ReportAllocs()
-	before := used()
+	before := cputime.Used()
 	for i := 0; b.Loop(); i++ {
 		call(i)
 	}
-	spent := used() - before
+	spent := cputime.Used() - before
 	b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "cpu-µs/op")
 	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/float64(size)*1024, "cpu-ns/KB")
 }

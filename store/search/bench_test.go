@@ -6,12 +6,12 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mnemeproxy/mneme/bench/cputime"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -48,13 +48,13 @@ func BenchmarkSearch(b *testing.B) {
 			{"words=10", func() string { return words.question(10) }},
 		} {
 			b.Run(fmt.Sprintf("%s/%s", mode, kind.name), func(b *testing.B) {
-				began, searches := processorTime(b), 0
+				began, searches := cputime.Used(), 0
 				for b.Loop() {
 					searches++
 					_, err := Of(m.store).Search(b.Context(), "acme", &Request{Query: kind.ask(), Mode: mode})
 					m.ok(err)
 				}
-				b.ReportMetric(float64((processorTime(b)-began).Microseconds())/float64(searches), "cpu-us/op")
+				b.ReportMetric(float64((cputime.Used()-began).Microseconds())/float64(searches), "cpu-us/op")
 			})
 		}
 	}
@@ -110,12 +110,3 @@ func (scattered) Embed(_ context.Context, _ string, _ Use, texts []string) ([][]
 }
 
 var scatterSeed = maphash.MakeSeed()
-
-// processorTime is what the process has used: on a busy machine it says more than the clock.
-func processorTime(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/mnemeproxy/mneme/bench/cputime"
 )
 
 // library of documents with words as frequent as in prose (Zipf's law over 50,000 of them), and a path and a code each.
@@ -46,15 +46,6 @@ func (g *generator) fill(tb testing.TB, ix *Index, from, count, size int) {
 	}
 }
 
-// cpu is the processor time that the process has used: on a busy machine it says more than the clock.
-func cpu(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
 // BenchmarkApply indexes documents of 4 KB in batches of 256, so that they can be found.
 func BenchmarkApply(b *testing.B) {
 	ix := openIndex(b, b.TempDir())
@@ -64,7 +55,7 @@ func BenchmarkApply(b *testing.B) {
 	for i := range batch {
 		batch[i] = g.document(i, 4<<10)
 	}
-	n, began := 0, cpu(b)
+	n, began := 0, cputime.Used()
 	for b.Loop() {
 		for i := range batch {
 			batch[i].ID = fmt.Sprintf("exch_%026d", n)
@@ -73,7 +64,7 @@ func BenchmarkApply(b *testing.B) {
 		apply(b, ix, batch)
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "documents/s")
-	b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(n), "cpu-us/document")
+	b.ReportMetric(float64((cputime.Used()-began).Microseconds())/float64(n), "cpu-us/document")
 }
 
 // BenchmarkRank finds the best ten of 100,000 documents of one account by questions of 1, 3 and 8 words.
@@ -86,7 +77,7 @@ func BenchmarkRank(b *testing.B) {
 	g.fill(b, ix, 0, documents, size)
 	for _, words := range []int{1, 3, 8} {
 		b.Run(fmt.Sprintf("words=%d", words), func(b *testing.B) {
-			began, searches := cpu(b), 0
+			began, searches := cputime.Used(), 0
 			for b.Loop() {
 				searches++
 				asked := make([]string, words)
@@ -95,7 +86,7 @@ func BenchmarkRank(b *testing.B) {
 				}
 				rankTen(b, ix, Plain(strings.Join(asked, " ")))
 			}
-			b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(searches), "cpu-us/op")
+			b.ReportMetric(float64((cputime.Used()-began).Microseconds())/float64(searches), "cpu-us/op")
 		})
 	}
 	b.Run("name", func(b *testing.B) {

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/mnemeproxy/mneme/bench/cputime"
 )
 
 // clusters draws vectors as texts have them: in groups around centres, all of them with something in common.
@@ -69,15 +69,6 @@ func loadClusters(tb testing.TB, space *Space, c *clusters, count int) *Set {
 	return set
 }
 
-// cpu is the processor time that the process has used: on a busy machine it says more than the clock.
-func cpu(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
 // BenchmarkSearch finds the best hundred of the vectors of one account.
 func BenchmarkSearch(b *testing.B) {
 	for _, size := range []struct{ rows, dims int }{{1000, 768}, {4000, 768}, {100_000, 768}, {100_000, 1536}, {1_000_000, 256}} {
@@ -93,14 +84,14 @@ func BenchmarkSearch(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			began, searches := cpu(b), 0
+			began, searches := cputime.Used(), 0
 			for b.Loop() {
 				searches++
 				if _, err := set.Search(b.Context(), q, 100, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(searches), "cpu-us/op")
+			b.ReportMetric(float64((cputime.Used()-began).Microseconds())/float64(searches), "cpu-us/op")
 			b.ReportMetric(float64(set.Bytes())/float64(size.rows), "bytes/vector")
 		})
 	}
@@ -114,7 +105,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 	c := newClusters(1, 768, 200)
 	set := space.NewSet()
-	began, n := cpu(b), 0
+	began, n := cputime.Used(), 0
 	for b.Loop() {
 		stored, err := space.Append(nil, c.next())
 		if err == nil {
@@ -125,7 +116,7 @@ func BenchmarkPut(b *testing.B) {
 		}
 		n++
 	}
-	b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(n), "cpu-us/op")
+	b.ReportMetric(float64((cputime.Used()-began).Microseconds())/float64(n), "cpu-us/op")
 }
 
 // BenchmarkAppend makes the stored form of a vector.

@@ -1,0 +1,27 @@
+//go:build unix
+
+package command
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// platformNotice says at the start what works differently on this system than on Linux; "" for nothing.
+const platformNotice = ""
+
+// terminate asks a process to end.
+func terminate(process *os.Process) error { return process.Signal(syscall.SIGTERM) }
+
+// private reports whether a file is open to other users.
+func private(check, path string, info fs.FileInfo) finding {
+	if others := info.Mode().Perm() & 0o077; others != 0 {
+		return finding{
+			check, problem, fmt.Sprintf("%s can be opened by other users (mode %#o)", path, info.Mode().Perm()),
+			fmt.Sprintf("Take that away with: chmod go= %s", path),
+		}
+	}
+	return finding{check, good, path + " is this user's alone", ""}
+}

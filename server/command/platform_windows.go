@@ -1,0 +1,20 @@
+package command
+
+import (
+	"io/fs"
+	"os"
+)
+
+// platformNotice says at the start what works differently on this system than on Linux; "" for nothing.
+const platformNotice = "Windows has no SIGHUP and no file modes: a changed configuration is taken when its file is saved, " +
+	"and only the access list of the data directory keeps other users out"
+
+// terminate ends a process: Windows has no way to ask one.
+func terminate(process *os.Process) error { return process.Kill() }
+
+func private(check, path string, _ fs.FileInfo) finding {
+	return finding{
+		check, warning, path + " has an access list, which is not looked at here",
+		"See that it lets in nobody but this user, with: icacls " + path,
+	}
+}

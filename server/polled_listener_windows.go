@@ -1,0 +1,21 @@
+package server
+
+import (
+	"errors"
+	"net"
+
+	"github.com/cloudwego/hertz/pkg/common/config"
+	"github.com/cloudwego/hertz/pkg/network"
+)
+
+// canPoll reports whether this system has netpoll, which Windows has not: every listener is served by hertz's standard
+// transport, with a goroutine for each connection.
+const canPoll = false
+
+type polledListener struct{ net.Listener }
+
+func (l *listener) poll() (*polledListener, error) { return nil, errors.ErrUnsupported }
+
+func newPollingTransporter(*config.Options) network.Transporter { return nil }
+
+func closeWritePolled(network.Conn) {}

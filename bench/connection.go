@@ -214,7 +214,7 @@ func (c *connection) bodyOf(h head) io.Reader {
 	}
 }
 
-// chunkedBody also takes the empty line behind the last chunk, which the library's reader leaves.
+// chunkedBody also takes the empty line after the last chunk, which the library's reader leaves.
 type chunkedBody struct {
 	in     *bufio.Reader
 	chunks io.Reader

@@ -131,7 +131,7 @@ func ticked(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Fields 14 and 15, counted behind the name, which may hold spaces (proc(5)).
+	// Fields 14 and 15, counted after the name, which may hold spaces (proc(5)).
 	fields := strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
 	if len(fields) < 13 {
 		return 0, errNoBooks
@@ -158,7 +158,7 @@ func (p *process) memory() (sum int64) {
 	return sum
 }
 
-// settle waits until the process has done what a round left it to do behind the answers, and gives its CPU time then.
+// settle waits until the process has done what a round left it to do after the answers, and gives its CPU time then.
 func (p *process) settle(ctx context.Context) (time.Duration, error) {
 	last, err := p.cpu()
 	for range settleChecks {

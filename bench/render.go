@@ -175,7 +175,7 @@ func (r *Report) readme() string {
 		}
 		fmt.Fprintf(&b, " %s |\n", l.addedLatency())
 	}
-	fmt.Fprintf(&b, "\n%s. Median CPU time of the target's process, everything it does behind the answer included; floors pass bytes only, "+
+	fmt.Fprintf(&b, "\n%s. Median CPU time of the target's process, including everything it does after the answer; floors only pass bytes, "+
 		"and mneme translates where two formats are named. Every answer was checked for being whole and right. Made by `make bench`.\n", r.setting())
 	return b.String()
 }

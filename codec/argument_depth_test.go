@@ -42,7 +42,7 @@ func TestArgumentDepthFindsTheEnd(t *testing.T) {
 	})
 }
 
-// cutAt is an offset not far behind from+size that lies between two characters of a string body.
+// cutAt is an offset not far after from+size that lies between two characters of a string body.
 func cutAt(body []byte, from, size int) int {
 	i := from
 	for i < len(body) && i < from+size {

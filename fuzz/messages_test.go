@@ -63,7 +63,7 @@ func messagesRefusal(t *testing.T, err error) {
 }
 
 // Wherever a provider's stream is cut into reads, the events are the same: items numbered without gaps, one end, nothing
-// behind it. The client's stream of them is well-formed.
+// after it. The client's stream of them is well-formed.
 func FuzzMessagesStreamDecode(f *testing.F) {
 	f.Add([]byte("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":3}}}\n\n"+
 		"data:{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"f\",\"input\":{}}}\r\n\r\n"+

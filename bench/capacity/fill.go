@@ -17,7 +17,7 @@ import (
 // perSession is how many exchanges a session has.
 const perSession = 10
 
-// fill captures exchanges and returns when everything behind them is done, too.
+// fill captures exchanges and returns when everything after them is done, too.
 func fill(ctx context.Context, st *store.Store, s *shape, p *plan) error {
 	text := corpus(max(1<<20, 4*(s.prompt+s.answer)))
 	group, capturing := errgroup.WithContext(ctx)

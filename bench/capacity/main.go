@@ -30,7 +30,7 @@ const account = "default"
 func main() {
 	shape := flag.String("shape", "small", "what the exchanges are like: "+shapeNames())
 	exchanges := flag.Int("exchanges", 100_000, "how many")
-	remember := flag.String("remember", "index", "what is done behind the answers: record (nothing), turns, or index")
+	remember := flag.String("remember", "index", "what is done after the answers: record (nothing), turns, or index")
 	writers := flag.Int("writers", 32, "exchanges at a time")
 	dir := flag.String("dir", "", "directory of the store, kept; it must be empty (default: a temporary one)")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the filling there")

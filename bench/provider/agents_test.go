@@ -9,7 +9,7 @@ import (
 )
 
 // Requests in the shapes that coding agents really send pass the strictest checks, and their scripts are found
-// behind reminders, environment notes and system messages.
+// after reminders, environment notes and system messages.
 func TestRequestsOfCodingAgentsPass(t *testing.T) {
 	prompt := quoted(`[[sim: call Bash {"command":"ls"} ; then ; text "done"]]`)
 	tests := []struct {

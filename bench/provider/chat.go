@@ -209,7 +209,7 @@ func (chatFormat) callStart(dst []byte, pt *part, arguments, input string) []byt
 	return append(dst, `"}`...)
 }
 
-// annotations appends the citations of the parts behind the first skip ones; their range is the text that they
+// annotations appends the citations of the parts after the first skip ones; their range is the text that they
 // belong to, counted over all parts.
 func (chatFormat) annotations(dst []byte, parts []part, skip int) []byte {
 	dst = append(dst, '[')

@@ -10,7 +10,7 @@ type chatStream struct {
 	a         *answer
 	p         *prompt
 	head      []byte // up to the inside of delta
-	tail      []byte // behind the inside of delta, up to the end of the frame or to the obfuscation
+	tail      []byte // after the inside of delta, up to the end of the frame or to the obfuscation
 	obfuscate bool
 	deepseek  bool
 	hold      bool   // the last piece of the text being written travels with the finish reason

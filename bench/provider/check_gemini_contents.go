@@ -166,7 +166,7 @@ func checkContentOrder(checked []checkedContent, i int) *fault {
 // skipThoughtSignature is the documented way to replay calls that another model made.
 const skipThoughtSignature = "skip_thought_signature_validator"
 
-// checkThoughtSignatures checks the current turn, which is everything behind the last content that a user wrote:
+// checkThoughtSignatures checks the current turn, which is everything after the last content that a user wrote:
 // the first call of each step carries its signature.
 func checkThoughtSignatures(checked []checkedContent) *fault {
 	start := 0

@@ -253,7 +253,7 @@ func (c *messagesCheck) toolResult(block object, path string) *fault {
 	return nil
 }
 
-// pairs checks that the turn behind a turn with calls starts with the results of exactly these calls.
+// pairs checks that the turn after a turn with calls starts with the results of exactly these calls.
 func (c *messagesCheck) pairs(turns []joinedTurn) *fault {
 	var waiting []string
 	seen := map[string]bool{}

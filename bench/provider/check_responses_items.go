@@ -139,7 +139,7 @@ func checkItemReasoning(item object, path string) *fault {
 	return nil
 }
 
-// checkItemPairs checks that every call has its output behind it and every output its call before it, and that no
+// checkItemPairs checks that every call has its output after it and every output its call before it, and that no
 // reasoning item stands alone.
 func checkItemPairs(items []raw, pending []string) *fault {
 	open := map[string]bool{}
@@ -177,7 +177,7 @@ func checkItemPairs(items []raw, pending []string) *fault {
 	return nil
 }
 
-// leadsSomewhere reports whether the items behind a reasoning item go on with what the model did: more reasoning
+// leadsSomewhere reports whether the items after a reasoning item go on with what the model did: more reasoning
 // aside, the first of them is a call or a message of its own.
 func leadsSomewhere(rest []raw) bool {
 	for _, value := range rest {

@@ -318,7 +318,7 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// deliverQueued sends a complete body behind the empty lines of a request that waits for its turn.
+// deliverQueued sends a complete body after the empty lines of a request that waits for its turn.
 func deliverQueued(ctx context.Context, w http.ResponseWriter, plan *delivery, body []byte) error {
 	w.Header().Set("Content-Type", "application/json")
 	sendHeader(w, plan)

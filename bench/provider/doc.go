@@ -7,7 +7,7 @@
 //
 // # Scripts
 //
-// A script is a marker in the newest user text, or behind a model name:
+// A script is a marker in the newest user text, or after a model name:
 //
 //	[[sim: directive ; directive ; …]]
 //
@@ -21,7 +21,7 @@
 //
 //	text "…" [size=N]           text, in deltas of N characters (default: size, or 8)
 //	events N                    N deltas of made-up text
-//	size N                      characters per delta, of everything behind it (of "events": in the whole answer)
+//	size N                      characters per delta, of everything after it (of "events": in the whole answer)
 //	empty                       nothing
 //	reasoning "…"               visible reasoning, with a signature where the format has one
 //	redacted                    reasoning that shows nothing but its opaque state
@@ -81,7 +81,7 @@
 //	                            one thing that real streams have is missing
 //	quirk NAME                  a habit of compatible hosts. In chat: whole-calls (a call in one delta), same-index (all
 //	                            calls have index 0), repeated-names (id and name in every fragment), late-names (the
-//	                            name comes behind the id), finish-stop ("stop" although there are calls),
+//	                            name comes after the id), finish-stop ("stop" although there are calls),
 //	                            finish-with-text (the last text travels with the finish reason), usage-everywhere,
 //	                            usage-with-finish, empty-deltas, reasoning-member ("reasoning" instead of
 //	                            "reasoning_content"), thinking-parts (content as an array that holds the reasoning).

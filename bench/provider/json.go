@@ -166,7 +166,7 @@ func appendString(dst []byte, s string) []byte {
 // quote gives s as a JSON string.
 func quote(s string) string { return string(appendString(nil, s)) }
 
-// cutEscaped cuts an escaped text behind its first n units, where a unit is a character or a \u escape:
+// cutEscaped cuts an escaped text after its first n units, where a unit is a character or a \u escape:
 // the halves of a surrogate pair are two units.
 func cutEscaped(s string, n int) (piece, rest string) {
 	i := 0

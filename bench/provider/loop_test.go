@@ -108,7 +108,7 @@ func loops() map[string]history {
 					}
 					blocks = append(blocks, string(block))
 				}
-				// a reminder behind the results, as coding agents send it
+				// a reminder after the results, as coding agents send it
 				results = append(results, `{"type":"text","text":"<reminder>be quick</reminder>"}`)
 				return []string{
 					`{"role":"assistant","content":[` + strings.Join(blocks, ",") + `]}`,

@@ -46,7 +46,7 @@ type turn struct {
 	results int
 }
 
-// locate finds the newest user text and how far the tool loop behind it has come. at reads item i of n.
+// locate finds the newest user text and how far the tool loop after it has come. at reads item i of n.
 // User text that follows tool results or other user text belongs to them, unless it has a script of its own:
 // proxies and agents append reminders and pictures there.
 func (p *prompt) locate(n int, at func(int) turn) {

@@ -95,7 +95,7 @@ func (p *process) cpu() time.Duration {
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may hold blanks; user and system time are the 12th and 13th field behind it (proc(5)).
+	// The name, in parentheses, may hold blanks; user and system time are the 12th and 13th field after it (proc(5)).
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {

@@ -99,7 +99,7 @@ func (d *requestDecoder) message(v []byte) error {
 	return nil
 }
 
-// assistant adds what only assistant messages have, behind the content.
+// assistant adds what only assistant messages have, after the content.
 func (d *requestDecoder) assistant(m *message, index int) error {
 	if signature := thoughtSignature(m.extra); len(signature) > 0 {
 		d.signText(signature)

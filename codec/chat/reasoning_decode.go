@@ -187,7 +187,7 @@ func (d *decoder) callSignatures(dst []codec.Event, list []byte) []codec.Event {
 	return dst
 }
 
-// sign ends a reasoning item with its signature: a text behind it belongs to the next one. A signature without visible
+// sign ends a reasoning item with its signature: a text after it belongs to the next one. A signature without visible
 // text makes an item of its own.
 func (d *decoder) sign(dst []codec.Event, signature []byte, family codec.Family) []codec.Event {
 	if len(signature) == 0 {

@@ -59,7 +59,7 @@ func (d *requestDecoder) next(m *scan.Members, body []byte) error {
 	return d.member(m)
 }
 
-// list reads a long list in the pass that finds its end. Behind the first error it only looks for the end.
+// list reads a long list in the pass that finds its end. After the first error it only looks for the end.
 func (d *requestDecoder) list(m *scan.Members, body []byte, read func(v []byte) error) error {
 	var err error
 	walked := m.Elements(func(start, end int) {

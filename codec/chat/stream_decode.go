@@ -45,7 +45,7 @@ func (d *decoder) Reset() {
 
 var done = []byte("[DONE]")
 
-// Decode appends the events of one frame. Behind [DONE] or an error nothing is read any more.
+// Decode appends the events of one frame. After [DONE] or an error nothing is read any more.
 func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	if d.over {
 		return dst
@@ -451,7 +451,7 @@ func (d *decoder) fail(dst []codec.Event, err *codec.Error) []codec.Event {
 	return append(dst, codec.Event{Kind: codec.EventError, Err: err})
 }
 
-// Finish says what the end of the input means. A stream that closes behind a finish reason is complete without [DONE];
+// Finish says what the end of the input means. A stream that closes after a finish reason is complete without [DONE];
 // one that closes before it is not, unless the host is known to leave it out (docs/wire/translation.md#3.4).
 // After [DONE] there is nothing left to say and nothing is appended.
 func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {

@@ -9,7 +9,7 @@ import (
 
 // encoder writes the chunks of one stream in the order that the accumulators of the official SDKs need
 // (docs/wire/chat-completions.md#3.5): the role once and first, id, type and name of a call once, the finish reason once
-// behind all content, the usage once and last, [DONE] after success only. Finish, usage and citations are held until then.
+// after all content, the usage once and last, [DONE] after success only. Finish, usage and citations are held until then.
 type encoder struct {
 	o        codec.AnswerOptions
 	legacy   bool // the client declared functions: it expects function_call
@@ -50,7 +50,7 @@ func (e *encoder) Reset(o *codec.AnswerOptions) {
 	}
 }
 
-// Heartbeat writes a comment, the only thing that every client tested ignores; behind the end of the answer nothing.
+// Heartbeat writes a comment, the only thing that every client tested ignores; after the end of the answer nothing.
 func (e *encoder) Heartbeat(dst []byte) []byte {
 	if e.over {
 		return dst
@@ -276,7 +276,7 @@ func (e *encoder) closeItem(dst []byte, ev *codec.Event) []byte {
 	return dst
 }
 
-// fail reports an error inside the stream: no finish reason, no [DONE], nothing behind it.
+// fail reports an error inside the stream: no finish reason, no [DONE], nothing after it.
 func (e *encoder) fail(dst []byte, err *codec.Error) []byte {
 	e.over = true
 	if err == nil {

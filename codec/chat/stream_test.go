@@ -17,7 +17,7 @@ var deltas = map[string]func(n int) string{
 	},
 }
 
-// stream is some chunks of that kind, behind those that open what they belong to.
+// stream is some chunks of that kind, after those that open what they belong to.
 func stream(kind string, padded bool) [][]byte {
 	chunk := func(delta string, n int) []byte {
 		padding := ""
@@ -94,7 +94,7 @@ func TestChunksAreReadAlikeWhateverCameBefore(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: read as %s, alone as %s", body, got, want)
 		}
-		if want[0] == 'e' { // behind an error nothing is read any more
+		if want[0] == 'e' { // after an error nothing is read any more
 			learned = chat.Provider().NewDecoder()
 			learned.Decode(nil, nil, []byte(head+"zero"+tail))
 			learned.Decode(nil, nil, []byte(head+"null"+tail))

@@ -50,7 +50,7 @@ func isAlphanumeric(c byte) bool { return c-'0' <= 9 || lower(c)-'a' <= 25 }
 
 // moment is the length of the date or time that text begins with, 0 if there is none. Dates are those with a year:
 // 2026-11-20, 2026/11/20, 20.11.2026, 11/20/2026, November 20, 2026, 20 Nov 2026, Nov 20 14:05 2026, each with a weekday
-// before it and a time behind it or not; times are 14:05 and the like.
+// before it and a time after it or not; times are 14:05 and the like.
 func moment(text []byte) int {
 	at := 0
 	if n := word(text); n > 0 {
@@ -104,7 +104,7 @@ func digits(text []byte) (n int) {
 	return n
 }
 
-// gap is the offset behind the spaces, commas and full stops at i.
+// gap is the offset after the spaces, commas and full stops at i.
 func gap(text []byte, i int) int {
 	for i < len(text) && bytes.IndexByte([]byte(" ,.\t"), text[i]) >= 0 {
 		i++
@@ -167,7 +167,7 @@ func namedDate(text []byte) int {
 	return at + 4
 }
 
-// day is the offset behind a day of the month at i and the gap that follows; i if there is none.
+// day is the offset after a day of the month at i and the gap that follows; i if there is none.
 func day(text []byte, i int) int {
 	n := digits(text[i:])
 	if n == 0 || n > 2 {
@@ -211,7 +211,7 @@ func clock(text []byte) int {
 	return zone(text, at)
 }
 
-// zone is the offset behind "Z", "+01:00", " AM", " UTC" and the like at i.
+// zone is the offset after "Z", "+01:00", " AM", " UTC" and the like at i.
 func zone(text []byte, i int) int {
 	rest := bytes.TrimLeft(text[i:], " ")
 	at := len(text) - len(rest)
@@ -228,7 +228,7 @@ func zone(text []byte, i int) int {
 	return i
 }
 
-// isZone tells marks behind a time from ordinary words.
+// isZone tells marks after a time from ordinary words.
 func isZone(word []byte) bool {
 	switch string(bytes.ToUpper(word)) {
 	case "Z", "AM", "PM", "UTC", "GMT", "CET", "CEST", "EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT":

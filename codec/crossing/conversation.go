@@ -203,7 +203,7 @@ func (a *adaption) order() error {
 		}
 		if n := len(kept); n > 0 && a.merges() && kept[n-1].Role == m.Role && m.Role != codec.RoleTool {
 			last := &kept[n-1]
-			if joined != n { // what stands behind its parts may be those of the next message
+			if joined != n { // what stands after its parts may be those of the next message
 				last.Parts, joined = last.Parts[:len(last.Parts):len(last.Parts)], n
 			}
 			last.Parts = append(last.Parts, m.Parts...)
@@ -248,7 +248,7 @@ func (a *adaption) placeInstructions() {
 			for j+1 < len(messages) && (isInstruction(messages[j+1].Role) || messages[j+1].Role == codec.RoleTool) {
 				j++
 			}
-			behindResults(messages[i : j+1])
+			resultsFirst(messages[i : j+1])
 			i = j
 		}
 	}
@@ -259,7 +259,7 @@ func (a *adaption) placeInstructions() {
 		if !isInstruction(messages[i].Role) {
 			continue
 		}
-		// Behind another instruction that has found its place this one joins it.
+		// After another instruction that has found its place this one joins it.
 		afterUser := i > 0 && (messages[i-1].Role == codec.RoleUser || messages[i-1].Role == codec.RoleTool || messages[i-1].Role == codec.RoleSystem)
 		if a.format == codec.Messages && a.target.SystemInMessages && afterUser {
 			messages[i].Role = codec.RoleSystem
@@ -272,8 +272,8 @@ func (a *adaption) placeInstructions() {
 
 func awaitsResults(m codec.Message) bool { return m.Role == codec.RoleAssistant && hasCalls(m.Parts) }
 
-// behindResults moves the results of a run to its front, keeping the order otherwise.
-func behindResults(run []codec.Message) {
+// resultsFirst moves the results of a run to its front, keeping the order otherwise.
+func resultsFirst(run []codec.Message) {
 	ordered := make([]codec.Message, 0, len(run))
 	for _, tool := range []bool{true, false} {
 		for _, m := range run {

@@ -73,7 +73,7 @@ func (a *adaption) imageType(p *codec.Part, m *codec.Message) error {
 	return codec.Invalid(a.path(m.Index), "%s takes pictures as JPEG, PNG, GIF or WebP, not %s", a.target.Model, p.MediaType)
 }
 
-// liftImages moves pictures and documents from tool results into a message of the user behind the whole run of
+// liftImages moves pictures and documents from tool results into a message of the user after the whole run of
 // results, and leaves a note in their place.
 func (a *adaption) liftImages() {
 	lifted := make([]codec.Message, 0, len(a.r.Messages))

@@ -123,7 +123,7 @@ func (r nameRule) clean(name []byte) string {
 	return string(clean)
 }
 
-// hashLength is the length of the hash behind a name that had to be shortened or told apart.
+// hashLength is the length of the hash after a name that had to be shortened or told apart.
 const hashLength = 8
 
 func (r nameRule) hashed(clean string, name []byte) string {

@@ -58,7 +58,7 @@ func watch(format codec.Format, stream string) (signs []Sign, complete bool, see
 	return signs, o.End(codec.EndEOF, nil), o.Seen
 }
 
-// Azure reports a filter that was out of service inside of a chunk of an answer, which goes on behind it.
+// Azure reports a filter that was out of service inside of a chunk of an answer, which goes on after it.
 func TestAnErrorInsideOfAChunkIsNotTheEndOfTheAnswer(t *testing.T) {
 	signs, complete, seen := watch(codec.Chat, `data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"a"},"content_filter_results":{"error":{"code":"content_filter_error","message":"The contents are not filtered"}},"finish_reason":null}]}
 

@@ -59,7 +59,7 @@ func Observe(format codec.Format, body []byte) (seen Seen, sound bool) {
 	defer events.release()
 	events.list = ProviderHalf(format).DecodeAnswer(events.list, body)
 	seen.note(events.list)
-	// What is no JSON is a failure to every decoder but Gemini's, which also reads answers one behind the other.
+	// What is no JSON is a failure to every decoder but Gemini's, which also reads answers one after the other.
 	return seen, seen.Err == nil && (format != codec.Gemini || scan.Valid(body))
 }
 

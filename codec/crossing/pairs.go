@@ -7,7 +7,7 @@ import (
 )
 
 // pairs makes every call of the history be followed by exactly one result, all results of a turn in one message
-// directly behind it and in the order of the calls (docs/wire/translation.md#2.3 and P67 to P76). Providers refuse
+// directly after it and in the order of the calls (docs/wire/translation.md#2.3 and P67 to P76). Providers refuse
 // anything else, and a client that has lost a result must not lose the conversation with it.
 func (a *adaption) pairs() error {
 	a.renameRepeatedCalls()
@@ -212,7 +212,7 @@ func (a *adaption) orphans(results []codec.Part) []codec.Part {
 }
 
 // renameRepeatedCalls tells calls apart that bear the same id, which happens with hosts that number calls per turn. The
-// n-th result with that id belongs to the n-th call with it; all but the first get a number behind the id.
+// n-th result with that id belongs to the n-th call with it; all but the first get a number after the id.
 func (a *adaption) renameRepeatedCalls() {
 	calls, results := make(map[string]int, len(a.r.Messages)), make(map[string]int, len(a.r.Messages))
 	for i := range a.r.Messages {

@@ -247,7 +247,7 @@ func (a *adaption) lostThinking() bool {
 	return false
 }
 
-// openLoop is where that loop begins. Words of the user behind results belong to the turn of the results for Anthropic,
+// openLoop is where that loop begins. Words of the user after results belong to the turn of the results for Anthropic,
 // and do not end the loop.
 func (a *adaption) openLoop() int {
 	for i := len(a.r.Messages) - 1; i >= 0; i-- {

@@ -345,7 +345,7 @@ func (u *undo) arguments(ev *codec.Event) {
 }
 
 // signature keeps the proof of an item until the item is complete. A call's proof has been carried ahead already; a
-// text's proof is let go, because Google asks for it but does not insist, and a reasoning item behind the text makes
+// text's proof is let go, because Google asks for it but does not insist, and a reasoning item after the text makes
 // Claude Code print nothing (observed with 2.1.197).
 func (u *undo) signature(ev *codec.Event) {
 	it := u.item(ev.Item)

@@ -19,7 +19,7 @@ type unwrapState uint8
 const (
 	unwrapOpening unwrapState = iota // before the inner text
 	unwrapInside
-	unwrapDone // behind the closing quote; the rest is the wrapper's end
+	unwrapDone // after the closing quote; the rest is the wrapper's end
 	unwrapRaw  // no wrapper: everything is text
 )
 

@@ -25,7 +25,7 @@ func TestTheWaitIsFoundWhereverAProviderSaysIt(t *testing.T) {
 		google("Quota.", strings.Replace(retryInfo, `"31.4s"`, "31", 1)):                              0,
 		"[" + google("Quota.", retryInfo) + "]":                                                       31400 * time.Millisecond,
 		`{"error":{"message":"` + strings.ReplaceAll(google("Quota.", retryInfo), `"`, `\"`) + `"}}`:  31400 * time.Millisecond,
-		google("Please retry in 9s.", "")[:60]:                                                        9 * time.Second, // cut behind its message
+		google("Please retry in 9s.", "")[:60]:                                                        9 * time.Second, // cut after its message
 		`{"type":"error","error":{"type":"rate_limit_error","message":"Please try again in 300ms."}}`: 300 * time.Millisecond,
 		`{"error":"try again in 5s"}`:                                                                 5 * time.Second,
 		`Too many requests, try again in 5 seconds`:                                                   5 * time.Second,

@@ -13,8 +13,8 @@ type Frames struct {
 	Runs    []Run
 	routine Routine
 	forms   []Sample
-	formed  []codec.Span // the holes of the forms, one form's behind the other's
-	holes   []codec.Span // the holes of the runs' frames, one frame's behind the other's
+	formed  []codec.Span // the holes of the forms, one form's after the other's
+	holes   []codec.Span // the holes of the runs' frames, one frame's after the other's
 	spans   []codec.Span // memory of Fresh
 }
 
@@ -24,7 +24,7 @@ type Sample struct {
 	holes      int // in formed, up to and with its own
 }
 
-// Run is frames of one form that stand one behind the other.
+// Run is frames of one form that stand one after the other.
 type Run struct {
 	Form       int // whose frame stands before the run
 	Start, End int
@@ -106,7 +106,7 @@ func (f *Frames) Sample(form int) (sample Sample, holes []codec.Span) {
 	return f.forms[form], f.formed[from:f.forms[form].holes]
 }
 
-// Holes are the holes of a run's frames, those of one frame behind those of the other: per frame as many as the form has.
+// Holes are the holes of a run's frames, those of one frame after those of the other: per frame as many as the form has.
 func (f *Frames) Holes(r *Run) (holes []codec.Span, per int) {
 	_, of := f.Sample(r.Form)
 	return f.holes[r.holes : r.holes+r.Count*len(of)], len(of)
@@ -144,7 +144,7 @@ func (f *Frames) Frame(r *Run, i int) codec.Span {
 	return frame
 }
 
-// Pieces visits the pieces of text in the frames of a run behind its first, of which text is the piece: a view into the
+// Pieces visits the pieces of text in the frames of a run after its first, of which text is the piece: a view into the
 // stretch. It stops at a frame in which something else differs that says anything, or of which it is not sure that it is
 // JSON, and gives how many frames it has visited.
 func (f *Frames) Pieces(stretch []byte, r *Run, text []byte, visit func(piece codec.Span)) (visited int) {

@@ -20,7 +20,7 @@ const (
 // citations remembers what is needed to turn grounding metadata, which comes at the end and counts bytes of the whole
 // text, into citations that count characters.
 type citations struct {
-	text  []byte // string bodies of the text items, one behind the other
+	text  []byte // string bodies of the text items, one after the other
 	from  int    // where the open one begins
 	full  bool
 	plain []byte // the open one, unescaped

@@ -24,7 +24,7 @@ func (c *cursor) enter(open byte) bool {
 	return true
 }
 
-// next moves to the next member or element and reports whether there is one; behind the last it leaves the object or
+// next moves to the next member or element and reports whether there is one; after the last it leaves the object or
 // array that end closes.
 func (c *cursor) next(end byte) bool {
 	for c.i < len(c.doc) {
@@ -95,7 +95,7 @@ func (c *cursor) value() []byte {
 // a frame are names.
 const short = 24
 
-// stringEnd is the offset behind the quote that closes the string whose body starts at i.
+// stringEnd is the offset after the quote that closes the string whose body starts at i.
 func stringEnd(doc []byte, i int) int {
 	for limit := min(i+short, len(doc)); i < limit; i++ {
 		switch doc[i] {

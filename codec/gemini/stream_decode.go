@@ -23,7 +23,7 @@ type decoder struct {
 	next  int32          // ordinal of the next item
 	open  codec.ItemType // the item that may still grow, 0 when there is none
 	usage codec.Usage
-	rest  []byte // of the last frame, behind its candidates: not read yet
+	rest  []byte // of the last frame, after its candidates: not read yet
 
 	citations citations
 	scratch   []byte // memory of the views in the events of one call
@@ -90,7 +90,7 @@ func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []cod
 	return append(dst, codec.Event{Kind: codec.EventEnd, End: codec.EndTerminal})
 }
 
-// residue reads what was left without a frame end: the last frame of a stream that was cut behind it, an error that was
+// residue reads what was left without a frame end: the last frame of a stream that was cut after it, an error that was
 // written without framing, or the whole body of an array. Half a frame is left out: whether it is missed is told by the
 // finish reason.
 func (d *decoder) residue(dst []codec.Event, data []byte) []codec.Event {
@@ -165,7 +165,7 @@ func (d *decoder) start(dst []codec.Event, frame []byte) []codec.Event {
 }
 
 // members reads the members of a frame from the cursor on. Every frame ends with the counts and names of the whole
-// answer, of which only the last are of use: behind the content of a frame that is not the last they are put aside.
+// answer, of which only the last are of use: after the content of a frame that is not the last they are put aside.
 func (d *decoder) members(dst []codec.Event, c *cursor) []codec.Event {
 	counted := false
 	var feedback []byte
@@ -214,7 +214,7 @@ func (d *decoder) candidates(dst []codec.Event, c *cursor) []codec.Event {
 	return dst
 }
 
-// candidate reads one. That it is not the first is told behind its content: what was read of it is undone then.
+// candidate reads one. That it is not the first is told after its content: what was read of it is undone then.
 func (d *decoder) candidate(dst []codec.Event, c *cursor) []codec.Event {
 	if !c.enter('{') {
 		c.value()

@@ -15,7 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// Each transcript tells a stream frame by frame: what came in behind "<", what was read from it below. The last line
+// Each transcript tells a stream frame by frame: what came in after "<", what was read from it below. The last line
 // that came in names the end of the input and what was left without a frame end.
 func TestStreamsAreReadAsTheTranscriptsTell(t *testing.T) {
 	transcript.Each(t, "streams", func(_ *testing.T, recorded string) string { return replay(recorded) })

@@ -13,7 +13,7 @@ type declared struct {
 	search    bool
 }
 
-// tools writes all functions into one entry, as the API wants them, and the web search behind it. What a client marked
+// tools writes all functions into one entry, as the API wants them, and the web search after it. What a client marked
 // with restrictions that cannot be said here has been taken out before.
 func (w *writer) tools() declared {
 	var out declared

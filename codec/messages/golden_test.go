@@ -36,7 +36,7 @@ func replay(recorded string, step func(in string) string) string {
 }
 
 // Provider frames in, events out. A line is the data of a frame; "@name" before it is its event line, "EOF", "BROKEN"
-// and "CANCELLED" end the stream, with what is left over behind them.
+// and "CANCELLED" end the stream, with what is left over after them.
 func TestStreamDecodeTranscripts(t *testing.T) {
 	transcript.Each(t, "stream_decode", func(_ *testing.T, recorded string) string {
 		d := messages.Provider().NewDecoder()

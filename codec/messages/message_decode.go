@@ -56,7 +56,7 @@ func (d *requestDecoder) messages(m *scan.Members, body []byte) (isList bool, er
 	return isList, err
 }
 
-// message reads the message that begins at an offset of the body, and gives the one behind it.
+// message reads the message that begins at an offset of the body, and gives the one after it.
 func (d *requestDecoder) message(body []byte, start, index int) (end int, err error) {
 	at := place{member: "messages", message: index, content: true}
 	if body[start] != '{' {
@@ -190,7 +190,7 @@ func (d *requestDecoder) parts(blocks []byte, at place) ([]codec.Part, error) {
 }
 
 // push reads the block that begins at an offset of doc onto the decoder's stack, where the blocks of a list gather until
-// their number is known, and gives the offset behind it: to count blocks or to look for their ends first would mean to
+// their number is known, and gives the offset after it: to count blocks or to look for their ends first would mean to
 // read every byte of them once more.
 func (d *requestDecoder) push(doc []byte, start int, at *place) (end int, err error) {
 	var p codec.Part
@@ -215,7 +215,7 @@ func (d *requestDecoder) pop(base int) []codec.Part {
 	return parts
 }
 
-// part reads the block that begins at an offset of doc, and gives the one behind it.
+// part reads the block that begins at an offset of doc, and gives the one after it.
 func (d *requestDecoder) part(p *codec.Part, doc []byte, start int, at place) (end int, err error) {
 	switch doc[start] {
 	case '"':

@@ -8,7 +8,7 @@
 //   - blocks are numbered 0, 1, 2 in the order of their start, one is open at a time, and each is closed before the
 //     next starts and before message_delta;
 //   - a signature is sent in one delta right before its block closes: some clients assign it, others append it;
-//   - message_delta with the final usage, then message_stop, and nothing behind it;
+//   - message_delta with the final usage, then message_stop, and nothing after it;
 //   - an error event replaces everything that would have followed.
 package messages
 

@@ -61,7 +61,7 @@ func (d *requestDecoder) request(body []byte) error {
 }
 
 // settle joins what members say about the same thing, wherever they stand in the body: tools of servers and those that
-// messages define come behind the declared ones, and the messages' word on the effort is the later one.
+// messages define come after the declared ones, and the messages' word on the effort is the later one.
 func (d *requestDecoder) settle() {
 	for _, more := range [...][]codec.Tool{d.servers, d.defined} {
 		for i := range more {

@@ -159,7 +159,7 @@ func (n *outputNode) refuse(name string, value []byte) {
 	n.refused = scan.Escape(n.refused, value)
 }
 
-// describe writes the description with the refused keywords behind it, as in "How many. {minimum: 1, maximum: 9}".
+// describe writes the description with the refused keywords after it, as in "How many. {minimum: 1, maximum: 9}".
 func (n *outputNode) describe() {
 	n.name("description")
 	n.dst = append(n.dst, '"')

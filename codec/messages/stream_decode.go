@@ -511,7 +511,7 @@ func (d *decoder) messageStop(dst []codec.Event) []codec.Event {
 	return append(dst, codec.Event{Kind: codec.EventEnd, End: codec.EndTerminal})
 }
 
-// Finish reads the residue, as a stream may break off behind a data line or with a bare error, and reports the end. A
+// Finish reads the residue, as a stream may break off after a data line or with a bare error, and reports the end. A
 // body that ends without message_stop is complete when a stop reason was seen (docs/wire/translation.md#3.4).
 func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []codec.Event {
 	if data := residueData(residue); scan.Valid(data) {

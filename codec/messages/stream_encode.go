@@ -375,7 +375,7 @@ func (e *encoder) closeBlock(dst []byte) []byte {
 	return appendBlockStop(dst, index)
 }
 
-// endCall ends a call: its block, where it is open, and the wait of all that stood behind it.
+// endCall ends a call: its block, where it is open, and the wait of all that stood after it.
 func (e *encoder) endCall(dst []byte, it *item, ordinal int32) []byte {
 	it.closed = true
 	if e.call != ordinal {

@@ -40,7 +40,7 @@ func toolPath(path string, index int, member string) string {
 	return path + member
 }
 
-// readTool reads the declaration that begins at an offset of doc, and gives the one behind it; path names it where it is not
+// readTool reads the declaration that begins at an offset of doc, and gives the one after it; path names it where it is not
 // an element of tools.
 func readTool(doc []byte, start, index int, path string) (t codec.Tool, end int, err error) {
 	t = codec.Tool{Origin: codec.Messages, Index: index}

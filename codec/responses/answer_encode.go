@@ -97,7 +97,7 @@ func (e *streamEncoder) outcome(end codec.End) (string, *codec.Error) {
 
 // terminal ends the answer. Of one that failed the open items get no done event: clients would take them for finished
 // ones. They stand in the terminal event, marked as incomplete. One that fails before it has begun is its terminal event
-// alone, which can also stand behind a stream that was begun by somebody else.
+// alone, which can also stand after a stream that was begun by somebody else.
 func (e *streamEncoder) terminal(dst []byte, status string, failure *codec.Error) []byte {
 	if failure == nil && status == statusFailed {
 		failure = codec.Errorf(codec.KindUpstream, "The provider reported an error without saying which.")

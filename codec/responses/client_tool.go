@@ -49,7 +49,7 @@ func clientCallShape(r *codec.Request, name []byte) string {
 	return ""
 }
 
-// clientCallMembers writes the members of a call of documented shape behind its id, and says how its id begins.
+// clientCallMembers writes the members of a call of documented shape after its id, and says how its id begins.
 // arguments is a valid object.
 func clientCallMembers(dst []byte, shape string, callID, arguments []byte) (prefix string, members []byte) {
 	var open, end string

@@ -67,7 +67,7 @@ func readError(body []byte) *codec.Error {
 	return err
 }
 
-// kindOfWord classifies a code, type or status. Behind the code, none is asked that says less.
+// kindOfWord classifies a code, type or status. After the code, none is asked that says less.
 func kindOfWord(word string) (kind codec.Kind, known bool) {
 	switch word {
 	case "server_error", "api_error", "INTERNAL":

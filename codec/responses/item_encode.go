@@ -29,7 +29,7 @@ func (e *encoder) input() {
 }
 
 // turn writes a message of a user, a developer or the system. A part that is an item of its own in this format stands
-// between the messages before and behind it.
+// between the messages before and after it.
 func (e *encoder) turn(m *codec.Message) {
 	if m.Name != nil {
 		e.r.Notes.Drop("messages.name")

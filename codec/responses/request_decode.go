@@ -36,7 +36,7 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 }
 
 // decode reads the members in the order of the body, but the tools before the input: items of the input may add tools,
-// and those come behind the ones that stand in the list, wherever that is.
+// and those come after the ones that stand in the list, wherever that is.
 func (d *decoder) decode(body []byte) error {
 	d.r.Format = codec.Responses
 	var input, tools []byte

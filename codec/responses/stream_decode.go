@@ -142,7 +142,7 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 		return append(dst, codec.Event{Kind: codec.EventPing})
 	}
 	if string(data) == "[DONE]" {
-		return dst // no part of this format, but some hosts send it behind the terminal event
+		return dst // no part of this format, but some hosts send it after the terminal event
 	}
 	if !scan.Valid(data) || !scan.IsObject(data) {
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider sent an event that cannot be read."))

@@ -21,7 +21,7 @@ type streamEncoder struct {
 	outputs  []output
 	slots    []slot // by ordinal of the content item
 	message  int    // outputs[message] takes further parts; -1 when there is none
-	done     []byte // finished items as JSON, one behind the other
+	done     []byte // finished items as JSON, one after the other
 	usage    codec.Usage
 	finish   codec.FinishReason
 	scratch  []byte
@@ -54,10 +54,10 @@ type output struct {
 	namespace []byte
 	text      []byte // arguments or input, string body
 	signature []byte
-	raw       []byte // server tools and opaque items: the members behind the id
+	raw       []byte // server tools and opaque items: the members after the id
 	parts     []part
 	sub       int32 // reasoning: the summary that is open
-	waits     bool  // it is closed, but may have been cut off, or stands behind one that is open
+	waits     bool  // it is closed, but may have been cut off, or stands after one that is open
 	done      bool
 	from, to  int // where it stands in the encoder's done
 }
@@ -307,7 +307,7 @@ func bodyDone(dst []byte, member string, body []byte) []byte {
 }
 
 // close ends a content item. A call that may have been cut off waits until another item follows or the finish reason
-// tells (pitfall P96), and an item behind one that is not done waits for it: clients take the conversation from the done
+// tells (pitfall P96), and an item after one that is not done waits for it: clients take the conversation from the done
 // events, in their order.
 func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 	s := e.slot(ev.Item)

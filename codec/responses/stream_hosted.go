@@ -7,7 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// itemMembers writes the members behind the id of an item that another party made whole, and says how its id begins.
+// itemMembers writes the members after the id of an item that another party made whole, and says how its id begins.
 // Nothing is written for an item that has no twin in this format.
 func itemMembers(dst, raw []byte, origin codec.Format) (prefix string, members []byte) {
 	switch origin {

@@ -49,7 +49,7 @@ func ObjectAt(doc []byte, at int) Members {
 	return Members{doc: doc, pos: at + 1}
 }
 
-// Close gives the offset behind an object whose members have all been walked: an object that is read anyway need not be
+// Close gives the offset after an object whose members have all been walked: an object that is read anyway need not be
 // skipped to find its end. Of what is no object it is where the walk stopped.
 func (m *Members) Close() int {
 	i := Space(m.doc, m.pos)
@@ -93,10 +93,10 @@ func (m *Members) NextName() bool {
 	return true
 }
 
-// Skip sets Value and End behind a NextName, and reports whether there is a value.
+// Skip sets Value and End after a NextName, and reports whether there is a value.
 func (m *Members) Skip() bool { return m.take(Skip(m.doc, m.pos)) }
 
-// Elements walks the value behind a NextName where it is an array, and reports whether it was one. The offsets that visit
+// Elements walks the value after a NextName where it is an array, and reports whether it was one. The offsets that visit
 // gets are those in the document.
 func (m *Members) Elements(visit func(start, end int)) bool {
 	if m.pos >= len(m.doc) || m.doc[m.pos] != '[' {
@@ -114,7 +114,7 @@ func (m *Members) Elements(visit func(start, end int)) bool {
 }
 
 // Walk is [Members.Elements] for elements whose own walk finds their end: read gets where an element begins and gives the
-// offset behind it, or what is not above start to end the walk there, and the walk over the members with it.
+// offset after it, or what is not above start to end the walk there, and the walk over the members with it.
 func (m *Members) Walk(read func(start int) (end int)) bool {
 	if m.pos >= len(m.doc) || m.doc[m.pos] != '[' {
 		return false
@@ -169,7 +169,7 @@ func (e *Elements) Next() bool {
 }
 
 // NextStart moves to the start of the next element and leaves its value alone. [Elements.Take] has to follow, with the
-// offset behind the element: one that is read anyway is then not skipped first.
+// offset after the element: one that is read anyway is then not skipped first.
 func (e *Elements) NextStart() bool {
 	i := Space(e.doc, e.pos)
 	if i < len(e.doc) && e.doc[i] == ',' {
@@ -182,7 +182,7 @@ func (e *Elements) NextStart() bool {
 	return true
 }
 
-// Take sets Value behind a NextStart, and reports whether there is one.
+// Take sets Value after a NextStart, and reports whether there is one.
 func (e *Elements) Take(end int) bool {
 	if end <= e.Start {
 		e.doc = nil
@@ -241,7 +241,7 @@ func Space(doc []byte, i int) int {
 	return i
 }
 
-// Skip is the offset behind the value that starts at i. Behind the last byte, or at a byte that starts no value, it is i.
+// Skip is the offset after the value that starts at i. After the last byte, or at a byte that starts no value, it is i.
 func Skip(doc []byte, i int) int {
 	if i >= len(doc) {
 		return i
@@ -297,14 +297,14 @@ func skipNested(doc []byte, i int) int {
 	return i
 }
 
-// skipLong is the offset behind a long value, not ok where the library finds no value, which it tells by a negative
-// start; the end it then gives may lie behind the document.
+// skipLong is the offset after a long value, not ok where the library finds no value, which it tells by a negative
+// start; the end it then gives may lie after the document.
 func skipLong(doc []byte, i int) (end int, ok bool) {
 	start, n := decoder.Skip(doc[i:])
 	return i + n, start >= 0 && n > 0
 }
 
-// skipString is the offset behind the closing quote of the string that opens at i. It looks at eight bytes at a time for
+// skipString is the offset after the closing quote of the string that opens at i. It looks at eight bytes at a time for
 // a quote or a backslash: agents' texts are full of escapes, which makes a search for the next quote alone stop too often.
 func skipString(doc []byte, i int) int {
 	const ones, highs, quotes, slashes = 0x0101010101010101, 0x8080808080808080, 0x2222222222222222, 0x5c5c5c5c5c5c5c5c

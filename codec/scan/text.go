@@ -74,7 +74,7 @@ func TextIsValid(doc []byte) bool {
 	return !pretty || !controlInString(doc)
 }
 
-// shortEscape are the bytes that make an escape behind a backslash, without more.
+// shortEscape are the bytes that make an escape after a backslash, without more.
 var shortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // Explain says why doc is not [Valid], as the end of a sentence about it, with positions counted from zero. It is slow

@@ -18,7 +18,7 @@ var ErrFrameTooLong = errors.New("sse: frame over the limit")
 
 // Frame is one event of a stream. Its slices are valid until the next call of Read or Reset on the splitter.
 type Frame struct {
-	Raw  []byte // the bytes as they came, with the blank line behind them
+	Raw  []byte // the bytes as they came, with the blank line after them
 	Name []byte // the event field; empty when there is none
 	Data []byte // the data field; several lines are joined with a line feed
 	// Comment is set when the frame holds no data: comments and fields that dispatch nothing.
@@ -133,7 +133,7 @@ func (s *Splitter) Pass(n int) {
 }
 
 // Residue is what has been read and belongs to no whole frame, parsed as if its end had come: a stream that breaks off
-// may leave a complete data line, or a bare JSON object, behind its last frame.
+// may leave a complete data line, or a bare JSON object, after its last frame.
 func (s *Splitter) Residue(f *Frame) bool {
 	raw := s.buf[s.head:s.tail]
 	s.head, s.scanned = s.tail, s.tail
@@ -173,7 +173,7 @@ func (s *Splitter) skipMark() bool {
 	return true
 }
 
-// frameEnd is the offset behind the blank line that ends the first frame. A CR at the very end may be half of a CRLF:
+// frameEnd is the offset after the blank line that ends the first frame. A CR at the very end may be half of a CRLF:
 // then the frame is given out only when the next byte is there, unless the CR is itself the blank line's start.
 func (s *Splitter) frameEnd() (int, bool) {
 	i := max(s.scanned, s.head)
@@ -224,7 +224,7 @@ func endOf(from, n, tail int) int {
 	return from + n
 }
 
-// lineEnd is the offset behind the line end at i; false means that a CR is the last byte and its LF may follow.
+// lineEnd is the offset after the line end at i; false means that a CR is the last byte and its LF may follow.
 func lineEnd(buf []byte, i int) (int, bool) {
 	if buf[i] == '\n' {
 		return i + 1, true
@@ -300,7 +300,7 @@ func (s *Splitter) cutLine(b []byte) (line, rest []byte) {
 	return b[:i], b[next:]
 }
 
-// field splits a line at its colon and drops one space behind it.
+// field splits a line at its colon and drops one space after it.
 func field(line []byte) (name, value []byte) {
 	name, value, found := bytes.Cut(line, []byte{':'})
 	if found && len(value) > 0 && value[0] == ' ' {

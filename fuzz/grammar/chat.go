@@ -10,7 +10,7 @@ import (
 
 // Chat checks that stream is one whole stream of the Chat Completions format, as strict as the strictest accumulators
 // of its SDKs: data lines and comments only; one id, time and model; the role once and first; id, type and name of a
-// call once and first, its arguments never empty in the end; one finish reason behind all content; usage at most once
+// call once and first, its arguments never empty in the end; one finish reason after all content; usage at most once
 // and last; [DONE] as the last frame. Or else an error as the last frame, without a finish reason and without [DONE].
 func Chat(stream []byte) error {
 	if !utf8.Valid(stream) {

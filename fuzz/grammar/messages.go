@@ -11,7 +11,7 @@ import (
 
 // Messages checks that stream is one whole stream of the Messages format, as strict as the strictest of its clients:
 // an event line in every frame, blocks numbered without gaps and open one at a time, no block that says nothing, one
-// message_delta behind the last block, message_stop as the last frame; or an error event as the last frame.
+// message_delta after the last block, message_stop as the last frame; or an error event as the last frame.
 func Messages(stream []byte) error {
 	c := messagesChecker{open: -1}
 	for n, frame := range bytes.SplitAfter(stream, []byte("\n\n")) {

@@ -35,7 +35,7 @@ type responsesChecker struct {
 	sequence int64
 	id       string
 	model    string
-	begun    int // 1 behind response.created, 2 behind response.in_progress
+	begun    int // 1 after response.created, 2 after response.in_progress
 	ended    bool
 	items    []*responsesItem
 	ids      map[string]bool

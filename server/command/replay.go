@@ -37,7 +37,7 @@ var replayHeaders = []string{"Anthropic-Version", "Anthropic-Beta"}
 // once, when the server has the request; the answer may take longer.
 const replayKeyLife = 5 * time.Minute
 
-// Run sends the request through the running server, under a key made for it and revoked behind it, and writes the answer as
+// Run sends the request through the running server, under a key made for it and revoked after it, and writes the answer as
 // it comes. It is put on record as an exchange of its own, in a session for the replays of this one.
 func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
 	cfg, err := c.load()

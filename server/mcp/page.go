@@ -35,7 +35,7 @@ func (p *page) bound(tokens int) {
 // line writes a line of the tool's own.
 func (p *page) line(format string, args ...any) { p.write(fmt.Sprintf(format, args...) + "\n") }
 
-// quote writes recorded text behind a label, at most so many bytes of it; 0: as many as there is room for.
+// quote writes recorded text after a label, at most so many bytes of it; 0: as many as there is room for.
 func (p *page) quote(label, text string, most int) {
 	label = "  " + inLine(label) + ": "
 	if room := max(p.left-len(label)-noteBytes, 0); most == 0 || room < most {

@@ -84,7 +84,7 @@ type timelineInput struct {
 	Exchange  string `json:"exchange_id,omitempty" jsonschema:"the exchange to read around"`
 	Session   string `json:"session_id,omitempty" jsonschema:"the conversation whose end to read, where no exchange is named"`
 	Before    *int   `json:"before,omitempty" jsonschema:"how many exchanges before it, or before the end, 0 to 50; default 5"`
-	After     *int   `json:"after,omitempty" jsonschema:"how many exchanges behind it, 0 to 50; 5 if left out"`
+	After     *int   `json:"after,omitempty" jsonschema:"how many exchanges after it, 0 to 50; default 5"`
 	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"how long the answer may be; 4000 if left out"`
 }
 

@@ -32,7 +32,7 @@ func SameWithout(t *testing.T, event *rapid.Generator[string], fresh func() (cod
 	})
 }
 
-// sequences is how many are tried at a time: few of the events come behind one that they nearly fit, and a decoder that
+// sequences is how many are tried at a time: few of the events come after one that they nearly fit, and a decoder that
 // finds no such learns no further form.
 const sequences = 100
 

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,7 @@ func (s BreakerState) String() string { return breakerStateNames[s] }
 
 // Breaker says when an endpoint that fails is left alone. Zero fields take the defaults.
 type Breaker struct {
-	Failures int           // in a row that open it; 10; below 0: never
+	Failures int           // in a row, of an account or of several, that open it for those; 10; below 0: never
 	Pause    time.Duration // until the first trial, twice as long after every trial that fails, up to a minute; 5 s
 }
 
@@ -53,16 +54,203 @@ const (
 	resultFailed                   // it did not, or is out of service
 )
 
-// A breaker opens when so many calls in a row have failed, or when, of at least twice as many calls in breakerWindow,
-// half have. Once its pause is over it lets one call through, whose result closes it or opens it for longer.
+// A breaker keeps calls from an endpoint that fails: a circuit for each account that has failures, and one for all. Requests
+// can be what an endpoint fails at, prompts that take too long for instance, and nobody is to be shut out for those of
+// another. So the circuit for all counts a part of each account's failures only, opens on those of two accounts at least, and
+// stays open only for as long as trials of different accounts fail. An account's own heeds all of its failures, and is all
+// there is where there is one account.
 //
 // An endpoint without a failure costs one atomic load a call.
 type breaker struct {
 	settings Breaker
 
-	troubled atomic.Bool // there was a failure in the newest window, or it is not closed
+	troubled atomic.Bool // there was a failure in the newest window, or a circuit is not closed
 
-	mu        sync.Mutex
+	mu     sync.Mutex
+	all    circuit
+	row    map[string]int // failures counted for all, by account: of those in a row
+	window map[string]int // and of those in the window
+	tried  string         // whose trial was the last to fail for all
+	own    map[string]*circuit
+}
+
+// maxOwnCircuits bounds the accounts with a circuit of their own. It is far above those with failures at the same time.
+const maxOwnCircuits = 1024
+
+// trial says of which circuits a call is the one that tries them.
+type trial struct{ all, own bool }
+
+// ofAll is how many failures in a row open the circuit for all, and how many of one account are counted.
+func (b *breaker) ofAll() (failures, ofOne int) {
+	failures = max(b.settings.Failures, 2)
+	return failures, (failures + 1) / 2
+}
+
+// admit reports whether a call of an account may be made. What is admitted has to be reported.
+func (b *breaker) admit(now time.Time, account string) (trial, bool) {
+	if !b.troubled.Load() {
+		return trial{}, true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.own[account]
+	if own != nil && !own.admits(now) || !b.all.admits(now) {
+		return trial{}, false
+	}
+	var t trial
+	if own != nil {
+		t.own = own.begin()
+	}
+	t.all = b.all.begin()
+	return t, true
+}
+
+// report notes how a call ended. Calls that began before a circuit opened say nothing about how things are now.
+func (b *breaker) report(now time.Time, account string, t trial, r callResult) {
+	if b.settings.Failures < 0 || !b.troubled.Load() && r != resultFailed {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.troubled.Store(true)
+	b.reportOwn(now, account, t.own, r)
+	switch {
+	case t.all:
+		b.endTrial(now, account, r)
+	case b.all.state == BreakerClosed && r != resultNone:
+		b.countForAll(now, account, r)
+	}
+	if len(b.own) == 0 && b.all.well() {
+		b.troubled.Store(false)
+	}
+}
+
+func (b *breaker) reportOwn(now time.Time, account string, tried bool, r callResult) {
+	own := b.own[account]
+	if own == nil {
+		if r != resultFailed {
+			return
+		}
+		if own = b.newOwn(now, account); own == nil {
+			return
+		}
+	}
+	switch {
+	case tried:
+		own.endTrial(now, r)
+	case own.state == BreakerClosed && r != resultNone:
+		own.count(now, r, b.settings.Failures, b.settings.Pause)
+	}
+	if own.well() {
+		delete(b.own, account)
+	}
+}
+
+// newOwn makes the circuit of an account; nil where too many have one.
+func (b *breaker) newOwn(now time.Time, account string) *circuit {
+	if len(b.own) >= maxOwnCircuits {
+		maps.DeleteFunc(b.own, func(_ string, c *circuit) bool { return c.over(now) })
+	}
+	if len(b.own) >= maxOwnCircuits {
+		return nil
+	}
+	if b.own == nil {
+		b.own = make(map[string]*circuit)
+	}
+	b.own[account] = new(circuit)
+	return b.own[account]
+}
+
+func (b *breaker) countForAll(now time.Time, account string, r callResult) {
+	failures, ofOne := b.ofAll()
+	if b.all.over(now) {
+		clear(b.window)
+	}
+	if r == resultWell {
+		clear(b.row)
+	} else {
+		if b.row[account] >= ofOne || b.window[account] >= ofOne {
+			return
+		}
+		if b.row == nil {
+			b.row, b.window = make(map[string]int), make(map[string]int)
+		}
+		b.row[account]++
+		b.window[account]++
+	}
+	b.all.count(now, r, failures, b.settings.Pause)
+	if b.all.state == BreakerOpen {
+		b.forget()
+	}
+}
+
+// endTrial ends the trial of the circuit for all. One account that fails again and again does not hold it open: another one may
+// try at once, and the pause is not longer for it.
+func (b *breaker) endTrial(now time.Time, account string, r callResult) {
+	if r == resultFailed && b.tried == account && account != "" {
+		b.all.trying = false
+		b.openOwn(now, account)
+		return
+	}
+	b.all.endTrial(now, r)
+	switch r {
+	case resultWell:
+		b.forget()
+	case resultFailed:
+		b.tried = account
+	}
+}
+
+// openOwn keeps an account from being the next to try for all.
+func (b *breaker) openOwn(now time.Time, account string) {
+	own := b.own[account]
+	if own == nil {
+		own = b.newOwn(now, account)
+	}
+	if own != nil && own.state != BreakerOpen {
+		own.open(now, max(own.pause, b.settings.Pause))
+	}
+}
+
+// forget begins to count for all from nothing.
+func (b *breaker) forget() {
+	clear(b.row)
+	clear(b.window)
+	b.tried = ""
+}
+
+// look gives the state for an account, and how long the endpoint is left alone by it from now on.
+func (b *breaker) look(now time.Time, account string) (BreakerState, time.Duration) {
+	if !b.troubled.Load() {
+		return BreakerClosed, 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	state, rest := b.all.look(now)
+	if own := b.own[account]; own != nil {
+		ownState, ownRest := own.look(now)
+		state, rest = max(state, ownState), max(rest, ownRest)
+	}
+	return state, rest
+}
+
+// worst is the state for whichever account it is worst for.
+func (b *breaker) worst() BreakerState {
+	if !b.troubled.Load() {
+		return BreakerClosed
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	state := b.all.state
+	for _, own := range b.own {
+		state = max(state, own.state)
+	}
+	return state
+}
+
+// A circuit opens when so many calls in a row have failed, or when, of at least twice as many calls in breakerWindow, half
+// have. Once its pause is over it lets one call through, whose result closes it or opens it for longer.
+type circuit struct {
 	state     BreakerState
 	since     time.Time // start of the window, which is a failure
 	calls     int       // in the window
@@ -73,90 +261,65 @@ type breaker struct {
 	trying    bool // the one call of the half-open state is under way
 }
 
-// admit tells whether a call may be made. What is admitted has to be reported.
-func (b *breaker) admit(now time.Time) (trial, admitted bool) {
-	if !b.troubled.Load() {
-		return false, true
+// admits reports whether a call may be made.
+func (c *circuit) admits(now time.Time) bool {
+	if c.state == BreakerOpen && !now.Before(c.openUntil) {
+		c.state = BreakerHalfOpen
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.state == BreakerOpen && !now.Before(b.openUntil) {
-		b.state = BreakerHalfOpen
-	}
-	if b.state == BreakerClosed {
-		return false, true
-	}
-	if b.state == BreakerOpen || b.trying {
-		return false, false
-	}
-	b.trying = true
-	return true, true
+	return c.state == BreakerClosed || c.state == BreakerHalfOpen && !c.trying
 }
 
-// report notes how a call ended. Calls that began before the breaker opened say nothing about how things are now.
-func (b *breaker) report(now time.Time, trial bool, r callResult) {
-	if b.settings.Failures < 0 || !b.troubled.Load() && r != resultFailed {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case trial:
-		b.endTrial(now, r)
-	case b.state == BreakerClosed && r != resultNone:
-		b.count(now, r)
-	}
+// begin begins a call that was admitted, and reports whether it is a trial.
+func (c *circuit) begin() (tries bool) {
+	c.trying = c.state == BreakerHalfOpen
+	return c.trying
 }
 
-func (b *breaker) endTrial(now time.Time, r callResult) {
-	b.trying = false
+func (c *circuit) endTrial(now time.Time, r callResult) {
+	c.trying = false
 	switch r {
 	case resultWell:
-		b.close()
+		*c = circuit{}
 	case resultFailed:
-		b.open(now, min(2*b.pause, maxBreakerPause))
+		c.open(now, min(2*c.pause, maxBreakerPause))
 	}
 }
 
-func (b *breaker) count(now time.Time, r callResult) {
-	if now.Sub(b.since) >= breakerWindow {
-		b.since, b.calls, b.failures = now, 0, 0
+func (c *circuit) count(now time.Time, r callResult, failures int, pause time.Duration) {
+	if c.over(now) {
+		c.since, c.calls, c.failures = now, 0, 0
 		if r == resultWell {
-			b.close()
+			*c = circuit{}
 			return
 		}
 	}
-	b.troubled.Store(true)
-	b.calls++
+	c.calls++
 	if r == resultWell {
-		b.inARow = 0
+		c.inARow = 0
 		return
 	}
-	b.failures++
-	b.inARow++
-	if b.inARow >= b.settings.Failures || b.calls >= 2*b.settings.Failures && 2*b.failures >= b.calls {
-		b.open(now, b.settings.Pause)
+	c.failures++
+	c.inARow++
+	if c.inARow >= failures || c.calls >= 2*failures && 2*c.failures >= c.calls {
+		c.open(now, pause)
 	}
 }
 
-func (b *breaker) open(now time.Time, pause time.Duration) {
-	b.state, b.pause, b.openUntil = BreakerOpen, pause, now.Add(pause)
+func (c *circuit) open(now time.Time, pause time.Duration) {
+	c.state, c.pause, c.openUntil, c.trying = BreakerOpen, pause, now.Add(pause), false
 }
 
-func (b *breaker) close() {
-	b.state, b.calls, b.failures, b.inARow = BreakerClosed, 0, 0, 0
-	b.troubled.Store(false)
+// well reports whether there is nothing to remember.
+func (c *circuit) well() bool { return *c == circuit{} }
+
+// over reports whether the window has passed.
+func (c *circuit) over(now time.Time) bool {
+	return c.state == BreakerClosed && now.Sub(c.since) >= breakerWindow
 }
 
-// look gives the state, and how long the endpoint is left alone from now on.
-func (b *breaker) look(now time.Time) (BreakerState, time.Duration) {
-	if !b.troubled.Load() {
-		return BreakerClosed, 0
+func (c *circuit) look(now time.Time) (BreakerState, time.Duration) {
+	if c.state != BreakerOpen {
+		return c.state, 0
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.state != BreakerOpen {
-		return b.state, 0
-	}
-	return b.state, max(b.openUntil.Sub(now), 0)
+	return c.state, max(c.openUntil.Sub(now), 0)
 }

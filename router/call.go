@@ -21,6 +21,7 @@ type Call struct {
 	// Credential is the caller's or the account's own, which is never swapped for another. The zero Credential means
 	// the server's.
 	Credential Credential
+	Account    string        // whose call it is: an account's failures keep no other from an endpoint
 	Affinity   uint64        // calls of the same [Affinity] go to the same place while that is well; 0: to any
 	Observe    func(Attempt) // is told of every attempt when it has ended, within Do; may be nil
 }

@@ -13,7 +13,7 @@ import (
 type destination struct {
 	endpoint *endpoint
 	key      *apiKey // nil: the caller's own credential
-	trial    bool    // of the endpoint's breaker
+	trial    trial   // of the endpoint's breaker
 }
 
 // candidate is a place with what decides between them.
@@ -28,9 +28,9 @@ type candidate struct {
 // open everywhere.
 func (p *Provider) first(c *Call, now time.Time) (destination, *codec.Error) {
 	if only, ok := p.only(c); ok {
-		trial, admitted := only.endpoint.breaker.admit(now)
+		trial, admitted := only.endpoint.breaker.admit(now, c.Account)
 		if !admitted {
-			return destination{}, p.resting(now)
+			return destination{}, p.resting(c, now)
 		}
 		only.trial = trial
 		return only, nil
@@ -39,10 +39,10 @@ func (p *Provider) first(c *Call, now time.Time) (destination, *codec.Error) {
 	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.rest, b.rest), cmp.Compare(a.toEndpoint, b.toEndpoint), cmp.Compare(a.toKey, b.toKey))
 	})
-	if at, ok := admitted(candidates, now); ok {
+	if at, ok := admitted(c, candidates, now); ok {
 		return at, nil
 	}
-	return destination{}, p.resting(now)
+	return destination{}, p.resting(c, now)
 }
 
 // another chooses the place of a further attempt, which has to be well and untried.
@@ -53,14 +53,14 @@ func (p *Provider) another(c *Call, now time.Time, failed *failedPlaces) (destin
 	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.toEndpoint, b.toEndpoint), cmp.Compare(a.toKey, b.toKey))
 	})
-	return admitted(candidates, now)
+	return admitted(c, candidates, now)
 }
 
-func admitted(candidates []candidate, now time.Time) (destination, bool) {
+func admitted(c *Call, candidates []candidate, now time.Time) (destination, bool) {
 	for i := range candidates {
 		at := candidates[i].destination
 		var ok bool
-		if at.trial, ok = at.endpoint.breaker.admit(now); ok {
+		if at.trial, ok = at.endpoint.breaker.admit(now, c.Account); ok {
 			return at, true
 		}
 	}
@@ -104,10 +104,10 @@ func (p *Provider) candidates(c *Call, now time.Time) []candidate {
 }
 
 // resting is what a caller is told while the breakers of all endpoints are open.
-func (p *Provider) resting(now time.Time) *codec.Error {
+func (p *Provider) resting(c *Call, now time.Time) *codec.Error {
 	wait := maxBreakerPause
 	for _, e := range p.endpoints {
-		_, rest := e.breaker.look(now)
+		_, rest := e.breaker.look(now, c.Account)
 		wait = min(wait, rest)
 	}
 	wait = max(wait.Round(time.Second), time.Second) // a half-open breaker knows in a moment

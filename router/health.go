@@ -16,8 +16,7 @@ func (r *Router) Health() []Health {
 	for _, p := range r.Providers() {
 		now := p.clock.Now()
 		for _, e := range p.endpoints {
-			state, _ := e.breaker.look(now)
-			h := Health{Provider: p.name, BaseURL: e.urls.base.String(), Breaker: state, Cooling: e.cooling.rest(now) > 0, Keys: len(e.keys)}
+			h := Health{Provider: p.name, BaseURL: e.urls.base.String(), Breaker: e.breaker.worst(), Cooling: e.cooling.rest(now) > 0, Keys: len(e.keys)}
 			for _, key := range e.keys {
 				if key.cooling.rest(now) == 0 {
 					h.Ready++

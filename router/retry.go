@@ -152,7 +152,7 @@ func (p *Provider) try(ctx context.Context, c *Call, at destination, resends int
 	}
 	now := p.clock.Now()
 	o.Took = now.Sub(o.Started)
-	at.endpoint.breaker.report(now, at.trial, o.health(ctx))
+	at.endpoint.breaker.report(now, c.Account, at.trial, o.health(ctx))
 	o.CoolDown = at.coolDown(&o, now)
 	return o
 }
@@ -309,25 +309,25 @@ func (p *Provider) next(ctx context.Context, c *Call, o *outcome, failed *failed
 		return destination{}, false
 	}
 	if o.unread() {
-		return p.sameAgain(ctx, o, failed)
+		return p.sameAgain(ctx, c, o, failed)
 	}
 	if next, again = p.another(c, p.clock.Now(), failed); again {
-		return next, p.spend(next)
+		return next, p.spend(c, next)
 	}
-	return p.sameAgain(ctx, o, failed)
+	return p.sameAgain(ctx, c, o, failed)
 }
 
 // spend pays for an attempt that another has been chosen for, or lets the place know that it does not come.
-func (p *Provider) spend(at destination) bool {
+func (p *Provider) spend(c *Call, at destination) bool {
 	if p.budget.spend() {
 		return true
 	}
-	at.endpoint.breaker.report(p.clock.Now(), at.trial, resultNone)
+	at.endpoint.breaker.report(p.clock.Now(), c.Account, at.trial, resultNone)
 	return false
 }
 
 // sameAgain lets a call be tried once more where it failed, after a pause if the place may be in trouble.
-func (p *Provider) sameAgain(ctx context.Context, o *outcome, failed *failedPlaces) (destination, bool) {
+func (p *Provider) sameAgain(ctx context.Context, c *Call, o *outcome, failed *failedPlaces) (destination, bool) {
 	passing := o.Failure == FailureUnreachable && passes(o.fault.Cause) || o.Failure == FailureCut
 	if !passing || len(failed.endpoints) > 1 || !p.budget.spend() {
 		return destination{}, false
@@ -340,7 +340,7 @@ func (p *Provider) sameAgain(ctx context.Context, o *outcome, failed *failedPlac
 	}
 	var admitted bool
 	at := o.at
-	at.trial, admitted = at.endpoint.breaker.admit(p.clock.Now())
+	at.trial, admitted = at.endpoint.breaker.admit(p.clock.Now(), c.Account)
 	return at, admitted
 }
 

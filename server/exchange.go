@@ -261,7 +261,7 @@ func (x *exchange) callFor(operation router.Operation, body []byte) (*router.Rep
 		Operation: operation,
 		Format:    x.format, Model: x.placement.Model, Stream: x.envelope.Stream,
 		Body: body, Header: x.header, Query: string(x.rc.URI().QueryString()), Credential: credential,
-		Affinity: x.affinity(), Observe: x.noteAttempt,
+		Account: x.caller.Account, Affinity: x.affinity(), Observe: x.noteAttempt,
 	})
 	if failed != nil {
 		return nil, failed

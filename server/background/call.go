@@ -38,6 +38,7 @@ func (c Credentials) Do(ctx context.Context, call *Call) ([]byte, error) {
 	}
 	reply, failed := p.Do(ctx, &router.Call{
 		Operation: call.Operation, Format: call.Format, Model: call.Placement.Model, Body: call.Body, Credential: credential,
+		Account: call.Account,
 	})
 	if failed != nil {
 		return nil, failed

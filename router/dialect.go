@@ -47,7 +47,7 @@ var dialects = []Dialect{
 		Family:  codec.FamilyOpenAI,
 		BaseURL: "https://api.openai.com/v1",
 		Formats: []codec.Format{codec.Chat, codec.Responses, codec.Embeddings},
-		// "o" stands for o1, o3, o4-mini and what follows them. "text-embedding-" alone would take the names of
+		// Names with a vendor (ollama/llama3) are not told by these. "o" stands for o1, o3, o4-mini and what follows them. "text-embedding-" alone would take the names of
 		// other vendors (text-embedding-004 is Google's, text-embedding-v4 Alibaba's).
 		Prefixes:  []string{"gpt", "o", "chatgpt-", "codex-", "computer-use-", "text-embedding-3", "text-embedding-ada"},
 		KeyHeader: "Authorization",

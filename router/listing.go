@@ -66,7 +66,7 @@ func (r *Router) union(all []ListedModel) []ListedModel {
 		case !twice:
 			at[m.ID] = len(union)
 			union = append(union, m)
-		case r.aliases[m.ID] == "" && r.match(m.ID) == r.providers[m.Provider]:
+		case r.aliases[m.ID] == "" && r.provides(m.ID) == r.providers[m.Provider]:
 			union[i] = m
 		}
 	}
@@ -76,7 +76,7 @@ func (r *Router) union(all []ListedModel) []ListedModel {
 func (r *Router) listedAliases() []ListedModel {
 	var list []ListedModel
 	for name, to := range r.aliases {
-		list = append(list, ListedModel{ID: name, Provider: r.match(to).name})
+		list = append(list, ListedModel{ID: name, Provider: r.provides(to).name})
 	}
 	slices.SortFunc(list, func(a, b ListedModel) int { return strings.Compare(a.ID, b.ID) })
 	return list

@@ -70,7 +70,7 @@ func (r *Router) buildAliases(list []Alias) (map[string]string, error) {
 			return nil, fmt.Errorf("aliases[%d]: model and to both need a model name", i)
 		case aliases[a.Model] != "":
 			return nil, fmt.Errorf("aliases[%d].model: %q has an alias already", i, a.Model)
-		case r.match(a.To) == nil:
+		case r.provides(a.To) == nil:
 			return nil, fmt.Errorf("aliases[%d].to: no route leads to model %q (known prefixes: %s)", i, a.To, r.prefixes())
 		}
 		aliases[a.Model] = a.To
@@ -79,7 +79,7 @@ func (r *Router) buildAliases(list []Alias) (map[string]string, error) {
 }
 
 // Place finds the provider of a model: an alias is followed once, then configured routes are tried before built-in
-// ones, the longest prefix first. Names are compared byte by byte, because the hosts that serve open weights tell
+// ones, the longest prefix first; VENDOR/MODEL goes to the family of that vendor, as MODEL. Names are compared byte by byte, because the hosts that serve open weights tell
 // upper from lower case.
 //
 // Errors: [codec.KindInvalidRequest] for a name that cannot be one, [codec.KindNotFound] with code "model_not_found"
@@ -92,20 +92,37 @@ func (r *Router) Place(model string) (Placement, *codec.Error) {
 	if to, ok := r.aliases[model]; ok {
 		sent, aliased = to, true
 	}
-	p := r.match(sent)
+	p, sent := r.match(sent)
 	if p == nil {
 		return Placement{}, r.unknownModel(model)
 	}
 	return Placement{Provider: p, Asked: model, Model: sent, Aliased: aliased}, nil
 }
 
-func (r *Router) match(model string) *Provider {
+// vendors are the families that names of the form VENDOR/MODEL lead to, by the name of their provider.
+var vendors = map[string]string{
+	"anthropic": "anthropic", "openai": "openai", "google": "gemini", "gemini": "gemini", "deepseek": "deepseek",
+}
+
+// match finds the provider of a model, nil where no route leads to one, and the name that it is sent by. A name with a
+// vendor is never told by its first letters: ollama/llama3 is no model of OpenAI's, and may be meant not to leave the house.
+func (r *Router) match(model string) (p *Provider, sent string) {
+	vendor, name, vendored := strings.Cut(model, "/")
 	for i := range r.routes {
-		if strings.HasPrefix(model, r.routes[i].prefix) {
-			return r.routes[i].provider
+		if strings.HasPrefix(model, r.routes[i].prefix) && (r.routes[i].configured || !vendored) {
+			return r.routes[i].provider, model
 		}
 	}
-	return nil
+	if vendored && name != "" {
+		return r.providers[vendors[vendor]], name
+	}
+	return nil, model
+}
+
+// provides is the provider of a model.
+func (r *Router) provides(model string) *Provider {
+	p, _ := r.match(model)
+	return p
 }
 
 func checkModelName(model string) *codec.Error {
@@ -123,8 +140,11 @@ func checkModelName(model string) *codec.Error {
 
 func (r *Router) unknownModel(model string) *codec.Error {
 	hint := ""
-	if lower := strings.ToLower(model); lower != model && r.match(lower) != nil {
+	if lower := strings.ToLower(model); lower != model && r.provides(lower) != nil {
 		hint = fmt.Sprintf(" Names are compared by case: did you mean %q?", lower)
+	} else if vendor, _, vendored := strings.Cut(model, "/"); vendored {
+		hint = fmt.Sprintf(" To serve the models of %s, add to the configuration: routes: [{prefix: %q, provider: NAME}], with a provider of providers.",
+			vendor, vendor+"/")
 	}
 	err := codec.Errorf(codec.KindNotFound, "No provider is known for model %q.%s Known prefixes: %s. Routes for other names are set under routes in the configuration.",
 		model, hint, r.prefixes())

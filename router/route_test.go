@@ -37,6 +37,17 @@ func TestModelsGoToTheProviderThatOwnsTheirPrefix(t *testing.T) {
 		"text-embedding-new":      "",
 		"Claude-3":                "",
 		"llama3":                  "",
+		"ollama/llama3":           "", // never OpenAI's: the prompt may be meant for a host nearby
+		"openrouter/auto":         "",
+		"olmo/olmo2":              "",
+		"gpt/4":                   "",
+		"o/1":                     "",
+		"deepseek-ai/deepseek-v3": "",
+		"claude-code/sonnet":      "",
+		"/gpt-5":                  "",
+		"openai/":                 "",
+		"xai/grok-4":              "",
+		"mistral/mistral-large":   "",
 	} {
 		p, err := r.Place(model)
 		switch {
@@ -47,6 +58,35 @@ func TestModelsGoToTheProviderThatOwnsTheirPrefix(t *testing.T) {
 		case want != "" && p.Provider.Name() != want:
 			t.Errorf("%s went to %s, wanted %s", model, p.Provider.Name(), want)
 		}
+	}
+}
+
+func TestANameWithAVendorGoesToItsFamilyWithoutIt(t *testing.T) {
+	c := compatible("http://127.0.0.1:1/v1")
+	c.Routes = []RouteRule{{Prefix: "ollama/", Provider: "host"}, {Prefix: "openai/local-", Provider: "host"}, {Prefix: "or", Provider: "host"}}
+	c.Aliases = []Alias{{Model: "best", To: "google/gemini-3-pro"}}
+	r := newRouter(t, c)
+	for model, want := range map[string][2]string{
+		"openai/gpt-5.5":            {"openai", "gpt-5.5"},
+		"openai/whatever":           {"openai", "whatever"},
+		"anthropic/claude-opus-4-8": {"anthropic", "claude-opus-4-8"},
+		"google/gemini-3-pro":       {"gemini", "gemini-3-pro"},
+		"gemini/gemini-3-pro":       {"gemini", "gemini-3-pro"},
+		"deepseek/deepseek-chat":    {"deepseek", "deepseek-chat"},
+		"openai/ft:gpt-5/org":       {"openai", "ft:gpt-5/org"},
+		"ollama/llama3":             {"host", "ollama/llama3"}, // a route of one's own sends the name as it is
+		"openai/local-20b":          {"host", "openai/local-20b"},
+		"orca/mini":                 {"host", "orca/mini"},
+		"best":                      {"gemini", "gemini-3-pro"},
+		"olmo2":                     {"openai", "olmo2"}, // as the README's rule has it
+	} {
+		if p := place(t, r, model); p.Provider.Name() != want[0] || p.Model != want[1] || p.Asked != model {
+			t.Errorf("%s went to %s as %q, wanted %q", model, p.Provider.Name(), p.Model, want)
+		}
+	}
+	_, err := newRouter(t, Config{}).Place("ollama/llama3")
+	if err == nil || err.Kind != codec.KindNotFound || !strings.Contains(err.Message, `routes: [{prefix: "ollama/", provider: NAME}]`) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -129,7 +129,7 @@ const (
 	PartReasoning                      // Text or Parts (one text part each for several summaries), Signature, Family
 	PartRedacted                       // Signature, Family
 	PartImage                          // MediaType and Data, or URL, or FileID; Detail
-	PartDocument                       // as PartImage, or Text where it is plain text; Filename
+	PartDocument                       // as PartImage, or Text where it is plain text; Filename, Context
 	PartAudio                          // MediaType (or the format word) and Data
 	PartToolCall                       // CallID, Name, Namespace, Arguments; Signature where a call carries one
 	PartCustomCall                     // CallID, Name, Namespace, Text: the input
@@ -161,6 +161,7 @@ type Part struct {
 	URL          []byte // string body
 	FileID       []byte // string body
 	Filename     []byte // string body
+	Context      []byte // string body: what the client says about a document
 	Detail       []byte // string body
 	CacheControl []byte // raw object
 	Citations    []byte // raw array

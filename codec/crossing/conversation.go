@@ -42,7 +42,11 @@ func (a *adaption) keepParts(parts []codec.Part, assistant bool) []codec.Part {
 				p.Kind = codec.PartText
 			}
 		case codec.PartServerTool, codec.PartOpaque:
-			a.r.Notes.Drop(a.contentPath(p.WireType))
+			if path := a.contentPath(p.WireType); p.Text != nil && p.Kind == codec.PartOpaque {
+				a.r.Notes.Emulate(path)
+			} else {
+				a.r.Notes.Drop(path)
+			}
 			if p.Text == nil {
 				continue
 			}

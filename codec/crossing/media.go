@@ -11,7 +11,9 @@ import (
 func (a *adaption) media() error {
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
+		m.Parts = a.introduceDocuments(m.Parts)
 		for j := range m.Parts {
+			m.Parts[j].Parts = a.introduceDocuments(m.Parts[j].Parts)
 			if err := a.medium(&m.Parts[j], m); err != nil {
 				return err
 			}
@@ -26,6 +28,54 @@ func (a *adaption) media() error {
 		a.liftImages()
 	}
 	return nil
+}
+
+// introduceDocuments puts the title and the context that a Messages client gives its documents into words, since no other
+// format has members for them: into the text of a document that is text, else before the document, unless the title can be
+// the name of its file.
+func (a *adaption) introduceDocuments(parts []codec.Part) []codec.Part {
+	for i := range parts {
+		if !a.introduces(&parts[i]) {
+			continue
+		}
+		introduced := append(a.r.NewParts(2*len(parts)), parts[:i]...)
+		for _, p := range parts[i:] {
+			if words := a.introduction(&p); words != nil && p.Text != nil {
+				p.Text = append(append(words, `\n\n`...), p.Text...)
+			} else if words != nil {
+				introduced = append(introduced, codec.Part{Kind: codec.PartText, Text: words})
+			}
+			introduced = append(introduced, p)
+		}
+		return introduced
+	}
+	return parts
+}
+
+func (a *adaption) introduces(p *codec.Part) bool {
+	return p.Kind == codec.PartDocument && a.r.Format == codec.Messages && (len(p.Context) > 0 || len(p.Filename) > 0 && !a.namesFile(p))
+}
+
+func (a *adaption) namesFile(p *codec.Part) bool { return p.Text == nil && isOpenAIShape(a.format) }
+
+func (a *adaption) introduction(p *codec.Part) []byte {
+	if !a.introduces(p) {
+		return nil
+	}
+	const title, context, between = "Title: ", "Context: ", `\n`
+	words := a.r.Room(len(title) + len(p.Filename) + len(between) + len(context) + len(p.Context))
+	if len(p.Filename) > 0 && !a.namesFile(p) {
+		words = append(append(words, title...), p.Filename...)
+		a.r.Notes.Emulate(a.contentPath([]byte("document.title")))
+	}
+	if len(p.Context) > 0 {
+		if len(words) > 0 {
+			words = append(words, between...)
+		}
+		words = append(append(words, context...), p.Context...)
+		a.r.Notes.Emulate(a.contentPath([]byte("document.context")))
+	}
+	return words
 }
 
 func (a *adaption) medium(p *codec.Part, m *codec.Message) error {

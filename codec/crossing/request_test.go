@@ -126,6 +126,11 @@ const (
 	messagesTool = `"tools":[{"name":"f","input_schema":{"type":"object"}}]`
 )
 
+const (
+	titled = `"max_tokens":99,"messages":[{"role":"user","content":[{"type":"document","title":"The \"T\"","context":"of ours","source":{"type":"text","media_type":"text/plain","data":"chapter one"}}]}]`
+	filed  = `"max_tokens":99,"messages":[{"role":"user","content":[{"type":"document","title":"a.pdf","context":"of ours","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}}]}]`
+)
+
 func chatCall(id string) string {
 	return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"f","arguments":"{}"}}]}`
 }
@@ -214,6 +219,13 @@ var conversationTests = []requestTest{
 	{"P81 but not to Messages, which has to be told", codec.Chat, claude, `"messages":[{"role":"user","content":[{"type":"file","file":{"filename":"a.csv","file_data":"YSxi"}}]}]`, nil, nil, nil, "messages[0].content"},
 	{"Gemini does not fetch pictures", codec.Chat, gemini, `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]`, nil, nil, nil, "messages[0]"},
 	{"Messages reads four kinds of pictures", codec.Chat, claude, `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/tiff;base64,AAAA"}}]}]`, nil, nil, nil, "messages[0]"},
+	{"a document's title and context stand before its text for OpenAI", codec.Messages, gpt, titled, []string{`"Title: The \"T\"\nContext: of ours\n\nchapter one"`}, nil, []string{"emulated:messages.content.document.title", "emulated:messages.content.document.context"}, ""},
+	{"for chat", codec.Messages, gpt4, titled, []string{`"Title: The \"T\"\nContext: of ours\n\nchapter one"`}, nil, []string{"emulated:messages.content.document.title"}, ""},
+	{"for Gemini", codec.Messages, gemini, titled, []string{`"Title: The \"T\"\nContext: of ours\n\nchapter one"`}, nil, []string{"emulated:messages.content.document.title"}, ""},
+	{"and in a result", codec.Messages, gemini, toolLoop(`{"type":"tool_result","tool_use_id":"t1","content":[{"type":"document","context":"of ours","source":{"type":"text","media_type":"text/plain","data":"chapter one"}}]}`), []string{`"Context: of ours\n\nchapter one"`}, nil, []string{"emulated:messages.content.document.context"}, ""},
+	{"a file has its title as its name, and its context before it", codec.Messages, gpt, filed, []string{`{"type":"input_text","text":"Context: of ours"}`, `"filename":"a.pdf"`}, []string{"Title:"}, []string{"emulated:messages.content.document.context"}, ""},
+	{"where files have no names the title stands before it, too", codec.Messages, gemini, filed, []string{`{"text":"Title: a.pdf\nContext: of ours"}`, `"inlineData"`}, nil, []string{"emulated:messages.content.document.title", "emulated:messages.content.document.context"}, ""},
+	{"a search result arrives in words", codec.Messages, gpt, `"max_tokens":99,"messages":[{"role":"user","content":[{"type":"search_result","source":"https://x","title":"X","content":[{"type":"text","text":"found"}]}]}]`, []string{`"X\nSource: https://x\nfound"`}, nil, []string{"emulated:messages.content.search_result"}, ""},
 	{"P81 a document", codec.Messages, gpt, `"max_tokens":99,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"},"title":"a.pdf"}]}]`, []string{`"input_file"`, `data:application/pdf;base64,AAAA`}, nil, nil, ""},
 	{"P82 a refusal in the history is text", codec.Responses, claude, `"input":[{"role":"user","content":"a"},{"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"no"}]},{"role":"user","content":"b"}]`, []string{`"text":"no"`}, nil, nil, ""},
 	{"P83 items without a type are messages", codec.Responses, claude, `"input":[{"role":"user","content":"a"}]`, []string{`"role":"user"`}, nil, nil, ""},

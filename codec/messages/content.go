@@ -8,7 +8,7 @@ type content struct {
 	text, thinking, signature, data                  []byte // raw values from here on
 	id, name, input, toolUseID, isError, content     []byte
 	source, title, fileID, toolName, tool, citations []byte
-	cacheControl                                     []byte
+	context, cacheControl                            []byte
 }
 
 // read takes in the members of the block that begins at an offset of doc, and gives the one after it.
@@ -42,6 +42,8 @@ func (c *content) read(doc []byte, start int) (end int) {
 			c.source = m.Value
 		case "title":
 			c.title = m.Value
+		case "context":
+			c.context = m.Value
 		case "file_id":
 			c.fileID = m.Value
 		case "tool_name":

@@ -356,7 +356,7 @@ func (d *requestDecoder) toolAddition(p *codec.Part, c *content, block []byte, a
 // source reads the picture or document that a block holds.
 func (d *requestDecoder) source(p *codec.Part, kind codec.PartKind, c *content, at place) error {
 	p.Kind, p.Origin = kind, codec.Messages
-	p.Filename = scan.Body(c.title)
+	p.Filename, p.Context = scan.Body(c.title), scan.Body(c.context)
 	if !scan.IsObject(c.source) {
 		return codec.Invalid(at.path("source"), "source must be an object")
 	}

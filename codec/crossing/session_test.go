@@ -17,6 +17,7 @@ import (
 // and adds what it got without looking into it.
 type agent struct {
 	surface codec.Format
+	strict  bool // it would rather be refused than have something left out
 	items   []string
 }
 
@@ -34,7 +35,11 @@ func (a *agent) body(model string) string {
 	case codec.Chat:
 		return `{"model":"` + model + `","reasoning_effort":"high","messages":[{"role":"system","content":"You are an agent."},` + list + `],"tools":[{"type":"function","function":{"name":"fs.read","parameters":` + schema + `}}]}`
 	case codec.Responses:
-		return `{"model":"` + model + `","instructions":"You are an agent.","reasoning":{"effort":"high","summary":"auto"},"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":"k","input":[` + list + `],"tools":[{"type":"namespace","name":"fs","tools":[{"type":"function","name":"read","parameters":` + schema + `}]},{"type":"custom","name":"patch"}]}`
+		extra := `"prompt_cache_key":"k",`
+		if a.strict { // not every provider has it
+			extra = ""
+		}
+		return `{"model":"` + model + `","instructions":"You are an agent.","reasoning":{"effort":"high","summary":"auto"},"store":false,"include":["reasoning.encrypted_content"],` + extra + `"input":[` + list + `],"tools":[{"type":"namespace","name":"fs","tools":[{"type":"function","name":"read","parameters":` + schema + `}]},{"type":"custom","name":"patch"}]}`
 	default:
 		return `{"model":"` + model + `","max_tokens":32000,"thinking":{"type":"adaptive","display":"summarized"},"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1;` + fmt.Sprint(len(a.items)) + `"},{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}],"messages":[` + list + `],"tools":[{"name":"fs__read","input_schema":` + schema + `}]}`
 	}
@@ -135,7 +140,7 @@ func (a *agent) turn(t failing, model string, n int, ledger crossing.Ledger) str
 	_, format := targetOf(model)
 	x, sent, err := prepare(a.surface, model, a.body(model), func(s *crossing.Settings) {
 		s.Answer.ID = fmt.Sprintf("%026d", n)
-		s.Ledger = ledger
+		s.Ledger, s.Strict = ledger, a.strict
 	})
 	if err != nil {
 		t.Fatalf("turn %d to %s: %v", n, model, err)
@@ -220,4 +225,35 @@ func TestStateReachesNobodyElse(t *testing.T) {
 			visited[model]++
 		}
 	})
+}
+
+// Gemini proves a turn on its call, not on the thoughts before it, and does not want these back: leaving them out is no
+// loss that a strict client has to be told of. What another family thought is.
+func TestAStrictClientGoesOnWithWhatGeminiThought(t *testing.T) {
+	for _, surface := range []codec.Format{codec.Messages, codec.Responses} {
+		a := newAgent(surface)
+		a.strict = true
+		for n := range 4 {
+			a.turn(t, gemini, n, nil)
+		}
+		x, _, err := prepare(surface, gemini, strings.Replace(a.body(gemini), "Hm 1.", "Ho 1.", 1), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(x.Notes(), "dropped") {
+			t.Errorf("%s: own thoughts are called dropped: %s", surface, x.Notes())
+		}
+		x.Release()
+
+		a.strict = false
+		a.turn(t, claude, 4, nil)
+		x, _, err = prepare(surface, gemini, a.body(gemini), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(x.Notes(), "dropped=") {
+			t.Errorf("%s: what Claude thought is not called dropped: %s", surface, x.Notes())
+		}
+		x.Release()
+	}
 }

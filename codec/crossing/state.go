@@ -13,7 +13,7 @@ func (a *adaption) state() error {
 		if m.Role != codec.RoleAssistant {
 			continue
 		}
-		a.openCarriers(m)
+		lost := a.openCarriers(m)
 		called = called || hasCalls(m.Parts)
 		switch {
 		case a.target.Family == codec.FamilyGoogle:
@@ -21,20 +21,36 @@ func (a *adaption) state() error {
 		case a.replaysReasoning() && called:
 			a.recallReasoning(m)
 		}
+		if lost && !a.proves(m) {
+			a.r.Notes.Drop(a.reasoningPath())
+		}
 	}
 	return nil
 }
 
-// openCarriers goes through the reasoning of one turn. State that was carried before a call moves
-// to it.
-func (a *adaption) openCarriers(m *codec.Message) {
+// proves reports whether a call or a text of the turn bears a proof of the target's family: what was thought before it
+// came from there, too, without a proof of its own, and is not wanted back.
+func (a *adaption) proves(m *codec.Message) bool {
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		if p.Signature != nil && p.Family == a.target.Family && p.Kind != codec.PartReasoning && p.Kind != codec.PartRedacted {
+			return true
+		}
+	}
+	return false
+}
+
+// openCarriers goes through the reasoning of one turn. State that was carried in front of a call moves to it. lost says
+// that reasoning was left out that may be of another family.
+func (a *adaption) openCarriers(m *codec.Message) (lost bool) {
 	kept := m.Parts[:0]
 	var forCall []byte
 	for _, p := range m.Parts {
 		switch p.Kind {
 		case codec.PartReasoning, codec.PartRedacted:
-			keep := a.openReasoning(&p, &forCall)
+			keep, own := a.openReasoning(&p, &forCall)
 			if !keep {
+				lost = lost || !own
 				continue
 			}
 		case codec.PartToolCall, codec.PartCustomCall:
@@ -52,10 +68,11 @@ func (a *adaption) openCarriers(m *codec.Message) {
 		kept = append(kept, p)
 	}
 	m.Parts = kept
+	return lost
 }
 
-// openReasoning reports whether the part itself goes upstream.
-func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte) bool {
+// openReasoning reports whether the part itself goes upstream, and whether it is known to come from the target's family.
+func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte) (keep, own bool) {
 	if isCarrier(p.Signature) {
 		c, ok := openCarrier(p.Signature, a.setting.Account)
 		p.Signature, p.Family = nil, codec.FamilyOther
@@ -63,22 +80,22 @@ func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte) bool {
 			switch c.kind {
 			case carriesCall:
 				*forCall = c.raw
-				return false
+				return false, true
 			case carriesRedacted:
 				p.Kind = codec.PartRedacted
 			}
 			p.Signature, p.Family = c.raw, c.family
+			own = len(c.raw) == 0
 		}
 	}
-	if p.Signature != nil && p.Family == a.target.Family && a.target.Family != codec.FamilyOther {
-		return true
+	if len(p.Signature) > 0 && p.Family == a.target.Family && a.target.Family != codec.FamilyOther {
+		return true, true
 	}
 	p.Signature, p.ID = nil, nil
 	if a.replaysReasoning() {
-		return p.Kind == codec.PartReasoning && (len(p.Text) > 0 || len(p.Parts) > 0)
+		return p.Kind == codec.PartReasoning && (len(p.Text) > 0 || len(p.Parts) > 0), true
 	}
-	a.r.Notes.Drop(a.reasoningPath())
-	return false
+	return false, own
 }
 
 // fits reports whether state of the family may go to this very model: thinking of Anthropic's is bound to the model that

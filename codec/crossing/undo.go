@@ -405,6 +405,9 @@ func (u *undo) close(ev *codec.Event) {
 // refuse it (see [CleanHistory]).
 func (u *undo) sealReasoning(it *item) {
 	c := carrier{family: it.family, kind: carriesReasoning, model: shortHash(u.model), raw: it.signature}
+	if len(it.signature) == 0 {
+		c.family = u.family
+	}
 	switch {
 	case it.kind == codec.ItemRedacted:
 		c.kind = carriesRedacted

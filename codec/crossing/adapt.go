@@ -14,6 +14,8 @@ type adaption struct {
 	undo    *undo
 	flat    map[string]bool // names of tools outside any namespace
 
+	plain []byte // a text without its escapes
+
 	references map[string]bool // names of tools that the conversation refers to; nil: not read yet
 }
 

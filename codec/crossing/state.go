@@ -1,7 +1,11 @@
 package crossing
 
 import (
+	"crypto/sha256"
+	"hash"
+
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
 // state opens the carriers that belong to the target's family, puts back from the ledger what the client has lost, and
@@ -18,6 +22,7 @@ func (a *adaption) state() error {
 		switch {
 		case a.target.Family == codec.FamilyGoogle:
 			a.recallSignature(m)
+			a.recallTextSignatures(m)
 		case a.replaysReasoning() && called:
 			a.recallReasoning(m)
 		}
@@ -139,6 +144,45 @@ func (a *adaption) recallSignature(m *codec.Message) {
 	}
 }
 
+// recallTextSignatures gives texts back their proofs, which no client keeps.
+func (a *adaption) recallTextSignatures(m *codec.Message) {
+	if a.setting.Ledger == nil {
+		return
+	}
+	for j := range m.Parts {
+		p := &m.Parts[j]
+		if p.Kind != codec.PartText || p.Signature != nil {
+			continue
+		}
+		var said textHash
+		a.plain = said.write(a.plain, p.Text)
+		if kept := a.fromLedger(ledgerText, said.id()); kept != nil {
+			p.Signature, p.Family = kept, codec.FamilyGoogle
+		}
+	}
+}
+
+// textHash names a text by what it says.
+type textHash struct{ hash hash.Hash }
+
+// write adds a piece of the text, a string body. The buffer is for the piece without its escapes.
+func (h *textHash) write(buffer, body []byte) []byte {
+	if h.hash == nil {
+		h.hash = sha256.New()
+	}
+	buffer = scan.Unescape(buffer[:0], body)
+	h.hash.Write(buffer)
+	return buffer
+}
+
+// id is the text's name, nil where there is no text.
+func (h *textHash) id() []byte {
+	if h.hash == nil {
+		return nil
+	}
+	return []byte(base62([sha256.Size]byte(h.hash.Sum(nil)), 24))
+}
+
 // recallReasoning gives a turn back the reasoning that led to it. From the first turn with calls on, the hosts that demand
 // it do so of every turn; they take a blank for what nobody knows any more.
 func (a *adaption) recallReasoning(m *codec.Message) {
@@ -174,4 +218,5 @@ func (a *adaption) fromLedger(kind string, id []byte) []byte {
 const (
 	ledgerCall      = "call"
 	ledgerReasoning = "reasoning"
+	ledgerText      = "text"
 )

@@ -31,6 +31,7 @@ type undo struct {
 	half    halfPair
 	stopped bool   // a stop sequence has matched
 	thought []byte // reasoning text of this answer so far, where the ledger keeps it
+	plain   []byte // a piece of text without its escapes
 	out     []codec.Event
 	bytes   []byte // what the events of one call point to
 }
@@ -42,6 +43,7 @@ type item struct {
 	json      bool // a call that is the answer
 	proved    bool // a call that began with its proof
 	arguments codec.ArgumentDepth
+	said      textHash // by a text, where the ledger keeps its proof
 	unwrap    *unwrapper
 	callID    []byte // as the client saw it
 	signature []byte
@@ -254,12 +256,15 @@ func (u *undo) carry(c *carrier) {
 }
 
 func (u *undo) text(ev *codec.Event) {
-	if len(u.stops) == 0 {
-		u.pass(ev)
-		return
-	}
 	it := u.item(ev.Item)
 	if it == nil {
+		return
+	}
+	if u.ledger != nil && u.family == codec.FamilyGoogle {
+		u.plain = it.said.write(u.plain, ev.Raw)
+	}
+	if len(u.stops) == 0 {
+		u.pass(ev)
 		return
 	}
 	u.scanner.stops, u.scanned = u.stops, ev.Item
@@ -345,8 +350,8 @@ func (u *undo) arguments(ev *codec.Event) {
 }
 
 // signature keeps the proof of an item until the item is complete. A call's proof has been carried ahead already; a
-// text's proof is let go, because Google asks for it but does not insist, and a reasoning item after the text makes
-// Claude Code print nothing (observed with 2.1.197).
+// text's proof goes to the ledger alone, because a reasoning item behind the text makes Claude Code print nothing
+// (observed with 2.1.197).
 func (u *undo) signature(ev *codec.Event) {
 	it := u.item(ev.Item)
 	if it == nil {
@@ -359,10 +364,8 @@ func (u *undo) signature(ev *codec.Event) {
 		}
 		return
 	}
-	if it.kind == codec.ItemReasoning || it.kind == codec.ItemRedacted {
-		it.signature = append(it.signature, ev.Raw...)
-		it.family = ev.Family
-	}
+	it.signature = append(it.signature, ev.Raw...)
+	it.family = ev.Family
 }
 
 func isCallItem(kind codec.ItemType) bool {
@@ -386,6 +389,9 @@ func (u *undo) close(ev *codec.Event) {
 		u.closeWrapped(it)
 	}
 	u.sealReasoning(it)
+	if it.kind == codec.ItemText && len(it.signature) > 0 {
+		u.keep(ledgerText, it.said.id(), it.signature)
+	}
 	if isCallItem(it.kind) && len(u.thought) > 0 {
 		u.keep(ledgerReasoning, it.callID, u.thought)
 	}

@@ -34,6 +34,7 @@ const (
 	ItemCustomCall          // call of a custom tool; the input is free text
 	ItemServerTool          // a tool that the provider runs itself, or its result; Raw of EventItemClose is the wire item
 	ItemOpaque              // a type without a name here; Raw of EventItemClose is the wire item
+	ItemImage               // a picture: Name of EventItemOpen is its media type, Raw of EventItemClose its base64 as a string body
 )
 
 // FinishReason says why the model stopped (docs/wire/translation.md#3.1).

@@ -28,8 +28,7 @@ func (x *exchange) cross() error {
 	}
 	*buffer = body[:0]
 	defer crossed.Release()
-	x.closing.Translation = crossed.NoteNames()
-	x.rc.Response.Header.Set(headerTranslation, crossed.Notes())
+	x.noteTranslation(crossed)
 
 	reply, err := x.call(body)
 	if err != nil {
@@ -47,6 +46,12 @@ func (x *exchange) cross() error {
 	default:
 		return x.crossedWhole(reply, crossed)
 	}
+}
+
+// noteTranslation tells the client and the record what the translation does. What it does to an answer shows with that.
+func (x *exchange) noteTranslation(crossed *crossing.Exchange) {
+	x.closing.Translation = crossed.NoteNames()
+	x.rc.Response.Header.Set(headerTranslation, crossed.Notes())
 }
 
 func (x *exchange) crossingSettings() *crossing.Settings {
@@ -103,6 +108,7 @@ func (x *exchange) crossedWhole(reply *router.Reply, crossed *crossing.Exchange)
 		return x.fromProvider(asError(err))
 	}
 	x.answerHeader(reply)
+	x.noteTranslation(crossed)
 	x.rc.Response.Header.SetContentType("application/json")
 	return x.sendWhole(http.StatusOK, answer, store.OutcomeComplete)
 }

@@ -234,6 +234,9 @@ func (p *pump) commit() error {
 }
 
 func (p *pump) finish(outcome store.Outcome) error {
+	if p.stream != nil {
+		p.x.closing.Translation = p.stream.Exchange().NoteNames()
+	}
 	p.x.noteSeen(p.seen())
 	return p.x.finish(outcome)
 }
@@ -242,6 +245,9 @@ func (p *pump) finish(outcome store.Outcome) error {
 func (p *pump) write(out []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.stream != nil && !p.answered {
+		p.x.noteTranslation(p.stream.Exchange())
+	}
 	return p.writeLocked(out)
 }
 
@@ -335,6 +341,9 @@ func (p *pump) endOfBody() error {
 		complete = p.observer.End(codec.EndEOF, residue)
 	}
 	if !complete {
+		if reported := p.seen().Err; reported != nil && (reported.Kind != codec.KindUpstream || reported.Status != 0) {
+			return p.stop(p.x.fromProvider(reported)) // it stood behind the last event, without a frame
+		}
 		return p.stop(p.upstreamError("ended its answer in the middle"))
 	}
 	p.ended = true

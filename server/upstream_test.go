@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mnemeproxy/mneme/router"
 )
 
 // upstream is a provider that answers byte by byte as a test says, for answers that no provider in its senses gives.
@@ -40,7 +42,9 @@ func (u *upstream) serves(p *plan) { leadTo(p, u.start()) }
 
 // servesAs makes it one provider.
 func (u *upstream) servesAs(p *plan, name string) {
-	p.router.Providers[name] = leading(u.start())[name]
+	c := router.ProviderConfig{}.WithSimulated(name, u.start())
+	c.Simulated, c.APIKey = false, serverDefaultKey
+	p.router.Providers[name] = c
 }
 
 // start begins to listen, and gives the origin.

@@ -22,6 +22,7 @@ func (client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions) 
 	dst = w.thinkingBlocks(dst)
 	dst = w.textSignature(dst)
 	dst = w.annotations(dst)
+	dst = w.pictures(dst)
 	dst = w.calls(dst)
 	dst = append(dst, `},"logprobs":null,"finish_reason":"`...)
 	dst = append(dst, finishWord(a.Finish, a.HasCalls(), w.legacy)...)
@@ -168,6 +169,20 @@ func (w *answerWriter) annotations(dst []byte) []byte {
 	}
 	dst = append(dst, list...)
 	return append(dst, ']')
+}
+
+func (w *answerWriter) pictures(dst []byte) []byte {
+	opening := `,"images":[{`
+	for i := range w.a.Items {
+		if it := &w.a.Items[i]; it.Type == codec.ItemImage {
+			dst = appendPicture(append(dst, opening...), it.Name, it.Raw)
+			opening = `,{`
+		}
+	}
+	if opening == `,{` {
+		dst = append(dst, ']')
+	}
+	return dst
 }
 
 // calls writes tool_calls, and leaves the member out where there are none: some clients take an empty list for calls.

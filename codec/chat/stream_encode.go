@@ -22,6 +22,8 @@ type encoder struct {
 	calls     []openCall
 	reasoning reasoningState
 	citations []byte // elements of annotations
+	media     []byte // type of the picture that is open
+	pictures  int
 	finish    codec.FinishReason
 	usage     codec.Usage
 	counted   bool
@@ -46,7 +48,7 @@ func (e *encoder) Reset(o *codec.AnswerOptions) {
 	*e = encoder{
 		o: *o, legacy: legacyFunctions(o.Request),
 		envelope: e.envelope[:0], model: scan.Escape(e.model[:0], []byte(o.Model)),
-		calls: e.calls[:0], reasoning: e.reasoning.emptied(), citations: e.citations[:0],
+		calls: e.calls[:0], reasoning: e.reasoning.emptied(), citations: e.citations[:0], media: e.media[:0],
 	}
 }
 
@@ -167,6 +169,8 @@ func (e *encoder) openItem(dst []byte, ev *codec.Event) []byte {
 	case codec.ItemReasoning, codec.ItemRedacted:
 		dst = e.flushReasoning(dst)
 		e.reasoning.open(ev)
+	case codec.ItemImage:
+		e.media = append(e.media[:0], ev.Name...)
 	case codec.ItemToolCall, codec.ItemCustomCall:
 		if e.callIndex(ev.Item) < 0 {
 			return e.openCall(dst, ev)
@@ -270,13 +274,33 @@ func (e *encoder) closeItem(dst []byte, ev *codec.Event) []byte {
 	if n := e.callIndex(ev.Item); n >= 0 {
 		return e.complete(dst, n)
 	}
+	if ev.Type == codec.ItemImage {
+		return e.picture(dst, ev)
+	}
 	if e.reasoning.item == ev.Item {
 		return e.flushReasoning(dst)
 	}
 	return dst
 }
 
-// fail reports an error inside the stream: no finish reason, no [DONE], nothing after it.
+// picture writes a picture in the member that OpenRouter and others use: the format has none.
+func (e *encoder) picture(dst []byte, ev *codec.Event) []byte {
+	dst = append(e.openChunk(e.begin(dst)), `"images":[{"index":`...)
+	dst = strconv.AppendInt(dst, int64(e.pictures), 10)
+	e.pictures++
+	return e.closeChunk(append(appendPicture(append(dst, ','), e.media, ev.Raw), ']'))
+}
+
+// appendPicture writes the members of a picture, and closes it.
+func appendPicture(dst, media, data []byte) []byte {
+	dst = append(dst, `"type":"image_url","image_url":{"url":"data:`...)
+	dst = append(dst, media...)
+	dst = append(dst, `;base64,`...)
+	dst = append(dst, data...)
+	return append(dst, `"}}`...)
+}
+
+// fail reports an error inside the stream: no finish reason, no [DONE], nothing behind it.
 func (e *encoder) fail(dst []byte, err *codec.Error) []byte {
 	e.over = true
 	if err == nil {

@@ -164,6 +164,9 @@ func (x *Exchange) Stream() *Stream {
 	return &Stream{x: x, decoder: x.provider.NewDecoder(), encoder: x.client.NewEncoder(&x.options)}
 }
 
+// Exchange is the one whose answer this is.
+func (s *Stream) Exchange() *Exchange { return s.x }
+
 // Seen is what the record wants to know so far.
 func (s *Stream) Seen() *Seen { return &s.seen }
 

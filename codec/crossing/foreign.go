@@ -44,13 +44,14 @@ var (
 	ownReasoning = []byte(`"rs_`)
 	chatThoughts = []byte(`"reasoning_content"`)
 	chatExtra    = []byte(`"extra_content"`)
+	chatPictures = []byte(`"images"`)
 )
 
 // unmarked are pieces of requests that hold no mark of any format.
 var unmarked codec.FingerprintSet
 
 func isUnmarked(part []byte) bool {
-	for _, mark := range [...][]byte{carrierMark, unsignedMark, ownReasoning, chatThoughts, chatExtra} {
+	for _, mark := range [...][]byte{carrierMark, unsignedMark, ownReasoning, chatThoughts, chatExtra, chatPictures} {
 		if bytes.Contains(part, mark) {
 			return false
 		}
@@ -276,7 +277,7 @@ func (c *cleaner) concernsChat(body []byte) bool {
 	case c.target.Dialect.ReplayReasoning:
 		return bytes.Contains(body, []byte(`"tool_calls"`))
 	case c.target.Family == codec.FamilyOpenAI:
-		return bytes.Contains(body, chatThoughts) || bytes.Contains(body, chatExtra)
+		return bytes.Contains(body, chatThoughts) || bytes.Contains(body, chatExtra) || bytes.Contains(body, chatPictures)
 	}
 	return false
 }
@@ -328,7 +329,7 @@ func (c *cleaner) refuses(member *scan.Members) bool {
 	switch string(member.Key) {
 	case "thinking_blocks":
 		return c.target.Family == codec.FamilyOpenAI || bytes.Contains(member.Value, carrierMark)
-	case "reasoning_content", "extra_content":
+	case "reasoning_content", "extra_content", "images":
 		return c.target.Family == codec.FamilyOpenAI
 	}
 	return false

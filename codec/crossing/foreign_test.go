@@ -79,7 +79,7 @@ func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
 		},
 		"members that OpenAI does not know": {
 			codec.Chat,
-			`{"messages":[{"role":"assistant","reasoning_content":"r","tool_calls":[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"},"extra_content":{"google":{"thought_signature":"Q2lF"}}}]}]}`,
+			`{"messages":[{"role":"assistant","reasoning_content":"r","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA"}}],"tool_calls":[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"},"extra_content":{"google":{"thought_signature":"Q2lF"}}}]}]}`,
 			`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"}}]}]}`,
 		},
 	}

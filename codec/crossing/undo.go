@@ -15,7 +15,8 @@ type undo struct {
 	model   string       // of the target
 	account string
 	ledger  Ledger
-	infers  bool // the provider may leave open why it stopped: what it said tells
+	notes   *codec.Notes // what was done to the request, and what is done to the answer
+	infers  bool         // the provider may leave open why it stopped: what it said tells
 
 	names    nameMap
 	wrapped  map[string]bool // names of free-text tools that were sent as functions, before they were made legal
@@ -41,6 +42,7 @@ type item struct {
 	ordinal   int32 // for the client
 	kind      codec.ItemType
 	json      bool // a call that is the answer
+	omitted   bool // a picture that the client cannot be given
 	proved    bool // a call that began with its proof
 	arguments codec.ArgumentDepth
 	said      textHash // by a text, where the ledger keeps its proof
@@ -54,6 +56,7 @@ type item struct {
 func (u *undo) prepare(a *adaption) {
 	*u = undo{
 		surface: a.r.Format, family: a.target.Family, model: a.target.Model, account: a.setting.Account, ledger: a.setting.Ledger,
+		notes:   &a.r.Notes,
 		infers:  a.format == codec.Chat,
 		names:   nameMap{qualified: make(map[string]original)},
 		wrapped: make(map[string]bool),
@@ -159,6 +162,9 @@ func (u *undo) open(ev *codec.Event, rest []codec.Event) {
 	}
 	opened := *ev
 	it := item{kind: ev.Type}
+	if ev.Type == codec.ItemImage {
+		u.openPicture(&opened, &it)
+	}
 	if ev.Type == codec.ItemToolCall || ev.Type == codec.ItemCustomCall {
 		u.openCall(&opened, &it)
 		u.proveAhead(&opened, &it, ev.Item, rest)
@@ -167,6 +173,20 @@ func (u *undo) open(ev *codec.Event, rest []codec.Event) {
 	opened.Item = it.ordinal
 	u.items = append(u.items, it)
 	u.out = append(u.out, opened)
+}
+
+// omitted stands for a picture in an answer to a client whose format has no place for one.
+var omitted = []byte("[image omitted]")
+
+// openPicture says what becomes of a picture.
+func (u *undo) openPicture(opened *codec.Event, it *item) {
+	if u.surface != codec.Messages {
+		u.notes.Emulate("answer.image")
+		return
+	}
+	u.notes.Drop("answer.image")
+	it.omitted = true
+	opened.Type, opened.Name = codec.ItemText, nil
 }
 
 // unnamed stands for the tool of a call whose name never came. The client has no such tool, says so in the result, and
@@ -397,6 +417,10 @@ func (u *undo) close(ev *codec.Event) {
 	}
 	closed := *ev
 	closed.Item = it.ordinal
+	if it.omitted {
+		u.out = append(u.out, codec.Event{Kind: codec.EventText, Item: it.ordinal, Raw: omitted})
+		closed.Type, closed.Raw = codec.ItemText, nil
+	}
 	if it.json {
 		closed.Type = codec.ItemText
 	}

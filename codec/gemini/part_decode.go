@@ -14,7 +14,7 @@ func (d *decoder) part(dst []codec.Event, c *cursor) []codec.Event {
 		c.value()
 		return dst
 	}
-	var text, call, signature []byte
+	var text, call, signature, media []byte
 	var thought, hasText, serverTool, other bool
 	for c.next('}') {
 		switch string(c.key()) {
@@ -27,6 +27,9 @@ func (d *decoder) part(dst []codec.Event, c *cursor) []codec.Event {
 			signature = scan.Body(c.value())
 		case "functionCall":
 			call = c.value()
+		case "inlineData":
+			media = c.value()
+			other = true
 		case "executableCode", "codeExecutionResult", "toolCall", "toolResponse":
 			serverTool = true
 			c.value()
@@ -43,6 +46,8 @@ func (d *decoder) part(dst []codec.Event, c *cursor) []codec.Event {
 		return d.call(dst, call, signature)
 	case serverTool:
 		return d.whole(dst, codec.ItemServerTool, raw)
+	case media != nil && isPicture(media):
+		return d.picture(dst, media)
 	case other && !hasText:
 		return d.whole(dst, codec.ItemOpaque, raw)
 	case thought:
@@ -156,6 +161,20 @@ func (d *decoder) whole(dst []codec.Event, kind codec.ItemType, part []byte) []c
 	return append(dst,
 		codec.Event{Kind: codec.EventItemOpen, Type: kind, Item: item, Origin: codec.Gemini},
 		codec.Event{Kind: codec.EventItemClose, Type: kind, Item: item, Raw: part, Origin: codec.Gemini})
+}
+
+func isPicture(media []byte) bool {
+	return bytes.HasPrefix(scan.Body(scan.Get(media, "mimeType")), []byte("image/")) && scan.IsString(scan.Get(media, "data"))
+}
+
+// picture reports a picture, which comes in one piece.
+func (d *decoder) picture(dst []codec.Event, media []byte) []codec.Event {
+	dst = d.close(dst)
+	item := d.next
+	d.next++
+	return append(dst,
+		codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemImage, Item: item, Name: scan.Body(scan.Get(media, "mimeType"))},
+		codec.Event{Kind: codec.EventItemClose, Type: codec.ItemImage, Item: item, Raw: scan.Body(scan.Get(media, "data"))})
 }
 
 // grow makes sure that an item of the kind is open.

@@ -51,6 +51,7 @@ func replay(recorded string) string {
 
 var itemNames = map[codec.ItemType]string{
 	codec.ItemText: "text", codec.ItemReasoning: "reasoning", codec.ItemToolCall: "call", codec.ItemServerTool: "server tool", codec.ItemOpaque: "opaque",
+	codec.ItemImage: "image",
 }
 
 var finishNames = map[codec.FinishReason]string{

@@ -127,7 +127,7 @@ func anyEvent() *rapid.Generator[codec.Event] {
 			Kind:   codec.EventKind(rapid.IntRange(0, int(codec.EventPing)).Draw(t, "kind")),
 			Item:   rapid.Int32Range(-1, 5).Draw(t, "item"),
 			Sub:    rapid.Int32Range(0, 2).Draw(t, "sub"),
-			Type:   codec.ItemType(rapid.IntRange(0, int(codec.ItemOpaque)).Draw(t, "type")),
+			Type:   codec.ItemType(rapid.IntRange(0, int(codec.ItemImage)).Draw(t, "type")),
 			Finish: codec.FinishReason(rapid.IntRange(0, int(codec.FinishMalformedCall)).Draw(t, "finish")),
 			Whole:  rapid.Bool().Draw(t, "whole"),
 			Origin: codec.Format(rapid.IntRange(0, int(codec.Gemini)).Draw(t, "origin")),

@@ -61,7 +61,7 @@ func kindOfOutput(wireType []byte) outputKind {
 		return outputCall
 	case typeCustomCall:
 		return outputCustomCall
-	case typeWebSearch, "file_search_call", "image_generation_call", "code_interpreter_call", "mcp_call",
+	case typeWebSearch, "file_search_call", typeImageGeneration, "code_interpreter_call", "mcp_call",
 		"mcp_list_tools":
 		return outputServerTool
 	}

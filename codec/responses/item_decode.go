@@ -124,7 +124,7 @@ func (it *item) classify() itemKind {
 			return itemResult
 		}
 		return itemServerTool
-	case typeWebSearch, "file_search_call", "image_generation_call", "code_interpreter_call", "mcp_call",
+	case typeWebSearch, "file_search_call", typeImageGeneration, "code_interpreter_call", "mcp_call",
 		"mcp_list_tools", "program", "program_output":
 		return itemServerTool
 	case "additional_tools":
@@ -445,7 +445,7 @@ func (d *decoder) serverTool(it *item) codec.Part {
 		}
 	case "code_interpreter_call":
 		detail = scan.Body(scan.Get(it.raw, "code"))
-	case "image_generation_call":
+	case typeImageGeneration:
 		detail = scan.Body(scan.Get(it.raw, "revised_prompt"))
 	case "mcp_list_tools", "tool_search_call", "tool_search_output", "program_output":
 		return p // says nothing that a conversation needs

@@ -20,13 +20,14 @@ func Provider() codec.ProviderHalf { return provider{} }
 
 // Types of items, as the wire spells them.
 const (
-	typeMessage    = "message"
-	typeReasoning  = "reasoning"
-	typeCall       = "function_call"
-	typeOutput     = "function_call_output"
-	typeCustomCall = "custom_tool_call"
-	typeCustomOut  = "custom_tool_call_output"
-	typeWebSearch  = "web_search_call"
+	typeMessage         = "message"
+	typeReasoning       = "reasoning"
+	typeCall            = "function_call"
+	typeOutput          = "function_call_output"
+	typeCustomCall      = "custom_tool_call"
+	typeCustomOut       = "custom_tool_call_output"
+	typeWebSearch       = "web_search_call"
+	typeImageGeneration = "image_generation_call"
 )
 
 // Names that stand for the tools which the client runs by a documented shape. Such a tool has no name on the wire, only

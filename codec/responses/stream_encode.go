@@ -318,6 +318,8 @@ func (e *streamEncoder) close(dst []byte, ev *codec.Event) []byte {
 	switch s.kind {
 	case codec.ItemServerTool, codec.ItemOpaque:
 		return e.wireItem(dst, s, ev)
+	case codec.ItemImage:
+		return e.picture(dst, s, ev.Raw)
 	case codec.ItemText, codec.ItemRefusal:
 		if s.output >= 0 {
 			dst = e.finishPart(dst, &e.outputs[s.output], s.part)
@@ -349,6 +351,19 @@ func (e *streamEncoder) wireItem(dst []byte, s *slot, ev *codec.Event) []byte {
 	dst = e.newOutput(dst, s, outputServerTool)
 	out := &e.outputs[s.output]
 	return e.wholeItem(dst, out, prefix, append(out.raw, members...))
+}
+
+// picture writes a picture as the call that makes one here. It is long: no event holds it but those that have to.
+func (e *streamEncoder) picture(dst []byte, s *slot, data []byte) []byte {
+	dst = e.newOutput(dst, s, outputServerTool)
+	out := &e.outputs[s.output]
+	out.id = e.appendID(out.id[:0], wirePrefix([]byte(typeImageGeneration)), out.index)
+	const kind = `,"type":"` + typeImageGeneration + `","status":"`
+	out.raw = append(out.raw[:0], kind+statusInProgress+`","result":null}`...)
+	dst = e.added(dst, out)
+	out.raw = append(out.raw[:0], kind+statusCompleted+`","result":"`...)
+	out.raw = append(append(out.raw, data...), `"}`...)
+	return e.closeItem(dst, out)
 }
 
 func (e *streamEncoder) wholeItem(dst []byte, out *output, prefix string, members []byte) []byte {

@@ -43,7 +43,7 @@ func wirePrefix(wireType []byte) string {
 	switch string(wireType) {
 	case typeWebSearch:
 		return "ws_"
-	case "image_generation_call":
+	case typeImageGeneration:
 		return "ig_"
 	case "tool_search_call":
 		return "tsc_"

@@ -288,7 +288,7 @@ func (c *chatChecker) member(name string, value json.RawMessage, first bool) err
 		}
 	case "function_call":
 		return c.legacy(value)
-	case "thinking_blocks", "annotations":
+	case "thinking_blocks", "annotations", "images":
 		var list []map[string]json.RawMessage
 		if err := json.Unmarshal(value, &list); err != nil {
 			return err

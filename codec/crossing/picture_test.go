@@ -1,0 +1,92 @@
+package crossing_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/sse"
+	"github.com/mnemeproxy/mneme/fuzz/grammar"
+)
+
+// A picture that Gemini draws is paid for: it reaches clients whose format can hold it, and the others hear of it.
+func TestAPictureInAnAnswerOfGeminiReachesTheClient(t *testing.T) {
+	answer := `{"candidates":[{"content":{"role":"model","parts":[{"text":"Before."},{"inlineData":{"mimeType":"image/png","data":"` + picture + `"},"thoughtSignature":"c2ln"},{"text":"Behind."}]},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":1290,"totalTokenCount":1299},"modelVersion":"m","responseId":"g"}`
+	for _, c := range []struct {
+		surface         codec.Format
+		body            string
+		whole, streamed []string // in this order
+		note            string
+		check           func([]byte) error
+	}{
+		{
+			codec.Responses, `"input":"hi"`,
+			[]string{`Before.`, `"type":"image_generation_call","status":"completed","result":"` + picture + `"`, `Behind.`},
+			[]string{
+				`Before.`, `"item":{"id":"ig_0123456789abcdefghjkmnpqrs01","type":"image_generation_call","status":"in_progress","result":null}`,
+				`output_item.done`, `"type":"image_generation_call","status":"completed","result":"` + picture + `"`, `Behind.`, `response.completed`, `"result":"` + picture,
+			},
+			"emulated:answer.image", grammar.Responses,
+		},
+		{
+			codec.Chat, hi,
+			[]string{`"content":"Before.Behind."`, `"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + picture + `"}}]`},
+			[]string{`Before.`, `"images":[{"index":0,"type":"image_url","image_url":{"url":"data:image/png;base64,` + picture + `"}}]`, `Behind.`, `[DONE]`},
+			"emulated:answer.image", grammar.Chat,
+		},
+		{
+			codec.Messages, messagesHi,
+			[]string{`Before.`, `{"type":"text","text":"[image omitted]"}`, `Behind.`},
+			[]string{`Before.`, `[image omitted]`, `Behind.`, `message_stop`},
+			"dropped:answer.image", grammar.Messages,
+		},
+	} {
+		t.Run(c.surface.String(), func(t *testing.T) {
+			prepared := func() *crossing.Exchange {
+				x, _, err := prepare(c.surface, gemini, `{"model":"gemini-3.8-flash","stream":true,`+c.body+`}`, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return x
+			}
+			x := prepared()
+			whole, _, err := x.Answer(nil, []byte(answer))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustHold(t, string(whole), c.whole)
+			if !slices.Contains(x.NoteNames(), c.note) {
+				t.Errorf("%s is not noted: %s", c.note, x.Notes())
+			}
+			x.Release()
+
+			x = prepared()
+			defer x.Release()
+			stream := x.Stream()
+			out, _ := stream.Frame(nil, &sse.Frame{Data: []byte(answer)})
+			out, _ = stream.End(out, codec.EndEOF, nil)
+			mustHold(t, string(out), c.streamed)
+			if err := c.check(out); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if !slices.Contains(x.NoteNames(), c.note) {
+				t.Errorf("%s is not noted: %s", c.note, x.Notes())
+			}
+		})
+	}
+}
+
+func mustHold(t *testing.T, said string, pieces []string) {
+	t.Helper()
+	at := 0
+	for _, piece := range pieces {
+		i := strings.Index(said[at:], piece)
+		if i < 0 {
+			t.Errorf("there is no (further) %s in\n%s", piece, said)
+			return
+		}
+		at += i + len(piece)
+	}
+}

@@ -300,7 +300,7 @@ func appendPicture(dst, media, data []byte) []byte {
 	return append(dst, `"}}`...)
 }
 
-// fail reports an error inside the stream: no finish reason, no [DONE], nothing behind it.
+// fail reports an error inside the stream: no finish reason, no [DONE], nothing after it.
 func (e *encoder) fail(dst []byte, err *codec.Error) []byte {
 	e.over = true
 	if err == nil {

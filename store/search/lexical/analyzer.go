@@ -34,8 +34,9 @@ const maxTerm = 128
 // prose gives the words of a text: lower case, without diacritics (people leave them out when they type), English
 // words by their stem, compound identifiers by their parts, and Chinese, Japanese and Korean text by overlapping pairs
 // of characters.
-func prose(text []byte) []token {
-	tokens := make([]token, 0, len(text)/6)
+func prose(text []byte) []token { return appendProse(make([]token, 0, len(text)/6), text) }
+
+func appendProse(tokens []token, text []byte) []token {
 	var run ideographs
 	eachWord(text, func(w word) {
 		if w.ideographic {
@@ -60,19 +61,19 @@ const maxOutputTerm = 40
 // outputWords gives the words of what tools were given and gave back, without numbers, which are many there and found by
 // the names they are part of.
 func outputWords(text []byte) []token {
-	return slices.DeleteFunc(prose(text), func(t token) bool {
-		return len(t.term) > maxOutputTerm || strings.Trim(t.term, "0123456789.,:") == ""
-	})
+	return slices.DeleteFunc(prose(text), func(t token) bool { return saysNothingInOutput(t.term) })
+}
+
+func saysNothingInOutput(term string) bool {
+	return len(term) > maxOutputTerm || strings.Trim(term, "0123456789.,:") == ""
 }
 
 // stem gives the term that a word is found by; false for words that say nothing.
 func stem(word []byte) (string, bool) {
 	var lower [maxCachedStem]byte
 	if n := lowerLetters(lower[:], word); n > 0 {
-		if stops[string(lower[:n])] {
-			return "", false
-		}
-		return englishStem(lower[:n]), true
+		known := rememberedStem(lower[:n])
+		return known.text, known.text != ""
 	}
 	term := fold(word)
 	if len(term) > maxTerm {
@@ -89,7 +90,7 @@ func stem(word []byte) (string, bool) {
 	if !lowerASCII(term) {
 		return term, true
 	}
-	return englishStem([]byte(term)), true
+	return porterStem([]byte(term)), true
 }
 
 // lowerLetters puts a word of ASCII letters into dst in lower case and gives its length; 0 for any other and for one that
@@ -125,6 +126,9 @@ func fold(text []byte) string {
 			break
 		}
 	}
+	if plain && len(text) <= maxTerm {
+		return string(appendLower(make([]byte, 0, maxTerm), text))
+	}
 	if plain {
 		return string(bytes.ToLower(text))
 	}
@@ -135,6 +139,17 @@ func fold(text []byte) string {
 		}
 	}
 	return string(b)
+}
+
+// appendLower appends ASCII text in lower case.
+func appendLower(dst, text []byte) []byte {
+	for _, c := range text {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		dst = append(dst, c)
+	}
+	return dst
 }
 
 // parts cuts a word of a program's text into what a person would call its words: at underscores, between letters and

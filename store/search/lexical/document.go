@@ -1,7 +1,6 @@
 package lexical
 
 import (
-	"encoding/binary"
 	"strings"
 
 	index "github.com/blevesearch/bleve_index_api"
@@ -17,28 +16,32 @@ type indexedDocument struct {
 
 // analyse counts the terms of a document.
 func analyse(d *Document) *indexedDocument {
-	text := prose([]byte(d.Text))
-	names := append(identifiers([]byte(d.Text)), identifiers([]byte(d.Names))...)
-	output := outputWords([]byte(d.Output))
-	facets := make([]token, 1, 1+len(d.Facets)) // the empty one is what all documents of the account have
-	for _, f := range d.Facets {
-		facets = append(facets, token{term: facetTerm(f.Name, f.Value)})
-	}
-	a := &indexedDocument{
+	a := analysers.Get().(*analyser)
+	defer a.release()
+	a.read(d.Text, &a.words, &a.names)
+	a.read(d.Names, nil, &a.names)
+	a.read(d.Output, &a.output, nil)
+	doc := &indexedDocument{
 		id:      Key{d.Account, d.ID}.internal(),
-		lengths: lengths{uint64(len(text)), uint64(len(names)), uint64(len(output))},
+		lengths: lengths{uint64(a.words.total), uint64(a.names.total), uint64(a.output.total)},
 		fields:  make([]indexedField, 0, 6),
 	}
-	if len(output) > 0 {
-		a.fields = append(a.fields, termsField(fieldOutput, d.Account, output, index.IndexField))
+	if a.output.total > 0 {
+		doc.fields = append(doc.fields, a.output.field(fieldOutput, d.Account, index.IndexField))
 	}
-	a.fields = append(a.fields,
-		termsField(fieldText, d.Account, text, index.IndexField),
-		termsField(fieldName, d.Account, names, index.IndexField),
-		termsField(fieldFacet, d.Account, facets, index.IndexField|index.SkipFreqNorm),
-		indexedField{name: fieldLength, value: encodeStored(a.lengths, GroupKey(d.Account, d.Group)), options: index.StoreField},
+	doc.fields = append(doc.fields,
+		a.words.field(fieldText, d.Account, index.IndexField),
+		a.names.field(fieldName, d.Account, index.IndexField),
 	)
-	return a
+	a.words.add(newTerm("")) // what all documents of the account have
+	for _, f := range d.Facets {
+		a.words.add(newTerm(facetTerm(f.Name, f.Value)))
+	}
+	doc.fields = append(doc.fields,
+		a.words.field(fieldFacet, d.Account, index.IndexField|index.SkipFreqNorm),
+		indexedField{name: fieldLength, value: encodeStored(doc.lengths, GroupKey(d.Account, d.Group)), options: index.StoreField},
+	)
+	return doc
 }
 
 // facetTerm gives the term of a facet. Values are found in whatever case they are written.
@@ -49,9 +52,11 @@ func (d *indexedDocument) ID() string { return d.id }
 // AddIDField adds the field that the index finds the document by.
 func (d *indexedDocument) AddIDField() {
 	value := []byte(d.id)
+	only := &index.TokenFreq{Term: value}
+	only.SetFrequency(1)
 	d.fields = append(d.fields, indexedField{
 		name: fieldID, value: value, options: index.IndexField | index.StoreField,
-		length: 1, terms: index.TokenFrequencies{d.id: newTerm(value, 1)},
+		length: 1, terms: index.TokenFrequencies{d.id: only},
 	})
 }
 
@@ -77,42 +82,6 @@ type indexedField struct {
 	options index.FieldIndexingOptions
 	length  int // terms, with those that repeat
 	terms   index.TokenFrequencies
-}
-
-// termsField makes a field that is found by terms. Their memory is one piece for all, not one each.
-func termsField(name string, account uint32, tokens []token, options index.FieldIndexingOptions) indexedField {
-	size := 0
-	for _, t := range tokens {
-		size += accountSize + len(t.term)
-	}
-	written := make([]byte, 0, size)
-	for _, t := range tokens {
-		written = append(binary.BigEndian.AppendUint32(written, account), t.term...)
-	}
-	keys := string(written)
-	terms := make(index.TokenFrequencies, len(tokens))
-	different := make([]index.TokenFreq, 0, len(tokens))
-	end := 0
-	for _, t := range tokens {
-		start := end
-		end += accountSize + len(t.term)
-		term := terms[keys[start:end]]
-		if term == nil {
-			different = append(different, index.TokenFreq{Term: written[start:end:end]})
-			term = &different[len(different)-1]
-			terms[keys[start:end]] = term
-		}
-		if !options.SkipFreqNorm() {
-			term.SetFrequency(term.Frequency() + 1)
-		}
-	}
-	return indexedField{name: name, options: options, length: len(tokens), terms: terms}
-}
-
-func newTerm(written []byte, times int) *index.TokenFreq {
-	term := &index.TokenFreq{Term: written}
-	term.SetFrequency(times)
-	return term
 }
 
 func (f *indexedField) Name() string                                     { return f.name }

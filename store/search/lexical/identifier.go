@@ -11,8 +11,9 @@ import (
 // identifiers gives the names of things in a text that have to be found as they are written: paths, symbols, flags,
 // versions, error codes, hashes. Each comes whole and in lower case; a path comes with its last element too, a
 // qualified symbol with its last name, and both also without a line number or the parentheses of a call.
-func identifiers(text []byte) []token {
-	var tokens []token
+func identifiers(text []byte) []token { return appendIdentifiers(nil, text) }
+
+func appendIdentifiers(tokens []token, text []byte) []token {
 	for start := 0; start < len(text); {
 		if !identifierByte(text[start]) {
 			start++
@@ -46,7 +47,8 @@ func appendIdentifier(tokens []token, text []byte, start, end int) []token {
 	}
 	whole := fold(word)
 	tokens = append(tokens, token{whole, start, end})
-	for _, form := range forms(whole) {
+	var more [2]string
+	for _, form := range appendForms(more[:0], whole) {
 		if form != whole && len(form) > 1 {
 			tokens = append(tokens, token{form, start, end})
 		}
@@ -59,8 +61,8 @@ func dotFile(word []byte) bool {
 	return len(word) > 1 && word[0] == '.' && word[1] != '.'
 }
 
-// forms gives what else an identifier is called by.
-func forms(whole string) (more []string) {
+// appendForms appends what else an identifier is called by.
+func appendForms(more []string, whole string) []string {
 	bare := whole
 	if i := strings.LastIndexByte(bare, ':'); i > 0 && digits(bare[i+1:]) { // file:line, and file:line:column
 		bare = bare[:i]

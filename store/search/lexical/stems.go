@@ -1,6 +1,7 @@
 package lexical
 
 import (
+	"bytes"
 	"hash/maphash"
 	"sync/atomic"
 
@@ -8,29 +9,36 @@ import (
 )
 
 // stemCache remembers the stems of words that come often. An entry gives way to the next word of its place, so that the
-// cache has a fixed size: half a megabyte when full.
+// cache has a fixed size: a megabyte when full.
 var stemCache [1 << 13]atomic.Pointer[stemmed]
 
-var stemSeed = maphash.MakeSeed()
-
-type stemmed struct{ word, stem string }
+// stemmed is a word and its stem. It fits a line of a processor's cache, for most of what a look-up takes is waiting for
+// memory.
+type stemmed struct {
+	word   [maxCachedStem]byte
+	length uint8
+	stem   term // "" of a word that says nothing
+}
 
 const maxCachedStem = 24 // bytes of a word that is remembered; longer ones seldom come again
 
-// englishStem gives the stem of a word of lower case ASCII letters.
-func englishStem(word []byte) string {
-	if len(word) > maxCachedStem {
-		return porterStem(word)
-	}
-	slot := &stemCache[maphash.Bytes(stemSeed, word)%uint64(len(stemCache))]
-	if known := slot.Load(); known != nil && known.word == string(word) {
+// rememberedStem gives the term that a word of at most maxCachedStem lower case ASCII letters is found by; "" where it says
+// nothing.
+func rememberedStem(word []byte) term {
+	slot := &stemCache[maphash.Bytes(termSeed, word)%uint64(len(stemCache))]
+	if known := slot.Load(); known != nil && bytes.Equal(known.word[:known.length], word) {
 		return known.stem
 	}
-	s := &stemmed{word: string(word), stem: porterStem(word)}
+	s := &stemmed{length: uint8(len(word))}
+	copy(s.word[:], word)
+	if !stops[string(word)] {
+		s.stem = newTerm(porterStem(word))
+	}
 	slot.Store(s)
 	return s.stem
 }
 
+// porterStem gives the stem of an English word of lower case letters.
 func porterStem(word []byte) string {
 	return string(porterstemmer.StemWithoutLowerCasing([]rune(string(word))))
 }

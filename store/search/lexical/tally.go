@@ -1,0 +1,214 @@
+package lexical
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"sync"
+
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// A document is indexed by how often each term stands in it, not where. So its text is cut at the blanks, and what stands
+// between two of them and is nothing but a word and punctuation, as most of any prose, is counted by the stem that is
+// remembered for the word. [prose] and [identifiers] say what the rest is found by.
+
+// term is a term of the index and its hash.
+type term struct {
+	text string
+	hash uint64
+}
+
+var termSeed = maphash.MakeSeed()
+
+func newTerm(text string) term { return term{text, maphash.String(termSeed, text)} }
+
+// tally counts the terms of a field of one document.
+type tally struct {
+	terms []tallied // different ones, in the order in which they came
+	slots []int32   // a hash table of them, a power of two long: by hash, the place in terms from 1, 0 where there is none
+	total int       // terms, with those that repeat
+	bytes int       // of the different ones
+
+	skips func(term string) bool // of words that are more than letters: which are not counted; nil: all are
+}
+
+// keptSlots is the largest hash table that is used again, since all of it is cleared for each field.
+const keptSlots = 4 << 10
+
+type tallied struct {
+	term
+	times int
+}
+
+func (t *tally) add(new term) {
+	if 2*len(t.terms) >= len(t.slots) {
+		t.grow()
+	}
+	t.total++
+	for at, mask := new.hash, uint64(len(t.slots)-1); ; at++ {
+		slot := &t.slots[at&mask]
+		if *slot == 0 {
+			t.terms = append(t.terms, tallied{new, 1})
+			*slot = int32(len(t.terms))
+			t.bytes += len(new.text)
+			return
+		}
+		if known := &t.terms[*slot-1]; known.hash == new.hash && known.text == new.text {
+			known.times++
+			return
+		}
+	}
+}
+
+func (t *tally) addAll(tokens []token) {
+	for i := range tokens {
+		if text := tokens[i].term; t.skips == nil || !t.skips(text) {
+			t.add(newTerm(text))
+		}
+	}
+}
+
+func (t *tally) grow() {
+	t.slots = make([]int32, max(256, 2*len(t.slots)))
+	for i := range t.terms {
+		at, mask := t.terms[i].hash, uint64(len(t.slots)-1)
+		for t.slots[at&mask] != 0 {
+			at++
+		}
+		t.slots[at&mask] = int32(i + 1)
+	}
+}
+
+// field makes a field of what was counted, and begins again. The memory of its terms is one piece for all, not one each.
+func (t *tally) field(name string, account uint32, options index.FieldIndexingOptions) indexedField {
+	written := make([]byte, 0, t.bytes+accountSize*len(t.terms))
+	for i := range t.terms {
+		written = append(binary.BigEndian.AppendUint32(written, account), t.terms[i].text...)
+	}
+	keys := string(written)
+	f := indexedField{name: name, options: options, length: t.total, terms: make(index.TokenFrequencies, len(t.terms))}
+	different := make([]index.TokenFreq, len(t.terms))
+	for i, start := 0, 0; i < len(different); i++ {
+		end := start + accountSize + len(t.terms[i].text)
+		different[i].Term = written[start:end:end]
+		if !options.SkipFreqNorm() {
+			different[i].SetFrequency(t.terms[i].times)
+		}
+		f.terms[keys[start:end]] = &different[i]
+		start = end
+	}
+	clear(t.terms)
+	t.terms, t.total, t.bytes = t.terms[:0], 0, 0
+	if clear(t.slots); len(t.slots) > keptSlots {
+		t.slots = nil
+	}
+	return f
+}
+
+// analyser counts the words and names of a document. It is used again for others.
+type analyser struct {
+	words, names, output tally
+	text                 []byte
+	tokens               []token
+}
+
+var analysers = sync.Pool{New: func() any { return &analyser{output: tally{skips: saysNothingInOutput}} }}
+
+// read counts the words and names of a text, each if there is a tally for them.
+func (a *analyser) read(text string, words, names *tally) {
+	a.text = append(a.text[:0], text...)
+	for start := 0; start < len(a.text); {
+		end, ascii := stretch(a.text, start)
+		if ascii {
+			a.readASCII(a.text[start:end], words, names)
+		} else {
+			a.readAny(a.text[start:end], words, names)
+		}
+		start = end
+	}
+}
+
+// readAny reads text whose words and names depend on nothing around it.
+func (a *analyser) readAny(text []byte, words, names *tally) {
+	if words != nil {
+		a.tokens = appendProse(a.tokens[:0], text)
+		words.addAll(a.tokens)
+	}
+	if names != nil {
+		a.tokens = appendIdentifiers(a.tokens[:0], text)
+		names.addAll(a.tokens)
+	}
+}
+
+func (a *analyser) readASCII(text []byte, words, names *tally) {
+	for i := 0; i < len(text); {
+		if text[i] <= ' ' {
+			i++
+			continue
+		}
+		from := i
+		for i < len(text) && text[i] > ' ' {
+			i++
+		}
+		var lower [maxCachedStem]byte
+		switch n := lowerWord(&lower, text[from:i]); {
+		case n == 0:
+			a.readAny(text[from:i], words, names)
+		case words != nil:
+			if stem := rememberedStem(lower[:n]); stem.text != "" {
+				words.add(stem)
+			}
+		}
+	}
+}
+
+// lowerWord puts the word of a text into dst in lower case and gives its length, where there is nothing in front of it but
+// what opens a quotation or brackets, nothing behind it but punctuation, and no capital inside it: then it is one word, and
+// no name. Else it gives 0.
+func lowerWord(dst *[maxCachedStem]byte, text []byte) (n int) {
+	start, end := 0, len(text)
+	for start < end && textMarks[text[start]]&opens != 0 {
+		start++
+	}
+	for end > start && textMarks[text[end-1]]&closes != 0 {
+		end--
+	}
+	if end-start > len(dst) || start == end {
+		return 0
+	}
+	for i, c := range text[start:end] {
+		if c >= 'A' && c <= 'Z' && i == 0 {
+			c |= 0x20
+		}
+		if c < 'a' || c > 'z' {
+			return 0
+		}
+		dst[i] = c
+	}
+	return end - start
+}
+
+// Marks that may stand around a word.
+const (
+	opens  = 1 << iota // in front of it
+	closes             // behind it
+)
+
+var textMarks = func() (table [256]uint8) {
+	for _, c := range []byte("([{\"'") {
+		table[c] |= opens
+	}
+	for _, c := range []byte(")]}\"'.,;:!?") {
+		table[c] |= closes
+	}
+	return table
+}()
+
+// mostKept is how much text an analyser may have room for that is used again.
+const mostKept = 64 << 10
+
+func (a *analyser) release() {
+	if clear(a.tokens[:cap(a.tokens)]); cap(a.text) <= mostKept {
+		analysers.Put(a)
+	}
+}

@@ -1,0 +1,100 @@
+package lexical
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/bench/cputime"
+)
+
+// What is counted piece by piece are the words and names of the whole text, whatever stands in it, for the first time and
+// again.
+func TestTermsAreCountedAsTheTextHasThem(t *testing.T) {
+	piece := rapid.OneOf(
+		rapid.SampledFrom([]string{"the", "Lock", "locks,", "store.Put(key)", "pkg/mod/file_12.go:34", "E4711", "don't", "it's", "(see", "--flag", "naïve", "ﬁle", "検索システム", "a\u0301", "…"}),
+		rapid.StringMatching(`[ -~]{1,40}`),
+		rapid.String(),
+	)
+	blank := rapid.SampledFrom([]string{" ", "\n", "\t", "  ", " \n", "\u00a0", "\x00", "\x7f", ""})
+	drawn := func(t *rapid.T, label string) string {
+		var b strings.Builder
+		for _, p := range rapid.SliceOfN(piece, 0, 12).Draw(t, label) {
+			b.WriteString(p)
+			b.WriteString(blank.Draw(t, "blank"))
+		}
+		return b.String()
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := Document{Account: 7, ID: "x", Text: drawn(t, "text"), Names: drawn(t, "names"), Output: drawn(t, "output"), Facets: []Facet{{"model", "m"}, {"tool", "a"}, {"tool", "a"}}}
+		words := terms(prose([]byte(d.Text)))
+		names := append(terms(identifiers([]byte(d.Text))), terms(identifiers([]byte(d.Names)))...)
+		output := terms(outputWords([]byte(d.Output)))
+		for range 2 {
+			a := analyse(&d)
+			if a.lengths != (lengths{uint64(len(words)), uint64(len(names)), uint64(len(output))}) {
+				t.Fatalf("lengths are %+v, want %d, %d and %d", a.lengths, len(words), len(names), len(output))
+			}
+			for i := range a.fields {
+				want, counted := map[string][]string{fieldText: words, fieldName: names, fieldOutput: output}[a.fields[i].name]
+				if diff := cmp.Diff(countOf(want), frequenciesOf(&a.fields[i])); counted && diff != "" {
+					t.Fatalf("field %s of %q, %q and %q:\n%s", a.fields[i].name, d.Text, d.Names, d.Output, diff)
+				}
+				if f := &a.fields[i]; f.name == fieldFacet && (len(f.terms) != 3 || f.length != 4) {
+					t.Fatalf("facets are %v of %d", f.terms, f.length)
+				}
+			}
+		}
+	})
+}
+
+func countOf(terms []string) map[string]int {
+	times := make(map[string]int)
+	for _, term := range terms {
+		times[string(termKey(7, term))]++
+	}
+	return times
+}
+
+func frequenciesOf(f *indexedField) map[string]int {
+	times := make(map[string]int)
+	for key, term := range f.terms {
+		if string(term.Term) != key {
+			times["another key than "+string(term.Term)]++
+		}
+		times[key] = term.Frequency()
+	}
+	return times
+}
+
+// Words that came before cost no memory but what the index is given of them, however many they are.
+func TestKnownWordsAreAnalysedWithoutAllocations(t *testing.T) {
+	text := strings.Repeat("The quick brown fox jumps over the \"lazy\" dogs' heads, and Nothing (at all) happens: why? ", 100)
+	d := &Document{Account: 1, ID: "x", Text: text, Facets: []Facet{{"model", "m"}}}
+	analyse(d)
+	if got := testing.AllocsPerRun(20, func() { analyse(d) }); got > 60 {
+		t.Errorf("%v allocations for a known text of %d bytes", got, len(text))
+	}
+}
+
+// BenchmarkAnalyse counts the terms of turns of natural length.
+func BenchmarkAnalyse(b *testing.B) {
+	for name, size := range map[string]int{"600": 600, "4000": 4000} {
+		b.Run(name, func(b *testing.B) {
+			g := newGenerator()
+			documents := make([]Document, 2000)
+			for i := range documents {
+				documents[i] = g.document(i, size)
+			}
+			b.ReportAllocs()
+			n, began := 0, cputime.Used()
+			for b.Loop() {
+				analyse(&documents[n%len(documents)])
+				n++
+			}
+			b.ReportMetric(float64((cputime.Used()-began).Nanoseconds())/1000/float64(n), "cpu-us/document")
+		})
+	}
+}

@@ -86,6 +86,10 @@ crash: ROUNDS = 200
 crash: ## Kill the store under load ROUNDS times (200), with erasures and backups running, and look what is left
 	MNEME_TEST_CRASH_ROUNDS=$(ROUNDS) go test ./store -count=1 -v -timeout 3h -run 'Crash|Kill'
 
+.PHONY: damage
+damage: ## Harm every file of a store and of its search index in every way, and see that nothing is hidden and all else can be recovered
+	MNEME_TEST_DAMAGE=1 go test ./store/... -count=1 -timeout 3h -run 'Damage'
+
 bench: build ## Measure this machine: mneme next to floors, capture on; report in bench-report/. More: make bench ARGS="all --rounds 7"
 	@bin/mneme bench run $(or $(ARGS),--scale 0.35)
 

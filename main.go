@@ -30,6 +30,7 @@ type commands struct {
 	Check     command.Check     `cmd:"" help:"Verify the store, and repair what can be derived."`
 	Backup    command.Backup    `cmd:"" help:"Back up the store while the server runs."`
 	Restore   command.Restore   `cmd:"" help:"Restore a store from backups."`
+	Recover   command.Recover   `cmd:"" help:"Recover what can be read of a damaged store into a new one."`
 	Compact   command.Compact   `cmd:"" help:"Reclaim the space of erased data."`
 	Config    command.Config    `cmd:"" help:"Check the configuration."`
 	Doctor    command.Doctor    `cmd:"" help:"Diagnose the installation and say what to fix."`

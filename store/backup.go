@@ -130,7 +130,7 @@ func Restore(ctx context.Context, opts Options, r io.Reader, clearDerived func()
 		return header, err
 	}
 	err = restoreInto(ctx, s.db, in, header)
-	return header, errors.Join(err, s.db.Close(), s.lock.Close())
+	return header, errors.Join(err, s.closeDatabase(), s.lock.Close())
 }
 
 func readBackupHeader(in *bufio.Reader) (header BackupHeader, err error) {

@@ -8,6 +8,7 @@ import (
 // first error sticks. Keys and values must stay unchanged until commit.
 type batch struct {
 	db    *badger.DB
+	last  *commitFile
 	tx    *badger.Txn
 	count int64 // writes in tx
 	size  int64 // bytes in tx, as the database counts them at most
@@ -72,7 +73,13 @@ func (b *batch) flush() {
 	if b.tx == nil || b.err != nil {
 		return
 	}
-	b.err = b.tx.Commit()
+	version := b.tx.ReadTs() + 1 // nobody commits but the writer, one transaction after the other
+	if b.err = b.tx.Set(nameKey(spaceMeta, commitKey), []byte{}); b.err == nil {
+		b.err = b.tx.Commit()
+	}
+	if b.err == nil {
+		b.err = b.last.write(version)
+	}
 	b.tx, b.count, b.size = nil, 0, 0
 }
 

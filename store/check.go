@@ -5,8 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
 // Finding is one thing that [Store.Check] found to be wrong.
@@ -34,13 +40,89 @@ type CheckReport struct {
 // counts, and the next check finds them again.
 func (s *Store) Check(ctx context.Context, repair bool, tell func(Finding)) (CheckReport, error) {
 	var report CheckReport
+	if err := s.checkFiles(ctx, func(d Damage) {
+		report.Findings++
+		tell(Finding{Subject: d.File, Problem: d.Problem})
+	}); err != nil {
+		return report, asStorageError(err, "the files of the store could not be checked")
+	}
 	for _, a := range s.accounts.all() {
 		c := &checker{store: s, account: a.Number, name: a.Name, repair: repair, tell: tell, report: &report}
-		if err := c.run(ctx); err != nil {
+		if err := c.runWhole(ctx); err != nil {
 			return report, asStorageError(err, "the check could not be finished")
 		}
 	}
 	return report, nil
+}
+
+// runWhole makes a panic a finding: what the database does with a damaged table is not for us to say.
+func (c *checker) runWhole(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			line, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(p)), "\n")
+			c.find("account", "its data cannot be read to the end: "+line)
+		}
+	}()
+	return c.run(ctx)
+}
+
+// checkFiles looks at the files of the database while it is open, and gives what was noted when it was opened.
+func (s *Store) checkFiles(ctx context.Context, found func(Damage)) error {
+	for _, d := range Damages(s.opts.Dir) {
+		if d.Kept != "" {
+			d.Problem += "; the file as it was found is " + d.Kept
+		}
+		d.Problem += ". This stays noted until the note is taken out of the directory " + damagedDir
+		found(d)
+	}
+	look := &survey{dir: s.opts.Dir}
+	for _, info := range s.db.Tables() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := fmt.Sprintf("%06d.sst", info.ID)
+		t, err := salvage.ReadTable(look.path(name), func(*salvage.Entry) error { return nil })
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !s.hasTable(info.ID): // compacted meanwhile
+		case errors.Is(err, fs.ErrNotExist):
+			found(*look.damage(filepath.Join(databaseDir, name), "it is missing"))
+		case err != nil:
+			return err
+		case !t.Whole():
+			found(*look.damage(filepath.Join(databaseDir, name), "%s; get out what can be read with mneme recover", t.Problem()))
+		}
+	}
+	logs, err := filepath.Glob(look.path("*.vlog"))
+	if err != nil {
+		return err
+	}
+	for _, path := range logs {
+		l, err := readQuietLog(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // rewritten meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if len(l.Bad) > 0 || l.Header {
+			found(*look.damage(filepath.Join(databaseDir, filepath.Base(path)), "%s", logProblem(l)))
+		}
+	}
+	return nil
+}
+
+func (s *Store) hasTable(id uint64) bool {
+	return slices.ContainsFunc(s.db.Tables(), func(t badger.TableInfo) bool { return t.ID == id })
+}
+
+// readQuietLog reads a log that may be written meanwhile: what looks damaged only for a moment is not.
+func readQuietLog(ctx context.Context, path string) (*salvage.Log, error) {
+	for tries := 3; ; tries-- {
+		l, err := salvage.ReadLog(path, func(*salvage.Record) error { return ctx.Err() })
+		if err != nil || len(l.Bad) == 0 || tries == 1 {
+			return &l, err
+		}
+	}
 }
 
 // checker checks one account.
@@ -115,7 +197,7 @@ func (c *checker) run(ctx context.Context) error {
 		}
 	}
 	for id, want := range c.sessions {
-		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it is gone", want.Exchanges))
+		c.find(id.String(), fmt.Sprintf("%d exchanges belong to it, and it is gone", want.Exchanges), c.againSession(id, want)...)
 	}
 	for id, x := range c.exchanges {
 		if x.open && !x.noted {
@@ -129,6 +211,23 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	c.report.Unreferenced += int64(len(c.sizes) - len(c.used))
 	return c.fix(ctx)
+}
+
+// againSession makes a session that is gone again, without what only its record said.
+func (c *checker) againSession(id sessionID, counts *sessionCounts) []fix {
+	r := sessionRecord{Session: counts.Session}
+	r.ID, r.Account, r.Created = id.String(), c.name, exchangeID(id).time().UTC() // ids of all kinds are made alike
+	r.Updated = r.Created
+	for exchange, x := range c.exchanges {
+		if began := exchange.time().UTC(); x.session == id && began.After(r.Updated) {
+			r.Updated = began
+		}
+	}
+	value, err := encodeRecord(r)
+	if err != nil {
+		return nil
+	}
+	return []fix{{record: record{sessionKey(c.account, id), value}, while: record{sessionKey(c.account, id), nil}}}
 }
 
 // drop takes a record away.

@@ -72,10 +72,14 @@ func readKey(path string) ([]byte, error) {
 func writeKey(path string) ([]byte, error) {
 	key := make([]byte, masterKeySize)
 	_, _ = rand.Read(key) // never fails: crypto/rand ends the program instead
+	return key, writeKeyFile(path, key)
+}
+
+func writeKeyFile(path string, key []byte) error {
 	if err := writeSynced(path, append(hex.AppendEncode(nil, key), '\n')); err != nil {
-		return nil, fmt.Errorf("write the master key: %w", err)
+		return fmt.Errorf("write the master key: %w", err)
 	}
-	return key, nil
+	return nil
 }
 
 // writeSynced makes a file of mode 0600 that is there whole or not at all.

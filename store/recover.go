@@ -16,7 +16,7 @@ func (s *Store) markInterrupted() error {
 	}
 	g := newGathering(s)
 	defer g.reset()
-	b := batch{db: s.db}
+	b := batch{db: s.db, last: &s.last}
 	defer b.discard()
 	for _, note := range notes {
 		for _, id := range note.ids {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ const (
 	defaultAnswerBytes = 64 << 20 // the largest known are batches of embeddings, of 58 MB
 
 	databaseDir = "badger" // inside the store's
+	lockFile    = "lock"   // likewise
 )
 
 // Store is an open store. All methods may be called from any goroutine.
@@ -39,6 +41,7 @@ type Store struct {
 	db    *badger.DB
 	ids   idSource
 	disk  diskGate
+	last  commitFile
 	seal  *sealer
 	count counters
 
@@ -129,7 +132,7 @@ func prepare(opts Options) (*Store, error) {
 // release gives up what a store holds whose opening failed.
 func (s *Store) release() (err error) {
 	if s.db != nil {
-		err = s.db.Close()
+		err = s.closeDatabase()
 	}
 	return errors.Join(err, s.lock.Close())
 }
@@ -164,10 +167,50 @@ func (s *Store) openDatabase() (err error) {
 	if err := s.disk.admits(); err != nil {
 		return err // Badger dies of SIGBUS when it opens on a full disk
 	}
-	if s.db, err = badger.Open(badgerOptions(s.opts)); err != nil {
-		return fmt.Errorf("open the database in %s: %w", s.opts.Dir, err)
+	found, err := examine(s.opts.Dir, startReads)
+	if err == nil {
+		err = found.settle()
 	}
-	return nil
+	if err == nil {
+		err = s.last.open(s.opts.Dir)
+	}
+	if err == nil {
+		err = writeStopNote(s.opts.Dir, &stopNote{})
+	}
+	if err != nil {
+		return err
+	}
+	if s.db, err = openBadger(badgerOptions(s.opts), badger.Open); err != nil {
+		return err
+	}
+	found.tell(s)
+	return s.noteCommits()
+}
+
+// openBadger makes a panic an error: Badger has its own way with files that it does not expect.
+func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error)) (db *badger.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			line, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(p)), "\n")
+			db, err = nil, fmt.Errorf("%s cannot be opened (%s): restore a backup with mneme restore, or get out what can be read with mneme recover", o.Dir, line)
+		}
+	}()
+	if db, err = open(o); err != nil {
+		return nil, fmt.Errorf("open the database in %s: %w; restore a backup with mneme restore, or get out what can be read with mneme recover", o.Dir, err)
+	}
+	return db, nil
+}
+
+// closeDatabase closes the database and notes how its files are then.
+func (s *Store) closeDatabase() error {
+	err := errors.Join(s.db.Close(), s.last.close())
+	if err == nil {
+		err = noteStop(s.opts.Dir)
+	}
+	if err == nil { // what was left over was not needed
+		err = os.RemoveAll(filepath.Join(s.opts.Dir, leftoverDir))
+	}
+	return err
 }
 
 // badgerOptions are for a single writer of values that are compressed already: a small memory footprint, all but the
@@ -192,6 +235,8 @@ func badgerOptions(opts Options) badger.Options {
 		WithIndexCacheSize(16 << 20).
 		WithMetricsEnabled(false).
 		WithDetectConflicts(false).
+		WithChecksumVerificationMode(options.OnBlockRead).
+		WithVerifyValueChecksum(true).
 		WithSyncWrites(opts.Durability == Power).
 		WithLogger(badgerLog{opts.Log})
 	o.TableSizeMultiplier = 1 // builders of larger tables take several times their size in memory
@@ -211,7 +256,7 @@ func (badgerLog) Debugf(string, ...any) {}
 
 // lockDir takes the store's lock. The kernel frees it when the process ends, however it ends.
 func lockDir(dir string) (*os.File, error) {
-	file, err := filelock.Lock(filepath.Join(dir, "lock"))
+	file, err := filelock.Lock(filepath.Join(dir, lockFile))
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
 		return nil, fmt.Errorf("%s: %w", dir, ErrInUse)
@@ -271,7 +316,7 @@ func (s *Store) Close() (err error) {
 	s.sending.Unlock()
 	<-s.writerDone
 	s.events.close()
-	return errors.Join(err, s.db.Close(), s.lock.Close())
+	return errors.Join(err, s.closeDatabase(), s.lock.Close())
 }
 
 func (s *Store) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }

@@ -201,7 +201,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 	}
 	g.encode()
 	s.changes.coming.Store(s.changes.last)
-	b := batch{db: s.db}
+	b := batch{db: s.db, last: &s.last}
 	defer b.discard()
 	b.apply(g.changeRecords())
 	for _, w := range group {

@@ -41,6 +41,19 @@ func (c *Check) Run(ctx context.Context, s *Surroundings) error {
 }
 
 func describeCheck(s *Surroundings, report *store.CheckReport, findings []store.Finding) error {
+	if err := describeFindings(s, findings); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "checked %d exchanges in %d sessions, %d blocks and %d nodes: ", report.Exchanges, report.Sessions, report.Blocks, report.Nodes)
+	if report.Findings == 0 {
+		fmt.Fprintln(s.Out, "all well")
+		return nil
+	}
+	fmt.Fprintf(s.Out, "%d findings, %d repaired\n", report.Findings, report.Repaired)
+	return nil
+}
+
+func describeFindings(s *Surroundings, findings []store.Finding) error {
 	if len(findings) > 0 {
 		rows := make([][]string, len(findings))
 		for i, f := range findings {
@@ -54,11 +67,5 @@ func describeCheck(s *Surroundings, report *store.CheckReport, findings []store.
 			return err
 		}
 	}
-	fmt.Fprintf(s.Out, "checked %d exchanges in %d sessions, %d blocks and %d nodes: ", report.Exchanges, report.Sessions, report.Blocks, report.Nodes)
-	if report.Findings == 0 {
-		fmt.Fprintln(s.Out, "all well")
-		return nil
-	}
-	fmt.Fprintf(s.Out, "%d findings, %d repaired\n", report.Findings, report.Repaired)
 	return nil
 }

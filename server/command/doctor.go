@@ -22,6 +22,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/embedding"
 	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
@@ -92,6 +93,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings := []finding{{"configuration", good, name + ": no mistakes", ""}, examineServer(ctx, &cfg)}
 	findings = append(findings, examineCertificate(&cfg)...)
 	findings = append(findings, examineData(&cfg)...)
+	findings = append(findings, examineStore(&cfg)...)
 	keys, known := c.examineAccounts(ctx)
 	findings = append(findings, keys)
 	findings = append(findings, c.examineIndex(ctx)...)
@@ -213,6 +215,30 @@ func examineData(cfg *config.Config) []finding {
 		disk.State, disk.Fix = warning, "Make room: new exchanges are refused before the volume is full"
 	}
 	return append(findings, disk)
+}
+
+// examineStore reads the files of the store, where no server has it open.
+func examineStore(cfg *config.Config) []finding {
+	const check = "store"
+	if _, err := os.Stat(cfg.Data); err != nil {
+		return nil // as the check of the data says
+	}
+	damage, err := store.Examine(cfg.Data)
+	if err != nil {
+		return []finding{{check, problem, "its files cannot be read: " + err.Error(), ""}}
+	}
+	findings := make([]finding, 0, len(damage))
+	for _, d := range damage {
+		fix := "Get out what can be read with mneme recover, or restore a backup with mneme restore"
+		if d.Kept != "" {
+			fix = "The file as it was found is " + filepath.Join(cfg.Data, d.Kept) + "; take the note beside it away when it is no longer needed"
+		}
+		findings = append(findings, finding{check, problem, d.String(), fix})
+	}
+	if len(findings) == 0 {
+		findings = append(findings, finding{check, good, "its files are whole", ""})
+	}
+	return findings
 }
 
 // provided is what is known of providers beside the configuration, by name.

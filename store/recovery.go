@@ -1,0 +1,390 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/salvage"
+)
+
+// RecoverReport says what [Recover] has found, and what it could not get out.
+type RecoverReport struct {
+	Damage   []Damage    `json:"damage"`   // of the store that was read, what was noted before included
+	Records  int64       `json:"records"`  // entries that were read, older versions of a key included
+	Lost     int64       `json:"lost"`     // records whose value cannot be read
+	Check    CheckReport `json:"check"`    // of the store that was made
+	Findings []Finding   `json:"findings"` // what that lacks, exchange by exchange
+}
+
+// Recover makes a new store in opts.Dir, which must be empty or not there, out of all that can be read of the one in from.
+// That is left as it is, and must not be in use. What was derived is put right, and the search index is built when the
+// store is first served. Without its manifest nobody can say which tables were still part of the store, so that what was
+// erased shortly before may be there again.
+func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, error) {
+	unlock, err := lockExisting(from)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if entries, err := os.ReadDir(opts.Dir); err == nil && len(entries) > 0 {
+		return nil, fmt.Errorf("%s is not empty: name a directory for the new store that is empty or not there yet", opts.Dir)
+	}
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	found, err := examine(from, math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	r := &recovery{from: from, opts: opts, report: &RecoverReport{Findings: []Finding{}}, accounts: make(map[accountNumber]bool), files: make(map[uint32]*os.File)}
+	defer r.close()
+	r.report.Damage = append(Damages(from), found.fatal...)
+	for _, m := range found.mendable {
+		r.report.Damage = append(r.report.Damage, m.Damage)
+	}
+	r.report.Damage = append(r.report.Damage, found.named...)
+	if err := r.copyKey(); err != nil {
+		return nil, err
+	}
+	if err := r.copyDatabase(ctx, found); err != nil {
+		return nil, err
+	}
+	opts.Index = nil
+	s, err := Open(opts)
+	if err != nil {
+		return nil, fmt.Errorf("open the recovered store: %w", err)
+	}
+	r.report.Check, err = s.Check(ctx, true, func(f Finding) { r.report.Findings = append(r.report.Findings, f) })
+	return r.report, errors.Join(err, s.Close())
+}
+
+// lockExisting keeps others out of a store that is to stay as it is.
+func lockExisting(dir string) (unlock func(), err error) {
+	if _, err := os.Stat(filepath.Join(dir, databaseDir)); err != nil {
+		return nil, fmt.Errorf("there is no store in %s: %w", dir, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// recovery is a run of [Recover].
+type recovery struct {
+	from   string
+	opts   Options
+	report *RecoverReport
+
+	batch    *badger.WriteBatch
+	accounts map[accountNumber]bool // that have data
+	newest   uint64                 // version
+	unkeyed  bool                   // the master key is lost, and what was sealed with it
+	files    map[uint32]*os.File    // value logs; nil: missing
+	lost     []dangling
+}
+
+func (r *recovery) close() {
+	for _, file := range r.files {
+		_ = file.Close()
+	}
+}
+
+// copyKey takes the master key along. Without it the credentials of providers are lost, and nothing else.
+func (r *recovery) copyKey() error {
+	if r.opts.MasterKey != nil {
+		return nil
+	}
+	key, err := readKey(filepath.Join(r.from, masterKeyFile))
+	if err != nil {
+		r.unkeyed = true
+		r.report.Damage = append(r.report.Damage, Damage{File: masterKeyFile, Problem: "it cannot be read: a new one is made, and credentials of providers have to be set again"})
+		_, err := writeKey(filepath.Join(r.opts.Dir, masterKeyFile))
+		return err
+	}
+	if err := writeKeyFile(filepath.Join(r.opts.Dir, masterKeyFile), key); err != nil {
+		return err
+	}
+	if next, err := readKey(filepath.Join(r.from, nextKeyFile)); err == nil {
+		return writeKeyFile(filepath.Join(r.opts.Dir, nextKeyFile), next)
+	}
+	return nil
+}
+
+func (r *recovery) copyDatabase(ctx context.Context, found *survey) error {
+	db, err := openBadger(badgerOptions(r.opts), badger.OpenManaged)
+	if err != nil {
+		return err
+	}
+	r.batch = db.NewManagedWriteBatch()
+	defer r.batch.Cancel()
+	err = r.copyFiles(ctx, found)
+	if err == nil {
+		err = r.batch.Flush()
+	}
+	if err == nil {
+		err = r.complete(db)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// copyFiles reads tables and the logs of memory tables. The versions of keys are kept, so that their order does not matter.
+func (r *recovery) copyFiles(ctx context.Context, found *survey) error {
+	unsure := slices.ContainsFunc(found.fatal, func(d Damage) bool { return filepath.Base(d.File) == badger.ManifestFilename })
+	entries, err := os.ReadDir(filepath.Join(r.from, databaseDir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		path := filepath.Join(r.from, databaseDir, e.Name())
+		switch filepath.Ext(e.Name()) {
+		case ".sst":
+			if slices.Contains(found.leftover, e.Name()) && !unsure {
+				continue
+			}
+			_, err = salvage.ReadTable(path, r.copy)
+		case ".mem":
+			_, err = salvage.ReadCommits(path, func(commit []salvage.Entry) error {
+				for i := range commit {
+					if err := r.copy(&commit[i]); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", e.Name(), err)
+		}
+	}
+	return nil
+}
+
+// copy takes an entry over. Where its value is lost the key is deleted in its version, so that no older one comes back: a
+// key that was revoked is not to be valid again. Of sessions the older one is better than none, and a check counts again.
+func (r *recovery) copy(e *salvage.Entry) error {
+	if len(e.Key) == 0 || e.Key[0] == '!' || r.dropped(e.Key) {
+		return nil
+	}
+	r.report.Records++
+	r.newest = max(r.newest, e.Version)
+	if n, ok := accountOf(e.Key); ok {
+		r.accounts[n] = true
+	}
+	key := slices.Clone(e.Key)
+	if e.Deleted() {
+		return r.batch.DeleteAt(key, e.Version)
+	}
+	value := slices.Clone(e.Value)
+	if p, ok := e.Pointer(); ok {
+		record, err := r.value(p)
+		if err != nil {
+			return err
+		}
+		if record == nil || record.Version != e.Version || !bytes.Equal(record.Key, e.Key) {
+			r.lost = append(r.lost, dangling{key, e.Version, p.File})
+			if key[0] == spaceSession {
+				return nil
+			}
+			return r.batch.DeleteAt(key, e.Version)
+		}
+		value = slices.Clone(record.Value)
+	}
+	return r.batch.SetEntryAt(badger.NewEntry(key, value).WithMeta(e.UserMeta), e.Version)
+}
+
+// dropped reports whether a record is of the old store alone.
+func (r *recovery) dropped(key []byte) bool {
+	if key[0] == spaceMeta {
+		name := string(key[1:])
+		return name == restoreMark || name == commitKey || r.unkeyed && (name == "master" || name == "format")
+	}
+	return r.unkeyed && key[0] == spaceCredential
+}
+
+// accountOf gives the account whose data a key belongs to.
+func accountOf(key []byte) (accountNumber, bool) {
+	switch key[0] {
+	case spaceMeta, spaceAccount, spaceKey, spaceKeyUse, spaceChange, spaceAudit:
+		return 0, false
+	}
+	if len(key) < 5 {
+		return 0, false
+	}
+	return accountNumber(binary.BigEndian.Uint32(key[1:])), true
+}
+
+func (r *recovery) value(p salvage.Pointer) (*salvage.Record, error) {
+	file, known := r.files[p.File]
+	if !known {
+		var err error
+		file, err = os.Open(filepath.Join(r.from, databaseDir, fmt.Sprintf("%06d.vlog", p.File)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		r.files[p.File] = file
+	}
+	if file == nil {
+		return nil, nil
+	}
+	return salvage.ReadRecord(file, p)
+}
+
+// complete counts what is lost and puts back what nothing else could be found by: accounts of which there is data.
+func (r *recovery) complete(db *badger.DB) error {
+	tx := db.NewTransactionAt(r.newest, false)
+	defer tx.Discard()
+	lost := make(map[string]int)
+	var subjects []string
+	for _, d := range r.lost {
+		item, err := tx.Get(d.key)
+		if err == nil && item.Version() > d.version {
+			continue
+		}
+		if errors.Is(err, badger.ErrKeyNotFound) && r.deletedSince(tx, d) {
+			continue
+		}
+		r.report.Lost++
+		lost[fmt.Sprintf("%06d.vlog", d.file)]++
+		if len(subjects) < maxNamed {
+			subjects = append(subjects, subjectOf(d.key))
+		}
+	}
+	slices.Sort(subjects)
+	subjects = slices.Compact(subjects)
+	for file, n := range lost {
+		r.report.Damage = append(r.report.Damage, Damage{
+			File: filepath.Join(databaseDir, file), Problem: fmt.Sprintf("%d values are lost", n), Lost: subjects,
+		})
+		subjects = nil // they are named once
+	}
+	return r.completeAccounts(db, tx)
+}
+
+// deletedSince reports whether the key was deleted after the version that cannot be read.
+func (r *recovery) deletedSince(tx *badger.Txn, d dangling) bool {
+	it := tx.NewKeyIterator(d.key, badger.IteratorOptions{AllVersions: true})
+	defer it.Close()
+	it.Rewind()
+	return it.Valid() && it.Item().Version() > d.version
+}
+
+// completeAccounts gives accounts whose record is lost one again, so that their data can be reached and deleted, and sees
+// to it that no number is given out twice.
+func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
+	known := make(map[accountNumber]bool)
+	names := make(map[string]bool)
+	var last accountNumber
+	err := eachItemOf(tx, []byte{spaceAccount}, func(_, value []byte) error {
+		var a accountRecord
+		if decodeRecord(value, &a) == nil {
+			known[a.Number], names[a.Name] = true, true
+			last = max(last, a.Number)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if value, err := getValue(tx, nameKey(spaceMeta, "accounts")); err == nil && len(value) == 4 {
+		last = max(last, accountNumber(binary.BigEndian.Uint32(value)))
+	}
+	b := db.NewManagedWriteBatch()
+	defer b.Cancel()
+	for number := range r.accounts {
+		last = max(last, number)
+		if err := r.noteOpen(b, tx, number); err != nil {
+			return err
+		}
+		if known[number] || number == 0 {
+			continue
+		}
+		if _, err := tx.Get(spaceKeyOf(spaceDeletion, number)); err == nil {
+			continue
+		}
+		a, there := accountFromExchanges(tx, number)
+		if !there {
+			continue
+		}
+		if !accountName.MatchString(a.Name) || names[a.Name] {
+			a.Name = fmt.Sprintf("recovered-%d", number)
+		}
+		names[a.Name] = true
+		value, err := encodeRecord(a)
+		if err != nil {
+			return err
+		}
+		if err := b.SetEntryAt(badger.NewEntry(nameKey(spaceAccount, a.Name), value), r.newest+1); err != nil {
+			return err
+		}
+		r.report.Damage = append(r.report.Damage, Damage{
+			File: databaseDir, Problem: fmt.Sprintf("the record of account %q was lost; it is there again, without its retention rule", a.Name),
+		})
+	}
+	if err := b.SetEntryAt(badger.NewEntry(nameKey(spaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(last))), r.newest+1); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// noteOpen notes the exchanges of an account that are open, so that they are ended as interrupted ones are: the record of
+// their end is lost, or the note.
+func (r *recovery) noteOpen(b *badger.WriteBatch, tx *badger.Txn, number accountNumber) error {
+	return eachItemOf(tx, spaceKeyOf(spaceExchange, number), func(key, value []byte) error {
+		var info ExchangeInfo
+		_, id, ok := splitExchangeKey(key)
+		if ok && decodeRecord(value, &info) == nil && info.Outcome == OutcomeOpen {
+			return b.SetEntryAt(badger.NewEntry(exchangeKey(spaceOpen, number, id), []byte{}), r.newest+1)
+		}
+		return nil
+	})
+}
+
+// accountFromExchanges makes the record of an account out of what its exchanges say; false: there are none.
+func accountFromExchanges(tx *badger.Txn, number accountNumber) (a accountRecord, there bool) {
+	a.Number = number
+	_ = eachItemOf(tx, spaceKeyOf(spaceExchange, number), func(key, value []byte) error {
+		there = true
+		var info ExchangeInfo
+		if _, id, ok := splitExchangeKey(key); ok && a.Created.IsZero() {
+			a.Created = id.time().UTC()
+		}
+		if decodeRecord(value, &info) == nil && info.Account != "" {
+			a.Name = info.Account
+			return io.EOF
+		}
+		return nil
+	})
+	return a, there
+}
+
+// eachItemOf visits records, and passes over those that cannot be read.
+func eachItemOf(tx *badger.Txn, prefix []byte, visit func(key, value []byte) error) error {
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if value, err := it.Item().ValueCopy(nil); err == nil {
+			if err := visit(it.Item().Key(), value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+// Package salvage reads the files of a Badger database without opening it: to see whether they are whole before the
+// database trusts them, and to get out what can be read where they are not. It changes nothing but what [Mend] is given.
+//
+// Badger itself stops at the first record of a log that is wrong and cuts the log there, deletes tables that its manifest
+// does not list, and trusts the blocks of tables. So damage of one bit can cost all that stands behind it.
+package salvage
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// What the meta byte of an entry says.
+const (
+	metaDeleted = 1 << 0
+	metaPointer = 1 << 1
+	metaCommit  = 1 << 6 // in logs: the entry is part of a commit
+	metaEnd     = 1 << 7 // in logs: the commit ends here
+)
+
+// versionBytes stand behind each key on disk.
+const versionBytes = 8
+
+// Entry is one version of a key. Key and Value are valid until the next entry is read.
+type Entry struct {
+	Key      []byte
+	Version  uint64
+	Meta     byte
+	UserMeta byte
+	Value    []byte
+}
+
+// Deleted reports whether the entry says that the key is gone.
+func (e *Entry) Deleted() bool { return e.Meta&metaDeleted != 0 }
+
+// Pointer gives the place of the value, where that lies in a value log.
+func (e *Entry) Pointer() (p Pointer, ok bool) {
+	if e.Meta&metaPointer == 0 || e.Deleted() || len(e.Value) != 12 {
+		return p, false
+	}
+	return Pointer{
+		File:   binary.NativeEndian.Uint32(e.Value),
+		Size:   binary.NativeEndian.Uint32(e.Value[4:]),
+		Offset: binary.NativeEndian.Uint32(e.Value[8:]),
+	}, true
+}
+
+// Pointer is the place of a record in a value log.
+type Pointer struct {
+	File, Size, Offset uint32
+}
+
+// Stretch is a range of bytes of a file.
+type Stretch struct {
+	From, To int64
+}
+
+// splitKey takes the version off a key as it stands on disk.
+func splitKey(key []byte) ([]byte, uint64) {
+	n := len(key) - versionBytes
+	if n < 0 {
+		return key, 0
+	}
+	return key[:n], math.MaxUint64 - binary.BigEndian.Uint64(key[n:])
+}
+
+func joinKey(key []byte, version uint64) []byte {
+	return binary.BigEndian.AppendUint64(append([]byte(nil), key...), math.MaxUint64-version)
+}

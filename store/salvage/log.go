@@ -1,0 +1,461 @@
+package salvage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+)
+
+// A log is a header of 20 bytes (the number of an encryption key, 0 here, and what a cipher begins with) and records:
+// meta byte, user meta byte, lengths of key and value and the end of the entry's life (varints), key, value, and the
+// CRC-32C of all that. Logs of memory tables hold commits: entries of one version, and a record that ends them. A value
+// log holds single entries, which tables and memory tables point to.
+//
+// Logs are written through memory maps into files of zeros. A killed process leaves at most one record unfinished, with
+// zeros behind it; whatever else is behind the last record, or between two, is damage.
+const (
+	HeaderSize      = 20 // of a log
+	maxRecordHeader = 22
+	minRecord       = 2 + 3 + versionBytes + crc32.Size
+	maxKey          = 1 << 16
+
+	windowBytes = 1 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Log is what a log was found to be.
+type Log struct {
+	Size    int64
+	Records int
+	End     int64     // of the last record
+	Bad     []Stretch // before End, where no record can be read
+	Header  bool      // the header names an encryption key, which no log of ours has
+	Tail    Tail
+	Newest  uint64 // version
+}
+
+// Whole reports whether nothing but the end of a killed process is missing.
+func (l *Log) Whole() bool { return len(l.Bad) == 0 && !l.Header && l.Tail != TailDamaged }
+
+// Tail is what stands behind the last record of a log.
+type Tail int
+
+const (
+	TailEmpty   Tail = iota // nothing, or zeros
+	TailTorn                // a record that a killed process did not finish
+	TailDamaged             // something that a killed process does not leave: the file was cut, or written over
+)
+
+// Record is an entry of a log and where it stands.
+type Record struct {
+	Entry
+	At  Stretch
+	raw []byte // all of it
+	end bool   // of a commit
+}
+
+// ReadLog visits the records of a log that can be read, those behind damage too.
+func ReadLog(path string, visit func(*Record) error) (Log, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Log{}, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return Log{}, err
+	}
+	w := &window{file: file, size: info.Size()}
+	l := Log{Size: w.size, End: min(HeaderSize, w.size)}
+	head, err := w.at(0, HeaderSize)
+	if err != nil {
+		return l, err
+	}
+	if len(head) < HeaderSize {
+		if w.size > 0 {
+			l.Tail = TailDamaged
+		}
+		return l, nil
+	}
+	l.Header = binary.BigEndian.Uint64(head) != 0
+	for at := int64(HeaderSize); ; {
+		r, err := w.record(at)
+		if err != nil {
+			return l, err
+		}
+		if r == nil {
+			next, err := w.resume(at)
+			if err != nil {
+				return l, err
+			}
+			if next < 0 {
+				l.Tail, err = w.tail(at)
+				return l, err
+			}
+			l.Bad = append(l.Bad, Stretch{at, next})
+			at = next
+			continue
+		}
+		l.Records++
+		l.Newest = max(l.Newest, r.Version)
+		if err := visit(r); err != nil {
+			return l, err
+		}
+		at = r.At.To
+		l.End = at
+	}
+}
+
+// ReadRecord reads the record that a value pointer leads to; nil: there is none.
+func ReadRecord(file *os.File, p Pointer) (*Record, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	w := &window{file: file, size: min(info.Size(), int64(p.Offset)+int64(p.Size))}
+	r, err := w.record(int64(p.Offset))
+	if r == nil || r.At.To-r.At.From != int64(p.Size) {
+		return nil, err
+	}
+	return r, nil
+}
+
+// window reads a file piece by piece.
+type window struct {
+	file *os.File
+	size int64
+	from int64
+	data []byte
+}
+
+// at gives n bytes, fewer at the end of the file. They are valid until the next call.
+func (w *window) at(from int64, n int) ([]byte, error) {
+	if n = int(min(int64(n), w.size-from)); n <= 0 {
+		return nil, nil
+	}
+	if from < w.from || from+int64(n) > w.from+int64(len(w.data)) {
+		length := int(min(max(int64(n), windowBytes), w.size-from))
+		if cap(w.data) < length {
+			w.data = make([]byte, length)
+		}
+		w.data = w.data[:length]
+		w.from = from
+		if _, err := w.file.ReadAt(w.data, from); err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("read %s: %w", w.file.Name(), err)
+		}
+	}
+	return w.data[from-w.from:][:n], nil
+}
+
+// header is the beginning of a record.
+type header struct {
+	meta, userMeta byte
+	key, value     int64
+	size           int64 // of the header itself
+	life           uint64
+}
+
+func (h *header) total() int64 { return h.size + h.key + h.value + crc32.Size }
+
+func readHeader(b []byte) (h header, ok bool) {
+	if len(b) < 5 {
+		return h, false
+	}
+	h.meta, h.userMeta = b[0], b[1]
+	at := 2
+	var fields [3]uint64
+	for i := range fields {
+		v, n := binary.Uvarint(b[at:])
+		if n <= 0 {
+			return h, false
+		}
+		fields[i] = v
+		at += n
+	}
+	if fields[0] < versionBytes || fields[0] > maxKey || fields[1] > 1<<32 {
+		return h, false
+	}
+	h.key, h.value, h.life, h.size = int64(fields[0]), int64(fields[1]), fields[2], int64(at)
+	return h, true
+}
+
+// record reads the record at an offset; nil: there is none.
+func (w *window) record(from int64) (*Record, error) {
+	b, err := w.at(from, maxRecordHeader)
+	if err != nil {
+		return nil, err
+	}
+	h, ok := readHeader(b)
+	if !ok || from+h.total() > w.size {
+		return nil, nil
+	}
+	if h.total() > windowBytes { // the length may be what is damaged: it is not to cost memory
+		if ok, err := w.sound(from, h.total()); !ok || err != nil {
+			return nil, err
+		}
+	}
+	raw, err := w.at(from, int(h.total()))
+	if err != nil {
+		return nil, err
+	}
+	body := raw[:len(raw)-crc32.Size]
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(raw[len(body):]) {
+		return nil, nil
+	}
+	key, version := splitKey(body[h.size : h.size+h.key])
+	return &Record{
+		Entry: Entry{Key: key, Version: version, Meta: h.meta, UserMeta: h.userMeta, Value: body[h.size+h.key:]},
+		At:    Stretch{from, from + h.total()}, raw: raw, end: h.meta&metaEnd != 0,
+	}, nil
+}
+
+// sound verifies the checksum of a large record.
+func (w *window) sound(from, total int64) (bool, error) {
+	sum := crc32.New(castagnoli)
+	if _, err := io.Copy(sum, io.NewSectionReader(w.file, from, total-crc32.Size)); err != nil {
+		return false, err
+	}
+	end, err := w.at(from+total-crc32.Size, crc32.Size)
+	return err == nil && len(end) == crc32.Size && sum.Sum32() == binary.BigEndian.Uint32(end), err
+}
+
+// resume finds the next record behind damage; -1: there is none. What is taken for one is followed by another one, or by
+// the end of what was written: the bytes of a value can look like a record.
+func (w *window) resume(from int64) (int64, error) {
+	for at := w.written(from + 1); at < w.size; {
+		b, err := w.at(at, windowBytes/2)
+		if err != nil {
+			return -1, err
+		}
+		last := len(b) - maxRecordHeader
+		if at+int64(len(b)) == w.size {
+			last = len(b) - minRecord
+		}
+		if last < 0 {
+			break
+		}
+		for i := 0; i <= last; i++ {
+			if b[i+2] == 0 || b[i+1] > 1 {
+				continue
+			}
+			h, ok := readHeader(b[i:min(i+maxRecordHeader, len(b))])
+			if !ok || h.life != 0 || h.meta&0x30 != 0 || at+int64(i)+h.total() > w.size {
+				continue
+			}
+			found, err := w.begins(at + int64(i))
+			if err != nil || found {
+				return at + int64(i), err
+			}
+			if b, err = w.at(at, windowBytes/2); err != nil { // begins has moved the window
+				return -1, err
+			}
+		}
+		at = w.written(at + int64(last) + 1)
+	}
+	return -1, nil
+}
+
+// begins reports whether records go on at an offset.
+func (w *window) begins(at int64) (bool, error) {
+	r, err := w.record(at)
+	if r == nil {
+		return false, err
+	}
+	to := r.At.To
+	if r, err = w.record(to); r != nil || err != nil {
+		return r != nil, err
+	}
+	b, err := w.at(to, 3)
+	return len(b) == 0 || len(b) > 2 && b[2] == 0, err
+}
+
+// seekData is Linux's whence for the next byte that was ever written.
+const seekData = 3
+
+// written skips a hole of the file: logs are cut to size long before they are full.
+func (w *window) written(from int64) int64 {
+	if runtime.GOOS != "linux" || from >= w.size {
+		return from
+	}
+	at, err := w.file.Seek(from, seekData)
+	if err == nil {
+		return at
+	}
+	if errors.Is(err, syscall.ENXIO) {
+		return w.size
+	}
+	return from // the file system does not say
+}
+
+// tail says what stands behind the last record.
+func (w *window) tail(from int64) (Tail, error) {
+	clear, err := w.zeros(from)
+	if err != nil || clear {
+		return TailEmpty, err
+	}
+	b, err := w.at(from, maxRecordHeader)
+	if err != nil {
+		return TailDamaged, err
+	}
+	if len(b) == maxRecordHeader && bytes.Count(b, []byte{0}) == len(b) {
+		return TailTorn, nil // the head of a large record is copied last
+	}
+	h, ok := readHeader(b)
+	if !ok || from+h.total() > w.size {
+		return TailDamaged, nil
+	}
+	if clear, err = w.zeros(from + h.total()); err != nil || !clear {
+		return TailDamaged, err
+	}
+	return TailTorn, nil
+}
+
+// zeros reports whether there is nothing but zeros from an offset on.
+func (w *window) zeros(from int64) (bool, error) {
+	for at := w.written(from); at < w.size; {
+		b, err := w.at(at, windowBytes)
+		if err != nil {
+			return false, err
+		}
+		for _, c := range b {
+			if c != 0 {
+				return false, nil
+			}
+		}
+		at = w.written(at + int64(len(b)))
+	}
+	return true, nil
+}
+
+// ReadCommits groups the records of a memory table's log into commits, as far as they can be read. A commit that was not
+// finished because the process was killed is left out; of one that was damaged the rest is given.
+func ReadCommits(path string, visit func([]Entry) error) (Log, error) {
+	var open []Entry
+	give := func() error {
+		if len(open) == 0 {
+			return nil
+		}
+		commit := open
+		open = nil
+		return visit(commit)
+	}
+	l, err := ReadLog(path, func(r *Record) error {
+		if r.end {
+			return give()
+		}
+		e := r.Entry
+		if len(open) > 0 && open[0].Version != e.Version {
+			if err := give(); err != nil { // its end is damaged
+				return err
+			}
+		}
+		e.Key, e.Value = append([]byte(nil), e.Key...), append([]byte(nil), e.Value...)
+		open = append(open, e)
+		return nil
+	})
+	if err == nil && len(open) > 0 && (l.Tail == TailDamaged || l.End == l.Size) {
+		l.Tail = TailDamaged // Badger makes these files larger than they get, or cuts them behind a commit
+		err = give()
+	}
+	return l, err
+}
+
+// MendCommits writes a memory table's log without what is damaged.
+func MendCommits(path, to string) error {
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, HeaderSize)
+	_, err = ReadCommits(path, func(commit []Entry) error {
+		version := commit[0].Version
+		for i := range commit {
+			buf = appendRecord(buf, &commit[i], commit[i].Meta|metaCommit)
+		}
+		end := Entry{Key: []byte("!badger!txn"), Version: version, Value: strconv.AppendUint(nil, version, 10)}
+		buf = appendRecord(buf, &end, metaEnd)
+		_, err := out.Write(buf)
+		buf = buf[:0]
+		return err
+	})
+	if err == nil {
+		_, err = out.Write(buf)
+	}
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+func appendRecord(to []byte, e *Entry, meta byte) []byte {
+	from := len(to)
+	key := joinKey(e.Key, e.Version)
+	to = append(to, meta, e.UserMeta)
+	to = binary.AppendUvarint(to, uint64(len(key)))
+	to = binary.AppendUvarint(to, uint64(len(e.Value)))
+	to = binary.AppendUvarint(to, 0)
+	to = append(append(to, key...), e.Value...)
+	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to[from:], castagnoli))
+}
+
+// fillerKey is the key of what stands where a value log was damaged. Nothing leads to it.
+const fillerKey = "!mneme!damaged"
+
+// MendValues writes a value log in which records take the place of what is damaged, so that Badger reads past them and
+// all others stay where they are. Their values are bytes that no record of ours is made of.
+func MendValues(path, to string) error {
+	l, err := ReadLog(path, func(*Record) error { return nil })
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(out, in, l.End)
+	if err == nil && l.End < HeaderSize {
+		err = out.Truncate(HeaderSize)
+	}
+	if err == nil && l.Header {
+		_, err = out.WriteAt(make([]byte, 8), 0)
+	}
+	for _, bad := range l.Bad {
+		if err == nil {
+			_, err = out.WriteAt(filler(int(bad.To-bad.From)), bad.From)
+		}
+	}
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// filler makes a record of exactly size bytes. There is always room for one: what is damaged was a record at least.
+func filler(size int) []byte {
+	e := Entry{Key: []byte(fillerKey)}
+	for {
+		b := appendRecord(nil, &e, 0)
+		switch d := size - len(b); {
+		case d == 0:
+			return b
+		case d < 0 && len(e.Value) == 0: // cannot be, see above; Badger stops here
+			return make([]byte, size)
+		case d < 0: // the length of the value has taken a byte more
+			e.Key = append(e.Key, make([]byte, 1)...)
+			e.Value = e.Value[:max(0, len(e.Value)+d-1)]
+		default:
+			old := len(e.Value)
+			e.Value = append(e.Value, make([]byte, d)...)
+			for i := old; i < len(e.Value); i++ {
+				e.Value[i] = 0xff
+			}
+		}
+	}
+}

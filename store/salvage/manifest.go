@@ -1,0 +1,64 @@
+package salvage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+
+	"github.com/dgraph-io/badger/v4/pb"
+	"google.golang.org/protobuf/proto"
+)
+
+// A manifest is "Bdgr", an outer version of two bytes (0 here), Badger's (8), and sets of changes, each behind its length
+// and its CRC-32C. A set is written in one piece, and counts as a whole.
+
+// Manifest says which tables a database is made of.
+type Manifest struct {
+	Tables  map[uint64]struct{}
+	Removed map[uint64]struct{} // that were part of it before
+	Cut     int64               // bytes at the end that are no whole set
+}
+
+const manifestVersion = 8
+
+var errManifest = errors.New("it is none of a database")
+
+// ReadManifest reads a manifest. What is cut off at its end is not an error, since a set may be missing whose tables are
+// there: whoever reads it compares.
+func ReadManifest(path string) (*Manifest, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) < 8 || string(data[:4]) != "Bdgr" || binary.BigEndian.Uint32(data[4:]) != manifestVersion {
+		return nil, errManifest
+	}
+	m := &Manifest{Tables: make(map[uint64]struct{}), Removed: make(map[uint64]struct{})}
+	for at := 8; at < len(data); {
+		rest := data[at:]
+		if len(rest) < 8 || uint64(len(rest)-8) < uint64(binary.BigEndian.Uint32(rest)) {
+			m.Cut = int64(len(rest))
+			break
+		}
+		set := rest[8 : 8+int(binary.BigEndian.Uint32(rest))]
+		if crc32.Checksum(set, castagnoli) != binary.BigEndian.Uint32(rest[4:]) {
+			return nil, fmt.Errorf("its checksum does not fit at byte %d", at)
+		}
+		var changes pb.ManifestChangeSet
+		if err := proto.Unmarshal(set, &changes); err != nil {
+			return nil, fmt.Errorf("what stands at byte %d cannot be read", at)
+		}
+		for _, c := range changes.GetChanges() {
+			if c.GetOp() == pb.ManifestChange_CREATE {
+				m.Tables[c.GetId()] = struct{}{}
+				continue
+			}
+			delete(m.Tables, c.GetId())
+			m.Removed[c.GetId()] = struct{}{}
+		}
+		at += 8 + len(set)
+	}
+	return m, nil
+}

@@ -45,6 +45,9 @@ func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
+		if found := Damages(dir); len(found) > 0 {
+			t.Errorf("what a killed process leaves is taken for damage: %+v", found)
+		}
 		verifyCrashed(t, s, begun, ended, erased, verified)
 		if round == rounds-1 { // what was sound after one crash is so after the last
 			verifyCrashed(t, s, begun, ended, erased, make(map[string]bool))

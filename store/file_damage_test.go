@@ -30,6 +30,7 @@ func newHarmed(t *testing.T, killed bool) *harmed {
 	t.Helper()
 	h := &harmed{filepath.Join(t.TempDir(), "store"), make(map[string]string), nil}
 	random := rand.New(rand.NewPCG(1, 2))
+	left := h.dir
 	for round := range 3 {
 		s, err := Open(Options{Dir: h.dir, Digest: digestTest})
 		if err != nil {
@@ -53,14 +54,14 @@ func newHarmed(t *testing.T, killed bool) *harmed {
 		}
 		(&conversation{t, s}).idle()
 		if killed && round == 2 {
-			left := filepath.Join(t.TempDir(), "killed")
+			left = filepath.Join(t.TempDir(), "killed")
 			copyStore(t, h.dir, left)
-			defer func() { h.dir = left }()
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
+	h.dir = left
 	return h
 }
 
@@ -197,15 +198,18 @@ func harmsOf(size int64, cuts, flips int) []harm {
 // TestNoDamageOfAFileIsHidden harms each file of a store in each way. The store then says that it is damaged and changes
 // nothing, or it serves all that can be read and names the rest; and a new store is made out of what can be read.
 func TestNoDamageOfAFileIsHidden(t *testing.T) {
-	cuts, flips := 1, 2
+	cuts, flips, every := 2, 3, 4 // of the few harms each file has every fourth, so that each comes to some file
 	if os.Getenv(allDamages) != "" {
-		cuts, flips = 20, 200
+		cuts, flips, every = 20, 200, 1
 	}
-	for _, killed := range []bool{false, true} {
+	for n, killed := range []bool{false, true} {
 		h := newHarmed(t, killed)
-		for _, name := range filesOf(t, h.dir) {
+		for i, name := range filesOf(t, h.dir) {
 			size := written(t, filepath.Join(h.dir, name))
-			for _, harm := range harmsOf(size, cuts, flips) {
+			for j, harm := range harmsOf(size, cuts, flips) {
+				if (n+i+j)%every != 0 {
+					continue
+				}
 				t.Run(fmt.Sprintf("killed=%v/%s/%s", killed, name, harm.name), func(t *testing.T) {
 					h.try(t, name, harm)
 				})

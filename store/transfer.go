@@ -20,10 +20,17 @@ type Exported struct {
 	Session  *Session
 	Summary  *SessionSummary // of Session; nil: there is none, or not all that it may tell of is exported
 	Exchange *Exchange
+	Damaged  *Damaged
+}
+
+// Damaged stands in an export for a session or an exchange that cannot be read.
+type Damaged struct {
+	ID    string `json:"id"`
+	Error string `json:"error"`
 }
 
 // Export gives the selected exchanges of an account that have ended, oldest first, and their sessions, as of one
-// moment. It ends early with an error.
+// moment. What cannot be read is named, and all else goes on. It ends early with an error.
 func (s *Store) Export(ctx context.Context, account string, sel Selection) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		err := s.export(ctx, account, sel, func(e Exported) error {
@@ -54,7 +61,7 @@ func (s *Store) export(ctx context.Context, account string, sel Selection, give 
 		return sel.each(ctx, tx, number, func(of selected) error {
 			switch {
 			case of.damaged != nil:
-				return of.damaged
+				return give(damaged(of.id.String(), of.damaged))
 			case of.info.Outcome == OutcomeOpen:
 				return nil
 			}
@@ -62,13 +69,18 @@ func (s *Store) export(ctx context.Context, account string, sel Selection, give 
 				return err
 			}
 			x, err := getExchange(ctx, tx, number, of.id, of.info, math.MaxInt64)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if err != nil {
-				return err
+				return give(damaged(of.id.String(), err))
 			}
 			return give(Exported{Exchange: x})
 		})
 	})
 }
+
+func damaged(id string, err error) Exported { return Exported{Damaged: &Damaged{id, err.Error()}} }
 
 func (sel *Selection) exportSession(ctx context.Context, tx *badger.Txn, account accountNumber, info *ExchangeInfo,
 	given map[sessionID]struct{}, give func(Exported) error,
@@ -80,12 +92,12 @@ func (sel *Selection) exportSession(ctx context.Context, tx *badger.Txn, account
 	given[id] = struct{}{}
 	r, err := getSession(tx, account, id)
 	if err != nil {
-		return err
+		return give(damaged(id.String(), err))
 	}
 	ref := sessionRef{account, id}
 	written, err := getSummary(tx, ref)
 	if err != nil {
-		return err
+		return give(damaged(id.String(), err))
 	}
 	if written != nil {
 		whole, err := sel.takesAll(ctx, tx, ref)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -262,5 +263,34 @@ func TestWhatIsImportedHasTheBoundsOfWhatIsCaptured(t *testing.T) {
 	page, err := s.Sessions("acme", SessionQuery{})
 	if err != nil || len(page.Data) != 1 || len(page.Data[0].Models[0]) != maxModelName {
 		t.Errorf("%d sessions, %v", len(page.Data), err)
+	}
+}
+
+func TestAnExportGoesOnBehindWhatIsDamaged(t *testing.T) {
+	c := newConversation(t)
+	first, _ := c.exchange(say("one"), OutcomeComplete, "a")
+	second, session := c.exchange(say("two"), OutcomeComplete, "b")
+	third, _ := c.exchange(say("three"), OutcomeComplete, "c")
+	damageExchange(t, c.s, "acme", first)
+	number, _ := c.s.accounts.number("acme")
+	id, _ := parseSessionID(session)
+	damage(t, c.s, sessionKey(number, id), []byte("damaged"))
+	var whole, damaged []string
+	for step, err := range c.s.Export(t.Context(), "acme", Selection{All: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case step.Exchange != nil:
+			whole = append(whole, step.Exchange.ID)
+		case step.Damaged != nil:
+			if step.Damaged.Error == "" {
+				t.Errorf("nothing is said of why %s is missing", step.Damaged.ID)
+			}
+			damaged = append(damaged, step.Damaged.ID)
+		}
+	}
+	if !slices.Equal(whole, []string{second, third}) || !slices.Equal(damaged, []string{first, session}) {
+		t.Errorf("whole are %v, damaged %v", whole, damaged)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -86,6 +87,7 @@ func damageExchange(t *testing.T, dir, exchange string) {
 	if !ok {
 		t.Fatalf("%s is no exchange", exchange)
 	}
+	_ = os.Remove(filepath.Join(dir, "stop.json")) // which says what the files were like
 	db, err := badger.Open(badger.DefaultOptions(filepath.Join(dir, "badger")).WithLogger(nil))
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"time"
 
@@ -33,12 +35,49 @@ func (c *Export) Run(ctx context.Context, s *Surroundings) error {
 			return err
 		}
 		defer export.Close()
-		size, err := s.writeFile(ctx, c.File, "exporting", export)
+		damaged := &damagedLines{from: export, start: true}
+		size, err := s.writeFile(ctx, c.File, "exporting", damaged)
 		if err == nil && c.File != "-" {
 			fmt.Fprintf(s.Err, "mneme: %s of account %s written to %s\n", amount(size), account, c.File)
 		}
+		if err == nil && damaged.count > 0 {
+			err = fmt.Errorf("%d things are damaged and not in the export; its lines %s name them", damaged.count, damagedLine+"…}")
+		}
 		return err
 	})
+}
+
+// damagedLine begins the lines of an export about what could not be read.
+const damagedLine = `{"object":"memory.damaged",`
+
+// damagedLines counts them while an export is read.
+type damagedLines struct {
+	from  io.Reader
+	count int
+	start bool   // a line begins
+	line  []byte // its beginning
+}
+
+func (d *damagedLines) Read(p []byte) (int, error) {
+	n, err := d.from.Read(p)
+	for rest := p[:n]; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		part := rest
+		if end >= 0 {
+			part = rest[:end]
+		}
+		if d.start {
+			d.line = append(d.line, part[:min(len(part), len(damagedLine)-len(d.line))]...)
+			if d.start = len(d.line) < len(damagedLine); !d.start && string(d.line) == damagedLine {
+				d.count++
+			}
+		}
+		if end < 0 {
+			break
+		}
+		d.start, d.line, rest = true, d.line[:0], rest[end+1:]
+	}
+	return n, err
 }
 
 func (c *Export) query() url.Values {

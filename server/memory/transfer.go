@@ -78,7 +78,16 @@ func (a *api) export(c *call) (any, error) {
 
 const ndjson = "application/x-ndjson"
 
+// damagedObject is a line about what could not be exported.
+const damagedObject = "memory.damaged"
+
 func exportLine(step *store.Exported) any {
+	if step.Damaged != nil {
+		return struct {
+			Object string `json:"object"`
+			*store.Damaged
+		}{damagedObject, step.Damaged}
+	}
 	if step.Session != nil {
 		return Session{Object: "memory.session", Session: *step.Session, Summary: step.Summary}
 	}
@@ -148,6 +157,9 @@ func (a *api) importLine(c *call, line []byte, first bool, done *Import) error {
 			return codec.Errorf(codec.KindInvalidRequest, "the export has version %d, this mneme reads version %d", head.Version, exportVersion)
 		}
 		return nil
+	}
+	if head.Object == damagedObject {
+		return nil // there is nothing to take
 	}
 	step, count, err := readStep(head.Object, line, done)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -258,6 +259,7 @@ func (h *house) damageSession(account store.AccountNumber, session string) {
 		h.t.Fatalf("%s is no session", session)
 	}
 	key := append(binary.BigEndian.AppendUint32([]byte{'s'}, uint32(account)), id[:]...)
+	_ = os.Remove(filepath.Join(h.dir, "stop.json")) // which says what the files were like
 	db, err := badger.Open(badger.DefaultOptions(filepath.Join(h.dir, "badger")).WithLogger(nil))
 	h.ok(err)
 	h.ok(db.Update(func(tx *badger.Txn) error {

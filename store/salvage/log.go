@@ -1,7 +1,6 @@
 package salvage
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -305,8 +304,8 @@ func (w *window) tail(from int64) (Tail, error) {
 	if err != nil {
 		return TailDamaged, err
 	}
-	if len(b) == maxRecordHeader && bytes.Count(b, []byte{0}) == len(b) {
-		return TailTorn, nil // the head of a large record is copied last
+	if len(b) > 2 && b[2] == 0 {
+		return TailTorn, nil // the first bytes of a large record are copied last; no record has a key without length
 	}
 	h, ok := readHeader(b)
 	if !ok || from+h.total() > w.size {

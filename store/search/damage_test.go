@@ -197,6 +197,7 @@ func (m *memory) put(kind byte, account store.AccountNumber, id string, record [
 		m.t.Fatalf("%s is no id", id)
 	}
 	key := append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(account)), parsed[:]...)
+	_ = os.Remove(filepath.Join(m.dir, "stop.json")) // which says what the files were like
 	db, err := badger.Open(badger.DefaultOptions(filepath.Join(m.dir, "badger")).WithLogger(nil))
 	m.ok(err)
 	m.ok(db.Update(func(tx *badger.Txn) error {

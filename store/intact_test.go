@@ -1,0 +1,224 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// killedStore makes a store of n exchanges in tables and another n in the newest logs, as a killed process leaves it.
+func killedStore(t *testing.T, n int) (dir string, ids []string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "store")
+	for round := range 2 {
+		s, err := Open(Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if round == 0 {
+			mustAccount(t, s, "acme")
+		}
+		for i := range n {
+			ids = append(ids, capture(t, s, "acme", fmt.Sprintf("question %d of %d", i, round), strings.Repeat("answer ", 100)))
+		}
+		if round == 1 {
+			left := filepath.Join(t.TempDir(), "killed")
+			copyStore(t, dir, left)
+			dir = left
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, ids
+}
+
+// readable counts the exchanges that are listed and can be read.
+func readable(t *testing.T, s *Store, ids []string) (n int) {
+	t.Helper()
+	for _, id := range ids {
+		if _, err := s.Exchange("acme", id); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func newestOf(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, databaseDir, pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there is no %s: %v", pattern, err)
+	}
+	return files[len(files)-1]
+}
+
+func TestAStoreWithoutItsManifestIsNotOpenedAndKeepsItsTables(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"cut":     func(path string) error { return os.Truncate(path, 14) },
+		"empty":   func(path string) error { return os.Truncate(path, 0) },
+		"foreign": func(path string) error {
+			other := openStore(t, Options{})
+			return copyFile(filepath.Join(other.opts.Dir, databaseDir, "MANIFEST"), path)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, _ := killedStore(t, 5)
+			if err := harm(filepath.Join(dir, databaseDir, "MANIFEST")); err != nil {
+				t.Fatal(err)
+			}
+			before := contents(t, dir)
+			_, err := Open(Options{Dir: dir})
+			if damage := (*DamageError)(nil); !errors.As(err, &damage) || !strings.Contains(err.Error(), "MANIFEST") || !strings.Contains(err.Error(), "mneme recover") {
+				t.Fatalf("the store opens with %v", err)
+			}
+			for file, was := range contents(t, dir) {
+				if before[file] != was {
+					t.Errorf("%s has changed", file)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(dir, databaseDir, "000001.sst")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// One bit in the middle of the newest logs costs what stands there, and not what was acknowledged after it.
+func TestOneBitOfTheNewestLogCostsNoMoreThanARecord(t *testing.T) {
+	for _, pattern := range []string{"*.mem", "*.vlog"} {
+		t.Run(pattern, func(t *testing.T) {
+			dir, ids := killedStore(t, 40)
+			path := newestOf(t, dir, pattern)
+			if err := patch(path, written(t, path)/10, func(b []byte) { b[0] ^= 1 }); err != nil {
+				t.Fatal(err)
+			}
+			before := summary(t, path)
+			s := openStore(t, Options{Dir: dir})
+			if n := readable(t, s, ids); n < len(ids)-1 {
+				t.Errorf("%d of %d exchanges can be read", n, len(ids))
+			}
+			found := Damages(dir)
+			if len(found) != 1 || !strings.HasSuffix(path, found[0].File) || summary(t, filepath.Join(dir, found[0].Kept)) != before {
+				t.Fatalf("this was noted: %+v", found)
+			}
+			named := false
+			if _, err := s.Check(t.Context(), false, func(f Finding) { named = named || f.Subject == found[0].File }); err != nil || !named {
+				t.Errorf("the check does not name the file (%v)", err)
+			}
+		})
+	}
+}
+
+func TestALogThatWasDeletedIsMissed(t *testing.T) {
+	dir, _ := killedStore(t, 5)
+	if err := os.Remove(newestOf(t, dir, "*.mem")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(Options{Dir: dir})
+	if damage := (*DamageError)(nil); !errors.As(err, &damage) || !strings.Contains(err.Error(), "commits") {
+		t.Errorf("the store opens with %v", err)
+	}
+}
+
+// After the machine went down, the last commits may be missing: that is said, and the store opens.
+func TestCommitsThatThePowerTookAreNamed(t *testing.T) {
+	dir, _ := killedStore(t, 5)
+	if err := os.Remove(newestOf(t, dir, "*.mem")); err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(`{"version":1,"clean":false,"boot":"another"}`)
+	if err := os.WriteFile(filepath.Join(dir, stopNoteFile), append(append(append(text, '\n'), hexSum(text)...), '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	openStore(t, Options{Dir: dir})
+	if found := Damages(dir); len(found) != 1 || !strings.Contains(found[0].Problem, "the machine went down") {
+		t.Errorf("this was noted: %+v", found)
+	}
+}
+
+func TestAFileThatChangedWhileTheStoreWasClosedIsNoticed(t *testing.T) {
+	for name, harm := range map[string]func(t *testing.T, dir string){
+		"a log that does not belong to it": func(t *testing.T, dir string) {
+			other, _ := killedStore(t, 1)
+			if err := copyFile(newestOf(t, other, "*.mem"), filepath.Join(dir, databaseDir, "00007.mem")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a value log that is gone": func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, databaseDir, "000001.vlog")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for range 2 {
+				s, err := Open(Options{Dir: dir})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(s.Accounts()) == 0 {
+					mustAccount(t, s, "acme")
+				}
+				capture(t, s, "acme", "question", strings.Repeat("answer ", 100))
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			harm(t, dir)
+			if _, err := Open(Options{Dir: dir}); err == nil {
+				t.Error("the store opens")
+			}
+		})
+	}
+}
+
+// Erased exchanges and revoked keys do not come back when what can be read is recovered.
+func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAccount(t, s, "acme")
+	secret, key, err := s.CreateKey("acme", AllScopes, "revoked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, stays := capture(t, s, "acme", "gone", "a"), capture(t, s, "acme", "stays", "b")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	erase(t, s, "acme", Selection{Exchanges: []string{gone}})
+	if err := s.RevokeKey(key.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, databaseDir, "MANIFEST")); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "recovered")
+	if _, err := Recover(t.Context(), Options{Dir: to}, dir); err != nil {
+		t.Fatal(err)
+	}
+	r := openStore(t, Options{Dir: to})
+	if _, err := r.Exchange("acme", gone); err == nil {
+		t.Error("an exchange that was erased is back")
+	}
+	if _, err := r.Exchange("acme", stays); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Authenticate(secret); err == nil {
+		t.Error("a key that was revoked is valid again")
+	}
+}

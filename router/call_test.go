@@ -321,7 +321,7 @@ func TestAProxyThatFailsIsNamed(t *testing.T) {
 	})
 	for proxy, want := range map[string]string{"127.0.0.1:1": "cannot be used", refusing.Addr().String(): "with HTTP 407"} {
 		p := newRouter(t, compatible("https://api.example/v1")).Provider("host")
-		over := newTransport(defaultTimeouts, false)
+		over := newTransport(defaultTimeouts, true, false)
 		p.endpoints[0].upstream = over
 		over.pool.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: proxy, User: url.UserPassword("me", "secret")})
 		_, err := p.Do(t.Context(), chatCall())

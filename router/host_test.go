@@ -118,7 +118,7 @@ func overBoth(t *testing.T, test func(t *testing.T, to func(Config) *Provider)) 
 			if c.Timeouts.TLS != 0 {
 				timeouts.TLS = c.Timeouts.TLS
 			}
-			p.endpoints[0].upstream = newTransport(timeouts, c.HTTP2)
+			p.endpoints[0].upstream = newTransport(timeouts, strings.HasPrefix(c.Providers["host"].BaseURL, "https:"), c.HTTP2)
 			return p
 		})
 	})

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -31,11 +32,18 @@ const (
 // transport is the upstream over net/http's connection pool, without its client: no redirects, no cookies.
 type transport struct{ pool *http.Transport }
 
-func newTransport(t Timeouts, http2 bool) *transport {
+// newTransport makes an upstream of which secure tells whether TLS is spoken with the provider.
+func newTransport(t Timeouts, secure, http2 bool) *transport {
 	dialer := &net.Dialer{Timeout: t.Dial, KeepAlive: keepAlivePeriod}
 	pool := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer.DialContext,
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return pooledConnOf(c, secure), nil
+		},
 		TLSHandshakeTimeout:    t.TLS,
 		ForceAttemptHTTP2:      http2,
 		DisableCompression:     true,
@@ -51,16 +59,48 @@ func newTransport(t Timeouts, http2 bool) *transport {
 	return &transport{pool: pool}
 }
 
-// do sends a request once. net/http replaces a connection on which nothing was written by another one; what was written is never
-// sent again, which it would do with an Idempotency-Key if it were given GetBody.
+// do sends a request once. A connection of the pool that cannot be used any more is replaced before anything is written on it.
+// net/http would send a request with an Idempotency-Key again, if it were given GetBody.
 func (t *transport) do(ctx context.Context, out outgoing) (incoming, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	if !out.cutoff.Guard(cancel) { // by which it is cancelled in the end
 		cancel()
 		return incoming{}, context.Canceled
 	}
-	var connected atomic.Bool
-	req := (&http.Request{
+	var connected, unusable atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		unusable.Store(c.Reused && !overHTTP2(c.Conn) && !usable(c.Conn))
+		connected.Store(!unusable.Load())
+	}}
+	ctx = httptrace.WithClientTrace(ctx, trace)
+	for {
+		res, err := t.pool.RoundTrip(t.request(ctx, out))
+		switch {
+		case unusable.Load():
+			if err == nil {
+				_ = res.Body.Close() // of another request
+			}
+			if ctx.Err() != nil {
+				return incoming{}, ctx.Err()
+			}
+		case err == nil:
+			return incoming{status: res.StatusCode, header: res.Header, body: res.Body, length: res.ContentLength}, nil
+		case connected.Load():
+			return incoming{}, fmt.Errorf("%w: %w", http1.ErrSent, err)
+		default:
+			return incoming{}, err
+		}
+	}
+}
+
+// overHTTP2 reports whether every answer on a connection names its request.
+func overHTTP2(conn net.Conn) bool {
+	c, ok := conn.(*tls.Conn)
+	return ok && c.ConnectionState().NegotiatedProtocol == "h2"
+}
+
+func (*transport) request(ctx context.Context, out outgoing) *http.Request {
+	r := (&http.Request{
 		Method:     out.method,
 		URL:        out.url,
 		Host:       out.url.Host,
@@ -68,20 +108,12 @@ func (t *transport) do(ctx context.Context, out outgoing) (incoming, error) {
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
-	}).WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}))
+	}).WithContext(ctx)
 	if out.size > 0 {
-		req.Body = out.body.open()
-		req.ContentLength = out.size
+		r.Body = out.body.open()
+		r.ContentLength = out.size
 	}
-	res, err := t.pool.RoundTrip(req) //nolint:bodyclose // closed by the reader of the incoming
-	switch {
-	case err == nil:
-		return incoming{status: res.StatusCode, header: res.Header, body: res.Body, length: res.ContentLength}, nil
-	case connected.Load():
-		return incoming{}, fmt.Errorf("%w: %w", http1.ErrSent, err)
-	default:
-		return incoming{}, err
-	}
+	return r
 }
 
 func (t *transport) close() { t.pool.CloseIdleConnections() }

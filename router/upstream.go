@@ -26,7 +26,7 @@ type upstream interface {
 func newUpstream(base *url.URL, t Timeouts, http2 bool) upstream {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: base})
 	if proxy != nil || err != nil || http2 && base.Scheme == "https" || !isASCII(base.Host) {
-		return newTransport(t, http2)
+		return newTransport(t, base.Scheme == "https", http2)
 	}
 	return newDirect(base, t)
 }

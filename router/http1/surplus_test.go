@@ -489,12 +489,12 @@ func TestRecordsAreFollowedHoweverTheyAreCut(t *testing.T) {
 	record := func(n int) []byte { return append([]byte{23, 3, 3, byte(n >> 8), byte(n)}, make([]byte, n)...) }
 	all := bytes.Join([][]byte{record(0), record(1), record(300), record(16640)}, nil)
 	for _, size := range []int{1, 2, 3, 5, 7, 300, len(all)} {
-		var r records
+		var r Records
 		for at := 0; at < len(all); at += size {
-			r.pass(all[at:min(at+size, len(all))])
+			r.Pass(all[at:min(at+size, len(all))])
 			end := map[int]bool{5: true, 11: true, 316: true, len(all): true}[min(at+size, len(all))]
-			if r.whole() != end {
-				t.Errorf("pieces of %d: after %d bytes whole is %v", size, at+size, r.whole())
+			if r.Whole() != end {
+				t.Errorf("pieces of %d: after %d bytes whole is %v", size, at+size, r.Whole())
 			}
 		}
 	}

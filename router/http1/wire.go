@@ -2,7 +2,6 @@ package http1
 
 import (
 	"errors"
-	"io"
 	"net"
 	"os"
 	"syscall"
@@ -15,28 +14,18 @@ import (
 type wire struct {
 	net.Conn
 	raw     syscall.RawConn // nil where the connection has none
-	records records         // as they have come
+	records Records         // as they have come
 	written int64           // bytes that have left
 
 	// Reads and writes take what the socket gives and takes at once.
 	polling bool
 	failed  bool // a write that could not be done so
 
-	// Of the system call under way. They are fields because closures made for each call would be garbage.
-	p           []byte
-	n           int
-	err         error
-	read, write func(fd uintptr) bool
-
 	surplus [1]byte
+	now     nonblocking
 }
 
-func newWire(socket net.Conn, raw syscall.RawConn) *wire {
-	w := &wire{Conn: socket, raw: raw}
-	w.read = func(fd uintptr) bool { w.n, w.err = syscall.Read(int(fd), w.p); return true }
-	w.write = func(fd uintptr) bool { w.n, w.err = syscall.Write(int(fd), w.p); return true }
-	return w
-}
+func newWire(socket net.Conn, raw syscall.RawConn) *wire { return &wire{Conn: socket, raw: raw} }
 
 // quiet reports whether the other end has sent nothing that over, which is TLS on w, has not given to its reader. Messages
 // of TLS itself are no surplus and are dealt with on the way: session tickets, new keys. A part of a record is none yet, but
@@ -48,34 +37,17 @@ func (w *wire) quiet(over net.Conn) bool {
 	w.polling = true
 	n, err := over.Read(w.surplus[:])
 	w.polling = false
-	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && w.records.whole() && !w.failed
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && w.records.Whole() && !w.failed
 }
 
 func (w *wire) Read(p []byte) (n int, err error) {
 	if w.polling {
-		n, err = w.poll(p)
+		n, err = w.readNow(p) // a timeout says that there is nothing
 	} else {
 		n, err = w.Conn.Read(p)
 	}
-	w.records.pass(p[:n])
+	w.records.Pass(p[:n])
 	return n, err
-}
-
-// poll reads what is there. A timeout says that it is nothing.
-func (w *wire) poll(p []byte) (int, error) {
-	if w.raw == nil {
-		return 0, os.ErrDeadlineExceeded
-	}
-	switch err := w.call(w.raw.Read, w.read, p); {
-	case err == syscall.EAGAIN: //nolint:errorlint // as the system gives it
-		return 0, os.ErrDeadlineExceeded
-	case err != nil:
-		return 0, err
-	case w.n == 0:
-		return 0, io.EOF
-	default:
-		return w.n, nil
-	}
 }
 
 // Write is called by TLS alone, one call at a time.
@@ -86,25 +58,15 @@ func (w *wire) Write(p []byte) (n int, err error) {
 		return n, err
 	}
 	// New keys of the other end may have to be answered with some of ours, and the socket be full.
-	if w.raw != nil && w.call(w.raw.Write, w.write, p) == nil && w.n == len(p) {
-		return w.n, nil
+	if w.writeNow(p) {
+		return len(p), nil
 	}
 	w.failed = true
 	return 0, os.ErrDeadlineExceeded
 }
 
-func (w *wire) call(on func(func(fd uintptr) bool) error, with func(fd uintptr) bool, p []byte) error {
-	w.p = p
-	err := on(with)
-	w.p = nil
-	if err != nil {
-		return err
-	}
-	return w.err
-}
-
-// records follows the records of TLS by their headers (RFC 8446, section 5.1).
-type records struct {
+// Records follows the records of TLS by their headers (RFC 8446, section 5.1). Its zero value stands before the first.
+type Records struct {
 	header int // bytes of the next header
 	size   int // as far as the header says it
 	left   int // bytes of the record itself
@@ -112,8 +74,8 @@ type records struct {
 
 const recordHeader = 5
 
-// pass takes bytes as they come.
-func (r *records) pass(p []byte) {
+// Pass takes bytes as they come.
+func (r *Records) Pass(p []byte) {
 	for len(p) > 0 {
 		if r.left > 0 {
 			n := min(r.left, len(p))
@@ -131,5 +93,5 @@ func (r *records) pass(p []byte) {
 	}
 }
 
-// whole reports whether the last record has come to its end.
-func (r *records) whole() bool { return r.header == 0 && r.left == 0 }
+// Whole reports whether the last record has come to its end.
+func (r *Records) Whole() bool { return r.header == 0 && r.left == 0 }

@@ -402,3 +402,32 @@ func TestThePageOfTheAPIHasEveryHeader(t *testing.T) {
 		}
 	}
 }
+
+var figure = regexp.MustCompile(`[0-9][0-9,]*(?:\.[0-9]+)?`)
+
+// The README repeats a few figures of the page that says how they were made.
+func TestTheFiguresOfTheReadmeAreThoseOfTheBenchmarks(t *testing.T) {
+	measured := make(map[string]bool)
+	for _, number := range figure.FindAllString(read(t, "docs/benchmarks.md"), -1) {
+		measured[strings.ReplaceAll(number, ",", "")] = true
+	}
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n## How fast\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	figures := 0
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		for i, cell := range cells {
+			number := strings.ReplaceAll(strings.TrimSpace(cell), ",", "")
+			if i < 2 || figure.FindString(number) != number || number == "" {
+				continue
+			}
+			figures++
+			if !measured[number] {
+				t.Errorf("the README says %s, which docs/benchmarks.md does not", number)
+			}
+		}
+	}
+	if figures < 8 {
+		t.Errorf("only %d figures found: is the search for them wrong?", figures)
+	}
+}

@@ -14,12 +14,12 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Options say whose memory a [Handler] offers.
+// Options configure a [Handler].
 type Options struct {
 	Store   *store.Store
 	Version string // of mneme, for clients
 	Log     *slog.Logger
-	// Identify gives the account of a request whose caller may read.
+	// Identify returns the account of a caller with the scope read.
 	Identify func(r *http.Request) (account string, err error)
 	// Fail answers with an error.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
@@ -51,7 +51,7 @@ func Handler(o Options) http.Handler {
 const instructions = "The recorded conversations of this account, your own earlier ones among them. Find with memory_search, " +
 	"read around a hit with memory_timeline, and read single exchanges whole with memory_get."
 
-// newServer is one request's side of the protocol.
+// newServer serves one request.
 func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "mneme", Title: "mneme memory", Version: version}, &sdk.ServerOptions{
 		Instructions: instructions, SchemaCache: schemas,
@@ -67,7 +67,7 @@ func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
 	return s
 }
 
-// add offers a tool whose answer is text.
+// add registers a tool that answers with text.
 func add[In any](s *sdk.Server, t *tools, name, description string, read func(context.Context, *In, *page) error) {
 	inside := false
 	tool := &sdk.Tool{Name: name, Description: description, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &inside}}
@@ -80,7 +80,7 @@ func add[In any](s *sdk.Server, t *tools, name, description string, read func(co
 	})
 }
 
-// told is an error in words for the agent; what it can do nothing about goes to the log.
+// told words an error for the agent; errors that the agent cannot mend go to the log.
 func (t *tools) told(tool string, err error) error {
 	e := codec.AsError(err, "the memory failed on this; the proxy's log says why")
 	if e.Kind == codec.KindInternal || e.Kind == codec.KindStorage {

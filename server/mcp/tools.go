@@ -53,7 +53,7 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 	}
 	asked.Filter.And = append(asked.Filter.And, search.Within(since, until)...)
 	answer, err := index.Search(ctx, t.account, asked)
-	if e := codec.AsError(err, ""); err != nil && e.Code == search.CodeSyntax { // agents ask in sentences, which may hold any sign
+	if e := codec.AsError(err, ""); err != nil && e.Code == search.CodeSyntax { // agents ask in sentences, which may contain any character
 		asked.Syntax = search.Plain
 		answer, err = index.Search(ctx, t.account, asked)
 	}
@@ -240,7 +240,7 @@ func (t *tools) stats(ctx context.Context, _ *statsInput, p *page) error {
 	return nil
 }
 
-// count is a number that an agent gave, or what it is where it gave none.
+// count is the number that an agent gave, or the default.
 func count(name string, n, usual, most int) (int, error) {
 	if n < 0 || n > most {
 		return 0, codec.Invalid(name, "%s is a number from 1 to %d", name, most)
@@ -263,7 +263,7 @@ func around(name string, n *int) (int, error) {
 	return *n, nil
 }
 
-// period reads what every tool takes to be bounded in time.
+// period is the pair of time bounds that every tool accepts.
 func period(from, to string) (since, until time.Time, err error) {
 	if since, err = moment("since", from); err != nil {
 		return since, until, err

@@ -16,16 +16,16 @@ import (
 // Event ids are the number of the event in this run of the server, with the run's own name before it: numbers start
 // again with each run, and neither run knows what happened between them.
 
-// newEpoch names a run: by when it began.
+// newEpoch names a run by its start time.
 func newEpoch() string { return strconv.FormatInt(time.Now().UnixMilli(), 36) }
 
-// eventMissed tells a caller who comes back that events have been lost to them: what they list now is the truth.
+// eventMissed reports to a returning caller that it has missed events and has to list again.
 const eventMissed = "missed"
 
-// signOfLife is how often a silent tail is written to; then it is also looked whether the caller may still read.
+// signOfLife is the interval of keep-alives on a silent tail, and of checks that the caller may still read.
 const signOfLife = 15 * time.Second
 
-// events follows what is committed for the account, until the caller leaves or the server closes.
+// events streams what is committed for the account until the caller leaves or the server closes.
 func (a *api) events(c *call) (any, error) {
 	last := c.query.text("after")
 	if id := c.r.Header.Get("Last-Event-ID"); id != "" {
@@ -60,7 +60,7 @@ func (a *api) events(c *call) (any, error) {
 	return nil, nil
 }
 
-// resume reads the id of the last event that a caller has got.
+// resume parses the id of the last event that a caller received.
 func (a *api) resume(last string) (after uint64, missed bool, err error) {
 	if last == "" {
 		return 0, false, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Exchange is an exchange with its bytes, as they came but for what redactions says was masked. Where they are UTF-8 they
-// stand as text; where they are not they stand in base64, and the encoding member beside them says so.
+// Exchange is an exchange with its bytes as received, except for what Redactions lists as masked. Bytes that are not UTF-8
+// are base64, as the encoding member beside them says.
 type Exchange struct {
 	store.ExchangeInfo
 	RawRequest          string `json:"raw_request"`
@@ -22,7 +22,7 @@ type Exchange struct {
 
 const base64Encoding = "base64"
 
-// NewExchange puts an exchange into its JSON form.
+// NewExchange converts an exchange to its JSON form.
 func NewExchange(x *store.Exchange) Exchange {
 	e := Exchange{ExchangeInfo: x.ExchangeInfo}
 	e.RawRequest, e.RawRequestEncoding = encodeRaw(x.RawRequest)
@@ -30,10 +30,10 @@ func NewExchange(x *store.Exchange) Exchange {
 	return e
 }
 
-// Request gives the request's own bytes.
+// Request returns the bytes of the request.
 func (e *Exchange) Request() ([]byte, error) { return decodeRaw(e.RawRequest, e.RawRequestEncoding) }
 
-// Response gives the answer's own bytes, or the part of them that had arrived.
+// Response returns the bytes of the answer, or the part of them that had arrived.
 func (e *Exchange) Response() ([]byte, error) { return decodeRaw(e.RawResponse, e.RawResponseEncoding) }
 
 func encodeRaw(raw []byte) (text, encoding string) {
@@ -56,7 +56,7 @@ type exchangeInfo struct {
 	store.ExchangeInfo
 }
 
-// shownExchange is an exchange with what the caller asked for.
+// shownExchange is an exchange with the parts that the caller asked for.
 type shownExchange struct {
 	exchangeInfo
 	RawRequest          *string     `json:"raw_request,omitempty"`
@@ -66,7 +66,7 @@ type shownExchange struct {
 	Normalized          *normalized `json:"normalized,omitempty"`
 }
 
-// normalized is what an exchange says, in no format's shape.
+// normalized is the content of an exchange, independent of its format.
 type normalized struct {
 	Messages []store.Message `json:"messages"` // the whole history that the request carries
 	Answer   []store.Message `json:"answer"`
@@ -95,7 +95,7 @@ func (a *api) exchange(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	if len(include) == 0 { // most look at the record alone, and its answer may be long
+	if len(include) == 0 { // most callers want the record alone, and its answer may be long
 		info, err := a.Store.ExchangeInfo(c.account, c.id())
 		if err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func (a *api) exchange(c *call) (any, error) {
 	}
 	shown := shownExchange{exchangeInfo: exchangeInfo{Object: "memory.exchange", ExchangeInfo: x.ExchangeInfo}}
 	slices.Sort(include)
-	for _, part := range slices.Compact(include) { // each costs something once, however often it is asked for
+	for _, part := range slices.Compact(include) { // asking twice must not cost twice
 		switch part {
 		case "raw_request":
 			text, encoding := encodeRaw(x.RawRequest)
@@ -144,7 +144,7 @@ func (a *api) eraseExchange(c *call) (any, error) {
 	if _, ok := store.ParseExchangeID(c.id()); !ok {
 		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", c.id())
 	}
-	there, err := a.Store.Erase(c.ctx(), c.account, selection, true) // finds one that cannot be read, too
+	there, err := a.Store.Erase(c.ctx(), c.account, selection, true) // also finds one that cannot be read
 	if err != nil {
 		return nil, err
 	}

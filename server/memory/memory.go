@@ -38,24 +38,24 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// Options say whom a [Handler] serves, and how.
+// Options configure a [Handler].
 type Options struct {
 	Store *store.Store
-	// Identify gives the account of a request whose caller has the scope. It may be asked again while an answer lasts.
+	// Identify returns the account of a caller with the scope. It may be called again during a long answer.
 	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
-	// Actor names in the audit record who sent a request that Identify has let pass.
+	// Actor names the sender of an identified request for the audit record.
 	Actor func(r *http.Request) (string, error)
-	// AccountParameter is the query parameter in which callers of several accounts say which one they mean; "": none.
+	// AccountParameter is the query parameter that selects one of several accounts; "": none.
 	AccountParameter string
-	// LineBytes bounds a line of an import, which is held in memory whole; 0: 1 GiB.
+	// LineBytes bounds a line of an import, which is held in memory; 0: 1 GiB.
 	LineBytes int
 	// Fail answers with an error.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
-	// Closing ends the tails of events; nil: only their callers do.
+	// Closing ends the tails of events; nil: they end with their callers.
 	Closing <-chan struct{}
 }
 
-// routes are the paths above, each with the scope that it asks for.
+// routes are the paths above, each with the scope that it requires.
 var routes = []struct {
 	pattern string
 	scope   store.Scopes
@@ -154,7 +154,7 @@ type List[T any] struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// newList makes a page of what id names.
+// newList makes a page; id returns the id of an entry.
 func newList[T any](data []T, hasMore bool, id func(*T) string) List[T] {
 	list := List[T]{Object: "list", Data: data, HasMore: hasMore}
 	if n := len(data); n > 0 {
@@ -164,7 +164,7 @@ func newList[T any](data []T, hasMore bool, id func(*T) string) List[T] {
 	return list
 }
 
-// Stats says what an account's memory takes and why.
+// Stats is the disk usage of an account's memory by kind.
 type Stats struct {
 	Object  string `json:"object"` // "memory.stats"
 	Account string `json:"account"`
@@ -195,7 +195,7 @@ func (a *api) stats(c *call) (any, error) {
 // maxBody bounds the JSON of a request, in bytes: a selection may name thousands of exchanges.
 const maxBody = 1 << 20
 
-// read takes in the request's body.
+// read decodes the request's body.
 func (c *call) read(v any) error {
 	if err := c.query.end(); err != nil {
 		return err
@@ -218,7 +218,7 @@ func (c *call) read(v any) error {
 	return malformed(err)
 }
 
-// malformed says what is wrong with a body that could not be read.
+// malformed describes what is wrong with a body.
 func malformed(err error) *codec.Error {
 	var invalid *codec.Error
 	var mistyped *json.UnmarshalTypeError

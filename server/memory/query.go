@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// query takes a request's parameters one by one. What nobody took is a mistake of the caller's, and better told than
-// left out: a filter with a slip in its name would select everything.
+// query hands out a request's parameters one by one. A parameter that nobody asked for is an error: a filter with a typo in
+// its name would otherwise select everything.
 type query struct {
 	values url.Values
 	err    error
@@ -27,7 +27,7 @@ func (q *query) text(name string) string {
 	return value
 }
 
-// list takes a parameter that may be given several times, with commas between values or not.
+// list is a parameter that may be repeated, or hold several values separated by commas.
 func (q *query) list(name string) (values []string) {
 	for _, text := range q.values[name] {
 		for value := range strings.SplitSeq(text, ",") {
@@ -57,7 +57,7 @@ const (
 	maxPage     = 100
 )
 
-// page takes what every list has.
+// page is the parameters that every list has.
 func (q *query) page(ascendingByDefault bool) (after, before string, limit int, ascending bool) {
 	after, before, limit, ascending = q.text("after"), q.text("before"), defaultPage, ascendingByDefault
 	if text := q.text("limit"); text != "" {
@@ -82,7 +82,7 @@ func (q *query) fail(name, format string, args ...any) {
 	}
 }
 
-// end is the first mistake in what was taken, or that something was not.
+// end returns the first invalid parameter, or the first unknown one.
 func (q *query) end() error {
 	if q.err == nil && len(q.values) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(q.values)))

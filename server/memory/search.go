@@ -8,7 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// headerWait asks a search to wait for what its account has just said.
+// headerWait asks a search to wait until everything recorded before it is indexed.
 const headerWait = "X-Service-Memory-Wait"
 
 const (
@@ -40,7 +40,7 @@ func (a *api) search(c *call) (any, error) {
 	return answer, nil
 }
 
-// waitIndexed waits, if the caller asks for it, until what has ended in the account can be found.
+// waitIndexed waits, if the caller asks for it, until the account's finished exchanges can be found.
 func (a *api) waitIndexed(c *call, index *search.Index) (late bool, err error) {
 	switch c.r.Header.Get(headerWait) {
 	case "":

@@ -2,14 +2,14 @@ package memory
 
 import "github.com/mnemeproxy/mneme/store"
 
-// Session is a session as it is shown.
+// Session is the JSON form of a session.
 type Session struct {
 	Object string `json:"object"` // "memory.session"
 	store.Session
 	Summary *store.SessionSummary `json:"summary,omitempty"` // of a single one, and in an export: what a model has written about it
 }
 
-// Turn is one exchange of a session with what it added.
+// Turn is an exchange of a session with what it added.
 type Turn struct {
 	Object string `json:"object"` // "memory.turn"
 	store.TimelineEntry

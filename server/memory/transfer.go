@@ -64,7 +64,7 @@ func (a *api) export(c *call) (any, error) {
 			return nil, err
 		}
 		if err != nil {
-			panic(http.ErrAbortHandler) // an export that lacks its end is not to look whole
+			panic(http.ErrAbortHandler) // an export without its end must not look complete
 		}
 		begin()
 		if err := lines.Encode(exportLine(&step)); err != nil {
@@ -94,7 +94,7 @@ func exportLine(step *store.Exported) any {
 	return exportedExchange{"memory.exchange", NewExchange(step.Exchange)}
 }
 
-// Import says what an import took in.
+// Import is the outcome of an import.
 type Import struct {
 	Object    string `json:"object"` // "memory.import"
 	Sessions  int64  `json:"sessions"`
@@ -109,7 +109,7 @@ func (a *api) importAll(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // it takes as long as it takes, where that can be said
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // an import has no time limit, where that can be set
 	done := Import{Object: "memory.import"}
 	lines := bufio.NewScanner(c.r.Body)
 	lines.Buffer(make([]byte, 0, 64<<10), a.LineBytes)
@@ -136,7 +136,7 @@ func (a *api) importAll(c *call) (any, error) {
 	return done, nil
 }
 
-// atLine says where an import stopped. What came before that line has been taken in, and will be skipped next time.
+// atLine adds the line at which an import stopped. Earlier lines are imported and will be skipped next time.
 func atLine(number int, err error) error {
 	known := new(codec.Error)
 	if !errors.As(err, &known) {
@@ -178,7 +178,7 @@ func (a *api) importLine(c *call, line []byte, first bool, done *Import) error {
 	return nil
 }
 
-// readStep reads a line, and says which count it belongs to.
+// readStep reads a line and returns the count that it belongs to.
 func readStep(object string, line []byte, done *Import) (step store.Exported, count *int64, err error) {
 	switch object {
 	case "memory.session":

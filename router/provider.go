@@ -197,6 +197,16 @@ func (p *Provider) Credential(f codec.Format, key string) Credential {
 	}
 }
 
+// Credentials are those that the server has for the provider, without the words that stand before them in headers.
+func (p *Provider) Credentials() (secrets []string) {
+	for _, e := range p.endpoints {
+		for _, key := range e.keys {
+			secrets = append(secrets, key.secret)
+		}
+	}
+	return secrets
+}
+
 // CredentialHeader is the canonical name of the header that carries the provider's credential in format f.
 func (p *Provider) CredentialHeader(f codec.Format) string {
 	if f == codec.Messages {

@@ -219,6 +219,14 @@ func (r *Router) Close() {
 	}
 }
 
+// Credentials are those that the server has for its providers.
+func (r *Router) Credentials() (secrets []string) {
+	for _, name := range r.names {
+		secrets = append(secrets, r.providers[name].Credentials()...)
+	}
+	return secrets
+}
+
 // Provider returns the provider of that name, or nil.
 func (r *Router) Provider(name string) *Provider { return r.providers[name] }
 

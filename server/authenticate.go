@@ -73,6 +73,20 @@ func (c *caller) keepServiceKeys(secret string) {
 	}
 }
 
+// brought are the provider credentials that the caller brought along.
+func (c *caller) brought() (credentials []string) {
+	for _, value := range [...]string{c.authorization, c.apiKey, c.googleKey} {
+		if value == "" {
+			continue
+		}
+		if _, bare, found := strings.Cut(value, " "); found {
+			value = strings.TrimSpace(bare)
+		}
+		credentials = append(credentials, value)
+	}
+	return credentials
+}
+
 func bearer(authorization string, hasAPIKey bool) (string, error) {
 	scheme, secret, _ := strings.Cut(authorization, " ")
 	secret = strings.TrimSpace(secret)

@@ -43,6 +43,9 @@ func (x *exchange) countTokens() error {
 		return err
 	}
 	x.noteFirstByte()
+	if reply.Status >= http.StatusMultipleChoices {
+		x.redactor.MaskKnown(body)
+	}
 	if reply.Status >= http.StatusBadRequest {
 		x.noteRefusal(reply.Status, body)
 	}

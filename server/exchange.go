@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // exchange is one request on its way through the proxy, with its answer.
@@ -28,9 +29,10 @@ type exchange struct {
 	auxiliary string // why this is no turn, where the path says so; see evidence.go
 
 	caller    caller
-	pass      *quota.Pass // nil where the key has no limits
-	body      []byte      // the client's, decompressed; valid until the handler returns
-	reserved  int64       // bytes of the budget
+	redactor  *redact.Redactor // masks the credentials of the caller and of the account, too; nil where nothing is masked
+	pass      *quota.Pass      // nil where the key has no limits
+	body      []byte           // the client's, decompressed; valid until the handler returns
+	reserved  int64            // bytes of the budget
 	envelope  codec.Envelope
 	pieces    []codec.Span        // of body: its messages, tools and the like
 	prints    []codec.Fingerprint // of pieces
@@ -100,6 +102,7 @@ func (x *exchange) run() error {
 func (x *exchange) accept() error {
 	var err error
 	x.caller, err = x.server.authenticate(x.rc)
+	x.redactor = x.server.store.Redactor(x.caller.Account, x.caller.brought()...)
 	x.beginTrace()
 	if err != nil {
 		return err
@@ -208,7 +211,7 @@ func (x *exchange) cut() {
 
 func (x *exchange) opening() *store.Opening {
 	x.cut()
-	body, redacted := x.server.store.Redact(x.body, x.pieces, x.prints)
+	body, redacted := x.redactor.Body(x.body, x.pieces, x.prints)
 	o := &store.Opening{
 		Account: x.caller.Account, KeyID: x.caller.KeyID,
 		Surface: x.surface, Format: x.format,
@@ -216,7 +219,7 @@ func (x *exchange) opening() *store.Opening {
 		Stream:  x.envelope.Stream,
 		ChatKey: x.envelope.ChatKey, ExternalSession: x.envelope.ExternalSession,
 		Header: x.identifyingHeader(), ContentType: string(x.rc.Request.Header.ContentType()),
-		Body: body, Spans: x.pieces, Items: x.envelope.Items, Redacted: redacted, Started: x.started,
+		Body: body, Spans: x.pieces, Items: x.envelope.Items, Redactor: x.redactor, Redacted: redacted, Started: x.started,
 	}
 	if p := x.placement.Provider; p != nil {
 		o.Provider, o.Simulated = p.Name(), p.Simulated()
@@ -348,7 +351,7 @@ func (x *exchange) providerHeader(header http.Header) {
 			continue
 		}
 		for _, value := range values {
-			x.rc.Response.Header.Add(x.limitAsRead(name, value))
+			x.rc.Response.Header.Add(x.limitAsRead(name, x.redactor.Known(value)))
 		}
 	}
 }
@@ -385,7 +388,7 @@ func (x *exchange) sessionHeader() {
 
 // fail answers with an error. Nothing of an answer has been sent.
 func (x *exchange) fail(e *codec.Error) {
-	e = x.cutShort(e)
+	e = x.discreet(x.cutShort(e))
 	x.recordRefusal(e)
 	if e.Provider != "" && e.Kind != codec.KindUpstreamAuth { // what is said to a credential of ours is not for the caller
 		x.providerHeader(x.replied)
@@ -418,6 +421,18 @@ func (x *exchange) cutShort(e *codec.Error) *codec.Error {
 		return errDraining
 	}
 	return e
+}
+
+// discreet is e without the credentials that are in use here: providers quote what they refuse.
+func (x *exchange) discreet(e *codec.Error) *codec.Error {
+	masked := *e
+	for _, text := range []*string{&masked.Message, &masked.Code, &masked.Param} {
+		*text = x.redactor.Known(*text)
+	}
+	if masked == *e {
+		return e
+	}
+	return &masked
 }
 
 // clientGone tells whether the client has left.

@@ -375,7 +375,7 @@ func (p *pump) stop(err error) error {
 	answered := p.answered
 	p.mu.Unlock()
 
-	e := p.x.cutShort(asError(err))
+	e := p.x.discreet(p.x.cutShort(asError(err)))
 	if !answered && !p.x.clientGone() {
 		return e
 	}

@@ -30,7 +30,7 @@ func (x *exchange) beginTrace() {
 	}
 	x.trace = x.server.telemetry.Begin(x.ctx, &telemetry.Request{
 		Method: http.MethodPost, Route: x.rc.FullPath(), Started: x.started,
-		Header: x.rc.Request.Header.Get, Trusted: x.caller.TrustTrace,
+		Header: func(name string) string { return x.masked(x.rc.Request.Header.Get(name)) }, Trusted: x.caller.TrustTrace,
 	})
 }
 
@@ -61,7 +61,7 @@ func (x *exchange) traceCall(operation router.Operation) {
 	p := x.placement.Provider
 	x.trace.Call(x.header, &telemetry.Call{
 		Operation: operationNames[operation],
-		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: x.placement.Model, Stream: x.envelope.Stream,
+		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: x.masked(x.placement.Model), Stream: x.envelope.Stream,
 	})
 }
 
@@ -81,13 +81,19 @@ var operationNames = map[router.Operation]string{
 	router.Generate: "chat", router.Embed: "embeddings", router.CountTokens: "count_tokens",
 }
 
+// masked is a text of a client's or a provider's as operators may see it.
+func (x *exchange) masked(text string) string {
+	text, _ = x.redactor.Text(text)
+	return text
+}
+
 // report tells operators how the exchange ended.
 func (x *exchange) report() {
 	r := telemetry.Report{
-		Account: x.caller.Account, KeyID: x.caller.KeyID, ChatKey: x.envelope.ChatKey,
-		Surface: x.surface, Format: x.format, Model: x.envelope.Model, ModelServed: x.closing.ModelServed, Stream: x.envelope.Stream,
+		Account: x.caller.Account, KeyID: x.caller.KeyID, ChatKey: x.masked(x.envelope.ChatKey),
+		Surface: x.surface, Format: x.format, Model: x.masked(x.envelope.Model), ModelServed: x.masked(x.closing.ModelServed), Stream: x.envelope.Stream,
 		Status: x.closing.Status, Outcome: x.closing.Outcome, Error: x.closing.Error,
-		FinishReason: x.closing.FinishReason, ResponseID: x.closing.ResponseID, Usage: x.closing.Usage, Translation: x.closing.Translation,
+		FinishReason: x.closing.FinishReason, ResponseID: x.masked(x.closing.ResponseID), Usage: x.closing.Usage, Translation: x.closing.Translation,
 		Started: x.started, FirstByte: x.closing.FirstByte, Ended: time.Now(),
 	}
 	r.CaptureLag, r.Gaps = x.captureLag, x.gaps
@@ -97,7 +103,7 @@ func (x *exchange) report() {
 	}
 	r.Attempts = len(x.attemptsToRecord())
 	if x.standingIn {
-		r.StandIn = x.placement.Model
+		r.StandIn = x.masked(x.placement.Model)
 	}
 	if x.capture != nil {
 		r.ID, r.Session = x.capture.ID(), x.capture.SessionID()

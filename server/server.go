@@ -159,7 +159,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.listeners = listeners
-	s.router.Store(o.Router)
+	s.Reroute(o.Router)
 	s.LimitKeys(o.KeyLimits)
 	s.budget.limit = o.InFlightBytes
 	s.admission.limit = o.Requests
@@ -215,7 +215,12 @@ func (s *Server) Addresses() []listen.Address {
 
 // Reroute sends the requests that come from now on by another router. Those that are open keep the one they began with,
 // which may be closed: that does not cut its calls.
-func (s *Server) Reroute(r *router.Router) { s.router.Store(r) }
+func (s *Server) Reroute(r *router.Router) {
+	if r != nil { // a server that is only started and ended has none
+		s.store.Guard(r.Credentials()...)
+	}
+	s.router.Store(r)
+}
 
 // Router is the one in use.
 func (s *Server) Router() *router.Router { return s.router.Load() }

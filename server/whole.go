@@ -31,6 +31,9 @@ func (x *exchange) whole(reply *router.Reply) error {
 		}
 		return err
 	}
+	if reply.Status >= http.StatusMultipleChoices {
+		x.redactor.MaskKnown(body)
+	}
 	if err := x.readAnswer(reply, body); err != nil {
 		return err
 	}

@@ -88,9 +88,13 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if err := s.disk.admits(); err != nil {
 		return s.passOrRefuse(c, err)
 	}
-	o = s.redactOpening(o)
+	redactor := o.Redactor
+	if redactor == nil {
+		redactor = s.Redactor(o.Account)
+	}
+	o = redactOpening(o, redactor)
 	c.info = openingInfo(c.name, o, started)
-	c.answer = s.newAnswerRedactor(c.info.Surface)
+	c.answer = s.newAnswerRedactor(c.info.Surface, redactor)
 	record, err := encodeRecord(c.info)
 	if err != nil {
 		return nil, errStorage(err, "the exchange could not be put on record")

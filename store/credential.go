@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 const maxCredential = 8 << 10
@@ -112,6 +113,13 @@ type openedCredentials struct {
 	mu      sync.RWMutex
 	changes uint64 // how many credentials have been set or removed
 	opened  map[credentialName]openedCredential
+	masked  map[accountNumber]*maskedCredentials // of accounts
+}
+
+// maskedCredentials are all credentials of an account.
+type maskedCredentials struct {
+	list     []string
+	redactor *redact.Redactor // masks them
 }
 
 type credentialName struct {
@@ -153,6 +161,27 @@ func (o *openedCredentials) forget(name credentialName) {
 	defer o.mu.Unlock()
 	o.changes++
 	delete(o.opened, name)
+	delete(o.masked, name.account)
+}
+
+// lookMasked gives the credentials of an account, nil if they are not known, and how many changes there have been.
+func (o *openedCredentials) lookMasked(account accountNumber) (m *maskedCredentials, changes uint64) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.masked[account], o.changes
+}
+
+// keepMasked is keep for all credentials of an account.
+func (o *openedCredentials) keepMasked(account accountNumber, m *maskedCredentials, changes uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.changes != changes {
+		return
+	}
+	if o.masked == nil || len(o.masked) >= maxOpened {
+		o.masked = make(map[accountNumber]*maskedCredentials)
+	}
+	o.masked[account] = m
 }
 
 // Credentials lists the names of the providers that the account has a credential for.

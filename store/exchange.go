@@ -39,12 +39,13 @@ type Opening struct {
 
 	Header      []HeaderField // the fields that identify the client, chosen by the server; never a credential
 	ContentType string
-	Body        []byte              // the request as the client sent it, decompressed; masked by [Store.Redact]
+	Body        []byte              // the request as the client sent it, decompressed; masked by Redactor
 	Spans       []codec.Span        // where Body may be cut, as [codec.Envelope.Blocks] gives them; nil: nowhere
 	Items       []codec.Span        // those of Spans that are its messages or input items; nil: not known
 	Prints      []codec.Fingerprint // of Spans in Body; nil: not known
 
-	Redacted redact.Tally // what [Store.Redact] masked in Body
+	Redactor *redact.Redactor // of [Store.Redactor], which masked Body, and masks all else; nil: the account's
+	Redacted redact.Tally     // what was masked in Body
 
 	Started time.Time // zero: now
 }

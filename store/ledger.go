@@ -40,7 +40,7 @@ func ledgerKey(account accountNumber, h [16]byte) []byte {
 // is let go. So is one that holds a credential: masked, it would be of no use to the model.
 func (s *Store) Keep(account, name string, value []byte) {
 	number, ok := s.accounts.number(account)
-	if !ok || len(value) == 0 || len(value) > ledgerValue || s.opts.Redact.Holds(value) {
+	if !ok || len(value) == 0 || len(value) > ledgerValue || s.Redactor(account).Holds(value) {
 		return
 	}
 	h := ledgerHash(name)

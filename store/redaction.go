@@ -7,7 +7,6 @@ import (
 
 	"github.com/zeebo/blake3"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -28,17 +27,51 @@ type StreamReader interface {
 	Read(p []byte, at int64, frames *form.Frames, visit func(text int32, start int64, fragment []byte)) (whole int64)
 }
 
-// Redact masks the body of a request as [Options.Redact] wants it, before anything is derived from it and it is stored.
-// Items are where it may be cut, see [Opening], and prints their fingerprints; nil: there are none. The body is given back
-// as it is when there is nothing to mask, else as a copy of the same length, for which the fingerprints are not true.
-func (s *Store) Redact(body []byte, items []codec.Span, prints []codec.Fingerprint) ([]byte, redact.Tally) {
-	masked, matches := s.opts.Redact.Body(body, items, prints)
-	return masked, redact.Count(matches)
+// Redactor is [Options.Redact] with the account's own provider credentials, and those that its caller brought along: all of
+// them are masked by their value. Other accounts' are not looked for: what is masked would tell who has them. It is nil where
+// nothing is to be masked.
+func (s *Store) Redactor(account string, brought ...string) *redact.Redactor {
+	r := s.opts.Redact
+	if r == nil {
+		return nil
+	}
+	number, ok := s.accounts.number(account)
+	if !ok {
+		return r.With(brought...)
+	}
+	own, changes := s.credentials.lookMasked(number)
+	if own == nil {
+		own = s.maskedCredentials(account)
+		s.credentials.keepMasked(number, own, changes)
+	}
+	if len(brought) == 0 {
+		return own.redactor
+	}
+	return r.With(append(brought, own.list...)...)
+}
+
+// Guard adds credentials of the installation, which are masked in what is stored of any account, see [redact.Redactor.Guard].
+func (s *Store) Guard(credentials ...string) { s.opts.Redact.Guard(credentials...) }
+
+// maskedCredentials opens all credentials of an account. One that cannot be opened cannot be used, either.
+func (s *Store) maskedCredentials(account string) *maskedCredentials {
+	own := new(maskedCredentials)
+	providers, err := s.Credentials(account)
+	if err != nil {
+		s.log.Error("the credentials of an account cannot be read, and are not masked by their value", "account", account, "error", err)
+	}
+	for _, provider := range providers {
+		if secret, found, err := s.Credential(account, provider); err == nil && found {
+			own.list = append(own.list, secret)
+		}
+	}
+	own.redactor = s.opts.Redact.With(own.list...)
+	return own
 }
 
 // redactOpening masks what an opening says beside its body.
-func (s *Store) redactOpening(o *Opening) *Opening {
-	if s.opts.Redact == nil {
+func redactOpening(o *Opening, r *redact.Redactor) *Opening {
+	if r == nil {
 		return o
 	}
 	masked := *o
@@ -47,69 +80,78 @@ func (s *Store) redactOpening(o *Opening) *Opening {
 	for _, id := range []*string{
 		&masked.ChatKey, &masked.ExternalSession, &masked.NativeSession, &masked.NativeAgent, &masked.NativeParent, &masked.Conversation,
 	} {
-		s.redactID(id, &masked.Redacted)
+		redactID(r, id, &masked.Redacted)
 	}
 	for _, text := range []*string{&masked.ModelAsked, &masked.ModelSent, &masked.ContentType} {
-		s.redactText(text, &masked.Redacted)
+		redactText(r, text, &masked.Redacted)
 	}
-	masked.Header = s.redactHeader(o.Header, &masked.Redacted)
+	masked.Header = redactHeader(r, o.Header, &masked.Redacted)
 	return &masked
 }
 
-func (s *Store) redactHeader(header []HeaderField, tally *redact.Tally) []HeaderField {
+func redactHeader(r *redact.Redactor, header []HeaderField, tally *redact.Tally) []HeaderField {
 	masked := slices.Clone(header)
 	for i := range masked {
-		s.redactText(&masked[i].Value, tally)
+		redactText(r, &masked[i].Value, tally)
+	}
+	return masked
+}
+
+func redactAttempts(r *redact.Redactor, attempts []Attempt, tally *redact.Tally) []Attempt {
+	masked := slices.Clone(attempts)
+	for i := range masked {
+		redactText(r, &masked[i].Model, tally)
 	}
 	return masked
 }
 
 // redactInfo masks what the record of an exchange says that was imported.
-func (s *Store) redactInfo(info *ExchangeInfo, tally *redact.Tally) {
+func redactInfo(r *redact.Redactor, info *ExchangeInfo, tally *redact.Tally) {
 	for _, id := range []*string{&info.ChatKey, &info.ExternalSession, &info.NativeSession, &info.NativeAgent} {
-		s.redactID(id, tally)
+		redactID(r, id, tally)
 	}
 	for _, text := range []*string{
 		&info.ModelAsked, &info.ModelSent, &info.ModelServed, &info.RequestType, &info.ResponseType, &info.ResponseID, &info.ProviderReqID,
 	} {
-		s.redactText(text, tally)
+		redactText(r, text, tally)
 	}
-	info.Header = s.redactHeader(info.Header, tally)
+	info.Header = redactHeader(r, info.Header, tally)
+	info.Attempts = redactAttempts(r, info.Attempts, tally)
 	if info.Error != nil {
 		e := *info.Error
 		for _, text := range []*string{&e.Message, &e.Code, &e.Param} {
-			s.redactText(text, tally)
+			redactText(r, text, tally)
 		}
 		info.Error = &e
 	}
 }
 
 // redactSession masks what a session is called by.
-func (s *Store) redactSession(session *Session) {
+func redactSession(r *redact.Redactor, session *Session) {
 	var tally redact.Tally // a session's record says nothing of it
 	for _, id := range []*string{&session.ChatKey, &session.ExternalSession, &session.NativeSession, &session.Conversation, &session.Agent} {
-		s.redactID(id, &tally)
+		redactID(r, id, &tally)
 	}
-	s.redactText(&session.Title, &tally)
+	redactText(r, &session.Title, &tally)
 	session.Tags = slices.Clone(session.Tags)
 	for i := range session.Tags {
-		s.redactText(&session.Tags[i], &tally)
+		redactText(r, &session.Tags[i], &tally)
 	}
 	session.Models = slices.Clone(session.Models)
 	for i := range session.Models {
-		s.redactText(&session.Models[i], &tally)
+		redactText(r, &session.Models[i], &tally)
 	}
 }
 
-func (s *Store) redactText(text *string, tally *redact.Tally) {
-	masked, matches := s.opts.Redact.Text(*text)
+func redactText(r *redact.Redactor, text *string, tally *redact.Tally) {
+	masked, matches := r.Text(*text)
 	*text = masked
 	tally.Add(matches)
 }
 
 // redactID replaces an id in which there is a credential by a hash: it goes on telling conversations apart.
-func (s *Store) redactID(id *string, tally *redact.Tally) {
-	_, matches := s.opts.Redact.Text(*id)
+func redactID(r *redact.Redactor, id *string, tally *redact.Tally) {
+	_, matches := r.Text(*id)
 	if len(matches) == 0 {
 		return
 	}
@@ -145,21 +187,22 @@ func tallies(list []Redaction) (request, response redact.Tally) {
 // answerRedactor masks an answer on its way to the store. What is still in the capture's buffer can be masked; what has
 // been handed to the writer is settled.
 type answerRedactor struct {
-	store   *Store
-	surface string
-	begun   bool
-	stream  *redact.Stream // nil: the answer is no event stream
-	events  StreamReader
-	offset  int64 // where in the answer the buffer begins
-	whole   int64 // where in the answer the last event ends that events has read
-	found   redact.Tally
+	store    *Store
+	redactor *redact.Redactor
+	surface  string
+	begun    bool
+	stream   *redact.Stream // nil: the answer is no event stream
+	events   StreamReader
+	offset   int64 // where in the answer the buffer begins
+	whole    int64 // where in the answer the last event ends that events has read
+	found    redact.Tally
 }
 
-func (s *Store) newAnswerRedactor(surface string) *answerRedactor {
-	if s.opts.Redact == nil {
+func (s *Store) newAnswerRedactor(surface string, r *redact.Redactor) *answerRedactor {
+	if r == nil {
 		return nil
 	}
-	return &answerRedactor{store: s, surface: surface}
+	return &answerRedactor{store: s, redactor: r, surface: surface}
 }
 
 // settle masks what there is of the answer in the buffer, and gives how many bytes of it need not be seen again: all of
@@ -174,9 +217,9 @@ func (a *answerRedactor) settle(buffer []byte, final bool) (settled int, frames 
 	}
 	settled = len(buffer)
 	if !final {
-		settled = enough(a.store.opts.Redact.Settled(buffer), buffer)
+		settled = enough(a.redactor.Settled(buffer), buffer)
 	}
-	a.found.Add(a.store.opts.Redact.Mask(buffer[:settled]))
+	a.found.Add(a.redactor.Mask(buffer[:settled]))
 	a.offset += int64(settled)
 	return settled, nil
 }
@@ -194,7 +237,7 @@ func enough(settled int, buffer []byte) int {
 func (a *answerRedactor) begin(buffer []byte) {
 	a.begun = true
 	if first := bytes.TrimLeft(buffer, " \t\r\n"); len(first) > 0 && first[0] != '{' && a.store.opts.Stream != nil {
-		a.stream, a.events = a.store.opts.Redact.NewStream(), a.store.opts.Stream(a.surface)
+		a.stream, a.events = a.redactor.NewStream(), a.store.opts.Stream(a.surface)
 	}
 }
 
@@ -216,7 +259,7 @@ func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, f
 	if masked || settled < len(buffer) {
 		frames = recut(frames, part)
 	}
-	if found := a.store.opts.Redact.MaskFresh(part, frames.Fresh(part)); len(found) > 0 {
+	if found := a.redactor.MaskFresh(part, frames.Fresh(part)); len(found) > 0 {
 		a.found.Add(found)
 		frames = recut(frames, part)
 	}
@@ -256,16 +299,40 @@ func (a *answerRedactor) reader() StreamReader {
 func (a *answerRedactor) redactClosing(c *Closing) *Closing {
 	masked := *c
 	for _, text := range []*string{&masked.ModelServed, &masked.ResponseID, &masked.ProviderReqID, &masked.ContentType} {
-		a.store.redactText(text, &a.found)
+		redactText(a.redactor, text, &a.found)
 	}
 	if c.Error != nil {
 		e := *c.Error
 		for _, text := range []*string{&e.Message, &e.Code, &e.Param} {
-			a.store.redactText(text, &a.found)
+			redactText(a.redactor, text, &a.found)
 		}
 		masked.Error = &e
 	}
+	masked.Attempts = redactAttempts(a.redactor, c.Attempts, &a.found)
+	if c.StandIn != nil {
+		s := *c.StandIn
+		redactText(a.redactor, &s.ModelSent, &a.found)
+		masked.StandIn = &s
+	}
 	return &masked
+}
+
+// redactDigest masks the texts of a digest once more: what was cut or escaped in the exchange's bytes is whole and plain here.
+func redactDigest(r *redact.Redactor, d *Digest) {
+	if r == nil {
+		return
+	}
+	for _, messages := range [...][]Message{d.Messages, d.Answer} {
+		for i := range messages {
+			for j := range messages[i].Parts {
+				p := &messages[i].Parts[j]
+				p.Arguments, _ = r.JSON(p.Arguments)
+				for _, text := range [...]*string{&p.Text, &p.Name, &p.CallID, &p.MediaType} {
+					*text, _ = r.Text(*text)
+				}
+			}
+		}
+	}
 }
 
 // redactions joins what was masked in the answer to what the opening's record says.

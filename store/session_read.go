@@ -228,7 +228,7 @@ func (s *Store) DescribeSession(account, id string, title *string, tags []string
 	if title != nil {
 		named.Title = *title
 	}
-	s.redactSession(&named)
+	redactSession(s.Redactor(account), &named)
 	var described Session
 	err = s.update(context.Background(), func(g *gathering, w *write) error {
 		r, ref := g.session(sessionRef{number, key})

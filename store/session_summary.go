@@ -79,9 +79,10 @@ func getSummary(tx *badger.Txn, ref sessionRef) (*SessionSummary, error) {
 }
 
 // encodeSummary makes the record of a summary. Credentials in it are masked, and what is too long is cut off.
-func (s *Store) encodeSummary(m SessionSummary) ([]byte, error) {
+func (s *Store) encodeSummary(account string, m SessionSummary) ([]byte, error) {
+	r := s.Redactor(account)
 	for _, text := range []*string{&m.Text, &m.By} {
-		s.redactText(text, new(redact.Tally))
+		redactText(r, text, new(redact.Tally))
 		*text = strings.ToValidUTF8((*text)[:min(len(*text), maxSummary)], "")
 	}
 	return encodeRecord(m)
@@ -95,7 +96,7 @@ func (s *Store) KeepSessionSummary(ctx context.Context, account, session string,
 	if err != nil {
 		return err
 	}
-	value, err := s.encodeSummary(m)
+	value, err := s.encodeSummary(account, m)
 	if err != nil {
 		return err
 	}

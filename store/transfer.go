@@ -161,9 +161,10 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 	if err := checkImported(session); err != nil {
 		return false, err
 	}
+	redactor := s.Redactor(account)
 	var summary []byte
 	if written != nil {
-		if summary, err = s.encodeSummary(*written); err != nil {
+		if summary, err = s.encodeSummary(account, *written); err != nil {
 			return false, err
 		}
 	}
@@ -174,7 +175,7 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 		}
 		taken = true
 		r := &sessionRecord{Session: *session}
-		s.redactSession(&r.Session)
+		redactSession(redactor, &r.Session)
 		r.Account, r.Merged, r.Error = account, "", nil
 		r.Exchanges, r.Completed, r.Auxiliary, r.Usage = 0, 0, 0, UsageInfo{} // counted as the exchanges come
 		for _, kind := range [...]byte{byChatKey, byExternal, byNative, byConversation} {
@@ -231,7 +232,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	if err := checkIDs(x.ChatKey, x.ExternalSession, x.NativeSession, x.NativeAgent); err != nil {
 		return false, err
 	}
-	x, spans := s.redactExchange(x)
+	x, spans := s.redactExchange(account, x)
 	info := x.ExchangeInfo
 	info.Account, info.Session = account, ""
 	info.ModelAsked, info.ModelSent = modelName(info.ModelAsked), modelName(info.ModelSent)
@@ -267,22 +268,23 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 
 // redactExchange masks an exchange that comes from elsewhere, which may not have masked as much. It gives where the
 // request may be cut, too.
-func (s *Store) redactExchange(x *Exchange) (_ *Exchange, spans []codec.Span) {
+func (s *Store) redactExchange(account string, x *Exchange) (_ *Exchange, spans []codec.Span) {
 	var envelope codec.Envelope
 	if envelope.Read(x.RawRequest) == nil {
 		spans = envelope.Blocks(nil)
 	}
-	if s.opts.Redact == nil {
+	r := s.Redactor(account)
+	if r == nil {
 		return x, spans
 	}
 	masked := *x
 	var request redact.Tally
-	masked.RawRequest, request = s.Redact(x.RawRequest, spans, nil)
+	masked.RawRequest, request = r.Body(x.RawRequest, spans, nil)
 	masked.RawResponse = bytes.Clone(x.RawResponse)
-	answer := s.newAnswerRedactor(x.Surface)
+	answer := s.newAnswerRedactor(x.Surface, r)
 	_, frames := answer.settle(masked.RawResponse, true)
 	frames.Release()
-	s.redactInfo(&masked.ExchangeInfo, &request)
+	redactInfo(r, &masked.ExchangeInfo, &request)
 	before, beforeAnswer := tallies(x.Redactions)
 	before.Join(request)
 	beforeAnswer.Join(answer.found)

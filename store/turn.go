@@ -260,6 +260,7 @@ func (s *Store) runDigest(x *Exchange, known prefix) (r reading) {
 		r.failure = errors.New(codec.AsError(err, "digesting failed").Message)
 		return r
 	}
+	redactDigest(s.Redactor(x.Account), &digest)
 	r.Digest, r.before = digest, known.messages
 	r.history = append(make([]historyHash, 0, len(r.Messages)+1), known.history)
 	for i := range r.Messages {

@@ -9,10 +9,12 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // Credentials gives an account's own credential for a provider; found is false where it has none.
@@ -36,12 +38,16 @@ func (c Credentials) Do(ctx context.Context, call *Call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	discreet := func(e *codec.Error) *codec.Error { // providers quote what they refuse
+		e.Message = redact.Known(e.Message, append(p.Credentials(), strings.TrimPrefix(credential.Value, "Bearer "))...)
+		return e
+	}
 	reply, failed := p.Do(ctx, &router.Call{
 		Operation: call.Operation, Format: call.Format, Model: call.Placement.Model, Body: call.Body, Credential: credential,
 		Account: call.Account,
 	})
 	if failed != nil {
-		return nil, failed
+		return nil, discreet(failed)
 	}
 	defer func() { _ = reply.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(reply.Body, int64(call.MaxAnswer)+1))
@@ -53,7 +59,7 @@ func (c Credentials) Do(ctx context.Context, call *Call) ([]byte, error) {
 	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden: // providers quote parts of keys
 		return nil, codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d); %s", p.Name(), reply.Status, fix)
 	case reply.Status >= http.StatusMultipleChoices:
-		return nil, crossing.ProviderHalf(call.Format).DecodeError(reply.Status, reply.RetryAfter, answer)
+		return nil, discreet(crossing.ProviderHalf(call.Format).DecodeError(reply.Status, reply.RetryAfter, answer))
 	}
 	return answer, nil
 }

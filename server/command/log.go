@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -8,16 +9,34 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // newLog writes lines for people on a terminal, and JSON everywhere else, where the lines of exchanges are gathered: lines
-// takes them as JSON, and is nil on a terminal. The caller flushes it in the end.
-func newLog(w io.Writer) (log *slog.Logger, lines io.Writer, flush func()) {
+// takes them as JSON, and is nil on a terminal. The caller flushes it in the end. Credentials are masked in every line.
+func newLog(w io.Writer, redactor *redact.Redactor) (log *slog.Logger, lines io.Writer, flush func()) {
+	masked := &maskedLines{to: w, redactor: redactor}
 	if isTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, nil)), nil, func() {}
+		return slog.New(slog.NewTextHandler(masked, nil)), nil, func() {}
 	}
-	gathered := &gatheredLines{to: w}
+	gathered := &gatheredLines{to: masked}
 	return slog.New(urgent{slog.NewJSONHandler(gathered, nil), gathered}), gathered, gathered.flush
+}
+
+// maskedLines masks credentials in what is written. Errors of libraries quote what they could not read.
+type maskedLines struct {
+	to       io.Writer
+	redactor *redact.Redactor
+}
+
+// Write takes one line or several.
+func (m *maskedLines) Write(lines []byte) (int, error) {
+	out := lines
+	if m.redactor.Holds(lines) {
+		out = bytes.Clone(lines)
+		m.redactor.Mask(out)
+	}
+	return m.to.Write(out)
 }
 
 // gatheredLines writes what has gathered within a tenth of a second at once: a line for each exchange would be a system call

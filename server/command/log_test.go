@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // guarded is read by one goroutine while others write.
@@ -31,7 +32,7 @@ func (g *guarded) String() string {
 func TestLinesOfTheLogLeaveTogetherAndSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out guarded
-		log, lines, flush := newLog(&out)
+		log, lines, flush := newLog(&out, nil)
 		expect := func(when string, lines int) {
 			t.Helper()
 			synctest.Wait()
@@ -59,4 +60,22 @@ func TestLinesOfTheLogLeaveTogetherAndSoon(t *testing.T) {
 		time.Sleep(time.Hour)
 		expect("later", 7)
 	})
+}
+
+// Errors of libraries quote what they could not read, and models have any name.
+func TestNoLineOfTheLogShowsACredential(t *testing.T) {
+	redactor, err := redact.New(redact.Options{Builtin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const configured, shaped = "PROVKEY-corp-credential-778899", "sk-" + "proj-" + "Zx81Qw72Er63Ty54Ui45Op36As27Df18"
+	redactor.Guard(configured)
+	var out guarded
+	log, lines, flush := newLog(&out, redactor)
+	log.Error("failed", "cause", `malformed HTTP response "`+configured+`"`)
+	_, _ = lines.Write([]byte(`{"msg":"exchange","model":"gpt-5-` + shaped + `"}` + "\n"))
+	flush()
+	if text := out.String(); strings.Contains(text, configured) || strings.Contains(text, shaped) || strings.Count(text, "\n") != 2 || !strings.Contains(text, "malformed HTTP") {
+		t.Errorf("the log says %s", text)
+	}
 }

@@ -36,7 +36,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	if err != nil {
 		return store.Options{}, err
 	}
-	redactor, err := redact.New(cfg.Capture.Redact.Options())
+	redactor, err := newRedactor(cfg)
 	if err != nil {
 		return store.Options{}, err
 	}
@@ -53,6 +53,16 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 			return search.Open(st, search.Options{Dir: indexDir(cfg), Log: log, LeaveVectors: true})
 		},
 	}, nil
+}
+
+// newRedactor makes what masks credentials in all that is stored and logged, those of the configuration among them.
+func newRedactor(cfg *config.Config) (*redact.Redactor, error) {
+	r, err := redact.New(cfg.Capture.Redact.Options())
+	if err != nil {
+		return nil, err
+	}
+	r.Guard(cfg.Secrets()...)
+	return r, nil
 }
 
 // What a command does to an installation that is not there yet.

@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/summary"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // routing makes routers out of configurations, the same way at the start and at every reload.
@@ -27,6 +28,7 @@ type routing struct {
 	store     *store.Store
 	log       *slog.Logger
 	traceable bool                // spans are made
+	redactor  *redact.Redactor    // of the store and the log
 	simulator Simulator           // nil: no providers are simulated
 	embedder  *embedding.Embedder // of the index; nil: no provider embeds
 	summaries *summary.Writer     // nil: no model writes summaries
@@ -108,6 +110,7 @@ func (r *reloads) read() (config.Config, *router.Router, error) {
 	if err != nil {
 		return config.Config{}, nil, err
 	}
+	r.redactor.Guard(fresh.Secrets()...)
 	made, _, _, err := r.router(&fresh)
 	return fresh, made, err
 }

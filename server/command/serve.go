@@ -22,6 +22,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/summary"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // Serve is "mneme serve".
@@ -39,7 +40,11 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	if err != nil {
 		return err
 	}
-	log, lines, flush := newLog(s.Err)
+	redactor, err := newRedactor(&cfg)
+	if err != nil {
+		return err
+	}
+	log, lines, flush := newLog(s.Err, redactor)
 	defer flush()
 	if platformNotice != "" {
 		log.Info(platformNotice)
@@ -56,7 +61,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	defer endTracing(tracing, log)
 	observed := telemetry.New(telemetry.Options{Log: log, Lines: lines, Version: s.version(), Tracing: tracing})
 
-	routing := routing{sources: sources, log: log, traceable: tracing != nil}
+	routing := routing{sources: sources, log: log, traceable: tracing != nil, redactor: redactor}
 	if c.Simulate {
 		if s.Simulate == nil {
 			return errors.New("this build has no simulated provider; leave --simulate out")
@@ -68,7 +73,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	var routes *router.Router
 	var from router.Config
 	var simulated []string
-	st, err := openStore(ctx, &cfg, log, func(st *store.Store) (index store.Index, err error) {
+	st, err := openStore(ctx, &cfg, redactor, log, func(st *store.Store) (index store.Index, err error) {
 		routing.store = st
 		if routes, from, simulated, err = routing.router(&cfg); err != nil {
 			return nil, err
@@ -192,11 +197,12 @@ const (
 )
 
 // openStore also starts the index of the store; it is given the store before anything else happens in it.
-func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger, index func(*store.Store) (store.Index, error)) (*store.Store, error) {
+func openStore(ctx context.Context, cfg *config.Config, redactor *redact.Redactor, log *slog.Logger, index func(*store.Store) (store.Index, error)) (*store.Store, error) {
 	opts, err := storeOptions(cfg, log)
 	if err != nil {
 		return nil, err
 	}
+	opts.Redact = redactor
 	var failed error
 	opts.Index = func(st *store.Store) (x store.Index) {
 		x, failed = index(st)

@@ -439,6 +439,23 @@ func TestSeveralKeysInTheFileStandOverTheUsualVariable(t *testing.T) {
 	}
 }
 
+func TestEverySecretOfTheConfigurationIsListed(t *testing.T) {
+	got, err := load(t, `providers:
+  openai: {api_keys: [{key: first}, {key: second}]}
+  anthropic: {api_key: third}
+  gemini: {endpoints: [{base_url: "https://one.example.com", api_key: fourth}]}
+`, "MNEME_API_KEY=a-service-key-of-the-operators-own", "MNEME_MASTER_KEY="+strings.Repeat("ab", 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := got.Secrets()
+	slices.Sort(secrets)
+	want := []string{"a-service-key-of-the-operators-own", strings.Repeat("ab", 32), "first", "fourth", "second", "third"}
+	if diff := cmp.Diff(want, secrets); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAFileThatIsNotThereNamesWhoAskedForIt(t *testing.T) {
 	_, err := Load(Sources{File: "/nowhere/mneme.yaml", LookupEnv: environment()})
 	if want := "/nowhere/mneme.yaml: no such file; correct --config, or copy mneme.example.yaml there"; err == nil || err.Error() != want {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 )
 
 // Secret is a credential. Every way of printing it gives [Redacted]; only [Secret.Reveal] gives the text.
@@ -30,3 +31,41 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // MarshalText keeps the secret out of JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Secrets are all credentials that are set anywhere in the configuration.
+func (c *Config) Secrets() (secrets []string) {
+	eachSecret(reflect.ValueOf(c).Elem(), func(s Secret) {
+		if s != "" {
+			secrets = append(secrets, s.Reveal())
+		}
+	})
+	return secrets
+}
+
+// eachSecret visits the secrets in a value, in whatever it is made of.
+func eachSecret(v reflect.Value, visit func(Secret)) {
+	if s, ok := v.Interface().(Secret); ok {
+		visit(s)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				eachSecret(v.Field(i), visit)
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			eachSecret(v.Index(i), visit)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			eachSecret(v.MapIndex(key), visit)
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			eachSecret(v.Elem(), visit)
+		}
+	}
+}

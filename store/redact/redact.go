@@ -35,7 +35,7 @@ type Redactor struct {
 type base struct {
 	builtin  bool
 	patterns []pattern
-	clean    codec.FingerprintSet // items in which nothing was found
+	clean    *codec.FingerprintSet // items in which nothing was found
 
 	guarding sync.Mutex // held while guarded changes
 	guarded  atomic.Pointer[guarded]
@@ -53,7 +53,7 @@ func New(o Options) (*Redactor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Redactor{base: &base{builtin: o.Builtin, patterns: patterns}}, nil
+	return &Redactor{base: &base{builtin: o.Builtin, patterns: patterns, clean: new(codec.FingerprintSet)}}, nil
 }
 
 // Guard adds credentials of the installation: they are masked wherever they stand, by this redactor and all that were or
@@ -102,16 +102,6 @@ func (r *Redactor) MaskKnown(text []byte) (found []Match) {
 		Mask(text, found)
 	}
 	return found
-}
-
-// KnownText is MaskKnown for a short text.
-func (r *Redactor) KnownText(text string) string {
-	if r == nil || text == "" || len(r.find(nil, unsafe.Slice(unsafe.StringData(text), len(text)), known)) == 0 { // read only
-		return text
-	}
-	b := []byte(text)
-	r.MaskKnown(b)
-	return string(b)
 }
 
 // Match is a stretch of text that has to be masked, and the name of what it is.
@@ -269,11 +259,12 @@ func (r *Redactor) Holds(text []byte) bool { return len(r.find(nil, text, inJSON
 // Body masks the body of a request. Items are where the messages, tools and the like stand in it, and prints their
 // fingerprints: those in which nothing was found are not read when they come again. Where nothing is found the result is
 // body itself, else a copy; body is not changed.
-func (r *Redactor) Body(body []byte, items []codec.Span, prints []codec.Fingerprint) (masked []byte, found []Match) {
+// As a copy it has the length of body, and the fingerprints are not true for it.
+func (r *Redactor) Body(body []byte, items []codec.Span, prints []codec.Fingerprint) (masked []byte, tally Tally) {
 	if r == nil {
 		return body, nil
 	}
-	found = r.findInBody(body, items, prints)
+	found := r.findInBody(body, items, prints)
 	if len(found) == 0 {
 		return body, nil
 	}
@@ -287,7 +278,7 @@ func (r *Redactor) Body(body []byte, items []codec.Span, prints []codec.Fingerpr
 		Mask(masked, more)
 		found = append(found, more...)
 	}
-	return masked, found
+	return masked, Count(found)
 }
 
 func (r *Redactor) findInBody(body []byte, items []codec.Span, prints []codec.Fingerprint) (matches []Match) {
@@ -348,14 +339,30 @@ func (r *Redactor) findAt(dst []Match, text []byte, start, end int) []Match {
 	return dst
 }
 
-// Text masks a short text that is no JSON, such as a header's value.
-func (r *Redactor) Text(text string) (masked string, found []Match) {
-	if r == nil || text == "" || len(r.find(nil, unsafe.Slice(unsafe.StringData(text), len(text)), inString)) == 0 { // read only
+// Text masks a text that is no JSON, such as a header's value.
+func (r *Redactor) Text(text string) (masked string, found []Match) { return r.text(text, inString) }
+
+// JSON masks a text that is JSON.
+func (r *Redactor) JSON(text string) (masked string, found []Match) { return r.text(text, inJSON) }
+
+// Known masks a text where it holds one of the credentials.
+func Known(text string, credentials ...string) string {
+	return (&Redactor{base: new(base)}).With(credentials...).Known(text)
+}
+
+// Known masks a text where it holds credentials that are known by their value, and leaves all else.
+func (r *Redactor) Known(text string) string {
+	masked, _ := r.text(text, known)
+	return masked
+}
+
+func (r *Redactor) text(text string, what scope) (masked string, found []Match) {
+	if r == nil || text == "" || len(r.find(nil, unsafe.Slice(unsafe.StringData(text), len(text)), what)) == 0 { // read only
 		return text, nil
 	}
 	b := []byte(text)
 	for range rounds {
-		matches := r.find(nil, b, inString)
+		matches := r.find(nil, b, what)
 		Mask(b, matches)
 		found = append(found, matches...)
 	}

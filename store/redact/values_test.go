@@ -145,7 +145,7 @@ func TestCredentialsOfOneCallAreMaskedBesideThoseOfTheInstallation(t *testing.T)
 	if masked, _ := r.Text(text); !strings.Contains(masked, "callers-credential-2") || strings.Contains(masked, "installation") {
 		t.Errorf("without the caller's: left %q", masked)
 	}
-	if masked := own.KnownText(text); strings.Contains(masked, "credential") {
+	if masked := own.Known(text); strings.Contains(masked, "credential") {
 		t.Errorf("of what is known alone: left %q", masked)
 	}
 }

@@ -35,7 +35,6 @@ var traceHeaders = []string{"Traceparent", "Tracestate"}
 
 // Headers that come back to the client, by canonical name: what SDKs and agents read from an answer.
 var passesDownstream = newHeaderNames([]string{
-	"Content-Type",
 	"Request-Id", "X-Request-Id", "X-Ds-Trace-Id",
 	"Retry-After", "Retry-After-Ms", "X-Should-Retry",
 	"X-Ratelimit-", "Anthropic-", "Openai-", "X-Codex-",

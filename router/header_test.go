@@ -161,7 +161,7 @@ func TestCredentialsDoNotPrint(t *testing.T) {
 
 func TestOnlyListedHeadersComeBack(t *testing.T) {
 	for _, name := range []string{
-		"Content-Type", "Request-Id", "X-Request-Id", "X-Ds-Trace-Id", "Retry-After", "Retry-After-Ms", "X-Should-Retry", "X-Ratelimit-Remaining-Tokens",
+		"Request-Id", "X-Request-Id", "X-Ds-Trace-Id", "Retry-After", "Retry-After-Ms", "X-Should-Retry", "X-Ratelimit-Remaining-Tokens",
 		"Anthropic-Ratelimit-Requests-Reset", "Anthropic-Organization-Id", "Openai-Processing-Ms", "X-Codex-Turn-State",
 	} {
 		if !PassesDownstream(name) {
@@ -169,7 +169,7 @@ func TestOnlyListedHeadersComeBack(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"Set-Cookie", "Server", "Via", "Cf-Ray", "Date", "Connection", "Transfer-Encoding", "Content-Length", "Content-Encoding", "Strict-Transport-Security", "Alt-Svc",
+		"Content-Type", "Set-Cookie", "Server", "Via", "Cf-Ray", "Date", "Connection", "Transfer-Encoding", "Content-Length", "Content-Encoding", "Strict-Transport-Security", "Alt-Svc",
 		"X-Service-Exchange-Id", "Access-Control-Allow-Origin", "Www-Authenticate", "Location",
 	} {
 		if PassesDownstream(name) {

@@ -50,6 +50,7 @@ func (x *exchange) countTokens() error {
 		x.noteRefusal(reply.Status, body)
 	}
 	x.answerHeader(reply)
+	x.rc.Response.Header.SetContentType(jsonType(reply.Header))
 	return x.sendWhole(reply.Status, body, x.wholeOutcome(reply.Status))
 }
 

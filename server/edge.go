@@ -16,6 +16,7 @@ import (
 func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
 	conn := connectionOf(ctx)
 	conn.handling.Store(true)
+	rc.Response.Header.Set("X-Content-Type-Options", "nosniff") // no answer is anything but what it says
 	defer conn.answering.Store(true)
 	if s.Draining() {
 		rc.SetConnectionClose() // what comes next finds another server, or this one's successor

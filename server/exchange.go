@@ -344,18 +344,6 @@ func (x *exchange) answerHeader(reply *router.Reply) {
 	x.ourHeader()
 }
 
-// providerHeader hands on what clients read of a provider's header.
-func (x *exchange) providerHeader(header http.Header) {
-	for name, values := range header {
-		if !router.PassesDownstream(name) {
-			continue
-		}
-		for _, value := range values {
-			x.rc.Response.Header.Add(x.limitAsRead(name, x.redactor.Known(value)))
-		}
-	}
-}
-
 func (x *exchange) ourHeader() {
 	x.limitHeader()
 	header := &x.rc.Response.Header

@@ -71,6 +71,7 @@ func (w *responseWriter) FlushError() error {
 func (w *responseWriter) head() {
 	w.rc.Response.SetStatusCode(w.status)
 	for name, values := range w.header {
+		w.rc.Response.Header.Del(name)
 		for _, value := range values {
 			w.rc.Response.Header.Add(name, value)
 		}

@@ -38,6 +38,7 @@ func (x *exchange) whole(reply *router.Reply) error {
 		return err
 	}
 	x.answerHeader(reply)
+	x.rc.Response.Header.SetContentType(jsonType(reply.Header))
 	return x.sendWhole(reply.Status, body, x.wholeOutcome(reply.Status))
 }
 

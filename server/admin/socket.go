@@ -110,11 +110,19 @@ func shorten(path string) (short string, release func(), err error) {
 	return short, release, nil
 }
 
+// unsniffed has browsers take every answer for nothing but what it says it is.
+func unsniffed(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // Serve answers on the listener until ctx is done, and closes it. Requests that are running then have a second to
 // finish. The error is nil when ctx ended it.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
-		Handler:           handler,
+		Handler:           unsniffed(handler),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       time.Minute,

@@ -59,6 +59,7 @@ func (w *wire) Write(p []byte) (n int, err error) {
 	}
 	// New keys of the other end may have to be answered with some of ours, and the socket be full.
 	if w.writeNow(p) {
+		w.written += int64(len(p))
 		return len(p), nil
 	}
 	w.failed = true

@@ -42,6 +42,7 @@ type connection struct {
 	chunk   chunkLine
 	surface codec.Format // of the request being read, once that is known
 	version bool         // the request line names another version than HTTP/1.1 and HTTP/1.0
+	fault   string       // what is wrong with the head, or the trailers, of the request being read; "" for nothing
 	refused bool
 
 	watch *watch // nil on netpoll, which tells by itself when a client has left
@@ -112,6 +113,9 @@ func (c *connection) Peek(n int) ([]byte, error) {
 	if c.closed.Load() {
 		return nil, net.ErrClosed
 	}
+	if c.fault != "" {
+		return nil, errMalformedHead
+	}
 	if c.chunk.last && n > c.all.limits.head {
 		return nil, hertzerrors.ErrHeaderTooLarge
 	}
@@ -119,27 +123,35 @@ func (c *connection) Peek(n int) ([]byte, error) {
 	if errors.Is(err, polling.ErrReadTimeout) {
 		err = &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	}
+	if err == nil && c.chunk.last {
+		if err = c.judgeTrailers(); err != nil {
+			return nil, err // hertz looks on at what it is given
+		}
+	}
 	if n == 1 && err == nil {
 		c.chunk.peeked = p[0]
 	}
 	return p, err
 }
 
-// Len shows hertz no more of the trailers than a head may have, of which it would otherwise read any amount, each time
-// from the start.
+// Len shows hertz no more of the trailers than has been judged, which is no more than a head may have: it would otherwise
+// read any amount, each time from the start.
 func (c *connection) Len() int {
-	n := c.Conn.Len()
 	if c.chunk.last {
-		return min(n, c.all.limits.head)
+		return c.chunk.judged
 	}
-	return n
+	return c.Conn.Len()
 }
 
+// errMalformedHead ends the reading of a request behind its head; refusal says why.
+var errMalformedHead = errors.New("the head is malformed")
+
+// Skip is called by hertz for what it has parsed: first the head, then the body, the trailers last.
 func (c *connection) Skip(n int) error {
-	if c.consumed.Add(int64(n)) == int64(n) && !c.rc.Request.Header.IsHTTP11() {
-		c.checkVersion(n)
-	}
-	if n == 1 && c.rc.Request.Header.ContentLength() == chunkedLength {
+	switch {
+	case c.consumed.Add(int64(n)) == int64(n):
+		c.judgeHead(n)
+	case n == 1 && c.rc.Request.Header.ContentLength() == chunkedLength:
 		c.noteSurface()
 		c.chunk.digit()
 	}
@@ -154,6 +166,37 @@ func (c *connection) noteSurface() {
 	if c.surface == codec.FormatUnknown {
 		c.surface = c.surfaceAsked()
 	}
+}
+
+// judgeHead notes what is wrong with a head of n bytes, so that nothing behind it is waited for.
+func (c *connection) judgeHead(n int) {
+	head := &c.rc.Request.Header
+	if !head.IsHTTP11() {
+		c.checkVersion(n)
+	}
+	if c.version {
+		return
+	}
+	if c.fault = ambiguous(head.RawHeaders(), head.IsHTTP11()); c.fault == "" {
+		c.fault = malformedTarget(head.RequestURI())
+	}
+	if c.fault != "" {
+		c.noteSurface()
+	}
+}
+
+// judgeTrailers notes what is wrong with the trailers that have come, before hertz sees them: it takes more of them than
+// of heads, and unfolds lines where they stand.
+func (c *connection) judgeTrailers() error {
+	c.chunk.judged = min(c.Conn.Len(), c.all.limits.head)
+	text, err := c.Conn.Peek(c.chunk.judged)
+	if err != nil {
+		return err
+	}
+	if c.fault = malformedTrailers(text); c.fault != "" {
+		return errMalformedHead
+	}
+	return nil
 }
 
 // checkVersion looks at the request line of a head that hertz is done with, and takes for HTTP/1.0 whatever version it
@@ -192,6 +235,7 @@ type chunkLine struct {
 	size   int64
 	blanks int
 	last   bool // the line of the last chunk has ended; trailers follow
+	judged int  // bytes of the trailers
 }
 
 // mostBlanks is how many blanks may follow a size; some senders pad it.

@@ -230,7 +230,7 @@ func (c *connections) closeAll() {
 func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context.Context {
 	if conn := connectionOf(ctx); conn != nil {
 		conn.since.Store(time.Now().UnixNano())
-		conn.rc, conn.surface, conn.chunk, conn.version = rc, codec.FormatUnknown, chunkLine{}, false
+		conn.rc, conn.surface, conn.chunk, conn.version, conn.fault = rc, codec.FormatUnknown, chunkLine{}, false, ""
 	}
 	return ctx
 }

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/cloudwego/hertz/pkg/app"
+	"github.com/cloudwego/hertz/pkg/protocol"
 	"github.com/cloudwego/hertz/pkg/protocol/consts"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -43,7 +44,7 @@ func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
 		s.turnAway(rc, codec.Errorf(codec.KindInvalidRequest, "HTTP/1.1 and HTTP/1.0 are spoken here."), consts.StatusHTTPVersionNotSupported)
 		return
 	}
-	fault := ambiguous(rc.Request.Header.RawHeaders(), rc.Request.Header.IsHTTP11())
+	fault := connectionOf(ctx).fault
 	switch {
 	case fault != "":
 	case rc.Response.StatusCode() == consts.StatusBadRequest: // set by hertz for what it has no route for
@@ -52,7 +53,7 @@ func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
 		fault = misdirected(rc)
 	}
 	if fault != "" {
-		s.turnAway(rc, codec.Errorf(codec.KindInvalidRequest, "The request's headers are malformed: %s.", fault), consts.StatusBadRequest)
+		s.turnAway(rc, malformedHead(fault), consts.StatusBadRequest)
 		return
 	}
 	if expect := rc.Request.Header.Peek("Expect"); len(expect) > 0 && !bytes.EqualFold(expect, []byte("100-continue")) {
@@ -64,6 +65,45 @@ func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
 		rc.SetConnectionClose()
 	}
 	rc.Next(ctx)
+}
+
+func malformedHead(fault string) *codec.Error {
+	return codec.Errorf(codec.KindInvalidRequest, "The request's headers are malformed: %s.", fault)
+}
+
+// malformedTarget says what is wrong with a target that a front proxy could lead elsewhere than hertz does, or "". Dots,
+// repeated slashes and escapes of other characters are resolved before a path is looked up (RFC 3986, section 6.2.2).
+func malformedTarget(target []byte) string {
+	path, _, _ := bytes.Cut(target, []byte{'?'})
+	switch {
+	case bytes.IndexByte(target, '#') >= 0:
+		return "the target has a fragment"
+	case !bytes.HasPrefix(path, []byte{'/'}) && !isAbsolute(path) && string(path) != "*":
+		return "the target does not begin with a slash"
+	case hasEscapedSlash(path) || bytes.IndexByte(path, '\\') >= 0:
+		return "the path has an escaped slash, or a backslash"
+	}
+	return ""
+}
+
+// isAbsolute reports whether a target names a scheme and a host (RFC 9112, section 3.2.2).
+func isAbsolute(target []byte) bool {
+	scheme, _, found := bytes.Cut(target, []byte("://"))
+	return found && (bytes.EqualFold(scheme, []byte("http")) || bytes.EqualFold(scheme, []byte("https")))
+}
+
+func hasEscapedSlash(path []byte) bool {
+	for {
+		i := bytes.IndexByte(path, '%')
+		if i < 0 || len(path) < i+3 {
+			return false
+		}
+		switch string(path[i+1 : i+3]) {
+		case "2f", "2F", "5c", "5C":
+			return true
+		}
+		path = path[i+1:]
+	}
 }
 
 // misdirected says what is wrong with a target that names another host than the header, or "" (RFC 9112, section 3.2.2).
@@ -83,7 +123,7 @@ func misdirected(rc *app.RequestContext) string {
 // asksToClose finds close among the options of a Connection header, in any case, where hertz looks for that very text.
 func asksToClose(options []byte) bool {
 	for option := range bytes.SplitSeq(options, []byte{','}) {
-		if bytes.EqualFold(bytes.TrimSpace(option), []byte("close")) {
+		if bytes.EqualFold(trimBlanks(option), []byte("close")) {
 			return true
 		}
 	}
@@ -98,40 +138,30 @@ func (s *Server) turnAway(rc *app.RequestContext, e *codec.Error, status int) {
 }
 
 // ambiguous says what is wrong with a request head that hertz accepted but that another reader could frame
-// differently (RFC 9112, sections 2.2, 5.2, 6.1, 6.3, 11.2), or "".
+// differently (RFC 9112, sections 2.2, 5.2, 6.1, 6.3, 11.2), or "". Of two credentials nobody knows which is meant.
 func ambiguous(head []byte, http11 bool) string {
-	var lengths, encodings, hosts int
+	var lengths, encodings, hosts, authorizations, serviceKeys int
 	for len(head) > 0 {
-		i := bytes.IndexByte(head, '\n')
-		if i < 0 {
-			i = len(head) - 1
+		name, value, rest, fault := nextField(head)
+		if fault != "" {
+			return fault
 		}
-		line := head[:i]
-		head = head[i+1:]
-		if len(line) == 0 || line[len(line)-1] != '\r' {
-			return "a line does not end in CR LF"
-		}
-		line = line[:len(line)-1]
-		if len(line) == 0 {
-			continue
-		}
-		if line[0] == ' ' || line[0] == '\t' {
-			return "a line is folded"
-		}
-		name, value, _ := bytes.Cut(line, []byte{':'})
-		if !isToken(name) {
-			return "a header has no name, or one with characters that names do not have"
-		}
+		head = rest
 		switch {
+		case len(name) == 0: // the end
 		case bytes.EqualFold(name, []byte("Content-Length")):
 			lengths++
 		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
 			encodings++
-			if !http11 || !bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked")) {
+			if !http11 || !bytes.EqualFold(trimBlanks(value), []byte("chunked")) {
 				return "the only transfer encoding is chunked"
 			}
 		case bytes.EqualFold(name, []byte("Host")):
 			hosts++
+		case bytes.EqualFold(name, []byte("Authorization")):
+			authorizations++
+		case bytes.EqualFold(name, []byte(headerServiceKey)):
+			serviceKeys++
 		}
 	}
 	switch {
@@ -143,9 +173,59 @@ func ambiguous(head []byte, http11 bool) string {
 		return "Content-Length and Transfer-Encoding occur together"
 	case hosts > 1:
 		return "Host occurs twice"
+	case authorizations > 1:
+		return "Authorization occurs twice"
+	case serviceKeys > 1:
+		return headerServiceKey + " occurs twice"
 	}
 	return ""
 }
+
+// malformedTrailers says what is wrong with the trailers behind a body in chunks, as far as whole lines of them have come,
+// or "" (RFC 9112, section 7.1.2). hertz takes a zero in front of them for another chunk.
+func malformedTrailers(text []byte) string {
+	if bytes.HasPrefix(text, []byte{'0'}) {
+		return "a trailer has a name that begins with a zero"
+	}
+	for bytes.IndexByte(text, '\n') >= 0 {
+		name, value, rest, fault := nextField(text)
+		switch {
+		case fault != "":
+			return fault
+		case len(name) == 0: // the end
+			return ""
+		case protocol.IsBadTrailer(name):
+			return "a trailer has a name that belongs into the head"
+		case bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			return "a trailer has a control character"
+		}
+		text = rest
+	}
+	return ""
+}
+
+// nextField takes the first line of a head or of trailers apart. The empty line at the end has no name.
+func nextField(text []byte) (name, value, rest []byte, fault string) {
+	line, rest, ended := bytes.Cut(text, []byte{'\n'})
+	if !ended || len(line) == 0 || line[len(line)-1] != '\r' {
+		return nil, nil, nil, "a line does not end in CR LF"
+	}
+	line = line[:len(line)-1]
+	if len(line) == 0 {
+		return nil, nil, rest, ""
+	}
+	if line[0] == ' ' || line[0] == '\t' {
+		return nil, nil, nil, "a line is folded"
+	}
+	name, value, found := bytes.Cut(line, []byte{':'})
+	if !found || !isToken(name) {
+		return nil, nil, nil, "a header has no name, or one with characters that names do not have"
+	}
+	return name, value, rest, ""
+}
+
+// trimBlanks cuts off what may stand around a value, which no other kind of space may (RFC 9110, section 5.6.3).
+func trimBlanks(value []byte) []byte { return bytes.Trim(value, " \t") }
 
 // tokenBytes are the characters of a header's name (RFC 9110, section 5.6.2).
 var tokenBytes = func() (set [256]bool) {

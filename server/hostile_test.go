@@ -91,6 +91,7 @@ func hostiles() []hostile {
 		return fmt.Sprintf("{head}Content-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", encoding, len(body), body)
 	}
 	sized := func(body string) string { return fmt.Sprintf("{head}Content-Length: %d\r\n\r\n%s", len(body), body) }
+	target := func(to string) string { return "POST " + to + " HTTP/1.1\r\n{fields}{length}\r\n{body}" }
 	zeros := strings.Repeat("\x00", 64<<20)
 
 	return []hostile{
@@ -128,6 +129,49 @@ func hostiles() []hostile {
 		{name: "name with brackets", send: "{head}X(Y): a\r\n{length}\r\n{body}", want: "400"},
 		{name: "two hosts", send: "{head}Host: other\r\n{length}\r\n{body}", want: "400"},
 		{name: "no host", send: post + "Content-Length: 0\r\n\r\n", want: "400"},
+
+		{name: "two keys", send: "{head}Authorization: Bearer other\r\n{length}\r\n{body}", want: "400"},
+		{name: "two keys in the header of our own", send: "{head}X-Service-API-Key: a\r\nX-Service-API-Key: b\r\n{length}\r\n{body}", want: "400"},
+		{name: "chunked behind a no-break space", send: "{head}Transfer-Encoding: \xc2\xa0chunked\r\n\r\n0\r\n\r\n", want: "400"},
+		{name: "chunked before a next line", send: "{head}Transfer-Encoding: chunked\xc2\x85\r\n\r\n0\r\n\r\n", want: "400"},
+		{name: "chunked behind a tab", send: "{head}Transfer-Encoding:\tchunked \r\n\r\n" + ones + "0\r\n\r\n", want: "200", open: true},
+
+		// What is wrong with a head is said before there is a body.
+		{name: "two lengths and no body yet", send: "{head}{length}Content-Length: 5\r\n\r\n", want: "400"},
+		{name: "length, chunks and no body yet", send: "{head}{length}Transfer-Encoding: chunked\r\n\r\n", want: "400"},
+		{name: "length, chunks and a short body", send: "{head}{length}Transfer-Encoding: chunked\r\n\r\n{", want: "400"},
+		{name: "two hosts and no body yet", send: "{head}Host: other\r\n{length}\r\n", want: "400"},
+		{name: "folded line and no body yet", send: "{head}X-Folded: a\r\n b\r\n{length}\r\n", want: "400"},
+		{name: "two keys and no body yet", send: "{head}Authorization: Bearer other\r\n{length}\r\n", want: "400"},
+		{name: "two lengths and an expectation", send: "{head}{length}Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", want: "400"},
+
+		// Targets that a front proxy could lead elsewhere.
+		{name: "fragment", send: target("/v1/messages#f"), want: "400"},
+		{name: "fragment of a query", send: target("/v1/messages?a=b#f"), want: "400"},
+		{name: "no slash in front", send: target("v1/messages"), want: "400"},
+		{name: "another scheme", send: target("ftp://proxy/v1/messages"), want: "400"},
+		{name: "escaped slash", send: target("/v1%2fmessages"), want: "400"},
+		{name: "escaped slash in capitals", send: target("/v1%2Fmessages"), want: "400"},
+		{name: "escaped backslash", send: target("/v1%5cmessages"), want: "400"},
+		{name: "backslash", send: target("/v1\\messages"), want: "400"},
+		{name: "escaped slash in a query", send: target("/v1/messages?a=b%2fc"), want: "200", open: true},
+		{name: "dots", send: target("/x/../v1/./messages"), want: "200", open: true},
+		{name: "two slashes", send: target("/v1//messages"), want: "200", open: true},
+		{name: "escaped letter", send: target("/v1/%6dessages"), want: "200", open: true},
+		{name: "absolute form of this host", send: target("http://proxy/v1/messages"), want: "200", open: true},
+
+		// Trailers.
+		{name: "a trailer", send: chunked + ones + "0\r\nX: y\r\n\r\n", want: "200", open: true},
+		{name: "trailers that end in a line feed", send: chunked + ones + "0\r\n\n", want: "400"},
+		{name: "trailer with a line feed alone", send: chunked + ones + "0\r\nX: y\n\r\n", want: "400"},
+		{name: "trailer of no name", send: chunked + ones + "0\r\n: v\r\n\r\n", want: "400"},
+		{name: "NUL in a trailer", send: chunked + ones + "0\r\nX: a\x00b\r\n\r\n", want: "400"},
+		{name: "folded trailer", send: chunked + ones + "0\r\nX: a\r\n b\r\n\r\n", want: "400"},
+		{name: "trailer without a colon", send: chunked + ones + "0\r\nnonsense\r\n\r\n", want: "400"},
+		{name: "trailer whose name has a blank", send: chunked + ones + "0\r\nX Y: a\r\n\r\n", want: "400"},
+		{name: "trailer whose name begins with a zero", send: chunked + ones + "0\r\n0x: a\r\n\r\n", want: "400"},
+		{name: "two last chunks", send: chunked + ones + "0\r\n0\r\n\r\n", want: "400"},
+		{name: "forbidden trailer before another", send: chunked + ones + "0\r\nContent-Length: 5\r\nX: y\r\n\r\n", want: "400"},
 
 		// Chunks.
 		{name: "chunk size beyond 64 bits", send: chunked + "FFFFFFFFFFFFFFFFF\r\n", want: "400 413"},
@@ -234,7 +278,7 @@ func (h *house) fill(text string) string {
 	length := func(body string) string { return "Content-Length: " + strconv.Itoa(len(body)) + "\r\n" }
 	head := "POST /v1/messages HTTP/1.1\r\n" + fields
 	return strings.NewReplacer(
-		"{head}", head, "{head/1.0}", strings.Replace(head, "1.1", "1.0", 1), "{absolute}", strings.Replace(head, " /", " http://elsewhere/", 1),
+		"{fields}", fields, "{head}", head, "{head/1.0}", strings.Replace(head, "1.1", "1.0", 1), "{absolute}", strings.Replace(head, " /", " http://elsewhere/", 1),
 		"{form}", head+"Content-Type: application/x-www-form-urlencoded\r\n",
 		"{length}", length(good), "{body}", good, "{slow-length}", length(slow), "{slow-body}", slow,
 	).Replace(text)

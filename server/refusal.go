@@ -17,7 +17,7 @@ import (
 
 // WriteBinary is how hertz writes heads and bodies.
 func (c *connection) WriteBinary(b []byte) (int, error) {
-	if c.handling.Load() || bytes.HasPrefix(b, continueLine) {
+	if c.handling.Load() || c.fault == "" && bytes.HasPrefix(b, continueLine) {
 		return c.Conn.WriteBinary(b)
 	}
 	if c.refused || c.closed.Load() {
@@ -54,10 +54,15 @@ func statusOf(head []byte) int {
 
 // refusal is a whole response, in the shape of the surface that was asked.
 func (c *connection) refusal(status int) []byte {
-	if status == consts.StatusBadRequest && time.Since(time.Unix(0, c.since.Load())) >= c.all.patience {
+	if c.fault != "" {
+		status = consts.StatusBadRequest
+	} else if status == consts.StatusBadRequest && time.Since(time.Unix(0, c.since.Load())) >= c.all.patience {
 		status = consts.StatusRequestTimeout // hertz does not tell a body in chunks that does not come from a malformed one
 	}
 	e := codec.Errorf(codec.KindInvalidRequest, "This is not a request that can be read: its head or the framing of its body is malformed.")
+	if c.fault != "" {
+		e = malformedHead(c.fault)
+	}
 	switch status {
 	case consts.StatusRequestEntityTooLarge:
 		e = tooLarge(c.all.limits.body)

@@ -24,6 +24,9 @@ type Selection struct {
 	Until           time.Time `json:"until,omitzero"` // begun before
 	All             bool      `json:"all,omitempty"`
 
+	// ByAge lets Until go by when the store got an exchange, as retention does: see [ExchangeInfo.KeptSince].
+	ByAge bool `json:"by_age,omitempty"`
+
 	inOrder bool // ids may be taken to say, within clockSlack, when exchanges began: the walk ends behind Until
 }
 
@@ -53,9 +56,13 @@ func (sel *Selection) check() error {
 }
 
 func (sel *Selection) matches(info *ExchangeInfo) bool {
+	began := info.Started
+	if sel.ByAge {
+		began = info.KeptSince()
+	}
 	return (sel.ChatKey == "" || sel.ChatKey == info.ChatKey) &&
 		(sel.ExternalSession == "" || sel.ExternalSession == info.ExternalSession) &&
-		!info.Started.Before(sel.Since) && (sel.Until.IsZero() || info.Started.Before(sel.Until))
+		!info.Started.Before(sel.Since) && (sel.Until.IsZero() || began.Before(sel.Until))
 }
 
 // selected is an exchange that is selected.
@@ -302,6 +309,10 @@ func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
 		return err
 	}
 	e.State, e.Completed = ErasureDone, time.Now().UTC()
+	if e.Reason == byRetention && e.Exchanges > 0 {
+		s.log.Info("retention has erased exchanges", "account", s.accounts.name(ref.account), "exchanges", e.Exchanges,
+			"sessions", e.Sessions, "because", e.Selection.rule(), "until", e.Selection.Until, "erasure", e.ID)
+	}
 	return s.update(ctx, func(g *gathering, w *write) error {
 		w.event = Event{Kind: ErasureCompleted, Erasure: e.ID, Time: e.Completed, account: ref.account}
 		return g.putErasure(w, ref, e)

@@ -152,6 +152,7 @@ type ExchangeInfo struct {
 	KeyID     string    `json:"key_id,omitempty"`
 	Outcome   Outcome   `json:"outcome"`
 	Started   time.Time `json:"started"`
+	Imported  time.Time `json:"imported,omitzero"` // into this store; zero: it passed here
 	FirstByte time.Time `json:"first_byte,omitzero"`
 	LastByte  time.Time `json:"last_byte,omitzero"`
 	Status    int       `json:"status,omitempty"`
@@ -189,6 +190,14 @@ type ExchangeInfo struct {
 	ResponseUnrecorded int64 `json:"response_bytes_unrecorded,omitempty"`
 
 	Redactions []Redaction `json:"redactions,omitempty"` // by name
+}
+
+// KeptSince is when the store got the exchange. Its age counts from then.
+func (x *ExchangeInfo) KeptSince() time.Time {
+	if x.Imported.IsZero() {
+		return x.Started
+	}
+	return x.Imported
 }
 
 // UsageInfo is [codec.Usage] as records hold it.

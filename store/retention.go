@@ -12,8 +12,16 @@ import (
 
 // Retention bounds what is kept of an account. Zero members do not bound.
 type Retention struct {
-	MaxAge   time.Duration `json:"max_age,omitempty"`   // since an exchange began
+	MaxAge   time.Duration `json:"max_age,omitempty"`   // since an exchange began, or was imported
 	MaxBytes int64         `json:"max_bytes,omitempty"` // in the database; the oldest exchanges go first
+}
+
+// RetentionOf is the rule that an account is kept by.
+func (s *Store) RetentionOf(account string) Retention {
+	if a, ok := s.accounts.get(account); ok && a.Retention != nil {
+		return *a.Retention
+	}
+	return s.opts.Retention
 }
 
 // SetRetention gives an account rules of its own; nil gives it the server's again.
@@ -45,10 +53,7 @@ func (s *Store) SetRetention(ctx context.Context, account string, r *Retention) 
 func (s *Store) retain(ctx context.Context, now time.Time) error {
 	var failed error
 	for _, a := range s.accounts.all() {
-		rule := s.opts.Retention
-		if a.Retention != nil {
-			rule = *a.Retention
-		}
+		rule := s.RetentionOf(a.Name)
 		if rule.MaxAge > 0 {
 			failed = errors.Join(failed, s.expire(ctx, a.Number, now.Add(-rule.MaxAge)))
 		}
@@ -63,13 +68,31 @@ func (s *Store) retain(ctx context.Context, now time.Time) error {
 	return failed
 }
 
-// expire erases what began before a time.
+// expire erases what the store got before a time. It looks first, because an erasure leaves a receipt.
 func (s *Store) expire(ctx context.Context, account accountNumber, until time.Time) error {
-	oldest, err := s.oldest(account, 0)
-	if err != nil || oldest.IsZero() || !oldest.Before(until) {
+	sel, found := Selection{Until: until, ByAge: true, inOrder: true}, false
+	err := s.view(func(tx *badger.Txn) error {
+		return sel.each(ctx, tx, account, func(x selected) error {
+			open, err := x.open(tx, account)
+			if err != nil || open {
+				return err
+			}
+			found = true
+			return errWalked
+		})
+	})
+	if err != nil || !found {
 		return err
 	}
-	return s.eraseNow(ctx, account, Selection{Until: until})
+	return s.eraseNow(ctx, account, sel)
+}
+
+// rule names the setting that an erasure by retention follows.
+func (sel *Selection) rule() string {
+	if sel.ByAge {
+		return "retention.max_age"
+	}
+	return "retention.max_bytes"
 }
 
 // shrink erases the oldest exchanges until the account takes no more than limit bytes. How much an exchange frees is

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -234,7 +235,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	}
 	x, spans := s.redactExchange(account, x)
 	info := x.ExchangeInfo
-	info.Account, info.Session = account, ""
+	info.Account, info.Session, info.Imported = account, "", time.Now().UTC()
 	info.ModelAsked, info.ModelSent = modelName(info.ModelAsked), modelName(info.ModelSent)
 	info.RequestSize, info.ResponseSize = int64(len(x.RawRequest)), int64(len(x.RawResponse))
 	record, err := encodeRecord(info)

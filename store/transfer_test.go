@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func exported(t *testing.T, s *Store, account string, sel Selection) (all []Expo
 			e.Session.Account = ""
 		}
 		if e.Exchange != nil {
-			e.Exchange.Account = ""
+			e.Exchange.Account, e.Exchange.Imported = "", time.Time{}
 		}
 		all = append(all, e)
 	}
@@ -292,5 +293,52 @@ func TestAnExportGoesOnBehindWhatIsDamaged(t *testing.T) {
 	}
 	if !slices.Equal(whole, []string{second, third}) || !slices.Equal(damaged, []string{first, session}) {
 		t.Errorf("whole are %v, damaged %v", whole, damaged)
+	}
+}
+
+func TestAnImportedExchangeAgesFromItsImport(t *testing.T) {
+	ctx := context.Background()
+	from := newConversation(t)
+	for age := range 3 {
+		from.exchange(with(say("years ago"), func(o *Opening) { o.Started = time.Now().AddDate(-age-2, 0, 0) }), OutcomeComplete, "answer")
+	}
+	var log bytes.Buffer
+	s := openStore(t, Options{Retention: Retention{MaxAge: time.Hour}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	mustAccount(t, s, "acme")
+	for _, e := range exported(t, from.s, "acme", Selection{All: true}) {
+		if _, err := s.Import(ctx, "acme", e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func() int {
+		page, err := s.Exchanges("acme", ExchangeQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range page.Data {
+			if old := time.Since(x.Started) > 365*24*time.Hour; old == x.Imported.IsZero() {
+				t.Errorf("it began %v and was imported %v", x.Started, x.Imported)
+			}
+		}
+		return len(page.Data)
+	}
+	if err := s.retain(ctx, time.Now()); err != nil || kept() != 3 {
+		t.Fatalf("right behind the import %d are left (%v)", kept(), err)
+	}
+	native := captureBody(t, s, "acme", newAgent(1).request(), nil)
+	if err := s.retain(ctx, time.Now().Add(59*time.Minute)); err != nil || kept() != 4 {
+		t.Fatalf("before their time %d are left (%v)", kept(), err)
+	}
+	if strings.Contains(log.String(), "retention") {
+		t.Errorf("nothing was erased, and the log says %s", log.String())
+	}
+	if err := s.retain(ctx, time.Now().Add(61*time.Minute)); err != nil || kept() != 0 {
+		t.Fatalf("behind their time %d are left, %s too (%v)", kept(), native, err)
+	}
+	if line := log.String(); !strings.Contains(line, "account=acme exchanges=4") || !strings.Contains(line, "retention.max_age") {
+		t.Errorf("the log says %q", line)
+	}
+	if usage, err := s.Usage(ctx, "acme"); err != nil || usage.ErasedByRetention != 4 {
+		t.Errorf("retention has erased %d (%v)", usage.ErasedByRetention, err)
 	}
 }

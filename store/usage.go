@@ -23,6 +23,8 @@ type Usage struct {
 	StoredRecords   int64 `json:"stored_records"`   // records of exchanges and their skeletons
 	StoredSessions  int64 `json:"stored_sessions"`  // sessions, their lists, histories and evidence
 	StoredTurns     int64 `json:"stored_turns"`     // what was digested
+
+	ErasedByRetention int64 `json:"erased_by_retention"` // exchanges, ever
 }
 
 // Stored is everything that is stored for the account's exchanges.
@@ -101,9 +103,20 @@ func (s *Store) workOutUsage(ctx context.Context, account accountNumber) (u Usag
 				return err
 			}
 		}
-		return nil
+		return eachItem(ctx, tx, spaceKeyOf(spaceErasure, account), u.addErasure)
 	})
 	return u, err
+}
+
+// addErasure counts the receipt of an erasure.
+func (u *Usage) addErasure(item *badger.Item) error {
+	return item.Value(func(value []byte) error {
+		var e Erasure
+		if decodeRecord(value, &e) == nil && e.Reason == byRetention {
+			u.ErasedByRetention += e.Exchanges
+		}
+		return nil
+	})
 }
 
 func (u *Usage) add(space byte, item *badger.Item) error {

@@ -129,6 +129,9 @@ func (c *Import) Run(ctx context.Context, s *Surroundings) error {
 			return writeJSON(s.Out, done)
 		}
 		fmt.Fprintf(s.Out, "imported %d exchanges and %d sessions into account %s; %d were there already\n", done.Exchanges, done.Sessions, account, done.Skipped)
+		if !done.ErasedAfter.IsZero() {
+			fmt.Fprintf(s.Out, "the %d exchanges are erased after %s (retention.max_age counts from the import)\n", done.Exchanges, done.ErasedAfter.Format(time.DateOnly))
+		}
 		return nil
 	})
 }

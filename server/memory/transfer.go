@@ -100,6 +100,9 @@ type Import struct {
 	Sessions  int64  `json:"sessions"`
 	Exchanges int64  `json:"exchanges"`
 	Skipped   int64  `json:"skipped"` // sessions and exchanges that were there already
+
+	// ErasedAfter is when retention erases the exchanges that were taken in, whose age counts from now; zero: not by age.
+	ErasedAfter time.Time `json:"erased_after,omitzero"`
 }
 
 // maxLine bounds a line of an import where nothing else does: a request and an answer of the largest size there is, in base64.
@@ -132,6 +135,9 @@ func (a *api) importAll(c *call) (any, error) {
 		return nil, atLine(number+1, codec.Errorf(codec.KindInvalidRequest, "the export ends here before its time"))
 	case number == 0:
 		return nil, codec.Errorf(codec.KindInvalidRequest, "The body is empty; it should be what export.jsonl gave.")
+	}
+	if age := a.Store.RetentionOf(c.account).MaxAge; age > 0 && done.Exchanges > 0 {
+		done.ErasedAfter = time.Now().Add(age).UTC().Truncate(time.Second)
 	}
 	return done, nil
 }

@@ -3,12 +3,15 @@ package server
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/cloudwego/hertz/pkg/app"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/mcp"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
@@ -26,7 +29,7 @@ func (s *Server) memoryRoutes() {
 		Fail: s.failHTTP,
 	})
 	serve := func(ctx context.Context, rc *app.RequestContext) { s.serveHTTP(ctx, rc, handler) }
-	s.engine.Any("/v1/memory/*path", s.admit, serve)
+	s.engine.Any("/v1/memory/*path", s.admit, s.refuseOtherSites, serve)
 }
 
 // toolRoutes mounts the memory of accounts as tools for agents.
@@ -36,7 +39,29 @@ func (s *Server) toolRoutes() {
 		Identify: func(r *http.Request) (string, error) { return s.identify(r, store.ScopeRead) },
 		Fail:     s.failHTTP,
 	})
-	s.engine.Any("/mcp", s.admit, func(ctx context.Context, rc *app.RequestContext) { s.serveHTTP(ctx, rc, handler) })
+	s.engine.Any("/mcp", s.admit, s.refuseOtherSites, func(ctx context.Context, rc *app.RequestContext) { s.serveHTTP(ctx, rc, handler) })
+}
+
+// refuseOtherSites turns away what the page of another site may have sent (MCP, revision 2025-11-25, section "Security
+// Warning" of its transports).
+func (s *Server) refuseOtherSites(ctx context.Context, rc *app.RequestContext) {
+	loopback := s.onLoopback(connectionOf(ctx).LocalAddr())
+	fault := s.opts.PublicNames.Refuse(loopback, string(rc.Host()), rc.Request.Header.Get("Origin"))
+	if fault == "" {
+		rc.Next(ctx)
+		return
+	}
+	s.answerError(rc, codec.Chat, codec.Errorf(codec.KindPermission,
+		"%s, and the memory is not shown to pages of other sites. If the server is reached by that name, add it to public_names.", fault), "")
+	rc.Abort()
+}
+
+// onLoopback reports whether a connection with that address of ours came over a listener that only this machine can reach.
+func (s *Server) onLoopback(ours net.Addr) bool {
+	local, ok := ours.(*net.TCPAddr)
+	return ok && slices.ContainsFunc(s.listeners, func(l *listener) bool {
+		return listen.IsLoopback(l.Addr()) && l.Addr().(*net.TCPAddr).Port == local.Port
+	})
 }
 
 // identify gives the account of a request that a net/http handler serves, if its caller has the scope.

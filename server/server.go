@@ -39,6 +39,8 @@ type Options struct {
 	Log     *slog.Logger // nil: discard
 	Version string
 
+	PublicNames listen.Names // that clients reach the memory by, see [listen.Names]
+
 	Telemetry *telemetry.Telemetry // of this server alone; nil: one that nobody looks at
 
 	CaptureOff bool     // pass exchanges without a record

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -57,8 +58,15 @@ func requireOperatorKey(st *store.Store, r *http.Request) error {
 	return nil
 }
 
-// IsLoopback tells whether only this machine can reach the address of a listener.
-func IsLoopback(address net.Addr) bool {
-	tcp, ok := address.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+// WithNames refuses what the page of another site may have sent to a listener.
+func WithNames(next http.Handler, log *slog.Logger, names listen.Names, address net.Addr) http.Handler {
+	loopback := listen.IsLoopback(address)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fault := names.Refuse(loopback, r.Host, r.Header.Get("Origin")); fault != "" {
+			writeError(w, log, codec.Errorf(codec.KindPermission,
+				"%s, and management is not for pages of other sites. If it is reached by that name, add it to public_names.", fault))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -68,11 +69,11 @@ func TestOnlyLoopbackAddressesAreThisMachineAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := IsLoopback(address); got != want {
+		if got := listen.IsLoopback(address); got != want {
 			t.Errorf("%s: got %t", text, got)
 		}
 	}
-	if IsLoopback(&net.UnixAddr{}) {
+	if listen.IsLoopback(&net.UnixAddr{}) {
 		t.Error("a socket has no address of a network")
 	}
 }

@@ -114,6 +114,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	}
 	service, err = server.New(server.Options{
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Store: st, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
+		PublicNames:  listen.Names(cfg.PublicNames),
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
 		KeyLimits:    keyLimits(&cfg),
@@ -313,7 +314,8 @@ func openManagement(
 		return m, fmt.Errorf("cannot listen on %s for admin.listen: %w", cfg.Admin.Listen, err)
 	}
 	byKey := admin.AccountHandler(st, log, int(cfg.Limits.BodyBytes))
-	add(listener, admin.WithInspection(byKey, st, log, metrics, admin.IsLoopback(listener.Addr())))
+	inspected := admin.WithInspection(byKey, st, log, metrics, listen.IsLoopback(listener.Addr()))
+	add(listener, admin.WithNames(inspected, log, listen.Names(cfg.PublicNames), listener.Addr()))
 	log.Info("management for admin keys", "listen", listener.Addr().String())
 	return m, nil
 }

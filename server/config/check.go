@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,6 +18,11 @@ import (
 // check finds what a single value cannot show: addresses, URLs, and names that refer to other entries.
 func (l *loader) check(cfg *Config) {
 	l.checkListen(cfg)
+	for i, name := range cfg.PublicNames {
+		if name == "" || strings.ContainsAny(name, "/: *@") && net.ParseIP(name) == nil {
+			l.fail(fmt.Sprintf("public_names.%d", i), "public_names: %q is no name of a host; leave out the scheme, the port and the path", name)
+		}
+	}
 	l.checkAdmin(cfg)
 	if cfg.Data == "" {
 		l.fail("data", "data: name a directory, or take the field away for %q", DefaultData)

@@ -22,23 +22,24 @@ const DefaultData = "data"
 
 // Config is everything that can be set. The json tags are the names used in the file.
 type Config struct {
-	Listen     Addresses           `json:"listen"`
-	TLS        TLS                 `json:"tls"`
-	Data       string              `json:"data"`
-	Providers  map[string]Provider `json:"providers"`
-	Routes     []Route             `json:"routes"`
-	Aliases    []Alias             `json:"aliases"`
-	Fallbacks  []Fallback          `json:"fallbacks"`
-	Upstream   Upstream            `json:"upstream"`
-	ModelsFile string              `json:"models_file"`
-	Limits     Limits              `json:"limits"`
-	Timeouts   Timeouts            `json:"timeouts"`
-	Cache      Cache               `json:"cache"`
-	Capture    Capture             `json:"capture"`
-	Retention  Retention           `json:"retention"`
-	Search     Search              `json:"search"`
-	Admin      Admin               `json:"admin"`
-	Telemetry  Telemetry           `json:"telemetry"`
+	Listen      Addresses           `json:"listen"`
+	TLS         TLS                 `json:"tls"`
+	PublicNames []string            `json:"public_names"` // see [listen.Names]
+	Data        string              `json:"data"`
+	Providers   map[string]Provider `json:"providers"`
+	Routes      []Route             `json:"routes"`
+	Aliases     []Alias             `json:"aliases"`
+	Fallbacks   []Fallback          `json:"fallbacks"`
+	Upstream    Upstream            `json:"upstream"`
+	ModelsFile  string              `json:"models_file"`
+	Limits      Limits              `json:"limits"`
+	Timeouts    Timeouts            `json:"timeouts"`
+	Cache       Cache               `json:"cache"`
+	Capture     Capture             `json:"capture"`
+	Retention   Retention           `json:"retention"`
+	Search      Search              `json:"search"`
+	Admin       Admin               `json:"admin"`
+	Telemetry   Telemetry           `json:"telemetry"`
 
 	// ServiceKey is accepted as a key of account "default" with all scopes. It comes from MNEME_API_KEY only,
 	// is at least [MinServiceKey] characters long or empty, and is never stored.

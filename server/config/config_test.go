@@ -251,7 +251,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, retention, search, admin, telemetry), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, retention, search, admin, telemetry), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",
@@ -266,6 +266,13 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			file: "listen:\n- :1\n- 'unix:'\n- :1\n",
 			want: "mneme.yaml:3: listen: \"unix:\" needs the path of a socket behind unix:, such as unix:/run/mneme/mneme.sock\n" +
 				"mneme.yaml:4: listen: :1 is there twice; keep one",
+		},
+		"mistakes of every kind at once": {
+			file: "listne: :1\nlisten: [8080]\ncapture:\n  mode: sometimes\nadmin:\n  listen: here\n",
+			want: `mneme.yaml:1: unknown field "listne"; did you mean "listen"?` + "\n" +
+				`mneme.yaml:2: listen: "8080" is not HOST:PORT; write for example 127.0.0.1:7788, or :7788 for every interface, or port 0 for any free one, or tls:HOST:PORT, or unix:PATH` + "\n" +
+				`mneme.yaml:4: capture.mode: "sometimes" is not one of on, off` + "\n" +
+				`mneme.yaml:6: admin.listen: "here" is not HOST:PORT; write for example 127.0.0.1:7789`,
 		},
 		"TLS without a certificate": {
 			file: "data: x\nlisten: tls::1\n",
@@ -526,7 +533,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatalf("with every line taken in: %v\n%s", err, everything)
 	}
-	withAll.Providers, withAll.Routes, withAll.Aliases, withAll.ModelsFile, withAll.Admin = nil, nil, nil, "", Admin{}
+	withAll.Providers, withAll.Routes, withAll.Aliases, withAll.ModelsFile, withAll.Admin, withAll.PublicNames = nil, nil, nil, "", Admin{}, nil
 	withAll.Fallbacks = nil
 	withAll.Limits.PerKey = KeyLimits{}
 	withAll.Search.Embedder.Dimensions, withAll.Search.Embedder.DocumentPrefix, withAll.Search.Embedder.QueryPrefix = 0, "", ""

@@ -67,18 +67,19 @@ func Load(sources Sources) (Config, error) {
 	l.set("data", l.variable(EnvData), EnvData)
 	l.set("listen", sources.Listen, "--listen")
 	l.set("data", sources.Data, "--data")
-	if len(l.problems) > 0 {
-		return Config{}, l.problems
-	}
 
 	cfg := Default()
 	if err := l.merged.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{Tag: "json"}); err != nil {
+		if len(l.problems) > 0 {
+			return Config{}, l.problems
+		}
 		return Config{}, err // every value was tried against its type before it was merged
 	}
 	l.preferLists(&cfg)
 	cfg.ServiceKey = Secret(l.variable(EnvServiceKey))
 	cfg.MasterKey = Secret(l.variable(EnvMasterKey))
 	cfg.PreviousMasterKey = Secret(l.variable(EnvPreviousMasterKey))
+	l.taken = slices.Clone(l.problems)
 	if l.check(&cfg); len(l.problems) > 0 {
 		return Config{}, l.problems
 	}
@@ -119,6 +120,7 @@ type loader struct {
 	merged   *koanf.Koanf
 	origins  map[string]origin // by path in the file, such as "routes.0.prefix"
 	problems Problems
+	taken    Problems // those of the layers themselves
 }
 
 // variable is the trimmed value of an environment variable: a newline at the end of a secret that was read from
@@ -157,9 +159,6 @@ func (l *loader) file(name, namedBy string) {
 	}
 	doc := readDocument(name, text, l.env)
 	l.problems = append(l.problems, doc.problems...)
-	if len(doc.problems) > 0 {
-		return
-	}
 	for path, at := range doc.origins {
 		l.origins[path] = at
 	}
@@ -176,7 +175,15 @@ func (l *loader) at(path string) origin {
 	return origin{source: path}
 }
 
+// fail adds a problem. Where a layer has some of its own, one on the same line, or on none, may follow from those.
 func (l *loader) fail(path, format string, args ...any) {
-	l.problems = append(l.problems, l.at(path).problem(format, args...))
+	if _, known := l.origins[path]; !known && len(l.taken) > 0 {
+		return
+	}
+	found := l.at(path).problem(format, args...)
+	if slices.ContainsFunc(l.taken, func(p Problem) bool { return p.Source == found.Source && p.Line == found.Line }) {
+		return
+	}
+	l.problems = append(l.problems, found)
 	slices.SortStableFunc(l.problems, func(a, b Problem) int { return a.Line - b.Line })
 }

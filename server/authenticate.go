@@ -1,7 +1,11 @@
 package server
 
 import (
+	"errors"
+	"net"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
 
@@ -36,6 +40,17 @@ type caller struct {
 // leaves Authorization free for the client's own provider credential. X-Api-Key is never read as a service key: it is
 // the header in which Anthropic's clients send theirs to Anthropic.
 func (s *Server) authenticate(rc *app.RequestContext) (caller, error) {
+	c, err := s.readCaller(rc)
+	if known := new(codec.Error); errors.As(err, &known) && known.Kind == codec.KindAuthentication {
+		rc.Response.Header.Set("X-Should-Retry", "false") // read by the SDKs of OpenAI and Anthropic
+		if from := addressOfClient(rc.RemoteAddr()); s.refusals.first(from+" "+known.Message, s.opts.Clock()) {
+			s.log.Warn("a request without a valid service key", "client", from, "reason", known.Message)
+		}
+	}
+	return c, err
+}
+
+func (s *Server) readCaller(rc *app.RequestContext) (caller, error) {
 	c := caller{
 		apiKey:    rc.Request.Header.Get("X-Api-Key"),
 		googleKey: rc.Request.Header.Get("X-Goog-Api-Key"),
@@ -46,7 +61,7 @@ func (s *Server) authenticate(rc *app.RequestContext) (caller, error) {
 		c.authorization = authorization
 	} else {
 		var err error
-		if secret, err = bearer(authorization, c.apiKey != ""); err != nil {
+		if secret, err = bearer(authorization, c.apiKey); err != nil {
 			return caller{}, err
 		}
 	}
@@ -87,7 +102,7 @@ func (c *caller) brought() (credentials []string) {
 	return credentials
 }
 
-func bearer(authorization string, hasAPIKey bool) (string, error) {
+func bearer(authorization, apiKey string) (string, error) {
 	scheme, secret, _ := strings.Cut(authorization, " ")
 	secret = strings.TrimSpace(secret)
 	switch {
@@ -95,7 +110,9 @@ func bearer(authorization string, hasAPIKey bool) (string, error) {
 		return secret, nil
 	case authorization != "":
 		return "", codec.Errorf(codec.KindAuthentication, "The Authorization header does not hold a service key: send Authorization: Bearer KEY, or %s: KEY.", headerServiceKey)
-	case hasAPIKey:
+	case store.LooksLikeKey(apiKey):
+		return "", codec.Errorf(codec.KindAuthentication, "x-api-key holds a service key, which is not read there: send it as Authorization: Bearer KEY. For Claude Code and Anthropic's SDKs set ANTHROPIC_AUTH_TOKEN to it, and not ANTHROPIC_API_KEY.")
+	case apiKey != "":
 		return "", codec.Errorf(codec.KindAuthentication, "The request has an x-api-key but no service key. x-api-key goes to the provider; send the service key as Authorization: Bearer KEY, or %s: KEY.", headerServiceKey)
 	default:
 		return "", codec.Errorf(codec.KindAuthentication, "The request has no service key: send Authorization: Bearer KEY, or %s: KEY.", headerServiceKey)
@@ -136,4 +153,49 @@ func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) 
 // asError is the error for the client that err is, or stands for.
 func asError(err error) *codec.Error {
 	return codec.AsError(err, "The proxy failed on this request. It is logged.")
+}
+
+// addressOfClient is whom a connection counts for, as logs name it.
+func addressOfClient(remote net.Addr) string {
+	if client := clientOf(remote); client.IsValid() {
+		return client.String()
+	}
+	return "unix socket"
+}
+
+// refusals remembers what was logged of late, so that a client that asks again and again does not fill the log.
+type refusals struct {
+	mu     sync.Mutex
+	logged map[string]time.Time
+	swept  time.Time // when what is old was last forgotten
+}
+
+const (
+	refusalRest  = time.Minute // between two lines of the same
+	mostRefusals = 1024        // that are remembered; what is more is not logged
+)
+
+// first reports whether nothing of the same has been logged for some time.
+func (r *refusals) first(what string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, ok := r.logged[what]; ok && now.Sub(at) < refusalRest {
+		return false
+	}
+	if len(r.logged) >= mostRefusals && now.Sub(r.swept) > time.Second {
+		r.swept = now
+		for old, at := range r.logged {
+			if now.Sub(at) >= refusalRest {
+				delete(r.logged, old)
+			}
+		}
+	}
+	if len(r.logged) >= mostRefusals {
+		return false
+	}
+	if r.logged == nil {
+		r.logged = make(map[string]time.Time)
+	}
+	r.logged[what] = now
+	return true
 }

@@ -86,6 +86,26 @@ func TestCallersWhoAreNotKnownAreTurnedAway(t *testing.T) {
 	}
 }
 
+func TestAServiceKeyInXAPIKeyIsRefusedWithTheRemedyAndLoggedOnce(t *testing.T) {
+	h := build(t)
+	for range 5 {
+		a := h.do(http.MethodPost, messages.path, messages.body(`text "hi"`, false), "X-Api-Key", h.key)
+		if a.status != 401 || !strings.Contains(a.body, "ANTHROPIC_AUTH_TOKEN") || a.header.Get("X-Should-Retry") != "false" {
+			t.Fatalf("%d %s, x-should-retry %q", a.status, a.body, a.header.Get("X-Should-Retry"))
+		}
+	}
+	a := h.do(http.MethodPost, messages.path, messages.body(`text "hi"`, false))
+	if a.status != 401 {
+		t.Errorf("without a key: %d", a.status)
+	}
+	if n := strings.Count(h.log.String(), "a request without a valid service key"); n != 2 {
+		t.Errorf("%d lines for two kinds of refusal:\n%s", n, h.log)
+	}
+	if len(h.provider.Requests()) != 0 || strings.Contains(h.log.String(), h.key) {
+		t.Error("the key went upstream, or into the log")
+	}
+}
+
 func TestAKeyNeedsTheScopeWrite(t *testing.T) {
 	h := build(t)
 	reader := h.createKey("acme", store.ScopeRead|store.ScopeErase|store.ScopeAdmin)

@@ -118,6 +118,7 @@ type Server struct {
 
 	telemetry *telemetry.Telemetry
 
+	refusals  refusals // of callers without a key
 	quota     quota.Table
 	keyLimits atomic.Pointer[store.Limits]
 

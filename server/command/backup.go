@@ -18,10 +18,15 @@ type Backup struct {
 	Place `embed:""`
 	File  string `arg:"" help:"File to write; - is standard output."`
 	On    string `placeholder:"FILE" help:"Write only what has changed since this backup."`
+
+	Overwrite bool `help:"Replace FILE if it is there."`
 }
 
 // Run writes the state of this moment, while the server goes on.
 func (c *Backup) Run(ctx context.Context, s *Surroundings) error {
+	if _, err := os.Lstat(c.File); err == nil && c.File != "-" && !c.Overwrite {
+		return fmt.Errorf("%s is there already, and later backups may stand on it; name another file, or say --overwrite", c.File)
+	}
 	var since uint64
 	if c.On != "" {
 		header, err := readBackupHeader(c.On)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -12,7 +13,7 @@ import (
 
 // Owner says whose memory a command is about.
 type Owner struct {
-	Account string `placeholder:"NAME" help:"The account (default: all, or the only one)."`
+	Account string `env:"MNEME_ACCOUNT" placeholder:"NAME" help:"The account (default: $MNEME_ACCOUNT; else all, or where it can only be one, the only one, or account default)."`
 }
 
 // accounts are the accounts that are meant: the named one, else all.
@@ -28,9 +29,12 @@ func (o Owner) accounts(ctx context.Context, client *admin.Client) ([]string, er
 	return names, err
 }
 
-// one is the account that is meant where it can only be one.
+// one is the account that is meant where it can only be one: without a name account default, if there are several.
 func (o Owner) one(ctx context.Context, client *admin.Client) (string, error) {
 	names, err := o.accounts(ctx, client)
+	if len(names) > 1 && slices.Contains(names, admin.DefaultAccount) {
+		return admin.DefaultAccount, nil
+	}
 	if err == nil && len(names) != 1 {
 		err = fmt.Errorf("say which account is meant with --account: %s", strings.Join(names, ", "))
 	}

@@ -98,7 +98,7 @@ func ready(ctx context.Context, url string) error {
 	return nil
 }
 
-// key is the one in the environment, or a new one that may only write, with the way to revoke it. The new one is held until
+// key is the one in the environment, or a new one that may write and read, as the tools of the memory need, with the way to revoke it. The new one is held until
 // then, so that it does not outlast this process.
 func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func() error, err error) {
 	if key := strings.TrimSpace(os.Getenv(envKey)); key != "" {
@@ -114,7 +114,7 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 		}
 		expires := time.Now().Add(admin.HeldKeyLasts)
 		created, err = client.CreateKey(ctx, admin.NewKey{
-			Account: c.Account, Scopes: store.ScopeWrite, Label: "wrap " + c.Agent, KeySettings: admin.KeySettings{Expires: &expires},
+			Account: c.Account, Scopes: store.ScopeWrite | store.ScopeRead, Label: "wrap " + c.Agent, KeySettings: admin.KeySettings{Expires: &expires},
 		})
 		if err == nil {
 			held.Go(func() { client.HoldKey(holding, created.ID) })

@@ -70,7 +70,8 @@ func Errorf(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// AsError is err as an [Error]. One that is none is internal: it says otherwise, and err is its cause.
+// AsError returns err as an [Error]. Any other error becomes an internal one with the message otherwise, and err as its
+// cause.
 func AsError(err error, otherwise string) *Error {
 	var e *Error
 	if errors.As(err, &e) {

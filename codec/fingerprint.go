@@ -35,8 +35,8 @@ type FingerprintSet struct {
 	slots [64 << 10]atomic.Uint64
 }
 
-// Every reports whether all of a body is as is asks for: each of the pieces, where those in the set need not be asked again
-// and those found to be so are added, and what stands between them. prints are the fingerprints of the pieces.
+// Every reports whether is(part) holds for the whole body: for each of the pieces and for what stands between them. Pieces
+// in the set passed before and are skipped; those that pass are added. prints are the fingerprints of the pieces.
 func (s *FingerprintSet) Every(body []byte, pieces []Span, prints []Fingerprint, is func(part []byte) bool) bool {
 	at := 0
 	for i, piece := range pieces {

@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Account is the noun for who owns data, service keys and provider credentials.
+// Account is the noun for the owner of data, service keys and provider credentials.
 type Account struct {
 	List       AccountList       `cmd:"" help:"List accounts and the providers each has a credential for."`
 	Create     AccountCreate     `cmd:"" help:"Create an account."`
@@ -78,7 +78,7 @@ type AccountDelete struct {
 	JSON   bool   `help:"Write the receipt as JSON."`
 }
 
-// Run deletes the account where that was said, and else tells what would go.
+// Run deletes the account if that is confirmed, and otherwise shows what would be deleted.
 func (c *AccountDelete) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		d, err := client.DeleteAccount(ctx, c.Name, !c.Yes)
@@ -133,7 +133,7 @@ func (c *CredentialSet) Run(ctx context.Context, s *Surroundings) error {
 	})
 }
 
-// warnOfUnknownProvider is no error: the running server may have been configured otherwise than this command.
+// warnOfUnknownProvider only warns: the running server may have another configuration than this command.
 func warnOfUnknownProvider(place Place, provider string, w io.Writer) error {
 	cfg, err := place.load()
 	if err != nil {

@@ -33,7 +33,7 @@ type Doctor struct {
 	JSON  bool `help:"Write the findings as a JSON array."`
 }
 
-// finding is one thing that was looked at.
+// finding is the outcome of one check.
 type finding struct {
 	Check string `json:"check"`
 	State string `json:"state"` // good, warning or problem
@@ -47,7 +47,7 @@ const (
 	problem = "problem"
 )
 
-// Run looks at everything and changes nothing. Problems make the exit code 1; warnings do not.
+// Run checks everything and changes nothing. Problems make the exit code 1; warnings do not.
 func (c *Doctor) Run(ctx context.Context, s *Surroundings) error {
 	findings := c.examine(ctx)
 	problems := 0

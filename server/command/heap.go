@@ -16,8 +16,8 @@ const (
 	heapLook = time.Second
 )
 
-// boundHeap keeps the memory of the process small until end is called. It leaves a limit alone that the operator has set
-// (GOMEMLIMIT).
+// boundHeap keeps the memory of the process small until end is called. A limit that the operator has set (GOMEMLIMIT)
+// stays.
 func boundHeap() (end func()) {
 	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
 		return func() {}
@@ -43,7 +43,7 @@ func boundHeap() (end func()) {
 	}
 }
 
-// followHeap sets the limit for what is in use. Setting it stops the program for a moment, so small changes are let be.
+// followHeap sets the limit for what is in use. Setting it stops the program for a moment, so small changes are skipped.
 func followHeap(heap, beside int64) {
 	limit := max(heapSize, heap*3/2+beside)
 	if now := debug.SetMemoryLimit(-1); limit < now-now/8 || limit > now+now/8 {

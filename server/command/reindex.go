@@ -21,9 +21,9 @@ type Reindex struct {
 // progressInterval is how often a command looks how far the server is.
 const progressInterval = 100 * time.Millisecond
 
-// Run builds the search index anew from what was captured, and shows how far that is. A server that runs goes on serving
-// meanwhile; searches find what is indexed so far, and go by the former vectors until the new ones are complete. It may
-// be interrupted: the server goes on with it, then or when it is next started.
+// Run rebuilds the search index from the record and shows its progress. A running server keeps serving; searches find what is
+// indexed so far and use the former vectors until the new ones are complete. It may be interrupted: the server continues
+// with it, at once or at its next start.
 func (c *Reindex) Run(ctx context.Context, s *Surroundings) error {
 	vectors := c.What != admin.Words
 	return c.manageIndex(ctx, vectors, func(client *admin.Client) error {

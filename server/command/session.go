@@ -136,7 +136,7 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *S
 	return nil
 }
 
-// nameOf is what a person knows a session by.
+// nameOf is the name by which a person knows a session.
 func nameOf(m *store.Session) string {
 	if m.Error != nil {
 		return "damaged: run mneme check"
@@ -348,7 +348,7 @@ type SessionErase struct {
 	JSON   bool   `help:"Write the receipt as JSON."`
 }
 
-// Run erases and waits until nothing of the session is left.
+// Run erases the session and waits until nothing of it is left.
 func (c *SessionErase) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		account, _, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.Session(ctx, account, c.ID) })

@@ -16,7 +16,7 @@ type Stats struct {
 	JSON  bool `help:"Write a JSON array."`
 }
 
-// Run says what takes the space and why, account by account.
+// Run shows disk usage by account and kind.
 func (c *Stats) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		accounts, err := c.accounts(ctx, client)

@@ -21,7 +21,7 @@ type Tail struct {
 	JSON  bool `help:"Write one JSON object per line."`
 }
 
-// Run tells what happens in the running server, until it is interrupted.
+// Run streams the events of the running server until it is interrupted.
 func (c *Tail) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if client.InProcess() {

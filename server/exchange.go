@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/cloudwego/hertz/pkg/app"
@@ -286,7 +285,10 @@ func requestID(h http.Header) string {
 // passThrough serves a client in the provider's own format: bytes up, bytes down, but for reasoning state in the history
 // that the provider would refuse.
 func (x *exchange) passThrough() error {
-	body := x.spliced()
+	body, err := x.spliced()
+	if err != nil {
+		return err
+	}
 	reply, err := x.call(body)
 	if err != nil {
 		return err
@@ -306,20 +308,28 @@ func (x *exchange) passThrough() error {
 
 // spliced is the client's body as it goes to a provider of its own format. It is apart from passThrough because that one's
 // frame lies on the stack for as long as a stream lasts.
-func (x *exchange) spliced() []byte {
+func (x *exchange) spliced() ([]byte, error) {
 	target := x.router.Target(x.placement, x.format)
-	body, pieces := x.body, x.cutLarge()
-	if !x.envelope.Untouched(x.placement.Model) {
-		body, pieces = x.envelope.Splice(nil, x.body, x.placement.Model), nil // they stand elsewhere in it
+	body, resolved, err := x.resolveOwn()
+	if err != nil {
+		return nil, err
 	}
-	body, dropped := crossing.CleanHistory(body, x.format, &target, pieces, x.prints)
-	if len(dropped) > 0 {
-		x.rc.Response.Header.Set(headerTranslation, x.format.String()+"->"+x.format.String()+"; dropped="+strings.Join(dropped, ","))
-		for _, name := range dropped {
-			x.closing.Translation = append(x.closing.Translation, "dropped:"+name)
+	envelope, pieces := &x.envelope, x.cutLarge()
+	if len(resolved) > 0 {
+		envelope, pieces = new(codec.Envelope), nil
+		if err := envelope.Read(body); err != nil {
+			return nil, err
 		}
 	}
-	return body
+	if !envelope.Untouched(x.placement.Model) {
+		body, pieces = envelope.Splice(nil, body, x.placement.Model), nil // they stand elsewhere in it
+	}
+	body, dropped := crossing.CleanHistory(body, x.format, &target, pieces, x.prints)
+	if notes := (codec.Notes{Emulated: resolved, Dropped: dropped}); len(resolved)+len(dropped) > 0 {
+		x.rc.Response.Header.Set(headerTranslation, crossing.NotesHeader(x.surface, x.format, &notes))
+		x.closing.Translation = append(x.closing.Translation, crossing.NoteList(&notes)...)
+	}
+	return body, nil
 }
 
 // ownCredentialRefused hides a provider's refusal of a credential that is the account's or the server's: the caller's

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -17,7 +18,7 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	if err == nil || x.surface != codec.Responses || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := x.resolve()
+	resolved, names, unresolved := x.resolve(&recorded{store: x.server.store, account: x.caller.Account})
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
@@ -31,12 +32,12 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 
 // resolve puts into the body what it refers to. Room for as much as may be read of the record is reserved meanwhile, and then
 // for what came of it.
-func (x *exchange) resolve() (body []byte, names []string, err error) {
+func (x *exchange) resolve(record *recorded) (body []byte, names []string, err error) {
 	most := x.server.opts.BodyBytes
 	if err := x.server.reserve(most); err != nil {
 		return nil, nil, err
 	}
-	body, names, err = responses.Resolve(x.body, int(most), recorded{x.server.store, x.caller.Account})
+	body, names, err = responses.Resolve(x.body, int(most), record)
 	x.server.budget.give(most)
 	if err != nil || len(names) == 0 {
 		return nil, nil, err
@@ -48,38 +49,140 @@ func (x *exchange) resolve() (body []byte, names []string, err error) {
 	return body, names, nil
 }
 
-// recorded finds what an account was answered by the ids that translated answers get: those of an exchange, and of its
-// items, hold the exchange's own.
+// resolveOwn gives the client's body as a provider of its own format can take it: ids that translated answers gave out
+// name nothing there, and what they name is put in their place. Everything else stays as it is; names are nil where that is
+// all of the body.
+func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
+	if x.surface != codec.Responses || !isOwnAnswer(x.envelope.PreviousResponse) && !x.mayReferToOwn() {
+		return x.body, nil, nil
+	}
+	body, names, err = x.resolve(&recorded{store: x.server.store, account: x.caller.Account, leaves: true})
+	if err != nil || len(names) == 0 {
+		return x.body, nil, err
+	}
+	return body, names, nil
+}
+
+var (
+	itemReference = []byte(`"item_reference"`)
+	itemID        = []byte(`"id"`)
+)
+
+// mayReferToOwn reports whether the body may refer to an item of a translated answer. References need no type; a client
+// that has nothing kept sends items themselves, ids and all.
+func (x *exchange) mayReferToOwn() bool {
+	if x.envelope.StoreOff {
+		return bytes.Contains(x.body, itemReference)
+	}
+	for rest := x.body; ; {
+		i := bytes.Index(rest, itemID)
+		if i < 0 {
+			return bytes.Contains(x.body, itemReference)
+		}
+		rest = bytes.TrimLeft(rest[i+len(itemID):], ": \t\r\n")
+		quoted := rest[:min(len(rest), longestPrefix+itemIDLength+2)]
+		if end := bytes.IndexByte(quoted[min(len(quoted), 1):], '"'); end > 0 && quoted[0] == '"' && isOwnID(string(quoted[1:1+end])) {
+			return true
+		}
+	}
+}
+
+// recorded finds what an account was answered: by the ids that translated answers get, of which those of an exchange and
+// of its items hold the exchange's own, and by the ids that a provider of Responses gave its answers.
 type recorded struct {
 	store   *store.Store
 	account string
+	leaves  bool // the provider knows its own ids: a request that goes on from one of these keeps it
+	within  bool // the conversation is being followed back, and has to be found whole
 }
 
-func (r recorded) Response(id string) (request, answer []byte, err error) {
-	x, err := r.exchange(id)
+func (r *recorded) Response(id string) (request, answer []byte, err error) {
+	if r.leaves && !r.within && !isOwnAnswer(id) {
+		return nil, nil, nil
+	}
+	first := r.leaves && !r.within
+	r.within = true
+	x, err := r.own(id)
+	if !first && codec.AsError(err, "").Kind == codec.KindNotFound {
+		exchange, unknown := r.store.AnsweredAs(r.account, id)
+		if unknown != nil {
+			return nil, nil, unknown
+		}
+		x, err = r.exchange(exchange)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	return x.RawRequest, x.RawResponse, nil
 }
 
-func (r recorded) Item(id string) (answer []byte, err error) {
-	x, err := r.exchange(id)
+// newestAnswers is in how many of an account's newest exchanges an item of a provider's is looked for.
+const newestAnswers = 200
+
+func (r *recorded) Item(id string) (answer []byte, err error) {
+	switch x, err := r.own(id); {
+	case err == nil:
+		return x.RawResponse, nil
+	case codec.AsError(err, "").Kind != codec.KindNotFound:
+		return nil, err
+	case r.leaves:
+		return nil, nil
+	}
+	page, err := r.store.Exchanges(r.account, store.ExchangeQuery{Limit: newestAnswers})
 	if err != nil {
 		return nil, err
 	}
-	return x.RawResponse, nil
+	quoted := []byte(`"` + id + `"`)
+	for i := range page.Data {
+		if page.Data[i].Surface != codec.Responses.String() || page.Data[i].Outcome != store.OutcomeComplete {
+			continue
+		}
+		if x, err := r.exchange(page.Data[i].ID); err == nil && bytes.Contains(x.RawResponse, quoted) {
+			return x.RawResponse, nil
+		}
+	}
+	return nil, codec.Errorf(codec.KindNotFound, "no answer has that item")
 }
 
-// exchangeIDLength is that of an exchange's id behind its prefix.
-const exchangeIDLength = 26
+// The length of an exchange's id after its prefix, and of the longest id of an item, which ends with its place in the
+// answer. Ids of OpenAI's are longer by half.
+const (
+	exchangeIDLength = 26
+	itemIDLength     = exchangeIDLength + 6
+	longestPrefix    = 32
+)
 
-func (r recorded) exchange(id string) (*store.Exchange, error) {
+// isOwnID reports whether an id has the form of those that translated answers and their items get. Other providers' may, too.
+func isOwnID(id string) bool {
+	_, ok := exchangeOf(id)
+	return ok
+}
+
+// isOwnAnswer reports whether an id has the form of those that translated answers get.
+func isOwnAnswer(id string) bool {
+	return strings.HasPrefix(id, "resp_") && len(id) == len("resp_")+exchangeIDLength
+}
+
+// exchangeOf is the exchange that an id of that form names.
+func exchangeOf(id string) (exchange string, ok bool) {
 	_, own, _ := strings.Cut(id, "_")
-	if len(own) < exchangeIDLength {
+	if len(own) != exchangeIDLength && (len(own) < exchangeIDLength+2 || len(own) > itemIDLength) {
+		return "", false
+	}
+	return "exch_" + own[:exchangeIDLength], true
+}
+
+// own gives the exchange that an id of ours names.
+func (r *recorded) own(id string) (*store.Exchange, error) {
+	exchange, ok := exchangeOf(id)
+	if !ok {
 		return nil, codec.Errorf(codec.KindNotFound, "not an id of this proxy")
 	}
-	x, err := r.store.Exchange(r.account, "exch_"+own[:exchangeIDLength])
+	return r.exchange(exchange)
+}
+
+func (r *recorded) exchange(id string) (*store.Exchange, error) {
+	x, err := r.store.Exchange(r.account, id)
 	if err == nil && x.Surface != codec.Responses.String() {
 		err = codec.Errorf(codec.KindNotFound, "an answer of another surface")
 	}

@@ -88,3 +88,95 @@ func TestIdsOfWhatIsNotOnRecordAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// resultOf is the result of a call as the SDK sends it.
+func resultOf(call, output string) openairesponses.ResponseInputItemUnionParam {
+	result := openairesponses.ResponseInputItemParamOfFunctionCallOutput(output)
+	result.OfFunctionCallOutput.CallID = param.NewOpt(call)
+	return result
+}
+
+// A conversation goes on by ids whichever model answers next: the ids of translated answers mean nothing to OpenAI, and
+// those of OpenAI mean nothing to the others.
+func TestAConversationGoesOnByIdsWhenTheModelChanges(t *testing.T) {
+	h := build(t)
+	client := h.openai()
+	models := []string{"gpt-5", "claude-opus-4-8", "gemini-2.5-pro"}
+	h.account("zeta")
+	foreign := h.createKey("zeta", store.ScopeWrite)
+	for _, from := range models {
+		for _, to := range models {
+			t.Run(from+" to "+to, func(t *testing.T) {
+				first := asked(from, "The word is quokka. [[sim: call look {\"at\":\"zoo\"} ]]")
+				first.Tools = []openairesponses.ToolUnionParam{openairesponses.ToolParamOfFunction("look", map[string]any{"type": "object"}, false)}
+				called, err := client.Responses.New(t.Context(), first)
+				ok(t, err)
+				call := ""
+				for _, item := range called.Output {
+					if item.Type == "function_call" {
+						call = item.CallID
+					}
+				}
+				native := from == "gpt-5" && to == "gpt-5" // OpenAI kept it itself
+
+				// The result alone is the input.
+				second := asked(to, "")
+				second.PreviousResponseID = param.NewOpt(called.ID)
+				second.Input = openairesponses.ResponseNewParamsInputUnion{OfInputItemList: openairesponses.ResponseInputParam{
+					resultOf(call, "wombat"),
+				}}
+				second.Tools = first.Tools
+				answered, err := client.Responses.New(t.Context(), second)
+				ok(t, err)
+				said := string(h.upstream().Body)
+				for _, part := range []string{"quokka", "zoo", "wombat"} {
+					if !strings.Contains(said, part) && (!native || part == "wombat") {
+						t.Errorf("the result is sent without %q:\n%s", part, said)
+					}
+				}
+				if strings.Contains(said, called.ID) != native {
+					t.Errorf("the id %s in the request: %v\n%s", called.ID, !native, said)
+				}
+				if native {
+					return
+				}
+
+				// And one more turn, by the newest id.
+				third := asked(from, "What do you know?")
+				third.PreviousResponseID, third.Tools = param.NewOpt(answered.ID), first.Tools
+				_, err = client.Responses.New(t.Context(), third)
+				ok(t, err)
+				said = string(h.upstream().Body)
+				for _, part := range []string{"quokka", "zoo", "wombat", "What do you know?"} {
+					if !strings.Contains(said, part) {
+						t.Errorf("the third turn is sent without %q:\n%s", part, said)
+					}
+				}
+
+				// An item alone.
+				item := asked(to, "")
+				item.Tools = first.Tools
+				item.Input = openairesponses.ResponseNewParamsInputUnion{OfInputItemList: openairesponses.ResponseInputParam{
+					openairesponses.ResponseInputItemParamOfItemReference(called.Output[len(called.Output)-1].ID),
+					resultOf(call, "numbat"),
+				}}
+				_, err = client.Responses.New(t.Context(), item)
+				ok(t, err)
+				if said := string(h.upstream().Body); !strings.Contains(said, "zoo") || !strings.Contains(said, "numbat") || strings.Contains(said, "item_reference") {
+					t.Errorf("by an item is sent\n%s", said)
+				}
+
+				// Nothing of it leads there from another account.
+				_, err = client.Responses.New(t.Context(), second, option.WithAPIKey(foreign), option.WithMaxRetries(0))
+				var refused *openai.Error
+				if !errors.As(err, &refused) || refused.StatusCode != http.StatusBadRequest {
+					t.Errorf("for another account: %v", err)
+				}
+				_, err = client.Responses.New(t.Context(), item, option.WithAPIKey(foreign), option.WithMaxRetries(0))
+				if said := string(h.upstream().Body); err == nil && strings.Contains(said, "zoo") {
+					t.Errorf("another account is answered with\n%s", said)
+				}
+			})
+		}
+	}
+}

@@ -262,3 +262,53 @@ func checkDescription(title *string, tags []string) error {
 	}
 	return nil
 }
+
+// longestSearch is in how many of a session's newest exchanges an answer is looked for.
+const longestSearch = 10_000
+
+// AnsweredAs gives the exchange whose answer the provider gave that id, of the surface on which requests name the answer
+// that they go on from; [codec.KindNotFound] if the account has none.
+func (s *Store) AnsweredAs(account, response string) (exchange string, err error) {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return "", err
+	}
+	err = s.view(func(tx *badger.Txn) error {
+		value, err := getValue(tx, linkKey(number, clue{byResponse, response}))
+		if err != nil || len(value) != len(sessionID{}) {
+			return err
+		}
+		session := sessionID(value)
+		for range maxMerges {
+			r, err := getSession(tx, number, session)
+			if err != nil {
+				return err
+			}
+			into, merged := parseSessionID(r.Merged)
+			if !merged {
+				break
+			}
+			session = into
+		}
+		w, err := newWindow("", "", 1, false, func(text string) (timeID, bool) { return parseID(exchangePrefix, text) })
+		if err != nil {
+			return err
+		}
+		left := longestSearch
+		w.walk(tx, memberPrefix(number, session), func(id timeID, _ *badger.Item) bool {
+			if info, err := getInfo(tx, number, exchangeID(id)); err == nil && info.ResponseID == response {
+				exchange = info.ID
+			}
+			left--
+			return exchange == "" && left > 0
+		})
+		return nil
+	})
+	switch {
+	case err != nil && !errors.Is(err, badger.ErrKeyNotFound):
+		return "", errStorage(err, "the answer %s cannot be looked up; run mneme check", response)
+	case exchange == "":
+		return "", codec.Errorf(codec.KindNotFound, "no answer with that id")
+	}
+	return exchange, nil
+}

@@ -100,12 +100,15 @@ func (x *Exchange) Release() {
 const maxNotes = 1 << 10
 
 // Notes says what was done beyond carrying over, as the value of the header X-Service-Translation.
-func (x *Exchange) Notes() string {
-	notes := []byte(x.surface.String() + "->" + x.format.String())
+func (x *Exchange) Notes() string { return NotesHeader(x.surface, x.format, &x.request.Notes) }
+
+// NotesHeader is that value for what was done between two formats, which may be the same.
+func NotesHeader(surface, format codec.Format, n *codec.Notes) string {
+	notes := []byte(surface.String() + "->" + format.String())
 	for _, list := range []struct {
 		word  string
 		names []string
-	}{{"; emulated=", x.request.Notes.Emulated}, {"; dropped=", x.request.Notes.Dropped}} {
+	}{{"; emulated=", n.Emulated}, {"; dropped=", n.Dropped}} {
 		for i, name := range list.names {
 			if len(notes)+len(list.word)+len(name) > maxNotes {
 				notes = append(notes, ";..."...)
@@ -137,12 +140,16 @@ func appendToken(dst []byte, name string) []byte {
 
 // NoteNames lists the same for the record: "emulated:stop", "dropped:top_k".
 func (x *Exchange) NoteNames() []string {
-	names := make([]string, 0, len(x.request.Notes.Emulated)+len(x.request.Notes.Dropped)+1)
-	names = append(names, x.surface.String()+"->"+x.format.String())
-	for _, name := range x.request.Notes.Emulated {
+	return append([]string{x.surface.String() + "->" + x.format.String()}, NoteList(&x.request.Notes)...)
+}
+
+// NoteList is a note in each string.
+func NoteList(n *codec.Notes) []string {
+	names := make([]string, 0, len(n.Emulated)+len(n.Dropped))
+	for _, name := range n.Emulated {
 		names = append(names, "emulated:"+name)
 	}
-	for _, name := range x.request.Notes.Dropped {
+	for _, name := range n.Dropped {
 		names = append(names, "dropped:"+name)
 	}
 	return names

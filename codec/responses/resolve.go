@@ -9,7 +9,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// Record holds earlier answers. Its errors are of kind [codec.KindNotFound] where nothing is kept under an id.
+// Record holds earlier answers. Its errors are of kind [codec.KindNotFound] where nothing is kept under an id. No answer
+// without an error leaves the reference in the request: the provider that is asked knows what it names.
 type Record interface {
 	// Response gives the exchange whose answer has the id: the client's request, and the answer as an object or a stream.
 	Response(id string) (request, answer []byte, err error)
@@ -30,11 +31,11 @@ func Resolve(body []byte, limit int, record Record) (resolved []byte, names []st
 	if err != nil {
 		return body, nil, err
 	}
-	before, err := r.conversation(previousResponse(body))
+	before, kept, err := r.conversation(previousResponse(body))
 	if err != nil || len(r.names) == 0 {
 		return body, nil, err
 	}
-	return withInput(body, slices.Concat(before, items)), r.names, nil
+	return withInput(body, slices.Concat(before, items), kept), r.names, nil
 }
 
 func previousResponse(body []byte) string { return scan.String(scan.Get(body, "previous_response_id")) }
@@ -49,36 +50,39 @@ type resolver struct {
 	known   map[string][]byte // items of these by their ids: a conversation refers to many of an answer
 }
 
-// conversation gives the conversation up to and including a response.
-func (r *resolver) conversation(id string) (items [][]byte, err error) {
+// conversation gives the conversation up to and including a response. kept says that the request still refers to it.
+func (r *resolver) conversation(id string) (items [][]byte, kept bool, err error) {
 	if id == "" {
-		return nil, nil
+		return nil, false, nil
 	}
-	r.resolved("previous_response_id")
 	var steps [][][]byte // the newest first
 	for range longestChain {
 		request, answer, err := r.record.Response(id)
 		if err != nil {
-			return nil, unresolved("previous_response_id", id, err)
+			return nil, false, unresolved("previous_response_id", id, err)
 		}
+		if answer == nil && len(steps) == 0 {
+			return nil, true, nil
+		}
+		r.resolved("previous_response_id")
 		if err := r.read(request, answer); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		asked, err := r.items(scan.Get(request, "input"))
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		said := outputItems(answer)
 		if err := r.take(said...); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		steps = append(steps, said, asked)
 		if id = previousResponse(request); id == "" {
 			slices.Reverse(steps)
-			return slices.Concat(steps...), nil
+			return slices.Concat(steps...), false, nil
 		}
 	}
-	return nil, codec.Invalid("previous_response_id", "more than %d responses come before this one; send the conversation itself", longestChain)
+	return nil, false, codec.Invalid("previous_response_id", "more than %d responses come before this one; send the conversation itself", longestChain)
 }
 
 // items gives the items of an input, with what they refer to in their place.
@@ -90,7 +94,7 @@ func (r *resolver) items(input []byte) (items [][]byte, err error) {
 	for e := scan.Array(input); e.Next(); {
 		item := e.Value
 		if id := reference(item); id != "" {
-			if item, err = r.item(id); err != nil {
+			if item, err = r.item(item, id); err != nil {
 				return nil, err
 			}
 		}
@@ -111,8 +115,8 @@ func reference(item []byte) (id string) {
 	return scan.String(scan.Get(item, "id"))
 }
 
-func (r *resolver) item(id string) ([]byte, error) {
-	r.resolved("item_reference")
+// item is what a reference names.
+func (r *resolver) item(reference []byte, id string) ([]byte, error) {
 	if item, known := r.known[id]; known {
 		return item, nil
 	}
@@ -123,6 +127,10 @@ func (r *resolver) item(id string) ([]byte, error) {
 	if err != nil {
 		return nil, unresolved("input", id, err)
 	}
+	if answer == nil {
+		return reference, nil
+	}
+	r.resolved("item_reference")
 	if err := r.read(answer); err != nil {
 		return nil, err
 	}
@@ -190,8 +198,8 @@ func outputItems(answer []byte) (items [][]byte) {
 	return items
 }
 
-// withInput is the body with other items, and without what stood for those in front.
-func withInput(body []byte, items [][]byte) []byte {
+// withInput is the body with other items and, unless it is kept, without what stood for those in front.
+func withInput(body []byte, items [][]byte, kept bool) []byte {
 	size := len(body)
 	for _, item := range items {
 		size += len(item) + 1
@@ -199,8 +207,12 @@ func withInput(body []byte, items [][]byte) []byte {
 	b := append(make([]byte, 0, size), '{')
 	for m := scan.Object(body); m.Next(); {
 		switch string(m.Key) {
-		case "input", "previous_response_id":
+		case "input":
 			continue
+		case "previous_response_id":
+			if !kept {
+				continue
+			}
 		}
 		b = append(b, body[m.Start:m.End]...)
 		b = append(b, ',')

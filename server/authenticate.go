@@ -26,6 +26,7 @@ const (
 	headerSimulated       = "X-Service-Simulated"
 	headerCapture         = "X-Service-Capture"
 	headerFallback        = "X-Service-Fallback"
+	headerReplay          = "X-Service-Replay"
 )
 
 // caller is who sent a request, and what provider credential they brought along.

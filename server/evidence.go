@@ -15,6 +15,10 @@ import (
 
 // evidence fills in what tells the session of an exchange.
 func (x *exchange) evidence(o *store.Opening) {
+	if len(x.rc.Request.Header.Peek(headerReplay)) > 0 {
+		o.Auxiliary = store.AuxiliaryReplay // what the request says of its conversation is true of the original alone
+		return
+	}
 	n := x.nativeSession()
 	o.NativeSession, o.NativeAgent, o.NativeParent = n.session, n.agent, n.parent
 	o.PreviousResponse, o.Conversation = keptID(x.envelope.PreviousResponse), keptID(x.envelope.Conversation)

@@ -363,3 +363,23 @@ func TestNamesOfAnyLengthLeaveSessionsSmall(t *testing.T) {
 		t.Errorf("sessions take %d bytes", len(list))
 	}
 }
+
+func TestAReplayStaysOutOfItsConversation(t *testing.T) {
+	h := build(t)
+	body := messages.body(`text "hi"`, false)
+	h.post(messages.path, body, "X-Session-Id", "native")
+	h.post(messages.path, body, "X-Session-Id", "native", "X-Service-External-Session-ID", "replay of exch_x", "X-Service-Replay", "exch_x")
+	all := h.records("acme")
+	if len(all) != 2 {
+		t.Fatalf("%d records", len(all))
+	}
+	for _, x := range all {
+		replayed := x.ExternalSession != ""
+		if replayed != (x.Auxiliary == store.AuxiliaryReplay) || replayed == (x.NativeSession != "") {
+			t.Errorf("%+v", x)
+		}
+	}
+	if all[0].Session == all[1].Session || all[0].Session == "" || all[1].Session == "" {
+		t.Errorf("both are in session %s", all[0].Session)
+	}
+}

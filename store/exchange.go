@@ -56,6 +56,7 @@ const (
 	AuxiliaryTitle   = "title"
 	AuxiliarySummary = "summary"
 	AuxiliaryPrewarm = "prewarm"
+	AuxiliaryReplay  = "replay" // a recorded request was sent again
 	AuxiliaryUnread  = "unread" // it was turned away before anything was known of its conversation
 )
 

@@ -99,6 +99,7 @@ func (c *ExchangeReplay) request(ctx context.Context, x *memory.Exchange, origin
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("X-Service-API-Key", key)
 	request.Header.Set("X-Service-External-Session-ID", "replay of "+x.ID)
+	request.Header.Set("X-Service-Replay", x.ID)
 	for _, field := range x.Header {
 		for _, name := range replayHeaders {
 			if strings.EqualFold(field.Name, name) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	standard "log"
 	"log/slog"
 	"sync"
 	"time"
@@ -37,6 +38,28 @@ func (m *maskedLines) Write(lines []byte) (int, error) {
 		m.redactor.Mask(out)
 	}
 	return m.to.Write(out)
+}
+
+// libraryLog takes what libraries write to the standard logger of Go. It leaves out what they quote: net/http quotes the
+// beginning of bytes that a provider sends unasked, which may belong to anyone's answer.
+type libraryLog struct{ log *slog.Logger }
+
+// Write takes one line.
+func (l libraryLog) Write(line []byte) (int, error) {
+	text, _, _ := bytes.Cut(bytes.TrimSpace(line), []byte(` starting with "`))
+	l.log.Warn(string(text))
+	return len(line), nil
+}
+
+// takeStandardLog has libraries write to log; giveBack ends that.
+func takeStandardLog(log *slog.Logger) (giveBack func()) {
+	former, flags := standard.Writer(), standard.Flags()
+	standard.SetOutput(libraryLog{log})
+	standard.SetFlags(0)
+	return func() {
+		standard.SetOutput(former)
+		standard.SetFlags(flags)
+	}
 }
 
 // gatheredLines writes what has gathered within a tenth of a second at once: a line for each exchange would be a system call

@@ -1,6 +1,9 @@
 package command
 
 import (
+	"bytes"
+	standard "log"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -77,5 +80,17 @@ func TestNoLineOfTheLogShowsACredential(t *testing.T) {
 	flush()
 	if text := out.String(); strings.Contains(text, configured) || strings.Contains(text, shaped) || strings.Count(text, "\n") != 2 || !strings.Contains(text, "malformed HTTP") {
 		t.Errorf("the log says %s", text)
+	}
+}
+
+// What net/http tells of bytes that came unasked is in the log, the bytes are not.
+func TestLibrariesQuoteNothingInTheLog(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	giveBack := takeStandardLog(log)
+	standard.Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v", "HTTP/1.1 200 OK of somebody", nil)
+	giveBack()
+	if got := out.String(); !strings.Contains(got, "Unsolicited response received on idle HTTP channel") || strings.Contains(got, "somebody") {
+		t.Errorf("the log says %s", got)
 	}
 }

@@ -46,6 +46,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	}
 	log, lines, flush := newLog(s.Err, redactor)
 	defer flush()
+	defer takeStandardLog(log)()
 	if platformNotice != "" {
 		log.Info(platformNotice)
 	}

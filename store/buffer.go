@@ -1,6 +1,9 @@
 package store
 
-import "sync"
+import (
+	"sync"
+	"unsafe"
+)
 
 // responsePart is how much of an answer is held in memory before it goes to the store.
 const responsePart = 256 << 10
@@ -17,8 +20,8 @@ func getBuffer(n int) []byte {
 		if n > size {
 			continue
 		}
-		if b, ok := bufferPools[i].Get().(*[]byte); ok {
-			return (*b)[:0]
+		if b, ok := bufferPools[i].Get().(*byte); ok {
+			return unsafe.Slice(b, size)[:0]
 		}
 		return make([]byte, 0, size)
 	}
@@ -38,7 +41,7 @@ func bufferSize(n int) int {
 func putBuffer(b []byte) {
 	for i, size := range bufferSizes {
 		if cap(b) == size {
-			bufferPools[i].Put(&b)
+			bufferPools[i].Put(unsafe.SliceData(b)) // as long as the pool's buffers are, and no slice to allocate
 			return
 		}
 	}

@@ -13,8 +13,10 @@ const (
 	handoverRequest = 1 << 20  // bytes of a request that is kept until its exchange is digested
 	handoverTotal   = 16 << 20 // bytes of all that are kept
 
-	// Requests and answers of so many bytes together are read in some 20 µs, before their end is committed.
+	// Requests and answers of so many bytes together are read in some 20 µs, before their end is committed. A stream that was
+	// read while it passed has its text ready, which is less than an eighth of it: what frames a token takes 100 bytes and more.
 	digestedAtOnce = 8 << 10
+	framing        = 8
 
 	// Requests from handoverLarge on may take half of that: a few dozen agents with long answers leave room for the rest.
 	handoverLarge = 64 << 10
@@ -104,7 +106,7 @@ func (c *Capture) handOver() *Exchange {
 // knows the session of an exchange that ends before its opening is committed.
 func (c *Capture) digestAtOnce(w *write) {
 	x := w.captured
-	if x == nil || len(x.RawRequest)+len(x.RawResponse) > digestedAtOnce {
+	if x == nil || len(x.RawRequest)+unreadAnswer(x) > digestedAtOnce {
 		return
 	}
 	select {
@@ -118,6 +120,14 @@ func (c *Capture) digestAtOnce(w *write) {
 	if read, ok := c.store.readCaptured(c.account, x); ok {
 		w.digest = c.store.digestOf(place{c.account, c.id}, read, nil)
 	}
+}
+
+// unreadAnswer is how many bytes of an answer digesting it has to read, about.
+func unreadAnswer(x *Exchange) int {
+	if x.Reader != nil && strings.HasPrefix(x.ResponseType, "text/event-stream") {
+		return len(x.RawResponse) / framing
+	}
+	return len(x.RawResponse)
 }
 
 // heldAnswer is what an answer counts for. Whoever has read it keeps its text beside, which is no longer.

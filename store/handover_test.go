@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // What is digested is what was captured, whether its bytes were still in memory or had to be read back; and no memory
@@ -138,6 +140,51 @@ func TestASmallExchangeIsDigestedWithItsEnd(t *testing.T) {
 		t.Errorf("the turn answers %+v", answer)
 	}
 	mustBeSound(t, c.s)
+}
+
+// So has a stream of which only the frames are long, but not another answer as long: it would keep its client waiting.
+func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
+	redactor, err := redact.New(redact.Options{Builtin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *Store
+	waiting := make(map[string]int) // by content type: exchanges in the outbox while one is digested
+	s = openStore(t, Options{
+		Redact: redactor, Stream: func(string) StreamReader { return new(pieceReader) },
+		Digest: func(x *Exchange) (Digest, error) {
+			there, err := s.Undigested("acme")
+			if err != nil {
+				return Digest{}, err
+			}
+			waiting[x.ResponseType] = len(there)
+			return digestTest(x)
+		},
+	})
+	mustAccount(t, s, "acme")
+	c := &conversation{t, s}
+	c.idle()
+	answer := strings.Repeat(`data: {"id":"c","object":"chunk","delta":"word"}`+"\n\n", 4*digestedAtOnce/50)
+	for _, contentType := range []string{"text/event-stream", "application/json"} {
+		begun, err := s.Begin(t.Context(), with(say("where is the lock?"), func(o *Opening) { o.ChatKey = contentType }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := begun.Write([]byte(answer)); err != nil {
+			t.Fatal(err)
+		}
+		if err := begun.Finish(t.Context(), &Closing{Outcome: OutcomeComplete, ContentType: contentType}); err != nil {
+			t.Fatal(err)
+		}
+		c.settle()
+		if turn, err := s.TurnAt(1, begun.ID()); err != nil || turn.Turn == nil || turn.Turn.Answer[0].Parts[0].Text != answer {
+			t.Errorf("the turn of %s is %+v (%v)", contentType, turn.Turn, err)
+		}
+	}
+	if want := map[string]int{"text/event-stream": 0, "application/json": 1}; !maps.Equal(waiting, want) {
+		t.Errorf("while they are digested so many exchanges wait: %v, want %v", waiting, want)
+	}
+	mustBeSound(t, s)
 }
 
 // While an exchange waits to be digested, those of its session that end after it wait behind it, however small they are:

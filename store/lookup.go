@@ -47,5 +47,8 @@ func (g *gathering) has(key []byte) bool {
 // put adds a record to an operation and makes it visible to the operations after it.
 func (g *gathering) put(w *write, key, value []byte) {
 	g.recent.put(key, value)
+	if w.records == nil {
+		w.records = make([]record, 0, 8) // an exchange that begins or ends puts some seven
+	}
 	w.records = append(w.records, record{key, value})
 }

@@ -144,9 +144,9 @@ const (
 )
 
 // gatherTime is how long turns gather behind a batch. A batch of one turn costs nearly as much as one of fifty (it
-// becomes a segment, which is merged when it is written), so that seven batches a second are cheap at any load and fifty are
+// becomes a segment, which is merged when it is written), so that eight batches a second are cheap at any load and fifty are
 // not. With what a batch itself takes, a turn is found within a fifth of a second; an idle index takes up each turn at once.
-const gatherTime = 150 * time.Millisecond
+const gatherTime = 125 * time.Millisecond
 
 func (x *Index) run(ctx context.Context) {
 	defer close(x.done)

@@ -115,12 +115,25 @@ func (s *Server) healthy(_ context.Context, rc *app.RequestContext) {
 	rc.Response.SetBodyString("ok\n")
 }
 
-// ready goes down as soon as the drain begins, so that no new work is sent here.
+// refusing says why exchanges are refused because they cannot be put on record.
+func (s *Server) refusing() error {
+	if s.opts.CaptureOff {
+		return nil
+	}
+	return s.store.Ready()
+}
+
+// ready goes down as soon as the drain begins, so that no new work is sent here, and while exchanges are refused.
 func (s *Server) ready(_ context.Context, rc *app.RequestContext) {
 	rc.Response.Header.SetContentType("text/plain; charset=utf-8")
 	if s.Draining() {
 		rc.Response.SetStatusCode(consts.StatusServiceUnavailable)
 		rc.Response.SetBodyString("draining\n")
+		return
+	}
+	if err := s.refusing(); err != nil {
+		rc.Response.SetStatusCode(consts.StatusServiceUnavailable)
+		rc.Response.SetBodyString("not ready: " + err.Error() + "\n")
 		return
 	}
 	rc.Response.SetBodyString("ready\n")

@@ -72,7 +72,7 @@ func (s *Store) commitDeletion(ctx context.Context, account accountRecord, keys 
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, func(g *gathering, w *write) error {
+	return s.makeRoom(ctx, func(g *gathering, w *write) error {
 		g.put(w, spaceKeyOf(spaceDeletion, account.Number), record)
 		g.put(w, nameKey(spaceAccount, account.Name), nil)
 		for _, k := range keys {
@@ -101,7 +101,7 @@ func (s *Store) finishDeletion(ctx context.Context, account accountNumber) error
 			return err
 		}
 	}
-	return s.update(ctx, func(g *gathering, w *write) error {
+	return s.makeRoom(ctx, func(g *gathering, w *write) error {
 		g.put(w, spaceKeyOf(spaceDeletion, account), nil)
 		return nil
 	})
@@ -122,7 +122,7 @@ func (s *Store) deleteRange(ctx context.Context, prefix []byte) error {
 		if len(batch) == 0 {
 			return nil
 		}
-		err := s.update(ctx, func(g *gathering, w *write) error {
+		err := s.makeRoom(ctx, func(g *gathering, w *write) error {
 			for _, key := range batch {
 				g.put(w, key, nil)
 			}

@@ -75,6 +75,14 @@ func defaultReserve(dir string) int64 {
 	return max(least, min(volumeSize(dir)/20, maxDiskReserve))
 }
 
+// Ready says why no exchange is put on record now; nil: it is.
+func (s *Store) Ready() error {
+	if s.opts.OnPressure == Shed {
+		return nil
+	}
+	return s.disk.admits()
+}
+
 // diskGate keeps the database away from a full volume: Badger writes through memory maps, and a write that finds
 // no space left kills the process (SIGBUS). New exchanges stop at the mark; what is under way may use half the reserve.
 type diskGate struct {
@@ -97,6 +105,9 @@ func (g *diskGate) admits() error { return g.above(g.mark, false) }
 
 // allows tells whether what has begun may be written. It always looks.
 func (g *diskGate) allows() error { return g.above(g.mark/2, true) }
+
+// allowsFreeing tells whether there is room for what makes more of it. It always looks.
+func (g *diskGate) allowsFreeing() error { return g.above(g.mark/4, true) }
 
 func (g *diskGate) above(mark int64, look bool) error {
 	if g.mark == 0 {

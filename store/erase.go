@@ -194,7 +194,10 @@ func (s *Store) newErasure(ctx context.Context, account accountNumber, sel Selec
 		ID: erasurePrefix + idEncoding.EncodeToString(id[:]), State: ErasureQueued,
 		Selection: sel, Reason: reason, Created: now,
 	}
-	err := s.updateOf(ctx, account, func(g *gathering, w *write) error { return g.putErasure(w, erasureRef{account, id}, e) })
+	err := s.runOf(ctx, account, &write{
+		frees: true, done: make(chan struct{}),
+		change: func(g *gathering, w *write) error { return g.putErasure(w, erasureRef{account, id}, e) },
+	})
 	if err != nil {
 		return nil, id, asStorageError(err, "the erasure could not be put on record")
 	}
@@ -295,7 +298,7 @@ func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
 	}
 	e.State, e.Open = ErasureRunning, 0
 	e.Selection.inOrder = e.Reason == byRetention
-	if err := s.update(ctx, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) }); err != nil {
+	if err := s.makeRoom(ctx, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) }); err != nil {
 		return err
 	}
 	err = s.eraseSelection(ctx, ref.account, &e.Selection, e, func(g *gathering, w *write) error { return g.putErasure(w, ref, e) })
@@ -313,7 +316,7 @@ func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
 		s.log.Info("retention has erased exchanges", "account", s.accounts.name(ref.account), "exchanges", e.Exchanges,
 			"sessions", e.Sessions, "because", e.Selection.rule(), "until", e.Selection.Until, "erasure", e.ID)
 	}
-	return s.update(ctx, func(g *gathering, w *write) error {
+	return s.makeRoom(ctx, func(g *gathering, w *write) error {
 		w.event = Event{Kind: ErasureCompleted, Erasure: e.ID, Time: e.Completed, account: ref.account}
 		return g.putErasure(w, ref, e)
 	})
@@ -326,7 +329,7 @@ func (s *Store) eraseSelection(ctx context.Context, account accountNumber, sel *
 		if len(batch) == 0 {
 			return nil
 		}
-		err := s.update(ctx, func(g *gathering, w *write) error {
+		err := s.makeRoom(ctx, func(g *gathering, w *write) error {
 			for _, id := range batch {
 				g.eraseExchange(w, account, id, e)
 			}

@@ -178,6 +178,29 @@ func TestAFileThatChangedWhileTheStoreWasClosedIsNoticed(t *testing.T) {
 	}
 }
 
+func TestTheFilesOfAStoreAreItsUsersAlone(t *testing.T) {
+	dir, _ := killedStore(t, 1)
+	path := filepath.Join(dir, databaseDir, "000001.vlog")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("a file that others could read is %v (%v)", info.Mode(), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range filesOf(t, dir) {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is %v (%v)", name, info.Mode(), err)
+		}
+	}
+}
+
 // Erased exchanges and revoked keys do not come back when what can be read is recovered.
 func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
@@ -220,5 +243,26 @@ func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 	}
 	if _, err := r.Authenticate(secret); err == nil {
 		t.Error("a key that was revoked is valid again")
+	}
+}
+
+// A value log is rewritten only when all of it can be read: what stands behind damage would go with it.
+func TestADamagedValueLogIsNotRewritten(t *testing.T) {
+	dir, ids := killedStore(t, 20)
+	s := openStore(t, Options{Dir: dir})
+	path := filepath.Join(dir, databaseDir, "000001.vlog")
+	if err := patch(path, 400, func(b []byte) { b[0] ^= 1 }); err != nil {
+		t.Fatal(err)
+	}
+	counts := filepath.Join(dir, databaseDir, discardFile)
+	if err := patch(counts, 0, func(b []byte) { copy(b, []byte{7: 1, 13: 0xff, 15: 0xff}) }); err != nil { // most of it is dead
+		t.Fatal(err)
+	}
+	s.giveBack(t.Context(), 0.1)
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+	if n := readable(t, s, ids); n < len(ids)-1 {
+		t.Errorf("%d of %d exchanges can be read", n, len(ids))
 	}
 }

@@ -3,10 +3,15 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
 const (
@@ -21,6 +26,8 @@ type keeper struct {
 	mu    sync.Mutex
 	queue []erasureRef
 	gone  []accountNumber // deleted accounts whose data has yet to go
+
+	sound sync.Map // names of value logs that have been read to their end
 
 	signal chan struct{} // holds one token when the queue has got something
 	cancel context.CancelFunc
@@ -156,7 +163,7 @@ func (s *Store) unfinishedErasures() (refs []erasureRef) {
 
 // giveBack rewrites value log files of which more than a share is dead, so that their space returns to the volume.
 func (s *Store) giveBack(ctx context.Context, share float64) {
-	for ctx.Err() == nil && s.disk.admits() == nil {
+	for ctx.Err() == nil && s.disk.allowsFreeing() == nil && s.soundToRewrite(share) {
 		if err := s.db.RunValueLogGC(share); err != nil {
 			if !errors.Is(err, badger.ErrNoRewrite) && !errors.Is(err, badger.ErrRejected) {
 				s.log.Error("space could not be given back", "error", err)
@@ -166,10 +173,39 @@ func (s *Store) giveBack(ctx context.Context, share float64) {
 	}
 }
 
+// soundToRewrite reports whether the value logs that may be rewritten can be read to their end: what stands behind damage
+// would go with the file. It looks at each once, since nothing is added to them any more.
+func (s *Store) soundToRewrite(share float64) bool {
+	counts, err := os.ReadFile(filepath.Join(s.opts.Dir, databaseDir, discardFile))
+	if err != nil {
+		s.log.Error("space could not be given back", "error", err)
+		return false
+	}
+	for at := 0; at+16 <= len(counts); at += 16 {
+		number, dead := beUint64(counts[at:]), beUint64(counts[at+8:])
+		name := fmt.Sprintf("%06d.vlog", number)
+		path := filepath.Join(s.opts.Dir, databaseDir, name)
+		info, err := os.Stat(path)
+		if number == 0 || err != nil || float64(dead) < share*float64(info.Size())/2 { // the counts grow meanwhile
+			continue
+		}
+		if _, done := s.keeper.sound.Load(name); done {
+			continue
+		}
+		l, err := salvage.ReadLog(path, func(*salvage.Record) error { return nil })
+		if err != nil || !l.Whole() {
+			s.log.Error("space is not given back: a value log is damaged; get out what can be read with mneme recover", "file", path, "error", err)
+			return false
+		}
+		s.keeper.sound.Store(name, true)
+	}
+	return true
+}
+
 // Compact gives back as much space as can be had, at the cost of rewriting most of the store. It may run while
 // requests are served.
 func (s *Store) Compact(ctx context.Context) error {
-	if err := s.disk.admits(); err != nil {
+	if err := s.disk.allowsFreeing(); err != nil {
 		return err
 	}
 	if err := s.db.Flatten(2); err != nil {

@@ -3,12 +3,14 @@ package store
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/volume"
 )
 
 func TestASecondProcessIsToldThatTheStoreIsInUse(t *testing.T) {
@@ -187,4 +189,34 @@ func TestAClosedStoreTakesNothing(t *testing.T) {
 	_, err = s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat})
 	wantKind(t, err, codec.KindStorage)
 	wantKind(t, open.Finish(context.Background(), &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
+}
+
+// Where the volume is too full for exchanges, room can still be made.
+func TestWhatMakesRoomUsesTheReserve(t *testing.T) {
+	s := openStore(t, Options{MinFreeDisk: -1})
+	mustAccount(t, s, "acme")
+	id := capture(t, s, "acme", "question", "answer")
+	space, err := volume.SpaceOf(s.opts.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.disk.mark = space.Free * 3
+	_, err = s.Begin(t.Context(), &Opening{Account: "acme", Surface: codec.Chat, Body: []byte("more")})
+	wantKind(t, err, codec.KindStorage)
+	wantKind(t, s.Ready(), codec.KindStorage)
+	wantKind(t, s.update(t.Context(), func(*gathering, *write) error { return nil }), codec.KindStorage)
+	e, err := s.Erase(t.Context(), "acme", Selection{Exchanges: []string{id}}, false)
+	for err == nil && e.State != ErasureDone {
+		runtime.Gosched()
+		e, err = s.Erasure("acme", e.ID)
+	}
+	if err != nil || e.Exchanges != 1 {
+		t.Errorf("the receipt is %+v, %v", e, err)
+	}
+	if err := s.Compact(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.disk.mark = space.Free * 8
+	_, err = s.Erase(t.Context(), "acme", Selection{All: true}, false)
+	wantKind(t, err, codec.KindStorage)
 }

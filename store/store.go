@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -115,6 +116,9 @@ func prepare(opts Options) (*Store, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the store directory: %w", err)
 	}
+	if err := keepPrivate(opts.Dir); err != nil {
+		return nil, fmt.Errorf("keep the store directory private: %w", err)
+	}
 	lock, err := lockDir(opts.Dir)
 	if err != nil {
 		return nil, err
@@ -127,6 +131,23 @@ func prepare(opts Options) (*Store, error) {
 		queueSize:  opts.QueueBytes,
 		writerDone: make(chan struct{}),
 	}, nil
+}
+
+// keepPrivate takes from other users what they could read of the store: Badger makes its files as the process's umask says.
+func keepPrivate(dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil || info.Mode().Perm()&0o077 == 0 || path == dir || !info.Mode().IsRegular() && !info.IsDir() {
+			return nil //nolint:nilerr // a file that is gone meanwhile
+		}
+		return os.Chmod(path, info.Mode().Perm()&0o700)
+	})
 }
 
 // release gives up what a store holds whose opening failed.
@@ -164,7 +185,7 @@ func (s *Store) open() (err error) {
 
 func (s *Store) openDatabase() (err error) {
 	s.disk = newDiskGate(s.opts.Dir, s.opts.MinFreeDisk)
-	if err := s.disk.admits(); err != nil {
+	if err := s.disk.allows(); err != nil {
 		return err // Badger dies of SIGBUS when it opens on a full disk
 	}
 	found, err := examine(s.opts.Dir, startReads)
@@ -203,7 +224,7 @@ func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error))
 
 // closeDatabase closes the database and notes how its files are then.
 func (s *Store) closeDatabase() error {
-	err := errors.Join(s.db.Close(), s.last.close())
+	err := errors.Join(s.db.Close(), s.last.close(), keepPrivate(s.opts.Dir))
 	if err == nil {
 		err = noteStop(s.opts.Dir)
 	}
@@ -324,7 +345,15 @@ func (s *Store) view(read func(tx *badger.Txn) error) error { return s.db.View(r
 // update runs a change of accounts, keys and the like on the writer and waits until it is committed.
 // What change puts is committed together; it puts nothing before it fails.
 func (s *Store) update(ctx context.Context, change change) error {
-	w := &write{change: change, done: make(chan struct{})}
+	return s.run(ctx, &write{change: change, done: make(chan struct{})})
+}
+
+// makeRoom is update for what erases: it goes on where the volume is too full for anything else.
+func (s *Store) makeRoom(ctx context.Context, change change) error {
+	return s.run(ctx, &write{change: change, frees: true, done: make(chan struct{})})
+}
+
+func (s *Store) run(ctx context.Context, w *write) error {
 	if err := s.send(ctx, w); err != nil {
 		return err
 	}
@@ -335,7 +364,10 @@ func (s *Store) update(ctx context.Context, change change) error {
 // updateOf is update for what an account owns: it is done before the account is deleted, or not at all, so that nothing is
 // left of it that nobody would ever delete.
 func (s *Store) updateOf(ctx context.Context, account accountNumber, change change) error {
-	w := &write{change: change, done: make(chan struct{})}
+	return s.runOf(ctx, account, &write{change: change, done: make(chan struct{})})
+}
+
+func (s *Store) runOf(ctx context.Context, account accountNumber, w *write) error {
 	if err := s.sendOf(ctx, account, w); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ type swept struct {
 
 // sweep frees the blocks and nodes of an account that nothing refers to. Only the keeper calls it, one at a time.
 func (s *Store) sweep(ctx context.Context, account accountNumber) (freed swept, err error) {
-	err = s.update(ctx, func(g *gathering, _ *write) error {
+	err = s.makeRoom(ctx, func(g *gathering, _ *write) error {
 		g.sweep = &sweepWatch{account: account, touched: make(map[uint64]struct{})}
 		return nil
 	})
@@ -97,7 +97,7 @@ func (s *Store) sweep(ctx context.Context, account accountNumber) (freed swept, 
 		return freed, err
 	}
 	defer func() {
-		end := s.update(context.WithoutCancel(ctx), func(g *gathering, _ *write) error { g.sweep = nil; return nil })
+		end := s.makeRoom(context.WithoutCancel(ctx), func(g *gathering, _ *write) error { g.sweep = nil; return nil })
 		err = errors.Join(err, end)
 	}()
 	tx := s.db.NewTransaction(false)
@@ -241,7 +241,7 @@ func eachDead(ctx context.Context, tx *badger.Txn, space byte, account accountNu
 
 // free deletes objects that nothing has touched since the sweep began, and tells how many.
 func (s *Store) free(ctx context.Context, batch []objectRef) (n int64, err error) {
-	w := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
+	w := &write{frees: true, done: make(chan struct{}), change: func(g *gathering, w *write) error {
 		for _, ref := range batch {
 			if _, touched := g.sweep.touched[ref.short()]; touched {
 				continue

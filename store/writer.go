@@ -42,6 +42,7 @@ type write struct {
 	from, to int          // the operation's range of the gathering's objects
 
 	change change
+	frees  bool // change makes room, and may use what is kept back for that
 
 	weight int64         // of queueBytes
 	done   chan struct{} // closed when the operation is committed or has failed
@@ -142,8 +143,8 @@ func (s *Store) poll() (*write, bool) {
 
 // commit writes a group and acknowledges it.
 func (s *Store) commit(g *gathering, group []*write) {
-	err := s.disk.allows()
-	if err == nil {
+	var err error
+	if group = s.affordable(group); len(group) > 0 {
 		if err = s.write(g, group); err != nil {
 			g.uncertain = true
 			s.changes.announce()
@@ -158,6 +159,26 @@ func (s *Store) commit(g *gathering, group []*write) {
 		}
 		s.acknowledge(w)
 	}
+}
+
+// affordable fails the operations of a group that the volume has no room for, and gives the others.
+func (s *Store) affordable(group []*write) []*write {
+	err := s.disk.allows()
+	if err == nil {
+		return group
+	}
+	room := s.disk.allowsFreeing() == nil
+	var afforded []*write
+	for _, w := range group {
+		if room && w.frees {
+			afforded = append(afforded, w)
+			continue
+		}
+		w.err = err
+		w.stayOpen()
+		s.acknowledge(w)
+	}
+	return afforded
 }
 
 // write gathers what a group adds, encodes it, and commits it in the order of the operations.

@@ -2,8 +2,10 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -22,12 +24,14 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := &pipeWriter{header: http.Header{}, status: http.StatusOK, body: writer, begun: make(chan struct{})}
 	t.running.Go(func() {
 		defer func() {
+			fault := recover()
 			w.WriteHeader(http.StatusOK)
-			switch fault := recover(); {
+			switch {
 			case fault == http.ErrAbortHandler: //nolint:errorlint // the very value that handlers give up with
 				_ = writer.CloseWithError(errors.New("the answer was cut short"))
-			case fault != nil:
-				panic(fault)
+			case fault != nil: // as the server does: the answer breaks off, and the process goes on
+				line, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(fault)), "\n")
+				_ = writer.CloseWithError(fmt.Errorf("the store cannot do this (%s): look at it with mneme check, or get out what can be read with mneme recover", line))
 			default:
 				_ = writer.Close()
 			}

@@ -12,6 +12,9 @@ import (
 // platformNotice says at the start what works differently on this system than on Linux; "" for nothing.
 const platformNotice = ""
 
+// keepFilesPrivate has the files that this process makes be its user's alone, whoever makes them.
+func keepFilesPrivate() { syscall.Umask(0o077) }
+
 // terminate asks a process to end.
 func terminate(process *os.Process) error { return process.Signal(syscall.SIGTERM) }
 

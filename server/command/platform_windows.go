@@ -9,6 +9,8 @@ import (
 const platformNotice = "Windows has no SIGHUP and no file modes: a changed configuration is taken when its file is saved, " +
 	"and only the access list of the data directory keeps other users out"
 
+func keepFilesPrivate() {}
+
 // terminate ends a process: Windows has no way to ask one.
 func terminate(process *os.Process) error { return process.Kill() }
 

@@ -35,6 +35,7 @@ type Serve struct {
 // Run serves until ctx is done, and drains. Standard output gets one line for each address, "listening on
 // http://HOST:PORT", once requests are taken; what people are to know, the first key included, goes to standard error before it.
 func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
+	keepFilesPrivate()
 	sources := config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data}
 	cfg, err := config.Load(sources)
 	if err != nil {

@@ -1,0 +1,22 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/store/volume"
+)
+
+func TestAServerThatRefusesExchangesForWantOfSpaceIsNotReady(t *testing.T) {
+	h := build(t, func(p *plan) {
+		space, err := volume.SpaceOf(p.store.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.store.MinFreeDisk = space.Free + space.Free/2
+	})
+	if a := h.do(http.MethodGet, "/readyz", ""); a.status != 503 || !strings.Contains(a.body, "nearly full") {
+		t.Errorf("readyz answers %d %q", a.status, a.body)
+	}
+}

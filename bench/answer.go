@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// saying is what an answer says, as far as every format can say it: the text and the calls' arguments, each joined and
-// still escaped, and whether the answer came to its own end.
+// saying is the content of an answer that every format has: the text and the calls' arguments, each joined and still
+// escaped, and whether the answer was complete.
 type saying struct {
 	text      []byte
 	arguments []byte
@@ -113,7 +113,7 @@ func stringAfterColon(b []byte) ([]byte, bool) {
 	}
 }
 
-// matches reports whether an answer says what it is to say. Stamped texts differ from each other, and so do the vectors
+// matches reports whether an answer has the expected content. Stamped texts differ from each other, and so do the vectors
 // of different inputs; there the length has to be right.
 func (s *saying) matches(want *saying, l *lane) bool {
 	if !s.ended || !bytes.Equal(s.arguments, want.arguments) {

@@ -99,7 +99,7 @@ var figures = map[string]func(*Round) float64{
 	"allocations":     func(r *Round) float64 { return r.Allocations },
 }
 
-// check tells how a budget stands. Lanes that were not run keep theirs. The noise of a run is half the distance
+// check compares a budget with the report. Lanes that were not run keep theirs. The noise of a run is half the distance
 // between the quartiles of its rounds.
 func (b *budget) check(report *Report) (verdict string, kept bool) {
 	name := fmt.Sprintf("%s %s %s", b.Lane, b.Target, b.Figure)

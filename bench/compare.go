@@ -14,8 +14,8 @@ type Compare struct {
 	New string `arg:"" help:"report.json of the later run."`
 }
 
-// Run prints what became cheaper and what dearer. Both runs are measured by their own byte pump, so that they need
-// not have met the same machine.
+// Run prints what became cheaper and what more expensive. Each run is measured by its own byte pump, so the two need not be
+// from the same machine.
 func (c *Compare) Run(_ context.Context, s *command.Surroundings) error {
 	earlier, err := readReport(c.Old)
 	if err != nil {

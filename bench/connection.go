@@ -53,7 +53,7 @@ func (c *connection) close() {
 	}
 }
 
-// A reply is what came of one request.
+// A reply is the outcome of one request.
 type reply struct {
 	sent   time.Time
 	first  time.Time // first event of a stream, first byte of the body otherwise
@@ -159,7 +159,7 @@ func (c *connection) readWhole(body io.Reader, r *reply) error {
 // maxWhole is more than any complete answer of the lanes has.
 const maxWhole = 8 << 20
 
-// A head is what the load has to know of a response's head.
+// A head is what the load needs of a response's head.
 type head struct {
 	status  int
 	length  int64 // -1: chunked, or until the connection ends

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// gateways are the targets that --url names, with the headers that --key and --header say they want to see.
+// gateways are the targets that --url names, with the headers of --key and --header.
 func (c *Run) gateways() (targets []*target, err error) {
 	var header strings.Builder
 	header.WriteString(bearer(cmp.Or(c.Key, serviceKey))) // the provider requires one, from any gateway
@@ -50,7 +50,7 @@ func parseURLTarget(argument string) (*target, error) {
 	return t, nil
 }
 
-// writeDirections says what another gateway has to be told of the simulated provider, so that the lanes reach it.
+// writeDirections prints how to point another gateway at the simulated provider.
 func writeDirections(w io.Writer, address string) error {
 	_, err := fmt.Fprintf(w, `simulated provider on http://%[1]s
 Point other gateways at it, with any key:

@@ -55,7 +55,7 @@ const (
 
 const pacedGap = 10 * time.Millisecond
 
-// lanes are all there are. Their order is that of the report.
+// lanes are all lanes, in the order of the report.
 var lanes = []lane{
 	{Name: "chat", About: "short chat answer, same format", surface: codec.Chat, model: openAI, script: short, connections: 16, requests: 4000},
 	{Name: "chat-stream", About: "chat stream of 200 events in a burst, same format", surface: codec.Chat, model: openAI, stream: true, script: burst, events: 200, connections: 16, requests: 1600},
@@ -139,8 +139,8 @@ func (l *lane) perRound(scale float64) int {
 	return max(int(float64(l.requests)*scale), l.connections)
 }
 
-// eventsHeard is how many deltas of an answer a client gets whose request is judged by its events; clients that leave
-// are judged by their requests.
+// eventsHeard is how many deltas of an answer a client gets if the lane counts events; lanes whose clients leave count
+// requests.
 func (l *lane) eventsHeard() int {
 	if l.leaveAfter > 0 {
 		return 0

@@ -25,7 +25,7 @@ type load struct {
 // events, so that the streams' events do not come in step.
 const rampUp = 1003 * time.Millisecond
 
-// A tally is what came back.
+// A tally counts what came back.
 type tally struct {
 	requests  int
 	events    int

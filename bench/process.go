@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// A process is a target's, with all its children, as the system keeps books of it under /proc.
+// A process is that of a target, with all its children, as /proc accounts for it.
 type process struct {
 	pid   int
 	stop  func() // nil: not ours to stop
 	first string // its first line of output
 }
 
-// errNoBooks says that a run needs Linux.
+// errNoBooks reports that a run needs Linux.
 var errNoBooks = errors.New("CPU time and memory of a process are read from /proc, which is only there on Linux")
 
 // startProcess starts a program and waits for its first line of output. The program ends with its standard input, so
@@ -86,8 +86,8 @@ func (p *process) family() []int {
 	return all
 }
 
-// cpu is the processor time used so far. The scheduler's books are exact to the nanosecond where the kernel keeps
-// them; the classic ones are exact to a clock tick.
+// cpu is the processor time used so far: exact to the nanosecond where the kernel keeps scheduler statistics, else to a
+// clock tick.
 func (p *process) cpu() (time.Duration, error) {
 	var sum time.Duration
 	found := false
@@ -175,7 +175,7 @@ func (p *process) settle(ctx context.Context) (time.Duration, error) {
 	return last, err
 }
 
-// A process is quiet when it uses less than a fiftieth of a processor; nobody is waited for longer than two seconds.
+// A process is quiet when it uses less than a fiftieth of a processor; the wait is at most two seconds.
 const (
 	settleInterval = 50 * time.Millisecond
 	settleChecks   = 40

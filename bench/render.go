@@ -31,7 +31,7 @@ func (r *Report) write(dir string) error {
 	return nil
 }
 
-// setting says in one line how a run was made.
+// setting describes in one line how a run was made.
 func (r *Report) setting() string {
 	loop := "closed loop"
 	switch {
@@ -184,7 +184,7 @@ var readmeNames = map[string]string{
 	targetNginx: "nginx", targetPump: "byte pump in Go", targetReverse: "ReverseProxy", targetOff: "mneme, capture off", targetMneme: "**mneme, capture on**",
 }
 
-// addedLatency is what mneme adds to the median and to the 99th percentile of the direct way.
+// addedLatency is what mneme adds to the median and the 99th percentile of the route without a proxy.
 func (l *LaneData) addedLatency() string {
 	direct, mneme := l.result(targetDirect), l.result(targetMneme)
 	if direct == nil || mneme == nil {

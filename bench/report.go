@@ -33,7 +33,7 @@ type Machine struct {
 	Kernel string `json:"kernel,omitempty"`
 }
 
-// Settings are how it was done.
+// Settings are those of a run.
 type Settings struct {
 	Rounds int     `json:"rounds"`
 	Scale  float64 `json:"scale"`          // of the requests per round
@@ -41,13 +41,13 @@ type Settings struct {
 	Load   float64 `json:"load,omitempty"` // open loop at this share of the mneme's closed-loop throughput
 }
 
-// Named is a target with its version, where it told one.
+// Named is a target with its version, if it reports one.
 type Named struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
 }
 
-// LaneData is what came out of one lane.
+// LaneData is the outcome of one lane.
 type LaneData struct {
 	Lane        string   `json:"lane"`
 	About       string   `json:"about"`
@@ -63,7 +63,7 @@ type Result struct {
 	Rounds []Round `json:"rounds"`
 }
 
-// Round is what one round of one target came to. Times are in microseconds.
+// Round is the outcome of one round of one target. Times are in microseconds.
 type Round struct {
 	Requests    int     `json:"requests"` // whole and right
 	Errors      int     `json:"errors"`
@@ -80,7 +80,7 @@ type Round struct {
 	Event       Latency `json:"event"` // from the provider's write to the client's read
 }
 
-// newRound is a round of which no more is known than what came back.
+// newRound is a round with nothing but what came back.
 func newRound(got *tally) *Round {
 	return &Round{
 		Requests: got.requests, Errors: got.errors, Truncated: got.truncated, Wrong: got.wrong, Example: got.example,

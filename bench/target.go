@@ -48,10 +48,10 @@ type fleet struct {
 	stops    []func()
 }
 
-// serviceKey opens mneme in a run. It is worth nothing elsewhere.
+// serviceKey opens mneme in a run, and nothing else.
 var serviceKey = strings.Repeat("bench-", 6)
 
-// startFleet starts the targets that names names. upstream is the address of a provider that runs already, "" for one of
+// startFleet starts the targets in names. upstream is the address of a provider that runs already, "" for one of
 // its own.
 func startFleet(version string, names []string, upstream string) (f *fleet, err error) {
 	f = &fleet{version: version}
@@ -229,7 +229,7 @@ listen bench
 	return f.foreign(t, program, "-db", "-f", file)
 }
 
-// foreign starts a program that says nothing when it is ready, and waits until it takes connections.
+// foreign starts a program that does not report when it is ready, and waits until it accepts connections.
 func (f *fleet) foreign(t *target, program string, args ...string) error {
 	log, err := os.Create(filepath.Join(f.dir, t.Name+".log"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Key is the noun for service keys: what callers present.
+// Key is the noun for service keys, which callers present.
 type Key struct {
 	Create KeyCreate `cmd:"" help:"Create a service key and show it once."`
 	List   KeyList   `cmd:"" help:"List service keys, without their secrets."`
@@ -32,7 +32,7 @@ type KeyCreate struct {
 	KeySettings `embed:""`
 }
 
-// Run writes nothing but the key to standard output, so that KEY=$(mneme key create ...) takes it.
+// Run writes only the key to standard output, so that KEY=$(mneme key create ...) works.
 func (c *KeyCreate) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, create, func(client *admin.Client) error {
 		created, err := client.CreateKey(ctx, admin.NewKey{Account: c.Account, Scopes: c.Scope, Label: c.Name, KeySettings: c.asked(time.Now())})
@@ -43,7 +43,7 @@ func (c *KeyCreate) Run(ctx context.Context, s *Surroundings) error {
 	})
 }
 
-// showCreated shows a new key, this once.
+// showCreated shows a new key, once.
 func showCreated(s *Surroundings, created admin.CreatedKey, asJSON bool) error {
 	if asJSON {
 		return writeJSON(s.Out, created)
@@ -111,7 +111,7 @@ type KeyUpdate struct {
 	KeySettings `embed:""`
 }
 
-// Run changes what flags were given for, and leaves the rest. Callers notice with their next request.
+// Run changes what the flags name and nothing else, from the next request on.
 func (c *KeyUpdate) Run(ctx context.Context, s *Surroundings) error {
 	asked := admin.KeyUpdate{Label: c.Name, KeySettings: c.asked(time.Now())}
 	if asked == (admin.KeyUpdate{}) {
@@ -159,7 +159,7 @@ type KeyRevoke struct {
 	ID    string `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
 }
 
-// Run revokes the key. A key that was revoked before stays so.
+// Run revokes the key. Revoking it again is no error.
 func (c *KeyRevoke) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if err := client.RevokeKey(ctx, c.ID); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// KeySettings are the flags of what may change about a key.
+// KeySettings are the flags for the settings of a key that may change.
 type KeySettings struct {
 	Expires           *Lifetime `placeholder:"TIME" help:"When it expires, from now, such as 90d or 12h, or never."`
 	RequestsPerMinute *Limit    `placeholder:"N" help:"Requests per minute; none: no limit; default: the server's limit."`
@@ -38,7 +38,7 @@ func (s *KeySettings) asked(now time.Time) admin.KeySettings {
 	return asked
 }
 
-// Lifetime is how long something lasts from now on; 0 is for ever.
+// Lifetime is how long something lasts from now on; 0 is forever.
 type Lifetime time.Duration
 
 // UnmarshalText reads whole days, as "90d", what [time.ParseDuration] reads, and "never".
@@ -66,7 +66,7 @@ func (l *Lifetime) UnmarshalText(text []byte) error {
 // maxDays is a century, which a time.Duration holds.
 const maxDays = 36500
 
-// from is when the time is over that begins now; zero for never.
+// from is when the lifetime ends if it begins at now; zero for never.
 func (l Lifetime) from(now time.Time) time.Time {
 	if l == 0 {
 		return time.Time{}

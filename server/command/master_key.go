@@ -17,7 +17,7 @@ type MasterKeyRotate struct {
 	Place `embed:""`
 }
 
-// Run changes the key, while the server goes on. What interrupts it loses nothing: both keys are kept until it is done.
+// Run changes the key while the server runs. An interruption loses nothing: both keys are kept until it is done.
 func (c *MasterKeyRotate) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if err := client.RotateMasterKey(ctx); err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 )
 
-// Owner says whose memory a command is about.
+// Owner is the flag that selects the account of a command.
 type Owner struct {
 	Account string `env:"MNEME_ACCOUNT" placeholder:"NAME" help:"The account (default: $MNEME_ACCOUNT; else all, or where it can only be one, the only one, or account default)."`
 }
 
-// accounts are the accounts that are meant: the named one, else all.
+// accounts are the selected accounts: the named one, else all.
 func (o Owner) accounts(ctx context.Context, client *admin.Client) ([]string, error) {
 	if o.Account != "" {
 		return []string{o.Account}, nil
@@ -44,7 +44,7 @@ func (o Owner) one(ctx context.Context, client *admin.Client) (string, error) {
 	return names[0], nil
 }
 
-// ownerOf finds the account that has what find looks for, among those that are meant.
+// ownerOf returns the first of the selected accounts for which find succeeds.
 func ownerOf[T any](ctx context.Context, client *admin.Client, o Owner, find func(account string) (T, error)) (account string, found T, err error) {
 	names, err := o.accounts(ctx, client)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// Place says which installation a command is about. Every command that touches data has it.
+// Place is the flags that select an installation. Every command that touches data has it.
 type Place struct {
 	Config string `placeholder:"FILE" help:"Configuration file ($MNEME_CONFIG)."`
 	Data   string `placeholder:"DIR" help:"Data directory ($MNEME_DATA)."`
@@ -55,7 +55,7 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	}, nil
 }
 
-// newRedactor makes what masks credentials in all that is stored and logged, those of the configuration among them.
+// newRedactor masks credentials in everything stored and logged, including those of the configuration.
 func newRedactor(cfg *config.Config) (*redact.Redactor, error) {
 	r, err := redact.New(cfg.Capture.Redact.Options())
 	if err != nil {
@@ -65,7 +65,7 @@ func newRedactor(cfg *config.Config) (*redact.Redactor, error) {
 	return r, nil
 }
 
-// What a command does to an installation that is not there yet.
+// What a command does about an installation that does not exist yet.
 const (
 	mustExist = false
 	create    = true

@@ -9,8 +9,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows on a terminal how far something is that lasts, size bytes in all or -1 where that is not known. Where
-// standard error is no terminal it shows nothing.
+// progress shows a progress bar for size bytes, or -1 if the size is unknown. It shows nothing unless standard error is a
+// terminal.
 func (s *Surroundings) progress(what string, size int64) *progressbar.ProgressBar {
 	if !isTerminal(s.Err) {
 		return progressbar.DefaultBytesSilent(size)
@@ -21,7 +21,7 @@ func (s *Surroundings) progress(what string, size int64) *progressbar.ProgressBa
 		progressbar.OptionSpinnerType(14), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
 }
 
-// waiting shows that something goes on of which no measure is known, until done is called.
+// waiting shows an indeterminate progress bar until done is called.
 func (s *Surroundings) waiting(what string) (done func()) {
 	if !isTerminal(s.Err) {
 		return func() {}

@@ -22,7 +22,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// routing makes routers out of configurations, the same way at the start and at every reload.
+// routing makes routers from configurations, in the same way at the start and at every reload.
 type routing struct {
 	sources   config.Sources
 	store     *store.Store
@@ -47,7 +47,7 @@ func (r *routing) router(cfg *config.Config) (made *router.Router, from router.C
 	return made, from, simulated, err
 }
 
-// lookEvery is how often the files of the configuration are looked at. A change is taken when two looks found the same.
+// lookEvery is how often the files of the configuration are polled. A change is taken once two polls agree.
 const lookEvery = time.Second
 
 // reloads takes changes of the configuration while the service runs.
@@ -87,7 +87,7 @@ func (r *reloads) run(ctx context.Context) {
 	}
 }
 
-// reload gives the files of the configuration that it has put in use, nil if it has not.
+// reload returns the files of the configuration that it has put in use, or nil.
 func (r *reloads) reload(by string) (files []string) {
 	err := r.store.Audited(store.AuditEntry{Actor: store.Operator, Action: "config.reload", Subject: by}, func(*store.AuditEntry) error {
 		fresh, made, err := r.read()

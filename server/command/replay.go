@@ -37,8 +37,8 @@ var replayHeaders = []string{"Anthropic-Version", "Anthropic-Beta"}
 // once, when the server has the request; the answer may take longer.
 const replayKeyLife = 5 * time.Minute
 
-// Run sends the request through the running server, under a key made for it and revoked after it, and writes the answer as
-// it comes. It is put on record as an exchange of its own, in a session for the replays of this one.
+// Run sends the request through the running server, with a key made for it and revoked afterwards, and streams the answer.
+// It is recorded as an exchange of its own, in a session for the replays of this one.
 func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
 	cfg, err := c.load()
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *ExchangeReplay) request(ctx context.Context, x *memory.Exchange, origin
 	return request, nil
 }
 
-// send writes the answer as it comes; an error answer is written too, and is a failure.
+// send streams the answer; an error answer is written too, and is a failure.
 func send(request *http.Request, s *Surroundings) error {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}} // no proxy: this is our own server
 	response, err := client.Do(request)

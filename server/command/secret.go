@@ -32,8 +32,8 @@ func readSecret(ctx context.Context, s *Surroundings, prompt string) (string, er
 	return secret, nil
 }
 
-// readInput reads a line from a terminal, or everything from what is no terminal. When ctx ends first, the terminal
-// is put back as it was; the read then lasts until the process ends.
+// readInput reads a line from a terminal, or everything from other input. When ctx ends first, the terminal is restored;
+// the read then lasts until the process ends.
 func readInput(ctx context.Context, s *Surroundings, prompt string) ([]byte, error) {
 	read := func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, maxSecret+1)) }
 	restore := func() {}

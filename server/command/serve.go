@@ -183,7 +183,7 @@ func serve(ctx context.Context, service *server.Server, management management, a
 // spanPatience is how long the end of the process may wait for the receiver of traces.
 const spanPatience = 5 * time.Second
 
-// endTracing sends what is waiting.
+// endTracing sends pending spans.
 func endTracing(tracing *telemetry.Tracing, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), spanPatience)
 	defer cancel()
@@ -339,7 +339,7 @@ func (m management) close() {
 	}
 }
 
-// announce says where requests are taken.
+// announce prints where requests are accepted.
 func announce(w io.Writer, addresses []listen.Address) error {
 	for _, address := range addresses {
 		if _, err := fmt.Fprintf(w, "listening on %s\n", cmp.Or(address.Origin(), address.String())); err != nil {

@@ -52,7 +52,7 @@ func (c *Tail) Run(ctx context.Context, s *Surroundings) error {
 		if err := tails.Wait(); ctx.Err() == nil {
 			return err
 		}
-		return nil // an interrupt is how this ends
+		return nil // an interrupt is the normal end
 	})
 }
 
@@ -62,7 +62,7 @@ type tailed struct {
 	Account string `json:"account"`
 }
 
-// line is what is written for an event, "" for nothing: people are not told of what only the inside of the store sees.
+// line is what is written for an event; "" for events that only concern the store.
 func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e *store.Event) (string, error) {
 	if c.JSON {
 		text, err := json.Marshal(tailed{*e, account})

@@ -24,7 +24,7 @@ func table(w io.Writer, headings []string, rows [][]string) error {
 	return columns.Flush()
 }
 
-// counted is a number of things by a word that takes an s.
+// counted is a number with a noun that takes an s in the plural.
 func counted[N int | int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -51,7 +51,7 @@ func printableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// ago says how long ago t was, and the date where that says more.
+// ago formats how long ago t was, or its date where that is more useful.
 func ago(now, t time.Time) string {
 	switch since := now.Sub(t); {
 	case t.IsZero():
@@ -94,7 +94,7 @@ func amount(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
-// orDash stands in for what is not known, so that no cell is empty.
+// orDash replaces an empty cell by a dash.
 func orDash(s string) string {
 	if s == "" {
 		return "-"

@@ -109,7 +109,7 @@ type Import struct {
 	JSON  bool   `help:"Write the counts as JSON."`
 }
 
-// Run takes an export into an account, which need not be the one it came from. What is there already stays as it is.
+// Run imports an export into an account, which need not be the one it came from. Existing records stay as they are.
 func (c *Import) Run(ctx context.Context, s *Surroundings) error {
 	export, err := s.shownReader(c.File, "importing")
 	if err != nil {

@@ -11,7 +11,7 @@ type Version struct {
 	JSON bool `help:"Write the version as JSON."`
 }
 
-// build is what a binary knows of itself.
+// build is what a binary knows about itself.
 type build struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`

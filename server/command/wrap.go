@@ -27,7 +27,7 @@ type Wrap struct {
 	Args    []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
 }
 
-// envKey is the variable that callers keep a service key in.
+// envKey is the variable that holds a caller's service key.
 const envKey = "MNEME_KEY"
 
 // agentEnded carries the exit code of an agent that did not end with 0.
@@ -61,7 +61,7 @@ func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
 	return errors.Join(runAgent(agent), revoke())
 }
 
-// server gives the origin of a server that takes requests.
+// server returns the origin of a server that accepts requests.
 func (c *Wrap) server(ctx context.Context) (string, error) {
 	url := strings.TrimRight(c.URL, "/")
 	if url == "" {
@@ -79,7 +79,7 @@ func (c *Wrap) server(ctx context.Context) (string, error) {
 	return url, nil
 }
 
-// ready gives nil when the server at url takes requests.
+// ready returns nil if the server at url accepts requests.
 func ready(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

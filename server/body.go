@@ -40,7 +40,7 @@ func tooLarge(limit int64) *codec.Error {
 	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", limit)
 }
 
-// byteBudget bounds the sum of the request bodies that are being handled.
+// byteBudget bounds the memory of many: the request bodies that are being handled, or the answers that are held.
 type byteBudget struct {
 	limit int64
 	used  atomic.Int64

@@ -35,6 +35,8 @@ type connection struct {
 	answering atomic.Bool  // the handler has returned: whoever has its answer may send the next request
 	since     atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
 	consumed  atomic.Int64 // bytes of the request being read that hertz has taken out of the buffer
+	answers   *byteBudget  // of which the answer being sent takes room; nil for none
+	room      int64        // in bytes
 	admitted  *admission   // which the request being handled leaves once its answer has been sent; nil for none
 
 	// What follows belongs to the goroutine that serves the connection.

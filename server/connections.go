@@ -246,6 +246,10 @@ func (c *connections) Finish(ctx context.Context, _ *app.RequestContext) {
 	conn.chunk.last = false
 	conn.handling.Store(false)
 	conn.answering.Store(false)
+	if conn.answers != nil {
+		conn.answers.give(conn.room)
+		conn.answers, conn.room = nil, 0
+	}
 	if conn.admitted != nil {
 		conn.admitted.leave()
 		conn.admitted = nil

@@ -101,7 +101,10 @@ func (x *exchange) crossedWhole(reply *router.Reply, crossed *crossing.Exchange)
 	if err != nil {
 		return err
 	}
-	answer, seen, err := crossed.Answer(nil, body)
+	if err := x.hold(int64(len(body))); err != nil { // the translation is about as long
+		return err
+	}
+	answer, seen, err := crossed.Answer(make([]byte, 0, len(body)), body)
 	x.noteFirstByte()
 	x.noteSeen(&seen)
 	if err != nil {

@@ -62,7 +62,11 @@ func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Pl
 			return err
 		}
 	}
-	answer, err := plan.AppendAnswer(nil)
+	room := x.held // the answer is about as long as its parts
+	if err := x.hold(room); err != nil {
+		return err
+	}
+	answer, err := plan.AppendAnswer(make([]byte, 0, room))
 	if err != nil {
 		return x.fromProvider(asError(err))
 	}

@@ -32,6 +32,7 @@ type exchange struct {
 	pass      *quota.Pass      // nil where the key has no limits
 	body      []byte           // the client's, decompressed; valid until the handler returns
 	reserved  int64            // bytes of the budget
+	held      int64            // bytes of the budget of answers, until the answer has been sent
 	envelope  codec.Envelope
 	pieces    []codec.Span        // of body: its messages, tools and the like
 	prints    []codec.Fingerprint // of pieces
@@ -81,9 +82,19 @@ func (s *Server) newExchange(ctx context.Context, rc *app.RequestContext, surfac
 // end is for whatever way the exchange took, a panic included.
 func (x *exchange) end() {
 	x.server.budget.give(x.reserved)
+	x.holdUntilSent()
 	x.settle()
 	x.leaveLimits()
 	x.report()
+}
+
+// holdUntilSent leaves the room of the answer with the connection: a client may take its time to read it.
+func (x *exchange) holdUntilSent() {
+	if conn := connectionOf(x.ctx); conn != nil {
+		conn.answers, conn.room = &x.server.answers, x.held
+		return
+	}
+	x.server.answers.give(x.held)
 }
 
 // run takes the request the whole way. An error that it returns is for the client, who has not been answered yet.

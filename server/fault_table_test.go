@@ -88,7 +88,8 @@ var faults = []fault{
 		c.chunk(`data: "` + line)
 		for c.chunk(line) {
 		}
-	}, answer: refused, stream: refused, says: "more than"},
+	}, answer: refused, stream: refused}, // too long, and no JSON
+
 	{name: "sends a page", serve: func(c *upstreamCall, _ *http.Response) {
 		c.write("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>hi</html>")
 	}, answer: refused, stream: refused, says: "JSON"},

@@ -57,6 +57,7 @@ type Options struct {
 	HeaderBytes   int           // largest request head; 64 KiB
 	AnswerBytes   int64         // largest answer that is not streamed; 256 MiB, above any that is known: batches of embeddings
 	InFlightBytes int64         // sum of all request bodies being handled; 1 GiB
+	AnswerMemory  int64         // sum of all answers that are held, which those that pass as they come are not; 192 MiB
 	ReadTimeout   time.Duration // for a client to send its request, or to take a piece of the answer; 3 min
 	DrainDelay    time.Duration // between readiness going down and the drain; 0
 	DrainTimeout  time.Duration // for open exchanges to end after Run's context is done; 30 s
@@ -74,6 +75,7 @@ func (o Options) withDefaults() Options {
 	set(&o.BodyBytes, 64<<20)
 	set(&o.AnswerBytes, 256<<20)
 	set(&o.InFlightBytes, 1<<30)
+	set(&o.AnswerMemory, 192<<20)
 	for _, n := range []struct {
 		v   *int
 		def int
@@ -110,7 +112,8 @@ type Server struct {
 	log       *slog.Logger
 	listeners []*listener
 	engine    *hertz.Hertz
-	budget    byteBudget
+	budget    byteBudget // of request bodies
+	answers   byteBudget // of answers
 	beat      *heartbeats
 
 	certificates *listen.Certificates // nil without TLS
@@ -165,6 +168,7 @@ func New(o Options) (*Server, error) {
 	s.Reroute(o.Router)
 	s.LimitKeys(o.KeyLimits)
 	s.budget.limit = o.InFlightBytes
+	s.answers.limit = o.AnswerMemory
 	s.admission.limit = o.Requests
 	s.life, s.cut = context.WithCancelCause(context.Background())
 	s.closing, s.beginClosing = context.WithCancel(s.life)

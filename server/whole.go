@@ -22,14 +22,25 @@ func isEventStream(reply *router.Reply) bool {
 	return reply.Status < 300 && strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
 }
 
-// whole hands on a complete answer, whatever its status: read, recorded, and only then sent.
+// whole hands on a complete answer, whatever its status: read, recorded, and only then sent. A good one that is too long for
+// that is passed on as it comes.
 func (x *exchange) whole(reply *router.Reply) error {
-	body, err := x.readWhole(reply)
+	most := x.server.opts.AnswerBytes
+	if reply.Status < http.StatusMultipleChoices {
+		most = min(most, wholeAnswer)
+	}
+	body, ended, err := x.readUpTo(reply, most)
 	if err != nil {
 		if x.clientGone() {
 			_, _ = x.capture.Write(body) // what had arrived
 		}
 		return err
+	}
+	if !ended {
+		if most == x.server.opts.AnswerBytes {
+			return x.tooLong()
+		}
+		return x.relay(reply, body)
 	}
 	if reply.Status >= http.StatusMultipleChoices {
 		x.redactor.MaskKnown(body)
@@ -74,29 +85,75 @@ func (x *exchange) notJSON(reply *router.Reply, body []byte) error {
 		x.placement.Provider.Name(), reply.Status, printable([]byte(reply.Header.Get("Content-Type")))))
 }
 
-// readWhole reads an answer to its end; with an error it gives what had arrived.
+// readWhole reads an answer to its end.
 func (x *exchange) readWhole(reply *router.Reply) ([]byte, error) {
-	limit := x.server.opts.AnswerBytes
-	body := make([]byte, 0, answerRoom(reply.Body.Length()))
-	for int64(len(body)) <= limit {
+	body, ended, err := x.readUpTo(reply, x.server.opts.AnswerBytes)
+	if err == nil && !ended {
+		err = x.tooLong()
+	}
+	return body, err
+}
+
+func (x *exchange) tooLong() *codec.Error {
+	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.placement.Provider.Name(), x.server.opts.AnswerBytes))
+}
+
+// readUpTo reads an answer to its end, or until it has more than most bytes; with an error it gives what had arrived. Its room
+// is held as it grows.
+func (x *exchange) readUpTo(reply *router.Reply, most int64) (body []byte, ended bool, err error) {
+	room := answerRoom(reply.Body.Length())
+	if err := x.hold(room); err != nil {
+		return nil, false, err
+	}
+	body = make([]byte, 0, room)
+	for int64(len(body)) <= most {
 		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)]
+			if body, err = x.grow(body, reply.Body.Length()); err != nil {
+				return body, false, err
+			}
 		}
 		n, err := reply.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		if errors.Is(err, io.EOF) {
-			break
+			return body, int64(len(body)) <= most, nil
 		}
 		if err != nil {
-			return body, err
+			return body, false, err
 		}
 	}
-	if int64(len(body)) > limit {
-		e := codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.placement.Provider.Name(), limit)
-		e.Provider = x.placement.Provider.Name()
-		return nil, e
+	return body, false, nil
+}
+
+// grow doubles the room of an answer that is thought to come to length bytes, -1 where nobody knows.
+func (x *exchange) grow(body []byte, length int64) ([]byte, error) {
+	before := int64(cap(body))
+	room := 2 * before
+	if length >= before {
+		room = min(room, length+1)
 	}
+	if err := x.hold(room); err != nil {
+		return body, err
+	}
+	body = append(make([]byte, 0, room), body...)
+	x.letGo(before)
 	return body, nil
+}
+
+// hold takes room for n bytes of an answer from the budget of all answers, until they have been sent.
+func (x *exchange) hold(n int64) error {
+	if !x.server.answers.take(n) {
+		e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many bytes of answers as it has room for. Try again in a second.")
+		e.RetryAfter = retrySoon
+		return e
+	}
+	x.held += n
+	return nil
+}
+
+// letGo gives room back before the answer has been sent.
+func (x *exchange) letGo(n int64) {
+	x.server.answers.give(n)
+	x.held -= n
 }
 
 // answerRoom is how much is set aside for an answer of so many bytes, -1 where nobody knows: the provider may say what it

@@ -127,6 +127,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		DrainTimeout: time.Duration(cfg.Timeouts.Drain),
 
 		Connections: int(cfg.Limits.Connections), ConnectionsPerAddress: int(cfg.Limits.ConnectionsPerAddress), Requests: int(cfg.Limits.Requests),
+		AnswerMemory: int64(cfg.Limits.AnswerMemory),
 	})
 	if err != nil {
 		return err

@@ -141,6 +141,8 @@ type Limits struct {
 	Connections           Count `json:"connections"`
 	ConnectionsPerAddress Count `json:"connections_per_address"` // 0: no limit but the one before
 	Requests              Count `json:"requests"`                // handled at a time
+
+	AnswerMemory Size `json:"answer_memory"` // of all answers that are held at a time
 }
 
 // KeyLimits are for service keys that have none of their own; 0 is none.
@@ -253,7 +255,7 @@ func Default() Config {
 	return Config{
 		Listen: Addresses{DefaultListen},
 		Data:   DefaultData,
-		Limits: Limits{BodyBytes: 64 << 20, HeaderBytes: 64 << 10, Connections: 10_000, Requests: 10_000},
+		Limits: Limits{BodyBytes: 64 << 20, HeaderBytes: 64 << 10, Connections: 10_000, Requests: 10_000, AnswerMemory: 192 << 20},
 		Timeouts: Timeouts{
 			Read: Duration(time.Minute),
 			// A complete (not streamed) answer has its first byte when the model has finished.

@@ -80,7 +80,7 @@ aliases: [{model: fast, to: gpt-5-mini}]
 fallbacks: [{model: claude-opus-4-8, to: [fast, gpt-5.5]}]
 upstream: {retries: 0, breaker_failures: 7, breaker_pause: 1s}
 models_file: models.yaml
-limits: {body_bytes: 1 KB, header_bytes: 32kib, connections: 7, connections_per_address: 3, requests: 5, per_key: {requests_per_minute: 5, tokens_per_month: 70}}
+limits: {body_bytes: 1 KB, header_bytes: 32kib, connections: 7, connections_per_address: 3, requests: 5, answer_memory: 1GiB, per_key: {requests_per_minute: 5, tokens_per_month: 70}}
 timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h, drain_delay: 5s}
 cache: {anthropic_breakpoints: false}
 capture: {mode: off, durability: power, on_pressure: shed, answer_bytes: 1MiB, opt_out: [team-a], redact: {builtin: false, patterns: [{name: ticket, regex: "ACME-[0-9]+"}]}}
@@ -113,7 +113,7 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 		ModelsFile: "models.yaml",
 		Limits: Limits{
 			BodyBytes: 1000, HeaderBytes: 32 << 10, PerKey: KeyLimits{RequestsPerMinute: 5, TokensPerMonth: 70},
-			Connections: 7, ConnectionsPerAddress: 3, Requests: 5,
+			Connections: 7, ConnectionsPerAddress: 3, Requests: 5, AnswerMemory: 1 << 30,
 		},
 		Timeouts: Timeouts{
 			Read: Duration(10 * time.Second), FirstByte: Duration(90 * time.Second),

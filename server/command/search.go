@@ -66,7 +66,7 @@ func (c *Search) Run(ctx context.Context, s *Surroundings) error {
 }
 
 func (c *Search) request() (*search.Request, error) {
-	r := &search.Request{Query: strings.Join(c.Query, " "), Mode: search.Mode(c.Mode), Limit: c.Limit, Explain: c.JSON || c.Explain, Facets: c.Facets}
+	r := &search.Request{Query: strings.Join(c.Query, " "), Newest: len(c.Query) == 0, Mode: search.Mode(c.Mode), Limit: c.Limit, Explain: c.JSON || c.Explain, Facets: c.Facets}
 	r.Ranking.RecencyWeight = c.Recency
 	if c.Plain {
 		r.Syntax = search.Plain

@@ -21,7 +21,7 @@ type tools struct {
 }
 
 type searchInput struct {
-	Query     string `json:"query,omitempty" jsonschema:"words to look for; \"a phrase\", +must, -not; left out: the newest"`
+	Query     string `json:"query,omitempty" jsonschema:"words to look for; \"a phrase\", +must, -not; left out beside a bound: the newest"`
 	Sessions  bool   `json:"sessions,omitempty" jsonschema:"find whole conversations instead of single exchanges"`
 	Session   string `json:"session_id,omitempty" jsonschema:"only in this conversation"`
 	Since     string `json:"since,omitempty" jsonschema:"only from then on, as 2026-11-20T08:00:00Z, 2026-11-20, 1d, yesterday or last week"`

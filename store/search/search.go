@@ -30,7 +30,8 @@ var modes = [...]Mode{Auto, Lexical, Vector, Hybrid}
 
 // Request asks for turns.
 type Request struct {
-	Query       string      `json:"query"`            // "": the newest turns, without a ranking
+	Query       string      `json:"query"`            // may be "" where the newest turns are wanted or something bounds the search: the newest come first then
+	Newest      bool        `json:"newest,omitempty"` // list the newest turns; it is said for a search without a query and without a bound
 	Syntax      Syntax      `json:"syntax,omitempty"` // operators (default), or plain: no sign means anything
 	Mode        Mode        `json:"mode,omitempty"`   // auto (default), lexical, vector, hybrid
 	Limit       int         `json:"limit,omitempty"`  // 1 to 100; 0: 10
@@ -212,8 +213,10 @@ func (r *Request) parse() (*lexical.Query, error) {
 	return q, err
 }
 
-// listing reports whether nothing is looked for: the newest turns are wanted.
-func (r *Request) listing() bool { return strings.TrimSpace(r.Query) == "" }
+// listing reports whether no words are looked for: the newest turns are wanted.
+func (r *Request) listing() bool {
+	return strings.TrimSpace(r.Query) == "" && (r.Newest || r.Facets || r.Since != "" || r.Until != "" || !r.Filter.isZero())
+}
 
 // bounded gives the request with its bounds in time as filters.
 func (r *Request) bounded(now time.Time) (*Request, error) {

@@ -309,7 +309,7 @@ func indexFinding(s *search.Status) finding {
 	case s.Error != "":
 		return finding{check, problem, strings.TrimSuffix(s.Error, "."), "Make room on the volume, or give the index directory back to this user; it needs no restart"}
 	case s.Building:
-		return finding{check, warning, fmt.Sprintf("it is being built anew, %d changes are to go", s.Lag), "Wait; searches find what it has already"}
+		return finding{check, warning, fmt.Sprintf("it is being rebuilt, %d changes to go", s.Lag), "Wait; searches find what is indexed so far"}
 	}
 	return finding{check, good, "it can be searched", ""}
 }

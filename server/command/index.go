@@ -63,7 +63,7 @@ func agree(ctx context.Context, st *store.Store, embedder search.Embedder) error
 		return err
 	}
 	return fmt.Errorf("the vectors of %d turns were made by %s, and the configuration says %s, whose vectors cannot be compared with them; "+
-		"have them made anew with: mneme reindex vectors; or set search.embedder back", turns, generations[live].Identity, embedder.Identity())
+		"rebuild them with: mneme reindex vectors; or set search.embedder back", turns, generations[live].Identity, embedder.Identity())
 }
 
 // manageIndex is [Place.manage] for commands that need the whole index.

@@ -62,8 +62,8 @@ func takeStandardLog(log *slog.Logger) (giveBack func()) {
 	}
 }
 
-// gatheredLines writes what has gathered within a tenth of a second at once: a line for each exchange would be a system call
-// each, and whoever reads the log be woken by it. Nobody waits for the reader but when more gathers than there is room for.
+// gatheredLines writes the lines of a tenth of a second at once: a write for each exchange would cost a system call and wake
+// the log's reader. Writers wait for the reader only when more lines gather than there is room for.
 type gatheredLines struct {
 	to io.Writer
 

@@ -12,7 +12,7 @@ import (
 // platformNotice says at the start what works differently on this system than on Linux; "" for nothing.
 const platformNotice = ""
 
-// keepFilesPrivate has the files that this process makes be its user's alone, whoever makes them.
+// keepFilesPrivate keeps the files that this process creates from other users, whichever library creates them.
 func keepFilesPrivate() { syscall.Umask(0o077) }
 
 // terminate asks a process to end.

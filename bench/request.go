@@ -87,13 +87,13 @@ func (r *request) number(seed, n int) []byte {
 	if len(r.fresh) > 0 {
 		random := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
 		for _, at := range r.fresh {
-			putWord(r.bytes[at:at+len(freshMark)-1], random.IntN(20_000))
+			putWord(r.bytes[at:at+len(freshMark)-1], int(random.ExpFloat64()*random.ExpFloat64()*500))
 		}
 	}
 	return r.bytes
 }
 
-// putWord fills b with the n-th word of a language that has words of one length.
+// putWord fills b with the n-th word of a language whose words have one length.
 func putWord(b []byte, n int) {
 	for i := range b {
 		b[i] = "etaoinshrdlucmfwypvbgkjqxz"[n%26]

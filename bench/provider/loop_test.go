@@ -219,6 +219,8 @@ func TestScriptBelongsToTheNewestPrompt(t *testing.T) {
 		{"answered once", script + called, "second"},
 		{"answered once, with a picture behind the result", script + called + `,{"role":"user","content":"a picture"}`, "second"},
 		{"answered more often than it has steps", script + called + called, "Tool results received: 2."},
+		{"behind reminders", `{"role":"user","content":"<system-reminder>\nthe date</system-reminder>\n<env>linux</env>\nwhat is the time?"}`, "You wrote: what is the time?"},
+		{"of reminders alone", `{"role":"user","content":"<system-reminder>the date</system-reminder>"}`, "You wrote: \u003csystem-reminder"},
 		{"of an earlier prompt", script + `,{"role":"assistant","content":"x"},{"role":"user","content":"something else"}`, "You wrote: something else"},
 		{"two scripts", script + `,{"role":"assistant","content":"x"},{"role":"user","content":"[[sim: text \"newer\"]]"}`, "newer"},
 	} {

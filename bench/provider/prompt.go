@@ -125,9 +125,27 @@ func (p *prompt) defaultPart(scripted bool, size int) part {
 	case p.answered:
 		text = fmt.Sprintf("%s Tool results received: %d.", greeting, p.results)
 	case !scripted && p.text != "":
-		text = fmt.Sprintf("%s You wrote: %s", greeting, firstCharacters(p.text, 100))
+		text = fmt.Sprintf("%s You wrote: %s", greeting, firstCharacters(withoutReminders(p.text), 100))
 	}
 	return part{kind: partText, text: text, size: size}
+}
+
+// withoutReminders gives what a person wrote: clients put blocks such as <system-reminder>…</system-reminder> before it. A
+// text of nothing else is given whole.
+func withoutReminders(text string) string {
+	rest := strings.TrimSpace(text)
+	for {
+		tag, inside, opened := strings.Cut(rest, ">")
+		if !opened || !strings.HasPrefix(tag, "<") || strings.ContainsAny(tag[1:], "</ \n") {
+			break
+		}
+		_, after, closed := strings.Cut(inside, "</"+tag[1:]+">")
+		if after = strings.TrimSpace(after); !closed || after == "" {
+			break
+		}
+		rest = after
+	}
+	return rest
 }
 
 // firstCharacters cuts a text for people to read.

@@ -64,7 +64,7 @@ func Main(commands any, args []string, s *Surroundings) int {
 		fmt.Fprintln(s.Err, "mneme: no command given; try \"mneme serve\", or mneme --help for all commands")
 		return ExitUsage
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(asTyped(args))
 	if err != nil {
 		fmt.Fprintf(s.Err, "mneme: %v; see %s --help\n", err, commandLine(err))
 		return ExitUsage
@@ -78,6 +78,17 @@ func Main(commands any, args []string, s *Surroundings) int {
 		return ExitFailure
 	}
 	return ExitOK
+}
+
+// asTyped puts the words of this command line in place of what people type out of habit.
+func asTyped(args []string) []string {
+	switch args[0] {
+	case "help":
+		return append(args[1:len(args):len(args)], "--help")
+	case "--version", "-v":
+		return append([]string{"version"}, args[1:]...)
+	}
+	return args
 }
 
 // commandLine is how far args were understood: "mneme key create".

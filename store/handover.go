@@ -81,9 +81,11 @@ func (c *Capture) keepRequest(o *Opening, chain []hash) {
 			unread = o.Body[o.Items[from].Start:o.Items[len(chain)-1].End]
 		}
 	}
-	if len(unread) <= handoverRequest && d.hold(bufferSize(len(unread))) {
-		c.request = append(getBuffer(len(unread)), unread...)
+	if len(unread) > handoverRequest || !d.hold(bufferSize(len(unread))) {
+		c.items, c.derived = nil, nil // streams may be open for long
+		return
 	}
+	c.request = append(getBuffer(len(unread)), unread...)
 }
 
 // handOver gives the exchange that has ended with its bytes, or puts these back: then it has to be read back.

@@ -76,6 +76,9 @@ func (c *SessionList) each(ctx context.Context, client *admin.Client, limit int,
 
 func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account string, limit int, visit func(*memory.Session) error) (more bool, err error) {
 	query := url.Values{}
+	if !c.JSON {
+		query.Set("include", "beginning")
+	}
 	for name, value := range map[string]string{"chat_key": c.ChatKey, "external_id": c.ExternalID, "model": c.Model, "tag": c.Tag} {
 		if value != "" {
 			query.Set(name, value)
@@ -124,10 +127,13 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *S
 		m := &sessions[i]
 		rows[i] = []string{
 			m.ID, ago(now, m.Updated), m.Account, orDash(nameOf(&m.Session)), orDash(strings.Join(m.Models, ", ")),
-			strconv.FormatInt(m.Exchanges, 10), tokenCounts(m.Usage),
+			strconv.FormatInt(m.Exchanges, 10), tokenCounts(m.Usage), "-", "-",
+		}
+		if m.Beginning != nil {
+			rows[i][7], rows[i][8] = orDash(m.Client), orDash(m.Asked)
 		}
 	}
-	if err := table(s.Out, []string{"SESSION", "LAST USED", "ACCOUNT", "KNOWN AS", "MODELS", "EXCHANGES", "TOKENS"}, rows); err != nil {
+	if err := table(s.Out, []string{"SESSION", "LAST USED", "ACCOUNT", "KNOWN AS", "MODELS", "EXCHANGES", "TOKENS", "CLIENT", "ASKED"}, rows); err != nil {
 		return err
 	}
 	if more {

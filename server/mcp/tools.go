@@ -187,6 +187,9 @@ func (t *tools) listSessions(_ context.Context, in *listSessionsInput, p *page) 
 	}
 	for i := range sessions.Data {
 		showSession(p, &sessions.Data[i])
+		if b, err := search.ReadBeginning(t.store, t.account, sessions.Data[i].ID); err == nil && b.Asked != "" && sessions.Data[i].Title == "" {
+			p.quote("began"+behind(" in ", b.Client)+" with", b.Asked, briefly)
+		}
 	}
 	if n := len(sessions.Data); n > 0 && sessions.HasMore {
 		p.line("There are more; the next page is after %s.", sessions.Data[n-1].ID)

@@ -1,12 +1,20 @@
 package memory
 
-import "github.com/mnemeproxy/mneme/store"
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// includeBeginning asks a list of sessions for how each began, which reads a turn of each.
+const includeBeginning = "beginning"
 
 // Session is the JSON form of a session.
 type Session struct {
 	Object string `json:"object"` // "memory.session"
 	store.Session
-	Summary *store.SessionSummary `json:"summary,omitempty"` // of a single one, and in an export: what a model has written about it
+	*search.Beginning                       // with include=beginning
+	Summary           *store.SessionSummary `json:"summary,omitempty"` // of a single one, and in an export: what a model has written about it
 }
 
 // Turn is an exchange of a session with what it added.
@@ -28,8 +36,12 @@ func (a *api) sessions(c *call) (any, error) {
 	q.ChatKey, q.ExternalSession = c.query.text("chat_key"), c.query.text("external_id")
 	q.Model, q.Tag, q.Parent = c.query.text("model"), c.query.text("tag"), c.query.text("parent")
 	q.Since, q.Until = c.query.time("since"), c.query.time("until")
+	include := c.query.text("include")
 	if err := c.query.end(); err != nil {
 		return nil, err
+	}
+	if include != "" && include != includeBeginning {
+		return nil, codec.Invalid("include", "%q cannot be included; known is %s", include, includeBeginning)
 	}
 	page, err := a.Store.Sessions(c.account, q)
 	if err != nil {
@@ -38,6 +50,13 @@ func (a *api) sessions(c *call) (any, error) {
 	shown := make([]Session, len(page.Data))
 	for i := range page.Data {
 		shown[i] = Session{Object: "memory.session", Session: page.Data[i]}
+		if include != "" && page.Data[i].Error == nil {
+			b, err := search.ReadBeginning(a.Store, c.account, page.Data[i].ID)
+			if err != nil {
+				continue // the session changed meanwhile, or is damaged: it is listed without
+			}
+			shown[i].Beginning = &b
+		}
 	}
 	return newList(shown, page.HasMore, func(s *Session) string { return s.ID }), nil
 }

@@ -63,6 +63,16 @@ func lastSpoken(messages []store.Message, role string) string {
 	return ""
 }
 
+// firstSpoken is the first text of a role that is not a client's own.
+func firstSpoken(messages []store.Message, role string) string {
+	for i := range messages {
+		if text := lastSpoken(messages[i:i+1], role); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
 // sentence is the first sentence of a text, on one line.
 func sentence(text string) string {
 	text = cut(strings.TrimSpace(text), 4*maxSentence)

@@ -1,0 +1,34 @@
+package search
+
+import "github.com/mnemeproxy/mneme/store"
+
+// Beginning is what a person knows a session by that nobody has given a title.
+type Beginning struct {
+	Asked  string `json:"asked,omitempty"`  // the beginning of what was asked first, without what clients put before it
+	Client string `json:"client,omitempty"` // the program that was used, such as claude-code
+}
+
+// firstEntries is how many exchanges of a session are looked through for its first question. Clients begin with requests of
+// their own: for a title, or to warm a cache.
+const firstEntries = 5
+
+// ReadBeginning reads how a session began. It reads up to five turns, at 50 to 100 µs each.
+func ReadBeginning(st *store.Store, account, session string) (b Beginning, err error) {
+	page, err := st.Timeline(account, session, store.TimelineQuery{Limit: firstEntries})
+	if err != nil {
+		return b, err
+	}
+	for i := range page.Data {
+		e := &page.Data[i]
+		if b.Client == "" {
+			b.Client = clientOf(&e.Exchange)
+		}
+		if e.Turn == nil || e.Exchange.Auxiliary != "" {
+			continue
+		}
+		if b.Asked = sentence(firstSpoken(e.Turn.Messages, "user")); b.Asked != "" {
+			break
+		}
+	}
+	return b, nil
+}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/router/neterr"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/config"
@@ -313,6 +314,9 @@ func openManagement(
 		return m, nil
 	}
 	listener, err := net.Listen("tcp", cfg.Admin.Listen)
+	if errors.Is(err, neterr.InUse) {
+		return m, fmt.Errorf("%s is taken by another program (address already in use); stop that, or choose another address in admin.listen", cfg.Admin.Listen)
+	}
 	if err != nil {
 		return m, fmt.Errorf("cannot listen on %s for admin.listen: %w", cfg.Admin.Listen, err)
 	}

@@ -157,7 +157,7 @@ func (x *Index) run(ctx context.Context) {
 	beside.Go(func() { x.followSessions(ctx) })
 	defer beside.Wait()
 	if x.forget {
-		if err := x.store.Unfollow(ctx, store.FollowVectors); err != nil {
+		if err := x.store.Unfollow(ctx, store.FollowVectors); err != nil && ctx.Err() == nil {
 			x.log.Error("the log of changes for the vectors could not be ended", "error", err)
 		}
 	}

@@ -84,7 +84,7 @@ func newVectors(x *Index, opts *Options) (*vectors, error) {
 // run takes up turns until ctx is done.
 func (v *vectors) run(ctx context.Context) {
 	defer close(v.done)
-	for err := v.begin(ctx); err != nil; err = v.begin(ctx) {
+	for err := v.begin(ctx); err != nil && ctx.Err() == nil; err = v.begin(ctx) {
 		v.log.Error("the vectors cannot be opened; searches go by words alone", "error", err)
 		if !sleep(ctx, retryIndexing) {
 			return
@@ -269,7 +269,9 @@ func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
 	v.filled = v.store.LastChange() // behind the commit of the note, hence behind all that the backfill has seen
 	v.tell(nil)
 	v.serve()
-	v.log.Info("the vectors are complete", "embedder", g.Identity, "turns", g.Done)
+	if g.Done > 0 {
+		v.log.Info("the vectors are complete", "embedder", g.Identity, "turns", g.Done)
+	}
 	return true, nil
 }
 

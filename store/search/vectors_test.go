@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -639,5 +640,23 @@ func TestTextsAreHandedOverOnceAndNotKept(t *testing.T) {
 	}
 	if h.size != 0 || len(h.texts) != 0 {
 		t.Errorf("%d texts of %d bytes are left", len(h.texts), h.size)
+	}
+}
+
+// A start that fails, of a server whose port is taken for instance, has one reason to tell, and this is none.
+func TestAStoreThatIsClosedAtOnceIsNoFailureOfItsVectors(t *testing.T) {
+	log := &lines{}
+	opts := memoryOptions(t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 32), Log: slog.New(log)})
+	for range 10 {
+		st, err := store.Open(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := log.count(""); n != 0 {
+		t.Errorf("%d lines were logged", n)
 	}
 }

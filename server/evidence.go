@@ -33,9 +33,6 @@ func (x *exchange) evidence(o *store.Opening) {
 	}
 	keys := chatkey.Derive(x.surface, o.Body, &x.envelope) // as it is stored, so that the digest derives the same
 	o.DerivedOpening, o.DerivedReply = keys.Opening, keys.Reply
-	if x.placement.Provider == nil && o.DerivedOpening == "" && o.PreviousResponse == "" {
-		o.Auxiliary = store.AuxiliaryUnread
-	}
 }
 
 // native is what a client says of its conversation in its own words.

@@ -354,6 +354,7 @@ func TestEveryAnswerNamesItsSession(t *testing.T) {
 func TestNamesOfAnyLengthLeaveSessionsSmall(t *testing.T) {
 	h := remembering(t)
 	long := strings.Repeat("x", 1<<20)
+	h.post(chat.path, chat.said(chat.model, "", sim("hello", "hi")), "X-Service-Chat-Key", "k")
 	if a := h.post(chat.path, chat.said("gpt-"+long, "", "hello"), "X-Service-Chat-Key", "k"); a.status != 400 {
 		t.Errorf("a model's name of 1 MB: %d", a.status)
 	}
@@ -382,4 +383,35 @@ func TestAReplayStaysOutOfItsConversation(t *testing.T) {
 	if all[0].Session == all[1].Session || all[0].Session == "" || all[1].Session == "" {
 		t.Errorf("both are in session %s", all[0].Session)
 	}
+}
+
+func TestARequestThatIsRefusedOpensNoSession(t *testing.T) {
+	h := remembering(t)
+	for _, s := range generating {
+		var headers [][]string
+		for _, id := range []string{"X-Service-Chat-Key", "X-Service-External-Session-ID", "X-Session-Id"} {
+			headers = append(headers, []string{id, s.name + id})
+		}
+		for _, header := range append(headers, nil) {
+			words := sim("hello "+s.name+strings.Join(header, " "), "hi")
+			before := h.get("/sessions").ids(t)
+			refused := h.post(s.path, s.said("nobodys-model", "", words), header...)
+			if refused.status < 400 {
+				t.Fatalf("%s: %d %s", s.name, refused.status, refused.body)
+			}
+			if x := h.settled(refused.exchange()); x.Session != "" || refused.header.Get("X-Service-Session-ID") != "" {
+				t.Errorf("%s %v: a refused request is in session %q", s.name, header, x.Session)
+			}
+			answered := h.post(s.path, s.said(s.model, "", words), header...)
+			session := h.settled(answered.exchange()).Session
+			if after := h.get("/sessions").ids(t); len(after) != len(before)+1 || session == "" || h.show(session).Exchanges != 1 {
+				t.Errorf("%s %v: %d sessions became %d; that of the answer is %q", s.name, header, len(before), len(after), session)
+			}
+		}
+	}
+	if all, want := len(h.records("acme")), 2*4*len(generating); all != want {
+		t.Errorf("%d exchanges are on record, want %d", all, want)
+	}
+	_, err := h.store.Check(t.Context(), false, func(f store.Finding) { t.Errorf("the check finds %+v", f) })
+	ok(t, err)
 }

@@ -57,7 +57,6 @@ const (
 	AuxiliarySummary = "summary"
 	AuxiliaryPrewarm = "prewarm"
 	AuxiliaryReplay  = "replay" // a recorded request was sent again
-	AuxiliaryUnread  = "unread" // it was turned away before anything was known of its conversation
 )
 
 // HeaderField is one header line.

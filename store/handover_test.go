@@ -50,7 +50,7 @@ func TestExchangesAreDigestedFromMemoryOrReadBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			request, answer := strings.Repeat("q", c.request), strings.Repeat("a", c.answer)
 			ctx := context.Background()
-			capture, err := s.Begin(ctx, &Opening{Account: "acme", Body: []byte(request), ChatKey: c.name})
+			capture, err := s.Begin(ctx, &Opening{Account: "acme", Format: codec.Chat, Body: []byte(request), ChatKey: c.name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestWhatIsNotDigestedIsNotHeld(t *testing.T) {
 	mustAccount(t, s, "acme")
 	ctx := context.Background()
 	begin := func(auxiliary string) *Capture {
-		c, err := s.Begin(ctx, &Opening{Account: "acme", Body: bytes.Repeat([]byte("x"), 1000), ChatKey: "k", Auxiliary: auxiliary})
+		c, err := s.Begin(ctx, &Opening{Account: "acme", Format: codec.Chat, Body: bytes.Repeat([]byte("x"), 1000), ChatKey: "k", Auxiliary: auxiliary})
 		if err != nil {
 			t.Fatal(err)
 		}

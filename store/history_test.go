@@ -137,7 +137,7 @@ func (m *model) begin(key string, body []byte) {
 	var e codec.Envelope
 	m.check(e.Read(body))
 	ctx := context.Background()
-	c, err := m.store().Begin(ctx, &Opening{Account: m.account, Surface: codec.Messages, Body: body, Spans: e.Blocks(nil), ChatKey: key})
+	c, err := m.store().Begin(ctx, &Opening{Account: m.account, Surface: codec.Messages, Format: codec.Messages, Body: body, Spans: e.Blocks(nil), ChatKey: key})
 	m.check(err)
 	m.check(c.Recorded(ctx))
 	group, known := m.groups[key]

@@ -16,7 +16,7 @@ func beginTogether(t *testing.T, s *Store, accounts ...string) (begun []*Capture
 	t.Helper()
 	release := stall(t, s)
 	for _, account := range accounts {
-		c, err := s.Begin(t.Context(), &Opening{Account: account, Surface: codec.Chat, Body: []byte("q"), ChatKey: "k"})
+		c, err := s.Begin(t.Context(), &Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte("q"), ChatKey: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,8 @@ import (
 // of its own with the session it works for as parent.
 //
 // Auxiliary exchanges join the session that their evidence leads to. They open one only under an id, which the turns that
-// follow bring as well; counts of tokens open none.
+// follow bring as well; counts of tokens open none. Requests that were refused before a provider was chosen join
+// likewise. They open no session and link no evidence, so nothing joins them.
 type Session struct {
 	ID      string    `json:"id"`
 	Account string    `json:"account"`
@@ -242,7 +243,8 @@ func (g *gathering) openSession(w *write) {
 		return // vectors are no conversation
 	}
 	r, ref, unheard := g.findSession(account, e)
-	if r == nil && (c.info.Auxiliary == AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
+	refused := c.info.Format == ""
+	if r == nil && (refused || c.info.Auxiliary == AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
 		return
 	}
 	if r == nil {
@@ -260,7 +262,9 @@ func (g *gathering) openSession(w *write) {
 		}
 	}
 	c.session = ref.id
-	g.linkSession(w, ref, r)
+	if !refused {
+		g.linkSession(w, ref, r)
+	}
 	r.Exchanges++
 	if c.info.Started.After(r.Updated) {
 		r.Updated = c.info.Started

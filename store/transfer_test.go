@@ -256,7 +256,7 @@ func TestWhatIsImportedHasTheBoundsOfWhatIsCaptured(t *testing.T) {
 		}
 	}
 	x := &Exchange{ExchangeInfo: ExchangeInfo{
-		ID: exchangeID(s.ids.next(time.Now())).String(), Session: "sess_gone", Surface: "chat", Outcome: OutcomeComplete, ModelAsked: long,
+		ID: exchangeID(s.ids.next(time.Now())).String(), Session: "sess_gone", Surface: "chat", Format: "chat", Outcome: OutcomeComplete, ModelAsked: long,
 	}}
 	if _, err := s.Import(t.Context(), "acme", Exported{Exchange: x}); err != nil {
 		t.Fatal(err)

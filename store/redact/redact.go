@@ -5,8 +5,8 @@
 // sees what stood there. The same bytes are always masked the same way, and masking twice changes nothing.
 //
 // What is found is known by its value, where it is a credential that this installation works with, or else by its shape:
-// a prefix that its issuer chose, or the words around it. A password with neither is not found; [Options.Patterns] are for
-// those. Letters that are written as \u00XX are read as if they were not, also in JSON inside strings of JSON.
+// a prefix that its issuer chose, or the words around it: a name such as DB_PASSWORD or x-api-key, a sign, and a value that
+// is no placeholder, no code and no plain word. A password with neither is not found; [Options.Patterns] are for those. Letters that are written as \u00XX are read as if they were not, also in JSON inside strings of JSON.
 package redact
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Options say what is looked for.
 type Options struct {
-	Builtin  bool      // the shapes of credentials that this package knows
+	Builtin  bool      // the shapes of credentials, and the names before them, that this package knows
 	Patterns []Pattern // what else is to be masked
 }
 
@@ -138,12 +138,10 @@ func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
 	}
 	for _, span := range fresh {
 		start := span.Start
-		switch length := span.End - start; {
-		case length < shortestSecret:
+		if span.End-start < shortestSecret {
 			continue
-		case length >= shortestNamed:
-			start = beforeName(text, start)
 		}
+		start = beforeName(text, start)
 		if found = r.find(found[:0], text[start:span.End], inJSON); len(found) > 0 {
 			return r.Mask(text) // what repeats has to be masked in every place
 		}
@@ -151,12 +149,8 @@ func (r *Redactor) MaskFresh(text []byte, fresh []codec.Span) (found []Match) {
 	return nil
 }
 
-// Bounds of what is built in, in bytes.
-const (
-	shortestSecret = len("://:p@") // with what makes it one
-	shortestNamed  = 30            // a secret that is known by the name before it
-	longestName    = 64            // names that announce a secret have 40 at most
-)
+// shortestSecret bounds what is built in, in bytes: a password that a name announces, or one with what makes a URL around it.
+const shortestSecret = min(shortestChosen, len("://:p@"))
 
 // beforeName gives where the name begins that stands before a value, with quotes and a sign between; at if none does.
 func beforeName(text []byte, at int) int {
@@ -202,6 +196,7 @@ func (r *Redactor) find(dst []Match, text []byte, what scope) []Match {
 
 // findWritten appends the matches of text as it is written. Patterns have to see whole texts, to know where strings begin.
 func (r *Redactor) findWritten(dst []Match, text []byte, what scope, whole bool) []Match {
+	from := len(dst)
 	dst = r.findValues(dst, text)
 	if what == known {
 		return dst
@@ -210,6 +205,7 @@ func (r *Redactor) findWritten(dst []Match, text []byte, what scope, whole bool)
 		dst = findTokens(dst, text)
 		dst = findPrivateKeys(dst, text)
 		dst = findPasswordsInURLs(dst, text)
+		dst = findNamed(dst, from, text)
 	}
 	if whole {
 		for i := range r.patterns {

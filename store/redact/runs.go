@@ -125,9 +125,9 @@ func stretch(text []byte, start, limit int, class byte) int {
 	return start
 }
 
-func holds(text []byte, class byte) bool {
+func holdsDigit(text []byte) bool {
 	for _, c := range text {
-		if classes[c]&class != 0 {
+		if classes[c]&classDigit != 0 {
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ type shape struct {
 	class  byte // of the bytes behind the prefix
 	least  int  // of them
 	exact  bool // least is how many there are
-	mixed  bool // they hold a digit and are not words between dashes: for prefixes that other text has too
+	mixed  bool // they are made up at random, and not words between dashes: for prefixes that other text has too
 }
 
 // shapes are the credentials that are known by their prefix, as their issuers document them or as they are met. Of two
@@ -131,23 +131,6 @@ func (s *shape) match(text []byte, start, end int) Match {
 	return Match{start, stop, s.name}
 }
 
-// random tells a made-up word from written ones: it has a digit, and somewhere ten letters and digits in a row.
-func random(text []byte) bool {
-	if !holds(text, classDigit) {
-		return false
-	}
-	row := 0
-	for _, c := range text {
-		if row++; classes[c]&classAlnum == 0 {
-			row = 0
-		}
-		if row == 10 {
-			return true
-		}
-	}
-	return false
-}
-
 // matchJWT gives a JSON Web Token (RFC 7519): three parts in base64 with a dot between, the first two of them objects.
 // The first part stays: it says which algorithm signed, and nothing else as a rule.
 func matchJWT(text []byte, start, end int) Match {
@@ -210,9 +193,9 @@ func matchAuthorization(text []byte, start int) Match {
 	return Match{}
 }
 
-// follows tells whether words, in lower case, stand before a place, in any case.
+// follows tells whether words, in lower case and with a space behind them, stand before a place, in any case.
 func follows(text []byte, at int, words string) bool {
-	return at >= len(words) && strings.EqualFold(string(text[at-len(words):at]), words)
+	return at >= len(words) && text[at-2]|0x20 == words[len(words)-2] && strings.EqualFold(string(text[at-len(words):at]), words)
 }
 
 // behind are credentials whose run comes after a separator that is part of their shape.

@@ -7,14 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // The credentials here are made up, and put together when the tests run: nothing in this file has the shape of one.
 const (
-	alnum  = "a8Kd03mZq7Lw5Xc2Vb9Nf6Hg4Js1Tr0Yu3Pi7Oe2Ga5Dk8Sx6Cz1Mv4Bn9QwErTy"
-	digits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	upper  = "Z3KQ7MWX2PLR9TVB4NHC8DGF5JSY6EAU"
+	alnum   = "a8Kd03mZq7Lw5Xc2Vb9Nf6Hg4Js1Tr0Yu3Pi7Oe2Ga5Dk8Sx6Cz1Mv4Bn9QwErTy"
+	digits  = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	letters = "qWjXvLdRtZkPnYbGsMhCfJwTxQzKgBvNpHrDmSlFcVyEuIoAa"
+	upper   = "Z3KQ7MWX2PLR9TVB4NHC8DGF5JSY6EAU"
 )
 
 func body(n int) string { return strings.Repeat(alnum, n/len(alnum)+1)[:n] }
@@ -30,6 +32,7 @@ func credentials() []credential {
 		lines := strings.Join([]string{body(64), body(64), body(30) + "=="}, lineEnd)
 		return credential{"private_key", "-----BEGIN " + label + "-----", lineEnd + lines + lineEnd}
 	}
+	prefixed := func(prefix string) credential { return pem("OPENSSH PRIVATE KEY", "\n"+prefix) }
 	jwt := "ey" + "J" + base64.RawURLEncoding.EncodeToString([]byte(`"alg":"RS256","typ":"JWT"}`))
 	claims := "ey" + "J" + base64.RawURLEncoding.EncodeToString([]byte(`"sub":"1234567890","name":"A"}`))
 	return []credential{
@@ -79,16 +82,49 @@ func credentials() []credential {
 		{"url_password", "postgres://app:", "correct-horse"},
 		{"url_password", "https://user:", "p@ss"},
 		pem("PRIVATE KEY", "\n"), pem("RSA PRIVATE KEY", "\n"), pem("EC PRIVATE KEY", "\r\n"),
+		prefixed("id_rsa:2:"), prefixed("/home/me/.ssh/id_ed25519-2:17:"), prefixed("    12→"), prefixed("    12\t"), prefixed("> "), prefixed("+"),
+		{"provider_key", "sk" + "-", letters[:48]},
+		{"api_key", "curl -H 'x-api-key: ", body(32)},
+		{"api_key", `"api_key": "`, body(24)},
+		{"api_key", `{"apiKey":"`, "b3f1c9de-8a44-4b7f-9d53-0c9a1e6f2b7d"},
+		{"api_key", "My API key: ", body(20)},
+		{"api_key", "MAPS_APIKEY := ", letters[:44]},
+		{"access_key", "access-key=", upper[:20]},
+		{"private_key", "private_key: ", "0x" + digits[:64]},
+		{"token", `config["auth_token"] = "`, body(18)},
+		{"token", "?page=2&token=", digits[:40]},
+		{"token", "//registry.example.com/:_authToken=", body(36)},
+		{"secret", "client_secret => '", body(8) + "/" + body(10) + "+=="},
+		{"secret", "export JWT_SECRET=", "t0p!" + body(12) + "$x"},
+		{"authorization", "Authorization: token ", digits[:40]},
+		{"authorization", "'Authorization': 'ApiKey ", body(30)},
+		{"authorization", `"authorization": "`, body(30)},
+		{"authorization", "Authorization: Basic ", base64.StdEncoding.EncodeToString([]byte("me:secret"))},
+		{"password", "DB_PASSWORD=", "Tr0ub4dor&3"},
+		{"password", "PGPASSWORD='", "x9kq;(7b"},
+		{"password", "password: ", "hunter2"},
+		{"password", "passwd = \"", "correct-horse-battery-9"},
+		{"password", "--db-password=", "q7Zp!mm2"},
+		{"password", "SMTP_PASS=", "s3ndM4il"},
+		{"password", "Server=db;User Id=sa;Pwd=", "V3rySecret!"},
 		pem("OPENSSH PRIVATE KEY", "\n"), pem("ENCRYPTED PRIVATE KEY", "\n"), pem("PGP PRIVATE KEY BLOCK", "\n"),
 	}
 }
 
 // after is what makes the credential whole where something has to follow it.
 func (c credential) after() string {
+	for _, quote := range []string{`"`, "'"} {
+		if strings.Count(c.kept, quote)%2 == 1 {
+			return quote
+		}
+	}
 	switch c.name {
 	case "url_password":
 		return "@db.example.com:5432/app"
 	case "private_key":
+		if !strings.Contains(c.kept, "-----") {
+			return ""
+		}
 		return "-----END PRIVATE KEY-----"
 	case "azure_key":
 		return ";EndpointSuffix=core.windows.net"
@@ -189,6 +225,87 @@ func TestWhatOnlyLooksLikeACredentialStays(t *testing.T) {
 		if matches := r.Mask([]byte(text)); len(matches) > 0 {
 			t.Errorf("%q: found %v", text[:min(len(text), 100)], matches)
 		}
+	}
+}
+
+// Lines in which a name announces a secret, and none follows: a variable, a call, a placeholder, a word, a reference.
+var named = []string{
+	"password: string", "password?: string;", "  password: null", "password = true", "the password is wrong", "Password: at least eight letters",
+	`api_key = os.environ["OPENAI_API_KEY_2"]`, `apiKey: process.env.API_KEY_2`, `api_key=os.getenv("KEY1")`, "token := lexer.Next()",
+	"token = tokens[12]", "const token2 = parser.token2;", `token := "identifier"`, `"max_tokens": 4096`, "tokens: 182736", "token: 182736",
+	`{"token":" hello","logprob":-0.31725305,"bytes":[32,104]}`, `"token": "token_v2"`, `"type": "token", "token": "user_2_name"`,
+	"secretName: my-app-tls-2024", "secret: my-app-tls-2024", "secret: old-cert", "--mount=type=secret,id=npmrc2", "secret = vault:secret/data/db#key1",
+	"Authorization: Bearer $MNEME_KEY", "Authorization: token ${GITHUB_TOKEN_2}", "Authorization: Basic <base64 of user:password1>",
+	"Authorization: Bearer your-api-key-1", `"Authorization": "Bearer " + token1`, "authorization: oauth2-proxy", "authorization: required, see RFC 7235",
+	"csrf_token: {{ token }}", "token: ${{ secrets.GITHUB_TOKEN }}", "password: {{ .Values.db.password1 }}", "password=%s user=%s", "password=$1", "DB_PASSWORD=${DB_PASSWORD:-x1}",
+	"DB_PASSWORD=$DB_PASSWORD_2", "DB_PASSWORD=", "DB_PASSWORD=\nDB_NAME=db12345", "password: <your-password-1>", "password: your_password_1", "password: xxxxxxxx1", "password: ********", "api_key: sk-...", `"password": "","user":"root1234"`,
+	"password = hash_password(password1)", "login(user1, password=password1)", "password: user.password2,", "password = req.body.password1", "db.connect(password=args1.value)",
+	"grep: /etc/passwd:1:root:x:0:0:root:/root:/bin/bash", "PWD=/home/user1/src", `"oldpwd": "/srv/www2"`, "'password' => 'required|min:8|max:64'", `"password": "^(?=.*[0-9])(?=.*[a-z]).{8,}$"`,
+	"    --- PASS: TestAddrStringAllocs/ipv4 (0.00s)", "PASS: test-suite-12", "\nPASS: zone42\n", "body: `{\"access_token\":\"`+x509ExchangeSyntheticToken+`\"}`", "PublicKeyToken=31bf3856ad364e35", "secret = googleanalyticsadminv1betameasurementprotocolsecret",
+	"token: UserAgentFeatureCredentialsEnvVarsStsWebIDTokenSource,", "bypass: rule12345", "compass=north12345", "private_key: ./certs/server1.key", "private_key_path = /etc/ssl/private/key1.pem", "public_key: " + alnum,
+	"key_id: 01HZX3K9C2M5N7P8Q9R0S1T2V3", "exch_06hv3k9c2m5n7p8q9r0s1t2v3w", "commit 3f786850e387550fdab836ed7e6dc881de23001b", "cache_key: 3f786850e387550fdab836ed7e6dc881de23001b",
+	`"nextPageToken": "CAUQAAabc123XYZ987def"`, "token: https://example.com/oauth2/token?grant=1", "https://docs.example.com/api/secret:rotate2", "if (token === TokenKind.Number2) {",
+	"var passwordPattern2 = regexp.MustCompile(`x`)", "token:12:func Next() Token", "secret_key_base: <%= ENV['SECRET_1'] %>", "password: !Ref DatabasePassword1", "password: ENC[AES256_GCM,data:abc1]",
+	"secret: AbstractSingletonProxyFactoryBeanConfigurationProvider", "sk-averylongkebabcasewordthatnobodywouldwriteinthisway", `"password": "must hold 8 letters"`, "the secret: 3 eggs, 200g flour", "Token: a word of 2 to 12 letters", "access_token = session2.access_token",
+	"password: &[u8; 32]", "fn check(password: &str, token: Option<Token2>) {", "api_key: Optional[str] = None", "password := r.FormValue(\"password1\")", "secret: Buffer.from(x1, 'hex')",
+}
+
+// A row of base64 belongs to a key where something stands before it on its own line, and not where it comes later.
+func TestTheTextAfterAPrivateKeyThatBreaksOffStays(t *testing.T) {
+	const after = "... and so on.\nIt lies in /srv/keys.\n/usr/local/share/applications/of/this/machine/keys\nIt is (mine).\n"
+	text := []byte("id_rsa:1:-----BEGIN " + "RSA PRIVATE KEY-----\nid_rsa:2:" + body(64) + "\nid_rsa:3:" + body(64) + "\n" + after)
+	builtin(t).Mask(text)
+	if bytes.Contains(text, []byte(body(20))) || !bytes.HasSuffix(text, []byte(after)) {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestWhatANameAnnouncesAndIsNoSecretStays(t *testing.T) {
+	r := builtin(t)
+	for _, line := range named {
+		for depth := range 4 {
+			text := []byte(asJSON(t, line, depth))
+			if matches := r.Mask(text); len(matches) > 0 {
+				t.Errorf("escaped %d times: %v in %q", depth, matches, text)
+			}
+		}
+	}
+}
+
+// What is masked ends where the string of JSON ends that the value stands in.
+func TestTheMaskOfANamedSecretEndsWithItsString(t *testing.T) {
+	r := builtin(t)
+	for text, want := range map[string]string{
+		`{"password":"ab1\\","user":"root1"}`:                         `{"password":"ab1\\","user":"root1"}`,
+		`{"password":"abc\"def12\\","user":"root1"}`:                  `{"password":"***\"*****\\","user":"root1"}`,
+		`{"a":"{\"password\":\"abc\\\"def12\"}","user":"root1"}`:      `{"a":"{\"password\":\"***\\\"*****\"}","user":"root1"}`,
+		`{"secret":"a8Kd03mZq7\/Lw5Xc2Vb","user":"root1"}`:            `{"secret":"**********\/********","user":"root1"}`,
+		`{"text":"password: 'a8Kd03mZ","user":"it's root1"}`:          `{"text":"password: '********","user":"it's root1"}`,
+		`{"text":"-H x-api-key:a8Kd03mZq7Lw5Xc2","user":"it's root"}`: `{"text":"-H x-api-key:****************","user":"it's root"}`,
+	} {
+		got := []byte(text)
+		if r.Mask(got); string(got) != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// What is known by its prefix keeps it, also behind a name.
+func TestANamedSecretWithAShapeKeepsItsName(t *testing.T) {
+	text := []byte(`{"api_key":"sk-` + "ant-api03-" + body(60) + `"}`)
+	matches := builtin(t).Mask(text)
+	if want := `{"api_key":"sk-` + "ant-api03-" + strings.Repeat("*", 60) + `"}`; len(matches) != 1 || matches[0].Name != "anthropic_key" || string(text) != want {
+		t.Errorf("found %v: %s", matches, text)
+	}
+}
+
+// Of an event stream only the bodies of strings are fresh; the name stands before them.
+func TestAFreshValueIsKnownByTheNameBeforeIt(t *testing.T) {
+	r := builtin(t)
+	text := []byte(`data: {"type":"input","password":"hunter2"}` + "\n\n")
+	start := bytes.Index(text, []byte("hunter2"))
+	if found := r.MaskFresh(text, []codec.Span{{Start: start, End: start + len("hunter2")}}); len(found) != 1 || bytes.Contains(text, []byte("hunter2")) {
+		t.Errorf("found %v: %s", found, text)
 	}
 }
 

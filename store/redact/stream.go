@@ -218,7 +218,7 @@ func back(text []byte, at int) int {
 func unfinishedKey(text []byte) int {
 	from := max(0, len(text)-pemBody)
 	begin := bytes.LastIndex(text[from:], pemBegin)
-	if begin < 0 || bytes.Contains(text[from+begin:], []byte("-----END")) {
+	if begin < 0 || bytes.Contains(text[from+begin:], pemEnd) {
 		return -1
 	}
 	return from + begin

@@ -244,7 +244,7 @@ func TestCredentialsAreFoundBehindEscapes(t *testing.T) {
 			"every letter, in capitals":  func(s string) string { return escapedLetters(s, `\u%04X`) },
 			"every letter, JSON in JSON": func(s string) string { return escapedLetters(s, `\\u%04x`) },
 			"signs": func(s string) string {
-				return strings.NewReplacer("-", `\u002d`, "_", `\u005f`, "+", `\u002B`, "&", `\u0026`, "=", `\u003d`, ":", `\u003A`, "/", `\u002F`, "@", `\u0040`, "\n", `\n`, "\r", `\r`).Replace(s)
+				return strings.NewReplacer("-", `\u002d`, "_", `\u005f`, "+", `\u002B`, "&", `\u0026`, "=", `\u003d`, ":", `\u003A`, "/", `\u002F`, "@", `\u0040`, "\n", `\n`, "\r", `\r`, "\t", `\t`, `"`, `\"`).Replace(s)
 			},
 		} {
 			text := []byte(`{"text":"the key is ` + write(whole) + `, and \"no\" other"}`)

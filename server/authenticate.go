@@ -42,6 +42,9 @@ type caller struct {
 // the header in which Anthropic's clients send theirs to Anthropic.
 func (s *Server) authenticate(rc *app.RequestContext) (caller, error) {
 	c, err := s.readCaller(rc)
+	if err == nil {
+		return c, nil
+	}
 	if known := new(codec.Error); errors.As(err, &known) && known.Kind == codec.KindAuthentication {
 		rc.Response.Header.Set("X-Should-Retry", "false") // read by the SDKs of OpenAI and Anthropic
 		if from := addressOfClient(rc.RemoteAddr()); s.refusals.first(from+" "+known.Message, s.opts.Clock()) {

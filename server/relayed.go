@@ -72,6 +72,9 @@ func importance(name string) int {
 // jsonType is the type of an answer that is JSON: the provider's own where it says so, in the encoding that JSON has.
 func jsonType(header http.Header) string {
 	said := header.Get("Content-Type")
+	if said == "application/json" || said == "application/json; charset=utf-8" {
+		return said // what providers say, as a rule
+	}
 	media, parameters, err := mime.ParseMediaType(said)
 	if err != nil || media != "application/json" {
 		return "application/json"

@@ -54,6 +54,8 @@ type StreamEncoder interface {
 	Append(dst []byte, ev *Event) []byte
 	// Heartbeat writes something that keeps the client's timers from firing. Only to be called between events.
 	Heartbeat(dst []byte) []byte
+	// Next is the number of the format's next event, 0 where events have none.
+	Next() int64
 	// Reset makes the encoder ready for another answer.
 	Reset(o *AnswerOptions)
 }
@@ -69,10 +71,15 @@ type AnswerOptions struct {
 	RefusalAsText  bool      // responses: write refusals as plain text, for clients that drop refusal parts
 	EstimatedInput int64     // tokens of the prompt, for formats that must say before they can know
 	Request        *Request  // for what an answer echoes; nil on errors before it was read
+	Begun          string    // the answer's id where the provider has begun it itself; "": one is made of ID
+	Next           int64     // number of the first event; not 0 where the provider has begun the answer itself
 }
 
 // AnswerID is the id that a surface's answer written with these options has, "" for a format without one.
 func (o *AnswerOptions) AnswerID(surface Format) string {
+	if o.Begun != "" {
+		return o.Begun
+	}
 	switch surface {
 	case Chat:
 		return "chatcmpl-" + o.ID

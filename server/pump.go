@@ -37,6 +37,7 @@ type pump struct {
 	mu        sync.Mutex // guards what follows against the heartbeat; held while a write waits for the client
 	writer    *streamWriter
 	lastWrite time.Time
+	next      int64 // number of the event after those that the client has
 	gaps      telemetry.Gaps
 	answered  bool // the head of the answer has been written
 	over      bool // nothing may be written any more but by the loop
@@ -190,6 +191,14 @@ func (p *pump) seen() *crossing.Seen {
 	return &p.observer.Seen
 }
 
+// following is the number that goes on after the events that were taken.
+func (p *pump) following() int64 {
+	if p.stream != nil {
+		return p.stream.Next()
+	}
+	return p.observer.Next()
+}
+
 func (p *pump) note(sign crossing.Sign) {
 	if sign != crossing.SignAlive {
 		p.alive = false
@@ -248,6 +257,7 @@ func (p *pump) write(out []byte) error {
 	if p.stream != nil && !p.answered {
 		p.x.noteTranslation(p.stream.Exchange())
 	}
+	p.next = p.following()
 	return p.writeLocked(out)
 }
 
@@ -307,7 +317,7 @@ func (p *pump) beat() {
 		return
 	}
 	p.x.server.telemetry.Heartbeat()
-	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.surface))
+	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.surface, p.next))
 }
 
 // end handles the end of a body behind its terminal event. What stands there without a blank line is passed on too. An
@@ -390,7 +400,7 @@ func (p *pump) stop(err error) error {
 	if p.stream != nil {
 		p.out = p.stream.Fail(p.out[:0], e)
 	} else {
-		p.out = crossing.AppendFailure(p.out[:0], p.x.surface, e, p.x.answerOptions())
+		p.out = p.observer.Fail(p.out[:0], e, p.next, p.x.body, p.x.answerOptions())
 	}
 	if !p.x.finished {
 		_, _ = p.x.capture.Write(p.out)

@@ -60,6 +60,9 @@ func (e *encoder) Heartbeat(dst []byte) []byte {
 	return append(dst, ": ping\n\n"...)
 }
 
+// Next implements [codec.StreamEncoder]: chunks have no numbers.
+func (e *encoder) Next() int64 { return 0 }
+
 // Append writes what the event means to the client. After the end of the answer it writes nothing.
 func (e *encoder) Append(dst []byte, ev *codec.Event) []byte {
 	if e.over {

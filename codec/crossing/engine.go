@@ -1,6 +1,7 @@
 package crossing
 
 import (
+	"strconv"
 	"sync"
 	"time"
 
@@ -232,6 +233,9 @@ func (s *Stream) End(dst []byte, end codec.End, residue []byte) ([]byte, bool) {
 	return dst, true
 }
 
+// Next is the number of the surface's next event, 0 where events have none.
+func (s *Stream) Next() int64 { return s.encoder.Next() }
+
 // Fail appends the surface's own way of saying that the answer broke off.
 func (s *Stream) Fail(dst []byte, e *codec.Error) []byte {
 	s.ended, s.failed = true, true
@@ -271,21 +275,18 @@ func (x *Exchange) Error(status int, retryAfter time.Duration, body []byte) *cod
 	return e
 }
 
-// AppendFailure appends the way in which a stream of that surface says that it broke off, for streams that pass
-// through and have no encoder of their own.
-func AppendFailure(dst []byte, surface codec.Format, e *codec.Error, o *codec.AnswerOptions) []byte {
-	return ClientHalf(surface).NewEncoder(o).Append(dst, &codec.Event{Kind: codec.EventError, Err: e})
-}
-
-// AppendHeartbeat appends a sign of life in the form of a surface.
-func AppendHeartbeat(dst []byte, surface codec.Format) []byte {
+// AppendHeartbeat appends a sign of life in the form of a surface. next is the number of the stream's next event, 0
+// where none was numbered. The provider numbers the events of a stream that passes through and knows nothing of this one,
+// which therefore repeats the number before: numbers never go back, and a client that resumes behind it misses nothing.
+func AppendHeartbeat(dst []byte, surface codec.Format, next int64) []byte {
 	switch surface {
 	case codec.Messages:
 		return append(dst, "event: ping\ndata: {\"type\": \"ping\"}\n\n"...)
 	case codec.Responses:
 		// A comment does not feed the idle timer of Codex, and of the events only this one is ignored by every client
 		// (docs/wire/responses.md#9.5).
-		return append(dst, "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":0}\n\n"...)
+		dst = append(dst, "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":"...)
+		return append(strconv.AppendInt(dst, max(next-1, 0), 10), "}\n\n"...)
 	default:
 		return append(dst, ": ping\n\n"...)
 	}

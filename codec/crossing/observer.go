@@ -2,7 +2,9 @@ package crossing
 
 import (
 	"bytes"
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/failure"
@@ -98,6 +100,12 @@ type Observer struct {
 	holes   []codec.Span
 	started bool
 	ended   bool
+
+	// Of a Responses stream:
+	created int64
+	store   codec.Tristate // whether the response is kept, where it says so
+	next    int64          // the number after that of the newest event that was read
+	newest  []byte         // an event after that one, whose number has not been read
 }
 
 var observers = map[codec.Format]*sync.Pool{
@@ -131,8 +139,46 @@ func (o *Observer) Routine(stream []byte) int {
 		return 0
 	}
 	o.routine.Used()
+	if o.format == codec.Responses {
+		o.newest = stream[:n]
+	}
 	return n
 }
+
+// Next is the number that goes on after the events so far, 0 where they have none. It is to be called before the memory of
+// the newest is used again.
+func (o *Observer) Next() int64 {
+	if at := bytes.IndexByte(o.newest, '{'); at >= 0 {
+		o.readType(o.newest[at:])
+	}
+	o.newest = nil
+	return o.next
+}
+
+// readType gives the type of an event, a string body, and takes in its number where the format has them.
+func (o *Observer) readType(data []byte) (kind []byte) {
+	if o.format != codec.Responses {
+		return scan.Body(scan.Get(data, "type"))
+	}
+	numbered := false
+	for m := scan.Object(data); (kind == nil || !numbered) && m.Next(); {
+		switch string(m.Key) {
+		case "type":
+			if kind == nil {
+				kind = scan.Body(m.Value)
+			}
+		case "sequence_number":
+			var n int64
+			if n, numbered = scan.Int(m.Value); numbered && n >= 0 && n < maxNumber {
+				o.next = n + 1
+			}
+		}
+	}
+	return kind
+}
+
+// maxNumber is beyond what a client can count: numbers in JavaScript are exact up to it.
+const maxNumber = 1 << 53
 
 // Frame looks at one frame.
 func (o *Observer) Frame(f *sse.Frame) Sign {
@@ -143,11 +189,48 @@ func (o *Observer) Frame(f *sse.Frame) Sign {
 	if matters {
 		o.events = o.decoder.Decode(o.events[:0], f.Name, f.Data)
 		o.Seen.note(o.events)
+		o.begin(f.Data)
 	}
 	if sign == SignTerminal || sign == SignError {
 		o.ended = true
 	}
 	return sign
+}
+
+// begin keeps what the first event of a Responses stream says beyond what the record wants.
+func (o *Observer) begin(data []byte) {
+	if o.format != codec.Responses {
+		return
+	}
+	for i := range o.events {
+		if ev := &o.events[i]; ev.Kind == codec.EventStart {
+			o.created = ev.Created
+			o.store = codec.ParseTristate(scan.Path(data, "response", "store"))
+		}
+	}
+}
+
+// Fail appends the format's own way of saying that the answer broke off, as a part of the answer that the provider has
+// begun. next is the number of this event, and body is the request.
+func (o *Observer) Fail(dst []byte, e *codec.Error, next int64, body []byte, options *codec.AnswerOptions) []byte {
+	client, own := ClientHalf(o.format), *options
+	if o.format == codec.Responses {
+		own.Begun, own.Next = o.Seen.ID, next
+		if o.created != 0 {
+			own.Created = time.Unix(o.created, 0)
+		}
+		if o.Seen.Model != "" {
+			own.Model = o.Seen.Model
+		}
+		own.Request = requests.Get().(*codec.Request)
+		defer requests.Put(own.Request)
+		own.Request.Reset()
+		_ = client.DecodeRequest(own.Request, body) // what has been read by then is repeated
+		if o.store != codec.Unset {
+			own.Request.Echo = append([]codec.Member{{Name: []byte("store"), Value: strconv.AppendBool(nil, o.store == codec.True)}}, own.Request.Echo...)
+		}
+	}
+	return client.NewEncoder(&own).Append(dst, &codec.Event{Kind: codec.EventError, Err: e})
 }
 
 // judge says what a frame means and whether it has something for the record.
@@ -158,7 +241,8 @@ func (o *Observer) judge(f *sse.Frame) (sign Sign, matters bool) {
 		}
 		return sign, matters
 	}
-	kind := scan.Body(scan.Get(f.Data, "type"))
+	o.newest = nil
+	kind := o.readType(f.Data)
 	if kind == nil { // the event's name is a hint: relays change it, to "message" for instance
 		kind = f.Name
 	}

@@ -105,6 +105,9 @@ func (e *encoder) Heartbeat(dst []byte) []byte {
 	return append(dst, framePing...)
 }
 
+// Next implements [codec.StreamEncoder]: these events have no numbers.
+func (e *encoder) Next() int64 { return 0 }
+
 func (e *encoder) Append(dst []byte, ev *codec.Event) []byte {
 	if e.done {
 		return dst

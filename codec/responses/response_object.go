@@ -10,9 +10,9 @@ import (
 // response writes the response object. Members that an answer repeats are the client's own where it sent them, and the
 // format's defaults otherwise: clients require them to be there (docs/wire/responses.md#8).
 func (e *streamEncoder) response(dst []byte, status string, failure *codec.Error) []byte {
-	dst = append(dst, `{"id":"resp_`...)
-	dst = append(dst, e.o.ID...)
-	dst = append(dst, `","object":"response","created_at":`...)
+	dst = append(dst, `{"id":`...)
+	dst = e.appendResponseID(dst)
+	dst = append(dst, `,"object":"response","created_at":`...)
 	dst = strconv.AppendInt(dst, e.created(), 10)
 	dst = append(dst, `,"status":"`...)
 	dst = append(dst, status...)
@@ -41,6 +41,14 @@ func (e *streamEncoder) response(dst []byte, status string, failure *codec.Error
 		return append(dst, "null}"...)
 	}
 	return append(e.appendUsage(dst, status != statusFailed), '}')
+}
+
+func (e *streamEncoder) appendResponseID(dst []byte) []byte {
+	if e.o.Begun != "" {
+		return scan.Quote(dst, e.o.Begun)
+	}
+	dst = append(dst, `"resp_`...)
+	return append(append(dst, e.o.ID...), '"')
 }
 
 // echoes are the members that an answer repeats, and what they are when the request has none.

@@ -79,6 +79,7 @@ func (e *streamEncoder) Reset(o *codec.AnswerOptions) {
 	*e = streamEncoder{
 		o: o, message: -1, model: scan.Escape(e.model[:0], []byte(o.Model)),
 		outputs: e.outputs[:0], slots: e.slots[:0], done: e.done[:0], scratch: e.scratch[:0],
+		sequence: o.Next,
 	}
 }
 
@@ -139,6 +140,9 @@ func (e *streamEncoder) Heartbeat(dst []byte) []byte {
 	}
 	return finish(e.event(dst, "keepalive"))
 }
+
+// Next implements [codec.StreamEncoder].
+func (e *streamEncoder) Next() int64 { return e.sequence }
 
 func (e *streamEncoder) start(dst []byte) []byte {
 	if e.started {

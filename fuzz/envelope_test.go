@@ -81,7 +81,7 @@ func FuzzCleanHistory(f *testing.F) {
 			return
 		}
 		for _, format := range []codec.Format{codec.Messages, codec.Responses, codec.Chat} {
-			cleaned, dropped := crossing.CleanHistory(body, format, &codec.Target{Family: codec.FamilyOpenAI, Model: "m"}, nil, nil)
+			cleaned, dropped := crossing.CleanHistory(body, format, &crossing.Settings{Target: codec.Target{Family: codec.FamilyOpenAI, Model: "m"}})
 			if !json.Valid(cleaned) {
 				t.Fatalf("%s: not JSON: %q from %q", format, cleaned, body)
 			}

@@ -43,6 +43,13 @@ func (r *Router) Target(p Placement, f codec.Format) codec.Target {
 	return t
 }
 
+// ReplaysReasoning reports whether a placement wants the reasoning text of its answers in format f back, and names the
+// family that its models belong to.
+func (r *Router) ReplaysReasoning(p Placement, f codec.Format) (codec.Family, bool) {
+	row := p.Provider.dialect
+	return row.Family, f == codec.Chat && row.Chat.ReplayReasoning && r.models.model(p.Model).ReplayReasoning
+}
+
 // takesImagesInResults is a matter of the format everywhere but at Google: Chat has only text in tool messages.
 func takesImagesInResults(f codec.Format, family codec.Family, m *Model) bool {
 	switch f {

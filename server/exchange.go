@@ -320,7 +320,6 @@ func (x *exchange) passThrough() error {
 // spliced is the client's body as it goes to a provider of its own format. It is apart from passThrough because that one's
 // frame lies on the stack for as long as a stream lasts.
 func (x *exchange) spliced() ([]byte, error) {
-	target := x.router.Target(x.placement, x.format)
 	body, resolved, err := x.resolveOwn()
 	if err != nil {
 		return nil, err
@@ -335,7 +334,10 @@ func (x *exchange) spliced() ([]byte, error) {
 	if !envelope.Untouched(x.placement.Model) {
 		body, pieces = envelope.Splice(nil, body, x.placement.Model), nil // they stand elsewhere in it
 	}
-	body, dropped := crossing.CleanHistory(body, x.format, &target, pieces, x.prints)
+	body, dropped := crossing.CleanHistory(body, x.format, &crossing.Settings{
+		Target: x.router.Target(x.placement, x.format), Pieces: pieces, Prints: x.prints,
+		Ledger: ledger{x.server.store}, Account: x.caller.Account,
+	})
 	if notes := (codec.Notes{Emulated: resolved, Dropped: dropped}); len(resolved)+len(dropped) > 0 {
 		x.rc.Response.Header.Set(headerTranslation, crossing.NotesHeader(x.surface, x.format, &notes))
 		x.closing.Translation = append(x.closing.Translation, crossing.NoteList(&notes)...)

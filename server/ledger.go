@@ -19,3 +19,12 @@ func (l ledger) Keep(key crossing.LedgerKey, value []byte) {
 func entryName(key crossing.LedgerKey) string {
 	return key.Family.String() + " " + key.Kind + " " + key.ID
 }
+
+// reasoningMemory is where the reasoning of an answer is kept that passes through, for hosts that want it back.
+func (x *exchange) reasoningMemory() crossing.Memory {
+	family, replays := x.router.ReplaysReasoning(x.placement, x.format)
+	if !replays {
+		return crossing.Memory{}
+	}
+	return crossing.Memory{Ledger: ledger{x.server.store}, Account: x.caller.Account, Family: family}
+}

@@ -68,7 +68,7 @@ func (x *exchange) pump(reply *router.Reply, stream *crossing.Stream) error {
 		writer: &streamWriter{response: &x.rc.Response, conn: x.rc.GetWriter(), chunked: x.rc.Request.Header.IsHTTP11()},
 	}
 	if stream == nil {
-		p.observer = crossing.NewObserver(x.format)
+		p.observer = crossing.NewObserver(x.format, x.reasoningMemory())
 	}
 	p.lastWrite, x.gaps = time.Now(), &p.gaps
 	x.closing.Status, x.closing.ContentType = http.StatusOK, eventStream

@@ -63,7 +63,7 @@ func (x *exchange) readAnswer(reply *router.Reply, body []byte) error {
 		x.noteRefusal(reply.Status, body)
 		return nil
 	}
-	seen, sound := crossing.Observe(x.format, body)
+	seen, sound := crossing.Observe(x.format, body, x.reasoningMemory())
 	if !sound && !sonic.Valid(body) {
 		return x.notJSON(reply, body)
 	}

@@ -36,6 +36,10 @@ type Settings struct {
 	Answer   codec.AnswerOptions
 }
 
+func (s *Settings) memory() Memory {
+	return Memory{Ledger: s.Ledger, Account: s.Account, Family: s.Target.Family}
+}
+
 var requests = sync.Pool{New: func() any { return new(codec.Request) }}
 
 // Prepare decodes a client's body, adapts it to the target and appends the provider's body to dst. Views into body are
@@ -290,21 +294,4 @@ func AppendHeartbeat(dst []byte, surface codec.Format, next int64) []byte {
 	default:
 		return append(dst, ": ping\n\n"...)
 	}
-}
-
-// Ledger keeps reasoning state that a client's format has no slot for, so that it can be put back when the client sends
-// the conversation again without it. Implementations are safe for concurrent use.
-type Ledger interface {
-	// Recall is what was kept for a call or an answer text, or nil.
-	Recall(key LedgerKey) []byte
-	// Keep remembers a value; it may forget it after some time or under pressure.
-	Keep(key LedgerKey, value []byte)
-}
-
-// LedgerKey names an entry of a [Ledger].
-type LedgerKey struct {
-	Account string
-	Family  codec.Family
-	Kind    string // "call": state of a tool call; "reasoning": reasoning text of the turn with that call; "text"
-	ID      string // the call's id as the client saw it, or a hash of the answer's text
 }

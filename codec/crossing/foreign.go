@@ -11,10 +11,12 @@ import (
 // and this provider would refuse, and with it the whole conversation, for ever: carriers, unsigned thinking, members that
 // only other hosts know. This is the one place where equal formats are not equal bytes (docs/wire/translation.md#1.6). A
 // body without any of it, which a search for a few marks tells, is returned as it is; dropped names what went, in the
-// client's own terms. Pieces of the body and their fingerprints are optional: those without marks are not searched again.
-func CleanHistory(body []byte, format codec.Format, t *codec.Target, pieces []codec.Span, prints []codec.Fingerprint) (cleaned []byte, dropped []string) {
-	c := cleaner{target: t}
-	if len(pieces) > 0 && !t.Dialect.ReplayReasoning && unmarked.Every(body, pieces, prints, isUnmarked) {
+// client's own terms. A host that wants its reasoning back gets it from the client's own members, else from the ledger.
+// Pieces of the body and their fingerprints are optional: those without marks are not searched again.
+func CleanHistory(body []byte, format codec.Format, s *Settings) (cleaned []byte, dropped []string) {
+	t := &s.Target
+	c := cleaner{target: t, memory: s.memory()}
+	if len(s.Pieces) > 0 && !t.Dialect.ReplayReasoning && unmarked.Every(body, s.Pieces, s.Prints, isUnmarked) {
 		return body, nil
 	}
 	switch format {
@@ -62,6 +64,7 @@ func isUnmarked(part []byte) bool {
 // cleaner notes what it leaves out.
 type cleaner struct {
 	target  *codec.Target
+	memory  Memory
 	changed bool
 	dropped []string
 	called  bool // a turn with calls was seen
@@ -282,33 +285,52 @@ func (c *cleaner) concernsChat(body []byte) bool {
 	return false
 }
 
-// chat takes members out of assistant messages that the host refuses, and adds the blank that stands for reasoning
-// which nobody has kept, where the host insists on some.
+// chat takes members out of assistant messages that the host refuses, and gives those their reasoning back that have lost
+// it, where the host insists on some.
 func (c *cleaner) chat(dst, list []byte) []byte {
 	dst, _ = appendElements(dst, list, func(dst, message []byte) ([]byte, bool) {
 		if string(scan.Body(scan.Get(message, "role"))) != "assistant" {
 			return append(dst, message...), true
 		}
 		c.called = c.called || scan.IsArray(scan.Get(message, "tool_calls"))
-		reasoned := false
+		text, lost := c.lostReasoning(message)
 		dst = appendMembers(dst, message, func(dst []byte, member *scan.Members) ([]byte, bool) {
 			if c.refuses(member) {
 				c.drop("messages." + string(member.Key))
 				return dst, false
 			}
-			reasoned = reasoned || string(member.Key) == "reasoning_content" && scan.IsString(member.Value)
+			if lost && string(member.Key) == "reasoning_content" {
+				return dst, false
+			}
 			if string(member.Key) == "tool_calls" && bytes.Contains(member.Value, []byte(`"extra_content"`)) {
 				return c.calls(append(dst, `"tool_calls":`...), member.Value), true
 			}
 			return append(dst, message[member.Start:member.End]...), true
 		})
-		if c.called && !reasoned && c.target.Dialect.ReplayReasoning {
+		if lost {
 			c.changed = true
-			dst = append(dst[:len(dst)-1], `,"reasoning_content":" "}`...)
+			dst = append(dst[:len(dst)-1], `,"reasoning_content":"`...)
+			dst = append(append(dst, text...), `"}`...)
 		}
 		return dst, true
 	})
 	return dst
+}
+
+// lostReasoning reports whether a message lacks the reasoning that the host insists on, and gives the text that is known,
+// a string body. Every turn from the first with calls on has to have some, and an empty one stands for what nobody has kept
+// (docs/wire/fourth-provider.md#2.4).
+func (c *cleaner) lostReasoning(message []byte) (text []byte, lost bool) {
+	own := scan.Get(message, "reasoning_content")
+	if !c.called || !c.target.Dialect.ReplayReasoning || len(scan.Body(own)) > 0 {
+		return nil, false
+	}
+	text = scan.Body(scan.Get(message, "reasoning")) // some clients keep it under this name
+	calls := scan.Array(scan.Get(message, "tool_calls"))
+	for len(text) == 0 && calls.Next() {
+		text = c.memory.recall(ledgerReasoning, scan.Body(scan.Get(calls.Value, "id")))
+	}
+	return text, len(text) > 0 || !scan.IsString(own)
 }
 
 func (c *cleaner) calls(dst, list []byte) []byte {

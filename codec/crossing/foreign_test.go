@@ -93,7 +93,7 @@ func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
 			if c.format == codec.Messages {
 				family = codec.FamilyAnthropic
 			}
-			got, dropped := crossing.CleanHistory([]byte(c.body), c.format, &codec.Target{Family: family}, nil, nil)
+			got, dropped := crossing.CleanHistory([]byte(c.body), c.format, &crossing.Settings{Target: codec.Target{Family: family}})
 			if string(got) != want || (len(dropped) > 0) != changes {
 				t.Errorf("dropped: %v\ngot  %s\nwant %s", dropped, got, want)
 			}
@@ -101,14 +101,44 @@ func TestForeignStateIsLeftOutOfBodiesThatPassThrough(t *testing.T) {
 				t.Errorf("not JSON: %s", got)
 			}
 			body, pieces := longMessages(c.body)
-			whole, _ := crossing.CleanHistory(body, c.format, &codec.Target{Family: family}, nil, nil)
+			whole, _ := crossing.CleanHistory(body, c.format, &crossing.Settings{Target: codec.Target{Family: family}})
 			for range 2 {
-				got, _ := crossing.CleanHistory(body, c.format, &codec.Target{Family: family}, pieces, codec.Fingerprints(nil, "acme", body, pieces))
+				got, _ := crossing.CleanHistory(body, c.format, &crossing.Settings{
+					Target: codec.Target{Family: family}, Pieces: pieces, Prints: codec.Fingerprints(nil, "acme", body, pieces),
+				})
 				if !bytes.Equal(got, whole) {
 					t.Errorf("told its pieces it gives\n%s\nand without\n%s", got, whole)
 				}
 			}
 		})
+	}
+}
+
+// DeepSeek wants the reasoning of every turn from the first with calls on. What a client has dropped is put back word for
+// word, and never from the ledger of another account.
+func TestAHostThatWantsItsReasoningBackGetsIt(t *testing.T) {
+	memory := crossing.Memory{Ledger: make(remembering), Account: "acme", Family: codec.FamilyOther}
+	memory.Ledger.Keep(crossing.LedgerKey{Account: "acme", Family: codec.FamilyOther, Kind: "reasoning", ID: "c1"}, []byte(`say \"so\"`))
+	const call = `"tool_calls":[{"id":"c0","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]`
+	for name, c := range map[string]struct{ account, turn, want string }{
+		"dropped":                      {"acme", call, call + `,"reasoning_content":"say \"so\""`},
+		"null":                         {"acme", `"reasoning_content":null,` + call, call + `,"reasoning_content":"say \"so\""`},
+		"emptied":                      {"acme", call + `,"reasoning_content":""`, call + `,"reasoning_content":"say \"so\""`},
+		"the client's own":             {"acme", call + `,"reasoning_content":"mine"`, call + `,"reasoning_content":"mine"`},
+		"under another name":           {"acme", `"reasoning":"mine",` + call, `"reasoning":"mine",` + call + `,"reasoning_content":"mine"`},
+		"another account":              {"other", call, call + `,"reasoning_content":""`},
+		"another account, and empty":   {"other", `"reasoning_content":"",` + call, `"reasoning_content":"",` + call},
+		"a turn that called nothing":   {"acme", call + `,"reasoning_content":"a"},{"role":"assistant","content":"b"`, call + `,"reasoning_content":"a"},{"role":"assistant","content":"b","reasoning_content":""`},
+		"a turn before any call":       {"acme", `"content":"a"},{"role":"assistant",` + call + `,"reasoning_content":"b"`, `"content":"a"},{"role":"assistant",` + call + `,"reasoning_content":"b"`},
+		"a call that is not on record": {"acme", strings.ReplaceAll(call, "c1", "c2"), strings.ReplaceAll(call, "c1", "c2") + `,"reasoning_content":""`},
+	} {
+		settings := crossing.Settings{Ledger: memory.Ledger, Account: c.account}
+		settings.Target.Family, settings.Target.Dialect.ReplayReasoning = memory.Family, true
+		body := func(turn string) string { return `{"messages":[{"role":"assistant",` + turn + `}]}` }
+		got, dropped := crossing.CleanHistory([]byte(body(c.turn)), codec.Chat, &settings)
+		if string(got) != body(c.want) || dropped != nil {
+			t.Errorf("%s: dropped %v\ngot  %s\nwant %s", name, dropped, got, body(c.want))
+		}
 	}
 }
 

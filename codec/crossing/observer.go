@@ -52,8 +52,9 @@ func (s *Seen) infer(restored []codec.Event) {
 	}
 }
 
-// Observe reads a complete answer. sound tells that it was found to be JSON on the way; where it is false that is open.
-func Observe(format codec.Format, body []byte) (seen Seen, sound bool) {
+// Observe reads a complete answer, and keeps its reasoning as [NewObserver] says. sound tells that it was found to be JSON
+// on the way; where it is false that is open.
+func Observe(format codec.Format, body []byte, memory Memory) (seen Seen, sound bool) {
 	if format == codec.Embeddings {
 		return observeVectors(body), false
 	}
@@ -61,6 +62,10 @@ func Observe(format codec.Format, body []byte) (seen Seen, sound bool) {
 	defer events.release()
 	events.list = ProviderHalf(format).DecodeAnswer(events.list, body)
 	seen.note(events.list)
+	if memory.Ledger != nil {
+		kept := thoughts{Memory: memory}
+		kept.note(events.list)
+	}
 	// What is no JSON is a failure to every decoder but Gemini's, which also reads answers one after the other.
 	return seen, seen.Err == nil && (format != codec.Gemini || scan.Valid(body))
 }
@@ -101,6 +106,8 @@ type Observer struct {
 	started bool
 	ended   bool
 
+	thoughts thoughts // kept where the host wants them back
+
 	// Of a Responses stream:
 	created int64
 	store   codec.Tristate // whether the response is kept, where it says so
@@ -112,12 +119,15 @@ var observers = map[codec.Format]*sync.Pool{
 	codec.Chat: {}, codec.Responses: {}, codec.Messages: {}, codec.Gemini: {},
 }
 
-// NewObserver starts watching a stream of that format. Release it when done.
-func NewObserver(format codec.Format) *Observer {
-	if o, ok := observers[format].Get().(*Observer); ok {
-		return o
+// NewObserver starts watching a stream of that format. Release it when done. The reasoning text that led to calls is kept
+// in memory, for a host that wants it back from clients that drop it; the zero value is for others.
+func NewObserver(format codec.Format, memory Memory) *Observer {
+	o, ok := observers[format].Get().(*Observer)
+	if !ok {
+		o = &Observer{format: format, decoder: ProviderHalf(format).NewDecoder()}
 	}
-	return &Observer{format: format, decoder: ProviderHalf(format).NewDecoder()}
+	o.thoughts.Memory = memory
+	return o
 }
 
 // Release gives the observer back. It must not be used afterwards.
@@ -126,6 +136,7 @@ func (o *Observer) Release() {
 	*o = Observer{
 		format: o.format, decoder: o.decoder, events: o.events[:0],
 		routine: o.routine.Emptied(), name: o.name[:0], kind: o.kind[:0], holes: o.holes[:0],
+		thoughts: o.thoughts.emptied(),
 	}
 	observers[o.format].Put(o)
 }
@@ -188,13 +199,18 @@ func (o *Observer) Frame(f *sse.Frame) Sign {
 	sign, matters := o.judge(f)
 	if matters {
 		o.events = o.decoder.Decode(o.events[:0], f.Name, f.Data)
-		o.Seen.note(o.events)
+		o.note()
 		o.begin(f.Data)
 	}
 	if sign == SignTerminal || sign == SignError {
 		o.ended = true
 	}
 	return sign
+}
+
+func (o *Observer) note() {
+	o.Seen.note(o.events)
+	o.thoughts.note(o.events)
 }
 
 // begin keeps what the first event of a Responses stream says beyond what the record wants.
@@ -282,6 +298,8 @@ func (o *Observer) judgeChunk(data []byte) (sign Sign, matters bool) {
 		return SignError, true
 	}
 	matters = !o.started || holds(data, `"finish_reason"`, '"') || holds(data, `"usage"`, '{')
+	matters = matters || o.thoughts.Ledger != nil &&
+		(holds(data, `"reasoning_content"`, '"') || holds(data, `"reasoning"`, '"') || holds(data, `"tool_calls"`, '['))
 	o.started = true
 	return SignContent, matters
 }
@@ -312,7 +330,7 @@ func (o *Observer) End(end codec.End, residue []byte) bool {
 		return true
 	}
 	o.events = o.decoder.Finish(o.events[:0], end, residue)
-	o.Seen.note(o.events)
+	o.note()
 	for i := range o.events {
 		if ev := &o.events[i]; ev.Kind == codec.EventEnd {
 			return ev.End == codec.EndTerminal

@@ -153,7 +153,7 @@ func (o *Outline) Seen() (seen Seen, complete bool) {
 		return seen, false
 	}
 	if !o.full {
-		seen, _ = Observe(o.format, o.kept)
+		seen, _ = Observe(o.format, o.kept, Memory{})
 	}
 	return seen, true
 }

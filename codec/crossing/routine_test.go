@@ -23,7 +23,7 @@ func TestRoutineChunksHideNothing(t *testing.T) {
 		return `{"id":"c","choices":[{"delta":{"` + member + `":"` + text + `"},"finish_reason":` + finish + `}]` + usage + pad + `}`
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		watching := NewObserver(codec.Chat)
+		watching := NewObserver(codec.Chat, Memory{})
 		defer watching.Release()
 		for i, data := range rapid.SliceOfN(chunk, 2, 40).Draw(t, "chunks") {
 			forgetful := Observer{format: codec.Chat, started: i > 0}
@@ -61,7 +61,7 @@ func TestRoutineEventsHideNothing(t *testing.T) {
 	} {
 		t.Run(format.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				watching := NewObserver(format)
+				watching := NewObserver(format, Memory{})
 				defer watching.Release()
 				for i, e := range rapid.SliceOfN(kinds, 2, 40).Draw(t, "events") {
 					raw := "event: " + e.name + "\ndata: " + e.data + "\n\n"
@@ -81,8 +81,51 @@ func TestRoutineEventsHideNothing(t *testing.T) {
 	}
 }
 
+// forgetting is a ledger that keeps nothing.
+type forgetting struct{}
+
+func (forgetting) Keep(LedgerKey, []byte)  {}
+func (forgetting) Recall(LedgerKey) []byte { return nil }
+
+// What is kept of an answer for its end costs no memory for each of its events.
+func TestWatchingAnEventAllocatesNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		format codec.Format
+		memory Memory
+		data   func(i int) string
+	}{
+		"reasoning that is kept": {codec.Chat, Memory{Ledger: forgetting{}, Family: codec.FamilyOther}, func(i int) string {
+			return fmt.Sprintf(`{"id":"c","choices":[{"index":0,"delta":{"content":null,"reasoning_content":"word %d"},"finish_reason":null}]}`, i)
+		}},
+		"numbers": {codec.Responses, Memory{}, func(i int) string {
+			return fmt.Sprintf(`{"type":"response.output_text.delta","sequence_number":%d,"item_id":"m","delta":"word"}`, i)
+		}},
+	} {
+		o := NewObserver(test.format, test.memory)
+		frames := make([]sse.Frame, 64)
+		for i := range frames {
+			data := test.data(i)
+			frames[i] = sse.Frame{Raw: []byte("data: " + data + "\n\n"), Data: []byte(data)}
+		}
+		i := 0
+		if n := testing.AllocsPerRun(1000, func() {
+			f := &frames[i%len(frames)]
+			if o.Routine(f.Raw) == 0 {
+				o.Frame(f)
+			}
+			if next := o.Next(); test.format == codec.Responses && next != int64(i%len(frames))+1 {
+				t.Fatalf("after event %d comes %d", i%len(frames), next)
+			}
+			i++
+		}); n != 0 {
+			t.Errorf("%s: %v allocations for an event", name, n)
+		}
+		o.Release()
+	}
+}
+
 func BenchmarkObserverChunk(b *testing.B) {
-	o := NewObserver(codec.Chat)
+	o := NewObserver(codec.Chat, Memory{})
 	defer o.Release()
 	frames := make([]sse.Frame, 64)
 	for i := range frames {

@@ -184,7 +184,7 @@ func (h *textHash) id() []byte {
 }
 
 // recallReasoning gives a turn back the reasoning that led to it. From the first turn with calls on, the hosts that demand
-// it do so of every turn; they take a blank for what nobody knows any more.
+// it do so of every turn: the encoder writes an empty text for what nobody knows any more.
 func (a *adaption) recallReasoning(m *codec.Message) {
 	for j := range m.Parts {
 		if m.Parts[j].Kind == codec.PartReasoning {
@@ -200,23 +200,14 @@ func (a *adaption) recallReasoning(m *codec.Message) {
 		}
 	}
 	if text == nil {
-		text = []byte(" ")
 		a.r.Notes.Emulate(a.reasoningPath())
+		return
 	}
 	parts := append(a.r.NewParts(len(m.Parts)+1), codec.Part{Kind: codec.PartReasoning, Text: text})
 	m.Parts = append(parts, m.Parts...)
 }
 
 func (a *adaption) fromLedger(kind string, id []byte) []byte {
-	if a.setting.Ledger == nil || len(id) == 0 {
-		return nil
-	}
-	return a.setting.Ledger.Recall(LedgerKey{Account: a.setting.Account, Family: a.target.Family, Kind: kind, ID: string(id)})
+	m := a.setting.memory()
+	return m.recall(kind, id)
 }
-
-// Kinds of ledger entries.
-const (
-	ledgerCall      = "call"
-	ledgerReasoning = "reasoning"
-	ledgerText      = "text"
-)

@@ -10,11 +10,9 @@ import (
 // take, emulated stop sequences and schemas. It also puts foreign reasoning state into carriers, because the client's
 // format has a slot for its own family's state only.
 type undo struct {
+	thoughts
 	surface codec.Format
-	family  codec.Family // of the target
 	model   string       // of the target
-	account string
-	ledger  Ledger
 	notes   *codec.Notes // what was done to the request, and what is done to the answer
 	infers  bool         // the provider may leave open why it stopped: what it said tells
 
@@ -31,7 +29,6 @@ type undo struct {
 	scanned int32 // the item whose text was scanned last
 	half    halfPair
 	stopped bool   // a stop sequence has matched
-	thought []byte // reasoning text of this answer so far, where the ledger keeps it
 	plain   []byte // a piece of text without its escapes
 	out     []codec.Event
 	bytes   []byte // what the events of one call point to
@@ -55,13 +52,14 @@ type item struct {
 // prepare readies u for one exchange.
 func (u *undo) prepare(a *adaption) {
 	*u = undo{
-		surface: a.r.Format, family: a.target.Family, model: a.target.Model, account: a.setting.Account, ledger: a.setting.Ledger,
+		thoughts: thoughts{Memory: a.setting.memory()},
+		surface:  a.r.Format, model: a.target.Model,
 		notes:   &a.r.Notes,
 		infers:  a.format == codec.Chat,
 		names:   nameMap{qualified: make(map[string]original)},
 		wrapped: make(map[string]bool),
 	}
-	u.seed = conversationHash(a.r, u.account)
+	u.seed = conversationHash(a.r, u.Account)
 }
 
 // conversationHash tells conversations apart at the point they have reached: a repeated request makes the same ids, the
@@ -267,7 +265,7 @@ func (u *undo) proveAhead(opened *codec.Event, it *item, ordinal int32, rest []c
 func (u *undo) carry(c *carrier) {
 	ordinal := u.number()
 	from := len(u.bytes)
-	u.bytes = c.seal(u.bytes, u.account)
+	u.bytes = c.seal(u.bytes, u.Account)
 	u.out = append(u.out,
 		codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemReasoning, Item: ordinal},
 		codec.Event{Kind: codec.EventSignature, Item: ordinal, Family: c.family, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]},
@@ -280,7 +278,7 @@ func (u *undo) text(ev *codec.Event) {
 	if it == nil {
 		return
 	}
-	if u.ledger != nil && u.family == codec.FamilyGoogle {
+	if u.Ledger != nil && u.Family == codec.FamilyGoogle {
 		u.plain = it.said.write(u.plain, ev.Raw)
 	}
 	if len(u.stops) == 0 {
@@ -336,13 +334,8 @@ func (u *undo) releaseAll() {
 	}
 }
 
-// maxThought bounds the reasoning text that is kept for the ledger.
-const maxThought = 64 << 10
-
 func (u *undo) reasoning(ev *codec.Event) {
-	if u.ledger != nil && u.family == codec.FamilyOther && len(u.thought)+len(ev.Raw) <= maxThought {
-		u.thought = append(u.thought, ev.Raw...)
-	}
+	u.addThought(ev.Raw)
 	u.pass(ev)
 }
 
@@ -392,12 +385,6 @@ func isCallItem(kind codec.ItemType) bool {
 	return kind == codec.ItemToolCall || kind == codec.ItemCustomCall
 }
 
-func (u *undo) keep(kind string, id, value []byte) {
-	if u.ledger != nil && len(id) > 0 && len(value) > 0 {
-		u.ledger.Keep(LedgerKey{Account: u.account, Family: u.family, Kind: kind, ID: string(id)}, clone(value))
-	}
-}
-
 func (u *undo) close(ev *codec.Event) {
 	it := u.item(ev.Item)
 	if it == nil {
@@ -412,8 +399,8 @@ func (u *undo) close(ev *codec.Event) {
 	if it.kind == codec.ItemText && len(it.signature) > 0 {
 		u.keep(ledgerText, it.said.id(), it.signature)
 	}
-	if isCallItem(it.kind) && len(u.thought) > 0 {
-		u.keep(ledgerReasoning, it.callID, u.thought)
+	if isCallItem(it.kind) {
+		u.keepThought(it.callID)
 	}
 	closed := *ev
 	closed.Item = it.ordinal
@@ -436,7 +423,7 @@ func (u *undo) close(ev *codec.Event) {
 func (u *undo) sealReasoning(it *item) {
 	c := carrier{family: it.family, kind: carriesReasoning, model: shortHash(u.model), raw: it.signature}
 	if len(it.signature) == 0 {
-		c.family = u.family
+		c.family = u.Family
 	}
 	switch {
 	case it.kind == codec.ItemRedacted:
@@ -445,7 +432,7 @@ func (u *undo) sealReasoning(it *item) {
 		return
 	}
 	from := len(u.bytes)
-	u.bytes = c.seal(u.bytes, u.account)
+	u.bytes = c.seal(u.bytes, u.Account)
 	u.out = append(u.out, codec.Event{Kind: codec.EventSignature, Item: it.ordinal, Family: it.family, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]})
 }
 

@@ -145,6 +145,59 @@ func TestARecordSaysWhatTheFormatShows(t *testing.T) {
 	}
 }
 
+// Most hosts of the Chat format tell usage on a stream only to clients that ask for it.
+func TestAStreamWithoutUsageHasAMarkedEstimateOnRecord(t *testing.T) {
+	h, metrics, log := observed(t, nil)
+	asked := func(script string, members ...string) *store.Exchange {
+		t.Helper()
+		body := chat.body(script, true)
+		for _, m := range members {
+			body = with(body, m)
+		}
+		a := h.post(chat.path, body, "X-Service-Chat-Key", "k")
+		if got := string(h.upstream().Body); got != body {
+			t.Errorf("the provider was sent %s for %s", got, body)
+		}
+		x := h.settled(a.exchange())
+		if string(x.RawResponse) != a.body {
+			t.Errorf("on record is %s, the client got %s", x.RawResponse, a.body)
+		}
+		if estimated := int64(len(body)/4 + 1); x.Usage.Estimated && x.Usage.InputUncached != estimated {
+			t.Errorf("usage %+v, want %d of input", x.Usage, estimated)
+		}
+		return x
+	}
+	const words = `text "one two three four five six seven eight nine ten"`
+	exact := asked(words+"; usage input=100 output=9", `"stream_options":{"include_usage":true}`)
+	if exact.Usage != (store.UsageInfo{InputUncached: 100, Output: 9}) || h.show(exact.Session).Usage.Estimated {
+		t.Errorf("with usage from the provider: %+v", exact.Usage)
+	}
+	about := asked(words + "; usage input=100 output=9")
+	if out := about.Usage.Output; !about.Usage.Estimated || out < 5 || out > 20 {
+		t.Errorf("ten words without usage: %+v", about.Usage)
+	}
+	if empty := asked(`text ""`); empty.Usage.Output != 0 {
+		t.Errorf("an empty answer: %+v", empty.Usage)
+	}
+	failed := h.post(chat.path, chat.body("error 400", true))
+	if x := h.settled(failed.exchange()); x.Usage != (store.UsageInfo{}) {
+		t.Errorf("an answer that failed: %+v", x.Usage)
+	}
+	total := h.show(exact.Session).Usage
+	if !total.Estimated || total.Output != exact.Usage.Output+about.Usage.Output {
+		t.Errorf("the session has %+v", total)
+	}
+	eventually(t, func() error {
+		if got := metrics()[`mneme_tokens_total{kind="output",provider="openai",surface="chat"}`]; got != float64(total.Output) {
+			return fmt.Errorf("%v tokens of output are counted, want %d", got, total.Output)
+		}
+		return nil
+	})
+	if n := strings.Count(log.String(), `"tokens_estimated":true`); n != 2 {
+		t.Errorf("%d lines of the log mark an estimate, want 2", n)
+	}
+}
+
 func TestRefusedRequestsOfKnownCallersAreOnRecord(t *testing.T) {
 	h := build(t)
 	for _, s := range surfaces {

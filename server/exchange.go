@@ -56,7 +56,6 @@ type exchange struct {
 	closing    store.Closing
 	finished   bool  // the closing is committed
 	answered   bool  // bytes of the answer have been handed to the client
-	events     int64 // of the provider's stream
 	sent       int64 // bytes of a streamed answer
 	gaps       *telemetry.Gaps
 	captureLag time.Duration

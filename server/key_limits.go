@@ -76,10 +76,8 @@ func (x *exchange) leaveLimits() {
 	x.pass.Leave(now, used)
 }
 
-// usedTokens goes by what the provider says. Of an answer that tells no usage, because its client did not ask for it or
-// left, the prompt counts as estimated, and each event as a token: providers stream about one an event. The prompt counts,
-// too, where nothing came of the answer because the client left or the server was shut down: the provider reads it all the
-// same.
+// usedTokens goes by what is on record: what the provider says, else the estimate. The prompt counts, too, where nothing
+// came of the answer because the client left or the server was shut down: the provider reads it all the same.
 func (x *exchange) usedTokens() int64 {
 	switch {
 	case !x.closing.Usage.IsZero():
@@ -89,7 +87,7 @@ func (x *exchange) usedTokens() int64 {
 	case !x.leftTheProvider() && (x.closing.FirstByte.IsZero() || x.closing.Status >= 400):
 		return 0
 	}
-	return x.estimatedTokens() + x.events
+	return x.estimatedTokens()
 }
 
 // leftTheProvider reports whether the exchange was ended from this side while a provider had the request. A request whose

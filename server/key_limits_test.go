@@ -254,7 +254,7 @@ func TestLeavingBeforeTheFirstByteIsNotFree(t *testing.T) {
 }
 
 // Providers tell usage on a chat stream only to clients that ask for it.
-func TestAnAnswerWithoutUsageIsCountedByItsEvents(t *testing.T) {
+func TestAnAnswerWithoutUsageIsCountedByItsContent(t *testing.T) {
 	h, _ := timed(t)
 	id := h.limit(store.Limits{TokensPerMonth: 1e6})
 	body := chat.body(`text "one two three four five six seven eight nine ten"`, true)
@@ -262,7 +262,7 @@ func TestAnAnswerWithoutUsageIsCountedByItsEvents(t *testing.T) {
 	if strings.Contains(a.body, `"usage":{`) {
 		t.Fatalf("the provider tells usage: %s", a.body)
 	}
-	want := int64(len(body)/4 + 1 + strings.Count(a.body, "data:"))
+	want := int64(len(body)/4 + 1 + strings.Count(a.body, `"content":"`) - strings.Count(a.body, `"content":""`))
 	eventually(t, func() error {
 		if got := h.monthTokens(id); got != want {
 			return fmt.Errorf("%d tokens are counted, want %d", got, want)

@@ -134,7 +134,6 @@ func (p *pump) take() []byte {
 	p.alive = true
 	p.out = p.out[:0]
 	for p.passRoutine(); p.splitter.Next(&p.frame); p.passRoutine() {
-		p.x.events++
 		var sign crossing.Sign
 		if p.stream != nil {
 			p.out, sign = p.stream.Frame(p.out, &p.frame)
@@ -159,7 +158,6 @@ func (p *pump) passRoutine() {
 	}
 	for n := p.observer.Routine(p.splitter.Rest()); n > 0; n = p.observer.Routine(p.splitter.Rest()) {
 		p.splitter.Pass(n)
-		p.x.events++
 		p.alive = false
 	}
 }

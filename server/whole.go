@@ -185,6 +185,9 @@ func (x *exchange) noteSeen(seen *crossing.Seen) {
 	if seen.Err != nil {
 		x.closing.Error = seen.Err
 	}
+	if failed := x.closing.Error != nil; seen.Usage.IsZero() && (!failed || seen.Written > 0) {
+		x.closing.Usage = codec.Usage{InputUncached: x.estimatedTokens(), Output: seen.Written, Estimated: true}
+	}
 }
 
 func (x *exchange) wholeOutcome(status int) store.Outcome {

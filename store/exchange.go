@@ -207,7 +207,7 @@ type UsageInfo struct {
 	CacheWrite    int64 `json:"cache_write,omitempty"`
 	Output        int64 `json:"output,omitempty"`
 	Reasoning     int64 `json:"reasoning,omitempty"`
-	Estimated     bool  `json:"estimated,omitempty"`
+	Estimated     bool  `json:"estimated,omitempty"` // the provider did not say; in a session: of one of its exchanges or more
 }
 
 // ErrorInfo is the part of a [codec.Error] that clients were told.

@@ -20,7 +20,14 @@ type Seen struct {
 	Usage  codec.Usage
 	Finish codec.FinishReason
 	Err    *codec.Error // a failure that the provider reported inside the answer
+
+	// Written is about how many tokens of text, reasoning and calls the answer has, for answers without Usage: four bytes
+	// make one, and a streamed piece is at least one.
+	Written int64
 }
+
+// bytesPerToken is the usual rule of thumb.
+const bytesPerToken = 4
 
 // note takes in the events that matter to a record.
 func (s *Seen) note(events []codec.Event) {
@@ -33,6 +40,8 @@ func (s *Seen) note(events []codec.Event) {
 			}
 		case codec.EventUsage:
 			s.Usage = ev.Usage
+		case codec.EventText, codec.EventRefusal, codec.EventReasoning, codec.EventArguments, codec.EventCustomInput:
+			s.Written += int64((len(ev.Raw) + bytesPerToken - 1) / bytesPerToken)
 		case codec.EventFinish:
 			s.Finish = ev.Finish
 		case codec.EventError:
@@ -150,6 +159,7 @@ func (o *Observer) Routine(stream []byte) int {
 		return 0
 	}
 	o.routine.Used()
+	o.Seen.Written++
 	if o.format == codec.Responses {
 		o.newest = stream[:n]
 	}
@@ -197,10 +207,13 @@ func (o *Observer) Frame(f *sse.Frame) Sign {
 		return SignAlive
 	}
 	sign, matters := o.judge(f)
-	if matters {
+	switch {
+	case matters:
 		o.events = o.decoder.Decode(o.events[:0], f.Name, f.Data)
 		o.note()
 		o.begin(f.Data)
+	case sign == SignContent:
+		o.Seen.Written++
 	}
 	if sign == SignTerminal || sign == SignError {
 		o.ended = true

@@ -19,9 +19,10 @@ type Outline struct {
 	broken  bool  // this is no JSON object or list
 
 	inString bool
-	escape   int  // bytes that the escape sequence still has; afterBackslash: its next byte says how many
-	length   int  // bytes of the string so far
-	cut      bool // the rest of the string is left out
+	escape   int   // bytes that the escape sequence still has; afterBackslash: its next byte says how many
+	length   int   // bytes of the string so far
+	cut      bool  // the rest of the string is left out
+	left     int64 // bytes of strings that were left out so
 }
 
 const (
@@ -126,7 +127,9 @@ func (o *Outline) readString(p []byte) int {
 				o.escape = afterBackslash
 			}
 		}
-		if !o.cut {
+		if o.cut {
+			o.left++
+		} else {
 			o.length++
 			o.keep(c)
 		}
@@ -154,6 +157,9 @@ func (o *Outline) Seen() (seen Seen, complete bool) {
 	}
 	if !o.full {
 		seen, _ = Observe(o.format, o.kept, Memory{})
+	}
+	if o.format != codec.Embeddings { // whose long strings are vectors
+		seen.Written += o.left / bytesPerToken
 	}
 	return seen, true
 }

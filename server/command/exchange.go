@@ -127,13 +127,17 @@ func status(x *store.ExchangeInfo) string {
 
 func tokens(x *store.ExchangeInfo) string { return tokenCounts(x.Usage) }
 
-// tokenCounts are those that went in and came out.
+// tokenCounts are those that went in and came out. ~ marks an estimate, or a sum with one in it.
 func tokenCounts(u store.UsageInfo) string {
 	in := u.InputUncached + u.CacheRead + u.CacheWrite
 	if in+u.Output == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d in, %d out", in, u.Output)
+	about := ""
+	if u.Estimated {
+		about = "~"
+	}
+	return fmt.Sprintf("%s%d in, %s%d out", about, in, about, u.Output)
 }
 
 func took(x *store.ExchangeInfo) string {

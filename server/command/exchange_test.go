@@ -152,3 +152,15 @@ func TestAnExchangeShowsItsAttempts(t *testing.T) {
 		}
 	}
 }
+
+func TestEstimatedTokensAreShownAsSuch(t *testing.T) {
+	for want, usage := range map[string]store.UsageInfo{
+		"-":              {},
+		"12 in, 3 out":   {InputUncached: 10, CacheRead: 2, Output: 3},
+		"~12 in, ~3 out": {InputUncached: 12, Output: 3, Estimated: true},
+	} {
+		if got := tokenCounts(usage); got != want {
+			t.Errorf("%+v is shown as %q, want %q", usage, got, want)
+		}
+	}
+}

@@ -44,6 +44,9 @@ func describe(f fields, r *Report, trace *Trace) {
 	if !r.Usage.IsZero() {
 		f.number("input_tokens", r.Usage.TotalInput())
 		f.number("output_tokens", r.Usage.Output)
+		if r.Usage.Estimated {
+			f.boolean("tokens_estimated", true)
+		}
 	}
 	if !r.FirstByte.IsZero() {
 		f.number("first_byte_ms", r.FirstByte.Sub(r.Started).Milliseconds())

@@ -68,7 +68,7 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		requests:       counter(metricRequests, "Requests that have ended.", labelSurface, labelProvider, labelOutcome, labelStatus),
 		duration:       histogram(metricDuration, "From a request's arrival to the end of its answer.", durationBuckets),
 		firstByte:      histogram(metricFirstByte, "From a request's arrival to the first byte of its answer.", firstByteBuckets),
-		tokens:         counter(metricTokens, "Tokens as providers count them; reasoning is a part of output.", labelSurface, labelProvider, labelKind),
+		tokens:         counter(metricTokens, "Tokens as providers count them, estimated where they do not; reasoning is a part of output.", labelSurface, labelProvider, labelKind),
 		translations:   counter(metricTranslations, "Members of requests that a provider's format has no twin for.", labelSurface, labelFormat, labelTreatment),
 		upstreamErrors: counter(metricUpstreamErrors, "Exchanges that failed at a provider, by class of the error.", labelProvider, labelKind),
 		retries:        counter(metricRetries, "Attempts behind the first, by why the one before failed.", labelProvider, labelReason),

@@ -93,6 +93,7 @@ type evidence struct {
 	agent                     string
 	response, opening, reply  string
 	auxiliary                 bool
+	refused                   bool // no provider was chosen: the request is sent to none
 	chatKey, external, native string
 	conversation              string
 }
@@ -102,6 +103,7 @@ func evidenceOf(o *Opening) *evidence {
 	e := &evidence{
 		agent: strings.Clone(o.NativeAgent), response: strings.Clone(o.PreviousResponse),
 		opening: strings.Clone(o.DerivedOpening), reply: strings.Clone(o.DerivedReply), auxiliary: o.Auxiliary != "",
+		refused: o.Format == codec.FormatUnknown,
 		chatKey: strings.Clone(o.ChatKey), external: strings.Clone(o.ExternalSession),
 		native: strings.Clone(o.NativeSession), conversation: strings.Clone(o.Conversation),
 	}
@@ -243,8 +245,7 @@ func (g *gathering) openSession(w *write) {
 		return // vectors are no conversation
 	}
 	r, ref, unheard := g.findSession(account, e)
-	refused := c.info.Format == ""
-	if r == nil && (refused || c.info.Auxiliary == AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
+	if r == nil && (e.refused || c.info.Auxiliary == AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
 		return
 	}
 	if r == nil {
@@ -262,7 +263,7 @@ func (g *gathering) openSession(w *write) {
 		}
 	}
 	c.session = ref.id
-	if !refused {
+	if !e.refused {
 		g.linkSession(w, ref, r)
 	}
 	r.Exchanges++

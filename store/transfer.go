@@ -312,6 +312,7 @@ func (g *gathering) importSessionOf(w *write, account accountNumber, id exchange
 		ChatKey: info.ChatKey, ExternalSession: info.ExternalSession,
 		NativeSession: info.NativeSession, NativeAgent: info.NativeAgent, Auxiliary: info.Auxiliary,
 	})
+	w.evidence.refused = info.Format == ""
 	g.openSession(w)
 	w.capture = nil
 }

@@ -20,7 +20,7 @@ func newBreaker(failures int) *breakerUnderTest {
 	return b
 }
 
-// call makes a call that ends as r, and tells whether it was admitted.
+// call makes a call that ends as r, and reports whether it was admitted.
 func (b *breakerUnderTest) call(r callResult) bool { return b.callOf("acme", r) }
 
 func (b *breakerUnderTest) callOf(account string, r callResult) bool {

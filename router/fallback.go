@@ -47,7 +47,7 @@ func (r *Router) Fallbacks(p Placement) []Placement {
 	return r.fallbacks[p.Model]
 }
 
-// FallsBack tells whether an error of a provider is one for which another model may be asked: not when the request is at
+// FallsBack reports whether an error of a provider is one for which another model may be asked: not when the request is at
 // fault, which would be so everywhere, or the caller.
 func FallsBack(e *codec.Error) bool {
 	if e.Provider == "" {

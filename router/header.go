@@ -108,10 +108,10 @@ func (h *headerPolicy) build(c *Call, credential Credential) http.Header {
 	return out
 }
 
-// PassesUpstream tells whether a client's header may reach the provider. name is in canonical form.
+// PassesUpstream reports whether a client's header may reach the provider. name is in canonical form.
 func (p *Provider) PassesUpstream(name string) bool { return p.headers.passing.has(name) }
 
-// PassesDownstream tells whether a provider's header may reach the client. name is in canonical form.
+// PassesDownstream reports whether a provider's header may reach the client. name is in canonical form.
 func PassesDownstream(name string) bool { return passesDownstream.has(name) }
 
 // headerNames are canonical names of headers, and beginnings of names.
@@ -145,7 +145,7 @@ func (n *headerNames) has(name string) bool {
 	return false
 }
 
-// validHeaderValue tells whether v can stand in a header (RFC 9110, section 5.5).
+// validHeaderValue reports whether v can stand in a header (RFC 9110, section 5.5).
 func validHeaderValue(v string) bool {
 	for i := range len(v) {
 		if c := v[i]; c < ' ' && c != '\t' || c == 0x7f {

@@ -340,7 +340,7 @@ func set[T any](to *T, said *T) {
 	}
 }
 
-// fits tells whether a row's match, cut at its stars, applies to a model name: as a prefix where there is no star, else
+// fits reports whether a row's match, cut at its stars, applies to a model name: as a prefix where there is no star, else
 // as a pattern in which each star stands for any characters.
 func fits(match []string, name string) bool {
 	if !strings.HasPrefix(name, match[0]) {

@@ -97,13 +97,13 @@ func (p *Provider) String() string { return p.name }
 // Address is host:port of the first endpoint, for messages to people.
 func (p *Provider) Address() string { return p.endpoints[0].address }
 
-// Pooled tells whether there is a choice of endpoints or of the server's credentials, so that [Call.Affinity] matters.
+// Pooled reports whether there is a choice of endpoints or of the server's credentials, so that [Call.Affinity] matters.
 func (p *Provider) Pooled() bool { return len(p.endpoints) > 1 || len(p.keys) > 1 }
 
 // Formats are the wire formats that the endpoint speaks. Not to be changed.
 func (p *Provider) Formats() []codec.Format { return p.formats }
 
-// Speaks tells whether the endpoint speaks f.
+// Speaks reports whether the endpoint speaks f.
 func (p *Provider) Speaks(f codec.Format) bool { return slices.Contains(p.formats, f) }
 
 // Family is whose reasoning state the provider's models read.
@@ -112,10 +112,10 @@ func (p *Provider) Family() codec.Family { return p.dialect.Family }
 // Dialect is the row of the provider's family. Not to be changed.
 func (p *Provider) Dialect() *Dialect { return p.dialect }
 
-// Simulated tells whether the built-in simulated provider answers instead of a model.
+// Simulated reports whether the built-in simulated provider answers instead of a model.
 func (p *Provider) Simulated() bool { return p.simulated }
 
-// HasKey tells whether the provider has a server default credential.
+// HasKey reports whether the provider has a server default credential.
 func (p *Provider) HasKey() bool {
 	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return len(e.keys) > 0 })
 }
@@ -170,7 +170,7 @@ type Credential struct {
 	Value  string // e.g. "Bearer …"
 }
 
-// IsZero tells whether there is no credential.
+// IsZero reports whether there is no credential.
 func (c Credential) IsZero() bool { return c.Value == "" }
 
 // String keeps credentials out of logs.

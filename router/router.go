@@ -64,12 +64,12 @@ func (c ProviderConfig) String() string { return "provider at " + c.BaseURL }
 // GoString keeps the key out of logs.
 func (c ProviderConfig) GoString() string { return c.String() }
 
-// HasKey tells whether the server has a credential for the provider.
+// HasKey reports whether the server has a credential for the provider.
 func (c ProviderConfig) HasKey() bool {
 	return c.APIKey != "" || len(c.APIKeys) > 0 || slices.ContainsFunc(c.Endpoints, func(e Endpoint) bool { return e.APIKey != "" })
 }
 
-// HasURL tells whether it is said where the provider is.
+// HasURL reports whether it is said where the provider is.
 func (c ProviderConfig) HasURL() bool { return c.BaseURL != "" || len(c.Endpoints) > 0 }
 
 // WithSimulated points the provider called name at the simulated provider that listens at origin ("http://host:port").

@@ -32,7 +32,7 @@ const (
 // transport is the upstream over net/http's connection pool, without its client: no redirects, no cookies.
 type transport struct{ pool *http.Transport }
 
-// newTransport makes an upstream of which secure tells whether TLS is spoken with the provider.
+// newTransport makes an upstream of which secure reports whether TLS is spoken with the provider.
 func newTransport(t Timeouts, secure, http2 bool) *transport {
 	dialer := &net.Dialer{Timeout: t.Dial, KeepAlive: keepAlivePeriod}
 	pool := &http.Transport{
@@ -118,7 +118,7 @@ func (*transport) request(ctx context.Context, out outgoing) *http.Request {
 
 func (t *transport) close() { t.pool.CloseIdleConnections() }
 
-// isCut tells whether a connection ended while we waited for an answer on it.
+// isCut reports whether a connection ended while we waited for an answer on it.
 func isCut(err error) bool {
 	for _, end := range []error{neterr.Reset, neterr.Broken, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed} {
 		if errors.Is(err, end) {

@@ -123,7 +123,7 @@ func bearer(authorization, apiKey string) (string, error) {
 	}
 }
 
-// requireScope tells whether the caller may do what needs scope.
+// requireScope reports whether the caller may do what needs scope.
 func (c *caller) requireScope(scope store.Scopes) error {
 	if c.Scopes.Has(scope) {
 		return nil
@@ -135,7 +135,7 @@ func (c *caller) requireScope(scope store.Scopes) error {
 }
 
 // credential is what opens the provider in that format: the client's own where they sent one that fits, else the
-// account's own, else none, which stands for the server default. own tells whether the client is the one to be told
+// account's own, else none, which stands for the server default. own reports whether the client is the one to be told
 // when the provider refuses it.
 func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) (credential router.Credential, own bool, err error) {
 	header := p.CredentialHeader(format)

@@ -28,7 +28,7 @@ func (s *Server) readBody(rc *app.RequestContext) ([]byte, error) {
 	return s.decompress(encoding, body)
 }
 
-// isJSON tells whether a content type is JSON, parameters aside. No content type at all is taken as JSON: some
+// isJSON reports whether a content type is JSON, parameters aside. No content type at all is taken as JSON: some
 // clients leave it out.
 func isJSON(contentType string) bool {
 	media, _, _ := strings.Cut(contentType, ";")
@@ -46,7 +46,7 @@ type byteBudget struct {
 	used  atomic.Int64
 }
 
-// take reserves n bytes and tells whether there was room.
+// take reserves n bytes and reports whether there was room.
 func (b *byteBudget) take(n int64) bool {
 	if b.used.Add(n) > b.limit {
 		b.used.Add(-n)

@@ -445,7 +445,7 @@ func (x *exchange) discreet(e *codec.Error) *codec.Error {
 	return &masked
 }
 
-// clientGone tells whether the client has left.
+// clientGone reports whether the client has left.
 func (x *exchange) clientGone() bool {
 	return x.ctx.Err() != nil && context.Cause(x.ctx) != error(errDraining) //nolint:errorlint // as above
 }

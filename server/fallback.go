@@ -54,7 +54,7 @@ func (x *exchange) ask() error {
 	return x.passThrough()
 }
 
-// mayFallBack tells whether another model could still answer: nothing has reached the client, who is still there.
+// mayFallBack reports whether another model could still answer: nothing has reached the client, who is still there.
 func (x *exchange) mayFallBack() bool {
 	if x.standingIn || x.answered || x.ctx.Err() != nil {
 		return false
@@ -67,7 +67,7 @@ func (x *exchange) mayFallBack() bool {
 	return false
 }
 
-// mayAsk tells whether a provider may be asked in place of another. A client that brought a credential of its own is
+// mayAsk reports whether a provider may be asked in place of another. A client that brought a credential of its own is
 // served with that, which is for one provider alone, and on nobody else's account.
 func (x *exchange) mayAsk(other, asked *router.Provider) bool { return !x.own || other == asked }
 
@@ -78,7 +78,7 @@ func (x *exchange) startAgain(placement router.Placement) {
 	x.rc.Response.Header.Del(headerTranslation)
 }
 
-// leavesToAnother tells whether an answer with that status is not handed on, since another model is to be asked or has
+// leavesToAnother reports whether an answer with that status is not handed on, since another model is to be asked or has
 // been: what the client would read is an error of a model that it does not know.
 func (x *exchange) leavesToAnother(status int) bool {
 	if x.standingIn {

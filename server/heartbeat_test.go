@@ -131,7 +131,7 @@ func aStalledClientHoldsUpNobodysSignsOfLife(t *testing.T, on transportPlan) {
 }
 
 // Clients count the events of a Responses stream, and some resume after the newest. A sign of life has the number of the
-// event before it, whoever numbers the events; the failure that ends a broken stream goes on after the last, as a part of the
+// event before it, no matter who numbers the events; the failure that ends a broken stream goes on after the last, as a part of the
 // response that the provider began.
 func TestSignsOfLifeAndFailuresGoOnCounting(t *testing.T) {
 	for _, test := range []struct {

@@ -288,7 +288,7 @@ func (x *exchange) streamHeader(reply *router.Reply) {
 	x.rc.Response.Header.Set("X-Accel-Buffering", "no") // reverse proxies in front are not to collect events
 }
 
-// silent tells whether a sign of life is due.
+// silent reports whether a sign of life is due.
 func (p *pump) silent() bool {
 	if !p.mu.TryLock() {
 		return false

@@ -22,7 +22,7 @@ const (
 	aMask    = keyStart + "********************************************************"
 )
 
-// leaks tells whether text shows more of the key than an issuer's prefix.
+// leaks reports whether text shows more of the key than an issuer's prefix.
 func leaks(text string) bool {
 	for i := 0; i+12 <= len(keyRest); i++ {
 		if strings.Contains(text, keyRest[i:i+12]) {

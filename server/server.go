@@ -232,7 +232,7 @@ func (s *Server) Reroute(r *router.Router) {
 // Router is the one in use.
 func (s *Server) Router() *router.Router { return s.router.Load() }
 
-// Draining tells whether the server has begun to shut down.
+// Draining reports whether the server has begun to shut down.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
 // ErrCut says that the drain time ended before all requests had.

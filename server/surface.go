@@ -86,7 +86,7 @@ func (s *Server) methodsOf(path string) string {
 	return strings.Join(methods, ", ")
 }
 
-// leadsTo tells whether a route, in which a segment that begins with a colon stands for any, covers a path.
+// leadsTo reports whether a route, in which a segment that begins with a colon stands for any, covers a path.
 func leadsTo(route, path string) bool {
 	segments := strings.Split(path, "/")
 	for i, segment := range strings.Split(route, "/") {

@@ -96,7 +96,7 @@ func (c *upstreamCall) stream(text string) {
 	c.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + text)
 }
 
-// chunk begins, or goes on with, a body that has a visible end: what is not ended by chunk("") is cut. It tells whether
+// chunk begins, or goes on with, a body that has a visible end: what is not ended by chunk("") is cut. It reports whether
 // the proxy still takes it.
 func (c *upstreamCall) chunk(text string) bool {
 	_, err := fmt.Fprintf(c, "%x\r\n%s\r\n", len(text), text)

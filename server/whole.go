@@ -16,7 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// isEventStream tells whether a reply is to be pumped.
+// isEventStream reports whether a reply is to be pumped.
 func isEventStream(reply *router.Reply) bool {
 	media, _, _ := strings.Cut(reply.Header.Get("Content-Type"), ";")
 	return reply.Status < 300 && strings.EqualFold(strings.TrimSpace(media), "text/event-stream")

@@ -54,7 +54,7 @@ func (t *accountTable) number(name string) (accountNumber, bool) {
 	return a.Number, ok
 }
 
-// has tells whether there is an account with the number.
+// has reports whether there is an account with the number.
 func (t *accountTable) has(number accountNumber) bool { return t.name(number) != "" }
 
 // name gives the name of an account; "" if there is none with the number.

@@ -169,7 +169,7 @@ func openForRestore(opts Options, header BackupHeader, clearDerived func() error
 	return s, nil
 }
 
-// mayRestore tells whether the database is in the state that the backup builds on.
+// mayRestore reports whether the database is in the state that the backup builds on.
 func mayRestore(tx *badger.Txn, header BackupHeader) error {
 	mark, err := getValue(tx, nameKey(spaceMeta, restoreMark))
 	switch {

@@ -137,7 +137,7 @@ func worthCutting(spans []codec.Span, size int) []codec.Span {
 	return spans
 }
 
-// isSeparator tells whether gap is one comma and white space.
+// isSeparator reports whether gap is one comma and white space.
 func isSeparator(gap []byte) bool {
 	if len(gap) == 1 {
 		return gap[0] == ','
@@ -170,7 +170,7 @@ func newItem(text []byte, gap int) item {
 	return it
 }
 
-// beginsWith tells whether a run begins with those spans.
+// beginsWith reports whether a run begins with those spans.
 func beginsWith(run, spans []codec.Span) bool {
 	n := len(spans)
 	return n > 0 && n <= len(run) && run[0] == spans[0] && run[n-1] == spans[n-1]

@@ -187,7 +187,7 @@ func (c *Capture) SessionID() string {
 	return c.session.String()
 }
 
-// Shed tells whether the exchange passes without a record because the store could not take it.
+// Shed reports whether the exchange passes without a record because the store could not take it.
 func (c *Capture) Shed() bool { return c.shed }
 
 // Recorded waits until the opening is committed. An error means that it is not on record.

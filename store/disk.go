@@ -100,13 +100,13 @@ func newDiskGate(dir string, mark int64) diskGate {
 	return diskGate{dir: dir, mark: max(mark, 0)}
 }
 
-// admits tells whether a new exchange may begin.
+// admits reports whether a new exchange may begin.
 func (g *diskGate) admits() error { return g.above(g.mark, false) }
 
-// allows tells whether what has begun may be written. It always looks.
+// allows reports whether what has begun may be written. It always looks.
 func (g *diskGate) allows() error { return g.above(g.mark/2, true) }
 
-// allowsFreeing tells whether there is room for what makes more of it. It always looks.
+// allowsFreeing reports whether there is room for what makes more of it. It always looks.
 func (g *diskGate) allowsFreeing() error { return g.above(g.mark/4, true) }
 
 func (g *diskGate) above(mark int64, look bool) error {

@@ -72,7 +72,7 @@ type selected struct {
 	damaged error // the record cannot be read, and info holds only what the id says
 }
 
-// open tells whether the exchange is still running.
+// open reports whether the exchange is still running.
 func (x *selected) open(tx *badger.Txn, account accountNumber) (bool, error) {
 	if x.damaged == nil {
 		return x.info.Outcome == OutcomeOpen, nil

@@ -71,7 +71,7 @@ func (g *gathering) reset() {
 	g.err = nil
 }
 
-// stored tells whether a block or node is in the store already, or will be with this group.
+// stored reports whether a block or node is in the store already, or will be with this group.
 func (g *gathering) stored(ref objectRef) bool {
 	if _, ok := g.fresh[ref]; ok {
 		return true
@@ -199,7 +199,7 @@ func findLongString(text []byte, from int) (start, end int) {
 	}
 }
 
-// escaped tells whether a quote that follows text is escaped: an odd number of backslashes stands before it.
+// escaped reports whether a quote that follows text is escaped: an odd number of backslashes stands before it.
 func escaped(text []byte) bool {
 	n := 0
 	for n < len(text) && text[len(text)-1-n] == '\\' {

@@ -38,7 +38,7 @@ func (u *undigested) at() sessionRef {
 	return sessionRef{u.account, u.session}
 }
 
-// hold tells whether n more bytes may be kept. What is held is given up by release.
+// hold reports whether n more bytes may be kept. What is held is given up by release.
 func (d *digester) hold(n int) bool {
 	most := int64(handoverTotal)
 	if n >= handoverLarge {

@@ -33,7 +33,7 @@ const (
 
 var scopeNames = [...]string{"write", "read", "erase", "admin"}
 
-// Has tells whether every scope of want is there.
+// Has reports whether every scope of want is there.
 func (s Scopes) Has(want Scopes) bool { return s&want == want }
 
 // String lists the scopes, as "write,read".
@@ -145,10 +145,10 @@ func checksum(text []byte) *big.Int {
 	return new(big.Int).SetUint64(uint64(crc32.ChecksumIEEE(text)))
 }
 
-// LooksLikeKey tells whether text has the shape of a service key, whole or damaged, without looking it up.
+// LooksLikeKey reports whether text has the shape of a service key, whole or damaged, without looking it up.
 func LooksLikeKey(text string) bool { return strings.HasPrefix(text, keyPrefix) }
 
-// intact tells whether a service key has the right length and checksum.
+// intact reports whether a service key has the right length and checksum.
 func intact(secret string) bool {
 	if len(secret) != keyLength {
 		return false

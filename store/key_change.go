@@ -114,7 +114,7 @@ func (s *Store) putKeys(keys ...keyRecord) error {
 	return nil
 }
 
-// valid tells whether the key opens anything at a time.
+// valid reports whether the key opens anything at a time.
 func (k *keyRecord) valid(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires) || k.use.holders.Load() > 0)
 }

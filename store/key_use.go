@@ -185,7 +185,7 @@ func (s *Store) putUses(changed map[string]*KeyUse) {
 	}
 }
 
-// owned tells whether there is a key with the id, and an account that owns it: that goes first when both are deleted.
+// owned reports whether there is a key with the id, and an account that owns it: that goes first when both are deleted.
 func (s *Store) owned(key string) bool {
 	s.keys.mu.RLock()
 	k, ok := s.keys.byID[key]

@@ -12,7 +12,7 @@ type knownSet struct {
 	young, older map[objectRef]struct{}
 }
 
-// has tells whether an object is known to be stored; false says nothing.
+// has reports whether an object is known to be stored; false says nothing.
 func (k *knownSet) has(ref objectRef) bool {
 	k.mu.RLock()
 	_, young := k.young[ref]

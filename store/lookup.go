@@ -32,7 +32,7 @@ func (g *gathering) getOf(ref sessionRef, key []byte) []byte {
 	return g.get(key)
 }
 
-// has tells whether get would give anything.
+// has reports whether get would give anything.
 func (g *gathering) has(key []byte) bool {
 	if value, ok := g.recent.get(key); ok {
 		return value != nil

@@ -48,7 +48,7 @@ func readOpenNote(key, value []byte) (account accountNumber, ids []exchangeID, e
 	return account, ids, nil
 }
 
-// notedOpen tells whether an exchange whose record cannot be read may be open: a note names it. It may have ended, too, and
+// notedOpen reports whether an exchange whose record cannot be read may be open: a note names it. It may have ended, too, and
 // another one of the note not.
 func notedOpen(tx *badger.Txn, account accountNumber, id exchangeID) (noted bool, err error) {
 	it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceOpen, account)})

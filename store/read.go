@@ -218,5 +218,5 @@ func (s *Store) readable(account string) ([]accountNumber, error) {
 	return []accountNumber{number}, nil
 }
 
-// ended tells whether the record's size of the answer is what is stored of it.
+// ended reports whether the record's size of the answer is what is stored of it.
 func ended(o Outcome) bool { return o != OutcomeOpen && o != OutcomeInterrupted }

@@ -60,7 +60,7 @@ func (r *recentRecords) begin(ref sessionRef) {
 	r.young.begun[ref] = struct{}{}
 }
 
-// whole tells whether all that there is of a session is remembered.
+// whole reports whether all that there is of a session is remembered.
 func (r *recentRecords) whole(ref sessionRef) bool {
 	_, young := r.young.begun[ref]
 	_, older := r.older.begun[ref]

@@ -127,7 +127,7 @@ func (e *evidence) clues(agent string) (clues []clue) {
 	return clues
 }
 
-// none tells whether there is no evidence at all.
+// none reports whether there is no evidence at all.
 func (e *evidence) none() bool {
 	return len(e.explicit) == 0 && e.response == "" && e.opening == "" && e.reply == ""
 }
@@ -157,7 +157,7 @@ func (r *sessionRecord) known(kind byte) string {
 	return value
 }
 
-// accepts tells whether no stronger clue speaks against the session.
+// accepts reports whether no stronger clue speaks against the session.
 func (r *sessionRecord) accepts(stronger []clue) bool {
 	for _, c := range stronger {
 		if value := r.known(c.kind); value != "" && value != c.value {

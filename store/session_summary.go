@@ -115,7 +115,7 @@ func (s *Store) KeepSessionSummary(ctx context.Context, account, session string,
 	return nil
 }
 
-// stillThere tells whether a session still has these exchanges, and this summary unless former is nil.
+// stillThere reports whether a session still has these exchanges, and this summary unless former is nil.
 func (g *gathering) stillThere(ref sessionRef, former *SessionSummary, exchanges []string) bool {
 	for _, text := range exchanges {
 		id, ok := parseExchangeID(text)

@@ -135,7 +135,7 @@ func (l *liveSet) has(ref objectRef) bool {
 	return ok
 }
 
-// add marks an object and tells whether it is a node that was not marked before.
+// add marks an object and reports whether it is a node that was not marked before.
 func (l *liveSet) add(ref objectRef) (newNode bool) {
 	if ref.space == spaceNode {
 		_, had := l.nodes[ref.short()]

@@ -112,7 +112,7 @@ func (sel *Selection) exportSession(ctx context.Context, tx *badger.Txn, account
 	return give(Exported{Session: &r.Session, Summary: written})
 }
 
-// takesAll tells whether every exchange of a session is selected.
+// takesAll reports whether every exchange of a session is selected.
 func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionRef) (bool, error) {
 	anyOfIt := len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Sessions, ref.id.String())
 	err := eachItem(ctx, tx, memberPrefix(ref.account, ref.id), func(item *badger.Item) error {

@@ -49,7 +49,7 @@ type write struct {
 	err    error         // valid once done is closed
 }
 
-// abandoned tells whether the operation belongs to an exchange whose opening could not be committed: there is nothing
+// abandoned reports whether the operation belongs to an exchange whose opening could not be committed: there is nothing
 // that it could be added to.
 func (w *write) abandoned() bool {
 	return w.capture != nil && w.capture.failed != nil && !w.capture.begun

@@ -60,7 +60,7 @@ func (c *chunks) strip(p []byte) (n, used int, err error) {
 	return n, len(p), nil
 }
 
-// step takes one byte of framing, and tells whether it may stand where it does.
+// step takes one byte of framing, and reports whether it may stand where it does.
 func (c *chunks) step(b byte) bool {
 	switch c.state {
 	case chunkSize:

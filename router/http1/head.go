@@ -53,7 +53,7 @@ func headEnd(b []byte, from int) (end, next int) {
 	}
 }
 
-// isAnswer tells whether b can be the beginning of an answer: what speaks another protocol may never send a blank line.
+// isAnswer reports whether b can be the beginning of an answer: what speaks another protocol may never send a blank line.
 func isAnswer(b []byte) bool {
 	const form = "HTTP/1."
 	n := min(len(b), len(form))
@@ -62,7 +62,7 @@ func isAnswer(b []byte) bool {
 
 func malformed(what string) error { return fmt.Errorf("%w: %s", ErrMalformed, what) }
 
-// readHead reads a whole head into r, and tells whether it is that of an interim answer, behind which another follows.
+// readHead reads a whole head into r, and reports whether it is that of an interim answer, behind which another follows.
 // Lines may end in a bare LF (RFC 9112, section 2.2), but folded lines, blanks before a colon and other ways to make two readers
 // see two things are refused.
 func (r *Response) readHead(head []byte) (interim bool, err error) {
@@ -212,7 +212,7 @@ func canonical(name string) (key string, ok bool) {
 	return name, name != ""
 }
 
-// isValue tells whether s can stand behind a name (RFC 9110, section 5.5).
+// isValue reports whether s can stand behind a name (RFC 9110, section 5.5).
 func isValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -222,7 +222,7 @@ func isValue(s string) bool {
 	return true
 }
 
-// isTarget tells whether s can stand in a request line.
+// isTarget reports whether s can stand in a request line.
 func isTarget(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c >= 0x7f {

@@ -95,7 +95,7 @@ func dialClient(ctx context.Context, dataDir string) (*Client, error) {
 	}}}, nil
 }
 
-// InProcess tells whether no server runs and the store is open in this process.
+// InProcess reports whether no server runs and the store is open in this process.
 func (c *Client) InProcess() bool { return c.store != nil }
 
 // Close ends the client, and closes the store if it is open in this process.

@@ -49,7 +49,7 @@ type caller struct {
 
 func (c caller) isOperator() bool { return c.account == "" }
 
-// require tells whether the caller may do what needs scope. The operator may do everything.
+// require reports whether the caller may do what needs scope. The operator may do everything.
 func (c caller) require(scope store.Scopes) error {
 	if c.isOperator() || c.scopes.Has(scope) {
 		return nil

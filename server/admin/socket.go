@@ -60,7 +60,7 @@ func (s *socket) Close() error {
 	return err
 }
 
-// Running tells whether a server answers on the socket in the data directory.
+// Running reports whether a server answers on the socket in the data directory.
 func Running(ctx context.Context, dataDir string) bool {
 	conn, err := dial(ctx, dataDir)
 	if err != nil {

@@ -183,7 +183,7 @@ func (d *document) scalar(node *yaml.Node, want reflect.Type, path string, oneof
 	return text
 }
 
-// try tells whether text can become a value of the type. Secrets are plain strings here: no error quotes one.
+// try reports whether text can become a value of the type. Secrets are plain strings here: no error quotes one.
 func try(text string, want reflect.Type, oneof []string) error {
 	switch v := reflect.New(want).Interface().(type) {
 	case encoding.TextUnmarshaler:

@@ -28,7 +28,7 @@ func (c *Config) Files(sources Sources) []string {
 	return []string{FileName(sources), c.ModelsFile, tls.Certificate, tls.Key, tls.ClientCA}
 }
 
-// Changed tells whether the files are others than those that were taken, once: it takes them. One that is still being
+// Changed reports whether the files are others than those that were taken, once: it takes them. One that is still being
 // written is not: files count when two looks found them the same.
 func (w *Watch) Changed() bool {
 	now := w.look()

@@ -60,7 +60,7 @@ func (a Address) String() string {
 	return a.Name
 }
 
-// Any tells whether the port is left to the system.
+// Any reports whether the port is left to the system.
 func (a Address) Any() bool { return a.Network == "tcp" && strings.HasSuffix(a.Name, ":0") }
 
 // Origin is a URL that reaches the address from this machine, "" for a socket and where the port is not known.

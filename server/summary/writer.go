@@ -121,7 +121,7 @@ func (w *Writer) run(ctx context.Context) {
 	}
 }
 
-// round writes about one session of each account that has one; more tells whether there was any.
+// round writes about one session of each account that has one; more reports whether there was any.
 func (w *Writer) round(ctx context.Context) (more bool) {
 	now := time.Now()
 	resting := func(account store.AccountNumber) bool { return now.Before(w.rests[account].until) }

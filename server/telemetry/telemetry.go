@@ -181,7 +181,7 @@ func (t *Telemetry) logExchange(r *Report, trace *Trace) {
 	t.log.LogAttrs(ctx, level, ExchangeLine, attrs...)
 }
 
-// writeLine writes the line without slog. It tells whether it could.
+// writeLine writes the line without slog. It reports whether it could.
 func (t *Telemetry) writeLine(r *Report, trace *Trace) bool {
 	line := jsonLines.Get().(*jsonLine)
 	defer jsonLines.Put(line)

@@ -64,7 +64,7 @@ type Request struct {
 	Trusted       bool                     // the caller's own trace is continued, whatever the server does with others
 }
 
-// Traces tells whether spans are made.
+// Traces reports whether spans are made.
 func (t *Telemetry) Traces() bool { return t.tracing != nil }
 
 // Begin opens the span of a request. Unless its caller, or callers at all, are trusted, a trace of theirs is only linked:

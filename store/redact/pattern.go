@@ -82,7 +82,7 @@ func (p *pattern) find(dst []Match, text []byte, inString bool) []Match {
 	return dst
 }
 
-// masked tells whether nothing is left to mask.
+// masked reports whether nothing is left to mask.
 func masked(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		if c := text[i]; c != '*' && c != '"' && c >= 0x20 {

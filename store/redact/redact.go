@@ -249,7 +249,7 @@ func merge(matches []Match) int {
 	return last + 1
 }
 
-// Holds tells whether there is something to mask in text.
+// Holds reports whether there is something to mask in text.
 func (r *Redactor) Holds(text []byte) bool { return len(r.find(nil, text, inJSON)) > 0 }
 
 // Body masks the body of a request. Items are where the messages, tools and the like stand in it, and prints their

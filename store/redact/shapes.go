@@ -193,7 +193,7 @@ func matchAuthorization(text []byte, start int) Match {
 	return Match{}
 }
 
-// follows tells whether words, in lower case and with a space behind them, stand before a place, in any case.
+// follows reports whether words, in lower case and with a space behind them, stand before a place, in any case.
 func follows(text []byte, at int, words string) bool {
 	return at >= len(words) && text[at-2]|0x20 == words[len(words)-2] && strings.EqualFold(string(text[at-len(words):at]), words)
 }

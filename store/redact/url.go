@@ -43,12 +43,12 @@ func passwordStart(text []byte, low, at int) int {
 	return at
 }
 
-// endsScheme tells whether text ends with ":/", or with that and a slash that is escaped: the last slash is behind it.
+// endsScheme reports whether text ends with ":/", or with that and a slash that is escaped: the last slash is behind it.
 func endsScheme(text []byte) bool {
 	return bytes.HasSuffix(text, []byte(":/")) || bytes.HasSuffix(text, []byte(`:\/\`))
 }
 
-// isPlaceholder tells whether a password is a mask, or a variable that stands for it.
+// isPlaceholder reports whether a password is a mask, or a variable that stands for it.
 func isPlaceholder(password []byte) bool {
 	return password[0] == '$' || password[0] == '{' || password[0] == '%' && len(password) > 1 && password[1] == '(' ||
 		len(bytes.Trim(password, "*")) == 0

@@ -252,7 +252,7 @@ func (r *restingAccounts) why(account store.AccountNumber) error {
 	return nil
 }
 
-// over tells whether one of them has rested long enough, or is not on the list any more.
+// over reports whether one of them has rested long enough, or is not on the list any more.
 func (r *restingAccounts) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -185,13 +185,13 @@ func (f *Filter) matchesTime(at time.Time) bool {
 	}
 }
 
-// uses tells whether a field occurs in the filter.
+// uses reports whether a field occurs in the filter.
 func (f *Filter) uses(field string) bool {
 	part := func(p Filter) bool { return p.uses(field) }
 	return f.Field == field || slices.ContainsFunc(f.And, part) || slices.ContainsFunc(f.Or, part) || f.Not != nil && f.Not.uses(field)
 }
 
-// narrow gives documents among which all are that the filter lets through; exact tells whether it lets through all of
+// narrow gives documents among which all are that the filter lets through; exact reports whether it lets through all of
 // them. A nil set is every document.
 func (f *Filter) narrow(s *lexical.Searcher) (set *lexical.Set, exact bool, err error) {
 	switch {

@@ -639,7 +639,7 @@ func (s *searching) take(c *candidate) (full bool) {
 	return false
 }
 
-// passes tells whether a candidate is a turn still, and one that is asked for. It reads the turn.
+// passes reports whether a candidate is a turn still, and one that is asked for. It reads the turn.
 func (s *searching) passes(c *candidate) bool {
 	if s.load(c); c.doc == nil {
 		return false
@@ -688,7 +688,7 @@ func (s *searching) hash(c *candidate) uint64 {
 // leftOut stands for a hit that is on a page before.
 const leftOut = -1
 
-// fold tells whether a better hit says the very same, and counts it there.
+// fold reports whether a better hit says the very same, and counts it there.
 func (s *searching) fold(c *candidate) bool {
 	i, known := s.folded[s.hash(c)]
 	if !known || !c.doc.spoken() {

@@ -137,7 +137,7 @@ func (v *vectors) await(ctx context.Context, moved <-chan struct{}) {
 	}
 }
 
-// step does a little of each thing there is to do; worked tells whether there was anything.
+// step does a little of each thing there is to do; worked reports whether there was anything.
 func (v *vectors) step(ctx context.Context) (worked bool, err error) {
 	taken, err := v.follow(ctx)
 	if err != nil {

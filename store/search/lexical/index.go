@@ -272,7 +272,7 @@ func (b *shardBatch) read(shard *scorch.Scorch) (err error) {
 	return err
 }
 
-// leave takes a document out of the totals of its account; there tells whether they counted it.
+// leave takes a document out of the totals of its account; there reports whether they counted it.
 func (b *shardBatch) leave(account uint32, id string) (there bool) {
 	former, there := b.counted[id]
 	if there {

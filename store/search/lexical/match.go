@@ -70,7 +70,7 @@ func (l *leaf) standsIn(text []string) bool {
 	return !slices.ContainsFunc(l.words, func(word string) bool { return !slices.Contains(text, word) })
 }
 
-// sideBySide tells whether the words stand in the text one behind the other. Words that say nothing, which neither
+// sideBySide reports whether the words stand in the text one behind the other. Words that say nothing, which neither
 // list has, may stand between them.
 func sideBySide(text, words []string) bool {
 	for i := 0; i+len(words) <= len(text); i++ {

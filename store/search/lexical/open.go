@@ -77,7 +77,7 @@ func newestIsWhole(shard *scorch.Scorch) error {
 	return newest.Close()
 }
 
-// Whole tells whether all parts of an index are in dir.
+// Whole reports whether all parts of an index are in dir.
 func Whole(dir string) bool {
 	for i := range shardCount {
 		info, err := os.Stat(filepath.Join(shardDir(dir, i), "root.bolt"))

@@ -167,7 +167,7 @@ func (p *parser) clause(depth int) (c clause, err error) {
 	return c, err
 }
 
-// startsWord tells whether a sign before this place belongs to a word, and is not part of a flag or a dash.
+// startsWord reports whether a sign before this place belongs to a word, and is not part of a flag or a dash.
 func (p *parser) startsWord(at int) bool {
 	r, _ := utf8.DecodeRuneInString(p.text[at:])
 	return at < len(p.text) && (r == '"' || r == '(' || unicode.IsLetter(r) || unicode.IsDigit(r))

@@ -19,7 +19,7 @@ var (
 	present    = []byte{1}
 )
 
-// Removed tells whether files of the index may hold what was taken out of it.
+// Removed reports whether files of the index may hold what was taken out of it.
 func (ix *Index) Removed() (bool, error) {
 	for _, shard := range ix.shards {
 		if removed, err := isRemoved(shard); err != nil || removed {

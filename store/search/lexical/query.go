@@ -112,7 +112,7 @@ func terms(tokens []token) []string {
 	return list
 }
 
-// Empty tells whether there is nothing to look for: no word, or only such as stand in every text.
+// Empty reports whether there is nothing to look for: no word, or only such as stand in every text.
 func (q *Query) Empty() bool { return q.root.empty() }
 
 func (g group) empty() bool {
@@ -140,7 +140,7 @@ func (q *Query) Text() string {
 	return b.String()
 }
 
-// Exact tells whether hits have to be shown to [Query.Matches]: the index knows neither order nor speaker.
+// Exact reports whether hits have to be shown to [Query.Matches]: the index knows neither order nor speaker.
 func (q *Query) Exact() bool { return q.exact }
 
 // RenameFacets puts other values in place of those that the query's facets have.
@@ -249,7 +249,7 @@ func (q *Query) matching(s *Searcher) (*Set, error) {
 	return q.root.matching(s)
 }
 
-// selective tells whether not everything that scores matches.
+// selective reports whether not everything that scores matches.
 func (g group) selective() bool {
 	return slices.ContainsFunc(g, func(c clause) bool {
 		if c.occur != should || c.leaf == nil {
@@ -299,7 +299,7 @@ func (g group) matching(s *Searcher) (*Set, error) {
 	return required, nil
 }
 
-// certain tells whether every document of the clause's set satisfies it. For a phrase and for words of one speaker the
+// certain reports whether every document of the clause's set satisfies it. For a phrase and for words of one speaker the
 // set holds more, and [Query.Matches] has to decide.
 func (c *clause) certain() bool {
 	if c.leaf != nil {

@@ -105,7 +105,7 @@ func asciiWords(text []byte, start, end int, give func(word)) {
 	}
 }
 
-// joins tells whether a mark stands inside a word when both its neighbours are of a class.
+// joins reports whether a mark stands inside a word when both its neighbours are of a class.
 func joins(mark, class uint8) bool {
 	switch class {
 	case classLetter:

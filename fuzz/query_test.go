@@ -18,7 +18,7 @@ func FuzzQuery(f *testing.F) {
 		f.Add(seed)
 	}
 	const ours, theirs = 1, 2
-	ix, err := lexical.Open(f.TempDir())
+	ix, err := lexical.Open(f.TempDir(), func(error) {})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -124,7 +124,8 @@ func TestChangesAreConfirmedOneByOne(t *testing.T) {
 // noIndex stands for an index that takes nothing up.
 type noIndex struct{}
 
-func (noIndex) Close() error { return nil }
+func (noIndex) Verify(context.Context, func(Finding)) error { return nil }
+func (noIndex) Close() error                                { return nil }
 
 // A turn that has just been digested comes from memory as it is in the store, once; and what nobody takes does not add up.
 func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {

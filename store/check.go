@@ -18,7 +18,7 @@ import (
 // Finding is one thing that [Store.Check] found to be wrong.
 type Finding struct {
 	Account  string `json:"account"`
-	Subject  string `json:"subject"` // exch_…, sess_…, or "block" and "node" with a hash
+	Subject  string `json:"subject"` // exch_…, sess_…, "block" and "node" with a hash, or a file in the store directory
 	Problem  string `json:"problem"`
 	Repaired bool   `json:"repaired,omitempty"`
 }
@@ -45,6 +45,17 @@ func (s *Store) Check(ctx context.Context, repair bool, tell func(Finding)) (Che
 		tell(Finding{Subject: d.File, Problem: d.Problem})
 	}); err != nil {
 		return report, asStorageError(err, "the files of the store could not be checked")
+	}
+	if s.index != nil {
+		if err := s.index.Verify(ctx, func(f Finding) {
+			report.Findings++
+			if f.Repaired {
+				report.Repaired++
+			}
+			tell(f)
+		}); err != nil {
+			return report, asStorageError(err, "the files of the search index could not be checked")
+		}
 	}
 	for _, a := range s.accounts.all() {
 		c := &checker{store: s, account: a.Number, name: a.Name, repair: repair, tell: tell, report: &report}

@@ -24,6 +24,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
@@ -93,7 +94,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings := []finding{{"configuration", good, name + ": no mistakes", ""}, examineServer(ctx, &cfg)}
 	findings = append(findings, examineCertificate(&cfg)...)
 	findings = append(findings, examineData(&cfg)...)
-	findings = append(findings, examineStore(&cfg)...)
+	findings = append(findings, examineStore(ctx, &cfg)...)
 	keys, known := c.examineAccounts(ctx)
 	findings = append(findings, keys)
 	findings = append(findings, c.examineIndex(ctx)...)
@@ -218,7 +219,7 @@ func examineData(cfg *config.Config) []finding {
 }
 
 // examineStore reads the files of the store, where no server has it open.
-func examineStore(cfg *config.Config) []finding {
+func examineStore(ctx context.Context, cfg *config.Config) []finding {
 	const check = "store"
 	if _, err := os.Stat(cfg.Data); err != nil {
 		return nil // as the check of the data says
@@ -234,6 +235,12 @@ func examineStore(cfg *config.Config) []finding {
 			fix = "The file as it was found is " + filepath.Join(cfg.Data, d.Kept) + "; take the note beside it away when it is no longer needed"
 		}
 		findings = append(findings, finding{check, problem, d.String(), fix})
+	}
+	err = search.Examine(ctx, indexDir(cfg), func(d lexical.Damage) {
+		findings = append(findings, finding{check, warning, d.Error(), "Nothing is lost by it: the search index is built again at the next start"})
+	})
+	if err != nil {
+		findings = append(findings, finding{check, warning, "the files of the search index cannot be read: " + err.Error(), ""})
 	}
 	if len(findings) == 0 {
 		findings = append(findings, finding{check, good, "its files are whole", ""})

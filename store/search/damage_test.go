@@ -1,12 +1,15 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,9 +17,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	segment "github.com/blevesearch/scorch_segment_api/v2"
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
 // A turn whose record is damaged is not found. All others are, of every account, also when the index is built anew.
@@ -87,62 +93,259 @@ func TestADamagedSessionIsLeftOutOfWhatIsFound(t *testing.T) {
 	}
 }
 
-// Where files of the index are damaged as a whole the proxy starts, all is found that was said, and capturing goes on.
-func TestADamagedIndexIsBuiltAnew(t *testing.T) {
-	for name, harm := range map[string]func([]byte) []byte{
-		"cut short": func(file []byte) []byte { return file[:len(file)/2] },
-		"empty":     func([]byte) []byte { return nil },
-		"of zeros": func(file []byte) []byte {
-			clear(file[len(file)/4:])
-			return file
-		},
-		"of other bytes": func(file []byte) []byte {
-			for i := range file { // a few in the middle of a file are not seen by opening it
-				file[i] ^= 0x55
+// allDamages makes the test of damaged files go through many places; without it each file is harmed at a few (make damage).
+const allDamages = "MNEME_TEST_DAMAGE"
+
+// indexHarm is something that happens to a file.
+type indexHarm struct {
+	name  string
+	gross bool // seen without a checksum
+	do    func(path string) error
+}
+
+// indexHarms gives what can happen to a file of a size. Places is how many bits, and how many cuts, are tried.
+func indexHarms(size int64, places int) []indexHarm {
+	change := func(at, length int64, with func(byte) byte) func(string) error {
+		return func(path string) error {
+			file, err := os.ReadFile(path)
+			if err != nil {
+				return err
 			}
-			return file
-		},
-	} {
-		for _, kind := range []string{"root.bolt", ".zap"} {
-			t.Run(kind+" "+name, func(t *testing.T) {
-				t.Parallel() // most of the time an index gathers what it writes
-				m := openMemory(t, t.TempDir())
-				var said []string
-				for i := range 3 {
-					said = append(said, m.capture("acme", talk(fmt.Sprintf("where is lock %d", i), "here")))
+			for i := at; i < min(at+length, int64(len(file))); i++ {
+				file[i] = with(file[i])
+			}
+			return os.WriteFile(path, file, 0o600)
+		}
+	}
+	cut := func(at int64) func(string) error { return func(path string) error { return os.Truncate(path, at) } }
+	harms := []indexHarm{
+		{"deleted", true, os.Remove},
+		{"garbage at the end", false, func(path string) error {
+			file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			if err != nil {
+				return err
+			}
+			_, err = file.WriteString(strings.Repeat("garbage", 100))
+			return errors.Join(err, file.Close())
+		}},
+		{"three bytes", false, change(size*2/5, 3, func(b byte) byte { return b ^ 0x5a })},
+		{"a page of zeros", false, change(size/3, 4096, func(byte) byte { return 0 })},
+		{"of other bytes", true, change(0, size, func(b byte) byte { return b ^ 0x55 })},
+		{"zeros from the first quarter on", true, change(size/4, size, func(byte) byte { return 0 })},
+		{"empty", true, cut(0)},
+		{"cut in half", true, cut(size / 2)},
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range int64(places) {
+		part := max(1, size/int64(places))
+		at, bit := n*part+random.Int64N(part), byte(1)<<random.IntN(8)
+		harms = append(harms,
+			indexHarm{fmt.Sprintf("bit %#x of byte %d", bit, at), false, change(at, 1, func(b byte) byte { return b ^ bit })},
+			indexHarm{fmt.Sprintf("cut at %d", at), false, cut(at)})
+	}
+	return harms
+}
+
+// Where any file of the index is damaged in any way while the store is closed, that is noticed and the file is named: by
+// examining the files, in the log and by a check. The index is built again and all is found that was said; a search
+// meanwhile finds or fails, and the process goes on.
+func TestNoDamageOfAnIndexFileIsHidden(t *testing.T) {
+	places, whole := 2, os.Getenv(allDamages) != ""
+	if whole {
+		places = 100
+	}
+	m := openMemory(t, t.TempDir())
+	said := map[string][]string{}
+	for i := range 30 { // several segments, and some turns of them are gone again
+		account := []string{"acme", "globex"}[i%2]
+		id := m.capture(account, talk(fmt.Sprintf("where is lock %d", i), "here"))
+		if i%7 == 3 {
+			m.erase(account, id)
+			continue
+		}
+		said[account] = append(said[account], id)
+		if i%10 == 9 {
+			m.until("all on disk", func() bool { return m.logged() == 0 })
+		}
+	}
+	left := t.TempDir()
+	m.reopen(func() { m.ok(os.CopyFS(left, os.DirFS(m.dir))) })
+	try := func(name string, h indexHarm, killed bool) {
+		t.Run(fmt.Sprintf("%s %s, killed=%v", name, h.name, killed), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(left)); err != nil {
+				t.Fatal(err)
+			}
+			if killed {
+				if err := os.Remove(filepath.Join(filepath.Dir(filepath.Dir(filepath.Join(dir, name))), "sums")); err != nil {
+					t.Fatal(err)
 				}
-				m.found("acme", "lock")
-				m.until("all on disk", func() bool { return m.logged() == 0 })
-				m.reopen(func() { m.harmIndex(kind, harm) })
-				said = append(said, m.capture("acme", talk("where is lock 4", "there")))
-				found := m.found("acme", "lock")
-				slices.Sort(found)
-				if !slices.Equal(found, said) {
-					t.Errorf("found %q of %q", found, said)
+			}
+			if err := h.do(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+			h.findsAllIn(t, dir, name, said)
+		})
+	}
+	kinds := indexFiles(t, left)
+	if names := slices.Sorted(maps.Keys(kinds)); !slices.Equal(names, []string{".zap", completeMark, "root.bolt", "sums"}) {
+		t.Fatalf("the index has files of the kinds %v", names)
+	}
+	for kind, files := range kinds {
+		for i, name := range files {
+			info, err := os.Stat(filepath.Join(left, name))
+			m.ok(err)
+			for j, h := range indexHarms(info.Size(), places) {
+				if !whole && j%len(files) != i { // each harm comes to some file
+					continue
 				}
-			})
+				try(name, h, false)
+				if kind == ".zap" || kind == "root.bolt" && h.gross {
+					try(name, h, true)
+				}
+			}
 		}
 	}
 }
 
-// harmIndex changes files of the index whose names end so, while the store is closed.
-func (m *memory) harmIndex(suffix string, harm func([]byte) []byte) {
-	m.t.Helper()
-	harmed := 0
-	m.ok(filepath.WalkDir(filepath.Join(m.dir, "index"), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, suffix) {
-			return err
+// findsAllIn opens a store whose index has a harmed file, and looks that the harm is named and that all is found.
+func (h *indexHarm) findsAllIn(t *testing.T, dir, name string, said map[string][]string) {
+	// The mark has no content, and without it the index is built again like one that was not begun whole. Without the sums
+	// an index is opened like one of a process that was killed.
+	base := filepath.Base(name)
+	harmless := base == completeMark || base == "sums" && h.name == "deleted"
+	examined, findings := 0, 0
+	examine := func() {
+		if err := Examine(t.Context(), filepath.Join(dir, "index"), func(d lexical.Damage) {
+			if examined++; !strings.HasSuffix(d.File, name) {
+				t.Errorf("examining names %s", d.Error())
+			}
+		}); err != nil {
+			t.Error(err)
 		}
-		file, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		harmed++
-		return os.WriteFile(path, harm(file), 0o600)
-	}))
-	if harmed == 0 {
-		m.t.Fatalf("there is no %s", suffix)
 	}
+	examine()
+	log := &lines{}
+	m := openMemoryWith(t, dir, Options{Log: slog.New(log)})
+	_, _ = Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"}) // may fail
+	_, err := m.store.Check(t.Context(), false, func(f store.Finding) {
+		if findings++; !f.Repaired || !strings.HasSuffix(name, f.Subject) {
+			t.Errorf("the check finds %+v", f)
+		}
+	})
+	m.ok(err)
+	logged := log.count("the search index is damaged")
+	if harmless && examined+findings+logged > 0 || !harmless && (examined == 0 || findings == 0 || logged == 0) {
+		t.Errorf("%d by examining, %d by a check, %d in the log", examined, findings, logged)
+	}
+	said = maps.Clone(said)
+	said["acme"] = append(slices.Clone(said["acme"]), m.capture("acme", talk("where is lock 99", "there")))
+	for account, want := range said {
+		found := exchangesOf(m.search(account, Request{Query: "lock", Limit: 100}))
+		slices.Sort(found)
+		if !slices.Equal(found, want) {
+			t.Errorf("%s finds %q of %q", account, found, want)
+		}
+	}
+	examined = 0
+	if m.reopen(examine); examined > 0 {
+		t.Errorf("%d files are damaged still", examined)
+	}
+}
+
+// Files of an index in use that are damaged are found by a check, which names them, and by what fails on them; the process
+// goes on, and all is found soon.
+func TestDamageOfAnIndexInUseIsNoticed(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"other bytes": func(path string) error {
+			file, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			_, err = file.WriteAt([]byte("garbage"), 20)
+			return errors.Join(err, file.Close())
+		},
+		"deleted": os.Remove,
+		"cut":     func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := openMemory(t, t.TempDir())
+			id := m.capture("acme", talk("where is the lock", "here"))
+			m.wantFound("acme", "lock", id)
+			m.until("all on disk", func() bool { return m.logged() == 0 })
+			m.reopen(func() {})
+			m.until("another index", func() bool {
+				for _, file := range indexFiles(t, m.dir)[".zap"] {
+					if err := harm(filepath.Join(m.dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) { // merged meanwhile
+						t.Error(err)
+					}
+				}
+				_, _ = Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"}) // may fail
+				found := 0
+				_, err := m.store.Check(t.Context(), false, func(f store.Finding) {
+					if found++; !f.Repaired || !strings.HasPrefix(f.Subject, "index"+string(filepath.Separator)) {
+						t.Errorf("the check finds %+v", f)
+					}
+				})
+				return err == nil && found > 0
+			})
+			m.until("the turn", func() bool {
+				answer, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"})
+				return err == nil && slices.Equal(exchangesOf(answer), []string{id})
+			})
+		})
+	}
+}
+
+// indexFiles gives the files of an index, in the directory of the store, by kind.
+func indexFiles(t *testing.T, dir string) map[string][]string {
+	t.Helper()
+	files := map[string][]string{}
+	err := filepath.WalkDir(filepath.Join(dir, "index"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		kind := cmp.Or(filepath.Ext(name), filepath.Base(name))
+		if kind == ".bolt" {
+			kind = "root.bolt"
+		}
+		if kind == ".zap" && !slices.Contains(segmentsIn(t, filepath.Dir(path)), path) {
+			return err // merged, and not removed yet
+		}
+		files[kind] = append(files[kind], name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// segmentsIn gives the files of the segments that a shard has; while it is open, all that are there.
+func segmentsIn(t *testing.T, dir string) (paths []string) {
+	t.Helper()
+	opened, err := scorch.NewScorch(scorch.Name, map[string]any{"path": dir, "read_only": true, "bolt_timeout": "10ms"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shard := opened.(*scorch.Scorch)
+	if err := shard.OpenMeta(); err != nil { // it is in use
+		paths, _ = filepath.Glob(filepath.Join(dir, "*.zap"))
+		return paths
+	}
+	reader, err := shard.Reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range reader.(*scorch.IndexSnapshot).Segments() {
+		paths = append(paths, s.Segment().(segment.PersistedSegment).Path())
+	}
+	if err := errors.Join(reader.Close(), shard.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return paths
 }
 
 // An index that cannot be opened, nor built, at the start is tried again; meanwhile everything is captured, and searches say

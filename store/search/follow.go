@@ -45,7 +45,9 @@ type Index struct {
 	written   chan struct{}             // some of it is on disk
 	sessions  chan struct{}             // has one value while somebody takes up sessions
 
-	purging sync.Mutex // held while files are purged, and while another index takes its place: searches wait for neither
+	purging sync.Mutex // held while files are purged or verified, and while another index takes its place: searches wait for neither
+
+	damages damages
 
 	life   context.Context // ends with Close
 	cancel context.CancelFunc
@@ -82,7 +84,8 @@ func Open(st *store.Store, opts Options) *Index {
 	x := &Index{
 		store: st, dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
-		hurry: make(chan struct{}, 1), written: make(chan struct{}, 1), sessions: make(chan struct{}, 1),
+		damages: damages{doubt: make(chan struct{}, 1)},
+		hurry:   make(chan struct{}, 1), written: make(chan struct{}, 1), sessions: make(chan struct{}, 1),
 		forget: opts.Embedder == nil && !opts.LeaveVectors, searchTimeout: searchTimeout,
 	}
 	x.unwritten.Store(newUnwritten())
@@ -155,6 +158,7 @@ func (x *Index) run(ctx context.Context) {
 	var beside sync.WaitGroup
 	beside.Go(func() { x.purgeInTime(ctx) })
 	beside.Go(func() { x.followSessions(ctx) })
+	beside.Go(func() { x.verifyInDoubt(ctx) })
 	defer beside.Wait()
 	if x.forget {
 		if err := x.store.Unfollow(ctx, store.FollowVectors); err != nil && ctx.Err() == nil {
@@ -222,8 +226,10 @@ func (x *Index) await(ctx context.Context, failed bool) {
 	}
 }
 
-func (x *Index) lexicalDir() string {
-	return filepath.Join(x.dir, fmt.Sprintf("lexical-%d", lexical.Version))
+func (x *Index) lexicalDir() string { return lexicalDir(x.dir) }
+
+func lexicalDir(dir string) string {
+	return filepath.Join(dir, fmt.Sprintf("lexical-%d", lexical.Version))
 }
 
 // completeMark is in the directory of an index for which all turns have been put into the log.
@@ -232,11 +238,15 @@ const completeMark = "complete"
 // open opens the index, or begins another one.
 func (x *Index) open(ctx context.Context) {
 	dir := x.lexicalDir()
-	if _, err := os.Stat(filepath.Join(dir, completeMark)); err == nil && lexical.Whole(dir) {
-		if err = x.openLexical(dir); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, completeMark)); err == nil {
+		if err = lexical.Whole(dir); err == nil {
+			err = x.openLexical(dir)
+		}
+		if err == nil {
+			x.suspect() // what opening it does not see
 			return
 		}
-		x.log.Warn("the search index is damaged and is built anew", "error", err)
+		x.noticeUnopened(err)
 	}
 	_ = x.startAnew(ctx) // run tries it again
 }
@@ -309,7 +319,7 @@ func (x *Index) replace() error {
 }
 
 func (x *Index) openLexical(dir string) (err error) {
-	x.lexical, err = lexical.Open(dir)
+	x.lexical, err = lexical.Open(dir, x.partFailed)
 	return err
 }
 
@@ -519,10 +529,12 @@ func unreadable(cause error) error {
 	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
-	err := codec.Errorf(codec.KindStorage, "the search index cannot be read; build it anew with: mneme reindex")
-	err.Cause = cause
+	err := codec.Errorf(codec.KindStorage, "the search index cannot be read; it is built again if its files are damaged, else build it again with: mneme reindex")
+	err.Cause = fmt.Errorf("%w: %w", errUnreadable, cause)
 	return err
 }
+
+var errUnreadable = errors.New("the search index cannot be read")
 
 // Wait returns when everything can be found that had ended in the account before the call, or when ctx is done. What
 // ends meanwhile is not waited for, so that a wait comes to an end on a busy account too.

@@ -33,6 +33,9 @@ func (x *Index) Purge(ctx context.Context) error {
 	if err := x.renewSessions(ctx); err != nil {
 		return err
 	}
+	if err := x.verifiedOnce(ctx); err != nil {
+		return err
+	}
 	x.purging.Lock()
 	defer x.purging.Unlock()
 	release, err := x.acquire(ctx)

@@ -264,11 +264,14 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 	ctx, cancel := context.WithTimeoutCause(ctx, x.searchTimeout, errTooLong)
 	defer cancel()
 	var answer *Answer
-	if r.Granularity == Sessions {
-		answer, err = x.searchSessions(ctx, number, r, query)
-	} else {
-		answer, err = x.search(ctx, account, number, r, query)
-	}
+	err = x.contain(func() (err error) {
+		if r.Granularity == Sessions {
+			answer, err = x.searchSessions(ctx, number, r, query)
+		} else {
+			answer, err = x.search(ctx, account, number, r, query)
+		}
+		return err
+	})
 	if err != nil && context.Cause(ctx) == error(errTooLong) { //nolint:errorlint // the very value that the context ends with
 		return nil, errTooLong
 	}
@@ -424,6 +427,7 @@ func relevance(coverage, bm25 float64) float64 { return coverage * bm25 / (bm25 
 func (s *searching) rank(ctx context.Context) (*lexical.Ranking, error) {
 	var comparing sync.WaitGroup
 	var note string
+	defer comparing.Wait() // a damaged index makes rankWords panic
 	comparing.Go(func() { s.answer.ModeUsed, s.like, note = s.compare(ctx) })
 	allowed, exact, err := s.request.Filter.narrow(s.searcher)
 	var ranking *lexical.Ranking

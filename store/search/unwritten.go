@@ -143,6 +143,9 @@ func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []
 	})
 	if err != nil {
 		u.drop(t)
+		if ctx.Err() == nil {
+			x.suspect()
+		}
 	}
 	return err
 }

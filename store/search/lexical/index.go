@@ -64,6 +64,10 @@ func termKey(account uint32, term string) []byte {
 
 // Index holds the documents of all accounts. It may be used from any goroutine.
 type Index struct {
+	dir      string
+	failed   func(error) // what goes wrong in goroutines of scorch's
+	merging  gate        // of segments
+	closing  atomic.Bool
 	shards   [shardCount]*scorch.Scorch
 	inMemory [shardCount]atomic.Int32 // batches that are not on disk
 	forcing  [shardCount]sync.Mutex   // held while a shard's merger is asked for something: one may ask at a time
@@ -109,11 +113,13 @@ func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key, wr
 			continue
 		}
 		ix.inMemory[i].Add(1)
-		err := b.commit(ix.shards[i], func(error) {
-			ix.inMemory[i].Add(-1)
-			if parts.Add(-1) == 0 {
-				written()
-			}
+		err := Contain(func() error {
+			return b.commit(ix.shards[i], func(error) {
+				ix.inMemory[i].Add(-1)
+				if parts.Add(-1) == 0 {
+					written()
+				}
+			})
 		})
 		ix.removals[i] += b.removed
 		if err != nil {

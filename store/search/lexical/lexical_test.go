@@ -17,8 +17,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openIndex(t testing.TB, dir string) *Index {
 	t.Helper()
-	ix, err := Open(dir)
+	ix, err := Open(dir, func(err error) { t.Error(err) })
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ix.Verify(t.Context(), func(d Damage) { t.Error(&d) }); err != nil {
 		t.Fatal(err)
 	}
 	return ix
@@ -332,8 +335,8 @@ func TestDocumentsStayAndKeepToTheirAccount(t *testing.T) {
 	if err := ix.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !Whole(dir) {
-		t.Fatal("the index is not whole")
+	if err := Whole(dir); err != nil {
+		t.Fatal(err)
 	}
 	ix = openIndex(t, dir)
 	defer func() { _ = ix.Close() }()

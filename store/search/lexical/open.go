@@ -3,10 +3,10 @@ package lexical
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	index "github.com/blevesearch/bleve_index_api"
@@ -19,73 +19,116 @@ import (
 var merging = map[string]any{"FloorSegmentSize": 20, "TierGrowth": 100}
 
 // Open opens the index in dir, creating it where it is not there. One of which anything is lost or cannot be read is an
-// error, as far as that is seen by opening it.
-func Open(dir string) (ix *Index, err error) {
-	ix = &Index{queue: index.NewAnalysisQueue(runtime.GOMAXPROCS(0)), lists: newLists(), table: newColumnTable()}
+// error, as far as that is seen by opening it; [Index.Verify] sees the rest. Segments are not merged before it has. What
+// goes wrong in the goroutines of the index is given to failed, which may be called from any of them at any time until
+// the index is closed.
+func Open(dir string, failed func(error)) (ix *Index, err error) {
+	ix = &Index{
+		dir: dir, failed: failed, merging: gate{open: make(chan struct{})},
+		queue: index.NewAnalysisQueue(runtime.GOMAXPROCS(0)), lists: newLists(), table: newColumnTable(),
+	}
+	if err := compareSums(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the lexical index: %w", err), ix.Close())
+	}
+	if err := os.Remove(filepath.Join(dir, sumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("open the lexical index: %w", err), ix.Close())
+	}
 	for i := range ix.shards {
-		if ix.shards[i], err = openShard(shardDir(dir, i), ix.queue); err != nil {
-			return nil, errors.Join(fmt.Errorf("open the lexical index in %s: %w", dir, err), ix.Close())
+		if err := ix.openShard(i); err != nil {
+			d := blame(dir, i, err)
+			return nil, errors.Join(fmt.Errorf("open the lexical index: %w", &d), ix.Close())
 		}
+	}
+	if ix.isEmpty() {
+		ix.merging.allow()
 	}
 	return ix, nil
 }
 
-// openShard opens one index of scorch's. Its files are trusted by what reads them: a damaged one makes that panic, or fault
-// where it is mapped and was cut short. Both would end the proxy, at every start.
-func openShard(dir string, queue *index.AnalysisQueue) (_ *scorch.Scorch, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged: %v", p)
-		}
-	}()
-	opened, err := scorch.NewScorch(scorch.Name, map[string]any{
-		"path":         dir,
-		"bolt_timeout": "2s", // the store's lock keeps other processes out; never wait for one for ever
-
-		"unsafe_batch":           true, // a batch does not wait for the disk; see Apply
-		"scorchPersisterOptions": writing,
-		"scorchMergePlanOptions": merging,
-	}, queue)
-	if err != nil {
-		return nil, err
-	}
-	shard := opened.(*scorch.Scorch)
-	if err := shard.OpenMeta(); err != nil {
-		return nil, err
-	}
-	if err := newestIsWhole(shard); err != nil {
-		return nil, errors.Join(err, shard.Close())
-	}
-	if err := shard.Open(); err != nil {
-		return nil, errors.Join(err, shard.Close())
-	}
-	return shard, nil
-}
-
-// newestIsWhole finds out whether the last state that was written can be read. Scorch itself goes back to one before, or to
-// nothing, and what came between would not be found, with nobody to know it.
-func newestIsWhole(shard *scorch.Scorch) error {
-	states, err := shard.RootBoltSnapshotEpochs()
-	if err != nil || len(states) == 0 {
-		return err
-	}
-	newest, err := shard.LoadSnapshot(states[0])
-	if err != nil {
-		return err
-	}
-	return newest.Close()
-}
-
-// Whole reports whether all parts of an index are in dir.
-func Whole(dir string) bool {
-	for i := range shardCount {
-		info, err := os.Stat(filepath.Join(shardDir(dir, i), "root.bolt"))
-		if err != nil || info.Size() == 0 { // scorch would take an empty one for that of a new index
+// isEmpty reports whether nothing of the index is on disk.
+func (ix *Index) isEmpty() bool {
+	for _, shard := range ix.shards {
+		if files, err := segmentsOf(shard); err != nil || len(files) > 0 {
 			return false
 		}
 	}
 	return true
 }
+
+func (ix *Index) openShard(i int) error {
+	shard, newest, err := load(shardDir(ix.dir, i), map[string]any{
+		"bolt_timeout": "2s", // the store's lock keeps other processes out; never wait for one for ever
+
+		"unsafe_batch":           true, // a batch does not wait for the disk; see Apply
+		"scorchPersisterOptions": writing,
+		"scorchMergePlanOptions": merging,
+		"eventCallbackName":      callbacks,
+		"asyncErrorCallbackName": callbacks,
+	}, ix.queue)
+	if err != nil {
+		return err
+	}
+	owners.Store(shard, ix)
+	owners.Store(shardDir(ix.dir, i), ix)
+	ix.shards[i] = shard // to be closed, whatever comes of opening it
+	if newest != nil {
+		if err := newest.Close(); err != nil {
+			return err
+		}
+	}
+	return shard.Open()
+}
+
+// load reads what one index of scorch's has on disk, and the last state of it; nil: there is none. Its files are trusted by
+// what reads them: a damaged one makes that panic, or fault where it is mapped and was cut short.
+func load(dir string, config map[string]any, queue *index.AnalysisQueue) (shard *scorch.Scorch, newest *scorch.IndexSnapshot, err error) {
+	config["path"] = dir
+	opened, err := scorch.NewScorch(scorch.Name, config, queue)
+	if err != nil {
+		return nil, nil, err
+	}
+	shard = opened.(*scorch.Scorch)
+	err = Contain(func() (err error) {
+		if err = shard.OpenMeta(); err == nil {
+			newest, err = newestState(shard)
+		}
+		return err
+	})
+	if err != nil {
+		_ = Contain(shard.Close) // as far as it came
+		return nil, nil, err
+	}
+	return shard, newest, nil
+}
+
+// newestState loads the last state that was written; nil: there is none. Scorch itself goes back to one before, or to
+// nothing, and what came between would not be found, with nobody to know it.
+func newestState(shard *scorch.Scorch) (*scorch.IndexSnapshot, error) {
+	states, err := shard.RootBoltSnapshotEpochs()
+	if err != nil || len(states) == 0 {
+		return nil, err
+	}
+	return shard.LoadSnapshot(states[0])
+}
+
+// Whole gives a [Damage] where a part of the index in dir is missing.
+func Whole(dir string) error {
+	for i := range shardCount {
+		path := rootFile(dir, i)
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return &Damage{path, "it is missing"}
+		case err != nil:
+			return err
+		case info.Size() == 0: // scorch would take it for that of a new index
+			return &Damage{path, "it is empty"}
+		}
+	}
+	return nil
+}
+
+const rootName = "root.bolt" // which segments a shard has, and which of their documents were taken out
+
+func rootFile(dir string, i int) string { return filepath.Join(shardDir(dir, i), rootName) }
 
 func shardDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%02d", i)) }

@@ -22,7 +22,7 @@ var writing = map[string]any{"PersisterNapTimeMSec": 1000}
 func introduce(shard *scorch.Scorch, batch *index.Batch) (written <-chan struct{}, err error) {
 	onDisk := make(chan struct{})
 	batch.SetPersistedCallback(func(error) { close(onDisk) })
-	return onDisk, shard.Batch(batch)
+	return onDisk, Contain(func() error { return shard.Batch(batch) })
 }
 
 // mergeNothing allows no segment to be merged, because of its size. What is left of such a merge is that it wakes whoever
@@ -106,12 +106,21 @@ func (ix *Index) Close() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	_ = ix.Flush(ctx) // what cannot be written was not confirmed
-	for _, shard := range ix.shards {
-		if shard != nil {
-			err = errors.Join(err, shard.Close())
+	ix.closing.Store(true)
+	whole := true
+	for i, shard := range ix.shards {
+		if shard == nil {
+			whole = false
+			continue
 		}
+		err = errors.Join(err, shard.Close())
+		owners.Delete(shard)
+		owners.Delete(shardDir(ix.dir, i))
 	}
 	ix.waking.Wait()
 	ix.queue.Close()
+	if err == nil && whole {
+		writeSums(ix.dir)
+	}
 	return err
 }

@@ -73,7 +73,7 @@ func spanIn(text string, now time.Time) (span, bool) {
 		return relativeSpan(m, now), true
 	}
 	m := monthWords.FindStringSubmatch(text)
-	if m == nil || (m[1] == "may" || m[1] == "march") && m[0] == m[1] { // alone these two are other words, too
+	if len(m) == 0 || (m[1] == "may" || m[1] == "march") && m[0] == m[1] { // alone these two are other words, too
 		return span{}, false
 	}
 	return monthSpan(m, now), true

@@ -9,13 +9,14 @@ import (
 )
 
 // columns holds what ranking needs of every document of one segment: its id and its group. Bleve keeps both in
-// compressed rows at 1 to 2 µs a row; a ranking compares thousands of them. A column takes some 60 bytes a document,
+// compressed rows at 1 to 2 µs a row; a ranking compares thousands of them. They take some 60 bytes a document,
 // holds no pointers into the documents, and never changes, because segments do not.
 type columns struct {
 	ids    []byte   // of all documents, one after the other
 	ends   []uint32 // where each id ends in ids
 	groups []uint64 // 0: none
 	order  []uint32 // documents that are in a group, by group and then by id
+	sorted []uint64 // the groups of order, side by side, for looking groups up
 }
 
 func (c *columns) id(number uint32) []byte {
@@ -26,11 +27,14 @@ func (c *columns) id(number uint32) []byte {
 	return c.ids[start:c.ends[number]]
 }
 
-// place finds where a document with this group and id stands, or would stand, in order.
-func (c *columns) place(group uint64, id []byte) (int, bool) {
-	return slices.BinarySearchFunc(c.order, id, func(number uint32, id []byte) int {
-		return cmp.Or(cmp.Compare(c.groups[number], group), bytes.Compare(c.id(number), id))
-	})
+// members gives the documents of a group in the order of their ids.
+func (c *columns) members(group uint64) []uint32 {
+	from, found := slices.BinarySearch(c.sorted, group)
+	if !found {
+		return nil
+	}
+	to, _ := slices.BinarySearch(c.sorted[from:], group+1)
+	return c.order[from : from+to]
 }
 
 // columnsOf reads the columns of a segment, or gives those that were read before.
@@ -128,6 +132,10 @@ func decodeColumns(s *Searcher, p *part) (*columns, error) {
 	slices.SortFunc(c.order, func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(c.groups[a], c.groups[b]), bytes.Compare(c.id(a), c.id(b)))
 	})
+	c.sorted = make([]uint64, len(c.order))
+	for i, number := range c.order {
+		c.sorted[i] = c.groups[number]
+	}
 	return c, nil
 }
 
@@ -165,9 +173,10 @@ func (s *Searcher) neighbours(number uint32, into []uint32) ([]uint32, error) {
 		if err != nil {
 			return nil, err
 		}
-		at, here := c.place(group, id)
-		for j := at - 1; j >= 0 && c.groups[c.order[j]] == group; j-- {
-			if found := c.order[j]; !p.isGone(found) {
+		members := c.members(group)
+		at, here := slices.BinarySearchFunc(members, id, func(number uint32, id []byte) int { return bytes.Compare(c.id(number), id) })
+		for j := at - 1; j >= 0; j-- {
+			if found := members[j]; !p.isGone(found) {
 				if before.id == nil || bytes.Compare(c.id(found), before.id) > 0 {
 					before.number, before.id = p.first+found, c.id(found)
 				}
@@ -177,8 +186,8 @@ func (s *Searcher) neighbours(number uint32, into []uint32) ([]uint32, error) {
 		if here {
 			at++
 		}
-		for j := at; j < len(c.order) && c.groups[c.order[j]] == group; j++ {
-			if found := c.order[j]; !p.isGone(found) {
+		for j := at; j < len(members); j++ {
+			if found := members[j]; !p.isGone(found) {
 				if after.id == nil || bytes.Compare(c.id(found), after.id) < 0 {
 					after.number, after.id = p.first+found, c.id(found)
 				}

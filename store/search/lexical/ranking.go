@@ -157,9 +157,12 @@ func (r *Ranking) choose() error {
 	return nil
 }
 
-// expanded is how many of the best hits of a question bring along neighbours that hold none of its words: the answer to a
-// turn that asks the same.
-const expanded = 64
+// Of so many of the best hits the neighbours are looked at, and so many of a question bring along neighbours that hold none
+// of its words: the answer to a turn that asks the same.
+const (
+	seenAround = 128
+	expanded   = 64
+)
 
 // seeAround adds to the best hits what their neighbours and their time are worth. None of them comes to be worth less, so
 // that all others stay behind them.
@@ -172,9 +175,12 @@ func (r *Ranking) seeAround(hits []Hit) ([]Hit, error) {
 			break
 		}
 		own := h.Own
-		neighbours, err := r.searcher.neighbours(h.Number, around[:0])
-		if err != nil {
-			return nil, err
+		neighbours := around[:0]
+		if i < seenAround {
+			var err error
+			if neighbours, err = r.searcher.neighbours(h.Number, neighbours); err != nil {
+				return nil, err
+			}
 		}
 		for _, n := range neighbours {
 			if worth := r.all.of(n); worth > 0 {

@@ -65,6 +65,7 @@ const (
 	outputCall
 	outputCustomCall
 	outputServerTool
+	outputPicture // written only
 	outputOpaque
 )
 

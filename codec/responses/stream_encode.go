@@ -359,14 +359,13 @@ func (e *streamEncoder) wireItem(dst []byte, s *slot, ev *codec.Event) []byte {
 
 // picture writes a picture as the call that makes one here. It is long: no event holds it but those that have to.
 func (e *streamEncoder) picture(dst []byte, s *slot, data []byte) []byte {
-	dst = e.newOutput(dst, s, outputServerTool)
+	dst = e.newOutput(dst, s, outputPicture)
 	out := &e.outputs[s.output]
 	out.id = e.appendID(out.id[:0], wirePrefix([]byte(typeImageGeneration)), out.index)
-	const kind = `,"type":"` + typeImageGeneration + `","status":"`
-	out.raw = append(out.raw[:0], kind+statusInProgress+`","result":null}`...)
 	dst = e.added(dst, out)
-	out.raw = append(out.raw[:0], kind+statusCompleted+`","result":"`...)
-	out.raw = append(append(out.raw, data...), `"}`...)
+	if bytes.IndexByte(data, '"') < 0 { // else it is no base64: no client could read it
+		out.text = append(out.text, data...)
+	}
 	return e.closeItem(dst, out)
 }
 

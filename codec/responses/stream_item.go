@@ -36,6 +36,14 @@ func appendItem(dst []byte, out *output, status string) []byte {
 		return append(dst, '}')
 	case outputCall, outputCustomCall:
 		return appendCall(dst, out, status)
+	case outputPicture:
+		dst = append(dst, `,"type":"`+typeImageGeneration+`","status":"`...)
+		dst = append(dst, status...)
+		dst = append(dst, `","result":`...)
+		if status != statusCompleted || len(out.text) == 0 {
+			return append(dst, `null}`...)
+		}
+		return append(scan.QuoteBody(dst, out.text), '}')
 	}
 	return append(dst, out.raw...)
 }

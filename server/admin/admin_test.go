@@ -192,7 +192,7 @@ func TestExchangesComeInPagesAndByteForByte(t *testing.T) {
 
 func capture(t *testing.T, st *store.Store, account, request, response string) (id string) {
 	t.Helper()
-	c, err := st.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, Body: []byte(request)})
+	c, err := st.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(request)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // captureIn puts an exchange of a conversation on record.
 func captureIn(t *testing.T, st *store.Store, account, chatKey, request string) (id string) {
 	t.Helper()
-	c, err := st.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, ChatKey: chatKey, Body: []byte(request)})
+	c, err := st.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, ChatKey: chatKey, Body: []byte(request)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (c *corked) flush() {
 }
 
 func (c *corked) Read(p []byte) (int, error) {
-	c.flush() // whoever reads has said what there was to say
+	c.flush() // the other end has said all it had to say
 	return c.Conn.Read(p)
 }
 

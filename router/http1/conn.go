@@ -166,7 +166,7 @@ func (c *conn) headCame() {
 }
 
 // sent reports whether the request had left whole when its answer began. Otherwise the answer is an early one, and the
-// other end may take what is left of the body for its next request: for one that whoever wrote the body has made up, and
+// other end may take what is left of the body for its next request: for one that the author of the body has made up, and
 // whose answer would be another's. The peer normally answers when it has read the whole body, and what can be missing is
 // that the goroutine has come to say so: it is given lastWrite for that.
 func (c *conn) sent() bool {

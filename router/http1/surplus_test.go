@@ -277,7 +277,7 @@ func TestACleanConnectionOverTLSIsUsedAgain(t *testing.T) {
 	}
 }
 
-// An answer that is one too many must not move all that follow by one, whoever asks and however long the honest ones take.
+// An answer that is one too many must not move all that follow by one, no matter who asks and how long the honest ones take.
 func TestOneStrayAnswerMovesNoOther(t *testing.T) {
 	const clients, rounds = 16, 6
 	var strayed atomic.Bool
@@ -325,7 +325,7 @@ func TestOneStrayAnswerMovesNoOther(t *testing.T) {
 	}
 }
 
-// Whoever answers before the body has been read may take the rest of it for the next request, which its author has made up.
+// A provider that answers before the body has been read may take the rest of it for the next request, which its author has made up.
 func TestAConnectionWhoseAnswerCameBeforeTheBodyIsGivenUp(t *testing.T) {
 	read := make(chan struct{})
 	o := serve(t, func(n int, c net.Conn, in *bufio.Reader) {

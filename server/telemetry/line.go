@@ -111,7 +111,7 @@ func (l *jsonLine) number(key string, value int64) {
 	l.bytes = strconv.AppendInt(l.bytes, value, 10)
 }
 
-// plain reports whether text stands in JSON as it is, whoever writes it.
+// plain reports whether text stands in JSON as it is.
 func plain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {

@@ -353,7 +353,7 @@ func mustBeSoundBut(t *testing.T, s *Store, lost []string) {
 	}
 }
 
-// unreadable gives the exchanges that cannot be read; what can be is what was said.
+// unreadable gives the exchanges that cannot be read; those that can be read are compared with what was acknowledged.
 func (h *harmed) unreadable(t *testing.T, s *Store) (lost []string) {
 	t.Helper()
 	for id, said := range h.said {

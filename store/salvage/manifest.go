@@ -26,7 +26,7 @@ const manifestVersion = 8
 var errManifest = errors.New("it is none of a database")
 
 // ReadManifest reads a manifest. What is cut off at its end is not an error, since a set may be missing whose tables are
-// there: whoever reads it compares.
+// there: the caller compares.
 func ReadManifest(path string) (*Manifest, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -139,8 +139,11 @@ func TestSessionsAreRankedByTheirTurns(t *testing.T) {
 	deep, _ := m.said("acme", "one", talk("hello there", "hello"), talk(long+"the certificate of the gateway expired.", "I renewed the certificate of the gateway."))
 	shallow, _ := m.said("acme", "two", talk("is there a certificate for swimming?", "there is"), talk("thanks", "you are welcome"))
 	m.wantSessions("acme", "expired certificate gateway", deep, shallow)
-	hit := m.search("acme", Request{Query: "expired certificate gateway", Granularity: Sessions}).Data[0]
+	hit := m.search("acme", Request{Query: "expired certificate gateway", Granularity: Sessions, Explain: true}).Data[0]
 	if hit.Coverage != 1 || len(hit.Highlights) == 0 {
 		t.Errorf("the hit has coverage %v and shows %q", hit.Coverage, hit.Snippet)
+	}
+	if hit.Scores.Lexical != 1 || hit.Scores.BM25 <= 0 {
+		t.Errorf("the parts of its score are %+v, want the best by words", hit.Scores)
 	}
 }

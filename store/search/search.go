@@ -458,7 +458,8 @@ func (s *searching) rankWords(allowed *lexical.Set) (*lexical.Ranking, error) {
 	if span, named := spanIn(s.request.Query, s.now); named {
 		favoured, err := s.searcher.FacetRange(facetDay, span.from.UTC().Format(dayLayout), span.last().UTC().Format(dayLayout))
 		if err != nil {
-			return nil, errors.Join(err)
+			ranking.Close()
+			return nil, err
 		}
 		ranking.Favour(favoured)
 	}
@@ -591,7 +592,7 @@ func (s *searching) nextLexical(ctx context.Context, ranking *lexical.Ranking) (
 	if s.best > 0 {
 		c.score = hit.Score / s.best
 	}
-	if !ranking.Demands() && !hit.Alone() {
+	if !ranking.Demands() && !hit.HoldsWord() {
 		c.match = matchContext
 	}
 	return c, nil

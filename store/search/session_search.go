@@ -119,6 +119,9 @@ func (s *sessionSearch) run(ctx context.Context, answer *Answer) error {
 		if h.Score = 1; found[0].score > 0 {
 			h.Score = f.score / found[0].score
 		}
+		if s.request.Explain {
+			h.Scores = &Scores{Lexical: h.Score, BM25: f.bm25}
+		}
 		if full := answer.add(h, s.request.MaxTokens); full {
 			return nil
 		}
@@ -260,8 +263,5 @@ func (s *sessionSearch) hit(f *foundSession, d *sessionDocument, turn *document)
 		}
 	}
 	h.Relevance = relevance(h.Coverage, f.bm25)
-	if s.request.Explain {
-		h.Scores = &Scores{Lexical: h.Score, BM25: f.bm25}
-	}
 	return h, nil
 }

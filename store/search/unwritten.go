@@ -83,7 +83,7 @@ func (u *unwritten) leave(c store.SessionChange) {
 	u.unread[sessionRef{c.Account, c.Session}] = c
 }
 
-// known gives what reports whether a session is as it was when the index took it up, or could not. It goes by what was taken up
+// known returns a function that reports whether a session is as it was when the index took it up, or could not. It goes by what was taken up
 // before it was asked for, so that a session which is confirmed while its mark is read is not taken for one that has changed.
 func (u *unwritten) known() func(store.SessionChange) bool {
 	u.mu.Lock()

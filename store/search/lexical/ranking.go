@@ -55,8 +55,8 @@ type Hit struct {
 	Own    float64 // of Score, what the document itself is worth; the rest comes from its neighbours and its time
 }
 
-// Alone reports whether a hit holds a word of the query itself. One that does not is there for its neighbours.
-func (h Hit) Alone() bool { return h.Own > 0 }
+// HoldsWord reports whether the document itself holds a word of the query. One that does not is a hit for its neighbours.
+func (h Hit) HoldsWord() bool { return h.Own > 0 }
 
 // Ranking gives hits from the best to the worst, and of those that are worth the same the one with the higher id first,
 // which came later. Numbers could not decide that: merged segments are numbered again, and a reader of pages would get

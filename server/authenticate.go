@@ -27,6 +27,7 @@ const (
 	headerCapture         = "X-Service-Capture"
 	headerFallback        = "X-Service-Fallback"
 	headerReplay          = "X-Service-Replay"
+	headerProject         = "X-Service-Project"
 )
 
 // caller is who sent a request, and what provider credential they brought along.

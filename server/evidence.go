@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -33,6 +34,17 @@ func (x *exchange) evidence(o *store.Opening) {
 	}
 	keys := chatkey.Derive(x.surface, o.Body, &x.envelope) // as it is stored, so that the digest derives the same
 	o.DerivedOpening, o.DerivedReply = keys.Opening, keys.Reply
+}
+
+// project names what the request is about: what a header says, else the directory that the client states.
+func (x *exchange) project() string {
+	if name := project.Clean(x.rc.Request.Header.Get(headerProject)); name != "" {
+		return name
+	}
+	if x.surface == codec.Embeddings {
+		return ""
+	}
+	return project.Of(x.body, &x.envelope)
 }
 
 // native is what a client says of its conversation in its own words.

@@ -237,6 +237,7 @@ func (x *exchange) opening() *store.Opening {
 		o.Prints = x.prints
 	}
 	x.evidence(o)
+	o.Project = x.project()
 	return o
 }
 

@@ -36,6 +36,7 @@ type Opening struct {
 	DerivedOpening   string // key of the normalised opening messages; like DerivedReply, of Body as it is stored
 	DerivedReply     string // key of the opening messages and the first answer; "" while the history holds no answer
 	Auxiliary        string // why the request is no turn, such as [AuxiliaryTokens]; "" for a turn
+	Project          string // the directory that the client works in, or what it says its project is; "": not known
 
 	Header      []HeaderField // the fields that identify the client, chosen by the server; never a credential
 	ContentType string
@@ -171,6 +172,7 @@ type ExchangeInfo struct {
 	NativeSession   string `json:"native_session,omitempty"`
 	NativeAgent     string `json:"native_agent,omitempty"`
 	Auxiliary       string `json:"auxiliary,omitempty"`
+	Project         string `json:"project,omitempty"`
 
 	Usage         UsageInfo  `json:"usage,omitzero"`
 	FinishReason  string     `json:"finish_reason,omitempty"`

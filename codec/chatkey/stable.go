@@ -83,6 +83,8 @@ func unescape(dst, body []byte) []byte {
 var volatileTags = [...]string{
 	"system-reminder", "env", "environment", "environment_context", "environment_details", "environment_info",
 	"user_info", "workspace_info", "directories", "git_status", "current_date", "current_time", "cwd", "total_tokens",
+	// what this proxy and other tools recall from earlier conversations
+	"mneme-recall", "deja-recall", "hook_context", "relevant-memories", "supermemory-context", "claude-mem-context",
 }
 
 // appendStable appends what is stable of a text.

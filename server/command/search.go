@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
@@ -26,6 +27,8 @@ type Search struct {
 	Model    string   `placeholder:"PREFIX" help:"Only turns of models with this prefix."`
 	Provider string   `placeholder:"NAME" help:"Only turns of this provider."`
 	Client   string   `placeholder:"NAME" help:"Only turns of this client program."`
+	Project  string   `placeholder:"DIR" help:"Only turns of this project: the directory that an agent worked in, or what X-Service-Project said."`
+	Kind     string   `placeholder:"KIND" help:"Only turns that hold this: said (words of a person or a model), tool (calls and results), error (failures)."`
 	Tool     string   `placeholder:"NAME" help:"Only turns in which this tool was called."`
 	Outcome  string   `placeholder:"NAME" help:"Only turns with this outcome: complete, upstream_error, client_closed, …"`
 	Tag      string   `placeholder:"TAG" help:"Only turns of sessions with this tag."`
@@ -82,6 +85,8 @@ func (c *Search) request() (*search.Request, error) {
 		{Field: "model", Op: "prefix", Value: c.Model},
 		{Field: "provider", Op: "eq", Value: c.Provider},
 		{Field: "client", Op: "eq", Value: c.Client},
+		{Field: "project", Op: "eq", Value: project.Clean(c.Project)},
+		{Field: "kind", Op: "eq", Value: c.Kind},
 		{Field: "tool", Op: "eq", Value: c.Tool},
 		{Field: "outcome", Op: "eq", Value: c.Outcome},
 		{Field: "tag", Op: "eq", Value: c.Tag},

@@ -19,6 +19,8 @@ type Tail struct {
 	Place `embed:""`
 	Owner `embed:""`
 	JSON  bool `help:"Write one JSON object per line."`
+
+	titles sessionTitles
 }
 
 // Run streams the events of the running server until it is interrupted.
@@ -79,10 +81,50 @@ func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e
 		if x.Auxiliary != "" {
 			words = append(words, "("+printable(x.Auxiliary)+")")
 		}
+		if title := c.titles.of(ctx, client, account, e.Session); title != "" {
+			words = append(words, printable(title))
+		}
 	case store.ErasureCompleted:
 		words = append(words, e.Erasure, "erased")
 	default:
 		return "", nil
 	}
 	return strings.Join(words, "  "), nil
+}
+
+// sessionTitles are the titles of sessions that events were about.
+type sessionTitles struct {
+	mu    sync.Mutex
+	known map[string]string // by session
+}
+
+// mostTitles is how many titles are remembered.
+const mostTitles = 1000
+
+// of gives what a person knows a session by: its title, or what was asked first in it.
+func (t *sessionTitles) of(ctx context.Context, client *admin.Client, account, session string) string {
+	if session == "" {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	title, known := t.known[session]
+	if known {
+		return title
+	}
+	s, err := client.Session(ctx, account, session)
+	if err != nil {
+		return ""
+	}
+	if title = s.Title; title == "" && s.Beginning != nil {
+		title = s.Asked
+	}
+	if title == "" { // not digested yet
+		return ""
+	}
+	if t.known == nil || len(t.known) >= mostTitles {
+		t.known = make(map[string]string)
+	}
+	t.known[session] = title
+	return title
 }

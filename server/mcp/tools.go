@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -24,6 +25,7 @@ type searchInput struct {
 	Query     string `json:"query,omitempty" jsonschema:"words to look for; \"a phrase\", +must, -not; left out beside a bound: the newest"`
 	Sessions  bool   `json:"sessions,omitempty" jsonschema:"find whole conversations instead of single exchanges"`
 	Session   string `json:"session_id,omitempty" jsonschema:"only in this conversation"`
+	Project   string `json:"project,omitempty" jsonschema:"only of work in this directory"`
 	Since     string `json:"since,omitempty" jsonschema:"only from then on, as 2026-11-20T08:00:00Z, 2026-11-20, 1d, yesterday or last week"`
 	Until     string `json:"until,omitempty" jsonschema:"only before then"`
 	Limit     int    `json:"limit,omitempty" jsonschema:"how many at most, 1 to 50; 10 if left out"`
@@ -46,6 +48,9 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 	}
 	if in.Session != "" {
 		asked.Filter.And = append(asked.Filter.And, search.Filter{Field: "session", Op: "eq", Value: in.Session})
+	}
+	if name := project.Clean(in.Project); name != "" {
+		asked.Filter.And = append(asked.Filter.And, search.Filter{Field: "project", Op: "eq", Value: name})
 	}
 	since, until, err := period(in.Since, in.Until)
 	if err != nil {
@@ -188,7 +193,7 @@ func (t *tools) listSessions(_ context.Context, in *listSessionsInput, p *page) 
 	for i := range sessions.Data {
 		showSession(p, &sessions.Data[i])
 		if b, err := search.ReadBeginning(t.store, t.account, sessions.Data[i].ID); err == nil && b.Asked != "" && sessions.Data[i].Title == "" {
-			p.quote("began"+behind(" in ", b.Client)+" with", b.Asked, briefly)
+			p.quote("began"+behind(" in ", b.Client)+behind(" at ", b.Project)+" with", b.Asked, briefly)
 		}
 	}
 	if n := len(sessions.Data); n > 0 && sessions.HasMore {

@@ -13,7 +13,7 @@ const includeBeginning = "beginning"
 type Session struct {
 	Object string `json:"object"` // "memory.session"
 	store.Session
-	*search.Beginning                       // with include=beginning
+	*search.Beginning                       // of a single one, and with include=beginning
 	Summary           *store.SessionSummary `json:"summary,omitempty"` // of a single one, and in an export: what a model has written about it
 }
 
@@ -69,8 +69,12 @@ func (a *api) session(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	written, err := a.Store.SessionSummary(c.account, c.id())
-	return Session{Object: "memory.session", Session: *s, Summary: written}, err
+	shown := Session{Object: "memory.session", Session: *s}
+	if b, err := search.ReadBeginning(a.Store, c.account, s.ID); err == nil {
+		shown.Beginning = &b
+	}
+	shown.Summary, err = a.Store.SessionSummary(c.account, c.id())
+	return shown, err
 }
 
 func (a *api) describeSession(c *call) (any, error) {

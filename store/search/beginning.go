@@ -4,8 +4,9 @@ import "github.com/mnemeproxy/mneme/store"
 
 // Beginning is what a person knows a session by that nobody has given a title.
 type Beginning struct {
-	Asked  string `json:"asked,omitempty"`  // the beginning of what was asked first, without what clients put before it
-	Client string `json:"client,omitempty"` // the program that was used, such as claude-code
+	Asked   string `json:"asked,omitempty"`   // the beginning of what was asked first, without what clients put before it
+	Client  string `json:"client,omitempty"`  // the program that was used, such as claude-code
+	Project string `json:"project,omitempty"` // the directory that was worked in
 }
 
 // firstEntries is how many exchanges of a session are looked through for its first question. Clients begin with requests of
@@ -22,6 +23,9 @@ func ReadBeginning(st *store.Store, account, session string) (b Beginning, err e
 		e := &page.Data[i]
 		if b.Client == "" {
 			b.Client = clientOf(&e.Exchange)
+		}
+		if b.Project == "" {
+			b.Project = e.Exchange.Project
 		}
 		if e.Turn == nil || e.Exchange.Auxiliary != "" {
 			continue

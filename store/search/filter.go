@@ -17,7 +17,7 @@ type Filter struct {
 	Or  []Filter `json:"or,omitempty"`
 	Not *Filter  `json:"not,omitempty"`
 
-	Field  string   `json:"field,omitempty"` // time, or one of session, model, provider, client, surface, outcome, tool, tag
+	Field  string   `json:"field,omitempty"` // time, or one of session, model, provider, client, surface, outcome, project, kind, tool, tag
 	Op     string   `json:"op,omitempty"`    // eq, in, prefix; for time gte, gt, lte, lt
 	Value  string   `json:"value,omitempty"`
 	Values []string `json:"values,omitempty"` // of in

@@ -17,7 +17,7 @@ import (
 )
 
 // Version is raised when an index that was written before cannot be read, or would rank otherwise than one written now.
-const Version = 3
+const Version = 4
 
 // shardCount is how many indexes the accounts are spread over, so that a large account does not slow all others.
 const shardCount = 8

@@ -316,7 +316,7 @@ func TestMakeTargetsThatThePagesNameExist(t *testing.T) {
 
 var (
 	pattern   = regexp.MustCompile(`^"(GET|HEAD|POST|PUT|PATCH|DELETE) (/[^"]*)"$`)
-	handled   = regexp.MustCompile(`engine\.(GET|POST)\("([^"]+)"`)
+	handled   = regexp.MustCompile(`edge\.Handle(?:Probe)?\(http\.Method(Get|Post), "([^"]+)"`)
 	surface   = regexp.MustCompile(`"(/v1/[a-z/_]+)": +codec\.`)
 	colonName = regexp.MustCompile(`:([a-z]+)`)
 	routeTold = regexp.MustCompile("`(GET|HEAD|POST|PUT|PATCH|DELETE) (/[^`?]*)")
@@ -339,7 +339,7 @@ func TestThePageOfTheAPIHasEveryRoute(t *testing.T) {
 			continue
 		}
 		for _, match := range handled.FindAllStringSubmatch(text, -1) {
-			served[match[1]+" "+colonName.ReplaceAllString(match[2], "{$1}")] = true
+			served[strings.ToUpper(match[1])+" "+colonName.ReplaceAllString(match[2], "{$1}")] = true
 		}
 		for _, match := range surface.FindAllStringSubmatch(text, -1) {
 			served["POST "+match[1]] = true

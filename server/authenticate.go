@@ -2,15 +2,13 @@ package server
 
 import (
 	"errors"
-	"net"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/cloudwego/hertz/pkg/app"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -41,27 +39,27 @@ type caller struct {
 // authenticate finds the service key. It comes as Authorization: Bearer KEY or as X-Service-API-Key: KEY; the latter
 // leaves Authorization free for the client's own provider credential. X-Api-Key is never read as a service key: it is
 // the header in which Anthropic's clients send theirs to Anthropic.
-func (s *Server) authenticate(rc *app.RequestContext) (caller, error) {
-	c, err := s.readCaller(rc)
+func (s *Server) authenticate(in *edge.Request, out *edge.Response) (caller, error) {
+	c, err := s.readCaller(in)
 	if err == nil {
 		return c, nil
 	}
 	if known := new(codec.Error); errors.As(err, &known) && known.Kind == codec.KindAuthentication {
-		rc.Response.Header.Set("X-Should-Retry", "false") // read by the SDKs of OpenAI and Anthropic
-		if from := addressOfClient(rc.RemoteAddr()); s.refusals.first(from+" "+known.Message, s.opts.Clock()) {
+		out.Set("X-Should-Retry", "false") // read by the SDKs of OpenAI and Anthropic
+		if from := in.Client(); s.refusals.first(from+" "+known.Message, s.opts.Clock()) {
 			s.log.Warn("a request without a valid service key", "client", from, "reason", known.Message)
 		}
 	}
 	return c, err
 }
 
-func (s *Server) readCaller(rc *app.RequestContext) (caller, error) {
+func (s *Server) readCaller(in *edge.Request) (caller, error) {
 	c := caller{
-		apiKey:    rc.Request.Header.Get("X-Api-Key"),
-		googleKey: rc.Request.Header.Get("X-Goog-Api-Key"),
+		apiKey:    in.Header("X-Api-Key"),
+		googleKey: in.Header("X-Goog-Api-Key"),
 	}
-	authorization := rc.Request.Header.Get("Authorization")
-	secret := rc.Request.Header.Get(headerServiceKey)
+	authorization := in.Header("Authorization")
+	secret := in.Header(headerServiceKey)
 	if secret != "" {
 		c.authorization = authorization
 	} else {
@@ -153,19 +151,6 @@ func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) 
 		return router.Credential{}, false, err
 	}
 	return p.Credential(format, secret), false, nil
-}
-
-// asError is the error for the client that err is, or stands for.
-func asError(err error) *codec.Error {
-	return codec.AsError(err, "The proxy failed on this request. It is logged.")
-}
-
-// addressOfClient is whom a connection counts for, as logs name it.
-func addressOfClient(remote net.Addr) string {
-	if client := clientOf(remote); client.IsValid() {
-		return client.String()
-	}
-	return "unix socket"
 }
 
 // refusals remembers what was logged of late, so that a client that asks again and again does not fill the log.

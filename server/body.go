@@ -6,22 +6,21 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"sync/atomic"
 
-	"github.com/cloudwego/hertz/pkg/app"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/edge"
 )
 
 // readBody is the request's body, decompressed. It is valid until the handler returns, and not to be changed. Its size
 // has been taken from the byte budget; the caller gives it back.
-func (s *Server) readBody(rc *app.RequestContext) ([]byte, error) {
-	if contentType := string(rc.Request.Header.ContentType()); !isJSON(contentType) {
-		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body must be JSON and say so: send it with Content-Type: application/json, not %s.", printable([]byte(contentType)))
+func (s *Server) readBody(in *edge.Request) ([]byte, error) {
+	if contentType := in.ContentType(); !isJSON(contentType) {
+		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body must be JSON and say so: send it with Content-Type: application/json, not %s.", edge.Printable(contentType))
 	}
-	body := rc.Request.Body() // within the limit, beyond which hertz reads none
-	encoding := strings.ToLower(strings.TrimSpace(rc.Request.Header.Get("Content-Encoding")))
+	body := in.Body() // within the limit, beyond which hertz reads none
+	encoding := strings.ToLower(strings.TrimSpace(in.Header("Content-Encoding")))
 	if encoding == "" || encoding == "identity" {
 		return body, s.reserve(int64(len(body)))
 	}
@@ -36,34 +35,13 @@ func isJSON(contentType string) bool {
 	return media == "" || media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
-func tooLarge(limit int64) *codec.Error {
-	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", limit)
-}
-
-// byteBudget bounds the memory of many: the request bodies that are being handled, or the answers that are held.
-type byteBudget struct {
-	limit int64
-	used  atomic.Int64
-}
-
-// take reserves n bytes and reports whether there was room.
-func (b *byteBudget) take(n int64) bool {
-	if b.used.Add(n) > b.limit {
-		b.used.Add(-n)
-		return false
-	}
-	return true
-}
-
-func (b *byteBudget) give(n int64) { b.used.Add(-n) }
-
-// reserve takes n bytes from the byte budget, or says what the client is to be told.
+// reserve takes n bytes from the budget of request bodies, or gives the error for the client.
 func (s *Server) reserve(n int64) error {
-	if s.budget.take(n) {
+	if s.bodies.Take(n) {
 		return nil
 	}
 	e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many request bodies as it has room for. Try again in a second.")
-	e.RetryAfter = retrySoon
+	e.RetryAfter = edge.RetrySoon
 	return e
 }
 
@@ -89,21 +67,21 @@ func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
 		defer unzip.Close()
 		from = unzip
 	default:
-		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body's Content-Encoding is %s; gzip and zstd are read here.", printable([]byte(encoding)))
+		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body's Content-Encoding is %s; gzip and zstd are read here.", edge.Printable(encoding))
 	}
 	if err := s.reserve(s.opts.BodyBytes); err != nil {
 		return nil, err
 	}
 	body, err := io.ReadAll(io.LimitReader(from, s.opts.BodyBytes+1))
-	s.budget.give(s.opts.BodyBytes)
+	s.bodies.Give(s.opts.BodyBytes)
 	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
-		return nil, tooLarge(s.opts.BodyBytes)
+		return nil, edge.TooLarge(s.opts.BodyBytes)
 	}
 	if err != nil {
 		return nil, codec.Errorf(codec.KindInvalidRequest, "The body cannot be unpacked: it is not whole %s.", encoding)
 	}
 	if int64(len(body)) > s.opts.BodyBytes {
-		return nil, tooLarge(s.opts.BodyBytes)
+		return nil, edge.TooLarge(s.opts.BodyBytes)
 	}
 	return body, s.reserve(int64(len(body)))
 }

@@ -4,18 +4,17 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/cloudwego/hertz/pkg/app"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store"
 )
 
 // countTokens answers POST /v1/messages/count_tokens: by the provider where it speaks Messages, else by the rule of
 // thumb, so that clients that ask before they send get an answer for every family.
-func (s *Server) countTokens(ctx context.Context, rc *app.RequestContext) {
-	x := s.newExchange(ctx, rc, codec.Messages)
+func (s *Server) countTokens(ctx context.Context, in *edge.Request, out *edge.Response) {
+	x := s.newExchange(ctx, in, out, codec.Messages)
 	x.auxiliary = store.AuxiliaryTokens
 	defer x.end()
 	if err := x.countTokens(); err != nil {
@@ -50,7 +49,7 @@ func (x *exchange) countTokens() error {
 		x.noteRefusal(reply.Status, body)
 	}
 	x.answerHeader(reply)
-	x.rc.Response.Header.SetContentType(jsonType(reply.Header))
+	x.out.SetContentType(jsonType(reply.Header))
 	return x.sendWhole(reply.Status, body, x.wholeOutcome(reply.Status))
 }
 
@@ -61,6 +60,6 @@ func (x *exchange) estimateTokens() error {
 		size += block.End - block.Start
 	}
 	x.ourHeader()
-	x.rc.Response.Header.SetContentType("application/json")
+	x.out.SetContentType("application/json")
 	return x.sendWhole(http.StatusOK, messages.AppendTokenCount(nil, int64(size/bytesPerToken+1)), store.OutcomeComplete)
 }

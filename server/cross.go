@@ -51,7 +51,7 @@ func (x *exchange) cross() error {
 // noteTranslation tells the client and the record what the translation does. What it does to an answer shows with that.
 func (x *exchange) noteTranslation(crossed *crossing.Exchange) {
 	x.closing.Translation = crossed.NoteNames()
-	x.rc.Response.Header.Set(headerTranslation, crossed.Notes())
+	x.out.Set(headerTranslation, crossed.Notes())
 }
 
 func (x *exchange) crossingSettings() *crossing.Settings {
@@ -60,7 +60,7 @@ func (x *exchange) crossingSettings() *crossing.Settings {
 		Read:    true,
 		Pieces:  x.pieces,
 		Prints:  x.prints,
-		Strict:  x.rc.Request.Header.Get(headerStrict) == "1",
+		Strict:  x.in.Header(headerStrict) == "1",
 		Account: x.caller.Account,
 		Ledger:  ledger{x.server.store},
 		Answer:  *x.answerOptions(),
@@ -74,7 +74,7 @@ func (x *exchange) answerOptions() *codec.AnswerOptions {
 		Model:          x.envelope.Model,
 		Created:        x.started,
 		ShowReasoning:  true,
-		RefusalAsText:  isCodex(x.rc.Request.Header.Get("Originator"), x.rc.Request.Header.Get("User-Agent")),
+		RefusalAsText:  isCodex(x.in.Header("Originator"), x.in.Header("User-Agent")),
 		EstimatedInput: int64(len(x.body)/bytesPerToken + 1),
 	}
 }
@@ -112,7 +112,7 @@ func (x *exchange) crossedWhole(reply *router.Reply, crossed *crossing.Exchange)
 	}
 	x.answerHeader(reply)
 	x.noteTranslation(crossed)
-	x.rc.Response.Header.SetContentType("application/json")
+	x.out.SetContentType("application/json")
 	return x.sendWhole(http.StatusOK, answer, store.OutcomeComplete)
 }
 

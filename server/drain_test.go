@@ -74,7 +74,7 @@ func TestADrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T) {
 func aDrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T, on transportPlan) {
 	h := build(t, on, func(p *plan) {
 		p.server.DrainTimeout = 50 * time.Millisecond
-		p.prepare = func(s *server.Server) { s.AllowCut(patience) }
+		p.server.AbortWithin(patience)
 	})
 	type cut struct {
 		surface
@@ -125,7 +125,7 @@ func aDrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T, on transportPl
 			t.Errorf("%s stream=%t: on record as %v with %q and not %q", c.name, c.stream, x.Outcome, x.RawResponse, c.answer.body)
 		}
 	}
-	if err := <-ended; !errors.Is(err, server.ErrCut) {
+	if err := <-ended; !errors.Is(err, server.ErrAborted) {
 		t.Errorf("the server ended with %v", err)
 	}
 }

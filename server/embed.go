@@ -53,7 +53,7 @@ func (x *exchange) embedAsIs() error {
 
 func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Plan) error {
 	if x.format != codec.Embeddings {
-		x.rc.Response.Header.Set(headerTranslation, "embeddings->"+x.format.String()+embeddingNotes(&request.Notes))
+		x.out.Set(headerTranslation, "embeddings->"+x.format.String()+embeddingNotes(&request.Notes))
 	}
 	var body []byte
 	for _, batch := range plan.Batches {
@@ -73,7 +73,7 @@ func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Pl
 	x.noteFirstByte()
 	x.closing.Usage = plan.Usage()
 	x.ourHeader()
-	x.rc.Response.Header.SetContentType("application/json")
+	x.out.SetContentType("application/json")
 	return x.sendWhole(http.StatusOK, answer, store.OutcomeComplete)
 }
 

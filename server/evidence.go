@@ -16,7 +16,7 @@ import (
 
 // evidence fills in what tells the session of an exchange.
 func (x *exchange) evidence(o *store.Opening) {
-	if len(x.rc.Request.Header.Peek(headerReplay)) > 0 {
+	if x.in.HasHeader(headerReplay) {
 		o.Auxiliary = store.AuxiliaryReplay // what the request says of its conversation is true of the original alone
 		return
 	}
@@ -78,7 +78,7 @@ func (x *exchange) nativeSession() native {
 
 func (x *exchange) firstHeader(names ...string) string {
 	for _, name := range names {
-		if value := x.rc.Request.Header.Get(name); value != "" {
+		if value := x.in.Header(name); value != "" {
 			return value
 		}
 	}

@@ -5,11 +5,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cloudwego/hertz/pkg/app"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
@@ -20,7 +19,8 @@ import (
 type exchange struct {
 	server  *Server
 	ctx     context.Context // ends when the client leaves, or when the server cuts what is still open
-	rc      *app.RequestContext
+	in      *edge.Request
+	out     *edge.Response
 	surface codec.Format
 	started time.Time
 	router  *router.Router // the one in use when the exchange began
@@ -64,9 +64,9 @@ type exchange struct {
 }
 
 // exchange serves one surface.
-func (s *Server) exchange(surface codec.Format) app.HandlerFunc {
-	return func(ctx context.Context, rc *app.RequestContext) {
-		x := s.newExchange(ctx, rc, surface)
+func (s *Server) exchange(surface codec.Format) edge.Handler {
+	return func(ctx context.Context, in *edge.Request, out *edge.Response) {
+		x := s.newExchange(ctx, in, out, surface)
 		defer x.end()
 		if err := x.run(); err != nil {
 			x.fail(asError(err))
@@ -74,13 +74,13 @@ func (s *Server) exchange(surface codec.Format) app.HandlerFunc {
 	}
 }
 
-func (s *Server) newExchange(ctx context.Context, rc *app.RequestContext, surface codec.Format) *exchange {
-	return &exchange{server: s, ctx: ctx, rc: rc, surface: surface, started: time.Now(), router: s.router.Load()}
+func (s *Server) newExchange(ctx context.Context, in *edge.Request, out *edge.Response, surface codec.Format) *exchange {
+	return &exchange{server: s, ctx: ctx, in: in, out: out, surface: surface, started: time.Now(), router: s.router.Load()}
 }
 
 // end is for whatever way the exchange took, a panic included.
 func (x *exchange) end() {
-	x.server.budget.give(x.reserved)
+	x.server.bodies.Give(x.reserved)
 	x.holdUntilSent()
 	x.settle()
 	x.leaveLimits()
@@ -89,11 +89,7 @@ func (x *exchange) end() {
 
 // holdUntilSent leaves the room of the answer with the connection: a client may take its time to read it.
 func (x *exchange) holdUntilSent() {
-	if conn := connectionOf(x.ctx); conn != nil {
-		conn.answers, conn.room = &x.server.answers, x.held
-		return
-	}
-	x.server.answers.give(x.held)
+	x.out.GiveWhenSent(x.server.answers, x.held)
 }
 
 // run takes the request the whole way. An error that it returns is for the client, who has not been answered yet.
@@ -110,7 +106,7 @@ func (x *exchange) run() error {
 // accept takes the request up to where it is on record and a provider is to be asked.
 func (x *exchange) accept() error {
 	var err error
-	x.caller, err = x.server.authenticate(x.rc)
+	x.caller, err = x.server.authenticate(x.in, x.out)
 	x.redactor = x.server.store.Redactor(x.caller.Account, x.caller.brought()...)
 	x.beginTrace()
 	if err != nil {
@@ -122,7 +118,7 @@ func (x *exchange) accept() error {
 	if err := x.keepWithinLimits(); err != nil {
 		return err
 	}
-	if x.body, err = x.server.readBody(x.rc); err != nil {
+	if x.body, err = x.server.readBody(x.in); err != nil {
 		return err
 	}
 	x.reserved = int64(len(x.body))
@@ -147,7 +143,7 @@ func (x *exchange) continuity() error {
 		header string
 		value  *string
 	}{{headerChatKey, &x.envelope.ChatKey}, {headerExternalSession, &x.envelope.ExternalSession}} {
-		value := x.rc.Request.Header.Get(field.header)
+		value := x.in.Header(field.header)
 		if value == "" {
 			continue
 		}
@@ -179,7 +175,7 @@ func (x *exchange) settleOn(placement router.Placement) {
 func (x *exchange) upstreamHeader() http.Header {
 	header := make(http.Header)
 	provider := x.placement.Provider
-	x.rc.Request.Header.VisitAll(func(name, value []byte) { // hertz has made the names canonical
+	x.in.EachHeader(func(name, value []byte) { // hertz has made the names canonical
 		if provider.PassesUpstream(string(name)) { // most do not, and cost no copy
 			key := string(name)
 			header[key] = append(header[key], string(value))
@@ -227,7 +223,7 @@ func (x *exchange) opening() *store.Opening {
 		ModelAsked: x.envelope.Model, ModelSent: x.placement.Model,
 		Stream:  x.envelope.Stream,
 		ChatKey: x.envelope.ChatKey, ExternalSession: x.envelope.ExternalSession,
-		Header: x.identifyingHeader(), ContentType: string(x.rc.Request.Header.ContentType()),
+		Header: x.identifyingHeader(), ContentType: x.in.ContentType(),
 		Body: body, Spans: x.pieces, Items: x.envelope.Items, Redactor: x.redactor, Redacted: redacted, Started: x.started,
 	}
 	if p := x.placement.Provider; p != nil {
@@ -253,7 +249,7 @@ var clientHeaders = []string{
 func (x *exchange) identifyingHeader() []store.HeaderField {
 	var fields []store.HeaderField
 	for _, name := range clientHeaders {
-		if value := x.rc.Request.Header.Get(name); value != "" {
+		if value := x.in.Header(name); value != "" {
 			fields = append(fields, store.HeaderField{Name: name, Value: value})
 		}
 	}
@@ -273,7 +269,7 @@ func (x *exchange) callFor(operation router.Operation, body []byte) (*router.Rep
 	reply, failed := x.placement.Provider.Do(x.ctx, &router.Call{
 		Operation: operation,
 		Format:    x.format, Model: x.placement.Model, Stream: x.envelope.Stream,
-		Body: body, Header: x.header, Query: string(x.rc.URI().QueryString()), Credential: credential,
+		Body: body, Header: x.header, Query: x.in.Query(), Credential: credential,
 		Account: x.caller.Account, Affinity: x.affinity(), Observe: x.noteAttempt,
 	})
 	if failed != nil {
@@ -339,7 +335,7 @@ func (x *exchange) spliced() ([]byte, error) {
 		Ledger: ledger{x.server.store}, Account: x.caller.Account,
 	})
 	if notes := (codec.Notes{Emulated: resolved, Dropped: dropped}); len(resolved)+len(dropped) > 0 {
-		x.rc.Response.Header.Set(headerTranslation, crossing.NotesHeader(x.surface, x.format, &notes))
+		x.out.Set(headerTranslation, crossing.NotesHeader(x.surface, x.format, &notes))
 		x.closing.Translation = append(x.closing.Translation, crossing.NoteList(&notes)...)
 	}
 	return body, nil
@@ -362,38 +358,37 @@ func (x *exchange) ownCredentialRefused(status int) error {
 func (x *exchange) answerHeader(reply *router.Reply) {
 	x.providerHeader(reply.Header)
 	if reply.RetryAfter > 0 && reply.Header.Get("Retry-After") == "" { // not every client looks for it in the body
-		setRetryAfter(x.rc, reply.RetryAfter)
+		x.out.SetRetryAfter(reply.RetryAfter)
 	}
 	x.ourHeader()
 }
 
 func (x *exchange) ourHeader() {
 	x.limitHeader()
-	header := &x.rc.Response.Header
 	if x.capture != nil {
-		header.Set(headerExchangeID, x.capture.ID())
+		x.out.Set(headerExchangeID, x.capture.ID())
 		x.sessionHeader()
 		switch {
 		case x.capture.Shed():
-			header.Set(headerCapture, "shed")
+			x.out.Set(headerCapture, "shed")
 		case x.offRecord:
-			header.Set(headerCapture, "off")
+			x.out.Set(headerCapture, "off")
 		case x.asksOut():
-			header.Set(headerCapture, "on") // it was asked for otherwise
+			x.out.Set(headerCapture, "on") // it was asked for otherwise
 		}
 	}
 	if x.placement.Provider != nil && x.placement.Provider.Simulated() {
-		header.Set(headerSimulated, "true")
+		x.out.Set(headerSimulated, "true")
 	}
 	if x.standingIn {
-		header.Set(headerFallback, x.placement.Asked)
+		x.out.Set(headerFallback, x.placement.Asked)
 	}
 }
 
 // sessionHeader names the session, which is known once the opening is committed.
 func (x *exchange) sessionHeader() {
 	if id := x.capture.SessionID(); id != "" {
-		x.rc.Response.Header.Set(headerSessionID, id)
+		x.out.Set(headerSessionID, id)
 	}
 }
 
@@ -409,14 +404,14 @@ func (x *exchange) fail(e *codec.Error) {
 	if x.capture != nil {
 		id = x.capture.ID()
 	}
-	x.server.answerError(x.rc, x.surface, e, id)
+	x.server.answerError(x.out, x.surface, e, id)
 	if !x.clientGone() {
 		x.closing.Error = e
-		x.closing.Status = x.rc.Response.StatusCode()
+		x.closing.Status = x.out.Status()
 		x.closing.ContentType = "application/json"
 	}
 	if x.capture != nil && !x.clientGone() {
-		_, _ = x.capture.Write(x.rc.Response.Body())
+		_, _ = x.capture.Write(x.out.Body())
 	}
 	if err := x.finish(outcomeOf(x.ctx, e, x.placement.Provider != nil)); err != nil {
 		x.server.log.Error("an exchange could not be put on record", "exchange", id, "error", err)
@@ -428,8 +423,8 @@ func (x *exchange) fail(e *codec.Error) {
 
 // cutShort is e, or what stands for it when the exchange failed because the server is shutting down.
 func (x *exchange) cutShort(e *codec.Error) *codec.Error {
-	if context.Cause(x.ctx) == error(errDraining) { //nolint:errorlint // the very value that the context is cut with
-		return errDraining
+	if context.Cause(x.ctx) == error(edge.ErrDraining) { //nolint:errorlint // the very value that the context is cut with
+		return edge.ErrDraining
 	}
 	return e
 }
@@ -448,7 +443,7 @@ func (x *exchange) discreet(e *codec.Error) *codec.Error {
 
 // clientGone reports whether the client has left.
 func (x *exchange) clientGone() bool {
-	return x.ctx.Err() != nil && context.Cause(x.ctx) != error(errDraining) //nolint:errorlint // as above
+	return x.ctx.Err() != nil && context.Cause(x.ctx) != error(edge.ErrDraining) //nolint:errorlint // as above
 }
 
 // recordRefusal begins the record of a request that was turned away before it was placed. Only requests of
@@ -465,7 +460,7 @@ func (x *exchange) recordRefusal(e *codec.Error) {
 // outcomeOf is how an exchange that failed with e ended.
 func outcomeOf(ctx context.Context, e *codec.Error, placed bool) store.Outcome {
 	switch {
-	case context.Cause(ctx) == error(errDraining): //nolint:errorlint // as above
+	case context.Cause(ctx) == error(edge.ErrDraining): //nolint:errorlint // as above
 		return store.OutcomeInterrupted
 	case ctx.Err() != nil:
 		return store.OutcomeClientClosed

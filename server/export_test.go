@@ -2,17 +2,17 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"time"
 
-	"github.com/cloudwego/hertz/pkg/app"
+	"github.com/mnemeproxy/mneme/server/edge"
 )
 
 // MountPanic serves a path whose handler panics, behind its first byte if inside is set. It is for use before Run.
 func (s *Server) MountPanic(path string, inside bool) {
-	s.engine.GET(path, s.admit, func(_ context.Context, rc *app.RequestContext) {
+	s.edge.Handle(http.MethodGet, path, func(_ context.Context, _ *edge.Request, out *edge.Response) {
 		if inside {
-			w := &streamWriter{response: &rc.Response, conn: rc.GetWriter(), chunked: true}
-			rc.Response.HijackWriter(w)
+			w := out.Stream()
 			_, _ = w.Write([]byte("data: {}\n\n"))
 			_ = w.Flush()
 		}
@@ -22,37 +22,23 @@ func (s *Server) MountPanic(path string, inside bool) {
 
 // MountMiddleware serves what stands before an exchange, each part with those before it. It is for use before Run.
 func (s *Server) MountMiddleware() {
-	pass := func(_ context.Context, rc *app.RequestContext) { rc.Response.SetBodyString("passed") }
-	authenticated := func(ctx context.Context, rc *app.RequestContext) {
-		if _, err := s.authenticate(rc); err != nil {
-			s.answerError(rc, errorShape(rc), asError(err), "")
+	pass := func(_ context.Context, _ *edge.Request, out *edge.Response) { out.SetBody([]byte("passed")) }
+	s.edge.HandleProbe(http.MethodGet, "/bench/edge", pass)
+	s.edge.Handle(http.MethodGet, "/bench/admission", pass)
+	s.edge.Handle(http.MethodGet, "/bench/authentication", func(ctx context.Context, in *edge.Request, out *edge.Response) {
+		if _, err := s.authenticate(in, out); err != nil {
+			s.answerError(out, errorShape(in), asError(err), "")
 			return
 		}
-		pass(ctx, rc)
-	}
-	for path, chain := range map[string][]app.HandlerFunc{
-		"/bench/contain":        {s.contain, pass},
-		"/bench/edge":           {s.contain, s.edge, pass},
-		"/bench/admission":      {s.contain, s.edge, s.admit, pass},
-		"/bench/authentication": {s.contain, s.edge, s.admit, authenticated},
-	} {
-		bare := s.engine.Group("")
-		bare.Handlers = nil // those that every route has
-		bare.GET(path, chain...)
-	}
+		pass(ctx, in, out)
+	})
 }
 
 // WithoutPolling serves every listener on the standard transport, as on systems without netpoll.
 func (o *Options) WithoutPolling() { o.blocking = true }
 
-// AllowCut gives requests that were cut so long to end. It is for use before Run.
-func (s *Server) AllowCut(d time.Duration) { s.cutTime = d }
+// AbortWithin gives requests that were aborted so long to end.
+func (o *Options) AbortWithin(d time.Duration) { o.abortTimeout = d }
 
 // Held is how many bytes of clients have been read that no handler has asked for.
-func (s *Server) Held() (bytes int64) {
-	s.connections.open.Range(func(key, _ any) bool {
-		bytes += key.(*connection).held()
-		return true
-	})
-	return bytes
-}
+func (s *Server) Held() (bytes int64) { return s.edge.UnreadBytes() }

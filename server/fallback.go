@@ -75,7 +75,7 @@ func (x *exchange) mayAsk(other, asked *router.Provider) bool { return !x.own ||
 func (x *exchange) startAgain(placement router.Placement) {
 	x.settleOn(placement)
 	x.closing = store.Closing{}
-	x.rc.Response.Header.Del(headerTranslation)
+	x.out.Del(headerTranslation)
 }
 
 // leavesToAnother reports whether an answer with that status is not handed on, since another model is to be asked or has

@@ -246,7 +246,7 @@ func (h *house) run() {
 		return ended
 	}
 	h.t.Cleanup(func() { // a test that expects more has asked already
-		if err := h.stop(); err != nil && !errors.Is(err, server.ErrCut) {
+		if err := h.stop(); err != nil && !errors.Is(err, server.ErrAborted) {
 			h.t.Errorf("the server ended with: %v", err)
 		}
 	})

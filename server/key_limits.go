@@ -5,9 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cloudwego/hertz/pkg/protocol"
-
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -52,7 +51,7 @@ func (x *exchange) turnAway(refusal *quota.Refusal) error {
 	x.turnedAway = true
 	x.server.telemetry.Limited(string(refusal.Limit))
 	if refusal.Error.Kind == codec.KindQuota {
-		x.rc.Response.Header.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic heed it
+		x.out.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic heed it
 	}
 	return refusal.Error
 }
@@ -62,7 +61,7 @@ func (x *exchange) estimatedTokens() int64 {
 	if x.auxiliary == store.AuxiliaryTokens {
 		return 0
 	}
-	size := max(len(x.body), len(x.rc.Request.Body())) // which may be compressed
+	size := max(len(x.body), len(x.in.Body())) // which may be compressed
 	return int64(size/bytesPerToken + 1)
 }
 
@@ -103,7 +102,6 @@ func (x *exchange) limitHeader() {
 	if x.pass == nil {
 		return
 	}
-	header := &x.rc.Response.Header
 	for _, window := range [...]struct {
 		name string
 		quota.Window
@@ -111,22 +109,22 @@ func (x *exchange) limitHeader() {
 		switch {
 		case window.Limit == 0:
 		case x.surface == codec.Messages:
-			anthropicLimit(header, window.name, window.Window, x.server.opts.Clock())
+			anthropicLimit(x.out, window.name, window.Window, x.server.opts.Clock())
 		default:
-			openAILimit(header, window.name, window.Window)
+			openAILimit(x.out, window.name, window.Window)
 		}
 	}
 }
 
-func openAILimit(header *protocol.ResponseHeader, name string, w quota.Window) {
-	header.Set("X-Ratelimit-Limit-"+name, strconv.FormatInt(w.Limit, 10))
-	header.Set("X-Ratelimit-Remaining-"+name, strconv.FormatInt(w.Remaining, 10))
-	header.Set("X-Ratelimit-Reset-"+name, w.Reset.Round(time.Millisecond).String())
+func openAILimit(out *edge.Response, name string, w quota.Window) {
+	out.Set("X-Ratelimit-Limit-"+name, strconv.FormatInt(w.Limit, 10))
+	out.Set("X-Ratelimit-Remaining-"+name, strconv.FormatInt(w.Remaining, 10))
+	out.Set("X-Ratelimit-Reset-"+name, w.Reset.Round(time.Millisecond).String())
 }
 
-func anthropicLimit(header *protocol.ResponseHeader, name string, w quota.Window, now time.Time) {
+func anthropicLimit(out *edge.Response, name string, w quota.Window, now time.Time) {
 	name = "Anthropic-Ratelimit-" + name
-	header.Set(name+"-Limit", strconv.FormatInt(w.Limit, 10))
-	header.Set(name+"-Remaining", strconv.FormatInt(w.Remaining, 10))
-	header.Set(name+"-Reset", now.Add(w.Reset).UTC().Format(time.RFC3339))
+	out.Set(name+"-Limit", strconv.FormatInt(w.Limit, 10))
+	out.Set(name+"-Remaining", strconv.FormatInt(w.Remaining, 10))
+	out.Set(name+"-Reset", now.Add(w.Reset).UTC().Format(time.RFC3339))
 }

@@ -371,7 +371,7 @@ func aSlowReaderSlowsItsProviderAndNothingPilesUp(t *testing.T, on transportPlan
 		t.Errorf("meanwhile another request: %d %s", a.status, a.body)
 	}
 	// The drain cuts even a client that takes not so much as its error.
-	if err := <-h.beginDrain(); !errors.Is(err, server.ErrCut) {
+	if err := <-h.beginDrain(); !errors.Is(err, server.ErrAborted) {
 		t.Errorf("the server ended with %v", err)
 	}
 }

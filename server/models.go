@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/cloudwego/hertz/pkg/app"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
 )
 
 // openAIModel is an entry of OpenAI's list.
@@ -48,18 +47,18 @@ func toAnthropic(m *router.ListedModel) anthropicModel {
 }
 
 // wantsAnthropic tells which shape a client reads: only Anthropic's clients name a version.
-func wantsAnthropic(rc *app.RequestContext) bool {
-	return rc.Request.Header.Get("Anthropic-Version") != ""
+func wantsAnthropic(in *edge.Request) bool {
+	return in.Header("Anthropic-Version") != ""
 }
 
 // listModels answers GET /v1/models with the union of what the caller's providers list.
-func (s *Server) listModels(ctx context.Context, rc *app.RequestContext) {
-	models, err := s.models(ctx, rc)
+func (s *Server) listModels(ctx context.Context, in *edge.Request, out *edge.Response) {
+	models, err := s.models(ctx, in, out)
 	if err != nil {
-		s.answerError(rc, errorShape(rc), asError(err), "")
+		s.answerError(out, errorShape(in), asError(err), "")
 		return
 	}
-	if !wantsAnthropic(rc) {
+	if !wantsAnthropic(in) {
 		list := struct {
 			Object string        `json:"object"`
 			Data   []openAIModel `json:"data"`
@@ -67,7 +66,7 @@ func (s *Server) listModels(ctx context.Context, rc *app.RequestContext) {
 		for i := range models {
 			list.Data[i] = toOpenAI(&models[i])
 		}
-		answerJSON(rc, list)
+		answerJSON(out, list)
 		return
 	}
 	list := struct {
@@ -82,20 +81,20 @@ func (s *Server) listModels(ctx context.Context, rc *app.RequestContext) {
 	if n := len(list.Data); n > 0 {
 		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
 	}
-	answerJSON(rc, list)
+	answerJSON(out, list)
 }
 
 // showModel answers GET /v1/models/{model}. A model that routes but is on no list is shown all the same.
-func (s *Server) showModel(ctx context.Context, rc *app.RequestContext) {
-	models, err := s.models(ctx, rc)
+func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Response) {
+	models, err := s.models(ctx, in, out)
 	if err != nil {
-		s.answerError(rc, errorShape(rc), asError(err), "")
+		s.answerError(out, errorShape(in), asError(err), "")
 		return
 	}
-	id := rc.Param("model")
+	id := in.Param("model")
 	placement, refused := s.router.Load().Place(id)
 	if refused != nil {
-		s.answerError(rc, errorShape(rc), refused, "")
+		s.answerError(out, errorShape(in), refused, "")
 		return
 	}
 	found := router.ListedModel{ID: id, Provider: placement.Provider.Name()}
@@ -105,15 +104,15 @@ func (s *Server) showModel(ctx context.Context, rc *app.RequestContext) {
 			break
 		}
 	}
-	if wantsAnthropic(rc) {
-		answerJSON(rc, toAnthropic(&found))
+	if wantsAnthropic(in) {
+		answerJSON(out, toAnthropic(&found))
 		return
 	}
-	answerJSON(rc, toOpenAI(&found))
+	answerJSON(out, toOpenAI(&found))
 }
 
-func (s *Server) models(ctx context.Context, rc *app.RequestContext) ([]router.ListedModel, error) {
-	c, err := s.authenticate(rc)
+func (s *Server) models(ctx context.Context, in *edge.Request, out *edge.Response) ([]router.ListedModel, error) {
+	c, err := s.authenticate(in, out)
 	if err != nil {
 		return nil, err
 	}
@@ -126,11 +125,11 @@ func (s *Server) models(ctx context.Context, rc *app.RequestContext) ([]router.L
 	}), nil
 }
 
-func answerJSON(rc *app.RequestContext, v any) {
+func answerJSON(out *edge.Response, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // a plain struct of strings and numbers
 	}
-	rc.Response.Header.SetContentType("application/json")
-	rc.Response.SetBodyRaw(body)
+	out.SetContentType("application/json")
+	out.SetBody(body)
 }

@@ -7,7 +7,7 @@ import (
 
 // asksOut reports whether the caller says in so many words that the exchange is to be kept off the record.
 func (x *exchange) asksOut() bool {
-	return strings.EqualFold(x.rc.Request.Header.Get(headerCapture), "off")
+	return strings.EqualFold(x.in.Header(headerCapture), "off")
 }
 
 // optsOut reports whether the caller wants the exchange to be kept off the record, and may. A provider that is told not to

@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -35,7 +36,7 @@ type pump struct {
 	failed bool // it was an error event
 
 	mu        sync.Mutex // guards what follows against the heartbeat; held while a write waits for the client
-	writer    *streamWriter
+	writer    *edge.Stream
 	lastWrite time.Time
 	next      int64 // number of the event after those that the client has
 	gaps      telemetry.Gaps
@@ -65,7 +66,7 @@ func (x *exchange) pump(reply *router.Reply, stream *crossing.Stream) error {
 	b := bufferPool.Get().(*buffers)
 	p := &pump{
 		x: x, reply: reply, stream: stream, splitter: b.splitter, out: b.out[:0],
-		writer: &streamWriter{response: &x.rc.Response, conn: x.rc.GetWriter(), chunked: x.rc.Request.Header.IsHTTP11()},
+		writer: x.out.Stream(),
 	}
 	if stream == nil {
 		p.observer = crossing.NewObserver(x.format, x.reasoningMemory())
@@ -269,7 +270,6 @@ func (p *pump) writeLocked(out []byte) error {
 	if !p.answered {
 		p.answered = true
 		p.x.streamHeader(p.reply)
-		p.x.rc.Response.HijackWriter(p.writer)
 	}
 	if _, err := p.writer.Write(out); err != nil {
 		return err
@@ -282,10 +282,10 @@ const eventStream = "text/event-stream"
 // streamHeader sets the head of a streamed answer.
 func (x *exchange) streamHeader(reply *router.Reply) {
 	x.answerHeader(reply)
-	x.rc.Response.SetStatusCode(http.StatusOK)
-	x.rc.Response.Header.SetContentType(eventStream)
-	x.rc.Response.Header.Set("Cache-Control", "no-cache")
-	x.rc.Response.Header.Set("X-Accel-Buffering", "no") // reverse proxies in front are not to collect events
+	x.out.SetStatus(http.StatusOK)
+	x.out.SetContentType(eventStream)
+	x.out.Set("Cache-Control", "no-cache")
+	x.out.Set("X-Accel-Buffering", "no") // reverse proxies in front are not to collect events
 }
 
 // silent reports whether a sign of life is due.
@@ -322,8 +322,7 @@ func (p *pump) beat() {
 // answer that ended with an error gets no clean end.
 func (p *pump) end() error {
 	if p.failed {
-		p.writer.abort()
-		p.x.rc.SetConnectionClose()
+		p.writer.Abort()
 	}
 	if p.stream != nil {
 		return nil
@@ -387,8 +386,7 @@ func (p *pump) stop(err error) error {
 	if !answered && !p.x.clientGone() {
 		return e
 	}
-	defer p.writer.abort()
-	defer p.x.rc.SetConnectionClose()
+	defer p.writer.Abort()
 	outcome := outcomeOf(p.x.ctx, e, true)
 	p.x.closing.Error = e
 	if p.x.clientGone() || !isForClient(err) {

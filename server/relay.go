@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -34,23 +35,21 @@ func (x *exchange) relay(reply *router.Reply, front []byte) error {
 	}
 	x.noteFirstByte()
 	x.answerHeader(reply)
-	x.rc.Response.Header.SetContentType(jsonType(reply.Header))
-	x.rc.Response.SetStatusCode(reply.Status)
+	x.out.SetContentType(jsonType(reply.Header))
+	x.out.SetStatus(reply.Status)
 	x.closing.Status = reply.Status
-	x.closing.ContentType = string(x.rc.Response.Header.ContentType())
-	writer := &streamWriter{response: &x.rc.Response, conn: x.rc.GetWriter(), chunked: x.rc.Request.Header.IsHTTP11()}
-	x.rc.Response.HijackWriter(writer)
+	x.closing.ContentType = x.out.ContentType()
+	writer := x.out.Stream()
 	x.answered = true
 	if err := x.passOn(reply, writer, front); err != nil {
-		writer.abort()
-		x.rc.SetConnectionClose()
+		writer.Abort()
 		x.breakOff(err)
 	}
 	return nil
 }
 
 // passOn moves the answer: a piece is read when the client has taken the one before.
-func (x *exchange) passOn(reply *router.Reply, writer *streamWriter, piece []byte) error {
+func (x *exchange) passOn(reply *router.Reply, writer *edge.Stream, piece []byte) error {
 	outline := crossing.NewOutline(x.format)
 	var buffer, last []byte
 	for ended := false; ; {
@@ -95,7 +94,7 @@ func (x *exchange) passOn(reply *router.Reply, writer *streamWriter, piece []byt
 	return send(writer, last)
 }
 
-func send(w *streamWriter, p []byte) error {
+func send(w *edge.Stream, p []byte) error {
 	if _, err := w.Write(p); err != nil {
 		return err
 	}

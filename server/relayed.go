@@ -36,7 +36,7 @@ func (x *exchange) providerHeader(header http.Header) {
 		fields = withinBounds(fields)
 	}
 	for _, f := range fields {
-		x.rc.Response.Header.Add(x.limitAsRead(f.name, x.redactor.Known(f.value)))
+		x.out.Add(x.limitAsRead(f.name, x.redactor.Known(f.value)))
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 // watch lets the metrics show what the server holds at any moment.
 func (s *Server) watch() {
 	s.telemetry.Watch(telemetry.Levels{
-		RequestsOpen:  s.admission.count,
+		RequestsOpen:  s.edge.Requests,
 		StreamsOpen:   s.beat.open,
-		InFlightBytes: s.budget.used.Load,
+		InFlightBytes: s.bodies.Used,
 		InFlightLimit: s.opts.InFlightBytes,
 		Endpoints:     s.endpoints,
-		Connections:   func() int { return int(s.connections.count.Load()) },
+		Connections:   s.edge.Connections,
 		Captures:      s.store.Stats,
 		IndexLag:      s.indexLag(),
 	})
@@ -29,8 +29,8 @@ func (x *exchange) beginTrace() {
 		return
 	}
 	x.trace = x.server.telemetry.Begin(x.ctx, &telemetry.Request{
-		Method: http.MethodPost, Route: x.rc.FullPath(), Started: x.started,
-		Header: func(name string) string { return x.masked(x.rc.Request.Header.Get(name)) }, Trusted: x.caller.TrustTrace,
+		Method: http.MethodPost, Route: x.in.Route(), Started: x.started,
+		Header: func(name string) string { return x.masked(x.in.Header(name)) }, Trusted: x.caller.TrustTrace,
 	})
 }
 
@@ -97,9 +97,9 @@ func (x *exchange) report() {
 		Started: x.started, FirstByte: x.closing.FirstByte, Ended: time.Now(),
 	}
 	r.CaptureLag, r.Gaps = x.captureLag, x.gaps
-	r.BytesIn, r.BytesOut = int64(len(x.rc.Request.Body())), x.sent
+	r.BytesIn, r.BytesOut = int64(len(x.in.Body())), x.sent
 	if r.BytesOut == 0 {
-		r.BytesOut = int64(len(x.rc.Response.Body()))
+		r.BytesOut = int64(len(x.out.Body()))
 	}
 	r.Attempts = len(x.attemptsToRecord())
 	if x.standingIn {

@@ -38,7 +38,7 @@ func (x *exchange) resolve(record *recorded) (body []byte, names []string, err e
 		return nil, nil, err
 	}
 	body, names, err = responses.Resolve(x.body, int(most), record)
-	x.server.budget.give(most)
+	x.server.bodies.Give(most)
 	if err != nil || len(names) == 0 {
 		return nil, nil, err
 	}

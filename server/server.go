@@ -1,14 +1,12 @@
 // Package server is the HTTP side of mneme: the four surfaces that clients speak, authentication, and the pump that
 // moves answers from providers to clients while they are put on record.
 //
-// The way of a request can be read in exchange.go from top to bottom. What happens before it is in edge.go (header
+// The way of a request can be read in exchange.go from top to bottom. What happens before it is in package edge (header
 // hygiene, limits) and authenticate.go; how an answer moves is in pump.go (streams) and whole.go (complete bodies).
 package server
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,14 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	hertz "github.com/cloudwego/hertz/pkg/app/server"
-	"github.com/cloudwego/hertz/pkg/common/config"
-	"github.com/cloudwego/hertz/pkg/common/hlog"
-	"github.com/cloudwego/hertz/pkg/common/tracer/stats"
-	"github.com/cloudwego/hertz/pkg/network"
-	"github.com/cloudwego/netpoll"
-
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
@@ -63,7 +56,8 @@ type Options struct {
 	DrainTimeout  time.Duration // for open exchanges to end after Run's context is done; 30 s
 	Heartbeat     time.Duration // silence on a stream before a sign of life is sent to the client; 15 s
 
-	blocking bool // serve every listener on the standard transport, as on Windows
+	blocking     bool          // serve every listener on the standard transport, as on Windows
+	abortTimeout time.Duration // for requests to end that were aborted; 0: the default of package edge
 }
 
 func (o Options) withDefaults() Options {
@@ -106,15 +100,17 @@ func (o Options) withDefaults() Options {
 
 // Server serves the surfaces.
 type Server struct {
-	opts      Options
-	store     *store.Store
-	router    atomic.Pointer[router.Router]
-	log       *slog.Logger
-	listeners []*listener
-	engine    *hertz.Hertz
-	budget    byteBudget // of request bodies
-	answers   byteBudget // of answers
-	beat      *heartbeats
+	opts   Options
+	store  *store.Store
+	router atomic.Pointer[router.Router]
+	log    *slog.Logger
+	edge   *edge.Server
+
+	bodies  *edge.Budget // of the request bodies that are being handled
+	answers *edge.Budget // of the answers that are held
+	beat    *heartbeats
+	life    context.Context // of what runs beside the requests
+	end     context.CancelFunc
 
 	certificates *listen.Certificates // nil without TLS
 	renewals     sync.WaitGroup       // the goroutine that watches their files
@@ -124,104 +120,57 @@ type Server struct {
 	refusals  refusals // of callers without a key
 	quota     quota.Table
 	keyLimits atomic.Pointer[store.Limits]
-
-	// closing ends when the drain begins: what would never end by itself ends then.
-	closing      context.Context
-	beginClosing context.CancelFunc
-
-	// life ends when open requests are to be cut.
-	life        context.Context
-	cut         context.CancelCauseFunc
-	cutTime     time.Duration // cutTime
-	admission   admission
-	draining    atomic.Bool
-	connections *connections
 }
-
-// prepareLibraries sets what hertz and netpoll keep for the whole process. hertz does not log on its own: what matters is
-// logged here. A connection begins with small buffers, which grow with what comes: thousands of clients may wait for
-// streams that say nothing, and netpoll's own sizes are 8 KiB to read into and 4 KiB to write from.
-var prepareLibraries = sync.OnceFunc(func() {
-	hlog.SetLevel(hlog.LevelFatal)
-	netpoll.LinkBufferCap = 1 << 10
-	_ = netpoll.Configure(netpoll.Config{BufferSize: 2 << 10})
-})
 
 // New opens the listeners, so that the addresses are known and a taken port is an error here. Clients that connect
 // before [Server.Run] wait in a queue. A server that is made has to be run.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
-	s := &Server{opts: o, store: o.Store, log: o.Log, telemetry: o.Telemetry, cutTime: cutTime}
-	var secure *tls.Config
+	s := &Server{
+		opts: o, store: o.Store, log: o.Log, telemetry: o.Telemetry,
+		bodies: edge.NewBudget(o.InFlightBytes), answers: edge.NewBudget(o.AnswerMemory),
+	}
+	var err error
 	if o.TLS != (listen.Files{}) {
-		var err error
 		if s.certificates, err = listen.LoadCertificates(o.TLS); err != nil {
 			return nil, fmt.Errorf("tls: %w", err)
 		}
-		secure = s.certificates.Config()
 	}
-	listeners, err := openListeners(&o, s.certificates)
+	s.edge, err = edge.New(&edge.Options{
+		Listen: o.Listen, Certificates: s.certificates, Blocking: o.blocking, Log: o.Log,
+		Connections: o.Connections, ConnectionsPerAddress: o.ConnectionsPerAddress, Requests: o.Requests,
+		BodyBytes: o.BodyBytes, HeaderBytes: o.HeaderBytes, UnreadBytes: o.InFlightBytes, ReadTimeout: o.ReadTimeout,
+		DrainDelay: o.DrainDelay, DrainTimeout: o.DrainTimeout, AbortTimeout: o.abortTimeout,
+		Single:  []string{"Authorization", headerServiceKey}, // of two credentials nobody knows which is meant
+		Surface: func(path []byte) codec.Format { return surfaceOfPath(string(path)) },
+		Fail: func(in *edge.Request, out *edge.Response, e *codec.Error) {
+			s.answerError(out, errorShape(in), e, "")
+		},
+		Refused: s.telemetry.ConnectionRefused, NotFound: s.notFound, NotServed: s.notAllowed,
+	})
 	if err != nil {
 		return nil, err
 	}
-	s.listeners = listeners
 	s.Reroute(o.Router)
 	s.LimitKeys(o.KeyLimits)
-	s.budget.limit = o.InFlightBytes
-	s.answers.limit = o.AnswerMemory
-	s.admission.limit = o.Requests
-	s.life, s.cut = context.WithCancelCause(context.Background())
-	s.closing, s.beginClosing = context.WithCancel(s.life)
+	s.life, s.end = context.WithCancel(context.Background())
 	s.beat = startHeartbeats(s.life, o.Heartbeat)
-	s.connections = startConnections(s.life, o.ReadTimeout, connectionLimits{
-		total: o.Connections, perClient: o.ConnectionsPerAddress, head: o.HeaderBytes, body: o.BodyBytes, unread: o.InFlightBytes,
-	}, s.telemetry.ConnectionRefused)
 	if s.certificates != nil {
 		s.renewals.Go(func() { s.renewCertificates(s.life) })
 	}
-	prepareLibraries()
-	s.engine = hertz.New(
-		hertz.WithTransport(func(options *config.Options) network.Transporter {
-			return newTransport(options, listeners, secure, s.connections, o.Log)
-		}),
-		hertz.WithMaxRequestBodySize(clampInt(o.BodyBytes)), // what is over these limits is answered by refusal.go
-		hertz.WithMaxHeaderBytes(o.HeaderBytes),
-		hertz.WithReadTimeout(o.ReadTimeout),
-		hertz.WithIdleTimeout(o.ReadTimeout),
-		hertz.WithWriteTimeout(o.ReadTimeout),
-		hertz.WithSenseClientDisconnection(true),
-		hertz.WithDisablePreParseMultipartForm(true),
-		hertz.WithRedirectTrailingSlash(false),
-		hertz.WithDisablePrintRoute(true),
-		hertz.WithDisableDefaultContentType(true),
-		hertz.WithHandleMethodNotAllowed(true),
-		hertz.WithTracer(s.connections),
-		hertz.WithTraceLevel(stats.LevelDisabled), // only to be told of beginnings and ends
-	)
 	s.routes()
 	s.watch()
 	return s, nil
 }
 
-// cutTime is how long requests get to end after they were cut: enough to write an error event and commit.
-const cutTime = 5 * time.Second
-
-func clampInt(n int64) int { return int(min(n, 1<<31-1)) }
-
 // Addr is the address of the first listener.
-func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
+func (s *Server) Addr() net.Addr { return s.edge.Addr() }
 
 // Addresses are those of all listeners, with the ports that were left to the system.
-func (s *Server) Addresses() []listen.Address {
-	addresses := make([]listen.Address, len(s.listeners))
-	for i, l := range s.listeners {
-		addresses[i] = l.address
-	}
-	return addresses
-}
+func (s *Server) Addresses() []listen.Address { return s.edge.Addresses() }
 
 // Reroute sends the requests that come from now on by another router. Those that are open keep the one they began with,
-// which may be closed: that does not cut its calls.
+// which may be closed: that does not abort its calls.
 func (s *Server) Reroute(r *router.Router) {
 	if r != nil { // a server that is only started and ended has none
 		s.store.Guard(r.Credentials()...)
@@ -233,76 +182,18 @@ func (s *Server) Reroute(r *router.Router) {
 func (s *Server) Router() *router.Router { return s.router.Load() }
 
 // Draining reports whether the server has begun to shut down.
-func (s *Server) Draining() bool { return s.draining.Load() }
+func (s *Server) Draining() bool { return s.edge.Draining() }
 
-// ErrCut says that the drain time ended before all requests had.
-var ErrCut = errors.New("open requests were cut after the drain time")
+// ErrAborted says that the drain time ended before all requests had.
+var ErrAborted = edge.ErrAborted
 
 // Run serves until ctx is done, then drains: readiness goes down, after the drain delay the listeners are closed, open
 // requests finish within the drain time, the rest is ended in the surface's own way. It returns nil when every request
 // ended by itself. A ctx that ends at once is heeded as any other.
 func (s *Server) Run(ctx context.Context) error {
-	stopped := make(chan error, 1)
-	go func() { stopped <- s.engine.Engine.Run() }()
-	for _, l := range s.listeners {
-		select {
-		case err := <-stopped:
-			return errors.Join(err, s.drain())
-		case <-l.served:
-		}
-	}
-	select {
-	case err := <-stopped:
-		return errors.Join(err, s.drain())
-	case <-ctx.Done():
-	}
-	s.draining.Store(true)
-	if s.opts.DrainDelay > 0 {
-		time.Sleep(s.opts.DrainDelay)
-	}
-	err := s.drain()
-	if err := <-stopped; err != nil { // expected of a listener that is closed while it serves
-		s.log.Debug("the listeners have ended", "error", err)
-	}
-	return err
-}
-
-// drain ends what is open and whatever the server has started. A request is open until its answer has been sent.
-func (s *Server) drain() error {
-	s.draining.Store(true)
-	idle := s.admission.close()
-	s.beginClosing()
-	shutdown, giveUp := context.WithCancel(context.Background())
-	shut := make(chan struct{})
-	go func() {
-		defer close(shut)
-		_ = s.engine.Shutdown(shutdown) // closes the listeners first, then waits for connections
-	}()
-
-	err := s.endRequests(idle)
-	s.cut(errDraining) // also ends the heartbeats and the sweeps
-	s.connections.closeAll()
-	<-idle
-	giveUp()
-	<-shut
-	closeListeners(s.listeners) // if hertz never came to serve them
-	s.connections.wait()
+	err := s.edge.Run(ctx)
+	s.end()
 	s.renewals.Wait()
 	s.beat.wait()
 	return err
-}
-
-// endRequests waits for open requests, and cuts them when the drain time is over.
-func (s *Server) endRequests(idle <-chan struct{}) error {
-	select {
-	case <-idle:
-		return nil
-	case <-time.After(s.opts.DrainTimeout):
-	}
-	s.cut(errDraining)
-	select {
-	case <-idle:
-	case <-time.After(s.cutTime): // a client that does not even take its error
-	}
-	return ErrCut
 }

@@ -13,8 +13,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store"
 )
+
+// completeAnswer is the size in bytes up to which a good answer is held to be sent in one piece.
+const completeAnswer = 64 << 10
 
 // isEventStream reports whether a reply is to be pumped.
 func isEventStream(reply *router.Reply) bool {
@@ -27,7 +31,7 @@ func isEventStream(reply *router.Reply) bool {
 func (x *exchange) whole(reply *router.Reply) error {
 	most := x.server.opts.AnswerBytes
 	if reply.Status < http.StatusMultipleChoices {
-		most = min(most, wholeAnswer)
+		most = min(most, completeAnswer)
 	}
 	body, ended, err := x.readUpTo(reply, most)
 	if err != nil {
@@ -49,7 +53,7 @@ func (x *exchange) whole(reply *router.Reply) error {
 		return err
 	}
 	x.answerHeader(reply)
-	x.rc.Response.Header.SetContentType(jsonType(reply.Header))
+	x.out.SetContentType(jsonType(reply.Header))
 	return x.sendWhole(reply.Status, body, x.wholeOutcome(reply.Status))
 }
 
@@ -82,7 +86,7 @@ func (x *exchange) notJSON(reply *router.Reply, body []byte) error {
 		return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, reply.RetryAfter, body))
 	}
 	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON (HTTP %d, %s).",
-		x.placement.Provider.Name(), reply.Status, printable([]byte(reply.Header.Get("Content-Type")))))
+		x.placement.Provider.Name(), reply.Status, edge.Printable(reply.Header.Get("Content-Type"))))
 }
 
 // readWhole reads an answer to its end.
@@ -141,9 +145,9 @@ func (x *exchange) grow(body []byte, length int64) ([]byte, error) {
 
 // hold takes room for n bytes of an answer from the budget of all answers, until they have been sent.
 func (x *exchange) hold(n int64) error {
-	if !x.server.answers.take(n) {
+	if !x.server.answers.Take(n) {
 		e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many bytes of answers as it has room for. Try again in a second.")
-		e.RetryAfter = retrySoon
+		e.RetryAfter = edge.RetrySoon
 		return e
 	}
 	x.held += n
@@ -152,7 +156,7 @@ func (x *exchange) hold(n int64) error {
 
 // letGo gives room back before the answer has been sent.
 func (x *exchange) letGo(n int64) {
-	x.server.answers.give(n)
+	x.server.answers.Give(n)
 	x.held -= n
 }
 
@@ -203,7 +207,7 @@ func (x *exchange) sendWhole(status int, body []byte, outcome store.Outcome) err
 		outcome = outcomeOf(x.ctx, nil, true)
 	}
 	x.closing.Status = status
-	x.closing.ContentType = string(x.rc.Response.Header.ContentType())
+	x.closing.ContentType = x.out.ContentType()
 	if _, err := x.capture.Write(body); err != nil {
 		return err
 	}
@@ -211,7 +215,7 @@ func (x *exchange) sendWhole(status int, body []byte, outcome store.Outcome) err
 		return err
 	}
 	x.sessionHeader()
-	x.rc.Response.SetStatusCode(status)
-	x.rc.Response.SetBodyRaw(body)
+	x.out.SetStatus(status)
+	x.out.SetBody(body)
 	return nil
 }

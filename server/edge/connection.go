@@ -1,4 +1,4 @@
-package server
+package edge
 
 import (
 	"bytes"
@@ -28,24 +28,26 @@ type connection struct {
 	all    *connections
 	client netip.Prefix            // whom it counts for; invalid for a unix socket
 	cancel context.CancelFunc      // ends the context of the connection, and with it that of the request being handled
-	cut    context.CancelCauseFunc // ends the context of requests alone
+	abort  context.CancelCauseFunc // ends the context of requests alone
 
 	closed    atomic.Bool  // by us; what netpoll still has of it is not to be read
 	handling  atomic.Bool  // a handler runs, or its answer is being sent; otherwise the connection waits for a request or reads one
 	answering atomic.Bool  // the handler has returned: whoever has its answer may send the next request
 	since     atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
 	consumed  atomic.Int64 // bytes of the request being read that hertz has taken out of the buffer
-	answers   *byteBudget  // of which the answer being sent takes room; nil for none
+	answers   *Budget      // of which the answer being sent takes room; nil for none
 	room      int64        // in bytes
 	admitted  *admission   // which the request being handled leaves once its answer has been sent; nil for none
 
 	// What follows belongs to the goroutine that serves the connection.
-	rc      *app.RequestContext
-	chunk   chunkLine
-	surface codec.Format // of the request being read, once that is known
-	version bool         // the request line names another version than HTTP/1.1 and HTTP/1.0
-	fault   string       // what is wrong with the head, or the trailers, of the request being read; "" for nothing
-	refused bool
+	rc       *app.RequestContext
+	request  Request
+	response Response
+	chunk    chunkLine
+	surface  codec.Format // of the request being read, once that is known
+	version  bool         // the request line names another version than HTTP/1.1 and HTTP/1.0
+	fault    string       // what is wrong with the head, or the trailers, of the request being read; "" for nothing
+	refused  bool
 
 	watch *watch // nil on netpoll, which tells by itself when a client has left
 }
@@ -179,7 +181,7 @@ func (c *connection) judgeHead(n int) {
 	if c.version {
 		return
 	}
-	if c.fault = ambiguous(head.RawHeaders(), head.IsHTTP11()); c.fault == "" {
+	if c.fault = ambiguous(head.RawHeaders(), head.IsHTTP11(), c.all.single); c.fault == "" {
 		c.fault = malformedTarget(head.RequestURI())
 	}
 	if c.fault != "" {
@@ -348,6 +350,6 @@ func (c *blockingConnection) Release() error {
 
 // Flush gives the client as long as a read gives it: the standard transport knows no time-out for writing.
 func (c *blockingConnection) Flush() error {
-	_ = c.SetWriteTimeout(c.all.patience)
+	_ = c.SetWriteTimeout(c.all.timeout)
 	return c.connection.Flush()
 }

@@ -1,4 +1,4 @@
-package server
+package edge
 
 import (
 	"bytes"
@@ -56,7 +56,7 @@ func statusOf(head []byte) int {
 func (c *connection) refusal(status int) []byte {
 	if c.fault != "" {
 		status = consts.StatusBadRequest
-	} else if status == consts.StatusBadRequest && time.Since(time.Unix(0, c.since.Load())) >= c.all.patience {
+	} else if status == consts.StatusBadRequest && time.Since(time.Unix(0, c.since.Load())) >= c.all.timeout {
 		status = consts.StatusRequestTimeout // hertz does not tell a body in chunks that does not come from a malformed one
 	}
 	e := codec.Errorf(codec.KindInvalidRequest, "This is not a request that can be read: its head or the framing of its body is malformed.")
@@ -65,11 +65,11 @@ func (c *connection) refusal(status int) []byte {
 	}
 	switch status {
 	case consts.StatusRequestEntityTooLarge:
-		e = tooLarge(c.all.limits.body)
+		e = TooLarge(c.all.limits.body)
 	case consts.StatusRequestHeaderFieldsTooLarge:
 		e = codec.Errorf(codec.KindTooLarge, "The request's head has more bytes than this proxy reads (limits.header_bytes).")
 	case consts.StatusRequestTimeout:
-		e = codec.Errorf(codec.KindTimeout, "The request did not arrive within %v.", c.all.patience)
+		e = codec.Errorf(codec.KindTimeout, "The request did not arrive within %v.", c.all.timeout)
 	}
 	surface := c.surface
 	if surface == codec.FormatUnknown {
@@ -79,6 +79,11 @@ func (c *connection) refusal(status int) []byte {
 	out := []byte("HTTP/1.1 " + strconv.Itoa(status) + " " + consts.StatusMessage(status) +
 		"\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n")
 	return append(out, body...)
+}
+
+// TooLarge says that a body is over the limit.
+func TooLarge(limit int64) *codec.Error {
+	return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes, the limit of this proxy (limits.body_bytes).", limit)
 }
 
 // surfaceAsked is the surface of a request of which hertz has read the head or nothing at all. hertz does not let its
@@ -94,7 +99,7 @@ func (c *connection) surfaceAsked() codec.Format {
 		target, _, _ = bytes.Cut(rest, []byte{' '})
 	}
 	path, _, _ := bytes.Cut(target, []byte{'?'})
-	return surfaceOfPath(string(path))
+	return c.all.surface(path)
 }
 
 // mostOfLine is as much of a request line as is looked at for the surface.

@@ -1,10 +1,12 @@
-package server
+package edge
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"github.com/cloudwego/hertz/pkg/app"
 	"github.com/cloudwego/hertz/pkg/protocol"
@@ -13,8 +15,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// contain keeps a panic to the request that caused it. An answer that had begun is cut, never ended cleanly.
-func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
+// recoverPanics keeps a panic to the request that caused it. An answer that had begun is cut, never ended cleanly.
+func (s *Server) recoverPanics(ctx context.Context, rc *app.RequestContext) {
 	conn := connectionOf(ctx)
 	conn.handling.Store(true)
 	rc.Response.Header.Set("X-Content-Type-Options", "nosniff") // no answer is anything but what it says
@@ -27,24 +29,27 @@ func (s *Server) contain(ctx context.Context, rc *app.RequestContext) {
 		if fault == nil {
 			return
 		}
-		s.log.Error("panic in a request", "path", printable(rc.Path()), "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+		if fault != http.ErrAbortHandler { //nolint:errorlint // the very value that net/http handlers give up with
+			s.log.Error("panic in a request", "path", Printable(conn.request.Path()), "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+		}
 		rc.SetConnectionClose()
-		if w, ok := rc.Response.GetHijackWriter().(*streamWriter); ok {
-			w.abort()
+		if w, ok := rc.Response.GetHijackWriter().(*Stream); ok {
+			w.Abort()
 			return
 		}
-		s.answerError(rc, errorShape(rc), codec.Errorf(codec.KindInternal, "The proxy failed on this request. It is logged."), "")
+		s.opts.Fail(&conn.request, &conn.response, codec.Errorf(codec.KindInternal, "The proxy failed on this request. It is logged."))
 	}()
 	rc.Next(ctx)
 }
 
-// edge turns away what must not get further: requests whose framing two readers could see differently.
-func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
-	if connectionOf(ctx).version {
-		s.turnAway(rc, codec.Errorf(codec.KindInvalidRequest, "HTTP/1.1 and HTTP/1.0 are spoken here."), consts.StatusHTTPVersionNotSupported)
+// rejectAmbiguous turns away what must not get further: requests whose framing two readers could see differently.
+func (s *Server) rejectAmbiguous(ctx context.Context, rc *app.RequestContext) {
+	conn := connectionOf(ctx)
+	if conn.version {
+		s.reject(conn, codec.Errorf(codec.KindInvalidRequest, "HTTP/1.1 and HTTP/1.0 are spoken here."), consts.StatusHTTPVersionNotSupported)
 		return
 	}
-	fault := connectionOf(ctx).fault
+	fault := conn.fault
 	switch {
 	case fault != "":
 	case rc.Response.StatusCode() == consts.StatusBadRequest: // set by hertz for what it has no route for
@@ -53,18 +58,25 @@ func (s *Server) edge(ctx context.Context, rc *app.RequestContext) {
 		fault = misdirected(rc)
 	}
 	if fault != "" {
-		s.turnAway(rc, malformedHead(fault), consts.StatusBadRequest)
+		s.reject(conn, malformedHead(fault), consts.StatusBadRequest)
 		return
 	}
 	if expect := rc.Request.Header.Peek("Expect"); len(expect) > 0 && !bytes.EqualFold(expect, []byte("100-continue")) {
 		e := codec.Errorf(codec.KindInvalidRequest, "Nothing but 100-continue can be expected here.")
-		s.turnAway(rc, e, consts.StatusExpectationFailed)
+		s.reject(conn, e, consts.StatusExpectationFailed)
 		return
 	}
 	if asksToClose(rc.Request.Header.Peek("Connection")) {
 		rc.SetConnectionClose()
 	}
 	rc.Next(ctx)
+}
+
+func (s *Server) reject(conn *connection, e *codec.Error, status int) {
+	s.opts.Fail(&conn.request, &conn.response, e)
+	conn.response.SetStatus(status)
+	conn.response.CloseConnection()
+	conn.rc.Abort()
 }
 
 func malformedHead(fault string) *codec.Error {
@@ -130,17 +142,11 @@ func asksToClose(options []byte) bool {
 	return false
 }
 
-func (s *Server) turnAway(rc *app.RequestContext, e *codec.Error, status int) {
-	s.answerError(rc, errorShape(rc), e, "")
-	rc.Response.SetStatusCode(status)
-	rc.SetConnectionClose()
-	rc.Abort()
-}
-
 // ambiguous says what is wrong with a request head that hertz accepted but that another reader could frame
 // differently (RFC 9112, sections 2.2, 5.2, 6.1, 6.3, 11.2), or "". Of two credentials nobody knows which is meant.
-func ambiguous(head []byte, http11 bool) string {
-	var lengths, encodings, hosts, authorizations, serviceKeys int
+func ambiguous(head []byte, http11 bool, single []string) string {
+	var lengths, encodings int
+	var seen uint64 // those of single
 	for len(head) > 0 {
 		name, value, rest, fault := nextField(head)
 		if fault != "" {
@@ -156,12 +162,16 @@ func ambiguous(head []byte, http11 bool) string {
 			if !http11 || !bytes.EqualFold(trimBlanks(value), []byte("chunked")) {
 				return "the only transfer encoding is chunked"
 			}
-		case bytes.EqualFold(name, []byte("Host")):
-			hosts++
-		case bytes.EqualFold(name, []byte("Authorization")):
-			authorizations++
-		case bytes.EqualFold(name, []byte(headerServiceKey)):
-			serviceKeys++
+		default:
+			for i, one := range single {
+				if len(one) != len(name) || !strings.EqualFold(one, string(name)) {
+					continue
+				}
+				if seen&(1<<i) != 0 {
+					return one + " occurs twice"
+				}
+				seen |= 1 << i
+			}
 		}
 	}
 	switch {
@@ -171,12 +181,6 @@ func ambiguous(head []byte, http11 bool) string {
 		return "Transfer-Encoding occurs twice"
 	case lengths > 0 && encodings > 0:
 		return "Content-Length and Transfer-Encoding occur together"
-	case hosts > 1:
-		return "Host occurs twice"
-	case authorizations > 1:
-		return "Authorization occurs twice"
-	case serviceKeys > 1:
-		return headerServiceKey + " occurs twice"
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package server
+package edge
 
 import (
 	"testing"
@@ -29,7 +29,7 @@ func (h *holding) Close() error {
 
 // swept looks once at connections that may hold 100 bytes together, and tells which of them were closed.
 func swept(held ...[]int) (closed []bool) {
-	all := &connections{limits: connectionLimits{unread: 100}, patience: time.Minute}
+	all := &connections{limits: connectionLimits{unread: 100}, timeout: time.Minute}
 	conns := make([]*holding, len(held))
 	for i := range conns {
 		conns[i] = &holding{bytes: held[i]}
@@ -45,7 +45,7 @@ func swept(held ...[]int) (closed []bool) {
 }
 
 func TestAClientThatHasItsAnswerMaySendAWholeRequestBeforeWeAreDone(t *testing.T) {
-	all := &connections{limits: connectionLimits{unread: 1 << 30, head: 1 << 10, body: 4 << 20}, patience: time.Minute}
+	all := &connections{limits: connectionLimits{unread: 1 << 30, head: 1 << 10, body: 4 << 20}, timeout: time.Minute}
 	for _, c := range []struct {
 		what      string
 		answering bool

@@ -1,4 +1,4 @@
-package server
+package edge
 
 import (
 	"cmp"
@@ -20,13 +20,15 @@ import (
 // long a request may take to arrive, and how much of it is held in memory before anybody has asked for it. netpoll reads
 // whatever comes, also behind a request that is being handled.
 type connections struct {
-	limits   connectionLimits
-	patience time.Duration // for a whole request to arrive
-	refused  func(limit string)
-	done     chan struct{}
-	open     sync.Map // *connection → struct{}
-	count    atomic.Int64
-	over     atomic.Bool // all are closed, and so is every one that still opens
+	limits  connectionLimits
+	timeout time.Duration // for a whole request to arrive
+	refused func(limit string)
+	surface func(path []byte) codec.Format
+	single  []string // headers that may occur once
+	done    chan struct{}
+	open    sync.Map // *connection → struct{}
+	count   atomic.Int64
+	over    atomic.Bool // all are closed, and so is every one that still opens
 
 	mu      sync.Mutex
 	clients map[netip.Prefix]int // connections of each address
@@ -47,10 +49,15 @@ const (
 	readAhead = 1 << 20
 )
 
-// startConnections sweeps until ctx ends, which also ends the requests that are being handled, with its cause. refused is
-// told of each connection that is closed as it opens.
-func startConnections(ctx context.Context, patience time.Duration, limits connectionLimits, refused func(limit string)) *connections {
-	c := &connections{limits: limits, patience: patience, refused: refused, done: make(chan struct{}), clients: make(map[netip.Prefix]int)}
+// startConnections sweeps until ctx ends, which also ends the requests that are being handled, with its cause.
+func startConnections(ctx context.Context, o *Options) *connections {
+	c := &connections{
+		limits: connectionLimits{
+			total: o.Connections, perClient: o.ConnectionsPerAddress, head: o.HeaderBytes, body: o.BodyBytes, unread: o.UnreadBytes,
+		},
+		timeout: o.ReadTimeout, refused: o.Refused, surface: o.Surface, single: append([]string{"Host"}, o.Single...),
+		done: make(chan struct{}), clients: make(map[netip.Prefix]int),
+	}
 	go c.run(ctx)
 	return c
 }
@@ -64,12 +71,21 @@ func (c *connections) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			c.cutAll(context.Cause(ctx))
+			c.abortAll(context.Cause(ctx))
 			return
 		case now := <-tick.C:
 			c.sweep(now)
 		}
 	}
+}
+
+// held is how many bytes of clients all connections hold unread.
+func (c *connections) held() (bytes int64) {
+	c.open.Range(func(key, _ any) bool {
+		bytes += key.(*connection).held()
+		return true
+	})
+	return bytes
 }
 
 // sweep closes the connections that have broken a limit.
@@ -78,7 +94,7 @@ func (c *connections) sweep(now time.Time) {
 	c.open.Range(func(key, _ any) bool {
 		conn := key.(*connection)
 		held := conn.held()
-		slow := !conn.handling.Load() && now.UnixNano()-conn.since.Load() > int64(c.patience)
+		slow := !conn.handling.Load() && now.UnixNano()-conn.since.Load() > int64(c.timeout)
 		flood := conn.handling.Load() && held > conn.ahead()
 		if slow || flood {
 			conn.close()
@@ -141,8 +157,8 @@ func (c *connections) accept(ctx context.Context, conn network.Conn, w *watch) c
 	ctx, cancel := context.WithCancel(ctx)
 	opened := &connection{Conn: conn, all: c, client: clientOf(conn.RemoteAddr()), cancel: cancel, watch: w}
 	opened.since.Store(time.Now().UnixNano())
-	requests, cut := context.WithCancelCause(context.WithValue(ctx, connectionKey{}, opened))
-	opened.cut = cut
+	requests, abort := context.WithCancelCause(context.WithValue(ctx, connectionKey{}, opened))
+	opened.abort = abort
 	if limit := c.add(opened); limit != "" {
 		c.refused(limit)
 		opened.close()
@@ -209,10 +225,10 @@ func clientOf(remote net.Addr) netip.Prefix {
 	return prefix
 }
 
-// cutAll ends the requests that are being handled. Those of a connection that is only just opening are turned away.
-func (c *connections) cutAll(cause error) {
+// abortAll ends the requests that are being handled. Those of a connection that is only just opening are turned away.
+func (c *connections) abortAll(cause error) {
 	c.open.Range(func(key, _ any) bool {
-		key.(*connection).cut(cause)
+		key.(*connection).abort(cause)
 		return true
 	})
 }
@@ -230,6 +246,7 @@ func (c *connections) closeAll() {
 func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context.Context {
 	if conn := connectionOf(ctx); conn != nil {
 		conn.since.Store(time.Now().UnixNano())
+		conn.request, conn.response = Request{rc: rc, conn: conn}, Response{rc: rc, conn: conn}
 		conn.rc, conn.surface, conn.chunk, conn.version, conn.fault = rc, codec.FormatUnknown, chunkLine{}, false, ""
 	}
 	return ctx
@@ -247,7 +264,7 @@ func (c *connections) Finish(ctx context.Context, _ *app.RequestContext) {
 	conn.handling.Store(false)
 	conn.answering.Store(false)
 	if conn.answers != nil {
-		conn.answers.give(conn.room)
+		conn.answers.Give(conn.room)
 		conn.answers, conn.room = nil, 0
 	}
 	if conn.admitted != nil {

@@ -1,29 +1,30 @@
-package server
+package edge
 
 import (
 	"errors"
 	"strconv"
 
+	"github.com/cloudwego/hertz/pkg/app"
 	"github.com/cloudwego/hertz/pkg/network"
-	"github.com/cloudwego/hertz/pkg/protocol"
 	"github.com/cloudwego/hertz/pkg/protocol/http1/resp"
 )
 
-// streamWriter writes an answer of unknown length in chunks. It takes the place of hertz's own writer for two reasons:
+// Stream writes an answer of unknown length in chunks. It takes the place of hertz's own writer for two reasons:
 // that one carries a finalizer per stream, and it ends every stream cleanly, even one that failed. Here an aborted
 // stream has no last chunk and its connection is closed, so that the client sees that something is missing.
-type streamWriter struct {
-	response *protocol.Response
-	conn     network.Writer
-	chunked  bool // false for HTTP/1.0, which knows no chunks: the end of the connection ends the answer
-	started  bool
-	aborted  bool
+type Stream struct {
+	rc      *app.RequestContext
+	conn    network.Writer
+	chunked bool // false for HTTP/1.0, which knows no chunks: the end of the connection ends the answer
+	taken   bool // it stands in the place of the writer of hertz
+	started bool
+	aborted bool
 }
 
 var errAborted = errors.New("the stream was aborted")
 
 // Write buffers p as one chunk, the response head before it where it is the first. p may be reused at once.
-func (w *streamWriter) Write(p []byte) (int, error) {
+func (w *Stream) Write(p []byte) (int, error) {
 	if err := w.start(); err != nil || len(p) == 0 {
 		return 0, err
 	}
@@ -43,27 +44,41 @@ func (w *streamWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *streamWriter) start() error {
+func (w *Stream) start() error {
 	if w.started {
 		return nil
 	}
 	w.started = true
+	w.take()
+	header := &w.rc.Response.Header
 	if w.chunked {
-		w.response.Header.SetContentLength(-1)
+		header.SetContentLength(-1)
 	} else {
-		w.response.Header.SetConnectionClose(true)
+		header.SetConnectionClose(true)
 	}
-	return resp.WriteHeader(&w.response.Header, w.conn)
+	return resp.WriteHeader(header, w.conn)
+}
+
+// take puts the stream in the place of hertz's own writer.
+func (w *Stream) take() {
+	if !w.taken {
+		w.taken = true
+		w.rc.Response.HijackWriter(w)
+	}
 }
 
 // Flush sends what is buffered.
-func (w *streamWriter) Flush() error { return w.conn.Flush() }
+func (w *Stream) Flush() error { return w.conn.Flush() }
 
-// abort makes Finalize fail: the stream gets no clean end and hertz closes the connection.
-func (w *streamWriter) abort() { w.aborted = true }
+// Abort ends the answer visibly cut: it gets no clean end, and its connection is closed.
+func (w *Stream) Abort() {
+	w.aborted = true
+	w.take() // Finalize fails then, so that hertz closes the connection
+	w.rc.SetConnectionClose()
+}
 
 // Finalize is called by hertz when the handler has returned.
-func (w *streamWriter) Finalize() error {
+func (w *Stream) Finalize() error {
 	if w.aborted {
 		return errAborted
 	}

@@ -1,4 +1,4 @@
-package server
+package edge
 
 import (
 	"crypto/tls"
@@ -22,7 +22,7 @@ type listener struct {
 }
 
 // openListeners opens all addresses, or none.
-func openListeners(o *Options, certificates *listen.Certificates) (opened []*listener, err error) {
+func openListeners(o *Options) (opened []*listener, err error) {
 	defer func() {
 		if err != nil {
 			closeListeners(opened)
@@ -33,7 +33,7 @@ func openListeners(o *Options, certificates *listen.Certificates) (opened []*lis
 		if err != nil {
 			return opened, fmt.Errorf("%q %w", text, err)
 		}
-		if address.TLS && certificates == nil {
+		if address.TLS && o.Certificates == nil {
 			return opened, fmt.Errorf("cannot listen on %s: there is no certificate; set tls.certificate and tls.key", text)
 		}
 		socket, err := listen.Open(address)
@@ -45,7 +45,7 @@ func openListeners(o *Options, certificates *listen.Certificates) (opened []*lis
 		}
 		l := &listener{Listener: socket, address: address.Bound(socket.Addr()), served: make(chan struct{})}
 		opened = append(opened, l)
-		if address.TLS || o.blocking || !canPoll {
+		if address.TLS || o.Blocking || !canPoll {
 			continue
 		}
 		if l.polled, err = l.poll(); err != nil {

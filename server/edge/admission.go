@@ -1,0 +1,93 @@
+package edge
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cloudwego/hertz/pkg/app"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// RetrySoon is the wait that is asked of clients when the proxy itself is full.
+const RetrySoon = time.Second
+
+// admission counts the requests that are being handled. It lets in no more than its limit, and none once it is closed.
+type admission struct {
+	limit  int
+	mu     sync.Mutex
+	open   int
+	closed bool
+	idle   chan struct{} // closed when the last one has left after close
+}
+
+// enter lets a request in, or gives the error to answer it with; one that is let in leaves when its answer has been sent.
+func (a *admission) enter() *codec.Error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.closed:
+		return ErrDraining
+	case a.open >= a.limit:
+		return errFull
+	}
+	a.open++
+	return nil
+}
+
+func (a *admission) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open--
+	if a.closed && a.open == 0 {
+		close(a.idle)
+	}
+}
+
+// count is how many requests are being handled.
+func (a *admission) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open
+}
+
+// close lets no more requests in, and gives a channel that is closed when the last one has left.
+func (a *admission) close() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	a.idle = make(chan struct{})
+	if a.open == 0 {
+		close(a.idle)
+	}
+	return a.idle
+}
+
+// ErrDraining is the answer to new requests during the drain, and the cause that open ones are aborted with when its time is
+// over.
+var ErrDraining = &codec.Error{
+	Kind: codec.KindOverloaded, Message: "The proxy is shutting down; send the request again.", RetryAfter: RetrySoon,
+}
+
+// errFull is the answer to requests over the limit.
+var errFull = &codec.Error{
+	Kind: codec.KindOverloaded, Message: "The proxy is handling as many requests as it takes at a time. Try again in a second.", RetryAfter: RetrySoon,
+}
+
+// limitConcurrency counts a request for the drain, and turns new ones away then. The request counts until its answer has
+// been sent, not only until its handler returns. Its context is that of its connection, which ends when the client leaves
+// and when the server aborts what is still open.
+func (s *Server) limitConcurrency(ctx context.Context, rc *app.RequestContext) {
+	conn := connectionOf(ctx)
+	if refused := s.admission.enter(); refused != nil {
+		s.opts.Fail(&conn.request, &conn.response, refused)
+		if refused == ErrDraining {
+			rc.SetConnectionClose()
+		}
+		rc.Abort()
+		return
+	}
+	conn.admitted = &s.admission
+	rc.Next(ctx)
+}

@@ -1,0 +1,297 @@
+// Package edge is where mneme meets its clients: listeners, TLS, HTTP/1.1 framing, the limits on what clients may send and
+// hold, the drain, and the writers of answers. It alone imports hertz and netpoll. The rest of the server sees a [Handler]
+// with a [Request] and a [Response].
+//
+// A request passes three steps before its handler: recoverPanics, rejectAmbiguous (hygiene.go) and limitConcurrency
+// (admission.go). What hertz would answer by itself before that is replaced on the connection (refusal.go).
+package edge
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cloudwego/hertz/pkg/app"
+	hertz "github.com/cloudwego/hertz/pkg/app/server"
+	"github.com/cloudwego/hertz/pkg/common/config"
+	"github.com/cloudwego/hertz/pkg/common/hlog"
+	"github.com/cloudwego/hertz/pkg/common/tracer/stats"
+	"github.com/cloudwego/hertz/pkg/network"
+	"github.com/cloudwego/netpoll"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/listen"
+)
+
+// Options configure a [Server]. All of them are required unless they say otherwise.
+type Options struct {
+	Listen       []string             // addresses, as [listen.Parse] reads them; at least one
+	Certificates *listen.Certificates // nil without TLS
+	Blocking     bool                 // serve every listener on the standard transport, as on Windows
+	Log          *slog.Logger
+
+	Connections           int           // open at a time
+	ConnectionsPerAddress int           // of one client address; 0: no limit but the one before
+	Requests              int           // handled at a time
+	BodyBytes             int64         // largest request body as it is sent
+	HeaderBytes           int           // largest request head
+	UnreadBytes           int64         // that all connections together may hold before a handler asks for them
+	ReadTimeout           time.Duration // for a client to send its request, or to take a piece of the answer
+	DrainDelay            time.Duration // between the beginning of a shutdown and the closing of the listeners
+	DrainTimeout          time.Duration // for open requests to end by themselves
+	AbortTimeout          time.Duration // for requests to end that were aborted; 0: 5 s
+
+	Single    []string                                // headers that may occur only once in a request
+	Surface   func(path []byte) codec.Format          // in whose shape errors of a path are told
+	Fail      func(*Request, *Response, *codec.Error) // answers a request that gets no further than the edge
+	Refused   func(limit string)                      // is told of each connection that a limit turned away
+	NotFound  Handler                                 // for paths that are not served
+	NotServed func(*Request, *Response)               // answers a method that a path does not take
+}
+
+// Handler answers a request. The request and the response are valid until it returns. ctx ends when the client leaves, or
+// with the cause [ErrDraining] when the server aborts what is still open.
+type Handler func(ctx context.Context, in *Request, out *Response)
+
+// Server serves handlers on its listeners.
+type Server struct {
+	opts      Options
+	log       *slog.Logger
+	listeners []*listener
+	engine    *hertz.Hertz
+
+	// closing ends when the drain begins: what would never end by itself ends then.
+	closing      context.Context
+	beginClosing context.CancelFunc
+
+	// life ends when open requests are to be aborted.
+	life        context.Context
+	abort       context.CancelCauseFunc
+	admission   admission
+	draining    atomic.Bool
+	connections *connections
+}
+
+// prepareLibraries sets what hertz and netpoll keep for the whole process. hertz does not log on its own: what matters is
+// logged here. A connection begins with small buffers, which grow with what comes: thousands of clients may wait for
+// streams that say nothing, and netpoll's own sizes are 8 KiB to read into and 4 KiB to write from.
+var prepareLibraries = sync.OnceFunc(func() {
+	hlog.SetLevel(hlog.LevelFatal)
+	netpoll.LinkBufferCap = 1 << 10
+	_ = netpoll.Configure(netpoll.Config{BufferSize: 2 << 10})
+})
+
+// abortTimeout is how long aborted requests get to end: enough to write an error event and commit.
+const abortTimeout = 5 * time.Second
+
+// New opens the listeners, so that the addresses are known and a taken port is an error here. Clients that connect
+// before [Server.Run] wait in a queue. A server that is made has to be run.
+func New(o *Options) (*Server, error) {
+	s := &Server{opts: *o, log: o.Log}
+	if s.opts.AbortTimeout == 0 {
+		s.opts.AbortTimeout = abortTimeout
+	}
+	var secure *tls.Config
+	if o.Certificates != nil {
+		secure = o.Certificates.Config()
+	}
+	var err error
+	if s.listeners, err = openListeners(o); err != nil {
+		return nil, err
+	}
+	s.admission.limit = o.Requests
+	s.life, s.abort = context.WithCancelCause(context.Background())
+	s.closing, s.beginClosing = context.WithCancel(s.life)
+	s.connections = startConnections(s.life, o)
+	prepareLibraries()
+	s.engine = hertz.New(
+		hertz.WithTransport(func(options *config.Options) network.Transporter {
+			return newTransport(options, s.listeners, secure, s.connections, s.log)
+		}),
+		hertz.WithMaxRequestBodySize(clampInt(o.BodyBytes)), // what is over these limits is answered by refusal.go
+		hertz.WithMaxHeaderBytes(o.HeaderBytes),
+		hertz.WithReadTimeout(o.ReadTimeout),
+		hertz.WithIdleTimeout(o.ReadTimeout),
+		hertz.WithWriteTimeout(o.ReadTimeout),
+		hertz.WithSenseClientDisconnection(true),
+		hertz.WithDisablePreParseMultipartForm(true),
+		hertz.WithRedirectTrailingSlash(false),
+		hertz.WithDisablePrintRoute(true),
+		hertz.WithDisableDefaultContentType(true),
+		hertz.WithHandleMethodNotAllowed(true),
+		hertz.WithTracer(s.connections),
+		hertz.WithTraceLevel(stats.LevelDisabled), // only to be told of beginnings and ends
+	)
+	s.engine.Use(s.recoverPanics, s.rejectAmbiguous)
+	s.engine.NoRoute(handled(o.NotFound))
+	s.engine.NoMethod(handled(func(_ context.Context, in *Request, out *Response) {
+		o.NotServed(in, out)
+		out.Set("Allow", s.methodsOf(in.Path()))
+		out.SetStatus(http.StatusMethodNotAllowed)
+	}))
+	return s, nil
+}
+
+func clampInt(n int64) int { return int(min(n, 1<<31-1)) }
+
+// Handle serves a path for a method, "" for any, within the limit of requests. A segment of the path that begins with a
+// colon stands for any segment, a last one that begins with a star for any rest. It is for use before [Server.Run].
+func (s *Server) Handle(method, path string, handler Handler) {
+	s.mount(method, path, s.limitConcurrency, handled(handler))
+}
+
+// HandleProbe serves a path beyond the limit of requests, and during the drain.
+func (s *Server) HandleProbe(method, path string, handler Handler) {
+	s.mount(method, path, handled(handler))
+}
+
+func (s *Server) mount(method, path string, chain ...app.HandlerFunc) {
+	if method == "" {
+		s.engine.Any(path, chain...)
+		return
+	}
+	s.engine.Handle(method, path, chain...)
+}
+
+func handled(handler Handler) app.HandlerFunc {
+	return func(ctx context.Context, _ *app.RequestContext) {
+		conn := connectionOf(ctx)
+		handler(ctx, &conn.request, &conn.response)
+	}
+}
+
+// methodsOf lists what a path takes (RFC 9110, section 10.2.1).
+func (s *Server) methodsOf(path string) string {
+	var methods []string
+	for _, route := range s.engine.Routes() {
+		if leadsTo(route.Path, path) {
+			methods = append(methods, route.Method)
+		}
+	}
+	slices.Sort(methods)
+	return strings.Join(methods, ", ")
+}
+
+// leadsTo reports whether a route, in which a segment that begins with a colon stands for any, covers a path.
+func leadsTo(route, path string) bool {
+	segments := strings.Split(path, "/")
+	for i, segment := range strings.Split(route, "/") {
+		if i >= len(segments) || segment != segments[i] && !strings.HasPrefix(segment, ":") {
+			return false
+		}
+	}
+	return strings.Count(route, "/") == strings.Count(path, "/")
+}
+
+// Addresses are those of all listeners, with the ports that were left to the system.
+func (s *Server) Addresses() []listen.Address {
+	addresses := make([]listen.Address, len(s.listeners))
+	for i, l := range s.listeners {
+		addresses[i] = l.address
+	}
+	return addresses
+}
+
+// Addr is the address of the first listener.
+func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
+
+// OnLoopback reports whether a request came over a listener that only this machine can reach.
+func (s *Server) OnLoopback(in *Request) bool {
+	local, ok := in.conn.LocalAddr().(*net.TCPAddr)
+	return ok && slices.ContainsFunc(s.listeners, func(l *listener) bool {
+		return listen.IsLoopback(l.Addr()) && l.Addr().(*net.TCPAddr).Port == local.Port
+	})
+}
+
+// Draining reports whether the server has begun to shut down.
+func (s *Server) Draining() bool { return s.draining.Load() }
+
+// Closing is closed when the drain begins.
+func (s *Server) Closing() <-chan struct{} { return s.closing.Done() }
+
+// Requests counts those that are being handled or answered.
+func (s *Server) Requests() int { return s.admission.count() }
+
+// Connections counts those that are open.
+func (s *Server) Connections() int { return int(s.connections.count.Load()) }
+
+// UnreadBytes is how much of the clients' bytes is held that no handler has asked for.
+func (s *Server) UnreadBytes() int64 { return s.connections.held() }
+
+// ErrAborted says that the drain time ended before all requests had.
+var ErrAborted = errors.New("open requests were cut after the drain time")
+
+// Run serves until ctx is done, then drains: [Server.Draining] is true, after the drain delay the listeners are closed, open
+// requests finish within the drain time, the rest is aborted. It returns nil when every request ended by itself. A ctx
+// that ends at once is heeded as any other.
+func (s *Server) Run(ctx context.Context) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.engine.Engine.Run() }()
+	for _, l := range s.listeners {
+		select {
+		case err := <-stopped:
+			return errors.Join(err, s.drain())
+		case <-l.served:
+		}
+	}
+	select {
+	case err := <-stopped:
+		return errors.Join(err, s.drain())
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	if s.opts.DrainDelay > 0 {
+		time.Sleep(s.opts.DrainDelay)
+	}
+	err := s.drain()
+	if err := <-stopped; err != nil { // expected of a listener that is closed while it serves
+		s.log.Debug("the listeners have ended", "error", err)
+	}
+	return err
+}
+
+// drain ends what is open and all that the server has started. A request is open until its answer has been sent.
+func (s *Server) drain() error {
+	s.draining.Store(true)
+	idle := s.admission.close()
+	s.beginClosing()
+	shutdown, giveUp := context.WithCancel(context.Background())
+	shut := make(chan struct{})
+	go func() {
+		defer close(shut)
+		_ = s.engine.Shutdown(shutdown) // closes the listeners first, then waits for connections
+	}()
+
+	err := s.endRequests(idle)
+	s.abort(ErrDraining) // also ends the sweeps
+	s.connections.closeAll()
+	<-idle
+	giveUp()
+	<-shut
+	closeListeners(s.listeners) // if hertz never came to serve them
+	s.connections.wait()
+	return err
+}
+
+// endRequests waits for open requests, and aborts them when the drain time is over.
+func (s *Server) endRequests(idle <-chan struct{}) error {
+	select {
+	case <-idle:
+		return nil
+	case <-time.After(s.opts.DrainTimeout):
+	}
+	s.abort(ErrDraining)
+	select {
+	case <-idle:
+	case <-time.After(s.opts.AbortTimeout): // a client that does not even take its error
+	}
+	return ErrAborted
+}

@@ -38,7 +38,7 @@ func (x *exchange) evidence(o *store.Opening) {
 
 // project names what the request is about: what a header says, else the directory that the client states.
 func (x *exchange) project() string {
-	if name := project.Clean(x.rc.Request.Header.Get(headerProject)); name != "" {
+	if name := project.Clean(x.in.Header(headerProject)); name != "" {
 		return name
 	}
 	if x.surface == codec.Embeddings {

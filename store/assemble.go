@@ -19,7 +19,7 @@ var errTooLong = errors.New("the pieces have more bytes than the record says")
 
 // appendBody appends the body that a skeleton describes.
 func (r *bodyReader) appendBody(dst, skeleton []byte) ([]byte, error) {
-	if len(skeleton) == 0 || skeleton[0] != recordVersion {
+	if len(skeleton) == 0 || skeleton[0] != piecesVersion {
 		return nil, errors.New("skeleton of an unknown version")
 	}
 	return r.appendPieces(dst, skeleton[1:], inSkeleton)
@@ -93,7 +93,7 @@ func (r *bodyReader) node(h hash) (list []byte, err error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("node %x: %w", h, err)
-	case len(value) == 0 || value[0] != recordVersion:
+	case len(value) == 0 || value[0] != piecesVersion:
 		return nil, fmt.Errorf("node %x: unknown version", h)
 	}
 	return value[1:], nil

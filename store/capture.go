@@ -95,16 +95,12 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	o = redactOpening(o, redactor)
 	c.info = openingInfo(c.name, o, started)
 	c.answer = s.newAnswerRedactor(c.info.Surface, redactor)
-	record, err := encodeRecord(c.info)
-	if err != nil {
-		return nil, errStorage(err, "the exchange could not be put on record")
-	}
 	s.planning.RLock()
 	defer s.planning.RUnlock()
 	if now, ok := s.accounts.number(o.Account); !ok || now != account {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
-	w := &write{capture: c, info: record, body: s.planBody(account, &planned{o.Body, o.Spans, o.Items, o.Prints}), evidence: evidenceOf(o), done: make(chan struct{})}
+	w := &write{capture: c, info: encodeFields(c.info), body: s.planBody(account, &planned{o.Body, o.Spans, o.Items, o.Prints}), evidence: evidenceOf(o), done: make(chan struct{})}
 	c.opening = w
 	chain := w.body.conversation // the plan is the writer's from where it is sent
 	if s.opts.OnPressure == Shed {
@@ -271,11 +267,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	}
 	closeInfo(c.info, closing)
 	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
-	record, err := encodeRecord(c.info)
-	if err != nil {
-		return errStorage(err, "the exchange could not be put on record")
-	}
-	w := &write{capture: c, info: record, number: c.part, closing: true, done: make(chan struct{})}
+	w := &write{capture: c, info: encodeFields(c.info), number: c.part, closing: true, done: make(chan struct{})}
 	if len(c.buffer) > 0 {
 		w.part = encodeAnswer(c.buffer, frames)
 	}

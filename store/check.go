@@ -226,7 +226,7 @@ func (c *checker) run(ctx context.Context) error {
 
 // againSession makes a session that is gone again, without what only its record said.
 func (c *checker) againSession(id sessionID, counts *sessionCounts) []fix {
-	r := sessionRecord{Session: counts.Session}
+	r := &sessionRecord{Session: counts.Session}
 	r.ID, r.Account, r.Created = id.String(), c.name, exchangeID(id).time().UTC() // ids of all kinds are made alike
 	r.Updated = r.Created
 	for exchange, x := range c.exchanges {
@@ -234,11 +234,7 @@ func (c *checker) againSession(id sessionID, counts *sessionCounts) []fix {
 			r.Updated = began
 		}
 	}
-	value, err := encodeRecord(r)
-	if err != nil {
-		return nil
-	}
-	return []fix{{record: record{sessionKey(c.account, id), value}, while: record{sessionKey(c.account, id), nil}}}
+	return []fix{{record: record{sessionKey(c.account, id), encodeFields(r)}, while: record{sessionKey(c.account, id), nil}}}
 }
 
 // drop takes a record away.
@@ -466,7 +462,7 @@ func (c *checker) countsOf(id sessionID) *sessionCounts {
 
 func (c *checker) request(id exchangeID, info *ExchangeInfo) {
 	skeleton, err := getValue(c.tx, exchangeKey(spaceRequest, c.account, id))
-	if err == nil && (len(skeleton) == 0 || skeleton[0] != recordVersion) {
+	if err == nil && (len(skeleton) == 0 || skeleton[0] != piecesVersion) {
 		err = errors.New("unknown version")
 	}
 	var size int64
@@ -641,10 +637,9 @@ func (c *checker) session(item *badger.Item) error {
 		problem := fmt.Sprintf("it counts %d exchanges, %d of them complete, %d auxiliary; there are %d, %d and %d, or its token counts differ",
 			r.Exchanges, r.Completed, r.Auxiliary, want.Exchanges, want.Completed, want.Auxiliary)
 		r.Exchanges, r.Completed, r.Auxiliary, r.Usage = want.Exchanges, want.Completed, want.Auxiliary, want.Usage
-		corrected, err := encodeRecord(r)
 		key := item.KeyCopy(nil)
-		c.find(id.String(), problem, fix{record{key, corrected}, record{key, bytes.Clone(value)}})
-		return err
+		c.find(id.String(), problem, fix{record{key, encodeFields(r)}, record{key, bytes.Clone(value)}})
+		return nil
 	})
 }
 

@@ -345,7 +345,7 @@ func TestAnErasureThatFailsKeepsNothingElseWaiting(t *testing.T) {
 	capture(t, s, "other", "q", "a")
 	acme, _ := s.accounts.number("acme")
 	other, _ := s.accounts.number("other")
-	damage(t, s, exchangeKey(spaceRequest, acme, harmed), []byte{recordVersion, 0xff})
+	damage(t, s, exchangeKey(spaceRequest, acme, harmed), []byte{piecesVersion, 0xff})
 	failing, err := s.Erase(t.Context(), "acme", Selection{Until: time.Now().Add(-time.Hour)}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -403,7 +403,7 @@ func TestARepairLeavesAloneWhatBelongsToAnExchangeThatCannotBeRead(t *testing.T)
 	if err := c.s.view(func(tx *badger.Txn) (err error) { record, err = getValue(tx, place); return err }); err != nil {
 		t.Fatal(err)
 	}
-	damage(t, c.s, place, append([]byte{recordVersion + 1}, record[1:]...)) // as a newer mneme would have written it
+	damage(t, c.s, place, append([]byte{recordFields + 1}, record[1:]...)) // as a newer mneme would have written it
 	report, err := c.s.Check(t.Context(), true, func(f Finding) {
 		if f.Subject != id || f.Repaired {
 			t.Errorf("%+v", f)
@@ -425,10 +425,7 @@ func TestARepairDoesNotUndoWhatHasHappenedSinceItLooked(t *testing.T) {
 	_, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
 	id, _ := parseSessionID(session)
 	number, _ := c.s.accounts.number("acme")
-	record, err := encodeRecord(sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := encodeFields(&sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
 	damage(t, c.s, sessionKey(number, id), record)
 	repair := func(tell func(Finding)) {
 		t.Helper()

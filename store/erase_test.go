@@ -384,10 +384,7 @@ func TestCheckRepairsWhatFollowsFromTheExchanges(t *testing.T) {
 	xid, _ := parseExchangeID(id)
 	damage(t, c.s, memberKey(1, key, xid), nil)
 	damage(t, c.s, linkKey(1, clue{byChatKey, "gone"}), make([]byte, 16))
-	record, err := encodeRecord(sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := encodeFields(&sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
 	damage(t, c.s, sessionKey(1, key), record)
 	report, err := c.s.Check(context.Background(), true, func(Finding) {})
 	if err != nil || report.Findings != 3 || report.Repaired != 3 {

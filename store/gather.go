@@ -210,7 +210,7 @@ func escaped(text []byte) bool {
 
 // addBody adds what a plan's body has that is not stored yet, and gives its skeleton.
 func (g *gathering) addBody(account accountNumber, p *bodyPlan) (skeleton []byte) {
-	skeleton = append(make([]byte, 0, 512), recordVersion)
+	skeleton = append(make([]byte, 0, 512), piecesVersion)
 	for i := range p.parts {
 		part := &p.parts[i]
 		if part.known > 0 {
@@ -272,7 +272,7 @@ func (g *gathering) addNode(account accountNumber, r *run) (tail []item) {
 	}
 	r.known += fresh
 	r.node = r.items[fresh-1].chain
-	g.add(objectRef{spaceNode, account, r.node}, nil, append([]byte{recordVersion}, node...))
+	g.add(objectRef{spaceNode, account, r.node}, nil, append([]byte{piecesVersion}, node...))
 	return r.items[fresh:]
 }
 

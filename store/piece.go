@@ -5,6 +5,9 @@ import (
 	"errors"
 )
 
+// piecesVersion is the first byte of skeletons and nodes.
+const piecesVersion = 1
+
 // A piece is one byte that says what it is, and what that needs. Numbers are unsigned varints.
 const (
 	pieceLiteral    = 0 // length, bytes

@@ -10,39 +10,72 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// A record is one version byte and JSON: records are few beside the bytes they describe, and JSON lets an outsider
-// read them and a later version add members.
-const recordVersion = 1
+// A record is one byte, its version, and JSON or numbered fields. Exchanges, sessions and turns have fields, since they are
+// written with every exchange; all others have JSON, and so have exchanges, sessions and turns of stores before format 2.
+const (
+	recordJSON   = 1
+	recordFields = 2
+)
 
-// Records are encoded and decoded as encoding/json does it, repairing text that is no UTF-8 included, in half to a third of
+// JSON is encoded and decoded as encoding/json does it, repairing text that is no UTF-8 included, in half to a third of
 // the time. Strings are copied out of what is read: records are read from memory that is the database's.
-const recordOptions = encoder.ValidateString | encoder.SortMapKeys
+const jsonOptions = encoder.ValidateString | encoder.SortMapKeys
 
-var recordJSON = sonic.Config{CopyString: true, ValidateString: true, CaseSensitive: true}.Froze()
+var recordCodec = sonic.Config{CopyString: true, ValidateString: true, CaseSensitive: true}.Froze()
 
 // errRecord does not say what the library says, which quotes the record.
-var errRecord = errors.New("the record is no JSON of the members it should have")
+var errRecord = errors.New("the record has not the members it should have")
 
+// encodeRecord gives a record as JSON.
 func encodeRecord(v any) ([]byte, error) {
-	scratch := append(getBuffer(4<<10), recordVersion)
+	scratch := append(getBuffer(4<<10), recordJSON)
 	defer func() { putBuffer(scratch) }()
-	if err := encoder.EncodeInto(&scratch, v, recordOptions); err != nil {
+	if err := encoder.EncodeInto(&scratch, v, jsonOptions); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(scratch), nil
 }
 
+// encodeFields gives a record of numbered fields.
+func encodeFields(r fieldRecord) []byte {
+	scratch := appendFields(getBuffer(4<<10), r)
+	record := bytes.Clone(scratch)
+	putBuffer(scratch)
+	return record
+}
+
+func appendFields(dst []byte, r fieldRecord) []byte {
+	w := fieldWriter{append(dst, recordFields)}
+	r.writeFields(&w)
+	return w.record
+}
+
+// decodeRecord reads a record of either kind.
 func decodeRecord(record []byte, v any) error {
 	if len(record) == 0 {
 		return errors.New("empty record")
 	}
-	if record[0] > recordVersion {
-		return fmt.Errorf("record of version %d, this mneme reads up to %d: upgrade mneme", record[0], recordVersion)
+	switch record[0] {
+	case recordJSON:
+		if recordCodec.Unmarshal(record[1:], v) != nil {
+			return errRecord
+		}
+		return nil
+	case recordFields:
+		target, ok := v.(fieldTarget)
+		if !ok {
+			return errRecord
+		}
+		r := newFieldReader(record[1:])
+		for r.next() {
+			target.readField(&r)
+		}
+		if r.failed {
+			return errRecord
+		}
+		return nil
 	}
-	if recordJSON.Unmarshal(record[1:], v) != nil {
-		return errRecord
-	}
-	return nil
+	return fmt.Errorf("record of version %d, this mneme reads up to %d: upgrade mneme", record[0], recordFields)
 }
 
 func getInfo(tx *badger.Txn, account accountNumber, id exchangeID) (*ExchangeInfo, error) {

@@ -1,57 +1,227 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
 )
 
-// Records are JSON for everybody: they say what the standard library's would say, whatever clients sent, and are read as
-// that reads them.
-func TestRecordsSayWhatTheStandardLibraryWouldSay(t *testing.T) {
+// Records are seen as JSON: one that was kept as fields says what the same one says that was kept as JSON by the standard
+// library, whatever clients sent.
+func TestRecordsOfFieldsSayWhatJSONWouldSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }))
-		moment := time.UnixMilli(rapid.Int64Range(0, 1<<42).Draw(t, "time")).UTC()
-		for _, record := range []any{
+		texts := rapid.SliceOfN(text, 0, 3)
+		number := rapid.Int64()
+		moment := time.Unix(rapid.Int64Range(firstSecond, lastSecond).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC()
+		usage := UsageInfo{InputUncached: number.Draw(t, "input"), Output: number.Draw(t, "output"), Estimated: rapid.Bool().Draw(t, "estimated")}
+		part := rapid.Custom(func(t *rapid.T) Part {
+			return Part{Kind: text.Draw(t, "kind"), Text: text.Draw(t, "text"), Arguments: text.Draw(t, "arguments"), Failed: rapid.Bool().Draw(t, "failed"), Bytes: number.Draw(t, "bytes")}
+		})
+		message := rapid.Custom(func(t *rapid.T) Message {
+			return Message{Role: text.Draw(t, "role"), Parts: rapid.SliceOfN(part, 1, 3).Draw(t, "parts")}
+		})
+		for _, record := range []fieldRecord{
 			&ExchangeInfo{
-				ID: "exch_1", Outcome: OutcomeClientClosed, Started: moment, ModelAsked: text.Draw(t, "model"), Status: rapid.Int().Draw(t, "status"),
-				Header: []HeaderField{{"User-Agent", text.Draw(t, "header")}}, Error: &ErrorInfo{Message: text.Draw(t, "error")},
+				ID: "exch_1", Outcome: OutcomeClientClosed, Started: moment, ModelAsked: text.Draw(t, "model"), Status: rapid.Int().Draw(t, "status"), Usage: usage,
+				Header: []HeaderField{{"User-Agent", text.Draw(t, "header")}, {}}, Error: &ErrorInfo{Message: text.Draw(t, "error")}, Translation: texts.Draw(t, "translation"),
 			},
-			&sessionRecord{Session: Session{ID: "sess_1", Created: moment, Tags: []string{text.Draw(t, "tag")}}, Links: [][]byte{[]byte(text.Draw(t, "link"))}},
-			&turnRecord{
-				Turn:      Turn{Exchange: "exch_1", Messages: []Message{{Role: "user", Parts: []Part{{Kind: "text", Text: text.Draw(t, "text")}}}}},
-				Histories: []historyHash{{1}},
-			},
+			&sessionRecord{Session: Session{ID: "sess_1", Created: moment, Tags: texts.Draw(t, "tags"), Usage: usage}, Links: [][]byte{[]byte(text.Draw(t, "link"))}},
+			&turnRecord{Turn: Turn{Exchange: "exch_1", Messages: rapid.SliceOfN(message, 0, 3).Draw(t, "messages")}, Histories: []historyHash{{1}}},
 		} {
 			fresh := func() any { return reflect.New(reflect.TypeOf(record).Elem()).Interface() }
-			got, err := encodeRecord(record)
-			if err != nil {
-				t.Fatal(err)
-			}
 			standard, err := json.Marshal(record)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, read, ours := fresh(), fresh(), fresh()
+			want := fresh()
 			if err := json.Unmarshal(standard, want); err != nil {
 				t.Fatal(err)
 			}
-			if err := json.Unmarshal(got[1:], read); err != nil || !reflect.DeepEqual(read, want) {
-				t.Fatalf("the standard library reads %+v of\n%s\nwant %+v (%v)", read, got[1:], want, err)
-			}
-			if err := decodeRecord(append([]byte{recordVersion}, standard...), ours); err != nil || !reflect.DeepEqual(ours, want) {
-				t.Fatalf("read %+v of\n%s\nwant %+v (%v)", ours, standard, want, err)
+			for _, kept := range [][]byte{encodeFields(record), append([]byte{recordJSON}, standard...)} {
+				got := fresh()
+				if err := decodeRecord(kept, got); err != nil {
+					t.Fatalf("%q of %s: %v", kept, standard, err)
+				}
+				if said, err := json.Marshal(got); err != nil || !bytes.Equal(said, canonical(t, want)) {
+					t.Fatalf("read %s\nwant %s (%v)", said, canonical(t, want), err)
+				}
 			}
 		}
 	})
 }
 
+func canonical(t *rapid.T, v any) []byte {
+	said, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return said
+}
+
+// Every member has a field, which FORMAT.md names, and comes back from it.
+func TestFormatPageNamesTheFieldsOfRecords(t *testing.T) {
+	page, err := os.ReadFile("FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, example := range map[string]any{
+		"exchange": ExchangeInfo{}, "session": sessionRecord{}, "turn": turnRecord{},
+		"usage": UsageInfo{}, "error": ErrorInfo{}, "attempt": Attempt{}, "header field": HeaderField{}, "redaction": Redaction{},
+		"message": Message{}, "part": Part{},
+	} {
+		table := "\n**Fields of "
+		_, table, found := strings.Cut(string(page), table+article(name)+"**")
+		if !found {
+			t.Errorf("FORMAT.md has no fields of %s", name)
+			continue
+		}
+		table, _, _ = strings.Cut(table, "\n\n")
+		for _, member := range reflect.VisibleFields(reflect.TypeOf(example)) {
+			tag, _, _ := strings.Cut(member.Tag.Get("json"), ",")
+			if member.Anonymous || tag == "" || name == "exchange" && tag == "session" { // which is not in the record
+				continue
+			}
+			v := reflect.New(reflect.TypeOf(example))
+			give(v.Elem().FieldByIndex(member.Index))
+			record := fieldsOf(v.Interface())
+			number, _, _ := protowire.ConsumeTag(record)
+			if len(record) == 0 {
+				t.Errorf("%s: %s is not kept", name, tag)
+				continue
+			}
+			if row := fmt.Sprintf(" %d `%s`", number, tag); !strings.Contains(strings.ReplaceAll(table, "\n", " ")+",", row+",") {
+				t.Errorf("FORMAT.md does not say of %s that field %d is %s", name, number, tag)
+			}
+			got := reflect.New(reflect.TypeOf(example))
+			r := newFieldReader(record)
+			for r.next() {
+				got.Interface().(fieldTarget).readField(&r)
+			}
+			if r.failed || !reflect.DeepEqual(got.Interface(), v.Interface()) {
+				t.Errorf("%s: %s comes back as %+v, was %+v", name, tag, got.Elem(), v.Elem())
+			}
+		}
+	}
+}
+
+func article(name string) string {
+	if strings.ContainsAny(name[:1], "aeiou") && name != "usage" {
+		return "an " + name
+	}
+	if name == "usage" {
+		return name
+	}
+	return "a " + name
+}
+
+// give puts some value into a member.
+func give(v reflect.Value) {
+	switch v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(time.Unix(1, 2).UTC()))
+		return
+	case Outcome:
+		v.Set(reflect.ValueOf(OutcomeComplete))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Uint8:
+		v.SetUint(1)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		give(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		give(v.Index(0))
+	case reflect.Array:
+		give(v.Index(0))
+	case reflect.Struct:
+		give(v.Field(0))
+	}
+}
+
+// fieldsOf gives the fields of a record, or of a message that stands in one.
+func fieldsOf(v any) []byte {
+	if r, ok := v.(fieldRecord); ok {
+		return encodeFields(r)[1:]
+	}
+	var w fieldWriter
+	v.(interface {
+		write(w *fieldWriter, field protowire.Number)
+	}).write(&w, 1)
+	_, _, tag := protowire.ConsumeTag(w.record)
+	embedded, _ := protowire.ConsumeBytes(w.record[tag:])
+	return embedded
+}
+
+// A later mneme adds fields of any kind.
+func TestFieldsThatAreNotKnownAreSkipped(t *testing.T) {
+	record := encodeFields(&ExchangeInfo{ID: "exch_1", Started: time.Unix(1, 0).UTC()})
+	record = protowire.AppendTag(record, 500, protowire.BytesType)
+	record = protowire.AppendString(record, "new")
+	record = protowire.AppendTag(record, 501, protowire.Fixed64Type)
+	record = protowire.AppendFixed64(record, 7)
+	record = protowire.AppendTag(record, 9, protowire.VarintType)
+	record = protowire.AppendVarint(record, 200)
+	var got ExchangeInfo
+	if err := decodeRecord(record, &got); err != nil || got.ID != "exch_1" || got.Status != 200 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestMalformedFieldsAreAnError(t *testing.T) {
+	whole := encodeFields(&turnRecord{Turn: Turn{Exchange: "exch_1", Messages: []Message{{Role: "user", Parts: []Part{{Kind: "text", Text: "hi"}}}}}, Histories: []historyHash{{1}}})
+	for n := range len(whole) - 1 {
+		// A cut between two fields leaves a record; the checksums of the database are what finds that.
+		if err := decodeRecord(whole[:n], new(turnRecord)); err == nil && !cutBetweenFields(whole[1:], n-1) {
+			t.Errorf("%d of %d bytes are a record", n, len(whole))
+		}
+	}
+	for name, record := range map[string][]byte{
+		"a number for a text":           {recordFields, 1 << 3, 7},
+		"a text for a number":           {recordFields, 9<<3 | 2, 1, 'x'},
+		"no UTF-8":                      {recordFields, 1<<3 | 2, 1, 0xff},
+		"an unknown outcome":            {recordFields, 4 << 3, 99},
+		"more bytes than there are":     {recordFields, 1<<3 | 2, 0x7f, 'x'},
+		"a time of the year 40 million": append([]byte{recordFields, 5<<3 | 2, 10, 1 << 3}, protowire.AppendVarint(nil, 1<<50)...),
+	} {
+		if err := decodeRecord(record, new(ExchangeInfo)); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+func cutBetweenFields(fields []byte, at int) bool {
+	for n := 0; n <= at; {
+		if n == at {
+			return true
+		}
+		_, _, length := protowire.ConsumeField(fields[n:])
+		n += length
+	}
+	return false
+}
+
 func TestWhatARecordSaysIsInNoError(t *testing.T) {
-	err := decodeRecord([]byte("\x01{\"id\":\"secret\",,"), new(ExchangeInfo))
-	if err == nil || err.Error() != errRecord.Error() {
-		t.Errorf("got %v", err)
+	for _, record := range []string{"\x01{\"id\":\"secret\",,", "\x02\x0a\x06secret\x0a\x01\xff"} {
+		err := decodeRecord([]byte(record), new(ExchangeInfo))
+		if err == nil || err.Error() != errRecord.Error() {
+			t.Errorf("got %v", err)
+		}
 	}
 }

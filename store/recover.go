@@ -64,11 +64,7 @@ func (g *gathering) interrupt(w *write, at place) error {
 		g.store.log.Error("the answer of an exchange that was interrupted cannot be read; run mneme check", "exchange", at.id.String(), "error", err)
 	}
 	info.Outcome, info.Session = OutcomeInterrupted, ""
-	value, err := encodeRecord(info)
-	if err != nil {
-		return err
-	}
-	w.records = append(w.records, record{exchangeKey(spaceExchange, at.account, at.id), value})
+	w.records = append(w.records, record{exchangeKey(spaceExchange, at.account, at.id), encodeFields(info)})
 	g.closeSession(w, at.account, at.id, info)
 	return g.err
 }

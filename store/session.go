@@ -225,12 +225,7 @@ func (g *gathering) belongs(account accountNumber, id exchangeID) (*sessionRecor
 }
 
 func (g *gathering) putSession(w *write, ref sessionRef, r *sessionRecord) {
-	value, err := encodeRecord(r)
-	if err != nil {
-		g.err = err
-		return
-	}
-	g.put(w, sessionKey(ref.account, ref.id), value)
+	g.put(w, sessionKey(ref.account, ref.id), encodeFields(r))
 	g.recent.sessions[ref] = r
 }
 

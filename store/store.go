@@ -24,7 +24,8 @@ import (
 var ErrInUse = errors.New("the store is open in another process")
 
 // formatVersion is the version of the layout that FORMAT.md describes.
-const formatVersion = 1
+// An older one is read as it is: what is written again is written as this one has it.
+const formatVersion = 2
 
 const (
 	defaultQueueBytes  = 64 << 20
@@ -306,6 +307,11 @@ func (s *Store) checkFormat() error {
 		if len(version) != 1 || version[0] > formatVersion {
 			return fmt.Errorf("the store in %s was written by a newer version of mneme (format %v, this one reads up to %d): upgrade mneme",
 				s.opts.Dir, version, formatVersion)
+		}
+		if version[0] < formatVersion {
+			if err := tx.Set(nameKey(spaceMeta, "format"), []byte{formatVersion}); err != nil {
+				return err
+			}
 		}
 		proof, err := getValue(tx, nameKey(spaceMeta, "master"))
 		if err != nil {

@@ -238,10 +238,7 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 	info.Account, info.Session, info.Imported = account, "", time.Now().UTC()
 	info.ModelAsked, info.ModelSent = modelName(info.ModelAsked), modelName(info.ModelSent)
 	info.RequestSize, info.ResponseSize = int64(len(x.RawRequest)), int64(len(x.RawResponse))
-	record, err := encodeRecord(info)
-	if err != nil {
-		return false, err
-	}
+	record := encodeFields(&info)
 	s.planning.RLock()
 	defer s.planning.RUnlock()
 	if now, ok := s.accounts.number(account); !ok || now != number {

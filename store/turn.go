@@ -163,11 +163,10 @@ func (s *Store) digestOf(p place, read reading, whole func() reading) change {
 		g.sessionGrew(w, ref)
 		if read.failure != nil {
 			turn.Error = read.failure.Error()
-			return g.putTurn(w, account, id, turn)
+			g.putTurn(w, account, id, turn)
+			return nil //nolint:nilerr // the turn says what failed
 		}
-		if err := g.placeTurn(w, ref, id, turn, at, &read); err != nil {
-			return err
-		}
+		g.placeTurn(w, ref, id, turn, at, &read)
 		if read.Reply != "" && r.Derived {
 			g.linkReply(w, ref, r, read.Reply)
 			g.putSession(w, ref, r)
@@ -177,7 +176,8 @@ func (s *Store) digestOf(p place, read reading, whole func() reading) change {
 			entry.Exchange.Session = ref.id.String()
 			g.digests = append(g.digests, freshTurn{seq, entry, read.size})
 		}
-		return g.putTurn(w, account, id, turn)
+		g.putTurn(w, account, id, turn)
+		return nil
 	}
 }
 
@@ -295,12 +295,10 @@ func (g *gathering) placeOf(ref sessionRef, id exchangeID, r *reading) turnPlace
 }
 
 // placeTurn puts a turn where it goes on, and notes the histories that lead to it.
-func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *turnRecord, at turnPlace, r *reading) error {
+func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *turnRecord, at turnPlace, r *reading) {
 	turn.Known, turn.Parent, turn.Branch = at.known, at.parent, at.branch
 	if at.onward != nil {
-		if err := g.continueTurn(w, ref.account, *at.onward, turn); err != nil {
-			return err
-		}
+		g.continueTurn(w, ref.account, *at.onward, turn)
 	}
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
 	end := len(r.Messages)
@@ -311,7 +309,6 @@ func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *tur
 	if len(r.Answer) > 0 {
 		turn.endHistory(g, w, ref, r.end, id)
 	}
-	return nil
 }
 
 // historiesInside is how many histories inside one request are noted at most, those that end last.
@@ -372,17 +369,17 @@ func (t *turnRecord) noteHistory(g *gathering, w *write, ref sessionRef, history
 }
 
 // continueTurn makes turn the one that goes on from parent, or a branch if there is one already.
-func (g *gathering) continueTurn(w *write, account accountNumber, parent exchangeID, turn *turnRecord) error {
+func (g *gathering) continueTurn(w *write, account accountNumber, parent exchangeID, turn *turnRecord) {
 	before := g.turn(account, parent)
 	if before == nil {
-		return nil
+		return
 	}
 	if before.Continued != "" && before.Continued != turn.Exchange {
 		turn.Branch = true
-		return nil
+		return
 	}
 	before.Continued = turn.Exchange
-	return g.putTurn(w, account, parent, before)
+	g.putTurn(w, account, parent, before)
 }
 
 // turn gives a turn that has been digested, nil if there is none that can be read.
@@ -403,11 +400,8 @@ func decodeTurn(value []byte) (*turnRecord, error) {
 	return t, decodeRecord(packed, t)
 }
 
-func (g *gathering) putTurn(w *write, account accountNumber, id exchangeID, t *turnRecord) error {
-	value, err := encodeRecord(t)
-	if err != nil {
-		return err
-	}
-	g.put(w, exchangeKey(spaceTurn, account, id), encodeBytes(value))
-	return nil
+func (g *gathering) putTurn(w *write, account accountNumber, id exchangeID, t *turnRecord) {
+	record := appendFields(getBuffer(4<<10), t)
+	g.put(w, exchangeKey(spaceTurn, account, id), encodeBytes(record))
+	putBuffer(record)
 }

@@ -134,13 +134,10 @@ func (u *Usage) add(space byte, item *badger.Item) error {
 		u.StoredRecords += size
 		u.Exchanges++
 		return item.Value(func(value []byte) error {
-			var info struct {
-				Request  int64 `json:"request_bytes"`
-				Response int64 `json:"response_bytes"`
-			}
-			if decodeRecord(value, &info) == nil { // else it is for a check to say; the rest counts all the same
-				u.RequestBytes += info.Request
-				u.ResponseBytes += info.Response
+			var size exchangeSizes
+			if decodeRecord(value, &size) == nil { // else it is for a check to say; the rest counts all the same
+				u.RequestBytes += size.Request
+				u.ResponseBytes += size.Response
 			}
 			return nil
 		})

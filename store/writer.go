@@ -204,9 +204,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 				s.digester.release(w.captured)
 				w.captured, w.digest = nil, nil
 				w.capture.info.Outcome = OutcomeInterrupted
-				if w.info, g.err = encodeRecord(w.capture.info); g.err != nil {
-					return g.err
-				}
+				w.info = encodeFields(w.capture.info)
 			}
 			g.closeSession(w, w.capture.account, w.capture.id, w.capture.info)
 			w.event = w.capture.event(ExchangeCompleted)

@@ -18,9 +18,9 @@ import (
 
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 

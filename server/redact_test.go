@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search"
 )

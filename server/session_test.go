@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
 )
 
 // remembering is a house that digests what passes.

@@ -19,8 +19,8 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 
-	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
-	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )

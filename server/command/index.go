@@ -9,8 +9,8 @@ import (
 
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/server/config"
-	"github.com/mnemeproxy/mneme/server/embedding"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )

@@ -8,8 +8,8 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/server/embedding"
-	"github.com/mnemeproxy/mneme/server/summary"
+	"github.com/mnemeproxy/mneme/server/background/embedding"
+	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
 )
 
 // Exchange is an exchange with its bytes as received, except for what Redactions lists as masked. Bytes that are not UTF-8

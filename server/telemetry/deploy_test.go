@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/store"
 )
 

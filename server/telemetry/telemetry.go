@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/embedding"
-	"github.com/mnemeproxy/mneme/server/summary"
+	"github.com/mnemeproxy/mneme/server/background/embedding"
+	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/store"
 )
 

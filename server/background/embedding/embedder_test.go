@@ -14,7 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/server/embedding"
+	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 

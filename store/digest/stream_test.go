@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec/form"
-	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
 )
 
 // readStretch lets the reader of an exchange read its answer from at to end.

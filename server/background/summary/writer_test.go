@@ -20,7 +20,7 @@ import (
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
-	"github.com/mnemeproxy/mneme/server/summary"
+	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )

@@ -9,8 +9,8 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
-	"github.com/mnemeproxy/mneme/server/digest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
 )
 
 // Items of requests, by surface: everything that decoders join with what stands beside it, and what has numbers.

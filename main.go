@@ -34,6 +34,8 @@ type commands struct {
 	Compact   command.Compact   `cmd:"" help:"Reclaim the space of erased data."`
 	Config    command.Config    `cmd:"" help:"Check the configuration."`
 	Doctor    command.Doctor    `cmd:"" help:"Diagnose the installation and say what to fix."`
+	Login     command.Login     `cmd:"" help:"Keep a server elsewhere and a key of it for the commands that come."`
+	Logout    command.Logout    `cmd:"" help:"Forget the login."`
 	Wrap      command.Wrap      `cmd:"" help:"Run an agent (Claude Code or Codex) through the running server."`
 	Bench     bench.Command     `cmd:"" help:"Measure mneme and other gateways on this machine."`
 	Version   command.Version   `cmd:"" help:"Show the version."`

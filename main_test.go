@@ -158,7 +158,7 @@ type program struct {
 
 // passedOn are the variables of a story that its server sees.
 var passedOn = []string{
-	"HOME", "PATH", "TMPDIR", "GOCOVERDIR", "GORACE", "MNEME_CONFIG", "MNEME_LISTEN", "MNEME_DATA", "MNEME_API_KEY", "MNEME_MASTER_KEY",
+	"HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "PATH", "TMPDIR", "GOCOVERDIR", "GORACE", "MNEME_CONFIG", "MNEME_LISTEN", "MNEME_DATA", "MNEME_API_KEY", "MNEME_MASTER_KEY",
 	"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY",
 }
 

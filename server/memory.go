@@ -35,6 +35,17 @@ func (s *Server) toolRoutes() {
 	s.edge.Handle("", "/mcp", s.refuseOtherSites(s.serveHTTP(handler)))
 }
 
+// ManagementPrefix is where the management is mounted.
+const ManagementPrefix = "/v1/admin"
+
+// managementRoutes mounts the management.
+func (s *Server) managementRoutes() {
+	if s.opts.Management == nil {
+		return
+	}
+	s.edge.Handle("", ManagementPrefix+"/*path", s.refuseOtherSites(s.serveHTTP(http.StripPrefix(ManagementPrefix, s.opts.Management))))
+}
+
 // refuseOtherSites turns away what the page of another site may have sent (MCP, revision 2025-11-25, section "Security
 // Warning" of its transports).
 func (s *Server) refuseOtherSites(next edge.Handler) edge.Handler {

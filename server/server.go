@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,8 @@ type Options struct {
 	Version string
 
 	PublicNames listen.Names // that clients reach the memory by, see [listen.Names]
+
+	Management http.Handler // below [ManagementPrefix], for holders of keys, whom it authenticates; nil: none
 
 	Telemetry *telemetry.Telemetry // of this server alone; nil: one that nobody looks at
 

@@ -19,6 +19,7 @@ func (s *Server) routes() {
 	s.edge.Handle(http.MethodGet, "/v1/models/:model", s.showModel)
 	s.memoryRoutes()
 	s.toolRoutes()
+	s.managementRoutes()
 	s.edge.HandleProbe(http.MethodGet, "/", s.greet)
 	s.edge.HandleProbe(http.MethodHead, "/", s.greet)
 	s.edge.HandleProbe(http.MethodGet, "/healthz", s.healthy)
@@ -56,7 +57,7 @@ func surfaceOfPath(path string) codec.Format {
 }
 
 func (s *Server) notFound(_ context.Context, in *edge.Request, out *edge.Response) {
-	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. The surfaces are POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/embeddings.",
+	e := codec.Errorf(codec.KindNotFound, "There is nothing at %s. The surfaces are POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/embeddings; beside them are GET /v1/models, /v1/memory and /mcp.",
 		edge.Printable(in.Path()))
 	s.answerError(out, errorShape(in), e, "")
 }

@@ -23,15 +23,17 @@ import (
 type Scopes uint8
 
 const (
-	ScopeWrite Scopes = 1 << iota // call providers; every request is captured
-	ScopeRead                     // read the account's memory
-	ScopeErase                    // erase from it
-	ScopeAdmin                    // change the account's settings
+	ScopeWrite    Scopes = 1 << iota // call providers; every request is captured
+	ScopeRead                        // read the account's memory
+	ScopeErase                       // erase from it
+	ScopeAdmin                       // change the account's settings
+	ScopeOperator                    // everything that the server's own command line can do, in every account
 
+	// AllScopes are those of one account.
 	AllScopes = ScopeWrite | ScopeRead | ScopeErase | ScopeAdmin
 )
 
-var scopeNames = [...]string{"write", "read", "erase", "admin"}
+var scopeNames = [...]string{"write", "read", "erase", "admin", "operator"}
 
 // Has reports whether every scope of want is there.
 func (s Scopes) Has(want Scopes) bool { return s&want == want }
@@ -245,8 +247,8 @@ func (s *Store) CreateKey(account string, scopes Scopes, label string, set ...fu
 	if _, ok := s.accounts.number(account); !ok {
 		return "", Key{}, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
-	if scopes == 0 || scopes&^AllScopes != 0 {
-		return "", Key{}, codec.Invalid("scopes", "a key needs at least one scope of %s", AllScopes)
+	if scopes == 0 || scopes&^(AllScopes|ScopeOperator) != 0 {
+		return "", Key{}, codec.Invalid("scopes", "a key needs at least one scope of %s", AllScopes|ScopeOperator)
 	}
 	record := keyRecord{
 		Key: Key{ID: newKeyID(), Account: account, Scopes: scopes, Created: s.now().UTC()},

@@ -33,6 +33,13 @@
 //	POST   /compact
 //	POST   /master-key/rotate                         a new one, under which every credential is sealed
 //
+// Over TCP alone:
+//
+//	GET    /key                                       whose key the request has: {"key", "account", "scopes"}
+//
+// A key of scope operator does over TCP everything that can be done on the socket. The server's main address has all of
+// it below [Prefix], too.
+//
 // Keys are in the answers that make them, and in no other. Limits are {"requests_per_minute", "tokens_per_minute",
 // "concurrent", "tokens_per_month"}; 0 leaves one to the server, -1 is none.
 //
@@ -44,6 +51,16 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 )
+
+// Prefix is where the server's main address has the management; package server knows it as ManagementPrefix.
+const Prefix = "/v1/admin"
+
+// Holder is who holds a key.
+type Holder struct {
+	Key     string       `json:"key"` // its id
+	Account string       `json:"account"`
+	Scopes  store.Scopes `json:"scopes"`
+}
 
 // DefaultAccount is the account of a new store.
 const DefaultAccount = "default"

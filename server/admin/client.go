@@ -23,12 +23,18 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Client manages a store, in a running server or in this process.
+// Client manages a store: in a server on this machine, in this process, or in a server elsewhere.
 type Client struct {
-	http  http.Client
-	store *store.Store // nil when a server has it open
-	local *inProcess   // likewise
+	http   http.Client
+	origin string
+	store  *store.Store // nil when a server has it open
+	local  *inProcess   // likewise
+	key    string       // sent to a server elsewhere
+	holder *Holder      // of key; nil on this machine
 }
+
+// localOrigin stands for the store of this machine.
+const localOrigin = "http://mneme"
 
 // How long Open waits for a server that is starting or stopping, or for another command, and how often it looks.
 // Every command but the server itself holds the store for milliseconds.
@@ -74,7 +80,7 @@ func inProcessClient(st *store.Store, create bool) (*Client, error) {
 	}
 	log := slog.New(slog.DiscardHandler) // the error itself reaches the person at the command line
 	local := &inProcess{handler: Handler(st, log)}
-	return &Client{http: http.Client{Transport: local}, store: st, local: local}, nil
+	return &Client{http: http.Client{Transport: local}, origin: localOrigin, store: st, local: local}, nil
 }
 
 // dialClient gives nil and no error when nobody listens.
@@ -89,7 +95,7 @@ func dialClient(ctx context.Context, dataDir string) (*Client, error) {
 		return nil, fmt.Errorf("reach the server over %s: %w", filepath.Join(dataDir, SocketName), err)
 	}
 	_ = conn.Close()
-	return &Client{http: http.Client{Transport: &http.Transport{
+	return &Client{origin: localOrigin, http: http.Client{Transport: &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dataDir) },
 		DisableKeepAlives: true,
 	}}}, nil
@@ -110,6 +116,9 @@ func (c *Client) Close() error {
 
 // Accounts lists all accounts by name.
 func (c *Client) Accounts(ctx context.Context) ([]Account, error) {
+	if c.holder != nil && c.holder.Scopes&(store.ScopeAdmin|store.ScopeOperator) == 0 {
+		return []Account{{Name: c.holder.Account}}, nil
+	}
 	var list List[Account]
 	err := c.call(ctx, http.MethodGet, "/accounts", nil, &list)
 	return list.Data, err
@@ -199,6 +208,9 @@ func (c *Client) Audit(ctx context.Context, account, after string, limit int) (L
 
 // Exchanges gives a page of at most limit exchanges, newest first, that follow the one with the id after.
 func (c *Client) Exchanges(ctx context.Context, account, after string, limit int) (List[store.ExchangeInfo], error) {
+	if c.confined() {
+		return c.ownExchanges(ctx, account, after, limit)
+	}
 	query := url.Values{"account": {account}, "after": {after}, "limit": {strconv.Itoa(limit)}}
 	var page List[store.ExchangeInfo]
 	err := c.call(ctx, http.MethodGet, "/exchanges?"+query.Encode(), nil, &page)
@@ -208,7 +220,11 @@ func (c *Client) Exchanges(ctx context.Context, account, after string, limit int
 // Exchange gives one exchange with its bytes.
 func (c *Client) Exchange(ctx context.Context, id string) (memory.Exchange, error) {
 	var x memory.Exchange
-	err := c.call(ctx, http.MethodGet, "/exchanges/"+url.PathEscape(id), nil, &x)
+	path := "/exchanges/" + url.PathEscape(id)
+	if c.confined() {
+		path = memoryPath(c.holder.Account, url.Values{"include": {"raw_request,raw_response"}}, "exchanges", id)
+	}
+	err := c.call(ctx, http.MethodGet, path, nil, &x)
 	return x, err
 }
 
@@ -241,24 +257,34 @@ func (c *Client) open(ctx context.Context, method, path string, body io.Reader) 
 	if body == nil {
 		body = http.NoBody
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://mneme"+path, body)
+	target, err := c.target(path)
 	if err != nil {
 		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, lost(err)
 	}
-	if response.StatusCode < http.StatusBadRequest {
+	if response.StatusCode < http.StatusMultipleChoices {
 		return response.Body, nil
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(io.LimitReader(response.Body, mostOfError))
 	if err != nil {
 		return nil, lost(err)
 	}
 	return nil, readError(response.StatusCode, text)
 }
+
+// mostOfError is as much of an error's body as is read.
+const mostOfError = 1 << 20
 
 // lost is the error for a request that has no whole answer.
 func lost(cause error) error {

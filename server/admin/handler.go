@@ -25,26 +25,45 @@ func Handler(st *store.Store, log *slog.Logger) http.Handler {
 
 // AccountHandler serves the holders of a service key with scope admin, sent as Authorization: Bearer KEY or as
 // X-Service-API-Key: KEY, each inside the key's account. For what was said there the key needs the scopes that it takes elsewhere, too.
-// lineBytes bounds a line of an import.
+// A key of scope operator is served as the operator is on the socket. lineBytes bounds a line of an import.
 func AccountHandler(st *store.Store, log *slog.Logger, lineBytes int) http.Handler {
-	return routes(st, log, lineBytes, func(r *http.Request) (caller, error) {
-		key := r.Header.Get("X-Service-API-Key")
-		if key == "" {
-			key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /key", func(w http.ResponseWriter, r *http.Request) {
+		identity, err := authenticate(st, r)
+		if err != nil {
+			writeError(w, log, err)
+			return
 		}
-		identity, err := st.Authenticate(key)
+		writeJSON(w, http.StatusOK, Holder{Key: identity.KeyID, Account: identity.Account, Scopes: identity.Scopes})
+	})
+	mux.Handle("/", routes(st, log, lineBytes, func(r *http.Request) (caller, error) {
+		identity, err := authenticate(st, r)
 		if err != nil {
 			return caller{}, err
 		}
+		if identity.Scopes.Has(store.ScopeOperator) {
+			return caller{key: identity.KeyID}, nil
+		}
 		c := caller{account: identity.Account, key: identity.KeyID, scopes: identity.Scopes}
 		return c, c.require(store.ScopeAdmin)
-	})
+	}))
+	return mux
+}
+
+// authenticate gives the holder of the service key of a request.
+func authenticate(st *store.Store, r *http.Request) (store.Identity, error) {
+	key := r.Header.Get("X-Service-API-Key")
+	if key == "" {
+		key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	}
+	return st.Authenticate(key)
 }
 
 // caller is who asks: the operator, or the holder of a key of an account.
 type caller struct {
-	account, key string
-	scopes       store.Scopes // of the key
+	account string       // "": the operator
+	key     string       // "" on the socket
+	scopes  store.Scopes // of a key that is not the operator's
 }
 
 func (c caller) isOperator() bool { return c.account == "" }
@@ -62,7 +81,7 @@ func (c caller) require(scope store.Scopes) error {
 
 // actor names the caller in the audit record.
 func (c caller) actor() string {
-	if c.isOperator() {
+	if c.key == "" {
 		return store.Operator
 	}
 	return c.key
@@ -140,15 +159,14 @@ func routes(st *store.Store, log *slog.Logger, lineBytes int, identify func(*htt
 	mux.Handle("POST /keys/{id}/hold", operatorOnly(identify, log, e.hold))
 	mux.Handle("POST /check", operatorOnly(identify, log, e.check))
 	mux.Handle("GET /backup", operatorOnly(identify, log, e.backup))
-	mux.Handle("/v1/memory/", memoryHandler(st, log, lineBytes, identify))
+	mux.Handle(memoryRoot, memoryHandler(st, log, lineBytes, identify))
 	return mux
 }
 
 // memoryHandler serves the memory of the accounts that the caller manages.
 func memoryHandler(st *store.Store, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
-	const parameter = "account"
 	return memory.Handler(memory.Options{
-		Store: st, AccountParameter: parameter, LineBytes: lineBytes,
+		Store: st, AccountParameter: accountParameter, LineBytes: lineBytes,
 		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
 			c, err := identify(r)
 			if err == nil {
@@ -157,9 +175,9 @@ func memoryHandler(st *store.Store, log *slog.Logger, lineBytes int, identify fu
 			if err != nil {
 				return "", err
 			}
-			account, err := c.within(r.URL.Query().Get(parameter))
+			account, err := c.within(r.URL.Query().Get(accountParameter))
 			if err == nil && account == "" {
-				err = codec.Invalid(parameter, "say whose memory is meant")
+				err = codec.Invalid(accountParameter, "say whose memory is meant")
 			}
 			return account, err
 		},
@@ -274,6 +292,9 @@ func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if asked.Scopes.Has(store.ScopeOperator) && !c.isOperator() {
+		return nil, codec.Errorf(codec.KindPermission, "a key of scope operator is made by an operator: on the server itself, or with a key of that scope")
+	}
 	secret, key, err := e.store.CreateKey(account, asked.Scopes, asked.Label, asked.apply)
 	if err != nil {
 		return nil, err
@@ -320,11 +341,20 @@ func (e endpoints) revokeKey(c caller, r *http.Request) (any, error) {
 	return nil, e.store.RevokeKey(id)
 }
 
-// keyOf is the id of the key that a request is about. A key of another account is as one that does not exist.
+// keyOf is the id of the key that a request is about. A key of another account is as one that does not exist, and that of
+// an operator is for operators: whoever could rotate it would hold it.
 func (e endpoints) keyOf(c caller, r *http.Request) (string, error) {
 	id := r.PathValue("id")
-	if !c.isOperator() && !slices.ContainsFunc(e.store.Keys(c.account), func(k store.Key) bool { return k.ID == id }) {
+	if c.isOperator() {
+		return id, nil
+	}
+	keys := e.store.Keys(c.account)
+	i := slices.IndexFunc(keys, func(k store.Key) bool { return k.ID == id })
+	if i < 0 {
 		return "", codec.Errorf(codec.KindNotFound, "no key %q", id)
+	}
+	if keys[i].Scopes.Has(store.ScopeOperator) {
+		return "", codec.Errorf(codec.KindPermission, "key %s is an operator's, and changed by operators alone", id)
 	}
 	return id, nil
 }

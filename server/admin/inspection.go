@@ -52,8 +52,8 @@ func requireOperatorKey(st *store.Store, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if identity.Account != DefaultAccount || !identity.Scopes.Has(store.ScopeAdmin) {
-		return codec.Errorf(codec.KindPermission, "this shows the whole server, and needs a key of account %s with scope admin", DefaultAccount)
+	if !identity.Scopes.Has(store.ScopeOperator) && (identity.Account != DefaultAccount || !identity.Scopes.Has(store.ScopeAdmin)) {
+		return codec.Errorf(codec.KindPermission, "this shows the whole server, and needs a key of scope operator, or of account %s with scope admin", DefaultAccount)
 	}
 	return nil
 }

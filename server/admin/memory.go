@@ -17,16 +17,21 @@ import (
 
 // The client's side of the memory of an account, and of the upkeep of the store.
 
+const (
+	memoryRoot       = "/v1/memory/"
+	accountParameter = "account"
+)
+
 // memoryPath is a path of the memory of an account; ids in it are escaped.
 func memoryPath(account string, query url.Values, parts ...string) string {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
 	}
-	asked := url.Values{"account": {account}}
+	asked := url.Values{accountParameter: {account}}
 	for name, values := range query {
 		asked[name] = values
 	}
-	return "/v1/memory/" + strings.Join(parts, "/") + "?" + asked.Encode()
+	return memoryRoot + strings.Join(parts, "/") + "?" + asked.Encode()
 }
 
 // Sessions gives a page of an account's sessions. The query is that of GET /v1/memory/sessions.

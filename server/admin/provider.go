@@ -11,19 +11,43 @@ type Provider struct {
 	Simulated bool   `json:"simulated"`
 }
 
-// WithProviders puts before a handler of the management what only a running server knows: GET /providers.
-func WithProviders(next http.Handler, providers func() []Provider) http.Handler {
+// Live is what only a running server knows.
+type Live interface {
+	// Origins are the URLs of its addresses for clients of the same machine.
+	Origins() []string
+	Providers() []Provider
+}
+
+// WithLive puts before a handler of the management what only a running server knows: GET /providers and GET /origins.
+func WithLive(next http.Handler, live Live) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, List[Provider]{Data: providers()})
+		writeJSON(w, http.StatusOK, List[Provider]{Data: live.Providers()})
+	})
+	mux.HandleFunc("GET /origins", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, List[string]{Data: live.Origins()})
 	})
 	return mux
 }
 
-// Providers lists those of the running server; none where no server runs.
+// Origins are the URLs at which the server that has the store open takes requests of this machine; none where no server
+// runs, and of a server elsewhere the one that the client was given.
+func (c *Client) Origins(ctx context.Context) ([]string, error) {
+	switch {
+	case c.InProcess():
+		return nil, nil
+	case c.holder != nil:
+		return []string{c.origin}, nil
+	}
+	var list List[string]
+	err := c.call(ctx, http.MethodGet, "/origins", nil, &list)
+	return list.Data, err
+}
+
+// Providers lists those of the running server; none where no server runs on this machine.
 func (c *Client) Providers(ctx context.Context) ([]Provider, error) {
-	if c.InProcess() {
+	if c.InProcess() || c.holder != nil {
 		return nil, nil
 	}
 	var list List[Provider]

@@ -25,8 +25,8 @@ type Account struct {
 
 // AccountList is "mneme account list".
 type AccountList struct {
-	Place `embed:""`
-	JSON  bool `help:"Write a JSON array."`
+	Target `embed:""`
+	JSON   bool `help:"Write a JSON array."`
 }
 
 // Run lists accounts by name.
@@ -49,9 +49,9 @@ func (c *AccountList) Run(ctx context.Context, s *Surroundings) error {
 
 // AccountCreate is "mneme account create NAME".
 type AccountCreate struct {
-	Place `embed:""`
-	Name  string `arg:"" help:"Name of the account: 1 to 64 of a-z, 0-9, '.', '_' and '-'."`
-	JSON  bool   `help:"Write the account as JSON."`
+	Target `embed:""`
+	Name   string `arg:"" help:"Name of the account: 1 to 64 of a-z, 0-9, '.', '_' and '-'."`
+	JSON   bool   `help:"Write the account as JSON."`
 }
 
 // Run creates the account; a name that is taken is an error.
@@ -71,7 +71,7 @@ func (c *AccountCreate) Run(ctx context.Context, s *Surroundings) error {
 
 // AccountDelete is "mneme account delete NAME".
 type AccountDelete struct {
-	Place  `embed:""`
+	Target `embed:""`
 	Name   string `arg:"" help:"Name of the account."`
 	Yes    bool   `xor:"what" help:"Confirm; it cannot be undone. Without this, nothing is deleted."`
 	DryRun bool   `xor:"what" help:"Show what would be deleted."`
@@ -110,7 +110,7 @@ type AccountCredential struct {
 
 // CredentialSet is "mneme account credential set ACCOUNT PROVIDER".
 type CredentialSet struct {
-	Place    `embed:""`
+	Target   `embed:""`
 	Account  string `arg:"" help:"Name of the account."`
 	Provider string `arg:"" help:"Name of the provider: anthropic, openai, gemini, deepseek or a configured one."`
 }
@@ -148,7 +148,7 @@ func warnOfUnknownProvider(place Place, provider string, w io.Writer) error {
 
 // CredentialRemove is "mneme account credential remove ACCOUNT PROVIDER".
 type CredentialRemove struct {
-	Place    `embed:""`
+	Target   `embed:""`
 	Account  string `arg:"" help:"Name of the account."`
 	Provider string `arg:"" help:"Name of the provider."`
 }
@@ -166,7 +166,7 @@ func (c *CredentialRemove) Run(ctx context.Context, s *Surroundings) error {
 
 // AccountRetention is "mneme account retention NAME".
 type AccountRetention struct {
-	Place    `embed:""`
+	Target   `embed:""`
 	Account  string          `arg:"" help:"Name of the account."`
 	MaxAge   config.Duration `placeholder:"TIME" help:"How long exchanges are kept, such as 720h (default: forever)."`
 	MaxBytes config.Size     `placeholder:"SIZE" help:"How much the account may take in the database, such as 10GiB; the oldest exchanges go first (default: no limit)."`

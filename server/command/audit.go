@@ -17,7 +17,7 @@ type Audit struct {
 
 // AuditList is "mneme audit list".
 type AuditList struct {
-	Place   `embed:""`
+	Target  `embed:""`
 	Account string `placeholder:"NAME" help:"Only acts on this account."`
 	Limit   int    `placeholder:"N" default:"50" help:"Show at most N (default: ${default})."`
 	JSON    bool   `help:"Write a JSON array."`

@@ -15,9 +15,9 @@ import (
 
 // Backup is "mneme backup FILE".
 type Backup struct {
-	Place `embed:""`
-	File  string `arg:"" help:"File to write; - is standard output."`
-	On    string `placeholder:"FILE" help:"Write only what has changed since this backup."`
+	Target `embed:""`
+	File   string `arg:"" help:"File to write; - is standard output."`
+	On     string `placeholder:"FILE" help:"Write only what has changed since this backup."`
 
 	Overwrite bool `help:"Replace FILE if it is there."`
 }

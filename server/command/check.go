@@ -10,7 +10,7 @@ import (
 
 // Check is "mneme check".
 type Check struct {
-	Place  `embed:""`
+	Target `embed:""`
 	Repair bool `help:"Repair what can be derived from the exchanges; never removes an exchange."`
 	JSON   bool `help:"Write the findings and the report as JSON."`
 }

@@ -12,7 +12,7 @@ import (
 
 // Compact is "mneme compact".
 type Compact struct {
-	Place `embed:""`
+	Target `embed:""`
 }
 
 // Run gives back to the volume what erasures have freed, at the cost of rewriting most of the store.
@@ -21,14 +21,19 @@ func (c *Compact) Run(ctx context.Context, s *Surroundings) error {
 	if err != nil {
 		return err
 	}
-	before := sizeOf(cfg.Data)
+	before, here := sizeOf(cfg.Data), true
 	err = c.manage(ctx, mustExist, func(client *admin.Client) error {
 		done := s.waiting("compacting")
 		defer done()
+		here = client.Holder() == nil
 		return client.Compact(ctx)
 	})
 	if err != nil {
 		return err
+	}
+	if !here {
+		fmt.Fprintln(s.Out, "the data of the server are compacted")
+		return nil
 	}
 	fmt.Fprintf(s.Out, "the data in %s takes %s; before, it took %s\n", cfg.Data, amount(sizeOf(cfg.Data)), amount(before))
 	return nil

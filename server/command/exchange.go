@@ -24,7 +24,7 @@ type Exchange struct {
 
 // ExchangeList is "mneme exchange list".
 type ExchangeList struct {
-	Place   `embed:""`
+	Target  `embed:""`
 	Account string `placeholder:"NAME" help:"Only the exchanges of this account."`
 	Limit   int    `placeholder:"N" help:"Show at most N (default: 50; with --json all)."`
 	JSON    bool   `help:"Write a JSON array."`
@@ -149,11 +149,11 @@ func took(x *store.ExchangeInfo) string {
 
 // ExchangeShow is "mneme exchange show ID".
 type ExchangeShow struct {
-	Place `embed:""`
-	ID    string `arg:"" name:"id" help:"The exchange's id, exch_..., as exchange list and the X-Service-Exchange-ID header show it."`
-	JSON  bool   `xor:"form" help:"Write the record as JSON, with raw_request and raw_response; bytes that are not UTF-8 are base64, as raw_request_encoding and raw_response_encoding say."`
-	Raw   bool   `xor:"form" help:"Write the bytes of the request and then of the answer, and nothing else."`
-	Part  string `enum:"both,request,response" default:"both" placeholder:"PART" help:"With --raw: only the request, or only the response."`
+	Target `embed:""`
+	ID     string `arg:"" name:"id" help:"The exchange's id, exch_..., as exchange list and the X-Service-Exchange-ID header show it."`
+	JSON   bool   `xor:"form" help:"Write the record as JSON, with raw_request and raw_response; bytes that are not UTF-8 are base64, as raw_request_encoding and raw_response_encoding say."`
+	Raw    bool   `xor:"form" help:"Write the bytes of the request and then of the answer, and nothing else."`
+	Part   string `enum:"both,request,response" default:"both" placeholder:"PART" help:"With --raw: only the request, or only the response."`
 }
 
 // Run shows the exchange in one of three forms: for a person, for a program, or its very bytes.

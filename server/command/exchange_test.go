@@ -28,7 +28,7 @@ func TestAListLongerThanAPageIsWholeAndInOrder(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("limit %d", tt.limit), func(t *testing.T) {
 			var out, errs bytes.Buffer
-			list := ExchangeList{Place: Place{Data: dir}, Limit: tt.limit, JSON: true}
+			list := ExchangeList{Target: Target{Place: Place{Data: dir}}, Limit: tt.limit, JSON: true}
 			if err := list.Run(t.Context(), &Surroundings{Out: &out, Err: &errs}); err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestAListShowsADamagedExchangeAsSuch(t *testing.T) {
 	ids := recordExchanges(t, dir, 3)
 	damageExchange(t, dir, ids[1])
 	var out, errs bytes.Buffer
-	list := ExchangeList{Place: Place{Data: dir}}
+	list := ExchangeList{Target: Target{Place: Place{Data: dir}}}
 	if err := list.Run(t.Context(), &Surroundings{Out: &out, Err: &errs}); err != nil {
 		t.Fatal(err)
 	}

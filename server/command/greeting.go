@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"text/template"
 	"time"
@@ -87,7 +88,7 @@ func kept(r config.Retention) string {
 
 // dataFlag is what commands need to find the data from the same directory.
 func dataFlag(data string) string {
-	if data == config.DefaultData {
+	if data == config.StandardData(os.LookupEnv) {
 		return ""
 	}
 	return " --data " + strconv.Quote(data)

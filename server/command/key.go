@@ -23,9 +23,9 @@ type Key struct {
 
 // KeyCreate is "mneme key create".
 type KeyCreate struct {
-	Place   `embed:""`
+	Target  `embed:""`
 	Account string       `required:"" placeholder:"NAME" help:"Account that the key is for."`
-	Scope   store.Scopes `default:"write,read" placeholder:"SCOPES" help:"What it may do, separated by commas: write, read, erase, admin (default: ${default})."`
+	Scope   store.Scopes `default:"write,read" placeholder:"SCOPES" help:"What it may do, separated by commas: write, read, erase, admin, operator (default: ${default})."`
 	Name    string       `placeholder:"LABEL" help:"A label to recognise it by."`
 	JSON    bool         `help:"Write the key and its settings as JSON."`
 
@@ -56,7 +56,7 @@ func showCreated(s *Surroundings, created admin.CreatedKey, asJSON bool) error {
 
 // KeyList is "mneme key list".
 type KeyList struct {
-	Place   `embed:""`
+	Target  `embed:""`
 	Account string `placeholder:"NAME" help:"Only the keys of this account."`
 	JSON    bool   `help:"Write a JSON array."`
 }
@@ -103,10 +103,10 @@ func tokensThisMonth(k *store.Key, now time.Time) string {
 
 // KeyUpdate is "mneme key update ID".
 type KeyUpdate struct {
-	Place `embed:""`
-	ID    string  `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
-	Name  *string `placeholder:"LABEL" help:"A label to recognise it by."`
-	JSON  bool    `help:"Write the key's settings as JSON."`
+	Target `embed:""`
+	ID     string  `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
+	Name   *string `placeholder:"LABEL" help:"A label to recognise it by."`
+	JSON   bool    `help:"Write the key's settings as JSON."`
 
 	KeySettings `embed:""`
 }
@@ -132,7 +132,7 @@ func (c *KeyUpdate) Run(ctx context.Context, s *Surroundings) error {
 
 // KeyRotate is "mneme key rotate ID".
 type KeyRotate struct {
-	Place   `embed:""`
+	Target  `embed:""`
 	ID      string   `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
 	Overlap Lifetime `default:"24h" placeholder:"TIME" help:"How long the old key stays valid (default: ${default})."`
 	JSON    bool     `help:"Write the new key and its settings as JSON."`
@@ -155,8 +155,8 @@ func (c *KeyRotate) Run(ctx context.Context, s *Surroundings) error {
 
 // KeyRevoke is "mneme key revoke ID".
 type KeyRevoke struct {
-	Place `embed:""`
-	ID    string `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
+	Target `embed:""`
+	ID     string `arg:"" name:"id" help:"The key's id, key_..., as key list shows it."`
 }
 
 // Run revokes the key. Revoking it again is no error.

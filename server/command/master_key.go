@@ -14,7 +14,7 @@ type MasterKey struct {
 
 // MasterKeyRotate is "mneme master-key rotate".
 type MasterKeyRotate struct {
-	Place `embed:""`
+	Target `embed:""`
 }
 
 // Run changes the key while the server runs. An interruption loses nothing: both keys are kept until it is done.

@@ -14,8 +14,8 @@ import (
 
 // Reindex is "mneme reindex".
 type Reindex struct {
-	Place `embed:""`
-	What  string `arg:"" optional:"" default:"words" enum:"words,vectors,all" help:"What to rebuild: words, vectors or all (default: ${default})."`
+	Target `embed:""`
+	What   string `arg:"" optional:"" default:"words" enum:"words,vectors,all" help:"What to rebuild: words, vectors or all (default: ${default})."`
 }
 
 // progressInterval is how often a command looks how far the server is.

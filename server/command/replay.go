@@ -19,10 +19,9 @@ import (
 
 // ExchangeReplay is "mneme exchange replay ID".
 type ExchangeReplay struct {
-	Place `embed:""`
-	ID    string `arg:"" name:"id" help:"The exchange whose request is sent again."`
-	Model string `placeholder:"NAME" help:"Ask this model instead."`
-	URL   string `placeholder:"URL" help:"URL of the server (default: from the configuration)."`
+	Target `embed:""`
+	ID     string `arg:"" name:"id" help:"The exchange whose request is sent again."`
+	Model  string `placeholder:"NAME" help:"Ask this model instead."`
 }
 
 // replayPaths are the paths of the surfaces.
@@ -40,17 +39,17 @@ const replayKeyLife = 5 * time.Minute
 // Run sends the request through the running server, with a key made for it and revoked afterwards, and streams the answer.
 // It is recorded as an exchange of its own, in a session for the replays of this one.
 func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
-	cfg, err := c.load()
+	origin, err := c.origin(ctx)
 	if err != nil {
 		return err
 	}
-	origin := cmp.Or(c.URL, configuredOrigin(&cfg))
-	if origin == "" {
-		return errors.New("the configured address leaves the port open; say where the server listens with --url")
+	manage := c.manage
+	if _, key, err := c.elsewhere(); err == nil && key == "" {
+		manage = c.Place.manage // --url alone says where the server of this machine's data listens
 	}
-	return c.manage(ctx, mustExist, func(client *admin.Client) (err error) {
+	return manage(ctx, mustExist, func(client *admin.Client) (err error) {
 		if client.InProcess() {
-			return fmt.Errorf("no server runs on this data; start one with: mneme serve --data %s", cfg.Data)
+			return errors.New("no server runs on this data; start one with: mneme serve")
 		}
 		x, err := client.Exchange(ctx, c.ID)
 		if err != nil {
@@ -61,20 +60,33 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
 				fmt.Fprintf(s.Err, "mneme: the request was stored with credentials masked (%s): the model gets asterisks in their place\n", r.Name)
 			}
 		}
-		expires := time.Now().Add(replayKeyLife)
-		key, err := client.CreateKey(ctx, admin.NewKey{
-			Account: x.Account, Scopes: store.ScopeWrite, Label: "replay of " + x.ID, KeySettings: admin.KeySettings{Expires: &expires},
-		})
+		secret, revoke, err := c.key(ctx, client, &x)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, client.RevokeKey(context.WithoutCancel(ctx), key.ID)) }()
-		request, err := c.request(ctx, &x, origin, key.Secret)
+		defer func() { err = errors.Join(err, revoke()) }()
+		request, err := c.request(ctx, &x, origin, secret)
 		if err != nil {
 			return err
 		}
 		return send(request, s)
 	})
+}
+
+// key is one for the replay alone, with the way to revoke it; on a server elsewhere it is the caller's.
+func (c *ExchangeReplay) key(ctx context.Context, client *admin.Client, x *memory.Exchange) (secret string, revoke func() error, err error) {
+	if client.Holder() != nil {
+		_, secret, err = c.elsewhere()
+		return secret, func() error { return nil }, err
+	}
+	expires := time.Now().Add(replayKeyLife)
+	key, err := client.CreateKey(ctx, admin.NewKey{
+		Account: x.Account, Scopes: store.ScopeWrite, Label: "replay of " + x.ID, KeySettings: admin.KeySettings{Expires: &expires},
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return key.Secret, func() error { return client.RevokeKey(context.WithoutCancel(ctx), key.ID) }, nil
 }
 
 // request is the captured one, without its continuity fields, which would put it into the old conversation.

@@ -18,7 +18,7 @@ import (
 
 // Search is "mneme search".
 type Search struct {
-	Place    `embed:""`
+	Target   `embed:""`
 	Owner    `embed:""`
 	Query    []string `arg:"" optional:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, output:, name:, tool:, model:, client:. Without any, the newest turns are listed."`
 	Mode     string   `default:"auto" enum:"auto,lexical,vector,hybrid" placeholder:"MODE" help:"How to rank: lexical (words), vector (similarity), hybrid (both), or auto (default: ${default})."`

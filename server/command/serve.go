@@ -109,15 +109,16 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 
-	var service *server.Server
-	management, err := openManagement(&cfg, st, observed.Metrics(), func() []admin.Provider { return providersOf(service) }, log)
+	var running running
+	management, err := openManagement(&cfg, st, observed.Metrics(), &running, log)
 	defer management.close()
 	if err != nil {
 		return err
 	}
-	service, err = server.New(server.Options{
+	service, err := server.New(server.Options{
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Store: st, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		PublicNames:  listen.Names(cfg.PublicNames),
+		Management:   admin.AccountHandler(st, log, int(cfg.Limits.BodyBytes)),
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
 		KeyLimits:    keyLimits(&cfg),
@@ -134,6 +135,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 
+	running.service = service
 	g := greeting{
 		version: s.version(), program: s.Program, origin: mainOrigin(service.Addresses()), socket: socketOf(service.Addresses()), data: cfg.Data,
 		providers: provisions(&from, simulated), retention: kept(cfg.Retention),
@@ -297,7 +299,7 @@ type management []struct {
 // openManagement opens the socket beside the data, and the address for admin keys if one is configured. What it
 // returns is to be closed also when there is an error.
 func openManagement(
-	cfg *config.Config, st *store.Store, metrics http.Handler, providers func() []admin.Provider, log *slog.Logger,
+	cfg *config.Config, st *store.Store, metrics http.Handler, live admin.Live, log *slog.Logger,
 ) (m management, err error) {
 	add := func(listener net.Listener, handler http.Handler) {
 		m = append(m, struct {
@@ -309,7 +311,7 @@ func openManagement(
 	if err != nil {
 		return nil, err
 	}
-	add(socket, admin.WithProviders(admin.Handler(st, log), providers))
+	add(socket, admin.WithLive(admin.Handler(st, log), live))
 	if cfg.Admin.Listen == "" {
 		return m, nil
 	}
@@ -327,14 +329,28 @@ func openManagement(
 	return m, nil
 }
 
-// providersOf are those that the service leads to now.
-func providersOf(service *server.Server) []admin.Provider {
-	providers := service.Router().Providers()
+// running is the server as the management tells of it. It is asked only once the service is there.
+type running struct{ service *server.Server }
+
+// Providers are those that the service leads to now.
+func (r *running) Providers() []admin.Provider {
+	providers := r.service.Router().Providers()
 	all := make([]admin.Provider, len(providers))
 	for i, p := range providers {
 		all[i] = admin.Provider{Name: p.Name(), Simulated: p.Simulated()}
 	}
 	return all
+}
+
+// Origins are the URLs of its addresses for clients of this machine.
+func (r *running) Origins() []string {
+	origins := []string{}
+	for _, address := range r.service.Addresses() {
+		if origin := address.Origin(); origin != "" {
+			origins = append(origins, origin)
+		}
+	}
+	return origins
 }
 
 // close is for a start that failed; a listener that was served is closed already.

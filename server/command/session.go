@@ -28,7 +28,7 @@ type Session struct {
 
 // SessionList is "mneme session list".
 type SessionList struct {
-	Place      `embed:""`
+	Target     `embed:""`
 	Owner      `embed:""`
 	Limit      int    `placeholder:"N" help:"Show at most N of each account (default: 50; with --json all)."`
 	ChatKey    string `placeholder:"KEY" help:"Only the session with this chat key."`
@@ -152,11 +152,11 @@ func nameOf(m *store.Session) string {
 
 // SessionShow is "mneme session show ID".
 type SessionShow struct {
-	Place `embed:""`
-	Owner `embed:""`
-	ID    string `arg:"" name:"id" help:"The session's id, sess_..., as session list and the X-Service-Session-ID header show it."`
-	Full  bool   `help:"Show texts in full."`
-	JSON  bool   `help:"Write the session with its turns as JSON."`
+	Target `embed:""`
+	Owner  `embed:""`
+	ID     string `arg:"" name:"id" help:"The session's id, sess_..., as session list and the X-Service-Session-ID header show it."`
+	Full   bool   `help:"Show texts in full."`
+	JSON   bool   `help:"Write the session with its turns as JSON."`
 }
 
 // Run shows the session, oldest turn first.
@@ -297,11 +297,11 @@ func (c *SessionShow) describePart(w io.Writer, role string, p *store.Part) {
 
 // SessionMerge is "mneme session merge ID INTO".
 type SessionMerge struct {
-	Place `embed:""`
-	Owner `embed:""`
-	ID    string `arg:"" name:"id" help:"The session to merge."`
-	Into  string `arg:"" name:"into" help:"The session to merge it into, of the same account."`
-	JSON  bool   `help:"Write the merged session as JSON."`
+	Target `embed:""`
+	Owner  `embed:""`
+	ID     string `arg:"" name:"id" help:"The session to merge."`
+	Into   string `arg:"" name:"into" help:"The session to merge it into, of the same account."`
+	JSON   bool   `help:"Write the merged session as JSON."`
 }
 
 // Run merges; what led to the first session leads to the other one from then on.
@@ -321,7 +321,7 @@ func (c *SessionMerge) Run(ctx context.Context, s *Surroundings) error {
 
 // SessionSplit is "mneme session split ID EXCHANGE".
 type SessionSplit struct {
-	Place    `embed:""`
+	Target   `embed:""`
 	Owner    `embed:""`
 	ID       string `arg:"" name:"id" help:"The session to split."`
 	Exchange string `arg:"" name:"exchange" help:"The first exchange of the new session; later ones follow it."`
@@ -347,7 +347,7 @@ func (c *SessionSplit) Run(ctx context.Context, s *Surroundings) error {
 
 // SessionErase is "mneme session erase ID".
 type SessionErase struct {
-	Place  `embed:""`
+	Target `embed:""`
 	Owner  `embed:""`
 	ID     string `arg:"" name:"id" help:"The session to erase."`
 	DryRun bool   `help:"Show what would be erased, and erase nothing."`

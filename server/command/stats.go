@@ -11,9 +11,9 @@ import (
 
 // Stats is "mneme stats".
 type Stats struct {
-	Place `embed:""`
-	Owner `embed:""`
-	JSON  bool `help:"Write a JSON array."`
+	Target `embed:""`
+	Owner  `embed:""`
+	JSON   bool `help:"Write a JSON array."`
 }
 
 // Run shows disk usage by account and kind.

@@ -16,9 +16,9 @@ import (
 
 // Tail is "mneme tail".
 type Tail struct {
-	Place `embed:""`
-	Owner `embed:""`
-	JSON  bool `help:"Write one JSON object per line."`
+	Target `embed:""`
+	Owner  `embed:""`
+	JSON   bool `help:"Write one JSON object per line."`
 
 	titles sessionTitles
 }

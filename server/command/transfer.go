@@ -13,7 +13,7 @@ import (
 
 // Export is "mneme export [FILE]".
 type Export struct {
-	Place      `embed:""`
+	Target     `embed:""`
 	Owner      `embed:""`
 	File       string    `arg:"" optional:"" default:"-" help:"Where to write to (default: standard output)."`
 	Session    []string  `placeholder:"ID" help:"Only these sessions."`
@@ -103,10 +103,10 @@ func (c *Export) query() url.Values {
 
 // Import is "mneme import FILE".
 type Import struct {
-	Place `embed:""`
-	Owner `embed:""`
-	File  string `arg:"" help:"A file that mneme export wrote; - is standard input."`
-	JSON  bool   `help:"Write the counts as JSON."`
+	Target `embed:""`
+	Owner  `embed:""`
+	File   string `arg:"" help:"A file that mneme export wrote; - is standard input."`
+	JSON   bool   `help:"Write the counts as JSON."`
 }
 
 // Run imports an export into an account, which need not be the one it came from. Existing records stay as they are.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,15 +21,11 @@ import (
 
 // Wrap is "mneme wrap AGENT -- ARG...".
 type Wrap struct {
-	Place   `embed:""`
-	URL     string   `name:"url" env:"MNEME_URL" placeholder:"URL" help:"URL of the server (default: from the configuration)."`
+	Target  `embed:""`
 	Account string   `default:"default" placeholder:"NAME" help:"Account to make a key for when MNEME_KEY is not set (default: ${default})."`
 	Agent   string   `arg:"" enum:"claude,codex" help:"The agent: claude or codex."`
 	Args    []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
 }
-
-// envKey is the variable that holds a caller's service key.
-const envKey = "MNEME_KEY"
 
 // agentEnded carries the exit code of an agent that did not end with 0.
 type agentEnded struct{ code int }
@@ -63,15 +60,9 @@ func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
 
 // server returns the origin of a server that accepts requests.
 func (c *Wrap) server(ctx context.Context) (string, error) {
-	url := strings.TrimRight(c.URL, "/")
-	if url == "" {
-		cfg, err := c.load()
-		if err != nil {
-			return "", err
-		}
-		if url = configuredOrigin(&cfg); url == "" {
-			return "", errors.New("the configuration names no address with a port; say where the server is with --url")
-		}
+	url, err := c.origin(ctx)
+	if err != nil {
+		return "", err
 	}
 	if err := ready(ctx, url); err != nil {
 		return "", fmt.Errorf("no server takes requests at %s; start one with: mneme serve, or say where it is with --url", url)
@@ -101,14 +92,18 @@ func ready(ctx context.Context, url string) error {
 // key is the one in the environment, or a new one that may write and read, as the tools of the memory need, with the way to revoke it. The new one is held until
 // then, so that it does not outlast this process.
 func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func() error, err error) {
-	if key := strings.TrimSpace(os.Getenv(envKey)); key != "" {
+	_, key, err := c.elsewhere()
+	if err != nil {
+		return "", nil, err
+	}
+	if key = cmp.Or(strings.TrimSpace(os.Getenv(envKey)), key); key != "" {
 		return key, func() error { return nil }, nil
 	}
 	ctx = context.WithoutCancel(ctx) // an interrupt is for the agent
 	holding, letGo := context.WithCancel(ctx)
 	var created admin.CreatedKey
 	var held sync.WaitGroup
-	err = c.manage(ctx, mustExist, func(client *admin.Client) error {
+	err = c.Place.manage(ctx, mustExist, func(client *admin.Client) error {
 		if client.InProcess() {
 			return fmt.Errorf("the server at %s does not use this data directory; set %s to a key of that server, or name its data directory with --data", url, envKey)
 		}
@@ -128,7 +123,7 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 	return created.Secret, func() error {
 		defer held.Wait()
 		defer letGo()
-		return c.manage(ctx, mustExist, func(client *admin.Client) error { return client.RevokeKey(ctx, created.ID) })
+		return c.Place.manage(ctx, mustExist, func(client *admin.Client) error { return client.RevokeKey(ctx, created.ID) })
 	}, nil
 }
 

@@ -25,7 +25,7 @@ func (l *loader) check(cfg *Config) {
 	}
 	l.checkAdmin(cfg)
 	if cfg.Data == "" {
-		l.fail("data", "data: name a directory, or take the field away for %q", DefaultData)
+		l.fail("data", "data: name a directory, or take the field away for %q", StandardData(l.env))
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Providers)) {
 		l.checkProvider("providers."+name, name, cfg.Providers[name])

@@ -17,7 +17,8 @@ import (
 // DefaultListen is where mneme serves when nothing else is said: on this machine only.
 const DefaultListen = "127.0.0.1:7788"
 
-// DefaultData is the data directory when nothing else is said, relative to the directory mneme is started in.
+// DefaultData is the data directory where there is no user to have one, relative to the directory mneme is started in. See
+// [StandardData].
 const DefaultData = "data"
 
 // Config is everything that can be set. The json tags are the names used in the file.

@@ -13,7 +13,7 @@ import (
 
 // Sources are the layers above the defaults.
 type Sources struct {
-	File   string // "": the file that MNEME_CONFIG names, if any
+	File   string // "": the file that MNEME_CONFIG names, else the user's own (see [Home]), if there is one
 	Listen string // the flag of that name; "" when not given
 	Data   string // the flag of that name; "" when not given
 
@@ -76,6 +76,9 @@ func Load(sources Sources) (Config, error) {
 		return Config{}, err // every value was tried against its type before it was merged
 	}
 	l.preferLists(&cfg)
+	if _, said := l.origins["data"]; !said {
+		cfg.Data = StandardData(lookup)
+	}
 	cfg.ServiceKey = Secret(l.variable(EnvServiceKey))
 	cfg.MasterKey = Secret(l.variable(EnvMasterKey))
 	cfg.PreviousMasterKey = Secret(l.variable(EnvPreviousMasterKey))
@@ -110,8 +113,10 @@ func (s Sources) file(lookup func(string) (string, bool)) (name, namedBy string)
 	if s.File != "" {
 		return s.File, "--config"
 	}
-	name, _ = lookup(EnvConfig)
-	return name, EnvConfig
+	if name, _ = lookup(EnvConfig); name != "" {
+		return name, EnvConfig
+	}
+	return userFile(lookup), "the user's configuration"
 }
 
 // loader gathers the layers, from the weakest to the strongest.

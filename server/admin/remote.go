@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// remotePatience is how long a server elsewhere may take to say whose key it was shown.
+const remotePatience = 10 * time.Second
+
+// Remote reaches the server at origin, "http://host:port", as the holder of a service key. What the key may not do, the
+// server refuses.
+func Remote(ctx context.Context, origin, key string) (*Client, error) {
+	c := &Client{origin: strings.TrimRight(origin, "/"), key: key, holder: &Holder{}}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key is for this server alone
+	if u, err := url.Parse(c.origin); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:7788", origin)
+	}
+	asking, cancel := context.WithTimeout(ctx, remotePatience)
+	defer cancel()
+	err := c.call(asking, http.MethodGet, "/key", nil, c.holder)
+	var known *codec.Error
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err == nil:
+		return c, nil
+	case errors.As(err, &known) && known.Kind == codec.KindUpstream:
+		return nil, fmt.Errorf("no server answers at %s; start one with: mneme serve, or say where it is with --url", c.origin)
+	case errors.As(err, &known) && known.Kind == codec.KindAuthentication:
+		return nil, fmt.Errorf("the server at %s refuses the key: %s", c.origin, known.Message)
+	}
+	return nil, fmt.Errorf("%s: %w", c.origin, err)
+}
+
+// Holder is who holds the key that the client shows; nil for a client of this machine's store.
+func (c *Client) Holder() *Holder { return c.holder }
+
+// confined reports whether the client shows a key that sees one account alone.
+func (c *Client) confined() bool { return c.holder != nil && !c.holder.Scopes.Has(store.ScopeOperator) }
+
+// target is the URL of a path. Below [Prefix] is the management, and for operators the memory of every account; the
+// holder of another key has the account's own at the path of its surface.
+func (c *Client) target(path string) (string, error) {
+	if c.holder == nil {
+		return c.origin + path, nil
+	}
+	if !c.confined() || !strings.HasPrefix(path, memoryRoot) {
+		return c.origin + Prefix + path, nil
+	}
+	bare, query, _ := strings.Cut(path, "?")
+	asked, err := url.ParseQuery(query)
+	if err != nil {
+		return "", err
+	}
+	if account := asked.Get(accountParameter); account != c.holder.Account {
+		return "", codec.Errorf(codec.KindPermission, "the key is one of account %s, and does not see account %s", c.holder.Account, account)
+	}
+	asked.Del(accountParameter)
+	return c.origin + bare + "?" + asked.Encode(), nil
+}
+
+// ownExchanges is [Client.Exchanges] for a key that sees one account.
+func (c *Client) ownExchanges(ctx context.Context, account, after string, limit int) (page List[store.ExchangeInfo], err error) {
+	if account == "" {
+		account = c.holder.Account
+	}
+	const most = 100 // that the memory lists at a time
+	query := url.Values{"limit": {fmt.Sprint(min(limit, most))}}
+	if after != "" {
+		query.Set("after", after)
+	}
+	var list memory.List[store.ExchangeInfo]
+	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "exchanges"), nil, &list)
+	return List[store.ExchangeInfo]{Data: list.Data, HasMore: list.HasMore}, err
+}

@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// elsewhere serves the management as a server's main address has it.
+func elsewhere(t *testing.T, st *store.Store) string {
+	t.Helper()
+	server := httptest.NewServer(http.StripPrefix(Prefix, AccountHandler(st, quiet, 0)))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func keyOf(t *testing.T, st *store.Store, account string, scopes store.Scopes) string {
+	t.Helper()
+	secret, _, err := st.CreateKey(account, scopes, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func kindOf(err error) codec.Kind {
+	var known *codec.Error
+	if errors.As(err, &known) {
+		return known.Kind
+	}
+	return codec.KindInternal
+}
+
+func TestAnOperatorsKeyRulesEveryAccountFromElsewhere(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	for _, name := range []string{"default", "acme"} {
+		if _, err := st.CreateAccount(name); err != nil && kindOf(err) != codec.KindConflict {
+			t.Fatal(err)
+		}
+	}
+	origin := elsewhere(t, st)
+	client, err := Remote(t.Context(), origin, keyOf(t, st, "default", store.ScopeOperator))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CreateAccount(t.Context(), "globex"); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.CreateKey(t.Context(), NewKey{Account: "acme", Scopes: store.ScopeWrite}); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Sessions(t.Context(), "acme", nil); err != nil {
+		t.Error(err)
+	}
+	page, err := client.Audit(t.Context(), "", "", 10)
+	if err != nil || len(page.Data) == 0 || page.Data[0].Actor != client.Holder().Key {
+		t.Errorf("the audit record does not name the key: %+v, %v", page.Data, err)
+	}
+}
+
+func TestAnAdminKeyIsNoWayToAnOperators(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	if _, err := st.CreateAccount("acme"); err != nil {
+		t.Fatal(err)
+	}
+	origin := elsewhere(t, st)
+	_, operator, err := st.CreateKey("acme", store.ScopeOperator, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := Remote(t.Context(), origin, keyOf(t, st, "acme", store.AllScopes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, made := client.CreateKey(t.Context(), NewKey{Account: "acme", Scopes: store.ScopeOperator | store.ScopeRead})
+	_, rotated := client.RotateKey(t.Context(), operator.ID, Rotation{})
+	_, changed := client.UpdateKey(t.Context(), operator.ID, KeyUpdate{})
+	for what, err := range map[string]error{"make": made, "rotate": rotated, "change": changed, "revoke": client.RevokeKey(t.Context(), operator.ID)} {
+		if kindOf(err) != codec.KindPermission {
+			t.Errorf("an admin key may %s an operator's: %v", what, err)
+		}
+	}
+	if _, err := client.CreateAccount(t.Context(), "other"); kindOf(err) != codec.KindPermission {
+		t.Errorf("an admin key makes accounts: %v", err)
+	}
+}
+
+func TestAKeyIsNotSentOnToWhereAServerPoints(t *testing.T) {
+	reached := false
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	defer thief.Close()
+	server := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	if _, err := Remote(t.Context(), server.URL, "mnm_secret"); err == nil || reached {
+		t.Errorf("followed: %v, %v", reached, err)
+	}
+}

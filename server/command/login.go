@@ -1,0 +1,146 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
+)
+
+// Login is "mneme login [URL]".
+type Login struct {
+	URL string `arg:"" optional:"" placeholder:"URL" help:"The server, such as https://mneme.example.com (default: http://127.0.0.1:7788)."`
+}
+
+// login is what is kept of a login.
+type login struct {
+	URL string `json:"url"`
+	Key string `json:"key"`
+}
+
+// Run keeps the server and a key of it for the commands that come, once the server has accepted the key.
+func (c *Login) Run(ctx context.Context, s *Surroundings) error {
+	file, err := loginFile()
+	if err != nil {
+		return err
+	}
+	kept := login{URL: strings.TrimRight(cmp.Or(c.URL, "http://"+config.DefaultListen), "/"), Key: strings.TrimSpace(os.Getenv(envKey))}
+	if kept.Key == "" {
+		if kept.Key, err = readSecret(ctx, s, "Service key for "+kept.URL+" (not shown): "); err != nil {
+			return err
+		}
+	}
+	client, err := admin.Remote(ctx, kept.URL, kept.Key)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(client.Close(), writeLogin(file, kept)); err != nil {
+		return err
+	}
+	if unprotected(kept.URL) {
+		fmt.Fprintf(s.Err, "mneme: %s is not encrypted: whoever can read along on the way has the key\n", kept.URL)
+	}
+	holder := client.Holder()
+	fmt.Fprintf(s.Out, "logged in to %s with key %s of account %s, which may %s\n", kept.URL, holder.Key, holder.Account,
+		strings.ReplaceAll(holder.Scopes.String(), ",", ", "))
+	return nil
+}
+
+// unprotected reports whether a URL leads over a network without TLS.
+func unprotected(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme == "https" || u.Hostname() == "localhost" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return ip == nil || !ip.IsLoopback()
+}
+
+// Logout is "mneme logout".
+type Logout struct{}
+
+// Run forgets the login. The key stays valid.
+func (*Logout) Run(s *Surroundings) error {
+	file, err := loginFile()
+	if err != nil {
+		return err
+	}
+	switch err := os.Remove(file); {
+	case errors.Is(err, fs.ErrNotExist):
+		fmt.Fprintln(s.Out, "there is no login")
+		return nil
+	case err != nil:
+		return fmt.Errorf("the login was not removed: %w", err)
+	}
+	fmt.Fprintln(s.Out, "logged out; the key stays valid until it is revoked")
+	return nil
+}
+
+// loginFile is where the login is kept.
+func loginFile() (string, error) {
+	home := config.Home()
+	if home == "" {
+		return "", fmt.Errorf("there is no home directory to keep a login in; set %s and %s instead", envURL, envKey)
+	}
+	return filepath.Join(home, "login.json"), nil
+}
+
+// readLogin gives the login; an empty one where there is none.
+func readLogin() (kept login, err error) {
+	if config.Home() == "" {
+		return kept, nil
+	}
+	file, _ := loginFile()
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kept, nil
+	}
+	if err != nil {
+		return kept, fmt.Errorf("the login cannot be read: %w", err)
+	}
+	if err := json.Unmarshal(text, &kept); err != nil {
+		return kept, fmt.Errorf("%s is no login; make a new one with: mneme login URL", file)
+	}
+	return kept, nil
+}
+
+// writeLogin keeps the login from other users, and from being half there.
+func writeLogin(file string, kept login) error {
+	text, err := json.MarshalIndent(kept, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("the login was not kept: %w", err)
+	}
+	if err := writePrivately(file, append(text, '\n')); err != nil {
+		return fmt.Errorf("the login was not kept: %w", err)
+	}
+	return nil
+}
+
+// writePrivately puts a file that only this user may read in the place of the one before it.
+func writePrivately(file string, text []byte) error {
+	fresh, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = fresh.Write(text)
+	if err = errors.Join(err, fresh.Sync(), fresh.Close()); err == nil {
+		err = os.Rename(fresh.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(fresh.Name())
+	}
+	return err
+}

@@ -1,0 +1,114 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
+)
+
+// Variables that say where the server is, and who calls it.
+const (
+	envURL = "MNEME_URL"
+	envKey = "MNEME_KEY"
+)
+
+// Target is the flags of commands that work on this machine's data as well as on a server elsewhere. What names either of
+// them goes first: flags, then the environment, then the login. Else it is this machine.
+type Target struct {
+	Place `embed:""`
+	URL   string `name:"url" placeholder:"URL" help:"Server to work on, with the key in $MNEME_KEY or of mneme login ($MNEME_URL; default: the data of this machine)."`
+}
+
+// elsewhere is the server that is meant, "" for this machine, and the key for it, "" where there is none.
+func (t Target) elsewhere() (origin, key string, err error) {
+	saved, err := readLogin()
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case t.URL != "":
+		origin = t.URL
+	case t.Data != "" || t.Config != "":
+	case os.Getenv(envURL) != "":
+		origin = os.Getenv(envURL)
+	case os.Getenv(config.EnvData) != "" || os.Getenv(config.EnvConfig) != "":
+	default:
+		origin = saved.URL
+	}
+	if origin = strings.TrimRight(origin, "/"); origin == "" {
+		return "", "", nil
+	}
+	if key = strings.TrimSpace(os.Getenv(envKey)); key == "" && origin == saved.URL {
+		key = saved.Key
+	}
+	return origin, key, nil
+}
+
+// remote is a client of the server elsewhere that is meant; nil where it is this machine.
+func (t Target) remote(ctx context.Context) (*admin.Client, error) {
+	origin, key, err := t.elsewhere()
+	switch {
+	case err != nil || origin == "":
+		return nil, err
+	case key != "":
+		return admin.Remote(ctx, origin, key)
+	case t.URL != "":
+		return nil, fmt.Errorf("there is no key for %s; set %s, or keep one with: mneme login %s", origin, envKey, origin)
+	}
+	return nil, nil //nolint:nilnil // MNEME_URL alone also says where agents of this machine find its server
+}
+
+// manage runs do with a client of what is meant.
+func (t Target) manage(ctx context.Context, create bool, do func(*admin.Client) error) error {
+	client, err := t.remote(ctx)
+	if err != nil {
+		return err
+	}
+	if client != nil {
+		return errors.Join(do(client), client.Close())
+	}
+	return t.Place.manage(ctx, create, do)
+}
+
+// manageIndex is manage for commands that need the whole index.
+func (t Target) manageIndex(ctx context.Context, changeOver bool, do func(*admin.Client) error) error {
+	client, err := t.remote(ctx)
+	if err != nil {
+		return err
+	}
+	if client != nil {
+		return errors.Join(do(client), client.Close())
+	}
+	return t.Place.manageIndex(ctx, changeOver, do)
+}
+
+// origin is where agents and other clients of this machine find the server.
+func (t Target) origin(ctx context.Context) (string, error) {
+	origin, _, err := t.elsewhere()
+	if err != nil || origin != "" {
+		return origin, err
+	}
+	cfg, err := t.load()
+	if err != nil {
+		return "", err
+	}
+	if admin.Running(ctx, cfg.Data) {
+		var origins []string
+		err := t.Place.manage(ctx, mustExist, func(client *admin.Client) (err error) {
+			origins, err = client.Origins(ctx)
+			return err
+		})
+		if err == nil && len(origins) > 0 {
+			return origins[0], nil
+		}
+	}
+	if origin = configuredOrigin(&cfg); origin == "" {
+		return "", errors.New("the configured address leaves the port open, and no server runs on this data; start one with: mneme serve, or say where it is with --url")
+	}
+	return origin, nil
+}

@@ -36,7 +36,8 @@ type commands struct {
 	Doctor    command.Doctor    `cmd:"" help:"Diagnose the installation and say what to fix."`
 	Login     command.Login     `cmd:"" help:"Keep a server elsewhere and a key of it for the commands that come."`
 	Logout    command.Logout    `cmd:"" help:"Forget the login."`
-	Wrap      command.Wrap      `cmd:"" help:"Run an agent (Claude Code or Codex) through the running server."`
+	Wrap      command.Wrap      `cmd:"" help:"Run an agent (Claude Code, Codex, opencode, …) through the running server."`
+	Setup     command.Setup     `cmd:"" help:"Lead an agent to the server for good, or take that back."`
 	Bench     bench.Command     `cmd:"" help:"Measure mneme and other gateways on this machine."`
 	Version   command.Version   `cmd:"" help:"Show the version."`
 }

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/agent"
 	"github.com/mnemeproxy/mneme/server/config"
 )
 
 // Variables that say where the server is, and who calls it.
 const (
 	envURL = "MNEME_URL"
-	envKey = "MNEME_KEY"
+	envKey = agent.EnvKey
 )
 
 // Target is the flags of commands that work on this machine's data as well as on a server elsewhere. What names either of

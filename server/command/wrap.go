@@ -9,22 +9,24 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/agent"
 	"github.com/mnemeproxy/mneme/store"
 )
 
 // Wrap is "mneme wrap AGENT -- ARG...".
 type Wrap struct {
-	Target  `embed:""`
-	Account string   `default:"default" placeholder:"NAME" help:"Account to make a key for when MNEME_KEY is not set (default: ${default})."`
-	Agent   string   `arg:"" enum:"claude,codex" help:"The agent: claude or codex."`
-	Args    []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
+	Target   `embed:""`
+	Account  string   `default:"default" placeholder:"NAME" help:"Account to make a key for where there is none yet (default: ${default})."`
+	Memory   bool     `help:"Give the agent the memory as tools (claude, codex, opencode)."`
+	OwnLogin bool     `help:"Leave the agent's own login in place: the provider bills it, and mneme keeps no copy (claude)."`
+	Agent    string   `arg:"" help:"The agent: claude, codex, opencode, qwen, aider; or any program that goes by OPENAI_BASE_URL or ANTHROPIC_BASE_URL."`
+	Args     []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
 }
 
 // agentEnded carries the exit code of an agent that did not end with 0.
@@ -35,9 +37,16 @@ func (e agentEnded) Error() string { return fmt.Sprintf("the agent ended with ex
 // Run starts the agent on this terminal, with the server as its only provider, and ends with the agent's exit code. A
 // key that had to be made for it is revoked when it ends, or when this process does.
 func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
+	known, ok := agent.Find(c.Agent)
 	path, err := exec.LookPath(c.Agent)
-	if err != nil {
+	switch {
+	case err != nil && ok:
 		return fmt.Errorf("%s is not installed, or not in PATH", c.Agent)
+	case err != nil:
+		return fmt.Errorf("%s is no program in PATH, and no agent that mneme knows: those are %s", c.Agent, strings.Join(agent.Names(), ", "))
+	}
+	if _, err := known.Launch(agent.Server{Memory: c.Memory, OwnLogin: c.OwnLogin}); err != nil {
+		return err // before a key is made
 	}
 	url, err := c.server(ctx)
 	if err != nil {
@@ -47,15 +56,21 @@ func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
 	if err != nil {
 		return err
 	}
+	launch, err := known.Launch(agent.Server{Origin: url, Key: key, Memory: c.Memory, OwnLogin: c.OwnLogin})
+	if err != nil {
+		return errors.Join(err, revoke())
+	}
+	if launch.Note != "" {
+		fmt.Fprintln(s.Err, "mneme:", launch.Note)
+	}
 	args := c.Args
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
-	variables, settings := agentSettings(c.Agent, url, key)
-	agent := exec.Command(path, append(settings, args...)...) //nolint:noctx // the agent that was asked for; it ends when its user ends it
-	agent.Stdin, agent.Stdout, agent.Stderr = s.In, s.Out, s.Err
-	agent.Env = variables
-	return errors.Join(runAgent(agent), revoke())
+	process := exec.Command(path, append(launch.Args, args...)...) //nolint:noctx // the agent that was asked for; it ends when its user ends it
+	process.Stdin, process.Stdout, process.Stderr = s.In, s.Out, s.Err
+	process.Env = launch.Environment(os.Environ())
+	return errors.Join(runAgent(process), revoke())
 }
 
 // server returns the origin of a server that accepts requests.
@@ -127,33 +142,10 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 	}, nil
 }
 
-// agentSettings are the environment and the first arguments that lead an agent to the server. Keys for the provider
-// itself are kept from agents that would prefer them to ours.
-func agentSettings(agent, url, key string) (environment, args []string) {
-	drop, set := []string{envKey}, []string{envKey + "=" + key}
-	if agent == "claude" {
-		drop = append(drop, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
-		set = append(set, "ANTHROPIC_BASE_URL="+url, "ANTHROPIC_AUTH_TOKEN="+key)
-	} else {
-		args = []string{
-			"-c", `model_provider="mneme"`,
-			"-c", `model_providers.mneme.name="mneme"`,
-			"-c", fmt.Sprintf("model_providers.mneme.base_url=%q", url+"/v1"),
-			"-c", `model_providers.mneme.wire_api="responses"`,
-			"-c", fmt.Sprintf("model_providers.mneme.env_key=%q", envKey),
-		}
-	}
-	kept := slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		name, _, _ := strings.Cut(variable, "=")
-		return slices.Contains(drop, name)
-	})
-	return append(kept, set...), args
-}
-
 // runAgent waits for the agent. An interrupt from the terminal reaches the agent too, and is the agent's to heed; SIGTERM
 // is passed on.
-func runAgent(agent *exec.Cmd) error {
-	if err := agent.Start(); err != nil {
+func runAgent(process *exec.Cmd) error {
+	if err := process.Start(); err != nil {
 		return err
 	}
 	signal.Ignore(syscall.SIGINT)
@@ -167,13 +159,13 @@ func runAgent(agent *exec.Cmd) error {
 		for {
 			select {
 			case <-terminated:
-				_ = terminate(agent.Process)
+				_ = terminate(process.Process)
 			case <-ended:
 				return
 			}
 		}
 	}()
-	err := agent.Wait()
+	err := process.Wait()
 	close(ended)
 	<-passed
 	var failed *exec.ExitError

@@ -81,3 +81,12 @@ func TestTheEdgeAloneImportsTheServerLibraries(t *testing.T) {
 		}
 	}
 }
+
+// What records and reads memory names interfaces of its own, so that another engine can stand there.
+func TestTheServerNamesNoStore(t *testing.T) {
+	for _, name := range files(t, ".go") {
+		if strings.HasPrefix(name, "server/") && !strings.HasSuffix(name, "_test.go") && strings.Contains(read(t, name), "*store.Store") {
+			t.Errorf("%s names *store.Store", name)
+		}
+	}
+}

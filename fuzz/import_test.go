@@ -12,12 +12,13 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 )
 
 // FuzzImport takes in any file: it is accepted or refused as the caller's mistake, everything that was taken in can be
 // read, exported and taken in again, and the store stays in order.
 func FuzzImport(f *testing.F) {
-	s, err := store.Open(store.Options{Dir: f.TempDir()})
+	s, err := engine.Open(store.Options{Dir: f.TempDir()}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func FuzzImport(f *testing.F) {
 		f.Fatal(err)
 	}
 	handler := memory.Handler(memory.Options{
-		Store:    s,
+		Archive: s, Searcher: s,
 		Identify: func(*http.Request, store.Scopes) (string, error) { return account, nil },
 		Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
 			var known *codec.Error

@@ -68,7 +68,7 @@ func (s *Server) readCaller(in *edge.Request) (caller, error) {
 			return caller{}, err
 		}
 	}
-	identity, err := s.store.Authenticate(secret)
+	identity, err := s.engine.Authenticate(secret)
 	if err != nil {
 		return caller{}, err
 	}
@@ -146,7 +146,7 @@ func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) 
 	case c.authorization != "":
 		return router.Credential{Header: "Authorization", Value: c.authorization}, true, nil
 	}
-	secret, found, err := s.store.Credential(c.Account, p.Name())
+	secret, found, err := s.engine.Credential(c.Account, p.Name())
 	if err != nil || !found {
 		return router.Credential{}, false, err
 	}

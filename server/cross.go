@@ -62,7 +62,7 @@ func (x *exchange) crossingSettings() *crossing.Settings {
 		Prints:  x.prints,
 		Strict:  x.in.Header(headerStrict) == "1",
 		Account: x.caller.Account,
-		Ledger:  ledger{x.server.store},
+		Ledger:  ledger{x.server.engine},
 		Answer:  *x.answerOptions(),
 	}
 }

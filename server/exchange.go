@@ -51,7 +51,7 @@ type exchange struct {
 
 	replied http.Header // of the newest reply; nil where a provider was asked and none came
 
-	capture    *store.Capture
+	capture    store.Recording
 	offRecord  bool // the capture records nothing
 	closing    store.Closing
 	finished   bool  // the closing is committed
@@ -107,7 +107,7 @@ func (x *exchange) run() error {
 func (x *exchange) accept() error {
 	var err error
 	x.caller, err = x.server.authenticate(x.in, x.out)
-	x.redactor = x.server.store.Redactor(x.caller.Account, x.caller.brought()...)
+	x.redactor = x.server.engine.Redactor(x.caller.Account, x.caller.brought()...)
 	x.beginTrace()
 	if err != nil {
 		return err
@@ -187,11 +187,11 @@ func (x *exchange) upstreamHeader() http.Header {
 // begin puts the request on record. It does not wait for the commit.
 func (x *exchange) begin() error {
 	if x.offRecord = x.server.opts.CaptureOff || x.optsOut(); x.offRecord {
-		x.capture = x.server.store.Off()
+		x.capture = x.server.engine.Off()
 		return nil
 	}
 	var err error
-	x.capture, err = x.server.store.Begin(x.ctx, x.opening())
+	x.capture, err = x.server.engine.Begin(x.ctx, x.opening())
 	return err
 }
 
@@ -332,7 +332,7 @@ func (x *exchange) spliced() ([]byte, error) {
 	}
 	body, dropped := crossing.CleanHistory(body, x.format, &crossing.Settings{
 		Target: x.router.Target(x.placement, x.format), Pieces: pieces, Prints: x.prints,
-		Ledger: ledger{x.server.store}, Account: x.caller.Account,
+		Ledger: ledger{x.server.engine}, Account: x.caller.Account,
 	})
 	if notes := (codec.Notes{Emulated: resolved, Dropped: dropped}); len(resolved)+len(dropped) > 0 {
 		x.out.Set(headerTranslation, crossing.NotesHeader(x.surface, x.format, &notes))

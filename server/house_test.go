@@ -27,7 +27,9 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen/listentest"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // patience is how long a test waits for something that is to happen at once; only a failure takes that long.
@@ -94,7 +96,7 @@ func quoted(text string) string {
 type house struct {
 	t        testing.TB
 	url, key string
-	store    *store.Store
+	store    *engine.Engine
 	provider *provider.Server
 	proxy    *server.Server
 	client   *http.Client
@@ -110,6 +112,7 @@ type plan struct {
 	router   router.Config
 	provider provider.Options
 	store    store.Options
+	index    *search.Options      // nil: there is none
 	prepare  func(*server.Server) // before it is run; may be nil
 	client   *tls.Config          // of clients, for a proxy with TLS
 }
@@ -190,7 +193,7 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	ok(t, err)
 	t.Cleanup(func() { ok(t, h.provider.Close()) })
 	h.furnish(p.store)
-	h.store, err = store.Open(p.store)
+	h.store, err = engine.Open(p.store, p.index)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, h.store.Close()) })
 	for _, name := range []string{"openai", "anthropic", "gemini", "deepseek"} {
@@ -203,7 +206,7 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	routes, err := router.New(p.router)
 	ok(t, err)
 	t.Cleanup(routes.Close)
-	p.server.Store, p.server.Router = h.store, routes
+	p.server.Engine, p.server.Router = h.store, routes
 	h.proxy, err = server.New(p.server)
 	ok(t, err)
 	h.tls = p.client
@@ -225,7 +228,7 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 func (h *house) furnish(opts store.Options) {
 	opts.MinFreeDisk = -1
 	var err error
-	h.store, err = store.Open(opts)
+	h.store, err = engine.Open(opts, nil)
 	ok(h.t, err)
 	h.account("acme")
 	h.key = h.createKey("acme", store.ScopeWrite)

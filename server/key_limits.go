@@ -18,7 +18,7 @@ func (s *Server) LimitKeys(l store.Limits) { s.keyLimits.Store(&l) }
 // put on record, so that callers who do not wait cost little.
 func (x *exchange) keepWithinLimits() error {
 	limits := x.caller.Limits.Or(*x.server.keyLimits.Load())
-	pass, refusal := x.server.quota.Enter(x.server.opts.Clock(), x.caller.KeyID, limits, x.caller.Use, x.estimatedTokens())
+	pass, refusal := x.server.limiter.Enter(x.server.opts.Clock(), x.caller.KeyID, limits, x.caller.Use, x.estimatedTokens())
 	if refusal != nil {
 		return x.turnAway(refusal)
 	}

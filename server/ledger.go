@@ -2,18 +2,17 @@ package server
 
 import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
-	"github.com/mnemeproxy/mneme/store"
 )
 
-// ledger is the crossings' memory for reasoning state that clients lose, kept in the store.
-type ledger struct{ store *store.Store }
+// ledger is the crossings' memory for reasoning state that clients lose.
+type ledger struct{ cache ReasoningCache }
 
 func (l ledger) Recall(key crossing.LedgerKey) []byte {
-	return l.store.Recall(key.Account, entryName(key))
+	return l.cache.Recall(key.Account, entryName(key))
 }
 
 func (l ledger) Keep(key crossing.LedgerKey, value []byte) {
-	l.store.Keep(key.Account, entryName(key), value)
+	l.cache.Keep(key.Account, entryName(key), value)
 }
 
 func entryName(key crossing.LedgerKey) string {
@@ -26,5 +25,5 @@ func (x *exchange) reasoningMemory() crossing.Memory {
 	if !replays {
 		return crossing.Memory{}
 	}
-	return crossing.Memory{Ledger: ledger{x.server.store}, Account: x.caller.Account, Family: family}
+	return crossing.Memory{Ledger: ledger{x.server.engine}, Account: x.caller.Account, Family: family}
 }

@@ -23,7 +23,7 @@ func searching(t *testing.T) *house {
 	h := build(t, func(p *plan) {
 		dir := filepath.Join(p.store.Dir, "index")
 		p.store.Digest = digest.Exchange
-		p.store.Index = func(st *store.Store) store.Index { return search.Open(st, search.Options{Dir: dir}) }
+		p.index = &search.Options{Dir: dir}
 	})
 	h.key = h.createKey("acme", store.AllScopes)
 	return h

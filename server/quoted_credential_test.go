@@ -110,9 +110,7 @@ func TestACredentialThatAProviderQuotesStaysSecret(t *testing.T) {
 	defer received.stop()
 	h, flush := traced(t, received, telemetry.TracingOptions{}, func(p *plan) {
 		p.store.Dir, p.store.Digest = dir, digest.Exchange
-		p.store.Index = func(st *store.Store) store.Index {
-			return search.Open(st, search.Options{Dir: filepath.Join(dir, "index")})
-		}
+		p.index = &search.Options{Dir: filepath.Join(dir, "index")}
 		p.router.Breaker.Failures, p.router.Retries = -1, -1
 		for _, name := range []string{"openai", "anthropic", "gemini", "deepseek"} {
 			c := router.ProviderConfig{}.WithSimulated(name, outer.URL)

@@ -211,9 +211,7 @@ func discreet(t *testing.T) *house {
 	})
 	h := build(t, func(p *plan) {
 		p.store.Dir, p.store.Digest = dir, digest.Exchange
-		p.store.Index = func(st *store.Store) store.Index {
-			return search.Open(st, search.Options{Dir: filepath.Join(dir, "index")})
-		}
+		p.index = &search.Options{Dir: filepath.Join(dir, "index")}
 	})
 	h.key = h.createKey("acme", store.AllScopes)
 	return h

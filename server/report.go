@@ -6,7 +6,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/telemetry"
-	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // watch lets the metrics show what the server holds at any moment.
@@ -18,8 +17,8 @@ func (s *Server) watch() {
 		InFlightLimit: s.opts.InFlightBytes,
 		Endpoints:     s.endpoints,
 		Connections:   s.edge.Connections,
-		Captures:      s.store.Stats,
-		IndexLag:      s.indexLag(),
+		Captures:      s.engine.Stats,
+		IndexLag:      s.engine.Lag,
 	})
 }
 
@@ -42,15 +41,6 @@ func (s *Server) endpoints() []telemetry.Endpoint {
 		all[i] = telemetry.Endpoint{Provider: h.Provider, BaseURL: h.BaseURL, Breaker: int(h.Breaker), KeysReady: h.Ready}
 	}
 	return all
-}
-
-// indexLag gives nil where the store is kept without an index.
-func (s *Server) indexLag() func() (words, vectors uint64) {
-	index := search.Of(s.store)
-	if index == nil {
-		return nil
-	}
-	return index.Lag
 }
 
 // traceCall opens the span of a call to the provider.

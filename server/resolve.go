@@ -18,7 +18,7 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	if err == nil || x.surface != codec.Responses || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := x.resolve(&recorded{store: x.server.store, account: x.caller.Account})
+	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine, account: x.caller.Account})
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
@@ -56,7 +56,7 @@ func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
 	if x.surface != codec.Responses || !isOwnAnswer(x.envelope.PreviousResponse) && !x.mayReferToOwn() {
 		return x.body, nil, nil
 	}
-	body, names, err = x.resolve(&recorded{store: x.server.store, account: x.caller.Account, leaves: true})
+	body, names, err = x.resolve(&recorded{answers: x.server.engine, account: x.caller.Account, leaves: true})
 	if err != nil || len(names) == 0 {
 		return x.body, nil, err
 	}
@@ -90,7 +90,7 @@ func (x *exchange) mayReferToOwn() bool {
 // recorded finds what an account was answered: by the ids that translated answers get, of which those of an exchange and
 // of its items hold the exchange's own, and by the ids that a provider of Responses gave its answers.
 type recorded struct {
-	store   *store.Store
+	answers Answers
 	account string
 	leaves  bool // the provider knows its own ids: a request that goes on from one of these keeps it
 	within  bool // the conversation is being followed back, and has to be found whole
@@ -104,7 +104,7 @@ func (r *recorded) Response(id string) (request, answer []byte, err error) {
 	r.within = true
 	x, err := r.own(id)
 	if !first && codec.AsError(err, "").Kind == codec.KindNotFound {
-		exchange, unknown := r.store.AnsweredAs(r.account, id)
+		exchange, unknown := r.answers.AnsweredAs(r.account, id)
 		if unknown != nil {
 			return nil, nil, unknown
 		}
@@ -128,7 +128,7 @@ func (r *recorded) Item(id string) (answer []byte, err error) {
 	case r.leaves:
 		return nil, nil
 	}
-	page, err := r.store.Exchanges(r.account, store.ExchangeQuery{Limit: newestAnswers})
+	page, err := r.answers.Exchanges(r.account, store.ExchangeQuery{Limit: newestAnswers})
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (r *recorded) own(id string) (*store.Exchange, error) {
 }
 
 func (r *recorded) exchange(id string) (*store.Exchange, error) {
-	x, err := r.store.Exchange(r.account, id)
+	x, err := r.answers.Exchange(r.account, id)
 	if err == nil && x.Surface != codec.Responses.String() {
 		err = codec.Errorf(codec.KindNotFound, "an answer of another surface")
 	}

@@ -28,7 +28,7 @@ import (
 type Options struct {
 	Listen  []string     // addresses, as [listen.Parse] reads them; at least one
 	TLS     listen.Files // for those with TLS
-	Store   *store.Store
+	Engine  Engine
 	Router  *router.Router
 	Log     *slog.Logger // nil: discard
 	Version string
@@ -46,6 +46,7 @@ type Options struct {
 	ConnectionsPerAddress int // of one client address; 0: no limit but the one before
 	Requests              int // handled at a time; 10,000
 
+	Limiter   Limiter          // nil: one of this process alone
 	KeyLimits store.Limits     // of keys that have none of their own
 	Clock     func() time.Time // by which the limits of keys go; nil: time.Now
 
@@ -89,6 +90,9 @@ func (o Options) withDefaults() Options {
 			*d.v = d.def
 		}
 	}
+	if o.Limiter == nil {
+		o.Limiter = new(quota.Table)
+	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -104,7 +108,7 @@ func (o Options) withDefaults() Options {
 // Server serves the surfaces.
 type Server struct {
 	opts   Options
-	store  *store.Store
+	engine Engine
 	router atomic.Pointer[router.Router]
 	log    *slog.Logger
 	edge   *edge.Server
@@ -121,7 +125,7 @@ type Server struct {
 	telemetry *telemetry.Telemetry
 
 	refusals  refusals // of callers without a key
-	quota     quota.Table
+	limiter   Limiter
 	keyLimits atomic.Pointer[store.Limits]
 }
 
@@ -130,7 +134,7 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
-		opts: o, store: o.Store, log: o.Log, telemetry: o.Telemetry,
+		opts: o, engine: o.Engine, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
 		bodies: edge.NewBudget(o.InFlightBytes), answers: edge.NewBudget(o.AnswerMemory),
 	}
 	var err error
@@ -176,7 +180,7 @@ func (s *Server) Addresses() []listen.Address { return s.edge.Addresses() }
 // which may be closed: that does not abort its calls.
 func (s *Server) Reroute(r *router.Router) {
 	if r != nil { // a server that is only started and ended has none
-		s.store.Guard(r.Credentials()...)
+		s.engine.Guard(r.Credentials()...)
 	}
 	s.router.Store(r)
 }

@@ -76,7 +76,7 @@ func TestSoak(t *testing.T) {
 	h, metrics, lines := observed(t, nil, func(p *plan) {
 		dir := filepath.Join(p.store.Dir, "index")
 		p.store.Digest = digest.Exchange
-		p.store.Index = func(st *store.Store) store.Index { return search.Open(st, search.Options{Dir: dir}) }
+		p.index = &search.Options{Dir: dir}
 		p.provider = provider.Options{FreshIDs: true, Keep: -1, OnRequest: func(provider.Recorded) { s.reached.Add(1) }}
 	}, func(p *plan) { s.routing = p.router })
 	s.house, s.lines = h, lines

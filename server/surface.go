@@ -88,7 +88,7 @@ func (s *Server) refusing() error {
 	if s.opts.CaptureOff {
 		return nil
 	}
-	return s.store.Ready()
+	return s.engine.Ready()
 }
 
 // ready goes down as soon as the drain begins, so that no new work is sent here, and while exchanges are refused.

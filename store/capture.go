@@ -11,6 +11,17 @@ import (
 	"github.com/mnemeproxy/mneme/codec/form"
 )
 
+// Recording is the record of one exchange in the making, as a server sees it. Its methods are called one at a time, but for
+// ID, Shed and Recorded.
+type Recording interface {
+	ID() string                                         // of the exchange
+	SessionID() string                                  // once the opening is on record; "" before
+	Shed() bool                                         // passes without a record under pressure
+	Recorded(ctx context.Context) error                 // waits until the request is on record
+	Write(p []byte) (int, error)                        // adds bytes of the answer; p may be reused at once
+	Finish(ctx context.Context, closing *Closing) error // waits until the whole exchange is on record
+}
+
 // Capture is the record of one exchange in the making. The goroutine that pumps the answer calls its methods, one at
 // a time; ID, Shed and Recorded may be called from others.
 type Capture struct {

@@ -198,16 +198,6 @@ func (s *Store) dropChanges(ctx context.Context, f Follower) error {
 	}
 }
 
-// Index is what follows a store to find its turns again; package search has one.
-type Index interface {
-	// Verify looks at the files of the index and reports what is or was wrong with them. It may run at any time.
-	Verify(ctx context.Context, found func(Finding)) error
-	Close() error
-}
-
-// Index gives what [Options.Index] started; nil if there is none.
-func (s *Store) Index() Index { return s.index }
-
 // Changed is signalled when changes may have been committed since it was last read. It has one reader per follower.
 func (s *Store) Changed(f Follower) <-chan struct{} {
 	return s.changes.wake[f.index()]

@@ -121,15 +121,9 @@ func TestChangesAreConfirmedOneByOne(t *testing.T) {
 	}
 }
 
-// noIndex stands for an index that takes nothing up.
-type noIndex struct{}
-
-func (noIndex) Verify(context.Context, func(Finding)) error { return nil }
-func (noIndex) Close() error                                { return nil }
-
 // A turn that has just been digested comes from memory as it is in the store, once; and what nobody takes does not add up.
 func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {
-	c := &conversation{t, openStore(t, Options{Digest: digestTest, Index: func(*Store) Index { return noIndex{} }})}
+	c := &conversation{t, openStore(t, Options{Digest: digestTest, Indexed: true})}
 	mustAccount(t, c.s, "acme")
 	c.idle() // what the first look at the outbox finds is read back
 	c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")

@@ -46,17 +46,6 @@ func (s *Store) Check(ctx context.Context, repair bool, tell func(Finding)) (Che
 	}); err != nil {
 		return report, asStorageError(err, "the files of the store could not be checked")
 	}
-	if s.index != nil {
-		if err := s.index.Verify(ctx, func(f Finding) {
-			report.Findings++
-			if f.Repaired {
-				report.Repaired++
-			}
-			tell(f)
-		}); err != nil {
-			return report, asStorageError(err, "the files of the search index could not be checked")
-		}
-	}
 	for _, a := range s.accounts.all() {
 		c := &checker{store: s, account: a.Number, name: a.Name, repair: repair, tell: tell, report: &report}
 		if err := c.runWhole(ctx); err != nil {

@@ -26,9 +26,8 @@ type Options struct {
 	// it says what the request's items from there on say, and has nothing but those. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)
 
-	// Index starts what keeps an index of the turns by following their changes. The store closes it first when it is
-	// closed. nil: there is none.
-	Index func(*Store) Index
+	// Indexed says that an index follows the changes of turns: those that were just digested are held for it.
+	Indexed bool
 
 	// Summaries says that somebody writes summaries of sessions: those that grow are noted for it.
 	Summaries bool

@@ -54,7 +54,6 @@ type Store struct {
 	keeper      keeper
 	events      eventHub
 	changes     changeLog
-	index       Index // nil if there is none
 
 	sealing     sync.RWMutex // held for reading while seal is used, for writing while the master key is changed
 	accounts    accountTable
@@ -91,9 +90,6 @@ func Open(opts Options) (*Store, error) {
 	s.digester.start(s)
 	s.keeper.start(s)
 	s.uses.start(s)
-	if opts.Index != nil {
-		s.index = opts.Index(s)
-	}
 	return s, nil
 }
 
@@ -327,9 +323,6 @@ func (s *Store) checkFormat() error {
 
 // Close commits what was handed over and closes the store. What is begun or finished afterwards is an error.
 func (s *Store) Close() (err error) {
-	if s.index != nil {
-		err = s.index.Close()
-	}
 	s.keeper.stop()
 	s.digester.stop()
 	s.uses.stop()

@@ -171,7 +171,7 @@ func (s *Store) digestOf(p place, read reading, whole func() reading) change {
 			g.linkReply(w, ref, r, read.Reply)
 			g.putSession(w, ref, r)
 		}
-		if read.fresh && s.opts.Index != nil {
+		if read.fresh && s.opts.Indexed {
 			entry := TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}
 			entry.Exchange.Session = ref.id.String()
 			g.digests = append(g.digests, freshTurn{seq, entry, read.size})

@@ -11,14 +11,14 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
-	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/engine"
 )
 
 // perSession is how many exchanges a session has.
 const perSession = 10
 
 // fill captures exchanges and returns when everything after them is done, too.
-func fill(ctx context.Context, st *store.Store, s *shape, p *plan) error {
+func fill(ctx context.Context, st *engine.Engine, s *shape, p *plan) error {
 	text := corpus(max(1<<20, 4*(s.prompt+s.answer)))
 	group, capturing := errgroup.WithContext(ctx)
 	for n := range p.writers {
@@ -38,14 +38,11 @@ func fill(ctx context.Context, st *store.Store, s *shape, p *plan) error {
 	if err := digested(ctx, st, p); err != nil {
 		return err
 	}
-	if index := search.Of(st); index != nil {
-		return index.Wait(ctx, account)
-	}
-	return nil
+	return st.Wait(ctx, account)
 }
 
 // digested waits until nothing waits to be digested.
-func digested(ctx context.Context, st *store.Store, p *plan) error {
+func digested(ctx context.Context, st *engine.Engine, p *plan) error {
 	for p.remember != "record" {
 		waiting, err := st.Undigested(account)
 		if err != nil || len(waiting) == 0 {
@@ -61,7 +58,7 @@ func digested(ctx context.Context, st *store.Store, p *plan) error {
 }
 
 // capture lets one exchange pass as the proxy does.
-func capture(ctx context.Context, st *store.Store, w *writer, chat string) error {
+func capture(ctx context.Context, st *engine.Engine, w *writer, chat string) error {
 	w.next()
 	c, err := st.Begin(ctx, &store.Opening{
 		Account: account, KeyID: "key_0123456789", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "m", Stream: w.shape.stream,
@@ -91,7 +88,7 @@ func capture(ctx context.Context, st *store.Store, w *writer, chat string) error
 }
 
 // read lists and shows exchanges, and says how long that takes.
-func read(st *store.Store) error {
+func read(st *engine.Engine) error {
 	const pages, perPage = 1000, 100
 	var lists, shows, sessions durations
 	random := rand.New(rand.NewPCG(2, 2))

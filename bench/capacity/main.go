@@ -21,6 +21,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -63,14 +64,14 @@ func run(ctx context.Context, p *plan) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(p.dir)) }()
 	}
-	opts, err := p.options()
+	opts, index, err := p.options()
 	if err != nil {
 		return err
 	}
 	memory := watchMemory()
 	defer memory.stop()
 
-	st, err := store.Open(opts)
+	st, err := engine.Open(opts, index)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func run(ctx context.Context, p *plan) (err error) {
 	fmt.Printf("         on disk: %.0f bytes per exchange\n", float64(diskUse(p.dir))/float64(p.exchanges))
 
 	before = now()
-	if st, err = store.Open(opts); err != nil {
+	if st, err = engine.Open(opts, index); err != nil {
 		return err
 	}
 	fmt.Printf("         opened again in %v\n", now().since(before).wall.Round(100_000))
@@ -104,21 +105,19 @@ func run(ctx context.Context, p *plan) (err error) {
 	return errors.Join(err, st.Close())
 }
 
-func (p *plan) options() (store.Options, error) {
-	opts := store.Options{Dir: p.dir, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+func (p *plan) options() (opts store.Options, index *search.Options, err error) {
+	opts = store.Options{Dir: p.dir, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	switch p.remember {
 	case "index":
-		opts.Index = func(st *store.Store) store.Index {
-			return search.Open(st, search.Options{Dir: filepath.Join(p.dir, "search"), Log: opts.Log})
-		}
+		index = &search.Options{Dir: filepath.Join(p.dir, "search"), Log: opts.Log}
 		fallthrough
 	case "turns":
 		opts.Digest = digest.Exchange
 		fallthrough
 	case "record":
-		return opts, nil
+		return opts, index, nil
 	}
-	return opts, fmt.Errorf("remember %q is not one of record, turns, index", p.remember)
+	return opts, nil, fmt.Errorf("remember %q is not one of record, turns, index", p.remember)
 }
 
 // profiled runs a function under the CPU profiler if there is a file for the profile.

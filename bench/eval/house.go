@@ -21,6 +21,7 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
@@ -29,7 +30,7 @@ import (
 type house struct {
 	dir      string
 	url      string
-	store    *store.Store
+	store    *engine.Engine
 	routes   *router.Router
 	client   *http.Client
 	provider *http.Server
@@ -76,12 +77,8 @@ func build(ctx context.Context) (h *house, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.store, err = store.Open(store.Options{
-		Dir: h.dir, Digest: digest.Exchange,
-		Index: func(st *store.Store) store.Index {
-			return search.Open(st, search.Options{Dir: filepath.Join(h.dir, "index"), Embedder: localhash.Embedder{Hasher: hasher}})
-		},
-	})
+	h.store, err = engine.Open(store.Options{Dir: h.dir, Digest: digest.Exchange},
+		&search.Options{Dir: filepath.Join(h.dir, "index"), Embedder: localhash.Embedder{Hasher: hasher}})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +89,7 @@ func build(ctx context.Context) (h *house, err error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Store: h.store, Router: h.routes, Version: "eval"})
+	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: h.store, Router: h.routes, Version: "eval"})
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +183,7 @@ func (h *house) remember(ctx context.Context, s *set) (documents map[string]stri
 // measureFreshness is called when an answer has ended, while others go on.
 func (h *house) measureFreshness(ctx context.Context, account string) error {
 	began := time.Now()
-	if err := search.Of(h.store).Wait(ctx, account); err != nil {
+	if err := h.store.Wait(ctx, account); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -250,7 +247,7 @@ func (h *house) post(ctx context.Context, path, account string, body []byte, hea
 // indexed waits until everything that passed can be found, by words and by vectors.
 func (h *house) indexed(ctx context.Context) error {
 	for account := range h.keys {
-		if err := search.Of(h.store).WaitVectors(ctx, account); err != nil {
+		if err := h.store.WaitVectors(ctx, account); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 )
 
 // A house is a running proxy with one strict simulated provider behind all of its providers.
@@ -51,7 +52,7 @@ func build(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sim.Close() })
-	st, err := store.Open(store.Options{Dir: t.TempDir(), MinFreeDisk: -1})
+	st, err := engine.Open(store.Options{Dir: t.TempDir(), MinFreeDisk: -1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func build(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(routes.Close)
-	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Store: st, Router: routes})
+	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: st, Router: routes})
 	if err != nil {
 		t.Fatal(err)
 	}

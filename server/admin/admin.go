@@ -65,12 +65,12 @@ type Holder struct {
 // DefaultAccount is the account of a new store.
 const DefaultAccount = "default"
 
-// EnsureAccount gives a store without accounts the [DefaultAccount].
-func EnsureAccount(st *store.Store) error {
-	if len(st.Accounts()) > 0 {
+// EnsureAccount makes the [DefaultAccount] where there is no account.
+func EnsureAccount(a Accounts) error {
+	if len(a.Accounts()) > 0 {
 		return nil
 	}
-	_, err := st.CreateAccount(DefaultAccount)
+	_, err := a.CreateAccount(DefaultAccount)
 	return err
 }
 

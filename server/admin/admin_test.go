@@ -21,6 +21,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +34,7 @@ var quiet = slog.New(slog.DiscardHandler)
 const lineBytes = 1 << 20
 
 // withServer runs a server on the store in dir until the test ends, and gives the store.
-func withServer(t *testing.T, dir string) *store.Store {
+func withServer(t *testing.T, dir string) *engine.Engine {
 	t.Helper()
 	st, stop := startServer(t, dir)
 	t.Cleanup(stop)
@@ -41,9 +42,9 @@ func withServer(t *testing.T, dir string) *store.Store {
 }
 
 // startServer runs a server on the store in dir until stop is called.
-func startServer(t *testing.T, dir string) (st *store.Store, stop func()) {
+func startServer(t *testing.T, dir string) (st *engine.Engine, stop func()) {
 	t.Helper()
-	st, err := store.Open(store.Options{Dir: dir})
+	st, err := engine.Open(store.Options{Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +66,14 @@ func startServer(t *testing.T, dir string) (st *store.Store, stop func()) {
 	}
 }
 
+// opening opens the memory in a directory.
+func opening(dir string) func() (Engine, error) {
+	return func() (Engine, error) { return engine.Open(store.Options{Dir: dir}, nil) }
+}
+
 func open(t *testing.T, dir string, create bool) *Client {
 	t.Helper()
-	client, err := Open(t.Context(), store.Options{Dir: dir}, create)
+	client, err := Open(t.Context(), dir, opening(dir), create)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +196,7 @@ func TestExchangesComeInPagesAndByteForByte(t *testing.T) {
 	}
 }
 
-func capture(t *testing.T, st *store.Store, account, request, response string) (id string) {
+func capture(t *testing.T, st *engine.Engine, account, request, response string) (id string) {
 	t.Helper()
 	c, err := st.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, Body: []byte(request)})
 	if err != nil {
@@ -268,7 +274,7 @@ func TestADirectoryTooDeepForASocketAddressStillWorks(t *testing.T) {
 
 func TestOnlyWhatCreatesMakesAStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	if _, err := Open(t.Context(), store.Options{Dir: dir}, false); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Open(t.Context(), dir, opening(dir), false); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("want %v, got %v", fs.ErrNotExist, err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -278,13 +284,13 @@ func TestOnlyWhatCreatesMakesAStore(t *testing.T) {
 
 func TestACommandWaitsForAServerThatIsStarting(t *testing.T) {
 	dir := t.TempDir()
-	st, err := store.Open(store.Options{Dir: dir}) // a server that has no socket yet
+	st, err := engine.Open(store.Options{Dir: dir}, nil) // a server that has no socket yet
 	if err != nil {
 		t.Fatal(err)
 	}
 	opened := make(chan *Client, 1)
 	go func() {
-		client, err := Open(context.Background(), store.Options{Dir: dir}, false)
+		client, err := Open(context.Background(), dir, opening(dir), false)
 		if err != nil {
 			t.Error(err)
 		}

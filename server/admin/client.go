@@ -27,10 +27,10 @@ import (
 type Client struct {
 	http   http.Client
 	origin string
-	store  *store.Store // nil when a server has it open
-	local  *inProcess   // likewise
-	key    string       // sent to a server elsewhere
-	holder *Holder      // of key; nil on this machine
+	engine Engine     // nil when a server has it open
+	local  *inProcess // likewise
+	key    string     // sent to a server elsewhere
+	holder *Holder    // of key; nil on this machine
 }
 
 // localOrigin stands for the store of this machine.
@@ -43,23 +43,24 @@ const (
 	openInterval = 50 * time.Millisecond
 )
 
-// Open reaches the store in opts.Dir: through the server that has it open, else by opening it with opts. A
-// directory without a store is an error that wraps fs.ErrNotExist, unless create is set.
-func Open(ctx context.Context, opts store.Options, create bool) (*Client, error) {
+// Open reaches the memory in a data directory: through the server that has it open, else by open, which may be called
+// again while it gives [store.ErrInUse]. A directory that is not there is an error that wraps fs.ErrNotExist, unless create
+// is set.
+func Open(ctx context.Context, dataDir string, open func() (Engine, error), create bool) (*Client, error) {
 	if !create {
-		if _, err := os.Stat(opts.Dir); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no data in %s: %w", opts.Dir, fs.ErrNotExist)
+		if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("no data in %s: %w", dataDir, fs.ErrNotExist)
 		}
 	}
 	deadline := time.Now().Add(openPatience)
 	for {
-		client, err := dialClient(ctx, opts.Dir)
+		client, err := dialClient(ctx, dataDir)
 		if client != nil || err != nil {
 			return client, err
 		}
-		st, err := store.Open(opts)
+		m, err := open()
 		if err == nil {
-			return inProcessClient(st, create)
+			return inProcessClient(m, create)
 		}
 		if !errors.Is(err, store.ErrInUse) || time.Now().After(deadline) {
 			return nil, err
@@ -72,15 +73,15 @@ func Open(ctx context.Context, opts store.Options, create bool) (*Client, error)
 	}
 }
 
-func inProcessClient(st *store.Store, create bool) (*Client, error) {
+func inProcessClient(m Engine, create bool) (*Client, error) {
 	if create {
-		if err := EnsureAccount(st); err != nil {
-			return nil, errors.Join(err, st.Close())
+		if err := EnsureAccount(m); err != nil {
+			return nil, errors.Join(err, m.Close())
 		}
 	}
 	log := slog.New(slog.DiscardHandler) // the error itself reaches the person at the command line
-	local := &inProcess{handler: Handler(st, log)}
-	return &Client{http: http.Client{Transport: local}, origin: localOrigin, store: st, local: local}, nil
+	local := &inProcess{handler: Handler(m, log)}
+	return &Client{http: http.Client{Transport: local}, origin: localOrigin, engine: m, local: local}, nil
 }
 
 // dialClient gives nil and no error when nobody listens.
@@ -101,17 +102,17 @@ func dialClient(ctx context.Context, dataDir string) (*Client, error) {
 	}}}, nil
 }
 
-// InProcess reports whether no server runs and the store is open in this process.
-func (c *Client) InProcess() bool { return c.store != nil }
+// InProcess reports whether no server runs and the memory is open in this process.
+func (c *Client) InProcess() bool { return c.engine != nil }
 
 // Close ends the client, and closes the store if it is open in this process.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
-	if c.store == nil {
+	if c.engine == nil {
 		return nil
 	}
 	c.local.wait()
-	return c.store.Close()
+	return c.engine.Close()
 }
 
 // Accounts lists all accounts by name.

@@ -19,25 +19,25 @@ import (
 const maxBody = 64 << 10
 
 // Handler serves an operator: every account, without further authentication.
-func Handler(st *store.Store, log *slog.Logger) http.Handler {
-	return routes(st, log, 0, func(*http.Request) (caller, error) { return caller{}, nil })
+func Handler(m Engine, log *slog.Logger) http.Handler {
+	return routes(m, log, 0, func(*http.Request) (caller, error) { return caller{}, nil })
 }
 
 // AccountHandler serves the holders of a service key with scope admin, sent as Authorization: Bearer KEY or as
 // X-Service-API-Key: KEY, each inside the key's account. For what was said there the key needs the scopes that it takes elsewhere, too.
 // A key of scope operator is served as the operator is on the socket. lineBytes bounds a line of an import.
-func AccountHandler(st *store.Store, log *slog.Logger, lineBytes int) http.Handler {
+func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /key", func(w http.ResponseWriter, r *http.Request) {
-		identity, err := authenticate(st, r)
+		identity, err := authenticate(m, r)
 		if err != nil {
 			writeError(w, log, err)
 			return
 		}
 		writeJSON(w, http.StatusOK, Holder{Key: identity.KeyID, Account: identity.Account, Scopes: identity.Scopes})
 	})
-	mux.Handle("/", routes(st, log, lineBytes, func(r *http.Request) (caller, error) {
-		identity, err := authenticate(st, r)
+	mux.Handle("/", routes(m, log, lineBytes, func(r *http.Request) (caller, error) {
+		identity, err := authenticate(m, r)
 		if err != nil {
 			return caller{}, err
 		}
@@ -51,12 +51,12 @@ func AccountHandler(st *store.Store, log *slog.Logger, lineBytes int) http.Handl
 }
 
 // authenticate gives the holder of the service key of a request.
-func authenticate(st *store.Store, r *http.Request) (store.Identity, error) {
+func authenticate(m Engine, r *http.Request) (store.Identity, error) {
 	key := r.Header.Get("X-Service-API-Key")
 	if key == "" {
 		key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	}
-	return st.Authenticate(key)
+	return m.Authenticate(key)
 }
 
 // caller is who asks: the operator, or the holder of a key of an account.
@@ -98,13 +98,13 @@ func (c caller) within(asked string) (string, error) {
 	return "", codec.Errorf(codec.KindPermission, "this key manages account %q only", c.account)
 }
 
-type endpoints struct{ store *store.Store }
+type endpoints struct{ engine Engine }
 
 // endpoint answers one request. The answer becomes JSON; nil becomes 204.
 type endpoint func(c caller, r *http.Request) (answer any, err error)
 
-func routes(st *store.Store, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
-	e := endpoints{st}
+func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
+	e := endpoints{m}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, log, codec.Errorf(codec.KindNotFound, "there is no %s %s", r.Method, r.URL.Path))
@@ -159,14 +159,14 @@ func routes(st *store.Store, log *slog.Logger, lineBytes int, identify func(*htt
 	mux.Handle("POST /keys/{id}/hold", operatorOnly(identify, log, e.hold))
 	mux.Handle("POST /check", operatorOnly(identify, log, e.check))
 	mux.Handle("GET /backup", operatorOnly(identify, log, e.backup))
-	mux.Handle(memoryRoot, memoryHandler(st, log, lineBytes, identify))
+	mux.Handle(memoryRoot, memoryHandler(m, log, lineBytes, identify))
 	return mux
 }
 
 // memoryHandler serves the memory of the accounts that the caller manages.
-func memoryHandler(st *store.Store, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
+func memoryHandler(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
 	return memory.Handler(memory.Options{
-		Store: st, AccountParameter: accountParameter, LineBytes: lineBytes,
+		Archive: m, Searcher: m, AccountParameter: accountParameter, LineBytes: lineBytes,
 		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
 			c, err := identify(r)
 			if err == nil {
@@ -191,11 +191,11 @@ func memoryHandler(st *store.Store, log *slog.Logger, lineBytes int, identify fu
 
 func (e endpoints) accounts(c caller, _ *http.Request) (any, error) {
 	list := List[Account]{Data: []Account{}}
-	for _, account := range e.store.Accounts() {
+	for _, account := range e.engine.Accounts() {
 		if !c.isOperator() && account.Name != c.account {
 			continue
 		}
-		providers, err := e.store.Credentials(account.Name)
+		providers, err := e.engine.Credentials(account.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -215,7 +215,7 @@ func (e endpoints) createAccount(c caller, r *http.Request) (any, error) {
 	if !c.isOperator() {
 		return nil, codec.Errorf(codec.KindPermission, "accounts are made on the server itself, with: mneme account create %s", asked.Name)
 	}
-	account, err := e.store.CreateAccount(asked.Name)
+	account, err := e.engine.CreateAccount(asked.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (e endpoints) setCredential(c caller, r *http.Request) (any, error) {
 	if store.LooksLikeKey(asked.Secret) {
 		return nil, codec.Invalid("secret", "this is a service key of mneme; a credential is what the provider %s gave out", r.PathValue("provider"))
 	}
-	return nil, e.store.SetCredential(account, r.PathValue("provider"), asked.Secret)
+	return nil, e.engine.SetCredential(account, r.PathValue("provider"), asked.Secret)
 }
 
 func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
@@ -242,7 +242,7 @@ func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, e.store.RemoveCredential(account, r.PathValue("provider"))
+	return nil, e.engine.RemoveCredential(account, r.PathValue("provider"))
 }
 
 // deleteAccount deletes the account, or says what would go with ?dry_run=true.
@@ -250,7 +250,7 @@ func (e endpoints) deleteAccount(c caller, r *http.Request) (any, error) {
 	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
-	return e.store.DeleteAccount(r.Context(), r.PathValue("account"), r.URL.Query().Get("dry_run") == "true")
+	return e.engine.DeleteAccount(r.Context(), r.PathValue("account"), r.URL.Query().Get("dry_run") == "true")
 }
 
 func (e endpoints) setRetention(c caller, r *http.Request) (any, error) {
@@ -261,14 +261,14 @@ func (e endpoints) setRetention(c caller, r *http.Request) (any, error) {
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
-	return nil, e.store.SetRetention(r.Context(), r.PathValue("account"), &asked)
+	return nil, e.engine.SetRetention(r.Context(), r.PathValue("account"), &asked)
 }
 
 func (e endpoints) resetRetention(c caller, r *http.Request) (any, error) {
 	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
-	return nil, e.store.SetRetention(r.Context(), r.PathValue("account"), nil)
+	return nil, e.engine.SetRetention(r.Context(), r.PathValue("account"), nil)
 }
 
 func (e endpoints) keys(c caller, r *http.Request) (any, error) {
@@ -276,7 +276,7 @@ func (e endpoints) keys(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := e.store.Keys(account)
+	keys := e.engine.Keys(account)
 	if keys == nil {
 		keys = []store.Key{}
 	}
@@ -295,7 +295,7 @@ func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
 	if asked.Scopes.Has(store.ScopeOperator) && !c.isOperator() {
 		return nil, codec.Errorf(codec.KindPermission, "a key of scope operator is made by an operator: on the server itself, or with a key of that scope")
 	}
-	secret, key, err := e.store.CreateKey(account, asked.Scopes, asked.Label, asked.apply)
+	secret, key, err := e.engine.CreateKey(account, asked.Scopes, asked.Label, asked.apply)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +311,7 @@ func (e endpoints) updateKey(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.store.UpdateKey(id, func(k *store.Key) {
+	return e.engine.UpdateKey(id, func(k *store.Key) {
 		change(&k.Label, asked.Label)
 		asked.apply(k)
 	})
@@ -326,7 +326,7 @@ func (e endpoints) rotateKey(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, key, err := e.store.RotateKey(id, asked.Overlap)
+	secret, key, err := e.engine.RotateKey(id, asked.Overlap)
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +338,7 @@ func (e endpoints) revokeKey(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, e.store.RevokeKey(id)
+	return nil, e.engine.RevokeKey(id)
 }
 
 // keyOf is the id of the key that a request is about. A key of another account is as one that does not exist, and that of
@@ -348,7 +348,7 @@ func (e endpoints) keyOf(c caller, r *http.Request) (string, error) {
 	if c.isOperator() {
 		return id, nil
 	}
-	keys := e.store.Keys(c.account)
+	keys := e.engine.Keys(c.account)
 	i := slices.IndexFunc(keys, func(k store.Key) bool { return k.ID == id })
 	if i < 0 {
 		return "", codec.Errorf(codec.KindNotFound, "no key %q", id)
@@ -374,7 +374,7 @@ func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {
 			return nil, codec.Invalid("limit", "%q is not a number above 0", text)
 		}
 	}
-	page, err := e.store.Exchanges(account, q)
+	page, err := e.engine.Exchanges(account, q)
 	if err != nil {
 		return nil, err
 	}
@@ -385,7 +385,7 @@ func (e endpoints) exchange(c caller, r *http.Request) (any, error) {
 	if err := c.require(store.ScopeRead); err != nil {
 		return nil, err
 	}
-	x, err := e.store.Exchange(c.account, r.PathValue("id"))
+	x, err := e.engine.Exchange(c.account, r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}

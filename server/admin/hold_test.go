@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 )
 
 // keyWhen waits until what is known of the only key is as it is wanted.
-func keyWhen(t *testing.T, st *store.Store, what string, wanted func(store.Key) bool) store.Key {
+func keyWhen(t *testing.T, st *engine.Engine, what string, wanted func(store.Key) bool) store.Key {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		keys := st.Keys("")

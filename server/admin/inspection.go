@@ -18,10 +18,10 @@ import (
 //
 // openMetrics lets metrics be read without a key, for listeners that only this machine can reach. Profiles, which also
 // slow the process down, always need one.
-func WithInspection(next http.Handler, st *store.Store, log *slog.Logger, metrics http.Handler, openMetrics bool) http.Handler {
+func WithInspection(next http.Handler, keys Keys, log *slog.Logger, metrics http.Handler, openMetrics bool) http.Handler {
 	operator := func(view http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := requireOperatorKey(st, r); err != nil {
+			if err := requireOperatorKey(keys, r); err != nil {
 				writeError(w, log, err)
 				return
 			}
@@ -46,9 +46,9 @@ func WithInspection(next http.Handler, st *store.Store, log *slog.Logger, metric
 	return mux
 }
 
-func requireOperatorKey(st *store.Store, r *http.Request) error {
+func requireOperatorKey(keys Keys, r *http.Request) error {
 	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	identity, err := st.Authenticate(key)
+	identity, err := keys.Authenticate(key)
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,11 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 )
 
 // captureIn puts an exchange of a conversation on record.
-func captureIn(t *testing.T, st *store.Store, account, chatKey, request string) (id string) {
+func captureIn(t *testing.T, st *engine.Engine, account, chatKey, request string) (id string) {
 	t.Helper()
 	c, err := st.Begin(t.Context(), &store.Opening{Account: account, Surface: codec.Chat, Format: codec.Chat, ChatKey: chatKey, Body: []byte(request)})
 	if err != nil {
@@ -31,14 +32,14 @@ func captureIn(t *testing.T, st *store.Store, account, chatKey, request string) 
 }
 
 func TestTheMemoryIsTheSameWithAndWithoutAServer(t *testing.T) {
-	for name, reach := range map[string]func(t *testing.T, dir string) (*Client, *store.Store){
-		"with a server": func(t *testing.T, dir string) (*Client, *store.Store) {
+	for name, reach := range map[string]func(t *testing.T, dir string) (*Client, *engine.Engine){
+		"with a server": func(t *testing.T, dir string) (*Client, *engine.Engine) {
 			st := withServer(t, dir)
 			return open(t, dir, true), st
 		},
-		"without": func(t *testing.T, dir string) (*Client, *store.Store) {
+		"without": func(t *testing.T, dir string) (*Client, *engine.Engine) {
 			client := open(t, dir, true)
-			return client, client.store
+			return client, client.engine.(*engine.Engine)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestABackupIsAsLargeAsItIsAndCanBeLeft(t *testing.T) {
 	dir := t.TempDir()
 	client := open(t, dir, true)
 	for range 20 {
-		captureIn(t, client.store, "default", "", `{"model":"m","input":"`+strings.Repeat("large ", 20<<10)+`"}`)
+		captureIn(t, client.engine.(*engine.Engine), "default", "", `{"model":"m","input":"`+strings.Repeat("large ", 20<<10)+`"}`)
 	}
 	whole, err := client.Backup(t.Context(), 0)
 	if err != nil {

@@ -8,17 +8,18 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 )
 
 // elsewhere serves the management as a server's main address has it.
-func elsewhere(t *testing.T, st *store.Store) string {
+func elsewhere(t *testing.T, st *engine.Engine) string {
 	t.Helper()
 	server := httptest.NewServer(http.StripPrefix(Prefix, AccountHandler(st, quiet, 0)))
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-func keyOf(t *testing.T, st *store.Store, account string, scopes store.Scopes) string {
+func keyOf(t *testing.T, st *engine.Engine, account string, scopes store.Scopes) string {
 	t.Helper()
 	secret, _, err := st.CreateKey(account, scopes, "")
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/search"
@@ -13,8 +12,8 @@ import (
 
 // Search finds turns of an account. Where the store is open in this process the index is first let catch up.
 func (c *Client) Search(ctx context.Context, account string, r *search.Request) (answer search.Answer, err error) {
-	if c.store != nil {
-		if err := search.Of(c.store).Wait(ctx, account); err != nil {
+	if c.engine != nil {
+		if err := c.engine.Wait(ctx, account); err != nil {
 			return answer, err
 		}
 	}
@@ -39,41 +38,17 @@ func (e endpoints) reindex(c caller, r *http.Request) (any, error) {
 	if !c.isOperator() {
 		return nil, codec.Errorf(codec.KindPermission, "the index is built anew on the server itself, with: mneme reindex")
 	}
-	index := search.Of(e.store)
-	if index == nil {
-		return nil, codec.Errorf(codec.KindNotFound, "this store is kept without a search index")
-	}
 	what := cmp.Or(r.URL.Query().Get("what"), Words)
 	if what != Words && what != Vectors && what != All {
 		return nil, codec.Invalid("what", "what can be built anew is words, vectors or all")
 	}
 	if what != Vectors {
-		if err := index.Rebuild(r.Context()); err != nil {
+		if err := e.engine.RebuildWords(r.Context()); err != nil {
 			return nil, err
 		}
 	}
 	if what == Words {
 		return nil, nil
 	}
-	return nil, rebuildVectors(r.Context(), index)
-}
-
-// rebuildVectors begins with new vectors, unless those of the embedder are being made already.
-func rebuildVectors(ctx context.Context, index *search.Index) error {
-	for {
-		v := index.Vectors()
-		switch {
-		case v == nil:
-			return codec.Errorf(codec.KindConflict, "no embedder is configured; there are no vectors to build")
-		case v.Generation > 0 && v.Building:
-			return nil
-		case v.Generation > 0:
-			return index.RebuildVectors(ctx)
-		}
-		select { // the vectors are being opened
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	return nil, e.engine.RebuildVectors(r.Context())
 }

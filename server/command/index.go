@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -12,40 +13,42 @@ import (
 	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // indexDir is where the search index is, in the data directory. It can be removed at any time.
 func indexDir(cfg *config.Config) string { return filepath.Join(cfg.Data, "index") }
 
-// startIndex starts the index of a store with the embedder that is configured; byProvider is nil where no provider embeds.
+// startIndex starts the index of a memory with the embedder that is configured; byProvider is nil where no provider embeds.
 // With changeOver it may be another one than the one that made the vectors which are there.
-func startIndex(ctx context.Context, st *store.Store, cfg *config.Config, routes *router.Router, changeOver bool, log *slog.Logger) (index *search.Index, byProvider *embedding.Embedder, err error) {
+func startIndex(ctx context.Context, m *engine.Engine, cfg *config.Config, routes *router.Router, changeOver bool, log *slog.Logger) (byProvider *embedding.Embedder, err error) {
 	opts := search.Options{Dir: indexDir(cfg), Log: log}
 	settings, ok := cfg.Embedding()
 	if !ok {
 		opts.Embedder, err = cfg.Search.Embedder.Local()
-	} else if byProvider, err = embedding.New(settings, routes, st.Credential); err == nil {
+	} else if byProvider, err = embedding.New(settings, routes, m.Credential); err == nil {
 		opts.Embedder = byProvider
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !changeOver {
-		if err := agree(ctx, st, opts.Embedder); err != nil {
-			return nil, nil, err
+		if err := agree(ctx, m, opts.Embedder); err != nil {
+			return nil, err
 		}
 	}
 	opts.Former = func(identity string) search.Embedder {
-		return embedding.Former(identity, settings, routes, st.Credential)
+		return embedding.Former(identity, settings, routes, m.Credential)
 	}
-	return search.Open(st, opts), byProvider, nil
+	m.Follow(opts)
+	return byProvider, nil
 }
 
 // agree refuses an embedder whose vectors are not those of the store: to change over is to embed every turn again, which
 // takes time and may cost money, and is for a person to decide.
-func agree(ctx context.Context, st *store.Store, embedder search.Embedder) error {
-	generations, err := st.Generations()
+func agree(ctx context.Context, m *engine.Engine, embedder search.Embedder) error {
+	generations, err := m.Generations()
 	if err != nil || embedder == nil {
 		return err
 	}
@@ -58,7 +61,7 @@ func agree(ctx context.Context, st *store.Store, embedder search.Embedder) error
 	if live < 0 {
 		return nil
 	}
-	turns, err := st.CountTurns(ctx)
+	turns, err := m.CountTurns(ctx)
 	if err != nil || turns == 0 {
 		return err
 	}
@@ -72,7 +75,7 @@ func (p Place) manageIndex(ctx context.Context, changeOver bool, do func(*admin.
 	if err != nil {
 		return err
 	}
-	opts, err := storeOptions(&cfg, nil)
+	opts, err := managedOptions(&cfg)
 	if err != nil {
 		return err
 	}
@@ -81,18 +84,14 @@ func (p Place) manageIndex(ctx context.Context, changeOver bool, do func(*admin.
 		return err
 	}
 	defer routes.Close()
-	var failed error
-	opts.Index = func(st *store.Store) store.Index {
-		var index *search.Index
-		if index, _, failed = startIndex(ctx, st, &cfg, routes, changeOver, nil); failed != nil {
-			return nil
+	return manage(ctx, &cfg, mustExist, func() (*engine.Engine, error) {
+		m, err := engine.Open(opts, nil)
+		if err != nil {
+			return nil, err
 		}
-		return index
-	}
-	return manage(ctx, &cfg, opts, mustExist, func(client *admin.Client) error {
-		if failed != nil {
-			return failed
+		if _, err := startIndex(ctx, m, &cfg, routes, changeOver, nil); err != nil {
+			return nil, errors.Join(err, m.Close())
 		}
-		return do(client)
-	})
+		return m, nil
+	}, do)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -26,7 +27,7 @@ func (p Place) load() (config.Config, error) {
 	return config.Load(config.Sources{File: p.Config, Data: p.Data})
 }
 
-// storeOptions open a store whose index goes by words alone, which is what most commands need of it.
+// storeOptions open the store that is configured.
 func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	durability, err := store.ParseDurability(cfg.Capture.Durability)
 	if err != nil {
@@ -49,9 +50,6 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 		Summaries: cfg.Search.Summaries.Model != "",
 		Retention: store.Retention{MaxAge: time.Duration(cfg.Retention.MaxAge), MaxBytes: int64(cfg.Retention.MaxBytes)},
 		AuditAge:  time.Duration(cfg.Retention.Audit),
-		Index: func(st *store.Store) store.Index {
-			return search.Open(st, search.Options{Dir: indexDir(cfg), Log: log, LeaveVectors: true})
-		},
 	}, nil
 }
 
@@ -77,16 +75,24 @@ func (p Place) manage(ctx context.Context, create bool, do func(*admin.Client) e
 	if err != nil {
 		return err
 	}
-	opts, err := storeOptions(&cfg, nil)
+	opts, err := managedOptions(&cfg)
 	if err != nil {
 		return err
 	}
-	return manage(ctx, &cfg, opts, create, do)
+	return manage(ctx, &cfg, create, func() (*engine.Engine, error) {
+		return engine.Open(opts, &search.Options{Dir: indexDir(&cfg), LeaveVectors: true}) // words are what most commands need
+	}, do)
 }
 
-func manage(ctx context.Context, cfg *config.Config, opts store.Options, create bool, do func(*admin.Client) error) error {
+// managedOptions open the store for a command.
+func managedOptions(cfg *config.Config) (store.Options, error) {
+	opts, err := storeOptions(cfg, nil)
 	opts.Durability = store.Power // what an operator changed stays changed
-	client, err := admin.Open(ctx, opts, create)
+	return opts, err
+}
+
+func manage(ctx context.Context, cfg *config.Config, create bool, open func() (*engine.Engine, error), do func(*admin.Client) error) error {
+	client, err := admin.Open(ctx, cfg.Data, func() (admin.Engine, error) { return open() }, create)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no data in %s; name the data directory with --data or %s, or start with: mneme serve", cfg.Data, config.EnvData)
 	}

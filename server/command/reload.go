@@ -19,13 +19,14 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // routing makes routers from configurations, in the same way at the start and at every reload.
 type routing struct {
 	sources   config.Sources
-	store     *store.Store
+	engine    *engine.Engine
 	log       *slog.Logger
 	traceable bool                // spans are made
 	redactor  *redact.Redactor    // of the store and the log
@@ -39,7 +40,7 @@ func (r *routing) router(cfg *config.Config) (made *router.Router, from router.C
 	from = cfg.Router()
 	from.TraceParent = r.traceable && cfg.Telemetry.SendTraceparent
 	if r.simulator != nil {
-		if simulated, err = simulate(&from, r.store, r.simulator); err != nil {
+		if simulated, err = simulate(&from, r.engine, r.simulator); err != nil {
 			return nil, from, nil, err
 		}
 	}
@@ -89,7 +90,7 @@ func (r *reloads) run(ctx context.Context) {
 
 // reload returns the files of the configuration that it has put in use, or nil.
 func (r *reloads) reload(by string) (files []string) {
-	err := r.store.Audited(store.AuditEntry{Actor: store.Operator, Action: "config.reload", Subject: by}, func(*store.AuditEntry) error {
+	err := r.engine.Audited(store.AuditEntry{Actor: store.Operator, Action: "config.reload", Subject: by}, func(*store.AuditEntry) error {
 		fresh, made, err := r.read()
 		if err != nil {
 			return codec.Invalid("", "%s", reason(err))

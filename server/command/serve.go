@@ -23,6 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -73,52 +74,45 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		routing.simulator, stop = once(s.Simulate)
 		defer func() { err = errors.Join(err, stop()) }()
 	}
-	var routes *router.Router
-	var from router.Config
-	var simulated []string
-	st, err := openStore(ctx, &cfg, redactor, log, func(st *store.Store) (index store.Index, err error) {
-		routing.store = st
-		if routes, from, simulated, err = routing.router(&cfg); err != nil {
-			return nil, err
-		}
-		x, embedder, err := startIndex(ctx, st, &cfg, routes, false, log)
-		if err != nil {
-			routes.Close()
-			return nil, err
-		}
-		routing.embedder = embedder
-		return x, nil
-	})
+	memory, err := openEngine(ctx, &cfg, redactor, log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
+	defer func() { err = errors.Join(err, memory.Close()) }()
+	routing.engine = memory
+	routes, from, simulated, err := routing.router(&cfg)
+	if err != nil {
+		return err
+	}
 	defer routes.Close()
+	if routing.embedder, err = startIndex(ctx, memory, &cfg, routes, false, log); err != nil {
+		return err
+	}
 	if routing.embedder != nil {
 		observed.WatchEmbedder(routing.embedder.Usage)
 	}
 	if settings, ok := cfg.Summarizing(); ok {
-		routing.summaries, err = summary.Start(summary.Options{Settings: settings, Store: st, Router: routes, Log: log})
+		routing.summaries, err = summary.Start(summary.Options{Settings: settings, Sessions: memory, Router: routes, Log: log})
 		if err != nil {
 			return err
 		}
 		defer routing.summaries.Close()
 		observed.WatchSummaries(routing.summaries.Usage)
 	}
-	if err := prepareAccounts(st, &cfg); err != nil {
+	if err := prepareAccounts(memory, &cfg); err != nil {
 		return err
 	}
 
 	var running running
-	management, err := openManagement(&cfg, st, observed.Metrics(), &running, log)
+	management, err := openManagement(&cfg, memory, observed.Metrics(), &running, log)
 	defer management.close()
 	if err != nil {
 		return err
 	}
 	service, err := server.New(server.Options{
-		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Store: st, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
+		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Engine: memory, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		PublicNames:  listen.Names(cfg.PublicNames),
-		Management:   admin.AccountHandler(st, log, int(cfg.Limits.BodyBytes)),
+		Management:   admin.AccountHandler(memory, log, int(cfg.Limits.BodyBytes)),
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
 		KeyLimits:    keyLimits(&cfg),
@@ -152,7 +146,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		<-reloaded
 	}()
 	return serve(ctx, service, management, func() (err error) {
-		if g.firstKey, err = firstKey(st); err != nil {
+		if g.firstKey, err = firstKey(memory); err != nil {
 			return err
 		}
 		if err := g.write(s.Err); err != nil {
@@ -203,25 +197,17 @@ const (
 	storeInterval = 50 * time.Millisecond
 )
 
-// openStore also starts the index of the store; it is given the store before anything else happens in it.
-func openStore(ctx context.Context, cfg *config.Config, redactor *redact.Redactor, log *slog.Logger, index func(*store.Store) (store.Index, error)) (*store.Store, error) {
+// openEngine opens the memory, whose index is started by [startIndex].
+func openEngine(ctx context.Context, cfg *config.Config, redactor *redact.Redactor, log *slog.Logger) (*engine.Engine, error) {
 	opts, err := storeOptions(cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	opts.Redact = redactor
-	var failed error
-	opts.Index = func(st *store.Store) (x store.Index) {
-		x, failed = index(st)
-		return x
-	}
 	for deadline := time.Now().Add(storePatience); ; {
-		st, err := store.Open(opts)
-		if err == nil && failed != nil {
-			return nil, errors.Join(failed, st.Close())
-		}
+		m, err := engine.Open(opts, nil)
 		if !errors.Is(err, store.ErrInUse) {
-			return st, err
+			return m, err
 		}
 		if admin.Running(ctx, cfg.Data) || time.Now().After(deadline) {
 			return nil, fmt.Errorf("another mneme serves the data in %s; stop it, or name another directory with --data", cfg.Data)
@@ -235,24 +221,24 @@ func openStore(ctx context.Context, cfg *config.Config, redactor *redact.Redacto
 }
 
 // prepareAccounts makes the account of a first start, and the operator's own key valid.
-func prepareAccounts(st *store.Store, cfg *config.Config) error {
-	if err := admin.EnsureAccount(st); err != nil {
+func prepareAccounts(m *engine.Engine, cfg *config.Config) error {
+	if err := admin.EnsureAccount(m); err != nil {
 		return err
 	}
 	if cfg.ServiceKey == "" {
 		return nil
 	}
-	return st.AddStaticKey(cfg.ServiceKey.Reveal(), admin.DefaultAccount, store.AllScopes)
+	return m.AddStaticKey(cfg.ServiceKey.Reveal(), admin.DefaultAccount, store.AllScopes)
 }
 
 // firstKey makes a key where there is none yet, so that a first start can be used at once; else it gives "".
-func firstKey(st *store.Store) (secret string, err error) {
-	if len(st.Keys("")) > 0 {
+func firstKey(m *engine.Engine) (secret string, err error) {
+	if len(m.Keys("")) > 0 {
 		return "", nil
 	}
-	err = st.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: admin.DefaultAccount}, func(e *store.AuditEntry) error {
+	err = m.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: admin.DefaultAccount}, func(e *store.AuditEntry) error {
 		var key store.Key
-		secret, key, err = st.CreateKey(admin.DefaultAccount, store.ScopeWrite|store.ScopeRead, "first key")
+		secret, key, err = m.CreateKey(admin.DefaultAccount, store.ScopeWrite|store.ScopeRead, "first key")
 		e.Subject = key.ID
 		return err
 	})
@@ -261,10 +247,10 @@ func firstKey(st *store.Store) (secret string, err error) {
 
 // simulate starts the simulated provider and points the built-in providers at it that nobody has given a key, a URL
 // or an account's own credential. It names them.
-func simulate(routing *router.Config, st *store.Store, start Simulator) (names []string, err error) {
+func simulate(routing *router.Config, m *engine.Engine, start Simulator) (names []string, err error) {
 	keyed := map[string]bool{}
-	for _, account := range st.Accounts() {
-		providers, err := st.Credentials(account.Name)
+	for _, account := range m.Accounts() {
+		providers, err := m.Credentials(account.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -299,7 +285,7 @@ type management []struct {
 // openManagement opens the socket beside the data, and the address for admin keys if one is configured. What it
 // returns is to be closed also when there is an error.
 func openManagement(
-	cfg *config.Config, st *store.Store, metrics http.Handler, live admin.Live, log *slog.Logger,
+	cfg *config.Config, memory admin.Engine, metrics http.Handler, live admin.Live, log *slog.Logger,
 ) (m management, err error) {
 	add := func(listener net.Listener, handler http.Handler) {
 		m = append(m, struct {
@@ -311,7 +297,7 @@ func openManagement(
 	if err != nil {
 		return nil, err
 	}
-	add(socket, admin.WithLive(admin.Handler(st, log), live))
+	add(socket, admin.WithLive(admin.Handler(memory, log), live))
 	if cfg.Admin.Listen == "" {
 		return m, nil
 	}
@@ -322,8 +308,8 @@ func openManagement(
 	if err != nil {
 		return m, fmt.Errorf("cannot listen on %s for admin.listen: %w", cfg.Admin.Listen, err)
 	}
-	byKey := admin.AccountHandler(st, log, int(cfg.Limits.BodyBytes))
-	inspected := admin.WithInspection(byKey, st, log, metrics, listen.IsLoopback(listener.Addr()))
+	byKey := admin.AccountHandler(memory, log, int(cfg.Limits.BodyBytes))
+	inspected := admin.WithInspection(byKey, memory, log, metrics, listen.IsLoopback(listener.Addr()))
 	add(listener, admin.WithNames(inspected, log, listen.Names(cfg.PublicNames), listener.Addr()))
 	log.Info("management for admin keys", "listen", listener.Addr().String())
 	return m, nil

@@ -11,14 +11,14 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store"
 )
 
 // Options configure a [Handler].
 type Options struct {
-	Store   *store.Store
-	Version string // of mneme, for clients
-	Log     *slog.Logger
+	Archive  Archive
+	Searcher Searcher
+	Version  string // of mneme, for clients
+	Log      *slog.Logger
 	// Identify returns the account of a caller with the scope read.
 	Identify func(r *http.Request) (account string, err error)
 	// Fail answers with an error.
@@ -35,7 +35,7 @@ func Handler(o Options) http.Handler {
 	schemas := sdk.NewSchemaCache()
 	protocol := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
 		account, _ := r.Context().Value(accountKey{}).(string)
-		return newServer(&tools{store: o.Store, account: account, log: o.Log}, o.Version, schemas)
+		return newServer(&tools{archive: o.Archive, searcher: o.Searcher, account: account, log: o.Log}, o.Version, schemas)
 	}, &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		account, err := o.Identify(r)

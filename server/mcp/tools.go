@@ -16,9 +16,10 @@ import (
 
 // tools reads the memory of one account.
 type tools struct {
-	store   *store.Store
-	account string
-	log     *slog.Logger
+	archive  Archive
+	searcher Searcher
+	account  string
+	log      *slog.Logger
 }
 
 type searchInput struct {
@@ -38,10 +39,6 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 	if err != nil {
 		return err
 	}
-	index := search.Of(t.store)
-	if index == nil {
-		return codec.Errorf(codec.KindNotFound, "this memory is kept without an index; there is no search")
-	}
 	asked := &search.Request{Query: in.Query, Limit: limit}
 	if in.Sessions {
 		asked.Granularity = search.Sessions
@@ -57,10 +54,10 @@ func (t *tools) search(ctx context.Context, in *searchInput, p *page) error {
 		return err
 	}
 	asked.Filter.And = append(asked.Filter.And, search.Within(since, until)...)
-	answer, err := index.Search(ctx, t.account, asked)
+	answer, err := t.searcher.Search(ctx, t.account, asked)
 	if e := codec.AsError(err, ""); err != nil && e.Code == search.CodeSyntax { // agents ask in sentences, which may contain any character
 		asked.Syntax = search.Plain
-		answer, err = index.Search(ctx, t.account, asked)
+		answer, err = t.searcher.Search(ctx, t.account, asked)
 	}
 	if err != nil {
 		return err
@@ -115,7 +112,7 @@ func (t *tools) timeline(_ context.Context, in *timelineInput, p *page) error {
 		return codec.Invalid("exchange_id", "name an exchange_id or a session_id")
 	}
 	if before > 0 {
-		earlier, err := t.store.Timeline(t.account, session, store.TimelineQuery{After: in.Exchange, Limit: before, Descending: true})
+		earlier, err := t.archive.Timeline(t.account, session, store.TimelineQuery{After: in.Exchange, Limit: before, Descending: true})
 		if err != nil {
 			return err
 		}
@@ -123,7 +120,7 @@ func (t *tools) timeline(_ context.Context, in *timelineInput, p *page) error {
 		turns = append(earlier.Data, turns...)
 	}
 	if after > 0 && in.Exchange != "" {
-		later, err := t.store.Timeline(t.account, session, store.TimelineQuery{After: in.Exchange, Limit: after})
+		later, err := t.archive.Timeline(t.account, session, store.TimelineQuery{After: in.Exchange, Limit: after})
 		if err != nil {
 			return err
 		}
@@ -160,11 +157,7 @@ func (t *tools) get(_ context.Context, in *getInput, p *page) error {
 
 // turn reads what one exchange added.
 func (t *tools) turn(id string) (store.TimelineEntry, error) {
-	number, err := t.store.NumberOf(t.account)
-	if err != nil {
-		return store.TimelineEntry{}, err
-	}
-	return t.store.TurnAt(number, id)
+	return t.archive.Turn(t.account, id)
 }
 
 type listSessionsInput struct {
@@ -186,13 +179,13 @@ func (t *tools) listSessions(_ context.Context, in *listSessionsInput, p *page) 
 	if q.Since, q.Until, err = period(in.Since, in.Until); err != nil {
 		return err
 	}
-	sessions, err := t.store.Sessions(t.account, q)
+	sessions, err := t.archive.Sessions(t.account, q)
 	if err != nil {
 		return err
 	}
 	for i := range sessions.Data {
 		showSession(p, &sessions.Data[i])
-		if b, err := search.ReadBeginning(t.store, t.account, sessions.Data[i].ID); err == nil && b.Asked != "" && sessions.Data[i].Title == "" {
+		if b, err := search.ReadBeginning(t.archive, t.account, sessions.Data[i].ID); err == nil && b.Asked != "" && sessions.Data[i].Title == "" {
 			p.quote("began"+behind(" in ", b.Client)+behind(" at ", b.Project)+" with", b.Asked, briefly)
 		}
 	}
@@ -208,11 +201,11 @@ type getSessionInput struct {
 
 func (t *tools) getSession(_ context.Context, in *getSessionInput, p *page) error {
 	p.bound(0)
-	session, err := t.store.Session(t.account, in.Session)
+	session, err := t.archive.Session(t.account, in.Session)
 	if err != nil {
 		return err
 	}
-	summary, err := t.store.SessionSummary(t.account, in.Session)
+	summary, err := t.archive.SessionSummary(t.account, in.Session)
 	if err != nil {
 		return err
 	}
@@ -233,16 +226,16 @@ type statsInput struct{}
 
 func (t *tools) stats(ctx context.Context, _ *statsInput, p *page) error {
 	p.bound(0)
-	usage, err := t.store.Usage(ctx, t.account)
+	usage, err := t.archive.Usage(ctx, t.account)
 	if err != nil {
 		return err
 	}
 	p.line("%d exchanges in %d sessions; %d bytes stored", usage.Exchanges, usage.Sessions, usage.Stored())
-	if index := search.Of(t.store); index != nil {
-		status, err := index.Status(ctx, t.account)
-		if err != nil {
-			return err
-		}
+	status, err := t.searcher.Status(ctx, t.account)
+	if err != nil {
+		return err
+	}
+	if status != nil {
 		p.line("%d of them can be searched, and the index is %d changes behind", status.Documents, status.Lag)
 	}
 	return nil

@@ -30,7 +30,7 @@ func (a *api) erase(c *call) (any, error) {
 // eraseSelected answers with a receipt to follow the erasure by, or with what a dry run counted.
 func (a *api) eraseSelected(c *call, selection store.Selection, dryRun bool) (any, error) {
 	if dryRun {
-		e, err := a.Store.Erase(c.ctx(), c.account, selection, dryRun)
+		e, err := a.Archive.Erase(c.ctx(), c.account, selection, dryRun)
 		if err != nil {
 			return nil, err
 		}
@@ -45,8 +45,8 @@ func (a *api) eraseSelected(c *call, selection store.Selection, dryRun bool) (an
 		return nil, err
 	}
 	var e *store.Erasure
-	err = a.Store.Audited(store.AuditEntry{Actor: actor, Action: "memory.erase", Account: c.account, Asked: asked}, func(entry *store.AuditEntry) error {
-		e, err = a.Store.Erase(c.ctx(), c.account, selection, dryRun)
+	err = a.Archive.Audited(store.AuditEntry{Actor: actor, Action: "memory.erase", Account: c.account, Asked: asked}, func(entry *store.AuditEntry) error {
+		e, err = a.Archive.Erase(c.ctx(), c.account, selection, dryRun)
 		if err == nil {
 			entry.Subject = e.ID
 		}
@@ -63,7 +63,7 @@ func (a *api) erasure(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	e, err := a.Store.Erasure(c.account, c.id())
+	e, err := a.Archive.Erasure(c.account, c.id())
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (a *api) events(c *call) (any, error) {
 		c.w.WriteHeader(http.StatusOK)
 		return nil, nil
 	}
-	sub, err := a.Store.Subscribe(c.account, after)
+	sub, err := a.Archive.Subscribe(c.account, after)
 	if err != nil {
 		return nil, err
 	}

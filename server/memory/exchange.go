@@ -79,7 +79,7 @@ func (a *api) exchanges(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	page, err := a.Store.Exchanges(c.account, q)
+	page, err := a.Archive.Exchanges(c.account, q)
 	if err != nil {
 		return nil, err
 	}
@@ -96,13 +96,13 @@ func (a *api) exchange(c *call) (any, error) {
 		return nil, err
 	}
 	if len(include) == 0 { // most callers want the record alone, and its answer may be long
-		info, err := a.Store.ExchangeInfo(c.account, c.id())
+		info, err := a.Archive.ExchangeInfo(c.account, c.id())
 		if err != nil {
 			return nil, err
 		}
 		return shownExchange{exchangeInfo: exchangeInfo{Object: "memory.exchange", ExchangeInfo: *info}}, nil
 	}
-	x, err := a.Store.Exchange(c.account, c.id())
+	x, err := a.Archive.Exchange(c.account, c.id())
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (a *api) eraseExchange(c *call) (any, error) {
 	if _, ok := store.ParseExchangeID(c.id()); !ok {
 		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", c.id())
 	}
-	there, err := a.Store.Erase(c.ctx(), c.account, selection, true) // also finds one that cannot be read
+	there, err := a.Archive.Erase(c.ctx(), c.account, selection, true) // also finds one that cannot be read
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,8 @@ import (
 
 // Options configure a [Handler].
 type Options struct {
-	Store *store.Store
+	Archive  Archive
+	Searcher Searcher
 	// Identify returns the account of a caller with the scope. It may be called again during a long answer.
 	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
 	// Actor names the sender of an identified request for the audit record.
@@ -177,19 +178,13 @@ func (a *api) stats(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	usage, err := a.Store.Usage(c.ctx(), c.account)
+	usage, err := a.Archive.Usage(c.ctx(), c.account)
 	if err != nil {
 		return nil, err
 	}
 	stats := Stats{Object: "memory.stats", Account: c.account, Usage: usage, Stored: usage.Stored()}
-	if index := search.Of(a.Store); index != nil {
-		status, err := index.Status(c.ctx(), c.account)
-		if err != nil {
-			return nil, err
-		}
-		stats.Index = &status
-	}
-	return stats, nil
+	stats.Index, err = a.Searcher.Status(c.ctx(), c.account)
+	return stats, err
 }
 
 // maxBody bounds the JSON of a request, in bytes: a selection may name thousands of exchanges.

@@ -22,15 +22,11 @@ func (a *api) search(c *call) (any, error) {
 	if err := c.read(&asked); err != nil {
 		return nil, err
 	}
-	index := search.Of(a.Store)
-	if index == nil {
-		return nil, codec.Errorf(codec.KindNotFound, "This memory is kept without an index; there is no search.")
-	}
-	late, err := a.waitIndexed(c, index)
+	late, err := a.waitIndexed(c)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := index.Search(c.ctx(), c.account, &asked)
+	answer, err := a.Searcher.Search(c.ctx(), c.account, &asked)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +37,7 @@ func (a *api) search(c *call) (any, error) {
 }
 
 // waitIndexed waits, if the caller asks for it, until the account's finished exchanges can be found.
-func (a *api) waitIndexed(c *call, index *search.Index) (late bool, err error) {
+func (a *api) waitIndexed(c *call) (late bool, err error) {
 	switch c.r.Header.Get(headerWait) {
 	case "":
 		return false, nil
@@ -51,7 +47,7 @@ func (a *api) waitIndexed(c *call, index *search.Index) (late bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx(), longestWait)
 	defer cancel()
-	err = index.Wait(ctx, c.account)
+	err = a.Searcher.Wait(ctx, c.account)
 	if ctx.Err() != nil && c.ctx().Err() == nil {
 		return true, nil
 	}

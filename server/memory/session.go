@@ -43,7 +43,7 @@ func (a *api) sessions(c *call) (any, error) {
 	if include != "" && include != includeBeginning {
 		return nil, codec.Invalid("include", "%q cannot be included; known is %s", include, includeBeginning)
 	}
-	page, err := a.Store.Sessions(c.account, q)
+	page, err := a.Archive.Sessions(c.account, q)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (a *api) sessions(c *call) (any, error) {
 	for i := range page.Data {
 		shown[i] = Session{Object: "memory.session", Session: page.Data[i]}
 		if include != "" && page.Data[i].Error == nil {
-			b, err := search.ReadBeginning(a.Store, c.account, page.Data[i].ID)
+			b, err := search.ReadBeginning(a.Archive, c.account, page.Data[i].ID)
 			if err != nil {
 				continue // the session changed meanwhile, or is damaged: it is listed without
 			}
@@ -65,15 +65,15 @@ func (a *api) session(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	s, err := a.Store.Session(c.account, c.id())
+	s, err := a.Archive.Session(c.account, c.id())
 	if err != nil {
 		return nil, err
 	}
 	shown := Session{Object: "memory.session", Session: *s}
-	if b, err := search.ReadBeginning(a.Store, c.account, s.ID); err == nil {
+	if b, err := search.ReadBeginning(a.Archive, c.account, s.ID); err == nil {
 		shown.Beginning = &b
 	}
-	shown.Summary, err = a.Store.SessionSummary(c.account, c.id())
+	shown.Summary, err = a.Archive.SessionSummary(c.account, c.id())
 	return shown, err
 }
 
@@ -85,7 +85,7 @@ func (a *api) describeSession(c *call) (any, error) {
 	if err := c.read(&asked); err != nil {
 		return nil, err
 	}
-	return showSession(a.Store.DescribeSession(c.account, c.id(), asked.Title, asked.Tags))
+	return showSession(a.Archive.DescribeSession(c.account, c.id(), asked.Title, asked.Tags))
 }
 
 func (a *api) timeline(c *call) (any, error) {
@@ -98,7 +98,7 @@ func (a *api) timeline(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	page, err := a.Store.Timeline(c.account, c.id(), q)
+	page, err := a.Archive.Timeline(c.account, c.id(), q)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (a *api) mergeSession(c *call) (any, error) {
 	if err := c.read(&asked); err != nil {
 		return nil, err
 	}
-	return showSession(a.Store.MergeSession(c.ctx(), c.account, c.id(), asked.Into))
+	return showSession(a.Archive.MergeSession(c.ctx(), c.account, c.id(), asked.Into))
 }
 
 func (a *api) splitSession(c *call) (any, error) {
@@ -126,14 +126,14 @@ func (a *api) splitSession(c *call) (any, error) {
 	if err := c.read(&asked); err != nil {
 		return nil, err
 	}
-	return showSession(a.Store.SplitSession(c.ctx(), c.account, c.id(), asked.Exchange))
+	return showSession(a.Archive.SplitSession(c.ctx(), c.account, c.id(), asked.Exchange))
 }
 
 func (a *api) eraseSession(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	if _, err := a.Store.Session(c.account, c.id()); err != nil {
+	if _, err := a.Archive.Session(c.account, c.id()); err != nil {
 		return nil, err
 	}
 	return a.eraseSelected(c, store.Selection{Sessions: []string{c.id()}}, false)

@@ -59,7 +59,7 @@ func (a *api) export(c *call) (any, error) {
 		c.w.Header().Set("Content-Type", ndjson)
 		_ = lines.Encode(exportHeader{exportObject, exportVersion})
 	})
-	for step, err := range a.Store.Export(c.ctx(), c.account, selection) {
+	for step, err := range a.Archive.Export(c.ctx(), c.account, selection) {
 		if err != nil && !begun {
 			return nil, err
 		}
@@ -136,7 +136,7 @@ func (a *api) importAll(c *call) (any, error) {
 	case number == 0:
 		return nil, codec.Errorf(codec.KindInvalidRequest, "The body is empty; it should be what export.jsonl gave.")
 	}
-	if age := a.Store.RetentionOf(c.account).MaxAge; age > 0 && done.Exchanges > 0 {
+	if age := a.Archive.RetentionOf(c.account).MaxAge; age > 0 && done.Exchanges > 0 {
 		done.ErasedAfter = time.Now().Add(age).UTC().Truncate(time.Second)
 	}
 	return done, nil
@@ -173,7 +173,7 @@ func (a *api) importLine(c *call, line []byte, first bool, done *Import) error {
 		invalid.Cause = err
 		return invalid
 	}
-	taken, err := a.Store.Import(c.ctx(), c.account, step)
+	taken, err := a.Archive.Import(c.ctx(), c.account, step)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,14 @@ type Beginning struct {
 // their own: for a title, or to warm a cache.
 const firstEntries = 5
 
+// Timelines gives what the exchanges of a session added to it.
+type Timelines interface {
+	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+}
+
 // ReadBeginning reads how a session began. It reads up to five turns, at 50 to 100 µs each.
-func ReadBeginning(st *store.Store, account, session string) (b Beginning, err error) {
-	page, err := st.Timeline(account, session, store.TimelineQuery{Limit: firstEntries})
+func ReadBeginning(from Timelines, account, session string) (b Beginning, err error) {
+	page, err := from.Timeline(account, session, store.TimelineQuery{Limit: firstEntries})
 	if err != nil {
 		return b, err
 	}

@@ -33,7 +33,7 @@ func BenchmarkSearch(b *testing.B) {
 	m.ok(filling.Wait())
 	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Minute)
 	defer cancel()
-	m.ok(Of(m.store).WaitVectors(ctx, "acme"))
+	m.ok(m.index.WaitVectors(ctx, "acme"))
 	sessions := Request{Query: "sessions", Mode: Lexical, Granularity: Sessions}
 	for len(m.search("acme", sessions).Degraded) > 0 { // until all are taken up, and nothing goes on behind the searches
 	}
@@ -51,7 +51,7 @@ func BenchmarkSearch(b *testing.B) {
 				began, searches := cputime.Used(), 0
 				for b.Loop() {
 					searches++
-					_, err := Of(m.store).Search(b.Context(), "acme", &Request{Query: kind.ask(), Mode: mode})
+					_, err := m.index.Search(b.Context(), "acme", &Request{Query: kind.ask(), Mode: mode})
 					m.ok(err)
 				}
 				b.ReportMetric(float64((cputime.Used()-began).Microseconds())/float64(searches), "cpu-us/op")

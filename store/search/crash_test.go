@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // captureUntilKilled captures from several goroutines and prints the id and the word of each exchange that is
 // acknowledged, and of each erasure that is done.
 func captureUntilKilled(dir string) {
-	st, err := store.Open(memoryOptions(dir, Options{Embedder: newSpeaker("speaker/1", 32)}))
+	st, _, err := openBoth(dir, Options{Embedder: newSpeaker("speaker/1", 32)})
 	if err != nil {
 		panic(err)
 	}
@@ -142,14 +142,14 @@ func checkAfterCrash(t *testing.T, dir string, kept map[string]string, erasing m
 		}
 	}
 	m.until("no more documents than exchanges", func() bool { // an erasure that had begun may go on behind
-		status, err := Of(m.store).Status(t.Context(), "acme")
+		status, err := m.index.Status(t.Context(), "acme")
 		m.ok(err)
 		turns, err := m.store.Usage(t.Context(), "acme")
 		m.ok(err)
 		return status.Documents <= uint64(turns.Exchanges)
 	})
 	checkVectors(m, kept)
-	m.ok(m.store.Close())
+	m.close()
 }
 
 // checkVectors compares the vectors with the turns: each has one, and there are no others.

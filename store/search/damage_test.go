@@ -228,8 +228,8 @@ func (h *indexHarm) findsAllIn(t *testing.T, dir, name string, said map[string][
 	examine()
 	log := &lines{}
 	m := openMemoryWith(t, dir, Options{Log: slog.New(log)})
-	_, _ = Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"}) // may fail
-	_, err := m.store.Check(t.Context(), false, func(f store.Finding) {
+	_, _ = m.index.Search(t.Context(), "acme", &Request{Query: "lock"}) // may fail
+	_, err := m.check(t.Context(), false, func(f store.Finding) {
 		if findings++; !f.Repaired || !strings.HasSuffix(name, f.Subject) {
 			t.Errorf("the check finds %+v", f)
 		}
@@ -281,9 +281,9 @@ func TestDamageOfAnIndexInUseIsNoticed(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				_, _ = Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"}) // may fail
+				_, _ = m.index.Search(t.Context(), "acme", &Request{Query: "lock"}) // may fail
 				found := 0
-				_, err := m.store.Check(t.Context(), false, func(f store.Finding) {
+				_, err := m.check(t.Context(), false, func(f store.Finding) {
 					if found++; !f.Repaired || !strings.HasPrefix(f.Subject, "index"+string(filepath.Separator)) {
 						t.Errorf("the check finds %+v", f)
 					}
@@ -291,7 +291,7 @@ func TestDamageOfAnIndexInUseIsNoticed(t *testing.T) {
 				return err == nil && found > 0
 			})
 			m.until("the turn", func() bool {
-				answer, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"})
+				answer, err := m.index.Search(t.Context(), "acme", &Request{Query: "lock"})
 				return err == nil && slices.Equal(exchangesOf(answer), []string{id})
 			})
 		})
@@ -362,21 +362,21 @@ func TestAnIndexThatCannotBeOpenedAtTheStartIsTriedAgain(t *testing.T) {
 	})
 	second := m.capture("acme", talk("where is the key", "there"))
 	for _, granularity := range []Granularity{Exchanges, Sessions} {
-		if _, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock", Granularity: granularity}); !errors.Is(err, errMissing) {
+		if _, err := m.index.Search(t.Context(), "acme", &Request{Query: "lock", Granularity: granularity}); !errors.Is(err, errMissing) {
 			t.Errorf("a search without an index gives %v", err)
 		}
 	}
-	if status, err := Of(m.store).Status(t.Context(), "acme"); err != nil || status.Error == "" {
+	if status, err := m.index.Status(t.Context(), "acme"); err != nil || status.Error == "" {
 		t.Errorf("its status is %+v, %v", status, err)
 	}
-	if err := Of(m.store).Wait(t.Context(), "acme"); !errors.Is(err, errMissing) {
+	if err := m.index.Wait(t.Context(), "acme"); !errors.Is(err, errMissing) {
 		t.Errorf("waiting for an index that is not there gives %v", err)
 	}
 	if n := log.count("cannot be built"); n != 1 {
 		t.Errorf("the log says it %d times", n)
 	}
 	m.ok(os.Remove(dir))
-	m.until("an index", func() bool { return Of(m.store).Wait(t.Context(), "acme") == nil })
+	m.until("an index", func() bool { return m.index.Wait(t.Context(), "acme") == nil })
 	m.wantFound("acme", "lock", first)
 	m.wantFound("acme", "key", second)
 }
@@ -457,7 +457,7 @@ func (l *lines) count(what string) (n int) {
 // A turn that was damaged when words and vectors were made anew is found by both once it is repaired.
 func TestARepairedTurnIsFoundByItsWordsAndItsVector(t *testing.T) {
 	m, damaged, _ := withDamagedTurn(t)
-	report, err := m.store.Check(t.Context(), true, func(store.Finding) {})
+	report, err := m.check(t.Context(), true, func(store.Finding) {})
 	if err != nil || report.Repaired != 1 {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -514,14 +514,14 @@ func TestARepairTakesWordsAndVectorOfWhatIsGone(t *testing.T) {
 	number, err := m.store.NumberOf("acme")
 	m.ok(err)
 	m.reopen(func() { m.put('x', number, gone, nil) })
-	_, err = m.store.Check(t.Context(), true, func(store.Finding) {})
+	_, err = m.check(t.Context(), true, func(store.Finding) {})
 	m.ok(err)
 	m.until("words and vector are gone", func() bool {
-		status, err := Of(m.store).Status(t.Context(), "acme")
+		status, err := m.index.Status(t.Context(), "acme")
 		m.ok(err)
 		return status.Documents == 1 && status.Vectors.Documents == 1
 	})
-	report, err := m.store.Check(t.Context(), false, func(f store.Finding) { t.Errorf("the repair has left %+v", f) })
+	report, err := m.check(t.Context(), false, func(f store.Finding) { t.Errorf("the repair has left %+v", f) })
 	m.ok(err)
 	if report.Exchanges != 1 {
 		t.Errorf("the report is %+v", report)

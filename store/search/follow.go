@@ -18,7 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// Index follows the turns of a store and finds them. It belongs to the store, which opens and closes it.
+// Index follows the turns of a store and finds them. It is closed before the store is.
 type Index struct {
 	store   *store.Store
 	dir     string
@@ -99,12 +99,6 @@ func Open(st *store.Store, opts Options) *Index {
 	if x.vectors != nil {
 		go x.vectors.run(ctx)
 	}
-	return x
-}
-
-// Of gives the index of a store; nil if it has none.
-func Of(st *store.Store) *Index {
-	x, _ := st.Index().(*Index)
 	return x
 }
 

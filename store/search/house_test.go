@@ -25,6 +25,7 @@ type memory struct {
 	dir   string
 	opts  Options // of the index, from the next opening on
 	store *store.Store
+	index *Index
 }
 
 func openMemory(t testing.TB, dir string) *memory {
@@ -35,12 +36,10 @@ func openMemory(t testing.TB, dir string) *memory {
 func openMemoryWith(t testing.TB, dir string, opts Options) *memory {
 	t.Helper()
 	m := &memory{t: t, dir: dir, opts: opts}
-	st, err := store.Open(memoryOptions(dir, opts))
-	m.ok(err)
-	m.store = st
-	t.Cleanup(func() { m.ok(m.store.Close()) })
+	m.open()
+	t.Cleanup(m.close)
 	for _, account := range []string{"acme", "globex"} {
-		if _, err := st.CreateAccount(account); err != nil && !isKind(err, codec.KindConflict) {
+		if _, err := m.store.CreateAccount(account); err != nil && !isKind(err, codec.KindConflict) {
 			t.Fatal(err)
 		}
 	}
@@ -50,16 +49,40 @@ func openMemoryWith(t testing.TB, dir string, opts Options) *memory {
 	return m
 }
 
-func memoryOptions(dir string, opts Options) store.Options {
-	opts.Dir = filepath.Join(dir, "index")
-	return store.Options{
-		Dir: dir, MinFreeDisk: -1, Digest: readScript,
-		Index: func(st *store.Store) store.Index {
-			x := Open(st, opts)
-			x.searchTimeout = patience // the machine may stand still for longer than a person waits
-			return x
-		},
+func (m *memory) open() {
+	m.t.Helper()
+	var err error
+	m.store, m.index, err = openBoth(m.dir, m.opts)
+	m.ok(err)
+}
+
+// openBoth opens a store and its index.
+func openBoth(dir string, opts Options) (*store.Store, *Index, error) {
+	st, err := store.Open(store.Options{Dir: dir, MinFreeDisk: -1, Digest: readScript, Indexed: true})
+	if err != nil {
+		return nil, nil, err
 	}
+	opts.Dir = filepath.Join(dir, "index")
+	x := Open(st, opts)
+	x.searchTimeout = patience // the machine may stand still for longer than a person waits
+	return st, x, nil
+}
+
+func (m *memory) close() {
+	m.t.Helper()
+	m.ok(errors.Join(m.index.Close(), m.store.Close()))
+}
+
+// check verifies the index and the store, and adds up what they find.
+func (m *memory) check(ctx context.Context, repair bool, tell func(store.Finding)) (store.CheckReport, error) {
+	var findings int64
+	damaged := m.index.Verify(ctx, func(f store.Finding) {
+		findings++
+		tell(f)
+	})
+	report, err := m.store.Check(ctx, repair, tell)
+	report.Findings += findings
+	return report, errors.Join(damaged, err)
 }
 
 func isKind(err error, kind codec.Kind) bool {
@@ -77,11 +100,9 @@ func (m *memory) ok(err error) {
 // reopen is a restart; meanwhile happens while the store is closed.
 func (m *memory) reopen(meanwhile func()) {
 	m.t.Helper()
-	m.ok(m.store.Close())
+	m.close()
 	meanwhile()
-	st, err := store.Open(memoryOptions(m.dir, m.opts))
-	m.ok(err)
-	m.store = st
+	m.open()
 }
 
 // script is the body of a captured exchange in these tests: what was said, ready to be read.
@@ -152,8 +173,8 @@ func (m *memory) ask(account string, r Request) (*Answer, error) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	m.ok(Of(m.store).WaitVectors(ctx, account))
-	return Of(m.store).Search(ctx, account, &r)
+	m.ok(m.index.WaitVectors(ctx, account))
+	return m.index.Search(ctx, account, &r)
 }
 
 // found searches and gives the exchanges, the best first.

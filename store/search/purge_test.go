@@ -17,7 +17,7 @@ func TestAnErasedTurnLeavesTheFilesOfTheIndex(t *testing.T) {
 	m.erase("acme", secret)
 	m.wantFound("acme", "marmalade")
 
-	index := Of(m.store)
+	index := m.index
 	removed := func() bool {
 		removed, err := index.lexical.Removed()
 		m.ok(err)
@@ -43,7 +43,7 @@ func TestAPurgeTakesTheErasedOutOfSessionsToo(t *testing.T) {
 	m.wantSessions("acme", "marmalade", session)
 	m.erase("acme", ids[0])
 	m.wantFound("acme", "marmalade")
-	index := Of(m.store)
+	index := m.index
 	m.ok(index.Purge(t.Context()))
 	number, err := m.store.NumberOf("acme")
 	m.ok(err)

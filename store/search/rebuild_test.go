@@ -13,7 +13,7 @@ func TestABusyIndexCanBeBuiltAnew(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	began := make(chan error, 1)
 	m.capture("acme", talk("question", "answer"))
-	go func() { began <- Of(m.store).Rebuild(t.Context()) }()
+	go func() { began <- m.index.Rebuild(t.Context()) }()
 	for i, deadline := 0, time.Now().Add(patience); ; i++ { // a hundred come while a batch gathers
 		m.capture("acme", talk(fmt.Sprintf("question %d", i), "answer"))
 		select {
@@ -37,15 +37,15 @@ func TestAnIndexThatCannotBeBuiltIsTriedAgain(t *testing.T) {
 	dir, aside := filepath.Join(m.dir, "index"), filepath.Join(m.dir, "aside")
 	m.ok(os.Rename(dir, aside))
 	m.ok(os.WriteFile(dir, nil, 0o600)) // a file where the directory should be
-	if err := Of(m.store).Rebuild(t.Context()); err == nil {
+	if err := m.index.Rebuild(t.Context()); err == nil {
 		t.Fatal("it is built where it cannot be")
 	}
 	second := m.capture("acme", talk("where is the key", "there"))
-	if _, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"}); err == nil {
+	if _, err := m.index.Search(t.Context(), "acme", &Request{Query: "lock"}); err == nil {
 		t.Error("a search without an index finds something")
 	}
 	m.ok(os.Remove(dir))
-	m.until("an index", func() bool { return Of(m.store).Wait(t.Context(), "acme") == nil })
+	m.until("an index", func() bool { return m.index.Wait(t.Context(), "acme") == nil })
 	m.wantFound("acme", "key", second)
 	m.wantFound("acme", "lock", first)
 }

@@ -169,7 +169,7 @@ func TestTheErasedIsNeverFound(t *testing.T) {
 	m.reopen(func() {})
 	m.wantFound("acme", "xylophone OR xylo*")
 	m.wantFound("acme", "weather", kept)
-	m.ok(Of(m.store).Rebuild(t.Context()))
+	m.ok(m.index.Rebuild(t.Context()))
 	m.wantFound("acme", "passphrase OR weather", kept)
 }
 
@@ -181,12 +181,12 @@ func TestALostIndexIsBuiltAnew(t *testing.T) {
 	index := filepath.Join(m.dir, "index")
 	for name, damage := range map[string]func(){
 		"removed":    func() { m.ok(os.RemoveAll(index)) },
-		"unfinished": func() { m.ok(os.Remove(filepath.Join(Of(m.store).lexicalDir(), completeMark))) },
-		"in part":    func() { m.ok(os.RemoveAll(filepath.Join(Of(m.store).lexicalDir(), "01"))) },
+		"unfinished": func() { m.ok(os.Remove(filepath.Join(m.index.lexicalDir(), completeMark))) },
+		"in part":    func() { m.ok(os.RemoveAll(filepath.Join(m.index.lexicalDir(), "01"))) },
 		"broken": func() {
-			m.ok(os.WriteFile(filepath.Join(Of(m.store).lexicalDir(), "01", "root.bolt"), []byte("no database"), 0o600))
+			m.ok(os.WriteFile(filepath.Join(m.index.lexicalDir(), "01", "root.bolt"), []byte("no database"), 0o600))
 		},
-		"older": func() { m.ok(os.Rename(Of(m.store).lexicalDir(), filepath.Join(index, "lexical-0"))) },
+		"older": func() { m.ok(os.Rename(m.index.lexicalDir(), filepath.Join(index, "lexical-0"))) },
 	} {
 		m.reopen(damage)
 		if got := m.found("acme", "lock"); !slices.Equal(got, []string{id}) {
@@ -216,15 +216,15 @@ func TestAnIndexIsBuiltAnewWhileItServes(t *testing.T) {
 	})
 	working.Go(func() {
 		for range 200 {
-			if _, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "lock"}); err != nil {
+			if _, err := m.index.Search(t.Context(), "acme", &Request{Query: "lock"}); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	m.ok(Of(m.store).Rebuild(t.Context()))
+	m.ok(m.index.Rebuild(t.Context()))
 	working.Wait()
 	m.wantFound("acme", "nothing")
-	status, err := Of(m.store).Status(t.Context(), "acme")
+	status, err := m.index.Status(t.Context(), "acme")
 	m.ok(err)
 	if status.Documents != before+meanwhile || status.Lag != 0 || status.Bytes == 0 {
 		t.Errorf("afterwards: %+v, want %d documents", status, before+meanwhile)
@@ -261,7 +261,7 @@ func TestSearchesThatCannotBeAreRefused(t *testing.T) {
 	if _, err := m.ask("acme", Request{Query: `the "open`, Syntax: Plain}); err != nil {
 		t.Errorf("plain syntax refuses a sign: %v", err)
 	}
-	_, err := Of(m.store).Search(t.Context(), "nobody", &Request{Query: "x"})
+	_, err := m.index.Search(t.Context(), "nobody", &Request{Query: "x"})
 	if err == nil {
 		t.Error("an account that is none is searched")
 	}

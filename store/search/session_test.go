@@ -134,7 +134,7 @@ func TestSessionsForgetWhatIsErased(t *testing.T) {
 	m.erase("acme", ids[0])
 	m.wantSessions("acme", "marmalade")
 	m.wantSessions("acme", "weather", session)
-	m.ok(Of(m.store).Rebuild(t.Context()))
+	m.ok(m.index.Rebuild(t.Context()))
 	m.wantSessions("acme", "weather", session)
 	m.reopen(func() {})
 	m.wantSessions("acme", "weather", session)

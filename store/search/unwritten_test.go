@@ -39,7 +39,7 @@ func TestASessionIsTakenUpOnceForEachChange(t *testing.T) {
 	m.ok(err)
 	take := func() int {
 		t.Helper()
-		taken, err := Of(m.store).takeUpSessions(t.Context(), number, time.Now())
+		taken, err := m.index.takeUpSessions(t.Context(), number, time.Now())
 		m.ok(err)
 		return taken
 	}
@@ -63,7 +63,7 @@ func TestSessionsAreTakenUpByOneAtATime(t *testing.T) {
 	var taking sync.WaitGroup
 	for range 8 {
 		taking.Go(func() {
-			n, err := Of(m.store).takeUpSessions(t.Context(), 0, time.Now())
+			n, err := m.index.takeUpSessions(t.Context(), 0, time.Now())
 			if err != nil {
 				t.Error(err)
 			}

@@ -112,7 +112,7 @@ func (m *memory) until(what string, reached func() bool) {
 
 func (m *memory) vectorStatus(account string) *VectorStatus {
 	m.t.Helper()
-	status, err := Of(m.store).Status(context.Background(), account)
+	status, err := m.index.Status(context.Background(), account)
 	m.ok(err)
 	return status.Vectors
 }
@@ -231,8 +231,8 @@ func TestADeadEmbedderHoldsNobodyUp(t *testing.T) {
 	})
 	car := m.capture("acme", talk("my car", "is red"))
 	other := m.capture("globex", talk("my car", "is red"))
-	m.ok(Of(m.store).Wait(t.Context(), "acme"))
-	answer, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "car"})
+	m.ok(m.index.Wait(t.Context(), "acme"))
+	answer, err := m.index.Search(t.Context(), "acme", &Request{Query: "car"})
 	m.ok(err)
 	if got := exchangesOf(answer); !slices.Equal(got, []string{car}) || answer.ModeUsed != Lexical {
 		t.Errorf("found %v by %s", got, answer.ModeUsed)
@@ -241,7 +241,7 @@ func TestADeadEmbedderHoldsNobodyUp(t *testing.T) {
 		t.Errorf("notes %q", answer.Degraded)
 	}
 	m.until("the other account's vector", func() bool {
-		answer, err := Of(m.store).Search(t.Context(), "globex", &Request{Query: "automobile"})
+		answer, err := m.index.Search(t.Context(), "globex", &Request{Query: "automobile"})
 		m.ok(err)
 		return slices.Equal(exchangesOf(answer), []string{other})
 	})
@@ -249,7 +249,7 @@ func TestADeadEmbedderHoldsNobodyUp(t *testing.T) {
 	if reason := m.vectorStatus("globex").Error; reason != "" {
 		t.Errorf("the other account is told %q", reason)
 	}
-	if reason := Of(m.store).Vectors().Error; reason == "" {
+	if reason := m.index.Vectors().Error; reason == "" {
 		t.Error("the operator is told nothing")
 	}
 	if lag := m.vectorStatus("acme").Lag; lag == 0 {
@@ -401,7 +401,7 @@ func TestErasedTurnsHaveNoVector(t *testing.T) {
 			t.Errorf("%s finds %v, want %s alone", mode, got, kept)
 		}
 	}
-	if held := Of(m.store).vectors.cache.Loaded(vector.Key{Account: uint32(number), Generation: 1}).Len(); held != 1 {
+	if held := m.index.vectors.cache.Loaded(vector.Key{Account: uint32(number), Generation: 1}).Len(); held != 1 {
 		t.Errorf("%d vectors in memory, want 1", held)
 	}
 }
@@ -435,7 +435,7 @@ func TestTheEmbedderIsChangedUnderLoad(t *testing.T) {
 	var working sync.WaitGroup
 	working.Go(func() {
 		for {
-			answer, err := Of(m.store).Search(context.Background(), "acme", &Request{Query: "automobile", Mode: Hybrid})
+			answer, err := m.index.Search(context.Background(), "acme", &Request{Query: "automobile", Mode: Hybrid})
 			switch {
 			case err != nil:
 				t.Errorf("a search failed: %v", err)
@@ -502,7 +502,7 @@ func TestWithoutTheFormerEmbedderItsVectorsGoAtOnce(t *testing.T) {
 	m.opts = Options{Embedder: waitingFor{fresh, release}}
 	m.reopen(func() {})
 	m.until("the new generation", func() bool { return m.vectorStatus("acme").Generation == 2 })
-	answer, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "topic1"})
+	answer, err := m.index.Search(t.Context(), "acme", &Request{Query: "topic1"})
 	m.ok(err)
 	if len(answer.Data) == 0 || len(answer.Degraded) != 1 || !strings.Contains(answer.Degraded[0], "0 of 5 turns") {
 		t.Errorf("%+v", answer)
@@ -535,7 +535,7 @@ func TestVectorsAreMadeAnew(t *testing.T) {
 	m := openMemoryWith(t, t.TempDir(), Options{Embedder: s})
 	m.chatter("acme", 10)
 	m.search("acme", Request{Query: "topic1"})
-	m.ok(Of(m.store).RebuildVectors(t.Context()))
+	m.ok(m.index.RebuildVectors(t.Context()))
 	m.until("the second generation", func() bool {
 		list, err := m.store.Generations()
 		m.ok(err)
@@ -546,7 +546,7 @@ func TestVectorsAreMadeAnew(t *testing.T) {
 	}
 	m.opts = Options{}
 	m.reopen(func() {})
-	if err := Of(m.store).RebuildVectors(t.Context()); !isKind(err, codec.KindConflict) {
+	if err := m.index.RebuildVectors(t.Context()); !isKind(err, codec.KindConflict) {
 		t.Errorf("without an embedder: %v", err)
 	}
 	answer := m.search("acme", Request{Query: "topic1", Mode: Hybrid})
@@ -560,17 +560,17 @@ func TestASearchGoesByTheVectorsThatAreThereWhenItsQueryIs(t *testing.T) {
 	e := heldQueries{newSpeaker("speaker/1", 512), make(chan struct{}, 1), make(chan struct{})}
 	m := openMemoryWith(t, t.TempDir(), Options{Embedder: e})
 	car := m.capture("acme", talk("my car", "is red"))
-	m.ok(Of(m.store).WaitVectors(t.Context(), "acme"))
+	m.ok(m.index.WaitVectors(t.Context(), "acme"))
 	found := make(chan *Answer, 1)
 	go func() {
-		answer, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: "automobile", Mode: Vector})
+		answer, err := m.index.Search(t.Context(), "acme", &Request{Query: "automobile", Mode: Vector})
 		if err != nil {
 			t.Error(err)
 		}
 		found <- answer
 	}()
 	<-e.asked
-	m.ok(Of(m.store).RebuildVectors(t.Context()))
+	m.ok(m.index.RebuildVectors(t.Context()))
 	m.until("the former vectors to go", func() bool {
 		list, err := m.store.Generations()
 		m.ok(err)
@@ -646,13 +646,13 @@ func TestTextsAreHandedOverOnceAndNotKept(t *testing.T) {
 // A start that fails, of a server whose port is taken for instance, has one reason to tell, and this is none.
 func TestAStoreThatIsClosedAtOnceIsNoFailureOfItsVectors(t *testing.T) {
 	log := &lines{}
-	opts := memoryOptions(t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 32), Log: slog.New(log)})
+	dir, opts := t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 32), Log: slog.New(log)}
 	for range 10 {
-		st, err := store.Open(opts)
+		st, index, err := openBoth(dir, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := st.Close(); err != nil {
+		if err := errors.Join(index.Close(), st.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}

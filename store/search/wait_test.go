@@ -13,8 +13,8 @@ func TestWhatHadEndedIsFoundBehindAWait(t *testing.T) {
 	for i := range 100 {
 		word := fmt.Sprintf("word%d", i)
 		want := m.capture("acme", talk(word+" "+padding, "ok"))
-		m.ok(Of(m.store).Wait(t.Context(), "acme"))
-		answer, err := Of(m.store).Search(t.Context(), "acme", &Request{Query: word})
+		m.ok(m.index.Wait(t.Context(), "acme"))
+		answer, err := m.index.Search(t.Context(), "acme", &Request{Query: word})
 		m.ok(err)
 		if got := exchangesOf(answer); len(got) != 1 || got[0] != want {
 			t.Fatalf("round %d found %v, want %s", i, got, want)

@@ -24,19 +24,30 @@ type Settings struct {
 	Quiet        time.Duration // how long a session is left alone before it is written about
 }
 
+// Sessions are what there is to write about, of a store that was opened with [store.Options.Summaries].
+type Sessions interface {
+	UnsummarizedSessions(ctx context.Context, since time.Time, skip func(store.AccountNumber) bool) ([]store.UnsummarizedSession, error)
+	ConfirmSummarized(ctx context.Context, u store.UnsummarizedSession) error
+	Material(account store.AccountNumber, session string) (*search.Material, error) // nil: nothing was said in it
+	KeepSessionSummary(ctx context.Context, account, session string, m store.SessionSummary, former *store.SessionSummary, exchanges []string) error
+	SummaryTokens(account store.AccountNumber, now time.Time) (int64, error) // that the account has used on that day
+	Credential(account, provider string) (secret string, found bool, err error)
+	AddSummaryTokens(ctx context.Context, account store.AccountNumber, now time.Time, tokens int64) error
+}
+
 // Options are what a [Writer] works with.
 type Options struct {
 	Settings
 
-	Store  *store.Store // opened with [store.Options.Summaries]
-	Router *router.Router
-	Log    *slog.Logger
+	Sessions Sessions
+	Router   *router.Router
+	Log      *slog.Logger
 }
 
 // Writer writes summaries, one at a time.
 type Writer struct {
 	settings Settings
-	store    *store.Store
+	sessions Sessions
 	log      *slog.Logger
 	way      atomic.Pointer[way]
 	rests    map[store.AccountNumber]rest // accounts that are left alone for a while
@@ -63,7 +74,7 @@ func Start(o Options) (*Writer, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Writer{
-		settings: o.Settings, store: o.Store, log: o.Log, rests: make(map[store.AccountNumber]rest),
+		settings: o.Settings, sessions: o.Sessions, log: o.Log, rests: make(map[store.AccountNumber]rest),
 		cancel: cancel, done: make(chan struct{}),
 	}
 	w.way.Store(via)
@@ -125,7 +136,7 @@ func (w *Writer) run(ctx context.Context) {
 func (w *Writer) round(ctx context.Context) (more bool) {
 	now := time.Now()
 	resting := func(account store.AccountNumber) bool { return now.Before(w.rests[account].until) }
-	sessions, err := w.store.UnsummarizedSessions(ctx, now.Add(-w.settings.Quiet), resting)
+	sessions, err := w.sessions.UnsummarizedSessions(ctx, now.Add(-w.settings.Quiet), resting)
 	if err != nil {
 		w.log.Error("the sessions to be summarised could not be found; it is tried again", "error", err)
 		return false
@@ -170,20 +181,20 @@ func (w *Writer) pause(u store.UnsummarizedSession, err error) {
 
 // takeUp writes about a session, if there is something to write.
 func (w *Writer) takeUp(ctx context.Context, u store.UnsummarizedSession) error {
-	material, err := search.ReadMaterial(w.store, u.Account, u.Session)
+	material, err := w.sessions.Material(u.Account, u.Session)
 	if err != nil { // it is damaged, and holds no other up
 		w.log.Error("a session cannot be read, and gets no summary by the model; run mneme check", "session", u.Session, "error", err)
-		return w.store.ConfirmSummarized(ctx, u)
+		return w.sessions.ConfirmSummarized(ctx, u)
 	}
 	if !worthwhile(material) {
-		return w.store.ConfirmSummarized(ctx, u)
+		return w.sessions.ConfirmSummarized(ctx, u)
 	}
 	written, err := w.write(ctx, u.Account, material)
 	switch {
 	case err == nil:
 		return w.keep(ctx, u, material, written)
 	case unfit(err):
-		return errors.Join(err, w.store.ConfirmSummarized(ctx, u))
+		return errors.Join(err, w.sessions.ConfirmSummarized(ctx, u))
 	default:
 		return err // and the session stays noted
 	}
@@ -192,7 +203,7 @@ func (w *Writer) takeUp(ctx context.Context, u store.UnsummarizedSession) error 
 // write has the model write, within the budget.
 func (w *Writer) write(ctx context.Context, account store.AccountNumber, m *search.Material) (store.SessionSummary, error) {
 	asked, now := prompt(m), time.Now()
-	spent, err := w.store.SummaryTokens(account, now)
+	spent, err := w.sessions.SummaryTokens(account, now)
 	if err != nil {
 		return store.SessionSummary{}, err
 	}
@@ -203,7 +214,7 @@ func (w *Writer) write(ctx context.Context, account store.AccountNumber, m *sear
 	got, err := w.ask(ctx, via, m.Session.Account, asked)
 	if got.tokens > 0 { // also of an answer that is of no use
 		w.spent.Add(got.tokens)
-		err = errors.Join(err, w.store.AddSummaryTokens(context.WithoutCancel(ctx), account, now, got.tokens))
+		err = errors.Join(err, w.sessions.AddSummaryTokens(context.WithoutCancel(ctx), account, now, got.tokens))
 	}
 	if err != nil {
 		w.fails.Add(1)
@@ -221,10 +232,10 @@ func (w *Writer) keep(ctx context.Context, u store.UnsummarizedSession, m *searc
 	for i := range m.Turns {
 		exchanges[i] = m.Turns[i].Exchange
 	}
-	err := w.store.KeepSessionSummary(ctx, m.Session.Account, m.Session.ID, written, m.Written, exchanges)
+	err := w.sessions.KeepSessionSummary(ctx, m.Session.Account, m.Session.ID, written, m.Written, exchanges)
 	switch {
 	case err == nil || codec.AsError(err, "").Kind == codec.KindNotFound:
-		return w.store.ConfirmSummarized(ctx, u)
+		return w.sessions.ConfirmSummarized(ctx, u)
 	case codec.AsError(err, "").Kind == codec.KindConflict:
 		return nil
 	default:

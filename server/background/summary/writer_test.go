@@ -22,6 +22,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -34,7 +35,7 @@ type house struct {
 	t      *testing.T
 	dir    string
 	up     *provider.Server
-	store  *store.Store
+	store  *engine.Engine
 	routes *router.Router
 	writer *summary.Writer
 }
@@ -76,12 +77,7 @@ func (h *house) ok(err error) {
 func (h *house) open() {
 	h.t.Helper()
 	var err error
-	h.store, err = store.Open(store.Options{
-		Dir: h.dir, MinFreeDisk: -1, Digest: readScript, Summaries: true,
-		Index: func(st *store.Store) store.Index {
-			return search.Open(st, search.Options{Dir: filepath.Join(h.dir, "index")})
-		},
-	})
+	h.store, err = engine.Open(store.Options{Dir: h.dir, MinFreeDisk: -1, Digest: readScript, Summaries: true}, &search.Options{Dir: filepath.Join(h.dir, "index")})
 	h.ok(err)
 }
 
@@ -96,7 +92,7 @@ func (h *house) write(s summary.Settings) (stop func()) {
 	}
 	s.Quiet = 20 * time.Millisecond
 	var err error
-	h.writer, err = summary.Start(summary.Options{Settings: s, Store: h.store, Router: h.routes, Log: slog.New(slog.DiscardHandler)})
+	h.writer, err = summary.Start(summary.Options{Settings: s, Sessions: h.store, Router: h.routes, Log: slog.New(slog.DiscardHandler)})
 	h.ok(err)
 	h.t.Cleanup(h.writer.Close)
 	return h.writer.Close
@@ -161,7 +157,7 @@ func (h *house) until(what string, happened func() bool) {
 func (h *house) settled(resting ...store.AccountNumber) {
 	h.t.Helper()
 	for _, account := range []string{"acme", "globex"} {
-		h.ok(search.Of(h.store).Wait(h.t.Context(), account))
+		h.ok(h.store.Wait(h.t.Context(), account))
 	}
 	h.until("sessions are taken up", func() bool {
 		left, err := h.store.UnsummarizedSessions(h.t.Context(), time.Now().Add(time.Hour), func(n store.AccountNumber) bool {
@@ -174,7 +170,7 @@ func (h *house) settled(resting ...store.AccountNumber) {
 
 func (h *house) found(account, query string) []search.Hit {
 	h.t.Helper()
-	a, err := search.Of(h.store).Search(h.t.Context(), account, &search.Request{Query: query, Granularity: search.Sessions})
+	a, err := h.store.Search(h.t.Context(), account, &search.Request{Query: query, Granularity: search.Sessions})
 	h.ok(err)
 	return a.Data
 }
@@ -236,7 +232,7 @@ func TestADamagedSessionHoldsNoSummaryUp(t *testing.T) {
 	h := newHouse(t, `text "They repaired the kumquat."`)
 	_, damaged := h.say("acme", "one", long("where is the marmalade"), "In the cupboard.")
 	_, second := h.say("acme", "two", long("where is the honey"), "Beside it.")
-	h.ok(search.Of(h.store).Wait(h.t.Context(), "acme"))
+	h.ok(h.store.Wait(h.t.Context(), "acme"))
 	number, err := h.store.NumberOf("acme")
 	h.ok(err)
 	h.ok(h.store.Close())
@@ -295,7 +291,7 @@ func TestAModelThatFailsLeavesSessionsToTheirOwnWords(t *testing.T) {
 			if u := h.writer.Usage(); u.Failures != 2 || u.Calls != 0 {
 				t.Errorf("usage is %+v, want one call of each account that failed, and then a pause", u)
 			}
-			h.ok(search.Of(h.store).Wait(h.t.Context(), "acme"))
+			h.ok(h.store.Wait(h.t.Context(), "acme"))
 			hits := h.found("acme", "marmalade")
 			if len(hits) != 1 || hits[0].Session != session || hits[0].Summary.By != "" || hits[0].Summary.Done != "In the cupboard." {
 				t.Errorf("found %+v, want the session in its own words", hits)

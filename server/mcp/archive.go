@@ -1,0 +1,24 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// Archive is the recorded memory, as the tools read it.
+type Archive interface {
+	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
+	Session(account, id string) (*store.Session, error)
+	SessionSummary(account, session string) (*store.SessionSummary, error) // nil: no model has written one
+	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+	Turn(account, exchange string) (store.TimelineEntry, error)
+	Usage(ctx context.Context, account string) (store.Usage, error)
+}
+
+// Searcher finds what is on record.
+type Searcher interface {
+	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
+	Status(ctx context.Context, account string) (*search.Status, error) // nil: there is no index
+}

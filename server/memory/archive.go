@@ -1,0 +1,48 @@
+package memory
+
+import (
+	"context"
+	"iter"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// Archive is the recorded memory of accounts. What is of another account, or not there, is [codec.KindNotFound].
+type Archive interface {
+	Reader
+	Editor
+}
+
+// Reader gives what is on record.
+type Reader interface {
+	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
+	Session(account, id string) (*store.Session, error)
+	SessionSummary(account, session string) (*store.SessionSummary, error) // nil: no model has written one
+	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
+	Exchange(account, id string) (*store.Exchange, error)
+	ExchangeInfo(account, id string) (*store.ExchangeInfo, error)
+	Usage(ctx context.Context, account string) (store.Usage, error)
+	RetentionOf(account string) store.Retention
+	Erasure(account, id string) (*store.Erasure, error)
+	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]
+	Subscribe(account string, after uint64) (*store.Subscription, error) // to the events after that one
+}
+
+// Editor changes what is on record.
+type Editor interface {
+	DescribeSession(account, id string, title *string, tags []string) (*store.Session, error)
+	MergeSession(ctx context.Context, account, from, into string) (*store.Session, error)
+	SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error)
+	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)
+	Import(ctx context.Context, account string, e store.Exported) (taken bool, err error)
+	Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error // puts act, and how it ended, on the audit record
+}
+
+// Searcher finds what is on record.
+type Searcher interface {
+	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
+	Wait(ctx context.Context, account string) error                     // until what has ended by now can be found
+	Status(ctx context.Context, account string) (*search.Status, error) // nil: there is no index
+}

@@ -1,0 +1,62 @@
+package engine_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/storetest"
+)
+
+// open makes an empty memory that has the suite's accounts.
+func open(t *testing.T, index *search.Options) *engine.Engine {
+	t.Helper()
+	dir := t.TempDir()
+	if index != nil {
+		index.Dir = filepath.Join(dir, "index")
+	}
+	m, err := engine.Open(store.Options{Dir: dir, MinFreeDisk: -1, Digest: digest.Exchange}, index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, account := range storetest.Accounts() {
+		if _, err := m.CreateAccount(account); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func TestTheEngineRecordsAndReads(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Memory { return open(t, nil) })
+}
+
+func TestTheEngineFinds(t *testing.T) {
+	storetest.RunSearch(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
+		m := open(t, &search.Options{})
+		return m, m
+	})
+}
+
+func TestWithoutAnIndexASearchSaysSo(t *testing.T) {
+	m := open(t, nil)
+	_, err := m.Search(t.Context(), "acme", &search.Request{Query: "mutex"})
+	if err == nil || codec.AsError(err, "").Kind != codec.KindNotFound {
+		t.Errorf("the search ends with %v", err)
+	}
+	if status, err := m.Status(t.Context(), "acme"); status != nil || err != nil {
+		t.Errorf("the status is %+v, %v", status, err)
+	}
+	if err := m.Wait(t.Context(), "acme"); err != nil {
+		t.Errorf("the wait ends with %v", err)
+	}
+}

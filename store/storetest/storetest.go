@@ -1,0 +1,328 @@
+// Package storetest holds every engine of memory to what package store promises: what is recorded is read as it came, in
+// order, by its own account alone, and not any more once it is erased. An engine passes [Run]; a search engine over it
+// passes [RunSearch].
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// Memory records exchanges, reads and erases them.
+type Memory interface {
+	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
+	Off() store.Recording
+	Exchange(account, id string) (*store.Exchange, error)
+	ExchangeInfo(account, id string) (*store.ExchangeInfo, error)
+	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
+	Session(account, id string) (*store.Session, error)
+	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
+	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) // which may go on after it returns
+	Erasure(account, id string) (*store.Erasure, error)
+}
+
+// Searcher finds what a memory holds.
+type Searcher interface {
+	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
+	Wait(ctx context.Context, account string) error
+}
+
+// The accounts of the suites; no other exists.
+const (
+	owner    = "acme"
+	stranger = "globex"
+)
+
+// Accounts are those that a memory under test has.
+func Accounts() []string { return []string{owner, stranger} }
+
+// Run tests a memory. open gives an empty one that has the [Accounts], and closes it with the test.
+func Run(t *testing.T, open func(*testing.T) Memory) {
+	for _, property := range []struct {
+		name string
+		test func(*testing.T, Memory)
+	}{
+		{"what is recorded is read as it came", readAsItCame},
+		{"a request is on record before its answer", onRecordBeforeItsAnswer},
+		{"lists are in order, page by page", inOrder},
+		{"one conversation is one session", oneSession},
+		{"no account sees another's", tenancy},
+		{"what is erased is gone", erased},
+		{"what is off the record leaves nothing", offTheRecord},
+		{"an account has to exist", unknownAccount},
+	} {
+		t.Run(property.name, func(t *testing.T) { property.test(t, open(t)) })
+	}
+}
+
+// RunSearch tests a search engine over a memory.
+func RunSearch(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
+	for _, property := range []struct {
+		name string
+		test func(*testing.T, Memory, Searcher)
+	}{
+		{"what has ended is found after a wait", foundAfterAWait},
+		{"no account finds another's", findsItsOwn},
+		{"what is erased is not found", erasedIsNotFound},
+	} {
+		t.Run(property.name, func(t *testing.T) {
+			m, s := open(t)
+			property.test(t, m, s)
+		})
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isMissing(err error) bool {
+	return err != nil && codec.AsError(err, "").Kind == codec.KindNotFound
+}
+
+// question is a request of the chat surface, reply its answer.
+func question(text string) string {
+	return fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)
+}
+
+func reply(text string) string {
+	return fmt.Sprintf(`{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}]}`, text)
+}
+
+func begin(t *testing.T, m Memory, chatKey, request string) store.Recording {
+	t.Helper()
+	r, err := m.Begin(t.Context(), &store.Opening{
+		Account: owner, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey,
+		ContentType: "application/json", Body: []byte(request),
+	})
+	check(t, err)
+	return r
+}
+
+// record puts an exchange of the owner on record and gives its id.
+func record(t *testing.T, m Memory, chatKey, asked, answered string) string {
+	t.Helper()
+	r := begin(t, m, chatKey, question(asked))
+	_, err := r.Write([]byte(reply(answered)))
+	check(t, err)
+	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()}))
+	return r.ID()
+}
+
+// erase returns when an exchange is erased.
+func erase(t *testing.T, m Memory, account, id string) *store.Erasure {
+	t.Helper()
+	e, err := m.Erase(t.Context(), account, store.Selection{Exchanges: []string{id}}, false)
+	for deadline := time.Now().Add(time.Minute); err == nil && e.State != store.ErasureDone; e, err = m.Erasure(account, e.ID) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the erasure is not done: %+v", e)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	check(t, err)
+	return e
+}
+
+func readAsItCame(t *testing.T, m Memory) {
+	request := question(strings.Repeat("where is the lock taken? ", 1000))
+	r := begin(t, m, "", request)
+	var whole strings.Builder
+	piece := make([]byte, 3)
+	for n := range 5000 {
+		copy(piece, fmt.Sprintf("%03d", n%1000)) // the caller goes on using its buffer
+		whole.Write(piece)
+		_, err := r.Write(piece)
+		check(t, err)
+	}
+	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeUpstreamError, Status: 502, LastByte: time.Now()}))
+	x, err := m.Exchange(owner, r.ID())
+	check(t, err)
+	if string(x.RawRequest) != request || string(x.RawResponse) != whole.String() {
+		t.Errorf("of %d and %d bytes %d and %d are read, or others", len(request), whole.Len(), len(x.RawRequest), len(x.RawResponse))
+	}
+	if x.Outcome != store.OutcomeUpstreamError || x.Status != 502 || x.ModelAsked != "m" || x.Account != owner {
+		t.Errorf("the record is %+v", x.ExchangeInfo)
+	}
+}
+
+func onRecordBeforeItsAnswer(t *testing.T, m Memory) {
+	r := begin(t, m, "a", question("hello"))
+	check(t, r.Recorded(t.Context()))
+	x, err := m.ExchangeInfo(owner, r.ID())
+	check(t, err)
+	if x.Session == "" || r.SessionID() != x.Session || x.Outcome == store.OutcomeComplete {
+		t.Errorf("the record is %+v, its session %q", x, r.SessionID())
+	}
+	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
+}
+
+func inOrder(t *testing.T, m Memory) {
+	var ids []string
+	for n := range 5 {
+		ids = append(ids, record(t, m, "", fmt.Sprint("question ", n), "answer"))
+	}
+	if !slices.IsSorted(ids) {
+		t.Errorf("ids do not ascend with time: %v", ids)
+	}
+	slices.Reverse(ids)
+	var listed []string
+	for q := (store.ExchangeQuery{Limit: 2}); ; {
+		page, err := m.Exchanges(owner, q)
+		check(t, err)
+		for i := range page.Data {
+			listed = append(listed, page.Data[i].ID)
+		}
+		if !page.HasMore {
+			break
+		}
+		q.After = page.Data[len(page.Data)-1].ID
+	}
+	if !slices.Equal(listed, ids) {
+		t.Errorf("the pages have %v, want %v", listed, ids)
+	}
+}
+
+func oneSession(t *testing.T, m Memory) {
+	first, second := record(t, m, "a", "one", "1"), record(t, m, "a", "two", "2")
+	other := record(t, m, "b", "three", "3")
+	session := func(id string) string {
+		x, err := m.ExchangeInfo(owner, id)
+		check(t, err)
+		return x.Session
+	}
+	if session(first) != session(second) || session(first) == session(other) {
+		t.Errorf("the sessions are %s, %s and %s", session(first), session(second), session(other))
+	}
+	timeline, err := m.Timeline(owner, session(first), store.TimelineQuery{})
+	check(t, err)
+	if len(timeline.Data) != 2 || timeline.Data[0].Exchange.ID != first || timeline.Data[1].Exchange.ID != second {
+		t.Errorf("the timeline has %d entries, or others", len(timeline.Data))
+	}
+	s, err := m.Session(owner, session(first))
+	check(t, err)
+	page, err := m.Sessions(owner, store.SessionQuery{ChatKey: "a"})
+	check(t, err)
+	if s.Exchanges != 2 || len(page.Data) != 1 || page.Data[0].ID != s.ID {
+		t.Errorf("the session is %+v, listed as %+v", s, page.Data)
+	}
+}
+
+func tenancy(t *testing.T, m Memory) {
+	id := record(t, m, "a", "what is the secret?", "it is not told")
+	x, err := m.ExchangeInfo(owner, id)
+	check(t, err)
+	_, whole := m.Exchange(stranger, id)
+	_, info := m.ExchangeInfo(stranger, id)
+	_, session := m.Session(stranger, x.Session)
+	for name, err := range map[string]error{"the exchange": whole, "what is known of it": info, "its session": session} {
+		if !isMissing(err) {
+			t.Errorf("%s is given to another account, with error %v", name, err)
+		}
+	}
+	if timeline, err := m.Timeline(stranger, x.Session, store.TimelineQuery{}); len(timeline.Data) > 0 || err != nil && !isMissing(err) {
+		t.Errorf("the timeline: %+v, %v", timeline, err)
+	}
+	exchanges, err := m.Exchanges(stranger, store.ExchangeQuery{})
+	check(t, err)
+	sessions, err := m.Sessions(stranger, store.SessionQuery{})
+	check(t, err)
+	if len(exchanges.Data)+len(sessions.Data) > 0 {
+		t.Error("another account lists them")
+	}
+	if e := erase(t, m, stranger, id); e.Exchanges > 0 {
+		t.Errorf("another account erases %d exchanges", e.Exchanges)
+	}
+	if _, err := m.Exchange(owner, id); err != nil {
+		t.Errorf("another account has erased it: %v", err)
+	}
+}
+
+func erased(t *testing.T, m Memory) {
+	gone, stays := record(t, m, "a", "one", "1"), record(t, m, "b", "two", "2")
+	would, err := m.Erase(t.Context(), owner, store.Selection{Exchanges: []string{gone}}, true)
+	check(t, err)
+	if _, err := m.Exchange(owner, gone); err != nil || would.Exchanges != 1 {
+		t.Errorf("after a dry run of %d: %v", would.Exchanges, err)
+	}
+	done := erase(t, m, owner, gone)
+	if _, err := m.Exchange(owner, gone); !isMissing(err) || done.Exchanges != 1 {
+		t.Errorf("after the erasure of %d: %v", done.Exchanges, err)
+	}
+	page, err := m.Exchanges(owner, store.ExchangeQuery{})
+	check(t, err)
+	sessions, err := m.Sessions(owner, store.SessionQuery{})
+	check(t, err)
+	if len(page.Data) != 1 || page.Data[0].ID != stays || len(sessions.Data) != 1 {
+		t.Errorf("%d exchanges in %d sessions are left", len(page.Data), len(sessions.Data))
+	}
+}
+
+func offTheRecord(t *testing.T, m Memory) {
+	r := m.Off()
+	check(t, r.Recorded(t.Context()))
+	_, err := r.Write([]byte("nothing of this"))
+	check(t, err)
+	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete}))
+	if page, err := m.Exchanges(owner, store.ExchangeQuery{}); err != nil || len(page.Data) > 0 || r.ID() == "" {
+		t.Errorf("%q has left %+v, %v", r.ID(), page.Data, err)
+	}
+}
+
+func unknownAccount(t *testing.T, m Memory) {
+	r, err := m.Begin(t.Context(), &store.Opening{Account: "nobody", Surface: codec.Chat, Body: []byte(question("hello"))})
+	if err == nil || r != nil {
+		t.Error("an exchange of an account that is not there was begun")
+	}
+}
+
+func find(t *testing.T, s Searcher, account, query string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	check(t, s.Wait(ctx, account))
+	answer, err := s.Search(ctx, account, &search.Request{Query: query, Mode: search.Lexical})
+	check(t, err)
+	var found []string
+	for i := range answer.Data {
+		found = append(found, answer.Data[i].Exchange)
+	}
+	return found
+}
+
+func foundAfterAWait(t *testing.T, m Memory, s Searcher) {
+	record(t, m, "a", "how do I bake bread?", "with flour")
+	id := record(t, m, "b", "where is the mutex taken?", "in the writer")
+	for _, query := range []string{"mutex", "writer"} {
+		if found := find(t, s, owner, query); !slices.Equal(found, []string{id}) {
+			t.Errorf("%q finds %v, want %s", query, found, id)
+		}
+	}
+}
+
+func findsItsOwn(t *testing.T, m Memory, s Searcher) {
+	record(t, m, "a", "where is the mutex taken?", "in the writer")
+	if found := find(t, s, stranger, "mutex"); len(found) > 0 {
+		t.Errorf("another account finds %v", found)
+	}
+}
+
+func erasedIsNotFound(t *testing.T, m Memory, s Searcher) {
+	id := record(t, m, "a", "where is the mutex taken?", "in the writer")
+	find(t, s, owner, "mutex")
+	erase(t, m, owner, id)
+	if found := find(t, s, owner, "mutex"); len(found) > 0 {
+		t.Errorf("after the erasure %v is found", found)
+	}
+}

@@ -47,6 +47,7 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	for i := range x.Redactions {
 		x.Redactions[i].write(w, 36)
 	}
+	w.text(37, x.Project)
 }
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
@@ -127,6 +128,8 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 	case 36:
 		x.Redactions = append(x.Redactions, Redaction{})
 		r.into(&x.Redactions[len(x.Redactions)-1])
+	case 37:
+		x.Project = r.string()
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 const (
 	masterKeyFile  = "master.key"
 	nextKeyFile    = "master.key.next"  // there from before the first value is sealed under it until it takes the place of the other
-	masterKeyProof = "mneme master key" // sealed in every store, so that a wrong master key is noticed when it is opened
+	masterKeyProof = "mneme master key" // see sealer.proof
 )
 
 // openSealer finds the master key, and the one before it where a change has not come to its end.
@@ -41,6 +41,20 @@ func openSealer(opts Options) (*sealer, error) {
 		return nil, err
 	}
 	return newSealer(next, key)
+}
+
+// proof seals a constant. Each store keeps one, so that a wrong master key is noticed when the store is opened.
+func (s *sealer) proof() []byte { return s.seal(masterKeyProof, masterKeyProof) }
+
+// proves reports whether the proof was made with this master key, or with the previous one.
+func (s *sealer) proves(proof []byte) bool {
+	_, err := s.open(proof, masterKeyProof)
+	return err == nil
+}
+
+func wrongMasterKey(dir string) error {
+	return fmt.Errorf("the master key is not the one the store in %s was created with: put the original %s back, or give the original key",
+		dir, masterKeyFile)
 }
 
 // masterKey reads the master key's file, 64 hexadecimal digits, or makes it for a new store.
@@ -157,12 +171,16 @@ func (s *Store) finishRotation() error {
 	if err != nil {
 		return asStorageError(err, "not every credential could be sealed under the new master key; both keys are kept, and it goes on with the next start")
 	}
+	rotated := &sealer{aead: s.seal.aead}
+	if err := writeStopNote(s.opts.Dir, &stopNote{Proof: rotated.proof()}); err != nil {
+		return errStorage(err, "the new master key could not be noted; it is tried again with the next start")
+	}
 	if s.opts.MasterKey == nil {
 		if err := renameSynced(filepath.Join(s.opts.Dir, nextKeyFile), filepath.Join(s.opts.Dir, masterKeyFile)); err != nil {
 			return errStorage(err, "the new master key could not take the place of the old one; it is tried again with the next start")
 		}
 	}
-	s.seal = &sealer{aead: s.seal.aead}
+	s.seal = rotated
 	return nil
 }
 

@@ -112,7 +112,7 @@ func (r *recovery) copyKey() error {
 	key, err := readKey(filepath.Join(r.from, masterKeyFile))
 	if err != nil {
 		r.unkeyed = true
-		r.report.Damage = append(r.report.Damage, Damage{File: masterKeyFile, Problem: "it cannot be read: a new one is made, and credentials of providers have to be set again"})
+		r.report.Damage = append(r.report.Damage, Damage{File: masterKeyFile, Problem: "it cannot be read: " + newKeyMade})
 		_, err := writeKey(filepath.Join(r.opts.Dir, masterKeyFile))
 		return err
 	}
@@ -275,8 +275,44 @@ func (r *recovery) complete(db *badger.DB) error {
 		})
 		subjects = nil // they are named once
 	}
-	return r.completeAccounts(db, tx)
+	return errors.Join(r.completeAccounts(db, tx), r.replaceWrongKey(db, tx))
 }
+
+// replaceWrongKey makes a new master key where the file holds one that the store was not made with. Credentials of
+// providers, which nobody can read then, are left out. A key that was given is the caller's to put right: opening the
+// recovered store says so.
+func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
+	proof, err := getValue(tx, nameKey(spaceMeta, "master"))
+	if r.opts.MasterKey != nil || r.unkeyed || err != nil {
+		return nil //nolint:nilerr // without a proof the key is taken as it is, as by a new store
+	}
+	seal, err := openSealer(r.opts)
+	if err != nil || seal.proves(proof) {
+		return err
+	}
+	r.report.Damage = append(r.report.Damage, Damage{File: masterKeyFile, Problem: "the store was not made with it: " + newKeyMade})
+	b := db.NewManagedWriteBatch()
+	defer b.Cancel()
+	dropped := [][]byte{nameKey(spaceMeta, "master"), nameKey(spaceMeta, "format")}
+	_ = eachItemOf(tx, []byte{spaceCredential}, func(key, _ []byte) error {
+		dropped = append(dropped, bytes.Clone(key))
+		return nil
+	})
+	for _, key := range dropped {
+		if err := b.DeleteAt(key, r.newest+1); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(filepath.Join(r.opts.Dir, nextKeyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := writeKey(filepath.Join(r.opts.Dir, masterKeyFile)); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+const newKeyMade = "a new one is made, and credentials of providers have to be set again"
 
 // deletedSince reports whether the key was deleted after the version that cannot be read.
 func (r *recovery) deletedSince(tx *badger.Txn, d dangling) bool {

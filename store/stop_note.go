@@ -43,6 +43,7 @@ type stopNote struct {
 	Version int        `json:"version"`
 	Clean   bool       `json:"clean"` // it was closed; else it is in use, or was killed
 	Boot    string     `json:"boot,omitempty"`
+	Proof   []byte     `json:"proof,omitempty"` // of the master key (see sealer.proof); none while the key is being changed
 	Files   []fileNote `json:"files,omitempty"` // of the database, where it was closed
 }
 
@@ -98,8 +99,8 @@ func hexSum(data []byte) []byte {
 }
 
 // noteStop describes the files of a database that was closed.
-func noteStop(dir string) error {
-	n := &stopNote{Clean: true}
+func noteStop(dir string, proof []byte) error {
+	n := &stopNote{Clean: true, Proof: proof}
 	entries, err := os.ReadDir(filepath.Join(dir, databaseDir))
 	if err != nil {
 		return err

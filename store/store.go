@@ -159,6 +159,10 @@ func (s *Store) open() (err error) {
 	if s.seal, err = openSealer(s.opts); err != nil {
 		return err
 	}
+	// With the wrong key the store has to stay as it is. An unreadable note is for examine.
+	if note, err := readStopNote(s.opts.Dir); err == nil && note != nil && note.Proof != nil && !s.seal.proves(note.Proof) {
+		return wrongMasterKey(s.opts.Dir)
+	}
 	if err := s.openDatabase(); err != nil {
 		return err
 	}
@@ -193,7 +197,7 @@ func (s *Store) openDatabase() (err error) {
 		err = s.last.open(s.opts.Dir)
 	}
 	if err == nil {
-		err = writeStopNote(s.opts.Dir, &stopNote{})
+		err = s.noteInUse()
 	}
 	if err != nil {
 		return err
@@ -203,6 +207,15 @@ func (s *Store) openDatabase() (err error) {
 	}
 	found.tell(s)
 	return s.noteCommits()
+}
+
+// noteInUse notes that the store is open, and so that it was not closed if nothing else is noted later.
+func (s *Store) noteInUse() error {
+	note := &stopNote{}
+	if s.seal.previous == nil {
+		note.Proof = s.seal.proof()
+	}
+	return writeStopNote(s.opts.Dir, note)
 }
 
 // openBadger makes a panic an error: Badger has its own way with files that it does not expect.
@@ -223,7 +236,7 @@ func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error))
 func (s *Store) closeDatabase() error {
 	err := errors.Join(s.db.Close(), s.last.close(), keepPrivate(s.opts.Dir))
 	if err == nil {
-		err = noteStop(s.opts.Dir)
+		err = noteStop(s.opts.Dir, s.seal.proof())
 	}
 	if err == nil { // what was left over was not needed
 		err = os.RemoveAll(filepath.Join(s.opts.Dir, leftoverDir))
@@ -292,7 +305,7 @@ func (s *Store) checkFormat() error {
 		}
 		version, err := getValue(tx, nameKey(spaceMeta, "format"))
 		if errors.Is(err, badger.ErrKeyNotFound) {
-			if err := tx.Set(nameKey(spaceMeta, "master"), s.seal.seal(masterKeyProof, masterKeyProof)); err != nil {
+			if err := tx.Set(nameKey(spaceMeta, "master"), s.seal.proof()); err != nil {
 				return err
 			}
 			return tx.Set(nameKey(spaceMeta, "format"), []byte{formatVersion})
@@ -313,9 +326,8 @@ func (s *Store) checkFormat() error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.seal.open(proof, masterKeyProof); err != nil {
-			return fmt.Errorf("the master key is not the one the store in %s was created with: put the original %s back, or give the original key",
-				s.opts.Dir, masterKeyFile)
+		if !s.seal.proves(proof) {
+			return wrongMasterKey(s.opts.Dir)
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/chat"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 // chatDialects are as different as the dialects of chat hosts get.
@@ -43,7 +44,7 @@ func FuzzChatDecodeRequest(f *testing.F) {
 		`"thinking":[{"type":"text","text":"t"}]},{"type":"refusal","refusal":"no"}]}]}`))
 	client, provider := chat.Client(), chat.Provider()
 	var r codec.Request
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
 		if !scan.Valid(body) {
 			return
 		}
@@ -56,7 +57,7 @@ func FuzzChatDecodeRequest(f *testing.F) {
 				t.Fatalf("decoded, but not encoded: %v", err)
 			}
 		}
-	})
+	}))
 }
 
 // The events of a stream do not depend on where the network cut it, and they are in order whatever it holds.
@@ -69,14 +70,14 @@ func FuzzChatStreamDecode(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"text\":\"t\"}]}],"+
 		"\"thinking_blocks\":[{\"thinking\":\"a\",\"signature\":\"s\"}],\"reasoning_details\":[{\"type\":\"reasoning.encrypted\","+
 		"\"format\":\"google\",\"data\":\"d\"}]},\"finish_reason\":\"length\"}]}\n\n"), byte(9))
-	f.Fuzz(func(t *testing.T, stream []byte, cut byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, stream []byte, cut byte) {
 		nothingMore := func(*codec.Event) error { return nil }
 		whole := eventsOf(t, chat.Provider(), stream, len(stream)+1, nothingMore)
 		cutUp := eventsOf(t, chat.Provider(), stream, int(cut)%64+1, nothingMore)
 		if whole != cutUp {
 			t.Fatalf("whole:\n%s\nin pieces:\n%s", whole, cutUp)
 		}
-	})
+	}))
 }
 
 // Whatever comes in whatever order, the client is sent a well-formed stream.
@@ -84,7 +85,7 @@ func FuzzChatStreamEncode(f *testing.F) {
 	f.Add([]byte{0, 1, 3, 9, 12, 40, 77, 3, 200, 11, 14})
 	f.Add([]byte("one two three four five six seven eight"))
 	f.Add([]byte{2, 5, 0, 2, 6, 1, 7, 0, 7, 1, 12, 14})
-	f.Fuzz(func(t *testing.T, script []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, script []byte) {
 		o := codec.AnswerOptions{ID: "01h", Model: "m\"x", Created: time.Unix(1, 0)}
 		if len(script) > 0 {
 			o.IncludeUsage, o.ShowReasoning = script[0]&1 != 0, script[0]&2 != 0
@@ -103,7 +104,7 @@ func FuzzChatStreamEncode(f *testing.F) {
 		if err := grammar.Chat(stream); err != nil {
 			t.Fatalf("%v\n%s", err, stream)
 		}
-	})
+	}))
 }
 
 // chatScript turns a script into events in no order at all, with an end as the last.

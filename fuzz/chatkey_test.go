@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 // keysOf derives the keys of a body that an envelope can be read from.
@@ -30,7 +31,7 @@ func FuzzChatKey(f *testing.F) {
 	}, envelopeSeeds...) {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
 		for _, surface := range []codec.Format{codec.Chat, codec.Responses, codec.Messages} {
 			keys, ok := keysOf(surface, body)
 			if !ok {
@@ -52,14 +53,14 @@ func FuzzChatKey(f *testing.F) {
 				t.Fatalf("%s: white space changes %+v to %+v\n%q", surface, keys, again, body)
 			}
 		}
-	})
+	}))
 }
 
 // FuzzChatKeyStability writes one conversation in the ways of the clients of all surfaces, with any content.
 func FuzzChatKeyStability(f *testing.F) {
 	f.Add("Be brief.", "What is 2+2?", "Four.", "a note")
 	f.Add("", "It is 11/20/2026, 2:05 PM.\n<env>\nDate: today\n</env>\nGo.", "\"Gone\\\"", "<x>")
-	f.Fuzz(func(t *testing.T, instructions, said, answer, note string) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, instructions, said, answer, note string) {
 		quote := func(text string) string { return string(scan.Quote(nil, text)) }
 		block := func(kind, text string) string { return fmt.Sprintf(`{"type":%q,"text":%s}`, kind, quote(text)) }
 		marked := func(text string) string {
@@ -90,5 +91,5 @@ func FuzzChatKeyStability(f *testing.F) {
 				t.Fatalf("the keys are %+v, and %+v for %s", want, keys, written.body)
 			}
 		}
-	})
+	}))
 }

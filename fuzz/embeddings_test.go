@@ -6,6 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 var embeddingsDialects = []embeddings.Dialect{
@@ -21,7 +22,7 @@ func FuzzEmbeddingsDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":["a","\u00e9\ud83d"],"input_type":"query"}`))
 	f.Add([]byte(`{"model":"m\"","input":[[1,2],[3]]}`))
 	f.Add([]byte(`{"model":"m","input":[1, 2 ,3]}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
 		if !scan.Valid(body) {
 			return
 		}
@@ -48,7 +49,7 @@ func FuzzEmbeddingsDecodeRequest(f *testing.F) {
 				t.Fatalf("batches %v for %d inputs", p.Batches, len(r.Inputs))
 			}
 		}
-	})
+	}))
 }
 
 // Whatever a host answers, it is an error or becomes an answer that is JSON.
@@ -56,7 +57,7 @@ func FuzzEmbeddingsDecodeAnswer(f *testing.F) {
 	f.Add([]byte(`{"data":[{"index":1,"embedding":[1,2e-3]},{"index":0,"embedding":"AACAPwAAAEA="}],"usage":{"total_tokens":3}}`), true)
 	f.Add([]byte(`{"embeddings":[{"values":[0.1,-0.2]},{"values":[3,4]}],"usageMetadata":{"promptTokenCount":4}}`), false)
 	f.Add([]byte(`{"data":[{"embedding":"\/\/8="},{"embedding":[]}]}`), false)
-	f.Fuzz(func(t *testing.T, answer []byte, encoded bool) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, answer []byte, encoded bool) {
 		for _, d := range embeddingsDialects[1:3] {
 			r := &embeddings.Request{Model: "m", Inputs: []embeddings.Input{{Text: []byte("a")}, {Text: []byte("b")}}, Base64: encoded}
 			p, err := embeddings.NewPlan(r, embeddings.Model{}, d)
@@ -71,5 +72,5 @@ func FuzzEmbeddingsDecodeAnswer(f *testing.F) {
 				t.Fatalf("%s (%v)", out, err)
 			}
 		}
-	})
+	}))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 var envelopeSeeds = []string{
@@ -25,7 +26,7 @@ func FuzzEnvelope(f *testing.F) {
 		f.Add([]byte(seed), "m")
 		f.Add([]byte(seed), `other "model"`)
 	}
-	f.Fuzz(func(t *testing.T, body []byte, model string) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte, model string) {
 		var e codec.Envelope
 		if e.Read(body) != nil {
 			return
@@ -51,7 +52,7 @@ func FuzzEnvelope(f *testing.F) {
 		if e.Untouched(model) && !bytes.Equal(spliced, body) {
 			t.Fatalf("nothing to do, yet %q became %q", body, spliced)
 		}
-	})
+	}))
 }
 
 // keptMembers writes out the members that may go upstream, with the model's value replaced where it was from.
@@ -76,7 +77,7 @@ func FuzzCleanHistory(f *testing.F) {
 	for _, seed := range envelopeSeeds {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
 		if !scan.Valid(body) {
 			return
 		}
@@ -89,7 +90,7 @@ func FuzzCleanHistory(f *testing.F) {
 				t.Fatalf("%s: changed in silence: %q from %q", format, cleaned, body)
 			}
 		}
-	})
+	}))
 }
 
 // FuzzScan walks any bytes: it never reads beyond them, agrees with the standard library on what is JSON, and finds the
@@ -98,7 +99,7 @@ func FuzzScan(f *testing.F) {
 	for _, seed := range append(envelopeSeeds, `{"a":"\0"}`, `"\u12g4"`, "{\n\"a\":\t1}") {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, doc []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, doc []byte) {
 		_ = scan.Skip(doc, 0)
 		_ = scan.Unescape(nil, doc)
 		if scan.Valid(doc) && !json.Valid(doc) {
@@ -126,5 +127,5 @@ func FuzzScan(f *testing.F) {
 				t.Fatalf("member %q of %q: got %q, want %q", name, doc, last, value)
 			}
 		}
-	})
+	}))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec/sse"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 type readFrame struct {
@@ -52,7 +53,7 @@ func FuzzFrames(f *testing.F) {
 		f.Add([]byte(stream), 1)
 		f.Add([]byte(stream), 3)
 	}
-	f.Fuzz(func(t *testing.T, stream []byte, size int) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, stream []byte, size int) {
 		if size < 1 || len(stream) > 1<<16 {
 			return
 		}
@@ -75,5 +76,5 @@ func FuzzFrames(f *testing.F) {
 		if want := bytes.Map(ends, bytes.TrimPrefix(stream, []byte("\xEF\xBB\xBF"))); !bytes.Equal(bytes.Map(ends, raw), want) {
 			t.Fatalf("bytes lost: %q of %q", raw, stream)
 		}
-	})
+	}))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/chat"
 	"github.com/mnemeproxy/mneme/codec/gemini"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 // geminiTargets are the two generations of models.
@@ -29,7 +30,7 @@ func FuzzGeminiEncodeRequest(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"assistant","content":""},{"role":"assistant","refusal":"no"},{"role":"developer","content":"d"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}}`))
 	client, provider := chat.Client(), gemini.Provider()
 	var r codec.Request
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
 		if !scan.Valid(body) {
 			return
 		}
@@ -44,7 +45,7 @@ func FuzzGeminiEncodeRequest(f *testing.F) {
 			}
 			checkGeminiContents(t, sent)
 		}
-	})
+	}))
 }
 
 func checkGeminiContents(t *testing.T, body []byte) {
@@ -87,7 +88,7 @@ func FuzzGeminiSchema(f *testing.F) {
 		}
 		return scan.Path(out, "generationConfig", "responseJsonSchema")
 	}
-	f.Fuzz(func(t *testing.T, schema []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, schema []byte) {
 		if !scan.Valid(schema) || !scan.IsObject(schema) || len(schema) > 4<<10 {
 			return
 		}
@@ -98,7 +99,7 @@ func FuzzGeminiSchema(f *testing.F) {
 		if twice := clean(t, once); !bytes.Equal(once, twice) {
 			t.Fatalf("cleaned\n%s\nagain\n%s", once, twice)
 		}
-	})
+	}))
 }
 
 // The events of a stream do not depend on where the network cut it, and keep the order that encoders rely on.
@@ -108,13 +109,13 @@ func FuzzGeminiStreamDecode(f *testing.F) {
 	f.Add([]byte("[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n,\r\n{\"candidates\":[{\"finishReason\":\"MAX_TOKENS\"}]}\n]"), byte(1))
 	f.Add([]byte("data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n{\"error\":{\"code\":503}}"), byte(9))
 	f.Add([]byte("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\\u00e9 b\"},{\"executableCode\":{}}]},\"index\":0,\"groundingMetadata\":{\"groundingChunks\":[{\"web\":{\"uri\":\"u\"}}],\"groundingSupports\":[{\"segment\":{\"endIndex\":2},\"groundingChunkIndices\":[0]}]}},{\"index\":1,\"content\":{\"parts\":[{\"text\":\"z\"}]}}]}\n\n"), byte(5))
-	f.Fuzz(func(t *testing.T, stream []byte, cut byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, stream []byte, cut byte) {
 		var whole, cutUp geminiLaw
 		all := eventsOf(t, gemini.Provider(), stream, len(stream)+1, whole.take)
 		if again := eventsOf(t, gemini.Provider(), stream, int(cut)%64+1, cutUp.take); again != all {
 			t.Fatalf("whole:\n%s\nin pieces:\n%s", all, again)
 		}
-	})
+	}))
 }
 
 // geminiLaw is what this half promises beyond the order of its events: the start comes first, one item is open at a time,
@@ -173,10 +174,10 @@ func FuzzGeminiDecodeError(f *testing.F) {
 	f.Add(429, []byte(`[{"error":{"code":429,"message":"retry in 3.5s.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"a.RetryInfo","retryDelay":"31.4s"}]}}]`))
 	f.Add(500, []byte(`{"error":{"message":"{\"error\":{\"message\":\"{}\"}}"}}`))
 	f.Add(400, []byte(`{"error":"x","details":[{"@type":"QuotaFailure","violations":[{"quotaId":7}]}]}`))
-	f.Fuzz(func(t *testing.T, status int, body []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, status int, body []byte) {
 		err := gemini.Provider().DecodeError(status, 0, body)
 		if err.Message == "" || len(err.Message) > 4<<10 || err.RetryAfter < 0 || strings.ContainsAny(err.Message, "\x00\r\n") {
 			t.Fatalf("got %q retry %s", err.Message, err.RetryAfter)
 		}
-	})
+	}))
 }

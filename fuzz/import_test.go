@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -69,7 +70,7 @@ func FuzzImport(f *testing.F) {
 	f.Add(head)
 
 	runs := 0
-	f.Fuzz(func(t *testing.T, file []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, file []byte) {
 		ask(t, http.MethodPost, "/v1/memory/imports", file)
 		page, err := s.Exchanges(account, store.ExchangeQuery{Limit: 5})
 		if err != nil {
@@ -90,5 +91,5 @@ func FuzzImport(f *testing.F) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-	})
+	}))
 }

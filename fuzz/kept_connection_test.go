@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 	"github.com/mnemeproxy/mneme/router/http1"
 )
 
@@ -92,8 +93,8 @@ func FuzzKeptConnection(f *testing.F) {
 			f.Add(first, cut)
 		}
 	}
-	f.Fuzz(func(t *testing.T, first string, cut int) {
-		if first == "" || len(first) > 1<<13 { // more than a socket takes at once would come later
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, first string, cut int) {
+		if first == "" || len(first) > 1<<13 {
 			return
 		}
 		cut = min(max(cut, 1), len(first))
@@ -122,5 +123,5 @@ func FuzzKeptConnection(f *testing.F) {
 		if nextStatus, nextBody, nextErr := ask(); nextStatus != 200 || nextBody != "well" || nextErr != nil {
 			t.Fatalf("behind %d %q, %v came %d %q, %v", status, body, err, nextStatus, nextBody, nextErr)
 		}
-	})
+	}))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 // Any JSON that a client may send is read or refused with a 400, and what was read can be written as JSON that reads
@@ -24,9 +25,9 @@ func FuzzMessagesDecodeRequest(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	target := &codec.Target{Model: "m", Family: codec.FamilyAnthropic, ForcedTools: true, Sampling: true, StructuredOutput: true}
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
 		if !scan.Valid(body) {
-			t.Skip()
+			return
 		}
 		r := new(codec.Request)
 		r.Reset()
@@ -51,7 +52,7 @@ func FuzzMessagesDecodeRequest(f *testing.F) {
 		if err != nil || !bytes.Equal(sent, twice) {
 			t.Fatalf("written twice: %v\n%s\n%s", err, sent, twice)
 		}
-	})
+	}))
 }
 
 func messagesRefusal(t *testing.T, err error) {
@@ -73,13 +74,13 @@ func FuzzMessagesStreamDecode(f *testing.F) {
 	f.Add([]byte("data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"x\"}}\n\n{\"error\":{\"message\":\"busy\"}}"), uint16(3))
 	f.Add([]byte(": ping\n\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"n\",\"input\":{}}}\n\n"+
 		"data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{}\"}}\n\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n"), uint16(1))
-	f.Fuzz(func(t *testing.T, stream []byte, size uint16) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, stream []byte, size uint16) {
 		whole := messagesEvents(t, stream, len(stream)+1)
 		cutUp := messagesEvents(t, stream, int(size)%64+1)
 		if whole != cutUp {
 			t.Fatalf("whole:\n%s\nin pieces:\n%s", whole, cutUp)
 		}
-	})
+	}))
 }
 
 // messagesEvents prints the events of a stream that is read in pieces of that size, and checks what a client is sent for
@@ -120,7 +121,7 @@ func FuzzMessagesStreamEncode(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 2, 1, 0, 3, 0, 1, 7, 0, 8, 10, 0, 0, 11, 1, 0, 12, 3, 3, 15, 1, 0})
 	f.Add([]byte{2, 5, 0, 2, 5, 1, 7, 1, 8, 7, 0, 9, 3, 0, 2, 2, 1, 2, 3, 2, 1, 11, 5, 0, 15, 1, 0})
 	f.Add([]byte{2, 3, 0, 5, 0, 1, 6, 0, 1, 2, 4, 1, 6, 1, 1, 10, 0, 0, 10, 1, 1, 6, 0, 1, 15, 2, 0})
-	f.Fuzz(func(t *testing.T, script []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, script []byte) {
 		o := &codec.AnswerOptions{ID: "1", Model: "m", ShowReasoning: len(script)%2 == 0, EstimatedInput: int64(len(script))}
 		encoder := messages.Client().NewEncoder(o)
 		var stream []byte
@@ -142,7 +143,7 @@ func FuzzMessagesStreamEncode(f *testing.F) {
 		if body := messages.Client().AppendAnswer(nil, &answer, o); !json.Valid(body) {
 			t.Fatalf("not JSON: %s", body)
 		}
-	})
+	}))
 }
 
 // messagesEvent makes an event of three bytes: its kind, its item or type, its payload.

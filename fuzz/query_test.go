@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -41,9 +42,9 @@ func FuzzQuery(f *testing.F) {
 	f.Cleanup(func() { _ = searcher.Close() })
 	said := lexical.Said{User: "the lock timed out", Assistant: "retry with fooBar"}
 
-	f.Fuzz(func(t *testing.T, text string) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, text string) {
 		if len(text) > 4<<10 {
-			t.Skip() // longer ones are refused before they get here
+			return
 		}
 		query, err := lexical.Parse(text, []string{"tool", "model"})
 		var wrong *lexical.SyntaxError
@@ -79,5 +80,5 @@ func FuzzQuery(f *testing.F) {
 				t.Fatalf("%q finds %q as hit %d (%v)", text, id, n+1, err)
 			}
 		}
-	})
+	}))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 // oneExchange is a record of one exchange, under every id that begins with "resp_" or "msg_".
@@ -39,7 +40,7 @@ func FuzzResolve(f *testing.F) {
 		f.Add([]byte(body), []byte(`{"input":"a","previous_response_id":"msg_1"}`),
 			[]byte("data: {\"type\":\"response.output_item.done\",\ndata: \"item\":{\"id\":\"msg_1\"}}\r\n\r\n"))
 	}
-	f.Fuzz(func(t *testing.T, body, request, answer []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body, request, answer []byte) {
 		const limit = 64 << 10
 		resolved, names, err := responses.Resolve(body, limit, oneExchange{request, answer})
 		switch {
@@ -57,5 +58,5 @@ func FuzzResolve(f *testing.F) {
 		if id := scan.Get(resolved, "previous_response_id"); id != nil {
 			t.Fatalf("%q still refers to %q", resolved, id)
 		}
-	})
+	}))
 }

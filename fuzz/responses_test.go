@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 // Whatever a client sends is refused by name, or becomes a JSON document, the same one each time.
@@ -31,7 +32,7 @@ func FuzzResponsesDecodeRequest(f *testing.F) {
 		`"text":{"format":{"type":"json_object"},"verbosity":"low"}}`))
 	client, provider := responses.Client(), responses.Provider()
 	target := &codec.Target{Model: "m", Family: codec.FamilyOpenAI}
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
 		if !scan.Valid(body) {
 			return
 		}
@@ -43,7 +44,7 @@ func FuzzResponsesDecodeRequest(f *testing.F) {
 		if _, err := written(t, provider, &r, target); err != nil {
 			t.Fatalf("decoded, but not encoded: %v", err)
 		}
-	})
+	}))
 }
 
 // The events of a stream do not depend on where the network cut it, they are in order whatever it holds, and what a
@@ -62,13 +63,13 @@ func FuzzResponsesStreamDecode(f *testing.F) {
 		"{\"type\":\"message\",\"content\":[{\"text\":\"a\"},{\"refusal\":\"b\"}]},{\"type\":\"x\"},{\"type\":\"custom_tool_call\",\"id\":\"c\",\"name\":\"n\",\"input\":\"i\"}]}}\n\n"), byte(9))
 	f.Add([]byte("data: {\"type\":\"error\",\"error\":{\"code\":\"slow_down\"}}\n\n"), byte(7))
 	f.Add([]byte(`data: {"type":"response.completed","response":{"output":[{"type":"\"\b"}]}}`), byte(9))
-	f.Fuzz(func(t *testing.T, stream []byte, cut byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, stream []byte, cut byte) {
 		whole := responsesEvents(t, stream, len(stream)+1)
 		cutUp := responsesEvents(t, stream, int(cut)%64+1)
 		if whole != cutUp {
 			t.Fatalf("whole:\n%s\nin pieces:\n%s", whole, cutUp)
 		}
-	})
+	}))
 }
 
 // responsesEvents prints the events of a stream that is read in pieces of that size, and checks what a client is sent for
@@ -125,7 +126,7 @@ func FuzzResponsesStreamEncode(f *testing.F) {
 	f.Add([]byte("one two three four five six seven eight"))
 	f.Add([]byte{16, 2, 4, 0, 7, 2, 0, 8, 3, 0, 2, 5, 1, 10, 4, 1})
 	request := &codec.Request{Tools: []codec.Tool{{Name: []byte("shell"), WireType: []byte("shell"), Origin: codec.Responses}}}
-	f.Fuzz(func(t *testing.T, script []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, script []byte) {
 		var bits byte
 		if len(script) > 0 {
 			bits = script[0]
@@ -145,7 +146,7 @@ func FuzzResponsesStreamEncode(f *testing.F) {
 		if err := grammar.Responses(stream); err != nil {
 			t.Fatalf("%v\n%s", err, stream)
 		}
-	})
+	}))
 }
 
 // responsesScript turns a script into events in no order at all, with an end as the last.

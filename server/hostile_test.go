@@ -117,6 +117,7 @@ func hostiles() []hostile {
 		{name: "blank before the colon", send: "{head}Content-Length : 5\r\n\r\n{body}", want: "400"},
 		{name: "blank before the colon of chunks", send: "{head}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", want: "400"},
 		{name: "folded line", send: "{head}X-Folded: a\r\n b\r\n{length}\r\n{body}", want: "400"},
+		{name: "last line folded into a blank", send: "{head}{length} \r\n\r\n{body}", want: "400"},
 		{name: "folded chunked", send: "{head}Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", want: "400"},
 		{name: "bare line feed", send: "{head}X-Bare: a\n{length}\r\n{body}", want: "400"},
 		{name: "bare line feeds alone", send: strings.ReplaceAll("{head}", "\r", "") + "X: y\n\n", want: "400"},

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/fuzz/mutant"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -85,7 +86,7 @@ func FuzzAnswerFrames(f *testing.F) {
 	}
 	f.Add([]byte{4, stepFrames, 1, 1, 'a'})
 	f.Add([]byte{0x80, 0x80, 0x40, stepBytes, 1, 'a', stepForm, 1, 1, 0, 1, stepFrames, 3, 1, 1, 1, 'b', 'c', 'd'})
-	f.Fuzz(func(t *testing.T, steps []byte) {
+	f.Fuzz(mutant.Each(1000, func(t *testing.T, steps []byte) {
 		part, err := appendFrames(nil, append([]byte{encodingRaw}, steps...))
 		if err != nil {
 			return
@@ -96,7 +97,7 @@ func FuzzAnswerFrames(f *testing.F) {
 		if again, err := appendDecoded(nil, encodeAnswer(part, nil)); err != nil || !bytes.Equal(again, part) {
 			t.Fatalf("%q became %q: %v", part, again, err)
 		}
-	})
+	}))
 }
 
 // What is known of the repetition of frames hides no credential: the same is masked as where every byte is looked at.

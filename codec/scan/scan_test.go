@@ -166,10 +166,14 @@ func TestValidRefusesWhatTheLibraryLetsThrough(t *testing.T) {
 		`"\0"`: "octal escape", `"\x41"`: "hexadecimal escape", `"\u12g4"`: "bad digit", `"\u1"`: "too few digits",
 		"\"a\nb\"": "raw line feed", "\"\xff\"": "invalid UTF-8", `{"a":1}}`: "one bracket too many", `[1,]`: "comma at the end",
 		`"` + strings.Repeat("x", 100) + `\q"`: "far escape", strings.Repeat("[", 5000) + strings.Repeat("]", 5000): "too deep",
+		`tr`: "literal that is cut off", `-`: "sign alone",
 	} {
 		if scan.Valid([]byte(doc)) {
 			t.Errorf("%s was accepted", why)
 		}
+	}
+	if scan.Valid([]byte("true")[:2]) {
+		t.Error("a literal was read past the end of its document")
 	}
 	for _, doc := range []string{`"\"\\\/\b\f\n\r\t\u00e9\ud83d"`, "{\n\t\"a\": 1\r\n}", `"` + strings.Repeat(`\\`, 200) + `"`} {
 		if !scan.Valid([]byte(doc)) {

@@ -20,13 +20,13 @@ const MaxDepth = 4096
 
 // WellFormed reports whether doc is one JSON value in valid UTF-8, no deeper than [MaxDepth]. It is enough to walk doc and
 // to pass it on; what is copied out of its strings into documents of ours has to be [Valid].
-func WellFormed(doc []byte) bool { return sonic.Valid(doc) && utf8.Valid(doc) && !isOpenString(doc) }
+func WellFormed(doc []byte) bool { return sonic.Valid(doc) && utf8.Valid(doc) && !isBrokenScalar(doc) }
 
-// isOpenString tells of a document that is a string and nothing else whether it lacks its end, which the library does not
-// notice where 64 bytes stand in the string.
-func isOpenString(doc []byte) bool {
+// isBrokenScalar reports whether doc is a string, a number or a literal and has no end. sonic does not notice that in a
+// string of 64 bytes and more, nor in a literal whose missing letters stand in memory after doc.
+func isBrokenScalar(doc []byte) bool {
 	i := Space(doc, 0)
-	return i < len(doc) && doc[i] == '"' && !json.Valid(doc)
+	return i < len(doc) && doc[i] != '{' && doc[i] != '[' && !json.Valid(doc)
 }
 
 // Valid reports whether doc is [WellFormed] with nothing in its strings that JSON does not allow: no raw control

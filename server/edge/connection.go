@@ -48,6 +48,8 @@ type connection struct {
 	version  bool         // the request line names another version than HTTP/1.1 and HTTP/1.0
 	fault    string       // what is wrong with the head, or the trailers, of the request being read; "" for nothing
 	refused  bool
+	inHead   bool // hertz reads the head of a request
+	lines    int  // bytes of it that judgeLines has seen
 
 	watch *watch // nil on netpoll, which tells by itself when a client has left
 }
@@ -127,9 +129,15 @@ func (c *connection) Peek(n int) ([]byte, error) {
 	if errors.Is(err, polling.ErrReadTimeout) {
 		err = &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	}
-	if err == nil && c.chunk.last {
+	switch {
+	case err != nil:
+	case c.chunk.last:
 		if err = c.judgeTrailers(); err != nil {
 			return nil, err // hertz looks on at what it is given
+		}
+	case c.inHead:
+		if err = c.judgeLines(); err != nil {
+			return nil, err
 		}
 	}
 	if n == 1 && err == nil {
@@ -138,13 +146,34 @@ func (c *connection) Peek(n int) ([]byte, error) {
 	return p, err
 }
 
-// Len shows hertz no more of the trailers than has been judged, which is no more than a head may have: it would otherwise
-// read any amount, each time from the start.
+// Len shows hertz no more of a head and of trailers than has been judged. Of trailers that is no more than a head may have:
+// it would otherwise read any amount, each time from the start.
 func (c *connection) Len() int {
 	if c.chunk.last {
 		return c.chunk.judged
 	}
+	if c.inHead && c.lines > 0 {
+		return c.lines
+	}
 	return c.Conn.Len()
+}
+
+// judgeLines looks for folded lines in what has come of a head. hertz unfolds them where they stand, and then takes the
+// head of a request whose last line is folded for shorter than it was.
+func (c *connection) judgeLines() error {
+	if c.lines == c.Conn.Len() {
+		return nil
+	}
+	c.lines = c.Conn.Len()
+	text, err := c.Conn.Peek(c.lines)
+	if err != nil {
+		return err
+	}
+	if hasFoldedLine(text) {
+		c.fault = foldedLine
+		return errMalformedHead
+	}
+	return nil
 }
 
 // errMalformedHead ends the reading of a request behind its head; refusal says why.
@@ -154,6 +183,7 @@ var errMalformedHead = errors.New("the head is malformed")
 func (c *connection) Skip(n int) error {
 	switch {
 	case c.consumed.Add(int64(n)) == int64(n):
+		c.inHead = false
 		c.judgeHead(n)
 	case n == 1 && c.rc.Request.Header.ContentLength() == chunkedLength:
 		c.noteSurface()

@@ -248,6 +248,7 @@ func (c *connections) Start(ctx context.Context, rc *app.RequestContext) context
 		conn.since.Store(time.Now().UnixNano())
 		conn.request, conn.response = Request{rc: rc, conn: conn}, Response{rc: rc, conn: conn}
 		conn.rc, conn.surface, conn.chunk, conn.version, conn.fault = rc, codec.FormatUnknown, chunkLine{}, false, ""
+		conn.inHead, conn.lines = true, 0
 	}
 	return ctx
 }

@@ -208,6 +208,26 @@ func malformedTrailers(text []byte) string {
 	return ""
 }
 
+const foldedLine = "a line is folded"
+
+// hasFoldedLine reports whether a line of a head begins with a blank, as far as the head has come.
+func hasFoldedLine(text []byte) bool {
+	text = bytes.TrimLeft(text, "\r\n") // what may stand before a request line
+	for {
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 || end+1 == len(text) {
+			return false
+		}
+		text = text[end+1:]
+		switch text[0] {
+		case ' ', '\t':
+			return true
+		case '\r', '\n': // the end
+			return false
+		}
+	}
+}
+
 // nextField takes the first line of a head or of trailers apart. The empty line at the end has no name.
 func nextField(text []byte) (name, value, rest []byte, fault string) {
 	line, rest, ended := bytes.Cut(text, []byte{'\n'})
@@ -219,7 +239,7 @@ func nextField(text []byte) (name, value, rest []byte, fault string) {
 		return nil, nil, rest, ""
 	}
 	if line[0] == ' ' || line[0] == '\t' {
-		return nil, nil, nil, "a line is folded"
+		return nil, nil, nil, foldedLine
 	}
 	name, value, found := bytes.Cut(line, []byte{':'})
 	if !found || !isToken(name) {

@@ -22,6 +22,7 @@ type commands struct {
 	Session   command.Session   `cmd:"" help:"List and show conversations; merge, split and erase them."`
 	Exchange  command.Exchange  `cmd:"" help:"List, show and replay exchanges."`
 	Search    command.Search    `cmd:"" help:"Search recorded conversations."`
+	Recall    command.Recall    `cmd:"" help:"Recall what earlier sessions say about a question."`
 	Reindex   command.Reindex   `cmd:"" help:"Rebuild the search index."`
 	Tail      command.Tail      `cmd:"" help:"Stream exchanges as they happen."`
 	Stats     command.Stats     `cmd:"" help:"Show disk usage by account and kind."`

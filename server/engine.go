@@ -7,6 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/mcp"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/quota"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -20,6 +21,7 @@ type Engine interface {
 	memory.Archive
 	memory.Searcher
 	mcp.Archive
+	recall.Engine
 
 	Lag() (words, vectors uint64) // changes that cannot be found yet
 }

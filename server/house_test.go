@@ -185,6 +185,7 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	p.server.Log = slog.New(slog.NewTextHandler(h.log, nil))
 	// However slow the machine is, answers hold what the provider sent alone, and a drain lets them end.
 	p.server.Heartbeat, p.server.DrainTimeout = time.Hour, patience
+	p.server.Recall.Deadline = patience
 	p.router.Providers = map[string]router.ProviderConfig{}
 	for _, change := range changes {
 		change(&p)

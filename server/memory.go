@@ -14,7 +14,7 @@ import (
 // memoryRoutes mounts the memory of accounts: the same handler that the management socket has, for holders of keys.
 func (s *Server) memoryRoutes() {
 	handler := memory.Handler(memory.Options{
-		Archive: s.engine, Searcher: s.engine, Closing: s.edge.Closing(),
+		Archive: s.engine, Searcher: s.engine, Recaller: s.recaller, Closing: s.edge.Closing(),
 		Identify: s.identify,
 		Actor: func(r *http.Request) (string, error) {
 			c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))
@@ -28,8 +28,8 @@ func (s *Server) memoryRoutes() {
 // toolRoutes mounts the memory of accounts as tools for agents.
 func (s *Server) toolRoutes() {
 	handler := mcp.Handler(mcp.Options{
-		Archive: s.engine, Searcher: s.engine, Version: s.opts.Version, Log: s.log,
-		Identify: func(r *http.Request) (string, error) { return s.identify(r, store.ScopeRead) },
+		Archive: s.engine, Searcher: s.engine, Recaller: s.recaller, Version: s.opts.Version, Log: s.log,
+		Identify: s.identify,
 		Fail:     s.failHTTP,
 	})
 	s.edge.Handle("", "/mcp", s.refuseOtherSites(s.serveHTTP(handler)))

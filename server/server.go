@@ -20,6 +20,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/quota"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -41,6 +42,8 @@ type Options struct {
 
 	CaptureOff bool     // pass exchanges without a record
 	OptOut     []string // accounts whose callers may keep an exchange off the record
+
+	Recall recall.Options
 
 	Connections           int // open at a time; 10,000
 	ConnectionsPerAddress int // of one client address; 0: no limit but the one before
@@ -113,6 +116,8 @@ type Server struct {
 	log    *slog.Logger
 	edge   *edge.Server
 
+	recaller *recall.Memory
+
 	bodies  *edge.Budget // of the request bodies that are being handled
 	answers *edge.Budget // of the answers that are held
 	beat    *heartbeats
@@ -134,6 +139,8 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
+		recaller: recall.New(o.Engine, o.Recall),
+
 		opts: o, engine: o.Engine, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
 		bodies: edge.NewBudget(o.InFlightBytes), answers: edge.NewBudget(o.AnswerMemory),
 	}

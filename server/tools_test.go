@@ -64,11 +64,11 @@ func TestAnAgentReadsItsMemoryWithTools(t *testing.T) {
 	tools, err := agent.ListTools(t.Context(), nil)
 	ok(t, err)
 	for _, tool := range tools.Tools {
-		if !tool.Annotations.ReadOnlyHint || tool.Description == "" {
+		if tool.Annotations.ReadOnlyHint == (tool.Name == "memory_note" || tool.Name == "memory_forget") || tool.Description == "" {
 			t.Errorf("%s is offered as %+v", tool.Name, tool.Annotations)
 		}
 	}
-	if len(tools.Tools) != 6 {
+	if len(tools.Tools) != 9 {
 		t.Errorf("%d tools are offered", len(tools.Tools))
 	}
 	for _, row := range []struct {

@@ -164,7 +164,25 @@ func evaluate(ctx context.Context, out io.Writer, s *set) (below bool, err error
 		o.write(table, wholeSessions)
 		below = o.check(out, s.name, wholeSessions) || below
 	}
-	return below, table.Flush()
+	if err := table.Flush(); err != nil {
+		return false, err
+	}
+	loud, err := judgeSilence(ctx, out, h, s, documents, foreignTo(s))
+	return below || loud, err
+}
+
+// foreignTo gives questions that have nothing to do with a set.
+func foreignTo(s *set) (questions []question) {
+	for _, other := range []*set{agentSet(), outputSet(), dialogueSet()} {
+		if other.name == s.name {
+			continue
+		}
+		if s.name != "memorybank-en" && other.name == "tool-output" {
+			continue // the generated sets share the names of services
+		}
+		questions = append(questions, other.questions...)
+	}
+	return questions
 }
 
 // askForSessions asks for the sessions that answer each question.

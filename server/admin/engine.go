@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -16,6 +17,7 @@ type Engine interface {
 	Accounts
 	Keys
 	Upkeep
+	recall.Engine
 	Close() error
 }
 

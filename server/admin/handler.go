@@ -12,6 +12,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -166,7 +167,7 @@ func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Reque
 // memoryHandler serves the memory of the accounts that the caller manages.
 func memoryHandler(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
 	return memory.Handler(memory.Options{
-		Archive: m, Searcher: m, AccountParameter: accountParameter, LineBytes: lineBytes,
+		Archive: m, Searcher: m, Recaller: recall.New(m, recall.Options{}), AccountParameter: accountParameter, LineBytes: lineBytes,
 		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
 			c, err := identify(r)
 			if err == nil {

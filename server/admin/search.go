@@ -3,10 +3,12 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -18,6 +20,24 @@ func (c *Client) Search(ctx context.Context, account string, r *search.Request) 
 		}
 	}
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "search"), r, &answer)
+	return answer, err
+}
+
+// Recall asks what earlier sessions say about a question. Where the store is open in this process the index is first let
+// catch up.
+func (c *Client) Recall(ctx context.Context, account string, r *memory.RecallRequest) (answer memory.Recalled, err error) {
+	if c.engine != nil {
+		if err := c.engine.Wait(ctx, account); err != nil {
+			return answer, err
+		}
+	}
+	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "recall"), r, &answer)
+	return answer, err
+}
+
+// RecallHook hands on the body of a client's hook, and gives the answer for the client.
+func (c *Client) RecallHook(ctx context.Context, account string, body json.RawMessage) (answer json.RawMessage, err error) {
+	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "recall"), body, &answer)
 	return answer, err
 }
 

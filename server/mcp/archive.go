@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -15,6 +16,14 @@ type Archive interface {
 	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
 	Turn(account, exchange string) (store.TimelineEntry, error)
 	Usage(ctx context.Context, account string) (store.Usage, error)
+	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
+	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)
+}
+
+// Recaller says what earlier sessions tell of a question, and of a directory.
+type Recaller interface {
+	Recall(ctx context.Context, q *recall.Query) recall.Recalled
+	Digest(ctx context.Context, account, directory, session string) recall.Recalled
 }
 
 // Searcher finds what is on record.

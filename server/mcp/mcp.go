@@ -1,5 +1,5 @@
 // Package mcp offers an account's memory to its agents as tools of the Model Context Protocol, over its streamable HTTP
-// transport (revision 2025-11-25, sections "Transports" and "Tools"). The tools only read.
+// transport (revision 2025-11-25, sections "Transports" and "Tools"). All but memory_note and memory_forget only read.
 // There are no protocol sessions: each request stands alone.
 package mcp
 
@@ -11,16 +11,18 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // Options configure a [Handler].
 type Options struct {
 	Archive  Archive
 	Searcher Searcher
+	Recaller Recaller
 	Version  string // of mneme, for clients
 	Log      *slog.Logger
-	// Identify returns the account of a caller with the scope read.
-	Identify func(r *http.Request) (account string, err error)
+	// Identify returns the account of a caller with the scope.
+	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
 	// Fail answers with an error.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 }
@@ -28,34 +30,39 @@ type Options struct {
 // maxBody bounds a request, in bytes: a call of a tool is a query and a few ids.
 const maxBody = 1 << 20
 
-type accountKey struct{}
+type toolsKey struct{}
 
 // Handler serves the protocol at one path.
 func Handler(o Options) http.Handler {
 	schemas := sdk.NewSchemaCache()
 	protocol := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
-		account, _ := r.Context().Value(accountKey{}).(string)
-		return newServer(&tools{archive: o.Archive, searcher: o.Searcher, account: account, log: o.Log}, o.Version, schemas)
+		t, _ := r.Context().Value(toolsKey{}).(*tools)
+		return newServer(t, o.Version, schemas)
 	}, &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		account, err := o.Identify(r)
+		account, err := o.Identify(r, store.ScopeRead)
 		if err != nil {
 			o.Fail(w, r, err)
 			return
 		}
-		protocol.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accountKey{}, account)))
+		t := &tools{archive: o.Archive, searcher: o.Searcher, recaller: o.Recaller, account: account, log: o.Log, permit: func(scope store.Scopes) error {
+			_, err := o.Identify(r, scope)
+			return err
+		}}
+		protocol.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), toolsKey{}, t)))
 	})
 }
 
 // instructions say to an agent what the tools are for.
 const instructions = "The recorded conversations of this account, your own earlier ones among them. Find with memory_search, " +
-	"read around a hit with memory_timeline, and read single exchanges whole with memory_get."
+	"read around a hit with memory_timeline, and read single exchanges whole with memory_get. memory_recall gives what is worth knowing about a question in " +
+	"this project, or nothing; memory_note keeps something for later."
 
 // newServer serves one request.
 func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "mneme", Title: "mneme memory", Version: version}, &sdk.ServerOptions{
 		Instructions: instructions, SchemaCache: schemas,
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}},
 	})
 	add(s, t, "memory_search", "Search recorded conversations by words, names (paths, symbols, error codes) and similarity. "+
 		"Gives one short entry per exchange or session, the best first.", t.search)
@@ -64,17 +71,30 @@ func newServer(t *tools, version string, schemas *sdk.SchemaCache) *sdk.Server {
 	add(s, t, "memory_list_sessions", "List recorded conversations, the newest first.", t.listSessions)
 	add(s, t, "memory_get_session", "Show one recorded conversation: when, with which models, how long, and its summary where there is one.", t.getSession)
 	add(s, t, "memory_stats", "Show how much is recorded, and how far the search index is behind.", t.stats)
+	add(s, t, "memory_recall", "Ask what earlier sessions in this directory say about a question or an error: quoted records, or silence where nothing is sure.", t.recall)
+	addTool(s, t, &sdk.Tool{
+		Name: "memory_note", Description: "Keep a note for later sessions: a decision, a correction, what a person asked to remember.",
+		Annotations: &sdk.ToolAnnotations{DestructiveHint: new(bool), OpenWorldHint: new(bool)},
+	}, t.note)
+	destroys := true
+	addTool(s, t, &sdk.Tool{
+		Name: "memory_forget", Description: "Erase exchanges or a whole conversation for good. The first call says what would go, and gives a token; the second, with the token, erases.",
+		Annotations: &sdk.ToolAnnotations{DestructiveHint: &destroys, IdempotentHint: true, OpenWorldHint: new(bool)},
+	}, t.forget)
+	addDigest(s, t)
 	return s
 }
 
 // add registers a tool that answers with text.
 func add[In any](s *sdk.Server, t *tools, name, description string, read func(context.Context, *In, *page) error) {
-	inside := false
-	tool := &sdk.Tool{Name: name, Description: description, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &inside}}
+	addTool(s, t, &sdk.Tool{Name: name, Description: description, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}}, read)
+}
+
+func addTool[In any](s *sdk.Server, t *tools, tool *sdk.Tool, read func(context.Context, *In, *page) error) {
 	sdk.AddTool(s, tool, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		var p page
 		if err := read(ctx, &in, &p); err != nil {
-			return nil, nil, t.told(name, err)
+			return nil, nil, t.told(tool.Name, err)
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: p.text()}}}, nil, nil
 	})

@@ -14,12 +14,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// tools reads the memory of one account.
+// tools serve one request, for the memory of one account.
 type tools struct {
 	archive  Archive
 	searcher Searcher
+	recaller Recaller
 	account  string
 	log      *slog.Logger
+	permit   func(store.Scopes) error // of the caller's key
 }
 
 type searchInput struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -45,4 +46,10 @@ type Searcher interface {
 	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
 	Wait(ctx context.Context, account string) error                     // until what has ended by now can be found
 	Status(ctx context.Context, account string) (*search.Status, error) // nil: there is no index
+}
+
+// Recaller says what earlier sessions tell of a question, and of a directory.
+type Recaller interface {
+	Offer(ctx context.Context, q *recall.Query) recall.Recalled
+	Digest(ctx context.Context, account, directory, session string) recall.Recalled
 }

@@ -16,6 +16,7 @@
 //	POST   /v1/memory/erasures                  a selection, and "dry_run"
 //	GET    /v1/memory/erasures/{id}
 //	POST   /v1/memory/search                    {"query", "filters", …}, see search.Request; X-Service-Memory-Wait: indexed
+//	POST   /v1/memory/recall                    {"prompt", "cwd", …}, see RecallRequest; also the body of a client's hook
 //	GET    /v1/memory/stats
 //	GET    /v1/memory/events                    server-sent events; resumes after Last-Event-ID
 //	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
@@ -51,7 +52,8 @@ type Options struct {
 	// LineBytes bounds a line of an import, which is held in memory; 0: 1 GiB.
 	LineBytes int
 	// Fail answers with an error.
-	Fail func(w http.ResponseWriter, r *http.Request, err error)
+	Fail     func(w http.ResponseWriter, r *http.Request, err error)
+	Recaller Recaller // nil: nothing is recalled
 	// Closing ends the tails of events; nil: they end with their callers.
 	Closing <-chan struct{}
 }
@@ -75,6 +77,7 @@ var routes = []struct {
 	{"POST /v1/memory/erasures", store.ScopeErase, (*api).erase},
 	{"GET /v1/memory/erasures/{id}", store.ScopeErase, (*api).erasure},
 	{"POST /v1/memory/search", store.ScopeRead, (*api).search},
+	{"POST /v1/memory/recall", store.ScopeRead, (*api).recall},
 	{"GET /v1/memory/stats", store.ScopeRead, (*api).stats},
 	{"GET /v1/memory/events", store.ScopeRead, (*api).events},
 	{"GET /v1/memory/export.jsonl", store.ScopeRead, (*api).export},
@@ -195,14 +198,7 @@ func (c *call) read(v any) error {
 	if err := c.query.end(); err != nil {
 		return err
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(v)
-	if err == nil {
-		if _, rest := decoder.Token(); !errors.Is(rest, io.EOF) {
-			err = errors.New("more than one value")
-		}
-	}
+	err := decodeStrictly(http.MaxBytesReader(c.w, c.r.Body, maxBody), v)
 	if err == nil {
 		return nil
 	}
@@ -211,6 +207,19 @@ func (c *call) read(v any) error {
 		return codec.Errorf(codec.KindTooLarge, "The body has more than %d bytes.", maxBody)
 	}
 	return malformed(err)
+}
+
+// decodeStrictly reads one JSON value that has no members but those of v.
+func decodeStrictly(r io.Reader, v any) error {
+	decoder := json.NewDecoder(r)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
+		return err
+	}
+	if _, rest := decoder.Token(); !errors.Is(rest, io.EOF) {
+		return errors.New("more than one value")
+	}
+	return nil
 }
 
 // malformed describes what is wrong with a body.

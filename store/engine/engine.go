@@ -68,6 +68,11 @@ func (e *Engine) Search(ctx context.Context, account string, r *search.Request) 
 	return e.index.Search(ctx, account, r)
 }
 
+// Beside runs work in a goroutine that Close waits for, see [search.Index.Beside]; false without an index.
+func (e *Engine) Beside(work func(ctx context.Context)) bool {
+	return e.index != nil && e.index.Beside(work)
+}
+
 // Wait returns when the exchanges of an account that have ended by now can be found.
 func (e *Engine) Wait(ctx context.Context, account string) error {
 	if e.index == nil {

@@ -27,7 +27,7 @@ func ReadBeginning(from Timelines, account, session string) (b Beginning, err er
 	for i := range page.Data {
 		e := &page.Data[i]
 		if b.Client == "" {
-			b.Client = clientOf(&e.Exchange)
+			b.Client = ClientOf(&e.Exchange)
 		}
 		if b.Project == "" {
 			b.Project = e.Exchange.Project

@@ -30,8 +30,8 @@ func clientName(product string) string {
 	return product
 }
 
-// clientOf names the program that sent a request, without its version.
-func clientOf(info *store.ExchangeInfo) string {
+// ClientOf names the program that sent a request, without its version.
+func ClientOf(info *store.ExchangeInfo) string {
 	for _, h := range info.Header {
 		if strings.EqualFold(h.Name, "User-Agent") {
 			product, _, _ := strings.Cut(h.Value, "/")

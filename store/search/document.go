@@ -30,6 +30,7 @@ type document struct {
 	names   string // of tool calls and results
 	tools   []string
 	kinds   []string // of what the turn holds
+	failed  []string // signatures of the failures in it
 	facets  []lexical.Facet
 }
 
@@ -72,7 +73,7 @@ func newDocument(entry *store.TimelineEntry) *document {
 	if info.Error != nil {
 		d.kind(kindError)
 	}
-	d.facets = facetsOf(info, d.tools, d.kinds)
+	d.facets = facetsOf(info, d)
 	return d
 }
 
@@ -89,9 +90,7 @@ func (d *document) take(m *store.Message, user, assistant, output, names *excerp
 			output.add(headAndTail(arguments), maxOutput)
 		case p.Kind == "result" || m.Role == "tool":
 			d.kind(kindTool)
-			if p.Failed || holdsFailure(p.Text) {
-				d.kind(kindError)
-			}
+			d.fail(p)
 			text := cut(p.Text, min(maxResult, results))
 			results -= len(text)
 			names.add(text, maxArguments+maxResults)
@@ -118,14 +117,20 @@ func (d *document) kind(name string) {
 	}
 }
 
-// holdsFailure reports whether a line of a tool's result tells of a failure.
-func holdsFailure(result string) bool {
-	for line := range strings.Lines(headAndTail(result)) {
-		if tellsFailure(line) {
-			return true
+// maxFailures bounds the signatures that are kept of one turn.
+const maxFailures = 16
+
+// fail notes what a tool's result tells of failures.
+func (d *document) fail(p *store.Part) {
+	found := Signatures(headAndTail(p.Text))
+	if p.Failed || len(found) > 0 {
+		d.kind(kindError)
+	}
+	for _, signature := range found {
+		if len(d.failed) < maxFailures && !slices.Contains(d.failed, signature) {
+			d.failed = append(d.failed, signature)
 		}
 	}
-	return false
 }
 
 func (d *document) tool(name string) {
@@ -183,16 +188,7 @@ func (e *excerpt) text() string {
 	return b.String()
 }
 
-// cut gives at most limit bytes of the beginning of text, whole characters.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:max(limit, 0)]
-}
+func cut(text string, limit int) string { return lexical.Cut(text, limit) }
 
 // headAndTail gives the first and the last maxResult bytes of a text: what was run and how it began stands there, and how
 // it ended.
@@ -225,19 +221,20 @@ func stringsIn(arguments string) string {
 }
 
 // Facets that a query string can name; see [lexical.Parse].
-var facetNames = []string{"tool", "session", "model", "provider", "client", "surface", "outcome", "project", "kind"}
+var facetNames = []string{"tool", "session", "model", "provider", "client", "surface", "outcome", "project", "kind", facetFailure}
 
 const (
-	facetDay  = "day"
-	dayLayout = time.DateOnly
+	facetDay     = "day"
+	facetFailure = "failure" // signatures of failures, see [Signatures]
+	dayLayout    = time.DateOnly
 )
 
-func facetsOf(info *store.ExchangeInfo, tools, kinds []string) []lexical.Facet {
+func facetsOf(info *store.ExchangeInfo, d *document) []lexical.Facet {
 	facets := []lexical.Facet{
 		{Name: "session", Value: info.Session},
 		{Name: "model", Value: info.ModelAsked},
 		{Name: "provider", Value: info.Provider},
-		{Name: "client", Value: clientOf(info)},
+		{Name: "client", Value: ClientOf(info)},
 		{Name: "surface", Value: info.Surface},
 		{Name: "outcome", Value: info.Outcome.String()},
 		{Name: facetDay, Value: info.Started.UTC().Format(dayLayout)},
@@ -245,11 +242,13 @@ func facetsOf(info *store.ExchangeInfo, tools, kinds []string) []lexical.Facet {
 	if info.Project != "" {
 		facets = append(facets, lexical.Facet{Name: "project", Value: info.Project})
 	}
-	for _, kind := range kinds {
-		facets = append(facets, lexical.Facet{Name: "kind", Value: kind})
-	}
-	for _, tool := range tools {
-		facets = append(facets, lexical.Facet{Name: "tool", Value: tool})
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"kind", d.kinds}, {"tool", d.tools}, {facetFailure, d.failed}} {
+		for _, value := range list.values {
+			facets = append(facets, lexical.Facet{Name: list.name, Value: value})
+		}
 	}
 	return facets
 }

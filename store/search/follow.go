@@ -48,6 +48,7 @@ type Index struct {
 	purging sync.Mutex // held while files are purged or verified, and while another index takes its place: searches wait for neither
 
 	damages damages
+	beside  besides
 
 	life   context.Context // ends with Close
 	cancel context.CancelFunc
@@ -105,6 +106,7 @@ func Open(st *store.Store, opts Options) *Index {
 // Close ends the following. What has not been indexed yet is taken up at the next start.
 func (x *Index) Close() error {
 	x.cancel()
+	x.beside.end()
 	<-x.done
 	if x.vectors != nil {
 		<-x.vectors.done

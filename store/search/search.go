@@ -37,11 +37,12 @@ type Request struct {
 	Limit       int         `json:"limit,omitempty"`  // 1 to 100; 0: 10
 	Offset      int         `json:"offset,omitempty"` // hits to leave out; at most 10,000
 	Filter      Filter      `json:"filters,omitzero"`
-	Since       string      `json:"since,omitempty"`       // only turns from then on; see [ParseTime]
-	Until       string      `json:"until,omitempty"`       // only turns before then
-	Granularity Granularity `json:"granularity,omitempty"` // exchange (default): turns; session: whole sessions, by their summaries
-	GroupBy     string      `json:"group_by,omitempty"`    // session: only the best hit of each
-	MaxTokens   int         `json:"max_tokens,omitempty"`  // of all snippets together, estimated; 0: no limit
+	Since       string      `json:"since,omitempty"`         // only turns from then on; see [ParseTime]
+	Until       string      `json:"until,omitempty"`         // only turns before then
+	Granularity Granularity `json:"granularity,omitempty"`   // exchange (default): turns; session: whole sessions, by their summaries
+	GroupBy     string      `json:"group_by,omitempty"`      // session: only the best hit of each
+	Snippet     int         `json:"snippet_bytes,omitempty"` // how long a snippet may be, 40 to 2,000; 0: 240
+	MaxTokens   int         `json:"max_tokens,omitempty"`    // of all snippets together, estimated; 0: no limit
 	Ranking     Ranking     `json:"ranking,omitzero"`
 	Explain     bool        `json:"explain,omitempty"` // give the parts of each score
 	Facets      bool        `json:"facets,omitempty"`  // list the values that the account's facets have
@@ -133,6 +134,8 @@ type Hit struct {
 	Score      float64   `json:"score"`           // 0 to 1 within one answer, which begins with 1
 	Coverage   float64   `json:"coverage"`        // 0 to 1: how much of the query the turn holds, each word weighed by how rare it is
 	Relevance  float64   `json:"relevance"`       // 0 to 1: how good the hit is, comparable between queries
+	Words      int       `json:"words"`           // of the query that the turn holds, identifiers apart
+	Names      int       `json:"names"`           // identifiers of the query that the turn holds
 	Match      string    `json:"match,omitempty"` // of a hit that has none of the query's words: likeness, or context (its neighbours have)
 	Exchange   string    `json:"exchange_id"`
 	Session    string    `json:"session_id"`
@@ -180,6 +183,8 @@ func (r *Request) check() error {
 		return codec.Invalid("granularity", "there is no granularity %q; there are exchange and session", r.Granularity)
 	case r.GroupBy != "" && r.GroupBy != "session":
 		return codec.Invalid("group_by", "hits are grouped by session or not at all")
+	case r.Snippet != 0 && (r.Snippet < 40 || r.Snippet > maxSnippet):
+		return codec.Invalid("snippet_bytes", "snippet_bytes is a number from 40 to %d", maxSnippet)
 	case r.MaxTokens < 0:
 		return codec.Invalid("max_tokens", "max_tokens is a number above 0")
 	case r.Ranking.VectorWeight != nil && (*r.Ranking.VectorWeight < 0 || *r.Ranking.VectorWeight > 1):
@@ -378,8 +383,8 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 func facetsIn(s *lexical.Searcher) (map[string][]lexical.FacetValue, error) {
 	facets := make(map[string][]lexical.FacetValue, len(facetNames))
 	for _, name := range facetNames {
-		if name == "session" {
-			continue // as many as there are sessions; they have lists of their own
+		if name == "session" || name == facetFailure {
+			continue // as many as there are sessions, which have lists of their own, or failures
 		}
 		values, err := s.FacetValues(name, maxLimit)
 		if err != nil {
@@ -415,7 +420,8 @@ func (s *searching) cover(ranking *lexical.Ranking) error {
 		if !c.found {
 			continue
 		}
-		h.Coverage, h.Relevance = covered[i], relevance(covered[i], ranking.Score(c.number))
+		h.Coverage, h.Relevance = covered[i].Share, relevance(covered[i].Share, ranking.Score(c.number))
+		h.Words, h.Names = covered[i].Words, covered[i].Names
 	}
 	return nil
 }
@@ -721,7 +727,7 @@ func (s *searching) hit(c *candidate) Hit {
 		Object: "memory.hit", Score: c.score, Exchange: c.id, Session: c.doc.session, Time: c.doc.time,
 		Model: c.entry.Exchange.ModelAsked, Match: c.match,
 	}
-	h.Role, h.Snippet, h.Highlights = snippet(s.query, c.doc)
+	h.Role, h.Snippet, h.Highlights = snippet(s.query, c.doc, s.request.Snippet)
 	h.Tokens = (len(h.Snippet) + 3) / 4
 	h.Title = sentence(lastSpoken(c.entry.Turn.Messages, "user"))
 	if s.request.Explain {

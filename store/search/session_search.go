@@ -240,9 +240,9 @@ func (s *sessionSearch) hit(f *foundSession, d *sessionDocument, turn *document)
 	if len(d.session.Models) > 0 {
 		h.Model = d.session.Models[len(d.session.Models)-1]
 	}
-	_, h.Snippet, h.Highlights = snippet(s.query, &document{said: lexical.Said{Assistant: strings.Join(d.said(), "\n")}, names: d.names})
+	_, h.Snippet, h.Highlights = snippet(s.query, &document{said: lexical.Said{Assistant: strings.Join(d.said(), "\n")}, names: d.names}, s.request.Snippet)
 	if len(h.Highlights) == 0 && turn != nil {
-		_, h.Snippet, h.Highlights = snippet(s.query, turn)
+		_, h.Snippet, h.Highlights = snippet(s.query, turn, s.request.Snippet)
 	}
 	h.Tokens = (len(h.Snippet) + 3) / 4
 	h.Summary = &d.summary
@@ -259,7 +259,8 @@ func (s *sessionSearch) hit(f *foundSession, d *sessionDocument, turn *document)
 			if err != nil {
 				return h, err
 			}
-			h.Coverage = max(h.Coverage, covered[0])
+			h.Coverage = max(h.Coverage, covered[0].Share)
+			h.Words, h.Names = max(h.Words, covered[0].Words), max(h.Names, covered[0].Names)
 		}
 	}
 	h.Relevance = relevance(h.Coverage, f.bm25)

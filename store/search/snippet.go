@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -8,27 +9,31 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// snippetSize is the length of a snippet in bytes, about.
-const snippetSize = 240
+// How long a snippet is in bytes, about: where nobody says, and at most.
+const (
+	snippetSize = 240
+	maxSnippet  = 2000
+)
 
 // snippet gives the stretch of what was said that has the most to do with the query: where most of its words stand
 // together.
-func snippet(q *lexical.Query, d *document) (role, text string, highlights [][2]int) {
+func snippet(q *lexical.Query, d *document, size int) (role, text string, highlights [][2]int) {
+	size = cmp.Or(size, snippetSize)
 	from, count := 0, -1
 	for _, side := range []struct{ role, text string }{{"assistant", d.said.Assistant}, {"user", d.said.User}, {"tool", d.said.Output}} {
 		if side.text == "" {
 			continue
 		}
-		start, marked := densest(q.Likely(side.text))
+		start, marked := densest(q.Likely(side.text), size)
 		if marked > count {
 			role, text, from, count = side.role, side.text, start, marked
 		}
 	}
 	if role == "" { // nothing was said; the turn is there for the names in what it holds
 		role, text = "tool", d.names
-		from, _ = densest(q.Likely(text))
+		from, _ = densest(q.Likely(text), size)
 	}
-	text = around(text, from)
+	text = around(text, from, size)
 	highlights = [][2]int{}
 	for _, place := range q.Highlights(text) {
 		first := utf8.RuneCountInString(text[:place[0]])
@@ -37,10 +42,10 @@ func snippet(q *lexical.Query, d *document) (role, text string, highlights [][2]
 	return role, text, highlights
 }
 
-// densest finds the stretch of snippetSize that holds most places.
-func densest(places [][2]int) (start, count int) {
+// densest finds the stretch of size bytes that holds most places.
+func densest(places [][2]int, size int) (start, count int) {
 	for i, last := 0, 0; i < len(places); i++ {
-		for last < len(places) && places[last][1]-places[i][0] <= snippetSize {
+		for last < len(places) && places[last][1]-places[i][0] <= size {
 			last++
 		}
 		if last-i > count {
@@ -51,7 +56,7 @@ func densest(places [][2]int) (start, count int) {
 }
 
 // around cuts a snippet out of text that begins a little before from, at the borders of words where there are any.
-func around(text string, from int) string {
+func around(text string, from, size int) string {
 	const lead = 40
 	start := max(from-lead, 0)
 	for start > 0 && !utf8.RuneStart(text[start]) {
@@ -62,12 +67,12 @@ func around(text string, from int) string {
 			start += i + 1
 		}
 	}
-	end := min(start+snippetSize, len(text))
+	end := min(start+size, len(text))
 	for end < len(text) && !utf8.RuneStart(text[end]) {
 		end++
 	}
 	if end < len(text) {
-		if i := strings.LastIndexAny(text[start:end], " \n"); i > snippetSize/2 {
+		if i := strings.LastIndexAny(text[start:end], " \n"); i > size/2 {
 			end = start + i
 		}
 	}

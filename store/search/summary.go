@@ -113,7 +113,10 @@ func (s *Summary) failures(m *store.Message) {
 
 func tellsFailure(line string) bool {
 	line = strings.ToLower(cut(line, maxSentence))
-	for _, sign := range [...]string{"error:", "error[", "fatal:", "panic:", "--- fail", "exception:", "traceback"} {
+	for _, sign := range [...]string{
+		"error:", "error[", "fatal:", "panic:", "--- fail", "exception:", "traceback",
+		"connection refused", "permission denied", "failed to ", "command not found", "no such file or directory",
+	} {
 		if strings.Contains(line, sign) {
 			return true
 		}

@@ -131,7 +131,10 @@ func TestCoverageIsTheShareOfTheQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got[0] != 1 || got[1] <= 0 || got[1] >= 0.5 || got[2] != 0 {
+	if got[0].Share != 1 || got[1].Share <= 0 || got[1].Share >= 0.5 || got[2].Share != 0 {
 		t.Errorf("coverages are %v, want 1, less than a half for the commonest of three words, and 0", got)
+	}
+	if got[0].Words != 3 || got[1].Words != 1 || got[2].Words != 0 || got[0].Names != 0 {
+		t.Errorf("held are %v, want three words, one, and none", got)
 	}
 }

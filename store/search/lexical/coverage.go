@@ -2,13 +2,19 @@ package lexical
 
 import "slices"
 
-// Coverage gives, for each of some documents, the share of the query's words that it holds, each word weighed by how rare
-// it is in the account: 1 for a document that holds all of them, 0 for one that holds none. Unlike scores, coverages can be
-// compared between queries.
-func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]float64, error) {
-	held, all := make([]float64, len(numbers)), 0.0
+// Covered is how much of a query a document holds.
+type Covered struct {
+	Share float64 // of the query's words, each weighed by how rare it is in the account: 0 to 1
+	Words int     // words that it holds
+	Names int     // identifiers that it holds
+}
+
+// Coverage gives for each of some documents how much of the query it holds. Unlike scores, coverages can be compared
+// between queries.
+func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
+	held, all := make([]Covered, len(numbers)), 0.0
 	seen := make(map[string]bool)
-	weigh := func(term string, fields ...string) error {
+	weigh := func(term string, isName bool, fields ...string) error {
 		if seen[term] || len(seen) == maxQueryTerms {
 			return nil
 		}
@@ -32,8 +38,14 @@ func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]float64, error) {
 		weight := s.idf(most)
 		all += weight
 		for i := range holds {
-			if holds[i] {
-				held[i] += weight
+			if !holds[i] {
+				continue
+			}
+			held[i].Share += weight
+			if isName {
+				held[i].Names++
+			} else {
+				held[i].Words++
 			}
 		}
 		return nil
@@ -43,9 +55,10 @@ func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]float64, error) {
 		if l.isFacet() {
 			return
 		}
-		for _, term := range append(slices.Clone(l.words), terms(identifiers([]byte(l.text)))...) {
+		names := terms(identifiers([]byte(l.text)))
+		for i, term := range append(slices.Clone(names), l.words...) {
 			if err == nil {
-				err = weigh(term, l.prefixFields()...)
+				err = weigh(term, i < len(names), l.prefixFields()...)
 			}
 		}
 	})
@@ -53,7 +66,7 @@ func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]float64, error) {
 		return held, err
 	}
 	for i := range held {
-		held[i] /= all
+		held[i].Share /= all
 	}
 	return held, nil
 }

@@ -373,3 +373,28 @@ func (s *Searcher) holdingPrefix(l *leaf) (*Set, error) {
 	}
 	return found, nil
 }
+
+// Words is how many different words the query has that do not stand in every text.
+func (q *Query) Words() int {
+	seen := make(map[string]bool)
+	q.root.leaves(func(l *leaf) {
+		for _, word := range l.words {
+			seen[word] = true
+		}
+	})
+	return len(seen)
+}
+
+// Names is how many identifiers the query has, in all their forms.
+func (q *Query) Names() int {
+	seen := make(map[string]bool)
+	q.root.leaves(func(l *leaf) {
+		if l.isFacet() {
+			return
+		}
+		for _, name := range terms(identifiers([]byte(l.text))) {
+			seen[name] = true
+		}
+	})
+	return len(seen)
+}

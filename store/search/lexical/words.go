@@ -119,3 +119,14 @@ func joins(mark, class uint8) bool {
 func ideographic(t *analysis.Token) bool {
 	return t.Type == analysis.Ideographic || isIdeographic(t.Term)
 }
+
+// Cut gives at most limit bytes of the beginning of text, whole characters.
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:max(limit, 0)]
+}

@@ -1,0 +1,177 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/memory"
+)
+
+// Recall is "mneme recall".
+type Recall struct {
+	Target       `embed:""`
+	Owner        `embed:""`
+	Prompt       []string `arg:"" optional:"" help:"The question, or the text of an error."`
+	Project      string   `placeholder:"DIR" help:"The directory that is meant (default: this one); \"all\" for every one."`
+	MaxTokens    int      `placeholder:"N" help:"How long the text may be (default: 400)."`
+	SessionStart bool     `help:"Say what was done last in the directory instead."`
+	Hook         bool     `help:"Serve as a hook of an agent: read the event from standard input, and write what the agent is to know. Uses $$MNEME_KEY and $$MNEME_URL where they are set. Fails silently."`
+	JSON         bool     `help:"Write the answer as JSON."`
+}
+
+// maxEvent bounds the event that a hook reads, in bytes.
+const maxEvent = 1 << 20
+
+// Run asks what is to be recalled and writes it, or says why there is silence.
+func (c *Recall) Run(ctx context.Context, s *Surroundings) error {
+	if c.Hook {
+		answer, err := c.hook(ctx, s.In)
+		if err != nil { // a person's prompt must not wait for, or fail with, its memory
+			fmt.Fprintln(s.Err, "mneme: recall:", err)
+			return nil
+		}
+		fmt.Fprintln(s.Out, string(answer))
+		return nil
+	}
+	asked, err := c.request()
+	if err != nil {
+		return err
+	}
+	return c.manageIndex(ctx, false, func(client *admin.Client) error {
+		account, err := c.one(ctx, client)
+		if err != nil {
+			return err
+		}
+		if c.SessionStart {
+			return c.digest(ctx, s, client, account, asked.Directory)
+		}
+		answer, err := client.Recall(ctx, account, asked)
+		if err != nil {
+			return err
+		}
+		switch {
+		case c.JSON:
+			return writeJSON(s.Out, answer)
+		case answer.Text == "":
+			fmt.Fprintf(s.Err, "nothing is recalled (%s)\n", answer.Reason)
+			return nil
+		}
+		fmt.Fprintln(s.Out, answer.Text)
+		return nil
+	})
+}
+
+func (c *Recall) request() (*memory.RecallRequest, error) {
+	asked := &memory.RecallRequest{Prompt: strings.Join(c.Prompt, " "), MaxTokens: c.MaxTokens, Directory: c.Project}
+	if asked.Prompt == "" && !c.SessionStart {
+		return nil, errors.New("say what the question is, or ask for --session-start")
+	}
+	switch c.Project {
+	case "all":
+		asked.Scope, asked.Directory = "account", ""
+	case "":
+		directory, err := os.Getwd()
+		if err != nil {
+			return nil, err
+		}
+		asked.Directory = directory
+	}
+	return asked, nil
+}
+
+// digest asks as the hook of a session that starts.
+func (c *Recall) digest(ctx context.Context, s *Surroundings, client *admin.Client, account, directory string) error {
+	event, err := json.Marshal(memory.RecallRequest{Event: "SessionStart", Source: "startup", Directory: directory})
+	if err != nil {
+		return err
+	}
+	answer, err := client.RecallHook(ctx, account, event)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		fmt.Fprintln(s.Out, string(answer))
+		return nil
+	}
+	var text struct {
+		Output struct {
+			Context string `json:"additionalContext"`
+		} `json:"hookSpecificOutput"`
+	}
+	if err := json.Unmarshal(answer, &text); err != nil {
+		return err
+	}
+	if text.Output.Context == "" {
+		fmt.Fprintln(s.Err, "nothing of the last two weeks is on record for this directory")
+		return nil
+	}
+	fmt.Fprintln(s.Out, text.Output.Context)
+	return nil
+}
+
+// hookTime is how long a hook waits for the server.
+const hookTime = 2 * time.Second
+
+// hook hands an event on: with a key by one request to the server, without one over the management socket.
+func (c *Recall) hook(ctx context.Context, in io.Reader) (answer json.RawMessage, err error) {
+	event, err := io.ReadAll(io.LimitReader(in, maxEvent+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(event) > maxEvent || !json.Valid(event) {
+		return nil, errors.New("standard input is no event of a hook")
+	}
+	ctx, cancel := context.WithTimeout(ctx, hookTime)
+	defer cancel()
+	_, saved, err := c.elsewhere()
+	if err != nil {
+		return nil, err
+	}
+	if key := cmp.Or(strings.TrimSpace(os.Getenv(envKey)), saved); key != "" {
+		return c.post(ctx, key, event)
+	}
+	err = c.manage(ctx, mustExist, func(client *admin.Client) error {
+		if client.InProcess() {
+			return errors.New("no server runs on this data")
+		}
+		account, err := c.one(ctx, client)
+		if err == nil {
+			answer, err = client.RecallHook(ctx, account, event)
+		}
+		return err
+	})
+	return answer, err
+}
+
+func (c *Recall) post(ctx context.Context, key string, event []byte) (json.RawMessage, error) {
+	origin, err := c.origin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, origin+"/v1/memory/recall", bytes.NewReader(event))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxEvent))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers HTTP %d", origin, response.StatusCode)
+	}
+	return bytes.TrimSpace(answer), err
+}

@@ -1,0 +1,147 @@
+package mcp
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/project"
+	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+type recallInput struct {
+	Prompt    string `json:"prompt" jsonschema:"the question, or the text of an error"`
+	Directory string `json:"directory,omitempty" jsonschema:"the directory that you work in; left out: from all of them"`
+	Session   string `json:"session_id,omitempty" jsonschema:"your own conversation, which is left out"`
+	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"how long the answer may be, at most 2000; 400 if left out"`
+}
+
+func (t *tools) recall(ctx context.Context, in *recallInput, p *page) error {
+	if in.Prompt == "" {
+		return codec.Invalid("prompt", "say what the question is")
+	}
+	if _, err := count("max_tokens", in.MaxTokens, 0, recall.MaxTokens); err != nil {
+		return err
+	}
+	p.bound(maxTokens)
+	r := t.recaller.Recall(ctx, &recall.Query{
+		Account: t.account, Prompt: in.Prompt, Project: in.Directory, Wide: in.Directory == "", Session: in.Session, Tokens: in.MaxTokens,
+	})
+	if r.Text == "" {
+		p.line("Nothing sure is on record for this (%s). Search with memory_search.", r.Reason)
+		return nil
+	}
+	p.write(r.Text + "\n")
+	return nil
+}
+
+type noteInput struct {
+	Text      string   `json:"text" jsonschema:"what is to be kept, in full sentences that are understood later"`
+	Directory string   `json:"directory,omitempty" jsonschema:"the directory that it is about"`
+	Tags      []string `json:"tags,omitempty" jsonschema:"words to find it by"`
+}
+
+// maxNote is the longest note, in bytes.
+const maxNote = 8 << 10
+
+// notesKey is the chat key of the session that notes are kept in.
+const notesKey = "notes"
+
+// note keeps a note as an exchange of its own: what a person or an agent said, without an answer.
+func (t *tools) note(ctx context.Context, in *noteInput, p *page) error {
+	p.bound(0)
+	if err := t.permit(store.ScopeWrite); err != nil {
+		return err
+	}
+	text := strings.TrimSpace(in.Text)
+	if text == "" || len(text) > maxNote {
+		return codec.Invalid("text", "a note has 1 to %d bytes", maxNote)
+	}
+	if len(in.Tags) > 0 {
+		text += "\n" + strings.Join(in.Tags, " ")
+	}
+	body, err := json.Marshal(map[string]any{"model": "note", "messages": []any{map[string]string{"role": "user", "content": text}}})
+	if err != nil {
+		return err
+	}
+	capture, err := t.archive.Begin(ctx, &store.Opening{
+		Account: t.account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "note", ChatKey: notesKey,
+		Project: project.Clean(in.Directory), ContentType: "application/json", Body: body,
+	})
+	if err == nil {
+		err = capture.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+	}
+	if err != nil {
+		return err
+	}
+	p.line("Kept as %s.", capture.ID())
+	return nil
+}
+
+type forgetInput struct {
+	IDs     []string `json:"ids,omitempty" jsonschema:"exchanges to erase, at most 20"`
+	Session string   `json:"session_id,omitempty" jsonschema:"the conversation to erase, with all of its exchanges"`
+	Confirm string   `json:"confirm,omitempty" jsonschema:"the token that the first call gave"`
+}
+
+func (t *tools) forget(ctx context.Context, in *forgetInput, p *page) error {
+	p.bound(0)
+	if err := t.permit(store.ScopeErase); err != nil {
+		return err
+	}
+	if len(in.IDs) > mostIDs || len(in.IDs) == 0 && in.Session == "" {
+		return codec.Invalid("ids", "name 1 to %d exchanges, or a session_id", mostIDs)
+	}
+	selection := store.Selection{Exchanges: in.IDs}
+	if in.Session != "" {
+		selection.Sessions = []string{in.Session}
+	}
+	would, err := t.archive.Erase(ctx, t.account, selection, true)
+	if err != nil {
+		return err
+	}
+	if would.Exchanges == 0 {
+		p.line("There is nothing of that kind to erase.")
+		return nil
+	}
+	token := confirmation(t.account, in)
+	if in.Confirm != token {
+		p.line("%d exchanges would be erased for good. Nothing has been erased yet: to do it, call again with \"confirm\": %q.", would.Exchanges, token)
+		return nil
+	}
+	erasure, err := t.archive.Erase(ctx, t.account, selection, false)
+	if err != nil {
+		return err
+	}
+	p.line("%d exchanges are being erased (%s).", would.Exchanges, erasure.ID)
+	return nil
+}
+
+// confirmation stands for one choice of what to erase. It keeps an agent from erasing in one step; it is no secret.
+func confirmation(account string, in *forgetInput) string {
+	ids := slices.Clone(in.IDs)
+	slices.Sort(ids)
+	sum := blake3.Sum256([]byte(account + "\n" + in.Session + "\n" + strings.Join(ids, "\n")))
+	return hex.EncodeToString(sum[:6])
+}
+
+// addDigest offers what was done last in a directory as a prompt.
+func addDigest(s *sdk.Server, t *tools) {
+	s.AddPrompt(&sdk.Prompt{
+		Name: "project_digest", Description: "What was done last in a directory: questions, files that were edited most, open failures.",
+		Arguments: []*sdk.PromptArgument{{Name: "directory", Description: "The directory.", Required: true}},
+	}, func(ctx context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+		text := t.recaller.Digest(ctx, t.account, r.Params.Arguments["directory"], "").Text
+		if text == "" {
+			text = "Nothing of the last two weeks is on record for that directory."
+		}
+		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text}}}}, nil
+	})
+}

@@ -1,0 +1,58 @@
+package recall
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+)
+
+// given is what a session was given so far. It is kept where reasoning state is: an entry that is lost costs a
+// repetition, nothing else.
+type given struct {
+	Tokens    int      `json:"tokens"`
+	Exchanges []string `json:"exchanges"`
+}
+
+const mostGiven = 64 // exchanges that are remembered of one session
+
+func givenName(session string) string { return "recalled in " + session }
+
+func (m *Memory) givenIn(account, session string) (g given) {
+	if session != "" {
+		_ = json.Unmarshal(m.engine.Recall(account, givenName(session)), &g)
+	}
+	return g
+}
+
+// Offer is Recall for clients that keep what they are given themselves: a session is given nothing twice, and all in all no
+// more than its share.
+func (m *Memory) Offer(ctx context.Context, q *Query) Recalled {
+	before := m.givenIn(q.Account, q.Session)
+	if before.Tokens >= SessionTokens {
+		m.counts.silent.Add(1)
+		return Recalled{Hits: []Hit{}, Reason: ReasonBudget}
+	}
+	asked := *q
+	asked.Given = append(slices.Clone(q.Given), before.Exchanges...)
+	if asked.Tokens <= 0 {
+		asked.Tokens = DefaultTokens
+	}
+	asked.Tokens = min(asked.Tokens, SessionTokens-before.Tokens)
+	r := m.Recall(ctx, &asked)
+	m.noteGiven(q.Account, q.Session, before, &r)
+	return r
+}
+
+func (m *Memory) noteGiven(account, session string, g given, r *Recalled) {
+	if session == "" || r.Text == "" {
+		return
+	}
+	g.Tokens += r.Tokens
+	for i := range r.Hits {
+		g.Exchanges = append(g.Exchanges, r.Hits[i].Exchange)
+	}
+	g.Exchanges = slices.Clone(g.Exchanges[max(0, len(g.Exchanges)-mostGiven):])
+	if value, err := json.Marshal(g); err == nil {
+		m.engine.Keep(account, givenName(session), value)
+	}
+}

@@ -1,0 +1,340 @@
+// Package recall offers what earlier sessions say about a question, without being asked for it. It speaks only when it is
+// sure: most questions get silence, with a reason. What it gives are quoted records, never conclusions of its own.
+package recall
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec/project"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// Recaller finds what is worth recalling.
+type Recaller interface {
+	Recall(ctx context.Context, q *Query) Recalled
+}
+
+// Engine is the memory that is recalled from.
+type Engine interface {
+	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
+	Beside(work func(ctx context.Context)) bool // see [search.Index.Beside]
+	Turn(account, exchange string) (store.TimelineEntry, error)
+	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+	SessionKnownAs(account, id string) (session string)
+	Recall(account, name string) (value []byte)
+	Keep(account, name string, value []byte)
+}
+
+// Query is a question and what is known of where it is asked.
+type Query struct {
+	Account string
+	Prompt  string
+	Project string   // the directory, or what stands for it; "": not known, and then nothing is recalled but by Wide
+	Wide    bool     // recall from other projects, too
+	Session string   // the session that asks, by any of its ids: it is not told what it said itself
+	Given   []string // exchanges that the session was given before
+	Tokens  int      // that the text may have; 0: the default
+}
+
+// Recalled is what was found, or why there is nothing.
+type Recalled struct {
+	Text     string  `json:"text"` // "": silence
+	Hits     []Hit   `json:"hits"`
+	Coverage float64 `json:"coverage"` // of the best hit: the share of the question's words that it holds, by how rare they are
+	Tokens   int     `json:"tokens"`   // of the text, estimated
+	Reason   Reason  `json:"reason,omitempty"`
+}
+
+// Hit is an exchange that is quoted.
+type Hit struct {
+	Exchange string    `json:"exchange_id"`
+	Session  string    `json:"session_id"`
+	Time     time.Time `json:"time"`
+	Client   string    `json:"client,omitempty"`
+	Project  string    `json:"project,omitempty"`
+	Coverage float64   `json:"coverage"`
+	Solved   string    `json:"solved_by,omitempty"` // the exchange in which what failed here passed later
+}
+
+// Reason says why there is silence.
+type Reason string
+
+// Reasons.
+const (
+	ReasonShort    Reason = "short"    // the question has hardly a word to go by
+	ReasonScope    Reason = "scope"    // the project is not known
+	ReasonCoverage Reason = "coverage" // nothing holds enough of the question
+	ReasonGiven    Reason = "given"    // all of it was given before
+	ReasonBudget   Reason = "budget"   // the session has had as much as it may have
+	ReasonDeadline Reason = "deadline" // the search was not done in time
+	ReasonPrivate  Reason = "private"  // the question is marked as private
+	ReasonFailed   Reason = "failed"   // the search failed
+	ReasonNoIndex  Reason = "no_index" // the memory has no index, or is being closed
+)
+
+// Defaults and bounds.
+const (
+	DefaultTokens   = 400  // of one text
+	MaxTokens       = 2000 // that may be asked for
+	SessionTokens   = 2000 // of all texts of one session
+	defaultDeadline = 50 * time.Millisecond
+	defaultCoverage = 0.6
+	defaultAge      = 90 * 24 * time.Hour
+	maxEntries      = 3
+	entryBytes      = 600
+	leastWords      = 3 // of a question without a name in it
+	leastHeld       = 2 // words that a hit holds which holds no name
+	candidates      = 12
+	searchTime      = 5 * time.Second // for a search that nobody waits for any more: the next one finds the index warm
+	atOnce          = 4               // searches
+	maxPrompt       = 8 << 10
+)
+
+// Options configure a [Memory]. Zero members take the defaults.
+type Options struct {
+	Coverage float64       // least coverage of a hit
+	Deadline time.Duration // for a decision
+	Age      time.Duration // of the oldest exchange that is recalled
+	Clock    func() time.Time
+}
+
+// Memory recalls from a store.
+type Memory struct {
+	engine  Engine
+	opts    Options
+	running chan struct{} // a place for each search
+	counts  counts
+}
+
+type counts struct{ spoke, silent, late, tokens atomic.Int64 }
+
+// Counts are what was decided since the start.
+type Counts struct {
+	Spoke  int64 `json:"spoke"`
+	Silent int64 `json:"silent"`
+	Late   int64 `json:"late"`
+	Tokens int64 `json:"tokens"`
+}
+
+var _ Recaller = (*Memory)(nil)
+
+// New makes a recaller. It has nothing to close: searches that nobody waits for any more end with the index.
+func New(e Engine, o Options) *Memory {
+	if o.Coverage == 0 {
+		o.Coverage = defaultCoverage
+	}
+	if o.Deadline == 0 {
+		o.Deadline = defaultDeadline
+	}
+	if o.Age == 0 {
+		o.Age = defaultAge
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return &Memory{engine: e, opts: o, running: make(chan struct{}, atOnce)}
+}
+
+// Counts gives the counts so far.
+func (m *Memory) Counts() Counts {
+	return Counts{m.counts.spoke.Load(), m.counts.silent.Load(), m.counts.late.Load(), m.counts.tokens.Load()}
+}
+
+// Recall decides about a question, within the deadline. It never fails: where something is wrong there is silence.
+func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
+	defer func() {
+		r.Hits = slices.Clip(append([]Hit{}, r.Hits...))
+		switch {
+		case r.Text != "":
+			m.counts.spoke.Add(1)
+			m.counts.tokens.Add(int64(r.Tokens))
+		case r.Reason == ReasonDeadline:
+			m.counts.late.Add(1)
+		default:
+			m.counts.silent.Add(1)
+		}
+	}()
+	if q.Project = project.Clean(q.Project); q.Project == "" && !q.Wide {
+		return Recalled{Reason: ReasonScope}
+	}
+	if strings.Contains(q.Prompt, "<private>") {
+		return Recalled{Reason: ReasonPrivate}
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.opts.Deadline)
+	defer cancel()
+	select {
+	case m.running <- struct{}{}:
+	case <-ctx.Done():
+		return Recalled{Reason: ReasonDeadline}
+	}
+	decided := make(chan Recalled, 1)
+	asked := *q
+	asked.Prompt, asked.Given = strings.Clone(q.Prompt), slices.Clone(q.Given)
+	open := m.engine.Beside(func(life context.Context) {
+		defer func() { <-m.running }()
+		inside, done := context.WithTimeout(life, searchTime)
+		defer done()
+		decided <- m.decide(inside, &asked)
+	})
+	if !open {
+		<-m.running
+		return Recalled{Reason: ReasonNoIndex}
+	}
+	select {
+	case r := <-decided:
+		return r
+	case <-ctx.Done():
+		return Recalled{Reason: ReasonDeadline}
+	}
+}
+
+func (m *Memory) decide(ctx context.Context, q *Query) (r Recalled) {
+	defer func() {
+		if fault := recover(); fault != nil { // of an index whose files are damaged
+			r = Recalled{Reason: ReasonFailed}
+		}
+	}()
+	prompt := lexical.Cut(q.Prompt, maxPrompt)
+	asked := question{Memory: m, query: q, prompt: prompt, given: make(map[string]bool)}
+	for _, id := range q.Given {
+		asked.given[id] = true
+	}
+	if q.Tokens <= 0 {
+		q.Tokens = DefaultTokens
+	}
+	q.Tokens = min(q.Tokens, MaxTokens)
+	asked.session = m.engine.SessionKnownAs(q.Account, q.Session)
+	return asked.answer(ctx)
+}
+
+// question is one decision.
+type question struct {
+	*Memory
+	query   *Query
+	prompt  string
+	session string // "": not on record yet
+	given   map[string]bool
+	names   int // in the prompt
+}
+
+func (a *question) answer(ctx context.Context) Recalled {
+	solved, err := a.solved(ctx)
+	if err != nil {
+		return Recalled{Reason: ReasonFailed}
+	}
+	words := lexical.Plain(a.prompt)
+	a.names = words.Names()
+	if words.Words() < leastWords && a.names == 0 && len(solved) == 0 {
+		return Recalled{Reason: ReasonShort}
+	}
+	entries := solved
+	best, reason := 0.0, ReasonCoverage
+	if len(entries) < maxEntries && (a.names > 0 || words.Words() >= leastWords) {
+		hits, err := a.search(ctx)
+		if err != nil {
+			return Recalled{Reason: ReasonFailed}
+		}
+		for i := range hits {
+			h := &hits[i]
+			best = max(best, h.Coverage)
+			if !a.sure(h) {
+				continue
+			}
+			if a.given[h.Exchange] {
+				reason = ReasonGiven
+				continue
+			}
+			if e := a.quote(h); e != nil && len(entries) < maxEntries && !slices.ContainsFunc(entries, func(other entry) bool { return other.Exchange == h.Exchange }) {
+				entries = append(entries, *e)
+			}
+		}
+	}
+	if len(entries) == 0 {
+		return Recalled{Reason: reason, Coverage: best}
+	}
+	text, shown := frame(entries, a.query.Tokens)
+	if len(shown) == 0 {
+		return Recalled{Reason: ReasonBudget, Coverage: best}
+	}
+	r := Recalled{Text: text, Coverage: best, Tokens: tokensOf(text)}
+	for i := range shown {
+		r.Hits = append(r.Hits, shown[i].Hit)
+	}
+	return r
+}
+
+// sure is the rule of silence. A question that names something is about that: where all of it is held, the words around it
+// matter less, and where nothing of it is held, they do not matter. Of other questions a memory of something else holds the
+// common words; there coverage has to be higher, and one word decides nothing.
+func (a *question) sure(h *search.Hit) bool {
+	switch {
+	case h.Match != "":
+		return false
+	case a.names == 0:
+		return h.Coverage >= a.opts.Coverage && h.Words >= leastHeld
+	case h.Names == a.names:
+		return h.Coverage >= a.opts.Coverage/2
+	}
+	return h.Names > 0 && h.Coverage >= a.opts.Coverage
+}
+
+// scope narrows a search to what may be recalled.
+func (a *question) scope() []search.Filter {
+	filters := search.Within(a.opts.Clock().Add(-a.opts.Age), time.Time{})
+	if !a.query.Wide {
+		filters = append(filters, search.Filter{Field: "project", Op: "eq", Value: a.query.Project})
+	}
+	if a.session != "" {
+		filters = append(filters, search.Filter{Not: &search.Filter{Field: "session", Op: "eq", Value: a.session}})
+	}
+	return filters
+}
+
+func (a *question) search(ctx context.Context) ([]search.Hit, error) {
+	answer, err := a.engine.Search(ctx, a.query.Account, &search.Request{
+		Query: a.prompt, Syntax: search.Plain, Mode: search.Lexical, Limit: candidates, Snippet: entryBytes,
+		Filter: search.Filter{And: a.scope()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer.Data, nil
+}
+
+// quote makes an entry of a hit; nil where nobody said it.
+func (a *question) quote(h *search.Hit) *entry {
+	turn, err := a.turn(h.Exchange)
+	if err != nil || turn.Turn == nil {
+		return nil
+	}
+	e := &entry{Hit: hitOf(turn, h.Coverage)}
+	if h.Role == "tool" || h.Snippet == "" {
+		if h.Title == "" {
+			return nil
+		}
+		e.add("asked", h.Title)
+		return e
+	}
+	if h.Role != "user" && h.Title != "" {
+		e.add("asked", h.Title)
+	}
+	e.add(map[string]string{"user": "asked"}[h.Role], h.Snippet)
+	return e
+}
+
+func (a *question) turn(exchange string) (store.TimelineEntry, error) {
+	return a.engine.Turn(a.query.Account, exchange)
+}
+
+func hitOf(t store.TimelineEntry, coverage float64) Hit {
+	return Hit{
+		Exchange: t.Exchange.ID, Session: t.Exchange.Session, Time: t.Exchange.Started, Coverage: coverage,
+		Client: search.ClientOf(&t.Exchange), Project: t.Exchange.Project,
+	}
+}

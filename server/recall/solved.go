@@ -1,0 +1,225 @@
+package recall
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+const (
+	mostFailures = 3  // turns that are looked at for one question
+	stepsAfter   = 40 // turns after a failure in which it may be solved
+	maxEdited    = 5  // files that are named
+)
+
+// solved finds the failures that the question quotes among those that tools met before, and how each ended.
+func (a *question) solved(ctx context.Context) (entries []entry, err error) {
+	signatures := search.Signatures(a.prompt)
+	if len(signatures) == 0 {
+		return nil, nil
+	}
+	answer, err := a.engine.Search(ctx, a.query.Account, &search.Request{
+		Newest: true, Limit: mostFailures,
+		Filter: search.Filter{And: append(a.scope(), search.Filter{Field: "failure", Op: "in", Values: signatures})},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range answer.Data {
+		h := &answer.Data[i]
+		if a.given[h.Exchange] {
+			continue
+		}
+		if e := a.solution(h.Exchange, signatures); e != nil {
+			entries = append(entries, *e)
+			break // the newest one is enough
+		}
+	}
+	return entries, nil
+}
+
+// solution tells of a failure: the line, what was run, whether it passed later, and which files were edited until then.
+func (a *question) solution(exchange string, signatures []string) *entry {
+	turn, err := a.turn(exchange)
+	if err != nil || turn.Turn == nil {
+		return nil
+	}
+	line, command := failureIn(turn.Turn, signatures)
+	if line == "" {
+		return nil
+	}
+	e := &entry{Hit: hitOf(turn, 1)}
+	e.add("failed before", line)
+	edited := editedIn(nil, turn.Turn)
+	said := lastSaid(turn.Turn)
+	page, err := a.engine.Timeline(a.query.Account, turn.Exchange.Session, store.TimelineQuery{After: exchange, Limit: stepsAfter})
+	if err != nil {
+		return nil
+	}
+	for i := range page.Data {
+		next := page.Data[i].Turn
+		if next == nil {
+			continue
+		}
+		edited = editedIn(edited, next)
+		if text := lastSaid(next); text != "" {
+			said = text
+		}
+		if command != "" && passedIn(turn.Turn, next, command) {
+			e.Solved = page.Data[i].Exchange.ID
+			break
+		}
+	}
+	if e.Solved != "" {
+		e.add("passed later", lexical.Cut(command, 200))
+	}
+	if len(edited) > 0 {
+		e.add("edited", strings.Join(edited[max(0, len(edited)-maxEdited):], ", "))
+	}
+	e.add("said", lexical.Cut(said, 300))
+	return e
+}
+
+// failureIn gives the line of a failure and the command that met it.
+func failureIn(t *store.Turn, signatures []string) (line, command string) {
+	for _, list := range [][]store.Message{t.Messages, t.Answer} {
+		for i := range list {
+			for j := range list[i].Parts {
+				p := &list[i].Parts[j]
+				if p.Kind != "result" {
+					continue
+				}
+				for text := range strings.Lines(p.Text) {
+					found := search.Signatures(text)
+					if len(found) > 0 && slices.Contains(signatures, found[0]) {
+						return search.FailureLine(text), commandOf(t, p.CallID)
+					}
+				}
+			}
+		}
+	}
+	return "", ""
+}
+
+// commandOf is what a call ran.
+func commandOf(t *store.Turn, call string) string {
+	for _, list := range [][]store.Message{t.Messages, t.Answer} {
+		for i := range list {
+			for j := range list[i].Parts {
+				if p := &list[i].Parts[j]; p.Kind == "call" && p.CallID == call && call != "" {
+					return commandIn(p)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func commandIn(p *store.Part) string {
+	var arguments struct {
+		Command json.RawMessage `json:"command"`
+		Cmd     string          `json:"cmd"`
+	}
+	if json.Unmarshal([]byte(p.Arguments), &arguments) != nil {
+		return strings.TrimSpace(p.Text)
+	}
+	var words []string
+	var text string
+	switch {
+	case json.Unmarshal(arguments.Command, &text) == nil:
+	case json.Unmarshal(arguments.Command, &words) == nil:
+		text = strings.Join(words, " ")
+	default:
+		text = arguments.Cmd
+	}
+	return strings.TrimSpace(text)
+}
+
+// passedIn reports whether a command ran without a failure. Its call may stand in the turn before its result.
+func passedIn(before, t *store.Turn, command string) bool {
+	calls := make(map[string]bool)
+	for _, of := range []*store.Turn{before, t} {
+		for _, list := range [][]store.Message{of.Messages, of.Answer} {
+			for i := range list {
+				for j := range list[i].Parts {
+					switch p := &list[i].Parts[j]; {
+					case p.Kind == "call" && commandIn(p) == command:
+						calls[p.CallID] = true
+					case of == t && p.Kind == "result" && calls[p.CallID] && !p.Failed && search.FailureLine(p.Text) == "":
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// editedIn adds the files that a turn's calls edited.
+func editedIn(files []string, t *store.Turn) []string {
+	for _, list := range [][]store.Message{t.Messages, t.Answer} {
+		for i := range list {
+			for j := range list[i].Parts {
+				p := &list[i].Parts[j]
+				if p.Kind != "call" || !edits(p.Name) {
+					continue
+				}
+				for _, file := range filesIn(p) {
+					files = append(slices.DeleteFunc(files, func(known string) bool { return known == file }), file)
+				}
+			}
+		}
+	}
+	return files
+}
+
+func edits(tool string) bool {
+	tool = strings.ToLower(tool)
+	for _, word := range [...]string{"edit", "write", "patch", "replace"} {
+		if strings.Contains(tool, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func filesIn(p *store.Part) (files []string) {
+	var arguments struct {
+		FilePath  string `json:"file_path"`
+		Path      string `json:"path"`
+		CamelCase string `json:"filePath"`
+		Input     string `json:"input"`
+	}
+	_ = json.Unmarshal([]byte(p.Arguments), &arguments)
+	for _, file := range []string{arguments.FilePath, arguments.Path, arguments.CamelCase} {
+		if file != "" && len(file) < 512 {
+			files = append(files, path.Clean(file))
+			break
+		}
+	}
+	for line := range strings.Lines(arguments.Input + "\n" + p.Text) { // a patch of Codex
+		for _, mark := range [...]string{"*** Update File: ", "*** Add File: "} {
+			if file, ok := strings.CutPrefix(strings.TrimSpace(line), mark); ok && len(file) < 512 && len(files) < maxEdited {
+				files = append(files, path.Clean(file))
+			}
+		}
+	}
+	return files
+}
+
+func lastSaid(t *store.Turn) string {
+	for i := len(t.Answer) - 1; i >= 0; i-- {
+		for j := len(t.Answer[i].Parts) - 1; j >= 0; j-- {
+			if p := &t.Answer[i].Parts[j]; p.Kind == "text" {
+				return p.Text
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,25 @@
+package store
+
+import "github.com/dgraph-io/badger/v4"
+
+// SessionKnownAs finds the session of an account that has an id: its own, or one that a client gave it; "" if none has.
+func (s *Store) SessionKnownAs(account, id string) (session string) {
+	number, ok := s.accounts.number(account)
+	if !ok || id == "" {
+		return ""
+	}
+	if _, own := parseSessionID(id); own {
+		return id
+	}
+	_ = s.view(func(tx *badger.Txn) error {
+		for _, kind := range [...]byte{byNative, byChatKey, byExternal, byConversation} {
+			value, err := getValue(tx, linkKey(number, clue{kind, id}))
+			if err == nil && len(value) == len(sessionID{}) {
+				session = sessionID(value).String()
+				return nil
+			}
+		}
+		return nil
+	})
+	return session
+}

@@ -118,7 +118,7 @@ func FuzzGeminiStreamDecode(f *testing.F) {
 	}))
 }
 
-// geminiLaw is what this half promises beyond the order of its events: the start comes first, one item is open at a time,
+// geminiLaw is what this codec promises beyond the order of its events: the start comes first, one item is open at a time,
 // after an error there is only the end, and the end is complete exactly after a finish.
 type geminiLaw struct {
 	started, open, failed, finished bool

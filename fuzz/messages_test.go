@@ -100,7 +100,7 @@ func messagesEvents(t *testing.T, stream []byte, size int) string {
 	return printed
 }
 
-// messagesTame takes out what the engine between the halves would put right, ids that clients refuse, and wire values of
+// messagesTame takes out what the engine between the codecs would put right, ids that clients refuse, and wire values of
 // the provider's own making, which are carried as they are.
 func messagesTame(ev codec.Event) codec.Event {
 	if ev.Kind == codec.EventItemClose || ev.Kind == codec.EventAnnotation {

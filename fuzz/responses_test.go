@@ -91,7 +91,7 @@ func responsesEvents(t *testing.T, stream []byte, size int) string {
 	return printed
 }
 
-// responsesLaw is what this half promises beyond the order of its events: it holds the items that are open, of which none
+// responsesLaw is what this codec promises beyond the order of its events: it holds the items that are open, of which none
 // is left at the finish, and no delta is empty.
 type responsesLaw map[int32]bool
 

@@ -14,8 +14,8 @@ import (
 )
 
 // eventsOf decodes a provider's stream that arrives in pieces of at most size bytes, and prints its events, one a line.
-// Each event is held to the order that every decoder promises, and then to check, for what the half promises beyond.
-func eventsOf(t *testing.T, half codec.ProviderHalf, stream []byte, size int, check func(ev *codec.Event) error) string {
+// Each event is held to the order that every decoder promises, and then to check, for what the codec promises beyond.
+func eventsOf(t *testing.T, side codec.ProviderCodec, stream []byte, size int, check func(ev *codec.Event) error) string {
 	t.Helper()
 	var (
 		printed strings.Builder
@@ -23,7 +23,7 @@ func eventsOf(t *testing.T, half codec.ProviderHalf, stream []byte, size int, ch
 		frame   sse.Frame
 		order   eventOrder
 		split   = sse.NewSplitter(512, 1<<20)
-		decoder = half.NewDecoder()
+		decoder = side.NewDecoder()
 		rest    = &pieces{rest: bytes.NewReader(stream), size: size}
 		end     = codec.EndEOF
 	)
@@ -107,16 +107,16 @@ func (o *eventOrder) take(ev *codec.Event) error {
 }
 
 // written is what a provider is sent for a request, which has to be JSON, and the same each time.
-func written(t *testing.T, half codec.ProviderHalf, r *codec.Request, target *codec.Target) ([]byte, error) {
+func written(t *testing.T, side codec.ProviderCodec, r *codec.Request, target *codec.Target) ([]byte, error) {
 	t.Helper()
-	first, err := half.AppendRequest(nil, r, target)
+	first, err := side.AppendRequest(nil, r, target)
 	if err != nil {
 		return nil, err
 	}
 	if !scan.Valid(first) {
 		t.Fatalf("not JSON: %s", first)
 	}
-	if again, err := half.AppendRequest(nil, r, target); err != nil || !bytes.Equal(first, again) {
+	if again, err := side.AppendRequest(nil, r, target); err != nil || !bytes.Equal(first, again) {
 		t.Fatalf("differs (%v):\n%s\n%s", err, first, again)
 	}
 	return first, nil

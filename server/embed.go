@@ -91,7 +91,7 @@ func (x *exchange) embedBatch(plan *embeddings.Plan, batch embeddings.Batch, bod
 		return err
 	}
 	if reply.Status >= http.StatusMultipleChoices {
-		e := crossing.ProviderHalf(x.format).DecodeError(reply.Status, reply.RetryAfter, answer)
+		e := crossing.ProviderCodec(x.format).DecodeError(reply.Status, reply.RetryAfter, answer)
 		return x.fromProvider(e)
 	}
 	if err := plan.DecodeAnswer(batch, answer); err != nil {

@@ -11,8 +11,8 @@ func (s *Server) answerError(out *edge.Response, surface codec.Format, e *codec.
 	if e.Kind == codec.KindInternal {
 		s.log.Error("request failed", "error", e.Message, "cause", e.Cause, "exchange", exchange)
 	}
-	half := crossing.ClientHalf(surface)
-	out.SetStatus(half.Status(e))
+	client := crossing.ClientCodec(surface)
+	out.SetStatus(client.Status(e))
 	out.SetContentType("application/json")
 	if e.RetryAfter > 0 {
 		out.SetRetryAfter(e.RetryAfter)
@@ -20,7 +20,7 @@ func (s *Server) answerError(out *edge.Response, surface codec.Format, e *codec.
 	if exchange != "" {
 		out.Set(headerExchangeID, exchange)
 	}
-	out.SetBody(half.AppendError(nil, e, &codec.AnswerOptions{ID: exchange}))
+	out.SetBody(client.AppendError(nil, e, &codec.AnswerOptions{ID: exchange}))
 }
 
 // asError is the error for the client that err is, or stands for.

@@ -94,7 +94,7 @@ func (x *exchange) providersError(reply *router.Reply) error {
 	if err != nil {
 		return err
 	}
-	return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, reply.RetryAfter, body))
+	return x.fromProvider(crossing.ProviderCodec(x.format).DecodeError(reply.Status, reply.RetryAfter, body))
 }
 
 // noteAttempt keeps a provider's attempt for the record, and counts what follows from it.

@@ -83,7 +83,7 @@ func (x *exchange) notJSON(reply *router.Reply, body []byte) error {
 		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
 			body = nil // a page says nothing in a line of text
 		}
-		return x.fromProvider(crossing.ProviderHalf(x.format).DecodeError(reply.Status, reply.RetryAfter, body))
+		return x.fromProvider(crossing.ProviderCodec(x.format).DecodeError(reply.Status, reply.RetryAfter, body))
 	}
 	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON (HTTP %d, %s).",
 		x.placement.Provider.Name(), reply.Status, edge.Printable(reply.Header.Get("Content-Type"))))
@@ -172,7 +172,7 @@ func answerRoom(length int64) int64 {
 
 // noteRefusal keeps a provider's error answer for the record.
 func (x *exchange) noteRefusal(status int, body []byte) {
-	x.closing.Error = crossing.ProviderHalf(x.format).DecodeError(status, 0, body)
+	x.closing.Error = crossing.ProviderCodec(x.format).DecodeError(status, 0, body)
 	x.closing.Error.Provider = x.placement.Provider.Name()
 }
 

@@ -1,4 +1,4 @@
-// Package crossing joins any client half to any provider half. It is the one place that knows all formats.
+// Package crossing joins any client codec to any provider codec. It is the one place that knows all formats.
 //
 // Equal formats never get here for their bytes: those pass through untouched, but for what [CleanHistory] takes out of a
 // conversation that another provider took part in, and an [Observer] only notes what the record wants to know of them. For
@@ -17,12 +17,12 @@ import (
 
 // The table of formats.
 var (
-	clientHalves = map[codec.Format]codec.ClientHalf{
+	clientCodecs = map[codec.Format]codec.ClientCodec{
 		codec.Chat:      chat.Client(),
 		codec.Responses: responses.Client(),
 		codec.Messages:  messages.Client(),
 	}
-	providerHalves = map[codec.Format]codec.ProviderHalf{
+	providerCodecs = map[codec.Format]codec.ProviderCodec{
 		codec.Chat:      chat.Provider(),
 		codec.Responses: responses.Provider(),
 		codec.Messages:  messages.Provider(),
@@ -30,18 +30,18 @@ var (
 	}
 )
 
-// ClientHalf is the half for a surface. Surfaces without a half of their own, embeddings among them, read chat's errors.
-func ClientHalf(surface codec.Format) codec.ClientHalf {
-	if half, ok := clientHalves[surface]; ok {
-		return half
+// ClientCodec is the codec for a surface. Surfaces without a codec of their own, embeddings among them, read chat's errors.
+func ClientCodec(surface codec.Format) codec.ClientCodec {
+	if side, ok := clientCodecs[surface]; ok {
+		return side
 	}
-	return clientHalves[codec.Chat]
+	return clientCodecs[codec.Chat]
 }
 
-// ProviderHalf is the half for a format that providers speak; errors of embeddings read like chat's.
-func ProviderHalf(format codec.Format) codec.ProviderHalf {
-	if half, ok := providerHalves[format]; ok {
-		return half
+// ProviderCodec is the codec for a format that providers speak; errors of embeddings read like chat's.
+func ProviderCodec(format codec.Format) codec.ProviderCodec {
+	if side, ok := providerCodecs[format]; ok {
+		return side
 	}
-	return providerHalves[codec.Chat]
+	return providerCodecs[codec.Chat]
 }

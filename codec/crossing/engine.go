@@ -15,8 +15,8 @@ import (
 type Exchange struct {
 	surface  codec.Format
 	format   codec.Format
-	client   codec.ClientHalf
-	provider codec.ProviderHalf
+	client   codec.ClientCodec
+	provider codec.ProviderCodec
 	target   codec.Target
 	request  *codec.Request
 	options  codec.AnswerOptions
@@ -47,7 +47,7 @@ var requests = sync.Pool{New: func() any { return new(codec.Request) }}
 func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings) (*Exchange, []byte, error) {
 	x := &Exchange{
 		surface: surface, format: format,
-		client: ClientHalf(surface), provider: providerFor(format, &s.Target),
+		client: ClientCodec(surface), provider: providerFor(format, &s.Target),
 		target: s.Target, options: s.Answer,
 		request: requests.Get().(*codec.Request),
 	}
@@ -86,11 +86,11 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 // strings, too.
 var validText codec.FingerprintSet
 
-func providerFor(format codec.Format, t *codec.Target) codec.ProviderHalf {
+func providerFor(format codec.Format, t *codec.Target) codec.ProviderCodec {
 	if format == codec.Chat {
 		return chat.ProviderOf(t.Dialect)
 	}
-	return ProviderHalf(format)
+	return ProviderCodec(format)
 }
 
 // Release gives back the request. The exchange must not be used afterwards.

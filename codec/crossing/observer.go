@@ -69,7 +69,7 @@ func Observe(format codec.Format, body []byte, memory Memory) (seen Seen, sound 
 	}
 	events := takeEvents()
 	defer events.release()
-	events.list = ProviderHalf(format).DecodeAnswer(events.list, body)
+	events.list = ProviderCodec(format).DecodeAnswer(events.list, body)
 	seen.note(events.list)
 	if memory.Ledger != nil {
 		kept := thoughts{Memory: memory}
@@ -133,7 +133,7 @@ var observers = map[codec.Format]*sync.Pool{
 func NewObserver(format codec.Format, memory Memory) *Observer {
 	o, ok := observers[format].Get().(*Observer)
 	if !ok {
-		o = &Observer{format: format, decoder: ProviderHalf(format).NewDecoder()}
+		o = &Observer{format: format, decoder: ProviderCodec(format).NewDecoder()}
 	}
 	o.thoughts.Memory = memory
 	return o
@@ -242,7 +242,7 @@ func (o *Observer) begin(data []byte) {
 // Fail appends the format's own way of saying that the answer broke off, as a part of the answer that the provider has
 // begun. next is the number of this event, and body is the request.
 func (o *Observer) Fail(dst []byte, e *codec.Error, next int64, body []byte, options *codec.AnswerOptions) []byte {
-	client, own := ClientHalf(o.format), *options
+	client, own := ClientCodec(o.format), *options
 	if o.format == codec.Responses {
 		own.Begun, own.Next = o.Seen.ID, next
 		if o.created != 0 {

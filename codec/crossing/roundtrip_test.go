@@ -52,7 +52,7 @@ func crossed(t *rapid.T, from, to codec.Format, body []byte) []byte {
 func meaning(t *rapid.T, body []byte) []string {
 	var r codec.Request
 	r.Reset()
-	if err := crossing.ClientHalf(codec.Chat).DecodeRequest(&r, body); err != nil {
+	if err := crossing.ClientCodec(codec.Chat).DecodeRequest(&r, body); err != nil {
 		t.Fatalf("%v\n%s", err, body)
 	}
 	var said []string

@@ -67,7 +67,7 @@ func (a *adaption) outputLimit() {
 	}
 }
 
-// sampling leaves out what the model refuses. What thinking leaves room for is for the Messages half to say: it alone
+// sampling leaves out what the model refuses. What thinking leaves room for is for the Messages codec to say: it alone
 // knows what is written beside it.
 func (a *adaption) sampling() {
 	if a.target.ReasoningModel || !a.target.Sampling {

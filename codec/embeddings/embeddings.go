@@ -12,7 +12,7 @@
 //	}
 //	answer, err = plan.AppendAnswer(nil)
 //
-// Errors of hosts have the shapes of the chat and gemini formats, and errors to clients that of chat: their halves read
+// Errors of hosts have the shapes of the chat and gemini formats, and errors to clients that of chat: their codecs read
 // and write them.
 package embeddings
 

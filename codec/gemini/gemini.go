@@ -1,5 +1,5 @@
-// Package gemini is the provider half of Google's generateContent: it writes requests for the Gemini API and reads its
-// answers, streamed and complete, and its errors. There is no client half: no surface speaks this format.
+// Package gemini is the provider codec of Google's generateContent: it writes requests for the Gemini API and reads its
+// answers, streamed and complete, and its errors. There is no client codec: no surface speaks this format.
 //
 // What is peculiar about the format: roles alternate, so neighbours of one role are joined into one content; results of
 // tools stand alone in a content of role "user"; arguments are objects where other formats carry strings; a stream is a
@@ -11,9 +11,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Provider is the half of the format that faces Google. It is safe for concurrent use and keeps the cleaned form of tool
+// Provider is the codec of the format that faces Google. It is safe for concurrent use and keeps the cleaned form of tool
 // schemas that it has seen, so one value should serve the whole process.
-func Provider() codec.ProviderHalf {
+func Provider() codec.ProviderCodec {
 	return &provider{schemas: newSchemaCache()}
 }
 

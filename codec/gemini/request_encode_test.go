@@ -59,15 +59,15 @@ var (
 // encode writes the request and checks what holds for every request: it is JSON, and writing it again gives the same.
 func encode(t *testing.T, r *codec.Request, target codec.Target) string {
 	t.Helper()
-	half := gemini.Provider()
-	out, err := half.AppendRequest(nil, r, &target)
+	side := gemini.Provider()
+	out, err := side.AppendRequest(nil, r, &target)
 	if err != nil {
 		t.Fatalf("AppendRequest: %v", err)
 	}
 	if !scan.Valid(out) {
 		t.Fatalf("not JSON: %s", out)
 	}
-	again, err := half.AppendRequest(nil, r, &target)
+	again, err := side.AppendRequest(nil, r, &target)
 	if err != nil || !bytes.Equal(out, again) {
 		t.Fatalf("the same request became other bytes:\n%s\n%s", out, again)
 	}
@@ -435,10 +435,10 @@ func agentHistory(turns int) *codec.Request {
 }
 
 func TestTheRequestOfATurnBeginsTheNext(t *testing.T) {
-	half := gemini.Provider()
+	side := gemini.Provider()
 	var previous []byte
 	for turns := range 30 {
-		out, err := half.AppendRequest(nil, agentHistory(turns), &third)
+		out, err := side.AppendRequest(nil, agentHistory(turns), &third)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -453,11 +453,11 @@ func TestTheRequestOfATurnBeginsTheNext(t *testing.T) {
 }
 
 func TestEncodingALongHistoryHardlyAllocates(t *testing.T) {
-	half, r := gemini.Provider(), agentHistory(50)
+	side, r := gemini.Provider(), agentHistory(50)
 	var dst []byte
 	allocs := testing.AllocsPerRun(20, func() {
 		var err error
-		if dst, err = half.AppendRequest(dst[:0], r, &third); err != nil {
+		if dst, err = side.AppendRequest(dst[:0], r, &third); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -467,14 +467,14 @@ func TestEncodingALongHistoryHardlyAllocates(t *testing.T) {
 }
 
 func BenchmarkEncodeRequest(bench *testing.B) {
-	half, r := gemini.Provider(), agentHistory(50)
-	dst, err := half.AppendRequest(nil, r, &third)
+	side, r := gemini.Provider(), agentHistory(50)
+	dst, err := side.AppendRequest(nil, r, &third)
 	if err != nil {
 		bench.Fatal(err)
 	}
 	bench.SetBytes(int64(len(dst)))
 	bench.ReportAllocs()
 	for bench.Loop() {
-		dst, _ = half.AppendRequest(dst[:0], r, &third)
+		dst, _ = side.AppendRequest(dst[:0], r, &third)
 	}
 }

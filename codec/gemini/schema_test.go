@@ -16,10 +16,10 @@ import (
 )
 
 // clean is what becomes of a tool's schema on the way up; "" when it is left out.
-func clean(t interface{ Fatalf(string, ...any) }, half codec.ProviderHalf, schema string) string {
+func clean(t interface{ Fatalf(string, ...any) }, side codec.ProviderCodec, schema string) string {
 	r := request(user(text("q")))
 	r.Tools = []codec.Tool{{Kind: codec.ToolFunction, Name: b("f"), Schema: b(schema)}}
-	out, err := half.AppendRequest(nil, r, &second)
+	out, err := side.AppendRequest(nil, r, &second)
 	if err != nil || !scan.Valid(out) {
 		t.Fatalf("schema %s became %s (%v)", schema, out, err)
 	}
@@ -223,14 +223,14 @@ func checkKeywords(t *rapid.T, schema []byte, known map[string]bool) {
 }
 
 func TestTheCacheGivesTheSameToAll(t *testing.T) {
-	half := gemini.Provider()
+	side := gemini.Provider()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for i := range 200 {
 				schema := fmt.Sprintf(`{"type":"object","properties":{"p%d":{"type":"string","default":1}}}`, i%50)
 				want := fmt.Sprintf(`{"type":"object","properties":{"p%d":{"type":"string"}}}`, i%50)
-				if got := clean(t, half, schema); got != want {
+				if got := clean(t, side, schema); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			}

@@ -47,11 +47,11 @@ func TestRequestHalvesAllocateLittle(t *testing.T) {
 	if len(body) < 190_000 || len(body) > 230_000 {
 		t.Fatalf("the request has %d bytes", len(body))
 	}
-	half, target := messages.Client(), ableTarget()
+	side, target := messages.Client(), ableTarget()
 	decoding := testing.AllocsPerRun(20, func() {
 		r := new(codec.Request)
 		r.Reset()
-		if err := half.DecodeRequest(r, body); err != nil {
+		if err := side.DecodeRequest(r, body); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -66,12 +66,12 @@ func TestRequestHalvesAllocateLittle(t *testing.T) {
 
 func BenchmarkDecodeRequest(b *testing.B) {
 	body := agentRequest()
-	half, r := messages.Client(), new(codec.Request)
+	side, r := messages.Client(), new(codec.Request)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Reset()
-		if err := half.DecodeRequest(r, body); err != nil {
+		if err := side.DecodeRequest(r, body); err != nil {
 			b.Fatal(err)
 		}
 	}

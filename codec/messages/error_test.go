@@ -48,11 +48,11 @@ func TestErrorsAsClientsExpectThem(t *testing.T) {
 		},
 		{codec.Error{Kind: codec.KindContextTooLong, Message: "too much"}, 400, `"invalid_request_error","message":"prompt is too long: too much"`},
 	} {
-		half := messages.Client()
-		if got := half.Status(&c.err); got != c.status {
+		side := messages.Client()
+		if got := side.Status(&c.err); got != c.status {
 			t.Errorf("%s: status %d, want %d", c.err.Kind, got, c.status)
 		}
-		got := string(half.AppendError(nil, &c.err, options()))
+		got := string(side.AppendError(nil, &c.err, options()))
 		want := `{"type":"error","error":{"type":` + strings.ReplaceAll(c.body, `\u003e`, ">") + `},"request_id":"req_01x"}`
 		if got != want || !json.Valid([]byte(got)) {
 			t.Errorf("%s:\n got %s\nwant %s", c.err.Kind, got, want)

@@ -1,4 +1,4 @@
-// Package messages speaks the Messages format (POST /v1/messages): the half that reads and answers its clients, and the
+// Package messages speaks the Messages format (POST /v1/messages): the codec that reads and answers its clients, and the
 // half that asks and reads its providers.
 //
 // What the format demands of a stream, and what its clients do with one that breaks the rules, is in
@@ -18,11 +18,11 @@ type client struct{}
 
 type provider struct{}
 
-// Client is the half that reads what clients of the format send and writes what they expect.
-func Client() codec.ClientHalf { return client{} }
+// Client is the codec that reads what clients of the format send and writes what they expect.
+func Client() codec.ClientCodec { return client{} }
 
-// Provider is the half that writes what providers of the format expect and reads what they send.
-func Provider() codec.ProviderHalf { return provider{} }
+// Provider is the codec that writes what providers of the format expect and reads what they send.
+func Provider() codec.ProviderCodec { return provider{} }
 
 // AppendTokenCount writes the answer to a count_tokens request. The request itself has the shape of a message request
 // without its limits and is read by the same decoder.

@@ -213,7 +213,7 @@ func TestMixedFragmentsArriveWhole(t *testing.T) {
 		if err := grammar.Messages(out); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		// Read back by the provider's half, which is the other side of the same format.
+		// Read back by the provider codec, which is the other side of the same format.
 		d := messages.Provider().NewDecoder()
 		var back []codec.Event
 		for frame := range bytes.SplitSeq(out, []byte("\n\n")) {

@@ -378,7 +378,7 @@ func appendUsage(dst []codec.Event, v []byte) []codec.Event {
 	return append(dst, codec.Event{Kind: codec.EventUsage, Usage: u})
 }
 
-// DecodeAnswer implements [codec.ProviderHalf]: a complete answer is the terminal event without a stream before it.
+// DecodeAnswer implements [codec.ProviderCodec]: a complete answer is the terminal event without a stream before it.
 func (provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
 	var d streamDecoder
 	if !scan.Valid(body) || !scan.IsObject(body) {

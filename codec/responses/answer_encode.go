@@ -10,7 +10,7 @@ const (
 	statusFailed     = "failed"
 )
 
-// AppendAnswer implements [codec.ClientHalf]. The answer is played to a stream encoder, whose terminal event holds the
+// AppendAnswer implements [codec.ClientCodec]. The answer is played to a stream encoder, whose terminal event holds the
 // same object: the two cannot drift apart.
 func (c client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions) []byte {
 	e := new(streamEncoder)

@@ -116,11 +116,11 @@ func TestRequestsTakeFewAllocations(t *testing.T) {
 		t.Skip("counted without the race detector")
 	}
 	body, r := agentHistory(), new(codec.Request)
-	half, target := responses.Client(), &codec.Target{Model: "gpt-5.5"}
+	side, target := responses.Client(), &codec.Target{Model: "gpt-5.5"}
 	decode := testing.AllocsPerRun(20, func() {
 		r = new(codec.Request)
 		r.Reset()
-		if err := half.DecodeRequest(r, body); err != nil {
+		if err := side.DecodeRequest(r, body); err != nil {
 			t.Fatal(err)
 		}
 	})

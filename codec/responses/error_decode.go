@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// DecodeError implements [codec.ProviderHalf].
+// DecodeError implements [codec.ProviderCodec].
 func (provider) DecodeError(status int, retryAfter time.Duration, body []byte) *codec.Error {
 	err := &codec.Error{Kind: codec.KindUpstream}
 	if scan.Valid(body) {

@@ -46,7 +46,7 @@ func wordingOf(kind codec.Kind) wording {
 	return wordings[codec.KindInternal]
 }
 
-// Status implements [codec.ClientHalf].
+// Status implements [codec.ClientCodec].
 func (client) Status(e *codec.Error) int {
 	if e.Kind == codec.KindUpstream && e.Status == http.StatusInternalServerError {
 		return e.Status
@@ -54,7 +54,7 @@ func (client) Status(e *codec.Error) int {
 	return wordingOf(e.Kind).status
 }
 
-// AppendError implements [codec.ClientHalf].
+// AppendError implements [codec.ClientCodec].
 func (client) AppendError(dst []byte, e *codec.Error, _ *codec.AnswerOptions) []byte {
 	w := wordingOf(e.Kind)
 	dst = append(dst, `{"error":{"message":`...)

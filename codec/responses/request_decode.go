@@ -22,7 +22,7 @@ var decoders = sync.Pool{New: func() any { return new(decoder) }}
 // maxPooledItems bounds what an idle decoder keeps.
 const maxPooledItems = 1024
 
-// DecodeRequest implements [codec.ClientHalf].
+// DecodeRequest implements [codec.ClientCodec].
 func (client) DecodeRequest(r *codec.Request, body []byte) error {
 	d := decoders.Get().(*decoder)
 	d.r = r

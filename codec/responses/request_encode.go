@@ -20,7 +20,7 @@ type encoder struct {
 	first  bool            // no element of the current list has been written
 }
 
-// AppendRequest implements [codec.ProviderHalf].
+// AppendRequest implements [codec.ProviderCodec].
 func (provider) AppendRequest(dst []byte, r *codec.Request, t *codec.Target) ([]byte, error) {
 	e := encoder{dst: dst, r: r, t: t}
 	e.raw(`{"model":`)

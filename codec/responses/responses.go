@@ -12,11 +12,11 @@ type client struct{}
 
 type provider struct{}
 
-// Client is the half that talks to clients of this format.
-func Client() codec.ClientHalf { return client{} }
+// Client is the codec that talks to clients of this format.
+func Client() codec.ClientCodec { return client{} }
 
-// Provider is the half that talks to providers of this format.
-func Provider() codec.ProviderHalf { return provider{} }
+// Provider is the codec that talks to providers of this format.
+func Provider() codec.ProviderCodec { return provider{} }
 
 // Types of items, as the wire spells them.
 const (

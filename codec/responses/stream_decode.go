@@ -69,7 +69,7 @@ const (
 	outputOpaque
 )
 
-// NewDecoder implements [codec.ProviderHalf].
+// NewDecoder implements [codec.ProviderCodec].
 func (provider) NewDecoder() codec.StreamDecoder { return new(streamDecoder) }
 
 func (d *streamDecoder) Reset() {

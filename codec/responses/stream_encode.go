@@ -62,7 +62,7 @@ type output struct {
 	from, to  int // where it stands in the encoder's done
 }
 
-// NewEncoder implements [codec.ClientHalf].
+// NewEncoder implements [codec.ClientCodec].
 func (client) NewEncoder(o *codec.AnswerOptions) codec.StreamEncoder {
 	e := new(streamEncoder)
 	e.Reset(o)

@@ -59,7 +59,7 @@ func (c Credentials) Do(ctx context.Context, call *Call) ([]byte, error) {
 	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden: // providers quote parts of keys
 		return nil, codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d); %s", p.Name(), reply.Status, fix)
 	case reply.Status >= http.StatusMultipleChoices:
-		return nil, discreet(crossing.ProviderHalf(call.Format).DecodeError(reply.Status, reply.RetryAfter, answer))
+		return nil, discreet(crossing.ProviderCodec(call.Format).DecodeError(reply.Status, reply.RetryAfter, answer))
 	}
 	return answer, nil
 }

@@ -75,7 +75,7 @@ func (c *connection) refusal(status int) []byte {
 	if surface == codec.FormatUnknown {
 		surface = c.surfaceAsked()
 	}
-	body := crossing.ClientHalf(surface).AppendError(nil, e, &codec.AnswerOptions{})
+	body := crossing.ClientCodec(surface).AppendError(nil, e, &codec.AnswerOptions{})
 	out := []byte("HTTP/1.1 " + strconv.Itoa(status) + " " + consts.StatusMessage(status) +
 		"\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n")
 	return append(out, body...)

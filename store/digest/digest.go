@@ -30,7 +30,7 @@ func Exchange(x *store.Exchange) (store.Digest, error) {
 	request := requests.Get().(*codec.Request)
 	defer requests.Put(request)
 	request.Reset()
-	if err := crossing.ClientHalf(surface).DecodeRequest(request, unread(surface, x)); err != nil {
+	if err := crossing.ClientCodec(surface).DecodeRequest(request, unread(surface, x)); err != nil {
 		return store.Digest{}, err
 	}
 	from := 0
@@ -84,7 +84,7 @@ func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
 	}
 	if scan.IsObject(x.RawResponse) && !strings.HasPrefix(x.ResponseType, "text/event-stream") {
 		answer := new(codec.Answer)
-		fold(answer, crossing.ProviderHalf(surface).DecodeAnswer(nil, x.RawResponse))
+		fold(answer, crossing.ProviderCodec(surface).DecodeAnswer(nil, x.RawResponse))
 		return answer
 	}
 	if s, ok := x.Reader.(*stream); ok {

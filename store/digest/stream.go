@@ -32,7 +32,7 @@ type stream struct {
 const foldMost = 256 << 10
 
 func newStream(format codec.Format) *stream {
-	return &stream{decoder: crossing.ProviderHalf(format).NewDecoder(), answer: new(codec.Answer)}
+	return &stream{decoder: crossing.ProviderCodec(format).NewDecoder(), answer: new(codec.Answer)}
 }
 
 // visitor is told of fragments of texts, see [store.StreamReader].
@@ -128,7 +128,7 @@ func offsetIn(text, view []byte) int {
 // readStream folds a stream as the client got it.
 func readStream(format codec.Format, body []byte) *codec.Answer {
 	answer := new(codec.Answer)
-	decoder := crossing.ProviderHalf(format).NewDecoder()
+	decoder := crossing.ProviderCodec(format).NewDecoder()
 	var events []codec.Event
 	frames := sse.Split(body)
 	for frame := (sse.Frame{}); frames.Next(&frame); {

@@ -2,8 +2,8 @@ package codec
 
 import "time"
 
-// A ClientHalf reads what clients of one format send and writes what they expect.
-type ClientHalf interface {
+// A ClientCodec reads what clients of one format send and writes what they expect.
+type ClientCodec interface {
 	// DecodeRequest fills r, which has been Reset, from a body that is valid JSON. Views in r point into body.
 	// A request that cannot be read is an *[Error] whose Param is a path in this format. Unknown members, roles' extras
 	// and part types never fail: they become opaque parts or notes.
@@ -18,8 +18,8 @@ type ClientHalf interface {
 	Status(e *Error) int
 }
 
-// A ProviderHalf writes what providers of one format expect and reads what they send.
-type ProviderHalf interface {
+// A ProviderCodec writes what providers of one format expect and reads what they send.
+type ProviderCodec interface {
 	// AppendRequest writes r for the target. It may add to r.Notes. What cannot be said in this format and must not be
 	// left out is an *[Error] whose Param is the path in the client's format.
 	AppendRequest(dst []byte, r *Request, t *Target) ([]byte, error)

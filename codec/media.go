@@ -25,6 +25,6 @@ func (r *Request) Plain(body []byte) []byte {
 	if bytes.IndexByte(body, '\\') < 0 {
 		return body
 	}
-	text := scan.Unescape(r.Room(len(body)), body)
-	return scan.Escape(r.Room(len(text)), text)
+	text := scan.Unescape(r.Alloc(len(body)), body)
+	return scan.Escape(r.Alloc(len(text)), text)
 }

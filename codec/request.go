@@ -4,7 +4,7 @@ import "github.com/mnemeproxy/mneme/codec/scan"
 
 // Request is what a client asks for, in no format's shape. Decoders fill it from a client's body; encoders write it in
 // a provider's format. Byte slices are views into the body that was decoded, or into memory of the request itself
-// (see [Request.Hold]); they are valid until [Request.Reset].
+// (see [Request.CopyBytes]); they are valid until [Request.Reset].
 //
 // "String body" means the inside of a JSON string, still escaped, without quotes. Numbers that are only carried along
 // stay the bytes the client wrote; nil means absent, which is not the same as zero.
@@ -339,14 +339,14 @@ func (r *Request) NewParts(n int) []Part {
 	return r.partArena[at : at : at+n]
 }
 
-// Hold copies b into memory of the request and returns the copy, valid until [Request.Reset].
-func (r *Request) Hold(b []byte) []byte {
-	dst := r.Room(len(b))
+// CopyBytes copies b into memory of the request and returns the copy, valid until [Request.Reset].
+func (r *Request) CopyBytes(b []byte) []byte {
+	dst := r.Alloc(len(b))
 	return append(dst, b...)
 }
 
-// Room returns an empty slice with room for n bytes, owned by the request and valid until [Request.Reset].
-func (r *Request) Room(n int) []byte {
+// Alloc returns an empty slice with room for n bytes, owned by the request and valid until [Request.Reset].
+func (r *Request) Alloc(n int) []byte {
 	if cap(r.byteArena)-len(r.byteArena) < n {
 		r.byteArena = make([]byte, 0, max(n, byteBlock))
 	}

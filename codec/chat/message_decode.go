@@ -127,7 +127,7 @@ func (d *requestDecoder) assistant(m *message, index int) error {
 // legacyID is the id of the latest legacy call: the format had none, and a call and its result have to share one.
 func (d *requestDecoder) legacyID() []byte {
 	d.r.NumberedCalls = true
-	return strconv.AppendInt(append(d.r.Room(len("call_fn_")+20), "call_fn_"...), int64(d.functions), 10)
+	return strconv.AppendInt(append(d.r.Alloc(len("call_fn_")+20), "call_fn_"...), int64(d.functions), 10)
 }
 
 // signText attaches a thought signature to the last text of the message.
@@ -292,7 +292,7 @@ func (d *requestDecoder) resultContent(v []byte, index int) error {
 	if scan.IsNull(v) || scan.IsString(v) || scan.IsArray(v) && partsOnly(v) {
 		return d.content(v, index)
 	}
-	body := scan.Escape(d.r.Room(len(v)+len(v)/4), v)
+	body := scan.Escape(d.r.Alloc(len(v)+len(v)/4), v)
 	d.parts = append(d.parts, codec.Part{Kind: codec.PartText, Text: body})
 	return nil
 }

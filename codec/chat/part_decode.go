@@ -52,7 +52,7 @@ func (d *requestDecoder) thinkingText(v []byte) []byte {
 	if body := scan.Body(v); body != nil {
 		return body
 	}
-	text := d.r.Room(len(v))
+	text := d.r.Alloc(len(v))
 	for e := scan.Array(v); e.Next(); {
 		text = append(text, scan.Body(scan.Get(e.Value, "text"))...)
 	}

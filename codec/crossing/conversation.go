@@ -55,7 +55,7 @@ func (a *adaption) keepParts(parts []codec.Part, assistant bool) []codec.Part {
 			if assistant {
 				continue
 			}
-			text := append(a.r.Room(len(p.Name)+24), "Tool "...)
+			text := append(a.r.Alloc(len(p.Name)+24), "Tool "...)
 			p = codec.Part{Kind: codec.PartText, Text: append(append(text, p.Name...), " is now available."...)}
 		case codec.PartToolResult:
 			p.Parts = a.keepParts(p.Parts, false)

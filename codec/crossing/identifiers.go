@@ -63,7 +63,7 @@ func (a *adaption) renameTools() {
 
 func (a *adaption) rename(name *[]byte) {
 	if sent, ok := a.undo.names.sent[string(*name)]; ok && sent != string(*name) {
-		*name = append(a.r.Room(len(sent)), sent...)
+		*name = append(a.r.Alloc(len(sent)), sent...)
 		a.r.Notes.Emulate("tools.name")
 	}
 }

@@ -63,7 +63,7 @@ func (a *adaption) introduction(p *codec.Part) []byte {
 		return nil
 	}
 	const title, context, between = "Title: ", "Context: ", `\n`
-	words := a.r.Room(len(title) + len(p.Filename) + len(between) + len(context) + len(p.Context))
+	words := a.r.Alloc(len(title) + len(p.Filename) + len(between) + len(context) + len(p.Context))
 	if len(p.Filename) > 0 && !a.namesFile(p) {
 		words = append(append(words, title...), p.Filename...)
 		a.r.Notes.Emulate(a.contentPath([]byte("document.title")))
@@ -152,7 +152,7 @@ func (a *adaption) liftFrom(result *codec.Part, pictures []codec.Part) []codec.P
 			continue
 		}
 		pictures = append(pictures, *p)
-		note := append(a.r.Room(40), "[attachment "...)
+		note := append(a.r.Alloc(40), "[attachment "...)
 		note = append(append(note, itoa(len(pictures))...), " follows below]"...)
 		*p = codec.Part{Kind: codec.PartText, Text: note}
 	}

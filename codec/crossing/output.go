@@ -57,7 +57,7 @@ func (a *adaption) schemaFormat(o *codec.OutputFormat) {
 	case a.format == codec.Messages && !a.target.StructuredOutput:
 		a.forceJSONTool(o)
 	case a.format == codec.Chat && !a.target.Dialect.JSONSchema:
-		text := append(a.r.Room(len(jsonSchema)+2*len(o.Schema)), jsonSchema...)
+		text := append(a.r.Alloc(len(jsonSchema)+2*len(o.Schema)), jsonSchema...)
 		a.instruct(scan.Escape(text, o.Schema))
 		*o = codec.OutputFormat{Kind: codec.OutputJSON}
 		if !a.target.Dialect.JSONObject {

@@ -199,7 +199,7 @@ func (a *adaption) orphans(results []codec.Part) []codec.Part {
 	var parts []codec.Part
 	for i := range results {
 		p := &results[i]
-		title := append(a.r.Room(len(p.CallID)+len(p.Name)+32), `Result of an earlier tool call (`...)
+		title := append(a.r.Alloc(len(p.CallID)+len(p.Name)+32), `Result of an earlier tool call (`...)
 		if len(p.Name) > 0 {
 			title = append(append(title, p.Name...), ", "...)
 		}
@@ -234,7 +234,7 @@ func (a *adaption) renameRepeatedCalls() {
 			}
 			seen[view(p.CallID)]++
 			if n := seen[view(p.CallID)]; n > 1 {
-				id := append(a.r.Room(len(p.CallID)+8), p.CallID...)
+				id := append(a.r.Alloc(len(p.CallID)+8), p.CallID...)
 				p.CallID = append(append(id, '_'), itoa(n)...)
 			}
 		}

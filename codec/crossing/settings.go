@@ -95,7 +95,7 @@ func (a *adaption) identity() {
 		}
 	case r.Format == codec.Messages && r.User != nil:
 		sum := sha256.Sum256(scan.Unescape(nil, r.User))
-		hashed := hex.AppendEncode(a.r.Room(2*len(sum)), sum[:])
+		hashed := hex.AppendEncode(a.r.Alloc(2*len(sum)), sum[:])
 		r.SafetyIdentifier, r.User = hashed, nil
 		if r.PromptCacheKey == nil {
 			r.PromptCacheKey = hashed

@@ -133,7 +133,7 @@ func (a *adaption) flatten(tool *codec.Tool) {
 
 // flatName joins a namespace and a name. A tool without a namespace that has the joined name already keeps it.
 func (a *adaption) flatName(namespace, name []byte) []byte {
-	flat := append(a.r.Room(len(namespace)+len(name)+2+1+hashLength), namespace...)
+	flat := append(a.r.Alloc(len(namespace)+len(name)+2+1+hashLength), namespace...)
 	flat = append(append(flat, "__"...), name...)
 	if a.flat[string(flat)] {
 		sum := sha256.Sum256(append(append(append([]byte{}, namespace...), 0), name...))
@@ -174,7 +174,7 @@ var customSchema = []byte(`{"type":"object","properties":{"input":{"type":"strin
 func (a *adaption) wrapCustom(tool *codec.Tool) {
 	a.undo.wrapped[string(tool.Name)] = true
 	definition := grammarText(tool.Grammar)
-	text := a.r.Room(len(tool.Description) + len(customNote) + len(definition) + 32)
+	text := a.r.Alloc(len(tool.Description) + len(customNote) + len(definition) + 32)
 	if len(tool.Description) > 0 {
 		text = append(append(text, tool.Description...), `\n\n`...)
 	}
@@ -195,7 +195,7 @@ func grammarText(format []byte) []byte {
 
 // wrapCall turns a free-text call of the history into the call of the function that stands for its tool.
 func (a *adaption) wrapCall(p *codec.Part) {
-	arguments := append(a.r.Room(len(p.Text)+12), `{"input":"`...)
+	arguments := append(a.r.Alloc(len(p.Text)+12), `{"input":"`...)
 	arguments = append(append(arguments, p.Text...), `"}`...)
 	p.Kind, p.Arguments, p.ArgumentsEscaped, p.Text = codec.PartToolCall, arguments, false, nil
 }

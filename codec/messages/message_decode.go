@@ -288,7 +288,7 @@ func (d *requestDecoder) wire(p *codec.Part, c *content, block []byte) {
 	p.FileID = scan.Body(c.fileID)
 	d.scratch = appendWords(d.scratch[:0], c)
 	if len(d.scratch) > 0 {
-		p.Text = d.r.Hold(d.scratch)
+		p.Text = d.r.CopyBytes(d.scratch)
 	}
 }
 
@@ -383,7 +383,7 @@ func (d *requestDecoder) source(p *codec.Part, kind codec.PartKind, c *content, 
 	case "content":
 		d.scratch = appendLines(d.scratch[:0], inner)
 		p.MediaType = textPlain
-		p.Text = d.r.Hold(d.scratch)
+		p.Text = d.r.CopyBytes(d.scratch)
 	default:
 		p.Data = data
 	}

@@ -295,7 +295,7 @@ func (d *decoder) clientCall(it *item) codec.Part {
 		p.Name, p.Arguments = []byte(nameComputer), it.action
 		if it.action == nil && it.actions != nil {
 			const open = `{"actions":`
-			room := append(d.r.Room(len(open)+len(it.actions)+1), open...)
+			room := append(d.r.Alloc(len(open)+len(it.actions)+1), open...)
 			p.Arguments = append(append(room, it.actions...), '}')
 		}
 	}
@@ -379,7 +379,7 @@ func (d *decoder) resultContent(it *item) ([]codec.Part, error) {
 	case string(it.wireType) == "computer_call_output":
 		return append(d.r.NewParts(1), d.image(v)), nil
 	}
-	text := scan.Escape(d.r.Room(2 * len(v))[:0], v)
+	text := scan.Escape(d.r.Alloc(2 * len(v))[:0], v)
 	return append(d.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: text}), nil
 }
 
@@ -450,7 +450,7 @@ func (d *decoder) serverTool(it *item) codec.Part {
 	case "mcp_list_tools", "tool_search_call", "tool_search_output", "program_output":
 		return p // says nothing that a conversation needs
 	}
-	text := append(d.r.Room(len(name)+len(detail)+len("[: ]")), '[')
+	text := append(d.r.Alloc(len(name)+len(detail)+len("[: ]")), '[')
 	text = append(text, name...)
 	if len(detail) > 0 {
 		text = append(append(text, ": "...), detail...)
@@ -489,7 +489,7 @@ func (d *decoder) agent(it *item) error {
 	parts := d.r.NewParts(1 + partCount(it.content))
 	if len(it.author) > 0 {
 		const before, after = "Message from ", ":"
-		text := append(d.r.Room(len(before)+len(it.author)+len(after)), before...)
+		text := append(d.r.Alloc(len(before)+len(it.author)+len(after)), before...)
 		text = append(append(text, it.author...), after...)
 		parts = append(parts, codec.Part{Kind: codec.PartText, Text: text})
 	}

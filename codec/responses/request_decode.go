@@ -166,7 +166,7 @@ func (d *decoder) echo(m *scan.Members) {
 	if cap(r.Echo) == 0 {
 		r.Echo = make([]codec.Member, 0, 16)
 	}
-	r.Echo = append(r.Echo, codec.Member{Name: r.Hold(m.Key), Value: m.Value})
+	r.Echo = append(r.Echo, codec.Member{Name: r.CopyBytes(m.Key), Value: m.Value})
 }
 
 func (d *decoder) instructions(v []byte) error {

@@ -2,6 +2,38 @@ package codec
 
 import "time"
 
+// A Definition is a wire format: what is known of it, and the codecs that read and write it. A format's folder exports
+// one, and codec/crossing has the table of them.
+type Definition struct {
+	Traits   Traits
+	Client   ClientCodec   // nil where no surface speaks the format
+	Provider ProviderCodec // nil where no provider answers in events
+	// ProviderOf is the codec for a target, where that is another than Provider for some; nil where it never is.
+	ProviderOf func(t *Target) ProviderCodec
+	// Narrow takes out of what the format's providers take what a target does not, or adds what only some do; nil for
+	// formats that are the same everywhere.
+	Narrow func(takes *Takes, t *Target)
+	// Clean leaves out of a request's body, in this very format, what another provider's answers have put into the
+	// conversation and this one would refuse. It says so to c, and else may return anything. nil: there is nothing to clean.
+	Clean func(c *Cleaner, body []byte) []byte
+	// Marks are what Clean searches for before anything is read: a part of a body without any of them needs no cleaning.
+	Marks [][]byte
+}
+
+// Cleaner is what [Definition.Clean] works with.
+type Cleaner struct {
+	Target  *Target
+	Recall  func(callID []byte) []byte // the reasoning text that led to a call, a string body; nil when it is not known
+	Changed bool
+	Dropped []string // what was left out, in the client's own terms
+}
+
+// Drop notes that the body is changed and what went.
+func (c *Cleaner) Drop(name string) {
+	c.Changed = true
+	c.Dropped = appendOnce(c.Dropped, name)
+}
+
 // A ClientCodec reads what clients of one format send and writes what they expect.
 type ClientCodec interface {
 	// DecodeRequest fills r, which has been Reset, from a body that is valid JSON. Views in r point into body.
@@ -52,12 +84,8 @@ type StreamDecoder interface {
 type StreamEncoder interface {
 	// Append writes what the event means to the client; often nothing.
 	Append(dst []byte, ev *Event) []byte
-	// Heartbeat writes something that keeps the client's timers from firing. Only to be called between events.
-	Heartbeat(dst []byte) []byte
 	// Next is the number of the format's next event, 0 where events have none.
 	Next() int64
-	// Reset makes the encoder ready for another answer.
-	Reset(o *AnswerOptions)
 }
 
 // AnswerOptions is what an encoder has to know beyond the events. It is constant during an answer.
@@ -73,20 +101,4 @@ type AnswerOptions struct {
 	Request        *Request  // for what an answer echoes; nil on errors before it was read
 	Begun          string    // the answer's id where the provider has begun it itself; "": one is made of ID
 	Next           int64     // number of the first event; not 0 where the provider has begun the answer itself
-}
-
-// AnswerID is the id that a surface's answer written with these options has, "" for a format without one.
-func (o *AnswerOptions) AnswerID(surface Format) string {
-	if o.Begun != "" {
-		return o.Begun
-	}
-	switch surface {
-	case Chat:
-		return "chatcmpl-" + o.ID
-	case Responses:
-		return "resp_" + o.ID
-	case Messages:
-		return "msg_" + o.ID
-	}
-	return ""
 }

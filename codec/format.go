@@ -1,6 +1,9 @@
 package codec
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Format is a wire format. A surface is a format that clients may speak to us; a provider speaks one or more.
 type Format uint8
@@ -14,7 +17,14 @@ const (
 	Embeddings           // Embeddings
 )
 
-var formatNames = [...]string{"unknown", "chat", "responses", "messages", "gemini", "embeddings"}
+var formatNames = []string{"unknown", "chat", "responses", "messages", "gemini", "embeddings"}
+
+// NewFormat gives a format a number by the name that it has in configuration, headers and records. Numbers are given
+// while the program starts, in the initialisation of the variable that holds one, and are stored nowhere.
+func NewFormat(name string) Format {
+	formatNames = append(formatNames, name)
+	return Format(len(formatNames) - 1)
+}
 
 // String is the name used in configuration, headers and records.
 func (f Format) String() string {
@@ -24,6 +34,9 @@ func (f Format) String() string {
 	return formatNames[FormatUnknown]
 }
 
+// FormatNames are the names of all formats.
+func FormatNames() []string { return formatNames[1:] }
+
 // ParseFormat reads a name as [Format.String] writes it.
 func ParseFormat(name string) (Format, error) {
 	for i, known := range formatNames[1:] {
@@ -31,7 +44,7 @@ func ParseFormat(name string) (Format, error) {
 			return Format(i + 1), nil
 		}
 	}
-	return FormatUnknown, fmt.Errorf("unknown format %q (known: chat, responses, messages, gemini, embeddings)", name)
+	return FormatUnknown, fmt.Errorf("unknown format %q (known: %s)", name, strings.Join(FormatNames(), ", "))
 }
 
 // Family names whose model made something that only that house can read again: reasoning state and signatures.

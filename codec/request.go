@@ -1,6 +1,10 @@
 package codec
 
-import "github.com/mnemeproxy/mneme/codec/scan"
+import (
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
 
 // Request is what a client asks for, in no format's shape. Decoders fill it from a client's body; encoders write it in
 // a provider's format. Byte slices are views into the body that was decoded, or into memory of the request itself
@@ -9,9 +13,10 @@ import "github.com/mnemeproxy/mneme/codec/scan"
 // "String body" means the inside of a JSON string, still escaped, without quotes. Numbers that are only carried along
 // stay the bytes the client wrote; nil means absent, which is not the same as zero.
 type Request struct {
-	Format Format // the client's
-	Model  string // as the client asked for it
-	Stream bool
+	Format  Format   // the client's
+	Members *Members // the client's names for what is in here; nil for a request that no client sent
+	Model   string   // as the client asked for it
+	Stream  bool
 
 	Instructions []Part // opening text that stands outside the messages: messages' system, responses' instructions
 	Messages     []Message
@@ -61,6 +66,25 @@ type Request struct {
 	partArena  []Part
 	byteArena  []byte
 	partsTaken int // since the last Reset
+}
+
+// Conversation is the client's name for the list of messages.
+func (r *Request) Conversation() string {
+	if r.Members == nil {
+		return "messages"
+	}
+	return r.Members.Conversation
+}
+
+// Path names a message as the client counts it.
+func (r *Request) Path(index int) string { return r.Conversation() + "[" + strconv.Itoa(index) + "]" }
+
+// PartsPath names the parts of a message as the client does.
+func (r *Request) PartsPath(index int) string {
+	if r.Members == nil {
+		return r.Path(index) + ".content"
+	}
+	return r.Path(index) + r.Members.Parts
 }
 
 // Member is one member of a JSON object: its name and its raw value.

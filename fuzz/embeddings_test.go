@@ -3,17 +3,16 @@ package fuzz_test
 import (
 	"testing"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/fuzz/mutant"
 )
 
 var embeddingsDialects = []embeddings.Dialect{
-	{Format: codec.Embeddings, DimensionsMember: "dimensions", EncodingFormat: true, Tokens: true, User: true, MaxInputs: 3, MaxTokens: 50},
-	{Format: codec.Embeddings, DimensionsMember: "output_dimension", InputTypeMember: "input_type", TruncationMember: "truncation"},
-	{Format: codec.Gemini, MaxInputs: 2},
-	{Format: codec.Embeddings},
+	{DimensionsMember: "dimensions", EncodingFormat: true, Tokens: true, User: true, MaxInputs: 3, MaxTokens: 50},
+	{DimensionsMember: "output_dimension", InputTypeMember: "input_type", TruncationMember: "truncation"},
+	{Batch: true, MaxInputs: 2},
+	{},
 }
 
 // Whatever a client asks for, it is refused or becomes JSON for every host, each input once.

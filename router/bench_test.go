@@ -46,7 +46,7 @@ func BenchmarkTarget(b *testing.B) {
 	p := place(b, r, "claude-opus-4-8")
 	b.ReportAllocs()
 	for b.Loop() {
-		if t := r.Target(p, codec.Messages); t.MaxOutput == 0 {
+		if t := r.Target(p); t.MaxOutput == 0 {
 			b.Fatal("no target")
 		}
 	}

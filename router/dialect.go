@@ -22,7 +22,7 @@ type Dialect struct {
 	KeyHeader     string // header of a credential in every format but Messages: "Authorization", "X-Goog-Api-Key"
 
 	Chat       codec.Dialect
-	Embeddings embeddings.Dialect // its Format is left to the provider
+	Embeddings embeddings.Dialect // Batch is left to the format
 }
 
 // builtIn are the providers that exist without configuration.

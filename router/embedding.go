@@ -4,11 +4,13 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 )
 
 // An Embedder is what has to be known to ask for vectors of a placed model: what [embeddings.NewPlan] takes.
 type Embedder struct {
+	Format  codec.Format // in which the provider is asked
 	Model   embeddings.Model
 	Dialect embeddings.Dialect
 }
@@ -19,8 +21,8 @@ func (r *Router) Embedder(p Placement) (Embedder, *codec.Error) {
 	if format == codec.FormatUnknown {
 		return Embedder{}, r.noEmbeddings(p)
 	}
-	e := Embedder{Model: r.models.model(p.Model).Embedding, Dialect: p.Provider.dialect.Embeddings}
-	e.Dialect.Format = format
+	e := Embedder{Model: r.models.model(p.Model).Embedding, Dialect: p.Provider.dialect.Embeddings, Format: format}
+	e.Dialect.Batch = crossing.Traits(format).HTTP.BatchEmbed
 	return e, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
 // Headers that go upstream whatever the provider, by canonical name. Everything else a client sends stays here unless
@@ -40,14 +41,35 @@ var passesDownstream = newHeaderNames([]string{
 	"X-Ratelimit-", "Anthropic-", "Openai-", "X-Codex-",
 })
 
-// defaultAnthropicVersion is sent when the client named none, which is so for every client of another format.
-// Under the later 2026-10-21 sampling members are refused (docs/wire/messages.md#1).
-const defaultAnthropicVersion = "2023-06-01"
-
 // headerPolicy builds the headers of a request from an allow-list.
 type headerPolicy struct {
 	passing   headerNames
-	userAgent []string // where the client has none; shared by all requests
+	userAgent []string        // where the client has none; shared by all requests
+	formats   []formatHeaders // by the format's number
+}
+
+// formatHeaders are what a format adds to a request that lacks it, and those of other formats that it must not have.
+type formatHeaders struct {
+	added   map[string][]string
+	foreign []string
+}
+
+func headersByFormat() (list []formatHeaders) {
+	known := crossing.Formats()
+	for _, f := range known {
+		h := formatHeaders{added: make(map[string][]string)}
+		for _, header := range crossing.Traits(f).HTTP.Headers {
+			h.added[header[0]] = []string{header[1]}
+		}
+		for _, other := range known {
+			if other != f {
+				h.foreign = append(h.foreign, crossing.Traits(other).HTTP.Own...)
+			}
+		}
+		list = append(list, make([]formatHeaders, int(f)+1-len(list))...)
+		list[f] = h
+	}
+	return list
 }
 
 func newHeaderPolicy(family codec.Family, c *Config) headerPolicy {
@@ -59,7 +81,7 @@ func newHeaderPolicy(family codec.Family, c *Config) headerPolicy {
 	if agent == "" {
 		agent = "mneme"
 	}
-	return headerPolicy{passing: newHeaderNames(names), userAgent: []string{agent}}
+	return headerPolicy{passing: newHeaderNames(names), userAgent: []string{agent}, formats: headersByFormat()}
 }
 
 // Values that every request shares. net/http does not change them.
@@ -67,7 +89,6 @@ var (
 	jsonType        = []string{"application/json"}
 	eventStreamType = []string{"text/event-stream"}
 	identity        = []string{"identity"}
-	anthropicDate   = []string{defaultAnthropicVersion}
 )
 
 // build makes the headers of a call. The result shares value slices with c.Header.
@@ -94,13 +115,16 @@ func (h *headerPolicy) build(c *Call, credential Credential) http.Header {
 	if _, ok := out["User-Agent"]; !ok {
 		out["User-Agent"] = h.userAgent
 	}
-	if c.Format == codec.Messages {
-		if _, ok := out["Anthropic-Version"]; !ok {
-			out["Anthropic-Version"] = anthropicDate
+	if int(c.Format) < len(h.formats) {
+		own := &h.formats[c.Format]
+		for _, name := range own.foreign {
+			delete(out, name)
 		}
-	} else {
-		delete(out, "Anthropic-Version")
-		delete(out, "Anthropic-Beta")
+		for name, value := range own.added {
+			if _, ok := out[name]; !ok {
+				out[name] = value
+			}
+		}
 	}
 	if !credential.IsZero() {
 		out[textproto.CanonicalMIMEHeaderKey(credential.Header)] = []string{credential.Value}

@@ -84,14 +84,7 @@ func (r *Router) listedAliases() []ListedModel {
 
 // listFormat is the format in which a provider is asked for its models.
 func (p *Provider) listFormat() codec.Format {
-	switch {
-	case p.Speaks(codec.Gemini):
-		return codec.Gemini
-	case len(p.formats) == 1 && p.Speaks(codec.Messages):
-		return codec.Messages
-	default:
-		return codec.Chat
-	}
+	return p.bestFormat(func(t *codec.HTTPTraits) int { return t.ListRank })
 }
 
 // modelLists keeps the providers' lists.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
 func TestTheModelFileIsDatedAndStrict(t *testing.T) {
@@ -176,7 +177,12 @@ models:
 
 func TestTheTargetJoinsModelHostAndFormat(t *testing.T) {
 	r := newRouter(t, Config{Breakpoints: true})
-	target := func(model string, f codec.Format) codec.Target { return r.Target(place(t, r, model), f) }
+	target := func(model string, f codec.Format) codec.Target {
+		x := r.Target(place(t, r, model))
+		takes := crossing.Takes(f, &x)
+		x.ImagesInResults, x.Breakpoints = takes.ImagesInResults, x.Breakpoints && takes.Breakpoints > 0
+		return x
+	}
 
 	if x := target("claude-opus-5-5", codec.Messages); !x.Breakpoints || !x.ImagesInResults || !x.MidThinkingState || x.Family != codec.FamilyAnthropic || x.Provider != "anthropic" {
 		t.Errorf("%+v", x)

@@ -3,12 +3,14 @@ package router
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
 // A Provider serves models at one or several endpoints. It is safe for concurrent use.
@@ -45,7 +47,7 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 	}
 	for _, f := range formats {
 		if f == codec.FormatUnknown {
-			return nil, fmt.Errorf("%s.formats holds an unknown format (known: chat, responses, messages, gemini, embeddings)", setting)
+			return nil, fmt.Errorf("%s.formats holds an unknown format (known: %s)", setting, strings.Join(codec.FormatNames(), ", "))
 		}
 	}
 	p := &Provider{
@@ -124,44 +126,63 @@ func (p *Provider) HasKey() bool {
 // it, else the best one to cross to. It is [codec.FormatUnknown] when there is none, which for surface
 // [codec.Embeddings] means that the provider has no embeddings.
 //
-// Three facts about models steer it (models.yaml): some answer in the Responses format only, search models in the Chat
-// format only, and reasoning models of OpenAI keep their reasoning state, tools beside an effort and pictures in results
-// only in Responses.
+// Three facts about models steer it (models.yaml): some of OpenAI's answer in one of its two formats only, and its
+// reasoning models keep their reasoning state, tools beside an effort and pictures in results only in Responses.
 func (p *Provider) FormatFor(surface codec.Format, model string) codec.Format {
-	if surface == codec.Embeddings {
+	asked := crossing.Traits(surface)
+	if asked.Vectors {
 		return p.embeddingFormat()
 	}
 	known := p.models.model(model)
-	switch {
-	case surface == codec.Chat && p.Speaks(codec.Responses) && known.ResponsesOnly:
-		return codec.Responses
-	case surface == codec.Responses && p.Speaks(codec.Chat) && known.SearchModel:
-		return codec.Chat
+	if only := p.onlyFormat(known, asked.Author); only != codec.FormatUnknown {
+		return only
 	}
 	if p.Speaks(surface) {
 		return surface
 	}
-	order := []codec.Format{codec.Chat, codec.Responses, codec.Messages, codec.Gemini}
-	if p.Speaks(codec.Responses) && known.Reasoning && !known.SearchModel {
-		order[0], order[1] = codec.Responses, codec.Chat
+	return p.bestFormat(func(t *codec.HTTPTraits) int {
+		if t.KeepsReasoning && known.Reasoning && !known.SearchModel {
+			return math.MaxInt
+		}
+		return t.Rank
+	})
+}
+
+// onlyFormat is the one format of an author in which a model answers, if the provider speaks it.
+func (p *Provider) onlyFormat(m *Model, author codec.Family) codec.Format {
+	if !m.ResponsesOnly && !m.SearchModel {
+		return codec.FormatUnknown
 	}
-	for _, f := range order {
-		if p.Speaks(f) {
+	for _, f := range p.formats {
+		t := crossing.Traits(f)
+		if t.Author == author && (m.ResponsesOnly && t.HTTP.KeepsReasoning || m.SearchModel && t.HTTP.SearchModels) {
 			return f
 		}
 	}
 	return codec.FormatUnknown
 }
 
-func (p *Provider) embeddingFormat() codec.Format {
-	switch {
-	case p.Speaks(codec.Embeddings):
-		return codec.Embeddings
-	case p.Speaks(codec.Gemini):
-		return codec.Gemini
-	default:
-		return codec.FormatUnknown
+// bestFormat is the one of the provider's formats with the highest score; those without any are out of the question.
+func (p *Provider) bestFormat(score func(*codec.HTTPTraits) int) codec.Format {
+	best, highest := codec.FormatUnknown, 0
+	for _, f := range p.formats {
+		if n := score(&crossing.Traits(f).HTTP); n > highest {
+			best, highest = f, n
+		}
 	}
+	return best
+}
+
+func (p *Provider) embeddingFormat() codec.Format {
+	return p.bestFormat(func(t *codec.HTTPTraits) int {
+		switch {
+		case t.Embed.Path == "":
+			return 0
+		case t.BatchEmbed:
+			return 1
+		}
+		return 2
+	})
 }
 
 // A Credential is the header that opens a provider.
@@ -184,8 +205,7 @@ func (c Credential) String() string {
 // GoString keeps credentials out of logs.
 func (c Credential) GoString() string { return c.String() }
 
-// Credential puts a key into the header that the provider reads in format f: x-api-key in Messages, x-goog-api-key at
-// Google, Authorization: Bearer elsewhere.
+// Credential puts a key into the header that the provider reads in format f, as Authorization: Bearer or by itself.
 func (p *Provider) Credential(f codec.Format, key string) Credential {
 	switch header := p.CredentialHeader(f); {
 	case key == "":
@@ -209,8 +229,8 @@ func (p *Provider) Credentials() (secrets []string) {
 
 // CredentialHeader is the canonical name of the header that carries the provider's credential in format f.
 func (p *Provider) CredentialHeader(f codec.Format) string {
-	if f == codec.Messages {
-		return "X-Api-Key"
+	if header := crossing.Traits(f).HTTP.KeyHeader; header != "" {
+		return header
 	}
 	return p.dialect.KeyHeader
 }

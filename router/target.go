@@ -1,12 +1,15 @@
 package router
 
-import "github.com/mnemeproxy/mneme/codec"
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+)
 
 // Model is what is known about the model of a placement.
 func (r *Router) Model(p Placement) Model { return *r.models.model(p.Model) }
 
-// Target is what an encoder has to know to write a request for a placement in format f.
-func (r *Router) Target(p Placement, f codec.Format) codec.Target {
+// Target is what an encoder has to know to write a request for a placement.
+func (r *Router) Target(p Placement) codec.Target {
 	m := r.models.model(p.Model)
 	row := p.Provider.dialect
 	t := codec.Target{
@@ -30,11 +33,11 @@ func (r *Router) Target(p Placement, f codec.Format) codec.Target {
 		ForcedTools:      m.ForcedTools,
 		Sampling:         m.Sampling,
 		StructuredOutput: m.StructuredOutput,
-		ImagesInResults:  takesImagesInResults(f, row.Family, m),
+		ImagesInResults:  m.ImagesInResults,
+		Breakpoints:      r.breakpoints && row.Family == codec.FamilyAnthropic,
 		NeedsSignature:   m.NeedsSignature,
 		MidThinkingState: m.BoundThinking,
 		CallIDs:          m.CallIDs,
-		Breakpoints:      r.breakpoints && f == codec.Messages && row.Family == codec.FamilyAnthropic,
 
 		Dialect: row.Chat,
 	}
@@ -46,20 +49,9 @@ func (r *Router) Target(p Placement, f codec.Format) codec.Target {
 // ReplaysReasoning reports whether a placement wants the reasoning text of its answers in format f back, and names the
 // family that its models belong to.
 func (r *Router) ReplaysReasoning(p Placement, f codec.Format) (codec.Family, bool) {
-	row := p.Provider.dialect
-	return row.Family, f == codec.Chat && row.Chat.ReplayReasoning && r.models.model(p.Model).ReplayReasoning
-}
-
-// takesImagesInResults is a matter of the format everywhere but at Google: Chat has only text in tool messages.
-func takesImagesInResults(f codec.Format, family codec.Family, m *Model) bool {
-	switch f {
-	case codec.Responses:
-		return true
-	case codec.Messages:
-		return family == codec.FamilyAnthropic
-	case codec.Gemini:
-		return m.ImagesInResults
-	default:
-		return false
+	if row := p.Provider.dialect; !row.Chat.ReplayReasoning {
+		return row.Family, false
 	}
+	t := r.Target(p)
+	return t.Family, crossing.Takes(f, &t).ReasoningText
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
 // Operation is what is asked of a provider.
@@ -15,7 +16,7 @@ type Operation uint8
 const (
 	Generate    Operation = iota // an answer of a model
 	CountTokens                  // the size of a prompt
-	Embed                        // vectors; in format Gemini a batch
+	Embed                        // vectors
 	ListModels                   // the models on offer; GET, no body
 )
 
@@ -49,104 +50,116 @@ func parseBaseURL(base string) (*url.URL, error) {
 	return u, nil
 }
 
-// urls are where the operations of one base URL are. Those that do not depend on the model are made once and shared by all
-// requests; net/http only reads them.
+// urls are where the operations of one base URL are, by format. Those that do not depend on the model are made once and
+// shared by all requests; net/http only reads them.
 type urls struct {
-	base         *url.URL
-	chat         *url.URL
-	responses    *url.URL
-	embeddings   *url.URL
-	messages     *url.URL
-	messagesBeta *url.URL // with ?beta=true
-	count        *url.URL
-	countBeta    *url.URL
-	models       *url.URL
-	messageList  *url.URL // models in the form of the Messages API
-	geminiList   *url.URL
+	base    *url.URL
+	formats []formatURLs // by the format's number
+}
+
+// formatURLs are the operations in one format.
+type formatURLs struct{ generate, stream, count, embed, models operationURL }
+
+// operationURL is where one operation is. The zero value says that the format has none.
+type operationURL struct {
+	at    *url.URL // nil where the path has a model in it
+	beta  *url.URL // with ?beta=true; nil where that means nothing
+	root  *url.URL
+	model codec.Endpoint // with the model in its path
 }
 
 func newURLs(base *url.URL, row *Dialect) (urls, error) {
 	if row.MessagesBelow != "" && strings.HasSuffix(base.Path, row.MessagesBelow) {
 		return urls{}, fmt.Errorf("ends in %s: leave that out, it is added for the Messages format", row.MessagesBelow)
 	}
-	at := func(root *url.URL, path, query string) *url.URL {
-		u := *root
-		u.Path += path
-		u.RawQuery = query
-		return &u
+	// Some SDKs append the version to a base without a path, others take it as a part of the base: a host that speaks both
+	// is written the second way.
+	versioned := *base
+	versioned.Path = strings.TrimSuffix(versioned.Path, "/v1") + row.MessagesBelow + "/v1"
+	u := urls{base: base}
+	for _, f := range crossing.Formats() {
+		t := &crossing.Traits(f).HTTP
+		root := base
+		if t.Versioned {
+			root = &versioned
+		}
+		generate := newOperationURL(root, t.Generate, t.Beta)
+		stream := generate
+		if t.Stream.Path != "" {
+			stream = newOperationURL(root, t.Stream, t.Beta)
+		}
+		u.formats = append(u.formats, make([]formatURLs, int(f)+1-len(u.formats))...)
+		u.formats[f] = formatURLs{
+			generate: generate, stream: stream,
+			count:  newOperationURL(root, t.CountTokens, t.Beta),
+			embed:  newOperationURL(root, t.Embed, false),
+			models: newOperationURL(root, t.ListModels, false),
+		}
 	}
-	// Anthropic's SDKs append /v1/messages to a base without a path, OpenAI's take the /v1 as part of the base: a host
-	// that speaks both is written the second way.
-	messages := *base
-	messages.Path = strings.TrimSuffix(messages.Path, "/v1") + row.MessagesBelow + "/v1"
-	return urls{
-		base:         base,
-		chat:         at(base, "/chat/completions", ""),
-		responses:    at(base, "/responses", ""),
-		embeddings:   at(base, "/embeddings", ""),
-		messages:     at(&messages, "/messages", ""),
-		messagesBeta: at(&messages, "/messages", "beta=true"),
-		count:        at(&messages, "/messages/count_tokens", ""),
-		countBeta:    at(&messages, "/messages/count_tokens", "beta=true"),
-		models:       at(base, "/models", ""),
-		messageList:  at(&messages, "/models", "limit=1000"),
-		geminiList:   at(base, "/models", "pageSize=1000"),
-	}, nil
+	return u, nil
 }
+
+func newOperationURL(root *url.URL, e codec.Endpoint, beta bool) (p operationURL) {
+	switch {
+	case e.Path == "":
+		return operationURL{}
+	case strings.Contains(e.Path, modelVariable):
+		return operationURL{root: root, model: e}
+	}
+	p.at = below(root, e.Path, e.Query)
+	if beta {
+		p.beta = below(root, e.Path, "beta=true")
+	}
+	return p
+}
+
+func below(root *url.URL, path, query string) *url.URL {
+	u := *root
+	u.Path += path
+	u.RawQuery = query
+	return &u
+}
+
+// modelVariable stands for the model's name in the path of an endpoint.
+const modelVariable = "{model}"
 
 // of returns where a call goes, or nil when the format has no such operation. The result is not to be changed.
 func (u *urls) of(c *Call) *url.URL {
-	beta := c.Format == codec.Messages && hasBeta(c.Query)
-	switch {
-	case c.Operation == ListModels && c.Format == codec.Messages:
-		return u.messageList
-	case c.Operation == ListModels && c.Format == codec.Gemini:
-		return u.geminiList
-	case c.Operation == ListModels:
-		return u.models
-	case c.Format == codec.Gemini:
-		return u.gemini(c)
-	case c.Operation == CountTokens && c.Format == codec.Messages && beta:
-		return u.countBeta
-	case c.Operation == CountTokens && c.Format == codec.Messages:
-		return u.count
-	case c.Operation == Embed && c.Format == codec.Embeddings:
-		return u.embeddings
-	case c.Operation != Generate:
+	if int(c.Format) >= len(u.formats) {
 		return nil
-	case c.Format == codec.Messages && beta:
-		return u.messagesBeta
-	case c.Format == codec.Messages:
-		return u.messages
-	case c.Format == codec.Chat:
-		return u.chat
-	case c.Format == codec.Responses:
-		return u.responses
+	}
+	f := &u.formats[c.Format]
+	var p *operationURL
+	switch c.Operation {
+	case Generate:
+		if p = &f.generate; c.Stream {
+			p = &f.stream
+		}
+	case CountTokens:
+		p = &f.count
+	case Embed:
+		p = &f.embed
+	case ListModels:
+		p = &f.models
 	default:
 		return nil
 	}
+	switch {
+	case p.root != nil:
+		return p.of(c.Model)
+	case p.beta != nil && hasBeta(c.Query):
+		return p.beta
+	}
+	return p.at
 }
 
-// gemini names the model in the path, and whether to stream by the method.
-func (u *urls) gemini(c *Call) *url.URL {
-	var method, query string
-	switch {
-	case c.Operation == Generate && c.Stream:
-		// Without alt=sse the stream is one JSON array (docs/wire/generate-content.md#2.1).
-		method, query = ":streamGenerateContent", "alt=sse"
-	case c.Operation == Generate:
-		method = ":generateContent"
-	case c.Operation == CountTokens:
-		method = ":countTokens"
-	case c.Operation == Embed:
-		method = ":batchEmbedContents"
-	default:
-		return nil
-	}
-	at := *u.base
-	at.Path += "/models/" + c.Model + method
-	at.RawPath = u.base.EscapedPath() + "/models/" + url.PathEscape(c.Model) + method
-	at.RawQuery = query
+// of is where a model is.
+func (p *operationURL) of(model string) *url.URL {
+	before, after, _ := strings.Cut(p.model.Path, modelVariable)
+	at := *p.root
+	at.Path += before + model + after
+	at.RawPath = p.root.EscapedPath() + before + url.PathEscape(model) + after
+	at.RawQuery = p.model.Query
 	return &at
 }
 

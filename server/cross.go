@@ -56,7 +56,7 @@ func (x *exchange) noteTranslation(crossed *crossing.Exchange) {
 
 func (x *exchange) crossingSettings() *crossing.Settings {
 	return &crossing.Settings{
-		Target:  x.router.Target(x.placement, x.format),
+		Target:  x.router.Target(x.placement),
 		Read:    true,
 		Pieces:  x.pieces,
 		Prints:  x.prints,

@@ -36,7 +36,7 @@ func (x *exchange) embed() error {
 // readsAsIs tells hosts that take the surface's own members under their own names.
 func readsAsIs(e *router.Embedder) bool {
 	d := &e.Dialect
-	return d.Format == codec.Embeddings && d.DimensionsMember == "dimensions" && d.EncodingFormat && d.TruncationMember == ""
+	return !d.Batch && d.DimensionsMember == "dimensions" && d.EncodingFormat && d.TruncationMember == ""
 }
 
 func (x *exchange) embedAsIs() error {

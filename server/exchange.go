@@ -331,7 +331,7 @@ func (x *exchange) spliced() ([]byte, error) {
 		body, pieces = envelope.Splice(nil, body, x.placement.Model), nil // they stand elsewhere in it
 	}
 	body, dropped := crossing.CleanHistory(body, x.format, &crossing.Settings{
-		Target: x.router.Target(x.placement, x.format), Pieces: pieces, Prints: x.prints,
+		Target: x.router.Target(x.placement), Pieces: pieces, Prints: x.prints,
 		Ledger: ledger{x.server.engine}, Account: x.caller.Account,
 	})
 	if notes := (codec.Notes{Emulated: resolved, Dropped: dropped}); len(resolved)+len(dropped) > 0 {

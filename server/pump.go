@@ -135,7 +135,7 @@ func (p *pump) take() []byte {
 	p.alive = true
 	p.out = p.out[:0]
 	for p.passRoutine(); p.splitter.Next(&p.frame); p.passRoutine() {
-		var sign crossing.Sign
+		var sign codec.FrameKind
 		if p.stream != nil {
 			p.out, sign = p.stream.Frame(p.out, &p.frame)
 		} else {
@@ -198,12 +198,12 @@ func (p *pump) following() int64 {
 	return p.observer.Next()
 }
 
-func (p *pump) note(sign crossing.Sign) {
-	if sign != crossing.SignAlive {
+func (p *pump) note(sign codec.FrameKind) {
+	if sign != codec.FrameKeepAlive {
 		p.alive = false
 	}
-	if (sign == crossing.SignTerminal || sign == crossing.SignError) && !p.ended {
-		p.ended, p.failed = true, sign == crossing.SignError
+	if (sign == codec.FrameTerminal || sign == codec.FrameError) && !p.ended {
+		p.ended, p.failed = true, sign == codec.FrameError
 	}
 }
 

@@ -182,7 +182,7 @@ func (x *exchange) noteSeen(seen *crossing.Seen) {
 	x.closing.ModelServed = seen.Model
 	x.closing.ResponseID = seen.ID
 	if x.format != x.surface { // the client has been given an id of ours, and will come back with that
-		x.closing.ResponseID = x.answerOptions().AnswerID(x.surface)
+		x.closing.ResponseID = crossing.Traits(x.surface).AnswerID(x.answerOptions())
 	}
 	x.closing.Usage = seen.Usage
 	x.closing.FinishReason = seen.Finish.String()

@@ -19,10 +19,6 @@ type reasoningState struct {
 	signature []byte
 }
 
-func (s *reasoningState) emptied() reasoningState {
-	return reasoningState{item: -1, text: s.text[:0], signature: s.signature[:0]}
-}
-
 func (s *reasoningState) open(ev *codec.Event) {
 	s.item, s.sub, s.redacted = ev.Item, 0, ev.Type == codec.ItemRedacted
 	s.text, s.signature = s.text[:0], s.signature[:0]

@@ -13,6 +13,7 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 		return codec.Invalid("", "the body must be a JSON object")
 	}
 	r.Format = codec.Chat
+	r.Members = &members
 	for m := scan.Object(body); m.NextName(); {
 		if err := d.next(&m, body); err != nil {
 			return err

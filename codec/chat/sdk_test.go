@@ -41,7 +41,7 @@ func (s *sdk) serve(w http.ResponseWriter, r *http.Request) {
 		encoder := client.NewEncoder(&asked)
 		var out []byte
 		for i := range s.events {
-			out = encoder.Append(encoder.Heartbeat(out), &s.events[i])
+			out = encoder.Append(append(out, ": ping\n\n"...), &s.events[i])
 		}
 		_, _ = w.Write(out)
 		return

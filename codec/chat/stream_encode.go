@@ -38,26 +38,7 @@ type openCall struct {
 
 // NewEncoder starts the stream of one answer.
 func (client) NewEncoder(o *codec.AnswerOptions) codec.StreamEncoder {
-	e := &encoder{}
-	e.Reset(o)
-	return e
-}
-
-// Reset makes the encoder ready for another answer and keeps its memory.
-func (e *encoder) Reset(o *codec.AnswerOptions) {
-	*e = encoder{
-		o: *o, legacy: legacyFunctions(o.Request),
-		envelope: e.envelope[:0], model: scan.Escape(e.model[:0], []byte(o.Model)),
-		calls: e.calls[:0], reasoning: e.reasoning.emptied(), citations: e.citations[:0], media: e.media[:0],
-	}
-}
-
-// Heartbeat writes a comment, the only thing that every client tested ignores; after the end of the answer nothing.
-func (e *encoder) Heartbeat(dst []byte) []byte {
-	if e.over {
-		return dst
-	}
-	return append(dst, ": ping\n\n"...)
+	return &encoder{o: *o, legacy: legacyFunctions(o.Request), model: scan.Escape(nil, []byte(o.Model)), reasoning: reasoningState{item: -1}}
 }
 
 // Next implements [codec.StreamEncoder]: chunks have no numbers.

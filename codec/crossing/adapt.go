@@ -4,11 +4,13 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// adaption rewrites one canonical request so that the target can take it, and fills in what has to be undone in the
+// requestAdapter rewrites one canonical request so that the target can take it, and fills in what has to be undone in the
 // answer. Its steps are in files of their own; each is named after what it makes right.
-type adaption struct {
+type requestAdapter struct {
 	r       *codec.Request
-	format  codec.Format // the provider's
+	from    *codec.Traits // of the client's format
+	to      *codec.Traits // of the provider's
+	takes   codec.Takes   // and what the target takes
 	target  *codec.Target
 	setting *Settings
 	undo    *undo
@@ -22,7 +24,7 @@ type adaption struct {
 // adapt runs all steps. The order matters: what refers to tools by name or to calls by id comes before names and ids
 // are changed, and state is put back before the conversation is reshaped around it.
 func (u *undo) adapt(r *codec.Request, format codec.Format, s *Settings) error {
-	a := &adaption{r: r, format: format, target: &s.Target, setting: s, undo: u}
+	a := &requestAdapter{r: r, from: Traits(r.Format), to: Traits(format), takes: Takes(format, &s.Target), target: &s.Target, setting: s, undo: u}
 	u.prepare(a)
 	for _, step := range []func() error{
 		a.refuse,        // refuse.go
@@ -45,12 +47,4 @@ func (u *undo) adapt(r *codec.Request, format codec.Format, s *Settings) error {
 		}
 	}
 	return nil
-}
-
-// path names a message as the client counts it.
-func (a *adaption) path(index int) string {
-	if a.r.Format == codec.Responses {
-		return "input[" + itoa(index) + "]"
-	}
-	return "messages[" + itoa(index) + "]"
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
@@ -267,13 +266,13 @@ func TestAStreamStopsAtItsSequence(t *testing.T) {
 		stream := x.Stream()
 		before, _ := deltas(t, codec.Responses, false)
 		var out []byte
-		var sign crossing.Sign
+		var sign codec.FrameKind
 		frames := before
 		for _, piece := range []string{"one END two"[:cut], "one END two"[cut:]} {
 			frames = append(frames, fmt.Sprintf(`{"type":"response.output_text.delta","item_id":"msg","output_index":0,"content_index":0,"delta":"%s"}`, piece))
 		}
 		for _, frame := range append(frames, `{"type":"response.output_text.delta","item_id":"msg","output_index":0,"content_index":0,"delta":"three"}`) {
-			if out, sign = stream.Frame(out, &sse.Frame{Data: []byte(frame)}); sign == crossing.SignTerminal {
+			if out, sign = stream.Frame(out, &sse.Frame{Data: []byte(frame)}); sign == codec.FrameTerminal {
 				break
 			}
 		}
@@ -282,7 +281,7 @@ func TestAStreamStopsAtItsSequence(t *testing.T) {
 		for _, piece := range strings.Split(text, `"type":"text_delta","text":"`)[1:] {
 			heard.WriteString(piece[:strings.IndexByte(piece, '"')])
 		}
-		if sign != crossing.SignTerminal || heard.String() != "one " || !strings.Contains(text, `"stop_sequence":"END"`) || strings.Contains(text, "three") {
+		if sign != codec.FrameTerminal || heard.String() != "one " || !strings.Contains(text, `"stop_sequence":"END"`) || strings.Contains(text, "three") {
 			t.Errorf("cut at %d: %q, sign %d\n%s", cut, heard.String(), sign, text)
 		}
 		x.Release()

@@ -4,21 +4,18 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// maxBreakpoints is the number of cache breakpoints that Messages takes in one request.
-const maxBreakpoints = 4
-
 var ephemeral = []byte(`{"type":"ephemeral"}`)
 
 // breakpoints marks for Anthropic's prompt cache what agents send again with every turn: tools, instructions and the two
 // newest turns of the user. Without a mark nothing is cached there, and clients of other formats have no way to ask. A
 // client that marks its parts itself is left to it, within the number that is taken: the earliest marks go.
-func (a *adaption) breakpoints() error {
-	if a.format != codec.Messages {
+func (a *requestAdapter) breakpoints() error {
+	if a.takes.Breakpoints == 0 {
 		return nil
 	}
 	marks := a.marks()
 	if len(marks) > 0 || a.r.CacheControl != nil {
-		for _, mark := range marks[:max(len(marks)-maxBreakpoints, 0)] {
+		for _, mark := range marks[:max(len(marks)-a.takes.Breakpoints, 0)] {
 			*mark = nil
 		}
 		return nil
@@ -44,7 +41,7 @@ func (a *adaption) breakpoints() error {
 }
 
 // marks lists the client's own breakpoints, earliest first. Those inside the result of a tool count like any other.
-func (a *adaption) marks() []*[]byte {
+func (a *requestAdapter) marks() []*[]byte {
 	var marks []*[]byte
 	note := func(mark *[]byte) {
 		if *mark != nil {

@@ -13,13 +13,13 @@ const billingMark = "x-anthropic-billing-header:"
 
 // conversation clears away what no target reads and puts the opening instructions where it looks for them
 // (docs/wire/translation.md#2.3).
-func (a *adaption) conversation() error {
+func (a *requestAdapter) conversation() error {
 	a.r.Instructions = a.keepParts(a.r.Instructions, false)
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
 		m.Parts = a.keepParts(m.Parts, m.Role == codec.RoleAssistant)
 	}
-	if a.hoistsInstructions() {
+	if a.takes.SystemApart {
 		a.hoistInstructions()
 	}
 	if err := a.prefill(); err != nil {
@@ -29,7 +29,7 @@ func (a *adaption) conversation() error {
 }
 
 // keepParts drops empty text and the billing block, and puts into words what only another format can say.
-func (a *adaption) keepParts(parts []codec.Part, assistant bool) []codec.Part {
+func (a *requestAdapter) keepParts(parts []codec.Part, assistant bool) []codec.Part {
 	kept := parts[:0]
 	for _, p := range parts {
 		switch p.Kind {
@@ -38,7 +38,7 @@ func (a *adaption) keepParts(parts []codec.Part, assistant bool) []codec.Part {
 				continue
 			}
 		case codec.PartRefusal:
-			if a.format == codec.Messages || a.format == codec.Gemini {
+			if !a.takes.Refusals {
 				p.Kind = codec.PartText
 			}
 		case codec.PartServerTool, codec.PartOpaque:
@@ -72,8 +72,8 @@ func (a *adaption) keepParts(parts []codec.Part, assistant bool) []codec.Part {
 }
 
 // tellFailure says in words that a tool has failed, where the target has no member for that and the result says nothing.
-func (a *adaption) tellFailure(result *codec.Part) {
-	if !isOpenAIShape(a.format) {
+func (a *requestAdapter) tellFailure(result *codec.Part) {
+	if a.takes.FailedResults {
 		return
 	}
 	a.r.Notes.Drop("is_error")
@@ -82,22 +82,13 @@ func (a *adaption) tellFailure(result *codec.Part) {
 	}
 }
 
-func (a *adaption) contentPath(wireType []byte) string {
-	base := "messages.content."
-	if a.r.Format == codec.Responses {
-		base = "input."
-	}
-	return base + string(wireType)
-}
-
-// hoistsInstructions tells formats that keep instructions apart from the messages.
-func (a *adaption) hoistsInstructions() bool {
-	return a.format == codec.Messages || a.format == codec.Gemini
+func (a *requestAdapter) contentPath(wireType []byte) string {
+	return a.from.Members.Content + string(wireType)
 }
 
 // hoistInstructions moves the system and developer messages that open the conversation to the instructions, one block
 // each: joining them would change the bytes that caches go by.
-func (a *adaption) hoistInstructions() {
+func (a *requestAdapter) hoistInstructions() {
 	n := 0
 	for n < len(a.r.Messages) && isInstruction(a.r.Messages[n].Role) {
 		a.r.Instructions = append(a.r.Instructions, a.r.Messages[n].Parts...)
@@ -112,7 +103,7 @@ func isInstruction(role codec.Role) bool {
 
 // prefill handles a conversation that ends with the beginning of the answer. Models that cannot go on from it would
 // take it for a finished turn.
-func (a *adaption) prefill() error {
+func (a *requestAdapter) prefill() error {
 	n := len(a.r.Messages) - 1
 	if n < 0 || a.r.Messages[n].Role != codec.RoleAssistant || hasCalls(a.r.Messages[n].Parts) {
 		return nil
@@ -123,7 +114,7 @@ func (a *adaption) prefill() error {
 		return nil
 	}
 	if !a.target.Prefill {
-		e := codec.Invalid(a.path(last.Index), "the conversation ends with a message of the assistant, and %s cannot continue one: end it with a message of the user", a.target.Model)
+		e := codec.Invalid(a.r.Path(last.Index), "the conversation ends with a message of the assistant, and %s cannot continue one: end it with a message of the user", a.target.Model)
 		e.Code = "prefill_not_supported"
 		return e
 	}
@@ -167,7 +158,7 @@ func hasCalls(parts []codec.Part) bool {
 }
 
 // needUser makes sure that there is something to answer.
-func (a *adaption) needUser() error {
+func (a *requestAdapter) needUser() error {
 	for i := range a.r.Messages {
 		if r := a.r.Messages[i].Role; r != codec.RoleSystem && r != codec.RoleDeveloper && len(a.r.Messages[i].Parts) > 0 {
 			return nil
@@ -175,7 +166,7 @@ func (a *adaption) needUser() error {
 	}
 	if n := len(a.r.Messages) - 1; n >= 0 && len(a.r.Messages[n].Parts) > 0 {
 		a.r.Messages[n].Role = codec.RoleUser
-		a.r.Notes.Emulate(a.path(a.r.Messages[n].Index) + ".role")
+		a.r.Notes.Emulate(a.r.Path(a.r.Messages[n].Index) + ".role")
 		return nil
 	}
 	if n := len(a.r.Instructions) - 1; n >= 0 {
@@ -184,19 +175,12 @@ func (a *adaption) needUser() error {
 		a.r.Notes.Emulate("messages")
 		return nil
 	}
-	return codec.Invalid(a.listName(), "the conversation has no message to answer")
-}
-
-func (a *adaption) listName() string {
-	if a.r.Format == codec.Responses {
-		return "input"
-	}
-	return "messages"
+	return codec.Invalid(a.from.Members.Conversation, "the conversation has no message to answer")
 }
 
 // order brings the messages into the order and the alternation that the target expects. It never moves instructions
 // to the top: that would change the beginning of the request with every turn.
-func (a *adaption) order() error {
+func (a *requestAdapter) order() error {
 	a.placeInstructions()
 	kept := a.r.Messages[:0]
 	joined := 0 // how many are kept while the last of them has parts in memory of its own
@@ -205,7 +189,7 @@ func (a *adaption) order() error {
 		if len(m.Parts) == 0 {
 			continue
 		}
-		if n := len(kept); n > 0 && a.merges() && kept[n-1].Role == m.Role && m.Role != codec.RoleTool {
+		if n := len(kept); n > 0 && a.takes.Alternation && kept[n-1].Role == m.Role && m.Role != codec.RoleTool {
 			last := &kept[n-1]
 			if joined != n { // what stands after its parts may be those of the next message
 				last.Parts, joined = last.Parts[:len(last.Parts):len(last.Parts)], n
@@ -216,20 +200,17 @@ func (a *adaption) order() error {
 		kept = append(kept, m)
 	}
 	a.r.Messages = kept
-	if a.hoistsInstructions() && len(kept) > 0 && kept[0].Role == codec.RoleAssistant {
+	if a.takes.SystemApart && len(kept) > 0 && kept[0].Role == codec.RoleAssistant {
 		opening := codec.Message{Role: codec.RoleUser, Parts: append(a.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: []byte("(continued)")})}
 		a.r.Messages = append([]codec.Message{opening}, kept...)
-		a.r.Notes.Emulate(a.path(0))
+		a.r.Notes.Emulate(a.r.Path(0))
 	}
 	return nil
 }
 
-// merges tells formats that want the speakers to alternate.
-func (a *adaption) merges() bool { return a.format == codec.Messages || a.format == codec.Gemini }
-
 // presentable drops blank text beside other text: Messages refuses a block of white space.
-func (a *adaption) presentable(parts []codec.Part) []codec.Part {
-	if !a.merges() {
+func (a *requestAdapter) presentable(parts []codec.Part) []codec.Part {
+	if !a.takes.Alternation {
 		return parts
 	}
 	kept := parts[:0]
@@ -244,7 +225,7 @@ func (a *adaption) presentable(parts []codec.Part) []codec.Part {
 
 // placeInstructions finds a place for system and developer messages in the middle: as they are where the target takes
 // them, directly after a user turn where it takes them only there, else as the user's text.
-func (a *adaption) placeInstructions() {
+func (a *requestAdapter) placeInstructions() {
 	messages := a.r.Messages
 	for i := 1; i < len(messages); i++ {
 		if isInstruction(messages[i].Role) && awaitsResults(messages[i-1]) {
@@ -256,7 +237,7 @@ func (a *adaption) placeInstructions() {
 			i = j
 		}
 	}
-	if a.format == codec.Chat || a.format == codec.Responses {
+	if a.takes.SystemTurns == codec.SystemAnywhere {
 		return
 	}
 	for i := range messages {
@@ -265,12 +246,12 @@ func (a *adaption) placeInstructions() {
 		}
 		// After another instruction that has found its place this one joins it.
 		afterUser := i > 0 && (messages[i-1].Role == codec.RoleUser || messages[i-1].Role == codec.RoleTool || messages[i-1].Role == codec.RoleSystem)
-		if a.format == codec.Messages && a.target.SystemInMessages && afterUser {
+		if a.takes.SystemTurns == codec.SystemAfterUser && afterUser {
 			messages[i].Role = codec.RoleSystem
 			continue
 		}
 		messages[i].Role = codec.RoleUser
-		a.r.Notes.Emulate(a.path(messages[i].Index) + ".role")
+		a.r.Notes.Emulate(a.r.Path(messages[i].Index) + ".role")
 	}
 }
 

@@ -1,12 +1,10 @@
 package crossing
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/chat"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
@@ -85,13 +83,6 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 // validText are pieces of requests whose text is valid. Pieces are whole values: what stands between them holds whole
 // strings, too.
 var validText codec.FingerprintSet
-
-func providerFor(format codec.Format, t *codec.Target) codec.ProviderCodec {
-	if format == codec.Chat {
-		return chat.ProviderOf(t.Dialect)
-	}
-	return ProviderCodec(format)
-}
 
 // Release gives back the request. The exchange must not be used afterwards.
 func (x *Exchange) Release() {
@@ -183,21 +174,21 @@ func (s *Stream) Exchange() *Exchange { return s.x }
 func (s *Stream) Seen() *Seen { return &s.seen }
 
 // Frame appends what one frame means to the client.
-func (s *Stream) Frame(dst []byte, f *sse.Frame) ([]byte, Sign) {
+func (s *Stream) Frame(dst []byte, f *sse.Frame) ([]byte, codec.FrameKind) {
 	if s.ended {
-		return dst, SignAlive
+		return dst, codec.FrameKeepAlive
 	}
 	if f.Comment {
-		return dst, SignAlive
+		return dst, codec.FrameKeepAlive
 	}
 	s.events = s.decoder.Decode(s.events[:0], f.Name, f.Data)
 	return s.encode(dst)
 }
 
 // encode runs the events of one frame through the way back to the client.
-func (s *Stream) encode(dst []byte) ([]byte, Sign) {
+func (s *Stream) encode(dst []byte) ([]byte, codec.FrameKind) {
 	s.seen.note(s.events)
-	sign := SignAlive
+	sign := codec.FrameKeepAlive
 	restored := s.x.undo.restore(s.events)
 	s.seen.infer(restored)
 	for i := range restored {
@@ -205,14 +196,14 @@ func (s *Stream) encode(dst []byte) ([]byte, Sign) {
 		switch ev.Kind {
 		case codec.EventPing:
 		case codec.EventError:
-			sign, s.ended, s.failed = SignError, true, true
+			sign, s.ended, s.failed = codec.FrameError, true, true
 		case codec.EventEnd:
 			if !s.failed {
-				sign, s.ended = SignTerminal, true
+				sign, s.ended = codec.FrameTerminal, true
 			}
 		default:
-			if sign == SignAlive {
-				sign = SignContent
+			if sign == codec.FrameKeepAlive {
+				sign = codec.FrameContent
 			}
 		}
 		dst = s.encoder.Append(dst, ev)
@@ -277,21 +268,4 @@ func (x *Exchange) Error(status int, retryAfter time.Duration, body []byte) *cod
 	e := x.provider.DecodeError(status, retryAfter, body)
 	e.Param = ""
 	return e
-}
-
-// AppendHeartbeat appends a sign of life in the form of a surface. next is the number of the stream's next event, 0
-// where none was numbered. The provider numbers the events of a stream that passes through and knows nothing of this one,
-// which therefore repeats the number before: numbers never go back, and a client that resumes behind it misses nothing.
-func AppendHeartbeat(dst []byte, surface codec.Format, next int64) []byte {
-	switch surface {
-	case codec.Messages:
-		return append(dst, "event: ping\ndata: {\"type\": \"ping\"}\n\n"...)
-	case codec.Responses:
-		// A comment does not feed the idle timer of Codex, and of the events only this one is ignored by every client
-		// (docs/wire/responses.md#9.5).
-		dst = append(dst, "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":"...)
-		return append(strconv.AppendInt(dst, max(next-1, 0), 10), "}\n\n"...)
-	default:
-		return append(dst, ": ping\n\n"...)
-	}
 }

@@ -8,7 +8,7 @@ import (
 
 // identifiers gives tools legal names and calls legal ids. Both are pure functions of what the client sent, so that a
 // conversation keeps its bytes from turn to turn and nothing has to be remembered (docs/wire/translation.md#4).
-func (a *adaption) identifiers() error {
+func (a *requestAdapter) identifiers() error {
 	names := make([][]byte, 0, 2*len(a.r.Tools)+len(a.r.Messages))
 	for i := range a.r.Tools {
 		if len(a.r.Tools[i].Name) > 0 {
@@ -22,9 +22,9 @@ func (a *adaption) identifiers() error {
 			}
 		}
 	}
-	a.undo.names.declare(a.format, names)
+	a.undo.names.declare(a.to.ToolName, names)
 	a.renameTools()
-	short := newIDMap(a.format, a.target)
+	short := newIDMap(a.takes.CallID)
 	short.ids, short.taken = make(map[string][]byte, len(a.r.Messages)), make(map[string]bool, len(a.r.Messages))
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
@@ -39,7 +39,7 @@ func (a *adaption) identifiers() error {
 	return nil
 }
 
-func (a *adaption) renameTools() {
+func (a *requestAdapter) renameTools() {
 	kept := a.r.Tools[:0]
 	seen := make(map[string]bool, len(a.r.Tools))
 	for _, tool := range a.r.Tools {
@@ -61,45 +61,40 @@ func (a *adaption) renameTools() {
 	}
 }
 
-func (a *adaption) rename(name *[]byte) {
+func (a *requestAdapter) rename(name *[]byte) {
 	if sent, ok := a.undo.names.sent[string(*name)]; ok && sent != string(*name) {
 		*name = append(a.r.Alloc(len(sent)), sent...)
 		a.r.Notes.Emulate("tools.name")
 	}
 }
 
-// maxCallID is the longest call id that OpenAI takes. In Chat ids above 40 characters were seen to fail at some times and
-// above 64 at others; the shorter limit is the safe one.
-var maxCallID = map[codec.Format]int{codec.Chat: 40, codec.Responses: 64}
-
 // idMap makes call ids legal for a target.
 type idMap struct {
-	legal func([]byte) bool
-	made  func(id []byte, try int) string
+	rule  codec.IDRule
 	ids   map[string][]byte
 	taken map[string]bool
 }
 
-func newIDMap(format codec.Format, t *codec.Target) *idMap {
-	m := &idMap{ids: make(map[string][]byte), taken: make(map[string]bool)}
-	switch {
-	case format == codec.Chat && t.Dialect.CallIDPattern == "mistral9":
-		m.legal = func(id []byte) bool { return len(id) == 9 && isAlphanumeric(id) }
-		m.made = func(id []byte, try int) string { return base62(hashOf(id, try), 9) }
-	case format == codec.Messages:
-		m.legal = isSlug
-		m.made = madeID
-	case format == codec.Gemini:
-		m.legal = func(id []byte) bool { return len(id) > 0 }
-		m.made = madeID
-	default:
-		m.legal = func(id []byte) bool { return len(id) > 0 && len(id) <= maxCallID[format] }
-		m.made = madeID
-	}
-	return m
+func newIDMap(rule codec.IDRule) *idMap {
+	return &idMap{rule: rule, ids: make(map[string][]byte), taken: make(map[string]bool)}
 }
 
-func madeID(id []byte, try int) string { return "t_" + base62(hashOf(id, try), 22) }
+func legalID(rule codec.IDRule, id []byte) bool {
+	switch {
+	case rule.Strict > 0:
+		return len(id) == rule.Strict && isAlphanumeric(id)
+	case rule.Slug && !isSlug(id):
+		return false
+	}
+	return len(id) > 0 && (rule.Max == 0 || len(id) <= rule.Max)
+}
+
+func (m *idMap) made(id []byte, try int) string {
+	if m.rule.Strict > 0 {
+		return base62(hashOf(id, try), m.rule.Strict)
+	}
+	return "t_" + base62(hashOf(id, try), 22)
+}
 
 func hashOf(id []byte, try int) [sha256.Size]byte {
 	if try == 0 {
@@ -132,7 +127,7 @@ func (m *idMap) of(id []byte) []byte {
 		return sent
 	}
 	sent := id
-	if !m.legal(id) {
+	if !legalID(m.rule, id) {
 		for try := 0; ; try++ {
 			made := m.made(id, try)
 			if !m.taken[made] {

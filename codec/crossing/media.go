@@ -2,13 +2,14 @@ package crossing
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
 
 // media checks pictures, documents and sounds against what the target can take, and moves pictures out of tool results
 // where it takes only text there (docs/wire/translation.md#2.3).
-func (a *adaption) media() error {
+func (a *requestAdapter) media() error {
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
 		m.Parts = a.introduceDocuments(m.Parts)
@@ -24,7 +25,7 @@ func (a *adaption) media() error {
 			}
 		}
 	}
-	if !a.target.ImagesInResults {
+	if !a.takes.ImagesInResults {
 		a.liftImages()
 	}
 	return nil
@@ -33,7 +34,7 @@ func (a *adaption) media() error {
 // introduceDocuments puts the title and the context that a Messages client gives its documents into words, since no other
 // format has members for them: into the text of a document that is text, else before the document, unless the title can be
 // the name of its file.
-func (a *adaption) introduceDocuments(parts []codec.Part) []codec.Part {
+func (a *requestAdapter) introduceDocuments(parts []codec.Part) []codec.Part {
 	for i := range parts {
 		if !a.introduces(&parts[i]) {
 			continue
@@ -52,13 +53,15 @@ func (a *adaption) introduceDocuments(parts []codec.Part) []codec.Part {
 	return parts
 }
 
-func (a *adaption) introduces(p *codec.Part) bool {
-	return p.Kind == codec.PartDocument && a.r.Format == codec.Messages && (len(p.Context) > 0 || len(p.Filename) > 0 && !a.namesFile(p))
+func (a *requestAdapter) introduces(p *codec.Part) bool {
+	return p.Kind == codec.PartDocument && a.from.Client.TitledDocuments && (len(p.Context) > 0 || len(p.Filename) > 0 && !a.namesFile(p))
 }
 
-func (a *adaption) namesFile(p *codec.Part) bool { return p.Text == nil && isOpenAIShape(a.format) }
+func (a *requestAdapter) namesFile(p *codec.Part) bool {
+	return p.Text == nil && a.takes.FileNames
+}
 
-func (a *adaption) introduction(p *codec.Part) []byte {
+func (a *requestAdapter) introduction(p *codec.Part) []byte {
 	if !a.introduces(p) {
 		return nil
 	}
@@ -78,11 +81,11 @@ func (a *adaption) introduction(p *codec.Part) []byte {
 	return words
 }
 
-func (a *adaption) medium(p *codec.Part, m *codec.Message) error {
+func (a *requestAdapter) medium(p *codec.Part, m *codec.Message) error {
 	switch p.Kind {
 	case codec.PartAudio:
-		if a.format == codec.Messages || a.format == codec.Responses {
-			return codec.Invalid(a.path(m.Index), "%s takes no audio", a.target.Model)
+		if !a.takes.Audio {
+			return codec.Invalid(a.r.Path(m.Index), "%s takes no audio", a.target.Model)
 		}
 		return nil
 	case codec.PartImage, codec.PartDocument:
@@ -90,10 +93,10 @@ func (a *adaption) medium(p *codec.Part, m *codec.Message) error {
 		return nil
 	}
 	if len(p.FileID) > 0 {
-		return codec.Invalid(a.path(m.Index), "the file %q lies with another provider than %s: send its content instead", p.FileID, a.target.Provider)
+		return codec.Invalid(a.r.Path(m.Index), "the file %q lies with another provider than %s: send its content instead", p.FileID, a.target.Provider)
 	}
-	if a.format == codec.Gemini && len(p.Data) == 0 && len(p.Text) == 0 && isWebURL(p.URL) {
-		e := codec.Invalid(a.path(m.Index), "%s does not fetch pictures and documents from the web: send the data itself", a.target.Model)
+	if !a.takes.WebAddresses && len(p.Data) == 0 && len(p.Text) == 0 && isWebURL(p.URL) {
+		e := codec.Invalid(a.r.Path(m.Index), "%s does not fetch pictures and documents from the web: send the data itself", a.target.Model)
 		e.Code = "image_url_not_fetchable"
 		return e
 	}
@@ -108,24 +111,20 @@ func isWebURL(url []byte) bool {
 		bytes.HasPrefix(url, []byte(`http:\/\/`)) || bytes.HasPrefix(url, []byte(`https:\/\/`))
 }
 
-// imageType spells the type as every provider does, and refuses those that Messages cannot read.
-func (a *adaption) imageType(p *codec.Part, m *codec.Message) error {
+// imageType spells the type as every provider does, and refuses those that the target cannot read.
+func (a *requestAdapter) imageType(p *codec.Part, m *codec.Message) error {
 	if string(p.MediaType) == "image/jpg" {
 		p.MediaType = []byte("image/jpeg")
 	}
-	if a.format != codec.Messages {
+	if a.takes.ImageTypes == nil || slices.Contains(a.takes.ImageTypes, string(p.MediaType)) {
 		return nil
 	}
-	switch string(p.MediaType) {
-	case "image/jpeg", "image/png", "image/gif", "image/webp":
-		return nil
-	}
-	return codec.Invalid(a.path(m.Index), "%s takes pictures as JPEG, PNG, GIF or WebP, not %s", a.target.Model, p.MediaType)
+	return codec.Invalid(a.r.Path(m.Index), "%s takes pictures as JPEG, PNG, GIF or WebP, not %s", a.target.Model, p.MediaType)
 }
 
 // liftImages moves pictures and documents from tool results into a message of the user after the whole run of
 // results, and leaves a note in their place.
-func (a *adaption) liftImages() {
+func (a *requestAdapter) liftImages() {
 	lifted := make([]codec.Message, 0, len(a.r.Messages))
 	for _, m := range a.r.Messages {
 		if m.Role != codec.RoleTool {
@@ -139,13 +138,13 @@ func (a *adaption) liftImages() {
 		lifted = append(lifted, m)
 		if len(pictures) > 0 {
 			lifted = append(lifted, codec.Message{Role: codec.RoleUser, Parts: pictures, Index: m.Index})
-			a.r.Notes.Emulate(a.listName() + ".tool_result.image")
+			a.r.Notes.Emulate(a.from.Members.Conversation + ".tool_result.image")
 		}
 	}
 	a.r.Messages = lifted
 }
 
-func (a *adaption) liftFrom(result *codec.Part, pictures []codec.Part) []codec.Part {
+func (a *requestAdapter) liftFrom(result *codec.Part, pictures []codec.Part) []codec.Part {
 	for k := range result.Parts {
 		p := &result.Parts[k]
 		if p.Kind != codec.PartImage && (p.Kind != codec.PartDocument || p.Text != nil) {

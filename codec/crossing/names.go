@@ -24,11 +24,11 @@ func (n *nameMap) qualify(flat, namespace, name []byte) {
 	n.qualified[view(flat)] = original{namespace: namespace, name: name}
 }
 
-// declare gives every name of the request a legal one for the format. The result depends on the set of names alone: the
+// declare gives every name of the request one that is legal by the rule of the format. The result depends on the set of names alone: the
 // same tools get the same names in every turn. A name that is legal keeps itself; of names that meet after cleaning all
 // but the exact match get a hash (docs/wire/translation.md#4.3).
-func (n *nameMap) declare(format codec.Format, names [][]byte) {
-	rule := nameRules[format]
+func (n *nameMap) declare(format codec.NameRule, names [][]byte) {
+	rule := nameRule(format)
 	n.sent, n.original = make(map[string]string, len(names)), make(map[string]original, len(names))
 	taken := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -48,7 +48,7 @@ func (n *nameMap) declare(format codec.Format, names [][]byte) {
 	}
 	for _, name := range unclean {
 		clean := rule.clean(name)
-		if taken[clean] || wanted[clean] > 1 || len(clean) > rule.most {
+		if taken[clean] || wanted[clean] > 1 || len(clean) > rule.Max {
 			clean = rule.hashed(clean, name)
 		}
 		n.add(name, clean)
@@ -65,26 +65,15 @@ func (n *nameMap) add(name []byte, sent string) {
 	n.original[sent] = back
 }
 
-// nameRule is what a format takes as a tool name (docs/wire/translation.md#4.1).
-type nameRule struct {
-	most   int
-	letter bool   // the first character is a letter or an underscore
-	extra  string // legal beside letters, digits, _ and -
-}
-
-var nameRules = map[codec.Format]nameRule{
-	codec.Chat:      {most: 64},
-	codec.Responses: {most: 64},
-	codec.Messages:  {most: 128},
-	codec.Gemini:    {most: 64, letter: true, extra: ".:"},
-}
+// nameRule applies what a format takes as the name of a tool.
+type nameRule codec.NameRule
 
 func (r nameRule) takes(c byte) bool {
 	if isWord(c) || c == '-' {
 		return true
 	}
-	for i := range len(r.extra) {
-		if r.extra[i] == c {
+	for i := range len(r.Extra) {
+		if r.Extra[i] == c {
 			return true
 		}
 	}
@@ -98,7 +87,7 @@ func isWord(c byte) bool {
 func startsName(c byte) bool { return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 func (r nameRule) legal(name []byte) bool {
-	if len(name) == 0 || len(name) > r.most || r.letter && !startsName(name[0]) {
+	if len(name) == 0 || len(name) > r.Max || r.Letter && !startsName(name[0]) {
 		return false
 	}
 	for _, c := range name {
@@ -111,7 +100,7 @@ func (r nameRule) legal(name []byte) bool {
 
 func (r nameRule) clean(name []byte) string {
 	clean := make([]byte, 0, len(name)+1)
-	if len(name) == 0 || r.letter && !startsName(name[0]) {
+	if len(name) == 0 || r.Letter && !startsName(name[0]) {
 		clean = append(clean, '_')
 	}
 	for _, c := range name {
@@ -127,7 +116,7 @@ func (r nameRule) clean(name []byte) string {
 const hashLength = 8
 
 func (r nameRule) hashed(clean string, name []byte) string {
-	keep := min(len(clean), r.most-hashLength-1)
+	keep := min(len(clean), r.Max-hashLength-1)
 	return clean[:keep] + "_" + base62(sha256.Sum256(name), hashLength)
 }
 

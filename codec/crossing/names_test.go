@@ -36,7 +36,7 @@ func TestNamesBecomeLegal(t *testing.T) {
 			for _, name := range c.names {
 				all = append(all, []byte(name))
 			}
-			names.declare(c.format, all)
+			names.declare(Traits(c.format).ToolName, all)
 			for i, name := range c.names {
 				sent := names.sent[name]
 				if strings.HasSuffix(c.want[i], "_") && len(sent) == len(c.want[i])+hashLength {
@@ -64,12 +64,12 @@ func TestNamesLeadBack(t *testing.T) {
 			backwards = append(backwards, []byte(names[len(names)-1-i]))
 		}
 		forth, again := newNameMap(), newNameMap()
-		forth.declare(format, all)
-		again.declare(format, backwards)
+		forth.declare(Traits(format).ToolName, all)
+		again.declare(Traits(format).ToolName, backwards)
 		seen := make(map[string]string)
 		for _, name := range names {
 			sent := forth.sent[name]
-			if !nameRules[format].legal([]byte(sent)) {
+			if !nameRule(Traits(format).ToolName).legal([]byte(sent)) {
 				t.Fatalf("%q becomes %q, which %s refuses", name, sent, format)
 			}
 			if other, taken := seen[sent]; taken {
@@ -94,12 +94,13 @@ func TestCallIDsStayApart(t *testing.T) {
 		if format == codec.Chat && rapid.Bool().Draw(t, "nine") {
 			target.Dialect.CallIDPattern = "mistral9"
 		}
+		rule := Takes(format, target).CallID
 		ids := rapid.SliceOfNDistinct(rapid.StringMatching(`call_[a-z0-9]{1,80}|functions\.Bash:[0-9]|[A-Za-z0-9]{9}|.{1,10}`), 1, 20, rapid.ID).Draw(t, "ids")
-		forth, again := newIDMap(format, target), newIDMap(format, target)
+		forth, again := newIDMap(rule), newIDMap(rule)
 		seen := make(map[string]string)
 		for _, id := range ids {
 			sent := string(forth.of([]byte(id)))
-			if !forth.legal([]byte(sent)) {
+			if !legalID(rule, []byte(sent)) {
 				t.Fatalf("%q becomes %q, which %s refuses", id, sent, format)
 			}
 			if other, taken := seen[sent]; taken {
@@ -118,7 +119,7 @@ func TestCallIDsStayApart(t *testing.T) {
 
 // Hashes, not the first characters (docs/wire/translation.md#4.2): ids that carry a signature are alike at their beginning.
 func TestLongIDsThatBeginAlikeStayApart(t *testing.T) {
-	m := newIDMap(codec.Responses, &codec.Target{})
+	m := newIDMap(Traits(codec.Responses).CallID)
 	stem := "call_1_ts_" + strings.Repeat("A", 100)
 	if a, b := m.of([]byte(stem+"1")), m.of([]byte(stem+"2")); bytes.Equal(a, b) {
 		t.Errorf("both become %s", a)

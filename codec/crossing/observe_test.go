@@ -48,7 +48,7 @@ func TestWhatIsNoJSONIsNeverSound(t *testing.T) {
 }
 
 // watch passes a stream by an observer and gives what it makes of it.
-func watch(format codec.Format, stream string) (signs []Sign, complete bool, seen Seen) {
+func watch(format codec.Format, stream string) (signs []codec.FrameKind, complete bool, seen Seen) {
 	o := NewObserver(format, Memory{})
 	defer o.Release()
 	splitter := sse.Split([]byte(stream))
@@ -67,10 +67,10 @@ data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage
 data: [DONE]
 
 `)
-	if !slices.Equal(signs, []Sign{SignContent, SignContent, SignTerminal}) || !complete || seen.Err != nil || seen.Usage.Output != 1 {
+	if !slices.Equal(signs, []codec.FrameKind{codec.FrameContent, codec.FrameContent, codec.FrameTerminal}) || !complete || seen.Err != nil || seen.Usage.Output != 1 {
 		t.Errorf("signs %v, complete: %v, seen: %+v", signs, complete, seen)
 	}
-	if signs, _, seen = watch(codec.Chat, `data: {"error":{"message":"no","code":"server_error"}}`+"\n\n"); signs[0] != SignError || seen.Err == nil {
+	if signs, _, seen = watch(codec.Chat, `data: {"error":{"message":"no","code":"server_error"}}`+"\n\n"); signs[0] != codec.FrameError || seen.Err == nil {
 		t.Errorf("an error of the whole answer: signs %v, seen: %+v", signs, seen)
 	}
 }
@@ -91,7 +91,7 @@ data: {"type":"message_stop"}
 
 `
 	signs, complete, seen := watch(codec.Messages, answer)
-	if signs[len(signs)-1] != SignTerminal || !complete || seen.Model != "m" || seen.Usage.Output != 7 || seen.Finish != codec.FinishEnd {
+	if signs[len(signs)-1] != codec.FrameTerminal || !complete || seen.Model != "m" || seen.Usage.Output != 7 || seen.Finish != codec.FinishEnd {
 		t.Errorf("signs %v, complete: %v, seen: %+v", signs, complete, seen)
 	}
 }

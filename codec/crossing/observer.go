@@ -3,7 +3,6 @@ package crossing
 import (
 	"bytes"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -64,7 +63,7 @@ func (s *Seen) infer(restored []codec.Event) {
 // Observe reads a complete answer, and keeps its reasoning as [NewObserver] says. sound tells that it was found to be JSON
 // on the way; where it is false that is open.
 func Observe(format codec.Format, body []byte, memory Memory) (seen Seen, sound bool) {
-	if format == codec.Embeddings {
+	if Traits(format).Vectors {
 		return observeVectors(body), false
 	}
 	events := takeEvents()
@@ -75,8 +74,8 @@ func Observe(format codec.Format, body []byte, memory Memory) (seen Seen, sound 
 		kept := thoughts{Memory: memory}
 		kept.note(events.list)
 	}
-	// What is no JSON is a failure to every decoder but Gemini's, which also reads answers one after the other.
-	return seen, seen.Err == nil && (format != codec.Gemini || scan.Valid(body))
+	// What is no JSON is a failure to every decoder but those that also read answers one after the other.
+	return seen, seen.Err == nil && (!Traits(format).Stream.AnswerSeries || scan.Valid(body))
 }
 
 func observeVectors(body []byte) (seen Seen) {
@@ -91,21 +90,11 @@ func observeVectors(body []byte) (seen Seen) {
 	return seen
 }
 
-// Sign is what a frame means to the code that passes it on.
-type Sign uint8
-
-const (
-	SignContent  Sign = iota
-	SignAlive         // nothing but a sign of life
-	SignTerminal      // the format's own terminal event
-	SignError         // the provider reports a failure; nothing of use follows
-)
-
 // Observer watches a stream that passes through and notes what a record wants to know. It decodes only the few frames
 // that carry it: the rest costs a search for a handful of member names.
 type Observer struct {
 	Seen    Seen
-	format  codec.Format
+	format  *row
 	decoder codec.StreamDecoder
 	events  []codec.Event
 	routine form.Routine
@@ -124,16 +113,13 @@ type Observer struct {
 	newest  []byte         // an event after that one, whose number has not been read
 }
 
-var observers = map[codec.Format]*sync.Pool{
-	codec.Chat: {}, codec.Responses: {}, codec.Messages: {}, codec.Gemini: {},
-}
-
 // NewObserver starts watching a stream of that format. Release it when done. The reasoning text that led to calls is kept
 // in memory, for a host that wants it back from clients that drop it; the zero value is for others.
 func NewObserver(format codec.Format, memory Memory) *Observer {
-	o, ok := observers[format].Get().(*Observer)
+	d := definition(format)
+	o, ok := d.observers.Get().(*Observer)
 	if !ok {
-		o = &Observer{format: format, decoder: ProviderCodec(format).NewDecoder()}
+		o = &Observer{format: d, decoder: ProviderCodec(format).NewDecoder()}
 	}
 	o.thoughts.Memory = memory
 	return o
@@ -147,7 +133,7 @@ func (o *Observer) Release() {
 		routine: o.routine.Emptied(), name: o.name[:0], kind: o.kind[:0], holes: o.holes[:0],
 		thoughts: o.thoughts.emptied(),
 	}
-	observers[o.format].Put(o)
+	o.format.observers.Put(o)
 }
 
 // Routine is how many bytes a frame has that stream begins with, if it is one of those that the stream is made of: it is
@@ -160,7 +146,7 @@ func (o *Observer) Routine(stream []byte) int {
 	}
 	o.routine.Used()
 	o.Seen.Written++
-	if o.format == codec.Responses {
+	if o.format.Traits.Stream.Numbered {
 		o.newest = stream[:n]
 	}
 	return n
@@ -178,7 +164,7 @@ func (o *Observer) Next() int64 {
 
 // readType gives the type of an event, a string body, and takes in its number where the format has them.
 func (o *Observer) readType(data []byte) (kind []byte) {
-	if o.format != codec.Responses {
+	if !o.format.Traits.Stream.Numbered {
 		return scan.Body(scan.Get(data, "type"))
 	}
 	numbered := false
@@ -202,9 +188,9 @@ func (o *Observer) readType(data []byte) (kind []byte) {
 const maxNumber = 1 << 53
 
 // Frame looks at one frame.
-func (o *Observer) Frame(f *sse.Frame) Sign {
+func (o *Observer) Frame(f *sse.Frame) codec.FrameKind {
 	if f.Comment {
-		return SignAlive
+		return codec.FrameKeepAlive
 	}
 	sign, matters := o.judge(f)
 	switch {
@@ -212,10 +198,10 @@ func (o *Observer) Frame(f *sse.Frame) Sign {
 		o.events = o.decoder.Decode(o.events[:0], f.Name, f.Data)
 		o.note()
 		o.begin(f.Data)
-	case sign == SignContent:
+	case sign == codec.FrameContent:
 		o.Seen.Written++
 	}
-	if sign == SignTerminal || sign == SignError {
+	if sign == codec.FrameTerminal || sign == codec.FrameError {
 		o.ended = true
 	}
 	return sign
@@ -228,7 +214,7 @@ func (o *Observer) note() {
 
 // begin keeps what the first event of a Responses stream says beyond what the record wants.
 func (o *Observer) begin(data []byte) {
-	if o.format != codec.Responses {
+	if !o.format.Traits.Stream.Numbered {
 		return
 	}
 	for i := range o.events {
@@ -242,8 +228,8 @@ func (o *Observer) begin(data []byte) {
 // Fail appends the format's own way of saying that the answer broke off, as a part of the answer that the provider has
 // begun. next is the number of this event, and body is the request.
 func (o *Observer) Fail(dst []byte, e *codec.Error, next int64, body []byte, options *codec.AnswerOptions) []byte {
-	client, own := ClientCodec(o.format), *options
-	if o.format == codec.Responses {
+	client, own := ClientCodec(o.format.Traits.Format), *options
+	if o.format.Traits.Stream.Numbered {
 		own.Begun, own.Next = o.Seen.ID, next
 		if o.created != 0 {
 			own.Created = time.Unix(o.created, 0)
@@ -263,9 +249,9 @@ func (o *Observer) Fail(dst []byte, e *codec.Error, next int64, body []byte, opt
 }
 
 // judge says what a frame means and whether it has something for the record.
-func (o *Observer) judge(f *sse.Frame) (sign Sign, matters bool) {
-	if o.format == codec.Chat || o.format == codec.Gemini {
-		if sign, matters = o.judgeChunk(f.Data); sign == SignContent && !matters {
+func (o *Observer) judge(f *sse.Frame) (sign codec.FrameKind, matters bool) {
+	if o.format.Traits.Stream.Events == nil {
+		if sign, matters = o.judgeChunk(f.Data); sign == codec.FrameContent && !matters {
 			o.learn(f, nil)
 		}
 		return sign, matters
@@ -275,18 +261,15 @@ func (o *Observer) judge(f *sse.Frame) (sign Sign, matters bool) {
 	if kind == nil { // the event's name is a hint: relays change it, to "message" for instance
 		kind = f.Name
 	}
-	switch string(kind) {
-	case "ping", "keepalive":
-		return SignAlive, false
-	case "message_start", "message_delta", "response.created":
-		return SignContent, true
-	case "message_stop", "response.completed", "response.incomplete":
-		return SignTerminal, true
-	case "error", "response.failed":
-		return SignError, true
+	switch what := o.format.Traits.Stream.Events[string(kind)]; what {
+	case codec.FrameContent:
+		o.learn(f, kind)
+		return codec.FrameContent, false
+	case codec.FrameFacts:
+		return codec.FrameContent, true
+	default:
+		return what, what != codec.FrameKeepAlive
 	}
-	o.learn(f, kind)
-	return SignContent, false
 }
 
 // learn takes in a frame that says nothing to the record. In two of the same kind the type is the same: what differs
@@ -302,19 +285,19 @@ func (o *Observer) learn(f *sse.Frame, kind []byte) {
 }
 
 // judgeChunk tells chunks apart, which have no names.
-func (o *Observer) judgeChunk(data []byte) (sign Sign, matters bool) {
+func (o *Observer) judgeChunk(data []byte) (sign codec.FrameKind, matters bool) {
 	if string(data) == "[DONE]" {
-		return SignTerminal, true
+		return codec.FrameTerminal, true
 	}
 	// Members of that name stand elsewhere, too: in a filter's results, or in arguments that a host sends as an object.
 	if holds(data, `"error"`, '{') && scan.IsObject(scan.Get(failure.Element(data), "error")) {
-		return SignError, true
+		return codec.FrameError, true
 	}
 	matters = !o.started || holds(data, `"finish_reason"`, '"') || holds(data, `"usage"`, '{')
 	matters = matters || o.thoughts.Ledger != nil &&
 		(holds(data, `"reasoning_content"`, '"') || holds(data, `"reasoning"`, '"') || holds(data, `"tool_calls"`, '['))
 	o.started = true
-	return SignContent, matters
+	return codec.FrameContent, matters
 }
 
 // holds reports whether data has a member of that quoted name whose value begins with first. Inside text the name could

@@ -158,7 +158,7 @@ func (o *Outline) Seen() (seen Seen, complete bool) {
 	if !o.full {
 		seen, _ = Observe(o.format, o.kept, Memory{})
 	}
-	if o.format != codec.Embeddings { // whose long strings are vectors
+	if !Traits(o.format).Vectors { // whose long strings are vectors
 		seen.Written += o.left / bytesPerToken
 	}
 	return seen, true

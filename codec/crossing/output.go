@@ -15,19 +15,14 @@ const (
 )
 
 // outputFormat asks for JSON in the target's own way (docs/wire/translation.md#2.8).
-func (a *adaption) outputFormat() error {
+func (a *requestAdapter) outputFormat() error {
 	o := &a.r.Output
 	switch o.Kind {
 	case codec.OutputJSON:
-		switch {
-		case a.format == codec.Messages:
+		if !a.takes.JSONObject {
 			a.instruct([]byte(jsonOnly))
 			*o = codec.OutputFormat{}
-			a.r.Notes.Emulate(a.formatMember())
-		case a.format == codec.Chat && !a.target.Dialect.JSONObject:
-			a.instruct([]byte(jsonOnly))
-			*o = codec.OutputFormat{}
-			a.r.Notes.Emulate(a.formatMember())
+			a.r.Notes.Emulate(a.from.Members.Output)
 		}
 	case codec.OutputSchema:
 		a.schemaFormat(o)
@@ -35,35 +30,25 @@ func (a *adaption) outputFormat() error {
 	return nil
 }
 
-func (a *adaption) formatMember() string {
-	switch a.r.Format {
-	case codec.Responses:
-		return "text.format"
-	case codec.Chat:
-		return "response_format"
-	default:
-		return "output_config.format"
-	}
-}
-
-func (a *adaption) schemaFormat(o *codec.OutputFormat) {
+func (a *requestAdapter) schemaFormat(o *codec.OutputFormat) {
 	if len(o.Name) == 0 {
 		o.Name = []byte("structured_output")
 	}
-	if a.r.Format == codec.Messages && isOpenAIShape(a.format) && strictly(o.Schema, 0) {
-		o.Strict = codec.True // Messages holds every answer to its schema, the others only to a strict one
+	if a.from.Client.StrictSchemas && a.takes.StrictSwitch && strictly(o.Schema, 0) {
+		o.Strict = codec.True // the client expects what the target does only where it is told to
 	}
 	switch {
-	case a.format == codec.Messages && !a.target.StructuredOutput:
+	case a.takes.JSONSchema:
+	case a.takes.SchemaByCall:
 		a.forceJSONTool(o)
-	case a.format == codec.Chat && !a.target.Dialect.JSONSchema:
+	default:
 		text := append(a.r.Alloc(len(jsonSchema)+2*len(o.Schema)), jsonSchema...)
 		a.instruct(scan.Escape(text, o.Schema))
 		*o = codec.OutputFormat{Kind: codec.OutputJSON}
-		if !a.target.Dialect.JSONObject {
+		if !a.takes.JSONObject {
 			*o = codec.OutputFormat{}
 		}
-		a.r.Notes.Emulate(a.formatMember())
+		a.r.Notes.Emulate(a.from.Members.Output)
 	}
 }
 
@@ -122,7 +107,7 @@ func allStrict(schemas []byte, depth int) bool {
 }
 
 // forceJSONTool makes the answer the arguments of a call, which is turned into text on the way back.
-func (a *adaption) forceJSONTool(o *codec.OutputFormat) {
+func (a *requestAdapter) forceJSONTool(o *codec.OutputFormat) {
 	name := jsonTool
 	for a.undo.names.original[name].name != nil { // the client has a tool of that name
 		name += "_"
@@ -137,10 +122,10 @@ func (a *adaption) forceJSONTool(o *codec.OutputFormat) {
 	}
 	a.undo.jsonTool = name
 	*o = codec.OutputFormat{}
-	a.r.Notes.Emulate(a.formatMember())
+	a.r.Notes.Emulate(a.from.Members.Output)
 }
 
 // instruct appends a line to the opening instructions. text is a string body.
-func (a *adaption) instruct(text []byte) {
+func (a *requestAdapter) instruct(text []byte) {
 	a.r.Instructions = append(a.r.Instructions, codec.Part{Kind: codec.PartText, Text: text})
 }

@@ -9,7 +9,7 @@ import (
 // pairs makes every call of the history be followed by exactly one result, all results of a turn in one message
 // directly after it and in the order of the calls (docs/wire/translation.md#2.3 and P67 to P76). Providers refuse
 // anything else, and a client that has lost a result must not lose the conversation with it.
-func (a *adaption) pairs() error {
+func (a *requestAdapter) pairs() error {
 	a.renameRepeatedCalls()
 	paired := make([]codec.Message, 0, len(a.r.Messages)+2)
 	for i := 0; i < len(a.r.Messages); i++ {
@@ -41,10 +41,10 @@ func (a *adaption) pairs() error {
 	return nil
 }
 
-func (a *adaption) unanswered(m *codec.Message) error {
+func (a *requestAdapter) unanswered(m *codec.Message) error {
 	for i := range m.Parts {
 		if p := &m.Parts[i]; isCall(p) {
-			return codec.Invalid(a.path(m.Index), "the conversation ends with the tool call %q, which has no result", p.CallID)
+			return codec.Invalid(a.r.Path(m.Index), "the conversation ends with the tool call %q, which has no result", p.CallID)
 		}
 	}
 	return nil
@@ -56,7 +56,7 @@ func isCall(p *codec.Part) bool {
 
 // answerCalls appends the results of the calls in the last message of paired, gathered from the messages that follow,
 // then what else these say.
-func (a *adaption) answerCalls(paired, following []codec.Message) ([]codec.Message, error) {
+func (a *requestAdapter) answerCalls(paired, following []codec.Message) ([]codec.Message, error) {
 	asker := &paired[len(paired)-1]
 	calls := 0
 	for i := range asker.Parts {
@@ -77,7 +77,7 @@ func (a *adaption) answerCalls(paired, following []codec.Message) ([]codec.Messa
 				Kind: codec.PartToolResult, CallID: call.CallID, Name: call.Name, Failed: true,
 				Parts: append(a.r.NewParts(1), codec.Part{Kind: codec.PartText, Text: []byte("(no result recorded)")}),
 			})
-			a.r.Notes.Emulate(a.listName() + ".tool_result")
+			a.r.Notes.Emulate(a.from.Members.Conversation + ".tool_result")
 			continue
 		}
 		answer := *result
@@ -168,7 +168,7 @@ func (r *results) repeats(p *codec.Part) bool {
 }
 
 // appendRest appends what stands between the calls and the next turn of the assistant beside their results.
-func (a *adaption) appendRest(paired, following []codec.Message, found *results) ([]codec.Message, error) {
+func (a *requestAdapter) appendRest(paired, following []codec.Message, found *results) ([]codec.Message, error) {
 	for _, m := range following {
 		if m.Role != codec.RoleTool {
 			paired = append(paired, m)
@@ -180,9 +180,9 @@ func (a *adaption) appendRest(paired, following []codec.Message, found *results)
 			switch {
 			case found.used[p]:
 			case len(p.CallID) == 0:
-				return nil, codec.Invalid(a.path(m.Index), "a tool result names no call, and more than one call could be meant")
+				return nil, codec.Invalid(a.r.Path(m.Index), "a tool result names no call, and more than one call could be meant")
 			case found.repeats(p):
-				a.r.Notes.Drop(a.path(m.Index))
+				a.r.Notes.Drop(a.r.Path(m.Index))
 			default:
 				left = append(left, *p)
 			}
@@ -195,7 +195,7 @@ func (a *adaption) appendRest(paired, following []codec.Message, found *results)
 }
 
 // orphans turns results whose call is gone, after a history was trimmed for instance, into words of the user.
-func (a *adaption) orphans(results []codec.Part) []codec.Part {
+func (a *requestAdapter) orphans(results []codec.Part) []codec.Part {
 	var parts []codec.Part
 	for i := range results {
 		p := &results[i]
@@ -206,14 +206,14 @@ func (a *adaption) orphans(results []codec.Part) []codec.Part {
 		title = append(append(title, p.CallID...), `):`...)
 		parts = append(parts, codec.Part{Kind: codec.PartText, Text: title})
 		parts = append(parts, p.Parts...)
-		a.r.Notes.Emulate(a.listName() + ".tool_result")
+		a.r.Notes.Emulate(a.from.Members.Conversation + ".tool_result")
 	}
 	return parts
 }
 
 // renameRepeatedCalls tells calls apart that bear the same id, which happens with hosts that number calls per turn. The
 // n-th result with that id belongs to the n-th call with it; all but the first get a number after the id.
-func (a *adaption) renameRepeatedCalls() {
+func (a *requestAdapter) renameRepeatedCalls() {
 	calls, results := make(map[string]int, len(a.r.Messages)), make(map[string]int, len(a.r.Messages))
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {

@@ -30,20 +30,16 @@ func effortOfBudget(budget int64) string {
 	}
 }
 
-// geminiBudgets differ for the two weakest words.
-var geminiBudgets = map[string]int64{"minimal": 512}
-
 // reasoning asks for reasoning in the target's own form. What the client left to the model stays left to the model.
-func (a *adaption) reasoning() error {
+func (a *requestAdapter) reasoning() error {
 	g := &a.r.Reasoning
-	a.visibility()
 	word := a.askedEffort()
 	asked := *g
 	*g = codec.Reasoning{Visible: asked.Visible, Summary: asked.Summary, Display: asked.Display}
 	switch a.target.Thinking {
 	case codec.ThinkingNone:
 		if asked.Effort != nil || asked.Mode == codec.ReasoningBudget {
-			a.r.Notes.Drop(a.effortMember())
+			a.r.Notes.Drop(a.from.Members.Effort)
 		}
 		*g = codec.Reasoning{}
 	case codec.ThinkingBudget:
@@ -55,7 +51,7 @@ func (a *adaption) reasoning() error {
 	case codec.ThinkingLevel:
 		a.askLevel(word)
 	}
-	if a.lostThinking() || a.format == codec.Messages && forces(a.r.ToolChoice.Mode) {
+	if a.lostThinking() || !a.takes.ForcedThinking && forces(a.r.ToolChoice.Mode) {
 		a.stopThinking()
 	}
 	return nil
@@ -66,7 +62,7 @@ func forces(mode codec.ChoiceMode) bool {
 }
 
 // askedEffort is what the client asked for as a word, "" when it left that to the model.
-func (a *adaption) askedEffort() string {
+func (a *requestAdapter) askedEffort() string {
 	g := &a.r.Reasoning
 	switch {
 	case g.Mode == codec.ReasoningOff:
@@ -80,41 +76,8 @@ func (a *adaption) askedEffort() string {
 	}
 }
 
-func (a *adaption) effortMember() string {
-	switch a.r.Format {
-	case codec.Responses:
-		return "reasoning.effort"
-	case codec.Chat:
-		return "reasoning_effort"
-	default:
-		return "thinking"
-	}
-}
-
-// visibility hands on whether the client wants to see reasoning. Nobody gets, and pays for, summaries unasked.
-func (a *adaption) visibility() {
-	g := &a.r.Reasoning
-	if g.Visible == codec.Unset {
-		switch a.r.Format {
-		case codec.Responses:
-			g.Visible = codec.TristateOf(g.Summary != nil)
-		case codec.Messages:
-			thinks := g.Mode == codec.ReasoningBudget || g.Mode == codec.ReasoningAdaptive
-			g.Visible = codec.TristateOf(thinks && string(g.Display) != "omitted")
-		}
-	}
-	switch {
-	case a.format == codec.Responses && g.Visible == codec.True && g.Summary == nil:
-		g.Summary = []byte("auto")
-	case a.format == codec.Messages && g.Display == nil && g.Visible == codec.True:
-		g.Display = []byte("summarized")
-	case a.format == codec.Messages && g.Display == nil && a.r.Format == codec.Responses:
-		g.Display = []byte("omitted")
-	}
-}
-
 // askBudget asks in tokens.
-func (a *adaption) askBudget(word string, budget int64) {
+func (a *requestAdapter) askBudget(word string, budget int64) {
 	g, t := &a.r.Reasoning, a.target
 	switch word {
 	case "":
@@ -125,11 +88,11 @@ func (a *adaption) askBudget(word string, budget int64) {
 			return
 		}
 		budget = t.MinBudget
-		a.r.Notes.Drop(a.effortMember())
+		a.r.Notes.Drop(a.from.Members.Effort)
 	}
 	if budget <= 0 {
 		budget = effortBudgets[word]
-		if special, ok := geminiBudgets[word]; ok && a.format == codec.Gemini {
+		if special, ok := a.takes.Budgets[word]; ok {
 			budget = special
 		}
 	}
@@ -137,11 +100,11 @@ func (a *adaption) askBudget(word string, budget int64) {
 	if t.MaxBudget > 0 {
 		budget = min(budget, t.MaxBudget)
 	}
-	if a.format == codec.Messages {
+	if a.takes.BudgetInOutput {
 		// The budget is part of the output limit and has to leave room for an answer.
 		budget = min(budget, a.r.MaxOutput-1)
 		if budget < max(t.MinBudget, 1024) {
-			a.r.Notes.Drop(a.effortMember())
+			a.r.Notes.Drop(a.from.Members.Effort)
 			g.Mode = codec.ReasoningUnset
 			return
 		}
@@ -150,7 +113,7 @@ func (a *adaption) askBudget(word string, budget int64) {
 }
 
 // askAdaptive lets the model decide, within an effort word.
-func (a *adaption) askAdaptive(word string, mode codec.ReasoningMode) {
+func (a *requestAdapter) askAdaptive(word string, mode codec.ReasoningMode) {
 	g := &a.r.Reasoning
 	switch {
 	case word == "" && mode != codec.ReasoningAdaptive:
@@ -159,7 +122,7 @@ func (a *adaption) askAdaptive(word string, mode codec.ReasoningMode) {
 		if a.target.CanDisable {
 			g.Mode = codec.ReasoningOff
 		} else {
-			a.r.Notes.Drop(a.effortMember())
+			a.r.Notes.Drop(a.from.Members.Effort)
 		}
 		return
 	}
@@ -168,13 +131,13 @@ func (a *adaption) askAdaptive(word string, mode codec.ReasoningMode) {
 }
 
 // askEffort asks with a word alone.
-func (a *adaption) askEffort(word string) {
+func (a *requestAdapter) askEffort(word string) {
 	if word == "none" && !slices.Contains(a.target.Efforts, "none") {
 		if a.target.CanDisable {
 			a.r.Reasoning.Mode = codec.ReasoningOff
 			return
 		}
-		a.r.Notes.Drop(a.effortMember())
+		a.r.Notes.Drop(a.from.Members.Effort)
 		a.r.Reasoning.Effort = a.nearestEffort(word)
 		return
 	}
@@ -185,9 +148,9 @@ func (a *adaption) askEffort(word string) {
 }
 
 // askLevel asks Gemini 3 with a level: an effort word in capitals. Its reasoning cannot be switched off.
-func (a *adaption) askLevel(word string) {
+func (a *requestAdapter) askLevel(word string) {
 	if word == "none" {
-		a.r.Notes.Drop(a.effortMember())
+		a.r.Notes.Drop(a.from.Members.Effort)
 	}
 	if effort := a.nearestEffort(word); effort != nil {
 		a.r.Reasoning.Effort = bytes.ToUpper(effort)
@@ -196,7 +159,7 @@ func (a *adaption) askLevel(word string) {
 
 // nearestEffort is the word the model takes that is nearest to the one asked for: the same, else the next weaker, else
 // the weakest. Only who asks for none gets none.
-func (a *adaption) nearestEffort(word string) []byte {
+func (a *requestAdapter) nearestEffort(word string) []byte {
 	if word == "" {
 		return nil
 	}
@@ -217,7 +180,7 @@ func (a *adaption) nearestEffort(word string) []byte {
 }
 
 // stopThinking switches thinking off for a request that cannot have it.
-func (a *adaption) stopThinking() {
+func (a *requestAdapter) stopThinking() {
 	g := &a.r.Reasoning
 	if g.Mode != codec.ReasoningBudget && g.Mode != codec.ReasoningAdaptive {
 		return
@@ -232,7 +195,7 @@ func (a *adaption) stopThinking() {
 
 // lostThinking reports whether the tool loop that the request goes on with would begin without the thinking that led to it:
 // Anthropic refuses to think then, and nobody can invent a signature. It looks at the messages as they will be sent.
-func (a *adaption) lostThinking() bool {
+func (a *requestAdapter) lostThinking() bool {
 	if a.target.Family != codec.FamilyAnthropic {
 		return false
 	}
@@ -249,7 +212,7 @@ func (a *adaption) lostThinking() bool {
 
 // openLoop is where that loop begins. Words of the user after results belong to the turn of the results for Anthropic,
 // and do not end the loop.
-func (a *adaption) openLoop() int {
+func (a *requestAdapter) openLoop() int {
 	for i := len(a.r.Messages) - 1; i >= 0; i-- {
 		if a.r.Messages[i].Role == codec.RoleUser && (i == 0 || a.r.Messages[i-1].Role != codec.RoleTool) {
 			return i + 1

@@ -10,7 +10,7 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // refuse turns away what would change the meaning of the answer if it were left out (docs/wire/translation.md#2.1).
-func (a *adaption) refuse() error {
+func (a *requestAdapter) refuse() error {
 	r := a.r
 	switch {
 	case len(r.Stateful) > 0:
@@ -24,10 +24,10 @@ func (a *adaption) refuse() error {
 		return codec.Invalid("modalities", "models of %s do not answer in audio here", a.target.Provider)
 	case r.N > 1:
 		return codec.Invalid("n", "only one answer can be asked of %s through this surface", a.target.Provider)
-	case r.Logprobs == codec.True && (a.format == codec.Messages || a.format == codec.Gemini):
+	case r.Logprobs == codec.True && !a.takes.LogProbs:
 		return codec.Invalid("logprobs", "%s gives no log probabilities here", a.target.Provider)
 	case r.MaxOutput == 0:
-		return codec.Invalid(maxOutputMember(r.Format), "an output limit of 0 has no meaning at %s", a.target.Provider)
+		return codec.Invalid(a.from.Members.MaxOutput, "an output limit of 0 has no meaning at %s", a.target.Provider)
 	}
 	// No answer that is translated has log probabilities, so that none are asked for.
 	if r.Logprobs == codec.True {
@@ -38,15 +38,4 @@ func (a *adaption) refuse() error {
 	}
 	r.Logprobs, r.TopLogprobs = codec.Unset, nil
 	return nil
-}
-
-func maxOutputMember(surface codec.Format) string {
-	switch surface {
-	case codec.Responses:
-		return "max_output_tokens"
-	case codec.Chat:
-		return "max_completion_tokens"
-	default:
-		return "max_tokens"
-	}
 }

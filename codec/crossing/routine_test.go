@@ -26,7 +26,7 @@ func TestRoutineChunksHideNothing(t *testing.T) {
 		watching := NewObserver(codec.Chat, Memory{})
 		defer watching.Release()
 		for i, data := range rapid.SliceOfN(chunk, 2, 40).Draw(t, "chunks") {
-			forgetful := Observer{format: codec.Chat, started: i > 0}
+			forgetful := Observer{format: definition(codec.Chat), started: i > 0}
 			raw := "data: " + data + "\n\n"
 			_, want := forgetful.judge(&sse.Frame{Raw: []byte(raw), Data: []byte(data)})
 			n := watching.Routine([]byte(raw + raw))
@@ -66,9 +66,9 @@ func TestRoutineEventsHideNothing(t *testing.T) {
 				for i, e := range rapid.SliceOfN(kinds, 2, 40).Draw(t, "events") {
 					raw := "event: " + e.name + "\ndata: " + e.data + "\n\n"
 					frame := sse.Frame{Raw: []byte(raw), Name: []byte(e.name), Data: []byte(e.data)}
-					forgetful := Observer{format: format}
+					forgetful := Observer{format: definition(format)}
 					sign, matters := forgetful.judge(&frame)
-					n, gotSign, got := watching.Routine([]byte(raw+raw)), SignContent, false
+					n, gotSign, got := watching.Routine([]byte(raw+raw)), codec.FrameContent, false
 					if n == 0 {
 						gotSign, got = watching.judge(&frame)
 					}

@@ -13,13 +13,13 @@ import (
 const fallbackMaxOutput = 32000
 
 // settings brings the scalar members within what the target takes (docs/wire/translation.md#2.2).
-func (a *adaption) settings() error {
+func (a *requestAdapter) settings() error {
 	a.outputLimit()
 	a.sampling()
 	a.identity()
 	r := a.r
 	a.serviceTier()
-	if r.Metadata != nil && !(isOpenAIShape(r.Format) && isOpenAIShape(a.format)) {
+	if r.Metadata != nil && a.from.Author != a.to.Author {
 		r.Notes.Drop("metadata")
 		r.Metadata = nil
 	}
@@ -27,7 +27,7 @@ func (a *adaption) settings() error {
 		r.Notes.Drop("store")
 	}
 	r.Store = codec.Unset
-	if a.format == codec.Responses {
+	if a.takes.KeepsAnswers {
 		// State comes back in the answer and is carried by the client: nothing has to lie with the provider.
 		r.Store, r.IncludeState = codec.False, true
 	}
@@ -36,27 +36,25 @@ func (a *adaption) settings() error {
 
 // serviceTier keeps tiers between the two formats that share their words. The fast speed of Messages is the priority tier
 // there; its own tiers say what is so anyway.
-func (a *adaption) serviceTier() {
+func (a *requestAdapter) serviceTier() {
 	r := a.r
 	switch tier := string(r.ServiceTier); {
-	case tier == "", isOpenAIShape(r.Format) && isOpenAIShape(a.format):
+	case tier == "", a.from.Author == a.to.Author:
 		return
-	case tier == "priority" && r.Format == codec.Messages && (a.format == codec.Responses || a.target.Dialect.Store):
-		r.Notes.Emulate("speed")
+	case tier == "priority" && a.from.Members.Priority != "" && a.takes.ServiceTiers:
+		r.Notes.Emulate(a.from.Members.Priority)
 		return
-	case tier == "priority" && r.Format == codec.Messages:
-		r.Notes.Drop("speed")
+	case tier == "priority" && a.from.Members.Priority != "":
+		r.Notes.Drop(a.from.Members.Priority)
 	case tier != "auto" && tier != "default":
 		r.Notes.Drop("service_tier")
 	}
 	r.ServiceTier = nil
 }
 
-func isOpenAIShape(f codec.Format) bool { return f == codec.Chat || f == codec.Responses }
-
-func (a *adaption) outputLimit() {
+func (a *requestAdapter) outputLimit() {
 	r, t := a.r, a.target
-	if r.MaxOutput < 0 && a.format == codec.Messages {
+	if r.MaxOutput < 0 && a.takes.NeedsMaxOutput {
 		r.MaxOutput = t.DefaultMaxOutput
 		if r.MaxOutput == 0 {
 			r.MaxOutput = fallbackMaxOutput
@@ -69,7 +67,7 @@ func (a *adaption) outputLimit() {
 
 // sampling leaves out what the model refuses. What thinking leaves room for is for the Messages codec to say: it alone
 // knows what is written beside it.
-func (a *adaption) sampling() {
+func (a *requestAdapter) sampling() {
 	if a.target.ReasoningModel || !a.target.Sampling {
 		a.dropNumber(&a.r.Temperature, "temperature")
 		a.dropNumber(&a.r.TopP, "top_p")
@@ -77,23 +75,22 @@ func (a *adaption) sampling() {
 	}
 }
 
-func (a *adaption) dropNumber(value *[]byte, name string) {
+func (a *requestAdapter) dropNumber(value *[]byte, name string) {
 	if *value != nil {
 		*value = nil
 		a.r.Notes.Drop(name)
 	}
 }
 
-// identity hands on who the user is in the target's terms. Claude Code's user id holds account and device ids, so that
-// another company gets a hash of it; the same hash keeps its requests on one prompt cache.
-func (a *adaption) identity() {
+// identity hands on who the user is in the target's terms. Another company gets a hash of an id that tells of more; the same hash keeps its requests on one prompt cache.
+func (a *requestAdapter) identity() {
 	r := a.r
 	switch {
-	case a.format == codec.Messages:
+	case !a.takes.SafetyIdentifier:
 		if r.SafetyIdentifier != nil {
 			r.User = r.SafetyIdentifier
 		}
-	case r.Format == codec.Messages && r.User != nil:
+	case a.from.Client.PrivateUser && r.User != nil:
 		sum := sha256.Sum256(scan.Unescape(nil, r.User))
 		hashed := hex.AppendEncode(a.r.Alloc(2*len(sum)), sum[:])
 		r.SafetyIdentifier, r.User = hashed, nil

@@ -6,28 +6,29 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// state opens the carriers that belong to the target's family, puts back from the ledger what the client has lost, and
+// state opens the tokens that belong to the target's family, puts back from the ledger what the client has lost, and
 // leaves out everything that the target would refuse (docs/wire/translation.md#5). Foreign state never goes upstream.
-func (a *adaption) state() error {
+func (a *requestAdapter) state() error {
 	called := false
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
 		if m.Role != codec.RoleAssistant {
 			continue
 		}
-		lost := a.openCarriers(m)
+		lost := a.openTokens(m)
 		called = called || hasCalls(m.Parts)
 		switch {
 		case a.target.Family == codec.FamilyGoogle:
 			a.recallSignature(m)
 			a.recallTextSignatures(m)
-		case a.replaysReasoning() && called:
+		case a.takes.ReasoningText && called:
 			a.recallReasoning(m)
 		}
 		if lost && !a.proves(m) {
-			a.r.Notes.Drop(a.reasoningPath())
+			a.r.Notes.Drop(a.from.Members.Reasoning)
 		}
 	}
 	return nil
@@ -35,7 +36,7 @@ func (a *adaption) state() error {
 
 // proves reports whether a call or a text of the turn bears a proof of the target's family: what was thought before it
 // came from there, too, without a proof of its own, and is not wanted back.
-func (a *adaption) proves(m *codec.Message) bool {
+func (a *requestAdapter) proves(m *codec.Message) bool {
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		if p.Signature != nil && p.Family == a.target.Family && p.Kind != codec.PartReasoning && p.Kind != codec.PartRedacted {
@@ -45,9 +46,9 @@ func (a *adaption) proves(m *codec.Message) bool {
 	return false
 }
 
-// openCarriers goes through the reasoning of one turn. State that was carried in front of a call moves to it. lost says
+// openTokens goes through the reasoning of one turn. State that was carried in front of a call moves to it. lost says
 // that reasoning was left out that may be of another family.
-func (a *adaption) openCarriers(m *codec.Message) (lost bool) {
+func (a *requestAdapter) openTokens(m *codec.Message) (lost bool) {
 	kept := m.Parts[:0]
 	var forCall []byte
 	for _, p := range m.Parts {
@@ -77,27 +78,27 @@ func (a *adaption) openCarriers(m *codec.Message) (lost bool) {
 }
 
 // openReasoning reports whether the part itself goes upstream, and whether it is known to come from the target's family.
-func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte) (keep, own bool) {
-	if isCarrier(p.Signature) {
-		c, ok := openCarrier(p.Signature, a.setting.Account)
+func (a *requestAdapter) openReasoning(p *codec.Part, forCall *[]byte) (keep, own bool) {
+	if statetoken.Is(p.Signature) {
+		c, ok := statetoken.Open(p.Signature, a.setting.Account)
 		p.Signature, p.Family = nil, codec.FamilyOther
-		if ok && c.family == a.target.Family && a.fits(&c) {
-			switch c.kind {
-			case carriesCall:
-				*forCall = c.raw
+		if ok && c.Family == a.target.Family && a.fits(&c) {
+			switch c.Kind {
+			case statetoken.Call:
+				*forCall = c.Raw
 				return false, true
-			case carriesRedacted:
+			case statetoken.Redacted:
 				p.Kind = codec.PartRedacted
 			}
-			p.Signature, p.Family = c.raw, c.family
-			own = len(c.raw) == 0
+			p.Signature, p.Family = c.Raw, c.Family
+			own = len(c.Raw) == 0
 		}
 	}
 	if len(p.Signature) > 0 && p.Family == a.target.Family && a.target.Family != codec.FamilyOther {
 		return true, true
 	}
 	p.Signature, p.ID = nil, nil
-	if a.replaysReasoning() {
+	if a.takes.ReasoningText {
 		return p.Kind == codec.PartReasoning && (len(p.Text) > 0 || len(p.Parts) > 0), true
 	}
 	return false, own
@@ -105,30 +106,14 @@ func (a *adaption) openReasoning(p *codec.Part, forCall *[]byte) (keep, own bool
 
 // fits reports whether state of the family may go to this very model: thinking of Anthropic's is bound to the model that
 // thought it.
-func (a *adaption) fits(c *carrier) bool {
-	return !a.target.MidThinkingState || c.model == shortHash(a.target.Model)
-}
-
-func (a *adaption) reasoningPath() string {
-	switch a.r.Format {
-	case codec.Responses:
-		return "input.reasoning"
-	case codec.Chat:
-		return "messages.reasoning_content"
-	default:
-		return "messages.thinking"
-	}
-}
-
-// replaysReasoning tells hosts that want the text of earlier reasoning back.
-func (a *adaption) replaysReasoning() bool {
-	return a.target.Dialect.ReplayReasoning && a.format == codec.Chat
+func (a *requestAdapter) fits(c *statetoken.Token) bool {
+	return !a.target.MidThinkingState || c.Model == statetoken.Hash(a.target.Model)
 }
 
 // recallSignature works on the first call of a turn: the others of a parallel group bear none. Google looks at the
 // current turn of the model only, but what a turn was sent with once it is sent with again, or no prompt cache would hit.
 // Where nobody knows a signature, the encoder writes the value that Google takes in its place.
-func (a *adaption) recallSignature(m *codec.Message) {
+func (a *requestAdapter) recallSignature(m *codec.Message) {
 	for j := range m.Parts {
 		p := &m.Parts[j]
 		if !isCall(p) {
@@ -145,7 +130,7 @@ func (a *adaption) recallSignature(m *codec.Message) {
 }
 
 // recallTextSignatures gives texts back their proofs, which no client keeps.
-func (a *adaption) recallTextSignatures(m *codec.Message) {
+func (a *requestAdapter) recallTextSignatures(m *codec.Message) {
 	if a.setting.Ledger == nil {
 		return
 	}
@@ -185,7 +170,7 @@ func (h *textHash) id() []byte {
 
 // recallReasoning gives a turn back the reasoning that led to it. From the first turn with calls on, the hosts that demand
 // it do so of every turn: the encoder writes an empty text for what nobody knows any more.
-func (a *adaption) recallReasoning(m *codec.Message) {
+func (a *requestAdapter) recallReasoning(m *codec.Message) {
 	for j := range m.Parts {
 		if m.Parts[j].Kind == codec.PartReasoning {
 			return
@@ -200,14 +185,14 @@ func (a *adaption) recallReasoning(m *codec.Message) {
 		}
 	}
 	if text == nil {
-		a.r.Notes.Emulate(a.reasoningPath())
+		a.r.Notes.Emulate(a.from.Members.Reasoning)
 		return
 	}
 	parts := append(a.r.NewParts(len(m.Parts)+1), codec.Part{Kind: codec.PartReasoning, Text: text})
 	m.Parts = append(parts, m.Parts...)
 }
 
-func (a *adaption) fromLedger(kind string, id []byte) []byte {
+func (a *requestAdapter) fromLedger(kind string, id []byte) []byte {
 	m := a.setting.memory()
 	return m.recall(kind, id)
 }

@@ -3,45 +3,30 @@ package crossing
 import (
 	"bytes"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// mostStops is how many stop sequences a format takes (docs/wire/translation.md#2.2). Messages is not in it: it takes any
-// number.
-var mostStops = map[codec.Format]int{codec.Responses: 0, codec.Chat: 4, codec.Gemini: 5}
-
-// stopSequences emulates them where the target takes none, or not so many, and leaves out those that Messages refuses.
-func (a *adaption) stopSequences() error {
+// stopSequences emulates them where the target takes none, or not so many, and leaves out those that it refuses
+// (docs/wire/translation.md#2.2).
+func (a *requestAdapter) stopSequences() error {
 	kept := a.r.Stop[:0]
 	for _, stop := range a.r.Stop {
-		if len(stop) == 0 || a.format == codec.Messages && scan.Blank(stop) {
-			a.r.Notes.Drop(a.stopMember())
+		if len(stop) == 0 || !a.takes.BlankStops && scan.Blank(stop) {
+			a.r.Notes.Drop(a.from.Members.Stop)
 			continue
 		}
 		kept = append(kept, stop)
 	}
 	a.r.Stop = kept
-	most, limited := mostStops[a.format]
-	if a.target.ReasoningModel {
-		most = 0 // refused with any
-	}
-	if !limited || len(kept) <= most {
+	if len(kept) <= a.takes.Stops {
 		return nil
 	}
 	for _, stop := range kept {
 		a.undo.stops = append(a.undo.stops, scan.Escape(nil, scan.Unescape(nil, stop)))
 	}
 	a.r.Stop = a.r.Stop[:0]
-	a.r.Notes.Emulate(a.stopMember())
+	a.r.Notes.Emulate(a.from.Members.Stop)
 	return nil
-}
-
-func (a *adaption) stopMember() string {
-	if a.r.Format == codec.Messages {
-		return "stop_sequences"
-	}
-	return "stop"
 }
 
 // stopScanner looks for stop sequences in the text of an answer. It works on string bodies: the sequences are escaped

@@ -11,7 +11,7 @@ import (
 
 // tools makes every tool one that the target can be offered (docs/wire/translation.md#2.4 and #2.5): deferred tools that
 // nothing has asked for stay out, free-text tools become functions of one string, namespaces become part of the name.
-func (a *adaption) tools() error {
+func (a *requestAdapter) tools() error {
 	a.flat = make(map[string]bool, len(a.r.Tools))
 	for i := range a.r.Tools {
 		if t := &a.r.Tools[i]; t.Namespace == nil && len(t.Name) > 0 {
@@ -41,8 +41,8 @@ func (a *adaption) tools() error {
 }
 
 // offer rewrites one tool for the target and reports whether to declare it.
-func (a *adaption) offer(tool *codec.Tool) (bool, error) {
-	if tool.Deferred && a.r.Format == codec.Messages && !a.referenced(tool.Name) {
+func (a *requestAdapter) offer(tool *codec.Tool) (bool, error) {
+	if tool.Deferred && a.from.Client.DeferredTools && !a.referenced(tool.Name) {
 		return false, nil // it becomes a tool when a reference to it stands in the conversation
 	}
 	if tool.AllowedCallers != nil && !lists(tool.AllowedCallers, "direct") {
@@ -54,7 +54,7 @@ func (a *adaption) offer(tool *codec.Tool) (bool, error) {
 		a.flatten(tool)
 	case codec.ToolCustom:
 		a.flatten(tool)
-		if a.takesCustomTools() {
+		if a.takes.CustomTools {
 			return true, nil
 		}
 		a.wrapCustom(tool)
@@ -66,7 +66,7 @@ func (a *adaption) offer(tool *codec.Tool) (bool, error) {
 		tool.Kind, tool.Raw = codec.ToolFunction, nil
 		a.r.Notes.Emulate(toolPath(tool) + ".type")
 	case codec.ToolWebSearch:
-		if a.format == codec.Chat && !a.target.SearchModel {
+		if !a.takes.WebSearch {
 			return a.withhold(tool)
 		}
 	default:
@@ -77,7 +77,7 @@ func (a *adaption) offer(tool *codec.Tool) (bool, error) {
 
 // withhold leaves a tool out that only its own provider runs, unless the client insists on it, or it stands for tools
 // that would vanish with it.
-func (a *adaption) withhold(tool *codec.Tool) (bool, error) {
+func (a *requestAdapter) withhold(tool *codec.Tool) (bool, error) {
 	if string(tool.WireType) == "mcp_server" {
 		return false, codec.Invalid("mcp_servers", "the tools of mcp_servers would be missing: %s cannot reach them", a.target.Provider)
 	}
@@ -96,12 +96,8 @@ func toolPath(tool *codec.Tool) string {
 	return tool.Member() + "[" + itoa(tool.Index) + "]"
 }
 
-func (a *adaption) takesCustomTools() bool {
-	return a.format == codec.Responses || a.format == codec.Chat && a.target.Dialect.CustomTools
-}
-
 // referenced reports whether a reference in the conversation has made a deferred tool available.
-func (a *adaption) referenced(name []byte) bool {
+func (a *requestAdapter) referenced(name []byte) bool {
 	if a.references == nil {
 		a.references = make(map[string]bool)
 		for i := range a.r.Messages {
@@ -111,7 +107,7 @@ func (a *adaption) referenced(name []byte) bool {
 	return a.references[string(name)]
 }
 
-func (a *adaption) readReferences(parts []codec.Part) {
+func (a *requestAdapter) readReferences(parts []codec.Part) {
 	for i := range parts {
 		p := &parts[i]
 		if p.Kind == codec.PartToolRef {
@@ -122,7 +118,7 @@ func (a *adaption) readReferences(parts []codec.Part) {
 }
 
 // flatten makes the namespace part of the name. The pair is put together again when the model calls the tool.
-func (a *adaption) flatten(tool *codec.Tool) {
+func (a *requestAdapter) flatten(tool *codec.Tool) {
 	if tool.Namespace == nil {
 		return
 	}
@@ -132,7 +128,7 @@ func (a *adaption) flatten(tool *codec.Tool) {
 }
 
 // flatName joins a namespace and a name. A tool without a namespace that has the joined name already keeps it.
-func (a *adaption) flatName(namespace, name []byte) []byte {
+func (a *requestAdapter) flatName(namespace, name []byte) []byte {
 	flat := append(a.r.Alloc(len(namespace)+len(name)+2+1+hashLength), namespace...)
 	flat = append(append(flat, "__"...), name...)
 	if a.flat[string(flat)] {
@@ -143,14 +139,14 @@ func (a *adaption) flatName(namespace, name []byte) []byte {
 }
 
 // flattenCalls does to the calls of the history what was done to the tools.
-func (a *adaption) flattenCalls() {
+func (a *requestAdapter) flattenCalls() {
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
 			p := &a.r.Messages[i].Parts[j]
 			if p.Namespace != nil {
 				p.Name, p.Namespace = a.flatName(p.Namespace, p.Name), nil
 			}
-			if p.Kind == codec.PartCustomCall && !a.takesCustomTools() {
+			if p.Kind == codec.PartCustomCall && !a.takes.CustomTools {
 				a.wrapCall(p)
 			}
 		}
@@ -171,7 +167,7 @@ const customNote = `The argument \"input\" is raw text, not JSON.`
 var customSchema = []byte(`{"type":"object","properties":{"input":{"type":"string","description":"The raw text of the call."}},"required":["input"],"additionalProperties":false}`)
 
 // wrapCustom turns a free-text tool into a function with one string argument.
-func (a *adaption) wrapCustom(tool *codec.Tool) {
+func (a *requestAdapter) wrapCustom(tool *codec.Tool) {
 	a.undo.wrapped[string(tool.Name)] = true
 	definition := grammarText(tool.Grammar)
 	text := a.r.Alloc(len(tool.Description) + len(customNote) + len(definition) + 32)
@@ -194,15 +190,15 @@ func grammarText(format []byte) []byte {
 }
 
 // wrapCall turns a free-text call of the history into the call of the function that stands for its tool.
-func (a *adaption) wrapCall(p *codec.Part) {
+func (a *requestAdapter) wrapCall(p *codec.Part) {
 	arguments := append(a.r.Alloc(len(p.Text)+12), `{"input":"`...)
 	arguments = append(append(arguments, p.Text...), `"}`...)
 	p.Kind, p.Arguments, p.ArgumentsEscaped, p.Text = codec.PartToolCall, arguments, false, nil
 }
 
 // declareStubs declares the tools of a history whose request declares none: Messages refuses tool blocks without tools.
-func (a *adaption) declareStubs() {
-	if a.format != codec.Messages {
+func (a *requestAdapter) declareStubs() {
+	if a.takes.UndeclaredCalls {
 		return
 	}
 	known := make(map[string]bool)
@@ -223,13 +219,13 @@ func (a *adaption) declareStubs() {
 }
 
 // toolChoice keeps the choice within what the target takes (docs/wire/translation.md#2.6).
-func (a *adaption) toolChoice() error {
+func (a *requestAdapter) toolChoice() error {
 	c := &a.r.ToolChoice
 	if len(a.r.Tools) == 0 {
 		*c = codec.ToolChoice{}
 		return nil
 	}
-	if c.Mode == codec.ChoiceAllowed && !a.takesAllowedTools() {
+	if c.Mode == codec.ChoiceAllowed && !a.takes.AllowedTools {
 		a.allowOnly(c)
 	}
 	if a.target.SearchModel && a.choosesSearch(c) { // it does so anyway
@@ -237,7 +233,7 @@ func (a *adaption) toolChoice() error {
 		a.r.Notes.Emulate("tool_choice")
 	}
 	forced := c.Mode == codec.ChoiceTool || c.Mode == codec.ChoiceRequired
-	if forced && !a.target.ForcedTools || a.format == codec.Gemini && a.choosesSearch(c) {
+	if forced && !a.target.ForcedTools || !a.takes.ForcedSearch && a.choosesSearch(c) {
 		*c = codec.ToolChoice{Mode: codec.ChoiceAuto}
 		a.r.Notes.Drop("tool_choice")
 	}
@@ -245,7 +241,7 @@ func (a *adaption) toolChoice() error {
 }
 
 // choosesSearch reports whether a choice insists on the provider's web search.
-func (a *adaption) choosesSearch(c *codec.ToolChoice) bool {
+func (a *requestAdapter) choosesSearch(c *codec.ToolChoice) bool {
 	if c.Mode == codec.ChoiceHosted {
 		return true // every other tool that the provider runs has been refused
 	}
@@ -254,12 +250,8 @@ func (a *adaption) choosesSearch(c *codec.ToolChoice) bool {
 	})
 }
 
-func (a *adaption) takesAllowedTools() bool {
-	return a.format == codec.Gemini || a.format == codec.Responses || a.format == codec.Chat && a.target.Dialect.CustomTools
-}
-
 // allowOnly sends only the allowed tools, where the target has no list of allowed ones.
-func (a *adaption) allowOnly(c *codec.ToolChoice) {
+func (a *requestAdapter) allowOnly(c *codec.ToolChoice) {
 	allowed := make(map[string]bool, len(c.Allowed))
 	for i := range c.Allowed {
 		allowed[view(c.Allowed[i].Name)] = true

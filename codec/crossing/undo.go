@@ -4,14 +4,15 @@ import (
 	"crypto/sha256"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// undo takes back in the answer what the adaption did to the request: names, free-text tools, ids that a client cannot
-// take, emulated stop sequences and schemas. It also puts foreign reasoning state into carriers, because the client's
+// undo takes back in the answer what the requestAdapter did to the request: names, free-text tools, ids that a client cannot
+// take, emulated stop sequences and schemas. It also puts foreign reasoning state into tokens, because the client's
 // format has a slot for its own family's state only.
 type undo struct {
 	thoughts
-	surface codec.Format
+	surface *codec.Traits
 	model   string       // of the target
 	notes   *codec.Notes // what was done to the request, and what is done to the answer
 	infers  bool         // the provider may leave open why it stopped: what it said tells
@@ -50,12 +51,12 @@ type item struct {
 }
 
 // prepare readies u for one exchange.
-func (u *undo) prepare(a *adaption) {
+func (u *undo) prepare(a *requestAdapter) {
 	*u = undo{
 		thoughts: thoughts{Memory: a.setting.memory()},
-		surface:  a.r.Format, model: a.target.Model,
+		surface:  a.from, model: a.target.Model,
 		notes:   &a.r.Notes,
-		infers:  a.format == codec.Chat,
+		infers:  a.to.Stream.SilentFinish,
 		names:   nameMap{qualified: make(map[string]original)},
 		wrapped: make(map[string]bool),
 	}
@@ -178,7 +179,7 @@ var omitted = []byte("[image omitted]")
 
 // openPicture says what becomes of a picture.
 func (u *undo) openPicture(opened *codec.Event, it *item) {
-	if u.surface != codec.Messages {
+	if u.surface.Client.Pictures {
 		u.notes.Emulate("answer.image")
 		return
 	}
@@ -213,30 +214,19 @@ func (u *undo) openCall(ev *codec.Event, it *item) {
 			it.unwrap = new(unwrapper)
 		}
 	}
-	if !u.legalForClient(ev.CallID) {
+	if !legalID(u.surface.CallID, ev.CallID) {
 		ev.CallID = u.makeID(ev.CallID)
 	}
 	it.callID = clone(ev.CallID)
 }
 
-func (u *undo) legalForClient(id []byte) bool {
-	if u.surface == codec.Messages {
-		return isSlug(id)
-	}
-	return len(id) > 0 && len(id) <= maxCallID[u.surface]
-}
-
 // makeID is an id in the client's style: the same when the same request is sent again.
 func (u *undo) makeID(id []byte) []byte {
-	prefix := "call_"
-	if u.surface == codec.Messages {
-		prefix = "toolu_"
-	}
 	h := sha256.New()
 	h.Write(u.seed[:])
 	h.Write([]byte(itoa(u.calls)))
 	h.Write(id)
-	return []byte(prefix + base62([sha256.Size]byte(h.Sum(nil)), 24))
+	return []byte(u.surface.CallPrefix + base62([sha256.Size]byte(h.Sum(nil)), 24))
 }
 
 // proveAhead gives the client the proof of a call no later than the call's beginning: with it in chat, which has a member
@@ -246,13 +236,13 @@ func (u *undo) proveAhead(opened *codec.Event, it *item, ordinal int32, rest []c
 	for i := range rest {
 		ev := &rest[i]
 		if ev.Kind == codec.EventSignature && ev.Item == ordinal {
-			if u.surface == codec.Chat {
+			if u.surface.Client.SignedCalls {
 				if !it.json {
 					opened.Raw, opened.Family, it.proved = ev.Raw, ev.Family, true
 				}
 				return
 			}
-			u.carry(&carrier{family: ev.Family, kind: carriesCall, model: shortHash(u.model), raw: ev.Raw})
+			u.carry(&statetoken.Token{Family: ev.Family, Kind: statetoken.Call, Model: statetoken.Hash(u.model), Raw: ev.Raw})
 			return
 		}
 		if ev.Kind == codec.EventItemOpen {
@@ -262,13 +252,13 @@ func (u *undo) proveAhead(opened *codec.Event, it *item, ordinal int32, rest []c
 }
 
 // carry emits an empty reasoning item that holds nothing but state.
-func (u *undo) carry(c *carrier) {
+func (u *undo) carry(c *statetoken.Token) {
 	ordinal := u.number()
 	from := len(u.bytes)
-	u.bytes = c.seal(u.bytes, u.Account)
+	u.bytes = c.Append(u.bytes, u.Account)
 	u.out = append(u.out,
 		codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemReasoning, Item: ordinal},
-		codec.Event{Kind: codec.EventSignature, Item: ordinal, Family: c.family, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]},
+		codec.Event{Kind: codec.EventSignature, Item: ordinal, Family: c.Family, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]},
 		codec.Event{Kind: codec.EventItemClose, Type: codec.ItemReasoning, Item: ordinal},
 	)
 }
@@ -372,7 +362,7 @@ func (u *undo) signature(ev *codec.Event) {
 	}
 	if isCallItem(it.kind) {
 		u.keep(ledgerCall, it.callID, ev.Raw)
-		if u.surface == codec.Chat && !it.proved {
+		if u.surface.Client.SignedCalls && !it.proved {
 			u.pass(ev)
 		}
 		return
@@ -417,22 +407,22 @@ func (u *undo) close(ev *codec.Event) {
 	u.out = append(u.out, closed)
 }
 
-// sealReasoning signs a reasoning item with a carrier. Text that came without a proof gets an empty one where the
+// sealReasoning signs a reasoning item with a state token. Text that came without a proof gets an empty one where the
 // client's format has a slot for it: that tells it from the text of the provider that the slot belongs to, which would
 // refuse it (see [CleanHistory]).
 func (u *undo) sealReasoning(it *item) {
-	c := carrier{family: it.family, kind: carriesReasoning, model: shortHash(u.model), raw: it.signature}
+	c := statetoken.Token{Family: it.family, Kind: statetoken.Reasoning, Model: statetoken.Hash(u.model), Raw: it.signature}
 	if len(it.signature) == 0 {
-		c.family = u.Family
+		c.Family = u.Family
 	}
 	switch {
 	case it.kind == codec.ItemRedacted:
-		c.kind = carriesRedacted
-	case it.kind != codec.ItemReasoning, len(it.signature) == 0 && u.surface == codec.Chat:
+		c.Kind = statetoken.Redacted
+	case it.kind != codec.ItemReasoning, len(it.signature) == 0 && !u.surface.Client.SignedReasoning:
 		return
 	}
 	from := len(u.bytes)
-	u.bytes = c.seal(u.bytes, u.Account)
+	u.bytes = c.Append(u.bytes, u.Account)
 	u.out = append(u.out, codec.Event{Kind: codec.EventSignature, Item: it.ordinal, Family: it.family, Raw: u.bytes[from:len(u.bytes):len(u.bytes)]})
 }
 

@@ -16,7 +16,7 @@ func (p *Plan) DecodeAnswer(b Batch, body []byte) error {
 		return upstream("the provider sent something that is not an embeddings answer")
 	}
 	list, member := scan.Get(body, "data"), "embedding"
-	if p.dialect.Format == codec.Gemini {
+	if p.dialect.Batch {
 		list, member = scan.Get(body, "embeddings"), "values"
 	}
 	clear(p.vectors[b.From:b.To])
@@ -99,7 +99,7 @@ func (p *Plan) scales() bool {
 func (p *Plan) count(b Batch, body []byte) {
 	usage := scan.Get(body, "usage")
 	names := [...]string{"prompt_tokens", "total_tokens"}
-	if p.dialect.Format == codec.Gemini {
+	if p.dialect.Batch {
 		usage = scan.Get(body, "usageMetadata")
 		names = [...]string{"promptTokenCount", "totalTokenCount"}
 	}

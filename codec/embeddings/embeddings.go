@@ -16,8 +16,6 @@
 // and write them.
 package embeddings
 
-import "github.com/mnemeproxy/mneme/codec"
-
 // Model is what the router's data say of a model. The zero value means that nothing is known: then the host judges.
 type Model struct {
 	Native  int   // size of the vectors that the model makes by itself; 0 when it is Default
@@ -47,8 +45,7 @@ func (m *Model) fixed() bool { return m.Default > 0 && len(m.Sizes) == 0 && m.Ma
 // Dialect is how a host spells its requests (docs/wire/embeddings.md#5 and #6). The rows stand with the hosts'
 // other data.
 type Dialect struct {
-	// Format is codec.Gemini for batchEmbedContents, and otherwise codec.Embeddings.
-	Format codec.Format
+	Batch bool // is asked by batchEmbedContents, which knows none of the members below
 
 	DimensionsMember string // "dimensions", "output_dimension"; "" when the host takes none
 	InputTypeMember  string // where retrieval hosts want "query" or "document"; "" drops it

@@ -20,11 +20,11 @@ import (
 
 // Hosts and models as the router's data describe them.
 var (
-	openAI     = embeddings.Dialect{Format: codec.Embeddings, DimensionsMember: "dimensions", EncodingFormat: true, Tokens: true, User: true, MaxInputs: 2048, MaxTokens: 300_000}
-	compatible = embeddings.Dialect{Format: codec.Embeddings}
-	google     = embeddings.Dialect{Format: codec.Gemini, MaxInputs: 100}
-	mistral    = embeddings.Dialect{Format: codec.Embeddings, DimensionsMember: "output_dimension", EncodingFormat: true, MaxInputs: 32, MaxTokens: 16_384}
-	voyage     = embeddings.Dialect{Format: codec.Embeddings, DimensionsMember: "output_dimension", InputTypeMember: "input_type", TruncationMember: "truncation", MaxInputs: 1000}
+	openAI     = embeddings.Dialect{DimensionsMember: "dimensions", EncodingFormat: true, Tokens: true, User: true, MaxInputs: 2048, MaxTokens: 300_000}
+	compatible = embeddings.Dialect{}
+	google     = embeddings.Dialect{Batch: true, MaxInputs: 100}
+	mistral    = embeddings.Dialect{DimensionsMember: "output_dimension", EncodingFormat: true, MaxInputs: 32, MaxTokens: 16_384}
+	voyage     = embeddings.Dialect{DimensionsMember: "output_dimension", InputTypeMember: "input_type", TruncationMember: "truncation", MaxInputs: 1000}
 
 	small     = embeddings.Model{Default: 1536, Min: 1, Max: 1536, Matryoshka: true, Normalized: true, Tokens: true}
 	voyage4   = embeddings.Model{Default: 1024, Sizes: []int{256, 512, 1024, 2048}, Normalized: true}
@@ -265,13 +265,13 @@ func hostAnswer(d embeddings.Dialect, b embeddings.Batch, size int, encoded bool
 		if encoded {
 			value = `"` + base64Floats(vector) + `"`
 		}
-		if d.Format == codec.Gemini {
+		if d.Batch {
 			items = append(items, `{"values":`+value+`}`)
 		} else {
 			items = append(items, fmt.Sprintf(`{"object":"embedding","embedding":%s,"index":%d}`, value, i-b.From))
 		}
 	}
-	if d.Format == codec.Gemini {
+	if d.Batch {
 		return `{"embeddings":[` + strings.Join(items, ",") + `]}`
 	}
 	return `{"object":"list","data":[` + strings.Join(items, ",") + fmt.Sprintf(`],"usage":{"prompt_tokens":%d,"total_tokens":%d}}`, b.To-b.From, b.To-b.From)
@@ -337,7 +337,7 @@ func TestAnswersAreJoinedInOrder(t *testing.T) {
 					t.Fatalf("%s: vector %d is %v", format, i, vector)
 				}
 			}
-			estimated := d.Format == codec.Gemini
+			estimated := d.Batch
 			if usage := p.Usage(); usage.Estimated != estimated || got.Usage.Prompt != usage.TotalInput() || got.Usage.Total != got.Usage.Prompt || got.Usage.Prompt < 250 {
 				t.Errorf("usage %+v against %+v", got.Usage, usage)
 			}

@@ -98,7 +98,7 @@ func (p *Plan) settleSize() error {
 }
 
 func (p *Plan) asksSize() bool {
-	return p.dialect.Format == codec.Gemini || p.dialect.DimensionsMember != ""
+	return p.dialect.Batch || p.dialect.DimensionsMember != ""
 }
 
 // canCut reports whether vectors are cut here: only when told so.
@@ -159,10 +159,10 @@ func lowest(a, b int) int {
 
 func (p *Plan) note() {
 	notes := &p.request.Notes
-	if p.request.User != nil && (!p.dialect.User || p.dialect.Format == codec.Gemini) {
+	if p.request.User != nil && (!p.dialect.User || p.dialect.Batch) {
 		notes.Drop("user")
 	}
-	if p.request.InputType != nil && p.dialect.InputTypeMember == "" && p.dialect.Format != codec.Gemini {
+	if p.request.InputType != nil && p.dialect.InputTypeMember == "" && !p.dialect.Batch {
 		notes.Drop("input_type")
 	}
 	if p.request.Base64 && !p.asksBase64() {
@@ -174,5 +174,5 @@ func (p *Plan) note() {
 }
 
 func (p *Plan) asksBase64() bool {
-	return p.request.Base64 && p.dialect.EncodingFormat && p.dialect.Format != codec.Gemini
+	return p.request.Base64 && p.dialect.EncodingFormat && !p.dialect.Batch
 }

@@ -3,13 +3,12 @@ package embeddings
 import (
 	"strconv"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
 // AppendRequest writes the upstream body of one batch. model is the name that the host knows.
 func (p *Plan) AppendRequest(dst []byte, b Batch, model string) []byte {
-	if p.dialect.Format == codec.Gemini {
+	if p.dialect.Batch {
 		return p.appendBatchEmbed(dst, b, model)
 	}
 	d, r := &p.dialect, p.request

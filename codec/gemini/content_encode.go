@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"strconv"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -46,7 +44,7 @@ func (w *writer) contents(from int) error {
 		}
 	}
 	if len(w.dst) == empty {
-		return codec.Invalid(w.list(), "the conversation holds nothing that can be sent: at least one message with text or media is needed")
+		return codec.Invalid(w.r.Conversation(), "the conversation holds nothing that can be sent: at least one message with text or media is needed")
 	}
 	w.endTurn()
 	w.write(`]`)
@@ -63,7 +61,7 @@ func (w *writer) part(t turn) {
 		// A conversation whose beginning was trimmed away. Whether the API takes a model's turn first is not known.
 		w.begin(turnUser)
 		w.write(`{"text":"(continued)"}`)
-		w.r.Notes.Emulate(w.list())
+		w.r.Notes.Emulate(w.r.Conversation())
 	}
 	w.endTurn()
 	w.begin(t)
@@ -96,7 +94,7 @@ func (w *writer) userParts(m *codec.Message) error {
 				return err
 			}
 		default:
-			w.r.Notes.Drop(w.list() + "." + partName(p))
+			w.r.Notes.Drop(w.r.Conversation() + "." + partName(p))
 		}
 	}
 	return nil
@@ -123,7 +121,7 @@ func (w *writer) modelParts(m *codec.Message) error {
 				w.dst = append(w.dst, p.Raw...)
 				continue
 			}
-			w.r.Notes.Drop(w.list() + "." + partName(p))
+			w.r.Notes.Drop(w.r.Conversation() + "." + partName(p))
 		}
 	}
 	return nil
@@ -173,7 +171,7 @@ func (w *writer) call(p *codec.Part) {
 	w.name("args")
 	var object bool
 	if w.dst, object = codec.AppendArguments(w.dst, p); !object {
-		w.r.Notes.Emulate(w.list() + ".arguments")
+		w.r.Notes.Emulate(w.r.Conversation() + ".arguments")
 	}
 	w.write(`}`)
 	switch signature := googleSignature(p); {
@@ -205,7 +203,7 @@ func (w *writer) results(m *codec.Message) error {
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		if p.Kind != codec.PartToolResult {
-			w.r.Notes.Drop(w.list() + "." + partName(p))
+			w.r.Notes.Drop(w.r.Conversation() + "." + partName(p))
 			continue
 		}
 		if err := w.result(p, m); err != nil {
@@ -288,18 +286,6 @@ func (w *writer) resultMedia(parts []codec.Part, m *codec.Message) error {
 	}
 	w.write(`]`)
 	return nil
-}
-
-// list is the client's name for its list of messages, path the name of one of them.
-func (w *writer) list() string {
-	if w.r.Format == codec.Responses {
-		return "input"
-	}
-	return "messages"
-}
-
-func (w *writer) path(m *codec.Message) string {
-	return w.list() + "[" + strconv.Itoa(m.Index) + "]"
 }
 
 var partNames = [...]string{

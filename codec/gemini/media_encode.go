@@ -41,11 +41,11 @@ func (w *writer) mediaPart(p *codec.Part, m *codec.Message) error {
 		w.write(`}}`)
 		return nil
 	case len(p.URL) > 0:
-		err := codec.Invalid(w.path(m), "%s takes no media by web address: send the data itself, as base64", w.provider())
+		err := codec.Invalid(w.r.Path(m.Index), "%s takes no media by web address: send the data itself, as base64", w.provider())
 		err.Code = "image_url_not_fetchable"
 		return err
 	}
-	return codec.Invalid(w.path(m), "%s has no access to files that were uploaded elsewhere: send the data itself, as base64", w.provider())
+	return codec.Invalid(w.r.Path(m.Index), "%s has no access to files that were uploaded elsewhere: send the data itself, as base64", w.provider())
 }
 
 func (w *writer) provider() string {

@@ -409,7 +409,7 @@ func TestWhatCannotBeSentIsRefusedByItsPath(t *testing.T) {
 		}
 	}
 	r := request(user(codec.Part{Kind: codec.PartDocument, FileID: b("file-1")}))
-	r.Format = codec.Responses
+	r.Members = &codec.Members{Conversation: "input"}
 	var refused *codec.Error
 	if _, err := gemini.Provider().AppendRequest(nil, r, &second); !errors.As(err, &refused) || refused.Param != "input[0]" {
 		t.Errorf("got %v, want a path in the client's format", err)

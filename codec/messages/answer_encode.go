@@ -6,7 +6,7 @@ import (
 
 // AppendAnswer writes a complete answer: what a client would have folded from the stream of the same events.
 func (client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions) []byte {
-	dst = append(dst, `{"id":"msg_`...)
+	dst = append(dst, `{"id":"`+answerPrefix...)
 	dst = append(dst, o.ID...)
 	dst = append(dst, `","type":"message","role":"assistant","model":`...)
 	dst = appendQuoted(dst, o.Model)

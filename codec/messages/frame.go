@@ -4,8 +4,10 @@ import "github.com/mnemeproxy/mneme/codec"
 
 // The frames of a stream, in the order in which they come.
 
+func appendPing(dst []byte) []byte { return append(dst, framePing...) }
+
 func appendMessageStart(dst []byte, id, model string, u codec.Usage) []byte {
-	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_"...)
+	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\""+answerPrefix...)
 	dst = append(dst, id...)
 	dst = append(dst, `","type":"message","role":"assistant","model":`...)
 	dst = appendQuoted(dst, model)

@@ -3,26 +3,19 @@ package messages
 import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
-
-// foreignProof stands where the format wants a proof that only its own provider can make: in search results and
-// citations that another provider's search produced. It begins as every carrier of foreign state does, so that it is
-// recognised, and left out, when the history is later sent to a model that would check it.
-const foreignProof = "sv1.x."
 
 // appendHostedBlocks writes the content blocks, separated by commas, that stand for an item of a tool which the
 // provider ran. Items of a kind without a counterpart give nothing.
 func appendHostedBlocks(dst, wireItem []byte, origin codec.Format) []byte {
-	switch origin {
-	case codec.Messages:
-		if len(scan.Body(scan.Get(wireItem, "type"))) == 0 {
-			return dst
-		}
+	switch wireType := scan.Body(scan.Get(wireItem, "type")); {
+	case len(wireType) == 0:
+		return dst
+	case origin == codec.Messages:
 		return appendOneLine(dst, wireItem)
-	case codec.Responses:
-		if string(scan.Body(scan.Get(wireItem, "type"))) == "web_search_call" {
-			return appendWebSearch(dst, wireItem)
-		}
+	case string(wireType) == "web_search_call": // of Responses
+		return appendWebSearch(dst, wireItem)
 	}
 	return dst
 }
@@ -60,7 +53,7 @@ func appendWebSearch(dst, call []byte) []byte {
 		dst = append(dst, url...)
 		dst = append(dst, `,"title":`...)
 		dst = append(dst, title...)
-		dst = append(dst, `,"encrypted_content":"`+foreignProof+`","page_age":null}`...)
+		dst = append(dst, `,"encrypted_content":"`+statetoken.Foreign+`","page_age":null}`...)
 	}
 	return append(dst, `]}`...)
 }
@@ -95,7 +88,7 @@ func appendCitation(dst, annotation []byte, origin codec.Format) []byte {
 	if !scan.IsString(title) {
 		title = []byte("null")
 	}
-	dst = append(dst, `{"type":"web_search_result_location","cited_text":"","encrypted_index":"`+foreignProof+`","title":`...)
+	dst = append(dst, `{"type":"web_search_result_location","cited_text":"","encrypted_index":"`+statetoken.Foreign+`","title":`...)
 	dst = append(dst, title...)
 	dst = append(dst, `,"url":`...)
 	dst = append(dst, url...)

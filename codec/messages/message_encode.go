@@ -3,7 +3,6 @@ package messages
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -127,11 +126,7 @@ func (e *requestEncoder) part(p *codec.Part, m *codec.Message) error {
 
 // refused is an error about a part that must not be left out.
 func (e *requestEncoder) refused(m *codec.Message, format string, args ...any) error {
-	path := "messages[%d].content"
-	if e.r.Format == codec.Responses {
-		path = "input[%d]"
-	}
-	return codec.Invalid(fmt.Sprintf(path, m.Index), format, args...)
+	return codec.Invalid(e.r.PartsPath(m.Index), format, args...)
 }
 
 // cached writes a cache breakpoint and the end of the block.

@@ -32,6 +32,9 @@ func AppendTokenCount(dst []byte, tokens int64) []byte {
 	return append(dst, '}')
 }
 
+// answerPrefix is how ids of answers begin.
+const answerPrefix = "msg_"
+
 // Block types that more than one file speaks of.
 const (
 	blockText             = "text"

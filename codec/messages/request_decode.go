@@ -27,6 +27,7 @@ func (d *requestDecoder) request(body []byte) error {
 		return codec.Invalid("", "the body must be a JSON object")
 	}
 	d.r.Format = codec.Messages
+	d.r.Members = &members
 	listed := false
 	for m := scan.Object(body); m.NextName(); {
 		if string(m.Key) == "messages" {
@@ -63,6 +64,9 @@ func (d *requestDecoder) request(body []byte) error {
 // settle joins what members say about the same thing, wherever they stand in the body: tools of servers and those that
 // messages define come after the declared ones, and the messages' word on the effort is the later one.
 func (d *requestDecoder) settle() {
+	if r := &d.r.Reasoning; r.Visible == codec.Unset {
+		r.Visible = codec.TristateOf(r.Mode == codec.ReasoningBudget || r.Mode == codec.ReasoningAdaptive)
+	}
 	for _, more := range [...][]codec.Tool{d.servers, d.defined} {
 		for i := range more {
 			more[i].Index = len(d.r.Tools)

@@ -199,11 +199,23 @@ func (e *requestEncoder) reasoning() {
 	} else {
 		e.raw(`{"type":"adaptive"`)
 	}
-	if reasoning.Display != nil {
+	if display := e.display(); display != nil {
 		e.member("display")
-		e.body(reasoning.Display)
+		e.body(display)
 	}
 	e.raw("}")
+}
+
+// display is the word for whether the client wants to see the thinking, nil where it left that open.
+func (e *requestEncoder) display() []byte {
+	switch reasoning := &e.r.Reasoning; {
+	case reasoning.Display != nil || reasoning.Visible == codec.Unset:
+		return reasoning.Display
+	case reasoning.Visible == codec.True:
+		return []byte("summarized")
+	default:
+		return []byte("omitted")
+	}
 }
 
 // output writes output_config. An answer that is to be any JSON object has no form here: the engine asks for it in words.

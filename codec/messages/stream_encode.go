@@ -15,7 +15,6 @@ const (
 // What an encoder or a decoder keeps for its next stream: one long answer must not hold its memory for the life of a pool.
 const (
 	keptBuffer = 64 << 10
-	keptItems  = 256
 )
 
 // emptied is the buffer without its content, or nothing where it has grown too large to keep.
@@ -30,9 +29,7 @@ func emptied(buffer []byte) []byte {
 const noItem = -1
 
 func (client) NewEncoder(o *codec.AnswerOptions) codec.StreamEncoder {
-	e := new(encoder)
-	e.Reset(o)
-	return e
+	return &encoder{o: o, open: noItem, call: noItem}
 }
 
 // encoder writes one stream. One block is open at a time. A tool call keeps the stream until its arguments have closed,
@@ -82,29 +79,6 @@ type item struct {
 	citations []byte // citations that wait, as the inside of an array
 }
 
-func (e *encoder) Reset(o *codec.AnswerOptions) {
-	if cap(e.items) > keptItems {
-		e.items, e.waiting = nil, nil
-	}
-	*e = encoder{
-		o:       o,
-		items:   e.items[:0],
-		open:    noItem,
-		call:    noItem,
-		waiting: e.waiting[:0],
-		delta:   emptied(e.delta),
-		scratch: emptied(e.scratch),
-		stop:    emptied(e.stop),
-	}
-}
-
-func (e *encoder) Heartbeat(dst []byte) []byte {
-	if e.done {
-		return dst
-	}
-	return append(dst, framePing...)
-}
-
 // Next implements [codec.StreamEncoder]: these events have no numbers.
 func (e *encoder) Next() int64 { return 0 }
 
@@ -116,7 +90,7 @@ func (e *encoder) Append(dst []byte, ev *codec.Event) []byte {
 	case codec.EventNone:
 		return dst
 	case codec.EventPing:
-		return e.Heartbeat(dst)
+		return appendPing(dst)
 	case codec.EventError:
 		return e.fail(dst, ev.Err)
 	case codec.EventEnd:

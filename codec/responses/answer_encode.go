@@ -13,8 +13,7 @@ const (
 // AppendAnswer implements [codec.ClientCodec]. The answer is played to a stream encoder, whose terminal event holds the
 // same object: the two cannot drift apart.
 func (c client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions) []byte {
-	e := new(streamEncoder)
-	e.Reset(o)
+	e := newEncoder(o)
 	events := replay(e, a)
 	status, failure := statusFailed, a.Err
 	if failure == nil {

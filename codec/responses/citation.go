@@ -14,19 +14,13 @@ func appendAnnotation(dst, raw []byte, origin codec.Format, length int) []byte {
 	if !scan.IsObject(raw) {
 		return dst
 	}
-	switch origin {
-	case codec.Responses:
+	if origin == codec.Responses {
 		return appendFlat(dst, raw)
-	case codec.Chat:
-		if inner := scan.Get(raw, "url_citation"); scan.IsObject(inner) {
-			return appendURLCitation(dst, inner, length)
-		}
-	case codec.Messages:
-		if scan.IsString(scan.Get(raw, "url")) {
-			return appendURLCitation(dst, raw, length)
-		}
 	}
-	return dst
+	if inner := scan.Get(raw, "url_citation"); scan.IsObject(inner) { // chat
+		raw = inner
+	}
+	return appendURLCitation(dst, raw, length)
 }
 
 func appendURLCitation(dst, v []byte, length int) []byte {

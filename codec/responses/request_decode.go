@@ -39,6 +39,7 @@ func (client) DecodeRequest(r *codec.Request, body []byte) error {
 // and those come after the ones that stand in the list, wherever that is.
 func (d *decoder) decode(body []byte) error {
 	d.r.Format = codec.Responses
+	d.r.Members = &members
 	var input, tools []byte
 	for m := scan.Object(body); m.Next(); {
 		switch string(m.Key) {
@@ -54,6 +55,9 @@ func (d *decoder) decode(body []byte) error {
 	}
 	if d.r.Store == codec.False {
 		d.r.IncludeState = true
+	}
+	if d.r.Reasoning.Visible == codec.Unset { // nobody gets, and pays for, summaries unasked
+		d.r.Reasoning.Visible = codec.False
 	}
 	if err := d.tools(tools, "tools"); err != nil {
 		return err

@@ -47,7 +47,7 @@ func (e *streamEncoder) appendResponseID(dst []byte) []byte {
 	if e.o.Begun != "" {
 		return scan.Quote(dst, e.o.Begun)
 	}
-	dst = append(dst, `"resp_`...)
+	dst = append(dst, `"`+answerPrefix...)
 	return append(append(dst, e.o.ID...), '"')
 }
 

@@ -18,6 +18,9 @@ func Client() codec.ClientCodec { return client{} }
 // Provider is the codec that talks to providers of this format.
 func Provider() codec.ProviderCodec { return provider{} }
 
+// answerPrefix is how ids of answers begin.
+const answerPrefix = "resp_"
+
 // Types of items, as the wire spells them.
 const (
 	typeMessage         = "message"

@@ -181,16 +181,3 @@ func TestADecoderIsAsNewAfterReset(t *testing.T) { // P6
 		t.Error(diff)
 	}
 }
-
-func TestAnEncoderIsAsNewAfterReset(t *testing.T) { // P6
-	enc := responses.Client().NewEncoder(options())
-	play := func() (out []byte) {
-		decode(answers(t)["worked_example"], func(ev *codec.Event) { out = enc.Append(out, ev) })
-		return out
-	}
-	first := play()
-	enc.Reset(options())
-	if diff := cmp.Diff(string(first), string(play())); diff != "" {
-		t.Error(diff)
-	}
-}

@@ -63,24 +63,10 @@ type output struct {
 }
 
 // NewEncoder implements [codec.ClientCodec].
-func (client) NewEncoder(o *codec.AnswerOptions) codec.StreamEncoder {
-	e := new(streamEncoder)
-	e.Reset(o)
-	return e
-}
+func (client) NewEncoder(o *codec.AnswerOptions) codec.StreamEncoder { return newEncoder(o) }
 
-// keepDone is the largest answer whose buffers are kept for the next.
-const keepDone = 256 << 10
-
-func (e *streamEncoder) Reset(o *codec.AnswerOptions) {
-	if cap(e.done) > keepDone {
-		*e = streamEncoder{}
-	}
-	*e = streamEncoder{
-		o: o, message: -1, model: scan.Escape(e.model[:0], []byte(o.Model)),
-		outputs: e.outputs[:0], slots: e.slots[:0], done: e.done[:0], scratch: e.scratch[:0],
-		sequence: o.Next,
-	}
+func newEncoder(o *codec.AnswerOptions) *streamEncoder {
+	return &streamEncoder{o: o, message: -1, model: scan.Escape(nil, []byte(o.Model)), sequence: o.Next}
 }
 
 // Append implements [codec.StreamEncoder].
@@ -117,7 +103,7 @@ func (e *streamEncoder) Append(dst []byte, ev *codec.Event) []byte {
 		e.usage, e.reported = ev.Usage, true
 	case codec.EventPing:
 		if e.started { // before that, an answer that fails can still be an HTTP error
-			return e.Heartbeat(dst)
+			return finish(e.event(dst, "keepalive"))
 		}
 	case codec.EventError:
 		return e.terminal(dst, statusFailed, ev.Err)
@@ -126,19 +112,6 @@ func (e *streamEncoder) Append(dst []byte, ev *codec.Event) []byte {
 		return e.terminal(dst, status, failure)
 	}
 	return dst
-}
-
-// Heartbeat implements [codec.StreamEncoder]. Comment lines do not feed the idle timer of Codex, events of type
-// keepalive do, and every client takes them (docs/wire/responses.md#9.5). Before the answer has begun its
-// beginning is sent instead: no client takes another event first.
-func (e *streamEncoder) Heartbeat(dst []byte) []byte {
-	if e.ended {
-		return dst
-	}
-	if !e.started {
-		return e.start(dst)
-	}
-	return finish(e.event(dst, "keepalive"))
 }
 
 // Next implements [codec.StreamEncoder].

@@ -205,7 +205,7 @@ func TestNothingFollowsTheTerminalEvent(t *testing.T) { // P7, P9
 			t.Errorf("after the end: %s", got)
 		}
 	}
-	if got := enc.Heartbeat(nil); len(got) > 0 {
+	if got := enc.Append(nil, &codec.Event{Kind: codec.EventPing}); len(got) > 0 {
 		t.Errorf("heartbeat after the end: %s", got)
 	}
 }
@@ -300,9 +300,10 @@ func TestAnswersRepeatWhatTheRequestSaid(t *testing.T) { // P30: the model is th
 
 func TestHeartbeats(t *testing.T) { // P40
 	enc := responses.Client().NewEncoder(options())
-	first := enc.Heartbeat(nil)
+	begin := start()
+	first := enc.Append(nil, &begin)
 	mustContain(t, string(first), "event: response.created", "event: response.in_progress")
-	second := enc.Heartbeat(nil)
+	second := enc.Append(nil, &codec.Event{Kind: codec.EventPing})
 	if want := "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":2}\n\n"; string(second) != want {
 		t.Errorf("got %q", second)
 	}

@@ -10,16 +10,13 @@ import (
 // itemMembers writes the members after the id of an item that another party made whole, and says how its id begins.
 // Nothing is written for an item that has no twin in this format.
 func itemMembers(dst, raw []byte, origin codec.Format) (prefix string, members []byte) {
-	switch origin {
-	case codec.Responses:
-		return responsesMembers(dst, raw)
-	case codec.Messages:
-		return messagesMembers(dst, raw)
+	if origin == codec.Responses {
+		return ownMembers(dst, raw)
 	}
-	return "", dst
+	return searchMembers(dst, raw)
 }
 
-func responsesMembers(dst, raw []byte) (string, []byte) {
+func ownMembers(dst, raw []byte) (string, []byte) {
 	var wireType []byte
 	for m := scan.Object(raw); m.Next(); {
 		if string(m.Key) == "id" {
@@ -61,9 +58,9 @@ func wirePrefix(wireType []byte) string {
 	return strings.TrimSuffix(string(wireType), "_call") + "_"
 }
 
-// messagesMembers makes a web_search_call of a search that Anthropic ran. Its results have no place in this format: the
+// searchMembers makes a web_search_call of a search that Anthropic ran. Its results have no place in this format: the
 // text's citations name the pages.
-func messagesMembers(dst, raw []byte) (string, []byte) {
+func searchMembers(dst, raw []byte) (string, []byte) {
 	if string(scan.Body(scan.Get(raw, "type"))) != "server_tool_use" ||
 		string(scan.Body(scan.Get(raw, "name"))) != "web_search" {
 		return "", dst

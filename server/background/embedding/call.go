@@ -58,7 +58,7 @@ func (a *asking) batch(ctx context.Context, batch embeddings.Batch) error {
 		return context.Cause(ctx)
 	}
 	answer, err := e.credentials.Do(ctx, &background.Call{
-		Account: a.account, Operation: router.Embed, Placement: a.way.placement, Format: a.way.host.Dialect.Format,
+		Account: a.account, Operation: router.Embed, Placement: a.way.placement, Format: a.way.host.Format,
 		Body: a.plan.AppendRequest(nil, batch, a.way.placement.Model), MaxAnswer: maxAnswer,
 	})
 	if err == nil {

@@ -39,7 +39,7 @@ func (s *Settings) way(r *router.Router) (*way, error) {
 	if s.TokensPerDay < MostTokens {
 		return nil, codec.Invalid("tokens_per_day", "%d tokens a day allow for no summary: one may take %d", s.TokensPerDay, MostTokens)
 	}
-	return &way{placement: placement, format: format, target: r.Target(placement, format)}, nil
+	return &way{placement: placement, format: format, target: r.Target(placement)}, nil
 }
 
 // author is how the model is named beside what it has written.

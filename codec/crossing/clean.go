@@ -1,0 +1,46 @@
+package crossing
+
+import (
+	"bytes"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/statetoken"
+)
+
+// CleanHistory leaves out of a body that passes through what another provider's answers have put into the conversation
+// and this provider would refuse, and with it the whole conversation, for ever: state tokens, unsigned thinking, members
+// that only other hosts know. This is the one place where equal formats are not equal bytes
+// (docs/wire/translation.md#1.6). A body without any of it, which a search for a few marks shows, is returned as it is;
+// dropped names what went, in the client's own terms. A host that wants its reasoning back gets it from the client's own
+// members, else from the ledger. Blocks of the body and their fingerprints are optional: those without marks are not
+// searched again.
+func CleanHistory(body []byte, format codec.Format, s *Settings) (cleaned []byte, dropped []string) {
+	clean := definition(format).Clean
+	if clean == nil {
+		return body, nil
+	}
+	if len(s.Pieces) > 0 && !s.Target.Dialect.ReplayReasoning && unmarked.Every(body, s.Pieces, s.Prints, isUnmarked) {
+		return body, nil
+	}
+	memory := s.memory()
+	c := codec.Cleaner{Target: &s.Target, Recall: func(id []byte) []byte { return memory.recall(ledgerReasoning, id) }}
+	if cleaned = clean(&c, body); !c.Changed {
+		return body, nil
+	}
+	return cleaned, c.Dropped
+}
+
+// unmarked are blocks of requests that hold no mark of any format.
+var unmarked codec.FingerprintSet
+
+func isUnmarked(part []byte) bool {
+	if bytes.Contains(part, statetoken.Mark) {
+		return false
+	}
+	for _, mark := range marks {
+		if bytes.Contains(part, mark) {
+			return false
+		}
+	}
+	return true
+}

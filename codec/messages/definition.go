@@ -1,0 +1,100 @@
+package messages
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/statetoken"
+)
+
+// Definition is the format, for the table of formats.
+func Definition() *codec.Definition {
+	return &codec.Definition{
+		Traits:   traits(),
+		Client:   Client(),
+		Provider: Provider(),
+		Narrow:   narrow,
+		Clean:    clean,
+		Marks:    [][]byte{statetoken.Mark, unsigned},
+	}
+}
+
+var members = codec.Members{
+	Conversation: "messages",
+	Parts:        ".content",
+	Content:      "messages.content.",
+	Reasoning:    "messages.thinking",
+	Effort:       "thinking",
+	MaxOutput:    "max_tokens",
+	Output:       "output_config.format",
+	Stop:         "stop_sequences",
+	Priority:     "speed",
+}
+
+func traits() codec.Traits {
+	return codec.Traits{
+		Format:       codec.Messages,
+		Author:       codec.FamilyAnthropic,
+		AnswerPrefix: answerPrefix,
+		CallPrefix:   "toolu_",
+		CallID:       codec.IDRule{Slug: true},
+		ToolName:     codec.NameRule{Max: 128},
+		Members:      members,
+		Client: codec.ClientTraits{
+			SignedReasoning: true,
+			PrivateUser:     true, // Claude Code's holds the ids of an account and a device
+			TitledDocuments: true,
+			DeferredTools:   true,
+			StrictSchemas:   true,
+		},
+		Takes: codec.Takes{
+			SystemApart:    true,
+			Alternation:    true,
+			FailedResults:  true,
+			WebAddresses:   true,
+			ImageTypes:     []string{"image/jpeg", "image/png", "image/gif", "image/webp"},
+			WebSearch:      true,
+			ForcedSearch:   true,
+			Breakpoints:    4,
+			SchemaByCall:   true,
+			NeedsMaxOutput: true,
+			Stops:          codec.AnyStops,
+			BudgetInOutput: true,
+		},
+		Stream: codec.StreamTraits{
+			Events: map[string]codec.FrameKind{
+				"ping":          codec.FrameKeepAlive,
+				"keepalive":     codec.FrameKeepAlive,
+				"message_start": codec.FrameFacts,
+				"message_delta": codec.FrameFacts,
+				"message_stop":  codec.FrameTerminal,
+				"error":         codec.FrameError,
+			},
+			Heartbeat: func(dst []byte, _ int64) []byte { return appendPing(dst) },
+		},
+		HTTP: codec.HTTPTraits{
+			Generate:    codec.Endpoint{Path: "/messages"},
+			CountTokens: codec.Endpoint{Path: "/messages/count_tokens"},
+			ListModels:  codec.Endpoint{Path: "/models", Query: "limit=1000"},
+			Versioned:   true,
+			Beta:        true,
+			KeyHeader:   "X-Api-Key",
+			// Sent when the client named no version, which is so for every client of another format. Under the later
+			// 2026-10-21 sampling members are refused (docs/wire/messages.md#1).
+			Headers: [][2]string{{"Anthropic-Version", "2023-06-01"}},
+			Own:     []string{"Anthropic-Version", "Anthropic-Beta"},
+			Limits: codec.LimitHeaders{ // docs/wire/messages.md#5
+				Limit: "Anthropic-Ratelimit-*-Limit", Remaining: "Anthropic-Ratelimit-*-Remaining",
+				Reset: "Anthropic-Ratelimit-*-Reset", ResetAt: true,
+			},
+			Rank:     2,
+			ListRank: 1,
+		},
+	}
+}
+
+func narrow(takes *codec.Takes, t *codec.Target) {
+	takes.JSONSchema = t.StructuredOutput
+	takes.ImagesInResults = t.Family == codec.FamilyAnthropic
+	if t.SystemInMessages {
+		takes.SystemTurns = codec.SystemAfterUser
+	}
+}

@@ -1,0 +1,92 @@
+package responses
+
+import (
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// Definition is the format, for the table of formats.
+func Definition() *codec.Definition {
+	return &codec.Definition{
+		Traits:   traits(),
+		Client:   Client(),
+		Provider: Provider(),
+		Clean:    clean,
+		Marks:    [][]byte{ownReasoning},
+	}
+}
+
+var members = codec.Members{
+	Conversation: "input",
+	Content:      "input.",
+	Reasoning:    "input.reasoning",
+	Effort:       "reasoning.effort",
+	MaxOutput:    "max_output_tokens",
+	Output:       "text.format",
+	Stop:         "stop",
+}
+
+func traits() codec.Traits {
+	return codec.Traits{
+		Format:       codec.Responses,
+		Author:       codec.FamilyOpenAI,
+		AnswerPrefix: answerPrefix,
+		CallPrefix:   "call_",
+		CallID:       codec.IDRule{Max: 64},
+		ToolName:     codec.NameRule{Max: 64},
+		Members:      members,
+		Client:       codec.ClientTraits{Pictures: true, SignedReasoning: true, StoredAnswers: true},
+		Takes: codec.Takes{
+			SystemTurns:      codec.SystemAnywhere,
+			Refusals:         true,
+			WebAddresses:     true,
+			ImagesInResults:  true,
+			FileNames:        true,
+			CustomTools:      true,
+			AllowedTools:     true,
+			WebSearch:        true,
+			ForcedSearch:     true,
+			UndeclaredCalls:  true,
+			JSONObject:       true,
+			JSONSchema:       true,
+			StrictSwitch:     true,
+			BlankStops:       true,
+			LogProbs:         true,
+			ServiceTiers:     true,
+			SafetyIdentifier: true,
+			KeepsAnswers:     true,
+			ForcedThinking:   true,
+		},
+		Stream: codec.StreamTraits{
+			Events: map[string]codec.FrameKind{
+				"ping":                codec.FrameKeepAlive,
+				"keepalive":           codec.FrameKeepAlive,
+				"response.created":    codec.FrameFacts,
+				"response.completed":  codec.FrameTerminal,
+				"response.incomplete": codec.FrameTerminal,
+				"error":               codec.FrameError,
+				"response.failed":     codec.FrameError,
+			},
+			Numbered:  true,
+			Heartbeat: heartbeat,
+		},
+		HTTP: codec.HTTPTraits{
+			Generate:       codec.Endpoint{Path: "/responses"},
+			ListModels:     codec.Endpoint{Path: "/models"},
+			Limits:         codec.OpenAILimits,
+			Rank:           3,
+			ListRank:       2,
+			KeepsReasoning: true,
+		},
+	}
+}
+
+// heartbeat writes an event, because a comment does not feed the idle timer of Codex, and of the events only this one is
+// ignored by every client (docs/wire/responses.md#9.5). It repeats the number of the event before it: the provider numbers
+// the events of a stream that passes through and knows nothing of this one. Numbers never go back, and a client that
+// resumes after it misses nothing.
+func heartbeat(dst []byte, next int64) []byte {
+	dst = append(dst, "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":"...)
+	return append(strconv.AppendInt(dst, max(next-1, 0), 10), "}\n\n"...)
+}

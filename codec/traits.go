@@ -1,5 +1,7 @@
 package codec
 
+import "strings"
+
 // Traits are the facts of a format that others have to know. A format's folder states them, and nobody else asks which
 // format it is: crossing, router and server ask for the fact that matters to them. The zero value of a fact is the safe
 // side of it, so that a new format states what it can do and inherits nothing.
@@ -169,6 +171,12 @@ type Endpoint struct{ Path, Query string }
 type LimitHeaders struct {
 	Limit, Remaining, Reset string
 	ResetAt                 bool // Reset is a moment (RFC 3339), not a duration
+}
+
+// Name is one of the names for what is limited.
+func (h *LimitHeaders) Name(pattern, of string) string {
+	before, after, _ := strings.Cut(pattern, "*")
+	return before + of + after
 }
 
 // OpenAILimits are the headers of OpenAI, which most hosts send too (docs/wire/chat-completions.md#4.4).

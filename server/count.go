@@ -26,7 +26,7 @@ func (x *exchange) countTokens() error {
 	if err := x.accept(); err != nil {
 		return err
 	}
-	if x.format != codec.Messages || x.placement.Provider.Family() != codec.FamilyAnthropic {
+	if x.format != x.surface || x.placement.Provider.Family() != codec.FamilyAnthropic {
 		return x.estimateTokens()
 	}
 	reply, err := x.callFor(router.CountTokens, x.envelope.Splice(nil, x.body, x.placement.Model))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/store"
@@ -89,7 +90,7 @@ func (x *exchange) firstHeader(names ...string) string {
 // session id also stands in metadata.user_id, which holds JSON, and in older versions ends with it.
 func (x *exchange) claudeCode() (n native) {
 	n.session = x.firstHeader("X-Claude-Code-Session-Id")
-	if n.session == "" && x.surface == codec.Messages {
+	if n.session == "" && crossing.Traits(x.surface).Client.PrivateUser {
 		user := scan.String(scan.Get(x.envelope.Metadata.Of(x.body), "user_id"))
 		if n.session = scan.String(scan.Get([]byte(user), "session_id")); n.session == "" {
 			_, n.session, _ = strings.Cut(user, "_session_")

@@ -148,7 +148,7 @@ func (x *exchange) affinity() uint64 {
 
 // openingKey is the derived key of the opening messages, "" where not every request of a session repeats them.
 func (x *exchange) openingKey() string {
-	if x.envelope.PreviousResponse != "" || x.surface == codec.Responses && !x.envelope.StoreOff {
+	if x.envelope.PreviousResponse != "" || storesAnswers(x.surface) && !x.envelope.StoreOff {
 		return ""
 	}
 	return chatkey.Derive(x.surface, x.body, &x.envelope).Opening

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -102,29 +102,20 @@ func (x *exchange) limitHeader() {
 	if x.pass == nil {
 		return
 	}
+	now, names := x.server.opts.Clock(), &crossing.Traits(x.surface).HTTP.Limits
 	for _, window := range [...]struct {
-		name string
+		of string
 		quota.Window
-	}{{"requests", x.pass.Standing.Requests}, {"tokens", x.pass.Standing.Tokens}} {
-		switch {
-		case window.Limit == 0:
-		case x.surface == codec.Messages:
-			anthropicLimit(x.out, window.name, window.Window, x.server.opts.Clock())
-		default:
-			openAILimit(x.out, window.name, window.Window)
+	}{{limitedRequests, x.pass.Standing.Requests}, {limitedTokens, x.pass.Standing.Tokens}} {
+		if window.Limit == 0 {
+			continue
 		}
+		x.out.Set(names.Name(names.Limit, window.of), strconv.FormatInt(window.Limit, 10))
+		x.out.Set(names.Name(names.Remaining, window.of), strconv.FormatInt(window.Remaining, 10))
+		reset := window.Reset.Round(time.Millisecond).String()
+		if names.ResetAt {
+			reset = now.Add(window.Reset).UTC().Format(time.RFC3339)
+		}
+		x.out.Set(names.Name(names.Reset, window.of), reset)
 	}
-}
-
-func openAILimit(out *edge.Response, name string, w quota.Window) {
-	out.Set("X-Ratelimit-Limit-"+name, strconv.FormatInt(w.Limit, 10))
-	out.Set("X-Ratelimit-Remaining-"+name, strconv.FormatInt(w.Remaining, 10))
-	out.Set("X-Ratelimit-Reset-"+name, w.Reset.Round(time.Millisecond).String())
-}
-
-func anthropicLimit(out *edge.Response, name string, w quota.Window, now time.Time) {
-	name = "Anthropic-Ratelimit-" + name
-	out.Set(name+"-Limit", strconv.FormatInt(w.Limit, 10))
-	out.Set(name+"-Remaining", strconv.FormatInt(w.Remaining, 10))
-	out.Set(name+"-Reset", now.Add(w.Reset).UTC().Format(time.RFC3339))
 }

@@ -4,54 +4,46 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
-// Answers tell how far the provider's limits are in headers that OpenAI's clients and Anthropic's call differently
-// (docs/wire/chat-completions.md#4.4, docs/wire/messages.md#5). The names are canonical. What Anthropic tells of input and
-// output apart has no twin.
-var (
-	anthropicLimitNames = map[string]string{ //nolint:gosec // names of headers, no credentials
-		"X-Ratelimit-Limit-Requests":     "Anthropic-Ratelimit-Requests-Limit",
-		"X-Ratelimit-Remaining-Requests": "Anthropic-Ratelimit-Requests-Remaining",
-		"X-Ratelimit-Reset-Requests":     "Anthropic-Ratelimit-Requests-Reset",
-		"X-Ratelimit-Limit-Tokens":       "Anthropic-Ratelimit-Tokens-Limit",
-		"X-Ratelimit-Remaining-Tokens":   "Anthropic-Ratelimit-Tokens-Remaining",
-		"X-Ratelimit-Reset-Tokens":       "Anthropic-Ratelimit-Tokens-Reset",
-	}
-	openAILimitNames = inverted(anthropicLimitNames)
+// What limits are of, as headers name it.
+const (
+	limitedRequests = "Requests"
+	limitedTokens   = "Tokens"
 )
 
-func inverted(names map[string]string) map[string]string {
-	inverse := make(map[string]string, len(names))
-	for name, twin := range names {
-		inverse[twin] = name
+// limitAsRead gives a header of a provider as clients of the surface read it, if it tells of a limit in the way of the
+// provider's format and has a twin; else it gives it as it is. What Anthropic says of input and output apart has none.
+func (x *exchange) limitAsRead(name, value string) (twin, converted string) {
+	from, to := &crossing.Traits(x.format).HTTP.Limits, &crossing.Traits(x.surface).HTTP.Limits
+	if *from == *to || to.Limit == "" || !strings.Contains(name, "Ratelimit") {
+		return name, value
 	}
-	return inverse
+	for _, of := range [...]string{limitedRequests, limitedTokens} {
+		switch name {
+		case from.Name(from.Limit, of):
+			return to.Name(to.Limit, of), value
+		case from.Name(from.Remaining, of):
+			return to.Name(to.Remaining, of), value
+		case from.Name(from.Reset, of):
+			if converted, ok := convertReset(value, from.ResetAt, to.ResetAt, x.server.opts.Clock()); ok {
+				return to.Name(to.Reset, of), converted
+			}
+		}
+	}
+	return name, value
 }
 
-// limitAsRead gives a header of a provider as clients of the surface read it, if it tells of a limit in the way of the other
-// ones and has a twin; else it gives it as it is.
-func (x *exchange) limitAsRead(name, value string) (twin, converted string) {
-	var twins map[string]string
-	var reset func(value string, now time.Time) (string, bool)
+// convertReset writes a duration as a moment, or the other way round.
+func convertReset(value string, isMoment, wanted bool, now time.Time) (string, bool) {
 	switch {
-	case x.format == x.surface:
-		return name, value
-	case x.surface == codec.Messages:
-		twins, reset = anthropicLimitNames, resetTime
-	case x.format == codec.Messages:
-		twins, reset = openAILimitNames, resetDuration
+	case isMoment == wanted:
+		return value, true
+	case wanted:
+		return resetTime(value, now)
 	}
-	twin, ok := twins[name]
-	converted = value
-	if ok && strings.Contains(name, "-Reset") {
-		converted, ok = reset(value, x.server.opts.Clock())
-	}
-	if !ok {
-		return name, value
-	}
-	return twin, converted
+	return resetDuration(value, now)
 }
 
 // resetTime is when a limit is whole again (RFC 3339) that is so after a duration, such as "6m0s" or "12ms". It is not early.

@@ -10,12 +10,21 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
+// storesAnswers reports whether requests of a surface may refer to earlier answers by their ids.
+func storesAnswers(surface codec.Format) bool { return crossing.Traits(surface).Client.StoredAnswers }
+
+// recordsAnswers is [storesAnswers] by a surface's name on record.
+func recordsAnswers(surface string) bool {
+	format, err := codec.ParseFormat(surface)
+	return err == nil && storesAnswers(format)
+}
+
 // prepare translates the client's body. Where a client of Responses counts on its answers being kept, and refers to them
 // by their ids, they are taken from the record.
 func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	settings := x.crossingSettings()
 	crossed, body, err := crossing.Prepare(dst, x.surface, x.format, x.body, settings)
-	if err == nil || x.surface != codec.Responses || asError(err).Kind != codec.KindInvalidRequest {
+	if err == nil || !storesAnswers(x.surface) || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
 	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine, account: x.caller.Account})
@@ -53,7 +62,7 @@ func (x *exchange) resolve(record *recorded) (body []byte, names []string, err e
 // name nothing there, and what they name is put in their place. Everything else stays as it is; names are nil where that is
 // all of the body.
 func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
-	if x.surface != codec.Responses || !isOwnAnswer(x.envelope.PreviousResponse) && !x.mayReferToOwn() {
+	if !storesAnswers(x.surface) || !isOwnAnswer(x.envelope.PreviousResponse) && !x.mayReferToOwn() {
 		return x.body, nil, nil
 	}
 	body, names, err = x.resolve(&recorded{answers: x.server.engine, account: x.caller.Account, leaves: true})
@@ -134,7 +143,7 @@ func (r *recorded) Item(id string) (answer []byte, err error) {
 	}
 	quoted := []byte(`"` + id + `"`)
 	for i := range page.Data {
-		if page.Data[i].Surface != codec.Responses.String() || page.Data[i].Outcome != store.OutcomeComplete {
+		if !recordsAnswers(page.Data[i].Surface) || page.Data[i].Outcome != store.OutcomeComplete {
 			continue
 		}
 		if x, err := r.exchange(page.Data[i].ID); err == nil && bytes.Contains(x.RawResponse, quoted) {
@@ -183,7 +192,7 @@ func (r *recorded) own(id string) (*store.Exchange, error) {
 
 func (r *recorded) exchange(id string) (*store.Exchange, error) {
 	x, err := r.answers.Exchange(r.account, id)
-	if err == nil && x.Surface != codec.Responses.String() {
+	if err == nil && !recordsAnswers(x.Surface) {
 		err = codec.Errorf(codec.KindNotFound, "an answer of another surface")
 	}
 	return x, err

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
 // Session is the exchanges of one conversation thread. Which session an exchange belongs to is decided when its
@@ -395,10 +396,16 @@ func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID,
 	}
 }
 
+// refersToAnswers reports whether requests of a surface may refer to earlier answers by their ids.
+func refersToAnswers(surface string) bool {
+	format, err := codec.ParseFormat(surface)
+	return err == nil && crossing.Traits(format).Client.StoredAnswers
+}
+
 // linkResponse has the id of an answer lead to its session, where requests name the answer that they go on from: clients
 // of the other formats have no field for it.
 func (g *gathering) linkResponse(w *write, ref sessionRef, info *ExchangeInfo) {
-	if info.ResponseID != "" && info.Surface == codec.Responses.String() {
+	if info.ResponseID != "" && refersToAnswers(info.Surface) {
 		g.put(w, linkKey(ref.account, clue{byResponse, info.ResponseID}), slices.Clone(ref.id[:]))
 	}
 }

@@ -42,7 +42,7 @@ func targetOf(model string) (codec.Target, codec.Format) {
 	if format == codec.FormatUnknown {
 		format = codec.Chat
 	}
-	return routes().Target(place, format), format
+	return routes().Target(place), format
 }
 
 // prepare crosses a request to a model and gives the provider's body.

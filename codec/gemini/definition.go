@@ -36,6 +36,7 @@ func traits() codec.Traits {
 			CountTokens: codec.Endpoint{Path: "/models/{model}:countTokens"},
 			Embed:       codec.Endpoint{Path: "/models/{model}:batchEmbedContents"},
 			BatchEmbed:  true,
+			Limits:      codec.OpenAILimits, // sends none itself; gateways before it do
 			ListModels:  codec.Endpoint{Path: "/models", Query: "pageSize=1000"},
 			Rank:        1,
 			ListRank:    3,

@@ -66,10 +66,7 @@ func unread(surface codec.Format, x *store.Exchange) []byte {
 	if x.Items == nil || x.Items.From == 0 {
 		return x.RawRequest
 	}
-	name := "messages"
-	if surface == codec.Responses {
-		name = "input"
-	}
+	name := crossing.Traits(surface).Members.Conversation
 	body := make([]byte, 0, len(x.RawRequest)+32)
 	body = append(append(append(body, `{"`...), name...), `":[`...)
 	return append(append(body, x.RawRequest...), `]}`...)

@@ -128,14 +128,20 @@ const (
 
 // StreamTraits are the facts of a format's streams.
 type StreamTraits struct {
-	Events       map[string]FrameKind // types of events that are not plain content; nil where frames have no type
-	Numbered     bool                 // events have sequence numbers, and one response is told from another by its id
-	SilentFinish bool                 // a provider may leave open why it stopped
-	AnswerSeries bool                 // a body may be several answers, one after the other
+	Events map[string]FrameKind // types of events that are not plain content; nil where frames have no type
+	// Facts are the members of frames without a type that say something of the whole answer, and how their values begin.
+	// A stream that has neither is read frame by frame.
+	Facts        []Member
+	Numbered     bool // events have sequence numbers, and one response is told from another by its id
+	SilentFinish bool // a provider may leave open why it stopped
+	AnswerSeries bool // a body may be several answers, one after the other
 	// Heartbeat writes something between events that keeps the timers of clients from firing. next is the number of the
 	// stream's next event, 0 where none was numbered. nil: a comment does.
 	Heartbeat func(dst []byte, next int64) []byte
 }
+
+// Plain reports whether every frame of the streams has to be read.
+func (t *StreamTraits) Plain() bool { return t.Events == nil && t.Facts == nil }
 
 // HTTPTraits are where and how providers of a format are asked.
 type HTTPTraits struct {

@@ -52,7 +52,10 @@ func traits() codec.Traits {
 			SafetyIdentifier: true,
 			ForcedThinking:   true,
 		},
-		Stream: codec.StreamTraits{SilentFinish: true},
+		Stream: codec.StreamTraits{
+			Facts:        []codec.Member{{Name: []byte(`"finish_reason"`), Value: []byte(`"`)}, {Name: []byte(`"usage"`), Value: []byte(`{`)}},
+			SilentFinish: true,
+		},
 		HTTP: codec.HTTPTraits{
 			Generate:     codec.Endpoint{Path: "/chat/completions"},
 			ListModels:   codec.Endpoint{Path: "/models"},

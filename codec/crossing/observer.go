@@ -2,6 +2,7 @@ package crossing
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"time"
 
@@ -194,6 +195,10 @@ func (o *Observer) Frame(f *sse.Frame) codec.FrameKind {
 	}
 	sign, matters := o.judge(f)
 	switch {
+	case matters && o.format.Traits.Stream.Plain():
+		o.events = o.decoder.Decode(o.events[:0], f.Name, f.Data)
+		o.note()
+		sign = kindOf(o.events)
 	case matters:
 		o.events = o.decoder.Decode(o.events[:0], f.Name, f.Data)
 		o.note()
@@ -205,6 +210,20 @@ func (o *Observer) Frame(f *sse.Frame) codec.FrameKind {
 		o.ended = true
 	}
 	return sign
+}
+
+// kindOf is what a frame with these events means.
+func kindOf(events []codec.Event) codec.FrameKind {
+	kind := codec.FrameContent
+	for i := range events {
+		switch ev := &events[i]; {
+		case ev.Kind == codec.EventError:
+			return codec.FrameError
+		case ev.Kind == codec.EventEnd && ev.End == codec.EndTerminal:
+			kind = codec.FrameTerminal
+		}
+	}
+	return kind
 }
 
 func (o *Observer) note() {
@@ -250,7 +269,10 @@ func (o *Observer) Fail(dst []byte, e *codec.Error, next int64, body []byte, opt
 
 // judge says what a frame means and whether it has something for the record.
 func (o *Observer) judge(f *sse.Frame) (sign codec.FrameKind, matters bool) {
-	if o.format.Traits.Stream.Events == nil {
+	switch traits := &o.format.Traits.Stream; {
+	case traits.Plain():
+		return codec.FrameContent, true
+	case traits.Events == nil:
 		if sign, matters = o.judgeChunk(f.Data); sign == codec.FrameContent && !matters {
 			o.learn(f, nil)
 		}
@@ -290,21 +312,23 @@ func (o *Observer) judgeChunk(data []byte) (sign codec.FrameKind, matters bool) 
 		return codec.FrameTerminal, true
 	}
 	// Members of that name stand elsewhere, too: in a filter's results, or in arguments that a host sends as an object.
-	if holds(data, `"error"`, '{') && scan.IsObject(scan.Get(failure.Element(data), "error")) {
+	if holds(data, errorMember, '{') && scan.IsObject(scan.Get(failure.Element(data), "error")) {
 		return codec.FrameError, true
 	}
-	matters = !o.started || holds(data, `"finish_reason"`, '"') || holds(data, `"usage"`, '{')
+	matters = !o.started || slices.ContainsFunc(o.format.Traits.Stream.Facts, func(m codec.Member) bool { return holds(data, m.Name, m.Value[0]) })
 	matters = matters || o.thoughts.Ledger != nil &&
-		(holds(data, `"reasoning_content"`, '"') || holds(data, `"reasoning"`, '"') || holds(data, `"tool_calls"`, '['))
+		(holds(data, []byte(`"reasoning_content"`), '"') || holds(data, []byte(`"reasoning"`), '"') || holds(data, []byte(`"tool_calls"`), '['))
 	o.started = true
 	return codec.FrameContent, matters
 }
 
+var errorMember = []byte(`"error"`)
+
 // holds reports whether data has a member of that quoted name whose value begins with first. Inside text the name could
 // only stand with escaped quotes, so a plain search is enough.
-func holds(data []byte, name string, first byte) bool {
+func holds(data, name []byte, first byte) bool {
 	for {
-		i := bytes.Index(data, []byte(name))
+		i := bytes.Index(data, name)
 		if i < 0 {
 			return false
 		}

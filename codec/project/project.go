@@ -20,8 +20,8 @@ const (
 	// beginning of its instructions.
 	maxLooked = 256 << 10
 	// firstItems and lastItems are the messages that are looked at: agents state the environment in front of what was
-	// asked first, and Claude Code also behind what was asked last.
-	firstItems = 4
+	// asked first, Codex behind five messages of instructions, and Claude Code also behind what was asked last.
+	firstItems = 10
 	lastItems  = 2
 )
 

@@ -19,8 +19,9 @@ const EnvKey = "MNEME_KEY"
 type Server struct {
 	Origin   string // "http://host:port"
 	Key      string
-	Memory   bool // give the agent the memory as tools
-	OwnLogin bool // leave the agent's own login with its provider in place
+	Memory   bool   // give the agent the memory as tools
+	Recall   string // the command that recalls, where the agent is to be told what earlier sessions say; "" where it is not
+	OwnLogin bool   // leave the agent's own login with its provider in place
 }
 
 // Launch is what an agent is started with.
@@ -69,6 +70,10 @@ func (a Agent) Launch(s Server) (Launch, error) {
 	l, err := a.launch(s)
 	l.Drop = append(l.Drop, EnvKey)
 	l.Set = append(l.Set, EnvKey+"="+s.Key)
+	if s.Recall != "" {
+		l.Set = append(l.Set, EnvURL+"="+s.Origin)
+		err = cmp.Or(err, noRecall(a.Name))
+	}
 	return l, err
 }
 
@@ -127,6 +132,9 @@ func launchClaude(s Server) (Launch, error) {
 			"type": "http", "url": s.Origin + "/mcp", "headers": object{"Authorization": "Bearer ${" + EnvKey + "}"},
 		}}})}
 	}
+	if s.Recall != "" {
+		l.Args = append(l.Args, "--settings="+asJSON(claudeHooks(s)))
+	}
 	return l, nil
 }
 
@@ -142,6 +150,9 @@ func launchCodex(s Server) (Launch, error) {
 		l.Args = append(l.Args,
 			"-c", fmt.Sprintf("mcp_servers.mneme.url=%q", s.Origin+"/mcp"),
 			"-c", fmt.Sprintf("mcp_servers.mneme.bearer_token_env_var=%q", EnvKey))
+	}
+	if s.Recall != "" {
+		l.Args = append(l.Args, codexHooks(s)...)
 	}
 	return l, noOwnLogin(s, "codex", "with a ChatGPT login it uses another host, with a protocol of its own; use an API key at the server, or codex without mneme")
 }

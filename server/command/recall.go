@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/agent"
 	"github.com/mnemeproxy/mneme/server/memory"
 )
 
@@ -174,4 +175,16 @@ func (c *Recall) post(ctx context.Context, key string, event []byte) (json.RawMe
 		err = fmt.Errorf("%s answers HTTP %d", origin, response.StatusCode)
 	}
 	return bytes.TrimSpace(answer), err
+}
+
+// recaller is the command by which an agent's hooks recall; "" where they do not.
+func (c *Wrap) recaller() string {
+	if !c.Recall {
+		return ""
+	}
+	program, err := os.Executable()
+	if err != nil {
+		program = "mneme"
+	}
+	return agent.ShellWord(program) + " recall --hook"
 }

@@ -24,6 +24,7 @@ type Wrap struct {
 	Target   `embed:""`
 	Account  string   `default:"default" placeholder:"NAME" help:"Account to make a key for where there is none yet (default: ${default})."`
 	Memory   bool     `help:"Give the agent the memory as tools (claude, codex, opencode)."`
+	Recall   bool     `help:"Tell the agent what earlier sessions say, by hooks (claude, codex)."`
 	OwnLogin bool     `help:"Leave the agent's own login in place: the provider bills it, and mneme keeps no copy (claude)."`
 	Agent    string   `arg:"" help:"The agent: claude, codex, opencode, qwen, aider; or any program that goes by OPENAI_BASE_URL or ANTHROPIC_BASE_URL."`
 	Args     []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
@@ -45,7 +46,7 @@ func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
 	case err != nil:
 		return fmt.Errorf("%s is no program in PATH, and no agent that mneme knows: those are %s", c.Agent, strings.Join(agent.Names(), ", "))
 	}
-	if _, err := known.Launch(agent.Server{Memory: c.Memory, OwnLogin: c.OwnLogin}); err != nil {
+	if _, err := known.Launch(agent.Server{Memory: c.Memory, Recall: c.recaller(), OwnLogin: c.OwnLogin}); err != nil {
 		return err // before a key is made
 	}
 	url, err := c.server(ctx)
@@ -56,7 +57,7 @@ func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
 	if err != nil {
 		return err
 	}
-	launch, err := known.Launch(agent.Server{Origin: url, Key: key, Memory: c.Memory, OwnLogin: c.OwnLogin})
+	launch, err := known.Launch(agent.Server{Origin: url, Key: key, Memory: c.Memory, Recall: c.recaller(), OwnLogin: c.OwnLogin})
 	if err != nil {
 		return errors.Join(err, revoke())
 	}

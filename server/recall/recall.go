@@ -84,7 +84,7 @@ const (
 	MaxTokens       = 2000 // that may be asked for
 	SessionTokens   = 2000 // of all texts of one session
 	defaultDeadline = 50 * time.Millisecond
-	defaultCoverage = 0.6
+	defaultCoverage = 0.7
 	defaultAge      = 90 * 24 * time.Hour
 	maxEntries      = 3
 	entryBytes      = 600

@@ -1,6 +1,9 @@
 package lexical
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Covered is how much of a query a document holds.
 type Covered struct {
@@ -35,7 +38,7 @@ func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
 				}
 			}
 		}
-		weight := s.idf(most)
+		weight := s.rarity(most)
 		all += weight
 		for i := range holds {
 			if !holds[i] {
@@ -69,4 +72,14 @@ func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
 		held[i].Share /= all
 	}
 	return held, nil
+}
+
+// leastDocuments is how many documents an account is taken to have. In a small one a word that nobody has said yet would
+// weigh several times as much as a name that one turn holds.
+const leastDocuments = 1000
+
+// rarity is the weight of a term that is in so many documents, for shares of queries.
+func (s *Searcher) rarity(documents uint64) float64 {
+	n, df := float64(max(s.totals.Documents, leastDocuments)), float64(documents)
+	return math.Log(1 + (n-min(df, n)+0.5)/(df+0.5))
 }

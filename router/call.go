@@ -13,7 +13,7 @@ import (
 type Call struct {
 	Operation Operation
 	Format    codec.Format // to be spoken upstream
-	Model     string       // as sent; only format Gemini needs it here
+	Model     string       // as sent; format Gemini and some hosts have it in the path
 	Stream    bool
 	Body      []byte      // the caller's again once Do has failed or the reply's body is closed; never changed
 	Header    http.Header // the client's headers in canonical form, from which an allow-list picks; may be nil
@@ -49,14 +49,23 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 	body := &Body{endpoint: e}
 	body.payload.data = c.Body
 	body.watch.begin(ctx, p.firstByte, p.idle)
-	in, err := e.upstream.do(ctx, outgoing{
+	out := outgoing{
 		method: method,
-		url:    e.urls.of(c),
+		url:    e.urlOf(c),
 		header: p.headers.build(c, credential),
 		size:   int64(len(c.Body)),
 		body:   &body.payload,
 		cutoff: &body.watch.cutoff,
-	})
+	}
+	if e.wire != nil {
+		data, err := e.wire.request(ctx, c, &out, c.Body)
+		if err != nil {
+			_ = body.Close()
+			return nil, e.cloudFault(err)
+		}
+		body.payload.data, out.size = data, int64(len(data))
+	}
+	in, err := e.upstream.do(ctx, out)
 	if err != nil {
 		fault := e.fault(&body.watch, err, phaseHeader)
 		_ = body.Close()
@@ -68,6 +77,11 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 		return nil, fault
 	}
 	body.from = decoded(&in)
+	if e.wire != nil {
+		in.body = body.from
+		e.wire.answer(c, &in)
+		body.from = in.body
+	}
 	body.length = in.length // of the decoded body
 	return &Reply{Status: in.status, Header: in.header, Body: body}, nil
 }

@@ -40,6 +40,7 @@ type endpoint struct {
 	address  string // host:port, for messages to people
 	upstream upstream
 	urls     urls
+	wire     wire      // nil: that of the dialect
 	keys     []*apiKey // empty: callers bring their own
 	share    share
 	breaker  breaker

@@ -47,10 +47,10 @@ func (r *Router) Models(ctx context.Context, credential CredentialFunc) []Listed
 	var wait sync.WaitGroup
 	for i, p := range r.Providers() {
 		c := credential(p, p.listFormat())
-		if c.IsZero() {
+		if c.IsZero() || p.endpoints[0].urlOf(&Call{Operation: ListModels, Format: p.listFormat()}) == nil {
 			continue
 		}
-		wait.Go(func() { lists[i] = r.lists.get(ctx, r, p, c) })
+		wait.Go(func() { lists[i] = r.reachable(p, r.lists.get(ctx, r, p, c)) })
 	}
 	wait.Wait()
 	return r.union(slices.Concat(r.listedAliases(), slices.Concat(lists...)))
@@ -66,7 +66,7 @@ func (r *Router) union(all []ListedModel) []ListedModel {
 		case !twice:
 			at[m.ID] = len(union)
 			union = append(union, m)
-		case r.aliases[m.ID] == "" && r.provides(m.ID) == r.providers[m.Provider]:
+		case r.aliases.exact[m.ID] == "" && r.provides(m.ID) == r.providers[m.Provider]:
 			union[i] = m
 		}
 	}
@@ -75,11 +75,25 @@ func (r *Router) union(all []ListedModel) []ListedModel {
 
 func (r *Router) listedAliases() []ListedModel {
 	var list []ListedModel
-	for name, to := range r.aliases {
+	for name, to := range r.aliases.exact {
 		list = append(list, ListedModel{ID: name, Provider: r.provides(to).name})
 	}
 	slices.SortFunc(list, func(a, b ListedModel) int { return strings.Compare(a.ID, b.ID) })
 	return list
+}
+
+// reachable names the models of a host by names that lead there.
+func (r *Router) reachable(p *Provider, list []ListedModel) []ListedModel {
+	if p.vendor == "" {
+		return list
+	}
+	named := slices.Clone(list) // the list itself is shared
+	for i := range named {
+		if r.provides(named[i].ID) != p {
+			named[i].ID = p.vendor + named[i].ID
+		}
+	}
+	return named
 }
 
 // listFormat is the format in which a provider is asked for its models.

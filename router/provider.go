@@ -18,6 +18,7 @@ type Provider struct {
 	name      string
 	dialect   *Dialect
 	prefixes  []string // of model names that come here without a configured route
+	vendor    string   // "HOST/", before names that come here without it; "" for none
 	formats   []codec.Format
 	simulated bool
 	models    *catalogue
@@ -34,6 +35,15 @@ type Provider struct {
 
 func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, timeouts Timeouts) (*Provider, error) {
 	setting := "providers." + name
+	known := presetOf(name, c.Preset)
+	if c.Preset != "" && known == nil {
+		return nil, fmt.Errorf("%s.preset: there is no preset %q (known: %s)", setting, c.Preset, strings.Join(Presets(), ", "))
+	}
+	if known != nil && !c.Simulated {
+		if err := known.complete(&c); err != nil {
+			return nil, fmt.Errorf("%s.%w", setting, err)
+		}
+	}
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, fmt.Errorf("providers: %q is no name for a provider: use letters, digits, - and _", name)
 	}
@@ -65,10 +75,16 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 	if own := lookupDialect(name); own != nil {
 		p.prefixes = own.Prefixes
 	}
+	if known != nil && lookupDialect(known.name) == nil { // those have models by whose names they are known
+		p.vendor = name + "/"
+	}
 	p.budget.fill()
 	if err := p.newEndpoints(&c, func(base *url.URL) *endpoint {
 		e := &endpoint{provider: p, address: hostPort(base), upstream: newUpstream(base, timeouts, all.HTTP2)}
 		e.breaker.settings = all.Breaker.withDefaults()
+		if known != nil && known.wire != nil && !c.Simulated {
+			e.wire = known.wire(&c, base)
+		}
 		return e
 	}); err != nil {
 		return nil, fmt.Errorf("%s.%w", setting, err)
@@ -133,7 +149,7 @@ func (p *Provider) FormatFor(surface codec.Format, model string) codec.Format {
 	if asked.Vectors {
 		return p.embeddingFormat()
 	}
-	known := p.models.model(model)
+	known := p.models.model(p.knownAs(model))
 	if only := p.onlyFormat(known, asked.Author); only != codec.FormatUnknown {
 		return only
 	}

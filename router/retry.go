@@ -107,7 +107,7 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 // check finds what makes a call impossible at any place.
 func (p *Provider) check(c *Call) *codec.Error {
 	switch {
-	case p.endpoints[0].urls.of(c) == nil:
+	case p.endpoints[0].urlOf(c) == nil:
 		return codec.Errorf(codec.KindInternal, "%s has no operation %s in format %s.", p.name, c.Operation, c.Format)
 	case c.Credential.IsZero() && !p.HasKey():
 		return p.missingCredential()

@@ -25,6 +25,20 @@ type route struct {
 	prefix     string
 	provider   *Provider
 	configured bool
+	vendor     bool   // the prefix is a host's name with a slash
+	strip      bool   // the prefix is not sent
+	to         string // what is sent; "" for what was asked
+}
+
+// sent is the name that a model is sent by; "" where nothing is left of it.
+func (r *route) sent(model string) string {
+	switch {
+	case r.to != "":
+		return r.to
+	case r.strip:
+		return model[len(r.prefix):]
+	}
+	return model
 }
 
 // buildRoutes puts the rules in the order they are tried: configured before built-in, longer before shorter.
@@ -39,15 +53,20 @@ func (r *Router) buildRoutes(rules []RouteRule) ([]route, error) {
 			return nil, fmt.Errorf("routes[%d].provider: there is no provider %q (known: %s)", i, rule.Provider, strings.Join(r.names, ", "))
 		case seen[rule.Prefix]:
 			return nil, fmt.Errorf("routes[%d].prefix: %q has a route already", i, rule.Prefix)
+		case rule.Strip && rule.To != "":
+			return nil, fmt.Errorf("routes[%d].to: there is strip as well; take one of them away", i)
 		default:
 			seen[rule.Prefix] = true
-			routes = append(routes, route{prefix: rule.Prefix, provider: p, configured: true})
+			routes = append(routes, route{prefix: rule.Prefix, provider: p, configured: true, strip: rule.Strip, to: rule.To})
 		}
 	}
 	for _, name := range r.names {
 		p := r.providers[name]
 		for _, prefix := range p.prefixes {
 			routes = append(routes, route{prefix: prefix, provider: p})
+		}
+		if p.vendor != "" {
+			routes = append(routes, route{prefix: p.vendor, provider: p, vendor: true, strip: true})
 		}
 	}
 	slices.SortStableFunc(routes, func(a, b route) int {
@@ -62,20 +81,53 @@ func (r *Router) buildRoutes(rules []RouteRule) ([]route, error) {
 	return routes, nil
 }
 
-func (r *Router) buildAliases(list []Alias) (map[string]string, error) {
-	aliases := make(map[string]string, len(list))
+// aliases are names that stand for others.
+type aliases struct {
+	exact    map[string]string
+	patterns []Alias // without their stars, the longest first
+}
+
+// of is the name that a model stands for.
+func (a *aliases) of(model string) (to string, ok bool) {
+	if to, ok = a.exact[model]; ok {
+		return to, true
+	}
+	for _, p := range a.patterns {
+		if rest, begins := strings.CutPrefix(model, p.Model); begins {
+			if to, given := strings.CutSuffix(p.To, "*"); given {
+				return to + rest, true
+			}
+			return p.To, true
+		}
+	}
+	return "", false
+}
+
+func (r *Router) buildAliases(list []Alias) (aliases, error) {
+	all := aliases{exact: make(map[string]string, len(list))}
+	seen := make(map[string]bool, len(list))
 	for i, a := range list {
+		begin, pattern := strings.CutSuffix(a.Model, "*")
+		to, given := strings.CutSuffix(a.To, "*")
 		switch {
 		case a.Model == "" || a.To == "":
-			return nil, fmt.Errorf("aliases[%d]: model and to both need a model name", i)
-		case aliases[a.Model] != "":
-			return nil, fmt.Errorf("aliases[%d].model: %q has an alias already", i, a.Model)
-		case r.provides(a.To) == nil:
-			return nil, fmt.Errorf("aliases[%d].to: no route leads to model %q (known prefixes: %s)", i, a.To, r.prefixes())
+			return all, fmt.Errorf("aliases[%d]: model and to both need a model name", i)
+		case seen[a.Model]:
+			return all, fmt.Errorf("aliases[%d].model: %q has an alias already", i, a.Model)
+		case given && !pattern:
+			return all, fmt.Errorf("aliases[%d].to: %q ends in *, and model does not; there is nothing to put there", i, a.To)
+		case !given && r.provides(a.To) == nil || given && to != "" && r.provides(to+"x") == nil:
+			return all, fmt.Errorf("aliases[%d].to: no route leads to model %q (known prefixes: %s)", i, a.To, r.prefixes())
 		}
-		aliases[a.Model] = a.To
+		seen[a.Model] = true
+		if pattern {
+			all.patterns = append(all.patterns, Alias{Model: begin, To: a.To})
+		} else {
+			all.exact[a.Model] = a.To
+		}
 	}
-	return aliases, nil
+	slices.SortStableFunc(all.patterns, func(a, b Alias) int { return cmp.Compare(len(b.Model), len(a.Model)) })
+	return all, nil
 }
 
 // Place finds the provider of a model: an alias is followed once, then configured routes are tried before built-in
@@ -89,7 +141,7 @@ func (r *Router) Place(model string) (Placement, *codec.Error) {
 		return Placement{}, err
 	}
 	sent, aliased := model, false
-	if to, ok := r.aliases[model]; ok {
+	if to, ok := r.aliases.of(model); ok {
 		sent, aliased = to, true
 	}
 	p, sent := r.match(sent)
@@ -109,8 +161,11 @@ var vendors = map[string]string{
 func (r *Router) match(model string) (p *Provider, sent string) {
 	vendor, name, vendored := strings.Cut(model, "/")
 	for i := range r.routes {
-		if strings.HasPrefix(model, r.routes[i].prefix) && (r.routes[i].configured || !vendored) {
-			return r.routes[i].provider, model
+		at := &r.routes[i]
+		if strings.HasPrefix(model, at.prefix) && (at.configured || at.vendor || !vendored) {
+			if sent = at.sent(model); sent != "" {
+				return at.provider, sent
+			}
 		}
 	}
 	if vendored && name != "" {
@@ -145,6 +200,9 @@ func (r *Router) unknownModel(model string) *codec.Error {
 	} else if vendor, _, vendored := strings.Cut(model, "/"); vendored {
 		hint = fmt.Sprintf(" To serve the models of %s, add to the configuration: routes: [{prefix: %q, provider: NAME}], with a provider of providers.",
 			vendor, vendor+"/")
+		if presetOf(vendor, "") != nil {
+			hint += fmt.Sprintf(" This host is known by its name, too: providers: {%s: {}}, with what it needs.", vendor)
+		}
 	}
 	err := codec.Errorf(codec.KindNotFound, "No provider is known for model %q.%s Known prefixes: %s. Routes for other names are set under routes in the configuration.",
 		model, hint, r.prefixes())

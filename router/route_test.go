@@ -269,3 +269,67 @@ func TestTheFormatIsTheClientsOwnWhereTheProviderSpeaksIt(t *testing.T) {
 		{codec.Embeddings, "text-embedding-3-small", codec.FormatUnknown},
 	})
 }
+
+func TestAPresetBringsItsHostAndTheNamesThatLeadThere(t *testing.T) {
+	r := newRouter(t, Config{Providers: map[string]ProviderConfig{
+		"ollama": {}, "workstation": {Preset: "ollama", BaseURL: "http://10.0.0.7:11434/v1"}, "openrouter": {APIKey: "k"},
+		"azure":  {BaseURL: "https://r.openai.azure.com", APIKey: "k"},
+		"vertex": {Project: "p"}, "vertex-claude": {Project: "p", Region: "europe-west4"}, "bedrock": {Region: "us-east-1"},
+	}})
+	for asked, want := range map[string][3]string{
+		"ollama/llama3":               {"ollama", "llama3", "127.0.0.1:11434"},
+		"workstation/hf.co/a/b":       {"workstation", "hf.co/a/b", "10.0.0.7:11434"},
+		"openrouter/openai/gpt-5":     {"openrouter", "openai/gpt-5", "openrouter.ai:443"},
+		"azure/my-deployment":         {"azure", "my-deployment", "r.openai.azure.com:443"},
+		"vertex/gemini-3-pro":         {"vertex", "gemini-3-pro", "aiplatform.googleapis.com:443"},
+		"vertex-claude/claude-opus@1": {"vertex-claude", "claude-opus@1", "europe-west4-aiplatform.googleapis.com:443"},
+		"bedrock/us.anthropic.c-v1:0": {"bedrock", "us.anthropic.c-v1:0", "bedrock-runtime.us-east-1.amazonaws.com:443"},
+		"openai/gpt-5":                {"openai", "gpt-5", "api.openai.com:443"},
+	} {
+		p, err := r.Place(asked)
+		if err != nil {
+			t.Errorf("%s: %v", asked, err)
+			continue
+		}
+		if got := [3]string{p.Provider.Name(), p.Model, p.Provider.Address()}; got != want {
+			t.Errorf("%s went to %q, wanted %q", asked, got, want)
+		}
+	}
+	if _, err := r.Place("ollama/"); err == nil {
+		t.Error("a name without a model leads somewhere")
+	}
+}
+
+func TestARouteMayChangeTheNameThatIsSent(t *testing.T) {
+	r := newRouter(t, Config{
+		Providers: map[string]ProviderConfig{"local": {BaseURL: "http://127.0.0.1:1/v1"}},
+		Routes:    []RouteRule{{Prefix: "local/", Provider: "local", Strip: true}, {Prefix: "assistant", Provider: "local", To: "qwen3"}},
+	})
+	for asked, want := range map[string]string{"local/llama3": "llama3", "local/a/b": "a/b", "assistant": "qwen3", "assistant-2": "qwen3"} {
+		if p, err := r.Place(asked); err != nil || p.Model != want || p.Asked != asked {
+			t.Errorf("%s is sent as %q: %v", asked, p.Model, err)
+		}
+	}
+}
+
+func TestAnAliasMayStandForAllNamesThatBeginSo(t *testing.T) {
+	r := newRouter(t, Config{
+		Providers: map[string]ProviderConfig{"ollama": {}},
+		Aliases: []Alias{
+			{Model: "claude-*", To: "gpt-5-mini"},
+			{Model: "claude-opus-*", To: "gpt-5.5"},
+			{Model: "claude-opus-4-8", To: "gemini-3-pro"},
+			{Model: "house/*", To: "ollama/*"},
+		},
+	})
+	for asked, want := range map[string]string{
+		"claude-haiku-4-5": "gpt-5-mini", "claude-opus-4-7": "gpt-5.5", "claude-opus-4-8": "gemini-3-pro", "house/llama3": "llama3",
+	} {
+		if p, err := r.Place(asked); err != nil || p.Model != want || !p.Aliased {
+			t.Errorf("%s is sent as %q: %v", asked, p.Model, err)
+		}
+	}
+	if _, err := New(Config{Aliases: []Alias{{Model: "fast", To: "gpt-*"}}}); err == nil {
+		t.Error("a star without what stands for it is accepted")
+	}
+}

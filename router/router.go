@@ -56,6 +56,11 @@ type ProviderConfig struct {
 	Formats   []codec.Format // formats the endpoint speaks, for instance a host of one's own with only codec.Chat
 	Dialect   string         // name of a [Dialect] row; "" means the provider's own name if there is such a row, else "compatible"
 	Simulated bool           // the endpoint is the built-in simulated provider and not a model
+
+	Preset     string // name of a host of [Presets]; "" means the one of the provider's own name, if there is one
+	APIVersion string // at Azure, of its older API
+	Project    string // at Vertex
+	Region     string // at Vertex and Bedrock
 }
 
 // String keeps the key out of logs.
@@ -88,9 +93,12 @@ const simulatedKey = "simulated"
 type RouteRule struct {
 	Prefix   string
 	Provider string
+	Strip    bool   // send the name without the prefix
+	To       string // send this name; "" for the client's
 }
 
-// Alias sends a request for Model upstream as a request for To.
+// Alias sends a request for Model upstream as a request for To. A Model that ends in "*" stands for all names that begin so;
+// a To that does is given what stands for the star.
 type Alias struct {
 	Model string
 	To    string
@@ -134,7 +142,7 @@ type Router struct {
 	providers map[string]*Provider
 	names     []string // of providers, sorted
 	routes    []route
-	aliases   map[string]string
+	aliases   aliases
 	fallbacks map[string][]Placement // by model
 	models    *catalogue
 	lists     *modelLists

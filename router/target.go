@@ -6,11 +6,11 @@ import (
 )
 
 // Model is what is known about the model of a placement.
-func (r *Router) Model(p Placement) Model { return *r.models.model(p.Model) }
+func (r *Router) Model(p Placement) Model { return *r.models.model(p.Provider.knownAs(p.Model)) }
 
 // Target is what an encoder has to know to write a request for a placement.
 func (r *Router) Target(p Placement) codec.Target {
-	m := r.models.model(p.Model)
+	m := r.models.model(p.Provider.knownAs(p.Model))
 	row := p.Provider.dialect
 	t := codec.Target{
 		Provider: p.Provider.name,

@@ -2,6 +2,7 @@ package grid
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 
@@ -46,6 +47,11 @@ func upstreamOf(name string) upstream {
 // build starts the house. OpenAI's older models are reached in Chat, its newer ones in Responses, as operators set it
 // with providers.<name>.formats.
 func build(t testing.TB) *house {
+	return buildOn(t, func(testing.TB, *provider.Server) map[string]router.ProviderConfig { return nil })
+}
+
+// buildOn starts the house with more providers.
+func buildOn(t testing.TB, more func(testing.TB, *provider.Server) map[string]router.ProviderConfig) *house {
 	t.Helper()
 	sim, err := provider.Start(provider.Options{Strict: true})
 	if err != nil {
@@ -69,16 +75,18 @@ func build(t testing.TB) *house {
 		c.Simulated = false
 		return c
 	}
+	providers := map[string]router.ProviderConfig{
+		"openai":    simulated("openai", "", codec.Responses),
+		"openai-4":  simulated("openai-4", "openai", codec.Chat),
+		"anthropic": simulated("anthropic", ""),
+		"gemini":    simulated("gemini", ""),
+		"deepseek":  simulated("deepseek", "", codec.Chat),
+	}
+	maps.Copy(providers, more(t, sim))
 	routes, err := router.New(router.Config{
 		Breakpoints: true,
-		Providers: map[string]router.ProviderConfig{
-			"openai":    simulated("openai", "", codec.Responses),
-			"openai-4":  simulated("openai-4", "openai", codec.Chat),
-			"anthropic": simulated("anthropic", ""),
-			"gemini":    simulated("gemini", ""),
-			"deepseek":  simulated("deepseek", "", codec.Chat),
-		},
-		Routes: []router.RouteRule{{Prefix: "gpt-4", Provider: "openai-4"}},
+		Providers:   providers,
+		Routes:      []router.RouteRule{{Prefix: "gpt-4", Provider: "openai-4"}},
 	})
 	if err != nil {
 		t.Fatal(err)

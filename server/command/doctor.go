@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,7 +106,56 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	defer routes.Close()
 	findings = append(findings, examineModels(&cfg, routes))
 	findings = append(findings, examineProviders(ctx, routes, &known)...)
-	return append(findings, examineEmbedder(ctx, &cfg, routes))
+	findings = append(findings, examineEmbedder(ctx, &cfg, routes))
+	return append(findings, examineLocalHosts(ctx, routes)...)
+}
+
+// localHosts serve models on this machine, where their own tools put them.
+var localHosts = []struct{ preset, name, variable, address, path string }{
+	{"ollama", "Ollama", "OLLAMA_HOST", "127.0.0.1:11434", "/api/version"},
+	{"lmstudio", "LM Studio", "LMSTUDIO_HOST", "127.0.0.1:1234", "/v1/models"},
+}
+
+// localPatience is how long a host on this machine may take to answer.
+const localPatience = 500 * time.Millisecond
+
+// examineLocalHosts finds hosts that serve models on this machine and that no provider leads to.
+func examineLocalHosts(ctx context.Context, routes *router.Router) (findings []finding) {
+	for _, h := range localHosts {
+		address := cmp.Or(os.Getenv(h.variable), h.address)
+		if _, rest, found := strings.Cut(address, "://"); found {
+			address = strings.TrimRight(rest, "/")
+		}
+		leads := slices.ContainsFunc(routes.Providers(), func(p *router.Provider) bool { return p.Address() == address })
+		if leads || !answers(ctx, "http://"+address+h.path) {
+			continue
+		}
+		line := fmt.Sprintf("providers: {%s: {}}", h.preset)
+		if address != h.address {
+			line = fmt.Sprintf("providers: {%s: {base_url: \"http://%s/v1\"}}", h.preset, address)
+		}
+		findings = append(findings, finding{
+			"local host", good, fmt.Sprintf("%s answers at %s, and no provider leads to it", h.name, address),
+			fmt.Sprintf("To use it, put into the configuration: %s; its models are then %s/NAME", line, h.preset),
+		})
+	}
+	return findings
+}
+
+// answers reports whether something answers a request at once, and well.
+func answers(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, localPatience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request) // no proxy: this is our own machine
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
 }
 
 // examineModels tells how old the knowledge of models is: of newer ones mneme assumes what holds for any.
@@ -331,7 +381,7 @@ func examineProviders(ctx context.Context, routes *router.Router, known *provide
 	skews := make([]*time.Duration, len(providers))
 	var group errgroup.Group
 	for i, p := range providers {
-		if !p.HasKey() && !known.byAccounts[p.Name()] {
+		if !p.HasKey() && !known.byAccounts[p.Name()] { // hosts that need no credential count as having one
 			who := provision{provider: p.Name(), simulated: known.simulated[p.Name()]}
 			findings[i] = finding{"provider " + p.Name(), who.state(), who.String(), ""}
 			continue

@@ -1,9 +1,14 @@
 package command
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/mnemeproxy/mneme/router"
 )
 
 // The doctor sees an index that cannot be built, and one that has come back.
@@ -28,4 +33,33 @@ func TestTheDoctorLooksAtTheSearchIndex(t *testing.T) {
 	}
 	doctor.examineIndex(t.Context()) // which begins another one
 	want(good)
+}
+
+func TestALocalHostIsFoundWithTheLineThatLeadsThere(t *testing.T) {
+	ollama := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/version" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer ollama.Close()
+	address := ollama.Listener.Addr().String()
+	t.Setenv("OLLAMA_HOST", address)
+	t.Setenv("LMSTUDIO_HOST", "127.0.0.1:1")
+	routes, err := router.New(router.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer routes.Close()
+	found := examineLocalHosts(t.Context(), routes)
+	if len(found) != 1 || !strings.Contains(found[0].Fix, `providers: {ollama: {base_url: "http://`+address+`/v1"}}; its models are then ollama/NAME`) {
+		t.Errorf("%+v", found)
+	}
+	led, err := router.New(router.Config{Providers: map[string]router.ProviderConfig{"ollama": {BaseURL: ollama.URL + "/v1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer led.Close()
+	if found := examineLocalHosts(t.Context(), led); len(found) > 0 {
+		t.Errorf("a host that is in use is offered: %+v", found)
+	}
 }

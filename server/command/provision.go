@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/config"
 )
 
@@ -15,7 +16,7 @@ type provision struct {
 
 // String is what people are told, at the start and by the doctor.
 func (p provision) String() string {
-	key := cmp.Or(config.ProviderKeyVariable(p.provider), "providers."+p.provider+".api_key")
+	key := cmp.Or(config.ProviderKeyVariable(p.provider), router.KeyVariable(p.provider, ""), "providers."+p.provider+".api_key")
 	switch {
 	case p.simulated:
 		return fmt.Sprintf("SIMULATED: canned answers, not a model; set %s for the real one", key)

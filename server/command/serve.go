@@ -396,7 +396,7 @@ func provisions(routing *router.Config, simulated []string) []provision {
 	slices.Sort(names[len(config.BuiltInProviders()):])
 	all := make([]provision, len(names))
 	for i, name := range names {
-		all[i] = provision{provider: name, simulated: slices.Contains(simulated, name), keyed: routing.Providers[name].HasKey()}
+		all[i] = provision{provider: name, simulated: slices.Contains(simulated, name), keyed: routing.Providers[name].HasKey() || routing.Providers[name].Keyless(name)}
 	}
 	return all
 }

@@ -81,6 +81,11 @@ type Provider struct {
 	APIKeys   []APIKey   `json:"api_keys"` // in place of APIKey
 	Formats   []string   `json:"formats"`  // names as codec.ParseFormat reads them
 	Dialect   string     `json:"dialect"`
+
+	Preset     string `json:"preset"` // a host that is known, see router.Presets; "": the one of the provider's name
+	APIVersion string `json:"api_version"`
+	Project    string `json:"project"`
+	Region     string `json:"region"`
 }
 
 // Endpoint is one of several addresses of a provider.
@@ -100,9 +105,11 @@ type APIKey struct {
 type Route struct {
 	Prefix   string `json:"prefix"`
 	Provider string `json:"provider"`
+	Strip    bool   `json:"strip"` // send the name without the prefix
+	To       string `json:"to"`    // send this name
 }
 
-// Alias sends a request for Model upstream as a request for To.
+// Alias sends a request for Model upstream as a request for To. Both may end in "*".
 type Alias struct {
 	Model string `json:"model"`
 	To    string `json:"to"`

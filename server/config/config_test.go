@@ -323,8 +323,16 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 			want: `mneme.yaml:3: providers.openai.api_key: holds a space, a line break or a character that no key has; copy the key again`,
 		},
 		"new provider without a URL": {
-			file: "providers:\n  groq: {api_key: x}\n",
-			want: `mneme.yaml:2: providers.groq.base_url is missing: give the URL that SDKs take for this host, such as http://127.0.0.1:8000/v1`,
+			file: "providers:\n  local: {api_key: x}\n",
+			want: `mneme.yaml:2: providers.local.base_url is missing: give the URL that SDKs take for this host, such as http://127.0.0.1:8000/v1`,
+		},
+		"preset that is not known": {
+			file: "providers:\n  mine: {preset: olama}\n",
+			want: `mneme.yaml:2: providers.mine.preset: there is no preset "olama" (known: openrouter, ollama, lmstudio, vllm, llamacpp, groq, together, mistral, xai, azure, vertex, vertex-claude, bedrock)`,
+		},
+		"preset without what it needs": {
+			file: "providers:\n  bedrock: {}\n",
+			want: `mneme.yaml:2: providers.bedrock.region is missing: give the AWS region, such as us-east-1`,
 		},
 		"dialect": {
 			file: "providers:\n  openai:\n    dialect: klingon\n",
@@ -545,7 +553,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	}
 
 	doc := readDocument("mneme.example.yaml", []byte(everything), environment("ANTHROPIC_API_KEY=x"))
-	index := regexp.MustCompile(`\.(\d+|anthropic|local|cluster)\b`)
+	index := regexp.MustCompile(`\.(\d+|anthropic|local|cluster|workstation|azure|vertex|bedrock)\b`)
 	shown := map[string]bool{}
 	for path := range doc.origins {
 		shown[index.ReplaceAllString(path, "")] = true

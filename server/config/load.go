@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/knadh/koanf/v2"
+
+	"github.com/mnemeproxy/mneme/router"
 )
 
 // Sources are the layers above the defaults.
@@ -76,6 +78,7 @@ func Load(sources Sources) (Config, error) {
 		return Config{}, err // every value was tried against its type before it was merged
 	}
 	l.preferLists(&cfg)
+	l.findKeys(&cfg)
 	if _, said := l.origins["data"]; !said {
 		cfg.Data = StandardData(lookup)
 	}
@@ -94,6 +97,21 @@ func (l *loader) preferLists(cfg *Config) {
 	for name, p := range cfg.Providers {
 		if len(p.APIKeys) > 0 && l.at("providers."+name+".api_key").source == ProviderKeyVariable(name) {
 			p.APIKey = ""
+			cfg.Providers[name] = p
+		}
+	}
+}
+
+// findKeys takes the key of a host that is known from the variable of its own tools, where the file gives none.
+func (l *loader) findKeys(cfg *Config) {
+	for name, p := range cfg.Providers {
+		variable := router.KeyVariable(name, p.Preset)
+		keyed := p.APIKey != "" || len(p.APIKeys) > 0 || slices.ContainsFunc(p.Endpoints, func(e Endpoint) bool { return e.APIKey != "" })
+		if variable == "" || keyed {
+			continue
+		}
+		if value := l.variable(variable); value != "" {
+			p.APIKey = Secret(value)
 			cfg.Providers[name] = p
 		}
 	}

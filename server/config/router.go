@@ -33,6 +33,7 @@ func (c *Config) Router() router.Config {
 		}
 		r.Providers[name] = router.ProviderConfig{
 			BaseURL: p.BaseURL, Endpoints: p.endpoints(), APIKey: p.APIKey.Reveal(), APIKeys: p.apiKeys(), Formats: formats, Dialect: p.Dialect,
+			Preset: p.Preset, APIVersion: p.APIVersion, Project: p.Project, Region: p.Region,
 		}
 	}
 	for _, route := range c.Routes {

@@ -1,0 +1,59 @@
+package router
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// azure is Azure OpenAI. Without an api-version it is the v1 API, which has OpenAI's paths; with one, models are named by
+// their deployment in the path (docs/wire/hosts.md#azure).
+type azure struct {
+	base    *url.URL
+	version string // "" for the v1 API
+}
+
+func newAzure(c *ProviderConfig, base *url.URL) wire {
+	trimmed := *base
+	for _, end := range []string{"/v1", "/openai"} {
+		trimmed.Path = strings.TrimSuffix(trimmed.Path, end)
+	}
+	return &azure{base: &trimmed, version: c.APIVersion}
+}
+
+func (a *azure) url(c *Call) *url.URL {
+	var path string
+	switch {
+	case c.Operation == Generate && c.Format == codec.Chat:
+		path = "/chat/completions"
+	case c.Operation == Embed && c.Format == codec.Embeddings:
+		path = "/embeddings"
+	case c.Operation == Generate && c.Format == codec.Responses:
+		path = "/responses"
+	case c.Operation == ListModels:
+		path = "/models"
+	default:
+		return nil
+	}
+	switch {
+	case a.version == "":
+		return under(a.base, "/openai/v1"+path, "")
+	case c.Operation == ListModels || c.Format == codec.Responses:
+		return under(a.base, "/openai"+path, "api-version="+url.QueryEscape(a.version))
+	}
+	return under(a.base, "/openai/deployments/"+url.PathEscape(c.Model)+path, "api-version="+url.QueryEscape(a.version))
+}
+
+// request moves a key to the header that Azure reads it in; a token of Entra stays where it is.
+func (*azure) request(_ context.Context, _ *Call, out *outgoing, body []byte) ([]byte, error) {
+	key, bearer := strings.CutPrefix(out.header.Get("Authorization"), "Bearer ")
+	if bearer && !strings.HasPrefix(key, "eyJ") { // as every token begins: a JSON object in base64
+		out.header.Del("Authorization")
+		out.header["Api-Key"] = []string{key}
+	}
+	return body, nil
+}
+
+func (*azure) answer(*Call, *incoming) {}

@@ -15,10 +15,10 @@ import (
 // thumb, so that clients that ask before they send get an answer for every family.
 func (s *Server) countTokens(ctx context.Context, in *edge.Request, out *edge.Response) {
 	x := s.newExchange(ctx, in, out, codec.Messages)
-	x.auxiliary = store.AuxiliaryTokens
-	defer x.end()
+	x.request.auxiliary = store.AuxiliaryTokens
+	defer x.finish()
 	if err := x.countTokens(); err != nil {
-		x.fail(asError(err))
+		x.refuse(asError(err))
 	}
 }
 
@@ -26,40 +26,37 @@ func (x *exchange) countTokens() error {
 	if err := x.accept(); err != nil {
 		return err
 	}
-	if x.format != x.surface || x.placement.Provider.Family() != codec.FamilyAnthropic {
+	if x.route.format != x.request.surface || x.route.placement.Provider.Family() != codec.FamilyAnthropic {
 		return x.estimateTokens()
 	}
-	reply, err := x.callFor(router.CountTokens, x.envelope.Splice(nil, x.body, x.placement.Model))
+	reply, err := x.call(router.CountTokens, x.request.envelope.Splice(nil, x.request.body, x.route.placement.Model))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = reply.Body.Close() }()
-	if refused := x.ownCredentialRefused(reply.Status); refused != nil {
-		return refused
-	}
-	body, err := x.readWhole(reply)
+	body, err := x.readComplete(reply)
 	if err != nil {
 		return err
 	}
-	x.noteFirstByte()
+	x.recordFirstByte()
 	if reply.Status >= http.StatusMultipleChoices {
-		x.redactor.MaskKnown(body)
+		x.request.redactor.MaskKnown(body)
 	}
 	if reply.Status >= http.StatusBadRequest {
-		x.noteRefusal(reply.Status, body)
+		x.recordError(reply.Status, body)
 	}
 	x.answerHeader(reply)
-	x.out.SetContentType(jsonType(reply.Header))
-	return x.sendWhole(reply.Status, body, x.wholeOutcome(reply.Status))
+	x.answer.out.SetContentType(jsonType(reply.Header))
+	return x.sendBuffered(reply.Status, body, x.outcomeOfStatus(reply.Status))
 }
 
 // estimateTokens counts what the model would read: opening text, messages and tools, without the rest of the body.
 func (x *exchange) estimateTokens() error {
 	size := 0
-	for _, block := range x.envelope.Blocks(nil) {
+	for _, block := range x.request.envelope.Blocks(nil) {
 		size += block.End - block.Start
 	}
 	x.ourHeader()
-	x.out.SetContentType("application/json")
-	return x.sendWhole(http.StatusOK, messages.AppendTokenCount(nil, int64(size/bytesPerToken+1)), store.OutcomeComplete)
+	x.answer.out.SetContentType("application/json")
+	return x.sendBuffered(http.StatusOK, messages.AppendTokenCount(nil, int64(size/bytesPerToken+1)), store.OutcomeComplete)
 }

@@ -15,11 +15,11 @@ var upstreamBodies = sync.Pool{New: func() any { return new([]byte) }}
 
 // cross serves a client whose format the provider does not speak.
 func (x *exchange) cross() error {
-	if x.format == codec.FormatUnknown {
+	if x.route.format == codec.FormatUnknown {
 		return codec.Invalid("model", "%s does not generate text here: none of its formats (%s) can answer this surface.",
-			x.placement.Provider.Name(), formatNames(x.placement.Provider.Formats()))
+			x.route.placement.Provider.Name(), formatNames(x.route.placement.Provider.Formats()))
 	}
-	x.cutLarge()
+	x.request.splitLarge()
 	buffer := upstreamBodies.Get().(*[]byte)
 	defer upstreamBodies.Put(buffer)
 	crossed, body, err := x.prepare((*buffer)[:0])
@@ -28,63 +28,75 @@ func (x *exchange) cross() error {
 	}
 	*buffer = body[:0]
 	defer crossed.Release()
-	x.noteTranslation(crossed)
+	x.describeTranslation(crossed)
 
-	reply, err := x.call(body)
+	reply, err := x.call(router.Generate, body)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = reply.Body.Close() }()
-	if refused := x.ownCredentialRefused(reply.Status); refused != nil {
-		return refused
-	}
 	switch {
 	case reply.Status >= 300:
 		return x.crossedError(reply, crossed)
 	case isEventStream(reply):
-		return x.pump(reply, crossed.Stream())
+		return x.pump(reply, &translated{x, crossed.Stream()})
 	default:
-		return x.crossedWhole(reply, crossed)
+		return x.crossBuffered(reply, crossed)
 	}
 }
 
-// noteTranslation tells the client and the record what the translation does. What it does to an answer shows with that.
-func (x *exchange) noteTranslation(crossed *crossing.Exchange) {
-	x.closing.Translation = crossed.NoteNames()
-	x.out.Set(headerTranslation, crossed.Notes())
+// describeTranslation tells the client and the record what the translation does. What it does to an answer shows with that.
+func (x *exchange) describeTranslation(crossed *crossing.Exchange) {
+	x.recording.closing.Translation = crossed.NoteNames()
+	x.answer.out.Set(headerTranslation, crossed.Notes())
 }
 
 func (x *exchange) crossingSettings() *crossing.Settings {
 	return &crossing.Settings{
-		Target:  x.router.Target(x.placement),
+		Target:  x.router.Target(x.route.placement),
 		Read:    true,
-		Pieces:  x.pieces,
-		Prints:  x.prints,
-		Strict:  x.in.Header(headerStrict) == "1",
-		Account: x.caller.Account,
-		Ledger:  ledger{x.server.engine},
+		Pieces:  x.request.blocks,
+		Prints:  x.request.prints,
+		Strict:  x.request.in.Header(headerStrict) == "1",
+		Account: x.request.caller.Account,
+		Ledger:  reasoningLedger{x.server.engine},
 		Answer:  *x.answerOptions(),
 	}
 }
 
-// answerOptions is what an encoder has to know of this exchange.
-func (x *exchange) answerOptions() *codec.AnswerOptions {
-	return &codec.AnswerOptions{
-		ID:             strings.TrimPrefix(x.capture.ID(), "exch_"),
-		Model:          x.envelope.Model,
-		Created:        x.started,
-		ShowReasoning:  true,
-		RefusalAsText:  isCodex(x.in.Header("Originator"), x.in.Header("User-Agent")),
-		EstimatedInput: int64(len(x.body)/bytesPerToken + 1),
-	}
+// translated is the relay of a stream that goes to the client in another format.
+type translated struct {
+	x      *exchange
+	stream *crossing.Stream
 }
 
-// bytesPerToken is the rule of thumb for the size of a prompt before the provider has counted it.
-const bytesPerToken = 4
+func (r *translated) frames(p *pump) []byte {
+	p.out = p.out[:0]
+	for p.splitter.Next(&p.frame) {
+		var sign codec.FrameKind
+		p.out, sign = r.stream.Frame(p.out, &p.frame)
+		p.note(sign)
+	}
+	return p.out
+}
 
-// isCodex tells the Codex command line, which reads some things in its own way.
-func isCodex(originator, userAgent string) bool {
-	return strings.HasPrefix(originator, "codex") || strings.HasPrefix(userAgent, "codex")
+func (r *translated) end(p *pump, residue []byte) (out []byte, complete bool) {
+	p.out, complete = r.stream.End(p.out[:0], codec.EndEOF, residue)
+	return p.out, complete
+}
+
+func (r *translated) rest(*pump) []byte { return nil }
+
+func (r *translated) fail(dst []byte, e *codec.Error, _ int64) []byte { return r.stream.Fail(dst, e) }
+
+func (r *translated) next() int64             { return r.stream.Next() }
+func (r *translated) seen() *crossing.Seen    { return r.stream.Seen() }
+func (r *translated) announce()               { r.x.describeTranslation(r.stream.Exchange()) }
+func (r *translated) answersWithStatus() bool { return true } // it says more than a stream that fails at once
+func (r *translated) release()                {}
+
+func (r *translated) record() {
+	r.x.recording.closing.Translation = r.stream.Exchange().NoteNames()
 }
 
 func formatNames(formats []codec.Format) string {
@@ -95,9 +107,9 @@ func formatNames(formats []codec.Format) string {
 	return strings.Join(names, ", ")
 }
 
-// crossedWhole translates a complete answer.
-func (x *exchange) crossedWhole(reply *router.Reply, crossed *crossing.Exchange) error {
-	body, err := x.readWhole(reply)
+// crossBuffered translates a complete answer.
+func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange) error {
+	body, err := x.readComplete(reply)
 	if err != nil {
 		return err
 	}
@@ -105,27 +117,22 @@ func (x *exchange) crossedWhole(reply *router.Reply, crossed *crossing.Exchange)
 		return err
 	}
 	answer, seen, err := crossed.Answer(make([]byte, 0, len(body)), body)
-	x.noteFirstByte()
-	x.noteSeen(&seen)
+	x.recordFirstByte()
+	x.recordSeen(&seen)
 	if err != nil {
 		return x.fromProvider(asError(err))
 	}
 	x.answerHeader(reply)
-	x.noteTranslation(crossed)
-	x.out.SetContentType("application/json")
-	return x.sendWhole(http.StatusOK, answer, store.OutcomeComplete)
+	x.describeTranslation(crossed)
+	x.answer.out.SetContentType("application/json")
+	return x.sendBuffered(http.StatusOK, answer, store.OutcomeComplete)
 }
 
 // crossedError is a provider's error answer as the surface's own error.
 func (x *exchange) crossedError(reply *router.Reply, crossed *crossing.Exchange) error {
-	body, err := x.readWhole(reply)
+	body, err := x.readComplete(reply)
 	if err != nil {
 		return err
 	}
 	return x.fromProvider(crossed.Error(reply.Status, reply.RetryAfter, body))
-}
-
-func (x *exchange) fromProvider(e *codec.Error) *codec.Error {
-	e.Provider = x.placement.Provider.Name()
-	return e
 }

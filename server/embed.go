@@ -15,11 +15,11 @@ import (
 // go through where the host reads them as they are; else the request is written for the host, in as many parts as it
 // wants, and the answers are joined.
 func (x *exchange) embed() error {
-	embedder, refused := x.router.Embedder(x.placement)
+	embedder, refused := x.router.Embedder(x.route.placement)
 	if refused != nil {
 		return refused
 	}
-	request, err := embeddings.Decode(x.body)
+	request, err := embeddings.Decode(x.request.body)
 	if err != nil {
 		return err
 	}
@@ -40,29 +40,26 @@ func readsAsIs(e *router.Embedder) bool {
 }
 
 func (x *exchange) embedAsIs() error {
-	reply, err := x.callFor(router.Embed, x.envelope.Splice(nil, x.body, x.placement.Model))
+	reply, err := x.call(router.Embed, x.request.envelope.Splice(nil, x.request.body, x.route.placement.Model))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = reply.Body.Close() }()
-	if refused := x.ownCredentialRefused(reply.Status); refused != nil {
-		return refused
-	}
-	return x.whole(reply)
+	return x.passBuffered(reply)
 }
 
 func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Plan) error {
-	if x.format != codec.Embeddings {
-		x.out.Set(headerTranslation, "embeddings->"+x.format.String()+embeddingNotes(&request.Notes))
+	if x.route.format != codec.Embeddings {
+		x.answer.out.Set(headerTranslation, "embeddings->"+x.route.format.String()+embeddingNotes(&request.Notes))
 	}
 	var body []byte
 	for _, batch := range plan.Batches {
-		body = plan.AppendRequest(body[:0], batch, x.placement.Model)
+		body = plan.AppendRequest(body[:0], batch, x.route.placement.Model)
 		if err := x.embedBatch(plan, batch, body); err != nil {
 			return err
 		}
 	}
-	room := x.held // the answer is about as long as its parts
+	room := x.answer.held // the answer is about as long as its parts
 	if err := x.hold(room); err != nil {
 		return err
 	}
@@ -70,28 +67,25 @@ func (x *exchange) embedInParts(request *embeddings.Request, plan *embeddings.Pl
 	if err != nil {
 		return x.fromProvider(asError(err))
 	}
-	x.noteFirstByte()
-	x.closing.Usage = plan.Usage()
+	x.recordFirstByte()
+	x.recording.closing.Usage = plan.Usage()
 	x.ourHeader()
-	x.out.SetContentType("application/json")
-	return x.sendWhole(http.StatusOK, answer, store.OutcomeComplete)
+	x.answer.out.SetContentType("application/json")
+	return x.sendBuffered(http.StatusOK, answer, store.OutcomeComplete)
 }
 
 func (x *exchange) embedBatch(plan *embeddings.Plan, batch embeddings.Batch, body []byte) error {
-	reply, err := x.callFor(router.Embed, body)
+	reply, err := x.call(router.Embed, body)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = reply.Body.Close() }()
-	if refused := x.ownCredentialRefused(reply.Status); refused != nil {
-		return refused
-	}
-	answer, err := x.readWhole(reply)
+	answer, err := x.readComplete(reply)
 	if err != nil {
 		return err
 	}
 	if reply.Status >= http.StatusMultipleChoices {
-		e := crossing.ProviderCodec(x.format).DecodeError(reply.Status, reply.RetryAfter, answer)
+		e := crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, answer)
 		return x.fromProvider(e)
 	}
 	if err := plan.DecodeAnswer(batch, answer); err != nil {

@@ -24,8 +24,7 @@ import (
 type pump struct {
 	x        *exchange
 	reply    *router.Reply
-	observer *crossing.Observer // notes what passes; nil when stream does
-	stream   *crossing.Stream   // translates; nil when the formats are equal
+	relay    relay
 	splitter *sse.Splitter
 	frame    sse.Frame
 	out      []byte
@@ -60,19 +59,16 @@ type buffers struct {
 
 var bufferPool = sync.Pool{New: func() any { return &buffers{splitter: sse.NewSplitter(streamBuffer, sse.MaxFrame)} }}
 
-// pump serves the stream of a reply; stream translates it, or is nil to pass it through. Its error means that nothing
-// has been sent and the client can still be answered with a status.
-func (x *exchange) pump(reply *router.Reply, stream *crossing.Stream) error {
+// pump serves the stream of a reply. Its error means that nothing has been sent and the client can still be answered with
+// a status.
+func (x *exchange) pump(reply *router.Reply, by relay) error {
 	b := bufferPool.Get().(*buffers)
 	p := &pump{
-		x: x, reply: reply, stream: stream, splitter: b.splitter, out: b.out[:0],
-		writer: x.out.Stream(),
+		x: x, reply: reply, relay: by, splitter: b.splitter, out: b.out[:0],
+		writer: x.answer.out.Stream(),
 	}
-	if stream == nil {
-		p.observer = crossing.NewObserver(x.format, x.reasoningMemory())
-	}
-	p.lastWrite, x.gaps = time.Now(), &p.gaps
-	x.closing.Status, x.closing.ContentType = http.StatusOK, eventStream
+	p.lastWrite, x.answer.gaps = time.Now(), &p.gaps
+	x.recording.closing.Status, x.recording.closing.ContentType = http.StatusOK, eventStream
 	x.server.beat.add(p)
 	defer func() {
 		x.server.beat.remove(p)
@@ -85,14 +81,12 @@ func (x *exchange) pump(reply *router.Reply, stream *crossing.Stream) error {
 func (p *pump) release(b *buffers) {
 	p.mu.Lock()
 	p.over = true
-	p.x.answered = p.answered
+	p.x.answer.begun = p.answered
 	p.mu.Unlock()
 	if p.lingers != nil {
 		p.lingers.Stop()
 	}
-	if p.observer != nil {
-		p.observer.Release()
-	}
+	p.relay.release()
 	p.splitter.Reset()
 	b.out = p.out
 	if cap(b.out) > maxKept {
@@ -133,44 +127,21 @@ func (p *pump) run() error {
 // take notes the frames that are whole by now and returns what the client is to get for them.
 func (p *pump) take() []byte {
 	p.alive = true
-	p.out = p.out[:0]
-	for p.passRoutine(); p.splitter.Next(&p.frame); p.passRoutine() {
-		var sign codec.FrameKind
-		if p.stream != nil {
-			p.out, sign = p.stream.Frame(p.out, &p.frame)
-		} else {
-			sign = p.observer.Frame(&p.frame)
-		}
-		p.note(sign)
-	}
+	out := p.relay.frames(p)
 	if p.alive && !p.splitter.Buffered() {
 		p.reply.Body.KeptAlive()
 	}
-	if p.stream != nil {
-		return p.out
-	}
-	return p.splitter.Passed()
-}
-
-// passRoutine passes frames on of which nothing has to be known but that they are content.
-func (p *pump) passRoutine() {
-	if p.stream != nil {
-		return
-	}
-	for n := p.observer.Routine(p.splitter.Rest()); n > 0; n = p.observer.Routine(p.splitter.Rest()) {
-		p.splitter.Pass(n)
-		p.alive = false
-	}
+	return out
 }
 
 // refusal is the provider's error that a stream began with. While nothing has been sent to the client, that of a
 // translated stream is answered with a status, which says more to a client than a stream that fails at once, or by
 // another model; in the provider's own format only the latter.
 func (p *pump) refusal() error {
-	if !p.failed || p.stream == nil && !p.x.mayFallBack() {
+	if !p.failed || !p.relay.answersWithStatus() && !p.x.mayFallBack() {
 		return nil
 	}
-	failure := p.seen().Err
+	failure := p.relay.seen().Err
 	if failure == nil {
 		return nil
 	}
@@ -182,22 +153,7 @@ func (p *pump) refusal() error {
 	return p.x.fromProvider(failure)
 }
 
-// seen is what the answer has said of itself so far.
-func (p *pump) seen() *crossing.Seen {
-	if p.stream != nil {
-		return p.stream.Seen()
-	}
-	return &p.observer.Seen
-}
-
-// following is the number that goes on after the events that were taken.
-func (p *pump) following() int64 {
-	if p.stream != nil {
-		return p.stream.Next()
-	}
-	return p.observer.Next()
-}
-
+// note takes in what a frame is.
 func (p *pump) note(sign codec.FrameKind) {
 	if sign != codec.FrameKeepAlive {
 		p.alive = false
@@ -213,18 +169,18 @@ func (p *pump) send(out []byte) error {
 	if len(out) == 0 && !p.ended {
 		return nil
 	}
-	if p.x.closing.FirstByte.IsZero() {
-		if err := p.x.capture.Recorded(p.x.ctx); err != nil {
+	if p.x.recording.closing.FirstByte.IsZero() {
+		if err := p.x.recording.capture.Recorded(p.x.ctx); err != nil {
 			return err
 		}
-		p.x.closing.FirstByte = time.Now()
+		p.x.recording.closing.FirstByte = time.Now()
 	}
-	if !p.x.finished {
-		if _, err := p.x.capture.Write(out); err != nil {
+	if !p.x.recording.finished {
+		if _, err := p.x.recording.capture.Write(out); err != nil {
 			return err
 		}
 	}
-	if p.ended && !p.x.finished {
+	if p.ended && !p.x.recording.finished {
 		if err := p.commit(); err != nil {
 			return err
 		}
@@ -242,21 +198,19 @@ func (p *pump) commit() error {
 }
 
 func (p *pump) finish(outcome store.Outcome) error {
-	if p.stream != nil {
-		p.x.closing.Translation = p.stream.Exchange().NoteNames()
-	}
-	p.x.noteSeen(p.seen())
-	return p.x.finish(outcome)
+	p.relay.record()
+	p.x.recordSeen(p.relay.seen())
+	return p.x.commit(outcome)
 }
 
 // write sends bytes at once, the head of the answer before the first of them.
 func (p *pump) write(out []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stream != nil && !p.answered {
-		p.x.noteTranslation(p.stream.Exchange())
+	if !p.answered {
+		p.relay.announce()
 	}
-	p.next = p.following()
+	p.next = p.relay.next()
 	return p.writeLocked(out)
 }
 
@@ -266,7 +220,7 @@ func (p *pump) writeLocked(out []byte) error {
 		p.gaps.Note(now.Sub(p.lastWrite))
 	}
 	p.lastWrite = now
-	p.x.sent += int64(len(out))
+	p.x.answer.sent += int64(len(out))
 	if !p.answered {
 		p.answered = true
 		p.x.streamHeader(p.reply)
@@ -282,10 +236,10 @@ const eventStream = "text/event-stream"
 // streamHeader sets the head of a streamed answer.
 func (x *exchange) streamHeader(reply *router.Reply) {
 	x.answerHeader(reply)
-	x.out.SetStatus(http.StatusOK)
-	x.out.SetContentType(eventStream)
-	x.out.Set("Cache-Control", "no-cache")
-	x.out.Set("X-Accel-Buffering", "no") // reverse proxies in front are not to collect events
+	x.answer.out.SetStatus(http.StatusOK)
+	x.answer.out.SetContentType(eventStream)
+	x.answer.out.Set("Cache-Control", "no-cache")
+	x.answer.out.Set("X-Accel-Buffering", "no") // reverse proxies in front are not to collect events
 }
 
 // silent reports whether a sign of life is due.
@@ -311,11 +265,11 @@ func (p *pump) beat() {
 	if !p.silentLocked() {
 		return
 	}
-	if !p.answered && p.x.capture.Recorded(p.x.ctx) != nil {
+	if !p.answered && p.x.recording.capture.Recorded(p.x.ctx) != nil {
 		return
 	}
 	p.x.server.telemetry.Heartbeat()
-	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.surface, p.next))
+	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.request.surface, p.next))
 }
 
 // end handles the end of a body behind its terminal event. What stands there without a blank line is passed on too. An
@@ -324,11 +278,7 @@ func (p *pump) end() error {
 	if p.failed {
 		p.writer.Abort()
 	}
-	if p.stream != nil {
-		return nil
-	}
-	p.splitter.Residue(&p.frame)
-	if rest := p.splitter.Passed(); len(rest) > 0 {
+	if rest := p.relay.rest(p); len(rest) > 0 {
 		return p.stopIf(p.send(rest))
 	}
 	return nil
@@ -340,28 +290,19 @@ func (p *pump) endOfBody() error {
 	if p.splitter.Residue(&p.frame) {
 		residue = p.frame.Data
 	}
-	var complete bool
-	p.out = p.out[:0]
-	if p.stream != nil {
-		p.out, complete = p.stream.End(p.out, codec.EndEOF, residue)
-	} else {
-		complete = p.observer.End(codec.EndEOF, residue)
-	}
+	out, complete := p.relay.end(p, residue)
 	if !complete {
-		if reported := p.seen().Err; reported != nil && (reported.Kind != codec.KindUpstream || reported.Status != 0) {
+		if reported := p.relay.seen().Err; reported != nil && (reported.Kind != codec.KindUpstream || reported.Status != 0) {
 			return p.stop(p.x.fromProvider(reported)) // it stood behind the last event, without a frame
 		}
 		return p.stop(p.upstreamError("ended its answer in the middle"))
 	}
 	p.ended = true
-	if p.stream == nil {
-		p.out = append(p.out, p.splitter.Passed()...)
-	}
-	return p.stopIf(p.send(p.out))
+	return p.stopIf(p.send(out))
 }
 
 func (p *pump) upstreamError(format string, args ...any) *codec.Error {
-	name := p.x.placement.Provider.Name()
+	name := p.x.route.placement.Provider.Name()
 	e := codec.Errorf(codec.KindUpstream, "%s %s.", name, fmt.Sprintf(format, args...))
 	e.Provider = name
 	return e
@@ -382,24 +323,20 @@ func (p *pump) stop(err error) error {
 	answered := p.answered
 	p.mu.Unlock()
 
-	e := p.x.discreet(p.x.cutShort(asError(err)))
+	e := p.x.discreet(p.x.orDraining(asError(err)))
 	if !answered && !p.x.clientGone() {
 		return e
 	}
 	defer p.writer.Abort()
 	outcome := outcomeOf(p.x.ctx, e, true)
-	p.x.closing.Error = e
+	p.x.recording.closing.Error = e
 	if p.x.clientGone() || !isForClient(err) {
-		p.x.closing.Error = nil
+		p.x.recording.closing.Error = nil
 		return p.recorded(p.finish(store.OutcomeClientClosed))
 	}
-	if p.stream != nil {
-		p.out = p.stream.Fail(p.out[:0], e)
-	} else {
-		p.out = p.observer.Fail(p.out[:0], e, p.next, p.x.body, p.x.answerOptions())
-	}
-	if !p.x.finished {
-		_, _ = p.x.capture.Write(p.out)
+	p.out = p.relay.fail(p.out[:0], e, p.next)
+	if !p.x.recording.finished {
+		_, _ = p.x.recording.capture.Write(p.out)
 	}
 	recorded := p.recorded(p.finish(outcome))
 	_ = p.write(p.out)
@@ -409,13 +346,7 @@ func (p *pump) stop(err error) error {
 // recorded logs a record that could not be completed; the client has nothing to hear of it any more.
 func (p *pump) recorded(err error) error {
 	if err != nil {
-		p.x.server.log.Error("an exchange could not be put on record", "exchange", p.x.capture.ID(), "error", err)
+		p.x.server.log.Error("an exchange could not be put on record", "exchange", p.x.recording.capture.ID(), "error", err)
 	}
 	return nil
-}
-
-// isForClient tells errors of ours and of the provider's from a connection to the client that failed.
-func isForClient(err error) bool {
-	var e *codec.Error
-	return errors.As(err, &e)
 }

@@ -28,8 +28,8 @@ func (x *exchange) beginTrace() {
 		return
 	}
 	x.trace = x.server.telemetry.Begin(x.ctx, &telemetry.Request{
-		Method: http.MethodPost, Route: x.in.Route(), Started: x.started,
-		Header: func(name string) string { return x.masked(x.in.Header(name)) }, Trusted: x.caller.TrustTrace,
+		Method: http.MethodPost, Route: x.request.in.Route(), Started: x.request.started,
+		Header: func(name string) string { return x.masked(x.request.in.Header(name)) }, Trusted: x.request.caller.TrustTrace,
 	})
 }
 
@@ -48,10 +48,10 @@ func (x *exchange) traceCall(operation router.Operation) {
 	if x.trace == nil {
 		return
 	}
-	p := x.placement.Provider
-	x.trace.Call(x.header, &telemetry.Call{
+	p := x.route.placement.Provider
+	x.trace.Call(x.route.header, &telemetry.Call{
 		Operation: operationNames[operation],
-		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: x.masked(x.placement.Model), Stream: x.envelope.Stream,
+		Provider:  p.Name(), Dialect: p.Dialect().Name, Address: p.Address(), Model: x.masked(x.route.placement.Model), Stream: x.request.envelope.Stream,
 	})
 }
 
@@ -73,32 +73,32 @@ var operationNames = map[router.Operation]string{
 
 // masked is a text of a client's or a provider's as operators may see it.
 func (x *exchange) masked(text string) string {
-	text, _ = x.redactor.Text(text)
+	text, _ = x.request.redactor.Text(text)
 	return text
 }
 
 // report tells operators how the exchange ended.
 func (x *exchange) report() {
 	r := telemetry.Report{
-		Account: x.caller.Account, KeyID: x.caller.KeyID, ChatKey: x.masked(x.envelope.ChatKey),
-		Surface: x.surface, Format: x.format, Model: x.masked(x.envelope.Model), ModelServed: x.masked(x.closing.ModelServed), Stream: x.envelope.Stream,
-		Status: x.closing.Status, Outcome: x.closing.Outcome, Error: x.closing.Error,
-		FinishReason: x.closing.FinishReason, ResponseID: x.masked(x.closing.ResponseID), Usage: x.closing.Usage, Translation: x.closing.Translation,
-		Started: x.started, FirstByte: x.closing.FirstByte, Ended: time.Now(),
+		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID, ChatKey: x.masked(x.request.envelope.ChatKey),
+		Surface: x.request.surface, Format: x.route.format, Model: x.masked(x.request.envelope.Model), ModelServed: x.masked(x.recording.closing.ModelServed), Stream: x.request.envelope.Stream,
+		Status: x.recording.closing.Status, Outcome: x.recording.closing.Outcome, Error: x.recording.closing.Error,
+		FinishReason: x.recording.closing.FinishReason, ResponseID: x.masked(x.recording.closing.ResponseID), Usage: x.recording.closing.Usage, Translation: x.recording.closing.Translation,
+		Started: x.request.started, FirstByte: x.recording.closing.FirstByte, Ended: time.Now(),
 	}
-	r.CaptureLag, r.Gaps = x.captureLag, x.gaps
-	r.BytesIn, r.BytesOut = int64(len(x.in.Body())), x.sent
+	r.CaptureLag, r.Gaps = x.recording.lag, x.answer.gaps
+	r.BytesIn, r.BytesOut = int64(len(x.request.in.Body())), x.answer.sent
 	if r.BytesOut == 0 {
-		r.BytesOut = int64(len(x.out.Body()))
+		r.BytesOut = int64(len(x.answer.out.Body()))
 	}
 	r.Attempts = len(x.attemptsToRecord())
-	if x.standingIn {
-		r.StandIn = x.masked(x.placement.Model)
+	if x.route.fallback {
+		r.StandIn = x.masked(x.route.placement.Model)
 	}
-	if x.capture != nil {
-		r.ID, r.Session = x.capture.ID(), x.capture.SessionID()
+	if x.recording.capture != nil {
+		r.ID, r.Session = x.recording.capture.ID(), x.recording.capture.SessionID()
 	}
-	if p := x.placement.Provider; p != nil {
+	if p := x.route.placement.Provider; p != nil {
 		r.Provider = p.Name()
 	}
 	x.server.telemetry.Report(&r, x.trace)

@@ -23,11 +23,11 @@ func recordsAnswers(surface string) bool {
 // by their ids, they are taken from the record.
 func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	settings := x.crossingSettings()
-	crossed, body, err := crossing.Prepare(dst, x.surface, x.format, x.body, settings)
-	if err == nil || !storesAnswers(x.surface) || asError(err).Kind != codec.KindInvalidRequest {
+	crossed, body, err := crossing.Prepare(dst, x.request.surface, x.route.format, x.request.body, settings)
+	if err == nil || !storesAnswers(x.request.surface) || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine, account: x.caller.Account})
+	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine, account: x.request.caller.Account})
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
@@ -36,7 +36,7 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	}
 	settings.Pieces, settings.Prints, settings.Resolved = nil, nil, names
 	settings.Read = false // an answer that broke off may be anything
-	return crossing.Prepare(dst, x.surface, x.format, resolved, settings)
+	return crossing.Prepare(dst, x.request.surface, x.route.format, resolved, settings)
 }
 
 // resolve puts into the body what it refers to. Room for as much as may be read of the record is reserved meanwhile, and then
@@ -46,7 +46,7 @@ func (x *exchange) resolve(record *recorded) (body []byte, names []string, err e
 	if err := x.server.reserve(most); err != nil {
 		return nil, nil, err
 	}
-	body, names, err = responses.Resolve(x.body, int(most), record)
+	body, names, err = responses.Resolve(x.request.body, int(most), record)
 	x.server.bodies.Give(most)
 	if err != nil || len(names) == 0 {
 		return nil, nil, err
@@ -54,7 +54,7 @@ func (x *exchange) resolve(record *recorded) (body []byte, names []string, err e
 	if err := x.server.reserve(int64(len(body))); err != nil {
 		return nil, nil, err
 	}
-	x.reserved += int64(len(body))
+	x.request.reserved += int64(len(body))
 	return body, names, nil
 }
 
@@ -62,12 +62,12 @@ func (x *exchange) resolve(record *recorded) (body []byte, names []string, err e
 // name nothing there, and what they name is put in their place. Everything else stays as it is; names are nil where that is
 // all of the body.
 func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
-	if !storesAnswers(x.surface) || !isOwnAnswer(x.envelope.PreviousResponse) && !x.mayReferToOwn() {
-		return x.body, nil, nil
+	if !storesAnswers(x.request.surface) || !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
+		return x.request.body, nil, nil
 	}
-	body, names, err = x.resolve(&recorded{answers: x.server.engine, account: x.caller.Account, leaves: true})
+	body, names, err = x.resolve(&recorded{answers: x.server.engine, account: x.request.caller.Account, leaves: true})
 	if err != nil || len(names) == 0 {
-		return x.body, nil, err
+		return x.request.body, nil, err
 	}
 	return body, names, nil
 }
@@ -80,13 +80,13 @@ var (
 // mayReferToOwn reports whether the body may refer to an item of a translated answer. References need no type; a client
 // that has nothing kept sends items themselves, ids and all.
 func (x *exchange) mayReferToOwn() bool {
-	if x.envelope.StoreOff {
-		return bytes.Contains(x.body, itemReference)
+	if x.request.envelope.StoreOff {
+		return bytes.Contains(x.request.body, itemReference)
 	}
-	for rest := x.body; ; {
+	for rest := x.request.body; ; {
 		i := bytes.Index(rest, itemID)
 		if i < 0 {
-			return bytes.Contains(x.body, itemReference)
+			return bytes.Contains(x.request.body, itemReference)
 		}
 		rest = bytes.TrimLeft(rest[i+len(itemID):], ": \t\r\n")
 		quoted := rest[:min(len(rest), longestPrefix+itemIDLength+2)]

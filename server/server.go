@@ -1,8 +1,10 @@
 // Package server is the HTTP side of mneme: the four surfaces that clients speak, authentication, and the pump that
 // moves answers from providers to clients while they are put on record.
 //
-// The way of a request can be read in exchange.go from top to bottom. What happens before it is in package edge (header
-// hygiene, limits) and authenticate.go; how an answer moves is in pump.go (streams) and whole.go (complete bodies).
+// The way of an exchange can be read in serve.go from top to bottom: admit, read, place, record, answer, finish. Each step
+// makes one part of the exchange, in the file of its name: request.go, route.go, recording.go, attempt.go and call.go,
+// answer.go. An answer passes (pass.go) or is translated (cross.go), and moves as a stream (pump.go) or complete
+// (buffered.go). What stands before all that is in package edge.
 package server
 
 import (

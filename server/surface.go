@@ -11,7 +11,7 @@ import (
 // routes mounts every path.
 func (s *Server) routes() {
 	for path, format := range surfaces {
-		s.edge.Handle(http.MethodPost, path, s.exchange(format))
+		s.edge.Handle(http.MethodPost, path, s.serve(format))
 	}
 	s.edge.HandleProbe(http.MethodGet, "/v1/responses", s.refuseUpgrade)
 	s.edge.Handle(http.MethodPost, "/v1/messages/count_tokens", s.countTokens)

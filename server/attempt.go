@@ -1,0 +1,85 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// generate lets the model answer, or where its provider cannot, and nothing has reached the client yet, the first fallback
+// that can. When none of them can either, the client gets the error of the model that it asked for.
+func (x *exchange) generate() error {
+	x.route.fallbacks = x.router.Fallbacks(x.route.placement)
+	failed := x.ask()
+	if failed == nil || !x.mayFallBack() || !router.FallsBack(asError(failed)) {
+		return failed
+	}
+	return x.fallBack(failed)
+}
+
+// fallBack asks the fallbacks, one after the other. It is apart from generate because that one's frame lies on the stack for
+// as long as a stream lasts.
+func (x *exchange) fallBack(failed error) error {
+	asked, replied := x.route.placement, x.attempts.replied
+	x.recordFailure(asError(failed))
+	for _, placement := range x.route.fallbacks {
+		if !x.mayAsk(placement.Provider, asked.Provider) {
+			continue
+		}
+		x.server.telemetry.Fallback(asked.Provider.Name(), placement.Provider.Name())
+		x.reset(placement)
+		x.route.fallback = true
+		err := x.ask()
+		if err == nil || x.ctx.Err() != nil || asError(err).Kind == codec.KindStorage {
+			return err
+		}
+		x.recordFailure(asError(err))
+	}
+	x.reset(asked)
+	x.route.fallback, x.attempts.replied = false, replied
+	return failed
+}
+
+// ask has the placed model answer, in whatever format it speaks.
+func (x *exchange) ask() error {
+	if x.route.format != x.request.surface {
+		return x.cross()
+	}
+	return x.passThrough()
+}
+
+// mayFallBack reports whether another model could still answer: nothing has reached the client, who is still there.
+func (x *exchange) mayFallBack() bool {
+	if x.route.fallback || x.answer.begun || x.ctx.Err() != nil {
+		return false
+	}
+	for _, placement := range x.route.fallbacks {
+		if x.mayAsk(placement.Provider, x.route.placement.Provider) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayAsk reports whether a provider may be asked in place of another. A client that brought a credential of its own is
+// served with that, which is for one provider alone, and on nobody else's account.
+func (x *exchange) mayAsk(other, asked *router.Provider) bool { return !x.route.own || other == asked }
+
+// reset clears the state of the failed attempt.
+func (x *exchange) reset(placement router.Placement) {
+	x.routeTo(placement)
+	x.recording.closing = store.Closing{}
+	x.answer.out.Del(headerTranslation)
+}
+
+// shouldFallBack reports whether status triggers a fallback, or already has: the client would read an error of a model that it
+// does not know.
+func (x *exchange) shouldFallBack(status int) bool {
+	if x.route.fallback {
+		return status >= http.StatusBadRequest
+	}
+	failing := status == http.StatusPaymentRequired || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
+	return failing && x.mayFallBack()
+}

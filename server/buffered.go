@@ -1,0 +1,280 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/bytedance/sonic"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// completeAnswer is the size in bytes up to which a good answer is held to be sent in one piece.
+const completeAnswer = 64 << 10
+
+// isEventStream reports whether a reply is to be pumped.
+func isEventStream(reply *router.Reply) bool {
+	media, _, _ := strings.Cut(reply.Header.Get("Content-Type"), ";")
+	return reply.Status < 300 && strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
+}
+
+// passBuffered hands on a complete answer, whatever its status: read, recorded, and only then sent. A good one that is too long for
+// that is passed on as it comes.
+func (x *exchange) passBuffered(reply *router.Reply) error {
+	most := x.server.opts.AnswerBytes
+	if reply.Status < http.StatusMultipleChoices {
+		most = min(most, completeAnswer)
+	}
+	body, ended, err := x.readUpTo(reply, most)
+	if err != nil {
+		if x.clientGone() {
+			_, _ = x.recording.capture.Write(body) // what had arrived
+		}
+		return err
+	}
+	if !ended {
+		if most == x.server.opts.AnswerBytes {
+			return x.tooLong()
+		}
+		return x.passLong(reply, body)
+	}
+	if reply.Status >= http.StatusMultipleChoices {
+		x.request.redactor.MaskKnown(body)
+	}
+	if err := x.readAnswer(reply, body); err != nil {
+		return err
+	}
+	x.answerHeader(reply)
+	x.answer.out.SetContentType(jsonType(reply.Header))
+	return x.sendBuffered(reply.Status, body, x.outcomeOfStatus(reply.Status))
+}
+
+// readAnswer notes what an answer says of itself for the record.
+func (x *exchange) readAnswer(reply *router.Reply, body []byte) error {
+	if reply.Status >= http.StatusBadRequest {
+		if !sonic.Valid(body) {
+			return x.notJSON(reply, body)
+		}
+		x.recordFirstByte()
+		x.recordError(reply.Status, body)
+		return nil
+	}
+	seen, sound := crossing.Observe(x.route.format, body, x.reasoningMemory())
+	if !sound && !sonic.Valid(body) {
+		return x.notJSON(reply, body)
+	}
+	x.recordFirstByte()
+	x.recordSeen(&seen)
+	return nil
+}
+
+// notJSON is what the client gets instead of what no provider says: the page of a proxy in between, or an answer that
+// lost its end. Every format's answers are JSON, errors included.
+func (x *exchange) notJSON(reply *router.Reply, body []byte) error {
+	if reply.Status >= http.StatusBadRequest {
+		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
+			body = nil // a page says nothing in a line of text
+		}
+		return x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
+	}
+	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON (HTTP %d, %s).",
+		x.route.placement.Provider.Name(), reply.Status, edge.Printable(reply.Header.Get("Content-Type"))))
+}
+
+// readComplete reads an answer to its end.
+func (x *exchange) readComplete(reply *router.Reply) ([]byte, error) {
+	body, ended, err := x.readUpTo(reply, x.server.opts.AnswerBytes)
+	if err == nil && !ended {
+		err = x.tooLong()
+	}
+	return body, err
+}
+
+func (x *exchange) tooLong() *codec.Error {
+	return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with more than %d bytes.", x.route.placement.Provider.Name(), x.server.opts.AnswerBytes))
+}
+
+// readUpTo reads an answer to its end, or until it has more than most bytes; with an error it gives what had arrived. Its room
+// is held as it grows.
+func (x *exchange) readUpTo(reply *router.Reply, most int64) (body []byte, ended bool, err error) {
+	room := answerRoom(reply.Body.Length())
+	if err := x.hold(room); err != nil {
+		return nil, false, err
+	}
+	body = make([]byte, 0, room)
+	for int64(len(body)) <= most {
+		if len(body) == cap(body) {
+			if body, err = x.grow(body, reply.Body.Length()); err != nil {
+				return body, false, err
+			}
+		}
+		n, err := reply.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if errors.Is(err, io.EOF) {
+			return body, int64(len(body)) <= most, nil
+		}
+		if err != nil {
+			return body, false, err
+		}
+	}
+	return body, false, nil
+}
+
+// grow doubles the room of an answer that is thought to come to length bytes, -1 where nobody knows.
+func (x *exchange) grow(body []byte, length int64) ([]byte, error) {
+	before := int64(cap(body))
+	room := 2 * before
+	if length >= before {
+		room = min(room, length+1)
+	}
+	if err := x.hold(room); err != nil {
+		return body, err
+	}
+	body = append(make([]byte, 0, room), body...)
+	x.letGo(before)
+	return body, nil
+}
+
+// answerRoom is how much is set aside for an answer of so many bytes, -1 where nobody knows: the provider may say what it
+// wants, and long answers grow as they come.
+func answerRoom(length int64) int64 {
+	const least, most = 4 << 10, 256 << 10
+	if length < 0 {
+		return least
+	}
+	return min(length+1, most) // one more, so that the end is met without growing
+}
+
+func (x *exchange) outcomeOfStatus(status int) store.Outcome {
+	if status >= 400 || x.recording.closing.Error != nil {
+		return store.OutcomeUpstreamError
+	}
+	return store.OutcomeComplete
+}
+
+// sendBuffered records the answer and hands it to the client.
+func (x *exchange) sendBuffered(status int, body []byte, outcome store.Outcome) error {
+	if x.ctx.Err() != nil {
+		outcome = outcomeOf(x.ctx, nil, true)
+	}
+	x.recording.closing.Status = status
+	x.recording.closing.ContentType = x.answer.out.ContentType()
+	if _, err := x.recording.capture.Write(body); err != nil {
+		return err
+	}
+	if err := x.commit(outcome); err != nil {
+		return err
+	}
+	x.sessionHeader()
+	x.answer.out.SetStatus(status)
+	x.answer.out.SetBody(body)
+	return nil
+}
+
+// passBuffer is the size of the pieces in which a long answer is passed on.
+const passBuffer = 64 << 10
+
+// mostBehind is how many bytes, all of them white space, may follow an answer.
+const mostBehind = 4 << 10
+
+// passLong passes on a complete answer that is too long to be held, in the provider's own format, while it is recorded. front has
+// been read of it. The last byte of its JSON waits until the answer is on record; one that breaks off is visibly cut.
+//
+// Its error means that nothing has been sent and the client can still be answered with a status.
+func (x *exchange) passLong(reply *router.Reply, front []byte) error {
+	if !scan.IsObject(front) {
+		return x.notJSON(reply, front)
+	}
+	if err := x.hold(passBuffer); err != nil {
+		return err
+	}
+	if err := x.recording.capture.Recorded(x.ctx); err != nil {
+		return err
+	}
+	x.recordFirstByte()
+	x.answerHeader(reply)
+	x.answer.out.SetContentType(jsonType(reply.Header))
+	x.answer.out.SetStatus(reply.Status)
+	x.recording.closing.Status = reply.Status
+	x.recording.closing.ContentType = x.answer.out.ContentType()
+	writer := x.answer.out.Stream()
+	x.answer.begun = true
+	if err := x.passOn(reply, writer, front); err != nil {
+		writer.Abort()
+		x.breakOff(err)
+	}
+	return nil
+}
+
+// passOn moves the answer: a piece is read when the client has taken the one before.
+func (x *exchange) passOn(reply *router.Reply, writer *edge.Stream, piece []byte) error {
+	outline := crossing.NewOutline(x.route.format)
+	var buffer, last []byte
+	for ended := false; ; {
+		before := outline.Write(piece)
+		last = append(last, piece[before:]...)
+		if x.answer.sent += int64(before); x.answer.sent+int64(len(last)) > x.server.opts.AnswerBytes {
+			return x.tooLong()
+		}
+		if outline.Broken() || len(last) > mostBehind {
+			return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s answered with something that is not JSON.", x.route.placement.Provider.Name()))
+		}
+		if _, err := x.recording.capture.Write(piece); err != nil {
+			return err
+		}
+		if before > 0 {
+			if err := send(writer, piece[:before]); err != nil {
+				return err
+			}
+		}
+		if ended {
+			break
+		}
+		if buffer == nil {
+			buffer = make([]byte, passBuffer)
+			x.letGo(x.answer.held - passBuffer) // the front has been sent
+		}
+		n, err := reply.Body.Read(buffer)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		piece, ended = buffer[:n], err != nil
+	}
+	seen, complete := outline.Seen()
+	if !complete {
+		return x.fromProvider(codec.Errorf(codec.KindUpstream, "%s ended its answer in the middle.", x.route.placement.Provider.Name()))
+	}
+	x.recordSeen(&seen)
+	if err := x.commit(x.outcomeOfStatus(http.StatusOK)); err != nil {
+		return err
+	}
+	x.answer.sent += int64(len(last))
+	return send(writer, last)
+}
+
+func send(w *edge.Stream, p []byte) error {
+	if _, err := w.Write(p); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// breakOff records an answer that could not be passed on to its end.
+func (x *exchange) breakOff(err error) {
+	e := x.orDraining(asError(err))
+	outcome := outcomeOf(x.ctx, e, true)
+	if x.clientGone() || !isForClient(err) {
+		outcome = store.OutcomeClientClosed
+	} else {
+		x.recording.closing.Error = e
+	}
+	x.tryCommit(outcome)
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// attempts are what providers were asked.
+type attempts struct {
+	made    []store.Attempt
+	first   [1]store.Attempt // room for made, where there is one as mostly
+	replied http.Header      // of the newest reply; nil where a provider was asked and none came
+}
+
+// call asks the provider. The caller closes the reply's body. A refusal of a credential of ours is an error.
+func (x *exchange) call(operation router.Operation, body []byte) (*router.Reply, error) {
+	credential, own, err := x.server.credential(&x.request.caller, x.route.placement.Provider, x.route.format)
+	if err != nil {
+		return nil, err
+	}
+	x.route.own, x.attempts.replied = own, nil
+	x.traceCall(operation)
+	reply, failed := x.route.placement.Provider.Do(x.ctx, &router.Call{
+		Operation: operation,
+		Format:    x.route.format, Model: x.route.placement.Model, Stream: x.request.envelope.Stream,
+		Body: body, Header: x.route.header, Query: x.request.in.Query(), Credential: credential,
+		Account: x.request.caller.Account, Affinity: x.affinity(), Observe: x.recordAttempt,
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	x.attempts.replied = reply.Header
+	x.recording.closing.ProviderReqID = requestID(reply.Header)
+	if refused := x.ownCredentialRefused(reply.Status); refused != nil {
+		_ = reply.Body.Close()
+		return nil, refused
+	}
+	return reply, nil
+}
+
+func requestID(h http.Header) string {
+	for _, name := range []string{"Request-Id", "X-Request-Id", "X-Ds-Trace-Id"} {
+		if id := h.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// ownCredentialRefused hides a provider's refusal of a credential that is the account's or the server's: the caller's
+// own key is fine, and providers quote parts of the key they refuse.
+func (x *exchange) ownCredentialRefused(status int) error {
+	if x.route.own || (status != http.StatusUnauthorized && status != http.StatusForbidden) {
+		return nil
+	}
+	name := x.route.placement.Provider.Name()
+	e := codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d). Set a valid one with: mneme account credential set %s %s",
+		name, status, x.request.caller.Account, name)
+	e.Provider, e.Status = name, status
+	return e
+}
+
+// providersError reads the error answer of a provider that is spoken to in the surface's own format.
+func (x *exchange) providersError(reply *router.Reply) error {
+	body, err := x.readComplete(reply)
+	if err != nil {
+		return err
+	}
+	return x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(reply.Status, reply.RetryAfter, body))
+}
+
+func (x *exchange) fromProvider(e *codec.Error) *codec.Error {
+	e.Provider = x.route.placement.Provider.Name()
+	return e
+}
+
+// recordAttempt keeps a provider's attempt for the record, and counts what follows from it.
+func (x *exchange) recordAttempt(a router.Attempt) {
+	if x.attempts.made == nil {
+		x.attempts.made = x.attempts.first[:0]
+	}
+	x.attempts.made = append(x.attempts.made, store.Attempt{
+		Provider: a.Provider.Name(), Endpoint: a.Address, Key: a.Key, Model: x.route.placement.Model,
+		Status: a.Status, Failure: a.Failure.String(), Took: a.Took.Milliseconds(),
+	})
+	x.traceAttempt(a)
+	if a.Retried {
+		x.server.telemetry.Retry(a.Provider.Name(), a.Failure.String())
+	}
+	if a.CoolDown > 0 {
+		x.server.telemetry.CoolDown(a.Provider.Name(), a.Failure.String())
+	}
+}
+
+// recordFailure says of the newest call why it was not enough, and of its last attempt where that was known only behind the
+// header.
+func (x *exchange) recordFailure(e *codec.Error) {
+	x.trace.CallFailed(e.Kind)
+	if n := len(x.attempts.made); n > 0 && x.attempts.made[n-1].Failure == "" {
+		x.attempts.made[n-1].Failure = e.Kind.String()
+	}
+}
+
+// attemptsToRecord are all of them, but for the one that gave the answer at once: the record tells of that anyway.
+func (x *exchange) attemptsToRecord() []store.Attempt {
+	if len(x.attempts.made) == 1 && x.attempts.made[0].Failure == "" {
+		return nil
+	}
+	return x.attempts.made
+}

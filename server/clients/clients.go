@@ -1,0 +1,148 @@
+// Package clients is what is known of the programs that send requests: how each names its conversations and its
+// subagents, which of its requests are no turns, and what it reads in a way of its own. A program has one file. The facts
+// and their sources are in docs/wire/clients.md.
+package clients
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Request is what a client is known by.
+type Request struct {
+	Headers
+	Surface  codec.Format
+	Body     []byte
+	Envelope *codec.Envelope // of Body
+}
+
+// Headers gives the value of a header, "" where there is none.
+type Headers interface{ Header(name string) string }
+
+// Hints are what a client says of its conversation in its own words. What it does not say is "".
+type Hints struct {
+	Session   string
+	Agent     string // the subagent that speaks, "" for the main one
+	Parent    string // the agent that it works for
+	Auxiliary string // why the request is no turn, such as [store.AuxiliaryPrewarm]
+}
+
+// client is one program.
+type client struct {
+	headers   []string             // that identify it and its conversations; none of them is a credential
+	hints     func(*Request) Hints // nil: it sends no ids
+	titles    []string             // words by which it asks for a title
+	summaries []string             // words by which it asks for a summary
+}
+
+// all are the clients in the order in which their ids are looked for.
+var all = []*client{&claudeCode, &codex, &opencode, &generic}
+
+// KeptHeaders are those that say which client sent a request, and which conversation of its own it belongs to.
+var KeptHeaders = func() (names []string) {
+	for _, c := range all {
+		names = append(names, c.headers...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}()
+
+// Hints gives what the client says of its conversation.
+func (r *Request) Hints() (h Hints) {
+	for _, c := range all {
+		if c.hints == nil {
+			continue
+		}
+		if said := c.hints(r); said != (Hints{}) {
+			h = said
+		}
+		if h.Session != "" {
+			break
+		}
+	}
+	h.Session, h.Agent, h.Parent = KeptID(h.Session), KeptID(h.Agent), KeptID(h.Parent)
+	return h
+}
+
+// KeptID is an id that a client sent in members of its own; a value that could not be kept as an id is none.
+func KeptID(id string) string {
+	if codec.CheckContinuity("id", id) != nil {
+		return ""
+	}
+	return id
+}
+
+func (r *Request) first(names ...string) string {
+	for _, name := range names {
+		if value := r.Header(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// firstWords is how many bytes of a message are looked at for what it is about.
+const firstWords = 512
+
+// Auxiliary is why the request is no turn, "" for a turn. Agents also ask models for titles and summaries of their
+// conversations, and say so in the first words of their instructions, or for summaries in those of the last message. Only
+// requests without tools ask for titles.
+func (r *Request) Auxiliary() string {
+	if r.Surface == codec.Embeddings {
+		return ""
+	}
+	e := r.Envelope
+	for i, block := range e.Opening {
+		if i == 3 {
+			break
+		}
+		if kind := r.auxiliaryIn(block); kind != "" {
+			return kind
+		}
+	}
+	if len(e.Items) == 0 {
+		return ""
+	}
+	if kind := r.auxiliaryIn(e.Items[0]); kind != "" && isInstruction(e.Items[0].Of(r.Body)) {
+		return kind
+	}
+	if last := e.Items[len(e.Items)-1]; anyHas(beginning(last.Of(r.Body)), summaries) {
+		return store.AuxiliarySummary
+	}
+	return ""
+}
+
+func titles(c *client) []string    { return c.titles }
+func summaries(c *client) []string { return c.summaries }
+
+func (r *Request) auxiliaryIn(block codec.Span) string {
+	words := beginning(block.Of(r.Body))
+	switch {
+	case len(r.Envelope.Tools) == 0 && anyHas(words, titles):
+		return store.AuxiliaryTitle
+	case anyHas(words, summaries):
+		return store.AuxiliarySummary
+	}
+	return ""
+}
+
+func isInstruction(item []byte) bool {
+	role := scan.String(scan.Get(item, "role"))
+	return role == "system" || role == "developer"
+}
+
+func beginning(text []byte) []byte { return bytes.ToLower(text[:min(len(text), firstWords)]) }
+
+// anyHas reports whether one of the clients has a mark that stands in the words.
+func anyHas(words []byte, marks func(*client) []string) bool {
+	return slices.ContainsFunc(all, func(c *client) bool {
+		return slices.ContainsFunc(marks(c), func(mark string) bool { return bytes.Contains(words, []byte(mark)) })
+	})
+}
+
+// member is a string in a JSON object; "" where there is none.
+func member(object []byte, name string) string { return scan.String(scan.Get(object, name)) }

@@ -1,0 +1,81 @@
+package clients
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+type headers http.Header
+
+func (h headers) Header(name string) string { return http.Header(h).Get(name) }
+
+func request(t *testing.T, surface codec.Format, body string, fields ...string) *Request {
+	t.Helper()
+	h := http.Header{}
+	for i := 0; i < len(fields); i += 2 {
+		h.Set(fields[i], fields[i+1])
+	}
+	r := &Request{Headers: headers(h), Surface: surface, Body: []byte(body), Envelope: new(codec.Envelope)}
+	if err := r.Envelope.Read(r.Body); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestEachClientNamesItsConversationInItsOwnWay(t *testing.T) {
+	for _, c := range []struct {
+		who  string
+		r    *Request
+		want Hints
+	}{
+		{
+			"a subagent of Claude Code", request(t, codec.Messages, `{"model":"m","messages":[]}`,
+				"X-Claude-Code-Session-Id", "s1", "X-Claude-Code-Agent-Id", "a1", "X-Claude-Code-Parent-Agent-Id", "a0"),
+			Hints{Session: "s1", Agent: "a1", Parent: "a0"},
+		},
+		{
+			"Claude Code, in its metadata",
+			request(t, codec.Messages, `{"model":"m","messages":[],"metadata":{"user_id":"{\"session_id\":\"s2\"}"}}`),
+			Hints{Session: "s2"},
+		},
+		{
+			"an older Claude Code", request(t, codec.Messages, `{"model":"m","messages":[],"metadata":{"user_id":"user_1_session_s3"}}`),
+			Hints{Session: "s3"},
+		},
+		{
+			"a subagent of Codex that warms its cache", request(t, codec.Responses, `{"model":"m","input":[]}`,
+				"Session-Id", "s4", "X-Codex-Turn-Metadata", `{"thread_id":"t4","request_kind":"prewarm"}`),
+			Hints{Session: "s4", Agent: "t4", Auxiliary: store.AuxiliaryPrewarm},
+		},
+		{
+			"Codex, by its prompt cache key", request(t, codec.Responses, `{"model":"m","input":[],"prompt_cache_key":"s5"}`, "Originator", "codex_exec"),
+			Hints{Session: "s5"},
+		},
+		{
+			"another program's prompt cache key", request(t, codec.Responses, `{"model":"m","input":[],"prompt_cache_key":"all"}`),
+			Hints{},
+		},
+		{"opencode", request(t, codec.Chat, `{"model":"m","messages":[]}`, "X-Session-Affinity", "ses_6"), Hints{Session: "ses_6"}},
+		{"an id that cannot be kept", request(t, codec.Chat, `{"model":"m","messages":[]}`, "X-Session-Id", "a\tb"), Hints{}},
+	} {
+		if got := c.r.Hints(); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.who, got, c.want)
+		}
+	}
+}
+
+func TestRequestsForTitlesAndSummariesAreNoTurns(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"model":"m","messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"hi"}]}`:              store.AuxiliaryTitle,
+		`{"model":"m","messages":[{"role":"user","content":"Your task is to create a detailed summary of the conversation so far"}]}`:     store.AuxiliarySummary,
+		`{"model":"m","tools":[{}],"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"hi"}]}`: "",
+		`{"model":"m","messages":[{"role":"user","content":"What is a title generator?"}]}`:                                               "",
+	} {
+		if got := request(t, codec.Chat, body).Auxiliary(); got != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}

@@ -1,0 +1,8 @@
+package clients
+
+// generic is every other program: Qwen Code, Gemini CLI and the SDKs send no ids, and their conversations are told apart by
+// their opening messages (docs/wire/clients.md#1).
+var generic = client{
+	headers: []string{"User-Agent"},
+	titles:  []string{"generate a title for"},
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"cmp"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/quota"
+)
+
+// answerHeader sets the headers of an answer of either kind.
+func (x *exchange) answerHeader(reply *router.Reply) {
+	x.providerHeader(reply.Header)
+	if reply.RetryAfter > 0 && reply.Header.Get("Retry-After") == "" { // not every client looks for it in the body
+		x.answer.out.SetRetryAfter(reply.RetryAfter)
+	}
+	x.ourHeader()
+}
+
+func (x *exchange) ourHeader() {
+	x.limitHeader()
+	if x.recording.capture != nil {
+		x.answer.out.Set(headerExchangeID, x.recording.capture.ID())
+		x.sessionHeader()
+		switch {
+		case x.recording.capture.Shed():
+			x.answer.out.Set(headerCapture, "shed")
+		case x.recording.off:
+			x.answer.out.Set(headerCapture, "off")
+		case x.request.asksOffRecord():
+			x.answer.out.Set(headerCapture, "on") // it was asked for otherwise
+		}
+	}
+	if x.route.placement.Provider != nil && x.route.placement.Provider.Simulated() {
+		x.answer.out.Set(headerSimulated, "true")
+	}
+	if x.route.fallback {
+		x.answer.out.Set(headerFallback, x.route.placement.Asked)
+	}
+}
+
+// sessionHeader names the session, which is known once the opening is committed.
+func (x *exchange) sessionHeader() {
+	if id := x.recording.capture.SessionID(); id != "" {
+		x.answer.out.Set(headerSessionID, id)
+	}
+}
+
+// Bounds of what is handed on of a provider's header. Providers send some twenty fields that clients read; clients give up
+// at a hundred in all (Python's http.client) or at 16 KB (Node.js).
+const (
+	mostRelayed  = 64
+	relayedBytes = 8 << 10 // names and values
+)
+
+// relayedField is one field of a provider's header.
+type relayedField struct{ name, value string }
+
+// providerHeader hands on what clients read of a provider's header. Where that is too much, what clients act on goes first.
+func (x *exchange) providerHeader(header http.Header) {
+	fields, size := make([]relayedField, 0, 24), 0 // on the stack
+	for name, values := range header {
+		if !router.PassesDownstream(name) {
+			continue
+		}
+		for _, value := range values {
+			fields = append(fields, relayedField{name, value})
+			size += len(name) + len(value)
+		}
+	}
+	if len(fields) > mostRelayed || size > relayedBytes {
+		fields = withinBounds(fields)
+	}
+	for _, f := range fields {
+		x.answer.out.Add(x.limitAsRead(f.name, x.request.redactor.Known(f.value)))
+	}
+}
+
+// withinBounds are the fields that are handed on of too many.
+func withinBounds(fields []relayedField) (kept []relayedField) {
+	slices.SortFunc(fields, func(a, b relayedField) int {
+		return cmp.Or(importance(a.name)-importance(b.name), strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
+	})
+	size := 0
+	for _, f := range fields {
+		if size+len(f.name)+len(f.value) > relayedBytes {
+			continue
+		}
+		if kept = append(kept, f); len(kept) == mostRelayed {
+			break
+		}
+		size += len(f.name) + len(f.value)
+	}
+	return kept
+}
+
+// importance ranks the fields of a provider's header, the most important first.
+func importance(name string) int {
+	switch {
+	case strings.HasSuffix(name, "Request-Id"), name == "X-Ds-Trace-Id", strings.HasPrefix(name, "Retry-After"), name == "X-Should-Retry":
+		return 0
+	case strings.Contains(name, "Ratelimit-"), name == "Openai-Processing-Ms", strings.HasPrefix(name, "X-Codex-"):
+		return 1
+	}
+	return 2
+}
+
+// jsonType is the type of an answer that is JSON: the provider's own where it says so, in the encoding that JSON has.
+func jsonType(header http.Header) string {
+	said := header.Get("Content-Type")
+	if said == "application/json" || said == "application/json; charset=utf-8" {
+		return said // what providers say, as a rule
+	}
+	media, parameters, err := mime.ParseMediaType(said)
+	if err != nil || media != "application/json" {
+		return "application/json"
+	}
+	for name, value := range parameters {
+		if name != "charset" || !strings.EqualFold(value, "utf-8") {
+			return "application/json"
+		}
+	}
+	return said
+}
+
+// What limits are of, as headers name it.
+const (
+	limitedRequests = "Requests"
+	limitedTokens   = "Tokens"
+)
+
+// limitAsRead gives a header of a provider as clients of the surface read it, if it tells of a limit in the way of the
+// provider's format and has a twin; else it gives it as it is. What Anthropic says of input and output apart has none.
+func (x *exchange) limitAsRead(name, value string) (twin, converted string) {
+	from, to := &crossing.Traits(x.route.format).HTTP.Limits, &crossing.Traits(x.request.surface).HTTP.Limits
+	if *from == *to || to.Limit == "" || !strings.Contains(name, "Ratelimit") {
+		return name, value
+	}
+	for _, of := range [...]string{limitedRequests, limitedTokens} {
+		switch name {
+		case from.Name(from.Limit, of):
+			return to.Name(to.Limit, of), value
+		case from.Name(from.Remaining, of):
+			return to.Name(to.Remaining, of), value
+		case from.Name(from.Reset, of):
+			if converted, ok := convertReset(value, from.ResetAt, to.ResetAt, x.server.opts.Clock()); ok {
+				return to.Name(to.Reset, of), converted
+			}
+		}
+	}
+	return name, value
+}
+
+// convertReset writes a duration as a moment, or the other way round.
+func convertReset(value string, isMoment, wanted bool, now time.Time) (string, bool) {
+	switch {
+	case isMoment == wanted:
+		return value, true
+	case wanted:
+		return resetTime(value, now)
+	}
+	return resetDuration(value, now)
+}
+
+// resetTime is when a limit is whole again (RFC 3339) that is so after a duration, such as "6m0s" or "12ms". It is not early.
+func resetTime(duration string, now time.Time) (string, bool) {
+	d, err := time.ParseDuration(duration)
+	if err != nil || d < 0 {
+		return "", false
+	}
+	return now.Add(d + time.Second - 1).UTC().Format(time.RFC3339), true
+}
+
+// resetDuration is the time left until a limit is whole again.
+func resetDuration(at string, now time.Time) (string, bool) {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return "", false
+	}
+	return max(t.Sub(now), 0).Round(time.Millisecond).String(), true
+}
+
+// limitHeader tells the caller how far it is from its limits, in place of what the provider says of ours.
+func (x *exchange) limitHeader() {
+	if x.request.pass == nil {
+		return
+	}
+	now, names := x.server.opts.Clock(), &crossing.Traits(x.request.surface).HTTP.Limits
+	for _, window := range [...]struct {
+		of string
+		quota.Window
+	}{{limitedRequests, x.request.pass.Standing.Requests}, {limitedTokens, x.request.pass.Standing.Tokens}} {
+		if window.Limit == 0 {
+			continue
+		}
+		x.answer.out.Set(names.Name(names.Limit, window.of), strconv.FormatInt(window.Limit, 10))
+		x.answer.out.Set(names.Name(names.Remaining, window.of), strconv.FormatInt(window.Remaining, 10))
+		reset := window.Reset.Round(time.Millisecond).String()
+		if names.ResetAt {
+			reset = now.Add(window.Reset).UTC().Format(time.RFC3339)
+		}
+		x.answer.out.Set(names.Name(names.Reset, window.of), reset)
+	}
+}

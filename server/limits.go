@@ -1,0 +1,86 @@
+package server
+
+import (
+	"math"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/quota"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// LimitKeys sets the limits of keys that have none of their own, from the next request on.
+func (s *Server) LimitKeys(l store.Limits) { s.keyLimits.Store(&l) }
+
+// keepWithinLimits lets the exchange in as far as the limits of the caller's key go. What they turn away is counted and not
+// put on record, so that callers who do not wait cost little.
+func (x *exchange) keepWithinLimits() error {
+	limits := x.request.caller.Limits.Or(*x.server.keyLimits.Load())
+	pass, refusal := x.server.limiter.Enter(x.server.opts.Clock(), x.request.caller.KeyID, limits, x.request.caller.Use, x.request.estimatedTokens())
+	if refusal != nil {
+		return x.turnAway(refusal)
+	}
+	x.request.pass = pass
+	return nil
+}
+
+// unknownOutput is how many tokens are reserved for an answer whose length the request does not bound. Few are longer.
+const unknownOutput = 4096
+
+// reserveTokens sets aside what the request may use of the key's month.
+func (x *exchange) reserveTokens() error {
+	tokens := x.request.estimatedTokens()
+	switch {
+	case tokens == 0:
+		return nil
+	case x.request.surface == codec.Embeddings:
+	case x.request.envelope.MaxTokens > 0:
+		tokens += min(x.request.envelope.MaxTokens, math.MaxInt64-tokens)
+	default:
+		tokens += unknownOutput
+	}
+	if refusal := x.request.pass.Reserve(x.server.opts.Clock(), tokens); refusal != nil {
+		return x.turnAway(refusal)
+	}
+	return nil
+}
+
+func (x *exchange) turnAway(refusal *quota.Refusal) error {
+	x.request.limited = true
+	x.server.telemetry.Limited(string(refusal.Limit))
+	if refusal.Error.Kind == codec.KindQuota {
+		x.answer.out.Set("X-Should-Retry", "false") // the SDKs of OpenAI and Anthropic heed it
+	}
+	return refusal.Error
+}
+
+// leaveLimits counts what the exchange has used.
+func (x *exchange) leaveLimits() {
+	now, used := x.server.opts.Clock(), x.usedTokens()
+	if x.request.pass == nil {
+		x.request.caller.Use.AddTokens(now, used)
+		return
+	}
+	x.request.pass.Leave(now, used)
+}
+
+// usedTokens goes by what is on record: what the provider says, else the estimate. The prompt counts, too, where nothing
+// came of the answer because the client left or the server was shut down: the provider reads it all the same.
+func (x *exchange) usedTokens() int64 {
+	switch {
+	case !x.recording.closing.Usage.IsZero():
+		return x.recording.closing.Usage.Total()
+	case x.request.auxiliary == store.AuxiliaryTokens:
+		return 0
+	case !x.leftTheProvider() && (x.recording.closing.FirstByte.IsZero() || x.recording.closing.Status >= 400):
+		return 0
+	}
+	return x.request.estimatedTokens()
+}
+
+// leftTheProvider reports whether the exchange was ended from this side while a provider had the request. A request whose
+// connection was still being made counts as sent: that cannot be told apart.
+func (x *exchange) leftTheProvider() bool {
+	ended := x.recording.closing.Outcome == store.OutcomeClientClosed || x.recording.closing.Outcome == store.OutcomeInterrupted
+	last := len(x.attempts.made) - 1
+	return ended && last >= 0 && x.attempts.made[last].Failure == "" && x.attempts.made[last].Status < 300
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/router"
+)
+
+// passThrough serves a client in the provider's own format: bytes up, bytes down, but for reasoning state in the history
+// that the provider would refuse.
+func (x *exchange) passThrough() error {
+	body, err := x.spliced()
+	if err != nil {
+		return err
+	}
+	reply, err := x.call(router.Generate, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = reply.Body.Close() }()
+	if x.shouldFallBack(reply.Status) {
+		return x.providersError(reply)
+	}
+	if isEventStream(reply) {
+		return x.pump(reply, &passed{x, crossing.NewObserver(x.route.format, x.reasoningMemory())})
+	}
+	return x.passBuffered(reply)
+}
+
+// spliced is the client's body as it goes to a provider of its own format. It is apart from passThrough because that one's
+// frame lies on the stack for as long as a stream lasts.
+func (x *exchange) spliced() ([]byte, error) {
+	body, resolved, err := x.resolveOwn()
+	if err != nil {
+		return nil, err
+	}
+	envelope, blocks := &x.request.envelope, x.request.splitLarge()
+	if len(resolved) > 0 {
+		envelope, blocks = new(codec.Envelope), nil
+		if err := envelope.Read(body); err != nil {
+			return nil, err
+		}
+	}
+	if !envelope.Untouched(x.route.placement.Model) {
+		body, blocks = envelope.Splice(nil, body, x.route.placement.Model), nil // they stand elsewhere in it
+	}
+	body, dropped := crossing.CleanHistory(body, x.route.format, &crossing.Settings{
+		Target: x.router.Target(x.route.placement), Pieces: blocks, Prints: x.request.prints,
+		Ledger: reasoningLedger{x.server.engine}, Account: x.request.caller.Account,
+	})
+	if notes := (codec.Notes{Emulated: resolved, Dropped: dropped}); len(resolved)+len(dropped) > 0 {
+		x.answer.out.Set(headerTranslation, crossing.NotesHeader(x.request.surface, x.route.format, &notes))
+		x.recording.closing.Translation = append(x.recording.closing.Translation, crossing.NoteList(&notes)...)
+	}
+	return body, nil
+}
+
+// passed is the relay of a stream whose bytes go to the client as they come.
+type passed struct {
+	x        *exchange
+	observer *crossing.Observer // notes what passes
+}
+
+func (r *passed) frames(p *pump) []byte {
+	for r.passRoutine(p); p.splitter.Next(&p.frame); r.passRoutine(p) {
+		p.note(r.observer.Frame(&p.frame))
+	}
+	return p.splitter.Passed()
+}
+
+// passRoutine passes frames on of which nothing has to be known but that they are content.
+func (r *passed) passRoutine(p *pump) {
+	for n := r.observer.Routine(p.splitter.Rest()); n > 0; n = r.observer.Routine(p.splitter.Rest()) {
+		p.splitter.Pass(n)
+		p.alive = false
+	}
+}
+
+func (r *passed) end(p *pump, residue []byte) (out []byte, complete bool) {
+	complete = r.observer.End(codec.EndEOF, residue)
+	return p.splitter.Passed(), complete
+}
+
+func (r *passed) rest(p *pump) []byte {
+	p.splitter.Residue(&p.frame)
+	return p.splitter.Passed()
+}
+
+func (r *passed) fail(dst []byte, e *codec.Error, next int64) []byte {
+	return r.observer.Fail(dst, e, next, r.x.request.body, r.x.answerOptions())
+}
+
+func (r *passed) next() int64             { return r.observer.Next() }
+func (r *passed) seen() *crossing.Seen    { return &r.observer.Seen }
+func (r *passed) announce()               {} // spliced has, of what was done to the request
+func (r *passed) record()                 {} // likewise
+func (r *passed) answersWithStatus() bool { return false }
+func (r *passed) release()                { r.observer.Release() }
+
+// reasoningLedger is the crossings' memory for reasoning state that clients lose.
+type reasoningLedger struct{ cache ReasoningCache }
+
+func (l reasoningLedger) Recall(key crossing.LedgerKey) []byte {
+	return l.cache.Recall(key.Account, entryName(key))
+}
+
+func (l reasoningLedger) Keep(key crossing.LedgerKey, value []byte) {
+	l.cache.Keep(key.Account, entryName(key), value)
+}
+
+func entryName(key crossing.LedgerKey) string {
+	return key.Family.String() + " " + key.Kind + " " + key.ID
+}
+
+// reasoningMemory is where the reasoning of an answer is kept that passes through, for hosts that want it back.
+func (x *exchange) reasoningMemory() crossing.Memory {
+	family, replays := x.router.ReplaysReasoning(x.route.placement, x.route.format)
+	if !replays {
+		return crossing.Memory{}
+	}
+	return crossing.Memory{Ledger: reasoningLedger{x.server.engine}, Account: x.request.caller.Account, Family: family}
+}

@@ -1,0 +1,160 @@
+package server
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/server/clients"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// recording is what is put on record of an exchange: its opening when it has been placed, its closing before the client has
+// the last byte of the answer.
+type recording struct {
+	capture  store.Recording // nil: the request has not been put on record
+	off      bool            // the capture records nothing
+	closing  store.Closing
+	finished bool          // the closing is committed
+	lag      time.Duration // for which the end of the answer waited for that
+}
+
+// record puts the request on record. It does not wait for the commit.
+func (x *exchange) record() error {
+	r := &x.recording
+	if r.off = x.server.opts.CaptureOff || x.request.offRecord(x.server.opts.OptOut); r.off {
+		r.capture = x.server.engine.Off()
+		return nil
+	}
+	var err error
+	r.capture, err = x.server.engine.Begin(x.ctx, x.opening())
+	return err
+}
+
+// opening is what is known of the exchange before a provider is asked.
+func (x *exchange) opening() *store.Opening {
+	x.request.split()
+	body, redacted := x.request.redactor.Body(x.request.body, x.request.blocks, x.request.prints)
+	o := &store.Opening{
+		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID,
+		Surface: x.request.surface, Format: x.route.format,
+		ModelAsked: x.request.envelope.Model, ModelSent: x.route.placement.Model,
+		Stream:  x.request.envelope.Stream,
+		ChatKey: x.request.envelope.ChatKey, ExternalSession: x.request.envelope.ExternalSession,
+		Header: x.request.clientHeaders(), ContentType: x.request.in.ContentType(),
+		Body: body, Spans: x.request.blocks, Items: x.request.envelope.Items, Redactor: x.request.redactor, Redacted: redacted, Started: x.request.started,
+	}
+	if p := x.route.placement.Provider; p != nil {
+		o.Provider, o.Simulated = p.Name(), p.Simulated()
+	}
+	if len(redacted) == 0 {
+		o.Prints = x.request.prints
+	}
+	x.request.hints(o)
+	o.Project = x.request.project()
+	return o
+}
+
+// hints fills in what tells the session of an exchange, beyond the service's own fields: the client's own ids where there are
+// any (docs/wire/clients.md#1), else keys that are derived from its opening messages.
+func (r *request) hints(o *store.Opening) {
+	if r.in.HasHeader(headerReplay) {
+		o.Auxiliary = store.AuxiliaryReplay // what the request says of its conversation is true of the original alone
+		return
+	}
+	client := r.client()
+	h := client.Hints()
+	o.NativeSession, o.NativeAgent, o.NativeParent = h.Session, h.Agent, h.Parent
+	o.PreviousResponse, o.Conversation = clients.KeptID(r.envelope.PreviousResponse), clients.KeptID(r.envelope.Conversation)
+	if o.Auxiliary = cmp.Or(r.auxiliary, h.Auxiliary); o.Auxiliary == "" {
+		o.Auxiliary = client.Auxiliary()
+	}
+	if o.ChatKey != "" || o.ExternalSession != "" || o.NativeSession != "" || o.Conversation != "" {
+		return
+	}
+	keys := r.keys(o.Body)
+	o.DerivedOpening, o.DerivedReply = keys.Opening, keys.Reply
+}
+
+// recordRefusal begins the record of a request that was turned away before it was placed. Only requests of
+// authenticated callers are kept, and nothing is kept where keeping it is what failed.
+func (x *exchange) recordRefusal(e *codec.Error) {
+	if x.recording.capture != nil || x.request.caller.Account == "" || x.request.limited || e.Kind == codec.KindStorage {
+		return
+	}
+	if err := x.record(); err != nil {
+		x.recording.capture = nil
+	}
+}
+
+// recordError keeps a provider's error answer.
+func (x *exchange) recordError(status int, body []byte) {
+	x.recording.closing.Error = x.fromProvider(crossing.ProviderCodec(x.route.format).DecodeError(status, 0, body))
+}
+
+func (x *exchange) recordFirstByte() { x.recording.closing.FirstByte = time.Now() }
+
+// recordSeen keeps what an answer says of itself.
+func (x *exchange) recordSeen(seen *crossing.Seen) {
+	c := &x.recording.closing
+	c.ModelServed = seen.Model
+	c.ResponseID = seen.ID
+	if x.route.format != x.request.surface { // the client has been given an id of ours, and will come back with that
+		c.ResponseID = crossing.Traits(x.request.surface).AnswerID(x.answerOptions())
+	}
+	c.Usage = seen.Usage
+	c.FinishReason = seen.Finish.String()
+	if seen.Err != nil {
+		c.Error = seen.Err
+	}
+	if failed := c.Error != nil; seen.Usage.IsZero() && (!failed || seen.Written > 0) {
+		c.Usage = codec.Usage{InputUncached: x.request.estimatedTokens(), Output: seen.Written, Estimated: true}
+	}
+}
+
+// commit puts the end of the exchange on record, once.
+func (x *exchange) commit(outcome store.Outcome) error {
+	r := &x.recording
+	if r.finished {
+		return nil
+	}
+	r.finished = true
+	r.closing.Outcome = outcome
+	r.closing.Attempts = x.attemptsToRecord()
+	if x.route.fallback {
+		p := x.route.placement.Provider
+		r.closing.StandIn = &store.StandIn{Provider: p.Name(), Format: x.route.format, ModelSent: x.route.placement.Model, Simulated: p.Simulated()}
+	}
+	if r.closing.LastByte.IsZero() {
+		r.closing.LastByte = time.Now()
+	}
+	if r.capture == nil {
+		return nil
+	}
+	ended, began := x.trace.Capture(), time.Now()
+	err := r.capture.Finish(x.ctx, &r.closing)
+	if !r.off {
+		r.lag = time.Since(began)
+	}
+	ended(err)
+	return err
+}
+
+// tryCommit is commit where the client has nothing to hear of a failure any more.
+func (x *exchange) tryCommit(outcome store.Outcome) {
+	if err := x.commit(outcome); err != nil {
+		x.server.log.Error("an exchange could not be put on record", "exchange", x.recording.id(), "error", err)
+	}
+}
+
+// closeRecord ends the record of an exchange that ended in no other way, after a panic for instance.
+func (x *exchange) closeRecord() { x.tryCommit(store.OutcomeInterrupted) }
+
+// id is the exchange's, "" before it is put on record.
+func (r *recording) id() string {
+	if r.capture == nil {
+		return ""
+	}
+	return r.capture.ID()
+}

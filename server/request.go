@@ -1,0 +1,226 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/project"
+	"github.com/mnemeproxy/mneme/server/clients"
+	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/quota"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/redact"
+)
+
+// request is what a client asks. It is made by admit and read, and does not change afterwards, but for what is worked out
+// from it once.
+type request struct {
+	in        *edge.Request
+	surface   codec.Format
+	auxiliary string // why this is no turn, where the path says so; see hints
+	started   time.Time
+
+	caller   caller
+	redactor *redact.Redactor // masks the credentials of the caller and of the account, too; nil where nothing is masked
+	pass     *quota.Pass      // nil where the key has no limits
+	limited  bool             // the limits of the key turned it away
+
+	body     []byte // decompressed; valid until the handler returns
+	reserved int64  // bytes of the budget of bodies
+	envelope codec.Envelope
+	blocks   []codec.Span        // of body: its messages, tools and the like; nil until split
+	prints   []codec.Fingerprint // of blocks
+
+	conversation chatkey.Keys // derived from the opening messages, see keys
+	derived      bool         // conversation is known
+}
+
+// preferHeaders lets the headers win over the body's members.
+func (r *request) preferHeaders() error {
+	for _, field := range []struct {
+		header string
+		value  *string
+	}{{headerChatKey, &r.envelope.ChatKey}, {headerExternalSession, &r.envelope.ExternalSession}} {
+		value := r.in.Header(field.header)
+		if value == "" {
+			continue
+		}
+		if err := codec.CheckContinuity(field.header, value); err != nil {
+			return err
+		}
+		*field.value = value
+	}
+	return nil
+}
+
+// readBody is the request's body, decompressed. It is valid until the handler returns, and not to be changed. Its size
+// has been taken from the byte budget; the caller gives it back.
+func (s *Server) readBody(in *edge.Request) ([]byte, error) {
+	if contentType := in.ContentType(); !isJSON(contentType) {
+		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body must be JSON and say so: send it with Content-Type: application/json, not %s.", edge.Printable(contentType))
+	}
+	body := in.Body() // within the limit, beyond which hertz reads none
+	encoding := strings.ToLower(strings.TrimSpace(in.Header("Content-Encoding")))
+	if encoding == "" || encoding == "identity" {
+		return body, s.reserve(int64(len(body)))
+	}
+	return s.decompress(encoding, body)
+}
+
+// isJSON reports whether a content type is JSON, parameters aside. No content type at all is taken as JSON: some
+// clients leave it out.
+func isJSON(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "" || media == "application/json" || strings.HasSuffix(media, "+json")
+}
+
+// reserve takes n bytes from the budget of request bodies, or gives the error for the client.
+func (s *Server) reserve(n int64) error {
+	if s.bodies.Take(n) {
+		return nil
+	}
+	e := codec.Errorf(codec.KindOverloaded, "The proxy is holding as many request bodies as it has room for. Try again in a second.")
+	e.RetryAfter = edge.RetrySoon
+	return e
+}
+
+// smallestWindow is added for zstd, which has to be allowed a window even where the limit is tiny.
+const smallestWindow = 64 << 10
+
+// decompress unpacks a body up to the limit. The room is reserved first, all of it: what a compressed body unpacks to
+// is not known before it is done.
+func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
+	var from io.Reader
+	switch encoding {
+	case "gzip":
+		unzip, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not gzip as its Content-Encoding says.")
+		}
+		from = unzip
+	case "zstd":
+		unzip, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(s.opts.BodyBytes)+smallestWindow))
+		if err != nil {
+			return nil, codec.Errorf(codec.KindInvalidRequest, "The body is not zstd as its Content-Encoding says.")
+		}
+		defer unzip.Close()
+		from = unzip
+	default:
+		return nil, codec.Errorf(codec.KindUnsupportedMedia, "The body's Content-Encoding is %s; gzip and zstd are read here.", edge.Printable(encoding))
+	}
+	if err := s.reserve(s.opts.BodyBytes); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(from, s.opts.BodyBytes+1))
+	s.bodies.Give(s.opts.BodyBytes)
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return nil, edge.TooLarge(s.opts.BodyBytes)
+	}
+	if err != nil {
+		return nil, codec.Errorf(codec.KindInvalidRequest, "The body cannot be unpacked: it is not whole %s.", encoding)
+	}
+	if int64(len(body)) > s.opts.BodyBytes {
+		return nil, edge.TooLarge(s.opts.BodyBytes)
+	}
+	return body, s.reserve(int64(len(body)))
+}
+
+// splitFrom is the size in bytes from which a body is split even where nothing but time is gained by it.
+const splitFrom = 8 << 10
+
+// splitLarge splits a large body, if it has not been, and gives its blocks.
+func (r *request) splitLarge() []codec.Span {
+	if len(r.body) >= splitFrom {
+		r.split()
+	}
+	return r.blocks
+}
+
+// split finds the blocks of the body, which are what an agent sends again with every turn.
+func (r *request) split() {
+	if r.blocks == nil {
+		r.blocks = r.envelope.Blocks(nil)
+		r.prints = codec.Fingerprints(make([]codec.Fingerprint, 0, len(r.blocks)), r.caller.Account, r.body, r.blocks)
+	}
+}
+
+// estimatedTokens is what the prompt is thought to be before the provider has counted it. Counting tokens uses none.
+func (r *request) estimatedTokens() int64 {
+	if r.auxiliary == store.AuxiliaryTokens {
+		return 0
+	}
+	size := max(len(r.body), len(r.in.Body())) // which may be compressed
+	return int64(size/bytesPerToken + 1)
+}
+
+// bytesPerToken is the rule of thumb for the size of a prompt before the provider has counted it.
+const bytesPerToken = 4
+
+// asksOffRecord reports whether the caller says in so many words that the exchange is to be kept off the record.
+func (r *request) asksOffRecord() bool {
+	return strings.EqualFold(r.in.Header(headerCapture), "off")
+}
+
+// offRecord reports whether the caller wants the exchange to be kept off the record, and is one of the accounts that may. A
+// provider that is told not to store an exchange is taken as a wish that nobody does.
+func (r *request) offRecord(mayOptOut []string) bool {
+	return (r.asksOffRecord() || r.envelope.StoreOff) && slices.Contains(mayOptOut, r.caller.Account)
+}
+
+// client is what the request says of the program that sent it.
+func (r *request) client() *clients.Request {
+	return &clients.Request{Headers: r.in, Surface: r.surface, Body: r.body, Envelope: &r.envelope}
+}
+
+// clientHeaders are the headers that are kept with the record.
+func (r *request) clientHeaders() []store.HeaderField {
+	var fields []store.HeaderField
+	for _, name := range clients.KeptHeaders {
+		if value := r.in.Header(name); value != "" {
+			fields = append(fields, store.HeaderField{Name: name, Value: value})
+		}
+	}
+	return fields
+}
+
+// project names what the request is about: what a header says, else the directory that the client states.
+func (r *request) project() string {
+	if name := project.Clean(r.in.Header(headerProject)); name != "" {
+		return name
+	}
+	if r.surface == codec.Embeddings {
+		return ""
+	}
+	return project.Of(r.body, &r.envelope)
+}
+
+// keys are derived from the opening messages, for conversations that nothing else names. body is the request's as it is
+// stored, so that the digest derives the same; where nothing is stored, as it came. The first call decides.
+func (r *request) keys(body []byte) chatkey.Keys {
+	if !r.derived {
+		r.conversation, r.derived = chatkey.Derive(r.surface, body, &r.envelope), true
+	}
+	return r.conversation
+}
+
+// affinity is the key of the conversation for what is to be served in one place: the session, by what the client says of
+// it, else by its opening messages. It is "", which stands for all sessions of the account, where the provider keeps the
+// conversation and a later request can name it without repeating it.
+func (r *request) affinity() string {
+	session := cmp.Or(r.envelope.ChatKey, r.envelope.ExternalSession, r.client().Hints().Session, r.envelope.Conversation)
+	if session != "" || r.envelope.PreviousResponse != "" || storesAnswers(r.surface) && !r.envelope.StoreOff {
+		return session
+	}
+	return r.keys(r.body).Opening
+}

@@ -29,8 +29,8 @@ type RecoverReport struct {
 
 // Recover makes a new store in opts.Dir, which must be empty or not there, out of all that can be read of the one in from.
 // That is left as it is, and must not be in use. What was derived is put right, and the search index is built when the
-// store is first served. Without its manifest nobody can say which tables were still part of the store, so that what was
-// erased shortly before may be there again.
+// store is first served. Where a table or the manifest is lost, what was erased shortly before may be there again; the
+// report says so.
 func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, error) {
 	unlock, err := lockExisting(from)
 	if err != nil {
@@ -54,6 +54,11 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 		r.report.Damage = append(r.report.Damage, m.Damage)
 	}
 	r.report.Damage = append(r.report.Damage, found.named...)
+	if slices.ContainsFunc(found.fatal, losesDeletions) {
+		r.report.Damage = append(r.report.Damage, Damage{
+			File: databaseDir, Problem: "what was erased shortly before can be there again: erase it once more (mneme audit list says what was erased)",
+		})
+	}
 	if err := r.copyKey(); err != nil {
 		return nil, err
 	}
@@ -67,6 +72,12 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 	}
 	r.report.Check, err = s.Check(ctx, true, func(f Finding) { r.report.Findings = append(r.report.Findings, f) })
 	return r.report, errors.Join(err, s.Close())
+}
+
+// losesDeletions reports whether entries that delete others can have been lost: tables hold them, and without the manifest
+// nobody knows which tables were replaced.
+func losesDeletions(d Damage) bool {
+	return filepath.Ext(d.File) == ".sst" || filepath.Base(d.File) == badger.ManifestFilename
 }
 
 // lockExisting keeps others out of a store that is to stay as it is.

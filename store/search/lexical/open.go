@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	index "github.com/blevesearch/bleve_index_api"
+	"go.etcd.io/bbolt"
 )
 
 // merging says how many segments there may be before some are merged: ten of each tier. Scorch's own first tier, segments
@@ -82,6 +84,9 @@ func (ix *Index) openShard(i int) error {
 // load reads what one index of scorch's has on disk, and the last state of it; nil: there is none. Its files are trusted by
 // what reads them: a damaged one makes that panic, or fault where it is mapped and was cut short.
 func load(dir string, config map[string]any, queue *index.AnalysisQueue) (shard *scorch.Scorch, newest *scorch.IndexSnapshot, err error) {
+	if err := checkLength(filepath.Join(dir, rootName)); err != nil {
+		return nil, nil, err
+	}
 	config["path"] = dir
 	opened, err := scorch.NewScorch(scorch.Name, config, queue)
 	if err != nil {
@@ -99,6 +104,31 @@ func load(dir string, config map[string]any, queue *index.AnalysisQueue) (shard 
 		return nil, nil, err
 	}
 	return shard, newest, nil
+}
+
+// checkLength gives a [Damage] where a root.bolt is shorter than it says itself. Scorch reads the pages at its start when it
+// first writes to it, long after opening it.
+func checkLength(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return Contain(func() error {
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: 10 * time.Millisecond})
+		if err != nil {
+			return err
+		}
+		err = db.View(func(tx *bbolt.Tx) error {
+			if tx.Size() > info.Size() {
+				return &Damage{path, fmt.Sprintf("it has %d bytes, and had %d", info.Size(), tx.Size())}
+			}
+			return nil
+		})
+		return errors.Join(err, db.Close())
+	})
 }
 
 // newestState loads the last state that was written; nil: there is none. Scorch itself goes back to one before, or to

@@ -295,7 +295,7 @@ func (r *recovery) complete(db *badger.DB) error {
 func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
 	proof, err := getValue(tx, nameKey(spaceMeta, "master"))
 	if r.opts.MasterKey != nil || r.unkeyed || err != nil {
-		return nil //nolint:nilerr // without a proof the key is taken as it is, as by a new store
+		return nil // without a proof the key is taken as it is, as by a new store
 	}
 	seal, err := openSealer(r.opts)
 	if err != nil || seal.proves(proof) {

@@ -22,7 +22,7 @@ func Each[Target any](n int, target Target) Target {
 	return reflect.MakeFunc(f.Type(), func(args []reflect.Value) []reflect.Value {
 		f.Call(args)
 		t := args[0].Interface().(*testing.T)
-		random := rand.New(rand.NewPCG(seed(args[1:]), 0))
+		random := rand.New(rand.NewPCG(seed(args[1:]), 0)) //nolint:gosec // the same variants in every run
 		for range n {
 			if t.Failed() {
 				return nil

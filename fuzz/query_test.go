@@ -19,11 +19,11 @@ func FuzzQuery(f *testing.F) {
 		f.Add(seed)
 	}
 	const ours, theirs = 1, 2
-	ix, err := lexical.Open(f.TempDir(), func(error) {})
+	ix, err := lexical.Open(f.TempDir(), lexical.Options{Failed: func(error) {}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(func() { _ = ix.Close() })
+	f.Cleanup(ix.Close)
 	var documents []lexical.Document
 	for id, text := range map[string]string{"a": "the lock timed out, retry with fooBar", "b": "路径搜索 in store/key.go", "c": "deadlock in a_b-c.d/e"} {
 		for _, account := range []uint32{ours, theirs} {
@@ -68,10 +68,7 @@ func FuzzQuery(f *testing.F) {
 			t.Fatal(err)
 		}
 		for n := 0; ; n++ {
-			hit, more, err := ranking.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			hit, more := ranking.Next()
 			if !more {
 				break
 			}

@@ -26,6 +26,7 @@ type Index struct {
 	vectors *vectors // nil: there are none
 	forget  bool     // there will be none
 
+	writeAfter    time.Duration // see [Options]
 	searchTimeout time.Duration // how long a search may take; longer in tests, for a machine that stands still
 
 	mu      sync.RWMutex // held for reading while lexical is searched, for writing while another takes its place
@@ -68,6 +69,10 @@ type Options struct {
 	// VectorMemory is how many bytes the vectors of the accounts that are searched may take in memory, about; 0: 512 MiB.
 	VectorMemory int64
 
+	// WriteAfter is how long what was indexed may be in memory alone; 0: a minute. What a killed process had there is
+	// indexed again at the next start.
+	WriteAfter time.Duration
+
 	// LeaveVectors says that another process has the embedder: the vectors are left as they are, and what changes is
 	// noted for it. Otherwise nothing is noted while Embedder is nil.
 	LeaveVectors bool
@@ -87,7 +92,7 @@ func Open(st *store.Store, opts Options) *Index {
 		opened: make(chan struct{}), rebuild: make(chan chan error),
 		damages: damages{doubt: make(chan struct{}, 1)},
 		hurry:   make(chan struct{}, 1), written: make(chan struct{}, 1), sessions: make(chan struct{}, 1),
-		forget: opts.Embedder == nil && !opts.LeaveVectors, searchTimeout: searchTimeout,
+		forget: opts.Embedder == nil && !opts.LeaveVectors, writeAfter: opts.WriteAfter, searchTimeout: searchTimeout,
 	}
 	x.unwritten.Store(newUnwritten())
 	if opts.Embedder != nil {
@@ -116,9 +121,9 @@ func (x *Index) Close() error {
 	if x.lexical == nil {
 		return nil
 	}
-	err := x.lexical.Close()
+	x.lexical.Close()
 	x.lexical = nil
-	return errors.Join(err, x.unwritten.Load().confirm(context.Background(), x.store))
+	return x.unwritten.Load().confirm(context.Background(), x.store)
 }
 
 // errClosed is what searches get while the store closes.
@@ -135,17 +140,15 @@ func (x *Index) unavailable() error {
 	return nil
 }
 
-// A batch becomes a segment, and each segment is merged several times: large batches are cheaper, small ones sooner found
-// and smaller in memory.
+// Large batches are cheaper, small ones sooner found and smaller in memory.
 const (
 	batchSize  = 1024    // changes that are indexed together at most
 	batchBytes = 4 << 20 // of text, likewise
 )
 
-// gatherTime is how long turns gather behind a batch. A batch of one turn costs nearly as much as one of fifty (it
-// becomes a segment, which is merged when it is written), so that eight batches a second are cheap at any load and fifty are
-// not. With what a batch itself takes, a turn is found within a fifth of a second; an idle index takes up each turn at once.
-const gatherTime = 125 * time.Millisecond
+// gatherTime is how long turns gather after a batch: each batch has the log of changes looked through once. An idle index
+// takes up each turn at once.
+const gatherTime = 10 * time.Millisecond
 
 func (x *Index) run(ctx context.Context) {
 	defer close(x.done)
@@ -184,9 +187,7 @@ func (x *Index) run(ctx context.Context) {
 			x.await(ctx, true)
 		case taken == 0:
 			x.await(ctx, false)
-		case full:
-			x.flush(ctx)
-		default:
+		case !full:
 			x.gather(ctx)
 		}
 	}
@@ -293,9 +294,7 @@ func (x *Index) replace() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.lexical != nil {
-		if err := x.lexical.Close(); err != nil {
-			x.log.Warn("the former search index did not close cleanly", "error", err)
-		}
+		x.lexical.Close()
 		x.lexical = nil
 		x.unwritten.Store(newUnwritten())
 	}
@@ -315,7 +314,7 @@ func (x *Index) replace() error {
 }
 
 func (x *Index) openLexical(dir string) (err error) {
-	x.lexical, err = lexical.Open(dir, x.partFailed)
+	x.lexical, err = lexical.Open(dir, lexical.Options{WriteAfter: x.writeAfter, Failed: x.partFailed})
 	return err
 }
 

@@ -63,6 +63,9 @@ func openBoth(dir string, opts Options) (*store.Store, *Index, error) {
 		return nil, nil, err
 	}
 	opts.Dir = filepath.Join(dir, "index")
+	if opts.WriteAfter == 0 {
+		opts.WriteAfter = 50 * time.Millisecond
+	}
 	x := Open(st, opts)
 	x.searchTimeout = patience // the machine may stand still for longer than a person waits
 	return st, x, nil

@@ -582,10 +582,7 @@ func (s *searching) nextLexical(ctx context.Context, ranking *lexical.Ranking) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	hit, ok, err := ranking.Next()
-	if err != nil {
-		return nil, unreadable(err)
-	}
+	hit, ok := ranking.Next()
 	if !ok {
 		return nil, nil
 	}

@@ -182,9 +182,9 @@ func TestALostIndexIsBuiltAnew(t *testing.T) {
 	for name, damage := range map[string]func(){
 		"removed":    func() { m.ok(os.RemoveAll(index)) },
 		"unfinished": func() { m.ok(os.Remove(filepath.Join(m.index.lexicalDir(), completeMark))) },
-		"in part":    func() { m.ok(os.RemoveAll(filepath.Join(m.index.lexicalDir(), "01"))) },
+		"in part":    func() { m.ok(os.Remove(filepath.Join(m.index.lexicalDir(), "segments"))) },
 		"broken": func() {
-			m.ok(os.WriteFile(filepath.Join(m.index.lexicalDir(), "01", "root.bolt"), []byte("no database"), 0o600))
+			m.ok(os.WriteFile(filepath.Join(m.index.lexicalDir(), "segments"), []byte("no list"), 0o600))
 		},
 		"older": func() { m.ok(os.Rename(m.index.lexicalDir(), filepath.Join(index, "lexical-0"))) },
 	} {

@@ -147,10 +147,7 @@ func (s *sessionSearch) rank() (found []foundSession, exact bool, err error) {
 	defer whole.Close()
 	places := make(map[uint64]int)
 	for len(found) < maxLooked {
-		hit, ok, err := whole.Next()
-		if err != nil {
-			return nil, false, err
-		}
+		hit, ok := whole.Next()
 		if !ok {
 			break
 		}

@@ -14,7 +14,7 @@ import (
 // leaves the logs of the store when it is on disk: so a crash loses nothing, and what was not written comes again.
 
 // mostUnwritten is how many bytes of texts may be in memory alone before no more are taken up.
-const mostUnwritten = 8 << 20
+const mostUnwritten = 32 << 20
 
 // unwrittenWarning is how long turns wait for the disk before the log says so.
 const unwrittenWarning = 10 * time.Second
@@ -159,11 +159,4 @@ func (x *Index) awaitRoom(ctx context.Context) {
 		}
 		x.await(ctx, true)
 	}
-}
-
-// flush has a large batch written at once.
-func (x *Index) flush(ctx context.Context) {
-	patient, cancel := context.WithTimeout(ctx, unwrittenWarning)
-	defer cancel()
-	_ = x.lexical.Flush(patient) // what stays in memory comes to awaitRoom's notice
 }

@@ -49,7 +49,7 @@ func (g *generator) fill(tb testing.TB, ix *Index, from, count, size int) {
 // BenchmarkApply indexes documents of 4 KB in batches of 256, so that they can be found.
 func BenchmarkApply(b *testing.B) {
 	ix := openIndex(b, b.TempDir())
-	defer func() { _ = ix.Close() }()
+	defer ix.Close()
 	g := newGenerator()
 	batch := make([]Document, 256)
 	for i := range batch {
@@ -72,7 +72,7 @@ func BenchmarkRank(b *testing.B) {
 	const documents, size = 100_000, 600
 	dir := b.TempDir()
 	ix := openIndex(b, dir)
-	defer func() { _ = ix.Close() }()
+	defer ix.Close()
 	g := newGenerator()
 	g.fill(b, ix, 0, documents, size)
 	for _, words := range []int{1, 3, 8} {
@@ -108,10 +108,7 @@ func rankTen(b *testing.B, ix *Index, q *Query) {
 		b.Fatal(err)
 	}
 	for range 10 {
-		hit, ok, err := ranking.Next()
-		if err != nil {
-			b.Fatal(err)
-		}
+		hit, ok := ranking.Next()
 		if !ok {
 			return
 		}

@@ -1,6 +1,7 @@
 package lexical
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -17,25 +18,21 @@ type Covered struct {
 func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
 	held, all := make([]Covered, len(numbers)), 0.0
 	seen := make(map[string]bool)
-	weigh := func(term string, isName bool, fields ...string) error {
+	weigh := func(term string, isName bool, fields ...field) error {
 		if seen[term] || len(seen) == maxQueryTerms {
 			return nil
 		}
 		seen[term] = true
 		holds, most := make([]bool, len(numbers)), uint64(0)
 		for _, field := range fields {
-			found, documents, err := s.find(field, termKey(s.account, term))
+			found, err := s.find(field, term)
 			if err != nil {
 				return err
 			}
-			most = max(most, documents)
-			for _, o := range found {
-				has := holder(o.list)
-				for i, number := range numbers {
-					if p := o.part; number >= p.first && uint64(number-p.first) < p.segment.Count() {
-						holds[i] = holds[i] || has(number-p.first)
-					}
-				}
+			most = max(most, uint64(len(found)))
+			for i, number := range numbers {
+				_, has := slices.BinarySearchFunc(found, number, func(p posting, number uint32) int { return cmp.Compare(p.number, number) })
+				holds[i] = holds[i] || has
 			}
 		}
 		weight := s.rarity(most)

@@ -2,35 +2,19 @@ package lexical
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
-	"sync/atomic"
+	"time"
 
-	"github.com/blevesearch/bleve/v2/index/scorch"
-	index "github.com/blevesearch/bleve_index_api"
+	"github.com/RoaringBitmap/roaring/v2"
 	"golang.org/x/sync/errgroup"
 )
 
 // Version is raised when an index that was written before cannot be read, or would rank otherwise than one written now.
 const Version = 4
-
-// shardCount is how many indexes the accounts are spread over, so that a large account does not slow all others.
-const shardCount = 8
-
-// Fields of the index.
-const (
-	fieldText   = "t" // words, see prose
-	fieldName   = "n" // names of things, see identifiers
-	fieldOutput = "r" // words of what tools were given and gave back, see outputWords
-	fieldFacet  = "f" // name, zero byte, value
-	fieldLength = "l" // stored only: how many terms the first three have, and the group
-	fieldID     = "_id"
-)
 
 // Document is what is found.
 type Document struct {
@@ -52,288 +36,254 @@ type Key struct {
 	ID      string
 }
 
-func (k Key) internal() string { return string(termKey(k.Account, k.ID)) }
-
-// accountSize is how many bytes of each term and id are the account.
-const accountSize = 4
-
-// termKey is the form in which terms and ids of an account stand in the index.
-func termKey(account uint32, term string) []byte {
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, accountSize+len(term)), account), term...)
-}
-
 // Index holds the documents of all accounts. It may be used from any goroutine.
 type Index struct {
-	dir      string
-	failed   func(error) // what goes wrong in goroutines of scorch's
-	merging  gate        // of segments
-	closing  atomic.Bool
-	shards   [shardCount]*scorch.Scorch
-	inMemory [shardCount]atomic.Int32 // batches that are not on disk
-	forcing  [shardCount]sync.Mutex   // held while a shard's merger is asked for something: one may ask at a time
-	waking   sync.WaitGroup           // those who ask
-	queue    *index.AnalysisQueue
-	lists    *lists
-	table    *columnTable
+	dir        string
+	failed     func(error) // what goes wrong in goroutines of the index
+	writeAfter time.Duration
+	merging    gate // of segments
 
-	changing sync.Mutex         // held while a batch is put together and committed
-	removals [shardCount]uint64 // documents that were taken out since the index was opened
+	// Locks are taken in this order.
+	writing  chan struct{} // full while the head is written
+	merges   chan struct{} // full while segments are merged
+	changing sync.Mutex    // held while documents come or go, or segments do
+	noting   sync.Mutex    // held while the list of segments is written
+	mu       sync.RWMutex  // guards what follows
+
+	head     *head
+	full     *head // what is being written; nil: nothing is
+	segments []*segment
+	replaced []*segment // their files go when a list without them is on disk
+	removals uint64     // documents that were taken out since the index was opened
+	purged   uint64     // of them, those that are in no file any more
+	removed  bool       // files may hold what was taken out before
+	last     uint64     // number of a file of a segment
+
+	due    chan struct{} // has a value when the head is to be written
+	grown  chan struct{} // has one when segments may have to be merged
+	cancel context.CancelFunc
+	beside sync.WaitGroup
 }
 
-func shardOf(account uint32) int { return int(account % shardCount) }
+// mostInHead is how many bytes of texts may be in a head before it is written. It takes about as much memory.
+const mostInHead = 8 << 20
 
-// Apply puts documents into the index, in place of those with the same keys, and takes others out of it. Each account's
-// part is applied whole or not at all. Searches go by it when Apply returns; when all of it is on disk written is called,
-// from another goroutine, which it must not hold up. It is not called after an error, or when the index is closed before.
+// Apply puts documents into the index, in place of those with the same keys, and takes others out of it. Searches go by it
+// when Apply returns, by all of it or by nothing; when all of it is on disk written is called, from another goroutine, which
+// it must not hold up. It is not called after an error, or when the index is closed before.
 func (ix *Index) Apply(ctx context.Context, documents []Document, gone []Key, written func()) error {
-	analysed, err := analyseAll(ctx, documents)
+	counted, err := analyseAll(ctx, documents)
 	if err != nil {
 		return err
 	}
-	var batches [shardCount]shardBatch
-	for i, a := range analysed {
-		b := &batches[shardOf(documents[i].Account)]
-		b.puts = append(b.puts, put{documents[i].Account, a})
-	}
-	for _, key := range gone {
-		b := &batches[shardOf(key.Account)]
-		b.gone = append(b.gone, key)
-	}
-	var parts atomic.Int32 // that are not on disk
-	for i := range batches {
-		if !batches[i].isEmpty() {
-			parts.Add(1)
-		}
-	}
 	ix.changing.Lock()
 	defer ix.changing.Unlock()
-	for i := range batches {
-		b := &batches[i]
-		if b.isEmpty() {
-			continue
+	var replaced []place
+	err = Contain(func() error {
+		find := ix.finder()
+		for _, a := range counted {
+			replaced = find(replaced, a.account, a.id)
 		}
-		ix.inMemory[i].Add(1)
-		err := Contain(func() error {
-			return b.commit(ix.shards[i], func(error) {
-				ix.inMemory[i].Add(-1)
-				if parts.Add(-1) == 0 {
-					written()
-				}
-			})
-		})
-		ix.removals[i] += b.removed
-		if err != nil {
-			ix.inMemory[i].Add(-1)
-			return fmt.Errorf("write to the lexical index: %w", err)
+		for _, key := range gone {
+			replaced = find(replaced, key.Account, key.ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the lexical index: %w", err)
+	}
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	for _, key := range gone {
+		if ix.has(key, replaced) {
+			ix.removals++
 		}
 	}
+	take(replaced)
+	for _, a := range counted {
+		ix.head.put(a)
+		ix.full.take(Key{a.account, a.id})
+	}
+	for _, key := range gone {
+		ix.head.take(key)
+		ix.full.take(key)
+	}
+	ix.head.touch()
+	ix.head.written = append(ix.head.written, written)
+	if ix.head.size >= mostInHead {
+		signal(ix.due)
+	}
 	return nil
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// take takes a document out of a head, if there is one and has it.
+func (h *head) take(key Key) {
+	if h != nil && h.sections[key.Account] != nil {
+		h.sections[key.Account].take(key.ID)
+	}
+}
+
+// place is where a segment has a document.
+type place struct {
+	section *diskSection
+	number  uint32
+}
+
+// finder gives a function that appends the places where segments have a document. Segments do not change meanwhile.
+func (ix *Index) finder() func(into []place, account uint32, id string) []place {
+	known := make(map[uint32][]*diskSection)
+	return func(into []place, account uint32, id string) []place {
+		sections, looked := known[account]
+		if !looked {
+			for _, s := range ix.segments {
+				if d := s.section(account); d != nil {
+					sections = append(sections, d)
+				}
+			}
+			known[account] = sections
+		}
+		for _, d := range sections {
+			if string(d.id(d.many-1)) < id { // most documents are newer than all that is on disk
+				continue
+			}
+			if number, there := d.number(id); there {
+				into = append(into, place{d, number})
+			}
+		}
+		return into
+	}
+}
+
+// has reports whether a document is there, in a head or at one of the places.
+func (ix *Index) has(key Key, places []place) bool {
+	for _, h := range [...]*head{ix.head, ix.full} {
+		if h == nil || h.sections[key.Account] == nil {
+			continue
+		}
+		s := h.sections[key.Account]
+		if number, there := s.number(key.ID, uint32(len(s.documents))); there && (s.gone == nil || !s.gone.Contains(number)) {
+			return true
+		}
+	}
+	for _, p := range places {
+		if p.section.account == key.Account && string(p.section.id(p.number)) == key.ID {
+			if g := p.section.segment.gone[key.Account]; g == nil || !g.numbers.Contains(p.number) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// take takes documents out of their segments.
+func take(places []place) {
+	type set struct {
+		segment *segment
+		account uint32
+	}
+	changed := make(map[set]*goneSet)
+	for _, p := range places {
+		at := set{p.section.segment, p.section.account}
+		g := changed[at]
+		if g == nil {
+			g = &goneSet{numbers: roaring.New()}
+			if before := at.segment.gone[at.account]; before != nil {
+				g.numbers, g.totals = before.numbers.Clone(), before.totals
+			}
+			changed[at] = g
+			at.segment.gone[at.account] = g
+		}
+		if g.numbers.CheckedAdd(p.number) {
+			l := p.section.lengths(p.number)
+			g.totals.add(&l)
+		}
+	}
 }
 
 // analyseTogether is how many documents one goroutine analyses before another one helps.
 const analyseTogether = 16
 
 // analyseAll analyses documents, on every core when there are many.
-func analyseAll(ctx context.Context, documents []Document) ([]*indexedDocument, error) {
-	analysed := make([]*indexedDocument, len(documents))
+func analyseAll(ctx context.Context, documents []Document) ([]*analysed, error) {
+	counted := make([]*analysed, len(documents))
 	workers, ctx := errgroup.WithContext(ctx)
 	step := max(1, min(runtime.GOMAXPROCS(0), len(documents)/analyseTogether))
 	for first := range step {
 		workers.Go(func() error {
 			for i := first; i < len(documents) && ctx.Err() == nil; i += step {
-				analysed[i] = analyse(&documents[i])
+				counted[i] = analyse(&documents[i])
 			}
 			return ctx.Err()
 		})
 	}
-	return analysed, workers.Wait()
-}
-
-// lengths counts a document's terms.
-type lengths struct{ text, names, output uint64 }
-
-// encodeStored puts what is stored of a document into one value: its lengths, and its group where it has one.
-func encodeStored(l lengths, group uint64) []byte {
-	b := binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(nil, l.text), l.names), l.output)
-	if group != 0 {
-		b = binary.BigEndian.AppendUint64(b, group)
-	}
-	return b
-}
-
-func decodeStored(b []byte) (l lengths, group uint64) {
-	for _, n := range [...]*uint64{&l.text, &l.names, &l.output} {
-		var size int
-		if *n, size = binary.Uvarint(b); size <= 0 {
-			return l, 0
-		}
-		b = b[size:]
-	}
-	if len(b) == 8 {
-		group = binary.BigEndian.Uint64(b)
-	}
-	return l, group
+	return counted, workers.Wait()
 }
 
 // Totals are what scoring has to know of an account: how many documents it has and how many terms these have.
 type Totals struct{ Documents, TextTerms, NameTerms, OutputTerms uint64 }
 
-func totalsKey(account uint32) []byte { return append([]byte("totals "), termKey(account, "")...) }
-
-func readTotals(reader index.IndexReader, account uint32) (t Totals, err error) {
-	value, err := reader.GetInternal(totalsKey(account))
-	for _, n := range [...]*uint64{&t.Documents, &t.TextTerms, &t.NameTerms, &t.OutputTerms} {
-		var size int
-		if *n, size = binary.Uvarint(value); size <= 0 {
-			break
-		}
-		value = value[size:]
-	}
-	return t, err
+func (t *Totals) add(l *lengths) {
+	t.plus(&Totals{1, uint64(l.text), uint64(l.names), uint64(l.output)})
 }
 
-func (t *Totals) encode() []byte {
-	b := binary.AppendUvarint(binary.AppendUvarint(nil, t.Documents), t.TextTerms)
-	return binary.AppendUvarint(binary.AppendUvarint(b, t.NameTerms), t.OutputTerms)
+func (t *Totals) remove(l *lengths) {
+	t.minus(&Totals{1, uint64(l.text), uint64(l.names), uint64(l.output)})
 }
 
-// shardBatch is a change of one shard. The totals of the accounts change together with the documents.
-type shardBatch struct {
-	puts []put
-	gone []Key
-
-	batch   *index.Batch
-	totals  map[uint32]*Totals
-	counted map[string]lengths // of the batch's documents, those that the totals count, by internal id
-	removed uint64             // documents that the batch takes out
+func (t *Totals) plus(o *Totals) {
+	t.Documents += o.Documents
+	t.TextTerms += o.TextTerms
+	t.NameTerms += o.NameTerms
+	t.OutputTerms += o.OutputTerms
 }
 
-type put struct {
-	account  uint32
-	document *indexedDocument
-}
-
-func (b *shardBatch) isEmpty() bool { return len(b.puts)+len(b.gone) == 0 }
-
-// commit applies the batch; written is called when it is on disk.
-func (b *shardBatch) commit(shard *scorch.Scorch, written index.BatchCallback) (err error) {
-	b.batch = index.NewBatch()
-	b.batch.SetPersistedCallback(written)
-	if err := b.read(shard); err != nil {
-		return err
-	}
-	for _, p := range b.puts {
-		b.leave(p.account, p.document.id)
-		totals := b.totals[p.account]
-		totals.Documents++
-		totals.TextTerms += p.document.lengths.text
-		totals.NameTerms += p.document.lengths.names
-		totals.OutputTerms += p.document.lengths.output
-		b.counted[p.document.id] = p.document.lengths
-		b.batch.Update(p.document)
-	}
-	for _, key := range b.gone {
-		id := key.internal()
-		if b.leave(key.Account, id) {
-			b.removed++
-			b.batch.SetInternal(removedKey, present)
-		}
-		b.batch.Delete(id)
-	}
-	for account, totals := range b.totals {
-		b.batch.SetInternal(totalsKey(account), totals.encode())
-	}
-	return shard.Batch(b.batch)
-}
-
-// read looks up what the shard has of the batch's documents and accounts.
-func (b *shardBatch) read(shard *scorch.Scorch) (err error) {
-	reader, err := shard.Reader()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, reader.Close()) }()
-	ids := make([]string, 0, len(b.puts)+len(b.gone))
-	b.totals = make(map[uint32]*Totals)
-	count := func(account uint32) error {
-		if b.totals[account] != nil {
-			return nil
-		}
-		totals, err := readTotals(reader, account)
-		b.totals[account] = &totals
-		return err
-	}
-	for _, p := range b.puts {
-		ids = append(ids, p.document.id)
-		err = errors.Join(err, count(p.account))
-	}
-	for _, key := range b.gone {
-		ids = append(ids, key.internal())
-		err = errors.Join(err, count(key.Account))
-	}
-	if err != nil {
-		return err
-	}
-	b.counted, err = storedLengths(reader, ids)
-	return err
-}
-
-// leave takes a document out of the totals of its account; there reports whether they counted it.
-func (b *shardBatch) leave(account uint32, id string) (there bool) {
-	former, there := b.counted[id]
-	if there {
-		delete(b.counted, id)
-		totals := b.totals[account]
-		totals.Documents--
-		totals.TextTerms -= former.text
-		totals.NameTerms -= former.names
-		totals.OutputTerms -= former.output
-	}
-	return there
-}
-
-// storedLengths gives the lengths of those documents that the index has. It asks each segment for all of them at once,
-// and reads documents only where there are any: mostly there are none, for most documents are new.
-func storedLengths(reader index.IndexReader, ids []string) (map[string]lengths, error) {
-	stored := make(map[string]lengths)
-	snapshot, ok := reader.(*scorch.IndexSnapshot)
-	if !ok {
-		return nil, fmt.Errorf("a reader of type %T", reader)
-	}
-	for _, segment := range snapshot.Segments() {
-		numbers, err := segment.DocNumbers(ids)
-		if err != nil {
-			return nil, err
-		}
-		for it := numbers.Iterator(); it.HasNext(); {
-			var id string
-			var l lengths
-			err := segment.VisitDocument(uint64(it.Next()), func(field string, _ byte, value []byte, _ []uint64) bool {
-				switch field {
-				case fieldID:
-					id = string(value)
-				case fieldLength:
-					l, _ = decodeStored(value)
-				}
-				return true
-			})
-			if err != nil {
-				return nil, err
-			}
-			stored[id] = l
-		}
-	}
-	return stored, nil
+func (t *Totals) minus(o *Totals) {
+	t.Documents -= o.Documents
+	t.TextTerms -= o.TextTerms
+	t.NameTerms -= o.NameTerms
+	t.OutputTerms -= o.OutputTerms
 }
 
 // Totals gives the numbers of an account.
-func (ix *Index) Totals(account uint32) (Totals, error) {
-	reader, err := ix.shards[shardOf(account)].Reader()
-	if err != nil {
-		return Totals{}, err
+func (ix *Index) Totals(account uint32) (t Totals, err error) {
+	err = Contain(func() error {
+		ix.mu.RLock()
+		defer ix.mu.RUnlock()
+		ix.eachPart(account, func(_ *segment, _ part, totals Totals) { t.plus(&totals) })
+		return nil
+	})
+	return t, err
+}
+
+// eachPart visits the sections of an account: those of segments, and then those of heads, whose segment is nil.
+func (ix *Index) eachPart(account uint32, visit func(s *segment, p part, totals Totals)) {
+	for _, s := range ix.segments {
+		d := s.section(account)
+		if d == nil {
+			continue
+		}
+		p, totals := part{section: d, count: d.many}, d.totals
+		if g := s.gone[account]; g != nil {
+			p.gone = g.numbers
+			totals.minus(&g.totals)
+		}
+		visit(s, p, totals)
 	}
-	totals, err := readTotals(reader, account)
-	return totals, errors.Join(err, reader.Close())
+	for _, h := range [...]*head{ix.full, ix.head} {
+		if h == nil || h.sections[account] == nil {
+			continue
+		}
+		s := h.sections[account]
+		count := uint32(len(s.documents))
+		visit(nil, part{section: headView{s, &ix.mu, count}, count: count, gone: s.gone}, s.totals)
+	}
 }
 
 // Bytes is what the index takes on disk.
@@ -347,4 +297,164 @@ func Bytes(dir string) (size int64) {
 		return nil
 	})
 	return size
+}
+
+// acquire takes one of the index's turns.
+func acquire(ctx context.Context, turn chan struct{}) error {
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// writeAgain is how long to leave a disk alone that could not be written.
+const writeAgain = 2 * time.Second
+
+// write writes the head when it is full or has waited long enough.
+func (ix *Index) write(ctx context.Context) {
+	for {
+		wait := ix.untilDue()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ix.due:
+		case <-time.After(wait):
+			if ix.untilDue() > 0 {
+				continue
+			}
+		}
+		if err := ix.Flush(ctx); err != nil && ctx.Err() == nil {
+			ix.failed(fmt.Errorf("write the lexical index: %w", err))
+			select {
+			case <-ctx.Done():
+			case <-time.After(writeAgain):
+				signal(ix.due)
+			}
+		}
+	}
+}
+
+// untilDue is how long the head may still wait.
+func (ix *Index) untilDue() time.Duration {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	if ix.head.began.IsZero() {
+		return ix.writeAfter
+	}
+	return time.Until(ix.head.began.Add(ix.writeAfter))
+}
+
+// Flush writes what is in memory to disk.
+func (ix *Index) Flush(ctx context.Context) error {
+	if err := acquire(ctx, ix.writing); err != nil {
+		return err
+	}
+	defer func() { <-ix.writing }()
+	for range 2 { // what could not be written before, and what came since
+		ix.changing.Lock()
+		ix.mu.Lock()
+		if ix.full == nil && !ix.head.began.IsZero() {
+			ix.full, ix.head = ix.head, newHead()
+		}
+		full := ix.full
+		ix.mu.Unlock()
+		ix.changing.Unlock()
+		if full == nil {
+			return nil
+		}
+		if err := ix.writeHead(full); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeHead writes a head as a segment, which takes its place.
+func (ix *Index) writeHead(h *head) error {
+	sources := make(map[uint32]headSource, len(h.sections))
+	ix.mu.RLock()
+	for account, s := range h.sections {
+		sources[account] = headSource{s, s.gone}
+	}
+	ix.mu.RUnlock()
+	s, err := ix.createSegment(func(w *segmentWriter) error {
+		for _, account := range sorted(sources) {
+			if err := w.add(context.Background(), account, []source{sources[account]}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	ix.changing.Lock()
+	err = Contain(func() error {
+		var late []place // what went while it was written
+		if s != nil {
+			for account, from := range sources {
+				late = appendLate(late, s.section(account), from, h.sections[account].gone)
+			}
+		}
+		ix.mu.Lock()
+		defer ix.mu.Unlock()
+		take(late)
+		if s != nil {
+			ix.segments = append(ix.segments, s)
+		}
+		ix.full = nil
+		return nil
+	})
+	ix.changing.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := ix.note(); err != nil {
+		ix.mu.Lock()
+		defer ix.mu.Unlock()
+		ix.head.written = append(h.written, ix.head.written...) // the list that is written next has it
+		ix.head.touch()
+		return err
+	}
+	for _, written := range h.written {
+		written()
+	}
+	signal(ix.grown)
+	return nil
+}
+
+// appendLate appends the documents that went from a source since it was taken, by their places in what was made of it.
+func appendLate(into []place, made *diskSection, from source, gone *roaring.Bitmap) []place {
+	if gone == nil || made == nil {
+		return into
+	}
+	for it := gone.Iterator(); it.HasNext(); {
+		if number := it.Next(); !from.isGone(number) {
+			if at, there := made.number(string(from.id(number))); there {
+				into = append(into, place{made, at})
+			}
+		}
+	}
+	return into
+}
+
+// closePatience is how long a disk may take for what is in memory when the index is closed.
+const closePatience = 5 * time.Second
+
+// Close writes what is in memory to disk, as far as that can be done soon, and ends the index.
+func (ix *Index) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	_ = ix.Flush(ctx) // what cannot be written was not confirmed
+	ix.cancel()
+	ix.beside.Wait()
+	for _, s := range ix.segments {
+		s.release()
+	}
+	for _, s := range ix.replaced {
+		s.release()
+	}
+	ix.segments, ix.replaced = nil, nil
 }

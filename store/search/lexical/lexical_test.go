@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openIndex(t testing.TB, dir string) *Index {
 	t.Helper()
-	ix, err := Open(dir, func(err error) { t.Error(err) })
+	ix, err := Open(dir, Options{WriteAfter: 50 * time.Millisecond, Failed: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +65,7 @@ func find(t testing.TB, ix *Index, account uint32, q *Query) (found []scored) {
 		t.Fatal(err)
 	}
 	for {
-		hit, ok, err := ranking.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		hit, ok := ranking.Next()
 		if !ok {
 			return found
 		}
@@ -144,16 +141,41 @@ func bruteForce(documents map[string]Document, account uint32, query string) map
 	return scores
 }
 
-// Whatever was written, replaced and deleted in whatever batches, scores are those of BM25 over what is there now, with
-// the numbers of the one account.
+// happen does to an index one of the things that happen to it by themselves, and gives the index that is there then.
+func happen(t testing.TB, ix *Index, dir, what string) *Index {
+	t.Helper()
+	var err error
+	switch what {
+	case "written":
+		err = ix.Flush(t.Context())
+	case "merged":
+		if len(ix.segments) > 0 {
+			err = ix.rewrite(t.Context(), slices.Clone(ix.segments))
+		}
+	case "purged":
+		err = ix.Purge(t.Context())
+	case "opened":
+		ix.Close()
+		return openIndex(t, dir)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	return ix
+}
+
+// Whatever was added, replaced and deleted in whatever batches, and written, merged, purged and opened again between them,
+// scores are those of BM25 over what is there now, with the numbers of the one account.
 func TestScoresAreExactlyBM25(t *testing.T) {
 	vocabulary := []string{"lock", "timeout", "the", "retry", "pkg/lock/wait.go", "getUserByID", "E4711", "naïve", "検索システム", "waiting", "don't"}
 	rapid.Check(t, func(rt *rapid.T) {
-		ix := openIndex(t, t.TempDir())
-		defer func() { _ = ix.Close() }()
+		dir := t.TempDir()
+		ix := openIndex(t, dir)
+		ix.merges <- struct{}{} // merged is what the test says
+		defer func() { ix.Close() }()
 		there := make(map[string]Document)
 		words := rapid.SliceOfN(rapid.SampledFrom(vocabulary), 0, 12)
-		for range rapid.IntRange(1, 5).Draw(rt, "batches") {
+		for range rapid.IntRange(1, 8).Draw(rt, "batches") {
 			var batch []Document
 			var gone []Key
 			for range rapid.IntRange(0, 8).Draw(rt, "documents") {
@@ -173,6 +195,17 @@ func TestScoresAreExactlyBM25(t *testing.T) {
 				}
 			}
 			apply(t, ix, batch, gone...)
+			switch what := rapid.SampledFrom([]string{"nothing", "nothing", "written", "merged", "purged", "opened"}).Draw(rt, "then"); what {
+			case "purged":
+				<-ix.merges
+				ix = happen(t, ix, dir, what)
+				ix.merges <- struct{}{}
+			case "opened":
+				ix = happen(t, ix, dir, what)
+				ix.merges <- struct{}{}
+			default:
+				ix = happen(t, ix, dir, what)
+			}
 		}
 		query := strings.Join(words.Draw(rt, "query"), " ")
 		for _, account := range []uint32{1, 2, 9} {
@@ -200,7 +233,7 @@ var library = []Document{
 
 func TestQueriesSayWhatTheyMean(t *testing.T) {
 	ix := openIndex(t, t.TempDir())
-	defer func() { _ = ix.Close() }()
+	defer func() { ix.Close() }()
 	for i := range library {
 		library[i].Account = 7
 	}
@@ -332,14 +365,12 @@ func TestDocumentsStayAndKeepToTheirAccount(t *testing.T) {
 	dir := t.TempDir()
 	ix := openIndex(t, dir)
 	applyToDisk(t, ix, []Document{{Account: 1, ID: "a", Text: "secret lock"}, {Account: 9, ID: "a", Text: "open lock"}})
-	if err := ix.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ix.Close()
 	if err := Whole(dir); err != nil {
 		t.Fatal(err)
 	}
 	ix = openIndex(t, dir)
-	defer func() { _ = ix.Close() }()
+	defer func() { ix.Close() }()
 	for account, word := range map[uint32]string{1: "open", 9: "secret", 17: "lock"} {
 		for _, query := range []string{word, word[:3] + "*", "+" + word, "NOT nothing " + word} {
 			if found := find(t, ix, account, parse(t, query)); len(found) > 0 {
@@ -370,7 +401,7 @@ func TestHighlightsCoverWordsAndNames(t *testing.T) {
 // A group of words that say nothing is as if it were not there: it neither finds all documents nor takes them away.
 func TestAGroupThatSaysNothingIsLeftOut(t *testing.T) {
 	ix := openIndex(t, t.TempDir())
-	defer func() { _ = ix.Close() }()
+	defer func() { ix.Close() }()
 	apply(t, ix, []Document{{Account: 1, ID: "lock", Text: "a lock"}, {Account: 1, ID: "key", Text: "a key"}})
 	for _, text := range []string{"lock (the of)", "lock -(the of)", "+lock +(the (of))", "lock OR (the)", `+lock -("the of" -the)`} {
 		q, err := Parse(text, nil)

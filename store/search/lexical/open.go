@@ -1,164 +1,266 @@
 package lexical
 
 import (
+	"bytes"
+	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/blevesearch/bleve/v2/index/scorch"
-	index "github.com/blevesearch/bleve_index_api"
-	"go.etcd.io/bbolt"
+	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// merging says how many segments there may be before some are merged: ten of each tier. Scorch's own first tier, segments
-// of 2000 documents, asks an index of up to so many documents to be one segment, so that each batch of a few turns has all
-// of it written again. Ours is segments of 20 and the next one 2000, as before: a young index is merged seldom, and a
-// large one has no more segments to search.
-var merging = map[string]any{"FloorSegmentSize": 20, "TierGrowth": 100}
+// Options configure [Open].
+type Options struct {
+	// WriteAfter is how long documents may be in memory alone; 0: a minute.
+	WriteAfter time.Duration
+
+	// Failed is told what goes wrong in goroutines of the index. It may be called from any of them at any time until the
+	// index is closed.
+	Failed func(error)
+}
+
+const defaultWriteAfter = time.Minute
 
 // Open opens the index in dir, creating it where it is not there. One of which anything is lost or cannot be read is an
-// error, as far as that is seen by opening it; [Index.Verify] sees the rest. Segments are not merged before it has. What
-// goes wrong in the goroutines of the index is given to failed, which may be called from any of them at any time until
-// the index is closed.
-func Open(dir string, failed func(error)) (ix *Index, err error) {
-	ix = &Index{
-		dir: dir, failed: failed, merging: gate{open: make(chan struct{})},
-		queue: index.NewAnalysisQueue(runtime.GOMAXPROCS(0)), lists: newLists(), table: newColumnTable(),
+// error, as far as that is seen by opening it; [Index.Verify] sees the rest. Segments are not merged before it has.
+func Open(dir string, opts Options) (*Index, error) {
+	ix := &Index{
+		dir: dir, failed: opts.Failed, writeAfter: opts.WriteAfter, merging: gate{open: make(chan struct{})},
+		writing: make(chan struct{}, 1), merges: make(chan struct{}, 1), head: newHead(),
+		due: make(chan struct{}, 1), grown: make(chan struct{}, 1),
 	}
-	if err := compareSums(dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the lexical index: %w", err), ix.Close())
+	if ix.writeAfter == 0 {
+		ix.writeAfter = defaultWriteAfter
 	}
-	if err := os.Remove(filepath.Join(dir, sumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(fmt.Errorf("open the lexical index: %w", err), ix.Close())
+	err := ix.load()
+	if errors.Is(err, fs.ErrNotExist) && Whole(dir) != nil {
+		err = ix.note()
 	}
-	for i := range ix.shards {
-		if err := ix.openShard(i); err != nil {
-			d := blame(dir, i, err)
-			return nil, errors.Join(fmt.Errorf("open the lexical index: %w", &d), ix.Close())
+	if err != nil {
+		for _, s := range ix.segments {
+			s.release()
 		}
+		return nil, fmt.Errorf("open the lexical index: %w", err)
 	}
-	if ix.isEmpty() {
+	ix.removeStrangers()
+	if len(ix.segments) == 0 {
 		ix.merging.allow()
 	}
+	var ctx context.Context
+	ctx, ix.cancel = context.WithCancel(context.Background())
+	ix.beside.Go(func() { ix.write(ctx) })
+	ix.beside.Go(func() { ix.merge(ctx) })
 	return ix, nil
 }
 
-// isEmpty reports whether nothing of the index is on disk.
-func (ix *Index) isEmpty() bool {
-	for _, shard := range ix.shards {
-		if files, err := segmentsOf(shard); err != nil || len(files) > 0 {
-			return false
-		}
+// listFile names the segments, says what is gone from them, and ends with a checksum. It is the last to be written of all
+// that changes together.
+const listFile = "segments"
+
+const listTitle = "mneme lexical index 4"
+
+func (ix *Index) path(name string) string { return filepath.Join(ix.dir, name) }
+
+// Whole gives a [Damage] where the index in dir is not there.
+func Whole(dir string) error {
+	path := filepath.Join(dir, listFile)
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Damage{path, "it is missing"}
 	}
-	return true
+	return err
 }
 
-func (ix *Index) openShard(i int) error {
-	shard, newest, err := load(shardDir(ix.dir, i), map[string]any{
-		"bolt_timeout": "2s", // the store's lock keeps other processes out; never wait for one for ever
+const segmentExtension = ".seg"
 
-		"unsafe_batch":           true, // a batch does not wait for the disk; see Apply
-		"scorchPersisterOptions": writing,
-		"scorchMergePlanOptions": merging,
-		"eventCallbackName":      callbacks,
-		"asyncErrorCallbackName": callbacks,
-	}, ix.queue)
+// nextName gives a name that no segment has had.
+func (ix *Index) nextName() string {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.last++
+	return fmt.Sprintf("%012x%s", ix.last, segmentExtension)
+}
+
+// list is what the list of segments says.
+func (ix *Index) list() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s\nlast %d\n", listTitle, ix.last)
+	if ix.removed || ix.removals > ix.purged {
+		b.WriteString("removed\n")
+	}
+	for _, s := range ix.segments {
+		fmt.Fprintf(&b, "segment %s %d %08x\n", s.name, s.size, s.sum)
+		for _, account := range sorted(s.gone) {
+			numbers, err := s.gone[account].numbers.ToBase64()
+			if err != nil {
+				panic(err) // it is written to memory
+			}
+			fmt.Fprintf(&b, "gone %d %s\n", account, numbers)
+		}
+	}
+	fmt.Fprintf(&b, "sum %08x\n", crc32.ChecksumIEEE(b.Bytes()))
+	return b.Bytes()
+}
+
+// note writes the list as it is now. The files of segments that another took the place of go.
+func (ix *Index) note() error {
+	ix.noting.Lock()
+	defer ix.noting.Unlock()
+	ix.mu.RLock()
+	list, replaced := ix.list(), len(ix.replaced)
+	ix.mu.RUnlock()
+	if err := writeSynced(ix.path(listFile), list); err != nil {
+		return err
+	}
+	ix.mu.Lock()
+	done := slices.Clone(ix.replaced[:replaced])
+	ix.replaced = slices.Delete(ix.replaced, 0, replaced)
+	ix.mu.Unlock()
+	for _, s := range done {
+		s.obsolete.Store(true)
+		s.release()
+	}
+	return nil
+}
+
+// writeSynced puts a file in the place of another one, so that one of them is there whatever happens.
+func writeSynced(path string, content []byte) error {
+	next := path + ".next"
+	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	owners.Store(shard, ix)
-	owners.Store(shardDir(ix.dir, i), ix)
-	ix.shards[i] = shard // to be closed, whatever comes of opening it
-	if newest != nil {
-		if err := newest.Close(); err != nil {
-			return err
-		}
-	}
-	return shard.Open()
-}
-
-// load reads what one index of scorch's has on disk, and the last state of it; nil: there is none. Its files are trusted by
-// what reads them: a damaged one makes that panic, or fault where it is mapped and was cut short.
-func load(dir string, config map[string]any, queue *index.AnalysisQueue) (shard *scorch.Scorch, newest *scorch.IndexSnapshot, err error) {
-	if err := checkLength(filepath.Join(dir, rootName)); err != nil {
-		return nil, nil, err
-	}
-	config["path"] = dir
-	opened, err := scorch.NewScorch(scorch.Name, config, queue)
-	if err != nil {
-		return nil, nil, err
-	}
-	shard = opened.(*scorch.Scorch)
-	err = Contain(func() (err error) {
-		if err = shard.OpenMeta(); err == nil {
-			newest, err = newestState(shard)
-		}
-		return err
-	})
-	if err != nil {
-		_ = Contain(shard.Close) // as far as it came
-		return nil, nil, err
-	}
-	return shard, newest, nil
-}
-
-// checkLength gives a [Damage] where a root.bolt is shorter than it says itself. Scorch reads the pages at its start when it
-// first writes to it, long after opening it.
-func checkLength(path string) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return nil
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(next, path)
 	}
 	if err != nil {
 		return err
 	}
-	return Contain(func() error {
-		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: 10 * time.Millisecond})
+	if dir, err := os.Open(filepath.Dir(path)); err == nil { // where directories can be synced
+		_ = dir.Sync()
+		_ = dir.Close()
+	}
+	return nil
+}
+
+var errList = errors.New("it is not as it was written")
+
+// load reads the list, and opens the segments.
+func (ix *Index) load() error {
+	path := ix.path(listFile)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := Contain(func() error { return ix.read(content) }); err != nil {
+		var damage *Damage
+		if errors.As(err, &damage) {
+			return damage
+		}
+		return &Damage{path, err.Error()}
+	}
+	return nil
+}
+
+func (ix *Index) read(content []byte) error {
+	content, summed := cutSum(content)
+	lines := strings.Split(string(content), "\n")
+	if !summed || lines[0] != listTitle {
+		return errList
+	}
+	for _, line := range lines[1:] {
+		words := strings.Split(line, " ")
+		var err error
+		switch {
+		case words[0] == "last" && len(words) == 2:
+			ix.last, err = strconv.ParseUint(words[1], 10, 64)
+		case line == "removed":
+			ix.removed = true
+		case words[0] == "segment" && len(words) == 4:
+			err = ix.readSegment(words[1], words[2], words[3])
+		case words[0] == "gone" && len(words) == 3 && len(ix.segments) > 0:
+			err = ix.segments[len(ix.segments)-1].readGone(words[1], words[2])
+		default:
+			err = errList
+		}
 		if err != nil {
 			return err
-		}
-		err = db.View(func(tx *bbolt.Tx) error {
-			if tx.Size() > info.Size() {
-				return &Damage{path, fmt.Sprintf("it has %d bytes, and had %d", info.Size(), tx.Size())}
-			}
-			return nil
-		})
-		return errors.Join(err, db.Close())
-	})
-}
-
-// newestState loads the last state that was written; nil: there is none. Scorch itself goes back to one before, or to
-// nothing, and what came between would not be found, with nobody to know it.
-func newestState(shard *scorch.Scorch) (*scorch.IndexSnapshot, error) {
-	states, err := shard.RootBoltSnapshotEpochs()
-	if err != nil || len(states) == 0 {
-		return nil, err
-	}
-	return shard.LoadSnapshot(states[0])
-}
-
-// Whole gives a [Damage] where a part of the index in dir is missing.
-func Whole(dir string) error {
-	for i := range shardCount {
-		path := rootFile(dir, i)
-		switch info, err := os.Stat(path); {
-		case errors.Is(err, fs.ErrNotExist):
-			return &Damage{path, "it is missing"}
-		case err != nil:
-			return err
-		case info.Size() == 0: // scorch would take it for that of a new index
-			return &Damage{path, "it is empty"}
 		}
 	}
 	return nil
 }
 
-const rootName = "root.bolt" // which segments a shard has, and which of their documents were taken out
+// cutSum gives the lines before the checksum; summed reports whether it is theirs.
+func cutSum(content []byte) (lines []byte, summed bool) {
+	end := bytes.LastIndex(content, []byte("\nsum "))
+	if end < 0 {
+		return nil, false
+	}
+	return content[:end], string(content[end+1:]) == fmt.Sprintf("sum %08x\n", crc32.ChecksumIEEE(content[:end+1]))
+}
 
-func rootFile(dir string, i int) string { return filepath.Join(shardDir(dir, i), rootName) }
+func (ix *Index) readSegment(name, size, sum string) error {
+	bytes, err := strconv.ParseInt(size, 10, 64)
+	if err != nil {
+		return err
+	}
+	crc, err := strconv.ParseUint(sum, 16, 32)
+	if err != nil {
+		return err
+	}
+	path := ix.path(filepath.Base(name))
+	s, err := openSegment(path, name, bytes, uint32(crc))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Damage{path, "it is missing"}
+	}
+	if err == nil {
+		ix.segments = append(ix.segments, s)
+	}
+	return err
+}
 
-func shardDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%02d", i)) }
+func (s *segment) readGone(account, encoded string) error {
+	number, err := strconv.ParseUint(account, 10, 32)
+	if err != nil {
+		return err
+	}
+	content, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return err
+	}
+	g := &goneSet{numbers: roaring.New()}
+	if _, err := g.numbers.ReadFrom(bytes.NewReader(content)); err != nil {
+		return err
+	}
+	d := s.section(uint32(number))
+	if d == nil || g.numbers.GetCardinality() > 0 && g.numbers.Maximum() >= d.many {
+		return &Damage{s.path, "the list of segments names documents that it does not have"}
+	}
+	for it := g.numbers.Iterator(); it.HasNext(); {
+		l := d.lengths(it.Next())
+		g.totals.add(&l)
+	}
+	s.gone[uint32(number)] = g
+	return nil
+}
+
+// removeStrangers removes files that a killed process has not listed yet, or not removed yet.
+func (ix *Index) removeStrangers() {
+	files, _ := filepath.Glob(ix.path("*" + segmentExtension))
+	for _, path := range files {
+		if !slices.ContainsFunc(ix.segments, func(s *segment) bool { return s.path == path }) {
+			_ = os.Remove(path)
+		}
+	}
+}

@@ -7,15 +7,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
-	"unsafe"
+	"time"
 )
 
-// Words that are in thousands of documents are scored from lists that are kept, and hits are chosen in several rounds. What
-// comes out is the same as by the book, also after documents have gone or changed, and when the same is asked again.
-func TestCommonWordsScoreByTheBookWhateverIsKept(t *testing.T) {
+// Of words that are in thousands of documents hits are chosen in several rounds. What comes out is the same as by the book,
+// also after documents have gone or changed, and when the same is asked again.
+func TestCommonWordsScoreByTheBook(t *testing.T) {
 	ix := openIndex(t, t.TempDir())
-	defer func() { _ = ix.Close() }()
+	defer func() { ix.Close() }()
 	random := rand.New(rand.NewPCG(7, 7))
 	common := []string{"lock", "timeout", "retry", "queue", "E4711"}
 	there := make(map[string]Document)
@@ -61,9 +62,6 @@ func TestCommonWordsScoreByTheBookWhateverIsKept(t *testing.T) {
 	put(numbers[:4000]...)
 	put(numbers[4000:]...)
 	check()
-	if len(ix.lists.held) == 0 {
-		t.Error("no list is kept")
-	}
 	var gone []Key
 	for _, id := range slices.Sorted(maps.Keys(there))[:500] {
 		gone = append(gone, Key{1, id})
@@ -75,29 +73,93 @@ func TestCommonWordsScoreByTheBookWhateverIsKept(t *testing.T) {
 	if err := ix.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(ix.lists.held) > 0 || ix.lists.bytes != 0 {
-		t.Errorf("%d lists are kept of what was purged", len(ix.lists.held))
-	}
 	check()
 }
 
-// However many words are asked for, the lists that are kept stay within their bound; those that are used stay longest.
-func TestKeptListsAreBounded(t *testing.T) {
-	kept := newLists()
-	used := listName{term: "used"}
-	kept.put(used, make([]posting, longList))
-	const length = 1 << 16
-	for n := range 2 * listMemory / (length * int(unsafe.Sizeof(posting{}))) {
-		kept.put(listName{term: fmt.Sprint(n)}, make([]posting, length))
-		if kept.get(used) == nil {
-			t.Fatal("a list that is used all the time was dropped")
+// While documents come, are replaced and go, and their segments are written and merged beside that, a search sees each batch
+// whole or not at all, and every document once. In the end all scores are by the book.
+func TestSearchesSeeWholeBatchesWhileSegmentsMerge(t *testing.T) {
+	dir := t.TempDir()
+	ix, err := Open(dir, Options{WriteAfter: time.Millisecond, Failed: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const batches, perBatch = 150, 20
+	done := make(chan struct{})
+	var searching sync.WaitGroup
+	for range 2 {
+		searching.Go(func() {
+			for running := true; running; {
+				select {
+				case <-done:
+					running = false
+				default:
+				}
+				seen := make(map[string]bool)
+				for _, hit := range find(t, ix, 1, Plain("lock")) {
+					if seen[hit.id] {
+						t.Errorf("%s is found twice", hit.id)
+					}
+					seen[hit.id] = true
+				}
+				if len(seen)%perBatch != 0 {
+					t.Errorf("%d documents are found: a part of a batch", len(seen))
+				}
+			}
+		})
+	}
+	there := make(map[string]Document)
+	random := rand.New(rand.NewPCG(3, 3))
+	words := []string{"timeout", "retry", "queue", "E4711", "pkg/lock/wait.go"}
+	write := func(n int) []Document {
+		batch := make([]Document, perBatch)
+		for i := range batch {
+			text := "lock" + strings.Repeat(" "+words[random.IntN(len(words))], random.IntN(5))
+			batch[i] = Document{Account: 1, ID: fmt.Sprintf("%04d/%02d", n, i), Text: text, Output: words[random.IntN(len(words))]}
+			there[batch[i].ID] = batch[i]
+		}
+		return batch
+	}
+	for n := range batches {
+		batch := write(n)
+		var gone []Key
+		switch {
+		case n%5 == 4: // a batch from before goes
+			for i := range perBatch {
+				key := Key{1, fmt.Sprintf("%04d/%02d", n-3, i)}
+				gone = append(gone, key)
+				delete(there, key.ID)
+			}
+		case n%5 == 2: // one is replaced
+			batch = append(batch, write(n-1)...)
+		}
+		apply(t, ix, batch, gone...)
+		if n%20 == 19 {
+			if err := ix.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if kept.bytes > listMemory || kept.get(listName{term: "0"}) != nil {
-		t.Errorf("%d bytes are kept, at most %d should be", kept.bytes, listMemory)
-	}
-	kept.put(listName{term: "huge"}, make([]posting, listMemory))
-	if kept.bytes > listMemory || kept.get(listName{term: "huge"}) != nil {
-		t.Error("a list was kept that is larger than all of them may be")
+	close(done)
+	searching.Wait()
+	for opened := range 2 {
+		for _, query := range []string{"lock", "retry timeout", "E4711", "wait.go queue"} {
+			want, got := bruteForce(there, 1, query), find(t, ix, 1, Plain(query))
+			if len(got) != len(want) {
+				t.Errorf("%q: %d hits, want %d", query, len(got), len(want))
+			}
+			for _, g := range got {
+				if math.Abs(want[g.id]-g.score) > 1e-6 {
+					t.Fatalf("%q: %s is worth %v, by the book %v", query, g.id, g.score, want[g.id])
+				}
+			}
+		}
+		if len(ix.segments) >= 2*mergeTogether {
+			t.Errorf("%d segments are left", len(ix.segments))
+		}
+		ix.Close()
+		if opened == 0 {
+			ix = openIndex(t, dir)
+		}
 	}
 }

@@ -173,10 +173,13 @@ func (g group) leaves(visit func(*leaf)) {
 
 // score adds up what the query's terms are worth. A term that occurs several times counts several times.
 func (q *Query) score(s *Searcher, into *scores) error {
-	type fieldTerm struct{ field, term string }
+	type fieldTerm struct {
+		field field
+		term  string
+	}
 	var order []fieldTerm
 	times := make(map[fieldTerm]int)
-	count := func(field string, terms []string) {
+	count := func(field field, terms []string) {
 		for _, term := range terms {
 			t := fieldTerm{field, term}
 			if times[t] == 0 {
@@ -221,19 +224,19 @@ func (q *Query) score(s *Searcher, into *scores) error {
 }
 
 // wordFields are the fields in which words of the leaf can stand.
-func (l *leaf) wordFields() []string {
+func (l *leaf) wordFields() []field {
 	switch l.in {
 	case InName:
 		return nil
 	case InUser, InAssistant:
-		return []string{fieldText}
+		return []field{fieldText}
 	case InOutput:
-		return []string{fieldOutput}
+		return []field{fieldOutput}
 	}
-	return []string{fieldText, fieldOutput}
+	return []field{fieldText, fieldOutput}
 }
 
-func (l *leaf) prefixFields() []string {
+func (l *leaf) prefixFields() []field {
 	fields := l.wordFields()
 	if l.in == "" || l.in == InName {
 		fields = append(fields, fieldName)
@@ -340,10 +343,10 @@ func (c *clause) matching(s *Searcher) (*Set, error) {
 }
 
 // holding gives the documents that hold all of the terms; none for no terms.
-func (s *Searcher) holding(field string, terms []string) (*Set, error) {
+func (s *Searcher) holding(f field, terms []string) (*Set, error) {
 	all := roaring.New()
 	for i, term := range terms {
-		set, err := s.termSet(field, termKey(s.account, term))
+		set, err := s.termSet(f, term)
 		if err != nil {
 			return nil, err
 		}

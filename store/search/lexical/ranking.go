@@ -92,18 +92,16 @@ func (r *Ranking) Demands() bool { return r.unscored }
 func (r *Ranking) Favour(set *Set) { r.favoured = set }
 
 // Next gives the best hit that is left; false if none is.
-func (r *Ranking) Next() (Hit, bool, error) {
+func (r *Ranking) Next() (Hit, bool) {
 	if len(r.best) == 0 && !r.over {
-		if err := r.choose(); err != nil {
-			return Hit{}, false, err
-		}
+		r.choose()
 	}
 	if len(r.best) == 0 {
-		return Hit{}, false, nil
+		return Hit{}, false
 	}
 	hit := r.best[0]
 	r.best = r.best[1:]
-	return hit, true, nil
+	return hit, true
 }
 
 // before reports whether a hit comes before another one.
@@ -138,7 +136,7 @@ const (
 	favouredShare  = 0.4
 )
 
-func (r *Ranking) choose() error {
+func (r *Ranking) choose() {
 	top := choice{ranking: r, limit: max(firstChoice, 4*r.chosen), after: r.last, any: r.chosen == 0}
 	r.offerTo(&top)
 	r.over = len(top.hits) < top.limit
@@ -148,13 +146,9 @@ func (r *Ranking) choose() error {
 	}
 	r.best = top.hits
 	if r.chosen == 0 {
-		var err error
-		if r.best, err = r.seeAround(r.best); err != nil {
-			return err
-		}
+		r.best = r.seeAround(r.best)
 	}
 	r.chosen += len(top.hits)
-	return nil
 }
 
 // Of so many of the best hits the neighbours are looked at, and so many of a question bring along neighbours that hold none
@@ -166,7 +160,7 @@ const (
 
 // seeAround adds to the best hits what their neighbours and their time are worth. None of them comes to be worth less, so
 // that all others stay behind them.
-func (r *Ranking) seeAround(hits []Hit) ([]Hit, error) {
+func (r *Ranking) seeAround(hits []Hit) []Hit {
 	var around [2]uint32
 	var wordless map[uint32]int // their places in hits
 	for i, many := 0, len(hits); i < many; i++ {
@@ -177,10 +171,7 @@ func (r *Ranking) seeAround(hits []Hit) ([]Hit, error) {
 		own := h.Own
 		neighbours := around[:0]
 		if i < seenAround {
-			var err error
-			if neighbours, err = r.searcher.neighbours(h.Number, neighbours); err != nil {
-				return nil, err
-			}
+			neighbours = r.searcher.neighbours(h.Number, neighbours)
 		}
 		for _, n := range neighbours {
 			if worth := r.all.of(n); worth > 0 {
@@ -206,7 +197,7 @@ func (r *Ranking) seeAround(hits []Hit) ([]Hit, error) {
 		}
 	}
 	r.sort(hits)
-	return hits, nil
+	return hits
 }
 
 // Group is the documents of one group that were found.
@@ -231,9 +222,9 @@ func (r *Ranking) Groups() ([]Group, error) {
 		if r.favoured != nil && r.favoured.Contains(h.Number) {
 			h.Score += favouredShare * h.Own
 		}
-		key, err := r.searcher.group(h.Number)
-		if err != nil || key == 0 {
-			return err
+		key := r.searcher.group(h.Number)
+		if key == 0 {
+			return nil
 		}
 		i, there := known[key]
 		if !there {
@@ -375,9 +366,6 @@ func (c *choice) down() {
 
 // Rank scores the documents that the query matches and that are in allowed; nil allows all.
 func (s *Searcher) Rank(q *Query, allowed *Set) (*Ranking, error) {
-	if err := s.readColumns(); err != nil {
-		return nil, err
-	}
 	matching, err := q.matching(s)
 	if err != nil {
 		return nil, err
@@ -399,11 +387,7 @@ func (s *Searcher) Rank(q *Query, allowed *Set) (*Ranking, error) {
 // Score scores the documents that hold a word of the query, whatever else it says.
 func (s *Searcher) Score(q *Query) (*Ranking, error) {
 	r := &Ranking{searcher: s}
-	err := s.readColumns()
-	if err == nil {
-		err = q.score(s, &r.all)
-	}
-	if err != nil {
+	if err := q.score(s, &r.all); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -412,9 +396,6 @@ func (s *Searcher) Score(q *Query) (*Ranking, error) {
 
 // Newest ranks the documents in allowed by their ids alone, the highest first; nil is all of them.
 func (s *Searcher) Newest(allowed *Set) (_ *Ranking, err error) {
-	if err := s.readColumns(); err != nil {
-		return nil, err
-	}
 	if allowed == nil {
 		if allowed, err = s.All(); err != nil {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 func TestEquallyGoodHitsComeTheLatestFirst(t *testing.T) {
 	const count = 2*firstChoice + 100
 	ix := openIndex(t, t.TempDir())
-	defer func() { _ = ix.Close() }()
+	defer ix.Close()
 	order := rand.New(rand.NewPCG(1, 2)).Perm(count)
 	for chunk := range slices.Chunk(order, 50) {
 		var documents []Document

@@ -1,15 +1,12 @@
 package lexical
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2"
-	index "github.com/blevesearch/bleve_index_api"
 )
 
 // BM25's parameters. They were chosen on the retrieval sets of the evaluation, of which no one is alike: for short
@@ -35,73 +32,88 @@ type Set = roaring.Bitmap
 // Searcher sees the documents of one account as they were at one moment. It belongs to one goroutine.
 type Searcher struct {
 	ctx     context.Context
-	account uint32
-	reader  index.IndexReader
 	totals  Totals
-	shard   int
 	parts   []part
-	lists   *lists
-	table   *columnTable
-
-	found   []occurrence // see find
-	decoded []posting    // see postings
+	used    []*segment
+	found   []posting // see find
+	members []uint32  // see neighbours
 }
 
 // Searcher opens a view of an account. The caller closes it.
 func (ix *Index) Searcher(ctx context.Context, account uint32) (*Searcher, error) {
-	shard := shardOf(account)
-	reader, err := ix.shards[shard].Reader()
-	if err != nil {
-		return nil, err
-	}
-	s := &Searcher{ctx: ctx, account: account, reader: reader, shard: shard, parts: partsOf(reader), lists: ix.lists, table: ix.table}
-	if s.totals, err = readTotals(reader, account); err != nil {
-		_ = reader.Close()
-		return nil, err
-	}
+	s := &Searcher{ctx: ctx}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	var first uint64
+	ix.eachPart(account, func(from *segment, p part, totals Totals) {
+		if p.count == 0 {
+			return
+		}
+		p.first = uint32(first)
+		first += uint64(p.count)
+		s.parts = append(s.parts, p)
+		s.totals.plus(&totals)
+		if from != nil {
+			from.users.Add(1)
+			s.used = append(s.used, from)
+		}
+	})
 	return s, nil
 }
 
 // Close ends the view.
-func (s *Searcher) Close() error { return s.reader.Close() }
+func (s *Searcher) Close() error {
+	for _, used := range s.used {
+		used.release()
+	}
+	s.used, s.parts = nil, nil
+	return nil
+}
 
 // Documents is how many documents the account has.
 func (s *Searcher) Documents() uint64 { return s.totals.Documents }
 
 // ID gives the id of a document.
-func (s *Searcher) ID(number uint32) (string, error) {
-	id, err := s.key(number)
-	return string(id), err
-}
+func (s *Searcher) ID(number uint32) (string, error) { return string(s.key(number)), s.ctx.Err() }
 
 // Number gives the number of a document; false if it is not there.
 func (s *Searcher) Number(id string) (uint32, bool, error) {
-	set, err := s.termSet(fieldID, termKey(s.account, id))
-	if err != nil || set.IsEmpty() {
-		return 0, false, err
+	for i := range s.parts {
+		p := &s.parts[i]
+		if number, there := p.number(id); there && !p.isGone(number) {
+			return p.first + number, true, nil
+		}
 	}
-	return set.Minimum(), true, nil
+	return 0, false, s.ctx.Err()
 }
 
 // All is every document of the account.
-func (s *Searcher) All() (*Set, error) { return s.facetSet("") }
+func (s *Searcher) All() (*Set, error) {
+	set := roaring.New()
+	for i := range s.parts {
+		p := &s.parts[i]
+		set.AddRange(uint64(p.first), uint64(p.first)+uint64(p.count))
+		if p.gone != nil {
+			set.AndNot(roaring.AddOffset(p.gone, p.first))
+		}
+	}
+	return set, s.ctx.Err()
+}
 
 // Facet is the documents with a property.
 func (s *Searcher) Facet(name, value string) (*Set, error) { return s.facetSet(facetTerm(name, value)) }
 
-func (s *Searcher) facetSet(term string) (*Set, error) {
-	return s.termSet(fieldFacet, termKey(s.account, term))
-}
+func (s *Searcher) facetSet(term string) (*Set, error) { return s.termSet(fieldFacet, term) }
 
 // FacetRange is the documents whose property lies in [from, to], by bytes; "" leaves a side open.
 func (s *Searcher) FacetRange(name, from, to string) (*Set, error) {
-	first := termKey(s.account, facetTerm(name, from))
-	return s.facetTerms(first, termKey(s.account, facetTerm(name, "")), func(term string) bool { return to == "" || term <= to })
+	prefix := facetTerm(name, "")
+	return s.facetTerms(facetTerm(name, from), prefix, func(term string) bool { return to == "" || term[len(prefix):] <= to })
 }
 
 // FacetPrefix is the documents whose property begins with prefix.
 func (s *Searcher) FacetPrefix(name, prefix string) (*Set, error) {
-	first := termKey(s.account, facetTerm(name, prefix))
+	first := facetTerm(name, prefix)
 	return s.facetTerms(first, first, func(string) bool { return true })
 }
 
@@ -116,27 +128,19 @@ const maxFacetValues = 10_000
 
 // FacetValues gives the values of a property, the most frequent first, at most limit.
 func (s *Searcher) FacetValues(name string, limit int) ([]FacetValue, error) {
-	first := termKey(s.account, facetTerm(name, ""))
-	terms, err := s.reader.FieldDictRange(fieldFacet, first, after(first))
+	prefix := facetTerm(name, "")
+	terms, err := s.termsFrom(fieldFacet, prefix, prefix, maxFacetValues)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = terms.Close() }()
 	values := []FacetValue{}
-	for len(values) < maxFacetValues {
-		entry, err := terms.Next()
+	for _, term := range terms {
+		found, err := s.find(fieldFacet, term)
 		if err != nil {
 			return nil, err
 		}
-		if entry == nil || !strings.HasPrefix(entry.Term, string(first)) {
-			break
-		}
-		_, documents, err := s.find(fieldFacet, []byte(entry.Term))
-		if err != nil {
-			return nil, err
-		}
-		if value := entry.Term[len(first):]; value != "" && documents > 0 {
-			values = append(values, FacetValue{value, documents})
+		if value := term[len(prefix):]; value != "" && len(found) > 0 {
+			values = append(values, FacetValue{value, uint64(len(found))})
 		}
 	}
 	slices.SortFunc(values, func(a, b FacetValue) int {
@@ -145,80 +149,46 @@ func (s *Searcher) FacetValues(name string, limit int) ([]FacetValue, error) {
 	return values[:min(limit, len(values))], nil
 }
 
-// facetTerms joins the documents of the terms from first on that begin with prefix, as long as more says so of their
-// values.
-func (s *Searcher) facetTerms(first, prefix []byte, more func(value string) bool) (*Set, error) {
+// facetTerms joins the documents of the terms from first on that begin with prefix, as long as more says so of them.
+func (s *Searcher) facetTerms(first, prefix string, more func(term string) bool) (*Set, error) {
 	set := roaring.New()
-	terms, err := s.reader.FieldDictRange(fieldFacet, first, after(prefix))
+	terms, err := s.termsFrom(fieldFacet, first, prefix, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = terms.Close() }()
-	for {
-		entry, err := terms.Next()
-		if err != nil || entry == nil {
-			return set, err
+	for _, term := range terms {
+		if !more(term) {
+			break
 		}
-		_, value, _ := bytes.Cut([]byte(entry.Term)[4:], []byte{0})
-		if !bytes.HasPrefix([]byte(entry.Term), prefix) || !more(string(value)) {
-			return set, nil
-		}
-		one, err := s.termSet(fieldFacet, []byte(entry.Term))
+		one, err := s.facetSet(term)
 		if err != nil {
 			return nil, err
 		}
 		set.Or(one)
 	}
-}
-
-// after is the first key behind all that begin with prefix.
-func after(prefix []byte) []byte {
-	end := bytes.Clone(prefix)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
-			return end[:i+1]
-		}
-	}
-	return nil
+	return set, nil
 }
 
 // expand gives the terms of a field that begin with prefix, at most maxExpansion of them.
-func (s *Searcher) expand(field, prefix string) (keys [][]byte, err error) {
-	first := termKey(s.account, prefix)
-	terms, err := s.reader.FieldDictRange(field, first, after(first))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = terms.Close() }()
-	for len(keys) < maxExpansion {
-		entry, err := terms.Next()
-		if err != nil || entry == nil {
-			return keys, err
-		}
-		if !bytes.HasPrefix([]byte(entry.Term), first) {
-			break
-		}
-		keys = append(keys, []byte(entry.Term))
-	}
-	return keys, nil
+func (s *Searcher) expand(f field, prefix string) ([]string, error) {
+	return s.termsFrom(f, prefix, prefix, maxExpansion)
 }
 
 // measure is how a field is scored.
 type measure struct {
-	field           string
 	k1, b, averaged float64 // averaged: mean length in terms
 	share           float64 // of the whole score
 }
 
-func (s *Searcher) measureOf(field string) measure {
+func (s *Searcher) measureOf(f field) measure {
 	documents := float64(max(s.totals.Documents, 1))
-	switch field {
+	switch f {
 	case fieldName:
-		return measure{field, nameSaturation, nameLengthNorm, max(float64(s.totals.NameTerms)/documents, 1), 1}
+		return measure{nameSaturation, nameLengthNorm, max(float64(s.totals.NameTerms)/documents, 1), 1}
 	case fieldOutput:
-		return measure{field, saturation, outputLengthNorm, max(float64(s.totals.OutputTerms)/documents, 1), outputWeight}
+		return measure{saturation, outputLengthNorm, max(float64(s.totals.OutputTerms)/documents, 1), outputWeight}
 	}
-	return measure{field, saturation, lengthNorm, max(float64(s.totals.TextTerms)/documents, 1), 1}
+	return measure{saturation, lengthNorm, max(float64(s.totals.TextTerms)/documents, 1), 1}
 }
 
 // weight is what one term adds to a document in which it occurs frequency times among length terms.
@@ -233,42 +203,33 @@ func (s *Searcher) idf(documents uint64) float64 {
 }
 
 // score adds what a term is worth to the documents that hold it; times is how often the query names it.
-func (s *Searcher) score(into *scores, field, term string, times int) error {
-	key := termKey(s.account, term)
-	found, documents, err := s.find(field, key)
+func (s *Searcher) score(into *scores, f field, term string, times int) error {
+	found, err := s.find(f, term)
 	if err != nil {
 		return err
 	}
-	m, idf := s.measureOf(field), s.idf(documents)*float64(times)
-	for _, o := range found {
-		list, err := s.postings(o, field, key)
-		if err != nil {
-			return err
-		}
-		gone := goneFrom(o.part)
-		for _, p := range list {
-			if !gone.has(p.number) {
-				into.add(o.part.first+p.number, m.weight(idf, float64(p.frequency), float64(p.length)))
-			}
-		}
+	m, idf := s.measureOf(f), s.idf(uint64(len(found)))*float64(times)
+	for _, p := range found {
+		into.add(p.number, m.weight(idf, float64(p.frequency), float64(p.length)))
 	}
 	return nil
 }
 
 // scoreTogether scores several terms as if they were one: the words that a prefix stands for.
-func (s *Searcher) scoreTogether(into *scores, field string, keys [][]byte) error {
-	found := make(map[uint32]posting)
-	for _, key := range keys {
-		err := s.each(field, key, func(number uint32, p posting) {
-			p.frequency += found[number].frequency
-			found[number] = p
-		})
+func (s *Searcher) scoreTogether(into *scores, f field, terms []string) error {
+	together := make(map[uint32]posting)
+	for _, term := range terms {
+		found, err := s.find(f, term)
 		if err != nil {
 			return err
 		}
+		for _, p := range found {
+			p.frequency += together[p.number].frequency
+			together[p.number] = p
+		}
 	}
-	m, idf := s.measureOf(field), s.idf(uint64(len(found)))
-	for number, p := range found {
+	m, idf := s.measureOf(f), s.idf(uint64(len(together)))
+	for number, p := range together {
 		into.add(number, m.weight(idf, float64(p.frequency), float64(p.length)))
 	}
 	return nil

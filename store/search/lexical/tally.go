@@ -1,11 +1,8 @@
 package lexical
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"sync"
-
-	index "github.com/blevesearch/bleve_index_api"
 )
 
 // A document is indexed by how often each term stands in it, not where. So its text is cut at the blanks, and what stands
@@ -27,7 +24,6 @@ type tally struct {
 	terms []tallied // different ones, in the order in which they came
 	slots []int32   // a hash table of them, a power of two long: by hash, the place in terms from 1, 0 where there is none
 	total int       // terms, with those that repeat
-	bytes int       // of the different ones
 
 	skips func(term string) bool // of words that are more than letters: which are not counted; nil: all are
 }
@@ -50,7 +46,6 @@ func (t *tally) add(new term) {
 		if *slot == 0 {
 			t.terms = append(t.terms, tallied{new, 1})
 			*slot = int32(len(t.terms))
-			t.bytes += len(new.text)
 			return
 		}
 		if known := &t.terms[*slot-1]; known.hash == new.hash && known.text == new.text {
@@ -79,37 +74,21 @@ func (t *tally) grow() {
 	}
 }
 
-// field makes a field of what was counted, and begins again. The memory of its terms is one piece for all, not one each.
-func (t *tally) field(name string, account uint32, options index.FieldIndexingOptions) indexedField {
-	written := make([]byte, 0, t.bytes+accountSize*len(t.terms))
-	for i := range t.terms {
-		written = append(binary.BigEndian.AppendUint32(written, account), t.terms[i].text...)
-	}
-	keys := string(written)
-	f := indexedField{name: name, options: options, length: t.total, terms: make(index.TokenFrequencies, len(t.terms))}
-	different := make([]index.TokenFreq, len(t.terms))
-	for i, start := 0, 0; i < len(different); i++ {
-		end := start + accountSize + len(t.terms[i].text)
-		different[i].Term = written[start:end:end]
-		if !options.SkipFreqNorm() {
-			different[i].SetFrequency(t.terms[i].times)
-		}
-		f.terms[keys[start:end]] = &different[i]
-		start = end
-	}
+// reset begins again.
+func (t *tally) reset() {
 	clear(t.terms)
-	t.terms, t.total, t.bytes = t.terms[:0], 0, 0
+	t.terms, t.total = t.terms[:0], 0
 	if clear(t.slots); len(t.slots) > keptSlots {
 		t.slots = nil
 	}
-	return f
 }
 
 // analyser counts the words and names of a document. It is used again for others.
 type analyser struct {
-	words, names, output tally
-	text                 []byte
-	tokens               []token
+	words, names, output, facets tally
+
+	text   []byte
+	tokens []token
 }
 
 var analysers = sync.Pool{New: func() any { return &analyser{output: tally{skips: saysNothingInOutput}} }}

@@ -1,0 +1,315 @@
+package lexical
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+)
+
+// head holds the newest documents in memory, where searches find them at once, until they are written as a segment. Its
+// slabs hold no pointers, so that the collector need not look at them. Documents are added under the index's lock.
+type head struct {
+	sections map[uint32]*headSection // by account
+	size     int                     // bytes of the texts of its documents
+	began    time.Time               // when something came into it first; zero: nothing has
+	written  []func()                // called when it is on disk
+}
+
+func newHead() *head { return &head{sections: make(map[uint32]*headSection)} }
+
+func (h *head) touch() {
+	if h.began.IsZero() {
+		h.began = time.Now()
+	}
+}
+
+// headSection is the documents of one account, numbered as they came.
+type headSection struct {
+	documents []headDocument
+	ids       []byte
+	byID      headTerms // of each id, the documents that had it; the last one is it
+	groups    map[uint64]uint32
+	fields    [fieldCount]headTerms
+	totals    Totals          // of the documents that are there
+	gone      *roaring.Bitmap // replaced or taken out; nil: none. It is never changed, but another takes its place
+}
+
+type headDocument struct {
+	id      uint32 // where it begins in ids
+	before  uint32 // the document of the group that came before, from 1; 0: none
+	group   uint64
+	lengths lengths
+}
+
+// headTerms is the terms of one field: a hash table into a list of terms, each of which leads to its last posting, and
+// that to the one before.
+type headTerms struct {
+	slots    []uint32 // places in terms from 1, 0 where there is none; a power of two long
+	terms    []headTerm
+	text     []byte
+	postings []headPosting
+}
+
+type headTerm struct {
+	hash      uint32
+	start     uint32 // in text
+	length    uint32
+	last      uint32 // posting
+	documents uint32
+}
+
+type headPosting struct {
+	number, frequency uint32
+	before            uint32 // posting of the same term, from 1; 0: none
+}
+
+func (t *headTerms) at(i uint32) []byte {
+	e := &t.terms[i]
+	return t.text[e.start : e.start+e.length]
+}
+
+// find gives the place of a term; false if it is not there.
+func (t *headTerms) find(text string, hash uint64) (uint32, bool) {
+	if len(t.slots) == 0 {
+		return 0, false
+	}
+	short := uint32(hash)
+	for at, mask := short, uint32(len(t.slots)-1); ; at++ {
+		slot := t.slots[at&mask]
+		if slot == 0 {
+			return 0, false
+		}
+		if t.terms[slot-1].hash == short && string(t.at(slot-1)) == text {
+			return slot - 1, true
+		}
+	}
+}
+
+// add notes that a document, which is the newest, holds a term.
+func (t *headTerms) add(text string, hash uint64, number, frequency uint32) {
+	i, known := t.find(text, hash)
+	if !known {
+		i = t.put(text, hash)
+	}
+	e := &t.terms[i]
+	t.postings = append(t.postings, headPosting{number, frequency, e.last})
+	e.last = uint32(len(t.postings))
+	e.documents++
+}
+
+func (t *headTerms) put(text string, hash uint64) uint32 {
+	if 4*(len(t.terms)+1) > 3*len(t.slots) {
+		t.slots = make([]uint32, max(64, 2*len(t.slots)))
+		for i := range t.terms {
+			t.take(t.terms[i].hash, uint32(i))
+		}
+	}
+	i := uint32(len(t.terms))
+	t.terms = append(t.terms, headTerm{hash: uint32(hash), start: uint32(len(t.text)), length: uint32(len(text))})
+	t.text = append(t.text, text...)
+	t.take(uint32(hash), i)
+	return i
+}
+
+func (t *headTerms) take(hash, i uint32) {
+	at, mask := hash, uint32(len(t.slots)-1)
+	for t.slots[at&mask] != 0 {
+		at++
+	}
+	t.slots[at&mask] = i + 1
+}
+
+// section gives the documents of an account, beginning them.
+func (h *head) section(account uint32) *headSection {
+	s := h.sections[account]
+	if s == nil {
+		s = &headSection{groups: make(map[uint64]uint32)}
+		h.sections[account] = s
+	}
+	return s
+}
+
+// put adds a document, in place of one with the same id that the head has.
+func (h *head) put(a *analysed) {
+	h.touch()
+	h.size += a.size
+	s := h.section(a.account)
+	s.take(a.id)
+	number := uint32(len(s.documents))
+	d := headDocument{id: uint32(len(s.ids)), group: a.group, lengths: a.lengths}
+	if a.group != 0 {
+		d.before = s.groups[a.group]
+		s.groups[a.group] = number + 1
+	}
+	s.documents = append(s.documents, d)
+	s.ids = append(s.ids, a.id...)
+	s.byID.add(a.id, newTerm(a.id).hash, number, 1)
+	for f := range fieldCount {
+		for _, t := range a.of(f) {
+			s.fields[f].add(t.text, t.hash, number, uint32(t.times))
+		}
+	}
+	s.totals.add(&a.lengths)
+}
+
+// take takes a document out, if it is there.
+func (s *headSection) take(id string) {
+	number, there := s.number(id, uint32(len(s.documents)))
+	if !there || s.gone != nil && s.gone.Contains(number) {
+		return
+	}
+	gone := roaring.New()
+	if s.gone != nil {
+		gone = s.gone.Clone()
+	}
+	gone.Add(number)
+	s.gone = gone
+	s.totals.remove(&s.documents[number].lengths)
+}
+
+// number gives the newest of the first count documents that has an id; it may be gone.
+func (s *headSection) number(id string, count uint32) (uint32, bool) {
+	i, known := s.byID.find(id, newTerm(id).hash)
+	if !known {
+		return 0, false
+	}
+	for at := s.byID.terms[i].last; at != 0; at = s.byID.postings[at-1].before {
+		if number := s.byID.postings[at-1].number; number < count {
+			return number, true
+		}
+	}
+	return 0, false
+}
+
+func (s *headSection) id(number uint32) []byte {
+	end := len(s.ids)
+	if int(number)+1 < len(s.documents) {
+		end = int(s.documents[number+1].id)
+	}
+	return s.ids[s.documents[number].id:end]
+}
+
+// headView is a section as a searcher sees it: its first documents.
+type headView struct {
+	of    *headSection
+	lock  *sync.RWMutex // under which documents are added
+	count uint32
+}
+
+func (v headView) id(number uint32) []byte {
+	v.lock.RLock()
+	defer v.lock.RUnlock()
+	return v.of.id(number)
+}
+
+func (v headView) group(number uint32) uint64 {
+	v.lock.RLock()
+	defer v.lock.RUnlock()
+	return v.of.documents[number].group
+}
+
+func (v headView) number(id string) (uint32, bool) {
+	v.lock.RLock()
+	defer v.lock.RUnlock()
+	return v.of.number(id, v.count)
+}
+
+func (v headView) members(group uint64, into []uint32) []uint32 {
+	v.lock.RLock()
+	defer v.lock.RUnlock()
+	from := len(into)
+	for next := v.of.groups[group]; next != 0; next = v.of.documents[next-1].before {
+		if number := next - 1; number < v.count {
+			into = append(into, number)
+		}
+	}
+	slices.SortFunc(into[from:], func(a, b uint32) int { return bytes.Compare(v.of.id(a), v.of.id(b)) })
+	return into
+}
+
+func (v headView) postings(f field, text string, into []posting) []posting {
+	v.lock.RLock()
+	defer v.lock.RUnlock()
+	t := &v.of.fields[f]
+	i, known := t.find(text, newTerm(text).hash)
+	if !known {
+		return into
+	}
+	from := len(into)
+	into = v.of.appendPostings(into, f, i, v.count)
+	slices.Reverse(into[from:])
+	return into
+}
+
+// appendPostings appends the postings of a term among the first count documents, the last one first.
+func (s *headSection) appendPostings(into []posting, f field, i, count uint32) []posting {
+	t := &s.fields[f]
+	for at := t.terms[i].last; at != 0; {
+		p := &t.postings[at-1]
+		if p.number < count {
+			into = append(into, posting{p.number, p.frequency, s.documents[p.number].lengths.of(f)})
+		}
+		at = p.before
+	}
+	return into
+}
+
+func (v headView) terms(f field, from, prefix string, limit int) (found []string) {
+	v.lock.RLock()
+	defer v.lock.RUnlock()
+	t := &v.of.fields[f]
+	for i := range t.terms {
+		if text := t.at(uint32(i)); string(text) >= from && bytes.HasPrefix(text, []byte(prefix)) {
+			found = append(found, string(text))
+		}
+	}
+	slices.Sort(found)
+	return found[:min(limit, len(found))]
+}
+
+// headSource is a section that is written. Nothing is added to it any more.
+type headSource struct {
+	of   *headSection
+	gone *roaring.Bitmap
+}
+
+func (s headSource) count() uint32                 { return uint32(len(s.of.documents)) }
+func (s headSource) id(number uint32) []byte       { return s.of.id(number) }
+func (s headSource) group(number uint32) uint64    { return s.of.documents[number].group }
+func (s headSource) lengths(number uint32) lengths { return s.of.documents[number].lengths }
+func (s headSource) isGone(number uint32) bool     { return s.gone != nil && s.gone.Contains(number) }
+
+func (s headSource) cursor(f field) cursor {
+	t := &s.of.fields[f]
+	order := make([]uint32, len(t.terms))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortFunc(order, func(a, b uint32) int { return bytes.Compare(t.at(a), t.at(b)) })
+	return &headCursor{section: s.of, field: f, order: order, at: -1}
+}
+
+// headCursor goes through the terms of a field in their order.
+type headCursor struct {
+	section *headSection
+	field   field
+	order   []uint32
+	at      int
+}
+
+func (c *headCursor) next() bool {
+	c.at++
+	return c.at < len(c.order)
+}
+
+func (c *headCursor) term() []byte { return c.section.fields[c.field].at(c.order[c.at]) }
+
+func (c *headCursor) postings(into []posting) []posting {
+	from := len(into)
+	into = c.section.appendPostings(into, c.field, c.order[c.at], uint32(len(c.section.documents)))
+	slices.Reverse(into[from:])
+	return into
+}

@@ -1,0 +1,197 @@
+package lexical
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+)
+
+// section is documents of one account, numbered from 0, in a segment or in memory.
+type section interface {
+	id(number uint32) []byte
+	group(number uint32) uint64
+	number(id string) (uint32, bool)                         // of the newest document with an id, which may be gone
+	members(group uint64, into []uint32) []uint32            // in the order of their ids
+	postings(f field, term string, into []posting) []posting // ascending
+	terms(f field, from, prefix string, limit int) []string  // in their order, those that begin with prefix and do not come before from
+}
+
+// part is a section as a searcher sees it.
+type part struct {
+	section
+	first uint32 // number of its first document in the searcher
+	count uint32
+	gone  *roaring.Bitmap // by the number in the section; nil: nothing
+}
+
+func (p *part) isGone(number uint32) bool { return p.gone != nil && p.gone.Contains(number) }
+
+// posting is a document that holds a term.
+type posting struct {
+	number    uint32
+	frequency uint32
+	length    uint32 // of the field, in terms
+}
+
+// find gives the documents that hold a term, in ascending order. The list is valid until the next call.
+func (s *Searcher) find(f field, term string) ([]posting, error) {
+	s.found = s.found[:0]
+	for i := range s.parts {
+		if err := s.ctx.Err(); err != nil {
+			return nil, err
+		}
+		p, from := &s.parts[i], len(s.found)
+		s.found = p.postings(f, term, s.found)
+		kept, gone := from, goneFrom(p)
+		for _, found := range s.found[from:] {
+			if !gone.has(found.number) {
+				found.number += p.first
+				s.found[kept] = found
+				kept++
+			}
+		}
+		s.found = s.found[:kept]
+	}
+	return s.found, nil
+}
+
+// termSet gives the documents of a term.
+func (s *Searcher) termSet(f field, term string) (*Set, error) {
+	found, err := s.find(f, term)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make([]uint32, len(found))
+	for i := range found {
+		numbers[i] = found[i].number
+	}
+	return roaring.BitmapOf(numbers...), nil
+}
+
+// termsFrom gives the terms of a field that begin with prefix and do not come before from, in their order.
+func (s *Searcher) termsFrom(f field, from, prefix string, limit int) (terms []string, err error) {
+	for i := range s.parts {
+		if err := s.ctx.Err(); err != nil {
+			return nil, err
+		}
+		terms = append(terms, s.parts[i].terms(f, from, prefix, limit)...)
+	}
+	slices.Sort(terms)
+	terms = slices.Compact(terms)
+	return terms[:min(limit, len(terms))], nil
+}
+
+// gone goes through what is gone from a part, beside a list of its postings.
+type gone struct {
+	left roaring.IntPeekable // nil: nothing is
+	next uint64
+}
+
+func goneFrom(p *part) gone {
+	g := gone{next: ^uint64(0)}
+	if p.gone != nil && !p.gone.IsEmpty() {
+		g.left, g.next = p.gone.Iterator(), 0
+	}
+	return g
+}
+
+// has is asked about numbers in ascending order.
+func (g *gone) has(number uint32) bool {
+	return uint64(number) >= g.next && g.reaches(number)
+}
+
+func (g *gone) reaches(number uint32) bool {
+	g.left.AdvanceIfNeeded(number)
+	if !g.left.HasNext() {
+		g.next = ^uint64(0)
+		return false
+	}
+	g.next = uint64(g.left.PeekNext())
+	return g.next == uint64(number)
+}
+
+// partOf gives the part that a document is in.
+func (s *Searcher) partOf(number uint32) *part {
+	i, found := slices.BinarySearchFunc(s.parts, number, func(p part, number uint32) int { return cmp.Compare(p.first, number) })
+	if !found {
+		i--
+	}
+	return &s.parts[i]
+}
+
+// neighbours gives the documents of the same group whose ids come right before and right after that of a document; one
+// that is not there is left out.
+func (s *Searcher) neighbours(number uint32, into []uint32) []uint32 {
+	own := s.partOf(number)
+	group, id := own.group(number-own.first), own.id(number-own.first)
+	if group == 0 {
+		return into
+	}
+	var before, after struct {
+		number uint32
+		id     []byte // nil: nothing found yet
+	}
+	for i := range s.parts {
+		p := &s.parts[i]
+		s.members = p.members(group, s.members[:0])
+		at, here := slices.BinarySearchFunc(s.members, id, func(number uint32, id []byte) int { return bytes.Compare(p.id(number), id) })
+		for j := at - 1; j >= 0; j-- {
+			if found := s.members[j]; !p.isGone(found) {
+				if before.id == nil || bytes.Compare(p.id(found), before.id) > 0 {
+					before.number, before.id = p.first+found, p.id(found)
+				}
+				break
+			}
+		}
+		for here && at < len(s.members) && bytes.Equal(p.id(s.members[at]), id) { // a head has those that were replaced, too
+			at++
+		}
+		for j := at; j < len(s.members); j++ {
+			if found := s.members[j]; !p.isGone(found) {
+				if after.id == nil || bytes.Compare(p.id(found), after.id) < 0 {
+					after.number, after.id = p.first+found, p.id(found)
+				}
+				break
+			}
+		}
+	}
+	if before.id != nil {
+		into = append(into, before.number)
+	}
+	if after.id != nil {
+		into = append(into, after.number)
+	}
+	return into
+}
+
+// laterThan reports whether a document has the higher id.
+func (s *Searcher) laterThan(number, than uint32) bool {
+	return bytes.Compare(s.key(number), s.key(than)) > 0
+}
+
+// key gives the id of a document; it is valid as long as the searcher.
+func (s *Searcher) key(number uint32) []byte {
+	p := s.partOf(number)
+	return p.id(number - p.first)
+}
+
+// group gives the group of a document; 0 is none.
+func (s *Searcher) group(number uint32) uint64 {
+	p := s.partOf(number)
+	return p.group(number - p.first)
+}
+
+// GroupKey stands for a group of an account; 0 for no group.
+func GroupKey(account uint32, group string) uint64 {
+	if group == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(binary.BigEndian.AppendUint32(nil, account))
+	_, _ = h.Write([]byte(group))
+	return max(h.Sum64(), 1)
+}

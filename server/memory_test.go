@@ -511,6 +511,7 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		},
 		"GET /v1/memory/erasures/{id}": {{"", "", 404}},
 		"POST /v1/memory/search":       {}, // TestWhatWasJustAnsweredIsFound, with an index
+		"POST /v1/memory/recall":       {}, // TestWhatAnEarlierSessionSaidIsRecalledInItsProjectAlone, with two accounts
 		"GET /v1/memory/stats":         {{"", "", 200}},
 		"GET /v1/memory/events":        {}, // TestATailTellsWhatHappensAndGoesOnWhereItEnded, with two accounts
 		"GET /v1/memory/export.jsonl": {

@@ -58,11 +58,13 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 		cutoff: &body.watch.cutoff,
 	}
 	if e.wire != nil {
-		data, err := e.wire.request(ctx, c, &out, c.Body)
+		wired, call := out, *c // of their own, so that other calls need no memory
+		data, err := e.wire.request(ctx, &call, &wired, c.Body)
 		if err != nil {
 			_ = body.Close()
 			return nil, e.cloudFault(err)
 		}
+		out = wired
 		body.payload.data, out.size = data, int64(len(data))
 	}
 	in, err := e.upstream.do(ctx, out)
@@ -78,8 +80,10 @@ func (e *endpoint) call(ctx context.Context, c *Call, credential Credential) (*R
 	}
 	body.from = decoded(&in)
 	if e.wire != nil {
-		in.body = body.from
-		e.wire.answer(c, &in)
+		answered, call := in, *c
+		answered.body = body.from
+		e.wire.answer(&call, &answered)
+		in = answered
 		body.from = in.body
 	}
 	body.length = in.length // of the decoded body

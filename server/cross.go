@@ -59,7 +59,7 @@ func (x *exchange) crossingSettings() *crossing.Settings {
 		Prints:  x.request.prints,
 		Strict:  x.request.in.Header(headerStrict) == "1",
 		Account: x.request.caller.Account,
-		Ledger:  reasoningLedger{x.server.engine},
+		Ledger:  x.server.ledger,
 		Answer:  *x.answerOptions(),
 	}
 }

@@ -46,7 +46,7 @@ func (x *exchange) spliced() ([]byte, error) {
 	}
 	body, dropped := crossing.CleanHistory(body, x.route.format, &crossing.Settings{
 		Target: x.router.Target(x.route.placement), Pieces: blocks, Prints: x.request.prints,
-		Ledger: reasoningLedger{x.server.engine}, Account: x.request.caller.Account,
+		Ledger: x.server.ledger, Account: x.request.caller.Account,
 	})
 	if notes := (codec.Notes{Emulated: resolved, Dropped: dropped}); len(resolved)+len(dropped) > 0 {
 		x.answer.out.Set(headerTranslation, crossing.NotesHeader(x.request.surface, x.route.format, &notes))
@@ -118,5 +118,5 @@ func (x *exchange) reasoningMemory() crossing.Memory {
 	if !replays {
 		return crossing.Memory{}
 	}
-	return crossing.Memory{Ledger: reasoningLedger{x.server.engine}, Account: x.request.caller.Account, Family: family}
+	return crossing.Memory{Ledger: x.server.ledger, Account: x.request.caller.Account, Family: family}
 }

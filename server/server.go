@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/listen"
@@ -114,6 +115,7 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	opts   Options
 	engine Engine
+	ledger crossing.Ledger // of engine
 	router atomic.Pointer[router.Router]
 	log    *slog.Logger
 	edge   *edge.Server
@@ -143,7 +145,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		recaller: recall.New(o.Engine, o.Recall),
 
-		opts: o, engine: o.Engine, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
+		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine}, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
 		bodies: edge.NewBudget(o.InFlightBytes), answers: edge.NewBudget(o.AnswerMemory),
 	}
 	var err error

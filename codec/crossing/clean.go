@@ -19,11 +19,15 @@ func CleanHistory(body []byte, format codec.Format, s *Settings) (cleaned []byte
 	if clean == nil {
 		return body, nil
 	}
-	if len(s.Pieces) > 0 && !s.Target.Dialect.ReplayReasoning && unmarked.Every(body, s.Pieces, s.Prints, isUnmarked) {
+	if !s.Target.Dialect.ReplayReasoning && (len(s.Pieces) > 0 && unmarked.Every(body, s.Pieces, s.Prints, isUnmarked) || isUnmarked(body)) {
 		return body, nil
 	}
-	memory := s.memory()
-	c := codec.Cleaner{Target: &s.Target, Recall: func(id []byte) []byte { return memory.recall(ledgerReasoning, id) }}
+	return cleanMarked(clean, body, s.Target, s.memory())
+}
+
+// cleanMarked is apart from CleanHistory, so that bodies without marks cost no memory.
+func cleanMarked(clean func(*codec.Cleaner, []byte) []byte, body []byte, target codec.Target, memory Memory) (cleaned []byte, dropped []string) {
+	c := codec.Cleaner{Target: &target, Recall: func(id []byte) []byte { return memory.recall(ledgerReasoning, id) }}
 	if cleaned = clean(&c, body); !c.Changed {
 		return body, nil
 	}

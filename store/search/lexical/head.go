@@ -239,19 +239,23 @@ func (v headView) postings(f field, text string, into []posting) []posting {
 		return into
 	}
 	from := len(into)
-	into = v.of.appendPostings(into, f, i, v.count)
+	into = t.appendPostings(into, i)
 	slices.Reverse(into[from:])
-	return into
+	kept := into[:from]
+	for _, p := range into[from:] {
+		if p.number < v.count {
+			p.length = v.of.documents[p.number].lengths.of(f)
+			kept = append(kept, p)
+		}
+	}
+	return kept
 }
 
-// appendPostings appends the postings of a term among the first count documents, the last one first.
-func (s *headSection) appendPostings(into []posting, f field, i, count uint32) []posting {
-	t := &s.fields[f]
+// appendPostings appends the postings of a term without lengths, the last one first.
+func (t *headTerms) appendPostings(into []posting, i uint32) []posting {
 	for at := t.terms[i].last; at != 0; {
 		p := &t.postings[at-1]
-		if p.number < count {
-			into = append(into, posting{p.number, p.frequency, s.documents[p.number].lengths.of(f)})
-		}
+		into = append(into, posting{number: p.number, frequency: p.frequency})
 		at = p.before
 	}
 	return into
@@ -289,15 +293,14 @@ func (s headSource) cursor(f field) cursor {
 		order[i] = uint32(i)
 	}
 	slices.SortFunc(order, func(a, b uint32) int { return bytes.Compare(t.at(a), t.at(b)) })
-	return &headCursor{section: s.of, field: f, order: order, at: -1}
+	return &headCursor{of: t, order: order, at: -1}
 }
 
 // headCursor goes through the terms of a field in their order.
 type headCursor struct {
-	section *headSection
-	field   field
-	order   []uint32
-	at      int
+	of    *headTerms
+	order []uint32
+	at    int
 }
 
 func (c *headCursor) next() bool {
@@ -305,11 +308,11 @@ func (c *headCursor) next() bool {
 	return c.at < len(c.order)
 }
 
-func (c *headCursor) term() []byte { return c.section.fields[c.field].at(c.order[c.at]) }
+func (c *headCursor) term() []byte { return c.of.at(c.order[c.at]) }
 
 func (c *headCursor) postings(into []posting) []posting {
 	from := len(into)
-	into = c.section.appendPostings(into, c.field, c.order[c.at], uint32(len(c.section.documents)))
+	into = c.of.appendPostings(into, c.order[c.at])
 	slices.Reverse(into[from:])
 	return into
 }

@@ -240,7 +240,14 @@ func (d *diskSection) postings(f field, term string, into []posting) []posting {
 		switch {
 		case string(b.term) < term:
 		case string(b.term) == term:
-			return d.decode(f, b.postings[:b.size], into)
+			from := len(into)
+			into = d.decode(b.postings[:b.size], into)
+			if column := d.sizes + 4*uint64(f); f != fieldFacet {
+				for i := from; i < len(into); i++ {
+					into[i].length = d.u32(column, 3*into[i].number)
+				}
+			}
+			return into
 		default:
 			return into
 		}
@@ -248,10 +255,9 @@ func (d *diskSection) postings(f field, term string, into []posting) []posting {
 	return into
 }
 
-// decode reads postings: the distance to the number before, twice, and one more where the frequency is one; else the
-// frequency follows.
-func (d *diskSection) decode(f field, encoded []byte, into []posting) []posting {
-	column := d.sizes + 4*uint64(f)
+// decode reads postings without lengths: the distance to the number before, twice, and one more where the frequency is one;
+// else the frequency follows.
+func (d *diskSection) decode(encoded []byte, into []posting) []posting {
 	for number := uint32(0); len(encoded) > 0; {
 		step, n := uvarint(encoded)
 		encoded = encoded[n:]
@@ -264,9 +270,6 @@ func (d *diskSection) decode(f field, encoded []byte, into []posting) []posting 
 		}
 		if number >= d.many {
 			panic("a segment names a document that it does not have")
-		}
-		if f != fieldFacet {
-			p.length = d.u32(column, 3*number)
 		}
 		into = append(into, p)
 	}
@@ -325,5 +328,5 @@ func (c *diskCursor) next() bool {
 func (c *diskCursor) term() []byte { return c.block.term }
 
 func (c *diskCursor) postings(into []posting) []posting {
-	return c.of.decode(c.field, c.block.postings[:c.block.size], into)
+	return c.of.decode(c.block.postings[:c.block.size], into)
 }

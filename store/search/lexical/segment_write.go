@@ -28,7 +28,7 @@ type source interface {
 type cursor interface {
 	next() bool
 	term() []byte                      // valid until next
-	postings(into []posting) []posting // ascending, with those of documents that are gone
+	postings(into []posting) []posting // ascending, with those of documents that are gone, without lengths
 }
 
 // segmentWriter writes a segment section by section.

@@ -25,14 +25,11 @@ type Recording interface {
 // Capture is the record of one exchange in the making. The goroutine that pumps the answer calls its methods, one at
 // a time; ID, Shed and Recorded may be called from others.
 type Capture struct {
+	recorded
 	store   *Store // nil: passes without a record
 	shed    bool
-	id      exchangeID
-	name    string // id as text
-	account accountNumber
-	info    *ExchangeInfo
+	info    *ExchangeInfo // until it is handed to the writer with the end
 	opening *write
-	session sessionID       // set by the writer before the opening is acknowledged
 	buffer  []byte          // answer bytes not yet handed to the writer, from the buffer pool
 	part    uint32          // number of the next part
 	size    int64           // answer bytes recorded so far
@@ -41,10 +38,20 @@ type Capture struct {
 	items   *RequestItems   // of request, may be nil
 	derived *chatkey.Keys   // of request, nil: not known
 	answer  *answerRedactor // nil: nothing is masked
+}
 
-	begun  bool      // the opening is on record; the writer's
-	noted  *openNote // among those that are open; the writer's
-	failed error     // first failure to write; the writer's
+// recorded is a capture as the writer sees it. Nothing of it is changed by the goroutine that pumps the answer, which may
+// be at the end of the exchange before the writer is at its opening: what that and the end say of the exchange comes with
+// the write that it is for.
+type recorded struct {
+	id      exchangeID
+	name    string // id as text
+	account accountNumber
+
+	session sessionID // set before the opening is acknowledged
+	begun   bool      // the opening is on record
+	noted   *openNote // among those that are open
+	failed  error     // first failure to write
 }
 
 // counters add up to the requests the store was asked to take.
@@ -80,7 +87,7 @@ func (s *Store) Off() *Capture {
 }
 
 func newCapture(s *Store, id exchangeID) *Capture {
-	return &Capture{store: s, id: id, name: id.String()}
+	return &Capture{store: s, recorded: recorded{id: id, name: id.String()}}
 }
 
 // Begin hands the opening of an exchange to the writer, without waiting for the commit. It waits for room in the
@@ -111,7 +118,10 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if now, ok := s.accounts.number(o.Account); !ok || now != account {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
-	w := &write{capture: c, info: encodeFields(c.info), body: s.planBody(account, &planned{o.Body, o.Spans, o.Items, o.Prints}), evidence: evidenceOf(o), done: make(chan struct{})}
+	w := &write{
+		capture: &c.recorded, info: encodeFields(c.info), body: s.planBody(account, &planned{o.Body, o.Spans, o.Items, o.Prints}),
+		evidence: evidenceOf(o, c.info), done: make(chan struct{}),
+	}
 	c.opening = w
 	chain := w.body.conversation // the plan is the writer's from where it is sent
 	if s.opts.OnPressure == Shed {
@@ -135,7 +145,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 func (s *Store) passOrRefuse(c *Capture, cause error) (*Capture, error) {
 	if s.opts.OnPressure == Shed {
 		s.count.shed.Add(1)
-		return &Capture{id: c.id, name: c.name, shed: true}, nil
+		return &Capture{recorded: recorded{id: c.id, name: c.name}, shed: true}, nil
 	}
 	s.count.refused.Add(1)
 	return nil, cause
@@ -255,7 +265,7 @@ func (c *Capture) spill() error {
 			part, rest = part[:n], append(getBuffer(len(part)-n), part[n:]...)
 		}
 	}
-	w := &write{capture: c, part: encodeAnswer(part, frames), number: c.part}
+	w := &write{capture: &c.recorded, part: encodeAnswer(part, frames), number: c.part}
 	frames.Release()
 	putBuffer(part)
 	c.buffer = rest
@@ -278,12 +288,13 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	}
 	closeInfo(c.info, closing)
 	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
-	w := &write{capture: c, info: encodeFields(c.info), number: c.part, closing: true, done: make(chan struct{})}
+	w := &write{capture: &c.recorded, info: encodeFields(c.info), ended: c.info, number: c.part, done: make(chan struct{})}
 	if len(c.buffer) > 0 {
 		w.part = encodeAnswer(c.buffer, frames)
 	}
 	frames.Release()
 	w.captured = c.handOver()
+	c.info = nil
 	c.digestAtOnce(w)
 	if err := c.store.send(context.WithoutCancel(ctx), w); err != nil {
 		c.store.digester.release(w.captured)
@@ -293,13 +304,9 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	return w.err
 }
 
-// event tells of the capture's present state. The writer calls it, while the capture's goroutine waits or has not
-// been given the capture yet.
-func (c *Capture) event(kind EventKind) Event {
-	e := Event{Kind: kind, Exchange: c.name, Time: time.Now().UTC(), account: c.account}
-	if kind == ExchangeCompleted {
-		e.Outcome = c.info.Outcome
-	}
+// event tells of the exchange's present state.
+func (c *recorded) event(kind EventKind, outcome Outcome) Event {
+	e := Event{Kind: kind, Exchange: c.name, Time: time.Now().UTC(), account: c.account, Outcome: outcome}
 	if c.session != (sessionID{}) {
 		e.Session = c.session.String()
 	}

@@ -97,11 +97,20 @@ type evidence struct {
 	refused                   bool // no provider was chosen: the request is sent to none
 	chatKey, external, native string
 	conversation              string
+
+	of sessionFacts
 }
 
-// evidenceOf takes what an opening says. It keeps no reference to o.
-func evidenceOf(o *Opening) *evidence {
+// sessionFacts is what a session's record takes from an exchange that begins.
+type sessionFacts struct {
+	account, surface, model, auxiliary string
+	started                            time.Time
+}
+
+// evidenceOf takes what an opening says, and its record. It keeps no reference to either.
+func evidenceOf(o *Opening, info *ExchangeInfo) *evidence {
 	e := &evidence{
+		of:    sessionFacts{info.Account, info.Surface, info.ModelAsked, info.Auxiliary, info.Started},
 		agent: strings.Clone(o.NativeAgent), response: strings.Clone(o.PreviousResponse),
 		opening: strings.Clone(o.DerivedOpening), reply: strings.Clone(o.DerivedReply), auxiliary: o.Auxiliary != "",
 		refused: o.Format == codec.FormatUnknown,
@@ -237,18 +246,18 @@ func (g *gathering) openSession(w *write) {
 		e       = w.evidence
 		account = c.account
 	)
-	if e.none() && c.info.Surface == codec.Embeddings.String() {
+	if e.none() && e.of.surface == codec.Embeddings.String() {
 		return // vectors are no conversation
 	}
 	r, ref, unheard := g.findSession(account, e)
-	if r == nil && (e.refused || c.info.Auxiliary == AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
+	if r == nil && (e.refused || e.of.auxiliary == AuxiliaryTokens || e.auxiliary && len(e.explicit) == 0) {
 		return
 	}
 	if r == nil {
-		ref = sessionRef{account, sessionID(g.store.ids.next(c.info.Started))}
+		ref = sessionRef{account, sessionID(g.store.ids.next(e.of.started))}
 		g.recent.begin(ref)
 		r = &sessionRecord{Session: Session{
-			ID: ref.id.String(), Account: c.info.Account, Created: c.info.Started,
+			ID: ref.id.String(), Account: e.of.account, Created: e.of.started,
 			Agent: e.agent, Derived: len(e.explicit) == 0,
 		}, unheard: unheard}
 		for _, clue := range e.parent {
@@ -263,10 +272,10 @@ func (g *gathering) openSession(w *write) {
 		g.linkSession(w, ref, r)
 	}
 	r.Exchanges++
-	if c.info.Started.After(r.Updated) {
-		r.Updated = c.info.Started
+	if e.of.started.After(r.Updated) {
+		r.Updated = e.of.started
 	}
-	if model := c.info.ModelAsked; model != "" && len(r.Models) < maxSessionModels && !slices.Contains(r.Models, model) {
+	if model := e.of.model; model != "" && len(r.Models) < maxSessionModels && !slices.Contains(r.Models, model) {
 		r.Models = append(r.Models, model)
 	}
 	g.putSession(w, ref, r)

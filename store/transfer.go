@@ -304,11 +304,11 @@ func (g *gathering) importSessionOf(w *write, account accountNumber, id exchange
 	if had == "" {
 		return
 	}
-	w.capture = &Capture{store: g.store, id: id, name: id.String(), account: account, info: info}
+	w.capture = &recorded{id: id, name: id.String(), account: account}
 	w.evidence = evidenceOf(&Opening{
 		ChatKey: info.ChatKey, ExternalSession: info.ExternalSession,
 		NativeSession: info.NativeSession, NativeAgent: info.NativeAgent, Auxiliary: info.Auxiliary,
-	})
+	}, info)
 	w.evidence.refused = info.Format == ""
 	g.openSession(w)
 	w.capture = nil

@@ -22,13 +22,13 @@ type change func(g *gathering, w *write) error
 
 // write is one operation for the writer: either the next step of a capture, or a change.
 type write struct {
-	capture *Capture
-	info    []byte    // the exchange's record, nil for a part
-	body    *bodyPlan // request bytes, with the opening
-	part    []byte    // of the answer, encoded
-	number  uint32    // of part
-	closing bool      // the exchange is over
-	ended   bool      // the note of open exchanges counts it out
+	capture *recorded
+	info    []byte        // the exchange's record, nil for a part
+	body    *bodyPlan     // request bytes, with the opening
+	part    []byte        // of the answer, encoded
+	number  uint32        // of part
+	ended   *ExchangeInfo // with the closing: the whole exchange
+	noted   bool          // the note of open exchanges counts it out
 
 	evidence *evidence // of the session, with the opening
 
@@ -197,17 +197,17 @@ func (s *Store) write(g *gathering, group []*write) error {
 			w.skeleton = g.addBody(w.capture.account, w.body)
 			g.openSession(w)
 			w.capture.noted = g.noteOpen(w.capture.account, w.capture.id)
-			w.event = w.capture.event(ExchangeCreated)
+			w.event = w.capture.event(ExchangeCreated, OutcomeOpen)
 		}
-		if w.closing {
+		if w.ended != nil {
 			if w.capture.failed != nil { // an earlier part could not be written
 				s.digester.release(w.captured)
 				w.captured, w.digest = nil, nil
-				w.capture.info.Outcome = OutcomeInterrupted
-				w.info = encodeFields(w.capture.info)
+				w.ended.Outcome = OutcomeInterrupted
+				w.info = encodeFields(w.ended)
 			}
-			g.closeSession(w, w.capture.account, w.capture.id, w.capture.info)
-			w.event = w.capture.event(ExchangeCompleted)
+			g.closeSession(w, w.capture.account, w.capture.id, w.ended)
+			w.event = w.capture.event(ExchangeCompleted, w.ended.Outcome)
 		}
 		if c := w.capture; w.part != nil && c.failed == nil {
 			key := partKey(spaceResponse, c.account, c.id, w.number)
@@ -266,7 +266,7 @@ func (s *Store) acknowledge(w *write) {
 	if c := w.capture; c != nil && w.err != nil && c.failed == nil {
 		c.failed = w.err
 	}
-	if w.info != nil && !w.closing {
+	if w.info != nil && w.ended == nil {
 		if w.err == nil {
 			w.capture.begun = true
 			s.count.captured.Add(1)
@@ -307,8 +307,8 @@ func (s *Store) apply(b *batch, w *write, objects []object) {
 	b.together(int64(3 + len(w.records)))
 	b.set(exchangeKey(spaceExchange, c.account, c.id), w.info)
 	b.apply(w.records)
-	if w.closing {
-		w.ended = true
+	if w.ended != nil {
+		w.noted = true
 		if c.noted.running--; c.noted.running == 0 {
 			b.delete(c.noted.key())
 		}
@@ -322,7 +322,7 @@ func (s *Store) apply(b *batch, w *write, objects []object) {
 
 // stayOpen takes back that the exchange has ended, which could not be committed: its note stays until the store is opened again.
 func (w *write) stayOpen() {
-	if w.ended {
+	if w.noted {
 		w.capture.noted.running++
 	}
 }

@@ -1,46 +1,56 @@
 package crossing
 
 import (
+	"unsafe"
+
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// requestAdapter rewrites one canonical request so that the target can take it, and fills in what has to be undone in the
-// answer. Its steps are in files of their own; each is named after what it makes right.
-type requestAdapter struct {
-	r       *codec.Request
-	from    *codec.Traits // of the client's format
-	to      *codec.Traits // of the provider's
-	takes   codec.Takes   // and what the target takes
-	target  *codec.Target
-	setting *Settings
-	undo    *undo
-	flat    map[string]bool // names of tools outside any namespace
-
-	plain []byte // a text without its escapes
-
-	references map[string]bool // names of tools that the conversation refers to; nil: not read yet
+// adaptation is a request on its way to a target: what every step reads and rewrites.
+type adaptation struct {
+	r      *codec.Request
+	from   *codec.Traits // of the client's format
+	to     *codec.Traits // of the provider's
+	takes  codec.Takes   // and what the target takes
+	target *codec.Target
+	memory Memory
+	back   *wayBack
 }
 
-// adapt runs all steps. The order matters: what refers to tools by name or to calls by id comes before names and ids
-// are changed, and state is put back before the conversation is reshaped around it.
-func (u *undo) adapt(r *codec.Request, format codec.Format, s *Settings) error {
-	a := &requestAdapter{r: r, from: Traits(r.Format), to: Traits(format), takes: Takes(format, &s.Target), target: &s.Target, setting: s, undo: u}
-	u.prepare(a)
+// wayBack is what the steps did that the answer has to be restored from. What it holds are views of the request.
+type wayBack struct {
+	names    nameMap
+	wrapped  map[string]bool // names of free-text tools that were sent as functions, before they were made legal
+	stops    [][]byte        // sequences that the provider does not look for
+	jsonTool string          // name of the tool that stands for a schema; "" for none
+}
+
+// adapt rewrites one canonical request so that the target can take it, and readies back for the answer. Steps are in files of
+// their own, each named after what it makes right. The order matters: what refers to tools by name or to calls by id
+// comes before names and ids are changed, and state is put back before the conversation is reshaped around it.
+func adapt(back *restorer, r *codec.Request, format codec.Format, s *Settings) error {
+	a := &adaptation{r: r, from: Traits(r.Format), to: Traits(format), takes: Takes(format, &s.Target), target: &s.Target, memory: s.memory(), back: &back.back}
+	back.prepare(a)
+	var (
+		tools        = toolStep{adaptation: a}
+		conversation = conversationStep{a}
+		state        = stateStep{adaptation: a}
+	)
 	for _, step := range []func() error{
-		a.refuse,        // refuse.go
-		a.tools,         // tools.go
-		a.toolChoice,    // tools.go
-		a.conversation,  // conversation.go
-		a.pairs,         // pairs.go
-		a.media,         // media.go
-		a.state,         // state.go
-		a.order,         // conversation.go
-		a.identifiers,   // identifiers.go
-		a.settings,      // settings.go
-		a.reasoning,     // reasoning.go
-		a.outputFormat,  // output.go
-		a.breakpoints,   // breakpoints.go
-		a.stopSequences, // stop.go
+		a.refuse,
+		tools.offerAll,
+		tools.choose,
+		conversation.clear,
+		pairStep{a}.run,
+		mediaStep{a}.run,
+		state.run,
+		conversation.order,
+		identifierStep{a}.run,
+		settingsStep{a}.run,
+		reasoningStep{a}.run,
+		outputStep{a}.run,
+		breakpointStep{a}.run,
+		a.stopSequences,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -48,3 +58,8 @@ func (u *undo) adapt(r *codec.Request, format codec.Format, s *Settings) error {
 	}
 	return nil
 }
+
+// view is b as a string without a copy, for keys of maps that live as long as the request: names and ids are views into
+// the client's body or memory of the request, which stay as they are until the exchange is released. An agent's history
+// holds hundreds of them, and copying each would cost more than translating it.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

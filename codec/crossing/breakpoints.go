@@ -6,10 +6,13 @@ import (
 
 var ephemeral = []byte(`{"type":"ephemeral"}`)
 
-// breakpoints marks for Anthropic's prompt cache what agents send again with every turn: tools, instructions and the two
+// breakpointStep is about the marks of the prompt cache.
+type breakpointStep struct{ *adaptation }
+
+// run marks for Anthropic's prompt cache what agents send again with every turn: tools, instructions and the two
 // newest turns of the user. Without a mark nothing is cached there, and clients of other formats have no way to ask. A
 // client that marks its parts itself is left to it, within the number that is taken: the earliest marks go.
-func (a *requestAdapter) breakpoints() error {
+func (a breakpointStep) run() error {
 	if a.takes.Breakpoints == 0 {
 		return nil
 	}
@@ -41,7 +44,7 @@ func (a *requestAdapter) breakpoints() error {
 }
 
 // marks lists the client's own breakpoints, earliest first. Those inside the result of a tool count like any other.
-func (a *requestAdapter) marks() []*[]byte {
+func (a breakpointStep) marks() []*[]byte {
 	var marks []*[]byte
 	note := func(mark *[]byte) {
 		if *mark != nil {

@@ -11,9 +11,12 @@ import (
 // foreign provider's prompt cache from ever hitting (docs/wire/translation.md#p62).
 const billingMark = "x-anthropic-billing-header:"
 
-// conversation clears away what no target reads and puts the opening instructions where it looks for them
+// conversationStep shapes the messages.
+type conversationStep struct{ *adaptation }
+
+// clear clears away what no target reads and puts the opening instructions where it looks for them
 // (docs/wire/translation.md#2.3).
-func (a *requestAdapter) conversation() error {
+func (a conversationStep) clear() error {
 	a.r.Instructions = a.keepParts(a.r.Instructions, false)
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
@@ -29,7 +32,7 @@ func (a *requestAdapter) conversation() error {
 }
 
 // keepParts drops empty text and the billing block, and puts into words what only another format can say.
-func (a *requestAdapter) keepParts(parts []codec.Part, assistant bool) []codec.Part {
+func (a conversationStep) keepParts(parts []codec.Part, assistant bool) []codec.Part {
 	kept := parts[:0]
 	for _, p := range parts {
 		switch p.Kind {
@@ -72,7 +75,7 @@ func (a *requestAdapter) keepParts(parts []codec.Part, assistant bool) []codec.P
 }
 
 // tellFailure says in words that a tool has failed, where the target has no member for that and the result says nothing.
-func (a *requestAdapter) tellFailure(result *codec.Part) {
+func (a conversationStep) tellFailure(result *codec.Part) {
 	if a.takes.FailedResults {
 		return
 	}
@@ -82,13 +85,13 @@ func (a *requestAdapter) tellFailure(result *codec.Part) {
 	}
 }
 
-func (a *requestAdapter) contentPath(wireType []byte) string {
+func (a *adaptation) contentPath(wireType []byte) string {
 	return a.from.Members.Content + string(wireType)
 }
 
 // hoistInstructions moves the system and developer messages that open the conversation to the instructions, one block
 // each: joining them would change the bytes that caches go by.
-func (a *requestAdapter) hoistInstructions() {
+func (a conversationStep) hoistInstructions() {
 	n := 0
 	for n < len(a.r.Messages) && isInstruction(a.r.Messages[n].Role) {
 		a.r.Instructions = append(a.r.Instructions, a.r.Messages[n].Parts...)
@@ -103,7 +106,7 @@ func isInstruction(role codec.Role) bool {
 
 // prefill handles a conversation that ends with the beginning of the answer. Models that cannot go on from it would
 // take it for a finished turn.
-func (a *requestAdapter) prefill() error {
+func (a conversationStep) prefill() error {
 	n := len(a.r.Messages) - 1
 	if n < 0 || a.r.Messages[n].Role != codec.RoleAssistant || hasCalls(a.r.Messages[n].Parts) {
 		return nil
@@ -158,7 +161,7 @@ func hasCalls(parts []codec.Part) bool {
 }
 
 // needUser makes sure that there is something to answer.
-func (a *requestAdapter) needUser() error {
+func (a conversationStep) needUser() error {
 	for i := range a.r.Messages {
 		if r := a.r.Messages[i].Role; r != codec.RoleSystem && r != codec.RoleDeveloper && len(a.r.Messages[i].Parts) > 0 {
 			return nil
@@ -180,7 +183,7 @@ func (a *requestAdapter) needUser() error {
 
 // order brings the messages into the order and the alternation that the target expects. It never moves instructions
 // to the top: that would change the beginning of the request with every turn.
-func (a *requestAdapter) order() error {
+func (a conversationStep) order() error {
 	a.placeInstructions()
 	kept := a.r.Messages[:0]
 	joined := 0 // how many are kept while the last of them has parts in memory of its own
@@ -209,7 +212,7 @@ func (a *requestAdapter) order() error {
 }
 
 // presentable drops blank text beside other text: Messages refuses a block of white space.
-func (a *requestAdapter) presentable(parts []codec.Part) []codec.Part {
+func (a conversationStep) presentable(parts []codec.Part) []codec.Part {
 	if !a.takes.Alternation {
 		return parts
 	}
@@ -225,7 +228,7 @@ func (a *requestAdapter) presentable(parts []codec.Part) []codec.Part {
 
 // placeInstructions finds a place for system and developer messages in the middle: as they are where the target takes
 // them, directly after a user turn where it takes them only there, else as the user's text.
-func (a *requestAdapter) placeInstructions() {
+func (a conversationStep) placeInstructions() {
 	messages := a.r.Messages
 	for i := 1; i < len(messages); i++ {
 		if isInstruction(messages[i].Role) && awaitsResults(messages[i-1]) {

@@ -18,7 +18,7 @@ type Exchange struct {
 	target   codec.Target
 	request  *codec.Request
 	options  codec.AnswerOptions
-	undo     undo
+	restorer restorer
 }
 
 // Settings is what a crossing has to know beyond the two formats and the body.
@@ -64,7 +64,7 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 	x.options.Request = x.request
 	x.options.IncludeUsage = x.request.IncludeUsage
 	x.options.IncludeState = x.request.IncludeState
-	if err := x.undo.adapt(x.request, format, s); err != nil {
+	if err := adapt(&x.restorer, x.request, format, s); err != nil {
 		x.Release()
 		return nil, nil, err
 	}
@@ -189,7 +189,7 @@ func (s *Stream) Frame(dst []byte, f *sse.Frame) ([]byte, codec.FrameKind) {
 func (s *Stream) encode(dst []byte) ([]byte, codec.FrameKind) {
 	s.seen.note(s.events)
 	sign := codec.FrameKeepAlive
-	restored := s.x.undo.restore(s.events)
+	restored := s.x.restorer.restore(s.events)
 	s.seen.infer(restored)
 	for i := range restored {
 		ev := &restored[i]
@@ -247,7 +247,7 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 	defer events.release()
 	events.list = x.provider.DecodeAnswer(events.list, body)
 	seen.note(events.list)
-	restored := x.undo.restore(events.list)
+	restored := x.restorer.restore(events.list)
 	seen.infer(restored)
 	for i := range restored {
 		answer.Add(&restored[i])
@@ -268,4 +268,25 @@ func (x *Exchange) Error(status int, retryAfter time.Duration, body []byte) *cod
 	e := x.provider.DecodeError(status, retryAfter, body)
 	e.Param = ""
 	return e
+}
+
+// eventList is the events of a complete answer. Lists are used again: a short answer has half a dozen events, and an event
+// is a long value, so that a list that grows from nothing costs more than reading the answer.
+type eventList struct{ list []codec.Event }
+
+var eventLists = sync.Pool{New: func() any { return new(eventList) }}
+
+// maxEvents is the longest list that is kept, about 64 KB.
+const maxEvents = 256
+
+func takeEvents() *eventList { return eventLists.Get().(*eventList) }
+
+// release gives the list back. Its events, which are views, must not be used any more.
+func (l *eventList) release() {
+	if cap(l.list) > maxEvents {
+		return
+	}
+	clear(l.list)
+	l.list = l.list[:0]
+	eventLists.Put(l)
 }

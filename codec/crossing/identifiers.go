@@ -6,9 +6,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// identifiers gives tools legal names and calls legal ids. Both are pure functions of what the client sent, so that a
+// identifierStep makes names and ids legal.
+type identifierStep struct{ *adaptation }
+
+// run gives tools legal names and calls legal ids. Both are pure functions of what the client sent, so that a
 // conversation keeps its bytes from turn to turn and nothing has to be remembered (docs/wire/translation.md#4).
-func (a *requestAdapter) identifiers() error {
+func (a identifierStep) run() error {
 	names := make([][]byte, 0, 2*len(a.r.Tools)+len(a.r.Messages))
 	for i := range a.r.Tools {
 		if len(a.r.Tools[i].Name) > 0 {
@@ -22,7 +25,7 @@ func (a *requestAdapter) identifiers() error {
 			}
 		}
 	}
-	a.undo.names.declare(a.to.ToolName, names)
+	a.back.names.declare(a.to.ToolName, names)
 	a.renameTools()
 	short := newIDMap(a.takes.CallID)
 	short.ids, short.taken = make(map[string][]byte, len(a.r.Messages)), make(map[string]bool, len(a.r.Messages))
@@ -39,7 +42,7 @@ func (a *requestAdapter) identifiers() error {
 	return nil
 }
 
-func (a *requestAdapter) renameTools() {
+func (a identifierStep) renameTools() {
 	kept := a.r.Tools[:0]
 	seen := make(map[string]bool, len(a.r.Tools))
 	for _, tool := range a.r.Tools {
@@ -61,8 +64,8 @@ func (a *requestAdapter) renameTools() {
 	}
 }
 
-func (a *requestAdapter) rename(name *[]byte) {
-	if sent, ok := a.undo.names.sent[string(*name)]; ok && sent != string(*name) {
+func (a identifierStep) rename(name *[]byte) {
+	if sent, ok := a.back.names.sent[string(*name)]; ok && sent != string(*name) {
 		*name = append(a.r.Alloc(len(sent)), sent...)
 		a.r.Notes.Emulate("tools.name")
 	}

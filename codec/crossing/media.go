@@ -7,9 +7,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// media checks pictures, documents and sounds against what the target can take, and moves pictures out of tool results
+// mediaStep makes pictures, documents and sounds what the target can take.
+type mediaStep struct{ *adaptation }
+
+// run checks pictures, documents and sounds against what the target can take, and moves pictures out of tool results
 // where it takes only text there (docs/wire/translation.md#2.3).
-func (a *requestAdapter) media() error {
+func (a mediaStep) run() error {
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
 		m.Parts = a.introduceDocuments(m.Parts)
@@ -34,7 +37,7 @@ func (a *requestAdapter) media() error {
 // introduceDocuments puts the title and the context that a Messages client gives its documents into words, since no other
 // format has members for them: into the text of a document that is text, else before the document, unless the title can be
 // the name of its file.
-func (a *requestAdapter) introduceDocuments(parts []codec.Part) []codec.Part {
+func (a mediaStep) introduceDocuments(parts []codec.Part) []codec.Part {
 	for i := range parts {
 		if !a.introduces(&parts[i]) {
 			continue
@@ -53,15 +56,15 @@ func (a *requestAdapter) introduceDocuments(parts []codec.Part) []codec.Part {
 	return parts
 }
 
-func (a *requestAdapter) introduces(p *codec.Part) bool {
+func (a mediaStep) introduces(p *codec.Part) bool {
 	return p.Kind == codec.PartDocument && a.from.Client.TitledDocuments && (len(p.Context) > 0 || len(p.Filename) > 0 && !a.namesFile(p))
 }
 
-func (a *requestAdapter) namesFile(p *codec.Part) bool {
+func (a mediaStep) namesFile(p *codec.Part) bool {
 	return p.Text == nil && a.takes.FileNames
 }
 
-func (a *requestAdapter) introduction(p *codec.Part) []byte {
+func (a mediaStep) introduction(p *codec.Part) []byte {
 	if !a.introduces(p) {
 		return nil
 	}
@@ -81,7 +84,7 @@ func (a *requestAdapter) introduction(p *codec.Part) []byte {
 	return words
 }
 
-func (a *requestAdapter) medium(p *codec.Part, m *codec.Message) error {
+func (a mediaStep) medium(p *codec.Part, m *codec.Message) error {
 	switch p.Kind {
 	case codec.PartAudio:
 		if !a.takes.Audio {
@@ -112,7 +115,7 @@ func isWebURL(url []byte) bool {
 }
 
 // imageType spells the type as every provider does, and refuses those that the target cannot read.
-func (a *requestAdapter) imageType(p *codec.Part, m *codec.Message) error {
+func (a mediaStep) imageType(p *codec.Part, m *codec.Message) error {
 	if string(p.MediaType) == "image/jpg" {
 		p.MediaType = []byte("image/jpeg")
 	}
@@ -124,7 +127,7 @@ func (a *requestAdapter) imageType(p *codec.Part, m *codec.Message) error {
 
 // liftImages moves pictures and documents from tool results into a message of the user after the whole run of
 // results, and leaves a note in their place.
-func (a *requestAdapter) liftImages() {
+func (a mediaStep) liftImages() {
 	lifted := make([]codec.Message, 0, len(a.r.Messages))
 	for _, m := range a.r.Messages {
 		if m.Role != codec.RoleTool {
@@ -144,7 +147,7 @@ func (a *requestAdapter) liftImages() {
 	a.r.Messages = lifted
 }
 
-func (a *requestAdapter) liftFrom(result *codec.Part, pictures []codec.Part) []codec.Part {
+func (a mediaStep) liftFrom(result *codec.Part, pictures []codec.Part) []codec.Part {
 	for k := range result.Parts {
 		p := &result.Parts[k]
 		if p.Kind != codec.PartImage && (p.Kind != codec.PartDocument || p.Text != nil) {

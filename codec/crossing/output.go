@@ -14,8 +14,11 @@ const (
 	jsonTool = "json_response"
 )
 
-// outputFormat asks for JSON in the target's own way (docs/wire/translation.md#2.8).
-func (a *requestAdapter) outputFormat() error {
+// outputStep is about the form of the answer.
+type outputStep struct{ *adaptation }
+
+// run asks for JSON in the target's own way (docs/wire/translation.md#2.8).
+func (a outputStep) run() error {
 	o := &a.r.Output
 	switch o.Kind {
 	case codec.OutputJSON:
@@ -30,7 +33,7 @@ func (a *requestAdapter) outputFormat() error {
 	return nil
 }
 
-func (a *requestAdapter) schemaFormat(o *codec.OutputFormat) {
+func (a outputStep) schemaFormat(o *codec.OutputFormat) {
 	if len(o.Name) == 0 {
 		o.Name = []byte("structured_output")
 	}
@@ -107,9 +110,9 @@ func allStrict(schemas []byte, depth int) bool {
 }
 
 // forceJSONTool makes the answer the arguments of a call, which is turned into text on the way back.
-func (a *requestAdapter) forceJSONTool(o *codec.OutputFormat) {
+func (a outputStep) forceJSONTool(o *codec.OutputFormat) {
 	name := jsonTool
-	for a.undo.names.original[name].name != nil { // the client has a tool of that name
+	for a.back.names.original[name].name != nil { // the client has a tool of that name
 		name += "_"
 	}
 	a.r.Tools = append(a.r.Tools, codec.Tool{
@@ -118,14 +121,14 @@ func (a *requestAdapter) forceJSONTool(o *codec.OutputFormat) {
 	})
 	if len(a.r.Tools) == 1 && a.target.ForcedTools {
 		a.r.ToolChoice = codec.ToolChoice{Mode: codec.ChoiceTool, Name: []byte(name)}
-		a.stopThinking()
+		reasoningStep{a.adaptation}.stopThinking()
 	}
-	a.undo.jsonTool = name
+	a.back.jsonTool = name
 	*o = codec.OutputFormat{}
 	a.r.Notes.Emulate(a.from.Members.Output)
 }
 
 // instruct appends a line to the opening instructions. text is a string body.
-func (a *requestAdapter) instruct(text []byte) {
+func (a outputStep) instruct(text []byte) {
 	a.r.Instructions = append(a.r.Instructions, codec.Part{Kind: codec.PartText, Text: text})
 }

@@ -6,10 +6,13 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// pairs makes every call of the history be followed by exactly one result, all results of a turn in one message
+// pairStep joins calls and their results.
+type pairStep struct{ *adaptation }
+
+// run makes every call of the history be followed by exactly one result, all results of a turn in one message
 // directly after it and in the order of the calls (docs/wire/translation.md#2.3 and P67 to P76). Providers refuse
 // anything else, and a client that has lost a result must not lose the conversation with it.
-func (a *requestAdapter) pairs() error {
+func (a pairStep) run() error {
 	a.renameRepeatedCalls()
 	paired := make([]codec.Message, 0, len(a.r.Messages)+2)
 	for i := 0; i < len(a.r.Messages); i++ {
@@ -41,7 +44,7 @@ func (a *requestAdapter) pairs() error {
 	return nil
 }
 
-func (a *requestAdapter) unanswered(m *codec.Message) error {
+func (a pairStep) unanswered(m *codec.Message) error {
 	for i := range m.Parts {
 		if p := &m.Parts[i]; isCall(p) {
 			return codec.Invalid(a.r.Path(m.Index), "the conversation ends with the tool call %q, which has no result", p.CallID)
@@ -56,7 +59,7 @@ func isCall(p *codec.Part) bool {
 
 // answerCalls appends the results of the calls in the last message of paired, gathered from the messages that follow,
 // then what else these say.
-func (a *requestAdapter) answerCalls(paired, following []codec.Message) ([]codec.Message, error) {
+func (a pairStep) answerCalls(paired, following []codec.Message) ([]codec.Message, error) {
 	asker := &paired[len(paired)-1]
 	calls := 0
 	for i := range asker.Parts {
@@ -168,7 +171,7 @@ func (r *results) repeats(p *codec.Part) bool {
 }
 
 // appendRest appends what stands between the calls and the next turn of the assistant beside their results.
-func (a *requestAdapter) appendRest(paired, following []codec.Message, found *results) ([]codec.Message, error) {
+func (a pairStep) appendRest(paired, following []codec.Message, found *results) ([]codec.Message, error) {
 	for _, m := range following {
 		if m.Role != codec.RoleTool {
 			paired = append(paired, m)
@@ -195,7 +198,7 @@ func (a *requestAdapter) appendRest(paired, following []codec.Message, found *re
 }
 
 // orphans turns results whose call is gone, after a history was trimmed for instance, into words of the user.
-func (a *requestAdapter) orphans(results []codec.Part) []codec.Part {
+func (a pairStep) orphans(results []codec.Part) []codec.Part {
 	var parts []codec.Part
 	for i := range results {
 		p := &results[i]
@@ -213,7 +216,7 @@ func (a *requestAdapter) orphans(results []codec.Part) []codec.Part {
 
 // renameRepeatedCalls tells calls apart that bear the same id, which happens with hosts that number calls per turn. The
 // n-th result with that id belongs to the n-th call with it; all but the first get a number after the id.
-func (a *requestAdapter) renameRepeatedCalls() {
+func (a pairStep) renameRepeatedCalls() {
 	calls, results := make(map[string]int, len(a.r.Messages)), make(map[string]int, len(a.r.Messages))
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {

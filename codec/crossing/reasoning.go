@@ -30,8 +30,11 @@ func effortOfBudget(budget int64) string {
 	}
 }
 
-// reasoning asks for reasoning in the target's own form. What the client left to the model stays left to the model.
-func (a *requestAdapter) reasoning() error {
+// reasoningStep is about how much the model is to reason.
+type reasoningStep struct{ *adaptation }
+
+// run asks for reasoning in the target's own form. What the client left to the model stays left to the model.
+func (a reasoningStep) run() error {
 	g := &a.r.Reasoning
 	word := a.askedEffort()
 	asked := *g
@@ -62,7 +65,7 @@ func forces(mode codec.ChoiceMode) bool {
 }
 
 // askedEffort is what the client asked for as a word, "" when it left that to the model.
-func (a *requestAdapter) askedEffort() string {
+func (a reasoningStep) askedEffort() string {
 	g := &a.r.Reasoning
 	switch {
 	case g.Mode == codec.ReasoningOff:
@@ -77,7 +80,7 @@ func (a *requestAdapter) askedEffort() string {
 }
 
 // askBudget asks in tokens.
-func (a *requestAdapter) askBudget(word string, budget int64) {
+func (a reasoningStep) askBudget(word string, budget int64) {
 	g, t := &a.r.Reasoning, a.target
 	switch word {
 	case "":
@@ -113,7 +116,7 @@ func (a *requestAdapter) askBudget(word string, budget int64) {
 }
 
 // askAdaptive lets the model decide, within an effort word.
-func (a *requestAdapter) askAdaptive(word string, mode codec.ReasoningMode) {
+func (a reasoningStep) askAdaptive(word string, mode codec.ReasoningMode) {
 	g := &a.r.Reasoning
 	switch {
 	case word == "" && mode != codec.ReasoningAdaptive:
@@ -131,7 +134,7 @@ func (a *requestAdapter) askAdaptive(word string, mode codec.ReasoningMode) {
 }
 
 // askEffort asks with a word alone.
-func (a *requestAdapter) askEffort(word string) {
+func (a reasoningStep) askEffort(word string) {
 	if word == "none" && !slices.Contains(a.target.Efforts, "none") {
 		if a.target.CanDisable {
 			a.r.Reasoning.Mode = codec.ReasoningOff
@@ -148,7 +151,7 @@ func (a *requestAdapter) askEffort(word string) {
 }
 
 // askLevel asks Gemini 3 with a level: an effort word in capitals. Its reasoning cannot be switched off.
-func (a *requestAdapter) askLevel(word string) {
+func (a reasoningStep) askLevel(word string) {
 	if word == "none" {
 		a.r.Notes.Drop(a.from.Members.Effort)
 	}
@@ -159,7 +162,7 @@ func (a *requestAdapter) askLevel(word string) {
 
 // nearestEffort is the word the model takes that is nearest to the one asked for: the same, else the next weaker, else
 // the weakest. Only who asks for none gets none.
-func (a *requestAdapter) nearestEffort(word string) []byte {
+func (a reasoningStep) nearestEffort(word string) []byte {
 	if word == "" {
 		return nil
 	}
@@ -180,7 +183,7 @@ func (a *requestAdapter) nearestEffort(word string) []byte {
 }
 
 // stopThinking switches thinking off for a request that cannot have it.
-func (a *requestAdapter) stopThinking() {
+func (a reasoningStep) stopThinking() {
 	g := &a.r.Reasoning
 	if g.Mode != codec.ReasoningBudget && g.Mode != codec.ReasoningAdaptive {
 		return
@@ -195,7 +198,7 @@ func (a *requestAdapter) stopThinking() {
 
 // lostThinking reports whether the tool loop that the request goes on with would begin without the thinking that led to it:
 // Anthropic refuses to think then, and nobody can invent a signature. It looks at the messages as they will be sent.
-func (a *requestAdapter) lostThinking() bool {
+func (a reasoningStep) lostThinking() bool {
 	if a.target.Family != codec.FamilyAnthropic {
 		return false
 	}
@@ -212,7 +215,7 @@ func (a *requestAdapter) lostThinking() bool {
 
 // openLoop is where that loop begins. Words of the user after results belong to the turn of the results for Anthropic,
 // and do not end the loop.
-func (a *requestAdapter) openLoop() int {
+func (a reasoningStep) openLoop() int {
 	for i := len(a.r.Messages) - 1; i >= 0; i-- {
 		if a.r.Messages[i].Role == codec.RoleUser && (i == 0 || a.r.Messages[i-1].Role != codec.RoleTool) {
 			return i + 1

@@ -10,7 +10,7 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // refuse turns away what would change the meaning of the answer if it were left out (docs/wire/translation.md#2.1).
-func (a *requestAdapter) refuse() error {
+func (a *adaptation) refuse() error {
 	r := a.r
 	switch {
 	case len(r.Stateful) > 0:

@@ -12,8 +12,11 @@ import (
 // (docs/wire/translation.md#2.2).
 const fallbackMaxOutput = 32000
 
-// settings brings the scalar members within what the target takes (docs/wire/translation.md#2.2).
-func (a *requestAdapter) settings() error {
+// settingsStep is about members of one value each.
+type settingsStep struct{ *adaptation }
+
+// run brings the scalar members within what the target takes (docs/wire/translation.md#2.2).
+func (a settingsStep) run() error {
 	a.outputLimit()
 	a.sampling()
 	a.identity()
@@ -36,7 +39,7 @@ func (a *requestAdapter) settings() error {
 
 // serviceTier keeps tiers between the two formats that share their words. The fast speed of Messages is the priority tier
 // there; its own tiers say what is so anyway.
-func (a *requestAdapter) serviceTier() {
+func (a settingsStep) serviceTier() {
 	r := a.r
 	switch tier := string(r.ServiceTier); {
 	case tier == "", a.from.Author == a.to.Author:
@@ -52,7 +55,7 @@ func (a *requestAdapter) serviceTier() {
 	r.ServiceTier = nil
 }
 
-func (a *requestAdapter) outputLimit() {
+func (a settingsStep) outputLimit() {
 	r, t := a.r, a.target
 	if r.MaxOutput < 0 && a.takes.NeedsMaxOutput {
 		r.MaxOutput = t.DefaultMaxOutput
@@ -67,7 +70,7 @@ func (a *requestAdapter) outputLimit() {
 
 // sampling leaves out what the model refuses. What thinking leaves room for is for the Messages codec to say: it alone
 // knows what is written beside it.
-func (a *requestAdapter) sampling() {
+func (a settingsStep) sampling() {
 	if a.target.ReasoningModel || !a.target.Sampling {
 		a.dropNumber(&a.r.Temperature, "temperature")
 		a.dropNumber(&a.r.TopP, "top_p")
@@ -75,7 +78,7 @@ func (a *requestAdapter) sampling() {
 	}
 }
 
-func (a *requestAdapter) dropNumber(value *[]byte, name string) {
+func (a settingsStep) dropNumber(value *[]byte, name string) {
 	if *value != nil {
 		*value = nil
 		a.r.Notes.Drop(name)
@@ -83,7 +86,7 @@ func (a *requestAdapter) dropNumber(value *[]byte, name string) {
 }
 
 // identity hands on who the user is in the target's terms. Another company gets a hash of an id that tells of more; the same hash keeps its requests on one prompt cache.
-func (a *requestAdapter) identity() {
+func (a settingsStep) identity() {
 	r := a.r
 	switch {
 	case !a.takes.SafetyIdentifier:

@@ -9,9 +9,15 @@ import (
 	"github.com/mnemeproxy/mneme/codec/statetoken"
 )
 
-// state opens the tokens that belong to the target's family, puts back from the ledger what the client has lost, and
+// stateStep puts reasoning state where it belongs.
+type stateStep struct {
+	*adaptation
+	plain []byte // a text without its escapes
+}
+
+// run opens the tokens that belong to the target's family, puts back from the ledger what the client has lost, and
 // leaves out everything that the target would refuse (docs/wire/translation.md#5). Foreign state never goes upstream.
-func (a *requestAdapter) state() error {
+func (a *stateStep) run() error {
 	called := false
 	for i := range a.r.Messages {
 		m := &a.r.Messages[i]
@@ -36,7 +42,7 @@ func (a *requestAdapter) state() error {
 
 // proves reports whether a call or a text of the turn bears a proof of the target's family: what was thought before it
 // came from there, too, without a proof of its own, and is not wanted back.
-func (a *requestAdapter) proves(m *codec.Message) bool {
+func (a *stateStep) proves(m *codec.Message) bool {
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		if p.Signature != nil && p.Family == a.target.Family && p.Kind != codec.PartReasoning && p.Kind != codec.PartRedacted {
@@ -48,7 +54,7 @@ func (a *requestAdapter) proves(m *codec.Message) bool {
 
 // openTokens goes through the reasoning of one turn. State that was carried in front of a call moves to it. lost says
 // that reasoning was left out that may be of another family.
-func (a *requestAdapter) openTokens(m *codec.Message) (lost bool) {
+func (a *stateStep) openTokens(m *codec.Message) (lost bool) {
 	kept := m.Parts[:0]
 	var forCall []byte
 	for _, p := range m.Parts {
@@ -78,9 +84,9 @@ func (a *requestAdapter) openTokens(m *codec.Message) (lost bool) {
 }
 
 // openReasoning reports whether the part itself goes upstream, and whether it is known to come from the target's family.
-func (a *requestAdapter) openReasoning(p *codec.Part, forCall *[]byte) (keep, own bool) {
+func (a *stateStep) openReasoning(p *codec.Part, forCall *[]byte) (keep, own bool) {
 	if statetoken.Is(p.Signature) {
-		c, ok := statetoken.Open(p.Signature, a.setting.Account)
+		c, ok := statetoken.Open(p.Signature, a.memory.Account)
 		p.Signature, p.Family = nil, codec.FamilyOther
 		if ok && c.Family == a.target.Family && a.fits(&c) {
 			switch c.Kind {
@@ -106,14 +112,14 @@ func (a *requestAdapter) openReasoning(p *codec.Part, forCall *[]byte) (keep, ow
 
 // fits reports whether state of the family may go to this very model: thinking of Anthropic's is bound to the model that
 // thought it.
-func (a *requestAdapter) fits(c *statetoken.Token) bool {
+func (a *stateStep) fits(c *statetoken.Token) bool {
 	return !a.target.MidThinkingState || c.Model == statetoken.Hash(a.target.Model)
 }
 
 // recallSignature works on the first call of a turn: the others of a parallel group bear none. Google looks at the
 // current turn of the model only, but what a turn was sent with once it is sent with again, or no prompt cache would hit.
 // Where nobody knows a signature, the encoder writes the value that Google takes in its place.
-func (a *requestAdapter) recallSignature(m *codec.Message) {
+func (a *stateStep) recallSignature(m *codec.Message) {
 	for j := range m.Parts {
 		p := &m.Parts[j]
 		if !isCall(p) {
@@ -130,8 +136,8 @@ func (a *requestAdapter) recallSignature(m *codec.Message) {
 }
 
 // recallTextSignatures gives texts back their proofs, which no client keeps.
-func (a *requestAdapter) recallTextSignatures(m *codec.Message) {
-	if a.setting.Ledger == nil {
+func (a *stateStep) recallTextSignatures(m *codec.Message) {
+	if a.memory.Ledger == nil {
 		return
 	}
 	for j := range m.Parts {
@@ -170,7 +176,7 @@ func (h *textHash) id() []byte {
 
 // recallReasoning gives a turn back the reasoning that led to it. From the first turn with calls on, the hosts that demand
 // it do so of every turn: the encoder writes an empty text for what nobody knows any more.
-func (a *requestAdapter) recallReasoning(m *codec.Message) {
+func (a *stateStep) recallReasoning(m *codec.Message) {
 	for j := range m.Parts {
 		if m.Parts[j].Kind == codec.PartReasoning {
 			return
@@ -192,7 +198,6 @@ func (a *requestAdapter) recallReasoning(m *codec.Message) {
 	m.Parts = append(parts, m.Parts...)
 }
 
-func (a *requestAdapter) fromLedger(kind string, id []byte) []byte {
-	m := a.setting.memory()
-	return m.recall(kind, id)
+func (a *stateStep) fromLedger(kind string, id []byte) []byte {
+	return a.memory.recall(kind, id)
 }

@@ -8,7 +8,7 @@ import (
 
 // stopSequences emulates them where the target takes none, or not so many, and leaves out those that it refuses
 // (docs/wire/translation.md#2.2).
-func (a *requestAdapter) stopSequences() error {
+func (a *adaptation) stopSequences() error {
 	kept := a.r.Stop[:0]
 	for _, stop := range a.r.Stop {
 		if len(stop) == 0 || !a.takes.BlankStops && scan.Blank(stop) {
@@ -22,7 +22,7 @@ func (a *requestAdapter) stopSequences() error {
 		return nil
 	}
 	for _, stop := range kept {
-		a.undo.stops = append(a.undo.stops, scan.Escape(nil, scan.Unescape(nil, stop)))
+		a.back.stops = append(a.back.stops, scan.Escape(nil, scan.Unescape(nil, stop)))
 	}
 	a.r.Stop = a.r.Stop[:0]
 	a.r.Notes.Emulate(a.from.Members.Stop)
@@ -34,6 +34,7 @@ func (a *requestAdapter) stopSequences() error {
 // back.
 type stopScanner struct {
 	stops [][]byte
+	item  int32  // whose text was scanned last
 	held  []byte // text not given out yet: a beginning of some sequence
 	plain []byte
 }

@@ -5,7 +5,7 @@ import "github.com/mnemeproxy/mneme/codec"
 // A pair of surrogates that a provider writes as two escapes may be cut between them: "\ud83d" ends one delta and
 // "\ude00" begins the next. Clients that decode each delta on its own, Go's among them, lose the character. The first
 // half therefore waits for the next delta of its item.
-type halfPair struct {
+type surrogatePairs struct {
 	escape [surrogateEscape]byte // \uXXXX
 	waits  bool
 	event  codec.Event // the event that the half was cut from, with the provider's ordinal
@@ -26,16 +26,14 @@ func endsInHalf(body []byte) bool {
 	return !insideEscape(body, n)
 }
 
-// joinPairs holds back half a pair at the end of a delta and puts it before the next one. Deltas of anything else
-// are left as they are. It reports whether there is something to pass on.
-func (u *undo) joinPairs(ev *codec.Event) bool {
-	h := &u.half
+// join holds back half a pair at the end of a delta and puts it before the next one, which is then written to out. Deltas
+// of anything else are left as they are. It reports whether there is something to pass on.
+func (h *surrogatePairs) join(ev *codec.Event, out *eventBuffer) bool {
 	if h.waits && ev.Item == h.event.Item && ev.Kind == h.event.Kind && ev.Sub == h.event.Sub {
 		h.waits = false
-		from := len(u.bytes)
-		u.bytes = append(u.bytes, h.escape[:]...)
-		u.bytes = append(u.bytes, ev.Raw...)
-		ev.Raw = u.bytes[from:len(u.bytes):len(u.bytes)]
+		from := len(out.bytes)
+		out.bytes = append(append(out.bytes, h.escape[:]...), ev.Raw...)
+		ev.Raw = out.since(from)
 	}
 	if !h.waits && endsInHalf(ev.Raw) {
 		n := len(ev.Raw) - surrogateEscape
@@ -48,15 +46,15 @@ func (u *undo) joinPairs(ev *codec.Event) bool {
 	return true
 }
 
-// releaseHalf gives out a half whose other half did not come.
-func (u *undo) releaseHalf(item int32) {
-	if !u.half.waits || u.half.event.Item != item {
-		return
+// release gives a half of the item whose other half did not come, as a delta.
+func (h *surrogatePairs) release(item int32, out *eventBuffer) (ev codec.Event, ok bool) {
+	if !h.waits || h.event.Item != item {
+		return ev, false
 	}
-	u.half.waits = false
-	from := len(u.bytes)
-	u.bytes = append(u.bytes, u.half.escape[:]...)
-	ev := u.half.event
-	ev.Raw = u.bytes[from:len(u.bytes):len(u.bytes)]
-	u.delta(&ev)
+	h.waits = false
+	from := len(out.bytes)
+	out.bytes = append(out.bytes, h.escape[:]...)
+	ev = h.event
+	ev.Raw = out.since(from)
+	return ev, true
 }

@@ -9,9 +9,16 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// tools makes every tool one that the target can be offered (docs/wire/translation.md#2.4 and #2.5): deferred tools that
+// toolStep makes tools, and the calls of the history, what the target can be offered.
+type toolStep struct {
+	*adaptation
+	flat       map[string]bool // names of tools outside any namespace
+	references map[string]bool // names of tools that the conversation refers to; nil: not read yet
+}
+
+// offerAll makes every tool one that the target can be offered (docs/wire/translation.md#2.4 and #2.5): deferred tools that
 // nothing has asked for stay out, free-text tools become functions of one string, namespaces become part of the name.
-func (a *requestAdapter) tools() error {
+func (a *toolStep) offerAll() error {
 	a.flat = make(map[string]bool, len(a.r.Tools))
 	for i := range a.r.Tools {
 		if t := &a.r.Tools[i]; t.Namespace == nil && len(t.Name) > 0 {
@@ -41,7 +48,7 @@ func (a *requestAdapter) tools() error {
 }
 
 // offer rewrites one tool for the target and reports whether to declare it.
-func (a *requestAdapter) offer(tool *codec.Tool) (bool, error) {
+func (a *toolStep) offer(tool *codec.Tool) (bool, error) {
 	if tool.Deferred && a.from.Client.DeferredTools && !a.referenced(tool.Name) {
 		return false, nil // it becomes a tool when a reference to it stands in the conversation
 	}
@@ -77,7 +84,7 @@ func (a *requestAdapter) offer(tool *codec.Tool) (bool, error) {
 
 // withhold leaves a tool out that only its own provider runs, unless the client insists on it, or it stands for tools
 // that would vanish with it.
-func (a *requestAdapter) withhold(tool *codec.Tool) (bool, error) {
+func (a *toolStep) withhold(tool *codec.Tool) (bool, error) {
 	if string(tool.WireType) == "mcp_server" {
 		return false, codec.Invalid("mcp_servers", "the tools of mcp_servers would be missing: %s cannot reach them", a.target.Provider)
 	}
@@ -97,7 +104,7 @@ func toolPath(tool *codec.Tool) string {
 }
 
 // referenced reports whether a reference in the conversation has made a deferred tool available.
-func (a *requestAdapter) referenced(name []byte) bool {
+func (a *toolStep) referenced(name []byte) bool {
 	if a.references == nil {
 		a.references = make(map[string]bool)
 		for i := range a.r.Messages {
@@ -107,7 +114,7 @@ func (a *requestAdapter) referenced(name []byte) bool {
 	return a.references[string(name)]
 }
 
-func (a *requestAdapter) readReferences(parts []codec.Part) {
+func (a *toolStep) readReferences(parts []codec.Part) {
 	for i := range parts {
 		p := &parts[i]
 		if p.Kind == codec.PartToolRef {
@@ -118,17 +125,17 @@ func (a *requestAdapter) readReferences(parts []codec.Part) {
 }
 
 // flatten makes the namespace part of the name. The pair is put together again when the model calls the tool.
-func (a *requestAdapter) flatten(tool *codec.Tool) {
+func (a *toolStep) flatten(tool *codec.Tool) {
 	if tool.Namespace == nil {
 		return
 	}
 	flat := a.flatName(tool.Namespace, tool.Name)
-	a.undo.names.qualify(flat, tool.Namespace, tool.Name)
+	a.back.names.qualify(flat, tool.Namespace, tool.Name)
 	tool.Name, tool.Namespace = flat, nil
 }
 
 // flatName joins a namespace and a name. A tool without a namespace that has the joined name already keeps it.
-func (a *requestAdapter) flatName(namespace, name []byte) []byte {
+func (a *toolStep) flatName(namespace, name []byte) []byte {
 	flat := append(a.r.Alloc(len(namespace)+len(name)+2+1+hashLength), namespace...)
 	flat = append(append(flat, "__"...), name...)
 	if a.flat[string(flat)] {
@@ -139,7 +146,7 @@ func (a *requestAdapter) flatName(namespace, name []byte) []byte {
 }
 
 // flattenCalls does to the calls of the history what was done to the tools.
-func (a *requestAdapter) flattenCalls() {
+func (a *toolStep) flattenCalls() {
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
 			p := &a.r.Messages[i].Parts[j]
@@ -167,8 +174,8 @@ const customNote = `The argument \"input\" is raw text, not JSON.`
 var customSchema = []byte(`{"type":"object","properties":{"input":{"type":"string","description":"The raw text of the call."}},"required":["input"],"additionalProperties":false}`)
 
 // wrapCustom turns a free-text tool into a function with one string argument.
-func (a *requestAdapter) wrapCustom(tool *codec.Tool) {
-	a.undo.wrapped[string(tool.Name)] = true
+func (a *toolStep) wrapCustom(tool *codec.Tool) {
+	a.back.wrapped[string(tool.Name)] = true
 	definition := grammarText(tool.Grammar)
 	text := a.r.Alloc(len(tool.Description) + len(customNote) + len(definition) + 32)
 	if len(tool.Description) > 0 {
@@ -190,14 +197,14 @@ func grammarText(format []byte) []byte {
 }
 
 // wrapCall turns a free-text call of the history into the call of the function that stands for its tool.
-func (a *requestAdapter) wrapCall(p *codec.Part) {
+func (a *toolStep) wrapCall(p *codec.Part) {
 	arguments := append(a.r.Alloc(len(p.Text)+12), `{"input":"`...)
 	arguments = append(append(arguments, p.Text...), `"}`...)
 	p.Kind, p.Arguments, p.ArgumentsEscaped, p.Text = codec.PartToolCall, arguments, false, nil
 }
 
 // declareStubs declares the tools of a history whose request declares none: Messages refuses tool blocks without tools.
-func (a *requestAdapter) declareStubs() {
+func (a *toolStep) declareStubs() {
 	if a.takes.UndeclaredCalls {
 		return
 	}
@@ -218,8 +225,8 @@ func (a *requestAdapter) declareStubs() {
 	}
 }
 
-// toolChoice keeps the choice within what the target takes (docs/wire/translation.md#2.6).
-func (a *requestAdapter) toolChoice() error {
+// choose keeps the choice within what the target takes (docs/wire/translation.md#2.6).
+func (a *toolStep) choose() error {
 	c := &a.r.ToolChoice
 	if len(a.r.Tools) == 0 {
 		*c = codec.ToolChoice{}
@@ -241,7 +248,7 @@ func (a *requestAdapter) toolChoice() error {
 }
 
 // choosesSearch reports whether a choice insists on the provider's web search.
-func (a *requestAdapter) choosesSearch(c *codec.ToolChoice) bool {
+func (a *toolStep) choosesSearch(c *codec.ToolChoice) bool {
 	if c.Mode == codec.ChoiceHosted {
 		return true // every other tool that the provider runs has been refused
 	}
@@ -251,7 +258,7 @@ func (a *requestAdapter) choosesSearch(c *codec.ToolChoice) bool {
 }
 
 // allowOnly sends only the allowed tools, where the target has no list of allowed ones.
-func (a *requestAdapter) allowOnly(c *codec.ToolChoice) {
+func (a *toolStep) allowOnly(c *codec.ToolChoice) {
 	allowed := make(map[string]bool, len(c.Allowed))
 	for i := range c.Allowed {
 		allowed[view(c.Allowed[i].Name)] = true

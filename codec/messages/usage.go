@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"strconv"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -62,4 +64,13 @@ func closingUsage(reported codec.Usage, known bool, estimate, written int64) cod
 		u.InputUncached = max(estimate, 1)
 	}
 	return u
+}
+
+func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
+
+// readCount sets n to a counter where v is one; absent, null and nonsense leave it alone.
+func readCount(n *int64, v []byte) {
+	if got, ok := scan.Int(v); ok && got >= 0 {
+		*n = got
+	}
 }

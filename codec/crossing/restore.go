@@ -1,0 +1,510 @@
+package crossing
+
+import (
+	"crypto/sha256"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/statetoken"
+)
+
+// restorer takes back in the answer what the adaptation did to the request. Each of its parts is about one thing: names
+// and ids of calls, proofs of reasoning, stop sequences that the provider does not look for, and characters that it cuts
+// in two.
+type restorer struct {
+	surface *codec.Traits
+	notes   *codec.Notes // what was done to the request, and what is done to the answer
+	infers  bool         // the provider may leave open why it stopped: what it said tells
+
+	back    wayBack
+	calls   callRestorer
+	proofs  proofs
+	stops   stopScanner
+	pairs   surrogatePairs
+	stopped bool // a stop sequence has matched
+
+	items []item // by the provider's ordinal
+	next  int32  // ordinal for the client's next item
+	out   eventBuffer
+}
+
+// item is what has to be remembered of one content item of the answer.
+type item struct {
+	ordinal   int32 // for the client
+	kind      codec.ItemType
+	json      bool // a call that is the answer
+	omitted   bool // a picture that the client cannot be given
+	proved    bool // a call that began with its proof
+	arguments codec.ArgumentDepth
+	said      textHash // by a text, where the ledger keeps its proof
+	unwrap    *unwrapper
+	callID    []byte // as the client saw it
+	signature []byte
+	family    codec.Family
+}
+
+// eventBuffer is the events of one frame, and the bytes that they point to.
+type eventBuffer struct {
+	events []codec.Event
+	bytes  []byte
+}
+
+func (b *eventBuffer) reset() { b.events, b.bytes = b.events[:0], b.bytes[:0] }
+
+func (b *eventBuffer) add(events ...codec.Event) { b.events = append(b.events, events...) }
+
+// since is what was written after from, for an event: what is written later does not reach into it.
+func (b *eventBuffer) since(from int) []byte { return b.bytes[from:len(b.bytes):len(b.bytes)] }
+
+// addSince adds a delta of what was written after from, if that is anything.
+func (b *eventBuffer) addSince(from int, kind codec.EventKind, ordinal int32) {
+	if given := b.since(from); len(given) > 0 {
+		b.add(codec.Event{Kind: kind, Item: ordinal, Raw: given})
+	}
+}
+
+// prepare readies r for one exchange.
+func (r *restorer) prepare(a *adaptation) {
+	*r = restorer{
+		surface: a.from,
+		notes:   &a.r.Notes,
+		infers:  a.to.Stream.SilentFinish,
+		back:    wayBack{names: nameMap{qualified: make(map[string]original)}, wrapped: make(map[string]bool)},
+		calls:   callRestorer{surface: a.from, back: &r.back, seed: conversationHash(a.r, a.memory.Account)},
+		proofs:  proofs{thoughts: thoughts{Memory: a.memory}, surface: a.from, model: statetoken.Hash(a.target.Model)},
+	}
+}
+
+// conversationHash tells conversations apart at the point they have reached: a repeated request makes the same ids, the
+// next turn makes others.
+func conversationHash(r *codec.Request, account string) [sha256.Size]byte {
+	h := sha256.New()
+	h.Write([]byte(account))
+	h.Write([]byte(r.Model))
+	for i := range r.Messages {
+		for j := range r.Messages[i].Parts {
+			p := &r.Messages[i].Parts[j]
+			h.Write([]byte{byte(p.Kind)})
+			h.Write(p.CallID)
+			if i == len(r.Messages)-1 || p.Kind == codec.PartToolCall {
+				h.Write(p.Text)
+				h.Write(p.Arguments)
+			}
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// restore rewrites the events of one frame. The result is valid until the next call.
+func (r *restorer) restore(events []codec.Event) []codec.Event {
+	if r.stopped {
+		return nil
+	}
+	r.out.reset()
+	for i := range events {
+		ev := &events[i]
+		switch ev.Kind {
+		case codec.EventItemOpen:
+			r.open(ev, events[i+1:])
+		case codec.EventText, codec.EventReasoning, codec.EventRefusal, codec.EventArguments, codec.EventCustomInput:
+			if joined := *ev; r.pairs.join(&joined, &r.out) {
+				r.delta(&joined)
+			}
+		case codec.EventAnnotation:
+			r.pass(ev)
+		case codec.EventSignature:
+			r.signature(ev)
+		case codec.EventItemClose:
+			r.close(ev)
+		case codec.EventFinish:
+			r.finish(ev)
+		case codec.EventEnd:
+			r.releaseAll()
+			r.out.add(*ev)
+		default:
+			r.out.add(*ev)
+		}
+		if r.stopped {
+			r.endEarly(events[i+1:])
+			break
+		}
+	}
+	return r.out.events
+}
+
+// delta passes on a piece of an item.
+func (r *restorer) delta(ev *codec.Event) {
+	switch ev.Kind {
+	case codec.EventText:
+		r.text(ev)
+	case codec.EventReasoning:
+		r.reasoning(ev)
+	case codec.EventArguments:
+		r.arguments(ev)
+	default:
+		r.pass(ev)
+	}
+}
+
+// pass renumbers an event of an item.
+func (r *restorer) pass(ev *codec.Event) {
+	if it := r.item(ev.Item); it != nil {
+		r.out.events = append(r.out.events, *ev)
+		r.out.events[len(r.out.events)-1].Item = it.ordinal
+	}
+}
+
+func (r *restorer) item(ordinal int32) *item {
+	if ordinal < 0 || int(ordinal) >= len(r.items) {
+		return nil
+	}
+	return &r.items[ordinal]
+}
+
+// number gives out the client's next ordinal.
+func (r *restorer) number() int32 {
+	r.next++
+	return r.next - 1
+}
+
+func (r *restorer) open(ev *codec.Event, rest []codec.Event) {
+	if int(ev.Item) != len(r.items) {
+		return // not dense: nothing of ours
+	}
+	opened := *ev
+	it := item{kind: ev.Type}
+	if ev.Type == codec.ItemImage {
+		r.openPicture(&opened, &it)
+	}
+	if ev.Type == codec.ItemToolCall || ev.Type == codec.ItemCustomCall {
+		r.calls.open(&opened, &it)
+		r.proveAhead(&opened, &it, ev.Item, rest)
+	}
+	it.ordinal = r.number()
+	opened.Item = it.ordinal
+	r.items = append(r.items, it)
+	r.out.add(opened)
+}
+
+// omitted stands for a picture in an answer to a client whose format has no place for one.
+var omitted = []byte("[image omitted]")
+
+// openPicture says what becomes of a picture.
+func (r *restorer) openPicture(opened *codec.Event, it *item) {
+	if r.surface.Client.Pictures {
+		r.notes.Emulate("answer.image")
+		return
+	}
+	r.notes.Drop("answer.image")
+	it.omitted = true
+	opened.Type, opened.Name = codec.ItemText, nil
+}
+
+// proveAhead gives the client the proof of a call no later than the call's beginning: with it in chat, which has a member
+// for it that clients read there alone, else in a reasoning item before it. The proof comes with the call: providers that
+// have such proofs send calls whole.
+func (r *restorer) proveAhead(opened *codec.Event, it *item, ordinal int32, rest []codec.Event) {
+	for i := range rest {
+		ev := &rest[i]
+		if ev.Kind == codec.EventSignature && ev.Item == ordinal {
+			if r.surface.Client.SignedCalls {
+				if !it.json {
+					opened.Raw, opened.Family, it.proved = ev.Raw, ev.Family, true
+				}
+				return
+			}
+			r.carry(&statetoken.Token{Family: ev.Family, Kind: statetoken.Call, Model: r.proofs.model, Raw: ev.Raw})
+			return
+		}
+		if ev.Kind == codec.EventItemOpen {
+			return
+		}
+	}
+}
+
+// carry emits an empty reasoning item that holds nothing but state.
+func (r *restorer) carry(c *statetoken.Token) {
+	ordinal := r.number()
+	r.out.add(
+		codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemReasoning, Item: ordinal},
+		codec.Event{Kind: codec.EventSignature, Item: ordinal, Family: c.Family, Raw: r.proofs.seal(c, &r.out)},
+		codec.Event{Kind: codec.EventItemClose, Type: codec.ItemReasoning, Item: ordinal},
+	)
+}
+
+func (r *restorer) text(ev *codec.Event) {
+	it := r.item(ev.Item)
+	if it == nil {
+		return
+	}
+	r.proofs.hear(it, ev.Raw)
+	if len(r.back.stops) == 0 {
+		r.pass(ev)
+		return
+	}
+	r.stops.stops, r.stops.item = r.back.stops, ev.Item
+	from := len(r.out.bytes)
+	var matched []byte
+	r.out.bytes, matched = r.stops.pass(r.out.bytes, ev.Raw)
+	r.out.addSince(from, codec.EventText, it.ordinal)
+	if matched == nil {
+		return
+	}
+	r.stopped = true
+	r.out.add(
+		codec.Event{Kind: codec.EventItemClose, Type: it.kind, Item: it.ordinal},
+		codec.Event{Kind: codec.EventFinish, Finish: codec.FinishStopSequence, Raw: matched},
+	)
+}
+
+// endEarly ends an answer whose stop sequence has matched. What the model went on to say was not asked for; its usage
+// is taken where it is already there, else left to be estimated.
+func (r *restorer) endEarly(rest []codec.Event) {
+	for i := range rest {
+		if rest[i].Kind == codec.EventUsage {
+			r.out.add(rest[i])
+		}
+	}
+	r.out.add(codec.Event{Kind: codec.EventEnd, End: codec.EndTerminal})
+}
+
+// release gives out the text that was held back for a stop sequence which did not come.
+func (r *restorer) release(it *item) {
+	if it.kind != codec.ItemText {
+		return
+	}
+	from := len(r.out.bytes)
+	r.out.bytes = append(r.out.bytes, r.stops.held...)
+	r.stops.held = r.stops.held[:0]
+	r.out.addSince(from, codec.EventText, it.ordinal)
+}
+
+// releaseAll gives out what is held for items that were never closed.
+func (r *restorer) releaseAll() {
+	r.releaseHalf(r.pairs.event.Item)
+	if it := r.item(r.stops.item); it != nil {
+		r.release(it)
+	}
+}
+
+func (r *restorer) reasoning(ev *codec.Event) {
+	r.proofs.addThought(ev.Raw)
+	r.pass(ev)
+}
+
+func (r *restorer) arguments(ev *codec.Event) {
+	it := r.item(ev.Item)
+	if it == nil {
+		return
+	}
+	if r.infers {
+		it.arguments.Feed(ev.Raw)
+	}
+	switch {
+	case it.json:
+		// Arguments are JSON text inside a string body, and so is text that is JSON: the bytes are the same.
+		r.out.add(codec.Event{Kind: codec.EventText, Item: it.ordinal, Raw: ev.Raw})
+	case it.unwrap != nil:
+		from := len(r.out.bytes)
+		r.out.bytes = it.unwrap.pass(r.out.bytes, ev.Raw)
+		r.out.addSince(from, codec.EventCustomInput, it.ordinal)
+	default:
+		r.pass(ev)
+	}
+}
+
+// signature keeps the proof of an item until the item is complete. A call's proof has been carried ahead already; a
+// text's proof goes to the ledger alone, because a reasoning item behind the text makes Claude Code print nothing
+// (observed with 2.1.197).
+func (r *restorer) signature(ev *codec.Event) {
+	it := r.item(ev.Item)
+	if it == nil {
+		return
+	}
+	if isCallItem(it.kind) {
+		r.proofs.keep(ledgerCall, it.callID, ev.Raw)
+		if r.surface.Client.SignedCalls && !it.proved {
+			r.pass(ev)
+		}
+		return
+	}
+	it.signature = append(it.signature, ev.Raw...)
+	it.family = ev.Family
+}
+
+func isCallItem(kind codec.ItemType) bool {
+	return kind == codec.ItemToolCall || kind == codec.ItemCustomCall
+}
+
+func (r *restorer) close(ev *codec.Event) {
+	it := r.item(ev.Item)
+	if it == nil {
+		return
+	}
+	r.releaseHalf(ev.Item)
+	r.release(it)
+	if it.unwrap != nil {
+		r.closeWrapped(it)
+	}
+	if token, ok := r.proofs.of(it); ok {
+		r.out.add(codec.Event{Kind: codec.EventSignature, Item: it.ordinal, Family: it.family, Raw: r.proofs.seal(&token, &r.out)})
+	}
+	r.proofs.remember(it)
+	closed := *ev
+	closed.Item = it.ordinal
+	if it.omitted {
+		r.out.add(codec.Event{Kind: codec.EventText, Item: it.ordinal, Raw: omitted})
+		closed.Type, closed.Raw = codec.ItemText, nil
+	}
+	if it.json {
+		closed.Type = codec.ItemText
+	}
+	if it.unwrap != nil {
+		closed.Type, closed.Raw = codec.ItemCustomCall, nil
+	}
+	r.out.add(closed)
+}
+
+// releaseHalf gives out half a character of an item whose other half did not come.
+func (r *restorer) releaseHalf(item int32) {
+	if ev, ok := r.pairs.release(item, &r.out); ok {
+		r.delta(&ev)
+	}
+}
+
+// closeWrapped gives out what the unwrapping still holds.
+func (r *restorer) closeWrapped(it *item) {
+	from := len(r.out.bytes)
+	r.out.bytes = it.unwrap.end(r.out.bytes)
+	r.out.addSince(from, codec.EventCustomInput, it.ordinal)
+}
+
+// finish corrects the reason: an answer that was asked for as a call is no call, and a call that the client cannot see
+// is none either.
+func (r *restorer) finish(ev *codec.Event) {
+	r.releaseAll()
+	finished := *ev
+	if finished.Finish == codec.FinishUnknown {
+		finished.Finish = r.inferredFinish()
+	}
+	if finished.Finish == codec.FinishToolCalls && !r.showsCalls() {
+		finished.Finish = codec.FinishEnd
+	}
+	r.out.add(finished)
+}
+
+// inferredFinish is why a provider stopped that did not say so. Arguments that stop in the middle were cut off (P96).
+func (r *restorer) inferredFinish() codec.FinishReason {
+	for i := range r.items {
+		if r.items[i].arguments.Broken() {
+			return codec.FinishLength
+		}
+	}
+	return codec.FinishToolCalls
+}
+
+func (r *restorer) showsCalls() bool {
+	for i := range r.items {
+		if isCallItem(r.items[i].kind) && !r.items[i].json {
+			return true
+		}
+	}
+	return false
+}
+
+// callRestorer gives calls the client's names and ids that it can take.
+type callRestorer struct {
+	surface *codec.Traits
+	back    *wayBack
+	seed    [sha256.Size]byte // of ids made here: the conversation so far
+	calls   int
+}
+
+// unnamed stands for the tool of a call whose name never came. The client has no such tool, says so in the result, and
+// the model can call again; an empty name would be refused when the history is sent back.
+const unnamed = "unnamed"
+
+// open gives a call the client's name for the tool, and an id that the client can take.
+func (c *callRestorer) open(ev *codec.Event, it *item) {
+	c.calls++
+	if len(ev.Name) == 0 {
+		ev.Name = []byte(unnamed)
+	}
+	name := string(ev.Name)
+	switch back, known := c.back.names.original[name]; {
+	case c.back.jsonTool != "" && name == c.back.jsonTool:
+		it.json = true
+		*ev = codec.Event{Kind: codec.EventItemOpen, Type: codec.ItemText}
+		return
+	case known:
+		if back.namespace != nil {
+			ev.Namespace = back.namespace
+		}
+		ev.Name = back.name
+		if c.back.wrapped[string(back.flat)] {
+			ev.Type = codec.ItemCustomCall
+			it.unwrap = new(unwrapper)
+		}
+	}
+	if !legalID(c.surface.CallID, ev.CallID) {
+		ev.CallID = c.makeID(ev.CallID)
+	}
+	it.callID = clone(ev.CallID)
+}
+
+// makeID is an id in the client's style: the same when the same request is sent again.
+func (c *callRestorer) makeID(id []byte) []byte {
+	h := sha256.New()
+	h.Write(c.seed[:])
+	h.Write([]byte(itoa(c.calls)))
+	h.Write(id)
+	return []byte(c.surface.CallPrefix + base62([sha256.Size]byte(h.Sum(nil)), 24))
+}
+
+// proofs keeps what proves reasoning: in tokens that the client carries, and in the ledger.
+type proofs struct {
+	thoughts
+	surface *codec.Traits
+	model   [4]byte // hash of the target's
+	plain   []byte  // a piece of text without its escapes
+}
+
+// seal writes a token into the buffer.
+func (p *proofs) seal(token *statetoken.Token, out *eventBuffer) []byte {
+	from := len(out.bytes)
+	out.bytes = token.Append(out.bytes, p.Account)
+	return out.since(from)
+}
+
+// of is the token that signs a reasoning item. Text that came without a proof gets an empty one where the client's format
+// has a slot for it: that tells it from the text of the provider that the slot belongs to, which would refuse it (see
+// [CleanHistory]).
+func (p *proofs) of(it *item) (token statetoken.Token, ok bool) {
+	token = statetoken.Token{Family: it.family, Kind: statetoken.Reasoning, Model: p.model, Raw: it.signature}
+	if len(it.signature) == 0 {
+		token.Family = p.Family
+	}
+	switch {
+	case it.kind == codec.ItemRedacted:
+		token.Kind = statetoken.Redacted
+	case it.kind != codec.ItemReasoning, len(it.signature) == 0 && !p.surface.Client.SignedReasoning:
+		return token, false
+	}
+	return token, true
+}
+
+// hear takes in what a text says where its proof is kept by that.
+func (p *proofs) hear(it *item, text []byte) {
+	if p.Ledger != nil && p.Family == codec.FamilyGoogle {
+		p.plain = it.said.write(p.plain, text)
+	}
+}
+
+// remember keeps for a complete item what its client would lose.
+func (p *proofs) remember(it *item) {
+	if it.kind == codec.ItemText && len(it.signature) > 0 {
+		p.keep(ledgerText, it.said.id(), it.signature)
+	}
+	if isCallItem(it.kind) {
+		p.keepThought(it.callID)
+	}
+}

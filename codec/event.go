@@ -33,7 +33,7 @@ const (
 	ItemToolCall            // call of a function; arguments are a JSON object
 	ItemCustomCall          // call of a custom tool; the input is free text
 	ItemServerTool          // a tool that the provider runs itself, or its result; Raw of EventItemClose is the wire item
-	ItemOpaque              // a type without a name here; Raw of EventItemClose is the wire item
+	ItemOpaque              // a type without a name here; Raw of EventItemClose is the wire item, Name of EventItemOpen its media type, if any
 	ItemImage               // a picture: Name of EventItemOpen is its media type, Raw of EventItemClose its base64 as a string body
 )
 

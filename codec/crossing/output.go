@@ -121,7 +121,7 @@ func (a outputStep) forceJSONTool(o *codec.OutputFormat) {
 	})
 	if len(a.r.Tools) == 1 && a.target.ForcedTools {
 		a.r.ToolChoice = codec.ToolChoice{Mode: codec.ChoiceTool, Name: []byte(name)}
-		reasoningStep{a.adaptation}.stopThinking()
+		reasoningStep(a).stopThinking()
 	}
 	a.back.jsonTool = name
 	*o = codec.OutputFormat{}

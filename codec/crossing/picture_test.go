@@ -90,3 +90,25 @@ func mustHold(t *testing.T, said string, pieces []string) {
 		at += i + len(piece)
 	}
 }
+
+// Sound and film have no place in any other format: words stand for them, and the record names them.
+func TestMediaOfGeminiThatNoClientTakesAreNamed(t *testing.T) {
+	const answer = `{"candidates":[{"content":{"role":"model","parts":[{"text":"Before."},{"inlineData":{"mimeType":"audio/wav","data":"UklGRg=="}},{"fileData":{"mimeType":"video/mp4","fileUri":"https://x/v"}},{"newest":{"a":1}},{"text":"Behind."}]},"finishReason":"STOP","index":0}],"modelVersion":"m","responseId":"g"}`
+	for surface, body := range map[codec.Format]string{codec.Chat: hi, codec.Responses: `"input":"hi"`, codec.Messages: messagesHi} {
+		t.Run(surface.String(), func(t *testing.T) {
+			x, _, err := prepare(surface, gemini, `{"model":"gemini-3.8-flash","stream":true,`+body+`}`, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer x.Release()
+			heard, complete := hear(t, x, answer)
+			if !complete {
+				t.Error("the answer is not complete")
+			}
+			mustHold(t, heard, []string{"Before.", "[audio omitted]", "[video omitted]", "Behind."})
+			if got, want := x.NoteNames()[1:], []string{"dropped:answer.audio", "dropped:answer.video", "dropped:answer.content"}; !slices.Equal(got, want) {
+				t.Errorf("notes are %s, want %s", got, want)
+			}
+		})
+	}
+}

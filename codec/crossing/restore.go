@@ -2,6 +2,7 @@ package crossing
 
 import (
 	"crypto/sha256"
+	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/statetoken"
@@ -31,9 +32,9 @@ type restorer struct {
 type item struct {
 	ordinal   int32 // for the client
 	kind      codec.ItemType
-	json      bool // a call that is the answer
-	omitted   bool // a picture that the client cannot be given
-	proved    bool // a call that began with its proof
+	json      bool   // a call that is the answer
+	omitted   string // the class of media that the client cannot be given, such as image; "" for none
+	proved    bool   // a call that began with its proof
 	arguments codec.ArgumentDepth
 	said      textHash // by a text, where the ledger keeps its proof
 	unwrap    *unwrapper
@@ -172,8 +173,13 @@ func (r *restorer) open(ev *codec.Event, rest []codec.Event) {
 	}
 	opened := *ev
 	it := item{kind: ev.Type}
-	if ev.Type == codec.ItemImage {
-		r.openPicture(&opened, &it)
+	switch {
+	case ev.Type == codec.ItemImage && r.surface.Client.Pictures:
+		r.notes.Emulate("answer.image")
+	case ev.Type == codec.ItemImage, ev.Type == codec.ItemOpaque && len(ev.Name) > 0:
+		r.omit(&opened, &it)
+	case ev.Type == codec.ItemOpaque:
+		r.notes.Drop("answer.content")
 	}
 	if ev.Type == codec.ItemToolCall || ev.Type == codec.ItemCustomCall {
 		r.calls.open(&opened, &it)
@@ -185,18 +191,13 @@ func (r *restorer) open(ev *codec.Event, rest []codec.Event) {
 	r.out.add(opened)
 }
 
-// omitted stands for a picture in an answer to a client whose format has no place for one.
-var omitted = []byte("[image omitted]")
-
-// openPicture says what becomes of a picture.
-func (r *restorer) openPicture(opened *codec.Event, it *item) {
-	if r.surface.Client.Pictures {
-		r.notes.Emulate("answer.image")
-		return
-	}
-	r.notes.Drop("answer.image")
-	it.omitted = true
-	opened.Type, opened.Name = codec.ItemText, nil
+// omit puts words in the place of media that the client's format has no place for: what was paid for does not vanish
+// without a word.
+func (r *restorer) omit(opened *codec.Event, it *item) {
+	class, _, _ := strings.Cut(string(opened.Name), "/")
+	r.notes.Drop("answer." + class)
+	it.omitted = class
+	opened.Type, opened.Name, opened.Origin = codec.ItemText, nil, codec.FormatUnknown
 }
 
 // proveAhead gives the client the proof of a call no later than the call's beginning: with it in chat, which has a member
@@ -351,8 +352,10 @@ func (r *restorer) close(ev *codec.Event) {
 	r.proofs.remember(it)
 	closed := *ev
 	closed.Item = it.ordinal
-	if it.omitted {
-		r.out.add(codec.Event{Kind: codec.EventText, Item: it.ordinal, Raw: omitted})
+	if it.omitted != "" {
+		from := len(r.out.bytes)
+		r.out.bytes = append(append(append(r.out.bytes, '['), it.omitted...), " omitted]"...)
+		r.out.addSince(from, codec.EventText, it.ordinal)
 		closed.Type, closed.Raw = codec.ItemText, nil
 	}
 	if it.json {

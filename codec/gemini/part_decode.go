@@ -27,7 +27,7 @@ func (d *decoder) part(dst []codec.Event, c *cursor) []codec.Event {
 			signature = scan.Body(c.value())
 		case "functionCall":
 			call = c.value()
-		case "inlineData":
+		case "inlineData", "fileData":
 			media = c.value()
 			other = true
 		case "executableCode", "codeExecutionResult", "toolCall", "toolResponse":
@@ -45,11 +45,11 @@ func (d *decoder) part(dst []codec.Event, c *cursor) []codec.Event {
 	case scan.IsObject(call):
 		return d.call(dst, call, signature)
 	case serverTool:
-		return d.whole(dst, codec.ItemServerTool, raw)
+		return d.whole(dst, codec.ItemServerTool, nil, raw)
 	case media != nil && isPicture(media):
 		return d.picture(dst, media)
 	case other && !hasText:
-		return d.whole(dst, codec.ItemOpaque, raw)
+		return d.whole(dst, codec.ItemOpaque, scan.Body(scan.Get(media, "mimeType")), raw)
 	case thought:
 		return d.thought(dst, text, signature)
 	}
@@ -153,13 +153,13 @@ func appendCompact(dst, value []byte) []byte {
 	return dst
 }
 
-// whole reports an item that this format sends in one piece and in a shape of its own.
-func (d *decoder) whole(dst []codec.Event, kind codec.ItemType, part []byte) []codec.Event {
+// whole reports an item that this format sends in one piece and in a shape of its own. name is its media type, if it has one.
+func (d *decoder) whole(dst []codec.Event, kind codec.ItemType, name, part []byte) []codec.Event {
 	dst = d.close(dst)
 	item := d.next
 	d.next++
 	return append(dst,
-		codec.Event{Kind: codec.EventItemOpen, Type: kind, Item: item, Origin: codec.Gemini},
+		codec.Event{Kind: codec.EventItemOpen, Type: kind, Item: item, Name: name, Origin: codec.Gemini},
 		codec.Event{Kind: codec.EventItemClose, Type: kind, Item: item, Raw: part, Origin: codec.Gemini})
 }
 

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
@@ -58,13 +59,8 @@ func crossings(t testing.TB) (all []crossed) {
 		surface, model, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".txt"), "-to-")
 		c := crossed{name: surface + " to " + model, surface: crossedSurfaces[surface], format: crossedFormats[model], target: crossedTargets[model]}
 		c.target.Provider, c.target.Model = "p", model
-		lines := strings.Split(string(text), "\n")
-		c.request = []byte(lines[1])
-		for _, line := range lines {
-			if frame, ok := strings.CutPrefix(line, "> "); ok {
-				c.frames = append(c.frames, frame)
-			}
-		}
+		inputs := codectest.Inputs(string(text))
+		c.request, c.frames = []byte(inputs[0]), inputs[1:len(inputs)-1] // the last is the end
 		all = append(all, c)
 	}
 	return all

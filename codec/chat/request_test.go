@@ -13,8 +13,8 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chat"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/internal/racing"
-	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
@@ -54,32 +54,31 @@ var openAI = codec.Dialect{
 	Store: true, ImagesInUser: true,
 }
 
-// A transcript of a request: what the client sends, and what becomes of it for each of the hosts that stand in the file.
+// What a client asks for, and what becomes of it for each of the hosts that the fixture names.
 func TestRequests(t *testing.T) {
-	transcript.Each(t, "request", func(t *testing.T, recorded string) string {
-		story, rest, _ := strings.Cut(recorded, "-- client\n")
-		sections := strings.Split(rest, "-- ")
-		body := []byte(sections[0])
-		var out strings.Builder
-		out.WriteString(story + "-- client\n")
-		out.Write(indent(t, body))
-		for _, section := range sections[1:] {
-			host, _, _ := strings.Cut(section, "\n")
-			target, ok := targets[host]
-			if !ok {
-				t.Fatalf("no host %q", host)
+	codectest.Each(t, "request", func(t *testing.T, recorded string) string {
+		return codectest.ReplayWhole(recorded, func(in string, s *codectest.Script) {
+			for line := range strings.Lines(recorded) {
+				host, named := strings.CutPrefix(strings.TrimSpace(line), "= for ")
+				if !named {
+					continue
+				}
+				target, ok := targets[host]
+				if !ok {
+					t.Fatalf("no host %q", host)
+				}
+				r := read(t, []byte(in))
+				sent, err := chat.Provider().AppendRequest(nil, r, &target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Means("for %s", host)
+				s.Says(string(indent(t, sent)))
+				if len(r.Notes.Dropped) > 0 {
+					s.Means("dropped %s", strings.Join(r.Notes.Dropped, ", "))
+				}
 			}
-			r := read(t, body)
-			sent, err := chat.Provider().AppendRequest(nil, r, &target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprintf(&out, "\n-- %s\n%s", host, indent(t, sent))
-			if len(r.Notes.Dropped) > 0 {
-				fmt.Fprintf(&out, "dropped: %s\n", strings.Join(r.Notes.Dropped, ", "))
-			}
-		}
-		return out.String()
+		})
 	})
 }
 

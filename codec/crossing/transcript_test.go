@@ -1,25 +1,24 @@
 package crossing_test
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-var update = flag.Bool("update", false, "rewrite the transcripts in testdata, with the simulated provider's answers")
+var again = flag.Bool("ask", false, "have the simulated provider answer again, and rewrite the transcripts in testdata")
 
 // story is what every transcript tells: a model thinks, says a word and calls two tools, one of them with free text
 // where the client has such tools.
@@ -84,84 +83,73 @@ func framesOf(t *testing.T, stream io.Reader) (frames []string) {
 	}
 }
 
-// TestTranscripts compares each crossing with its transcript in testdata: what the client sends, what the provider gets
-// to read, and then, frame by frame, what the provider says ("> ") and what the client hears of it, indented.
+// TestTranscripts plays each crossing: what the client sends, with what the translation notes and the provider gets to
+// read, and then, frame by frame, what the provider says and what the client hears of it.
 func TestTranscripts(t *testing.T) {
-	url := ""
-	if *update {
-		sim, err := provider.Start(provider.Options{})
+	if *again {
+		askAgain(t)
+	}
+	codectest.Each(t, "transcripts", func(t *testing.T, recorded string) string {
+		surface, err := codec.ParseFormat(strings.Split(path.Base(t.Name()), "-to-")[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = sim.Close() }()
-		url = sim.URL()
+		_, model, _ := strings.Cut(path.Base(t.Name()), "-to-")
+		var (
+			x      *crossing.Exchange
+			stream *crossing.Stream
+		)
+		return codectest.Replay(recorded, func(in string, s *codectest.Script) {
+			if x == nil {
+				prepared, sent, err := prepare(surface, model, in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(prepared.Release)
+				x, stream = prepared, prepared.Stream()
+				s.Means("%s", x.Notes())
+				s.Says(sent)
+				return
+			}
+			if in != "EOF" {
+				heard, _ := stream.Frame(nil, &sse.Frame{Data: []byte(in)})
+				s.Says(string(heard))
+				return
+			}
+			heard, complete := stream.End(nil, codec.EndEOF, nil)
+			s.Says(string(heard))
+			if !complete {
+				s.Means("the answer is not complete")
+			}
+		})
+	})
+}
+
+// askAgain writes the inputs of all transcripts.
+func askAgain(t *testing.T) {
+	sim, err := provider.Start(provider.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer func() { _ = sim.Close() }()
 	for _, surface := range surfaces {
 		for _, model := range []string{gpt, gpt4, claude, gemini, deepseek} {
 			_, format := targetOf(model)
 			if format == surface {
 				continue
 			}
-			name := surface.String() + "-to-" + model
-			t.Run(name, func(t *testing.T) {
-				path := filepath.Join("testdata", "transcripts", name+".txt")
-				request := storyRequest(surface, model)
-				x, sent, err := prepare(surface, model, request, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer x.Release()
-				recorded, _ := os.ReadFile(path)
-				var frames []string
-				if *update {
-					frames = ask(t, url, format, model, sent)
-				} else {
-					for line := range strings.Lines(string(recorded)) {
-						if frame, ok := strings.CutPrefix(line, "> "); ok {
-							frames = append(frames, strings.TrimSuffix(frame, "\n"))
-						}
-					}
-				}
-				now := tell(x, request, sent, frames)
-				if *update {
-					if err := os.WriteFile(path, []byte(now), 0o600); err != nil {
-						t.Fatal(err)
-					}
-					return
-				}
-				if diff := cmp.Diff(string(recorded), now); diff != "" {
-					t.Errorf("%s (-recorded +now)\n%s", path, diff)
-				}
-			})
-		}
-	}
-}
-
-// tell writes a transcript.
-func tell(x *crossing.Exchange, request, sent string, frames []string) string {
-	var out bytes.Buffer
-	out.WriteString("# the client sends\n" + request + "\n# the provider reads\n" + sent + "\n# " + x.Notes() + "\n")
-	stream := x.Stream()
-	for _, frame := range frames {
-		out.WriteString("> " + frame + "\n")
-		heard, _ := stream.Frame(nil, &sse.Frame{Data: []byte(frame)})
-		for line := range bytes.Lines(heard) {
-			if line = bytes.TrimRight(line, "\n"); len(line) > 0 {
-				out.WriteString("    " + string(line) + "\n")
+			request := storyRequest(surface, model)
+			x, sent, err := prepare(surface, model, request, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.Release()
+			text := "# provenance: simulated by bench/provider after docs/wire/translation.md\n> " + request + "\n> " + strings.Join(ask(t, sim.URL(), format, model, sent), "\n> ") + "\n> EOF\n"
+			if err := os.WriteFile(filepath.Join("testdata", "transcripts", surface.String()+"-to-"+model+".txt"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}
-	heard, complete := stream.End(nil, codec.EndEOF, nil)
-	out.WriteString("# the body ends\n")
-	for line := range bytes.Lines(heard) {
-		if line = bytes.TrimRight(line, "\n"); len(line) > 0 {
-			out.WriteString("    " + string(line) + "\n")
-		}
-	}
-	if !complete {
-		out.WriteString("# and the answer is not complete\n")
-	}
-	return out.String()
 }
 
 // P31: the role stands in the first chunk, and in no other.
@@ -174,7 +162,7 @@ func TestAChatStreamNamesTheRoleOnce(t *testing.T) {
 		}
 		var heard []string
 		for line := range strings.Lines(string(recorded)) {
-			if chunk, ok := strings.CutPrefix(line, "    data: "); ok {
+			if chunk, ok := strings.CutPrefix(line, "< data: "); ok {
 				heard = append(heard, chunk)
 			}
 		}

@@ -9,87 +9,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/gemini"
-	"github.com/mnemeproxy/mneme/codec/internal/transcript"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// Each transcript tells a stream frame by frame: what came in after "<", what was read from it below. The last line
-// that came in names the end of the input and what was left without a frame end.
+// Provider frames in, events out.
 func TestStreamsAreReadAsTheTranscriptsTell(t *testing.T) {
-	transcript.Each(t, "streams", func(_ *testing.T, recorded string) string { return replay(recorded) })
-}
-
-// replay decodes what a transcript says came in and rewrites the transcript.
-func replay(recorded string) string {
-	var out strings.Builder
-	d := gemini.Provider().NewDecoder()
-	for line := range strings.Lines(recorded) {
-		line = strings.TrimSuffix(line, "\n")
-		var events []codec.Event
-		switch {
-		case strings.HasPrefix(line, "# "):
-			fmt.Fprintln(&out, line)
-			continue
-		case strings.HasPrefix(line, "< end of input"):
-			events = d.Finish(nil, codec.EndEOF, []byte(strings.TrimPrefix(line, "< end of input")))
-		case strings.HasPrefix(line, "< connection lost"):
-			events = d.Finish(nil, codec.EndBroken, nil)
-		case strings.HasPrefix(line, "< "):
-			events = d.Decode(nil, nil, []byte(line[2:]))
-		default:
-			continue
-		}
-		fmt.Fprintf(&out, "\n%s\n", line)
-		for i := range events {
-			fmt.Fprintf(&out, "    %s\n", describe(&events[i]))
-		}
-	}
-	return out.String()
-}
-
-var itemNames = map[codec.ItemType]string{
-	codec.ItemText: "text", codec.ItemReasoning: "reasoning", codec.ItemToolCall: "call", codec.ItemServerTool: "server tool", codec.ItemOpaque: "opaque",
-	codec.ItemImage: "image",
-}
-
-var finishNames = map[codec.FinishReason]string{
-	codec.FinishEnd: "end", codec.FinishLength: "length", codec.FinishToolCalls: "tool calls", codec.FinishFilter: "filter",
-	codec.FinishPause: "pause", codec.FinishMalformedCall: "malformed call",
-}
-
-var endNames = map[codec.End]string{codec.EndTerminal: "complete", codec.EndBroken: "broken", codec.EndCancelled: "cancelled"}
-
-func describe(ev *codec.Event) string {
-	switch ev.Kind {
-	case codec.EventStart:
-		return fmt.Sprintf("start %s %s created %d", ev.ID, ev.Model, ev.Created)
-	case codec.EventItemOpen:
-		return strings.TrimRight(fmt.Sprintf("open %d %s %s %s", ev.Item, itemNames[ev.Type], ev.CallID, ev.Name), " ")
-	case codec.EventText:
-		return fmt.Sprintf("text %d %s", ev.Item, ev.Raw)
-	case codec.EventReasoning:
-		return fmt.Sprintf("reasoning %d %s", ev.Item, ev.Raw)
-	case codec.EventSignature:
-		return fmt.Sprintf("signature %d %s %s", ev.Item, ev.Family, ev.Raw)
-	case codec.EventArguments:
-		return fmt.Sprintf("arguments %d %s", ev.Item, ev.Raw)
-	case codec.EventAnnotation:
-		return fmt.Sprintf("annotation %d %s", ev.Item, ev.Raw)
-	case codec.EventItemClose:
-		return strings.TrimRight(fmt.Sprintf("close %d %s", ev.Item, ev.Raw), " ")
-	case codec.EventFinish:
-		return "finish " + finishNames[ev.Finish]
-	case codec.EventUsage:
-		u := ev.Usage
-		return fmt.Sprintf("usage uncached %d, cached %d, output %d, of it reasoning %d", u.InputUncached, u.CacheRead, u.Output, u.Reasoning)
-	case codec.EventError:
-		return fmt.Sprintf("error %s %q code %q status %d retry %s", ev.Err.Kind, ev.Err.Message, ev.Err.Code, ev.Err.Status, ev.Err.RetryAfter)
-	case codec.EventEnd:
-		return "end " + endNames[ev.End]
-	}
-	return fmt.Sprintf("event %d", ev.Kind)
+	codectest.Each(t, "streams", func(_ *testing.T, recorded string) string {
+		d := gemini.Provider().NewDecoder()
+		return codectest.Replay(recorded, func(in string, s *codectest.Script) { s.Means("%s", codectest.Lines(codectest.Decode(d, in))) })
+	})
 }
 
 // fold reads whole events into an answer.

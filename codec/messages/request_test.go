@@ -12,26 +12,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/internal/transcript"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
 // A client's body in; what was understood, and what a provider of the same format is sent, out.
 func TestRequestTranscripts(t *testing.T) {
-	transcript.Each(t, "request", func(t *testing.T, recorded string) string {
-		return replay(recorded, func(in string) string {
+	codectest.Each(t, "request", func(t *testing.T, recorded string) string {
+		return codectest.Replay(recorded, func(in string, s *codectest.Script) {
 			r := decode(t, in)
 			var b strings.Builder
 			describe(&b, r)
+			s.Means("%s", b.String())
 			body := provide(t, r, ableTarget())
-			fmt.Fprintf(&b, "upstream %s\n", body)
+			s.Says(string(body))
 			if !json.Valid(body) {
 				t.Errorf("not JSON: %s", body)
 			}
 			if reason, known := oneWay[path.Base(t.Name())]; known {
 				t.Log("not compared with what is read again: " + reason)
-				return b.String()
+				return
 			}
 			again := decode(t, string(body))
 			var once, twice strings.Builder
@@ -40,7 +41,6 @@ func TestRequestTranscripts(t *testing.T) {
 			if diff := cmp.Diff(once.String(), twice.String()); diff != "" {
 				t.Errorf("written and read again (-once +again):\n%s", diff)
 			}
-			return b.String()
 		})
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mnemeproxy/mneme/codec/internal/transcript"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/messages"
 )
 
@@ -83,12 +83,12 @@ var unequal = map[string]string{
 
 // The official SDK folds every stream to what it reads from the complete answer of the same events.
 func TestSDKFoldsStreamToCompleteAnswer(t *testing.T) {
-	for name, recorded := range transcript.All(t, "stream_encode") {
+	for name, recorded := range codectest.All(t, "stream_encode") {
 		t.Run(name, func(t *testing.T) {
 			if reason, known := unequal[name]; known {
 				t.Skip(reason)
 			}
-			list := events(t, strings.Join(transcript.Inputs(recorded), "\n"))
+			list := events(t, strings.Join(codectest.Inputs(recorded), "\n"))
 			streamed, err := foldBySDK(t, encode(options(), list))
 			if err != nil {
 				t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/internal/transcript"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/messages"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
@@ -35,7 +35,7 @@ func TestCompleteAnswerEqualsStream(t *testing.T) {
 		`{"type":"tool_use","id":"toolu_01C","name":"get_weather","input":{"city":"Oslo"},"caller":{"type":"direct"}}],` +
 		`"stop_reason":"tool_use","stop_sequence":null,` +
 		`"usage":{"input_tokens":377,"cache_creation_input_tokens":5,"cache_read_input_tokens":7,"output_tokens":65,"output_tokens_details":{"thinking_tokens":20}}}`
-	streamed := fold(decodeStream(transcript.Inputs(transcript.All(t, "stream_decode")["full_turn"])...))
+	streamed := fold(decodeStream(codectest.Inputs(codectest.All(t, "stream_decode")["full_turn"])...))
 	complete := fold(messages.Provider().DecodeAnswer(nil, []byte(body)))
 	if diff := cmp.Diff(complete, streamed); diff != "" {
 		t.Errorf("(-complete +streamed):\n%s", diff)
@@ -70,9 +70,9 @@ func TestCompleteAnswerThatIsNone(t *testing.T) {
 // P6: a decoder that served one stream is as new for the next.
 func TestReuseLeavesNothingBehind(t *testing.T) {
 	d := messages.Provider().NewDecoder()
-	for name, recorded := range transcript.All(t, "stream_decode") {
+	for name, recorded := range codectest.All(t, "stream_decode") {
 		t.Run("decode "+name, func(t *testing.T) {
-			frames := transcript.Inputs(recorded)
+			frames := codectest.Inputs(recorded)
 			d.Reset()
 			var got strings.Builder
 			for _, frame := range frames {

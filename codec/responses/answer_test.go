@@ -14,7 +14,7 @@ import (
 	sdk "github.com/openai/openai-go/v3/responses"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/internal/transcript"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/responses"
 )
 
@@ -22,8 +22,8 @@ import (
 func answers(t *testing.T) map[string][]string {
 	t.Helper()
 	all := make(map[string][]string)
-	for name, story := range transcript.All(t, "stream") {
-		all[name] = transcript.Inputs(story)
+	for name, story := range codectest.All(t, "stream") {
+		all[name] = codectest.Inputs(story)
 	}
 	return all
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/internal/transcript"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -40,41 +40,35 @@ func encode(t testing.TB, r *codec.Request) string {
 
 // TestRequestTranscripts shows how client bodies (>) are understood (=) and what a provider of the same format is sent
 // for them (<).
-func TestRequestTranscripts(t *testing.T) { transcript.Each(t, "request", requestTranscript) }
+func TestRequestTranscripts(t *testing.T) { codectest.Each(t, "request", requestTranscript) }
 
-func requestTranscript(t *testing.T, story string) string {
-	var head strings.Builder
-	for _, line := range strings.Split(story, "\n") {
-		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "> ") {
-			fmt.Fprintln(&head, line)
+func requestTranscript(t *testing.T, recorded string) string {
+	return codectest.ReplayWhole(recorded, func(in string, s *codectest.Script) {
+		r := request(t, in)
+		out := encode(t, r)
+		for i := range r.Tools {
+			s.Means("tool %s", describeTool(&r.Tools[i]))
 		}
-	}
-	r := request(t, strings.Join(transcript.Inputs(story), "\n"))
-	out := encode(t, r)
-	for i := range r.Tools {
-		fmt.Fprintf(&head, "  = tool %s\n", describeTool(&r.Tools[i]))
-	}
-	for i := range r.Instructions {
-		fmt.Fprintf(&head, "  = instructions %s\n", describePart(&r.Instructions[i]))
-	}
-	for i := range r.Messages {
-		m := &r.Messages[i]
-		fmt.Fprintf(&head, "  = %s %s\n", roleWords[m.Role], strings.TrimSpace(fmt.Sprintf("(item %d) %s", m.Index, m.Phase)))
-		for j := range m.Parts {
-			fmt.Fprintf(&head, "    = %s\n", describePart(&m.Parts[j]))
-			for k := range m.Parts[j].Parts {
-				fmt.Fprintf(&head, "      = %s\n", describePart(&m.Parts[j].Parts[k]))
+		for i := range r.Instructions {
+			s.Means("instructions %s", describePart(&r.Instructions[i]))
+		}
+		for i := range r.Messages {
+			m := &r.Messages[i]
+			s.Means("%s %s", roleWords[m.Role], strings.TrimSpace(fmt.Sprintf("(item %d) %s", m.Index, m.Phase)))
+			for j := range m.Parts {
+				s.Means("  %s", describePart(&m.Parts[j]))
+				for k := range m.Parts[j].Parts {
+					s.Means("    %s", describePart(&m.Parts[j].Parts[k]))
+				}
 			}
 		}
-	}
-	if len(r.Notes.Dropped)+len(r.Notes.Emulated)+len(r.Stateful) > 0 {
-		fmt.Fprintf(&head, "  = dropped %v, emulated %v, stateful %v\n", r.Notes.Dropped, r.Notes.Emulated, r.Stateful)
-	}
-	out = strings.Replace(out, `,"tools":[`, ",\n  < \"tools\":[", 1)
-	out = strings.ReplaceAll(out, `,{"type":`, ",\n  <   {\"type\":")
-	out = strings.ReplaceAll(out, `,"input":[`, ",\n  < \"input\":[\n  <   ")
-	fmt.Fprintf(&head, "  < %s\n", out)
-	return head.String()
+		if len(r.Notes.Dropped)+len(r.Notes.Emulated)+len(r.Stateful) > 0 {
+			s.Means("dropped %v, emulated %v, stateful %v", r.Notes.Dropped, r.Notes.Emulated, r.Stateful)
+		}
+		out = strings.Replace(out, `,"tools":[`, ",\n\"tools\":[", 1)
+		out = strings.ReplaceAll(out, `,{"type":`, ",\n  {\"type\":")
+		s.Says(strings.ReplaceAll(out, `,"input":[`, ",\n\"input\":[\n  "))
+	})
 }
 
 var (
@@ -139,9 +133,9 @@ func describeTool(t *codec.Tool) string {
 }
 
 func TestARequestMeansTheSameAfterAnotherRound(t *testing.T) {
-	for name, story := range transcript.All(t, "request") {
+	for name, story := range codectest.All(t, "request") {
 		t.Run(name, func(t *testing.T) {
-			first := request(t, strings.Join(transcript.Inputs(story), "\n"))
+			first := request(t, strings.Join(codectest.Inputs(story), "\n"))
 			second := request(t, encode(t, first))
 			for _, r := range []*codec.Request{first, second} {
 				meaning(r)

@@ -1,112 +1,41 @@
 package responses_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/internal/transcript"
+	"github.com/mnemeproxy/mneme/codec/codectest"
 	"github.com/mnemeproxy/mneme/codec/responses"
 	"github.com/mnemeproxy/mneme/fuzz/grammar"
 )
 
-var (
-	kindWords = map[codec.EventKind]string{
-		codec.EventStart: "start", codec.EventItemOpen: "open", codec.EventText: "text", codec.EventRefusal: "refusal",
-		codec.EventReasoning: "reasoning", codec.EventSignature: "signature", codec.EventArguments: "arguments",
-		codec.EventCustomInput: "input", codec.EventAnnotation: "annotation", codec.EventItemClose: "close",
-		codec.EventFinish: "finish", codec.EventUsage: "usage", codec.EventError: "error", codec.EventPing: "ping",
-		codec.EventEnd: "end",
-	}
-	typeWords = map[codec.ItemType]string{
-		codec.ItemText: "text", codec.ItemRefusal: "refusal", codec.ItemReasoning: "reasoning",
-		codec.ItemRedacted: "redacted", codec.ItemToolCall: "call", codec.ItemCustomCall: "custom call",
-		codec.ItemServerTool: "server tool", codec.ItemOpaque: "opaque",
-	}
-	endWords = map[codec.End]string{
-		codec.EndTerminal: "terminal", codec.EndEOF: "eof", codec.EndBroken: "broken", codec.EndCancelled: "cancelled",
-	}
-)
+// TestTranscripts plays provider streams, frame by frame. Of each frame it shows the events that it means, and what a
+// client of the same format is then sent, which has to be well-formed.
+func TestTranscripts(t *testing.T) { codectest.Each(t, "stream", streamTranscript) }
 
-// describe writes an event as a line of a transcript.
-func describe(ev *codec.Event) string {
-	words := []string{kindWords[ev.Kind]}
-	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
-	switch ev.Kind {
-	case codec.EventStart:
-		add("id=%s model=%s created=%d", ev.ID, ev.Model, ev.Created)
-	case codec.EventItemOpen:
-		add("%d %s id=%s", ev.Item, typeWords[ev.Type], ev.ID)
-		if ev.CallID != nil || ev.Name != nil {
-			add("call=%s name=%s", ev.CallID, ev.Name)
-		}
-		if ev.Namespace != nil {
-			add("namespace=%s", ev.Namespace)
-		}
-	case codec.EventReasoning:
-		add("%d.%d %s", ev.Item, ev.Sub, ev.Raw)
-		if ev.Summary {
-			add("(summary)")
-		}
-	case codec.EventItemClose:
-		add("%d %s %s", ev.Item, typeWords[ev.Type], ev.Raw)
-	case codec.EventFinish:
-		add("%s", ev.Finish)
-	case codec.EventUsage:
-		add("%+v", ev.Usage)
-	case codec.EventError:
-		add("%v code=%s", ev.Err, ev.Err.Code)
-	case codec.EventEnd:
-		add("%s", endWords[ev.End])
-	case codec.EventPing:
-	default:
-		add("%d %s", ev.Item, ev.Raw)
-	}
-	if ev.Whole {
-		add("(whole)")
-	}
-	return strings.TrimRight(strings.Join(words, " "), " ")
-}
-
-// TestTranscripts plays provider streams, frame by frame. Of each frame (>) it shows the events that it means (=), and
-// what a client of the same format is then sent (<), which has to be well-formed.
-func TestTranscripts(t *testing.T) { transcript.Each(t, "stream", streamTranscript) }
-
-func streamTranscript(t *testing.T, story string) string {
-	var b strings.Builder
-	dec := responses.Provider().NewDecoder()
-	enc := responses.Client().NewEncoder(options())
+func streamTranscript(t *testing.T, recorded string) string {
+	dec, enc := responses.Provider().NewDecoder(), responses.Client().NewEncoder(options())
 	var out []byte
-	show := func(events []codec.Event) {
+	told := codectest.Replay(recorded, func(in string, s *codectest.Script) {
+		events := codectest.Decode(dec, in)
 		for i := range events {
-			fmt.Fprintf(&b, "  = %s\n", describe(&events[i]))
+			s.Means("%s", codectest.Line(&events[i]))
 			from := len(out)
 			out = enc.Append(out, &events[i])
-			for _, line := range strings.Split(string(out[from:]), "\n") {
+			for line := range strings.Lines(string(out[from:])) {
 				if data, ok := strings.CutPrefix(line, "data: "); ok {
-					fmt.Fprintf(&b, "  < %s\n", shorten(data))
+					s.Says(shorten(data))
 				}
 			}
 		}
-	}
-	for _, line := range strings.Split(story, "\n") {
-		switch {
-		case strings.HasPrefix(line, "#"):
-			fmt.Fprintln(&b, line)
-		case strings.HasPrefix(line, "> "):
-			fmt.Fprintln(&b, line)
-			show(dec.Decode(nil, nil, []byte(line[2:])))
-		}
-	}
-	fmt.Fprintln(&b, "end of the body")
-	show(dec.Finish(nil, codec.EndEOF, nil))
+	})
 	if err := grammar.Responses(out); err != nil {
 		t.Errorf("what the client gets is not well-formed: %v", err)
 	}
-	return b.String()
+	return told
 }
 
 // shorten leaves the members of a response out that only repeat the request.
@@ -129,7 +58,7 @@ func TestWhatIsLeftWithoutAFrameEnd(t *testing.T) { // P48
 		"a terminal event without its blank line": {
 			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n",
 			codec.EndEOF,
-			[]string{"close 0 text", "finish end", "end terminal"},
+			[]string{"close 0", "finish end", "end terminal"},
 		},
 		"an error that nobody framed": {
 			`{"error":{"message":"At capacity.","code":"server_is_overloaded"}}`,
@@ -139,10 +68,10 @@ func TestWhatIsLeftWithoutAFrameEnd(t *testing.T) { // P48
 		"half a frame": {
 			`data: {"type":"response.completed","respon`,
 			codec.EndEOF,
-			[]string{"error upstream: The provider ended the stream before the answer was complete. code=", "end broken"},
+			[]string{"error upstream: The provider ended the stream before the answer was complete.", "end broken"},
 		},
 		"nothing, on a broken connection": {
-			"", codec.EndBroken, []string{"error upstream: The provider ended the stream before the answer was complete. code=", "end broken"},
+			"", codec.EndBroken, []string{"error upstream: The provider ended the stream before the answer was complete.", "end broken"},
 		},
 		"nothing, because the client left": {"", codec.EndCancelled, []string{"end cancelled"}},
 	}
@@ -152,7 +81,7 @@ func TestWhatIsLeftWithoutAFrameEnd(t *testing.T) { // P48
 			dec.Decode(nil, nil, []byte(begun))
 			var got []string
 			for _, ev := range dec.Finish(nil, c.end, []byte(c.residue)) {
-				got = append(got, describe(&ev))
+				got = append(got, codectest.Line(&ev))
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
@@ -170,7 +99,7 @@ func TestADecoderIsAsNewAfterReset(t *testing.T) { // P6
 	play := func() (lines []string) {
 		for _, frame := range frames {
 			for _, ev := range dec.Decode(nil, nil, []byte(frame)) {
-				lines = append(lines, describe(&ev))
+				lines = append(lines, codectest.Line(&ev))
 			}
 		}
 		return lines

@@ -14,33 +14,39 @@ import (
 var version string
 
 type commands struct {
-	Serve     command.Serve     `cmd:"" help:"Serve the proxy."`
-	Key       command.Key       `cmd:"" help:"Manage service keys."`
-	Account   command.Account   `cmd:"" help:"Manage accounts and their own provider credentials."`
-	MasterKey command.MasterKey `cmd:"" help:"Manage the key that provider credentials are sealed with."`
-	Audit     command.Audit     `cmd:"" help:"Show who administered what."`
-	Session   command.Session   `cmd:"" help:"List and show conversations; merge, split and erase them."`
-	Exchange  command.Exchange  `cmd:"" help:"List, show and replay exchanges."`
-	Search    command.Search    `cmd:"" help:"Search recorded conversations."`
-	Recall    command.Recall    `cmd:"" help:"Recall what earlier sessions say about a question."`
-	Reindex   command.Reindex   `cmd:"" help:"Rebuild the search index."`
-	Tail      command.Tail      `cmd:"" help:"Stream exchanges as they happen."`
-	Stats     command.Stats     `cmd:"" help:"Show disk usage by account and kind."`
-	Export    command.Export    `cmd:"" help:"Export an account's memory as JSON lines."`
-	Import    command.Import    `cmd:"" help:"Import an export."`
-	Check     command.Check     `cmd:"" help:"Verify the store, and repair what can be derived."`
-	Backup    command.Backup    `cmd:"" help:"Back up the store while the server runs."`
-	Restore   command.Restore   `cmd:"" help:"Restore a store from backups."`
-	Recover   command.Recover   `cmd:"" help:"Recover what can be read of a damaged store into a new one."`
-	Compact   command.Compact   `cmd:"" help:"Reclaim the space of erased data."`
-	Config    command.Config    `cmd:"" help:"Check the configuration."`
-	Doctor    command.Doctor    `cmd:"" help:"Diagnose the installation and say what to fix."`
-	Login     command.Login     `cmd:"" help:"Keep a server elsewhere and a key of it for the commands that come."`
-	Logout    command.Logout    `cmd:"" help:"Forget the login."`
-	Wrap      command.Wrap      `cmd:"" help:"Run an agent (Claude Code, Codex, opencode, …) through the running server."`
-	Setup     command.Setup     `cmd:"" help:"Lead an agent to the server for good, or take that back."`
-	Bench     bench.Command     `cmd:"" help:"Measure mneme and other gateways on this machine."`
-	Version   command.Version   `cmd:"" help:"Show the version."`
+	Serve      command.Serve      `cmd:"" help:"Serve the proxy."`
+	Up         command.Up         `cmd:"" help:"Run the server in the background."`
+	Down       command.Down       `cmd:"" help:"End the server in the background."`
+	Status     command.Status     `cmd:"" help:"Say whether the server runs, where, and on which data."`
+	Key        command.Key        `cmd:"" help:"Manage service keys."`
+	Account    command.Account    `cmd:"" help:"Manage accounts and their own provider credentials."`
+	MasterKey  command.MasterKey  `cmd:"" help:"Manage the key that provider credentials are sealed with."`
+	Audit      command.Audit      `cmd:"" help:"Show who administered what."`
+	Session    command.Session    `cmd:"" help:"List and show conversations; merge, split and erase them."`
+	Exchange   command.Exchange   `cmd:"" help:"List, show and replay exchanges."`
+	Search     command.Search     `cmd:"" help:"Search recorded conversations."`
+	Recall     command.Recall     `cmd:"" help:"Recall what earlier sessions say about a question."`
+	Reindex    command.Reindex    `cmd:"" help:"Rebuild the search index."`
+	Tail       command.Tail       `cmd:"" help:"Stream exchanges as they happen."`
+	Stats      command.Stats      `cmd:"" help:"Show disk usage by account and kind."`
+	Export     command.Export     `cmd:"" help:"Export an account's memory as JSON lines."`
+	Import     command.Import     `cmd:"" help:"Import an export."`
+	Check      command.Check      `cmd:"" help:"Verify the store, and repair what can be derived."`
+	Backup     command.Backup     `cmd:"" help:"Back up the store while the server runs."`
+	Restore    command.Restore    `cmd:"" help:"Restore a store from backups."`
+	Recover    command.Recover    `cmd:"" help:"Recover what can be read of a damaged store into a new one."`
+	Compact    command.Compact    `cmd:"" help:"Reclaim the space of erased data."`
+	Config     command.Config     `cmd:"" help:"Check the configuration."`
+	Doctor     command.Doctor     `cmd:"" help:"Diagnose the installation and say what to fix."`
+	Login      command.Login      `cmd:"" help:"Keep a server elsewhere and a key of it for the commands that come."`
+	Logout     command.Logout     `cmd:"" help:"Forget the login."`
+	Wrap       command.Wrap       `cmd:"" help:"Run an agent (Claude Code, Codex, opencode, …) through the running server."`
+	Setup      command.Setup      `cmd:"" help:"Lead an agent to the server for good, or take that back."`
+	Bench      bench.Command      `cmd:"" help:"Measure mneme and other gateways on this machine."`
+	Completion command.Completion `cmd:"" help:"Write the completion for a shell: bash, zsh, fish or powershell."`
+	Complete   command.Complete   `cmd:"" hidden:"" help:"List what may come next on a command line."`
+	Man        command.Man        `cmd:"" help:"Write the manual page."`
+	Version    command.Version    `cmd:"" help:"Show the version."`
 }
 
 func main() {

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"os"
 )
 
 // Provider is one that a running server leads to.
@@ -18,7 +19,13 @@ type Live interface {
 	Providers() []Provider
 }
 
-// WithLive puts before a handler of the management what only a running server knows: GET /providers and GET /origins.
+// Process is the process of a server.
+type Process struct {
+	ID int `json:"pid"`
+}
+
+// WithLive puts before a handler of the management what only a running server knows: GET /providers, GET
+// /origins and GET /process.
 func WithLive(next http.Handler, live Live) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
@@ -27,6 +34,9 @@ func WithLive(next http.Handler, live Live) http.Handler {
 	})
 	mux.HandleFunc("GET /origins", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, List[string]{Data: live.Origins()})
+	})
+	mux.HandleFunc("GET /process", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, Process{ID: os.Getpid()})
 	})
 	return mux
 }
@@ -43,6 +53,15 @@ func (c *Client) Origins(ctx context.Context) ([]string, error) {
 	var list List[string]
 	err := c.call(ctx, http.MethodGet, "/origins", nil, &list)
 	return list.Data, err
+}
+
+// Process is that of the server that has the store open; the zero value where no server runs on this machine.
+func (c *Client) Process(ctx context.Context) (p Process, err error) {
+	if c.InProcess() || c.holder != nil {
+		return p, nil
+	}
+	err = c.call(ctx, http.MethodGet, "/process", nil, &p)
+	return p, err
 }
 
 // Providers lists those of the running server; none where no server runs on this machine.

@@ -35,6 +35,8 @@ type Surroundings struct {
 	Program  string    // how this program was called
 	Version  string    // as the build named it; "" when it did not
 	Simulate Simulator // starts the simulated provider; nil: not built in
+
+	grammar *kong.Kong // of the command line
 }
 
 // Simulator starts the simulated provider on a free port of this machine and gives its origin, "http://host:port".
@@ -60,6 +62,7 @@ func Main(commands any, args []string, s *Surroundings) int {
 		fmt.Fprintln(s.Err, "mneme:", err)
 		return ExitFailure
 	}
+	s.grammar = parser
 	if len(args) == 0 {
 		fmt.Fprintln(s.Err, "mneme: no command given; try \"mneme serve\", or mneme --help for all commands")
 		return ExitUsage

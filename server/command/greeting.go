@@ -60,6 +60,11 @@ On the socket
 What passed
     {{.Program}} exchange list{{.DataFlag}}
 
+Next, in another terminal
+    {{.Program}} wrap claude{{.DataFlag}}     # an agent on this server: also codex, opencode, qwen, aider
+    {{.Program}} session list{{.DataFlag}}    # what was said
+    {{.Program}} search WORDS{{.DataFlag}}    # where it was said
+
 `))
 
 func (g *greeting) write(w io.Writer) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"syscall"
 )
 
@@ -17,6 +18,9 @@ func keepFilesPrivate() { syscall.Umask(0o077) }
 
 // terminate asks a process to end.
 func terminate(process *os.Process) error { return process.Signal(syscall.SIGTERM) }
+
+// detach has a process outlive this one and its terminal.
+func detach(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
 // private reports whether a file is open to other users.
 func private(check, path string, info fs.FileInfo) finding {

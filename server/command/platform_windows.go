@@ -3,6 +3,8 @@ package command
 import (
 	"io/fs"
 	"os"
+	"os/exec"
+	"syscall"
 )
 
 // platformNotice says at the start what works differently on this system than on Linux; "" for nothing.
@@ -13,6 +15,11 @@ func keepFilesPrivate() {}
 
 // terminate ends a process: Windows has no way to ask one.
 func terminate(process *os.Process) error { return process.Kill() }
+
+// detach has a process outlive this one and its console.
+func detach(c *exec.Cmd) {
+	c.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
+}
 
 func private(check, path string, _ fs.FileInfo) finding {
 	return finding{

@@ -31,6 +31,7 @@ import (
 type Serve struct {
 	Place    `embed:""`
 	Listen   string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
+	Quiet    bool   `help:"Write no greeting and make no first key, as where nobody looks on."`
 	Simulate bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
 }
 
@@ -146,6 +147,9 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		<-reloaded
 	}()
 	return serve(ctx, service, management, func() (err error) {
+		if c.Quiet {
+			return announce(s.Out, service.Addresses())
+		}
 		if g.firstKey, err = firstKey(memory); err != nil {
 			return err
 		}

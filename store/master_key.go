@@ -44,7 +44,12 @@ func openSealer(opts Options) (*sealer, error) {
 }
 
 // proof seals a constant. Each store keeps one, so that a wrong master key is noticed when the store is opened.
-func (s *sealer) proof() []byte { return s.seal(masterKeyProof, masterKeyProof) }
+func (s *sealer) proof() []byte {
+	if s == nil { // of a store that is being restored, whose key nobody knows yet
+		return nil
+	}
+	return s.seal(masterKeyProof, masterKeyProof)
+}
 
 // proves reports whether the proof was made with this master key, or with the previous one.
 func (s *sealer) proves(proof []byte) bool {

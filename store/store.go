@@ -212,7 +212,7 @@ func (s *Store) openDatabase() (err error) {
 // noteInUse notes that the store is open, and so that it was not closed if nothing else is noted later.
 func (s *Store) noteInUse() error {
 	note := &stopNote{}
-	if s.seal.previous == nil {
+	if s.seal != nil && s.seal.previous == nil {
 		note.Proof = s.seal.proof()
 	}
 	return writeStopNote(s.opts.Dir, note)

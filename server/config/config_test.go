@@ -552,7 +552,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)
 	}
 
-	doc := readDocument("mneme.example.yaml", []byte(everything), environment("ANTHROPIC_API_KEY=x"))
+	doc := readDocument("mneme.example.yaml", []byte(everything), environment("ANTHROPIC_API_KEY=x"), &Config{})
 	index := regexp.MustCompile(`\.(\d+|anthropic|local|cluster|workstation|azure|vertex|bedrock)\b`)
 	shown := map[string]bool{}
 	for path := range doc.origins {

@@ -15,19 +15,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is the file after checking: values as text under the file's names, and the line of each.
-// It is a koanf.Provider.
+// document is the file while it is read: the line of each value, and what is wrong with it.
 type document struct {
 	name     string
 	env      func(string) (string, bool)
-	values   map[string]any
 	origins  map[string]origin
 	problems Problems
 }
 
-// readDocument walks the YAML tree beside the shape of [Config], so that whatever does not fit can be named
-// with its line. The depth of the walk is that of the shape, whatever the file nests or aliases.
-func readDocument(name string, text []byte, env func(string) (string, bool)) *document {
+// readDocument walks the YAML tree beside the shape of [Config], sets what the file says, and names what does not fit with
+// its line. The depth of the walk is that of the shape, whatever the file nests or aliases.
+func readDocument(name string, text []byte, env func(string) (string, bool), into *Config) *document {
 	d := &document{name: name, env: env, origins: map[string]origin{}}
 	root, err := parseYAML(text)
 	if err != nil {
@@ -37,16 +35,9 @@ func readDocument(name string, text []byte, env func(string) (string, bool)) *do
 	if root == nil {
 		return d
 	}
-	values, _ := d.value(root, reflect.TypeFor[Config](), "").(map[string]any)
-	d.values = values
+	d.value(root, reflect.ValueOf(into).Elem(), "")
 	return d
 }
-
-// Read gives the nested map that koanf merges.
-func (d *document) Read() (map[string]any, error) { return d.values, nil }
-
-// ReadBytes is the other half of koanf.Provider, for providers whose text koanf is to parse.
-func (d *document) ReadBytes() ([]byte, error) { return nil, errors.ErrUnsupported }
 
 // parseYAML gives the top node of the only document, nil when there is nothing but comments.
 func parseYAML(text []byte) (*yaml.Node, error) {
@@ -79,123 +70,129 @@ func (d *document) fail(node *yaml.Node, format string, args ...any) {
 	d.problems = append(d.problems, origin{d.name, node.Line}.problem(format, args...))
 }
 
-// value reads one node as the given type and returns what koanf is to merge: a map, a list or a text.
-// nil means not set.
-func (d *document) value(node *yaml.Node, want reflect.Type, path string) any {
+// value reads one node into a value, which keeps what the node does not set. It reports whether the node sets anything.
+func (d *document) value(node *yaml.Node, into reflect.Value, path string) bool {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
 	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
-		return nil
+		return false
 	}
 	d.origins[path] = origin{d.name, node.Line}
-	switch want.Kind() {
+	switch into.Kind() {
 	case reflect.Struct:
-		return d.structure(node, want, path)
+		return d.structure(node, into, path)
 	case reflect.Map:
-		return d.named(node, want.Elem(), path)
+		return d.named(node, into, path)
 	case reflect.Slice:
-		if node.Kind == yaml.ScalarNode && reflect.PointerTo(want).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
-			return d.scalar(node, want, path, nil)
+		if _, one := into.Addr().Interface().(encoding.TextUnmarshaler); one && node.Kind == yaml.ScalarNode {
+			return d.scalar(node, into, path, nil)
 		}
-		return d.list(node, want.Elem(), path)
+		return d.list(node, into, path)
 	default:
-		return d.scalar(node, want, path, nil)
+		return d.scalar(node, into, path, nil)
 	}
 }
 
-func (d *document) structure(node *yaml.Node, want reflect.Type, path string) any {
+func (d *document) structure(node *yaml.Node, into reflect.Value, path string) bool {
+	want := into.Type()
 	if !d.isMapping(node, path, fieldNames(want)) {
-		return nil
+		return false
 	}
-	values := map[string]any{}
 	for key, child := range d.members(node) {
 		field, ok := fieldNamed(want, key.Value)
 		if !ok {
 			d.fail(key, "unknown field %q%s; %s", key.Value, within(path), remedy(want, path, key.Value))
 			continue
 		}
-		var v any
+		member := into.FieldByIndex(field.Index)
 		if oneof := field.Tag.Get("oneof"); oneof != "" && child.Kind == yaml.ScalarNode && child.Tag != "!!null" {
 			d.origins[join(path, key.Value)] = origin{d.name, child.Line}
-			v = d.scalar(child, field.Type, join(path, key.Value), strings.Split(oneof, ","))
+			d.scalar(child, member, join(path, key.Value), strings.Split(oneof, ","))
 		} else {
-			v = d.value(child, field.Type, join(path, key.Value))
-		}
-		if v != nil {
-			values[key.Value] = v
+			d.value(child, member, join(path, key.Value))
 		}
 	}
-	return values
+	return true
 }
 
 // providerName keeps names usable as part of a path, a metric label and a command-line argument.
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-func (d *document) named(node *yaml.Node, elem reflect.Type, path string) any {
+func (d *document) named(node *yaml.Node, into reflect.Value, path string) bool {
 	if !d.isMapping(node, path, []string{"NAME"}) {
-		return nil
+		return false
 	}
-	values := map[string]any{}
+	if into.IsNil() {
+		into.Set(reflect.MakeMap(into.Type()))
+	}
 	for key, child := range d.members(node) {
 		if !providerName.MatchString(key.Value) {
 			d.fail(key, "%q is not a name for %s; use lower-case letters, digits, - and _", key.Value, path)
 			continue
 		}
-		if v := d.value(child, elem, join(path, key.Value)); v != nil {
-			values[key.Value] = v
+		name, member := reflect.ValueOf(key.Value), reflect.New(into.Type().Elem()).Elem()
+		if set := into.MapIndex(name); set.IsValid() { // by a weaker layer
+			member.Set(set)
+		}
+		if d.value(child, member, join(path, key.Value)) {
+			into.SetMapIndex(name, member)
 		}
 	}
-	return values
+	return true
 }
 
-func (d *document) list(node *yaml.Node, elem reflect.Type, path string) any {
+func (d *document) list(node *yaml.Node, into reflect.Value, path string) bool {
 	if node.Kind != yaml.SequenceNode {
 		d.fail(node, "%s must be a list; start each entry with \"- \"", path)
-		return nil
+		return false
 	}
-	values := make([]any, 0, len(node.Content))
+	into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
 	for i, child := range node.Content {
-		v := d.value(child, elem, join(path, strconv.Itoa(i)))
-		if v == nil && child.Tag == "!!null" {
+		if !d.value(child, into.Index(i), join(path, strconv.Itoa(i))) && child.Tag == "!!null" {
 			d.fail(child, "entry %d of %s is empty; fill it or take it away", i+1, path)
 		}
-		values = append(values, v)
 	}
-	return values
+	return true
 }
 
-// scalar expands variables and tries the text against its type; what koanf gets is the text.
-func (d *document) scalar(node *yaml.Node, want reflect.Type, path string, oneof []string) any {
+// scalar expands variables and sets the value to the text.
+func (d *document) scalar(node *yaml.Node, into reflect.Value, path string, oneof []string) bool {
 	if node.Kind != yaml.ScalarNode {
-		d.fail(node, "%s must be a single value%s", path, exampleOf(want, oneof))
-		return nil
+		d.fail(node, "%s must be a single value%s", path, exampleOf(into.Type(), oneof))
+		return false
 	}
 	text, err := expand(node.Value, d.env)
+	if err == nil {
+		err = assign(text, into, oneof)
+	}
 	if err != nil {
 		d.fail(node, "%s: %v", path, err)
-		return nil
+		return false
 	}
-	if err := try(text, want, oneof); err != nil {
-		d.fail(node, "%s: %v", path, err)
-		return nil
-	}
-	return text
+	return true
 }
 
-// try reports whether text can become a value of the type. Secrets are plain strings here: no error quotes one.
-func try(text string, want reflect.Type, oneof []string) error {
-	switch v := reflect.New(want).Interface().(type) {
+// assign sets a value to what text says, or leaves it as it is. Secrets are plain strings here: no error quotes one.
+func assign(text string, into reflect.Value, oneof []string) error {
+	fresh := reflect.New(into.Type())
+	switch v := fresh.Interface().(type) {
 	case encoding.TextUnmarshaler:
-		return v.UnmarshalText([]byte(text))
+		if err := v.UnmarshalText([]byte(text)); err != nil {
+			return err
+		}
 	case *bool:
 		if text != "true" && text != "false" {
 			return fmt.Errorf("%q is neither true nor false", text)
 		}
+		*v = text == "true"
+	default:
+		if oneof != nil && !slices.Contains(oneof, text) {
+			return fmt.Errorf("%q is not one of %s", text, strings.Join(oneof, ", "))
+		}
+		fresh.Elem().SetString(text)
 	}
-	if oneof != nil && !slices.Contains(oneof, text) {
-		return fmt.Errorf("%q is not one of %s", text, strings.Join(oneof, ", "))
-	}
+	into.Set(fresh.Elem())
 	return nil
 }
 

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/knadh/koanf/v2"
 
 	"github.com/mnemeproxy/mneme/router"
 )
@@ -59,24 +58,18 @@ func Load(sources Sources) (Config, error) {
 	if lookup == nil {
 		lookup = os.LookupEnv
 	}
-	l := loader{env: lookup, merged: koanf.New("."), origins: map[string]origin{}}
+	cfg := Default()
+	l := loader{env: lookup, cfg: &cfg, origins: map[string]origin{}}
 
 	for _, key := range providerKeys {
-		l.set("providers."+key.provider+".api_key", l.variable(key.variable), key.variable)
+		l.providerKey(key.provider, key.variable)
 	}
 	l.file(sources.file(lookup))
-	l.set("listen", l.variable(EnvListen), EnvListen)
-	l.set("data", l.variable(EnvData), EnvData)
-	l.set("listen", sources.Listen, "--listen")
-	l.set("data", sources.Data, "--data")
+	l.set("listen", &cfg.Listen, l.variable(EnvListen), EnvListen)
+	l.set("data", &cfg.Data, l.variable(EnvData), EnvData)
+	l.set("listen", &cfg.Listen, sources.Listen, "--listen")
+	l.set("data", &cfg.Data, sources.Data, "--data")
 
-	cfg := Default()
-	if err := l.merged.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{Tag: "json"}); err != nil {
-		if len(l.problems) > 0 {
-			return Config{}, l.problems
-		}
-		return Config{}, err // every value was tried against its type before it was merged
-	}
 	l.preferLists(&cfg)
 	l.findKeys(&cfg)
 	if _, said := l.origins["data"]; !said {
@@ -140,7 +133,7 @@ func (s Sources) file(lookup func(string) (string, bool)) (name, namedBy string)
 // loader gathers the layers, from the weakest to the strongest.
 type loader struct {
 	env      func(string) (string, bool)
-	merged   *koanf.Koanf
+	cfg      *Config
 	origins  map[string]origin // by path in the file, such as "routes.0.prefix"
 	problems Problems
 	taken    Problems // those of the layers themselves
@@ -154,14 +147,29 @@ func (l *loader) variable(name string) string {
 }
 
 // set puts one value of a layer in place; "" is a value that was not given.
-func (l *loader) set(path, value, source string) {
+func (l *loader) set(path string, into any, value, source string) {
 	if value == "" {
 		return
 	}
 	l.origins[path] = origin{source: source}
-	if err := l.merged.Set(path, value); err != nil {
+	if err := assign(value, reflect.ValueOf(into).Elem(), nil); err != nil {
 		l.problems = append(l.problems, origin{source: source}.problem("%v", err))
 	}
+}
+
+// providerKey takes the key of a provider from a variable, if that is set.
+func (l *loader) providerKey(provider, variable string) {
+	value := l.variable(variable)
+	if value == "" {
+		return
+	}
+	if l.cfg.Providers == nil {
+		l.cfg.Providers = map[string]Provider{}
+	}
+	p := l.cfg.Providers[provider]
+	p.APIKey = Secret(value)
+	l.cfg.Providers[provider] = p
+	l.origins["providers."+provider+".api_key"] = origin{source: variable}
 }
 
 func (l *loader) file(name, namedBy string) {
@@ -180,13 +188,10 @@ func (l *loader) file(name, namedBy string) {
 		l.problems = append(l.problems, Problem{Source: name, Message: "is not UTF-8 text"})
 		return
 	}
-	doc := readDocument(name, text, l.env)
+	doc := readDocument(name, text, l.env, l.cfg)
 	l.problems = append(l.problems, doc.problems...)
 	for path, at := range doc.origins {
 		l.origins[path] = at
-	}
-	if err := l.merged.Load(doc, nil); err != nil {
-		l.problems = append(l.problems, Problem{Source: name, Message: err.Error()})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
 // azure is Azure OpenAI. Without an api-version it is the v1 API, which has OpenAI's paths; with one, models are named by
@@ -24,23 +25,26 @@ func newAzure(c *ProviderConfig, base *url.URL) wire {
 }
 
 func (a *azure) url(c *Call) *url.URL {
+	t := crossing.Traits(c.Format)
+	if t.Author != codec.FamilyOpenAI {
+		return nil
+	}
 	var path string
-	switch {
-	case c.Operation == Generate && c.Format == codec.Chat:
-		path = "/chat/completions"
-	case c.Operation == Embed && c.Format == codec.Embeddings:
-		path = "/embeddings"
-	case c.Operation == Generate && c.Format == codec.Responses:
-		path = "/responses"
-	case c.Operation == ListModels:
-		path = "/models"
-	default:
+	switch c.Operation {
+	case Generate:
+		path = t.HTTP.Generate.Path
+	case Embed:
+		path = t.HTTP.Embed.Path
+	case ListModels:
+		path = t.HTTP.ListModels.Path
+	}
+	if path == "" {
 		return nil
 	}
 	switch {
 	case a.version == "":
 		return under(a.base, "/openai/v1"+path, "")
-	case c.Operation == ListModels || c.Format == codec.Responses:
+	case c.Operation == ListModels || t.Client.StoredAnswers: // answers that are kept belong to no deployment
 		return under(a.base, "/openai"+path, "api-version="+url.QueryEscape(a.version))
 	}
 	return under(a.base, "/openai/deployments/"+url.PathEscape(c.Model)+path, "api-version="+url.QueryEscape(a.version))

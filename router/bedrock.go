@@ -21,8 +21,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	signer "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
-
-	"github.com/mnemeproxy/mneme/codec"
 )
 
 // bedrock is Claude on Amazon Bedrock: bodies in Anthropic's format, signed by AWS's rules, streams in AWS's framing
@@ -50,7 +48,7 @@ func newBedrock(c *ProviderConfig, base *url.URL) wire {
 }
 
 func (b *bedrock) url(c *Call) *url.URL {
-	if c.Format != codec.Messages || c.Operation != Generate {
+	if !publishedByAnthropic(c) || c.Operation != Generate {
 		return nil
 	}
 	method := "/invoke"

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/oauth2/google"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
 )
 
 // vertex is Google's Vertex AI, with Gemini in Google's own format and Claude in Anthropic's (docs/wire/hosts.md#vertex).
@@ -33,22 +34,28 @@ func newVertex(c *ProviderConfig, base *url.URL) wire {
 }
 
 func (v *vertex) url(c *Call) *url.URL {
-	model := url.PathEscape(c.Model)
+	publisher := crossing.Traits(c.Format).Author
+	at := "/publishers/" + publisher.String() + "/models/" + url.PathEscape(c.Model)
 	switch {
-	case c.Format == codec.Messages && c.Operation == Generate && c.Stream:
-		return under(v.base, "/publishers/anthropic/models/"+model+":streamRawPredict", "")
-	case c.Format == codec.Messages && c.Operation == Generate:
-		return under(v.base, "/publishers/anthropic/models/"+model+":rawPredict", "")
-	case c.Format == codec.Messages && c.Operation == CountTokens:
+	case publisher == codec.FamilyAnthropic && c.Operation == Generate && c.Stream:
+		return under(v.base, at+":streamRawPredict", "")
+	case publisher == codec.FamilyAnthropic && c.Operation == Generate:
+		return under(v.base, at+":rawPredict", "")
+	case publisher == codec.FamilyAnthropic && c.Operation == CountTokens:
 		return under(v.base, "/publishers/anthropic/models/count-tokens:rawPredict", "")
-	case c.Format == codec.Gemini && c.Operation == Generate && c.Stream:
-		return under(v.base, "/publishers/google/models/"+model+":streamGenerateContent", "alt=sse")
-	case c.Format == codec.Gemini && c.Operation == Generate:
-		return under(v.base, "/publishers/google/models/"+model+":generateContent", "")
-	case c.Format == codec.Gemini && c.Operation == CountTokens:
-		return under(v.base, "/publishers/google/models/"+model+":countTokens", "")
+	case publisher == codec.FamilyGoogle && c.Operation == Generate && c.Stream:
+		return under(v.base, at+":streamGenerateContent", "alt=sse")
+	case publisher == codec.FamilyGoogle && c.Operation == Generate:
+		return under(v.base, at+":generateContent", "")
+	case publisher == codec.FamilyGoogle && c.Operation == CountTokens:
+		return under(v.base, at+":countTokens", "")
 	}
 	return nil
+}
+
+// publishedByAnthropic reports whether a call is for one of Anthropic's models.
+func publishedByAnthropic(c *Call) bool {
+	return crossing.Traits(c.Format).Author == codec.FamilyAnthropic
 }
 
 func (v *vertex) request(_ context.Context, c *Call, out *outgoing, body []byte) ([]byte, error) {
@@ -61,7 +68,7 @@ func (v *vertex) request(_ context.Context, c *Call, out *outgoing, body []byte)
 		out.header.Del("X-Goog-Api-Key")
 		out.header["Authorization"] = []string{"Bearer " + token}
 	}
-	if c.Format != codec.Messages {
+	if !publishedByAnthropic(c) {
 		return body, nil
 	}
 	return rewritten(body, func(m members) {
@@ -94,7 +101,7 @@ func (v *vertex) current() (string, error) {
 
 // answer gives refusals, which Google words in its own way, the form of the format that was asked in.
 func (*vertex) answer(c *Call, in *incoming) {
-	if in.status >= http.StatusBadRequest && c.Format == codec.Messages {
+	if in.status >= http.StatusBadRequest && publishedByAnthropic(c) {
 		in.body, in.length = &refusal{from: in.body, status: in.status}, -1
 		in.header.Del("Content-Length")
 	}

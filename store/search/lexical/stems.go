@@ -9,8 +9,8 @@ import (
 )
 
 // stemCache remembers the stems of words that come often. An entry gives way to the next word of its place, so that the
-// cache has a fixed size: a megabyte when full.
-var stemCache [1 << 13]atomic.Pointer[stemmed]
+// cache has a fixed size: two megabytes when full.
+var stemCache [1 << 14]atomic.Pointer[stemmed]
 
 // stemmed is a word and its stem. It fits a line of a processor's cache, for most of what a look-up takes is waiting for
 // memory.
@@ -40,5 +40,10 @@ func rememberedStem(word []byte) term {
 
 // porterStem gives the stem of an English word of lower case letters.
 func porterStem(word []byte) string {
-	return string(porterstemmer.StemWithoutLowerCasing([]rune(string(word))))
+	var room [maxCachedStem]rune
+	letters := room[:0]
+	for _, c := range string(word) {
+		letters = append(letters, c)
+	}
+	return string(porterstemmer.StemWithoutLowerCasing(letters))
 }

@@ -28,6 +28,8 @@ type commands struct {
 	Recall     command.Recall     `cmd:"" help:"Recall what earlier sessions say about a question."`
 	Reindex    command.Reindex    `cmd:"" help:"Rebuild the search index."`
 	Tail       command.Tail       `cmd:"" help:"Stream exchanges as they happen."`
+	UI         command.UI         `cmd:"" name:"ui" help:"Open the page of the running server in a browser."`
+	Usage      command.Usage      `cmd:"" help:"Show tokens and costs by day, account, key, project, client or model."`
 	Stats      command.Stats      `cmd:"" help:"Show disk usage by account and kind."`
 	Export     command.Export     `cmd:"" help:"Export an account's memory as JSON lines."`
 	Import     command.Import     `cmd:"" help:"Import an export."`

@@ -160,8 +160,10 @@ type Usage struct {
 	InputUncached int64 // prompt tokens that were neither read from nor written to a cache
 	CacheRead     int64
 	CacheWrite    int64
+	CacheLong     int64 // the part of CacheWrite with the longer of the provider's two lifetimes, which costs more
 	Output        int64 // includes Reasoning
 	Reasoning     int64
+	Tier          Tier // the service tier that the provider says it served
 	Estimated     bool // the provider reported nothing; the figures are ours
 }
 
@@ -172,7 +174,7 @@ func (u Usage) TotalInput() int64 { return u.InputUncached + u.CacheRead + u.Cac
 func (u Usage) Total() int64 { return u.TotalInput() + u.Output }
 
 // IsZero reports whether nothing was reported.
-func (u Usage) IsZero() bool { return u == Usage{} }
+func (u Usage) IsZero() bool { return u == Usage{Tier: u.Tier} }
 
 // SplitInput sets the input counters from a total that includes cached tokens, as chat, responses and gemini
 // report it. A provider that already reports the exclusive form (cached > total) is clamped at zero, and a write

@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -41,6 +43,9 @@ type Envelope struct {
 
 	model Span   // value of the member model
 	cuts  []Span // what splicing leaves out, ascending, commas included
+
+	usage    Span // where usage of a stream can be asked for; empty at 0 where it was
+	askUsage bool
 }
 
 // Reset empties the envelope for reuse and keeps its memory.
@@ -92,6 +97,7 @@ const (
 	seenStream
 	seenChatKey
 	seenExternalSession
+	seenStreamOptions
 )
 
 func (s *memberSet) once(member memberSet, name string) error {
@@ -141,6 +147,9 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 			return false, err
 		}
 		e.Stream = scan.IsTrue(m.Value)
+		if e.usage == (Span{}) && *seen&seenStreamOptions == 0 {
+			e.usage = Span{Start: m.End, End: m.End}
+		}
 		if !e.Stream && !scan.IsFalse(m.Value) && !scan.IsNull(m.Value) {
 			return false, Invalid("stream", "stream must be true or false")
 		}
@@ -154,6 +163,12 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 			e.ExternalSession, err = continuityMember(memberExternalSession, m.Value)
 		}
 		return true, err
+	case "stream_options":
+		*seen |= seenStreamOptions
+		e.usage = Span{}
+		if !scan.IsTrue(scan.Get(m.Value, "include_usage")) {
+			e.usage = Span{Start: m.End - len(m.Value), End: m.End}
+		}
 	case "previous_response_id":
 		e.PreviousResponse = scan.String(m.Value)
 	case "conversation":
@@ -232,34 +247,63 @@ func (c *cutter) end(cuts []Span) []Span {
 }
 
 // Untouched reports whether [Envelope.Splice] would return the body itself.
-func (e *Envelope) Untouched(model string) bool { return len(e.cuts) == 0 && model == e.Model }
+func (e *Envelope) Untouched(model string) bool {
+	return len(e.cuts) == 0 && model == e.Model && !e.askUsage
+}
 
-// Splice writes the body as it goes upstream in the client's own format: without our members, and with model in the
-// place of the model the client named. Every other byte is the client's. When there is nothing to change it returns
-// body and leaves dst alone.
+// AskForUsage has Splice ask a host of the chat format for the counts of tokens at the end of a stream, and reports whether
+// that changes anything: the client may have asked itself, or wants no stream.
+func (e *Envelope) AskForUsage() bool {
+	e.askUsage = e.Stream && e.usage != (Span{})
+	return e.askUsage
+}
+
+// edit is something that Splice puts in the place of a range.
+type edit struct {
+	Span
+	with []byte
+}
+
+// Splice writes the body as it goes upstream in the client's own format: without our members, with model in the
+// place of the model the client named, and asking for usage if that was wanted. Every other byte is the client's. When
+// there is nothing to change it returns body and leaves dst alone.
 func (e *Envelope) Splice(dst, body []byte, model string) []byte {
 	if e.Untouched(model) {
 		return body
 	}
-	at := 0
-	swap := func() {
-		dst = append(dst, body[at:e.model.Start]...)
-		dst = scan.Quote(dst, model)
-		at = e.model.End
+	var edits []edit
+	if model != e.Model {
+		edits = append(edits, edit{e.model, scan.Quote(nil, model)})
 	}
-	swapped := model == e.Model
+	if e.askUsage {
+		edits = append(edits, edit{e.usage, usageAsked(body, e.usage)})
+	}
 	for _, cut := range e.cuts {
-		if !swapped && e.model.Start < cut.Start {
-			swap()
-			swapped = true
-		}
-		dst = append(dst, body[at:cut.Start]...)
-		at = cut.End
+		edits = append(edits, edit{Span: cut})
 	}
-	if !swapped {
-		swap()
+	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(a.Start, b.Start) })
+	at := 0
+	for _, edit := range edits {
+		dst = append(append(dst, body[at:edit.Start]...), edit.with...)
+		at = edit.End
 	}
 	return append(dst, body[at:]...)
+}
+
+// usageAsked is what asks for usage in the place of a range: the range behind the member stream, which is empty, or the
+// value of stream_options.
+func usageAsked(body []byte, at Span) []byte {
+	const asked = `"include_usage":true`
+	if at.Start == at.End {
+		return []byte(`,"stream_options":{` + asked + `}`)
+	}
+	options := []byte(`{` + asked)
+	for m := scan.Object(at.Of(body)); m.Next(); {
+		if string(m.Key) != "include_usage" {
+			options = append(append(options, ','), at.Of(body)[m.Start:m.End]...)
+		}
+	}
+	return append(options, '}')
 }
 
 // Blocks appends the positions of everything that agents send again every turn (opening text, items, tools), in the

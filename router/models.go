@@ -65,6 +65,9 @@ const knownModels = 512
 type modelFile struct {
 	AsOf   string     `yaml:"as_of"`
 	Models []modelRow `yaml:"models"`
+
+	Sources map[string]string `yaml:"sources"`
+	Prices  []priceRow        `yaml:"prices"` // see [loadPrices]
 }
 
 // modelRow says what differs from the rows below it: nil is unsaid.

@@ -39,7 +39,7 @@ type Config struct {
 	Breaker Breaker // of every endpoint
 	Clock   Clock   // nil: the system's
 
-	ModelsFile  string // path of a file in the form of models.yaml, laid over the built-in one; "" for none
+	ModelsFile  string // path of a file in the form of models.yaml, laid over the built-in one, prices included; "" for none
 	Breakpoints bool   // set prompt-cache breakpoints for Anthropic where the client's format cannot ask for them
 	TraceParent bool   // pass the W3C trace headers traceparent and tracestate upstream
 	HTTP2       bool   // offer HTTP/2 to providers; many streams then share one connection
@@ -145,6 +145,7 @@ type Router struct {
 	aliases   aliases
 	fallbacks map[string][]Placement // by model
 	models    *catalogue
+	prices    *priceList
 	lists     *modelLists
 
 	breakpoints bool
@@ -165,9 +166,14 @@ func New(c Config) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
+	prices, err := loadPrices(c.ModelsFile)
+	if err != nil {
+		return nil, err
+	}
 	r := &Router{
 		providers:   make(map[string]*Provider),
 		models:      models,
+		prices:      prices,
 		lists:       newModelLists(),
 		breakpoints: c.Breakpoints,
 	}

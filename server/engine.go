@@ -17,6 +17,7 @@ type Engine interface {
 	Recorder
 	Identity
 	Answers
+	Spending
 	ReasoningCache
 	memory.Archive
 	memory.Searcher
@@ -38,6 +39,7 @@ type Recorder interface {
 // Identity knows callers, and the credentials that providers are asked with for them.
 type Identity interface {
 	Authenticate(secret string) (store.Identity, error)
+	CreateKey(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
 	Credential(account, provider string) (secret string, found bool, err error)
 	Redactor(account string, brought ...string) *redact.Redactor // masks them; brought are the caller's own
 	Guard(credentials ...string)                                 // lets every redactor mask these, too
@@ -48,6 +50,13 @@ type Answers interface {
 	Exchange(account, id string) (*store.Exchange, error)
 	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
 	AnsweredAs(account, response string) (exchange string, err error) // by the id that the provider gave its answer
+}
+
+// Spending knows budgets.
+type Spending interface {
+	BudgetOf(account string) store.Budget
+	OriginOf(key string) string // the key that it was made from by rotations
+	memory.Ledger
 }
 
 // ReasoningCache keeps, for some days, what a provider wants back and the client's format cannot carry.

@@ -56,6 +56,7 @@ func (x *exchange) turnAway(refusal *quota.Refusal) error {
 // leaveLimits counts what the exchange has used.
 func (x *exchange) leaveLimits() {
 	now, used := x.server.opts.Clock(), x.usedTokens()
+	x.server.budgets.Settle(now, &x.request.claim, x.spent())
 	if x.request.pass == nil {
 		x.request.caller.Use.AddTokens(now, used)
 		return

@@ -15,6 +15,7 @@ import (
 func (s *Server) memoryRoutes() {
 	handler := memory.Handler(memory.Options{
 		Archive: s.engine, Searcher: s.engine, Recaller: s.recaller, Closing: s.edge.Closing(),
+		Ledger: s.engine, Translate: s.translate, CacheLoss: s.cacheLoss,
 		Identify: s.identify,
 		Actor: func(r *http.Request) (string, error) {
 			c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/router"
@@ -22,7 +24,7 @@ func (x *exchange) passThrough() error {
 		return x.providersError(reply)
 	}
 	if isEventStream(reply) {
-		return x.pump(reply, &passed{x, crossing.NewObserver(x.route.format, x.reasoningMemory())})
+		return x.pump(reply, &passed{x: x, observer: crossing.NewObserver(x.route.format, x.reasoningMemory())})
 	}
 	return x.passBuffered(reply)
 }
@@ -40,6 +42,9 @@ func (x *exchange) spliced() ([]byte, error) {
 		if err := envelope.Read(body); err != nil {
 			return nil, err
 		}
+	}
+	if x.route.format == codec.Chat && x.router.Target(x.route.placement).Dialect.StreamOptions {
+		x.route.askedUsage = envelope.AskForUsage()
 	}
 	if !envelope.Untouched(x.route.placement.Model) {
 		body, blocks = envelope.Splice(nil, body, x.route.placement.Model), nil // they stand elsewhere in it
@@ -59,14 +64,39 @@ func (x *exchange) spliced() ([]byte, error) {
 type passed struct {
 	x        *exchange
 	observer *crossing.Observer // notes what passes
+	out      []byte             // where usage was asked for on this side
 }
 
 func (r *passed) frames(p *pump) []byte {
 	for r.passRoutine(p); p.splitter.Next(&p.frame); r.passRoutine(p) {
 		p.note(r.observer.Frame(&p.frame))
+		if r.x.route.askedUsage && crossing.IsUsageChunk(p.frame.Data) {
+			p.splitter.Drop(&p.frame)
+		}
 	}
-	return p.splitter.Passed()
+	return r.bytes(p)
 }
+
+// bytes are what the client gets of the frames that were passed on. Where usage was asked for on this side, the provider's
+// chunks say that they have none, which they would not without.
+func (r *passed) bytes(p *pump) []byte {
+	passed := p.splitter.Passed()
+	if !r.x.route.askedUsage {
+		return passed
+	}
+	r.out = r.out[:0]
+	for {
+		before, after, found := bytes.Cut(passed, noUsage)
+		r.out = append(r.out, before...)
+		if !found {
+			return r.out
+		}
+		passed = after
+	}
+}
+
+// noUsage is the member of a chunk without counts. In text its quotes would be escaped.
+var noUsage = []byte(`,"usage":null`)
 
 // passRoutine passes frames on of which nothing has to be known but that they are content.
 func (r *passed) passRoutine(p *pump) {
@@ -78,12 +108,12 @@ func (r *passed) passRoutine(p *pump) {
 
 func (r *passed) end(p *pump, residue []byte) (out []byte, complete bool) {
 	complete = r.observer.End(codec.EndEOF, residue)
-	return p.splitter.Passed(), complete
+	return r.bytes(p), complete
 }
 
 func (r *passed) rest(p *pump) []byte {
 	p.splitter.Residue(&p.frame)
-	return p.splitter.Passed()
+	return r.bytes(p)
 }
 
 func (r *passed) fail(dst []byte, e *codec.Error, next int64) []byte {

@@ -51,14 +51,46 @@ func bytesGoThroughUntouchedBothWays(t *testing.T, on transportPlan) {
 				if got := a.header.Get("Content-Type"); got != want.header.Get("Content-Type") && !(stream && strings.HasPrefix(got, "text/event-stream")) {
 					t.Errorf("%s stream=%t: content type %q, the provider's is %q", s.name, stream, got, want.header.Get("Content-Type"))
 				}
-				if up := h.upstream(); string(up.Body) != body {
-					t.Errorf("%s: upstream came\n%s\nand not\n%s", s.name, up.Body, body)
+				sent := body
+				if s.name == "chat" && stream { // the record wants the counts, and the client is spared them
+					sent = strings.Replace(body, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)
+				}
+				if up := h.upstream(); string(up.Body) != sent {
+					t.Errorf("%s: upstream came\n%s\nand not\n%s", s.name, up.Body, sent)
 				}
 				if x := h.record(a.exchange()); string(x.RawRequest) != body || string(x.RawResponse) != want.body {
 					t.Errorf("%s stream=%t %s: the record holds\n%s\n%s", s.name, stream, script, x.RawRequest, x.RawResponse)
 				}
 			}
 		}
+	}
+}
+
+// A client of Chat that did not ask for usage gets none, wherever the provider puts it, and the record has it.
+func TestUsageIsAskedForAndKeptFromTheClient(t *testing.T) {
+	h := build(t)
+	for _, members := range []string{"", `"stream_options":{}`, `"stream_options":null`, `"stream_options":{"include_obfuscation":false,"include_usage":false}`} {
+		for _, script := range []string{`text "hi"; usage input=100 cached=40 output=9`, `text "hi"; usage input=100 cached=40 output=9; one-byte; crlf`} {
+			body := chat.body(script, true)
+			if members != "" {
+				body = with(body, members)
+			}
+			a := h.post(chat.path, body)
+			if a.status != 200 || strings.Contains(a.body, "usage") || strings.Contains(a.body, `"choices":[]`) || !strings.Contains(a.body, "[DONE]") {
+				t.Errorf("with %s: %d %s", members, a.status, a.body)
+			}
+			up := string(h.upstream().Body)
+			if strings.Count(up, `"include_usage":true`) != 1 || strings.Count(up, "stream_options") != 1 || strings.Contains(members, "obfuscation") != strings.Contains(up, `"include_obfuscation":false`) {
+				t.Errorf("with %s the provider was asked %s", members, up)
+			}
+			if x := h.record(a.exchange()); x.Usage.InputUncached != 60 || x.Usage.CacheRead != 40 || x.Usage.Output != 9 || x.Usage.Estimated || string(x.RawResponse) != a.body {
+				t.Errorf("with %s the record has %+v", members, x.Usage)
+			}
+		}
+	}
+	asking := with(chat.body(`text "hi"`, true), `"stream_options":{"include_usage":true}`)
+	if a := h.post(chat.path, asking); !strings.Contains(a.body, `"choices":[],"usage":{`) || string(h.upstream().Body) != asking {
+		t.Errorf("a client that asks itself: %s", a.body)
 	}
 }
 

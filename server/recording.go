@@ -16,6 +16,7 @@ type recording struct {
 	capture  store.Recording // nil: the request has not been put on record
 	off      bool            // the capture records nothing
 	closing  store.Closing
+	written  int64           // about how many tokens of the answer have come
 	finished bool          // the closing is committed
 	lag      time.Duration // for which the end of the answer waited for that
 }
@@ -103,7 +104,7 @@ func (x *exchange) recordSeen(seen *crossing.Seen) {
 	if x.route.format != x.request.surface { // the client has been given an id of ours, and will come back with that
 		c.ResponseID = crossing.Traits(x.request.surface).AnswerID(x.answerOptions())
 	}
-	c.Usage = seen.Usage
+	c.Usage, x.recording.written = seen.Usage, seen.Written
 	c.FinishReason = seen.Finish.String()
 	if seen.Err != nil {
 		c.Error = seen.Err
@@ -121,6 +122,7 @@ func (x *exchange) commit(outcome store.Outcome) error {
 	}
 	r.finished = true
 	r.closing.Outcome = outcome
+	x.recordCost()
 	r.closing.Attempts = x.attemptsToRecord()
 	if x.route.fallback {
 		p := x.route.placement.Provider

@@ -33,6 +33,7 @@ type request struct {
 	caller   caller
 	redactor *redact.Redactor // masks the credentials of the caller and of the account, too; nil where nothing is masked
 	pass     *quota.Pass      // nil where the key has no limits
+	claim    quota.Claim      // on the budgets of the key and the account
 	limited  bool             // the limits of the key turned it away
 
 	body     []byte // decompressed; valid until the handler returns

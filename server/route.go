@@ -15,6 +15,8 @@ type route struct {
 	own       bool         // the provider credential is the client's own
 	fallback  bool         // placement is asked in place of another
 
+	askedUsage bool // of the provider, by this side: the chunk that comes for it is not for the client
+
 	fallbacks []router.Placement // that may be
 }
 

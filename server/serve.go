@@ -44,6 +44,9 @@ func (x *exchange) accept() error {
 	if err := x.place(); err != nil {
 		return err
 	}
+	if err := x.reserveBudget(); err != nil {
+		return err
+	}
 	return x.record()
 }
 

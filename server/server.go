@@ -25,6 +25,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -135,6 +136,8 @@ type Server struct {
 
 	refusals  refusals // of callers without a key
 	limiter   Limiter
+	budgets   quota.Budgets
+	window    *ui.UI
 	keyLimits atomic.Pointer[store.Limits]
 }
 
@@ -148,7 +151,10 @@ func New(o Options) (*Server, error) {
 		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine}, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
 		bodies: edge.NewBudget(o.InFlightBytes), answers: edge.NewBudget(o.AnswerMemory),
 	}
-	var err error
+	err := s.loadBudgets(context.Background())
+	if err != nil {
+		return nil, err
+	}
 	if o.TLS != (listen.Files{}) {
 		if s.certificates, err = listen.LoadCertificates(o.TLS); err != nil {
 			return nil, fmt.Errorf("tls: %w", err)

@@ -20,6 +20,7 @@ func (s *Server) routes() {
 	s.memoryRoutes()
 	s.toolRoutes()
 	s.managementRoutes()
+	s.windowRoutes()
 	s.edge.HandleProbe(http.MethodGet, "/", s.greet)
 	s.edge.HandleProbe(http.MethodHead, "/", s.greet)
 	s.edge.HandleProbe(http.MethodGet, "/healthz", s.healthy)

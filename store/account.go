@@ -19,6 +19,7 @@ import (
 type Account struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
+	Budget            // of all its keys together
 }
 
 type accountRecord struct {
@@ -31,6 +32,8 @@ var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // accountTable is all accounts, in memory.
 type accountTable struct {
+	changing sync.Mutex // held from reading a record to storing what has changed in it
+
 	mu     sync.RWMutex
 	byName map[string]accountRecord
 }
@@ -157,4 +160,44 @@ func (s *Store) Accounts() []Account {
 	}
 	slices.SortFunc(accounts, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
 	return accounts
+}
+
+// BudgetOf is what an account may spend.
+func (s *Store) BudgetOf(account string) Budget {
+	a, _ := s.accounts.get(account)
+	return a.Budget
+}
+
+// SetBudget bounds what an account may spend, from the next request on.
+func (s *Store) SetBudget(ctx context.Context, account string, set func(*Budget)) (Account, error) {
+	s.accounts.changing.Lock()
+	defer s.accounts.changing.Unlock()
+	a, ok := s.accounts.get(account)
+	if !ok {
+		return Account{}, codec.Errorf(codec.KindNotFound, "no account %q", account)
+	}
+	set(&a.Budget)
+	if err := a.Budget.check(); err != nil {
+		return Account{}, err
+	}
+	if err := s.putAccount(ctx, a); err != nil {
+		return Account{}, asStorageError(err, "the budget could not be stored")
+	}
+	return a.Account, nil
+}
+
+// putAccount stores what has changed of an account.
+func (s *Store) putAccount(ctx context.Context, a accountRecord) error {
+	value, err := encodeRecord(a)
+	if err != nil {
+		return err
+	}
+	err = s.updateOf(ctx, a.Number, func(g *gathering, w *write) error {
+		g.put(w, nameKey(spaceAccount, a.Name), value)
+		return nil
+	})
+	if err == nil {
+		s.accounts.replace(a)
+	}
+	return err
 }

@@ -318,7 +318,7 @@ func closeInfo(info *ExchangeInfo, c *Closing) {
 	info.Status = c.Status
 	info.FirstByte, info.LastByte = c.FirstByte.UTC(), c.LastByte.UTC()
 	info.ModelServed = c.ModelServed
-	info.Usage = UsageInfo(c.Usage)
+	info.Usage, info.Cost = UsageInfo(c.Usage), c.Cost
 	info.FinishReason = c.FinishReason
 	info.ResponseID = c.ResponseID
 	info.ProviderReqID = c.ProviderReqID

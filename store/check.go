@@ -142,6 +142,8 @@ type checker struct {
 	fixes     []fix
 
 	undigested []undigested // what a repair puts into the outbox
+
+	rollups rollupCheck
 }
 
 // fix is a record that puts something right.
@@ -168,6 +170,9 @@ type sessionCounts struct {
 func (c *checker) run(ctx context.Context) error {
 	c.tx = c.store.db.NewTransaction(false)
 	defer c.tx.Discard()
+	if err := c.rollups.open(c.tx); err != nil {
+		return err
+	}
 	c.sizes, c.used = make(map[objectRef]int64), make(map[objectRef]struct{})
 	c.exchanges, c.sessions = make(map[exchangeID]checkedExchange), make(map[sessionID]*sessionCounts)
 	for _, step := range [...]struct {
@@ -176,6 +181,7 @@ func (c *checker) run(ctx context.Context) error {
 	}{
 		{spaceBlock, c.block},
 		{spaceNode, c.node},
+		{spaceRollup, c.rollup},
 		{spaceExchange, c.exchange},
 		{spaceRequest, c.belongsToExchange},
 		{spaceOpen, c.openNote},
@@ -209,6 +215,7 @@ func (c *checker) run(ctx context.Context) error {
 			})
 		}
 	}
+	c.compareRollups()
 	c.report.Unreferenced += int64(len(c.sizes) - len(c.used))
 	return c.fix(ctx)
 }
@@ -408,6 +415,9 @@ func (c *checker) exchange(item *badger.Item) error {
 		return c.damagedExchange(id)
 	}
 	x := checkedExchange{open: info.Outcome == OutcomeOpen}
+	if !x.open {
+		c.rollups.add(c.account, info)
+	}
 	x.session, _ = parseSessionID(info.Session)
 	c.exchanges[id] = x
 	if info.Session != "" {
@@ -426,6 +436,7 @@ func (c *checker) exchange(item *badger.Item) error {
 // read now: a newer mneme may be able to.
 func (c *checker) damagedExchange(id exchangeID) error {
 	x := checkedExchange{damaged: true}
+	c.rollups.hour(hourOf(id.time())).unknown = true
 	session, err := getValue(c.tx, exchangeKey(spaceBelongs, c.account, id))
 	if err == nil && len(session) == len(x.session) {
 		x.session = sessionID(session)

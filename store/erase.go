@@ -368,6 +368,9 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), nil)
 	}
 	e.Exchanges++
+	if readable {
+		g.rollUpErased(w, account, info)
+	}
 	if r, ref := g.belongs(account, id); r != nil {
 		g.eraseTurn(w, ref, id)
 		g.changed(account, id)

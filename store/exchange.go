@@ -74,6 +74,7 @@ type Closing struct {
 	LastByte      time.Time
 	ModelServed   string // as the provider names it
 	Usage         codec.Usage
+	Cost          *Cost // nil: not known
 	FinishReason  string
 	ResponseID    string       // id of the answer in the client's format
 	Error         *codec.Error // what the client was told, when Outcome is not complete; Cause is not kept
@@ -175,6 +176,7 @@ type ExchangeInfo struct {
 	Project         string `json:"project,omitempty"`
 
 	Usage         UsageInfo  `json:"usage,omitzero"`
+	Cost          *Cost      `json:"cost,omitempty"` // nil: not known, such as of a model without a price
 	FinishReason  string     `json:"finish_reason,omitempty"`
 	ResponseID    string     `json:"response_id,omitempty"`
 	ProviderReqID string     `json:"provider_request_id,omitempty"`
@@ -204,12 +206,14 @@ func (x *ExchangeInfo) KeptSince() time.Time {
 
 // UsageInfo is [codec.Usage] as records hold it.
 type UsageInfo struct {
-	InputUncached int64 `json:"input_uncached,omitempty"`
-	CacheRead     int64 `json:"cache_read,omitempty"`
-	CacheWrite    int64 `json:"cache_write,omitempty"`
-	Output        int64 `json:"output,omitempty"`
-	Reasoning     int64 `json:"reasoning,omitempty"`
-	Estimated     bool  `json:"estimated,omitempty"` // the provider did not say; in a session: of one of its exchanges or more
+	InputUncached int64      `json:"input_uncached,omitempty"`
+	CacheRead     int64      `json:"cache_read,omitempty"`
+	CacheWrite    int64      `json:"cache_write,omitempty"`
+	CacheLong     int64      `json:"cache_write_long,omitempty"` // the part of CacheWrite that is kept longer, and costs more
+	Output        int64      `json:"output,omitempty"`
+	Reasoning     int64      `json:"reasoning,omitempty"`
+	Tier          codec.Tier `json:"tier,omitempty"`      // of service; not in a session
+	Estimated     bool       `json:"estimated,omitempty"` // the provider did not say; in a session: of one of its exchanges or more
 }
 
 // ErrorInfo is the part of a [codec.Error] that clients were told.

@@ -1,6 +1,10 @@
 package store
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
 
 // The numbers of the fields are FORMAT.md's. New fields take the next number.
 
@@ -48,6 +52,7 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 		x.Redactions[i].write(w, 36)
 	}
 	w.text(37, x.Project)
+	x.Cost.write(w, 38)
 }
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
@@ -130,6 +135,9 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 		r.into(&x.Redactions[len(x.Redactions)-1])
 	case 37:
 		x.Project = r.string()
+	case 38:
+		x.Cost = new(Cost)
+		r.into(x.Cost)
 	}
 }
 
@@ -168,6 +176,8 @@ func (u *UsageInfo) write(w *fieldWriter, field protowire.Number) {
 	w.number(4, u.Output)
 	w.number(5, u.Reasoning)
 	w.flag(6, u.Estimated)
+	w.number(7, u.CacheLong)
+	w.number(8, int64(u.Tier))
 	w.end(at)
 }
 
@@ -185,6 +195,66 @@ func (u *UsageInfo) readField(r *fieldReader) {
 		u.Reasoning = r.number()
 	case 6:
 		u.Estimated = r.flag()
+	case 7:
+		u.CacheLong = r.number()
+	case 8:
+		u.Tier = codec.Tier(r.number())
+	}
+}
+
+func (c *Cost) write(w *fieldWriter, field protowire.Number) {
+	if c == nil {
+		return
+	}
+	at := w.begin(field)
+	w.number(1, int64(c.USD))
+	w.number(2, int64(c.Saved))
+	w.text(3, c.Price)
+	w.flag(4, c.Estimated)
+	w.flag(5, c.Notional)
+	w.end(at)
+}
+
+func (c *Cost) readField(r *fieldReader) {
+	switch r.field {
+	case 1:
+		c.USD = USD(r.number())
+	case 2:
+		c.Saved = USD(r.number())
+	case 3:
+		c.Price = r.string()
+	case 4:
+		c.Estimated = r.flag()
+	case 5:
+		c.Notional = r.flag()
+	}
+}
+
+func (s *Spending) write(w *fieldWriter, field protowire.Number) {
+	if *s == (Spending{}) {
+		return
+	}
+	at := w.begin(field)
+	w.number(1, int64(s.USD))
+	w.number(2, int64(s.Notional))
+	w.number(3, int64(s.Saved))
+	w.number(4, s.Unpriced)
+	w.number(5, s.Estimated)
+	w.end(at)
+}
+
+func (s *Spending) readField(r *fieldReader) {
+	switch r.field {
+	case 1:
+		s.USD = USD(r.number())
+	case 2:
+		s.Notional = USD(r.number())
+	case 3:
+		s.Saved = USD(r.number())
+	case 4:
+		s.Unpriced = r.number()
+	case 5:
+		s.Estimated = r.number()
 	}
 }
 

@@ -86,6 +86,7 @@ type Key struct {
 	Limits     Limits `json:"limits,omitzero"`
 	TrustTrace bool   `json:"trust_trace,omitempty"` // traces of its callers are continued
 	Replaces   string `json:"replaces,omitempty"`    // id of the key that it was made from by a rotation
+	Origin     string `json:"origin,omitempty"`      // the first of the keys that were made from one another; "": this one
 
 	// Of its use; not in the key's own record.
 	LastUsed    time.Time `json:"last_used,omitzero"`     // to the minute; not before Created

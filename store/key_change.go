@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"time"
@@ -50,6 +51,7 @@ func (s *Store) RotateKey(id string, overlap time.Duration) (secret string, fres
 	hash := sha256.Sum256([]byte(secret))
 	next := old
 	next.Hash, next.ID, next.Created, next.Replaces = hash[:], newKeyID(), now, old.ID
+	next.Origin = cmp.Or(old.Origin, old.ID)
 	next.use = newKeyUse(useRecord{Month: now.Format(monthFormat), Tokens: old.use.Tokens(now)})
 	next.use.changed.Store(true)
 	if end := now.Add(overlap); old.Expires.IsZero() || end.Before(old.Expires) {
@@ -140,4 +142,14 @@ func (k *keyRecord) shown() Key {
 	}
 	shown.Month, shown.MonthTokens = r.Month, r.Tokens
 	return shown
+}
+
+// OriginOf is the key that a key was made from by rotations, or the key itself. What they spend counts on one budget.
+func (s *Store) OriginOf(key string) string {
+	s.keys.mu.RLock()
+	defer s.keys.mu.RUnlock()
+	if k, ok := s.keys.byID[key]; ok && k.Origin != "" {
+		return k.Origin
+	}
+	return key
 }

@@ -30,6 +30,7 @@ const (
 	spaceSummary       = 'z' // z <account> <session>                 what a model has written about the session
 	spaceUnsummarized  = 'k' // k <account> <session>                 the session has grown since a model wrote about it
 	spaceSummaryTokens = 'f' // f <account>                           what summaries have cost today
+	spaceRollup        = 'c' // c <account> <hour> <who and what>      what the exchanges of an hour used and cost
 	spaceVector        = 'v' // v <account> <generation> <exchange>   vector of the turn
 	spaceAudit         = 'a' // a <entry>                             act of administration
 	spaceErasure       = 'e' // e <account> <erasure>                 receipt of an erasure

@@ -12,6 +12,30 @@ type Limits struct {
 	TokensPerMinute   int64 `json:"tokens_per_minute,omitempty"` // input of every kind, read from caches too, and output
 	Concurrent        int64 `json:"concurrent,omitempty"`        // exchanges at a time
 	TokensPerMonth    int64 `json:"tokens_per_month,omitempty"`  // counted as per minute, in a month of UTC
+	Budget
+}
+
+// Budget bounds what may be spent in a day and in a month of UTC. 0 is no bound, and in a key's own leaves it to the server's;
+// [NoBudget] in a key's own is no bound.
+type Budget struct {
+	Day   USD `json:"budget_usd_day,omitempty"`
+	Month USD `json:"budget_usd_month,omitempty"`
+}
+
+// NoBudget is [Unlimited] for a budget: minus one dollar.
+const NoBudget = -Dollar
+
+func (b Budget) or(other Budget) Budget {
+	return Budget{Day: USD(or(int64(b.Day), int64(other.Day))), Month: USD(or(int64(b.Month), int64(other.Month)))}
+}
+
+func (b Budget) check() error {
+	for _, amount := range [...]USD{b.Day, b.Month} {
+		if amount < 0 && amount != NoBudget {
+			return codec.Invalid("budget", "a budget is an amount of US dollars above 0, 0 for the server's own, or -1 for none")
+		}
+	}
+	return nil
 }
 
 // Or gives the limits that hold for a key with limits l on a server whose own are others. The result has no negative member.
@@ -21,6 +45,7 @@ func (l Limits) Or(others Limits) Limits {
 		TokensPerMinute:   or(l.TokensPerMinute, others.TokensPerMinute),
 		Concurrent:        or(l.Concurrent, others.Concurrent),
 		TokensPerMonth:    or(l.TokensPerMonth, others.TokensPerMonth),
+		Budget:            l.Budget.or(others.Budget),
 	}
 }
 
@@ -45,5 +70,5 @@ func (l Limits) check() error {
 			return codec.Invalid("limits."+limit.name, "a limit is a number above 0, 0 for the server's own, or %d for none", Unlimited)
 		}
 	}
-	return nil
+	return l.Budget.check()
 }

@@ -29,23 +29,16 @@ func (s *Store) SetRetention(ctx context.Context, account string, r *Retention) 
 	if r != nil && (r.MaxAge < 0 || r.MaxBytes < 0) {
 		return codec.Errorf(codec.KindInvalidRequest, "a retention rule cannot be negative")
 	}
+	s.accounts.changing.Lock()
+	defer s.accounts.changing.Unlock()
 	a, ok := s.accounts.get(account)
 	if !ok {
 		return codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
 	a.Retention = r
-	value, err := encodeRecord(a)
-	if err != nil {
-		return err
-	}
-	err = s.updateOf(ctx, a.Number, func(g *gathering, w *write) error {
-		g.put(w, nameKey(spaceAccount, account), value)
-		return nil
-	})
-	if err != nil {
+	if err := s.putAccount(ctx, a); err != nil {
 		return asStorageError(err, "the retention rule could not be stored")
 	}
-	s.accounts.replace(a)
 	return nil
 }
 

@@ -50,6 +50,7 @@ type Session struct {
 	Completed int64     `json:"completed"`
 	Auxiliary int64     `json:"auxiliary,omitempty"`
 	Usage     UsageInfo `json:"usage,omitzero"`
+	Cost      Spending  `json:"cost,omitzero"`
 	Models    []string  `json:"models,omitempty"` // asked for, in order of first use, the first few
 
 	Error *ErrorInfo `json:"error,omitempty"` // in lists: the record cannot be read, and only what stands in front of Title is known; in no record
@@ -389,6 +390,7 @@ func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) 
 
 // closeSession counts the end of an exchange in its session, and adds its digest or puts it into the outbox.
 func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID, info *ExchangeInfo) {
+	g.rollUp(w, account, info)
 	r, ref := g.belongs(account, id)
 	if r == nil {
 		return
@@ -430,7 +432,9 @@ func (s *Session) count(info *ExchangeInfo, sign int64) {
 	s.Usage.InputUncached += sign * info.Usage.InputUncached
 	s.Usage.CacheRead += sign * info.Usage.CacheRead
 	s.Usage.CacheWrite += sign * info.Usage.CacheWrite
+	s.Usage.CacheLong += sign * info.Usage.CacheLong
 	s.Usage.Output += sign * info.Usage.Output
 	s.Usage.Reasoning += sign * info.Usage.Reasoning
 	s.Usage.Estimated = s.Usage.Estimated || info.Usage.Estimated
+	s.Cost.count(info, sign)
 }

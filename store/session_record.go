@@ -27,6 +27,7 @@ func (r *sessionRecord) writeFields(w *fieldWriter) {
 	for _, link := range r.Links {
 		w.bytes(22, link)
 	}
+	r.Cost.write(w, 23)
 }
 
 func (r *sessionRecord) readField(f *fieldReader) {
@@ -76,5 +77,7 @@ func (r *sessionRecord) readField(f *fieldReader) {
 		r.Replied = f.flag()
 	case 22:
 		r.Links = append(r.Links, f.bytes())
+	case 23:
+		f.into(&r.Cost)
 	}
 }

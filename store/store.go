@@ -308,7 +308,13 @@ func (s *Store) checkFormat() error {
 			if err := tx.Set(nameKey(spaceMeta, "master"), s.seal.proof()); err != nil {
 				return err
 			}
+			if err := noteRollups(tx, time.Time{}); err != nil {
+				return err
+			}
 			return tx.Set(nameKey(spaceMeta, "format"), []byte{formatVersion})
+		}
+		if err == nil {
+			err = noteRollups(tx, s.now())
 		}
 		if err != nil {
 			return err

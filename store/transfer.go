@@ -178,7 +178,7 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 		r := &sessionRecord{Session: *session}
 		redactSession(redactor, &r.Session)
 		r.Account, r.Merged, r.Error = account, "", nil
-		r.Exchanges, r.Completed, r.Auxiliary, r.Usage = 0, 0, 0, UsageInfo{} // counted as the exchanges come
+		r.Exchanges, r.Completed, r.Auxiliary, r.Usage, r.Cost = 0, 0, 0, UsageInfo{}, Spending{} // counted as the exchanges come
 		for _, kind := range [...]byte{byChatKey, byExternal, byNative, byConversation} {
 			c := clue{kind, r.known(kind)}
 			if _, led := g.link(number, c); c.value != "" && !led {

@@ -25,6 +25,7 @@ func (d *decoder) answer(dst []codec.Event, body []byte) []codec.Event {
 		dst = d.fail(dst, readError(0, 0, body))
 		return d.end(dst, codec.EndBroken)
 	}
+	d.tier = codec.ReadTier(c.tier)
 	if scan.IsObject(c.usage) {
 		d.count(c.usage)
 	}

@@ -29,6 +29,7 @@ type decoder struct {
 	finish   codec.FinishReason
 	finished bool
 	usage    codec.Usage
+	tier     codec.Tier
 	counted  bool // usage was reported
 	form     form.Delta
 }
@@ -100,7 +101,7 @@ func (d *decoder) repeat(dst []codec.Event, ev codec.Event) []codec.Event {
 
 // chunk is the top level of one frame; the views are nil where the member is absent.
 type chunk struct {
-	id, model, created, object, kind, choices, usage, failure []byte
+	id, model, created, object, kind, choices, usage, tier, failure []byte
 }
 
 func readChunk(data []byte) (c chunk) {
@@ -120,6 +121,8 @@ func readChunk(data []byte) (c chunk) {
 			c.choices = m.Value
 		case "usage":
 			c.usage = m.Value
+		case "service_tier":
+			c.tier = scan.Body(m.Value)
 		case "error":
 			c.failure = m.Value
 		}
@@ -140,6 +143,9 @@ func (d *decoder) chunk(dst []codec.Event, name, data []byte) []codec.Event {
 	c := readChunk(data)
 	if c.failed(name) {
 		return d.fail(dst, readError(0, 0, data))
+	}
+	if c.tier != nil {
+		d.tier = codec.ReadTier(c.tier)
 	}
 	if scan.IsObject(c.usage) {
 		d.count(c.usage)

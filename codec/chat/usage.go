@@ -10,6 +10,7 @@ import (
 // count takes a usage object. Counters are cumulative: the last report wins (P98).
 func (d *decoder) count(v []byte) {
 	d.usage, d.counted = readUsage(v), true
+	d.usage.Tier = d.tier
 }
 
 // readUsage reads the members of OpenAI and of the hosts: prompt_cache_hit_tokens (DeepSeek), num_cached_tokens and
@@ -32,6 +33,8 @@ func readUsage(v []byte) codec.Usage {
 					read = max(read, tokens(s.Value))
 				case "cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens":
 					write = max(write, tokens(s.Value))
+				case "cache_write_tokens_details":
+					u.CacheLong = tokens(scan.Get(s.Value, "ttl_12h_tokens"))
 				}
 			}
 		case "completion_tokens_details":

@@ -1,6 +1,7 @@
 package crossing
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -97,6 +98,12 @@ const maxNotes = 1 << 10
 
 // Notes says what was done beyond carrying over, as the value of the header X-Service-Translation.
 func (x *Exchange) Notes() string { return NotesHeader(x.surface, x.format, &x.request.Notes) }
+
+// RequestNotes are what was done to the request.
+func (x *Exchange) RequestNotes() codec.Notes {
+	n := &x.request.Notes
+	return codec.Notes{Emulated: slices.Clone(n.Emulated), Dropped: slices.Clone(n.Dropped)}
+}
 
 // NotesHeader is that value for what was done between two formats, which may be the same.
 func NotesHeader(surface, format codec.Format, n *codec.Notes) string {

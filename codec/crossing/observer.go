@@ -322,7 +322,20 @@ func (o *Observer) judgeChunk(data []byte) (sign codec.FrameKind, matters bool) 
 	return codec.FrameContent, matters
 }
 
-var errorMember = []byte(`"error"`)
+var (
+	errorMember = []byte(`"error"`)
+	usageMember = []byte(`"usage"`)
+)
+
+// IsUsageChunk reports whether a frame of a chat stream is the one that comes for include_usage alone: it has counts of
+// tokens and no choice.
+func IsUsageChunk(data []byte) bool {
+	if !holds(data, usageMember, '{') {
+		return false
+	}
+	choices := scan.Array(scan.Get(data, "choices"))
+	return scan.IsArray(scan.Get(data, "choices")) && !choices.Next() && scan.IsObject(scan.Get(data, "usage"))
+}
 
 // holds reports whether data has a member of that quoted name whose value begins with first. Inside text the name could
 // only stand with escaped quotes, so a plain search is enough.

@@ -18,10 +18,20 @@ func readUsage(u *codec.Usage, usage []byte) {
 			readCount(&u.CacheRead, m.Value)
 		case "cache_creation_input_tokens":
 			readCount(&u.CacheWrite, m.Value)
+		case "cache_creation":
+			readCount(&u.CacheLong, scan.Get(m.Value, "ephemeral_1h_input_tokens"))
 		case "output_tokens":
 			readCount(&u.Output, m.Value)
 		case "output_tokens_details":
 			readCount(&u.Reasoning, scan.Get(m.Value, "thinking_tokens"))
+		case "service_tier":
+			if tier := codec.ReadTier(scan.Body(m.Value)); tier != codec.TierStandard {
+				u.Tier = tier
+			}
+		case "speed":
+			if codec.ReadTier(scan.Body(m.Value)) == codec.TierFast {
+				u.Tier = codec.TierFast
+			}
 		}
 	}
 }

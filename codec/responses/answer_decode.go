@@ -273,8 +273,8 @@ func (d *streamDecoder) terminal(dst []codec.Event, f *frame) []codec.Event {
 // what the event's name says; the object's own word goes before it.
 func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Event {
 	var (
-		head                   responseHead
-		output, details, usage []byte
+		head                         responseHead
+		output, details, usage, tier []byte
 	)
 	for m := scan.Object(v); m.Next(); { // once: the object repeats instructions and tools of the request
 		head.take(&m)
@@ -289,14 +289,16 @@ func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Ev
 			details = m.Value
 		case "usage":
 			usage = m.Value
+		case "service_tier":
+			tier = scan.Body(m.Value)
 		}
 	}
 	switch string(status) {
 	case "completed", "incomplete":
 	case "failed":
-		return d.fail(appendUsage(dst, usage), errorIn(v))
+		return d.fail(appendUsage(dst, usage, tier), errorIn(v))
 	default:
-		return d.fail(appendUsage(dst, usage), codec.Errorf(codec.KindUpstream, "The provider ended the answer without completing it."))
+		return d.fail(appendUsage(dst, usage, tier), codec.Errorf(codec.KindUpstream, "The provider ended the answer without completing it."))
 	}
 	if !d.started {
 		dst = d.start(dst, head)
@@ -306,7 +308,7 @@ func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Ev
 		dst = closeItem(dst, &d.items[i])
 	}
 	dst = append(dst, codec.Event{Kind: codec.EventFinish, Finish: d.finish(status, details)})
-	dst = appendUsage(dst, usage)
+	dst = appendUsage(dst, usage, tier)
 	return d.end(dst, codec.EndTerminal)
 }
 
@@ -354,12 +356,12 @@ func (d *streamDecoder) finish(status, details []byte) codec.FinishReason {
 	return codec.FinishEnd
 }
 
-// appendUsage reports the usage object, if there is one.
-func appendUsage(dst []codec.Event, v []byte) []codec.Event {
+// appendUsage reports the usage object, if there is one, with the service tier of the answer.
+func appendUsage(dst []codec.Event, v, tier []byte) []codec.Event {
 	if !scan.IsObject(v) {
 		return dst
 	}
-	var u codec.Usage
+	u := codec.Usage{Tier: codec.ReadTier(tier)}
 	var total, read, write int64
 	for m := scan.Object(v); m.Next(); {
 		switch string(m.Key) {
@@ -370,6 +372,7 @@ func appendUsage(dst []codec.Event, v []byte) []codec.Event {
 		case "input_tokens_details":
 			read = index(scan.Get(m.Value, "cached_tokens"), 0)
 			write = index(scan.Get(m.Value, "cache_write_tokens"), 0)
+			u.CacheLong = index(scan.Path(m.Value, "cache_write_tokens_details", "ttl_12h_tokens"), 0)
 		case "output_tokens_details":
 			u.Reasoning = index(scan.Get(m.Value, "reasoning_tokens"), 0)
 		}

@@ -152,6 +152,13 @@ func (s *Splitter) Passed() []byte {
 	return passed
 }
 
+// Drop takes the frame that Next gave out last back out of what Passed returns.
+func (s *Splitter) Drop(f *Frame) {
+	size := len(f.Raw)
+	copy(s.buf[s.passed+size:s.head], s.buf[s.passed:s.head-size])
+	s.passed += size
+}
+
 // Buffered reports whether bytes were read that Next has not given out.
 func (s *Splitter) Buffered() bool { return s.head < s.tail }
 

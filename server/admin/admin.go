@@ -19,6 +19,8 @@
 //	DELETE /keys/{id}                                 revoke
 //	GET    /audit?account=&after=&limit=              acts of administration, newest first; of an admin key: of its account
 //	GET    /exchanges?account=&after=&limit=          newest first; after is the last id of the page before
+//	GET    /usage?account=&by=&since=&until=          tokens and costs, see package memory
+//	PATCH  /accounts/{account}                        {"budget_usd_day", "budget_usd_month"}, operator only
 //	POST   /reindex                                   build the search index of all accounts anew; operator only
 //	GET    /exchanges/{id}                            with the raw bytes of request and answer
 //	*      /v1/memory/...?account=                    the memory of one account, see package memory
@@ -41,7 +43,7 @@
 // it below [Prefix], too.
 //
 // Keys are in the answers that make them, and in no other. Limits are {"requests_per_minute", "tokens_per_minute",
-// "concurrent", "tokens_per_month"}; 0 leaves one to the server, -1 is none.
+// "concurrent", "tokens_per_month", "budget_usd_day", "budget_usd_month"}; 0 leaves one to the server, -1 is none.
 //
 // Lists come as {"data": [...], "has_more": bool}, errors as {"error": {"kind", "message", "code", "param"}}.
 package admin
@@ -79,6 +81,7 @@ type Account struct {
 	Name        string    `json:"name"`
 	Created     time.Time `json:"created"`
 	Credentials []string  `json:"credentials"` // names of providers; never the secrets
+	store.Budget
 }
 
 // NewAccount asks for an account.
@@ -107,6 +110,18 @@ type LimitChange struct {
 	TokensPerMinute   *int64 `json:"tokens_per_minute,omitempty"`
 	Concurrent        *int64 `json:"concurrent,omitempty"`
 	TokensPerMonth    *int64 `json:"tokens_per_month,omitempty"`
+	BudgetChange
+}
+
+// BudgetChange changes a [store.Budget], as far as its members are not nil.
+type BudgetChange struct {
+	Day   *store.USD `json:"budget_usd_day,omitempty"`
+	Month *store.USD `json:"budget_usd_month,omitempty"`
+}
+
+func (c BudgetChange) apply(b *store.Budget) {
+	change(&b.Day, c.Day)
+	change(&b.Month, c.Month)
 }
 
 // KeyUpdate asks for changes to a key.
@@ -128,6 +143,7 @@ func (s *KeySettings) apply(k *store.Key) {
 		change(&k.Limits.TokensPerMinute, l.TokensPerMinute)
 		change(&k.Limits.Concurrent, l.Concurrent)
 		change(&k.Limits.TokensPerMonth, l.TokensPerMonth)
+		l.BudgetChange.apply(&k.Limits.Budget)
 	}
 }
 

@@ -21,6 +21,7 @@ type act struct {
 // acts are the endpoints of which entries are kept.
 var acts = map[string]act{
 	"POST /accounts":                                    {name: "account.create"},
+	"PATCH /accounts/{account}":                         {name: "account.update"},
 	"DELETE /accounts/{account}":                        {name: "account.delete"},
 	"PUT /accounts/{account}/credentials/{provider}":    {name: "credential.set", secret: true},
 	"DELETE /accounts/{account}/credentials/{provider}": {name: "credential.remove"},

@@ -151,6 +151,19 @@ func (c *Client) SetRetention(ctx context.Context, account string, r *store.Rete
 	return c.call(ctx, http.MethodPut, path, r, nil)
 }
 
+// UpdateAccount sets what an account may spend.
+func (c *Client) UpdateAccount(ctx context.Context, account string, asked BudgetChange) (store.Account, error) {
+	var a store.Account
+	err := c.call(ctx, http.MethodPatch, "/accounts/"+url.PathEscape(account), asked, &a)
+	return a, err
+}
+
+// Usage gives what exchanges used and cost. The query is that of GET /usage.
+func (c *Client) Usage(ctx context.Context, query url.Values) (u memory.Usage, err error) {
+	err = c.call(ctx, http.MethodGet, "/usage?"+query.Encode(), nil, &u)
+	return u, err
+}
+
 // DeleteAccount deletes an account with all that it owns; with dryRun it says what would go.
 func (c *Client) DeleteAccount(ctx context.Context, account string, dryRun bool) (store.AccountDeletion, error) {
 	path := "/accounts/" + url.PathEscape(account)

@@ -14,6 +14,7 @@ import (
 type Engine interface {
 	memory.Archive
 	memory.Searcher
+	memory.Ledger
 	Accounts
 	Keys
 	Upkeep
@@ -29,6 +30,7 @@ type Accounts interface {
 	Credentials(account string) (providers []string, err error)
 	SetCredential(account, provider, secret string) error
 	RemoveCredential(account, provider string) error
+	SetBudget(ctx context.Context, account string, set func(*store.Budget)) (store.Account, error)
 	SetRetention(ctx context.Context, account string, r *store.Retention) error
 }
 

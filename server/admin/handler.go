@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/memory"
@@ -113,7 +114,9 @@ func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Reque
 	for pattern, serve := range map[string]endpoint{
 		"GET /accounts":              e.accounts,
 		"POST /accounts":             e.createAccount,
+		"PATCH /accounts/{account}":  e.updateAccount,
 		"DELETE /accounts/{account}": e.deleteAccount,
+		"GET /usage":                 e.usage,
 
 		"PUT /accounts/{account}/credentials/{provider}":    e.setCredential,
 		"DELETE /accounts/{account}/credentials/{provider}": e.removeCredential,
@@ -167,7 +170,7 @@ func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Reque
 // memoryHandler serves the memory of the accounts that the caller manages.
 func memoryHandler(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
 	return memory.Handler(memory.Options{
-		Archive: m, Searcher: m, Recaller: recall.New(m, recall.Options{}), AccountParameter: accountParameter, LineBytes: lineBytes,
+		Archive: m, Searcher: m, Ledger: m, Recaller: recall.New(m, recall.Options{}), AccountParameter: accountParameter, LineBytes: lineBytes,
 		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
 			c, err := identify(r)
 			if err == nil {
@@ -203,7 +206,7 @@ func (e endpoints) accounts(c caller, _ *http.Request) (any, error) {
 		if providers == nil {
 			providers = []string{}
 		}
-		list.Data = append(list.Data, Account{Name: account.Name, Created: account.Created, Credentials: providers})
+		list.Data = append(list.Data, Account{Name: account.Name, Created: account.Created, Credentials: providers, Budget: account.Budget})
 	}
 	return list, nil
 }
@@ -244,6 +247,45 @@ func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
 		return nil, err
 	}
 	return nil, e.engine.RemoveCredential(account, r.PathValue("provider"))
+}
+
+// updateAccount sets what the account may spend.
+func (e endpoints) updateAccount(c caller, r *http.Request) (any, error) {
+	if err := requireOperator(c); err != nil {
+		return nil, err
+	}
+	var asked BudgetChange
+	if err := readJSON(r, &asked); err != nil {
+		return nil, err
+	}
+	return e.engine.SetBudget(r.Context(), r.PathValue("account"), asked.apply)
+}
+
+// usage is of one account, or for the operator of all.
+func (e endpoints) usage(c caller, r *http.Request) (any, error) {
+	if err := c.require(store.ScopeRead); err != nil {
+		return nil, err
+	}
+	query := r.URL.Query()
+	account, err := c.within(query.Get("account"))
+	if err != nil {
+		return nil, err
+	}
+	q := memory.UsageQuery{RollupQuery: store.RollupQuery{Account: account}}
+	for _, bound := range []struct {
+		name string
+		at   *time.Time
+	}{{"since", &q.Since}, {"until", &q.Until}} {
+		if text := query.Get(bound.name); text != "" {
+			if *bound.at, err = time.Parse(time.RFC3339, text); err != nil {
+				return nil, codec.Invalid(bound.name, "%q is no time; write it as 2026-11-20T08:00:00Z", text)
+			}
+		}
+	}
+	if by := query.Get("by"); by != "" {
+		q.By = strings.Split(by, ",")
+	}
+	return memory.ReadUsage(r.Context(), e.engine, &q)
 }
 
 // deleteAccount deletes the account, or says what would go with ?dry_run=true.

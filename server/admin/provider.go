@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"os"
 )
@@ -17,6 +18,8 @@ type Live interface {
 	// Origins are the URLs of its addresses for clients of the same machine.
 	Origins() []string
 	Providers() []Provider
+	// Invite gives a code with which a browser signs in to the page at /ui, for an account.
+	Invite(account string) (code string, err error)
 }
 
 // Process is the process of a server.
@@ -24,9 +27,19 @@ type Process struct {
 	ID int `json:"pid"`
 }
 
+// Invitation asks for a code for the page at /ui.
+type Invitation struct {
+	Account string `json:"account"`
+}
+
+// Invited is the answer to an [Invitation].
+type Invited struct {
+	Code string `json:"code"` // good once, for a minute
+}
+
 // WithLive puts before a handler of the management what only a running server knows: GET /providers, GET
-// /origins and GET /process.
-func WithLive(next http.Handler, live Live) http.Handler {
+// /origins and GET /process, and POST /ui/codes.
+func WithLive(next http.Handler, live Live, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) {
@@ -37,6 +50,19 @@ func WithLive(next http.Handler, live Live) http.Handler {
 	})
 	mux.HandleFunc("GET /process", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, Process{ID: os.Getpid()})
+	})
+	mux.HandleFunc("POST /ui/codes", func(w http.ResponseWriter, r *http.Request) {
+		var asked Invitation
+		err := readJSON(r, &asked)
+		var code string
+		if err == nil {
+			code, err = live.Invite(asked.Account)
+		}
+		if err != nil {
+			writeError(w, log, err)
+			return
+		}
+		writeJSON(w, http.StatusCreated, Invited{code})
 	})
 	return mux
 }
@@ -72,4 +98,11 @@ func (c *Client) Providers(ctx context.Context) ([]Provider, error) {
 	var list List[Provider]
 	err := c.call(ctx, http.MethodGet, "/providers", nil, &list)
 	return list.Data, err
+}
+
+// Invite gives a code with which a browser signs in to the page of the running server.
+func (c *Client) Invite(ctx context.Context, account string) (string, error) {
+	var invited Invited
+	err := c.call(ctx, http.MethodPost, "/ui/codes", Invitation{account}, &invited)
+	return invited.Code, err
 }

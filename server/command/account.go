@@ -18,6 +18,7 @@ import (
 type Account struct {
 	List       AccountList       `cmd:"" help:"List accounts and the providers each has a credential for."`
 	Create     AccountCreate     `cmd:"" help:"Create an account."`
+	Update     AccountUpdate     `cmd:"" help:"Set what an account may spend."`
 	Delete     AccountDelete     `cmd:"" help:"Delete an account with everything it owns."`
 	Credential AccountCredential `cmd:"" help:"Manage an account's own provider credentials."`
 	Retention  AccountRetention  `cmd:"" help:"Set how long and how much of an account is kept."`
@@ -41,9 +42,9 @@ func (c *AccountList) Run(ctx context.Context, s *Surroundings) error {
 		}
 		rows := make([][]string, len(accounts))
 		for i, a := range accounts {
-			rows[i] = []string{a.Name, ago(time.Now(), a.Created), orDash(strings.Join(a.Credentials, ", "))}
+			rows[i] = []string{a.Name, ago(time.Now(), a.Created), orDash(strings.Join(a.Credentials, ", ")), orDash(strings.Join(budgetParts(a.Budget), ", "))}
 		}
-		return table(s.Out, []string{"ACCOUNT", "CREATED", "OWN CREDENTIALS"}, rows)
+		return table(s.Out, []string{"ACCOUNT", "CREATED", "OWN CREDENTIALS", "BUDGET"}, rows)
 	})
 }
 
@@ -65,6 +66,39 @@ func (c *AccountCreate) Run(ctx context.Context, s *Surroundings) error {
 			return writeJSON(s.Out, account)
 		}
 		fmt.Fprintf(s.Out, "account %s created; give it a key with: mneme key create --account %s\n", account.Name, account.Name)
+		return nil
+	})
+}
+
+// AccountUpdate is "mneme account update NAME".
+type AccountUpdate struct {
+	Place          `embed:""`
+	Name           string  `arg:"" help:"Name of the account."`
+	BudgetUSDDay   *Budget `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC), of all its keys together; none: no budget."`
+	BudgetUSDMonth *Budget `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC), likewise."`
+	JSON           bool    `help:"Write the account as JSON."`
+}
+
+// Run sets what the flags name, from the next request on.
+func (c *AccountUpdate) Run(ctx context.Context, s *Surroundings) error {
+	asked := admin.BudgetChange{Day: (*store.USD)(c.BudgetUSDDay), Month: (*store.USD)(c.BudgetUSDMonth)}
+	if asked == (admin.BudgetChange{}) {
+		return errors.New("nothing to change; mneme account update --help lists the settings")
+	}
+	for _, amount := range []*store.USD{asked.Day, asked.Month} {
+		if amount != nil && *amount < 0 {
+			*amount = 0 // there is no budget of the server's that it would be an exception from
+		}
+	}
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		account, err := client.UpdateAccount(ctx, c.Name, asked)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.Out, account)
+		}
+		fmt.Fprintf(s.Out, "account %s changed\n", account.Name)
 		return nil
 	})
 }

@@ -18,6 +18,8 @@ type KeySettings struct {
 	TokensPerMinute   *Limit    `placeholder:"N" help:"Tokens per minute, of prompts and answers."`
 	Concurrent        *Limit    `placeholder:"N" help:"Concurrent exchanges."`
 	TokensPerMonth    *Limit    `placeholder:"N" help:"Tokens per calendar month (UTC)."`
+	BudgetUSDDay      *Budget   `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC)."`
+	BudgetUSDMonth    *Budget   `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC)."`
 	TrustTrace        *bool     `negatable:"" help:"Continue the traces of its callers."`
 }
 
@@ -31,6 +33,7 @@ func (s *KeySettings) asked(now time.Time) admin.KeySettings {
 	limits := admin.LimitChange{
 		RequestsPerMinute: (*int64)(s.RequestsPerMinute), TokensPerMinute: (*int64)(s.TokensPerMinute),
 		Concurrent: (*int64)(s.Concurrent), TokensPerMonth: (*int64)(s.TokensPerMonth),
+		BudgetChange: admin.BudgetChange{Day: (*store.USD)(s.BudgetUSDDay), Month: (*store.USD)(s.BudgetUSDMonth)},
 	}
 	if limits != (admin.LimitChange{}) {
 		asked.Limits = &limits
@@ -114,5 +117,41 @@ func limitsLine(l store.Limits) string {
 			parts = append(parts, "any "+limit.unit)
 		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(parts, budgetParts(l.Budget)...), ", ")
+}
+
+func budgetParts(b store.Budget) (parts []string) {
+	for _, limit := range []struct {
+		amount store.USD
+		unit   string
+	}{{b.Day, "/day"}, {b.Month, "/month"}} {
+		switch {
+		case limit.amount > 0:
+			parts = append(parts, fmt.Sprintf("$%v%s", limit.amount, limit.unit))
+		case limit.amount < 0:
+			parts = append(parts, "any $"+limit.unit)
+		}
+	}
+	return parts
+}
+
+// Budget is an amount of US dollars, in the numbers of [store.Budget].
+type Budget store.USD
+
+// UnmarshalText reads an amount above 0, "none", and "default" for the server's.
+func (b *Budget) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "none":
+		*b = Budget(store.NoBudget)
+		return nil
+	case "default":
+		*b = 0
+		return nil
+	}
+	amount, err := store.ParseUSD(strings.TrimPrefix(string(text), "$"))
+	if err != nil || amount <= 0 {
+		return fmt.Errorf("%q is not a budget; write US dollars such as 100 or 12.50, none, or default for the server's", text)
+	}
+	*b = Budget(amount)
+	return nil
 }

@@ -301,7 +301,7 @@ func openManagement(
 	if err != nil {
 		return nil, err
 	}
-	add(socket, admin.WithLive(admin.Handler(memory, log), live))
+	add(socket, admin.WithLive(admin.Handler(memory, log), live, log))
 	if cfg.Admin.Listen == "" {
 		return m, nil
 	}
@@ -342,6 +342,9 @@ func (r *running) Origins() []string {
 	}
 	return origins
 }
+
+// Invite gives a code for the page.
+func (r *running) Invite(account string) (string, error) { return r.service.Invite(account) }
 
 // close is for a start that failed; a listener that was served is closed already.
 func (m management) close() {

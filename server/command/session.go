@@ -127,13 +127,13 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *S
 		m := &sessions[i]
 		rows[i] = []string{
 			m.ID, ago(now, m.Updated), m.Account, orDash(nameOf(&m.Session)), orDash(strings.Join(m.Models, ", ")),
-			strconv.FormatInt(m.Exchanges, 10), tokenCounts(m.Usage), "-", "-", "-",
+			strconv.FormatInt(m.Exchanges, 10), tokenCounts(m.Usage), dollars(&m.Cost), "-", "-", "-",
 		}
 		if m.Beginning != nil {
-			rows[i][7], rows[i][8], rows[i][9] = orDash(m.Client), orDash(m.Beginning.Project), orDash(m.Asked)
+			rows[i][8], rows[i][9], rows[i][10] = orDash(m.Client), orDash(m.Beginning.Project), orDash(m.Asked)
 		}
 	}
-	if err := table(s.Out, []string{"SESSION", "LAST USED", "ACCOUNT", "KNOWN AS", "MODELS", "EXCHANGES", "TOKENS", "CLIENT", "PROJECT", "ASKED"}, rows); err != nil {
+	if err := table(s.Out, []string{"SESSION", "LAST USED", "ACCOUNT", "KNOWN AS", "MODELS", "EXCHANGES", "TOKENS", "COST", "CLIENT", "PROJECT", "ASKED"}, rows); err != nil {
 		return err
 	}
 	if more {

@@ -203,6 +203,15 @@ func (s *Server) Addresses() []listen.Address {
 // Addr is the address of the first listener.
 func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
 
+// OnTLS reports whether a request came under TLS.
+func (s *Server) OnTLS(in *Request) bool {
+	local, ok := in.conn.LocalAddr().(*net.TCPAddr)
+	return ok && slices.ContainsFunc(s.listeners, func(l *listener) bool {
+		at, tcp := l.Addr().(*net.TCPAddr)
+		return tcp && l.address.TLS && at.Port == local.Port
+	})
+}
+
 // OnLoopback reports whether a request came over a listener that only this machine can reach.
 func (s *Server) OnLoopback(in *Request) bool {
 	local, ok := in.conn.LocalAddr().(*net.TCPAddr)

@@ -53,3 +53,8 @@ type Recaller interface {
 	Offer(ctx context.Context, q *recall.Query) recall.Recalled
 	Digest(ctx context.Context, account, directory, session string) recall.Recalled
 }
+
+// Ledger gives what exchanges used and cost.
+type Ledger interface {
+	Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error
+}

@@ -12,12 +12,15 @@
 //	GET    /v1/memory/exchanges                 newest first
 //	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized
 //	                                            "redactions" names what was masked in the raw members before they were stored
+//	GET    /v1/memory/exchanges/{id}/translation  the request as its provider got it, with what was dropped and emulated
+//	GET    /v1/memory/exchanges/{id}/context      what fills the request, and where its prefix differs from the turn before
 //	DELETE /v1/memory/exchanges/{id}
 //	POST   /v1/memory/erasures                  a selection, and "dry_run"
 //	GET    /v1/memory/erasures/{id}
 //	POST   /v1/memory/search                    {"query", "filters", …}, see search.Request; X-Service-Memory-Wait: indexed
 //	POST   /v1/memory/recall                    {"prompt", "cwd", …}, see RecallRequest; also the body of a client's hook
 //	GET    /v1/memory/stats
+//	GET    /v1/memory/usage                     tokens and costs, by=day,key,model and the like; since, until
 //	GET    /v1/memory/events                    server-sent events; resumes after Last-Event-ID
 //	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
 //	POST   /v1/memory/imports                   what export.jsonl gave
@@ -43,6 +46,7 @@ import (
 type Options struct {
 	Archive  Archive
 	Searcher Searcher
+	Ledger   Ledger // nil: usage is not told
 	// Identify returns the account of a caller with the scope. It may be called again during a long answer.
 	Identify func(r *http.Request, scope store.Scopes) (account string, err error)
 	// Actor names the sender of an identified request for the audit record.
@@ -54,6 +58,10 @@ type Options struct {
 	// Fail answers with an error.
 	Fail     func(w http.ResponseWriter, r *http.Request, err error)
 	Recaller Recaller // nil: nothing is recalled
+	// Translate makes the provider's body of a recorded request again; nil: nobody can.
+	Translate Translate
+	// CacheLoss is what tokens of an exchange's prompt cost more than they would have from a cache; nil: nobody knows.
+	CacheLoss func(info *store.ExchangeInfo, tokens int64) store.USD
 	// Closing ends the tails of events; nil: they end with their callers.
 	Closing <-chan struct{}
 }
@@ -73,12 +81,15 @@ var routes = []struct {
 	{"DELETE /v1/memory/sessions/{id}", store.ScopeErase, (*api).eraseSession},
 	{"GET /v1/memory/exchanges", store.ScopeRead, (*api).exchanges},
 	{"GET /v1/memory/exchanges/{id}", store.ScopeRead, (*api).exchange},
+	{"GET /v1/memory/exchanges/{id}/translation", store.ScopeRead, (*api).translation},
+	{"GET /v1/memory/exchanges/{id}/context", store.ScopeRead, (*api).contextOf},
 	{"DELETE /v1/memory/exchanges/{id}", store.ScopeErase, (*api).eraseExchange},
 	{"POST /v1/memory/erasures", store.ScopeErase, (*api).erase},
 	{"GET /v1/memory/erasures/{id}", store.ScopeErase, (*api).erasure},
 	{"POST /v1/memory/search", store.ScopeRead, (*api).search},
 	{"POST /v1/memory/recall", store.ScopeRead, (*api).recall},
 	{"GET /v1/memory/stats", store.ScopeRead, (*api).stats},
+	{"GET /v1/memory/usage", store.ScopeRead, (*api).usage},
 	{"GET /v1/memory/events", store.ScopeRead, (*api).events},
 	{"GET /v1/memory/export.jsonl", store.ScopeRead, (*api).export},
 	{"POST /v1/memory/imports", store.ScopeWrite, (*api).importAll},

@@ -32,10 +32,12 @@ const (
 	TokensPerMinute   Limit = "tokens_per_minute" //nolint:gosec // counts tokens of text and is no credential
 	Concurrent        Limit = "concurrent"
 	TokensPerMonth    Limit = "tokens_per_month"
+	BudgetDay         Limit = "budget_usd_day"
+	BudgetMonth       Limit = "budget_usd_month"
 )
 
 // All are all limits.
-var All = []Limit{RequestsPerMinute, TokensPerMinute, Concurrent, TokensPerMonth}
+var All = []Limit{RequestsPerMinute, TokensPerMinute, Concurrent, TokensPerMonth, BudgetDay, BudgetMonth}
 
 // Table holds the state of every key that limits apply to. The zero Table is ready.
 type Table struct {
@@ -61,6 +63,7 @@ type Refusal struct {
 // Enter lets a request in, or says why not. Limits are those that hold for the key, joined; estimate is what the prompt is
 // thought to be in tokens. The pass of a key without limits is nil.
 func (t *Table) Enter(now time.Time, key string, limits store.Limits, use *store.KeyUse, estimate int64) (*Pass, *Refusal) {
+	limits.Budget = store.Budget{} // see [Budgets]
 	if limits == (store.Limits{}) {
 		return nil, nil
 	}

@@ -335,6 +335,6 @@ func (a *question) turn(exchange string) (store.TimelineEntry, error) {
 func hitOf(t store.TimelineEntry, coverage float64) Hit {
 	return Hit{
 		Exchange: t.Exchange.ID, Session: t.Exchange.Session, Time: t.Exchange.Started, Coverage: coverage,
-		Client: search.ClientOf(&t.Exchange), Project: t.Exchange.Project,
+		Client: t.Exchange.Client(), Project: t.Exchange.Project,
 	}
 }

@@ -27,7 +27,7 @@ func ReadBeginning(from Timelines, account, session string) (b Beginning, err er
 	for i := range page.Data {
 		e := &page.Data[i]
 		if b.Client == "" {
-			b.Client = ClientOf(&e.Exchange)
+			b.Client = e.Exchange.Client()
 		}
 		if b.Project == "" {
 			b.Project = e.Exchange.Project

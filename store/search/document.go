@@ -234,7 +234,7 @@ func facetsOf(info *store.ExchangeInfo, d *document) []lexical.Facet {
 		{Name: "session", Value: info.Session},
 		{Name: "model", Value: info.ModelAsked},
 		{Name: "provider", Value: info.Provider},
-		{Name: "client", Value: ClientOf(info)},
+		{Name: "client", Value: info.Client()},
 		{Name: "surface", Value: info.Surface},
 		{Name: "outcome", Value: info.Outcome.String()},
 		{Name: facetDay, Value: info.Started.UTC().Format(dayLayout)},

@@ -8,6 +8,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
@@ -271,4 +272,12 @@ func narrowAny(s *lexical.Searcher, parts []Filter) (any *lexical.Set, exact boo
 		any.Or(set)
 	}
 	return any, exact, nil
+}
+
+// facetValue gives the value under which the index holds what a person asks for.
+func facetValue(name, value string) string {
+	if name == "client" {
+		return store.ClientName(value)
+	}
+	return value
 }

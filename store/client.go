@@ -1,10 +1,6 @@
-package search
+package store
 
-import (
-	"strings"
-
-	"github.com/mnemeproxy/mneme/store"
-)
+import "strings"
 
 // clientNames are the names that people use for programs, by the product names in their User-Agent headers.
 var clientNames = map[string]string{
@@ -21,30 +17,28 @@ var clientNames = map[string]string{
 	"asyncanthropic": "anthropic",
 }
 
-// clientName gives the stable name of a program by a product name or by what people call it.
-func clientName(product string) string {
-	product = strings.ToLower(cut(product, 64))
+// ClientName gives the stable name of a program by a product name or by what people call it.
+func ClientName(product string) string {
+	if len(product) > maxClientName {
+		product = strings.ToValidUTF8(product[:maxClientName], "")
+	}
+	product = strings.ToLower(product)
 	if name := clientNames[product]; name != "" {
 		return name
 	}
 	return product
 }
 
-// ClientOf names the program that sent a request, without its version.
-func ClientOf(info *store.ExchangeInfo) string {
-	for _, h := range info.Header {
+// maxClientName is how many bytes of a product's name are kept.
+const maxClientName = 64
+
+// Client names the program that sent the request, without its version; "" if it did not say.
+func (x *ExchangeInfo) Client() string {
+	for _, h := range x.Header {
 		if strings.EqualFold(h.Name, "User-Agent") {
 			product, _, _ := strings.Cut(h.Value, "/")
-			return clientName(product)
+			return ClientName(product)
 		}
 	}
 	return ""
-}
-
-// facetValue gives the value under which the index holds what a person asks for.
-func facetValue(name, value string) string {
-	if name == "client" {
-		return clientName(value)
-	}
-	return value
 }

@@ -1,0 +1,102 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// spentWith is what the exchanges of an account cost by their records, and by what is rolled up.
+func (h *house) spent(account string) (recorded, rolledUp store.USD) {
+	h.t.Helper()
+	for _, x := range h.records(account) {
+		if x.Cost != nil && !x.Cost.Notional {
+			recorded += x.Cost.USD
+		}
+	}
+	err := h.store.Rollups(h.t.Context(), store.RollupQuery{Account: account}, func(_ store.RollupOf, r *store.Rollup) { rolledUp += r.Cost.USD })
+	ok(h.t, err)
+	return recorded, rolledUp
+}
+
+func TestAnExchangeHasItsCostOnRecord(t *testing.T) {
+	h := build(t)
+	// gpt-4.1: 2 USD a million of input, 0.50 from a cache, 8 of output. claude-opus-4-8: 5, 0.50 and 25.
+	for _, story := range []struct {
+		surface surface
+		body    string
+		want    store.USD
+	}{
+		{chat, chat.body(`text "hi"; usage input=1000 cached=400 output=100`, false), 600*2000 + 400*500 + 100*8000},
+		{chat, chat.body(`text "hi"; usage input=1000 cached=400 output=100`, true), 600*2000 + 400*500 + 100*8000},
+		{messages, messages.body(`text "hi"; usage input=1000 cached=400 output=100`, true), 600*5000 + 400*500 + 100*25000},
+	} {
+		a := h.post(story.surface.path, story.body)
+		x := h.record(a.exchange())
+		if x.Cost == nil || x.Cost.USD != story.want || x.Cost.Estimated || x.Cost.Notional || !strings.Contains(x.Cost.Price, "@") {
+			t.Errorf("%s: %+v cost %+v, want %v", story.surface.name, x.Usage, x.Cost, story.want)
+		}
+	}
+	x := h.record(h.post(messages.path, messages.body(`text "hi"`, false), "X-Service-API-Key", h.key, "Authorization", "Bearer "+callersOwnKey).exchange())
+	if x.Cost == nil || !x.Cost.Notional {
+		t.Errorf("what the caller's own credential paid is on record as %+v", x.Cost)
+	}
+	recorded, rolledUp := h.spent("acme")
+	if recorded != rolledUp || recorded == 0 {
+		t.Errorf("the records say %v, what is rolled up %v", recorded, rolledUp)
+	}
+}
+
+func TestParallelCallsExceedABudgetByLessThanOneReservation(t *testing.T) {
+	h, _ := timed(t)
+	const budget = store.Dollar / 100
+	h.limit(store.Limits{Budget: store.Budget{Day: budget}})
+	// Each costs 0.004 USD and reserves at most that and its prompt.
+	body := with(messages.body(`text "hi"; usage input=60 output=148; delay first=20ms`, false), `"max_tokens":160`)
+	const each = 60*5000 + 148*25000
+	var calls sync.WaitGroup
+	for range 60 {
+		calls.Go(func() { h.post(messages.path, body) })
+	}
+	calls.Wait()
+	h.post(messages.path, body)
+	recorded, rolledUp := h.spent("acme")
+	if recorded < budget/2 || recorded >= budget+each || recorded != rolledUp {
+		t.Errorf("of a budget of %v USD, %v were spent (%v rolled up)", budget, recorded, rolledUp)
+	}
+}
+
+func TestABudgetThatIsUsedUpRefusesUntilItsDayEnds(t *testing.T) {
+	h, clock := timed(t)
+	id := h.limit(store.Limits{Budget: store.Budget{Day: store.Dollar / 1000}})
+	for _, s := range generating {
+		h.post(messages.path, messages.body(`text "hi"; usage input=1000 output=1000`, false))
+		a := h.post(s.path, s.body(`text "hi"`, true))
+		kind, message := errorOf(t, s, a)
+		if (a.status != http.StatusTooManyRequests && a.status != http.StatusPaymentRequired) || !strings.Contains(message, "0.001 USD a day") || !strings.Contains(message, "mneme key update "+id+" --budget-usd-day") {
+			t.Errorf("%s: %d %s %q", s.name, a.status, kind, message)
+		}
+	}
+	clock.turn(12 * time.Hour)
+	if a := h.post(chat.path, chat.body(`text "hi"`, false)); a.status != 200 {
+		t.Errorf("on the next day: %d %s", a.status, a.body)
+	}
+}
+
+func TestTheBudgetOfAnAccountHoldsForAllItsKeysAndAcrossAStart(t *testing.T) {
+	h, _ := timed(t)
+	if _, err := h.store.SetBudget(t.Context(), "acme", func(b *store.Budget) { b.Month = store.Dollar / 1000 }); err != nil {
+		t.Fatal(err)
+	}
+	if a := h.post(messages.path, messages.body(`text "hi"; usage input=1000 output=1000`, false)); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	h.limit(store.Limits{})
+	if a := h.post(chat.path, chat.body(`text "hi"`, false)); a.status != http.StatusTooManyRequests || !strings.Contains(a.body, "account") {
+		t.Errorf("another key of the account: %d %s", a.status, a.body)
+	}
+}

@@ -1,0 +1,57 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+)
+
+// UI is "mneme ui".
+type UI struct {
+	Place   `embed:""`
+	Account string `default:"default" placeholder:"NAME" help:"The account to show (default: ${default})."`
+	Print   bool   `help:"Print the link, which is good once and for a minute, and open nothing."`
+}
+
+// Run opens the page of the running server in a browser, signed in.
+func (c *UI) Run(ctx context.Context, s *Surroundings) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		origins, err := client.Origins(ctx)
+		if err != nil {
+			return err
+		}
+		if len(origins) == 0 {
+			return errors.New("no server is running here that a browser can reach; start one with: mneme serve")
+		}
+		code, err := client.Invite(ctx, c.Account)
+		if err != nil {
+			return err
+		}
+		link := origins[0] + "/ui/#code=" + code
+		if !c.Print && openBrowser(ctx, link) == nil {
+			fmt.Fprintln(s.Err, "opened "+origins[0]+"/ui/ in the browser")
+			return nil
+		}
+		if !c.Print {
+			fmt.Fprintln(s.Err, "no browser could be opened; open this link within a minute:")
+		}
+		fmt.Fprintln(s.Out, link)
+		return nil
+	})
+}
+
+// openBrowser hands a link to whatever opens links on this system.
+func openBrowser(ctx context.Context, link string) error {
+	name, args := "xdg-open", []string{link}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", link}
+	}
+	return exec.CommandContext(ctx, name, args...).Run() //nolint:gosec // a fixed program, with our own link
+}

@@ -1,0 +1,199 @@
+package command
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Usage is "mneme usage".
+type Usage struct {
+	Target  `embed:""`
+	Account string   `placeholder:"NAME" help:"Only this account (default: all)."`
+	By      []string `default:"day,model" placeholder:"NAMES" help:"What to tell apart, with commas between: hour, day, month, account, key, project, client, provider, model."`
+	Since   When     `default:"30d" placeholder:"TIME" help:"From when on: a date (2026-11-01), a time, or how long ago (30d, 12h)."`
+	Until   When     `placeholder:"TIME" help:"Until when, exclusive."`
+	CSV     bool     `xor:"form" help:"Write comma-separated values, amounts in US dollars."`
+	JSON    bool     `xor:"form" help:"Write JSON."`
+}
+
+// When is a moment, given as itself or as how long ago it was.
+type When struct{ time.Time }
+
+// UnmarshalText reads a date, a time of RFC 3339, and what [Lifetime] reads.
+func (w *When) UnmarshalText(text []byte) error {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, string(text)); err == nil {
+			w.Time = t
+			return nil
+		}
+	}
+	var ago Lifetime
+	if err := ago.UnmarshalText(text); err != nil || ago == 0 {
+		return fmt.Errorf("%q is no time; write a date such as 2026-11-01, or how long ago, such as 30d", text)
+	}
+	w.Time = time.Now().Add(-time.Duration(ago))
+	return nil
+}
+
+// Run tells what was used and what it cost.
+func (c *Usage) Run(ctx context.Context, s *Surroundings) error {
+	for _, name := range c.By {
+		if !slices.Contains(memory.UsageBy(), name) {
+			return fmt.Errorf("--by %s: usage is told by %s", name, strings.Join(memory.UsageBy(), ", "))
+		}
+	}
+	query := url.Values{"by": {strings.Join(c.By, ",")}, "since": {c.Since.UTC().Truncate(time.Hour).Format(time.RFC3339)}}
+	if c.Account != "" {
+		query.Set("account", c.Account)
+	}
+	if !c.Until.IsZero() {
+		if !c.Since.Before(c.Until.Time) {
+			return errors.New("--until has to be later than --since")
+		}
+		query.Set("until", c.Until.UTC().Format(time.RFC3339))
+	}
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		u, err := client.Usage(ctx, query)
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return writeJSON(s.Out, u)
+		case c.CSV:
+			return c.writeCSV(s, &u)
+		}
+		return c.writeTable(s, &u)
+	})
+}
+
+func usageCell(line *memory.UsageLine, by string) string {
+	switch by {
+	case "hour":
+		return line.Hour.Format("2006-01-02 15:04")
+	case "day":
+		return line.Day
+	case "month":
+		return line.Month
+	case "account":
+		return line.Account
+	case "key":
+		return line.Key
+	case "project":
+		return line.Project
+	case "client":
+		return line.Client
+	case "provider":
+		return line.Provider
+	}
+	return line.Model
+}
+
+func (c *Usage) writeTable(s *Surroundings, u *memory.Usage) error {
+	var headings []string
+	for _, by := range c.By {
+		headings = append(headings, strings.ToUpper(by))
+	}
+	headings = append(headings, "REQUESTS", "ERRORS", "TOKENS IN", "CACHED", "TOKENS OUT", "COST", "SAVED BY CACHES")
+	rows := make([][]string, 0, len(u.Data)+1)
+	for i := range u.Data {
+		rows = append(rows, c.row(&u.Data[i], false))
+	}
+	rows = append(rows, c.row(&u.Total, true))
+	if err := table(s.Out, headings, rows); err != nil {
+		return err
+	}
+	if n := u.Total.Cost.Unpriced; n > 0 {
+		fmt.Fprintf(s.Err, "%s no known price; add one under prices in models_file\n", countedOf(n, "request has", "requests have"))
+	}
+	if n := u.Total.Cost.Notional; n > 0 {
+		fmt.Fprintf(s.Err, "of the cost, %s is the list price of what callers paid with their own credentials\n", dollarText(n))
+	}
+	return nil
+}
+
+func (c *Usage) row(line *memory.UsageLine, total bool) (row []string) {
+	for i, by := range c.By {
+		switch {
+		case !total:
+			row = append(row, orDash(usageCell(line, by)))
+		case i == 0:
+			row = append(row, "total")
+		default:
+			row = append(row, "")
+		}
+	}
+	input := line.Usage.InputUncached + line.Usage.CacheRead + line.Usage.CacheWrite
+	return append(row, strconv.FormatInt(line.Requests, 10), strconv.FormatInt(line.Errors, 10), strconv.FormatInt(input, 10),
+		fmt.Sprintf("%.0f %%", line.CacheShare*100), strconv.FormatInt(line.Usage.Output, 10), dollars(&line.Cost), dollarText(line.Cost.Saved))
+}
+
+func (c *Usage) writeCSV(s *Surroundings, u *memory.Usage) error {
+	w := csv.NewWriter(s.Out)
+	_ = w.Write(append(slices.Clone(c.By), "requests", "errors", "input_uncached", "cache_read", "cache_write", "output", "reasoning",
+		"usd", "notional_usd", "saved_usd", "unpriced", "estimated"))
+	for i := range u.Data {
+		line := &u.Data[i]
+		var row []string
+		for _, by := range c.By {
+			row = append(row, inert(usageCell(line, by)))
+		}
+		for _, n := range []int64{line.Requests, line.Errors, line.Usage.InputUncached, line.Usage.CacheRead, line.Usage.CacheWrite, line.Usage.Output, line.Usage.Reasoning} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		row = append(row, line.Cost.USD.String(), line.Cost.Notional.String(), line.Cost.Saved.String(),
+			strconv.FormatInt(line.Cost.Unpriced, 10), strconv.FormatInt(line.Cost.Estimated, 10))
+		_ = w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// inert keeps a spreadsheet from taking what a client sent for a formula.
+func inert(cell string) string {
+	if cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r") {
+		return "'" + cell
+	}
+	return cell
+}
+
+func countedOf(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// dollars writes what exchanges cost; a ~ marks what is partly estimated, or not all that it cost.
+func dollars(s *store.Spending) string {
+	amount := s.USD + s.Notional
+	switch {
+	case amount == 0 && s.Unpriced > 0:
+		return "?"
+	case s.Unpriced > 0 || s.Estimated > 0:
+		return "~" + dollarText(amount)
+	}
+	return dollarText(amount)
+}
+
+// dollarText rounds to cents, and small amounts to two digits that say something.
+func dollarText(u store.USD) string {
+	value := float64(u) / float64(store.Dollar)
+	switch {
+	case u == 0:
+		return "$0"
+	case value < 0.01 && value > -0.01:
+		return fmt.Sprintf("$%.2g", value)
+	}
+	return fmt.Sprintf("$%.2f", value)
+}

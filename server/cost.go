@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/quota"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// reserveBudget sets aside what the request may cost, where its key or account has a budget. What the caller's own credential
+// pays counts on none, and a model without a price costs nothing that could be counted.
+func (x *exchange) reserveBudget() error {
+	s := x.server
+	x.request.claim = quota.NewClaim(x.request.caller.Account, s.engine.OriginOf(x.request.caller.KeyID), x.request.caller.Limits.Or(*s.keyLimits.Load()).Budget, s.engine.BudgetOf(x.request.caller.Account))
+	if !x.request.claim.Bounded() || x.request.auxiliary == store.AuxiliaryTokens {
+		return nil
+	}
+	if _, own, err := s.credential(&x.request.caller, x.route.placement.Provider, x.route.format); err != nil || own {
+		return nil //nolint:nilerr // the call is what says so
+	}
+	now := s.opts.Clock()
+	var most store.USD
+	if price := x.router.Price(x.route.placement.Provider.Name(), x.route.placement.Model, now); price != nil {
+		expected := codec.Usage{InputUncached: x.request.estimatedTokens()}
+		if x.request.surface != codec.Embeddings {
+			expected.Output = x.longestAnswer()
+		}
+		most = store.USD(price.Bill(&expected, now).Cost)
+	}
+	if refusal := s.budgets.Reserve(now, &x.request.claim, most); refusal != nil {
+		x.request.claim = quota.Claim{}
+		return x.turnAway(refusal)
+	}
+	return nil
+}
+
+// longestAnswer is how many tokens the answer may have: what the client allows, else what the model gives by itself.
+func (x *exchange) longestAnswer() int64 {
+	if x.request.envelope.MaxTokens > 0 {
+		return x.request.envelope.MaxTokens
+	}
+	if most := x.router.Model(x.route.placement).DefaultMaxOutput; most > 0 {
+		return most
+	}
+	return unknownOutput
+}
+
+// recordCost works out what the exchange cost, once, from the provider's own counts; where it was ended from this side before
+// they came, from what is known.
+func (x *exchange) recordCost() {
+	usage := &x.recording.closing.Usage
+	if x.leftTheProvider() {
+		x.completeUsage(usage)
+	}
+	provider := x.route.placement.Provider
+	if provider == nil || usage.IsZero() || x.request.auxiliary == store.AuxiliaryTokens {
+		return
+	}
+	now := x.server.opts.Clock()
+	price := x.router.Price(provider.Name(), x.recording.closing.ModelServed, now)
+	if price == nil {
+		price = x.router.Price(provider.Name(), x.route.placement.Model, now)
+	}
+	if price == nil {
+		return
+	}
+	bill := price.Bill(usage, now)
+	x.recording.closing.Cost = &store.Cost{
+		USD: store.USD(bill.Cost), Saved: store.USD(bill.Saved), Price: price.Version, Estimated: !bill.Exact, Notional: x.route.own,
+	}
+}
+
+// completeUsage completes the usage of an answer that the client did not wait for: the provider charges for the prompt, and for
+// what it had written.
+func (x *exchange) completeUsage(usage *codec.Usage) {
+	if usage.TotalInput() == 0 {
+		usage.InputUncached, usage.Estimated = x.request.estimatedTokens(), true
+	}
+	if x.recording.written > usage.Output {
+		usage.Output, usage.Estimated = x.recording.written, true
+	}
+}
+
+// spent is what counts on budgets.
+func (x *exchange) spent() store.USD {
+	if cost := x.recording.closing.Cost; cost != nil && !cost.Notional {
+		return cost.USD
+	}
+	return 0
+}
+
+// loadBudgets takes up what was spent in the month before the process began.
+func (s *Server) loadBudgets(ctx context.Context) error {
+	now := s.opts.Clock()
+	year, month, _ := now.UTC().Date()
+	since := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
+	return s.engine.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
+		if of.KeyID == store.ImportedKey || r.Cost.USD == 0 {
+			return
+		}
+		s.budgets.Spent(now, quota.Owner{Account: of.Account}, of.Hour, r.Cost.USD)
+		s.budgets.Spent(now, quota.Owner{Account: of.Account, Key: s.engine.OriginOf(of.KeyID)}, of.Hour, r.Cost.USD)
+	})
+}
+
+// cacheLoss is what tokens of a recorded exchange's prompt cost more than they would have from a cache.
+func (s *Server) cacheLoss(info *store.ExchangeInfo, tokens int64) store.USD {
+	price := s.router.Load().Price(info.Provider, info.ModelSent, info.Started)
+	if price == nil || info.Usage.CacheRead >= tokens { // a cache had them all the same
+		return 0
+	}
+	paid := price.Bill(&codec.Usage{InputUncached: tokens}, info.Started)
+	return store.USD(paid.Cost - price.Bill(&codec.Usage{CacheRead: tokens}, info.Started).Cost)
+}

@@ -1,0 +1,267 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
+)
+
+// Context is what fills a request. Tokens are estimated: four bytes make one.
+type Context struct {
+	Object string        `json:"object"` // "memory.context"
+	ID     string        `json:"id"`
+	Bytes  int64         `json:"bytes"` // of the request
+	Parts  []ContextPart `json:"parts"` // by kind, the largest first
+	Files  []ContextPart `json:"files"` // results of tools by the file that they are of, the largest first
+	Tools  []ContextPart `json:"tools"` // definitions of tools, the largest first
+
+	Previous string        `json:"previous,omitempty"` // the exchange before in the session, which the prefix is compared with
+	Common   int64         `json:"common,omitempty"`   // bytes of the prefix that both have
+	Break    *ContextBreak `json:"break,omitempty"`    // nil: this request goes on from all of the one before
+}
+
+// ContextPart is a share of a request.
+type ContextPart struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+	Bytes int64  `json:"bytes"`
+}
+
+// ContextBreak is where a request stops being the one before with more behind it: caches of prompts end there.
+type ContextBreak struct {
+	Kind   string    `json:"kind"`   // tools, system, messages
+	Index  int       `json:"index"`  // of the block in its kind, from 0
+	Before string    `json:"before"` // the beginning of the difference in the request before; "" where it had no more
+	Now    string    `json:"now"`
+	Tokens int64     `json:"tokens"`        // that had been sent before, and stand behind the difference
+	Lost   store.USD `json:"usd,omitempty"` // what they cost more than from a cache
+}
+
+// excerptBytes is how much of a difference is shown.
+const excerptBytes = 400
+
+const estimatedTokenBytes = 4
+
+// mostFiles is how many files and tools are listed.
+const mostFiles = 30
+
+func (a *api) contextOf(c *call) (any, error) {
+	if err := c.query.end(); err != nil {
+		return nil, err
+	}
+	x, err := a.Archive.Exchange(c.account, c.id())
+	if err != nil {
+		return nil, err
+	}
+	answer := &Context{Object: "memory.context", ID: x.ID, Bytes: int64(len(x.RawRequest)), Parts: []ContextPart{}, Files: []ContextPart{}, Tools: []ContextPart{}}
+	blocks := prefixOf(x.RawRequest)
+	answer.fill(x, blocks)
+	before, err := a.before(c.account, x)
+	if err != nil || before == nil {
+		return answer, nil //nolint:nilerr // there is nothing to compare with, or it is damaged
+	}
+	answer.compare(blocks, prefixOf(before.RawRequest))
+	answer.Previous = before.ID
+	if b := answer.Break; b != nil && a.CacheLoss != nil {
+		b.Lost = a.CacheLoss(&x.ExchangeInfo, b.Tokens)
+	}
+	return answer, nil
+}
+
+// before gives the exchange that an exchange goes on from, nil if it is the first.
+func (a *api) before(account string, x *store.Exchange) (*store.Exchange, error) {
+	if x.Session == "" {
+		return nil, nil
+	}
+	page, err := a.Archive.Timeline(account, x.Session, store.TimelineQuery{After: x.ID, Limit: 20, Descending: true})
+	if err != nil {
+		return nil, err
+	}
+	for i := range page.Data {
+		if e := &page.Data[i].Exchange; e.Auxiliary == x.Auxiliary && e.Surface == x.Surface && e.Outcome != store.OutcomeRefused && e.Outcome != store.OutcomeDamaged {
+			return a.Archive.Exchange(account, e.ID)
+		}
+	}
+	return nil, nil
+}
+
+// block is a part of a request in the order in which caches of prompts take it: tools, system, messages.
+type block struct {
+	kind  string
+	index int
+	text  []byte
+}
+
+func prefixOf(body []byte) (blocks []block) {
+	var envelope codec.Envelope
+	if envelope.Read(body) != nil {
+		return nil
+	}
+	for _, list := range []struct {
+		kind  string
+		spans []codec.Span
+	}{{"tools", envelope.Tools}, {"system", envelope.Opening}, {"messages", envelope.Items}} {
+		for i, span := range list.spans {
+			blocks = append(blocks, block{list.kind, i, span.Of(body)})
+		}
+	}
+	return blocks
+}
+
+// fill says what the request is made of.
+func (answer *Context) fill(x *store.Exchange, blocks []block) {
+	parts, files := make(map[string]*ContextPart), make(map[string]*ContextPart)
+	count := func(in map[string]*ContextPart, name string, n int) {
+		if n == 0 {
+			return
+		}
+		p := in[name]
+		if p == nil {
+			p = &ContextPart{Name: name}
+			in[name] = p
+		}
+		p.Count++
+		p.Bytes += int64(n)
+	}
+	for _, b := range blocks {
+		switch b.kind {
+		case "tools":
+			count(parts, "tools", len(b.text))
+			name := scan.String(scan.Get(b.text, "name"))
+			answer.Tools = append(answer.Tools, ContextPart{Name: cmp.Or(name, scan.String(scan.Path(b.text, "function", "name"))), Count: 1, Bytes: int64(len(b.text))})
+		case "system":
+			count(parts, "system", len(b.text))
+		}
+	}
+	d, err := digest.Exchange(x)
+	if err != nil {
+		return
+	}
+	of := make(map[string]string) // the file that a call is about
+	for i := range d.Messages {
+		m := &d.Messages[i]
+		for j := range m.Parts {
+			p := &m.Parts[j]
+			switch p.Kind {
+			case "call":
+				count(parts, "calls", len(p.Arguments)+len(p.Name))
+				if file := fileOf(p.Arguments); file != "" {
+					of[p.CallID] = file
+				}
+			case "result":
+				count(parts, "results", len(p.Text))
+				if file := of[p.CallID]; file != "" {
+					count(files, file, len(p.Text))
+				}
+			case "media":
+				count(parts, "media", int(p.Bytes))
+			case "reasoning":
+				count(parts, "reasoning", len(p.Text))
+			default:
+				count(parts, m.Role, len(p.Text))
+			}
+		}
+	}
+	answer.Parts, answer.Files = largest(parts), largest(files)
+	slices.SortStableFunc(answer.Tools, func(a, b ContextPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	answer.Tools = answer.Tools[:min(len(answer.Tools), mostFiles)]
+}
+
+func largest(of map[string]*ContextPart) []ContextPart {
+	parts := make([]ContextPart, 0, len(of))
+	for p := range maps.Values(of) {
+		parts = append(parts, *p)
+	}
+	slices.SortFunc(parts, func(a, b ContextPart) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
+	})
+	return parts[:min(len(parts), mostFiles)]
+}
+
+// fileOf is the file that a call of a tool names, by the members that agents' tools have for it.
+func fileOf(arguments string) string {
+	var named struct {
+		FilePath     string `json:"file_path"`
+		Path         string `json:"path"`
+		FileName     string `json:"filePath"`
+		NotebookPath string `json:"notebook_path"`
+	}
+	if json.Unmarshal([]byte(arguments), &named) != nil {
+		return ""
+	}
+	file := cmp.Or(named.FilePath, named.Path, named.FileName, named.NotebookPath)
+	if file == "" || len(file) > 512 {
+		return ""
+	}
+	return path.Clean(file)
+}
+
+// compare finds the first block that is another one than in the request before. A marker of a cache moves with the end of the
+// conversation, and is no difference.
+func (answer *Context) compare(now, before []block) {
+	for i, b := range before {
+		if i < len(now) && b.kind == now[i].kind && bytes.Equal(unmarked(b.text), unmarked(now[i].text)) {
+			answer.Common += int64(len(b.text))
+			continue
+		}
+		found := &ContextBreak{Kind: b.kind, Index: b.index}
+		was, is := b.text, []byte(nil)
+		if i < len(now) {
+			is = now[i].text
+			found.Kind, found.Index = now[i].kind, now[i].index
+		}
+		at := difference(was, is)
+		found.Before, found.Now = excerpt(was, at), excerpt(is, at)
+		for _, rest := range before[i:] {
+			found.Tokens += int64(len(rest.text)) / estimatedTokenBytes
+		}
+		answer.Break = found
+		return
+	}
+}
+
+var cacheMarkers = [][]byte{[]byte(`,"cache_control":{"type":"ephemeral"}`), []byte(`,"cache_control":{"type":"ephemeral","ttl":"1h"}`), []byte(`,"cache_control":{"type":"ephemeral","ttl":"5m"}`)}
+
+func unmarked(text []byte) []byte {
+	if !bytes.Contains(text, []byte(`"cache_control"`)) {
+		return text
+	}
+	for _, marker := range cacheMarkers {
+		text = bytes.ReplaceAll(text, marker, nil)
+	}
+	return text
+}
+
+// difference is where two texts part.
+func difference(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// excerpt is what stands around an offset.
+func excerpt(text []byte, at int) string {
+	from := max(at-excerptBytes/4, 0)
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	to := min(from+excerptBytes, len(text))
+	if from >= to {
+		return ""
+	}
+	return strings.ToValidUTF8(string(text[from:to]), "")
+}

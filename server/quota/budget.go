@@ -1,0 +1,237 @@
+package quota
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Budgets keeps what is spent with keys and by accounts within their budgets, by day and month of UTC. The zero Budgets is
+// ready.
+//
+// A request reserves what it may cost, and is let in while every budget that it counts on has anything left that is neither
+// spent nor reserved. So a budget is exceeded by less than the reservation of one request, as far as requests cost no more
+// than they have reserved. What it did cost takes the place of the reservation when it ends.
+type Budgets struct {
+	// Notify is told when a budget is spent to [WarnAt], and when it is used up, once in its day or month. It must not block.
+	Notify func(Mark)
+
+	mu     sync.Mutex
+	purses map[Owner]*purse
+}
+
+// WarnAt is the share of a budget at which its owner is warned, in percent.
+const WarnAt = 80
+
+// Owner is whose budget it is: a key's, or with no key that of the account.
+type Owner struct{ Account, Key string }
+
+// Mark says that a share of a budget has been spent.
+type Mark struct {
+	Owner
+	Limit   Limit // [BudgetDay] or [BudgetMonth]
+	Percent int   // [WarnAt] or 100
+	Spent   store.USD
+	Budget  store.USD
+	Reset   time.Time // when the next day or month begins
+}
+
+// purse is what an owner has spent and set aside.
+type purse struct {
+	day, month span
+	reserved   store.USD // by requests that are open
+}
+
+// span is a day or a month.
+type span struct {
+	number int // of the day or month
+	spent  store.USD
+	told   int // percent of the budget that Notify was told of
+}
+
+// at begins the span anew if it is over.
+func (s *span) at(number int) {
+	if s.number != number {
+		*s = span{number: number}
+	}
+}
+
+func dayOf(t time.Time) int { return int(t.UTC().Unix() / 86400) }
+
+func monthOf(t time.Time) int {
+	t = t.UTC()
+	return t.Year()*12 + int(t.Month()) - 1
+}
+
+// turn brings the purse up to date.
+func (p *purse) turn(now time.Time) {
+	p.day.at(dayOf(now))
+	p.month.at(monthOf(now))
+}
+
+func (b *Budgets) purse(o Owner, now time.Time) *purse {
+	p := b.purses[o]
+	if p == nil {
+		if b.purses == nil {
+			b.purses = make(map[Owner]*purse)
+		}
+		p = new(purse)
+		b.purses[o] = p
+	}
+	p.turn(now)
+	return p
+}
+
+// Spent counts what was spent in the hour that begins at a time, before the process began.
+func (b *Budgets) Spent(now time.Time, o Owner, hour time.Time, amount store.USD) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.purse(o, now)
+	if dayOf(hour) == p.day.number {
+		p.day.spent += amount
+	}
+	if monthOf(hour) == p.month.number {
+		p.month.spent += amount
+	}
+}
+
+// Standing is what an owner has spent in the day and in the month of now.
+func (b *Budgets) Standing(now time.Time, o Owner) (day, month store.USD) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.purses[o] == nil {
+		return 0, 0
+	}
+	p := b.purse(o, now)
+	return p.day.spent, p.month.spent
+}
+
+// Claim is a request's claim on the purses of its key and its account.
+type Claim struct {
+	owners   [2]Owner
+	budgets  [2]store.Budget
+	reserved store.USD
+}
+
+// NewClaim is that of a request with a key that may spend so much, of an account that may spend so much.
+func NewClaim(account, key string, ofKey, ofAccount store.Budget) Claim {
+	return Claim{
+		owners:  [2]Owner{{Account: account, Key: key}, {Account: account}},
+		budgets: [2]store.Budget{ofKey, ofAccount},
+	}
+}
+
+// Bounded reports whether there is any budget that the request counts on.
+func (c *Claim) Bounded() bool { return c.budgets != [2]store.Budget{} }
+
+// Reserve sets aside what the request may cost, or says why it is not let in. A claim reserves once.
+func (b *Budgets) Reserve(now time.Time, c *Claim, amount store.USD) *Refusal {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, o := range c.owners {
+		if c.budgets[i] == (store.Budget{}) {
+			continue
+		}
+		if refusal := b.purse(o, now).refusal(now, o, c.budgets[i]); refusal != nil {
+			return refusal
+		}
+	}
+	c.reserved = max(amount, 0)
+	for _, o := range c.owners {
+		b.purse(o, now).reserved += c.reserved
+	}
+	return nil
+}
+
+// Settle ends the request: what it cost takes the place of what was reserved for it.
+func (b *Budgets) Settle(now time.Time, c *Claim, cost store.USD) {
+	if c.owners == [2]Owner{} || cost == 0 && c.reserved == 0 {
+		return
+	}
+	var marks []Mark
+	b.mu.Lock()
+	for i, o := range c.owners {
+		p := b.purse(o, now)
+		p.reserved -= c.reserved
+		p.day.spent += cost
+		p.month.spent += cost
+		marks = p.marks(marks, now, o, c.budgets[i])
+	}
+	b.mu.Unlock()
+	*c = Claim{}
+	for _, m := range marks {
+		if b.Notify != nil {
+			b.Notify(m)
+		}
+	}
+}
+
+// windows are the spans of a purse with their budgets.
+func (p *purse) windows(now time.Time, budget store.Budget) [2]window {
+	midnight := time.Unix(int64(p.day.number+1)*86400, 0).UTC()
+	return [...]window{
+		{BudgetDay, &p.day, budget.Day, midnight, "a day"},
+		{BudgetMonth, &p.month, budget.Month, store.NextMonth(now), "a month"},
+	}
+}
+
+type window struct {
+	limit  Limit
+	span   *span
+	budget store.USD // 0: none
+	reset  time.Time
+	each   string
+}
+
+func (p *purse) refusal(now time.Time, o Owner, budget store.Budget) *Refusal {
+	whose, command := "of this service key", "mneme key update "+o.Key
+	if o.Key == "" {
+		whose, command = fmt.Sprintf("of account %q", o.Account), "mneme account update "+o.Account
+	}
+	for _, w := range p.windows(now, budget) {
+		switch {
+		case w.budget == 0:
+		case w.span.spent >= w.budget:
+			e := codec.Errorf(codec.KindQuota, "The budget %s, %v USD %s, is used up: %v USD were spent. It begins again on %s; an operator can raise it with: %s --%s",
+				whose, w.budget, w.each, w.span.spent, w.reset.Format("2 January 2006 at 15:04 MST"), command, flagOf(w.limit))
+			e.RetryAfter = w.reset.Sub(now)
+			return &Refusal{w.limit, e}
+		case w.span.spent+p.reserved >= w.budget:
+			e := codec.Errorf(codec.KindRateLimited, "What is left of the budget %s, %v USD %s, is reserved for its open requests. Try again in a moment.", whose, w.budget, w.each)
+			e.RetryAfter = retrySoon
+			return &Refusal{w.limit, e}
+		}
+	}
+	return nil
+}
+
+func flagOf(l Limit) string {
+	if l == BudgetDay {
+		return "budget-usd-day"
+	}
+	return "budget-usd-month"
+}
+
+// marks appends what the owner is to be told of, each once.
+func (p *purse) marks(marks []Mark, now time.Time, o Owner, budget store.Budget) []Mark {
+	for _, w := range p.windows(now, budget) {
+		if w.budget == 0 {
+			continue
+		}
+		reached := 0
+		switch {
+		case w.span.spent >= w.budget:
+			reached = 100
+		case w.span.spent >= w.budget/100*WarnAt:
+			reached = WarnAt
+		}
+		if reached > w.span.told {
+			w.span.told = reached
+			marks = append(marks, Mark{Owner: o, Limit: w.limit, Percent: reached, Spent: w.span.spent, Budget: w.budget, Reset: w.reset})
+		}
+	}
+	return marks
+}

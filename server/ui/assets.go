@@ -1,0 +1,122 @@
+package ui
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The page and the libraries that it stands on, as they are served: no build step and nothing fetched. vendor/manifest.json
+// lists where each file of a library comes from.
+//
+//go:embed page vendor
+var files embed.FS
+
+// asset is one file as it is sent.
+type asset struct {
+	kind   string // content type
+	plain  []byte
+	packed []byte // gzip
+}
+
+// assets are all files of the page, below a path that changes when any of them does: browsers may keep them for ever.
+type assets struct {
+	root   string // "/ui/assets/HASH/"
+	byPath map[string]asset
+	index  asset
+	policy string // Content-Security-Policy
+}
+
+var kinds = map[string]string{
+	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8",
+	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".html": "text/html; charset=utf-8",
+}
+
+// newAssets reads what is embedded. It panics where that is not as the build left it.
+func newAssets() *assets {
+	a := &assets{byPath: make(map[string]asset)}
+	hash := sha256.New()
+	must(fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || kinds[path.Ext(name)] == "" {
+			return err
+		}
+		data, err := files.ReadFile(name)
+		hash.Write([]byte(name))
+		hash.Write(data)
+		a.byPath[name] = newAsset(name, data)
+		return err
+	}))
+	a.root = "/ui/assets/" + hex.EncodeToString(hash.Sum(nil)[:8]) + "/"
+	index := bytes.ReplaceAll(a.byPath["page/index.html"].plain, []byte("{{root}}"), []byte(a.root))
+	delete(a.byPath, "page/index.html")
+	a.index = newAsset("index.html", index)
+	a.policy = "default-src 'none'; script-src 'self' '" + importMapHash(index) + "'; style-src 'self'; connect-src 'self'; " +
+		"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return a
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func newAsset(name string, data []byte) asset {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	must(err)
+	_, err = w.Write(data)
+	must(err)
+	must(w.Close())
+	return asset{kind: kinds[path.Ext(name)], plain: data, packed: packed.Bytes()}
+}
+
+// importMapHash allows the one inline element that the page has: the map from the names of libraries to their files, which
+// browsers take in no other way.
+func importMapHash(index []byte) string {
+	_, rest, _ := bytes.Cut(index, []byte(`<script type="importmap">`))
+	text, _, _ := bytes.Cut(rest, []byte("</script>"))
+	sum := sha256.Sum256(text)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// serve sends one of the files; false: there is none.
+func (a *assets) serve(w http.ResponseWriter, r *http.Request) bool {
+	name, below := strings.CutPrefix(r.URL.Path, a.root)
+	file, there := a.byPath[name]
+	if !below || !there {
+		return false
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	file.send(w, r)
+	return true
+}
+
+// serveIndex sends the page itself, whatever path of it is asked for: it reads the path.
+func (a *assets) serveIndex(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache")
+	a.index.send(w, r)
+}
+
+func (f *asset) send(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", f.kind)
+	w.Header().Set("Vary", "Accept-Encoding")
+	body := f.plain
+	accepted := strings.Split(r.Header.Get("Accept-Encoding"), ",")
+	if slices.ContainsFunc(accepted, func(s string) bool { return strings.TrimSpace(s) == "gzip" }) {
+		w.Header().Set("Content-Encoding", "gzip")
+		body = f.packed
+	}
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}

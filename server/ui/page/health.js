@@ -1,0 +1,38 @@
+import { useEffect, useState } from 'preact/hooks';
+import { bytes, count, full, html, Problem, useLoad } from './base.js';
+
+// Health says how the server and the memory are.
+export function Health() {
+  const [tick, set] = useState(0);
+  useEffect(() => {
+    const often = setInterval(() => document.visibilityState === 'visible' && set((n) => n + 1), 5000);
+    return () => clearInterval(often);
+  }, []);
+  const { data: h, error } = useLoad('/v1/health', tick);
+  const { data: stats } = useLoad('/v1/memory/stats', Math.floor(tick / 6));
+  if (error) return html`<${Problem} error=${error} />`;
+  if (!h) return html`<section aria-busy="true"><h1>Health</h1></section>`;
+  const index = stats && stats.index;
+  const stored = stats ? [['blocks', stats.stored_blocks], ['answers', stats.stored_responses], ['records', stats.stored_records], ['sessions', stats.stored_sessions], ['turns', stats.stored_turns]] : [];
+  return html`<section class="health">
+    <div class="bar-top"><h1>Health <span class=${'state ' + (h.ready ? 'live' : 'lost')}>${h.ready ? 'ready' : h.draining ? 'draining' : 'not ready'}</span></h1></div>
+    ${h.problem && html`<p class="banner" role="alert">${h.problem}</p>`}
+    <dl class="facts">
+      <div><dt>version</dt><dd>${h.version}</dd></div>
+      <div><dt>requests open</dt><dd>${h.open}</dd></div>
+      <div><dt>streams</dt><dd>${h.streams}</dd></div>
+      <div><dt>capture</dt><dd>${h.capture ? 'on' : 'off'}</dd></div>
+      <div><dt>models known as of</dt><dd>${h.models_as_of}</dd></div>
+      <div><dt>prices as of</dt><dd>${h.prices_as_of}</dd></div>
+      ${index && html`<div><dt>index is behind by</dt><dd>${count(index.lag_seq || index.lag || 0)}</dd></div>`}
+      ${stats && html`<div><dt>exchanges</dt><dd>${count(stats.exchanges)}</dd></div><div><dt>sessions</dt><dd>${count(stats.sessions)}</dd></div>`}
+      ${stats && html`<div><dt>passed</dt><dd>${bytes(stats.request_bytes + stats.response_bytes)}</dd></div><div><dt>stored</dt><dd>${bytes(stats.stored)}</dd></div>`}
+    </dl>
+    <h2>Providers</h2>
+    <div class="scroll" tabindex="0" role="region" aria-label="Providers"><table><thead><tr><th>provider</th><th>address</th><th>breaker</th><th class="num">keys ready</th></tr></thead>
+      <tbody>${h.providers.map((p) => html`<tr><td>${p.name}${p.simulated ? html` <span class="tag">simulated</span>` : ''}</td><td><code>${p.base_url}</code></td><td class=${p.breaker === 'closed' ? '' : 'bad'}>${p.breaker === 'closed' ? 'asked' : p.breaker === 'open' ? 'left alone' : 'on trial'}</td><td class="num">${p.keys_ready}</td></tr>`)}</tbody></table></div>
+    ${stats && html`<h2>What is stored</h2><div class="scroll" tabindex="0" role="region" aria-label="What is stored"><table><tbody>${stored.map(([name, n]) => html`<tr><td>${name}</td><td class="num">${bytes(n)}</td></tr>`)}</tbody></table></div>`}
+    ${stats && stats.as_of && html`<p class="hint">as of ${full(stats.as_of)}</p>`}
+    <p class="hint"><code>mneme doctor</code> says more, and what to do about it.</p>
+  </section>`;
+}

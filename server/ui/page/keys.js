@@ -1,0 +1,100 @@
+import { useState } from 'preact/hooks';
+import { ago, api, clean, Copy, Empty, full, html, money, Problem, useLoad } from './base.js';
+
+const limitNames = [['requests_per_minute', 'requests a minute'], ['tokens_per_minute', 'tokens a minute'], ['concurrent', 'at a time'], ['tokens_per_month', 'tokens a month'], ['budget_usd_day', 'USD a day'], ['budget_usd_month', 'USD a month']];
+
+// Keys manages the account's service keys.
+export function Keys({ who }) {
+  const [tick, again] = useState(0);
+  const may = who.scopes.includes('admin');
+  const { data: keys, error } = useLoad(may ? '/v1/admin/keys?account=' + encodeURIComponent(who.account) : null, tick);
+  const { data: accounts } = useLoad(may ? '/v1/admin/accounts' : null, tick);
+  const { data: audit } = useLoad(may ? '/v1/admin/audit?limit=20' : null, tick);
+  const month = new Date().toISOString().slice(0, 8) + '01T00:00:00Z';
+  const { data: spent } = useLoad('/v1/memory/usage?by=key&since=' + month, tick);
+  const today = new Date().toISOString().slice(0, 10) + 'T00:00:00Z';
+  const { data: spentToday } = useLoad('/v1/memory/usage?by=key&since=' + today, tick);
+  const [made, setMade] = useState(null);
+  if (!may) return html`<${Empty} title="Not with this key"><p>Keys are managed with a key of scope <b>admin</b>, and you signed in with one of scope ${who.scopes.join(', ')}. On the server’s own machine, <code>mneme ui</code> opens this page with every scope.</p><//>`;
+  if (error) return html`<${Problem} error=${error} again=${() => again((n) => n + 1)} />`;
+  const of = (list, id) => ((list && list.data) || []).find((l) => l.key === id);
+  const account = ((accounts && accounts.data) || []).find((a) => a.name === who.account);
+  const done = (secret) => {
+    if (secret) setMade(secret);
+    again((n) => n + 1);
+  };
+  const live = ((keys && keys.data) || []).filter((k) => !k.revoked);
+  const gone = ((keys && keys.data) || []).filter((k) => k.revoked);
+  return html`<section class="keys" aria-busy=${!keys}>
+    <div class="bar-top"><h1>Keys of ${who.account}</h1></div>
+    ${made && html`<div class="note made" role="status"><p>This key is shown once:</p><p><code class="secret">${made.key}</code> <${Copy} text=${made.key} /> <button onClick=${() => setMade(null)}>Done</button></p></div>`}
+    ${account && (account.budget_usd_day > 0 || account.budget_usd_month > 0) && html`<p>Budget of the account: <${Budget} spent=${spent && spent.total} limit=${account.budget_usd_month} name="month" /><${Budget} spent=${spentToday && spentToday.total} limit=${account.budget_usd_day} name="day" /></p>`}
+    <div class="scroll" tabindex="0" role="region" aria-label="Keys"><table><thead><tr><th>key</th><th>scopes</th><th>limits</th><th>spent this month</th><th>last used</th><th>state</th><th><span class="sr">acts</span></th></tr></thead>
+      <tbody>${live.map((k) => html`<${Row} k=${k} spent=${of(spent, k.id)} today=${of(spentToday, k.id)} done=${done} own=${k.id === who.key} key=${k.id} />`)}</tbody></table></div>
+    <${NewKey} account=${who.account} done=${done} />
+    ${gone.length > 0 && html`<details><summary>${gone.length} revoked</summary><ul>${gone.map((k) => html`<li><code>${k.id}</code> ${clean(k.label || '')} <small>revoked ${ago(k.revoked)}</small></li>`)}</ul></details>`}
+    ${audit && audit.data.length > 0 && html`<h2>Who administered what</h2><div class="scroll" tabindex="0" role="region" aria-label="Audit"><table><tbody>${audit.data.map((e) => html`<tr><td title=${full(e.time)}>${ago(e.time)}</td><td>${e.action}</td><td><code>${clean(e.subject || '')}</code></td><td><small>by ${clean(e.actor)}</small></td></tr>`)}</tbody></table></div>`}
+  </section>`;
+}
+
+function Budget({ spent, limit, name }) {
+  if (!(limit > 0)) return null;
+  const usd = (spent && spent.cost.usd) || 0;
+  const share = usd / limit;
+  return html`<span class=${'budget ' + (share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : '')}>${money(usd)} of ${money(limit)} a ${name} <meter min="0" max="1" high="0.8" value=${Math.min(share, 1)} aria-label=${'budget of the ' + name}></meter></span> `;
+}
+
+function Row({ k, spent, today, done, own }) {
+  const [editing, setEditing] = useState(false);
+  const [error, setError] = useState('');
+  const act = async (f) => {
+    try {
+      setError('');
+      done(await f());
+    } catch (failure) {
+      setError(failure.message);
+    }
+  };
+  const rotate = () => confirm('A new key like it is made, and this one expires in 24 hours.') && act(() => api('/v1/admin/keys/' + k.id + '/rotate', { method: 'POST', body: { overlap: 864e11 } }));
+  const revoke = () => confirm('Whoever uses ' + (k.label || k.id) + ' is turned away from now on. This cannot be undone.') && act(() => api('/v1/admin/keys/' + k.id, { method: 'DELETE' }));
+  const save = (e) => {
+    e.preventDefault();
+    const form = new FormData(e.target);
+    const limits = {};
+    for (const [name] of limitNames) {
+      const text = String(form.get(name)).trim();
+      limits[name] = text === '' ? 0 : Number(text);
+    }
+    act(async () => {
+      await api('/v1/admin/keys/' + k.id, { method: 'PATCH', body: { label: String(form.get('label')), limits } });
+      setEditing(false);
+    });
+  };
+  const l = k.limits || {};
+  return html`<tr><td><b>${clean(k.label) || html`<span class="dim">no label</span>`}</b><br /><code>${k.id}</code></td><td>${k.scopes}</td>
+      <td>${limitNames.filter(([n]) => l[n]).map(([n, name]) => html`<div>${l[n] < 0 ? 'any' : l[n].toLocaleString('en-US')} ${name}</div>`)}</td>
+      <td>${money((spent && spent.cost.usd) || 0)}<br /><${Budget} spent=${spent} limit=${l.budget_usd_month} name="month" /><${Budget} spent=${today} limit=${l.budget_usd_day} name="day" /></td>
+      <td title=${full(k.last_used)}>${k.last_used ? ago(k.last_used) : 'never'}</td><td>${k.expires ? html`<span title=${full(k.expires)}>until ${full(k.expires)}</span>` : 'valid'}${own ? html`<br /><small>yours</small>` : ''}</td>
+      <td class="acts"><button class="quiet" aria-expanded=${editing} onClick=${() => setEditing(!editing)}>limits</button><button class="quiet" onClick=${rotate}>rotate</button>${!own && html`<button class="quiet bad" onClick=${revoke}>revoke</button>`}</td></tr>
+    ${error && html`<tr><td colspan="7"><p class="error" role="alert">${error}</p></td></tr>`}
+    ${editing && html`<tr><td colspan="7"><form class="inline" onSubmit=${save}><label>label<input name="label" value=${k.label || ''} /></label>${limitNames.map(([n, name]) => html`<label>${name}<input name=${n} type="number" min="-1" step="any" value=${l[n] || ''} placeholder="server’s" /></label>`)}<button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button><small>Empty leaves a limit to the server, −1 is none.</small></form></td></tr>`}`;
+}
+
+function NewKey({ account, done }) {
+  const [error, setError] = useState('');
+  const make = async (e) => {
+    e.preventDefault();
+    const form = new FormData(e.target);
+    const scopes = ['write', 'read', 'erase', 'admin'].filter((s) => form.get(s)).join(',');
+    try {
+      setError('');
+      done(await api('/v1/admin/keys', { method: 'POST', body: { account, label: String(form.get('label')), scopes } }));
+      e.target.reset();
+    } catch (failure) {
+      setError(failure.message);
+    }
+  };
+  return html`<details class="new"><summary>New key</summary><form class="inline" onSubmit=${make}><label>label<input name="label" required placeholder="whose or what for" /></label>
+    <fieldset><legend>scopes</legend>${['write', 'read', 'erase', 'admin'].map((s) => html`<label class="check"><input type="checkbox" name=${s} checked=${s === 'write' || s === 'read'} />${s}</label>`)}</fieldset>
+    <button class="primary">Make it</button></form><p class="error" role="alert">${error}</p></details>`;
+}

@@ -1,0 +1,122 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { api, between, clean, clock, cost, costTitle, count, Empty, html, input, lasted, Link, Model, Outcome, percent, cached, setQuery, useAddress, useKeys } from './base.js';
+
+const most = 500; // rows that are kept
+const together = 8; // details that are asked for at a time
+
+// Live shows exchanges as they begin and end.
+export function Live() {
+  const { query } = useAddress();
+  const filter = query.get('filter') || '';
+  const [rows, setRows] = useState([]);
+  const [paused, setPaused] = useState(false);
+  const [state, setState] = useState('connecting');
+  const held = useRef({ rows: new Map(), paused: false, due: false });
+  held.current.paused = paused;
+
+  useEffect(() => {
+    const all = held.current.rows;
+    const wanted = [];
+    let asking = 0;
+    let open = true;
+    const show = () => {
+      if (held.current.due || held.current.paused) return;
+      held.current.due = true;
+      requestAnimationFrame(() => {
+        held.current.due = false;
+        if (open) setRows([...all.values()].reverse());
+      });
+    };
+    const ask = () => {
+      while (asking < together && wanted.length) {
+        const id = wanted.pop();
+        asking++;
+        api('/v1/memory/exchanges/' + id)
+          .then((info) => all.has(id) && all.set(id, { ...all.get(id), info }), () => {})
+          .finally(() => {
+            asking--;
+            show();
+            ask();
+          });
+      }
+    };
+    const note = (id, change) => {
+      all.set(id, { id, ...(all.get(id) || {}), ...change });
+      while (all.size > most) all.delete(all.keys().next().value);
+      if (wanted.length > 50) wanted.shift(); // more than anybody reads: the newest are looked up
+      wanted.push(id);
+      ask();
+      show();
+    };
+    api('/v1/memory/exchanges?limit=50').then(
+      (list) => {
+        for (const info of list.data.reverse()) if (!all.has(info.id)) all.set(info.id, { id: info.id, session: info.session, outcome: info.outcome, time: info.started, info });
+        show();
+      },
+      (error) => setState(error.message),
+    );
+    const tail = new EventSource('/ui/v1/memory/events'); // goes on by itself after Last-Event-ID
+    tail.onopen = () => setState('live');
+    tail.onerror = () => setState(tail.readyState === EventSource.CLOSED ? 'closed' : 'lost');
+    tail.addEventListener('exchange.created', (e) => {
+      const event = JSON.parse(e.data);
+      note(event.exchange, { session: event.session, outcome: 'open', time: event.time });
+    });
+    tail.addEventListener('exchange.completed', (e) => {
+      const event = JSON.parse(e.data);
+      note(event.exchange, { session: event.session, outcome: event.outcome, ended: event.time });
+    });
+    return () => {
+      open = false;
+      tail.close();
+    };
+  }, []);
+  useEffect(() => {
+    if (!paused) setRows([...held.current.rows.values()].reverse());
+  }, [paused]);
+  useKeys({ p: () => setPaused((p) => !p) });
+
+  const fits = matcher(filter);
+  const shown = rows.filter(fits);
+  return html`<section class="live">
+    <div class="bar-top">
+      <h1>Live <span class=${'state ' + state}>${state === 'live' ? (paused ? 'paused' : 'on') : state === 'lost' ? 'the server is away; it goes on by itself' : state}</span></h1>
+      <div class="filters">
+        <label class="wide">filter<input value=${filter} placeholder="outcome:error model:gpt key:key_… text" onInput=${(e) => setQuery({ filter: e.target.value })} /></label>
+        <button onClick=${() => setPaused(!paused)} aria-pressed=${paused}>${paused ? 'Go on' : 'Pause'}</button>
+      </div>
+    </div>
+    ${state === 'lost' && html`<p class="banner" role="status">The server cannot be reached. The tail goes on where it stopped.</p>`}
+    ${!shown.length && html`<${Empty} title=${rows.length ? 'Nothing fits the filter' : 'Nothing happens yet'}><p>${rows.length ? 'Filters are key:, model:, client:, project:, outcome:, or words of a name.' : 'Exchanges show here as they begin, before they end.'}</p><//>`}
+    <ol class="list">${shown.map((row) => html`<${Row} row=${row} key=${row.id} />`)}</ol>
+  </section>`;
+}
+
+function Row({ row }) {
+  const x = row.info || {};
+  const to = row.session ? '/ui/sessions/' + row.session + '?turn=' + row.id : '/ui/live';
+  const took = row.outcome === 'open' ? between(row.time, new Date()) : between(x.started, x.last_byte);
+  return html`<li><${Link} class="row" to=${to}>
+    <span class="when">${clock(row.time || x.started)}</span>
+    <${Outcome} of=${row.outcome === 'open' && x.outcome ? x.outcome : row.outcome} error=${x.error} />
+    <${Model} name=${x.model_asked} />
+    <span class="name dim">${[x.surface, x.provider && x.format !== x.surface && '→ ' + x.provider, x.auxiliary, x.error && clean(x.error.message)].filter(Boolean).join(' ')}</span>
+    <span class="num">${lasted(took)}</span>
+    <span class="num tokens">${x.usage ? html`${count(input(x.usage))} <small>${percent(cached(x.usage))}</small> → ${count(x.usage.output || 0)}` : ''}</span>
+    <span class="num cost" title=${costTitle(x.cost)}>${x.cost ? cost({ ...x.cost, estimated: x.cost.estimated ? 1 : 0 }) : ''}</span>
+  <//></li>`;
+}
+
+function matcher(filter) {
+  const terms = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  return (row) => {
+    const x = row.info || {};
+    return terms.every((term) => {
+      const [, name, value] = term.match(/^(\w+):(.*)$/) || [null, '', term];
+      const agent = ((x.header || []).find((h) => /^user-agent$/i.test(h.name)) || {}).value || '';
+      const fields = { key: x.key_id, model: (x.model_asked || '') + ' ' + (x.model_sent || ''), client: agent, project: x.project, outcome: row.outcome === 'open' ? x.outcome || 'open' : row.outcome, provider: x.provider, surface: x.surface };
+      const has = (text) => String(text || '').toLowerCase().includes(value);
+      return name ? has(fields[name]) : Object.values(fields).some(has);
+    });
+  };
+}

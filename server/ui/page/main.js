@@ -1,0 +1,120 @@
+import { render } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { api, go, html, Link, onSignedOut, useAddress, useKeys } from './base.js';
+import { Health } from './health.js';
+import { Keys } from './keys.js';
+import { Live } from './live.js';
+import { Search } from './search.js';
+import { Session } from './session.js';
+import { Sessions } from './sessions.js';
+import { Usage } from './usage.js';
+
+const views = [
+  ['', 'Sessions', 's'],
+  ['live', 'Live', 'l'],
+  ['search', 'Search', ''],
+  ['usage', 'Usage', 'u'],
+  ['keys', 'Keys', ''],
+  ['health', 'Health', ''],
+];
+
+function App() {
+  const [who, setWho] = useState(undefined); // undefined: not known yet; null: nobody
+  const [expired, setExpired] = useState(false);
+  const address = useAddress();
+  const box = useRef(null);
+  useEffect(() => {
+    const code = new URLSearchParams(location.hash.slice(1)).get('code');
+    if (code) history.replaceState(null, '', location.pathname + location.search);
+    const first = code ? api('/session', { method: 'POST', body: { code } }) : api('/session');
+    first.then(setWho, (error) => setWho(code ? { problem: error.message } : null));
+    return onSignedOut(() => setExpired(true));
+  }, []);
+  useKeys({
+    '/': () => box.current && (box.current.focus(), box.current.select()),
+    '.': () => go('/ui/live'),
+    '?': () => document.querySelector('.keys-help') && document.querySelector('.keys-help').toggleAttribute('open'),
+  });
+  if (who === undefined) return html`<main class="blank" aria-busy="true"></main>`;
+  if (who === null || who.problem) return html`<${SignIn} problem=${who && who.problem} done=${setWho} />`;
+
+  const [first, id] = address.path.split('/');
+  const view = first === 'sessions' && id ? html`<${Session} id=${id} who=${who} key=${id} />` : viewOf(first, who);
+  const search = (e) => {
+    e.preventDefault();
+    go('/ui/search?q=' + encodeURIComponent(box.current.value));
+  };
+  return html`
+    <a class="skip" href="#view">Skip to content</a>
+    <header class="top">
+      <${Link} to="/ui/" class="brand" aria-label="mneme, sessions"><svg viewBox="0 0 16 16" aria-hidden="true"><rect width="16" height="16" rx="3.5" /><path d="M3.500 12V4.500L8 9l4.500-4.500V12" /></svg>mneme<//>
+      <nav aria-label="Views">${views.map(([path, name]) => {
+        const here = first === path || (first === 'sessions' && path === '');
+        return html`<${Link} to=${'/ui/' + path} aria-current=${here ? 'page' : null}>${name}<//>`;
+      })}</nav>
+      <form class="find" role="search" onSubmit=${search}>
+        <input ref=${box} type="search" name="q" aria-label="Search everything" placeholder="Search everything" value=${first === 'search' ? address.query.get('q') || '' : ''} />
+        <kbd aria-hidden="true">/</kbd>
+      </form>
+      <details class="menu">
+        <summary title=${'account ' + who.account}>${who.account}</summary>
+        <div>
+          <p>Signed in with <code>${who.key}</code><br /><small>${who.scopes.join(', ')}</small></p>
+          <details class="keys-help"><summary>Keyboard</summary><dl><dt>/</dt><dd>search</dd><dt>j k</dt><dd>next, previous</dd><dt>enter</dt><dd>open</dd><dt>r t x</dt><dd>raw, translated, context</dd><dt>.</dt><dd>live</dd></dl></details>
+          <button onClick=${() => api('/session', { method: 'DELETE' }).then(() => setWho(null))}>Sign out</button>
+          <p><small>mneme ${who.version}</small></p>
+        </div>
+      </details>
+    </header>
+    <main id="view" tabindex="-1">${view}</main>
+    ${expired && html`<div class="veil"><${SignIn} again=${true} done=${(w) => (setWho(w), setExpired(false), location.reload())} /></div>`}
+  `;
+}
+
+function viewOf(name, who) {
+  switch (name) {
+    case '':
+      return html`<${Sessions} who=${who} />`;
+    case 'live':
+      return html`<${Live} />`;
+    case 'search':
+      return html`<${Search} />`;
+    case 'usage':
+      return html`<${Usage} />`;
+    case 'keys':
+      return html`<${Keys} who=${who} />`;
+    case 'health':
+      return html`<${Health} />`;
+    default:
+      return html`<div class="note"><h1>Not found</h1><p>There is no page of that name. <${Link} to="/ui/">See the sessions<//>.</p></div>`;
+  }
+}
+
+function SignIn({ problem, again, done }) {
+  const [error, setError] = useState(problem || '');
+  const [busy, setBusy] = useState(false);
+  const field = useRef(null);
+  useEffect(() => field.current && field.current.focus(), []);
+  const submit = async (e) => {
+    e.preventDefault();
+    setBusy(true);
+    try {
+      done(await api('/session', { method: 'POST', body: { key: field.current.value } }));
+    } catch (failure) {
+      setError(failure.message);
+    }
+    setBusy(false);
+  };
+  return html`<main class="signin">
+    <form onSubmit=${submit} aria-labelledby="signin-title">
+      <h1 id="signin-title">${again ? 'Sign in again' : 'mneme'}</h1>
+      <p>${again ? 'Your sign-in is over, or its key was revoked. The page stays where it is.' : html`On the server’s own machine, <code>mneme ui</code> opens this page signed in. Elsewhere, give a service key once.`}</p>
+      <label for="key">Service key</label>
+      <input id="key" ref=${field} type="password" autocomplete="off" placeholder="mnm_…" required aria-describedby="signin-error" />
+      <p id="signin-error" class="error" role="alert">${error}</p>
+      <button class="primary" disabled=${busy}>Sign in</button>
+    </form>
+  </main>`;
+}
+
+render(html`<${App} />`, document.getElementById('app'));

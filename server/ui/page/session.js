@@ -1,0 +1,416 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { api, Bar, between, bytes, cached, clean, clock, Copy, cost, costTitle, count, Empty, full, go, html, input, lasted, Link, Model, money, Outcome, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
+import { Body, Diff, Markdown, Plain, pretty } from './text.js';
+
+const page = 100;
+
+const tabs = [
+  ['', 'Conversation'],
+  ['context', 'Context'],
+  ['raw', 'Raw'],
+  ['translated', 'Translated'],
+  ['attempts', 'Attempts'],
+];
+
+// useTimeline loads the turns of a session, page by page, and follows it while it grows.
+function useTimeline(id) {
+  const [state, set] = useState({ turns: [], ready: false, error: null });
+  useEffect(() => {
+    let open = true;
+    let last = '';
+    let busy = false;
+    const turns = new Map();
+    const load = async (fresh) => {
+      if (busy) return;
+      busy = true;
+      try {
+        for (let more = true; more && open; ) {
+          const list = await api('/v1/memory/sessions/' + id + '/timeline?limit=' + page + (last && !fresh ? '&after=' + last : ''));
+          for (const entry of list.data) turns.set(entry.exchange.id, entry);
+          more = list.has_more && !fresh;
+          if (!fresh && list.last_id) last = list.last_id;
+          if (open) set({ turns: [...turns.values()], ready: !more, error: null });
+        }
+      } catch (error) {
+        if (open) set((s) => ({ ...s, error, ready: true }));
+      }
+      busy = false;
+    };
+    load();
+    const one = async (exchange) => {
+      try {
+        const list = await api('/v1/memory/sessions/' + id + '/timeline?limit=5&order=desc');
+        let added = false;
+        for (const entry of list.data) {
+          added = added || !turns.has(entry.exchange.id);
+          turns.set(entry.exchange.id, entry);
+        }
+        if (open) set((s) => ({ ...s, turns: [...turns.values()].sort((a, b) => (a.exchange.id < b.exchange.id ? -1 : 1)), error: null }));
+        return added && exchange;
+      } catch {
+        return false; // the tail says when there is more
+      }
+    };
+    const tail = new EventSource('/ui/v1/memory/events');
+    for (const kind of ['exchange.created', 'exchange.completed', 'turn.digested']) {
+      tail.addEventListener(kind, (e) => {
+        const event = JSON.parse(e.data);
+        if (event.session === id) one(event.exchange);
+      });
+    }
+    return () => {
+      open = false;
+      tail.close();
+    };
+  }, [id]);
+  return state;
+}
+
+// Session shows one conversation.
+export function Session({ id, who }) {
+  const { query } = useAddress();
+  const [changed, setChanged] = useState(0);
+  const { data: session, error } = useLoad('/v1/memory/sessions/' + id, changed);
+  const { turns, ready, error: broken } = useTimeline(id);
+  const tab = query.get('tab') || '';
+  const chosen = query.get('turn') || '';
+  const real = turns.filter((t) => !t.exchange.auxiliary);
+  const shown = query.get('all') ? turns : real;
+  const at = shown.findIndex((t) => t.exchange.id === chosen);
+  const current = at >= 0 ? shown[at] : shown[shown.length - 1];
+  const jumped = useRef('');
+
+  const choose = (step) => {
+    const from = at >= 0 ? at : step > 0 ? -1 : shown.length;
+    const next = shown[Math.min(Math.max(from + step, 0), shown.length - 1)];
+    if (next) setQuery({ turn: next.exchange.id });
+  };
+  const show = (name) => () => setQuery({ tab: tab === name ? '' : name, turn: current ? current.exchange.id : '' }, false);
+  useKeys({ j: () => choose(1), k: () => choose(-1), c: show(''), x: show('context'), r: show('raw'), t: show('translated'), a: show('attempts'), Escape: () => (tab ? setQuery({ tab: '' }) : false) });
+  useEffect(() => {
+    if (!chosen || jumped.current === chosen + tab) return;
+    const there = document.getElementById('turn-' + chosen);
+    if (there) {
+      jumped.current = chosen + tab;
+      there.scrollIntoView({ block: 'start' });
+    }
+  }, [chosen, tab, turns.length]);
+
+  if (error) return html`<${Problem} error=${error} again=${() => setChanged((n) => n + 1)} />`;
+  if (broken && !turns.length) return html`<${Problem} error=${broken} />`;
+  if (!session) return html`<section class="session" aria-busy="true"></section>`;
+  const largest = Math.max(1, ...real.map((t) => input(t.exchange.usage)));
+  return html`<article class="session">
+    <${Head} session=${session} turns=${turns} who=${who} changed=${() => setChanged((n) => n + 1)} />
+    <div class="split">
+      <aside class="turns" aria-label="Turns">
+        <ol>${shown.map((t, i) => html`<${TurnLink} entry=${t} before=${shown[i - 1]} number=${i + 1} largest=${largest} here=${current === t} key=${t.exchange.id} />`)}</ol>
+        ${turns.length > real.length && html`<button class="quiet" onClick=${() => setQuery({ all: query.get('all') ? '' : '1' })}>${query.get('all') ? 'hide' : 'show'} ${turns.length - real.length} of the client’s own requests</button>`}
+        ${!ready && html`<p class="hint">loading…</p>`}
+      </aside>
+      <div class="pane">
+        <div class="tabs" role="tablist" aria-label="What to show">${tabs.map(([name, label]) => html`<button role="tab" aria-selected=${tab === name} aria-controls="pane" tabindex=${tab === name ? 0 : -1} onClick=${show(name)} onKeyDown=${(e) => arrows(e)}>${label}</button>`)}
+          ${current && tab && html`<span class="which">turn ${shown.indexOf(current) + 1} · ${clock(current.exchange.started)} · <${Model} name=${current.exchange.model_served || current.exchange.model_asked} /></span>`}
+        </div>
+        <div id="pane" role="tabpanel" tabindex="0" aria-label=${(tabs.find(([n]) => n === tab) || tabs[0])[1]}>
+          ${!tab && html`<${Transcript} turns=${shown} chosen=${chosen} />`}
+          ${tab === 'context' && current && html`<${Context} id=${current.exchange.id} shown=${shown} key=${current.exchange.id} />`}
+          ${tab === 'raw' && current && html`<${Raw} id=${current.exchange.id} key=${current.exchange.id} />`}
+          ${tab === 'translated' && current && html`<${Translated} id=${current.exchange.id} key=${current.exchange.id} />`}
+          ${tab === 'attempts' && current && html`<${Attempts} x=${current.exchange} key=${current.exchange.id} />`}
+        </div>
+      </div>
+    </div>
+  </article>`;
+}
+
+function arrows(e) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+  if (!step) return;
+  const all = [...e.target.parentNode.querySelectorAll('[role=tab]')];
+  const next = all[(all.indexOf(e.target) + step + all.length) % all.length];
+  next.focus();
+  next.click();
+}
+
+function Head({ session: s, turns, who, changed }) {
+  const [editing, setEditing] = useState(false);
+  const name = clean(s.title || s.asked || s.chat_key || 'Untitled');
+  const last = turns[turns.length - 1];
+  const replayable = last && last.exchange.id;
+  const erase = async () => {
+    const words = prompt('This erases the session with its ' + s.exchanges + ' exchanges, for good. Type "erase" to go on.');
+    if (words !== 'erase') return;
+    try {
+      await api('/v1/memory/sessions/' + s.id, { method: 'DELETE' });
+      go('/ui/');
+    } catch (error) {
+      alert(error.message);
+    }
+  };
+  const save = async (e) => {
+    e.preventDefault();
+    const form = new FormData(e.target);
+    const tags = String(form.get('tags')).split(',').map((t) => t.trim()).filter(Boolean);
+    try {
+      await api('/v1/memory/sessions/' + s.id, { method: 'PATCH', body: { title: String(form.get('title')), tags } });
+      setEditing(false);
+      changed();
+    } catch (error) {
+      alert(error.message);
+    }
+  };
+  return html`<header class="session-head">
+    <div>
+      ${editing
+        ? html`<form class="inline" onSubmit=${save}><label>Title<input name="title" value=${s.title || ''} maxlength="200" /></label><label>Tags<input name="tags" value=${(s.tags || []).join(', ')} placeholder="commas between" /></label><button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form>`
+        : html`<h1 title=${name}>${name}</h1>`}
+      <p class="sub">
+        ${[s.project && html`<span title=${s.project}>${clean(project(s.project))}</span>`, s.client, s.agent && 'agent ' + s.agent, full(s.created)].filter(Boolean).map((t, i) => html`${i ? ' · ' : ''}${t}`)}
+        ${s.parent && html` · <${Link} to=${'/ui/sessions/' + s.parent}>parent session<//>`}
+        ${(s.tags || []).map((t) => html` <span class="tag">${clean(t)}</span>`)}
+      </p>
+    </div>
+    <dl class="sums">
+      <div title=${costTitle(s.cost)}><dt>cost</dt><dd>${cost(s.cost)}</dd></div>
+      <div><dt>in</dt><dd>${count(input(s.usage))}</dd></div>
+      <div><dt>cached</dt><dd>${percent(cached(s.usage))}</dd></div>
+      <div><dt>out</dt><dd>${count((s.usage || {}).output || 0)}</dd></div>
+      <div><dt>turns</dt><dd>${s.exchanges - (s.auxiliary || 0)}</dd></div>
+    </dl>
+    <div class="acts">
+      <button class="quiet" onClick=${() => setEditing(!editing)}>title, tags</button>
+      <${Copy} text=${() => location.origin + '/ui/sessions/' + s.id} label="copy link" />
+      ${replayable && html`<${Copy} text=${'mneme exchange replay ' + replayable + ' --model '} label="replay…" title="copies the command that sends the last request to another model" />`}
+      ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${erase}>erase…</button>`}
+    </div>
+  </header>`;
+}
+
+// cacheLost says that a turn paid again for what the one before had in a cache.
+function cacheLost(entry, before) {
+  if (!before) return false;
+  const had = (before.exchange.usage || {}).cache_read || 0;
+  const has = (entry.exchange.usage || {}).cache_read || 0;
+  return had > 2000 && has < had / 2 && before.exchange.model_sent === entry.exchange.model_sent;
+}
+
+function TurnLink({ entry, before, number, largest, here }) {
+  const x = entry.exchange;
+  const u = x.usage || {};
+  const parts = [
+    { name: 'cached', value: u.cache_read || 0, title: count(u.cache_read || 0) + ' from caches' },
+    { name: 'written', value: u.cache_write || 0, title: count(u.cache_write || 0) + ' written to caches' },
+    { name: 'fresh', value: u.input_uncached || 0, title: count(u.input_uncached || 0) + ' fresh' },
+  ];
+  const lost = cacheLost(entry, before);
+  const moved = before && before.exchange.model_asked !== x.model_asked;
+  return html`<li><button class=${here ? 'here' : ''} aria-current=${here ? 'true' : null} onClick=${() => setQuery({ turn: x.id })}>
+    <span class="n">${number}</span>
+    <${Bar} parts=${parts} total=${largest} title=${count(input(u)) + ' tokens in'} />
+    <span class="num">${count(input(u))}</span>
+    <span class="num cost" title=${costTitle(x.cost)}>${x.cost ? money(x.cost.usd) : ''}</span>
+    ${x.outcome !== 'complete' || lost || moved || (entry.turn && entry.turn.branch)
+      ? html`<small>${x.outcome !== 'complete' ? html`<${Outcome} of=${x.outcome} error=${x.error} /> ${x.outcome.replace('_', ' ')}` : ''}${lost ? html`<span class="warn">cache lost</span>` : ''}${moved ? html` <span>→ ${clean(x.model_asked)}</span>` : ''}${entry.turn && entry.turn.branch ? html` <span>branch</span>` : ''}</small>`
+      : ''}
+  </button></li>`;
+}
+
+// ---- Conversation ------------------------------------------------------------------------------------------------
+
+function Transcript({ turns, chosen }) {
+  const results = useMemo(() => {
+    const all = new Map();
+    for (const t of turns) for (const m of (t.turn && t.turn.messages) || []) for (const p of m.parts) if (p.kind === 'result' && p.call_id) all.set(p.call_id, { part: p, at: t.exchange.started });
+    return all;
+  }, [turns]);
+  const calls = useMemo(() => {
+    const all = new Set();
+    for (const t of turns) for (const m of (t.turn && t.turn.answer) || []) for (const p of m.parts) if (p.kind === 'call' && p.call_id) all.add(p.call_id);
+    return all;
+  }, [turns]);
+  if (!turns.length) return html`<${Empty} title="No turns yet"><p>They show here as they happen.</p><//>`;
+  return html`<div class="transcript">${turns.map((t, i) => html`<${Turn} entry=${t} number=${i + 1} results=${results} calls=${calls} marked=${t.exchange.id === chosen} key=${t.exchange.id + t.exchange.outcome + (t.turn ? 1 : 0)} />`)}</div>`;
+}
+
+function Turn({ entry, number, results, calls, marked }) {
+  const x = entry.exchange;
+  const turn = entry.turn;
+  return html`<section class=${'turn' + (marked ? ' marked' : '')} id=${'turn-' + x.id} aria-label=${'turn ' + number}>
+    <header>
+      <span class="n">${number}</span> <${Outcome} of=${x.outcome} error=${x.error} />
+      <${Model} name=${x.model_served || x.model_asked} />${x.model_served && x.provider && x.format !== x.surface ? html`<small>${x.surface} → ${x.provider}</small>` : ''}
+      <span class="grow"></span>
+      <small title=${costTitle(x.cost)}>${x.cost ? money(x.cost.usd) : ''}</small>
+      <small title="until the first byte, in all">${lasted(between(x.started, x.first_byte))} / ${lasted(between(x.started, x.last_byte))}</small>
+      <time title=${full(x.started)}>${clock(x.started)}</time>
+      <${Copy} text=${() => location.origin + '/ui/sessions/' + x.session + '?turn=' + x.id} label="link" />
+    </header>
+    ${turn && turn.error && html`<p class="error">${turn.error}</p>`}
+    ${((turn && turn.messages) || []).map((m) => html`<${Message} message=${m} calls=${calls} />`)}
+    ${((turn && turn.answer) || []).map((m) => html`<${Message} message=${m} answer=${true} results=${results} ended=${x.last_byte} calls=${calls} />`)}
+    ${!turn && x.outcome === 'open' && html`<p class="working"><i class="dot"></i> answering…</p>`}
+    ${x.error && html`<p class="error">${clean(x.error.message)}</p>`}
+  </section>`;
+}
+
+const roles = { user: 'user', assistant: 'assistant', system: 'system', tool: 'tool' };
+
+function Message({ message: m, answer, results, ended, calls }) {
+  const parts = m.parts.filter((p) => !(p.kind === 'result' && calls.has(p.call_id))); // those stand with their calls
+  if (!parts.length) return null;
+  return html`<div class=${'message ' + (answer ? 'assistant' : m.role)}>
+    <span class="role">${roles[m.role] || m.role}</span>
+    <div class="said">${parts.map((p) => html`<${Part} part=${p} role=${m.role} results=${results} ended=${ended} />`)}</div>
+  </div>`;
+}
+
+function Part({ part: p, role, results, ended }) {
+  switch (p.kind) {
+    case 'call':
+      return html`<${Call} part=${p} result=${results && results.get(p.call_id)} ended=${ended} />`;
+    case 'result':
+      return html`<details class=${'tool' + (p.failed ? ' failed' : '')}><summary><b>${clean(p.name) || 'result'}</b> <small>${p.failed ? 'failed' : ''} ${bytes((p.text || '').length)}</small></summary><${Plain} text=${p.text || ''} label="result" /></details>`;
+    case 'reasoning':
+      return html`<details class="reasoning"><summary>reasoning <small>${bytes((p.text || '').length)}</small></summary><${Plain} text=${p.text || ''} lines=${40} label="reasoning" /></details>`;
+    case 'media':
+      return html`<p class="media">${clean(p.media_type || 'media')} ${clean(p.name || '')} <small>${bytes(p.bytes || 0)}</small></p>`;
+    default:
+      return role === 'assistant' ? html`<${Markdown} text=${p.text || ''} />` : html`<${Spoken} text=${p.text || ''} />`;
+  }
+}
+
+// Spoken folds what clients weave into a question.
+function Spoken({ text }) {
+  const woven = /^\s*<(system-reminder|environment_context|user_instructions|permissions|INSTRUCTIONS)/i.test(text) || /^# AGENTS\.md/.test(text);
+  if (!woven) return html`<${Plain} text=${text} lines=${24} label="what was asked" />`;
+  const name = (text.match(/<([\w-]+)/) || [null, 'instructions'])[1];
+  return html`<details class="reasoning"><summary>${clean(name)} <small>${bytes(text.length)}, put in by the client</small></summary><${Plain} text=${text} lines=${40} label=${name} /></details>`;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function Call({ part: p, result, ended }) {
+  const args = useMemo(() => parsed(p.arguments), [p.arguments]);
+  const took = result ? between(ended, result.at) : NaN;
+  const failed = result && result.part.failed;
+  const file = args && (args.file_path || args.path || args.filePath);
+  const line = args ? args.command || args.cmd || args.pattern || args.query || args.url || args.description || file || '' : '';
+  const edits = args && (Array.isArray(args.edits) ? args.edits : 'old_string' in args ? [args] : null);
+  const patch = typeof p.arguments === 'string' && p.arguments.includes('*** Begin Patch') ? (args && args.input) || p.arguments : null;
+  const out = (result && result.part.text) || '';
+  return html`<details class=${'tool' + (failed ? ' failed' : '')} open=${Boolean(edits || failed)}>
+    <summary><b>${clean(p.name)}</b> <code>${clean(Array.isArray(line) ? line.join(' ') : line).slice(0, 160)}</code>
+      <span class="grow"></span><small>${result ? html`${took >= 0 ? lasted(took) + ' · ' : ''}${failed ? html`<span class="bad">failed</span>` : out.split('\n').length + ' lines'}` : 'no result'}</small></summary>
+    ${edits
+      ? edits.map((e) => html`<${Diff} before=${e.old_string || ''} after=${e.new_string || ''} />`)
+      : patch
+        ? html`<pre class="diff" tabindex="0" aria-label="patch">${clean(patch).split('\n').map((l) => html`<span class=${l[0] === '+' ? 'added' : l[0] === '-' ? 'removed' : ''}>${l}${'\n'}</span>`)}</pre>`
+        : html`<${Plain} text=${args ? pretty(p.arguments) : p.arguments || ''} lines=${10} label="arguments" />`}
+    ${result && html`<div class="result"><${Plain} text=${out} lines=${8} label="result" /></div>`}
+  </details>`;
+}
+
+// ---- Context -----------------------------------------------------------------------------------------------------
+
+const kindNames = { tools: 'tool definitions', system: 'system', user: 'user', assistant: 'assistant', results: 'tool results', calls: 'tool calls', media: 'pictures, files', reasoning: 'reasoning', developer: 'system' };
+
+function Context({ id, shown }) {
+  const { data: c, error } = useLoad('/v1/memory/exchanges/' + id + '/context');
+  if (error) return html`<${Problem} error=${error} />`;
+  if (!c) return html`<div aria-busy="true"></div>`;
+  const all = c.parts.reduce((sum, p) => sum + p.bytes, 0) || 1;
+  const number = (exchange) => shown.findIndex((t) => t.exchange.id === exchange) + 1;
+  return html`<div class="context">
+    <h2>What fills this request <small>${bytes(c.bytes)}, about ${count(Math.round(c.bytes / 4))} tokens</small></h2>
+    <${Bar} parts=${c.parts.map((p) => ({ name: p.name, value: p.bytes, title: p.name + ' ' + percent(p.bytes / all) }))} total=${all} title="shares of the request" />
+    <table class="parts"><tbody>${c.parts.map((p) => html`<tr><td><i class=${'swatch fill-' + p.name}></i>${kindNames[p.name] || p.name}</td><td class="num">${p.count}</td><td class="num">${bytes(p.bytes)}</td><td class="num">${percent(p.bytes / all)}</td></tr>`)}</tbody></table>
+    ${c.previous &&
+    html`<h2>Prefix</h2>${c.break
+      ? html`<p class="warn-box">It differs from turn ${number(c.previous) || html`<code>${c.previous}</code>`} in block ${c.break.index + 1} of its ${c.break.kind}. About <b>${count(c.break.tokens)}</b> tokens that had been sent before stand behind the difference${c.break.usd ? html`: paid again, <b>${money(c.break.usd)}</b> more than from a cache` : ''}.</p>
+          <div class="pair"><figure><figcaption>before</figcaption><pre tabindex="0" aria-label="before">${clean(c.break.before) || '(nothing)'}</pre></figure><figure><figcaption>now</figcaption><pre tabindex="0" aria-label="now">${clean(c.break.now) || '(nothing)'}</pre></figure></div>`
+      : html`<p>It goes on from all of turn ${number(c.previous) || ''}: ${bytes(c.common || 0)} in front are the same, so that a cache can have them.</p>`}`}
+    ${c.files.length > 0 && html`<h2>Files read</h2><${Shares} rows=${c.files} total=${all} />`}
+    ${c.tools.length > 0 && html`<h2>Tool definitions</h2><${Shares} rows=${c.tools} total=${all} />`}
+  </div>`;
+}
+
+function Shares({ rows, total }) {
+  return html`<table class="parts"><tbody>${rows.map((p) => html`<tr><td><code>${clean(p.name) || '–'}</code></td><td class="num">${p.count > 1 ? p.count + '×' : ''}</td><td class="num">${bytes(p.bytes)}</td><td class="num">${percent(p.bytes / total)}</td></tr>`)}</tbody></table>`;
+}
+
+// ---- Raw, Translated, Attempts -----------------------------------------------------------------------------------
+
+function Raw({ id }) {
+  const { data: x, error } = useLoad('/v1/memory/exchanges/' + id + '?include=raw_request,raw_response');
+  if (error) return html`<${Problem} error=${error} />`;
+  if (!x) return html`<div aria-busy="true"></div>`;
+  return html`<div class="raw">
+    ${(x.redactions || []).length > 0 && html`<p class="hint">Masked before it was stored: ${x.redactions.map((r) => r.name).join(', ')}</p>`}
+    <${Body} name="request" text=${x.raw_request || ''} /><${Body} name="answer" text=${x.raw_response || ''} />
+    ${x.response_bytes_unrecorded > 0 && html`<p class="hint">${bytes(x.response_bytes_unrecorded)} more passed than are recorded.</p>`}
+  </div>`;
+}
+
+function Translated({ id }) {
+  const { data: t, error } = useLoad('/v1/memory/exchanges/' + id + '/translation');
+  if (error) return html`<${Problem} error=${error} />`;
+  if (!t) return html`<div aria-busy="true"></div>`;
+  if (t.same) return html`<${Empty} title="Not translated"><p>Client and provider speak the same format (${t.surface}): the bytes went through as they came. See them under Raw.</p><//>`;
+  return html`<div class="translated">
+    ${t.problem && html`<p class="error">${t.problem}</p>`}
+    <p class="hint">Made again from the record, by today’s rules. ${t.dropped.length ? '' : 'Nothing was dropped. '}${t.emulated.length ? '' : 'Nothing was emulated.'}</p>
+    ${(t.dropped.length > 0 || t.emulated.length > 0) && html`<ul class="notes">${t.dropped.map((n) => html`<li><span class="tag bad">dropped</span> <code>${n}</code></li>`)}${t.emulated.map((n) => html`<li><span class="tag warn">emulated</span> <code>${n}</code></li>`)}</ul>`}
+    <div class="pair"><${Members} name=${'client asked (' + t.surface + ')'} text=${t.client} dropped=${t.dropped} emulated=${t.emulated} /><${Members} name=${'provider got (' + t.format + ')'} text=${t.provider} dropped=${[]} emulated=${[]} /></div>
+  </div>`;
+}
+
+// Members shows a body member by member, with what became of each beside it.
+function Members({ name, text, dropped, emulated }) {
+  const body = useMemo(() => parsed(text), [text]);
+  if (!body || typeof body !== 'object') return html`<${Body} name=${name} text=${text} />`;
+  const sign = (member) => {
+    const of = (list) => list.filter((n) => n === member || n.startsWith(member + '.') || n.startsWith(member + '['));
+    return [...of(dropped).map((n) => ['dropped', n]), ...of(emulated).map((n) => ['emulated', n])];
+  };
+  return html`<figure class="members"><figcaption>${name} <${Copy} text=${text} /></figcaption>
+    ${Object.entries(body).map(([member, value]) => {
+      const marks = sign(member);
+      const shown = JSON.stringify(value, null, 2);
+      const long = shown.length > 300;
+      return html`<details open=${!long} class=${marks.length ? 'marked-' + marks[0][0] : ''}><summary><code>${clean(member)}</code> ${marks.map(([what, n]) => html`<span class=${'tag ' + (what === 'dropped' ? 'bad' : 'warn')} title=${n}>${what}</span>`)}<small>${Array.isArray(value) ? value.length + ' items, ' : ''}${bytes(shown.length)}</small></summary><pre tabindex="0" aria-label=${member}>${clean(shown).slice(0, 60000)}</pre></details>`;
+    })}
+  </figure>`;
+}
+
+function Attempts({ x }) {
+  const attempts = x.attempts && x.attempts.length ? x.attempts : x.provider ? [{ provider: x.provider, endpoint: '', model: x.model_sent, status: x.status, ms: between(x.started, x.first_byte), only: true }] : [];
+  const total = between(x.started, x.last_byte);
+  const first = between(x.started, x.first_byte);
+  return html`<div class="attempts">
+    <h2>Attempts</h2>
+    ${attempts.length
+      ? html`<div class="scroll" tabindex="0" role="region" aria-label="Attempts"><table><thead><tr><th>#</th><th>provider</th><th>endpoint</th><th>model</th><th class="num">status</th><th>why not enough</th><th class="num">took</th></tr></thead><tbody>${attempts.map((a, i) => html`<tr><td>${i + 1}</td><td>${a.provider}</td><td><code>${a.endpoint || '–'}</code></td><td><${Model} name=${a.model} /></td><td class="num">${a.status || '–'}</td><td>${a.failure ? html`<span class="bad">${a.failure}</span>` : '–'}</td><td class="num">${lasted(a.ms)}</td></tr>`)}</tbody></table></div>`
+      : html`<p>No provider was asked.</p>`}
+    <h2>Timing</h2>
+    <${Bar} parts=${[{ name: 'wait', value: first || 0, title: 'until the first byte' }, { name: 'cached', value: Math.max(total - first, 0) || 0, title: 'answering' }]} total=${total || 1} title="timing" />
+    <dl class="facts">
+      <div><dt>first byte</dt><dd>${lasted(first)}</dd></div><div><dt>answering</dt><dd>${lasted(total - first)}</dd></div><div><dt>in all</dt><dd>${lasted(total)}</dd></div>
+      <div><dt>tokens a second</dt><dd>${total > first && x.usage && x.usage.output ? Math.round((x.usage.output / (total - first)) * 1000) : '–'}</dd></div>
+      <div><dt>finish</dt><dd>${x.finish_reason || '–'}</dd></div><div><dt>status</dt><dd>${x.status || '–'}</dd></div>
+    </dl>
+    <h2>Cost</h2>
+    <dl class="facts">${x.cost
+      ? html`<div><dt>cost</dt><dd>$${x.cost.usd}${x.cost.estimated ? ' (estimate)' : ''}</dd></div><div><dt>by price</dt><dd><code>${x.cost.price}</code></dd></div><div><dt>caches saved</dt><dd>${money(x.cost.saved_usd || 0)}</dd></div>${x.cost.notional ? html`<div><dt>paid by</dt><dd>the caller’s own credential</dd></div>` : ''}`
+      : html`<div><dt>cost</dt><dd>no price is known</dd></div>`}
+      ${['input_uncached', 'cache_read', 'cache_write', 'output', 'reasoning'].map((k) => html`<div><dt>${k.replace('_', ' ')}</dt><dd>${((x.usage || {})[k] || 0).toLocaleString('en-US')}</dd></div>`)}</dl>
+    <h2>Identity</h2>
+    <dl class="facts wide"><div><dt>exchange</dt><dd><code>${x.id}</code> <${Copy} text=${x.id} /></dd></div><div><dt>provider’s request id</dt><dd><code>${clean(x.provider_request_id) || '–'}</code></dd></div><div><dt>key</dt><dd><code>${x.key_id || '–'}</code></dd></div><div><dt>asked, sent, served</dt><dd>${[x.model_asked, x.model_sent, x.model_served].map((m) => clean(m) || '–').join(' → ')}</dd></div></dl>
+  </div>`;
+}

@@ -1,0 +1,139 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { ago, api, cached, clean, cost, costTitle, count, Empty, full, go, html, input, Link, Model, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
+
+const page = 50;
+
+const spans = { '1d': 1, '7d': 7, '30d': 30 };
+
+// Sessions lists conversations, the newest first.
+export function Sessions({ who }) {
+  const { query } = useAddress();
+  const filters = { model: query.get('model') || '', tag: query.get('tag') || '', project: query.get('project') || '', client: query.get('client') || '', when: query.get('when') || '' };
+  const [state, set] = useState({ rows: [], more: false, error: null, ready: false });
+  const [at, setAt] = useState(-1);
+  const serial = useRef(0);
+
+  const load = useCallback(
+    async (after) => {
+      const mine = ++serial.current;
+      const ask = new URLSearchParams({ limit: String(page), include: 'beginning' });
+      for (const name of ['model', 'tag']) if (filters[name]) ask.set(name, filters[name]);
+      if (spans[filters.when]) ask.set('since', new Date(Date.now() - spans[filters.when] * 864e5).toISOString());
+      if (after) ask.set('after', after);
+      try {
+        const list = await api('/v1/memory/sessions?' + ask);
+        if (mine !== serial.current) return;
+        set((s) => ({ rows: after ? s.rows.concat(list.data) : list.data, more: list.has_more, last: list.last_id, error: null, ready: true }));
+      } catch (error) {
+        if (mine === serial.current) set((s) => ({ ...s, error, ready: true }));
+      }
+    },
+    [filters.model, filters.tag, filters.when],
+  );
+  useEffect(() => {
+    load();
+    const often = setInterval(() => document.visibilityState === 'visible' && scrollY < 40 && load(), 15000);
+    return () => clearInterval(often);
+  }, [load]);
+
+  const shown = arrange(state.rows.filter((s) => (!filters.project || s.project === filters.project) && (!filters.client || s.client === filters.client)));
+  const move = (step) => {
+    const next = Math.min(Math.max(at + step, 0), shown.length - 1);
+    setAt(next);
+    const row = document.querySelectorAll('.sessions .row')[next];
+    if (row) row.focus();
+  };
+  useKeys({ j: () => move(1), k: () => move(-1), Enter: () => (shown[at] ? go('/ui/sessions/' + shown[at].session.id) : false) });
+
+  const values = (name) => [...new Set(state.rows.map((s) => s[name]).filter(Boolean))].sort();
+  const models = [...new Set(state.rows.flatMap((s) => s.models || []))].sort();
+  const select = (name, label, options) => html`<label>${label}<select value=${filters[name]} onChange=${(e) => setQuery({ [name]: e.target.value })}>
+    <option value="">all</option>
+    ${filters[name] && !options.some((o) => (o.value || o) === filters[name]) && html`<option value=${filters[name]}>${filters[name]}</option>`}
+    ${options.map((o) => html`<option value=${o.value || o}>${o.name || project(o) || o}</option>`)}
+  </select></label>`;
+
+  if (state.error && !state.rows.length) return html`<${Problem} error=${state.error} again=${() => load()} />`;
+  if (state.ready && !state.rows.length && !Object.values(filters).some(Boolean)) return html`<${FirstStart} who=${who} />`;
+  return html`<section class="sessions" aria-busy=${!state.ready}>
+    <div class="bar-top">
+      <h1>Sessions</h1>
+      <div class="filters">
+        ${select('project', 'project', values('project'))} ${select('client', 'client', values('client'))} ${select('model', 'model', models)}
+        ${select('when', 'when', [{ value: '1d', name: 'a day' }, { value: '7d', name: '7 days' }, { value: '30d', name: '30 days' }])}
+      </div>
+    </div>
+    <ul class="list">${shown.map((row) => html`<${Row} ...${row} key=${row.session.id} />`)}</ul>
+    ${state.ready && !shown.length && html`<${Empty} title="Nothing here"><p>No session fits these filters.</p><//>`}
+    ${state.more && html`<button class="more" onClick=${() => load(state.last)}>Show more</button>`}
+  </section>`;
+}
+
+// arrange puts what subagents did under the session that they worked for.
+function arrange(sessions) {
+  const here = new Set(sessions.map((s) => s.id));
+  const under = {};
+  for (const s of sessions) if (s.parent && here.has(s.parent)) (under[s.parent] = under[s.parent] || []).push(s);
+  const rows = [];
+  const add = (s, depth) => {
+    rows.push({ session: s, depth, children: (under[s.id] || []).length });
+    for (const child of under[s.id] || []) add(child, Math.min(depth + 1, 3));
+  };
+  for (const s of sessions) if (!s.parent || !here.has(s.parent)) add(s, 0);
+  return rows;
+}
+
+function Row({ session: s, depth, children }) {
+  const running = Date.now() - new Date(s.updated) < 60000;
+  const failed = s.exchanges - s.completed;
+  const name = clean(s.title || s.asked || s.chat_key || s.external_session || 'Untitled');
+  return html`<li class=${'depth-' + depth}>
+    <${Link} class="row" to=${'/ui/sessions/' + s.id}>
+      <span class="when" title=${full(s.updated)}>${running ? html`<i class="dot" aria-label="active now"></i>` : ''}${ago(s.updated)}</span>
+      <span class="name">
+        <b>${depth ? html`<span aria-hidden="true" class="dim">└ </span>` : ''}${name}</b>
+        <small>
+          ${[s.project && project(s.project), s.client, s.agent && 'agent ' + s.agent, children ? children + (children === 1 ? ' subagent' : ' subagents') : '', failed > 0 && failed + ' not complete']
+            .filter(Boolean)
+            .map((t, i) => html`${i ? ' · ' : ''}<span>${clean(t)}</span>`)}
+          ${(s.tags || []).map((t) => html` <span class="tag">${clean(t)}</span>`)}
+        </small>
+      </span>
+      <span class="models"><${Model} name=${(s.models || [])[0]} />${(s.models || []).length > 1 ? html`<small> +${s.models.length - 1}</small>` : ''}</span>
+      <span class="num turns">${s.exchanges}<small> ${s.exchanges === 1 ? 'turn' : 'turns'}</small></span>
+      <span class="num tokens" title="tokens in, of them from caches"><span>${count(input(s.usage))}</span><small> ${percent(cached(s.usage))} cached</small></span>
+      <span class="num cost" title=${costTitle(s.cost)}>${cost(s.cost)}</span>
+    <//>
+  </li>`;
+}
+
+// FirstStart says how to lead something here.
+function FirstStart({ who }) {
+  const origin = location.origin;
+  const { data } = useLoad('/v1/health');
+  const lines = [
+    ['Claude Code', 'mneme wrap claude'],
+    ['Codex', 'mneme wrap codex'],
+    ['Any OpenAI client', 'export OPENAI_BASE_URL=' + origin + '/v1 OPENAI_API_KEY=$MNEME_KEY'],
+    ['curl', "curl " + origin + "/v1/chat/completions -H \"Authorization: Bearer $MNEME_KEY\" -H 'Content-Type: application/json' -d '{\"model\":\"gpt-5-mini\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'"],
+  ];
+  return html`<section class="first">
+    <h1>Nothing is on record yet</h1>
+    <p>What goes through this server in account <b>${who.account}</b> shows here as it happens. Lead something to it:</p>
+    <dl>${lines.map(([name, text]) => html`<dt>${name}</dt><dd><pre tabindex="0">${text}</pre><${CopyLine} text=${text} /></dd>`)}</dl>
+    ${who.scopes.includes('admin') && html`<${NewKey} account=${who.account} />`}
+    <p>Conversations from before: <code>mneme import</code> takes the histories of agents, and exports of another store.</p>
+    ${data && data.providers.some((p) => p.simulated) && html`<p class="hint">Families without a provider key are answered by the simulated provider, which is no model.</p>`}
+  </section>`;
+}
+
+function CopyLine({ text }) {
+  const [done, set] = useState(false);
+  return html`<button class="quiet" onClick=${() => navigator.clipboard.writeText(text).then(() => set(true))}>${done ? 'copied' : 'copy'}</button>`;
+}
+
+function NewKey({ account }) {
+  const [key, set] = useState(null);
+  const make = async () => set(await api('/v1/admin/keys', { method: 'POST', body: { account, scopes: 'write,read', label: 'first start' } }));
+  return key ? html`<p>Shown this once: <code class="secret">${'export MNEME_KEY=' + key.key}</code> <${CopyLine} text=${'export MNEME_KEY=' + key.key} /></p>` : html`<p><button onClick=${make}>Make a key for these lines</button></p>`;
+}

@@ -1,0 +1,226 @@
+// Package ui is the window: a page at /ui that shows what agents said, what it cost and what is remembered.
+//
+// The page is a program of its own in the browser. It uses the APIs that everybody has, mounted below /ui, where the cookie
+// of a sign-in stands for a service key:
+//
+//	GET    /ui/...              the page, whatever it shows
+//	GET    /ui/assets/...       its parts
+//	POST   /ui/session          sign in with {"code"} or {"key"}
+//	GET    /ui/session          who is signed in
+//	DELETE /ui/session          sign out
+//	GET    /ui/v1/health        how the server is
+//	*      /ui/v1/memory/...    package memory
+//	*      /ui/v1/admin/...     package admin
+//
+// What a page of another site may have sent is refused: Host and Origin are checked before (listen.Names), requests that the
+// browser says come from elsewhere are turned away, and everything but reading a tail needs a header of ours, which other
+// sites cannot set.
+package ui
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Options configure the window.
+type Options struct {
+	Engine     Engine
+	Version    string
+	Log        *slog.Logger
+	Closing    <-chan struct{} // ends tails
+	Management http.Handler    // for holders of keys, whom it authenticates; nil: none
+	Health     func() Health
+	Memory     memory.Options           // of which Archive, Identify, Actor, Fail and Closing are set here
+	Allowed    func(*http.Request) bool // the connection is from this machine, or under TLS
+	Secure     func(*http.Request) bool // the connection is under TLS
+}
+
+// Engine is the memory that the window shows, and knows its keys.
+type Engine interface {
+	memory.Archive
+	Authenticate(secret string) (store.Identity, error)
+	CreateKey(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
+}
+
+// Health says how the server is.
+type Health struct {
+	Object    string           `json:"object"` // "health"
+	Version   string           `json:"version"`
+	Ready     bool             `json:"ready"`
+	Problem   string           `json:"problem,omitempty"` // why it is not
+	Draining  bool             `json:"draining,omitempty"`
+	Open      int              `json:"open"` // requests
+	Streams   int              `json:"streams"`
+	Capture   bool             `json:"capture"`
+	Models    string           `json:"models_as_of"`
+	Prices    string           `json:"prices_as_of"`
+	Providers []HealthProvider `json:"providers"`
+}
+
+// HealthProvider is one endpoint of a provider.
+type HealthProvider struct {
+	Name      string `json:"name"`
+	BaseURL   string `json:"base_url"`
+	Breaker   string `json:"breaker"` // closed, half-open, open
+	KeysReady int    `json:"keys_ready"`
+	Simulated bool   `json:"simulated,omitempty"`
+}
+
+// UI serves the window.
+type UI struct {
+	Options
+	assets  *assets
+	mux     *http.ServeMux
+	codes   tokens
+	cookies tokens
+}
+
+// headerUI marks requests of the page.
+const headerUI = "X-Mneme-UI"
+
+// New makes the window.
+func New(o Options) *UI {
+	u := &UI{Options: o, assets: newAssets(), mux: http.NewServeMux()}
+	m := o.Memory
+	m.Archive, m.Closing = o.Engine, o.Closing
+	m.Fail = func(w http.ResponseWriter, _ *http.Request, err error) { u.fail(w, err) }
+	m.Identify = func(r *http.Request, scope store.Scopes) (string, error) {
+		identity, err := o.Engine.Authenticate(u.keyOf(r))
+		if err != nil {
+			return "", signedOut(err)
+		}
+		return identity.Account, requireScope(&identity, scope)
+	}
+	m.Actor = func(r *http.Request) (string, error) {
+		identity, err := o.Engine.Authenticate(u.keyOf(r))
+		return identity.KeyID, err
+	}
+	u.mux.HandleFunc("POST /ui/session", u.signIn)
+	u.mux.HandleFunc("GET /ui/session", u.whoAmI)
+	u.mux.HandleFunc("DELETE /ui/session", u.signOut)
+	u.mux.HandleFunc("GET /ui/v1/health", u.health)
+	u.mux.Handle("/ui/v1/memory/", http.StripPrefix("/ui", memory.Handler(m)))
+	u.mux.HandleFunc("/ui/v1/admin/", u.manage)
+	u.mux.HandleFunc("/ui/", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/ui/assets/") {
+			if !u.assets.serve(w, r) {
+				http.NotFound(w, r)
+			}
+			return
+		}
+		u.assets.serveIndex(w, r)
+	})
+	return u
+}
+
+func requireScope(identity *store.Identity, scope store.Scopes) error {
+	if identity.Scopes.Has(scope) {
+		return nil
+	}
+	e := codec.Errorf(codec.KindPermission, "This needs a key of scope %s, and the one that you signed in with has %s. Sign in with another, or open the page with: mneme ui", scope, identity.Scopes)
+	e.Code = "missing_scope"
+	return e
+}
+
+// ServeHTTP serves everything below /ui.
+func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", u.assets.policy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if !u.Allowed(r) {
+		http.Error(w, "The window is shown on this machine and under TLS alone: over an open network, others could read along. Use a tls: address (setting listen), or a tunnel such as ssh -L.", http.StatusForbidden)
+		return
+	}
+	if !u.fromPage(r) {
+		u.fail(w, codec.Errorf(codec.KindPermission, "this is for the page at /ui; programs use /v1/memory with a service key"))
+		return
+	}
+	u.mux.ServeHTTP(w, r)
+}
+
+// fromPage reports whether a request may be of the page. A browser navigates to it from anywhere, and a tail can carry no
+// header of ours.
+func (u *UI) fromPage(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	sameSite := site == "" || site == "same-origin"
+	switch path := r.URL.Path; {
+	case path == "/ui/session", strings.HasPrefix(path, "/ui/v1/"):
+		tail := path == "/ui/v1/memory/events" && r.Method == http.MethodGet
+		return sameSite && (tail || r.Header.Get(headerUI) != "")
+	}
+	return r.Method == http.MethodGet || r.Method == http.MethodHead
+}
+
+// manage passes a request on to the management, in the name of the key.
+func (u *UI) manage(w http.ResponseWriter, r *http.Request) {
+	key := u.keyOf(r)
+	if _, err := u.Engine.Authenticate(key); err != nil {
+		u.fail(w, signedOut(err))
+		return
+	}
+	if u.Management == nil {
+		http.NotFound(w, r)
+		return
+	}
+	own := r.Clone(r.Context())
+	own.Header.Set("Authorization", "Bearer "+key)
+	own.Header.Del("X-Service-API-Key")
+	own.Header.Del("Cookie")
+	http.StripPrefix("/ui/v1/admin", u.Management).ServeHTTP(w, own)
+}
+
+func (u *UI) health(w http.ResponseWriter, r *http.Request) {
+	identity, err := u.Engine.Authenticate(u.keyOf(r))
+	if err != nil {
+		u.fail(w, signedOut(err))
+		return
+	}
+	if err := requireScope(&identity, store.ScopeRead); err != nil {
+		u.fail(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, u.Health())
+}
+
+// statusOf are the statuses of errors; any other kind is a fault of ours.
+var statusOf = map[codec.Kind]int{
+	codec.KindInvalidRequest: http.StatusBadRequest, codec.KindAuthentication: http.StatusUnauthorized, codec.KindPermission: http.StatusForbidden,
+	codec.KindNotFound: http.StatusNotFound, codec.KindConflict: http.StatusConflict, codec.KindTooLarge: http.StatusRequestEntityTooLarge,
+	codec.KindStorage: http.StatusServiceUnavailable, codec.KindOverloaded: http.StatusServiceUnavailable,
+}
+
+func (u *UI) fail(w http.ResponseWriter, err error) {
+	e := codec.AsError(err, "The server failed on this request. It is logged.")
+	status, known := statusOf[e.Kind]
+	if !known {
+		status = http.StatusInternalServerError
+		u.Log.Error("a request of the window failed", "error", err)
+	}
+	writeJSON(w, status, map[string]any{"error": map[string]string{"kind": e.Kind.String(), "message": e.Message, "code": e.Code, "param": e.Param}})
+}
+
+func writeJSON(w http.ResponseWriter, status int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // fails only when the caller is gone
+}
+
+// maxBody bounds what a sign-in may send, in bytes.
+const maxBody = 4 << 10
+
+func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	if json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(v) != nil {
+		return codec.Errorf(codec.KindInvalidRequest, "the body is not the JSON object that is expected here")
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/ui"
+)
+
+// windowRoutes mounts the page at /ui.
+func (s *Server) windowRoutes() {
+	onTLS := func(r *http.Request) bool { return s.edge.OnTLS(edge.RequestOf(r.Context())) }
+	s.window = ui.New(ui.Options{
+		Engine: s.engine, Version: s.opts.Version, Log: s.log, Closing: s.edge.Closing(), Management: s.opts.Management, Health: s.health,
+		Memory:  memory.Options{Searcher: s.engine, Ledger: s.engine, Recaller: s.recaller, Translate: s.translate, CacheLoss: s.cacheLoss},
+		Secure:  onTLS,
+		Allowed: func(r *http.Request) bool { return onTLS(r) || s.edge.OnLoopback(edge.RequestOf(r.Context())) },
+	})
+	s.edge.Handle("", "/ui/*path", s.refuseOtherSites(s.serveHTTP(s.window)))
+	s.edge.Handle(http.MethodGet, "/ui", func(_ context.Context, _ *edge.Request, out *edge.Response) {
+		out.Set("Location", "/ui/")
+		out.SetText(http.StatusSeeOther, "the page is at /ui/\n")
+	})
+}
+
+// Invite gives a code with which a browser signs in to the page.
+func (s *Server) Invite(account string) (code string, err error) { return s.window.Invite(account) }
+
+// health is what the page shows of the server.
+func (s *Server) health() ui.Health {
+	r := s.router.Load()
+	h := ui.Health{
+		Object: "health", Version: s.opts.Version, Draining: s.Draining(), Open: s.edge.Requests(), Streams: s.beat.open(), Capture: !s.opts.CaptureOff,
+		Models: r.ModelsAsOf(), Prices: r.PricesAsOf(), Providers: []ui.HealthProvider{},
+	}
+	if err := s.refusing(); err != nil {
+		h.Problem = err.Error()
+	}
+	h.Ready = h.Problem == "" && !h.Draining
+	simulated := make(map[string]bool)
+	for _, p := range r.Providers() {
+		simulated[p.Name()] = p.Simulated()
+	}
+	for _, e := range r.Health() {
+		h.Providers = append(h.Providers, ui.HealthProvider{
+			Name: e.Provider, BaseURL: e.BaseURL, Breaker: e.Breaker.String(), KeysReady: e.Ready, Simulated: simulated[e.Provider],
+		})
+	}
+	return h
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// rollupsKey holds the time from which on every exchange is rolled up, in nanoseconds since 1970: 0 but in stores that are
+// older than rollups.
+var rollupsKey = nameKey(spaceMeta, "rollups")
+
+// noteRollups notes since when exchanges are rolled up, in a store that does not say.
+func noteRollups(tx *badger.Txn, since time.Time) error {
+	_, err := getValue(tx, rollupsKey)
+	if !errors.Is(err, badger.ErrKeyNotFound) {
+		return err
+	}
+	nanoseconds := uint64(0)
+	if !since.IsZero() {
+		nanoseconds = uint64(since.UnixNano())
+	}
+	return tx.Set(rollupsKey, binary.BigEndian.AppendUint64(nil, nanoseconds))
+}
+
+// rollupCheck compares what is rolled up of an account with its exchanges, hour by hour.
+type rollupCheck struct {
+	since time.Time // hours that began before are left out; zero: none
+	hours map[int64]*checkedHour
+}
+
+type checkedHour struct {
+	made, erased, there Rollup
+	rows                map[string]*Rollup // what the rollups should be, where nothing was erased
+	stored              [][]byte           // keys of those that are
+	unknown             bool               // an exchange, or a rollup, cannot be read
+}
+
+func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
+
+func (c *rollupCheck) open(tx *badger.Txn) error {
+	c.hours = make(map[int64]*checkedHour)
+	value, err := getValue(tx, rollupsKey)
+	switch {
+	case errors.Is(err, badger.ErrKeyNotFound):
+		c.since = time.Now().Add(24 * time.Hour) // of no hour
+		return nil
+	case err != nil:
+		return err
+	case len(value) == 8:
+		if nanoseconds := binary.BigEndian.Uint64(value); nanoseconds > 0 {
+			c.since = time.Unix(0, int64(nanoseconds))
+		}
+	}
+	return nil
+}
+
+func (c *rollupCheck) hour(hour int64) *checkedHour {
+	h := c.hours[hour]
+	if h == nil {
+		h = &checkedHour{rows: make(map[string]*Rollup)}
+		c.hours[hour] = h
+	}
+	return h
+}
+
+// add takes in an exchange that has ended.
+func (c *rollupCheck) add(account accountNumber, info *ExchangeInfo) {
+	h, r := c.hour(hourOf(info.Started)), exchangeRollup(info)
+	h.there.Add(&r)
+	key := string(rollupKey(account, info))
+	if row := h.rows[key]; row != nil {
+		row.Add(&r)
+		return
+	}
+	h.rows[key] = &r
+}
+
+// rollup takes in what is rolled up.
+func (c *checker) rollup(item *badger.Item) error {
+	of, kind, ok := splitRollupKey(item.Key())
+	if !ok {
+		c.find("usage", fmt.Sprintf("malformed key %x", item.Key()), drop(item.KeyCopy(nil)))
+		return nil
+	}
+	h := c.rollups.hour(hourOf(of.Hour))
+	return item.Value(func(value []byte) error {
+		r, err := decodeRollup(value)
+		switch {
+		case err != nil:
+			h.made.Requests = -1 // so that it is found
+		case kind == rollupErased:
+			h.erased.Add(&r)
+			return nil
+		default:
+			h.made.Add(&r)
+		}
+		h.stored = append(h.stored, item.KeyCopy(nil))
+		return nil
+	})
+}
+
+// compareRollups finds the hours whose rollups do not add up to the exchanges that are there and those that were erased.
+func (c *checker) compareRollups() {
+	for _, number := range slices.Sorted(maps.Keys(c.rollups.hours)) {
+		h, hour := c.rollups.hours[number], time.Unix(number*3600, 0).UTC()
+		if h.unknown || !c.rollups.since.IsZero() && !hour.After(c.rollups.since) {
+			continue
+		}
+		want := h.there
+		want.Add(&h.erased)
+		if sameRollup(&want, &h.made) {
+			continue
+		}
+		c.find("usage of "+hour.Format("2006-01-02 15:04"), fmt.Sprintf("%d exchanges for %v USD are rolled up, and there are, with those erased, %d for %v USD",
+			h.made.Requests, h.made.Cost.USD, want.Requests, want.Cost.USD), h.fixes()...)
+	}
+}
+
+func sameRollup(a, b *Rollup) bool {
+	x, y := a.numbers(), b.numbers()
+	for i := range x {
+		if *x[i] != *y[i] {
+			return false
+		}
+	}
+	return a.FirstByte == b.FirstByte
+}
+
+// fixes rolls the hour up again. It is not known of erased exchanges who they were of, so that theirs cannot be.
+func (h *checkedHour) fixes() (fixes []fix) {
+	if h.erased.Requests > 0 {
+		return nil
+	}
+	for _, key := range h.stored {
+		if h.rows[string(key)] == nil {
+			fixes = append(fixes, drop(key))
+		}
+	}
+	for key, r := range h.rows {
+		fixes = append(fixes, fix{record: record{[]byte(key), r.encode()}})
+	}
+	return fixes
+}

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// USD is an amount of money in billionths of a US dollar. As JSON it is a number of dollars, without rounding.
+type USD int64
+
+// Dollar is one US dollar.
+const Dollar USD = 1e9
+
+// String writes the amount as a decimal number of dollars, without a sign of the currency and without needless zeros.
+func (u USD) String() string { return string(u.append(nil)) }
+
+func (u USD) append(dst []byte) []byte {
+	n := uint64(u)
+	if u < 0 {
+		dst, n = append(dst, '-'), -n
+	}
+	dst = strconv.AppendUint(dst, n/uint64(Dollar), 10)
+	rest := n % uint64(Dollar)
+	if rest == 0 {
+		return dst
+	}
+	digits := strconv.AppendUint(nil, rest+uint64(Dollar), 10) // a leading 1 keeps the zeros
+	digits[0] = '.'
+	return append(dst, strings.TrimRight(string(digits), "0")...)
+}
+
+// MarshalJSON writes a number.
+func (u USD) MarshalJSON() ([]byte, error) { return u.append(nil), nil }
+
+// UnmarshalJSON reads a number of dollars.
+func (u *USD) UnmarshalJSON(text []byte) (err error) {
+	*u, err = ParseUSD(string(text))
+	return err
+}
+
+var errNoUSD = errors.New("an amount of money is a number of US dollars, such as 12.50")
+
+// ParseUSD reads a decimal number of dollars. Digits beyond a billionth of a dollar are cut off.
+func ParseUSD(text string) (USD, error) {
+	digits, negative := strings.CutPrefix(text, "-")
+	if strings.ContainsAny(digits, "eE") { // as other writers of JSON shorten small numbers
+		return parseExponent(text)
+	}
+	whole, fraction, _ := strings.Cut(digits, ".")
+	fraction = (fraction + "000000000")[:9]
+	dollars, err := strconv.ParseUint(whole, 10, 64)
+	parts, failed := strconv.ParseUint(fraction, 10, 64)
+	if err != nil || failed != nil || dollars > uint64(math.MaxInt64/Dollar)-1 {
+		return 0, errNoUSD
+	}
+	amount := USD(dollars)*Dollar + USD(parts)
+	if negative {
+		amount = -amount
+	}
+	return amount, nil
+}
+
+func parseExponent(text string) (USD, error) {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(value) || math.Abs(value) > float64(math.MaxInt64/Dollar)-1 {
+		return 0, errNoUSD
+	}
+	return USD(math.Round(value * float64(Dollar))), nil
+}
+
+// Cost is what one exchange cost, worked out when it ended.
+type Cost struct {
+	USD       USD    `json:"usd"`
+	Saved     USD    `json:"saved_usd,omitempty"` // by caches: what reading cost less than the full price would have, less what writing cost more
+	Price     string `json:"price"`               // the row of the price list and its date, "claude-opus-5-5@2026-09-22"
+	Estimated bool   `json:"estimated,omitempty"` // the tokens are estimated, or the price list does not have the tier
+	Notional  bool   `json:"notional,omitempty"`  // the caller's own credential pays, which may be a subscription: this is the list price
+}
+
+// Spending is what a number of exchanges cost.
+type Spending struct {
+	USD       USD   `json:"usd"`                    // spent with credentials of the account's or the server's
+	Notional  USD   `json:"notional_usd,omitempty"` // the list price of what callers' own credentials paid
+	Saved     USD   `json:"saved_usd,omitempty"`    // by caches
+	Unpriced  int64 `json:"unpriced,omitempty"`     // exchanges with tokens and no price
+	Estimated int64 `json:"estimated,omitempty"`    // exchanges whose cost is an estimate
+}
+
+// count adds the end of an exchange, or with sign -1 takes it out again.
+func (s *Spending) count(info *ExchangeInfo, sign int64) {
+	cost := info.Cost
+	switch {
+	case cost == nil && info.Usage.tokens() > 0:
+		s.Unpriced += sign
+	case cost == nil:
+	case cost.Notional:
+		s.Notional += USD(sign) * cost.USD
+	default:
+		s.USD += USD(sign) * cost.USD
+	}
+	if cost != nil {
+		s.Saved += USD(sign) * cost.Saved
+		if cost.Estimated {
+			s.Estimated += sign
+		}
+	}
+}
+
+// add adds other spending.
+func (s *Spending) add(other *Spending) {
+	s.USD += other.USD
+	s.Notional += other.Notional
+	s.Saved += other.Saved
+	s.Unpriced += other.Unpriced
+	s.Estimated += other.Estimated
+}
+
+// tokens are all that were counted.
+func (u *UsageInfo) tokens() int64 { return u.InputUncached + u.CacheRead + u.CacheWrite + u.Output }

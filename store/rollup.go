@@ -1,0 +1,316 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// What exchanges use and cost is rolled up when they end: into one record for each hour, key, project, client and model of an
+// account, written with the commit of the end. Reports add these up and look at no exchange. The records hold no content,
+// and stay when exchanges are erased; what was erased is counted beside them, so that [Store.Check] can compare them with
+// the exchanges that are there.
+
+// Rollup is what a number of exchanges used and cost.
+type Rollup struct {
+	Requests int64     `json:"requests"`
+	Errors   int64     `json:"errors,omitempty"` // that ended in no complete answer, but for clients that left
+	Usage    UsageInfo `json:"usage"`
+	Cost     Spending  `json:"cost"`
+
+	// FirstByte counts answers by how long their first byte took: up to 50 ms, up to 100 ms, and so on, doubling.
+	FirstByte [firstByteSteps]int64 `json:"-"`
+}
+
+// The first step of Rollup.FirstByte, and how many there are. The last has no upper end, and begins at 51 s.
+const (
+	firstByteStep  = 50 * time.Millisecond
+	firstByteSteps = 12
+)
+
+// RollupOf says what a rollup is of.
+type RollupOf struct {
+	Account  string    `json:"account"`
+	Hour     time.Time `json:"hour"`
+	KeyID    string    `json:"key,omitempty"` // [ImportedKey]: exchanges that did not pass here
+	Project  string    `json:"project,omitempty"`
+	Client   string    `json:"client,omitempty"`
+	Provider string    `json:"provider,omitempty"`
+	Model    string    `json:"model,omitempty"`
+}
+
+// ImportedKey stands for a key in the rollups of exchanges that were imported: nothing was spent on them here.
+const ImportedKey = "imported"
+
+// Kinds of rollups, in the byte after the hour in their keys.
+const (
+	rollupMade   = 0
+	rollupErased = 1 // of all erased exchanges that began in the hour, however they are rolled up
+)
+
+const rollupVersion = 1
+
+// exchangeRollup is the part of one exchange.
+func exchangeRollup(info *ExchangeInfo) Rollup {
+	r := Rollup{Requests: 1}
+	switch info.Outcome {
+	case OutcomeUpstreamError, OutcomeInterrupted, OutcomeRefused:
+		r.Errors = 1
+	}
+	r.Usage.add(&info.Usage)
+	r.Cost.count(info, 1)
+	if info.Outcome == OutcomeComplete && info.FirstByte.After(info.Started) {
+		r.FirstByte[firstByteBucket(info.FirstByte.Sub(info.Started))]++
+	}
+	return r
+}
+
+func firstByteBucket(took time.Duration) int {
+	return min(bits.Len64(uint64((took-1)/firstByteStep)), firstByteSteps-1)
+}
+
+// Add adds other exchanges.
+func (r *Rollup) Add(other *Rollup) {
+	r.Requests += other.Requests
+	r.Errors += other.Errors
+	r.Usage.add(&other.Usage)
+	r.Cost.add(&other.Cost)
+	for i, n := range other.FirstByte {
+		r.FirstByte[i] += n
+	}
+}
+
+// FirstByteQuantile is about how long the first byte took in a share q of the answers; 0 if there are none.
+func (r *Rollup) FirstByteQuantile(q float64) time.Duration {
+	var all int64
+	for _, n := range r.FirstByte {
+		all += n
+	}
+	rank := q * float64(all)
+	for i, n := range r.FirstByte {
+		if n == 0 || rank > float64(n) {
+			rank -= float64(n)
+			continue
+		}
+		var from time.Duration
+		if i > 0 {
+			from = firstByteStep << (i - 1)
+		}
+		to := firstByteStep << i
+		return from + time.Duration(rank/float64(n)*float64(to-from))
+	}
+	return 0
+}
+
+// add adds the tokens of others.
+func (u *UsageInfo) add(other *UsageInfo) {
+	u.InputUncached += other.InputUncached
+	u.CacheRead += other.CacheRead
+	u.CacheWrite += other.CacheWrite
+	u.CacheLong += other.CacheLong
+	u.Output += other.Output
+	u.Reasoning += other.Reasoning
+	u.Estimated = u.Estimated || other.Estimated
+}
+
+// numbers are the counters in the order in which they are stored.
+func (r *Rollup) numbers() [13]*int64 {
+	return [...]*int64{
+		&r.Requests, &r.Errors,
+		&r.Usage.InputUncached, &r.Usage.CacheRead, &r.Usage.CacheWrite, &r.Usage.CacheLong, &r.Usage.Output, &r.Usage.Reasoning,
+		(*int64)(&r.Cost.USD), (*int64)(&r.Cost.Notional), (*int64)(&r.Cost.Saved), &r.Cost.Unpriced, &r.Cost.Estimated,
+	}
+}
+
+func (r *Rollup) encode() []byte {
+	value := append(make([]byte, 0, 64), rollupVersion)
+	for _, n := range r.numbers() {
+		value = binary.AppendVarint(value, *n)
+	}
+	last := len(r.FirstByte)
+	for last > 0 && r.FirstByte[last-1] == 0 {
+		last--
+	}
+	for _, n := range r.FirstByte[:last] {
+		value = binary.AppendVarint(value, n)
+	}
+	return value
+}
+
+var errRollup = errors.New("the rollup cannot be read")
+
+func decodeRollup(value []byte) (r Rollup, err error) {
+	if len(value) == 0 || value[0] != rollupVersion {
+		return r, errRollup
+	}
+	value = value[1:]
+	next := func(n *int64) bool {
+		var size int
+		*n, size = binary.Varint(value)
+		if size <= 0 {
+			return false
+		}
+		value = value[size:]
+		return true
+	}
+	for _, n := range r.numbers() {
+		if !next(n) {
+			return r, errRollup
+		}
+	}
+	for i := range r.FirstByte {
+		if len(value) == 0 {
+			break
+		}
+		if !next(&r.FirstByte[i]) {
+			return r, errRollup
+		}
+	}
+	r.Usage.Estimated = r.Cost.Estimated > 0
+	return r, nil
+}
+
+// hourPrefix is in front of the keys of an hour's rollups.
+func hourPrefix(account accountNumber, hour time.Time, kind byte) []byte {
+	key := binary.BigEndian.AppendUint32(spaceKeyOf(spaceRollup, account), uint32(hour.Unix()/3600))
+	return append(key, kind)
+}
+
+// rollupKey is where an exchange is rolled up.
+func rollupKey(account accountNumber, info *ExchangeInfo) []byte {
+	key := hourPrefix(account, info.Started, rollupMade)
+	who := info.KeyID
+	if !info.Imported.IsZero() {
+		who = ImportedKey
+	}
+	model := info.ModelSent
+	if model == "" {
+		model = info.ModelAsked
+	}
+	for _, part := range [...]string{who, info.Project, info.Client(), info.Provider, model} {
+		part = part[:min(len(part), maxModelName)]
+		key = append(binary.AppendUvarint(key, uint64(len(part))), part...)
+	}
+	return key
+}
+
+// splitRollupKey takes a key of a rollup apart.
+func splitRollupKey(key []byte) (of RollupOf, kind byte, ok bool) {
+	const front = 1 + 4 + 4
+	if len(key) <= front {
+		return of, 0, false
+	}
+	of.Hour = time.Unix(int64(binary.BigEndian.Uint32(key[5:]))*3600, 0).UTC()
+	kind = key[front]
+	rest := key[front+1:]
+	if kind != rollupMade {
+		return of, kind, true
+	}
+	for _, part := range [...]*string{&of.KeyID, &of.Project, &of.Client, &of.Provider, &of.Model} {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || uint64(len(rest)-n) < size {
+			return of, kind, false
+		}
+		*part = strings.ToValidUTF8(string(rest[n:n+int(size)]), "\uFFFD")
+		rest = rest[n+int(size):]
+	}
+	return of, kind, true
+}
+
+// rollUp counts the end of an exchange.
+func (g *gathering) rollUp(w *write, account accountNumber, info *ExchangeInfo) {
+	r := exchangeRollup(info)
+	g.addRollup(w, rollupKey(account, info), &r)
+}
+
+// rollUpErased counts an exchange that is erased.
+func (g *gathering) rollUpErased(w *write, account accountNumber, info *ExchangeInfo) {
+	r := exchangeRollup(info)
+	g.addRollup(w, hourPrefix(account, info.Started, rollupErased), &r)
+}
+
+func (g *gathering) addRollup(w *write, key []byte, r *Rollup) {
+	if stored := g.get(key); stored != nil {
+		if before, err := decodeRollup(stored); err == nil { // else it begins again, and a check says so
+			r.Add(&before)
+		}
+	}
+	g.put(w, key, r.encode())
+}
+
+// RollupQuery asks for rollups.
+type RollupQuery struct {
+	Account      string    // "": all
+	Since, Until time.Time // hours that begin in this range; Until is exclusive; zero: no bound
+}
+
+// Rollups gives what was rolled up, account by account and hour by hour.
+func (s *Store) Rollups(ctx context.Context, q RollupQuery, visit func(RollupOf, *Rollup)) error {
+	accounts := s.accounts.all()
+	if q.Account != "" {
+		a, ok := s.accounts.get(q.Account)
+		if !ok {
+			_, err := s.numberOf(q.Account)
+			return err
+		}
+		accounts = []accountRecord{a}
+	}
+	err := s.view(func(tx *badger.Txn) error {
+		for _, a := range accounts {
+			if err := eachRollup(ctx, tx, a.Number, &q, func(of RollupOf, r *Rollup) {
+				of.Account = a.Name
+				visit(of, r)
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return asStorageError(err, "the usage cannot be read; run mneme check")
+	}
+	return nil
+}
+
+func eachRollup(ctx context.Context, tx *badger.Txn, account accountNumber, q *RollupQuery, visit func(RollupOf, *Rollup)) error {
+	options := badger.DefaultIteratorOptions
+	options.Prefix = spaceKeyOf(spaceRollup, account)
+	it := tx.NewIterator(options)
+	defer it.Close()
+	first := options.Prefix
+	if !q.Since.IsZero() {
+		first = hourPrefix(account, q.Since.Add(time.Hour-1), rollupMade)
+	}
+	var end []byte
+	if !q.Until.IsZero() {
+		end = hourPrefix(account, q.Until.Add(time.Hour-1), rollupMade)
+	}
+	for it.Seek(first); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		key := it.Item().Key()
+		if end != nil && bytes.Compare(key, end) >= 0 {
+			return nil
+		}
+		of, kind, ok := splitRollupKey(key)
+		if !ok || kind != rollupMade {
+			continue
+		}
+		if err := it.Item().Value(func(value []byte) error {
+			if r, err := decodeRollup(value); err == nil { // else a check says so
+				visit(of, &r)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// spend records an exchange that cost something.
+func spend(t testing.TB, s *Store, account, key, model string, usage codec.Usage, cost *Cost) string {
+	t.Helper()
+	ctx := context.Background()
+	began := time.Now()
+	c, err := s.Begin(ctx, &Opening{
+		Account: account, KeyID: key, Surface: codec.Messages, Format: codec.Messages, Provider: "anthropic", ModelAsked: model, ModelSent: model,
+		Project: "mneme", Header: []HeaderField{{"User-Agent", "claude-cli/2.1"}}, Body: []byte(`{"model":"` + model + `"}`), Started: began, ChatKey: key,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte("answer")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete, Status: 200, FirstByte: began.Add(120 * time.Millisecond), Usage: usage, Cost: cost}); err != nil {
+		t.Fatal(err)
+	}
+	return c.ID()
+}
+
+// rolledUp adds up the rollups of an account.
+func rolledUp(t testing.TB, s *Store, account string) (sum Rollup, rows map[RollupOf]Rollup) {
+	t.Helper()
+	rows = make(map[RollupOf]Rollup)
+	err := s.Rollups(context.Background(), RollupQuery{Account: account}, func(of RollupOf, r *Rollup) {
+		of.Hour = time.Time{}
+		row := rows[of]
+		row.Add(r)
+		rows[of] = row
+		sum.Add(r)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum, rows
+}
+
+func wantNoFindings(t testing.TB, s *Store) {
+	t.Helper()
+	if _, err := s.Check(context.Background(), false, func(f Finding) { t.Errorf("check: %s: %s", f.Subject, f.Problem) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUsageIsRolledUpByKeyProjectClientAndModel(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "other")
+	opus := codec.Usage{InputUncached: 100, CacheRead: 900, CacheWrite: 50, CacheLong: 20, Output: 30, Reasoning: 10}
+	spend(t, s, "acme", "key_a", "claude-opus-5", opus, &Cost{USD: 4_200_000, Saved: 1_000, Price: "claude-opus-5@2026-11-20"})
+	spend(t, s, "acme", "key_a", "claude-opus-5", opus, &Cost{USD: 4_200_000, Saved: 1_000, Estimated: true})
+	spend(t, s, "acme", "key_a", "claude-opus-5", opus, &Cost{USD: 7, Notional: true})
+	spend(t, s, "acme", "key_b", "unknown", codec.Usage{Output: 1}, nil)
+	spend(t, s, "other", "key_c", "claude-opus-5", opus, &Cost{USD: 1})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, Options{Dir: dir})
+	_, rows := rolledUp(t, s, "acme")
+	got := rows[RollupOf{Account: "acme", KeyID: "key_a", Project: "mneme", Client: "claude-code", Provider: "anthropic", Model: "claude-opus-5"}]
+	want := Rollup{
+		Requests: 3, Usage: UsageInfo{InputUncached: 300, CacheRead: 2700, CacheWrite: 150, CacheLong: 60, Output: 90, Reasoning: 30, Estimated: true},
+		Cost: Spending{USD: 8_400_000, Notional: 7, Saved: 2_000, Estimated: 1},
+	}
+	want.FirstByte[2] = 3 // 100 to 200 ms
+	if got != want {
+		t.Errorf("rolled up:\n%+v, want\n%+v", got, want)
+	}
+	if q := got.FirstByteQuantile(0.5); q < 100*time.Millisecond || q > 200*time.Millisecond {
+		t.Errorf("half of the first bytes took up to %v", q)
+	}
+	if b := rows[RollupOf{Account: "acme", KeyID: "key_b", Project: "mneme", Client: "claude-code", Provider: "anthropic", Model: "unknown"}]; b.Cost.Unpriced != 1 {
+		t.Errorf("an exchange without a price is rolled up as %+v", b)
+	}
+	sessions, err := s.Sessions("acme", SessionQuery{ChatKey: "key_a"})
+	if err != nil || len(sessions.Data) != 1 || sessions.Data[0].Cost != want.Cost {
+		t.Errorf("the session has %+v (%v)", sessions.Data, err)
+	}
+	wantNoFindings(t, s)
+}
+
+// Whatever is recorded, erased and left open when the process dies: what is rolled up is what was recorded.
+func TestRollupsAddUpToTheExchanges(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	mustAccount(t, s, "acme")
+	random := rand.New(rand.NewPCG(1, 2))
+	var want USD
+	var ids []string
+	for n := range 40 {
+		cost := USD(random.Int64N(1e9))
+		want += cost
+		ids = append(ids, spend(t, s, "acme", fmt.Sprintf("key_%d", n%3), fmt.Sprintf("m-%d", n%4), codec.Usage{Output: 1}, &Cost{USD: cost}))
+	}
+	if _, err := s.Erase(context.Background(), "acme", Selection{Exchanges: ids[:10]}, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, Body: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, Options{Dir: dir})
+	if sum, _ := rolledUp(t, s, "acme"); sum.Cost.USD != want || sum.Requests != 41 || sum.Errors != 1 {
+		t.Errorf("%d requests for %v USD are rolled up, %d errors; want 41 for %v, 1", sum.Requests, sum.Cost.USD, sum.Errors, want)
+	}
+	wantNoFindings(t, s)
+}
+
+func TestACheckFindsAndRepairsWrongRollups(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	spend(t, s, "acme", "key_a", "m", codec.Usage{Output: 1}, &Cost{USD: 5})
+	number, _ := s.accounts.number("acme")
+	wrong := Rollup{Requests: 7}
+	err := s.update(context.Background(), func(g *gathering, w *write) error {
+		it := g.read().NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceRollup, number)})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			g.put(w, it.Item().KeyCopy(nil), wrong.encode())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []Finding
+	if _, err := s.Check(context.Background(), true, func(f Finding) { found = append(found, f) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || !found[0].Repaired || !strings.Contains(found[0].Problem, "7 exchanges for 0 USD") {
+		t.Fatalf("found %+v", found)
+	}
+	wantNoFindings(t, s)
+	if sum, _ := rolledUp(t, s, "acme"); sum.Cost.USD != 5 || sum.Requests != 1 {
+		t.Errorf("repaired to %+v", sum)
+	}
+}
+
+func TestMoneyIsWrittenWithoutRounding(t *testing.T) {
+	for text, want := range map[string]USD{
+		"0": 0, "1": Dollar, "12.5": 12_500_000_000, "0.000000001": 1, "-0.25": -Dollar / 4, "9000000.000000002": 9_000_000*Dollar + 2,
+	} {
+		if got, err := ParseUSD(text); err != nil || got != want || got.String() != text {
+			t.Errorf("%s is read as %d and written %s (%v)", text, got, got, err)
+		}
+	}
+	if got, err := ParseUSD("4.2e-05"); err != nil || got != 42_000 {
+		t.Errorf("4.2e-05 is read as %d (%v)", got, err)
+	}
+	for _, text := range []string{"", ".", "x", "1.x", "--1", "NaN", "1e300", "99999999999999", "1.2.3", "+1"} {
+		if got, err := ParseUSD(text); err == nil {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}

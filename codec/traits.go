@@ -135,6 +135,7 @@ type StreamTraits struct {
 	Numbered     bool // events have sequence numbers, and one response is told from another by its id
 	SilentFinish bool // a provider may leave open why it stopped
 	AnswerSeries bool // a body may be several answers, one after the other
+	UsageAsked   bool // counts of tokens come only if the request asks for them, in a chunk of their own
 	// Heartbeat writes something between events that keeps the timers of clients from firing. next is the number of the
 	// stream's next event, 0 where none was numbered. nil: a comment does.
 	Heartbeat func(dst []byte, next int64) []byte

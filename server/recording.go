@@ -16,7 +16,7 @@ type recording struct {
 	capture  store.Recording // nil: the request has not been put on record
 	off      bool            // the capture records nothing
 	closing  store.Closing
-	written  int64           // about how many tokens of the answer have come
+	written  int64         // about how many tokens of the answer have come
 	finished bool          // the closing is committed
 	lag      time.Duration // for which the end of the answer waited for that
 }

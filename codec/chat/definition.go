@@ -55,6 +55,7 @@ func traits() codec.Traits {
 		Stream: codec.StreamTraits{
 			Facts:        []codec.Member{{Name: []byte(`"finish_reason"`), Value: []byte(`"`)}, {Name: []byte(`"usage"`), Value: []byte(`{`)}},
 			SilentFinish: true,
+			UsageAsked:   true,
 		},
 		HTTP: codec.HTTPTraits{
 			Generate:     codec.Endpoint{Path: "/chat/completions"},

@@ -53,5 +53,5 @@ func openBrowser(ctx context.Context, link string) error {
 	case "windows":
 		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", link}
 	}
-	return exec.CommandContext(ctx, name, args...).Run() //nolint:gosec // a fixed program, with our own link
+	return exec.CommandContext(ctx, name, args...).Run()
 }

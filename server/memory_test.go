@@ -506,6 +506,11 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		"GET /v1/memory/exchanges":              {{"", "", 200}, {"?after=" + exchange, "", 200}, {"?before=" + exchange, "", 200}},
 		"GET /v1/memory/exchanges/{id}":         {{"?include=raw_request,raw_response,normalized", "", 404}},
 		"DELETE /v1/memory/exchanges/{id}":      {{"", "", 404}},
+
+		"GET /v1/memory/exchanges/{id}/translation": {{"", "", 404}},
+		"GET /v1/memory/exchanges/{id}/context":     {{"", "", 404}},
+		"GET /v1/memory/usage":                      {{"", "", 200}, {"?by=key,model,project", "", 200}},
+
 		"POST /v1/memory/erasures": {
 			{"", `{"sessions":["` + session + `"],"dry_run":true}`, 200}, {"", `{"chat_key":"` + secret + `","dry_run":true}`, 200}, {"", `{"all":true,"dry_run":true}`, 200},
 		},

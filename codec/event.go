@@ -1,6 +1,6 @@
 package codec
 
-// EventKind tells what an [Event] reports.
+// EventKind is what an [Event] reports.
 type EventKind uint8
 
 const (

@@ -61,7 +61,7 @@ type ClientTraits struct {
 	StoredAnswers   bool // requests may refer to earlier answers by their ids
 }
 
-// SystemTurns says where a conversation may hold instructions behind its beginning.
+// SystemTurns says where a conversation may hold instructions after its beginning.
 type SystemTurns uint8
 
 const (

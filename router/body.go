@@ -13,7 +13,7 @@ type Body struct {
 	from     io.ReadCloser // nil until there is an answer
 	length   int64         // -1: unknown
 	ahead    []byte        // read already, and to be given first
-	err      error         // sticky; it comes behind ahead
+	err      error         // sticky; reported once ahead has been read
 }
 
 // Read waits for the provider, but never longer than the first-byte or the idle limit, and not after the call's

@@ -23,7 +23,7 @@ type Call struct {
 	Credential Credential
 	Account    string        // whose call it is: an account's failures keep no other from an endpoint
 	Affinity   uint64        // calls of the same [Affinity] go to the same place while that is well; 0: to any
-	Observe    func(Attempt) // is told of every attempt when it has ended, within Do; may be nil
+	Observe    func(Attempt) // gets every attempt when it has ended, within Do; may be nil
 }
 
 // A Reply is the answer of a provider: any final status but a redirect, whose body is still on its way.
@@ -99,7 +99,7 @@ func (p *Provider) missingCredential() *codec.Error {
 	return err
 }
 
-// unusable tells why an answer cannot be handed on, or nil.
+// unusable is the reason why an answer cannot be handed on, or nil.
 func (e *endpoint) unusable(in *incoming) *codec.Error {
 	switch {
 	case in.status >= 300 && in.status < 400:

@@ -24,7 +24,7 @@ type candidate struct {
 }
 
 // first chooses the place of a first attempt: of those that are well, the one that is nearest to the session. Where all
-// of them cool down it is the one that is ready first, since whoever calls has no other. It fails only where breakers are
+// of them cool down it is the one that is ready first, since the caller has no other. It fails only where breakers are
 // open everywhere.
 func (p *Provider) first(c *Call, now time.Time) (destination, *codec.Error) {
 	if only, ok := p.only(c); ok {
@@ -103,7 +103,7 @@ func (p *Provider) candidates(c *Call, now time.Time) []candidate {
 	return all
 }
 
-// resting is what a caller is told while the breakers of all endpoints are open.
+// resting is the error for a caller while the breakers of all endpoints are open.
 func (p *Provider) resting(c *Call, now time.Time) *codec.Error {
 	wait := maxBreakerPause
 	for _, e := range p.endpoints {

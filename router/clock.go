@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Clock is the time by which cool-downs, breakers and the pauses before retries go. Timeouts of a call do not go by it.
+// A Clock is the time that cool-downs, breakers and the pauses before retries use. Timeouts of a call do not use it.
 type Clock interface {
 	Now() time.Time
 	// Sleep waits for d. It fails with the context's error when that ends first.

@@ -10,8 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Requests ask for identity. Some hosts and the proxies in front of them compress all the same, errors most of all;
-// nothing behind this package has to know.
+// Requests ask for identity. Some hosts and the proxies before them compress all the same, errors most of all;
+// nothing outside this package has to know.
 
 // maxZstdWindow bounds the memory of one decoder (RFC 9659 allows HTTP senders 8 MiB).
 const maxZstdWindow = 8 << 20

@@ -15,13 +15,13 @@ import (
 	"github.com/mnemeproxy/mneme/router/http1"
 )
 
-// A pooledConn is a connection in net/http's pool. net/http puts a connection back before it looks for what stands behind
+// A pooledConn is a connection in net/http's pool. net/http puts a connection back before it looks for what stands after
 // the answer, so that the next request can overtake the look and get that as its answer. A pooledConn knows whether net/http
 // has read all there is and waits for more.
 type pooledConn struct {
 	net.Conn
 	raw    syscall.RawConn
-	secure bool // TLS is spoken on it, behind the greeting of a proxy if there is one
+	secure bool // TLS is spoken on it, after the greeting of a proxy if there is one
 
 	mu      sync.Mutex
 	waiting bool // the newest read has found nothing, and goes on
@@ -148,7 +148,7 @@ func underneath(conn net.Conn) *pooledConn {
 	}
 }
 
-// tlsStream follows the records of TLS, behind the answer of a proxy that was asked to lead to the provider.
+// tlsStream follows the records of TLS, after the answer of a proxy that was asked to lead to the provider.
 type tlsStream struct {
 	begun    bool
 	greeting bool   // the answer of a proxy

@@ -71,7 +71,7 @@ type Attempt struct {
 // credential of the server's or at another endpoint, if one is well, up to the configured number; at the same place only once,
 // and only where nothing was answered. A request that was sent and got no answer is sent a second time, at any place, only
 // where it cannot have been read, does not generate, or has been given an Idempotency-Key by the client; never a third time. Every
-// attempt is told to [Call.Observe]. The last reply or error is the result. Nothing of an answer has been read by then.
+// attempt is reported to [Call.Observe]. The last reply or error is the result. Nothing of an answer has been read by then.
 //
 // Cancelling ctx ends the call at once in every phase: while it connects, waits, or while the body is read. The error
 // then wraps context.Cause(ctx), or is the cause where that is a *codec.Error.
@@ -133,7 +133,7 @@ type outcome struct {
 	fault *codec.Error
 }
 
-// try makes one attempt, behind so many others of the call, and notes what it says of the place.
+// try makes one attempt, after so many others of the call, and notes what it says of the endpoint.
 func (p *Provider) try(ctx context.Context, c *Call, at destination, resends int) outcome {
 	o := outcome{Attempt: Attempt{Provider: p, Address: at.endpoint.address, Resends: resends, Started: p.clock.Now()}, at: at}
 	credential := c.Credential
@@ -190,7 +190,7 @@ func failureOfFault(fault *codec.Error) Failure {
 	}
 }
 
-// neverSent tells failures to get a connection from those on it.
+// neverSent reports whether no connection was made, so that nothing can have been sent.
 func neverSent(err error) bool {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -344,7 +344,7 @@ func (p *Provider) sameAgain(ctx context.Context, c *Call, o *outcome, failed *f
 	return at, admitted
 }
 
-// passes tells failures to connect that may be over in a moment from those that somebody has to mend.
+// passes reports whether a failure to connect may be over in a moment, without anybody mending it.
 func passes(err error) bool {
 	var dns *net.DNSError
 	return !isTLS(err) && (!errors.As(err, &dns) || !dns.IsNotFound)

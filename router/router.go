@@ -35,7 +35,7 @@ type Config struct {
 	Fallbacks []Fallback
 	Timeouts  Timeouts
 
-	Retries int     // attempts of a call behind the first; 0 means 2, a number below 0 none
+	Retries int     // attempts of a call after the first; 0 means 2, a number below 0 none
 	Breaker Breaker // of every endpoint
 	Clock   Clock   // nil: the system's
 

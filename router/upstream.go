@@ -15,7 +15,7 @@ import (
 // upstream sends one request and returns once the answer's header is there.
 type upstream interface {
 	// do ends early when ctx is cancelled or the request is cut, in every phase, and so does reading the body of the answer.
-	// Whoever has called it cuts the request in the end.
+	// The caller cuts the request when it is done.
 	do(ctx context.Context, out outgoing) (incoming, error)
 	// close drops idle connections.
 	close()

@@ -105,7 +105,7 @@ func (c *cleaner) calls(dst, list []byte) []byte {
 	return dst
 }
 
-// refuses tells members that only other hosts know: OpenAI refuses them all, and nobody can read a state token.
+// refuses reports whether a member is one that only other hosts know: OpenAI refuses them all, and nobody can read a state token.
 func (c *cleaner) refuses(member *scan.Members) bool {
 	switch string(member.Key) {
 	case "thinking_blocks":

@@ -297,7 +297,7 @@ func (d *requestDecoder) resultContent(v []byte, index int) error {
 	return nil
 }
 
-// partsOnly tells a list of content parts from a list that is the result itself.
+// partsOnly reports whether a list holds content parts, and is not the result itself.
 func partsOnly(v []byte) bool {
 	for e := scan.Array(v); e.Next(); {
 		if !scan.IsString(scan.Get(e.Value, "type")) {

@@ -193,7 +193,7 @@ func (d *requestDecoder) drop(name string) {
 // maxNotes bounds what names of a client's own choosing can put into the notes, which end up in a header.
 const maxNotes = 32
 
-// isMemberName tells names as an API has them from anything else, which is not repeated to anybody.
+// isMemberName reports whether a name is one as an API has them. Anything else is repeated to nobody.
 func isMemberName(name string) bool {
 	for i := 0; i < len(name); i++ {
 		if c := name[i]; c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {

@@ -228,7 +228,7 @@ func zone(text []byte, i int) int {
 	return i
 }
 
-// isZone tells marks after a time from ordinary words.
+// isZone reports whether a word after a time is the mark of a zone.
 func isZone(word []byte) bool {
 	switch string(bytes.ToUpper(word)) {
 	case "Z", "AM", "PM", "UTC", "GMT", "CET", "CEST", "EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT":

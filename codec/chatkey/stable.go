@@ -126,7 +126,7 @@ func (b *volatileBlocks) next() (before []byte) {
 	}
 }
 
-// volatileTag tells which of the tags stands at the start of text, -1 if it is none of them.
+// volatileTag is the index of the tag at the start of text, -1 if it is none of them.
 func volatileTag(text []byte) int {
 	for i, tag := range volatileTags {
 		if len(text) > len(tag) && string(text[:len(tag)]) == tag && (text[len(tag)] == '>' || text[len(tag)] == ' ') {
@@ -217,7 +217,7 @@ func appendWords(dst, text []byte) []byte {
 	return dst[:n]
 }
 
-// setsScene tells a first message that clients write on their own before the user's. Its text has no white space.
+// setsScene reports whether a first message is one that clients write on their own before the user's. Its text has no white space.
 func setsScene(stable []byte) bool {
 	return bytes.Contains(stable[:min(len(stable), 200)], []byte("settingupthecontextforourchat"))
 }

@@ -90,7 +90,7 @@ func (a *adaptation) contentPath(wireType []byte) string {
 }
 
 // hoistInstructions moves the system and developer messages that open the conversation to the instructions, one block
-// each: joining them would change the bytes that caches go by.
+// each: joining them would change the bytes that caches compare.
 func (a conversationStep) hoistInstructions() {
 	n := 0
 	for n < len(a.r.Messages) && isInstruction(a.r.Messages[n].Role) {

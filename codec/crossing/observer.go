@@ -306,7 +306,7 @@ func (o *Observer) learn(f *sse.Frame, kind []byte) {
 	}
 }
 
-// judgeChunk tells chunks apart, which have no names.
+// judgeChunk is judge for chunks, which have no types.
 func (o *Observer) judgeChunk(data []byte) (sign codec.FrameKind, matters bool) {
 	if string(data) == "[DONE]" {
 		return codec.FrameTerminal, true
@@ -356,7 +356,7 @@ func holds(data, name []byte, first byte) bool {
 	}
 }
 
-// End is called when the body has ended, with what was left behind the last frame. It reports whether the answer is
+// End is called when the body has ended, with what was left after the last frame. It reports whether the answer is
 // complete: whether the terminal event was seen, or what the format takes for one.
 func (o *Observer) End(end codec.End, residue []byte) bool {
 	if o.ended {

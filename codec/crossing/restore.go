@@ -314,7 +314,7 @@ func (r *restorer) arguments(ev *codec.Event) {
 }
 
 // signature keeps the proof of an item until the item is complete. A call's proof has been carried ahead already; a
-// text's proof goes to the ledger alone, because a reasoning item behind the text makes Claude Code print nothing
+// text's proof goes to the ledger alone, because a reasoning item after the text makes Claude Code print nothing
 // (observed with 2.1.197).
 func (r *restorer) signature(ev *codec.Event) {
 	it := r.item(ev.Item)

@@ -52,7 +52,7 @@ func (a *stateStep) proves(m *codec.Message) bool {
 	return false
 }
 
-// openTokens goes through the reasoning of one turn. State that was carried in front of a call moves to it. lost says
+// openTokens goes through the reasoning of one turn. State that was carried before a call moves to it. lost says
 // that reasoning was left out that may be of another family.
 func (a *stateStep) openTokens(m *codec.Message) (lost bool) {
 	kept := m.Parts[:0]

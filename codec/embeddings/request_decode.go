@@ -90,7 +90,7 @@ func (r *Request) member(name string, value []byte, input *[]byte) error {
 	return nil
 }
 
-// readInput tells the four shapes of input apart by the first element: a string, strings, tokens, arrays of tokens.
+// readInput distinguishes the four shapes of input by the first element: a string, strings, tokens, arrays of tokens.
 func (r *Request) readInput(input []byte) error {
 	switch {
 	case input == nil:

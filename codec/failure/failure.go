@@ -158,7 +158,7 @@ func KindOfWord(word string) (kind codec.Kind, known bool) {
 	return codec.KindUpstream, false
 }
 
-// KindOfRefusal tells by its message what an ordinary bad request was refused for, where that has a kind of its own: a
+// KindOfRefusal reads from its message what an ordinary bad request was refused for, where that has a kind of its own: a
 // conversation that does not fit the model (Messages has no code for it, and vLLM and others send none), or a wrong key
 // (xAI).
 func KindOfRefusal(message string) codec.Kind {

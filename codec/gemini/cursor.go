@@ -6,7 +6,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// cursor reads a valid JSON document from front to back. It goes into what it is told to and over the rest, so that
+// cursor reads a valid JSON document from front to back. It enters what the caller asks for and skips the rest, so that
 // each byte of a frame is looked at once, where walking value by value looks again at each level of nesting. On a
 // document that is not valid it stops early.
 type cursor struct {

@@ -150,7 +150,7 @@ func (f *fault) kind() codec.Kind {
 	return kind
 }
 
-// exhausted tells a rate, which comes back within minutes, from a quota that is gone for the day or was never there.
+// exhausted reports whether a quota is gone for the day or was never there; a rate comes back within minutes.
 func (f *fault) exhausted() codec.Kind {
 	if strings.Contains(f.quota, "PerDay") || strings.Contains(f.quota, "Daily") || strings.Contains(f.message, "limit: 0") {
 		return codec.KindQuota

@@ -34,7 +34,7 @@ type writer struct {
 	called bool // the open content holds a call
 }
 
-// thirdGeneration tells the models from the third generation on: they think in levels, sign their calls, take
+// thirdGeneration reports whether a model is of the third generation or later: they think in levels, sign their calls, take
 // pictures in results and functions beside built-in tools.
 func (w *writer) thirdGeneration() bool {
 	return w.t.Thinking == codec.ThinkingLevel || w.t.NeedsSignature

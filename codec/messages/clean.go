@@ -81,7 +81,7 @@ func holdsResult(content []byte) bool {
 	return false
 }
 
-// isForeignThinking tells thinking of another provider: it bears a state token, or nothing at all. Any other value may be a
+// isForeignThinking reports whether thinking is of another provider: it bears a state token, or nothing at all. Any other value may be a
 // signature, which Anthropic alone can judge; other hosts of the format do not ask for one.
 func (c *cleaner) isForeignThinking(kind string, block []byte) bool {
 	switch kind {
@@ -108,7 +108,7 @@ func foreignSearches(content []byte) map[string]bool {
 	return ids
 }
 
-// isForeignSearch tells the two blocks of such a search, its results and the call that they answer.
+// isForeignSearch reports whether a block belongs to such a search: its results, or the call that they answer.
 func isForeignSearch(kind string, block []byte, searches map[string]bool) bool {
 	switch kind {
 	case "web_search_tool_result":

@@ -43,7 +43,7 @@ var resultTexts = [...]struct{ member, label string }{
 	{"url", ""}, {"stdout", ""}, {"stderr", ""}, {"text", ""}, {"file_type", "File type: "},
 }
 
-// appendResult tells the one object that the result of a fetch, a program or an editor holds.
+// appendResult puts into words the one object that the result of a fetch, a program or an editor holds.
 func appendResult(dst, result []byte) []byte {
 	for _, member := range resultTexts {
 		dst = appendLine(dst, member.label, scan.Get(result, member.member))
@@ -63,7 +63,7 @@ func appendFailure(dst, result []byte) []byte {
 	return appendLine(dst, "Failed: ", scan.Get(result, "error_code"))
 }
 
-// appendLines tells a string, or the text blocks of an array, a line each.
+// appendLines writes a string, or the text blocks of an array, a line each.
 func appendLines(dst, v []byte) []byte {
 	if scan.IsString(v) {
 		return appendLine(dst, "", v)

@@ -16,11 +16,11 @@ import (
 const MaxName = 256
 
 const (
-	// maxLooked is how much of a text is looked at, in bytes. Claude Code states the directory some 30 KB behind the
+	// maxLooked is how much of a text is looked at, in bytes. Claude Code states the directory some 30 KB after the
 	// beginning of its instructions.
 	maxLooked = 256 << 10
-	// firstItems and lastItems are the messages that are looked at: agents state the environment in front of what was
-	// asked first, Codex behind five messages of instructions, and Claude Code also behind what was asked last.
+	// firstItems and lastItems are the messages that are looked at: agents state the environment before what was
+	// asked first, Codex after five messages of instructions, and Claude Code also after what was asked last.
 	firstItems = 10
 	lastItems  = 2
 )
@@ -80,7 +80,7 @@ func inItem(item []byte) string {
 	return ""
 }
 
-// marks stand right in front of the directory.
+// marks stand right before the directory.
 var marks = [...][]byte{[]byte("orking directory: "), []byte("<cwd>")}
 
 // stated finds the directory in JSON text.

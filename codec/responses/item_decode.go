@@ -412,7 +412,7 @@ func (d *decoder) loaded(it *item) error {
 	return nil
 }
 
-// toolPlaces tells where tools stand in a list that only grows. A search may find many, and there may be many searches.
+// toolPlaces finds where tools stand in a list that only grows. A search may find many, and there may be many searches.
 type toolPlaces struct {
 	at   map[toolName]int
 	read int // how much of the list is in it

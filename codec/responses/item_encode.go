@@ -128,7 +128,7 @@ func isItem(p *codec.Part) bool {
 	return false
 }
 
-// contentType tells the type of a content part from that of an item.
+// contentType reports whether a type is that of a content part, and not of an item.
 func contentType(wireType []byte) bool {
 	return bytes.HasPrefix(wireType, []byte("input_")) || bytes.HasPrefix(wireType, []byte("output_")) ||
 		string(wireType) == "encrypted_content"

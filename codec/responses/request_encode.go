@@ -191,7 +191,7 @@ func (e *encoder) unsaid() {
 }
 
 // instructions is the opening text as the one string that the member takes. Several blocks are not joined, which would
-// change the bytes that caches go by: they become the first message of the input instead.
+// change the bytes that caches compare: they become the first message of the input instead.
 func (e *encoder) instructions() ([]byte, bool) {
 	parts := e.r.Instructions
 	if len(parts) != 1 || parts[0].Kind != codec.PartText {

@@ -114,7 +114,7 @@ func toolMember(t *codec.Tool, m *scan.Members) {
 	}
 }
 
-// kindOfTool is the kind of a tool by its wire type, and the name that it goes by.
+// kindOfTool is the kind of a tool by its wire type, and its name.
 func kindOfTool(wireType, name []byte) (codec.ToolKind, []byte) {
 	switch string(wireType) {
 	case "function", "":

@@ -33,7 +33,7 @@ func isBrokenScalar(doc []byte) bool {
 // characters, no escapes that are none. The JSON library looks at neither.
 func Valid(doc []byte) bool { return WellFormed(doc) && TextIsValid(doc) }
 
-// TextIsValid tells of a document that is [WellFormed] whether it is [Valid]. It looks at every backslash and every control
+// TextIsValid reports whether a document that is [WellFormed] is [Valid]. It looks at every backslash and every control
 // character, eight bytes at a time. In a document whose structure is valid, backslashes stand in strings only. Control
 // characters may stand between tokens, in pretty-printed documents: then the strings are looked at one by one.
 func TextIsValid(doc []byte) bool {

@@ -16,7 +16,7 @@ type body struct {
 	err      error // sticky
 }
 
-// begin is called with what has been read behind the head, in a buffer that is given back once it has been taken.
+// begin is called with what has been read after the head, in a buffer that is given back once it has been taken.
 func (b *body) begin(r *Response, rest []byte, input *[]byte) {
 	b.left = r.Length
 	if b.left == 0 {
@@ -85,7 +85,7 @@ func (b *body) read(c *conn, p []byte) (int, error) {
 	return 0, b.err
 }
 
-// fill gives bytes as they come on the connection, none of them from behind a body of known length.
+// fill gives bytes as they come on the connection, none of them from after a body of known length.
 func (b *body) fill(c *conn, p []byte) (int, error) {
 	if b.left >= 0 && int64(len(p)) > b.left {
 		p = p[:b.left]

@@ -91,7 +91,7 @@ func (c *conn) look(fd uintptr) bool {
 // errUnsent is why nothing of a request has left.
 var errUnsent = errors.New("http1: the connection had ended before the request")
 
-// inlineBody is how much of a body is copied behind the head and leaves with it in one write, by the caller's goroutine. The
+// inlineBody is how much of a body is copied after the head and leaves with it in one write, by the caller's goroutine. The
 // buffers of the two kernels hold that much in any case. What a body has beyond is sent beside, because the other end may
 // answer and read no further.
 const inlineBody = 32 << 10

@@ -38,7 +38,7 @@ func appendHead(dst []byte, host string, r *Request) ([]byte, error) {
 	return append(dst, "\r\n"...), nil
 }
 
-// headEnd is the offset behind the blank line that ends a head, 0 when it is not there yet. No blank line begins before
+// headEnd is the offset after the blank line that ends a head, 0 when it is not there yet. No blank line begins before
 // from, and none before next.
 func headEnd(b []byte, from int) (end, next int) {
 	for at := from; ; {
@@ -62,7 +62,7 @@ func isAnswer(b []byte) bool {
 
 func malformed(what string) error { return fmt.Errorf("%w: %s", ErrMalformed, what) }
 
-// readHead reads a whole head into r, and reports whether it is that of an interim answer, behind which another follows.
+// readHead reads a whole head into r, and reports whether it is that of an interim answer, which another follows.
 // Lines may end in a bare LF (RFC 9112, section 2.2), but folded lines, blanks before a colon and other ways to make two readers
 // see two things are refused.
 func (r *Response) readHead(head []byte) (interim bool, err error) {
@@ -115,7 +115,7 @@ func (r *Response) frame(minor byte) error {
 		if len(codings) > 1 || !strings.EqualFold(codings[0], "chunked") || minor == '0' {
 			return malformed("transfer coding")
 		}
-		if len(lengths) > 0 { // the coding holds, but whoever sent both cannot be trusted with another request
+		if len(lengths) > 0 { // the coding holds, but a sender of both cannot be trusted with another request
 			delete(r.Header, "Content-Length")
 			r.body.reusable = false
 		}
@@ -212,7 +212,7 @@ func canonical(name string) (key string, ok bool) {
 	return name, name != ""
 }
 
-// isValue reports whether s can stand behind a name (RFC 9110, section 5.5).
+// isValue reports whether s can be a header value (RFC 9110, section 5.5).
 func isValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {

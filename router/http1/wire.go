@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// wire is the socket below TLS. TLS reads ahead: what the other end sends behind an answer can lie in its buffers,
+// wire is the socket below TLS. TLS reads ahead: what the other end sends after an answer can lie in its buffers,
 // decrypted or not, when the socket is empty. A wire can be asked for all of it without waiting.
 //
 // It belongs to the goroutine that owns the connection, but for what TLS writes while a body is sent beside.
@@ -84,7 +84,7 @@ func (r *Records) Pass(p []byte) {
 			p = p[n:]
 			continue
 		}
-		if r.header++; r.header > 3 { // behind the type and the version
+		if r.header++; r.header > 3 { // after the type and the version
 			r.size = r.size<<8 | int(p[0])
 		}
 		if r.header == recordHeader {

@@ -1,4 +1,4 @@
-package crossing_test
+package docs_test
 
 import (
 	"go/ast"
@@ -15,7 +15,7 @@ import (
 // nowhere else. The load tests under bench and the fuzz targets speak the formats by themselves, so that they do not agree
 // with a mistake of the codecs.
 func TestNobodyAsksWhichFormatItIs(t *testing.T) {
-	const root = "../.."
+	const root = ".."
 	folder := map[string]string{"Chat": "codec/chat", "Responses": "codec/responses", "Messages": "codec/messages", "Gemini": "codec/gemini"}
 	files := token.NewFileSet()
 	read := 0

@@ -25,8 +25,14 @@ build: ## Build bin/mneme, one static binary
 RELEASE   := $(BIN)/release
 PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
 
-release: $(PLATFORMS:%=$(RELEASE)/mneme-%) ## Build bin/release: stripped binaries, each with a bill of materials, and their checksums
-	@cd $(RELEASE) && sha256sum mneme-* >SHA256SUMS && cat SHA256SUMS
+release: $(PLATFORMS:%=$(RELEASE)/mneme-%) ## Build bin/release: binaries with bills of materials, archives, deb, rpm, npm, Homebrew, an OCI image, checksums: make release VERSION=0.9.0
+	@cd .ci/release && GOFLAGS= go run . -dir $(RELEASE) -root $(CURDIR) -version $(VERSION)
+	@cat $(RELEASE)/SHA256SUMS
+
+.PHONY: first-use
+CLIENTS ?=
+first-use: ## Use every package of bin/release for the first time, with real clients, offline; needs npm. One: make first-use CLIENTS=curl
+	@.ci/first-use $(RELEASE) $(CLIENTS)
 
 # Equal sources and an equal Go give equal bytes, wherever and whenever they are built.
 .PHONY: $(PLATFORMS:%=$(RELEASE)/mneme-%)

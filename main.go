@@ -5,6 +5,8 @@ import (
 	"os"
 	"time"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // for images and systems without certificates of authorities
+
 	"github.com/mnemeproxy/mneme/bench"
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/server/command"

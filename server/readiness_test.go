@@ -20,3 +20,14 @@ func TestAServerThatRefusesExchangesForWantOfSpaceIsNotReady(t *testing.T) {
 		t.Errorf("readyz answers %d %q", a.status, a.body)
 	}
 }
+
+func TestReadinessTellsHowProvidersAreWithoutTheirAddresses(t *testing.T) {
+	h := build(t, func(*plan) {})
+	a := h.do(http.MethodGet, "/readyz?verbose", "")
+	if a.status != 200 || !strings.HasPrefix(a.body, "ready\n") || !strings.Contains(a.body, ": 1 of 1 endpoints take calls\n") || strings.Contains(a.body, "127.0.0.1") {
+		t.Errorf("readyz answers %d %q", a.status, a.body)
+	}
+	if a := h.do(http.MethodGet, "/readyz", ""); a.body != "ready\n" {
+		t.Errorf("readyz answers %q", a.body)
+	}
+}

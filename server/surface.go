@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 )
 
@@ -102,5 +105,40 @@ func (s *Server) ready(_ context.Context, in *edge.Request, out *edge.Response) 
 		out.SetText(http.StatusServiceUnavailable, "not ready: "+err.Error()+"\n")
 		return
 	}
+	if hasVerbose(in.Query()) {
+		out.SetText(http.StatusOK, "ready\n"+s.providersNow())
+		return
+	}
 	out.SetText(http.StatusOK, "ready\n")
+}
+
+// hasVerbose finds the parameter verbose in a query.
+func hasVerbose(query string) bool {
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, _, _ := strings.Cut(pair, "="); name == "verbose" {
+			return true
+		}
+	}
+	return false
+}
+
+// providersNow has a line for each provider that the server has a key for: how many of its endpoints take calls. It names
+// no address and no credential, because nobody is asked for a key here.
+func (s *Server) providersNow() string {
+	var b strings.Builder
+	all := s.Router().Health()
+	for i := 0; i < len(all); {
+		name, endpoints, well, keys := all[i].Provider, 0, 0, 0
+		for ; i < len(all) && all[i].Provider == name; i++ {
+			endpoints++
+			keys += all[i].Keys
+			if all[i].Breaker == router.BreakerClosed && !all[i].Cooling && (all[i].Keys == 0 || all[i].Ready > 0) {
+				well++
+			}
+		}
+		if keys > 0 {
+			fmt.Fprintf(&b, "%s: %d of %d endpoints take calls\n", name, well, endpoints)
+		}
+	}
+	return b.String()
 }

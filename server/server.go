@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -130,7 +129,6 @@ type Server struct {
 	end     context.CancelFunc
 
 	certificates *listen.Certificates // nil without TLS
-	renewals     sync.WaitGroup       // the goroutine that watches their files
 
 	telemetry *telemetry.Telemetry
 
@@ -179,9 +177,6 @@ func New(o Options) (*Server, error) {
 	s.LimitKeys(o.KeyLimits)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.beat = startHeartbeats(s.life, o.Heartbeat)
-	if s.certificates != nil {
-		s.renewals.Go(func() { s.renewCertificates(s.life) })
-	}
 	s.routes()
 	s.watch()
 	return s, nil
@@ -217,7 +212,6 @@ var ErrAborted = edge.ErrAborted
 func (s *Server) Run(ctx context.Context) error {
 	err := s.edge.Run(ctx)
 	s.end()
-	s.renewals.Wait()
 	s.beat.wait()
 	return err
 }

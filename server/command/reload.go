@@ -82,9 +82,21 @@ func (r *reloads) run(ctx context.Context) {
 			}
 			by = "file"
 		}
+		r.renewCertificates()
 		if files := r.reload(by); files != nil {
 			watch = config.NewWatch(files...)
 		}
+	}
+}
+
+// renewCertificates takes certificates that were renewed into use, whatever else the configuration says by now.
+func (r *reloads) renewCertificates() {
+	renewed, err := r.service.RenewCertificates()
+	switch {
+	case err != nil:
+		r.log.Error("the certificate was not taken; the one before it stays in use", "reason", err.Error())
+	case renewed:
+		r.log.Info("the certificate was renewed")
 	}
 }
 

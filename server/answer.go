@@ -28,10 +28,10 @@ type relay interface {
 	// frames takes in the frames that have come whole, tells p what each is, and gives what the client gets for them. That
 	// is valid until the next call.
 	frames(p *pump) []byte
-	// end takes in the end of a body without a terminal event, with what was left behind the last frame. It reports whether
+	// end takes in the end of a body without a terminal event, with what was left after the last frame. It reports whether
 	// the answer is complete by the format's own rules.
 	end(p *pump, residue []byte) (out []byte, complete bool)
-	// rest is what stands behind the terminal event, without a blank line.
+	// rest is what follows the terminal event without a blank line.
 	rest(p *pump) []byte
 	// fail appends the error that the answer ends with; next is the number of that event.
 	fail(dst []byte, e *codec.Error, next int64) []byte

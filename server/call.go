@@ -96,7 +96,7 @@ func (x *exchange) recordAttempt(a router.Attempt) {
 	}
 }
 
-// recordFailure says of the newest call why it was not enough, and of its last attempt where that was known only behind the
+// recordFailure says of the newest call why it was not enough, and of its last attempt where that was known only after the
 // header.
 func (x *exchange) recordFailure(e *codec.Error) {
 	x.trace.CallFailed(e.Kind)

@@ -64,7 +64,7 @@ func (x *exchange) leaveLimits() {
 	x.request.pass.Leave(now, used)
 }
 
-// usedTokens goes by what is on record: what the provider says, else the estimate. The prompt counts, too, where nothing
+// usedTokens is what is on record: what the provider says, else the estimate. The prompt counts, too, where nothing
 // came of the answer because the client left or the server was shut down: the provider reads it all the same.
 func (x *exchange) usedTokens() int64 {
 	switch {

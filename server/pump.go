@@ -47,7 +47,7 @@ type pump struct {
 // and five thousand open streams hold 80 MB.
 const streamBuffer = 16 << 10
 
-// afterTerminal is how long a provider may keep a stream open behind its terminal event. The client has its answer by
+// afterTerminal is how long a provider may keep a stream open after its terminal event. The client has its answer by
 // then; what still comes is passed on, and the connection is used again if its end comes in time.
 const afterTerminal = time.Second
 
@@ -272,7 +272,7 @@ func (p *pump) beat() {
 	_ = p.writeLocked(crossing.AppendHeartbeat(nil, p.x.request.surface, p.next))
 }
 
-// end handles the end of a body behind its terminal event. What stands there without a blank line is passed on too. An
+// end handles the end of a body after its terminal event. What follows without a blank line is passed on too. An
 // answer that ended with an error gets no clean end.
 func (p *pump) end() error {
 	if p.failed {
@@ -293,7 +293,7 @@ func (p *pump) endOfBody() error {
 	out, complete := p.relay.end(p, residue)
 	if !complete {
 		if reported := p.relay.seen().Err; reported != nil && (reported.Kind != codec.KindUpstream || reported.Status != 0) {
-			return p.stop(p.x.fromProvider(reported)) // it stood behind the last event, without a frame
+			return p.stop(p.x.fromProvider(reported)) // it came after the last event, without a frame
 		}
 		return p.stop(p.upstreamError("ended its answer in the middle"))
 	}

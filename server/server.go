@@ -208,7 +208,7 @@ var ErrAborted = edge.ErrAborted
 
 // Run serves until ctx is done, then drains: readiness goes down, after the drain delay the listeners are closed, open
 // requests finish within the drain time, the rest is ended in the surface's own way. It returns nil when every request
-// ended by itself. A ctx that ends at once is heeded as any other.
+// ended by itself. A ctx that has ended already drains at once.
 func (s *Server) Run(ctx context.Context) error {
 	err := s.edge.Run(ctx)
 	s.end()

@@ -39,7 +39,7 @@ var surfaces = map[string]codec.Format{
 	"/v1/embeddings":       codec.Embeddings,
 }
 
-// errorShape is the surface in whose shape an error is told: the path's own, that of Messages for other paths that
+// errorShape is the surface in whose shape an error is written: the path's own, that of Messages for other paths that
 // Anthropic's clients ask, else that of chat, which most clients read.
 func errorShape(in *edge.Request) codec.Format {
 	path := in.Path()

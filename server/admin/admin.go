@@ -1,7 +1,7 @@
 // Package admin is the management of a store: accounts, service keys, provider credentials, and a look at exchanges.
 //
 // It is an HTTP and JSON interface with one [Handler]. A running server offers it on a unix socket in its data
-// directory, which only the owner of the directory can open, so whoever reaches the socket is the operator and sees
+// directory, which only the owner of the directory can open, so a caller that reaches the socket is the operator and sees
 // every account. [Open] gives the command line a client of it: over the socket when a server runs, and on
 // the store itself, through the same handler, when none does. Over TCP the callers are holders of a key with scope
 // admin, and each is confined to the account of that key ([AccountHandler]). What was said there is for those whose key
@@ -21,7 +21,7 @@
 //	GET    /exchanges?account=&after=&limit=          newest first; after is the last id of the page before
 //	GET    /usage?account=&by=&since=&until=          tokens and costs, see package memory
 //	PATCH  /accounts/{account}                        {"budget_usd_day", "budget_usd_month"}, operator only
-//	POST   /reindex                                   build the search index of all accounts anew; operator only
+//	POST   /reindex                                   rebuild the search index of all accounts; operator only
 //	GET    /exchanges/{id}                            with the raw bytes of request and answer
 //	*      /v1/memory/...?account=                    the memory of one account, see package memory
 //

@@ -385,7 +385,7 @@ func (e endpoints) revokeKey(c caller, r *http.Request) (any, error) {
 }
 
 // keyOf is the id of the key that a request is about. A key of another account is as one that does not exist, and that of
-// an operator is for operators: whoever could rotate it would hold it.
+// an operator is for operators: a caller that could rotate it would hold it.
 func (e endpoints) keyOf(c caller, r *http.Request) (string, error) {
 	id := r.PathValue("id")
 	if c.isOperator() {

@@ -11,12 +11,12 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// A program that is given a key of its own has it held by whoever started it. The key is then valid for as long as the
+// A program that is given a key of its own has it held by the process that started it. The key is then valid for as long as the
 // holder's connection to the server is open, and is revoked when that closes, as it does however the holder ends. It has
 // an expiry besides, for a server that ends first: the holder comes back to the next one.
 
 // HeldKeyLasts is for how long a key that is held stays valid when the server ends, and heldKeyRenewed how often that is
-// counted anew.
+// counted again.
 const (
 	HeldKeyLasts   = time.Hour
 	heldKeyRenewed = HeldKeyLasts / 4

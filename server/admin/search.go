@@ -41,14 +41,14 @@ func (c *Client) RecallHook(ctx context.Context, account string, body json.RawMe
 	return answer, err
 }
 
-// What can be built anew.
+// What can be rebuilt.
 const (
 	Words   = "words"
 	Vectors = "vectors"
 	All     = "all"
 )
 
-// Reindex begins to build the search index of all accounts anew.
+// Reindex begins to rebuild the search index of all accounts.
 func (c *Client) Reindex(ctx context.Context, what string) error {
 	return c.call(ctx, http.MethodPost, "/reindex?what="+url.QueryEscape(what), nil, nil)
 }
@@ -56,11 +56,11 @@ func (c *Client) Reindex(ctx context.Context, what string) error {
 // reindex is for the operator: the index is that of all accounts.
 func (e endpoints) reindex(c caller, r *http.Request) (any, error) {
 	if !c.isOperator() {
-		return nil, codec.Errorf(codec.KindPermission, "the index is built anew on the server itself, with: mneme reindex")
+		return nil, codec.Errorf(codec.KindPermission, "the index is rebuilt on the server itself, with: mneme reindex")
 	}
 	what := cmp.Or(r.URL.Query().Get("what"), Words)
 	if what != Words && what != Vectors && what != All {
-		return nil, codec.Invalid("what", "what can be built anew is words, vectors or all")
+		return nil, codec.Invalid("what", "what can be rebuilt is words, vectors or all")
 	}
 	if what != Vectors {
 		if err := e.engine.RebuildWords(r.Context()); err != nil {

@@ -1,4 +1,4 @@
-// Package background calls models for what mneme does behind the requests: the vectors of its index, and the summaries of
+// Package background calls models for what mneme does in the background: the vectors of its index, and the summaries of
 // sessions. The calls take the way that requests take: the account's credential or the server's opens the provider, and the
 // router's timeouts and retries hold.
 //

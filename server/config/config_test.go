@@ -264,7 +264,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"listen in a list": {
 			file: "listen:\n- :1\n- 'unix:'\n- :1\n",
-			want: "mneme.yaml:3: listen: \"unix:\" needs the path of a socket behind unix:, such as unix:/run/mneme/mneme.sock\n" +
+			want: "mneme.yaml:3: listen: \"unix:\" needs the path of a socket after unix:, such as unix:/run/mneme/mneme.sock\n" +
 				"mneme.yaml:4: listen: :1 is there twice; keep one",
 		},
 		"mistakes of every kind at once": {

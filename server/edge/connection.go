@@ -32,7 +32,7 @@ type connection struct {
 
 	closed    atomic.Bool  // by us; what netpoll still has of it is not to be read
 	handling  atomic.Bool  // a handler runs, or its answer is being sent; otherwise the connection waits for a request or reads one
-	answering atomic.Bool  // the handler has returned: whoever has its answer may send the next request
+	answering atomic.Bool  // the handler has returned: the client may have its answer, and send the next request
 	since     atomic.Int64 // when it began to wait or to read, in Unix nanoseconds
 	consumed  atomic.Int64 // bytes of the request being read that hertz has taken out of the buffer
 	answers   *Budget      // of which the answer being sent takes room; nil for none
@@ -102,7 +102,7 @@ func (c *connection) held() int64 {
 	return waiting + c.consumed.Load()
 }
 
-// ahead is how much the client may send, in bytes, behind the request that is being handled. The client that has its answer
+// ahead is how much the client may send, in bytes, after the request that is being handled. The client that has its answer
 // may come with another request before we are done with this one.
 func (c *connection) ahead() int64 {
 	if c.answering.Load() {
@@ -176,7 +176,7 @@ func (c *connection) judgeLines() error {
 	return nil
 }
 
-// errMalformedHead ends the reading of a request behind its head; refusal says why.
+// errMalformedHead ends the reading of a request after its head; refusal says why.
 var errMalformedHead = errors.New("the head is malformed")
 
 // Skip is called by hertz for what it has parsed: first the head, then the body, the trailers last.
@@ -202,7 +202,7 @@ func (c *connection) noteSurface() {
 	}
 }
 
-// judgeHead notes what is wrong with a head of n bytes, so that nothing behind it is waited for.
+// judgeHead notes what is wrong with a head of n bytes, so that nothing after it is waited for.
 func (c *connection) judgeHead(n int) {
 	head := &c.rc.Request.Header
 	if !head.IsHTTP11() {
@@ -244,7 +244,7 @@ func (c *connection) checkVersion(head int) {
 	c.version = !bytes.HasSuffix(bytes.TrimRight(line, "\r"), []byte(" HTTP/1.0"))
 }
 
-// ReadByte is what hertz reads the rest of the line before a chunk with, behind the digits. The end of the line is held
+// ReadByte is what hertz reads the rest of the line before a chunk with, after the digits. The end of the line is held
 // back until the chunk has come: hertz makes room for the whole of it then.
 func (c *connection) ReadByte() (byte, error) {
 	if c.closed.Load() {
@@ -285,7 +285,7 @@ func (l *chunkLine) digit() {
 	}
 }
 
-// next takes a byte behind the digits. At the end of the line it gives the size of the chunk, else 0.
+// next takes a byte after the digits. At the end of the line it gives the size of the chunk, else 0.
 func (l *chunkLine) next(b byte) (size int64, err error) {
 	if b == '\n' {
 		size = l.size
@@ -334,7 +334,7 @@ type watch struct {
 	ended   chan struct{}
 }
 
-// DetectConnectionClose reads on behind the request that is being handled, to the end of the connection, which cancels
+// DetectConnectionClose reads on after the request that is being handled, to the end of the connection, which cancels
 // the request, or until there is more than a client may send ahead. What is read stays in the buffer for later.
 func (c *blockingConnection) DetectConnectionClose() {
 	_ = c.SetReadDeadline(time.Time{})

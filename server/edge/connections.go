@@ -18,7 +18,7 @@ import (
 
 // connections watches the clients' connections for what hertz and its transports do not bound: how many there are, how
 // long a request may take to arrive, and how much of it is held in memory before anybody has asked for it. netpoll reads
-// whatever comes, also behind a request that is being handled.
+// whatever comes, also after a request that is being handled.
 type connections struct {
 	limits  connectionLimits
 	timeout time.Duration // for a whole request to arrive
@@ -45,7 +45,7 @@ type connectionLimits struct {
 const (
 	// sweepInterval bounds what a flood can bring in between two looks: some 25 MB over loopback.
 	sweepInterval = 50 * time.Millisecond
-	// readAhead is how much a client may send behind the request that is being handled, until its answer is on its way.
+	// readAhead is how much a client may send after the request that is being handled, until its answer is on its way.
 	readAhead = 1 << 20
 )
 
@@ -108,7 +108,7 @@ func (c *connections) sweep(now time.Time) {
 	}
 }
 
-// shed closes the connections that hold the most, until the others are within the limit together. It goes by one look at
+// shed closes the connections that hold the most, until the others are within the limit together. It looks once at
 // each: what a flood held that has ended by now is nobody else's.
 func (c *connections) shed() {
 	type holder struct {

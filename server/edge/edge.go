@@ -50,9 +50,9 @@ type Options struct {
 	AbortTimeout          time.Duration // for requests to end that were aborted; 0: 5 s
 
 	Single    []string                                // headers that may occur only once in a request
-	Surface   func(path []byte) codec.Format          // in whose shape errors of a path are told
+	Surface   func(path []byte) codec.Format          // in whose shape errors of a path are written
 	Fail      func(*Request, *Response, *codec.Error) // answers a request that gets no further than the edge
-	Refused   func(limit string)                      // is told of each connection that a limit turned away
+	Refused   func(limit string)                      // gets the limit that turned a connection away
 	NotFound  Handler                                 // for paths that are not served
 	NotServed func(*Request, *Response)               // answers a method that a path does not take
 }
@@ -128,7 +128,7 @@ func New(o *Options) (*Server, error) {
 		hertz.WithDisableDefaultContentType(true),
 		hertz.WithHandleMethodNotAllowed(true),
 		hertz.WithTracer(s.connections),
-		hertz.WithTraceLevel(stats.LevelDisabled), // only to be told of beginnings and ends
+		hertz.WithTraceLevel(stats.LevelDisabled), // only for the beginnings and ends
 	)
 	s.engine.Use(s.recoverPanics, s.rejectAmbiguous)
 	s.engine.NoRoute(handled(o.NotFound))
@@ -240,7 +240,7 @@ var ErrAborted = errors.New("open requests were cut after the drain time")
 
 // Run serves until ctx is done, then drains: [Server.Draining] is true, after the drain delay the listeners are closed, open
 // requests finish within the drain time, the rest is aborted. It returns nil when every request ended by itself. A ctx
-// that ends at once is heeded as any other.
+// that has ended already drains at once.
 func (s *Server) Run(ctx context.Context) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.engine.Engine.Run() }()

@@ -185,8 +185,8 @@ func ambiguous(head []byte, http11 bool, single []string) string {
 	return ""
 }
 
-// malformedTrailers says what is wrong with the trailers behind a body in chunks, as far as whole lines of them have come,
-// or "" (RFC 9112, section 7.1.2). hertz takes a zero in front of them for another chunk.
+// malformedTrailers says what is wrong with the trailers after a body in chunks, as far as whole lines of them have come,
+// or "" (RFC 9112, section 7.1.2). hertz takes a zero before them for another chunk.
 func malformedTrailers(text []byte) string {
 	if bytes.HasPrefix(text, []byte{'0'}) {
 		return "a trailer has a name that begins with a zero"

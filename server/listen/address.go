@@ -31,7 +31,7 @@ func Parse(text string) (Address, error) {
 	if path, unix := strings.CutPrefix(text, unixPrefix); unix {
 		switch {
 		case path == "" || filepath.Clean(path) == "/" || strings.HasSuffix(path, "/"):
-			return Address{}, fmt.Errorf("needs the path of a socket behind %s, such as unix:/run/mneme/mneme.sock", unixPrefix)
+			return Address{}, fmt.Errorf("needs the path of a socket after %s, such as unix:/run/mneme/mneme.sock", unixPrefix)
 		case len(path) > maxSocketPath:
 			return Address{}, fmt.Errorf("has a path of %d bytes, and a socket's may have %d; choose a shorter one", len(path), maxSocketPath)
 		}

@@ -12,7 +12,7 @@ import (
 
 // Files name what a listener with TLS shows, and what it asks for. All are PEM.
 type Files struct {
-	Certificate string // the server's, with the chain behind it
+	Certificate string // the server's, followed by the chain
 	Key         string // its private key
 	ClientCA    string // who has to have signed the certificates of clients; "" asks for none
 }
@@ -100,7 +100,7 @@ func (t *text) config(files Files) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{pair},
-		NextProtos:   []string{"http/1.1"}, // HTTP/2 is not spoken here; a client that knows nothing else is told so
+		NextProtos:   []string{"http/1.1"}, // HTTP/2 is not spoken here; a client that knows nothing else sees that
 	}
 	if files.ClientCA != "" {
 		config.ClientCAs = x509.NewCertPool()

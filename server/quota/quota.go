@@ -124,7 +124,7 @@ func (s *state) refusal(now time.Time, limits store.Limits, use *store.KeyUse, e
 // usedUp is of a month's budget of so many tokens.
 func usedUp(now time.Time, most int64) *Refusal {
 	next := store.NextMonth(now)
-	e := codec.Errorf(codec.KindQuota, "The budget of this service key, %d tokens a month, is used up. It begins anew on %s; an operator can raise it with: mneme key update",
+	e := codec.Errorf(codec.KindQuota, "The budget of this service key, %d tokens a month, is used up. It begins again on %s; an operator can raise it with: mneme key update",
 		most, next.Format("2 January 2006 at 15:04 MST"))
 	e.RetryAfter = next.Sub(now)
 	return &Refusal{TokensPerMonth, e}
@@ -201,7 +201,7 @@ type bucket struct {
 	at    time.Time
 }
 
-// fill brings the level up to date. Without a limit it begins anew, so that what was used without one is not held against
+// fill brings the level up to date. Without a limit it begins again, so that what was used without one is not held against
 // the key when it gets one.
 func (b *bucket) fill(now time.Time, limit int64) {
 	switch passed := now.Sub(b.at); {
@@ -227,7 +227,7 @@ func (b *bucket) wait(limit int64, want float64) time.Duration {
 	return time.Duration(min(missing/float64(limit), longestWait.Minutes()) * float64(time.Minute))
 }
 
-// longestWait is what callers are told at most; a time.Duration ends at 292 years.
+// longestWait is the longest wait that callers get; a time.Duration ends at 292 years.
 const longestWait = 365 * 24 * time.Hour
 
 func (b *bucket) window(limit int64) Window {

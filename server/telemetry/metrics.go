@@ -71,8 +71,8 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		tokens:         counter(metricTokens, "Tokens as providers count them, estimated where they do not; reasoning is a part of output.", labelSurface, labelProvider, labelKind),
 		translations:   counter(metricTranslations, "Members of requests that a provider's format has no twin for.", labelSurface, labelFormat, labelTreatment),
 		upstreamErrors: counter(metricUpstreamErrors, "Exchanges that failed at a provider, by class of the error.", labelProvider, labelKind),
-		retries:        counter(metricRetries, "Attempts behind the first, by why the one before failed.", labelProvider, labelReason),
-		fallbacks:      counter(metricFallbacks, "Requests that went on to a model that stands in.", labelProvider, labelTo),
+		retries:        counter(metricRetries, "Attempts after the first, by why the one before failed.", labelProvider, labelReason),
+		fallbacks:      counter(metricFallbacks, "Requests that went on to a fallback model.", labelProvider, labelTo),
 		coolDowns:      counter(metricCoolDowns, "Times a credential or an endpoint was told to rest.", labelProvider, labelReason),
 		heartbeats:     prometheus.NewCounter(prometheus.CounterOpts{Name: metricHeartbeats, Help: "Signs of life sent on silent streams."}),
 		reloads:        counter(metricReloads, "Times the configuration was read again, by what became of it.", labelResult),
@@ -181,7 +181,7 @@ var (
 	storeQueue    = prometheus.NewDesc(metricStoreQueue, "Operations that wait for the one writer of the store.", nil, nil)
 	digestQueue   = prometheus.NewDesc(metricDigestQueue, "Exchanges on record that wait to be digested into turns.", nil, nil)
 	captures      = prometheus.NewDesc(metricCaptures, "Exchanges by what the store did with them.", []string{labelResult}, nil)
-	indexLag      = prometheus.NewDesc(metricIndexLag, "Changes of turns that searches do not go by yet.", []string{labelIndex}, nil)
+	indexLag      = prometheus.NewDesc(metricIndexLag, "Changes of turns that searches do not use yet.", []string{labelIndex}, nil)
 	embedCalls    = prometheus.NewDesc(metricEmbedCalls, "Calls of the embedder of the index.", []string{labelResult}, nil)
 	summaryCalls  = prometheus.NewDesc(metricSummaryCalls, "Calls of the model that writes summaries of sessions.", []string{labelResult}, nil)
 	summaryTokens = prometheus.NewDesc(metricSummaryTokens, "Tokens that summaries of sessions have used.", nil, nil)

@@ -52,7 +52,7 @@ const (
 	labelDirection = "direction" // of bytes: in, from clients; out, to them
 	labelLimit     = "limit"     // of a key: requests_per_minute, tokens_per_minute, concurrent, tokens_per_month; or connections, connections_per_address
 	labelReason    = "reason"    // why an attempt failed (router.Failure)
-	labelTo        = "to"        // provider that stands in
+	labelTo        = "to"        // provider of the fallback
 	labelEndpoint  = "endpoint"  // base URL in the configuration
 	labelResult    = "result"
 	labelIndex     = "index" // words, vectors

@@ -68,7 +68,7 @@ type Request struct {
 func (t *Telemetry) Traces() bool { return t.tracing != nil }
 
 // Begin opens the span of a request. Unless its caller, or callers at all, are trusted, a trace of theirs is only linked:
-// whoever may continue one decides what is sampled.
+// a caller that may continue one decides what is sampled.
 func (t *Telemetry) Begin(ctx context.Context, r *Request) *Trace {
 	if t.tracing == nil {
 		return nil

@@ -138,7 +138,7 @@ func unfit(err error) bool {
 	}
 }
 
-// prepared is a text as the model is to see it: behind its prefix, and cut to what the model takes, at a whole character.
+// prepared is a text as the model is to see it: after its prefix, and cut to what the model takes, at a whole character.
 func (s *Settings) prepared(use search.Use, text string) string {
 	if len(text) > s.TextBytes {
 		end := s.TextBytes

@@ -12,7 +12,7 @@ import (
 )
 
 // An identity is "provider/model/dimensions", with "simulated/" before it where the provider is none, and with the
-// prefixes behind it as a URL's query where there are any: whatever changes vectors is in it.
+// prefixes after it as a URL's query where there are any: everything that changes vectors is in it.
 
 const (
 	ofSimulated    = "simulated/"

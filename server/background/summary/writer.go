@@ -1,4 +1,4 @@
-// Package summary has a model write what happened in sessions, behind the requests and within a budget. Its calls take the
+// Package summary has a model write what happened in sessions, in the background and within a budget. Its calls take the
 // way that requests of the chat surface take: the router places the model, the request is crossed to the format that the
 // provider speaks, and package background makes the call. A session whose summary cannot be had is found by its own words,
 // as without this package.

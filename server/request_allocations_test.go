@@ -28,7 +28,7 @@ func TestAllocationsOfARequest(t *testing.T) {
 	slices.Sort(rounds)
 	usual := rounds[len(rounds)/2]
 	t.Logf("%.1f allocations per request", usual)
-	if usual > 34 {
+	if usual > 32 {
 		t.Errorf("%.1f allocations per request", usual)
 	}
 }

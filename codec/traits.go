@@ -51,14 +51,16 @@ type Members struct {
 
 // ClientTraits are what clients of a format say, and what their answers have a place for.
 type ClientTraits struct {
-	Pictures        bool // answers may hold pictures
-	SignedCalls     bool // a call in an answer can bear its proof
-	SignedReasoning bool // reasoning bears a proof of its own provider, so that what another one thought has to be marked
-	PrivateUser     bool // the user's id tells of accounts and devices: another company gets a hash of it
-	TitledDocuments bool // documents come with a title and a context
-	DeferredTools   bool // a deferred tool joins when the conversation refers to it
-	StrictSchemas   bool // every answer is held to its schema
-	StoredAnswers   bool // requests may refer to earlier answers by their ids
+	Pictures        bool   // answers may hold pictures
+	SignedCalls     bool   // a call in an answer can bear its proof
+	SignedReasoning bool   // reasoning bears a proof of its own provider, so that what another one thought has to be marked
+	PrivateUser     bool   // the user's id tells of accounts and devices: another company gets a hash of it
+	TitledDocuments bool   // documents come with a title and a context
+	DeferredTools   bool   // a deferred tool joins when the conversation refers to it
+	StrictSchemas   bool   // every answer is held to its schema
+	StoredAnswers   bool   // requests may refer to earlier answers by their ids
+	TextBlock       string // the type of a block of text in requests; "": there are no conversations
+	TextAsString    bool   // many hosts take no blocks: what is added to a text goes into its string
 }
 
 // SystemTurns says where a conversation may hold instructions after its beginning.

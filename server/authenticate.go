@@ -26,6 +26,7 @@ const (
 	headerFallback        = "X-Service-Fallback"
 	headerReplay          = "X-Service-Replay"
 	headerProject         = "X-Service-Project"
+	headerRecall          = "X-Service-Recall"
 )
 
 // caller is who sent a request, and what provider credential they brought along.

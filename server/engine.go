@@ -23,6 +23,7 @@ type Engine interface {
 	memory.Searcher
 	mcp.Archive
 	recall.Engine
+	Recollections
 
 	Lag() (words, vectors uint64) // changes that cannot be found yet
 }
@@ -68,4 +69,11 @@ type ReasoningCache interface {
 // Limiter holds callers within the limits of their keys.
 type Limiter interface {
 	Enter(now time.Time, key string, limits store.Limits, use *store.KeyUse, tokens int64) (*quota.Pass, *quota.Refusal)
+}
+
+// Recollections keeps what was recalled at a place of a conversation, to put it there again.
+type Recollections interface {
+	Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error) // nil where nothing was decided
+	RecollectionOf(account, exchange string) (*store.Recollection, error)                      // nil: nothing was
+	Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error)
 }

@@ -112,9 +112,10 @@ type plan struct {
 	router   router.Config
 	provider provider.Options
 	store    store.Options
-	index    *search.Options      // nil: there is none
-	prepare  func(*server.Server) // before it is run; may be nil
-	client   *tls.Config          // of clients, for a proxy with TLS
+	index    *search.Options                    // nil: there is none
+	engine   func(*engine.Engine) server.Engine // in place of the house's; may be nil
+	prepare  func(*server.Server)               // before it is run; may be nil
+	client   *tls.Config                        // of clients, for a proxy with TLS
 }
 
 // transportPlan lets a house be reached in one of the ways that a proxy can be.
@@ -208,6 +209,9 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	ok(t, err)
 	t.Cleanup(routes.Close)
 	p.server.Engine, p.server.Router = h.store, routes
+	if p.engine != nil {
+		p.server.Engine = p.engine(h.store)
+	}
 	h.proxy, err = server.New(p.server)
 	ok(t, err)
 	h.tls = p.client

@@ -212,3 +212,79 @@ func TestAnAgentKeepsNotesAndForgets(t *testing.T) {
 		}
 	}
 }
+
+// In requests, too: the provider sees the text, the record says so, the client and the index do not see it.
+func TestARequestIsGivenWhatIsRecalledWhereItAsks(t *testing.T) {
+	for _, s := range generating {
+		t.Run(s.name, func(t *testing.T) {
+			h := searching(t)
+			first := h.inShop("monday", "Why does ErrLockTimeout come up?", "The retry in pkg/lock/wait.go runs while the lease is held.")
+			h.find(h.key, `{"newest":true}`)
+			body := s.said(s.model, "Working directory: "+shop+"\n", "What about ErrLockTimeout?")
+			a := h.post(s.path, body, "X-Service-Recall", "on")
+			if sent := string(h.upstream().Body); !strings.Contains(sent, "mneme-recall nonce") || !strings.Contains(sent, "pkg/lock/wait.go") {
+				t.Errorf("the provider was sent %s", sent)
+			}
+			if said := a.header.Get("X-Service-Recall"); !strings.HasPrefix(said, "hits=1; tokens=") || !strings.Contains(said, first.exchange()) {
+				t.Errorf("the header says %q", said)
+			}
+			record := h.record(a.exchange())
+			if record.Recall == nil || len(record.Recall.Exchanges) != 1 || record.Recall.Exchanges[0] != first.exchange() || string(record.RawRequest) != body {
+				t.Errorf("on record is %+v with %s", record.Recall, record.RawRequest)
+			}
+			h.find(h.key, `{"newest":true}`)
+			if _, found, _ := h.find(h.key, `{"query":"lease held retry"}`); len(found.Data) != 1 {
+				t.Errorf("the quoted sentence is found %d times", len(found.Data))
+			}
+			for name, headers := range map[string][]string{"off": {"X-Service-Recall", "off"}, "not asked": nil, "strict": {"X-Service-Strict", "1"}} {
+				a := h.post(s.path, body, headers...)
+				if sent := string(h.upstream().Body); sent != body || a.header.Get("X-Service-Recall") != "" {
+					t.Errorf("%s: the provider was sent %s", name, sent)
+				}
+			}
+		})
+	}
+}
+
+// A conversation that goes on by the id of an answer, at a provider that does not know it, is sent as it was sent before.
+func TestAConversationByIDsGetsBackWhatWasRecalled(t *testing.T) {
+	h := searching(t)
+	h.inShop("monday", "Why does ErrLockTimeout come up?", "The retry in pkg/lock/wait.go runs while the lease is held.")
+	h.find(h.key, `{"newest":true}`)
+	body := func(input, previous string) string {
+		return fmt.Sprintf(`{"model":%q,"instructions":"Working directory: %s\n","input":%s%s}`, messages.model, shop, quoted(input), previous)
+	}
+	a := h.post(responses.path, body("What about ErrLockTimeout?", ""), "X-Service-Recall", "on")
+	before := sentHistory(t, h.upstream().Body)
+	var answer struct {
+		ID string `json:"id"`
+	}
+	ok(t, json.Unmarshal([]byte(a.body), &answer))
+	h.post(responses.path, body("And now?", `,"previous_response_id":`+quoted(answer.ID)), "X-Service-Recall", "on")
+	after := sentHistory(t, h.upstream().Body)
+	if !strings.Contains(before, "pkg/lock/wait.go") || !strings.HasPrefix(after, before) {
+		t.Errorf("after %q came %q", before, after)
+	}
+}
+
+// What is erased leaves the places where it was quoted; the requests go on.
+func TestErasedTextLeavesEarlierTurns(t *testing.T) {
+	h := searching(t)
+	first := h.inShop("monday", "Why does ErrLockTimeout come up?", "The retry in pkg/lock/wait.go runs while the lease is held.")
+	h.find(h.key, `{"newest":true}`)
+	turns := []string{"What about ErrLockTimeout?", "I see.", "And then?"}
+	h.post(messages.path, messages.said(messages.model, "Working directory: "+shop+"\n", turns[:1]...), "X-Service-Recall", "on")
+	h.post(messages.path, messages.said(messages.model, "Working directory: "+shop+"\n", turns...), "X-Service-Recall", "on")
+	if !strings.Contains(string(h.upstream().Body), "pkg/lock/wait.go") {
+		t.Fatal("the text is not put back")
+	}
+	var e struct {
+		ID string `json:"id"`
+	}
+	ok(t, json.Unmarshal([]byte(h.ask(http.StatusAccepted, http.MethodDelete, "/exchanges/"+first.exchange(), "").body), &e))
+	h.erased(e.ID)
+	a := h.post(messages.path, messages.said(messages.model, "Working directory: "+shop+"\n", turns...), "X-Service-Recall", "on")
+	if sent := string(h.upstream().Body); a.status != 200 || strings.Contains(sent, "pkg/lock/wait.go") {
+		t.Errorf("%d: the provider was sent %s", a.status, sent)
+	}
+}

@@ -16,9 +16,10 @@ type recording struct {
 	capture  store.Recording // nil: the request has not been put on record
 	off      bool            // the capture records nothing
 	closing  store.Closing
-	written  int64         // about how many tokens of the answer have come
-	finished bool          // the closing is committed
-	lag      time.Duration // for which the end of the answer waited for that
+	written  int64             // about how many tokens of the answer have come
+	recalled *store.RecallInfo // nil: nothing was to be recalled
+	finished bool              // the closing is committed
+	lag      time.Duration     // for which the end of the answer waited for that
 }
 
 // record puts the request on record. It does not wait for the commit.
@@ -29,7 +30,10 @@ func (x *exchange) record() error {
 		return nil
 	}
 	var err error
-	r.capture, err = x.server.engine.Begin(x.ctx, x.opening())
+	o := x.opening()
+	if r.capture, err = x.server.engine.Begin(x.ctx, o); err == nil && x.recalls() {
+		x.recall(o)
+	}
 	return err
 }
 
@@ -124,6 +128,7 @@ func (x *exchange) commit(outcome store.Outcome) error {
 	r.closing.Outcome = outcome
 	x.recordCost()
 	r.closing.Attempts = x.attemptsToRecord()
+	r.closing.Recall = r.recalled
 	if x.route.fallback {
 		p := x.route.placement.Provider
 		r.closing.StandIn = &store.StandIn{Provider: p.Name(), Format: x.route.format, ModelSent: x.route.placement.Model, Simulated: p.Simulated()}

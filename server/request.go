@@ -23,7 +23,7 @@ import (
 )
 
 // request is what a client asks. It is made by admit and read, and does not change afterwards, but for what is worked out
-// from it once.
+// from it once, and for what is recalled for it.
 type request struct {
 	in        *edge.Request
 	surface   codec.Format

@@ -27,7 +27,7 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	if err == nil || !storesAnswers(x.request.surface) || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine, account: x.request.caller.Account})
+	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine, account: x.request.caller.Account, asSent: x.asSent()})
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
@@ -65,7 +65,7 @@ func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
 	if !storesAnswers(x.request.surface) || !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
 		return x.request.body, nil, nil
 	}
-	body, names, err = x.resolve(&recorded{answers: x.server.engine, account: x.request.caller.Account, leaves: true})
+	body, names, err = x.resolve(&recorded{answers: x.server.engine, account: x.request.caller.Account, leaves: true, asSent: x.asSent()})
 	if err != nil || len(names) == 0 {
 		return x.request.body, nil, err
 	}
@@ -101,8 +101,9 @@ func (x *exchange) mayReferToOwn() bool {
 type recorded struct {
 	answers Answers
 	account string
-	leaves  bool // the provider knows its own ids: a request that goes on from one of these keeps it
-	within  bool // the conversation is being followed back, and has to be found whole
+	leaves  bool                         // the provider knows its own ids: a request that goes on from one of these keeps it
+	asSent  func(*store.Exchange) []byte // the request with what was recalled for it; nil: as it came
+	within  bool                         // the conversation is being followed back, and has to be found whole
 }
 
 func (r *recorded) Response(id string) (request, answer []byte, err error) {
@@ -121,6 +122,9 @@ func (r *recorded) Response(id string) (request, answer []byte, err error) {
 	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if r.asSent != nil {
+		return r.asSent(x), x.RawResponse, nil
 	}
 	return x.RawRequest, x.RawResponse, nil
 }

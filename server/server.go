@@ -18,6 +18,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/turns"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/listen"
@@ -26,6 +27,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Options configure a [Server]. Zero limits take the defaults.
@@ -46,7 +48,8 @@ type Options struct {
 	CaptureOff bool     // pass exchanges without a record
 	OptOut     []string // accounts whose callers may keep an exchange off the record
 
-	Recall recall.Options
+	Recall   recall.Options
+	Recaller recall.Recaller // of what is recalled in requests; nil: one that recalls from Engine
 
 	Connections           int // open at a time; 10,000
 	ConnectionsPerAddress int // of one client address; 0: no limit but the one before
@@ -121,6 +124,7 @@ type Server struct {
 	edge   *edge.Server
 
 	recaller *recall.Memory
+	places   turns.Reader // of recollections
 
 	bodies  *edge.Budget // of the request bodies that are being handled
 	answers *edge.Budget // of the answers that are held
@@ -145,9 +149,13 @@ func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
 		recaller: recall.New(o.Engine, o.Recall),
+		places:   turns.Reader{IsBoot: search.IsBoot},
 
 		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine}, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
 		bodies: edge.NewBudget(o.InFlightBytes), answers: edge.NewBudget(o.AnswerMemory),
+	}
+	if s.opts.Recaller == nil {
+		s.opts.Recaller = s.recaller
 	}
 	err := s.loadBudgets(context.Background())
 	if err != nil {

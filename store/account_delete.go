@@ -112,7 +112,7 @@ func (s *Store) finishDeletion(ctx context.Context, account accountNumber) error
 var ownedSpaces = [...]byte{
 	spaceExchange, spaceOpen, spaceRequest, spaceResponse, spaceBlock, spaceNode, spaceSession, spaceMember, spaceBelongs,
 	spaceLink, spaceOutbox, spaceTurn, spaceHistory, spaceMove, spaceLedger, spaceSessionChange, spaceVector, spaceErasure,
-	spaceCredential, spaceSummary, spaceUnsummarized, spaceSummaryTokens, spaceRollup,
+	spaceCredential, spaceSummary, spaceUnsummarized, spaceSummaryTokens, spaceRollup, spaceRecollection, spaceQuoted,
 }
 
 // deleteRange deletes every key with a prefix.

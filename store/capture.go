@@ -324,6 +324,7 @@ func closeInfo(info *ExchangeInfo, c *Closing) {
 	info.ProviderReqID = c.ProviderReqID
 	info.Translation = c.Translation
 	info.Attempts = c.Attempts
+	info.Recall = c.Recall
 	if s := c.StandIn; s != nil {
 		info.Provider, info.Format, info.ModelSent, info.Simulated = s.Provider, s.Format.String(), s.ModelSent, s.Simulated
 	}

@@ -367,6 +367,7 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 	if info.ResponseID != "" { // whatever the surface: stores of earlier versions link all of them
 		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), nil)
 	}
+	g.eraseRecollections(w, account, id)
 	e.Exchanges++
 	if readable {
 		g.rollUpErased(w, account, info)

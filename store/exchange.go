@@ -82,6 +82,7 @@ type Closing struct {
 	ContentType   string       // of the answer
 	ProviderReqID string       // the provider's own request id
 	Attempts      []Attempt    // at providers; none when there was one, which gave the answer
+	Recall        *RecallInfo  // what was recalled for the request; nil: nothing was to be
 	StandIn       *StandIn     // who was asked last, when that is not who the opening names
 }
 
@@ -183,6 +184,8 @@ type ExchangeInfo struct {
 	Error         *ErrorInfo `json:"error,omitempty"`
 	Translation   []string   `json:"translation,omitempty"`
 	Attempts      []Attempt  `json:"attempts,omitempty"`
+
+	Recall *RecallInfo `json:"recall,omitempty"`
 
 	Header       []HeaderField `json:"header,omitempty"`
 	RequestType  string        `json:"request_content_type,omitempty"`

@@ -53,6 +53,7 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	}
 	w.text(37, x.Project)
 	x.Cost.write(w, 38)
+	x.Recall.write(w, 39)
 }
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
@@ -138,6 +139,9 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 	case 38:
 		x.Cost = new(Cost)
 		r.into(x.Cost)
+	case 39:
+		x.Recall = new(RecallInfo)
+		r.into(x.Recall)
 	}
 }
 

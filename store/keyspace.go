@@ -25,6 +25,8 @@ const (
 	spaceHistory       = 'h' // h <account> <session> <history>       the exchange that this history leads to
 	spaceMove          = 'j' // j <account> <session>                 exchanges of the session are on their way to another
 	spaceLedger        = 'p' // p <account> <slot>                    what a model wants back with the next request
+	spaceRecollection  = 'R' // R <account> <place>                   what was recalled there
+	spaceQuoted        = 'Q' // Q <account> <exchange> <place>        the recollection there goes with the exchange
 	spaceChange        = 'i' // i <follower> <number>                 a turn that the follower has yet to look at
 	spaceSessionChange = 'y' // y <account> <session>                 the session has changed since something was derived of it
 	spaceSummary       = 'z' // z <account> <session>                 what a model has written about the session

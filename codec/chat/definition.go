@@ -36,7 +36,7 @@ func traits() codec.Traits {
 		CallID:   codec.IDRule{Max: 40},
 		ToolName: codec.NameRule{Max: 64},
 		Members:  members,
-		Client:   codec.ClientTraits{Pictures: true, SignedCalls: true},
+		Client:   codec.ClientTraits{Pictures: true, SignedCalls: true, TextBlock: "text", TextAsString: true},
 		Takes: codec.Takes{ // from any host; narrow adds what only some take
 			SystemTurns:      codec.SystemAnywhere,
 			Refusals:         true,

@@ -44,6 +44,7 @@ func traits() codec.Traits {
 			TitledDocuments: true,
 			DeferredTools:   true,
 			StrictSchemas:   true,
+			TextBlock:       "text",
 		},
 		Takes: codec.Takes{
 			SystemApart:    true,

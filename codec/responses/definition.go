@@ -36,7 +36,7 @@ func traits() codec.Traits {
 		CallID:       codec.IDRule{Max: 64},
 		ToolName:     codec.NameRule{Max: 64},
 		Members:      members,
-		Client:       codec.ClientTraits{Pictures: true, SignedReasoning: true, StoredAnswers: true},
+		Client:       codec.ClientTraits{Pictures: true, SignedReasoning: true, StoredAnswers: true, TextBlock: "input_text"},
 		Takes: codec.Takes{
 			SystemTurns:      codec.SystemAnywhere,
 			Refusals:         true,

@@ -21,6 +21,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -112,10 +113,14 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	}
 	service, err := server.New(server.Options{
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Engine: memory, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
-		PublicNames:  listen.Names(cfg.PublicNames),
-		Management:   admin.AccountHandler(memory, log, int(cfg.Limits.BodyBytes)),
-		CaptureOff:   cfg.Capture.Mode == "off",
-		OptOut:       cfg.Capture.OptOut,
+		PublicNames: listen.Names(cfg.PublicNames),
+		Management:  admin.AccountHandler(memory, log, int(cfg.Limits.BodyBytes)),
+		CaptureOff:  cfg.Capture.Mode == "off",
+		OptOut:      cfg.Capture.OptOut,
+		Recall: recall.Options{
+			Requests: recall.Requests(cfg.Recall.Requests), Accounts: cfg.Recall.Accounts,
+			Deadline: time.Duration(cfg.Recall.Deadline), Age: time.Duration(cfg.Recall.MaxAge),
+		},
 		KeyLimits:    keyLimits(&cfg),
 		BodyBytes:    int64(cfg.Limits.BodyBytes),
 		HeaderBytes:  int(cfg.Limits.HeaderBytes),

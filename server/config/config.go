@@ -37,6 +37,7 @@ type Config struct {
 	Timeouts    Timeouts            `json:"timeouts"`
 	Cache       Cache               `json:"cache"`
 	Capture     Capture             `json:"capture"`
+	Recall      Recall              `json:"recall"`
 	Retention   Retention           `json:"retention"`
 	Search      Search              `json:"search"`
 	Admin       Admin               `json:"admin"`
@@ -176,6 +177,14 @@ type Cache struct {
 	AnthropicBreakpoints bool `json:"anthropic_breakpoints"`
 }
 
+// Recall is what requests are given of earlier sessions.
+type Recall struct {
+	Requests string   `json:"requests" oneof:"ask,on,off"`
+	Accounts []string `json:"accounts"` // whose requests are given it without asking
+	Deadline Duration `json:"deadline"` // for one decision
+	MaxAge   Duration `json:"max_age"`  // of what is recalled
+}
+
 // Capture says what becomes of exchanges on record.
 type Capture struct {
 	Mode       string `json:"mode" oneof:"on,off"`
@@ -274,6 +283,7 @@ func Default() Config {
 		Upstream: Upstream{Retries: 2, BreakerFailures: 10, BreakerPause: Duration(5 * time.Second)},
 
 		Cache:   Cache{AnthropicBreakpoints: true},
+		Recall:  Recall{Requests: "ask", Deadline: Duration(50 * time.Millisecond), MaxAge: Duration(90 * 24 * time.Hour)},
 		Capture: Capture{Mode: "on", Durability: "process", OnPressure: "wait", AnswerBytes: 64 << 20, Redact: Redact{Builtin: true}},
 		// Bounds, so that a server nobody looks after does not fill its volume.
 		Retention: Retention{MaxAge: Duration(365 * 24 * time.Hour), MaxBytes: 32 << 30, Audit: Duration(2 * 365 * 24 * time.Hour)},

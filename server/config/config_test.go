@@ -84,6 +84,7 @@ limits: {body_bytes: 1 KB, header_bytes: 32kib, connections: 7, connections_per_
 timeouts: {read: 10s, first_byte: 1m30s, idle: 250ms, drain: 1h, drain_delay: 5s}
 cache: {anthropic_breakpoints: false}
 capture: {mode: off, durability: power, on_pressure: shed, answer_bytes: 1MiB, opt_out: [team-a], redact: {builtin: false, patterns: [{name: ticket, regex: "ACME-[0-9]+"}]}}
+recall: {requests: on, accounts: [team-a], deadline: 20ms, max_age: 240h}
 retention: {max_age: 720h, max_bytes: 1GB, audit: 48h}
 search:
   embedder: {model: qwen3-embedding, dimensions: 256, document_prefix: "d: ", query_prefix: "q: ", text_bytes: 4KiB, batch_texts: 8, calls: 1}
@@ -119,6 +120,7 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 			Read: Duration(10 * time.Second), FirstByte: Duration(90 * time.Second),
 			Idle: Duration(250 * time.Millisecond), Drain: Duration(time.Hour), DrainDelay: Duration(5 * time.Second),
 		},
+		Recall:  Recall{Requests: "on", Accounts: []string{"team-a"}, Deadline: Duration(20 * time.Millisecond), MaxAge: Duration(240 * time.Hour)},
 		Capture: Capture{Mode: "off", Durability: "power", OnPressure: "shed", AnswerBytes: 1 << 20, OptOut: []string{"team-a"}, Redact: Redact{Patterns: []RedactPattern{{"ticket", "ACME-[0-9]+"}}}},
 
 		Retention: Retention{MaxAge: Duration(30 * 24 * time.Hour), MaxBytes: 1e9, Audit: Duration(48 * time.Hour)},
@@ -251,7 +253,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, retention, search, admin, telemetry), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",
@@ -546,6 +548,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	withAll.Limits.PerKey = KeyLimits{}
 	withAll.Search.Embedder.Dimensions, withAll.Search.Embedder.DocumentPrefix, withAll.Search.Embedder.QueryPrefix = 0, "", ""
 	withAll.Search.Summaries.Model = ""
+	withAll.Recall.Accounts = nil
 	withAll.Capture.OptOut, withAll.Capture.Redact.Patterns, withAll.TLS = nil, nil, TLS{}
 	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay = 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {

@@ -98,11 +98,24 @@ const (
 
 // Options configure a [Memory]. Zero members take the defaults.
 type Options struct {
+	Requests Requests // whether requests are given what is recalled
+	Accounts []string // whose requests are, without asking for it
+
 	Coverage float64       // least coverage of a hit
 	Deadline time.Duration // for a decision
 	Age      time.Duration // of the oldest exchange that is recalled
 	Clock    func() time.Time
 }
+
+// Requests says whether requests are given what is recalled for them.
+type Requests string
+
+// Ways.
+const (
+	RequestsAsk Requests = "ask" // where they ask for it; also ""
+	RequestsOn  Requests = "on"  // all
+	RequestsOff Requests = "off" // none, even if they ask
+)
 
 // Memory recalls from a store.
 type Memory struct {
@@ -175,7 +188,8 @@ func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 	}
 	decided := make(chan Recalled, 1)
 	asked := *q
-	asked.Prompt, asked.Given = strings.Clone(q.Prompt), slices.Clone(q.Given)
+	asked.Prompt, asked.Given = strings.Clone(q.Prompt), slices.Clone(q.Given) // they may be views of a request that ends first
+	asked.Account, asked.Project, asked.Session = strings.Clone(q.Account), strings.Clone(q.Project), strings.Clone(q.Session)
 	open := m.engine.Beside(func(life context.Context) {
 		defer func() { <-m.running }()
 		inside, done := context.WithTimeout(life, searchTime)

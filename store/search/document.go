@@ -95,7 +95,7 @@ func (d *document) take(m *store.Message, user, assistant, output, names *excerp
 			results -= len(text)
 			names.add(text, maxArguments+maxResults)
 			output.add(headAndTail(p.Text), maxOutput)
-		case p.Kind != "text" || isBoot(p.Text):
+		case p.Kind != "text" || IsBoot(p.Text):
 		case m.Role == "user":
 			user.add(p.Text, maxSpoken)
 		case m.Role == "assistant":
@@ -152,9 +152,9 @@ var boots = [...]string{
 	"This is the Gemini CLI", "This is the Qwen Code", "[Request interrupted by user",
 }
 
-// isBoot tells text that a client puts before what its user says: instruction files and descriptions of the machine.
+// IsBoot tells text that a client puts before what its user says: instruction files and descriptions of the machine.
 // They are the same in every conversation of a project and would be found by every word in them.
-func isBoot(text string) bool {
+func IsBoot(text string) bool {
 	text = strings.TrimSpace(text)
 	for _, opening := range boots {
 		if strings.HasPrefix(text, opening) {

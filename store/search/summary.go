@@ -55,7 +55,7 @@ func lastSpoken(messages []store.Message, role string) string {
 			continue
 		}
 		for j := len(messages[i].Parts) - 1; j >= 0; j-- {
-			if p := &messages[i].Parts[j]; p.Kind == "text" && !isBoot(p.Text) && strings.TrimSpace(p.Text) != "" {
+			if p := &messages[i].Parts[j]; p.Kind == "text" && !IsBoot(p.Text) && strings.TrimSpace(p.Text) != "" {
 				return p.Text
 			}
 		}

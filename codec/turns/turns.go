@@ -1,0 +1,341 @@
+// Package turns finds the places in a request at which a person opened a turn, and puts text behind what the person said
+// there. A place is known by all that the conversation said up to it, however clients write it.
+package turns
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// Key stands for a place, or for what was said there.
+type Key [16]byte
+
+// Place is a message with which a person opens a turn.
+type Place struct {
+	Item    int  // of the envelope's items
+	Key     Key  // of the conversation up to and with this message
+	Said    Key  // of this message alone
+	Ordinal int  // among the places of this request where the same was said
+	Newest  bool // nothing of a model's follows
+}
+
+// Reader reads requests. It remembers what messages say, because agents send them again with every turn. It may be used
+// from any goroutine.
+type Reader struct {
+	IsBoot func(text string) bool // tells text of a client's own
+
+	mu           sync.Mutex
+	young, older map[codec.Fingerprint]message
+}
+
+// remembered is how many messages a generation has; a message takes 40 bytes.
+const remembered = 16 << 10
+
+// message is what a message means for places.
+type message struct {
+	said Key // zero: nothing that counts
+	kind kind
+}
+
+type kind uint8
+
+const (
+	other  kind = iota // system text, notes of a client
+	opens              // a person opens a turn
+	models             // a model's
+	tools              // what a tool gave back, or a user's message with it
+)
+
+// Request is what places are looked for in.
+type Request struct {
+	Body     []byte
+	Envelope *codec.Envelope
+	Scope    string              // whose conversation it is, and what about
+	Pieces   []codec.Span        // with their fingerprints; may be nil
+	Prints   []codec.Fingerprint // of Pieces
+}
+
+// Places gives the places of a request, the oldest first.
+func (r *Reader) Places(q *Request) []Place {
+	h := blake3.New()
+	_, _ = h.WriteString(q.Scope)
+	_, _ = h.Write([]byte{0})
+	_, _ = h.WriteString(q.Envelope.PreviousResponse)
+	_, _ = h.Write([]byte{0})
+	_, _ = h.WriteString(q.Envelope.Conversation)
+	chain := sum(h)
+	var places []Place
+	answered, piece := false, 0
+	times := make(map[Key]int)
+	for i, item := range q.Envelope.Items {
+		for piece < len(q.Pieces) && q.Pieces[piece].Start < item.Start {
+			piece++
+		}
+		var print codec.Fingerprint
+		if piece < len(q.Pieces) && piece < len(q.Prints) && q.Pieces[piece] == item {
+			print = q.Prints[piece]
+		}
+		m := r.read(item.Of(q.Body), print)
+		if m.kind == models {
+			answered = true
+		}
+		if m.said == (Key{}) || m.kind == other {
+			continue
+		}
+		chain = joined(chain, m.said)
+		if m.kind != opens {
+			continue
+		}
+		answered = false
+		places = append(places, Place{Item: i, Key: chain, Said: m.said, Ordinal: times[m.said]})
+		times[m.said]++
+	}
+	if n := len(places); n > 0 {
+		places[n-1].Newest = !answered
+	}
+	return places
+}
+
+func joined(chain, said Key) Key {
+	var both [32]byte
+	copy(both[:16], chain[:])
+	copy(both[16:], said[:])
+	full := blake3.Sum256(both[:])
+	return Key(full[:16])
+}
+
+// Session gives the key of a place by the session that it is in, for clients that leave out old messages.
+func (p *Place) Session(session string) Key {
+	h := blake3.New()
+	_, _ = h.WriteString("session\x00" + session + "\x00")
+	_, _ = h.Write(p.Said[:])
+	_, _ = h.Write([]byte{byte(p.Ordinal), byte(p.Ordinal >> 8), byte(p.Ordinal >> 16)})
+	return sum(h)
+}
+
+func sum(h *blake3.Hasher) (k Key) {
+	_, _ = h.Digest().Read(k[:])
+	return k
+}
+
+func (r *Reader) read(item []byte, print codec.Fingerprint) message {
+	if print == 0 {
+		return r.parse(item)
+	}
+	r.mu.Lock()
+	m, known := r.young[print]
+	if !known {
+		m, known = r.older[print]
+	}
+	r.mu.Unlock()
+	if known {
+		return m
+	}
+	m = r.parse(item)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.young) >= remembered {
+		r.older, r.young = r.young, nil
+	}
+	if r.young == nil {
+		r.young = make(map[codec.Fingerprint]message)
+	}
+	r.young[print] = m
+	return m
+}
+
+// parse reads a message or an input item of any surface: no name of theirs means two things.
+func (r *Reader) parse(item []byte) message {
+	if scan.IsString(item) { // an input that is a string
+		return r.person([][]byte{item}, nil)
+	}
+	var role, wireType, content []byte
+	for m := scan.Object(item); m.Next(); {
+		switch string(m.Key) {
+		case "role":
+			role = scan.Body(m.Value)
+		case "type":
+			wireType = scan.Body(m.Value)
+		case "content":
+			content = m.Value
+		}
+	}
+	k := other
+	switch string(role) {
+	case "assistant":
+		k = models
+	case "tool", "function":
+		k = tools
+	case "user":
+		return r.user(content)
+	case "":
+		switch {
+		case bytes.HasSuffix(wireType, []byte("_output")):
+			k = tools
+		case len(wireType) > 0:
+			k = models // calls and reasoning
+		}
+	}
+	if k == other {
+		return message{}
+	}
+	h := blake3.New()
+	writeStable(h, item, true)
+	return message{sum(h), k}
+}
+
+// user reads a user's message: texts, and what is no text.
+func (r *Reader) user(content []byte) message {
+	if scan.IsString(content) {
+		return r.person([][]byte{content}, nil)
+	}
+	var texts, rest [][]byte
+	result := false
+	for e := scan.Array(content); e.Next(); {
+		var wireType, text []byte
+		for m := scan.Object(e.Value); m.Next(); {
+			switch string(m.Key) {
+			case "type":
+				wireType = scan.Body(m.Value)
+			case "text":
+				text = m.Value
+			}
+		}
+		switch string(wireType) {
+		case "text", "input_text":
+			texts = append(texts, text)
+		default:
+			result = result || string(wireType) == "tool_result"
+			rest = append(rest, e.Value)
+		}
+	}
+	m := r.person(texts, rest)
+	if result && m.said != (Key{}) {
+		m.kind = tools
+	}
+	return m
+}
+
+// person reads what a person said: text without what clients enclose in it, and what is no text.
+func (r *Reader) person(texts, rest [][]byte) message {
+	h, spoke := blake3.New(), false
+	_, _ = h.WriteString("user")
+	var plain, said []byte
+	for _, text := range texts {
+		plain = scan.Unescape(plain[:0], scan.Body(text))
+		said = bytes.TrimSpace(chatkey.AppendSaid(said[:0], plain))
+		if len(said) == 0 || r.IsBoot(string(said[:min(len(said), 200)])) {
+			continue
+		}
+		spoke = true
+		_, _ = h.Write([]byte{0})
+		_, _ = h.Write(said)
+	}
+	for _, block := range rest {
+		_, _ = h.Write([]byte{1})
+		writeStable(h, block, false)
+	}
+	switch {
+	case spoke:
+		return message{sum(h), opens}
+	case len(rest) > 0:
+		return message{sum(h), tools}
+	}
+	return message{}
+}
+
+// passing are members that say nothing of what was said, and change between requests.
+func passing(name []byte, top bool) bool {
+	switch string(name) {
+	case "cache_control", "internal_chat_message_metadata_passthrough":
+		return true
+	case "id", "status":
+		return top
+	}
+	return false
+}
+
+// writeStable writes JSON without what changes between requests that say the same.
+func writeStable(h *blake3.Hasher, v []byte, top bool) {
+	switch {
+	case scan.IsObject(v):
+		_, _ = h.Write([]byte{'{'})
+		for m := scan.Object(v); m.Next(); {
+			switch {
+			case passing(m.Key, top):
+			case string(m.Key) == "content" && scan.IsString(m.Value): // the same as a list of one text
+				_, _ = h.WriteString("content[")
+				writeText(h, m.Value)
+			case string(m.Key) == "content":
+				_, _ = h.WriteString("content[")
+				for e := scan.Array(m.Value); e.Next(); {
+					writeBlock(h, e.Value)
+				}
+			default:
+				_, _ = h.Write(m.Key)
+				_, _ = h.Write([]byte{':'})
+				writeStable(h, m.Value, false)
+			}
+		}
+		_, _ = h.Write([]byte{'}'})
+	case scan.IsArray(v):
+		_, _ = h.Write([]byte{'['})
+		for e := scan.Array(v); e.Next(); {
+			writeStable(h, e.Value, false)
+		}
+		_, _ = h.Write([]byte{']'})
+	default:
+		_, _ = h.Write(v)
+		_, _ = h.Write([]byte{','})
+	}
+}
+
+// writeBlock writes a block of content; a text by its text alone.
+func writeBlock(h *blake3.Hasher, block []byte) {
+	if kind := scan.Body(scan.Get(block, "type")); string(kind) == "text" || string(kind) == "output_text" {
+		writeText(h, scan.Get(block, "text"))
+		return
+	}
+	writeStable(h, block, false)
+}
+
+func writeText(h *blake3.Hasher, v []byte) {
+	_, _ = h.Write([]byte{'"'})
+	_, _ = h.Write(scan.Body(v))
+	_, _ = h.Write([]byte{'"'})
+}
+
+// Said is what a person said in an item, without what is a client's own.
+func (r *Reader) Said(item []byte) string {
+	var all []byte
+	add := func(v []byte) {
+		said := bytes.TrimSpace(chatkey.AppendSaid(nil, scan.Unescape(nil, scan.Body(v))))
+		if len(said) == 0 || r.IsBoot(string(said[:min(len(said), 200)])) {
+			return
+		}
+		if len(all) > 0 {
+			all = append(all, '\n')
+		}
+		all = append(all, said...)
+	}
+	content := scan.Get(item, "content")
+	switch {
+	case scan.IsString(item):
+		add(item)
+	case scan.IsString(content):
+		add(content)
+	default:
+		for e := scan.Array(content); e.Next(); {
+			if kind := string(scan.Body(scan.Get(e.Value, "type"))); kind == "text" || kind == "input_text" {
+				add(scan.Get(e.Value, "text"))
+			}
+		}
+	}
+	return string(all)
+}

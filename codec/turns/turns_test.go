@@ -1,0 +1,91 @@
+package turns_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/turns"
+)
+
+func places(t *testing.T, body string) []turns.Place {
+	t.Helper()
+	var e codec.Envelope
+	if err := e.Read([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	r := turns.Reader{IsBoot: func(text string) bool { return strings.HasPrefix(text, "# AGENTS.md") }}
+	return r.Places(&turns.Request{Body: []byte(body), Envelope: &e, Scope: "acme"})
+}
+
+func TestAPlaceIsTheSameHoweverClientsWriteIt(t *testing.T) {
+	forms := []string{
+		`{"model":"m","messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"yes"}]},{"role":"user","content":"two"}]}`,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"one","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":"yes"},{"role":"user","content":[{"type":"text","text":"<system-reminder>at noon</system-reminder>"},{"type":"text","text":"two"}]},{"role":"system","content":"reminder"}]}`,
+	}
+	first, second := places(t, forms[0]), places(t, forms[1])
+	if len(first) != 2 || len(second) != 2 || first[0].Key != second[0].Key || first[1].Key != second[1].Key {
+		t.Fatalf("%v\nand %v", first, second)
+	}
+	if first[0].Newest || !first[1].Newest || !second[1].Newest {
+		t.Errorf("the newest are %v and %v", first, second)
+	}
+}
+
+func TestOnlyAPersonOpensATurn(t *testing.T) {
+	for name, body := range map[string]string{
+		"a result":     `{"model":"m","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"done"}]}]}`,
+		"instructions": `{"model":"m","messages":[{"role":"user","content":"# AGENTS.md instructions"}]}`,
+		"a reminder":   `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>x</system-reminder>"}]}]}`,
+		"system":       `{"model":"m","messages":[{"role":"system","content":"x"}]}`,
+	} {
+		if found := places(t, body); len(found) != 0 {
+			t.Errorf("%s opens a turn: %v", name, found)
+		}
+	}
+	late := places(t, `{"model":"m","messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}]}`)
+	if len(late) != 1 || late[0].Newest {
+		t.Errorf("behind a call: %v", late)
+	}
+}
+
+func TestAnInsertionLeavesTheEnvelopeTrue(t *testing.T) {
+	for name, c := range map[string]struct {
+		form       codec.ClientTraits
+		body, want string
+	}{
+		"a string":      {codec.ClientTraits{TextBlock: "text"}, `{"messages":[{"role":"user","content":"hi"}],"service_chat_key":"k","model":"m"}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"text","text":"<x>\n"}]}],"model":"n"}`},
+		"blocks":        {codec.ClientTraits{TextBlock: "input_text"}, `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]}],"model":"m"}`, `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi"},{"type":"input_text","text":"<x>\n"}]}],"model":"n"}`},
+		"chat":          {codec.ClientTraits{TextBlock: "text", TextAsString: true}, `{"messages":[{"role":"user","content":"hi"}],"model":"m"}`, `{"messages":[{"role":"user","content":"hi\n\n<x>\n"}],"model":"n"}`},
+		"chat, a part":  {codec.ClientTraits{TextBlock: "text", TextAsString: true}, `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"model":"m"}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"hi\n\n<x>\n"}]}],"model":"n"}`},
+		"chat, a photo": {codec.ClientTraits{TextBlock: "text", TextAsString: true}, `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"u"}}]}],"model":"m"}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"u"}},{"type":"text","text":"<x>\n"}]}],"model":"n"}`},
+	} {
+		var e codec.Envelope
+		if err := e.Read([]byte(c.body)); err != nil {
+			t.Fatal(err)
+		}
+		body := e.Insert([]byte(c.body), turns.Insertions(&c.form, []byte(c.body), e.Items[0], "<x>\n"))
+		if got := string(e.Splice(nil, body, "n")); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+}
+
+func BenchmarkPlaces(b *testing.B) {
+	var items []string
+	for range 50 {
+		items = append(items, `{"role":"user","content":"`+strings.Repeat("What about it? ", 120)+`"}`, `{"role":"assistant","content":"`+strings.Repeat("It is so. ", 220)+`"}`)
+	}
+	body := []byte(`{"model":"m","messages":[` + strings.Join(items, ",") + `]}`)
+	var e codec.Envelope
+	if err := e.Read(body); err != nil {
+		b.Fatal(err)
+	}
+	pieces := e.Blocks(nil)
+	prints := codec.Fingerprints(nil, "acme", body, pieces)
+	r := turns.Reader{IsBoot: func(string) bool { return false }}
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		r.Places(&turns.Request{Body: body, Envelope: &e, Pieces: pieces, Prints: prints})
+	}
+}

@@ -1,0 +1,261 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
+)
+
+// prefixSessions is how many sessions the property is tried on for each surface and provider. The long run has 1,500, which
+// is some 100,000 requests: go test ./server -run TestEachRequestBegins -prefix-sessions 1500
+var prefixSessions = flag.Int("prefix-sessions", 3, "sessions for each surface and provider in the test of prefixes")
+
+// talker recalls another text at each call, or nothing: whatever is the same twice was put back.
+type talker struct {
+	calls atomic.Int64
+	mute  bool
+}
+
+func (r *talker) Recall(_ context.Context, q *recall.Query) recall.Recalled {
+	n := r.calls.Add(1)
+	if r.mute || n%3 == 0 {
+		return recall.Recalled{Reason: recall.ReasonCoverage}
+	}
+	return recall.Recalled{Text: fmt.Sprintf("<mneme-recall nonce=\"%d\">\nof %q\n</mneme-recall>", n, q.Prompt[:min(len(q.Prompt), 20)]), Tokens: 20}
+}
+
+// conversation is a client of a surface with its history.
+type conversation struct {
+	surface surface
+	model   string
+	random  *rand.Rand
+	name    string
+	native  bool // it sends the name as its session
+	items   []string
+	turns   int
+	flip    bool // texts are strings, not blocks
+}
+
+func (c *conversation) text(words string) string {
+	kind := map[string]string{"responses": "input_text"}[c.surface.name]
+	if kind == "" {
+		kind = "text"
+	}
+	if c.flip {
+		return quoted(words)
+	}
+	return fmt.Sprintf(`[{"type":%q,"text":%s}]`, kind, quoted(words))
+}
+
+// ask adds a question. It is written in its form only when it is sent.
+func (c *conversation) ask() {
+	c.turns++
+	c.items = append(c.items, fmt.Sprintf("ask:Question %d of %s", c.turns, c.name))
+}
+
+// answer adds what the model said, or a call of a tool and its result.
+func (c *conversation) answer(tool bool) {
+	id := fmt.Sprintf("call_%s_%d", c.name, len(c.items))
+	said := fmt.Sprintf("Answer %d", len(c.items))
+	switch c.surface.name {
+	case "chat":
+		if !tool {
+			c.items = append(c.items, `{"role":"assistant","content":`+quoted(said)+`}`)
+			return
+		}
+		c.items = append(c.items, fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"run","arguments":"{}"}}]}`, id),
+			fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"done"}`, id))
+	case "responses":
+		if !tool {
+			c.items = append(c.items, `{"type":"message","role":"assistant","content":[{"type":"output_text","text":`+quoted(said)+`}]}`)
+			return
+		}
+		c.items = append(c.items, fmt.Sprintf(`{"type":"function_call","call_id":%q,"name":"run","arguments":"{}"}`, id),
+			fmt.Sprintf(`{"type":"function_call_output","call_id":%q,"output":"done"}`, id))
+	default:
+		if !tool {
+			c.items = append(c.items, `{"role":"assistant","content":[{"type":"text","text":`+quoted(said)+`}]}`)
+			return
+		}
+		c.items = append(c.items, fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":%q,"name":"run","input":{}}]}`, id),
+			fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":%q,"content":"done"}]}`, id))
+	}
+}
+
+// body is the request; texts are strings or blocks, and a mark of the cache stands somewhere, as they happen to.
+func (c *conversation) body() string {
+	marked := c.random.IntN(len(c.items))
+	items := make([]string, len(c.items))
+	for i, item := range c.items {
+		words, question := strings.CutPrefix(item, "ask:")
+		if !question {
+			items[i] = item
+			continue
+		}
+		c.flip = c.random.IntN(2) == 0
+		content := c.text(words)
+		if c.surface.name == "messages" && i == marked && !c.flip {
+			content = strings.Replace(content, `}]`, `,"cache_control":{"type":"ephemeral"}}]`, 1)
+		}
+		items[i] = `{"role":"user","content":` + content + `}`
+		if c.surface.name == "responses" && c.random.IntN(2) == 0 {
+			items[i] = `{"type":"message",` + items[i][1:]
+		}
+	}
+	list := strings.Join(items, ",")
+	const system = `Working directory: /home/ann/shop\n`
+	switch c.surface.name {
+	case "chat":
+		return fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":"%s"},%s],"tools":[{"type":"function","function":{"name":"run","parameters":{"type":"object"}}}]}`, c.model, system, list)
+	case "responses":
+		return fmt.Sprintf(`{"model":%q,"instructions":"%s","input":[%s],"tools":[{"type":"function","name":"run","parameters":{"type":"object"}}]}`, c.model, system, list)
+	default:
+		return fmt.Sprintf(`{"model":%q,"max_tokens":100,"system":"%s","messages":[%s],"tools":[{"name":"run","input_schema":{"type":"object"}}]}`, c.model, system, list)
+	}
+}
+
+// sentHistory is the history that a provider was sent, in a form that does not depend on marks of the cache, ids, and on
+// whether a text is a string or a block.
+func sentHistory(t *testing.T, body []byte) string {
+	t.Helper()
+	var request map[string]json.RawMessage
+	ok(t, json.Unmarshal(body, &request))
+	for _, name := range []string{"messages", "input", "contents"} {
+		if request[name] == nil {
+			continue
+		}
+		var list []any
+		ok(t, json.Unmarshal(request[name], &list))
+		var b bytes.Buffer
+		for _, item := range list {
+			writePlain(&b, item)
+		}
+		return b.String()
+	}
+	t.Fatalf("no history in %s", body)
+	return ""
+}
+
+// writePlain leaves out how a list or a member ends, so that a message that grew goes on from what it was.
+func writePlain(b *bytes.Buffer, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range []string{"role", "type", "text", "content", "parts", "input", "name", "arguments", "output", "tool_calls", "function", "functionCall", "functionResponse"} {
+			if name == "type" && (v[name] == "message" || v[name] == "text" || v[name] == "input_text") {
+				continue
+			}
+			if v[name] != nil {
+				if name != "text" && name != "content" {
+					b.WriteString("<" + name + ">")
+				}
+				writePlain(b, v[name])
+			}
+		}
+	case []any:
+		for _, e := range v {
+			writePlain(b, e)
+		}
+	case string:
+		b.WriteString(v + "|")
+	default:
+		fmt.Fprint(b, v)
+	}
+}
+
+// play lets a conversation go on at random, and counts requests that do not begin with all of the one before.
+func (c *conversation) play(t *testing.T, h *house, control bool) (requests, broken int) {
+	var before string
+	var headers []string
+	if c.native {
+		headers = []string{"X-Service-Chat-Key", c.name}
+	}
+	headers = append(headers, "X-Service-Recall", "on")
+	send := func() {
+		a := h.post(c.surface.path, c.body(), headers...)
+		if a.status != 200 {
+			t.Fatalf("%s on %s: %d %s", c.surface.name, c.model, a.status, a.body)
+		}
+		sent := sentHistory(t, h.upstream().Body)
+		if requests++; !strings.HasPrefix(sent, before) {
+			if broken++; broken == 1 && !control {
+				t.Logf("%s on %s: %q\ndoes not begin with %q", c.surface.name, c.model, sent, before)
+			}
+		}
+		before = sent
+	}
+	for range 3 + c.random.IntN(5) {
+		c.ask()
+		if c.surface.name == "messages" && c.random.IntN(3) == 0 {
+			h.post("/v1/messages/count_tokens", c.body(), headers...)
+		}
+		send()
+		if c.random.IntN(4) == 0 {
+			send() // again, as after a failure
+		}
+		for c.random.IntN(2) == 0 {
+			c.answer(true)
+			send()
+		}
+		c.answer(false)
+		if c.random.IntN(6) == 0 { // a fork goes on under another name
+			c.name += "f"
+			if c.native {
+				headers[1] = c.name
+			}
+		}
+	}
+	return requests, broken
+}
+
+// Whatever clients do, each request of a conversation begins with all of the one before it: so the prompt cache hits. Each
+// recall gives another text, and the test can fail: without putting texts back it does.
+func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
+	for _, control := range []bool{false, true} {
+		requests, broken := 0, 0
+		h := build(t, func(p *plan) {
+			p.server.Recaller = &talker{}
+			if control {
+				p.engine = func(e *engine.Engine) server.Engine { return forgetful{e} }
+			}
+		})
+		h.key = h.createKey("acme", store.AllScopes)
+		for _, s := range generating {
+			for _, model := range []string{"gpt-4.1", "gpt-5.5", "claude-opus-4-8", "gemini-3.8-flash"} {
+				for n := range *prefixSessions {
+					c := &conversation{surface: s, model: model, random: rand.New(rand.NewPCG(uint64(n), uint64(len(model)+len(s.name)))), native: n%2 == 0, name: fmt.Sprintf("%s-%s-%d", s.name, model, n)}
+					r, b := c.play(t, h, control)
+					requests, broken = requests+r, broken+b
+				}
+			}
+		}
+		t.Logf("control %t: %d of %d requests do not begin with the one before", control, broken, requests)
+		if !control && broken > 0 {
+			t.Errorf("%d of %d requests do not begin with the one before", broken, requests)
+		}
+		if control && broken < requests/4 {
+			t.Errorf("without putting texts back, %d of %d requests do not begin with the one before: the test cannot fail", broken, requests)
+		}
+	}
+}
+
+// forgetful keeps no recollection.
+type forgetful struct{ *engine.Engine }
+
+func (forgetful) Recollections(_ string, keys []store.RecollectionKey) ([]*store.Recollection, error) {
+	return make([]*store.Recollection, len(keys)), nil
+}
+
+func (forgetful) Recollect(_ context.Context, _ string, _ []store.RecollectionKey, r store.Recollection) (*store.Recollection, error) {
+	return &r, nil
+}

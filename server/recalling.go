@@ -1,0 +1,278 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/turns"
+	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// What is recalled in requests stands behind what a person said when a turn began. It is decided once, is on record before
+// the request goes up, and is put back at its place, with the same bytes, in every later request of the conversation: so
+// each request begins with all of the one before, and the provider's prompt cache goes on hitting. The client never sees
+// it, and neither does the index: the record has the request as it came.
+
+// recalls reports whether anything is recalled for the request. A header that says off wins over everything.
+func (x *exchange) recalls() bool {
+	o := &x.server.opts.Recall
+	if o.Requests == recall.RequestsOff || crossing.Traits(x.request.surface).Client.TextBlock == "" || x.route.placement.Provider == nil {
+		return false
+	}
+	asked := x.request.in.Header(headerRecall)
+	if asked != "" {
+		return !strings.EqualFold(asked, "off")
+	}
+	if x.request.in.Header(headerStrict) == "1" {
+		return false
+	}
+	return o.Requests == recall.RequestsOn || slices.Contains(o.Accounts, x.request.caller.Account)
+}
+
+// tokensAsked is how much may be recalled, if the client says so.
+func (x *exchange) tokensAsked() int {
+	text, _ := strings.CutPrefix(x.request.in.Header(headerRecall), "tokens=")
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return recall.DefaultTokens
+	}
+	return min(n, recall.MaxTokens)
+}
+
+// recall puts what was recalled into the request, and says so in the answer's header and on the record. Where anything
+// fails, the request goes on as it came.
+func (x *exchange) recall(o *store.Opening) {
+	if o.Auxiliary != "" && o.Auxiliary != store.AuxiliaryTokens || o.NativeAgent != "" || x.recording.capture.Shed() {
+		return // a client's own request, a subagent's, or one that is not on record
+	}
+	x.recording.recalled = x.recollect(o)
+	x.answer.out.Set(headerRecall, recallHeader(x.recording.recalled))
+}
+
+func recallHeader(r *store.RecallInfo) string {
+	text := "none; reason=" + r.Reason
+	if len(r.Exchanges) > 0 {
+		text = fmt.Sprintf("hits=%d; tokens=%d; ids=%s", len(r.Exchanges), r.Tokens, strings.Join(r.Exchanges, ","))
+	}
+	if r.Replayed > 0 {
+		text += fmt.Sprintf("; replayed=%d", r.Replayed)
+	}
+	return text
+}
+
+// Reasons of silence that only requests have.
+const (
+	reasonLate   = "late"    // something followed on the turn before anything was decided
+	reasonNoTurn = "no_turn" // no person says anything
+	reasonFormat = "format"  // the answer has to be JSON of a schema
+)
+
+func (x *exchange) recollect(o *store.Opening) *store.RecallInfo {
+	failed := &store.RecallInfo{Reason: string(recall.ReasonFailed)}
+	q := turns.Request{Body: o.Body, Envelope: &x.request.envelope, Scope: recallScope(o.Account, o.Project), Pieces: x.request.blocks, Prints: x.request.prints}
+	if len(o.Redacted) > 0 { // places are those of the record, which has less
+		q.Envelope, q.Pieces, q.Prints = new(codec.Envelope), nil, nil
+		if q.Envelope.Read(o.Body) != nil || len(q.Envelope.Items) != len(x.request.envelope.Items) {
+			return failed
+		}
+	}
+	places := x.server.places.Places(&q)
+	if len(places) == 0 {
+		return &store.RecallInfo{Reason: reasonNoTurn}
+	}
+	session := x.conversation(o)
+	found, err := x.decided(places, session)
+	if err != nil {
+		x.server.log.Error("what was recalled before cannot be read", "exchange", x.recording.capture.ID(), "error", err)
+		return failed
+	}
+	info := new(store.RecallInfo)
+	last := len(places) - 1
+	switch {
+	case found[last] != nil:
+	case !places[last].Newest:
+		info.Reason = reasonLate
+	default:
+		found[last] = x.decide(&places[last], session, q.Envelope.Items[places[last].Item].Of(o.Body), o.Project, found)
+	}
+	insertions := x.insertions(places, found, info)
+	if r := found[last]; r != nil {
+		info.Reason, info.Coverage = r.Reason, r.Coverage
+		if r.Text != "" {
+			info.Exchanges, info.Tokens, info.Reason = r.Quotes, r.Tokens, ""
+		}
+	}
+	if !x.insert(insertions) {
+		return failed
+	}
+	return info
+}
+
+// recallScope keeps the conversations of accounts and projects apart: the same words open turns in many.
+func recallScope(account, project string) string { return account + "\x00" + project }
+
+// conversation is what the client calls the conversation, "" where it calls it nothing.
+func (x *exchange) conversation(o *store.Opening) string {
+	for _, id := range []string{o.ChatKey, o.ExternalSession, o.NativeSession, o.Conversation} {
+		if id != "" {
+			return recallScope(o.Account, o.Project) + "\x00" + id
+		}
+	}
+	return ""
+}
+
+// decided gives what was decided at places: by all that was said up to them, else by the session.
+func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recollection, error) {
+	keys := make([]store.RecollectionKey, len(places))
+	for i := range places {
+		keys[i] = store.RecollectionKey(places[i].Key)
+	}
+	found, err := x.server.engine.Recollections(x.request.caller.Account, keys)
+	if err != nil || session == "" || !slices.Contains(found, nil) {
+		return found, err
+	}
+	if n := len(places) - 1; places[n].Newest { // the session's key never decides
+		places, keys = places[:n], keys[:n]
+	}
+	for i := range places {
+		keys[i] = store.RecollectionKey(places[i].Session(session))
+	}
+	bySession, err := x.server.engine.Recollections(x.request.caller.Account, keys)
+	for i := range bySession {
+		if found[i] == nil {
+			found[i] = bySession[i]
+		}
+	}
+	return found, err
+}
+
+// decide asks what is to be recalled at a place, and keeps that; nil where it cannot be kept.
+func (x *exchange) decide(p *turns.Place, session string, item []byte, project string, before []*store.Recollection) *store.Recollection {
+	q := recall.Query{Account: x.request.caller.Account, Prompt: x.server.places.Said(item), Project: project, Tokens: x.tokensAsked()}
+	spent := 0
+	for _, r := range before {
+		if r != nil {
+			q.Given = append(q.Given, r.Quotes...)
+			spent += r.Tokens
+		}
+	}
+	r := recall.Recalled{Reason: reasonFormat}
+	switch {
+	case spent >= recall.SessionTokens:
+		r.Reason = recall.ReasonBudget
+	case !x.wantsSchema():
+		if x.recording.capture.Recorded(x.ctx) == nil {
+			q.Session = x.recording.capture.SessionID()
+		}
+		q.Tokens = min(q.Tokens, recall.SessionTokens-spent)
+		r = x.server.opts.Recaller.Recall(x.ctx, &q)
+	}
+	decision := store.Recollection{Exchange: x.recording.capture.ID(), Text: r.Text, Reason: string(r.Reason), Coverage: r.Coverage, Tokens: r.Tokens}
+	for i := range r.Hits {
+		decision.Quotes = append(decision.Quotes, r.Hits[i].Exchange)
+	}
+	keys := []store.RecollectionKey{store.RecollectionKey(p.Key)}
+	if session != "" {
+		keys = append(keys, store.RecollectionKey(p.Session(session)))
+	}
+	holds, err := x.server.engine.Recollect(x.ctx, x.request.caller.Account, keys, decision)
+	if err != nil {
+		x.server.log.Error("what was recalled could not be kept", "exchange", x.recording.capture.ID(), "error", err)
+		return &store.Recollection{Reason: string(recall.ReasonFailed)}
+	}
+	return holds
+}
+
+// wantsSchema reports whether a chat client wants JSON of a schema, to which more text in the question does no good.
+func (x *exchange) wantsSchema() bool {
+	format := scan.Get(x.request.body, "response_format")
+	return scan.String(scan.Get(format, "type")) == "json_schema"
+}
+
+// insertions put the texts at their places, and count in info those of earlier turns.
+func (x *exchange) insertions(places []turns.Place, found []*store.Recollection, info *store.RecallInfo) (all []codec.Insertion) {
+	for i, r := range found {
+		if r == nil || r.Text == "" {
+			continue
+		}
+		if i < len(found)-1 {
+			info.Replayed++
+		}
+		all = append(all, turns.Insertions(&crossing.Traits(x.request.surface).Client, x.request.body, x.request.envelope.Items[places[i].Item], r.Text)...)
+	}
+	return all
+}
+
+// insert puts text into the body; false, and nothing is changed, where there is no room for it.
+func (x *exchange) insert(insertions []codec.Insertion) bool {
+	if len(insertions) == 0 {
+		return true
+	}
+	size := int64(len(x.request.body))
+	for i := range insertions {
+		size += int64(len(insertions[i].Text))
+	}
+	if x.server.reserve(size) != nil {
+		return false
+	}
+	x.request.reserved += size
+	whole := len(x.request.envelope.Items) == 1 && x.request.envelope.Items[0].Start == insertions[0].At // an input that was a string
+	x.request.body = x.request.envelope.Insert(x.request.body, insertions)
+	if whole {
+		chatKey, external := x.request.envelope.ChatKey, x.request.envelope.ExternalSession
+		x.request.envelope.Reset()
+		_ = x.request.envelope.Read(x.request.body) // it was well-formed, and is
+		x.request.envelope.ChatKey, x.request.envelope.ExternalSession = chatKey, external
+		x.request.blocks, x.request.prints = nil, nil
+		return true
+	}
+	pieces := codec.Shifted(x.request.blocks, insertions)
+	prints := slices.Clone(x.request.prints)
+	for i := range pieces {
+		if pieces[i].End-pieces[i].Start != x.request.blocks[i].End-x.request.blocks[i].Start {
+			copy(prints[i:], codec.Fingerprints(nil, x.request.caller.Account, x.request.body, pieces[i:i+1]))
+		}
+	}
+	x.request.blocks, x.request.prints = pieces, prints
+	return true
+}
+
+// asSent gives recorded requests as they were sent, with what was recalled for them; nil where nothing is recalled.
+func (x *exchange) asSent() func(*store.Exchange) []byte {
+	if x.recording.recalled == nil {
+		return nil
+	}
+	return func(recorded *store.Exchange) []byte {
+		var e codec.Envelope
+		if e.Read(recorded.RawRequest) != nil {
+			return recorded.RawRequest
+		}
+		places := x.server.places.Places(&turns.Request{
+			Body: recorded.RawRequest, Envelope: &e, Scope: recallScope(x.request.caller.Account, recorded.Project),
+		})
+		keys := make([]store.RecollectionKey, len(places))
+		for i := range places {
+			keys[i] = store.RecollectionKey(places[i].Key)
+		}
+		found, err := x.server.engine.Recollections(x.request.caller.Account, keys)
+		if err != nil {
+			return recorded.RawRequest
+		}
+		var insertions []codec.Insertion
+		for i, r := range found {
+			if r != nil && r.Text != "" {
+				insertions = append(insertions, turns.Insertions(&crossing.Traits(x.request.surface).Client, recorded.RawRequest, e.Items[places[i].Item], r.Text)...)
+			}
+		}
+		if len(insertions) == 0 {
+			return recorded.RawRequest
+		}
+		return e.Insert(recorded.RawRequest, insertions)
+	}
+}

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/dgraph-io/badger/v4"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// RecollectionKey stands for a place in a conversation: all that was said up to it.
+type RecollectionKey [16]byte
+
+// Recollection is what was recalled at a place in a conversation, or that there was silence. It is decided once, and its
+// text stands in every later request at the same place. It goes with the exchange that it was decided for, and with each
+// exchange that it quotes.
+type Recollection struct {
+	Exchange string   `json:"exchange"`
+	Text     string   `json:"text,omitempty"` // "": silence
+	Quotes   []string `json:"quotes,omitempty"`
+	Reason   string   `json:"reason,omitempty"` // of silence
+	Coverage float64  `json:"coverage,omitempty"`
+	Tokens   int      `json:"tokens,omitempty"`
+}
+
+// maxRecollection is the longest text of a recollection, in bytes.
+const maxRecollection = 8 << 10
+
+func recollectionKey(account accountNumber, key RecollectionKey) []byte {
+	return append(spaceKeyOf(spaceRecollection, account), key[:]...)
+}
+
+// quotedKey leads from an exchange to a recollection that goes with it.
+func quotedKey(account accountNumber, id exchangeID, key RecollectionKey) []byte {
+	return append(exchangeKey(spaceQuoted, account, id), key[:]...)
+}
+
+// Recollections gives what was decided at places of an account's conversations, nil for those where nothing was.
+func (s *Store) Recollections(account string, keys []RecollectionKey) ([]*Recollection, error) {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]*Recollection, len(keys))
+	err = s.view(func(tx *badger.Txn) error {
+		for i, key := range keys {
+			item, err := tx.Get(recollectionKey(number, key))
+			if errors.Is(err, badger.ErrKeyNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			r := new(Recollection)
+			if err := item.Value(func(value []byte) error { return decodeRecord(value, r) }); err != nil {
+				return err
+			}
+			if found[i], err = r.allThere(tx, number); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errStorage(err, "what was recalled cannot be read; run mneme check")
+	}
+	return found, nil
+}
+
+// allThere gives the recollection, or silence where an exchange that it quotes is gone: it may have been erased in the very
+// commit that kept the recollection.
+func (r *Recollection) allThere(tx *badger.Txn, account accountNumber) (*Recollection, error) {
+	for _, text := range r.Quotes {
+		id, _ := parseExchangeID(text)
+		_, err := tx.Get(exchangeKey(spaceExchange, account, id))
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return &Recollection{Exchange: r.Exchange, Reason: reasonErased}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// reasonErased is the reason of silence where something was recalled that is erased.
+const reasonErased = "erased"
+
+// RecollectionOf gives what was decided for an exchange; nil where nothing was.
+func (s *Store) RecollectionOf(account, exchange string) (r *Recollection, err error) {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return nil, err
+	}
+	id, ok := parseExchangeID(exchange)
+	if !ok {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	err = s.view(func(tx *badger.Txn) error {
+		return eachItem(context.Background(), tx, exchangeKey(spaceQuoted, number, id), func(item *badger.Item) error {
+			key := item.Key()
+			value, err := getValue(tx, recollectionKey(number, RecollectionKey(key[len(key)-len(RecollectionKey{}):])))
+			if errors.Is(err, badger.ErrKeyNotFound) {
+				return nil
+			}
+			var one Recollection
+			if err == nil {
+				err = decodeRecord(value, &one)
+			}
+			if err == nil && one.Exchange == exchange {
+				r, err = one.allThere(tx, number)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, errStorage(err, "what was recalled for %s cannot be read; run mneme check", exchange)
+	}
+	return r, nil
+}
+
+// Recollect keeps what was decided at a place, under each of its keys, and gives what holds there: the first decision,
+// where there was one before. What quotes an exchange that is gone meanwhile is kept as silence. It returns after the commit.
+func (s *Store) Recollect(ctx context.Context, account string, keys []RecollectionKey, r Recollection) (*Recollection, error) {
+	number, err := s.numberOf(account)
+	if err != nil {
+		return nil, err
+	}
+	own, ok := parseExchangeID(r.Exchange)
+	if !ok {
+		return nil, codec.Invalid("exchange", "%q is not an exchange id", r.Exchange)
+	}
+	if len(r.Text) > maxRecollection {
+		return nil, codec.Invalid("text", "what is recalled has at most %d bytes", maxRecollection)
+	}
+	holds := new(Recollection)
+	err = s.updateOf(ctx, number, func(g *gathering, w *write) error {
+		if first := g.get(recollectionKey(number, keys[0])); first != nil {
+			return decodeRecord(first, holds)
+		}
+		*holds = r
+		quoted := make([]exchangeID, 0, len(r.Quotes)+1)
+		for _, text := range r.Quotes {
+			id, ok := parseExchangeID(text)
+			if !ok || !g.has(exchangeKey(spaceExchange, number, id)) {
+				*holds = Recollection{Exchange: r.Exchange, Reason: reasonErased}
+				quoted = quoted[:0]
+				break
+			}
+			quoted = append(quoted, id)
+		}
+		value, err := encodeRecord(holds)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			g.put(w, recollectionKey(number, key), value)
+			for _, id := range append(quoted, own) {
+				g.put(w, quotedKey(number, id, key), []byte{})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, asStorageError(err, "what was recalled could not be kept")
+	}
+	return holds, nil
+}
+
+// eraseRecollections takes away what was recalled for an exchange, and what quotes it.
+func (g *gathering) eraseRecollections(w *write, account accountNumber, id exchangeID) {
+	prefix := exchangeKey(spaceQuoted, account, id)
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		key := it.Item().KeyCopy(nil)
+		if n := len(prefix); len(key) == n+len(RecollectionKey{}) {
+			g.put(w, recollectionKey(account, RecollectionKey(key[n:])), nil)
+		}
+		g.put(w, key, nil)
+	}
+}
+
+// RecallInfo is what an exchange's record says of recalling.
+type RecallInfo struct {
+	Exchanges []string `json:"exchanges,omitempty"` // that were quoted
+	Tokens    int      `json:"tokens,omitempty"`
+	Coverage  float64  `json:"coverage,omitempty"`
+	Reason    string   `json:"reason,omitempty"`   // of silence
+	Replayed  int      `json:"replayed,omitempty"` // earlier places of the conversation whose texts were put back
+}
+
+func (r *RecallInfo) write(w *fieldWriter, field protowire.Number) {
+	if r == nil {
+		return
+	}
+	at := w.begin(field)
+	w.texts(1, r.Exchanges)
+	w.number(2, int64(r.Tokens))
+	w.number(3, int64(math.Round(r.Coverage*1000)))
+	w.text(4, r.Reason)
+	w.number(5, int64(r.Replayed))
+	w.end(at)
+}
+
+func (r *RecallInfo) readField(f *fieldReader) {
+	switch f.field {
+	case 1:
+		r.Exchanges = append(r.Exchanges, f.string())
+	case 2:
+		r.Tokens = int(f.number())
+	case 3:
+		r.Coverage = float64(f.number()) / 1000
+	case 4:
+		r.Reason = f.string()
+	case 5:
+		r.Replayed = int(f.number())
+	}
+}

@@ -148,6 +148,14 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	ok(b.t, chromedp.Do(b.ctx, steps...))
 }
 
+// visit goes to a view of the page, as its own links do.
+func (b *browser) visit(path string) {
+	b.t.Helper()
+	script := fmt.Sprintf(`history.pushState(null, '', %q), dispatchEvent(new PopStateEvent('popstate'))`, path)
+	_, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script))
+	ok(b.t, err)
+}
+
 // shows waits until the page has the text.
 func (b *browser) shows(text string) {
 	b.t.Helper()
@@ -162,8 +170,8 @@ func (b *browser) shows(text string) {
 }
 
 func TestABrowserShowsWhatIsRemembered(t *testing.T) {
-	b := startBrowser(t)
 	h := remembering(t)
+	b := startBrowser(t) // and so ended before the server
 	said := h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Why does the retry fail?", "It holds the **lock**. <script>window.broken=1</script>")), "X-Service-Chat-Key", "k")
 	session := said.header.Get("X-Service-Session-ID")
 	h.turns(session)
@@ -201,7 +209,7 @@ func TestABrowserShowsWhatIsRemembered(t *testing.T) {
 		{"/ui/keys", "Keys of acme"},
 		{"/ui/health", "Providers"},
 	} {
-		b.do(chromedp.Navigate(origin + view.path))
+		b.visit(view.path)
 		b.shows(view.text)
 		for _, width := range []int64{390, 1440} {
 			b.do(chromedp.EmulateViewport(width, 900))

@@ -209,10 +209,15 @@ func (s *Store) openDatabase() (err error) {
 	return s.noteCommits()
 }
 
-// noteInUse notes that the store is open, and so that it was not closed if nothing else is noted later.
+// noteInUse notes that the store is open, and so that it was not closed if nothing else is noted later. A note that says so
+// already stays as it is: each proof is another one.
 func (s *Store) noteInUse() error {
 	note := &stopNote{}
 	if s.seal != nil && s.seal.previous == nil {
+		was, err := readStopNote(s.opts.Dir)
+		if err == nil && was != nil && !was.Clean && was.Boot == bootID() && was.Proof != nil && s.seal.proves(was.Proof) {
+			return nil
+		}
 		note.Proof = s.seal.proof()
 	}
 	return writeStopNote(s.opts.Dir, note)

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -193,7 +194,7 @@ func dollarText(u store.USD) string {
 	case u == 0:
 		return "$0"
 	case value < 0.01 && value > -0.01:
-		return fmt.Sprintf("$%.2g", value)
+		return fmt.Sprintf("$%.*f", 1-int(math.Floor(math.Log10(math.Abs(value)))), value)
 	}
 	return fmt.Sprintf("$%.2f", value)
 }

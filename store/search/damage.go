@@ -131,6 +131,11 @@ func (x *Index) readFiles(ctx context.Context) (damaged []lexical.Damage, err er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(x.life, cancel)()
+	select {
+	case <-x.opened: // opening an index can take purging too
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	x.purging.Lock()
 	defer x.purging.Unlock()
 	release, err := x.acquire(ctx)

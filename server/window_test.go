@@ -39,7 +39,7 @@ func (h *house) signIn(key string) string {
 	h.t.Helper()
 	response, text := h.window("POST", "/ui/session", `{"key":"`+key+`"}`, "X-Mneme-UI", "1")
 	cookie := response.Header.Get("Set-Cookie")
-	if response.StatusCode != 200 || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || !strings.Contains(cookie, "Path=/ui") || strings.Contains(cookie+text, key) {
+	if response.StatusCode != http.StatusOK || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || !strings.Contains(cookie, "Path=/ui") || strings.Contains(cookie+text, key) {
 		h.t.Fatalf("signing in: %d %s %s", response.StatusCode, text, cookie)
 	}
 	value, _, _ := strings.Cut(cookie, ";")
@@ -71,7 +71,7 @@ func TestACookieOfTheWindowIsWorthWhatItsKeyIs(t *testing.T) {
 		}
 	}
 	ok(t, h.store.RevokeKey(key.ID))
-	if response, text := h.window("GET", "/ui/v1/memory/sessions", "", "Cookie", cookie, "X-Mneme-UI", "1"); response.StatusCode != 401 || !strings.Contains(text, "signed_out") {
+	if response, text := h.window("GET", "/ui/v1/memory/sessions", "", "Cookie", cookie, "X-Mneme-UI", "1"); response.StatusCode != http.StatusUnauthorized || !strings.Contains(text, "signed_out") {
 		t.Errorf("with a revoked key: %d %s", response.StatusCode, text)
 	}
 }
@@ -80,10 +80,10 @@ func TestAPageOfTheWindowLetsNothingElseIn(t *testing.T) {
 	h := build(t)
 	response, text := h.window("GET", "/ui/sessions/sess_x", "")
 	policy := response.Header.Get("Content-Security-Policy")
-	if response.StatusCode != 200 || !strings.Contains(text, `<div id="app">`) || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+	if response.StatusCode != http.StatusOK || !strings.Contains(text, `<div id="app">`) || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("%d, policy %q\n%s", response.StatusCode, policy, text)
 	}
-	if response, _ := h.window("GET", "/ui/assets/none/page/main.js", ""); response.StatusCode != 404 {
+	if response, _ := h.window("GET", "/ui/assets/none/page/main.js", ""); response.StatusCode != http.StatusNotFound {
 		t.Errorf("a part of another version: %d", response.StatusCode)
 	}
 }

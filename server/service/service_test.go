@@ -37,7 +37,7 @@ func TestTheUnitIsStartedWithItsWordsWhole(t *testing.T) {
 	if err := k.Up(t.Context(), program); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(home, ".config/systemd/user/mneme.service")
+	file := filepath.Join(home, ".config", "systemd", "user", "mneme.service")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestTheAgentIsAPropertyListThatCanBeRead(t *testing.T) {
 	if err := k.Up(t.Context(), program); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(home, "Library/LaunchAgents/dev.mneme.server.plist"))
+	text, err := os.ReadFile(filepath.Join(home, "Library", "LaunchAgents", "dev.mneme.server.plist"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func (h *house) spent(account string) (recorded, rolledUp store.USD) {
 }
 
 func TestAnExchangeHasItsCostOnRecord(t *testing.T) {
-	h := build(t)
+	h := build(t, func(p *plan) { p.server.AskUsage = true })
 	// gpt-4.1: 2 USD a million of input, 0.50 from a cache, 8 of output. claude-opus-4-8: 5, 0.50 and 25.
 	for _, story := range []struct {
 		surface surface

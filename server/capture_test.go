@@ -142,7 +142,7 @@ func TestARecordSaysWhatTheFormatShows(t *testing.T) {
 	}
 }
 
-// A host may not tell usage, though it was asked for it.
+// Most hosts of the Chat format tell usage on a stream only to clients that ask for it.
 func TestAStreamWithoutUsageHasAMarkedEstimateOnRecord(t *testing.T) {
 	h, metrics, log := observed(t, nil)
 	asked := func(script string, members ...string) *store.Exchange {
@@ -152,6 +152,9 @@ func TestAStreamWithoutUsageHasAMarkedEstimateOnRecord(t *testing.T) {
 			body = with(body, m)
 		}
 		a := h.post(chat.path, body, "X-Service-Chat-Key", "k")
+		if got := string(h.upstream().Body); got != body {
+			t.Errorf("the provider was sent %s for %s", got, body)
+		}
 		x := h.settled(a.exchange())
 		if string(x.RawResponse) != a.body {
 			t.Errorf("on record is %s, the client got %s", x.RawResponse, a.body)
@@ -166,11 +169,11 @@ func TestAStreamWithoutUsageHasAMarkedEstimateOnRecord(t *testing.T) {
 	if exact.Usage != (store.UsageInfo{InputUncached: 100, Output: 9}) || h.show(exact.Session).Usage.Estimated {
 		t.Errorf("with usage from the provider: %+v", exact.Usage)
 	}
-	about := asked(words + "; omit usage")
+	about := asked(words + "; usage input=100 output=9")
 	if out := about.Usage.Output; !about.Usage.Estimated || out < 5 || out > 20 {
 		t.Errorf("ten words without usage: %+v", about.Usage)
 	}
-	if empty := asked(`text ""; omit usage`); empty.Usage.Output != 0 {
+	if empty := asked(`text ""`); empty.Usage.Output != 0 {
 		t.Errorf("an empty answer: %+v", empty.Usage)
 	}
 	failed := h.post(chat.path, chat.body("error 400", true))

@@ -43,7 +43,7 @@ func (x *exchange) spliced() ([]byte, error) {
 			return nil, err
 		}
 	}
-	if crossing.Traits(x.route.format).Stream.UsageAsked && x.router.Target(x.route.placement).Dialect.StreamOptions {
+	if x.server.opts.AskUsage && crossing.Traits(x.route.format).Stream.UsageAsked && x.router.Target(x.route.placement).Dialect.StreamOptions {
 		x.route.askedUsage = envelope.AskForUsage()
 	}
 	if !envelope.Untouched(x.route.placement.Model) {

@@ -59,6 +59,8 @@ type Options struct {
 	KeyLimits store.Limits     // of keys that have none of their own
 	Clock     func() time.Time // by which the limits of keys go; nil: time.Now
 
+	AskUsage bool // of providers that count a stream only when asked, where the client does not ask
+
 	BodyBytes     int64         // largest request body, decompressed; 64 MiB
 	HeaderBytes   int           // largest request head; 64 KiB
 	AnswerBytes   int64         // largest answer that is not streamed; 256 MiB, above any that is known: batches of embeddings

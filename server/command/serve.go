@@ -117,6 +117,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		Management:  admin.AccountHandler(memory, log, int(cfg.Limits.BodyBytes)),
 		CaptureOff:  cfg.Capture.Mode == "off",
 		OptOut:      cfg.Capture.OptOut,
+		AskUsage:    cfg.Capture.AskUsage,
 		Recall: recall.Options{
 			Requests: recall.Requests(cfg.Recall.Requests), Accounts: cfg.Recall.Accounts,
 			Deadline: time.Duration(cfg.Recall.Deadline), Age: time.Duration(cfg.Recall.MaxAge),

@@ -193,6 +193,8 @@ type Capture struct {
 
 	AnswerBytes Size `json:"answer_bytes"` // of one answer that are recorded
 
+	AskUsage bool `json:"ask_usage"` // of providers that count a stream only when asked, where the client does not ask
+
 	OptOut []string `json:"opt_out"` // accounts whose callers may keep an exchange off the record
 
 	Redact Redact `json:"redact"`

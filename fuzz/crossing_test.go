@@ -203,7 +203,7 @@ func FuzzCrossedStream(f *testing.F) {
 	for i := range all {
 		f.Add(byte(i), []byte("data: "+strings.Join(all[i].frames, "\n\ndata: ")+"\n\n"), uint16(50))
 	}
-	f.Fuzz(mutant.Each(1000, func(t *testing.T, which byte, stream []byte, size uint16) {
+	f.Fuzz(mutant.Each(200, func(t *testing.T, which byte, stream []byte, size uint16) {
 		c := &all[int(which)%len(all)]
 		whole := c.carry(t, stream, len(stream)+1)
 		if cut := c.carry(t, stream, int(size)%100+1); !bytes.Equal(cut, whole) {
@@ -229,7 +229,7 @@ func FuzzCrossedRequest(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(mutant.Each(1000, func(t *testing.T, body []byte) {
+	f.Fuzz(mutant.Each(200, func(t *testing.T, body []byte) {
 		var envelope codec.Envelope
 		if envelope.Read(body) != nil {
 			return

@@ -70,7 +70,7 @@ func FuzzImport(f *testing.F) {
 	f.Add(head)
 
 	runs := 0
-	f.Fuzz(mutant.Each(1000, func(t *testing.T, file []byte) {
+	f.Fuzz(mutant.Each(200, func(t *testing.T, file []byte) {
 		ask(t, http.MethodPost, "/v1/memory/imports", file)
 		page, err := s.Exchanges(account, store.ExchangeQuery{Limit: 5})
 		if err != nil {

@@ -63,7 +63,7 @@ func FuzzResponsesStreamDecode(f *testing.F) {
 		"{\"type\":\"message\",\"content\":[{\"text\":\"a\"},{\"refusal\":\"b\"}]},{\"type\":\"x\"},{\"type\":\"custom_tool_call\",\"id\":\"c\",\"name\":\"n\",\"input\":\"i\"}]}}\n\n"), byte(9))
 	f.Add([]byte("data: {\"type\":\"error\",\"error\":{\"code\":\"slow_down\"}}\n\n"), byte(7))
 	f.Add([]byte(`data: {"type":"response.completed","response":{"output":[{"type":"\"\b"}]}}`), byte(9))
-	f.Fuzz(mutant.Each(1000, func(t *testing.T, stream []byte, cut byte) {
+	f.Fuzz(mutant.Each(200, func(t *testing.T, stream []byte, cut byte) {
 		whole := responsesEvents(t, stream, len(stream)+1)
 		cutUp := responsesEvents(t, stream, int(cut)%64+1)
 		if whole != cutUp {

@@ -113,6 +113,9 @@ func TestARecordSaysWhatTheFormatShows(t *testing.T) {
 			}
 			before := time.Now()
 			body := s.body(`text "hi"; usage input=100 cached=40 output=9 reasoning=3`, stream)
+			if stream && s.name == "chat" {
+				body = with(body, `"stream_options":{"include_usage":true}`)
+			}
 			a := h.post(s.path, body, "User-Agent", "story/1", "X-Api-Key", callersOwnKey)
 			x := h.record(a.exchange())
 			if x.Outcome != store.OutcomeComplete || x.Status != 200 || x.Account != "acme" || !strings.HasPrefix(x.KeyID, "key_") ||

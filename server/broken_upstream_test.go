@@ -85,7 +85,7 @@ func aStreamThatBreaksEndsVisiblyBroken(t *testing.T, on transportPlan) {
 }
 
 func TestAnAnswerThatBreaksBeforeItsFirstByteIsAnErrorWithAStatus(t *testing.T) {
-	h := build(t)
+	h := build(t, func(p *plan) { p.router.Breaker = router.Breaker{Failures: 1000, Pause: time.Second} }) // all of them fail
 	for _, s := range surfaces {
 		for script, want := range map[string]int{
 			`text "hello world"; cut how=abort`: 502,

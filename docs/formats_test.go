@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Whoever needs to know something about a format asks for its traits. A comparison with a format's name is knowledge about
+// Code that depends on a fact about a format reads the traits of the format. A comparison with a format's name is knowledge about
 // that format in a place where nobody who adds another one will look for it: it may stand in the format's own folder, and
 // nowhere else. The load tests under bench and the fuzz targets speak the formats by themselves, so that they do not agree
 // with a mistake of the codecs.

@@ -91,7 +91,7 @@ func (x *exchange) spent() store.USD {
 	return 0
 }
 
-// loadBudgets takes up what was spent in the month before the process began.
+// loadBudgets restores the spending of the current month, so that a restart does not reset budgets.
 func (s *Server) loadBudgets(ctx context.Context) error {
 	now := s.opts.Clock()
 	year, month, _ := now.UTC().Date()

@@ -171,7 +171,7 @@ func TestAFailureThatWasSolvedIsRecalledWithItsSolution(t *testing.T) {
 	if len(r.Hits) == 0 || r.Hits[0].Exchange != first.exchange() || r.Hits[0].Solved != passed.exchange() || !strings.Contains(r.Text, "orders/cart.go") {
 		t.Errorf("recalled is %+v", r)
 	}
-	if r := h.recalled(h.key, askedIn("it stops:\npanic: assignment to entry in a map that is none", shop)); r.Text != "" {
+	if r := h.recalled(h.key, askedIn("it stops:\npanic: assignment to entry in nil map", shop)); r.Text != "" {
 		t.Errorf("a new failure brings %+v", r)
 	}
 }

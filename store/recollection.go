@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// RecollectionKey stands for a place in a conversation: all that was said up to it.
+// RecollectionKey identifies a place in a conversation by all text before it.
 type RecollectionKey [16]byte
 
 // Recollection is what was recalled at a place in a conversation, or that there was silence. It is decided once, and its

@@ -25,7 +25,7 @@ import (
 // Key opens Azure.
 const Key = "azure-key"
 
-// Token opens Vertex. Whoever asks Vertex' /token gets it.
+// Token is the access token that the /token endpoint of the Vertex fake issues, and that its other endpoints accept.
 const Token = "vertex-token" //nolint:gosec // opens nothing but the fake
 
 // Credentials open Bedrock.

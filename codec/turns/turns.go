@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
-// Key stands for a place, or for what was said there.
+// Key identifies a place, or the text at a place.
 type Key [16]byte
 
 // Place is a message with which a person opens a turn.
@@ -250,7 +250,7 @@ func (r *Reader) person(texts, rest [][]byte) message {
 	return message{}
 }
 
-// passing are members that say nothing of what was said, and change between requests.
+// passing are members that change between requests and carry no text.
 func passing(name []byte, top bool) bool {
 	switch string(name) {
 	case "cache_control", "internal_chat_message_metadata_passthrough":

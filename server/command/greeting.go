@@ -62,7 +62,7 @@ What passed
 
 Next, in another terminal
     {{.Program}} wrap claude{{.DataFlag}}     # an agent on this server: also codex, opencode, qwen, aider
-    {{.Program}} session list{{.DataFlag}}    # what was said
+    {{.Program}} session list{{.DataFlag}}    # conversations
     {{.Program}} search WORDS{{.DataFlag}}    # where it was said
 
 `))

@@ -48,7 +48,7 @@ func (c *Login) Run(ctx context.Context, s *Surroundings) error {
 		return err
 	}
 	if unprotected(kept.URL) {
-		fmt.Fprintf(s.Err, "mneme: %s is not encrypted: whoever can read along on the way has the key\n", kept.URL)
+		fmt.Fprintf(s.Err, "mneme: %s is not encrypted: anyone on the network path can read the key\n", kept.URL)
 	}
 	holder := client.Holder()
 	fmt.Fprintf(s.Out, "logged in to %s with key %s of account %s, which may %s\n", kept.URL, holder.Key, holder.Account,

@@ -16,7 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
-// toySearcher looks for the query in what was said, without an index.
+// toySearcher finds turns whose text contains the query. It has no index.
 type toySearcher struct{ *toyArchive }
 
 func (s toySearcher) Search(_ context.Context, account string, r *search.Request) (*search.Answer, error) {

@@ -52,7 +52,7 @@ type span struct {
 	told   int // percent of the budget that Notify was told of
 }
 
-// at begins the span anew if it is over.
+// at resets the span if it has ended.
 func (s *span) at(number int) {
 	if s.number != number {
 		*s = span{number: number}

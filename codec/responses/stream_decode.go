@@ -155,17 +155,17 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 	}
 	before := len(dst)
 	dst = d.event(dst, &f, data)
-	d.learn(dst[before:], name, data)
+	d.learn(dst[before:], &f, name, data)
 	return dst
 }
 
 // Repeats implements [codec.StreamDecoder].
 func (d *streamDecoder) Repeats() bool { return d.delta.Fits() }
 
-// learn takes the form of a frame that went on with a text. What comes between such frames can change what the next one
-// means: its item may be closed, or be another one.
-func (d *streamDecoder) learn(events []codec.Event, name, data []byte) {
-	if len(events) == 1 {
+// learn takes the form of a delta. What comes between deltas can change what the next one means: its item may be closed,
+// or be another one. A "done" event gives a text too where no delta did, but only once.
+func (d *streamDecoder) learn(events []codec.Event, f *frame, name, data []byte) {
+	if len(events) == 1 && !bytes.HasSuffix(f.kind, []byte(".done")) {
 		switch ev := &events[0]; ev.Kind {
 		case codec.EventPing:
 			return

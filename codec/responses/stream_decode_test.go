@@ -110,3 +110,23 @@ func TestADecoderIsAsNewAfterReset(t *testing.T) { // P6
 		t.Error(diff)
 	}
 }
+
+// A "done" that repeats one before it adds nothing, though a decoder has just read a text from a frame of the same form.
+func TestARepeatedDoneAddsNothing(t *testing.T) {
+	const (
+		delta = `{"type":"response.reasoning_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a"}`
+		done  = `{"type":"response.reasoning_summary_text.done","item_id":"m","output_index":0,"summary_index":0,"text":"k"}`
+	)
+	dec := responses.Provider().NewDecoder()
+	var text strings.Builder
+	for _, data := range []string{delta, done, done} {
+		for _, ev := range dec.Decode(nil, nil, []byte(data)) {
+			if ev.Kind == codec.EventReasoning {
+				text.Write(ev.Raw)
+			}
+		}
+	}
+	if got := text.String(); got != "ak" {
+		t.Errorf("the reasoning is %q, not %q", got, "ak")
+	}
+}

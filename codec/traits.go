@@ -97,7 +97,7 @@ type Takes struct {
 
 	JSONObject   bool // an answer that is any JSON object
 	JSONSchema   bool // an answer that matches a schema
-	StrictSwitch bool // holds the answer to the schema only where it is told to
+	StrictSwitch bool // holds the answer to the schema only on request
 	SchemaByCall bool // without JSONSchema, the call of a tool gets a better answer than words do
 
 	NeedsMaxOutput   bool // an output limit is required
@@ -106,7 +106,7 @@ type Takes struct {
 	LogProbs         bool
 	ServiceTiers     bool // the words of OpenAI's tiers
 	SafetyIdentifier bool // a member beside the user's
-	KeepsAnswers     bool // the provider keeps answers unless it is told not to
+	KeepsAnswers     bool // the provider keeps answers by default
 
 	BudgetInOutput bool             // the reasoning budget is part of the output limit
 	ForcedThinking bool             // reasons before a tool call that it is forced to make
@@ -134,7 +134,7 @@ type StreamTraits struct {
 	// Facts are the members of frames without a type that say something of the whole answer, and how their values begin.
 	// A stream that has neither is read frame by frame.
 	Facts        []Member
-	Numbered     bool // events have sequence numbers, and one response is told from another by its id
+	Numbered     bool // events have sequence numbers, and the id tells one response from another
 	SilentFinish bool // a provider may leave open why it stopped
 	AnswerSeries bool // a body may be several answers, one after the other
 	UsageAsked   bool // counts of tokens come only if the request asks for them, in a chunk of their own

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// handClock is a clock that a test moves. Whoever sleeps by it moves it, too.
+// handClock is a clock that a test moves. A sleeper moves it, too.
 type handClock struct {
 	mu    sync.Mutex
 	now   time.Time

@@ -197,7 +197,7 @@ func TestReadinessGoesDownWithTheDrain(t *testing.T) {
 	}
 }
 
-// A server that is told to stop before, while or after it begins to serve ends all the same.
+// A server that is asked to stop before, while or after it begins to serve ends all the same.
 func TestAServerCanBeStoppedAtAnyMoment(t *testing.T) {
 	h := build(t)
 	for i := range 50 {

@@ -174,7 +174,7 @@ func (r *request) asksOffRecord() bool {
 }
 
 // offRecord reports whether the caller wants the exchange to be kept off the record, and is one of the accounts that may. A
-// provider that is told not to store an exchange is taken as a wish that nobody does.
+// provider's store: false is taken as a wish that nobody stores the exchange.
 func (r *request) offRecord(mayOptOut []string) bool {
 	return (r.asksOffRecord() || r.envelope.StoreOff) && slices.Contains(mayOptOut, r.caller.Account)
 }

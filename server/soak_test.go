@@ -54,7 +54,7 @@ type soak struct {
 	*house
 	limited string // a key with limits, which some requests have
 	routing router.Config
-	routes  *router.Router // in use; changed by whoever holds pausing, for reading or writing
+	routes  *router.Router // in use; changed under pausing, for reading or writing
 
 	asked, answered, left, cut, lost atomic.Int64 // requests of clients by what became of them
 	reached                          atomic.Int64 // requests that the provider has seen

@@ -108,7 +108,7 @@ func (s *Store) openCredential(name credentialName, place string) (openedCredent
 // openedCredentials remembers what has been looked up, because every request asks for a credential and most accounts have
 // none of their own: reading that from the database costs 3 µs and wakes two of its goroutines.
 //
-// Whoever sets or removes a credential forgets it here once that is committed, and before anybody is told that it is done.
+// A change of a credential removes it from here once the change is committed, and before the caller returns.
 type openedCredentials struct {
 	mu      sync.RWMutex
 	changes uint64 // how many credentials have been set or removed

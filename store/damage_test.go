@@ -175,7 +175,7 @@ func damageExchange(t *testing.T, s *Store, account, id string) {
 	damage(t, s, exchangeKey(spaceExchange, number, key), []byte("damaged"))
 }
 
-// Whoever reads page by page, from either end, comes past an exchange whose record is damaged, and is told of it.
+// Reading page by page, from either end, passes an exchange whose record is damaged, and names it.
 func TestPagesGoOnBehindADamagedExchange(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) { o.ChatKey = "k" }

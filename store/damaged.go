@@ -37,7 +37,7 @@ func (s *Store) listedEntry(tx *badger.Txn, account accountNumber, id exchangeID
 	if entry.Turn, err = getTurn(tx, account, id); err != nil {
 		entry.Turn = &Turn{
 			Exchange: entry.Exchange.ID, Started: entry.Exchange.Started, Outcome: entry.Exchange.Outcome, Model: entry.Exchange.ModelAsked,
-			Error: "the turn cannot be read; make it anew with: mneme check --repair",
+			Error: "the turn cannot be read; rebuild it with: mneme check --repair",
 		}
 	}
 	return entry

@@ -22,7 +22,7 @@ const (
 	// all CPU time per exchange.
 	valueThreshold = 256
 
-	compactionRoom = 64 << 20 // for tables that are written anew while the old ones still stand
+	compactionRoom = 64 << 20 // for new tables while the old ones still stand
 
 	smallVolume   = 4 << 30 // on volumes below this size files are small, so that space comes back in small steps
 	smallValueLog = 16 << 20

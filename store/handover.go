@@ -132,7 +132,7 @@ func unreadAnswer(x *Exchange) int {
 	return len(x.RawResponse)
 }
 
-// heldAnswer is what an answer counts for. Whoever has read it keeps its text beside, which is no longer.
+// heldAnswer is the size that an answer counts for: a reader keeps its text beside it, which is no longer.
 func heldAnswer(answer []byte, reader StreamReader) int {
 	if reader != nil {
 		return cap(answer) + len(answer)

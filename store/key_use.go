@@ -37,7 +37,7 @@ func (m month) begin() time.Time {
 	return time.Date(int(m)/12, time.Month(m%12+1), 1, 0, 0, 0, 0, time.UTC)
 }
 
-// NextMonth is when the tokens of a month are counted anew.
+// NextMonth is when the count of a month's tokens starts again.
 func NextMonth(now time.Time) time.Time { return (monthOf(now) + 1).begin() }
 
 // seen notes a use to the minute: the many of one minute are written once.
@@ -117,7 +117,7 @@ func loadUses(db *badger.DB) (map[string]*KeyUse, error) {
 	uses := make(map[string]*KeyUse)
 	err := eachRecord(db, []byte{spaceKeyUse}, func(key, value []byte) error {
 		var r useRecord
-		if decodeRecord(value, &r) == nil { // else it begins anew: a count is not worth a store that does not open
+		if decodeRecord(value, &r) == nil { // else it starts at zero: a count is not worth a store that does not open
 			uses[string(key[1:])] = newKeyUse(r)
 		}
 		return nil

@@ -123,7 +123,7 @@ func renameSynced(from, to string) error {
 }
 
 // RotateMasterKey makes a new master key and seals every credential under it. Requests go on meanwhile. Until every
-// credential is sealed anew both keys are kept, so that whatever interrupts it, nothing is lost: it then comes to its end
+// credential is sealed with the new key, both keys are kept, so that whatever interrupts it, nothing is lost: it then comes to its end
 // when the store is next opened. A key that was given from outside is changed from outside, with
 // [Options.PreviousMasterKey].
 //
@@ -150,7 +150,7 @@ func (s *Store) RotateMasterKey() error {
 	return s.finishRotation()
 }
 
-// finishRotation seals anew what the previous master key has sealed, and then forgets that key. The caller holds sealing, or
+// finishRotation seals with the present master key what the previous one has sealed, and then forgets that key. The caller holds sealing, or
 // is the only one.
 func (s *Store) finishRotation() error {
 	err := s.update(context.Background(), func(g *gathering, w *write) error {

@@ -20,7 +20,7 @@ type Options struct {
 	// nil: it was not. Without MasterKey it means nothing.
 	PreviousMasterKey []byte
 
-	// Digest says what an exchange says, in no format's shape. It is called by whoever finishes a small exchange, and for
+	// Digest says what an exchange says, in no format's shape. It runs in the goroutine that finishes a small exchange, and for
 	// the others behind the requests, one at a time in the order they ended; and may be called again for the same one.
 	// The exchange's session is not set, and its bytes are valid during the call. Of an exchange with Items.From above 0
 	// it says what the request's items from there on say, and has nothing but those. nil: nothing is digested.

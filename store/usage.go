@@ -45,7 +45,7 @@ type usageTable struct {
 	of map[accountNumber]*lastUsage
 }
 
-// lastUsage is what was worked out last. Who holds turn may look at the rest, and work it out anew.
+// lastUsage is what was worked out last. Hold turn to read the rest, and to work it out again.
 type lastUsage struct {
 	turn  chan struct{} // of capacity 1
 	usage Usage

@@ -38,7 +38,7 @@ func (a outputStep) schemaFormat(o *codec.OutputFormat) {
 		o.Name = []byte("structured_output")
 	}
 	if a.from.Client.StrictSchemas && a.takes.StrictSwitch && strictly(o.Schema, 0) {
-		o.Strict = codec.True // the client expects what the target does only where it is told to
+		o.Strict = codec.True // the client expects what the target does only on request
 	}
 	switch {
 	case a.takes.JSONSchema:

@@ -91,7 +91,7 @@ func (d *decoder) Finish(dst []codec.Event, end codec.End, residue []byte) []cod
 }
 
 // residue reads what was left without a frame end: the last frame of a stream that was cut after it, an error that was
-// written without framing, or the whole body of an array. Half a frame is left out: whether it is missed is told by the
+// written without framing, or the whole body of an array. Half a frame is left out: whether it is missed is decided by the
 // finish reason.
 func (d *decoder) residue(dst []codec.Event, data []byte) []codec.Event {
 	if d.failed {

@@ -422,7 +422,7 @@ func TestABodyIsNotReadWhenTheAnswerHasBeenClosed(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsHeardFromWhoeverClosesBeforeTheRequestIsWhole(t *testing.T) {
+func TestAnAnswerIsReadFromAProviderThatClosesBeforeTheRequestIsWhole(t *testing.T) {
 	o := serve(t, func(_ int, c net.Conn, in *bufio.Reader) {
 		_, _ = in.ReadByte()
 		_, _ = io.WriteString(c, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")

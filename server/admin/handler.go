@@ -26,7 +26,7 @@ func Handler(m Engine, log *slog.Logger) http.Handler {
 }
 
 // AccountHandler serves the holders of a service key with scope admin, sent as Authorization: Bearer KEY or as
-// X-Service-API-Key: KEY, each inside the key's account. For what was said there the key needs the scopes that it takes elsewhere, too.
+// X-Service-API-Key: KEY, each inside the key's account. Conversations there need the same scopes as elsewhere.
 // A key of scope operator is served as the operator is on the socket. lineBytes bounds a line of an import.
 func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 	mux := http.NewServeMux()

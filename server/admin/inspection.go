@@ -13,7 +13,7 @@ import (
 )
 
 // WithInspection puts two views of the whole process before a handler of the management: /metrics for Prometheus, and
-// the profiles of net/http/pprof under /debug/pprof/. Neither shows what was said, but both show the work of every
+// the profiles of net/http/pprof under /debug/pprof/. Neither shows conversations, but both show the work of every
 // account, so a key for them has to be an admin key of account default, which is the operator's.
 //
 // openMetrics lets metrics be read without a key, for listeners that only this machine can reach. Profiles, which also

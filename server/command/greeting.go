@@ -11,7 +11,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 )
 
-// greeting is what a person is told when the server starts: who answers for which provider, and lines to paste.
+// greeting is the text a person sees when the server starts: who answers for which provider, and lines to paste.
 type greeting struct {
 	version, program string // program: how to call this binary from where it was started
 	origin, socket   string // where clients of this machine reach it; either may be ""

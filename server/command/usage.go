@@ -51,7 +51,7 @@ func (w *When) UnmarshalText(text []byte) error {
 func (c *Usage) Run(ctx context.Context, s *Surroundings) error {
 	for _, name := range c.By {
 		if !slices.Contains(memory.UsageBy(), name) {
-			return fmt.Errorf("--by %s: usage is told by %s", name, strings.Join(memory.UsageBy(), ", "))
+			return fmt.Errorf("--by %s: group by %s", name, strings.Join(memory.UsageBy(), ", "))
 		}
 	}
 	query := url.Values{"by": {strings.Join(c.By, ",")}, "since": {c.Since.UTC().Truncate(time.Hour).Format(time.RFC3339)}}

@@ -65,7 +65,7 @@ func (c *Config) Summarizing() (s summary.Settings, ok bool) {
 	}, m.Model != ""
 }
 
-// noneBelowZero is how the router is told none: its zero stands for the default.
+// noneBelowZero maps 0 to -1: the router's zero stands for the default.
 func noneBelowZero(t Times) int {
 	if t == 0 {
 		return -1

@@ -13,7 +13,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/filelock"
 )
 
-// socketMode lets the owner and the group of the socket connect. Whoever connects needs a service key all the same.
+// socketMode lets the owner and the group of the socket connect. A client needs a service key all the same.
 const socketMode = 0o660
 
 // lockSuffix is that of the file whose lock settles who owns the name of a socket.

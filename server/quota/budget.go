@@ -16,7 +16,7 @@ import (
 // spent nor reserved. So a budget is exceeded by less than the reservation of one request, as far as requests cost no more
 // than they have reserved. What it did cost takes the place of the reservation when it ends.
 type Budgets struct {
-	// Notify is told when a budget is spent to [WarnAt], and when it is used up, once in its day or month. It must not block.
+	// Notify is called when a budget is spent to [WarnAt], and when it is used up, once each in its day or month. It must not block.
 	Notify func(Mark)
 
 	mu     sync.Mutex

@@ -28,7 +28,7 @@ func timeless(t *rapid.T, line string) string {
 	return strings.Replace(line, found[1], "", 1)
 }
 
-// Whoever reads the log cannot tell which lines went through slog.
+// A reader of the log cannot tell which lines went through slog.
 func TestLinesAreThoseThatSlogWrites(t *testing.T) {
 	var handled, direct bytes.Buffer
 	through := New(Options{Log: slog.New(slog.NewJSONHandler(&handled, nil))})

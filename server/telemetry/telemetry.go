@@ -2,7 +2,7 @@
 // the log for each exchange.
 //
 // Everything is said once, when an exchange has ended, from what the exchange has noted anyway; nothing happens per event
-// of a stream. None of it holds what was said or a credential: the id of the exchange leads to both who may see them.
+// of a stream. None of it holds a conversation or a credential: the id of the exchange leads to both who may see them.
 //
 // The names of all metrics, labels and attributes are in names.go.
 package telemetry

@@ -16,7 +16,7 @@ import (
 // in. It is what [store.Options] wants to have as Digest.
 //
 // The same message becomes the same bytes in every later request that repeats it, and in the answer that said it first:
-// that is how the store finds out what an exchange added. Reminders that clients weave into what was said are left out,
+// that is how the store finds out what an exchange added. Reminders that clients weave into a message are left out,
 // because they come and go.
 func Exchange(x *store.Exchange) (store.Digest, error) {
 	surface, err := codec.ParseFormat(x.Surface)

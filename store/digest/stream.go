@@ -35,7 +35,7 @@ func newStream(format codec.Format) *stream {
 	return &stream{decoder: crossing.ProviderCodec(format).NewDecoder(), answer: new(codec.Answer)}
 }
 
-// visitor is told of fragments of texts, see [store.StreamReader].
+// visitor receives fragments of texts, see [store.StreamReader].
 type visitor = func(text int32, start int64, fragment []byte)
 
 // Read is that of [store.StreamReader].

@@ -124,7 +124,7 @@ func (w *stringWalk) next(start, end int) (from, to int) {
 }
 
 // step takes in the byte at w.at. A string ends with its line: no JSON string holds a line end, and in an event stream
-// every line begins anew.
+// every line starts a match of its own.
 func (w *stringWalk) step() {
 	switch c := w.text[w.at]; {
 	case c == '\n':

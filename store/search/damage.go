@@ -39,7 +39,7 @@ func (x *Index) suspect() {
 	}
 }
 
-// partFailed is told what goes wrong in goroutines of the index.
+// partFailed is called with the failures of the index's goroutines.
 func (x *Index) partFailed(err error) {
 	var panicked *lexical.PanicError
 	if errors.As(err, &panicked) {

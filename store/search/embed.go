@@ -72,7 +72,7 @@ func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[st
 	return put, unread, nil
 }
 
-// changedTexts gives what is to be embedded anew of turns, and takes away the vectors of those that have nothing to say
+// changedTexts gives what is to be embedded again of turns, and takes away the vectors of those that have nothing to say
 // any more. name is the account's, as far as it is needed. It adds turns that are damaged to unread.
 func (v *vectors) changedTexts(ctx context.Context, turns []store.TurnRef, unread map[store.TurnRef]bool) (name string, changed []*pending, err error) {
 	generation := v.generations[v.growing].Number
@@ -340,7 +340,7 @@ func (v *vectors) load(ctx context.Context, s *serving, number store.AccountNumb
 			}
 		})
 		if malformed > 0 {
-			v.log.Warn("vectors cannot be read and are left out; make them anew with: mneme reindex", "vectors", malformed)
+			v.log.Warn("vectors cannot be read and are left out; rebuild them with: mneme reindex", "vectors", malformed)
 		}
 		return err
 	})

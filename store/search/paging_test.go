@@ -28,7 +28,7 @@ func TestDuplicatesDoNotComeBackOnTheNextPage(t *testing.T) {
 	}
 }
 
-// Whoever reads page by page gets each turn once, whatever the pages are weighed by and however far they go.
+// Page by page, each turn comes once, whatever the pages are weighed by and however far they go.
 func TestPagesGiveEachTurnOnce(t *testing.T) {
 	m := openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 256)})
 	const turns = 900
@@ -68,7 +68,7 @@ func (m *memory) readPages(r Request) (read map[string]bool) {
 	return read
 }
 
-// Whoever reads page by page gets each turn once, also where recency moves hits that are far down by their words.
+// Page by page, each turn comes once, also where recency moves hits that are far down by their words.
 func TestPagesByRecencyGiveEachTurnOnce(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	const old, recent, limit = reordered + 20, 60, 100

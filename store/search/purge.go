@@ -6,10 +6,10 @@ import (
 )
 
 // purgeDelay is how long words of a turn that was erased may stay in the files of the index, where nothing finds them.
-// They go by writing whole files anew, and so not with every turn.
+// That takes writing whole files again, and so not with every turn.
 const purgeDelay = 10 * time.Minute
 
-// purgeInTime writes the files of the index anew some time after turns were taken out of it.
+// purgeInTime writes the files of the index again some time after turns were taken out of it.
 func (x *Index) purgeInTime(ctx context.Context) {
 	tick := time.NewTicker(purgeDelay)
 	defer tick.Stop()

@@ -15,7 +15,7 @@ const (
 	maxSnippet  = 2000
 )
 
-// snippet gives the stretch of what was said that has the most to do with the query: where most of its words stand
+// snippet gives the passage that has the most to do with the query: where most of its words stand
 // together.
 func snippet(q *lexical.Query, d *document, size int) (role, text string, highlights [][2]int) {
 	size = cmp.Or(size, snippetSize)

@@ -14,7 +14,7 @@ type way struct {
 	host       router.Embedder
 	identity   string
 	dimensions int // of the vectors
-	ask        int // what the plan is told of the size; 0: nothing, and what comes is measured
+	ask        int // the size to ask for; 0: none, and the size of the answer is taken
 
 	refused error // there is no way; nothing else is set
 }

@@ -46,7 +46,7 @@ func worthwhile(m *search.Material) bool {
 	return said >= leastPrompt
 }
 
-// prompt is what the model is told of a session: its summary so far, what stands out in it, and as many of its turns as
+// prompt is the model's input for a session: its summary so far, what stands out in it, and as many of its turns as
 // there is room for: the first one, and the newest.
 func prompt(m *search.Material) string {
 	var b strings.Builder

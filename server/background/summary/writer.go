@@ -82,7 +82,7 @@ func Start(o Options) (*Writer, error) {
 	return w, nil
 }
 
-// Close ends the writing, and the call that is under way. The session that it was for is taken up at the next start.
+// Close ends the writing, and the call that is under way. The next start summarises that session.
 func (w *Writer) Close() {
 	w.cancel()
 	<-w.done

@@ -56,7 +56,7 @@ function Row({ k, spent, today, done, own }) {
     }
   };
   const rotate = () => confirm('A new key like it is made, and this one expires in 24 hours.') && act(() => api('/v1/admin/keys/' + k.id + '/rotate', { method: 'POST', body: { overlap: 864e11 } }));
-  const revoke = () => confirm('Whoever uses ' + (k.label || k.id) + ' is turned away from now on. This cannot be undone.') && act(() => api('/v1/admin/keys/' + k.id, { method: 'DELETE' }));
+  const revoke = () => confirm('Requests with ' + (k.label || k.id) + ' are refused from now on. This cannot be undone.') && act(() => api('/v1/admin/keys/' + k.id, { method: 'DELETE' }));
   const save = (e) => {
     e.preventDefault();
     const form = new FormData(e.target);

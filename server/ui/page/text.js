@@ -1,4 +1,4 @@
-// How what was said is shown. Text of models and tools is never markup before it is sanitised, and nothing in it is loaded.
+// Shows the text of a conversation. Text of models and tools is never markup before it is sanitised, and nothing in it is loaded.
 
 import { marked } from 'marked';
 import { useMemo, useState } from 'preact/hooks';

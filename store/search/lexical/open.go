@@ -23,7 +23,7 @@ type Options struct {
 	// WriteAfter is how long documents may be in memory alone; 0: a minute.
 	WriteAfter time.Duration
 
-	// Failed is told what goes wrong in goroutines of the index. It may be called from any of them at any time until the
+	// Failed is called with the failures of the index's goroutines. It may be called from any of them at any time until the
 	// index is closed.
 	Failed func(error)
 }

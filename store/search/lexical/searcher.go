@@ -17,7 +17,7 @@ const (
 	// Names are told from each other by which they are, hardly by how long the list is that they stand in.
 	nameLengthNorm = 0.3
 	nameSaturation = 1.2
-	// Output of tools is long, and most of it says nothing about the turn: it counts for less than what was said, and a
+	// Output of tools is long, and most of it says nothing about the turn: it counts for less than messages do, and a
 	// long one counts for less than a short one.
 	outputWeight     = 0.4
 	outputLengthNorm = 0.75

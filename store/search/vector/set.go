@@ -203,14 +203,14 @@ func (s *Set) weigh(row int, sign float64) {
 	s.stale++
 }
 
-// The centre is found anew when a quarter of the rows have changed. As if there were centreShrink more vectors at the
+// The centre is computed again when a quarter of the rows have changed. As if there were centreShrink more vectors at the
 // origin: the mean of a handful is no more than these themselves.
 const (
 	staleShare   = 4
 	centreShrink = 8
 )
 
-// changed finds the centre anew when it is time. Searches go on meanwhile.
+// changed computes the centre again when it is time. Searches go on meanwhile.
 func (s *Set) changed() {
 	if s.stale*staleShare <= len(s.ids) {
 		return

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
@@ -23,6 +24,9 @@ type vertex struct {
 	mu    sync.Mutex
 	token oauth2.TokenSource // nil until the first call
 }
+
+// tokenTimeout bounds the request for a token: all calls wait for it.
+const tokenTimeout = 20 * time.Second
 
 const (
 	vertexScope     = "https://www.googleapis.com/auth/cloud-platform"
@@ -85,8 +89,9 @@ func (v *vertex) current() (string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.token == nil {
-		// The context of the source is that of its renewals, which outlive a call.
-		found, err := google.FindDefaultCredentials(context.Background(), vertexScope)
+		// The context of the source is that of its renewals, which outlive a call and so have a time-out of their own.
+		renewals := context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Timeout: tokenTimeout})
+		found, err := google.FindDefaultCredentials(renewals, vertexScope)
 		if err != nil {
 			return "", err
 		}

@@ -61,10 +61,11 @@ func TestOnlyLegalSizesOfVectorsAreAskedFor(t *testing.T) {
 }
 
 func TestEveryKnownSizeIsOne(t *testing.T) {
-	c, err := loadCatalogue("")
+	facts, err := builtInFacts()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := facts.models
 	for i := range c.rows {
 		name := strings.ReplaceAll(*c.rows[i].Match, "*", "x")
 		m := c.model(name).Embedding

@@ -1,27 +1,18 @@
 package router
 
 import (
-	"bytes"
 	"cmp"
-	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/embeddings"
 )
-
-//go:embed models.yaml
-var builtInModels []byte
 
 // A Model is what is known about one model; the fields are explained at the top of models.yaml.
 type Model struct {
@@ -60,15 +51,6 @@ type catalogue struct {
 
 // knownModels is how many names are kept: more than one installation uses, and at most some 300 KB.
 const knownModels = 512
-
-// modelFile is the form of models.yaml.
-type modelFile struct {
-	AsOf   string     `yaml:"as_of"`
-	Models []modelRow `yaml:"models"`
-
-	Sources map[string]string `yaml:"sources"`
-	Prices  []priceRow        `yaml:"prices"` // see [loadPrices]
-}
 
 // modelRow says what differs from the rows below it: nil is unsaid.
 type modelRow struct {
@@ -127,33 +109,11 @@ var thinkingForms = map[string]codec.ThinkingForm{
 	"level":    codec.ThinkingLevel,
 }
 
-// builtInCatalogue is parsed once: a configuration is checked with a router of its own before one is run.
-var builtInCatalogue = sync.OnceValues(func() (*catalogue, error) {
-	c, err := parseModels(builtInModels)
-	if err != nil {
-		return nil, fmt.Errorf("models.yaml: %w", err)
-	}
-	c.sort()
-	return c, nil
-})
-
-// loadCatalogue lays the operator's file over the built-in table.
-func loadCatalogue(override string) (*catalogue, error) {
-	own, err := builtInCatalogue()
-	if err != nil || override == "" {
-		return own, err
-	}
-	data, err := os.ReadFile(override)
-	if err != nil {
-		return nil, fmt.Errorf("models_file: %w", err)
-	}
-	over, err := parseModels(data)
-	if err != nil {
-		return nil, fmt.Errorf("models_file %s: %w", override, err)
-	}
-	c := &catalogue{asOf: own.asOf, rows: slices.Concat(own.rows, over.rows)}
-	c.sort()
-	return c, nil
+// with is the catalogue with the rows of an operator's file laid over it.
+func (c *catalogue) with(over []modelRow) *catalogue {
+	both := &catalogue{asOf: c.asOf, rows: slices.Concat(c.rows, over)}
+	both.sort()
+	return both
 }
 
 // sort puts the rows in the order in which they are laid over one another. Of rows with the same match the operator's,
@@ -162,29 +122,24 @@ func (c *catalogue) sort() {
 	slices.SortStableFunc(c.rows, func(a, b modelRow) int { return cmp.Compare(literals(*a.Match), literals(*b.Match)) })
 }
 
-func parseModels(data []byte) (*catalogue, error) {
-	var file modelFile
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	seen := make(map[string]bool, len(file.Models))
-	for i := range file.Models {
-		row := &file.Models[i]
+// completeModels checks the rows of a file and cuts what they match into parts.
+func completeModels(rows []modelRow) error {
+	seen := make(map[string]bool, len(rows))
+	for i := range rows {
+		row := &rows[i]
 		if row.Match == nil {
-			return nil, fmt.Errorf("models[%d] has no match", i)
+			return fmt.Errorf("models[%d] has no match", i)
 		}
 		if seen[*row.Match] {
-			return nil, fmt.Errorf("models[%d]: there are two rows with match %q", i, *row.Match)
+			return fmt.Errorf("models[%d]: there are two rows with match %q", i, *row.Match)
 		}
 		seen[*row.Match] = true
 		row.parts = strings.Split(*row.Match, "*")
 		if err := row.check(); err != nil {
-			return nil, fmt.Errorf("models[%d] (match %q): %w", i, *row.Match, err)
+			return fmt.Errorf("models[%d] (match %q): %w", i, *row.Match, err)
 		}
 	}
-	return &catalogue{asOf: file.AsOf, rows: file.Models}, nil
+	return nil
 }
 
 func (row *modelRow) check() error {

@@ -15,10 +15,11 @@ import (
 )
 
 func TestTheModelFileIsDatedAndStrict(t *testing.T) {
-	c, err := loadCatalogue("")
+	facts, err := builtInFacts()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := facts.models
 	if _, err := time.Parse(time.DateOnly, c.asOf); err != nil {
 		t.Errorf("as_of is no date: %v", err)
 	}
@@ -39,17 +40,18 @@ func TestTheModelFileIsDatedAndStrict(t *testing.T) {
 		"sizes or range, not both":               "models: [{match: x, embedding: {sizes: [1], range: {max: 3}}}]",
 		"cannot unmarshal":                       "models: [{match: x, sampling: perhaps}]",
 	} {
-		if _, err := parseModels([]byte(file)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseModelFile([]byte(file)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot %v, wanted %s", file, err, want)
 		}
 	}
 }
 
 func TestModelsAreKnownByFamilyAndByException(t *testing.T) {
-	c, err := loadCatalogue("")
+	facts, err := builtInFacts()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := facts.models
 	four := []string{"low", "medium", "high", "max"}
 	five := []string{"low", "medium", "high", "xhigh", "max"}
 	for name, want := range map[string]Model{
@@ -105,10 +107,11 @@ func TestModelsAreKnownByFamilyAndByException(t *testing.T) {
 }
 
 func TestModelsWithoutAChatEndpointAreKnown(t *testing.T) {
-	c, err := loadCatalogue("")
+	facts, err := builtInFacts()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := facts.models
 	for name, want := range map[string]bool{
 		"o1-pro": true, "o3-pro": true, "o3-deep-research": true, "gpt-5-codex": true, "gpt-5.1-codex-max": true, "gpt-5-pro": true, "gpt-5.5-pro": true,
 		"gpt-daybreak-blue-latest": true, "gpt-6-cyber": true, "gpt-6-rosalind-mini": true, "codex-mini-latest": true, "computer-use-preview": true,
@@ -123,10 +126,11 @@ func TestModelsWithoutAChatEndpointAreKnown(t *testing.T) {
 
 // A row whose match another row swallows completely would be a slip of the pen.
 func TestEveryRowOfTheModelFileSaysSomething(t *testing.T) {
-	c, err := loadCatalogue("")
+	facts, err := builtInFacts()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := facts.models
 	for i := range c.rows {
 		name := strings.ReplaceAll(*c.rows[i].Match, "*", "x")
 		with := c.model(name)
@@ -138,10 +142,11 @@ func TestEveryRowOfTheModelFileSaysSomething(t *testing.T) {
 }
 
 func TestKnownOutputLimitsLeaveRoomForTheDefault(t *testing.T) {
-	c, err := loadCatalogue("")
+	facts, err := builtInFacts()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := facts.models
 	for i := range c.rows {
 		m := c.model(strings.ReplaceAll(*c.rows[i].Match, "*", "x"))
 		if m.DefaultMaxOutput <= 0 || m.MaxOutput > 0 && m.DefaultMaxOutput > m.MaxOutput {

@@ -1,15 +1,11 @@
 package router
 
 import (
-	"bytes"
 	"cmp"
-	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,9 +16,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 )
-
-//go:embed prices.yaml
-var builtInPrices []byte
 
 // priceList is what models cost, explained at the top of prices.yaml. It does not change.
 type priceList struct {
@@ -103,39 +96,18 @@ type Price struct {
 	peak  *peakRow
 }
 
-var builtInPriceList = sync.OnceValues(func() (*priceList, error) {
-	l, err := parsePrices(builtInPrices)
-	if err != nil {
-		return nil, fmt.Errorf("prices.yaml: %w", err)
-	}
-	l.sort()
-	return l, nil
-})
-
-// loadPrices lays the prices in the operator's file of models over the built-in list.
-func loadPrices(own string) (*priceList, error) {
-	list, err := builtInPriceList()
-	if err != nil || own == "" {
-		return list, err
-	}
-	data, err := os.ReadFile(own)
-	if err != nil {
-		return nil, fmt.Errorf("models_file: %w", err)
-	}
-	over, err := parsePrices(data)
-	if err != nil {
-		return nil, fmt.Errorf("models_file %s: %w", own, err)
-	}
-	rows := over.rows
-	for _, row := range list.rows {
-		replaced := slices.ContainsFunc(over.rows, func(r priceRow) bool { return r.Match == row.Match && r.Provider == row.Provider })
+// with is the list with the rows of an operator's file in place of those for the same models of the same provider.
+func (l *priceList) with(over []priceRow) *priceList {
+	rows := slices.Clip(over)
+	for _, row := range l.rows {
+		replaced := slices.ContainsFunc(over, func(r priceRow) bool { return r.Match == row.Match && r.Provider == row.Provider })
 		if !replaced {
 			rows = append(rows, row)
 		}
 	}
-	l := &priceList{asOf: list.asOf, rows: rows}
-	l.sort()
-	return l, nil
+	both := &priceList{asOf: l.asOf, rows: rows}
+	both.sort()
+	return both
 }
 
 // sort puts the rows in the order in which they are looked through.
@@ -150,20 +122,14 @@ func (l *priceList) sort() {
 	})
 }
 
-func parsePrices(data []byte) (*priceList, error) {
-	var file modelFile
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	for i := range file.Prices {
-		row := &file.Prices[i]
-		if err := row.complete(file.AsOf); err != nil {
-			return nil, fmt.Errorf("prices[%d] (match %q): %w", i, row.Match, err)
+// completePrices checks the rows of a file of some day and makes their prices.
+func completePrices(rows []priceRow, asOf string) error {
+	for i := range rows {
+		if err := rows[i].complete(asOf); err != nil {
+			return fmt.Errorf("prices[%d] (match %q): %w", i, rows[i].Match, err)
 		}
 	}
-	return &priceList{asOf: file.AsOf, rows: file.Prices}, nil
+	return nil
 }
 
 // complete checks the row and makes its price.

@@ -101,10 +101,11 @@ var answers = map[string]string{
 }
 
 func TestRecordedUsagesCostWhatTheirMakersAsk(t *testing.T) {
-	prices, err := builtInPriceList()
+	facts, err := builtInFacts()
 	if err != nil {
 		t.Fatal(err)
 	}
+	prices := facts.prices
 	if len(recordedUsages) < 60 {
 		t.Errorf("there are %d usages", len(recordedUsages))
 	}
@@ -149,10 +150,11 @@ func dollars(nano int64) string {
 
 // Names of other models begin with those that have a price, and cost something else.
 func TestAnUnknownModelHasNoPrice(t *testing.T) {
-	prices, err := builtInPriceList()
+	facts, err := builtInFacts()
 	if err != nil {
 		t.Fatal(err)
 	}
+	prices := facts.prices
 	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	for _, model := range []string{"", "claude", "claude-opus-4-9", "claude-opus-5-6", "gpt-5.7", "gpt-5.5-mini", "gpt-4o-audio-preview", "gpt-41", "o3-deep-research", "llama-3", "gemini-2.5-pro-preview-tts"} {
 		if p := prices.price("openai", model, now); p != nil {
@@ -243,10 +245,11 @@ func TestACostNeverOverflows(t *testing.T) {
 }
 
 func BenchmarkBill(b *testing.B) {
-	prices, err := builtInPriceList()
+	facts, err := builtInFacts()
 	if err != nil {
 		b.Fatal(err)
 	}
+	prices := facts.prices
 	usage, now := codec.Usage{InputUncached: 12, CacheRead: 151_000, CacheWrite: 800, Output: 1200}, time.Now()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -162,23 +162,19 @@ func New(c Config) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	models, err := loadCatalogue(c.ModelsFile)
-	if err != nil {
-		return nil, err
-	}
-	prices, err := loadPrices(c.ModelsFile)
+	facts, err := loadModelFacts(c.ModelsFile)
 	if err != nil {
 		return nil, err
 	}
 	r := &Router{
 		providers:   make(map[string]*Provider),
-		models:      models,
-		prices:      prices,
+		models:      facts.models,
+		prices:      facts.prices,
 		lists:       newModelLists(),
 		breakpoints: c.Breakpoints,
 	}
 	for name, settings := range c.providersWithBuiltIn() {
-		p, err := newProvider(name, settings, models, &c, timeouts)
+		p, err := newProvider(name, settings, facts.models, &c, timeouts)
 		if err != nil {
 			return nil, err
 		}

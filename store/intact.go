@@ -73,6 +73,10 @@ type survey struct {
 
 	changed map[string]fileNote // files that are not as they were when the store was closed, as they were then
 
+	trusted    map[string]settledFile // files that are as a note has them
+	distrusted bool                   // a value log is not, so that all tables are read
+	unread     []string               // tables that were passed over
+
 	values   map[uint32]valueLogFile
 	maxValue uint32 // the newest value log
 }
@@ -96,11 +100,20 @@ type dangling struct {
 	file    uint32
 }
 
-// startReads is how much of the value logs a start reads: small stores are read whole.
+// startReads is how much a start reads of the value logs that it cannot know to be as they were left: small stores are read
+// whole.
 const startReads = 256 << 20
 
-// examine reads the files of the database in dir, of the older value logs no more than budget bytes. Nothing is changed.
-func examine(dir string, budget int64) (*survey, error) {
+// How much of the files is read.
+type thoroughness bool
+
+const (
+	atStart thoroughness = false // what is not known to be as it was left, of older value logs no more than startReads
+	whole   thoroughness = true
+)
+
+// examine reads the files of the database in dir. Nothing is changed.
+func examine(dir string, reads thoroughness) (*survey, error) {
 	s := &survey{dir: dir, values: make(map[uint32]valueLogFile), changed: make(map[string]fileNote)}
 	note, err := readStopNote(dir)
 	if err != nil {
@@ -131,6 +144,11 @@ func examine(dir string, budget int64) (*survey, error) {
 				s.maxValue = max(s.maxValue, number)
 			}
 		}
+	}
+	budget := int64(math.MaxInt64)
+	if reads == atStart {
+		budget = startReads
+		s.trust(note)
 	}
 	if note != nil {
 		if err := s.compare(note); err != nil {
@@ -244,14 +262,18 @@ func beUint64(b []byte) (v uint64) {
 	return v
 }
 
-// examineValues reads the newest value log, which Badger would cut off, and of the others the newest as far as they have
-// no more than budget bytes, those that have changed since the store was closed, and the heads of all.
+// examineValues reads the value logs that are not trusted: the newest, which Badger would cut off, of the others the newest as
+// far as they have no more than budget bytes, those that have changed since the store was closed, and the heads of all.
 func (s *survey) examineValues(names []string, budget int64) error {
 	for _, name := range slices.Backward(names) { // the names have as many digits each, until there are a million
 		number, _ := fileNumber(name)
 		info, err := os.Stat(s.path(name))
 		if err != nil {
 			return err
+		}
+		if _, trusted := s.trusted[name]; trusted {
+			s.values[number] = valueLogFile{size: info.Size()}
+			continue
 		}
 		was, changed := s.changed[name]
 		newest := number == s.maxValue
@@ -271,8 +293,10 @@ func (s *survey) examineValues(names []string, budget int64) error {
 		s.values[number] = valueLogFile{l.End, l.Bad}
 		switch {
 		case !l.Whole(), l.Size < salvage.HeaderSize:
+			s.distrusted = true
 			s.replace(name, salvage.MendValues, "%s", logProblem(&l))
 		case changed:
+			s.distrusted = true
 			s.replace(name, salvage.MendValues, "it has %d bytes, and had %d when the store was closed; %d records can be read", l.Size, was.Size, l.Records)
 		}
 	}
@@ -288,6 +312,7 @@ func (s *survey) examineHead(name string, number uint32, size int64) error {
 	s.values[number] = valueLogFile{size: size}
 	head := make([]byte, 8)
 	if n, _ := file.ReadAt(head, 0); n < len(head) || beUint64(head) != 0 {
+		s.distrusted = true
 		s.replace(name, salvage.MendValues, "its head is damaged")
 	}
 	return nil
@@ -310,7 +335,7 @@ func logProblem(l *salvage.Log) string {
 	return fmt.Sprintf("what stands behind its last record, at byte %d, is not what was written; %d records can be read", l.End, l.Records)
 }
 
-// examineTables reads the tables and the logs of memory tables, and compares the tables with the manifest.
+// examineTables reads the logs of memory tables and the tables that are not trusted, and compares the tables with the manifest.
 func (s *survey) examineTables(tables, memories []string) error {
 	manifest, err := salvage.ReadManifest(s.path(badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -353,7 +378,7 @@ func (s *survey) examineTables(tables, memories []string) error {
 		}
 	}
 	for _, name := range tables {
-		if slices.Contains(s.leftover, name) {
+		if slices.Contains(s.leftover, name) || len(unlisted) == 0 && s.passesOver(name) {
 			continue
 		}
 		t, err := salvage.ReadTable(s.path(name), visit)
@@ -465,20 +490,30 @@ func (m *mendable) replace(dir string) error {
 		}
 	}
 	if info.Size() > 0 {
-		if err := os.MkdirAll(filepath.Join(dir, damagedDir), 0o700); err != nil {
+		if err := m.keep(dir); err != nil {
 			return err
-		}
-		m.Kept = filepath.Join(damagedDir, m.Found.Format("20060102T150405.000")+"-"+filepath.Base(m.File))
-		if err := os.Link(path, filepath.Join(dir, m.Kept)); err != nil { // some file systems know no links
-			if err := copyFile(path, filepath.Join(dir, m.Kept)); err != nil {
-				return err
-			}
 		}
 	}
 	if m.mend == nil {
 		return os.Remove(path)
 	}
 	return renameSynced(mended, path)
+}
+
+// keep keeps the file as it was found.
+func (d *Damage) keep(dir string) error {
+	if err := os.MkdirAll(filepath.Join(dir, damagedDir), 0o700); err != nil {
+		return err
+	}
+	kept := filepath.Join(damagedDir, d.Found.Format("20060102T150405.000")+"-"+filepath.Base(d.File))
+	path := filepath.Join(dir, d.File)
+	if err := os.Link(path, filepath.Join(dir, kept)); err != nil { // some file systems know no links
+		if err := copyFile(path, filepath.Join(dir, kept)); err != nil {
+			return err
+		}
+	}
+	d.Kept = kept
+	return nil
 }
 
 // copyFile is also how a file is mended that its reader cuts off: the one that is kept stays as it was.
@@ -532,10 +567,15 @@ func (s *survey) tell(st *Store) {
 		found[i].Problem += fmt.Sprintf("; %d values are lost", count[file])
 	}
 	for i := range found {
-		st.log.Error("the store is damaged", "file", found[i].File, "problem", found[i].Problem, "kept", found[i].Kept, "lost", found[i].Lost)
-		if err := found[i].note(s.dir); err != nil {
-			st.log.Error("a damage of the store could not be noted", "file", found[i].File, "error", err)
-		}
+		found[i].tell(st)
+	}
+}
+
+// tell puts a damage on record.
+func (d *Damage) tell(st *Store) {
+	st.log.Error("the store is damaged", "file", d.File, "problem", d.Problem, "kept", d.Kept, "lost", d.Lost)
+	if err := d.note(st.opts.Dir); err != nil {
+		st.log.Error("a damage of the store could not be noted", "file", d.File, "error", err)
 	}
 }
 
@@ -617,7 +657,7 @@ func Examine(dir string) ([]Damage, error) {
 		return all, err
 	}
 	defer unlock()
-	s, err := examine(dir, math.MaxInt64)
+	s, err := examine(dir, whole)
 	if err != nil {
 		return all, err
 	}

@@ -27,7 +27,9 @@ type keeper struct {
 	queue []erasureRef
 	gone  []accountNumber // deleted accounts whose data has yet to go
 
-	sound sync.Map // names of value logs that have been read to their end
+	sound   sync.Map            // names of value logs that have been read to their end
+	unread  []string            // tables that the start has passed over; like damaged, of the goroutine
+	damaged map[string]struct{} // tables among them that are
 
 	signal chan struct{} // holds one token when the queue has got something
 	cancel context.CancelFunc
@@ -38,6 +40,7 @@ func (k *keeper) start(s *Store) {
 	var ctx context.Context
 	ctx, k.cancel = context.WithCancel(context.Background())
 	k.done, k.signal = make(chan struct{}), make(chan struct{}, 1)
+	k.damaged = make(map[string]struct{})
 	k.queue, k.gone = s.unfinishedErasures(), s.unfinishedDeletions()
 	go func() {
 		defer close(k.done)
@@ -105,6 +108,11 @@ func (s *Store) keep(ctx context.Context) {
 	for {
 		s.runErasures(ctx)
 		s.runDeletions(ctx)
+		if len(s.keeper.unread) > 0 && ctx.Err() == nil {
+			s.readTable(s.keeper.unread[0])
+			s.keeper.unread = s.keeper.unread[1:]
+			continue
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -121,6 +129,9 @@ func (s *Store) tidy(ctx context.Context) {
 	}
 	if err := s.expireAudit(ctx, time.Now()); err != nil && ctx.Err() == nil {
 		s.log.Error("old acts of administration could not be forgotten; it is tried again", "error", err)
+	}
+	if err := s.noteSettled(); err != nil {
+		s.log.Error("the files of the store could not be noted; a start after a kill reads all of them", "error", err)
 	}
 	s.giveBack(ctx, rewriteAbove)
 }

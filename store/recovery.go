@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +42,7 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	found, err := examine(from, math.MaxInt64)
+	found, err := examine(from, whole)
 	if err != nil {
 		return nil, err
 	}

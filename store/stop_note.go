@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,8 @@ type stopNote struct {
 	Boot    string     `json:"boot,omitempty"`
 	Proof   []byte     `json:"proof,omitempty"` // of the master key (see sealer.proof); none while the key is being changed
 	Files   []fileNote `json:"files,omitempty"` // of the database, where it was closed
+
+	Settled []settledFile `json:"settled,omitempty"` // of the database, closed or in use
 }
 
 type fileNote struct {
@@ -98,9 +101,9 @@ func hexSum(data []byte) []byte {
 	return hex.AppendEncode(nil, sum[:noteChecksum])
 }
 
-// noteStop describes the files of a database that was closed.
-func noteStop(dir string, proof []byte) error {
-	n := &stopNote{Clean: true, Proof: proof}
+// noteStop describes the files of a database that was closed; tables are those it had last.
+func noteStop(dir string, proof []byte, tables []badger.TableInfo) error {
+	n := &stopNote{Clean: true, Proof: proof, Settled: settledFiles(dir, tables, math.MaxUint32)}
 	entries, err := os.ReadDir(filepath.Join(dir, databaseDir))
 	if err != nil {
 		return err
@@ -150,6 +153,9 @@ func describe(path string) (fileNote, error) {
 // compare looks whether the files are as they were when the store was closed.
 func (s *survey) compare(note *stopNote) error {
 	for _, was := range note.Files {
+		if _, trusted := s.trusted[was.Name]; trusted {
+			continue
+		}
 		derived := was.Name == registryFile || was.Name == discardFile
 		is, err := describe(s.path(was.Name))
 		switch {

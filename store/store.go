@@ -189,7 +189,7 @@ func (s *Store) openDatabase() (err error) {
 	if err := s.disk.allows(); err != nil {
 		return err // Badger dies of SIGBUS when it opens on a full disk
 	}
-	found, err := examine(s.opts.Dir, startReads)
+	found, err := examine(s.opts.Dir, atStart)
 	if err == nil {
 		err = found.settle()
 	}
@@ -206,7 +206,8 @@ func (s *Store) openDatabase() (err error) {
 		return err
 	}
 	found.tell(s)
-	return s.noteCommits()
+	s.keeper.unread = found.unread
+	return errors.Join(s.noteCommits(), s.noteSettled())
 }
 
 // noteInUse notes that the store is open, and so that it was not closed if nothing else is noted later. A note that says so
@@ -239,9 +240,10 @@ func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error))
 
 // closeDatabase closes the database and notes how its files are then.
 func (s *Store) closeDatabase() error {
+	tables := s.soundTables()
 	err := errors.Join(s.db.Close(), s.last.close(), keepPrivate(s.opts.Dir))
 	if err == nil {
-		err = noteStop(s.opts.Dir, s.seal.proof())
+		err = noteStop(s.opts.Dir, s.seal.proof(), tables)
 	}
 	if err == nil { // what was left over was not needed
 		err = os.RemoveAll(filepath.Join(s.opts.Dir, leftoverDir))

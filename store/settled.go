@@ -1,0 +1,145 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/salvage"
+)
+
+// Nothing is written to a table once it is made, nor to a value log once there is a newer one: they are settled. The notes
+// beside the database list them with the time of their last change, so that a start reads only what it cannot know to be as
+// it was left. The tables that it passes over are read once the store serves: bits that the volume lost are found then.
+
+// settledFile is a file of the database as it was when a note was written.
+type settledFile struct {
+	Name     string `json:"name"`
+	Size     int64  `json:"size,omitempty"`     // 0: of a value log that is still written to
+	Modified int64  `json:"modified,omitempty"` // nanoseconds since 1970; 0: it was too young for a later change to show
+	Newest   uint64 `json:"newest,omitempty"`   // version in a table
+}
+
+// settleAge is how old a change has to be for the next one to have another time: file systems count in up to two seconds.
+const settleAge = 3 * time.Second
+
+// settledFiles lists tables, and the value logs in dir; those from number writing on are still written to.
+func settledFiles(dir string, tables []badger.TableInfo, writing uint32) (all []settledFile) {
+	young := time.Now().Add(-settleAge)
+	describe := func(name string) (f settledFile, ok bool) {
+		info, err := os.Stat(filepath.Join(dir, databaseDir, name))
+		if err != nil {
+			return f, false // it is not needed any more
+		}
+		f = settledFile{Name: name, Size: info.Size()}
+		if info.ModTime().Before(young) {
+			f.Modified = info.ModTime().UnixNano()
+		}
+		return f, true
+	}
+	for i := range tables {
+		if f, ok := describe(tableName(tables[i].ID)); ok {
+			f.Newest = tables[i].MaxVersion
+			all = append(all, f)
+		}
+	}
+	logs, _ := filepath.Glob(filepath.Join(dir, databaseDir, "*.vlog"))
+	for _, path := range logs {
+		f, ok := describe(filepath.Base(path))
+		if !ok || f.Size <= salvage.HeaderSize { // Badger removes logs without a record
+			continue
+		}
+		if number, err := fileNumber(f.Name); err != nil || number >= writing {
+			f.Size, f.Modified = 0, 0
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
+
+// trust finds the files that are as the note has them, which then need not be read. Where a value log is not, every table is
+// read, because its entries may lead there. A machine that went down may have lost what was written to a file, but not when.
+func (s *survey) trust(note *stopNote) {
+	if note == nil || !note.Clean && (note.Boot == "" || note.Boot != bootID()) {
+		return
+	}
+	s.trusted = make(map[string]settledFile, len(note.Settled))
+	for _, was := range note.Settled {
+		info, err := os.Stat(s.path(was.Name))
+		unchanged := err == nil && info.Size() == was.Size && info.ModTime().UnixNano() == was.Modified
+		switch {
+		case unchanged:
+			s.trusted[was.Name] = was
+		case filepath.Ext(was.Name) != ".vlog":
+		case err != nil, was.Size > 0 && info.Size() != was.Size, was.Modified != 0:
+			s.distrusted = true
+		}
+	}
+}
+
+// passesOver reports whether a start need not read a table.
+func (s *survey) passesOver(name string) bool {
+	was, ok := s.trusted[name]
+	if !ok || s.distrusted {
+		return false
+	}
+	s.newest = max(s.newest, was.Newest)
+	s.unread = append(s.unread, name)
+	return true
+}
+
+// noteSettled puts into the note of a store in use what a start after a kill need not read.
+func (s *Store) noteSettled() error {
+	note, err := readStopNote(s.opts.Dir)
+	if err != nil || note == nil {
+		return err
+	}
+	note.Settled = settledFiles(s.opts.Dir, s.soundTables(), newestValueLog(s.opts.Dir))
+	return writeStopNote(s.opts.Dir, note)
+}
+
+// soundTables gives the tables that no damage was found in.
+func (s *Store) soundTables() []badger.TableInfo {
+	return slices.DeleteFunc(s.db.Tables(), func(t badger.TableInfo) bool {
+		_, damaged := s.keeper.damaged[tableName(t.ID)]
+		return damaged
+	})
+}
+
+func newestValueLog(dir string) (newest uint32) {
+	logs, _ := filepath.Glob(filepath.Join(dir, databaseDir, "*.vlog"))
+	for _, path := range logs {
+		if number, err := fileNumber(filepath.Base(path)); err == nil {
+			newest = max(newest, number)
+		}
+	}
+	return newest
+}
+
+// readTable reads one of the tables that the start has passed over. Where it is damaged, the file is kept aside before a
+// compaction takes what can still be read of it for all of it.
+func (s *Store) readTable(name string) {
+	look := &survey{dir: s.opts.Dir}
+	t, err := salvage.ReadTable(look.path(name), func(*salvage.Entry) error { return nil })
+	if errors.Is(err, fs.ErrNotExist) || err == nil && t.Whole() {
+		return // where it is missing, it was compacted meanwhile
+	}
+	problem := fmt.Sprint(err)
+	if err == nil {
+		problem = t.Problem()
+	}
+	d := look.damage(filepath.Join(databaseDir, name), "%s; get out what can be read with mneme recover", problem)
+	if err := d.keep(s.opts.Dir); err != nil {
+		s.log.Error("a damaged file could not be kept aside", "file", d.File, "error", err)
+	}
+	s.keeper.damaged[name] = struct{}{}
+	d.tell(s)
+}

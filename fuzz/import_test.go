@@ -25,11 +25,11 @@ func FuzzImport(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = s.Close() })
 	const account = "acme"
-	if _, err := s.CreateAccount(account); err != nil {
+	if _, err := s.Accounts().Create(account); err != nil {
 		f.Fatal(err)
 	}
 	handler := memory.Handler(memory.Options{
-		Archive: s, Searcher: s,
+		Archive: s.Archive(), Searcher: s.Index(),
 		Identify: func(*http.Request, store.Scopes) (string, error) { return account, nil },
 		Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
 			var known *codec.Error
@@ -72,7 +72,7 @@ func FuzzImport(f *testing.F) {
 	runs := 0
 	f.Fuzz(mutant.Each(200, func(t *testing.T, file []byte) {
 		ask(t, http.MethodPost, "/v1/memory/imports", file)
-		page, err := s.Exchanges(account, store.ExchangeQuery{Limit: 5})
+		page, err := s.Archive().Exchanges(account, store.ExchangeQuery{Limit: 5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func FuzzImport(f *testing.F) {
 			return
 		}
 		ask(t, http.MethodPost, "/v1/memory/imports", ask(t, http.MethodGet, "/v1/memory/export.jsonl", nil))
-		if _, err := s.Check(context.Background(), false, func(found store.Finding) {
+		if _, err := s.Upkeep().Check(context.Background(), false, func(found store.Finding) {
 			t.Errorf("%s: %s", found.Subject, found.Problem)
 		}); err != nil {
 			t.Fatal(err)

@@ -69,7 +69,7 @@ func (s *Server) readCaller(in *edge.Request) (caller, error) {
 			return caller{}, err
 		}
 	}
-	identity, err := s.engine.Authenticate(secret)
+	identity, err := s.engine.Keys.Authenticate(secret)
 	if err != nil {
 		return caller{}, err
 	}
@@ -147,7 +147,7 @@ func (s *Server) credential(c *caller, p *router.Provider, format codec.Format) 
 	case c.authorization != "":
 		return router.Credential{Header: "Authorization", Value: c.authorization}, true, nil
 	}
-	secret, found, err := s.engine.Credential(c.Account, p.Name())
+	secret, found, err := s.engine.Credentials.Get(c.Account, p.Name())
 	if err != nil || !found {
 		return router.Credential{}, false, err
 	}

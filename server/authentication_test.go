@@ -38,9 +38,9 @@ func TestTheServiceKeyComesAsBearerOrInAHeaderOfItsOwn(t *testing.T) {
 
 func TestCallersWhoAreNotKnownAreTurnedAway(t *testing.T) {
 	h := build(t)
-	revoked, key, err := h.store.CreateKey("acme", store.ScopeWrite, "to be revoked")
+	revoked, key, err := h.store.Keys().Create("acme", store.ScopeWrite, "to be revoked")
 	ok(t, err)
-	ok(t, h.store.RevokeKey(key.ID))
+	ok(t, h.store.Keys().Revoke(key.ID))
 	unknown := foreignKey(t)
 	damaged := h.key[:len(h.key)-1] + "!"
 
@@ -125,7 +125,7 @@ func TestAKeyNeedsTheScopeWrite(t *testing.T) {
 
 func TestARevokedKeyIsRefusedAtOnce(t *testing.T) {
 	h := build(t)
-	secret, key, err := h.store.CreateKey("acme", store.ScopeWrite, "")
+	secret, key, err := h.store.Keys().Create("acme", store.ScopeWrite, "")
 	ok(t, err)
 	ask := func() int {
 		return h.do(http.MethodPost, chat.path, chat.body(`text "hi"`, false), "Authorization", "Bearer "+secret).status
@@ -133,7 +133,7 @@ func TestARevokedKeyIsRefusedAtOnce(t *testing.T) {
 	if status := ask(); status != 200 {
 		t.Fatal(status)
 	}
-	ok(t, h.store.RevokeKey(key.ID))
+	ok(t, h.store.Keys().Revoke(key.ID))
 	if status := ask(); status != http.StatusUnauthorized {
 		t.Errorf("status %d behind the revocation", status)
 	}
@@ -154,8 +154,8 @@ func TestTheProviderIsOpenedWithTheNearestCredential(t *testing.T) {
 	h := build(t)
 	h.account("own")
 	ownKey := h.createKey("own", store.ScopeWrite)
-	ok(t, h.store.SetCredential("own", "openai", accountsOwnKey))
-	ok(t, h.store.SetCredential("own", "anthropic", accountsOwnKey))
+	ok(t, h.store.Credentials().Set("own", "openai", accountsOwnKey))
+	ok(t, h.store.Credentials().Set("own", "anthropic", accountsOwnKey))
 	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 
 	for _, test := range []struct {
@@ -192,7 +192,7 @@ func TestTheProviderIsOpenedWithTheNearestCredential(t *testing.T) {
 		}
 	}
 	for _, info := range h.records("") {
-		x, err := h.store.Exchange("", info.ID)
+		x, err := h.store.Archive().Exchange("", info.ID)
 		ok(t, err)
 		h.noSecrets("a record", string(x.RawRequest)+string(x.RawResponse)+strings.Join(headerLines(x), "\n"))
 	}
@@ -257,7 +257,7 @@ func TestAccountsSeeNothingOfEachOther(t *testing.T) {
 	body := chat.body(`text "mine"`, false)
 	mine := h.post(chat.path, body)
 	theirs := h.do(http.MethodPost, chat.path, body, "Authorization", "Bearer "+other)
-	if _, err := h.store.Exchange("other", mine.exchange()); err == nil {
+	if _, err := h.store.Archive().Exchange("other", mine.exchange()); err == nil {
 		t.Error("an account reads another's exchange")
 	}
 	if got := h.records("other"); len(got) != 1 || got[0].ID != theirs.exchange() {

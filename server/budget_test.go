@@ -18,7 +18,7 @@ func (h *house) spent(account string) (recorded, rolledUp store.USD) {
 			recorded += x.Cost.USD
 		}
 	}
-	err := h.store.Rollups(h.t.Context(), store.RollupQuery{Account: account}, func(_ store.RollupOf, r *store.Rollup) { rolledUp += r.Cost.USD })
+	err := h.store.Accounts().Rollups(h.t.Context(), store.RollupQuery{Account: account}, func(_ store.RollupOf, r *store.Rollup) { rolledUp += r.Cost.USD })
 	ok(h.t, err)
 	return recorded, rolledUp
 }
@@ -89,7 +89,7 @@ func TestABudgetThatIsUsedUpRefusesUntilItsDayEnds(t *testing.T) {
 
 func TestTheBudgetOfAnAccountHoldsForAllItsKeysAndAcrossAStart(t *testing.T) {
 	h, _ := timed(t)
-	if _, err := h.store.SetBudget(t.Context(), "acme", func(b *store.Budget) { b.Month = store.Dollar / 1000 }); err != nil {
+	if _, err := h.store.Accounts().SetBudget(t.Context(), "acme", func(b *store.Budget) { b.Month = store.Dollar / 1000 }); err != nil {
 		t.Fatal(err)
 	}
 	if a := h.post(messages.path, messages.body(`text "hi"; usage input=1000 output=1000`, false)); a.status != 200 {

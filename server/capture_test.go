@@ -35,15 +35,15 @@ func TestARequestIsOnRecordWhileTheProviderStillThinks(t *testing.T) {
 	seen := make(chan error, 1)
 	h = build(t, func(p *plan) {
 		p.provider.OnRequest = func(r provider.Recorded) {
-			page, err := h.store.Exchanges("acme", store.ExchangeQuery{Limit: 1})
+			page, err := h.store.Archive().Exchanges("acme", store.ExchangeQuery{Limit: 1})
 			for deadline := time.Now().Add(patience); err == nil && len(page.Data) == 0 && time.Now().Before(deadline); {
-				page, err = h.store.Exchanges("acme", store.ExchangeQuery{Limit: 1})
+				page, err = h.store.Archive().Exchanges("acme", store.ExchangeQuery{Limit: 1})
 			}
 			if err != nil || len(page.Data) == 0 {
 				seen <- fmt.Errorf("nothing is on record: %w", err)
 				return
 			}
-			x, err := h.store.Exchange("acme", page.Data[0].ID)
+			x, err := h.store.Archive().Exchange("acme", page.Data[0].ID)
 			if err == nil && (x.Outcome != store.OutcomeOpen || !bytes.Equal(x.RawRequest, r.Body)) {
 				err = fmt.Errorf("on record as %v: %s", x.Outcome, x.RawRequest)
 			}
@@ -55,7 +55,7 @@ func TestARequestIsOnRecordWhileTheProviderStillThinks(t *testing.T) {
 		if err := <-seen; err != nil {
 			t.Errorf("%s: %v", s.name, err)
 		}
-		_, err := h.store.Erase(context.Background(), "acme", store.Selection{All: true}, false)
+		_, err := h.store.Archive().Erase(context.Background(), "acme", store.Selection{All: true}, false)
 		ok(t, err)
 		eventually(t, func() error {
 			if n := len(h.records("acme")); n > 0 {

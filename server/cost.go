@@ -13,7 +13,7 @@ import (
 // pays counts on none, and a model without a price costs nothing that could be counted.
 func (x *exchange) reserveBudget() error {
 	s := x.server
-	x.request.claim = quota.NewClaim(x.request.caller.Account, s.engine.OriginOf(x.request.caller.KeyID), x.request.caller.Limits.Or(*s.keyLimits.Load()).Budget, s.engine.BudgetOf(x.request.caller.Account))
+	x.request.claim = quota.NewClaim(x.request.caller.Account, s.engine.Keys.Origin(x.request.caller.KeyID), x.request.caller.Limits.Or(*s.keyLimits.Load()).Budget, s.engine.Accounts.Budget(x.request.caller.Account))
 	if !x.request.claim.Bounded() || x.request.auxiliary == store.AuxiliaryTokens {
 		return nil
 	}
@@ -96,12 +96,12 @@ func (s *Server) loadBudgets(ctx context.Context) error {
 	now := s.opts.Clock()
 	year, month, _ := now.UTC().Date()
 	since := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-	return s.engine.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
+	return s.engine.Accounts.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
 		if of.KeyID == store.ImportedKey || r.Cost.USD == 0 {
 			return
 		}
 		s.budgets.Spent(now, quota.Owner{Account: of.Account}, of.Hour, r.Cost.USD)
-		s.budgets.Spent(now, quota.Owner{Account: of.Account, Key: s.engine.OriginOf(of.KeyID)}, of.Hour, r.Cost.USD)
+		s.budgets.Spent(now, quota.Owner{Account: of.Account, Key: s.engine.Keys.Origin(of.KeyID)}, of.Hour, r.Cost.USD)
 	})
 }
 

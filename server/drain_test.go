@@ -201,7 +201,7 @@ func TestReadinessGoesDownWithTheDrain(t *testing.T) {
 func TestAServerCanBeStoppedAtAnyMoment(t *testing.T) {
 	h := build(t)
 	for i := range 50 {
-		s, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: h.store})
+		s, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: server.Over(h.store)})
 		ok(t, err)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*20*time.Microsecond)
 		ended := make(chan struct{})
@@ -237,7 +237,7 @@ func TestAServerThatEndsClosesWhatIsItsOwn(t *testing.T) {
 		})
 	}
 	for range 100 {
-		s, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: h.store})
+		s, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: server.Over(h.store)})
 		ok(t, err)
 		ctx, stop := context.WithCancel(context.Background())
 		stop()

@@ -9,23 +9,28 @@ import (
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// Engine is the memory that a server works with; [github.com/mnemeproxy/mneme/store/engine] is one.
-type Engine interface {
-	Recorder
-	Identity
-	Answers
-	Spending
-	ReasoningCache
-	memory.Archive
-	memory.Searcher
-	mcp.Archive
-	recall.Engine
-	Recollections
+// Engine is the memory that a server works with. [Over] makes one of the engine of this repository.
+type Engine struct {
+	Recorder    Recorder
+	Keys        Keys
+	Credentials Credentials
+	Accounts    Accounts
+	Archive     Archive
+	Index       Index
+	Notes       Notes
+	Recall      recall.Engine
+}
 
-	Lag() (words, vectors uint64) // changes that cannot be found yet
+// Over lets a server work with an engine.
+func Over(e *engine.Engine) Engine {
+	return Engine{
+		Recorder: e, Keys: e.Keys(), Credentials: e.Credentials(), Accounts: e.Accounts(),
+		Archive: e.Archive(), Index: e.Index(), Notes: e.Notes(), Recall: recall.Over(e),
+	}
 }
 
 // Recorder puts exchanges on record.
@@ -37,13 +42,31 @@ type Recorder interface {
 	Stats() store.Stats
 }
 
-// Identity knows callers, and the credentials that providers are asked with for them.
-type Identity interface {
+// Keys know callers.
+type Keys interface {
 	Authenticate(secret string) (store.Identity, error)
-	CreateKey(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
-	Credential(account, provider string) (secret string, found bool, err error)
+	Create(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
+	Origin(key string) string // the key that it was made from by rotations
+}
+
+// Credentials are what providers are asked with for an account.
+type Credentials interface {
+	Get(account, provider string) (secret string, found bool, err error)
 	Redactor(account string, brought ...string) *redact.Redactor // masks them; brought are the caller's own
 	Guard(credentials ...string)                                 // lets every redactor mask these, too
+}
+
+// Accounts know what may be spent, and what was.
+type Accounts interface {
+	Budget(account string) store.Budget
+	memory.Ledger
+}
+
+// Archive is what was recorded.
+type Archive interface {
+	memory.Archive
+	mcp.Archive
+	Answers
 }
 
 // Answers finds what an account was answered before.
@@ -53,11 +76,16 @@ type Answers interface {
 	AnsweredAs(account, response string) (exchange string, err error) // by the id that the provider gave its answer
 }
 
-// Spending knows budgets.
-type Spending interface {
-	BudgetOf(account string) store.Budget
-	OriginOf(key string) string // the key that it was made from by rotations
-	memory.Ledger
+// Index finds what was recorded.
+type Index interface {
+	memory.Searcher
+	Lag() (words, vectors uint64) // changes that cannot be found yet
+}
+
+// Notes keep small values beside the record.
+type Notes interface {
+	ReasoningCache
+	Recollections
 }
 
 // ReasoningCache keeps, for some days, what a provider wants back and the client's format cannot carry.
@@ -66,14 +94,14 @@ type ReasoningCache interface {
 	Keep(account, name string, value []byte)
 }
 
-// Limiter holds callers within the limits of their keys.
-type Limiter interface {
-	Enter(now time.Time, key string, limits store.Limits, use *store.KeyUse, tokens int64) (*quota.Pass, *quota.Refusal)
-}
-
 // Recollections keeps what was recalled at a place of a conversation, to put it there again.
 type Recollections interface {
 	Recollections(account string, keys []store.RecollectionKey) ([]*store.Recollection, error) // nil where nothing was decided
 	RecollectionOf(account, exchange string) (*store.Recollection, error)                      // nil: nothing was
 	Recollect(ctx context.Context, account string, keys []store.RecollectionKey, r store.Recollection) (*store.Recollection, error)
+}
+
+// Limiter holds callers within the limits of their keys.
+type Limiter interface {
+	Enter(now time.Time, key string, limits store.Limits, use *store.KeyUse, tokens int64) (*quota.Pass, *quota.Refusal)
 }

@@ -112,10 +112,10 @@ type plan struct {
 	router   router.Config
 	provider provider.Options
 	store    store.Options
-	index    *search.Options                    // nil: there is none
-	engine   func(*engine.Engine) server.Engine // in place of the house's; may be nil
-	prepare  func(*server.Server)               // before it is run; may be nil
-	client   *tls.Config                        // of clients, for a proxy with TLS
+	index    *search.Options      // nil: there is none
+	engine   func(*server.Engine) // changes the house's; may be nil
+	prepare  func(*server.Server) // before it is run; may be nil
+	client   *tls.Config          // of clients, for a proxy with TLS
 }
 
 // transportPlan lets a house be reached in one of the ways that a proxy can be.
@@ -208,9 +208,9 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	routes, err := router.New(p.router)
 	ok(t, err)
 	t.Cleanup(routes.Close)
-	p.server.Engine, p.server.Router = h.store, routes
+	p.server.Engine, p.server.Router = server.Over(h.store), routes
 	if p.engine != nil {
-		p.server.Engine = p.engine(h.store)
+		p.engine(&p.server.Engine)
 	}
 	h.proxy, err = server.New(p.server)
 	ok(t, err)
@@ -286,13 +286,13 @@ func (n *notes) String() string {
 
 func (h *house) account(name string) {
 	h.t.Helper()
-	_, err := h.store.CreateAccount(name)
+	_, err := h.store.Accounts().Create(name)
 	ok(h.t, err)
 }
 
 func (h *house) createKey(account string, scopes store.Scopes) string {
 	h.t.Helper()
-	secret, _, err := h.store.CreateKey(account, scopes, "test")
+	secret, _, err := h.store.Keys().Create(account, scopes, "test")
 	ok(h.t, err)
 	return secret
 }
@@ -303,9 +303,9 @@ func foreignKey(t *testing.T) string {
 	st, err := store.Open(store.Options{Dir: t.TempDir(), MinFreeDisk: -1})
 	ok(t, err)
 	defer func() { ok(t, st.Close()) }()
-	_, err = st.CreateAccount("acme")
+	_, err = st.Accounts().Create("acme")
 	ok(t, err)
-	secret, _, err := st.CreateKey("acme", store.AllScopes, "")
+	secret, _, err := st.Keys().Create("acme", store.AllScopes, "")
 	ok(t, err)
 	return secret
 }
@@ -396,7 +396,7 @@ func (h *house) upstream() provider.Recorded {
 // record is what the store holds of an exchange at this very moment.
 func (h *house) record(id string) *store.Exchange {
 	h.t.Helper()
-	x, err := h.store.Exchange("acme", id)
+	x, err := h.store.Archive().Exchange("acme", id)
 	ok(h.t, err)
 	return x
 }
@@ -407,7 +407,7 @@ func (h *house) settled(id string) *store.Exchange {
 	var x *store.Exchange
 	eventually(h.t, func() error {
 		var err error
-		if x, err = h.store.Exchange("acme", id); err == nil && x.Outcome == store.OutcomeOpen {
+		if x, err = h.store.Archive().Exchange("acme", id); err == nil && x.Outcome == store.OutcomeOpen {
 			err = errors.New("the exchange is still open")
 		}
 		return err
@@ -418,7 +418,7 @@ func (h *house) settled(id string) *store.Exchange {
 // records are all exchanges of an account, newest first; "" for all accounts.
 func (h *house) records(account string) []store.ExchangeInfo {
 	h.t.Helper()
-	page, err := h.store.Exchanges(account, store.ExchangeQuery{Limit: 1000})
+	page, err := h.store.Archive().Exchanges(account, store.ExchangeQuery{Limit: 1000})
 	ok(h.t, err)
 	return page.Data
 }

@@ -39,7 +39,7 @@ func timed(t *testing.T, changes ...func(*plan)) (*house, *hands) {
 // limit makes a key with limits of its own the house's key, and gives its id.
 func (h *house) limit(l store.Limits) (id string) {
 	h.t.Helper()
-	secret, key, err := h.store.CreateKey("acme", store.ScopeWrite, "limited", func(k *store.Key) { k.Limits = l })
+	secret, key, err := h.store.Keys().Create("acme", store.ScopeWrite, "limited", func(k *store.Key) { k.Limits = l })
 	ok(h.t, err)
 	h.key = secret
 	return key.ID
@@ -47,7 +47,7 @@ func (h *house) limit(l store.Limits) (id string) {
 
 // monthTokens is what was used with a key this month, as lists show it.
 func (h *house) monthTokens(id string) int64 {
-	for _, k := range h.store.Keys("acme") {
+	for _, k := range h.store.Keys().List("acme") {
 		if k.ID == id {
 			return k.MonthTokens
 		}
@@ -306,7 +306,7 @@ func TestLimitsOfTheServerAreForKeysWithoutTheirOwn(t *testing.T) {
 
 func TestAnExpiredKeyOpensNothing(t *testing.T) {
 	h, clock := timed(t)
-	secret, _, err := h.store.CreateKey("acme", store.ScopeWrite, "", func(k *store.Key) { k.Expires = clock.now().Add(time.Hour) })
+	secret, _, err := h.store.Keys().Create("acme", store.ScopeWrite, "", func(k *store.Key) { k.Expires = clock.now().Add(time.Hour) })
 	ok(t, err)
 	h.key = secret
 	if a := h.post(chat.path, chat.body("", false)); a.status != 200 {

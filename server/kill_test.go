@@ -182,10 +182,10 @@ func checkSurvivors(t *testing.T, data string, round int, all []attempt) {
 	defer func() { ok(t, st.Close()) }()
 	kept, byRequest := map[string]*store.Exchange{}, map[string]int{}
 	for after := ""; ; {
-		page, err := st.Exchanges("default", store.ExchangeQuery{Limit: 1000, After: after, Ascending: true})
+		page, err := st.Archive().Exchanges("default", store.ExchangeQuery{Limit: 1000, After: after, Ascending: true})
 		ok(t, err)
 		for _, info := range page.Data {
-			x, err := st.Exchange("default", info.ID)
+			x, err := st.Archive().Exchange("default", info.ID)
 			ok(t, err)
 			kept[x.ID] = x
 			if byRequest[string(x.RawRequest)]++; byRequest[string(x.RawRequest)] > 1 {

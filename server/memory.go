@@ -14,8 +14,8 @@ import (
 // memoryRoutes mounts the memory of accounts: the same handler that the management socket has, for holders of keys.
 func (s *Server) memoryRoutes() {
 	handler := memory.Handler(memory.Options{
-		Archive: s.engine, Searcher: s.engine, Recaller: s.recaller, Closing: s.edge.Closing(),
-		Ledger: s.engine, Translate: s.translate, CacheLoss: s.cacheLoss,
+		Archive: s.engine.Archive, Searcher: s.engine.Index, Recaller: s.recaller, Closing: s.edge.Closing(),
+		Ledger: s.engine.Accounts, Translate: s.translate, CacheLoss: s.cacheLoss,
 		Identify: s.identify,
 		Actor: func(r *http.Request) (string, error) {
 			c, err := s.authenticate(edge.RequestOf(r.Context()), edge.ResponseOf(r.Context()))
@@ -29,7 +29,8 @@ func (s *Server) memoryRoutes() {
 // toolRoutes mounts the memory of accounts as tools for agents.
 func (s *Server) toolRoutes() {
 	handler := mcp.Handler(mcp.Options{
-		Archive: s.engine, Searcher: s.engine, Recaller: s.recaller, Version: s.opts.Version, Log: s.log,
+		Archive: s.engine.Archive, Recorder: s.engine.Recorder, Searcher: s.engine.Index, Recaller: s.recaller,
+		Version: s.opts.Version, Log: s.log,
 		Identify: s.identify,
 		Fail:     s.failHTTP,
 	})

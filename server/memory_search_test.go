@@ -158,7 +158,7 @@ func TestWhatIsErasedIsShownNowhere(t *testing.T) {
 func (h *house) backup() string {
 	h.t.Helper()
 	var file bytes.Buffer
-	_, err := h.store.Backup(h.t.Context(), &file, 0)
+	_, err := h.store.Upkeep().Backup(h.t.Context(), &file, 0)
 	ok(h.t, err)
 	if _, err := file.ReadBytes('\n'); err != nil { // the header
 		h.t.Fatal(err)

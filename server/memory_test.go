@@ -446,7 +446,7 @@ func TestAnExportIsImportedWithoutLoss(t *testing.T) {
 		t.Error(diff)
 	}
 	eventually(t, func() error {
-		page, err := h.store.Timeline("zeta", session, store.TimelineQuery{})
+		page, err := h.store.Archive().Timeline("zeta", session, store.TimelineQuery{})
 		if err == nil && (len(page.Data) != 2 || page.Data[1].Turn == nil || page.Data[1].Turn.Known != 2) {
 			err = errors.New("the imported exchanges are no turns yet")
 		}

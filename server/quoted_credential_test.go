@@ -122,7 +122,7 @@ func TestACredentialThatAProviderQuotesStaysSecret(t *testing.T) {
 	h.account("tenant")
 	tenant := h.createKey("tenant", store.AllScopes)
 	for _, name := range []string{"openai", "anthropic", "gemini", "deepseek"} {
-		ok(t, h.store.SetCredential("tenant", name, inUse["the account's"]))
+		ok(t, h.store.Credentials().Set("tenant", name, inUse["the account's"]))
 	}
 	callers := map[string][]string{
 		"the server's": {"Authorization", "Bearer " + acme}, "the account's": {"Authorization", "Bearer " + tenant},
@@ -191,11 +191,11 @@ func TestACredentialThatAProviderQuotesStaysSecret(t *testing.T) {
 	for account, key := range map[string]string{"acme": acme, "tenant": tenant} {
 		h.key = key
 		for after := ""; ; {
-			page, err := h.store.Exchanges(account, store.ExchangeQuery{Limit: 1000, After: after})
+			page, err := h.store.Archive().Exchanges(account, store.ExchangeQuery{Limit: 1000, After: after})
 			ok(t, err)
 			for _, info := range page.Data {
 				a := h.get("/exchanges/" + info.ID + "?include=raw_request,raw_response,normalized")
-				x, err := h.store.Exchange(account, info.ID)
+				x, err := h.store.Archive().Exchange(account, info.ID)
 				ok(t, err)
 				d, _ := digest.Exchange(x)
 				if a.status != 200 || tells(a.body) || tells(fmt.Sprintf("%s %s %+v %+v", x.RawRequest, x.RawResponse, x.ExchangeInfo, d)) {

@@ -14,7 +14,6 @@ import (
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
-	"github.com/mnemeproxy/mneme/store/engine"
 )
 
 // prefixSessions is how many sessions the property is tried on for each surface and provider. The long run has 1,500, which
@@ -226,7 +225,7 @@ func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
 		h := build(t, func(p *plan) {
 			p.server.Recaller = &talker{}
 			if control {
-				p.engine = func(e *engine.Engine) server.Engine { return forgetful{e} }
+				p.engine = func(e *server.Engine) { e.Notes = forgetful{e.Notes} }
 			}
 		})
 		h.key = h.createKey("acme", store.AllScopes)
@@ -250,7 +249,7 @@ func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
 }
 
 // forgetful keeps no recollection.
-type forgetful struct{ *engine.Engine }
+type forgetful struct{ server.Notes }
 
 func (forgetful) Recollections(_ string, keys []store.RecollectionKey) ([]*store.Recollection, error) {
 	return make([]*store.Recollection, len(keys)), nil

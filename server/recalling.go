@@ -133,7 +133,7 @@ func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recol
 	for i := range places {
 		keys[i] = store.RecollectionKey(places[i].Key)
 	}
-	found, err := x.server.engine.Recollections(x.request.caller.Account, keys)
+	found, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
 	if err != nil || session == "" || !slices.Contains(found, nil) {
 		return found, err
 	}
@@ -143,7 +143,7 @@ func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recol
 	for i := range places {
 		keys[i] = store.RecollectionKey(places[i].Session(session))
 	}
-	bySession, err := x.server.engine.Recollections(x.request.caller.Account, keys)
+	bySession, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
 	for i := range bySession {
 		if found[i] == nil {
 			found[i] = bySession[i]
@@ -181,7 +181,7 @@ func (x *exchange) decide(p *turns.Place, session string, item []byte, project s
 	if session != "" {
 		keys = append(keys, store.RecollectionKey(p.Session(session)))
 	}
-	holds, err := x.server.engine.Recollect(x.ctx, x.request.caller.Account, keys, decision)
+	holds, err := x.server.engine.Notes.Recollect(x.ctx, x.request.caller.Account, keys, decision)
 	if err != nil {
 		x.server.log.Error("what was recalled could not be kept", "exchange", x.recording.capture.ID(), "error", err)
 		return &store.Recollection{Reason: string(recall.ReasonFailed)}
@@ -260,7 +260,7 @@ func (x *exchange) asSent() func(*store.Exchange) []byte {
 		for i := range places {
 			keys[i] = store.RecollectionKey(places[i].Key)
 		}
-		found, err := x.server.engine.Recollections(x.request.caller.Account, keys)
+		found, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
 		if err != nil {
 			return recorded.RawRequest
 		}

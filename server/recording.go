@@ -26,12 +26,12 @@ type recording struct {
 func (x *exchange) record() error {
 	r := &x.recording
 	if r.off = x.server.opts.CaptureOff || x.request.offRecord(x.server.opts.OptOut); r.off {
-		r.capture = x.server.engine.Off()
+		r.capture = x.server.engine.Recorder.Off()
 		return nil
 	}
 	var err error
 	o := x.opening()
-	if r.capture, err = x.server.engine.Begin(x.ctx, o); err == nil && x.recalls() {
+	if r.capture, err = x.server.engine.Recorder.Begin(x.ctx, o); err == nil && x.recalls() {
 		x.recall(o)
 	}
 	return err

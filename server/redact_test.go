@@ -134,12 +134,12 @@ func TestWhatIsImportedIsMaskedToo(t *testing.T) {
 	from := build(t, func(p *plan) { p.store.Redact = nil; p.server.Log = nil })
 	a := from.post(chat.path, chat.body(`text "it is `+aKey+`" size=3`, true), "X-Service-Chat-Key", aKey)
 	h := discreet(t)
-	for step, err := range from.store.Export(t.Context(), "acme", store.Selection{All: true}) {
+	for step, err := range from.store.Archive().Export(t.Context(), "acme", store.Selection{All: true}) {
 		ok(t, err)
 		if step.Exchange != nil && !leaks(string(step.Exchange.RawRequest)) {
 			t.Fatal("the export has nothing to be masked")
 		}
-		if _, err := h.store.Import(t.Context(), "acme", step); err != nil {
+		if _, err := h.store.Archive().Import(t.Context(), "acme", step); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,8 +17,8 @@ func (s *Server) watch() {
 		InFlightLimit: s.opts.InFlightBytes,
 		Endpoints:     s.endpoints,
 		Connections:   s.edge.Connections,
-		Captures:      s.engine.Stats,
-		IndexLag:      s.engine.Lag,
+		Captures:      s.engine.Recorder.Stats,
+		IndexLag:      s.engine.Index.Lag,
 	})
 }
 

@@ -27,7 +27,7 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	if err == nil || !storesAnswers(x.request.surface) || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine, account: x.request.caller.Account, asSent: x.asSent()})
+	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, asSent: x.asSent()})
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
@@ -65,7 +65,7 @@ func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
 	if !storesAnswers(x.request.surface) || !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
 		return x.request.body, nil, nil
 	}
-	body, names, err = x.resolve(&recorded{answers: x.server.engine, account: x.request.caller.Account, leaves: true, asSent: x.asSent()})
+	body, names, err = x.resolve(&recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, leaves: true, asSent: x.asSent()})
 	if err != nil || len(names) == 0 {
 		return x.request.body, nil, err
 	}

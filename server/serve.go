@@ -85,7 +85,7 @@ func (s *Server) newExchange(ctx context.Context, in *edge.Request, out *edge.Re
 func (x *exchange) admit() error {
 	var err error
 	x.request.caller, err = x.server.authenticate(x.request.in, x.answer.out)
-	x.request.redactor = x.server.engine.Redactor(x.request.caller.Account, x.request.caller.brought()...)
+	x.request.redactor = x.server.engine.Credentials.Redactor(x.request.caller.Account, x.request.caller.brought()...)
 	x.beginTrace()
 	if err != nil {
 		return err

@@ -150,10 +150,10 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
-		recaller: recall.New(o.Engine, o.Recall),
+		recaller: recall.New(o.Engine.Recall, o.Recall),
 		places:   turns.Reader{IsBoot: search.IsBoot},
 
-		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine}, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
+		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine.Notes}, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
 		bodies: edge.NewBudget(o.InFlightBytes), answers: edge.NewBudget(o.AnswerMemory),
 	}
 	if s.opts.Recaller == nil {
@@ -202,7 +202,7 @@ func (s *Server) Addresses() []listen.Address { return s.edge.Addresses() }
 // which may be closed: that does not abort its calls.
 func (s *Server) Reroute(r *router.Router) {
 	if r != nil { // a server that is only started and ended has none
-		s.engine.Guard(r.Credentials()...)
+		s.engine.Credentials.Guard(r.Credentials()...)
 	}
 	s.router.Store(r)
 }

@@ -58,7 +58,7 @@ func (h *house) turns(session string) []store.TimelineEntry {
 	h.t.Helper()
 	var entries []store.TimelineEntry
 	eventually(h.t, func() error {
-		page, err := h.store.Timeline("acme", session, store.TimelineQuery{Limit: 100})
+		page, err := h.store.Archive().Timeline("acme", session, store.TimelineQuery{Limit: 100})
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func TestWhatCannotBeReadIsOnRecordWithoutASession(t *testing.T) {
 			}
 		}
 	}
-	if page, err := h.store.Sessions("acme", store.SessionQuery{}); err != nil || len(page.Data) != 0 {
+	if page, err := h.store.Archive().Sessions("acme", store.SessionQuery{}); err != nil || len(page.Data) != 0 {
 		t.Errorf("sessions are %+v (%v)", page.Data, err)
 	}
 }
@@ -324,7 +324,7 @@ func TestAResponseIDLeadsToItsSession(t *testing.T) {
 // show gives a session.
 func (h *house) show(id string) *store.Session {
 	h.t.Helper()
-	s, err := h.store.Session("acme", id)
+	s, err := h.store.Archive().Session("acme", id)
 	ok(h.t, err)
 	return s
 }
@@ -412,6 +412,6 @@ func TestARequestThatIsRefusedOpensNoSession(t *testing.T) {
 	if all, want := len(h.records("acme")), 2*4*len(generating); all != want {
 		t.Errorf("%d exchanges are on record, want %d", all, want)
 	}
-	_, err := h.store.Check(t.Context(), false, func(f store.Finding) { t.Errorf("the check finds %+v", f) })
+	_, err := h.store.Upkeep().Check(t.Context(), false, func(f store.Finding) { t.Errorf("the check finds %+v", f) })
 	ok(t, err)
 }

@@ -122,7 +122,7 @@ func soakProviders(url string) map[string]router.ProviderConfig {
 
 // limit makes a key whose limits some requests run into.
 func (s *soak) limit() {
-	secret, _, err := s.store.CreateKey("acme", store.ScopeWrite, "limited", func(k *store.Key) {
+	secret, _, err := s.store.Keys().Create("acme", store.ScopeWrite, "limited", func(k *store.Key) {
 		k.Limits = store.Limits{RequestsPerMinute: 60, Concurrent: 2}
 	})
 	ok(s.t, err)
@@ -357,7 +357,7 @@ func (s *soak) booksBalance(counted series) {
 func (s *soak) outcomes() (total int64, by map[string]int64) {
 	by = map[string]int64{}
 	for after := ""; ; {
-		page, err := s.store.Exchanges("acme", store.ExchangeQuery{After: after, Limit: 1000})
+		page, err := s.store.Archive().Exchanges("acme", store.ExchangeQuery{After: after, Limit: 1000})
 		ok(s.t, err)
 		for i := range page.Data {
 			by[page.Data[i].Outcome.String()]++
@@ -371,7 +371,7 @@ func (s *soak) outcomes() (total int64, by map[string]int64) {
 }
 
 func (s *soak) storeIsSound() {
-	report, err := s.store.Check(context.Background(), false, func(f store.Finding) { s.t.Errorf("the store has a fault: %+v", f) })
+	report, err := s.store.Upkeep().Check(context.Background(), false, func(f store.Finding) { s.t.Errorf("the store has a fault: %+v", f) })
 	ok(s.t, err)
 	s.t.Logf("the store: %+v", report)
 }

@@ -92,7 +92,7 @@ func (s *Server) refusing() error {
 	if s.opts.CaptureOff {
 		return nil
 	}
-	return s.engine.Ready()
+	return s.engine.Recorder.Ready()
 }
 
 // ready goes down as soon as the drain begins, so that no new work is sent here, and while exchanges are refused.

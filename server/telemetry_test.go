@@ -373,7 +373,7 @@ func TestTracesOfTrustedKeysAreContinued(t *testing.T) {
 	received := overHTTP(t)
 	h, flush := traced(t, received, telemetry.TracingOptions{})
 	h.post(chat.path, chat.body("", false), "Traceparent", clientsState)
-	trusted, _, err := h.store.CreateKey("acme", store.ScopeWrite, "", func(k *store.Key) { k.TrustTrace = true })
+	trusted, _, err := h.store.Keys().Create("acme", store.ScopeWrite, "", func(k *store.Key) { k.TrustTrace = true })
 	ok(t, err)
 	h.post(messages.path, messages.body("", false), "Traceparent", clientsState, "Authorization", "Bearer "+trusted)
 	flush()

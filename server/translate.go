@@ -27,7 +27,7 @@ func (s *Server) translate(x *store.Exchange) (body []byte, notes codec.Notes, e
 		placement.Model = x.ModelSent
 	}
 	crossed, body, err := crossing.Prepare(nil, surface, format, x.RawRequest, &crossing.Settings{
-		Target: r.Target(placement), Account: x.Account, Ledger: reasoningLedger{s.engine},
+		Target: r.Target(placement), Account: x.Account, Ledger: reasoningLedger{s.engine.Notes},
 		Answer: codec.AnswerOptions{ID: strings.TrimPrefix(x.ID, "exch_"), Model: x.ModelAsked, Created: x.Started},
 	})
 	if err != nil {

@@ -49,7 +49,7 @@ func (h *house) signIn(key string) string {
 func TestACookieOfTheWindowIsWorthWhatItsKeyIs(t *testing.T) {
 	h := remembering(t)
 	h.post(chat.path, chat.body(`text "hi"`, false))
-	secret, key, err := h.store.CreateKey("acme", store.ScopeRead, "reader")
+	secret, key, err := h.store.Keys().Create("acme", store.ScopeRead, "reader")
 	ok(t, err)
 	cookie := h.signIn(secret)
 	for _, story := range []struct {
@@ -70,7 +70,7 @@ func TestACookieOfTheWindowIsWorthWhatItsKeyIs(t *testing.T) {
 			t.Errorf("a request that %s: %d, want %d\n%s", story.what, response.StatusCode, story.status, text)
 		}
 	}
-	ok(t, h.store.RevokeKey(key.ID))
+	ok(t, h.store.Keys().Revoke(key.ID))
 	if response, text := h.window("GET", "/ui/v1/memory/sessions", "", "Cookie", cookie, "X-Mneme-UI", "1"); response.StatusCode != http.StatusUnauthorized || !strings.Contains(text, "signed_out") {
 		t.Errorf("with a revoked key: %d %s", response.StatusCode, text)
 	}
@@ -175,9 +175,9 @@ func TestABrowserShowsWhatIsRemembered(t *testing.T) {
 	said := h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Why does the retry fail?", "It holds the **lock**. <script>window.broken=1</script>")), "X-Service-Chat-Key", "k")
 	session := said.header.Get("X-Service-Session-ID")
 	h.turns(session)
-	theirs, _, err := h.store.CreateKey("acme", store.AllScopes, "whole")
+	theirs, _, err := h.store.Keys().Create("acme", store.AllScopes, "whole")
 	ok(t, err)
-	writer, _, err := h.store.CreateKey("acme", store.ScopeWrite, "writer")
+	writer, _, err := h.store.Keys().Create("acme", store.ScopeWrite, "writer")
 	ok(t, err)
 	origin := "http://" + h.proxy.Addr().String()
 

@@ -118,9 +118,9 @@ func (t *accountTable) all() []accountRecord {
 	return slices.Collect(maps.Values(t.byName))
 }
 
-// CreateAccount makes an account. A name is 1 to 64 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit.
+// Create makes an account. A name is 1 to 64 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit.
 // A name that is taken is [codec.KindConflict].
-func (s *Store) CreateAccount(name string) (Account, error) {
+func (s Accounts) Create(name string) (Account, error) {
 	if !accountName.MatchString(name) {
 		return Account{}, codec.Invalid("name", "%q is not an account name: use 1 to 64 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit", name)
 	}
@@ -151,8 +151,8 @@ func (s *Store) CreateAccount(name string) (Account, error) {
 	return account.Account, nil
 }
 
-// Accounts lists all accounts by name.
-func (s *Store) Accounts() []Account {
+// List lists all accounts by name.
+func (s Accounts) List() []Account {
 	records := s.accounts.all()
 	accounts := make([]Account, len(records))
 	for i, a := range records {
@@ -162,14 +162,14 @@ func (s *Store) Accounts() []Account {
 	return accounts
 }
 
-// BudgetOf is what an account may spend.
-func (s *Store) BudgetOf(account string) Budget {
+// Budget is what an account may spend.
+func (s Accounts) Budget(account string) Budget {
 	a, _ := s.accounts.get(account)
 	return a.Budget
 }
 
 // SetBudget bounds what an account may spend, from the next request on.
-func (s *Store) SetBudget(ctx context.Context, account string, set func(*Budget)) (Account, error) {
+func (s Accounts) SetBudget(ctx context.Context, account string, set func(*Budget)) (Account, error) {
 	s.accounts.changing.Lock()
 	defer s.accounts.changing.Unlock()
 	a, ok := s.accounts.get(account)
@@ -187,7 +187,7 @@ func (s *Store) SetBudget(ctx context.Context, account string, set func(*Budget)
 }
 
 // putAccount stores what has changed of an account.
-func (s *Store) putAccount(ctx context.Context, a accountRecord) error {
+func (s *core) putAccount(ctx context.Context, a accountRecord) error {
 	value, err := encodeRecord(a)
 	if err != nil {
 		return err

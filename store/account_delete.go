@@ -22,21 +22,21 @@ type AccountDeletion struct {
 	Deleted     time.Time `json:"deleted,omitzero"` // since when nothing of it can be read
 }
 
-// DeleteAccount deletes an account with all that it owns: exchanges, sessions, keys, credentials, receipts. With the
+// Delete deletes an account with all that it owns: exchanges, sessions, keys, credentials, receipts. With the
 // commit nothing of it can be read or called any more, and the name is free; its data is freed behind the requests, what
 // is still running when it has ended. With dryRun it counts, and deletes nothing.
-func (s *Store) DeleteAccount(ctx context.Context, name string, dryRun bool) (AccountDeletion, error) {
-	usage, err := s.Usage(ctx, name)
+func (s Accounts) Delete(ctx context.Context, name string, dryRun bool) (AccountDeletion, error) {
+	usage, err := Archive(s).Usage(ctx, name)
 	if err != nil {
 		return AccountDeletion{}, err
 	}
-	providers, err := s.Credentials(name)
+	providers, err := Credentials(s).List(name)
 	if err != nil {
 		return AccountDeletion{}, err
 	}
 	d := AccountDeletion{
 		Account: name, DryRun: dryRun, Exchanges: usage.Exchanges, Sessions: usage.Sessions, Bytes: usage.Stored(),
-		Keys: len(s.Keys(name)), Credentials: len(providers),
+		Keys: len(Keys(s).List(name)), Credentials: len(providers),
 	}
 	if dryRun {
 		return d, nil
@@ -60,14 +60,14 @@ func (s *Store) DeleteAccount(ctx context.Context, name string, dryRun bool) (Ac
 }
 
 // withdrawAccount takes an account out of the table. What has found it there before is in the writer's queue.
-func (s *Store) withdrawAccount(name string) (accountRecord, bool) {
+func (s *core) withdrawAccount(name string) (accountRecord, bool) {
 	s.planning.Lock()
 	defer s.planning.Unlock()
 	return s.accounts.remove(name)
 }
 
 // commitDeletion takes away what makes an account one, and notes that its data has to go.
-func (s *Store) commitDeletion(ctx context.Context, account accountRecord, keys []keyRecord, d AccountDeletion) error {
+func (s *core) commitDeletion(ctx context.Context, account accountRecord, keys []keyRecord, d AccountDeletion) error {
 	record, err := encodeRecord(d)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Store) commitDeletion(ctx context.Context, account accountRecord, keys 
 var errStillRunning = errors.New("exchanges of a deleted account are still running")
 
 // finishDeletion frees the data of a deleted account, from wherever it stands.
-func (s *Store) finishDeletion(ctx context.Context, account accountNumber) error {
+func (s *core) finishDeletion(ctx context.Context, account accountNumber) error {
 	e := new(Erasure)
 	everything := Selection{All: true}
 	if err := s.eraseSelection(ctx, account, &everything, e, func(*gathering, *write) error { return nil }); err != nil {
@@ -116,7 +116,7 @@ var ownedSpaces = [...]byte{
 }
 
 // deleteRange deletes every key with a prefix.
-func (s *Store) deleteRange(ctx context.Context, prefix []byte) error {
+func (s *core) deleteRange(ctx context.Context, prefix []byte) error {
 	var batch [][]byte
 	flush := func() error {
 		if len(batch) == 0 {
@@ -143,7 +143,7 @@ func (s *Store) deleteRange(ctx context.Context, prefix []byte) error {
 }
 
 // unfinishedDeletions finds the accounts whose data a former process did not free.
-func (s *Store) unfinishedDeletions() (accounts []accountNumber) {
+func (s *core) unfinishedDeletions() (accounts []accountNumber) {
 	err := eachRecord(s.db, []byte{spaceDeletion}, func(key, _ []byte) error {
 		if number, ok := splitAccountKey(key); ok {
 			accounts = append(accounts, number)
@@ -157,7 +157,7 @@ func (s *Store) unfinishedDeletions() (accounts []accountNumber) {
 }
 
 // runDeletions frees the data of deleted accounts. What cannot be freed yet is tried again later.
-func (s *Store) runDeletions(ctx context.Context) {
+func (s *core) runDeletions(ctx context.Context) {
 	for ctx.Err() == nil {
 		account, ok := s.keeper.takeDeletion()
 		if !ok {

@@ -48,14 +48,14 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 	other := say("hello")
 	other.Account = "other"
 	kept, _ := c.exchange(other, OutcomeComplete, "hi")
-	secret, _, err := s.CreateKey("acme", AllScopes, "")
+	secret, _, err := s.Keys().Create("acme", AllScopes, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SetCredential("acme", "openai", "x"); err != nil {
+	if err := s.Credentials().Set("acme", "openai", "x"); err != nil {
 		t.Fatal(err)
 	}
-	s.Keep("acme", "call", []byte("state"))
+	s.Notes().Keep("acme", "call", []byte("state"))
 	number, _ := s.accounts.number("acme")
 	running, err := s.Begin(t.Context(), &Opening{Account: "acme", Body: []byte("{}"), Surface: codec.Chat})
 	if err != nil {
@@ -65,40 +65,40 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	asked, err := s.DeleteAccount(t.Context(), "acme", true)
+	asked, err := s.Accounts().Delete(t.Context(), "acme", true)
 	if err != nil || asked.Exchanges != 61 || asked.Sessions == 0 || asked.Keys != 1 || asked.Credentials != 1 || asked.Bytes == 0 {
 		t.Fatalf("a dry run gives %+v, %v", asked, err)
 	}
-	if _, err := s.Authenticate(secret); err != nil {
+	if _, err := s.Keys().Authenticate(secret); err != nil {
 		t.Fatalf("after a dry run: %v", err)
 	}
-	if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Authenticate(secret); err == nil {
+	if _, err := s.Keys().Authenticate(secret); err == nil {
 		t.Error("its key still opens something")
 	}
-	if _, err := s.Exchanges("acme", ExchangeQuery{}); err == nil {
+	if _, err := s.Archive().Exchanges("acme", ExchangeQuery{}); err == nil {
 		t.Error("its exchanges can still be listed")
 	}
 	if _, err := s.Begin(t.Context(), &Opening{Account: "acme", Body: []byte("{}")}); err == nil {
 		t.Error("it can still begin an exchange")
 	}
-	if _, err := s.DeleteAccount(t.Context(), "acme", false); err == nil {
+	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err == nil {
 		t.Error("it can be deleted twice")
 	}
 	mustAccount(t, s, "acme") // the name is free, and owns nothing
-	if page, err := s.Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) > 0 {
+	if page, err := s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) > 0 {
 		t.Errorf("a new account of the name has %v, %v", page.Data, err)
 	}
-	if _, err := s.Authenticate(secret); err == nil {
+	if _, err := s.Keys().Authenticate(secret); err == nil {
 		t.Error("a new account of the name takes the old key")
 	}
 	if err := running.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Errorf("what was running ends with %v", err)
 	}
 	waitGone(t, s, number)
-	if _, err := s.Exchange("other", kept); err != nil {
+	if _, err := s.Archive().Exchange("other", kept); err != nil {
 		t.Errorf("another account lost an exchange: %v", err)
 	}
 	mustBeSound(t, s)
@@ -112,7 +112,7 @@ func TestADeletionGoesOnAtTheNextStart(t *testing.T) {
 	}
 	mustAccount(t, s, "acme")
 	capture(t, s, "acme", `{"model":"m"}`, "{}")
-	secret, _, err := s.CreateKey("acme", AllScopes, "")
+	secret, _, err := s.Keys().Create("acme", AllScopes, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestADeletionGoesOnAtTheNextStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir})
-	if _, err := s.Authenticate(secret); err == nil {
+	if _, err := s.Keys().Authenticate(secret); err == nil {
 		t.Error("its key opens something again")
 	}
 	waitGone(t, s, account.Number)
@@ -137,11 +137,11 @@ func TestTheUseOfKeysGoesWithTheirAccount(t *testing.T) {
 	keys := make(map[string]string) // of an account
 	for _, account := range []string{"acme", "other"} {
 		mustAccount(t, s, account)
-		secret, key, err := s.CreateKey(account, AllScopes, "")
+		secret, key, err := s.Keys().Create(account, AllScopes, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Authenticate(secret); err != nil {
+		if _, err := s.Keys().Authenticate(secret); err != nil {
 			t.Fatal(err)
 		}
 		keys[account] = key.ID
@@ -150,11 +150,11 @@ func TestTheUseOfKeysGoesWithTheirAccount(t *testing.T) {
 	if uses, err := loadUses(s.db); err != nil || uses[keys["acme"]] == nil || uses[keys["other"]] == nil {
 		t.Fatalf("before the deletion there are %v, %v", uses, err)
 	}
-	for _, k := range s.Keys("") {
+	for _, k := range s.Keys().List("") {
 		s.keys.byID[k.ID].use.AddTokens(time.Now(), 1)
 	}
 	onTheirWay := s.keys.changedUses()
-	if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 		t.Fatal(err)
 	}
 	s.putUses(onTheirWay)
@@ -178,19 +178,19 @@ func TestNoKeyOutlivesItsAccountUnderTheSameName(t *testing.T) {
 		stop := make(chan struct{})
 		making.Go(func() {
 			untilStopped(stop, func() {
-				if secret, key, err := s.CreateKey("acme", AllScopes, ""); err == nil {
+				if secret, key, err := s.Keys().Create("acme", AllScopes, ""); err == nil {
 					keys = append(keys, made{secret, key.ID})
 				}
 			})
 		})
-		if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+		if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 			t.Fatal(err)
 		}
 		close(stop)
 		making.Wait()
 		mustAccount(t, s, "acme")
 		for _, k := range keys {
-			if who, err := s.Authenticate(k.secret); err == nil {
+			if who, err := s.Keys().Authenticate(k.secret); err == nil {
 				t.Fatalf("round %d: a key of the deleted account speaks for %+v", round, who)
 			}
 		}
@@ -199,7 +199,7 @@ func TestNoKeyOutlivesItsAccountUnderTheSameName(t *testing.T) {
 		if err != nil || stored > 0 {
 			t.Fatalf("round %d: %d keys are left in the store, %v", round, stored, err)
 		}
-		if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+		if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -208,19 +208,19 @@ func TestNoKeyOutlivesItsAccountUnderTheSameName(t *testing.T) {
 func TestAnAccountThatCannotBeDeletedKeepsItsKeys(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
-	secret, _, err := s.CreateKey("acme", AllScopes, "")
+	secret, _, err := s.Keys().Create("acme", AllScopes, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.disk.mark = 1 << 62 // the volume is full
-	if _, err := s.DeleteAccount(t.Context(), "acme", false); err == nil {
+	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err == nil {
 		t.Fatal("it was deleted on a full volume")
 	}
 	s.disk.mark = 0
-	if who, err := s.Authenticate(secret); err != nil || who.Account != "acme" {
+	if who, err := s.Keys().Authenticate(secret); err != nil || who.Account != "acme" {
 		t.Errorf("its key gives %+v, %v", who, err)
 	}
-	if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 		t.Error(err)
 	}
 }
@@ -231,28 +231,28 @@ func TestNothingIsWrittenForAnAccountThatIsGone(t *testing.T) {
 	session := &Session{ID: sessionID(s.ids.next(time.Now())).String()}
 	for range 20 {
 		mustAccount(t, s, "acme")
-		number, err := s.NumberOf("acme")
+		number, err := s.Accounts().Number("acme")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var busy sync.WaitGroup
 		stop := make(chan struct{})
 		for _, do := range []func(){
-			func() { _ = s.SetCredential("acme", "openai", "x") },
-			func() { _ = s.SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}) },
-			func() { s.Keep("acme", "call", []byte("state")) },
-			func() { _, _ = s.Import(t.Context(), "acme", Exported{Session: session}) },
-			func() { _, _ = s.Erase(t.Context(), "acme", Selection{All: true}, false) },
-			func() { _ = s.AddSummaryTokens(t.Context(), number, time.Now(), 1) },
+			func() { _ = s.Credentials().Set("acme", "openai", "x") },
+			func() { _ = s.Accounts().SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}) },
+			func() { s.Notes().Keep("acme", "call", []byte("state")) },
+			func() { _, _ = s.Archive().Import(t.Context(), "acme", Exported{Session: session}) },
+			func() { _, _ = s.Archive().Erase(t.Context(), "acme", Selection{All: true}, false) },
+			func() { _ = s.Summaries().AddSummaryTokens(t.Context(), number, time.Now(), 1) },
 		} {
 			busy.Go(func() { untilStopped(stop, do) })
 		}
-		if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+		if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 			t.Fatal(err)
 		}
 		close(stop)
 		busy.Wait()
-		if len(s.Accounts()) > 0 {
+		if len(s.Accounts().List()) > 0 {
 			t.Fatal("the account is back")
 		}
 		waitGone(t, s, accountNumber(number))

@@ -46,7 +46,7 @@ const (
 
 // Audited does an act of administration and keeps an entry of it: begun before it is done, so that nothing is done that is
 // not on record, and then what became of it. The act may complete the entry's account and subject.
-func (s *Store) Audited(e AuditEntry, act func(*AuditEntry) error) error {
+func (s AuditLog) Audited(e AuditEntry, act func(*AuditEntry) error) error {
 	id := s.ids.next(time.Now())
 	e.ID, e.Time, e.Outcome = auditPrefix+idEncoding.EncodeToString(id[:]), time.Now().UTC(), AuditBegun
 	if len(e.Asked) > maxAsked {
@@ -71,7 +71,7 @@ func (s *Store) Audited(e AuditEntry, act func(*AuditEntry) error) error {
 
 func auditKey(id timeID) []byte { return append([]byte{spaceAudit}, id[:]...) }
 
-func (s *Store) putAudit(id timeID, e *AuditEntry) error {
+func (s *core) putAudit(id timeID, e *AuditEntry) error {
 	value, err := encodeRecord(e)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ type AuditPage struct {
 }
 
 // Audit lists acts of administration.
-func (s *Store) Audit(q AuditQuery) (AuditPage, error) {
+func (s AuditLog) Audit(q AuditQuery) (AuditPage, error) {
 	w, err := newWindow(q.After, "", q.Limit, false, func(text string) (timeID, bool) { return parseID(auditPrefix, text) })
 	if err != nil {
 		return AuditPage{}, err
@@ -125,7 +125,7 @@ func (s *Store) Audit(q AuditQuery) (AuditPage, error) {
 }
 
 // expireAudit forgets entries that are too old or too many.
-func (s *Store) expireAudit(ctx context.Context, now time.Time) error {
+func (s *core) expireAudit(ctx context.Context, now time.Time) error {
 	oldest := timeIDAt(now.Add(-s.opts.AuditAge))
 	var gone [][]byte
 	kept := 0

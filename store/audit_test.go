@@ -13,7 +13,7 @@ import (
 
 func audited(t *testing.T, s *Store, q AuditQuery) []AuditEntry {
 	t.Helper()
-	page, err := s.Audit(q)
+	page, err := s.AuditLog().Audit(q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func audited(t *testing.T, s *Store, q AuditQuery) []AuditEntry {
 func TestAnActIsOnRecordBeforeItIsDone(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
-	err := s.Audited(AuditEntry{Actor: "key_a", Action: "key.create", Account: "acme", Asked: json.RawMessage(`{"scopes":"write"}`)}, func(e *AuditEntry) error {
+	err := s.AuditLog().Audited(AuditEntry{Actor: "key_a", Action: "key.create", Account: "acme", Asked: json.RawMessage(`{"scopes":"write"}`)}, func(e *AuditEntry) error {
 		if begun := audited(t, s, AuditQuery{}); len(begun) != 1 || begun[0].Outcome != AuditBegun || begun[0].Actor != "key_a" {
 			t.Errorf("meanwhile the record is %+v", begun)
 		}
@@ -34,7 +34,7 @@ func TestAnActIsOnRecordBeforeItIsDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := codec.Errorf(codec.KindPermission, "no")
-	if err := s.Audited(AuditEntry{Actor: Operator, Action: "key.revoke"}, func(*AuditEntry) error { return refused }); !errors.Is(err, refused) {
+	if err := s.AuditLog().Audited(AuditEntry{Actor: Operator, Action: "key.revoke"}, func(*AuditEntry) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("the act's own error became %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -53,7 +53,7 @@ func TestWithoutARecordNothingIsDone(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	err := s.Audited(AuditEntry{Action: "key.create"}, func(*AuditEntry) error {
+	err := s.AuditLog().Audited(AuditEntry{Action: "key.create"}, func(*AuditEntry) error {
 		t.Error("it is done")
 		return nil
 	})
@@ -64,13 +64,13 @@ func TestTheAuditRecordIsListedByAccountInPages(t *testing.T) {
 	s := openStore(t, Options{})
 	for i := range 10 {
 		account := []string{"acme", "other"}[i%2]
-		if err := s.Audited(AuditEntry{Actor: Operator, Action: "key.create", Account: account}, func(*AuditEntry) error { return nil }); err != nil {
+		if err := s.AuditLog().Audited(AuditEntry{Actor: Operator, Action: "key.create", Account: account}, func(*AuditEntry) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	after, seen := "", 0
 	for {
-		page, err := s.Audit(AuditQuery{Account: "acme", After: after, Limit: 2})
+		page, err := s.AuditLog().Audit(AuditQuery{Account: "acme", After: after, Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,13 +87,13 @@ func TestTheAuditRecordIsListedByAccountInPages(t *testing.T) {
 	if seen != 5 {
 		t.Errorf("%d entries were listed", seen)
 	}
-	_, err := s.Audit(AuditQuery{After: "nonsense"})
+	_, err := s.AuditLog().Audit(AuditQuery{After: "nonsense"})
 	wantKind(t, err, codec.KindInvalidRequest)
 }
 
 func TestOldActsAreForgotten(t *testing.T) {
 	s := openStore(t, Options{AuditAge: time.Hour})
-	if err := s.Audited(AuditEntry{Actor: Operator, Action: "key.create", Asked: json.RawMessage(`"` + strings.Repeat("x", maxAsked) + `"`)}, func(*AuditEntry) error { return nil }); err != nil {
+	if err := s.AuditLog().Audited(AuditEntry{Actor: Operator, Action: "key.create", Asked: json.RawMessage(`"` + strings.Repeat("x", maxAsked) + `"`)}, func(*AuditEntry) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.expireAudit(context.Background(), time.Now()); err != nil {

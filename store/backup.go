@@ -41,7 +41,7 @@ const (
 // Backup writes the state of this moment to w, while the store is in use, and gives the mark for an incremental backup
 // on top of it. Since is 0 for a full backup, or the mark of the last one. The master key is not part of a backup:
 // without it, the accounts' provider credentials in it cannot be read.
-func (s *Store) Backup(ctx context.Context, w io.Writer, since uint64) (mark uint64, err error) {
+func (s Upkeep) Backup(ctx context.Context, w io.Writer, since uint64) (mark uint64, err error) {
 	tx := s.db.NewTransaction(false)
 	defer tx.Discard()
 	mark = tx.ReadTs()
@@ -148,7 +148,7 @@ func readBackupHeader(in *bufio.Reader) (header BackupHeader, err error) {
 }
 
 // openForRestore opens the database without what a store in use has around it.
-func openForRestore(opts Options, header BackupHeader, clearDerived func() error) (*Store, error) {
+func openForRestore(opts Options, header BackupHeader, clearDerived func() error) (*core, error) {
 	s, err := prepare(opts)
 	if err != nil {
 		return nil, err

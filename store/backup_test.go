@@ -63,14 +63,14 @@ func TestAFullAndAnIncrementalBackupGiveTheStoreBack(t *testing.T) {
 	turn()
 	c.settle()
 	var full, more bytes.Buffer
-	mark, err := s.Backup(ctx, &full, 0)
+	mark, err := s.Upkeep().Backup(ctx, &full, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	turn()
 	erase(t, s, "acme", Selection{Exchanges: ids[:1]})
 	c.settle()
-	if _, err := s.Backup(ctx, &more, mark); err != nil {
+	if _, err := s.Upkeep().Backup(ctx, &more, mark); err != nil {
 		t.Fatal(err)
 	}
 	if more.Len() >= full.Len() {
@@ -132,7 +132,7 @@ func TestABackupUnderLoadIsOneMoment(t *testing.T) {
 	for range 5 {
 		b := new(bytes.Buffer)
 		var err error
-		if mark, err = s.Backup(ctx, b, mark); err != nil {
+		if mark, err = s.Upkeep().Backup(ctx, b, mark); err != nil {
 			t.Error(err)
 		}
 		backups = append(backups, b)
@@ -155,7 +155,7 @@ func TestADamagedBackupIsNotTakenForAStore(t *testing.T) {
 	mustAccount(t, s, "acme")
 	captureBody(t, s, "acme", newAgent(1).request(), []byte("answer"))
 	var full bytes.Buffer
-	if _, err := s.Backup(ctx, &full, 0); err != nil {
+	if _, err := s.Upkeep().Backup(ctx, &full, 0); err != nil {
 		t.Fatal(err)
 	}
 	flipped := bytes.Clone(full.Bytes())

@@ -91,7 +91,7 @@ type planned struct {
 
 // planBody takes a body apart, hashes its items, and copies what is not known to be stored, on the goroutine of the
 // request. The plan keeps no reference to the body.
-func (s *Store) planBody(account accountNumber, of *planned) *bodyPlan {
+func (s *core) planBody(account accountNumber, of *planned) *bodyPlan {
 	p, body := new(bodyPlan), of.body
 	spans := worthCutting(of.spans, len(body))
 	prints := of.prints
@@ -185,7 +185,7 @@ func chainOf(items []item) []hash {
 }
 
 // chainedItems makes the items of a run.
-func (s *Store) chainedItems(body []byte, spans []codec.Span, prints []codec.Fingerprint) []item {
+func (s *core) chainedItems(body []byte, spans []codec.Span, prints []codec.Fingerprint) []item {
 	var (
 		items   = make([]item, len(spans))
 		chain   hash
@@ -208,7 +208,7 @@ func (s *Store) chainedItems(body []byte, spans []codec.Span, prints []codec.Fin
 }
 
 // knownRun makes a run of items, with as many of them behind a node as are known to be.
-func (s *Store) knownRun(account accountNumber, items []item) run {
+func (s *core) knownRun(account accountNumber, items []item) run {
 	for k := len(items); k > 0; k-- {
 		if node := items[k-1].chain; s.known.has(objectRef{spaceNode, account, node}) {
 			return run{known: k, node: node, items: items[k:]}
@@ -218,7 +218,7 @@ func (s *Store) knownRun(account accountNumber, items []item) run {
 }
 
 // ownBytes replaces every reference into the body by a copy, and drops the bytes of blocks known to be stored.
-func (s *Store) ownBytes(account accountNumber, p *bodyPlan) {
+func (s *core) ownBytes(account accountNumber, p *bodyPlan) {
 	size := 0
 	for it := range p.items {
 		if it.block && s.known.has(objectRef{spaceBlock, account, it.hash}) {

@@ -141,7 +141,7 @@ func TestALongAgentSessionCostsWhatItAdded(t *testing.T) {
 		a.turn()
 	}
 	for id, body := range bodies {
-		x, err := s.Exchange("acme", id)
+		x, err := s.Archive().Exchange("acme", id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestHostileBodiesAreKeptWithinBounds(t *testing.T) {
 		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
-		if x, err := s.Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
+		if x, err := s.Archive().Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
 			t.Errorf("%s: comes back different (%v)", name, err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestAPieceThatWasABlockOfItsOwnIsNotTakenApartTwice(t *testing.T) {
 		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
-		if x, err := s.Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
+		if x, err := s.Archive().Exchange("acme", c.ID()); err != nil || string(x.RawRequest) != body {
 			t.Errorf("it comes back different: %v", err)
 		}
 	}
@@ -276,7 +276,7 @@ func TestAnyCutOfAnyBodyComesBackByteForByte(t *testing.T) {
 		if err := c.Finish(ctx, &Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
-		x, err := s.Exchange("acme", c.ID())
+		x, err := s.Archive().Exchange("acme", c.ID())
 		if err != nil {
 			t.Fatal(err)
 		}

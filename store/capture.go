@@ -26,7 +26,7 @@ type Recording interface {
 // a time; ID, Shed and Recorded may be called from others.
 type Capture struct {
 	recorded
-	store   *Store // nil: passes without a record
+	store   *core // nil: passes without a record
 	shed    bool
 	info    *ExchangeInfo // until it is handed to the writer with the end
 	opening *write
@@ -86,7 +86,7 @@ func (s *Store) Off() *Capture {
 	return newCapture(nil, exchangeID(s.ids.next(time.Now())))
 }
 
-func newCapture(s *Store, id exchangeID) *Capture {
+func newCapture(s *core, id exchangeID) *Capture {
 	return &Capture{store: s, recorded: recorded{id: id, name: id.String()}}
 }
 
@@ -101,14 +101,14 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if started.IsZero() {
 		started = time.Now()
 	}
-	c := newCapture(s, exchangeID(s.ids.next(started)))
+	c := newCapture(s.core, exchangeID(s.ids.next(started)))
 	c.account = account
 	if err := s.disk.admits(); err != nil {
 		return s.passOrRefuse(c, err)
 	}
 	redactor := o.Redactor
 	if redactor == nil {
-		redactor = s.Redactor(o.Account)
+		redactor = s.Credentials().Redactor(o.Account)
 	}
 	o = redactOpening(o, redactor)
 	c.info = openingInfo(c.name, o, started)
@@ -142,7 +142,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 }
 
 // passOrRefuse ends the Begin of an exchange that cannot be taken.
-func (s *Store) passOrRefuse(c *Capture, cause error) (*Capture, error) {
+func (s *core) passOrRefuse(c *Capture, cause error) (*Capture, error) {
 	if s.opts.OnPressure == Shed {
 		s.count.shed.Add(1)
 		return &Capture{recorded: recorded{id: c.id, name: c.name}, shed: true}, nil

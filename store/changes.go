@@ -21,12 +21,12 @@ type Follower byte
 // Followers.
 const (
 	FollowLexical Follower = 'l' // the lexical index; its log is always kept
-	FollowVectors Follower = 'v' // the vectors; its log is kept from [Store.Follow] to [Store.Unfollow]
+	FollowVectors Follower = 'v' // the vectors; its log is kept from [Feed.Follow] to [Feed.Unfollow]
 )
 
 var followers = [...]Follower{FollowLexical, FollowVectors}
 
-// Change says that the turn of an exchange was added, has changed, or is gone. It does not say which: [Store.TurnAt]
+// Change says that the turn of an exchange was added, has changed, or is gone. It does not say which: [Feed.TurnAt]
 // gives what is there now. One turn may stand in the log many times.
 type Change struct {
 	Account  AccountNumber
@@ -146,7 +146,7 @@ func (f Follower) index() int { return slices.Index(followers[:], f) }
 
 // Follow begins to keep a log for a follower. It gives whether one has been kept since before the store was opened, so
 // that nothing is missing in it.
-func (s *Store) Follow(ctx context.Context, f Follower) (since bool, err error) {
+func (s Feed) Follow(ctx context.Context, f Follower) (since bool, err error) {
 	kept := &s.changes.kept[f.index()]
 	if kept.Load() {
 		return true, nil
@@ -163,7 +163,7 @@ func (s *Store) Follow(ctx context.Context, f Follower) (since bool, err error) 
 }
 
 // Unfollow ends the log of a follower that is not there any more, and takes what is in it away.
-func (s *Store) Unfollow(ctx context.Context, f Follower) error {
+func (s Feed) Unfollow(ctx context.Context, f Follower) error {
 	kept := &s.changes.kept[f.index()]
 	if !kept.Load() {
 		return nil
@@ -180,9 +180,9 @@ func (s *Store) Unfollow(ctx context.Context, f Follower) error {
 }
 
 // dropChanges takes all that is in a follower's log by now out of it.
-func (s *Store) dropChanges(ctx context.Context, f Follower) error {
-	for last := s.LastChange(); ; {
-		changes, err := s.Changes(f, 0, requeueBatch)
+func (s *core) dropChanges(ctx context.Context, f Follower) error {
+	for last := (Feed{s}).LastChange(); ; {
+		changes, err := Feed{s}.Changes(f, 0, requeueBatch)
 		if err != nil {
 			return err
 		}
@@ -192,26 +192,26 @@ func (s *Store) dropChanges(ctx context.Context, f Follower) error {
 		if len(changes) == 0 {
 			return nil
 		}
-		if err := s.ConfirmChanges(ctx, f, changes); err != nil {
+		if err := (Feed{s}).ConfirmChanges(ctx, f, changes); err != nil {
 			return err
 		}
 	}
 }
 
 // Changed is signalled when changes may have been committed since it was last read. It has one reader per follower.
-func (s *Store) Changed(f Follower) <-chan struct{} {
+func (s Feed) Changed(f Follower) <-chan struct{} {
 	return s.changes.wake[f.index()]
 }
 
 // LastChange is the number of the last change that is committed.
-func (s *Store) LastChange() uint64 { return s.changes.committed.Load() }
+func (s Feed) LastChange() uint64 { return s.changes.committed.Load() }
 
 // ComingChange is LastChange, or the number of the last change of a commit that is under way: what can be seen in the store
 // has changed by then at the latest. It is LastChange's soon, whether the commit succeeds or not.
-func (s *Store) ComingChange() uint64 { return s.changes.coming.Load() }
+func (s Feed) ComingChange() uint64 { return s.changes.coming.Load() }
 
 // Changes gives at most limit changes after the one with that number that the follower has not confirmed.
-func (s *Store) Changes(f Follower, after uint64, limit int) (changes []Change, err error) {
+func (s Feed) Changes(f Follower, after uint64, limit int) (changes []Change, err error) {
 	last := s.changes.committed.Load() // what is noted may come into the log before what it is about
 	err = s.view(func(tx *badger.Txn) error {
 		options := badger.DefaultIteratorOptions
@@ -277,9 +277,9 @@ func isConfirmed(changes []byte) bool {
 	return true
 }
 
-// ConfirmChanges takes changes, in the order in which [Store.Changes] gave them, out of the follower's log. What the
+// ConfirmChanges takes changes, in the order in which [Feed.Changes] gave them, out of the follower's log. What the
 // follower made of them has to survive a crash first.
-func (s *Store) ConfirmChanges(ctx context.Context, f Follower, changes []Change) error {
+func (s Feed) ConfirmChanges(ctx context.Context, f Follower, changes []Change) error {
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		for rest := changes; len(rest) > 0; {
 			n := 1
@@ -317,7 +317,7 @@ const requeueBatch = 1000
 
 // RepeatChanges puts every turn of the store into the follower's log, in the place of what was there, for one that starts
 // afresh and has nothing. It gives how many there are.
-func (s *Store) RepeatChanges(ctx context.Context, f Follower) (turns int64, err error) {
+func (s Feed) RepeatChanges(ctx context.Context, f Follower) (turns int64, err error) {
 	if err := s.dropChanges(ctx, f); err != nil {
 		return 0, asStorageError(err, "the log of changes could not be begun anew")
 	}
@@ -355,7 +355,7 @@ func (s *Store) RepeatChanges(ctx context.Context, f Follower) (turns int64, err
 }
 
 // RepeatTurns puts turns into the follower's log again, for one that cannot take them up now.
-func (s *Store) RepeatTurns(ctx context.Context, f Follower, turns []TurnRef) error {
+func (s Feed) RepeatTurns(ctx context.Context, f Follower, turns []TurnRef) error {
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		for _, turn := range turns {
 			if id, ok := parseExchangeID(turn.Exchange); ok {
@@ -370,16 +370,16 @@ func (s *Store) RepeatTurns(ctx context.Context, f Follower, turns []TurnRef) er
 	return nil
 }
 
-// NumberOf gives the number of an account; [codec.KindNotFound] if there is none of that name.
-func (s *Store) NumberOf(account string) (AccountNumber, error) {
+// Number gives the number of an account; [codec.KindNotFound] if there is none of that name.
+func (s Accounts) Number(account string) (AccountNumber, error) {
 	number, err := s.numberOf(account)
 	return AccountNumber(number), err
 }
 
-// TurnOf gives what [Store.TurnAt] gives for a change, from memory where the turn has just been digested. fresh tells that
+// TurnOf gives what [Feed.TurnAt] gives for a change, from memory where the turn has just been digested. fresh tells that
 // it has never been given before. It has to be the last change of its turn that the follower knows of: what is in memory is
 // the turn as it was then. Only one follower may ask.
-func (s *Store) TurnOf(c Change) (entry TimelineEntry, fresh bool, err error) {
+func (s Feed) TurnOf(c Change) (entry TimelineEntry, fresh bool, err error) {
 	if turn := s.changes.fresh.take(c.Seq); turn != nil {
 		return *turn, true, nil
 	}
@@ -389,7 +389,7 @@ func (s *Store) TurnOf(c Change) (entry TimelineEntry, fresh bool, err error) {
 
 // TurnAt gives an exchange and its turn. Turn is nil for an exchange that has none, and the error is
 // [codec.KindNotFound] for one that is gone.
-func (s *Store) TurnAt(account AccountNumber, exchange string) (TimelineEntry, error) {
+func (s Feed) TurnAt(account AccountNumber, exchange string) (TimelineEntry, error) {
 	var entry TimelineEntry
 	id, ok := parseExchangeID(exchange)
 	if !ok {

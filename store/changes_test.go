@@ -13,7 +13,7 @@ import (
 
 func (c *conversation) changes(f Follower) []Change {
 	c.t.Helper()
-	changes, err := c.s.Changes(f, 0, 1000)
+	changes, err := c.s.Feed().Changes(f, 0, 1000)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -29,13 +29,13 @@ func TestFollowersLoseNoChange(t *testing.T) {
 	first, _ := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	second, session := c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
 	for len(c.changes(FollowLexical)) < 2 {
-		<-c.s.Changed(FollowLexical)
+		<-c.s.Feed().Changed(FollowLexical)
 	}
 	changes := c.changes(FollowLexical)
 	if changes[0].Exchange != first || changes[1].Exchange != second || changes[0].Seq >= changes[1].Seq {
 		t.Fatalf("changes %+v, want those of %s and %s in this order", changes, first, second)
 	}
-	if err := c.s.ConfirmChanges(t.Context(), FollowLexical, changes[:1]); err != nil {
+	if err := c.s.Feed().ConfirmChanges(t.Context(), FollowLexical, changes[:1]); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.s.Close(); err != nil {
@@ -46,25 +46,25 @@ func TestFollowersLoseNoChange(t *testing.T) {
 	if changes := c.changes(FollowLexical); len(changes) != 1 || changes[0].Exchange != second {
 		t.Fatalf("after a restart the log holds %+v, want what was not confirmed: %s", changes, second)
 	}
-	entry, err := c.s.TurnAt(changes[1].Account, second)
+	entry, err := c.s.Feed().TurnAt(changes[1].Account, second)
 	if err != nil || entry.Turn == nil || entry.Exchange.Session != session {
 		t.Fatalf("turn %+v, error %v", entry, err)
 	}
 
-	last := c.s.LastChange()
-	if _, err := c.s.Erase(context.Background(), "acme", Selection{Exchanges: []string{second}}, false); err != nil {
+	last := c.s.Feed().LastChange()
+	if _, err := c.s.Archive().Erase(context.Background(), "acme", Selection{Exchanges: []string{second}}, false); err != nil {
 		t.Fatal(err)
 	}
-	for c.s.LastChange() == last {
-		<-c.s.Changed(FollowLexical)
+	for c.s.Feed().LastChange() == last {
+		<-c.s.Feed().Changed(FollowLexical)
 	}
-	changes, err = c.s.Changes(FollowLexical, last, 10)
+	changes, err = c.s.Feed().Changes(FollowLexical, last, 10)
 	if err != nil || len(changes) != 1 || changes[0].Exchange != second {
 		t.Fatalf("after the erasure: %+v, %v", changes, err)
 	}
-	_, err = c.s.TurnAt(changes[0].Account, second)
+	_, err = c.s.Feed().TurnAt(changes[0].Account, second)
 	wantKind(t, err, codec.KindNotFound)
-	if n, err := c.s.RepeatChanges(t.Context(), FollowLexical); err != nil || n != 1 {
+	if n, err := c.s.Feed().RepeatChanges(t.Context(), FollowLexical); err != nil || n != 1 {
 		t.Fatalf("%d turns repeated, %v; want the one that is left", n, err)
 	}
 	if changes := c.changes(FollowLexical); len(changes) != 1 || changes[0].Exchange == second {
@@ -83,26 +83,26 @@ func TestChangesAreConfirmedOneByOne(t *testing.T) {
 		c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	}
 	c.settle()
-	if err := c.s.ConfirmChanges(t.Context(), FollowLexical, c.changes(FollowLexical)); err != nil {
+	if err := c.s.Feed().ConfirmChanges(t.Context(), FollowLexical, c.changes(FollowLexical)); err != nil {
 		t.Fatal(err)
 	}
 	if left := c.changes(FollowLexical); len(left) > 0 {
 		t.Fatalf("%d changes are left after all were confirmed", len(left))
 	}
-	if n, err := c.s.RepeatChanges(t.Context(), FollowLexical); err != nil || n != turns {
+	if n, err := c.s.Feed().RepeatChanges(t.Context(), FollowLexical); err != nil || n != turns {
 		t.Fatalf("%d turns repeated, %v", n, err)
 	}
 	all := c.changes(FollowLexical)
 	if len(all) != turns {
 		t.Fatalf("%d changes, want %d", len(all), turns)
 	}
-	if some, err := c.s.Changes(FollowLexical, all[9].Seq, 7); err != nil || len(some) != 7 || some[0] != all[10] {
+	if some, err := c.s.Feed().Changes(FollowLexical, all[9].Seq, 7); err != nil || len(some) != 7 || some[0] != all[10] {
 		t.Fatalf("seven behind the tenth: %+v, %v", some, err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		if n := rapid.IntRange(0, len(all)).Draw(t, "changes"); n > 0 {
 			from := rapid.IntRange(0, len(all)-n).Draw(t, "from")
-			if err := c.s.ConfirmChanges(context.Background(), FollowLexical, all[from:from+n]); err != nil {
+			if err := c.s.Feed().ConfirmChanges(context.Background(), FollowLexical, all[from:from+n]); err != nil {
 				t.Fatal(err)
 			}
 			all = slices.Delete(all, from, from+n)
@@ -130,11 +130,11 @@ func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {
 	c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
 	c.settle()
 	for _, change := range c.changes(FollowLexical) {
-		first, fresh, err := c.s.TurnOf(change)
+		first, fresh, err := c.s.Feed().TurnOf(change)
 		if err != nil || !fresh {
 			t.Fatalf("the turn of %s: fresh %v, %v", change.Exchange, fresh, err)
 		}
-		again, fresh, err := c.s.TurnOf(change)
+		again, fresh, err := c.s.Feed().TurnOf(change)
 		if err != nil || fresh {
 			t.Fatalf("the turn of %s for the second time: fresh %v, %v", change.Exchange, fresh, err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
-// Finding is one thing that [Store.Check] found to be wrong.
+// Finding is one thing that [Upkeep.Check] found to be wrong.
 type Finding struct {
 	Account  string `json:"account"`
 	Subject  string `json:"subject"` // exch_…, sess_…, "block" and "node" with a hash, or a file in the store directory
@@ -23,7 +23,7 @@ type Finding struct {
 	Repaired bool   `json:"repaired,omitempty"`
 }
 
-// CheckReport counts what [Store.Check] has seen.
+// CheckReport counts what [Upkeep.Check] has seen.
 type CheckReport struct {
 	Exchanges    int64 `json:"exchanges"`
 	Sessions     int64 `json:"sessions"`
@@ -38,7 +38,7 @@ type CheckReport struct {
 // finding as it comes upon it. With repair it corrects what can be worked out from the exchanges: counts of sessions,
 // and entries that lead nowhere. It never takes an exchange away. A session that has changed since the snapshot keeps its
 // counts, and the next check finds them again.
-func (s *Store) Check(ctx context.Context, repair bool, tell func(Finding)) (CheckReport, error) {
+func (s Upkeep) Check(ctx context.Context, repair bool, tell func(Finding)) (CheckReport, error) {
 	var report CheckReport
 	if err := s.checkFiles(ctx, func(d Damage) {
 		report.Findings++
@@ -47,7 +47,7 @@ func (s *Store) Check(ctx context.Context, repair bool, tell func(Finding)) (Che
 		return report, asStorageError(err, "the files of the store could not be checked")
 	}
 	for _, a := range s.accounts.all() {
-		c := &checker{store: s, account: a.Number, name: a.Name, repair: repair, tell: tell, report: &report}
+		c := &checker{store: s.core, account: a.Number, name: a.Name, repair: repair, tell: tell, report: &report}
 		if err := c.runWhole(ctx); err != nil {
 			return report, asStorageError(err, "the check could not be finished")
 		}
@@ -67,7 +67,7 @@ func (c *checker) runWhole(ctx context.Context) (err error) {
 }
 
 // checkFiles looks at the files of the database while it is open, and gives what was noted when it was opened.
-func (s *Store) checkFiles(ctx context.Context, found func(Damage)) error {
+func (s *core) checkFiles(ctx context.Context, found func(Damage)) error {
 	for _, d := range Damages(s.opts.Dir) {
 		if d.Kept != "" {
 			d.Problem += "; the file as it was found is " + d.Kept
@@ -111,7 +111,7 @@ func (s *Store) checkFiles(ctx context.Context, found func(Damage)) error {
 	return nil
 }
 
-func (s *Store) hasTable(id uint64) bool {
+func (s *core) hasTable(id uint64) bool {
 	return slices.ContainsFunc(s.db.Tables(), func(t badger.TableInfo) bool { return t.ID == id })
 }
 
@@ -127,7 +127,7 @@ func readQuietLog(ctx context.Context, path string) (*salvage.Log, error) {
 
 // checker checks one account.
 type checker struct {
-	store   *Store
+	store   *core
 	account accountNumber
 	name    string
 	repair  bool

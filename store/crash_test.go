@@ -115,7 +115,7 @@ func verifyCrashed(t *testing.T, s *Store, begun, ended map[string]uint64, erase
 	seen := make(map[string]bool)
 	seeds := make(map[string]bool)
 	for query := (ExchangeQuery{Limit: 1000, Ascending: true}); ; {
-		page, err := s.Exchanges("acme", query)
+		page, err := s.Archive().Exchanges("acme", query)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func verifyCrashed(t *testing.T, s *Store, begun, ended map[string]uint64, erase
 
 func verifyOne(t *testing.T, s *Store, info ExchangeInfo, ended map[string]uint64, erased map[string]bool) {
 	t.Helper()
-	x, err := s.Exchange("acme", info.ID)
+	x, err := s.Archive().Exchange("acme", info.ID)
 	if erased[info.ID] {
 		return // an erasure that the kill cut short may go on while we look
 	}
@@ -208,7 +208,7 @@ func TestCrashVictim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.AddStaticKey(strings.Repeat("k", 40), "acme", AllScopes); err != nil {
+	if err := s.Keys().AddStatic(strings.Repeat("k", 40), "acme", AllScopes); err != nil {
 		t.Fatal(err)
 	}
 	round, _ := strconv.ParseUint(os.Getenv("MNEME_TEST_CRASH_SEED"), 10, 64)
@@ -237,13 +237,13 @@ func TestCrashVictim(t *testing.T) {
 				continue
 			}
 			say("erasing", id, 0)
-			if _, err := s.Erase(context.Background(), "acme", Selection{Exchanges: []string{id}}, false); err != nil {
+			if _, err := s.Archive().Erase(context.Background(), "acme", Selection{Exchanges: []string{id}}, false); err != nil {
 				panic(err)
 			}
 		}
 	}()
 	for {
-		if _, err := s.Backup(context.Background(), io.Discard, 0); err != nil {
+		if _, err := s.Upkeep().Backup(context.Background(), io.Discard, 0); err != nil {
 			t.Error(err)
 		}
 	}

@@ -23,8 +23,8 @@ func credentialKey(account accountNumber, provider string) []byte {
 // credentialPlace is what a sealed credential is bound to.
 func credentialPlace(account, provider string) string { return account + "\x00" + provider }
 
-// SetCredential keeps the account's own credential for a provider, encrypted, in place of an earlier one.
-func (s *Store) SetCredential(account, provider, secret string) error {
+// Set keeps the account's own credential for a provider, encrypted, in place of an earlier one.
+func (s Credentials) Set(account, provider, secret string) error {
 	number, ok := s.accounts.number(account)
 	switch {
 	case !ok:
@@ -48,8 +48,8 @@ func (s *Store) SetCredential(account, provider, secret string) error {
 	return nil
 }
 
-// RemoveCredential forgets the account's credential for a provider; [codec.KindNotFound] if there is none.
-func (s *Store) RemoveCredential(account, provider string) error {
+// Remove forgets the account's credential for a provider; [codec.KindNotFound] if there is none.
+func (s Credentials) Remove(account, provider string) error {
 	number, ok := s.accounts.number(account)
 	if !ok {
 		return codec.Errorf(codec.KindNotFound, "no account %q", account)
@@ -69,8 +69,8 @@ func (s *Store) RemoveCredential(account, provider string) error {
 	return nil
 }
 
-// Credential gives the account's credential for a provider; ok is false if there is none.
-func (s *Store) Credential(account, provider string) (secret string, ok bool, err error) {
+// Get gives the account's credential for a provider; ok is false if there is none.
+func (s Credentials) Get(account, provider string) (secret string, ok bool, err error) {
 	number, known := s.accounts.number(account)
 	if !known {
 		return "", false, nil
@@ -87,7 +87,7 @@ func (s *Store) Credential(account, provider string) (secret string, ok bool, er
 	return opened.secret, opened.set, nil
 }
 
-func (s *Store) openCredential(name credentialName, place string) (openedCredential, error) {
+func (s *core) openCredential(name credentialName, place string) (openedCredential, error) {
 	s.sealing.RLock()
 	defer s.sealing.RUnlock()
 	var sealed []byte
@@ -184,8 +184,8 @@ func (o *openedCredentials) keepMasked(account accountNumber, m *maskedCredentia
 	o.masked[account] = m
 }
 
-// Credentials lists the names of the providers that the account has a credential for.
-func (s *Store) Credentials(account string) ([]string, error) {
+// List lists the names of the providers that the account has a credential for.
+func (s Credentials) List(account string) ([]string, error) {
 	number, ok := s.accounts.number(account)
 	if !ok {
 		return nil, codec.Errorf(codec.KindNotFound, "no account %q", account)

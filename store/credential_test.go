@@ -12,7 +12,7 @@ func TestAChangedCredentialIsTheOneThatTheNextRequestGets(t *testing.T) {
 	mustAccount(t, s, "acme")
 	expect := func(secret string) {
 		t.Helper()
-		if got, ok, err := s.Credential("acme", "openai"); got != secret || ok != (secret != "") || err != nil {
+		if got, ok, err := s.Credentials().Get("acme", "openai"); got != secret || ok != (secret != "") || err != nil {
 			t.Fatalf("the credential is %q, %v, %v; want %q", got, ok, err, secret)
 		}
 	}
@@ -25,7 +25,7 @@ func TestAChangedCredentialIsTheOneThatTheNextRequestGets(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					_, _, _ = s.Credential("acme", "openai")
+					_, _, _ = s.Credentials().Get("acme", "openai")
 				}
 			}
 		})
@@ -35,14 +35,14 @@ func TestAChangedCredentialIsTheOneThatTheNextRequestGets(t *testing.T) {
 	expect("")
 	for i := range 30 {
 		secret := fmt.Sprintf("secret-%d", i)
-		if err := s.SetCredential("acme", "openai", secret); err != nil {
+		if err := s.Credentials().Set("acme", "openai", secret); err != nil {
 			t.Fatal(err)
 		}
 		expect(secret)
 		if i%3 != 0 {
 			continue
 		}
-		if err := s.RemoveCredential("acme", "openai"); err != nil {
+		if err := s.Credentials().Remove("acme", "openai"); err != nil {
 			t.Fatal(err)
 		}
 		expect("")
@@ -64,17 +64,17 @@ func TestWhatWasReadBeforeAChangeIsNotRemembered(t *testing.T) {
 func TestADeletedAccountsCredentialIsGone(t *testing.T) {
 	s := openStore(t, Options{Dir: t.TempDir()})
 	mustAccount(t, s, "acme")
-	if err := s.SetCredential("acme", "openai", "secret"); err != nil {
+	if err := s.Credentials().Set("acme", "openai", "secret"); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := s.Credential("acme", "openai"); !ok || err != nil {
+	if _, ok, err := s.Credentials().Get("acme", "openai"); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if _, err := s.DeleteAccount(t.Context(), "acme", false); err != nil {
+	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 		t.Fatal(err)
 	}
 	mustAccount(t, s, "acme")
-	if secret, ok, err := s.Credential("acme", "openai"); ok || err != nil {
+	if secret, ok, err := s.Credentials().Get("acme", "openai"); ok || err != nil {
 		t.Errorf("a new account of that name has the credential %q, %v", secret, err)
 	}
 }

@@ -26,12 +26,12 @@ func FuzzDamagedRecord(f *testing.F) {
 	first, session := c.exchange(say(long), OutcomeComplete, "answer "+long)
 	second, _ := c.exchange(say(long, "answer "+long, "and then?"), OutcomeComplete, "the end")
 	c.exchange(say("say it in pieces"), OutcomeComplete, string(repeatingStream(20)))
-	s.Keep("acme", "call_1", []byte("signature"))
+	s.Notes().Keep("acme", "call_1", []byte("signature"))
 	number, err := s.numberOf("acme")
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := s.Erase(f.Context(), "acme", Selection{Exchanges: []string{second}}, true); err != nil {
+	if _, err := s.Archive().Erase(f.Context(), "acme", Selection{Exchanges: []string{second}}, true); err != nil {
 		f.Fatal(err)
 	}
 
@@ -92,32 +92,32 @@ func FuzzDamagedRecord(f *testing.F) {
 			}
 		}
 		for _, id := range []string{first, second} {
-			x, err := s.Exchange("acme", id)
+			x, err := s.Archive().Exchange("acme", id)
 			read("exchange", err)
 			if err == nil {
 				_, err = json.Marshal(x.ExchangeInfo)
 				read("JSON", err)
 			}
 		}
-		page, err := s.Exchanges("acme", ExchangeQuery{})
+		page, err := s.Archive().Exchanges("acme", ExchangeQuery{})
 		read("exchanges", err)
 		damaged = damaged || slices.ContainsFunc(page.Data, func(x ExchangeInfo) bool { return x.Outcome == OutcomeDamaged })
-		_, err = s.Sessions("acme", SessionQuery{})
+		_, err = s.Archive().Sessions("acme", SessionQuery{})
 		read("sessions", err)
-		_, err = s.Session("acme", session)
+		_, err = s.Archive().Session("acme", session)
 		read("session", err)
-		_, err = s.Timeline("acme", session, TimelineQuery{})
+		_, err = s.Archive().Timeline("acme", session, TimelineQuery{})
 		read("timeline", err)
-		_, err = s.TurnAt(AccountNumber(number), first)
+		_, err = s.Feed().TurnAt(AccountNumber(number), first)
 		read("turn", err)
-		for _, err := range s.Export(context.Background(), "acme", Selection{All: true}) {
+		for _, err := range s.Archive().Export(context.Background(), "acme", Selection{All: true}) {
 			read("export", err)
 		}
-		_, err = s.Usage(context.Background(), "acme")
+		_, err = s.Archive().Usage(context.Background(), "acme")
 		read("usage", err)
-		s.Recall("acme", "call_1")
+		s.Notes().Recall("acme", "call_1")
 
-		report, err := s.Check(context.Background(), false, func(Finding) {})
+		report, err := s.Upkeep().Check(context.Background(), false, func(Finding) {})
 		if err != nil {
 			t.Errorf("key %q, value %q: the check fails: %v", keys[i], value, err)
 		}
@@ -141,7 +141,7 @@ func TestATurnThatCannotBeReadIsDigestedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	check := func(repair bool) CheckReport {
-		report, err := c.s.Check(t.Context(), repair, func(f Finding) {
+		report, err := c.s.Upkeep().Check(t.Context(), repair, func(f Finding) {
 			if f.Subject != id || f.Repaired != repair {
 				t.Errorf("%+v", f)
 			}
@@ -158,7 +158,7 @@ func TestATurnThatCannotBeReadIsDigestedAgain(t *testing.T) {
 	if left := check(false).Findings; left != 0 {
 		t.Errorf("%d left", left)
 	}
-	page, err := c.s.Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Turn == nil || page.Data[0].Turn.Answer[0].Parts[0].Text != "in pkg/lock" {
 		t.Errorf("%+v, %v", page.Data, err)
 	}
@@ -201,7 +201,7 @@ func TestPagesGoOnBehindADamagedExchange(t *testing.T) {
 	for _, account := range []string{"acme", ""} {
 		var seen []ExchangeInfo
 		for q, more := (ExchangeQuery{Limit: 1, Ascending: true}), true; more; q.After = seen[len(seen)-1].ID {
-			page, err := c.s.Exchanges(account, q)
+			page, err := c.s.Archive().Exchanges(account, q)
 			if err != nil || len(page.Data) != 1 {
 				t.Fatalf("%+v gives %+v, %v", q, page, err)
 			}
@@ -211,7 +211,7 @@ func TestPagesGoOnBehindADamagedExchange(t *testing.T) {
 	}
 	var seen []ExchangeInfo
 	for q, more := (TimelineQuery{Limit: 1, Descending: true}), true; more; q.After = seen[0].ID {
-		page, err := c.s.Timeline("acme", session, q)
+		page, err := c.s.Archive().Timeline("acme", session, q)
 		if err != nil || len(page.Data) != 1 {
 			t.Fatalf("%+v gives %+v, %v", q, page, err)
 		}
@@ -236,7 +236,7 @@ func TestATimelineShowsADamagedTurnAsSuch(t *testing.T) {
 	number, _ := c.s.accounts.number("acme")
 	id, _ := parseExchangeID(first)
 	damage(t, c.s, exchangeKey(spaceTurn, number, id), []byte("damaged"))
-	page, err := c.s.Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
 	if err != nil || len(page.Data) != 2 {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -258,7 +258,7 @@ func TestSessionsAreListedBesideADamagedOne(t *testing.T) {
 	number, _ := c.s.accounts.number("acme")
 	key, _ := parseSessionID(broken)
 	damage(t, c.s, sessionKey(number, key), []byte("damaged"))
-	page, err := c.s.Sessions("acme", SessionQuery{Ascending: true})
+	page, err := c.s.Archive().Sessions("acme", SessionQuery{Ascending: true})
 	if err != nil || len(page.Data) != 2 {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -268,10 +268,10 @@ func TestSessionsAreListedBesideADamagedOne(t *testing.T) {
 	if s := page.Data[1]; s.ID != whole || s.Error != nil || s.ChatKey != "l" {
 		t.Errorf("the other one is %+v", s)
 	}
-	if page, err := c.s.Sessions("acme", SessionQuery{ChatKey: "l"}); err != nil || len(page.Data) != 1 {
+	if page, err := c.s.Archive().Sessions("acme", SessionQuery{ChatKey: "l"}); err != nil || len(page.Data) != 1 {
 		t.Errorf("by its key there is %+v, %v", page, err)
 	}
-	if page, err := c.s.Timeline("acme", broken, TimelineQuery{}); err != nil || len(page.Data) != 1 || page.Data[0].Exchange.ID != id {
+	if page, err := c.s.Archive().Timeline("acme", broken, TimelineQuery{}); err != nil || len(page.Data) != 1 || page.Data[0].Exchange.ID != id {
 		t.Errorf("its timeline is %+v, %v", page, err)
 	}
 }
@@ -287,7 +287,7 @@ func TestAnExchangeThatCannotBeReadCanBeErased(t *testing.T) {
 			c := newConversation(t)
 			id, session := c.exchange(say("hi"), OutcomeComplete, "a")
 			damageExchange(t, c.s, "acme", id)
-			asked, err := c.s.Erase(t.Context(), "acme", sel(id, session), true)
+			asked, err := c.s.Archive().Erase(t.Context(), "acme", sel(id, session), true)
 			if err != nil || asked.Exchanges != 1 {
 				t.Errorf("a dry run gives %+v, %v", asked, err)
 			}
@@ -315,7 +315,7 @@ func TestAnAccountWithAnExchangeThatCannotBeReadCanBeDeleted(t *testing.T) {
 	id, _ := c.exchange(say("hi"), OutcomeComplete, "a")
 	damageExchange(t, c.s, "acme", id)
 	number, _ := c.s.accounts.number("acme")
-	if _, err := c.s.DeleteAccount(t.Context(), "acme", false); err != nil {
+	if _, err := c.s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 		t.Fatal(err)
 	}
 	waitGone(t, c.s, number)
@@ -326,7 +326,7 @@ func TestRetentionGoesOnBehindAnExchangeThatCannotBeRead(t *testing.T) {
 	first, _ := c.exchange(say("hi"), OutcomeComplete, "a")
 	c.exchange(say("hello"), OutcomeComplete, "b")
 	damageExchange(t, c.s, "acme", first)
-	if err := c.s.SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}); err != nil {
+	if err := c.s.Accounts().SetRetention(t.Context(), "acme", &Retention{MaxAge: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.s.retain(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
@@ -347,20 +347,20 @@ func TestAnErasureThatFailsKeepsNothingElseWaiting(t *testing.T) {
 	acme, _ := s.accounts.number("acme")
 	other, _ := s.accounts.number("other")
 	damage(t, s, exchangeKey(spaceRequest, acme, harmed), []byte{piecesVersion, 0xff})
-	failing, err := s.Erase(t.Context(), "acme", Selection{Until: time.Now().Add(-time.Hour)}, false)
+	failing, err := s.Archive().Erase(t.Context(), "acme", Selection{Until: time.Now().Add(-time.Hour)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for failing.State == ErasureQueued { // it has been tried once it runs
-		if failing, err = s.Erasure("acme", failing.ID); err != nil {
+		if failing, err = s.Archive().Erasure("acme", failing.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.DeleteAccount(t.Context(), "other", false); err != nil {
+	if _, err := s.Accounts().Delete(t.Context(), "other", false); err != nil {
 		t.Fatal(err)
 	}
 	waitGone(t, s, other)
-	if failing, err = s.Erasure("acme", failing.ID); err != nil || failing.State != ErasureRunning {
+	if failing, err = s.Archive().Erasure("acme", failing.ID); err != nil || failing.State != ErasureRunning {
 		t.Errorf("the erasure is %+v, %v", failing, err)
 	}
 }
@@ -405,7 +405,7 @@ func TestARepairLeavesAloneWhatBelongsToAnExchangeThatCannotBeRead(t *testing.T)
 		t.Fatal(err)
 	}
 	damage(t, c.s, place, append([]byte{recordFields + 1}, record[1:]...)) // as a newer mneme would have written it
-	report, err := c.s.Check(t.Context(), true, func(f Finding) {
+	report, err := c.s.Upkeep().Check(t.Context(), true, func(f Finding) {
 		if f.Subject != id || f.Repaired {
 			t.Errorf("%+v", f)
 		}
@@ -415,7 +415,7 @@ func TestARepairLeavesAloneWhatBelongsToAnExchangeThatCannotBeRead(t *testing.T)
 	}
 	damage(t, c.s, place, record)
 	mustBeSound(t, c.s)
-	if page, err := c.s.Timeline("acme", session, TimelineQuery{}); err != nil || len(page.Data) != 2 {
+	if page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{}); err != nil || len(page.Data) != 2 {
 		t.Errorf("the session has %d exchanges, %v", len(page.Data), err)
 	}
 }
@@ -430,20 +430,20 @@ func TestARepairDoesNotUndoWhatHasHappenedSinceItLooked(t *testing.T) {
 	damage(t, c.s, sessionKey(number, id), record)
 	repair := func(tell func(Finding)) {
 		t.Helper()
-		if _, err := c.s.Check(t.Context(), true, tell); err != nil {
+		if _, err := c.s.Upkeep().Check(t.Context(), true, tell); err != nil {
 			t.Fatal(err)
 		}
 	}
 	title := "named meanwhile"
 	repair(func(Finding) {
 		c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
-		if _, err := c.s.DescribeSession("acme", session, &title, nil); err != nil {
+		if _, err := c.s.Archive().DescribeSession("acme", session, &title, nil); err != nil {
 			t.Error(err)
 		}
 	})
 	repair(func(Finding) {})
 	mustBeSound(t, c.s)
-	if s, err := c.s.Session("acme", session); err != nil || s.Exchanges != 2 || s.Completed != 2 || s.Title != title {
+	if s, err := c.s.Archive().Session("acme", session); err != nil || s.Exchanges != 2 || s.Completed != 2 || s.Title != title {
 		t.Errorf("the session is %+v, %v", s, err)
 	}
 }
@@ -457,7 +457,7 @@ func TestACheckNamesKeysThatAreMalformed(t *testing.T) {
 		damage(t, s, append(spaceKeyOf(space, number), 1), []byte("x"))
 		damage(t, s, spaceKeyOf(space, number), []byte("x"))
 	}
-	report, err := s.Check(t.Context(), true, func(f Finding) {
+	report, err := s.Upkeep().Check(t.Context(), true, func(f Finding) {
 		if !strings.Contains(f.Problem, "malformed key") {
 			t.Errorf("%+v", f)
 		}

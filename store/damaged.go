@@ -12,7 +12,7 @@ import (
 // record hides no other, and pages go on behind it.
 
 // listedExchange gives an exchange as lists show it.
-func (s *Store) listedExchange(tx *badger.Txn, account accountNumber, id exchangeID) ExchangeInfo {
+func (s *core) listedExchange(tx *badger.Txn, account accountNumber, id exchangeID) ExchangeInfo {
 	info, err := getInfo(tx, account, id)
 	if err == nil {
 		return *info
@@ -28,7 +28,7 @@ func (s *Store) listedExchange(tx *badger.Txn, account accountNumber, id exchang
 }
 
 // listedEntry gives an exchange and its turn as timelines show them.
-func (s *Store) listedEntry(tx *badger.Txn, account accountNumber, id exchangeID) TimelineEntry {
+func (s *core) listedEntry(tx *badger.Txn, account accountNumber, id exchangeID) TimelineEntry {
 	entry := TimelineEntry{Exchange: s.listedExchange(tx, account, id)}
 	if entry.Exchange.Outcome == OutcomeDamaged {
 		return entry
@@ -44,7 +44,7 @@ func (s *Store) listedEntry(tx *badger.Txn, account accountNumber, id exchangeID
 }
 
 // listedSession gives a session as lists show it.
-func (s *Store) listedSession(account accountNumber, id sessionID, item *badger.Item) Session {
+func (s *core) listedSession(account accountNumber, id sessionID, item *badger.Item) Session {
 	var r sessionRecord
 	if err := item.Value(func(value []byte) error { return decodeRecord(value, &r) }); err == nil {
 		return r.Session

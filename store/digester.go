@@ -29,7 +29,7 @@ type digester struct {
 	done   chan struct{}
 }
 
-func (d *digester) start(s *Store) {
+func (d *digester) start(s *core) {
 	if s.opts.Digest == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (d *digester) giveUp(entries []undigested) {
 }
 
 // takeWaiting gives what waits. Entries may come twice, from the queue and from the outbox.
-func (s *Store) takeWaiting() ([]undigested, error) {
+func (s *core) takeWaiting() ([]undigested, error) {
 	d := &s.digester
 	d.mu.Lock()
 	waiting, behind := d.queue, d.behind
@@ -148,7 +148,7 @@ const (
 )
 
 // digestWaiting works until nothing waits; false means that the digester has been stopped.
-func (s *Store) digestWaiting(ctx context.Context) bool {
+func (s *core) digestWaiting(ctx context.Context) bool {
 	var ahead digestsUnderWay
 	for ctx.Err() == nil {
 		waiting, err := s.takeWaiting()
@@ -177,7 +177,7 @@ type digestsUnderWay struct {
 	bytes  int64
 }
 
-func (s *Store) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undigested) {
+func (s *core) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undigested) {
 	at := u.place
 	digest, size := s.digestExchange(ctx, u)
 	if ctx.Err() != nil {
@@ -202,7 +202,7 @@ func (s *Store) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undig
 }
 
 // await returns when all are committed.
-func (d *digestsUnderWay) await(s *Store) {
+func (d *digestsUnderWay) await(s *core) {
 	for i, w := range d.writes {
 		if <-w.done; w.err != nil {
 			s.log.Error("an exchange could not be digested; it will be tried again at the next start", "exchange", d.places[i].id.String(), "error", w.err)
@@ -213,7 +213,7 @@ func (d *digestsUnderWay) await(s *Store) {
 }
 
 // outbox gives the exchanges that wait to be digested, each account's in the order they began.
-func (s *Store) outbox() (waiting []undigested, err error) {
+func (s *core) outbox() (waiting []undigested, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceOutbox}})
 		defer it.Close()
@@ -228,7 +228,7 @@ func (s *Store) outbox() (waiting []undigested, err error) {
 }
 
 // Undigested gives the exchanges of the account that have ended and wait to be digested.
-func (s *Store) Undigested(account string) (waiting []string, err error) {
+func (s Upkeep) Undigested(account string) (waiting []string, err error) {
 	number, err := s.numberOf(account)
 	if err != nil {
 		return nil, err

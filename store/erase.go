@@ -168,7 +168,7 @@ func erasureKey(account accountNumber, id timeID) []byte {
 //
 // What an exchange said may also stand in the requests of later exchanges, which repeat the history; to erase a
 // conversation, erase its session.
-func (s *Store) Erase(ctx context.Context, account string, sel Selection, dryRun bool) (*Erasure, error) {
+func (s Archive) Erase(ctx context.Context, account string, sel Selection, dryRun bool) (*Erasure, error) {
 	number, err := s.numberOf(account)
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (s *Store) Erase(ctx context.Context, account string, sel Selection, dryRun
 	return e, nil
 }
 
-func (s *Store) newErasure(ctx context.Context, account accountNumber, sel Selection, reason string) (*Erasure, timeID, error) {
+func (s *core) newErasure(ctx context.Context, account accountNumber, sel Selection, reason string) (*Erasure, timeID, error) {
 	now := time.Now().UTC()
 	id := s.ids.next(now)
 	e := &Erasure{
@@ -204,7 +204,7 @@ func (s *Store) newErasure(ctx context.Context, account accountNumber, sel Selec
 	return e, id, nil
 }
 
-func (s *Store) eraseDryRun(ctx context.Context, account accountNumber, sel Selection) (*Erasure, error) {
+func (s *core) eraseDryRun(ctx context.Context, account accountNumber, sel Selection) (*Erasure, error) {
 	e := &Erasure{State: ErasureDone, Selection: sel, Reason: byRequest, DryRun: true, Created: time.Now().UTC()}
 	seen, perSession := make(map[exchangeID]struct{}), make(map[string]int64)
 	err := s.view(func(tx *badger.Txn) error {
@@ -245,7 +245,7 @@ func (s *Store) eraseDryRun(ctx context.Context, account accountNumber, sel Sele
 }
 
 // Erasure gives the receipt of an erasure of the account.
-func (s *Store) Erasure(account, id string) (*Erasure, error) {
+func (s Archive) Erasure(account, id string) (*Erasure, error) {
 	key, ok := parseID(erasurePrefix, id)
 	number, known := s.accounts.number(account)
 	if !ok || !known {
@@ -284,7 +284,7 @@ func (g *gathering) putErasure(w *write, ref erasureRef, e *Erasure) error {
 
 // runErasure does the work of a receipt, from wherever it stands. The receipt is written with each batch, so that what
 // it counts is what was erased, also when the process ends on the way.
-func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
+func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	e := new(Erasure)
 	err := s.view(func(tx *badger.Txn) error {
 		value, err := getValue(tx, erasureKey(ref.account, ref.id))
@@ -323,7 +323,7 @@ func (s *Store) runErasure(ctx context.Context, ref erasureRef) error {
 }
 
 // eraseSelection erases the selected exchanges and counts them in e, which note puts on record with each batch.
-func (s *Store) eraseSelection(ctx context.Context, account accountNumber, sel *Selection, e *Erasure, note change) error {
+func (s *core) eraseSelection(ctx context.Context, account accountNumber, sel *Selection, e *Erasure, note change) error {
 	var batch []exchangeID
 	flush := func() error {
 		if len(batch) == 0 {

@@ -17,7 +17,7 @@ import (
 // mustBeSound fails if the store's check finds anything.
 func mustBeSound(t testing.TB, s *Store) CheckReport {
 	t.Helper()
-	report, err := s.Check(context.Background(), false, func(f Finding) {
+	report, err := s.Upkeep().Check(context.Background(), false, func(f Finding) {
 		t.Errorf("check finds: %s %s: %s", f.Account, f.Subject, f.Problem)
 	})
 	if err != nil {
@@ -29,7 +29,7 @@ func mustBeSound(t testing.TB, s *Store) CheckReport {
 // erase erases and waits until it is done, and announced.
 func erase(t testing.TB, s *Store, account string, sel Selection) *Erasure {
 	t.Helper()
-	e, err := s.Erase(context.Background(), account, sel, false)
+	e, err := s.Archive().Erase(context.Background(), account, sel, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func erase(t testing.TB, s *Store, account string, sel Selection) *Erasure {
 			t.Fatalf("the erasure is still %s", e.State)
 		}
 		time.Sleep(time.Millisecond)
-		if e, err = s.Erasure(account, e.ID); err != nil {
+		if e, err = s.Archive().Erasure(account, e.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestErasingTheLastReferenceFreesTheBlocks(t *testing.T) {
 		t.Errorf("%d blocks or nodes are left that nothing refers to", report.Unreferenced)
 	}
 	for i, id := range ids {
-		x, err := s.Exchange("acme", id)
+		x, err := s.Archive().Exchange("acme", id)
 		if i < 4 {
 			wantKind(t, err, codec.KindNotFound)
 			continue
@@ -102,7 +102,7 @@ func TestErasingTheLastReferenceFreesTheBlocks(t *testing.T) {
 	if receipt.Exchanges != 4 || receipt.Objects == 0 || receipt.Bytes == 0 {
 		t.Errorf("receipt is %+v", receipt)
 	}
-	if _, err := s.Exchange("other", theirs); err != nil {
+	if _, err := s.Archive().Exchange("other", theirs); err != nil {
 		t.Errorf("another account's exchange is harmed: %v", err)
 	}
 	erase(t, s, "other", Selection{Exchanges: []string{theirs}})
@@ -134,7 +134,7 @@ func TestWhatIsErasedIsSelectedAndCountedFirst(t *testing.T) {
 		{Selection{All: true}, 3, 1, 1},
 		{Selection{Until: time.Now().Add(-time.Hour)}, 0, 0, 0},
 	} {
-		e, err := c.s.Erase(ctx, "acme", step.sel, true)
+		e, err := c.s.Archive().Erase(ctx, "acme", step.sel, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,10 +142,10 @@ func TestWhatIsErasedIsSelectedAndCountedFirst(t *testing.T) {
 			t.Errorf("%+v would erase %+v", step.sel, e)
 		}
 	}
-	if page, err := c.s.Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 4 {
+	if page, err := c.s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 4 {
 		t.Errorf("a dry run left %d exchanges (%v)", len(page.Data), err)
 	}
-	_, err = c.s.Erase(ctx, "acme", Selection{}, false)
+	_, err = c.s.Archive().Erase(ctx, "acme", Selection{}, false)
 	wantKind(t, err, codec.KindInvalidRequest)
 
 	e := erase(t, c.s, "acme", Selection{All: true})
@@ -157,9 +157,9 @@ func TestWhatIsErasedIsSelectedAndCountedFirst(t *testing.T) {
 	}
 	c.settle()
 	mustBeSound(t, c.s)
-	_, err = c.s.Session("acme", session)
+	_, err = c.s.Archive().Session("acme", session)
 	wantKind(t, err, codec.KindNotFound)
-	_, err = c.s.Erasure("other", e.ID)
+	_, err = c.s.Archive().Erasure("other", e.ID)
 	wantKind(t, err, codec.KindNotFound)
 	if again := c.session(key("a"), "4"); again == session {
 		t.Error("the erased session came back")
@@ -178,7 +178,7 @@ func TestADryRunCountsAnExchangeOnceHoweverOftenItIsNamed(t *testing.T) {
 		{Selection{Exchanges: []string{id, id}}, 1, 0},
 		{Selection{Exchanges: []string{id}, Sessions: []string{session, session}}, 2, 1},
 	} {
-		e, err := c.s.Erase(t.Context(), "acme", step.sel, true)
+		e, err := c.s.Archive().Erase(t.Context(), "acme", step.sel, true)
 		if err != nil || e.Exchanges != step.exchanges || e.Sessions != step.sessions {
 			t.Errorf("%+v would erase %+v, %v", step.sel, e, err)
 		}
@@ -205,7 +205,7 @@ func TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing(t *testing.T) {
 				if err := c.Recorded(ctx); err != nil {
 					t.Error(err)
 				}
-				x, err := s.Exchange("acme", c.ID()) // open, so not erased
+				x, err := s.Archive().Exchange("acme", c.ID()) // open, so not erased
 				if err != nil || !bytes.Equal(x.RawRequest, body) {
 					t.Errorf("worker %d, turn %d: %v", worker, turn, err)
 				}
@@ -247,7 +247,7 @@ func TestAnErasureGoesOnAfterARestart(t *testing.T) {
 	mustAccount(t, s, "acme")
 	captureBody(t, s, "acme", newAgent(1).request(), []byte("x"))
 	s.keeper.stop()
-	e, err := s.Erase(context.Background(), "acme", Selection{All: true}, false)
+	e, err := s.Archive().Erase(context.Background(), "acme", Selection{All: true}, false)
 	if err != nil || e.State != ErasureQueued {
 		t.Fatalf("receipt is %+v (%v)", e, err)
 	}
@@ -257,7 +257,7 @@ func TestAnErasureGoesOnAfterARestart(t *testing.T) {
 	s = openStore(t, Options{Dir: dir})
 	deadline := time.Now().Add(patience)
 	for {
-		done, err := s.Erasure("acme", e.ID)
+		done, err := s.Archive().Erasure("acme", e.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "keeps")
 	ctx := context.Background()
-	if err := s.SetRetention(ctx, "keeps", &Retention{}); err != nil {
+	if err := s.Accounts().SetRetention(ctx, "keeps", &Retention{}); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
@@ -298,7 +298,7 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for account, want := range map[string]int{"acme": 1, "keeps": 3} {
-		if page, err := s.Exchanges(account, ExchangeQuery{}); err != nil || len(page.Data) != want {
+		if page, err := s.Archive().Exchanges(account, ExchangeQuery{}); err != nil || len(page.Data) != want {
 			t.Errorf("%s keeps %d exchanges (%v), want %d", account, len(page.Data), err, want)
 		}
 	}
@@ -309,7 +309,7 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 		last = captureBody(t, s, "keeps", body, []byte(strings.Repeat("y", 1000)))
 	}
 	const limit = 80_000
-	if err := s.SetRetention(ctx, "keeps", &Retention{MaxBytes: limit}); err != nil {
+	if err := s.Accounts().SetRetention(ctx, "keeps", &Retention{MaxBytes: limit}); err != nil {
 		t.Fatal(err)
 	}
 	if used, _, err := s.sizeOf(ctx, 2); err != nil || used < 2*limit {
@@ -322,7 +322,7 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 	if used, left, err := s.sizeOf(ctx, number); err != nil || used > limit || left == 0 {
 		t.Errorf("%d exchanges take %d bytes (%v), the limit is %d", left, used, err, limit)
 	}
-	if _, err := s.Exchange("keeps", last); err != nil {
+	if _, err := s.Archive().Exchange("keeps", last); err != nil {
 		t.Errorf("the newest exchange went before older ones: %v", err)
 	}
 	mustBeSound(t, s)
@@ -355,16 +355,16 @@ func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
 	}
 	damage(t, s, victim, append([]byte{encodingRaw}, "not what it was"...))
 	var found []string
-	if _, err := s.Check(context.Background(), false, func(f Finding) { found = append(found, f.Subject+": "+f.Problem) }); err != nil {
+	if _, err := s.Upkeep().Check(context.Background(), false, func(f Finding) { found = append(found, f.Subject+": "+f.Problem) }); err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Join(found, "\n")
 	if !strings.Contains(all, fmt.Sprintf("block %x", victim[5:])) || !strings.Contains(all, harmed) || strings.Contains(all, sound) {
 		t.Errorf("check finds:\n%s", all)
 	}
-	_, err = s.Exchange("acme", harmed)
+	_, err = s.Archive().Exchange("acme", harmed)
 	wantKind(t, err, codec.KindStorage)
-	if _, err := s.Exchange("acme", sound); err != nil {
+	if _, err := s.Archive().Exchange("acme", sound); err != nil {
 		t.Error(err)
 	}
 }
@@ -386,12 +386,12 @@ func TestCheckRepairsWhatFollowsFromTheExchanges(t *testing.T) {
 	damage(t, c.s, linkKey(1, clue{byChatKey, "gone"}), make([]byte, 16))
 	record := encodeFields(&sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
 	damage(t, c.s, sessionKey(1, key), record)
-	report, err := c.s.Check(context.Background(), true, func(Finding) {})
+	report, err := c.s.Upkeep().Check(context.Background(), true, func(Finding) {})
 	if err != nil || report.Findings != 3 || report.Repaired != 3 {
 		t.Errorf("check reports %+v (%v)", report, err)
 	}
 	mustBeSound(t, c.s)
-	if s, err := c.s.Session("acme", session); err != nil || s.Exchanges != 1 || s.Completed != 1 {
+	if s, err := c.s.Archive().Session("acme", session); err != nil || s.Exchanges != 1 || s.Completed != 1 {
 		t.Errorf("the session is %+v (%v)", s, err)
 	}
 }

@@ -24,12 +24,12 @@ func drain(sub *Subscription) (told []string, last uint64) {
 
 func TestSubscribersSeeTheEventsOfTheirAccountOnly(t *testing.T) {
 	c := newConversation(t)
-	mine, err := c.s.Subscribe("acme", 0)
+	mine, err := c.s.Archive().Subscribe("acme", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mine.Close()
-	theirs, err := c.s.Subscribe("other", 0)
+	theirs, err := c.s.Archive().Subscribe("other", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestSubscribersSeeTheEventsOfTheirAccountOnly(t *testing.T) {
 		t.Errorf("the other account sees %v", told)
 	}
 
-	again, err := c.s.Subscribe("acme", last-2)
+	again, err := c.s.Archive().Subscribe("acme", last-2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestSubscribersSeeTheEventsOfTheirAccountOnly(t *testing.T) {
 	if told, _ := drain(again); fmt.Sprint(told) != "[turn.digested erasure.done]" || again.Missed {
 		t.Errorf("coming back gives %v, missed %v", told, again.Missed)
 	}
-	unknown, err := c.s.Subscribe("acme", last+1000)
+	unknown, err := c.s.Archive().Subscribe("acme", last+1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestSubscribersSeeTheEventsOfTheirAccountOnly(t *testing.T) {
 
 func TestASubscriberThatDoesNotReadIsLetGo(t *testing.T) {
 	c := newConversation(t)
-	sub, err := c.s.Subscribe("acme", 0)
+	sub, err := c.s.Archive().Subscribe("acme", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestASubscriberThatDoesNotReadIsLetGo(t *testing.T) {
 		t.Errorf("%d events, the last is %s", len(told), told[len(told)-1])
 	}
 	sub.Close()
-	open, err := c.s.Subscribe("acme", 0)
+	open, err := c.s.Archive().Subscribe("acme", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestASubscriberThatDoesNotReadIsLetGo(t *testing.T) {
 	if told, _ := drain(open); !strings.HasSuffix(strings.Join(told, " "), "closed") {
 		t.Errorf("after the store was closed a subscriber holds %v", told)
 	}
-	late, err := c.s.Subscribe("acme", 0)
+	late, err := c.s.Archive().Subscribe("acme", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

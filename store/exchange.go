@@ -45,7 +45,7 @@ type Opening struct {
 	Items       []codec.Span        // those of Spans that are its messages or input items; nil: not known
 	Prints      []codec.Fingerprint // of Spans in Body; nil: not known
 
-	Redactor *redact.Redactor // of [Store.Redactor], which masked Body, and masks all else; nil: the account's
+	Redactor *redact.Redactor // of [Credentials.Redactor], which masked Body, and masks all else; nil: the account's
 	Redacted redact.Tally     // what was masked in Body
 
 	Started time.Time // zero: now

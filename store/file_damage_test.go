@@ -247,7 +247,7 @@ func (h *harmed) try(t *testing.T, name string, harm harm) {
 	lost := h.unreadable(t, s)
 	found := Damages(dir)
 	var findings []Finding
-	report, err := s.Check(t.Context(), false, func(f Finding) { findings = append(findings, f) })
+	report, err := s.Upkeep().Check(t.Context(), false, func(f Finding) { findings = append(findings, f) })
 	if err != nil {
 		t.Errorf("the check failed: %v", err)
 	}
@@ -258,7 +258,7 @@ func (h *harmed) try(t *testing.T, name string, harm harm) {
 		t.Errorf("%d exchanges cannot be read, %v was noted, and the check finds nothing", len(lost), found)
 	}
 	for _, id := range h.erased {
-		if _, err := s.Exchange("", id); err == nil {
+		if _, err := s.Archive().Exchange("", id); err == nil {
 			t.Errorf("%s was erased, and is back", id)
 		}
 	}
@@ -343,7 +343,7 @@ func (h *harmed) recovered(t *testing.T, dir, name string, harm harm) {
 
 func mustBeSoundBut(t *testing.T, s *Store, lost []string) {
 	t.Helper()
-	_, err := s.Check(t.Context(), false, func(f Finding) {
+	_, err := s.Upkeep().Check(t.Context(), false, func(f Finding) {
 		if !slices.Contains(lost, f.Subject) {
 			t.Errorf("the recovered store is not sound: %+v", f)
 		}
@@ -357,7 +357,7 @@ func mustBeSoundBut(t *testing.T, s *Store, lost []string) {
 func (h *harmed) unreadable(t *testing.T, s *Store) (lost []string) {
 	t.Helper()
 	for id, said := range h.said {
-		x, err := s.Exchange("", id)
+		x, err := s.Archive().Exchange("", id)
 		if err != nil {
 			lost = append(lost, id)
 			continue

@@ -34,7 +34,7 @@ func TestAStoreWithRecordsOfVersion1LosesNothing(t *testing.T) {
 
 	// Each session goes on, so that the records of both versions stand beside each other and follow from each other.
 	c := &conversation{t, s}
-	page, err := s.Sessions("acme", SessionQuery{})
+	page, err := s.Archive().Sessions("acme", SessionQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,12 +81,12 @@ func whatIsSaid(t *testing.T, s *Store) (said []byte) {
 			}
 			say(e)
 		}
-		sessions, err := s.Sessions(account, SessionQuery{Limit: 1000})
+		sessions, err := s.Archive().Sessions(account, SessionQuery{Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, session := range sessions.Data {
-			page, err := s.Timeline(account, session.ID, TimelineQuery{Limit: 1000})
+			page, err := s.Archive().Timeline(account, session.ID, TimelineQuery{Limit: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}

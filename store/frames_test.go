@@ -192,7 +192,7 @@ func TestWhatIsMaskedIsWhatIsStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Store{opts: Options{Redact: redactor, Stream: func(string) StreamReader { return new(pieceReader) }}}
+	s := &core{opts: Options{Redact: redactor, Stream: func(string) StreamReader { return new(pieceReader) }}}
 	piece := rapid.SampledFrom([]string{"a", "a", "a", "b1", " word ", "sk-ant-", "api03-", "x1y2", "x1y2", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "https://me:", "pass", "@host"})
 	rapid.Check(t, func(t *rapid.T) {
 		a := s.newAnswerRedactor("chat", s.opts.Redact)

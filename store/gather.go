@@ -29,7 +29,7 @@ type object struct {
 
 // gathering is what a group of operations adds to the store. The writer owns it and uses it again.
 type gathering struct {
-	store   *Store
+	store   *core
 	tx      *badger.Txn // for looking up what is stored
 	objects []object
 	fresh   map[objectRef]byte      // blocks and nodes among objects, and their marks
@@ -43,7 +43,7 @@ type gathering struct {
 	uncertain bool // recent holds what was not written
 }
 
-func newGathering(s *Store) *gathering {
+func newGathering(s *core) *gathering {
 	return &gathering{store: s, fresh: make(map[objectRef]byte)}
 }
 

@@ -125,11 +125,11 @@ func TestASmallExchangeIsDigestedWithItsEnd(t *testing.T) {
 	c := newConversation(t)
 	c.idle()
 	exchange := capture(t, c.s, "acme", string(say("where is the lock?").Body), "in pkg/lock")
-	page, err := c.s.Exchanges("acme", ExchangeQuery{})
+	page, err := c.s.Archive().Exchanges("acme", ExchangeQuery{})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("%d exchanges, %v", len(page.Data), err)
 	}
-	timeline, err := c.s.Timeline("acme", page.Data[0].Session, TimelineQuery{})
+	timeline, err := c.s.Archive().Timeline("acme", page.Data[0].Session, TimelineQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 	s = openStore(t, Options{
 		Redact: redactor, Stream: func(string) StreamReader { return new(pieceReader) },
 		Digest: func(x *Exchange) (Digest, error) {
-			there, err := s.Undigested("acme")
+			there, err := s.Upkeep().Undigested("acme")
 			if err != nil {
 				return Digest{}, err
 			}
@@ -177,7 +177,7 @@ func TestAStreamThatWasReadWhileItPassedIsDigestedWithItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.settle()
-		if turn, err := s.TurnAt(1, begun.ID()); err != nil || turn.Turn == nil || turn.Turn.Answer[0].Parts[0].Text != answer {
+		if turn, err := s.Feed().TurnAt(1, begun.ID()); err != nil || turn.Turn == nil || turn.Turn.Answer[0].Parts[0].Text != answer {
 			t.Errorf("the turn of %s is %+v (%v)", contentType, turn.Turn, err)
 		}
 	}
@@ -227,12 +227,12 @@ func TestASmallExchangeIsNotDigestedBeforeTheOnesOfItsSessionThatEndedBeforeIt(t
 	<-digesting
 	second := finish("as before", "yes", "and now?")
 	capture(t, s, "acme", string(say("and elsewhere?").Body), "nothing waits")
-	if waiting, err := s.Undigested("acme"); err != nil || !slices.Equal(waiting, []string{first, second}) {
+	if waiting, err := s.Upkeep().Undigested("acme"); err != nil || !slices.Equal(waiting, []string{first, second}) {
 		t.Errorf("%q wait to be digested, %v; want the two of the session, and none of another one", waiting, err)
 	}
 	close(goOn)
 	c.settle()
-	x, err := s.TurnAt(1, second)
+	x, err := s.Feed().TurnAt(1, second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,10 +253,10 @@ func TestAnExchangeThatIsMetTwiceIsToldOfOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := c.s.LastChange()
+	last := c.s.Feed().LastChange()
 	c.s.digester.add(undigested{place: place{number, exchange}})
 	c.settle()
-	if now := c.s.LastChange(); now != last {
+	if now := c.s.Feed().LastChange(); now != last {
 		t.Errorf("followers hear of %d more changes", now-last)
 	}
 }

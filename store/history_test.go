@@ -51,7 +51,7 @@ func TestRandomHistoriesAgreeWithAPlainModel(t *testing.T) {
 			exchanges: make(map[string]*modelExchange), open: make(map[string]*Capture),
 			groups: make(map[string]int), sessions: make(map[int]string),
 		}
-		if _, err := s.CreateAccount(m.account); err != nil {
+		if _, err := s.Accounts().Create(m.account); err != nil {
 			rt.Fatal(err)
 		}
 		rt.Repeat(map[string]func(*rapid.T){
@@ -210,7 +210,7 @@ func (m *model) forget(id string) {
 
 func (m *model) merge(from, into string) {
 	source, target := m.exchanges[from].group, m.exchanges[into].group
-	_, err := m.store().MergeSession(context.Background(), m.account, m.sessions[source], m.sessions[target])
+	_, err := m.store().Archive().MergeSession(context.Background(), m.account, m.sessions[source], m.sessions[target])
 	if source == target {
 		if err == nil {
 			m.t.Fatal("a session was merged into itself")
@@ -244,7 +244,7 @@ func (m *model) restart() {
 // compare looks at every exchange and every session.
 func (m *model) compare() {
 	s := m.store()
-	page, err := s.Exchanges(m.account, ExchangeQuery{Limit: maxPage, Ascending: true})
+	page, err := s.Archive().Exchanges(m.account, ExchangeQuery{Limit: maxPage, Ascending: true})
 	m.check(err)
 	var ids []string
 	for _, info := range page.Data {
@@ -255,7 +255,7 @@ func (m *model) compare() {
 	}
 	perSession := make(map[string]int64)
 	for id, want := range m.exchanges {
-		x, err := s.Exchange(m.account, id)
+		x, err := s.Archive().Exchange(m.account, id)
 		m.check(err)
 		perSession[x.Session]++
 		if x.Outcome != want.outcome || x.Session != m.sessions[want.group] || !bytes.Equal(x.RawRequest, want.request) {
@@ -266,7 +266,7 @@ func (m *model) compare() {
 			m.t.Fatalf("%s: the answer differs", id)
 		}
 	}
-	sessions, err := s.Sessions(m.account, SessionQuery{Limit: maxPage})
+	sessions, err := s.Archive().Sessions(m.account, SessionQuery{Limit: maxPage})
 	m.check(err)
 	if len(sessions.Data) != len(perSession) {
 		m.t.Fatalf("%d sessions, want %d", len(sessions.Data), len(perSession))

@@ -532,7 +532,7 @@ func copyFile(from, to string) error {
 }
 
 // tell puts on record what was found, once the database is open and knows what was lost.
-func (s *survey) tell(st *Store) {
+func (s *survey) tell(st *core) {
 	lost := make(map[string][]string)
 	count := make(map[string]int)
 	if len(s.dangling) > 0 {
@@ -572,7 +572,7 @@ func (s *survey) tell(st *Store) {
 }
 
 // tell puts a damage on record.
-func (d *Damage) tell(st *Store) {
+func (d *Damage) tell(st *core) {
 	st.log.Error("the store is damaged", "file", d.File, "problem", d.Problem, "kept", d.Kept, "lost", d.Lost)
 	if err := d.note(st.opts.Dir); err != nil {
 		st.log.Error("a damage of the store could not be noted", "file", d.File, "error", err)

@@ -40,7 +40,7 @@ func killedStore(t *testing.T, n int) (dir string, ids []string) {
 func readable(t *testing.T, s *Store, ids []string) (n int) {
 	t.Helper()
 	for _, id := range ids {
-		if _, err := s.Exchange("acme", id); err == nil {
+		if _, err := s.Archive().Exchange("acme", id); err == nil {
 			n++
 		}
 	}
@@ -107,7 +107,7 @@ func TestOneBitOfTheNewestLogCostsNoMoreThanARecord(t *testing.T) {
 				t.Fatalf("this was noted: %+v", found)
 			}
 			named := false
-			if _, err := s.Check(t.Context(), false, func(f Finding) { named = named || f.Subject == found[0].File }); err != nil || !named {
+			if _, err := s.Upkeep().Check(t.Context(), false, func(f Finding) { named = named || f.Subject == found[0].File }); err != nil || !named {
 				t.Errorf("the check does not name the file (%v)", err)
 			}
 		})
@@ -162,7 +162,7 @@ func TestAFileThatChangedWhileTheStoreWasClosedIsNoticed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(s.Accounts()) == 0 {
+				if len(s.Accounts().List()) == 0 {
 					mustAccount(t, s, "acme")
 				}
 				capture(t, s, "acme", "question", strings.Repeat("answer ", 100))
@@ -209,7 +209,7 @@ func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAccount(t, s, "acme")
-	secret, key, err := s.CreateKey("acme", AllScopes, "revoked")
+	secret, key, err := s.Keys().Create("acme", AllScopes, "revoked")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	erase(t, s, "acme", Selection{Exchanges: []string{gone}})
-	if err := s.RevokeKey(key.ID); err != nil {
+	if err := s.Keys().Revoke(key.ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -235,13 +235,13 @@ func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := openStore(t, Options{Dir: to})
-	if _, err := r.Exchange("acme", gone); err == nil {
+	if _, err := r.Archive().Exchange("acme", gone); err == nil {
 		t.Error("an exchange that was erased is back")
 	}
-	if _, err := r.Exchange("acme", stays); err != nil {
+	if _, err := r.Archive().Exchange("acme", stays); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.Authenticate(secret); err == nil {
+	if _, err := r.Keys().Authenticate(secret); err == nil {
 		t.Error("a key that was revoked is valid again")
 	}
 }

@@ -20,19 +20,19 @@ func TestTwoAccountsNeverSeeEachOther(t *testing.T) {
 	if after[spaceBlock] != 2*before[spaceBlock] || after[spaceNode] != 2*before[spaceNode] {
 		t.Errorf("blocks of the same body take %d bytes in one account and %d in two: they are shared", before[spaceBlock], after[spaceBlock])
 	}
-	_, err := s.Exchange("other", mine)
+	_, err := s.Archive().Exchange("other", mine)
 	wantKind(t, err, codec.KindNotFound)
 	unknown := err.Error()
-	_, err = s.Exchange("other", "exch_"+mine[len("exch_"):len(mine)-4]+"0000")
+	_, err = s.Archive().Exchange("other", "exch_"+mine[len("exch_"):len(mine)-4]+"0000")
 	wantKind(t, err, codec.KindNotFound)
 	if len(err.Error()) != len(unknown) {
 		t.Errorf("an exchange of another account is told %q, one that never was %q", unknown, err)
 	}
-	page, err := s.Exchanges("other", ExchangeQuery{Ascending: true})
+	page, err := s.Archive().Exchanges("other", ExchangeQuery{Ascending: true})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != theirs {
 		t.Errorf("the other account lists %+v (%v)", page, err)
 	}
-	page, err = s.Exchanges("other", ExchangeQuery{Before: mine})
+	page, err = s.Archive().Exchanges("other", ExchangeQuery{Before: mine})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,14 +42,14 @@ func TestTwoAccountsNeverSeeEachOther(t *testing.T) {
 		}
 	}
 	for account, want := range map[string]int64{"acme": 1, "other": 1} {
-		u, err := s.Usage(context.Background(), account)
+		u, err := s.Archive().Usage(context.Background(), account)
 		if err != nil || u.Exchanges != want || u.RequestBytes != int64(len(body)) || u.StoredBlocks == 0 {
 			t.Errorf("%s uses %+v (%v)", account, u, err)
 		}
 	}
-	if keys := s.Keys("other"); len(keys) != 0 {
+	if keys := s.Keys().List("other"); len(keys) != 0 {
 		t.Errorf("the other account has keys %v", keys)
 	}
-	_, err = s.Exchanges("nobody", ExchangeQuery{})
+	_, err = s.Archive().Exchanges("nobody", ExchangeQuery{})
 	wantKind(t, err, codec.KindNotFound)
 }

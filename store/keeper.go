@@ -36,7 +36,7 @@ type keeper struct {
 	done   chan struct{}
 }
 
-func (k *keeper) start(s *Store) {
+func (k *keeper) start(s *core) {
 	var ctx context.Context
 	ctx, k.cancel = context.WithCancel(context.Background())
 	k.done, k.signal = make(chan struct{}), make(chan struct{}, 1)
@@ -97,7 +97,7 @@ func (k *keeper) wake() {
 	}
 }
 
-func (s *Store) keep(ctx context.Context) {
+func (s *core) keep(ctx context.Context) {
 	for _, source := range s.unfinishedMoves() {
 		if err := s.finishMove(ctx, source); err != nil && ctx.Err() == nil {
 			s.log.Error("a move between sessions could not be finished; it goes on at the next start", "error", err)
@@ -123,7 +123,7 @@ func (s *Store) keep(ctx context.Context) {
 	}
 }
 
-func (s *Store) tidy(ctx context.Context) {
+func (s *core) tidy(ctx context.Context) {
 	if err := s.retain(ctx, time.Now()); err != nil && ctx.Err() == nil {
 		s.log.Error("retention failed; it is tried again", "error", err)
 	}
@@ -137,7 +137,7 @@ func (s *Store) tidy(ctx context.Context) {
 }
 
 // runErasures works the queue off. What fails is tried again later, and keeps nothing else waiting.
-func (s *Store) runErasures(ctx context.Context) {
+func (s *core) runErasures(ctx context.Context) {
 	for ctx.Err() == nil {
 		ref, ok := s.keeper.take()
 		if !ok {
@@ -153,7 +153,7 @@ func (s *Store) runErasures(ctx context.Context) {
 }
 
 // unfinishedErasures finds the erasures that a former process did not finish.
-func (s *Store) unfinishedErasures() (refs []erasureRef) {
+func (s *core) unfinishedErasures() (refs []erasureRef) {
 	err := eachRecord(s.db, []byte{spaceErasure}, func(key, value []byte) error {
 		var e Erasure
 		account, id, ok := splitExchangeKey(key)
@@ -173,7 +173,7 @@ func (s *Store) unfinishedErasures() (refs []erasureRef) {
 }
 
 // giveBack rewrites value log files of which more than a share is dead, so that their space returns to the volume.
-func (s *Store) giveBack(ctx context.Context, share float64) {
+func (s *core) giveBack(ctx context.Context, share float64) {
 	for ctx.Err() == nil && s.disk.allowsFreeing() == nil && s.soundToRewrite(share) {
 		if err := s.db.RunValueLogGC(share); err != nil {
 			if !errors.Is(err, badger.ErrNoRewrite) && !errors.Is(err, badger.ErrRejected) {
@@ -186,7 +186,7 @@ func (s *Store) giveBack(ctx context.Context, share float64) {
 
 // soundToRewrite reports whether the value logs that may be rewritten can be read to their end: what stands behind damage
 // would go with the file. It looks at each once, since nothing is added to them any more.
-func (s *Store) soundToRewrite(share float64) bool {
+func (s *core) soundToRewrite(share float64) bool {
 	counts, err := os.ReadFile(filepath.Join(s.opts.Dir, databaseDir, discardFile))
 	if err != nil {
 		s.log.Error("space could not be given back", "error", err)
@@ -215,7 +215,7 @@ func (s *Store) soundToRewrite(share float64) bool {
 
 // Compact gives back as much space as can be had, at the cost of rewriting most of the store. It may run while
 // requests are served.
-func (s *Store) Compact(ctx context.Context) error {
+func (s Upkeep) Compact(ctx context.Context) error {
 	if err := s.disk.allowsFreeing(); err != nil {
 		return err
 	}

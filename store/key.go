@@ -240,9 +240,9 @@ func (t *keyTable) find(hash [sha256.Size]byte) (keyRecord, bool) {
 	return keyRecord{}, false
 }
 
-// CreateKey makes a service key. The secret is given this once; the store keeps its hash. set may change what
-// [Store.UpdateKey] may change.
-func (s *Store) CreateKey(account string, scopes Scopes, label string, set ...func(*Key)) (secret string, key Key, err error) {
+// Create makes a service key. The secret is given this once; the store keeps its hash. set may change what
+// [Keys.Update] may change.
+func (s Keys) Create(account string, scopes Scopes, label string, set ...func(*Key)) (secret string, key Key, err error) {
 	s.keys.changing.Lock()
 	defer s.keys.changing.Unlock()
 	if _, ok := s.accounts.number(account); !ok {
@@ -279,14 +279,14 @@ func newKeyID() string {
 	return keyIDPrefix + idEncoding.EncodeToString(random[:])
 }
 
-// AddStaticKey makes a secret of the operator's own valid for as long as the store is open; it is not stored.
+// AddStatic makes a secret of the operator's own valid for as long as the store is open; it is not stored.
 // The account is created if it does not exist. The secret has at least 32 characters.
-func (s *Store) AddStaticKey(secret, account string, scopes Scopes) error {
+func (s Keys) AddStatic(secret, account string, scopes Scopes) error {
 	if len(secret) < minStaticKey || len(secret) > maxSecret {
 		return codec.Errorf(codec.KindInvalidRequest, "a key from the environment has %d to %d characters, this one has %d", minStaticKey, maxSecret, len(secret))
 	}
 	if _, ok := s.accounts.number(account); !ok {
-		if _, err := s.CreateAccount(account); err != nil {
+		if _, err := Accounts(s).Create(account); err != nil {
 			return err
 		}
 	}
@@ -299,8 +299,8 @@ func (s *Store) AddStaticKey(secret, account string, scopes Scopes) error {
 	return nil
 }
 
-// Keys lists the service keys of an account, or of all with account "", oldest first, revoked ones included.
-func (s *Store) Keys(account string) []Key {
+// List lists the service keys of an account, or of all with account "", oldest first, revoked ones included.
+func (s Keys) List(account string) []Key {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
 	var keys []Key
@@ -317,7 +317,7 @@ func (s *Store) Keys(account string) []Key {
 
 // Authenticate tells whom a service key speaks for. The errors, all [codec.KindAuthentication], tell apart what is
 // no service key at all, a damaged one, an unknown one, an expired one and a revoked one.
-func (s *Store) Authenticate(secret string) (Identity, error) {
+func (s Keys) Authenticate(secret string) (Identity, error) {
 	if len(secret) > maxSecret {
 		return Identity{}, errNoKey("this is not a service key: it is too long")
 	}

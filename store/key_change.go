@@ -9,9 +9,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// UpdateKey changes what may change about a key: label, expiry, limits and trust in traces. What set does to the rest has no
+// Update changes what may change about a key: label, expiry, limits and trust in traces. What set does to the rest has no
 // effect.
-func (s *Store) UpdateKey(id string, set func(*Key)) (Key, error) {
+func (s Keys) Update(id string, set func(*Key)) (Key, error) {
 	return s.changeKey(id, func(k *keyRecord) error {
 		if !k.Revoked.IsZero() {
 			return codec.Errorf(codec.KindConflict, "key %q was revoked, and a revoked key cannot be changed", id)
@@ -20,8 +20,8 @@ func (s *Store) UpdateKey(id string, set func(*Key)) (Key, error) {
 	})
 }
 
-// RevokeKey makes a service key invalid at once and for good. Revoking it again changes nothing.
-func (s *Store) RevokeKey(id string) error {
+// Revoke makes a service key invalid at once and for good. Revoking it again changes nothing.
+func (s Keys) Revoke(id string) error {
 	_, err := s.changeKey(id, func(k *keyRecord) error {
 		if k.Revoked.IsZero() {
 			k.Revoked = s.now().UTC()
@@ -31,9 +31,9 @@ func (s *Store) RevokeKey(id string) error {
 	return err
 }
 
-// RotateKey makes a key like the one with the id, which stays valid for the time of overlap, or for what is left of its own
+// Rotate makes a key like the one with the id, which stays valid for the time of overlap, or for what is left of its own
 // if that is less. What was used of the month's tokens is carried over. The secret is given this once.
-func (s *Store) RotateKey(id string, overlap time.Duration) (secret string, fresh Key, err error) {
+func (s Keys) Rotate(id string, overlap time.Duration) (secret string, fresh Key, err error) {
 	if overlap < 0 {
 		return "", Key{}, codec.Invalid("overlap", "an overlap is 0 or more")
 	}
@@ -64,7 +64,7 @@ func (s *Store) RotateKey(id string, overlap time.Duration) (secret string, fres
 }
 
 // changeKey changes one key, durably and then in effect.
-func (s *Store) changeKey(id string, change func(*keyRecord) error) (Key, error) {
+func (s *core) changeKey(id string, change func(*keyRecord) error) (Key, error) {
 	s.keys.changing.Lock()
 	defer s.keys.changing.Unlock()
 	k, err := s.changeable(id)
@@ -80,7 +80,7 @@ func (s *Store) changeKey(id string, change func(*keyRecord) error) (Key, error)
 	return k.shown(), nil
 }
 
-func (s *Store) changeable(id string) (keyRecord, error) {
+func (s *core) changeable(id string) (keyRecord, error) {
 	s.keys.mu.RLock()
 	k, ok := s.keys.byID[id]
 	s.keys.mu.RUnlock()
@@ -94,7 +94,7 @@ func (s *Store) changeable(id string) (keyRecord, error) {
 }
 
 // putKeys makes keys durable, together, and then effective.
-func (s *Store) putKeys(keys ...keyRecord) error {
+func (s *core) putKeys(keys ...keyRecord) error {
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
 		for _, k := range keys {
 			value, err := encodeRecord(k)
@@ -144,8 +144,8 @@ func (k *keyRecord) shown() Key {
 	return shown
 }
 
-// OriginOf is the key that a key was made from by rotations, or the key itself. What they spend counts on one budget.
-func (s *Store) OriginOf(key string) string {
+// Origin is the key that a key was made from by rotations, or the key itself. What they spend counts on one budget.
+func (s Keys) Origin(key string) string {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
 	if k, ok := s.keys.byID[key]; ok && k.Origin != "" {

@@ -6,9 +6,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// HoldKey keeps a key valid beyond its expiry, unless it is revoked, until release is called. What is held outlasts a time
+// Hold keeps a key valid beyond its expiry, unless it is revoked, until release is called. What is held outlasts a time
 // in which nobody could have put its expiry off, such as the sleep of this machine. It ends with the store, too.
-func (s *Store) HoldKey(id string) (release func(), err error) {
+func (s Keys) Hold(id string) (release func(), err error) {
 	k, err := s.changeable(id)
 	if err != nil {
 		return nil, err

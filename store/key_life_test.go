@@ -19,7 +19,7 @@ func newHands() *hands { return &hands{time.Date(2026, 11, 20, 12, 0, 30, 0, tim
 
 func mustKey(t *testing.T, s *Store, set ...func(*Key)) (secret string, key Key) {
 	t.Helper()
-	secret, key, err := s.CreateKey("acme", ScopeWrite, "laptop", set...)
+	secret, key, err := s.Keys().Create("acme", ScopeWrite, "laptop", set...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,19 +32,19 @@ func TestAKeyExpires(t *testing.T) {
 	mustAccount(t, s, "acme")
 	secret, key := mustKey(t, s, func(k *Key) { k.Expires = clock.at.Add(time.Hour) })
 	clock.turn(time.Hour - 1)
-	if _, err := s.Authenticate(secret); err != nil {
+	if _, err := s.Keys().Authenticate(secret); err != nil {
 		t.Fatalf("just before it expires: %v", err)
 	}
 	clock.turn(1)
-	_, err := s.Authenticate(secret)
+	_, err := s.Keys().Authenticate(secret)
 	wantKind(t, err, codec.KindAuthentication)
 	if !strings.Contains(err.Error(), "expired on Fri, 20 Nov 2026 13:00:30 UTC") {
 		t.Errorf("an expired key is told %q", err)
 	}
-	if _, err := s.UpdateKey(key.ID, func(k *Key) { k.Expires = time.Time{} }); err != nil {
+	if _, err := s.Keys().Update(key.ID, func(k *Key) { k.Expires = time.Time{} }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Authenticate(secret); err != nil {
+	if _, err := s.Keys().Authenticate(secret); err != nil {
 		t.Errorf("with the expiry taken away: %v", err)
 	}
 }
@@ -55,35 +55,35 @@ func TestAKeyThatIsHeldOutlastsItsExpiryAndNotItsRevocation(t *testing.T) {
 	s := openStore(t, Options{Clock: clock.now})
 	mustAccount(t, s, "acme")
 	secret, key := mustKey(t, s, func(k *Key) { k.Expires = clock.at.Add(time.Hour) })
-	release, err := s.HoldKey(key.ID)
+	release, err := s.Keys().Hold(key.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	clock.turn(72 * time.Hour)
-	if _, err := s.Authenticate(secret); err != nil {
+	if _, err := s.Keys().Authenticate(secret); err != nil {
 		t.Errorf("while it is held: %v", err)
 	}
 	release()
 	release()
-	_, err = s.Authenticate(secret)
+	_, err = s.Keys().Authenticate(secret)
 	wantKind(t, err, codec.KindAuthentication)
 
-	again, err := s.HoldKey(key.ID)
+	again, err := s.Keys().Hold(key.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer again()
-	if _, err := s.Authenticate(secret); err != nil {
+	if _, err := s.Keys().Authenticate(secret); err != nil {
 		t.Errorf("held anew: %v", err)
 	}
-	if err := s.RevokeKey(key.ID); err != nil {
+	if err := s.Keys().Revoke(key.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Authenticate(secret)
+	_, err = s.Keys().Authenticate(secret)
 	wantKind(t, err, codec.KindAuthentication)
-	_, err = s.HoldKey(key.ID)
+	_, err = s.Keys().Hold(key.ID)
 	wantKind(t, err, codec.KindConflict)
-	_, err = s.HoldKey("key_unknown")
+	_, err = s.Keys().Hold("key_unknown")
 	wantKind(t, err, codec.KindNotFound)
 }
 
@@ -93,7 +93,7 @@ func TestWhatChangesAboutAKeyStaysAndTheRestDoesNotChange(t *testing.T) {
 	mustAccount(t, s, "acme")
 	secret, key := mustKey(t, s)
 	limits := Limits{RequestsPerMinute: 60, TokensPerMinute: Unlimited, Concurrent: 3, TokensPerMonth: 1e6}
-	_, err := s.UpdateKey(key.ID, func(k *Key) {
+	_, err := s.Keys().Update(key.ID, func(k *Key) {
 		k.Label, k.Limits, k.TrustTrace = "desk", limits, true
 		k.ID, k.Account, k.Scopes, k.Revoked = "key_other", "other", AllScopes, time.Now()
 	})
@@ -109,17 +109,17 @@ func TestWhatChangesAboutAKeyStaysAndTheRestDoesNotChange(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("the key speaks for %+v (%v), want %+v", got, err, want)
 	}
-	if keys := s.Keys("acme"); len(keys) != 1 || keys[0].Label != "desk" || !keys[0].Revoked.IsZero() {
+	if keys := s.Keys().List("acme"); len(keys) != 1 || keys[0].Label != "desk" || !keys[0].Revoked.IsZero() {
 		t.Errorf("keys are %+v", keys)
 	}
-	_, err = s.UpdateKey(key.ID, func(k *Key) { k.Limits.Concurrent = -2 })
+	_, err = s.Keys().Update(key.ID, func(k *Key) { k.Limits.Concurrent = -2 })
 	wantKind(t, err, codec.KindInvalidRequest)
-	_, err = s.UpdateKey("key_unknown", func(*Key) {})
+	_, err = s.Keys().Update("key_unknown", func(*Key) {})
 	wantKind(t, err, codec.KindNotFound)
-	if err := s.RevokeKey(key.ID); err != nil {
+	if err := s.Keys().Revoke(key.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.UpdateKey(key.ID, func(*Key) {})
+	_, err = s.Keys().Update(key.ID, func(*Key) {})
 	wantKind(t, err, codec.KindConflict)
 }
 
@@ -129,12 +129,12 @@ func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
 	mustAccount(t, s, "acme")
 	limits := Limits{TokensPerMonth: 1000}
 	old, key := mustKey(t, s, func(k *Key) { k.Limits = limits })
-	identity, err := s.Authenticate(old)
+	identity, err := s.Keys().Authenticate(old)
 	if err != nil {
 		t.Fatal(err)
 	}
 	identity.Use.AddTokens(clock.at, 400)
-	fresh, next, err := s.RotateKey(key.ID, time.Hour)
+	fresh, next, err := s.Keys().Rotate(key.ID, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
 	}
 	for range 2 { // also after a restart
 		for _, secret := range []string{old, fresh} {
-			if _, err := s.Authenticate(secret); err != nil {
+			if _, err := s.Keys().Authenticate(secret); err != nil {
 				t.Errorf("during the overlap: %v", err)
 			}
 		}
@@ -153,18 +153,18 @@ func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
 		s = openStore(t, Options{Dir: dir, Clock: clock.now})
 	}
 	clock.turn(time.Hour)
-	if _, err := s.Authenticate(old); err == nil {
+	if _, err := s.Keys().Authenticate(old); err == nil {
 		t.Error("the old key outlives the overlap")
 	}
-	if _, err := s.Authenticate(fresh); err != nil {
+	if _, err := s.Keys().Authenticate(fresh); err != nil {
 		t.Errorf("the new key: %v", err)
 	}
-	_, _, err = s.RotateKey(key.ID, time.Hour)
+	_, _, err = s.Keys().Rotate(key.ID, time.Hour)
 	wantKind(t, err, codec.KindConflict)
-	if _, _, err := s.RotateKey(next.ID, 0); err != nil {
+	if _, _, err := s.Keys().Rotate(next.ID, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Authenticate(fresh); err == nil {
+	if _, err := s.Keys().Authenticate(fresh); err == nil {
 		t.Error("without an overlap the old key stays valid")
 	}
 }
@@ -174,10 +174,10 @@ func TestAKeyIsNotLastUsedBeforeItWasCreated(t *testing.T) {
 	s := openStore(t, Options{Clock: clock.now})
 	mustAccount(t, s, "acme")
 	secret, _ := mustKey(t, s)
-	if _, err := s.Authenticate(secret); err != nil {
+	if _, err := s.Keys().Authenticate(secret); err != nil {
 		t.Fatal(err)
 	}
-	if k := s.Keys("acme")[0]; !k.LastUsed.Equal(k.Created) {
+	if k := s.Keys().List("acme")[0]; !k.LastUsed.Equal(k.Created) {
 		t.Errorf("created at %v and last used at %v", k.Created, k.LastUsed)
 	}
 }
@@ -187,16 +187,16 @@ func TestTheKeyOfTheEnvironmentKeepsItsLastUse(t *testing.T) {
 	clock, dir, secret := newHands(), t.TempDir(), strings.Repeat("k", minStaticKey)
 	for run := range 2 {
 		s := openStore(t, Options{Dir: dir, Clock: clock.now})
-		if err := s.AddStaticKey(secret, "acme", AllScopes); err != nil {
+		if err := s.Keys().AddStatic(secret, "acme", AllScopes); err != nil {
 			t.Fatal(err)
 		}
 		if run == 0 {
-			if _, err := s.Authenticate(secret); err != nil {
+			if _, err := s.Keys().Authenticate(secret); err != nil {
 				t.Fatal(err)
 			}
 		}
 		want := newHands().at.Truncate(time.Minute)
-		if k := s.Keys("acme")[0]; !k.Created.IsZero() || !k.LastUsed.Equal(want) {
+		if k := s.Keys().List("acme")[0]; !k.Created.IsZero() || !k.LastUsed.Equal(want) {
 			t.Errorf("run %d: created at %v and last used at %v, want %v", run, k.Created, k.LastUsed, want)
 		}
 		if err := s.Close(); err != nil {
@@ -212,11 +212,11 @@ func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAnew(t *testing.T) {
 	mustAccount(t, s, "acme")
 	secret, _ := mustKey(t, s)
 	clock.turn(time.Minute)
-	if use := s.Keys("acme")[0]; !use.LastUsed.IsZero() || use.MonthTokens != 0 {
+	if use := s.Keys().List("acme")[0]; !use.LastUsed.IsZero() || use.MonthTokens != 0 {
 		t.Errorf("a new key has been used: %+v", use)
 	}
 	for range 3 {
-		identity, err := s.Authenticate(secret)
+		identity, err := s.Keys().Authenticate(secret)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,11 +226,11 @@ func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAnew(t *testing.T) {
 		}
 		s = openStore(t, Options{Dir: dir, Clock: clock.now})
 	}
-	use := s.Keys("acme")[0]
+	use := s.Keys().List("acme")[0]
 	if want := clock.at.Truncate(time.Minute); !use.LastUsed.Equal(want) || use.Month != "2026-11" || use.MonthTokens != 300 {
 		t.Errorf("the use is %v, %s %d; want %v, 2026-11 300", use.LastUsed, use.Month, use.MonthTokens, want)
 	}
-	identity, err := s.Authenticate(secret)
+	identity, err := s.Keys().Authenticate(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestLastUseIsWrittenOnceAMinute(t *testing.T) {
 	for minute := range 3 {
 		writes := 0
 		for range 20 {
-			if _, err := s.Authenticate(secret); err != nil {
+			if _, err := s.Keys().Authenticate(secret); err != nil {
 				t.Fatal(err)
 			}
 			writes += len(s.keys.changedUses())

@@ -11,7 +11,7 @@ import (
 
 // identify is whom a key speaks for, without how often it did.
 func identify(s *Store, secret string) (Identity, error) {
-	identity, err := s.Authenticate(secret)
+	identity, err := s.Keys().Authenticate(secret)
 	identity.Use = nil
 	return identity, err
 }
@@ -20,7 +20,7 @@ func TestAServiceKeySpeaksForItsAccountUntilRevoked(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
 	mustAccount(t, s, "acme")
-	secret, key, err := s.CreateKey("acme", ScopeWrite|ScopeRead, "laptop")
+	secret, key, err := s.Keys().Create("acme", ScopeWrite|ScopeRead, "laptop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +35,15 @@ func TestAServiceKeySpeaksForItsAccountUntilRevoked(t *testing.T) {
 	if got, err := identify(s, secret); err != nil || got != want {
 		t.Fatalf("after a restart the key speaks for %+v (%v), want %+v", got, err, want)
 	}
-	if err := s.RevokeKey(key.ID); err != nil {
+	if err := s.Keys().Revoke(key.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Authenticate(secret)
+	_, err = s.Keys().Authenticate(secret)
 	wantKind(t, err, codec.KindAuthentication)
 	if !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("a revoked key is told %q", err)
 	}
-	if keys := s.Keys("acme"); len(keys) != 1 || keys[0].Revoked.IsZero() {
+	if keys := s.Keys().List("acme"); len(keys) != 1 || keys[0].Revoked.IsZero() {
 		t.Errorf("keys are %+v", keys)
 	}
 }
@@ -51,7 +51,7 @@ func TestAServiceKeySpeaksForItsAccountUntilRevoked(t *testing.T) {
 func TestWhatIsNoValidKeyIsToldWhy(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
-	secret, _, err := s.CreateKey("acme", ScopeWrite, "")
+	secret, _, err := s.Keys().Create("acme", ScopeWrite, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestWhatIsNoValidKeyIsToldWhy(t *testing.T) {
 		{newSecret(), "unknown"},
 		{strings.Repeat("x", 100_000), "too long"},
 	} {
-		_, err := s.Authenticate(c.secret)
+		_, err := s.Keys().Authenticate(c.secret)
 		wantKind(t, err, codec.KindAuthentication)
 		if !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%.20q is told %q, want a word of %q", c.secret, err, c.says)
@@ -89,20 +89,20 @@ func TestAKeyFromTheEnvironmentIsNeverStored(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
 	secret := strings.Repeat("environment-", 4)
-	wantKind(t, s.AddStaticKey("short", "default", AllScopes), codec.KindInvalidRequest)
-	if err := s.AddStaticKey(secret, "default", AllScopes); err != nil {
+	wantKind(t, s.Keys().AddStatic("short", "default", AllScopes), codec.KindInvalidRequest)
+	if err := s.Keys().AddStatic(secret, "default", AllScopes); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Authenticate(secret); err != nil || got.Account != "default" || got.Scopes != AllScopes {
+	if got, err := s.Keys().Authenticate(secret); err != nil || got.Account != "default" || got.Scopes != AllScopes {
 		t.Fatalf("it speaks for %+v (%v)", got, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir})
-	_, err := s.Authenticate(secret)
+	_, err := s.Keys().Authenticate(secret)
 	wantKind(t, err, codec.KindAuthentication)
-	if _, err := s.CreateAccount("default"); err == nil {
+	if _, err := s.Accounts().Create("default"); err == nil {
 		t.Error("the account went away with the key")
 	}
 }
@@ -125,11 +125,11 @@ func TestScopesAreWrittenAsTheyAreRead(t *testing.T) {
 func TestAccountNames(t *testing.T) {
 	s := openStore(t, Options{})
 	for _, name := range []string{"", "A", "-a", "a/b", "a b", strings.Repeat("a", 65), "ä"} {
-		_, err := s.CreateAccount(name)
+		_, err := s.Accounts().Create(name)
 		wantKind(t, err, codec.KindInvalidRequest)
 	}
 	mustAccount(t, s, "a.b_c-1")
-	_, err := s.CreateAccount("a.b_c-1")
+	_, err := s.Accounts().Create("a.b_c-1")
 	wantKind(t, err, codec.KindConflict)
 }
 
@@ -139,18 +139,18 @@ func TestCredentialsAreEncryptedAndBoundToTheirPlace(t *testing.T) {
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
 	const secret = "sk-ant-this-must-not-be-readable-on-disk"
-	if err := s.SetCredential("acme", "anthropic", secret); err != nil {
+	if err := s.Credentials().Set("acme", "anthropic", secret); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok, err := s.Credential("acme", "anthropic"); err != nil || !ok || got != secret {
+	if got, ok, err := s.Credentials().Get("acme", "anthropic"); err != nil || !ok || got != secret {
 		t.Errorf("the credential is %q, %v, %v", got, ok, err)
 	}
 	for _, c := range [][2]string{{"other", "anthropic"}, {"acme", "openai"}, {"nobody", "anthropic"}} {
-		if got, ok, err := s.Credential(c[0], c[1]); ok || err != nil {
+		if got, ok, err := s.Credentials().Get(c[0], c[1]); ok || err != nil {
 			t.Errorf("%v has %q, %v", c, got, err)
 		}
 	}
-	if names, err := s.Credentials("acme"); err != nil || len(names) != 1 || names[0] != "anthropic" {
+	if names, err := s.Credentials().List("acme"); err != nil || len(names) != 1 || names[0] != "anthropic" {
 		t.Errorf("credentials are %v (%v)", names, err)
 	}
 	sealed := s.seal.seal(secret, credentialPlace("acme", "anthropic"))
@@ -164,10 +164,10 @@ func TestCredentialsAreEncryptedAndBoundToTheirPlace(t *testing.T) {
 		t.Errorf("%s holds the credential in plain text", found)
 	}
 	s = openStore(t, Options{Dir: dir})
-	if err := s.RemoveCredential("acme", "anthropic"); err != nil {
+	if err := s.Credentials().Remove("acme", "anthropic"); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, s.RemoveCredential("acme", "anthropic"), codec.KindNotFound)
+	wantKind(t, s.Credentials().Remove("acme", "anthropic"), codec.KindNotFound)
 }
 
 // filesHolding names a file under dir that holds the text, or nothing.

@@ -16,7 +16,7 @@ const useInterval = 10 * time.Second
 // when the store is closed. All methods may be called from any goroutine; those of a nil KeyUse do nothing.
 type KeyUse struct {
 	minute  atomic.Int64 // of the last use, since 1970; 0: never
-	holders atomic.Int32 // who keep the key valid beyond its expiry, see [Store.HoldKey]; not stored
+	holders atomic.Int32 // who keep the key valid beyond its expiry, see [Keys.Hold]; not stored
 
 	mu      sync.Mutex
 	month   month
@@ -131,7 +131,7 @@ type useWriter struct {
 	done   chan struct{}
 }
 
-func (u *useWriter) start(s *Store) {
+func (u *useWriter) start(s *core) {
 	var ctx context.Context
 	ctx, u.cancel = context.WithCancel(context.Background())
 	u.done = make(chan struct{})
@@ -158,9 +158,9 @@ func (u *useWriter) stop() {
 }
 
 // writeUses writes the use of every key that has changed. What cannot be written is tried again with the next change.
-func (s *Store) writeUses() { s.putUses(s.keys.changedUses()) }
+func (s *core) writeUses() { s.putUses(s.keys.changedUses()) }
 
-func (s *Store) putUses(changed map[string]*KeyUse) {
+func (s *core) putUses(changed map[string]*KeyUse) {
 	if len(changed) == 0 {
 		return
 	}
@@ -186,7 +186,7 @@ func (s *Store) putUses(changed map[string]*KeyUse) {
 }
 
 // owned reports whether there is a key with the id, and an account that owns it: that goes first when both are deleted.
-func (s *Store) owned(key string) bool {
+func (s *core) owned(key string) bool {
 	s.keys.mu.RLock()
 	k, ok := s.keys.byID[key]
 	s.keys.mu.RUnlock()

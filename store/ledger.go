@@ -38,9 +38,9 @@ func ledgerKey(account accountNumber, h [16]byte) []byte {
 // Keep remembers a value under a name in the account's ledger. It does not wait for the commit; the end of an exchange
 // that is finished afterwards is committed after it, or with it. Under pressure, and while the store is closing, the value
 // is let go. So is one that holds a credential: masked, it would be of no use to the model.
-func (s *Store) Keep(account, name string, value []byte) {
+func (s Notes) Keep(account, name string, value []byte) {
 	number, ok := s.accounts.number(account)
-	if !ok || len(value) == 0 || len(value) > ledgerValue || s.Redactor(account).Holds(value) {
+	if !ok || len(value) == 0 || len(value) > ledgerValue || Credentials(s).Redactor(account).Holds(value) {
 		return
 	}
 	h := ledgerHash(name)
@@ -52,7 +52,7 @@ func (s *Store) Keep(account, name string, value []byte) {
 		g.put(w, ledgerKey(number, h), record)
 		return nil
 	}}
-	s.planning.RLock() // as in [Store.updateOf]
+	s.planning.RLock() // as in [core.updateOf]
 	defer s.planning.RUnlock()
 	if now, ok := s.accounts.number(account); ok && now == number {
 		_, _ = s.trySend(w)
@@ -60,7 +60,7 @@ func (s *Store) Keep(account, name string, value []byte) {
 }
 
 // Recall gives what was kept under a name in the account's ledger; nil when there is nothing, or nothing any more.
-func (s *Store) Recall(account, name string) (value []byte) {
+func (s Notes) Recall(account, name string) (value []byte) {
 	number, ok := s.accounts.number(account)
 	if !ok {
 		return nil
@@ -90,7 +90,7 @@ func ledgerExpired(record []byte, now time.Time) bool {
 }
 
 // expireLedger frees what is too old to be recalled.
-func (s *Store) expireLedger(ctx context.Context, account accountNumber, now time.Time) error {
+func (s *core) expireLedger(ctx context.Context, account accountNumber, now time.Time) error {
 	var expired [][]byte
 	err := s.view(func(tx *badger.Txn) error {
 		return eachItem(ctx, tx, spaceKeyOf(spaceLedger, account), func(item *badger.Item) error {

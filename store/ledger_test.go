@@ -24,11 +24,11 @@ func TestTheLedgerGivesBackWhatAnAccountKept(t *testing.T) {
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
 	long := bytes.Repeat([]byte("thought "), 4000)
-	s.Keep("acme", "google call c1", []byte("Q2lF"))
-	s.Keep("acme", "other reasoning c1", long)
-	s.Keep("acme", "google call c1", []byte("newer"))
-	s.Keep("acme", "too large", make([]byte, ledgerValue+1))
-	s.Keep("nobody", "google call c1", []byte("x"))
+	s.Notes().Keep("acme", "google call c1", []byte("Q2lF"))
+	s.Notes().Keep("acme", "other reasoning c1", long)
+	s.Notes().Keep("acme", "google call c1", []byte("newer"))
+	s.Notes().Keep("acme", "too large", make([]byte, ledgerValue+1))
+	s.Notes().Keep("nobody", "google call c1", []byte("x"))
 	settle(t, s)
 	for _, want := range []struct{ account, name, value string }{
 		{"acme", "google call c1", "newer"},
@@ -38,7 +38,7 @@ func TestTheLedgerGivesBackWhatAnAccountKept(t *testing.T) {
 		{"other", "google call c1", ""},
 		{"nobody", "google call c1", ""},
 	} {
-		if got := s.Recall(want.account, want.name); string(got) != want.value {
+		if got := s.Notes().Recall(want.account, want.name); string(got) != want.value {
 			t.Errorf("%s, %s: %.40q, want %.40q", want.account, want.name, got, want.value)
 		}
 	}
@@ -51,17 +51,17 @@ func TestTheLedgerIsOnDiskWhenTheExchangeBehindItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAccount(t, s, "acme")
-	s.Keep("acme", "call", []byte("state"))
+	s.Notes().Keep("acme", "call", []byte("state"))
 	capture(t, s, "acme", "{}", "{}")
-	if got := s.Recall("acme", "call"); string(got) != "state" {
+	if got := s.Notes().Recall("acme", "call"); string(got) != "state" {
 		t.Errorf("when the exchange is acknowledged, the ledger gives %q", got)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.Keep("acme", "late", []byte("state")) // is let go
+	s.Notes().Keep("acme", "late", []byte("state")) // is let go
 	again := openStore(t, Options{Dir: dir})
-	if got := again.Recall("acme", "call"); string(got) != "state" {
+	if got := again.Notes().Recall("acme", "call"); string(got) != "state" {
 		t.Errorf("after a restart the ledger gives %q", got)
 	}
 }
@@ -70,7 +70,7 @@ func TestTheLedgerForgetsWhatIsOld(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	for i := range 10 {
-		s.Keep("acme", fmt.Sprint("call ", i), []byte("state"))
+		s.Notes().Keep("acme", fmt.Sprint("call ", i), []byte("state"))
 	}
 	settle(t, s)
 	account, _ := s.accounts.number("acme")

@@ -41,7 +41,7 @@ func TestReadingAnAnswerIsLinearInItsSize(t *testing.T) {
 		answer := longAnswer(size)
 		id := capture(t, s, "acme", "{}", string(answer))
 		bytesRead = allocated(func() {
-			x, err := s.Exchange("acme", id)
+			x, err := s.Archive().Exchange("acme", id)
 			if err != nil || !bytes.Equal(x.RawResponse, answer) {
 				t.Fatalf("%v", err)
 			}
@@ -95,7 +95,7 @@ func TestTheRecordOfAnExchangeIsReadWithoutItsAnswer(t *testing.T) {
 	mustAccount(t, s, "other")
 	id := capture(t, s, "acme", "{}", string(longAnswer(8<<20)))
 	read := allocated(func() {
-		info, err := s.ExchangeInfo("acme", id)
+		info, err := s.Archive().ExchangeInfo("acme", id)
 		if err != nil || info.ID != id || info.ResponseSize != 8<<20 {
 			t.Errorf("%+v, %v", info, err)
 		}
@@ -103,7 +103,7 @@ func TestTheRecordOfAnExchangeIsReadWithoutItsAnswer(t *testing.T) {
 	if read > 1<<20 {
 		t.Errorf("reading the record allocates %d bytes", read)
 	}
-	_, err := s.ExchangeInfo("other", id)
+	_, err := s.Archive().ExchangeInfo("other", id)
 	wantKind(t, err, codec.KindNotFound)
 }
 
@@ -112,18 +112,18 @@ func TestTheRecordOfAnEndlessAnswerIsBounded(t *testing.T) {
 	s := openStore(t, Options{AnswerBytes: 1 << 20, Digest: digestTest})
 	mustAccount(t, s, "acme")
 	answer := longAnswer(3 << 20)
-	x, err := s.Exchange("acme", capture(t, s, "acme", "{}", string(answer)))
+	x, err := s.Archive().Exchange("acme", capture(t, s, "acme", "{}", string(answer)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(x.RawResponse, answer[:1<<20]) || x.ResponseSize != 1<<20 || x.ResponseUnrecorded != 2<<20 {
 		t.Errorf("of %d bytes %d are kept; the record says %d, and %d that are not", len(answer), len(x.RawResponse), x.ResponseSize, x.ResponseUnrecorded)
 	}
-	x, err = s.Exchange("acme", capture(t, s, "acme", "{}", string(answer[:1<<20])))
+	x, err = s.Archive().Exchange("acme", capture(t, s, "acme", "{}", string(answer[:1<<20])))
 	if err != nil || !bytes.Equal(x.RawResponse, answer[:1<<20]) || x.ResponseUnrecorded != 0 {
 		t.Errorf("an answer that just fits: %d bytes, %d unrecorded, %v", len(x.RawResponse), x.ResponseUnrecorded, err)
 	}
-	if report, err := s.Check(context.Background(), false, func(Finding) {}); err != nil || report.Findings > 0 {
+	if report, err := s.Upkeep().Check(context.Background(), false, func(Finding) {}); err != nil || report.Findings > 0 {
 		t.Errorf("a check says %+v, %v", report, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestTheDigestReadsABoundedPartOfAnAnswer(t *testing.T) {
 		if got, want := <-read, min(size, mostDigested); got != want {
 			t.Errorf("of %d bytes %d are digested, want %d", size, got, want)
 		}
-		entry, err := s.TurnAt(1, id)
+		entry, err := s.Feed().TurnAt(1, id)
 		if err != nil || entry.Turn == nil {
 			t.Fatalf("%+v, %v", entry, err)
 		}
@@ -175,7 +175,7 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	if len(ahead.writes) > 0 {
 		t.Error("an exchange was digested though the digester had been stopped")
 	}
-	if waiting, err := s.Undigested("acme"); err != nil || len(waiting) != 1 {
+	if waiting, err := s.Upkeep().Undigested("acme"); err != nil || len(waiting) != 1 {
 		t.Errorf("%v wait to be digested, %v", waiting, err)
 	}
 	if err := s.Close(); err != nil {
@@ -183,7 +183,7 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	}
 	s = openStore(t, Options{Dir: dir, Digest: digestTest})
 	(&conversation{t, s}).settle()
-	if waiting, err := s.Undigested("acme"); err != nil || len(waiting) != 0 {
+	if waiting, err := s.Upkeep().Undigested("acme"); err != nil || len(waiting) != 0 {
 		t.Errorf("after the next start %v wait, %v", waiting, err)
 	}
 }

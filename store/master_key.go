@@ -128,7 +128,7 @@ func renameSynced(from, to string) error {
 // [Options.PreviousMasterKey].
 //
 // Backups are not touched: they need the key of their time.
-func (s *Store) RotateMasterKey() error {
+func (s Upkeep) RotateMasterKey() error {
 	if s.opts.MasterKey != nil {
 		return codec.Errorf(codec.KindConflict,
 			"the master key comes from the environment: set MNEME_MASTER_KEY to a new one and MNEME_PREVIOUS_MASTER_KEY to this one, and restart")
@@ -152,7 +152,7 @@ func (s *Store) RotateMasterKey() error {
 
 // finishRotation seals with the present master key what the previous one has sealed, and then forgets that key. The caller holds sealing, or
 // is the only one.
-func (s *Store) finishRotation() error {
+func (s *core) finishRotation() error {
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
 		return s.eachSealed(g.read(), func(key []byte, place string) error {
 			sealed := g.get(key)
@@ -191,7 +191,7 @@ func (s *Store) finishRotation() error {
 
 // eachSealed visits the key of every sealed value and what it is bound to: the credentials, and at last the proof of the
 // master key.
-func (s *Store) eachSealed(tx *badger.Txn, visit func(key []byte, place string) error) error {
+func (s *core) eachSealed(tx *badger.Txn, visit func(key []byte, place string) error) error {
 	for _, a := range s.accounts.all() {
 		if err := eachCredential(tx, &a, visit); err != nil {
 			return err

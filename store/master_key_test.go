@@ -19,7 +19,7 @@ func sealedStore(t *testing.T, opts Options) (*Store, int) {
 	for a := range accounts {
 		mustAccount(t, s, fmt.Sprintf("acme-%d", a))
 		for p := range each {
-			if err := s.SetCredential(fmt.Sprintf("acme-%d", a), fmt.Sprintf("provider-%d", p), fmt.Sprintf("secret-%d-%d", a, p)); err != nil {
+			if err := s.Credentials().Set(fmt.Sprintf("acme-%d", a), fmt.Sprintf("provider-%d", p), fmt.Sprintf("secret-%d-%d", a, p)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -32,7 +32,7 @@ func credentials(t *testing.T, s *Store, count int) {
 	t.Helper()
 	for i := range count {
 		a, p := i/3, i%3
-		got, ok, err := s.Credential(fmt.Sprintf("acme-%d", a), fmt.Sprintf("provider-%d", p))
+		got, ok, err := s.Credentials().Get(fmt.Sprintf("acme-%d", a), fmt.Sprintf("provider-%d", p))
 		if want := fmt.Sprintf("secret-%d-%d", a, p); err != nil || !ok || got != want {
 			t.Errorf("a credential is %q, %v, %v; want %q", got, ok, err, want)
 		}
@@ -65,13 +65,13 @@ func TestAMasterKeyIsChangedWhileCredentialsAreUsed(t *testing.T) {
 		}
 	})
 	for range 3 {
-		if err := s.RotateMasterKey(); err != nil {
+		if err := s.Upkeep().RotateMasterKey(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	close(stop)
 	readers.Wait()
-	if err := s.SetCredential("acme-0", "provider-0", "secret-0-0"); err != nil {
+	if err := s.Credentials().Set("acme-0", "provider-0", "secret-0-0"); err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Equal(keyFile(t, dir, masterKeyFile), before) {
@@ -149,7 +149,7 @@ func TestARotationThatWasCutIsBroughtToItsEnd(t *testing.T) {
 func TestAMasterKeyFromOutsideIsChangedFromOutside(t *testing.T) {
 	dir, first, second := t.TempDir(), bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
 	s, count := sealedStore(t, Options{Dir: dir, MasterKey: first})
-	wantKind(t, s.RotateMasterKey(), codec.KindConflict)
+	wantKind(t, s.Upkeep().RotateMasterKey(), codec.KindConflict)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -182,12 +182,12 @@ func TestACredentialThatCannotBeOpenedStopsARotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, s.RotateMasterKey(), codec.KindStorage)
+	wantKind(t, s.Upkeep().RotateMasterKey(), codec.KindStorage)
 	credentials(t, s, count)
-	if err := s.RemoveCredential("acme-1", "zzz"); err != nil {
+	if err := s.Credentials().Remove("acme-1", "zzz"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RotateMasterKey(); err != nil {
+	if err := s.Upkeep().RotateMasterKey(); err != nil {
 		t.Errorf("with it removed: %v", err)
 	}
 	credentials(t, s, count)

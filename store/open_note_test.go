@@ -54,7 +54,7 @@ func finish(t *testing.T, c *Capture) {
 
 func wantOutcome(t *testing.T, s *Store, c *Capture, want Outcome) {
 	t.Helper()
-	if x, err := s.Exchange("", c.ID()); err != nil || x.Outcome != want {
+	if x, err := s.Archive().Exchange("", c.ID()); err != nil || x.Outcome != want {
 		t.Errorf("an exchange is %+v, %v; want it %s", x, err, want)
 	}
 }
@@ -146,7 +146,7 @@ func TestACheckFindsNotesOfOpenExchangesThatAreWrong(t *testing.T) {
 	mustAccount(t, s, "acme")
 	begun := beginTogether(t, s, "acme", "acme")
 	problems := func() (found []string) {
-		_, err := s.Check(t.Context(), true, func(f Finding) { found = append(found, f.Subject+" "+f.Problem) })
+		_, err := s.Upkeep().Check(t.Context(), true, func(f Finding) { found = append(found, f.Subject+" "+f.Problem) })
 		if err != nil {
 			t.Fatal(err)
 		}

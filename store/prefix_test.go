@@ -111,11 +111,11 @@ func TestOnlyWhatIsNewInARequestIsHeld(t *testing.T) {
 		if err := capture.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
 			t.Fatal(err)
 		}
-		if waiting, err := c.s.Undigested("acme"); len(waiting) > 0 || err != nil {
+		if waiting, err := c.s.Upkeep().Undigested("acme"); len(waiting) > 0 || err != nil {
 			t.Fatalf("%q wait after request %d (%v)", waiting, i, err)
 		}
 	}
-	turn, err := c.s.TurnAt(1, begun[7].ID())
+	turn, err := c.s.Feed().TurnAt(1, begun[7].ID())
 	if err != nil || turn.Turn == nil || turn.Turn.Known != 6 || len(turn.Turn.Messages) != 1 || turn.Turn.Messages[0].Parts[0].Text != "7" {
 		t.Errorf("the turn is %+v (%v)", turn.Turn, err)
 	}
@@ -191,7 +191,7 @@ func TestReadingOnlyWhatIsNewGivesTheSameTurns(t *testing.T) {
 func turnsOf(t *rapid.T, s *Store, account string, sessions, ids []string) string {
 	var told strings.Builder
 	for _, session := range sessions {
-		page, err := s.Timeline(account, session, TimelineQuery{Limit: maxPage})
+		page, err := s.Archive().Timeline(account, session, TimelineQuery{Limit: maxPage})
 		if codec.AsError(err, "").Kind == codec.KindNotFound {
 			continue // all of it was erased
 		}

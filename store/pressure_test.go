@@ -120,7 +120,7 @@ func TestUnderPressureRequestsWaitOrPassUnrecorded(t *testing.T) {
 		if st := s.Stats(); st.Captured != 1 || st.Shed != 1 || st.Off != 1 {
 			t.Errorf("stats are %+v", st)
 		}
-		if page, err := s.Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 1 {
+		if page, err := s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 1 {
 			t.Errorf("%d exchanges are on record (%v), want the one that was captured", len(page.Data), err)
 		}
 	})
@@ -167,7 +167,7 @@ func TestAnOpeningThatCannotBeCommittedLeavesNothingBehind(t *testing.T) {
 	wantKind(t, during.Finish(ctx, &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
 	wantKind(t, before.Finish(ctx, &Closing{Outcome: OutcomeComplete}), codec.KindStorage)
 	mustBeSound(t, s)
-	page, err := s.Exchanges("acme", ExchangeQuery{})
+	page, err := s.Archive().Exchanges("acme", ExchangeQuery{})
 	if err != nil || len(page.Data) != 2 || page.Data[0].ID != after.ID() || page.Data[1].Outcome != OutcomeInterrupted {
 		t.Errorf("the store lists %+v (%v)", page.Data, err)
 	}
@@ -205,18 +205,18 @@ func TestWhatMakesRoomUsesTheReserve(t *testing.T) {
 	wantKind(t, err, codec.KindStorage)
 	wantKind(t, s.Ready(), codec.KindStorage)
 	wantKind(t, s.update(t.Context(), func(*gathering, *write) error { return nil }), codec.KindStorage)
-	e, err := s.Erase(t.Context(), "acme", Selection{Exchanges: []string{id}}, false)
+	e, err := s.Archive().Erase(t.Context(), "acme", Selection{Exchanges: []string{id}}, false)
 	for err == nil && e.State != ErasureDone {
 		runtime.Gosched()
-		e, err = s.Erasure("acme", e.ID)
+		e, err = s.Archive().Erasure("acme", e.ID)
 	}
 	if err != nil || e.Exchanges != 1 {
 		t.Errorf("the receipt is %+v, %v", e, err)
 	}
-	if err := s.Compact(t.Context()); err != nil {
+	if err := s.Upkeep().Compact(t.Context()); err != nil {
 		t.Error(err)
 	}
 	s.disk.mark = space.Free * 8
-	_, err = s.Erase(t.Context(), "acme", Selection{All: true}, false)
+	_, err = s.Archive().Erase(t.Context(), "acme", Selection{All: true}, false)
 	wantKind(t, err, codec.KindStorage)
 }

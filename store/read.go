@@ -16,15 +16,15 @@ import (
 
 // Exchange gives one exchange with its bytes. An exchange of another account is as unknown as one that never was:
 // [codec.KindNotFound]. Account "" looks in every account; only the operator's command line may ask that.
-func (s *Store) Exchange(account, id string) (found *Exchange, err error) {
+func (s Archive) Exchange(account, id string) (found *Exchange, err error) {
 	return found, s.lookUp(account, id, func(tx *badger.Txn, number accountNumber, key exchangeID, info *ExchangeInfo) (err error) {
 		found, err = getExchange(context.Background(), tx, number, key, info, math.MaxInt64)
 		return err
 	})
 }
 
-// ExchangeInfo gives the record of one exchange, without reading its bytes; else it is like [Store.Exchange].
-func (s *Store) ExchangeInfo(account, id string) (found *ExchangeInfo, err error) {
+// ExchangeInfo gives the record of one exchange, without reading its bytes; else it is like [Archive.Exchange].
+func (s Archive) ExchangeInfo(account, id string) (found *ExchangeInfo, err error) {
 	return found, s.lookUp(account, id, func(_ *badger.Txn, _ accountNumber, _ exchangeID, info *ExchangeInfo) error {
 		found = info
 		return nil
@@ -32,7 +32,7 @@ func (s *Store) ExchangeInfo(account, id string) (found *ExchangeInfo, err error
 }
 
 // lookUp finds one exchange in the account and has it read.
-func (s *Store) lookUp(account, id string, read func(*badger.Txn, accountNumber, exchangeID, *ExchangeInfo) error) error {
+func (s *core) lookUp(account, id string, read func(*badger.Txn, accountNumber, exchangeID, *ExchangeInfo) error) error {
 	key, ok := parseExchangeID(id)
 	if !ok {
 		return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
@@ -150,7 +150,7 @@ type ExchangePage struct {
 
 // Exchanges lists exchanges by time, damaged ones as [OutcomeDamaged]. Pages neither repeat nor skip while others write. Account "" lists every
 // account; only the operator's command line may ask that.
-func (s *Store) Exchanges(account string, q ExchangeQuery) (ExchangePage, error) {
+func (s Archive) Exchanges(account string, q ExchangeQuery) (ExchangePage, error) {
 	w, err := newWindow(q.After, q.Before, q.Limit, q.Ascending, func(text string) (timeID, bool) { return parseID(exchangePrefix, text) })
 	if err != nil {
 		return ExchangePage{}, err
@@ -207,7 +207,7 @@ func listPlaces(tx *badger.Txn, accounts []accountNumber, w *window) []place {
 }
 
 // readable gives the numbers of the accounts that a look-up for account may touch.
-func (s *Store) readable(account string) ([]accountNumber, error) {
+func (s *core) readable(account string) ([]accountNumber, error) {
 	if account == "" {
 		return s.accounts.numbers(), nil
 	}

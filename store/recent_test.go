@@ -64,7 +64,7 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 func TestADeletedSessionIsNotRemembered(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
-	x, err := s.Exchange("acme", capture(t, s, "acme", `{"n":1}`, "one"))
+	x, err := s.Archive().Exchange("acme", capture(t, s, "acme", `{"n":1}`, "one"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func quotedKey(account accountNumber, id exchangeID, key RecollectionKey) []byte
 }
 
 // Recollections gives what was decided at places of an account's conversations, nil for those where nothing was.
-func (s *Store) Recollections(account string, keys []RecollectionKey) ([]*Recollection, error) {
+func (s Notes) Recollections(account string, keys []RecollectionKey) ([]*Recollection, error) {
 	number, err := s.numberOf(account)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (r *Recollection) allThere(tx *badger.Txn, account accountNumber) (*Recolle
 const reasonErased = "erased"
 
 // RecollectionOf gives what was decided for an exchange; nil where nothing was.
-func (s *Store) RecollectionOf(account, exchange string) (r *Recollection, err error) {
+func (s Notes) RecollectionOf(account, exchange string) (r *Recollection, err error) {
 	number, err := s.numberOf(account)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (s *Store) RecollectionOf(account, exchange string) (r *Recollection, err e
 
 // Recollect keeps what was decided at a place, under each of its keys, and gives what holds there: the first decision,
 // where there was one before. What quotes an exchange that is gone meanwhile is kept as silence. It returns after the commit.
-func (s *Store) Recollect(ctx context.Context, account string, keys []RecollectionKey, r Recollection) (*Recollection, error) {
+func (s Notes) Recollect(ctx context.Context, account string, keys []RecollectionKey, r Recollection) (*Recollection, error) {
 	number, err := s.numberOf(account)
 	if err != nil {
 		return nil, err

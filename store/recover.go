@@ -9,7 +9,7 @@ import (
 )
 
 // markInterrupted closes the exchanges that were open when the last process ended. It runs before the writer does.
-func (s *Store) markInterrupted() error {
+func (s *core) markInterrupted() error {
 	notes, err := s.openNotes()
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ type leftOpen struct {
 	ids     []exchangeID
 }
 
-func (s *Store) openNotes() (notes []leftOpen, err error) {
+func (s *core) openNotes() (notes []leftOpen, err error) {
 	err = eachRecord(s.db, []byte{spaceOpen}, func(key, value []byte) error {
 		account, ids, err := readOpenNote(key, value)
 		notes = append(notes, leftOpen{bytes.Clone(key), account, ids})

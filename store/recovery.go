@@ -69,7 +69,7 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 	if err != nil {
 		return nil, fmt.Errorf("open the recovered store: %w", err)
 	}
-	r.report.Check, err = s.Check(ctx, true, func(f Finding) { r.report.Findings = append(r.report.Findings, f) })
+	r.report.Check, err = s.Upkeep().Check(ctx, true, func(f Finding) { r.report.Findings = append(r.report.Findings, f) })
 	return r.report, errors.Join(err, s.Close())
 }
 

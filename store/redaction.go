@@ -30,7 +30,7 @@ type StreamReader interface {
 // Redactor is [Options.Redact] with the account's own provider credentials, and those that its caller brought along: all of
 // them are masked by their value. Other accounts' are not looked for: what is masked would tell who has them. It is nil where
 // nothing is to be masked.
-func (s *Store) Redactor(account string, brought ...string) *redact.Redactor {
+func (s Credentials) Redactor(account string, brought ...string) *redact.Redactor {
 	r := s.opts.Redact
 	if r == nil {
 		return nil
@@ -51,17 +51,17 @@ func (s *Store) Redactor(account string, brought ...string) *redact.Redactor {
 }
 
 // Guard adds credentials of the installation, which are masked in what is stored of any account, see [redact.Redactor.Guard].
-func (s *Store) Guard(credentials ...string) { s.opts.Redact.Guard(credentials...) }
+func (s Credentials) Guard(credentials ...string) { s.opts.Redact.Guard(credentials...) }
 
 // maskedCredentials opens all credentials of an account. One that cannot be opened cannot be used, either.
-func (s *Store) maskedCredentials(account string) *maskedCredentials {
+func (s *core) maskedCredentials(account string) *maskedCredentials {
 	own := new(maskedCredentials)
-	providers, err := s.Credentials(account)
+	providers, err := Credentials{s}.List(account)
 	if err != nil {
 		s.log.Error("the credentials of an account cannot be read, and are not masked by their value", "account", account, "error", err)
 	}
 	for _, provider := range providers {
-		if secret, found, err := s.Credential(account, provider); err == nil && found {
+		if secret, found, err := (Credentials{s}).Get(account, provider); err == nil && found {
 			own.list = append(own.list, secret)
 		}
 	}
@@ -187,7 +187,7 @@ func tallies(list []Redaction) (request, response redact.Tally) {
 // answerRedactor masks an answer on its way to the store. What is still in the capture's buffer can be masked; what has
 // been handed to the writer is settled.
 type answerRedactor struct {
-	store    *Store
+	store    *core
 	redactor *redact.Redactor
 	surface  string
 	begun    bool
@@ -198,7 +198,7 @@ type answerRedactor struct {
 	found    redact.Tally
 }
 
-func (s *Store) newAnswerRedactor(surface string, r *redact.Redactor) *answerRedactor {
+func (s *core) newAnswerRedactor(surface string, r *redact.Redactor) *answerRedactor {
 	if r == nil {
 		return nil
 	}

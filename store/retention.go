@@ -17,7 +17,7 @@ type Retention struct {
 }
 
 // RetentionOf is the rule that an account is kept by.
-func (s *Store) RetentionOf(account string) Retention {
+func (s Archive) RetentionOf(account string) Retention {
 	if a, ok := s.accounts.get(account); ok && a.Retention != nil {
 		return *a.Retention
 	}
@@ -25,7 +25,7 @@ func (s *Store) RetentionOf(account string) Retention {
 }
 
 // SetRetention gives an account rules of its own; nil gives it the server's again.
-func (s *Store) SetRetention(ctx context.Context, account string, r *Retention) error {
+func (s Accounts) SetRetention(ctx context.Context, account string, r *Retention) error {
 	if r != nil && (r.MaxAge < 0 || r.MaxBytes < 0) {
 		return codec.Errorf(codec.KindInvalidRequest, "a retention rule cannot be negative")
 	}
@@ -43,10 +43,10 @@ func (s *Store) SetRetention(ctx context.Context, account string, r *Retention) 
 }
 
 // retain erases what the rules no longer let stand.
-func (s *Store) retain(ctx context.Context, now time.Time) error {
+func (s *core) retain(ctx context.Context, now time.Time) error {
 	var failed error
 	for _, a := range s.accounts.all() {
-		rule := s.RetentionOf(a.Name)
+		rule := Archive{s}.RetentionOf(a.Name)
 		if rule.MaxAge > 0 {
 			failed = errors.Join(failed, s.expire(ctx, a.Number, now.Add(-rule.MaxAge)))
 		}
@@ -62,7 +62,7 @@ func (s *Store) retain(ctx context.Context, now time.Time) error {
 }
 
 // expire erases what the store got before a time. It looks first, because an erasure leaves a receipt.
-func (s *Store) expire(ctx context.Context, account accountNumber, until time.Time) error {
+func (s *core) expire(ctx context.Context, account accountNumber, until time.Time) error {
 	sel, found := Selection{Until: until, ByAge: true, inOrder: true}, false
 	err := s.view(func(tx *badger.Txn) error {
 		return sel.each(ctx, tx, account, func(x selected) error {
@@ -91,7 +91,7 @@ func (sel *Selection) rule() string {
 // shrink erases the oldest exchanges until the account takes no more than limit bytes. How much an exchange frees is
 // known only afterwards, because blocks are shared: each round erases the share of the exchanges by which the account
 // is too large.
-func (s *Store) shrink(ctx context.Context, account accountNumber, limit int64) error {
+func (s *core) shrink(ctx context.Context, account accountNumber, limit int64) error {
 	for {
 		used, exchanges, err := s.sizeOf(ctx, account)
 		if err != nil || used <= limit || exchanges == 0 {
@@ -114,7 +114,7 @@ func (s *Store) shrink(ctx context.Context, account accountNumber, limit int64) 
 	}
 }
 
-func (s *Store) eraseNow(ctx context.Context, account accountNumber, sel Selection) error {
+func (s *core) eraseNow(ctx context.Context, account accountNumber, sel Selection) error {
 	_, id, err := s.newErasure(ctx, account, sel, byRetention)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (s *Store) eraseNow(ctx context.Context, account accountNumber, sel Selecti
 }
 
 // oldest gives when the exchange began that has skip older ones; zero if there are not so many.
-func (s *Store) oldest(account accountNumber, skip int64) (began time.Time, err error) {
+func (s *core) oldest(account accountNumber, skip int64) (began time.Time, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceExchange, account)})
 		defer it.Close()

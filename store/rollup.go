@@ -14,7 +14,7 @@ import (
 
 // What exchanges use and cost is rolled up when they end: into one record for each hour, key, project, client and model of an
 // account, written with the commit of the end. Reports add these up and look at no exchange. The records hold no content,
-// and stay when exchanges are erased; what was erased is counted beside them, so that [Store.Check] can compare them with
+// and stay when exchanges are erased; what was erased is counted beside them, so that [Upkeep.Check] can compare them with
 // the exchanges that are there.
 
 // Rollup is what a number of exchanges used and cost.
@@ -251,7 +251,7 @@ type RollupQuery struct {
 }
 
 // Rollups gives what was rolled up, account by account and hour by hour.
-func (s *Store) Rollups(ctx context.Context, q RollupQuery, visit func(RollupOf, *Rollup)) error {
+func (s Accounts) Rollups(ctx context.Context, q RollupQuery, visit func(RollupOf, *Rollup)) error {
 	accounts := s.accounts.all()
 	if q.Account != "" {
 		a, ok := s.accounts.get(q.Account)

@@ -38,7 +38,7 @@ func spend(t testing.TB, s *Store, account, key, model string, usage codec.Usage
 func rolledUp(t testing.TB, s *Store, account string) (sum Rollup, rows map[RollupOf]Rollup) {
 	t.Helper()
 	rows = make(map[RollupOf]Rollup)
-	err := s.Rollups(context.Background(), RollupQuery{Account: account}, func(of RollupOf, r *Rollup) {
+	err := s.Accounts().Rollups(context.Background(), RollupQuery{Account: account}, func(of RollupOf, r *Rollup) {
 		of.Hour = time.Time{}
 		row := rows[of]
 		row.Add(r)
@@ -53,7 +53,7 @@ func rolledUp(t testing.TB, s *Store, account string) (sum Rollup, rows map[Roll
 
 func wantNoFindings(t testing.TB, s *Store) {
 	t.Helper()
-	if _, err := s.Check(context.Background(), false, func(f Finding) { t.Errorf("check: %s: %s", f.Subject, f.Problem) }); err != nil {
+	if _, err := s.Upkeep().Check(context.Background(), false, func(f Finding) { t.Errorf("check: %s: %s", f.Subject, f.Problem) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -89,7 +89,7 @@ func TestUsageIsRolledUpByKeyProjectClientAndModel(t *testing.T) {
 	if b := rows[RollupOf{Account: "acme", KeyID: "key_b", Project: "mneme", Client: "claude-code", Provider: "anthropic", Model: "unknown"}]; b.Cost.Unpriced != 1 {
 		t.Errorf("an exchange without a price is rolled up as %+v", b)
 	}
-	sessions, err := s.Sessions("acme", SessionQuery{ChatKey: "key_a"})
+	sessions, err := s.Archive().Sessions("acme", SessionQuery{ChatKey: "key_a"})
 	if err != nil || len(sessions.Data) != 1 || sessions.Data[0].Cost != want.Cost {
 		t.Errorf("the session has %+v (%v)", sessions.Data, err)
 	}
@@ -109,7 +109,7 @@ func TestRollupsAddUpToTheExchanges(t *testing.T) {
 		want += cost
 		ids = append(ids, spend(t, s, "acme", fmt.Sprintf("key_%d", n%3), fmt.Sprintf("m-%d", n%4), codec.Usage{Output: 1}, &Cost{USD: cost}))
 	}
-	if _, err := s.Erase(context.Background(), "acme", Selection{Exchanges: ids[:10]}, false); err != nil {
+	if _, err := s.Archive().Erase(context.Background(), "acme", Selection{Exchanges: ids[:10]}, false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Begin(context.Background(), &Opening{Account: "acme", Surface: codec.Chat, Format: codec.Chat, Body: []byte("{}")}); err != nil {
@@ -143,7 +143,7 @@ func TestACheckFindsAndRepairsWrongRollups(t *testing.T) {
 		t.Fatal(err)
 	}
 	var found []Finding
-	if _, err := s.Check(context.Background(), true, func(f Finding) { found = append(found, f) }); err != nil {
+	if _, err := s.Upkeep().Check(context.Background(), true, func(f Finding) { found = append(found, f) }); err != nil {
 		t.Fatal(err)
 	}
 	if len(found) != 1 || !found[0].Repaired || !strings.Contains(found[0].Problem, "7 exchanges for 0 USD") {

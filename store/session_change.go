@@ -43,7 +43,7 @@ func (g *gathering) sessionChanged(w *write, ref sessionRef) {
 // SessionChanges gives at most limit sessions that began to change before a time and were not confirmed since: those of
 // one account, or with 0 of all. It leaves out what is known says; known may be nil. A mark that is damaged is of a session
 // that has always been changing: it is given, and gone once it is confirmed.
-func (s *Store) SessionChanges(ctx context.Context, account AccountNumber, before time.Time, limit int, known func(SessionChange) bool) (changes []SessionChange, err error) {
+func (s Feed) SessionChanges(ctx context.Context, account AccountNumber, before time.Time, limit int, known func(SessionChange) bool) (changes []SessionChange, err error) {
 	prefix := []byte{spaceSessionChange}
 	if account > 0 {
 		prefix = spaceKeyOf(spaceSessionChange, accountNumber(account))
@@ -78,7 +78,7 @@ func (s *Store) SessionChanges(ctx context.Context, account AccountNumber, befor
 }
 
 // ConfirmSessionChanges takes the marks away, but for those of sessions that have changed again.
-func (s *Store) ConfirmSessionChanges(ctx context.Context, changes []SessionChange) error {
+func (s Feed) ConfirmSessionChanges(ctx context.Context, changes []SessionChange) error {
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		for i := range changes {
 			c := &changes[i]
@@ -97,7 +97,7 @@ func (s *Store) ConfirmSessionChanges(ctx context.Context, changes []SessionChan
 }
 
 // RepeatSessionChanges marks every session, for a reader that starts afresh.
-func (s *Store) RepeatSessionChanges(ctx context.Context) error {
+func (s Feed) RepeatSessionChanges(ctx context.Context) error {
 	var batch []sessionRef
 	flush := func() error {
 		err := s.update(ctx, func(g *gathering, w *write) error {
@@ -128,7 +128,7 @@ func (s *Store) RepeatSessionChanges(ctx context.Context) error {
 }
 
 // SessionAt gives a session by the number of its account; [codec.KindNotFound] if it is gone or was merged into another.
-func (s *Store) SessionAt(account AccountNumber, id string) (*Session, error) {
+func (s Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
 	key, ok := parseSessionID(id)
 	if !ok {
 		return nil, errNoSession(id)

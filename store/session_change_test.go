@@ -14,11 +14,11 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	marked := func(want int) (changes []SessionChange) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); ; {
-			changes, err := c.s.SessionChanges(t.Context(), 0, time.Now(), 10, nil)
+			changes, err := c.s.Feed().SessionChanges(t.Context(), 0, time.Now(), 10, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if waiting, err := c.s.Undigested("acme"); err == nil && len(waiting) == 0 && len(changes) == want || time.Now().After(deadline) {
+			if waiting, err := c.s.Upkeep().Undigested("acme"); err == nil && len(waiting) == 0 && len(changes) == want || time.Now().After(deadline) {
 				if len(changes) != want {
 					t.Fatalf("%d sessions are marked, want %d", len(changes), want)
 				}
@@ -28,7 +28,7 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	}
 	confirm := func(changes []SessionChange) {
 		t.Helper()
-		if err := c.s.ConfirmSessionChanges(t.Context(), changes); err != nil {
+		if err := c.s.Feed().ConfirmSessionChanges(t.Context(), changes); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 		t.Fatalf("%s is marked, want %s", first[0].Session, session)
 	}
 	title := "locks"
-	if _, err := c.s.DescribeSession("acme", session, &title, nil); err != nil {
+	if _, err := c.s.Archive().DescribeSession("acme", session, &title, nil); err != nil {
 		t.Fatal(err)
 	}
 	confirm(first) // it has changed again since
@@ -52,11 +52,11 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	c.s = openStore(t, Options{Dir: dir, Digest: digestTest})
 	confirm(marked(1))
 	marked(0)
-	if err := c.s.RepeatSessionChanges(t.Context()); err != nil {
+	if err := c.s.Feed().RepeatSessionChanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	confirm(marked(1))
-	if _, err := c.s.Erase(t.Context(), "acme", Selection{Sessions: []string{session}}, false); err != nil {
+	if _, err := c.s.Archive().Erase(t.Context(), "acme", Selection{Sessions: []string{session}}, false); err != nil {
 		t.Fatal(err)
 	}
 	marked(1)
@@ -72,14 +72,14 @@ func TestADamagedMarkOfASessionIsTakenUpAndGone(t *testing.T) {
 	id, _ := parseSessionID(first)
 	damage(t, c.s, sessionChangeKey(number, id), []byte("damaged"))
 	damage(t, c.s, spaceKeyOf(spaceSessionChange, number), []byte("no session"))
-	changes, err := c.s.SessionChanges(t.Context(), 0, time.Now(), 10, nil)
+	changes, err := c.s.Feed().SessionChanges(t.Context(), 0, time.Now(), 10, nil)
 	if err != nil || len(changes) != 2 || changes[0].Session != first || changes[1].Session != second {
 		t.Fatalf("the sessions that have changed are %+v, %v", changes, err)
 	}
-	if err := c.s.ConfirmSessionChanges(t.Context(), changes); err != nil {
+	if err := c.s.Feed().ConfirmSessionChanges(t.Context(), changes); err != nil {
 		t.Fatal(err)
 	}
-	if changes, err = c.s.SessionChanges(t.Context(), 0, time.Now(), 10, nil); err != nil || len(changes) != 0 {
+	if changes, err = c.s.Feed().SessionChanges(t.Context(), 0, time.Now(), 10, nil); err != nil || len(changes) != 0 {
 		t.Errorf("%+v is left, %v", changes, err)
 	}
 }

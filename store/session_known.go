@@ -3,7 +3,7 @@ package store
 import "github.com/dgraph-io/badger/v4"
 
 // SessionKnownAs finds the session of an account that has an id: its own, or one that a client gave it; "" if none has.
-func (s *Store) SessionKnownAs(account, id string) (session string) {
+func (s Archive) SessionKnownAs(account, id string) (session string) {
 	number, ok := s.accounts.number(account)
 	if !ok || id == "" {
 		return ""

@@ -30,7 +30,7 @@ func moveKey(ref sessionRef) []byte {
 
 // MergeSession moves all exchanges of a session into another one of the same account and gives that. Whatever led to
 // the first now leads there.
-func (s *Store) MergeSession(ctx context.Context, account, from, into string) (*Session, error) {
+func (s Archive) MergeSession(ctx context.Context, account, from, into string) (*Session, error) {
 	number, fromID, err := s.sessionOf(account, from)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (g *gathering) beginMerge(w *write, source sessionRef, r *sessionRecord, ta
 
 // SplitSession moves an exchange of a session, and all that began after it, into a new session and gives that. What
 // led to the session still leads there; only the ids of moved responses lead to the new one.
-func (s *Store) SplitSession(ctx context.Context, account, session, exchange string) (*Session, error) {
+func (s Archive) SplitSession(ctx context.Context, account, session, exchange string) (*Session, error) {
 	number, sourceID, err := s.sessionOf(account, session)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (g *gathering) firstMember(ref sessionRef) (id exchangeID) {
 }
 
 // finishMove moves what a move's record says, batch by batch, and then forgets the record.
-func (s *Store) finishMove(ctx context.Context, source sessionRef) error {
+func (s *core) finishMove(ctx context.Context, source sessionRef) error {
 	for {
 		m, members, err := s.movable(source)
 		if err != nil || m == nil {
@@ -177,7 +177,7 @@ func (s *Store) finishMove(ctx context.Context, source sessionRef) error {
 }
 
 // movable gives a session's move and the next exchanges that it concerns; nil if there is no move.
-func (s *Store) movable(source sessionRef) (m *move, members []exchangeID, err error) {
+func (s *core) movable(source sessionRef) (m *move, members []exchangeID, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		value, err := getValue(tx, moveKey(source))
 		if errors.Is(err, badger.ErrKeyNotFound) {
@@ -242,7 +242,7 @@ func (g *gathering) recount(w *write, ref sessionRef, info *ExchangeInfo, sign i
 }
 
 // unfinishedMoves finds the moves that a former process did not finish.
-func (s *Store) unfinishedMoves() (sources []sessionRef) {
+func (s *core) unfinishedMoves() (sources []sessionRef) {
 	err := eachRecord(s.db, []byte{spaceMove}, func(key, _ []byte) error {
 		if account, id, ok := splitSessionKey(key); ok {
 			sources = append(sources, sessionRef{account, id})

@@ -34,7 +34,7 @@ type SessionPage struct {
 
 // Sessions lists the sessions of an account, damaged ones by what is known of them. Sessions that were merged into another
 // are left out.
-func (s *Store) Sessions(account string, q SessionQuery) (SessionPage, error) {
+func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 	w, err := newWindow(q.After, q.Before, q.Limit, q.Ascending, func(text string) (timeID, bool) { return parseID(sessionPrefix, text) })
 	if err != nil {
 		return SessionPage{}, err
@@ -77,7 +77,7 @@ func (q *SessionQuery) matches(s *Session) bool {
 }
 
 // numberOf is the number of an account that must exist.
-func (s *Store) numberOf(account string) (accountNumber, error) {
+func (s *core) numberOf(account string) (accountNumber, error) {
 	number, ok := s.accounts.number(account)
 	if !ok {
 		return 0, codec.Errorf(codec.KindNotFound, "no account %q", account)
@@ -87,7 +87,7 @@ func (s *Store) numberOf(account string) (accountNumber, error) {
 
 // Session gives one session of the account; [codec.KindNotFound] if it has none of that id. A session that was merged
 // into another says so in Merged.
-func (s *Store) Session(account, id string) (*Session, error) {
+func (s Archive) Session(account, id string) (*Session, error) {
 	number, key, err := s.sessionOf(account, id)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (s *Store) Session(account, id string) (*Session, error) {
 func errNoSession(id string) error { return codec.Errorf(codec.KindNotFound, "no session %q", id) }
 
 // sessionOf reads the names of an account and a session.
-func (s *Store) sessionOf(account, id string) (accountNumber, sessionID, error) {
+func (s *core) sessionOf(account, id string) (accountNumber, sessionID, error) {
 	key, ok := parseSessionID(id)
 	number, known := s.accounts.number(account)
 	if !ok || !known {
@@ -148,7 +148,7 @@ type TimelinePage struct {
 
 // Timeline lists the exchanges of a session, each with what it added. A damaged one is [OutcomeDamaged], and a turn that is
 // damaged says so as its error.
-func (s *Store) Timeline(account, session string, q TimelineQuery) (TimelinePage, error) {
+func (s Archive) Timeline(account, session string, q TimelineQuery) (TimelinePage, error) {
 	number, key, err := s.sessionOf(account, session)
 	if err != nil {
 		return TimelinePage{}, err
@@ -216,7 +216,7 @@ const (
 )
 
 // DescribeSession sets title and tags of a session; nil leaves them as they are.
-func (s *Store) DescribeSession(account, id string, title *string, tags []string) (*Session, error) {
+func (s Archive) DescribeSession(account, id string, title *string, tags []string) (*Session, error) {
 	number, key, err := s.sessionOf(account, id)
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (s *Store) DescribeSession(account, id string, title *string, tags []string
 	if title != nil {
 		named.Title = *title
 	}
-	redactSession(s.Redactor(account), &named)
+	redactSession(Credentials(s).Redactor(account), &named)
 	var described Session
 	err = s.update(context.Background(), func(g *gathering, w *write) error {
 		r, ref := g.session(sessionRef{number, key})
@@ -268,7 +268,7 @@ const longestSearch = 10_000
 
 // AnsweredAs gives the exchange whose answer the provider gave that id, of the surface on which requests name the answer
 // that they go on from; [codec.KindNotFound] if the account has none.
-func (s *Store) AnsweredAs(account, response string) (exchange string, err error) {
+func (s Archive) AnsweredAs(account, response string) (exchange string, err error) {
 	number, err := s.numberOf(account)
 	if err != nil {
 		return "", err

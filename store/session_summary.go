@@ -34,7 +34,7 @@ func unsummarizedKey(ref sessionRef) []byte {
 	return append(spaceKeyOf(spaceUnsummarized, ref.account), ref.id[:]...)
 }
 
-// sessionGrew marks a session for [Store.UnsummarizedSessions], where somebody writes summaries.
+// sessionGrew marks a session for [Summaries.UnsummarizedSessions], where somebody writes summaries.
 func (g *gathering) sessionGrew(w *write, ref sessionRef) {
 	if g.store.opts.Summaries {
 		g.put(w, unsummarizedKey(ref), binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano())))
@@ -50,7 +50,7 @@ func (g *gathering) dropSummary(w *write, ref sessionRef) {
 }
 
 // SessionSummary gives what a model has written about a session of the account; nil if none has.
-func (s *Store) SessionSummary(account, session string) (*SessionSummary, error) {
+func (s Archive) SessionSummary(account, session string) (*SessionSummary, error) {
 	number, id, err := s.sessionOf(account, session)
 	if err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func getSummary(tx *badger.Txn, ref sessionRef) (*SessionSummary, error) {
 }
 
 // encodeSummary makes the record of a summary. Credentials in it are masked, and what is too long is cut off.
-func (s *Store) encodeSummary(account string, m SessionSummary) ([]byte, error) {
-	r := s.Redactor(account)
+func (s *core) encodeSummary(account string, m SessionSummary) ([]byte, error) {
+	r := Credentials{s}.Redactor(account)
 	for _, text := range []*string{&m.Text, &m.By} {
 		redactText(r, text, new(redact.Tally))
 		*text = strings.ToValidUTF8((*text)[:min(len(*text), maxSummary)], "")
@@ -91,7 +91,7 @@ func (s *Store) encodeSummary(account string, m SessionSummary) ([]byte, error) 
 // KeepSessionSummary puts a summary on record that was made of the named exchanges, and of the former summary unless that
 // is nil. Where one of them is gone meanwhile it is a [codec.KindConflict], and nothing is kept: what was erased does not
 // come back as a summary. Credentials in the text are masked, and what is too long is cut off.
-func (s *Store) KeepSessionSummary(ctx context.Context, account, session string, m SessionSummary, former *SessionSummary, exchanges []string) error {
+func (s Summaries) KeepSessionSummary(ctx context.Context, account, session string, m SessionSummary, former *SessionSummary, exchanges []string) error {
 	number, id, err := s.sessionOf(account, session)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ type UnsummarizedSession struct {
 
 // UnsummarizedSessions gives of each account the first session that was left alone since a time, if it has one. Accounts
 // for which skip is true are passed over at once, however many sessions they have.
-func (s *Store) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(AccountNumber) bool) (sessions []UnsummarizedSession, err error) {
+func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(AccountNumber) bool) (sessions []UnsummarizedSession, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceUnsummarized}})
 		defer it.Close()
@@ -177,7 +177,7 @@ func (s *Store) UnsummarizedSessions(ctx context.Context, since time.Time, skip 
 }
 
 // ConfirmSummarized takes the mark of a session away, unless it has grown again.
-func (s *Store) ConfirmSummarized(ctx context.Context, u UnsummarizedSession) error {
+func (s Summaries) ConfirmSummarized(ctx context.Context, u UnsummarizedSession) error {
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		if bytes.Equal(g.get(u.key), u.mark) {
 			g.put(w, u.key, nil)
@@ -197,7 +197,7 @@ type summarySpending struct {
 }
 
 // SummaryTokens gives how many tokens summaries of an account have used on the day of now, in UTC.
-func (s *Store) SummaryTokens(account AccountNumber, now time.Time) (int64, error) {
+func (s Summaries) SummaryTokens(account AccountNumber, now time.Time) (int64, error) {
 	var spent summarySpending
 	err := s.view(func(tx *badger.Txn) error {
 		value, err := getValue(tx, spaceKeyOf(spaceSummaryTokens, accountNumber(account)))
@@ -216,7 +216,7 @@ func (s *Store) SummaryTokens(account AccountNumber, now time.Time) (int64, erro
 }
 
 // AddSummaryTokens counts tokens that a summary of an account has used on the day of now.
-func (s *Store) AddSummaryTokens(ctx context.Context, account AccountNumber, now time.Time, tokens int64) error {
+func (s Summaries) AddSummaryTokens(ctx context.Context, account AccountNumber, now time.Time, tokens int64) error {
 	key := spaceKeyOf(spaceSummaryTokens, accountNumber(account))
 	err := s.updateOf(ctx, accountNumber(account), func(g *gathering, w *write) error {
 		var spent summarySpending

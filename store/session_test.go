@@ -231,7 +231,7 @@ func TestAuxiliaryExchangesJoinASessionAndOpenNoneOfTheirOwn(t *testing.T) {
 	} {
 		if id, session := c.exchange(o, OutcomeComplete, "7"); session != "" {
 			t.Errorf("%s opens a session", why)
-		} else if _, err := c.s.Exchange("acme", id); err != nil {
+		} else if _, err := c.s.Archive().Exchange("acme", id); err != nil {
 			t.Errorf("%s is not on record: %v", why, err)
 		}
 	}
@@ -242,7 +242,7 @@ func TestAuxiliaryExchangesJoinASessionAndOpenNoneOfTheirOwn(t *testing.T) {
 	if got := c.session(tokens(chat(say("hi"))), "7"); got != keyed {
 		t.Errorf("a count under the id of a session is in %q, want %q", got, keyed)
 	}
-	page, err := c.s.Sessions("acme", SessionQuery{})
+	page, err := c.s.Archive().Sessions("acme", SessionQuery{})
 	if err != nil || len(page.Data) != 2 || page.Data[0].Auxiliary != 1 || page.Data[1].Auxiliary != 1 {
 		t.Errorf("sessions are %+v (%v)", page.Data, err)
 	}
@@ -289,7 +289,7 @@ func TestASubagentsSessionNamesItsParent(t *testing.T) {
 	child := c.session(with(say("b"), func(o *Opening) { o.NativeSession, o.NativeAgent = "u", "one" }), "x")
 	grandchild := c.session(with(say("c"), func(o *Opening) { o.NativeSession, o.NativeAgent, o.NativeParent = "u", "two", "one" }), "x")
 	for id, want := range map[string]string{main: "", child: main, grandchild: child} {
-		s, err := c.s.Session("acme", id)
+		s, err := c.s.Archive().Session("acme", id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestASubagentsSessionNamesItsParent(t *testing.T) {
 			t.Errorf("%s has parent %q, want %q", id, s.Parent, want)
 		}
 	}
-	page, err := c.s.Sessions("acme", SessionQuery{Parent: main})
+	page, err := c.s.Archive().Sessions("acme", SessionQuery{Parent: main})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != child {
 		t.Errorf("children of the main session are %+v (%v)", page.Data, err)
 	}
@@ -306,7 +306,7 @@ func TestASubagentsSessionNamesItsParent(t *testing.T) {
 // timeline tells a session as one line per exchange.
 func (c *conversation) timeline(session string) string {
 	c.t.Helper()
-	page, err := c.s.Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -396,7 +396,7 @@ func TestARequestThatIsRepeatedAddsNothingButItsAnswer(t *testing.T) {
 	if got := c.timeline(session); got != want {
 		t.Errorf("timeline is\n%s\nwant\n%s", got, want)
 	}
-	page, err := c.s.Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +464,7 @@ func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
 	}
 	c := &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
 	c.settle()
-	page, err := c.s.Sessions("acme", SessionQuery{})
+	page, err := c.s.Archive().Sessions("acme", SessionQuery{})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("sessions are %+v (%v)", page.Data, err)
 	}
@@ -472,7 +472,7 @@ func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
 	if got := c.timeline(page.Data[0].ID); got != want {
 		t.Errorf("timeline is\n%s\nwant\n%s", got, want)
 	}
-	exchanges, err := c.s.Exchanges("acme", ExchangeQuery{})
+	exchanges, err := c.s.Archive().Exchanges("acme", ExchangeQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -498,7 +498,7 @@ func TestAnExchangeThatCannotBeDigestedIsMarkedAndHoldsNothingUp(t *testing.T) {
 	}
 	session := c.session(with(say("panic"), func(o *Opening) { o.ChatKey = "k" }), "a")
 	c.session(with(say("fine"), func(o *Opening) { o.ChatKey = "k" }), "b")
-	page, err := c.s.Timeline("acme", session, TimelineQuery{})
+	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,7 +515,7 @@ func TestMergedSessionsAreOneAndKeepTheirEvidence(t *testing.T) {
 	for range 2 * moveBatch {
 		c.session(key("b", with(say("title"), func(o *Opening) { o.Auxiliary = "title" })), "x")
 	}
-	merged, err := c.s.MergeSession(context.Background(), "acme", b, a)
+	merged, err := c.s.Archive().MergeSession(context.Background(), "acme", b, a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -529,18 +529,18 @@ func TestMergedSessionsAreOneAndKeepTheirEvidence(t *testing.T) {
 	if lines := strings.Split(c.timeline(a), "\n"); lines[0] != "0 u:1 a:2" || lines[1] != "1 after 0 u:3 a:4" {
 		t.Errorf("timeline begins %q", lines[:2])
 	}
-	gone, err := c.s.Session("acme", b)
+	gone, err := c.s.Archive().Session("acme", b)
 	if err != nil || gone.Merged != a || gone.Exchanges != 0 || gone.ChatKey != "" {
 		t.Errorf("what is left of the session is %+v (%v)", gone, err)
 	}
-	if page, err := c.s.Sessions("acme", SessionQuery{}); err != nil || len(page.Data) != 1 {
+	if page, err := c.s.Archive().Sessions("acme", SessionQuery{}); err != nil || len(page.Data) != 1 {
 		t.Errorf("sessions listed are %+v (%v)", page.Data, err)
 	}
-	_, err = c.s.MergeSession(context.Background(), "acme", b, a)
+	_, err = c.s.Archive().MergeSession(context.Background(), "acme", b, a)
 	wantKind(t, err, codec.KindConflict)
-	_, err = c.s.MergeSession(context.Background(), "acme", a, b)
+	_, err = c.s.Archive().MergeSession(context.Background(), "acme", a, b)
 	wantKind(t, err, codec.KindConflict)
-	_, err = c.s.MergeSession(context.Background(), "other", a, b)
+	_, err = c.s.Archive().MergeSession(context.Background(), "other", a, b)
 	wantKind(t, err, codec.KindNotFound)
 	mustBeSound(t, c.s)
 }
@@ -552,11 +552,11 @@ func TestASplitSessionIsTwo(t *testing.T) {
 	second, _ := c.exchange(with(key(say("other")), func(o *Opening) { o.Surface = codec.Responses }), OutcomeComplete, "x")
 	c.session(key(say("other", "x", "y")), "z")
 	ctx := context.Background()
-	_, err := c.s.SplitSession(ctx, "acme", session, first)
+	_, err := c.s.Archive().SplitSession(ctx, "acme", session, first)
 	wantKind(t, err, codec.KindConflict)
-	_, err = c.s.SplitSession(ctx, "other", session, second)
+	_, err = c.s.Archive().SplitSession(ctx, "other", session, second)
 	wantKind(t, err, codec.KindNotFound)
-	split, err := c.s.SplitSession(ctx, "acme", session, second)
+	split, err := c.s.Archive().SplitSession(ctx, "acme", session, second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -586,7 +586,7 @@ func TestASessionOfAnEarlierRunCanBeSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
-	split, err := c.s.SplitSession(t.Context(), "acme", session, second)
+	split, err := c.s.Archive().SplitSession(t.Context(), "acme", session, second)
 	if err != nil || split.Exchanges != 1 {
 		t.Fatalf("the session that was split off is %+v, %v", split, err)
 	}
@@ -623,11 +623,11 @@ func TestAMoveThatHasBegunEndsWhetherOrNotItsCallerWaits(t *testing.T) {
 			return err == nil && m != nil
 		}}
 	}
-	split, err := c.s.SplitSession(of(b), "acme", b, second)
+	split, err := c.s.Archive().SplitSession(of(b), "acme", b, second)
 	if err != nil || split.Exchanges != 1 {
 		t.Errorf("the session that was split off is %+v, %v", split, err)
 	}
-	merged, err := c.s.MergeSession(of(b), "acme", b, a)
+	merged, err := c.s.Archive().MergeSession(of(b), "acme", b, a)
 	if err != nil || merged.Exchanges != 2 {
 		t.Errorf("the merged session is %+v, %v", merged, err)
 	}
@@ -661,7 +661,7 @@ func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
 	c = &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
 	deadline := time.Now().Add(patience)
 	for {
-		merged, err := c.s.Session("acme", a)
+		merged, err := c.s.Archive().Session("acme", a)
 		if err != nil {
 			t.Fatal(err)
 		}

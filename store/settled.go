@@ -97,7 +97,7 @@ func (s *survey) passesOver(name string) bool {
 }
 
 // noteSettled puts into the note of a store in use what a start after a kill need not read.
-func (s *Store) noteSettled() error {
+func (s *core) noteSettled() error {
 	note, err := readStopNote(s.opts.Dir)
 	if err != nil || note == nil {
 		return err
@@ -107,7 +107,7 @@ func (s *Store) noteSettled() error {
 }
 
 // soundTables gives the tables that no damage was found in.
-func (s *Store) soundTables() []badger.TableInfo {
+func (s *core) soundTables() []badger.TableInfo {
 	return slices.DeleteFunc(s.db.Tables(), func(t badger.TableInfo) bool {
 		_, damaged := s.keeper.damaged[tableName(t.ID)]
 		return damaged
@@ -126,7 +126,7 @@ func newestValueLog(dir string) (newest uint32) {
 
 // readTable reads one of the tables that the start has passed over. Where it is damaged, the file is kept aside before a
 // compaction takes what can still be read of it for all of it.
-func (s *Store) readTable(name string) {
+func (s *core) readTable(name string) {
 	look := &survey{dir: s.opts.Dir}
 	t, err := salvage.ReadTable(look.path(name), func(*salvage.Entry) error { return nil })
 	if errors.Is(err, fs.ErrNotExist) || err == nil && t.Whole() {

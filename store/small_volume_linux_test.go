@@ -42,7 +42,7 @@ func TestAFullVolumeStopsNewExchangesAndHarmsNothing(t *testing.T) {
 	if err := open.Finish(context.Background(), &Closing{Outcome: OutcomeComplete}); err != nil {
 		t.Errorf("what was under way could not end: %v", err)
 	}
-	if x, err := s.Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
+	if x, err := s.Archive().Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
 		t.Errorf("what was there cannot be read: %v", err)
 	}
 	if err := os.Remove(filler); err != nil {
@@ -136,7 +136,7 @@ func TestAVolumeThatFillsUnderLoadLosesNothing(t *testing.T) {
 	}
 	s = openStore(t, opts)
 	for id, body := range kept {
-		if x, err := s.Exchange("acme", id); err != nil || !bytes.Equal(x.RawRequest, body) || !bytes.Equal(x.RawResponse, body) {
+		if x, err := s.Archive().Exchange("acme", id); err != nil || !bytes.Equal(x.RawRequest, body) || !bytes.Equal(x.RawResponse, body) {
 			t.Errorf("%s was acknowledged and is not as it was: %v", id, err)
 		}
 	}
@@ -186,7 +186,7 @@ func TestAStoreThatCannotBeWrittenSaysSo(t *testing.T) {
 	}
 	remount(0)
 	s = openStore(t, opts)
-	if x, err := s.Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
+	if x, err := s.Archive().Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
 		t.Errorf("what was there cannot be read: %v", err)
 	}
 }

@@ -205,7 +205,7 @@ func (c *commitFile) close() error {
 }
 
 // noteCommits begins with the last commit that the database has.
-func (s *Store) noteCommits() error {
+func (s *core) noteCommits() error {
 	var version uint64
 	err := s.view(func(tx *badger.Txn) error {
 		item, err := tx.Get(nameKey(spaceMeta, commitKey))

@@ -35,8 +35,11 @@ const (
 	lockFile    = "lock"   // likewise
 )
 
-// Store is an open store. All methods may be called from any goroutine.
-type Store struct {
+// Store is an open store. All methods may be called from any goroutine, those of its parts as well.
+type Store struct{ *core }
+
+// core is what all parts of a store work with.
+type core struct {
 	opts  Options
 	log   *slog.Logger
 	lock  *os.File // holds the lock on Dir
@@ -90,11 +93,11 @@ func Open(opts Options) (*Store, error) {
 	s.digester.start(s)
 	s.keeper.start(s)
 	s.uses.start(s)
-	return s, nil
+	return &Store{s}, nil
 }
 
 // prepare makes a store that holds the lock on its directory and is not open yet.
-func prepare(opts Options) (*Store, error) {
+func prepare(opts Options) (*core, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -120,7 +123,7 @@ func prepare(opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{
+	return &core{
 		digester: digester{signal: make(chan struct{}, 1)},
 		opts:     opts, log: opts.Log, lock: lock, now: opts.Clock,
 		queue:      make(chan *write, queueLength),
@@ -148,14 +151,14 @@ func keepPrivate(dir string) error {
 }
 
 // release gives up what a store holds whose opening failed.
-func (s *Store) release() (err error) {
+func (s *core) release() (err error) {
 	if s.db != nil {
 		err = s.closeDatabase()
 	}
 	return errors.Join(err, s.lock.Close())
 }
 
-func (s *Store) open() (err error) {
+func (s *core) open() (err error) {
 	if s.seal, err = openSealer(s.opts); err != nil {
 		return err
 	}
@@ -184,7 +187,7 @@ func (s *Store) open() (err error) {
 	return nil
 }
 
-func (s *Store) openDatabase() (err error) {
+func (s *core) openDatabase() (err error) {
 	s.disk = newDiskGate(s.opts.Dir, s.opts.MinFreeDisk)
 	if err := s.disk.allows(); err != nil {
 		return err // Badger dies of SIGBUS when it opens on a full disk
@@ -212,7 +215,7 @@ func (s *Store) openDatabase() (err error) {
 
 // noteInUse notes that the store is open, and so that it was not closed if nothing else is noted later. A note that says so
 // already stays as it is: each proof is another one.
-func (s *Store) noteInUse() error {
+func (s *core) noteInUse() error {
 	note := &stopNote{}
 	if s.seal != nil && s.seal.previous == nil {
 		was, err := readStopNote(s.opts.Dir)
@@ -239,7 +242,7 @@ func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error))
 }
 
 // closeDatabase closes the database and notes how its files are then.
-func (s *Store) closeDatabase() error {
+func (s *core) closeDatabase() error {
 	tables := s.soundTables()
 	err := errors.Join(s.db.Close(), s.last.close(), keepPrivate(s.opts.Dir))
 	if err == nil {
@@ -305,7 +308,7 @@ func lockDir(dir string) (*os.File, error) {
 }
 
 // checkFormat compares the store's version and master key with ours, and notes both in a new store.
-func (s *Store) checkFormat() error {
+func (s *core) checkFormat() error {
 	return s.db.Update(func(tx *badger.Txn) error {
 		if err := leaveRestore(tx, s.opts.Dir); err != nil {
 			return err
@@ -364,20 +367,20 @@ func (s *Store) Close() (err error) {
 	return errors.Join(err, s.closeDatabase(), s.lock.Close())
 }
 
-func (s *Store) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }
+func (s *core) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }
 
 // update runs a change of accounts, keys and the like on the writer and waits until it is committed.
 // What change puts is committed together; it puts nothing before it fails.
-func (s *Store) update(ctx context.Context, change change) error {
+func (s *core) update(ctx context.Context, change change) error {
 	return s.run(ctx, &write{change: change, done: make(chan struct{})})
 }
 
 // makeRoom is update for what erases: it goes on where the volume is too full for anything else.
-func (s *Store) makeRoom(ctx context.Context, change change) error {
+func (s *core) makeRoom(ctx context.Context, change change) error {
 	return s.run(ctx, &write{change: change, frees: true, done: make(chan struct{})})
 }
 
-func (s *Store) run(ctx context.Context, w *write) error {
+func (s *core) run(ctx context.Context, w *write) error {
 	if err := s.send(ctx, w); err != nil {
 		return err
 	}
@@ -387,11 +390,11 @@ func (s *Store) run(ctx context.Context, w *write) error {
 
 // updateOf is update for what an account owns: it is done before the account is deleted, or not at all, so that nothing is
 // left of it that nobody would ever delete.
-func (s *Store) updateOf(ctx context.Context, account accountNumber, change change) error {
+func (s *core) updateOf(ctx context.Context, account accountNumber, change change) error {
 	return s.runOf(ctx, account, &write{change: change, done: make(chan struct{})})
 }
 
-func (s *Store) runOf(ctx context.Context, account accountNumber, w *write) error {
+func (s *core) runOf(ctx context.Context, account accountNumber, w *write) error {
 	if err := s.sendOf(ctx, account, w); err != nil {
 		return err
 	}
@@ -399,7 +402,7 @@ func (s *Store) runOf(ctx context.Context, account accountNumber, w *write) erro
 	return w.err
 }
 
-func (s *Store) sendOf(ctx context.Context, account accountNumber, w *write) error {
+func (s *core) sendOf(ctx context.Context, account accountNumber, w *write) error {
 	s.planning.RLock() // a deletion takes the account out of the table between
 	defer s.planning.RUnlock()
 	if !s.accounts.has(account) {

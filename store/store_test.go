@@ -37,7 +37,7 @@ func openStore(t testing.TB, opts Options) *Store {
 
 func mustAccount(t testing.TB, s *Store, name string) {
 	t.Helper()
-	if _, err := s.CreateAccount(name); err != nil {
+	if _, err := s.Accounts().Create(name); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -76,7 +76,7 @@ func TestAnExchangeComesBackByteForByte(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 100_000)
 	for _, body := range []string{"", "x", "{\"a\":\x00\xff}", long} {
 		id := capture(t, s, "acme", body, body)
-		x, err := s.Exchange("acme", id)
+		x, err := s.Archive().Exchange("acme", id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestSyncedCommitsAreKeptToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir, Durability: Power})
-	if x, err := s.Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
+	if x, err := s.Archive().Exchange("acme", id); err != nil || string(x.RawResponse) != "answer" {
 		t.Errorf("the exchange is %+v (%v)", x, err)
 	}
 }
@@ -113,7 +113,7 @@ func TestListsPageBothWaysWithoutGapOrRepeat(t *testing.T) {
 		capture(t, s, "other", "q", "a")
 	}
 	list := func(account string, q ExchangeQuery) string {
-		page, err := s.Exchanges(account, q)
+		page, err := s.Archive().Exchanges(account, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestListsPageBothWaysWithoutGapOrRepeat(t *testing.T) {
 			t.Errorf("%+v lists %s, want %s", c.q, got, c.want)
 		}
 	}
-	all, err := s.Exchanges("", ExchangeQuery{Limit: 100})
+	all, err := s.Archive().Exchanges("", ExchangeQuery{Limit: 100})
 	if err != nil || len(all.Data) != 20 {
 		t.Errorf("every account lists %d exchanges (%v), want 20", len(all.Data), err)
 	}

@@ -14,7 +14,7 @@ import (
 //
 // While it runs, new exchanges go on referring to what is stored. The writer therefore notes whatever they touch from
 // the moment the sweep begins, and frees nothing that was touched. A request that was planned before a batch of objects
-// is freed is in the writer's queue before it ([Store.planning]); one planned later no longer finds them known.
+// is freed is in the writer's queue before it ([core.planning]); one planned later no longer finds them known.
 
 const sweepBatch = 1000 // objects freed in one operation
 
@@ -88,7 +88,7 @@ type swept struct {
 }
 
 // sweep frees the blocks and nodes of an account that nothing refers to. Only the keeper calls it, one at a time.
-func (s *Store) sweep(ctx context.Context, account accountNumber) (freed swept, err error) {
+func (s *core) sweep(ctx context.Context, account accountNumber) (freed swept, err error) {
 	err = s.makeRoom(ctx, func(g *gathering, _ *write) error {
 		g.sweep = &sweepWatch{account: account, touched: make(map[uint64]struct{})}
 		return nil
@@ -240,7 +240,7 @@ func eachDead(ctx context.Context, tx *badger.Txn, space byte, account accountNu
 }
 
 // free deletes objects that nothing has touched since the sweep began, and tells how many.
-func (s *Store) free(ctx context.Context, batch []objectRef) (n int64, err error) {
+func (s *core) free(ctx context.Context, batch []objectRef) (n int64, err error) {
 	w := &write{frees: true, done: make(chan struct{}), change: func(g *gathering, w *write) error {
 		for _, ref := range batch {
 			if _, touched := g.sweep.touched[ref.short()]; touched {

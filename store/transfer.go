@@ -32,7 +32,7 @@ type Damaged struct {
 
 // Export gives the selected exchanges of an account that have ended, oldest first, and their sessions, as of one
 // moment. What cannot be read is named, and all else goes on. It ends early with an error.
-func (s *Store) Export(ctx context.Context, account string, sel Selection) iter.Seq2[Exported, error] {
+func (s Archive) Export(ctx context.Context, account string, sel Selection) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		err := s.export(ctx, account, sel, func(e Exported) error {
 			if !yield(e, nil) {
@@ -49,7 +49,7 @@ func (s *Store) Export(ctx context.Context, account string, sel Selection) iter.
 // errStopped ends an export that nobody reads any more.
 var errStopped = codec.Errorf(codec.KindInternal, "stopped")
 
-func (s *Store) export(ctx context.Context, account string, sel Selection, give func(Exported) error) error {
+func (s *core) export(ctx context.Context, account string, sel Selection, give func(Exported) error) error {
 	number, err := s.numberOf(account)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionR
 // Import takes one step of an export into an account, which need not be the one it came from. Ids are kept; what is
 // there already, by its id, is left as it is and gives false. A session has to come before its exchanges, or they get
 // a new one by their evidence.
-func (s *Store) Import(ctx context.Context, account string, e Exported) (taken bool, err error) {
+func (s Archive) Import(ctx context.Context, account string, e Exported) (taken bool, err error) {
 	number, err := s.numberOf(account)
 	if err != nil {
 		return false, err
@@ -154,7 +154,7 @@ func (s *Store) Import(ctx context.Context, account string, e Exported) (taken b
 	return taken, nil
 }
 
-func (s *Store) importSession(ctx context.Context, account string, number accountNumber, session *Session, written *SessionSummary) (taken bool, err error) {
+func (s *core) importSession(ctx context.Context, account string, number accountNumber, session *Session, written *SessionSummary) (taken bool, err error) {
 	id, ok := parseSessionID(session.ID)
 	if !ok {
 		return false, codec.Invalid("id", "%q is not a session id", session.ID)
@@ -162,7 +162,7 @@ func (s *Store) importSession(ctx context.Context, account string, number accoun
 	if err := checkImported(session); err != nil {
 		return false, err
 	}
-	redactor := s.Redactor(account)
+	redactor := Credentials{s}.Redactor(account)
 	var summary []byte
 	if written != nil {
 		if summary, err = s.encodeSummary(account, *written); err != nil {
@@ -220,7 +220,7 @@ func checkIDs(ids ...string) error {
 	return nil
 }
 
-func (s *Store) importExchange(ctx context.Context, account string, number accountNumber, x *Exchange) (taken bool, err error) {
+func (s *core) importExchange(ctx context.Context, account string, number accountNumber, x *Exchange) (taken bool, err error) {
 	id, ok := parseExchangeID(x.ID)
 	switch {
 	case !ok:
@@ -266,12 +266,12 @@ func (s *Store) importExchange(ctx context.Context, account string, number accou
 
 // redactExchange masks an exchange that comes from elsewhere, which may not have masked as much. It gives where the
 // request may be cut, too.
-func (s *Store) redactExchange(account string, x *Exchange) (_ *Exchange, spans []codec.Span) {
+func (s *core) redactExchange(account string, x *Exchange) (_ *Exchange, spans []codec.Span) {
 	var envelope codec.Envelope
 	if envelope.Read(x.RawRequest) == nil {
 		spans = envelope.Blocks(nil)
 	}
-	r := s.Redactor(account)
+	r := Credentials{s}.Redactor(account)
 	if r == nil {
 		return x, spans
 	}

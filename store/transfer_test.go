@@ -21,7 +21,7 @@ import (
 // exported gives everything an export holds, with the account's name taken out.
 func exported(t *testing.T, s *Store, account string, sel Selection) (all []Exported) {
 	t.Helper()
-	for e, err := range s.Export(context.Background(), account, sel) {
+	for e, err := range s.Archive().Export(context.Background(), account, sel) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	c.exchange(with(say("x"), func(o *Opening) { o.NativeSession, o.NativeAgent = "n", "agent" }), OutcomeClientClosed, "partial")
 	captureBody(t, c.s, "acme", newAgent(1).request(), []byte{0, 0xff})
 	title := "a title"
-	if _, err := c.s.DescribeSession("acme", session, &title, []string{"tag"}); err != nil {
+	if _, err := c.s.Archive().DescribeSession("acme", session, &title, []string{"tag"}); err != nil {
 		t.Fatal(err)
 	}
 	c.summarize(session, "what was said")
@@ -62,7 +62,7 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	mustAccount(t, d.s, "elsewhere")
 	for round, taken := range []bool{true, false} {
 		for _, e := range want {
-			got, err := d.s.Import(ctx, "elsewhere", e)
+			got, err := d.s.Archive().Import(ctx, "elsewhere", e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,16 +73,16 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	}
 	d.settle()
 	mustBeSound(t, d.s)
-	if m, err := d.s.SessionSummary("elsewhere", session); err != nil || m == nil || m.Text != "what was said" {
+	if m, err := d.s.Archive().SessionSummary("elsewhere", session); err != nil || m == nil || m.Text != "what was said" {
 		t.Errorf("the summary is %+v (%v)", m, err)
 	}
 	if got := exported(t, d.s, "elsewhere", Selection{All: true}); !reflect.DeepEqual(want, got) {
 		t.Errorf("export and import differ (-want +got):\n%s", cmp.Diff(want, got))
 	}
-	if page, err := d.s.Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 0 {
+	if page, err := d.s.Archive().Exchanges("acme", ExchangeQuery{}); err != nil || len(page.Data) != 0 {
 		t.Errorf("another account got %d exchanges (%v)", len(page.Data), err)
 	}
-	timeline, err := d.s.Timeline("elsewhere", session, TimelineQuery{})
+	timeline, err := d.s.Archive().Timeline("elsewhere", session, TimelineQuery{})
 	if err != nil || len(timeline.Data) != 2 || timeline.Data[1].Turn == nil || timeline.Data[1].Turn.Known != 2 {
 		t.Errorf("imported exchanges are not digested: %+v (%v)", timeline, err)
 	}
@@ -107,7 +107,7 @@ func TestAnExportGivesWhatIsSelectedAndOfOneAccountOnly(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, err := range c.s.Export(context.Background(), "acme", Selection{All: true}) {
+	for _, err := range c.s.Archive().Export(context.Background(), "acme", Selection{All: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestAnExportGivesWhatIsSelectedAndOfOneAccountOnly(t *testing.T) {
 	if n != 1 {
 		t.Errorf("an export that is left goes on")
 	}
-	for _, err := range c.s.Export(context.Background(), "nobody", Selection{All: true}) {
+	for _, err := range c.s.Archive().Export(context.Background(), "nobody", Selection{All: true}) {
 		wantKind(t, err, codec.KindNotFound)
 	}
 }
@@ -127,7 +127,7 @@ func (c *conversation) summarize(session, text string) {
 	c.t.Helper()
 	c.settle()
 	written := SessionSummary{Text: text, By: "model m", Written: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)}
-	if err := c.s.KeepSessionSummary(context.Background(), "acme", session, written, nil, nil); err != nil {
+	if err := c.s.Summaries().KeepSessionSummary(context.Background(), "acme", session, written, nil, nil); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -139,7 +139,7 @@ func TestASummaryIsExportedWithTheWholeSessionOnly(t *testing.T) {
 	second, _ := c.exchange(with(say("1", "2", "3"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "4")
 	c.session(with(say("1"), func(o *Opening) { o.ChatKey = "l" }), "2")
 	c.summarize(session, "what was said")
-	begun, err := c.s.Exchange("acme", second)
+	begun, err := c.s.Archive().Exchange("acme", second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,10 +178,10 @@ func TestAnImportedSummaryIsMaskedAndCut(t *testing.T) {
 	steps[0].Summary.Text += strings.Repeat("more ", 2000)
 	s := openStore(t, Options{Redact: redactor})
 	mustAccount(t, s, "acme")
-	if _, err := s.Import(t.Context(), "acme", steps[0]); err != nil {
+	if _, err := s.Archive().Import(t.Context(), "acme", steps[0]); err != nil {
 		t.Fatal(err)
 	}
-	m, err := s.SessionSummary("acme", session)
+	m, err := s.Archive().SessionSummary("acme", session)
 	if err != nil || m == nil || len(m.Text) > maxSummary || strings.Contains(m.Text, "aaaa") {
 		t.Errorf("%.200v (%v)", m, err)
 	}
@@ -195,7 +195,7 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: "../../etc"}}},
 		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: exchangeID(s.ids.next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeOpen}}},
 	} {
-		if _, err := s.Import(context.Background(), "acme", e); err == nil {
+		if _, err := s.Archive().Import(context.Background(), "acme", e); err == nil {
 			t.Errorf("step %d was taken", i)
 		} else {
 			wantKind(t, err, codec.KindInvalidRequest)
@@ -205,10 +205,10 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 		ExchangeInfo: ExchangeInfo{ID: exchangeID(s.ids.next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeComplete},
 		RawRequest:   []byte("no JSON at all"), RawResponse: bytes.Repeat([]byte{1}, 3*responsePart),
 	}}
-	if taken, err := s.Import(context.Background(), "acme", odd); err != nil || !taken {
+	if taken, err := s.Archive().Import(context.Background(), "acme", odd); err != nil || !taken {
 		t.Fatal(taken, err)
 	}
-	x, err := s.Exchange("acme", odd.Exchange.ID)
+	x, err := s.Archive().Exchange("acme", odd.Exchange.ID)
 	if err != nil || !bytes.Equal(x.RawRequest, odd.Exchange.RawRequest) || !bytes.Equal(x.RawResponse, odd.Exchange.RawResponse) {
 		t.Error(fmt.Sprint("what was imported comes back different: ", err))
 	}
@@ -217,16 +217,16 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 func TestAnExchangeThatComesWithoutItsSessionGetsOneOfItsNewAccount(t *testing.T) {
 	c := newConversation(t)
 	id, _ := c.exchange(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "2")
-	x, err := c.s.Exchange("acme", id)
+	x, err := c.s.Archive().Exchange("acme", id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := newConversation(t)
 	mustAccount(t, d.s, "elsewhere")
-	if taken, err := d.s.Import(t.Context(), "elsewhere", Exported{Exchange: x}); err != nil || !taken {
+	if taken, err := d.s.Archive().Import(t.Context(), "elsewhere", Exported{Exchange: x}); err != nil || !taken {
 		t.Fatal(taken, err)
 	}
-	page, err := d.s.Sessions("elsewhere", SessionQuery{ChatKey: "k"})
+	page, err := d.s.Archive().Sessions("elsewhere", SessionQuery{ChatKey: "k"})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Account != "elsewhere" {
 		t.Errorf("%+v, %v", page.Data, err)
 	}
@@ -250,7 +250,7 @@ func TestWhatIsImportedHasTheBoundsOfWhatIsCaptured(t *testing.T) {
 	} {
 		session := Session{ID: sessionID(s.ids.next(time.Now())).String()}
 		spoil(&session)
-		_, err := s.Import(t.Context(), "acme", Exported{Session: &session})
+		_, err := s.Archive().Import(t.Context(), "acme", Exported{Session: &session})
 		if e := (*codec.Error)(nil); !errors.As(err, &e) || e.Kind != codec.KindInvalidRequest {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -258,10 +258,10 @@ func TestWhatIsImportedHasTheBoundsOfWhatIsCaptured(t *testing.T) {
 	x := &Exchange{ExchangeInfo: ExchangeInfo{
 		ID: exchangeID(s.ids.next(time.Now())).String(), Session: "sess_gone", Surface: "chat", Format: "chat", Outcome: OutcomeComplete, ModelAsked: long,
 	}}
-	if _, err := s.Import(t.Context(), "acme", Exported{Exchange: x}); err != nil {
+	if _, err := s.Archive().Import(t.Context(), "acme", Exported{Exchange: x}); err != nil {
 		t.Fatal(err)
 	}
-	page, err := s.Sessions("acme", SessionQuery{})
+	page, err := s.Archive().Sessions("acme", SessionQuery{})
 	if err != nil || len(page.Data) != 1 || len(page.Data[0].Models[0]) != maxModelName {
 		t.Errorf("%d sessions, %v", len(page.Data), err)
 	}
@@ -277,7 +277,7 @@ func TestAnExportGoesOnBehindWhatIsDamaged(t *testing.T) {
 	id, _ := parseSessionID(session)
 	damage(t, c.s, sessionKey(number, id), []byte("damaged"))
 	var whole, damaged []string
-	for step, err := range c.s.Export(t.Context(), "acme", Selection{All: true}) {
+	for step, err := range c.s.Archive().Export(t.Context(), "acme", Selection{All: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,12 +306,12 @@ func TestAnImportedExchangeAgesFromItsImport(t *testing.T) {
 	s := openStore(t, Options{Retention: Retention{MaxAge: time.Hour}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	mustAccount(t, s, "acme")
 	for _, e := range exported(t, from.s, "acme", Selection{All: true}) {
-		if _, err := s.Import(ctx, "acme", e); err != nil {
+		if _, err := s.Archive().Import(ctx, "acme", e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	kept := func() int {
-		page, err := s.Exchanges("acme", ExchangeQuery{})
+		page, err := s.Archive().Exchanges("acme", ExchangeQuery{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +338,7 @@ func TestAnImportedExchangeAgesFromItsImport(t *testing.T) {
 	if line := log.String(); !strings.Contains(line, "account=acme exchanges=4") || !strings.Contains(line, "retention.max_age") {
 		t.Errorf("the log says %q", line)
 	}
-	if usage, err := s.Usage(ctx, "acme"); err != nil || usage.ErasedByRetention != 4 {
+	if usage, err := s.Archive().Usage(ctx, "acme"); err != nil || usage.ErasedByRetention != 4 {
 		t.Errorf("retention has erased %d (%v)", usage.ErasedByRetention, err)
 	}
 }

@@ -125,7 +125,7 @@ const mostDigested = 32 << 20
 
 // digestExchange works out the turn of an exchange that has been committed. Doing it again gives the same turn; what came of
 // it is of no use when ctx has ended. size is how many bytes were read for it.
-func (s *Store) digestExchange(ctx context.Context, u *undigested) (_ change, size int64) {
+func (s *core) digestExchange(ctx context.Context, u *undigested) (_ change, size int64) {
 	read, ok := s.readCaptured(u.account, u.captured)
 	if !ok {
 		read = s.readBack(ctx, u.place)
@@ -139,7 +139,7 @@ var errUnread = errors.New("more of the request has to be read")
 
 // digestOf gives what puts the turn of an exchange. whole reads all of the exchange; it is nil before the exchange is
 // committed, and then the change fails with errUnread, before it has put anything, where that would be needed.
-func (s *Store) digestOf(p place, read reading, whole func() reading) change {
+func (s *core) digestOf(p place, read reading, whole func() reading) change {
 	account, id := p.account, p.id
 	return func(g *gathering, w *write) error {
 		r, ref := g.belongs(account, id)
@@ -198,7 +198,7 @@ type reading struct {
 // readCaptured reads an exchange that was handed over, as far as what its request says is not known from those read before,
 // and gives up its bytes. ok is false if it was not handed over, or all of it is needed and was not: what is wrong with a
 // request is said of the whole one.
-func (s *Store) readCaptured(account accountNumber, x *Exchange) (r reading, ok bool) {
+func (s *core) readCaptured(account accountNumber, x *Exchange) (r reading, ok bool) {
 	if x == nil {
 		return reading{}, false
 	}
@@ -221,7 +221,7 @@ func (s *Store) readCaptured(account accountNumber, x *Exchange) (r reading, ok 
 }
 
 // readBack reads an exchange from the store: all of its request, and mostDigested bytes of its answer.
-func (s *Store) readBack(ctx context.Context, p place) (r reading) {
+func (s *core) readBack(ctx context.Context, p place) (r reading) {
 	var info *ExchangeInfo
 	var x *Exchange
 	err := s.view(func(tx *badger.Txn) (err error) {
@@ -248,7 +248,7 @@ func (s *Store) readBack(ctx context.Context, p place) (r reading) {
 }
 
 // runDigest hands an exchange to [Options.Digest]; known is what is in front of the items that it is to read.
-func (s *Store) runDigest(x *Exchange, known prefix) (r reading) {
+func (s *core) runDigest(x *Exchange, known prefix) (r reading) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.Error("digesting an exchange panicked", "exchange", x.ID, "panic", p)
@@ -260,7 +260,7 @@ func (s *Store) runDigest(x *Exchange, known prefix) (r reading) {
 		r.failure = errors.New(codec.AsError(err, "digesting failed").Message)
 		return r
 	}
-	redactDigest(s.Redactor(x.Account), &digest)
+	redactDigest(Credentials{s}.Redactor(x.Account), &digest)
 	r.Digest, r.before = digest, known.messages
 	r.history = append(make([]historyHash, 0, len(r.Messages)+1), known.history)
 	for i := range r.Messages {

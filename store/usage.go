@@ -67,7 +67,7 @@ func (t *usageTable) last(account accountNumber) *lastUsage {
 }
 
 // Usage says what an account takes. Of a large account it may be what was worked out a while ago: see AsOf.
-func (s *Store) Usage(ctx context.Context, account string) (Usage, error) {
+func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 	number, err := s.numberOf(account)
 	if err != nil {
 		return Usage{}, err
@@ -96,7 +96,7 @@ func (s *Store) Usage(ctx context.Context, account string) (Usage, error) {
 }
 
 // workOutUsage goes through all of the account's records.
-func (s *Store) workOutUsage(ctx context.Context, account accountNumber) (u Usage, err error) {
+func (s *core) workOutUsage(ctx context.Context, account accountNumber) (u Usage, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
 			if err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error { return u.add(space, item) }); err != nil {
@@ -151,7 +151,7 @@ func (u *Usage) add(space byte, item *badger.Item) error {
 }
 
 // sizeOf gives the bytes that an account's exchanges take in the database, and their number.
-func (s *Store) sizeOf(ctx context.Context, account accountNumber) (bytes, exchanges int64, err error) {
+func (s *core) sizeOf(ctx context.Context, account accountNumber) (bytes, exchanges int64, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
 			err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error {

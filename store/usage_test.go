@@ -15,7 +15,7 @@ func TestUsageThatTakesLongIsNotWorkedOutEachTime(t *testing.T) {
 	ctx := context.Background()
 	exchanges := func() int64 {
 		t.Helper()
-		u, err := s.Usage(ctx, "acme")
+		u, err := s.Archive().Usage(ctx, "acme")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestUsageThatTakesLongIsNotWorkedOutEachTime(t *testing.T) {
 	last.turn <- struct{}{} // somebody is at it
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := s.Usage(canceled, "acme"); !errors.Is(err, context.Canceled) {
+	if _, err := s.Archive().Usage(canceled, "acme"); !errors.Is(err, context.Canceled) {
 		t.Errorf("who has gone still waits: %v", err)
 	}
 	<-last.turn

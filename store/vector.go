@@ -21,7 +21,7 @@ type Generation struct {
 	Live       bool      `json:"live,omitempty"`     // searches go by it
 	Complete   bool      `json:"complete,omitempty"` // every turn that is not in the follower's log has been taken up
 	Retired    bool      `json:"retired,omitempty"`  // its vectors are being erased
-	Cursor     []byte    `json:"cursor,omitempty"`   // of [Store.TurnsAfter]: how far the turns of before have been taken up
+	Cursor     []byte    `json:"cursor,omitempty"`   // of [Feed.TurnsAfter]: how far the turns of before have been taken up
 	Done       uint64    `json:"done"`               // turns up to there
 	Total      uint64    `json:"total"`              // turns there were when it began
 }
@@ -53,7 +53,7 @@ func (g *gathering) generations() (list []Generation) {
 }
 
 // Generations gives all generations in the order of their numbers.
-func (s *Store) Generations() (list []Generation, err error) {
+func (s Vectors) Generations() (list []Generation, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		value, err := getValue(tx, generationsKey)
 		if err != nil {
@@ -71,7 +71,7 @@ func (s *Store) Generations() (list []Generation, err error) {
 }
 
 // PutGenerations puts a list in the place of the present one, in one step.
-func (s *Store) PutGenerations(ctx context.Context, list []Generation) error {
+func (s Vectors) PutGenerations(ctx context.Context, list []Generation) error {
 	value, err := encodeRecord(list)
 	if err != nil {
 		return err
@@ -90,12 +90,12 @@ func (s *Store) PutGenerations(ctx context.Context, list []Generation) error {
 type TurnVector struct {
 	Account  AccountNumber
 	Exchange string
-	Value    []byte // not used any more once [Store.PutVectors] returns
+	Value    []byte // not used any more once [Vectors.Put] returns
 }
 
-// PutVectors keeps vectors in a generation. It leaves out those of turns that are gone meanwhile, and all of them when
+// Put keeps vectors in a generation. It leaves out those of turns that are gone meanwhile, and all of them when
 // the generation is, so that nothing of an erased turn can come after its erasure.
-func (s *Store) PutVectors(ctx context.Context, generation uint32, vectors []TurnVector) error {
+func (s Vectors) Put(ctx context.Context, generation uint32, vectors []TurnVector) error {
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		kept := slices.ContainsFunc(g.generations(), func(o Generation) bool { return o.Number == generation && !o.Retired })
 		for _, v := range vectors {
@@ -121,8 +121,8 @@ func (g *gathering) eraseVectors(w *write, account accountNumber, id exchangeID)
 	}
 }
 
-// VectorAt gives the vector of a turn; nil if there is none.
-func (s *Store) VectorAt(account AccountNumber, generation uint32, exchange string) (value []byte, err error) {
+// At gives the vector of a turn; nil if there is none.
+func (s Vectors) At(account AccountNumber, generation uint32, exchange string) (value []byte, err error) {
 	id, ok := parseExchangeID(exchange)
 	if !ok {
 		return nil, nil
@@ -137,8 +137,8 @@ func (s *Store) VectorAt(account AccountNumber, generation uint32, exchange stri
 	return value, nil
 }
 
-// EachVector visits the vectors of an account in a generation. The bytes are valid until visit returns.
-func (s *Store) EachVector(ctx context.Context, account AccountNumber, generation uint32, visit func(id [16]byte, value []byte)) error {
+// Each visits the vectors of an account in a generation. The bytes are valid until visit returns.
+func (s Vectors) Each(ctx context.Context, account AccountNumber, generation uint32, visit func(id [16]byte, value []byte)) error {
 	err := s.view(func(tx *badger.Txn) error {
 		return eachValue(ctx, tx, vectorPrefix(accountNumber(account), generation), func(key, value []byte) error {
 			if _, id, ok := splitVectorKey(key); ok {
@@ -162,8 +162,8 @@ func ParseExchangeID(text string) (id [16]byte, ok bool) {
 	return parsed, ok
 }
 
-// VectorUsage counts the vectors of an account in a generation, and the bytes of their keys and values.
-func (s *Store) VectorUsage(ctx context.Context, account AccountNumber, generation uint32) (vectors uint64, size int64, err error) {
+// Usage counts the vectors of an account in a generation, and the bytes of their keys and values.
+func (s Vectors) Usage(ctx context.Context, account AccountNumber, generation uint32) (vectors uint64, size int64, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		return eachItem(ctx, tx, vectorPrefix(accountNumber(account), generation), func(item *badger.Item) error {
 			vectors++
@@ -180,8 +180,8 @@ func (s *Store) VectorUsage(ctx context.Context, account AccountNumber, generati
 // dropBatch is how many vectors are erased in one operation.
 const dropBatch = 10_000
 
-// DropVectors erases all vectors of a generation, batch by batch beside other work.
-func (s *Store) DropVectors(ctx context.Context, generation uint32) error {
+// Drop erases all vectors of a generation, batch by batch beside other work.
+func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 	for after := []byte{spaceVector}; after != nil; {
 		keys, next, err := s.vectorKeys(ctx, generation, after)
 		if err == nil && len(keys) > 0 {
@@ -202,7 +202,7 @@ func (s *Store) DropVectors(ctx context.Context, generation uint32) error {
 
 // vectorKeys gives the keys of at most dropBatch vectors of a generation from a key on, and the key to go on from; nil
 // when these are the last.
-func (s *Store) vectorKeys(ctx context.Context, generation uint32, from []byte) (keys [][]byte, next []byte, err error) {
+func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (keys [][]byte, next []byte, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceVector}})
 		defer it.Close()
@@ -232,7 +232,7 @@ type TurnRef struct {
 
 // TurnsAfter gives at most limit turns of all accounts behind a cursor, and the cursor behind them. nil stands before
 // the first; no turns means that the cursor stands behind the last.
-func (s *Store) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []TurnRef, next []byte, err error) {
+func (s Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []TurnRef, next []byte, err error) {
 	next = cursor
 	err = s.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceTurn}})
@@ -256,7 +256,7 @@ func (s *Store) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns
 }
 
 // CountTurns counts the turns of all accounts.
-func (s *Store) CountTurns(ctx context.Context) (turns uint64, err error) {
+func (s Feed) CountTurns(ctx context.Context) (turns uint64, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		return eachItem(ctx, tx, []byte{spaceTurn}, func(*badger.Item) error {
 			turns++

@@ -55,7 +55,7 @@ func (w *write) abandoned() bool {
 	return w.capture != nil && w.capture.failed != nil && !w.capture.begun
 }
 
-func (s *Store) weigh(w *write) int64 {
+func (s *core) weigh(w *write) int64 {
 	weight := int64(len(w.info) + len(w.part) + perWriteBytes)
 	if w.body != nil {
 		weight += w.body.held
@@ -64,7 +64,7 @@ func (s *Store) weigh(w *write) int64 {
 }
 
 // send puts an operation into the writer's queue, waiting for room.
-func (s *Store) send(ctx context.Context, w *write) error {
+func (s *core) send(ctx context.Context, w *write) error {
 	w.weight = s.weigh(w)
 	if err := s.queueBytes.Acquire(ctx, w.weight); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *Store) send(ctx context.Context, w *write) error {
 }
 
 // trySend is send without waiting.
-func (s *Store) trySend(w *write) (sent bool, err error) {
+func (s *core) trySend(w *write) (sent bool, err error) {
 	w.weight = s.weigh(w)
 	if !s.queueBytes.TryAcquire(w.weight) {
 		return false, nil
@@ -106,7 +106,7 @@ func (s *Store) trySend(w *write) (sent bool, err error) {
 }
 
 // runWriter commits what has gathered in the queue, group by group, until the queue is closed and empty.
-func (s *Store) runWriter() {
+func (s *core) runWriter() {
 	defer close(s.writerDone)
 	group := make([]*write, 0, groupLength)
 	g := newGathering(s)
@@ -132,7 +132,7 @@ func (s *Store) runWriter() {
 }
 
 // poll takes the next operation if one is there.
-func (s *Store) poll() (*write, bool) {
+func (s *core) poll() (*write, bool) {
 	select {
 	case w, ok := <-s.queue:
 		return w, ok
@@ -142,7 +142,7 @@ func (s *Store) poll() (*write, bool) {
 }
 
 // commit writes a group and acknowledges it.
-func (s *Store) commit(g *gathering, group []*write) {
+func (s *core) commit(g *gathering, group []*write) {
 	var err error
 	if group = s.affordable(group); len(group) > 0 {
 		if err = s.write(g, group); err != nil {
@@ -162,7 +162,7 @@ func (s *Store) commit(g *gathering, group []*write) {
 }
 
 // affordable fails the operations of a group that the volume has no room for, and gives the others.
-func (s *Store) affordable(group []*write) []*write {
+func (s *core) affordable(group []*write) []*write {
 	err := s.disk.allows()
 	if err == nil {
 		return group
@@ -182,7 +182,7 @@ func (s *Store) affordable(group []*write) []*write {
 }
 
 // write gathers what a group adds, encodes it, and commits it in the order of the operations.
-func (s *Store) write(g *gathering, group []*write) error {
+func (s *core) write(g *gathering, group []*write) error {
 	for _, w := range group {
 		w.from, w.to = len(g.objects), len(g.objects)
 		if w.change != nil {
@@ -240,7 +240,7 @@ func (s *Store) write(g *gathering, group []*write) error {
 }
 
 // announce tells the digester and subscribers what was committed.
-func (s *Store) announce(group []*write) {
+func (s *core) announce(group []*write) {
 	s.changes.announce()
 	var events []Event
 	for _, w := range group {
@@ -262,7 +262,7 @@ func (s *Store) announce(group []*write) {
 	}
 }
 
-func (s *Store) acknowledge(w *write) {
+func (s *core) acknowledge(w *write) {
 	if c := w.capture; c != nil && w.err != nil && c.failed == nil {
 		c.failed = w.err
 	}
@@ -285,7 +285,7 @@ func (s *Store) acknowledge(w *write) {
 }
 
 // apply adds one operation to the batch. The records that make its data visible come last and together.
-func (s *Store) apply(b *batch, w *write, objects []object) {
+func (s *core) apply(b *batch, w *write, objects []object) {
 	if w.abandoned() {
 		return
 	}

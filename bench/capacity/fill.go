@@ -38,13 +38,13 @@ func fill(ctx context.Context, st *engine.Engine, s *shape, p *plan) error {
 	if err := digested(ctx, st, p); err != nil {
 		return err
 	}
-	return st.Wait(ctx, account)
+	return st.Index().Wait(ctx, account)
 }
 
 // digested waits until nothing waits to be digested.
 func digested(ctx context.Context, st *engine.Engine, p *plan) error {
 	for p.remember != "record" {
-		waiting, err := st.Undigested(account)
+		waiting, err := st.Upkeep().Undigested(account)
 		if err != nil || len(waiting) == 0 {
 			return err
 		}
@@ -95,7 +95,7 @@ func read(st *engine.Engine) error {
 	cursor := ""
 	for range pages {
 		began := time.Now()
-		page, err := st.Exchanges(account, store.ExchangeQuery{After: cursor, Limit: perPage})
+		page, err := st.Archive().Exchanges(account, store.ExchangeQuery{After: cursor, Limit: perPage})
 		if err != nil {
 			return err
 		}
@@ -104,12 +104,12 @@ func read(st *engine.Engine) error {
 			cursor = ""
 		}
 		began = time.Now()
-		if _, err := st.Exchange(account, page.Data[random.IntN(len(page.Data))].ID); err != nil {
+		if _, err := st.Archive().Exchange(account, page.Data[random.IntN(len(page.Data))].ID); err != nil {
 			return err
 		}
 		shows.add(time.Since(began))
 		began = time.Now()
-		if _, err := st.Sessions(account, store.SessionQuery{Limit: perPage}); err != nil {
+		if _, err := st.Archive().Sessions(account, store.SessionQuery{Limit: perPage}); err != nil {
 			return err
 		}
 		sessions.add(time.Since(began))

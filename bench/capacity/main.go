@@ -75,7 +75,7 @@ func run(ctx context.Context, p *plan) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := st.CreateAccount(account); err != nil {
+	if _, err := st.Accounts().Create(account); err != nil {
 		return errors.Join(err, st.Close())
 	}
 	before := now()

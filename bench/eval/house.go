@@ -89,7 +89,7 @@ func build(ctx context.Context) (h *house, err error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: h.store, Router: h.routes, Version: "eval"})
+	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: server.Over(h.store), Router: h.routes, Version: "eval"})
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +149,10 @@ func (h *house) remember(ctx context.Context, s *set) (documents map[string]stri
 		if h.keys[account] != "" {
 			continue
 		}
-		if _, err := h.store.CreateAccount(account); err != nil {
+		if _, err := h.store.Accounts().Create(account); err != nil {
 			return nil, err
 		}
-		if h.keys[account], _, err = h.store.CreateKey(account, store.ScopeRead|store.ScopeWrite, "eval"); err != nil {
+		if h.keys[account], _, err = h.store.Keys().Create(account, store.ScopeRead|store.ScopeWrite, "eval"); err != nil {
 			return nil, err
 		}
 	}
@@ -183,7 +183,7 @@ func (h *house) remember(ctx context.Context, s *set) (documents map[string]stri
 // measureFreshness is called when an answer has ended, while others go on.
 func (h *house) measureFreshness(ctx context.Context, account string) error {
 	began := time.Now()
-	if err := h.store.Wait(ctx, account); err != nil {
+	if err := h.store.Index().Wait(ctx, account); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -247,7 +247,7 @@ func (h *house) post(ctx context.Context, path, account string, body []byte, hea
 // indexed waits until everything that passed can be found, by words and by vectors.
 func (h *house) indexed(ctx context.Context) error {
 	for account := range h.keys {
-		if err := h.store.WaitVectors(ctx, account); err != nil {
+		if err := h.store.Index().WaitVectors(ctx, account); err != nil {
 			return err
 		}
 	}

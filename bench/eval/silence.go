@@ -32,7 +32,7 @@ type speaking struct{ questions, present, right, without, foreign, foreigners in
 
 // judgeSilence asks a recall the questions of a set, and those of others.
 func judgeSilence(ctx context.Context, out io.Writer, h *house, s *set, documents map[string]string, others []question) (below bool, err error) {
-	m := recall.New(h.store, recall.Options{Deadline: time.Minute})
+	m := recall.New(recall.Over(h.store), recall.Options{Deadline: time.Minute})
 	exchanges := make(map[string][]string) // by the set's session
 	session := make(map[string]string)     // by document
 	for i := range s.documents {

@@ -63,10 +63,10 @@ func buildOn(t testing.TB, more func(testing.TB, *provider.Server) map[string]ro
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	if _, err := st.CreateAccount("default"); err != nil {
+	if _, err := st.Accounts().Create("default"); err != nil {
 		t.Fatal(err)
 	}
-	key, _, err := st.CreateKey("default", store.AllScopes, "grid")
+	key, _, err := st.Keys().Create("default", store.AllScopes, "grid")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func buildOn(t testing.TB, more func(testing.TB, *provider.Server) map[string]ro
 		t.Fatal(err)
 	}
 	t.Cleanup(routes.Close)
-	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: st, Router: routes})
+	proxy, err := server.New(server.Options{Listen: []string{"127.0.0.1:0"}, Engine: server.Over(st), Router: routes})
 	if err != nil {
 		t.Fatal(err)
 	}

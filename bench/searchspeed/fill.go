@@ -66,7 +66,7 @@ func fill(ctx context.Context, dir string, count, size int) (*generator, error) 
 		return nil, err
 	}
 	g := newGenerator()
-	if err := admin.EnsureAccount(st); err != nil {
+	if err := admin.EnsureAccount(st.Accounts()); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
 	group, filling := errgroup.WithContext(ctx)
@@ -76,7 +76,7 @@ func fill(ctx context.Context, dir string, count, size int) (*generator, error) 
 	}
 	err = group.Wait()
 	for err == nil {
-		waiting, failed := st.Undigested(admin.DefaultAccount)
+		waiting, failed := st.Upkeep().Undigested(admin.DefaultAccount)
 		if failed != nil || len(waiting) == 0 {
 			err = failed
 			break

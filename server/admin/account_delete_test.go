@@ -22,14 +22,14 @@ func TestAnAccountIsDeletedByTheOperatorAndPutOnTheAuditRecord(t *testing.T) {
 		if err != nil || d.Account != "acme" || d.Keys != 1 || d.DryRun != dryRun || d.Deleted.IsZero() != dryRun {
 			t.Errorf("dry run %t: %+v, %v", dryRun, d, err)
 		}
-		if _, err := st.Authenticate(key.Secret); (err == nil) != dryRun {
+		if _, err := st.Keys().Authenticate(key.Secret); (err == nil) != dryRun {
 			t.Errorf("dry run %t: the key gives %v", dryRun, err)
 		}
 	}
 	if _, err := client.DeleteAccount(t.Context(), "acme", false); err == nil {
 		t.Error("it can be deleted twice")
 	}
-	page, err := st.Audit(store.AuditQuery{Account: "acme"})
+	page, err := st.AuditLog().Audit(store.AuditQuery{Account: "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}

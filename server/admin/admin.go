@@ -69,10 +69,10 @@ const DefaultAccount = "default"
 
 // EnsureAccount makes the [DefaultAccount] where there is no account.
 func EnsureAccount(a Accounts) error {
-	if len(a.Accounts()) > 0 {
+	if len(a.List()) > 0 {
 		return nil
 	}
-	_, err := a.CreateAccount(DefaultAccount)
+	_, err := a.Create(DefaultAccount)
 	return err
 }
 

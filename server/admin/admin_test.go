@@ -48,7 +48,7 @@ func startServer(t *testing.T, dir string) (st *engine.Engine, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := EnsureAccount(st); err != nil {
+	if err := EnsureAccount(st.Accounts()); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := Listen(dir)
@@ -57,7 +57,7 @@ func startServer(t *testing.T, dir string) (st *engine.Engine, stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, listener, Handler(st, quiet)) }()
+	go func() { served <- Serve(ctx, listener, Handler(Over(st), quiet)) }()
 	return st, func() {
 		cancel()
 		if err := errors.Join(<-served, st.Close()); err != nil {
@@ -68,7 +68,33 @@ func startServer(t *testing.T, dir string) (st *engine.Engine, stop func()) {
 
 // opening opens the memory in a directory.
 func opening(dir string) func() (Engine, error) {
-	return func() (Engine, error) { return engine.Open(store.Options{Dir: dir}, nil) }
+	return func() (Engine, error) {
+		e, err := engine.Open(store.Options{Dir: dir}, nil)
+		if err != nil {
+			return Engine{}, err
+		}
+		return Over(e), nil
+	}
+}
+
+// inThisProcess opens the memory in a directory for a client, and gives it, too.
+func inThisProcess(t *testing.T, dir string) (client *Client, e *engine.Engine) {
+	t.Helper()
+	client, err := Open(t.Context(), dir, func() (_ Engine, err error) {
+		if e, err = engine.Open(store.Options{Dir: dir}, nil); err != nil {
+			return Engine{}, err
+		}
+		return Over(e), nil
+	}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client, e
 }
 
 func open(t *testing.T, dir string, create bool) *Client {
@@ -302,7 +328,7 @@ func TestACommandWaitsForAServerThatIsStarting(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, listener, Handler(st, quiet)) }()
+	go func() { served <- Serve(ctx, listener, Handler(Over(st), quiet)) }()
 	if client := <-opened; client == nil || client.InProcess() {
 		t.Error("the server was not reached")
 	}
@@ -314,19 +340,19 @@ func TestACommandWaitsForAServerThatIsStarting(t *testing.T) {
 
 func TestAnAdminKeyReachesItsOwnAccountOnly(t *testing.T) {
 	st := withServer(t, t.TempDir())
-	if _, err := st.CreateAccount("other"); err != nil {
+	if _, err := st.Accounts().Create("other"); err != nil {
 		t.Fatal(err)
 	}
-	_, foreign, err := st.CreateKey("other", store.ScopeWrite, "foreign")
+	_, foreign, err := st.Keys().Create("other", store.ScopeWrite, "foreign")
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := capture(t, st, "default", "{}", "own")
 	theirs := capture(t, st, "other", "{}", "theirs")
-	admin, _, _ := st.CreateKey("default", store.AllScopes, "")
-	writer, _, _ := st.CreateKey("default", store.ScopeWrite, "")
+	admin, _, _ := st.Keys().Create("default", store.AllScopes, "")
+	writer, _, _ := st.Keys().Create("default", store.ScopeWrite, "")
 
-	web := httptest.NewServer(AccountHandler(st, quiet, lineBytes))
+	web := httptest.NewServer(AccountHandler(Over(st), quiet, lineBytes))
 	defer web.Close()
 	ask := func(key, method, path, body string) (int, string) {
 		t.Helper()
@@ -385,11 +411,11 @@ func TestAnAdminKeyReachesItsOwnAccountOnly(t *testing.T) {
 // Who may manage an account need not be who may know what was said in it.
 func TestAnAdminKeyIsReadFromEitherHeader(t *testing.T) {
 	st := withServer(t, t.TempDir())
-	secret, _, err := st.CreateKey(DefaultAccount, store.ScopeAdmin, "")
+	secret, _, err := st.Keys().Create(DefaultAccount, store.ScopeAdmin, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := AccountHandler(st, quiet, lineBytes)
+	handler := AccountHandler(Over(st), quiet, lineBytes)
 	for name, value := range map[string]string{"Authorization": "Bearer " + secret, "X-Service-API-Key": secret} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/keys", strings.NewReader(`{"account":"default","scope":"write"}`))
 		r.Header.Set(name, value)
@@ -404,7 +430,7 @@ func TestAnAdminKeyIsReadFromEitherHeader(t *testing.T) {
 func TestAnAdminKeyKnowsWhatWasSaidOnlyWithTheScopeForIt(t *testing.T) {
 	st := withServer(t, t.TempDir())
 	said := capture(t, st, "default", `{"model":"m"}`, "what was said")
-	handler := AccountHandler(st, quiet, lineBytes)
+	handler := AccountHandler(Over(st), quiet, lineBytes)
 	for _, tt := range []struct {
 		method, path, body string
 		needs              store.Scopes
@@ -419,7 +445,7 @@ func TestAnAdminKeyKnowsWhatWasSaidOnlyWithTheScopeForIt(t *testing.T) {
 		{"POST", "/v1/memory/erasures", `{"all":true,"dry_run":true}`, store.ScopeErase},
 	} {
 		for _, scopes := range []store.Scopes{store.ScopeAdmin, store.ScopeAdmin | tt.needs, store.AllScopes &^ tt.needs, store.AllScopes &^ store.ScopeAdmin} {
-			key, _, err := st.CreateKey("default", scopes, "")
+			key, _, err := st.Keys().Create("default", scopes, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -441,19 +467,19 @@ func TestAnAdminKeyKnowsWhatWasSaidOnlyWithTheScopeForIt(t *testing.T) {
 // Holders of admin keys see what was done to their account, by whom, and nothing of others'.
 func TestAnAccountSeesItsOwnAuditRecord(t *testing.T) {
 	st := withServer(t, t.TempDir())
-	if _, err := st.CreateAccount("other"); err != nil {
+	if _, err := st.Accounts().Create("other"); err != nil {
 		t.Fatal(err)
 	}
 	keys := map[string]string{}
 	ids := map[string]string{}
 	for _, account := range []string{"default", "other"} {
-		secret, key, err := st.CreateKey(account, store.AllScopes, "")
+		secret, key, err := st.Keys().Create(account, store.AllScopes, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		keys[account], ids[account] = secret, key.ID
 	}
-	handler := AccountHandler(st, quiet, lineBytes)
+	handler := AccountHandler(Over(st), quiet, lineBytes)
 	ask := func(account, method, path, body string) string {
 		answer := httptest.NewRecorder()
 		r := httptest.NewRequest(method, path, strings.NewReader(body))

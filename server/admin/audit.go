@@ -50,7 +50,7 @@ func (e endpoints) audited(a act, serve endpoint) endpoint {
 				return nil, err
 			}
 		}
-		err = e.engine.Audited(entry, func(entry *store.AuditEntry) error {
+		err = e.engine.AuditLog.Audited(entry, func(entry *store.AuditEntry) error {
 			answer, err = serve(c, r)
 			complete(entry, answer)
 			return err
@@ -90,7 +90,7 @@ func complete(e *store.AuditEntry, answer any) {
 
 // key finds a key by its id.
 func (e endpoints) key(id string) (store.Key, bool) {
-	for _, k := range e.engine.Keys("") {
+	for _, k := range e.engine.Keys.List("") {
 		if k.ID == id {
 			return k, true
 		}
@@ -110,7 +110,7 @@ func (e endpoints) audit(c caller, r *http.Request) (any, error) {
 			return nil, codec.Invalid("limit", "%q is not a number above 0", text)
 		}
 	}
-	page, err := e.engine.Audit(q)
+	page, err := e.engine.AuditLog.Audit(q)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ import (
 type Client struct {
 	http   http.Client
 	origin string
-	engine Engine     // nil when a server has it open
+	engine *Engine    // nil when a server has it open
 	local  *inProcess // likewise
 	key    string     // sent to a server elsewhere
 	holder *Holder    // of key; nil on this machine
@@ -75,13 +75,13 @@ func Open(ctx context.Context, dataDir string, open func() (Engine, error), crea
 
 func inProcessClient(m Engine, create bool) (*Client, error) {
 	if create {
-		if err := EnsureAccount(m); err != nil {
+		if err := EnsureAccount(m.Accounts); err != nil {
 			return nil, errors.Join(err, m.Close())
 		}
 	}
 	log := slog.New(slog.DiscardHandler) // the error itself reaches the person at the command line
 	local := &inProcess{handler: Handler(m, log)}
-	return &Client{http: http.Client{Transport: local}, origin: localOrigin, engine: m, local: local}, nil
+	return &Client{http: http.Client{Transport: local}, origin: localOrigin, engine: &m, local: local}, nil
 }
 
 // dialClient gives nil and no error when nobody listens.

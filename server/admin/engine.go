@@ -8,42 +8,62 @@ import (
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 )
 
-// Engine is a memory as an operator manages it.
-type Engine interface {
-	memory.Archive
-	memory.Searcher
-	memory.Ledger
-	Accounts
-	Keys
-	Upkeep
-	recall.Engine
-	Close() error
+// Engine is a memory as an operator manages it. [Over] makes one of the engine of this repository.
+type Engine struct {
+	Archive     memory.Archive
+	Searcher    memory.Searcher
+	Accounts    Accounts
+	Keys        Keys
+	Credentials Credentials
+	AuditLog    AuditLog
+	Upkeep      Upkeep
+	Recall      recall.Engine
+	Close       func() error
+}
+
+// Over manages an engine.
+func Over(e *engine.Engine) Engine {
+	return Engine{
+		Archive: e.Archive(), Searcher: e.Index(), Accounts: e.Accounts(), Keys: e.Keys(), Credentials: e.Credentials(),
+		AuditLog: e.AuditLog(), Upkeep: e.Upkeep(), Recall: recall.Over(e), Close: e.Close,
+	}
 }
 
 // Accounts are who owns memory.
 type Accounts interface {
-	Accounts() []store.Account
-	CreateAccount(name string) (store.Account, error)
-	DeleteAccount(ctx context.Context, name string, dryRun bool) (store.AccountDeletion, error)
-	Credentials(account string) (providers []string, err error)
-	SetCredential(account, provider, secret string) error
-	RemoveCredential(account, provider string) error
+	List() []store.Account
+	Create(name string) (store.Account, error)
+	Delete(ctx context.Context, name string, dryRun bool) (store.AccountDeletion, error)
 	SetBudget(ctx context.Context, account string, set func(*store.Budget)) (store.Account, error)
 	SetRetention(ctx context.Context, account string, r *store.Retention) error
+	memory.Ledger
+}
+
+// Credentials are what providers are asked with for an account.
+type Credentials interface {
+	List(account string) (providers []string, err error)
+	Set(account, provider, secret string) error
+	Remove(account, provider string) error
 }
 
 // Keys are what callers present.
 type Keys interface {
 	Authenticate(secret string) (store.Identity, error)
-	Keys(account string) []store.Key // "" for all accounts
-	CreateKey(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
-	UpdateKey(id string, set func(*store.Key)) (store.Key, error)
-	RotateKey(id string, overlap time.Duration) (secret string, fresh store.Key, err error)
-	RevokeKey(id string) error
-	HoldKey(id string) (release func(), err error)
+	List(account string) []store.Key // "" for all accounts
+	Create(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
+	Update(id string, set func(*store.Key)) (store.Key, error)
+	Rotate(id string, overlap time.Duration) (secret string, fresh store.Key, err error)
+	Revoke(id string) error
+	Hold(id string) (release func(), err error)
+}
+
+// AuditLog is the record of administration.
+type AuditLog interface {
 	Audit(q store.AuditQuery) (store.AuditPage, error)
+	Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error // puts act, and how it ended, on the record
 }
 
 // Upkeep looks after all accounts together.

@@ -58,7 +58,7 @@ func authenticate(m Engine, r *http.Request) (store.Identity, error) {
 	if key == "" {
 		key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	}
-	return m.Authenticate(key)
+	return m.Keys.Authenticate(key)
 }
 
 // caller is who asks: the operator, or the holder of a key of an account.
@@ -170,7 +170,7 @@ func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Reque
 // memoryHandler serves the memory of the accounts that the caller manages.
 func memoryHandler(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
 	return memory.Handler(memory.Options{
-		Archive: m, Searcher: m, Ledger: m, Recaller: recall.New(m, recall.Options{}), AccountParameter: accountParameter, LineBytes: lineBytes,
+		Archive: m.Archive, Searcher: m.Searcher, Ledger: m.Accounts, Recaller: recall.New(m.Recall, recall.Options{}), AccountParameter: accountParameter, LineBytes: lineBytes,
 		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
 			c, err := identify(r)
 			if err == nil {
@@ -195,11 +195,11 @@ func memoryHandler(m Engine, log *slog.Logger, lineBytes int, identify func(*htt
 
 func (e endpoints) accounts(c caller, _ *http.Request) (any, error) {
 	list := List[Account]{Data: []Account{}}
-	for _, account := range e.engine.Accounts() {
+	for _, account := range e.engine.Accounts.List() {
 		if !c.isOperator() && account.Name != c.account {
 			continue
 		}
-		providers, err := e.engine.Credentials(account.Name)
+		providers, err := e.engine.Credentials.List(account.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -219,7 +219,7 @@ func (e endpoints) createAccount(c caller, r *http.Request) (any, error) {
 	if !c.isOperator() {
 		return nil, codec.Errorf(codec.KindPermission, "accounts are made on the server itself, with: mneme account create %s", asked.Name)
 	}
-	account, err := e.engine.CreateAccount(asked.Name)
+	account, err := e.engine.Accounts.Create(asked.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (e endpoints) setCredential(c caller, r *http.Request) (any, error) {
 	if store.LooksLikeKey(asked.Secret) {
 		return nil, codec.Invalid("secret", "this is a service key of mneme; a credential is what the provider %s gave out", r.PathValue("provider"))
 	}
-	return nil, e.engine.SetCredential(account, r.PathValue("provider"), asked.Secret)
+	return nil, e.engine.Credentials.Set(account, r.PathValue("provider"), asked.Secret)
 }
 
 func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
@@ -246,7 +246,7 @@ func (e endpoints) removeCredential(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, e.engine.RemoveCredential(account, r.PathValue("provider"))
+	return nil, e.engine.Credentials.Remove(account, r.PathValue("provider"))
 }
 
 // updateAccount sets what the account may spend.
@@ -258,7 +258,7 @@ func (e endpoints) updateAccount(c caller, r *http.Request) (any, error) {
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
-	return e.engine.SetBudget(r.Context(), r.PathValue("account"), asked.apply)
+	return e.engine.Accounts.SetBudget(r.Context(), r.PathValue("account"), asked.apply)
 }
 
 // usage is of one account, or for the operator of all.
@@ -285,7 +285,7 @@ func (e endpoints) usage(c caller, r *http.Request) (any, error) {
 	if by := query.Get("by"); by != "" {
 		q.By = strings.Split(by, ",")
 	}
-	return memory.ReadUsage(r.Context(), e.engine, &q)
+	return memory.ReadUsage(r.Context(), e.engine.Accounts, &q)
 }
 
 // deleteAccount deletes the account, or says what would go with ?dry_run=true.
@@ -293,7 +293,7 @@ func (e endpoints) deleteAccount(c caller, r *http.Request) (any, error) {
 	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
-	return e.engine.DeleteAccount(r.Context(), r.PathValue("account"), r.URL.Query().Get("dry_run") == "true")
+	return e.engine.Accounts.Delete(r.Context(), r.PathValue("account"), r.URL.Query().Get("dry_run") == "true")
 }
 
 func (e endpoints) setRetention(c caller, r *http.Request) (any, error) {
@@ -304,14 +304,14 @@ func (e endpoints) setRetention(c caller, r *http.Request) (any, error) {
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
-	return nil, e.engine.SetRetention(r.Context(), r.PathValue("account"), &asked)
+	return nil, e.engine.Accounts.SetRetention(r.Context(), r.PathValue("account"), &asked)
 }
 
 func (e endpoints) resetRetention(c caller, r *http.Request) (any, error) {
 	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
-	return nil, e.engine.SetRetention(r.Context(), r.PathValue("account"), nil)
+	return nil, e.engine.Accounts.SetRetention(r.Context(), r.PathValue("account"), nil)
 }
 
 func (e endpoints) keys(c caller, r *http.Request) (any, error) {
@@ -319,7 +319,7 @@ func (e endpoints) keys(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := e.engine.Keys(account)
+	keys := e.engine.Keys.List(account)
 	if keys == nil {
 		keys = []store.Key{}
 	}
@@ -338,7 +338,7 @@ func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
 	if asked.Scopes.Has(store.ScopeOperator) && !c.isOperator() {
 		return nil, codec.Errorf(codec.KindPermission, "a key of scope operator is made by an operator: on the server itself, or with a key of that scope")
 	}
-	secret, key, err := e.engine.CreateKey(account, asked.Scopes, asked.Label, asked.apply)
+	secret, key, err := e.engine.Keys.Create(account, asked.Scopes, asked.Label, asked.apply)
 	if err != nil {
 		return nil, err
 	}
@@ -354,7 +354,7 @@ func (e endpoints) updateKey(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.engine.UpdateKey(id, func(k *store.Key) {
+	return e.engine.Keys.Update(id, func(k *store.Key) {
 		change(&k.Label, asked.Label)
 		asked.apply(k)
 	})
@@ -369,7 +369,7 @@ func (e endpoints) rotateKey(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, key, err := e.engine.RotateKey(id, asked.Overlap)
+	secret, key, err := e.engine.Keys.Rotate(id, asked.Overlap)
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +381,7 @@ func (e endpoints) revokeKey(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, e.engine.RevokeKey(id)
+	return nil, e.engine.Keys.Revoke(id)
 }
 
 // keyOf is the id of the key that a request is about. A key of another account is as one that does not exist, and that of
@@ -391,7 +391,7 @@ func (e endpoints) keyOf(c caller, r *http.Request) (string, error) {
 	if c.isOperator() {
 		return id, nil
 	}
-	keys := e.engine.Keys(c.account)
+	keys := e.engine.Keys.List(c.account)
 	i := slices.IndexFunc(keys, func(k store.Key) bool { return k.ID == id })
 	if i < 0 {
 		return "", codec.Errorf(codec.KindNotFound, "no key %q", id)
@@ -417,7 +417,7 @@ func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {
 			return nil, codec.Invalid("limit", "%q is not a number above 0", text)
 		}
 	}
-	page, err := e.engine.Exchanges(account, q)
+	page, err := e.engine.Archive.Exchanges(account, q)
 	if err != nil {
 		return nil, err
 	}
@@ -428,7 +428,7 @@ func (e endpoints) exchange(c caller, r *http.Request) (any, error) {
 	if err := c.require(store.ScopeRead); err != nil {
 		return nil, err
 	}
-	x, err := e.engine.Exchange(c.account, r.PathValue("id"))
+	x, err := e.engine.Archive.Exchange(c.account, r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}

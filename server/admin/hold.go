@@ -48,7 +48,7 @@ func (c *Client) HoldKey(ctx context.Context, id string) {
 // hold answers at once, and the answer lasts for as long as the key is held.
 func (e endpoints) hold(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	release, err := e.engine.HoldKey(id)
+	release, err := e.engine.Keys.Hold(id)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (e endpoints) hold(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (e endpoints) putOffExpiry(id string) error {
-	_, err := e.engine.UpdateKey(id, func(k *store.Key) { k.Expires = time.Now().Add(HeldKeyLasts) })
+	_, err := e.engine.Keys.Update(id, func(k *store.Key) { k.Expires = time.Now().Add(HeldKeyLasts) })
 	return err
 }
 
@@ -88,5 +88,5 @@ func (e endpoints) letGo(id string) {
 		return
 	}
 	entry := store.AuditEntry{Actor: store.Operator, Action: acts["DELETE /keys/{id}"].name, Account: key.Account, Subject: id}
-	_ = e.engine.Audited(entry, func(*store.AuditEntry) error { return e.engine.RevokeKey(id) })
+	_ = e.engine.AuditLog.Audited(entry, func(*store.AuditEntry) error { return e.engine.Keys.Revoke(id) })
 }

@@ -13,7 +13,7 @@ import (
 func keyWhen(t *testing.T, st *engine.Engine, what string, wanted func(store.Key) bool) store.Key {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		keys := st.Keys("")
+		keys := st.Keys().List("")
 		if len(keys) == 1 && wanted(keys[0]) {
 			return keys[0]
 		}
@@ -45,22 +45,22 @@ func TestAKeyIsHeldOverARestartOfTheServerAndRevokedBehindItsHolder(t *testing.T
 
 	st, stop = startServer(t, dir)
 	defer stop()
-	if k := st.Keys("")[0]; !k.Revoked.IsZero() || !renewed(k) {
+	if k := st.Keys().List("")[0]; !k.Revoked.IsZero() || !renewed(k) {
 		t.Errorf("a server that ended left the key as %+v", k)
 	}
 	// Whoever makes it expire soon sees that it is held once more.
 	keyWhen(t, st, "held by the next server", func(store.Key) bool {
-		_, err := st.UpdateKey(key.ID, func(k *store.Key) { k.Expires = time.Now().Add(-time.Minute) })
+		_, err := st.Keys().Update(key.ID, func(k *store.Key) { k.Expires = time.Now().Add(-time.Minute) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = st.Authenticate(key.Secret)
+		_, err = st.Keys().Authenticate(key.Secret)
 		return err == nil
 	})
 	leave()
 	<-held
 	keyWhen(t, st, "revoked", func(k store.Key) bool { return !k.Revoked.IsZero() })
-	page, err := st.Audit(store.AuditQuery{})
+	page, err := st.AuditLog().Audit(store.AuditQuery{})
 	if err != nil || len(page.Data) != 2 || page.Data[0].Action != "key.revoke" || page.Data[0].Subject != key.ID || page.Data[0].Account != DefaultAccount {
 		t.Errorf("the audit record is %+v (%v)", page.Data, err)
 	}

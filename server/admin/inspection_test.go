@@ -14,11 +14,11 @@ import (
 
 func TestProfilesAndMetricsAreForTheOperator(t *testing.T) {
 	st := withServer(t, t.TempDir())
-	if _, err := st.CreateAccount("tenant"); err != nil {
+	if _, err := st.Accounts().Create("tenant"); err != nil {
 		t.Fatal(err)
 	}
 	key := func(account string, scopes store.Scopes) string {
-		secret, _, err := st.CreateKey(account, scopes, "")
+		secret, _, err := st.Keys().Create(account, scopes, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestProfilesAndMetricsAreForTheOperator(t *testing.T) {
 		{"/keys", true, "nobody", http.StatusUnauthorized},
 		{"/keys", true, "an account's own", http.StatusOK},
 	} {
-		handler := WithInspection(AccountHandler(st, quiet, lineBytes), st, quiet, metrics, tt.open)
+		handler := WithInspection(AccountHandler(Over(st), quiet, lineBytes), st.Keys(), quiet, metrics, tt.open)
 		answer := httptest.NewRecorder()
 		request := httptest.NewRequest(http.MethodGet, tt.path, http.NoBody)
 		request.Header.Set("Authorization", "Bearer "+callers[tt.caller])

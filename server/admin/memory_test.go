@@ -37,10 +37,7 @@ func TestTheMemoryIsTheSameWithAndWithoutAServer(t *testing.T) {
 			st := withServer(t, dir)
 			return open(t, dir, true), st
 		},
-		"without": func(t *testing.T, dir string) (*Client, *engine.Engine) {
-			client := open(t, dir, true)
-			return client, client.engine.(*engine.Engine)
-		},
+		"without": inThisProcess,
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, st := reach(t, filepath.Join(t.TempDir(), "data"))
@@ -105,9 +102,9 @@ func isKind(err error, kind codec.Kind) bool {
 
 func TestABackupIsAsLargeAsItIsAndCanBeLeft(t *testing.T) {
 	dir := t.TempDir()
-	client := open(t, dir, true)
+	client, memory := inThisProcess(t, dir)
 	for range 20 {
-		captureIn(t, client.engine.(*engine.Engine), "default", "", `{"model":"m","input":"`+strings.Repeat("large ", 20<<10)+`"}`)
+		captureIn(t, memory, "default", "", `{"model":"m","input":"`+strings.Repeat("large ", 20<<10)+`"}`)
 	}
 	whole, err := client.Backup(t.Context(), 0)
 	if err != nil {
@@ -165,15 +162,15 @@ func TestATailLastsUntilItIsLeft(t *testing.T) {
 
 func TestOverTheNetworkTheMemoryIsTheKeysAccountsAndTheStoreNobodys(t *testing.T) {
 	st := withServer(t, t.TempDir())
-	if _, err := st.CreateAccount("other"); err != nil {
+	if _, err := st.Accounts().Create("other"); err != nil {
 		t.Fatal(err)
 	}
 	captureIn(t, st, "other", "theirs", "{}")
-	admin, _, err := st.CreateKey("default", store.AllScopes, "")
+	admin, _, err := st.Keys().Create("default", store.AllScopes, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := AccountHandler(st, quiet, lineBytes)
+	handler := AccountHandler(Over(st), quiet, lineBytes)
 	for _, tt := range []struct {
 		method, path, key string
 		want              int
@@ -204,7 +201,7 @@ func TestOverTheNetworkTheMemoryIsTheKeysAccountsAndTheStoreNobodys(t *testing.T
 // A holder of a key could have the server keep as much as there is of a line.
 func TestALineOfAnImportOverTheNetworkIsBounded(t *testing.T) {
 	st := withServer(t, t.TempDir())
-	key, _, err := st.CreateKey("default", store.AllScopes, "")
+	key, _, err := st.Keys().Create("default", store.AllScopes, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +209,7 @@ func TestALineOfAnImportOverTheNetworkIsBounded(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/memory/imports", body)
 		r.Header.Set("Authorization", "Bearer "+key)
 		w := httptest.NewRecorder()
-		AccountHandler(st, quiet, lineBytes).ServeHTTP(w, r)
+		AccountHandler(Over(st), quiet, lineBytes).ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
 	header := `{"object":"memory.export","version":1}` + "\n"

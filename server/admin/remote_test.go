@@ -14,14 +14,14 @@ import (
 // elsewhere serves the management as a server's main address has it.
 func elsewhere(t *testing.T, st *engine.Engine) string {
 	t.Helper()
-	server := httptest.NewServer(http.StripPrefix(Prefix, AccountHandler(st, quiet, 0)))
+	server := httptest.NewServer(http.StripPrefix(Prefix, AccountHandler(Over(st), quiet, 0)))
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
 func keyOf(t *testing.T, st *engine.Engine, account string, scopes store.Scopes) string {
 	t.Helper()
-	secret, _, err := st.CreateKey(account, scopes, "")
+	secret, _, err := st.Keys().Create(account, scopes, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func kindOf(err error) codec.Kind {
 func TestAnOperatorsKeyRulesEveryAccountFromElsewhere(t *testing.T) {
 	st := withServer(t, t.TempDir())
 	for _, name := range []string{"default", "acme"} {
-		if _, err := st.CreateAccount(name); err != nil && kindOf(err) != codec.KindConflict {
+		if _, err := st.Accounts().Create(name); err != nil && kindOf(err) != codec.KindConflict {
 			t.Fatal(err)
 		}
 	}
@@ -65,11 +65,11 @@ func TestAnOperatorsKeyRulesEveryAccountFromElsewhere(t *testing.T) {
 
 func TestAnAdminKeyIsNoWayToAnOperators(t *testing.T) {
 	st := withServer(t, t.TempDir())
-	if _, err := st.CreateAccount("acme"); err != nil {
+	if _, err := st.Accounts().Create("acme"); err != nil {
 		t.Fatal(err)
 	}
 	origin := elsewhere(t, st)
-	_, operator, err := st.CreateKey("acme", store.ScopeOperator, "")
+	_, operator, err := st.Keys().Create("acme", store.ScopeOperator, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // Search finds turns of an account. Where the store is open in this process the index is first let catch up.
 func (c *Client) Search(ctx context.Context, account string, r *search.Request) (answer search.Answer, err error) {
 	if c.engine != nil {
-		if err := c.engine.Wait(ctx, account); err != nil {
+		if err := c.engine.Searcher.Wait(ctx, account); err != nil {
 			return answer, err
 		}
 	}
@@ -27,7 +27,7 @@ func (c *Client) Search(ctx context.Context, account string, r *search.Request) 
 // catch up.
 func (c *Client) Recall(ctx context.Context, account string, r *memory.RecallRequest) (answer memory.Recalled, err error) {
 	if c.engine != nil {
-		if err := c.engine.Wait(ctx, account); err != nil {
+		if err := c.engine.Searcher.Wait(ctx, account); err != nil {
 			return answer, err
 		}
 	}
@@ -63,12 +63,12 @@ func (e endpoints) reindex(c caller, r *http.Request) (any, error) {
 		return nil, codec.Invalid("what", "what can be rebuilt is words, vectors or all")
 	}
 	if what != Vectors {
-		if err := e.engine.RebuildWords(r.Context()); err != nil {
+		if err := e.engine.Upkeep.RebuildWords(r.Context()); err != nil {
 			return nil, err
 		}
 	}
 	if what == Words {
 		return nil, nil
 	}
-	return nil, e.engine.RebuildVectors(r.Context())
+	return nil, e.engine.Upkeep.RebuildVectors(r.Context())
 }

@@ -39,14 +39,14 @@ func (e endpoints) compact(c caller, r *http.Request) (any, error) {
 	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
-	return nil, e.engine.Compact(r.Context())
+	return nil, e.engine.Upkeep.Compact(r.Context())
 }
 
 func (e endpoints) rotateMasterKey(c caller, _ *http.Request) (any, error) {
 	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
-	return nil, e.engine.RotateMasterKey()
+	return nil, e.engine.Upkeep.RotateMasterKey()
 }
 
 // checkLine is one line of the answer to a check: findings as they are come upon, and at the end the report, or why
@@ -62,7 +62,7 @@ func (e endpoints) check(w http.ResponseWriter, r *http.Request) error {
 		return codec.Invalid("repair", "repair is true or false")
 	}
 	lines := json.NewEncoder(w)
-	report, err := e.engine.Check(r.Context(), repair, func(f store.Finding) { _ = lines.Encode(checkLine{Finding: &f}) })
+	report, err := e.engine.Upkeep.Check(r.Context(), repair, func(f store.Finding) { _ = lines.Encode(checkLine{Finding: &f}) })
 	if err != nil {
 		panic(http.ErrAbortHandler) // the missing report tells that the check has not been finished
 	}
@@ -75,9 +75,9 @@ func (e endpoints) backup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return codec.Invalid("since", "since is the mark of a backup, or 0")
 	}
-	return e.engine.Audited(store.AuditEntry{Actor: store.Operator, Action: "backup.take"}, func(*store.AuditEntry) error {
+	return e.engine.AuditLog.Audited(store.AuditEntry{Actor: store.Operator, Action: "backup.take"}, func(*store.AuditEntry) error {
 		w.Header().Set("Content-Type", "application/octet-stream")
-		if _, err := e.engine.Backup(r.Context(), w, since); err != nil {
+		if _, err := e.engine.Upkeep.Backup(r.Context(), w, since); err != nil {
 			panic(http.ErrAbortHandler) // a backup that lacks its end is not to look whole
 		}
 		return nil

@@ -113,7 +113,7 @@ func recordExchanges(t *testing.T, dir string, n int) (ids []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.EnsureAccount(st); err != nil {
+	if err := admin.EnsureAccount(st.Accounts()); err != nil {
 		t.Fatal(err)
 	}
 	for range n {

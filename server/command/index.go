@@ -27,7 +27,7 @@ func startIndex(ctx context.Context, m *engine.Engine, cfg *config.Config, route
 	settings, ok := cfg.Embedding()
 	if !ok {
 		opts.Embedder, err = cfg.Search.Embedder.Local()
-	} else if byProvider, err = embedding.New(settings, routes, m.Credential); err == nil {
+	} else if byProvider, err = embedding.New(settings, routes, m.Credentials().Get); err == nil {
 		opts.Embedder = byProvider
 	}
 	if err != nil {
@@ -39,7 +39,7 @@ func startIndex(ctx context.Context, m *engine.Engine, cfg *config.Config, route
 		}
 	}
 	opts.Former = func(identity string) search.Embedder {
-		return embedding.Former(identity, settings, routes, m.Credential)
+		return embedding.Former(identity, settings, routes, m.Credentials().Get)
 	}
 	m.Follow(opts)
 	return byProvider, nil
@@ -48,7 +48,7 @@ func startIndex(ctx context.Context, m *engine.Engine, cfg *config.Config, route
 // agree refuses an embedder whose vectors are not those of the store: to change over is to embed every turn again, which
 // takes time and may cost money, and is for a person to decide.
 func agree(ctx context.Context, m *engine.Engine, embedder search.Embedder) error {
-	generations, err := m.Generations()
+	generations, err := m.Vectors().Generations()
 	if err != nil || embedder == nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func agree(ctx context.Context, m *engine.Engine, embedder search.Embedder) erro
 	if live < 0 {
 		return nil
 	}
-	turns, err := m.CountTurns(ctx)
+	turns, err := m.Feed().CountTurns(ctx)
 	if err != nil || turns == 0 {
 		return err
 	}

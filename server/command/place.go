@@ -92,7 +92,13 @@ func managedOptions(cfg *config.Config) (store.Options, error) {
 }
 
 func manage(ctx context.Context, cfg *config.Config, create bool, open func() (*engine.Engine, error), do func(*admin.Client) error) error {
-	client, err := admin.Open(ctx, cfg.Data, func() (admin.Engine, error) { return open() }, create)
+	client, err := admin.Open(ctx, cfg.Data, func() (admin.Engine, error) {
+		e, err := open()
+		if err != nil {
+			return admin.Engine{}, err
+		}
+		return admin.Over(e), nil
+	}, create)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no data in %s; name the data directory with --data or %s, or start with: mneme serve", cfg.Data, config.EnvData)
 	}

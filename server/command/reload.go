@@ -102,7 +102,7 @@ func (r *reloads) renewCertificates() {
 
 // reload returns the files of the configuration that it has put in use, or nil.
 func (r *reloads) reload(by string) (files []string) {
-	err := r.engine.Audited(store.AuditEntry{Actor: store.Operator, Action: "config.reload", Subject: by}, func(*store.AuditEntry) error {
+	err := r.engine.AuditLog().Audited(store.AuditEntry{Actor: store.Operator, Action: "config.reload", Subject: by}, func(*store.AuditEntry) error {
 		fresh, made, err := r.read()
 		if err != nil {
 			return codec.Invalid("", "%s", reason(err))

@@ -94,7 +94,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		observed.WatchEmbedder(routing.embedder.Usage)
 	}
 	if settings, ok := cfg.Summarizing(); ok {
-		routing.summaries, err = summary.Start(summary.Options{Settings: settings, Sessions: memory, Router: routes, Log: log})
+		routing.summaries, err = summary.Start(summary.Options{Settings: settings, Sessions: memory.Summaries(), Credentials: memory.Credentials().Get, Router: routes, Log: log})
 		if err != nil {
 			return err
 		}
@@ -106,15 +106,15 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 	}
 
 	var running running
-	management, err := openManagement(&cfg, memory, observed.Metrics(), &running, log)
+	management, err := openManagement(&cfg, admin.Over(memory), observed.Metrics(), &running, log)
 	defer management.close()
 	if err != nil {
 		return err
 	}
 	service, err := server.New(server.Options{
-		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Engine: memory, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
+		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Engine: server.Over(memory), Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		PublicNames: listen.Names(cfg.PublicNames),
-		Management:  admin.AccountHandler(memory, log, int(cfg.Limits.BodyBytes)),
+		Management:  admin.AccountHandler(admin.Over(memory), log, int(cfg.Limits.BodyBytes)),
 		CaptureOff:  cfg.Capture.Mode == "off",
 		OptOut:      cfg.Capture.OptOut,
 		AskUsage:    cfg.Capture.AskUsage,
@@ -232,23 +232,23 @@ func openEngine(ctx context.Context, cfg *config.Config, redactor *redact.Redact
 
 // prepareAccounts makes the account of a first start, and the operator's own key valid.
 func prepareAccounts(m *engine.Engine, cfg *config.Config) error {
-	if err := admin.EnsureAccount(m); err != nil {
+	if err := admin.EnsureAccount(m.Accounts()); err != nil {
 		return err
 	}
 	if cfg.ServiceKey == "" {
 		return nil
 	}
-	return m.AddStaticKey(cfg.ServiceKey.Reveal(), admin.DefaultAccount, store.AllScopes)
+	return m.Keys().AddStatic(cfg.ServiceKey.Reveal(), admin.DefaultAccount, store.AllScopes)
 }
 
 // firstKey makes a key where there is none yet, so that a first start can be used at once; else it gives "".
 func firstKey(m *engine.Engine) (secret string, err error) {
-	if len(m.Keys("")) > 0 {
+	if len(m.Keys().List("")) > 0 {
 		return "", nil
 	}
-	err = m.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: admin.DefaultAccount}, func(e *store.AuditEntry) error {
+	err = m.AuditLog().Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: admin.DefaultAccount}, func(e *store.AuditEntry) error {
 		var key store.Key
-		secret, key, err = m.CreateKey(admin.DefaultAccount, store.ScopeWrite|store.ScopeRead, "first key")
+		secret, key, err = m.Keys().Create(admin.DefaultAccount, store.ScopeWrite|store.ScopeRead, "first key")
 		e.Subject = key.ID
 		return err
 	})
@@ -259,8 +259,8 @@ func firstKey(m *engine.Engine) (secret string, err error) {
 // or an account's own credential. It names them.
 func simulate(routing *router.Config, m *engine.Engine, start Simulator) (names []string, err error) {
 	keyed := map[string]bool{}
-	for _, account := range m.Accounts() {
-		providers, err := m.Credentials(account.Name)
+	for _, account := range m.Accounts().List() {
+		providers, err := m.Credentials().List(account.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -319,7 +319,7 @@ func openManagement(
 		return m, fmt.Errorf("cannot listen on %s for admin.listen: %w", cfg.Admin.Listen, err)
 	}
 	byKey := admin.AccountHandler(memory, log, int(cfg.Limits.BodyBytes))
-	inspected := admin.WithInspection(byKey, memory, log, metrics, listen.IsLoopback(listener.Addr()))
+	inspected := admin.WithInspection(byKey, memory.Keys, log, metrics, listen.IsLoopback(listener.Addr()))
 	add(listener, admin.WithNames(inspected, log, listen.Names(cfg.PublicNames), listener.Addr()))
 	log.Info("management for admin keys", "listen", listener.Addr().String())
 	return m, nil

@@ -16,8 +16,12 @@ type Archive interface {
 	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
 	Turn(account, exchange string) (store.TimelineEntry, error)
 	Usage(ctx context.Context, account string) (store.Usage, error)
-	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
 	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)
+}
+
+// Recorder puts notes on record.
+type Recorder interface {
+	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
 }
 
 // Recaller says what earlier sessions tell of a question, and of a directory.

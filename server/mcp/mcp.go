@@ -17,6 +17,7 @@ import (
 // Options configure a [Handler].
 type Options struct {
 	Archive  Archive
+	Recorder Recorder
 	Searcher Searcher
 	Recaller Recaller
 	Version  string // of mneme, for clients
@@ -45,7 +46,7 @@ func Handler(o Options) http.Handler {
 			o.Fail(w, r, err)
 			return
 		}
-		t := &tools{archive: o.Archive, searcher: o.Searcher, recaller: o.Recaller, account: account, log: o.Log, permit: func(scope store.Scopes) error {
+		t := &tools{archive: o.Archive, recorder: o.Recorder, searcher: o.Searcher, recaller: o.Recaller, account: account, log: o.Log, permit: func(scope store.Scopes) error {
 			_, err := o.Identify(r, scope)
 			return err
 		}}

@@ -71,7 +71,7 @@ func (t *tools) note(ctx context.Context, in *noteInput, p *page) error {
 	if err != nil {
 		return err
 	}
-	capture, err := t.archive.Begin(ctx, &store.Opening{
+	capture, err := t.recorder.Begin(ctx, &store.Opening{
 		Account: t.account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "note", ChatKey: notesKey,
 		Project: project.Clean(in.Directory), ContentType: "application/json", Body: body,
 	})

@@ -17,6 +17,7 @@ import (
 // tools serve one request, for the memory of one account.
 type tools struct {
 	archive  Archive
+	recorder Recorder
 	searcher Searcher
 	recaller Recaller
 	account  string

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec/project"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -29,6 +30,15 @@ type Engine interface {
 	SessionKnownAs(account, id string) (session string)
 	Recall(account, name string) (value []byte)
 	Keep(account, name string, value []byte)
+}
+
+// Over lets a [Memory] recall from an engine.
+func Over(e *engine.Engine) Engine { return over{e.Index(), e.Archive(), e.Notes()} }
+
+type over struct {
+	engine.Index
+	engine.Archive
+	store.Notes
 }
 
 // Query is a question and what is known of where it is asked.

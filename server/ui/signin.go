@@ -97,9 +97,9 @@ func (t *tokens) drop(token string) {
 func (u *UI) Invite(account string) (code string, err error) {
 	until := time.Now().Add(cookieLife)
 	var secret string
-	err = u.Engine.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: account}, func(e *store.AuditEntry) error {
+	err = u.Archive.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: account}, func(e *store.AuditEntry) error {
 		var key store.Key
-		secret, key, err = u.Engine.CreateKey(account, store.ScopeRead|store.ScopeWrite|store.ScopeErase|store.ScopeAdmin, "window in a browser", func(k *store.Key) { k.Expires = until })
+		secret, key, err = u.Keys.Create(account, store.ScopeRead|store.ScopeWrite|store.ScopeErase|store.ScopeAdmin, "window in a browser", func(k *store.Key) { k.Expires = until })
 		e.Subject = key.ID
 		return err
 	})
@@ -146,7 +146,7 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	identity, err := u.Engine.Authenticate(key)
+	identity, err := u.Keys.Authenticate(key)
 	if err != nil {
 		u.fail(w, err)
 		return
@@ -166,7 +166,7 @@ func (u *UI) signed(identity *store.Identity, until time.Time) Signed {
 }
 
 func (u *UI) whoAmI(w http.ResponseWriter, r *http.Request) {
-	identity, err := u.Engine.Authenticate(u.keyOf(r))
+	identity, err := u.Keys.Authenticate(u.keyOf(r))
 	if err != nil {
 		u.fail(w, signedOut(err))
 		return

@@ -30,7 +30,8 @@ import (
 
 // Options configure the window.
 type Options struct {
-	Engine     Engine
+	Archive    memory.Archive
+	Keys       Keys
 	Version    string
 	Log        *slog.Logger
 	Closing    <-chan struct{} // ends tails
@@ -41,11 +42,10 @@ type Options struct {
 	Secure     func(*http.Request) bool // the connection is under TLS
 }
 
-// Engine is the memory that the window shows, and knows its keys.
-type Engine interface {
-	memory.Archive
+// Keys know the callers of a memory.
+type Keys interface {
 	Authenticate(secret string) (store.Identity, error)
-	CreateKey(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
+	Create(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
 }
 
 // Health says how the server is.
@@ -88,17 +88,17 @@ const headerUI = "X-Mneme-UI"
 func New(o Options) *UI {
 	u := &UI{Options: o, assets: newAssets(), mux: http.NewServeMux()}
 	m := o.Memory
-	m.Archive, m.Closing = o.Engine, o.Closing
+	m.Archive, m.Closing = o.Archive, o.Closing
 	m.Fail = func(w http.ResponseWriter, _ *http.Request, err error) { u.fail(w, err) }
 	m.Identify = func(r *http.Request, scope store.Scopes) (string, error) {
-		identity, err := o.Engine.Authenticate(u.keyOf(r))
+		identity, err := o.Keys.Authenticate(u.keyOf(r))
 		if err != nil {
 			return "", signedOut(err)
 		}
 		return identity.Account, requireScope(&identity, scope)
 	}
 	m.Actor = func(r *http.Request) (string, error) {
-		identity, err := o.Engine.Authenticate(u.keyOf(r))
+		identity, err := o.Keys.Authenticate(u.keyOf(r))
 		return identity.KeyID, err
 	}
 	u.mux.HandleFunc("POST /ui/session", u.signIn)
@@ -163,7 +163,7 @@ func (u *UI) fromPage(r *http.Request) bool {
 // manage passes a request on to the management, in the name of the key.
 func (u *UI) manage(w http.ResponseWriter, r *http.Request) {
 	key := u.keyOf(r)
-	if _, err := u.Engine.Authenticate(key); err != nil {
+	if _, err := u.Keys.Authenticate(key); err != nil {
 		u.fail(w, signedOut(err))
 		return
 	}
@@ -179,7 +179,7 @@ func (u *UI) manage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (u *UI) health(w http.ResponseWriter, r *http.Request) {
-	identity, err := u.Engine.Authenticate(u.keyOf(r))
+	identity, err := u.Keys.Authenticate(u.keyOf(r))
 	if err != nil {
 		u.fail(w, signedOut(err))
 		return

@@ -29,34 +29,42 @@ func open(t *testing.T, index *search.Options) *engine.Engine {
 		}
 	})
 	for _, account := range storetest.Accounts() {
-		if _, err := m.CreateAccount(account); err != nil {
+		if _, err := m.Accounts().Create(account); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return m
 }
 
+// memory is an engine as the suites use it.
+type memory struct {
+	*engine.Engine
+	engine.Archive
+}
+
+func asMemory(e *engine.Engine) storetest.Memory { return memory{e, e.Archive()} }
+
 func TestTheEngineRecordsAndReads(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Memory { return open(t, nil) })
+	storetest.Run(t, func(t *testing.T) storetest.Memory { return asMemory(open(t, nil)) })
 }
 
 func TestTheEngineFinds(t *testing.T) {
 	storetest.RunSearch(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
 		m := open(t, &search.Options{})
-		return m, m
+		return asMemory(m), m.Index()
 	})
 }
 
 func TestWithoutAnIndexASearchSaysSo(t *testing.T) {
 	m := open(t, nil)
-	_, err := m.Search(t.Context(), "acme", &search.Request{Query: "mutex"})
+	_, err := m.Index().Search(t.Context(), "acme", &search.Request{Query: "mutex"})
 	if err == nil || codec.AsError(err, "").Kind != codec.KindNotFound {
 		t.Errorf("the search ends with %v", err)
 	}
-	if status, err := m.Status(t.Context(), "acme"); status != nil || err != nil {
+	if status, err := m.Index().Status(t.Context(), "acme"); status != nil || err != nil {
 		t.Errorf("the status is %+v, %v", status, err)
 	}
-	if err := m.Wait(t.Context(), "acme"); err != nil {
+	if err := m.Index().Wait(t.Context(), "acme"); err != nil {
 		t.Errorf("the wait ends with %v", err)
 	}
 }

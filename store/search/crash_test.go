@@ -40,7 +40,7 @@ func captureUntilKilled(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	if _, err := st.CreateAccount("acme"); err != nil && !isKind(err, codec.KindConflict) {
+	if _, err := st.Accounts().Create("acme"); err != nil && !isKind(err, codec.KindConflict) {
 		panic(err)
 	}
 	round := time.Now().UnixNano()
@@ -69,7 +69,7 @@ func eraseAndTell(st *store.Store, id string, mu *sync.Mutex) {
 	mu.Lock()
 	fmt.Println("erasing", id)
 	mu.Unlock()
-	if _, err := st.Erase(context.Background(), "acme", store.Selection{Exchanges: []string{id}}, false); err != nil {
+	if _, err := st.Archive().Erase(context.Background(), "acme", store.Selection{Exchanges: []string{id}}, false); err != nil {
 		panic(err)
 	}
 }
@@ -127,9 +127,9 @@ func checkAfterCrash(t *testing.T, dir string, kept map[string]string, erasing m
 	t.Helper()
 	m := openMemoryWith(t, dir, Options{Embedder: newSpeaker("speaker/1", 32)})
 	for id, word := range kept {
-		_, before := m.store.Exchange("acme", id)
+		_, before := m.store.Archive().Exchange("acme", id)
 		got := exchangesOf(m.search("acme", Request{Query: word, Mode: Lexical}))
-		_, after := m.store.Exchange("acme", id) // an erasure that had begun may go on behind
+		_, after := m.store.Archive().Exchange("acme", id) // an erasure that had begun may go on behind
 		switch {
 		case len(got) > 1 || len(got) == 1 && got[0] != id:
 			t.Fatalf("%s finds %v, want %s once", word, got, id)
@@ -144,7 +144,7 @@ func checkAfterCrash(t *testing.T, dir string, kept map[string]string, erasing m
 	m.until("no more documents than exchanges", func() bool { // an erasure that had begun may go on behind
 		status, err := m.index.Status(t.Context(), "acme")
 		m.ok(err)
-		turns, err := m.store.Usage(t.Context(), "acme")
+		turns, err := m.store.Archive().Usage(t.Context(), "acme")
 		m.ok(err)
 		return status.Documents <= uint64(turns.Exchanges)
 	})
@@ -156,19 +156,19 @@ func checkAfterCrash(t *testing.T, dir string, kept map[string]string, erasing m
 func checkVectors(m *memory, kept map[string]string) {
 	m.t.Helper()
 	m.untilComplete()
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	vectors := make(map[string]bool)
-	m.ok(m.store.EachVector(m.t.Context(), number, 1, func(id [16]byte, _ []byte) { vectors[store.ExchangeID(id)] = true }))
+	m.ok(m.store.Vectors().Each(m.t.Context(), number, 1, func(id [16]byte, _ []byte) { vectors[store.ExchangeID(id)] = true }))
 	for id := range vectors {
-		if _, err := m.store.TurnAt(number, id); isNotFound(err) {
-			if value, _ := m.store.VectorAt(number, 1, id); value != nil { // an erasure that had begun may go on behind
+		if _, err := m.store.Feed().TurnAt(number, id); isNotFound(err) {
+			if value, _ := m.store.Vectors().At(number, 1, id); value != nil { // an erasure that had begun may go on behind
 				m.t.Fatalf("%s is erased and has a vector", id)
 			}
 		}
 	}
 	for id := range kept {
-		if entry, err := m.store.TurnAt(number, id); err == nil && entry.Turn != nil && !vectors[id] {
+		if entry, err := m.store.Feed().TurnAt(number, id); err == nil && entry.Turn != nil && !vectors[id] {
 			m.t.Fatalf("%s has no vector", id)
 		}
 	}

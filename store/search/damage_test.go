@@ -30,7 +30,7 @@ func TestADamagedTurnHoldsNoOtherUp(t *testing.T) {
 	second := m.capture("acme", talk("where is the key", "there"))
 	other := m.capture("globex", talk("where is the key", "there"))
 	m.found("acme", "key")
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	m.reopen(func() {
 		m.loseIndex()
@@ -51,7 +51,7 @@ func TestADamagedSessionHoldsNoOtherUp(t *testing.T) {
 	damaged, _ := m.said("acme", "one", talk("where is the lock", "here"))
 	second, _ := m.said("acme", "two", talk("where is the lock", "there"))
 	other, _ := m.said("globex", "one", talk("where is the lock", "there"))
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	m.reopen(func() {
 		m.loseIndex()
@@ -72,13 +72,13 @@ func TestADamagedSessionIsLeftOutOfWhatIsFound(t *testing.T) {
 	damaged, _ := m.said("acme", "one", talk("where is the lock", "here"))
 	second, turns := m.said("acme", "two", talk("where is the lock", "there"))
 	for _, id := range []string{damaged, second} {
-		_, err := m.store.DescribeSession("acme", id, nil, []string{"work"})
+		_, err := m.store.Archive().DescribeSession("acme", id, nil, []string{"work"})
 		m.ok(err)
 	}
 	if found := m.sessionsFound("acme", Request{Query: "lock"}); len(found) != 2 {
 		t.Fatalf("found %q", found)
 	}
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	m.reopen(func() { m.damage('s', number, damaged) })
 	answer := m.search("acme", Request{Query: "lock", Granularity: Sessions})
@@ -423,7 +423,7 @@ func TestARepairedTurnIsFoundByItsWordsAndItsVector(t *testing.T) {
 // So is one that this mneme could not read, and the next one can.
 func TestATurnThatCanBeReadAgainIsFoundByItsWordsAndItsVector(t *testing.T) {
 	m, damaged, record := withDamagedTurn(t)
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	m.reopen(func() { m.put('u', number, damaged, record) })
 	m.wantFoundAnyhow("acme", damaged)
@@ -436,7 +436,7 @@ func withDamagedTurn(t *testing.T) (m *memory, damaged string, record []byte) {
 	damaged = m.capture("acme", talk("my car is broken", "bring the car to the garage"))
 	other := m.capture("acme", talk("where is the lock", "here"))
 	m.wantFound("acme", "car", damaged)
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	m.opts.Embedder = newSpeaker("speaker/2", 1024)
 	m.reopen(func() {
@@ -467,7 +467,7 @@ func TestARepairTakesWordsAndVectorOfWhatIsGone(t *testing.T) {
 	gone := m.capture("acme", talk("my car is broken", "bring the car to the garage"))
 	m.capture("acme", talk("where is the lock", "here"))
 	m.wantFound("acme", "garage", gone)
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	m.reopen(func() { m.put('x', number, gone, nil) })
 	_, err = m.check(t.Context(), true, func(store.Finding) {})

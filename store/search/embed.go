@@ -93,7 +93,7 @@ func (v *vectors) changedTexts(ctx context.Context, turns []store.TurnRef, unrea
 		name = t.account
 		p := &pending{turn: turn, text: t.text, stored: newVectorHeader(t.text)}
 		if !v.isNew(&t) {
-			former, err := v.store.VectorAt(turn.Account, generation, turn.Exchange)
+			former, err := v.store.Vectors().At(turn.Account, generation, turn.Exchange)
 			if err != nil {
 				return "", nil, err
 			}
@@ -117,7 +117,7 @@ func (v *vectors) textOf(turn store.TurnRef) (t turnText, there bool, err error)
 	if t, there = v.handover.take(turn); there {
 		return t, true, nil
 	}
-	entry, err := v.store.TurnAt(turn.Account, turn.Exchange)
+	entry, err := v.store.Feed().TurnAt(turn.Account, turn.Exchange)
 	if err != nil {
 		return t, false, unlessNotFound(err)
 	}
@@ -179,7 +179,7 @@ func (v *vectors) keep(ctx context.Context, account store.AccountNumber, changed
 	for i, p := range changed {
 		stored[i] = store.TurnVector{Account: account, Exchange: p.turn.Exchange, Value: p.stored}
 	}
-	if err := v.store.PutVectors(ctx, growing, stored); err != nil {
+	if err := v.store.Vectors().Put(ctx, growing, stored); err != nil {
 		return err
 	}
 	for _, g := range v.generations {
@@ -334,7 +334,7 @@ func embedQuery(ctx context.Context, e Embedder, account, text string) ([]float3
 func (v *vectors) load(ctx context.Context, s *serving, number store.AccountNumber) (*vector.Set, error) {
 	return s.space.Load(func(put func(vector.ID, []byte) error) error {
 		malformed := 0
-		err := v.store.EachVector(ctx, number, s.generation, func(id [16]byte, value []byte) {
+		err := v.store.Vectors().Each(ctx, number, s.generation, func(id [16]byte, value []byte) {
 			if len(value) > vectorHeader && put(id, value[vectorHeader:]) != nil {
 				malformed++
 			}

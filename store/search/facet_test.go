@@ -29,7 +29,7 @@ func TestProjectsAndKindsAreFacets(t *testing.T) {
 			t.Errorf("%s finds %v, want %v", query, got, want)
 		}
 	}
-	b, err := ReadBeginning(m.store, "acme", m.search("acme", Request{Query: "linker"}).Data[0].Session)
+	b, err := ReadBeginning(m.store.Archive(), "acme", m.search("acme", Request{Query: "linker"}).Data[0].Session)
 	m.ok(err)
 	if b.Project != "/home/a/Shop" || b.Asked != "why does the build stop" {
 		t.Errorf("the session began with %+v", b)

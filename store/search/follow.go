@@ -160,7 +160,7 @@ func (x *Index) run(ctx context.Context) {
 	beside.Go(func() { x.verifyInDoubt(ctx) })
 	defer beside.Wait()
 	if x.forget {
-		if err := x.store.Unfollow(ctx, store.FollowVectors); err != nil && ctx.Err() == nil {
+		if err := x.store.Feed().Unfollow(ctx, store.FollowVectors); err != nil && ctx.Err() == nil {
 			x.log.Error("the log of changes for the vectors could not be ended", "error", err)
 		}
 	}
@@ -216,7 +216,7 @@ func (x *Index) await(ctx context.Context, failed bool) {
 	select {
 	case <-ctx.Done():
 	case <-retry:
-	case <-x.store.Changed(store.FollowLexical):
+	case <-x.store.Feed().Changed(store.FollowLexical):
 	case <-x.written:
 	case asked := <-x.rebuild:
 		asked <- x.startAnew(ctx)
@@ -270,11 +270,11 @@ func (x *Index) begin(ctx context.Context) error {
 		return err
 	}
 	x.building.Store(true)
-	turns, err := x.store.RepeatChanges(ctx, store.FollowLexical)
+	turns, err := x.store.Feed().RepeatChanges(ctx, store.FollowLexical)
 	if err != nil {
 		return err
 	}
-	if err := x.store.RepeatSessionChanges(ctx); err != nil {
+	if err := x.store.Feed().RepeatSessionChanges(ctx); err != nil {
 		return err
 	}
 	if turns > 0 {
@@ -333,8 +333,8 @@ func (x *Index) Rebuild(ctx context.Context) error {
 
 // takeUp indexes the next changes, so that they can be found; full says that there may be more of them.
 func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
-	last := x.store.LastChange()
-	changes, err := x.store.Changes(store.FollowLexical, x.applied.Load(), batchSize)
+	last := x.store.Feed().LastChange()
+	changes, err := x.store.Feed().Changes(store.FollowLexical, x.applied.Load(), batchSize)
 	if err != nil {
 		return 0, false, err
 	}
@@ -388,7 +388,7 @@ func (x *Index) read(ctx context.Context, changes []store.Change) (documents []l
 		if last[turnRef(c)] != c.Seq {
 			continue
 		}
-		entry, fresh, err := x.store.TurnOf(c)
+		entry, fresh, err := x.store.Feed().TurnOf(c)
 		if err != nil && !isNotFound(err) {
 			x.log.Error("a turn cannot be read, and is not found by searches", "exchange", c.Exchange, "error", err)
 			x.handover.put(c, "", nil, false)
@@ -445,7 +445,7 @@ type VectorStatus struct {
 
 // lag is how many changes the index is behind. Numbers may be given out anew after a restart, hence the comparison.
 func (x *Index) lag() uint64 {
-	last, applied := x.store.LastChange(), x.applied.Load()
+	last, applied := x.store.Feed().LastChange(), x.applied.Load()
 	if applied >= last {
 		return 0
 	}
@@ -457,7 +457,7 @@ func (x *Index) Lag() (words, vectors uint64) {
 	if x.vectors == nil {
 		return x.lag(), 0
 	}
-	if last, settled := x.store.LastChange(), x.vectors.settled.Load(); settled < last {
+	if last, settled := x.store.Feed().LastChange(), x.vectors.settled.Load(); settled < last {
 		vectors = last - settled
 	}
 	return x.lag(), vectors
@@ -482,7 +482,7 @@ func (x *Index) Vectors() *VectorStatus {
 
 // Status gives the state of the index for an account.
 func (x *Index) Status(ctx context.Context, account string) (Status, error) {
-	number, err := x.store.NumberOf(account)
+	number, err := x.store.Accounts().Number(account)
 	if err != nil {
 		return Status{}, err
 	}
@@ -541,7 +541,7 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 	case <-x.done:
 		return errClosed
 	}
-	waiting, err := x.store.Undigested(account)
+	waiting, err := x.store.Upkeep().Undigested(account)
 	if err != nil {
 		return err
 	}
@@ -549,7 +549,7 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 		if err := x.pause(ctx, x.progress.next()); err != nil {
 			return err
 		}
-		still, err := x.store.Undigested(account)
+		still, err := x.store.Upkeep().Undigested(account)
 		if err != nil {
 			return err
 		}
@@ -558,7 +558,7 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 			return !there
 		})
 	}
-	last := x.store.ComingChange() // a commit that takes the last one off the list is seen before it is announced
+	last := x.store.Feed().ComingChange() // a commit that takes the last one off the list is seen before it is announced
 	for {
 		next := x.progress.next()
 		if x.applied.Load() >= last {
@@ -576,7 +576,7 @@ func (x *Index) WaitVectors(ctx context.Context, account string) error {
 	if err := x.Wait(ctx, account); err != nil || x.vectors == nil {
 		return err
 	}
-	last := x.store.LastChange()
+	last := x.store.Feed().LastChange()
 	for {
 		next := x.vectors.progress.next()
 		if x.vectors.settled.Load() >= last {

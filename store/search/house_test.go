@@ -39,7 +39,7 @@ func openMemoryWith(t testing.TB, dir string, opts Options) *memory {
 	m.open()
 	t.Cleanup(m.close)
 	for _, account := range []string{"acme", "globex"} {
-		if _, err := m.store.CreateAccount(account); err != nil && !isKind(err, codec.KindConflict) {
+		if _, err := m.store.Accounts().Create(account); err != nil && !isKind(err, codec.KindConflict) {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +83,7 @@ func (m *memory) check(ctx context.Context, repair bool, tell func(store.Finding
 		findings++
 		tell(f)
 	})
-	report, err := m.store.Check(ctx, repair, tell)
+	report, err := m.store.Upkeep().Check(ctx, repair, tell)
 	report.Findings += findings
 	return report, errors.Join(damaged, err)
 }
@@ -156,10 +156,10 @@ func captureScript(st *store.Store, account string, s script, changes ...func(*s
 // erase erases an exchange and waits until that is done.
 func (m *memory) erase(account, id string) {
 	m.t.Helper()
-	erasure, err := m.store.Erase(context.Background(), account, store.Selection{Exchanges: []string{id}}, false)
+	erasure, err := m.store.Archive().Erase(context.Background(), account, store.Selection{Exchanges: []string{id}}, false)
 	m.ok(err)
 	m.until("the erasure", func() bool {
-		erasure, err = m.store.Erasure(account, erasure.ID)
+		erasure, err = m.store.Archive().Erasure(account, erasure.ID)
 		m.ok(err)
 		return erasure.State == store.ErasureDone
 	})

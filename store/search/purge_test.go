@@ -41,7 +41,7 @@ func TestAPurgeTakesTheErasedOutOfSessionsToo(t *testing.T) {
 	m.wantFound("acme", "marmalade")
 	index := m.index
 	m.ok(index.Purge(t.Context()))
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	searcher, err := index.lexical.Searcher(t.Context(), uint32(number)|sessionSpace)
 	m.ok(err)

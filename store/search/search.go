@@ -262,7 +262,7 @@ func (x *Index) Search(ctx context.Context, account string, r *Request) (*Answer
 	if r, err = r.bounded(time.Now()); err != nil {
 		return nil, err
 	}
-	number, err := x.store.NumberOf(account)
+	number, err := x.store.Accounts().Number(account)
 	if err != nil {
 		return nil, err
 	}
@@ -608,7 +608,7 @@ func (s *searching) load(c *candidate) {
 		return
 	}
 	var err error
-	c.entry, err = s.index.store.TurnAt(s.number, c.id)
+	c.entry, err = s.index.store.Feed().TurnAt(s.number, c.id)
 	if isNotFound(err) {
 		return
 	}
@@ -678,7 +678,7 @@ func (s *searching) tagsOf(session string) ([]string, error) {
 	if tags, known := s.tags[session]; known {
 		return tags, nil
 	}
-	record, err := s.index.store.Session(s.account, session)
+	record, err := s.index.store.Archive().Session(s.account, session)
 	if isNotFound(err) {
 		return nil, nil
 	}

@@ -70,18 +70,18 @@ func (d *sessionDocument) bySpeaker() lexical.Said {
 
 // readSession makes the document of a session; nil when there is none, or nothing was said in it.
 func readSession(st *store.Store, number store.AccountNumber, id string) (*sessionDocument, error) {
-	session, err := st.SessionAt(number, id)
+	session, err := st.Feed().SessionAt(number, id)
 	if err != nil {
 		return nil, unlessNotFound(err)
 	}
-	newest, err := st.Timeline(session.Account, id, store.TimelineQuery{Limit: sessionTurns, Descending: true})
+	newest, err := st.Archive().Timeline(session.Account, id, store.TimelineQuery{Limit: sessionTurns, Descending: true})
 	if err != nil {
 		return nil, unlessNotFound(err)
 	}
 	entries := newest.Data
 	slices.Reverse(entries)
 	if newest.HasMore {
-		first, err := st.Timeline(session.Account, id, store.TimelineQuery{Limit: 1})
+		first, err := st.Archive().Timeline(session.Account, id, store.TimelineQuery{Limit: 1})
 		if err != nil {
 			return nil, unlessNotFound(err)
 		}
@@ -91,7 +91,7 @@ func readSession(st *store.Store, number store.AccountNumber, id string) (*sessi
 	if d == nil {
 		return nil, nil
 	}
-	d.written, err = st.SessionSummary(session.Account, id)
+	d.written, err = st.Archive().SessionSummary(session.Account, id)
 	return d, unlessNotFound(err)
 }
 
@@ -192,7 +192,7 @@ func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, befo
 	if x.unwritten.Load().full() {
 		return 0, errFull
 	}
-	changes, err := x.store.SessionChanges(ctx, of, before, sessionBatch, x.unwritten.Load().known())
+	changes, err := x.store.Feed().SessionChanges(ctx, of, before, sessionBatch, x.unwritten.Load().known())
 	if err != nil || len(changes) == 0 {
 		return 0, err
 	}

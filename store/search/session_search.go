@@ -217,7 +217,7 @@ func (s *sessionSearch) addTurns(found []foundSession, places map[uint64]int, de
 func (s *sessionSearch) read(f *foundSession) (*sessionDocument, *document, error) {
 	var turn *document
 	if f.best != "" {
-		entry, err := s.index.store.TurnAt(s.number, f.best)
+		entry, err := s.index.store.Feed().TurnAt(s.number, f.best)
 		if err != nil {
 			return nil, nil, unlessNotFound(err)
 		}

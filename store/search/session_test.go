@@ -15,7 +15,7 @@ func (m *memory) said(account, external string, turns ...script) (session string
 		ids = append(ids, m.capture(account, turn, func(o *store.Opening) { o.ExternalSession = external }))
 	}
 	m.found(account, "anything") // and so all of them are digested
-	x, err := m.store.Exchange(account, ids[0])
+	x, err := m.store.Archive().Exchange(account, ids[0])
 	m.ok(err)
 	return x.Session, ids
 }
@@ -80,7 +80,7 @@ func TestSessionsAreFilteredByTagAndFacet(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	first, _ := m.said("acme", "one", talk("where is the lock", "here"))
 	second, _ := m.said("acme", "two", talk("where is the lock", "there"))
-	_, err := m.store.DescribeSession("acme", second, nil, []string{"work"})
+	_, err := m.store.Archive().DescribeSession("acme", second, nil, []string{"work"})
 	m.ok(err)
 	for _, c := range []struct {
 		filter Filter

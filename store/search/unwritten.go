@@ -113,12 +113,12 @@ func (u *unwritten) confirm(ctx context.Context, st *store.Store) error {
 	written := u.written
 	u.mu.Unlock()
 	if len(written.turns) > 0 {
-		if err := st.ConfirmChanges(ctx, store.FollowLexical, written.turns); err != nil {
+		if err := st.Feed().ConfirmChanges(ctx, store.FollowLexical, written.turns); err != nil {
 			return err
 		}
 	}
 	if len(written.sessions) > 0 {
-		if err := st.ConfirmSessionChanges(ctx, written.sessions); err != nil {
+		if err := st.Feed().ConfirmSessionChanges(ctx, written.sessions); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // logged is how many turns the log of the lexical index holds.
 func (m *memory) logged() int {
 	m.t.Helper()
-	changes, err := m.store.Changes(store.FollowLexical, 0, 1000)
+	changes, err := m.store.Feed().Changes(store.FollowLexical, 0, 1000)
 	m.ok(err)
 	return len(changes)
 }
@@ -24,7 +24,7 @@ func TestWhatIsOnDiskLeavesTheLogs(t *testing.T) {
 	m.search("acme", Request{Query: "topic1"})
 	m.search("acme", Request{Query: "topic1", Granularity: Sessions})
 	m.until("empty logs", func() bool {
-		sessions, err := m.store.SessionChanges(t.Context(), 0, time.Now(), 10, nil)
+		sessions, err := m.store.Feed().SessionChanges(t.Context(), 0, time.Now(), 10, nil)
 		m.ok(err)
 		return m.logged() == 0 && len(sessions) == 0
 	})
@@ -35,7 +35,7 @@ func TestASessionIsTakenUpOnceForEachChange(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	m.chatter("acme", 3)
 	m.search("acme", Request{Query: "topic1"})
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	take := func() int {
 		t.Helper()

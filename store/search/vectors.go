@@ -192,7 +192,7 @@ func (v *vectors) follow(ctx context.Context) (taken int, err error) {
 		}
 	}
 	v.from = changes[len(changes)-1].Seq
-	if err := v.store.ConfirmChanges(ctx, store.FollowVectors, confirmed); err != nil {
+	if err := v.store.Feed().ConfirmChanges(ctx, store.FollowVectors, confirmed); err != nil {
 		return 0, err
 	}
 	v.settle()
@@ -201,7 +201,7 @@ func (v *vectors) follow(ctx context.Context) (taken int, err error) {
 
 // changes gives the next ones, up to the one with number limit.
 func (v *vectors) changes(limit uint64) ([]store.Change, error) {
-	changes, err := v.store.Changes(store.FollowVectors, v.from, embedBatch)
+	changes, err := v.store.Feed().Changes(store.FollowVectors, v.from, embedBatch)
 	for len(changes) > 0 && changes[len(changes)-1].Seq > limit {
 		changes = changes[:len(changes)-1]
 	}
@@ -224,7 +224,7 @@ func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 	if g.Complete {
 		return false, nil
 	}
-	turns, cursor, err := v.store.TurnsAfter(ctx, g.Cursor, embedBatch)
+	turns, cursor, err := v.store.Feed().TurnsAfter(ctx, g.Cursor, embedBatch)
 	if err != nil {
 		return false, err
 	}
@@ -242,7 +242,7 @@ func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 		}
 	}
 	if len(later) > 0 {
-		if err := v.store.RepeatTurns(ctx, store.FollowVectors, later); err != nil {
+		if err := v.store.Feed().RepeatTurns(ctx, store.FollowVectors, later); err != nil {
 			return false, err
 		}
 	}
@@ -253,7 +253,7 @@ func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 
 // complete lets searches go by the growing generation once next to nothing is missing in it.
 func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
-	missing, err := v.store.Changes(store.FollowVectors, v.from, embedBatch) // before are those of damaged turns alone
+	missing, err := v.store.Feed().Changes(store.FollowVectors, v.from, embedBatch) // before are those of damaged turns alone
 	if err != nil || len(missing) == embedBatch || v.skipped > 0 {
 		return false, err
 	}
@@ -266,7 +266,7 @@ func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
 	if err := v.note(ctx); err != nil {
 		return false, err
 	}
-	v.filled = v.store.LastChange() // behind the commit of the note, hence behind all that the backfill has seen
+	v.filled = v.store.Feed().LastChange() // behind the commit of the note, hence behind all that the backfill has seen
 	v.tell(nil)
 	v.serve()
 	if g.Done > 0 {
@@ -282,7 +282,7 @@ func (v *vectors) drop(ctx context.Context) (worked bool, err error) {
 		if !g.Retired {
 			continue
 		}
-		if err := v.store.DropVectors(ctx, g.Number); err != nil {
+		if err := v.store.Vectors().Drop(ctx, g.Number); err != nil {
 			return false, err
 		}
 		v.cache.Drop(g.Number)
@@ -298,17 +298,17 @@ func (v *vectors) drop(ctx context.Context) (worked bool, err error) {
 
 // note stores the generations as they are.
 func (v *vectors) note(ctx context.Context) error {
-	return v.store.PutGenerations(ctx, v.generations)
+	return v.store.Vectors().PutGenerations(ctx, v.generations)
 }
 
 // begin finds the generation of the embedder, or opens one.
 func (v *vectors) begin(ctx context.Context) (err error) {
-	since, err := v.store.Follow(ctx, store.FollowVectors)
+	since, err := v.store.Feed().Follow(ctx, store.FollowVectors)
 	if err != nil {
 		return err
 	}
 	v.handover.begin()
-	if v.generations, err = v.store.Generations(); err != nil {
+	if v.generations, err = v.store.Vectors().Generations(); err != nil {
 		return err
 	}
 	v.growing = -1
@@ -348,7 +348,7 @@ func incomplete(g *store.Generation) { g.Complete, g.Cursor, g.Done, g.Total = f
 func (v *vectors) arrange(ctx context.Context) (err error) {
 	growing := &v.generations[v.growing]
 	if !growing.Complete && growing.Total == 0 {
-		if growing.Total, err = v.store.CountTurns(ctx); err != nil {
+		if growing.Total, err = v.store.Feed().CountTurns(ctx); err != nil {
 			return err
 		}
 	}
@@ -406,12 +406,12 @@ func (v *vectors) statusOf(ctx context.Context, account store.AccountNumber) (*V
 	if reason := v.resting.reasonOf(account); s.Error == "" && reason != nil {
 		s.Error = describe(reason)
 	}
-	if last, settled := v.store.LastChange(), v.settled.Load(); settled < last {
+	if last, settled := v.store.Feed().LastChange(), v.settled.Load(); settled < last {
 		s.Lag = last - settled
 	}
 	s.Memory = v.cache.Bytes()
 	var err error
-	s.Documents, s.Bytes, err = v.store.VectorUsage(ctx, account, s.Generation)
+	s.Documents, s.Bytes, err = v.store.Vectors().Usage(ctx, account, s.Generation)
 	return &s, err
 }
 

@@ -375,7 +375,7 @@ func TestVectorsGoOnWhereTheyWere(t *testing.T) {
 	if count, most := s.texts(); count != 12 || most > 2 {
 		t.Errorf("%d texts embedded, one of them %d times", count, most)
 	}
-	list, err := m.store.Generations()
+	list, err := m.store.Vectors().Generations()
 	m.ok(err)
 	if len(list) != 1 || !list[0].Complete {
 		t.Errorf("generations %+v", list)
@@ -390,10 +390,10 @@ func TestErasedTurnsHaveNoVector(t *testing.T) {
 	if got := m.search("acme", Request{Query: "car"}); len(got.Data) != 2 {
 		t.Fatalf("found %+v", got.Data)
 	}
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	m.erase("acme", gone)
-	if value, err := m.store.VectorAt(number, 1, gone); err != nil || value != nil {
+	if value, err := m.store.Vectors().At(number, 1, gone); err != nil || value != nil {
 		t.Errorf("the vector is still there: %x, %v", value, err)
 	}
 	for _, mode := range []Mode{Hybrid, Vector} {
@@ -469,12 +469,12 @@ func TestTheEmbedderIsChangedUnderLoad(t *testing.T) {
 	held.Store(false)
 	close(release)
 	m.untilComplete()
-	number, err := m.store.NumberOf("acme")
+	number, err := m.store.Accounts().Number("acme")
 	m.ok(err)
 	m.until("the former vectors to go", func() bool {
-		left, _, err := m.store.VectorUsage(t.Context(), number, 1)
+		left, _, err := m.store.Vectors().Usage(t.Context(), number, 1)
 		m.ok(err)
-		list, err := m.store.Generations()
+		list, err := m.store.Vectors().Generations()
 		m.ok(err)
 		return left == 0 && len(list) == 1 && list[0].Live && list[0].Complete
 	})
@@ -537,7 +537,7 @@ func TestVectorsAreMadeAnew(t *testing.T) {
 	m.search("acme", Request{Query: "topic1"})
 	m.ok(m.index.RebuildVectors(t.Context()))
 	m.until("the second generation", func() bool {
-		list, err := m.store.Generations()
+		list, err := m.store.Vectors().Generations()
 		m.ok(err)
 		return len(list) == 1 && list[0].Number == 2 && list[0].Complete
 	})
@@ -572,7 +572,7 @@ func TestASearchGoesByTheVectorsThatAreThereWhenItsQueryIs(t *testing.T) {
 	<-e.asked
 	m.ok(m.index.RebuildVectors(t.Context()))
 	m.until("the former vectors to go", func() bool {
-		list, err := m.store.Generations()
+		list, err := m.store.Vectors().Generations()
 		m.ok(err)
 		return len(list) == 1 && list[0].Number == 2 && list[0].Complete
 	})

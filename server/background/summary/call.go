@@ -82,7 +82,7 @@ func (w *Writer) ask(ctx context.Context, via *way, account, prompt string) (ans
 		return answer{}, err
 	}
 	defer crossed.Release()
-	whole, err := background.Credentials(w.sessions.Credential).Do(ctx, &background.Call{
+	whole, err := w.credentials.Do(ctx, &background.Call{
 		Account: account, Operation: router.Generate, Placement: via.placement, Format: via.format, Body: body, MaxAnswer: maxAnswer,
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server/background"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -31,7 +32,6 @@ type Sessions interface {
 	Material(account store.AccountNumber, session string) (*search.Material, error) // nil: nothing was said in it
 	KeepSessionSummary(ctx context.Context, account, session string, m store.SessionSummary, former *store.SessionSummary, exchanges []string) error
 	SummaryTokens(account store.AccountNumber, now time.Time) (int64, error) // that the account has used on that day
-	Credential(account, provider string) (secret string, found bool, err error)
 	AddSummaryTokens(ctx context.Context, account store.AccountNumber, now time.Time, tokens int64) error
 }
 
@@ -39,18 +39,20 @@ type Sessions interface {
 type Options struct {
 	Settings
 
-	Sessions Sessions
-	Router   *router.Router
-	Log      *slog.Logger
+	Sessions    Sessions
+	Credentials background.Credentials
+	Router      *router.Router
+	Log         *slog.Logger
 }
 
 // Writer writes summaries, one at a time.
 type Writer struct {
-	settings Settings
-	sessions Sessions
-	log      *slog.Logger
-	way      atomic.Pointer[way]
-	rests    map[store.AccountNumber]rest // accounts that are left alone for a while
+	settings    Settings
+	sessions    Sessions
+	credentials background.Credentials
+	log         *slog.Logger
+	way         atomic.Pointer[way]
+	rests       map[store.AccountNumber]rest // accounts that are left alone for a while
 
 	calls atomic.Int64
 	fails atomic.Int64
@@ -74,7 +76,7 @@ func Start(o Options) (*Writer, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Writer{
-		settings: o.Settings, sessions: o.Sessions, log: o.Log, rests: make(map[store.AccountNumber]rest),
+		settings: o.Settings, sessions: o.Sessions, credentials: o.Credentials, log: o.Log, rests: make(map[store.AccountNumber]rest),
 		cancel: cancel, done: make(chan struct{}),
 	}
 	w.way.Store(via)

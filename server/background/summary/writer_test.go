@@ -61,7 +61,7 @@ func newHouse(t *testing.T, script string) *house {
 	h.open()
 	t.Cleanup(func() { h.ok(h.store.Close()) })
 	for _, account := range []string{"acme", "globex"} {
-		_, err := h.store.CreateAccount(account)
+		_, err := h.store.Accounts().Create(account)
 		h.ok(err)
 	}
 	return h
@@ -92,7 +92,7 @@ func (h *house) write(s summary.Settings) (stop func()) {
 	}
 	s.Quiet = 20 * time.Millisecond
 	var err error
-	h.writer, err = summary.Start(summary.Options{Settings: s, Sessions: h.store, Router: h.routes, Log: slog.New(slog.DiscardHandler)})
+	h.writer, err = summary.Start(summary.Options{Settings: s, Sessions: h.store.Summaries(), Credentials: h.store.Credentials().Get, Router: h.routes, Log: slog.New(slog.DiscardHandler)})
 	h.ok(err)
 	h.t.Cleanup(h.writer.Close)
 	return h.writer.Close
@@ -124,7 +124,7 @@ func (h *house) say(account, session, user, assistant string) (exchange, id stri
 	})
 	h.ok(err)
 	h.ok(c.Finish(h.t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}))
-	x, err := h.store.Exchange(account, c.ID())
+	x, err := h.store.Archive().Exchange(account, c.ID())
 	h.ok(err)
 	return c.ID(), x.Session
 }
@@ -132,7 +132,7 @@ func (h *house) say(account, session, user, assistant string) (exchange, id stri
 // summary is what a model has written about a session, "" if none has.
 func (h *house) summary(account, session string) string {
 	h.t.Helper()
-	m, err := h.store.SessionSummary(account, session)
+	m, err := h.store.Archive().SessionSummary(account, session)
 	h.ok(err)
 	if m == nil {
 		return ""
@@ -157,10 +157,10 @@ func (h *house) until(what string, happened func() bool) {
 func (h *house) settled(resting ...store.AccountNumber) {
 	h.t.Helper()
 	for _, account := range []string{"acme", "globex"} {
-		h.ok(h.store.Wait(h.t.Context(), account))
+		h.ok(h.store.Index().Wait(h.t.Context(), account))
 	}
 	h.until("sessions are taken up", func() bool {
-		left, err := h.store.UnsummarizedSessions(h.t.Context(), time.Now().Add(time.Hour), func(n store.AccountNumber) bool {
+		left, err := h.store.Summaries().UnsummarizedSessions(h.t.Context(), time.Now().Add(time.Hour), func(n store.AccountNumber) bool {
 			return slices.Contains(resting, n)
 		})
 		h.ok(err)
@@ -170,17 +170,17 @@ func (h *house) settled(resting ...store.AccountNumber) {
 
 func (h *house) found(account, query string) []search.Hit {
 	h.t.Helper()
-	a, err := h.store.Search(h.t.Context(), account, &search.Request{Query: query, Granularity: search.Sessions})
+	a, err := h.store.Index().Search(h.t.Context(), account, &search.Request{Query: query, Granularity: search.Sessions})
 	h.ok(err)
 	return a.Data
 }
 
 func (h *house) erase(account string, exchanges ...string) {
 	h.t.Helper()
-	e, err := h.store.Erase(h.t.Context(), account, store.Selection{Exchanges: exchanges}, false)
+	e, err := h.store.Archive().Erase(h.t.Context(), account, store.Selection{Exchanges: exchanges}, false)
 	h.ok(err)
 	h.until("it is erased", func() bool {
-		e, err = h.store.Erasure(account, e.ID)
+		e, err = h.store.Archive().Erasure(account, e.ID)
 		h.ok(err)
 		return e.State == store.ErasureDone
 	})
@@ -220,7 +220,7 @@ func TestAQuietSessionIsSummarisedOnceAndFoundByItsSummary(t *testing.T) {
 			if u := h.writer.Usage(); u.Calls != 2 || u.Failures != 0 || u.Tokens == 0 {
 				t.Errorf("usage is %+v", u)
 			}
-			if page, err := h.store.Exchanges("acme", store.ExchangeQuery{}); err != nil || len(page.Data) != 2 {
+			if page, err := h.store.Archive().Exchanges("acme", store.ExchangeQuery{}); err != nil || len(page.Data) != 2 {
 				t.Errorf("%d exchanges are on record (%v), want the two that were said", len(page.Data), err)
 			}
 		})
@@ -232,8 +232,8 @@ func TestADamagedSessionHoldsNoSummaryUp(t *testing.T) {
 	h := newHouse(t, `text "They repaired the kumquat."`)
 	_, damaged := h.say("acme", "one", long("where is the marmalade"), "In the cupboard.")
 	_, second := h.say("acme", "two", long("where is the honey"), "Beside it.")
-	h.ok(h.store.Wait(h.t.Context(), "acme"))
-	number, err := h.store.NumberOf("acme")
+	h.ok(h.store.Index().Wait(h.t.Context(), "acme"))
+	number, err := h.store.Accounts().Number("acme")
 	h.ok(err)
 	h.ok(h.store.Close())
 	h.damageSession(number, damaged)
@@ -291,7 +291,7 @@ func TestAModelThatFailsLeavesSessionsToTheirOwnWords(t *testing.T) {
 			if u := h.writer.Usage(); u.Failures != 2 || u.Calls != 0 {
 				t.Errorf("usage is %+v, want one call of each account that failed, and then a pause", u)
 			}
-			h.ok(h.store.Wait(h.t.Context(), "acme"))
+			h.ok(h.store.Index().Wait(h.t.Context(), "acme"))
 			hits := h.found("acme", "marmalade")
 			if len(hits) != 1 || hits[0].Session != session || hits[0].Summary.By != "" || hits[0].Summary.Done != "In the cupboard." {
 				t.Errorf("found %+v, want the session in its own words", hits)
@@ -308,12 +308,12 @@ func TestAnAccountStopsWhenItsTokensOfTheDayAreUsedUp(t *testing.T) {
 	_, first := h.say("acme", "one", long("the first"), "Done.")
 	h.settled()
 	stop()
-	acme, err := h.store.NumberOf("acme")
+	acme, err := h.store.Accounts().Number("acme")
 	h.ok(err)
-	if n, err := h.store.SummaryTokens(acme, time.Now()); err != nil || n != 8300 {
+	if n, err := h.store.Summaries().SummaryTokens(acme, time.Now()); err != nil || n != 8300 {
 		t.Errorf("%d tokens are on record (%v), want 8300", n, err)
 	}
-	if n, err := h.store.SummaryTokens(acme, time.Now().Add(24*time.Hour)); err != nil || n != 0 {
+	if n, err := h.store.Summaries().SummaryTokens(acme, time.Now().Add(24*time.Hour)); err != nil || n != 0 {
 		t.Errorf("%d tokens of tomorrow are used up (%v)", n, err)
 	}
 	h.ok(h.store.Close())
@@ -343,15 +343,15 @@ func TestErasingAnExchangeDropsTheSummaryOfItsSession(t *testing.T) {
 	if len(h.found("acme", "kumquat")) != 1 {
 		t.Fatal("there is no summary to erase")
 	}
-	stale, err := h.store.SessionSummary("acme", session)
+	stale, err := h.store.Archive().SessionSummary("acme", session)
 	h.ok(err)
 	h.erase("acme", secret)
 	if h.summary("acme", session) != "" || len(h.found("acme", "kumquat")) > 0 {
 		t.Error("the summary is still there")
 	}
 	for what, err := range map[string]error{
-		"of an erased exchange": h.store.KeepSessionSummary(t.Context(), "acme", session, *stale, nil, []string{secret, kept}),
-		"of a dropped summary":  h.store.KeepSessionSummary(t.Context(), "acme", session, *stale, stale, []string{kept}),
+		"of an erased exchange": h.store.Summaries().KeepSessionSummary(t.Context(), "acme", session, *stale, nil, []string{secret, kept}),
+		"of a dropped summary":  h.store.Summaries().KeepSessionSummary(t.Context(), "acme", session, *stale, stale, []string{kept}),
 	} {
 		var e *codec.Error
 		if !errors.As(err, &e) || e.Kind != codec.KindConflict {
@@ -369,7 +369,7 @@ func TestErasingAnExchangeDropsTheSummaryOfItsSession(t *testing.T) {
 		t.Errorf("the model is told what was erased: %s", sent)
 	}
 	h.erase("acme", kept)
-	if report, err := h.store.Check(context.Background(), false, func(f store.Finding) { t.Errorf("check finds %+v", f) }); err != nil || report.Findings > 0 {
+	if report, err := h.store.Upkeep().Check(context.Background(), false, func(f store.Finding) { t.Errorf("check finds %+v", f) }); err != nil || report.Findings > 0 {
 		t.Errorf("check: %+v, %v", report, err)
 	}
 }
@@ -377,7 +377,7 @@ func TestErasingAnExchangeDropsTheSummaryOfItsSession(t *testing.T) {
 // The model is asked about an account's sessions with the credential and the words of that account alone.
 func TestNoAccountIsAskedForWithAnothersCredentialOrText(t *testing.T) {
 	h := newHouse(t, `text "short"`)
-	h.ok(h.store.SetCredential("acme", "openai", "acmes-own"))
+	h.ok(h.store.Credentials().Set("acme", "openai", "acmes-own"))
 	for i := range 5 {
 		h.say("acme", fmt.Sprint(i), long("acme-words"), "Done.")
 		h.say("globex", fmt.Sprint(i), long("globex-words"), "Done.")

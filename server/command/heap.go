@@ -5,12 +5,14 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 // The store's database allocates in bursts, and a heap that may double before it is collected holds 300 MB of which
 // 60 MB are in use. heapSize is what the process may take before the collector works harder, which costs 3 % of its CPU
 // time at 7,000 exchanges a second. A process that needs more gets half as much again as is in use, so that the collector
-// is never busy with a limit that cannot be kept.
+// is never busy with a limit that cannot be kept, unless its container allows less: the kernel would kill it.
 const (
 	heapSize = 160 << 20
 	heapLook = time.Second
@@ -23,13 +25,15 @@ func boundHeap() (end func()) {
 		return func() {}
 	}
 	quit, done := make(chan struct{}), make(chan struct{})
+	most := containerAllows()
 	go func() {
 		defer close(done)
 		defer debug.SetMemoryLimit(math.MaxInt64)
 		tick := time.NewTicker(heapLook)
 		defer tick.Stop()
 		for {
-			followHeap(inUse())
+			heap, beside := inUse()
+			followHeap(heap, beside, most)
 			select {
 			case <-quit:
 				return
@@ -43,9 +47,20 @@ func boundHeap() (end func()) {
 	}
 }
 
-// followHeap sets the limit for what is in use. Setting it stops the program for a moment, so small changes are skipped.
-func followHeap(heap, beside int64) {
-	limit := max(heapSize, heap*3/2+beside)
+// containerAllows gives the bytes that the collector may let the process have in its control group: nine tenths of the group's
+// limit, since the kernel counts its own buffers for the process too, and pages of files that it is about to write.
+func containerAllows() int64 {
+	limit, err := memlimit.FromCgroup()
+	if err != nil || limit > math.MaxInt64 { // there is none, as a rule
+		return math.MaxInt64
+	}
+	return int64(limit / 10 * 9)
+}
+
+// followHeap sets the limit for what is in use, no higher than most. Setting it stops the program for a moment, so small changes
+// are skipped.
+func followHeap(heap, beside, most int64) {
+	limit := min(max(heapSize, heap*3/2+beside), most)
 	if now := debug.SetMemoryLimit(-1); limit < now-now/8 || limit > now+now/8 {
 		debug.SetMemoryLimit(limit)
 	}

@@ -6,20 +6,23 @@ import (
 	"testing"
 )
 
-func TestTheHeapIsBoundButNeverBelowWhatIsInUse(t *testing.T) {
+func TestTheHeapIsBoundByWhatIsInUseAndByTheContainer(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	end := boundHeap()
 	end()
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		t.Errorf("a limit of %d stays behind", limit)
 	}
-	for _, c := range []struct{ heap, beside, want int64 }{
-		{10 << 20, 5 << 20, heapSize},
-		{400 << 20, 50 << 20, 650 << 20},
-		{410 << 20, 50 << 20, 650 << 20}, // a small change
-		{20 << 20, 5 << 20, heapSize},
+	const none = math.MaxInt64
+	for _, c := range []struct{ heap, beside, most, want int64 }{
+		{10 << 20, 5 << 20, none, heapSize},
+		{400 << 20, 50 << 20, none, 650 << 20},
+		{410 << 20, 50 << 20, none, 650 << 20}, // a small change
+		{20 << 20, 5 << 20, none, heapSize},
+		{20 << 20, 5 << 20, 90 << 20, 90 << 20},
+		{400 << 20, 50 << 20, 512 << 20, 512 << 20},
 	} {
-		if followHeap(c.heap, c.beside); debug.SetMemoryLimit(-1) != c.want {
+		if followHeap(c.heap, c.beside, c.most); debug.SetMemoryLimit(-1) != c.want {
 			t.Errorf("with %d MiB in use the limit is %d MiB, want %d", c.heap>>20, debug.SetMemoryLimit(-1)>>20, c.want>>20)
 		}
 	}

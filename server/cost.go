@@ -67,9 +67,10 @@ func (x *exchange) recordCost() {
 		return
 	}
 	bill := price.Bill(usage, now)
-	x.recording.closing.Cost = &store.Cost{
+	x.recording.cost = store.Cost{
 		USD: store.USD(bill.Cost), Saved: store.USD(bill.Saved), Price: price.Version, Estimated: !bill.Exact, Notional: x.route.own,
 	}
+	x.recording.closing.Cost = &x.recording.cost
 }
 
 // completeUsage completes the usage of an answer that the client did not wait for: the provider charges for the prompt, and for

@@ -16,6 +16,7 @@ type recording struct {
 	capture  store.Recording // nil: the request has not been put on record
 	off      bool            // the capture records nothing
 	closing  store.Closing
+	cost     store.Cost        // of closing, where it is known
 	written  int64             // about how many tokens of the answer have come
 	recalled *store.RecallInfo // nil: nothing was to be recalled
 	finished bool              // the closing is committed

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What a small request allocates, without its record. Others in this process allocate now and then, the more the longer
+// A small request makes 30 allocations, without its record. Others in this process allocate now and then, the more the longer
 // the requests take; what they do in as long a time without requests is taken off.
 func TestAllocationsOfARequest(t *testing.T) {
 	request := startRequests(t, captureOff)
@@ -28,7 +28,7 @@ func TestAllocationsOfARequest(t *testing.T) {
 	slices.Sort(rounds)
 	usual := rounds[len(rounds)/2]
 	t.Logf("%.1f allocations per request", usual)
-	if usual > 32 {
+	if usual > 30.5 {
 		t.Errorf("%.1f allocations per request", usual)
 	}
 }

@@ -318,7 +318,11 @@ func closeInfo(info *ExchangeInfo, c *Closing) {
 	info.Status = c.Status
 	info.FirstByte, info.LastByte = c.FirstByte.UTC(), c.LastByte.UTC()
 	info.ModelServed = c.ModelServed
-	info.Usage, info.Cost = UsageInfo(c.Usage), c.Cost
+	info.Usage = UsageInfo(c.Usage)
+	if c.Cost != nil {
+		cost := *c.Cost // the record outlives what the caller has of the exchange
+		info.Cost = &cost
+	}
 	info.FinishReason = c.FinishReason
 	info.ResponseID = c.ResponseID
 	info.ProviderReqID = c.ProviderReqID

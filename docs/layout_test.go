@@ -1,6 +1,11 @@
 package docs_test
 
 import (
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -89,4 +94,60 @@ func TestTheServerNamesNoStore(t *testing.T) {
 			t.Errorf("%s names *store.Store", name)
 		}
 	}
+}
+
+// mostMethods is the largest number of exported methods that a type may have.
+const mostMethods = 30
+
+// A type with more is several things in one.
+func TestNoTypeHasTooManyMethods(t *testing.T) {
+	for _, name := range typesOf(t) {
+		var all []string
+		methods := types.NewMethodSet(name.Type())
+		if !types.IsInterface(name.Type()) {
+			methods = types.NewMethodSet(types.NewPointer(name.Type()))
+		}
+		for m := range methods.Methods() {
+			if o := m.Obj(); o.Exported() && o.Pkg() != nil && isOurs(o.Pkg().Path()) { // not what time.Time brings
+				all = append(all, o.Name())
+			}
+		}
+		if len(all) > mostMethods {
+			t.Errorf("%s.%s has %d exported methods: %s", within(name.Pkg().Path()), name.Name(), len(all), strings.Join(all, " "))
+		}
+	}
+}
+
+func isOurs(path string) bool { return path == module || strings.HasPrefix(path, module+"/") }
+
+// typesOf gives the exported types of all packages, as the compiler exports them.
+func typesOf(t *testing.T) (all []*types.TypeName) {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}};{{.Export}}", "./...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), ";")
+		exports[path] = file
+	}
+	compiled := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	for path, file := range exports {
+		if !isOurs(path) || file == "" {
+			continue
+		}
+		p, err := compiled.Import(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range p.Scope().Names() {
+			if named, is := p.Scope().Lookup(name).(*types.TypeName); is && named.Exported() && !named.IsAlias() {
+				all = append(all, named)
+			}
+		}
+	}
+	return all
 }

@@ -10,15 +10,15 @@ func TestAnAccountIsDeletedByTheOperatorAndPutOnTheAuditRecord(t *testing.T) {
 	dir := t.TempDir()
 	st := withServer(t, dir)
 	client := open(t, dir, false)
-	if _, err := client.CreateAccount(t.Context(), "acme"); err != nil {
+	if _, err := client.Accounts().Create(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}
-	key, err := client.CreateKey(t.Context(), NewKey{Account: "acme", Scopes: store.AllScopes})
+	key, err := client.Keys().Create(t.Context(), NewKey{Account: "acme", Scopes: store.AllScopes})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, dryRun := range []bool{true, false} {
-		d, err := client.DeleteAccount(t.Context(), "acme", dryRun)
+		d, err := client.Accounts().Delete(t.Context(), "acme", dryRun)
 		if err != nil || d.Account != "acme" || d.Keys != 1 || d.DryRun != dryRun || d.Deleted.IsZero() != dryRun {
 			t.Errorf("dry run %t: %+v, %v", dryRun, d, err)
 		}
@@ -26,7 +26,7 @@ func TestAnAccountIsDeletedByTheOperatorAndPutOnTheAuditRecord(t *testing.T) {
 			t.Errorf("dry run %t: the key gives %v", dryRun, err)
 		}
 	}
-	if _, err := client.DeleteAccount(t.Context(), "acme", false); err == nil {
+	if _, err := client.Accounts().Delete(t.Context(), "acme", false); err == nil {
 		t.Error("it can be deleted twice")
 	}
 	page, err := st.AuditLog().Audit(store.AuditQuery{Account: "acme"})

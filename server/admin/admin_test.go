@@ -133,39 +133,39 @@ func TestManagementIsTheSameWithAndWithoutAServer(t *testing.T) {
 			client := prepare(t, filepath.Join(t.TempDir(), "data"))
 			ctx := t.Context()
 
-			created, err := client.CreateKey(ctx, NewKey{Account: "default", Scopes: store.ScopeWrite | store.ScopeRead, Label: "laptop"})
+			created, err := client.Keys().Create(ctx, NewKey{Account: "default", Scopes: store.ScopeWrite | store.ScopeRead, Label: "laptop"})
 			if err != nil || !store.LooksLikeKey(created.Secret) {
 				t.Fatalf("%+v, %v", created.Key, err)
 			}
-			if err := client.RevokeKey(ctx, created.ID); err != nil {
+			if err := client.Keys().Revoke(ctx, created.ID); err != nil {
 				t.Error(err)
 			}
-			keys, err := client.Keys(ctx, "default")
+			keys, err := client.Keys().List(ctx, "default")
 			if err != nil || len(keys) != 1 || keys[0].Label != "laptop" || keys[0].Revoked.IsZero() {
 				t.Errorf("keys: %+v, %v", keys, err)
 			}
 
-			if _, err := client.CreateAccount(ctx, "team-a"); err != nil {
+			if _, err := client.Accounts().Create(ctx, "team-a"); err != nil {
 				t.Error(err)
 			}
-			if err := client.SetCredential(ctx, "team-a", "openai", "sk-1"); err != nil {
+			if err := client.Accounts().SetCredential(ctx, "team-a", "openai", "sk-1"); err != nil {
 				t.Error(err)
 			}
-			accounts, err := client.Accounts(ctx)
+			accounts, err := client.Accounts().List(ctx)
 			if err != nil || len(accounts) != 2 || !cmp.Equal(accounts[1].Credentials, []string{"openai"}) {
 				t.Errorf("accounts: %+v, %v", accounts, err)
 			}
-			if err := client.RemoveCredential(ctx, "team-a", "openai"); err != nil {
+			if err := client.Accounts().RemoveCredential(ctx, "team-a", "openai"); err != nil {
 				t.Error(err)
 			}
 
 			for what, err := range map[string]error{
-				`not_found: no account "nobody"`:                             second(client.CreateKey(ctx, NewKey{Account: "nobody", Scopes: store.ScopeRead})),
-				`conflict: account "team-a" exists already`:                  second(client.CreateAccount(ctx, "team-a")),
-				`not_found: no key "key_?/#"`:                                client.RevokeKey(ctx, "key_?/#"),
-				`not_found: no exchange "exch_none"`:                         second(client.Exchange(ctx, "exch_none")),
-				`not_found: account "team-a" has no credential for "openai"`: client.RemoveCredential(ctx, "team-a", "openai"),
-				`invalid_request: this is a service key of mneme; a credential is what the provider openai gave out (secret)`: client.SetCredential(ctx, "team-a", "openai", created.Secret),
+				`not_found: no account "nobody"`:                             second(client.Keys().Create(ctx, NewKey{Account: "nobody", Scopes: store.ScopeRead})),
+				`conflict: account "team-a" exists already`:                  second(client.Accounts().Create(ctx, "team-a")),
+				`not_found: no key "key_?/#"`:                                client.Keys().Revoke(ctx, "key_?/#"),
+				`not_found: no exchange "exch_none"`:                         second(client.Memory().Exchange(ctx, "exch_none")),
+				`not_found: account "team-a" has no credential for "openai"`: client.Accounts().RemoveCredential(ctx, "team-a", "openai"),
+				`invalid_request: this is a service key of mneme; a credential is what the provider openai gave out (secret)`: client.Accounts().SetCredential(ctx, "team-a", "openai", created.Secret),
 			} {
 				var known *codec.Error
 				if !errors.As(err, &known) || known.Error() != what {
@@ -190,7 +190,7 @@ func TestExchangesComeInPagesAndByteForByte(t *testing.T) {
 	client := open(t, dir, false)
 	var listed []string
 	for after, more := "", true; more; {
-		page, err := client.Exchanges(t.Context(), "", after, 2)
+		page, err := client.Memory().Exchanges(t.Context(), "", after, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestExchangesComeInPagesAndByteForByte(t *testing.T) {
 		t.Error(diff)
 	}
 	for i, id := range ids {
-		x, err := client.Exchange(t.Context(), id)
+		x, err := client.Memory().Exchange(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestADirectoryTooDeepForASocketAddressStillWorks(t *testing.T) {
 	if client.InProcess() {
 		t.Fatal("the server was not reached")
 	}
-	if _, err := client.Accounts(t.Context()); err != nil {
+	if _, err := client.Accounts().List(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if links, err := os.ReadDir(temporary); err != nil || len(links) > 0 {

@@ -24,7 +24,34 @@ import (
 )
 
 // Client manages a store: in a server on this machine, in this process, or in a server elsewhere.
-type Client struct {
+type Client struct{ *connection }
+
+// AccountClient manages accounts.
+type AccountClient struct{ *connection }
+
+// KeyClient manages service keys.
+type KeyClient struct{ *connection }
+
+// MemoryClient reads and edits what was recorded.
+type MemoryClient struct{ *connection }
+
+// UpkeepClient looks after the store as a whole.
+type UpkeepClient struct{ *connection }
+
+// Accounts manages accounts.
+func (c *Client) Accounts() AccountClient { return AccountClient{c.connection} }
+
+// Keys manages service keys.
+func (c *Client) Keys() KeyClient { return KeyClient{c.connection} }
+
+// Memory reads and edits what was recorded.
+func (c *Client) Memory() MemoryClient { return MemoryClient{c.connection} }
+
+// Upkeep looks after the store.
+func (c *Client) Upkeep() UpkeepClient { return UpkeepClient{c.connection} }
+
+// connection is the way to a store.
+type connection struct {
 	http   http.Client
 	origin string
 	engine *Engine    // nil when a server has it open
@@ -81,7 +108,7 @@ func inProcessClient(m Engine, create bool) (*Client, error) {
 	}
 	log := slog.New(slog.DiscardHandler) // the error itself reaches the person at the command line
 	local := &inProcess{handler: Handler(m, log)}
-	return &Client{http: http.Client{Transport: local}, origin: localOrigin, engine: &m, local: local}, nil
+	return &Client{&connection{http: http.Client{Transport: local}, origin: localOrigin, engine: &m, local: local}}, nil
 }
 
 // dialClient gives nil and no error when nobody listens.
@@ -96,10 +123,10 @@ func dialClient(ctx context.Context, dataDir string) (*Client, error) {
 		return nil, fmt.Errorf("reach the server over %s: %w", filepath.Join(dataDir, SocketName), err)
 	}
 	_ = conn.Close()
-	return &Client{origin: localOrigin, http: http.Client{Transport: &http.Transport{
+	return &Client{&connection{origin: localOrigin, http: http.Client{Transport: &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dataDir) },
 		DisableKeepAlives: true,
-	}}}, nil
+	}}}}, nil
 }
 
 // InProcess reports whether no server runs and the memory is open in this process.
@@ -115,8 +142,8 @@ func (c *Client) Close() error {
 	return c.engine.Close()
 }
 
-// Accounts lists all accounts by name.
-func (c *Client) Accounts(ctx context.Context) ([]Account, error) {
+// List lists all accounts by name.
+func (c AccountClient) List(ctx context.Context) ([]Account, error) {
 	if c.holder != nil && c.holder.Scopes&(store.ScopeAdmin|store.ScopeOperator) == 0 {
 		return []Account{{Name: c.holder.Account}}, nil
 	}
@@ -125,25 +152,25 @@ func (c *Client) Accounts(ctx context.Context) ([]Account, error) {
 	return list.Data, err
 }
 
-// CreateAccount makes an account.
-func (c *Client) CreateAccount(ctx context.Context, name string) (Account, error) {
+// Create makes an account.
+func (c AccountClient) Create(ctx context.Context, name string) (Account, error) {
 	var account Account
 	err := c.call(ctx, http.MethodPost, "/accounts", NewAccount{name}, &account)
 	return account, err
 }
 
 // SetCredential gives an account its own credential for a provider.
-func (c *Client) SetCredential(ctx context.Context, account, provider, secret string) error {
+func (c AccountClient) SetCredential(ctx context.Context, account, provider, secret string) error {
 	return c.call(ctx, http.MethodPut, credentialPath(account, provider), Credential{secret}, nil)
 }
 
 // RemoveCredential takes it away.
-func (c *Client) RemoveCredential(ctx context.Context, account, provider string) error {
+func (c AccountClient) RemoveCredential(ctx context.Context, account, provider string) error {
 	return c.call(ctx, http.MethodDelete, credentialPath(account, provider), nil, nil)
 }
 
 // SetRetention gives an account a rule of its own; nil gives it the server's again.
-func (c *Client) SetRetention(ctx context.Context, account string, r *store.Retention) error {
+func (c AccountClient) SetRetention(ctx context.Context, account string, r *store.Retention) error {
 	path := "/accounts/" + url.PathEscape(account) + "/retention"
 	if r == nil {
 		return c.call(ctx, http.MethodDelete, path, nil, nil)
@@ -151,21 +178,21 @@ func (c *Client) SetRetention(ctx context.Context, account string, r *store.Rete
 	return c.call(ctx, http.MethodPut, path, r, nil)
 }
 
-// UpdateAccount sets what an account may spend.
-func (c *Client) UpdateAccount(ctx context.Context, account string, asked BudgetChange) (store.Account, error) {
+// Update sets what an account may spend.
+func (c AccountClient) Update(ctx context.Context, account string, asked BudgetChange) (store.Account, error) {
 	var a store.Account
 	err := c.call(ctx, http.MethodPatch, "/accounts/"+url.PathEscape(account), asked, &a)
 	return a, err
 }
 
 // Usage gives what exchanges used and cost. The query is that of GET /usage.
-func (c *Client) Usage(ctx context.Context, query url.Values) (u memory.Usage, err error) {
+func (c MemoryClient) Usage(ctx context.Context, query url.Values) (u memory.Usage, err error) {
 	err = c.call(ctx, http.MethodGet, "/usage?"+query.Encode(), nil, &u)
 	return u, err
 }
 
-// DeleteAccount deletes an account with all that it owns; with dryRun it says what would go.
-func (c *Client) DeleteAccount(ctx context.Context, account string, dryRun bool) (store.AccountDeletion, error) {
+// Delete deletes an account with all that it owns; with dryRun it says what would go.
+func (c AccountClient) Delete(ctx context.Context, account string, dryRun bool) (store.AccountDeletion, error) {
 	path := "/accounts/" + url.PathEscape(account)
 	if dryRun {
 		path += "?dry_run=true"
@@ -179,36 +206,36 @@ func credentialPath(account, provider string) string {
 	return "/accounts/" + url.PathEscape(account) + "/credentials/" + url.PathEscape(provider)
 }
 
-// Keys lists the service keys of an account, or of all with account "".
-func (c *Client) Keys(ctx context.Context, account string) ([]store.Key, error) {
+// List lists the service keys of an account, or of all with account "".
+func (c KeyClient) List(ctx context.Context, account string) ([]store.Key, error) {
 	var list List[store.Key]
 	err := c.call(ctx, http.MethodGet, "/keys?"+url.Values{"account": {account}}.Encode(), nil, &list)
 	return list.Data, err
 }
 
-// CreateKey makes a service key.
-func (c *Client) CreateKey(ctx context.Context, asked NewKey) (CreatedKey, error) {
+// Create makes a service key.
+func (c KeyClient) Create(ctx context.Context, asked NewKey) (CreatedKey, error) {
 	var created CreatedKey
 	err := c.call(ctx, http.MethodPost, "/keys", asked, &created)
 	return created, err
 }
 
-// UpdateKey changes a service key.
-func (c *Client) UpdateKey(ctx context.Context, id string, asked KeyUpdate) (store.Key, error) {
+// Update changes a service key.
+func (c KeyClient) Update(ctx context.Context, id string, asked KeyUpdate) (store.Key, error) {
 	var key store.Key
 	err := c.call(ctx, http.MethodPatch, "/keys/"+url.PathEscape(id), asked, &key)
 	return key, err
 }
 
-// RotateKey makes a successor to a service key.
-func (c *Client) RotateKey(ctx context.Context, id string, asked Rotation) (CreatedKey, error) {
+// Rotate makes a successor to a service key.
+func (c KeyClient) Rotate(ctx context.Context, id string, asked Rotation) (CreatedKey, error) {
 	var created CreatedKey
 	err := c.call(ctx, http.MethodPost, "/keys/"+url.PathEscape(id)+"/rotate", asked, &created)
 	return created, err
 }
 
-// RevokeKey makes a service key invalid at once.
-func (c *Client) RevokeKey(ctx context.Context, id string) error {
+// Revoke makes a service key invalid at once.
+func (c KeyClient) Revoke(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(id), nil, nil)
 }
 
@@ -221,7 +248,7 @@ func (c *Client) Audit(ctx context.Context, account, after string, limit int) (L
 }
 
 // Exchanges gives a page of at most limit exchanges, newest first, that follow the one with the id after.
-func (c *Client) Exchanges(ctx context.Context, account, after string, limit int) (List[store.ExchangeInfo], error) {
+func (c MemoryClient) Exchanges(ctx context.Context, account, after string, limit int) (List[store.ExchangeInfo], error) {
 	if c.confined() {
 		return c.ownExchanges(ctx, account, after, limit)
 	}
@@ -232,7 +259,7 @@ func (c *Client) Exchanges(ctx context.Context, account, after string, limit int
 }
 
 // Exchange gives one exchange with its bytes.
-func (c *Client) Exchange(ctx context.Context, id string) (memory.Exchange, error) {
+func (c MemoryClient) Exchange(ctx context.Context, id string) (memory.Exchange, error) {
 	var x memory.Exchange
 	path := "/exchanges/" + url.PathEscape(id)
 	if c.confined() {
@@ -243,7 +270,7 @@ func (c *Client) Exchange(ctx context.Context, id string) (memory.Exchange, erro
 }
 
 // call sends one request; the answer goes into answer unless that is nil. What the server refuses is a *codec.Error.
-func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
+func (c *connection) call(ctx context.Context, method, path string, body, answer any) error {
 	var sent io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -267,7 +294,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 }
 
 // open sends one request and gives the body of the answer as it comes; the caller closes it.
-func (c *Client) open(ctx context.Context, method, path string, body io.Reader) (io.ReadCloser, error) {
+func (c *connection) open(ctx context.Context, method, path string, body io.Reader) (io.ReadCloser, error) {
 	if body == nil {
 		body = http.NoBody
 	}

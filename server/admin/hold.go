@@ -25,9 +25,9 @@ const (
 // holdAgain is how long a holder waits before it looks for a server that went away.
 const holdAgain = 250 * time.Millisecond
 
-// HoldKey holds a key until ctx is done, over any number of servers, or until it is revoked. Then the key is revoked,
+// Hold holds a key until ctx is done, over any number of servers, or until it is revoked. Then the key is revoked,
 // unless ctx ended while there was no server.
-func (c *Client) HoldKey(ctx context.Context, id string) {
+func (c KeyClient) Hold(ctx context.Context, id string) {
 	for ctx.Err() == nil {
 		held, err := c.open(ctx, http.MethodPost, "/keys/"+id+"/hold", nil)
 		if err == nil {

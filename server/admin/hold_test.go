@@ -30,7 +30,7 @@ func TestAKeyIsHeldOverARestartOfTheServerAndRevokedBehindItsHolder(t *testing.T
 	st, stop := startServer(t, dir)
 	client := open(t, dir, false)
 	soon := time.Now().Add(time.Minute)
-	key, err := client.CreateKey(t.Context(), NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite, KeySettings: KeySettings{Expires: &soon}})
+	key, err := client.Keys().Create(t.Context(), NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite, KeySettings: KeySettings{Expires: &soon}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestAKeyIsHeldOverARestartOfTheServerAndRevokedBehindItsHolder(t *testing.T
 	held := make(chan struct{})
 	go func() {
 		defer close(held)
-		client.HoldKey(ctx, key.ID)
+		client.Keys().Hold(ctx, key.ID)
 	}()
 	keyWhen(t, st, "held", renewed)
 	stop()
@@ -70,13 +70,13 @@ func TestAKeyThatIsRevokedIsHeldNoLonger(t *testing.T) {
 	dir := t.TempDir()
 	withServer(t, dir)
 	client := open(t, dir, false)
-	key, err := client.CreateKey(t.Context(), NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite})
+	key, err := client.Keys().Create(t.Context(), NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.RevokeKey(t.Context(), key.ID); err != nil {
+	if err := client.Keys().Revoke(t.Context(), key.ID); err != nil {
 		t.Fatal(err)
 	}
-	client.HoldKey(t.Context(), key.ID) // returns
-	client.HoldKey(t.Context(), "key_unknown")
+	client.Keys().Hold(t.Context(), key.ID) // returns
+	client.Keys().Hold(t.Context(), "key_unknown")
 }

@@ -35,56 +35,56 @@ func memoryPath(account string, query url.Values, parts ...string) string {
 }
 
 // Sessions gives a page of an account's sessions. The query is that of GET /v1/memory/sessions.
-func (c *Client) Sessions(ctx context.Context, account string, query url.Values) (page memory.List[memory.Session], err error) {
+func (c MemoryClient) Sessions(ctx context.Context, account string, query url.Values) (page memory.List[memory.Session], err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "sessions"), nil, &page)
 	return page, err
 }
 
 // Session gives one session.
-func (c *Client) Session(ctx context.Context, account, id string) (s memory.Session, err error) {
+func (c MemoryClient) Session(ctx context.Context, account, id string) (s memory.Session, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "sessions", id), nil, &s)
 	return s, err
 }
 
 // Timeline gives a page of a session's turns, oldest first.
-func (c *Client) Timeline(ctx context.Context, account, id, after string) (page memory.List[memory.Turn], err error) {
+func (c MemoryClient) Timeline(ctx context.Context, account, id, after string) (page memory.List[memory.Turn], err error) {
 	query := url.Values{"after": {after}, "limit": {"100"}}
 	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "sessions", id, "timeline"), nil, &page)
 	return page, err
 }
 
 // MergeSession moves the exchanges of a session into another one, and gives that.
-func (c *Client) MergeSession(ctx context.Context, account, id, into string) (s memory.Session, err error) {
+func (c MemoryClient) MergeSession(ctx context.Context, account, id, into string) (s memory.Session, err error) {
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "merge"), map[string]string{"into": into}, &s)
 	return s, err
 }
 
 // SplitSession moves an exchange of a session and all that began after it into a new session, and gives that.
-func (c *Client) SplitSession(ctx context.Context, account, id, exchange string) (s memory.Session, err error) {
+func (c MemoryClient) SplitSession(ctx context.Context, account, id, exchange string) (s memory.Session, err error) {
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "split"), map[string]string{"exchange": exchange}, &s)
 	return s, err
 }
 
 // Erase begins an erasure, or counts with DryRun what it would erase.
-func (c *Client) Erase(ctx context.Context, account string, asked memory.NewErasure) (e memory.Erasure, err error) {
+func (c MemoryClient) Erase(ctx context.Context, account string, asked memory.NewErasure) (e memory.Erasure, err error) {
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "erasures"), asked, &e)
 	return e, err
 }
 
 // Erasure gives the receipt of an erasure as it stands.
-func (c *Client) Erasure(ctx context.Context, account, id string) (e memory.Erasure, err error) {
+func (c MemoryClient) Erasure(ctx context.Context, account, id string) (e memory.Erasure, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "erasures", id), nil, &e)
 	return e, err
 }
 
 // Stats says what an account's memory takes.
-func (c *Client) Stats(ctx context.Context, account string) (s memory.Stats, err error) {
+func (c MemoryClient) Stats(ctx context.Context, account string) (s memory.Stats, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "stats"), nil, &s)
 	return s, err
 }
 
 // Tail gives an account's events to tell as they happen, until ctx ends or tell gives an error.
-func (c *Client) Tail(ctx context.Context, account string, tell func(store.Event) error) error {
+func (c MemoryClient) Tail(ctx context.Context, account string, tell func(store.Event) error) error {
 	received, err := c.open(ctx, http.MethodGet, memoryPath(account, nil, "events"), nil)
 	if err != nil {
 		return err
@@ -111,12 +111,12 @@ func (c *Client) Tail(ctx context.Context, account string, tell func(store.Event
 }
 
 // Export gives an account's export as it comes; the caller closes it. The query is that of GET /v1/memory/export.jsonl.
-func (c *Client) Export(ctx context.Context, account string, query url.Values) (io.ReadCloser, error) {
+func (c MemoryClient) Export(ctx context.Context, account string, query url.Values) (io.ReadCloser, error) {
 	return c.open(ctx, http.MethodGet, memoryPath(account, query, "export.jsonl"), nil)
 }
 
 // Import takes an export into an account.
-func (c *Client) Import(ctx context.Context, account string, export io.Reader) (done memory.Import, err error) {
+func (c MemoryClient) Import(ctx context.Context, account string, export io.Reader) (done memory.Import, err error) {
 	received, err := c.open(ctx, http.MethodPost, memoryPath(account, nil, "imports"), export)
 	if err != nil {
 		return done, err
@@ -129,7 +129,7 @@ func (c *Client) Import(ctx context.Context, account string, export io.Reader) (
 }
 
 // Check verifies the store's invariants and tells each finding; with repair it corrects what can be worked out.
-func (c *Client) Check(ctx context.Context, repair bool, tell func(store.Finding)) (report store.CheckReport, err error) {
+func (c UpkeepClient) Check(ctx context.Context, repair bool, tell func(store.Finding)) (report store.CheckReport, err error) {
 	received, err := c.open(ctx, http.MethodPost, "/check?repair="+strconv.FormatBool(repair), nil)
 	if err != nil {
 		return report, err
@@ -150,22 +150,22 @@ func (c *Client) Check(ctx context.Context, repair bool, tell func(store.Finding
 }
 
 // Backup gives a backup as it comes; the caller closes it. Since is the mark of the backup it builds on, 0 for a full one.
-func (c *Client) Backup(ctx context.Context, since uint64) (io.ReadCloser, error) {
+func (c UpkeepClient) Backup(ctx context.Context, since uint64) (io.ReadCloser, error) {
 	return c.open(ctx, http.MethodGet, "/backup?since="+strconv.FormatUint(since, 10), nil)
 }
 
 // Compact gives back to the volume what the store no longer needs.
-func (c *Client) Compact(ctx context.Context) error {
+func (c UpkeepClient) Compact(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/compact", nil, nil)
 }
 
 // RotateMasterKey makes a new master key.
-func (c *Client) RotateMasterKey(ctx context.Context) error {
+func (c UpkeepClient) RotateMasterKey(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/master-key/rotate", nil, nil)
 }
 
 // ExchangeInfo gives what lists show of an exchange.
-func (c *Client) ExchangeInfo(ctx context.Context, account, id string) (x store.ExchangeInfo, err error) {
+func (c MemoryClient) ExchangeInfo(ctx context.Context, account, id string) (x store.ExchangeInfo, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "exchanges", id), nil, &x)
 	return x, err
 }

@@ -45,50 +45,50 @@ func TestTheMemoryIsTheSameWithAndWithoutAServer(t *testing.T) {
 			exchange := captureIn(t, st, "default", "one", `{"model":"m"}`)
 			captureIn(t, st, "default", "two", `{"model":"m"}`)
 
-			page, err := client.Sessions(ctx, "default", map[string][]string{"chat_key": {"one"}})
+			page, err := client.Memory().Sessions(ctx, "default", map[string][]string{"chat_key": {"one"}})
 			if err != nil || len(page.Data) != 1 || page.Data[0].ChatKey != "one" {
 				t.Fatalf("%+v, %v", page, err)
 			}
 			one := page.Data[0].ID
-			timeline, err := client.Timeline(ctx, "default", one, "")
+			timeline, err := client.Memory().Timeline(ctx, "default", one, "")
 			if err != nil || len(timeline.Data) != 1 || timeline.Data[0].Exchange.ID != exchange {
 				t.Errorf("%+v, %v", timeline, err)
 			}
-			if x, err := client.ExchangeInfo(ctx, "default", exchange); err != nil || x.Session != one {
+			if x, err := client.Memory().ExchangeInfo(ctx, "default", exchange); err != nil || x.Session != one {
 				t.Errorf("%+v, %v", x, err)
 			}
-			if stats, err := client.Stats(ctx, "default"); err != nil || stats.Exchanges != 2 {
+			if stats, err := client.Memory().Stats(ctx, "default"); err != nil || stats.Exchanges != 2 {
 				t.Errorf("%+v, %v", stats, err)
 			}
-			export, err := client.Export(ctx, "default", nil)
+			export, err := client.Memory().Export(ctx, "default", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := client.CreateAccount(ctx, "copy"); err != nil {
+			if _, err := client.Accounts().Create(ctx, "copy"); err != nil {
 				t.Fatal(err)
 			}
-			done, err := client.Import(ctx, "copy", export)
+			done, err := client.Memory().Import(ctx, "copy", export)
 			if err != nil || done.Exchanges != 2 || done.Sessions != 2 {
 				t.Errorf("%+v, %v", done, err)
 			}
 			if err := export.Close(); err != nil {
 				t.Error(err)
 			}
-			counted, err := client.Erase(ctx, "default", memory.NewErasure{Selection: store.Selection{All: true}, DryRun: true})
+			counted, err := client.Memory().Erase(ctx, "default", memory.NewErasure{Selection: store.Selection{All: true}, DryRun: true})
 			if err != nil || counted.Exchanges != 2 || counted.State != store.ErasureDone {
 				t.Errorf("%+v, %v", counted, err)
 			}
-			report, err := client.Check(ctx, false, func(f store.Finding) { t.Errorf("%+v", f) })
+			report, err := client.Upkeep().Check(ctx, false, func(f store.Finding) { t.Errorf("%+v", f) })
 			if err != nil || report.Exchanges != 4 {
 				t.Errorf("%+v, %v", report, err)
 			}
-			if err := client.Compact(ctx); err != nil {
+			if err := client.Upkeep().Compact(ctx); err != nil {
 				t.Error(err)
 			}
-			if _, err := client.Session(ctx, "", one); !isKind(err, codec.KindInvalidRequest) {
+			if _, err := client.Memory().Session(ctx, "", one); !isKind(err, codec.KindInvalidRequest) {
 				t.Errorf("whose memory is meant is left open: %v", err)
 			}
-			if _, err := client.Session(ctx, "copy", "sess_none"); !isKind(err, codec.KindNotFound) {
+			if _, err := client.Memory().Session(ctx, "copy", "sess_none"); !isKind(err, codec.KindNotFound) {
 				t.Error(err)
 			}
 		})
@@ -106,7 +106,7 @@ func TestABackupIsAsLargeAsItIsAndCanBeLeft(t *testing.T) {
 	for range 20 {
 		captureIn(t, memory, "default", "", `{"model":"m","input":"`+strings.Repeat("large ", 20<<10)+`"}`)
 	}
-	whole, err := client.Backup(t.Context(), 0)
+	whole, err := client.Upkeep().Backup(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestABackupIsAsLargeAsItIsAndCanBeLeft(t *testing.T) {
 	if _, err := store.Restore(t.Context(), store.Options{Dir: filepath.Join(t.TempDir(), "restored")}, &kept, nil); err != nil {
 		t.Error(err)
 	}
-	left, err := client.Backup(t.Context(), 0)
+	left, err := client.Upkeep().Backup(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestATailLastsUntilItIsLeft(t *testing.T) {
 	heard := make(chan store.Event, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- client.Tail(ctx, "default", func(e store.Event) error {
+		ended <- client.Memory().Tail(ctx, "default", func(e store.Event) error {
 			select {
 			case heard <- e:
 			default:

@@ -20,7 +20,7 @@ const remotePatience = 10 * time.Second
 // Remote reaches the server at origin, "http://host:port", as the holder of a service key. What the key may not do, the
 // server refuses.
 func Remote(ctx context.Context, origin, key string) (*Client, error) {
-	c := &Client{origin: strings.TrimRight(origin, "/"), key: key, holder: &Holder{}}
+	c := &connection{origin: strings.TrimRight(origin, "/"), key: key, holder: &Holder{}}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key is for this server alone
 	if u, err := url.Parse(c.origin); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:7788", origin)
@@ -33,7 +33,7 @@ func Remote(ctx context.Context, origin, key string) (*Client, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err == nil:
-		return c, nil
+		return &Client{c}, nil
 	case errors.As(err, &known) && known.Kind == codec.KindUpstream:
 		return nil, fmt.Errorf("no server answers at %s; start one with: mneme serve, or say where it is with --url", c.origin)
 	case errors.As(err, &known) && known.Kind == codec.KindAuthentication:
@@ -46,11 +46,13 @@ func Remote(ctx context.Context, origin, key string) (*Client, error) {
 func (c *Client) Holder() *Holder { return c.holder }
 
 // confined reports whether the client shows a key that sees one account alone.
-func (c *Client) confined() bool { return c.holder != nil && !c.holder.Scopes.Has(store.ScopeOperator) }
+func (c *connection) confined() bool {
+	return c.holder != nil && !c.holder.Scopes.Has(store.ScopeOperator)
+}
 
 // target is the URL of a path. Below [Prefix] is the management, and for operators the memory of every account; the
 // holder of another key has the account's own at the path of its surface.
-func (c *Client) target(path string) (string, error) {
+func (c *connection) target(path string) (string, error) {
 	if c.holder == nil {
 		return c.origin + path, nil
 	}
@@ -70,7 +72,7 @@ func (c *Client) target(path string) (string, error) {
 }
 
 // ownExchanges is [Client.Exchanges] for a key that sees one account.
-func (c *Client) ownExchanges(ctx context.Context, account, after string, limit int) (page List[store.ExchangeInfo], err error) {
+func (c *connection) ownExchanges(ctx context.Context, account, after string, limit int) (page List[store.ExchangeInfo], err error) {
 	if account == "" {
 		account = c.holder.Account
 	}

@@ -48,13 +48,13 @@ func TestAnOperatorsKeyRulesEveryAccountFromElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.CreateAccount(t.Context(), "globex"); err != nil {
+	if _, err := client.Accounts().Create(t.Context(), "globex"); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.CreateKey(t.Context(), NewKey{Account: "acme", Scopes: store.ScopeWrite}); err != nil {
+	if _, err := client.Keys().Create(t.Context(), NewKey{Account: "acme", Scopes: store.ScopeWrite}); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.Sessions(t.Context(), "acme", nil); err != nil {
+	if _, err := client.Memory().Sessions(t.Context(), "acme", nil); err != nil {
 		t.Error(err)
 	}
 	page, err := client.Audit(t.Context(), "", "", 10)
@@ -77,15 +77,15 @@ func TestAnAdminKeyIsNoWayToAnOperators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, made := client.CreateKey(t.Context(), NewKey{Account: "acme", Scopes: store.ScopeOperator | store.ScopeRead})
-	_, rotated := client.RotateKey(t.Context(), operator.ID, Rotation{})
-	_, changed := client.UpdateKey(t.Context(), operator.ID, KeyUpdate{})
-	for what, err := range map[string]error{"make": made, "rotate": rotated, "change": changed, "revoke": client.RevokeKey(t.Context(), operator.ID)} {
+	_, made := client.Keys().Create(t.Context(), NewKey{Account: "acme", Scopes: store.ScopeOperator | store.ScopeRead})
+	_, rotated := client.Keys().Rotate(t.Context(), operator.ID, Rotation{})
+	_, changed := client.Keys().Update(t.Context(), operator.ID, KeyUpdate{})
+	for what, err := range map[string]error{"make": made, "rotate": rotated, "change": changed, "revoke": client.Keys().Revoke(t.Context(), operator.ID)} {
 		if kindOf(err) != codec.KindPermission {
 			t.Errorf("an admin key may %s an operator's: %v", what, err)
 		}
 	}
-	if _, err := client.CreateAccount(t.Context(), "other"); kindOf(err) != codec.KindPermission {
+	if _, err := client.Accounts().Create(t.Context(), "other"); kindOf(err) != codec.KindPermission {
 		t.Errorf("an admin key makes accounts: %v", err)
 	}
 }

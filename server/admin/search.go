@@ -13,7 +13,7 @@ import (
 )
 
 // Search finds turns of an account. Where the store is open in this process the index is first let catch up.
-func (c *Client) Search(ctx context.Context, account string, r *search.Request) (answer search.Answer, err error) {
+func (c MemoryClient) Search(ctx context.Context, account string, r *search.Request) (answer search.Answer, err error) {
 	if c.engine != nil {
 		if err := c.engine.Searcher.Wait(ctx, account); err != nil {
 			return answer, err
@@ -25,7 +25,7 @@ func (c *Client) Search(ctx context.Context, account string, r *search.Request) 
 
 // Recall asks what earlier sessions say about a question. Where the store is open in this process the index is first let
 // catch up.
-func (c *Client) Recall(ctx context.Context, account string, r *memory.RecallRequest) (answer memory.Recalled, err error) {
+func (c MemoryClient) Recall(ctx context.Context, account string, r *memory.RecallRequest) (answer memory.Recalled, err error) {
 	if c.engine != nil {
 		if err := c.engine.Searcher.Wait(ctx, account); err != nil {
 			return answer, err
@@ -36,7 +36,7 @@ func (c *Client) Recall(ctx context.Context, account string, r *memory.RecallReq
 }
 
 // RecallHook hands on the body of a client's hook, and gives the answer for the client.
-func (c *Client) RecallHook(ctx context.Context, account string, body json.RawMessage) (answer json.RawMessage, err error) {
+func (c MemoryClient) RecallHook(ctx context.Context, account string, body json.RawMessage) (answer json.RawMessage, err error) {
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "recall"), body, &answer)
 	return answer, err
 }
@@ -49,7 +49,7 @@ const (
 )
 
 // Reindex begins to rebuild the search index of all accounts.
-func (c *Client) Reindex(ctx context.Context, what string) error {
+func (c UpkeepClient) Reindex(ctx context.Context, what string) error {
 	return c.call(ctx, http.MethodPost, "/reindex?what="+url.QueryEscape(what), nil, nil)
 }
 

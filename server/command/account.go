@@ -33,7 +33,7 @@ type AccountList struct {
 // Run lists accounts by name.
 func (c *AccountList) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		accounts, err := client.Accounts(ctx)
+		accounts, err := client.Accounts().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ type AccountCreate struct {
 // Run creates the account; a name that is taken is an error.
 func (c *AccountCreate) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, create, func(client *admin.Client) error {
-		account, err := client.CreateAccount(ctx, c.Name)
+		account, err := client.Accounts().Create(ctx, c.Name)
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (c *AccountUpdate) Run(ctx context.Context, s *Surroundings) error {
 		}
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, err := client.UpdateAccount(ctx, c.Name, asked)
+		account, err := client.Accounts().Update(ctx, c.Name, asked)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ type AccountDelete struct {
 // Run deletes the account if that is confirmed, and otherwise shows what would be deleted.
 func (c *AccountDelete) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		d, err := client.DeleteAccount(ctx, c.Name, !c.Yes)
+		d, err := client.Accounts().Delete(ctx, c.Name, !c.Yes)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (c *CredentialSet) Run(ctx context.Context, s *Surroundings) error {
 		return err
 	}
 	return c.manage(ctx, create, func(client *admin.Client) error {
-		if err := client.SetCredential(ctx, c.Account, c.Provider, secret); err != nil {
+		if err := client.Accounts().SetCredential(ctx, c.Account, c.Provider, secret); err != nil {
 			return err
 		}
 		fmt.Fprintf(s.Out, "credential of account %s for %s set\n", c.Account, c.Provider)
@@ -190,7 +190,7 @@ type CredentialRemove struct {
 // Run removes the credential; one that is not there is an error.
 func (c *CredentialRemove) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		if err := client.RemoveCredential(ctx, c.Account, c.Provider); err != nil {
+		if err := client.Accounts().RemoveCredential(ctx, c.Account, c.Provider); err != nil {
 			return err
 		}
 		fmt.Fprintf(s.Out, "credential of account %s for %s removed\n", c.Account, c.Provider)
@@ -219,7 +219,7 @@ func (c *AccountRetention) Run(ctx context.Context, s *Surroundings) error {
 		rule, said = nil, "kept by the server's rule"
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		if err := client.SetRetention(ctx, c.Account, rule); err != nil {
+		if err := client.Accounts().SetRetention(ctx, c.Account, rule); err != nil {
 			return err
 		}
 		fmt.Fprintf(s.Out, "account %s is %s\n", c.Account, said)

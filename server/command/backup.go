@@ -36,7 +36,7 @@ func (c *Backup) Run(ctx context.Context, s *Surroundings) error {
 		since = header.Mark
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		backup, err := client.Backup(ctx, since)
+		backup, err := client.Upkeep().Backup(ctx, since)
 		if err != nil {
 			return err
 		}

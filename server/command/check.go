@@ -20,7 +20,7 @@ func (c *Check) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		findings := []store.Finding{}
 		done := s.waiting("checking")
-		report, err := client.Check(ctx, c.Repair, func(f store.Finding) { findings = append(findings, f) })
+		report, err := client.Upkeep().Check(ctx, c.Repair, func(f store.Finding) { findings = append(findings, f) })
 		done()
 		if err != nil {
 			return err

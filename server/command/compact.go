@@ -26,7 +26,7 @@ func (c *Compact) Run(ctx context.Context, s *Surroundings) error {
 		done := s.waiting("compacting")
 		defer done()
 		here = client.Holder() == nil
-		return client.Compact(ctx)
+		return client.Upkeep().Compact(ctx)
 	})
 	if err != nil {
 		return err

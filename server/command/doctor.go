@@ -309,7 +309,7 @@ func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, known provi
 	known = provided{byAccounts: map[string]bool{}, simulated: map[string]bool{}}
 	valid, accounts := 0, 0
 	err := c.manage(ctx, mustExist, func(client *admin.Client) error {
-		list, err := client.Accounts(ctx)
+		list, err := client.Accounts().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -326,7 +326,7 @@ func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, known provi
 		for _, p := range providers {
 			known.simulated[p.Name] = p.Simulated
 		}
-		all, err := client.Keys(ctx, "")
+		all, err := client.Keys().List(ctx, "")
 		for i := range all {
 			if all[i].Revoked.IsZero() {
 				valid++
@@ -347,11 +347,11 @@ func (c *Doctor) examineAccounts(ctx context.Context) (keys finding, known provi
 // read, as the keys tell, or where no account is.
 func (c *Doctor) examineIndex(ctx context.Context) (findings []finding) {
 	_ = c.manage(ctx, mustExist, func(client *admin.Client) error {
-		accounts, err := client.Accounts(ctx)
+		accounts, err := client.Accounts().List(ctx)
 		if err != nil || len(accounts) == 0 {
 			return err
 		}
-		stats, err := client.Stats(ctx, accounts[0].Name)
+		stats, err := client.Memory().Stats(ctx, accounts[0].Name)
 		if err == nil && stats.Index != nil {
 			findings = append(findings, indexFinding(stats.Index))
 		}

@@ -56,7 +56,7 @@ func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int
 		if limit > 0 {
 			want = min(want, limit-seen)
 		}
-		page, err := client.Exchanges(ctx, c.Account, after, want)
+		page, err := client.Memory().Exchanges(ctx, c.Account, after, want)
 		if err != nil {
 			return false, err
 		}
@@ -159,7 +159,7 @@ type ExchangeShow struct {
 // Run shows the exchange in one of three forms: for a person, for a program, or its very bytes.
 func (c *ExchangeShow) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		x, err := client.Exchange(ctx, c.ID)
+		x, err := client.Memory().Exchange(ctx, c.ID)
 		switch {
 		case err != nil:
 			return err

@@ -35,7 +35,7 @@ type KeyCreate struct {
 // Run writes only the key to standard output, so that KEY=$(mneme key create ...) works.
 func (c *KeyCreate) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, create, func(client *admin.Client) error {
-		created, err := client.CreateKey(ctx, admin.NewKey{Account: c.Account, Scopes: c.Scope, Label: c.Name, KeySettings: c.asked(time.Now())})
+		created, err := client.Keys().Create(ctx, admin.NewKey{Account: c.Account, Scopes: c.Scope, Label: c.Name, KeySettings: c.asked(time.Now())})
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ type KeyList struct {
 // Run lists keys from the oldest on, revoked ones included.
 func (c *KeyList) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		keys, err := client.Keys(ctx, c.Account)
+		keys, err := client.Keys().List(ctx, c.Account)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (c *KeyUpdate) Run(ctx context.Context, s *Surroundings) error {
 		return errors.New("nothing to change; mneme key update --help lists the settings")
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		key, err := client.UpdateKey(ctx, c.ID, asked)
+		key, err := client.Keys().Update(ctx, c.ID, asked)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (c *KeyRotate) Run(ctx context.Context, s *Surroundings) error {
 		return errors.New("--overlap never would keep the old key valid; make a second key with: mneme key create")
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		created, err := client.RotateKey(ctx, c.ID, admin.Rotation{Overlap: time.Duration(c.Overlap)})
+		created, err := client.Keys().Rotate(ctx, c.ID, admin.Rotation{Overlap: time.Duration(c.Overlap)})
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ type KeyRevoke struct {
 // Run revokes the key. Revoking it again is no error.
 func (c *KeyRevoke) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		if err := client.RevokeKey(ctx, c.ID); err != nil {
+		if err := client.Keys().Revoke(ctx, c.ID); err != nil {
 			return err
 		}
 		fmt.Fprintf(s.Out, "key %s revoked\n", c.ID)

@@ -20,7 +20,7 @@ type MasterKeyRotate struct {
 // Run changes the key while the server runs. An interruption loses nothing: both keys are kept until it is done.
 func (c *MasterKeyRotate) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		if err := client.RotateMasterKey(ctx); err != nil {
+		if err := client.Upkeep().RotateMasterKey(ctx); err != nil {
 			return err
 		}
 		fmt.Fprintln(s.Out, "every credential is sealed with the new master key; earlier backups need the old one, which is no longer on this machine")

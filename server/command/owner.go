@@ -21,7 +21,7 @@ func (o Owner) accounts(ctx context.Context, client *admin.Client) ([]string, er
 	if o.Account != "" {
 		return []string{o.Account}, nil
 	}
-	all, err := client.Accounts(ctx)
+	all, err := client.Accounts().List(ctx)
 	names := make([]string, len(all))
 	for i, a := range all {
 		names[i] = a.Name

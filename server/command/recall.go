@@ -56,7 +56,7 @@ func (c *Recall) Run(ctx context.Context, s *Surroundings) error {
 		if c.SessionStart {
 			return c.digest(ctx, s, client, account, asked.Directory)
 		}
-		answer, err := client.Recall(ctx, account, asked)
+		answer, err := client.Memory().Recall(ctx, account, asked)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (c *Recall) digest(ctx context.Context, s *Surroundings, client *admin.Clie
 	if err != nil {
 		return err
 	}
-	answer, err := client.RecallHook(ctx, account, event)
+	answer, err := client.Memory().RecallHook(ctx, account, event)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (c *Recall) hook(ctx context.Context, in io.Reader) (answer json.RawMessage
 		}
 		account, err := c.one(ctx, client)
 		if err == nil {
-			answer, err = client.RecallHook(ctx, account, event)
+			answer, err = client.Memory().RecallHook(ctx, account, event)
 		}
 		return err
 	})

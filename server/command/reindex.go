@@ -27,12 +27,12 @@ const progressInterval = 100 * time.Millisecond
 func (c *Reindex) Run(ctx context.Context, s *Surroundings) error {
 	vectors := c.What != admin.Words
 	return c.manageIndex(ctx, vectors, func(client *admin.Client) error {
-		accounts, err := client.Accounts(ctx)
+		accounts, err := client.Accounts().List(ctx)
 		if err != nil || len(accounts) == 0 {
 			return err
 		}
 		account := accounts[0].Name // how far the index is is the same for every account
-		if err := client.Reindex(ctx, c.What); err != nil {
+		if err := client.Upkeep().Reindex(ctx, c.What); err != nil {
 			return err
 		}
 		status, err := s.watchIndex(ctx, client, account, vectors)
@@ -53,7 +53,7 @@ func (s *Surroundings) watchIndex(ctx context.Context, client *admin.Client, acc
 	defer words.end()
 	defer embedded.end()
 	for {
-		stats, err := client.Stats(ctx, account)
+		stats, err := client.Memory().Stats(ctx, account)
 		if err != nil {
 			return nil, err
 		}

@@ -51,7 +51,7 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
 		if client.InProcess() {
 			return errors.New("no server runs on this data; start one with: mneme serve")
 		}
-		x, err := client.Exchange(ctx, c.ID)
+		x, err := client.Memory().Exchange(ctx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -80,13 +80,13 @@ func (c *ExchangeReplay) key(ctx context.Context, client *admin.Client, x *memor
 		return secret, func() error { return nil }, err
 	}
 	expires := time.Now().Add(replayKeyLife)
-	key, err := client.CreateKey(ctx, admin.NewKey{
+	key, err := client.Keys().Create(ctx, admin.NewKey{
 		Account: x.Account, Scopes: store.ScopeWrite, Label: "replay of " + x.ID, KeySettings: admin.KeySettings{Expires: &expires},
 	})
 	if err != nil {
 		return "", nil, err
 	}
-	return key.Secret, func() error { return client.RevokeKey(context.WithoutCancel(ctx), key.ID) }, nil
+	return key.Secret, func() error { return client.Keys().Revoke(context.WithoutCancel(ctx), key.ID) }, nil
 }
 
 // request is the captured one, without its continuity fields, which would put it into the old conversation.

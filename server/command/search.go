@@ -54,7 +54,7 @@ func (c *Search) Run(ctx context.Context, s *Surroundings) error {
 		if err != nil {
 			return err
 		}
-		answer, err := client.Search(ctx, account, asked)
+		answer, err := client.Memory().Search(ctx, account, asked)
 		if err != nil {
 			return err
 		}

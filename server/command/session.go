@@ -90,7 +90,7 @@ func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account 
 			want = min(want, limit-seen)
 		}
 		query.Set("limit", strconv.Itoa(want))
-		page, err := client.Sessions(ctx, account, query)
+		page, err := client.Memory().Sessions(ctx, account, query)
 		if err != nil {
 			return false, err
 		}
@@ -162,7 +162,7 @@ type SessionShow struct {
 // Run shows the session, oldest turn first.
 func (c *SessionShow) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.Session(ctx, account, c.ID) })
+		account, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (c *SessionShow) writeJSON(ctx context.Context, client *admin.Client, s *Su
 
 func eachTurn(ctx context.Context, client *admin.Client, account, id string, visit func(*memory.Turn) error) error {
 	for after := ""; ; {
-		page, err := client.Timeline(ctx, account, id, after)
+		page, err := client.Memory().Timeline(ctx, account, id, after)
 		if err != nil {
 			return err
 		}
@@ -307,7 +307,9 @@ type SessionMerge struct {
 // Run merges; what led to the first session leads to the other one from then on.
 func (c *SessionMerge) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		_, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.MergeSession(ctx, account, c.ID, c.Into) })
+		_, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) {
+			return client.Memory().MergeSession(ctx, account, c.ID, c.Into)
+		})
 		if err != nil {
 			return err
 		}
@@ -332,7 +334,7 @@ type SessionSplit struct {
 func (c *SessionSplit) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		_, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) {
-			return client.SplitSession(ctx, account, c.ID, c.Exchange)
+			return client.Memory().SplitSession(ctx, account, c.ID, c.Exchange)
 		})
 		if err != nil {
 			return err
@@ -357,12 +359,12 @@ type SessionErase struct {
 // Run erases the session and waits until nothing of it is left.
 func (c *SessionErase) Run(ctx context.Context, s *Surroundings) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, _, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.Session(ctx, account, c.ID) })
+		account, _, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
 		if err != nil {
 			return err
 		}
 		asked := memory.NewErasure{Selection: store.Selection{Sessions: []string{c.ID}}, DryRun: c.DryRun}
-		e, err := client.Erase(ctx, account, asked)
+		e, err := client.Memory().Erase(ctx, account, asked)
 		if err == nil && !c.DryRun {
 			done := s.waiting("erasing")
 			e, err = untilErased(ctx, client, account, e)
@@ -386,7 +388,7 @@ func untilErased(ctx context.Context, client *admin.Client, account string, e me
 		case <-time.After(eraseInterval):
 		}
 		var err error
-		if e, err = client.Erasure(ctx, account, e.ID); err != nil {
+		if e, err = client.Memory().Erasure(ctx, account, e.ID); err != nil {
 			return e, err
 		}
 	}

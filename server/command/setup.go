@@ -84,7 +84,7 @@ func (c *Setup) key(ctx context.Context) (secret, id string, err error) {
 	}
 	var created admin.CreatedKey
 	err = c.Place.manage(ctx, mustExist, func(client *admin.Client) error {
-		created, err = client.CreateKey(ctx, admin.NewKey{Account: c.Account, Scopes: store.ScopeWrite | store.ScopeRead, Label: "setup " + c.Agent})
+		created, err = client.Keys().Create(ctx, admin.NewKey{Account: c.Account, Scopes: store.ScopeWrite | store.ScopeRead, Label: "setup " + c.Agent})
 		return err
 	})
 	return created.Secret, created.ID, err
@@ -94,7 +94,7 @@ func (c *Setup) revoke(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	return c.Place.manage(ctx, mustExist, func(client *admin.Client) error { return client.RevokeKey(ctx, id) })
+	return c.Place.manage(ctx, mustExist, func(client *admin.Client) error { return client.Keys().Revoke(ctx, id) })
 }
 
 func (c *Setup) undo(ctx context.Context, s *Surroundings, file string, record agent.Record) error {

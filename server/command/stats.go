@@ -25,7 +25,7 @@ func (c *Stats) Run(ctx context.Context, s *Surroundings) error {
 		}
 		all := make([]memory.Stats, 0, len(accounts))
 		for _, account := range accounts {
-			one, err := client.Stats(ctx, account)
+			one, err := client.Memory().Stats(ctx, account)
 			if err != nil {
 				return err
 			}

@@ -39,7 +39,7 @@ func (c *Tail) Run(ctx context.Context, s *Surroundings) error {
 		)
 		for _, account := range accounts {
 			tails.Go(func() error {
-				return client.Tail(inside, account, func(e store.Event) error {
+				return client.Memory().Tail(inside, account, func(e store.Event) error {
 					line, err := c.line(inside, client, account, &e)
 					if err != nil || line == "" {
 						return err
@@ -73,7 +73,7 @@ func (c *Tail) line(ctx context.Context, client *admin.Client, account string, e
 	words := []string{e.Time.Local().Format("15:04:05"), printable(account)}
 	switch e.Kind {
 	case store.ExchangeCompleted:
-		x, gone := client.ExchangeInfo(ctx, account, e.Exchange)
+		x, gone := client.Memory().ExchangeInfo(ctx, account, e.Exchange)
 		if gone != nil {
 			return "", nil //nolint:nilerr // erased meanwhile
 		}
@@ -112,7 +112,7 @@ func (t *sessionTitles) of(ctx context.Context, client *admin.Client, account, s
 	if known {
 		return title
 	}
-	s, err := client.Session(ctx, account, session)
+	s, err := client.Memory().Session(ctx, account, session)
 	if err != nil {
 		return ""
 	}

@@ -30,7 +30,7 @@ func (c *Export) Run(ctx context.Context, s *Surroundings) error {
 		if err != nil {
 			return err
 		}
-		export, err := client.Export(ctx, account, c.query())
+		export, err := client.Memory().Export(ctx, account, c.query())
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (c *Import) Run(ctx context.Context, s *Surroundings) error {
 		if err != nil {
 			return err
 		}
-		done, err := client.Import(ctx, account, export)
+		done, err := client.Memory().Import(ctx, account, export)
 		if err != nil {
 			return err
 		}

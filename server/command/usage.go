@@ -65,7 +65,7 @@ func (c *Usage) Run(ctx context.Context, s *Surroundings) error {
 		query.Set("until", c.Until.UTC().Format(time.RFC3339))
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		u, err := client.Usage(ctx, query)
+		u, err := client.Memory().Usage(ctx, query)
 		switch {
 		case err != nil:
 			return err

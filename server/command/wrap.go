@@ -124,11 +124,11 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 			return fmt.Errorf("the server at %s does not use this data directory; set %s to a key of that server, or name its data directory with --data", url, envKey)
 		}
 		expires := time.Now().Add(admin.HeldKeyLasts)
-		created, err = client.CreateKey(ctx, admin.NewKey{
+		created, err = client.Keys().Create(ctx, admin.NewKey{
 			Account: c.Account, Scopes: store.ScopeWrite | store.ScopeRead, Label: "wrap " + c.Agent, KeySettings: admin.KeySettings{Expires: &expires},
 		})
 		if err == nil {
-			held.Go(func() { client.HoldKey(holding, created.ID) })
+			held.Go(func() { client.Keys().Hold(holding, created.ID) })
 		}
 		return err
 	})
@@ -139,7 +139,7 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 	return created.Secret, func() error {
 		defer held.Wait()
 		defer letGo()
-		return c.Place.manage(ctx, mustExist, func(client *admin.Client) error { return client.RevokeKey(ctx, created.ID) })
+		return c.Place.manage(ctx, mustExist, func(client *admin.Client) error { return client.Keys().Revoke(ctx, created.ID) })
 	}, nil
 }
 

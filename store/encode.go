@@ -8,12 +8,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The first byte of a block or of an answer's part says how the rest is encoded.
+// The first byte of a block, of an answer's part or of a turn says how the rest is encoded.
 const (
 	encodingRaw    = 0
 	encodingZstd   = 1
 	encodingPieces = 2 // blocks only: pieces, none of them a node
 	encodingFrames = 3 // parts of answers only: frames, see frames.go
+
+	encodingTurn      = 4 // turns only, see turn_value.go
+	encodingContinued = 5 // likewise
 )
 
 const (

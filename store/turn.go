@@ -298,7 +298,7 @@ func (g *gathering) placeOf(ref sessionRef, id exchangeID, r *reading) turnPlace
 func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *turnRecord, at turnPlace, r *reading) {
 	turn.Known, turn.Parent, turn.Branch = at.known, at.parent, at.branch
 	if at.onward != nil {
-		g.continueTurn(w, ref.account, *at.onward, turn)
+		g.continueTurn(w, ref.account, *at.onward, turn, id)
 	}
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
 	end := len(r.Messages)
@@ -368,20 +368,6 @@ func (t *turnRecord) noteHistory(g *gathering, w *write, ref sessionRef, history
 	t.Histories = append(t.Histories, history)
 }
 
-// continueTurn makes turn the one that goes on from parent, or a branch if there is one already.
-func (g *gathering) continueTurn(w *write, account accountNumber, parent exchangeID, turn *turnRecord) {
-	before := g.turn(account, parent)
-	if before == nil {
-		return
-	}
-	if before.Continued != "" && before.Continued != turn.Exchange {
-		turn.Branch = true
-		return
-	}
-	before.Continued = turn.Exchange
-	g.putTurn(w, account, parent, before)
-}
-
 // turn gives a turn that has been digested, nil if there is none that can be read.
 func (g *gathering) turn(account accountNumber, id exchangeID) *turnRecord {
 	t, err := decodeTurn(g.get(exchangeKey(spaceTurn, account, id)))
@@ -389,19 +375,4 @@ func (g *gathering) turn(account accountNumber, id exchangeID) *turnRecord {
 		return nil
 	}
 	return t
-}
-
-func decodeTurn(value []byte) (*turnRecord, error) {
-	packed, err := appendDecoded(nil, value)
-	if err != nil {
-		return nil, err
-	}
-	t := new(turnRecord)
-	return t, decodeRecord(packed, t)
-}
-
-func (g *gathering) putTurn(w *write, account accountNumber, id exchangeID, t *turnRecord) {
-	record := appendFields(getBuffer(4<<10), t)
-	g.put(w, exchangeKey(spaceTurn, account, id), encodeBytes(record))
-	putBuffer(record)
 }

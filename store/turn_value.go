@@ -1,0 +1,68 @@
+package store
+
+// A turn says which exchange goes on from it, and that comes later than all else it says. So this stands in front of the
+// encoded record, which then need not be read, put together and compressed a second time. In stores of earlier formats it is a
+// field of the record.
+
+// encodeTurn encodes a turn. One that is said to be continued is encoded as in earlier formats.
+func encodeTurn(t *turnRecord) []byte {
+	fields := appendFields(getBuffer(4<<10), t)
+	defer putBuffer(fields)
+	if t.Continued != "" {
+		return encodeBytes(fields)
+	}
+	return appendEncoded([]byte{encodingTurn}, fields)
+}
+
+func decodeTurn(value []byte) (*turnRecord, error) {
+	const behindID = 1 + len(exchangeID{})
+	continued := ""
+	switch {
+	case len(value) > 1 && value[0] == encodingTurn:
+		value = value[1:]
+	case len(value) > behindID && value[0] == encodingContinued:
+		continued = exchangeID(value[1:behindID]).String()
+		value = value[behindID:]
+	}
+	fields, err := appendDecoded(nil, value)
+	if err != nil {
+		return nil, err
+	}
+	t := new(turnRecord)
+	if err := decodeRecord(fields, t); err != nil {
+		return nil, err
+	}
+	if continued != "" {
+		t.Continued = continued
+	}
+	return t, nil
+}
+
+// continueTurn makes turn the one that goes on from parent, or a branch if there is one already.
+func (g *gathering) continueTurn(w *write, account accountNumber, parent exchangeID, turn *turnRecord, id exchangeID) {
+	key := exchangeKey(spaceTurn, account, parent)
+	switch before := g.get(key); {
+	case len(before) == 0:
+	case before[0] == encodingTurn:
+		g.put(w, key, append(append(append(make([]byte, 0, len(before)+len(id)), encodingContinued), id[:]...), before[1:]...))
+	default:
+		g.continueDecoded(w, account, parent, before, turn)
+	}
+}
+
+// continueDecoded is continueTurn for a turn that another goes on from already, or of an earlier format.
+func (g *gathering) continueDecoded(w *write, account accountNumber, parent exchangeID, value []byte, turn *turnRecord) {
+	before, err := decodeTurn(value)
+	switch {
+	case err != nil:
+	case before.Continued == "":
+		before.Continued = turn.Exchange
+		g.putTurn(w, account, parent, before)
+	case before.Continued != turn.Exchange:
+		turn.Branch = true
+	}
+}
+
+func (g *gathering) putTurn(w *write, account accountNumber, id exchangeID, t *turnRecord) {
+	g.put(w, exchangeKey(spaceTurn, account, id), encodeTurn(t))
+}

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// turnValue gives what is stored of a turn.
+func turnValue(t *testing.T, s *Store, exchange string) (key, value []byte) {
+	t.Helper()
+	account, ok := s.accounts.number("acme")
+	id, parsed := parseExchangeID(exchange)
+	if !ok || !parsed {
+		t.Fatalf("%s is no exchange of the account", exchange)
+	}
+	key = exchangeKey(spaceTurn, account, id)
+	err := s.view(func(tx *badger.Txn) (err error) {
+		value, err = getValue(tx, key)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, value
+}
+
+func TestATurnIsNotEncodedAgainWhenAnotherGoesOnFromIt(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	first, session := c.exchange(key(say("1")), OutcomeComplete, "2")
+	c.idle()
+	_, before := turnValue(t, c.s, first)
+	second, _ := c.exchange(key(say("1", "2", "3")), OutcomeComplete, "4")
+	c.idle()
+	_, after := turnValue(t, c.s, first)
+	id, _ := parseExchangeID(second)
+	if want := append(append([]byte{encodingContinued}, id[:]...), before[1:]...); !bytes.Equal(after, want) {
+		t.Errorf("the turn was %x, and is %x", before, after)
+	}
+	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
+	if err != nil || len(page.Data) != 2 || page.Data[0].Turn.Continued != second || page.Data[1].Turn.Continued != "" {
+		t.Errorf("the timeline is %+v (%v)", page.Data, err)
+	}
+}
+
+// In earlier formats the record itself says what goes on from it.
+func TestTurnsOfEarlierFormatsAreGoneOnFrom(t *testing.T) {
+	c := newConversation(t)
+	key := func(o *Opening) *Opening { o.ChatKey = "k"; return o }
+	first, session := c.exchange(key(say("1")), OutcomeComplete, "2")
+	c.idle()
+	place, value := turnValue(t, c.s, first)
+	err := c.s.update(context.Background(), func(g *gathering, w *write) error {
+		g.put(w, place, value[1:])
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.exchange(key(say("1", "2", "3")), OutcomeComplete, "4")
+	c.exchange(key(say("1", "2", "other")), OutcomeComplete, "x")
+	c.idle()
+	const want = "0 u:1 a:2\n1 after 0 u:3 a:4\n2 after 0 branch u:other a:x"
+	if got := c.timeline(session); got != want {
+		t.Errorf("the timeline is\n%s\nnot\n%s", got, want)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/zeebo/blake3"
 )
 
 // timeID is 48 bits of milliseconds since 1970 and 80 random bits, so that byte order is time order.
@@ -58,6 +60,24 @@ func parseID(prefix, text string) (id timeID, ok bool) {
 	}
 	n, err := idEncoding.Decode(id[:], []byte(digits))
 	return id, err == nil && n == len(id) && idEncoding.EncodeToString(id[:]) == digits
+}
+
+// DerivedExchangeID is the id of an exchange from elsewhere, which is the same each time: it began at t, and names tell it from
+// all others.
+func DerivedExchangeID(t time.Time, names ...string) string {
+	return derivedID(t, names).text(exchangePrefix)
+}
+
+// DerivedSessionID is the same for a session.
+func DerivedSessionID(t time.Time, names ...string) string {
+	return derivedID(t, names).text(sessionPrefix)
+}
+
+func derivedID(t time.Time, names []string) timeID {
+	id := timeIDAt(t)
+	sum := blake3.Sum256([]byte(strings.Join(names, "\x00")))
+	copy(id[6:], sum[:])
+	return id
 }
 
 // timeIDAt is the lowest id of a time.

@@ -3,12 +3,14 @@ package command
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/memory"
 )
 
 // Export is "mneme export [FILE]".
@@ -101,16 +103,26 @@ func (c *Export) query() url.Values {
 	return query
 }
 
-// Import is "mneme import FILE".
+// Import is "mneme import FILE" and "mneme import --from CLIENT [PATH]".
 type Import struct {
 	Target `embed:""`
 	Owner  `embed:""`
-	File   string `arg:"" help:"A file that mneme export wrote; - is standard input."`
+	File   string `arg:"" optional:"" help:"A file that mneme export wrote, - for standard input; with --from a file or folder of that client (default: where it keeps its history)."`
+	From   string `placeholder:"CLIENT" enum:",claude-code,codex,opencode,chatgpt" default:"" help:"Read the history of claude-code, codex, opencode or chatgpt instead."`
+	DryRun bool   `help:"With --from: show what would be imported, and import nothing."`
 	JSON   bool   `help:"Write the counts as JSON."`
 }
 
 // Run imports an export into an account, which need not be the one it came from. Existing records stay as they are.
 func (c *Import) Run(ctx context.Context, s *Surroundings) error {
+	switch {
+	case c.From != "":
+		return c.runHistory(ctx, s)
+	case c.File == "":
+		return errors.New("name a file that mneme export wrote, or a client with --from")
+	case c.DryRun:
+		return errors.New("--dry-run goes with --from")
+	}
 	export, err := s.shownReader(c.File, "importing")
 	if err != nil {
 		return err
@@ -125,13 +137,17 @@ func (c *Import) Run(ctx context.Context, s *Surroundings) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(s.Out, done)
-		}
-		fmt.Fprintf(s.Out, "imported %d exchanges and %d sessions into account %s; %d were there already\n", done.Exchanges, done.Sessions, account, done.Skipped)
-		if !done.ErasedAfter.IsZero() {
-			fmt.Fprintf(s.Out, "the %d exchanges are erased after %s (retention.max_age counts from the import)\n", done.Exchanges, done.ErasedAfter.Format(time.DateOnly))
-		}
-		return nil
+		return c.report(s, account, &done)
 	})
+}
+
+func (c *Import) report(s *Surroundings, account string, done *memory.Import) error {
+	if c.JSON {
+		return writeJSON(s.Out, done)
+	}
+	fmt.Fprintf(s.Out, "imported %d exchanges and %d sessions into account %s; %d were there already\n", done.Exchanges, done.Sessions, account, done.Skipped)
+	if !done.ErasedAfter.IsZero() {
+		fmt.Fprintf(s.Out, "the %d exchanges are erased after %s (retention.max_age counts from the import)\n", done.Exchanges, done.ErasedAfter.Format(time.DateOnly))
+	}
+	return nil
 }

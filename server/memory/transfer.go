@@ -50,14 +50,12 @@ func (a *api) export(c *call) (any, error) {
 		c.w.WriteHeader(http.StatusOK)
 		return nil, nil
 	}
-	out := bufio.NewWriterSize(c.w, 64<<10)
-	lines := json.NewEncoder(out)
-	lines.SetEscapeHTML(false)
+	lines := NewExportWriter(c.w)
 	begun := false
 	begin := sync.OnceFunc(func() {
 		begun = true
 		c.w.Header().Set("Content-Type", ndjson)
-		_ = lines.Encode(exportHeader{exportObject, exportVersion})
+		_ = lines.begin()
 	})
 	for step, err := range a.Archive.Export(c.ctx(), c.account, selection) {
 		if err != nil && !begun {
@@ -67,13 +65,52 @@ func (a *api) export(c *call) (any, error) {
 			panic(http.ErrAbortHandler) // an export without its end must not look complete
 		}
 		begin()
-		if err := lines.Encode(exportLine(&step)); err != nil {
+		if err := lines.Write(&step); err != nil {
 			return nil, nil // the caller is gone
 		}
 	}
 	begin()
-	_ = out.Flush()
+	_ = lines.Flush()
 	return nil, nil
+}
+
+// ExportWriter writes the lines of an export. After an error it writes nothing more.
+type ExportWriter struct {
+	out   *bufio.Writer
+	lines *json.Encoder
+	begun bool
+}
+
+// NewExportWriter returns a writer to w; the caller flushes it.
+func NewExportWriter(w io.Writer) *ExportWriter {
+	out := bufio.NewWriterSize(w, 64<<10)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	return &ExportWriter{out: out, lines: lines}
+}
+
+func (w *ExportWriter) begin() error {
+	if w.begun {
+		return nil
+	}
+	w.begun = true
+	return w.lines.Encode(exportHeader{exportObject, exportVersion})
+}
+
+// Write writes one step; a session has to come before its exchanges.
+func (w *ExportWriter) Write(step *store.Exported) error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	return w.lines.Encode(exportLine(step))
+}
+
+// Flush writes what is buffered; of an export of nothing, its first line.
+func (w *ExportWriter) Flush() error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	return w.out.Flush()
 }
 
 const ndjson = "application/x-ndjson"

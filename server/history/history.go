@@ -1,0 +1,222 @@
+// Package history reads what other programs have kept of their conversations, as steps of an export of mneme. A program has
+// one file here. Formats that nobody promised change, so a line counts for what it holds, and what is not known is counted
+// by its name. The shapes are those of docs/import.md.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// client is a program whose history can be read.
+type client struct {
+	name  string
+	what  string // its files, for errors
+	shape *shape
+	find  func(ctx context.Context, s *Search) ([]File, error)
+	read  func(r *reader, from io.Reader) error
+}
+
+var clients = []*client{&claudeCode, &codex, &opencode, &chatGPT}
+
+// Clients are the names of the programs.
+func Clients() []string {
+	names := make([]string, len(clients))
+	for i, c := range clients {
+		names[i] = c.name
+	}
+	return names
+}
+
+// History is what was found of a program, after every file was read once.
+type History struct {
+	client   *client
+	files    []File
+	sessions map[sessionKey]*Session
+
+	Unknown  map[string]int // lines and parts that nothing is known of, by name
+	Problems []error        // of files that are left out whole
+	Bytes    int64          // of the files that are taken
+	Files    int
+	Passed   int // exchanges that were left out, because they passed through the store
+}
+
+// sessionKey tells the conversations of a program apart.
+type sessionKey struct{ id, agent string }
+
+// Session is one conversation.
+type Session struct {
+	ID          string // of mneme
+	Native      string // of the program
+	Agent       string // the subagent that speaks; "" for the main one
+	Title       string
+	Project     string
+	Exchanges   int
+	First, Last time.Time // when exchanges began
+}
+
+// Recorded is what a store has of a conversation that passed through it.
+type Recorded struct {
+	Session string
+	Answers map[string]bool // their ids
+	Since   time.Time       // when the first exchange began; zero: nothing passed
+}
+
+// Look reads all that is found, and gives nothing of it: so that what cannot be read is known before anything is imported.
+// A file with an error in it is left out, and the error is one of Problems.
+func Look(ctx context.Context, name string, s *Search) (*History, error) {
+	i := slices.IndexFunc(clients, func(c *client) bool { return c.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("no history of %q can be read; known are %s", name, strings.Join(Clients(), ", "))
+	}
+	h := &History{client: clients[i], sessions: make(map[sessionKey]*Session), Unknown: make(map[string]int)}
+	found, err := h.client.find(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range found {
+		r := &reader{ctx: ctx, client: h.client, sessions: make(map[sessionKey]*Session), unknown: make(map[string]int)}
+		r.give = r.count
+		err := r.readFile(&file, s.Show)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			h.Problems = append(h.Problems, err)
+			continue
+		}
+		h.files = append(h.files, file)
+		h.Files++
+		h.Bytes += file.Size
+		h.add(r)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("there is no history of %s; name %s", h.client.name, h.client.what)
+	}
+	return h, nil
+}
+
+// add takes over what was read of a file. A conversation may be in several.
+func (h *History) add(r *reader) {
+	for name, n := range r.unknown {
+		h.Unknown[name] += n
+	}
+	for key, found := range r.sessions {
+		s := h.sessions[key]
+		if s == nil {
+			h.sessions[key] = found
+			continue
+		}
+		s.Exchanges += found.Exchanges
+		if found.First.Before(s.First) {
+			s.First = found.First
+		}
+		if found.Last.After(s.Last) {
+			s.Last = found.Last
+		}
+		if s.Title == "" {
+			s.Title = found.Title
+		}
+	}
+}
+
+// Sessions are the conversations in which a model answered, the oldest first.
+func (h *History) Sessions() []*Session {
+	list := slices.DeleteFunc(slices.Collect(maps.Values(h.sessions)), func(s *Session) bool { return s.Exchanges == 0 })
+	slices.SortFunc(list, func(a, b *Session) int { return strings.Compare(h.idOf(a), h.idOf(b)) })
+	return list
+}
+
+func (h *History) idOf(s *Session) string {
+	if s.ID == "" {
+		s.ID = store.DerivedSessionID(s.First, h.client.name, s.Native, s.Agent)
+	}
+	return s.ID
+}
+
+// Client is what User-Agent headers call the program.
+func (h *History) Client() string { return store.ClientName(h.client.name) }
+
+// Give reads the files again and gives each conversation before its exchanges. It leaves out exchanges that recorded, which
+// may be nil, says passed through the store.
+func (h *History) Give(ctx context.Context, show io.Writer, recorded func(*Session) *Recorded, give func(store.Exported) error) error {
+	given := make(map[*Session]*Recorded)
+	for i := range h.files {
+		r := &reader{ctx: ctx, client: h.client, sessions: make(map[sessionKey]*Session), unknown: make(map[string]int)}
+		r.give = func(of *Session, x *store.Exchange) error {
+			s := h.sessions[sessionKey{of.Native, of.Agent}]
+			if s == nil {
+				return errors.New("the history changed while it was read; import it again")
+			}
+			had, begun := given[s]
+			if !begun {
+				if recorded != nil {
+					had = recorded(s)
+				}
+				if had == nil {
+					had = &Recorded{Session: h.idOf(s)}
+					if err := give(store.Exported{Session: h.session(s, x)}); err != nil {
+						return err
+					}
+				}
+				given[s] = had
+			}
+			if had.has(x) {
+				h.Passed++
+				return nil
+			}
+			x.Session = had.Session
+			return give(store.Exported{Exchange: x})
+		}
+		if err := r.readFile(&h.files[i], show); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// has reports whether an exchange passed through the store. Where the program does not keep the ids of answers, all that it
+// wrote from then on did.
+func (r *Recorded) has(x *store.Exchange) bool {
+	if r.Since.IsZero() {
+		return false
+	}
+	if x.ResponseID != "" {
+		return r.Answers[x.ResponseID]
+	}
+	return !x.Started.Before(r.Since.Add(-recordedSlack))
+}
+
+// recordedSlack is how much earlier than mneme a program notes that a request began: it waits for its own preparations.
+const recordedSlack = 10 * time.Second
+
+func (h *History) session(s *Session, first *store.Exchange) *store.Session {
+	session := &store.Session{
+		ID: h.idOf(s), Created: s.First, Updated: s.Last, Title: s.Title,
+		NativeSession: s.Native, Agent: s.Agent, Models: []string{first.ModelAsked},
+	}
+	if main := h.sessions[sessionKey{s.Native, ""}]; s.Agent != "" && main != nil && main.Exchanges > 0 {
+		session.Parent = h.idOf(main)
+	}
+	return session
+}
+
+// maxTitle is the longest title that is kept, in bytes.
+const maxTitle = 200
+
+// native is an id of a program as it can be kept; "" where it cannot.
+func native(id string) string {
+	if codec.CheckContinuity("id", id) != nil {
+		return ""
+	}
+	return id
+}

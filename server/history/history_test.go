@@ -1,0 +1,260 @@
+package history_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mnemeproxy/mneme/server/history"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
+)
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// look reads the history of a client below a path.
+func look(t *testing.T, client, path string) *history.History {
+	t.Helper()
+	h, err := history.Look(t.Context(), client, &history.Search{Path: path, Lookup: os.LookupEnv, Temp: t.TempDir(), Show: io.Discard})
+	ok(t, err)
+	return h
+}
+
+// told writes what a history gives, a line for each thing, without ids.
+func told(t *testing.T, h *history.History, recorded func(*history.Session) *history.Recorded) (lines []string) {
+	t.Helper()
+	err := h.Give(t.Context(), io.Discard, recorded, func(step store.Exported) error {
+		if s := step.Session; s != nil {
+			lines = append(lines, fmt.Sprintf("session %s %q agent=%q child=%t", s.NativeSession, s.Title, s.Agent, s.Parent != ""))
+			return nil
+		}
+		x := step.Exchange
+		lines = append(lines, fmt.Sprintf("%s %s %s %s %s in=%d cached=%d out=%d answer=%s", x.Client(), x.Surface, x.ModelAsked, x.Project,
+			x.Started.UTC().Format("2006-01-02T15:04:05.000"), x.Usage.InputUncached, x.Usage.CacheRead, x.Usage.Output, x.ResponseID))
+		d, err := digest.Exchange(x)
+		ok(t, err)
+		for _, m := range slices.Concat(d.Messages, d.Answer) {
+			for _, p := range m.Parts {
+				lines = append(lines, strings.TrimRight(fmt.Sprintf("  %s %s %s%s%s", m.Role, p.Kind, p.Name, p.Arguments, p.Text), " "))
+			}
+		}
+		return nil
+	})
+	ok(t, err)
+	return lines
+}
+
+func TestHistoriesAreReadAsTheirClientsWroteThem(t *testing.T) {
+	for client, want := range map[string]struct {
+		path    string
+		unknown map[string]int
+		lines   string
+	}{
+		"claude-code": {"claude-code", map[string]int{"hologram": 1}, `
+session 6f1c0c1e-0000-4000-8000-000000000001 "Walrus cache misses" agent="" child=false
+claude-code messages claude-sonnet-5 /home/ann/shop 2026-03-02T09:00:00.100 in=100 cached=30 out=60 answer=msg_walrus1
+  user text Why does the walrus cache miss?
+  assistant reasoning Look at the cache.
+  assistant call Bash{"command":"go test ./cache"}
+  assistant call Agent{"prompt":"Look at the otter."}
+claude-code messages claude-sonnet-5 /home/ann/shop 2026-03-02T09:00:06.000 in=200 cached=0 out=12 answer=msg_walrus2
+  tool result Exit code 1
+panic: walrus key 17 not found
+  tool result The otter is fine.
+  assistant text The key is never written: see cache/walrus.go.
+session 6f1c0c1e-0000-4000-8000-000000000001 "" agent="a1" child=true
+claude-code messages claude-haiku-5 /home/ann/shop 2026-03-02T09:00:05.600 in=10 cached=0 out=4 answer=msg_otter1
+  user text Look at the otter.
+  assistant text The otter is fine.`},
+		"codex": {"codex", map[string]int{}, `
+session 0199b000-0000-7000-8000-000000000002 "" agent="" child=false
+codex responses gpt-5.5 /home/ann/shop 2026-03-02T10:00:00.040 in=400 cached=100 out=20 answer=resp_penguin1
+  user text List the penguins
+  assistant reasoning They are in a file.
+  assistant call exec_command{"cmd":"cat penguins.txt"}
+codex responses gpt-5.5 /home/ann/shop 2026-03-02T10:00:02.000 in=40 cached=500 out=9 answer=resp_penguin2
+  tool result Process exited with code 0
+Output:
+emperor
+rockhopper
+
+  assistant text There are two: emperor and rockhopper.`},
+		"opencode": {"opencode", map[string]int{"hologram": 1}, `
+session ses_made1 "The lynx in lock.go" agent="" child=false
+opencode chat gpt-5.5 /home/ann/shop 2026-03-02T10:00:00.000 in=70 cached=30 out=10 answer=
+  user text What does the lynx do?
+  assistant reasoning It is in lock.go.
+  assistant call read{"filePath": "/home/ann/shop/lock.go"}
+opencode chat gpt-5.5 /home/ann/shop 2026-03-02T10:00:04.000 in=80 cached=90 out=6 answer=
+  tool result package lock // the lynx waits
+  assistant text It waits for the lock.`},
+		"chatgpt": {"chatgpt", map[string]int{"image_asset_pointer": 1, "messages of branches that were not shown last": 1}, `
+session conv-ibex "Ibex recipes" agent="" child=false
+chatgpt chat gpt-5  2026-03-02T10:00:01.000 in=0 cached=0 out=0 answer=
+  user text Which herb goes with ibex?
+  assistant call web{"input":"search('ibex herb')"}
+chatgpt chat gpt-5  2026-03-02T10:00:03.000 in=0 cached=0 out=0 answer=
+  tool result juniper, says a page
+  assistant reasoning Juniper it is.
+  assistant text Juniper goes with ibex.`},
+	} {
+		t.Run(client, func(t *testing.T) {
+			h := look(t, client, filepath.Join("testdata", want.path))
+			if len(h.Problems) > 0 {
+				t.Error(h.Problems)
+			}
+			if !maps.Equal(h.Unknown, want.unknown) {
+				t.Errorf("not known are %v, not %v", h.Unknown, want.unknown)
+			}
+			lines := strings.Join(told(t, h, nil), "\n")
+			if d := cmp.Diff(strings.TrimSpace(want.lines), lines); d != "" {
+				t.Error(d)
+			}
+			if again := strings.Join(told(t, look(t, client, filepath.Join("testdata", want.path)), nil), "\n"); again != lines {
+				t.Error("the second reading gives something else")
+			}
+		})
+	}
+}
+
+// Ids depend on nothing but what was said, so that an import that is done twice finds what it did.
+func TestIdsAreTheSameEachTime(t *testing.T) {
+	ids := func(dir string) (ids []string) {
+		ok(t, look(t, "claude-code", dir).Give(t.Context(), io.Discard, nil, func(step store.Exported) error {
+			if step.Exchange != nil {
+				ids = append(ids, step.Exchange.ID+" "+step.Exchange.Session)
+			}
+			return nil
+		}))
+		return ids
+	}
+	elsewhere := t.TempDir()
+	ok(t, os.CopyFS(elsewhere, os.DirFS("testdata/claude-code")))
+	first, second := ids("testdata/claude-code"), ids(elsewhere)
+	if len(first) != 3 || !slices.Equal(first, second) {
+		t.Errorf("ids are %q, then %q", first, second)
+	}
+}
+
+// An exchange that passed through the server is on record as it was: what the client has kept of it is less.
+func TestWhatPassedThroughTheServerIsLeftOut(t *testing.T) {
+	h := look(t, "claude-code", "testdata/claude-code")
+	lines := told(t, h, func(s *history.Session) *history.Recorded {
+		if s.Agent != "" {
+			return nil
+		}
+		return &history.Recorded{Session: "sess_1", Since: s.First, Answers: map[string]bool{"msg_walrus2": true}}
+	})
+	all := strings.Join(lines, "\n")
+	if strings.Contains(all, "answer=msg_walrus2") || !strings.Contains(all, "answer=msg_walrus1") || !strings.Contains(all, "answer=msg_otter1") {
+		t.Error(all)
+	}
+	if strings.Contains(all, "Walrus cache misses") {
+		t.Error("the session that is on record comes again")
+	}
+}
+
+func TestAnArchiveOfChatGPTIsReadAsItCame(t *testing.T) {
+	text, err := os.ReadFile("testdata/chatgpt/conversations.json")
+	ok(t, err)
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range []string{"user.json", "conversations-000.json"} {
+		w, err := z.Create(name)
+		ok(t, err)
+		_, err = w.Write(text)
+		ok(t, err)
+	}
+	ok(t, z.Close())
+	file := filepath.Join(t.TempDir(), "export.zip")
+	ok(t, os.WriteFile(file, b.Bytes(), 0o600))
+	if h := look(t, "chatgpt", file); len(h.Sessions()) != 1 || len(h.Problems) > 0 || h.Sessions()[0].Exchanges != 2 {
+		t.Errorf("%+v %v", h.Sessions(), h.Problems)
+	}
+}
+
+// A file that cannot be read to its end gives nothing, and says where that is; the others are read.
+func TestAFileWithAnErrorGivesNothing(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		ok(t, err)
+		return string(text)
+	}
+	claude := read("claude-code/-home-ann-shop/6f1c0c1e-0000-4000-8000-000000000001.jsonl")
+	chatGPT, opencode := read("chatgpt/conversations.json"), read("opencode/ses_made1.json")
+	for name, c := range map[string]struct{ client, text, want string }{
+		"cut.jsonl":      {"claude-code", claude[:len(claude)-20], "cut.jsonl: line 13, the last one, is cut"},
+		"broken.jsonl":   {"claude-code", strings.Replace(claude, `"uuid":"u3"`, `"uuid":u3`, 1), "broken.jsonl: line 6: this is not JSON"},
+		"foreign.jsonl":  {"claude-code", `{"type":"session_meta","payload":{"id":"x"}}` + "\n", "this is no history of claude-code"},
+		"text.jsonl":     {"codex", "Dear diary,\ntoday", "text.jsonl: line 1: this is not JSON"},
+		"other.jsonl":    {"codex", claude, "this is no history of codex"},
+		"conv.json":      {"chatgpt", chatGPT[:len(chatGPT)/2], "the file is cut"},
+		"object.json":    {"chatgpt", `{"a":1}`, "conversations-object.json: line 1: this is no list of conversations"},
+		"ses_cut.json":   {"opencode", opencode[:len(opencode)-40], "the session is cut"},
+		"ses_other.json": {"opencode", `{"a":1}`, "this is no history of opencode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.client == "chatgpt" {
+				name = "conversations-" + name
+			}
+			ok(t, os.WriteFile(filepath.Join(dir, name), []byte(c.text), 0o600))
+			if c.client == "claude-code" {
+				ok(t, os.WriteFile(filepath.Join(dir, "good.jsonl"), []byte(claude), 0o600))
+			}
+			h := look(t, c.client, dir)
+			if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Error(), c.want) {
+				t.Fatalf("problems are %v, not %q", h.Problems, c.want)
+			}
+			if want := map[bool]int{true: 1}[c.client == "claude-code"]; len(h.Sessions()) != want {
+				t.Errorf("%d sessions, not %d", len(h.Sessions()), want)
+			}
+			if given := len(told(t, h, nil)); c.client != "claude-code" && given > 0 {
+				t.Errorf("%d lines of a file with an error", given)
+			}
+		})
+	}
+}
+
+// What no memory could hold is refused, however long it is, before it is in memory.
+func TestALineWithoutAnEndIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "long.jsonl")
+	file, err := os.Create(name)
+	ok(t, err)
+	_, err = file.WriteString(`{"type":"summary"}` + "\n" + `{"type":"user","sessionId":"`)
+	ok(t, err)
+	ok(t, file.Truncate(10<<30)) // takes no room on the disk
+	ok(t, file.Close())
+	h := look(t, "claude-code", dir)
+	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Error(), "line 2 has more than the 64 MiB") {
+		t.Error(h.Problems)
+	}
+}
+
+// Formats change: a member that is of another type does not stop a file from being read.
+func TestAMemberOfAnotherTypeIsCountedAndLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	text := `{"type":"user","message":{"role":"user","content":"Hello"},"uuid":"u","timestamp":"2026-03-02T09:00:00Z","sessionId":"s","version":7}
+{"type":"assistant","message":{"id":"m","role":"assistant","model":"x","content":[{"type":"text","text":"Good day"}]},"uuid":"v","timestamp":"2026-03-02T09:00:01Z","sessionId":"s"}
+`
+	ok(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(text), 0o600))
+	h := look(t, "claude-code", dir)
+	if len(h.Problems) > 0 || h.Unknown["a number as version"] != 1 || len(h.Sessions()) != 1 {
+		t.Errorf("%v %v %v", h.Problems, h.Unknown, h.Sessions())
+	}
+}

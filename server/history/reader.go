@@ -1,0 +1,219 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec/project"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// reader reads one file.
+type reader struct {
+	ctx      context.Context
+	client   *client
+	give     func(*Session, *store.Exchange) error
+	sessions map[sessionKey]*Session
+	threads  map[sessionKey]*thread
+	unknown  map[string]int
+	known    int // lines and parts of which something is known
+}
+
+// readFile reads all of a file, or names the file and the line where it cannot be read. show is written what is read.
+func (r *reader) readFile(f *File, show io.Writer) error {
+	file, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var from io.Reader = file
+	if show != nil {
+		from = io.TeeReader(file, show)
+	}
+	r.threads = make(map[sessionKey]*thread)
+	err = r.client.read(r, from)
+	for _, t := range r.threads {
+		if err == nil {
+			err = t.finish()
+		}
+	}
+	if err == nil && r.known == 0 && f.Size > 0 {
+		err = fmt.Errorf("line 1: this is no history of %s", r.client.name)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.name(), err)
+	}
+	return nil
+}
+
+// unmarshal reads a value for the members that are asked for. A member of another type than the one that is known counts as
+// not known.
+func (r *reader) unmarshal(text []byte, into any) error {
+	err := json.Unmarshal(text, into)
+	var other *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &other) && other.Field != "":
+		r.unknown["a "+other.Value+" as "+other.Field]++
+	case err != nil:
+		return errNotJSON
+	}
+	return nil
+}
+
+// skip counts something of which nothing is known.
+func (r *reader) skip(name string) {
+	if len(r.unknown) < maxUnknown || r.unknown[name] > 0 {
+		r.unknown[lexical.Cut(cmp.Or(name, "without a type"), maxUnknownName)]++
+	}
+}
+
+const (
+	maxUnknown     = 100 // names
+	maxUnknownName = 60
+)
+
+func (r *reader) session(key sessionKey) *Session {
+	s := r.sessions[key]
+	if s == nil {
+		s = &Session{Native: key.id, Agent: key.agent}
+		r.sessions[key] = s
+	}
+	return s
+}
+
+func (r *reader) title(key sessionKey, title string) {
+	if title != "" {
+		r.session(key).Title = lexical.Cut(title, maxTitle)
+	}
+}
+
+// count is give while nothing is given.
+func (r *reader) count(s *Session, x *store.Exchange) error {
+	if s.Exchanges == 0 || x.Started.Before(s.First) {
+		s.First = x.Started
+	}
+	if x.Started.After(s.Last) {
+		s.Last = x.Started
+	}
+	s.Project = cmp.Or(s.Project, x.Project)
+	s.Exchanges++
+	return nil
+}
+
+// thread returns the conversation that a line belongs to.
+func (r *reader) thread(key sessionKey) *thread {
+	t := r.threads[key]
+	if t == nil {
+		t = &thread{reader: r, key: key}
+		r.threads[key] = t
+	}
+	return t
+}
+
+// thread makes exchanges of what was said in a conversation, one for each answer of a model. A request holds what was said
+// since the answer before, as agents that continue a conversation on the server do it: with the whole history in each, an
+// import would grow with the square of a conversation.
+type thread struct {
+	reader *reader
+	key    sessionKey
+
+	agent   string // what the program calls itself, as in a User-Agent header
+	model   string
+	project string
+
+	input  [][]byte // in the form of the surface
+	size   int
+	asked  time.Time // when the last of input was said
+	answer *answer   // that is being read
+}
+
+// answer is what a model answered.
+type answer struct {
+	id    string // of the provider; "": not known
+	name  string // that tells it from all others of the program
+	model string
+	parts [][]byte // in the form of the surface
+	usage store.UsageInfo
+	over  bool // what follows belongs to another answer
+
+	input       [][]byte // that it answers
+	asked       time.Time
+	first, last time.Time
+}
+
+// ask takes what is said to the model.
+func (t *thread) ask(message []byte, at time.Time) error {
+	if t.answer != nil {
+		t.answer.over = true
+	}
+	t.input = append(t.input, message)
+	if !at.IsZero() {
+		t.asked = at
+	}
+	return t.grow(len(message))
+}
+
+// answers takes a part of an answer. Parts with the same name are of one answer, wherever they stand.
+func (t *thread) answers(name string, part []byte, at time.Time) (*answer, error) {
+	if a := t.answer; a == nil || a.name != name {
+		if err := t.finish(); err != nil {
+			return nil, err
+		}
+		t.answer = &answer{name: name, model: t.model, input: t.input, asked: t.asked, first: at}
+		t.input, t.size, t.asked = nil, 0, time.Time{}
+	}
+	a := t.answer
+	if at.After(a.last) {
+		a.last = at
+	}
+	a.parts = append(a.parts, part)
+	return a, t.grow(len(part))
+}
+
+func (t *thread) grow(n int) error {
+	if t.size += n; t.size > maxPiece {
+		return fmt.Errorf("more than %d MiB are said in one turn", maxPiece>>20)
+	}
+	return nil
+}
+
+// finish gives the exchange of the answer that was read last.
+func (t *thread) finish() error {
+	a := t.answer
+	if t.answer = nil; a == nil {
+		return nil
+	}
+	if err := t.reader.ctx.Err(); err != nil {
+		return err
+	}
+	started := a.asked
+	if started.IsZero() {
+		started = a.first
+	}
+	if started.IsZero() {
+		return errors.New("an answer has no time")
+	}
+	shape := t.reader.client.shape
+	model := cmp.Or(a.model, t.model)
+	x := &store.Exchange{
+		ExchangeInfo: store.ExchangeInfo{
+			ID: store.DerivedExchangeID(started, t.reader.client.name, a.name), Outcome: store.OutcomeComplete, Status: 200,
+			Started: started.UTC(), FirstByte: a.first.UTC(), LastByte: a.last.UTC(),
+			Surface: shape.surface.String(), Format: shape.surface.String(), ModelAsked: model, ModelSent: model, ModelServed: model,
+			NativeSession: t.key.id, NativeAgent: t.key.agent, Project: project.Clean(t.project),
+			Usage: a.usage, ResponseID: a.id, RequestType: "application/json", ResponseType: "application/json",
+		},
+		RawRequest:  shape.request(model, a.input),
+		RawResponse: shape.response(a.id, model, a.parts),
+	}
+	if t.agent != "" {
+		x.Header = []store.HeaderField{{Name: "User-Agent", Value: t.agent}}
+	}
+	return t.reader.give(t.reader.session(t.key), x)
+}

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 //	start [ARG...]                    run "mneme serve ARG..." until the story ends; $URL is where it listens, and
 //	                                  server.err holds what it writes for people
 //	signal NAME                       end it by TERM, INT or KILL and wait; TERM and INT have to give exit code 0
+//	restart                           restart it in place and wait until it serves again
+//	former                            unpack a store of format 1 into $MNEME_DATA
 //	request STATUS METHOD PATH [FILE] send a request with the key in $KEY and the body in FILE; stdout is the answer, $EXCHANGE the
 //	                                  id of the exchange
 //	capture REQUEST RESPONSE          put an exchange with these files on record in $MNEME_DATA; $EXCHANGE is its id
@@ -58,7 +60,7 @@ func TestCommandLine(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "signal": signal, "request": request, "capture": capture, "remember": remember, "reload": reload, "said": said,
-			"certificate": certificate(t),
+			"certificate": certificate(t), "restart": restart, "former": former,
 		},
 	})
 }
@@ -204,6 +206,22 @@ func signal(ts *testscript.TestScript, _ bool, args []string) {
 	if lines := server.stdout.String(); strings.Count(lines, "\n") != strings.Count(lines, "listening on ") {
 		ts.Fatalf("more than where it listens on standard output:\n%s", lines)
 	}
+}
+
+func restart(ts *testscript.TestScript, _ bool, _ []string) {
+	const again = "serving again after the restart"
+	before := strings.Count(ts.ReadFile("server.err"), again)
+	ts.Check(ts.Value(theServer).(*program).process.Process.Signal(restartSignal))
+	untilSaid(ts, again, before+1)
+}
+
+// former takes the store that a release with format 1 wrote, see store/former_format_test.go.
+func former(ts *testscript.TestScript, _ bool, _ []string) {
+	archive, err := filepath.Abs("store/testdata/format-1/store.tar.gz")
+	ts.Check(err)
+	data := ts.MkAbs(ts.Getenv("MNEME_DATA"))
+	ts.Check(os.MkdirAll(data, 0o700))
+	ts.Check(exec.Command("tar", "-xzf", archive, "-C", data).Run())
 }
 
 func reload(ts *testscript.TestScript, _ bool, args []string) {

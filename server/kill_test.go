@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 		os.Exit(command.Main(&struct {
 			Serve   command.Serve   `cmd:""`
 			Reindex command.Reindex `cmd:""`
+			Config  command.Config  `cmd:""`
 		}{}, os.Args[1:], &command.Surroundings{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: "mneme"}))
 	}
 	goleak.VerifyTestMain(m, pollers...)
@@ -41,6 +43,7 @@ const programsKey = "a-key-of-the-operator-for-all-of-this"
 type program struct {
 	url     string
 	process *exec.Cmd
+	log     watchedLog
 }
 
 // startProgram serves the data in dir with the simulated provider behind it. Settings are further lines of its
@@ -48,8 +51,15 @@ type program struct {
 func startProgram(t *testing.T, dir string, up interface{ URL() string }, settings ...string) *program {
 	t.Helper()
 	config := configure(t, dir, up, settings...)
-	p := &program{process: programCommand("serve", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")}
-	p.process.Stderr = t.Output()
+	return run(t, programCommand("serve", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0"))
+}
+
+// run starts a program that serves, and returns when it does.
+func run(t *testing.T, process *exec.Cmd) *program {
+	t.Helper()
+	p := &program{process: process}
+	p.log.also = t.Output()
+	p.process.Stderr = &p.log
 	out, err := p.process.StdoutPipe()
 	ok(t, err)
 	ok(t, p.process.Start())
@@ -72,6 +82,30 @@ func configure(t *testing.T, dir string, up interface{ URL() string }, settings 
 		"providers:\n  openai: {base_url: %[1]s/v1, api_key: k1}\n  anthropic: {base_url: %[1]s, api_key: k2}\n%[2]s\n",
 		up.URL(), strings.Join(settings, "\n")), 0o600))
 	return file
+}
+
+// watchedLog keeps what a program writes for people, and passes it on.
+type watchedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	also io.Writer
+}
+
+func (l *watchedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	return l.also.Write(p)
+}
+
+// holds is an error as long as the text has not been written.
+func (l *watchedLog) holds(text string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !strings.Contains(l.text.String(), text) {
+		return fmt.Errorf("the program has not written %q", text)
+	}
+	return nil
 }
 
 func programCommand(args ...string) *exec.Cmd {

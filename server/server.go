@@ -32,8 +32,11 @@ import (
 
 // Options configure a [Server]. Zero limits take the defaults.
 type Options struct {
-	Listen  []string     // addresses, as [listen.Parse] reads them; at least one
-	TLS     listen.Files // for those with TLS
+	Listen []string     // addresses, as [listen.Parse] reads them; at least one
+	TLS    listen.Files // for those with TLS
+
+	Inherited *listen.Inherited // sockets that are open already; nil: none
+
 	Engine  Engine
 	Router  *router.Router
 	Log     *slog.Logger // nil: discard
@@ -169,7 +172,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s.edge, err = edge.New(&edge.Options{
-		Listen: o.Listen, Certificates: s.certificates, Blocking: o.blocking, Log: o.Log,
+		Listen: o.Listen, Certificates: s.certificates, Inherited: o.Inherited, Blocking: o.blocking, Log: o.Log,
 		Connections: o.Connections, ConnectionsPerAddress: o.ConnectionsPerAddress, Requests: o.Requests,
 		BodyBytes: o.BodyBytes, HeaderBytes: o.HeaderBytes, UnreadBytes: o.InFlightBytes, ReadTimeout: o.ReadTimeout,
 		DrainDelay: o.DrainDelay, DrainTimeout: o.DrainTimeout, AbortTimeout: o.abortTimeout,
@@ -215,6 +218,11 @@ func (s *Server) Draining() bool { return s.edge.Draining() }
 
 // ErrAborted says that the drain time ended before all requests had.
 var ErrAborted = edge.ErrAborted
+
+// HandOver has the end of [Server.Run] leave the listening sockets open for the program that replaces this one, and turn no
+// client away: new connections wait in the queues of the sockets, requests on open ones are answered. It is for use before
+// Run's context is done.
+func (s *Server) HandOver() (*listen.Handover, error) { return s.edge.HandOver() }
 
 // Run serves until ctx is done, then drains: readiness goes down, after the drain delay the listeners are closed, open
 // requests finish within the drain time, the rest is ended in the surface's own way. It returns nil when every request

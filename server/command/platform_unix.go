@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 )
 
@@ -18,6 +19,15 @@ func keepFilesPrivate() { syscall.Umask(0o077) }
 
 // terminate asks a process to end.
 func terminate(process *os.Process) error { return process.Signal(syscall.SIGTERM) }
+
+// restartSignals have the server start its program again.
+var restartSignals = []os.Signal{syscall.SIGUSR2}
+
+// become replaces this process by another program. Signals of the server do not end it while it starts.
+func become(program string, args, environment []string) error {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGUSR2)
+	return fmt.Errorf("run %s in place of this process: %w", program, syscall.Exec(program, args, environment))
+}
 
 // detach has a process outlive this one and its terminal.
 func detach(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,6 +16,11 @@ func keepFilesPrivate() {}
 
 // terminate ends a process: Windows has no way to ask one.
 func terminate(process *os.Process) error { return process.Kill() }
+
+// restartSignals are none: Windows lets no process become another program.
+var restartSignals []os.Signal
+
+func become(string, []string, []string) error { return errors.ErrUnsupported }
 
 // detach has a process outlive this one and its console.
 func detach(c *exec.Cmd) {

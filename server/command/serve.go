@@ -36,9 +36,27 @@ type Serve struct {
 	Simulate bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
 }
 
-// Run serves until ctx is done, and drains. Standard output gets one line for each address, "listening on
-// http://HOST:PORT", once requests are taken; what people are to know, the first key included, goes to standard error before it.
-func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
+// Run serves until ctx is done, and drains; asked to restart, it drains and becomes the program that is installed by then.
+// Standard output gets one line for each address, "listening on http://HOST:PORT", once requests are taken; what people are to
+// know, the first key included, goes to standard error before it.
+func (c *Serve) Run(ctx context.Context, s *Surroundings) error {
+	inherited, err := listen.Inherit()
+	if err != nil {
+		return err
+	}
+	var restart restart
+	err = c.run(ctx, s, inherited, &restart)
+	cut := errors.Is(err, server.ErrAborted)
+	if err != nil && !cut || !restart.begun() || ctx.Err() != nil { // told to end meanwhile
+		return err
+	}
+	if cut {
+		fmt.Fprintln(s.Err, "mneme: before the restart,", err)
+	}
+	return restart.become()
+}
+
+func (c *Serve) run(ctx context.Context, s *Surroundings, inherited *listen.Inherited, restart *restart) (err error) {
 	keepFilesPrivate()
 	sources := config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data}
 	cfg, err := config.Load(sources)
@@ -112,7 +130,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 	service, err := server.New(server.Options{
-		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Engine: server.Over(memory), Router: routes, Log: log, Version: s.version(), Telemetry: observed,
+		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Inherited: inherited, Engine: server.Over(memory), Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		PublicNames: listen.Names(cfg.PublicNames),
 		Management:  admin.AccountHandler(admin.Over(memory), log, int(cfg.Limits.BodyBytes)),
 		CaptureOff:  cfg.Capture.Mode == "off",
@@ -136,6 +154,10 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		return err
 	}
 
+	if rest := inherited.CloseRest(); len(rest) > 0 {
+		log.Warn("sockets were handed to this process that it does not listen on; name their addresses in listen", "addresses", rest)
+	}
+
 	running.service = service
 	g := greeting{
 		version: s.version(), program: s.Program, origin: mainOrigin(service.Addresses()), socket: socketOf(service.Addresses()), data: cfg.Data,
@@ -152,8 +174,14 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) (err error) {
 		stopReloading()
 		<-reloaded
 	}()
+	ctx, drain := context.WithCancel(ctx)
+	defer drain()
+	if inherited.Continues() {
+		log.Info("serving again after the restart")
+	}
+	defer restart.await(ctx, service, c.Config, log, drain)()
 	return serve(ctx, service, management, func() (err error) {
-		if c.Quiet {
+		if c.Quiet || inherited.Continues() {
 			return announce(s.Out, service.Addresses())
 		}
 		if g.firstKey, err = firstKey(memory); err != nil {
@@ -241,9 +269,11 @@ func prepareAccounts(m *engine.Engine, cfg *config.Config) error {
 	return m.Keys().AddStatic(cfg.ServiceKey.Reveal(), admin.DefaultAccount, store.AllScopes)
 }
 
-// firstKey makes a key where there is none yet, so that a first start can be used at once; else it gives "".
+// firstKey makes a key where there is none yet, so that a first start can be used at once; else, or without the account
+// that a first start makes, it gives "".
 func firstKey(m *engine.Engine) (secret string, err error) {
-	if len(m.Keys().List("")) > 0 {
+	isDefault := func(a store.Account) bool { return a.Name == admin.DefaultAccount }
+	if len(m.Keys().List("")) > 0 || !slices.ContainsFunc(m.Accounts().List(), isDefault) {
 		return "", nil
 	}
 	err = m.AuditLog().Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: admin.DefaultAccount}, func(e *store.AuditEntry) error {

@@ -19,6 +19,7 @@ type admission struct {
 	mu     sync.Mutex
 	open   int
 	closed bool
+	ending bool          // closes once nothing is open
 	idle   chan struct{} // closed when the last one has left after close
 }
 
@@ -40,6 +41,9 @@ func (a *admission) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.open--
+	if a.ending && a.open == 0 {
+		a.closed = true
+	}
 	if a.closed && a.open == 0 {
 		close(a.idle)
 	}
@@ -57,9 +61,24 @@ func (a *admission) close() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
-	a.idle = make(chan struct{})
-	if a.open == 0 {
-		close(a.idle)
+	return a.end()
+}
+
+// closeOnceIdle lets requests in as long as others are open, and none after. The channel is that of close.
+func (a *admission) closeOnceIdle() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = a.open == 0
+	return a.end()
+}
+
+func (a *admission) end() <-chan struct{} {
+	a.ending = true
+	if a.idle == nil {
+		a.idle = make(chan struct{})
+		if a.open == 0 {
+			close(a.idle)
+		}
 	}
 	return a.idle
 }

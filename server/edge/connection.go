@@ -31,6 +31,7 @@ type connection struct {
 	abort  context.CancelCauseFunc // ends the context of requests alone
 
 	closed    atomic.Bool  // by us; what netpoll still has of it is not to be read
+	asked     atomic.Bool  // a request has come on it
 	handling  atomic.Bool  // a handler runs, or its answer is being sent; otherwise the connection waits for a request or reads one
 	answering atomic.Bool  // the handler has returned: the client may have its answer, and send the next request
 	since     atomic.Int64 // when it began to wait or to read, in Unix nanoseconds

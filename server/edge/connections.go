@@ -225,6 +225,29 @@ func clientOf(remote net.Addr) netip.Prefix {
 	return prefix
 }
 
+// firstRequestTime is how long the client of a connection that was just accepted gets to send its first request before the
+// listeners are handed over. Clients connect in order to ask; one that does not holds up a restart no longer.
+const firstRequestTime = time.Second
+
+// awaitFirstRequests returns when a request has come on every connection that was accepted, coming ones included, or after
+// [firstRequestTime]. No more are accepted meanwhile.
+func (c *connections) awaitFirstRequests(coming *atomic.Int64) {
+	for deadline := time.Now().Add(firstRequestTime); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if coming.Load() == 0 && !c.anyUnasked() {
+			return
+		}
+	}
+}
+
+func (c *connections) anyUnasked() (found bool) {
+	c.open.Range(func(key, _ any) bool {
+		conn := key.(*connection)
+		found = !conn.asked.Load() && !conn.closed.Load()
+		return !found
+	})
+	return found
+}
+
 // abortAll ends the requests that are being handled. Those of a connection that is only just opening are turned away.
 func (c *connections) abortAll(cause error) {
 	c.open.Range(func(key, _ any) bool {

@@ -35,6 +35,7 @@ import (
 type Options struct {
 	Listen       []string             // addresses, as [listen.Parse] reads them; at least one
 	Certificates *listen.Certificates // nil without TLS
+	Inherited    *listen.Inherited    // sockets that are open already; nil: none
 	Blocking     bool                 // serve every listener on the standard transport, as on Windows
 	Log          *slog.Logger
 
@@ -77,6 +78,7 @@ type Server struct {
 	abort       context.CancelCauseFunc
 	admission   admission
 	draining    atomic.Bool
+	handedOver  atomic.Bool
 	connections *connections
 }
 
@@ -257,7 +259,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
-	if s.opts.DrainDelay > 0 {
+	if s.opts.DrainDelay > 0 && !s.handedOver.Load() { // with a successor on the same sockets no client has to go elsewhere
 		time.Sleep(s.opts.DrainDelay)
 	}
 	err := s.drain()
@@ -270,7 +272,6 @@ func (s *Server) Run(ctx context.Context) error {
 // drain ends what is open and all that the server has started. A request is open until its answer has been sent.
 func (s *Server) drain() error {
 	s.draining.Store(true)
-	idle := s.admission.close()
 	s.beginClosing()
 	shutdown, giveUp := context.WithCancel(context.Background())
 	shut := make(chan struct{})
@@ -279,6 +280,7 @@ func (s *Server) drain() error {
 		_ = s.engine.Shutdown(shutdown) // closes the listeners first, then waits for connections
 	}()
 
+	idle := s.closeAdmission(shut)
 	err := s.endRequests(idle)
 	s.abort(ErrDraining) // also ends the sweeps
 	s.connections.closeAll()
@@ -290,6 +292,39 @@ func (s *Server) drain() error {
 	return err
 }
 
+// closeAdmission turns requests away from now on. Where another program goes on with the sockets, those that come on open
+// connections are served first: their clients have been accepted and cannot be sent on. shut is closed when hertz has shut
+// down.
+func (s *Server) closeAdmission(shut <-chan struct{}) (idle <-chan struct{}) {
+	if !s.handedOver.Load() {
+		return s.admission.close()
+	}
+	for _, l := range s.listeners {
+		select {
+		case <-l.closed:
+		case <-shut:
+		}
+	}
+	return s.admission.closeOnceIdle()
+}
+
+// HandOver keeps the sockets open beyond the drain, for the program that replaces this one. It is for use before the drain:
+// that leaves new connections in the queues of the sockets, and answers every request that comes on the others.
+func (s *Server) HandOver() (*listen.Handover, error) {
+	var kept listen.Handover
+	for _, l := range s.listeners {
+		if err := kept.Keep(l.Listener, l.configured); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range s.listeners {
+		settle := func() { s.connections.awaitFirstRequests(&l.coming) }
+		l.settle.Store(&settle)
+	}
+	s.handedOver.Store(true)
+	return &kept, nil
+}
+
 // endRequests waits for open requests, and aborts them when the drain time is over.
 func (s *Server) endRequests(idle <-chan struct{}) error {
 	select {
@@ -297,6 +332,7 @@ func (s *Server) endRequests(idle <-chan struct{}) error {
 		return nil
 	case <-time.After(s.opts.DrainTimeout):
 	}
+	s.admission.close()
 	s.abort(ErrDraining)
 	select {
 	case <-idle:

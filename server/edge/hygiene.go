@@ -19,6 +19,7 @@ import (
 func (s *Server) recoverPanics(ctx context.Context, rc *app.RequestContext) {
 	conn := connectionOf(ctx)
 	conn.handling.Store(true)
+	conn.asked.Store(true)
 	rc.Response.Header.Set("X-Content-Type-Options", "nosniff") // no answer is anything but what it says
 	defer conn.answering.Store(true)
 	if s.Draining() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mnemeproxy/mneme/router/neterr"
@@ -15,10 +16,28 @@ import (
 // listener is one address that the surfaces are served on.
 type listener struct {
 	net.Listener
-	address listen.Address // with the port that the system chose
-	once    sync.Once
-	polled  *polledListener // for netpoll; nil for the standard transport
-	served  chan struct{}   // closed once a shutdown will be heard; one before that moment would stop nothing
+	configured listen.Address
+	address    listen.Address // with the port that the system chose
+	once       sync.Once
+	polled     *polledListener // for netpoll; nil for the standard transport
+	served     chan struct{}   // closed once a shutdown will be heard; one before that moment would stop nothing
+	coming     atomic.Int64    // connections that were accepted and are not in [connections] yet
+
+	closing sync.Once
+	closed  chan struct{}
+	settle  atomic.Pointer[func()] // run by Close before it returns; nil: nothing
+}
+
+// Close closes the listener. netpoll calls it before it closes the connections that wait for a request.
+func (l *listener) Close() error {
+	err := l.Listener.Close()
+	l.closing.Do(func() {
+		if settle := l.settle.Load(); settle != nil {
+			(*settle)()
+		}
+		close(l.closed)
+	})
+	return err
 }
 
 // openListeners opens all addresses, or none.
@@ -36,14 +55,14 @@ func openListeners(o *Options) (opened []*listener, err error) {
 		if address.TLS && o.Certificates == nil {
 			return opened, fmt.Errorf("cannot listen on %s: there is no certificate; set tls.certificate and tls.key", text)
 		}
-		socket, err := listen.Open(address)
+		socket, err := o.Inherited.Open(address)
 		if errors.Is(err, neterr.InUse) || errors.Is(err, listen.ErrSocketInUse) {
 			return opened, fmt.Errorf("%s is taken by another program; stop that, or choose another address with --listen", text)
 		}
 		if err != nil {
 			return opened, fmt.Errorf("cannot listen on %s: %w", text, err)
 		}
-		l := &listener{Listener: socket, address: address.Bound(socket.Addr()), served: make(chan struct{})}
+		l := &listener{Listener: socket, configured: address, address: address.Bound(socket.Addr()), served: make(chan struct{}), closed: make(chan struct{})}
 		opened = append(opened, l)
 		if address.TLS || o.Blocking || !canPoll {
 			continue
@@ -87,8 +106,10 @@ func (l *blockingListener) Accept() (net.Conn, error) {
 		case err != nil:
 			time.Sleep(acceptPause)
 		case !l.address.TLS:
+			l.coming.Add(1)
 			return conn, nil
 		default:
+			l.coming.Add(1)
 			return &secureConn{Conn: tls.Server(conn, l.config)}, nil
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	polling "github.com/cloudwego/hertz/pkg/network/netpoll"
 	"github.com/cloudwego/netpoll"
 	"golang.org/x/sys/unix"
+
+	"github.com/mnemeproxy/mneme/server/listen"
 )
 
 // polledListener is a listener for netpoll, which reads sockets itself and therefore cannot speak TLS. The one that netpoll
@@ -32,10 +34,7 @@ const canPoll = true
 
 // poll hands the listener to netpoll.
 func (l *listener) poll() (*polledListener, error) {
-	inner := l.Listener
-	if plain, ok := inner.(interface{ Unwrap() net.Listener }); ok {
-		inner = plain.Unwrap()
-	}
+	inner := listen.Unwrap(l.Listener)
 	file, ok := inner.(syscall.Conn)
 	if !ok {
 		return nil, fmt.Errorf("a listener of type %T has no file", inner)
@@ -61,7 +60,12 @@ func (p *polledListener) Accept() (net.Conn, error) {
 		from   unix.Sockaddr
 		failed error
 	)
-	if err := p.socket.Control(func(listening uintptr) { fd, from, failed = unix.Accept(int(listening)) }); err != nil {
+	err := p.socket.Control(func(listening uintptr) {
+		if fd, from, failed = unix.Accept(int(listening)); failed == nil {
+			p.coming.Add(1)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	switch {

@@ -30,15 +30,25 @@ func newTransport(o *config.Options, listeners []*listener, tlsConfig *tls.Confi
 		if l.polled == nil {
 			part.Listener = &blockingListener{listener: l, config: tlsConfig}
 			part.SenseClientDisconnection = false // see blockingConnection
-			part.OnAccept, part.OnConnect = noteSocket, c.acceptBlocking
+			part.OnAccept, part.OnConnect = noteSocket, counted(l, c.acceptBlocking)
 			t.parts = append(t.parts, standard.NewTransporter(&part))
 			continue
 		}
 		part.Listener = l.polled
-		part.OnConnect = c.acceptPolled
+		part.OnConnect = counted(l, c.acceptPolled)
 		t.parts = append(t.parts, newPollingTransporter(&part))
 	}
 	return t
+}
+
+type onConnect func(context.Context, network.Conn) context.Context
+
+// counted takes a connection from those that are still coming.
+func counted(l *listener, accept onConnect) onConnect {
+	return func(ctx context.Context, conn network.Conn) context.Context {
+		defer l.coming.Add(-1)
+		return accept(ctx, conn)
+	}
 }
 
 // ListenAndServe returns when all listeners have ended. One that fails ends the others.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mnemeproxy/mneme/store/filelock"
 )
@@ -46,8 +47,10 @@ var ErrSocketInUse = errors.New("another server listens there")
 type socket struct {
 	*net.UnixListener
 	path string
-	lock *os.File
+	lock *os.File // nil where a service manager owns the name
 	once sync.Once
+
+	stays atomic.Bool // the file is left in place by Close, for the program that goes on with the socket
 }
 
 // openSocket opens a socket in place of one that a killed server left behind. The lock beside it ends with the process
@@ -66,6 +69,20 @@ func openSocket(path string) (net.Listener, error) {
 		return nil, err
 	}
 	return &socket{UnixListener: listener, path: path, lock: lock}, nil
+}
+
+// adoptSocket goes on with a socket that was open before this process.
+func adoptSocket(path string, from inherited) (net.Listener, error) {
+	adopted := &socket{UnixListener: from.Listener.(*net.UnixListener), path: path}
+	if from.address == "" {
+		adopted.stays.Store(true)
+		return adopted, nil
+	}
+	var err error
+	if adopted.lock, err = lockFile(path + lockSuffix); err != nil {
+		return nil, errors.Join(err, from.Close())
+	}
+	return adopted, nil
 }
 
 func bindSocket(path string) (*net.UnixListener, error) {
@@ -98,12 +115,16 @@ func bindSocket(path string) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// Close removes the socket. It may be called more than once.
+// Close removes the socket, unless it is handed over or a service manager's. It may be called more than once.
 func (s *socket) Close() error {
 	err := s.UnixListener.Close()
 	s.once.Do(func() {
-		_ = os.Remove(s.path)
-		unlock(s.lock)
+		if !s.stays.Load() {
+			_ = os.Remove(s.path)
+		}
+		if s.lock != nil {
+			unlock(s.lock)
+		}
 	})
 	return err
 }
@@ -143,5 +164,11 @@ func unlock(lock *os.File) {
 	_ = lock.Close()
 }
 
-// Unwrap gives the listener under it. Closing that one leaves the socket's file in place.
-func (s *socket) Unwrap() net.Listener { return s.UnixListener }
+// Unwrap gives the listener of the net package under one that was opened here. Closing that one leaves a socket's file in
+// place.
+func Unwrap(listener net.Listener) net.Listener {
+	if s, ok := listener.(*socket); ok {
+		return s.UnixListener
+	}
+	return listener
+}

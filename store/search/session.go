@@ -116,7 +116,7 @@ func newSessionDocument(session *store.Session, entries []store.TimelineEntry) *
 		for _, f := range turn.facets {
 			facets[f] = true
 		}
-		s := Summarize(e.Turn)
+		s := summarize(e.Turn, turn)
 		if step := strings.TrimSpace(s.Goal + "\n" + s.Done); step != "" {
 			d.steps = append(d.steps, step)
 			d.spoken.User += s.Goal + "\n"

@@ -28,14 +28,18 @@ const (
 
 // Summarize takes a summary out of a turn. It invents nothing, calls no model, and gives the same for the same turn.
 func Summarize(turn *store.Turn) Summary {
-	var s Summary
 	if turn == nil {
-		return s
+		return Summary{}
 	}
 	d := newDocument(&store.TimelineEntry{Turn: turn})
 	if d == nil {
-		return s
+		return Summary{}
 	}
+	return summarize(turn, d)
+}
+
+// summarize is [Summarize] of a turn whose document is known.
+func summarize(turn *store.Turn, d *document) (s Summary) {
 	s.Goal = sentence(lastSpoken(turn.Messages, "user"))
 	s.Done = sentence(lastSpoken(turn.Answer, "assistant"))
 	s.Tools = d.tools
@@ -111,15 +115,10 @@ func (s *Summary) failures(m *store.Message) {
 	}
 }
 
-func tellsFailure(line string) bool {
-	line = strings.ToLower(cut(line, maxSentence))
-	for _, sign := range [...]string{
-		"error:", "error[", "fatal:", "panic:", "--- fail", "exception:", "traceback",
-		"connection refused", "permission denied", "failed to ", "command not found", "no such file or directory",
-	} {
-		if strings.Contains(line, sign) {
-			return true
-		}
-	}
-	return false
-}
+// failureSigns are what failures are told by.
+var failureSigns = newSigns(
+	"error:", "error[", "fatal:", "panic:", "--- fail", "exception:", "traceback",
+	"connection refused", "permission denied", "failed to ", "command not found", "no such file or directory",
+)
+
+func tellsFailure(line string) bool { return failureSigns.in(cut(line, maxSentence)) }

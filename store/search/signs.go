@@ -1,0 +1,90 @@
+package search
+
+// signs finds any of a few signs in a text in one pass, whatever the case of their letters, which have to be ASCII (the
+// automaton of Aho and Corasick).
+type signs struct {
+	classes [256]uint8 // of bytes; 0: in no sign
+	width   int        // number of classes
+	next    []int16    // state by state and class
+}
+
+// signFound is the state behind any sign.
+const signFound = -1
+
+func newSigns(list ...string) *signs {
+	s := &signs{width: 1}
+	for _, sign := range list {
+		for _, c := range []byte(sign) {
+			if s.classes[c] == 0 {
+				s.classes[c] = uint8(s.width)
+				s.width++
+			}
+			if c >= 'a' && c <= 'z' {
+				s.classes[c&^0x20] = s.classes[c]
+			}
+		}
+	}
+	s.next = make([]int16, s.width)
+	for _, sign := range list {
+		s.add(sign)
+	}
+	s.connect()
+	return s
+}
+
+// at is where next says what follows a state and a byte of a class.
+func (s *signs) at(state int16, class uint8) *int16 { return &s.next[int(state)*s.width+int(class)] }
+
+// add makes the states of a sign: 0 stands for none yet.
+func (s *signs) add(sign string) {
+	state := int16(0)
+	for i := range len(sign) {
+		class := s.classes[sign[i]]
+		if i == len(sign)-1 {
+			*s.at(state, class) = signFound
+			return
+		}
+		following := *s.at(state, class)
+		if following == signFound {
+			return // another one is found sooner
+		}
+		if following == 0 {
+			following = int16(len(s.next) / s.width)
+			s.next = append(s.next, make([]int16, s.width)...)
+			*s.at(state, class) = following
+		}
+		state = following
+	}
+}
+
+// connect has each state go on where the longest end of what was read begins a sign, shorter states first.
+func (s *signs) connect() {
+	shorter := make([]int16, len(s.next)/s.width)
+	for states := []int16{0}; len(states) > 0; states = states[1:] {
+		state := states[0]
+		for class := range s.width {
+			place, otherwise := s.at(state, uint8(class)), int16(0)
+			if state > 0 {
+				otherwise = *s.at(shorter[state], uint8(class))
+			}
+			switch {
+			case *place == 0 || otherwise == signFound:
+				*place = otherwise
+			case *place != signFound:
+				shorter[*place] = otherwise
+				states = append(states, *place)
+			}
+		}
+	}
+}
+
+// in reports whether any sign stands in a text.
+func (s *signs) in(text string) bool {
+	state := int16(0)
+	for i := range len(text) {
+		if state = s.next[int(state)*s.width+int(s.classes[text[i]])]; state == signFound {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,29 @@
+package search
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func TestSignsAreFoundWhereverTheyStand(t *testing.T) {
+	list := []string{"aab", "ab:", "b:a", "aaab", "c"}
+	s := newSigns(list...)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		text := make([]byte, random.IntN(9))
+		for i := range text {
+			text[i] = "aaAbB:.x"[random.IntN(8)]
+		}
+		if random.IntN(20) == 0 {
+			text = append(text, 'C')
+		}
+		want := false
+		for _, sign := range list {
+			want = want || strings.Contains(strings.ToLower(string(text)), sign)
+		}
+		if s.in(string(text)) != want {
+			t.Fatalf("in %q: %v", text, !want)
+		}
+	}
+}

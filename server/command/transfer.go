@@ -23,10 +23,18 @@ type Export struct {
 	ExternalID string    `placeholder:"ID" help:"Only exchanges with this external session id."`
 	Since      time.Time `placeholder:"TIME" help:"Only what began at or after this time, such as 2026-11-20T08:00:00Z."`
 	Until      time.Time `placeholder:"TIME" help:"Only what began before this time."`
+	As         string    `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown" default:"" help:"Write whole conversations as openai-chat, sharegpt or markdown, which others read, instead of what mneme import reads."`
+	Where      string    `placeholder:"QUERY" help:"With --as: only conversations with a turn that mneme search finds by this query."`
 }
 
 // Run writes an account's sessions and exchanges as lines of JSON that mneme import reads.
 func (c *Export) Run(ctx context.Context, s *Surroundings) error {
+	switch {
+	case c.As != "":
+		return c.runTranscript(ctx, s)
+	case c.Where != "":
+		return errors.New("--where goes with --as")
+	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		account, err := c.one(ctx, client)
 		if err != nil {

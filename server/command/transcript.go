@@ -1,0 +1,158 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/transcript"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// runTranscript writes whole conversations in a form that others read.
+func (c *Export) runTranscript(ctx context.Context, s *Surroundings) error {
+	manage := c.manage
+	if c.Where != "" {
+		manage = func(ctx context.Context, _ bool, do func(*admin.Client) error) error {
+			return c.manageIndex(ctx, false, do)
+		}
+	}
+	return manage(ctx, mustExist, func(client *admin.Client) error {
+		account, err := c.one(ctx, client)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		from, to := io.Pipe()
+		written := make(chan error, 1)
+		go func() {
+			err := c.writeTranscripts(ctx, client, account, to)
+			_ = to.CloseWithError(err)
+			written <- err
+		}()
+		_, err = s.writeFile(ctx, c.File, "exporting", from)
+		_ = from.CloseWithError(io.ErrClosedPipe)
+		if failed := <-written; failed != nil && !errors.Is(failed, io.ErrClosedPipe) {
+			err = failed
+		}
+		return err
+	})
+}
+
+func (c *Export) writeTranscripts(ctx context.Context, client *admin.Client, account string, to io.Writer) error {
+	w, err := transcript.NewWriter(c.As, to)
+	if err != nil {
+		return err
+	}
+	only := c.Session
+	if c.Where != "" {
+		found, err := sessionsWhere(ctx, client, account, c.Where)
+		if err != nil {
+			return err
+		}
+		if len(only) > 0 {
+			found = slices.DeleteFunc(found, func(id string) bool { return !slices.Contains(only, id) })
+		}
+		if only = found; len(only) == 0 {
+			return errors.New("no turn is found by --where " + c.Where)
+		}
+	}
+	write := func(m *memory.Session) error {
+		if m.Error != nil || !c.Since.IsZero() && m.Updated.Before(c.Since) || !c.Until.IsZero() && !m.Created.Before(c.Until) {
+			return nil
+		}
+		if err := writeTranscript(ctx, client, account, w, m); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
+	if len(only) == 0 {
+		list := SessionList{ChatKey: c.ChatKey, ExternalID: c.ExternalID}
+		_, err := list.eachOf(ctx, client, account, 0, write)
+		return err
+	}
+	for _, id := range only {
+		m, err := client.Memory().Session(ctx, account, id)
+		if err != nil {
+			return err
+		}
+		if err := write(&m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sessionsWhere gives the sessions of the turns that a query finds, the best first.
+func sessionsWhere(ctx context.Context, client *admin.Client, account, query string) (ids []string, err error) {
+	const page = 100
+	for more := true; more; {
+		answer, err := client.Memory().Search(ctx, account, &search.Request{
+			Query: query, Mode: search.Lexical, GroupBy: "session", Limit: page, Offset: len(ids),
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range answer.Data {
+			ids = append(ids, answer.Data[i].Session)
+		}
+		more = answer.HasMore && len(answer.Data) > 0
+	}
+	return ids, nil
+}
+
+func writeTranscript(ctx context.Context, client *admin.Client, account string, w *transcript.Writer, m *memory.Session) error {
+	kept, err := keptTurns(ctx, client, account, m.ID)
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	about := transcript.Conversation{ID: m.ID, Title: m.Title, Models: m.Models, Began: m.Created}
+	if m.Beginning != nil {
+		about.Project = m.Beginning.Project
+		if about.Title == "" {
+			about.Title = m.Beginning.Asked
+		}
+	}
+	w.Begin(&about)
+	err = eachTurn(ctx, client, account, m.ID, func(t *memory.Turn) error {
+		if kept[t.Exchange.ID] {
+			w.Turn(t.Turn)
+		}
+		return nil
+	})
+	w.End()
+	return err
+}
+
+// keptTurns gives the turns of a conversation that it went on from. Where somebody went back and asked otherwise, what was
+// said last counts.
+func keptTurns(ctx context.Context, client *admin.Client, account, session string) (map[string]bool, error) {
+	parents := make(map[string]string)
+	root := make(map[string]string)
+	newest := make(map[string]string) // by the root
+	err := eachTurn(ctx, client, account, session, func(t *memory.Turn) error {
+		if t.Turn == nil || t.Exchange.Auxiliary != "" || t.Turn.Error != "" || t.Exchange.Outcome != store.OutcomeComplete {
+			return nil
+		}
+		id := t.Exchange.ID
+		root[id] = id
+		if known, there := root[t.Turn.Parent]; there {
+			parents[id], root[id] = t.Turn.Parent, known
+		}
+		newest[root[id]] = id
+		return nil
+	})
+	kept := make(map[string]bool)
+	for _, id := range newest {
+		for id != "" {
+			kept[id] = true
+			id = parents[id]
+		}
+	}
+	return kept, err
+}

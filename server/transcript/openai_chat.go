@@ -1,0 +1,65 @@
+package transcript
+
+import (
+	"time"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// openAIChat is a line of JSON for each conversation, with the messages of Chat Completions: what fine-tuning takes.
+type openAIChat struct{ out jsonList }
+
+type chatMessage struct {
+	Role    string     `json:"role"`
+	Content *string    `json:"content"` // null beside calls
+	Calls   []chatCall `json:"tool_calls,omitempty"`
+	CallID  string     `json:"tool_call_id,omitempty"`
+}
+
+type chatCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"` // function
+	Function chatFunction `json:"function"`
+}
+
+type chatFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+func (f *openAIChat) begin(*Conversation) {
+	f.out.begun = false
+	_, _ = f.out.out.WriteString(`{"messages":[`)
+}
+
+func (f *openAIChat) end() { _, _ = f.out.out.WriteString("]}\n") }
+
+func (f *openAIChat) message(m *store.Message, _ time.Time, _ string) {
+	whole := chatMessage{Role: m.Role}
+	for i := range m.Parts {
+		switch p := &m.Parts[i]; p.Kind {
+		case "call":
+			whole.Calls = append(whole.Calls, chatCall{p.CallID, "function", chatFunction{p.Name, argumentsOf(p)}})
+		case "result":
+			f.out.add(chatMessage{Role: "tool", Content: &p.Text, CallID: p.CallID})
+		}
+	}
+	text := said(m)
+	if text != "" {
+		whole.Content = &text
+	}
+	if whole.Role == "tool" { // words beside a result
+		whole.Role = "user"
+	}
+	if text != "" || len(whole.Calls) > 0 {
+		f.out.add(whole)
+	}
+}
+
+// argumentsOf is the arguments of a call as JSON, also where it was given a text.
+func argumentsOf(p *store.Part) string {
+	if p.Arguments == "" {
+		return string(encode(map[string]string{"input": p.Text}))
+	}
+	return p.Arguments
+}

@@ -1,0 +1,108 @@
+// Package transcript writes conversations in forms that other programs read. A form has one file.
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Conversation is what a transcript says of a whole conversation.
+type Conversation struct {
+	ID      string
+	Title   string
+	Project string
+	Models  []string
+	Began   time.Time
+}
+
+// form writes conversations one after the other. What is not in a form is left out: pictures and files, of which a record has
+// no bytes, are named.
+type form interface {
+	begin(c *Conversation)
+	message(m *store.Message, at time.Time, model string)
+	end()
+}
+
+// Writer writes the conversations of an account. After an error it writes nothing more, and Flush tells of the error.
+type Writer struct {
+	out  *bufio.Writer
+	form form
+}
+
+// Forms are the names of the forms.
+var Forms = []string{"openai-chat", "sharegpt", "markdown"}
+
+// NewWriter returns a writer of a form to w; the caller flushes it.
+func NewWriter(name string, w io.Writer) (*Writer, error) {
+	out := bufio.NewWriterSize(w, 64<<10)
+	switch name {
+	case "openai-chat":
+		return &Writer{out, &openAIChat{out: jsonList{out: out}}}, nil
+	case "sharegpt":
+		return &Writer{out, &shareGPT{out: jsonList{out: out}}}, nil
+	case "markdown":
+		return &Writer{out, &markdown{out: out}}, nil
+	}
+	return nil, fmt.Errorf("no form %q is known; known are %s", name, strings.Join(Forms, ", "))
+}
+
+// Begin begins a conversation.
+func (w *Writer) Begin(c *Conversation) { w.form.begin(c) }
+
+// Turn writes what an exchange added.
+func (w *Writer) Turn(t *store.Turn) {
+	for _, list := range [][]store.Message{t.Messages, t.Answer} {
+		for i := range list {
+			w.form.message(&list[i], t.Started, t.Model)
+		}
+	}
+}
+
+// End ends the conversation.
+func (w *Writer) End() { w.form.end() }
+
+// Flush writes what is buffered.
+func (w *Writer) Flush() error { return w.out.Flush() }
+
+// jsonList writes the elements of a list in a JSON object.
+type jsonList struct {
+	out   *bufio.Writer
+	begun bool
+}
+
+func (l *jsonList) add(v any) {
+	if l.begun {
+		_ = l.out.WriteByte(',')
+	}
+	l.begun = true
+	_, _ = l.out.Write(encode(v))
+}
+
+func encode(v any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(v) // of strings
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
+}
+
+// said is the text of a message, with the names of what has no text.
+func said(m *store.Message) string {
+	var texts []string
+	for i := range m.Parts {
+		switch p := &m.Parts[i]; {
+		case p.Kind == "text" && p.Text != "":
+			texts = append(texts, p.Text)
+		case p.Kind == "media":
+			texts = append(texts, strings.TrimRight("["+p.MediaType+" "+p.Name, " ")+"]")
+		}
+	}
+	return strings.Join(texts, "\n\n")
+}

@@ -1,0 +1,62 @@
+package transcript_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/transcript"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+func written(t *testing.T, form string, turn *store.Turn) string {
+	t.Helper()
+	var b strings.Builder
+	w, err := transcript.NewWriter(form, &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Begin(&transcript.Conversation{ID: "sess_1", Title: "A\n# title", Began: time.Unix(0, 0)})
+	w.Turn(turn)
+	w.End()
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Nothing that was said ends the place that it stands in.
+func TestWhatWasSaidStaysInItsPlace(t *testing.T) {
+	hostile := "```\n</details>\n# not a title\n````\"]}\n{\"messages\":[]}\u2028"
+	turn := &store.Turn{
+		Messages: []store.Message{{Role: "tool", Parts: []store.Part{{Kind: "result", CallID: "c", Text: hostile, Failed: true}, {Kind: "text", Text: "And now?"}}}},
+		Answer: []store.Message{{Role: "assistant", Parts: []store.Part{
+			{Kind: "text", Text: hostile},
+			{Kind: "media", MediaType: "image/png", Name: "a.png"},
+			{Kind: "call", CallID: "d", Name: "</summary>", Arguments: "not JSON"},
+			{Kind: "call", CallID: "e", Name: "patch", Text: "*** Begin"},
+		}}},
+	}
+	for _, form := range []string{"openai-chat", "sharegpt"} {
+		text := written(t, form, turn)
+		if strings.Count(text, "\n") != 1 || !json.Valid([]byte(text)) {
+			t.Errorf("%s is not one line of JSON: %s", form, text)
+		}
+		for _, want := range []string{"And now?", "[image/png a.png]", "not JSON", "*** Begin"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s has no %q: %s", form, want, text)
+			}
+		}
+	}
+	text := written(t, "markdown", turn)
+	if !strings.Contains(text, "\n`````\n"+hostile+"\n`````\n") || strings.Contains(text, "<summary>Call of </summary>") || !strings.HasPrefix(text, "# A # title\n") {
+		t.Error(text)
+	}
+}
+
+func TestAFormThatNobodyKnowsIsNamed(t *testing.T) {
+	if _, err := transcript.NewWriter("parquet", nil); err == nil || !strings.Contains(err.Error(), "openai-chat, sharegpt, markdown") {
+		t.Error(err)
+	}
+}

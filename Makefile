@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the test runner's summary comes last
-.PHONY: docs help run build release cross test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds idle hostile bench bench-check bench-readme capacity fmt clean
+.PHONY: api-client docs help run build release cross test vet lint fuzz unit grid soak pitfalls eval search-speed kill-rounds idle hostile bench bench-check bench-readme capacity fmt clean
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
@@ -78,6 +78,9 @@ soak: ## Mixed traffic, faults, restarts and reloads for SOAK (10m); nothing may
 
 grid: ## Print the conformance grid: every surface against every provider format, case by case
 	@cd bench/grid && go test -count=1 -run TestEveryCrossingCarriesEveryCase -grid
+
+api-client: ## Make the client that the tests use from docs/api/openapi.yaml
+	cd server/api && go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.5.1 -config client.yaml ../../docs/api/openapi.yaml
 
 eval: ## Measure how well searches find, with gates; more sets than the generated one: make eval EVAL_DIR=...
 	@EVAL_DIR='$(EVAL_DIR)' go run ./bench/eval $(ARGS)

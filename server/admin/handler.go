@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -30,7 +31,7 @@ func Handler(m Engine, log *slog.Logger) http.Handler {
 // A key of scope operator is served as the operator is on the socket. lineBytes bounds a line of an import.
 func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /key", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc(holderPattern, func(w http.ResponseWriter, r *http.Request) {
 		identity, err := authenticate(m, r)
 		if err != nil {
 			writeError(w, log, err)
@@ -51,6 +52,9 @@ func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 	}))
 	return mux
 }
+
+// holderPattern is where the holder of a key learns what it is good for.
+const holderPattern = "GET /key"
 
 // authenticate gives the holder of the service key of a request.
 func authenticate(m Engine, r *http.Request) (store.Identity, error) {
@@ -111,7 +115,40 @@ func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Reque
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, log, codec.Errorf(codec.KindNotFound, "there is no %s %s", r.Method, r.URL.Path))
 	})
-	for pattern, serve := range map[string]endpoint{
+	for pattern, serve := range e.table() {
+		if a, kept := acts[pattern]; kept {
+			serve = e.audited(a, serve)
+		}
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			c, err := identify(r)
+			if err != nil {
+				writeError(w, log, err)
+				return
+			}
+			answer, err := serve(c, r)
+			switch {
+			case err != nil:
+				writeError(w, log, err)
+			case answer == nil:
+				w.WriteHeader(http.StatusNoContent)
+			case r.Method == http.MethodPost:
+				writeJSON(w, http.StatusCreated, answer)
+			default:
+				writeJSON(w, http.StatusOK, answer)
+			}
+		})
+	}
+	for pattern, serve := range e.streams() {
+		mux.Handle(pattern, operatorOnly(identify, log, serve))
+	}
+	mux.Handle(memoryRoot, memoryHandler(m, log, lineBytes, identify))
+	return mux
+}
+
+// table is what is answered with JSON, or with nothing.
+func (e endpoints) table() map[string]endpoint {
+	return map[string]endpoint{
 		"GET /accounts":              e.accounts,
 		"POST /accounts":             e.createAccount,
 		"PATCH /accounts/{account}":  e.updateAccount,
@@ -136,35 +173,25 @@ func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Reque
 		"POST /master-key/rotate": e.rotateMasterKey,
 		"POST /reindex":           e.reindex,
 		"POST /compact":           e.compact,
-	} {
-		if a, kept := acts[pattern]; kept {
-			serve = e.audited(a, serve)
-		}
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-			c, err := identify(r)
-			if err != nil {
-				writeError(w, log, err)
-				return
-			}
-			answer, err := serve(c, r)
-			switch {
-			case err != nil:
-				writeError(w, log, err)
-			case answer == nil:
-				w.WriteHeader(http.StatusNoContent)
-			case r.Method == http.MethodPost:
-				writeJSON(w, http.StatusCreated, answer)
-			default:
-				writeJSON(w, http.StatusOK, answer)
-			}
-		})
 	}
-	mux.Handle("POST /keys/{id}/hold", operatorOnly(identify, log, e.hold))
-	mux.Handle("POST /check", operatorOnly(identify, log, e.check))
-	mux.Handle("GET /backup", operatorOnly(identify, log, e.backup))
-	mux.Handle(memoryRoot, memoryHandler(m, log, lineBytes, identify))
-	return mux
+}
+
+// streams is what writes its answer as it goes, for operators.
+func (e endpoints) streams() map[string]func(http.ResponseWriter, *http.Request) error {
+	return map[string]func(http.ResponseWriter, *http.Request) error{
+		"POST /keys/{id}/hold": e.hold,
+		"POST /check":          e.check,
+		"GET /backup":          e.backup,
+	}
+}
+
+// Patterns are the methods and paths that are served beside the memory, as [http.ServeMux] writes them: those for holders of
+// keys, and those that [WithLive] adds on the socket.
+func Patterns() (forKeys, onSocket []string) {
+	var e endpoints
+	forKeys = slices.Collect(maps.Keys(e.table()))
+	forKeys = append(slices.AppendSeq(forKeys, maps.Keys(e.streams())), holderPattern)
+	return forKeys, slices.Collect(maps.Keys(liveRoutes(nil, nil)))
 }
 
 // memoryHandler serves the memory of the accounts that the caller manages.

@@ -42,29 +42,37 @@ type Invited struct {
 func WithLive(next http.Handler, live Live, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
-	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, List[Provider]{Data: live.Providers()})
-	})
-	mux.HandleFunc("GET /origins", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, List[string]{Data: live.Origins()})
-	})
-	mux.HandleFunc("GET /process", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, Process{ID: os.Getpid()})
-	})
-	mux.HandleFunc("POST /ui/codes", func(w http.ResponseWriter, r *http.Request) {
-		var asked Invitation
-		err := readJSON(r, &asked)
-		var code string
-		if err == nil {
-			code, err = live.Invite(asked.Account)
-		}
-		if err != nil {
-			writeError(w, log, err)
-			return
-		}
-		writeJSON(w, http.StatusCreated, Invited{code})
-	})
+	for pattern, serve := range liveRoutes(live, log) {
+		mux.HandleFunc(pattern, serve)
+	}
 	return mux
+}
+
+func liveRoutes(live Live, log *slog.Logger) map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /providers": func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, http.StatusOK, List[Provider]{Data: live.Providers()})
+		},
+		"GET /origins": func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, http.StatusOK, List[string]{Data: live.Origins()})
+		},
+		"GET /process": func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, http.StatusOK, Process{ID: os.Getpid()})
+		},
+		"POST /ui/codes": func(w http.ResponseWriter, r *http.Request) {
+			var asked Invitation
+			err := readJSON(r, &asked)
+			var code string
+			if err == nil {
+				code, err = live.Invite(asked.Account)
+			}
+			if err != nil {
+				writeError(w, log, err)
+				return
+			}
+			writeJSON(w, http.StatusCreated, Invited{code})
+		},
+	}
 }
 
 // Origins are the URLs at which the server that has the store open takes requests of this machine; none where no server

@@ -61,6 +61,7 @@ func (e endpoints) check(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return codec.Invalid("repair", "repair is true or false")
 	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
 	lines := json.NewEncoder(w)
 	report, err := e.engine.Upkeep.Check(r.Context(), repair, func(f store.Finding) { _ = lines.Encode(checkLine{Finding: &f}) })
 	if err != nil {

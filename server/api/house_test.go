@@ -1,0 +1,164 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/bench/provider"
+	"github.com/mnemeproxy/mneme/router"
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// house is a server with a memory, before a simulated provider, and what it offers on its socket.
+type house struct {
+	t         *testing.T
+	described *description
+	origin    string
+	key       string // with all scopes of its account
+	operator  string // a key of scope operator
+	client    *http.Client
+	socket    http.Handler
+}
+
+func build(t *testing.T) *house {
+	t.Helper()
+	dir := t.TempDir()
+	memory, err := engine.Open(
+		store.Options{Dir: dir, MinFreeDisk: -1, Digest: digest.Exchange, Stream: digest.Stream},
+		&search.Options{Dir: filepath.Join(dir, "index")},
+	)
+	ok(t, err)
+	t.Cleanup(func() { ok(t, memory.Close()) })
+	ok(t, admin.EnsureAccount(memory.Accounts()))
+	key, _, err := memory.Keys().Create(admin.DefaultAccount, store.AllScopes, "of the account")
+	ok(t, err)
+	operator, _, err := memory.Keys().Create(admin.DefaultAccount, store.ScopeOperator, "of the operator")
+	ok(t, err)
+	models, err := provider.Start(provider.Options{})
+	ok(t, err)
+	t.Cleanup(func() { ok(t, models.Close()) })
+	routes, err := router.New(router.Config{Providers: map[string]router.ProviderConfig{
+		"openai": router.ProviderConfig{}.WithSimulated("openai", models.URL()), "anthropic": router.ProviderConfig{}.WithSimulated("anthropic", models.URL()),
+	}})
+	ok(t, err)
+	t.Cleanup(routes.Close)
+	quiet := slog.New(slog.DiscardHandler)
+	proxy, err := server.New(server.Options{
+		Listen: []string{"127.0.0.1:0"}, Engine: server.Over(memory), Router: routes,
+		Management: admin.AccountHandler(admin.Over(memory), quiet, 1<<20),
+	})
+	ok(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- proxy.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		ok(t, <-served)
+	})
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	h := &house{t: t, described: readDescription(t), origin: "http://" + proxy.Addr().String(), key: key, operator: operator}
+	h.client = &http.Client{Transport: h.described.over(transport)}
+	h.socket = admin.WithLive(admin.Handler(admin.Over(memory), quiet), running{}, quiet)
+	return h
+}
+
+// running is what the socket tells of a server.
+type running struct{}
+
+func (running) Origins() []string { return []string{"http://127.0.0.1:7788"} }
+func (running) Providers() []admin.Provider {
+	return []admin.Provider{{Name: "openai", Simulated: true}}
+}
+func (running) Invite(string) (string, error) { return "code", nil }
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// send sends a request with a key, as described or not at all.
+func (h *house) send(key, method, path, body string, headers ...string) *http.Response {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(h.t.Context(), method, h.origin+path, strings.NewReader(body))
+	ok(h.t, err)
+	r.Header.Set("Authorization", "Bearer "+key)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := h.client.Do(r)
+	ok(h.t, err)
+	return answer
+}
+
+// ask sends a request that has to be done, and gives the body of the answer.
+func (h *house) ask(key, method, path, body string, headers ...string) string {
+	h.t.Helper()
+	answer := h.send(key, method, path, body, headers...)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	ok(h.t, err)
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		h.t.Fatalf("%s %s: %d %s", method, path, answer.StatusCode, text)
+	}
+	return string(text)
+}
+
+// askSocket is ask for what is offered on the socket alone.
+func (h *house) askSocket(method, path, body string) {
+	h.t.Helper()
+	r := httptest.NewRequestWithContext(h.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := h.described.over(handled{h.socket}).RoundTrip(r)
+	ok(h.t, err)
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		h.t.Fatalf("%s %s: %d", method, path, answer.StatusCode)
+	}
+}
+
+// handled answers requests by a handler.
+type handled struct{ http.Handler }
+
+func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// converse has an exchange recorded and searchable, and gives the ids of it and of its session.
+func (h *house) converse(model, chatKey, question, reply string) (exchange, session string) {
+	h.t.Helper()
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, fmt.Sprintf("%s [[sim: text %q]]", question, reply))
+	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, h.origin+"/v1/chat/completions", strings.NewReader(body))
+	ok(h.t, err)
+	r.Header.Set("Authorization", "Bearer "+h.key)
+	r.Header.Set("X-Service-Chat-Key", chatKey)
+	answer, err := http.DefaultClient.Do(r)
+	ok(h.t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	ok(h.t, err)
+	if answer.StatusCode != http.StatusOK {
+		h.t.Fatalf("%d %s", answer.StatusCode, text)
+	}
+	return answer.Header.Get("X-Service-Exchange-ID"), answer.Header.Get("X-Service-Session-ID")
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
@@ -44,13 +45,13 @@ type Recorder interface {
 
 // Keys know callers.
 type Keys interface {
-	Authenticate(secret string) (store.Identity, error)
-	Create(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
+	ui.Keys
 	Origin(key string) string // the key that it was made from by rotations
 }
 
 // Credentials are what providers are asked with for an account.
 type Credentials interface {
+	ui.Sealer
 	Get(account, provider string) (secret string, found bool, err error)
 	Redactor(account string, brought ...string) *redact.Redactor // masks them; brought are the caller's own
 	Guard(credentials ...string)                                 // lets every redactor mask these, too
@@ -58,6 +59,7 @@ type Credentials interface {
 
 // Accounts know what may be spent, and what was.
 type Accounts interface {
+	ui.Accounts
 	Budget(account string) store.Budget
 	memory.Ledger
 }

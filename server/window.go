@@ -13,7 +13,7 @@ import (
 func (s *Server) windowRoutes() {
 	onTLS := func(r *http.Request) bool { return s.edge.OnTLS(edge.RequestOf(r.Context())) }
 	s.window = ui.New(ui.Options{
-		Archive: s.engine.Archive, Keys: s.engine.Keys, Version: s.opts.Version, Log: s.log, Closing: s.edge.Closing(), Management: s.opts.Management, Health: s.health,
+		Archive: s.engine.Archive, Keys: s.engine.Keys, Accounts: s.engine.Accounts, Sealer: s.engine.Credentials, Version: s.opts.Version, Log: s.log, Closing: s.edge.Closing(), Management: s.opts.Management, Health: s.health,
 		Memory:  memory.Options{Searcher: s.engine.Index, Ledger: s.engine.Accounts, Recaller: s.recaller, Translate: s.translate, CacheLoss: s.cacheLoss},
 		Secure:  onTLS,
 		Allowed: func(r *http.Request) bool { return onTLS(r) || s.edge.OnLoopback(edge.RequestOf(r.Context())) },

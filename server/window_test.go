@@ -2,21 +2,10 @@ package server_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/chromedp"
 
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -88,154 +77,89 @@ func TestAPageOfTheWindowLetsNothingElseIn(t *testing.T) {
 	}
 }
 
-// browser is a real one that looks at the page.
-type browser struct {
-	t   *testing.T
-	ctx context.Context
-
-	mu     sync.Mutex
-	faults []string
-	hosts  []string
-}
-
-func startBrowser(t *testing.T) *browser {
-	program := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			program = path
-			break
+// own are the keys that were made for browsers and are good.
+func (h *house) own() (keys []store.Key) {
+	for _, k := range h.store.Keys().List("acme") {
+		if k.Label == "window in a browser" && k.Revoked.IsZero() {
+			keys = append(keys, k)
 		}
 	}
-	if program == "" {
-		t.Skip("no Chromium is installed")
+	return keys
+}
+
+// enter opens a link of mneme ui in a browser that may have a cookie, and gives its cookie.
+func (h *house) enter(cookie string) string {
+	h.t.Helper()
+	code, err := h.proxy.Invite("acme")
+	ok(h.t, err)
+	body := `{"code":"` + code + `"}`
+	response, text := h.window("POST", "/ui/session", body, "X-Mneme-UI", "1", "Cookie", cookie)
+	if response.StatusCode != http.StatusOK {
+		h.t.Fatalf("with a code: %d %s", response.StatusCode, text)
 	}
-	b := &browser{t: t}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(program))
-	limit, stop := context.WithTimeout(context.Background(), 3*time.Minute)
-	t.Cleanup(stop)
-	allocator, free := chromedp.NewExecAllocator(limit, options...)
-	t.Cleanup(free)
-	ctx, closed := chromedp.NewContext(allocator, chromedp.WithListener(b.note))
-	t.Cleanup(closed)
-	b.ctx = ctx
-	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
-		return err
-	}))
-	return b
+	if again, _ := h.window("POST", "/ui/session", body, "X-Mneme-UI", "1"); again.StatusCode != http.StatusUnauthorized {
+		h.t.Errorf("with a code that was used: %d", again.StatusCode)
+	}
+	value, _, _ := strings.Cut(response.Header.Get("Set-Cookie"), ";")
+	return value
 }
 
-// note takes in what the browser complains of, and whom it asks.
-func (b *browser) note(event any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch e := event.(type) {
-	case *runtime.EventConsoleAPICalled:
-		b.faults = append(b.faults, fmt.Sprintf("console.%s", e.Type))
-	case *runtime.EventExceptionThrown:
-		b.faults = append(b.faults, "exception "+e.ExceptionDetails.Text)
-	case *log.EventEntryAdded:
-		if !strings.Contains(e.Entry.Text, "status of 40") { // a 401 before the sign-in, a 404 of another account's link
-			b.faults = append(b.faults, e.Entry.Text+" "+e.Entry.URL)
-		}
-	case *network.EventRequestWillBeSent:
-		b.hosts = append(b.hosts, e.Request.URL)
+func TestABrowserHasOneKeyHoweverOftenItIsInvitedUntilItSignsOut(t *testing.T) {
+	h := build(t)
+	if _, err := h.proxy.Invite("nobody"); err == nil {
+		t.Error("an account that does not exist invites")
+	}
+	if _, err := h.proxy.Invite("acme"); err != nil || len(h.own()) != 0 {
+		t.Errorf("a link that nobody opened leaves %d keys (%v)", len(h.own()), err)
+	}
+	cookie := h.enter("")
+	for range 3 {
+		cookie = h.enter(cookie)
+	}
+	if keys := h.own(); len(keys) != 1 || keys[0].Expires.IsZero() {
+		t.Errorf("four links left %+v", keys)
+	}
+	h.enter("") // another browser
+	if len(h.own()) != 2 {
+		t.Errorf("two browsers have %d keys", len(h.own()))
+	}
+	if response, _ := h.window("DELETE", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", cookie); response.StatusCode != http.StatusNoContent {
+		t.Errorf("signing out: %d", response.StatusCode)
+	}
+	if response, _ := h.window("GET", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", cookie); response.StatusCode != http.StatusUnauthorized || len(h.own()) != 1 {
+		t.Errorf("after it the cookie gives %d, and %d keys are left", response.StatusCode, len(h.own()))
 	}
 }
 
-func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
-	b.t.Helper()
-	ok(b.t, chromedp.Do(b.ctx, steps...))
+func TestSigningOutEndsTheCookieAndNotTheKeyThatWasGiven(t *testing.T) {
+	h := build(t)
+	secret := h.createKey("acme", store.ScopeRead)
+	cookie := h.signIn(secret)
+	h.window("DELETE", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", cookie)
+	if response, _ := h.window("GET", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", cookie); response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the cookie gives %d", response.StatusCode)
+	}
+	if _, err := h.store.Keys().Authenticate(secret); err != nil {
+		t.Errorf("the key that was given ended too: %v", err)
+	}
 }
 
-// visit goes to a view of the page, as its own links do.
-func (b *browser) visit(path string) {
-	b.t.Helper()
-	script := fmt.Sprintf(`history.pushState(null, '', %q), dispatchEvent(new PopStateEvent('popstate'))`, path)
-	_, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script))
-	ok(b.t, err)
-}
-
-// shows waits until the page has the text.
-func (b *browser) shows(text string) {
-	b.t.Helper()
-	script := fmt.Sprintf(`document.body.innerText.includes(%q)`, text)
-	eventually(b.t, func() error {
-		there, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script))
-		if err == nil && !there {
-			err = fmt.Errorf("the page does not show %q", text)
-		}
-		return err
-	})
-}
-
-func TestABrowserShowsWhatIsRemembered(t *testing.T) {
-	h := remembering(t)
-	b := startBrowser(t) // and so ended before the server
-	said := h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Why does the retry fail?", "It holds the **lock**. <script>window.broken=1</script>")), "X-Service-Chat-Key", "k")
-	session := said.header.Get("X-Service-Session-ID")
-	h.turns(session)
-	theirs, _, err := h.store.Keys().Create("acme", store.AllScopes, "whole")
+func TestTheWindowIsNotReachedByAnotherSitesName(t *testing.T) {
+	h := build(t)
+	r := h.request(t.Context(), http.MethodGet, "/ui/", "")
+	r.Host = "rebound.example"
+	response, err := h.client.Do(r)
 	ok(t, err)
-	writer, _, err := h.store.Keys().Create("acme", store.ScopeWrite, "writer")
-	ok(t, err)
-	origin := "http://" + h.proxy.Addr().String()
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusForbidden {
+		t.Errorf("by a name that leads here: %d", response.StatusCode)
+	}
+}
 
-	signIn := func(key string) {
-		b.do(chromedp.Navigate(origin + "/ui/"))
-		b.shows("Service key")
-		b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-			_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf(`(() => { const f = document.querySelector('#key'); f.value = %q; f.form.requestSubmit(); return true; })()`, key)))
-			return err
-		}))
-	}
-	signIn(writer)
-	b.shows("This needs a key of scope read") // a key without the scope sees a sentence
-	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`fetch('/ui/session', {method: 'DELETE', headers: {'X-Mneme-UI': '1'}}).then(() => true)`, chromedp.EvalAwaitPromise))
-		return err
-	}))
-	signIn(theirs)
-	b.shows("Why does the retry fail?")
-	for _, view := range []struct{ path, text string }{
-		{"/ui/sessions/" + session, "It holds the lock"},
-		{"/ui/sessions/" + session + "?tab=context", "What fills this request"},
-		{"/ui/sessions/" + session + "?tab=raw", "characters"},
-		{"/ui/sessions/" + session + "?tab=attempts", "tokens a second"},
-		{"/ui/sessions/sess_00000000000000000000000000", "Not found"},
-		{"/ui/usage", "caches saved"},
-		{"/ui/live", "Live"},
-		{"/ui/search?q=retry", "Search"},
-		{"/ui/keys", "Keys of acme"},
-		{"/ui/health", "Providers"},
-	} {
-		b.visit(view.path)
-		b.shows(view.text)
-		for _, width := range []int64{390, 1440} {
-			b.do(chromedp.EmulateViewport(width, 900))
-			wide, err := chromedp.Run(b.ctx, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
-			if ok(t, err); wide > width {
-				t.Errorf("%s is %d wide on a screen of %d", view.path, wide, width)
-			}
-		}
-	}
-	broken, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`window.broken === 1`))
-	if ok(t, err); broken {
-		t.Error("what a model said was run")
-	}
-	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
-		return err
-	}))
-	if dark, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`getComputedStyle(document.body).backgroundColor`)); err != nil || dark == "rgb(255, 255, 255)" {
-		t.Errorf("in the dark the page is %s (%v)", dark, err)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.faults) > 0 {
-		t.Errorf("the browser complains: %q", b.faults)
-	}
-	if i := slices.IndexFunc(b.hosts, func(url string) bool { return !strings.HasPrefix(url, origin+"/ui") && url != origin+"/favicon.ico" }); i >= 0 {
-		t.Errorf("the page asked %s", b.hosts[i])
+func TestUnderTLSTheCookieOfTheWindowNeverLeavesIt(t *testing.T) {
+	h := build(t, overTLS(t))
+	response, text := h.window("POST", "/ui/session", `{"key":"`+h.key+`"}`, "X-Mneme-UI", "1")
+	if cookie := response.Header.Get("Set-Cookie"); !strings.Contains(cookie, "; Secure") {
+		t.Errorf("%d %s: cookie %q", response.StatusCode, text, cookie)
 	}
 }

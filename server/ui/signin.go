@@ -1,112 +1,54 @@
 package ui
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
+	"encoding/json"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Who signs in gives a service key once, or a code that the management socket gave out, which stands for a key made for
-// it. The browser gets a cookie for it, which no script can read and which no surface takes: a page cannot spend tokens. The
-// key stays here. It is looked up with every request, so that the cookie is worth what the key is.
+// Signing in takes a service key once, or a code that the management socket gave out, for which a key is made. The browser
+// gets a cookie with the key sealed in it, which no script can read, no surface takes and a restart does not end: a page
+// cannot spend tokens. The key is looked up with every request, so that the cookie is worth what the key is.
 
-// How long a cookie is good for, how long a code, and how many of both there can be.
+// How long a cookie is good for, and how long a code.
 const (
 	cookieLife = 12 * time.Hour
 	codeLife   = time.Minute
-	mostTokens = 1000
 )
 
-// tokens are secrets that stand for a service key for some time. Only their hashes are kept.
-type tokens struct {
-	mu   sync.Mutex
-	keys map[[sha256.Size]byte]holder
+// purposeCookie is what cookies are sealed for.
+const purposeCookie = "cookie of the window"
+
+// ticket is what a cookie holds, sealed.
+type ticket struct {
+	Key   string    `json:"key"` // the service key
+	Until time.Time `json:"until"`
+	Own   bool      `json:"own,omitempty"` // the key was made for this browser, and ends with the sign-out
 }
 
-type holder struct {
-	key   string // the service key
-	until time.Time
-}
-
-// give makes a token.
-func (t *tokens) give(key string, until time.Time) string {
-	token := rand.Text()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.keys == nil {
-		t.keys = make(map[[sha256.Size]byte]holder)
-	}
-	if len(t.keys) >= mostTokens {
-		t.forget()
-	}
-	t.keys[sha256.Sum256([]byte(token))] = holder{key, until}
-	return token
-}
-
-// forget makes room: what is over goes, or else what is over first.
-func (t *tokens) forget() {
-	now := time.Now()
-	var next [sha256.Size]byte
-	var soonest time.Time
-	for token, h := range t.keys {
-		if now.After(h.until) {
-			delete(t.keys, token)
-		} else if soonest.IsZero() || h.until.Before(soonest) {
-			next, soonest = token, h.until
-		}
-	}
-	if len(t.keys) >= mostTokens {
-		delete(t.keys, next)
-	}
-}
-
-// key gives the key that a token stands for; "" if none. Once is for tokens that are good for one use.
-func (t *tokens) key(token string, once bool) string {
-	id := sha256.Sum256([]byte(token))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h, ok := t.keys[id]
-	if !ok {
-		return ""
-	}
-	expired := time.Now().After(h.until)
-	if once || expired {
-		delete(t.keys, id)
-	}
-	if expired {
-		return ""
-	}
-	return h.key
-}
-
-func (t *tokens) drop(token string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.keys, sha256.Sum256([]byte(token)))
-}
-
-// Invite makes a service key of an account for a browser, and gives a code with which the page signs in, once and within a
-// minute.
+// Invite gives a code with which the page signs in to an account, once and within a minute.
 func (u *UI) Invite(account string) (code string, err error) {
-	until := time.Now().Add(cookieLife)
-	var secret string
+	if !slices.ContainsFunc(u.Accounts.List(), func(a store.Account) bool { return a.Name == account }) {
+		return "", codec.Errorf(codec.KindNotFound, "no account %q", account)
+	}
+	return u.codes.give(account, time.Now().Add(codeLife)), nil
+}
+
+// ownKey makes the service key of a browser.
+func (u *UI) ownKey(account string, until time.Time) (secret string, err error) {
 	err = u.Archive.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: account}, func(e *store.AuditEntry) error {
 		var key store.Key
 		secret, key, err = u.Keys.Create(account, store.ScopeRead|store.ScopeWrite|store.ScopeErase|store.ScopeAdmin, "window in a browser", func(k *store.Key) { k.Expires = until })
 		e.Subject = key.ID
 		return err
 	})
-	if err != nil {
-		return "", err
-	}
-	return u.codes.give(secret, time.Now().Add(codeLife)), nil
+	return secret, err
 }
 
 // cookieName has the port in it: cookies are shared by all ports of a host.
@@ -139,24 +81,48 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, err)
 		return
 	}
-	key := strings.TrimSpace(asked.Key)
+	t := ticket{Key: strings.TrimSpace(asked.Key), Until: time.Now().Add(cookieLife)}
 	if asked.Code != "" {
-		if key = u.codes.key(asked.Code, true); key == "" {
-			u.fail(w, codec.Errorf(codec.KindAuthentication, "this link was used already, or is older than a minute; get a new one with: mneme ui"))
+		var err error
+		if t, err = u.redeem(r, asked.Code); err != nil {
+			u.fail(w, err)
 			return
 		}
 	}
-	identity, err := u.Keys.Authenticate(key)
+	identity, err := u.Keys.Authenticate(t.Key)
 	if err != nil {
 		u.fail(w, err)
 		return
 	}
-	until := time.Now().Add(cookieLife)
+	u.enter(w, r, t)
+	writeJSON(w, http.StatusOK, u.signed(&identity, t.Until))
+}
+
+// redeem gives the ticket for a code. A browser that has a key of its own in the account goes on with it.
+func (u *UI) redeem(r *http.Request, code string) (ticket, error) {
+	account, ok := u.codes.redeem(code)
+	if !ok {
+		return ticket{}, codec.Errorf(codec.KindAuthentication, "this link was used already, or is older than a minute; get a new one with: mneme ui")
+	}
+	if t, ok := u.ticketOf(r); ok && t.Own && time.Until(t.Until) > cookieLife/2 {
+		if identity, err := u.Keys.Authenticate(t.Key); err == nil && identity.Account == account {
+			return t, nil
+		}
+	}
+	t := ticket{Until: time.Now().Add(cookieLife), Own: true}
+	var err error
+	t.Key, err = u.ownKey(account, t.Until)
+	return t, err
+}
+
+// enter gives the browser its cookie.
+func (u *UI) enter(w http.ResponseWriter, r *http.Request, t ticket) {
+	text, err := json.Marshal(t)
+	must(err)
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName(r), Value: u.cookies.give(key, until), Path: "/ui", Expires: until,
+		Name: cookieName(r), Value: u.Sealer.SealToken(string(text), purposeCookie), Path: "/ui", Expires: t.Until,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: u.Secure(r),
 	})
-	writeJSON(w, http.StatusOK, u.signed(&identity, until))
 }
 
 func (u *UI) signed(identity *store.Identity, until time.Time) Signed {
@@ -174,21 +140,49 @@ func (u *UI) whoAmI(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, u.signed(&identity, time.Time{}))
 }
 
+// signOut ends the cookie, and the key that was made for it.
 func (u *UI) signOut(w http.ResponseWriter, r *http.Request) {
-	if cookie, err := r.Cookie(cookieName(r)); err == nil {
-		u.cookies.drop(cookie.Value)
+	if t, ok := u.ticketOf(r); ok {
+		cookie, _ := r.Cookie(cookieName(r))
+		u.left.give(cookie.Value, t.Until)
+		if t.Own {
+			u.revoke(t.Key)
+		}
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/ui", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: u.Secure(r)})
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// keyOf is the service key that a request's cookie stands for, or "".
-func (u *UI) keyOf(r *http.Request) string {
+func (u *UI) revoke(secret string) {
+	identity, err := u.Keys.Authenticate(secret)
+	if err != nil {
+		return // it is no good already
+	}
+	err = u.Archive.Audited(store.AuditEntry{Actor: identity.KeyID, Action: "key.revoke", Account: identity.Account, Subject: identity.KeyID}, func(*store.AuditEntry) error {
+		return u.Keys.Revoke(identity.KeyID)
+	})
+	if err != nil {
+		u.Log.Error("the key of a browser that signed out could not be revoked", "key", identity.KeyID, "error", err)
+	}
+}
+
+// ticketOf opens the cookie of a request; ok is false without one that is good.
+func (u *UI) ticketOf(r *http.Request) (t ticket, ok bool) {
 	cookie, err := r.Cookie(cookieName(r))
 	if err != nil {
-		return ""
+		return t, false
 	}
-	return u.cookies.key(cookie.Value, false)
+	text, ok := u.Sealer.OpenToken(cookie.Value, purposeCookie)
+	if !ok || json.Unmarshal([]byte(text), &t) != nil || time.Now().After(t.Until) || u.left.has(cookie.Value) {
+		return ticket{}, false
+	}
+	return t, true
+}
+
+// keyOf is the service key that a request's cookie stands for, or "".
+func (u *UI) keyOf(r *http.Request) string {
+	t, _ := u.ticketOf(r)
+	return t.Key
 }
 
 func signedOut(cause error) *codec.Error {

@@ -32,6 +32,8 @@ import (
 type Options struct {
 	Archive    memory.Archive
 	Keys       Keys
+	Accounts   Accounts
+	Sealer     Sealer
 	Version    string
 	Log        *slog.Logger
 	Closing    <-chan struct{} // ends tails
@@ -46,6 +48,18 @@ type Options struct {
 type Keys interface {
 	Authenticate(secret string) (store.Identity, error)
 	Create(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
+	Revoke(id string) error
+}
+
+// Accounts are those that can be shown.
+type Accounts interface {
+	List() []store.Account
+}
+
+// Sealer seals what browsers keep.
+type Sealer interface {
+	SealToken(text, purpose string) string
+	OpenToken(token, purpose string) (text string, ok bool)
 }
 
 // Health says how the server is.
@@ -75,10 +89,10 @@ type HealthProvider struct {
 // UI serves the window.
 type UI struct {
 	Options
-	assets  *assets
-	mux     *http.ServeMux
-	codes   tokens
-	cookies tokens
+	assets *assets
+	mux    *http.ServeMux
+	codes  codes
+	left   revoked // cookies that were signed out
 }
 
 // headerUI marks requests of the page.

@@ -30,7 +30,7 @@ export function Health() {
     </dl>
     <h2>Providers</h2>
     <div class="scroll" tabindex="0" role="region" aria-label="Providers"><table><thead><tr><th>provider</th><th>address</th><th>breaker</th><th class="num">keys ready</th></tr></thead>
-      <tbody>${h.providers.map((p) => html`<tr><td>${p.name}${p.simulated ? html` <span class="tag">simulated</span>` : ''}</td><td><code>${p.base_url}</code></td><td class=${p.breaker === 'closed' ? '' : 'bad'}>${p.breaker === 'closed' ? 'asked' : p.breaker === 'open' ? 'left alone' : 'on trial'}</td><td class="num">${p.keys_ready}</td></tr>`)}</tbody></table></div>
+      <tbody>${h.providers.map((p) => html`<tr><td>${p.name}${p.simulated ? html` <span class="tag">simulated</span>` : ''}</td><td><code>${p.base_url}</code></td><td class=${p.breaker === 'closed' ? '' : 'bad'}>${p.breaker === 'closed' ? (p.keys_ready ? 'asked' : 'no key') : p.breaker === 'open' ? 'left alone' : 'on trial'}</td><td class="num">${p.keys_ready}</td></tr>`)}</tbody></table></div>
     ${stats && html`<h2>What is stored</h2><div class="scroll" tabindex="0" role="region" aria-label="What is stored"><table><tbody>${stored.map(([name, n]) => html`<tr><td>${name}</td><td class="num">${bytes(n)}</td></tr>`)}</tbody></table></div>`}
     ${stats && stats.as_of && html`<p class="hint">as of ${full(stats.as_of)}</p>`}
     <p class="hint"><code>mneme doctor</code> says more, and what to do about it.</p>

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import { ago, api, clean, Copy, Empty, full, html, money, Problem, useLoad } from './base.js';
+import { Ask } from './ask.js';
 
 const limitNames = [['requests_per_minute', 'requests a minute'], ['tokens_per_minute', 'tokens a minute'], ['concurrent', 'at a time'], ['tokens_per_month', 'tokens a month'], ['budget_usd_day', 'USD a day'], ['budget_usd_month', 'USD a month']];
 
@@ -23,8 +24,9 @@ export function Keys({ who }) {
     if (secret) setMade(secret);
     again((n) => n + 1);
   };
-  const live = ((keys && keys.data) || []).filter((k) => !k.revoked);
-  const gone = ((keys && keys.data) || []).filter((k) => k.revoked);
+  const over = (k) => k.revoked || (k.expires && new Date(k.expires) < Date.now());
+  const live = ((keys && keys.data) || []).filter((k) => !over(k));
+  const gone = ((keys && keys.data) || []).filter(over);
   return html`<section class="keys" aria-busy=${!keys}>
     <div class="bar-top"><h1>Keys of ${who.account}</h1></div>
     ${made && html`<div class="note made" role="status"><p>This key is shown once:</p><p><code class="secret">${made.key}</code> <${Copy} text=${made.key} /> <button onClick=${() => setMade(null)}>Done</button></p></div>`}
@@ -32,7 +34,7 @@ export function Keys({ who }) {
     <div class="scroll" tabindex="0" role="region" aria-label="Keys"><table><thead><tr><th>key</th><th>scopes</th><th>limits</th><th>spent this month</th><th>last used</th><th>state</th><th><span class="sr">acts</span></th></tr></thead>
       <tbody>${live.map((k) => html`<${Row} k=${k} spent=${of(spent, k.id)} today=${of(spentToday, k.id)} done=${done} own=${k.id === who.key} key=${k.id} />`)}</tbody></table></div>
     <${NewKey} account=${who.account} done=${done} />
-    ${gone.length > 0 && html`<details><summary>${gone.length} revoked</summary><ul>${gone.map((k) => html`<li><code>${k.id}</code> ${clean(k.label || '')} <small>revoked ${ago(k.revoked)}</small></li>`)}</ul></details>`}
+    ${gone.length > 0 && html`<details><summary>${gone.length} revoked or expired</summary><ul>${gone.map((k) => html`<li><code>${k.id}</code> ${clean(k.label || '')} <small>${k.revoked ? 'revoked ' + ago(k.revoked) : 'expired ' + ago(k.expires)}</small></li>`)}</ul></details>`}
     ${audit && audit.data.length > 0 && html`<h2>Who administered what</h2><div class="scroll" tabindex="0" role="region" aria-label="Audit"><table><tbody>${audit.data.map((e) => html`<tr><td title=${full(e.time)}>${ago(e.time)}</td><td>${e.action}</td><td><code>${clean(e.subject || '')}</code></td><td><small>by ${clean(e.actor)}</small></td></tr>`)}</tbody></table></div>`}
   </section>`;
 }
@@ -46,6 +48,7 @@ function Budget({ spent, limit, name }) {
 
 function Row({ k, spent, today, done, own }) {
   const [editing, setEditing] = useState(false);
+  const [asking, setAsking] = useState('');
   const [error, setError] = useState('');
   const act = async (f) => {
     try {
@@ -55,8 +58,8 @@ function Row({ k, spent, today, done, own }) {
       setError(failure.message);
     }
   };
-  const rotate = () => confirm('A new key like it is made, and this one expires in 24 hours.') && act(() => api('/v1/admin/keys/' + k.id + '/rotate', { method: 'POST', body: { overlap: 864e11 } }));
-  const revoke = () => confirm('Requests with ' + (k.label || k.id) + ' are refused from now on. This cannot be undone.') && act(() => api('/v1/admin/keys/' + k.id, { method: 'DELETE' }));
+  const rotate = () => act(() => api('/v1/admin/keys/' + k.id + '/rotate', { method: 'POST', body: { overlap: 864e11 } }));
+  const revoke = async () => done(await api('/v1/admin/keys/' + k.id, { method: 'DELETE' }));
   const save = (e) => {
     e.preventDefault();
     const form = new FormData(e.target);
@@ -75,7 +78,12 @@ function Row({ k, spent, today, done, own }) {
       <td>${limitNames.filter(([n]) => l[n]).map(([n, name]) => html`<div>${l[n] < 0 ? 'any' : l[n].toLocaleString('en-US')} ${name}</div>`)}</td>
       <td>${money((spent && spent.cost.usd) || 0)}<br /><${Budget} spent=${spent} limit=${l.budget_usd_month} name="month" /><${Budget} spent=${today} limit=${l.budget_usd_day} name="day" /></td>
       <td title=${full(k.last_used)}>${k.last_used ? ago(k.last_used) : 'never'}</td><td>${k.expires ? html`<span title=${full(k.expires)}>until ${full(k.expires)}</span>` : 'valid'}${own ? html`<br /><small>yours</small>` : ''}</td>
-      <td class="acts"><button class="quiet" aria-expanded=${editing} onClick=${() => setEditing(!editing)}>limits</button><button class="quiet" onClick=${rotate}>rotate</button>${!own && html`<button class="quiet bad" onClick=${revoke}>revoke</button>`}</td></tr>
+      <td class="acts"><button class="quiet" aria-expanded=${editing} onClick=${() => setEditing(!editing)}>limits</button><button class="quiet" onClick=${() => setAsking('rotate')}>rotate</button>${!own && html`<button class="quiet bad" onClick=${() => setAsking('revoke')}>revoke</button>`}</td></tr>
+    ${asking && html`<tr><td colspan="7">${
+      asking === 'rotate'
+        ? html`<${Ask} title="Rotate this key?" yes="Rotate" act=${rotate} close=${() => setAsking('')}><p>A new key like <b>${clean(k.label) || k.id}</b> is made and shown once. This one expires in 24 hours.</p><//>`
+        : html`<${Ask} title="Revoke this key?" yes="Revoke" act=${revoke} close=${() => setAsking('')}><p>Requests with <b>${clean(k.label) || k.id}</b> are refused from now on. This cannot be undone.</p><//>`
+    }</td></tr>`}
     ${error && html`<tr><td colspan="7"><p class="error" role="alert">${error}</p></td></tr>`}
     ${editing && html`<tr><td colspan="7"><form class="inline" onSubmit=${save}><label>label<input name="label" value=${k.label || ''} /></label>${limitNames.map(([n, name]) => html`<label>${name}<input name=${n} type="number" min="-1" step="any" value=${l[n] || ''} placeholder="server’s" /></label>`)}<button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button><small>Empty leaves a limit to the server, −1 is none.</small></form></td></tr>`}`;
 }

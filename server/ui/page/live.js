@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { api, between, clean, clock, cost, costTitle, count, Empty, html, input, lasted, Link, Model, Outcome, percent, cached, setQuery, useAddress, useKeys } from './base.js';
+import { api, between, clean, clock, cost, costTitle, count, Empty, html, input, lasted, Link, Model, Outcome, percent, cached, Problem, setQuery, useAddress, useKeys } from './base.js';
+import { useTail, useTailState } from './tail.js';
 
 const most = 500; // rows that are kept
 const together = 8; // details that are asked for at a time
@@ -10,7 +11,8 @@ export function Live() {
   const filter = query.get('filter') || '';
   const [rows, setRows] = useState([]);
   const [paused, setPaused] = useState(false);
-  const [state, setState] = useState('connecting');
+  const [problem, setProblem] = useState(null);
+  const state = useTailState();
   const held = useRef({ rows: new Map(), paused: false, due: false });
   held.current.paused = paused;
 
@@ -48,29 +50,27 @@ export function Live() {
       ask();
       show();
     };
-    api('/v1/memory/exchanges?limit=50').then(
-      (list) => {
-        for (const info of list.data.reverse()) if (!all.has(info.id)) all.set(info.id, { id: info.id, session: info.session, outcome: info.outcome, time: info.started, info });
-        show();
-      },
-      (error) => setState(error.message),
-    );
-    const tail = new EventSource('/ui/v1/memory/events'); // goes on by itself after Last-Event-ID
-    tail.onopen = () => setState('live');
-    tail.onerror = () => setState(tail.readyState === EventSource.CLOSED ? 'closed' : 'lost');
-    tail.addEventListener('exchange.created', (e) => {
-      const event = JSON.parse(e.data);
-      note(event.exchange, { session: event.session, outcome: 'open', time: event.time });
-    });
-    tail.addEventListener('exchange.completed', (e) => {
-      const event = JSON.parse(e.data);
-      note(event.exchange, { session: event.session, outcome: event.outcome, ended: event.time });
-    });
+    const list = () =>
+      api('/v1/memory/exchanges?limit=50').then(
+        (newest) => {
+          for (const info of newest.data.reverse()) all.set(info.id, { id: info.id, session: info.session, outcome: info.outcome, time: info.started, info });
+          setProblem(null);
+          show();
+        },
+        setProblem,
+      );
+    held.current.note = note;
+    held.current.list = list;
+    list();
     return () => {
       open = false;
-      tail.close();
     };
   }, []);
+  useTail((kind, event) => {
+    if (kind === 'missed') held.current.list();
+    if (kind === 'exchange.created') held.current.note(event.exchange, { session: event.session, outcome: 'open', time: event.time });
+    if (kind === 'exchange.completed') held.current.note(event.exchange, { session: event.session, outcome: event.outcome, ended: event.time });
+  });
   useEffect(() => {
     if (!paused) setRows([...held.current.rows.values()].reverse());
   }, [paused]);
@@ -80,14 +80,14 @@ export function Live() {
   const shown = rows.filter(fits);
   return html`<section class="live">
     <div class="bar-top">
-      <h1>Live <span class=${'state ' + state}>${state === 'live' ? (paused ? 'paused' : 'on') : state === 'lost' ? 'the server is away; it goes on by itself' : state}</span></h1>
+      <h1>Live <span class=${'state ' + state}>${state === 'live' ? (paused ? 'paused' : 'on') : state === 'lost' ? 'away' : state}</span></h1>
       <div class="filters">
         <label class="wide">filter<input value=${filter} placeholder="outcome:error model:gpt key:key_… text" onInput=${(e) => setQuery({ filter: e.target.value })} /></label>
         <button onClick=${() => setPaused(!paused)} aria-pressed=${paused}>${paused ? 'Go on' : 'Pause'}</button>
       </div>
     </div>
-    ${state === 'lost' && html`<p class="banner" role="status">The server cannot be reached. The tail goes on where it stopped.</p>`}
-    ${!shown.length && html`<${Empty} title=${rows.length ? 'Nothing fits the filter' : 'Nothing happens yet'}><p>${rows.length ? 'Filters are key:, model:, client:, project:, outcome:, or words of a name.' : 'Exchanges show here as they begin, before they end.'}</p><//>`}
+    ${!rows.length && problem && html`<${Problem} error=${problem} />`}
+    ${!shown.length && !problem && html`<${Empty} title=${rows.length ? 'Nothing fits the filter' : 'Nothing happens yet'}><p>${rows.length ? 'Filters are key:, model:, client:, project:, outcome:, or words of a name.' : 'Exchanges show here as they begin, before they end.'}</p><//>`}
     <ol class="list">${shown.map((row) => html`<${Row} row=${row} key=${row.id} />`)}</ol>
   </section>`;
 }

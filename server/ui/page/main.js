@@ -7,6 +7,7 @@ import { Live } from './live.js';
 import { Search } from './search.js';
 import { Session } from './session.js';
 import { Sessions } from './sessions.js';
+import { useTail, useTailState } from './tail.js';
 import { Usage } from './usage.js';
 
 const views = [
@@ -36,7 +37,7 @@ function App() {
     '?': () => document.querySelector('.keys-help') && document.querySelector('.keys-help').toggleAttribute('open'),
   });
   if (who === undefined) return html`<main class="blank" aria-busy="true"></main>`;
-  if (who === null || who.problem) return html`<${SignIn} problem=${who && who.problem} done=${setWho} />`;
+  if (who === null || who.problem) return html`<${SignIn} problem=${who && who.problem} done=${(w) => (setExpired(false), setWho(w))} />`;
 
   const [first, id] = address.path.split('/');
   const view = first === 'sessions' && id ? html`<${Session} id=${id} who=${who} key=${id} />` : viewOf(first, who);
@@ -60,15 +61,22 @@ function App() {
         <summary title=${'account ' + who.account}>${who.account}</summary>
         <div>
           <p>Signed in with <code>${who.key}</code><br /><small>${who.scopes.join(', ')}</small></p>
-          <details class="keys-help"><summary>Keyboard</summary><dl><dt>/</dt><dd>search</dd><dt>j k</dt><dd>next, previous</dd><dt>enter</dt><dd>open</dd><dt>r t x</dt><dd>raw, translated, context</dd><dt>.</dt><dd>live</dd></dl></details>
+          <details class="keys-help"><summary>Keyboard</summary><dl><dt>/</dt><dd>search</dd><dt>j k</dt><dd>next, previous</dd><dt>enter</dt><dd>open</dd><dt>r t x a p</dt><dd>raw, translated, context, attempts, replay</dd><dt>.</dt><dd>live</dd></dl></details>
           <button onClick=${() => api('/session', { method: 'DELETE' }).then(() => setWho(null))}>Sign out</button>
           <p><small>mneme ${who.version}</small></p>
         </div>
       </details>
     </header>
-    <main id="view" tabindex="-1">${view}</main>
-    ${expired && html`<div class="veil"><${SignIn} again=${true} done=${(w) => (setWho(w), setExpired(false), location.reload())} /></div>`}
+    ${who.scopes.includes('read') && html`<${Away} />`}
+    <main id="view" tabindex="-1" inert=${expired}>${view}</main>
+    ${expired && html`<div class="veil" role="dialog" aria-modal="true" aria-label="Sign in again"><${SignIn} again=${true} done=${() => location.reload()} /></div>`}
   `;
+}
+
+// Away says that the server cannot be reached, in every view.
+function Away() {
+  useTail(() => {});
+  return useTailState() === 'lost' && html`<p class="banner away" role="status">The server cannot be reached. This page goes on where it stopped when it is back.</p>`;
 }
 
 function viewOf(name, who) {
@@ -105,7 +113,8 @@ function SignIn({ problem, again, done }) {
     }
     setBusy(false);
   };
-  return html`<main class="signin">
+  const box = again ? 'div' : 'main';
+  return html`<${box} class="signin">
     <form onSubmit=${submit} aria-labelledby="signin-title">
       <h1 id="signin-title">${again ? 'Sign in again' : 'mneme'}</h1>
       <p>${again ? 'Your sign-in is over, or its key was revoked. The page stays where it is.' : html`On the server’s own machine, <code>mneme ui</code> opens this page signed in. Elsewhere, give a service key once.`}</p>
@@ -114,7 +123,7 @@ function SignIn({ problem, again, done }) {
       <p id="signin-error" class="error" role="alert">${error}</p>
       <button class="primary" disabled=${busy}>Sign in</button>
     </form>
-  </main>`;
+  <//>`;
 }
 
 render(html`<${App} />`, document.getElementById('app'));

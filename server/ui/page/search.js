@@ -23,6 +23,8 @@ export function Search() {
     return () => control.abort();
   }, [q, explain, limit]);
   const hits = (state.answer && state.answer.data) || [];
+  const within = new Set(hits.map((h) => h.session_id)).size;
+  const names = useNames(hits);
   const move = (step) => {
     const rows = document.querySelectorAll('.search .row');
     at.current = Math.min(Math.max(at.current + step, 0), rows.length - 1);
@@ -39,20 +41,30 @@ export function Search() {
       <div class="filters"><button aria-pressed=${explain} onClick=${() => setQuery({ explain: explain ? '' : '1' })}>Scores</button></div></div>
     ${state.error && html`<${Problem} error=${state.error} />`}
     <div class="split">
-      <aside class="facets" aria-label="Narrow down">${facetNames.filter((n) => (facets[n] || []).length).map((name) => html`<h2>${name}</h2><ul>${facets[name].slice(0, 8).map((v) => html`<li><button class="quiet" onClick=${() => narrow(name, v.value)}><span>${clean(v.value)}</span><small>${v.count}</small></button></li>`)}</ul>`)}</aside>
+      <aside class="facets" aria-label="Narrow down">${facetNames.filter((n) => (facets[n] || []).length).map((name) => html`<div><h2>${name}</h2><ul>${facets[name].slice(0, 8).map((v) => html`<li><button class="quiet" onClick=${() => narrow(name, v.value)}><span>${clean(v.value)}</span><small>${v.count}</small></button></li>`)}</ul></div>`)}</aside>
       <div>
-        ${state.answer && html`<p class="hint" role="status">${hits.length}${state.answer.has_more ? '+' : ''} ${hits.length === 1 ? 'hit' : 'hits'} in ${new Set(hits.map((h) => h.session_id)).size} sessions · ${state.answer.mode_used} · ${Math.round(state.took)} ms${(state.answer.degraded || []).map((d) => html` · <span class="warn">${d}</span>`)}</p>`}
+        ${state.answer && html`<p class="hint" role="status">${hits.length}${state.answer.has_more ? '+' : ''} ${hits.length === 1 ? 'hit' : 'hits'} in ${within === 1 ? 'one session' : within + ' sessions'} · ${state.answer.mode_used} · ${Math.round(state.took)} ms${(state.answer.degraded || []).map((d) => html` · <span class="warn">${d}</span>`)}</p>`}
         ${state.answer && !hits.length && html`<${Empty} title="Nothing found"><p>Fewer words find more. Words in quotes have to stand together; <code>project:</code>, <code>tool:</code>, <code>model:</code> and <code>client:</code> narrow down.</p><//>`}
-        <ol class="list hits">${hits.map((h) => html`<${Hit} hit=${h} key=${h.exchange_id} />`)}</ol>
+        <ol class="list hits">${hits.map((h) => html`<${Hit} hit=${h} name=${names[h.session_id]} key=${h.exchange_id} />`)}</ol>
         ${state.answer && state.answer.has_more && limit < 100 && html`<button class="more" onClick=${() => setLimit(Math.min(limit + 40, 100))}>Show more</button>`}
       </div>
     </div>
   </section>`;
 }
 
-function Hit({ hit }) {
+// useNames gives the first questions of sessions that have no title.
+function useNames(hits) {
+  const [names, set] = useState({});
+  const wanted = [...new Set(hits.filter((h) => !h.title).map((h) => h.session_id))].filter((id) => !(id in names)).slice(0, 20);
+  useEffect(() => {
+    for (const id of wanted) api('/v1/memory/sessions/' + id).then((s) => set((all) => ({ ...all, [id]: s.title || s.asked || '' })), () => set((all) => ({ ...all, [id]: '' })));
+  }, [wanted.join()]);
+  return names;
+}
+
+function Hit({ hit, name }) {
   return html`<li><${Link} class="row" to=${'/ui/sessions/' + hit.session_id + '?turn=' + hit.exchange_id}>
-    <span class="name"><b>${clean(hit.title) || 'Untitled'}</b> <small>${hit.role} · <${Model} name=${hit.model} /> · <time title=${full(hit.time)}>${ago(hit.time)}</time>${hit.match ? ' · by ' + hit.match : ''}${(hit.duplicates || []).length ? ' · ' + hit.duplicates.length + ' more say the same' : ''}</small></span>
+    <span class="name"><b>${clean(hit.title || name) || 'Untitled'}</b> <small>${hit.role} · <${Model} name=${hit.model} /> · <time title=${full(hit.time)}>${ago(hit.time)}</time>${hit.match ? ' · by ' + hit.match : ''}${(hit.duplicates || []).length ? ' · ' + hit.duplicates.length + ' more say the same' : ''}</small></span>
     <span class="snippet">${highlighted(hit.snippet, hit.highlights)}</span>
     ${hit.scores && html`<span class="scores"><small>score ${hit.score.toFixed(2)} · words ${hit.scores.lexical.toFixed(2)} · BM25 ${hit.scores.bm25.toFixed(2)}${hit.scores.context ? ' · context ' + hit.scores.context.toFixed(2) : ''}${hit.scores.cosine !== undefined ? ' · cosine ' + hit.scores.cosine.toFixed(2) : ''} · coverage ${hit.coverage.toFixed(2)}</small></span>`}
   <//></li>`;

@@ -1,5 +1,8 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { api, Bar, between, bytes, cached, clean, clock, Copy, cost, costTitle, count, Empty, full, go, html, input, lasted, Link, Model, money, Outcome, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
+import { Ask } from './ask.js';
+import { Replay } from './replay.js';
+import { useTail } from './tail.js';
 import { Body, Diff, Markdown, Plain, pretty } from './text.js';
 
 const page = 100;
@@ -10,11 +13,13 @@ const tabs = [
   ['raw', 'Raw'],
   ['translated', 'Translated'],
   ['attempts', 'Attempts'],
+  ['replay', 'Replay'],
 ];
 
 // useTimeline loads the turns of a session, page by page, and follows it while it grows.
 function useTimeline(id) {
   const [state, set] = useState({ turns: [], ready: false, error: null });
+  const follow = useRef(null);
   useEffect(() => {
     let open = true;
     let last = '';
@@ -37,32 +42,36 @@ function useTimeline(id) {
       busy = false;
     };
     load();
-    const one = async (exchange) => {
+    let asking = false;
+    let asked = false;
+    const newest = async () => {
+      asked = true;
+      if (asking) return; // one at a time, however fast they come
+      asking = true;
+      while (asked && open) {
+        asked = false;
+        await one();
+      }
+      asking = false;
+    };
+    const one = async () => {
       try {
         const list = await api('/v1/memory/sessions/' + id + '/timeline?limit=5&order=desc');
-        let added = false;
-        for (const entry of list.data) {
-          added = added || !turns.has(entry.exchange.id);
-          turns.set(entry.exchange.id, entry);
-        }
+        for (const entry of list.data) turns.set(entry.exchange.id, entry);
         if (open) set((s) => ({ ...s, turns: [...turns.values()].sort((a, b) => (a.exchange.id < b.exchange.id ? -1 : 1)), error: null }));
-        return added && exchange;
       } catch {
-        return false; // the tail says when there is more
+        // the tail says when there is more
       }
     };
-    const tail = new EventSource('/ui/v1/memory/events');
-    for (const kind of ['exchange.created', 'exchange.completed', 'turn.digested']) {
-      tail.addEventListener(kind, (e) => {
-        const event = JSON.parse(e.data);
-        if (event.session === id) one(event.exchange);
-      });
-    }
+    follow.current = (kind, event) => {
+      if (kind === 'missed') load();
+      else if (event.session === id) newest();
+    };
     return () => {
       open = false;
-      tail.close();
     };
   }, [id]);
+  useTail((kind, event) => follow.current && follow.current(kind, event));
   return state;
 }
 
@@ -86,7 +95,7 @@ export function Session({ id, who }) {
     if (next) setQuery({ turn: next.exchange.id });
   };
   const show = (name) => () => setQuery({ tab: tab === name ? '' : name, turn: current ? current.exchange.id : '' }, false);
-  useKeys({ j: () => choose(1), k: () => choose(-1), c: show(''), x: show('context'), r: show('raw'), t: show('translated'), a: show('attempts'), Escape: () => (tab ? setQuery({ tab: '' }) : false) });
+  useKeys({ j: () => choose(1), k: () => choose(-1), c: show(''), x: show('context'), r: show('raw'), t: show('translated'), a: show('attempts'), p: show('replay'), Escape: () => (tab ? setQuery({ tab: '' }) : false) });
   useEffect(() => {
     if (!chosen || jumped.current === chosen + tab) return;
     const there = document.getElementById('turn-' + chosen);
@@ -117,6 +126,7 @@ export function Session({ id, who }) {
           ${tab === 'context' && current && html`<${Context} id=${current.exchange.id} shown=${shown} key=${current.exchange.id} />`}
           ${tab === 'raw' && current && html`<${Raw} id=${current.exchange.id} key=${current.exchange.id} />`}
           ${tab === 'translated' && current && html`<${Translated} id=${current.exchange.id} key=${current.exchange.id} />`}
+          ${tab === 'replay' && current && html`<${Replay} x=${current.exchange} who=${who} key=${current.exchange.id} />`}
           ${tab === 'attempts' && current && html`<${Attempts} x=${current.exchange} key=${current.exchange.id} />`}
         </div>
       </div>
@@ -133,32 +143,30 @@ function arrows(e) {
   next.click();
 }
 
+const verdicts = ['good', 'bad'];
+
 function Head({ session: s, turns, who, changed }) {
   const [editing, setEditing] = useState(false);
   const name = clean(s.title || s.asked || s.chat_key || 'Untitled');
-  const last = turns[turns.length - 1];
-  const replayable = last && last.exchange.id;
-  const erase = async () => {
-    const words = prompt('This erases the session with its ' + s.exchanges + ' exchanges, for good. Type "erase" to go on.');
-    if (words !== 'erase') return;
+  const [erasing, setErasing] = useState(false);
+  const [error, setError] = useState('');
+  const describe = async (change) => {
     try {
-      await api('/v1/memory/sessions/' + s.id, { method: 'DELETE' });
-      go('/ui/');
-    } catch (error) {
-      alert(error.message);
-    }
-  };
-  const save = async (e) => {
-    e.preventDefault();
-    const form = new FormData(e.target);
-    const tags = String(form.get('tags')).split(',').map((t) => t.trim()).filter(Boolean);
-    try {
-      await api('/v1/memory/sessions/' + s.id, { method: 'PATCH', body: { title: String(form.get('title')), tags } });
+      setError('');
+      await api('/v1/memory/sessions/' + s.id, { method: 'PATCH', body: change });
       setEditing(false);
       changed();
-    } catch (error) {
-      alert(error.message);
+    } catch (failure) {
+      setError(failure.message);
     }
+  };
+  const tags = s.tags || [];
+  // A verdict is a tag, so that lists can be narrowed down to it.
+  const judge = (verdict) => describe({ tags: tags.filter((t) => !verdicts.includes(t)).concat(tags.includes(verdict) ? [] : verdict) });
+  const save = (e) => {
+    e.preventDefault();
+    const form = new FormData(e.target);
+    describe({ title: String(form.get('title')), tags: String(form.get('tags')).split(',').map((t) => t.trim()).filter(Boolean) });
   };
   return html`<header class="session-head">
     <div>
@@ -179,11 +187,17 @@ function Head({ session: s, turns, who, changed }) {
       <div><dt>turns</dt><dd>${s.exchanges - (s.auxiliary || 0)}</dd></div>
     </dl>
     <div class="acts">
-      <button class="quiet" onClick=${() => setEditing(!editing)}>title, tags</button>
+      ${who.scopes.includes('write') && html`<button class="quiet" onClick=${() => setEditing(!editing)}>title, tags</button>`}
       <${Copy} text=${() => location.origin + '/ui/sessions/' + s.id} label="copy link" />
-      ${replayable && html`<${Copy} text=${'mneme exchange replay ' + replayable + ' --model '} label="replay…" title="copies the command that sends the last request to another model" />`}
-      ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${erase}>erase…</button>`}
+      ${who.scopes.includes('write') && verdicts.map((v) => html`<button class="quiet" aria-pressed=${tags.includes(v)} onClick=${() => judge(v)}>${v}</button>`)}
+      ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${() => setErasing(true)}>erase…</button>`}
     </div>
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${erasing &&
+    html`<${Ask} title="Erase this session?" word="erase" yes="Erase" close=${() => setErasing(false)} act=${async () => {
+      await api('/v1/memory/sessions/' + s.id, { method: 'DELETE' });
+      go('/ui/');
+    }}><p>Its ${s.exchanges} ${s.exchanges === 1 ? 'exchange goes' : 'exchanges go'} for good, from the record and from searches. What it cost stays in the reports.</p><//>`}
   </header>`;
 }
 
@@ -296,6 +310,11 @@ function parsed(text) {
   }
 }
 
+function lines(text) {
+  const n = text.split('\n').length;
+  return n + (n === 1 ? ' line' : ' lines');
+}
+
 function Call({ part: p, result, ended }) {
   const args = useMemo(() => parsed(p.arguments), [p.arguments]);
   const took = result ? between(ended, result.at) : NaN;
@@ -307,7 +326,7 @@ function Call({ part: p, result, ended }) {
   const out = (result && result.part.text) || '';
   return html`<details class=${'tool' + (failed ? ' failed' : '')} open=${Boolean(edits || failed)}>
     <summary><b>${clean(p.name)}</b> <code>${clean(Array.isArray(line) ? line.join(' ') : line).slice(0, 160)}</code>
-      <span class="grow"></span><small>${result ? html`${took >= 0 ? lasted(took) + ' · ' : ''}${failed ? html`<span class="bad">failed</span>` : out.split('\n').length + ' lines'}` : 'no result'}</small></summary>
+      <span class="grow"></span><small>${result ? html`${took >= 0 ? lasted(took) + ' · ' : ''}${failed ? html`<span class="bad">failed</span>` : lines(out)}` : 'no result'}</small></summary>
     ${edits
       ? edits.map((e) => html`<${Diff} before=${e.old_string || ''} after=${e.new_string || ''} />`)
       : patch

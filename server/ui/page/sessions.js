@@ -8,7 +8,7 @@ const spans = { '1d': 1, '7d': 7, '30d': 30 };
 // Sessions lists conversations, the newest first.
 export function Sessions({ who }) {
   const { query } = useAddress();
-  const filters = { model: query.get('model') || '', tag: query.get('tag') || '', project: query.get('project') || '', client: query.get('client') || '', when: query.get('when') || '' };
+  const filters = { model: query.get('model') || '', tag: query.get('tag') || '', project: query.get('project') || '', client: query.get('client') || '', when: query.get('when') || '', outcome: query.get('outcome') || '' };
   const [state, set] = useState({ rows: [], more: false, error: null, ready: false });
   const [at, setAt] = useState(-1);
   const serial = useRef(0);
@@ -36,7 +36,7 @@ export function Sessions({ who }) {
     return () => clearInterval(often);
   }, [load]);
 
-  const shown = arrange(state.rows.filter((s) => (!filters.project || s.project === filters.project) && (!filters.client || s.client === filters.client)));
+  const shown = arrange(state.rows.filter((s) => (!filters.project || s.project === filters.project) && (!filters.client || s.client === filters.client) && (!filters.outcome || (filters.outcome === 'complete') === (s.exchanges === s.completed))));
   const move = (step) => {
     const next = Math.min(Math.max(at + step, 0), shown.length - 1);
     setAt(next);
@@ -61,6 +61,7 @@ export function Sessions({ who }) {
       <div class="filters">
         ${select('project', 'project', values('project'))} ${select('client', 'client', values('client'))} ${select('model', 'model', models)}
         ${select('when', 'when', [{ value: '1d', name: 'a day' }, { value: '7d', name: '7 days' }, { value: '30d', name: '30 days' }])}
+        ${select('outcome', 'outcome', [{ value: 'complete', name: 'complete' }, { value: 'other', name: 'not complete' }])}
       </div>
     </div>
     <ul class="list">${shown.map((row) => html`<${Row} ...${row} key=${row.session.id} />`)}</ul>

@@ -1,0 +1,83 @@
+package ui
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// mostTokens bounds each set of tokens.
+const mostTokens = 1000
+
+// tokens are a set of secrets that are kept for some time, by their hashes.
+type tokens struct {
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte]kept
+}
+
+type kept struct {
+	text  string
+	until time.Time
+}
+
+// codes are secrets that stand for an account, each for one use.
+type codes struct{ tokens }
+
+func (c *codes) give(account string, until time.Time) (code string) {
+	code = rand.Text()
+	c.keep(code, account, until)
+	return code
+}
+
+// redeem gives the account that a code stands for, once.
+func (c *codes) redeem(code string) (account string, ok bool) {
+	id := sha256.Sum256([]byte(code))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.kept[id]
+	delete(c.kept, id)
+	return k.text, ok && time.Now().Before(k.until)
+}
+
+// revoked are cookies that were signed out before their time.
+type revoked struct{ tokens }
+
+func (r *revoked) give(cookie string, until time.Time) { r.keep(cookie, "", until) }
+
+func (r *revoked) has(cookie string) bool {
+	id := sha256.Sum256([]byte(cookie))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.kept[id]
+	return ok
+}
+
+func (t *tokens) keep(token, text string, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = make(map[[sha256.Size]byte]kept)
+	}
+	if len(t.kept) >= mostTokens {
+		t.forget()
+	}
+	t.kept[sha256.Sum256([]byte(token))] = kept{text, until}
+}
+
+// forget makes room: what is over goes, or else what is over first.
+func (t *tokens) forget() {
+	now := time.Now()
+	var next [sha256.Size]byte
+	var soonest time.Time
+	for token, k := range t.kept {
+		if now.After(k.until) {
+			delete(t.kept, token)
+		} else if soonest.IsZero() || k.until.Before(soonest) {
+			next, soonest = token, k.until
+		}
+	}
+	if len(t.kept) >= mostTokens {
+		delete(t.kept, next)
+	}
+}

@@ -1,0 +1,288 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// windowed is a house whose page has all that the program's has: a memory that can be searched, and the management.
+func windowed(t *testing.T, changes ...func(*plan)) *house {
+	t.Helper()
+	return build(t, append(changes, func(p *plan) {
+		p.store.Digest = digest.Exchange
+		p.index = &search.Options{Dir: filepath.Join(p.store.Dir, "index")}
+		p.engine = func(e *server.Engine) {
+			p.server.Management = admin.AccountHandler(admin.Over(e.Recorder.(*engine.Engine)), slog.New(slog.DiscardHandler), 1<<20)
+		}
+	})...)
+}
+
+// invite gives the address that mneme ui opens.
+func (h *house) invite() string {
+	h.t.Helper()
+	code, err := h.proxy.Invite("acme")
+	ok(h.t, err)
+	return "/ui/#code=" + code
+}
+
+// widths are those of a telephone, a laptop and a large screen.
+var widths = []int64{390, 1440, 2560}
+
+func TestABrowserAtTheWindow(t *testing.T) {
+	b := startBrowser(t)
+	b.story("first start shows lines to paste, with a key behind a button", func(t *testing.T) {
+		h := windowed(t)
+		b.open(h, h.invite())
+		b.shows("Nothing is on record yet")
+		b.shows("OPENAI_BASE_URL=" + h.url)
+		if strings.Contains(evaluate[string](b, `document.body.innerText`), "mnm_") {
+			t.Error("a key is shown before anybody asked for it")
+		}
+		b.press("Make a key for these lines")
+		b.shows("export MNEME_KEY=mnm_")
+		key := evaluate[string](b, `document.querySelector('.secret').innerText.split('=')[1]`)
+		if a := h.post(chat.path, chat.body(`text "hi"`, false), "Authorization", "Bearer "+key); a.status != http.StatusOK {
+			t.Errorf("with that key: %d %s", a.status, a.body)
+		}
+		b.open(h, "/ui/") // the code is used up, and the cookie is there
+		b.shows("Hello.")
+	})
+	b.story("every view fits its screen and keeps nobody out, light and dark", func(t *testing.T) {
+		h := windowed(t)
+		said := h.post(messages.path, with(messages.said(responses.model, "Be brief.", sim("Why does the retry fail?", "It holds the **lock**. <script>window.broken=1</script> ![x](http://198.51.100.1/x.png)")), `"top_k":40`), "X-Service-Chat-Key", "k")
+		session := said.header.Get("X-Service-Session-ID")
+		h.turns(session)
+		h.limit(store.Limits{Budget: store.Budget{Day: store.Dollar}})
+		b.open(h, h.invite())
+		b.shows("Why does the retry fail?")
+		for _, view := range []struct{ path, text string }{
+			{"/ui/", "Why does the retry fail?"},
+			{"/ui/sessions/" + session, "It holds the lock"},
+			{"/ui/sessions/" + session + "?tab=context", "What fills this request"},
+			{"/ui/sessions/" + session + "?tab=raw", "characters"},
+			{"/ui/sessions/" + session + "?tab=translated", "provider got"},
+			{"/ui/sessions/" + session + "?tab=attempts", "tokens a second"},
+			{"/ui/sessions/" + session + "?tab=replay", "Nothing was sent yet"},
+			{"/ui/sessions/sess_00000000000000000000000000", "Not found"},
+			{"/ui/usage", "caches saved"},
+			{"/ui/live", "Live"},
+			{"/ui/search?q=retry", "hit"},
+			{"/ui/keys", "Keys of acme"},
+			{"/ui/health", "Providers"},
+			{"/ui/nowhere", "Not found"},
+		} {
+			b.visit(view.path)
+			b.shows(view.text)
+			b.finds(`!document.querySelector('[aria-busy=true]')`, "all of it")
+			for _, width := range widths {
+				b.do(chromedp.EmulateViewport(width, 900))
+				if wide := evaluate[int64](b, `document.documentElement.scrollWidth`); wide > width {
+					widest := evaluate[string](b, `[...document.querySelectorAll('main *, header *')].filter((e) => !e.closest('.scroll, pre') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 120)).join('\n')`)
+					t.Errorf("%s is %d wide on a screen of %d:\n%s", view.path, wide, width, widest)
+				}
+			}
+			for _, dark := range []bool{false, true} {
+				b.dark(dark)
+				for _, barrier := range b.barriers() {
+					t.Errorf("%s, dark %t: %s", view.path, dark, barrier)
+				}
+			}
+			if background := evaluate[string](b, `getComputedStyle(document.body).backgroundColor`); background == "rgb(255, 255, 255)" {
+				t.Errorf("%s is white in the dark", view.path)
+			}
+			b.dark(false)
+		}
+		if evaluate[bool](b, `window.broken === 1`) {
+			t.Error("a script in a model's answer was run")
+		}
+	})
+	b.story("a turn shows before its end", func(t *testing.T) {
+		h := windowed(t)
+		b.open(h, h.invite())
+		b.shows("Nothing is on record yet")
+		b.visit("/ui/live")
+		b.shows("Nothing happens yet")
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		r := h.request(ctx, http.MethodPost, messages.path, messages.body(`events 1000; delay 1h first=1ms`, true), "Authorization", "Bearer "+h.key)
+		response, err := h.client.Do(r)
+		ok(t, err)
+		defer response.Body.Close()
+		b.finds(`Boolean(document.querySelector('.live .outcome.live'))`, "an open exchange")
+		b.press("Pause")
+		b.shows("paused")
+		b.visit("/ui/sessions/" + response.Header.Get("X-Service-Session-ID"))
+		b.shows("answering…")
+		leave()
+		_, _ = io.Copy(io.Discard, response.Body)
+		b.hides("answering…")
+		b.shows("client closed")
+	})
+	b.story("a hit opens at its turn", func(t *testing.T) {
+		h := windowed(t)
+		reader := h.createKey("acme", store.ScopeRead)
+		h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Where do quokkas live?", "On Rottnest.")), "X-Service-Chat-Key", "k")
+		second := h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Where do quokkas live?", "On Rottnest."), "On Rottnest.", sim("And what about wombats?", "In Tasmania.")), "X-Service-Chat-Key", "k")
+		h.find(reader, `{"query":"wombats"}`) // once it is indexed
+		b.open(h, "/ui/")
+		b.signIn(reader)
+		b.visit("/ui/search?q=wombats")
+		b.shows("1 hit in one session")
+		b.finds(`document.querySelector('.hits .name b').innerText !== 'Untitled'`, "a question as the name of the hit's session")
+		evaluate[bool](b, `(document.querySelector('.hits .row').click(), true)`)
+		b.finds(fmt.Sprintf(`location.search.includes(%[1]q) && document.querySelector('.turn.marked').id === 'turn-' + %[1]q`, second.exchange()), "the turn of the hit")
+		b.visit("/ui/search?q=wombats&explain=1")
+		b.shows("BM25")
+	})
+	b.story("a translation shows what was dropped at its place", func(t *testing.T) {
+		h := windowed(t)
+		a := h.post(messages.path, with(messages.said(responses.model, "Be brief.", sim("Why?", "So.")), `"top_k":40`))
+		b.open(h, h.invite())
+		b.shows("Why?")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=translated")
+		b.shows("client asked (messages)")
+		b.shows("provider got (responses)")
+		b.finds(`[...document.querySelectorAll('.marked-dropped summary')].some((e) => e.innerText.includes('top_k'))`, "top_k marked as dropped")
+	})
+	b.story("a link into another account leads nowhere", func(t *testing.T) {
+		h := windowed(t)
+		h.account("globex")
+		a := h.post(chat.path, chat.said(chat.model, "Be brief.", sim("Whose secret?", "Theirs.")), "Authorization", "Bearer "+h.createKey("globex", store.AllScopes))
+		b.open(h, h.invite())
+		b.shows("Nothing is on record yet")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID"))
+		b.shows("Not found")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=raw&turn=" + a.exchange())
+		b.shows("Not found")
+	})
+	b.story("a key that may not read gets a sentence", func(t *testing.T) {
+		h := windowed(t)
+		b.open(h, "/ui/")
+		b.signIn("mnm_wrong")
+		b.shows("Service key") // and stays
+		b.signIn(h.createKey("acme", store.ScopeWrite))
+		b.shows("This needs a key of scope read")
+		b.visit("/ui/keys")
+		b.shows("Keys are managed with a key of scope admin")
+	})
+	b.story("a request is sent again to another model, beside the first answer", func(t *testing.T) {
+		h := windowed(t)
+		a := h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Why?", "So it is.")))
+		b.open(h, h.invite())
+		b.shows("Why?")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=replay")
+		b.write("model", chat.model)
+		b.press("Send it again")
+		b.finds(`document.querySelectorAll('.replay .markdown').length === 2 && location.search.includes('with=exch_')`, "both answers")
+		for _, k := range h.store.Keys().List("acme") {
+			if strings.HasPrefix(k.Label, "replay of") && k.Revoked.IsZero() {
+				t.Error("the key of the replay is still good")
+			}
+		}
+	})
+	b.story("erasing asks for a word", func(t *testing.T) {
+		h := windowed(t)
+		a := h.post(chat.path, chat.said(chat.model, "Be brief.", sim("Forget me?", "Yes.")))
+		b.open(h, h.invite())
+		b.shows("Forget me?")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID"))
+		b.press("erase…")
+		b.write("word", "ease")
+		b.press("Erase")
+		b.shows("Type “erase” to go on.")
+		h.record(a.exchange())
+		b.write("word", "erase")
+		b.press("Erase")
+		b.shows("Nothing is on record yet")
+		if _, err := h.store.Archive().Exchange("acme", a.exchange()); err == nil {
+			t.Error("the exchange is still on record")
+		}
+	})
+	b.story("a key is rotated and revoked", func(t *testing.T) {
+		h := windowed(t)
+		secret, old, err := h.store.Keys().Create("acme", store.ScopeWrite, "laptop")
+		ok(t, err)
+		b.open(h, h.invite())
+		b.shows("Nothing is on record yet")
+		b.visit("/ui/keys")
+		b.shows("laptop")
+		inRow := func(act string) {
+			b.finds(fmt.Sprintf(`(() => {
+				const row = [...document.querySelectorAll('tr')].find((r) => r.innerText.includes(%q));
+				const one = row && [...row.querySelectorAll('button')].find((e) => e.innerText === %q);
+				if (one) one.click();
+				return Boolean(one);
+			})()`, old.ID, act), act)
+		}
+		inRow("rotate")
+		b.press("Rotate")
+		b.shows("This key is shown once")
+		fresh := evaluate[string](b, `document.querySelector('.secret').innerText`)
+		if a := h.post(chat.path, chat.body(`text "hi"`, false), "Authorization", "Bearer "+fresh); a.status != http.StatusOK {
+			t.Errorf("with the new key: %d %s", a.status, a.body)
+		}
+		inRow("revoke")
+		b.press("Revoke")
+		b.shows("revoked or expired")
+		if _, err := h.store.Keys().Authenticate(secret); err == nil {
+			t.Error("the old key is still good")
+		}
+	})
+	b.story("an expired sign-in keeps the place", func(t *testing.T) {
+		h := windowed(t)
+		secret, key, err := h.store.Keys().Create("acme", store.AllScopes, "whole")
+		ok(t, err)
+		a := h.post(chat.path, chat.said(chat.model, "Be brief.", sim("Still here?", "Yes.")))
+		b.open(h, "/ui/")
+		b.signIn(secret)
+		b.shows("Still here?")
+		place := "/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=raw"
+		b.visit(place)
+		b.shows("characters")
+		ok(t, h.store.Keys().Revoke(key.ID))
+		b.press("Context")
+		b.shows("Sign in again")
+		b.signIn(h.createKey("acme", store.AllScopes))
+		b.shows("What fills this request")
+		if at := evaluate[string](b, `location.pathname`); !strings.HasPrefix(place, at) {
+			t.Errorf("the page is at %s", at)
+		}
+	})
+	b.story("a server that was away is found again", func(t *testing.T) {
+		var own *plan
+		h := windowed(t, func(p *plan) { own = p })
+		b.mu.Lock()
+		b.forgive = []string{"ERR_"}
+		b.mu.Unlock()
+		b.open(h, h.invite())
+		b.shows("Nothing is on record yet")
+		b.visit("/ui/live")
+		b.shows("Nothing happens yet")
+		b.finds(`Boolean(document.querySelector('.state.live'))`, "a live tail")
+		ok(t, h.stop())
+		b.shows("The server cannot be reached")
+		own.server.Listen = []string{strings.TrimPrefix(h.url, "http://")}
+		again, err := server.New(own.server)
+		ok(t, err)
+		h.proxy = again
+		h.run()
+		b.hides("The server cannot be reached") // nor has anybody to sign in again
+		h.post(messages.path, messages.body(`text "hi"`, false))
+		b.shows(messages.model)
+	})
+}

@@ -126,6 +126,10 @@ hostile: ## Measure how long good requests take beside attackers, and without; n
 docs: ## Write the pages that are made from code: docs/configuration.md
 	@go test ./docs -count=1 -run TestTheConfigurationPageIsUpToDate -update
 
+.PHONY: screenshots
+screenshots: build ## Take the pictures of docs/window.md with Chromium. Every view: make screenshots ARGS="-every -to /tmp/look"
+	@go run ./bench/screenshots $(ARGS)
+
 .PHONY: answer-load
 answer-load: ## Pass 30 embeddings answers of 58 MB, 24 of 100 MB as gzip and 4 streams of 500 MB at once to slow readers; memory and end are bounded
 	MNEME_ANSWER_LOAD=1 go test ./server -count=1 -run TestLargeAnswersAtOnceFitInMemory -v -timeout 20m | grep -E 'answer_load_test|^ *(---|ok|FAIL)'

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"image"
+	"image/color"
+	"image/png"
+	"slices"
+)
+
+// smaller gives a picture its 256 most frequent colours, which is less than half the bytes: pages have few colours, and
+// between them the shades of letters.
+func smaller(picture []byte) ([]byte, error) {
+	decoded, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		return nil, err
+	}
+	area := decoded.Bounds()
+	seen := make(map[color.RGBA]int)
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(decoded.At(x, y)).(color.RGBA) }
+	for y := range area.Dy() {
+		for x := range area.Dx() {
+			seen[at(x, y)]++
+		}
+	}
+	colours := make([]color.RGBA, 0, len(seen))
+	for c := range seen {
+		colours = append(colours, c)
+	}
+	slices.SortFunc(colours, func(a, b color.RGBA) int {
+		return cmp.Or(seen[b]-seen[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
+	})
+	const most = 256
+	palette := make(color.Palette, min(len(colours), most))
+	for i := range palette {
+		palette[i] = colours[i]
+	}
+	nearest := make(map[color.RGBA]uint8, len(colours))
+	for _, c := range colours {
+		nearest[c] = uint8(palette.Index(c))
+	}
+	out := image.NewPaletted(area, palette)
+	for y := range area.Dy() {
+		for x := range area.Dx() {
+			out.SetColorIndex(x, y, nearest[at(x, y)])
+		}
+	}
+	var small bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	err = encoder.Encode(&small, out)
+	return small.Bytes(), err
+}

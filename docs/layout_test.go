@@ -151,3 +151,18 @@ func typesOf(t *testing.T) (all []*types.TypeName) {
 	}
 	return all
 }
+
+// mostLines is the largest number of lines that a file of the product may have.
+const mostLines = 700
+
+// A longer one is several thoughts.
+func TestNoFileIsTooLong(t *testing.T) {
+	for _, name := range files(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if lines := strings.Count(read(t, name), "\n"); lines > mostLines {
+			t.Errorf("%s has %d lines, more than %d: what is in it that could stand alone?", name, lines, mostLines)
+		}
+	}
+}

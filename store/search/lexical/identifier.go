@@ -1,7 +1,6 @@
 package lexical
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,15 +22,35 @@ func appendIdentifiers(tokens []token, text []byte) []token {
 		for end < len(text) && identifierByte(text[end]) {
 			end++
 		}
-		tokens = appendIdentifier(tokens, text, start, end)
+		if !plainWord(text[start:end]) {
+			tokens = appendIdentifier(tokens, text, start, end)
+		}
 		start = end
 	}
 	return tokens
 }
 
-func identifierByte(c byte) bool {
-	return c >= utf8.RuneSelf || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-		bytes.IndexByte([]byte(`_-./\:#@+~`), c) >= 0
+func identifierByte(c byte) bool { return identifierBytes[c] }
+
+// identifierBytes has the bytes that identifiers are made of.
+var identifierBytes = func() (table [256]bool) {
+	for c := range table {
+		b := byte(c)
+		table[c] = b >= utf8.RuneSelf || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' ||
+			strings.IndexByte(`_-./\:#@+~`, b) >= 0
+	}
+	return table
+}()
+
+// plainWord reports whether a word has nothing but small ASCII letters, as most have, which identify nothing. It may end a
+// sentence.
+func plainWord(word []byte) bool {
+	for i, c := range word {
+		if (c < 'a' || c > 'z') && (c != '.' || i < len(word)-1) {
+			return false
+		}
+	}
+	return true
 }
 
 func appendIdentifier(tokens []token, text []byte, start, end int) []token {

@@ -201,3 +201,9 @@ func (s *core) putAccount(ctx context.Context, a accountRecord) error {
 	}
 	return err
 }
+
+// Number gives the number of an account; [codec.KindNotFound] if there is none of that name.
+func (s Accounts) Number(account string) (AccountNumber, error) {
+	number, err := s.numberOf(account)
+	return AccountNumber(number), err
+}

@@ -278,11 +278,12 @@ func (g *gathering) repaired(w *write, key []byte) {
 	case spaceTurn:
 		if account, id, ok := splitExchangeKey(key); ok {
 			g.eraseVectors(w, account, id)
-			g.changed(account, id)
+			_, ref := g.belongs(account, id)
+			g.changed(sessionRef{account, ref.id}, id)
 		}
 	case spaceMember:
 		if account, session, _, ok := splitMemberKey(key); ok {
-			g.sessionChanged(w, sessionRef{account, session})
+			g.sessionChanged(sessionRef{account, session})
 		}
 	}
 }

@@ -374,8 +374,7 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 	}
 	if r, ref := g.belongs(account, id); r != nil {
 		g.eraseTurn(w, ref, id)
-		g.changed(account, id)
-		g.sessionChanged(w, ref)
+		g.changed(ref, id)
 		g.dropSummary(w, ref)
 		g.put(w, exchangeKey(spaceBelongs, account, id), nil)
 		g.put(w, memberKey(account, ref.id, id), nil)

@@ -32,13 +32,12 @@ type gathering struct {
 	store   *core
 	tx      *badger.Txn // for looking up what is stored
 	objects []object
-	fresh   map[objectRef]byte      // blocks and nodes among objects, and their marks
-	recent  recentRecords           // put by the group's operations so far, and by groups before
-	changes [len(followers)][]noted // of turns, for the logs of the followers
-	digests []freshTurn             // for the followers, once the group is committed
-	notes   []*openNote             // of the exchanges that begin, one for an account
-	sweep   *sweepWatch             // of the sweep that is under way, nil if none is
-	err     error                   // first failure of a look-up
+	fresh   map[objectRef]byte // blocks and nodes among objects, and their marks
+	recent  recentRecords      // put by the group's operations so far, and by groups before
+	changes []*Change          // for the feed
+	notes   []*openNote        // of the exchanges that begin, one for an account
+	sweep   *sweepWatch        // of the sweep that is under way, nil if none is
+	err     error              // first failure of a look-up
 
 	uncertain bool // recent holds what was not written
 }
@@ -58,11 +57,8 @@ func (g *gathering) reset() {
 	if g.recent.age(); g.uncertain {
 		g.recent, g.uncertain = recentRecords{}, false
 	}
-	for i := range g.changes {
-		g.changes[i] = g.changes[i][:0]
-	}
-	clear(g.digests)
-	g.digests = g.digests[:0]
+	clear(g.changes)
+	g.changes = g.changes[:0]
 	for _, n := range g.notes {
 		n.others = nil
 	}

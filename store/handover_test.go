@@ -253,10 +253,10 @@ func TestAnExchangeThatIsMetTwiceIsToldOfOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := c.s.Feed().LastChange()
+	last := c.s.Feed().Last()
 	c.s.digester.add(undigested{place: place{number, exchange}})
 	c.settle()
-	if now := c.s.Feed().LastChange(); now != last {
+	if now := c.s.Feed().Last(); now != last {
 		t.Errorf("followers hear of %d more changes", now-last)
 	}
 }

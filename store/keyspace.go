@@ -27,8 +27,8 @@ const (
 	spaceLedger        = 'p' // p <account> <slot>                    what a model wants back with the next request
 	spaceRecollection  = 'R' // R <account> <place>                   what was recalled there
 	spaceQuoted        = 'Q' // Q <account> <exchange> <place>        the recollection there goes with the exchange
-	spaceChange        = 'i' // i <follower> <number>                 a turn that the follower has yet to look at
-	spaceSessionChange = 'y' // y <account> <session>                 the session has changed since something was derived of it
+	spaceChange        = 'i' // i <e or stage> <number>               turns and sessions that stages have yet to look at
+	spaceSessionChange = 'y' // y <account> <session>                 before format 3: the session has changed
 	spaceSummary       = 'z' // z <account> <session>                 what a model has written about the session
 	spaceUnsummarized  = 'k' // k <account> <session>                 the session has grown since a model wrote about it
 	spaceSummaryTokens = 'f' // f <account>                           what summaries have cost today

@@ -26,9 +26,6 @@ type Options struct {
 	// it says what the request's items from there on say, and has nothing but those. nil: nothing is digested.
 	Digest func(*Exchange) (Digest, error)
 
-	// Indexed says that an index follows the changes of turns: those that were just digested are held for it.
-	Indexed bool
-
 	// Summaries says that somebody writes summaries of sessions: those that grow are noted for it.
 	Summaries bool
 

@@ -64,7 +64,6 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 	if err := r.copyDatabase(ctx, found); err != nil {
 		return nil, err
 	}
-	opts.Indexed = false
 	s, err := Open(opts)
 	if err != nil {
 		return nil, fmt.Errorf("open the recovered store: %w", err)

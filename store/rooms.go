@@ -19,9 +19,6 @@ type Archive struct{ *core }
 // Summaries are what models wrote about sessions, and what there is to write about.
 type Summaries struct{ *core }
 
-// Feed is the log of changes that indexes follow.
-type Feed struct{ *core }
-
 // Vectors are those of turns, by the generation of the embedder that made them.
 type Vectors struct{ *core }
 
@@ -49,7 +46,7 @@ func (s *Store) Archive() Archive { return Archive{s.core} }
 // Summaries gives the summaries of sessions.
 func (s *Store) Summaries() Summaries { return Summaries{s.core} }
 
-// Feed gives the log of changes.
+// Feed gives the feed.
 func (s *Store) Feed() Feed { return Feed{s.core} }
 
 // Vectors gives the vectors of turns.

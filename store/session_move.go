@@ -215,7 +215,7 @@ func (g *gathering) moveExchange(w *write, id exchangeID, from, to sessionRef) {
 		return
 	}
 	g.eraseTurn(w, from, id)
-	g.sessionChanged(w, from)
+	g.sessionChanged(from)
 	g.dropSummary(w, from)
 	g.put(w, memberKey(account, to.id, id), []byte{})
 	g.put(w, exchangeKey(spaceBelongs, account, id), bytes.Clone(to.id[:]))

@@ -243,7 +243,7 @@ func (s Archive) DescribeSession(account, id string, title *string, tags []strin
 		}
 		described = r.Session
 		g.putSession(w, ref, r)
-		g.sessionChanged(w, ref)
+		g.sessionChanged(ref)
 		return nil
 	})
 	if err != nil {
@@ -311,4 +311,45 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 		return "", codec.Errorf(codec.KindNotFound, "no answer with that id")
 	}
 	return exchange, nil
+}
+
+// SessionAt gives a session by the number of its account; [codec.KindNotFound] if it is gone or was merged into another.
+func (f Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
+	key, ok := parseSessionID(id)
+	if !ok {
+		return nil, errNoSession(id)
+	}
+	var r *sessionRecord
+	err := f.view(func(tx *badger.Txn) (err error) {
+		r, err = getSession(tx, accountNumber(account), key)
+		return err
+	})
+	switch {
+	case errors.Is(err, badger.ErrKeyNotFound) || err == nil && r.Merged != "":
+		return nil, codec.Errorf(codec.KindNotFound, "no session %q", id)
+	case err != nil:
+		return nil, errStorage(err, "session %s cannot be read; run mneme check", id)
+	}
+	return &r.Session, nil
+}
+
+// TurnAt gives an exchange and its turn. Turn is nil for an exchange that has none, and the error is
+// [codec.KindNotFound] for one that is gone.
+func (f Feed) TurnAt(account AccountNumber, exchange string) (TimelineEntry, error) {
+	var entry TimelineEntry
+	id, ok := parseExchangeID(exchange)
+	if !ok {
+		return entry, codec.Errorf(codec.KindNotFound, "no exchange %q", exchange)
+	}
+	err := f.view(func(tx *badger.Txn) (err error) {
+		entry, err = getTimelineEntry(tx, accountNumber(account), id)
+		return err
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return entry, codec.Errorf(codec.KindNotFound, "no exchange %q", exchange)
+	}
+	if err != nil {
+		return entry, errStorage(err, "the turn of %s cannot be read; run mneme check", exchange)
+	}
+	return entry, nil
 }

@@ -106,7 +106,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 			return codec.Errorf(codec.KindConflict, "what the summary of %s tells of is gone meanwhile", session)
 		}
 		g.put(w, summaryKey(ref), value)
-		g.sessionChanged(w, ref)
+		g.sessionChanged(ref)
 		return nil
 	})
 	if err != nil {

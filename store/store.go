@@ -56,7 +56,7 @@ type core struct {
 	digester    digester
 	keeper      keeper
 	events      eventHub
-	changes     changeLog
+	feed        feed
 
 	sealing     sync.RWMutex // held for reading while seal is used, for writing while the master key is changed
 	accounts    accountTable
@@ -178,7 +178,7 @@ func (s *core) open() (err error) {
 	if err := s.keys.load(s.db); err != nil {
 		return fmt.Errorf("load the service keys: %w", err)
 	}
-	if err := s.changes.open(s.db); err != nil {
+	if err := (Feed{s}).open(); err != nil {
 		return fmt.Errorf("open the log of changes: %w", err)
 	}
 	if err := s.markInterrupted(); err != nil {

@@ -188,7 +188,7 @@ func (s *core) importSession(ctx context.Context, account string, number account
 		g.putSession(w, ref, r)
 		if summary != nil {
 			g.put(w, summaryKey(ref), summary)
-			g.sessionChanged(w, ref)
+			g.sessionChanged(ref)
 		}
 		return nil
 	})

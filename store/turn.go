@@ -158,8 +158,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		}
 		w.digested = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account}
 		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked, AnswerUnread: read.unread}}
-		seq := g.changed(account, id)
-		g.sessionChanged(w, ref)
+		changed := g.changed(ref, id)
 		g.sessionGrew(w, ref)
 		if read.failure != nil {
 			turn.Error = read.failure.Error()
@@ -171,11 +170,8 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 			g.linkReply(w, ref, r, read.Reply)
 			g.putSession(w, ref, r)
 		}
-		if read.fresh && s.opts.Indexed {
-			entry := TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}
-			entry.Exchange.Session = ref.id.String()
-			g.digests = append(g.digests, freshTurn{seq, entry, read.size})
-		}
+		changed.Turn, changed.Fresh, changed.size = &TimelineEntry{Exchange: *read.info, Turn: &turn.Turn}, read.fresh, read.size
+		changed.Turn.Exchange.Session = changed.Session
 		g.putTurn(w, account, id, turn)
 		return nil
 	}

@@ -12,14 +12,14 @@ import (
 )
 
 // Generation is the vectors that one embedder made of turns. Vectors of different generations are never compared. What
-// a vector's bytes mean is the follower's business; package search says it.
+// a vector's bytes mean is the stage's business; package search says it.
 type Generation struct {
 	Number     uint32    `json:"number"`   // given out once
 	Identity   string    `json:"identity"` // of the embedder
 	Dimensions int       `json:"dimensions"`
 	Started    time.Time `json:"started"`
 	Live       bool      `json:"live,omitempty"`     // searches go by it
-	Complete   bool      `json:"complete,omitempty"` // every turn that is not in the follower's log has been taken up
+	Complete   bool      `json:"complete,omitempty"` // every turn of before the stage followed has been taken up
 	Retired    bool      `json:"retired,omitempty"`  // its vectors are being erased
 	Cursor     []byte    `json:"cursor,omitempty"`   // of [Feed.TurnsAfter]: how far the turns of before have been taken up
 	Done       uint64    `json:"done"`               // turns up to there
@@ -224,23 +224,17 @@ func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (
 	return keys, next, err
 }
 
-// TurnRef names a turn.
-type TurnRef struct {
-	Account  AccountNumber
-	Exchange string
-}
-
 // TurnsAfter gives at most limit turns of all accounts behind a cursor, and the cursor behind them. nil stands before
 // the first; no turns means that the cursor stands behind the last.
-func (s Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []TurnRef, next []byte, err error) {
+func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []*Change, next []byte, err error) {
 	next = cursor
-	err = s.view(func(tx *badger.Txn) error {
+	err = f.view(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceTurn}})
 		defer it.Close()
 		for it.Seek(append([]byte{spaceTurn}, cursor...)); it.Valid() && len(turns) < limit; it.Next() {
 			key := it.Item().Key()
 			if account, id, ok := splitExchangeKey(key); ok && !bytes.Equal(key[1:], cursor) {
-				turns = append(turns, TurnRef{AccountNumber(account), id.String()})
+				turns = append(turns, newChange(0, account, id, sessionID{}))
 				next = bytes.Clone(key[1:])
 			}
 			if err := ctx.Err(); err != nil {
@@ -256,8 +250,8 @@ func (s Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns [
 }
 
 // CountTurns counts the turns of all accounts.
-func (s Feed) CountTurns(ctx context.Context) (turns uint64, err error) {
-	err = s.view(func(tx *badger.Txn) error {
+func (f Feed) CountTurns(ctx context.Context) (turns uint64, err error) {
+	err = f.view(func(tx *badger.Txn) error {
 		return eachItem(ctx, tx, []byte{spaceTurn}, func(*badger.Item) error {
 			turns++
 			return nil

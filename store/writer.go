@@ -147,7 +147,7 @@ func (s *core) commit(g *gathering, group []*write) {
 	if group = s.affordable(group); len(group) > 0 {
 		if err = s.write(g, group); err != nil {
 			g.uncertain = true
-			s.changes.announce()
+			Feed{s}.announce(nil, false)
 			s.log.Error("commit to the store failed", "error", err)
 			err = errStorage(err, "the exchange could not be put on record; see the log of the proxy")
 		}
@@ -219,10 +219,10 @@ func (s *core) write(g *gathering, group []*write) error {
 		return g.err
 	}
 	g.encode()
-	s.changes.coming.Store(s.changes.last)
+	s.feed.coming.Store(s.feed.last)
 	b := batch{db: s.db, last: &s.last}
 	defer b.discard()
-	b.apply(g.changeRecords())
+	b.apply(g.logRecords())
 	for _, w := range group {
 		if s.apply(&b, w, g.objects[w.from:w.to]); b.err != nil {
 			return b.err
@@ -234,14 +234,13 @@ func (s *core) write(g *gathering, group []*write) error {
 	for ref := range g.fresh {
 		s.known.add(ref)
 	}
-	s.changes.fresh.add(g.digests)
+	Feed{s}.announce(g.changes, true)
 	s.announce(group)
 	return nil
 }
 
 // announce tells the digester and subscribers what was committed.
 func (s *core) announce(group []*write) {
-	s.changes.announce()
 	var events []Event
 	for _, w := range group {
 		if w.err != nil {

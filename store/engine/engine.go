@@ -20,7 +20,6 @@ type Engine struct {
 // Open opens the store in opts.Dir, and its index with these options; nil leaves the index to [Engine.Follow], which may
 // never be called. The errors are those of [store.Open].
 func Open(opts store.Options, index *search.Options) (*Engine, error) {
-	opts.Indexed = true
 	st, err := store.Open(opts)
 	if err != nil {
 		return nil, err

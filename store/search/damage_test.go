@@ -162,7 +162,7 @@ func TestNoDamageOfAnIndexFileIsHidden(t *testing.T) {
 		}
 		said[account] = append(said[account], id)
 		if i%10 == 9 {
-			m.until("all on disk", func() bool { return m.logged() == 0 })
+			m.untilConfirmed(store.StageWords)
 		}
 	}
 	left := t.TempDir()
@@ -260,7 +260,7 @@ func TestDamageOfAnIndexInUseIsNoticed(t *testing.T) {
 			m := openMemory(t, t.TempDir())
 			id := m.capture("acme", talk("where is the lock", "here"))
 			m.wantFound("acme", "lock", id)
-			m.until("all on disk", func() bool { return m.logged() == 0 })
+			m.untilConfirmed(store.StageWords)
 			m.reopen(func() {})
 			m.until("another index", func() bool {
 				for _, file := range indexFiles(t, m.dir)[".seg"] {

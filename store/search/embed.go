@@ -29,73 +29,81 @@ func newVectorHeader(text string) []byte {
 
 // pending is a text on its way to its vector.
 type pending struct {
-	turn   store.TurnRef
+	turn   *store.Change
 	text   string
 	stored []byte // header, and then the vector
 }
 
-// takeUp gives turns their vectors in the growing generation. put tells for which accounts that is done, but for the turns
-// that are unread because they are damaged; the other accounts cannot be embedded now.
-func (v *vectors) takeUp(ctx context.Context, turns []store.TurnRef) (put map[store.AccountNumber]bool, unread map[store.TurnRef]bool, err error) {
-	byAccount := make(map[store.AccountNumber][]store.TurnRef)
-	for _, turn := range turns {
-		byAccount[turn.Account] = append(byAccount[turn.Account], turn)
+// takeUp gives turns their vectors in the growing generation. later are those that it cannot: of accounts that cannot be embedded
+// now, and damaged ones, which hold no other up.
+func (v *vectors) takeUp(ctx context.Context, turns []*store.Change) (later []*store.Change, err error) {
+	byAccount := make(map[store.AccountNumber][]*store.Change)
+	for _, c := range turns {
+		byAccount[c.Account] = append(byAccount[c.Account], c)
 	}
-	put = make(map[store.AccountNumber]bool, len(byAccount))
-	unread = make(map[store.TurnRef]bool)
 	for account, turns := range byAccount {
 		if v.resting.rests(account) {
+			later = append(later, v.skip(turns)...)
 			continue
 		}
-		name, changed, err := v.changedTexts(ctx, turns, unread)
+		name, changed, unread, err := v.changedTexts(ctx, turns)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		switch failed := v.embed(ctx, name, changed); {
 		case ctx.Err() != nil:
-			return nil, nil, ctx.Err()
+			return nil, ctx.Err()
 		case failed != nil:
 			if v.resting.begin(account, failed) {
 				v.log.Warn("turns cannot be embedded; it is tried again", "account", name, "embedder", v.embedder.Identity(), "error", failed)
 			}
+			later = append(later, v.skip(turns)...)
 			continue
 		}
 		if err := v.keep(ctx, account, changed); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		v.resting.end(account)
 		if len(changed) > 0 {
 			v.unanswered.end(account)
 		}
-		put[account] = true
+		later = append(later, unread...)
 	}
-	return put, unread, nil
+	return later, nil
 }
 
-// changedTexts gives what is to be embedded again of turns, and takes away the vectors of those that have nothing to say
-// any more. name is the account's, as far as it is needed. It adds turns that are damaged to unread.
-func (v *vectors) changedTexts(ctx context.Context, turns []store.TurnRef, unread map[store.TurnRef]bool) (name string, changed []*pending, err error) {
-	generation := v.generations[v.growing].Number
-	for _, turn := range turns {
+// skip notes that turns are not taken up because their account rests.
+func (v *vectors) skip(turns []*store.Change) []*store.Change {
+	if v.skipped == 0 {
+		v.skipped = max(turns[0].Seq, 1)
+	}
+	return turns
+}
+
+// changedTexts gives what is to be embedded anew of turns of an account, and takes away the vectors of those that have nothing to
+// say any more. name is the account's, as far as it is needed. unread are turns that are damaged.
+func (v *vectors) changedTexts(ctx context.Context, turns []*store.Change) (name string, changed []*pending, unread []*store.Change, err error) {
+	growing := &v.generations[v.growing]
+	for _, c := range turns {
 		if err := ctx.Err(); err != nil {
-			return "", nil, err
+			return "", nil, nil, err
 		}
-		t, there, err := v.textOf(turn)
-		if err != nil { // it holds no other up
-			v.log.Error("a turn cannot be read, and gets no vector", "exchange", turn.Exchange, "error", err)
-			unread[turn] = true
+		t, err := v.textOf(c)
+		if err != nil {
+			v.log.Error("a turn cannot be read, and gets no vector", "exchange", c.Exchange, "error", err)
+			unread = append(unread, c)
 			continue
 		}
-		if !there { // erased, and its vector with it, or not worth one any more
-			changed = append(changed, &pending{turn: turn})
+		if t.account == "" { // erased, and its vector with it, or not worth one any more
+			changed = append(changed, &pending{turn: c})
 			continue
 		}
 		name = t.account
-		p := &pending{turn: turn, text: t.text, stored: newVectorHeader(t.text)}
-		if !v.isNew(&t) {
-			former, err := v.store.Vectors().At(turn.Account, generation, turn.Exchange)
+		p := &pending{turn: c, text: t.text, stored: newVectorHeader(t.text)}
+		if isNew := c.Fresh && growing.Complete && c.Seq > v.filled; !isNew { // else it cannot have a vector
+			former, err := v.store.Vectors().At(c.Account, growing.Number, c.Exchange)
 			if err != nil {
-				return "", nil, err
+				return "", nil, nil, err
 			}
 			if bytes.HasPrefix(former, p.stored) {
 				continue
@@ -103,29 +111,30 @@ func (v *vectors) changedTexts(ctx context.Context, turns []store.TurnRef, unrea
 		}
 		changed = append(changed, p)
 	}
-	return name, changed, nil
+	return name, changed, unread, nil
 }
 
-// isNew tells of a turn that cannot have a vector in the growing generation, without looking: it has just been digested,
-// after all turns had been gone through.
-func (v *vectors) isNew(t *turnText) bool {
-	return t.fresh && v.generations[v.growing].Complete && t.seq > v.filled
-}
+// turnText is what a vector is made of; zero where a turn is worth none.
+type turnText struct{ account, text string }
 
-// textOf gives what the vector of a turn is made of, if there is anything.
-func (v *vectors) textOf(turn store.TurnRef) (t turnText, there bool, err error) {
-	if t, there = v.handover.take(turn); there {
-		return t, true, nil
-	}
-	entry, err := v.store.Feed().TurnAt(turn.Account, turn.Exchange)
-	if err != nil {
-		return t, false, unlessNotFound(err)
-	}
-	d := newDocument(&entry)
+// textOf gives what the vector of a turn is made of; d is nil where there is nothing.
+func textOf(entry *store.TimelineEntry, d *document) turnText {
 	if d == nil {
-		return t, false, nil
+		return turnText{}
 	}
-	return turnText{account: entry.Exchange.Account, text: d.embedded()}, true, nil
+	return turnText{entry.Exchange.Account, d.embedded()}
+}
+
+// textOf gives what the vector of a turn is made of, as the lexical index has found it or as it is in the store.
+func (v *vectors) textOf(c *store.Change) (turnText, error) {
+	if t, made := c.Derived.(turnText); made {
+		return t, nil
+	}
+	entry, err := v.feed.TurnAt(c.Account, c.Exchange)
+	if err != nil {
+		return turnText{}, unlessNotFound(err)
+	}
+	return textOf(&entry, newDocument(&entry)), nil
 }
 
 // embed adds the vectors of texts. Where a batch is refused because of one of them, that one goes without.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 // Index follows the turns of a store and finds them. It is closed before the store is.
 type Index struct {
 	store   *store.Store
+	feed    store.Feed
 	dir     string
 	log     *slog.Logger
 	vectors *vectors // nil: there are none
@@ -34,8 +36,6 @@ type Index struct {
 
 	opened   chan struct{} // closed when lexical is there, or missing says why it is not
 	progress broadcast     // after each batch
-	handover handover      // from the lexical index to the vectors
-	applied  atomic.Uint64 // number of the last change that can be found
 	building atomic.Bool   // an index that was lost, or is of another version, is being built anew
 	rebuild  chan chan error
 	unbegun  bool                  // run's own: another index was to take the place of the former one, and has not done so whole
@@ -44,7 +44,7 @@ type Index struct {
 
 	unwritten atomic.Pointer[unwritten] // of lexical
 	written   chan struct{}             // some of it is on disk
-	sessions  chan struct{}             // has one value while somebody takes up sessions
+	sessions  changedSessions
 
 	purging sync.Mutex // held while files are purged or verified, and while another index takes its place: searches wait for neither
 
@@ -88,13 +88,13 @@ func Open(st *store.Store, opts Options) *Index {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	x := &Index{
-		store: st, dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
+		store: st, feed: st.Feed(), dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
 		opened: make(chan struct{}), rebuild: make(chan chan error),
 		damages: damages{doubt: make(chan struct{}, 1)},
-		hurry:   make(chan struct{}, 1), written: make(chan struct{}, 1), sessions: make(chan struct{}, 1),
+		hurry:   make(chan struct{}, 1), written: make(chan struct{}, 1), sessions: changedSessions{turn: make(chan struct{}, 1)},
 		forget: opts.Embedder == nil && !opts.LeaveVectors, writeAfter: opts.WriteAfter, searchTimeout: searchTimeout,
 	}
-	x.unwritten.Store(newUnwritten())
+	x.unwritten.Store(new(unwritten))
 	if opts.Embedder != nil {
 		var err error
 		if x.vectors, err = newVectors(x, &opts); err != nil {
@@ -123,7 +123,7 @@ func (x *Index) Close() error {
 	}
 	x.lexical.Close()
 	x.lexical = nil
-	return x.unwritten.Load().confirm(context.Background(), x.store)
+	return x.confirm(context.Background())
 }
 
 // errClosed is what searches get while the store closes.
@@ -152,6 +152,10 @@ const gatherTime = 10 * time.Millisecond
 
 func (x *Index) run(ctx context.Context) {
 	defer close(x.done)
+	for err := x.follow(ctx); err != nil && ctx.Err() == nil; err = x.follow(ctx) {
+		x.log.Error("the index cannot follow the store; it is tried again", "error", err)
+		sleep(ctx, retryIndexing)
+	}
 	x.open(ctx)
 	close(x.opened)
 	var beside sync.WaitGroup
@@ -160,7 +164,7 @@ func (x *Index) run(ctx context.Context) {
 	beside.Go(func() { x.verifyInDoubt(ctx) })
 	defer beside.Wait()
 	if x.forget {
-		if err := x.store.Feed().Unfollow(ctx, store.FollowVectors); err != nil && ctx.Err() == nil {
+		if err := x.feed.Leave(ctx, store.StageVectors); err != nil && ctx.Err() == nil {
 			x.log.Error("the log of changes for the vectors could not be ended", "error", err)
 		}
 	}
@@ -178,7 +182,7 @@ func (x *Index) run(ctx context.Context) {
 			continue
 		}
 		taken, full, err := x.takeUp(ctx)
-		err = errors.Join(err, x.unwritten.Load().confirm(ctx, x.store))
+		err = errors.Join(err, x.confirm(ctx))
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
@@ -191,6 +195,15 @@ func (x *Index) run(ctx context.Context) {
 			x.gather(ctx)
 		}
 	}
+}
+
+// follow begins to read what has happened.
+func (x *Index) follow(ctx context.Context) error {
+	_, err := x.feed.Follow(ctx, store.StageWords)
+	if err == nil {
+		_, err = x.feed.Follow(ctx, store.StageSessions)
+	}
+	return err
 }
 
 // gather lets turns come together for the next batch, unless somebody waits.
@@ -216,7 +229,7 @@ func (x *Index) await(ctx context.Context, failed bool) {
 	select {
 	case <-ctx.Done():
 	case <-retry:
-	case <-x.store.Feed().Changed(store.FollowLexical):
+	case <-x.feed.Changed():
 	case <-x.written:
 	case asked := <-x.rebuild:
 		asked <- x.startAnew(ctx)
@@ -262,21 +275,26 @@ func (x *Index) startAnew(ctx context.Context) error {
 	return err
 }
 
-// begin puts an empty index in the place of the present one and all turns into the log. If the process ends on the way, it
-// begins again.
+// begin puts an empty index in the place of the present one, for which all turns and sessions are to be done again. If the
+// process ends on the way, it begins again.
 func (x *Index) begin(ctx context.Context) error {
 	x.unbegun = true
+	if err := x.sessions.acquire(ctx); err != nil {
+		return err
+	}
+	defer x.sessions.release()
 	if err := x.replace(); err != nil {
 		return err
 	}
 	x.building.Store(true)
-	turns, err := x.store.Feed().RepeatChanges(ctx, store.FollowLexical)
+	turns, err := x.feed.Repeat(ctx, store.StageWords)
 	if err != nil {
 		return err
 	}
-	if err := x.store.Feed().RepeatSessionChanges(ctx); err != nil {
+	if _, err := x.feed.Repeat(ctx, store.StageSessions); err != nil {
 		return err
 	}
+	x.sessions.forget()
 	if turns > 0 {
 		x.log.Info("the search index is being built", "turns", turns)
 	}
@@ -296,7 +314,7 @@ func (x *Index) replace() error {
 	if x.lexical != nil {
 		x.lexical.Close()
 		x.lexical = nil
-		x.unwritten.Store(newUnwritten())
+		x.unwritten.Store(new(unwritten))
 	}
 	former, err := filepath.Glob(filepath.Join(x.dir, "lexical-*"))
 	if err != nil {
@@ -333,32 +351,35 @@ func (x *Index) Rebuild(ctx context.Context) error {
 
 // takeUp indexes the next changes, so that they can be found; full says that there may be more of them.
 func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
-	last := x.store.Feed().LastChange()
-	changes, err := x.store.Feed().Changes(store.FollowLexical, x.applied.Load(), batchSize)
+	b, err := x.feed.Next(store.StageWords, math.MaxUint64, batchSize)
 	if err != nil {
 		return 0, false, err
 	}
-	if len(changes) == 0 {
-		x.applied.Store(max(last, x.applied.Load())) // numbers up to there are other followers'
+	if b == nil {
 		x.building.Store(false)
 		x.progress.signal()
 		return 0, false, nil
 	}
-	full = len(changes) == batchSize
-	documents, gone, unread, taken, err := x.read(ctx, changes)
-	if err != nil {
-		return 0, false, err
+	u := x.unwritten.Load()
+	for turns := latest(b.Changes); ; {
+		documents, gone, read, err := x.read(ctx, b, turns)
+		if err != nil {
+			return 0, false, err
+		}
+		onDisk := func() {}
+		if turns = turns[read:]; len(turns) == 0 {
+			onDisk = func() { u.add(b) }
+		}
+		if err := x.apply(ctx, documents, gone, onDisk); err != nil {
+			return 0, false, err
+		}
+		if len(turns) == 0 {
+			break
+		}
 	}
-	if taken < len(changes) {
-		changes, full = changes[:taken], true
-	}
-	read := slices.DeleteFunc(slices.Clone(changes), func(c store.Change) bool { return slices.Contains(unread, c.Seq) })
-	if err := x.apply(ctx, documents, gone, takenUp{turns: read, bytes: size(documents)}); err != nil {
-		return 0, false, err
-	}
-	x.applied.Store(changes[len(changes)-1].Seq)
+	x.feed.Done(store.StageWords, b)
 	x.progress.signal()
-	return taken, full, nil
+	return len(b.Changes), len(b.Changes) >= batchSize, nil
 }
 
 // size is how many bytes of texts documents are found by.
@@ -369,34 +390,48 @@ func size(documents []lexical.Document) (bytes int) {
 	return bytes
 }
 
-// read gives what the index is to hold for the turns that have changed, each as it was at its last change, for as many
-// changes as a batch has room for. unread are those of turns that are damaged: they hold no other up, and stay in the log for
-// the next start. Only the end of ctx is an error.
-func (x *Index) read(ctx context.Context, changes []store.Change) (documents []lexical.Document, gone []lexical.Key, unread []uint64, taken int, err error) {
-	last := make(map[store.TurnRef]uint64, len(changes))
+// turnRef names a turn.
+type turnRef struct {
+	account  store.AccountNumber
+	exchange string
+}
+
+// latest gives the last change of each turn.
+func latest(changes []*store.Change) []*store.Change {
+	last := make(map[turnRef]*store.Change, len(changes))
 	for _, c := range changes {
-		last[turnRef(c)] = c.Seq
+		last[turnRef{c.Account, c.Exchange}] = c
 	}
+	return slices.DeleteFunc(slices.Clone(changes), func(c *store.Change) bool {
+		return c.Exchange == "" || last[turnRef{c.Account, c.Exchange}] != c
+	})
+}
+
+// read gives what the index is to hold for turns, for as many as a batch has room for. Those that are damaged hold no other up,
+// and are tried again at the next start. Only the end of ctx is an error.
+func (x *Index) read(ctx context.Context, b *store.Batch, turns []*store.Change) (documents []lexical.Document, gone []lexical.Key, read int, err error) {
 	size := 0
-	for i, c := range changes {
+	for i, c := range turns {
 		if err := ctx.Err(); err != nil {
-			return nil, nil, nil, 0, err
+			return nil, nil, 0, err
 		}
 		if size >= batchBytes {
-			return documents, gone, unread, i, nil
+			return documents, gone, i, nil
 		}
-		if last[turnRef(c)] != c.Seq {
-			continue
+		entry := c.Turn
+		if entry == nil {
+			stored, err := x.feed.TurnAt(c.Account, c.Exchange)
+			if err != nil && !isNotFound(err) {
+				x.log.Error("a turn cannot be read, and is not found by searches", "exchange", c.Exchange, "error", err)
+				b.Later = append(b.Later, c)
+				continue
+			}
+			entry = &stored
 		}
-		entry, fresh, err := x.store.Feed().TurnOf(c)
-		if err != nil && !isNotFound(err) {
-			x.log.Error("a turn cannot be read, and is not found by searches", "exchange", c.Exchange, "error", err)
-			x.handover.put(c, "", nil, false)
-			unread = append(unread, c.Seq)
-			continue
+		d := newDocument(entry)
+		if c.Turn != nil { // what it says is enough for the vectors
+			c.Turn, c.Derived = nil, textOf(entry, d)
 		}
-		d := newDocument(&entry)
-		x.handover.put(c, entry.Exchange.Account, d, fresh)
 		if d != nil {
 			document := d.lexical(c.Account)
 			documents = append(documents, document)
@@ -405,11 +440,7 @@ func (x *Index) read(ctx context.Context, changes []store.Change) (documents []l
 			gone = append(gone, lexical.Key{Account: uint32(c.Account), ID: c.Exchange})
 		}
 	}
-	return documents, gone, unread, len(changes), nil
-}
-
-func turnRef(c store.Change) store.TurnRef {
-	return store.TurnRef{Account: c.Account, Exchange: c.Exchange}
+	return documents, gone, len(turns), nil
 }
 
 func isNotFound(err error) bool {
@@ -443,22 +474,16 @@ type VectorStatus struct {
 	Error      string `json:"error,omitempty"` // why embedding does not go on
 }
 
-// lag is how many changes the index is behind. Numbers may be given out anew after a restart, hence the comparison.
+// lag is how many changes the index is behind.
 func (x *Index) lag() uint64 {
-	last, applied := x.store.Feed().LastChange(), x.applied.Load()
-	if applied >= last {
-		return 0
-	}
-	return last - applied
+	lag, _ := x.feed.Lag(store.StageWords)
+	return lag
 }
 
 // Lag is how many changes searches by words and by vectors do not go by yet.
 func (x *Index) Lag() (words, vectors uint64) {
-	if x.vectors == nil {
-		return x.lag(), 0
-	}
-	if last, settled := x.store.Feed().LastChange(), x.vectors.settled.Load(); settled < last {
-		vectors = last - settled
+	if x.vectors != nil {
+		vectors = x.vectors.lag()
 	}
 	return x.lag(), vectors
 }
@@ -558,10 +583,10 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 			return !there
 		})
 	}
-	last := x.store.Feed().ComingChange() // a commit that takes the last one off the list is seen before it is announced
+	last := x.feed.Coming() // a commit that takes the last one off the list is seen before it is announced
 	for {
 		next := x.progress.next()
-		if x.applied.Load() >= last {
+		if x.feed.Position(store.StageWords) >= last {
 			return nil
 		}
 		if err := x.pause(ctx, next); err != nil {
@@ -576,7 +601,7 @@ func (x *Index) WaitVectors(ctx context.Context, account string) error {
 	if err := x.Wait(ctx, account); err != nil || x.vectors == nil {
 		return err
 	}
-	last := x.store.Feed().LastChange()
+	last := x.feed.Last()
 	for {
 		next := x.vectors.progress.next()
 		if x.vectors.settled.Load() >= last {

@@ -58,7 +58,7 @@ func (m *memory) open() {
 
 // openBoth opens a store and its index.
 func openBoth(dir string, opts Options) (*store.Store, *Index, error) {
-	st, err := store.Open(store.Options{Dir: dir, MinFreeDisk: -1, Digest: readScript, Indexed: true})
+	st, err := store.Open(store.Options{Dir: dir, MinFreeDisk: -1, Digest: readScript})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -52,8 +52,8 @@ func (x *Index) Purge(ctx context.Context) error {
 // renewSessions takes up all sessions that have changed: one that has lost a turn is in the index with what that said until
 // then, and nothing but the turn tells that files hold what was erased.
 func (x *Index) renewSessions(ctx context.Context) error {
-	for began := time.Now(); ; {
-		if taken, err := x.takeUpSessions(ctx, 0, began); err != nil || taken < sessionBatch {
+	for changed := x.changedBefore(); ; {
+		if taken, err := x.takeUpSessions(ctx, changed); err != nil || taken < sessionBatch {
 			return err
 		}
 	}

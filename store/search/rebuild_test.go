@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // An index is built anew also while turns come without a pause.
@@ -33,7 +35,7 @@ func TestAnIndexThatCannotBeBuiltIsTriedAgain(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	first := m.capture("acme", talk("where is the lock", "here"))
 	m.wantFound("acme", "lock", first)
-	m.until("all on disk", func() bool { return m.logged() == 0 })
+	m.untilConfirmed(store.StageWords)
 	dir, aside := filepath.Join(m.dir, "index"), filepath.Join(m.dir, "aside")
 	m.ok(os.Rename(dir, aside))
 	m.ok(os.WriteFile(dir, nil, 0o600)) // a file where the directory should be

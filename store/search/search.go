@@ -374,7 +374,7 @@ func (s *searching) load(c *candidate) {
 		return
 	}
 	var err error
-	c.entry, err = s.index.store.Feed().TurnAt(s.number, c.id)
+	c.entry, err = s.index.feed.TurnAt(s.number, c.id)
 	if isNotFound(err) {
 		return
 	}

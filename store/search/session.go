@@ -2,12 +2,9 @@ package search
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
@@ -21,17 +18,8 @@ import (
 // sessionSpace is added to the number of an account for the documents of its sessions.
 const sessionSpace = 1 << 31
 
-// A session in which something was said is taken up after sessionDelay, so that one in which much is said is read once
-// for many turns; or before the next search for sessions of the account. The newest sessionTurns turns and the first one
-// are read.
-const (
-	sessionDelay = 30 * time.Second
-	sessionLook  = 5 * time.Second
-	sessionBatch = 128 // each reads the marks of all sessions that have changed
-	sessionTurns = 64
-	// mostBefore is how many batches a search takes up itself.
-	mostBefore = 2
-)
+// sessionTurns is how many of the newest turns of a session are read, beside the first one.
+const sessionTurns = 64
 
 // sessionDocument is a session in its own words.
 type sessionDocument struct {
@@ -156,74 +144,3 @@ func byCount(counts map[string]int) []string {
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 	return names
 }
-
-// followSessions keeps the documents of sessions until ctx is done.
-func (x *Index) followSessions(ctx context.Context) {
-	tick := time.NewTicker(sessionLook)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		for x.unavailable() == nil {
-			taken, err := x.takeUpSessions(ctx, 0, time.Now().Add(-sessionDelay))
-			if err != nil && ctx.Err() == nil {
-				x.log.Error("sessions could not be indexed; they are tried again", "error", err)
-			}
-			if err != nil || taken < sessionBatch {
-				break
-			}
-		}
-	}
-}
-
-// takeUpSessions indexes sessions that have changed before a time: those of an account, or with 0 of all. One caller at a
-// time does so: what one has read before a change is never put over what another has read after it. A session that is
-// damaged holds no other up; it is tried again at the next start, or when it changes.
-func (x *Index) takeUpSessions(ctx context.Context, of store.AccountNumber, before time.Time) (taken int, err error) {
-	select {
-	case x.sessions <- struct{}{}:
-		defer func() { <-x.sessions }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	if x.unwritten.Load().full() {
-		return 0, errFull
-	}
-	changes, err := x.store.Feed().SessionChanges(ctx, of, before, sessionBatch, x.unwritten.Load().known())
-	if err != nil || len(changes) == 0 {
-		return 0, err
-	}
-	var read []store.SessionChange
-	var documents []lexical.Document
-	var gone []lexical.Key
-	for _, c := range changes {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		account := uint32(c.Account) | sessionSpace
-		d, err := readSession(x.store, c.Account, c.Session)
-		if err != nil {
-			x.log.Error("a session cannot be read, and is not found by searches; run mneme check", "session", c.Session, "error", err)
-			x.unwritten.Load().leave(c)
-			continue
-		}
-		read = append(read, c)
-		if d == nil {
-			gone = append(gone, lexical.Key{Account: account, ID: c.Session})
-			continue
-		}
-		documents = append(documents, lexical.Document{Account: account, ID: c.Session, Text: d.text(), Names: d.names, Facets: d.facets})
-	}
-	release, err := x.acquire(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	return len(changes), x.apply(ctx, documents, gone, takenUp{sessions: read, bytes: size(documents)})
-}
-
-// errFull is what those get who would take up sessions while more waits for the disk than may.
-var errFull = codec.Errorf(codec.KindStorage, "the search index cannot be written to disk at present; see the log of the proxy")

@@ -42,8 +42,9 @@ type foundSession struct {
 // summaries; where the query says what has to be there, a session has it as a whole.
 func (x *Index) searchSessions(ctx context.Context, number store.AccountNumber, r *Request, query *lexical.Query) (*Answer, error) {
 	answer := &Answer{Object: "memory.search", ModeUsed: Lexical, Data: []Hit{}}
-	for began, batches := time.Now(), 0; ; batches++ {
-		taken, err := x.takeUpSessions(ctx, number, began)
+	changed := x.changedBefore()
+	for batches := 0; ; batches++ {
+		taken, err := x.takeUpSessions(ctx, func(w *changedSession) bool { return w.account == number && changed(w) })
 		if err != nil && !errors.Is(err, errFull) {
 			return nil, err
 		}
@@ -217,7 +218,7 @@ func (s *sessionSearch) addTurns(found []foundSession, places map[uint64]int, de
 func (s *sessionSearch) read(f *foundSession) (*sessionDocument, *document, error) {
 	var turn *document
 	if f.best != "" {
-		entry, err := s.index.store.Feed().TurnAt(s.number, f.best)
+		entry, err := s.index.feed.TurnAt(s.number, f.best)
 		if err != nil {
 			return nil, nil, unlessNotFound(err)
 		}

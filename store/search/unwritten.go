@@ -2,7 +2,7 @@ package search
 
 import (
 	"context"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +11,7 @@ import (
 )
 
 // What the lexical index has taken up is found at once and written to disk a little later, many batches together. It
-// leaves the logs of the store when it is on disk: so a crash loses nothing, and what was not written comes again.
+// is confirmed when it is on disk: so a crash loses nothing, and what was not written comes again.
 
 // mostUnwritten is how many bytes of texts may be in memory alone before no more are taken up.
 const mostUnwritten = 32 << 20
@@ -19,85 +19,18 @@ const mostUnwritten = 32 << 20
 // unwrittenWarning is how long turns wait for the disk before the log says so.
 const unwrittenWarning = 10 * time.Second
 
-// takenUp is what the logs of the store hold of one batch of the lexical index.
-type takenUp struct {
-	turns    []store.Change
-	sessions []store.SessionChange
-	bytes    int // of texts
-}
-
 // unwritten is what one lexical index has taken up that has not been confirmed yet.
 type unwritten struct {
-	mu       sync.Mutex
-	bytes    int // that are in memory alone
-	sessions map[store.SessionChange]struct{}
-	unread   map[sessionRef]store.SessionChange // of sessions that are damaged; it stays in the log of the store
-	written  takenUp
+	mu      sync.Mutex
+	bytes   int            // of texts that are in memory alone
+	written []*store.Batch // of turns, on disk
 }
 
-type sessionRef struct {
-	account store.AccountNumber
-	session string
-}
-
-func newUnwritten() *unwritten {
-	return &unwritten{sessions: make(map[store.SessionChange]struct{}), unread: make(map[sessionRef]store.SessionChange)}
-}
-
-func (u *unwritten) add(t takenUp) {
+// grow counts bytes that are taken up, or, below 0, that are on disk.
+func (u *unwritten) grow(bytes int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.bytes += t.bytes
-	for _, c := range t.sessions {
-		u.sessions[c] = struct{}{}
-	}
-}
-
-// drop forgets what could not be taken up.
-func (u *unwritten) drop(t takenUp) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.bytes -= t.bytes
-	u.forget(t.sessions)
-}
-
-func (u *unwritten) forget(sessions []store.SessionChange) {
-	for _, c := range sessions {
-		delete(u.sessions, c)
-	}
-}
-
-// onDisk notes that a batch has been written.
-func (u *unwritten) onDisk(t takenUp) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.bytes -= t.bytes
-	u.written.turns = append(u.written.turns, t.turns...)
-	u.written.sessions = append(u.written.sessions, t.sessions...)
-}
-
-// leave notes that a session could not be read, so that it is not read again before it changes.
-func (u *unwritten) leave(c store.SessionChange) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.unread[sessionRef{c.Account, c.Session}] = c
-}
-
-// known returns a function that reports whether a session is as it was when the index took it up, or could not. It goes by what was taken up
-// before it was asked for, so that a session which is confirmed while its mark is read is not taken for one that has changed.
-func (u *unwritten) known() func(store.SessionChange) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	taken := maps.Clone(u.sessions)
-	return func(c store.SessionChange) bool {
-		if _, known := taken[c]; known {
-			return true
-		}
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		unread, left := u.unread[sessionRef{c.Account, c.Session}]
-		return left && unread == c
-	}
+	u.bytes += bytes
 }
 
 // full tells that no more may be taken up before something is written.
@@ -107,42 +40,42 @@ func (u *unwritten) full() bool {
 	return u.bytes >= mostUnwritten
 }
 
-// confirm takes what has been written out of the logs of the store. What cannot be now stays for the next call.
-func (u *unwritten) confirm(ctx context.Context, st *store.Store) error {
-	u.mu.Lock()
-	written := u.written
-	u.mu.Unlock()
-	if len(written.turns) > 0 {
-		if err := st.Feed().ConfirmChanges(ctx, store.FollowLexical, written.turns); err != nil {
-			return err
-		}
-	}
-	if len(written.sessions) > 0 {
-		if err := st.Feed().ConfirmSessionChanges(ctx, written.sessions); err != nil {
-			return err
-		}
-	}
+// add notes that a batch of turns is on disk.
+func (u *unwritten) add(b *store.Batch) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.forget(written.sessions)
-	u.written.turns = u.written.turns[len(written.turns):]
-	u.written.sessions = u.written.sessions[len(written.sessions):]
-	return nil
+	u.written = append(u.written, b)
 }
 
-// apply has the lexical index take up a batch.
-func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []lexical.Key, t takenUp) error {
+// confirm confirms what has been written. What cannot be now stays for the next call.
+func (x *Index) confirm(ctx context.Context) error {
 	u := x.unwritten.Load()
-	u.add(t)
+	u.mu.Lock()
+	written := slices.Clone(u.written)
+	u.mu.Unlock()
+	if err := x.feed.Confirm(ctx, store.StageWords, written...); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	u.written = u.written[len(written):]
+	u.mu.Unlock()
+	return x.sessions.confirm(ctx, x.feed)
+}
+
+// apply has the lexical index take up documents; written is called when they are on disk.
+func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []lexical.Key, written func()) error {
+	u, bytes := x.unwritten.Load(), size(documents)
+	u.grow(bytes)
 	err := x.lexical.Apply(ctx, documents, gone, func() {
-		u.onDisk(t)
+		u.grow(-bytes)
+		written()
 		select {
 		case x.written <- struct{}{}:
 		default:
 		}
 	})
 	if err != nil {
-		u.drop(t)
+		u.grow(-bytes)
 		if ctx.Err() == nil {
 			x.suspect()
 		}

@@ -4,29 +4,29 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// logged is how many turns the log of the lexical index holds.
-func (m *memory) logged() int {
-	m.t.Helper()
-	changes, err := m.store.Feed().Changes(store.FollowLexical, 0, 1000)
-	m.ok(err)
-	return len(changes)
-}
-
-// Turns and sessions can be found before they are on disk, and leave the logs when they are, also when nothing follows.
-func TestWhatIsOnDiskLeavesTheLogs(t *testing.T) {
+// Turns and sessions can be found before they are on disk, and leave the log when they are, also when nothing follows.
+func TestWhatIsOnDiskLeavesTheLog(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	m.chatter("acme", 5)
 	m.search("acme", Request{Query: "topic1"})
 	m.search("acme", Request{Query: "topic1", Granularity: Sessions})
-	m.until("empty logs", func() bool {
-		sessions, err := m.store.Feed().SessionChanges(t.Context(), 0, time.Now(), 10, nil)
-		m.ok(err)
-		return m.logged() == 0 && len(sessions) == 0
+	m.untilConfirmed(store.StageWords, store.StageSessions)
+}
+
+// untilConfirmed waits until stages have confirmed everything.
+func (m *memory) untilConfirmed(stages ...store.Stage) {
+	m.t.Helper()
+	m.until("everything confirmed", func() bool {
+		for _, s := range stages {
+			if _, unconfirmed := m.store.Feed().Lag(s); unconfirmed > 0 {
+				return false
+			}
+		}
+		return true
 	})
 }
 
@@ -39,7 +39,7 @@ func TestASessionIsTakenUpOnceForEachChange(t *testing.T) {
 	m.ok(err)
 	take := func() int {
 		t.Helper()
-		taken, err := m.index.takeUpSessions(t.Context(), number, time.Now())
+		taken, err := m.index.takeUpSessions(t.Context(), func(w *changedSession) bool { return w.account == number })
 		m.ok(err)
 		return taken
 	}
@@ -63,7 +63,7 @@ func TestSessionsAreTakenUpByOneAtATime(t *testing.T) {
 	var taking sync.WaitGroup
 	for range 8 {
 		taking.Go(func() {
-			n, err := m.index.takeUpSessions(t.Context(), 0, time.Now())
+			n, err := m.index.takeUpSessions(t.Context(), m.index.changedBefore())
 			if err != nil {
 				t.Error(err)
 			}
@@ -78,22 +78,16 @@ func TestSessionsAreTakenUpByOneAtATime(t *testing.T) {
 
 // More than a bound is never in memory alone: what comes waits for the disk.
 func TestUnwrittenTextsAreBounded(t *testing.T) {
-	u := newUnwritten()
-	first, second := takenUp{bytes: mostUnwritten - 1}, takenUp{bytes: 1}
-	u.add(first)
+	var u unwritten
+	u.grow(mostUnwritten - 1)
 	if u.full() {
 		t.Error("full before the bound")
 	}
-	u.add(second)
+	u.grow(1)
 	if !u.full() {
 		t.Error("not full at the bound")
 	}
-	u.drop(second)
-	if u.full() {
-		t.Error("what could not be taken up is counted")
-	}
-	u.add(second)
-	u.onDisk(first)
+	u.grow(-1)
 	if u.full() {
 		t.Error("what is on disk is counted")
 	}

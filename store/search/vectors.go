@@ -20,19 +20,17 @@ import (
 // new one is complete, and never by both; then the old one is erased.
 type vectors struct {
 	store    *store.Store
+	feed     store.Feed
 	log      *slog.Logger
 	embedder Embedder
 	former   func(identity string) Embedder
 	space    *vector.Space // of embedder
-	lexical  *atomic.Uint64
-	moved    *broadcast // when the lexical index has moved on
-	handover *handover
+	moved    *broadcast    // when the lexical index has moved on
 	cache    *vector.Cache
 
 	generations []store.Generation // as they are stored; run's own
 	growing     int                // of generations: the one that takes up turns
-	from        uint64             // changes up to this one have been looked at
-	skipped     uint64             // the first change of an account that rests; 0: none
+	skipped     uint64             // the first change that is put aside because its account rests; 0: none
 	filled      uint64             // changes up to this one may be of turns that the backfill has taken up
 	resting     restingAccounts    // accounts for which documents cannot be embedded now
 	unanswered  restingAccounts    // accounts for which queries cannot
@@ -75,8 +73,8 @@ func newVectors(x *Index, opts *Options) (*vectors, error) {
 		memory = defaultVectorMemory
 	}
 	return &vectors{
-		store: x.store, log: x.log, embedder: opts.Embedder, former: former, space: space,
-		lexical: &x.applied, moved: &x.progress, handover: &x.handover, cache: vector.NewCache(memory),
+		store: x.store, feed: x.feed, log: x.log, embedder: opts.Embedder, former: former, space: space,
+		moved: &x.progress, cache: vector.NewCache(memory),
 		renew: make(chan chan error), done: make(chan struct{}),
 	}, nil
 }
@@ -153,69 +151,51 @@ func (v *vectors) step(ctx context.Context) (worked bool, err error) {
 
 // follow takes up turns that have changed, none before the lexical index has.
 func (v *vectors) follow(ctx context.Context) (taken int, err error) {
-	limit := v.lexical.Load()
-	changes, err := v.changes(limit)
+	b, err := v.next()
 	// Only behind all others, or whoever comes after many turns of an account that rests would never be reached.
-	if err == nil && len(changes) == 0 && v.skipped > 0 && v.resting.over() {
-		v.from, v.skipped = v.skipped-1, 0
-		changes, err = v.changes(limit)
+	if err == nil && b == nil && v.skipped > 0 && v.resting.over() {
+		v.feed.Retry(store.StageVectors)
+		v.skipped = 0
+		b, err = v.next()
 	}
 	if err != nil {
 		return 0, err
 	}
-	if len(changes) == 0 {
-		v.from = max(v.from, limit)
+	if b == nil {
 		v.settle()
 		return 0, nil
 	}
-	var turns []store.TurnRef
-	seen := make(map[store.TurnRef]bool, len(changes))
-	for _, c := range changes {
-		turn := turnRef(c)
-		if !seen[turn] {
-			seen[turn] = true
-			turns = append(turns, turn)
-		}
-	}
-	put, unread, err := v.takeUp(ctx, turns)
-	if err != nil {
+	if b.Later, err = v.takeUp(ctx, latest(b.Changes)); err != nil {
 		return 0, err
 	}
-	confirmed := changes[:0:0]
-	for _, c := range changes {
-		switch {
-		case unread[turnRef(c)]: // it stays in the log for the next start
-		case put[c.Account]:
-			confirmed = append(confirmed, c)
-		case v.skipped == 0:
-			v.skipped = c.Seq
-		}
-	}
-	v.from = changes[len(changes)-1].Seq
-	if err := v.store.Feed().ConfirmChanges(ctx, store.FollowVectors, confirmed); err != nil {
+	if err := v.feed.Confirm(ctx, store.StageVectors, b); err != nil {
 		return 0, err
 	}
+	v.feed.Done(store.StageVectors, b)
 	v.settle()
-	return len(changes), nil
+	return len(b.Changes), nil
 }
 
-// changes gives the next ones, up to the one with number limit.
-func (v *vectors) changes(limit uint64) ([]store.Change, error) {
-	changes, err := v.store.Feed().Changes(store.FollowVectors, v.from, embedBatch)
-	for len(changes) > 0 && changes[len(changes)-1].Seq > limit {
-		changes = changes[:len(changes)-1]
-	}
-	return changes, err
+func (v *vectors) next() (*store.Batch, error) {
+	return v.feed.Next(store.StageVectors, v.feed.Position(store.StageWords), embedBatch)
 }
 
 // settle notes how far all changes have been taken up.
 func (v *vectors) settle() {
-	settled := v.from
+	settled := v.feed.Position(store.StageVectors)
 	if v.skipped > 0 {
 		settled = min(settled, v.skipped-1)
 	}
 	v.settled.Store(settled)
 	v.progress.signal()
+}
+
+// lag is how many changes have no vector yet.
+func (v *vectors) lag() uint64 {
+	if last, settled := v.feed.Last(), v.settled.Load(); settled < last {
+		return last - settled
+	}
+	return 0
 }
 
 // backfill takes up turns of before the generation, if there are any left.
@@ -224,25 +204,19 @@ func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 	if g.Complete {
 		return false, nil
 	}
-	turns, cursor, err := v.store.Feed().TurnsAfter(ctx, g.Cursor, embedBatch)
+	turns, cursor, err := v.feed.TurnsAfter(ctx, g.Cursor, embedBatch)
 	if err != nil {
 		return false, err
 	}
 	if len(turns) == 0 {
 		return v.complete(ctx)
 	}
-	put, unread, err := v.takeUp(ctx, turns)
+	later, err := v.takeUp(ctx, turns)
 	if err != nil {
 		return false, err
 	}
-	var later []store.TurnRef
-	for _, turn := range turns {
-		if !put[turn.Account] || unread[turn] {
-			later = append(later, turn)
-		}
-	}
 	if len(later) > 0 {
-		if err := v.store.Feed().RepeatTurns(ctx, store.FollowVectors, later); err != nil {
+		if err := v.feed.Confirm(ctx, store.StageVectors, &store.Batch{Later: later}); err != nil {
 			return false, err
 		}
 	}
@@ -253,9 +227,8 @@ func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 
 // complete lets searches go by the growing generation once next to nothing is missing in it.
 func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
-	missing, err := v.store.Feed().Changes(store.FollowVectors, v.from, embedBatch) // before are those of damaged turns alone
-	if err != nil || len(missing) == embedBatch || v.skipped > 0 {
-		return false, err
+	if lag, _ := v.feed.Lag(store.StageVectors); lag >= embedBatch || v.skipped > 0 {
+		return false, nil
 	}
 	g := &v.generations[v.growing]
 	g.Complete = true
@@ -266,7 +239,7 @@ func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
 	if err := v.note(ctx); err != nil {
 		return false, err
 	}
-	v.filled = v.store.Feed().LastChange() // behind the commit of the note, hence behind all that the backfill has seen
+	v.filled = v.feed.Last() // behind the commit of the note, hence behind all that the backfill has seen
 	v.tell(nil)
 	v.serve()
 	if g.Done > 0 {
@@ -303,11 +276,10 @@ func (v *vectors) note(ctx context.Context) error {
 
 // begin finds the generation of the embedder, or opens one.
 func (v *vectors) begin(ctx context.Context) (err error) {
-	since, err := v.store.Feed().Follow(ctx, store.FollowVectors)
+	since, err := v.feed.Follow(ctx, store.StageVectors)
 	if err != nil {
 		return err
 	}
-	v.handover.begin()
 	if v.generations, err = v.store.Vectors().Generations(); err != nil {
 		return err
 	}
@@ -348,7 +320,7 @@ func incomplete(g *store.Generation) { g.Complete, g.Cursor, g.Done, g.Total = f
 func (v *vectors) arrange(ctx context.Context) (err error) {
 	growing := &v.generations[v.growing]
 	if !growing.Complete && growing.Total == 0 {
-		if growing.Total, err = v.store.Feed().CountTurns(ctx); err != nil {
+		if growing.Total, err = v.feed.CountTurns(ctx); err != nil {
 			return err
 		}
 	}
@@ -406,9 +378,7 @@ func (v *vectors) statusOf(ctx context.Context, account store.AccountNumber) (*V
 	if reason := v.resting.reasonOf(account); s.Error == "" && reason != nil {
 		s.Error = describe(reason)
 	}
-	if last, settled := v.store.Feed().LastChange(), v.settled.Load(); settled < last {
-		s.Lag = last - settled
-	}
+	s.Lag = v.lag()
 	s.Memory = v.cache.Bytes()
 	var err error
 	s.Documents, s.Bytes, err = v.store.Vectors().Usage(ctx, account, s.Generation)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
-	"github.com/mnemeproxy/mneme/store/search/lexical"
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
@@ -598,49 +597,6 @@ func (h heldQueries) Embed(ctx context.Context, account string, use Use, texts [
 		<-h.release
 	}
 	return h.speaker.Embed(ctx, account, use, texts)
-}
-
-// What the lexical index has read is what the vectors are made of, and nothing of it stays behind: not of turns that
-// have their vectors, not of erased ones, and not more than there is room for.
-func TestTextsAreHandedOverOnceAndNotKept(t *testing.T) {
-	var h handover
-	turn := func(i int) store.TurnRef { return store.TurnRef{Account: 1, Exchange: fmt.Sprint(i)} }
-	says := func(text string) *document { return &document{said: lexical.Said{User: text}} }
-	want := func(turn store.TurnRef, text string) {
-		t.Helper()
-		if got, there := h.take(turn); there != (text != "") || got.text != text {
-			t.Errorf("turn %s: took %q (%v), want %q", turn.Exchange, got.text, there, text)
-		}
-	}
-
-	change := func(i int) store.Change {
-		return store.Change{Account: turn(i).Account, Exchange: turn(i).Exchange, Seq: uint64(i)}
-	}
-	h.put(change(0), "acme", says("before anybody takes texts"), false)
-	want(turn(0), "")
-
-	h.begin()
-	h.put(change(1), "acme", says("the first wording"), false)
-	h.put(change(1), "acme", says("the second wording"), false)
-	want(turn(1), "the second wording")
-	want(turn(1), "")
-
-	h.put(change(2), "acme", says("to be erased"), false)
-	h.put(change(2), "", nil, false)
-	want(turn(2), "")
-
-	long := strings.Repeat("x", maxEmbedded)
-	for i := range 2 * mostHandedOver / len(long) {
-		if h.put(change(i), "acme", says(long), false); h.size > mostHandedOver {
-			t.Fatalf("%d bytes are kept", h.size)
-		}
-	}
-	for i := range 2 * mostHandedOver / len(long) {
-		h.take(turn(i))
-	}
-	if h.size != 0 || len(h.texts) != 0 {
-		t.Errorf("%d texts of %d bytes are left", len(h.texts), h.size)
-	}
 }
 
 // A start that fails, of a server whose port is taken for instance, has one reason to tell, and this is none.

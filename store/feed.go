@@ -1,0 +1,665 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Feed tells the stages after an answer what has happened: one log of the turns and sessions that have changed, which each
+// stage reads at its own pace. A stage has a cursor up to which it has done the log, and a list of what it has put aside. Both
+// are in the store, so after a crash at any point it goes on from there: nothing is lost, and what was not confirmed comes
+// again. What all stages have done leaves the log.
+type Feed struct{ *core }
+
+// feed is what of it is in memory.
+type feed struct {
+	last      uint64        // number given out; only the writer's goroutine uses it
+	coming    atomic.Uint64 // the last one of the commit that is under way; committed otherwise
+	committed atomic.Uint64 // the last one that is committed
+	trimmed   atomic.Uint64 // what has a number up to this one has left the log
+	wake      chan struct{}
+
+	mu     sync.Mutex
+	logged uint64 // the last number in the log; those after it are of what was put aside
+	stages [len(stages)]stageState
+	recent recentChanges
+}
+
+// Stage derives something from turns or sessions.
+type Stage byte
+
+// Stages. Those of words and sessions always follow; that of vectors does from [Feed.Follow] to [Feed.Leave].
+const (
+	StageWords    Stage = 'l' // the index of words
+	StageVectors  Stage = 'v' // the vectors, after the words
+	StageSessions Stage = 's' // what the index has of whole sessions
+)
+
+var stages = [...]Stage{StageWords, StageVectors, StageSessions}
+
+// stageState is how far a stage is.
+type stageState struct {
+	following bool   // the log is kept for it
+	reading   bool   // it has begun to read in this process
+	cursor    uint64 // the log up to here is done and confirmed
+	position  uint64 // the log up to here is done
+
+	aside   uint64         // records of what was put aside are done up to here
+	drained bool           // no further record is to be read
+	behind  int            // changes in those that are to be read
+	parked  map[uint64]int // records that are not to be read before [Feed.Retry], and how many changes they hold
+}
+
+// Change says that a turn was added, has changed or is gone, or that a session has. It does not say which: [Feed.TurnAt]
+// gives what is there now. One turn may be in the log many times.
+type Change struct {
+	Seq      uint64 // ascending in the order of commits; 0: it had been put aside
+	Account  AccountNumber
+	Exchange string // of the turn; "": the session alone has changed
+	Session  string // "": not known
+
+	// Turn is the turn as it was digested, where it is in memory still; nil: it has to be read. A stage that takes it leaves
+	// Derived to the stage after it.
+	Turn    *TimelineEntry
+	Fresh   bool // the turn was never digested before
+	Derived any
+
+	place   place
+	session sessionID
+	size    int64 // bytes that Turn keeps in memory
+}
+
+// AccountNumber stands for an account in what stages keep. A number is given out once and never again.
+type AccountNumber uint32
+
+// Batch is changes that a stage reads together: the next ones of the log, or some that were put aside.
+type Batch struct {
+	Changes []*Change
+	Later   []*Change // of Changes; the stage puts those here that it cannot do now, before it confirms the batch
+
+	through uint64   // in the log; 0: these were put aside
+	records []uint64 // that they were put aside in
+}
+
+// A record of the log holds consecutive changes of one commit: each is the account, the exchange and the session, with zeros
+// where there is none. A record of what a stage has put aside has the account and the exchange, or of the stage of sessions the
+// session; all zeros is what mneme before format 3 has left of what was done. The number in the key is that of the last change.
+const (
+	logRecords = 'e' // in the place of a stage
+
+	changeSize      = 4 + len(exchangeID{}) + len(sessionID{})
+	asideSize       = 4 + len(exchangeID{})
+	asidePerRecord  = 64
+	changesTogether = 1000 // that are put aside in one operation, or are in one record of the log at most
+	mostTrimmed     = 10_000
+)
+
+func feedKey(of byte, number uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{spaceChange, of}, number)
+}
+
+func cursorRecord(s Stage, cursor uint64) record {
+	return record{nameKey(spaceMeta, "cursor-"+string(rune(s))), binary.BigEndian.AppendUint64(nil, cursor)}
+}
+
+// formerFollowKey is there in stores before format 3 while the vectors follow.
+var formerFollowKey = nameKey(spaceMeta, "follow-v")
+
+// open finds the cursors, and the last number in use.
+func (f Feed) open() error {
+	f.feed.wake = make(chan struct{}, 1)
+	return f.view(func(tx *badger.Txn) error {
+		f.feed.logged = lastNumber(tx, logRecords)
+		f.feed.last = f.feed.logged
+		for i, of := range stages {
+			st := &f.feed.stages[i]
+			value, err := getValue(tx, cursorRecord(of, 0).key)
+			if errors.Is(err, badger.ErrKeyNotFound) && of == StageVectors {
+				_, err = tx.Get(formerFollowKey)
+			}
+			if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+				return err
+			}
+			st.following = err == nil || of != StageVectors
+			if len(value) == 8 {
+				st.cursor = binary.BigEndian.Uint64(value)
+			}
+			f.feed.last = max(f.feed.last, st.cursor, lastNumber(tx, byte(of)))
+		}
+		f.feed.coming.Store(f.feed.last)
+		f.feed.committed.Store(f.feed.last)
+		f.feed.recent.from = f.feed.last
+		return nil
+	})
+}
+
+func lastNumber(tx *badger.Txn, of byte) (last uint64) {
+	it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{spaceChange, of}})
+	defer it.Close()
+	if it.Seek(feedKey(of, 1<<64-1)); it.Valid() && len(it.Item().Key()) == 2+8 {
+		last = binary.BigEndian.Uint64(it.Item().Key()[2:])
+	}
+	return last
+}
+
+// of gives the state of a stage and holds mu until done is called.
+func (f Feed) of(s Stage) (st *stageState, done func()) {
+	f.feed.mu.Lock()
+	return &f.feed.stages[slices.Index(stages[:], s)], f.feed.mu.Unlock
+}
+
+// changed notes that the turn of an exchange is another one now, or, of the zero exchange, that the session is.
+func (g *gathering) changed(ref sessionRef, id exchangeID) *Change {
+	g.store.feed.last++
+	c := newChange(g.store.feed.last, ref.account, id, ref.id)
+	g.changes = append(g.changes, c)
+	return c
+}
+
+// sessionChanged notes that a session is another one now.
+func (g *gathering) sessionChanged(ref sessionRef) { g.changed(ref, exchangeID{}) }
+
+func newChange(seq uint64, account accountNumber, id exchangeID, session sessionID) *Change {
+	c := &Change{Seq: seq, Account: AccountNumber(account), place: place{account, id}, session: session}
+	if id != (exchangeID{}) {
+		c.Exchange = id.String()
+	}
+	if session != (sessionID{}) {
+		c.Session = session.String()
+	}
+	return c
+}
+
+// logRecords gives what the group adds to the log. It is to be committed before the changes themselves: then a crash between
+// leaves a log that tells of too much, and what was not committed is done and noted again.
+func (g *gathering) logRecords() (records []record) {
+	for rest := g.changes; len(rest) > 0; {
+		n := 1
+		for n < min(len(rest), changesTogether) && rest[n].Seq == rest[n-1].Seq+1 {
+			n++
+		}
+		value := make([]byte, 0, n*changeSize)
+		for _, c := range rest[:n] {
+			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), c.place.id[:]...)
+			value = append(value, c.session[:]...)
+		}
+		records = append(records, record{feedKey(logRecords, rest[n-1].Seq), value})
+		rest = rest[n:]
+	}
+	return records
+}
+
+// announce tells of a commit. whole is false of one that failed, of which some changes may be there all the same.
+func (f Feed) announce(changes []*Change, whole bool) {
+	if f.feed.committed.Load() == f.feed.last {
+		return
+	}
+	f.feed.mu.Lock()
+	f.feed.committed.Store(f.feed.last)
+	if len(changes) > 0 || !whole {
+		f.feed.logged = f.feed.last
+	}
+	f.feed.recent.add(f.feed.last, changes, whole && f.slowest() < f.feed.last) // else nobody reads
+	f.feed.mu.Unlock()
+	select {
+	case f.feed.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Changed is signalled when changes may have been committed since it was last read. It is for the stage of words.
+func (f Feed) Changed() <-chan struct{} { return f.feed.wake }
+
+// Last is the number of the last change that is committed.
+func (f Feed) Last() uint64 { return f.feed.committed.Load() }
+
+// Coming is Last, or the number of the last change of a commit that is under way: what can be seen in the store has changed by
+// then at the latest. It is Last's soon, whether the commit succeeds or not.
+func (f Feed) Coming() uint64 { return f.feed.coming.Load() }
+
+// Position is the number of the last change that a stage has done, with all before; 0 as long as it has to do some that were
+// put aside.
+func (f Feed) Position(s Stage) uint64 {
+	st, done := f.of(s)
+	defer done()
+	if st.drained {
+		return st.position
+	}
+	return 0
+}
+
+// Lag is how many changes a stage has yet to do, about, and how many come again after a crash because they are not confirmed or
+// were put aside.
+func (f Feed) Lag(s Stage) (lag, unconfirmed uint64) {
+	st, done := f.of(s)
+	defer done()
+	if !st.following {
+		return 0, 0
+	}
+	unconfirmed = f.feed.logged - min(st.cursor, f.feed.logged) + uint64(st.behind)
+	for _, changes := range st.parked {
+		unconfirmed += uint64(changes)
+	}
+	return f.feed.committed.Load() - max(st.position, st.cursor) + uint64(st.behind), unconfirmed
+}
+
+// Follow begins to read for a stage, at what it has put aside and then at its cursor. It reports whether the stage has
+// followed since before the store was opened, so that nothing is missing.
+func (f Feed) Follow(ctx context.Context, s Stage) (since bool, err error) {
+	st, done := f.of(s)
+	since = st.following
+	done()
+	if !since {
+		err = f.update(ctx, func(g *gathering, w *write) error {
+			st, done := f.of(s)
+			defer done()
+			st.following, st.cursor = true, f.feed.last // before anything comes that could be trimmed
+			w.records = append(w.records, cursorRecord(s, f.feed.last))
+			return nil
+		})
+		if err != nil {
+			st, done := f.of(s)
+			st.following = false
+			done()
+		}
+	}
+	if err == nil && s == StageSessions { // which mneme before format 3 has marked
+		_, err = f.putAsideAll(ctx, s, spaceSessionChange, true)
+	}
+	if err == nil {
+		err = f.begin(s)
+	}
+	if err != nil {
+		return false, asStorageError(err, "the log of changes could not be begun")
+	}
+	return since, nil
+}
+
+// begin has a stage read all that it has put aside, and from its cursor on.
+func (f Feed) begin(s Stage) error {
+	behind := 0
+	err := f.eachAside(s, 0, func(_ uint64, value []byte) error {
+		behind += len(value) / asideSize
+		return nil
+	})
+	st, done := f.of(s)
+	defer done()
+	*st = stageState{following: true, reading: true, cursor: st.cursor, position: st.cursor, behind: behind}
+	return err
+}
+
+// Leave ends what is kept for a stage that is not there any more.
+func (f Feed) Leave(ctx context.Context, s Stage) error {
+	err := f.update(ctx, func(_ *gathering, w *write) error {
+		st, done := f.of(s)
+		defer done()
+		*st = stageState{}
+		w.records = append(w.records, record{cursorRecord(s, 0).key, nil}, record{formerFollowKey, nil})
+		return nil
+	})
+	if err = errors.Join(err, f.deleteRange(ctx, []byte{spaceChange, byte(s)})); err != nil {
+		return asStorageError(err, "the log of changes could not be ended")
+	}
+	return nil
+}
+
+// Next gives what a stage is to do next, at most limit changes about and none of the log after upTo; nil if there is nothing.
+// It gives the same again until that is done.
+func (f Feed) Next(s Stage, upTo uint64, limit int) (b *Batch, err error) {
+	st, done := f.of(s)
+	drained, position, last := st.drained, st.position, min(f.feed.committed.Load(), upTo)
+	changes, inMemory := f.feed.recent.after(position, last, limit)
+	done()
+	if !drained {
+		b, err = f.nextAside(s, limit)
+	}
+	if err == nil && b == nil && !inMemory {
+		changes, err = f.readLog(position, last, limit)
+	}
+	if err != nil {
+		return nil, errStorage(err, "the log of changes cannot be read; run mneme check")
+	}
+	if b == nil && len(changes) > 0 {
+		b = &Batch{Changes: changes, through: changes[len(changes)-1].Seq}
+	}
+	if b == nil {
+		f.Done(s, &Batch{through: last})
+	}
+	return b, nil
+}
+
+// readLog gives changes of the log that is on disk.
+func (f Feed) readLog(after, last uint64, limit int) (changes []*Change, err error) {
+	err = f.each(logRecords, after, changeSize, func(number uint64, value []byte) error {
+		for seq := number - uint64(len(value)/changeSize) + 1; seq <= number; seq++ {
+			if len(changes) == limit || seq > last { // a part of what is noted may be committed alone
+				return errWalked
+			}
+			if seq > after {
+				id, session := exchangeID(value[4:]), sessionID(value[4+len(exchangeID{}):])
+				changes = append(changes, newChange(seq, accountNumber(binary.BigEndian.Uint32(value)), id, session))
+			}
+			value = value[changeSize:]
+		}
+		return nil
+	})
+	return changes, err
+}
+
+// nextAside gives changes that were put aside, whole records of them; nil if there are none.
+func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
+	st, done := f.of(s)
+	from := st.aside
+	done()
+	b := &Batch{}
+	err := f.eachAside(s, from, func(number uint64, value []byte) error {
+		st, done := f.of(s)
+		_, parked := st.parked[number]
+		done()
+		if parked {
+			return nil
+		}
+		if len(b.Changes) >= limit {
+			return errWalked
+		}
+		b.records = append(b.records, number)
+		for ; len(value) > 0; value = value[asideSize:] {
+			account, id := accountNumber(binary.BigEndian.Uint32(value)), exchangeID(value[4:])
+			switch {
+			case account == 0:
+			case s == StageSessions:
+				b.Changes = append(b.Changes, newChange(0, account, exchangeID{}, sessionID(id)))
+			default:
+				b.Changes = append(b.Changes, newChange(0, account, id, sessionID{}))
+			}
+		}
+		return nil
+	})
+	if err != nil || len(b.records) > 0 {
+		return b, err
+	}
+	st, done = f.of(s)
+	defer done()
+	st.drained, st.behind = true, 0
+	return nil, nil
+}
+
+// eachAside visits the records of what a stage has put aside, after the one with that number.
+func (f Feed) eachAside(s Stage, after uint64, visit func(number uint64, value []byte) error) error {
+	return f.each(byte(s), after, asideSize, visit)
+}
+
+var errMalformedChange = errors.New("malformed entry in the log of changes")
+
+// each visits records after the one with that number, of entries of a size.
+func (f Feed) each(of byte, after uint64, size int, visit func(number uint64, value []byte) error) error {
+	err := f.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceChange, of}, PrefetchValues: true, PrefetchSize: 16})
+		defer it.Close()
+		for it.Seek(feedKey(of, after+1)); it.Valid(); it.Next() {
+			key := it.Item().Key()
+			err := it.Item().Value(func(value []byte) error {
+				if len(key) != 2+8 || len(value)%size != 0 {
+					return errMalformedChange
+				}
+				return visit(binary.BigEndian.Uint64(key[2:]), value)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errWalked) {
+		return nil
+	}
+	return err
+}
+
+// slowest is the position of the last of the stages that read turns, the last number if none does; with mu held.
+func (f Feed) slowest() uint64 {
+	least := f.feed.committed.Load()
+	for i := range f.feed.stages {
+		if st := &f.feed.stages[i]; st.reading && stages[i] != StageSessions {
+			least = min(least, st.position)
+		}
+	}
+	return least
+}
+
+// Done notes that a stage has done a batch. Before it is confirmed that holds for this process alone.
+func (f Feed) Done(s Stage, b *Batch) {
+	st, done := f.of(s)
+	defer done()
+	if n := len(b.records); n > 0 && b.records[0] > st.aside {
+		st.aside = b.records[n-1]
+		st.behind = max(st.behind-len(b.Changes), 0)
+	}
+	st.position = max(st.position, b.through)
+	f.feed.recent.release(f.slowest())
+}
+
+// Confirm takes batches, in the order in which [Feed.Next] gave them, off what a stage has to do, and puts aside until
+// [Feed.Retry] or the next start what it could not do. What it made of them has to survive a crash first.
+func (f Feed) Confirm(ctx context.Context, s Stage, batches ...*Batch) error {
+	var all Batch
+	parked := make(map[uint64]int)
+	for _, b := range batches {
+		if n := len(b.records); n > 0 && len(b.Later) > 0 && len(b.Later) == len(b.Changes) { // they can stay where they are
+			for _, number := range b.records {
+				parked[number] = len(b.Later) / n
+			}
+			continue
+		}
+		all.Later, all.records, all.through = append(all.Later, b.Later...), append(all.records, b.records...), max(all.through, b.through)
+	}
+	var trimmed uint64
+	if all.through > 0 || len(all.records) > 0 || len(all.Later) > 0 {
+		err := f.update(ctx, func(g *gathering, w *write) error {
+			for _, number := range all.records {
+				w.records = append(w.records, record{key: feedKey(byte(s), number)})
+			}
+			trimmed = f.trim(g, w, s, all.through)
+			f.putAside(w, s, all.Later, parked)
+			return g.err
+		})
+		if err != nil {
+			return asStorageError(err, "what was indexed could not be noted")
+		}
+	}
+	st, done := f.of(s)
+	defer done()
+	st.cursor = max(st.cursor, all.through)
+	f.feed.trimmed.Store(max(f.feed.trimmed.Load(), trimmed))
+	if st.parked == nil {
+		st.parked = parked
+	}
+	maps.Copy(st.parked, parked)
+	return nil
+}
+
+// putAside puts changes into records of a stage, and notes these with how many changes they hold.
+func (f Feed) putAside(w *write, s Stage, changes []*Change, into map[uint64]int) {
+	for some := range slices.Chunk(changes, asidePerRecord) {
+		value := make([]byte, 0, len(some)*asideSize)
+		for _, c := range some {
+			id := c.place.id
+			if s == StageSessions {
+				id = exchangeID(c.session)
+			}
+			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), id[:]...)
+		}
+		f.feed.last++
+		w.records = append(w.records, record{feedKey(byte(s), f.feed.last), value})
+		into[f.feed.last] = len(some)
+	}
+}
+
+// Retry has a stage do again what it has put aside.
+func (f Feed) Retry(s Stage) {
+	st, done := f.of(s)
+	defer done()
+	for _, changes := range st.parked {
+		st.behind += changes
+	}
+	st.aside, st.parked, st.drained = 0, nil, false
+}
+
+// trim takes out of the log what all stages have done, with one of them at a cursor.
+func (f Feed) trim(g *gathering, w *write, s Stage, cursor uint64) (upTo uint64) {
+	st, done := f.of(s)
+	if upTo = cursor; cursor <= st.cursor { // nothing of the log is confirmed, or the stage has begun again meanwhile
+		upTo = 0
+	} else {
+		w.records = append(w.records, cursorRecord(s, cursor))
+	}
+	for i := range f.feed.stages {
+		if other := &f.feed.stages[i]; other.following && other != st {
+			upTo = min(upTo, other.cursor)
+		}
+	}
+	done()
+	from := f.feed.trimmed.Load()
+	if upTo <= from {
+		return 0
+	}
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: []byte{spaceChange, logRecords}})
+	defer it.Close()
+	n := 0
+	for it.Seek(feedKey(logRecords, from+1)); it.Valid(); it.Next() {
+		key := it.Item().KeyCopy(nil)
+		if number := binary.BigEndian.Uint64(key[2:]); number > upTo {
+			break
+		} else if n++; n > mostTrimmed {
+			return number - 1
+		}
+		w.records = append(w.records, record{key: key})
+	}
+	return upTo
+}
+
+// Repeat has the stage of words or of sessions do every turn or session of the store, in the place of what it had to do,
+// as it starts again with nothing. It gives how many there are.
+func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
+	space := byte(spaceTurn)
+	if s == StageSessions {
+		space = spaceSession
+	}
+	err = f.deleteRange(ctx, []byte{spaceChange, byte(s)})
+	if err == nil {
+		err = f.update(ctx, func(_ *gathering, w *write) error {
+			st, done := f.of(s)
+			defer done()
+			st.cursor = f.feed.last
+			w.records = append(w.records, cursorRecord(s, f.feed.last))
+			return nil
+		})
+	}
+	if err == nil {
+		many, err = f.putAsideAll(ctx, s, space, false)
+	}
+	if err = errors.Join(err, f.begin(s)); err != nil {
+		return many, asStorageError(err, "the turns could not be listed; run mneme check")
+	}
+	return many, nil
+}
+
+// putAsideAll puts aside what the records of a kind are about, an exchange or a session each, and takes these away if they are
+// not needed any more.
+func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte, takeAway bool) (many int, err error) {
+	var changes []*Change
+	flush := func() error {
+		err := f.update(ctx, func(_ *gathering, w *write) error {
+			for _, c := range changes {
+				if takeAway {
+					w.records = append(w.records, record{key: exchangeKey(space, c.place.account, c.place.id)})
+				}
+			}
+			f.putAside(w, s, changes, make(map[uint64]int))
+			return nil
+		})
+		many += len(changes)
+		changes = changes[:0]
+		return err
+	}
+	err = f.view(func(tx *badger.Txn) error {
+		return eachItem(ctx, tx, []byte{space}, func(item *badger.Item) error {
+			account, id, ok := splitExchangeKey(item.Key())
+			if !ok {
+				return nil // a check finds it
+			}
+			if changes = append(changes, newChange(0, account, id, sessionID(id))); len(changes) < changesTogether {
+				return nil
+			}
+			return flush()
+		})
+	})
+	if len(changes) > 0 {
+		err = errors.Join(err, flush())
+	}
+	return many, err
+}
+
+// What the feed holds in memory of the newest changes, at most: so many, and turns from requests and answers of so many bytes,
+// whose texts can be parts of these, and keep all of them in memory.
+const (
+	mostRecent      = 8 << 10
+	mostRecentBytes = 8 << 20
+)
+
+// recentChanges are the newest changes, from their commit until the stages of words and vectors have done them. A stage that is
+// further behind reads the log, and the turns.
+type recentChanges struct {
+	list []*Change
+	from uint64 // all after the change with this number are in list
+	size int64
+}
+
+// add takes in the changes up to a number, unless these are not all.
+func (r *recentChanges) add(last uint64, changes []*Change, whole bool) {
+	if !whole {
+		*r = recentChanges{from: last}
+		return
+	}
+	r.list = append(r.list, changes...)
+	for _, c := range changes {
+		r.size += c.size
+	}
+	for r.size > mostRecentBytes || len(r.list) > mostRecent {
+		r.drop()
+	}
+}
+
+// release drops the changes up to a number.
+func (r *recentChanges) release(upTo uint64) {
+	for len(r.list) > 0 && r.list[0].Seq <= upTo {
+		r.drop()
+	}
+}
+
+func (r *recentChanges) drop() {
+	c := r.list[0]
+	r.list[0] = nil
+	r.list, r.from, r.size = r.list[1:], c.Seq, r.size-c.size
+}
+
+// after gives changes; false if it does not have them all.
+func (r *recentChanges) after(position, last uint64, limit int) ([]*Change, bool) {
+	if position < r.from {
+		return nil, false
+	}
+	place := func(seq uint64) int {
+		i, _ := slices.BinarySearchFunc(r.list, seq, func(c *Change, seq uint64) int { return cmp.Compare(c.Seq, seq) })
+		return i
+	}
+	first, end := place(position+1), place(last+1)
+	return slices.Clone(r.list[first:min(max(first, end), first+limit)]), true
+}

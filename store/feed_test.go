@@ -1,0 +1,448 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+// next gives what a stage is to do next, some hundred changes at most.
+func (c *conversation) next(s Stage) *Batch {
+	c.t.Helper()
+	b, err := c.s.Feed().Next(s, math.MaxUint64, 100)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if b == nil {
+		return &Batch{}
+	}
+	return b
+}
+
+// do has a stage do all that there is, and gives the exchanges, or of the stage of sessions these.
+func (c *conversation) do(s Stage) (done []string) {
+	c.t.Helper()
+	for b := c.next(s); len(b.Changes) > 0; b = c.next(s) {
+		for _, change := range b.Changes {
+			if s == StageSessions {
+				done = append(done, change.Session)
+			} else if change.Exchange != "" {
+				done = append(done, change.Exchange)
+			}
+		}
+		c.s.Feed().Done(s, b)
+		c.confirm(s, b)
+	}
+	return done
+}
+
+func (c *conversation) confirm(s Stage, b *Batch) {
+	c.t.Helper()
+	if err := c.s.Feed().Confirm(c.t.Context(), s, b); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *conversation) follow(all ...Stage) {
+	c.t.Helper()
+	for _, s := range all {
+		if _, err := c.s.Feed().Follow(c.t.Context(), s); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func (c *conversation) reopen(opts Options) {
+	c.t.Helper()
+	if err := c.s.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.s = openStore(c.t, opts)
+}
+
+// A stage hears of every turn once it is committed, again after a restart if it has not confirmed it, and of the erasure too.
+func TestStagesLoseNoChange(t *testing.T) {
+	opts := Options{Dir: t.TempDir(), Digest: digestTest}
+	c := &conversation{t, openStore(t, opts)}
+	c.follow(StageWords)
+	mustAccount(t, c.s, "acme")
+	first, _ := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	c.settle()
+	second, session := c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
+	c.settle()
+	b := c.next(StageWords)
+	if len(b.Changes) != 2 || b.Changes[0].Exchange != first || b.Changes[1].Exchange != second || b.Changes[0].Seq >= b.Changes[1].Seq {
+		t.Fatalf("changes %+v, want those of %s and %s in this order", b.Changes, first, second)
+	}
+	c.s.Feed().Done(StageWords, b)
+	if b := c.next(StageWords); len(b.Changes) != 0 {
+		t.Fatalf("%d changes come again that are done", len(b.Changes))
+	}
+	c.reopen(opts)
+	c.follow(StageWords)
+	if done := c.do(StageWords); !slices.Equal(done, []string{first, second}) {
+		t.Fatalf("after a restart %q are to be done, want what was not confirmed: %s and %s", done, first, second)
+	}
+	entry, err := c.s.Feed().TurnAt(1, second)
+	if err != nil || entry.Turn == nil || entry.Exchange.Session != session {
+		t.Fatalf("turn %+v, error %v", entry, err)
+	}
+	c.reopen(opts)
+	c.follow(StageWords)
+	if done := c.do(StageWords); len(done) != 0 {
+		t.Fatalf("%q are to be done again, after they were confirmed", done)
+	}
+
+	erase(t, c.s, "acme", Selection{Exchanges: []string{second}})
+	if done := c.do(StageWords); !slices.Equal(done, []string{second}) {
+		t.Fatalf("after the erasure %q are to be done, want %s", done, second)
+	}
+	_, err = c.s.Feed().TurnAt(1, second)
+	wantKind(t, err, codec.KindNotFound)
+	if n, err := c.s.Feed().Repeat(t.Context(), StageWords); err != nil || n != 1 {
+		t.Fatalf("%d turns to be done again, %v; want the one that is left", n, err)
+	}
+	if done := c.do(StageWords); !slices.Equal(done, []string{first}) {
+		t.Fatalf("a stage that starts again does %q, want the turn that is left: %s", done, first)
+	}
+}
+
+// Stages read one log, each at its own pace. It holds what one of them has yet to do, and nothing else; a stage that comes
+// begins at its end.
+func TestTheLogHoldsWhatAStageHasYetToDo(t *testing.T) {
+	opts := Options{Dir: t.TempDir(), Digest: digestTest}
+	c := &conversation{t, openStore(t, opts)}
+	mustAccount(t, c.s, "acme")
+	c.follow(StageWords, StageSessions)
+	say := func() string {
+		id, _ := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+		c.settle()
+		return id
+	}
+	before := say()
+	c.follow(StageVectors)
+	after := say()
+	if done := c.do(StageWords); !slices.Equal(done, []string{before, after}) {
+		t.Errorf("words are done of %q, want %s and %s", done, before, after)
+	}
+	if done := c.do(StageSessions); len(done) != 2 {
+		t.Errorf("the sessions %q have changed, want two", done)
+	}
+	if left := count(t, c.s, spaceChange); left == 0 {
+		t.Error("the log is empty, and the vectors have done nothing")
+	}
+	if done := c.do(StageVectors); !slices.Equal(done, []string{after}) {
+		t.Errorf("vectors are made of %q, want %s, which came after they began", done, after)
+	}
+	if left := count(t, c.s, spaceChange); left != 0 {
+		t.Errorf("%d records are left in the log after all was done", left)
+	}
+	last := say()
+	if err := c.s.Feed().Leave(t.Context(), StageVectors); err != nil {
+		t.Fatal(err)
+	}
+	if done := c.do(StageWords); !slices.Equal(done, []string{last}) {
+		t.Errorf("words are done of %q, want %s", done, last)
+	}
+	c.do(StageSessions)
+	if left := count(t, c.s, spaceChange); left != 0 {
+		t.Errorf("%d records are left in the log for a stage that is not there any more", left)
+	}
+}
+
+// A session is to be done again as long as a change of it is not confirmed: also when it changes again before that, and over a
+// restart.
+func TestChangesOfSessionsAreNotLost(t *testing.T) {
+	opts := Options{Dir: t.TempDir(), Digest: digestTest}
+	c := &conversation{t, openStore(t, opts)}
+	mustAccount(t, c.s, "acme")
+	c.follow(StageSessions)
+	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	c.settle()
+	b := c.next(StageSessions)
+	if len(b.Changes) != 1 || b.Changes[0].Session != session {
+		t.Fatalf("%+v have changed, want %s", b.Changes, session)
+	}
+	c.s.Feed().Done(StageSessions, b)
+	title := "locks"
+	if _, err := c.s.Archive().DescribeSession("acme", session, &title, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.confirm(StageSessions, b)
+	c.reopen(opts)
+	c.follow(StageSessions)
+	if done := c.do(StageSessions); !slices.Equal(done, []string{session}) {
+		t.Fatalf("%q have changed since, want %s", done, session)
+	}
+	if n, err := c.s.Feed().Repeat(t.Context(), StageSessions); err != nil || n != 1 {
+		t.Fatalf("%d sessions are to be done again, %v", n, err)
+	}
+	if done := c.do(StageSessions); !slices.Equal(done, []string{session}) {
+		t.Fatalf("%q are done again, want %s", done, session)
+	}
+	erase(t, c.s, "acme", Selection{Sessions: []string{session}})
+	if done := c.do(StageSessions); !slices.Equal(done, []string{session}) {
+		t.Fatalf("%q have changed, want %s, which was erased", done, session)
+	}
+}
+
+// What happens, and what stages do of it, confirm of it, put aside and try again, in any order and with restarts between,
+// leaves each with exactly what it has not confirmed.
+func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
+	s := openStore(t, Options{})
+	f := s.Feed()
+	made := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		follow := func() {
+			for _, of := range stages {
+				if _, err := f.Follow(t.Context(), of); err != nil {
+					rt.Fatal(err)
+				}
+			}
+		}
+		follow()
+		want := make(map[Stage]map[string]bool) // not confirmed
+		for _, of := range stages {
+			want[of] = make(map[string]bool)
+		}
+		var undone [len(stages)][]*Batch // done, and not confirmed
+		id := func(of Stage, c *Change) string {
+			if of == StageSessions {
+				return c.Session
+			}
+			return c.Exchange
+		}
+		actions := map[string]func(*rapid.T){
+			"happen": func(rt *rapid.T) {
+				many := rapid.IntRange(1, 5).Draw(rt, "many")
+				err := s.update(t.Context(), func(g *gathering, _ *write) error {
+					for range many {
+						var exchange exchangeID
+						made++
+						binary.BigEndian.PutUint64(exchange[:], uint64(made))
+						c := g.changed(sessionRef{1, sessionID(exchange)}, exchange)
+						for _, of := range stages {
+							want[of][id(of, c)] = true
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					rt.Fatal(err)
+				}
+			},
+			"do": func(rt *rapid.T) {
+				i := rapid.IntRange(0, len(stages)-1).Draw(rt, "stage")
+				b, err := f.Next(stages[i], math.MaxUint64, rapid.IntRange(1, 7).Draw(rt, "limit"))
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if b == nil {
+					return
+				}
+				for _, c := range b.Changes {
+					if rapid.IntRange(0, 3).Draw(rt, "fate") == 0 {
+						b.Later = append(b.Later, c)
+					}
+				}
+				f.Done(stages[i], b)
+				undone[i] = append(undone[i], b)
+			},
+			"confirm": func(rt *rapid.T) {
+				i := rapid.IntRange(0, len(stages)-1).Draw(rt, "stage")
+				n := rapid.IntRange(0, len(undone[i])).Draw(rt, "batches")
+				if err := f.Confirm(t.Context(), stages[i], undone[i][:n]...); err != nil {
+					rt.Fatal(err)
+				}
+				for _, b := range undone[i][:n] {
+					for _, c := range b.Changes {
+						if !slices.Contains(b.Later, c) {
+							delete(want[stages[i]], id(stages[i], c))
+						}
+					}
+				}
+				undone[i] = undone[i][n:]
+			},
+			"retry": func(rt *rapid.T) {
+				i := rapid.IntRange(0, len(stages)-1).Draw(rt, "stage")
+				if len(undone[i]) == 0 {
+					f.Retry(stages[i])
+				}
+			},
+			"restart": func(rt *rapid.T) { // what a process has in memory is gone
+				err := s.update(t.Context(), func(*gathering, *write) error {
+					s.feed = feed{}
+					return f.open()
+				})
+				if err != nil {
+					rt.Fatal(err)
+				}
+				follow()
+				undone = [len(stages)][]*Batch{}
+			},
+		}
+		rt.Repeat(actions)
+		actions["restart"](rt)
+		for _, of := range stages {
+			left := make(map[string]bool)
+			for {
+				b, err := f.Next(of, math.MaxUint64, 3)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if b == nil {
+					break
+				}
+				for _, c := range b.Changes {
+					left[id(of, c)] = true
+				}
+				f.Done(of, b)
+				if err := f.Confirm(context.Background(), of, b); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			for id := range want[of] {
+				if !left[id] {
+					rt.Errorf("stage %c lost %s", of, id)
+				}
+			}
+			for id := range left {
+				if !want[of][id] {
+					rt.Errorf("stage %c does %s again, which it had confirmed", of, id)
+				}
+			}
+			if lag, _ := f.Lag(of); lag != 0 {
+				rt.Errorf("stage %c has done everything and is %d behind", of, lag)
+			}
+		}
+		if left := count(t, s, spaceChange); left != 0 {
+			rt.Errorf("%d records are left in the log", left)
+		}
+	})
+}
+
+// What a mneme before format 3 has noted for the index of words, the vectors and the sessions is done once, but for what it
+// had taken out.
+func TestWhatFormerLogsHoldIsDoneOnce(t *testing.T) {
+	c := newConversation(t)
+	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	c.settle()
+	c.follow(stages[:]...)
+	for _, s := range stages {
+		c.do(s)
+	}
+	former := func(number byte) (id exchangeID) { id[15] = number; return id }
+	entry := func(id exchangeID) []byte { return append([]byte{0, 0, 0, 1}, id[:]...) }
+	ref, _ := parseSessionID(session)
+	err := c.s.db.Update(func(tx *badger.Txn) error {
+		value := append(append(entry(former(1)), make([]byte, asideSize)...), entry(former(3))...)
+		for _, s := range []Stage{StageWords, StageVectors} {
+			if err := tx.Set(feedKey(byte(s), 1003), value); err != nil {
+				return err
+			}
+		}
+		for _, key := range [][]byte{cursorRecord(StageWords, 0).key, cursorRecord(StageVectors, 0).key, cursorRecord(StageSessions, 0).key} {
+			if err := tx.Delete(key); err != nil {
+				return err
+			}
+		}
+		if err := tx.Set(formerFollowKey, []byte{}); err != nil {
+			return err
+		}
+		return tx.Set(append(spaceKeyOf(spaceSessionChange, 1), ref[:]...), make([]byte, 16))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.reopen(c.s.opts)
+	for _, s := range []Stage{StageWords, StageVectors} {
+		if since, err := c.s.Feed().Follow(t.Context(), s); err != nil || !since {
+			t.Errorf("stage %c follows since before: %v, %v", s, since, err)
+		}
+		if done := c.do(s); !slices.Equal(done, []string{former(1).String(), former(3).String()}) {
+			t.Errorf("stage %c does %q", s, done)
+		}
+	}
+	c.follow(StageSessions)
+	if done := c.do(StageSessions); !slices.Equal(done, []string{session}) {
+		t.Errorf("the sessions %q are done, want %s", done, session)
+	}
+	if left := count(t, c.s, spaceChange, spaceSessionChange); left != 0 {
+		t.Errorf("%d records are left", left)
+	}
+	if id, _ := c.exchange(say("and the key?"), OutcomeComplete, "there"); !slices.Equal(c.do(StageWords), []string{id}) {
+		t.Error("what comes after is not read")
+	}
+}
+
+// A turn that has just been digested comes from memory as it is in the store, and what nobody takes does not add up.
+func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {
+	c := newConversation(t)
+	c.idle() // what the first look at the outbox finds is read back
+	c.follow(StageWords)
+	c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
+	c.settle()
+	b := c.next(StageWords)
+	if len(b.Changes) != 2 {
+		t.Fatalf("%d changes, want 2", len(b.Changes))
+	}
+	for _, change := range b.Changes {
+		if change.Turn == nil || !change.Fresh {
+			t.Fatalf("the turn of %s is not in memory", change.Exchange)
+		}
+		stored, err := c.s.Feed().TurnAt(change.Account, change.Exchange)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change.Turn.Turn.Continued = stored.Turn.Continued // what goes on from it came later
+		if memory, stored := asJSON(t, change.Turn), asJSON(t, stored); memory != stored {
+			t.Errorf("in memory\n%s, in the store\n%s", memory, stored)
+		}
+	}
+	c.s.Feed().Done(StageWords, b)
+	if held := &c.s.feed.recent; len(held.list) > 0 || held.size != 0 {
+		t.Errorf("%d changes of %d bytes are held after all were done", len(held.list), held.size)
+	}
+}
+
+func TestChangesInMemoryAreBounded(t *testing.T) {
+	var r recentChanges
+	for seq := range uint64(3 * mostRecent) {
+		size := int64(0)
+		if seq > 2*mostRecent {
+			size = mostRecentBytes / 3
+		}
+		r.add(seq+1, []*Change{{Seq: seq + 1, size: size}}, true)
+		if r.size > mostRecentBytes || len(r.list) > mostRecent {
+			t.Fatalf("%d changes of %d bytes are held", len(r.list), r.size)
+		}
+	}
+	if some, all := r.after(r.from, r.from+2, 10); !all || len(some) != 2 || some[0].Seq != r.from+1 {
+		t.Errorf("%d changes, all of them: %v; want the two after %d", len(some), all, r.from)
+	}
+	if _, all := r.after(r.from-1, 1<<63, 10); all {
+		t.Error("what was dropped is said to be there")
+	}
+	r.add(1<<40, nil, false)
+	if _, all := r.after(r.from-1, 1<<63, 10); all || len(r.list) != 0 {
+		t.Error("after a commit of which nobody knows what is there, changes are in memory")
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

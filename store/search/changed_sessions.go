@@ -1,0 +1,246 @@
+package search
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// A session that has changed is taken up after sessionDelay, so that one in which much is said is read once for many turns;
+// or before the next search for sessions of the account.
+const (
+	sessionDelay = 30 * time.Second
+	sessionLook  = 5 * time.Second
+	sessionBatch = 128
+	// mostBefore is how many batches a search takes up itself.
+	mostBefore = 2
+	// mostChanged bounds the sessions that wait in memory. Others are found in the log of changes when these are done.
+	mostChanged = 32 << 10
+)
+
+// changedSessions are sessions that have changed and that the lexical index has yet to take up, or to write to disk.
+type changedSessions struct {
+	turn    chan struct{}     // full while somebody uses what follows, up to mu
+	waiting []*changedSession // the first to have changed first
+	known   map[sessionRef]struct{}
+
+	mu      sync.Mutex
+	batches []*changedBatch // that are not confirmed
+}
+
+type sessionRef struct {
+	account store.AccountNumber
+	session string
+}
+
+// changedSession is a session from the first change on that is not taken up.
+type changedSession struct {
+	sessionRef
+	change *store.Change
+	since  time.Time // when it was seen; zero where it had been put aside
+	batch  *changedBatch
+}
+
+// changedBatch is done when all sessions are on disk that it has seen first.
+type changedBatch struct {
+	*store.Batch
+	left int
+}
+
+func (s *changedSessions) acquire(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *changedSessions) release() { <-s.turn }
+
+// look finds the sessions that have changed since it last did.
+func (s *changedSessions) look(feed store.Feed) error {
+	for len(s.waiting) < mostChanged {
+		b, err := feed.Next(store.StageSessions, math.MaxUint64, batchSize)
+		if err != nil || b == nil {
+			return err
+		}
+		s.add(b)
+		feed.Done(store.StageSessions, b)
+	}
+	return nil
+}
+
+func (s *changedSessions) add(b *store.Batch) {
+	batch, now := &changedBatch{Batch: b}, time.Now()
+	for _, c := range b.Changes {
+		ref := sessionRef{c.Account, c.Session}
+		if _, waits := s.known[ref]; waits || c.Session == "" {
+			continue
+		}
+		w := &changedSession{sessionRef: ref, change: c, batch: batch}
+		if c.Seq > 0 {
+			w.since = now
+		}
+		s.waiting = append(s.waiting, w)
+		if s.known == nil {
+			s.known = make(map[sessionRef]struct{})
+		}
+		s.known[ref] = struct{}{}
+		batch.left++
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches = append(s.batches, batch)
+}
+
+// forget begins again, with nothing.
+func (s *changedSessions) forget() {
+	s.waiting, s.known = nil, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches = nil
+}
+
+// remove takes sessions off the list that the index has taken up.
+func (s *changedSessions) remove(taken []*changedSession) {
+	for _, w := range taken {
+		delete(s.known, w.sessionRef)
+	}
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *changedSession) bool {
+		_, waits := s.known[w.sessionRef]
+		return !waits
+	})
+}
+
+// done notes that sessions are on disk, or are left for later.
+func (s *changedSessions) done(taken []*changedSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range taken {
+		w.batch.left--
+	}
+}
+
+// confirm confirms the batches that are done, behind which none is that is not.
+func (s *changedSessions) confirm(ctx context.Context, feed store.Feed) error {
+	var done []*store.Batch
+	s.mu.Lock()
+	for _, b := range s.batches {
+		if b.left > 0 {
+			break
+		}
+		done = append(done, b.Batch)
+	}
+	s.mu.Unlock()
+	if err := feed.Confirm(ctx, store.StageSessions, done...); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches = slices.DeleteFunc(s.batches, func(b *changedBatch) bool { return slices.Contains(done, b.Batch) })
+	return nil
+}
+
+// followSessions keeps the documents of sessions until ctx is done.
+func (x *Index) followSessions(ctx context.Context) {
+	tick := time.NewTicker(sessionLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for x.unavailable() == nil {
+			before := time.Now().Add(-sessionDelay)
+			taken, err := x.takeUpSessions(ctx, func(w *changedSession) bool { return w.since.Before(before) })
+			if err != nil && ctx.Err() == nil {
+				x.log.Error("sessions could not be indexed; they are tried again", "error", err)
+			}
+			if err != nil || taken < sessionBatch {
+				break
+			}
+		}
+	}
+}
+
+// takeUpSessions indexes sessions that have changed and are due, sessionBatch at most. One caller at a time does so: what one
+// has read before a change is never put over what another has read after it. A session that is damaged holds no other up; it
+// is tried again at the next start, or when it changes.
+func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bool) (taken int, err error) {
+	select {
+	case <-x.opened: // who begins an index waits for the turn
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if err := x.sessions.acquire(ctx); err != nil {
+		return 0, err
+	}
+	defer x.sessions.release()
+	if x.unwritten.Load().full() {
+		return 0, errFull
+	}
+	if err := x.sessions.look(x.feed); err != nil {
+		return 0, err
+	}
+	var read, damaged []*changedSession
+	var documents []lexical.Document
+	var gone []lexical.Key
+	for _, w := range x.sessions.waiting {
+		if len(read)+len(damaged) == sessionBatch {
+			break
+		}
+		if !due(w) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		account := uint32(w.account) | sessionSpace
+		d, err := readSession(x.store, w.account, w.session)
+		if err != nil {
+			x.log.Error("a session cannot be read, and is not found by searches; run mneme check", "session", w.session, "error", err)
+			damaged = append(damaged, w)
+			continue
+		}
+		read = append(read, w)
+		if d == nil {
+			gone = append(gone, lexical.Key{Account: account, ID: w.session})
+			continue
+		}
+		documents = append(documents, lexical.Document{Account: account, ID: w.session, Text: d.text(), Names: d.names, Facets: d.facets})
+	}
+	if len(read) > 0 {
+		release, err := x.acquire(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer release()
+		if err := x.apply(ctx, documents, gone, func() { x.sessions.done(read) }); err != nil {
+			return 0, err
+		}
+	}
+	for _, w := range damaged {
+		w.batch.Later = append(w.batch.Later, w.change)
+	}
+	x.sessions.done(damaged)
+	x.sessions.remove(append(damaged, read...))
+	return len(read) + len(damaged), nil
+}
+
+// changedBefore gives a function that reports whether a session had changed before changedBefore was called: who takes up these
+// comes to an end.
+func (x *Index) changedBefore() func(*changedSession) bool {
+	last := x.feed.Last()
+	return func(w *changedSession) bool { return w.change.Seq <= last }
+}
+
+// errFull is what those get who would take up sessions while more waits for the disk than may.
+var errFull = codec.Errorf(codec.KindStorage, "the search index cannot be written to disk at present; see the log of the proxy")

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -132,6 +133,28 @@ func (c *caller) requireScope(scope store.Scopes) error {
 		scope, c.Scopes, c.Account, scope)
 	e.Code = "missing_scope"
 	return e
+}
+
+// requireModel reports whether the caller's key may ask for a model, by the name that the client gives. What answers in its
+// place is the operator's choice.
+func (c *caller) requireModel(name string) error {
+	if c.Models.Allows(name) {
+		return nil
+	}
+	e := codec.Errorf(codec.KindPermission, "This service key may not ask for the model %q; it may for: %s. Change that with: mneme key update %s --models",
+		name, namesOf(c.Models), c.KeyID)
+	e.Code = "model_not_allowed"
+	return e
+}
+
+// mostNamed is how many models an error names.
+const mostNamed = 10
+
+func namesOf(models store.Models) string {
+	if more := len(models) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(models[:mostNamed], ", "), more)
+	}
+	return strings.Join(models, ", ")
 }
 
 // credential is what opens the provider in that format: the client's own where they sent one that fits, else the

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -53,7 +54,7 @@ func wantsAnthropic(in *edge.Request) bool {
 
 // listModels answers GET /v1/models with the union of what the caller's providers list.
 func (s *Server) listModels(ctx context.Context, in *edge.Request, out *edge.Response) {
-	models, err := s.models(ctx, in, out)
+	_, models, err := s.models(ctx, in, out)
 	if err != nil {
 		s.answerError(out, errorShape(in), asError(err), "")
 		return
@@ -86,12 +87,15 @@ func (s *Server) listModels(ctx context.Context, in *edge.Request, out *edge.Res
 
 // showModel answers GET /v1/models/{model}. A model that routes but is on no list is shown all the same.
 func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Response) {
-	models, err := s.models(ctx, in, out)
+	c, models, err := s.models(ctx, in, out)
+	id := in.Param("model")
+	if err == nil {
+		err = c.requireModel(id)
+	}
 	if err != nil {
 		s.answerError(out, errorShape(in), asError(err), "")
 		return
 	}
-	id := in.Param("model")
 	placement, refused := s.router.Load().Place(id)
 	if refused != nil {
 		s.answerError(out, errorShape(in), refused, "")
@@ -111,18 +115,20 @@ func (s *Server) showModel(ctx context.Context, in *edge.Request, out *edge.Resp
 	answerJSON(out, toOpenAI(&found))
 }
 
-func (s *Server) models(ctx context.Context, in *edge.Request, out *edge.Response) ([]router.ListedModel, error) {
+// models are those that the caller may ask for.
+func (s *Server) models(ctx context.Context, in *edge.Request, out *edge.Response) (caller, []router.ListedModel, error) {
 	c, err := s.authenticate(in, out)
 	if err != nil {
-		return nil, err
+		return caller{}, nil, err
 	}
-	return s.router.Load().Models(ctx, func(p *router.Provider, f codec.Format) router.Credential {
+	all := s.router.Load().Models(ctx, func(p *router.Provider, f codec.Format) router.Credential {
 		credential, _, err := s.credential(&c, p, f)
 		if err != nil || !credential.IsZero() {
 			return credential
 		}
 		return p.DefaultCredential(f)
-	}), nil
+	})
+	return c, slices.DeleteFunc(all, func(m router.ListedModel) bool { return !c.Models.Allows(m.ID) }), nil
 }
 
 func answerJSON(out *edge.Response, v any) {

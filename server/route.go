@@ -22,6 +22,9 @@ type route struct {
 
 // place finds the provider and the format to speak with it.
 func (x *exchange) place() error {
+	if err := x.request.caller.requireModel(x.request.envelope.Model); err != nil {
+		return err
+	}
 	placement, refused := x.router.Place(x.request.envelope.Model)
 	if refused != nil {
 		return refused

@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Update changes what may change about a key: label, expiry, limits and trust in traces. What set does to the rest has no
+// Update changes what may change about a key: label, expiry, limits, models and trust in traces. What set does to the rest has no
 // effect.
 func (s Keys) Update(id string, set func(*Key)) (Key, error) {
 	return s.changeKey(id, func(k *keyRecord) error {
@@ -128,7 +128,10 @@ func (k *Key) set(change func(*Key)) error {
 	if len(asked.Label) > maxLabel {
 		return codec.Invalid("label", "a label has at most %d characters", maxLabel)
 	}
-	k.Label, k.Expires, k.Limits, k.TrustTrace = asked.Label, asked.Expires.UTC(), asked.Limits, asked.TrustTrace
+	if err := asked.Models.check(); err != nil {
+		return err
+	}
+	k.Label, k.Expires, k.Limits, k.Models, k.TrustTrace = asked.Label, asked.Expires.UTC(), asked.Limits, asked.Models, asked.TrustTrace
 	return k.Limits.check()
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func TestWhatChangesAboutAKeyStaysAndTheRestDoesNotChange(t *testing.T) {
 	s = openStore(t, Options{Dir: dir})
 	got, err := identify(s, secret)
 	want := Identity{Account: "acme", KeyID: key.ID, Scopes: ScopeWrite, Limits: limits, TrustTrace: true}
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("the key speaks for %+v (%v), want %+v", got, err, want)
 	}
 	if keys := s.Keys().List("acme"); len(keys) != 1 || keys[0].Label != "desk" || !keys[0].Revoked.IsZero() {

@@ -3,6 +3,7 @@ package store
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -25,14 +26,14 @@ func TestAServiceKeySpeaksForItsAccountUntilRevoked(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Identity{Account: "acme", KeyID: key.ID, Scopes: ScopeWrite | ScopeRead}
-	if got, err := identify(s, secret); err != nil || got != want {
+	if got, err := identify(s, secret); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("the new key speaks for %+v (%v), want %+v", got, err, want)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir})
-	if got, err := identify(s, secret); err != nil || got != want {
+	if got, err := identify(s, secret); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("after a restart the key speaks for %+v (%v), want %+v", got, err, want)
 	}
 	if err := s.Keys().Revoke(key.ID); err != nil {
@@ -110,7 +111,7 @@ func TestAKeyFromTheEnvironmentIsNeverStored(t *testing.T) {
 func TestScopesAreWrittenAsTheyAreRead(t *testing.T) {
 	for text, want := range map[string]Scopes{"write": ScopeWrite, "read, erase": ScopeRead | ScopeErase, "write,read,erase,admin": AllScopes} {
 		got, err := ParseScopes(text)
-		if err != nil || got != want {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is %v (%v)", text, got, err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 type Key struct {
 	Create KeyCreate `cmd:"" help:"Create a service key and show it once."`
 	List   KeyList   `cmd:"" help:"List service keys, without their secrets."`
-	Update KeyUpdate `cmd:"" help:"Change a key's label, expiry, limits or trust in traces."`
+	Update KeyUpdate `cmd:"" help:"Change a key's label, expiry, limits, models or trust in traces."`
 	Rotate KeyRotate `cmd:"" help:"Replace a key by a new one like it; the old one expires."`
 	Revoke KeyRevoke `cmd:"" help:"Revoke a service key, at once and for good."`
 }
@@ -74,12 +74,24 @@ func (c *KeyList) Run(ctx context.Context, s *Surroundings) error {
 		rows := make([][]string, len(keys))
 		for i, k := range keys {
 			rows[i] = []string{
-				k.ID, k.Account, k.Scopes.String(), orDash(k.Label), orDash(limitsLine(k.Limits)),
+				k.ID, k.Account, k.Scopes.String(), orDash(k.Label), orDash(boundsLine(&k)),
 				ago(time.Now(), k.Created), ago(time.Now(), k.LastUsed), tokensThisMonth(&k, time.Now()), stateOf(&k, time.Now()),
 			}
 		}
 		return table(s.Out, []string{"KEY", "ACCOUNT", "SCOPES", "LABEL", "LIMITS", "CREATED", "LAST USED", "TOKENS THIS MONTH", "STATE"}, rows)
 	})
+}
+
+// boundsLine writes what a key is held to.
+func boundsLine(k *store.Key) string {
+	var parts []string
+	if limits := limitsLine(k.Limits); limits != "" {
+		parts = append(parts, limits)
+	}
+	if len(k.Models) > 0 {
+		parts = append(parts, "models "+strings.Join(k.Models, " "))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func stateOf(k *store.Key, now time.Time) string {

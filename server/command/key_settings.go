@@ -20,12 +20,13 @@ type KeySettings struct {
 	TokensPerMonth    *Limit    `placeholder:"N" help:"Tokens per calendar month (UTC)."`
 	BudgetUSDDay      *Budget   `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC)."`
 	BudgetUSDMonth    *Budget   `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC)."`
+	Models            *Models   `placeholder:"MODELS" help:"Models that it may ask for, separated by commas, such as gpt-5-mini,claude-*; all: every one."`
 	TrustTrace        *bool     `negatable:"" help:"Continue the traces of its callers."`
 }
 
 // asked is what the flags ask for, counted from now.
 func (s *KeySettings) asked(now time.Time) admin.KeySettings {
-	asked := admin.KeySettings{TrustTrace: s.TrustTrace}
+	asked := admin.KeySettings{Models: (*store.Models)(s.Models), TrustTrace: s.TrustTrace}
 	if s.Expires != nil {
 		at := s.Expires.from(now)
 		asked.Expires = &at
@@ -96,6 +97,16 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	}
 	*l = Limit(n)
 	return nil
+}
+
+// Models are those that a key may ask for.
+type Models store.Models
+
+// UnmarshalText reads names with a comma between, or "all".
+func (m *Models) UnmarshalText(text []byte) error {
+	models, err := store.ParseModels(string(text))
+	*m = Models(models)
+	return err
 }
 
 // limitsLine writes the limits that a key has of its own.

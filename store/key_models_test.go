@@ -1,0 +1,52 @@
+package store
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestModelsAllowNamesAndBeginnings(t *testing.T) {
+	for text, cases := range map[string]map[string]bool{
+		"all":               {"gpt-5": true, "": true},
+		"gpt-5, claude-*":   {"gpt-5": true, "gpt-5-mini": false, "claude-": true, "claude-opus-5": true, "Claude-opus": false, "openai/gpt-5": false, "": false},
+		"*":                 {"gpt-5": true, "": true},
+		"ollama/*,deepseek": {"ollama/llama3": true, "ollama": false, "deepseek-chat": false},
+	} {
+		m, err := ParseModels(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range cases {
+			if m.Allows(name) != want {
+				t.Errorf("%q allows %q: %t", text, name, !want)
+			}
+		}
+	}
+	for _, text := range []string{"", "gpt-5,", "gpt-*-mini", "a b", strings.Repeat("x", 201), strings.Repeat("a,", 200) + "a"} {
+		if _, err := ParseModels(text); err == nil {
+			t.Errorf("%.20q is no list of models", text)
+		}
+	}
+}
+
+func TestAKeyKeepsItsModels(t *testing.T) {
+	opts := Options{Dir: t.TempDir()}
+	s := openStore(t, opts)
+	if _, err := s.Accounts().Create("acme"); err != nil {
+		t.Fatal(err)
+	}
+	secret, key, err := s.Keys().Create("acme", ScopeWrite, "", func(k *Key) { k.Models = Models{"gpt-5"} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Keys().Update(key.ID, func(k *Key) { k.Models = Models{"not a model"} }); err == nil {
+		t.Error("a list with what is no model was taken")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	who, err := openStore(t, opts).Keys().Authenticate(secret)
+	if err != nil || who.Models.Allows("gpt-5-mini") || !who.Models.Allows("gpt-5") {
+		t.Errorf("%v, %v", who.Models, err)
+	}
+}

@@ -86,8 +86,8 @@ eval: ## Measure how well searches find, with gates; more sets than the generate
 	@EVAL_DIR='$(EVAL_DIR)' go run ./bench/eval $(ARGS)
 
 ROUNDS ?= 50
-kill-rounds: ## Kill the program at random, ROUNDS times (50), and see that it finds every turn once
-	MNEME_TEST_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run TestKilledAnywhereTheProgramFindsEveryTurnOnce ./server 2>&1 | grep -E '^(---|ok|FAIL|    search_kill)'
+kill-rounds: ## Kill the program at random, ROUNDS times (50), and see that it finds every turn once and counts every cost
+	MNEME_TEST_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run TestKilledAnywhere ./server 2>&1 | grep -E '^(---|ok|FAIL|    (search|costs)_kill)'
 
 search-speed: build ## Measure searches in a large account while exchanges pass. More: make search-speed ARGS="-documents 10000"
 	@go run ./bench/searchspeed $(ARGS)

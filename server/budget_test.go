@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -98,5 +100,32 @@ func TestTheBudgetOfAnAccountHoldsForAllItsKeysAndAcrossAStart(t *testing.T) {
 	h.limit(store.Limits{})
 	if a := h.post(chat.path, chat.body(`text "hi"`, false)); a.status != http.StatusTooManyRequests || !strings.Contains(a.body, "account") {
 		t.Errorf("another key of the account: %d %s", a.status, a.body)
+	}
+}
+
+// A provider charges for what it wrote, read or not. A client cannot spend more than its budget by leaving.
+func TestAClientThatLeavesEarlyIsChargedWhatTheProviderWrote(t *testing.T) {
+	h, _ := timed(t)
+	h.limit(store.Limits{Budget: store.Budget{Day: store.Dollar / 1000}})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r := h.request(ctx, http.MethodPost, messages.path, messages.body(`events 1000; size 40; delay 1ms`, true), "Authorization", "Bearer "+h.key)
+	response, err := h.client.Do(r)
+	ok(t, err)
+	defer response.Body.Close()
+	readEvents(t, response.Body, 200)
+	leave()
+	x := h.settled(response.Header.Get("X-Service-Exchange-ID"))
+	if x.Outcome != store.OutcomeClientClosed || x.Cost == nil || !x.Cost.Estimated || x.Cost.USD < store.Dollar/1000 {
+		t.Fatalf("%s, usage %+v cost %+v", x.Outcome, x.Usage, x.Cost)
+	}
+	eventually(t, func() error {
+		if a := h.post(messages.path, messages.body(`text "hi"`, false)); a.status != http.StatusPaymentRequired {
+			return fmt.Errorf("the budget lets the next request in: %d", a.status)
+		}
+		return nil
+	})
+	if recorded, rolledUp := h.spent("acme"); recorded != rolledUp || recorded < x.Cost.USD {
+		t.Errorf("the records say %v, what is rolled up %v", recorded, rolledUp)
 	}
 }

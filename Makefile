@@ -89,6 +89,11 @@ ROUNDS ?= 50
 kill-rounds: ## Kill the program at random, ROUNDS times (50), and see that it finds every turn once and counts every cost
 	MNEME_TEST_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run TestKilledAnywhere ./server 2>&1 | grep -E '^(---|ok|FAIL|    (search|costs)_kill)'
 
+PREFIX_SESSIONS ?= 750
+.PHONY: prefixes
+prefixes: ## See in 100,000 requests, and across 200 kills, that each begins with the one before where recall puts text into them
+	go test ./server -count=1 -v -timeout 60m -run TestEachRequestBeginsWithTheOneBefore -prefix-sessions $(PREFIX_SESSIONS) -prefix-kills 200 2>&1 | grep -E '^(---|ok|FAIL)|recall_[a-z]+_test'
+
 search-speed: build ## Measure searches in a large account while exchanges pass. More: make search-speed ARGS="-documents 10000"
 	@go run ./bench/searchspeed $(ARGS)
 

@@ -16,8 +16,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// prefixSessions is how many sessions the property is tried on for each surface and provider. The long run has 1,500, which
-// is some 100,000 requests: go test ./server -run TestEachRequestBegins -prefix-sessions 1500
+// prefixSessions is how many sessions the property is tried on for each surface and provider. The long run has 750, which
+// is 100,000 requests: make prefixes
 var prefixSessions = flag.Int("prefix-sessions", 3, "sessions for each surface and provider in the test of prefixes")
 
 // talker recalls another text at each call, or nothing: whatever is the same twice was put back.

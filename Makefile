@@ -112,7 +112,7 @@ bench: build ## Measure this machine: mneme next to floors, capture on; report i
 CAPACITY ?= 100000
 capacity: ## Measure the store: exchanges/s, MB/s, CPU and memory, lists, opening. Larger: make capacity CAPACITY=1000000
 	@go build -o $(BIN)/capacity ./bench/capacity
-	@for shape in small stream large; do GOMEMLIMIT=$${GOMEMLIMIT:-160MiB} $(BIN)/capacity -shape $$shape -exchanges $(CAPACITY) -remember record || exit 1; done
+	@for shape in small medium stream large; do GOMEMLIMIT=$${GOMEMLIMIT:-160MiB} $(BIN)/capacity -shape $$shape -exchanges $(CAPACITY) -remember record || exit 1; done
 	@GOMEMLIMIT=$${GOMEMLIMIT:-160MiB} $(BIN)/capacity -shape small -exchanges $(CAPACITY) -remember index
 
 bench-check: ## Fail when the newest report breaks a budget of bench/budgets.yaml

@@ -99,7 +99,8 @@ func run(ctx context.Context, p *plan) (err error) {
 	if st, err = engine.Open(opts, index); err != nil {
 		return err
 	}
-	fmt.Printf("         opened again in %v\n", now().since(before).wall.Round(100_000))
+	opening := now().since(before)
+	fmt.Printf("         opened again in %v, %v CPU\n", opening.wall.Round(100_000), opening.cpu.Round(100_000))
 	err = read(st)
 	fmt.Printf("         opened again, after reading: %s\n", memory.now())
 	return errors.Join(err, st.Close())

@@ -17,7 +17,8 @@ type shape struct {
 }
 
 var shapes = map[string]shape{
-	"small":  {prompt: 260, answer: 400},
+	"small":  {prompt: 260, answer: 400},                // 1 KB
+	"medium": {prompt: 900, answer: 1800},               // 3 KB
 	"stream": {prompt: 260, answer: 2400, stream: true}, // 200 events
 	"large":  {prompt: 30_000, answer: 10_000},          // all new, 40 KB
 }

@@ -20,6 +20,8 @@ type Exchange struct {
 	Show ExchangeShow `cmd:"" help:"Show one exchange with its request and answer."`
 
 	Replay ExchangeReplay `cmd:"" help:"Send a recorded request again, to the same or another model."`
+
+	ExportFixture ExchangeExportFixture `cmd:"" help:"Write a recorded stream as a fixture for tests, without its contents."`
 }
 
 // ExchangeList is "mneme exchange list".

@@ -15,6 +15,7 @@ import (
 // Key is the noun for service keys, which callers present.
 type Key struct {
 	Create KeyCreate `cmd:"" help:"Create a service key and show it once."`
+	Import KeyImport `cmd:"" help:"Create the accounts and keys that a CSV file lists."`
 	List   KeyList   `cmd:"" help:"List service keys, without their secrets."`
 	Update KeyUpdate `cmd:"" help:"Change a key's label, expiry, limits, models or trust in traces."`
 	Rotate KeyRotate `cmd:"" help:"Replace a key by a new one like it; the old one expires."`

@@ -1,0 +1,212 @@
+package command
+
+import (
+	"context"
+	"encoding"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// KeyImport is "mneme key import FILE".
+type KeyImport struct {
+	Target `embed:""`
+	File   string `arg:"" placeholder:"FILE" help:"CSV with a line of column names: account, and any of label, scopes, models, expires, requests_per_minute, tokens_per_minute, concurrent, tokens_per_month, budget_usd_day, budget_usd_month."`
+	Out    string `placeholder:"FILE" help:"Write the keys to this new file, which you alone can read, instead of standard output."`
+	DryRun bool   `help:"Say what would be made, and make nothing."`
+}
+
+// mostImported bounds a file, in bytes; a line has some hundred.
+const mostImported = 4 << 20
+
+// Run makes all keys or none: the whole file is checked before the first is made, and keys that were made before a failure
+// are revoked. Accounts that are missing are created. The keys are written as CSV: account, label, id, key.
+func (c *KeyImport) Run(ctx context.Context, s *Surroundings) (err error) {
+	text, err := readBounded(c.File, mostImported)
+	if err != nil {
+		return err
+	}
+	asked, err := readKeys(c.File, text, time.Now())
+	if err != nil {
+		return err
+	}
+	return c.manage(ctx, create, func(client *admin.Client) (err error) {
+		missing, err := missingAccounts(ctx, client, asked)
+		if err != nil {
+			return err
+		}
+		if c.DryRun {
+			fmt.Fprintf(s.Out, "%d keys would be made\n", len(asked))
+			for _, account := range missing {
+				fmt.Fprintf(s.Out, "account %s would be created\n", account)
+			}
+			return nil
+		}
+		out := s.Out
+		if c.Out != "" {
+			file, err := os.OpenFile(c.Out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if err != nil {
+				return err
+			}
+			defer func() {
+				if err = errors.Join(err, file.Close()); err != nil {
+					_ = os.Remove(c.Out) // its keys are revoked
+				}
+			}()
+			out = file
+		}
+		for _, account := range missing {
+			if _, err := client.Accounts().Create(ctx, account); err != nil {
+				return err
+			}
+		}
+		return createAll(ctx, client.Keys(), asked, out)
+	})
+}
+
+func readBounded(name string, limit int64) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes; import it in parts", name, limit)
+	}
+	return text, err
+}
+
+// createAll makes the keys and writes them, or revokes those it has made.
+func createAll(ctx context.Context, keys admin.KeyClient, asked []admin.NewKey, out io.Writer) (err error) {
+	var made []string
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, id := range made {
+			err = errors.Join(err, keys.Revoke(context.WithoutCancel(ctx), id))
+		}
+	}()
+	lines := [][]string{{"account", "label", "id", "key"}}
+	for _, one := range asked {
+		key, err := keys.Create(ctx, one)
+		if err != nil {
+			return err
+		}
+		made = append(made, key.ID)
+		lines = append(lines, []string{key.Account, key.Label, key.ID, key.Secret})
+	}
+	return csv.NewWriter(out).WriteAll(lines)
+}
+
+// missingAccounts are those that the keys need and nobody has created.
+func missingAccounts(ctx context.Context, client *admin.Client, asked []admin.NewKey) (missing []string, err error) {
+	there, err := client.Accounts().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range asked {
+		known := slices.ContainsFunc(there, func(a admin.Account) bool { return a.Name == key.Account })
+		if !known && !slices.Contains(missing, key.Account) {
+			missing = append(missing, key.Account)
+		}
+	}
+	return missing, nil
+}
+
+// readKeys reads a CSV of keys. The error names every mistake with its line.
+func readKeys(name string, text []byte, now time.Time) (asked []admin.NewKey, err error) {
+	reader := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(text), "\ufeff"))) // which spreadsheets write
+	reader.TrimLeadingSpace = true
+	columns, err := reader.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: a first line with the names of the columns is missing: %w", name, err)
+	}
+	if !slices.Contains(columns, "account") {
+		return nil, fmt.Errorf("%s:1: there is no column account", name)
+	}
+	var mistakes []error
+	for {
+		fields, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil { // it has the line
+			return nil, errors.Join(append(mistakes, fmt.Errorf("%s: %w", name, err))...)
+		}
+		line, _ := reader.FieldPos(0)
+		key, err := readKey(columns, fields, now)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", name, line, err))
+		}
+		asked = append(asked, key)
+	}
+	if len(asked) == 0 && len(mistakes) == 0 {
+		mistakes = append(mistakes, fmt.Errorf("%s has no keys", name))
+	}
+	return asked, errors.Join(mistakes...)
+}
+
+// readKey reads the fields of a line; an empty one leaves the setting as it is where none is given.
+func readKey(columns, fields []string, now time.Time) (admin.NewKey, error) {
+	key := admin.NewKey{Scopes: store.ScopeWrite | store.ScopeRead}
+	var settings KeySettings
+	for i, value := range fields {
+		if value == "" {
+			continue
+		}
+		var err error
+		switch columns[i] {
+		case "account":
+			key.Account = value
+		case "label":
+			key.Label = value
+		case "scopes":
+			key.Scopes, err = store.ParseScopes(value)
+		case "models":
+			settings.Models, err = setting[Models](value)
+		case "expires":
+			settings.Expires, err = setting[Lifetime](value)
+		case "requests_per_minute":
+			settings.RequestsPerMinute, err = setting[Limit](value)
+		case "tokens_per_minute":
+			settings.TokensPerMinute, err = setting[Limit](value)
+		case "concurrent":
+			settings.Concurrent, err = setting[Limit](value)
+		case "tokens_per_month":
+			settings.TokensPerMonth, err = setting[Limit](value)
+		case "budget_usd_day":
+			settings.BudgetUSDDay, err = setting[Budget](value)
+		case "budget_usd_month":
+			settings.BudgetUSDMonth, err = setting[Budget](value)
+		default:
+			err = errors.New("there is no such column; see mneme key import --help")
+		}
+		if err != nil {
+			return key, fmt.Errorf("%s: %s", columns[i], messageOf(err))
+		}
+	}
+	if key.Account == "" {
+		return key, errors.New("account: say whose key it is")
+	}
+	key.KeySettings = settings.asked(now)
+	return key, nil
+}
+
+// setting reads a value as the flag of its name does.
+func setting[T any, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](text string) (*T, error) {
+	value := new(T)
+	return value, P(value).UnmarshalText([]byte(text))
+}

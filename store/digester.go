@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -20,6 +21,7 @@ type digester struct {
 	ahead  map[sessionRef]int // entries that are yet to be handed to the writer, in queue and taken out of it, by session
 	count  int                // of them
 
+	work stageWork
 	held atomic.Int64 // bytes of exchanges in memory, see handover.go
 
 	prefixes prefixMemory // of the requests read last
@@ -178,7 +180,7 @@ type digestsUnderWay struct {
 }
 
 func (s *core) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undigested) {
-	at := u.place
+	at, began := u.place, time.Now()
 	digest, size := s.digestExchange(ctx, u)
 	if ctx.Err() != nil {
 		return // the entry stays in the outbox
@@ -195,6 +197,7 @@ func (s *core) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undige
 		return // the store closes; the entry stays in the outbox
 	}
 	s.digester.handedOn(u)
+	s.digester.work.add(1, began)
 	ahead.writes, ahead.places = append(ahead.writes, w), append(ahead.places, at)
 	if ahead.bytes += size; len(ahead.writes) >= digestsAhead || ahead.bytes >= bytesAhead {
 		ahead.await(s)

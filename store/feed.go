@@ -27,6 +27,8 @@ type feed struct {
 	trimmed   atomic.Uint64 // what has a number up to this one has left the log
 	wake      chan struct{}
 
+	work [len(stages)]stageWork
+
 	mu     sync.Mutex
 	logged uint64 // the last number in the log; those after it are of what was put aside
 	stages [len(stages)]stageState

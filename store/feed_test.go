@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"pgregory.net/rapid"
@@ -445,4 +446,36 @@ func asJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// What each stage has to do, and has done, is counted.
+func TestStagesAreCounted(t *testing.T) {
+	c := newConversation(t)
+	c.idle()
+	c.follow(StageWords)
+	c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	c.settle()
+	words := func() StageStats {
+		t.Helper()
+		for _, s := range c.s.Feed().Stats() {
+			if s.Stage == "words" {
+				return s
+			}
+		}
+		t.Fatal("the words are not among the stages")
+		return StageStats{}
+	}
+	if s := words(); s.Lag == 0 || s.Unconfirmed == 0 {
+		t.Errorf("before anything is done: %+v", s)
+	}
+	b := c.next(StageWords)
+	c.s.Feed().Worked(StageWords, len(b.Changes), time.Now())
+	c.s.Feed().Done(StageWords, b)
+	if s := words(); s.Lag != 0 || s.Unconfirmed == 0 || s.Done != 1 {
+		t.Errorf("when all is done: %+v", s)
+	}
+	c.confirm(StageWords, b)
+	if s := words(); s.Unconfirmed != 0 {
+		t.Errorf("when all is confirmed: %+v", s)
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // Stats is "mneme stats".
@@ -38,8 +39,27 @@ func (c *Stats) Run(ctx context.Context, s *Surroundings) error {
 		for i := range all {
 			rows[i] = statsRow(&all[i])
 		}
-		return table(s.Out, []string{"ACCOUNT", "EXCHANGES", "SESSIONS", "CAPTURED", "STORED", "SHARE", "IN BLOCKS", "IN ANSWERS", "IN RECORDS", "IN SESSIONS", "IN TURNS"}, rows)
+		err = table(s.Out, []string{"ACCOUNT", "EXCHANGES", "SESSIONS", "CAPTURED", "STORED", "SHARE", "IN BLOCKS", "IN ANSWERS", "IN RECORDS", "IN SESSIONS", "IN TURNS"}, rows)
+		if err != nil || len(all) == 0 || all[0].Index == nil {
+			return err
+		}
+		rows = rows[:0]
+		for i := range all[0].Index.Stages { // those of all accounts
+			rows = append(rows, stageRow(&all[0].Index.Stages[i]))
+		}
+		if _, err := fmt.Fprintln(s.Out); err != nil {
+			return err
+		}
+		return table(s.Out, []string{"STAGE", "TO DO", "UNCONFIRMED", "DONE", "TIME EACH"}, rows)
 	})
+}
+
+func stageRow(s *store.StageStats) []string {
+	each := "-"
+	if s.Done > 0 {
+		each = fmt.Sprintf("%.2f ms", s.BusyMillis/float64(s.Done))
+	}
+	return []string{s.Stage, strconv.FormatUint(s.Lag, 10), strconv.FormatUint(s.Unconfirmed, 10), strconv.FormatInt(s.Done, 10), each}
 }
 
 func statsRow(u *memory.Stats) []string {

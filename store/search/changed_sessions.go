@@ -190,6 +190,7 @@ func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bo
 	if err := x.sessions.look(x.feed); err != nil {
 		return 0, err
 	}
+	began := time.Now()
 	var read, damaged []*changedSession
 	var documents []lexical.Document
 	var gone []lexical.Key
@@ -231,6 +232,7 @@ func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bo
 		w.batch.Later = append(w.batch.Later, w.change)
 	}
 	x.sessions.done(damaged)
+	x.feed.Worked(store.StageSessions, len(read)+len(damaged), began)
 	x.sessions.remove(append(damaged, read...))
 	return len(read) + len(damaged), nil
 }

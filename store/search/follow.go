@@ -360,7 +360,7 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 		x.progress.signal()
 		return 0, false, nil
 	}
-	u := x.unwritten.Load()
+	u, began := x.unwritten.Load(), time.Now()
 	for turns := latest(b.Changes); ; {
 		documents, gone, read, err := x.read(ctx, b, turns)
 		if err != nil {
@@ -378,6 +378,7 @@ func (x *Index) takeUp(ctx context.Context) (taken int, full bool, err error) {
 		}
 	}
 	x.feed.Done(store.StageWords, b)
+	x.feed.Worked(store.StageWords, len(b.Changes), began)
 	x.progress.signal()
 	return len(b.Changes), len(b.Changes) >= batchSize, nil
 }
@@ -456,7 +457,8 @@ type Status struct {
 	Bytes     int64  `json:"bytes"`              // on disk, of all accounts
 	Error     string `json:"error,omitempty"`    // why there is no index at present; the rest but for Lag is not known then
 
-	Vectors *VectorStatus `json:"vectors,omitempty"` // nil: there is no embedder
+	Vectors *VectorStatus      `json:"vectors,omitempty"` // nil: there is no embedder
+	Stages  []store.StageStats `json:"stages,omitempty"`  // after the answers, of all accounts
 }
 
 // VectorStatus says how far the vectors are: of all accounts, but for the first two.
@@ -513,7 +515,7 @@ func (x *Index) Status(ctx context.Context, account string) (Status, error) {
 	}
 	release, err := x.acquire(ctx)
 	if errors.Is(err, errMissing) {
-		return Status{Lag: x.lag(), Error: errMissing.Message}, nil
+		return Status{Lag: x.lag(), Error: errMissing.Message, Stages: x.feed.Stats()}, nil
 	}
 	if err != nil {
 		return Status{}, err
@@ -523,7 +525,7 @@ func (x *Index) Status(ctx context.Context, account string) (Status, error) {
 	if err != nil {
 		return Status{}, unreadable(err)
 	}
-	status := Status{Lag: x.lag(), Building: x.building.Load(), Documents: totals.Documents, Bytes: lexical.Bytes(x.dir)}
+	status := Status{Lag: x.lag(), Building: x.building.Load(), Documents: totals.Documents, Bytes: lexical.Bytes(x.dir), Stages: x.feed.Stats()}
 	if x.vectors != nil {
 		status.Vectors, err = x.vectors.statusOf(ctx, number)
 	}

@@ -165,6 +165,7 @@ func (v *vectors) follow(ctx context.Context) (taken int, err error) {
 		v.settle()
 		return 0, nil
 	}
+	began := time.Now()
 	if b.Later, err = v.takeUp(ctx, latest(b.Changes)); err != nil {
 		return 0, err
 	}
@@ -172,6 +173,7 @@ func (v *vectors) follow(ctx context.Context) (taken int, err error) {
 		return 0, err
 	}
 	v.feed.Done(store.StageVectors, b)
+	v.feed.Worked(store.StageVectors, len(b.Changes), began)
 	v.settle()
 	return len(b.Changes), nil
 }

@@ -1,0 +1,48 @@
+package store
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// StageStats is what a stage has yet to do, and what it has done since the store was opened, for all accounts.
+type StageStats struct {
+	Stage       string  `json:"stage"`       // digest, words, vectors or sessions
+	Lag         uint64  `json:"lag"`         // changes, or exchanges to be digested, that it has yet to do
+	Unconfirmed uint64  `json:"unconfirmed"` // that come again after a crash: done and not on disk yet, or put aside
+	Done        int64   `json:"done"`
+	BusyMillis  float64 `json:"busy_ms"` // that Done took
+}
+
+// stageWork adds up what a stage has done.
+type stageWork struct{ done, nanoseconds atomic.Int64 }
+
+func (w *stageWork) add(done int, began time.Time) {
+	w.done.Add(int64(done))
+	w.nanoseconds.Add(int64(time.Since(began)))
+}
+
+// Worked counts changes that a stage has done since it began.
+func (f Feed) Worked(s Stage, done int, began time.Time) {
+	f.feed.work[slices.Index(stages[:], s)].add(done, began)
+}
+
+// Stats says how far the stages are that there are.
+func (f Feed) Stats() (all []StageStats) {
+	add := func(name string, lag, unconfirmed uint64, w *stageWork) {
+		all = append(all, StageStats{name, lag, unconfirmed, w.done.Load(), float64(w.nanoseconds.Load()) / 1e6})
+	}
+	waiting := uint64(f.digester.waiting())
+	add("digest", waiting, waiting, &f.digester.work)
+	for i, name := range [...]string{"words", "vectors", "sessions"} {
+		f.feed.mu.Lock()
+		reading := f.feed.stages[i].reading
+		f.feed.mu.Unlock()
+		if reading {
+			lag, unconfirmed := f.Lag(stages[i])
+			add(name, lag, unconfirmed, &f.feed.work[i])
+		}
+	}
+	return all
+}

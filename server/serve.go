@@ -56,6 +56,7 @@ func (x *exchange) finish() {
 	x.answer.out.GiveWhenSent(x.server.answers, x.answer.held)
 	x.closeRecord()
 	x.leaveLimits()
+	x.tellFailure()
 	x.report()
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/server/ui"
+	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -43,6 +44,8 @@ type Options struct {
 	Version string
 
 	PublicNames listen.Names // that clients reach the memory by, see [listen.Names]
+
+	Webhooks *webhook.Sender // is told of budgets that are reached and of exchanges that failed; nil: nobody is
 
 	Management http.Handler // below [ManagementPrefix], for holders of keys, whom it authenticates; nil: none
 
@@ -190,6 +193,7 @@ func New(o Options) (*Server, error) {
 	s.LimitKeys(o.KeyLimits)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.beat = startHeartbeats(s.life, o.Heartbeat)
+	s.budgets.Notify = s.tellBudget
 	s.routes()
 	s.watch()
 	return s, nil

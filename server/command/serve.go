@@ -123,16 +123,25 @@ func (c *Serve) run(ctx context.Context, s *Surroundings, inherited *listen.Inhe
 		return err
 	}
 
+	hooks, err := startWebhooks(&cfg, log)
+	if err != nil {
+		return err
+	}
+	defer hooks.Close()
+	engine, managed := server.Over(memory), admin.Over(memory)
+	engine.Archive = tellingArchive{engine.Archive, hooks}
+	managed.Archive = engine.Archive
+
 	var running running
-	management, err := openManagement(&cfg, admin.Over(memory), observed.Metrics(), &running, log)
+	management, err := openManagement(&cfg, managed, observed.Metrics(), &running, log)
 	defer management.close()
 	if err != nil {
 		return err
 	}
 	service, err := server.New(server.Options{
-		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Inherited: inherited, Engine: server.Over(memory), Router: routes, Log: log, Version: s.version(), Telemetry: observed,
+		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Inherited: inherited, Engine: engine, Webhooks: hooks, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		PublicNames: listen.Names(cfg.PublicNames),
-		Management:  admin.AccountHandler(admin.Over(memory), log, int(cfg.Limits.BodyBytes)),
+		Management:  admin.AccountHandler(managed, log, int(cfg.Limits.BodyBytes)),
 		CaptureOff:  cfg.Capture.Mode == "off",
 		OptOut:      cfg.Capture.OptOut,
 		AskUsage:    cfg.Capture.AskUsage,

@@ -33,6 +33,7 @@ func (l *loader) check(cfg *Config) {
 	l.checkRoutes(cfg)
 	l.checkAliases(cfg.Aliases)
 	l.checkRedact(cfg.Capture.Redact)
+	l.checkWebhooks(cfg.Webhooks)
 	if key := cfg.ServiceKey.Reveal(); key != "" && utf8.RuneCountInString(key) < MinServiceKey {
 		l.problems = append(l.problems, origin{source: EnvServiceKey}.problem(
 			"has %d characters and needs %d or more; `openssl rand -hex 32` makes a good one", utf8.RuneCountInString(key), MinServiceKey))
@@ -204,6 +205,14 @@ func (l *loader) checkRedact(r Redact) {
 	}
 	if _, err := redact.New(r.Options()); err != nil && !found { // what only shows when they are taken together
 		l.fail("capture.redact.patterns", "capture.redact.patterns: %v", err)
+	}
+}
+
+func (l *loader) checkWebhooks(hooks []Webhook) {
+	for i, w := range hooks {
+		if err := w.Hook().Check(); err != nil {
+			l.fail(fmt.Sprintf("webhooks.%d", i), "webhooks: entry %d: %v", i+1, err)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
@@ -42,6 +43,7 @@ type Config struct {
 	Search      Search              `json:"search"`
 	Admin       Admin               `json:"admin"`
 	Telemetry   Telemetry           `json:"telemetry"`
+	Webhooks    []Webhook           `json:"webhooks"`
 
 	// ServiceKey is accepted as a key of account "default" with all scopes. It comes from MNEME_API_KEY only,
 	// is at least [MinServiceKey] characters long or empty, and is never stored.
@@ -219,6 +221,18 @@ func (r Redact) Options() redact.Options {
 		o.Patterns = append(o.Patterns, redact.Pattern(p))
 	}
 	return o
+}
+
+// Webhook is a receiver of what happens.
+type Webhook struct {
+	URL    string   `json:"url"`
+	Secret Secret   `json:"secret"`
+	Events []string `json:"events"`
+}
+
+// Hook gives the same as package webhook takes it.
+func (w Webhook) Hook() webhook.Hook {
+	return webhook.Hook{URL: w.URL, Secret: w.Secret.Reveal(), Events: w.Events}
 }
 
 // Retention bounds what is kept of an account that has no rules of its own.

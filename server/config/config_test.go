@@ -91,6 +91,7 @@ search:
   summaries: {model: gpt-5-mini, tokens_per_day: 30000, quiet: 5m}
 admin: {listen: "localhost:7789"}
 telemetry: {trust_traceparent: true, send_traceparent: false}
+webhooks: [{url: "https://hooks.example.com", secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", events: [budget.reached]}]
 `, "MY_KEY=sk-ant-mine")
 	if err != nil {
 		t.Fatal(err)
@@ -133,6 +134,8 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 		Admin: Admin{Listen: "localhost:7789"},
 
 		Telemetry: Telemetry{TrustTraceparent: true},
+
+		Webhooks: []Webhook{{URL: "https://hooks.example.com", Secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", Events: []string{"budget.reached"}}},
 	}
 	if diff := cmp.Diff(want, got, cmp.Transformer("Reveal", Secret.Reveal)); diff != "" {
 		t.Error(diff)
@@ -253,7 +256,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",
@@ -550,6 +553,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	withAll.Search.Summaries.Model = ""
 	withAll.Recall.Accounts = nil
 	withAll.Capture.OptOut, withAll.Capture.Redact.Patterns, withAll.TLS = nil, nil, TLS{}
+	withAll.Webhooks = nil
 	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay = 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)

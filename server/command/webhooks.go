@@ -1,0 +1,39 @@
+package command
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/webhook"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// startWebhooks sends what happens to the receivers of the configuration; nil without any.
+func startWebhooks(cfg *config.Config, log *slog.Logger) (*webhook.Sender, error) {
+	if len(cfg.Webhooks) == 0 {
+		return nil, nil
+	}
+	hooks := make([]webhook.Hook, len(cfg.Webhooks))
+	for i, w := range cfg.Webhooks {
+		hooks[i] = w.Hook()
+	}
+	return webhook.Start(webhook.Options{Hooks: hooks, Dir: filepath.Join(cfg.Data, "webhooks"), Log: log})
+}
+
+// tellingArchive tells webhooks what is erased.
+type tellingArchive struct {
+	server.Archive
+	hooks *webhook.Sender
+}
+
+func (a tellingArchive) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
+	e, err := a.Archive.Erase(ctx, account, sel, dryRun)
+	if err == nil && !dryRun {
+		a.hooks.Tell(webhook.Erasure, time.Now(), webhook.ErasureAccepted{Account: account, Erasure: e.ID})
+	}
+	return e, err
+}

@@ -1,0 +1,195 @@
+// Package webhook tells other programs what happened here: a budget that runs out, a request that failed, an erasure.
+//
+// Messages are those of Standard Webhooks (standardwebhooks.com): a JSON object of type, timestamp and data, with an id, a
+// time and a signature in the header. Each waits in an outbox on disk until its receiver has taken it, and is sent again
+// under the same id until then, for about a day.
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// What can be told.
+const (
+	Budget  = "budget.reached"
+	Failure = "exchange.failed"
+	Erasure = "erasure.accepted"
+)
+
+// Events are all of them.
+var Events = []string{Budget, Failure, Erasure}
+
+// BudgetReached is the data of [Budget]. Of a day or month it is told once for each percentage, and perhaps again after a
+// restart.
+type BudgetReached struct {
+	Account string    `json:"account"`
+	Key     string    `json:"key,omitempty"` // whose budget it is; none: the account's
+	Limit   string    `json:"limit"`         // budget_usd_day or budget_usd_month
+	Percent int       `json:"percent"`       // 80 or 100
+	Spent   store.USD `json:"spent_usd"`
+	Budget  store.USD `json:"budget_usd"`
+	Reset   time.Time `json:"reset"` // when the next day or month begins
+}
+
+// ExchangeFailed is the data of [Failure]: a provider failed, or the server ended before the answer did.
+type ExchangeFailed struct {
+	Account  string        `json:"account"`
+	Key      string        `json:"key"`
+	Exchange string        `json:"exchange,omitempty"` // none where nothing is recorded
+	Model    string        `json:"model"`
+	Provider string        `json:"provider,omitempty"`
+	Status   int           `json:"status"` // of the answer
+	Outcome  store.Outcome `json:"outcome"`
+}
+
+// ErasureAccepted is the data of [Erasure]: from now on it is carried out, whatever happens.
+type ErasureAccepted struct {
+	Account string `json:"account"`
+	Erasure string `json:"erasure"` // its id
+}
+
+// Hook is a receiver.
+type Hook struct {
+	URL    string
+	Secret string   // base64, with or without "whsec_" before it
+	Events []string // those that it is sent; none: all
+}
+
+// Check says what is wrong with a hook.
+func (h Hook) Check() error {
+	if u, err := url.Parse(h.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return errors.New("url has to be one that begins with https:// or http://")
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(h.Secret, "whsec_"))
+	if err != nil || len(key) < shortestSecret {
+		return fmt.Errorf("secret has to be base64 of %d bytes or more; make one with: openssl rand -base64 32", shortestSecret)
+	}
+	for _, e := range h.Events {
+		if !slices.Contains(Events, e) {
+			return fmt.Errorf("events has %q, known are %s", e, strings.Join(Events, ", "))
+		}
+	}
+	return nil
+}
+
+// shortestSecret is what Standard Webhooks asks for, in bytes.
+const shortestSecret = 24
+
+// Options configure [Start].
+type Options struct {
+	Hooks []Hook
+	Dir   string // of the outboxes
+	Log   *slog.Logger
+	Pause func(attempt int) time.Duration // after the attempt, from 1; 0: it was the last. nil: as Standard Webhooks recommends
+}
+
+// Sender sends what it is told of. The methods of a nil Sender do nothing.
+type Sender struct {
+	receivers []*receiver
+	stop      context.CancelFunc
+	running   sync.WaitGroup
+}
+
+// Start begins to send, with what an earlier run left in the outboxes. [Sender.Close] ends it.
+func Start(o Options) (*Sender, error) {
+	if o.Pause == nil {
+		o.Pause = pause
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Sender{stop: stop}
+	for _, h := range o.Hooks {
+		if err := h.Check(); err != nil {
+			stop()
+			return nil, fmt.Errorf("webhook %s: %w", h.URL, err)
+		}
+		signer, err := standardwebhooks.NewWebhook(h.Secret)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("the secret of webhook %s: %w", h.URL, err)
+		}
+		name := sha256.Sum256([]byte(h.URL))
+		r := &receiver{
+			hook: h, signer: signer, log: o.Log, pause: o.Pause, incoming: make(chan *message, mostIncoming),
+			box: outbox{dir: filepath.Join(o.Dir, hex.EncodeToString(name[:8]))},
+			client: http.Client{
+				Timeout:       patience,
+				Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the signature is for this receiver
+			},
+		}
+		if err := r.box.open(); err != nil {
+			stop()
+			return nil, fmt.Errorf("the outbox of webhook %s: %w", h.URL, err)
+		}
+		s.receivers = append(s.receivers, r)
+	}
+	for _, r := range s.receivers {
+		s.running.Go(func() { r.run(ctx) })
+	}
+	return s, nil
+}
+
+// Tell sends an event to the receivers that want it. It does not wait. What more than mostIncoming events at once bring is
+// logged and not sent.
+func (s *Sender) Tell(kind string, at time.Time, data any) {
+	if s == nil {
+		return
+	}
+	for _, r := range s.receivers {
+		if len(r.hook.Events) > 0 && !slices.Contains(r.hook.Events, kind) {
+			continue
+		}
+		m, err := newMessage(kind, at, data)
+		if err != nil {
+			r.log.Error("an event cannot be told to a webhook", "event", kind, "error", err)
+			continue
+		}
+		select {
+		case r.incoming <- m:
+		default:
+			r.log.Error("an event was not told to a webhook: too many at once", "event", kind, "url", r.hook.URL)
+		}
+	}
+}
+
+// Close ends the sending. What is waiting stays in the outboxes for the next run.
+func (s *Sender) Close() {
+	if s == nil {
+		return
+	}
+	s.stop()
+	s.running.Wait()
+}
+
+// body is what a message says.
+type body struct {
+	Type      string    `json:"type"`
+	Timestamp time.Time `json:"timestamp"`
+	Data      any       `json:"data"`
+}
+
+func newMessage(kind string, at time.Time, data any) (*message, error) {
+	text, err := json.Marshal(body{kind, at.UTC(), data})
+	if err != nil {
+		return nil, err
+	}
+	return &message{ID: newID(at), Body: text}, nil
+}

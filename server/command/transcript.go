@@ -63,7 +63,7 @@ func (c *Export) writeTranscripts(ctx context.Context, client *admin.Client, acc
 		}
 	}
 	write := func(m *memory.Session) error {
-		if m.Error != nil || !c.Since.IsZero() && m.Updated.Before(c.Since) || !c.Until.IsZero() && !m.Created.Before(c.Until) {
+		if m.Error != nil || !c.Since.IsZero() && m.Updated.Before(c.Since.Time) || !c.Until.IsZero() && !m.Created.Before(c.Until.Time) {
 			return nil
 		}
 		if err := writeTranscript(ctx, client, account, w, m); err != nil {

@@ -17,14 +17,14 @@ import (
 type Export struct {
 	Target     `embed:""`
 	Owner      `embed:""`
-	File       string    `arg:"" optional:"" default:"-" help:"Where to write to (default: standard output)."`
-	Session    []string  `placeholder:"ID" help:"Only these sessions."`
-	ChatKey    string    `placeholder:"KEY" help:"Only exchanges with this chat key."`
-	ExternalID string    `placeholder:"ID" help:"Only exchanges with this external session id."`
-	Since      time.Time `placeholder:"TIME" help:"Only what began at or after this time, such as 2026-11-20T08:00:00Z."`
-	Until      time.Time `placeholder:"TIME" help:"Only what began before this time."`
-	As         string    `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown" default:"" help:"Write whole conversations as openai-chat, sharegpt or markdown, which others read, instead of what mneme import reads."`
-	Where      string    `placeholder:"QUERY" help:"With --as: only conversations with a turn that mneme search finds by this query."`
+	File       string   `arg:"" optional:"" default:"-" help:"Where to write to (default: standard output)."`
+	Session    []string `placeholder:"ID" help:"Only these sessions."`
+	ChatKey    string   `placeholder:"KEY" help:"Only exchanges with this chat key."`
+	ExternalID string   `placeholder:"ID" help:"Only exchanges with this external session id."`
+	Since      When     `placeholder:"TIME" help:"Only what began at or after this time: a date (2026-11-20), a time (2026-11-20T08:00:00Z), or how long ago (1d, 12h)."`
+	Until      When     `placeholder:"TIME" help:"Only what began before this time."`
+	As         string   `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown" default:"" help:"Write whole conversations as openai-chat, sharegpt or markdown, which others read, instead of what mneme import reads."`
+	Where      string   `placeholder:"QUERY" help:"With --as: only conversations with a turn that mneme search finds by this query."`
 }
 
 // Run writes an account's sessions and exchanges as lines of JSON that mneme import reads.

@@ -113,6 +113,7 @@ var ownedSpaces = [...]byte{
 	spaceExchange, spaceOpen, spaceRequest, spaceResponse, spaceBlock, spaceNode, spaceSession, spaceMember, spaceBelongs,
 	spaceLink, spaceOutbox, spaceTurn, spaceHistory, spaceMove, spaceLedger, spaceSessionChange, spaceVector, spaceErasure,
 	spaceCredential, spaceSummary, spaceUnsummarized, spaceSummaryTokens, spaceRollup, spaceRecollection, spaceQuoted,
+	spaceTomb,
 }
 
 // deleteRange deletes every key with a prefix.

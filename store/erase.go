@@ -363,6 +363,9 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 	for _, space := range [...]byte{spaceExchange, spaceRequest, spaceOutbox} {
 		g.put(w, exchangeKey(space, account, id), nil)
 	}
+	if e.Reason != byRetention && g.store.arriving.Load() {
+		g.put(w, exchangeKey(spaceTomb, account, id), []byte{})
+	}
 	e.Bytes += g.eraseResponse(w, account, id)
 	if info.ResponseID != "" { // whatever the surface: stores of earlier versions link all of them
 		g.put(w, linkKey(account, clue{byResponse, info.ResponseID}), nil)

@@ -37,6 +37,8 @@ const (
 	spaceAudit         = 'a' // a <entry>                             act of administration
 	spaceErasure       = 'e' // e <account> <erasure>                 receipt of an erasure
 	spaceDeletion      = 'w' // w <account>                           a deleted account whose data has yet to go
+	spaceTomb          = 'T' // T <account> <exchange>                was erased, and is not to arrive again
+	spaceShip          = 'S' // S <number>                            an exchange that the centre has yet to confirm
 )
 
 // accountNumber stands for an account in keys. Numbers are given out once and never again.

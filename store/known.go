@@ -39,3 +39,15 @@ func (k *knownSet) remove(ref objectRef) {
 	delete(k.young, ref)
 	delete(k.older, ref)
 }
+
+func (k *knownSet) clear() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.young, k.older = nil, nil
+}
+
+func (k *knownSet) empty() bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return len(k.young) == 0 && len(k.older) == 0
+}

@@ -63,8 +63,28 @@ func (s *core) retain(ctx context.Context, now time.Time) error {
 
 // expire erases what the store got before a time. It looks first, because an erasure leaves a receipt.
 func (s *core) expire(ctx context.Context, account accountNumber, until time.Time) error {
-	sel, found := Selection{Until: until, ByAge: true, inOrder: true}, false
-	err := s.view(func(tx *badger.Txn) error {
+	if found, err := s.hasBefore(ctx, account, until); err != nil || !found {
+		return err
+	}
+	shipped, err := s.beforeUnshipped(ctx, account, until)
+	if err != nil {
+		return err
+	}
+	if shipped.Before(until) {
+		if found, err := s.hasBefore(ctx, account, shipped); err != nil || !found {
+			return err
+		}
+	}
+	return s.eraseNow(ctx, account, expired(shipped))
+}
+
+// expired selects what the store got before a time.
+func expired(until time.Time) Selection { return Selection{Until: until, ByAge: true, inOrder: true} }
+
+// hasBefore reports whether there is anything that expire would erase.
+func (s *core) hasBefore(ctx context.Context, account accountNumber, until time.Time) (found bool, err error) {
+	sel := expired(until)
+	err = s.view(func(tx *badger.Txn) error {
 		return sel.each(ctx, tx, account, func(x selected) error {
 			open, err := x.open(tx, account)
 			if err != nil || open {
@@ -74,10 +94,16 @@ func (s *core) expire(ctx context.Context, account accountNumber, until time.Tim
 			return errWalked
 		})
 	})
-	if err != nil || !found {
-		return err
+	return found, err
+}
+
+// beforeUnshipped is until, or when the first exchange began that a centre is yet to have, if that was before.
+func (s *core) beforeUnshipped(ctx context.Context, account accountNumber, until time.Time) (time.Time, error) {
+	since, err := s.unshippedSince(ctx, account)
+	if err == nil && !since.IsZero() && (until.IsZero() || since.Before(until)) {
+		return since, nil
 	}
-	return s.eraseNow(ctx, account, sel)
+	return until, err
 }
 
 // rule names the setting that an erasure by retention follows.
@@ -99,6 +125,9 @@ func (s *core) shrink(ctx context.Context, account accountNumber, limit int64) e
 		}
 		excess := max(1, int64(float64(exchanges)*float64(used-limit)/float64(used)))
 		until, err := s.oldest(account, excess)
+		if err == nil {
+			until, err = s.beforeUnshipped(ctx, account, until)
+		}
 		if err != nil {
 			return err
 		}

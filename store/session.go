@@ -276,12 +276,17 @@ func (g *gathering) openSession(w *write) {
 	if e.of.started.After(r.Updated) {
 		r.Updated = e.of.started
 	}
-	if model := e.of.model; model != "" && len(r.Models) < maxSessionModels && !slices.Contains(r.Models, model) {
-		r.Models = append(r.Models, model)
-	}
+	r.addModel(e.of.model)
 	g.putSession(w, ref, r)
 	g.put(w, memberKey(account, ref.id, c.id), []byte{})
 	g.put(w, exchangeKey(spaceBelongs, account, c.id), ref.id[:])
+}
+
+// addModel notes a model that was asked for.
+func (s *Session) addModel(model string) {
+	if model != "" && len(s.Models) < maxSessionModels && !slices.Contains(s.Models, model) {
+		s.Models = append(s.Models, model)
+	}
 }
 
 // findSession weighs the evidence; nil means a new session. unheard tells that no session of the account opens with the
@@ -390,6 +395,7 @@ func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) 
 
 // closeSession counts the end of an exchange in its session, and adds its digest or puts it into the outbox.
 func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID, info *ExchangeInfo) {
+	g.ship(w, account, id)
 	g.rollUp(w, account, info)
 	r, ref := g.belongs(account, id)
 	if r == nil {

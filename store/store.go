@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -57,6 +58,8 @@ type core struct {
 	keeper      keeper
 	events      eventHub
 	feed        feed
+	shipping    Shipping
+	arriving    atomic.Bool // exchanges arrive from other stores, or have
 
 	sealing     sync.RWMutex // held for reading while seal is used, for writing while the master key is changed
 	accounts    accountTable
@@ -180,6 +183,12 @@ func (s *core) open() (err error) {
 	}
 	if err := (Feed{s}).open(); err != nil {
 		return fmt.Errorf("open the log of changes: %w", err)
+	}
+	if err := s.shipping.open(s); err != nil {
+		return fmt.Errorf("open the log of what is shipped: %w", err)
+	}
+	if err := s.openArrivals(); err != nil {
+		return fmt.Errorf("look for what has arrived: %w", err)
 	}
 	if err := s.markInterrupted(); err != nil {
 		return fmt.Errorf("mark interrupted exchanges: %w", err)

@@ -241,6 +241,7 @@ func (s *core) write(g *gathering, group []*write) error {
 
 // announce tells the digester and subscribers what was committed.
 func (s *core) announce(group []*write) {
+	s.shipping.announce()
 	var events []Event
 	for _, w := range group {
 		if w.err != nil {

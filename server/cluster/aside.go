@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// What a centre refuses is kept beside its store, for an operator to look at. Entries of frames were acknowledged to a
+// client, and no other copy may be left of them: all are kept, and tried again. Messages that nobody has signed may be
+// anybody's: a bounded number of them is kept.
+const (
+	asideDir      = "aside"
+	entrySuffix   = ".entry"
+	messageSuffix = ".message"
+
+	asideMessages = 1000
+)
+
+type aside struct{ dir string }
+
+// keepEntry keeps an entry; it survives the loss of power when there is no error.
+func (a aside) keepEntry(e *ship.Entry) error {
+	return a.keep(ship.AppendEntries(nil, []ship.Entry{*e}), entrySuffix)
+}
+
+// keepMessage keeps a message, unless there are too many.
+func (a aside) keepMessage(message []byte) error {
+	kept, err := a.list(messageSuffix)
+	if err != nil || len(kept) >= asideMessages {
+		return err
+	}
+	return a.keep(message, messageSuffix)
+}
+
+// keep writes a file that is named after its bytes: what comes twice is kept once.
+func (a aside) keep(content []byte, suffix string) error {
+	if err := os.MkdirAll(a.dir, 0o700); err != nil {
+		return fmt.Errorf("keep what is refused: %w", err)
+	}
+	sum := blake3.Sum256(content)
+	name := filepath.Join(a.dir, hex.EncodeToString(sum[:16])+suffix)
+	if _, err := os.Stat(name); err == nil {
+		return nil
+	}
+	file, err := os.CreateTemp(a.dir, "new-*") // of mode 0600
+	if err != nil {
+		return fmt.Errorf("keep what is refused: %w", err)
+	}
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return fmt.Errorf("keep what is refused: %w", err)
+	}
+	return nil
+}
+
+func (a aside) list(suffix string) (names []string, err error) {
+	files, err := os.ReadDir(a.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file.Name(), suffix) {
+			names = append(names, file.Name())
+		}
+	}
+	return names, err
+}
+
+// eachEntry hands every entry to take, and removes those that it takes.
+func (a aside) eachEntry(take func(*ship.Entry) (taken bool)) error {
+	names, err := a.list(entrySuffix)
+	for _, name := range names {
+		path := filepath.Join(a.dir, name)
+		content, readErr := os.ReadFile(path)
+		if readErr != nil {
+			err = errors.Join(err, readErr)
+			continue
+		}
+		entries, readErr := ship.ReadEntries(content)
+		if readErr == nil && len(entries) == 1 && take(&entries[0]) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
+}

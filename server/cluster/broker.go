@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Options are what an edge and a centre have to know of their cluster.
+type Options struct {
+	NATS     []string // URLs of the brokers
+	Replicas int      // of what the brokers hold; 0: 1. More than one needs as many brokers
+	Key      *ship.Key
+	Name     string // of this node, for the brokers' own lists
+	Log      *slog.Logger
+}
+
+// Names at the brokers. An edge publishes below shipSubject, and asks questions; a centre publishes below markSubject, and
+// reads the stream.
+const (
+	streamName      = "MNEME"
+	shipSubject     = "mneme.ship." // and the number of the node
+	markSubject     = "mneme.mark." // likewise
+	questionSubject = "mneme.question"
+)
+
+const (
+	packetBytes = 512 << 10 // of entries in a packet; brokers take messages of 1 MiB
+	reach       = 10 * time.Second
+	pause       = time.Second // between attempts
+)
+
+func shipSubjectOf(node uint16) string { return shipSubject + strconv.Itoa(int(node)) }
+
+func markSubjectOf(node uint16) string { return markSubject + strconv.Itoa(int(node)) }
+
+// broker is a connection to the brokers, which is made again however often it breaks.
+type broker struct {
+	*nats.Conn
+	stream jetstream.JetStream
+	again  chan struct{} // signalled when it was made again
+}
+
+func connect(o *Options) (*broker, error) {
+	b := &broker{again: make(chan struct{}, 1)}
+	conn, err := nats.Connect(
+		strings.Join(o.NATS, ","), nats.Name(cmp.Or(o.Name, "mneme")), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(pause), nats.ReconnectBufSize(-1), // what cannot be sent is an error, and not kept for later
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				o.Log.Warn("the connection to the brokers broke", "cause", err)
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			o.Log.Info("connected to the brokers again")
+			select {
+			case b.again <- struct{}{}:
+			default:
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { o.Log.Debug("brokers", "cause", err) }),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the brokers in cluster.nats: %w", err)
+	}
+	b.Conn = conn
+	if b.stream, err = jetstream.New(conn); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("use JetStream of the brokers in cluster.nats: %w", err)
+	}
+	return b, nil
+}
+
+// ownerField names the centre that a stream belongs to in the stream's own metadata.
+const ownerField = "mneme-centre"
+
+// errOwned is the error of a centre that finds the stream of another.
+var errOwned = errors.New("another centre takes what the edges ship here")
+
+// openStream gives the stream, which the centre makes. One that another centre has made stays as it is.
+func (b *broker) openStream(ctx context.Context, o *Options, centre string) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
+	stream, err := b.stream.Stream(ctx, streamName)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return b.stream.CreateStream(ctx, jetstream.StreamConfig{
+			Name: streamName, Subjects: []string{shipSubject + "*"}, Storage: jetstream.FileStorage,
+			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, // when it is full, the edges keep what they have
+			Replicas: max(1, o.Replicas), Metadata: map[string]string{ownerField: centre},
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if owner := stream.CachedInfo().Config.Metadata[ownerField]; owner != centre {
+		return nil, fmt.Errorf("%w (%s); give this one its data directory, or delete the stream %s at the brokers: the edges ship again what it holds",
+			errOwned, owner, streamName)
+	}
+	return stream, nil
+}

@@ -1,0 +1,389 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Archive keeps what edges ship.
+type Archive interface {
+	Mark(log ship.LogID) (uint64, error)
+	Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error)
+	Retry(ctx context.Context, e *ship.Entry) error
+	ID(ctx context.Context) (string, error) // of the archive, the same for ever
+}
+
+// Arriving is what a centre has taken and refused since it was started.
+type Arriving struct {
+	Connected bool             `json:"connected"` // to a broker
+	Exchanges int64            `json:"exchanges"` // entries of the frames that were taken
+	Refused   map[string]int64 `json:"refused"`   // by reason: version, signature, malformed, account, content, incomplete
+	Aside     int              `json:"aside"`     // entries that are kept aside now
+	Problem   string           `json:"problem,omitempty"`
+}
+
+// Reasons for which something is refused, as counts name them.
+const (
+	refusedVersion    = "version"
+	refusedSignature  = "signature"
+	refusedMalformed  = "malformed"
+	refusedAccount    = "account"
+	refusedContent    = "content"
+	refusedIncomplete = "incomplete"
+)
+
+// RefusalReasons are all of them.
+func RefusalReasons() []string {
+	return []string{refusedVersion, refusedSignature, refusedMalformed, refusedAccount, refusedContent, refusedIncomplete}
+}
+
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, ship.ErrVersion):
+		return refusedVersion
+	case errors.Is(err, ship.ErrForged):
+		return refusedSignature
+	case errors.Is(err, store.ErrForeign):
+		return refusedAccount
+	case errors.Is(err, store.ErrUnusable):
+		return refusedContent
+	case errors.Is(err, store.ErrIncomplete):
+		return refusedIncomplete
+	}
+	return refusedMalformed
+}
+
+const (
+	heldBytes = 512 << 20        // of frames that are not whole yet, of all edges together; the largest exchange has 128 MiB
+	retryEach = 15 * time.Second // what was put aside
+
+	purgeMessages = 256             // that the brokers hold although they were taken
+	purgeRest     = 2 * time.Second // between purges where there are fewer: each is an act of all brokers
+)
+
+// Centre takes what edges ship. It is started by [Gather], and ended by Close.
+type Centre struct {
+	options Options
+	archive Archive
+	id      string // of the archive
+	aside   aside
+	broker  *broker
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	position atomic.Uint64 // in the stream: all messages up to it were looked at
+
+	mu     sync.Mutex
+	status Arriving
+	stream jetstream.Stream // nil: not opened yet
+
+	joining map[ship.LogID]*joining // the goroutine's
+}
+
+// joining is a frame of which parts have come.
+type joining struct {
+	ship.Joiner
+	began uint64 // where its first part stands in the stream
+}
+
+// Gather begins to take what edges ship, and keeps what it refuses in a folder below dir. It does not wait for the brokers.
+func Gather(ctx context.Context, archive Archive, dir string, o Options) (*Centre, error) {
+	id, err := archive.ID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := connect(&o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Centre{
+		options: o, archive: archive, id: id, aside: aside{filepath.Join(dir, asideDir)}, broker: b, stop: stop,
+		joining: make(map[ship.LogID]*joining), status: Arriving{Refused: make(map[string]int64)},
+	}
+	answer := func(m *nats.Msg) {
+		if err := c.answer(ctx, m); err != nil {
+			o.Log.Warn("a node that asked how far its log is got no answer", "cause", err)
+		}
+	}
+	if _, err := b.Subscribe(questionSubject, answer); err != nil {
+		stop()
+		b.Close()
+		return nil, fmt.Errorf("listen to the edges: %w", err)
+	}
+	c.running.Go(func() { c.run(ctx) })
+	c.running.Go(func() { c.retry(ctx) })
+	return c, nil
+}
+
+// Close ends the taking. What the brokers hold is taken by the next one.
+func (c *Centre) Close() {
+	c.stop()
+	c.broker.Close()
+	c.running.Wait()
+}
+
+// Status says what has come.
+func (c *Centre) Status() Arriving {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	status := c.status
+	status.Refused = make(map[string]int64)
+	for _, reason := range RefusalReasons() {
+		status.Refused[reason] = c.status.Refused[reason]
+	}
+	kept, _ := c.aside.list(entrySuffix)
+	status.Aside = len(kept)
+	if status.Connected = c.broker.IsConnected(); !status.Connected {
+		status.Problem = "no broker of cluster.nats can be reached"
+	}
+	return status
+}
+
+// run reads the stream, and begins again where that fails, or the connection was made again: a reader of the client would
+// notice that only after two heartbeats that do not come.
+func (c *Centre) run(ctx context.Context) {
+	said := ""
+	for ctx.Err() == nil {
+		err := c.read(ctx)
+		text := ""
+		if err != nil && ctx.Err() == nil {
+			text = err.Error()
+		}
+		if text != said {
+			said = text
+			c.mu.Lock()
+			c.status.Problem = text
+			c.mu.Unlock()
+			if text != "" {
+				c.options.Log.Warn("nothing is taken from the edges; they keep it meanwhile", "cause", err)
+			}
+		}
+		if err != nil {
+			sleep(ctx, pause)
+		}
+	}
+}
+
+// read handles the messages of the stream in order, until something fails or the connection is made again.
+func (c *Centre) read(ctx context.Context) error {
+	select {
+	case <-c.broker.again: // of before
+	default:
+	}
+	stream, err := c.broker.openStream(ctx, &c.options, c.id)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.stream, c.status.Problem = stream, ""
+	c.mu.Unlock()
+	clear(c.joining)
+	c.position.Store(0)
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute, // then the brokers forget it
+	})
+	if err != nil {
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxBytes(16 << 20))
+	if err != nil {
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	defer messages.Stop()
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watching := make(chan struct{})
+	defer func() { cancel(); <-watching }()
+	go func() {
+		defer close(watching)
+		select {
+		case <-reading.Done():
+		case <-c.broker.again:
+			cancel()
+		}
+	}()
+	var (
+		purged  time.Time
+		handled int // messages since
+	)
+	for {
+		m, err := messages.Next(jetstream.NextContext(reading))
+		if reading.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the stream: %w", err)
+		}
+		at, err := m.Metadata()
+		if err != nil {
+			return fmt.Errorf("read the stream: %w", err)
+		}
+		if err := c.handle(ctx, m.Data(), at.Sequence.Stream); err != nil {
+			return err
+		}
+		c.position.Store(at.Sequence.Stream)
+		if handled++; handled >= purgeMessages || at.NumPending == 0 && time.Since(purged) > purgeRest {
+			if err := c.purge(ctx, stream, at.Sequence.Stream); err != nil {
+				return err
+			}
+			purged, handled = time.Now(), 0
+		}
+	}
+}
+
+// purge frees the messages up to one, but for parts of frames that are not whole.
+func (c *Centre) purge(ctx context.Context, stream jetstream.Stream, upTo uint64) error {
+	for _, j := range c.joining {
+		upTo = min(upTo, j.began-1)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
+	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(upTo+1)); err != nil {
+		return fmt.Errorf("free the stream: %w", err)
+	}
+	return nil
+}
+
+// handle looks at a message. An error means that it has to be looked at again.
+func (c *Centre) handle(ctx context.Context, message []byte, at uint64) error {
+	p, err := ship.OpenPacket(c.options.Key, message)
+	if err != nil {
+		return c.refuseMessage(message, err)
+	}
+	j := c.joining[p.Log]
+	if j == nil || p.Part == 0 {
+		j = &joining{began: at}
+		c.joining[p.Log] = j
+	}
+	f, err := j.Add(&p)
+	if j.Held() == 0 {
+		delete(c.joining, p.Log)
+	}
+	if err != nil {
+		return c.refuseMessage(message, err)
+	}
+	if f == nil {
+		c.boundJoining(p.Log)
+		return nil
+	}
+	return c.take(ctx, f)
+}
+
+// boundJoining drops the frames of others while too much is held: their edges find that they have not arrived.
+func (c *Centre) boundJoining(of ship.LogID) {
+	held := 0
+	for _, j := range c.joining {
+		held += j.Held()
+	}
+	for log := range c.joining {
+		if held > heldBytes && log != of {
+			held -= c.joining[log].Held()
+			delete(c.joining, log)
+		}
+	}
+	if held > heldBytes {
+		delete(c.joining, of)
+	}
+}
+
+// take keeps a frame, however long that takes, and tells its edge.
+func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
+	taken, err := c.archive.Take(ctx, f, c.refuse)
+	if errors.Is(err, store.ErrIncomplete) {
+		c.count(refusedIncomplete)
+		return nil // its edge finds that it has not arrived, and sends it whole
+	}
+	if err != nil {
+		return fmt.Errorf("keep what has come: %w", err)
+	}
+	if !taken {
+		return nil // it was taken before, or one before it is missing
+	}
+	c.mu.Lock()
+	c.status.Exchanges += int64(len(f.Entries))
+	c.mu.Unlock()
+	m := ship.Mark{Log: f.Log, Mark: f.Last, Time: time.Now()}
+	_ = c.broker.Publish(markSubjectOf(f.Node), m.Seal(c.options.Key)) // one that is lost is asked for
+	return nil
+}
+
+// refuse keeps aside what cannot be taken of a frame.
+func (c *Centre) refuse(refused []store.Refused) error {
+	for i := range refused {
+		r := &refused[i]
+		if err := c.aside.keepEntry(&r.Entry); err != nil {
+			return err
+		}
+		c.options.Log.Warn("an exchange is refused, and kept aside", "exchange", r.Entry.Exchange, "account", r.Entry.Account, "cause", r.Reason)
+		c.count(reasonOf(r.Reason))
+	}
+	return nil
+}
+
+func (c *Centre) refuseMessage(message []byte, cause error) error {
+	c.options.Log.Warn("a message is refused, and kept aside", "bytes", len(message), "cause", cause)
+	c.count(reasonOf(cause))
+	return c.aside.keepMessage(message)
+}
+
+func (c *Centre) count(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status.Refused[reason]++
+}
+
+// refusalPrefix begins the answer to a question that is not believed. It is not signed, and no more than a hint.
+const refusalPrefix = "mneme refuses: "
+
+// answer says how far a log is.
+func (c *Centre) answer(ctx context.Context, m *nats.Msg) error {
+	q, err := ship.OpenQuestion(c.options.Key, m.Data)
+	if err != nil {
+		c.count(reasonOf(err))
+		return m.Respond([]byte(refusalPrefix + err.Error()))
+	}
+	answer := ship.Mark{Log: q.Log, Nonce: q.Nonce, Idle: c.idle(ctx), Time: time.Now()}
+	if answer.Mark, err = c.archive.Mark(q.Log); err != nil { // after idle: what is not in it was not taken by then
+		return err
+	}
+	return m.Respond(answer.Seal(c.options.Key))
+}
+
+// idle reports whether everything that the brokers hold was looked at.
+func (c *Centre) idle(ctx context.Context) bool {
+	c.mu.Lock()
+	stream := c.stream
+	c.mu.Unlock()
+	if stream == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, reach/2)
+	defer cancel()
+	info, err := stream.Info(ctx)
+	return err == nil && (info.State.Msgs == 0 || c.position.Load() >= info.State.LastSeq)
+}
+
+// retry tries again what was put aside: an account may have been made, or this program be a later one.
+func (c *Centre) retry(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := c.aside.eachEntry(func(e *ship.Entry) bool {
+			return ctx.Err() == nil && c.archive.Retry(ctx, e) == nil
+		})
+		if err != nil {
+			c.options.Log.Warn("what was put aside could not be tried again", "cause", err)
+		}
+		sleep(ctx, retryEach)
+	}
+}

@@ -1,0 +1,383 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// patience is how long a test waits for something that is to happen soon; only a failure takes that long.
+const patience = time.Minute
+
+func TestMain(m *testing.M) {
+	if broker := os.Getenv(brokerVariable); broker != "" {
+		os.Exit(runBroker(broker))
+	}
+	os.Exit(m.Run())
+}
+
+// startBroker runs a broker with JetStream in this process.
+func startBroker(t *testing.T, dir string, port int) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true, SyncAlways: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the broker does not start")
+	}
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	return s
+}
+
+func options(t *testing.T, seed byte, urls ...string) Options {
+	t.Helper()
+	key, err := ship.NewKey(bytes.Repeat([]byte{seed}, ship.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{NATS: urls, Key: key, Log: slog.New(slog.NewTextHandler(logTo{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+}
+
+// logTo writes what nodes log to the log of the test, until that has ended.
+type logTo struct{ t *testing.T }
+
+func (l logTo) Write(line []byte) (int, error) {
+	if l.t.Context().Err() == nil {
+		l.t.Log(strings.TrimSpace(string(line)))
+	}
+	return len(line), nil
+}
+
+func openStore(t *testing.T, dir string) *store.Store {
+	t.Helper()
+	s, err := store.Open(store.Options{Dir: dir, Digest: digest.Exchange, Stream: digest.Stream})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // once more
+	if len(s.Accounts().List()) == 0 {
+		if _, err := s.Accounts().Create("acme"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// capture puts one turn of a conversation on record.
+func capture(t *testing.T, s *store.Store, account, chatKey string, turn int, answer string) (id string) {
+	t.Helper()
+	var messages []string
+	for n := range turn {
+		messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}`, n, n))
+	}
+	messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"}`, turn))
+	c, err := s.Begin(t.Context(), &store.Opening{
+		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey,
+		ContentType: "application/json", Body: []byte(`{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte(answer)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
+		t.Fatal(err)
+	}
+	return c.ID()
+}
+
+func shipFrom(t *testing.T, s *store.Store, node uint16, o Options) *Shipper {
+	t.Helper()
+	shipper, err := Ship(t.Context(), s.Shipping(), node, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(shipper.Close)
+	return shipper
+}
+
+func gatherIn(t *testing.T, s *store.Store, dir string, o Options) *Centre {
+	t.Helper()
+	c, err := Gather(t.Context(), s.Arrivals(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not come about that %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func count(t *testing.T, s *store.Store, account string) int {
+	t.Helper()
+	page, err := s.Archive().Exchanges(account, store.ExchangeQuery{Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(page.Data)
+}
+
+func TestWhatTwoEdgesRecordIsAtTheCentre(t *testing.T) {
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
+	o := options(t, 1, broker.ClientURL())
+	one, two, dir := openStore(t, t.TempDir()), openStore(t, t.TempDir()), t.TempDir()
+	centre := openStore(t, dir)
+	early := capture(t, one, "acme", "c1", 0, "before the edge was one")
+	shippers := []*Shipper{shipFrom(t, one, 1, o), shipFrom(t, two, 2, o)}
+	gathering := gatherIn(t, centre, dir, o)
+
+	first := capture(t, one, "acme", "c2", 0, "answer 0")
+	eventually(t, "the first edge is through", func() bool { return shippers[0].Status().Waiting == 0 })
+	second := capture(t, two, "acme", "c2", 1, strings.Repeat("a long answer ", 200_000))
+	eventually(t, "both edges are through", func() bool { return shippers[0].Status().Waiting == 0 && shippers[1].Status().Waiting == 0 })
+
+	for id, from := range map[string]*store.Store{early: one, first: one, second: two} {
+		want, err := from.Archive().Exchange("acme", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := centre.Archive().Exchange("acme", id)
+		if err != nil || !bytes.Equal(got.RawRequest, want.RawRequest) || !bytes.Equal(got.RawResponse, want.RawResponse) {
+			t.Errorf("%s is not at the centre as it was recorded (%v)", id, err)
+		}
+	}
+	page, err := centre.Archive().Sessions("acme", store.SessionQuery{ChatKey: "c2"})
+	if err != nil || len(page.Data) != 1 || page.Data[0].Exchanges != 2 {
+		t.Errorf("the conversation over both edges is %+v (%v)", page.Data, err)
+	}
+	if status := gathering.Status(); status.Exchanges != 3 || !status.Connected || status.Problem != "" || status.Aside != 0 {
+		t.Errorf("the centre says %+v", status)
+	}
+	if status := shippers[0].Status(); !status.Connected || status.Problem != "" || status.Confirmed.IsZero() || !status.Oldest.IsZero() {
+		t.Errorf("the edge says %+v", status)
+	}
+}
+
+func TestAnOutageIsOutlasted(t *testing.T) {
+	for _, away := range []string{"brokers", "centre"} {
+		t.Run(away, func(t *testing.T) {
+			brokerDir, dir := t.TempDir(), t.TempDir()
+			broker := startBroker(t, brokerDir, server.RANDOM_PORT)
+			port := broker.Addr().(*net.TCPAddr).Port
+			o := options(t, 1, broker.ClientURL())
+			edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
+			gathering := gatherIn(t, centre, dir, o)
+			shipper := shipFrom(t, edge, 1, o)
+			capture(t, edge, "acme", "c", 0, "before")
+			eventually(t, "it arrives", func() bool { return shipper.Status().Waiting == 0 })
+
+			if away == "brokers" {
+				broker.Shutdown()
+				broker.WaitForShutdown()
+			} else {
+				gathering.Close()
+			}
+			for n := range 20 {
+				capture(t, edge, "acme", "c", n+1, "meanwhile")
+			}
+			eventually(t, "the edge says so", func() bool {
+				status := shipper.Status()
+				return status.Waiting == 20 && !status.Oldest.IsZero() && (status.Problem != "" || away == "centre" && status.Frames > 1)
+			})
+			if away == "brokers" {
+				startBroker(t, brokerDir, port)
+			} else {
+				gatherIn(t, centre, dir, o)
+			}
+			eventually(t, "all is at the centre", func() bool { return shipper.Status().Waiting == 0 && count(t, centre, "acme") == 21 })
+			eventually(t, "the edge says that it is over", func() bool { return shipper.Status().Problem == "" })
+		})
+	}
+}
+
+// What brokers hold may be lost at any time: the edge has it.
+func TestBrokersThatForgetLoseNothing(t *testing.T) {
+	dir := t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
+	o := options(t, 1, broker.ClientURL())
+	edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
+	gathering := gatherIn(t, centre, dir, o)
+	shipper := shipFrom(t, edge, 1, o)
+	capture(t, edge, "acme", "c", 0, "a")
+	eventually(t, "it arrives", func() bool { return shipper.Status().Waiting == 0 })
+	gathering.Close()
+	for n := range 5 {
+		capture(t, edge, "acme", "c", n+1, "lost by the brokers")
+	}
+	conn, err := nats.Connect(broker.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the brokers have it", func() bool {
+		stream, err := js.Stream(t.Context(), streamName)
+		return err == nil && stream.CachedInfo().State.LastSeq > 1 && shipper.Status().Frames > 1
+	})
+	if _, err := conn.Request("$JS.API.STREAM.PURGE."+streamName, nil, patience); err != nil {
+		t.Fatal(err)
+	}
+	gatherIn(t, centre, dir, o)
+	eventually(t, "all is at the centre", func() bool { return shipper.Status().Waiting == 0 && count(t, centre, "acme") == 6 })
+	if shipper.Status().Resent == 0 {
+		t.Error("nothing was sent again: the brokers had not lost anything")
+	}
+}
+
+func TestWhatIsNotBelievedIsKeptAsideAndNothingStopsBehindIt(t *testing.T) {
+	dir := t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
+	o := options(t, 1, broker.ClientURL())
+	edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
+	gathering := gatherIn(t, centre, dir, o)
+	eventually(t, "the stream is there", func() bool { return broker.NumSubscriptions() > 0 && gathering.idle(t.Context()) })
+
+	forged := (&ship.Frame{Node: 9, Last: 1}).Packets(options(t, 2).Key, 100)[0]
+	good := (&ship.Frame{Node: 9, Last: 1}).Packets(o.Key, 100)[0]
+	later := bytes.Clone(good)
+	later[4]++
+	conn, err := nats.Connect(broker.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, message := range [][]byte{forged, good[:len(good)-1], later, nil, o.Key.Seal(ship.KindPacket, []byte("no packet"))} {
+		if err := conn.Publish(shipSubjectOf(9), message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := edge.Accounts().Create("unknown"); err != nil {
+		t.Fatal(err)
+	}
+	shipper := shipFrom(t, edge, 1, o)
+	stray := capture(t, edge, "unknown", "c", 0, "of an account that the centre does not have")
+	id := capture(t, edge, "acme", "c", 0, "behind it")
+	eventually(t, "the edge is through", func() bool { return shipper.Status().Waiting == 0 })
+	if _, err := centre.Archive().Exchange("acme", id); err != nil {
+		t.Error(err)
+	}
+	status := gathering.Status()
+	for reason, want := range map[string]int64{refusedSignature: 3, refusedVersion: 1, refusedMalformed: 1, refusedAccount: 1} {
+		if status.Refused[reason] != want {
+			t.Errorf("refused for %s: %d, want %d", reason, status.Refused[reason], want)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, asideDir, "*"))
+	if err != nil || len(files) != 6 || status.Aside != 1 {
+		t.Errorf("aside are %v (%v), %d of them entries", files, err, status.Aside)
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v (%v)", file, info.Mode(), err)
+		}
+	}
+
+	// Once what was in its way is gone, it is taken.
+	if _, err := centre.Accounts().Create("unknown"); err != nil {
+		t.Fatal(err)
+	}
+	gathering.Close()
+	gathering = gatherIn(t, centre, dir, o)
+	eventually(t, "the entry is taken", func() bool { return gathering.Status().Aside == 0 })
+	if _, err := centre.Archive().Exchange("unknown", stray); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNodesWithDifferentKeysDoNotMix(t *testing.T) {
+	dir := t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
+	edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
+	gatherIn(t, centre, dir, options(t, 1, broker.ClientURL()))
+	shipper := shipFrom(t, edge, 1, options(t, 2, broker.ClientURL()))
+	capture(t, edge, "acme", "c", 0, "a")
+	eventually(t, "the edge says why", func() bool { return strings.Contains(shipper.Status().Problem, errRefused.Error()) })
+	if n := count(t, centre, "acme"); n != 0 || shipper.Status().Waiting != 1 {
+		t.Errorf("the centre took %d", n)
+	}
+}
+
+func TestACentreDoesNotTakeWhatAnotherGathers(t *testing.T) {
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
+	o := options(t, 1, broker.ClientURL())
+	dir, otherDir := t.TempDir(), t.TempDir()
+	first := gatherIn(t, openStore(t, dir), dir, o)
+	eventually(t, "the first has its stream", func() bool { return first.idle(t.Context()) })
+	second := gatherIn(t, openStore(t, otherDir), otherDir, o)
+	eventually(t, "the second says why", func() bool { return strings.Contains(second.Status().Problem, errOwned.Error()) })
+}
+
+func TestAStoreThatWasSetBackIsShippedAgain(t *testing.T) {
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
+	o := options(t, 1, broker.ClientURL())
+	edge := openStore(t, t.TempDir())
+	shipper := shipFrom(t, edge, 1, o)
+	for round := range 2 { // the second centre knows nothing of what the first has confirmed
+		dir := t.TempDir()
+		centre := openStore(t, dir)
+		gathering := gatherIn(t, centre, dir, o)
+		capture(t, edge, "acme", "c", round, "a")
+		eventually(t, "all of it is at the centre", func() bool { return count(t, centre, "acme") == round+1 && shipper.Status().Waiting == 0 })
+		gathering.Close()
+		conn, err := nats.Connect(broker.ClientURL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Request("$JS.API.STREAM.DELETE."+streamName, nil, patience); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+}
+
+func TestCloseEndsWithoutBrokers(t *testing.T) {
+	o := options(t, 1, "nats://127.0.0.1:1")
+	dir := t.TempDir()
+	s := openStore(t, dir)
+	c, err := Gather(context.Background(), s.Arrivals(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipper := shipFrom(t, s, 1, o)
+	if status := c.Status(); status.Connected || status.Problem == "" {
+		t.Errorf("%+v", status)
+	}
+	if status := shipper.Status(); status.Connected || status.Problem == "" {
+		t.Errorf("%+v", status)
+	}
+	shipper.Close()
+	c.Close()
+}

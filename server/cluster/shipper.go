@@ -1,0 +1,308 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Log is the log of a store that ships. Only a [Shipper] uses it, but for Waiting and Oldest.
+type Log interface {
+	Begin(ctx context.Context) error // keep it from now on, with everything that has ended before
+	Repeat(ctx context.Context) error
+	Next(ctx context.Context, after uint64) (ship.Frame, error) // Last is 0: there are no more
+	Forget()
+	Confirm(ctx context.Context, upTo uint64) error
+	Log() ship.LogID
+	Last() uint64
+	Confirmed() uint64
+	Waiting() uint64
+	Oldest() (time.Time, error)
+	Changed() <-chan struct{}
+}
+
+// gather is how long exchanges that end are gathered before they are shipped: a message costs the brokers more than what is
+// in it.
+const gather = 10 * time.Millisecond
+
+// Shipping is how far a shipper is.
+type Shipping struct {
+	Connected bool      `json:"connected"`          // to a broker
+	Waiting   uint64    `json:"waiting"`            // exchanges that the centre has not confirmed
+	Oldest    time.Time `json:"oldest,omitzero"`    // when the first of them began
+	Frames    int64     `json:"frames"`             // that the brokers took
+	Resent    int64     `json:"resent"`             // times it went back, since frames had not arrived
+	Confirmed time.Time `json:"confirmed,omitzero"` // when the centre last answered
+	Skew      int64     `json:"skew_ms"`            // of the centre's clock against this one
+	Problem   string    `json:"problem,omitempty"`  // why nothing moves; "": it does, or there is nothing to ship
+}
+
+// Shipper ships a log. It is started by [Ship], and ended by Close.
+type Shipper struct {
+	options Options
+	node    uint16
+	log     Log
+	broker  *broker
+	marks   chan ship.Mark
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	mu     sync.Mutex
+	status Shipping
+
+	// The rest is the goroutine's.
+	sent    uint64   // number of the last entry that the brokers took
+	packets [][]byte // of the frame after it that they have yet to take
+	last    uint64   // number of that frame's last entry
+	first   int      // number of the first of packets in its frame
+	attempt int      // changes when entries are sent again: what the brokers took before is no repetition then
+}
+
+// Ship begins to ship. It does not wait for brokers or centre, whose absence it outlasts.
+func Ship(ctx context.Context, log Log, node uint16, o Options) (*Shipper, error) {
+	if err := log.Begin(ctx); err != nil {
+		return nil, err
+	}
+	b, err := connect(&o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Shipper{
+		options: o, node: node, log: log, broker: b, marks: make(chan ship.Mark, 16), stop: stop, done: make(chan struct{}),
+		sent: log.Confirmed(),
+	}
+	if _, err := b.Subscribe(markSubjectOf(node), s.hear); err != nil {
+		stop()
+		b.Close()
+		return nil, fmt.Errorf("listen to the centre: %w", err)
+	}
+	go s.run(ctx)
+	return s, nil
+}
+
+// Close ends the shipping. What was not confirmed is shipped by the next one.
+func (s *Shipper) Close() {
+	s.stop()
+	<-s.done
+	s.broker.Close()
+}
+
+// Status says how far it is.
+func (s *Shipper) Status() Shipping {
+	s.mu.Lock()
+	status := s.status
+	s.mu.Unlock()
+	status.Connected, status.Waiting = s.broker.IsConnected(), s.log.Waiting()
+	if status.Waiting > 0 {
+		status.Oldest, _ = s.log.Oldest()
+	}
+	if !status.Connected {
+		status.Problem = "no broker of cluster.nats can be reached"
+	}
+	return status
+}
+
+func (s *Shipper) update(change func(*Shipping)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.status)
+}
+
+// hear takes a mark that the centre has sent unasked. One that finds no room is followed by another, or asked for.
+func (s *Shipper) hear(m *nats.Msg) {
+	mark, err := ship.OpenMark(s.options.Key, m.Data)
+	if err != nil || mark.Nonce != [16]byte{} {
+		return
+	}
+	select {
+	case s.marks <- mark:
+	default:
+	}
+}
+
+// run ships what is new, heeds marks, and asks for one while any is due.
+func (s *Shipper) run(ctx context.Context) {
+	defer close(s.done)
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	said := ""
+	asked := s.ask(ctx) // asked is why the centre is to be asked again; a log that it knows otherwise is found at once
+	for ctx.Err() == nil {
+		more, err := false, asked
+		if err == nil || !errors.Is(err, errRefused) {
+			more, err = s.shipNext(ctx)
+		}
+		said = s.say(err, said)
+		if more {
+			if err := s.heedWaiting(ctx); err != nil {
+				asked = err
+			}
+			continue
+		}
+		changed := s.log.Changed()
+		if err != nil {
+			changed = nil // the next attempt waits for its time
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+			sleep(ctx, gather)
+		case m := <-s.marks:
+			if err := s.heed(ctx, m, false); err != nil {
+				asked = err
+			}
+		case <-tick.C:
+			if asked != nil || s.log.Confirmed() < s.sent {
+				asked = s.ask(ctx)
+			}
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// say logs a failure, once for each of its kind, and that it is over.
+func (s *Shipper) say(err error, before string) string {
+	text := ""
+	if err != nil && !errors.Is(err, context.Canceled) {
+		text = err.Error()
+	}
+	if text == before {
+		return text
+	}
+	s.update(func(status *Shipping) { status.Problem = text })
+	if text != "" {
+		s.options.Log.Warn("nothing is shipped to the centre; it is kept here meanwhile", "cause", err, "waiting", s.log.Waiting())
+	} else {
+		s.options.Log.Info("exchanges are shipped to the centre")
+	}
+	return text
+}
+
+// shipNext has the brokers take the frame after the last one; more is false when there is none.
+func (s *Shipper) shipNext(ctx context.Context) (more bool, err error) {
+	if len(s.packets) == 0 {
+		f, err := s.log.Next(ctx, s.sent)
+		if err != nil || f.Last == 0 {
+			return false, err
+		}
+		f.Node = s.node
+		s.packets, s.first, s.last = f.Packets(s.options.Key, packetBytes), 0, f.Last
+	}
+	for len(s.packets) > 0 {
+		m := &nats.Msg{Subject: shipSubjectOf(s.node), Data: s.packets[0]}
+		id := fmt.Sprintf("%s-%d-%d-%d", s.log.Log(), s.last, s.attempt, s.first)
+		if err := s.publish(ctx, m, id); err != nil {
+			return false, err
+		}
+		s.packets = s.packets[1:]
+		s.first++
+	}
+	s.sent = s.last
+	s.update(func(status *Shipping) { status.Frames++ })
+	return true, nil
+}
+
+// publish waits until the brokers have a message on as many disks as the stream has replicas.
+func (s *Shipper) publish(ctx context.Context, m *nats.Msg, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
+	_, err := s.broker.stream.PublishMsg(ctx, m, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return errors.New("the brokers have no stream for it: no centre has been started yet")
+	}
+	if err != nil {
+		return fmt.Errorf("the brokers do not take it: %w", err)
+	}
+	return nil
+}
+
+// heedWaiting heeds the marks that have come.
+func (s *Shipper) heedWaiting(ctx context.Context) error {
+	for {
+		select {
+		case m := <-s.marks:
+			if err := s.heed(ctx, m, false); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// errRefused is the error of a centre that does not take the word of this node.
+var errRefused = errors.New("the centre refuses this node")
+
+// ask asks the centre how far it is.
+func (s *Shipper) ask(ctx context.Context) error {
+	q := ship.Question{Node: s.node, Log: s.log.Log()}
+	_, _ = rand.Read(q.Nonce[:]) // never fails: crypto/rand ends the program instead
+	request, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
+	answer, err := s.broker.RequestWithContext(request, questionSubject, q.Seal(s.options.Key))
+	if err != nil {
+		return fmt.Errorf("the centre does not answer: %w", err)
+	}
+	if refusal, refused := strings.CutPrefix(string(answer.Data), refusalPrefix); refused && len(refusal) < 200 {
+		return fmt.Errorf("%w: %q", errRefused, refusal)
+	}
+	m, err := ship.OpenMark(s.options.Key, answer.Data)
+	if err != nil || m.Nonce != q.Nonce {
+		return fmt.Errorf("%w: its answer is not signed with the key of this cluster", errRefused)
+	}
+	now := time.Now()
+	s.update(func(status *Shipping) { status.Confirmed, status.Skew = now, m.Time.Sub(now).Milliseconds() })
+	return s.heed(ctx, m, true)
+}
+
+// heed takes out of the log what a mark confirms. The mark of an answer also says what has not arrived.
+func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
+	if m.Log != s.log.Log() {
+		return nil
+	}
+	confirmed := s.log.Confirmed()
+	switch {
+	case m.Mark > s.log.Last() || answer && m.Mark < confirmed:
+		// This store was set back to a backup, or the centre was: neither knows any more what the other has.
+		s.options.Log.Warn("the centre and this node were set back against each other; everything is shipped again, and the centre keeps each exchange once",
+			"centre", m.Mark, "confirmed", confirmed, "last", s.log.Last())
+		if err := s.log.Repeat(ctx); err != nil {
+			return err
+		}
+		s.goBack(0)
+		return nil
+	case m.Mark > confirmed:
+		if err := s.log.Confirm(ctx, m.Mark); err != nil {
+			return err
+		}
+		s.sent = max(s.sent, m.Mark)
+	}
+	if answer && m.Idle && m.Mark < s.sent {
+		s.log.Forget()
+		s.goBack(m.Mark)
+	}
+	return nil
+}
+
+// goBack ships again what comes after a number.
+func (s *Shipper) goBack(after uint64) {
+	s.sent, s.packets = after, nil
+	s.attempt++
+	s.update(func(status *Shipping) { status.Resent++ })
+}

@@ -1,0 +1,501 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Arrivals takes in what other stores ship, each frame of a log once and in order. One goroutine takes; Mark may be called by
+// any.
+type Arrivals struct{ *core }
+
+// Arrivals gives the part that others ship to.
+func (s *Store) Arrivals() Arrivals { return Arrivals{s.core} }
+
+// ID names the store among all that others may ship to. It is made when it is first asked for, and stays.
+func (a Arrivals) ID(ctx context.Context) (id string, err error) {
+	key := nameKey(spaceMeta, "centre")
+	err = a.update(ctx, func(g *gathering, w *write) error {
+		value := g.get(key)
+		if value == nil {
+			value = make([]byte, 16)
+			_, _ = rand.Read(value) // never fails: crypto/rand ends the program instead
+			g.put(w, key, value)
+		}
+		id = hex.EncodeToString(value)
+		return nil
+	})
+	if err != nil {
+		return "", asStorageError(err, "the id of the centre could not be stored")
+	}
+	return id, nil
+}
+
+// Refused is an entry that cannot be kept, and why.
+type Refused struct {
+	Entry  ship.Entry
+	Reason error
+}
+
+// Why entries are refused.
+var (
+	ErrForeign  = errors.New("it is of an account that this store does not have, or of another one than its record says")
+	ErrUnusable = errors.New("what it holds is not what it says")
+
+	// ErrIncomplete is also the error of a frame from which blocks or nodes were left out that are not in the store: the
+	// node that has shipped it has to send it again with all of them.
+	ErrIncomplete = errors.New("it names blocks or nodes that are not there")
+)
+
+var arrivedPrefix = nameKey(spaceMeta, "arrived-")
+
+func arrivedKey(log ship.LogID) []byte { return append(bytes.Clone(arrivedPrefix), log[:]...) }
+
+// openArrivals sees whether anything has ever arrived.
+func (s *core) openArrivals() error {
+	return s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: arrivedPrefix})
+		defer it.Close()
+		it.Rewind()
+		s.arriving.Store(it.Valid())
+		return nil
+	})
+}
+
+// Mark is the number up to which the entries of a log have arrived; 0: none has.
+func (a Arrivals) Mark(log ship.LogID) (mark uint64, err error) {
+	err = a.view(func(tx *badger.Txn) error {
+		value, err := getValue(tx, arrivedKey(log))
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return nil
+		}
+		if err == nil && len(value) != 8 {
+			err = errRecord
+		}
+		if err == nil {
+			mark = binary.BigEndian.Uint64(value)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, errStorage(err, "how far a log has arrived cannot be read; run mneme check")
+	}
+	return mark, nil
+}
+
+// Take keeps the entries of a frame that follows what has arrived of its log, and moves the log's mark, in one commit;
+// taken is false for any other frame. Entries that are there already stay as they are, and what was erased here does not
+// come back. Those that cannot be kept are given to aside before the commit, which it prevents with an error.
+func (a Arrivals) Take(ctx context.Context, f *ship.Frame, aside func([]Refused) error) (taken bool, err error) {
+	mark, err := a.Mark(f.Log)
+	if err != nil || mark != f.After {
+		return false, err
+	}
+	a.arriving.Store(true)
+	arrivals, refused := a.readArrivals(f.Entries)
+	moved := record{arrivedKey(f.Log), binary.BigEndian.AppendUint64(nil, f.Last)}
+	for {
+		if len(refused) > 0 {
+			if err := aside(refused); err != nil {
+				return false, err
+			}
+		}
+		err := a.keepArrivals(ctx, arrivals, moved)
+		if !errors.Is(err, ErrIncomplete) || !f.Whole {
+			return err == nil, err
+		}
+		// To send it again would change nothing.
+		if arrivals, refused, err = a.keepable(arrivals); err != nil || len(refused) == 0 {
+			return false, err
+		}
+	}
+}
+
+// Retry keeps an entry that was refused before; the error is nil, [ErrIncomplete], or why it is refused again.
+func (a Arrivals) Retry(ctx context.Context, e *ship.Entry) error {
+	arrivals, refused := a.readArrivals([]ship.Entry{*e})
+	if len(refused) > 0 {
+		return refused[0].Reason
+	}
+	return a.keepArrivals(ctx, arrivals)
+}
+
+// keepable tells the entries that are complete from the others.
+func (s *core) keepable(arrivals []*arrival) (complete []*arrival, refused []Refused, err error) {
+	err = s.update(context.Background(), func(g *gathering, _ *write) error {
+		for _, x := range arrivals {
+			if g.knows(x) || g.reach(x, func(objectRef, []byte) {}) {
+				complete = append(complete, x)
+			} else {
+				refused = append(refused, Refused{*x.Entry, ErrIncomplete})
+			}
+		}
+		return nil
+	})
+	return complete, refused, err
+}
+
+// arrival is an entry that can be kept.
+type arrival struct {
+	*ship.Entry
+	account accountNumber
+	id      exchangeID
+	info    ExchangeInfo
+	session *sessionRecord // nil: it belongs to none
+	objects map[objectRef][]byte
+}
+
+// readArrivals tells the entries that can be kept from the others.
+func (s *core) readArrivals(entries []ship.Entry) (arrivals []*arrival, refused []Refused) {
+	objects := make(map[objectRef][]byte) // of the frame so far: later entries leave out what earlier ones have
+	for i := range entries {
+		x := &arrival{Entry: &entries[i], objects: objects}
+		if err := s.readArrival(x); err != nil {
+			refused = append(refused, Refused{entries[i], err})
+			continue
+		}
+		arrivals = append(arrivals, x)
+	}
+	return arrivals, refused
+}
+
+func (s *core) readArrival(x *arrival) (err error) {
+	var ok bool
+	if x.account, ok = s.accounts.number(x.Account); !ok {
+		return ErrForeign
+	}
+	if err := s.view(func(tx *badger.Txn) error { return x.addObjects(tx) }); err != nil {
+		return err
+	}
+	if x.id, ok = parseExchangeID(x.Exchange); !ok {
+		return ErrUnusable
+	}
+	if err := decodeRecord(x.Record, &x.info); err != nil || x.info.ID != x.Exchange || x.info.Outcome == OutcomeOpen || x.info.Outcome == OutcomeDamaged {
+		return ErrUnusable
+	}
+	if x.info.Account != x.Account {
+		return ErrForeign
+	}
+	if err := x.readSession(); err != nil {
+		return err
+	}
+	if _, err := referencesIn(nil, x.account, x.Skeleton); err != nil || x.Skeleton[0] != piecesVersion || !x.hasAnswer() {
+		return ErrUnusable
+	}
+	return nil
+}
+
+func (x *arrival) readSession() error {
+	if x.Session == nil {
+		return nil
+	}
+	x.session = new(sessionRecord)
+	if err := decodeRecord(x.Session, x.session); err != nil {
+		return ErrUnusable
+	}
+	if _, ok := parseSessionID(x.session.ID); !ok || checkImported(&x.session.Session) != nil || len(x.session.Links) > maxSessionLinks {
+		return ErrUnusable
+	}
+	if x.session.Account != x.Account {
+		return ErrForeign
+	}
+	return nil
+}
+
+// hasAnswer reports whether the parts are the answer that the record speaks of.
+func (x *arrival) hasAnswer() bool {
+	var (
+		size int64
+		part = getBuffer(0)
+		err  error
+	)
+	defer func() { putBuffer(part) }()
+	for _, encoded := range x.Parts {
+		if part, err = appendDecoded(part[:0], encoded); err != nil {
+			return false
+		}
+		size += int64(len(part))
+	}
+	return size == x.info.ResponseSize || !ended(x.info.Outcome)
+}
+
+// addObjects adds the objects of the entry to those of its frame, if every block is what its hash says.
+func (x *arrival) addObjects(tx *badger.Txn) error {
+	own := make(map[objectRef][]byte, len(x.Objects))
+	for i := range x.Objects {
+		o := &x.Objects[i]
+		ref := objectRef{spaceBlock, x.account, o.Hash}
+		if o.Node {
+			ref.space = spaceNode
+		}
+		own[ref] = o.Value
+	}
+	look := func(ref objectRef) ([]byte, error) {
+		if value, ok := own[ref]; ok {
+			return value, nil
+		}
+		if value, ok := x.objects[ref]; ok {
+			return value, nil
+		}
+		return getValue(tx, ref.key())
+	}
+	for ref, value := range own {
+		if ref.space == spaceNode {
+			if _, err := referencesIn(nil, ref.account, value); err != nil || value[0] != piecesVersion {
+				return ErrUnusable
+			}
+			continue
+		}
+		raw, err := decodeBlock(value, x.account, look)
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			continue // what it names is missing: the frame is incomplete, which its keeping finds
+		}
+		if err != nil || hash(blake3.Sum256(raw)) != ref.hash {
+			return ErrUnusable
+		}
+	}
+	for ref, value := range own {
+		x.objects[ref] = value
+	}
+	return nil
+}
+
+// decodeBlock gives the bytes of a block, those of blocks that it names included.
+func decodeBlock(value []byte, account accountNumber, look func(objectRef) ([]byte, error)) (raw []byte, err error) {
+	if len(value) == 0 || value[0] != encodingPieces {
+		return appendDecoded(nil, value)
+	}
+	for p := (pieces{rest: value[1:]}); p.next(); {
+		switch {
+		case p.err != nil:
+			return nil, p.err
+		case p.kind == pieceLiteral:
+			raw = append(raw, p.literal...)
+			continue
+		case p.kind == pieceNode:
+			return nil, errPieces
+		case p.kind == pieceCommaBlock:
+			raw = append(raw, ',')
+		}
+		inner, err := look(objectRef{spaceBlock, account, p.hash})
+		if err != nil {
+			return nil, err
+		}
+		if raw, err = appendDecoded(raw, inner); err != nil {
+			return nil, err
+		}
+	}
+	return raw, nil
+}
+
+// keepArrivals puts entries on record, and further records in the same commit.
+func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...record) error {
+	if err := s.disk.admits(); err != nil {
+		return err
+	}
+	s.planning.RLock() // no account is deleted, and no object freed, between the look at them and the commit
+	defer s.planning.RUnlock()
+	for _, x := range arrivals {
+		if now, ok := s.accounts.number(x.Account); !ok || now != x.account {
+			return errStorage(ErrForeign, "an account was deleted while exchanges of it arrived; they come again")
+		}
+	}
+	err := s.update(ctx, func(g *gathering, w *write) error {
+		arrivals := slices.DeleteFunc(slices.Clone(arrivals), func(x *arrival) bool { return g.knows(x) })
+		for _, x := range arrivals {
+			if !g.reach(x, func(objectRef, []byte) {}) {
+				return ErrIncomplete
+			}
+		}
+		for _, x := range arrivals {
+			g.keepArrival(w, x)
+		}
+		for _, r := range more {
+			g.put(w, r.key, r.value)
+		}
+		return nil
+	})
+	if errors.Is(err, ErrIncomplete) {
+		return err
+	}
+	if err != nil {
+		return asStorageError(err, "what has arrived could not be stored")
+	}
+	return nil
+}
+
+// knows reports whether an exchange is there already, or was, and was erased.
+func (g *gathering) knows(x *arrival) bool {
+	return g.has(exchangeKey(spaceExchange, x.account, x.id)) || g.has(exchangeKey(spaceTomb, x.account, x.id))
+}
+
+// reach visits what the skeleton of an entry reaches that is not stored, and reports whether all of it comes with the frame.
+// Behind an object that is stored everything is.
+func (g *gathering) reach(x *arrival, visit func(objectRef, []byte)) bool {
+	todo, _ := referencesIn(nil, x.account, x.Skeleton) // read before
+	seen := make(map[objectRef]struct{})
+	for len(todo) > 0 {
+		ref := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if _, done := seen[ref]; done || g.stored(ref) {
+			continue
+		}
+		seen[ref] = struct{}{}
+		value, comes := x.objects[ref]
+		if !comes {
+			return false
+		}
+		if ref.space == spaceNode || value[0] == encodingPieces {
+			todo, _ = referencesIn(todo, ref.account, value) // likewise
+		}
+		visit(ref, value)
+	}
+	return true
+}
+
+// keepArrival puts an exchange on record as it was where it was captured, and digests it as if it had ended here.
+func (g *gathering) keepArrival(w *write, x *arrival) {
+	g.reach(x, g.addEncoded)
+	g.put(w, exchangeKey(spaceRequest, x.account, x.id), x.Skeleton)
+	for part, value := range x.Parts {
+		g.objects = append(g.objects, object{key: partKey(spaceResponse, x.account, x.id, uint32(part)), value: value})
+	}
+	g.keepSession(w, x)
+	g.put(w, exchangeKey(spaceExchange, x.account, x.id), x.Record)
+	g.closeSession(w, x.account, x.id, &x.info)
+}
+
+// addEncoded adds an object that is encoded already.
+func (g *gathering) addEncoded(ref objectRef, value []byte) {
+	o := object{key: ref.key(), value: value}
+	if ref.space == spaceBlock && value[0] == encodingPieces {
+		o.mark = markPieces
+	}
+	g.fresh[ref] = o.mark
+	g.recent.remove(o.key) // if a sweep has freed it
+	g.objects = append(g.objects, o)
+}
+
+// keepSession puts an exchange into the session that it had where it was captured. The same conversation may have been
+// begun by several stores, each under an id of its own: the first one to arrive stays, and the others lead to it.
+func (g *gathering) keepSession(w *write, x *arrival) {
+	if x.session == nil {
+		return
+	}
+	id, _ := parseSessionID(x.session.ID) // read before
+	own := sessionRef{x.account, id}
+	r, ref := g.session(own)
+	if r == nil {
+		if r, ref = g.knownSession(x); r != nil {
+			g.putSession(w, own, &sessionRecord{Session: Session{
+				ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated, Merged: r.ID,
+			}})
+		}
+	}
+	if r == nil {
+		ref = own
+		r = &sessionRecord{Session: Session{
+			ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated,
+			Title: x.session.Title, Tags: x.session.Tags, Parent: x.session.Parent, Agent: x.session.Agent, Derived: x.session.Derived,
+		}}
+	}
+	g.linkArrival(w, ref, r, x.session)
+	r.Exchanges++
+	if x.info.Started.After(r.Updated) {
+		r.Updated = x.info.Started
+	}
+	for _, model := range x.session.Models {
+		r.addModel(model)
+	}
+	g.putSession(w, ref, r)
+	g.put(w, memberKey(x.account, ref.id, x.id), []byte{})
+	g.put(w, exchangeKey(spaceBelongs, x.account, x.id), bytes.Clone(ref.id[:]))
+}
+
+// sessionKinds are the kinds of evidence that a session's record names, strongest first.
+var sessionKinds = [...]byte{byChatKey, byExternal, byNative, byConversation}
+
+// knownSession finds the session that an entry's belongs together with, as [gathering.findSession] would.
+func (g *gathering) knownSession(x *arrival) (*sessionRecord, sessionRef) {
+	var stronger []clue
+	for _, kind := range sessionKinds {
+		c := clue{kind, x.session.known(kind)}
+		if c.value == "" {
+			continue
+		}
+		if r, ref := g.follow(x.account, c, stronger); r != nil {
+			return r, ref
+		}
+		stronger = append(stronger, c)
+	}
+	if len(stronger) > 0 {
+		return nil, sessionRef{}
+	}
+	for _, link := range x.session.Links {
+		key, ok := linkOf(x.account, link)
+		if !ok || key[len(spaceKeyOf(spaceLink, 0))] != byReply {
+			continue
+		}
+		if id := g.get(key); len(id) == len(sessionID{}) {
+			if r, ref := g.session(sessionRef{x.account, sessionID(id)}); r != nil {
+				return r, ref
+			}
+		}
+	}
+	return nil, sessionRef{}
+}
+
+// linkOf gives the key of another store's link in this one, where the account has another number.
+func linkOf(account accountNumber, link []byte) (key []byte, ok bool) {
+	own := spaceKeyOf(spaceLink, account)
+	if len(link) != len(own)+1+16 || link[0] != spaceLink {
+		return nil, false
+	}
+	return append(own, link[len(own):]...), true
+}
+
+// linkArrival has what led to a session where it was begun lead to it here, as far as it does not lead elsewhere.
+func (g *gathering) linkArrival(w *write, ref sessionRef, r, from *sessionRecord) {
+	for _, kind := range sessionKinds {
+		c := clue{kind, from.known(kind)}
+		if _, taken := g.link(ref.account, c); c.value == "" || taken || r.known(kind) != "" && r.known(kind) != c.value {
+			continue
+		}
+		switch kind {
+		case byChatKey:
+			r.ChatKey = from.ChatKey
+		case byExternal:
+			r.ExternalSession = from.ExternalSession
+		case byNative:
+			r.NativeSession = from.NativeSession
+		case byConversation:
+			r.Conversation = from.Conversation
+		}
+		g.addLink(w, ref, r, c)
+	}
+	for _, link := range from.Links {
+		key, ok := linkOf(ref.account, link)
+		if !ok || len(r.Links) >= maxSessionLinks || g.has(key) {
+			continue
+		}
+		switch key[len(key)-16-1] {
+		case byReply:
+			r.Replied = true
+		case byOpening:
+		default:
+			continue // those that have a value were linked above
+		}
+		r.Links = append(r.Links, key)
+		g.put(w, key, bytes.Clone(ref.id[:]))
+	}
+}

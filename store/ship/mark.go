@@ -1,0 +1,99 @@
+package ship
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Question asks how far a log has come.
+type Question struct {
+	Node  uint16
+	Log   LogID
+	Nonce [16]byte // comes back with the answer, so that an old one is not taken for it
+}
+
+// Mark says how far a log has come. All entries up to it are kept where it comes from: the sender need not keep them.
+type Mark struct {
+	Log   LogID
+	Mark  uint64   // number of the last entry; 0: none
+	Nonce [16]byte // of the question; zero: nobody asked
+	Idle  bool     // whatever has been handed to the brokers was looked at
+	Time  time.Time
+}
+
+// Fields of questions and marks.
+const (
+	askNode   = 1
+	askLog    = 2
+	askNonce  = 3
+	askMark   = 4
+	askIdle   = 5
+	askMillis = 6 // milliseconds since 1970
+)
+
+// Seal makes a message of a question.
+func (q *Question) Seal(k *Key) []byte {
+	body := appendNumber(nil, askNode, uint64(q.Node))
+	body = appendBytes(body, askLog, q.Log[:])
+	return k.Seal(KindQuestion, appendBytes(body, askNonce, q.Nonce[:]))
+}
+
+// OpenQuestion reads what [Question.Seal] has written.
+func OpenQuestion(k *Key, message []byte) (q Question, err error) {
+	body, err := k.Open(KindQuestion, message)
+	if err != nil {
+		return q, err
+	}
+	return q, eachField(body, func(field protowire.Number, number uint64, value []byte) error {
+		switch field {
+		case askNode:
+			q.Node = uint16(number)
+		case askLog:
+			return fixed(q.Log[:], value)
+		case askNonce:
+			return fixed(q.Nonce[:], value)
+		}
+		return nil
+	})
+}
+
+// Seal makes a message of a mark.
+func (m *Mark) Seal(k *Key) []byte {
+	body := appendBytes(nil, askLog, m.Log[:])
+	body = appendBytes(body, askNonce, m.Nonce[:])
+	body = appendNumber(body, askMark, m.Mark)
+	body = appendNumber(body, askIdle, protowire.EncodeBool(m.Idle))
+	return k.Seal(KindMark, appendNumber(body, askMillis, uint64(m.Time.UnixMilli())))
+}
+
+// OpenMark reads what [Mark.Seal] has written.
+func OpenMark(k *Key, message []byte) (m Mark, err error) {
+	body, err := k.Open(KindMark, message)
+	if err != nil {
+		return m, err
+	}
+	return m, eachField(body, func(field protowire.Number, number uint64, value []byte) error {
+		switch field {
+		case askLog:
+			return fixed(m.Log[:], value)
+		case askNonce:
+			return fixed(m.Nonce[:], value)
+		case askMark:
+			m.Mark = number
+		case askIdle:
+			m.Idle = protowire.DecodeBool(number)
+		case askMillis:
+			m.Time = time.UnixMilli(int64(number))
+		}
+		return nil
+	})
+}
+
+// fixed copies a value that has to have the length of dst.
+func fixed(dst, value []byte) error {
+	if copy(dst, value) != len(dst) || len(value) != len(dst) {
+		return errMalformed
+	}
+	return nil
+}

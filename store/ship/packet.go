@@ -1,0 +1,134 @@
+package ship
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Packet is a frame, or a part of one that is too large for a message.
+type Packet struct {
+	Node        uint16
+	Log         LogID
+	After, Last uint64
+	Whole       bool   // see [Frame]
+	Part, Parts uint64 // this part, from 0, of so many
+	Payload     []byte // of the frame's entries
+}
+
+// Fields of a packet.
+const (
+	packetNode    = 1
+	packetLog     = 2
+	packetAfter   = 3
+	packetLast    = 4
+	packetPart    = 5
+	packetParts   = 6
+	packetPayload = 7
+	packetWhole   = 8
+)
+
+// Packets gives the messages of a frame, with at most size bytes of its entries in each.
+func (f *Frame) Packets(k *Key, size int) (messages [][]byte) {
+	rest := AppendEntries(nil, f.Entries)
+	p := Packet{Node: f.Node, Log: f.Log, After: f.After, Last: f.Last, Whole: f.Whole, Parts: uint64(max(1, (len(rest)+size-1)/size))}
+	for ; p.Part < p.Parts; p.Part++ {
+		n := min(size, len(rest))
+		p.Payload, rest = rest[:n], rest[n:]
+		messages = append(messages, k.Seal(KindPacket, p.append(nil)))
+	}
+	return messages
+}
+
+func (p *Packet) append(dst []byte) []byte {
+	dst = appendNumber(dst, packetNode, uint64(p.Node))
+	dst = appendBytes(dst, packetLog, p.Log[:])
+	dst = appendNumber(dst, packetAfter, p.After)
+	dst = appendNumber(dst, packetLast, p.Last)
+	dst = appendNumber(dst, packetPart, p.Part)
+	dst = appendNumber(dst, packetParts, p.Parts)
+	dst = appendNumber(dst, packetWhole, protowire.EncodeBool(p.Whole))
+	return appendBytes(dst, packetPayload, p.Payload)
+}
+
+func appendNumber(dst []byte, field protowire.Number, n uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.VarintType), n)
+}
+
+// OpenPacket gives the packet of a message, which it points into. The errors are those of [Key.Open], or of a packet that
+// says what cannot be.
+func OpenPacket(k *Key, message []byte) (p Packet, err error) {
+	body, err := k.Open(KindPacket, message)
+	if err != nil {
+		return p, err
+	}
+	err = eachField(body, func(field protowire.Number, number uint64, value []byte) error {
+		switch field {
+		case packetNode:
+			p.Node = uint16(number)
+		case packetLog:
+			if len(value) != len(p.Log) {
+				return errMalformed
+			}
+			p.Log = LogID(value)
+		case packetAfter:
+			p.After = number
+		case packetLast:
+			p.Last = number
+		case packetPart:
+			p.Part = number
+		case packetParts:
+			p.Parts = number
+		case packetWhole:
+			p.Whole = protowire.DecodeBool(number)
+		case packetPayload:
+			p.Payload = value
+		}
+		return nil
+	})
+	if err == nil && (p.Last <= p.After || p.Part >= p.Parts) {
+		err = errMalformed
+	}
+	return p, err
+}
+
+// Joiner puts the packets of one log together. It holds the parts of one frame at most.
+type Joiner struct {
+	next Packet // that is missing of the frame that has begun, but for its payload; Parts is 0: none has
+	held []byte // entries so far
+}
+
+// Held is how many bytes are held.
+func (j *Joiner) Held() int { return len(j.held) }
+
+// Drop forgets what has come of a frame that is not whole.
+func (j *Joiner) Drop() { *j = Joiner{} }
+
+// Add takes a packet and gives the frame that is whole with it; nil: none is. A part that is not the next one of its frame
+// is left out, with all that came before: whoever sent it sends it again.
+func (j *Joiner) Add(p *Packet) (*Frame, error) {
+	whole := p.Payload
+	if p.Parts > 1 {
+		if p.Part == 0 {
+			j.next, j.held = *p, nil
+		}
+		if !j.next.is(p) {
+			j.Drop()
+			return nil, nil //nolint:nilnil // there is no whole frame yet
+		}
+		j.held = append(j.held, p.Payload...)
+		if j.next.Part++; j.next.Part < j.next.Parts {
+			return nil, nil //nolint:nilnil // likewise
+		}
+		whole = j.held
+	}
+	j.Drop()
+	entries, err := ReadEntries(whole)
+	if err != nil {
+		return nil, err
+	}
+	return &Frame{Node: p.Node, Log: p.Log, After: p.After, Last: p.Last, Whole: p.Whole, Entries: entries}, nil
+}
+
+// is reports whether two packets are the same part of the same frame.
+func (p *Packet) is(q *Packet) bool {
+	return p.Node == q.Node && p.Whole == q.Whole && p.Log == q.Log && p.After == q.After && p.Last == q.Last && p.Part == q.Part && p.Parts == q.Parts
+}

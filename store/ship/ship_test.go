@@ -1,0 +1,164 @@
+package ship
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func testKey(t *testing.T, seed byte) *Key {
+	t.Helper()
+	k, err := NewKey(bytes.Repeat([]byte{seed}, KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func testFrame() *Frame {
+	return &Frame{Node: 7, Log: LogID{1, 2}, After: 3, Last: 9, Whole: true, Entries: []Entry{
+		{
+			Account: "acme", Exchange: "exch_1", Record: []byte("record"), Session: []byte{}, Skeleton: []byte{1},
+			Parts:   [][]byte{[]byte("one"), bytes.Repeat([]byte("two"), 1000)},
+			Objects: []Object{{Hash: [32]byte{1}, Value: []byte("block")}, {Node: true, Hash: [32]byte{2}, Value: []byte("node")}},
+		},
+		{Account: "other", Exchange: "exch_2", Record: []byte("r"), Skeleton: []byte("s")},
+	}}
+}
+
+func TestAFrameComesOutOfItsPacketsAsItWas(t *testing.T) {
+	key, want := testKey(t, 1), testFrame()
+	for _, size := range []int{1, 10, 1000, 1 << 20} {
+		var j Joiner
+		messages := want.Packets(key, size)
+		for i, message := range messages {
+			p, err := OpenPacket(key, message)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := j.Add(&p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := i == len(messages)-1; last != (got != nil) {
+				t.Fatalf("packet %d of %d of at most %d bytes: a frame is %t", i, len(messages), size, got != nil)
+			}
+			if got != nil && !cmp.Equal(want, got) {
+				t.Errorf("in packets of %d bytes (-want +got):\n%s", size, cmp.Diff(want, got))
+			}
+		}
+	}
+	empty := &Frame{Log: LogID{1}, After: 1, Last: 2}
+	p, err := OpenPacket(key, empty.Packets(key, 1000)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := new(Joiner).Add(&p); err != nil || !cmp.Equal(empty, got) {
+		t.Errorf("a frame of nothing is %+v (%v)", got, err)
+	}
+}
+
+func TestPartsOfDifferentFramesAreNotJoined(t *testing.T) {
+	key := testKey(t, 1)
+	one, other := testFrame(), testFrame()
+	other.After, other.Last = 9, 10
+	packets := func(f *Frame) (all []Packet) {
+		for _, message := range f.Packets(key, 1000) {
+			p, err := OpenPacket(key, message)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, p)
+		}
+		return all
+	}
+	a, b := packets(one), packets(other)
+	for name, order := range map[string][]Packet{
+		"the other's end": {a[0], b[1], b[2], b[3]}, "no beginning": a[1:], "one is missing": {a[0], a[2], a[3]}, "one comes twice": {a[0], a[0], a[2], a[3]},
+	} {
+		var j Joiner
+		for i := range order {
+			if f, err := j.Add(&order[i]); f != nil || err != nil {
+				t.Errorf("%s: %+v (%v)", name, f, err)
+			}
+		}
+	}
+	var j Joiner
+	for _, p := range append([]Packet{a[0], b[0]}, b[1:]...) {
+		if f, _ := j.Add(&p); f != nil {
+			return
+		}
+	}
+	t.Error("a frame that begins before another has come does not come")
+}
+
+func TestOnlyWhatIsSignedIsOpened(t *testing.T) {
+	key := testKey(t, 1)
+	message := testFrame().Packets(key, 1<<20)[0]
+	other := bytes.Clone(message)
+	other[len(magic)]++
+	for name, c := range map[string]struct {
+		message []byte
+		want    error
+	}{
+		"nothing":         {nil, ErrForged},
+		"cut":             {message[:len(message)-1], ErrForged},
+		"longer":          {append(bytes.Clone(message), 0), ErrForged},
+		"another version": {other, ErrVersion},
+		"another key":     {testFrame().Packets(testKey(t, 2), 1<<20)[0], ErrForged},
+		"another use":     {(&Question{}).Seal(key), ErrForged},
+	} {
+		if _, err := OpenPacket(key, c.message); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		changed := bytes.Clone(message)
+		changed[random.IntN(len(changed))] ^= 1 << random.IntN(8)
+		if _, err := OpenPacket(key, changed); err == nil {
+			t.Fatal("a changed packet was opened")
+		}
+	}
+}
+
+// A node that has the key may be of a later build, or broken.
+func TestWhatIsSignedAndMalformedIsAnError(t *testing.T) {
+	key, random := testKey(t, 1), rand.New(rand.NewPCG(1, 2))
+	body := (&Packet{Node: 1, After: 1, Last: 2, Parts: 1, Payload: AppendEntries(nil, testFrame().Entries)}).append(nil)
+	for range 20_000 {
+		changed := bytes.Clone(body[:random.IntN(len(body)+1)])
+		for range random.IntN(4) {
+			if len(changed) > 0 {
+				changed[random.IntN(len(changed))] = byte(random.Uint32())
+			}
+		}
+		p, err := OpenPacket(key, key.Seal(KindPacket, changed)) // must not panic, nor reserve what a length claims
+		if err == nil {
+			_, _ = new(Joiner).Add(&p)
+		}
+		_, _ = OpenQuestion(key, key.Seal(KindQuestion, changed))
+		_, _ = OpenMark(key, key.Seal(KindMark, changed))
+	}
+	for _, p := range []Packet{{Last: 1}, {Parts: 1}, {After: 2, Last: 1, Parts: 1}, {Last: 1, Part: 1, Parts: 1}} {
+		if _, err := OpenPacket(key, key.Seal(KindPacket, p.append(nil))); err == nil {
+			t.Errorf("%+v was opened", p)
+		}
+	}
+}
+
+func TestQuestionsAndMarksComeThrough(t *testing.T) {
+	key := testKey(t, 1)
+	q := Question{Node: 65535, Log: LogID{3}, Nonce: [16]byte{4}}
+	if got, err := OpenQuestion(key, q.Seal(key)); err != nil || got != q {
+		t.Errorf("%+v (%v)", got, err)
+	}
+	m := Mark{Log: LogID{3}, Mark: 1 << 40, Nonce: q.Nonce, Idle: true, Time: time.UnixMilli(1_700_000_000_000)}
+	if got, err := OpenMark(key, m.Seal(key)); err != nil || got != m {
+		t.Errorf("%+v (%v)", got, err)
+	}
+}

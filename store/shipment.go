@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// How much goes into one frame: brokers and the centre work by frames, and one exchange alone may be larger.
+const (
+	frameEntries = 256
+	frameBytes   = 512 << 10
+)
+
+// Next gives the entries after a number, as many as make a frame; Last is 0 where there are none. Blocks and nodes that were
+// shipped before are left out, see [Shipping.Forget]. What was erased meanwhile, or cannot be read, is no entry; numbers go on.
+func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err error) {
+	f = ship.Frame{Log: p.log, After: after, Whole: p.sent.empty()}
+	err = p.store.view(func(tx *badger.Txn) error {
+		options := badger.DefaultIteratorOptions
+		options.Prefix = []byte{spaceShip}
+		it := tx.NewIterator(options)
+		defer it.Close()
+		size := 0
+		for it.Seek(shipKey(after + 1)); it.Valid() && len(f.Entries) < frameEntries && size < frameBytes; it.Next() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			item := it.Item()
+			value, err := item.ValueCopy(nil)
+			if err != nil {
+				return err
+			}
+			f.Last = binary.BigEndian.Uint64(item.Key()[1:])
+			at, ok := readShipped(value)
+			if !ok {
+				return errMalformedShip
+			}
+			e, err := p.entry(tx, at)
+			switch {
+			case errors.Is(err, badger.ErrKeyNotFound) && e == nil: // erased
+			case err != nil:
+				p.store.log.Error("an exchange cannot be read, and is not shipped; run mneme check", "exchange", at.id.String(), "error", err)
+			default:
+				size += e.Size()
+				f.Entries = append(f.Entries, *e)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return f, asStorageError(err, "the log of what is shipped cannot be read; run mneme check")
+	}
+	return f, nil
+}
+
+// Forget has blocks and nodes shipped again that were shipped before, since the receiver may not have them.
+func (p *Shipping) Forget() { p.sent.clear() }
+
+// entry reads an exchange. One that is gone is nil, with [badger.ErrKeyNotFound].
+func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
+	record, err := getValue(tx, exchangeKey(spaceExchange, at.account, at.id))
+	if err != nil {
+		return nil, err
+	}
+	var info ExchangeInfo
+	e := &ship.Entry{Exchange: at.id.String(), Record: record}
+	if err := decodeRecord(record, &info); err != nil {
+		return e, err
+	}
+	e.Account = info.Account
+	if e.Skeleton, err = getValue(tx, exchangeKey(spaceRequest, at.account, at.id)); err != nil {
+		return e, err
+	}
+	for number := uint32(0); ; number++ { // an iterator costs more than the few look-ups
+		part, err := getValue(tx, partKey(spaceResponse, at.account, at.id, number))
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			break
+		}
+		if err != nil {
+			return e, err
+		}
+		e.Parts = append(e.Parts, part)
+	}
+	if e.Session, err = sessionOfEntry(tx, at); err != nil {
+		return e, err
+	}
+	return e, p.addObjects(tx, at.account, e)
+}
+
+// sessionOfEntry gives the record of the session that an exchange belongs to, or where that was merged into another one, of
+// that; nil: it belongs to none.
+func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
+	id, err := getValue(tx, exchangeKey(spaceBelongs, at.account, at.id))
+	for range maxMerges {
+		if errors.Is(err, badger.ErrKeyNotFound) || err == nil && len(id) != len(sessionID{}) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if record, err = getValue(tx, sessionKey(at.account, sessionID(id))); err != nil {
+			continue // to see what it is
+		}
+		var r sessionRecord
+		if err := decodeRecord(record, &r); err != nil {
+			return nil, err
+		}
+		next, merged := parseSessionID(r.Merged)
+		if !merged {
+			return record, nil
+		}
+		id = next[:]
+	}
+	return nil, nil
+}
+
+// addObjects adds the blocks and nodes that a skeleton reaches and that were not sent before. Behind one that was sent
+// everything was.
+func (p *Shipping) addObjects(tx *badger.Txn, account accountNumber, e *ship.Entry) error {
+	todo, err := referencesIn(nil, account, e.Skeleton)
+	if err != nil {
+		return err
+	}
+	fresh := make(map[objectRef]struct{})
+	for len(todo) > 0 {
+		ref := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if _, here := fresh[ref]; here || p.sent.has(ref) {
+			continue
+		}
+		fresh[ref] = struct{}{}
+		item, err := tx.Get(ref.key())
+		if err != nil {
+			return err
+		}
+		value, err := item.ValueCopy(nil)
+		if err != nil {
+			return err
+		}
+		e.Objects = append(e.Objects, ship.Object{Node: ref.space == spaceNode, Hash: ref.hash, Value: value})
+		if ref.space == spaceNode || item.UserMeta() == markPieces {
+			if todo, err = referencesIn(todo, account, value); err != nil {
+				return err
+			}
+		}
+	}
+	for ref := range fresh {
+		p.sent.add(ref)
+	}
+	return nil
+}

@@ -1,0 +1,310 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Shipping is the log of the exchanges that another store is to have as well, a centre. It is kept from [Shipping.Begin] on,
+// and holds what the centre has not confirmed, in the order in which it ended. Each ended exchange enters it in the commit
+// that ends it. What stands in it is not erased by retention.
+//
+// One goroutine reads and confirms; Waiting and Oldest may be called by any.
+type Shipping struct {
+	store *core
+
+	kept      atomic.Bool
+	last      atomic.Uint64 // number given out last, to an exchange that is committed, or about to be
+	confirmed atomic.Uint64
+	before    atomic.Uint64 // number that the log's entries begin behind
+	wake      chan struct{}
+
+	log  ship.LogID
+	sent knownSet // blocks and nodes that were shipped since the log was last gone back in
+}
+
+// shippingRecord is what is noted of the log.
+type shippingRecord struct {
+	Log       []byte `json:"log"`
+	Confirmed uint64 `json:"confirmed,omitempty"`
+	Whole     bool   `json:"whole,omitempty"` // everything that had ended when it was begun is in it, or confirmed
+}
+
+// shippedSize is the size of an entry: account and exchange.
+const shippedSize = 4 + len(exchangeID{})
+
+// shipBatch is how many entries are put into the log, or taken out of it, in one operation.
+const shipBatch = 1000
+
+var errMalformedShip = errors.New("malformed entry in the log of what is shipped")
+
+var shippingKey = nameKey(spaceMeta, "shipping")
+
+func shipKey(number uint64) []byte { return binary.BigEndian.AppendUint64([]byte{spaceShip}, number) }
+
+// Shipping gives the log, whether or not it is kept.
+func (s *Store) Shipping() *Shipping { return &s.shipping }
+
+// open reads how far the log was.
+func (p *Shipping) open(s *core) error {
+	p.store, p.wake = s, make(chan struct{}, 1)
+	return s.view(func(tx *badger.Txn) error {
+		note, err := readShipping(tx)
+		if err != nil || note == nil {
+			return err
+		}
+		p.log = ship.LogID(note.Log)
+		p.confirmed.Store(note.Confirmed)
+		p.last.Store(note.Confirmed)
+		it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{spaceShip}})
+		defer it.Close()
+		if it.Seek(shipKey(1<<64 - 1)); it.Valid() {
+			p.last.Store(max(note.Confirmed, binary.BigEndian.Uint64(it.Item().Key()[1:])))
+		}
+		first := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceShip}})
+		defer first.Close()
+		p.before.Store(note.Confirmed)
+		if first.Rewind(); first.Valid() {
+			p.before.Store(binary.BigEndian.Uint64(first.Item().Key()[1:]) - 1)
+		}
+		p.kept.Store(true)
+		return nil
+	})
+}
+
+// readShipping gives what is noted; nil: no log is kept.
+func readShipping(tx *badger.Txn) (*shippingRecord, error) {
+	value, err := getValue(tx, shippingKey)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil //nolint:nilnil // there is no log
+	}
+	if err != nil {
+		return nil, err
+	}
+	note := new(shippingRecord)
+	if err := decodeRecord(value, note); err != nil {
+		return nil, err
+	}
+	if len(note.Log) != len(ship.LogID{}) {
+		return nil, errRecord
+	}
+	return note, nil
+}
+
+// ship notes an exchange that ends.
+func (g *gathering) ship(w *write, account accountNumber, id exchangeID) {
+	if p := &g.store.shipping; p.kept.Load() {
+		g.put(w, shipKey(p.last.Add(1)), append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...))
+	}
+}
+
+// announce wakes the reader after a commit.
+func (p *Shipping) announce() {
+	if !p.kept.Load() {
+		return
+	}
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Begin keeps the log from now on. Where none was kept before, all that has ended so far is put into it, oldest first; a
+// Begin that was interrupted goes on with that.
+func (p *Shipping) Begin(ctx context.Context) error {
+	var note *shippingRecord
+	err := p.store.view(func(tx *badger.Txn) (err error) {
+		note, err = readShipping(tx)
+		return err
+	})
+	if err == nil && (note == nil || !note.Whole) {
+		err = p.repeat(ctx)
+	}
+	if err != nil {
+		return asStorageError(err, "the log of what is shipped could not be begun")
+	}
+	return nil
+}
+
+// Repeat begins a new log with everything that has ended, for a centre that has lost what it had confirmed, or that has been
+// sent something that this store no longer knows of. What the centre still has it passes over.
+func (p *Shipping) Repeat(ctx context.Context) error {
+	if err := p.repeat(ctx); err != nil {
+		return asStorageError(err, "the log of what is shipped could not be begun again")
+	}
+	return nil
+}
+
+func (p *Shipping) repeat(ctx context.Context) error {
+	note := shippingRecord{Log: make([]byte, len(ship.LogID{}))}
+	_, _ = rand.Read(note.Log) // never fails: crypto/rand ends the program instead
+	before := p.last.Load()
+	if err := p.drop(ctx, 0, before, note); err != nil {
+		return err
+	}
+	p.before.Store(before)
+	p.log = ship.LogID(note.Log)
+	p.confirmed.Store(0)
+	p.Forget()
+	var batch []place
+	flush := func() error {
+		err := p.store.update(ctx, func(g *gathering, w *write) error {
+			for _, at := range batch {
+				g.ship(w, at.account, at.id)
+			}
+			return nil
+		})
+		batch = batch[:0]
+		return err
+	}
+	err := p.store.view(func(tx *badger.Txn) error {
+		return eachValue(ctx, tx, []byte{spaceExchange}, func(key, value []byte) error {
+			account, id, ok := splitExchangeKey(key)
+			var info ExchangeInfo
+			if !ok || decodeRecord(value, &info) == nil && info.Outcome == OutcomeOpen {
+				return nil // what is open is noted when it ends
+			}
+			if batch = append(batch, place{account, id}); len(batch) < shipBatch {
+				return nil
+			}
+			return flush()
+		})
+	})
+	if err = errors.Join(err, flush()); err != nil {
+		return err
+	}
+	note.Whole = true
+	return p.note(ctx, note, nil)
+}
+
+// drop takes the entries from one number up to another out of the log, and puts the note in the place of the one before. It
+// begins where there are entries: what was deleted before is slow to go over.
+func (p *Shipping) drop(ctx context.Context, from, upTo uint64, note shippingRecord) error {
+	for {
+		var keys [][]byte
+		err := p.store.view(func(tx *badger.Txn) error {
+			it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceShip}})
+			defer it.Close()
+			for it.Seek(shipKey(from)); it.Valid() && len(keys) < shipBatch && bytes.Compare(it.Item().Key(), shipKey(upTo)) <= 0; it.Next() {
+				keys = append(keys, it.Item().KeyCopy(nil))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := p.note(ctx, note, keys); err != nil || len(keys) < shipBatch {
+			return err
+		}
+	}
+}
+
+// note puts the note, and takes entries away with it.
+func (p *Shipping) note(ctx context.Context, note shippingRecord, keys [][]byte) error {
+	value, err := encodeRecord(note)
+	if err != nil {
+		return err
+	}
+	return p.store.makeRoom(ctx, func(g *gathering, w *write) error {
+		for _, key := range keys {
+			g.put(w, key, nil)
+		}
+		g.put(w, shippingKey, value)
+		p.kept.Store(true)
+		return nil
+	})
+}
+
+// Confirm takes the entries up to a number out of the log: the centre has them, and keeps them whatever happens to it.
+func (p *Shipping) Confirm(ctx context.Context, upTo uint64) error {
+	if upTo <= p.confirmed.Load() {
+		return nil
+	}
+	if err := p.drop(ctx, p.before.Load()+1, upTo, shippingRecord{Log: p.log[:], Confirmed: upTo, Whole: true}); err != nil {
+		return asStorageError(err, "what was shipped could not be noted")
+	}
+	p.confirmed.Store(upTo)
+	p.before.Store(upTo)
+	return nil
+}
+
+// Log is the log's id.
+func (p *Shipping) Log() ship.LogID { return p.log }
+
+// Last is the number of the last exchange that has entered the log.
+func (p *Shipping) Last() uint64 { return p.last.Load() }
+
+// Confirmed is the number up to which the centre has confirmed.
+func (p *Shipping) Confirmed() uint64 { return p.confirmed.Load() }
+
+// Waiting is how many exchanges the centre has not confirmed.
+func (p *Shipping) Waiting() uint64 {
+	before := p.before.Load() // read first: the difference is not negative
+	return p.last.Load() - before
+}
+
+// Oldest is when the first exchange began that the centre has not confirmed; zero: it has confirmed all.
+func (p *Shipping) Oldest() (began time.Time, err error) {
+	err = p.store.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceShip}})
+		defer it.Close()
+		if it.Seek(shipKey(p.before.Load() + 1)); !it.Valid() {
+			return nil
+		}
+		return it.Item().Value(func(value []byte) error {
+			at, ok := readShipped(value)
+			if !ok {
+				return errMalformedShip
+			}
+			began = at.id.time()
+			return nil
+		})
+	})
+	if err != nil {
+		return began, errStorage(err, "the log of what is shipped cannot be read; run mneme check")
+	}
+	return began, nil
+}
+
+// Changed is signalled when something may have entered the log since it was last read.
+func (p *Shipping) Changed() <-chan struct{} { return p.wake }
+
+func readShipped(value []byte) (at place, ok bool) {
+	if len(value) != shippedSize {
+		return at, false
+	}
+	return place{accountNumber(binary.BigEndian.Uint32(value)), exchangeID(value[4:])}, true
+}
+
+// unshippedSince is from when on an account has exchanges that the centre has not confirmed; zero: it has none.
+func (s *core) unshippedSince(ctx context.Context, account accountNumber) (since time.Time, err error) {
+	if !s.shipping.kept.Load() {
+		return since, nil
+	}
+	err = s.view(func(tx *badger.Txn) error {
+		return eachValue(ctx, tx, []byte{spaceShip}, func(_, value []byte) error {
+			at, ok := readShipped(value)
+			if !ok || at.account != account {
+				return nil
+			}
+			info, err := getInfo(tx, at.account, at.id)
+			if err != nil {
+				return nil //nolint:nilerr // it was erased, or cannot be read and so not be shipped
+			}
+			if since.IsZero() || info.Started.Before(since) {
+				since = info.Started
+			}
+			return nil
+		})
+	})
+	return since, err
+}

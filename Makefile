@@ -72,6 +72,11 @@ unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	go test -run Alloc ./codec/... ./router/... ./server
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 10m ./...
 
+.PHONY: cluster
+cluster: build ## Run a cluster on this machine: a broker, a centre, two edges; see data/cluster/cluster.json. Elsewhere: make cluster ARGS="-dir DIR"
+	@go build -o $(BIN)/cluster ./bench/cluster
+	@exec $(BIN)/cluster -mneme $(BIN)/mneme $(ARGS)
+
 SOAK ?= 10m
 soak: ## Mixed traffic, faults, restarts and reloads for SOAK (10m); nothing may pile up, and the books have to balance
 	SOAK=$(SOAK) go test ./server -count=1 -v -timeout 24h -run '^TestSoak$$'

@@ -17,6 +17,7 @@ var version string
 
 type commands struct {
 	Serve      command.Serve      `cmd:"" help:"Serve the proxy."`
+	Centre     command.Centre     `cmd:"" help:"Serve the centre of a cluster, or take a store in."`
 	Up         command.Up         `cmd:"" help:"Run the server in the background."`
 	Down       command.Down       `cmd:"" help:"End the server in the background."`
 	Status     command.Status     `cmd:"" help:"Say whether the server runs, where, and on which data."`

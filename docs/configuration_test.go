@@ -137,7 +137,7 @@ func exampleGroups(example string) (head string, groups []exampleGroup) {
 
 var (
 	dottedName = regexp.MustCompile("`([a-z_]+(?:\\.[a-z_]+)+)`")
-	fileSuffix = regexp.MustCompile(`\.(go|md|sock|yaml)$`)
+	fileSuffix = regexp.MustCompile(`\.(go|json|md|sock|yaml)$`)
 )
 
 func TestConfigurationFieldsThatThePagesNameExist(t *testing.T) {

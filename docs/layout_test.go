@@ -87,6 +87,19 @@ func TestTheEdgeAloneImportsTheServerLibraries(t *testing.T) {
 	}
 }
 
+func TestTheClusterAloneImportsTheClientOfTheBrokers(t *testing.T) {
+	for path, imports := range packages(t) {
+		for _, library := range imports.product {
+			if strings.HasPrefix(library, "github.com/nats-io/nats.go") && path != "server/cluster" {
+				t.Errorf("%s imports %s", path, library)
+			}
+			if strings.HasPrefix(library, "github.com/nats-io/nats-server") && path != "bench/cluster" {
+				t.Errorf("%s imports %s, which belongs in no program but the one for trying a cluster out", path, library)
+			}
+		}
+	}
+}
+
 // What records and reads memory names interfaces of its own, so that another engine can stand there.
 func TestTheServerNamesNoStore(t *testing.T) {
 	for _, name := range files(t, ".go") {

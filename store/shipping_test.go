@@ -250,6 +250,14 @@ func TestWhatWasErasedAtTheCentreDoesNotComeBack(t *testing.T) {
 	if _, err := centre.s.Archive().Erase(t.Context(), "acme", Selection{Exchanges: []string{id}}, false); err != nil {
 		t.Fatal(err)
 	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if _, err := centre.s.Archive().Exchange("acme", id); err != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it is not erased")
+		}
+	}
 	if err := p.Repeat(t.Context()); err != nil {
 		t.Fatal(err)
 	}

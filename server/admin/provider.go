@@ -18,6 +18,8 @@ type Live interface {
 	// Origins are the URLs of its addresses for clients of the same machine.
 	Origins() []string
 	Providers() []Provider
+	// Cluster is its part in a cluster.
+	Cluster() Cluster
 	// Invite gives a code with which a browser signs in to the page at /ui, for an account.
 	Invite(account string) (code string, err error)
 }
@@ -38,7 +40,7 @@ type Invited struct {
 }
 
 // WithLive puts before a handler of the management what only a running server knows: GET /providers, GET
-// /origins and GET /process, and POST /ui/codes.
+// /origins, GET /process and GET /cluster, and POST /ui/codes.
 func WithLive(next http.Handler, live Live, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
@@ -55,6 +57,9 @@ func liveRoutes(live Live, log *slog.Logger) map[string]http.HandlerFunc {
 		},
 		"GET /origins": func(w http.ResponseWriter, _ *http.Request) {
 			writeJSON(w, http.StatusOK, List[string]{Data: live.Origins()})
+		},
+		"GET /cluster": func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, http.StatusOK, live.Cluster())
 		},
 		"GET /process": func(w http.ResponseWriter, _ *http.Request) {
 			writeJSON(w, http.StatusOK, Process{ID: os.Getpid()})

@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -77,6 +79,13 @@ func build(t *testing.T) *house {
 
 // running is what the socket tells of a server.
 type running struct{}
+
+func (running) Cluster() admin.Cluster {
+	return admin.Cluster{
+		Edge:   &cluster.Shipping{Connected: true, Waiting: 1, Oldest: time.Now(), Confirmed: time.Now(), Problem: "a problem"},
+		Centre: &cluster.Arriving{Refused: map[string]int64{"account": 1}, Problem: "a problem"},
+	}
+}
 
 func (running) Origins() []string { return []string{"http://127.0.0.1:7788"} }
 func (running) Providers() []admin.Provider {

@@ -103,6 +103,7 @@ func TestEveryRouteAnswersAsTheFileSays(t *testing.T) {
 	h.askSocket("GET", "/providers", "")
 	h.askSocket("GET", "/origins", "")
 	h.askSocket("GET", "/process", "")
+	h.askSocket("GET", "/cluster", "")
 	h.askSocket("POST", "/ui/codes", `{"account":"default"}`)
 
 	for pattern, id := range h.described.operations() {

@@ -18,11 +18,13 @@ import (
 
 // Options are what an edge and a centre have to know of their cluster.
 type Options struct {
-	NATS     []string // URLs of the brokers
-	Replicas int      // of what the brokers hold; 0: 1. More than one needs as many brokers
-	Key      *ship.Key
-	Name     string // of this node, for the brokers' own lists
-	Log      *slog.Logger
+	NATS        []string // URLs of the brokers
+	Credentials string   // file of a user of the brokers; "": the URLs have it, or none is needed
+	CA          string   // file of who has signed the brokers' certificates; "": as the system says
+	Replicas    int      // of what the brokers hold; 0: 1. More than one needs as many brokers
+	Key         *ship.Key
+	Name        string // of this node, for the brokers' own lists
+	Log         *slog.Logger
 }
 
 // Names at the brokers. An edge publishes below shipSubject, and asks questions; a centre publishes below markSubject, and
@@ -53,8 +55,8 @@ type broker struct {
 
 func connect(o *Options) (*broker, error) {
 	b := &broker{again: make(chan struct{}, 1)}
-	conn, err := nats.Connect(
-		strings.Join(o.NATS, ","), nats.Name(cmp.Or(o.Name, "mneme")), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+	options := []nats.Option{
+		nats.Name(cmp.Or(o.Name, "mneme")), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(pause), nats.ReconnectBufSize(-1), // what cannot be sent is an error, and not kept for later
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -69,7 +71,14 @@ func connect(o *Options) (*broker, error) {
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { o.Log.Debug("brokers", "cause", err) }),
-	)
+	}
+	if o.Credentials != "" {
+		options = append(options, nats.UserCredentials(o.Credentials))
+	}
+	if o.CA != "" {
+		options = append(options, nats.RootCAs(o.CA))
+	}
+	conn, err := nats.Connect(strings.Join(o.NATS, ","), options...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the brokers in cluster.nats: %w", err)
 	}

@@ -99,6 +99,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	keys, known := c.examineAccounts(ctx)
 	findings = append(findings, keys)
 	findings = append(findings, c.examineIndex(ctx)...)
+	findings = append(findings, c.examineCluster(ctx)...)
 	routes, err := router.New(cfg.Router())
 	if err != nil {
 		return append(findings, finding{"providers", problem, err.Error(), ""})

@@ -34,18 +34,27 @@ type Serve struct {
 	Listen   string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
 	Quiet    bool   `help:"Write no greeting and make no first key, as where nobody looks on."`
 	Simulate bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
+	Edge     bool   `help:"Ship every exchange to the centre of a cluster, too; see cluster in the configuration."`
 }
 
 // Run serves until ctx is done, and drains; asked to restart, it drains and becomes the program that is installed by then.
 // Standard output gets one line for each address, "listening on http://HOST:PORT", once requests are taken; what people are to
 // know, the first key included, goes to standard error before it.
 func (c *Serve) Run(ctx context.Context, s *Surroundings) error {
+	if c.Edge {
+		return c.serve(ctx, s, joinAsEdge)
+	}
+	return c.serve(ctx, s, stayAlone)
+}
+
+// serve is Run as that member of a cluster.
+func (c *Serve) serve(ctx context.Context, s *Surroundings, join join) error {
 	inherited, err := listen.Inherit()
 	if err != nil {
 		return err
 	}
 	var restart restart
-	err = c.run(ctx, s, inherited, &restart)
+	err = c.run(ctx, s, inherited, &restart, join)
 	cut := errors.Is(err, server.ErrAborted)
 	if err != nil && !cut || !restart.begun() || ctx.Err() != nil { // told to end meanwhile
 		return err
@@ -56,7 +65,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) error {
 	return restart.become()
 }
 
-func (c *Serve) run(ctx context.Context, s *Surroundings, inherited *listen.Inherited, restart *restart) (err error) {
+func (c *Serve) run(ctx context.Context, s *Surroundings, inherited *listen.Inherited, restart *restart, join join) (err error) {
 	keepFilesPrivate()
 	sources := config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data}
 	cfg, err := config.Load(sources)
@@ -132,7 +141,13 @@ func (c *Serve) run(ctx context.Context, s *Surroundings, inherited *listen.Inhe
 	engine.Archive = tellingArchive{engine.Archive, hooks}
 	managed.Archive = engine.Archive
 
-	var running running
+	member, err := join(ctx, &cfg, memory, observed, log)
+	if err != nil {
+		return err
+	}
+	defer member.Close()
+
+	running := running{member: member}
 	management, err := openManagement(&cfg, managed, observed.Metrics(), &running, log)
 	defer management.close()
 	if err != nil {
@@ -365,7 +380,10 @@ func openManagement(
 }
 
 // running is the server as the management tells of it. It is asked only once the service is there.
-type running struct{ service *server.Server }
+type running struct {
+	service *server.Server
+	member
+}
 
 // Providers are those that the service leads to now.
 func (r *running) Providers() []admin.Provider {

@@ -40,6 +40,8 @@ func (l *loader) check(cfg *Config) {
 	}
 	l.checkMasterKey(EnvMasterKey, cfg.MasterKey)
 	l.checkMasterKey(EnvPreviousMasterKey, cfg.PreviousMasterKey)
+	l.checkMasterKey(EnvClusterKey, cfg.ClusterKey)
+	l.checkCluster(cfg.Cluster)
 	if cfg.PreviousMasterKey != "" && cfg.MasterKey == "" {
 		l.problems = append(l.problems, origin{source: EnvPreviousMasterKey}.problem("is the key before %s, which is not set", EnvMasterKey))
 	}
@@ -51,6 +53,21 @@ func (l *loader) check(cfg *Config) {
 func (l *loader) checkMasterKey(variable string, text Secret) {
 	if key, err := hex.DecodeString(text.Reveal()); err != nil || len(key) != 0 && len(key) != 32 {
 		l.problems = append(l.problems, origin{source: variable}.problem("is not 64 hexadecimal digits; `openssl rand -hex 32` makes them"))
+	}
+}
+
+func (l *loader) checkCluster(c Cluster) {
+	for i, text := range c.NATS {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			l.fail(fmt.Sprintf("cluster.nats.%d", i), "cluster.nats: this is no URL of a broker; write nats://HOST:PORT, or tls://HOST:PORT")
+		}
+	}
+	if c.Node > MaxNode {
+		l.fail("cluster.node", "cluster.node: %d is more than %d", c.Node, MaxNode)
+	}
+	if c.Replicas < 1 || c.Replicas > 5 {
+		l.fail("cluster.replicas", "cluster.replicas: brokers keep 1 to 5, not %d", c.Replicas)
 	}
 }
 

@@ -44,6 +44,7 @@ type Config struct {
 	Admin       Admin               `json:"admin"`
 	Telemetry   Telemetry           `json:"telemetry"`
 	Webhooks    []Webhook           `json:"webhooks"`
+	Cluster     Cluster             `json:"cluster"`
 
 	// ServiceKey is accepted as a key of account "default" with all scopes. It comes from MNEME_API_KEY only,
 	// is at least [MinServiceKey] characters long or empty, and is never stored.
@@ -56,6 +57,10 @@ type Config struct {
 	// PreviousMasterKey is the one before, for the start that changes it. It comes from MNEME_PREVIOUS_MASTER_KEY only, in
 	// the same form.
 	PreviousMasterKey Secret `json:"-"`
+
+	// ClusterKey signs what the nodes of a cluster send each other. It comes from MNEME_CLUSTER_KEY only, in the same form;
+	// empty: the server is in no cluster.
+	ClusterKey Secret `json:"-"`
 }
 
 // MinServiceKey is the shortest MNEME_API_KEY that is accepted, in characters: 32 hex digits carry 128 bits.
@@ -66,6 +71,9 @@ func (c *Config) MasterKeyBytes() []byte { return keyBytes(c.MasterKey) }
 
 // PreviousMasterKeyBytes gives the 32 bytes of PreviousMasterKey, nil when it is empty.
 func (c *Config) PreviousMasterKeyBytes() []byte { return keyBytes(c.PreviousMasterKey) }
+
+// ClusterKeyBytes gives the 32 bytes of ClusterKey, nil when it is empty.
+func (c *Config) ClusterKeyBytes() []byte { return keyBytes(c.ClusterKey) }
 
 func keyBytes(text Secret) []byte {
 	key, _ := hex.DecodeString(text.Reveal()) // checked by Load
@@ -283,6 +291,18 @@ type Telemetry struct {
 	SendTraceparent  bool `json:"send_traceparent"`  // tell providers which trace a call belongs to
 }
 
+// Cluster is where edges and their centre meet, see docs/cluster.md.
+type Cluster struct {
+	NATS        []string `json:"nats"`        // URLs of the brokers
+	Credentials string   `json:"credentials"` // file of a user of the brokers; "": the URLs have it, or none is needed
+	CA          string   `json:"ca"`          // file of who has signed the brokers' certificates; "": as the system says
+	Node        Count    `json:"node"`        // number of this edge, at most [MaxNode]
+	Replicas    Count    `json:"replicas"`    // of what the brokers hold
+}
+
+// MaxNode is the highest number of an edge.
+const MaxNode = 1<<16 - 1
+
 // Default is the configuration of a first start.
 func Default() Config {
 	return Config{
@@ -311,5 +331,6 @@ func Default() Config {
 		}},
 
 		Telemetry: Telemetry{SendTraceparent: true},
+		Cluster:   Cluster{Replicas: 1},
 	}
 }

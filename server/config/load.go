@@ -31,6 +31,7 @@ const (
 	EnvMasterKey  = "MNEME_MASTER_KEY"
 
 	EnvPreviousMasterKey = "MNEME_PREVIOUS_MASTER_KEY"
+	EnvClusterKey        = "MNEME_CLUSTER_KEY"
 )
 
 // providerKeys are the usual variables of the built-in providers. They stand below the file: a key written
@@ -78,6 +79,7 @@ func Load(sources Sources) (Config, error) {
 	cfg.ServiceKey = Secret(l.variable(EnvServiceKey))
 	cfg.MasterKey = Secret(l.variable(EnvMasterKey))
 	cfg.PreviousMasterKey = Secret(l.variable(EnvPreviousMasterKey))
+	cfg.ClusterKey = Secret(l.variable(EnvClusterKey))
 	l.taken = slices.Clone(l.problems)
 	if l.check(&cfg); len(l.problems) > 0 {
 		return Config{}, l.problems

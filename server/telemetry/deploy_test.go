@@ -18,6 +18,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/background/embedding"
+	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -35,6 +36,8 @@ func exposed(t *testing.T) map[string][]string {
 		IndexLag:    func() (words, vectors uint64) { return 0, 0 },
 	})
 	telemetry.WatchEmbedder(func() embedding.Usage { return embedding.Usage{} })
+	telemetry.WatchCluster(func() cluster.Shipping { return cluster.Shipping{} },
+		func() cluster.Arriving { return cluster.Arriving{Refused: map[string]int64{"account": 1}} })
 	telemetry.Limited("concurrent")
 	telemetry.Reloaded(true)
 	telemetry.Retry("openai", "rate_limited")

@@ -39,6 +39,15 @@ const (
 	metricSummaryCalls   = "mneme_summary_calls_total"
 	metricSummaryTokens  = "mneme_summary_tokens_total"
 	metricSpans          = "mneme_spans_total"
+
+	metricClusterConnected      = "mneme_cluster_connected"
+	metricClusterWaiting        = "mneme_cluster_waiting_exchanges"
+	metricClusterWaitingSeconds = "mneme_cluster_waiting_seconds"
+	metricClusterFrames         = "mneme_cluster_frames_total"
+	metricClusterResent         = "mneme_cluster_resent_total"
+	metricClusterArrived        = "mneme_cluster_arrived_total"
+	metricClusterRefused        = "mneme_cluster_refused_total"
+	metricClusterAside          = "mneme_cluster_aside_exchanges"
 )
 
 const (
@@ -51,7 +60,7 @@ const (
 	labelTreatment = "treatment" // emulated, dropped
 	labelDirection = "direction" // of bytes: in, from clients; out, to them
 	labelLimit     = "limit"     // of a key: requests_per_minute, tokens_per_minute, concurrent, tokens_per_month; or connections, connections_per_address
-	labelReason    = "reason"    // why an attempt failed (router.Failure)
+	labelReason    = "reason"    // why an attempt failed (router.Failure), or a centre refused something
 	labelTo        = "to"        // provider of the fallback
 	labelEndpoint  = "endpoint"  // base URL in the configuration
 	labelResult    = "result"

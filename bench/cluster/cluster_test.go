@@ -1,0 +1,130 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test's program is the command, too.
+func TestMain(m *testing.M) {
+	if os.Getenv(commandVariable) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const commandVariable = "MNEME_TEST_CLUSTER_COMMAND"
+
+func TestTheClusterServesAndEndsCleanly(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "mneme")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../..").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cluster := exec.CommandContext(t.Context(), os.Args[0], "-mneme", program, "-dir", filepath.Join(dir, "cluster"))
+	cluster.Env = append(os.Environ(), commandVariable+"=1")
+	cluster.Stderr = os.Stderr
+	if err := cluster.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var found installation
+	file := filepath.Join(dir, "cluster", "cluster.json")
+	var exit error // of the process, once it has ended
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		exit = cluster.Wait()
+	}()
+	defer func() {
+		if t.Failed() {
+			_ = cluster.Process.Signal(syscall.SIGTERM)
+			<-ended
+			for _, name := range []string{"broker", "centre", "edge-1", "edge-2"} {
+				log, _ := os.ReadFile(filepath.Join(dir, "cluster", name+".log"))
+				t.Logf("%s:\n%s", name, log)
+			}
+		}
+	}()
+	eventually(t, "cluster.json is there", func() bool {
+		select {
+		case <-ended:
+			t.Fatal("the cluster has ended")
+		default:
+		}
+		text, err := os.ReadFile(file)
+		return err == nil && json.Unmarshal(text, &found) == nil
+	})
+	url := map[string]string{}
+	for _, n := range found.Nodes {
+		url[n.Name] = n.URL
+	}
+	for _, edge := range []string{"edge-1", "edge-2"} {
+		body := `{"model":"gpt-5","messages":[{"role":"user","content":"the word at ` + edge + ` is sesame"}]}`
+		if status, text := call(t, http.MethodPost, url[edge]+"/v1/chat/completions", found.Key, body); status != http.StatusOK {
+			t.Fatalf("%s answers %d: %s", edge, status, text)
+		}
+	}
+	eventually(t, "one search at the centre finds what both edges recorded", func() bool {
+		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
+		return strings.Contains(text, "at edge-1") && strings.Contains(text, "at edge-2")
+	})
+	if err := cluster.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if <-ended; exit != nil {
+		t.Errorf("it ends with %v", exit)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("cluster.json names processes that have ended")
+	}
+	for _, n := range found.Nodes {
+		if syscall.Kill(n.PID, 0) == nil {
+			t.Errorf("%s, process %d, is still there", n.Name, n.PID)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * patience); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not come about that %s", what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func call(t *testing.T, method, url, key, body string) (status int, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}

@@ -1,0 +1,200 @@
+// Command cluster runs a whole cluster on this machine, for trying it out: a broker, a centre and two edges, each a process.
+// It writes cluster.json into its directory once all of them take requests, and ends them on SIGTERM or an interrupt.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	program := flag.String("mneme", "bin/mneme", "the program")
+	dir := flag.String("dir", "data/cluster", "where the nodes keep their data; what is there goes on")
+	broker := flag.String("broker", "", "be the broker that keeps its data there")
+	flag.Parse()
+	if err := run(*program, *dir, *broker); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// run runs the cluster, or its broker, until it is told to end.
+func run(program, dir, broker string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if broker != "" {
+		return runBroker(ctx, broker)
+	}
+	return runCluster(ctx, program, dir)
+}
+
+// patience is how long a node may take to start, or to end.
+const patience = time.Minute
+
+// node is a process of the cluster, as cluster.json names it.
+type node struct {
+	Name string `json:"name"`
+	PID  int    `json:"pid"`
+	URL  string `json:"url"`
+
+	process *exec.Cmd
+	ended   chan struct{} // closed when the process has ended
+}
+
+// installation is what cluster.json holds.
+type installation struct {
+	Nodes []*node `json:"nodes"`
+	Key   string  `json:"key"` // a service key of account default, of every scope, on all nodes
+}
+
+func runCluster(ctx context.Context, program, dir string) (err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	secrets := map[string]string{}
+	for _, name := range []string{"MNEME_CLUSTER_KEY", "MNEME_API_KEY"} {
+		if secrets[name], err = secret(filepath.Join(dir, strings.ToLower(name))); err != nil {
+			return err
+		}
+	}
+	cluster := installation{Key: secrets["MNEME_API_KEY"]}
+	defer func() { err = errors.Join(err, cluster.stop(), os.RemoveAll(filepath.Join(dir, "cluster.json"))) }()
+	start := func(name, program string, args ...string) error {
+		n, err := startNode(ctx, dir, name, secrets, program, args...)
+		if n != nil {
+			cluster.Nodes = append(cluster.Nodes, n)
+		}
+		return err
+	}
+	if err := start("broker", self, "-broker", filepath.Join(dir, "broker")); err != nil {
+		return err
+	}
+	for number, args := range [][]string{{"centre", "centre"}, {"edge-1", "serve", "--edge", "--simulate"}, {"edge-2", "serve", "--edge", "--simulate"}} {
+		name := args[0]
+		settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%q], node: %d}\n", filepath.Join(dir, name), cluster.Nodes[0].URL, number+1)
+		file := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+			return err
+		}
+		if err := start(name, program, append(args[1:], "--quiet", "--config", file)...); err != nil {
+			return err
+		}
+	}
+	if err := cluster.write(filepath.Join(dir, "cluster.json")); err != nil {
+		return err
+	}
+	for _, n := range cluster.Nodes {
+		fmt.Printf("%-8s process %-8d %s\n", n.Name, n.PID, n.URL)
+	}
+	fmt.Printf("all of it is in %s; end it with SIGTERM or Ctrl-C\n", filepath.Join(dir, "cluster.json"))
+	<-ctx.Done()
+	return nil
+}
+
+// secret gives the secret in a file, of 64 hexadecimal digits, which it makes first if it is not there.
+func secret(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		return string(text), nil
+	}
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // never fails: crypto/rand ends the program instead
+	text = []byte(hex.EncodeToString(random))
+	return string(text), os.WriteFile(file, text, 0o600)
+}
+
+// startNode starts a process and waits until it says where it listens. What it says besides goes into a file beside its data.
+func startNode(ctx context.Context, dir, name string, secrets map[string]string, program string, args ...string) (*node, error) {
+	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	process := exec.Command(program, args...) //nolint:noctx // it is ended in order, see stop
+	process.Env, process.Stderr = os.Environ(), log
+	for variable, value := range secrets {
+		process.Env = append(process.Env, variable+"="+value)
+	}
+	out, err := process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	n := &node{Name: name, PID: process.Process.Pid, process: process, ended: make(chan struct{})}
+	url := make(chan string, 1)
+	go func() {
+		defer close(n.ended)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if where, says := strings.CutPrefix(lines.Text(), "listening on "); says {
+				select {
+				case url <- where:
+				default:
+				}
+			}
+		}
+		_ = process.Wait()
+	}()
+	select {
+	case n.URL = <-url:
+		return n, nil
+	case <-n.ended:
+		return n, fmt.Errorf("%s has ended; %s says why", name, log.Name())
+	case <-ctx.Done():
+		return n, ctx.Err()
+	case <-time.After(patience):
+		return n, fmt.Errorf("%s does not start; %s says why", name, log.Name())
+	}
+}
+
+// write puts cluster.json in place, whole.
+func (c *installation) write(file string) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file+".new", append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// stop ends the processes, the last one first: edges ship to the end, the broker takes it.
+func (c *installation) stop() (err error) {
+	for i := len(c.Nodes) - 1; i >= 0; i-- {
+		n := c.Nodes[i]
+		if n.process.Process.Signal(syscall.SIGTERM) != nil {
+			_ = n.process.Process.Kill() // Windows has no such signal
+		}
+		select {
+		case <-n.ended:
+		case <-time.After(patience):
+			_ = n.process.Process.Kill()
+			<-n.ended
+			err = errors.Join(err, fmt.Errorf("%s did not end by itself", n.Name))
+		}
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/cluster"
+	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/store/engine"
+	frames "github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Centre is "mneme centre" and what belongs to it.
+type Centre struct {
+	Serve CentreServe `cmd:"" default:"withargs" help:"Take and serve what the edges of a cluster record."`
+	Adopt CentreAdopt `cmd:"" help:"Ship an existing store to the centre, as an edge on it would."`
+}
+
+// CentreServe is "mneme centre".
+type CentreServe struct {
+	Place  `embed:""`
+	Listen string `placeholder:"ADDRESS,…" help:"Where to serve the memory: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
+	Quiet  bool   `help:"Write no greeting and make no first key, as where nobody looks on."`
+}
+
+// Run serves like "mneme serve", and takes what edges ship.
+func (c *CentreServe) Run(ctx context.Context, s *Surroundings) error {
+	serve := Serve{Place: c.Place, Listen: c.Listen, Quiet: c.Quiet}
+	return serve.serve(ctx, s, joinAsCentre)
+}
+
+// CentreAdopt is "mneme centre adopt".
+type CentreAdopt struct {
+	Place `embed:""`
+}
+
+// Run ships all that a store holds, and returns when the centre has confirmed it. It can be interrupted, and goes on where it
+// was. What the centre has already it keeps once.
+func (c *CentreAdopt) Run(ctx context.Context, s *Surroundings) (err error) {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(cfg.Data); err != nil {
+		return fmt.Errorf("there is no data in %s; name the data directory with --data", cfg.Data)
+	}
+	log, _, flush := newLog(s.Err, nil)
+	defer flush()
+	m, err := openEngine(ctx, &cfg, nil, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	shipper, err := ship(ctx, &cfg, m, log)
+	if err != nil {
+		return err
+	}
+	defer shipper.Close()
+	all := shipper.Status().Waiting
+	for waiting := all; waiting > 0; waiting = shipper.Status().Waiting {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(storeInterval):
+		}
+	}
+	fmt.Fprintf(s.Out, "the centre has confirmed %s of %s\n", counted(int(all), "exchange"), cfg.Data)
+	return nil
+}
+
+// member is a server's part in a cluster.
+type member interface {
+	Cluster() admin.Cluster
+	Close()
+}
+
+// join makes a server a member of its cluster.
+type join func(context.Context, *config.Config, *engine.Engine, *telemetry.Telemetry, *slog.Logger) (member, error)
+
+// alone is the part of a server that is in no cluster.
+type alone struct{}
+
+func (alone) Cluster() admin.Cluster { return admin.Cluster{} }
+
+func (alone) Close() {}
+
+func stayAlone(context.Context, *config.Config, *engine.Engine, *telemetry.Telemetry, *slog.Logger) (member, error) {
+	return alone{}, nil
+}
+
+type edge struct{ *cluster.Shipper }
+
+func (e edge) Cluster() admin.Cluster {
+	status := e.Status()
+	return admin.Cluster{Edge: &status}
+}
+
+func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
+	shipper, err := ship(ctx, cfg, m, log)
+	if err != nil {
+		return nil, err
+	}
+	observed.WatchCluster(shipper.Status, nil)
+	return edge{shipper}, nil
+}
+
+// ship begins to ship what a store holds.
+func ship(ctx context.Context, cfg *config.Config, m *engine.Engine, log *slog.Logger) (*cluster.Shipper, error) {
+	o, err := clusterOptions(cfg, log)
+	if err == nil && cfg.Cluster.Node == 0 {
+		err = errors.New("give this edge a number in cluster.node that no other edge has, from 1 on")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cluster.Ship(ctx, m.Shipping(), uint16(cfg.Cluster.Node), o)
+}
+
+type centre struct{ *cluster.Centre }
+
+func (c centre) Cluster() admin.Cluster {
+	status := c.Status()
+	return admin.Cluster{Centre: &status}
+}
+
+func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
+	o, err := clusterOptions(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	gathering, err := cluster.Gather(ctx, m.Arrivals(), cfg.Data, o)
+	if err != nil {
+		return nil, err
+	}
+	observed.WatchCluster(nil, gathering.Status)
+	return centre{gathering}, nil
+}
+
+// clusterOptions are what the configuration says of the cluster, for who is to be a member.
+func clusterOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err error) {
+	if len(cfg.Cluster.NATS) == 0 {
+		return o, errors.New("name the brokers of the cluster in cluster.nats, such as [nats://127.0.0.1:4222]")
+	}
+	if cfg.ClusterKey == "" {
+		return o, fmt.Errorf("set %s to the key that all nodes of the cluster share; `openssl rand -hex 32` makes one", config.EnvClusterKey)
+	}
+	key, err := frames.NewKey(cfg.ClusterKeyBytes())
+	return cluster.Options{
+		NATS: cfg.Cluster.NATS, Credentials: cfg.Cluster.Credentials, CA: cfg.Cluster.CA, Replicas: int(cfg.Cluster.Replicas),
+		Key: key, Name: "mneme " + strconv.Itoa(int(cfg.Cluster.Node)), Log: log,
+	}, err
+}

@@ -1,0 +1,74 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/cluster"
+)
+
+// examineCluster looks at the part that the running server has in a cluster; nothing where it has none.
+func (c *Doctor) examineCluster(ctx context.Context) (findings []finding) {
+	_ = c.manage(ctx, mustExist, func(client *admin.Client) error {
+		part, err := client.Cluster(ctx)
+		if part.Edge != nil {
+			findings = append(findings, edgeFindings(part.Edge, time.Now())...)
+		}
+		if part.Centre != nil {
+			findings = append(findings, centreFinding(part.Centre))
+		}
+		return err
+	})
+	return findings
+}
+
+// lateShipping is how long the oldest exchange may wait for the centre before that is worth a warning: it is shipped within a
+// second.
+const lateShipping = time.Minute
+
+// maxSkew is how far apart the clocks of two nodes may be: ids, and so lists, are in the order of the clocks.
+const maxSkew = time.Second
+
+func edgeFindings(s *cluster.Shipping, now time.Time) (findings []finding) {
+	const check = "centre"
+	late := !s.Oldest.IsZero() && now.Sub(s.Oldest) > lateShipping
+	waiting := counted(int(s.Waiting), "exchange") + " wait for it"
+	switch {
+	case s.Problem != "":
+		findings = append(findings, finding{
+			check, problem, s.Problem + "; " + waiting, "Nothing is lost: they are kept here, and shipped when it is back. See to cluster.nats and to the centre",
+		})
+	case late:
+		findings = append(findings, finding{
+			check, warning, fmt.Sprintf("%s, the oldest for %s", waiting, now.Sub(s.Oldest).Round(time.Second)), "See whether mneme centre runs; they are kept here meanwhile",
+		})
+	default:
+		findings = append(findings, finding{check, good, "exchanges are shipped; " + waiting, ""})
+	}
+	if skew := time.Duration(s.Skew) * time.Millisecond; !s.Confirmed.IsZero() && skew.Abs() > maxSkew {
+		findings = append(findings, finding{"clock of the centre", warning, fmt.Sprintf("it is %s off this one", skew), "Set both clocks by NTP: lists are in the order of ids, which are made of the time"})
+	}
+	return findings
+}
+
+func centreFinding(s *cluster.Arriving) finding {
+	const check = "edges"
+	refused := int64(0)
+	for _, n := range s.Refused {
+		refused += n
+	}
+	switch {
+	case s.Problem != "":
+		return finding{check, problem, s.Problem, "See to cluster.nats; the edges keep what they have recorded"}
+	case s.Aside > 0:
+		return finding{
+			check, warning, counted(s.Aside, "exchange") + " of edges cannot be kept, and wait in the folder aside of the data directory",
+			"The log says why; one whose account is missing is taken once the account is there: mneme account create",
+		}
+	case refused > 0:
+		return finding{check, warning, fmt.Sprintf("%d messages were refused since the start", refused), "The log says why: another MNEME_CLUSTER_KEY, or a later version of mneme on an edge"}
+	}
+	return finding{check, good, counted(int(s.Exchanges), "exchange") + " came from edges since the start", ""}
+}

@@ -1,0 +1,75 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mnemeproxy/mneme/server/cluster"
+)
+
+var (
+	clusterConnected = prometheus.NewDesc(metricClusterConnected, "Whether a broker of the cluster is connected.", nil, nil)
+	clusterWaiting   = prometheus.NewDesc(metricClusterWaiting, "Exchanges of this edge that the centre has not confirmed.", nil, nil)
+	clusterWaitingS  = prometheus.NewDesc(metricClusterWaitingSeconds, "Time since the oldest of them began.", nil, nil)
+	clusterFrames    = prometheus.NewDesc(metricClusterFrames, "Frames of exchanges that the brokers took from this edge.", nil, nil)
+	clusterResent    = prometheus.NewDesc(metricClusterResent, "Times this edge shipped again what had not arrived.", nil, nil)
+	clusterArrived   = prometheus.NewDesc(metricClusterArrived, "Exchanges that edges have shipped to this centre.", nil, nil)
+	clusterRefused   = prometheus.NewDesc(metricClusterRefused, "What this centre did not take, by reason.", []string{labelReason}, nil)
+	clusterAside     = prometheus.NewDesc(metricClusterAside, "Exchanges that this centre refused and keeps aside.", nil, nil)
+)
+
+// WatchCluster adds the part that a server has in a cluster to the metrics: how far an edge is, or what comes to a centre. One
+// of them is nil.
+func (t *Telemetry) WatchCluster(edge func() cluster.Shipping, centre func() cluster.Arriving) {
+	t.metrics.registry.MustRegister(&clusterLevels{edge, centre})
+}
+
+type clusterLevels struct {
+	edge   func() cluster.Shipping
+	centre func() cluster.Arriving
+}
+
+func (c *clusterLevels) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterArrived, clusterRefused, clusterAside,
+	} {
+		to <- d
+	}
+}
+
+func (c *clusterLevels) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	counter := func(d *prometheus.Desc, v int64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	connected := false
+	if c.edge != nil {
+		status, age := c.edge(), 0.0
+		if !status.Oldest.IsZero() {
+			age = time.Since(status.Oldest).Seconds()
+		}
+		connected = status.Connected
+		gauge(clusterWaiting, float64(status.Waiting))
+		gauge(clusterWaitingS, age)
+		counter(clusterFrames, status.Frames)
+		counter(clusterResent, status.Resent)
+	}
+	if c.centre != nil {
+		status := c.centre()
+		connected = connected || status.Connected
+		counter(clusterArrived, status.Exchanges)
+		for reason, n := range status.Refused {
+			counter(clusterRefused, n, reason)
+		}
+		gauge(clusterAside, float64(status.Aside))
+	}
+	gauge(clusterConnected, truth(connected))
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -25,13 +25,6 @@ import (
 // patience is how long a test waits for something that is to happen soon; only a failure takes that long.
 const patience = time.Minute
 
-func TestMain(m *testing.M) {
-	if broker := os.Getenv(brokerVariable); broker != "" {
-		os.Exit(runBroker(broker))
-	}
-	os.Exit(m.Run())
-}
-
 // startBroker runs a broker with JetStream in this process.
 func startBroker(t *testing.T, dir string, port int) *server.Server {
 	t.Helper()

@@ -35,7 +35,7 @@ func (s Archive) ExchangeInfo(account, id string) (found *ExchangeInfo, err erro
 func (s *core) lookUp(account, id string, read func(*badger.Txn, accountNumber, exchangeID, *ExchangeInfo) error) error {
 	key, ok := parseExchangeID(id)
 	if !ok {
-		return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
+		return errNoExchange(id)
 	}
 	numbers, err := s.readable(account)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *core) lookUp(account, id string, read func(*badger.Txn, accountNumber, 
 		return errStorage(err, "exchange %s cannot be read; run mneme check", id)
 	}
 	if !found {
-		return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
+		return errNoExchange(id)
 	}
 	return nil
 }

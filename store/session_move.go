@@ -108,7 +108,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 	}
 	first, ok := parseExchangeID(exchange)
 	if !ok {
-		return nil, codec.Errorf(codec.KindNotFound, "no exchange %q", exchange)
+		return nil, errNoExchange(exchange)
 	}
 	source := sessionRef{number, sourceID}
 	target := sessionRef{number, sessionID(s.ids.next(time.Now()))}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -106,7 +107,19 @@ func (s Archive) Session(account, id string) (*Session, error) {
 	return &r.Session, nil
 }
 
-func errNoSession(id string) error { return codec.Errorf(codec.KindNotFound, "no session %q", id) }
+func errNoSession(id string) error {
+	if strings.HasPrefix(id, exchangePrefix) {
+		return codec.Errorf(codec.KindNotFound, "no session %q: that is the id of an exchange", id)
+	}
+	return codec.Errorf(codec.KindNotFound, "no session %q", id)
+}
+
+func errNoExchange(id string) error {
+	if strings.HasPrefix(id, sessionPrefix) {
+		return codec.Errorf(codec.KindNotFound, "no exchange %q: that is the id of a session", id)
+	}
+	return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
+}
 
 // sessionOf reads the names of an account and a session.
 func (s *core) sessionOf(account, id string) (accountNumber, sessionID, error) {
@@ -326,7 +339,7 @@ func (f Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
 	})
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound) || err == nil && r.Merged != "":
-		return nil, codec.Errorf(codec.KindNotFound, "no session %q", id)
+		return nil, errNoSession(id)
 	case err != nil:
 		return nil, errStorage(err, "session %s cannot be read; run mneme check", id)
 	}
@@ -339,14 +352,14 @@ func (f Feed) TurnAt(account AccountNumber, exchange string) (TimelineEntry, err
 	var entry TimelineEntry
 	id, ok := parseExchangeID(exchange)
 	if !ok {
-		return entry, codec.Errorf(codec.KindNotFound, "no exchange %q", exchange)
+		return entry, errNoExchange(exchange)
 	}
 	err := f.view(func(tx *badger.Txn) (err error) {
 		entry, err = getTimelineEntry(tx, accountNumber(account), id)
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return entry, codec.Errorf(codec.KindNotFound, "no exchange %q", exchange)
+		return entry, errNoExchange(exchange)
 	}
 	if err != nil {
 		return entry, errStorage(err, "the turn of %s cannot be read; run mneme check", exchange)

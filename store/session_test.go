@@ -676,3 +676,15 @@ func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
 	c.settle()
 	mustBeSound(t, c.s)
 }
+
+func TestAnIDOfTheOtherKindIsCalledSo(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	const exchange, session = "exch_06h085v1jpcfq3dqbt40266p4w", "sess_06h085v1jpcfq3dqbt40266p50"
+	if _, err := s.Archive().Session("acme", exchange); err == nil || !strings.Contains(err.Error(), "the id of an exchange") {
+		t.Errorf("a session is asked for by %s: %v", exchange, err)
+	}
+	if _, err := s.Archive().Exchange("acme", session); err == nil || !strings.Contains(err.Error(), "the id of a session") {
+		t.Errorf("an exchange is asked for by %s: %v", session, err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/agent"
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/recall"
 )
 
 // Recall is "mneme recall".
@@ -64,7 +65,10 @@ func (c *Recall) Run(ctx context.Context, s *Surroundings) error {
 		case c.JSON:
 			return writeJSON(s.Out, answer)
 		case answer.Text == "":
-			fmt.Fprintf(s.Err, "nothing is recalled (%s)\n", answer.Reason)
+			fmt.Fprintln(s.Err, "nothing is recalled:", answer.Reason.Sentence())
+			if asked.Scope == "" && (answer.Reason == recall.ReasonCoverage || answer.Reason == recall.ReasonScope) {
+				fmt.Fprintln(s.Err, "that was in one project; ask all of them with --project all, or search: mneme search WORDS")
+			}
 			return nil
 		}
 		fmt.Fprintln(s.Out, answer.Text)

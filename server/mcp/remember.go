@@ -35,7 +35,7 @@ func (t *tools) recall(ctx context.Context, in *recallInput, p *page) error {
 		Account: t.account, Prompt: in.Prompt, Project: in.Directory, Wide: in.Directory == "", Session: in.Session, Tokens: in.MaxTokens,
 	})
 	if r.Text == "" {
-		p.line("Nothing sure is on record for this (%s). Search with memory_search.", r.Reason)
+		p.line("Nothing is recalled: %s. Search with memory_search.", r.Reason.Sentence())
 		return nil
 	}
 	p.write(r.Text + "\n")

@@ -88,6 +88,31 @@ const (
 	ReasonNoIndex  Reason = "no_index" // the memory has no index, or is being closed
 )
 
+// Sentence is the reason in words, without a full stop; that of none is "".
+func (r Reason) Sentence() string {
+	switch r {
+	case ReasonShort:
+		return "the question has too few words to go by"
+	case ReasonScope:
+		return "the project is not known"
+	case ReasonCoverage:
+		return "nothing on record holds enough of the question's words"
+	case ReasonGiven:
+		return "all that was found was given to this session before"
+	case ReasonBudget:
+		return "this session has had as much as it may have, or nothing fits into so few tokens"
+	case ReasonDeadline:
+		return "the search was not done in time"
+	case ReasonPrivate:
+		return "the question is marked as private"
+	case ReasonFailed:
+		return "the search failed; the server's log says why"
+	case ReasonNoIndex:
+		return "the search index is off, or is being closed"
+	}
+	return string(r)
+}
+
 // Defaults and bounds.
 const (
 	DefaultTokens   = 400  // of one text

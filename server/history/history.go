@@ -100,7 +100,7 @@ func Look(ctx context.Context, name string, s *Search) (*History, error) {
 		h.add(r)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("there is no history of %s; name %s", h.client.name, h.client.what)
+		return nil, fmt.Errorf("there is no history of %s on this machine; name %s", h.client.name, h.client.what)
 	}
 	return h, nil
 }

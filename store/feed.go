@@ -206,8 +206,11 @@ func (f Feed) announce(changes []*Change, whole bool) {
 	}
 	f.feed.mu.Lock()
 	f.feed.committed.Store(f.feed.last)
-	if len(changes) > 0 || !whole {
+	switch {
+	case !whole:
 		f.feed.logged = f.feed.last
+	case len(changes) > 0: // the commit may also have given out numbers for what was put aside
+		f.feed.logged = changes[len(changes)-1].Seq
 	}
 	f.feed.recent.add(f.feed.last, changes, whole && f.slowest() < f.feed.last) // else nobody reads
 	f.feed.mu.Unlock()

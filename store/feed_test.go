@@ -479,3 +479,27 @@ func TestStagesAreCounted(t *testing.T) {
 		t.Errorf("when all is confirmed: %+v", s)
 	}
 }
+
+// What one stage puts aside gets a number as a change does. In the commit of a change it is not one that the others have to do.
+func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
+	c := &conversation{t, openStore(t, Options{Digest: digestTest})}
+	mustAccount(t, c.s, "acme")
+	c.follow(StageWords, StageSessions)
+	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+	c.settle()
+	c.do(StageWords)
+	c.do(StageSessions)
+	id, _ := parseSessionID(session)
+	err := c.s.update(t.Context(), func(g *gathering, w *write) error {
+		change := g.changed(sessionRef{1, id}, exchangeID{})
+		c.s.Feed().putAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.do(StageWords)
+	if lag, unconfirmed := c.s.Feed().Lag(StageWords); lag > 0 || unconfirmed > 0 {
+		t.Errorf("%d changes are to be done and %d to be confirmed, after all were", lag, unconfirmed)
+	}
+}

@@ -18,6 +18,12 @@ func agedStore(t *testing.T, killed bool) (dir string, ids []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Close(); err != nil { // what the kill left in memory becomes tables, which happens behind an open store
+		t.Fatal(err)
+	}
+	if s, err = Open(Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
 	age(t, dir, long)
 	left := dir
 	if killed {

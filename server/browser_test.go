@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,8 +28,9 @@ import (
 type browser struct {
 	t    *testing.T
 	ctx  context.Context
-	axe  string // the program that looks for what keeps people out
-	home string // where the page is now
+	axe  string   // the program that looks for what keeps people out
+	home string   // where the page is now
+	left []string // where it was; what it asked there may be told of late
 
 	mu      sync.Mutex
 	faults  []string
@@ -115,8 +117,10 @@ func (b *browser) clean(t *testing.T) {
 		t.Errorf("the browser complains: %q", b.faults)
 	}
 	for _, url := range b.hosts {
-		own := strings.HasPrefix(url, b.home+"/ui") || strings.HasPrefix(url, b.home+"/v1/") || url == b.home+"/favicon.ico"
-		if !own && url != "about:blank" && !strings.HasPrefix(url, "blob:"+b.home) {
+		own := slices.ContainsFunc(append(b.left, b.home), func(home string) bool {
+			return strings.HasPrefix(url, home+"/ui") || strings.HasPrefix(url, home+"/v1/") || url == home+"/favicon.ico" || strings.HasPrefix(url, "blob:"+home)
+		})
+		if !own && url != "about:blank" {
 			t.Errorf("the page asked %s", url)
 		}
 	}
@@ -145,6 +149,9 @@ func (b *browser) story(name string, tell func(t *testing.T)) {
 func (b *browser) open(h *house, path string) {
 	b.t.Helper()
 	if b.home != h.url {
+		if b.home != "" {
+			b.left = append(b.left, b.home)
+		}
 		b.home = h.url
 		b.t.Cleanup(func() { _ = chromedp.Do(b.ctx, chromedp.Navigate("about:blank")) })
 	}

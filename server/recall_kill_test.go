@@ -32,7 +32,7 @@ func TestEachRequestBeginsWithTheOneBeforeAcrossKills(t *testing.T) {
 			t.Fatal("the program does not answer")
 		}
 	}
-	remembers := func() { // what was said last can be recalled
+	remembers := func() { // the newest exchange can be recalled
 		eventually(t, func() error {
 			a := p.ask(client, surface{path: "/v1/memory/recall"}, askedIn(fmt.Sprintf("What about ErrCase%d again?", cases-1), shop))
 			if !strings.Contains(a.received, fmt.Sprintf("seed: Why does ErrCase%d", cases-1)) {

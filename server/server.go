@@ -45,7 +45,7 @@ type Options struct {
 
 	PublicNames listen.Names // that clients reach the memory by, see [listen.Names]
 
-	Webhooks *webhook.Sender // is told of budgets that are reached and of exchanges that failed; nil: nobody is
+	Webhooks *webhook.Sender // sends webhooks for budgets that are reached and exchanges that failed; nil: none are sent
 
 	Management http.Handler // below [ManagementPrefix], for holders of keys, whom it authenticates; nil: none
 

@@ -28,7 +28,7 @@ type claudeLine struct {
 	Agent      string    `json:"agentId"`
 	Sidechain  bool      `json:"isSidechain"`
 	Meta       bool      `json:"isMeta"`            // the program's own text
-	Compact    bool      `json:"isCompactSummary"`  // a summary in place of what was said
+	Compact    bool      `json:"isCompactSummary"`  // a summary in place of earlier messages
 	Failed     bool      `json:"isApiErrorMessage"` // the program's own, in place of an answer
 	Time       time.Time `json:"timestamp"`
 	Directory  string    `json:"cwd"`

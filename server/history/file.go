@@ -98,8 +98,8 @@ func hasSuffix(suffix string) func(string) bool {
 	return func(path string) bool { return strings.HasSuffix(path, suffix) }
 }
 
-// maxPiece bounds a line of a history, and what was said between two answers of a model, in bytes: programs keep pictures and
-// whole files in it.
+// maxPiece bounds a line of a history, and the messages between two answers of a model, in bytes: programs keep pictures and
+// whole files there.
 const maxPiece = 64 << 20
 
 // eachLine reads lines with their numbers. One that is too long, or ends before its time, is an error.

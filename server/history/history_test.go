@@ -131,7 +131,7 @@ chatgpt chat gpt-5  2026-03-02T10:00:03.000 in=0 cached=0 out=0 answer=
 	}
 }
 
-// Ids depend on nothing but what was said, so that an import that is done twice finds what it did.
+// Ids depend on the history alone, so that a second import finds the first one's exchanges.
 func TestIdsAreTheSameEachTime(t *testing.T) {
 	ids := func(dir string) (ids []string) {
 		ok(t, look(t, "claude-code", dir).Give(t.Context(), io.Discard, nil, func(step store.Exported) error {

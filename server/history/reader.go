@@ -116,8 +116,8 @@ func (r *reader) thread(key sessionKey) *thread {
 	return t
 }
 
-// thread makes exchanges of what was said in a conversation, one for each answer of a model. A request holds what was said
-// since the answer before, as agents that continue a conversation on the server do it: with the whole history in each, an
+// thread cuts a conversation into exchanges, one for each answer of a model. A request holds the messages since the answer
+// before, as that of agents that continue a conversation on the server do it: with the whole history in each, an
 // import would grow with the square of a conversation.
 type thread struct {
 	reader *reader

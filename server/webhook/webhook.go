@@ -37,8 +37,8 @@ const (
 // Events are all of them.
 var Events = []string{Budget, Failure, Erasure}
 
-// BudgetReached is the data of [Budget]. Of a day or month it is told once for each percentage, and perhaps again after a
-// restart.
+// BudgetReached is the data of [Budget]. It is sent once for each percentage of a day's or month's budget, and may be sent
+// again after a restart.
 type BudgetReached struct {
 	Account string    `json:"account"`
 	Key     string    `json:"key,omitempty"` // whose budget it is; none: the account's
@@ -101,7 +101,7 @@ type Options struct {
 	Pause func(attempt int) time.Duration // after the attempt, from 1; 0: it was the last. nil: as Standard Webhooks recommends
 }
 
-// Sender sends what it is told of. The methods of a nil Sender do nothing.
+// Sender delivers events to the receivers of the configuration. The methods of a nil Sender do nothing.
 type Sender struct {
 	receivers []*receiver
 	stop      context.CancelFunc

@@ -12,19 +12,19 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// A session that has changed is taken up after sessionDelay, so that one in which much is said is read once for many turns;
-// or before the next search for sessions of the account.
+// A changed session is indexed sessionDelay later, so that a busy one is read once for many turns, or before the next search
+// for sessions of the account.
 const (
 	sessionDelay = 30 * time.Second
 	sessionLook  = 5 * time.Second
 	sessionBatch = 128
-	// mostBefore is how many batches a search takes up itself.
+	// mostBefore is how many batches a search indexes itself before it runs.
 	mostBefore = 2
 	// mostChanged bounds the sessions that wait in memory. Others are found in the log of changes when these are done.
 	mostChanged = 32 << 10
 )
 
-// changedSessions are sessions that have changed and that the lexical index has yet to take up, or to write to disk.
+// changedSessions are changed sessions that the lexical index has yet to index, or to write to disk.
 type changedSessions struct {
 	turn    chan struct{}     // full while somebody uses what follows, up to mu
 	waiting []*changedSession // the first to have changed first
@@ -39,7 +39,7 @@ type sessionRef struct {
 	session string
 }
 
-// changedSession is a session from the first change on that is not taken up.
+// changedSession is a session with its first change that is not indexed yet.
 type changedSession struct {
 	sessionRef
 	change *store.Change
@@ -108,7 +108,7 @@ func (s *changedSessions) forget() {
 	s.batches = nil
 }
 
-// remove takes sessions off the list that the index has taken up.
+// remove takes indexed sessions off the list.
 func (s *changedSessions) remove(taken []*changedSession) {
 	for _, w := range taken {
 		delete(s.known, w.sessionRef)
@@ -237,12 +237,12 @@ func (x *Index) takeUpSessions(ctx context.Context, due func(*changedSession) bo
 	return len(read) + len(damaged), nil
 }
 
-// changedBefore gives a function that reports whether a session had changed before changedBefore was called: who takes up these
-// comes to an end.
+// changedBefore gives a function that reports whether a session had changed before changedBefore was called: a caller that
+// indexes only these comes to an end.
 func (x *Index) changedBefore() func(*changedSession) bool {
 	last := x.feed.Last()
 	return func(w *changedSession) bool { return w.change.Seq <= last }
 }
 
-// errFull is what those get who would take up sessions while more waits for the disk than may.
+// errFull is the error of indexing sessions while too much waits for the disk.
 var errFull = codec.Errorf(codec.KindStorage, "the search index cannot be written to disk at present; see the log of the proxy")

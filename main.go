@@ -20,7 +20,7 @@ type commands struct {
 	Centre     command.Centre     `cmd:"" help:"Serve the centre of a cluster, or take a store in."`
 	Up         command.Up         `cmd:"" help:"Run the server in the background."`
 	Down       command.Down       `cmd:"" help:"End the server in the background."`
-	Status     command.Status     `cmd:"" help:"Say whether the server runs, where, and on which data."`
+	Status     command.Status     `cmd:"" help:"Show whether the server runs, where, and on which data."`
 	Key        command.Key        `cmd:"" help:"Manage service keys."`
 	Account    command.Account    `cmd:"" help:"Manage accounts and their own provider credentials."`
 	MasterKey  command.MasterKey  `cmd:"" help:"Manage the key that provider credentials are sealed with."`
@@ -33,9 +33,9 @@ type commands struct {
 	Tail       command.Tail       `cmd:"" help:"Stream exchanges as they happen."`
 	UI         command.UI         `cmd:"" name:"ui" help:"Open the page of the running server in a browser."`
 	Usage      command.Usage      `cmd:"" help:"Show tokens and costs by day, account, key, project, client or model."`
-	Stats      command.Stats      `cmd:"" help:"Show disk usage by account and kind."`
-	Export     command.Export     `cmd:"" help:"Export an account's memory as JSON lines."`
-	Import     command.Import     `cmd:"" help:"Import an export."`
+	Stats      command.Stats      `cmd:"" help:"Show disk usage, and the backlog and cost of each stage after an answer."`
+	Export     command.Export     `cmd:"" help:"Export an account's memory, as JSON lines or for other programs."`
+	Import     command.Import     `cmd:"" help:"Import an export, or the history of another program."`
 	Check      command.Check      `cmd:"" help:"Verify the store, and repair what can be derived."`
 	Backup     command.Backup     `cmd:"" help:"Back up the store while the server runs."`
 	Restore    command.Restore    `cmd:"" help:"Restore a store from backups."`
@@ -43,10 +43,10 @@ type commands struct {
 	Compact    command.Compact    `cmd:"" help:"Reclaim the space of erased data."`
 	Config     command.Config     `cmd:"" help:"Check the configuration."`
 	Doctor     command.Doctor     `cmd:"" help:"Diagnose the installation and say what to fix."`
-	Login      command.Login      `cmd:"" help:"Keep a server elsewhere and a key of it for the commands that come."`
+	Login      command.Login      `cmd:"" help:"Save the address and key of a remote server for later commands."`
 	Logout     command.Logout     `cmd:"" help:"Forget the login."`
 	Wrap       command.Wrap       `cmd:"" help:"Run an agent (Claude Code, Codex, opencode, …) through the running server."`
-	Setup      command.Setup      `cmd:"" help:"Lead an agent to the server for good, or take that back."`
+	Setup      command.Setup      `cmd:"" help:"Connect an agent to the server permanently, or undo that."`
 	Bench      bench.Command      `cmd:"" help:"Measure mneme and other gateways on this machine."`
 	Completion command.Completion `cmd:"" help:"Write the completion for a shell: bash, zsh, fish or powershell."`
 	Complete   command.Complete   `cmd:"" hidden:"" help:"List what may come next on a command line."`

@@ -26,7 +26,7 @@ type Recall struct {
 	Prompt       []string `arg:"" optional:"" help:"The question, or the text of an error."`
 	Project      string   `placeholder:"DIR" help:"The directory that is meant (default: this one); \"all\" for every one."`
 	MaxTokens    int      `placeholder:"N" help:"How long the text may be (default: 400)."`
-	SessionStart bool     `help:"Say what was done last in the directory instead."`
+	SessionStart bool     `help:"Show what was done last in the directory instead."`
 	Hook         bool     `help:"Serve as a hook of an agent: read the event from standard input, and write what the agent is to know. Uses $$MNEME_KEY and $$MNEME_URL where they are set. Fails silently."`
 	JSON         bool     `help:"Write the answer as JSON."`
 }

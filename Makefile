@@ -114,6 +114,12 @@ damage: ## Harm every file of a store and of its search index in every way, and 
 bench: build ## Measure this machine: mneme next to floors, capture on; report in bench-report/. More: make bench ARGS="all --rounds 7"
 	@bin/mneme bench run $(or $(ARGS),--scale 0.35)
 
+.PHONY: bench-compare
+BASE ?= HEAD~1
+bench-compare: build ## Measure this tree beside the commit BASE (HEAD~1), round by round; fails where a figure grew. Lanes: ARGS="chat --rounds 9"
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive $(BASE) | tar -x -C "$$dir" && \
+	(cd "$$dir" && go build -buildvcs=false -o mneme .) && bin/mneme bench compare "$$dir/mneme" bin/mneme $(ARGS)
+
 CAPACITY ?= 100000
 capacity: ## Measure the store: exchanges/s, MB/s, CPU and memory, lists, opening. Larger: make capacity CAPACITY=1000000
 	@go build -o $(BIN)/capacity ./bench/capacity

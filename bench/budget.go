@@ -17,7 +17,7 @@ import (
 // A budget bounds one figure of mneme's by another one of the same run.
 type budget struct {
 	Lane    string  `yaml:"lane"`
-	Figure  string  `yaml:"figure"`  // cpu_per_event, cpu_per_request or allocations
+	Figure  string  `yaml:"figure"`  // cpu_per_event, cpu_per_request, allocations or bytes (allocated per request)
 	Target  string  `yaml:"target"`  // whose figure; "" for mneme
 	Against string  `yaml:"against"` // target to divide by; "" for figures that stand alone
 	Of      string  `yaml:"of"`      // lane of against; "" for the same
@@ -79,14 +79,14 @@ func parseBudgets(text []byte) ([]budget, error) {
 			b.Of = b.Lane
 		}
 		if figures[b.Figure] == nil || b.AtMost <= 0 {
-			return nil, fmt.Errorf("budget %d (%s): figure is one of cpu_per_event, cpu_per_request and allocations, at_most above 0", i+1, b.Lane)
+			return nil, fmt.Errorf("budget %d (%s): figure has to be cpu_per_event, cpu_per_request, allocations or bytes, and at_most above 0", i+1, b.Lane)
 		}
 		for _, name := range []string{b.Lane, b.Of} {
 			if _, ok := findLane(name); !ok {
 				return nil, fmt.Errorf("budget %d: there is no lane %q", i+1, name)
 			}
 		}
-		if b.Against == "" && b.Figure != "allocations" {
+		if b.Against == "" && strings.HasPrefix(b.Figure, "cpu_") {
 			return nil, errors.New("a budget of CPU time needs a target to compare with: times differ from machine to machine")
 		}
 	}
@@ -97,6 +97,7 @@ var figures = map[string]func(*Round) float64{
 	"cpu_per_event":   func(r *Round) float64 { return r.CPUEvent },
 	"cpu_per_request": func(r *Round) float64 { return r.CPURequest },
 	"allocations":     func(r *Round) float64 { return r.Allocations },
+	"bytes":           func(r *Round) float64 { return r.Bytes },
 }
 
 // check compares a budget with the report. Lanes that were not run keep theirs. The noise of a run is half the distance

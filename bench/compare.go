@@ -1,8 +1,12 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/mnemeproxy/mneme/server/command"
@@ -10,56 +14,222 @@ import (
 
 // Compare is "mneme bench compare".
 type Compare struct {
-	Old string `arg:"" help:"report.json of the earlier run."`
-	New string `arg:"" help:"report.json of the later run."`
+	Before string   `arg:"" help:"The earlier mneme binary, or the report.json of its run."`
+	After  string   `arg:"" help:"The later one."`
+	Lanes  []string `arg:"" optional:"" help:"Lanes to run with two binaries; none: the short set."`
+	AtMost float64  `default:"1.1" help:"Fail when a figure is more than so many times what it was, and the noise does not explain it."`
+	Rounds int      `default:"5" help:"Measured rounds per lane with two binaries."`
+	Scale  float64  `default:"0.35" help:"Multiplies the requests of a round."`
+	Out    string   `placeholder:"DIR" help:"Directory for the report of the run with two binaries."`
 }
 
-// Run prints what became cheaper and what more expensive. Each run is measured by its own byte pump, so the two need not be
-// from the same machine.
-func (c *Compare) Run(_ context.Context, s *command.Surroundings) error {
-	earlier, err := readReport(c.Old)
+// Run prints each figure of the later mneme as a multiple of the earlier one's. Binaries run side by side and are compared round
+// by round. The runs of two reports are each measured by their own byte pump, so they need not be from the same machine.
+func (c *Compare) Run(ctx context.Context, s *command.Surroundings) error {
+	changes, err := c.changes(ctx, s)
 	if err != nil {
 		return err
 	}
-	later, err := readReport(c.New)
-	if err != nil {
-		return err
+	if len(changes) == 0 {
+		return errors.New("the reports have no lane and target in common")
 	}
-	_, err = fmt.Fprint(s.Out, compare(earlier, later))
-	return err
+	over := writeChanges(s.Out, changes, c.AtMost)
+	if over > 0 {
+		return fmt.Errorf("%d of %d figures are more than %g times what they were", over, len(changes), c.AtMost)
+	}
+	return nil
 }
 
-func compare(earlier, later *Report) string {
-	var b strings.Builder
-	b.WriteString("CPU time as a multiple of the byte pump's in the same run: median (minimum–maximum).\n\n")
-	b.WriteString("| lane | target | old | new | change |\n|---|---|---|---|---|\n")
-	for i := range later.Lanes {
-		now := &later.Lanes[i]
-		before := earlier.lane(now.Lane)
-		if before == nil {
-			continue
+func (c *Compare) changes(ctx context.Context, s *command.Surroundings) ([]change, error) {
+	var reports int
+	for _, file := range []string{c.Before, c.After} {
+		is, err := isReport(file)
+		if err != nil {
+			return nil, err
 		}
-		for j := range now.Results {
-			name := now.Results[j].Target
-			x, y := before.relative(name), now.relative(name)
-			if x.Median == 0 || y.Median == 0 || name == targetPump {
+		if is {
+			reports++
+		}
+	}
+	switch reports {
+	case 0:
+		report, err := c.measure(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		return pairedChanges(report), nil
+	case 2:
+		before, err := readReport(c.Before)
+		if err != nil {
+			return nil, err
+		}
+		after, err := readReport(c.After)
+		if err != nil {
+			return nil, err
+		}
+		return reportedChanges(before, after), nil
+	}
+	return nil, errors.New("give two binaries or two reports, not one of each")
+}
+
+func isReport(file string) (bool, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	first := make([]byte, 1)
+	_, err = io.ReadFull(f, first)
+	return bytes.Equal(first, []byte("{")), err
+}
+
+// beforeMark and afterMark follow the name of a target in a run of two binaries.
+const beforeMark, afterMark = "@before", "@after"
+
+// measure runs the lanes with both binaries. In each round both have their turn next to each other.
+func (c *Compare) measure(ctx context.Context, s *command.Surroundings) (*Report, error) {
+	run := Run{Lanes: c.Lanes, Rounds: c.Rounds, Scale: c.Scale, Out: c.Out}
+	chosen, err := run.chosen()
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := startFleet(s.Version, nil, "")
+	if err != nil {
+		return nil, err
+	}
+	defer fleet.stop()
+	for _, name := range []string{targetMneme, targetOff} {
+		for _, one := range []struct{ mark, program string }{{beforeMark, c.Before}, {afterMark, c.After}} {
+			t, err := fleet.startMneme(name, one.program)
+			if err != nil {
+				return nil, fmt.Errorf("%s of %s: %w", name, one.program, err)
+			}
+			t.Name += one.mark
+			fleet.targets = append(fleet.targets, t)
+		}
+	}
+	r := &runner{Run: &run, fleet: fleet, err: s.Err}
+	report, err := r.report(ctx, chosen)
+	if err == nil && c.Out != "" {
+		err = report.write(c.Out)
+	}
+	return report, err
+}
+
+// A change is one figure of one target in one lane, before and after.
+type change struct {
+	lane, target, figure string
+	before, after        Spread
+	ratios               []float64 // of after to before
+	failed               int       // answers after that were not whole and right
+}
+
+// compared are the figures of a comparison, with how a table names them.
+var compared = []struct{ figure, unit string }{
+	{"cpu_per_request", "CPU µs/request"},
+	{"allocations", "allocations/request"},
+	{"bytes", "bytes allocated/request"},
+}
+
+// pairedChanges are those of a run of two binaries, round by round.
+func pairedChanges(report *Report) (all []change) {
+	for i := range report.Lanes {
+		l := &report.Lanes[i]
+		for _, name := range []string{targetMneme, targetOff} {
+			before, after := l.result(name+beforeMark), l.result(name+afterMark)
+			if before == nil || after == nil {
 				continue
 			}
-			change := fmt.Sprintf("%+.1f %%", 100*(y.Median/x.Median-1))
-			if y.Min <= x.Max && x.Min <= y.Max {
-				change += " (within the noise)"
+			for _, c := range compared {
+				figure := figures[c.figure]
+				all = appendChange(all, change{
+					lane: l.Lane, target: name, figure: c.unit, failed: after.failures(),
+					before: before.spread(figure), after: after.spread(figure), ratios: ratios(after, before, figure, figure),
+				})
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", now.Lane, name, showSpread(x), showSpread(y), change)
 		}
 	}
-	return b.String()
+	return all
 }
 
-// relative is a target's cost in byte pumps.
-func (l *LaneData) relative(name string) Spread {
-	of, pump := l.result(name), l.result(targetPump)
-	if of == nil || pump == nil {
-		return Spread{}
+// reportedChanges are those between two runs. Their rounds do not belong together, so each of the later is held against each
+// of the earlier. CPU times are multiples of the byte pump's.
+func reportedChanges(before, after *Report) (all []change) {
+	for i := range after.Lanes {
+		later := &after.Lanes[i]
+		earlier := before.lane(later.Lane)
+		if earlier == nil {
+			continue
+		}
+		for j := range later.Results {
+			now := &later.Results[j]
+			then := earlier.result(now.Target)
+			if then == nil || now.Target == targetPump {
+				continue
+			}
+			c := change{lane: later.Lane, target: now.Target, figure: "CPU, × pump", failed: now.failures()}
+			all = appendChange(all, c.of(earlier.inPumps(then), later.inPumps(now)))
+			for _, figure := range compared[1:] {
+				c.figure = figure.unit
+				all = appendChange(all, c.of(then.over(figures[figure.figure]), now.over(figures[figure.figure])))
+			}
+		}
 	}
-	return spreadOf(ratios(of, pump, l.cost(), l.cost()))
+	return all
+}
+
+func (c change) of(before, after []float64) change {
+	c.before, c.after = spreadOf(before), spreadOf(after)
+	for _, x := range before {
+		for _, y := range after {
+			if x > 0 {
+				c.ratios = append(c.ratios, y/x)
+			}
+		}
+	}
+	return c
+}
+
+// appendChange leaves out what was not measured before or after.
+func appendChange(all []change, c change) []change {
+	if len(c.ratios) == 0 || c.before.Median == 0 || c.after.Median == 0 {
+		return all
+	}
+	return append(all, c)
+}
+
+// inPumps are the costs of a target's rounds as multiples of the byte pump's.
+func (l *LaneData) inPumps(r *Result) []float64 {
+	pump := l.result(targetPump)
+	if pump == nil {
+		return nil
+	}
+	return ratios(r, pump, l.cost(), l.cost())
+}
+
+// over reports whether a figure grew beyond the bound by more than the noise, or whether answers failed.
+func (c *change) over(atMost float64) bool {
+	return c.failed > 0 || spreadOf(c.ratios).Median-noiseOf(c.ratios) > atMost
+}
+
+// writeChanges prints the table and counts the figures over the bound.
+func writeChanges(out io.Writer, changes []change, atMost float64) (over int) {
+	var b strings.Builder
+	b.WriteString("Medians (minimum–maximum). The ratio is after / before; 1 is no change.\n\n")
+	b.WriteString("| lane | target | figure | before | after | ratio | |\n|---|---|---|---|---|---|---|\n")
+	for i := range changes {
+		c := &changes[i]
+		verdict := ""
+		if c.over(atMost) {
+			over++
+			verdict = "**over**"
+		}
+		if c.failed > 0 {
+			verdict = fmt.Sprintf("**%d answers failed**", c.failed)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
+			c.lane, c.target, c.figure, showSpread(c.before), showSpread(c.after), showSpread(spreadOf(c.ratios)), verdict)
+	}
+	_, _ = io.WriteString(out, b.String())
+	return over
 }

@@ -127,7 +127,7 @@ func (l *lane) path() string {
 
 // runsOn reports whether a target takes part in the lane.
 func (l *lane) runsOn(t *target) bool {
-	return !l.search || t.Name == targetMneme || t.Name == targetPower
+	return !l.search || t.keeps
 }
 
 // perRound is the number of requests of one round; a paced lane takes one per connection, because its rounds take as

@@ -74,6 +74,7 @@ type Round struct {
 	CPURequest  float64 `json:"cpu_us_per_request,omitempty"`
 	CPUEvent    float64 `json:"cpu_us_per_event,omitempty"`
 	Allocations float64 `json:"allocations_per_request,omitempty"`
+	Bytes       float64 `json:"allocated_bytes_per_request,omitempty"`
 	PeakMemory  int64   `json:"peak_memory_bytes,omitempty"`
 	Total       Latency `json:"total"`
 	First       Latency `json:"first_event"`

@@ -69,16 +69,6 @@ func TestBudgetsThatComeWithMnemeCanBeRead(t *testing.T) {
 	}
 }
 
-func TestComparisonKnowsNoise(t *testing.T) {
-	t.Parallel()
-	if got := compare(reportOf(2, 2.1, 2.2), reportOf(1, 1.05, 1.1)); !strings.Contains(got, "-50.0 % |") {
-		t.Errorf("half the cost is reported as\n%s", got)
-	}
-	if got := compare(reportOf(2, 2.1, 2.2), reportOf(2.1, 2.15, 2.3)); !strings.Contains(got, "within the noise") {
-		t.Errorf("the same cost is reported as\n%s", got)
-	}
-}
-
 func TestTheTableForTheReadmeNamesItsOrigin(t *testing.T) {
 	t.Parallel()
 	r := reportOf(1.5, 1.5, 1.5)

@@ -276,7 +276,7 @@ func dial(ctx context.Context, w *load) ([]*connection, error) {
 // measure runs a load and reads what it cost.
 func measure(ctx context.Context, t *target, run func() tally) (*Round, error) {
 	var before time.Duration
-	allocated, countsAllocations := t.allocations(ctx)
+	objects, bytes, countsAllocations := t.allocated(ctx)
 	var peak *memoryWatch
 	if t.process != nil {
 		var err error
@@ -305,8 +305,9 @@ func measure(ctx context.Context, t *target, run func() tally) (*Round, error) {
 		round.CPUEvent = used / float64(got.events)
 	}
 	if countsAllocations {
-		if now, ok := t.allocations(ctx); ok {
-			round.Allocations = float64(now-allocated) / float64(max(sent, 1))
+		if nowObjects, nowBytes, ok := t.allocated(ctx); ok {
+			round.Allocations = float64(nowObjects-objects) / float64(max(sent, 1))
+			round.Bytes = float64(nowBytes-bytes) / float64(max(sent, 1))
 		}
 	}
 	return round, nil

@@ -22,6 +22,7 @@ type target struct {
 	process *process // nil: its CPU time and memory are unknown
 	pprof   string   // host:port of its profiles, "" for programs that are not ours
 	header  string   // lines that its requests have in their head, see newRequest
+	keeps   bool     // keeps exchanges, and can be asked for them
 }
 
 // Names of the targets that come with the command.
@@ -67,7 +68,7 @@ func startFleet(version string, names []string, upstream string) (f *fleet, err 
 		return f, err
 	}
 	if f.upstream = upstream; upstream == "" {
-		if _, f.upstream, _, err = f.own("provider", nil); err != nil {
+		if _, f.upstream, _, err = f.own(f.self, "provider", nil); err != nil {
 			return f, err
 		}
 	}
@@ -93,14 +94,14 @@ func (f *fleet) stop() {
 	}
 }
 
-// own starts a target out of the own binary.
-func (f *fleet) own(kind string, env []string, args ...string) (p *process, address, pprof string, err error) {
+// own starts a target out of a mneme binary.
+func (f *fleet) own(program, kind string, env []string, args ...string) (p *process, address, pprof string, err error) {
 	log, err := os.Create(filepath.Join(f.dir, fmt.Sprintf("%s-%d.log", kind, len(f.stops))))
 	if err != nil {
 		return nil, "", "", err
 	}
 	defer log.Close()
-	p, err = startProcess(log, env, f.self, append([]string{"bench", "target", kind}, args...)...)
+	p, err = startProcess(log, env, program, append([]string{"bench", "target", kind}, args...)...)
 	if err != nil {
 		said, _ := os.ReadFile(log.Name())
 		return nil, "", "", fmt.Errorf("%w: %s", err, said)
@@ -120,33 +121,37 @@ func (f *fleet) start(name string) (*target, error) {
 	case targetDirect:
 		t.address = f.upstream
 	case targetPump, targetReverse:
-		t.process, t.address, t.pprof, err = f.own(name, nil, f.upstream)
+		t.process, t.address, t.pprof, err = f.own(f.self, name, nil, f.upstream)
 	case targetNginx:
 		err = f.nginx(t)
 	case targetHAProxy:
 		err = f.haproxy(t)
-	case targetMneme:
-		err = f.mneme(t, "mode: on\n  durability: process")
-	case targetPower:
-		err = f.mneme(t, "mode: on\n  durability: power")
-	case targetOff:
-		err = f.mneme(t, "mode: off")
+	case targetMneme, targetPower, targetOff:
+		return f.startMneme(name, f.self)
 	default:
 		return nil, fmt.Errorf("unknown (known: %s)", strings.Join(builtinTargets, ", "))
 	}
 	return t, err
 }
 
-func (f *fleet) mneme(t *target, capture string) error {
-	t.Version = f.version
-	data := filepath.Join(f.dir, t.Name)
+// captureSettings are those of the targets that are mneme.
+var captureSettings = map[string]string{
+	targetMneme: "mode: on\n  durability: process",
+	targetPower: "mode: on\n  durability: power",
+	targetOff:   "mode: off",
+}
+
+// startMneme starts one of the targets that are mneme out of a binary of it.
+func (f *fleet) startMneme(name, program string) (*target, error) {
+	t := &target{Name: name, Version: f.version, header: bearer(serviceKey), keeps: name != targetOff}
+	data := filepath.Join(f.dir, fmt.Sprintf("%s-%d", name, len(f.stops)))
 	file := data + ".yaml"
-	if err := os.WriteFile(file, []byte(mnemeConfig(f.upstream, data, capture)), 0o600); err != nil {
-		return err
+	if err := os.WriteFile(file, []byte(mnemeConfig(f.upstream, data, captureSettings[name])), 0o600); err != nil {
+		return nil, err
 	}
 	var err error
-	t.process, t.address, t.pprof, err = f.own("mneme", []string{"MNEME_API_KEY=" + serviceKey}, file)
-	return err
+	t.process, t.address, t.pprof, err = f.own(program, "mneme", []string{"MNEME_API_KEY=" + serviceKey}, file)
+	return t, err
 }
 
 // mnemeConfig points all providers at the simulated one, each with the formats that the real one speaks.
@@ -272,16 +277,20 @@ func (t *target) profile(ctx context.Context, seconds int, to string) error {
 	})
 }
 
-// allocations is how many objects the target has allocated so far; ok is false where it cannot be asked.
-func (t *target) allocations(ctx context.Context) (n uint64, ok bool) {
+// allocated is how many objects, with how many bytes, the target has allocated so far; ok is false where it cannot be asked.
+// Binaries from before bytes were counted give none.
+func (t *target) allocated(ctx context.Context) (objects, bytes uint64, ok bool) {
 	if t.pprof == "" {
-		return 0, false
+		return 0, 0, false
 	}
 	err := t.fetch(ctx, allocationsPath, func(r io.Reader) error {
-		_, err := fmt.Fscan(r, &n)
+		read, err := fmt.Fscan(r, &objects, &bytes)
+		if read > 0 {
+			return nil
+		}
 		return err
 	})
-	return n, err == nil
+	return objects, bytes, err == nil
 }
 
 func (t *target) fetch(ctx context.Context, path string, read func(io.Reader) error) error {

@@ -71,7 +71,7 @@ func (w *addressLine) Write(p []byte) (int, error) {
 
 const allocationsPath = "/allocations"
 
-// serveProfiles serves profiles and the number of allocations on a free port, until ctx is done.
+// serveProfiles serves profiles, and the number of allocations with their bytes, on a free port, until ctx is done.
 func serveProfiles(ctx context.Context) (address string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -83,7 +83,7 @@ func serveProfiles(ctx context.Context) (address string, err error) {
 	mux.HandleFunc(allocationsPath, func(w http.ResponseWriter, _ *http.Request) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		fmt.Fprintln(w, m.Mallocs)
+		fmt.Fprintln(w, m.Mallocs, m.TotalAlloc)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -76,6 +76,30 @@ func TestRoomsImportOnlyWhatTheArrowsAllow(t *testing.T) {
 	}
 }
 
+// The store is built from its ground floor up: a floor imports those below it, and never the store that stands on all.
+func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
+	const inside = "store/internal/"
+	below := map[string][]string{ // the table in architecture.md
+		"kv": {},
+	}
+	for path, imports := range packages(t) {
+		name, is := strings.CutPrefix(path, inside)
+		if !is {
+			continue
+		}
+		allowed, known := below[name]
+		if !known {
+			t.Errorf("%s: which floor of the store is it?", path)
+		}
+		for _, other := range imports.product {
+			floor, internal := strings.CutPrefix(other, inside)
+			if other == "store" || internal && !slices.Contains(allowed, floor) {
+				t.Errorf("%s imports %s", path, other)
+			}
+		}
+	}
+}
+
 func TestTheEdgeAloneImportsTheServerLibraries(t *testing.T) {
 	for path, imports := range packages(t) {
 		for _, library := range slices.Concat(imports.product, imports.tests) {

@@ -13,6 +13,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Account owns exchanges, sessions, service keys and provider credentials.
@@ -24,8 +25,8 @@ type Account struct {
 
 type accountRecord struct {
 	Account
-	Number    accountNumber `json:"number"`
-	Retention *Retention    `json:"retention,omitempty"` // nil: the server's
+	Number    kv.AccountNumber `json:"number"`
+	Retention *Retention       `json:"retention,omitempty"` // nil: the server's
 }
 
 var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -40,7 +41,7 @@ type accountTable struct {
 
 func (t *accountTable) load(db *badger.DB) error {
 	t.byName = make(map[string]accountRecord)
-	return eachRecord(db, []byte{spaceAccount}, func(_ []byte, record []byte) error {
+	return kv.EachRecord(db, []byte{kv.SpaceAccount}, func(_ []byte, record []byte) error {
 		var a accountRecord
 		if err := decodeRecord(record, &a); err != nil {
 			return err
@@ -50,7 +51,7 @@ func (t *accountTable) load(db *badger.DB) error {
 	})
 }
 
-func (t *accountTable) number(name string) (accountNumber, bool) {
+func (t *accountTable) number(name string) (kv.AccountNumber, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	a, ok := t.byName[name]
@@ -58,10 +59,10 @@ func (t *accountTable) number(name string) (accountNumber, bool) {
 }
 
 // has reports whether there is an account with the number.
-func (t *accountTable) has(number accountNumber) bool { return t.name(number) != "" }
+func (t *accountTable) has(number kv.AccountNumber) bool { return t.name(number) != "" }
 
 // name gives the name of an account; "" if there is none with the number.
-func (t *accountTable) name(number accountNumber) string {
+func (t *accountTable) name(number kv.AccountNumber) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, a := range t.byName {
@@ -102,10 +103,10 @@ func (t *accountTable) remove(name string) (a accountRecord, ok bool) {
 	return a, ok
 }
 
-func (t *accountTable) numbers() []accountNumber {
+func (t *accountTable) numbers() []kv.AccountNumber {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	numbers := make([]accountNumber, 0, len(t.byName))
+	numbers := make([]kv.AccountNumber, 0, len(t.byName))
 	for _, a := range t.byName {
 		numbers = append(numbers, a.Number)
 	}
@@ -129,23 +130,23 @@ func (s Accounts) Create(name string) (Account, error) {
 	}
 	account := accountRecord{Account: Account{Name: name, Created: time.Now().UTC()}}
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
-		if g.has(nameKey(spaceAccount, name)) {
+		if g.has(kv.NameKey(kv.SpaceAccount, name)) {
 			return codec.Errorf(codec.KindConflict, "account %q exists already", name)
 		}
-		if last := g.get(nameKey(spaceMeta, "accounts")); len(last) == 4 {
-			account.Number = accountNumber(binary.BigEndian.Uint32(last))
+		if last := g.get(kv.NameKey(kv.SpaceMeta, "accounts")); len(last) == 4 {
+			account.Number = kv.AccountNumber(binary.BigEndian.Uint32(last))
 		}
 		account.Number++
 		value, err := encodeRecord(account)
 		if err != nil {
 			return err
 		}
-		g.put(w, nameKey(spaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(account.Number)))
-		g.put(w, nameKey(spaceAccount, name), value)
+		g.put(w, kv.NameKey(kv.SpaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(account.Number)))
+		g.put(w, kv.NameKey(kv.SpaceAccount, name), value)
 		return nil
 	})
 	if err != nil {
-		return Account{}, asStorageError(err, "account %q could not be created", name)
+		return Account{}, kv.AsStorageError(err, "account %q could not be created", name)
 	}
 	s.accounts.put(account)
 	return account.Account, nil
@@ -181,7 +182,7 @@ func (s Accounts) SetBudget(ctx context.Context, account string, set func(*Budge
 		return Account{}, err
 	}
 	if err := s.putAccount(ctx, a); err != nil {
-		return Account{}, asStorageError(err, "the budget could not be stored")
+		return Account{}, kv.AsStorageError(err, "the budget could not be stored")
 	}
 	return a.Account, nil
 }
@@ -193,7 +194,7 @@ func (s *core) putAccount(ctx context.Context, a accountRecord) error {
 		return err
 	}
 	err = s.updateOf(ctx, a.Number, func(g *gathering, w *write) error {
-		g.put(w, nameKey(spaceAccount, a.Name), value)
+		g.put(w, kv.NameKey(kv.SpaceAccount, a.Name), value)
 		return nil
 	})
 	if err == nil {
@@ -204,6 +205,5 @@ func (s *core) putAccount(ctx context.Context, a accountRecord) error {
 
 // Number gives the number of an account; [codec.KindNotFound] if there is none of that name.
 func (s Accounts) Number(account string) (AccountNumber, error) {
-	number, err := s.numberOf(account)
-	return AccountNumber(number), err
+	return s.numberOf(account)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // AccountDeletion says what goes with an account.
@@ -53,7 +54,7 @@ func (s Accounts) Delete(ctx context.Context, name string, dryRun bool) (Account
 	if err := s.commitDeletion(ctx, account, keys, d); err != nil {
 		s.keys.restore(keys)
 		s.accounts.put(account)
-		return d, asStorageError(err, "account %q could not be deleted", name)
+		return d, kv.AsStorageError(err, "account %q could not be deleted", name)
 	}
 	s.keeper.addDeletion(account.Number)
 	return d, nil
@@ -73,11 +74,11 @@ func (s *core) commitDeletion(ctx context.Context, account accountRecord, keys [
 		return err
 	}
 	return s.makeRoom(ctx, func(g *gathering, w *write) error {
-		g.put(w, spaceKeyOf(spaceDeletion, account.Number), record)
-		g.put(w, nameKey(spaceAccount, account.Name), nil)
+		g.put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account.Number), record)
+		g.put(w, kv.NameKey(kv.SpaceAccount, account.Name), nil)
 		for _, k := range keys {
-			g.put(w, nameKey(spaceKey, k.ID), nil)
-			g.put(w, nameKey(spaceKeyUse, k.ID), nil)
+			g.put(w, kv.NameKey(kv.SpaceKey, k.ID), nil)
+			g.put(w, kv.NameKey(kv.SpaceKeyUse, k.ID), nil)
 		}
 		return nil
 	})
@@ -87,7 +88,7 @@ func (s *core) commitDeletion(ctx context.Context, account accountRecord, keys [
 var errStillRunning = errors.New("exchanges of a deleted account are still running")
 
 // finishDeletion frees the data of a deleted account, from wherever it stands.
-func (s *core) finishDeletion(ctx context.Context, account accountNumber) error {
+func (s *core) finishDeletion(ctx context.Context, account kv.AccountNumber) error {
 	e := new(Erasure)
 	everything := Selection{All: true}
 	if err := s.eraseSelection(ctx, account, &everything, e, func(*gathering, *write) error { return nil }); err != nil {
@@ -97,12 +98,12 @@ func (s *core) finishDeletion(ctx context.Context, account accountNumber) error 
 		return errStillRunning
 	}
 	for _, space := range ownedSpaces {
-		if err := s.deleteRange(ctx, spaceKeyOf(space, account)); err != nil {
+		if err := s.deleteRange(ctx, kv.SpaceKeyOf(space, account)); err != nil {
 			return err
 		}
 	}
 	return s.makeRoom(ctx, func(g *gathering, w *write) error {
-		g.put(w, spaceKeyOf(spaceDeletion, account), nil)
+		g.put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account), nil)
 		return nil
 	})
 }
@@ -110,10 +111,10 @@ func (s *core) finishDeletion(ctx context.Context, account accountNumber) error 
 // ownedSpaces are the kinds of records that belong to an account. Exchanges are erased one by one before, so that their
 // turns leave the indexes.
 var ownedSpaces = [...]byte{
-	spaceExchange, spaceOpen, spaceRequest, spaceResponse, spaceBlock, spaceNode, spaceSession, spaceMember, spaceBelongs,
-	spaceLink, spaceOutbox, spaceTurn, spaceHistory, spaceMove, spaceLedger, spaceSessionChange, spaceVector, spaceErasure,
-	spaceCredential, spaceSummary, spaceUnsummarized, spaceSummaryTokens, spaceRollup, spaceRecollection, spaceQuoted,
-	spaceTomb,
+	kv.SpaceExchange, kv.SpaceOpen, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBlock, kv.SpaceNode, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs,
+	kv.SpaceLink, kv.SpaceOutbox, kv.SpaceTurn, kv.SpaceHistory, kv.SpaceMove, kv.SpaceLedger, kv.SpaceSessionChange, kv.SpaceVector, kv.SpaceErasure,
+	kv.SpaceCredential, kv.SpaceSummary, kv.SpaceUnsummarized, kv.SpaceSummaryTokens, kv.SpaceRollup, kv.SpaceRecollection, kv.SpaceQuoted,
+	kv.SpaceTomb,
 }
 
 // deleteRange deletes every key with a prefix.
@@ -133,7 +134,7 @@ func (s *core) deleteRange(ctx context.Context, prefix []byte) error {
 		return err
 	}
 	err := s.view(func(tx *badger.Txn) error {
-		return eachItem(ctx, tx, prefix, func(item *badger.Item) error {
+		return kv.EachItem(ctx, tx, prefix, func(item *badger.Item) error {
 			if batch = append(batch, item.KeyCopy(nil)); len(batch) < sweepBatch {
 				return nil
 			}
@@ -144,9 +145,9 @@ func (s *core) deleteRange(ctx context.Context, prefix []byte) error {
 }
 
 // unfinishedDeletions finds the accounts whose data a former process did not free.
-func (s *core) unfinishedDeletions() (accounts []accountNumber) {
-	err := eachRecord(s.db, []byte{spaceDeletion}, func(key, _ []byte) error {
-		if number, ok := splitAccountKey(key); ok {
+func (s *core) unfinishedDeletions() (accounts []kv.AccountNumber) {
+	err := kv.EachRecord(s.db, []byte{kv.SpaceDeletion}, func(key, _ []byte) error {
+		if number, ok := kv.SplitAccountKey(key); ok {
 			accounts = append(accounts, number)
 		}
 		return nil

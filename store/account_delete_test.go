@@ -8,15 +8,16 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // left counts the keys of a store that belong to an account's data, by kind.
-func left(t *testing.T, s *Store, account accountNumber) map[string]int {
+func left(t *testing.T, s *Store, account kv.AccountNumber) map[string]int {
 	t.Helper()
 	kinds := make(map[string]int)
 	err := s.view(func(tx *badger.Txn) error {
-		for _, space := range append(ownedSpaces[:], spaceDeletion) {
-			err := eachItem(t.Context(), tx, spaceKeyOf(space, account), func(*badger.Item) error { kinds[string(space)]++; return nil })
+		for _, space := range append(ownedSpaces[:], kv.SpaceDeletion) {
+			err := kv.EachItem(t.Context(), tx, kv.SpaceKeyOf(space, account), func(*badger.Item) error { kinds[string(space)]++; return nil })
 			if err != nil {
 				return err
 			}
@@ -30,7 +31,7 @@ func left(t *testing.T, s *Store, account accountNumber) map[string]int {
 }
 
 // waitGone waits until nothing of an account is left.
-func waitGone(t *testing.T, s *Store, account accountNumber) {
+func waitGone(t *testing.T, s *Store, account kv.AccountNumber) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); len(left(t, s, account)) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -195,7 +196,7 @@ func TestNoKeyOutlivesItsAccountUnderTheSameName(t *testing.T) {
 			}
 		}
 		stored := 0
-		err := eachRecord(s.db, []byte{spaceKey}, func([]byte, []byte) error { stored++; return nil })
+		err := kv.EachRecord(s.db, []byte{kv.SpaceKey}, func([]byte, []byte) error { stored++; return nil })
 		if err != nil || stored > 0 {
 			t.Fatalf("round %d: %d keys are left in the store, %v", round, stored, err)
 		}
@@ -228,7 +229,7 @@ func TestAnAccountThatCannotBeDeletedKeepsItsKeys(t *testing.T) {
 // Whatever is done to an account while it is deleted is done before, and goes with it, or not at all.
 func TestNothingIsWrittenForAnAccountThatIsGone(t *testing.T) {
 	s := openStore(t, Options{})
-	session := &Session{ID: sessionID(s.ids.next(time.Now())).String()}
+	session := &Session{ID: kv.SessionID(s.ids.Next(time.Now())).String()}
 	for range 20 {
 		mustAccount(t, s, "acme")
 		number, err := s.Accounts().Number("acme")
@@ -255,7 +256,7 @@ func TestNothingIsWrittenForAnAccountThatIsGone(t *testing.T) {
 		if len(s.Accounts().List()) > 0 {
 			t.Fatal("the account is back")
 		}
-		waitGone(t, s, accountNumber(number))
+		waitGone(t, s, number)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
 
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -24,7 +25,7 @@ func (s *Store) Arrivals() Arrivals { return Arrivals{s.core} }
 
 // ID names the store among all that others may ship to. It is made when it is first asked for, and stays.
 func (a Arrivals) ID(ctx context.Context) (id string, err error) {
-	key := nameKey(spaceMeta, "centre")
+	key := kv.NameKey(kv.SpaceMeta, "centre")
 	err = a.update(ctx, func(g *gathering, w *write) error {
 		value := g.get(key)
 		if value == nil {
@@ -36,7 +37,7 @@ func (a Arrivals) ID(ctx context.Context) (id string, err error) {
 		return nil
 	})
 	if err != nil {
-		return "", asStorageError(err, "the id of the centre could not be stored")
+		return "", kv.AsStorageError(err, "the id of the centre could not be stored")
 	}
 	return id, nil
 }
@@ -57,7 +58,7 @@ var (
 	ErrIncomplete = errors.New("it names blocks or nodes that are not there")
 )
 
-var arrivedPrefix = nameKey(spaceMeta, "arrived-")
+var arrivedPrefix = kv.NameKey(kv.SpaceMeta, "arrived-")
 
 func arrivedKey(log ship.LogID) []byte { return append(bytes.Clone(arrivedPrefix), log[:]...) }
 
@@ -75,7 +76,7 @@ func (s *core) openArrivals() error {
 // Mark is the number up to which the entries of a log have arrived; 0: none has.
 func (a Arrivals) Mark(log ship.LogID) (mark uint64, err error) {
 	err = a.view(func(tx *badger.Txn) error {
-		value, err := getValue(tx, arrivedKey(log))
+		value, err := kv.Get(tx, arrivedKey(log))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
@@ -88,7 +89,7 @@ func (a Arrivals) Mark(log ship.LogID) (mark uint64, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, errStorage(err, "how far a log has arrived cannot be read; run mneme check")
+		return 0, kv.StorageError(err, "how far a log has arrived cannot be read; run mneme check")
 	}
 	return mark, nil
 }
@@ -134,7 +135,7 @@ func (a Arrivals) Retry(ctx context.Context, e *ship.Entry) error {
 func (s *core) keepable(arrivals []*arrival) (complete []*arrival, refused []Refused, err error) {
 	err = s.update(context.Background(), func(g *gathering, _ *write) error {
 		for _, x := range arrivals {
-			if g.knows(x) || g.reach(x, func(objectRef, []byte) {}) {
+			if g.knows(x) || g.reach(x, func(kv.ObjectRef, []byte) {}) {
 				complete = append(complete, x)
 			} else {
 				refused = append(refused, Refused{*x.Entry, ErrIncomplete})
@@ -148,16 +149,16 @@ func (s *core) keepable(arrivals []*arrival) (complete []*arrival, refused []Ref
 // arrival is an entry that can be kept.
 type arrival struct {
 	*ship.Entry
-	account accountNumber
-	id      exchangeID
+	account kv.AccountNumber
+	id      kv.ExchangeID
 	info    ExchangeInfo
 	session *sessionRecord // nil: it belongs to none
-	objects map[objectRef][]byte
+	objects map[kv.ObjectRef][]byte
 }
 
 // readArrivals tells the entries that can be kept from the others.
 func (s *core) readArrivals(entries []ship.Entry) (arrivals []*arrival, refused []Refused) {
-	objects := make(map[objectRef][]byte) // of the frame so far: later entries leave out what earlier ones have
+	objects := make(map[kv.ObjectRef][]byte) // of the frame so far: later entries leave out what earlier ones have
 	for i := range entries {
 		x := &arrival{Entry: &entries[i], objects: objects}
 		if err := s.readArrival(x); err != nil {
@@ -177,7 +178,7 @@ func (s *core) readArrival(x *arrival) (err error) {
 	if err := s.view(func(tx *badger.Txn) error { return x.addObjects(tx) }); err != nil {
 		return err
 	}
-	if x.id, ok = parseExchangeID(x.Exchange); !ok {
+	if x.id, ok = kv.ParseExchangeID(x.Exchange); !ok {
 		return ErrUnusable
 	}
 	if err := decodeRecord(x.Record, &x.info); err != nil || x.info.ID != x.Exchange || x.info.Outcome == OutcomeOpen || x.info.Outcome == OutcomeDamaged {
@@ -203,7 +204,7 @@ func (x *arrival) readSession() error {
 	if err := decodeRecord(x.Session, x.session); err != nil {
 		return ErrUnusable
 	}
-	if _, ok := parseSessionID(x.session.ID); !ok || checkImported(&x.session.Session) != nil || len(x.session.Links) > maxSessionLinks {
+	if _, ok := kv.ParseSessionID(x.session.ID); !ok || checkImported(&x.session.Session) != nil || len(x.session.Links) > maxSessionLinks {
 		return ErrUnusable
 	}
 	if x.session.Account != x.Account {
@@ -231,27 +232,27 @@ func (x *arrival) hasAnswer() bool {
 
 // addObjects adds the objects of the entry to those of its frame, if every block is what its hash says.
 func (x *arrival) addObjects(tx *badger.Txn) error {
-	own := make(map[objectRef][]byte, len(x.Objects))
+	own := make(map[kv.ObjectRef][]byte, len(x.Objects))
 	for i := range x.Objects {
 		o := &x.Objects[i]
-		ref := objectRef{spaceBlock, x.account, o.Hash}
+		ref := kv.Block(x.account, o.Hash)
 		if o.Node {
-			ref.space = spaceNode
+			ref.Space = kv.SpaceNode
 		}
 		own[ref] = o.Value
 	}
-	look := func(ref objectRef) ([]byte, error) {
+	look := func(ref kv.ObjectRef) ([]byte, error) {
 		if value, ok := own[ref]; ok {
 			return value, nil
 		}
 		if value, ok := x.objects[ref]; ok {
 			return value, nil
 		}
-		return getValue(tx, ref.key())
+		return kv.Get(tx, ref.Key())
 	}
 	for ref, value := range own {
-		if ref.space == spaceNode {
-			if _, err := referencesIn(nil, ref.account, value); err != nil || value[0] != piecesVersion {
+		if ref.Space == kv.SpaceNode {
+			if _, err := referencesIn(nil, ref.Account, value); err != nil || value[0] != piecesVersion {
 				return ErrUnusable
 			}
 			continue
@@ -260,7 +261,7 @@ func (x *arrival) addObjects(tx *badger.Txn) error {
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			continue // what it names is missing: the frame is incomplete, which its keeping finds
 		}
-		if err != nil || hash(blake3.Sum256(raw)) != ref.hash {
+		if err != nil || kv.Hash(blake3.Sum256(raw)) != ref.Hash {
 			return ErrUnusable
 		}
 	}
@@ -271,7 +272,7 @@ func (x *arrival) addObjects(tx *badger.Txn) error {
 }
 
 // decodeBlock gives the bytes of a block, those of blocks that it names included.
-func decodeBlock(value []byte, account accountNumber, look func(objectRef) ([]byte, error)) (raw []byte, err error) {
+func decodeBlock(value []byte, account kv.AccountNumber, look func(kv.ObjectRef) ([]byte, error)) (raw []byte, err error) {
 	if len(value) == 0 || value[0] != encodingPieces {
 		return appendDecoded(nil, value)
 	}
@@ -287,7 +288,7 @@ func decodeBlock(value []byte, account accountNumber, look func(objectRef) ([]by
 		case p.kind == pieceCommaBlock:
 			raw = append(raw, ',')
 		}
-		inner, err := look(objectRef{spaceBlock, account, p.hash})
+		inner, err := look(kv.Block(account, p.hash))
 		if err != nil {
 			return nil, err
 		}
@@ -307,13 +308,13 @@ func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...re
 	defer s.planning.RUnlock()
 	for _, x := range arrivals {
 		if now, ok := s.accounts.number(x.Account); !ok || now != x.account {
-			return errStorage(ErrForeign, "an account was deleted while exchanges of it arrived; they come again")
+			return kv.StorageError(ErrForeign, "an account was deleted while exchanges of it arrived; they come again")
 		}
 	}
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		arrivals := slices.DeleteFunc(slices.Clone(arrivals), func(x *arrival) bool { return g.knows(x) })
 		for _, x := range arrivals {
-			if !g.reach(x, func(objectRef, []byte) {}) {
+			if !g.reach(x, func(kv.ObjectRef, []byte) {}) {
 				return ErrIncomplete
 			}
 		}
@@ -329,21 +330,21 @@ func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...re
 		return err
 	}
 	if err != nil {
-		return asStorageError(err, "what has arrived could not be stored")
+		return kv.AsStorageError(err, "what has arrived could not be stored")
 	}
 	return nil
 }
 
 // knows reports whether an exchange is there already, or was, and was erased.
 func (g *gathering) knows(x *arrival) bool {
-	return g.has(exchangeKey(spaceExchange, x.account, x.id)) || g.has(exchangeKey(spaceTomb, x.account, x.id))
+	return g.has(kv.ExchangeKey(kv.SpaceExchange, x.account, x.id)) || g.has(kv.ExchangeKey(kv.SpaceTomb, x.account, x.id))
 }
 
 // reach visits what the skeleton of an entry reaches that is not stored, and reports whether all of it comes with the frame.
 // Behind an object that is stored everything is.
-func (g *gathering) reach(x *arrival, visit func(objectRef, []byte)) bool {
+func (g *gathering) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
 	todo, _ := referencesIn(nil, x.account, x.Skeleton) // read before
-	seen := make(map[objectRef]struct{})
+	seen := make(map[kv.ObjectRef]struct{})
 	for len(todo) > 0 {
 		ref := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -355,8 +356,8 @@ func (g *gathering) reach(x *arrival, visit func(objectRef, []byte)) bool {
 		if !comes {
 			return false
 		}
-		if ref.space == spaceNode || value[0] == encodingPieces {
-			todo, _ = referencesIn(todo, ref.account, value) // likewise
+		if ref.Space == kv.SpaceNode || value[0] == encodingPieces {
+			todo, _ = referencesIn(todo, ref.Account, value) // likewise
 		}
 		visit(ref, value)
 	}
@@ -366,19 +367,19 @@ func (g *gathering) reach(x *arrival, visit func(objectRef, []byte)) bool {
 // keepArrival puts an exchange on record as it was where it was captured, and digests it as if it had ended here.
 func (g *gathering) keepArrival(w *write, x *arrival) {
 	g.reach(x, g.addEncoded)
-	g.put(w, exchangeKey(spaceRequest, x.account, x.id), x.Skeleton)
+	g.put(w, kv.ExchangeKey(kv.SpaceRequest, x.account, x.id), x.Skeleton)
 	for part, value := range x.Parts {
-		g.objects = append(g.objects, object{key: partKey(spaceResponse, x.account, x.id, uint32(part)), value: value})
+		g.objects = append(g.objects, object{key: kv.PartKey(kv.SpaceResponse, x.account, x.id, uint32(part)), value: value})
 	}
 	g.keepSession(w, x)
-	g.put(w, exchangeKey(spaceExchange, x.account, x.id), x.Record)
+	g.put(w, kv.ExchangeKey(kv.SpaceExchange, x.account, x.id), x.Record)
 	g.closeSession(w, x.account, x.id, &x.info)
 }
 
 // addEncoded adds an object that is encoded already.
-func (g *gathering) addEncoded(ref objectRef, value []byte) {
-	o := object{key: ref.key(), value: value}
-	if ref.space == spaceBlock && value[0] == encodingPieces {
+func (g *gathering) addEncoded(ref kv.ObjectRef, value []byte) {
+	o := object{key: ref.Key(), value: value}
+	if ref.Space == kv.SpaceBlock && value[0] == encodingPieces {
 		o.mark = markPieces
 	}
 	g.fresh[ref] = o.mark
@@ -392,7 +393,7 @@ func (g *gathering) keepSession(w *write, x *arrival) {
 	if x.session == nil {
 		return
 	}
-	id, _ := parseSessionID(x.session.ID) // read before
+	id, _ := kv.ParseSessionID(x.session.ID) // read before
 	own := sessionRef{x.account, id}
 	r, ref := g.session(own)
 	if r == nil {
@@ -418,8 +419,8 @@ func (g *gathering) keepSession(w *write, x *arrival) {
 		r.addModel(model)
 	}
 	g.putSession(w, ref, r)
-	g.put(w, memberKey(x.account, ref.id, x.id), []byte{})
-	g.put(w, exchangeKey(spaceBelongs, x.account, x.id), bytes.Clone(ref.id[:]))
+	g.put(w, kv.MemberKey(x.account, ref.id, x.id), []byte{})
+	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, x.account, x.id), bytes.Clone(ref.id[:]))
 }
 
 // sessionKinds are the kinds of evidence that a session's record names, strongest first.
@@ -443,11 +444,11 @@ func (g *gathering) knownSession(x *arrival) (*sessionRecord, sessionRef) {
 	}
 	for _, link := range x.session.Links {
 		key, ok := linkOf(x.account, link)
-		if !ok || key[len(spaceKeyOf(spaceLink, 0))] != byReply {
+		if !ok || key[len(kv.SpaceKeyOf(kv.SpaceLink, 0))] != byReply {
 			continue
 		}
-		if id := g.get(key); len(id) == len(sessionID{}) {
-			if r, ref := g.session(sessionRef{x.account, sessionID(id)}); r != nil {
+		if id := g.get(key); len(id) == len(kv.SessionID{}) {
+			if r, ref := g.session(sessionRef{x.account, kv.SessionID(id)}); r != nil {
 				return r, ref
 			}
 		}
@@ -456,9 +457,9 @@ func (g *gathering) knownSession(x *arrival) (*sessionRecord, sessionRef) {
 }
 
 // linkOf gives the key of another store's link in this one, where the account has another number.
-func linkOf(account accountNumber, link []byte) (key []byte, ok bool) {
-	own := spaceKeyOf(spaceLink, account)
-	if len(link) != len(own)+1+16 || link[0] != spaceLink {
+func linkOf(account kv.AccountNumber, link []byte) (key []byte, ok bool) {
+	own := kv.SpaceKeyOf(kv.SpaceLink, account)
+	if len(link) != len(own)+1+16 || link[0] != kv.SpaceLink {
 		return nil, false
 	}
 	return append(own, link[len(own):]...), true

@@ -6,12 +6,14 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // bodyReader gives bodies back.
 type bodyReader struct {
 	tx      *badger.Txn
-	account accountNumber
+	account kv.AccountNumber
 	limit   int // bytes that the body may have
 }
 
@@ -62,7 +64,7 @@ func (r *bodyReader) appendPieces(dst, list []byte, at depth) (_ []byte, err err
 }
 
 // appendNode appends the whole sequence that a node ends: it walks to the front, then reads towards the end.
-func (r *bodyReader) appendNode(dst []byte, h hash) ([]byte, error) {
+func (r *bodyReader) appendNode(dst []byte, h kv.Hash) ([]byte, error) {
 	var lists [][]byte
 	for more := true; more; {
 		if len(lists) > r.limit { // each node stands for at least one byte
@@ -88,8 +90,8 @@ func (r *bodyReader) appendNode(dst []byte, h hash) ([]byte, error) {
 }
 
 // node gives the pieces of a node, valid until the transaction ends.
-func (r *bodyReader) node(h hash) (list []byte, err error) {
-	value, err := getValue(r.tx, objectRef{spaceNode, r.account, h}.key())
+func (r *bodyReader) node(h kv.Hash) (list []byte, err error) {
+	value, err := kv.Get(r.tx, kv.Node(r.account, h).Key())
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("node %x: %w", h, err)
@@ -100,8 +102,8 @@ func (r *bodyReader) node(h hash) (list []byte, err error) {
 }
 
 // appendBlock appends the bytes of a block and compares them with its hash.
-func (r *bodyReader) appendBlock(dst []byte, h hash, at depth) ([]byte, error) {
-	item, err := r.tx.Get(objectRef{spaceBlock, r.account, h}.key())
+func (r *bodyReader) appendBlock(dst []byte, h kv.Hash, at depth) ([]byte, error) {
+	item, err := r.tx.Get(kv.Block(r.account, h).Key())
 	if err != nil {
 		return nil, fmt.Errorf("block %x: %w", h, err)
 	}
@@ -117,7 +119,7 @@ func (r *bodyReader) appendBlock(dst []byte, h hash, at depth) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("block %x: %w", h, err)
 	}
-	if hash(blake3.Sum256(dst[start:])) != h {
+	if kv.Hash(blake3.Sum256(dst[start:])) != h {
 		return nil, fmt.Errorf("block %x is damaged: its bytes have another hash", h)
 	}
 	return dst, nil

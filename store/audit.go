@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // AuditEntry is one act of administration.
@@ -47,13 +48,13 @@ const (
 // Audited does an act of administration and keeps an entry of it: begun before it is done, so that nothing is done that is
 // not on record, and then what became of it. The act may complete the entry's account and subject.
 func (s AuditLog) Audited(e AuditEntry, act func(*AuditEntry) error) error {
-	id := s.ids.next(time.Now())
-	e.ID, e.Time, e.Outcome = auditPrefix+idEncoding.EncodeToString(id[:]), time.Now().UTC(), AuditBegun
+	id := s.ids.Next(time.Now())
+	e.ID, e.Time, e.Outcome = id.Text(auditPrefix), time.Now().UTC(), AuditBegun
 	if len(e.Asked) > maxAsked {
 		e.Asked = nil
 	}
 	if err := s.putAudit(id, &e); err != nil {
-		return asStorageError(err, "the audit record cannot be kept, and without it nothing is done")
+		return kv.AsStorageError(err, "the audit record cannot be kept, and without it nothing is done")
 	}
 	err := act(&e)
 	e.Outcome = AuditDone
@@ -69,9 +70,9 @@ func (s AuditLog) Audited(e AuditEntry, act func(*AuditEntry) error) error {
 	return err
 }
 
-func auditKey(id timeID) []byte { return append([]byte{spaceAudit}, id[:]...) }
+func auditKey(id kv.TimeID) []byte { return append([]byte{kv.SpaceAudit}, id[:]...) }
 
-func (s *core) putAudit(id timeID, e *AuditEntry) error {
+func (s *core) putAudit(id kv.TimeID, e *AuditEntry) error {
 	value, err := encodeRecord(e)
 	if err != nil {
 		return err
@@ -97,13 +98,13 @@ type AuditPage struct {
 
 // Audit lists acts of administration.
 func (s AuditLog) Audit(q AuditQuery) (AuditPage, error) {
-	w, err := newWindow(q.After, "", q.Limit, false, func(text string) (timeID, bool) { return parseID(auditPrefix, text) })
+	w, err := kv.NewWindow(q.After, "", q.Limit, false, auditPrefix)
 	if err != nil {
 		return AuditPage{}, err
 	}
 	page, failed := AuditPage{Data: []AuditEntry{}}, error(nil)
 	err = s.view(func(tx *badger.Txn) error {
-		w.walk(tx, []byte{spaceAudit}, func(_ timeID, item *badger.Item) bool {
+		w.Walk(tx, []byte{kv.SpaceAudit}, func(_ kv.TimeID, item *badger.Item) bool {
 			var e AuditEntry
 			if failed = item.Value(func(value []byte) error { return decodeRecord(value, &e) }); failed != nil {
 				return false
@@ -111,7 +112,7 @@ func (s AuditLog) Audit(q AuditQuery) (AuditPage, error) {
 			if q.Account != "" && e.Account != q.Account {
 				return true
 			}
-			if page.HasMore = len(page.Data) == w.limit; !page.HasMore {
+			if page.HasMore = len(page.Data) == w.Limit; !page.HasMore {
 				page.Data = append(page.Data, e)
 			}
 			return !page.HasMore
@@ -119,22 +120,22 @@ func (s AuditLog) Audit(q AuditQuery) (AuditPage, error) {
 		return failed
 	})
 	if err != nil {
-		return AuditPage{}, errStorage(err, "the audit record cannot be read; run mneme check")
+		return AuditPage{}, kv.StorageError(err, "the audit record cannot be read; run mneme check")
 	}
 	return page, nil
 }
 
 // expireAudit forgets entries that are too old or too many.
 func (s *core) expireAudit(ctx context.Context, now time.Time) error {
-	oldest := timeIDAt(now.Add(-s.opts.AuditAge))
+	oldest := kv.TimeIDAt(now.Add(-s.opts.AuditAge))
 	var gone [][]byte
 	kept := 0
-	w, err := newWindow("", "", 0, false, nil)
+	w, err := kv.NewWindow("", "", 0, false, "")
 	if err != nil {
 		return err
 	}
 	err = s.view(func(tx *badger.Txn) error {
-		w.walk(tx, []byte{spaceAudit}, func(id timeID, _ *badger.Item) bool {
+		w.Walk(tx, []byte{kv.SpaceAudit}, func(id kv.TimeID, _ *badger.Item) bool {
 			if kept++; kept > maxAudit || string(id[:]) < string(oldest[:]) {
 				gone = append(gone, auditKey(id))
 			}

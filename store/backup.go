@@ -14,6 +14,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/klauspost/compress/zstd"
 	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // A backup is one line of JSON, and then a zstd stream of every key of the store in order, as of one moment. A full
@@ -58,7 +60,7 @@ func (s Upkeep) Backup(ctx context.Context, w io.Writer, since uint64) (mark uin
 	}
 	sum := blake3.New()
 	out := bufio.NewWriterSize(io.MultiWriter(packed, sum), 64<<10)
-	err = eachItem(ctx, tx, nil, func(item *badger.Item) error { return writeBackupEntry(out, item, since) })
+	err = kv.EachItem(ctx, tx, nil, func(item *badger.Item) error { return writeBackupEntry(out, item, since) })
 	if err == nil {
 		err = errors.Join(out.WriteByte(entryEnd), out.Flush())
 	}
@@ -72,7 +74,7 @@ func (s Upkeep) Backup(ctx context.Context, w io.Writer, since uint64) (mark uin
 }
 
 func writeBackupEntry(out *bufio.Writer, item *badger.Item, since uint64) error {
-	if bytes.HasPrefix(item.Key(), nameKey(spaceMeta, restoreMark)) {
+	if bytes.HasPrefix(item.Key(), kv.NameKey(kv.SpaceMeta, restoreMark)) {
 		return nil
 	}
 	head := []byte{entryFull}
@@ -102,7 +104,7 @@ const restoreMark = "restore"
 
 // leaveRestore lets a restored store be used; no incremental backup can be restored on top from then on.
 func leaveRestore(tx *badger.Txn, dir string) error {
-	mark, err := getValue(tx, nameKey(spaceMeta, restoreMark))
+	mark, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, restoreMark))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil
 	}
@@ -112,7 +114,7 @@ func leaveRestore(tx *badger.Txn, dir string) error {
 	if len(mark) == 0 {
 		return fmt.Errorf("a restore into %s was cut short: remove the directory and restore again", dir)
 	}
-	return tx.Delete(nameKey(spaceMeta, restoreMark))
+	return tx.Delete(kv.NameKey(kv.SpaceMeta, restoreMark))
 }
 
 // Restore makes a store in opts.Dir out of a full backup, where there is none yet, or takes one that was just restored
@@ -161,7 +163,7 @@ func openForRestore(opts Options, header BackupHeader, clearDerived func() error
 		err = clearDerived()
 	}
 	if err == nil {
-		err = s.db.Update(func(tx *badger.Txn) error { return tx.Set(nameKey(spaceMeta, restoreMark), nil) })
+		err = s.db.Update(func(tx *badger.Txn) error { return tx.Set(kv.NameKey(kv.SpaceMeta, restoreMark), nil) })
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.release())
@@ -171,7 +173,7 @@ func openForRestore(opts Options, header BackupHeader, clearDerived func() error
 
 // mayRestore reports whether the database is in the state that the backup builds on.
 func mayRestore(tx *badger.Txn, header BackupHeader) error {
-	mark, err := getValue(tx, nameKey(spaceMeta, restoreMark))
+	mark, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, restoreMark))
 	switch {
 	case err != nil && !errors.Is(err, badger.ErrKeyNotFound):
 		return err
@@ -206,7 +208,7 @@ func restoreInto(ctx context.Context, db *badger.DB, in io.Reader, header Backup
 	it.Rewind()
 	b := db.NewWriteBatch()
 	defer b.Cancel()
-	mark := nameKey(spaceMeta, restoreMark)
+	mark := kv.NameKey(kv.SpaceMeta, restoreMark)
 	dropBefore := func(key []byte) error {
 		for ; it.Valid() && (key == nil || bytes.Compare(it.Item().Key(), key) < 0); it.Next() {
 			if bytes.Equal(it.Item().Key(), mark) {

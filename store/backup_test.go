@@ -9,13 +9,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // snapshot gives every key and value.
 func snapshot(t *testing.T, s *Store) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
-	if err := eachRecord(s.db, nil, func(key, value []byte) error { all[string(key)] = string(value); return nil }); err != nil {
+	if err := kv.EachRecord(s.db, nil, func(key, value []byte) error { all[string(key)] = string(value); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return all

@@ -2,6 +2,8 @@ package store
 
 import (
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // batch is a sequence of writes that is committed in order, in one transaction as far as the database allows. The
@@ -74,7 +76,7 @@ func (b *batch) flush() {
 		return
 	}
 	version := b.tx.ReadTs() + 1 // nobody commits but the writer, one transaction after the other
-	if b.err = b.tx.Set(nameKey(spaceMeta, commitKey), []byte{}); b.err == nil {
+	if b.err = b.tx.Set(kv.NameKey(kv.SpaceMeta, commitKey), []byte{}); b.err == nil {
 		b.err = b.tx.Commit()
 	}
 	if b.err == nil {

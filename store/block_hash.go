@@ -7,6 +7,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // blockHashes remembers the hashes of blocks that were hashed last, by their fingerprints: agents send the same blocks again
@@ -19,13 +20,13 @@ type blockHashes struct {
 type blockHash struct {
 	print codec.Fingerprint
 	check uint64 // the second fingerprint
-	hash  hash
+	hash  kv.Hash
 }
 
 var blockSeed = maphash.MakeSeed()
 
 // of gives the hash of a block. print is its fingerprint, 0 if it has none.
-func (b *blockHashes) of(raw []byte, print codec.Fingerprint) hash {
+func (b *blockHashes) of(raw []byte, print codec.Fingerprint) kv.Hash {
 	if print == 0 {
 		return blake3.Sum256(raw)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Agents send their whole history again every turn. A request body is therefore cut along its own structure into
@@ -18,9 +19,6 @@ import (
 // node, kept under a hash that stands for the whole sequence up to there, which names the node before it and the items
 // since. Only the last few items of a run stand in the skeleton itself, because clients change those again (a cache
 // mark moves on to the newest message) and a node that held them would be of no use to the next turn.
-
-// hash is a BLAKE3 hash of 32 bytes: of a block's bytes, or for a node, of its sequence.
-type hash [32]byte
 
 const (
 	literalMax = 256 // what is no longer than this is cheaper as it stands than as a block
@@ -37,9 +35,9 @@ type item struct {
 	text  []byte // stands before the block as it is; the whole item when it has no block
 	comma bool   // in place of text: one comma stands before the block
 	block bool
-	hash  hash   // of the block
-	data  []byte // the block's bytes; nil once they are known to be stored
-	chain hash   // of the run up to and with this item
+	hash  kv.Hash // of the block
+	data  []byte  // the block's bytes; nil once they are known to be stored
+	chain kv.Hash // of the run up to and with this item
 }
 
 // append appends the item as pieces.
@@ -62,9 +60,9 @@ func (it *item) append(dst []byte) []byte {
 
 // run is a sequence of items with nothing but commas between them.
 type run struct {
-	known int    // items that a node known to be stored stands for
-	node  hash   // that node, when known > 0
-	items []item // the items after those
+	known int     // items that a node known to be stored stands for
+	node  kv.Hash // that node, when known > 0
+	items []item  // the items after those
 }
 
 // bodyPlan is a body taken apart: runs, and what stands between them as runs of one.
@@ -73,7 +71,7 @@ type bodyPlan struct {
 	held  int64  // bytes of memory that the plan holds
 	bytes []byte // what the items point into, from the buffer pool
 
-	conversation []hash // of a large body's run of messages up to and with each, if it is cut along them
+	conversation []kv.Hash // of a large body's run of messages up to and with each, if it is cut along them
 }
 
 type planPart struct {
@@ -91,7 +89,7 @@ type planned struct {
 
 // planBody takes a body apart, hashes its items, and copies what is not known to be stored, on the goroutine of the
 // request. The plan keeps no reference to the body.
-func (s *core) planBody(account accountNumber, of *planned) *bodyPlan {
+func (s *core) planBody(account kv.AccountNumber, of *planned) *bodyPlan {
 	p, body := new(bodyPlan), of.body
 	spans := worthCutting(of.spans, len(body))
 	prints := of.prints
@@ -176,8 +174,8 @@ func beginsWith(run, spans []codec.Span) bool {
 	return n > 0 && n <= len(run) && run[0] == spans[0] && run[n-1] == spans[n-1]
 }
 
-func chainOf(items []item) []hash {
-	chain := make([]hash, len(items))
+func chainOf(items []item) []kv.Hash {
+	chain := make([]kv.Hash, len(items))
 	for i := range items {
 		chain[i] = items[i].chain
 	}
@@ -188,7 +186,7 @@ func chainOf(items []item) []hash {
 func (s *core) chainedItems(body []byte, spans []codec.Span, prints []codec.Fingerprint) []item {
 	var (
 		items   = make([]item, len(spans))
-		chain   hash
+		chain   kv.Hash
 		scratch = make([]byte, 0, 512)
 	)
 	for i, span := range spans {
@@ -208,9 +206,9 @@ func (s *core) chainedItems(body []byte, spans []codec.Span, prints []codec.Fing
 }
 
 // knownRun makes a run of items, with as many of them behind a node as are known to be.
-func (s *core) knownRun(account accountNumber, items []item) run {
+func (s *core) knownRun(account kv.AccountNumber, items []item) run {
 	for k := len(items); k > 0; k-- {
-		if node := items[k-1].chain; s.known.has(objectRef{spaceNode, account, node}) {
+		if node := items[k-1].chain; s.known.has(kv.Node(account, node)) {
 			return run{known: k, node: node, items: items[k:]}
 		}
 	}
@@ -218,10 +216,10 @@ func (s *core) knownRun(account accountNumber, items []item) run {
 }
 
 // ownBytes replaces every reference into the body by a copy, and drops the bytes of blocks known to be stored.
-func (s *core) ownBytes(account accountNumber, p *bodyPlan) {
+func (s *core) ownBytes(account kv.AccountNumber, p *bodyPlan) {
 	size := 0
 	for it := range p.items {
-		if it.block && s.known.has(objectRef{spaceBlock, account, it.hash}) {
+		if it.block && s.known.has(kv.Block(account, it.hash)) {
 			it.data = nil
 		}
 		size += len(it.text) + len(it.data)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // agent writes the requests of a coding agent's session: a large opening, tools, a history that grows by a call and its
@@ -159,7 +160,7 @@ func TestALongAgentSessionCostsWhatItAdded(t *testing.T) {
 	if late > early*3/2 {
 		t.Errorf("late turns cost %d bytes, early ones %d", late, early)
 	}
-	if overhead := spaces[spaceNode] + spaces[spaceRequest] + spaces[spaceExchange]; overhead/100 > 1500 {
+	if overhead := spaces[kv.SpaceNode] + spaces[kv.SpaceRequest] + spaces[kv.SpaceExchange]; overhead/100 > 1500 {
 		t.Errorf("skeletons, nodes and records cost %d bytes a turn", overhead/100)
 	}
 }
@@ -235,13 +236,13 @@ func TestLongStringsAreKeptOnceHoweverTheMessageChanges(t *testing.T) {
 	}
 	captureBody(t, s, "acme", message(""), nil)
 	_, before := storedBytes(t, s)
-	blocks := count(t, s, spaceBlock)
+	blocks := count(t, s, kv.SpaceBlock)
 	captureBody(t, s, "acme", message(`,"cache_control":{"type":"ephemeral"}`), nil)
 	_, after := storedBytes(t, s)
-	if n := count(t, s, spaceBlock); blocks != 3 || n != 4 {
+	if n := count(t, s, kv.SpaceBlock); blocks != 3 || n != 4 {
 		t.Errorf("%d blocks at first, want the message and its two strings; %d after it changed", blocks, n)
 	}
-	if grown := after[spaceBlock] - before[spaceBlock]; grown > 400 {
+	if grown := after[kv.SpaceBlock] - before[kv.SpaceBlock]; grown > 400 {
 		t.Errorf("the changed message costs %d bytes", grown)
 	}
 }

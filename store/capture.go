@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Recording is the record of one exchange in the making, as a server sees it. Its methods are called one at a time, but for
@@ -44,14 +45,14 @@ type Capture struct {
 // be at the end of the exchange before the writer is at its opening: what that and the end say of the exchange comes with
 // the write that it is for.
 type recorded struct {
-	id      exchangeID
+	id      kv.ExchangeID
 	name    string // id as text
-	account accountNumber
+	account kv.AccountNumber
 
-	session sessionID // set before the opening is acknowledged
-	begun   bool      // the opening is on record
-	noted   *openNote // among those that are open
-	failed  error     // first failure to write
+	session kv.SessionID // set before the opening is acknowledged
+	begun   bool         // the opening is on record
+	noted   *openNote    // among those that are open
+	failed  error        // first failure to write
 }
 
 // counters add up to the requests the store was asked to take.
@@ -83,10 +84,10 @@ func (s *Store) Stats() Stats {
 // Off gives a capture that records nothing, for exchanges that are not to be captured, and counts it.
 func (s *Store) Off() *Capture {
 	s.count.off.Add(1)
-	return newCapture(nil, exchangeID(s.ids.next(time.Now())))
+	return newCapture(nil, kv.ExchangeID(s.ids.Next(time.Now())))
 }
 
-func newCapture(s *core, id exchangeID) *Capture {
+func newCapture(s *core, id kv.ExchangeID) *Capture {
 	return &Capture{store: s, recorded: recorded{id: id, name: id.String()}}
 }
 
@@ -101,7 +102,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	if started.IsZero() {
 		started = time.Now()
 	}
-	c := newCapture(s.core, exchangeID(s.ids.next(started)))
+	c := newCapture(s.core, kv.ExchangeID(s.ids.Next(started)))
 	c.account = account
 	if err := s.disk.admits(); err != nil {
 		return s.passOrRefuse(c, err)
@@ -135,7 +136,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		if ctx.Err() == nil { // else the client has left, and nobody was turned away
 			s.count.refused.Add(1)
 		}
-		return nil, asStorageError(err, "the store did not take the exchange in time; try again in a moment")
+		return nil, kv.AsStorageError(err, "the store did not take the exchange in time; try again in a moment")
 	}
 	c.keepRequest(o, chain)
 	return c, nil
@@ -199,7 +200,7 @@ func (c *Capture) SessionID() string {
 	default:
 		return ""
 	}
-	if c.opening.err != nil || c.session == (sessionID{}) {
+	if c.opening.err != nil || c.session == (kv.SessionID{}) {
 		return ""
 	}
 	return c.session.String()
@@ -307,7 +308,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 // event tells of the exchange's present state.
 func (c *recorded) event(kind EventKind, outcome Outcome) Event {
 	e := Event{Kind: kind, Exchange: c.name, Time: time.Now().UTC(), account: c.account, Outcome: outcome}
-	if c.session != (sessionID{}) {
+	if c.session != (kv.SessionID{}) {
 		e.Session = c.session.String()
 	}
 	return e

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
@@ -44,12 +45,12 @@ func (s Upkeep) Check(ctx context.Context, repair bool, tell func(Finding)) (Che
 		report.Findings++
 		tell(Finding{Subject: d.File, Problem: d.Problem})
 	}); err != nil {
-		return report, asStorageError(err, "the files of the store could not be checked")
+		return report, kv.AsStorageError(err, "the files of the store could not be checked")
 	}
 	for _, a := range s.accounts.all() {
 		c := &checker{store: s.core, account: a.Number, name: a.Name, repair: repair, tell: tell, report: &report}
 		if err := c.runWhole(ctx); err != nil {
-			return report, asStorageError(err, "the check could not be finished")
+			return report, kv.AsStorageError(err, "the check could not be finished")
 		}
 	}
 	return report, nil
@@ -128,17 +129,17 @@ func readQuietLog(ctx context.Context, path string) (*salvage.Log, error) {
 // checker checks one account.
 type checker struct {
 	store   *core
-	account accountNumber
+	account kv.AccountNumber
 	name    string
 	repair  bool
 	tell    func(Finding)
 	report  *CheckReport
 
 	tx        *badger.Txn
-	sizes     map[objectRef]int64 // bytes that blocks and nodes stand for; -1: not to be had
-	used      map[objectRef]struct{}
-	exchanges map[exchangeID]checkedExchange
-	sessions  map[sessionID]*sessionCounts
+	sizes     map[kv.ObjectRef]int64 // bytes that blocks and nodes stand for; -1: not to be had
+	used      map[kv.ObjectRef]struct{}
+	exchanges map[kv.ExchangeID]checkedExchange
+	sessions  map[kv.SessionID]*sessionCounts
 	fixes     []fix
 
 	undigested []undigested // what a repair puts into the outbox
@@ -154,7 +155,7 @@ type fix struct {
 
 // checkedExchange is what the rest of the check needs of an exchange.
 type checkedExchange struct {
-	session sessionID
+	session kv.SessionID
 	member  bool // its session names it
 	open    bool // its record says so
 	noted   bool // it is among the open exchanges
@@ -173,32 +174,32 @@ func (c *checker) run(ctx context.Context) error {
 	if err := c.rollups.open(c.tx); err != nil {
 		return err
 	}
-	c.sizes, c.used = make(map[objectRef]int64), make(map[objectRef]struct{})
-	c.exchanges, c.sessions = make(map[exchangeID]checkedExchange), make(map[sessionID]*sessionCounts)
+	c.sizes, c.used = make(map[kv.ObjectRef]int64), make(map[kv.ObjectRef]struct{})
+	c.exchanges, c.sessions = make(map[kv.ExchangeID]checkedExchange), make(map[kv.SessionID]*sessionCounts)
 	for _, step := range [...]struct {
 		space byte
 		check func(item *badger.Item) error
 	}{
-		{spaceBlock, c.block},
-		{spaceNode, c.node},
-		{spaceRollup, c.rollup},
-		{spaceExchange, c.exchange},
-		{spaceRequest, c.belongsToExchange},
-		{spaceOpen, c.openNote},
-		{spaceMember, c.member},
-		{spaceBelongs, c.belongsToExchange},
-		{spaceOutbox, c.belongsToExchange},
-		{spaceTurn, c.turn},
-		{spaceResponse, c.belongsToExchange},
-		{spaceHistory, c.history},
-		{spaceSession, c.session},
-		{spaceSessionChange, c.sessionMark},
-		{spaceUnsummarized, c.sessionMark},
-		{spaceLink, c.link},
-		{spaceVector, c.vector},
-		{spaceSummary, c.summary},
+		{kv.SpaceBlock, c.block},
+		{kv.SpaceNode, c.node},
+		{kv.SpaceRollup, c.rollup},
+		{kv.SpaceExchange, c.exchange},
+		{kv.SpaceRequest, c.belongsToExchange},
+		{kv.SpaceOpen, c.openNote},
+		{kv.SpaceMember, c.member},
+		{kv.SpaceBelongs, c.belongsToExchange},
+		{kv.SpaceOutbox, c.belongsToExchange},
+		{kv.SpaceTurn, c.turn},
+		{kv.SpaceResponse, c.belongsToExchange},
+		{kv.SpaceHistory, c.history},
+		{kv.SpaceSession, c.session},
+		{kv.SpaceSessionChange, c.sessionMark},
+		{kv.SpaceUnsummarized, c.sessionMark},
+		{kv.SpaceLink, c.link},
+		{kv.SpaceVector, c.vector},
+		{kv.SpaceSummary, c.summary},
 	} {
-		if err := eachItem(ctx, c.tx, spaceKeyOf(step.space, c.account), step.check); err != nil {
+		if err := kv.EachItem(ctx, c.tx, kv.SpaceKeyOf(step.space, c.account), step.check); err != nil {
 			return err
 		}
 	}
@@ -209,9 +210,9 @@ func (c *checker) run(ctx context.Context) error {
 		if x.open && !x.noted {
 			c.find(id.String(), "it is open, and it is not among the open exchanges")
 		}
-		if x.session != (sessionID{}) && !x.member {
+		if x.session != (kv.SessionID{}) && !x.member {
 			c.find(id.String(), "its session does not list it", fix{
-				record{memberKey(c.account, x.session, id), []byte{}}, record{exchangeKey(spaceBelongs, c.account, id), x.session[:]},
+				record{kv.MemberKey(c.account, x.session, id), []byte{}}, record{kv.ExchangeKey(kv.SpaceBelongs, c.account, id), x.session[:]},
 			})
 		}
 	}
@@ -221,16 +222,16 @@ func (c *checker) run(ctx context.Context) error {
 }
 
 // againSession makes a session that is gone again, without what only its record said.
-func (c *checker) againSession(id sessionID, counts *sessionCounts) []fix {
+func (c *checker) againSession(id kv.SessionID, counts *sessionCounts) []fix {
 	r := &sessionRecord{Session: counts.Session}
-	r.ID, r.Account, r.Created = id.String(), c.name, exchangeID(id).time().UTC() // ids of all kinds are made alike
+	r.ID, r.Account, r.Created = id.String(), c.name, kv.ExchangeID(id).Time().UTC() // ids of all kinds are made alike
 	r.Updated = r.Created
 	for exchange, x := range c.exchanges {
-		if began := exchange.time().UTC(); x.session == id && began.After(r.Updated) {
+		if began := exchange.Time().UTC(); x.session == id && began.After(r.Updated) {
 			r.Updated = began
 		}
 	}
-	return []fix{{record: record{sessionKey(c.account, id), encodeFields(r)}, while: record{sessionKey(c.account, id), nil}}}
+	return []fix{{record: record{kv.SessionKey(c.account, id), encodeFields(r)}, while: record{kv.SessionKey(c.account, id), nil}}}
 }
 
 // drop takes a record away.
@@ -275,14 +276,14 @@ func (c *checker) fix(ctx context.Context) error {
 // left that was derived of it.
 func (g *gathering) repaired(w *write, key []byte) {
 	switch key[0] {
-	case spaceTurn:
-		if account, id, ok := splitExchangeKey(key); ok {
+	case kv.SpaceTurn:
+		if account, id, ok := kv.SplitExchangeKey(key); ok {
 			g.eraseVectors(w, account, id)
 			_, ref := g.belongs(account, id)
 			g.changed(sessionRef{account, ref.id}, id)
 		}
-	case spaceMember:
-		if account, session, _, ok := splitMemberKey(key); ok {
+	case kv.SpaceMember:
+		if account, session, _, ok := kv.SplitMemberKey(key); ok {
 			g.sessionChanged(sessionRef{account, session})
 		}
 	}
@@ -290,16 +291,16 @@ func (g *gathering) repaired(w *write, key []byte) {
 
 func (c *checker) block(item *badger.Item) error {
 	c.report.Blocks++
-	ref, ok := splitObjectKey(item.Key())
+	ref, ok := kv.SplitObjectKey(item.Key())
 	if !ok {
 		c.find("block", fmt.Sprintf("malformed key %x", item.Key()))
 		return nil
 	}
 	c.sizes[ref] = -1
 	r := bodyReader{tx: c.tx, account: c.account, limit: maxDecoded}
-	raw, err := r.appendBlock(nil, ref.hash, inNode)
+	raw, err := r.appendBlock(nil, ref.Hash, inNode)
 	if err != nil {
-		c.find(fmt.Sprintf("block %x", ref.hash), err.Error())
+		c.find(fmt.Sprintf("block %x", ref.Hash), err.Error())
 		return nil
 	}
 	c.sizes[ref] = int64(len(raw))
@@ -318,7 +319,7 @@ func (c *checker) block(item *badger.Item) error {
 // node checks one node and, before it, those that it goes on from.
 func (c *checker) node(item *badger.Item) error {
 	c.report.Nodes++
-	ref, ok := splitObjectKey(item.Key())
+	ref, ok := kv.SplitObjectKey(item.Key())
 	if !ok {
 		c.find("node", fmt.Sprintf("malformed key %x", item.Key()))
 		return nil
@@ -329,9 +330,9 @@ func (c *checker) node(item *badger.Item) error {
 
 // measureNode gives the bytes a node stands for, -1 if they are not to be had. Chains are long: it walks to the first
 // node whose size is known, and back.
-func (c *checker) measureNode(ref objectRef) int64 {
+func (c *checker) measureNode(ref kv.ObjectRef) int64 {
 	type step struct {
-		ref  objectRef
+		ref  kv.ObjectRef
 		list []byte
 	}
 	var (
@@ -344,9 +345,9 @@ func (c *checker) measureNode(ref objectRef) int64 {
 			total = size
 			break
 		}
-		list, err := r.node(at.hash)
+		list, err := r.node(at.Hash)
 		if err != nil {
-			c.find(fmt.Sprintf("node %x", at.hash), err.Error())
+			c.find(fmt.Sprintf("node %x", at.Hash), err.Error())
 			total = -1
 			break
 		}
@@ -357,13 +358,13 @@ func (c *checker) measureNode(ref objectRef) int64 {
 			break
 		}
 		walk = append(walk, step{at, p.rest})
-		at = objectRef{spaceNode, c.account, p.hash}
+		at = kv.Node(c.account, p.hash)
 		c.used[at] = struct{}{}
 	}
 	for i := len(walk) - 1; i >= 0; i-- {
 		size, err := c.measure(walk[i].list)
 		if err != nil {
-			c.find(fmt.Sprintf("node %x", walk[i].ref.hash), err.Error())
+			c.find(fmt.Sprintf("node %x", walk[i].ref.Hash), err.Error())
 		}
 		if total >= 0 && err == nil {
 			total += size
@@ -389,14 +390,14 @@ func (c *checker) measure(list []byte) (total int64, err error) {
 		if p.err != nil {
 			return 0, p.err
 		}
-		ref := objectRef{spaceBlock, c.account, p.hash}
+		ref := kv.Block(c.account, p.hash)
 		if p.kind == pieceNode {
-			ref.space = spaceNode
+			ref.Space = kv.SpaceNode
 		}
 		c.used[ref] = struct{}{}
 		size, there := c.sizes[ref]
 		if !there || size < 0 {
-			return 0, fmt.Errorf("what it refers to is missing or damaged: %c %x", ref.space, ref.hash)
+			return 0, fmt.Errorf("what it refers to is missing or damaged: %c %x", ref.Space, ref.Hash)
 		}
 		total += size
 	}
@@ -405,7 +406,7 @@ func (c *checker) measure(list []byte) (total int64, err error) {
 
 func (c *checker) exchange(item *badger.Item) error {
 	c.report.Exchanges++
-	_, id, ok := splitExchangeKey(item.Key())
+	_, id, ok := kv.SplitExchangeKey(item.Key())
 	if !ok {
 		c.find("exchange", fmt.Sprintf("malformed key %x", item.Key()))
 		return nil
@@ -419,7 +420,7 @@ func (c *checker) exchange(item *badger.Item) error {
 	if !x.open {
 		c.rollups.add(c.account, info)
 	}
-	x.session, _ = parseSessionID(info.Session)
+	x.session, _ = kv.ParseSessionID(info.Session)
 	c.exchanges[id] = x
 	if info.Session != "" {
 		counts := c.countsOf(x.session)
@@ -435,12 +436,12 @@ func (c *checker) exchange(item *badger.Item) error {
 
 // damagedExchange keeps in mind that there is an exchange, so that nothing is taken from it or its session for what cannot be
 // read now: a newer mneme may be able to.
-func (c *checker) damagedExchange(id exchangeID) error {
+func (c *checker) damagedExchange(id kv.ExchangeID) error {
 	x := checkedExchange{damaged: true}
-	c.rollups.hour(hourOf(id.time())).unknown = true
-	session, err := getValue(c.tx, exchangeKey(spaceBelongs, c.account, id))
+	c.rollups.hour(hourOf(id.Time())).unknown = true
+	session, err := kv.Get(c.tx, kv.ExchangeKey(kv.SpaceBelongs, c.account, id))
 	if err == nil && len(session) == len(x.session) {
-		x.session = sessionID(session)
+		x.session = kv.SessionID(session)
 		counts := c.countsOf(x.session)
 		counts.Exchanges++
 		counts.unknown = true
@@ -452,7 +453,7 @@ func (c *checker) damagedExchange(id exchangeID) error {
 	return err
 }
 
-func (c *checker) countsOf(id sessionID) *sessionCounts {
+func (c *checker) countsOf(id kv.SessionID) *sessionCounts {
 	counts := c.sessions[id]
 	if counts == nil {
 		counts = new(sessionCounts)
@@ -461,8 +462,8 @@ func (c *checker) countsOf(id sessionID) *sessionCounts {
 	return counts
 }
 
-func (c *checker) request(id exchangeID, info *ExchangeInfo) {
-	skeleton, err := getValue(c.tx, exchangeKey(spaceRequest, c.account, id))
+func (c *checker) request(id kv.ExchangeID, info *ExchangeInfo) {
+	skeleton, err := kv.Get(c.tx, kv.ExchangeKey(kv.SpaceRequest, c.account, id))
 	if err == nil && (len(skeleton) == 0 || skeleton[0] != piecesVersion) {
 		err = errors.New("unknown version")
 	}
@@ -478,7 +479,7 @@ func (c *checker) request(id exchangeID, info *ExchangeInfo) {
 	}
 }
 
-func (c *checker) response(id exchangeID, info *ExchangeInfo) {
+func (c *checker) response(id kv.ExchangeID, info *ExchangeInfo) {
 	var (
 		size int64
 		next uint32
@@ -502,11 +503,11 @@ func (c *checker) response(id exchangeID, info *ExchangeInfo) {
 // belongsToExchange checks records that stand beside an exchange's.
 func (c *checker) belongsToExchange(item *badger.Item) error {
 	key := item.Key()
-	if len(key) < 1+4+len(exchangeID{}) {
+	if len(key) < 1+4+len(kv.ExchangeID{}) {
 		c.find("record", fmt.Sprintf("malformed key %x", key))
 		return nil
 	}
-	id := exchangeID(key[5:])
+	id := kv.ExchangeID(key[5:])
 	if _, there := c.exchanges[id]; !there {
 		c.find(id.String(), fmt.Sprintf("a record of kind %c is there, the exchange is not", key[0]), drop(bytes.Clone(key)))
 	}
@@ -515,7 +516,7 @@ func (c *checker) belongsToExchange(item *badger.Item) error {
 
 // turn checks that a turn can be read. One that cannot is digested again.
 func (c *checker) turn(item *badger.Item) error {
-	account, id, ok := splitExchangeKey(item.Key())
+	account, id, ok := kv.SplitExchangeKey(item.Key())
 	if _, there := c.exchanges[id]; !ok || !there {
 		return c.belongsToExchange(item)
 	}
@@ -525,7 +526,7 @@ func (c *checker) turn(item *badger.Item) error {
 	})
 	if err != nil {
 		c.find(id.String(), "its turn cannot be read: "+err.Error(),
-			drop(item.KeyCopy(nil)), fix{record: record{exchangeKey(spaceOutbox, account, id), []byte{}}})
+			drop(item.KeyCopy(nil)), fix{record: record{kv.ExchangeKey(kv.SpaceOutbox, account, id), []byte{}}})
 		c.undigested = append(c.undigested, undigested{place: place{account, id}})
 	}
 	return nil
@@ -537,7 +538,7 @@ func (c *checker) vector(item *badger.Item) error {
 		c.find("record", fmt.Sprintf("malformed key %x", item.Key()))
 		return nil
 	}
-	_, err := c.tx.Get(exchangeKey(spaceTurn, c.account, id))
+	_, err := c.tx.Get(kv.ExchangeKey(kv.SpaceTurn, c.account, id))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		c.find(id.String(), "a vector is there, the turn is not", drop(item.KeyCopy(nil)))
 		return nil
@@ -546,12 +547,12 @@ func (c *checker) vector(item *badger.Item) error {
 }
 
 func (c *checker) summary(item *badger.Item) error {
-	_, id, ok := splitSessionKey(item.Key())
+	_, id, ok := kv.SplitSessionKey(item.Key())
 	if !ok {
 		c.find("record", fmt.Sprintf("malformed key %x", item.Key()))
 		return nil
 	}
-	_, err := c.tx.Get(sessionKey(c.account, id))
+	_, err := c.tx.Get(kv.SessionKey(c.account, id))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		c.find(id.String(), "a summary is there, the session is not", drop(item.KeyCopy(nil)))
 		return nil
@@ -583,7 +584,7 @@ func (c *checker) openNote(item *badger.Item) error {
 
 func (c *checker) member(item *badger.Item) error {
 	key := item.Key()
-	_, session, id, ok := splitMemberKey(key)
+	_, session, id, ok := kv.SplitMemberKey(key)
 	if !ok {
 		c.find("session", fmt.Sprintf("malformed key %x", key))
 		return nil
@@ -615,7 +616,7 @@ func (c *checker) history(item *badger.Item) error {
 
 func (c *checker) session(item *badger.Item) error {
 	c.report.Sessions++
-	_, id, ok := splitSessionKey(item.Key())
+	_, id, ok := kv.SplitSessionKey(item.Key())
 	if !ok {
 		c.find("session", fmt.Sprintf("malformed key %x", item.Key()))
 		return nil
@@ -646,7 +647,7 @@ func (c *checker) session(item *badger.Item) error {
 
 // sessionMark checks that a mark is of a session; what else it says is found out by who reads it.
 func (c *checker) sessionMark(item *badger.Item) error {
-	if _, _, ok := splitSessionKey(item.Key()); !ok {
+	if _, _, ok := kv.SplitSessionKey(item.Key()); !ok {
 		c.find("session", fmt.Sprintf("malformed key %x", item.Key()), drop(item.KeyCopy(nil)))
 	}
 	return nil
@@ -659,8 +660,8 @@ func (c *checker) link(item *badger.Item) error {
 		return nil
 	}
 	return item.Value(func(value []byte) error {
-		if len(value) == len(sessionID{}) {
-			if _, err := c.tx.Get(sessionKey(c.account, sessionID(value))); err == nil {
+		if len(value) == len(kv.SessionID{}) {
+			if _, err := c.tx.Get(kv.SessionKey(c.account, kv.SessionID(value))); err == nil {
 				return nil
 			}
 		}

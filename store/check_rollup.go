@@ -9,15 +9,17 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // rollupsKey holds the time from which on every exchange is rolled up, in nanoseconds since 1970: 0 but in stores that are
 // older than rollups.
-var rollupsKey = nameKey(spaceMeta, "rollups")
+var rollupsKey = kv.NameKey(kv.SpaceMeta, "rollups")
 
 // noteRollups notes since when exchanges are rolled up, in a store that does not say.
 func noteRollups(tx *badger.Txn, since time.Time) error {
-	_, err := getValue(tx, rollupsKey)
+	_, err := kv.Get(tx, rollupsKey)
 	if !errors.Is(err, badger.ErrKeyNotFound) {
 		return err
 	}
@@ -45,7 +47,7 @@ func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
 func (c *rollupCheck) open(tx *badger.Txn) error {
 	c.hours = make(map[int64]*checkedHour)
-	value, err := getValue(tx, rollupsKey)
+	value, err := kv.Get(tx, rollupsKey)
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound):
 		c.since = time.Now().Add(24 * time.Hour) // of no hour
@@ -70,7 +72,7 @@ func (c *rollupCheck) hour(hour int64) *checkedHour {
 }
 
 // add takes in an exchange that has ended.
-func (c *rollupCheck) add(account accountNumber, info *ExchangeInfo) {
+func (c *rollupCheck) add(account kv.AccountNumber, info *ExchangeInfo) {
 	h, r := c.hour(hourOf(info.Started)), exchangeRollup(info)
 	h.there.Add(&r)
 	key := string(rollupKey(account, info))

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -16,8 +17,8 @@ const maxCredential = 8 << 10
 
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-func credentialKey(account accountNumber, provider string) []byte {
-	return append(spaceKeyOf(spaceCredential, account), provider...)
+func credentialKey(account kv.AccountNumber, provider string) []byte {
+	return append(kv.SpaceKeyOf(kv.SpaceCredential, account), provider...)
 }
 
 // credentialPlace is what a sealed credential is bound to.
@@ -43,7 +44,7 @@ func (s Credentials) Set(account, provider, secret string) error {
 		return nil
 	})
 	if err != nil {
-		return asStorageError(err, "the credential could not be stored")
+		return kv.AsStorageError(err, "the credential could not be stored")
 	}
 	return nil
 }
@@ -64,7 +65,7 @@ func (s Credentials) Remove(account, provider string) error {
 		return nil
 	})
 	if err != nil {
-		return asStorageError(err, "the credential could not be removed")
+		return kv.AsStorageError(err, "the credential could not be removed")
 	}
 	return nil
 }
@@ -81,7 +82,7 @@ func (s Credentials) Get(account, provider string) (secret string, ok bool, err 
 		return opened.secret, opened.set, nil
 	}
 	if opened, err = s.openCredential(name, credentialPlace(account, provider)); err != nil {
-		return "", false, errStorage(err, "the credential of account %q for %q cannot be read: set it again", account, provider)
+		return "", false, kv.StorageError(err, "the credential of account %q for %q cannot be read: set it again", account, provider)
 	}
 	s.credentials.keep(name, opened, changes)
 	return opened.secret, opened.set, nil
@@ -92,7 +93,7 @@ func (s *core) openCredential(name credentialName, place string) (openedCredenti
 	defer s.sealing.RUnlock()
 	var sealed []byte
 	err := s.view(func(tx *badger.Txn) (err error) {
-		sealed, err = getValue(tx, credentialKey(name.account, name.provider))
+		sealed, err = kv.Get(tx, credentialKey(name.account, name.provider))
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -113,7 +114,7 @@ type openedCredentials struct {
 	mu      sync.RWMutex
 	changes uint64 // how many credentials have been set or removed
 	opened  map[credentialName]openedCredential
-	masked  map[accountNumber]*maskedCredentials // of accounts
+	masked  map[kv.AccountNumber]*maskedCredentials // of accounts
 }
 
 // maskedCredentials are all credentials of an account.
@@ -123,7 +124,7 @@ type maskedCredentials struct {
 }
 
 type credentialName struct {
-	account  accountNumber // numbers are not given again
+	account  kv.AccountNumber // numbers are not given again
 	provider string
 }
 
@@ -165,21 +166,21 @@ func (o *openedCredentials) forget(name credentialName) {
 }
 
 // lookMasked gives the credentials of an account, nil if they are not known, and how many changes there have been.
-func (o *openedCredentials) lookMasked(account accountNumber) (m *maskedCredentials, changes uint64) {
+func (o *openedCredentials) lookMasked(account kv.AccountNumber) (m *maskedCredentials, changes uint64) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.masked[account], o.changes
 }
 
 // keepMasked is keep for all credentials of an account.
-func (o *openedCredentials) keepMasked(account accountNumber, m *maskedCredentials, changes uint64) {
+func (o *openedCredentials) keepMasked(account kv.AccountNumber, m *maskedCredentials, changes uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.changes != changes {
 		return
 	}
 	if o.masked == nil || len(o.masked) >= maxOpened {
-		o.masked = make(map[accountNumber]*maskedCredentials)
+		o.masked = make(map[kv.AccountNumber]*maskedCredentials)
 	}
 	o.masked[account] = m
 }
@@ -192,7 +193,7 @@ func (s Credentials) List(account string) ([]string, error) {
 	}
 	var names []string
 	err := s.view(func(tx *badger.Txn) error {
-		prefix := spaceKeyOf(spaceCredential, number)
+		prefix := kv.SpaceKeyOf(kv.SpaceCredential, number)
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -201,7 +202,7 @@ func (s Credentials) List(account string) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, errStorage(err, "the credentials of account %q cannot be listed", account)
+		return nil, kv.StorageError(err, "the credentials of account %q cannot be listed", account)
 	}
 	return names, nil
 }

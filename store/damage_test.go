@@ -14,6 +14,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/fuzz/mutant"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // FuzzDamagedRecord puts any value in the place of any record, as a broken disk or a foreign hand might. Whatever is read
@@ -41,7 +42,7 @@ func FuzzDamagedRecord(f *testing.F) {
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			item := it.Item()
-			if item.Key()[0] == spaceMeta || item.Key()[0] == spaceAccount || item.Key()[0] == spaceChange {
+			if item.Key()[0] == kv.SpaceMeta || item.Key()[0] == kv.SpaceAccount || item.Key()[0] == kv.SpaceChange {
 				continue // read when the store is opened, or without a value
 			}
 			value, err := item.ValueCopy(nil)
@@ -108,7 +109,7 @@ func FuzzDamagedRecord(f *testing.F) {
 		read("session", err)
 		_, err = s.Archive().Timeline("acme", session, TimelineQuery{})
 		read("timeline", err)
-		_, err = s.Feed().TurnAt(AccountNumber(number), first)
+		_, err = s.Feed().TurnAt(number, first)
 		read("turn", err)
 		for _, err := range s.Archive().Export(context.Background(), "acme", Selection{All: true}) {
 			read("export", err)
@@ -130,13 +131,13 @@ func FuzzDamagedRecord(f *testing.F) {
 func TestATurnThatCannotBeReadIsDigestedAgain(t *testing.T) {
 	c := newConversation(t)
 	id, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
-	exchange, _ := parseExchangeID(id)
+	exchange, _ := kv.ParseExchangeID(id)
 	number, err := c.s.numberOf("acme")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.s.db.Update(func(tx *badger.Txn) error {
-		return tx.Set(exchangeKey(spaceTurn, number, exchange), []byte("damaged"))
+		return tx.Set(kv.ExchangeKey(kv.SpaceTurn, number, exchange), []byte("damaged"))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +172,8 @@ func damageExchange(t *testing.T, s *Store, account, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, _ := parseExchangeID(id)
-	damage(t, s, exchangeKey(spaceExchange, number, key), []byte("damaged"))
+	key, _ := kv.ParseExchangeID(id)
+	damage(t, s, kv.ExchangeKey(kv.SpaceExchange, number, key), []byte("damaged"))
 }
 
 // Reading page by page, from either end, passes an exchange whose record is damaged, and names it.
@@ -234,8 +235,8 @@ func TestATimelineShowsADamagedTurnAsSuch(t *testing.T) {
 	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
 	c.settle()
 	number, _ := c.s.accounts.number("acme")
-	id, _ := parseExchangeID(first)
-	damage(t, c.s, exchangeKey(spaceTurn, number, id), []byte("damaged"))
+	id, _ := kv.ParseExchangeID(first)
+	damage(t, c.s, kv.ExchangeKey(kv.SpaceTurn, number, id), []byte("damaged"))
 	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
 	if err != nil || len(page.Data) != 2 {
 		t.Fatalf("%+v, %v", page, err)
@@ -256,8 +257,8 @@ func TestSessionsAreListedBesideADamagedOne(t *testing.T) {
 	_, whole := c.exchange(with(say("hello"), func(o *Opening) { o.ChatKey = "l" }), OutcomeComplete, "b")
 	c.settle()
 	number, _ := c.s.accounts.number("acme")
-	key, _ := parseSessionID(broken)
-	damage(t, c.s, sessionKey(number, key), []byte("damaged"))
+	key, _ := kv.ParseSessionID(broken)
+	damage(t, c.s, kv.SessionKey(number, key), []byte("damaged"))
 	page, err := c.s.Archive().Sessions("acme", SessionQuery{Ascending: true})
 	if err != nil || len(page.Data) != 2 {
 		t.Fatalf("%+v, %v", page, err)
@@ -294,7 +295,7 @@ func TestAnExchangeThatCannotBeReadCanBeErased(t *testing.T) {
 			if e := erase(t, c.s, "acme", sel(id, session)); e.Exchanges != 1 {
 				t.Errorf("receipt is %+v", e)
 			}
-			if n := count(t, c.s, spaceExchange, spaceRequest, spaceResponse, spaceBlock, spaceTurn, spaceMember, spaceBelongs, spaceSession); n != 0 {
+			if n := count(t, c.s, kv.SpaceExchange, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBlock, kv.SpaceTurn, kv.SpaceMember, kv.SpaceBelongs, kv.SpaceSession); n != 0 {
 				t.Errorf("%d records are left", n)
 			}
 		})
@@ -332,7 +333,7 @@ func TestRetentionGoesOnBehindAnExchangeThatCannotBeRead(t *testing.T) {
 	if err := c.s.retain(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, c.s, spaceExchange); n != 0 {
+	if n := count(t, c.s, kv.SpaceExchange); n != 0 {
 		t.Errorf("%d exchanges are left", n)
 	}
 }
@@ -342,11 +343,11 @@ func TestAnErasureThatFailsKeepsNothingElseWaiting(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
-	harmed, _ := parseExchangeID(capture(t, s, "acme", "q", "a"))
+	harmed, _ := kv.ParseExchangeID(capture(t, s, "acme", "q", "a"))
 	capture(t, s, "other", "q", "a")
 	acme, _ := s.accounts.number("acme")
 	other, _ := s.accounts.number("other")
-	damage(t, s, exchangeKey(spaceRequest, acme, harmed), []byte{piecesVersion, 0xff})
+	damage(t, s, kv.ExchangeKey(kv.SpaceRequest, acme, harmed), []byte{piecesVersion, 0xff})
 	failing, err := s.Archive().Erase(t.Context(), "acme", Selection{Until: time.Now().Add(-time.Hour)}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -366,7 +367,7 @@ func TestAnErasureThatFailsKeepsNothingElseWaiting(t *testing.T) {
 }
 
 func TestAStoreOpensWithADamagedExchangeThatWasInterrupted(t *testing.T) {
-	for _, space := range []byte{spaceExchange, spaceResponse} {
+	for _, space := range []byte{kv.SpaceExchange, kv.SpaceResponse} {
 		dir := t.TempDir()
 		s := openStore(t, Options{Dir: dir})
 		mustAccount(t, s, "acme")
@@ -377,9 +378,9 @@ func TestAStoreOpensWithADamagedExchangeThatWasInterrupted(t *testing.T) {
 		if err := open.Recorded(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		key := exchangeKey(space, open.account, open.id)
-		if space == spaceResponse {
-			key = partKey(space, open.account, open.id, 0)
+		key := kv.ExchangeKey(space, open.account, open.id)
+		if space == kv.SpaceResponse {
+			key = kv.PartKey(space, open.account, open.id, 0)
 		}
 		damage(t, s, key, []byte("damaged"))
 		if err := s.Close(); err != nil {
@@ -398,10 +399,10 @@ func TestARepairLeavesAloneWhatBelongsToAnExchangeThatCannotBeRead(t *testing.T)
 	id, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
 	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
 	number, _ := c.s.accounts.number("acme")
-	exchange, _ := parseExchangeID(id)
-	place := exchangeKey(spaceExchange, number, exchange)
+	exchange, _ := kv.ParseExchangeID(id)
+	place := kv.ExchangeKey(kv.SpaceExchange, number, exchange)
 	var record []byte
-	if err := c.s.view(func(tx *badger.Txn) (err error) { record, err = getValue(tx, place); return err }); err != nil {
+	if err := c.s.view(func(tx *badger.Txn) (err error) { record, err = kv.Get(tx, place); return err }); err != nil {
 		t.Fatal(err)
 	}
 	damage(t, c.s, place, append([]byte{recordFields + 1}, record[1:]...)) // as a newer mneme would have written it
@@ -424,10 +425,10 @@ func TestARepairDoesNotUndoWhatHasHappenedSinceItLooked(t *testing.T) {
 	c := newConversation(t)
 	key := func(o *Opening) { o.ChatKey = "k" }
 	_, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
-	id, _ := parseSessionID(session)
+	id, _ := kv.ParseSessionID(session)
 	number, _ := c.s.accounts.number("acme")
 	record := encodeFields(&sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
-	damage(t, c.s, sessionKey(number, id), record)
+	damage(t, c.s, kv.SessionKey(number, id), record)
 	repair := func(tell func(Finding)) {
 		t.Helper()
 		if _, err := c.s.Upkeep().Check(t.Context(), true, tell); err != nil {
@@ -452,10 +453,10 @@ func TestACheckNamesKeysThatAreMalformed(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	number, _ := s.accounts.number("acme")
-	spaces := []byte{spaceExchange, spaceMember, spaceBelongs, spaceSession, spaceLink, spaceSummary, spaceVector, spaceBlock, spaceNode, spaceTurn, spaceOpen, spaceSessionChange, spaceUnsummarized}
+	spaces := []byte{kv.SpaceExchange, kv.SpaceMember, kv.SpaceBelongs, kv.SpaceSession, kv.SpaceLink, kv.SpaceSummary, kv.SpaceVector, kv.SpaceBlock, kv.SpaceNode, kv.SpaceTurn, kv.SpaceOpen, kv.SpaceSessionChange, kv.SpaceUnsummarized}
 	for _, space := range spaces {
-		damage(t, s, append(spaceKeyOf(space, number), 1), []byte("x"))
-		damage(t, s, spaceKeyOf(space, number), []byte("x"))
+		damage(t, s, append(kv.SpaceKeyOf(space, number), 1), []byte("x"))
+		damage(t, s, kv.SpaceKeyOf(space, number), []byte("x"))
 	}
 	report, err := s.Upkeep().Check(t.Context(), true, func(f Finding) {
 		if !strings.Contains(f.Problem, "malformed key") {

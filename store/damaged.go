@@ -6,29 +6,30 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // A list gives what is damaged with what is known of it without its record, and with an error that says so: one broken
 // record hides no other, and pages go on behind it.
 
 // listedExchange gives an exchange as lists show it.
-func (s *core) listedExchange(tx *badger.Txn, account accountNumber, id exchangeID) ExchangeInfo {
+func (s *core) listedExchange(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) ExchangeInfo {
 	info, err := getInfo(tx, account, id)
 	if err == nil {
 		return *info
 	}
 	damaged := ExchangeInfo{
-		ID: id.String(), Account: s.accounts.name(account), Outcome: OutcomeDamaged, Started: id.time().UTC(),
+		ID: id.String(), Account: s.accounts.name(account), Outcome: OutcomeDamaged, Started: id.Time().UTC(),
 		Error: errDamaged("the record of this exchange cannot be read; run mneme check"),
 	}
-	if session, err := getValue(tx, exchangeKey(spaceBelongs, account, id)); err == nil && len(session) == len(sessionID{}) {
-		damaged.Session = sessionID(session).String()
+	if session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id)); err == nil && len(session) == len(kv.SessionID{}) {
+		damaged.Session = kv.SessionID(session).String()
 	}
 	return damaged
 }
 
 // listedEntry gives an exchange and its turn as timelines show them.
-func (s *core) listedEntry(tx *badger.Txn, account accountNumber, id exchangeID) TimelineEntry {
+func (s *core) listedEntry(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) TimelineEntry {
 	entry := TimelineEntry{Exchange: s.listedExchange(tx, account, id)}
 	if entry.Exchange.Outcome == OutcomeDamaged {
 		return entry
@@ -44,12 +45,12 @@ func (s *core) listedEntry(tx *badger.Txn, account accountNumber, id exchangeID)
 }
 
 // listedSession gives a session as lists show it.
-func (s *core) listedSession(account accountNumber, id sessionID, item *badger.Item) Session {
+func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *badger.Item) Session {
 	var r sessionRecord
 	if err := item.Value(func(value []byte) error { return decodeRecord(value, &r) }); err == nil {
 		return r.Session
 	}
-	began := exchangeID(id).time().UTC() // ids of all kinds are made alike
+	began := kv.ExchangeID(id).Time().UTC() // ids of all kinds are made alike
 	return Session{
 		ID: id.String(), Account: s.accounts.name(account), Created: began, Updated: began,
 		Error: errDamaged("the record of this session cannot be read; run mneme check"),

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // digestQueue is how many exchanges may wait in memory to be digested; what is more is found in the outbox.
@@ -185,7 +187,7 @@ func (s *core) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undige
 	if ctx.Err() != nil {
 		return // the entry stays in the outbox
 	}
-	entry := exchangeKey(spaceOutbox, at.account, at.id)
+	entry := kv.ExchangeKey(kv.SpaceOutbox, at.account, at.id)
 	w := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
 		if !g.has(entry) {
 			return nil // it came twice, or the exchange was erased meanwhile
@@ -218,10 +220,10 @@ func (d *digestsUnderWay) await(s *core) {
 // outbox gives the exchanges that wait to be digested, each account's in the order they began.
 func (s *core) outbox() (waiting []undigested, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceOutbox}})
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceOutbox}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
-			if account, id, ok := splitExchangeKey(it.Item().Key()); ok {
+			if account, id, ok := kv.SplitExchangeKey(it.Item().Key()); ok {
 				waiting = append(waiting, undigested{place: place{account, id}})
 			}
 		}
@@ -237,10 +239,10 @@ func (s Upkeep) Undigested(account string) (waiting []string, err error) {
 		return nil, err
 	}
 	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceOutbox, number)})
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceOutbox, number)})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
-			if _, id, ok := splitExchangeKey(it.Item().Key()); ok {
+			if _, id, ok := kv.SplitExchangeKey(it.Item().Key()); ok {
 				waiting = append(waiting, id.String())
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
@@ -117,7 +118,7 @@ func (g *diskGate) above(mark int64, look bool) error {
 	if look || g.free.Load() < mark || now-g.looked.Load() > int64(diskLookEvery) {
 		space, err := volume.SpaceOf(g.dir)
 		if err != nil {
-			return errStorage(err, "the store's volume cannot be examined; see the log of the proxy")
+			return kv.StorageError(err, "the store's volume cannot be examined; see the log of the proxy")
 		}
 		g.free.Store(space.Free)
 		g.looked.Store(now)

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Selection says which exchanges of an account are meant. Exchanges and Sessions name them; the other members narrow
@@ -43,12 +44,12 @@ func (sel *Selection) check() error {
 		return codec.Errorf(codec.KindInvalidRequest, "nothing is selected: name exchanges or sessions, give a filter, or say all")
 	}
 	for _, id := range sel.Exchanges {
-		if _, ok := parseExchangeID(id); !ok {
+		if _, ok := kv.ParseExchangeID(id); !ok {
 			return codec.Invalid("exchanges", "%q is not an exchange id", id)
 		}
 	}
 	for _, id := range sel.Sessions {
-		if _, ok := parseSessionID(id); !ok {
+		if _, ok := kv.ParseSessionID(id); !ok {
 			return codec.Invalid("sessions", "%q is not a session id", id)
 		}
 	}
@@ -67,13 +68,13 @@ func (sel *Selection) matches(info *ExchangeInfo) bool {
 
 // selected is an exchange that is selected.
 type selected struct {
-	id      exchangeID
+	id      kv.ExchangeID
 	info    *ExchangeInfo
 	damaged error // the record cannot be read, and info holds only what the id says
 }
 
 // open reports whether the exchange is still running.
-func (x *selected) open(tx *badger.Txn, account accountNumber) (bool, error) {
+func (x *selected) open(tx *badger.Txn, account kv.AccountNumber) (bool, error) {
 	if x.damaged == nil {
 		return x.info.Outcome == OutcomeOpen, nil
 	}
@@ -82,30 +83,32 @@ func (x *selected) open(tx *badger.Txn, account accountNumber) (bool, error) {
 
 // each visits the exchanges that are selected. An exchange named twice may be visited twice. One whose record cannot be read
 // counts as begun when its id says, and as having none of the keys that can be asked for.
-func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account accountNumber, visit func(selected) error) error {
-	one := func(id exchangeID) error {
+func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, visit func(selected) error) error {
+	one := func(id kv.ExchangeID) error {
 		info, err := getInfo(tx, account, id)
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
 		if err != nil {
-			info = &ExchangeInfo{ID: id.String(), Started: id.time()}
+			info = &ExchangeInfo{ID: id.String(), Started: id.Time()}
 		}
 		if !sel.matches(info) {
 			return nil
 		}
 		return visit(selected{id, info, err})
 	}
-	last := func(item *badger.Item) error { return one(exchangeID(item.Key()[len(item.Key())-len(exchangeID{}):])) }
+	last := func(item *badger.Item) error {
+		return one(kv.ExchangeID(item.Key()[len(item.Key())-len(kv.ExchangeID{}):]))
+	}
 	for _, text := range sel.Exchanges {
-		id, _ := parseExchangeID(text)
+		id, _ := kv.ParseExchangeID(text)
 		if err := one(id); err != nil {
 			return err
 		}
 	}
 	for _, text := range sel.Sessions {
-		id, _ := parseSessionID(text)
-		if err := eachItem(ctx, tx, memberPrefix(account, id), last); err != nil {
+		id, _ := kv.ParseSessionID(text)
+		if err := kv.EachItem(ctx, tx, kv.MemberPrefix(account, id), last); err != nil {
 			return err
 		}
 	}
@@ -113,8 +116,8 @@ func (sel *Selection) each(ctx context.Context, tx *badger.Txn, account accountN
 		return nil
 	}
 	end := sel.Until.Add(clockSlack)
-	err := eachItem(ctx, tx, spaceKeyOf(spaceExchange, account), func(item *badger.Item) error {
-		if _, id, ok := splitExchangeKey(item.Key()); ok && sel.inOrder && !sel.Until.IsZero() && id.time().After(end) {
+	err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceExchange, account), func(item *badger.Item) error {
+		if _, id, ok := kv.SplitExchangeKey(item.Key()); ok && sel.inOrder && !sel.Until.IsZero() && id.Time().After(end) {
 			return errWalked
 		}
 		return last(item)
@@ -159,8 +162,8 @@ const (
 	byRetention   = "retention"
 )
 
-func erasureKey(account accountNumber, id timeID) []byte {
-	return append(spaceKeyOf(spaceErasure, account), id[:]...)
+func erasureKey(account kv.AccountNumber, id kv.TimeID) []byte {
+	return append(kv.SpaceKeyOf(kv.SpaceErasure, account), id[:]...)
 }
 
 // Erase erases the selected exchanges of an account behind the requests, and gives the receipt to follow it by. With
@@ -187,11 +190,11 @@ func (s Archive) Erase(ctx context.Context, account string, sel Selection, dryRu
 	return e, nil
 }
 
-func (s *core) newErasure(ctx context.Context, account accountNumber, sel Selection, reason string) (*Erasure, timeID, error) {
+func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel Selection, reason string) (*Erasure, kv.TimeID, error) {
 	now := time.Now().UTC()
-	id := s.ids.next(now)
+	id := s.ids.Next(now)
 	e := &Erasure{
-		ID: erasurePrefix + idEncoding.EncodeToString(id[:]), State: ErasureQueued,
+		ID: id.Text(erasurePrefix), State: ErasureQueued,
 		Selection: sel, Reason: reason, Created: now,
 	}
 	err := s.runOf(ctx, account, &write{
@@ -199,14 +202,14 @@ func (s *core) newErasure(ctx context.Context, account accountNumber, sel Select
 		change: func(g *gathering, w *write) error { return g.putErasure(w, erasureRef{account, id}, e) },
 	})
 	if err != nil {
-		return nil, id, asStorageError(err, "the erasure could not be put on record")
+		return nil, id, kv.AsStorageError(err, "the erasure could not be put on record")
 	}
 	return e, id, nil
 }
 
-func (s *core) eraseDryRun(ctx context.Context, account accountNumber, sel Selection) (*Erasure, error) {
+func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel Selection) (*Erasure, error) {
 	e := &Erasure{State: ErasureDone, Selection: sel, Reason: byRequest, DryRun: true, Created: time.Now().UTC()}
-	seen, perSession := make(map[exchangeID]struct{}), make(map[string]int64)
+	seen, perSession := make(map[kv.ExchangeID]struct{}), make(map[string]int64)
 	err := s.view(func(tx *badger.Txn) error {
 		err := sel.each(ctx, tx, account, func(x selected) error {
 			if _, twice := seen[x.id]; twice {
@@ -229,7 +232,7 @@ func (s *core) eraseDryRun(ctx context.Context, account accountNumber, sel Selec
 			return err
 		}
 		for text, n := range perSession {
-			if id, ok := parseSessionID(text); ok {
+			if id, ok := kv.ParseSessionID(text); ok {
 				if r, err := getSession(tx, account, id); err == nil && r.Exchanges <= n {
 					e.Sessions++
 				}
@@ -238,7 +241,7 @@ func (s *core) eraseDryRun(ctx context.Context, account accountNumber, sel Selec
 		return nil
 	})
 	if err != nil {
-		return nil, asStorageError(err, "the exchanges could not be counted; run mneme check")
+		return nil, kv.AsStorageError(err, "the exchanges could not be counted; run mneme check")
 	}
 	e.Completed = time.Now().UTC()
 	return e, nil
@@ -246,14 +249,14 @@ func (s *core) eraseDryRun(ctx context.Context, account accountNumber, sel Selec
 
 // Erasure gives the receipt of an erasure of the account.
 func (s Archive) Erasure(account, id string) (*Erasure, error) {
-	key, ok := parseID(erasurePrefix, id)
+	key, ok := kv.ParseID(erasurePrefix, id)
 	number, known := s.accounts.number(account)
 	if !ok || !known {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
 	}
 	e := new(Erasure)
 	err := s.view(func(tx *badger.Txn) error {
-		value, err := getValue(tx, erasureKey(number, key))
+		value, err := kv.Get(tx, erasureKey(number, key))
 		if err != nil {
 			return err
 		}
@@ -263,15 +266,15 @@ func (s Archive) Erasure(account, id string) (*Erasure, error) {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
 	}
 	if err != nil {
-		return nil, errStorage(err, "erasure %s cannot be read; run mneme check", id)
+		return nil, kv.StorageError(err, "erasure %s cannot be read; run mneme check", id)
 	}
 	return e, nil
 }
 
 // erasureRef names an erasure of an account.
 type erasureRef struct {
-	account accountNumber
-	id      timeID
+	account kv.AccountNumber
+	id      kv.TimeID
 }
 
 func (g *gathering) putErasure(w *write, ref erasureRef, e *Erasure) error {
@@ -287,7 +290,7 @@ func (g *gathering) putErasure(w *write, ref erasureRef, e *Erasure) error {
 func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	e := new(Erasure)
 	err := s.view(func(tx *badger.Txn) error {
-		value, err := getValue(tx, erasureKey(ref.account, ref.id))
+		value, err := kv.Get(tx, erasureKey(ref.account, ref.id))
 		if err != nil {
 			return err
 		}
@@ -323,8 +326,8 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 }
 
 // eraseSelection erases the selected exchanges and counts them in e, which note puts on record with each batch.
-func (s *core) eraseSelection(ctx context.Context, account accountNumber, sel *Selection, e *Erasure, note change) error {
-	var batch []exchangeID
+func (s *core) eraseSelection(ctx context.Context, account kv.AccountNumber, sel *Selection, e *Erasure, note change) error {
+	var batch []kv.ExchangeID
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -351,7 +354,7 @@ func (s *core) eraseSelection(ctx context.Context, account accountNumber, sel *S
 
 // eraseExchange takes an exchange and all that hangs on it out of the store, and counts it in e. Blocks stay for the
 // sweep. An exchange that is open, or gone, is left alone. Of one whose record cannot be read its session keeps the counts.
-func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID, e *Erasure) {
+func (g *gathering) eraseExchange(w *write, account kv.AccountNumber, id kv.ExchangeID, e *Erasure) {
 	info, readable := g.info(account, id)
 	if info == nil {
 		return
@@ -360,11 +363,11 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 		e.Open++
 		return
 	}
-	for _, space := range [...]byte{spaceExchange, spaceRequest, spaceOutbox} {
-		g.put(w, exchangeKey(space, account, id), nil)
+	for _, space := range [...]byte{kv.SpaceExchange, kv.SpaceRequest, kv.SpaceOutbox} {
+		g.put(w, kv.ExchangeKey(space, account, id), nil)
 	}
 	if e.Reason != byRetention && g.store.arriving.Load() {
-		g.put(w, exchangeKey(spaceTomb, account, id), []byte{})
+		g.put(w, kv.ExchangeKey(kv.SpaceTomb, account, id), []byte{})
 	}
 	e.Bytes += g.eraseResponse(w, account, id)
 	if info.ResponseID != "" { // whatever the surface: stores of earlier versions link all of them
@@ -379,8 +382,8 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 		g.eraseTurn(w, ref, id)
 		g.changed(ref, id)
 		g.dropSummary(w, ref)
-		g.put(w, exchangeKey(spaceBelongs, account, id), nil)
-		g.put(w, memberKey(account, ref.id, id), nil)
+		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), nil)
+		g.put(w, kv.MemberKey(account, ref.id, id), nil)
 		if g.leaveSession(w, ref, r, info) {
 			e.Sessions++
 		}
@@ -388,8 +391,8 @@ func (g *gathering) eraseExchange(w *write, account accountNumber, id exchangeID
 }
 
 // info gives an exchange's record, nil if it is gone. Of one that cannot be read it is empty.
-func (g *gathering) info(account accountNumber, id exchangeID) (info *ExchangeInfo, readable bool) {
-	value := g.get(exchangeKey(spaceExchange, account, id))
+func (g *gathering) info(account kv.AccountNumber, id kv.ExchangeID) (info *ExchangeInfo, readable bool) {
+	value := g.get(kv.ExchangeKey(kv.SpaceExchange, account, id))
 	if value == nil {
 		return nil, false
 	}
@@ -400,8 +403,8 @@ func (g *gathering) info(account accountNumber, id exchangeID) (info *ExchangeIn
 	return info, true
 }
 
-func (g *gathering) eraseResponse(w *write, account accountNumber, id exchangeID) (size int64) {
-	it := g.read().NewIterator(badger.IteratorOptions{Prefix: exchangeKey(spaceResponse, account, id)})
+func (g *gathering) eraseResponse(w *write, account kv.AccountNumber, id kv.ExchangeID) (size int64) {
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.ExchangeKey(kv.SpaceResponse, account, id)})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
 		size += it.Item().EstimatedSize()
@@ -411,14 +414,14 @@ func (g *gathering) eraseResponse(w *write, account accountNumber, id exchangeID
 }
 
 // eraseTurn takes the turn of an exchange away, with its vectors and the histories that lead to it.
-func (g *gathering) eraseTurn(w *write, ref sessionRef, id exchangeID) {
+func (g *gathering) eraseTurn(w *write, ref sessionRef, id kv.ExchangeID) {
 	if turn := g.turn(ref.account, id); turn != nil {
 		for _, history := range turn.Histories {
-			g.put(w, historyKey(ref.account, ref.id, history), nil)
+			g.put(w, kv.HistoryKey(ref.account, ref.id, history), nil)
 		}
 	}
 	g.eraseVectors(w, ref.account, id)
-	g.put(w, exchangeKey(spaceTurn, ref.account, id), nil)
+	g.put(w, kv.ExchangeKey(kv.SpaceTurn, ref.account, id), nil)
 }
 
 // leaveSession takes an exchange out of its session's counts; gone tells that it was the last one, and that the
@@ -430,7 +433,7 @@ func (g *gathering) leaveSession(w *write, ref sessionRef, r *sessionRecord, inf
 		g.putSession(w, ref, r)
 		return false
 	}
-	g.put(w, sessionKey(ref.account, ref.id), nil)
+	g.put(w, kv.SessionKey(ref.account, ref.id), nil)
 	for _, link := range r.Links {
 		if slices.Equal(g.get(link), ref.id[:]) {
 			g.put(w, link, nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // mustBeSound fails if the store's check finds anything.
@@ -52,7 +53,7 @@ func count(t testing.TB, s *Store, spaces ...byte) (n int) {
 	t.Helper()
 	err := s.view(func(tx *badger.Txn) error {
 		for _, space := range spaces {
-			if err := eachItem(context.Background(), tx, []byte{space}, func(*badger.Item) error { n++; return nil }); err != nil {
+			if err := kv.EachItem(context.Background(), tx, []byte{space}, func(*badger.Item) error { n++; return nil }); err != nil {
 				return err
 			}
 		}
@@ -106,7 +107,7 @@ func TestErasingTheLastReferenceFreesTheBlocks(t *testing.T) {
 		t.Errorf("another account's exchange is harmed: %v", err)
 	}
 	erase(t, s, "other", Selection{Exchanges: []string{theirs}})
-	if n := count(t, s, spaceBlock, spaceNode, spaceRequest, spaceResponse, spaceExchange, spaceSession, spaceMember, spaceBelongs, spaceLink, spaceTurn, spaceHistory, spaceOutbox); n != 0 {
+	if n := count(t, s, kv.SpaceBlock, kv.SpaceNode, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceExchange, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs, kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory, kv.SpaceOutbox); n != 0 {
 		t.Errorf("%d records are left after everything was erased", n)
 	}
 }
@@ -236,7 +237,7 @@ func TestErasingWhileTheSameHistoryIsSentAgainHarmsNothing(t *testing.T) {
 	t.Logf("erased %d times", rounds)
 	mustBeSound(t, s)
 	erase(t, s, "acme", Selection{All: true})
-	if n := count(t, s, spaceBlock, spaceNode, spaceRequest); n != 0 {
+	if n := count(t, s, kv.SpaceBlock, kv.SpaceNode, kv.SpaceRequest); n != 0 {
 		t.Errorf("%d blocks, nodes and skeletons are left", n)
 	}
 }
@@ -269,7 +270,7 @@ func TestAnErasureGoesOnAfterARestart(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if n := count(t, s, spaceBlock, spaceExchange); n != 0 {
+	if n := count(t, s, kv.SpaceBlock, kv.SpaceExchange); n != 0 {
 		t.Errorf("%d records are left", n)
 	}
 }
@@ -337,15 +338,15 @@ func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
 	// The first messages of the first body: damage one block that only it has.
 	var victim []byte
 	err := s.view(func(tx *badger.Txn) error {
-		id, _ := parseExchangeID(harmed)
-		skeleton, err := getValue(tx, exchangeKey(spaceRequest, 1, id))
+		id, _ := kv.ParseExchangeID(harmed)
+		skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, 1, id))
 		if err != nil {
 			return err
 		}
 		refs, err := referencesIn(nil, 1, skeleton)
 		for _, ref := range refs {
-			if ref.space == spaceBlock {
-				victim = ref.key()
+			if ref.Space == kv.SpaceBlock {
+				victim = ref.Key()
 			}
 		}
 		return err
@@ -380,12 +381,12 @@ func damage(t *testing.T, s *Store, key, value []byte) {
 func TestCheckRepairsWhatFollowsFromTheExchanges(t *testing.T) {
 	c := newConversation(t)
 	id, session := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
-	key, _ := parseSessionID(session)
-	xid, _ := parseExchangeID(id)
-	damage(t, c.s, memberKey(1, key, xid), nil)
+	key, _ := kv.ParseSessionID(session)
+	xid, _ := kv.ParseExchangeID(id)
+	damage(t, c.s, kv.MemberKey(1, key, xid), nil)
 	damage(t, c.s, linkKey(1, clue{byChatKey, "gone"}), make([]byte, 16))
 	record := encodeFields(&sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
-	damage(t, c.s, sessionKey(1, key), record)
+	damage(t, c.s, kv.SessionKey(1, key), record)
 	report, err := c.s.Upkeep().Check(context.Background(), true, func(Finding) {})
 	if err != nil || report.Findings != 3 || report.Repaired != 3 {
 		t.Errorf("check reports %+v (%v)", report, err)

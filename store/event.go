@@ -3,6 +3,8 @@ package store
 import (
 	"sync"
 	"time"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Event tells that something was committed.
@@ -15,7 +17,7 @@ type Event struct {
 	Erasure  string    `json:"erasure,omitempty"`
 	Time     time.Time `json:"time"`
 
-	account accountNumber
+	account kv.AccountNumber
 }
 
 // EventKind says what happened.
@@ -50,7 +52,7 @@ type Subscription struct {
 
 	hub     *eventHub
 	events  chan Event
-	account accountNumber
+	account kv.AccountNumber
 	ended   bool // hub.mu
 }
 

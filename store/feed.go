@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Feed tells the stages after an answer what has happened: one log of the turns and sessions that have changed, which each
@@ -75,12 +77,12 @@ type Change struct {
 	Derived any
 
 	place   place
-	session sessionID
+	session kv.SessionID
 	size    int64 // bytes that Turn keeps in memory
 }
 
 // AccountNumber stands for an account in what stages keep. A number is given out once and never again.
-type AccountNumber uint32
+type AccountNumber = kv.AccountNumber
 
 // Batch is changes that a stage reads together: the next ones of the log, or some that were put aside.
 type Batch struct {
@@ -97,23 +99,23 @@ type Batch struct {
 const (
 	logRecords = 'e' // in the place of a stage
 
-	changeSize      = 4 + len(exchangeID{}) + len(sessionID{})
-	asideSize       = 4 + len(exchangeID{})
+	changeSize      = 4 + len(kv.ExchangeID{}) + len(kv.SessionID{})
+	asideSize       = 4 + len(kv.ExchangeID{})
 	asidePerRecord  = 64
 	changesTogether = 1000 // that are put aside in one operation, or are in one record of the log at most
 	mostTrimmed     = 10_000
 )
 
 func feedKey(of byte, number uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{spaceChange, of}, number)
+	return binary.BigEndian.AppendUint64([]byte{kv.SpaceChange, of}, number)
 }
 
 func cursorRecord(s Stage, cursor uint64) record {
-	return record{nameKey(spaceMeta, "cursor-"+string(rune(s))), binary.BigEndian.AppendUint64(nil, cursor)}
+	return record{kv.NameKey(kv.SpaceMeta, "cursor-"+string(rune(s))), binary.BigEndian.AppendUint64(nil, cursor)}
 }
 
 // formerFollowKey is there in stores before format 3 while the vectors follow.
-var formerFollowKey = nameKey(spaceMeta, "follow-v")
+var formerFollowKey = kv.NameKey(kv.SpaceMeta, "follow-v")
 
 // open finds the cursors, and the last number in use.
 func (f Feed) open() error {
@@ -123,7 +125,7 @@ func (f Feed) open() error {
 		f.feed.last = f.feed.logged
 		for i, of := range stages {
 			st := &f.feed.stages[i]
-			value, err := getValue(tx, cursorRecord(of, 0).key)
+			value, err := kv.Get(tx, cursorRecord(of, 0).key)
 			if errors.Is(err, badger.ErrKeyNotFound) && of == StageVectors {
 				_, err = tx.Get(formerFollowKey)
 			}
@@ -144,7 +146,7 @@ func (f Feed) open() error {
 }
 
 func lastNumber(tx *badger.Txn, of byte) (last uint64) {
-	it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{spaceChange, of}})
+	it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kv.SpaceChange, of}})
 	defer it.Close()
 	if it.Seek(feedKey(of, 1<<64-1)); it.Valid() && len(it.Item().Key()) == 2+8 {
 		last = binary.BigEndian.Uint64(it.Item().Key()[2:])
@@ -159,7 +161,7 @@ func (f Feed) of(s Stage) (st *stageState, done func()) {
 }
 
 // changed notes that the turn of an exchange is another one now, or, of the zero exchange, that the session is.
-func (g *gathering) changed(ref sessionRef, id exchangeID) *Change {
+func (g *gathering) changed(ref sessionRef, id kv.ExchangeID) *Change {
 	g.store.feed.last++
 	c := newChange(g.store.feed.last, ref.account, id, ref.id)
 	g.changes = append(g.changes, c)
@@ -167,14 +169,14 @@ func (g *gathering) changed(ref sessionRef, id exchangeID) *Change {
 }
 
 // sessionChanged notes that a session is another one now.
-func (g *gathering) sessionChanged(ref sessionRef) { g.changed(ref, exchangeID{}) }
+func (g *gathering) sessionChanged(ref sessionRef) { g.changed(ref, kv.ExchangeID{}) }
 
-func newChange(seq uint64, account accountNumber, id exchangeID, session sessionID) *Change {
-	c := &Change{Seq: seq, Account: AccountNumber(account), place: place{account, id}, session: session}
-	if id != (exchangeID{}) {
+func newChange(seq uint64, account kv.AccountNumber, id kv.ExchangeID, session kv.SessionID) *Change {
+	c := &Change{Seq: seq, Account: account, place: place{account, id}, session: session}
+	if id != (kv.ExchangeID{}) {
 		c.Exchange = id.String()
 	}
-	if session != (sessionID{}) {
+	if session != (kv.SessionID{}) {
 		c.Session = session.String()
 	}
 	return c
@@ -277,13 +279,13 @@ func (f Feed) Follow(ctx context.Context, s Stage) (since bool, err error) {
 		}
 	}
 	if err == nil && s == StageSessions { // which mneme before format 3 has marked
-		_, err = f.putAsideAll(ctx, s, spaceSessionChange, true)
+		_, err = f.putAsideAll(ctx, s, kv.SpaceSessionChange, true)
 	}
 	if err == nil {
 		err = f.begin(s)
 	}
 	if err != nil {
-		return false, asStorageError(err, "the log of changes could not be begun")
+		return false, kv.AsStorageError(err, "the log of changes could not be begun")
 	}
 	return since, nil
 }
@@ -310,8 +312,8 @@ func (f Feed) Leave(ctx context.Context, s Stage) error {
 		w.records = append(w.records, record{cursorRecord(s, 0).key, nil}, record{formerFollowKey, nil})
 		return nil
 	})
-	if err = errors.Join(err, f.deleteRange(ctx, []byte{spaceChange, byte(s)})); err != nil {
-		return asStorageError(err, "the log of changes could not be ended")
+	if err = errors.Join(err, f.deleteRange(ctx, []byte{kv.SpaceChange, byte(s)})); err != nil {
+		return kv.AsStorageError(err, "the log of changes could not be ended")
 	}
 	return nil
 }
@@ -330,7 +332,7 @@ func (f Feed) Next(s Stage, upTo uint64, limit int) (b *Batch, err error) {
 		changes, err = f.readLog(position, last, limit)
 	}
 	if err != nil {
-		return nil, errStorage(err, "the log of changes cannot be read; run mneme check")
+		return nil, kv.StorageError(err, "the log of changes cannot be read; run mneme check")
 	}
 	if b == nil && len(changes) > 0 {
 		b = &Batch{Changes: changes, through: changes[len(changes)-1].Seq}
@@ -349,8 +351,8 @@ func (f Feed) readLog(after, last uint64, limit int) (changes []*Change, err err
 				return errWalked
 			}
 			if seq > after {
-				id, session := exchangeID(value[4:]), sessionID(value[4+len(exchangeID{}):])
-				changes = append(changes, newChange(seq, accountNumber(binary.BigEndian.Uint32(value)), id, session))
+				id, session := kv.ExchangeID(value[4:]), kv.SessionID(value[4+len(kv.ExchangeID{}):])
+				changes = append(changes, newChange(seq, kv.AccountNumber(binary.BigEndian.Uint32(value)), id, session))
 			}
 			value = value[changeSize:]
 		}
@@ -377,13 +379,13 @@ func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
 		}
 		b.records = append(b.records, number)
 		for ; len(value) > 0; value = value[asideSize:] {
-			account, id := accountNumber(binary.BigEndian.Uint32(value)), exchangeID(value[4:])
+			account, id := kv.AccountNumber(binary.BigEndian.Uint32(value)), kv.ExchangeID(value[4:])
 			switch {
 			case account == 0:
 			case s == StageSessions:
-				b.Changes = append(b.Changes, newChange(0, account, exchangeID{}, sessionID(id)))
+				b.Changes = append(b.Changes, newChange(0, account, kv.ExchangeID{}, kv.SessionID(id)))
 			default:
-				b.Changes = append(b.Changes, newChange(0, account, id, sessionID{}))
+				b.Changes = append(b.Changes, newChange(0, account, id, kv.SessionID{}))
 			}
 		}
 		return nil
@@ -407,7 +409,7 @@ var errMalformedChange = errors.New("malformed entry in the log of changes")
 // each visits records after the one with that number, of entries of a size.
 func (f Feed) each(of byte, after uint64, size int, visit func(number uint64, value []byte) error) error {
 	err := f.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceChange, of}, PrefetchValues: true, PrefetchSize: 16})
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceChange, of}, PrefetchValues: true, PrefetchSize: 16})
 		defer it.Close()
 		for it.Seek(feedKey(of, after+1)); it.Valid(); it.Next() {
 			key := it.Item().Key()
@@ -477,7 +479,7 @@ func (f Feed) Confirm(ctx context.Context, s Stage, batches ...*Batch) error {
 			return g.err
 		})
 		if err != nil {
-			return asStorageError(err, "what was indexed could not be noted")
+			return kv.AsStorageError(err, "what was indexed could not be noted")
 		}
 	}
 	st, done := f.of(s)
@@ -498,7 +500,7 @@ func (f Feed) putAside(w *write, s Stage, changes []*Change, into map[uint64]int
 		for _, c := range some {
 			id := c.place.id
 			if s == StageSessions {
-				id = exchangeID(c.session)
+				id = kv.ExchangeID(c.session)
 			}
 			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), id[:]...)
 		}
@@ -536,7 +538,7 @@ func (f Feed) trim(g *gathering, w *write, s Stage, cursor uint64) (upTo uint64)
 	if upTo <= from {
 		return 0
 	}
-	it := g.read().NewIterator(badger.IteratorOptions{Prefix: []byte{spaceChange, logRecords}})
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceChange, logRecords}})
 	defer it.Close()
 	n := 0
 	for it.Seek(feedKey(logRecords, from+1)); it.Valid(); it.Next() {
@@ -554,11 +556,11 @@ func (f Feed) trim(g *gathering, w *write, s Stage, cursor uint64) (upTo uint64)
 // Repeat has the stage of words or of sessions do every turn or session of the store, in the place of what it had to do,
 // as it starts again with nothing. It gives how many there are.
 func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
-	space := byte(spaceTurn)
+	space := byte(kv.SpaceTurn)
 	if s == StageSessions {
-		space = spaceSession
+		space = kv.SpaceSession
 	}
-	err = f.deleteRange(ctx, []byte{spaceChange, byte(s)})
+	err = f.deleteRange(ctx, []byte{kv.SpaceChange, byte(s)})
 	if err == nil {
 		err = f.update(ctx, func(_ *gathering, w *write) error {
 			st, done := f.of(s)
@@ -572,7 +574,7 @@ func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
 		many, err = f.putAsideAll(ctx, s, space, false)
 	}
 	if err = errors.Join(err, f.begin(s)); err != nil {
-		return many, asStorageError(err, "the turns could not be listed; run mneme check")
+		return many, kv.AsStorageError(err, "the turns could not be listed; run mneme check")
 	}
 	return many, nil
 }
@@ -585,7 +587,7 @@ func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte, takeAway boo
 		err := f.update(ctx, func(_ *gathering, w *write) error {
 			for _, c := range changes {
 				if takeAway {
-					w.records = append(w.records, record{key: exchangeKey(space, c.place.account, c.place.id)})
+					w.records = append(w.records, record{key: kv.ExchangeKey(space, c.place.account, c.place.id)})
 				}
 			}
 			f.putAside(w, s, changes, make(map[uint64]int))
@@ -596,12 +598,12 @@ func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte, takeAway boo
 		return err
 	}
 	err = f.view(func(tx *badger.Txn) error {
-		return eachItem(ctx, tx, []byte{space}, func(item *badger.Item) error {
-			account, id, ok := splitExchangeKey(item.Key())
+		return kv.EachItem(ctx, tx, []byte{space}, func(item *badger.Item) error {
+			account, id, ok := kv.SplitExchangeKey(item.Key())
 			if !ok {
 				return nil // a check finds it
 			}
-			if changes = append(changes, newChange(0, account, id, sessionID(id))); len(changes) < changesTogether {
+			if changes = append(changes, newChange(0, account, id, kv.SessionID(id))); len(changes) < changesTogether {
 				return nil
 			}
 			return flush()

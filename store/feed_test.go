@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // next gives what a stage is to do next, some hundred changes at most.
@@ -137,13 +138,13 @@ func TestTheLogHoldsWhatAStageHasYetToDo(t *testing.T) {
 	if done := c.do(StageSessions); len(done) != 2 {
 		t.Errorf("the sessions %q have changed, want two", done)
 	}
-	if left := count(t, c.s, spaceChange); left == 0 {
+	if left := count(t, c.s, kv.SpaceChange); left == 0 {
 		t.Error("the log is empty, and the vectors have done nothing")
 	}
 	if done := c.do(StageVectors); !slices.Equal(done, []string{after}) {
 		t.Errorf("vectors are made of %q, want %s, which came after they began", done, after)
 	}
-	if left := count(t, c.s, spaceChange); left != 0 {
+	if left := count(t, c.s, kv.SpaceChange); left != 0 {
 		t.Errorf("%d records are left in the log after all was done", left)
 	}
 	last := say()
@@ -154,7 +155,7 @@ func TestTheLogHoldsWhatAStageHasYetToDo(t *testing.T) {
 		t.Errorf("words are done of %q, want %s", done, last)
 	}
 	c.do(StageSessions)
-	if left := count(t, c.s, spaceChange); left != 0 {
+	if left := count(t, c.s, kv.SpaceChange); left != 0 {
 		t.Errorf("%d records are left in the log for a stage that is not there any more", left)
 	}
 }
@@ -226,10 +227,10 @@ func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
 				many := rapid.IntRange(1, 5).Draw(rt, "many")
 				err := s.update(t.Context(), func(g *gathering, _ *write) error {
 					for range many {
-						var exchange exchangeID
+						var exchange kv.ExchangeID
 						made++
 						binary.BigEndian.PutUint64(exchange[:], uint64(made))
-						c := g.changed(sessionRef{1, sessionID(exchange)}, exchange)
+						c := g.changed(sessionRef{1, kv.SessionID(exchange)}, exchange)
 						for _, of := range stages {
 							want[of][id(of, c)] = true
 						}
@@ -324,7 +325,7 @@ func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
 				rt.Errorf("stage %c has done everything and is %d behind", of, lag)
 			}
 		}
-		if left := count(t, s, spaceChange); left != 0 {
+		if left := count(t, s, kv.SpaceChange); left != 0 {
 			rt.Errorf("%d records are left in the log", left)
 		}
 	})
@@ -340,9 +341,9 @@ func TestWhatFormerLogsHoldIsDoneOnce(t *testing.T) {
 	for _, s := range stages {
 		c.do(s)
 	}
-	former := func(number byte) (id exchangeID) { id[15] = number; return id }
-	entry := func(id exchangeID) []byte { return append([]byte{0, 0, 0, 1}, id[:]...) }
-	ref, _ := parseSessionID(session)
+	former := func(number byte) (id kv.ExchangeID) { id[15] = number; return id }
+	entry := func(id kv.ExchangeID) []byte { return append([]byte{0, 0, 0, 1}, id[:]...) }
+	ref, _ := kv.ParseSessionID(session)
 	err := c.s.db.Update(func(tx *badger.Txn) error {
 		value := append(append(entry(former(1)), make([]byte, asideSize)...), entry(former(3))...)
 		for _, s := range []Stage{StageWords, StageVectors} {
@@ -358,7 +359,7 @@ func TestWhatFormerLogsHoldIsDoneOnce(t *testing.T) {
 		if err := tx.Set(formerFollowKey, []byte{}); err != nil {
 			return err
 		}
-		return tx.Set(append(spaceKeyOf(spaceSessionChange, 1), ref[:]...), make([]byte, 16))
+		return tx.Set(append(kv.SpaceKeyOf(kv.SpaceSessionChange, 1), ref[:]...), make([]byte, 16))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -376,7 +377,7 @@ func TestWhatFormerLogsHoldIsDoneOnce(t *testing.T) {
 	if done := c.do(StageSessions); !slices.Equal(done, []string{session}) {
 		t.Errorf("the sessions %q are done, want %s", done, session)
 	}
-	if left := count(t, c.s, spaceChange, spaceSessionChange); left != 0 {
+	if left := count(t, c.s, kv.SpaceChange, kv.SpaceSessionChange); left != 0 {
 		t.Errorf("%d records are left", left)
 	}
 	if id, _ := c.exchange(say("and the key?"), OutcomeComplete, "there"); !slices.Equal(c.do(StageWords), []string{id}) {
@@ -489,9 +490,9 @@ func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 	c.settle()
 	c.do(StageWords)
 	c.do(StageSessions)
-	id, _ := parseSessionID(session)
+	id, _ := kv.ParseSessionID(session)
 	err := c.s.update(t.Context(), func(g *gathering, w *write) error {
-		change := g.changed(sessionRef{1, id}, exchangeID{})
+		change := g.changed(sessionRef{1, id}, kv.ExchangeID{})
 		c.s.Feed().putAside(w, StageSessions, []*Change{change}, make(map[uint64]int))
 		return nil
 	})

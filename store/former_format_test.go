@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // The files in testdata/format-1 were written by mneme at commit d44e073, the last one whose records were all JSON: a store
@@ -120,7 +122,7 @@ func sameContent(t *testing.T, when string, got, want []byte) {
 
 func formatOf(s *Store) (version byte, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		value, err := getValue(tx, nameKey(spaceMeta, "format"))
+		value, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "format"))
 		if err == nil {
 			version = value[0]
 		}

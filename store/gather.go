@@ -8,6 +8,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 const (
@@ -32,18 +34,18 @@ type gathering struct {
 	store   *core
 	tx      *badger.Txn // for looking up what is stored
 	objects []object
-	fresh   map[objectRef]byte // blocks and nodes among objects, and their marks
-	recent  recentRecords      // put by the group's operations so far, and by groups before
-	changes []*Change          // for the feed
-	notes   []*openNote        // of the exchanges that begin, one for an account
-	sweep   *sweepWatch        // of the sweep that is under way, nil if none is
-	err     error              // first failure of a look-up
+	fresh   map[kv.ObjectRef]byte // blocks and nodes among objects, and their marks
+	recent  recentRecords         // put by the group's operations so far, and by groups before
+	changes []*Change             // for the feed
+	notes   []*openNote           // of the exchanges that begin, one for an account
+	sweep   *sweepWatch           // of the sweep that is under way, nil if none is
+	err     error                 // first failure of a look-up
 
 	uncertain bool // recent holds what was not written
 }
 
 func newGathering(s *core) *gathering {
-	return &gathering{store: s, fresh: make(map[objectRef]byte)}
+	return &gathering{store: s, fresh: make(map[kv.ObjectRef]byte)}
 }
 
 func (g *gathering) reset() {
@@ -68,11 +70,11 @@ func (g *gathering) reset() {
 }
 
 // stored reports whether a block or node is in the store already, or will be with this group.
-func (g *gathering) stored(ref objectRef) bool {
+func (g *gathering) stored(ref kv.ObjectRef) bool {
 	if _, ok := g.fresh[ref]; ok {
 		return true
 	}
-	key := ref.key()
+	key := ref.Key()
 	if _, swept := g.recent.get(key); swept {
 		return false
 	}
@@ -100,9 +102,9 @@ func (g *gathering) read() *badger.Txn {
 	return g.tx
 }
 
-func (g *gathering) add(ref objectRef, raw, value []byte) {
-	o := object{key: ref.key(), raw: raw, value: value}
-	if ref.space == spaceBlock && value != nil {
+func (g *gathering) add(ref kv.ObjectRef, raw, value []byte) {
+	o := object{key: ref.Key(), raw: raw, value: value}
+	if ref.Space == kv.SpaceBlock && value != nil {
 		o.mark = markPieces
 	}
 	g.fresh[ref] = o.mark
@@ -112,8 +114,8 @@ func (g *gathering) add(ref objectRef, raw, value []byte) {
 
 // addBlock adds a block unless it is stored. Long strings inside it become blocks of their own, so that a large text
 // or picture is kept once however the message around it changes.
-func (g *gathering) addBlock(account accountNumber, h hash, raw []byte) {
-	ref := objectRef{spaceBlock, account, h}
+func (g *gathering) addBlock(account kv.AccountNumber, h kv.Hash, raw []byte) {
+	ref := kv.Block(account, h)
 	if g.stored(ref) {
 		return
 	}
@@ -140,12 +142,12 @@ func (g *gathering) addBlock(account accountNumber, h hash, raw []byte) {
 }
 
 // appendPiece appends bytes as a literal or as a block that is not taken apart any further.
-func (g *gathering) appendPiece(dst []byte, account accountNumber, raw []byte) []byte {
+func (g *gathering) appendPiece(dst []byte, account kv.AccountNumber, raw []byte) []byte {
 	it := newItem(raw, 0)
 	if it.block {
 		it.hash = blake3.Sum256(raw)
 	}
-	switch ref := (objectRef{spaceBlock, account, it.hash}); {
+	switch ref := kv.Block(account, it.hash); {
 	case !it.block:
 	case !g.stored(ref):
 		g.add(ref, raw, nil)
@@ -156,11 +158,11 @@ func (g *gathering) appendPiece(dst []byte, account accountNumber, raw []byte) [
 }
 
 // mark gives the mark of an object that is stored.
-func (g *gathering) mark(ref objectRef) byte {
+func (g *gathering) mark(ref kv.ObjectRef) byte {
 	if mark, fresh := g.fresh[ref]; fresh {
 		return mark
 	}
-	stored, err := g.read().Get(ref.key())
+	stored, err := g.read().Get(ref.Key())
 	if err != nil {
 		if g.err == nil {
 			g.err = err
@@ -205,12 +207,12 @@ func escaped(text []byte) bool {
 }
 
 // addBody adds what a plan's body has that is not stored yet, and gives its skeleton.
-func (g *gathering) addBody(account accountNumber, p *bodyPlan) (skeleton []byte) {
+func (g *gathering) addBody(account kv.AccountNumber, p *bodyPlan) (skeleton []byte) {
 	skeleton = append(make([]byte, 0, 512), piecesVersion)
 	for i := range p.parts {
 		part := &p.parts[i]
 		if part.known > 0 {
-			g.touch(objectRef{spaceNode, account, part.node})
+			g.touch(kv.Node(account, part.node))
 		} else if !part.between {
 			g.findNode(account, &part.run)
 		}
@@ -219,7 +221,7 @@ func (g *gathering) addBody(account accountNumber, p *bodyPlan) (skeleton []byte
 			case it.data != nil:
 				g.addBlock(account, it.hash, it.data)
 			case it.block:
-				g.touch(objectRef{spaceBlock, account, it.hash})
+				g.touch(kv.Block(account, it.hash))
 			}
 		}
 		tail := part.items
@@ -238,12 +240,12 @@ func (g *gathering) addBody(account accountNumber, p *bodyPlan) (skeleton []byte
 
 // findNode looks in the store for the longest node of a run of which none is known. A skeleton names as few items as a
 // tail has as well without one.
-func (g *gathering) findNode(account accountNumber, r *run) {
+func (g *gathering) findNode(account kv.AccountNumber, r *run) {
 	if len(r.items) < tailItems {
 		return
 	}
 	for k := len(r.items); k > 0 && r.known == 0; k-- { // none known: every item is there
-		if node := r.items[k-1].chain; g.stored(objectRef{spaceNode, account, node}) {
+		if node := r.items[k-1].chain; g.stored(kv.Node(account, node)) {
 			r.known, r.node, r.items = k, node, r.items[k:]
 		}
 	}
@@ -251,7 +253,7 @@ func (g *gathering) findNode(account accountNumber, r *run) {
 
 // addNode makes run.known and run.node cover all of the run but its tail, adding a node where needed, and gives the
 // items that the skeleton has to name.
-func (g *gathering) addNode(account accountNumber, r *run) (tail []item) {
+func (g *gathering) addNode(account kv.AccountNumber, r *run) (tail []item) {
 	fresh := len(r.items) - tailItems
 	switch {
 	case fresh < 0:
@@ -268,7 +270,7 @@ func (g *gathering) addNode(account accountNumber, r *run) (tail []item) {
 	}
 	r.known += fresh
 	r.node = r.items[fresh-1].chain
-	g.add(objectRef{spaceNode, account, r.node}, nil, append([]byte{piecesVersion}, node...))
+	g.add(kv.Node(account, r.node), nil, append([]byte{piecesVersion}, node...))
 	return r.items[fresh:]
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // An exchange is digested from the bytes that its capture has in memory anyway, and only read back from the store when
@@ -26,13 +27,13 @@ const (
 // by the digester until they are given up.
 type undigested struct {
 	place
-	session  sessionID // that the exchange belonged to when the entry was made; zero: not known
+	session  kv.SessionID // that the exchange belonged to when the entry was made; zero: not known
 	captured *Exchange
 }
 
 // at is the session of the entry, the zero one where it is not known.
 func (u *undigested) at() sessionRef {
-	if u.session == (sessionID{}) {
+	if u.session == (kv.SessionID{}) {
 		return sessionRef{}
 	}
 	return sessionRef{u.account, u.session}
@@ -65,7 +66,7 @@ func (d *digester) release(x *Exchange) {
 // keepRequest keeps for the digester what it does not know of a request, if that is small and there is room. chain is that
 // of the request's items, nil if it was not cut along them: then reading all of it again costs little. A request that is
 // refused may be malformed, and its keys are not derived.
-func (c *Capture) keepRequest(o *Opening, chain []hash) {
+func (c *Capture) keepRequest(o *Opening, chain []kv.Hash) {
 	d := &c.store.digester
 	if c.store.opts.Digest == nil || o.Auxiliary != "" {
 		return
@@ -113,7 +114,7 @@ func (c *Capture) digestAtOnce(w *write) {
 	}
 	select {
 	case <-c.opening.done:
-		if c.session == (sessionID{}) || !c.store.digester.upToDate(sessionRef{c.account, c.session}) {
+		if c.session == (kv.SessionID{}) || !c.store.digester.upToDate(sessionRef{c.account, c.session}) {
 			return
 		}
 	default:

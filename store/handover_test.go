@@ -11,6 +11,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -248,7 +249,7 @@ func TestASmallExchangeIsNotDigestedBeforeTheOnesOfItsSessionThatEndedBeforeIt(t
 func TestAnExchangeThatIsMetTwiceIsToldOfOnce(t *testing.T) {
 	c := newConversation(t)
 	id, _ := c.exchange(say("where is the lock?"), OutcomeComplete, "in pkg/lock")
-	exchange, _ := parseExchangeID(id)
+	exchange, _ := kv.ParseExchangeID(id)
 	number, err := c.s.numberOf("acme")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // modelExchange is what a plain map knows of an exchange.
@@ -244,7 +245,7 @@ func (m *model) restart() {
 // compare looks at every exchange and every session.
 func (m *model) compare() {
 	s := m.store()
-	page, err := s.Archive().Exchanges(m.account, ExchangeQuery{Limit: maxPage, Ascending: true})
+	page, err := s.Archive().Exchanges(m.account, ExchangeQuery{Limit: kv.MaxPage, Ascending: true})
 	m.check(err)
 	var ids []string
 	for _, info := range page.Data {
@@ -266,7 +267,7 @@ func (m *model) compare() {
 			m.t.Fatalf("%s: the answer differs", id)
 		}
 	}
-	sessions, err := s.Archive().Sessions(m.account, SessionQuery{Limit: maxPage})
+	sessions, err := s.Archive().Sessions(m.account, SessionQuery{Limit: kv.MaxPage})
 	m.check(err)
 	if len(sessions.Data) != len(perSession) {
 		m.t.Fatalf("%d sessions, want %d", len(sessions.Data), len(perSession))

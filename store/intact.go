@@ -15,6 +15,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
@@ -584,28 +585,28 @@ func subjectOf(key []byte) string {
 	if len(key) > 5 {
 		rest := key[5:]
 		switch key[0] {
-		case spaceExchange, spaceOpen, spaceRequest, spaceResponse, spaceBelongs, spaceOutbox, spaceTurn:
-			if len(rest) >= len(exchangeID{}) {
-				return exchangeID(rest[:len(exchangeID{})]).String()
+		case kv.SpaceExchange, kv.SpaceOpen, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBelongs, kv.SpaceOutbox, kv.SpaceTurn:
+			if len(rest) >= len(kv.ExchangeID{}) {
+				return kv.ExchangeID(rest[:len(kv.ExchangeID{})]).String()
 			}
-		case spaceVector:
-			if n := len(rest) - len(exchangeID{}); n >= 0 {
-				return exchangeID(rest[n:]).String()
+		case kv.SpaceVector:
+			if n := len(rest) - len(kv.ExchangeID{}); n >= 0 {
+				return kv.ExchangeID(rest[n:]).String()
 			}
-		case spaceSession, spaceMember, spaceMove, spaceSummary, spaceSessionChange, spaceUnsummarized:
-			if len(rest) >= len(sessionID{}) {
-				return sessionID(rest[:len(sessionID{})]).String()
+		case kv.SpaceSession, kv.SpaceMember, kv.SpaceMove, kv.SpaceSummary, kv.SpaceSessionChange, kv.SpaceUnsummarized:
+			if len(rest) >= len(kv.SessionID{}) {
+				return kv.SessionID(rest[:len(kv.SessionID{})]).String()
 			}
-		case spaceBlock:
+		case kv.SpaceBlock:
 			return fmt.Sprintf("block %x", rest)
-		case spaceNode:
+		case kv.SpaceNode:
 			return fmt.Sprintf("node %x", rest)
 		}
 	}
 	switch {
-	case len(key) > 1 && key[0] == spaceAccount:
+	case len(key) > 1 && key[0] == kv.SpaceAccount:
 		return "account " + string(key[1:])
-	case len(key) > 1 && key[0] == spaceKey:
+	case len(key) > 1 && key[0] == kv.SpaceKey:
 		return "service key " + string(key[1:])
 	}
 	return fmt.Sprintf("record %x", key)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 func TestTwoAccountsNeverSeeEachOther(t *testing.T) {
@@ -17,8 +18,8 @@ func TestTwoAccountsNeverSeeEachOther(t *testing.T) {
 	theirs := captureBody(t, s, "other", body, []byte("answer"))
 	_, after := storedBytes(t, s)
 
-	if after[spaceBlock] != 2*before[spaceBlock] || after[spaceNode] != 2*before[spaceNode] {
-		t.Errorf("blocks of the same body take %d bytes in one account and %d in two: they are shared", before[spaceBlock], after[spaceBlock])
+	if after[kv.SpaceBlock] != 2*before[kv.SpaceBlock] || after[kv.SpaceNode] != 2*before[kv.SpaceNode] {
+		t.Errorf("blocks of the same body take %d bytes in one account and %d in two: they are shared", before[kv.SpaceBlock], after[kv.SpaceBlock])
 	}
 	_, err := s.Archive().Exchange("other", mine)
 	wantKind(t, err, codec.KindNotFound)

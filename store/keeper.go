@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
@@ -25,7 +26,7 @@ const (
 type keeper struct {
 	mu    sync.Mutex
 	queue []erasureRef
-	gone  []accountNumber // deleted accounts whose data has yet to go
+	gone  []kv.AccountNumber // deleted accounts whose data has yet to go
 
 	sound   sync.Map            // names of value logs that have been read to their end
 	unread  []string            // tables that the start has passed over; like damaged, of the goroutine
@@ -73,14 +74,14 @@ func (k *keeper) take() (ref erasureRef, ok bool) {
 }
 
 // addDeletion is add for the data of a deleted account.
-func (k *keeper) addDeletion(account accountNumber) {
+func (k *keeper) addDeletion(account kv.AccountNumber) {
 	k.mu.Lock()
 	k.gone = append(k.gone, account)
 	k.mu.Unlock()
 	k.wake()
 }
 
-func (k *keeper) takeDeletion() (account accountNumber, ok bool) {
+func (k *keeper) takeDeletion() (account kv.AccountNumber, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.gone) == 0 {
@@ -154,15 +155,15 @@ func (s *core) runErasures(ctx context.Context) {
 
 // unfinishedErasures finds the erasures that a former process did not finish.
 func (s *core) unfinishedErasures() (refs []erasureRef) {
-	err := eachRecord(s.db, []byte{spaceErasure}, func(key, value []byte) error {
+	err := kv.EachRecord(s.db, []byte{kv.SpaceErasure}, func(key, value []byte) error {
 		var e Erasure
-		account, id, ok := splitExchangeKey(key)
+		account, id, ok := kv.SplitExchangeKey(key)
 		if err := decodeRecord(value, &e); err != nil {
 			s.log.Error("the receipt of an erasure cannot be read", "error", err)
 			return nil
 		}
 		if ok && e.State != ErasureDone {
-			refs = append(refs, erasureRef{account, timeID(id)})
+			refs = append(refs, erasureRef{account, kv.TimeID(id)})
 		}
 		return nil
 	})
@@ -220,7 +221,7 @@ func (s Upkeep) Compact(ctx context.Context) error {
 		return err
 	}
 	if err := s.db.Flatten(2); err != nil {
-		return errStorage(err, "the store could not be compacted; see the log")
+		return kv.StorageError(err, "the store could not be compacted; see the log")
 	}
 	s.giveBack(ctx, compactAbove)
 	return ctx.Err()

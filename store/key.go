@@ -17,6 +17,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Scopes are what a service key may do.
@@ -179,7 +180,7 @@ func (t *keyTable) load(db *badger.DB) error {
 	if t.uses, err = loadUses(db); err != nil {
 		return err
 	}
-	return eachRecord(db, []byte{spaceKey}, func(_ []byte, record []byte) error {
+	return kv.EachRecord(db, []byte{kv.SpaceKey}, func(_ []byte, record []byte) error {
 		var k keyRecord
 		if err := decodeRecord(record, &k); err != nil {
 			return err
@@ -278,7 +279,7 @@ func (s Keys) Create(account string, scopes Scopes, label string, set ...func(*K
 func newKeyID() string {
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the program instead
-	return keyIDPrefix + idEncoding.EncodeToString(random[:])
+	return keyIDPrefix + kv.IDEncoding.EncodeToString(random[:])
 }
 
 // AddStatic makes a secret of the operator's own valid for as long as the store is open; it is not stored.

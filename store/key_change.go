@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Update changes what may change about a key: label, expiry, limits, models and trust in traces. What set does to the rest has no
@@ -101,12 +102,12 @@ func (s *core) putKeys(keys ...keyRecord) error {
 			if err != nil {
 				return err
 			}
-			g.put(w, nameKey(spaceKey, k.ID), value)
+			g.put(w, kv.NameKey(kv.SpaceKey, k.ID), value)
 		}
 		return nil
 	})
 	if err != nil {
-		return asStorageError(err, "the key could not be stored")
+		return kv.AsStorageError(err, "the key could not be stored")
 	}
 	s.keys.mu.Lock()
 	defer s.keys.mu.Unlock()

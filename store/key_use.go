@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // useInterval is how often the use of keys is written: a process that is killed forgets the use of that time at most.
@@ -115,7 +117,7 @@ func newKeyUse(r useRecord) *KeyUse {
 
 func loadUses(db *badger.DB) (map[string]*KeyUse, error) {
 	uses := make(map[string]*KeyUse)
-	err := eachRecord(db, []byte{spaceKeyUse}, func(key, value []byte) error {
+	err := kv.EachRecord(db, []byte{kv.SpaceKeyUse}, func(key, value []byte) error {
 		var r useRecord
 		if decodeRecord(value, &r) == nil { // else it starts at zero: a count is not worth a store that does not open
 			uses[string(key[1:])] = newKeyUse(r)
@@ -173,7 +175,7 @@ func (s *core) putUses(changed map[string]*KeyUse) {
 			if err != nil {
 				return err
 			}
-			g.put(w, nameKey(spaceKeyUse, id), value)
+			g.put(w, kv.NameKey(kv.SpaceKeyUse, id), value)
 		}
 		return nil
 	})

@@ -1,6 +1,10 @@
 package store
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
 
 // knownGeneration is how many objects a generation of the known set holds; an entry takes about 50 bytes.
 const knownGeneration = 128 << 10
@@ -9,11 +13,11 @@ const knownGeneration = 128 << 10
 // holds what was used last, in two generations: when the younger is full, the older is forgotten.
 type knownSet struct {
 	mu           sync.RWMutex
-	young, older map[objectRef]struct{}
+	young, older map[kv.ObjectRef]struct{}
 }
 
 // has reports whether an object is known to be stored; false says nothing.
-func (k *knownSet) has(ref objectRef) bool {
+func (k *knownSet) has(ref kv.ObjectRef) bool {
 	k.mu.RLock()
 	_, young := k.young[ref]
 	_, older := k.older[ref]
@@ -24,16 +28,16 @@ func (k *knownSet) has(ref objectRef) bool {
 	return young || older
 }
 
-func (k *knownSet) add(ref objectRef) {
+func (k *knownSet) add(ref kv.ObjectRef) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.young) >= knownGeneration || k.young == nil {
-		k.older, k.young = k.young, make(map[objectRef]struct{})
+		k.older, k.young = k.young, make(map[kv.ObjectRef]struct{})
 	}
 	k.young[ref] = struct{}{}
 }
 
-func (k *knownSet) remove(ref objectRef) {
+func (k *knownSet) remove(ref kv.ObjectRef) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.young, ref)

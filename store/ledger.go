@@ -7,6 +7,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // The ledger keeps what models hand out with their answers and want back with the next request (signatures, reasoning
@@ -30,9 +32,9 @@ func ledgerHash(name string) (h [16]byte) {
 	return [16]byte(sum[:16])
 }
 
-func ledgerKey(account accountNumber, h [16]byte) []byte {
+func ledgerKey(account kv.AccountNumber, h [16]byte) []byte {
 	slot := binary.BigEndian.Uint16(h[:2]) % ledgerSlots
-	return binary.BigEndian.AppendUint16(spaceKeyOf(spaceLedger, account), slot)
+	return binary.BigEndian.AppendUint16(kv.SpaceKeyOf(kv.SpaceLedger, account), slot)
 }
 
 // Keep remembers a value under a name in the account's ledger. It does not wait for the commit; the end of an exchange
@@ -90,10 +92,10 @@ func ledgerExpired(record []byte, now time.Time) bool {
 }
 
 // expireLedger frees what is too old to be recalled.
-func (s *core) expireLedger(ctx context.Context, account accountNumber, now time.Time) error {
+func (s *core) expireLedger(ctx context.Context, account kv.AccountNumber, now time.Time) error {
 	var expired [][]byte
 	err := s.view(func(tx *badger.Txn) error {
-		return eachItem(ctx, tx, spaceKeyOf(spaceLedger, account), func(item *badger.Item) error {
+		return kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceLedger, account), func(item *badger.Item) error {
 			return item.Value(func(record []byte) error {
 				if len(record) < ledgerHead || ledgerExpired(record, now) {
 					expired = append(expired, item.KeyCopy(nil))

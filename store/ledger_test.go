@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // settle waits until everything that was handed to the writer is committed and announced. Whoever reads the store can see
@@ -76,7 +78,7 @@ func TestTheLedgerForgetsWhatIsOld(t *testing.T) {
 	account, _ := s.accounts.number("acme")
 	count := func() (n int) {
 		err := s.view(func(tx *badger.Txn) error {
-			return eachItem(context.Background(), tx, spaceKeyOf(spaceLedger, account), func(*badger.Item) error { n++; return nil })
+			return kv.EachItem(context.Background(), tx, kv.SpaceKeyOf(kv.SpaceLedger, account), func(*badger.Item) error { n++; return nil })
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // longAnswer is an answer of so many bytes that compresses like text does.
@@ -46,7 +47,7 @@ func TestReadingAnAnswerIsLinearInItsSize(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 		})
-		key, _ := parseExchangeID(id)
+		key, _ := kv.ParseExchangeID(id)
 		bytesCounted = allocated(func() {
 			err := s.view(func(tx *badger.Txn) error {
 				n, err := answerSize(context.Background(), tx, 1, key)
@@ -74,7 +75,7 @@ func TestReadingAnAnswerIsLinearInItsSize(t *testing.T) {
 func TestReadingAnAnswerEndsWithItsContext(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
-	id, _ := parseExchangeID(capture(t, s, "acme", "{}", string(longAnswer(1<<20))))
+	id, _ := kv.ParseExchangeID(capture(t, s, "acme", "{}", string(longAnswer(1<<20))))
 	ctx, cancel := context.WithCancel(context.Background())
 	parts := 0
 	err := s.view(func(tx *badger.Txn) error {
@@ -163,9 +164,9 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	s.digester.stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	key, _ := parseExchangeID(id)
+	key, _ := kv.ParseExchangeID(id)
 	if err := s.update(context.Background(), func(g *gathering, w *write) error {
-		g.put(w, exchangeKey(spaceOutbox, 1, key), []byte{})
+		g.put(w, kv.ExchangeKey(kv.SpaceOutbox, 1, key), []byte{})
 		return nil
 	}); err != nil {
 		t.Fatal(err)

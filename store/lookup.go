@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Operations see what the operations before them have put, those of their own group included, and then what is stored.
@@ -17,7 +19,7 @@ func (g *gathering) get(key []byte) []byte {
 	if value, ok := g.recent.get(key); ok {
 		return value
 	}
-	value, err := getValue(g.read(), key)
+	value, err := kv.Get(g.read(), key)
 	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) && g.err == nil {
 		g.err = err
 	}

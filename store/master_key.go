@@ -15,6 +15,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
@@ -139,7 +140,7 @@ func (s Upkeep) RotateMasterKey() error {
 	if s.seal.previous == nil { // else an earlier rotation failed on the way, and is brought to its end
 		key, err := writeKey(next)
 		if err != nil {
-			return errStorage(err, "the new master key could not be written; the old one stays in use")
+			return kv.StorageError(err, "the new master key could not be written; the old one stays in use")
 		}
 		aead, err := newAEAD(key)
 		if err != nil {
@@ -161,7 +162,7 @@ func (s *core) finishRotation() error {
 			}
 			fresh, err := s.seal.reseal(sealed, place)
 			if err != nil {
-				return errStorage(err, "the credential of account %s cannot be opened with the master key; remove it, or set it again",
+				return kv.StorageError(err, "the credential of account %s cannot be opened with the master key; remove it, or set it again",
 					strings.ReplaceAll(place, "\x00", " for "))
 			}
 			if fresh != nil {
@@ -174,15 +175,15 @@ func (s *core) finishRotation() error {
 		err = s.db.Sync() // the old key is not to be gone while a new value is not on disk
 	}
 	if err != nil {
-		return asStorageError(err, "not every credential could be sealed under the new master key; both keys are kept, and it goes on with the next start")
+		return kv.AsStorageError(err, "not every credential could be sealed under the new master key; both keys are kept, and it goes on with the next start")
 	}
 	rotated := &sealer{aead: s.seal.aead}
 	if err := writeStopNote(s.opts.Dir, &stopNote{Proof: rotated.proof()}); err != nil {
-		return errStorage(err, "the new master key could not be noted; it is tried again with the next start")
+		return kv.StorageError(err, "the new master key could not be noted; it is tried again with the next start")
 	}
 	if s.opts.MasterKey == nil {
 		if err := renameSynced(filepath.Join(s.opts.Dir, nextKeyFile), filepath.Join(s.opts.Dir, masterKeyFile)); err != nil {
-			return errStorage(err, "the new master key could not take the place of the old one; it is tried again with the next start")
+			return kv.StorageError(err, "the new master key could not take the place of the old one; it is tried again with the next start")
 		}
 	}
 	s.seal = rotated
@@ -197,11 +198,11 @@ func (s *core) eachSealed(tx *badger.Txn, visit func(key []byte, place string) e
 			return err
 		}
 	}
-	return visit(nameKey(spaceMeta, "master"), masterKeyProof)
+	return visit(kv.NameKey(kv.SpaceMeta, "master"), masterKeyProof)
 }
 
 func eachCredential(tx *badger.Txn, a *accountRecord, visit func(key []byte, place string) error) error {
-	prefix := spaceKeyOf(spaceCredential, a.Number)
+	prefix := kv.SpaceKeyOf(kv.SpaceCredential, a.Number)
 	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {

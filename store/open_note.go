@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Exchanges that are open have to be found when their process is gone. Those of an account that began in one commit are
@@ -13,16 +15,16 @@ import (
 
 // openNote is such a note. The writer owns it.
 type openNote struct {
-	account accountNumber
-	first   exchangeID
+	account kv.AccountNumber
+	first   kv.ExchangeID
 	others  []byte // their ids; not used any more once the note is committed
 	running int    // exchanges of the note that have not ended
 }
 
-func (n *openNote) key() []byte { return exchangeKey(spaceOpen, n.account, n.first) }
+func (n *openNote) key() []byte { return kv.ExchangeKey(kv.SpaceOpen, n.account, n.first) }
 
 // noteOpen adds an exchange to the note of its account in this group.
-func (g *gathering) noteOpen(account accountNumber, id exchangeID) *openNote {
+func (g *gathering) noteOpen(account kv.AccountNumber, id kv.ExchangeID) *openNote {
 	i := slices.IndexFunc(g.notes, func(n *openNote) bool { return n.account == account })
 	if i < 0 {
 		n := &openNote{account: account, first: id, others: []byte{}, running: 1}
@@ -36,22 +38,22 @@ func (g *gathering) noteOpen(account accountNumber, id exchangeID) *openNote {
 }
 
 // readOpenNote gives the exchanges that a note names.
-func readOpenNote(key, value []byte) (account accountNumber, ids []exchangeID, err error) {
-	account, first, ok := splitExchangeKey(key)
+func readOpenNote(key, value []byte) (account kv.AccountNumber, ids []kv.ExchangeID, err error) {
+	account, first, ok := kv.SplitExchangeKey(key)
 	if !ok {
 		return 0, nil, errors.New("malformed key among the open exchanges")
 	}
 	ids = append(ids, first)
 	for ; len(value) >= len(first); value = value[len(first):] {
-		ids = append(ids, exchangeID(value))
+		ids = append(ids, kv.ExchangeID(value))
 	}
 	return account, ids, nil
 }
 
 // notedOpen reports whether an exchange whose record cannot be read may be open: a note names it. It may have ended, too, and
 // another one of the note not.
-func notedOpen(tx *badger.Txn, account accountNumber, id exchangeID) (noted bool, err error) {
-	it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceOpen, account)})
+func notedOpen(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (noted bool, err error) {
+	it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceOpen, account)})
 	defer it.Close()
 	for it.Rewind(); it.Valid() && !noted && err == nil; it.Next() {
 		err = it.Item().Value(func(value []byte) error {
@@ -63,7 +65,7 @@ func notedOpen(tx *badger.Txn, account accountNumber, id exchangeID) (noted bool
 	return noted, err
 }
 
-func (g *gathering) notedOpen(account accountNumber, id exchangeID) bool {
+func (g *gathering) notedOpen(account kv.AccountNumber, id kv.ExchangeID) bool {
 	noted, err := notedOpen(g.read(), account, id)
 	if err != nil && g.err == nil {
 		g.err = err

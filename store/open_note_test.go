@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // beginTogether begins exchanges whose openings are committed together.
@@ -32,9 +33,9 @@ func beginTogether(t *testing.T, s *Store, accounts ...string) (begun []*Capture
 }
 
 // openNotesOf gives the exchanges that each note of open ones names.
-func openNotesOf(t *testing.T, s *Store) (notes [][]exchangeID) {
+func openNotesOf(t *testing.T, s *Store) (notes [][]kv.ExchangeID) {
 	t.Helper()
-	err := eachRecord(s.db, []byte{spaceOpen}, func(key, value []byte) error {
+	err := kv.EachRecord(s.db, []byte{kv.SpaceOpen}, func(key, value []byte) error {
 		_, ids, err := readOpenNote(key, value)
 		notes = append(notes, ids)
 		return err
@@ -67,8 +68,8 @@ func TestOfExchangesThatBeganTogetherThoseThatAreOpenAreInterrupted(t *testing.T
 	mustAccount(t, s, "acme")
 	mustAccount(t, s, "other")
 	begun := beginTogether(t, s, "acme", "other", "acme", "acme")
-	want := [][]exchangeID{{begun[0].id, begun[2].id, begun[3].id}, {begun[1].id}}
-	if notes := openNotesOf(t, s); !slices.EqualFunc(notes, want, slices.Equal[[]exchangeID]) {
+	want := [][]kv.ExchangeID{{begun[0].id, begun[2].id, begun[3].id}, {begun[1].id}}
+	if notes := openNotesOf(t, s); !slices.EqualFunc(notes, want, slices.Equal[[]kv.ExchangeID]) {
 		t.Fatalf("noted are %v, want %v", notes, want)
 	}
 	finish(t, begun[0])

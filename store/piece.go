@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // piecesVersion is the first byte of skeletons and nodes.
@@ -21,7 +23,7 @@ type pieces struct {
 	rest    []byte
 	kind    byte
 	literal []byte
-	hash    hash
+	hash    kv.Hash
 	err     error
 }
 
@@ -47,7 +49,7 @@ func (p *pieces) next() bool {
 			p.err = errPieces
 			return true
 		}
-		p.hash, p.rest = hash(p.rest[:len(p.hash)]), p.rest[len(p.hash):]
+		p.hash, p.rest = kv.Hash(p.rest[:len(p.hash)]), p.rest[len(p.hash):]
 	default:
 		p.err = errPieces
 	}

@@ -1,6 +1,10 @@
 package store
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
 
 // Agents send their whole history again every turn. The store remembers where messages began in the requests that it has
 // read last: under the hash of a request's items up to and with the one that a message begins with, what is in front of
@@ -12,8 +16,8 @@ type RequestItems struct {
 	// there on: [Exchange.RawRequest] is the other items and what stands between them, and nothing else.
 	From int
 
-	known prefix // the messages in front of From
-	chain []hash // of the items up to and with each
+	known prefix    // the messages in front of From
+	chain []kv.Hash // of the items up to and with each
 }
 
 const (
@@ -31,9 +35,9 @@ type prefix struct {
 
 // prefixRef names a prefix: items up to and with the one behind it, of an account's requests on a surface.
 type prefixRef struct {
-	account accountNumber
+	account kv.AccountNumber
 	surface string
-	items   hash
+	items   kv.Hash
 }
 
 // prefixMemory is filled by those who read requests, and asked by those who keep them. Like [knownSet] it holds what was
@@ -63,7 +67,7 @@ func (m *prefixMemory) put(ref prefixRef, p prefix) {
 }
 
 // find gives the longest prefix of items that is known, and where it ends; 0 if none is.
-func (m *prefixMemory) find(account accountNumber, surface string, chain []hash) (p prefix, from int) {
+func (m *prefixMemory) find(account kv.AccountNumber, surface string, chain []kv.Hash) (p prefix, from int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k := len(chain) - 1; k > 0 && k >= len(chain)-prefixesTried; k-- {
@@ -75,7 +79,7 @@ func (m *prefixMemory) find(account accountNumber, surface string, chain []hash)
 }
 
 // remember takes in the prefixes of a request that was read.
-func (m *prefixMemory) remember(account accountNumber, x *Exchange, r *reading) {
+func (m *prefixMemory) remember(account kv.AccountNumber, x *Exchange, r *reading) {
 	if x.Items == nil || len(r.Starts) != len(r.Messages) {
 		return
 	}

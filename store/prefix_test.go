@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // longOpening makes an opening whose history is read from where it is new: its first message is long enough.
@@ -191,7 +192,7 @@ func TestReadingOnlyWhatIsNewGivesTheSameTurns(t *testing.T) {
 func turnsOf(t *rapid.T, s *Store, account string, sessions, ids []string) string {
 	var told strings.Builder
 	for _, session := range sessions {
-		page, err := s.Archive().Timeline(account, session, TimelineQuery{Limit: maxPage})
+		page, err := s.Archive().Timeline(account, session, TimelineQuery{Limit: kv.MaxPage})
 		if codec.AsError(err, "").Kind == codec.KindNotFound {
 			continue // all of it was erased
 		}

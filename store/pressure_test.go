@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
@@ -25,7 +26,7 @@ func TestAStoreOfANewerVersionIsNotTouched(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
 	tx := s.db.NewTransaction(true)
-	if err := tx.Set(nameKey(spaceMeta, "format"), []byte{formatVersion + 1}); err != nil {
+	if err := tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion + 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(); err != nil {

@@ -12,12 +12,13 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Exchange gives one exchange with its bytes. An exchange of another account is as unknown as one that never was:
 // [codec.KindNotFound]. Account "" looks in every account; only the operator's command line may ask that.
 func (s Archive) Exchange(account, id string) (found *Exchange, err error) {
-	return found, s.lookUp(account, id, func(tx *badger.Txn, number accountNumber, key exchangeID, info *ExchangeInfo) (err error) {
+	return found, s.lookUp(account, id, func(tx *badger.Txn, number kv.AccountNumber, key kv.ExchangeID, info *ExchangeInfo) (err error) {
 		found, err = getExchange(context.Background(), tx, number, key, info, math.MaxInt64)
 		return err
 	})
@@ -25,15 +26,15 @@ func (s Archive) Exchange(account, id string) (found *Exchange, err error) {
 
 // ExchangeInfo gives the record of one exchange, without reading its bytes; else it is like [Archive.Exchange].
 func (s Archive) ExchangeInfo(account, id string) (found *ExchangeInfo, err error) {
-	return found, s.lookUp(account, id, func(_ *badger.Txn, _ accountNumber, _ exchangeID, info *ExchangeInfo) error {
+	return found, s.lookUp(account, id, func(_ *badger.Txn, _ kv.AccountNumber, _ kv.ExchangeID, info *ExchangeInfo) error {
 		found = info
 		return nil
 	})
 }
 
 // lookUp finds one exchange in the account and has it read.
-func (s *core) lookUp(account, id string, read func(*badger.Txn, accountNumber, exchangeID, *ExchangeInfo) error) error {
-	key, ok := parseExchangeID(id)
+func (s *core) lookUp(account, id string, read func(*badger.Txn, kv.AccountNumber, kv.ExchangeID, *ExchangeInfo) error) error {
+	key, ok := kv.ParseExchangeID(id)
 	if !ok {
 		return errNoExchange(id)
 	}
@@ -57,7 +58,7 @@ func (s *core) lookUp(account, id string, read func(*badger.Txn, accountNumber, 
 		return nil
 	})
 	if err != nil {
-		return errStorage(err, "exchange %s cannot be read; run mneme check", id)
+		return kv.StorageError(err, "exchange %s cannot be read; run mneme check", id)
 	}
 	if !found {
 		return errNoExchange(id)
@@ -66,9 +67,9 @@ func (s *core) lookUp(account, id string, read func(*badger.Txn, accountNumber, 
 }
 
 // getExchange reads the request of an exchange, and at most so many bytes of its answer.
-func getExchange(ctx context.Context, tx *badger.Txn, account accountNumber, id exchangeID, info *ExchangeInfo, most int64) (*Exchange, error) {
+func getExchange(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, info *ExchangeInfo, most int64) (*Exchange, error) {
 	x := &Exchange{ExchangeInfo: *info}
-	skeleton, err := getValue(tx, exchangeKey(spaceRequest, account, id))
+	skeleton, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, account, id))
 	if err != nil {
 		return nil, fmt.Errorf("skeleton of the request: %w", err)
 	}
@@ -92,7 +93,7 @@ func getExchange(ctx context.Context, tx *badger.Txn, account accountNumber, id 
 const maxAhead = 64 << 20
 
 // getResponse joins the parts of an answer, up to so many bytes. Its record says that it has size bytes.
-func getResponse(ctx context.Context, tx *badger.Txn, account accountNumber, id exchangeID, size, most int64) ([]byte, error) {
+func getResponse(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, size, most int64) ([]byte, error) {
 	joined := make([]byte, 0, max(min(size, most, maxAhead), 0))
 	err := eachPart(ctx, tx, account, id, func(_ uint32, part []byte) error {
 		if room := most - int64(len(joined)); int64(len(part)) > room {
@@ -109,7 +110,7 @@ func getResponse(ctx context.Context, tx *badger.Txn, account accountNumber, id 
 }
 
 // answerSize is how many bytes of an answer are stored, whatever its record says.
-func answerSize(ctx context.Context, tx *badger.Txn, account accountNumber, id exchangeID) (size int64, err error) {
+func answerSize(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (size int64, err error) {
 	return size, eachPart(ctx, tx, account, id, func(_ uint32, part []byte) error {
 		size += int64(len(part))
 		return nil
@@ -118,10 +119,10 @@ func answerSize(ctx context.Context, tx *badger.Txn, account accountNumber, id e
 
 // eachPart visits the parts of an answer, decoded, with their numbers. A part is valid during the call only. However long the
 // answer is, it takes the memory of one part.
-func eachPart(ctx context.Context, tx *badger.Txn, account accountNumber, id exchangeID, visit func(number uint32, part []byte) error) error {
+func eachPart(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, visit func(number uint32, part []byte) error) error {
 	part := getBuffer(0)
 	defer func() { putBuffer(part) }()
-	return eachItem(ctx, tx, exchangeKey(spaceResponse, account, id), func(item *badger.Item) error {
+	return kv.EachItem(ctx, tx, kv.ExchangeKey(kv.SpaceResponse, account, id), func(item *badger.Item) error {
 		key := item.Key()
 		err := item.Value(func(value []byte) (err error) {
 			part, err = appendDecoded(part[:0], value)
@@ -151,7 +152,7 @@ type ExchangePage struct {
 // Exchanges lists exchanges by time, damaged ones as [OutcomeDamaged]. Pages neither repeat nor skip while others write. Account "" lists every
 // account; only the operator's command line may ask that.
 func (s Archive) Exchanges(account string, q ExchangeQuery) (ExchangePage, error) {
-	w, err := newWindow(q.After, q.Before, q.Limit, q.Ascending, func(text string) (timeID, bool) { return parseID(exchangePrefix, text) })
+	w, err := kv.NewWindow(q.After, q.Before, q.Limit, q.Ascending, kv.ExchangePrefix)
 	if err != nil {
 		return ExchangePage{}, err
 	}
@@ -162,10 +163,10 @@ func (s Archive) Exchanges(account string, q ExchangeQuery) (ExchangePage, error
 	var page ExchangePage
 	err = s.view(func(tx *badger.Txn) error {
 		places := listPlaces(tx, numbers, &w)
-		if page.HasMore = len(places) > w.limit; page.HasMore {
-			places = places[:w.limit]
+		if page.HasMore = len(places) > w.Limit; page.HasMore {
+			places = places[:w.Limit]
 		}
-		if w.reverse {
+		if w.Reverse {
 			slices.Reverse(places)
 		}
 		page.Data = make([]ExchangeInfo, 0, len(places))
@@ -175,39 +176,39 @@ func (s Archive) Exchanges(account string, q ExchangeQuery) (ExchangePage, error
 		return nil
 	})
 	if err != nil {
-		return ExchangePage{}, errStorage(err, "the exchanges cannot be listed; run mneme check")
+		return ExchangePage{}, kv.StorageError(err, "the exchanges cannot be listed; run mneme check")
 	}
 	return page, nil
 }
 
 type place struct {
-	account accountNumber
-	id      exchangeID
+	account kv.AccountNumber
+	id      kv.ExchangeID
 }
 
 // listPlaces gives the exchanges of the accounts in the window, and one more if there is one, in the order of the walk.
-func listPlaces(tx *badger.Txn, accounts []accountNumber, w *window) []place {
+func listPlaces(tx *badger.Txn, accounts []kv.AccountNumber, w *kv.Window) []place {
 	var places []place
 	for _, account := range accounts {
 		before := len(places)
-		w.walk(tx, spaceKeyOf(spaceExchange, account), func(id timeID, _ *badger.Item) bool {
-			places = append(places, place{account, exchangeID(id)})
-			return len(places)-before <= w.limit
+		w.Walk(tx, kv.SpaceKeyOf(kv.SpaceExchange, account), func(id kv.TimeID, _ *badger.Item) bool {
+			places = append(places, place{account, kv.ExchangeID(id)})
+			return len(places)-before <= w.Limit
 		})
 	}
 	if len(accounts) > 1 {
 		slices.SortFunc(places, func(a, b place) int {
-			if w.backwards {
+			if w.Backwards {
 				a, b = b, a
 			}
 			return bytes.Compare(a.id[:], b.id[:])
 		})
 	}
-	return places[:min(w.limit+1, len(places))]
+	return places[:min(w.Limit+1, len(places))]
 }
 
 // readable gives the numbers of the accounts that a look-up for account may touch.
-func (s *core) readable(account string) ([]accountNumber, error) {
+func (s *core) readable(account string) ([]kv.AccountNumber, error) {
 	if account == "" {
 		return s.accounts.numbers(), nil
 	}
@@ -215,7 +216,7 @@ func (s *core) readable(account string) ([]accountNumber, error) {
 	if !ok {
 		return nil, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
-	return []accountNumber{number}, nil
+	return []kv.AccountNumber{number}, nil
 }
 
 // ended reports whether the record's size of the answer is what is stored of it.

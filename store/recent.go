@@ -1,5 +1,7 @@
 package store
 
+import "github.com/mnemeproxy/mneme/store/internal/kv"
+
 // What a generation of recent records may hold: entries, and bytes of their values.
 const (
 	recentEntries = 8 << 10
@@ -34,8 +36,8 @@ func (r *recentRecords) put(key, value []byte) {
 	r.prepare()
 	r.young.records[string(key)] = value
 	r.young.size += len(value)
-	if key[0] == spaceSession {
-		if account, id, ok := splitSessionKey(key); ok {
+	if key[0] == kv.SpaceSession {
+		if account, id, ok := kv.SplitSessionKey(key); ok {
 			delete(r.sessions, sessionRef{account, id})
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Whatever is remembered of a record is what was put last, what the present group has put is remembered, and where all of
@@ -21,8 +23,8 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 			stored[string(key)], group[string(key)] = value, true
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
-			ref := sessionRef{1, sessionID{rapid.Byte().Draw(t, "session") % 4}}
-			key := historyKey(ref.account, ref.id, historyHash{rapid.Byte().Draw(t, "key") % 4})
+			ref := sessionRef{1, kv.SessionID{rapid.Byte().Draw(t, "session") % 4}}
+			key := kv.HistoryKey(ref.account, ref.id, historyHash{rapid.Byte().Draw(t, "key") % 4})
 			switch rapid.IntRange(0, 5).Draw(t, "operation") {
 			case 0:
 				put(key, []byte(rapid.String().Draw(t, "value")))
@@ -52,7 +54,7 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 				if !ok && group[key] {
 					t.Fatalf("%q is not remembered in the group that put it", key)
 				}
-				if ref := (sessionRef{1, sessionID([]byte(key)[5:21])}); !ok && want != nil && recent.whole(ref) {
+				if ref := (sessionRef{1, kv.SessionID([]byte(key)[5:21])}); !ok && want != nil && recent.whole(ref) {
 					t.Fatalf("%q is not remembered, with all of its session", key)
 				}
 			}
@@ -68,13 +70,13 @@ func TestADeletedSessionIsNotRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, _ := parseSessionID(x.Session)
+	id, _ := kv.ParseSessionID(x.Session)
 	err = s.update(t.Context(), func(g *gathering, w *write) error {
 		ref := sessionRef{1, id}
 		if g.sessionAt(ref) == nil {
 			t.Error("the session is not there")
 		}
-		if g.put(w, sessionKey(ref.account, ref.id), nil); g.sessionAt(ref) != nil {
+		if g.put(w, kv.SessionKey(ref.account, ref.id), nil); g.sessionAt(ref) != nil {
 			t.Error("a deleted session is still there")
 		}
 		return nil

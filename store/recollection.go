@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // RecollectionKey identifies a place in a conversation by all text before it.
@@ -29,13 +30,13 @@ type Recollection struct {
 // maxRecollection is the longest text of a recollection, in bytes.
 const maxRecollection = 8 << 10
 
-func recollectionKey(account accountNumber, key RecollectionKey) []byte {
-	return append(spaceKeyOf(spaceRecollection, account), key[:]...)
+func recollectionKey(account kv.AccountNumber, key RecollectionKey) []byte {
+	return append(kv.SpaceKeyOf(kv.SpaceRecollection, account), key[:]...)
 }
 
 // quotedKey leads from an exchange to a recollection that goes with it.
-func quotedKey(account accountNumber, id exchangeID, key RecollectionKey) []byte {
-	return append(exchangeKey(spaceQuoted, account, id), key[:]...)
+func quotedKey(account kv.AccountNumber, id kv.ExchangeID, key RecollectionKey) []byte {
+	return append(kv.ExchangeKey(kv.SpaceQuoted, account, id), key[:]...)
 }
 
 // Recollections gives what was decided at places of an account's conversations, nil for those where nothing was.
@@ -65,17 +66,17 @@ func (s Notes) Recollections(account string, keys []RecollectionKey) ([]*Recolle
 		return nil
 	})
 	if err != nil {
-		return nil, errStorage(err, "what was recalled cannot be read; run mneme check")
+		return nil, kv.StorageError(err, "what was recalled cannot be read; run mneme check")
 	}
 	return found, nil
 }
 
 // allThere gives the recollection, or silence where an exchange that it quotes is gone: it may have been erased in the very
 // commit that kept the recollection.
-func (r *Recollection) allThere(tx *badger.Txn, account accountNumber) (*Recollection, error) {
+func (r *Recollection) allThere(tx *badger.Txn, account kv.AccountNumber) (*Recollection, error) {
 	for _, text := range r.Quotes {
-		id, _ := parseExchangeID(text)
-		_, err := tx.Get(exchangeKey(spaceExchange, account, id))
+		id, _ := kv.ParseExchangeID(text)
+		_, err := tx.Get(kv.ExchangeKey(kv.SpaceExchange, account, id))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return &Recollection{Exchange: r.Exchange, Reason: reasonErased}, nil
 		}
@@ -95,14 +96,14 @@ func (s Notes) RecollectionOf(account, exchange string) (r *Recollection, err er
 	if err != nil {
 		return nil, err
 	}
-	id, ok := parseExchangeID(exchange)
+	id, ok := kv.ParseExchangeID(exchange)
 	if !ok {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	err = s.view(func(tx *badger.Txn) error {
-		return eachItem(context.Background(), tx, exchangeKey(spaceQuoted, number, id), func(item *badger.Item) error {
+		return kv.EachItem(context.Background(), tx, kv.ExchangeKey(kv.SpaceQuoted, number, id), func(item *badger.Item) error {
 			key := item.Key()
-			value, err := getValue(tx, recollectionKey(number, RecollectionKey(key[len(key)-len(RecollectionKey{}):])))
+			value, err := kv.Get(tx, recollectionKey(number, RecollectionKey(key[len(key)-len(RecollectionKey{}):])))
 			if errors.Is(err, badger.ErrKeyNotFound) {
 				return nil
 			}
@@ -117,7 +118,7 @@ func (s Notes) RecollectionOf(account, exchange string) (r *Recollection, err er
 		})
 	})
 	if err != nil {
-		return nil, errStorage(err, "what was recalled for %s cannot be read; run mneme check", exchange)
+		return nil, kv.StorageError(err, "what was recalled for %s cannot be read; run mneme check", exchange)
 	}
 	return r, nil
 }
@@ -129,7 +130,7 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 	if err != nil {
 		return nil, err
 	}
-	own, ok := parseExchangeID(r.Exchange)
+	own, ok := kv.ParseExchangeID(r.Exchange)
 	if !ok {
 		return nil, codec.Invalid("exchange", "%q is not an exchange id", r.Exchange)
 	}
@@ -142,10 +143,10 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 			return decodeRecord(first, holds)
 		}
 		*holds = r
-		quoted := make([]exchangeID, 0, len(r.Quotes)+1)
+		quoted := make([]kv.ExchangeID, 0, len(r.Quotes)+1)
 		for _, text := range r.Quotes {
-			id, ok := parseExchangeID(text)
-			if !ok || !g.has(exchangeKey(spaceExchange, number, id)) {
+			id, ok := kv.ParseExchangeID(text)
+			if !ok || !g.has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
 				*holds = Recollection{Exchange: r.Exchange, Reason: reasonErased}
 				quoted = quoted[:0]
 				break
@@ -165,14 +166,14 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 		return nil
 	})
 	if err != nil {
-		return nil, asStorageError(err, "what was recalled could not be kept")
+		return nil, kv.AsStorageError(err, "what was recalled could not be kept")
 	}
 	return holds, nil
 }
 
 // eraseRecollections takes away what was recalled for an exchange, and what quotes it.
-func (g *gathering) eraseRecollections(w *write, account accountNumber, id exchangeID) {
-	prefix := exchangeKey(spaceQuoted, account, id)
+func (g *gathering) eraseRecollections(w *write, account kv.AccountNumber, id kv.ExchangeID) {
+	prefix := kv.ExchangeKey(kv.SpaceQuoted, account, id)
 	it := g.read().NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {

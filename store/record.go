@@ -8,6 +8,8 @@ import (
 	"github.com/bytedance/sonic"
 	"github.com/bytedance/sonic/encoder"
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // A record is one byte, its version, and JSON or numbered fields. Exchanges, sessions and turns have fields, since they are
@@ -78,8 +80,8 @@ func decodeRecord(record []byte, v any) error {
 	return fmt.Errorf("record of version %d, this mneme reads up to %d: upgrade mneme", record[0], recordFields)
 }
 
-func getInfo(tx *badger.Txn, account accountNumber, id exchangeID) (*ExchangeInfo, error) {
-	item, err := tx.Get(exchangeKey(spaceExchange, account, id))
+func getInfo(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*ExchangeInfo, error) {
+	item, err := tx.Get(kv.ExchangeKey(kv.SpaceExchange, account, id))
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +93,9 @@ func getInfo(tx *badger.Txn, account accountNumber, id exchangeID) (*ExchangeInf
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", id, err)
 	}
-	session, err := getValue(tx, exchangeKey(spaceBelongs, account, id))
-	if err == nil && len(session) == len(sessionID{}) {
-		info.Session = sessionID(session).String()
+	session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id))
+	if err == nil && len(session) == len(kv.SessionID{}) {
+		info.Session = kv.SessionID(session).String()
 	}
 	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, err

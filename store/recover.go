@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // markInterrupted closes the exchanges that were open when the last process ended. It runs before the writer does.
@@ -35,12 +37,12 @@ func (s *core) markInterrupted() error {
 // leftOpen is a note that a former process has left.
 type leftOpen struct {
 	key     []byte
-	account accountNumber
-	ids     []exchangeID
+	account kv.AccountNumber
+	ids     []kv.ExchangeID
 }
 
 func (s *core) openNotes() (notes []leftOpen, err error) {
-	err = eachRecord(s.db, []byte{spaceOpen}, func(key, value []byte) error {
+	err = kv.EachRecord(s.db, []byte{kv.SpaceOpen}, func(key, value []byte) error {
 		account, ids, err := readOpenNote(key, value)
 		notes = append(notes, leftOpen{bytes.Clone(key), account, ids})
 		return err
@@ -64,7 +66,7 @@ func (g *gathering) interrupt(w *write, at place) error {
 		g.store.log.Error("the answer of an exchange that was interrupted cannot be read; run mneme check", "exchange", at.id.String(), "error", err)
 	}
 	info.Outcome, info.Session = OutcomeInterrupted, ""
-	w.records = append(w.records, record{exchangeKey(spaceExchange, at.account, at.id), encodeFields(info)})
+	w.records = append(w.records, record{kv.ExchangeKey(kv.SpaceExchange, at.account, at.id), encodeFields(info)})
 	g.closeSession(w, at.account, at.id, info)
 	return g.err
 }

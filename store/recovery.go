@@ -14,6 +14,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
@@ -46,7 +47,7 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 	if err != nil {
 		return nil, err
 	}
-	r := &recovery{from: from, opts: opts, report: &RecoverReport{Findings: []Finding{}}, accounts: make(map[accountNumber]bool), files: make(map[uint32]*os.File)}
+	r := &recovery{from: from, opts: opts, report: &RecoverReport{Findings: []Finding{}}, accounts: make(map[kv.AccountNumber]bool), files: make(map[uint32]*os.File)}
 	defer r.close()
 	r.report.Damage = append(Damages(from), found.fatal...)
 	for _, m := range found.mendable {
@@ -100,10 +101,10 @@ type recovery struct {
 	report *RecoverReport
 
 	batch    *badger.WriteBatch
-	accounts map[accountNumber]bool // that have data
-	newest   uint64                 // version
-	unkeyed  bool                   // the master key is lost, and what was sealed with it
-	files    map[uint32]*os.File    // value logs; nil: missing
+	accounts map[kv.AccountNumber]bool // that have data
+	newest   uint64                    // version
+	unkeyed  bool                      // the master key is lost, and what was sealed with it
+	files    map[uint32]*os.File       // value logs; nil: missing
 	lost     []dangling
 }
 
@@ -209,7 +210,7 @@ func (r *recovery) copy(e *salvage.Entry) error {
 		}
 		if record == nil || record.Version != e.Version || !bytes.Equal(record.Key, e.Key) {
 			r.lost = append(r.lost, dangling{key, e.Version, p.File})
-			if key[0] == spaceSession {
+			if key[0] == kv.SpaceSession {
 				return nil
 			}
 			return r.batch.DeleteAt(key, e.Version)
@@ -221,23 +222,23 @@ func (r *recovery) copy(e *salvage.Entry) error {
 
 // dropped reports whether a record is of the old store alone.
 func (r *recovery) dropped(key []byte) bool {
-	if key[0] == spaceMeta {
+	if key[0] == kv.SpaceMeta {
 		name := string(key[1:])
 		return name == restoreMark || name == commitKey || r.unkeyed && (name == "master" || name == "format")
 	}
-	return r.unkeyed && key[0] == spaceCredential
+	return r.unkeyed && key[0] == kv.SpaceCredential
 }
 
 // accountOf gives the account whose data a key belongs to.
-func accountOf(key []byte) (accountNumber, bool) {
+func accountOf(key []byte) (kv.AccountNumber, bool) {
 	switch key[0] {
-	case spaceMeta, spaceAccount, spaceKey, spaceKeyUse, spaceChange, spaceAudit:
+	case kv.SpaceMeta, kv.SpaceAccount, kv.SpaceKey, kv.SpaceKeyUse, kv.SpaceChange, kv.SpaceAudit:
 		return 0, false
 	}
 	if len(key) < 5 {
 		return 0, false
 	}
-	return accountNumber(binary.BigEndian.Uint32(key[1:])), true
+	return kv.AccountNumber(binary.BigEndian.Uint32(key[1:])), true
 }
 
 func (r *recovery) value(p salvage.Pointer) (*salvage.Record, error) {
@@ -291,7 +292,7 @@ func (r *recovery) complete(db *badger.DB) error {
 // providers, which nobody can read then, are left out. A key that was given is the caller's to put right: opening the
 // recovered store says so.
 func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
-	proof, err := getValue(tx, nameKey(spaceMeta, "master"))
+	proof, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "master"))
 	if r.opts.MasterKey != nil || r.unkeyed || err != nil {
 		return nil // without a proof the key is taken as it is, as by a new store
 	}
@@ -302,8 +303,8 @@ func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
 	r.report.Damage = append(r.report.Damage, Damage{File: masterKeyFile, Problem: "the store was not made with it: " + newKeyMade})
 	b := db.NewManagedWriteBatch()
 	defer b.Cancel()
-	dropped := [][]byte{nameKey(spaceMeta, "master"), nameKey(spaceMeta, "format")}
-	_ = eachItemOf(tx, []byte{spaceCredential}, func(key, _ []byte) error {
+	dropped := [][]byte{kv.NameKey(kv.SpaceMeta, "master"), kv.NameKey(kv.SpaceMeta, "format")}
+	_ = eachItemOf(tx, []byte{kv.SpaceCredential}, func(key, _ []byte) error {
 		dropped = append(dropped, bytes.Clone(key))
 		return nil
 	})
@@ -334,10 +335,10 @@ func (r *recovery) deletedSince(tx *badger.Txn, d dangling) bool {
 // completeAccounts gives accounts whose record is lost one again, so that their data can be reached and deleted, and sees
 // to it that no number is given out twice.
 func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
-	known := make(map[accountNumber]bool)
+	known := make(map[kv.AccountNumber]bool)
 	names := make(map[string]bool)
-	var last accountNumber
-	err := eachItemOf(tx, []byte{spaceAccount}, func(_, value []byte) error {
+	var last kv.AccountNumber
+	err := eachItemOf(tx, []byte{kv.SpaceAccount}, func(_, value []byte) error {
 		var a accountRecord
 		if decodeRecord(value, &a) == nil {
 			known[a.Number], names[a.Name] = true, true
@@ -348,8 +349,8 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 	if err != nil {
 		return err
 	}
-	if value, err := getValue(tx, nameKey(spaceMeta, "accounts")); err == nil && len(value) == 4 {
-		last = max(last, accountNumber(binary.BigEndian.Uint32(value)))
+	if value, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "accounts")); err == nil && len(value) == 4 {
+		last = max(last, kv.AccountNumber(binary.BigEndian.Uint32(value)))
 	}
 	b := db.NewManagedWriteBatch()
 	defer b.Cancel()
@@ -361,7 +362,7 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 		if known[number] || number == 0 {
 			continue
 		}
-		if _, err := tx.Get(spaceKeyOf(spaceDeletion, number)); err == nil {
+		if _, err := tx.Get(kv.SpaceKeyOf(kv.SpaceDeletion, number)); err == nil {
 			continue
 		}
 		a, there := accountFromExchanges(tx, number)
@@ -376,14 +377,14 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 		if err != nil {
 			return err
 		}
-		if err := b.SetEntryAt(badger.NewEntry(nameKey(spaceAccount, a.Name), value), r.newest+1); err != nil {
+		if err := b.SetEntryAt(badger.NewEntry(kv.NameKey(kv.SpaceAccount, a.Name), value), r.newest+1); err != nil {
 			return err
 		}
 		r.report.Damage = append(r.report.Damage, Damage{
 			File: databaseDir, Problem: fmt.Sprintf("the record of account %q was lost; it is there again, without its retention rule", a.Name),
 		})
 	}
-	if err := b.SetEntryAt(badger.NewEntry(nameKey(spaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(last))), r.newest+1); err != nil {
+	if err := b.SetEntryAt(badger.NewEntry(kv.NameKey(kv.SpaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(last))), r.newest+1); err != nil {
 		return err
 	}
 	return b.Flush()
@@ -391,25 +392,25 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 
 // noteOpen notes the exchanges of an account that are open, so that they are ended as interrupted ones are: the record of
 // their end is lost, or the note.
-func (r *recovery) noteOpen(b *badger.WriteBatch, tx *badger.Txn, number accountNumber) error {
-	return eachItemOf(tx, spaceKeyOf(spaceExchange, number), func(key, value []byte) error {
+func (r *recovery) noteOpen(b *badger.WriteBatch, tx *badger.Txn, number kv.AccountNumber) error {
+	return eachItemOf(tx, kv.SpaceKeyOf(kv.SpaceExchange, number), func(key, value []byte) error {
 		var info ExchangeInfo
-		_, id, ok := splitExchangeKey(key)
+		_, id, ok := kv.SplitExchangeKey(key)
 		if ok && decodeRecord(value, &info) == nil && info.Outcome == OutcomeOpen {
-			return b.SetEntryAt(badger.NewEntry(exchangeKey(spaceOpen, number, id), []byte{}), r.newest+1)
+			return b.SetEntryAt(badger.NewEntry(kv.ExchangeKey(kv.SpaceOpen, number, id), []byte{}), r.newest+1)
 		}
 		return nil
 	})
 }
 
 // accountFromExchanges makes the record of an account out of what its exchanges say; false: there are none.
-func accountFromExchanges(tx *badger.Txn, number accountNumber) (a accountRecord, there bool) {
+func accountFromExchanges(tx *badger.Txn, number kv.AccountNumber) (a accountRecord, there bool) {
 	a.Number = number
-	_ = eachItemOf(tx, spaceKeyOf(spaceExchange, number), func(key, value []byte) error {
+	_ = eachItemOf(tx, kv.SpaceKeyOf(kv.SpaceExchange, number), func(key, value []byte) error {
 		there = true
 		var info ExchangeInfo
-		if _, id, ok := splitExchangeKey(key); ok && a.Created.IsZero() {
-			a.Created = id.time().UTC()
+		if _, id, ok := kv.SplitExchangeKey(key); ok && a.Created.IsZero() {
+			a.Created = id.Time().UTC()
 		}
 		if decodeRecord(value, &info) == nil && info.Account != "" {
 			a.Name = info.Account

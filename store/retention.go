@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Retention bounds what is kept of an account. Zero members do not bound.
@@ -37,7 +38,7 @@ func (s Accounts) SetRetention(ctx context.Context, account string, r *Retention
 	}
 	a.Retention = r
 	if err := s.putAccount(ctx, a); err != nil {
-		return asStorageError(err, "the retention rule could not be stored")
+		return kv.AsStorageError(err, "the retention rule could not be stored")
 	}
 	return nil
 }
@@ -62,7 +63,7 @@ func (s *core) retain(ctx context.Context, now time.Time) error {
 }
 
 // expire erases what the store got before a time. It looks first, because an erasure leaves a receipt.
-func (s *core) expire(ctx context.Context, account accountNumber, until time.Time) error {
+func (s *core) expire(ctx context.Context, account kv.AccountNumber, until time.Time) error {
 	if found, err := s.hasBefore(ctx, account, until); err != nil || !found {
 		return err
 	}
@@ -82,7 +83,7 @@ func (s *core) expire(ctx context.Context, account accountNumber, until time.Tim
 func expired(until time.Time) Selection { return Selection{Until: until, ByAge: true, inOrder: true} }
 
 // hasBefore reports whether there is anything that expire would erase.
-func (s *core) hasBefore(ctx context.Context, account accountNumber, until time.Time) (found bool, err error) {
+func (s *core) hasBefore(ctx context.Context, account kv.AccountNumber, until time.Time) (found bool, err error) {
 	sel := expired(until)
 	err = s.view(func(tx *badger.Txn) error {
 		return sel.each(ctx, tx, account, func(x selected) error {
@@ -98,7 +99,7 @@ func (s *core) hasBefore(ctx context.Context, account accountNumber, until time.
 }
 
 // beforeUnshipped is until, or when the first exchange began that a centre is yet to have, if that was before.
-func (s *core) beforeUnshipped(ctx context.Context, account accountNumber, until time.Time) (time.Time, error) {
+func (s *core) beforeUnshipped(ctx context.Context, account kv.AccountNumber, until time.Time) (time.Time, error) {
 	since, err := s.unshippedSince(ctx, account)
 	if err == nil && !since.IsZero() && (until.IsZero() || since.Before(until)) {
 		return since, nil
@@ -117,7 +118,7 @@ func (sel *Selection) rule() string {
 // shrink erases the oldest exchanges until the account takes no more than limit bytes. How much an exchange frees is
 // known only afterwards, because blocks are shared: each round erases the share of the exchanges by which the account
 // is too large.
-func (s *core) shrink(ctx context.Context, account accountNumber, limit int64) error {
+func (s *core) shrink(ctx context.Context, account kv.AccountNumber, limit int64) error {
 	for {
 		used, exchanges, err := s.sizeOf(ctx, account)
 		if err != nil || used <= limit || exchanges == 0 {
@@ -143,7 +144,7 @@ func (s *core) shrink(ctx context.Context, account accountNumber, limit int64) e
 	}
 }
 
-func (s *core) eraseNow(ctx context.Context, account accountNumber, sel Selection) error {
+func (s *core) eraseNow(ctx context.Context, account kv.AccountNumber, sel Selection) error {
 	_, id, err := s.newErasure(ctx, account, sel, byRetention)
 	if err != nil {
 		return err
@@ -152,17 +153,17 @@ func (s *core) eraseNow(ctx context.Context, account accountNumber, sel Selectio
 }
 
 // oldest gives when the exchange began that has skip older ones; zero if there are not so many.
-func (s *core) oldest(account accountNumber, skip int64) (began time.Time, err error) {
+func (s *core) oldest(account kv.AccountNumber, skip int64) (began time.Time, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceExchange, account)})
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceExchange, account)})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
-			_, id, ok := splitExchangeKey(it.Item().Key())
+			_, id, ok := kv.SplitExchangeKey(it.Item().Key())
 			if skip--; skip >= 0 || !ok {
 				continue
 			}
 			info, err := getInfo(tx, account, id)
-			if began = id.time(); err == nil { // one that cannot be read goes by its id, see [Selection.each]
+			if began = id.Time(); err == nil { // one that cannot be read goes by its id, see [Selection.each]
 				began = info.Started
 			}
 			return nil

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // What exchanges use and cost is rolled up when they end: into one record for each hour, key, project, client and model of an
@@ -177,13 +179,13 @@ func decodeRollup(value []byte) (r Rollup, err error) {
 }
 
 // hourPrefix is in front of the keys of an hour's rollups.
-func hourPrefix(account accountNumber, hour time.Time, kind byte) []byte {
-	key := binary.BigEndian.AppendUint32(spaceKeyOf(spaceRollup, account), uint32(hour.Unix()/3600))
+func hourPrefix(account kv.AccountNumber, hour time.Time, kind byte) []byte {
+	key := binary.BigEndian.AppendUint32(kv.SpaceKeyOf(kv.SpaceRollup, account), uint32(hour.Unix()/3600))
 	return append(key, kind)
 }
 
 // rollupKey is where an exchange is rolled up.
-func rollupKey(account accountNumber, info *ExchangeInfo) []byte {
+func rollupKey(account kv.AccountNumber, info *ExchangeInfo) []byte {
 	key := hourPrefix(account, info.Started, rollupMade)
 	who := info.KeyID
 	if !info.Imported.IsZero() {
@@ -224,13 +226,13 @@ func splitRollupKey(key []byte) (of RollupOf, kind byte, ok bool) {
 }
 
 // rollUp counts the end of an exchange.
-func (g *gathering) rollUp(w *write, account accountNumber, info *ExchangeInfo) {
+func (g *gathering) rollUp(w *write, account kv.AccountNumber, info *ExchangeInfo) {
 	r := exchangeRollup(info)
 	g.addRollup(w, rollupKey(account, info), &r)
 }
 
 // rollUpErased counts an exchange that is erased.
-func (g *gathering) rollUpErased(w *write, account accountNumber, info *ExchangeInfo) {
+func (g *gathering) rollUpErased(w *write, account kv.AccountNumber, info *ExchangeInfo) {
 	r := exchangeRollup(info)
 	g.addRollup(w, hourPrefix(account, info.Started, rollupErased), &r)
 }
@@ -273,14 +275,14 @@ func (s Accounts) Rollups(ctx context.Context, q RollupQuery, visit func(RollupO
 		return nil
 	})
 	if err != nil {
-		return asStorageError(err, "the usage cannot be read; run mneme check")
+		return kv.AsStorageError(err, "the usage cannot be read; run mneme check")
 	}
 	return nil
 }
 
-func eachRollup(ctx context.Context, tx *badger.Txn, account accountNumber, q *RollupQuery, visit func(RollupOf, *Rollup)) error {
+func eachRollup(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, q *RollupQuery, visit func(RollupOf, *Rollup)) error {
 	options := badger.DefaultIteratorOptions
-	options.Prefix = spaceKeyOf(spaceRollup, account)
+	options.Prefix = kv.SpaceKeyOf(kv.SpaceRollup, account)
 	it := tx.NewIterator(options)
 	defer it.Close()
 	first := options.Prefix

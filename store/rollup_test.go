@@ -11,6 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // spend records an exchange that cost something.
@@ -132,7 +133,7 @@ func TestACheckFindsAndRepairsWrongRollups(t *testing.T) {
 	number, _ := s.accounts.number("acme")
 	wrong := Rollup{Requests: 7}
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
-		it := g.read().NewIterator(badger.IteratorOptions{Prefix: spaceKeyOf(spaceRollup, number)})
+		it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceRollup, number)})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			g.put(w, it.Item().KeyCopy(nil), wrong.encode())

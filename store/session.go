@@ -10,6 +10,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Session is the exchanges of one conversation thread. Which session an exchange belongs to is decided when its
@@ -60,7 +61,7 @@ type Session struct {
 type sessionRecord struct {
 	Session
 	Replied bool     `json:"replied,omitempty"` // a derived reply key is linked
-	Links   [][]byte `json:"links,omitempty"`   // keys under spaceLink that lead here
+	Links   [][]byte `json:"links,omitempty"`   // keys under kv.SpaceLink that lead here
 
 	unheard bool // nobody had opened with the same words when it began; not kept
 }
@@ -144,9 +145,9 @@ func (e *evidence) none() bool {
 }
 
 // linkKey is where a clue leads from. Values are hashed: they are of any length, and some are secret-like.
-func linkKey(account accountNumber, c clue) []byte {
+func linkKey(account kv.AccountNumber, c clue) []byte {
 	h := blake3.Sum256([]byte(c.value))
-	return append(append(spaceKeyOf(spaceLink, account), c.kind), h[:16]...)
+	return append(append(kv.SpaceKeyOf(kv.SpaceLink, account), c.kind), h[:16]...)
 }
 
 // known gives the session's own value for a kind of clue.
@@ -180,16 +181,16 @@ func (r *sessionRecord) accepts(stronger []clue) bool {
 
 // sessionRef names a session of an account.
 type sessionRef struct {
-	account accountNumber
-	id      sessionID
+	account kv.AccountNumber
+	id      kv.SessionID
 }
 
-func (g *gathering) link(account accountNumber, c clue) (sessionRef, bool) {
+func (g *gathering) link(account kv.AccountNumber, c clue) (sessionRef, bool) {
 	value := g.get(linkKey(account, c))
-	if len(value) != len(sessionID{}) {
+	if len(value) != len(kv.SessionID{}) {
 		return sessionRef{}, false
 	}
-	return sessionRef{account, sessionID(value)}, true
+	return sessionRef{account, kv.SessionID(value)}, true
 }
 
 // sessionAt gives the record of the very session; nil if there is none that can be read. Who changes it puts it.
@@ -197,7 +198,7 @@ func (g *gathering) sessionAt(ref sessionRef) *sessionRecord {
 	if r, ok := g.recent.sessions[ref]; ok {
 		return r
 	}
-	value := g.get(sessionKey(ref.account, ref.id))
+	value := g.get(kv.SessionKey(ref.account, ref.id))
 	if value == nil {
 		return nil
 	}
@@ -216,7 +217,7 @@ func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
 		if r == nil {
 			break
 		}
-		next, merged := parseSessionID(r.Merged)
+		next, merged := kv.ParseSessionID(r.Merged)
 		if !merged {
 			return r, ref
 		}
@@ -226,17 +227,17 @@ func (g *gathering) session(ref sessionRef) (*sessionRecord, sessionRef) {
 }
 
 // belongs gives the session that an exchange belongs to, also while it is on its way to another.
-func (g *gathering) belongs(account accountNumber, id exchangeID) (*sessionRecord, sessionRef) {
-	value := g.get(exchangeKey(spaceBelongs, account, id))
-	if len(value) != len(sessionID{}) {
+func (g *gathering) belongs(account kv.AccountNumber, id kv.ExchangeID) (*sessionRecord, sessionRef) {
+	value := g.get(kv.ExchangeKey(kv.SpaceBelongs, account, id))
+	if len(value) != len(kv.SessionID{}) {
 		return nil, sessionRef{}
 	}
-	ref := sessionRef{account, sessionID(value)}
+	ref := sessionRef{account, kv.SessionID(value)}
 	return g.sessionAt(ref), ref
 }
 
 func (g *gathering) putSession(w *write, ref sessionRef, r *sessionRecord) {
-	g.put(w, sessionKey(ref.account, ref.id), encodeFields(r))
+	g.put(w, kv.SessionKey(ref.account, ref.id), encodeFields(r))
 	g.recent.sessions[ref] = r
 }
 
@@ -255,7 +256,7 @@ func (g *gathering) openSession(w *write) {
 		return
 	}
 	if r == nil {
-		ref = sessionRef{account, sessionID(g.store.ids.next(e.of.started))}
+		ref = sessionRef{account, kv.SessionID(g.store.ids.Next(e.of.started))}
 		g.recent.begin(ref)
 		r = &sessionRecord{Session: Session{
 			ID: ref.id.String(), Account: e.of.account, Created: e.of.started,
@@ -278,8 +279,8 @@ func (g *gathering) openSession(w *write) {
 	}
 	r.addModel(e.of.model)
 	g.putSession(w, ref, r)
-	g.put(w, memberKey(account, ref.id, c.id), []byte{})
-	g.put(w, exchangeKey(spaceBelongs, account, c.id), ref.id[:])
+	g.put(w, kv.MemberKey(account, ref.id, c.id), []byte{})
+	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, c.id), ref.id[:])
 }
 
 // addModel notes a model that was asked for.
@@ -291,7 +292,7 @@ func (s *Session) addModel(model string) {
 
 // findSession weighs the evidence; nil means a new session. unheard tells that no session of the account opens with the
 // same words.
-func (g *gathering) findSession(account accountNumber, e *evidence) (r *sessionRecord, ref sessionRef, unheard bool) {
+func (g *gathering) findSession(account kv.AccountNumber, e *evidence) (r *sessionRecord, ref sessionRef, unheard bool) {
 	for i, c := range e.explicit {
 		if r, ref := g.follow(account, c, e.explicit[:i]); r != nil {
 			return r, ref, false
@@ -328,7 +329,7 @@ func (g *gathering) findSession(account accountNumber, e *evidence) (r *sessionR
 	return nil, sessionRef{}, false // another conversation that opens with the same words
 }
 
-func (g *gathering) follow(account accountNumber, c clue, stronger []clue) (*sessionRecord, sessionRef) {
+func (g *gathering) follow(account kv.AccountNumber, c clue, stronger []clue) (*sessionRecord, sessionRef) {
 	ref, ok := g.link(account, c)
 	if !ok {
 		return nil, ref
@@ -394,7 +395,7 @@ func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) 
 }
 
 // closeSession counts the end of an exchange in its session, and adds its digest or puts it into the outbox.
-func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID, info *ExchangeInfo) {
+func (g *gathering) closeSession(w *write, account kv.AccountNumber, id kv.ExchangeID, info *ExchangeInfo) {
 	g.ship(w, account, id)
 	g.rollUp(w, account, info)
 	r, ref := g.belongs(account, id)
@@ -408,7 +409,7 @@ func (g *gathering) closeSession(w *write, account accountNumber, id exchangeID,
 		return
 	}
 	if w.digest == nil || !g.store.digester.upToDate(ref) || w.digest(g, w) != nil {
-		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
+		g.put(w, kv.ExchangeKey(kv.SpaceOutbox, account, id), []byte{})
 		w.outbox = append(w.outbox, undigested{place: place{account, id}, session: ref.id})
 	}
 }

@@ -1,6 +1,10 @@
 package store
 
-import "github.com/dgraph-io/badger/v4"
+import (
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
 
 // SessionKnownAs finds the session of an account that has an id: its own, or one that a client gave it; "" if none has.
 func (s Archive) SessionKnownAs(account, id string) (session string) {
@@ -8,14 +12,14 @@ func (s Archive) SessionKnownAs(account, id string) (session string) {
 	if !ok || id == "" {
 		return ""
 	}
-	if _, own := parseSessionID(id); own {
+	if _, own := kv.ParseSessionID(id); own {
 		return id
 	}
 	_ = s.view(func(tx *badger.Txn) error {
 		for _, kind := range [...]byte{byNative, byChatKey, byExternal, byConversation} {
-			value, err := getValue(tx, linkKey(number, clue{kind, id}))
-			if err == nil && len(value) == len(sessionID{}) {
-				session = sessionID(value).String()
+			value, err := kv.Get(tx, linkKey(number, clue{kind, id}))
+			if err == nil && len(value) == len(kv.SessionID{}) {
+				session = kv.SessionID(value).String()
 				return nil
 			}
 		}

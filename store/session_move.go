@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Where the evidence led astray, a person can put sessions together or take them apart. Exchanges move in batches. What
@@ -25,7 +26,7 @@ type move struct {
 }
 
 func moveKey(ref sessionRef) []byte {
-	return append(spaceKeyOf(spaceMove, ref.account), ref.id[:]...)
+	return append(kv.SpaceKeyOf(kv.SpaceMove, ref.account), ref.id[:]...)
 }
 
 // MergeSession moves all exchanges of a session into another one of the same account and gives that. Whatever led to
@@ -61,7 +62,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 		err = s.finishMove(context.WithoutCancel(ctx), source)
 	}
 	if err != nil {
-		return nil, asStorageError(err, "the sessions could not be merged; what has begun goes on at the next start")
+		return nil, kv.AsStorageError(err, "the sessions could not be merged; what has begun goes on at the next start")
 	}
 	return s.Session(account, into)
 }
@@ -106,18 +107,18 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 	if err != nil {
 		return nil, err
 	}
-	first, ok := parseExchangeID(exchange)
+	first, ok := kv.ParseExchangeID(exchange)
 	if !ok {
 		return nil, errNoExchange(exchange)
 	}
 	source := sessionRef{number, sourceID}
-	target := sessionRef{number, sessionID(s.ids.next(time.Now()))}
+	target := sessionRef{number, kv.SessionID(s.ids.Next(time.Now()))}
 	err = s.update(ctx, func(g *gathering, w *write) error {
 		r, ref := g.session(source)
 		if r == nil || ref != source {
 			return errNoSession(session)
 		}
-		if !g.has(memberKey(number, sourceID, first)) {
+		if !g.has(kv.MemberKey(number, sourceID, first)) {
 			return codec.Errorf(codec.KindNotFound, "%s is not in session %s", exchange, session)
 		}
 		if g.firstMember(source) == first {
@@ -138,16 +139,16 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 		err = s.finishMove(context.WithoutCancel(ctx), source)
 	}
 	if err != nil {
-		return nil, asStorageError(err, "the session could not be split; what has begun goes on at the next start")
+		return nil, kv.AsStorageError(err, "the session could not be split; what has begun goes on at the next start")
 	}
 	return s.Session(account, target.id.String())
 }
 
-func (g *gathering) firstMember(ref sessionRef) (id exchangeID) {
-	it := g.read().NewIterator(badger.IteratorOptions{Prefix: memberPrefix(ref.account, ref.id)})
+func (g *gathering) firstMember(ref sessionRef) (id kv.ExchangeID) {
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.MemberPrefix(ref.account, ref.id)})
 	defer it.Close()
 	if it.Rewind(); it.Valid() {
-		id = exchangeID(it.Item().Key()[5+len(sessionID{}):])
+		id = kv.ExchangeID(it.Item().Key()[5+len(kv.SessionID{}):])
 	}
 	return id
 }
@@ -159,7 +160,7 @@ func (s *core) finishMove(ctx context.Context, source sessionRef) error {
 		if err != nil || m == nil {
 			return err
 		}
-		into, _ := parseSessionID(m.Into)
+		into, _ := kv.ParseSessionID(m.Into)
 		target := sessionRef{source.account, into}
 		err = s.update(ctx, func(g *gathering, w *write) error {
 			for _, id := range members {
@@ -177,9 +178,9 @@ func (s *core) finishMove(ctx context.Context, source sessionRef) error {
 }
 
 // movable gives a session's move and the next exchanges that it concerns; nil if there is no move.
-func (s *core) movable(source sessionRef) (m *move, members []exchangeID, err error) {
+func (s *core) movable(source sessionRef) (m *move, members []kv.ExchangeID, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		value, err := getValue(tx, moveKey(source))
+		value, err := kv.Get(tx, moveKey(source))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
@@ -190,15 +191,15 @@ func (s *core) movable(source sessionRef) (m *move, members []exchangeID, err er
 		if err := decodeRecord(value, m); err != nil {
 			return err
 		}
-		prefix := memberPrefix(source.account, source.id)
+		prefix := kv.MemberPrefix(source.account, source.id)
 		from := prefix
-		if first, ok := parseExchangeID(m.First); ok {
+		if first, ok := kv.ParseExchangeID(m.First); ok {
 			from = append(bytes.Clone(prefix), first[:]...)
 		}
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
 		defer it.Close()
 		for it.Seek(from); it.Valid() && len(members) < moveBatch; it.Next() {
-			members = append(members, exchangeID(it.Item().Key()[len(prefix):]))
+			members = append(members, kv.ExchangeID(it.Item().Key()[len(prefix):]))
 		}
 		return nil
 	})
@@ -207,23 +208,23 @@ func (s *core) movable(source sessionRef) (m *move, members []exchangeID, err er
 
 // moveExchange takes an exchange from one session to another. Its turn is digested anew, for it depends on what the
 // session said before.
-func (g *gathering) moveExchange(w *write, id exchangeID, from, to sessionRef) {
+func (g *gathering) moveExchange(w *write, id kv.ExchangeID, from, to sessionRef) {
 	account := from.account
-	g.put(w, memberKey(account, from.id, id), nil)
+	g.put(w, kv.MemberKey(account, from.id, id), nil)
 	info, _ := g.info(account, id) // of one that cannot be read no more moves than where it belongs
-	if info == nil || !bytes.Equal(g.get(exchangeKey(spaceBelongs, account, id)), from.id[:]) {
+	if info == nil || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, account, id)), from.id[:]) {
 		return
 	}
 	g.eraseTurn(w, from, id)
 	g.sessionChanged(from)
 	g.dropSummary(w, from)
-	g.put(w, memberKey(account, to.id, id), []byte{})
-	g.put(w, exchangeKey(spaceBelongs, account, id), bytes.Clone(to.id[:]))
+	g.put(w, kv.MemberKey(account, to.id, id), []byte{})
+	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.id[:]))
 	g.linkResponse(w, to, info)
 	g.recount(w, from, info, -1)
 	g.recount(w, to, info, 1)
 	if g.store.opts.Digest != nil && info.Outcome != OutcomeOpen && info.Auxiliary == "" {
-		g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
+		g.put(w, kv.ExchangeKey(kv.SpaceOutbox, account, id), []byte{})
 		w.outbox = append(w.outbox, undigested{place: place{account, id}, session: to.id})
 	}
 }
@@ -243,8 +244,8 @@ func (g *gathering) recount(w *write, ref sessionRef, info *ExchangeInfo, sign i
 
 // unfinishedMoves finds the moves that a former process did not finish.
 func (s *core) unfinishedMoves() (sources []sessionRef) {
-	err := eachRecord(s.db, []byte{spaceMove}, func(key, _ []byte) error {
-		if account, id, ok := splitSessionKey(key); ok {
+	err := kv.EachRecord(s.db, []byte{kv.SpaceMove}, func(key, _ []byte) error {
+		if account, id, ok := kv.SplitSessionKey(key); ok {
 			sources = append(sources, sessionRef{account, id})
 		}
 		return nil

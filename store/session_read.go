@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // SessionQuery asks for a page of sessions, by when they began.
@@ -36,7 +37,7 @@ type SessionPage struct {
 // Sessions lists the sessions of an account, damaged ones by what is known of them. Sessions that were merged into another
 // are left out.
 func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
-	w, err := newWindow(q.After, q.Before, q.Limit, q.Ascending, func(text string) (timeID, bool) { return parseID(sessionPrefix, text) })
+	w, err := kv.NewWindow(q.After, q.Before, q.Limit, q.Ascending, kv.SessionPrefix)
 	if err != nil {
 		return SessionPage{}, err
 	}
@@ -44,14 +45,14 @@ func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 	if err != nil {
 		return SessionPage{}, err
 	}
-	page := SessionPage{Data: make([]Session, 0, w.limit)}
+	page := SessionPage{Data: make([]Session, 0, w.Limit)}
 	err = s.view(func(tx *badger.Txn) error {
-		w.walk(tx, spaceKeyOf(spaceSession, number), func(id timeID, item *badger.Item) bool {
-			session := s.listedSession(number, sessionID(id), item)
+		w.Walk(tx, kv.SpaceKeyOf(kv.SpaceSession, number), func(id kv.TimeID, item *badger.Item) bool {
+			session := s.listedSession(number, kv.SessionID(id), item)
 			if !q.matches(&session) {
 				return true
 			}
-			if page.HasMore = len(page.Data) == w.limit; page.HasMore {
+			if page.HasMore = len(page.Data) == w.Limit; page.HasMore {
 				return false
 			}
 			page.Data = append(page.Data, session)
@@ -60,9 +61,9 @@ func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 		return nil
 	})
 	if err != nil {
-		return SessionPage{}, errStorage(err, "the sessions cannot be listed; run mneme check")
+		return SessionPage{}, kv.StorageError(err, "the sessions cannot be listed; run mneme check")
 	}
-	if w.reverse {
+	if w.Reverse {
 		slices.Reverse(page.Data)
 	}
 	return page, nil
@@ -78,7 +79,7 @@ func (q *SessionQuery) matches(s *Session) bool {
 }
 
 // numberOf is the number of an account that must exist.
-func (s *core) numberOf(account string) (accountNumber, error) {
+func (s *core) numberOf(account string) (kv.AccountNumber, error) {
 	number, ok := s.accounts.number(account)
 	if !ok {
 		return 0, codec.Errorf(codec.KindNotFound, "no account %q", account)
@@ -102,28 +103,28 @@ func (s Archive) Session(account, id string) (*Session, error) {
 		return nil, errNoSession(id)
 	}
 	if err != nil {
-		return nil, errStorage(err, "session %s cannot be read; run mneme check", id)
+		return nil, kv.StorageError(err, "session %s cannot be read; run mneme check", id)
 	}
 	return &r.Session, nil
 }
 
 func errNoSession(id string) error {
-	if strings.HasPrefix(id, exchangePrefix) {
+	if strings.HasPrefix(id, kv.ExchangePrefix) {
 		return codec.Errorf(codec.KindNotFound, "no session %q: that is the id of an exchange", id)
 	}
 	return codec.Errorf(codec.KindNotFound, "no session %q", id)
 }
 
 func errNoExchange(id string) error {
-	if strings.HasPrefix(id, sessionPrefix) {
+	if strings.HasPrefix(id, kv.SessionPrefix) {
 		return codec.Errorf(codec.KindNotFound, "no exchange %q: that is the id of a session", id)
 	}
 	return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
 }
 
 // sessionOf reads the names of an account and a session.
-func (s *core) sessionOf(account, id string) (accountNumber, sessionID, error) {
-	key, ok := parseSessionID(id)
+func (s *core) sessionOf(account, id string) (kv.AccountNumber, kv.SessionID, error) {
+	key, ok := kv.ParseSessionID(id)
 	number, known := s.accounts.number(account)
 	if !ok || !known {
 		return 0, key, errNoSession(id)
@@ -131,8 +132,8 @@ func (s *core) sessionOf(account, id string) (accountNumber, sessionID, error) {
 	return number, key, nil
 }
 
-func getSession(tx *badger.Txn, account accountNumber, id sessionID) (*sessionRecord, error) {
-	item, err := tx.Get(sessionKey(account, id))
+func getSession(tx *badger.Txn, account kv.AccountNumber, id kv.SessionID) (*sessionRecord, error) {
+	item, err := tx.Get(kv.SessionKey(account, id))
 	if err != nil {
 		return nil, err
 	}
@@ -166,20 +167,20 @@ func (s Archive) Timeline(account, session string, q TimelineQuery) (TimelinePag
 	if err != nil {
 		return TimelinePage{}, err
 	}
-	w, err := newWindow(q.After, q.Before, q.Limit, !q.Descending, func(text string) (timeID, bool) { return parseID(exchangePrefix, text) })
+	w, err := kv.NewWindow(q.After, q.Before, q.Limit, !q.Descending, kv.ExchangePrefix)
 	if err != nil {
 		return TimelinePage{}, err
 	}
-	page := TimelinePage{Data: make([]TimelineEntry, 0, w.limit)}
+	page := TimelinePage{Data: make([]TimelineEntry, 0, w.Limit)}
 	err = s.view(func(tx *badger.Txn) error {
-		if _, err := tx.Get(sessionKey(number, key)); err != nil {
+		if _, err := tx.Get(kv.SessionKey(number, key)); err != nil {
 			return err
 		}
-		w.walk(tx, memberPrefix(number, key), func(id timeID, _ *badger.Item) bool {
-			if page.HasMore = len(page.Data) == w.limit; page.HasMore {
+		w.Walk(tx, kv.MemberPrefix(number, key), func(id kv.TimeID, _ *badger.Item) bool {
+			if page.HasMore = len(page.Data) == w.Limit; page.HasMore {
 				return false
 			}
-			page.Data = append(page.Data, s.listedEntry(tx, number, exchangeID(id)))
+			page.Data = append(page.Data, s.listedEntry(tx, number, kv.ExchangeID(id)))
 			return true
 		})
 		return nil
@@ -188,15 +189,15 @@ func (s Archive) Timeline(account, session string, q TimelineQuery) (TimelinePag
 		return TimelinePage{}, errNoSession(session)
 	}
 	if err != nil {
-		return TimelinePage{}, errStorage(err, "the timeline of %s cannot be read; run mneme check", session)
+		return TimelinePage{}, kv.StorageError(err, "the timeline of %s cannot be read; run mneme check", session)
 	}
-	if w.reverse {
+	if w.Reverse {
 		slices.Reverse(page.Data)
 	}
 	return page, nil
 }
 
-func getTimelineEntry(tx *badger.Txn, account accountNumber, id exchangeID) (entry TimelineEntry, err error) {
+func getTimelineEntry(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (entry TimelineEntry, err error) {
 	info, err := getInfo(tx, account, id)
 	if err != nil {
 		return entry, err
@@ -207,8 +208,8 @@ func getTimelineEntry(tx *badger.Txn, account accountNumber, id exchangeID) (ent
 }
 
 // getTurn gives the turn of an exchange, nil if there is none.
-func getTurn(tx *badger.Txn, account accountNumber, id exchangeID) (*Turn, error) {
-	value, err := getValue(tx, exchangeKey(spaceTurn, account, id))
+func getTurn(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*Turn, error) {
+	value, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceTurn, account, id))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil
 	}
@@ -260,7 +261,7 @@ func (s Archive) DescribeSession(account, id string, title *string, tags []strin
 		return nil
 	})
 	if err != nil {
-		return nil, asStorageError(err, "session %s could not be changed", id)
+		return nil, kv.AsStorageError(err, "session %s could not be changed", id)
 	}
 	return &described, nil
 }
@@ -287,29 +288,29 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 		return "", err
 	}
 	err = s.view(func(tx *badger.Txn) error {
-		value, err := getValue(tx, linkKey(number, clue{byResponse, response}))
-		if err != nil || len(value) != len(sessionID{}) {
+		value, err := kv.Get(tx, linkKey(number, clue{byResponse, response}))
+		if err != nil || len(value) != len(kv.SessionID{}) {
 			return err
 		}
-		session := sessionID(value)
+		session := kv.SessionID(value)
 		for range maxMerges {
 			r, err := getSession(tx, number, session)
 			if err != nil {
 				return err
 			}
-			into, merged := parseSessionID(r.Merged)
+			into, merged := kv.ParseSessionID(r.Merged)
 			if !merged {
 				break
 			}
 			session = into
 		}
-		w, err := newWindow("", "", 1, false, func(text string) (timeID, bool) { return parseID(exchangePrefix, text) })
+		w, err := kv.NewWindow("", "", 1, false, kv.ExchangePrefix)
 		if err != nil {
 			return err
 		}
 		left := longestSearch
-		w.walk(tx, memberPrefix(number, session), func(id timeID, _ *badger.Item) bool {
-			if info, err := getInfo(tx, number, exchangeID(id)); err == nil && info.ResponseID == response {
+		w.Walk(tx, kv.MemberPrefix(number, session), func(id kv.TimeID, _ *badger.Item) bool {
+			if info, err := getInfo(tx, number, kv.ExchangeID(id)); err == nil && info.ResponseID == response {
 				exchange = info.ID
 			}
 			left--
@@ -319,7 +320,7 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 	})
 	switch {
 	case err != nil && !errors.Is(err, badger.ErrKeyNotFound):
-		return "", errStorage(err, "the answer %s cannot be looked up; run mneme check", response)
+		return "", kv.StorageError(err, "the answer %s cannot be looked up; run mneme check", response)
 	case exchange == "":
 		return "", codec.Errorf(codec.KindNotFound, "no answer with that id")
 	}
@@ -328,20 +329,20 @@ func (s Archive) AnsweredAs(account, response string) (exchange string, err erro
 
 // SessionAt gives a session by the number of its account; [codec.KindNotFound] if it is gone or was merged into another.
 func (f Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
-	key, ok := parseSessionID(id)
+	key, ok := kv.ParseSessionID(id)
 	if !ok {
 		return nil, errNoSession(id)
 	}
 	var r *sessionRecord
 	err := f.view(func(tx *badger.Txn) (err error) {
-		r, err = getSession(tx, accountNumber(account), key)
+		r, err = getSession(tx, account, key)
 		return err
 	})
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound) || err == nil && r.Merged != "":
 		return nil, errNoSession(id)
 	case err != nil:
-		return nil, errStorage(err, "session %s cannot be read; run mneme check", id)
+		return nil, kv.StorageError(err, "session %s cannot be read; run mneme check", id)
 	}
 	return &r.Session, nil
 }
@@ -350,19 +351,19 @@ func (f Feed) SessionAt(account AccountNumber, id string) (*Session, error) {
 // [codec.KindNotFound] for one that is gone.
 func (f Feed) TurnAt(account AccountNumber, exchange string) (TimelineEntry, error) {
 	var entry TimelineEntry
-	id, ok := parseExchangeID(exchange)
+	id, ok := kv.ParseExchangeID(exchange)
 	if !ok {
 		return entry, errNoExchange(exchange)
 	}
 	err := f.view(func(tx *badger.Txn) (err error) {
-		entry, err = getTimelineEntry(tx, accountNumber(account), id)
+		entry, err = getTimelineEntry(tx, account, id)
 		return err
 	})
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return entry, errNoExchange(exchange)
 	}
 	if err != nil {
-		return entry, errStorage(err, "the turn of %s cannot be read; run mneme check", exchange)
+		return entry, kv.StorageError(err, "the turn of %s cannot be read; run mneme check", exchange)
 	}
 	return entry, nil
 }

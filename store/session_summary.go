@@ -11,6 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -27,11 +28,11 @@ type SessionSummary struct {
 const maxSummary = 8 << 10
 
 func summaryKey(ref sessionRef) []byte {
-	return append(spaceKeyOf(spaceSummary, ref.account), ref.id[:]...)
+	return append(kv.SpaceKeyOf(kv.SpaceSummary, ref.account), ref.id[:]...)
 }
 
 func unsummarizedKey(ref sessionRef) []byte {
-	return append(spaceKeyOf(spaceUnsummarized, ref.account), ref.id[:]...)
+	return append(kv.SpaceKeyOf(kv.SpaceUnsummarized, ref.account), ref.id[:]...)
 }
 
 // sessionGrew marks a session for [Summaries.UnsummarizedSessions], where somebody writes summaries.
@@ -61,13 +62,13 @@ func (s Archive) SessionSummary(account, session string) (*SessionSummary, error
 		return err
 	})
 	if err != nil {
-		return nil, errStorage(err, "the summary of %s cannot be read; run mneme check", session)
+		return nil, kv.StorageError(err, "the summary of %s cannot be read; run mneme check", session)
 	}
 	return m, nil
 }
 
 func getSummary(tx *badger.Txn, ref sessionRef) (*SessionSummary, error) {
-	value, err := getValue(tx, summaryKey(ref))
+	value, err := kv.Get(tx, summaryKey(ref))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil //nolint:nilnil // most sessions have none
 	}
@@ -110,7 +111,7 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 		return nil
 	})
 	if err != nil {
-		return asStorageError(err, "the summary of %s could not be kept", session)
+		return kv.AsStorageError(err, "the summary of %s could not be kept", session)
 	}
 	return nil
 }
@@ -118,13 +119,13 @@ func (s Summaries) KeepSessionSummary(ctx context.Context, account, session stri
 // stillThere reports whether a session still has these exchanges, and this summary unless former is nil.
 func (g *gathering) stillThere(ref sessionRef, former *SessionSummary, exchanges []string) bool {
 	for _, text := range exchanges {
-		id, ok := parseExchangeID(text)
-		if !ok || !bytes.Equal(g.get(exchangeKey(spaceBelongs, ref.account, id)), ref.id[:]) {
+		id, ok := kv.ParseExchangeID(text)
+		if !ok || !bytes.Equal(g.get(kv.ExchangeKey(kv.SpaceBelongs, ref.account, id)), ref.id[:]) {
 			return false
 		}
 	}
 	if former == nil {
-		return g.has(sessionKey(ref.account, ref.id))
+		return g.has(kv.SessionKey(ref.account, ref.id))
 	}
 	var m SessionSummary
 	return decodeRecord(g.get(summaryKey(ref)), &m) == nil && m.Text == former.Text && m.Written.Equal(former.Written)
@@ -142,20 +143,20 @@ type UnsummarizedSession struct {
 // for which skip is true are passed over at once, however many sessions they have.
 func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, skip func(AccountNumber) bool) (sessions []UnsummarizedSession, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceUnsummarized}})
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceUnsummarized}})
 		defer it.Close()
-		passed := accountNumber(0) // nothing more is wanted of it; numbers begin at 1
+		passed := kv.AccountNumber(0) // nothing more is wanted of it; numbers begin at 1
 		for it.Rewind(); it.Valid(); {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			account, id, ok := splitSessionKey(it.Item().Key())
+			account, id, ok := kv.SplitSessionKey(it.Item().Key())
 			if !ok { // a check finds it
 				it.Next()
 				continue
 			}
-			if account == passed || skip(AccountNumber(account)) {
-				it.Seek(spaceKeyOf(spaceUnsummarized, account+1))
+			if account == passed || skip(account) {
+				it.Seek(kv.SpaceKeyOf(kv.SpaceUnsummarized, account+1))
 				continue
 			}
 			mark, err := it.Item().ValueCopy(nil)
@@ -163,7 +164,7 @@ func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, sk
 				return err
 			}
 			if len(mark) == 8 && time.Unix(0, int64(binary.BigEndian.Uint64(mark))).Before(since) {
-				sessions = append(sessions, UnsummarizedSession{AccountNumber(account), id.String(), it.Item().KeyCopy(nil), mark})
+				sessions = append(sessions, UnsummarizedSession{account, id.String(), it.Item().KeyCopy(nil), mark})
 				passed = account
 			}
 			it.Next()
@@ -171,7 +172,7 @@ func (s Summaries) UnsummarizedSessions(ctx context.Context, since time.Time, sk
 		return nil
 	})
 	if err != nil {
-		return nil, asStorageError(err, "the sessions without a summary cannot be read; run mneme check")
+		return nil, kv.AsStorageError(err, "the sessions without a summary cannot be read; run mneme check")
 	}
 	return sessions, nil
 }
@@ -185,7 +186,7 @@ func (s Summaries) ConfirmSummarized(ctx context.Context, u UnsummarizedSession)
 		return nil
 	})
 	if err != nil {
-		return asStorageError(err, "the summary of %s could not be noted", u.Session)
+		return kv.AsStorageError(err, "the summary of %s could not be noted", u.Session)
 	}
 	return nil
 }
@@ -200,14 +201,14 @@ type summarySpending struct {
 func (s Summaries) SummaryTokens(account AccountNumber, now time.Time) (int64, error) {
 	var spent summarySpending
 	err := s.view(func(tx *badger.Txn) error {
-		value, err := getValue(tx, spaceKeyOf(spaceSummaryTokens, accountNumber(account)))
+		value, err := kv.Get(tx, kv.SpaceKeyOf(kv.SpaceSummaryTokens, account))
 		if err != nil {
 			return err
 		}
 		return decodeRecord(value, &spent)
 	})
 	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
-		return 0, errStorage(err, "what summaries have cost cannot be read; run mneme check")
+		return 0, kv.StorageError(err, "what summaries have cost cannot be read; run mneme check")
 	}
 	if spent.Day != dayOf(now) {
 		return 0, nil
@@ -217,8 +218,8 @@ func (s Summaries) SummaryTokens(account AccountNumber, now time.Time) (int64, e
 
 // AddSummaryTokens counts tokens that a summary of an account has used on the day of now.
 func (s Summaries) AddSummaryTokens(ctx context.Context, account AccountNumber, now time.Time, tokens int64) error {
-	key := spaceKeyOf(spaceSummaryTokens, accountNumber(account))
-	err := s.updateOf(ctx, accountNumber(account), func(g *gathering, w *write) error {
+	key := kv.SpaceKeyOf(kv.SpaceSummaryTokens, account)
+	err := s.updateOf(ctx, account, func(g *gathering, w *write) error {
 		var spent summarySpending
 		if value := g.get(key); value == nil || decodeRecord(value, &spent) != nil || spent.Day != dayOf(now) {
 			spent = summarySpending{Day: dayOf(now)}
@@ -231,7 +232,7 @@ func (s Summaries) AddSummaryTokens(ctx context.Context, account AccountNumber, 
 		return err
 	})
 	if err != nil {
-		return asStorageError(err, "what a summary has cost could not be noted")
+		return kv.AsStorageError(err, "what a summary has cost could not be noted")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // request is the body of the session tests: messages as role and text, taken apart again by digestTest.
@@ -420,9 +421,9 @@ func TestDigestingAgainGivesTheSameTurns(t *testing.T) {
 	want := c.timeline(session)
 	err := c.s.update(context.Background(), func(g *gathering, w *write) error {
 		for _, text := range ids {
-			id, _ := parseExchangeID(text)
+			id, _ := kv.ParseExchangeID(text)
 			account, _ := c.s.accounts.number("acme")
-			g.put(w, exchangeKey(spaceOutbox, account, id), []byte{})
+			g.put(w, kv.ExchangeKey(kv.SpaceOutbox, account, id), []byte{})
 			w.outbox = append(w.outbox, undigested{place: place{account, id}})
 		}
 		return nil
@@ -477,7 +478,7 @@ func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range exchanges.Data {
-		id, _ := parseExchangeID(x.ID)
+		id, _ := kv.ParseExchangeID(x.ID)
 		again, _ := c.s.digestExchange(context.Background(), &undigested{place: place{1, id}})
 		if err := c.s.update(ctx, again); err != nil {
 			t.Fatal(err)
@@ -615,7 +616,7 @@ func TestAMoveThatHasBegunEndsWhetherOrNotItsCallerWaits(t *testing.T) {
 	b := c.session(key("b", say("3")), "4")
 	second, _ := c.exchange(key("b", say("3", "4", "5")), OutcomeComplete, "6")
 	of := func(session string) context.Context {
-		id, _ := parseSessionID(session)
+		id, _ := kv.ParseSessionID(session)
 		ctx, leave := context.WithCancel(t.Context())
 		t.Cleanup(leave)
 		return &leaver{ctx, leave, func() bool {
@@ -642,9 +643,9 @@ func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
 	c := &conversation{t, s}
 	a := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "a" }), "2")
 	b := c.session(with(say("3"), func(o *Opening) { o.ChatKey = "b" }), "4")
-	ids := [2]sessionID{}
+	ids := [2]kv.SessionID{}
 	for i, text := range []string{a, b} {
-		ids[i], _ = parseSessionID(text)
+		ids[i], _ = kv.ParseSessionID(text)
 	}
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
 		source, target := sessionRef{1, ids[1]}, sessionRef{1, ids[0]}

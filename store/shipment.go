@@ -7,6 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -22,7 +23,7 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 	f = ship.Frame{Log: p.log, After: after, Whole: p.sent.empty()}
 	err = p.store.view(func(tx *badger.Txn) error {
 		options := badger.DefaultIteratorOptions
-		options.Prefix = []byte{spaceShip}
+		options.Prefix = []byte{kv.SpaceShip}
 		it := tx.NewIterator(options)
 		defer it.Close()
 		size := 0
@@ -53,7 +54,7 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 		return nil
 	})
 	if err != nil {
-		return f, asStorageError(err, "the log of what is shipped cannot be read; run mneme check")
+		return f, kv.AsStorageError(err, "the log of what is shipped cannot be read; run mneme check")
 	}
 	return f, nil
 }
@@ -63,7 +64,7 @@ func (p *Shipping) Forget() { p.sent.clear() }
 
 // entry reads an exchange. One that is gone is nil, with [badger.ErrKeyNotFound].
 func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
-	record, err := getValue(tx, exchangeKey(spaceExchange, at.account, at.id))
+	record, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceExchange, at.account, at.id))
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +74,11 @@ func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 		return e, err
 	}
 	e.Account = info.Account
-	if e.Skeleton, err = getValue(tx, exchangeKey(spaceRequest, at.account, at.id)); err != nil {
+	if e.Skeleton, err = kv.Get(tx, kv.ExchangeKey(kv.SpaceRequest, at.account, at.id)); err != nil {
 		return e, err
 	}
 	for number := uint32(0); ; number++ { // an iterator costs more than the few look-ups
-		part, err := getValue(tx, partKey(spaceResponse, at.account, at.id, number))
+		part, err := kv.Get(tx, kv.PartKey(kv.SpaceResponse, at.account, at.id, number))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			break
 		}
@@ -95,22 +96,22 @@ func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
 // sessionOfEntry gives the record of the session that an exchange belongs to, or where that was merged into another one, of
 // that; nil: it belongs to none.
 func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
-	id, err := getValue(tx, exchangeKey(spaceBelongs, at.account, at.id))
+	id, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, at.account, at.id))
 	for range maxMerges {
-		if errors.Is(err, badger.ErrKeyNotFound) || err == nil && len(id) != len(sessionID{}) {
+		if errors.Is(err, badger.ErrKeyNotFound) || err == nil && len(id) != len(kv.SessionID{}) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		if record, err = getValue(tx, sessionKey(at.account, sessionID(id))); err != nil {
+		if record, err = kv.Get(tx, kv.SessionKey(at.account, kv.SessionID(id))); err != nil {
 			continue // to see what it is
 		}
 		var r sessionRecord
 		if err := decodeRecord(record, &r); err != nil {
 			return nil, err
 		}
-		next, merged := parseSessionID(r.Merged)
+		next, merged := kv.ParseSessionID(r.Merged)
 		if !merged {
 			return record, nil
 		}
@@ -121,12 +122,12 @@ func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
 
 // addObjects adds the blocks and nodes that a skeleton reaches and that were not sent before. Behind one that was sent
 // everything was.
-func (p *Shipping) addObjects(tx *badger.Txn, account accountNumber, e *ship.Entry) error {
+func (p *Shipping) addObjects(tx *badger.Txn, account kv.AccountNumber, e *ship.Entry) error {
 	todo, err := referencesIn(nil, account, e.Skeleton)
 	if err != nil {
 		return err
 	}
-	fresh := make(map[objectRef]struct{})
+	fresh := make(map[kv.ObjectRef]struct{})
 	for len(todo) > 0 {
 		ref := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -134,7 +135,7 @@ func (p *Shipping) addObjects(tx *badger.Txn, account accountNumber, e *ship.Ent
 			continue
 		}
 		fresh[ref] = struct{}{}
-		item, err := tx.Get(ref.key())
+		item, err := tx.Get(ref.Key())
 		if err != nil {
 			return err
 		}
@@ -142,8 +143,8 @@ func (p *Shipping) addObjects(tx *badger.Txn, account accountNumber, e *ship.Ent
 		if err != nil {
 			return err
 		}
-		e.Objects = append(e.Objects, ship.Object{Node: ref.space == spaceNode, Hash: ref.hash, Value: value})
-		if ref.space == spaceNode || item.UserMeta() == markPieces {
+		e.Objects = append(e.Objects, ship.Object{Node: ref.Space == kv.SpaceNode, Hash: ref.Hash, Value: value})
+		if ref.Space == kv.SpaceNode || item.UserMeta() == markPieces {
 			if todo, err = referencesIn(todo, account, value); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -40,16 +41,18 @@ type shippingRecord struct {
 }
 
 // shippedSize is the size of an entry: account and exchange.
-const shippedSize = 4 + len(exchangeID{})
+const shippedSize = 4 + len(kv.ExchangeID{})
 
 // shipBatch is how many entries are put into the log, or taken out of it, in one operation.
 const shipBatch = 1000
 
 var errMalformedShip = errors.New("malformed entry in the log of what is shipped")
 
-var shippingKey = nameKey(spaceMeta, "shipping")
+var shippingKey = kv.NameKey(kv.SpaceMeta, "shipping")
 
-func shipKey(number uint64) []byte { return binary.BigEndian.AppendUint64([]byte{spaceShip}, number) }
+func shipKey(number uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kv.SpaceShip}, number)
+}
 
 // Shipping gives the log, whether or not it is kept.
 func (s *Store) Shipping() *Shipping { return &s.shipping }
@@ -65,12 +68,12 @@ func (p *Shipping) open(s *core) error {
 		p.log = ship.LogID(note.Log)
 		p.confirmed.Store(note.Confirmed)
 		p.last.Store(note.Confirmed)
-		it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{spaceShip}})
+		it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kv.SpaceShip}})
 		defer it.Close()
 		if it.Seek(shipKey(1<<64 - 1)); it.Valid() {
 			p.last.Store(max(note.Confirmed, binary.BigEndian.Uint64(it.Item().Key()[1:])))
 		}
-		first := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceShip}})
+		first := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceShip}})
 		defer first.Close()
 		p.before.Store(note.Confirmed)
 		if first.Rewind(); first.Valid() {
@@ -83,7 +86,7 @@ func (p *Shipping) open(s *core) error {
 
 // readShipping gives what is noted; nil: no log is kept.
 func readShipping(tx *badger.Txn) (*shippingRecord, error) {
-	value, err := getValue(tx, shippingKey)
+	value, err := kv.Get(tx, shippingKey)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, nil //nolint:nilnil // there is no log
 	}
@@ -101,7 +104,7 @@ func readShipping(tx *badger.Txn) (*shippingRecord, error) {
 }
 
 // ship notes an exchange that ends.
-func (g *gathering) ship(w *write, account accountNumber, id exchangeID) {
+func (g *gathering) ship(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 	if p := &g.store.shipping; p.kept.Load() {
 		g.put(w, shipKey(p.last.Add(1)), append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...))
 	}
@@ -130,7 +133,7 @@ func (p *Shipping) Begin(ctx context.Context) error {
 		err = p.repeat(ctx)
 	}
 	if err != nil {
-		return asStorageError(err, "the log of what is shipped could not be begun")
+		return kv.AsStorageError(err, "the log of what is shipped could not be begun")
 	}
 	return nil
 }
@@ -139,7 +142,7 @@ func (p *Shipping) Begin(ctx context.Context) error {
 // sent something that this store no longer knows of. What the centre still has it passes over.
 func (p *Shipping) Repeat(ctx context.Context) error {
 	if err := p.repeat(ctx); err != nil {
-		return asStorageError(err, "the log of what is shipped could not be begun again")
+		return kv.AsStorageError(err, "the log of what is shipped could not be begun again")
 	}
 	return nil
 }
@@ -167,8 +170,8 @@ func (p *Shipping) repeat(ctx context.Context) error {
 		return err
 	}
 	err := p.store.view(func(tx *badger.Txn) error {
-		return eachValue(ctx, tx, []byte{spaceExchange}, func(key, value []byte) error {
-			account, id, ok := splitExchangeKey(key)
+		return kv.EachValue(ctx, tx, []byte{kv.SpaceExchange}, func(key, value []byte) error {
+			account, id, ok := kv.SplitExchangeKey(key)
 			var info ExchangeInfo
 			if !ok || decodeRecord(value, &info) == nil && info.Outcome == OutcomeOpen {
 				return nil // what is open is noted when it ends
@@ -192,7 +195,7 @@ func (p *Shipping) drop(ctx context.Context, from, upTo uint64, note shippingRec
 	for {
 		var keys [][]byte
 		err := p.store.view(func(tx *badger.Txn) error {
-			it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceShip}})
+			it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceShip}})
 			defer it.Close()
 			for it.Seek(shipKey(from)); it.Valid() && len(keys) < shipBatch && bytes.Compare(it.Item().Key(), shipKey(upTo)) <= 0; it.Next() {
 				keys = append(keys, it.Item().KeyCopy(nil))
@@ -230,7 +233,7 @@ func (p *Shipping) Confirm(ctx context.Context, upTo uint64) error {
 		return nil
 	}
 	if err := p.drop(ctx, p.before.Load()+1, upTo, shippingRecord{Log: p.log[:], Confirmed: upTo, Whole: true}); err != nil {
-		return asStorageError(err, "what was shipped could not be noted")
+		return kv.AsStorageError(err, "what was shipped could not be noted")
 	}
 	p.confirmed.Store(upTo)
 	p.before.Store(upTo)
@@ -255,7 +258,7 @@ func (p *Shipping) Waiting() uint64 {
 // Oldest is when the first exchange began that the centre has not confirmed; zero: it has confirmed all.
 func (p *Shipping) Oldest() (began time.Time, err error) {
 	err = p.store.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceShip}})
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceShip}})
 		defer it.Close()
 		if it.Seek(shipKey(p.before.Load() + 1)); !it.Valid() {
 			return nil
@@ -265,12 +268,12 @@ func (p *Shipping) Oldest() (began time.Time, err error) {
 			if !ok {
 				return errMalformedShip
 			}
-			began = at.id.time()
+			began = at.id.Time()
 			return nil
 		})
 	})
 	if err != nil {
-		return began, errStorage(err, "the log of what is shipped cannot be read; run mneme check")
+		return began, kv.StorageError(err, "the log of what is shipped cannot be read; run mneme check")
 	}
 	return began, nil
 }
@@ -282,16 +285,16 @@ func readShipped(value []byte) (at place, ok bool) {
 	if len(value) != shippedSize {
 		return at, false
 	}
-	return place{accountNumber(binary.BigEndian.Uint32(value)), exchangeID(value[4:])}, true
+	return place{kv.AccountNumber(binary.BigEndian.Uint32(value)), kv.ExchangeID(value[4:])}, true
 }
 
 // unshippedSince is from when on an account has exchanges that the centre has not confirmed; zero: it has none.
-func (s *core) unshippedSince(ctx context.Context, account accountNumber) (since time.Time, err error) {
+func (s *core) unshippedSince(ctx context.Context, account kv.AccountNumber) (since time.Time, err error) {
 	if !s.shipping.kept.Load() {
 		return since, nil
 	}
 	err = s.view(func(tx *badger.Txn) error {
-		return eachValue(ctx, tx, []byte{spaceShip}, func(_, value []byte) error {
+		return kv.EachValue(ctx, tx, []byte{kv.SpaceShip}, func(_, value []byte) error {
 			at, ok := readShipped(value)
 			if !ok || at.account != account {
 				return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -395,19 +396,19 @@ func TestWithoutACentreNothingIsKeptForOne(t *testing.T) {
 		c.exchange(say("1"), OutcomeComplete, "2")
 	}
 	c.idle()
-	if n := entries(t, c.s)[string(rune(spaceShip))]; n != 0 {
+	if n := entries(t, c.s)[string(rune(kv.SpaceShip))]; n != 0 {
 		t.Errorf("%d entries were written for a centre", n)
 	}
 	g, w := newGathering(c.s.core), new(write)
 	if n := testing.AllocsPerRun(100, func() {
-		g.ship(w, 1, exchangeID{})
+		g.ship(w, 1, kv.ExchangeID{})
 		c.s.shipping.announce()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	beginShipping(t, c.s)
 	c.exchange(say("1"), OutcomeComplete, "2")
-	if n := entries(t, c.s)[string(rune(spaceShip))]; n != 4 {
+	if n := entries(t, c.s)[string(rune(kv.SpaceShip))]; n != 4 {
 		t.Errorf("%d entries for 4 exchanges", n)
 	}
 }

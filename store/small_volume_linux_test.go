@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
@@ -71,7 +72,7 @@ func TestAKilledStoreOpensOnASmallVolume(t *testing.T) {
 	for from := 0; from < records; from += 1000 {
 		err := s.update(t.Context(), func(g *gathering, w *write) error {
 			for n := from; n < from+1000; n++ {
-				g.put(w, nameKey(spaceMeta, fmt.Sprintf("test-%08d", n)), make([]byte, value))
+				g.put(w, kv.NameKey(kv.SpaceMeta, fmt.Sprintf("test-%08d", n)), make([]byte, value))
 			}
 			return nil
 		})
@@ -84,7 +85,7 @@ func TestAKilledStoreOpensOnASmallVolume(t *testing.T) {
 	}
 	moved := openStore(t, Options{Dir: small, MinFreeDisk: -1})
 	found := 0
-	err := eachRecord(moved.db, nameKey(spaceMeta, "test-"), func([]byte, []byte) error { found++; return nil })
+	err := kv.EachRecord(moved.db, kv.NameKey(kv.SpaceMeta, "test-"), func([]byte, []byte) error { found++; return nil })
 	if err != nil || found != records {
 		t.Errorf("%d records of %d are there, %v", found, records, err)
 	}

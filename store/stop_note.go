@@ -19,6 +19,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
 
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
@@ -208,7 +209,7 @@ func (c *commitFile) close() error {
 func (s *core) noteCommits() error {
 	var version uint64
 	err := s.view(func(tx *badger.Txn) error {
-		item, err := tx.Get(nameKey(spaceMeta, commitKey))
+		item, err := tx.Get(kv.NameKey(kv.SpaceMeta, commitKey))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/filelock"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // ErrInUse is returned by [Open] when another process has the store open.
@@ -45,7 +46,7 @@ type core struct {
 	log   *slog.Logger
 	lock  *os.File // holds the lock on Dir
 	db    *badger.DB
-	ids   idSource
+	ids   kv.IDSource
 	disk  diskGate
 	last  commitFile
 	seal  *sealer
@@ -322,15 +323,15 @@ func (s *core) checkFormat() error {
 		if err := leaveRestore(tx, s.opts.Dir); err != nil {
 			return err
 		}
-		version, err := getValue(tx, nameKey(spaceMeta, "format"))
+		version, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "format"))
 		if errors.Is(err, badger.ErrKeyNotFound) {
-			if err := tx.Set(nameKey(spaceMeta, "master"), s.seal.proof()); err != nil {
+			if err := tx.Set(kv.NameKey(kv.SpaceMeta, "master"), s.seal.proof()); err != nil {
 				return err
 			}
 			if err := noteRollups(tx, time.Time{}); err != nil {
 				return err
 			}
-			return tx.Set(nameKey(spaceMeta, "format"), []byte{formatVersion})
+			return tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion})
 		}
 		if err == nil {
 			err = noteRollups(tx, s.now())
@@ -343,11 +344,11 @@ func (s *core) checkFormat() error {
 				s.opts.Dir, version, formatVersion)
 		}
 		if version[0] < formatVersion {
-			if err := tx.Set(nameKey(spaceMeta, "format"), []byte{formatVersion}); err != nil {
+			if err := tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion}); err != nil {
 				return err
 			}
 		}
-		proof, err := getValue(tx, nameKey(spaceMeta, "master"))
+		proof, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "master"))
 		if err != nil {
 			return err
 		}
@@ -399,11 +400,11 @@ func (s *core) run(ctx context.Context, w *write) error {
 
 // updateOf is update for what an account owns: it is done before the account is deleted, or not at all, so that nothing is
 // left of it that nobody would ever delete.
-func (s *core) updateOf(ctx context.Context, account accountNumber, change change) error {
+func (s *core) updateOf(ctx context.Context, account kv.AccountNumber, change change) error {
 	return s.runOf(ctx, account, &write{change: change, done: make(chan struct{})})
 }
 
-func (s *core) runOf(ctx context.Context, account accountNumber, w *write) error {
+func (s *core) runOf(ctx context.Context, account kv.AccountNumber, w *write) error {
 	if err := s.sendOf(ctx, account, w); err != nil {
 		return err
 	}
@@ -411,7 +412,7 @@ func (s *core) runOf(ctx context.Context, account accountNumber, w *write) error
 	return w.err
 }
 
-func (s *core) sendOf(ctx context.Context, account accountNumber, w *write) error {
+func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, w *write) error {
 	s.planning.RLock() // a deletion takes the account out of the table between
 	defer s.planning.RUnlock()
 	if !s.accounts.has(account) {

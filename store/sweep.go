@@ -2,11 +2,12 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Blocks and nodes are not counted: a sweep marks what the skeletons of an account still reach and frees the rest. It
@@ -20,24 +21,21 @@ const sweepBatch = 1000 // objects freed in one operation
 
 // sweepWatch is the writer's side of a sweep.
 type sweepWatch struct {
-	account accountNumber
+	account kv.AccountNumber
 	touched map[uint64]struct{} // objects referred to since the sweep began, and what they reach
 }
 
-// short is an object's place in sets of a sweep. Two objects that share one only keep each other alive.
-func (r objectRef) short() uint64 { return binary.LittleEndian.Uint64(r.hash[:8]) ^ uint64(r.space) }
-
 // touch notes that something new refers to a stored object, and so to all it reaches.
-func (g *gathering) touch(ref objectRef) {
-	if g.sweep == nil || g.sweep.account != ref.account {
+func (g *gathering) touch(ref kv.ObjectRef) {
+	if g.sweep == nil || g.sweep.account != ref.Account {
 		return
 	}
-	for todo := []objectRef{ref}; len(todo) > 0; {
+	for todo := []kv.ObjectRef{ref}; len(todo) > 0; {
 		ref, todo = todo[len(todo)-1], todo[:len(todo)-1]
-		if _, done := g.sweep.touched[ref.short()]; done {
+		if _, done := g.sweep.touched[ref.Short()]; done {
 			continue
 		}
-		g.sweep.touched[ref.short()] = struct{}{}
+		g.sweep.touched[ref.Short()] = struct{}{}
 		reached, err := references(g.read(), ref)
 		switch {
 		case err == nil, errors.Is(err, badger.ErrKeyNotFound): // not found: it comes with this group
@@ -50,20 +48,20 @@ func (g *gathering) touch(ref objectRef) {
 }
 
 // references gives the objects that a stored object names.
-func references(tx *badger.Txn, ref objectRef) (named []objectRef, err error) {
-	item, err := tx.Get(ref.key())
-	if err != nil || ref.space == spaceBlock && item.UserMeta() != markPieces {
+func references(tx *badger.Txn, ref kv.ObjectRef) (named []kv.ObjectRef, err error) {
+	item, err := tx.Get(ref.Key())
+	if err != nil || ref.Space == kv.SpaceBlock && item.UserMeta() != markPieces {
 		return nil, err
 	}
 	err = item.Value(func(value []byte) error {
-		named, err = referencesIn(nil, ref.account, value)
+		named, err = referencesIn(nil, ref.Account, value)
 		return err
 	})
 	return named, err
 }
 
 // referencesIn appends the objects that a skeleton, a node, or a block of pieces names: a list of pieces behind one byte.
-func referencesIn(dst []objectRef, account accountNumber, value []byte) ([]objectRef, error) {
+func referencesIn(dst []kv.ObjectRef, account kv.AccountNumber, value []byte) ([]kv.ObjectRef, error) {
 	if len(value) == 0 {
 		return dst, errPieces
 	}
@@ -73,9 +71,9 @@ func referencesIn(dst []objectRef, account accountNumber, value []byte) ([]objec
 		case p.err != nil:
 			return dst, p.err
 		case p.kind == pieceNode:
-			dst = append(dst, objectRef{spaceNode, account, p.hash})
+			dst = append(dst, kv.Node(account, p.hash))
 		case p.kind != pieceLiteral:
-			dst = append(dst, objectRef{spaceBlock, account, p.hash})
+			dst = append(dst, kv.Block(account, p.hash))
 		}
 	}
 	return dst, nil
@@ -88,7 +86,7 @@ type swept struct {
 }
 
 // sweep frees the blocks and nodes of an account that nothing refers to. Only the keeper calls it, one at a time.
-func (s *core) sweep(ctx context.Context, account accountNumber) (freed swept, err error) {
+func (s *core) sweep(ctx context.Context, account kv.AccountNumber) (freed swept, err error) {
 	err = s.makeRoom(ctx, func(g *gathering, _ *write) error {
 		g.sweep = &sweepWatch{account: account, touched: make(map[uint64]struct{})}
 		return nil
@@ -106,8 +104,8 @@ func (s *core) sweep(ctx context.Context, account accountNumber) (freed swept, e
 	if err != nil {
 		return freed, err
 	}
-	for _, space := range [...]byte{spaceNode, spaceBlock} {
-		err := eachDead(ctx, tx, space, account, live, func(batch []objectRef, size int64) error {
+	for _, space := range [...]byte{kv.SpaceNode, kv.SpaceBlock} {
+		err := eachDead(ctx, tx, space, account, live, func(batch []kv.ObjectRef, size int64) error {
 			n, err := s.free(ctx, batch)
 			freed.objects += n
 			freed.bytes += size * n / int64(len(batch))
@@ -126,27 +124,27 @@ type liveSet struct {
 	blocks []uint64 // sorted once complete
 }
 
-func (l *liveSet) has(ref objectRef) bool {
-	if ref.space == spaceNode {
-		_, ok := l.nodes[ref.short()]
+func (l *liveSet) has(ref kv.ObjectRef) bool {
+	if ref.Space == kv.SpaceNode {
+		_, ok := l.nodes[ref.Short()]
 		return ok
 	}
-	_, ok := slices.BinarySearch(l.blocks, ref.short())
+	_, ok := slices.BinarySearch(l.blocks, ref.Short())
 	return ok
 }
 
 // add marks an object and reports whether it is a node that was not marked before.
-func (l *liveSet) add(ref objectRef) (newNode bool) {
-	if ref.space == spaceNode {
-		_, had := l.nodes[ref.short()]
-		l.nodes[ref.short()] = struct{}{}
+func (l *liveSet) add(ref kv.ObjectRef) (newNode bool) {
+	if ref.Space == kv.SpaceNode {
+		_, had := l.nodes[ref.Short()]
+		l.nodes[ref.Short()] = struct{}{}
 		return !had
 	}
 	if len(l.blocks) == cap(l.blocks) {
 		l.sort()
 		l.blocks = slices.Grow(l.blocks, max(1024, len(l.blocks)))
 	}
-	l.blocks = append(l.blocks, ref.short())
+	l.blocks = append(l.blocks, ref.Short())
 	return false
 }
 
@@ -156,10 +154,10 @@ func (l *liveSet) sort() {
 }
 
 // markLive marks what the account's skeletons reach, and what blocks that are marked name.
-func markLive(ctx context.Context, tx *badger.Txn, account accountNumber) (*liveSet, error) {
+func markLive(ctx context.Context, tx *badger.Txn, account kv.AccountNumber) (*liveSet, error) {
 	live := &liveSet{nodes: make(map[uint64]struct{})}
-	var todo []objectRef
-	err := eachItem(ctx, tx, spaceKeyOf(spaceRequest, account), func(item *badger.Item) error {
+	var todo []kv.ObjectRef
+	err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceRequest, account), func(item *badger.Item) error {
 		return item.Value(func(skeleton []byte) (err error) {
 			todo, err = referencesIn(todo[:0], account, skeleton)
 			if err != nil {
@@ -172,9 +170,9 @@ func markLive(ctx context.Context, tx *badger.Txn, account accountNumber) (*live
 		return nil, err
 	}
 	live.sort()
-	var inside []objectRef
-	err = eachItem(ctx, tx, spaceKeyOf(spaceBlock, account), func(item *badger.Item) error {
-		ref, ok := splitObjectKey(item.Key())
+	var inside []kv.ObjectRef
+	err = kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceBlock, account), func(item *badger.Item) error {
+		ref, ok := kv.SplitObjectKey(item.Key())
 		if !ok || item.UserMeta() != markPieces || !live.has(ref) {
 			return nil
 		}
@@ -191,7 +189,7 @@ func markLive(ctx context.Context, tx *badger.Txn, account accountNumber) (*live
 }
 
 // markAll marks objects and everything that nodes among them reach.
-func (l *liveSet) markAll(tx *badger.Txn, todo []objectRef) error {
+func (l *liveSet) markAll(tx *badger.Txn, todo []kv.ObjectRef) error {
 	for len(todo) > 0 {
 		ref := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -208,9 +206,9 @@ func (l *liveSet) markAll(tx *badger.Txn, todo []objectRef) error {
 }
 
 // eachDead visits the objects of a space that are not live, in batches, with the size of each batch.
-func eachDead(ctx context.Context, tx *badger.Txn, space byte, account accountNumber, live *liveSet, visit func([]objectRef, int64) error) error {
+func eachDead(ctx context.Context, tx *badger.Txn, space byte, account kv.AccountNumber, live *liveSet, visit func([]kv.ObjectRef, int64) error) error {
 	var (
-		batch []objectRef
+		batch []kv.ObjectRef
 		size  int64
 	)
 	flush := func() error {
@@ -221,8 +219,8 @@ func eachDead(ctx context.Context, tx *badger.Txn, space byte, account accountNu
 		batch, size = batch[:0], 0
 		return err
 	}
-	err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error {
-		ref, ok := splitObjectKey(item.Key())
+	err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error {
+		ref, ok := kv.SplitObjectKey(item.Key())
 		if !ok || live.has(ref) {
 			return nil
 		}
@@ -240,14 +238,14 @@ func eachDead(ctx context.Context, tx *badger.Txn, space byte, account accountNu
 }
 
 // free deletes objects that nothing has touched since the sweep began, and tells how many.
-func (s *core) free(ctx context.Context, batch []objectRef) (n int64, err error) {
+func (s *core) free(ctx context.Context, batch []kv.ObjectRef) (n int64, err error) {
 	w := &write{frees: true, done: make(chan struct{}), change: func(g *gathering, w *write) error {
 		for _, ref := range batch {
-			if _, touched := g.sweep.touched[ref.short()]; touched {
+			if _, touched := g.sweep.touched[ref.Short()]; touched {
 				continue
 			}
 			if _, fresh := g.fresh[ref]; !fresh {
-				g.put(w, ref.key(), nil)
+				g.put(w, ref.Key(), nil)
 				n++
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -41,7 +42,7 @@ func (s Archive) Export(ctx context.Context, account string, sel Selection) iter
 			return nil
 		})
 		if err != nil && err != errStopped { //nolint:errorlint // errStopped is passed on as it is
-			yield(Exported{}, asStorageError(err, "the export could not be finished; run mneme check"))
+			yield(Exported{}, kv.AsStorageError(err, "the export could not be finished; run mneme check"))
 		}
 	}
 }
@@ -57,7 +58,7 @@ func (s *core) export(ctx context.Context, account string, sel Selection, give f
 	if err := sel.check(); err != nil {
 		return err
 	}
-	given := make(map[sessionID]struct{})
+	given := make(map[kv.SessionID]struct{})
 	return s.view(func(tx *badger.Txn) error {
 		return sel.each(ctx, tx, number, func(of selected) error {
 			switch {
@@ -83,10 +84,10 @@ func (s *core) export(ctx context.Context, account string, sel Selection, give f
 
 func damaged(id string, err error) Exported { return Exported{Damaged: &Damaged{id, err.Error()}} }
 
-func (sel *Selection) exportSession(ctx context.Context, tx *badger.Txn, account accountNumber, info *ExchangeInfo,
-	given map[sessionID]struct{}, give func(Exported) error,
+func (sel *Selection) exportSession(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, info *ExchangeInfo,
+	given map[kv.SessionID]struct{}, give func(Exported) error,
 ) error {
-	id, ok := parseSessionID(info.Session)
+	id, ok := kv.ParseSessionID(info.Session)
 	if _, done := given[id]; done || !ok {
 		return nil
 	}
@@ -115,8 +116,8 @@ func (sel *Selection) exportSession(ctx context.Context, tx *badger.Txn, account
 // takesAll reports whether every exchange of a session is selected.
 func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionRef) (bool, error) {
 	anyOfIt := len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Sessions, ref.id.String())
-	err := eachItem(ctx, tx, memberPrefix(ref.account, ref.id), func(item *badger.Item) error {
-		id := exchangeID(item.Key()[len(item.Key())-len(exchangeID{}):])
+	err := kv.EachItem(ctx, tx, kv.MemberPrefix(ref.account, ref.id), func(item *badger.Item) error {
+		id := kv.ExchangeID(item.Key()[len(item.Key())-len(kv.ExchangeID{}):])
 		if !anyOfIt && !slices.Contains(sel.Exchanges, id.String()) {
 			return errWalked
 		}
@@ -149,13 +150,13 @@ func (s Archive) Import(ctx context.Context, account string, e Exported) (taken 
 		taken, err = s.importExchange(ctx, account, number, e.Exchange)
 	}
 	if err != nil {
-		return false, asStorageError(err, "the import could not be stored")
+		return false, kv.AsStorageError(err, "the import could not be stored")
 	}
 	return taken, nil
 }
 
-func (s *core) importSession(ctx context.Context, account string, number accountNumber, session *Session, written *SessionSummary) (taken bool, err error) {
-	id, ok := parseSessionID(session.ID)
+func (s *core) importSession(ctx context.Context, account string, number kv.AccountNumber, session *Session, written *SessionSummary) (taken bool, err error) {
+	id, ok := kv.ParseSessionID(session.ID)
 	if !ok {
 		return false, codec.Invalid("id", "%q is not a session id", session.ID)
 	}
@@ -204,7 +205,7 @@ func checkImported(session *Session) error {
 	if len(session.Models) > maxSessionModels || slices.ContainsFunc(session.Models, func(name string) bool { return len(name) > maxModelName }) {
 		return codec.Invalid("models", "a session has at most %d models, with names of at most %d bytes", maxSessionModels, maxModelName)
 	}
-	if _, ok := parseSessionID(session.Parent); !ok && session.Parent != "" {
+	if _, ok := kv.ParseSessionID(session.Parent); !ok && session.Parent != "" {
 		return codec.Invalid("parent", "the parent is not a session id")
 	}
 	return checkDescription(&session.Title, session.Tags)
@@ -220,8 +221,8 @@ func checkIDs(ids ...string) error {
 	return nil
 }
 
-func (s *core) importExchange(ctx context.Context, account string, number accountNumber, x *Exchange) (taken bool, err error) {
-	id, ok := parseExchangeID(x.ID)
+func (s *core) importExchange(ctx context.Context, account string, number kv.AccountNumber, x *Exchange) (taken bool, err error) {
+	id, ok := kv.ParseExchangeID(x.ID)
 	switch {
 	case !ok:
 		return false, codec.Invalid("id", "%q is not an exchange id", x.ID)
@@ -246,18 +247,18 @@ func (s *core) importExchange(ctx context.Context, account string, number accoun
 	}
 	plan := s.planBody(number, &planned{body: x.RawRequest, spans: spans})
 	err = s.update(ctx, func(g *gathering, w *write) error {
-		if g.has(exchangeKey(spaceExchange, number, id)) {
+		if g.has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
 			return nil
 		}
 		taken = true
 		g.importSessionOf(w, number, id, x.Session, &info)
-		g.put(w, exchangeKey(spaceRequest, number, id), g.addBody(number, plan))
+		g.put(w, kv.ExchangeKey(kv.SpaceRequest, number, id), g.addBody(number, plan))
 		for part, rest := uint32(0), x.RawResponse; len(rest) > 0; part++ {
 			n := min(len(rest), responsePart)
-			g.objects = append(g.objects, object{key: partKey(spaceResponse, number, id, part), value: encodeAnswer(rest[:n], nil)})
+			g.objects = append(g.objects, object{key: kv.PartKey(kv.SpaceResponse, number, id, part), value: encodeAnswer(rest[:n], nil)})
 			rest = rest[n:]
 		}
-		g.put(w, exchangeKey(spaceExchange, number, id), record)
+		g.put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record)
 		g.closeSession(w, number, id, &info)
 		return nil
 	})
@@ -291,14 +292,14 @@ func (s *core) redactExchange(account string, x *Exchange) (_ *Exchange, spans [
 }
 
 // importSessionOf puts an exchange into the session it had, or into one that its evidence leads to.
-func (g *gathering) importSessionOf(w *write, account accountNumber, id exchangeID, had string, info *ExchangeInfo) {
-	session, ok := parseSessionID(had)
+func (g *gathering) importSessionOf(w *write, account kv.AccountNumber, id kv.ExchangeID, had string, info *ExchangeInfo) {
+	session, ok := kv.ParseSessionID(had)
 	ref := sessionRef{account, session}
 	if r := g.sessionAt(ref); ok && r != nil && r.Merged == "" {
 		r.Exchanges++
 		g.putSession(w, ref, r)
-		g.put(w, memberKey(account, session, id), []byte{})
-		g.put(w, exchangeKey(spaceBelongs, account, id), bytes.Clone(session[:]))
+		g.put(w, kv.MemberKey(account, session, id), []byte{})
+		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(session[:]))
 		return
 	}
 	if had == "" {
@@ -312,4 +313,15 @@ func (g *gathering) importSessionOf(w *write, account accountNumber, id exchange
 	w.evidence.refused = info.Format == ""
 	g.openSession(w)
 	w.capture = nil
+}
+
+// DerivedExchangeID is the id of an exchange from elsewhere, which is the same each time: it began at t, and names tell it from
+// all others.
+func DerivedExchangeID(t time.Time, names ...string) string {
+	return kv.ExchangeID(kv.DerivedID(t, names)).String()
+}
+
+// DerivedSessionID is the same for a session.
+func DerivedSessionID(t time.Time, names ...string) string {
+	return kv.SessionID(kv.DerivedID(t, names)).String()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -193,7 +194,7 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 	for i, e := range []Exported{
 		{Session: &Session{ID: "sess_nonsense"}},
 		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: "../../etc"}}},
-		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: exchangeID(s.ids.next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeOpen}}},
+		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeOpen}}},
 	} {
 		if _, err := s.Archive().Import(context.Background(), "acme", e); err == nil {
 			t.Errorf("step %d was taken", i)
@@ -202,7 +203,7 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 		}
 	}
 	odd := Exported{Exchange: &Exchange{
-		ExchangeInfo: ExchangeInfo{ID: exchangeID(s.ids.next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeComplete},
+		ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeComplete},
 		RawRequest:   []byte("no JSON at all"), RawResponse: bytes.Repeat([]byte{1}, 3*responsePart),
 	}}
 	if taken, err := s.Archive().Import(context.Background(), "acme", odd); err != nil || !taken {
@@ -248,7 +249,7 @@ func TestWhatIsImportedHasTheBoundsOfWhatIsCaptured(t *testing.T) {
 		"parent":  func(s *Session) { s.Parent = long },
 		"control": func(s *Session) { s.ExternalSession = "\x00agent" },
 	} {
-		session := Session{ID: sessionID(s.ids.next(time.Now())).String()}
+		session := Session{ID: kv.SessionID(s.ids.Next(time.Now())).String()}
 		spoil(&session)
 		_, err := s.Archive().Import(t.Context(), "acme", Exported{Session: &session})
 		if e := (*codec.Error)(nil); !errors.As(err, &e) || e.Kind != codec.KindInvalidRequest {
@@ -256,7 +257,7 @@ func TestWhatIsImportedHasTheBoundsOfWhatIsCaptured(t *testing.T) {
 		}
 	}
 	x := &Exchange{ExchangeInfo: ExchangeInfo{
-		ID: exchangeID(s.ids.next(time.Now())).String(), Session: "sess_gone", Surface: "chat", Format: "chat", Outcome: OutcomeComplete, ModelAsked: long,
+		ID: kv.ExchangeID(s.ids.Next(time.Now())).String(), Session: "sess_gone", Surface: "chat", Format: "chat", Outcome: OutcomeComplete, ModelAsked: long,
 	}}
 	if _, err := s.Archive().Import(t.Context(), "acme", Exported{Exchange: x}); err != nil {
 		t.Fatal(err)
@@ -274,8 +275,8 @@ func TestAnExportGoesOnBehindWhatIsDamaged(t *testing.T) {
 	third, _ := c.exchange(say("three"), OutcomeComplete, "c")
 	damageExchange(t, c.s, "acme", first)
 	number, _ := c.s.accounts.number("acme")
-	id, _ := parseSessionID(session)
-	damage(t, c.s, sessionKey(number, id), []byte("damaged"))
+	id, _ := kv.ParseSessionID(session)
+	damage(t, c.s, kv.SessionKey(number, id), []byte("damaged"))
 	var whole, damaged []string
 	for step, err := range c.s.Archive().Export(t.Context(), "acme", Selection{All: true}) {
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Digest is what an exchange says, in no format's shape: what [Options.Digest] makes of it.
@@ -66,7 +67,7 @@ type Turn struct {
 // turnRecord is a turn as it is stored.
 type turnRecord struct {
 	Turn
-	Histories []historyHash `json:"histories,omitempty"` // that lead to this exchange, see spaceHistory
+	Histories []historyHash `json:"histories,omitempty"` // that lead to this exchange, see kv.SpaceHistory
 }
 
 // historyHash stands for a sequence of messages from the start of a conversation.
@@ -194,7 +195,7 @@ type reading struct {
 // readCaptured reads an exchange that was handed over, as far as what its request says is not known from those read before,
 // and gives up its bytes. ok is false if it was not handed over, or all of it is needed and was not: what is wrong with a
 // request is said of the whole one.
-func (s *core) readCaptured(account accountNumber, x *Exchange) (r reading, ok bool) {
+func (s *core) readCaptured(account kv.AccountNumber, x *Exchange) (r reading, ok bool) {
 	if x == nil {
 		return reading{}, false
 	}
@@ -274,11 +275,11 @@ type turnPlace struct {
 	known  int    // messages of the request, whose histories lead to other exchanges
 	parent string // as in [Turn]
 	branch bool
-	onward *exchangeID // the parent, where the turn goes on from its end
+	onward *kv.ExchangeID // the parent, where the turn goes on from its end
 }
 
 // placeOf finds where in the session's history an exchange goes on.
-func (g *gathering) placeOf(ref sessionRef, id exchangeID, r *reading) turnPlace {
+func (g *gathering) placeOf(ref sessionRef, id kv.ExchangeID, r *reading) turnPlace {
 	known, from := g.knownHistory(ref, id, r)
 	switch {
 	case known == 0:
@@ -291,7 +292,7 @@ func (g *gathering) placeOf(ref sessionRef, id exchangeID, r *reading) turnPlace
 }
 
 // placeTurn puts a turn where it goes on, and notes the histories that lead to it.
-func (g *gathering) placeTurn(w *write, ref sessionRef, id exchangeID, turn *turnRecord, at turnPlace, r *reading) {
+func (g *gathering) placeTurn(w *write, ref sessionRef, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *reading) {
 	turn.Known, turn.Parent, turn.Branch = at.known, at.parent, at.branch
 	if at.onward != nil {
 		g.continueTurn(w, ref.account, *at.onward, turn, id)
@@ -313,7 +314,7 @@ const historiesInside = 256
 // historyNote is what is noted for a history: an exchange whose request or answer it ends with, or inside: one whose
 // request goes on behind it.
 type historyNote struct {
-	id     exchangeID
+	id     kv.ExchangeID
 	inside bool
 }
 
@@ -335,15 +336,15 @@ func readHistoryNote(value []byte) (n historyNote, ok bool) {
 	default:
 		return n, false
 	}
-	n.id = exchangeID(value[:len(n.id)])
+	n.id = kv.ExchangeID(value[:len(n.id)])
 	return n, true
 }
 
 // knownHistory finds the longest history of a request that leads to another exchange of the session: known messages, 0 if
 // none is known. Inside another request it is not the whole one: a turn holds at least the last message of its own.
-func (g *gathering) knownHistory(ref sessionRef, id exchangeID, r *reading) (known int, from historyNote) {
+func (g *gathering) knownHistory(ref sessionRef, id kv.ExchangeID, r *reading) (known int, from historyNote) {
 	for i := len(r.history) - 1; i >= 0 && r.before+i > 0; i-- {
-		note, ok := readHistoryNote(g.getOf(ref, historyKey(ref.account, ref.id, r.history[i])))
+		note, ok := readHistoryNote(g.getOf(ref, kv.HistoryKey(ref.account, ref.id, r.history[i])))
 		if ok && note.id != id && !(note.inside && i == len(r.Messages)) {
 			return r.before + i, note
 		}
@@ -352,21 +353,21 @@ func (g *gathering) knownHistory(ref sessionRef, id exchangeID, r *reading) (kno
 }
 
 // endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.
-func (t *turnRecord) endHistory(g *gathering, w *write, ref sessionRef, end historyHash, id exchangeID) {
-	note, there := readHistoryNote(g.getOf(ref, historyKey(ref.account, ref.id, end)))
+func (t *turnRecord) endHistory(g *gathering, w *write, ref sessionRef, end historyHash, id kv.ExchangeID) {
+	note, there := readHistoryNote(g.getOf(ref, kv.HistoryKey(ref.account, ref.id, end)))
 	if !there || note.id == id {
 		t.noteHistory(g, w, ref, end, id, false)
 	}
 }
 
-func (t *turnRecord) noteHistory(g *gathering, w *write, ref sessionRef, history historyHash, id exchangeID, inside bool) {
-	g.put(w, historyKey(ref.account, ref.id, history), historyNote{id, inside}.value())
+func (t *turnRecord) noteHistory(g *gathering, w *write, ref sessionRef, history historyHash, id kv.ExchangeID, inside bool) {
+	g.put(w, kv.HistoryKey(ref.account, ref.id, history), historyNote{id, inside}.value())
 	t.Histories = append(t.Histories, history)
 }
 
 // turn gives a turn that has been digested, nil if there is none that can be read.
-func (g *gathering) turn(account accountNumber, id exchangeID) *turnRecord {
-	t, err := decodeTurn(g.get(exchangeKey(spaceTurn, account, id)))
+func (g *gathering) turn(account kv.AccountNumber, id kv.ExchangeID) *turnRecord {
+	t, err := decodeTurn(g.get(kv.ExchangeKey(kv.SpaceTurn, account, id)))
 	if err != nil {
 		return nil
 	}

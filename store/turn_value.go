@@ -1,5 +1,7 @@
 package store
 
+import "github.com/mnemeproxy/mneme/store/internal/kv"
+
 // A turn says which exchange goes on from it, and that comes later than all else it says. So this stands in front of the
 // encoded record, which then need not be read, put together and compressed a second time. In stores of earlier formats it is a
 // field of the record.
@@ -15,13 +17,13 @@ func encodeTurn(t *turnRecord) []byte {
 }
 
 func decodeTurn(value []byte) (*turnRecord, error) {
-	const behindID = 1 + len(exchangeID{})
+	const behindID = 1 + len(kv.ExchangeID{})
 	continued := ""
 	switch {
 	case len(value) > 1 && value[0] == encodingTurn:
 		value = value[1:]
 	case len(value) > behindID && value[0] == encodingContinued:
-		continued = exchangeID(value[1:behindID]).String()
+		continued = kv.ExchangeID(value[1:behindID]).String()
 		value = value[behindID:]
 	}
 	fields, err := appendDecoded(nil, value)
@@ -39,8 +41,8 @@ func decodeTurn(value []byte) (*turnRecord, error) {
 }
 
 // continueTurn makes turn the one that goes on from parent, or a branch if there is one already.
-func (g *gathering) continueTurn(w *write, account accountNumber, parent exchangeID, turn *turnRecord, id exchangeID) {
-	key := exchangeKey(spaceTurn, account, parent)
+func (g *gathering) continueTurn(w *write, account kv.AccountNumber, parent kv.ExchangeID, turn *turnRecord, id kv.ExchangeID) {
+	key := kv.ExchangeKey(kv.SpaceTurn, account, parent)
 	switch before := g.get(key); {
 	case len(before) == 0:
 	case before[0] == encodingTurn:
@@ -51,7 +53,7 @@ func (g *gathering) continueTurn(w *write, account accountNumber, parent exchang
 }
 
 // continueDecoded is continueTurn for a turn that another goes on from already, or of an earlier format.
-func (g *gathering) continueDecoded(w *write, account accountNumber, parent exchangeID, value []byte, turn *turnRecord) {
+func (g *gathering) continueDecoded(w *write, account kv.AccountNumber, parent kv.ExchangeID, value []byte, turn *turnRecord) {
 	before, err := decodeTurn(value)
 	switch {
 	case err != nil:
@@ -63,6 +65,6 @@ func (g *gathering) continueDecoded(w *write, account accountNumber, parent exch
 	}
 }
 
-func (g *gathering) putTurn(w *write, account accountNumber, id exchangeID, t *turnRecord) {
-	g.put(w, exchangeKey(spaceTurn, account, id), encodeTurn(t))
+func (g *gathering) putTurn(w *write, account kv.AccountNumber, id kv.ExchangeID, t *turnRecord) {
+	g.put(w, kv.ExchangeKey(kv.SpaceTurn, account, id), encodeTurn(t))
 }

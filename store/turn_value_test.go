@@ -6,19 +6,21 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // turnValue gives what is stored of a turn.
 func turnValue(t *testing.T, s *Store, exchange string) (key, value []byte) {
 	t.Helper()
 	account, ok := s.accounts.number("acme")
-	id, parsed := parseExchangeID(exchange)
+	id, parsed := kv.ParseExchangeID(exchange)
 	if !ok || !parsed {
 		t.Fatalf("%s is no exchange of the account", exchange)
 	}
-	key = exchangeKey(spaceTurn, account, id)
+	key = kv.ExchangeKey(kv.SpaceTurn, account, id)
 	err := s.view(func(tx *badger.Txn) (err error) {
-		value, err = getValue(tx, key)
+		value, err = kv.Get(tx, key)
 		return err
 	})
 	if err != nil {
@@ -36,7 +38,7 @@ func TestATurnIsNotEncodedAgainWhenAnotherGoesOnFromIt(t *testing.T) {
 	second, _ := c.exchange(key(say("1", "2", "3")), OutcomeComplete, "4")
 	c.idle()
 	_, after := turnValue(t, c.s, first)
-	id, _ := parseExchangeID(second)
+	id, _ := kv.ParseExchangeID(second)
 	if want := append(append([]byte{encodingContinued}, id[:]...), before[1:]...); !bytes.Equal(after, want) {
 		t.Errorf("the turn was %x, and is %x", before, after)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Usage says what an account's memory takes and why.
@@ -42,7 +44,7 @@ const (
 // usageTable remembers what was worked out for each account.
 type usageTable struct {
 	mu sync.Mutex
-	of map[accountNumber]*lastUsage
+	of map[kv.AccountNumber]*lastUsage
 }
 
 // lastUsage is what was worked out last. Hold turn to read the rest, and to work it out again.
@@ -52,11 +54,11 @@ type lastUsage struct {
 	until time.Time // when usage is given again
 }
 
-func (t *usageTable) last(account accountNumber) *lastUsage {
+func (t *usageTable) last(account kv.AccountNumber) *lastUsage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of == nil {
-		t.of = make(map[accountNumber]*lastUsage)
+		t.of = make(map[kv.AccountNumber]*lastUsage)
 	}
 	last := t.of[account]
 	if last == nil {
@@ -85,7 +87,7 @@ func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 	}
 	u, err := s.workOutUsage(ctx, number)
 	if err != nil {
-		return u, asStorageError(err, "the account's usage could not be worked out; run mneme check")
+		return u, kv.AsStorageError(err, "the account's usage could not be worked out; run mneme check")
 	}
 	ended := s.now()
 	if took := ended.Sub(began); took > usageQuick {
@@ -96,14 +98,14 @@ func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 }
 
 // workOutUsage goes through all of the account's records.
-func (s *core) workOutUsage(ctx context.Context, account accountNumber) (u Usage, err error) {
+func (s *core) workOutUsage(ctx context.Context, account kv.AccountNumber) (u Usage, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
-			if err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error { return u.add(space, item) }); err != nil {
+			if err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error { return u.add(space, item) }); err != nil {
 				return err
 			}
 		}
-		return eachItem(ctx, tx, spaceKeyOf(spaceErasure, account), u.addErasure)
+		return kv.EachItem(ctx, tx, kv.SpaceKeyOf(kv.SpaceErasure, account), u.addErasure)
 	})
 	return u, err
 }
@@ -122,15 +124,15 @@ func (u *Usage) addErasure(item *badger.Item) error {
 func (u *Usage) add(space byte, item *badger.Item) error {
 	size := item.EstimatedSize()
 	switch space {
-	case spaceBlock, spaceNode:
+	case kv.SpaceBlock, kv.SpaceNode:
 		u.StoredBlocks += size
-	case spaceResponse:
+	case kv.SpaceResponse:
 		u.StoredResponses += size
-	case spaceTurn:
+	case kv.SpaceTurn:
 		u.StoredTurns += size
-	case spaceRequest:
+	case kv.SpaceRequest:
 		u.StoredRecords += size
-	case spaceExchange:
+	case kv.SpaceExchange:
 		u.StoredRecords += size
 		u.Exchanges++
 		return item.Value(func(value []byte) error {
@@ -141,7 +143,7 @@ func (u *Usage) add(space byte, item *badger.Item) error {
 			}
 			return nil
 		})
-	case spaceSession:
+	case kv.SpaceSession:
 		u.Sessions++
 		u.StoredSessions += size
 	default:
@@ -151,12 +153,12 @@ func (u *Usage) add(space byte, item *badger.Item) error {
 }
 
 // sizeOf gives the bytes that an account's exchanges take in the database, and their number.
-func (s *core) sizeOf(ctx context.Context, account accountNumber) (bytes, exchanges int64, err error) {
+func (s *core) sizeOf(ctx context.Context, account kv.AccountNumber) (bytes, exchanges int64, err error) {
 	err = s.view(func(tx *badger.Txn) error {
 		for _, space := range accountSpaces {
-			err := eachItem(ctx, tx, spaceKeyOf(space, account), func(item *badger.Item) error {
+			err := kv.EachItem(ctx, tx, kv.SpaceKeyOf(space, account), func(item *badger.Item) error {
 				bytes += item.EstimatedSize()
-				if space == spaceExchange {
+				if space == kv.SpaceExchange {
 					exchanges++
 				}
 				return nil
@@ -172,6 +174,6 @@ func (s *core) sizeOf(ctx context.Context, account accountNumber) (bytes, exchan
 
 // accountSpaces are the kinds of records that exchanges bring with them.
 var accountSpaces = [...]byte{
-	spaceExchange, spaceRequest, spaceResponse, spaceBlock, spaceNode, spaceSession, spaceMember, spaceBelongs,
-	spaceLink, spaceTurn, spaceHistory,
+	kv.SpaceExchange, kv.SpaceRequest, kv.SpaceResponse, kv.SpaceBlock, kv.SpaceNode, kv.SpaceSession, kv.SpaceMember, kv.SpaceBelongs,
+	kv.SpaceLink, kv.SpaceTurn, kv.SpaceHistory,
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Generation is the vectors that one embedder made of turns. Vectors of different generations are never compared. What
@@ -27,21 +29,21 @@ type Generation struct {
 }
 
 // generationsKey leads to all generations; there are never more than a few.
-var generationsKey = nameKey(spaceMeta, "generations")
+var generationsKey = kv.NameKey(kv.SpaceMeta, "generations")
 
-func vectorKey(account accountNumber, generation uint32, id exchangeID) []byte {
+func vectorKey(account kv.AccountNumber, generation uint32, id kv.ExchangeID) []byte {
 	return append(vectorPrefix(account, generation), id[:]...)
 }
 
-func vectorPrefix(account accountNumber, generation uint32) []byte {
-	return binary.BigEndian.AppendUint32(spaceKeyOf(spaceVector, account), generation)
+func vectorPrefix(account kv.AccountNumber, generation uint32) []byte {
+	return binary.BigEndian.AppendUint32(kv.SpaceKeyOf(kv.SpaceVector, account), generation)
 }
 
-func splitVectorKey(key []byte) (generation uint32, id exchangeID, ok bool) {
+func splitVectorKey(key []byte) (generation uint32, id kv.ExchangeID, ok bool) {
 	if len(key) != 1+4+4+len(id) {
 		return 0, id, false
 	}
-	return binary.BigEndian.Uint32(key[5:]), exchangeID(key[9:]), true
+	return binary.BigEndian.Uint32(key[5:]), kv.ExchangeID(key[9:]), true
 }
 
 // generations gives those that the group sees.
@@ -55,7 +57,7 @@ func (g *gathering) generations() (list []Generation) {
 // Generations gives all generations in the order of their numbers.
 func (s Vectors) Generations() (list []Generation, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		value, err := getValue(tx, generationsKey)
+		value, err := kv.Get(tx, generationsKey)
 		if err != nil {
 			return err
 		}
@@ -65,7 +67,7 @@ func (s Vectors) Generations() (list []Generation, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, errStorage(err, "the generations of vectors cannot be read; run mneme check")
+		return nil, kv.StorageError(err, "the generations of vectors cannot be read; run mneme check")
 	}
 	return list, nil
 }
@@ -81,7 +83,7 @@ func (s Vectors) PutGenerations(ctx context.Context, list []Generation) error {
 		return nil
 	})
 	if err != nil {
-		return asStorageError(err, "the generations of vectors could not be noted")
+		return kv.AsStorageError(err, "the generations of vectors could not be noted")
 	}
 	return nil
 }
@@ -99,21 +101,21 @@ func (s Vectors) Put(ctx context.Context, generation uint32, vectors []TurnVecto
 	err := s.update(ctx, func(g *gathering, w *write) error {
 		kept := slices.ContainsFunc(g.generations(), func(o Generation) bool { return o.Number == generation && !o.Retired })
 		for _, v := range vectors {
-			id, ok := parseExchangeID(v.Exchange)
-			if account := accountNumber(v.Account); ok && kept && g.has(exchangeKey(spaceTurn, account, id)) {
+			id, ok := kv.ParseExchangeID(v.Exchange)
+			if account := v.Account; ok && kept && g.has(kv.ExchangeKey(kv.SpaceTurn, account, id)) {
 				g.put(w, vectorKey(account, generation, id), v.Value)
 			}
 		}
 		return g.err
 	})
 	if err != nil {
-		return asStorageError(err, "vectors could not be stored")
+		return kv.AsStorageError(err, "vectors could not be stored")
 	}
 	return nil
 }
 
 // eraseVectors takes the vectors of a turn away.
-func (g *gathering) eraseVectors(w *write, account accountNumber, id exchangeID) {
+func (g *gathering) eraseVectors(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 	for _, generation := range g.generations() {
 		if key := vectorKey(account, generation.Number, id); g.has(key) {
 			g.put(w, key, nil)
@@ -123,16 +125,16 @@ func (g *gathering) eraseVectors(w *write, account accountNumber, id exchangeID)
 
 // At gives the vector of a turn; nil if there is none.
 func (s Vectors) At(account AccountNumber, generation uint32, exchange string) (value []byte, err error) {
-	id, ok := parseExchangeID(exchange)
+	id, ok := kv.ParseExchangeID(exchange)
 	if !ok {
 		return nil, nil
 	}
 	err = s.view(func(tx *badger.Txn) (err error) {
-		value, err = getValue(tx, vectorKey(accountNumber(account), generation, id))
+		value, err = kv.Get(tx, vectorKey(account, generation, id))
 		return err
 	})
 	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, errStorage(err, "a vector cannot be read; run mneme check")
+		return nil, kv.StorageError(err, "a vector cannot be read; run mneme check")
 	}
 	return value, nil
 }
@@ -140,7 +142,7 @@ func (s Vectors) At(account AccountNumber, generation uint32, exchange string) (
 // Each visits the vectors of an account in a generation. The bytes are valid until visit returns.
 func (s Vectors) Each(ctx context.Context, account AccountNumber, generation uint32, visit func(id [16]byte, value []byte)) error {
 	err := s.view(func(tx *badger.Txn) error {
-		return eachValue(ctx, tx, vectorPrefix(accountNumber(account), generation), func(key, value []byte) error {
+		return kv.EachValue(ctx, tx, vectorPrefix(account, generation), func(key, value []byte) error {
 			if _, id, ok := splitVectorKey(key); ok {
 				visit(id, value)
 			}
@@ -148,31 +150,31 @@ func (s Vectors) Each(ctx context.Context, account AccountNumber, generation uin
 		})
 	})
 	if err != nil {
-		return asStorageError(err, "the vectors cannot be read; run mneme check")
+		return kv.AsStorageError(err, "the vectors cannot be read; run mneme check")
 	}
 	return nil
 }
 
 // ExchangeID gives the id whose bytes these are.
-func ExchangeID(id [16]byte) string { return exchangeID(id).String() }
+func ExchangeID(id [16]byte) string { return kv.ExchangeID(id).String() }
 
 // ParseExchangeID gives the bytes of an exchange's id.
 func ParseExchangeID(text string) (id [16]byte, ok bool) {
-	parsed, ok := parseExchangeID(text)
+	parsed, ok := kv.ParseExchangeID(text)
 	return parsed, ok
 }
 
 // Usage counts the vectors of an account in a generation, and the bytes of their keys and values.
 func (s Vectors) Usage(ctx context.Context, account AccountNumber, generation uint32) (vectors uint64, size int64, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		return eachItem(ctx, tx, vectorPrefix(accountNumber(account), generation), func(item *badger.Item) error {
+		return kv.EachItem(ctx, tx, vectorPrefix(account, generation), func(item *badger.Item) error {
 			vectors++
 			size += item.EstimatedSize()
 			return nil
 		})
 	})
 	if err != nil {
-		return 0, 0, asStorageError(err, "the vectors cannot be counted; run mneme check")
+		return 0, 0, kv.AsStorageError(err, "the vectors cannot be counted; run mneme check")
 	}
 	return vectors, size, nil
 }
@@ -182,7 +184,7 @@ const dropBatch = 10_000
 
 // Drop erases all vectors of a generation, batch by batch beside other work.
 func (s Vectors) Drop(ctx context.Context, generation uint32) error {
-	for after := []byte{spaceVector}; after != nil; {
+	for after := []byte{kv.SpaceVector}; after != nil; {
 		keys, next, err := s.vectorKeys(ctx, generation, after)
 		if err == nil && len(keys) > 0 {
 			err = s.update(ctx, func(g *gathering, w *write) error {
@@ -193,7 +195,7 @@ func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 			})
 		}
 		if err != nil {
-			return asStorageError(err, "the vectors of a former generation could not be erased")
+			return kv.AsStorageError(err, "the vectors of a former generation could not be erased")
 		}
 		after = next
 	}
@@ -204,7 +206,7 @@ func (s Vectors) Drop(ctx context.Context, generation uint32) error {
 // when these are the last.
 func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (keys [][]byte, next []byte, err error) {
 	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceVector}})
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceVector}})
 		defer it.Close()
 		for it.Seek(from); it.Valid(); it.Next() {
 			if err := ctx.Err(); err != nil {
@@ -229,12 +231,12 @@ func (s *core) vectorKeys(ctx context.Context, generation uint32, from []byte) (
 func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns []*Change, next []byte, err error) {
 	next = cursor
 	err = f.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceTurn}})
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceTurn}})
 		defer it.Close()
-		for it.Seek(append([]byte{spaceTurn}, cursor...)); it.Valid() && len(turns) < limit; it.Next() {
+		for it.Seek(append([]byte{kv.SpaceTurn}, cursor...)); it.Valid() && len(turns) < limit; it.Next() {
 			key := it.Item().Key()
-			if account, id, ok := splitExchangeKey(key); ok && !bytes.Equal(key[1:], cursor) {
-				turns = append(turns, newChange(0, account, id, sessionID{}))
+			if account, id, ok := kv.SplitExchangeKey(key); ok && !bytes.Equal(key[1:], cursor) {
+				turns = append(turns, newChange(0, account, id, kv.SessionID{}))
 				next = bytes.Clone(key[1:])
 			}
 			if err := ctx.Err(); err != nil {
@@ -244,7 +246,7 @@ func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns [
 		return nil
 	})
 	if err != nil {
-		return nil, nil, asStorageError(err, "the turns could not be listed; run mneme check")
+		return nil, nil, kv.AsStorageError(err, "the turns could not be listed; run mneme check")
 	}
 	return turns, next, nil
 }
@@ -252,13 +254,13 @@ func (f Feed) TurnsAfter(ctx context.Context, cursor []byte, limit int) (turns [
 // CountTurns counts the turns of all accounts.
 func (f Feed) CountTurns(ctx context.Context) (turns uint64, err error) {
 	err = f.view(func(tx *badger.Txn) error {
-		return eachItem(ctx, tx, []byte{spaceTurn}, func(*badger.Item) error {
+		return kv.EachItem(ctx, tx, []byte{kv.SpaceTurn}, func(*badger.Item) error {
 			turns++
 			return nil
 		})
 	})
 	if err != nil {
-		return 0, asStorageError(err, "the turns could not be counted; run mneme check")
+		return 0, kv.AsStorageError(err, "the turns could not be counted; run mneme check")
 	}
 	return turns, nil
 }

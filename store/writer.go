@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 const (
@@ -149,7 +150,7 @@ func (s *core) commit(g *gathering, group []*write) {
 			g.uncertain = true
 			Feed{s}.announce(nil, false)
 			s.log.Error("commit to the store failed", "error", err)
-			err = errStorage(err, "the exchange could not be put on record; see the log of the proxy")
+			err = kv.StorageError(err, "the exchange could not be put on record; see the log of the proxy")
 		}
 	}
 	for _, w := range group {
@@ -210,7 +211,7 @@ func (s *core) write(g *gathering, group []*write) error {
 			w.event = w.capture.event(ExchangeCompleted, w.ended.Outcome)
 		}
 		if c := w.capture; w.part != nil && c.failed == nil {
-			key := partKey(spaceResponse, c.account, c.id, w.number)
+			key := kv.PartKey(kv.SpaceResponse, c.account, c.id, w.number)
 			g.objects = append(g.objects, object{key: key, value: w.part})
 		}
 		w.to = len(g.objects)
@@ -305,7 +306,7 @@ func (s *core) apply(b *batch, w *write, objects []object) {
 		return
 	}
 	b.together(int64(3 + len(w.records)))
-	b.set(exchangeKey(spaceExchange, c.account, c.id), w.info)
+	b.set(kv.ExchangeKey(kv.SpaceExchange, c.account, c.id), w.info)
 	b.apply(w.records)
 	if w.ended != nil {
 		w.noted = true
@@ -314,7 +315,7 @@ func (s *core) apply(b *batch, w *write, objects []object) {
 		}
 		return
 	}
-	b.set(exchangeKey(spaceRequest, c.account, c.id), w.skeleton)
+	b.set(kv.ExchangeKey(kv.SpaceRequest, c.account, c.id), w.skeleton)
 	if c.noted.first == c.id { // the first of a note to be committed, so that none is noted later than it is there
 		b.set(c.noted.key(), c.noted.others)
 	}

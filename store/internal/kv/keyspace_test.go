@@ -1,4 +1,4 @@
-package store
+package kv
 
 import (
 	"go/ast"
@@ -11,7 +11,7 @@ import (
 
 // TestFormatPageNamesEveryKindOfKey reads the kinds from the source, so that none can be added without its description.
 func TestFormatPageNamesEveryKindOfKey(t *testing.T) {
-	page, err := os.ReadFile("FORMAT.md")
+	page, err := os.ReadFile("../../FORMAT.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestFormatPageNamesEveryKindOfKey(t *testing.T) {
 	seen := make(map[string]string)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
-		if !ok || !strings.HasPrefix(spec.Names[0].Name, "space") {
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Space") {
 			return true
 		}
 		kind := strings.Trim(spec.Values[0].(*ast.BasicLit).Value, "'")

@@ -1,4 +1,4 @@
-package store
+package kv
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// getValue gives a copy of the value under key.
-func getValue(tx *badger.Txn, key []byte) ([]byte, error) {
+// Get gives a copy of the value under key.
+func Get(tx *badger.Txn, key []byte) ([]byte, error) {
 	item, err := tx.Get(key)
 	if err != nil {
 		return nil, err
@@ -16,8 +16,8 @@ func getValue(tx *badger.Txn, key []byte) ([]byte, error) {
 	return item.ValueCopy(nil)
 }
 
-// eachRecord visits every record whose key begins with prefix. Key and record are valid during the call only.
-func eachRecord(db *badger.DB, prefix []byte, visit func(key, record []byte) error) error {
+// EachRecord visits every record whose key begins with prefix. Key and record are valid during the call only.
+func EachRecord(db *badger.DB, prefix []byte, visit func(key, record []byte) error) error {
 	return db.View(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
 		defer it.Close()
@@ -32,8 +32,8 @@ func eachRecord(db *badger.DB, prefix []byte, visit func(key, record []byte) err
 	})
 }
 
-// eachItem visits the items whose key begins with prefix, without their values being read ahead.
-func eachItem(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(item *badger.Item) error) error {
+// EachItem visits the items whose key begins with prefix, without their values being read ahead.
+func EachItem(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(item *badger.Item) error) error {
 	it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -47,8 +47,8 @@ func eachItem(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(ite
 	return nil
 }
 
-// eachValue visits records with their values, reading ahead.
-func eachValue(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(key, value []byte) error) error {
+// EachValue visits records with their values, reading ahead.
+func EachValue(ctx context.Context, tx *badger.Txn, prefix []byte, visit func(key, value []byte) error) error {
 	options := badger.DefaultIteratorOptions
 	options.Prefix = prefix
 	it := tx.NewIterator(options)

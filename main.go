@@ -55,7 +55,7 @@ type commands struct {
 }
 
 func main() {
-	os.Exit(command.Main(&commands{}, os.Args[1:], &command.Surroundings{
+	os.Exit(command.Main(&commands{}, os.Args[1:], &command.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: os.Args[0], Version: version, Simulate: simulated,
 	}))
 }

@@ -260,8 +260,8 @@ func (p *program) end(by syscall.Signal) error {
 		return err
 	}
 	// A server that does not end writes what its goroutines wait for, and fails the story.
-	impatience := time.AfterFunc(time.Minute, func() { _ = p.process.Process.Signal(syscall.SIGQUIT) })
-	defer impatience.Stop()
+	giveUp := time.AfterFunc(time.Minute, func() { _ = p.process.Process.Signal(syscall.SIGQUIT) })
+	defer giveUp.Stop()
 	return p.process.Wait()
 }
 

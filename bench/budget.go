@@ -34,7 +34,7 @@ type Check struct {
 }
 
 // Run fails when a budget is broken by more than the noise of the run.
-func (c *Check) Run(_ context.Context, s *command.Surroundings) error {
+func (c *Check) Run(_ context.Context, s *command.Env) error {
 	report, err := readReport(c.Report)
 	if err != nil {
 		return err

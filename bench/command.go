@@ -21,7 +21,7 @@ type Command struct {
 type Lanes struct{}
 
 // Run lists the lanes; those of the short set are marked.
-func (*Lanes) Run(_ context.Context, s *command.Surroundings) error {
+func (*Lanes) Run(_ context.Context, s *command.Env) error {
 	inShortSet := map[string]bool{}
 	for _, name := range shortSet {
 		inShortSet[name] = true
@@ -43,7 +43,7 @@ type Readme struct {
 }
 
 // Run prints the table.
-func (c *Readme) Run(_ context.Context, s *command.Surroundings) error {
+func (c *Readme) Run(_ context.Context, s *command.Env) error {
 	report, err := readReport(c.Report)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ type Compare struct {
 
 // Run prints each figure of the later mneme as a multiple of the earlier one's. Binaries run side by side and are compared round
 // by round. The runs of two reports are each measured by their own byte pump, so they need not be from the same machine.
-func (c *Compare) Run(ctx context.Context, s *command.Surroundings) error {
+func (c *Compare) Run(ctx context.Context, s *command.Env) error {
 	changes, err := c.changes(ctx, s)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (c *Compare) Run(ctx context.Context, s *command.Surroundings) error {
 	return nil
 }
 
-func (c *Compare) changes(ctx context.Context, s *command.Surroundings) ([]change, error) {
+func (c *Compare) changes(ctx context.Context, s *command.Env) ([]change, error) {
 	var reports int
 	for _, file := range []string{c.Before, c.After} {
 		is, err := isReport(file)
@@ -87,7 +87,7 @@ func isReport(file string) (bool, error) {
 const beforeMark, afterMark = "@before", "@after"
 
 // measure runs the lanes with both binaries. In each round both have their turn next to each other.
-func (c *Compare) measure(ctx context.Context, s *command.Surroundings) (*Report, error) {
+func (c *Compare) measure(ctx context.Context, s *command.Env) (*Report, error) {
 	run := Run{Lanes: c.Lanes, Rounds: c.Rounds, Scale: c.Scale, Out: c.Out}
 	chosen, err := run.chosen()
 	if err != nil {

@@ -55,7 +55,7 @@ func TestComparisonRefusesWhatCannotBeCompared(t *testing.T) {
 		"no such file":          {report, filepath.Join(dir, "none.json"), "no such file"},
 	} {
 		c := Compare{Before: test.before, After: test.after, AtMost: 1.1}
-		if err := c.Run(t.Context(), &command.Surroundings{Out: io.Discard, Err: io.Discard}); err == nil || !strings.Contains(err.Error(), test.says) {
+		if err := c.Run(t.Context(), &command.Env{Out: io.Discard, Err: io.Discard}); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestTwoBinariesAreMeasuredSideBySide(t *testing.T) {
 	t.Parallel()
 	var out, people bytes.Buffer
 	c := Compare{Before: os.Args[0], After: os.Args[0], Lanes: []string{"chat", "search"}, AtMost: 1e-9, Rounds: 2, Scale: 1e-9, Out: t.TempDir()}
-	err := c.Run(t.Context(), &command.Surroundings{Out: &out, Err: &people, Version: "v0.0.0-test"})
+	err := c.Run(t.Context(), &command.Env{Out: &out, Err: &people, Version: "v0.0.0-test"})
 	if err == nil || !strings.Contains(err.Error(), "of 9 figures are more than 1e-09 times what they were") {
 		t.Errorf("%v\n%s%s", err, out.String(), people.String())
 	}

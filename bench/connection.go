@@ -16,8 +16,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec/sse"
 )
 
-// patience bounds one exchange of the load: a target that hangs is an error, not the end of the run.
-const patience = 60 * time.Second
+// timeout bounds one exchange of the load: a target that hangs is an error, not the end of the run.
+const timeout = 60 * time.Second
 
 // connection is one client: it sends requests one after the other on one HTTP/1.1 connection, redialled when it
 // broke. It uses no HTTP library, because load and target share the processors.
@@ -81,7 +81,7 @@ func (c *connection) do(ctx context.Context, seed, n int, delayed func(time.Dura
 		}
 		c.in.Reset(c.conn)
 	}
-	if err := c.conn.SetDeadline(time.Now().Add(patience + time.Duration(c.lane.events)*c.lane.gap)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(timeout + time.Duration(c.lane.events)*c.lane.gap)); err != nil {
 		return r, err
 	}
 	r.sent = time.Now()

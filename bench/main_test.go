@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 		var grammar struct {
 			Bench Command `cmd:""`
 		}
-		os.Exit(command.Main(&grammar, os.Args[1:], &command.Surroundings{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: os.Args[0]}))
+		os.Exit(command.Main(&grammar, os.Args[1:], &command.Env{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: os.Args[0]}))
 	}
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/cloudwego/netpoll.(*defaultPoll).Wait"),

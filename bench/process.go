@@ -44,7 +44,7 @@ func startProcess(log io.Writer, env []string, program string, args ...string) (
 	}
 	stop := func() {
 		_ = in.Close()
-		timer := time.AfterFunc(stopPatience, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(stopTimeout, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 		_ = cmd.Wait()
 	}
@@ -56,8 +56,8 @@ func startProcess(log io.Writer, env []string, program string, args ...string) (
 	return &process{pid: cmd.Process.Pid, stop: stop, first: strings.TrimSpace(line)}, nil
 }
 
-// stopPatience is how long a target gets to end.
-const stopPatience = 10 * time.Second
+// stopTimeout is how long a target gets to end.
+const stopTimeout = 10 * time.Second
 
 // untilStdinEnds is the other side of startProcess.
 func untilStdinEnds(ctx context.Context) context.Context {

@@ -45,7 +45,7 @@ type runner struct {
 }
 
 // Run measures and writes the report.
-func (c *Run) Run(ctx context.Context, s *command.Surroundings) error {
+func (c *Run) Run(ctx context.Context, s *command.Env) error {
 	if c.Rounds < 1 || c.Scale <= 0 {
 		return errors.New("--rounds and --scale have to be above 0")
 	}

@@ -21,7 +21,7 @@ import (
 func measured(t *testing.T, run *Run) (report *Report, said string) {
 	t.Helper()
 	var out, people bytes.Buffer
-	if err := run.Run(t.Context(), &command.Surroundings{Out: &out, Err: &people, Version: "v0.0.0-test"}); err != nil {
+	if err := run.Run(t.Context(), &command.Env{Out: &out, Err: &people, Version: "v0.0.0-test"}); err != nil {
 		t.Fatal(err, people.String())
 	}
 	report, err := readReport(filepath.Join(run.Out, "report.json"))

@@ -248,7 +248,7 @@ func (f *fleet) foreign(t *target, program string, args ...string) error {
 	}
 	f.stops = append(f.stops, func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		timer := time.AfterFunc(stopPatience, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(stopTimeout, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 		_ = cmd.Wait()
 	})
@@ -256,7 +256,7 @@ func (f *fleet) foreign(t *target, program string, args ...string) error {
 	if version, err := exec.Command(program, "-v").CombinedOutput(); err == nil { //nolint:noctx // as above
 		t.Version, _, _ = strings.Cut(string(version), "\n")
 	}
-	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(stopTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", t.address); err == nil { //nolint:noctx // on the loopback
 			return conn.Close()
 		}

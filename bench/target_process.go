@@ -25,7 +25,7 @@ type Target struct {
 }
 
 // Run serves until standard input ends.
-func (c *Target) Run(ctx context.Context, s *command.Surroundings) error {
+func (c *Target) Run(ctx context.Context, s *command.Env) error {
 	ctx = untilStdinEnds(ctx)
 	profiles, err := serveProfiles(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Target) Run(ctx context.Context, s *command.Surroundings) error {
 	if c.Kind == targetMneme {
 		inner := *s
 		inner.Out = &addressLine{to: s.Out, profiles: profiles}
-		serve := command.Serve{Place: command.Place{Config: c.Of}}
+		serve := command.Serve{StoreFlags: command.StoreFlags{Config: c.Of}}
 		return serve.Run(ctx, &inner)
 	}
 	if c.Kind == "provider" {

@@ -42,11 +42,11 @@ func (b *Body) Read(p []byte) (int, error) {
 }
 
 // readAhead gives the first bytes of the body, at most limit, before anything else has been read. The body still begins
-// with them, and ends with what has come where its end keeps people waiting for longer than patience.
-func (b *Body) readAhead(limit int64, patience time.Duration) []byte {
-	impatience := time.AfterFunc(patience, b.Cut)
+// with them, and ends with what has come where its end keeps people waiting for longer than timeout.
+func (b *Body) readAhead(limit int64, timeout time.Duration) []byte {
+	cut := time.AfterFunc(timeout, b.Cut)
 	ahead, _ := io.ReadAll(io.LimitReader(b, limit)) // b keeps the error
-	if !impatience.Stop() && b.watch.ctx.Err() == nil {
+	if !cut.Stop() && b.watch.ctx.Err() == nil {
 		b.err = io.EOF
 	}
 	b.ahead = ahead

@@ -652,7 +652,7 @@ func TestEndingAStreamOfASharedConnectionReachesTheProvider(t *testing.T) {
 		end(cancel, reply.Body)
 		select {
 		case <-gone:
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Errorf("%s: the provider does not know", name)
 		}
 		cancel()

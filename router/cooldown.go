@@ -63,8 +63,8 @@ const maxRetryAfter = 24 * time.Hour
 // and come with their header. Who keeps the rest back for longer has nothing more to say, so that an attempt elsewhere
 // does not wait for it.
 const (
-	maxWaitBody      = 32 << 10
-	waitBodyPatience = 2 * time.Second
+	maxWaitBody     = 32 << 10
+	waitBodyTimeout = 2 * time.Second
 )
 
 // wait is how long an answer asks to wait before the next request, 0 when it asks for none. Where it is turned away by a
@@ -76,7 +76,7 @@ func (r *Reply) wait(why Failure, now time.Time) time.Duration {
 	}
 	wait := retryAfter(r.Header, now)
 	if wait == 0 && (why == FailureRateLimited || why == FailureNoCredit || why == FailureOverloaded) {
-		wait = believed(failure.Wait(r.Body.readAhead(maxWaitBody, waitBodyPatience)))
+		wait = believed(failure.Wait(r.Body.readAhead(maxWaitBody, waitBodyTimeout)))
 	}
 	return wait
 }

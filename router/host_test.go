@@ -15,8 +15,8 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// patience is how long a test waits for something that has to come; it is never part of what is asserted.
-const patience = time.Minute
+// timeout is how long a test waits for something that has to come; it is never part of what is asserted.
+const timeout = time.Minute
 
 // A host is a raw listener whose connections are served by a script, to misbehave below the level of HTTP.
 type host struct {
@@ -59,7 +59,7 @@ func (h *host) awaitClosed(t testing.TB) {
 	t.Helper()
 	select {
 	case <-h.closed:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Error("the connection to the provider stayed open")
 	}
 }

@@ -56,7 +56,7 @@ func (l *lister) config() Config {
 // listing builds a router that asks for lists however long they take.
 func listing(t *testing.T, c Config) *Router {
 	r := newRouter(t, c)
-	r.lists.deadline = patience
+	r.lists.deadline = timeout
 	return r
 }
 

@@ -430,7 +430,7 @@ func TestALimitOnTheFirstByteLeadsToAnotherEndpointOnlyWhereThatIsHarmless(t *te
 			u.answer(first, func(http.ResponseWriter) { <-end })
 			asked, status, fault := u.call(func(c *Call) { c.Header = test.header })
 			want := []string{first + " k1", second + " k1"}[:test.want]
-			if (status != test.status || !slices.Equal(asked, want)) && limit < patience {
+			if (status != test.status || !slices.Equal(asked, want)) && limit < timeout {
 				continue
 			}
 			if !slices.Equal(asked, want) || status != test.status {

@@ -131,7 +131,7 @@ func TestHeldAnswersShareABudget(t *testing.T) {
 					select {
 					case <-release:
 					case <-r.Context().Done():
-					case <-time.After(patience): // nobody was refused
+					case <-time.After(timeout): // nobody was refused
 					}
 					_, _ = io.WriteString(packed, answer[len(answer)-1:])
 					_ = packed.Close()

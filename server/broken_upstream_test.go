@@ -218,7 +218,7 @@ func TestAProviderThatFallsSilentIsGivenUp(t *testing.T) {
 		for idle := 50 * time.Millisecond; ; idle *= 2 {
 			h := build(t, func(p *plan) { p.router.Timeouts.Idle = idle })
 			a := h.post(s.path, s.body(`events 9; delay 1h first=1ms; burst 3`, true))
-			if a.status == http.StatusGatewayTimeout && idle < patience {
+			if a.status == http.StatusGatewayTimeout && idle < timeout {
 				continue
 			}
 			endsWithError(t, s, "silence", a)

@@ -36,7 +36,7 @@ func TestARequestIsOnRecordWhileTheProviderStillThinks(t *testing.T) {
 	h = build(t, func(p *plan) {
 		p.provider.OnRequest = func(r provider.Recorded) {
 			page, err := h.store.Archive().Exchanges("acme", store.ExchangeQuery{Limit: 1})
-			for deadline := time.Now().Add(patience); err == nil && len(page.Data) == 0 && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(timeout); err == nil && len(page.Data) == 0 && time.Now().Before(deadline); {
 				page, err = h.store.Archive().Exchanges("acme", store.ExchangeQuery{Limit: 1})
 			}
 			if err != nil || len(page.Data) == 0 {

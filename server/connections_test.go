@@ -51,7 +51,7 @@ func bounded(t *testing.T, h *house) {
 			return false // a handshake that was refused
 		}
 		defer func() { _ = conn.Close() }()
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(timeout))
 		_, _ = io.WriteString(conn, probe)
 		answer, _ := io.ReadAll(io.LimitReader(conn, 12))
 		return strings.HasPrefix(string(answer), "HTTP/1.1 200")

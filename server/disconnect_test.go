@@ -17,7 +17,7 @@ import (
 // await gives the request with this number once it has reached the provider.
 func (h *house) await(number int64) provider.Recorded {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	r, err := h.provider.Await(ctx, number)
 	ok(h.t, err)

@@ -74,7 +74,7 @@ func TestADrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T) {
 func aDrainCutsWhatDoesNotFinishInTheSurfacesOwnWay(t *testing.T, on transportPlan) {
 	h := build(t, on, func(p *plan) {
 		p.server.DrainTimeout = 50 * time.Millisecond
-		p.server.AbortWithin(patience)
+		p.server.AbortWithin(timeout)
 	})
 	type cut struct {
 		surface
@@ -305,7 +305,7 @@ func readinessBeforeTheDrain(t *testing.T, on transportPlan) {
 	// asked of a proxy that waits longer.
 	for delay := 100 * time.Millisecond; ; delay *= 2 {
 		late, err := servedDuringTheDelay(t, on, delay)
-		if err != nil && late && delay < patience {
+		if err != nil && late && delay < timeout {
 			continue
 		}
 		ok(t, err)

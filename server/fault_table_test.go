@@ -202,7 +202,7 @@ func TestWhateverAProviderDoesWrongTheClientIsToldAndTheRecordShowsIt(t *testing
 					a := h.post(s.path, body)
 					// What comes before a silence has to be read within the limit on it. Where the machine has no time for that, a
 					// longer one is tried.
-					for ; expected == broken && a.status == http.StatusGatewayTimeout && 0 < c.Timeouts.Idle && c.Timeouts.Idle < patience; a = h.post(s.path, body) {
+					for ; expected == broken && a.status == http.StatusGatewayTimeout && 0 < c.Timeouts.Idle && c.Timeouts.Idle < timeout; a = h.post(s.path, body) {
 						c.Timeouts.Idle *= 2
 						reroute()
 						asked.Store(0)

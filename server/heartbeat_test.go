@@ -47,7 +47,7 @@ func signsOfLifeAreSentOnASilentStream(t *testing.T, on transportPlan) {
 			up.t = t
 			h := build(t, on, up.serves, func(p *plan) { p.server.Heartbeat = 10 * time.Millisecond })
 			for _, s := range generating {
-				ctx, leave := context.WithTimeout(context.Background(), patience)
+				ctx, leave := context.WithTimeout(context.Background(), timeout)
 				response, err := h.client.Do(h.request(ctx, http.MethodPost, s.path, s.body("", true), "Authorization", "Bearer "+h.key))
 				ok(t, err)
 				in, received := bufio.NewReader(response.Body), ""
@@ -121,7 +121,7 @@ func aStalledClientHoldsUpNobodysSignsOfLife(t *testing.T, on transportPlan) {
 	_, err := conn.Write([]byte(h.raw(chat, chat.body("", true))))
 	ok(t, err)
 	closed(t, "the stall", stalled)
-	ctx, leave := context.WithTimeout(context.Background(), patience)
+	ctx, leave := context.WithTimeout(context.Background(), timeout)
 	defer leave()
 	response, err := h.client.Do(h.request(ctx, http.MethodPost, messages.path, messages.body("", true), "Authorization", "Bearer "+h.key))
 	ok(t, err)
@@ -183,7 +183,7 @@ func TestSignsOfLifeAndFailuresGoOnCounting(t *testing.T) {
 				await()
 			})
 			h := build(t, up.serves, func(p *plan) { p.server.Heartbeat = 20 * time.Millisecond })
-			ctx, leave := context.WithTimeout(context.Background(), patience)
+			ctx, leave := context.WithTimeout(context.Background(), timeout)
 			defer leave()
 			body := strings.Replace(with(responses.body("", true), test.request), responses.model, test.model, 1)
 			response, err := h.client.Do(h.request(ctx, http.MethodPost, responses.path, body, "Authorization", "Bearer "+h.key))

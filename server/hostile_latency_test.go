@@ -24,7 +24,7 @@ func TestLegitimateTrafficKeepsItsLatencyBesideAttackers(t *testing.T) {
 		t.Skip("set MNEME_HOSTILE, or use make hostile")
 	}
 	onEveryTransport(t, func(t *testing.T, on transportPlan) {
-		h := besiege(t, on, hostilePatience)
+		h := besiege(t, on, hostileTimeout)
 		var alone, beside []time.Duration
 		for range hostileRounds {
 			begun := time.Now()

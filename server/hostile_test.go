@@ -28,9 +28,9 @@ const (
 	hostileInFlight = 8 << 20
 )
 
-// hostilePatience is how long a request may take to arrive. What does not come to its end within it because the machine is
+// hostileTimeout is how long a request may take to arrive. What does not come to its end within it because the machine is
 // slow is tried again with more.
-const hostilePatience = time.Second
+const hostileTimeout = time.Second
 
 // hostileHeap is what the proxy and its attackers may hold together beyond what a house needs, in bytes. The most of it
 // is what netpoll reads between two looks of the sweeper, with several floods at a time.
@@ -52,7 +52,7 @@ type hostile struct {
 // hostileSay is the client's side of a connection.
 type hostileSay struct {
 	net.Conn
-	patience time.Duration // of the server
+	timeout time.Duration // of the server
 }
 
 func (c *hostileSay) say(text string) bool {
@@ -66,7 +66,7 @@ func (c *hostileSay) drip(text string) {
 		if !c.say(text[i : i+1]) {
 			return
 		}
-		time.Sleep(c.patience / 10)
+		time.Sleep(c.timeout / 10)
 	}
 }
 
@@ -304,13 +304,13 @@ func (f filling) Write(p []byte) (int, error) {
 // besieged is a house with limits that attackers can reach.
 type besieged struct {
 	*house
-	patience time.Duration
+	timeout time.Duration
 }
 
-func besiege(t *testing.T, on transportPlan, patience time.Duration) *besieged {
-	return &besieged{patience: patience, house: build(t, on, func(p *plan) {
+func besiege(t *testing.T, on transportPlan, timeout time.Duration) *besieged {
+	return &besieged{timeout: timeout, house: build(t, on, func(p *plan) {
 		o := &p.server
-		o.BodyBytes, o.HeaderBytes, o.InFlightBytes, o.ReadTimeout = hostileBody, hostileHead, hostileInFlight, patience
+		o.BodyBytes, o.HeaderBytes, o.InFlightBytes, o.ReadTimeout = hostileBody, hostileHead, hostileInFlight, timeout
 		p.provider.Keep = -1
 	})}
 }
@@ -321,13 +321,13 @@ func TestHostileRequestsGetTheirAnswerAndHarmNobody(t *testing.T) {
 }
 
 func hostileRequests(t *testing.T, on transportPlan, table []hostile) {
-	for within := hostilePatience; len(table) > 0; within *= 4 {
+	for within := hostileTimeout; len(table) > 0; within *= 4 {
 		t.Run("within "+within.String(), func(t *testing.T) { table = besiege(t, on, within).withstands(t, table) })
 	}
 }
 
 // withstands attacks the house with the table beside other requests. It gives the rows that were not done when the
-// house's patience was over.
+// house's timeout had passed.
 func (h *besieged) withstands(t *testing.T, table []hostile) (tooSlow []hostile) {
 	runtime.GC()
 	before, peak := heapNow(), make(chan heapSeen, 1)
@@ -357,7 +357,7 @@ func (h *besieged) withstands(t *testing.T, table []hostile) (tooSlow []hostile)
 
 // What comes to a port with TLS and is none.
 func TestWhatIsNoTLSGetsNoFurther(t *testing.T) {
-	h := besiege(t, overTLS(t), hostilePatience)
+	h := besiege(t, overTLS(t), hostileTimeout)
 	for _, row := range []struct{ name, send, want string }{
 		{"plain HTTP", "{head}{length}\r\n{body}", "HTTP/1.0 400 "},
 		{"plain HTTP of a browser", "GET / HTTP/1.1\r\nHost: proxy\r\n\r\n", "HTTP/1.0 400 "},
@@ -372,7 +372,7 @@ func TestWhatIsNoTLSGetsNoFurther(t *testing.T) {
 		to := h.proxy.Addr()
 		conn, err := h.reach(context.Background(), to.Network(), to.String())
 		ok(t, err)
-		ok(t, conn.SetDeadline(time.Now().Add(patience)))
+		ok(t, conn.SetDeadline(time.Now().Add(timeout)))
 		_, err = io.WriteString(conn, h.fill(row.send))
 		ok(t, err)
 		got, err := io.ReadAll(conn)
@@ -390,7 +390,7 @@ func TestWhatIsNoTLSGetsNoFurther(t *testing.T) {
 }
 
 // attackWith goes through the table with so many attackers at a time. It gives the rows that say nothing: they came to
-// another end, but not within the house's patience, which may have been over for any request by then.
+// another end, but not within the house's timeout, which may have passed for any request by then.
 func (h *besieged) attackWith(t *testing.T, table []hostile, attackers int) (tooSlow []hostile) {
 	var mu sync.Mutex
 	var rows sync.WaitGroup
@@ -403,7 +403,7 @@ func (h *besieged) attackWith(t *testing.T, table []hostile, attackers int) (too
 			err := h.attack(&row)
 			switch {
 			case err == nil:
-			case time.Since(begun) < h.patience || h.patience > patience:
+			case time.Since(begun) < h.timeout || h.timeout > timeout:
 				t.Errorf("%s: %v", row.name, err)
 			default:
 				mu.Lock()
@@ -422,13 +422,13 @@ func (h *besieged) attack(row *hostile) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(patience + h.patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(timeout + h.timeout)); err != nil {
 		return err
 	}
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		say := &hostileSay{filling{conn, h.house}, h.patience}
+		say := &hostileSay{filling{conn, h.house}, h.timeout}
 		if row.act != nil {
 			row.act(say)
 		} else {
@@ -469,7 +469,7 @@ func (h *besieged) attack(row *hostile) error {
 		}
 		return nil
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(time.Now().Add(timeout))
 	if n, err := io.Copy(io.Discard, in); err != nil && errors.Is(err, os.ErrDeadlineExceeded) || n > 0 {
 		return fmt.Errorf("the connection stays open (%d bytes, %w)", n, err)
 	}
@@ -482,7 +482,7 @@ func (h *besieged) legitimate(ctx context.Context) <-chan []time.Duration {
 	body := messages.body(`text "hi"`, false)
 	go func() {
 		var took []time.Duration
-		idle := time.Now() // since when the connection may be, which the server closes, too, when its patience is over
+		idle := time.Now() // since when the connection may be, which the server closes, too, when its timeout has passed
 		for ctx.Err() == nil {
 			begun := time.Now()
 			a, err := h.attempt(http.MethodPost, messages.path, body, "Authorization", "Bearer "+h.key)
@@ -492,7 +492,7 @@ func (h *besieged) legitimate(ctx context.Context) <-chan []time.Duration {
 			switch {
 			case err == nil:
 				took = append(took, time.Since(begun))
-			case time.Since(idle) < h.patience:
+			case time.Since(idle) < h.timeout:
 				h.t.Errorf("a legitimate request: %v", err)
 			}
 			idle = begun

@@ -32,8 +32,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// patience is how long a test waits for something that is to happen at once; only a failure takes that long.
-const patience = time.Minute
+// timeout is how long a test waits for something that is to happen at once; only a failure takes that long.
+const timeout = time.Minute
 
 // pollers live as long as the process: netpoll's and those of libraries that start one when they are loaded.
 var pollers = []goleak.Option{
@@ -185,8 +185,8 @@ func build(t testing.TB, changes ...func(*plan)) *house {
 	p.store.Redact, p.store.Stream = redactor, digest.Stream
 	p.server.Log = slog.New(slog.NewTextHandler(h.log, nil))
 	// However slow the machine is, answers hold what the provider sent alone, and a drain lets them end.
-	p.server.Heartbeat, p.server.DrainTimeout = time.Hour, patience
-	p.server.Recall.Deadline = patience
+	p.server.Heartbeat, p.server.DrainTimeout = time.Hour, timeout
+	p.server.Recall.Deadline = timeout
 	p.router.Providers = map[string]router.ProviderConfig{}
 	for _, change := range changes {
 		change(&p)
@@ -461,7 +461,7 @@ func (h *house) attemptDial() (net.Conn, error) {
 		return nil, err
 	}
 	h.t.Cleanup(func() { _ = conn.Close() })
-	return conn, conn.SetDeadline(time.Now().Add(patience))
+	return conn, conn.SetDeadline(time.Now().Add(timeout))
 }
 
 // raw is a request as it stands on the wire.
@@ -490,7 +490,7 @@ func ok(t testing.TB, err error) {
 // eventually waits until check gives nil.
 func eventually(t testing.TB, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for {
 		err := check()
 		if err == nil {
@@ -508,7 +508,7 @@ func closed(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatalf("%s does not happen", what)
 	}
 }

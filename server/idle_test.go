@@ -198,7 +198,7 @@ func awaitEvents(t *testing.T, took <-chan time.Duration, n int) []time.Duration
 	for i := range all {
 		select {
 		case all[i] = <-took:
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Fatalf("%d of %d events came", i, n)
 		}
 	}

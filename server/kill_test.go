@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 			Serve   command.Serve   `cmd:""`
 			Reindex command.Reindex `cmd:""`
 			Config  command.Config  `cmd:""`
-		}{}, os.Args[1:], &command.Surroundings{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: "mneme"}))
+		}{}, os.Args[1:], &command.Env{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: "mneme"}))
 	}
 	goleak.VerifyTestMain(m, pollers...)
 }

@@ -364,7 +364,7 @@ func aSlowReaderSlowsItsProviderAndNothingPilesUp(t *testing.T, on transportPlan
 			t.Errorf("%d bytes went into the proxy before the provider had to wait", sent)
 		}
 		t.Logf("the provider had to wait after %d KiB", sent>>10)
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("the provider never had to wait")
 	}
 	if a := h.post(embeddings.path, embeddings.body("", false)); a.status >= 500 {

@@ -344,7 +344,7 @@ type tail struct {
 
 func (h *house) tail(t *testing.T, headers ...string) *tail {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
 	r := h.request(ctx, http.MethodGet, "/v1/memory/events", "", append([]string{"Authorization", "Bearer " + h.key}, headers...)...)
 	response, err := h.client.Do(r)

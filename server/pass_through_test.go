@@ -168,7 +168,7 @@ func TestEventsArriveAsTheyAreSent(t *testing.T) { onEveryTransport(t, eventsArr
 
 func eventsArriveAsTheyAreSent(t *testing.T, on transportPlan) {
 	h := build(t, on)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	for _, s := range generating {
 		// An hour between two writes: whatever arrives has been handed on at once.

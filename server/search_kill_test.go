@@ -120,7 +120,7 @@ func (p *program) recall(t *testing.T, method, path, body string, into any) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	status, answer := p.call(client, method, path, body)
-	for deadline := time.Now().Add(patience); status == http.StatusGatewayTimeout && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(timeout); status == http.StatusGatewayTimeout && time.Now().Before(deadline); {
 		status, answer = p.call(client, method, path, body)
 	}
 	if status != http.StatusOK {
@@ -132,7 +132,7 @@ func (p *program) recall(t *testing.T, method, path, body string, into any) {
 // find searches once everything that was said before the kill is indexed.
 func (p *program) find(t *testing.T, word string) (found []string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(timeout); ; {
 		var a search.Answer
 		p.recall(t, http.MethodPost, "/v1/memory/search", fmt.Sprintf(`{"query":%q,"mode":"lexical"}`, word), &a)
 		if slices.Contains(a.Degraded, "index:behind") && time.Now().Before(deadline) {

@@ -355,7 +355,7 @@ func traced(t *testing.T, received *receiver, o telemetry.TracingOptions, change
 	h, _, _ = observed(t, tracing, append(changes, func(p *plan) { p.router.TraceParent = o.SendTraceParent })...)
 	return h, func() {
 		ok(t, h.stop())
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		ok(t, tracing.Shutdown(ctx))
 		received.stop()

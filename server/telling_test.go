@@ -38,7 +38,7 @@ func TestWebhooksAreToldOfBudgetsThatAreReachedAndOfFailures(t *testing.T) {
 			if err := json.Unmarshal(body, &told); err != nil || told.Type != kind {
 				t.Errorf("told was %s (%v), want %s", body, err, kind)
 			}
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Fatalf("nothing was told of %s", kind)
 		}
 	}

@@ -135,7 +135,7 @@ func askOn(conn net.Conn, request string) (*answer, error) {
 // isClosed waits until the other side has closed a connection from which nothing more is to come.
 func isClosed(t testing.TB, conn net.Conn) {
 	t.Helper()
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(time.Now().Add(timeout))
 	n, err := conn.Read(make([]byte, 1))
 	var timeout net.Error
 	if n > 0 || errors.As(err, &timeout) && timeout.Timeout() {

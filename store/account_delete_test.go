@@ -33,7 +33,7 @@ func left(t *testing.T, s *Store, account kv.AccountNumber) map[string]int {
 // waitGone waits until nothing of an account is left.
 func waitGone(t *testing.T, s *Store, account kv.AccountNumber) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); len(left(t, s, account)) > 0; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); len(left(t, s, account)) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still there: %v", left(t, s, account))
 		}

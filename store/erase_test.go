@@ -256,7 +256,7 @@ func TestAnErasureGoesOnAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir})
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for {
 		done, err := s.Archive().Erasure("acme", e.ID)
 		if err != nil {

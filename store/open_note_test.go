@@ -115,7 +115,7 @@ func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 	release := stall(t, s)
 	ended := make(chan error)
 	go func() { ended <- begun[0].Finish(t.Context(), &Closing{Outcome: OutcomeComplete}) }()
-	for deadline := time.Now().Add(patience); s.Stats().Queued == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(timeout); s.Stats().Queued == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the end does not reach the writer")
 		}

@@ -97,13 +97,13 @@ func (c *conversation) exchange(o *Opening, outcome Outcome, answer string) (id,
 	return capture.ID(), capture.SessionID()
 }
 
-// patience is how long a test waits for something that is to happen soon; only a failure takes that long.
-const patience = time.Minute
+// timeout is how long a test waits for something that is to happen soon; only a failure takes that long.
+const timeout = time.Minute
 
 // settle waits until everything is digested, what came twice included, and has been announced.
 func (c *conversation) settle() {
 	c.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for {
 		waiting, err := c.s.outbox()
 		if err != nil {
@@ -124,7 +124,7 @@ func (c *conversation) settle() {
 // idle waits until the digester has nothing to do any more.
 func (c *conversation) idle() {
 	c.t.Helper()
-	for deadline := time.Now().Add(patience); !c.s.digester.upToDate(sessionRef{}) || c.s.digester.waiting() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !c.s.digester.upToDate(sessionRef{}) || c.s.digester.waiting() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatal("the digester does not come to rest")
 		}
@@ -660,7 +660,7 @@ func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = &conversation{t, openStore(t, Options{Dir: dir, Digest: digestTest})}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for {
 		merged, err := c.s.Archive().Session("acme", a)
 		if err != nil {

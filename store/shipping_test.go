@@ -251,7 +251,7 @@ func TestWhatWasErasedAtTheCentreDoesNotComeBack(t *testing.T) {
 	if _, err := centre.s.Archive().Erase(t.Context(), "acme", Selection{Exchanges: []string{id}}, false); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
 		if _, err := centre.s.Archive().Exchange("acme", id); err != nil {
 			break
 		}

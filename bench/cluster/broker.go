@@ -17,7 +17,7 @@ func runBroker(ctx context.Context, dir string) error {
 		return err
 	}
 	broker.Start()
-	if !broker.ReadyForConnections(patience) {
+	if !broker.ReadyForConnections(timeout) {
 		return errors.New("the broker does not start")
 	}
 	fmt.Println("listening on " + broker.ClientURL())

@@ -99,7 +99,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * patience); !holds(); {
+	for deadline := time.Now().Add(2 * timeout); !holds(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not come about that %s", what)
 		}
@@ -109,7 +109,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func call(t *testing.T, method, url, key, body string) (status int, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
 	if err != nil {

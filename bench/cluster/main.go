@@ -41,8 +41,8 @@ func run(program, dir, broker string) error {
 	return runCluster(ctx, program, dir)
 }
 
-// patience is how long a node may take to start, or to end.
-const patience = time.Minute
+// timeout is how long a node may take to start, or to end.
+const timeout = time.Minute
 
 // node is a process of the cluster, as cluster.json names it.
 type node struct {
@@ -164,7 +164,7 @@ func startNode(ctx context.Context, dir, name string, secrets map[string]string,
 		return n, fmt.Errorf("%s has ended; %s says why", name, log.Name())
 	case <-ctx.Done():
 		return n, ctx.Err()
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		return n, fmt.Errorf("%s does not start; %s says why", name, log.Name())
 	}
 }
@@ -190,7 +190,7 @@ func (c *installation) stop() (err error) {
 		}
 		select {
 		case <-n.ended:
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			_ = n.process.Process.Kill()
 			<-n.ended
 			err = errors.Join(err, fmt.Errorf("%s did not end by itself", n.Name))

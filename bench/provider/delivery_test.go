@@ -21,8 +21,8 @@ import (
 	"github.com/mnemeproxy/mneme/bench/provider"
 )
 
-// patience is how long a test waits for what must happen; it never passes when all is well.
-const patience = time.Minute
+// timeout is how long a test waits for what must happen; it never passes when all is well.
+const timeout = time.Minute
 
 // An endpoint is where a format is spoken, and a request body with a prompt.
 type endpoint struct {
@@ -420,7 +420,7 @@ func TestClientThatLeavesIsSeenInEveryPhase(t *testing.T) {
 					<-ctx.Done()
 				}
 			}()
-			await, done := context.WithTimeout(context.Background(), patience)
+			await, done := context.WithTimeout(context.Background(), timeout)
 			rec, err := s.Await(await, id)
 			if err != nil {
 				t.Fatal(err)
@@ -514,7 +514,7 @@ func TestAnswersPassThroughAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: proxy, ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: proxy, ReadHeaderTimeout: timeout}
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(listener) }()
 	for _, e := range endpoints {

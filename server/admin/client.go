@@ -66,7 +66,7 @@ const localOrigin = "http://mneme"
 // How long Open waits for a server that is starting or stopping, or for another command, and how often it looks.
 // Every command but the server itself holds the store for milliseconds.
 const (
-	openPatience = 10 * time.Second
+	openTimeout  = 10 * time.Second
 	openInterval = 50 * time.Millisecond
 )
 
@@ -79,7 +79,7 @@ func Open(ctx context.Context, dataDir string, open func() (Engine, error), crea
 			return nil, fmt.Errorf("no data in %s: %w", dataDir, fs.ErrNotExist)
 		}
 	}
-	deadline := time.Now().Add(openPatience)
+	deadline := time.Now().Add(openTimeout)
 	for {
 		client, err := dialClient(ctx, dataDir)
 		if client != nil || err != nil {

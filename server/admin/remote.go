@@ -14,8 +14,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// remotePatience is how long a server elsewhere may take to say whose key it was shown.
-const remotePatience = 10 * time.Second
+// remoteTimeout is how long a server elsewhere may take to say whose key it was shown.
+const remoteTimeout = 10 * time.Second
 
 // Remote reaches the server at origin, "http://host:port", as the holder of a service key. What the key may not do, the
 // server refuses.
@@ -25,7 +25,7 @@ func Remote(ctx context.Context, origin, key string) (*Client, error) {
 	if u, err := url.Parse(c.origin); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:7788", origin)
 	}
-	asking, cancel := context.WithTimeout(ctx, remotePatience)
+	asking, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
 	err := c.call(asking, http.MethodGet, "/key", nil, c.holder)
 	var known *codec.Error

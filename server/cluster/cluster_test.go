@@ -22,8 +22,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
-// patience is how long a test waits for something that is to happen soon; only a failure takes that long.
-const patience = time.Minute
+// timeout is how long a test waits for something that is to happen soon; only a failure takes that long.
+const timeout = time.Minute
 
 // startBroker runs a broker with JetStream in this process.
 func startBroker(t *testing.T, dir string, port int) *server.Server {
@@ -35,7 +35,7 @@ func startBroker(t *testing.T, dir string, port int) *server.Server {
 		t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(timeout) {
 		t.Fatal("the broker does not start")
 	}
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
@@ -123,7 +123,7 @@ func gatherIn(t *testing.T, s *store.Store, dir string, o Options) *Centre {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
+	for deadline := time.Now().Add(timeout); !holds(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not come about that %s", what)
 		}
@@ -240,7 +240,7 @@ func TestBrokersThatForgetLoseNothing(t *testing.T) {
 		stream, err := js.Stream(t.Context(), streamName)
 		return err == nil && stream.CachedInfo().State.LastSeq > 1 && shipper.Status().Frames > 1
 	})
-	if _, err := conn.Request("$JS.API.STREAM.PURGE."+streamName, nil, patience); err != nil {
+	if _, err := conn.Request("$JS.API.STREAM.PURGE."+streamName, nil, timeout); err != nil {
 		t.Fatal(err)
 	}
 	gatherIn(t, centre, dir, o)
@@ -349,7 +349,7 @@ func TestAStoreThatWasSetBackIsShippedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Request("$JS.API.STREAM.DELETE."+streamName, nil, patience); err != nil {
+		if _, err := conn.Request("$JS.API.STREAM.DELETE."+streamName, nil, timeout); err != nil {
 			t.Fatal(err)
 		}
 		conn.Close()

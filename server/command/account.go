@@ -31,7 +31,7 @@ type AccountList struct {
 }
 
 // Run lists accounts by name.
-func (c *AccountList) Run(ctx context.Context, s *Surroundings) error {
+func (c *AccountList) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		accounts, err := client.Accounts().List(ctx)
 		if err != nil {
@@ -56,7 +56,7 @@ type AccountCreate struct {
 }
 
 // Run creates the account; a name that is taken is an error.
-func (c *AccountCreate) Run(ctx context.Context, s *Surroundings) error {
+func (c *AccountCreate) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, create, func(client *admin.Client) error {
 		account, err := client.Accounts().Create(ctx, c.Name)
 		if err != nil {
@@ -72,7 +72,7 @@ func (c *AccountCreate) Run(ctx context.Context, s *Surroundings) error {
 
 // AccountUpdate is "mneme account update NAME".
 type AccountUpdate struct {
-	Place          `embed:""`
+	StoreFlags     `embed:""`
 	Name           string  `arg:"" help:"Name of the account."`
 	BudgetUSDDay   *Budget `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC), of all its keys together; none: no budget."`
 	BudgetUSDMonth *Budget `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC), likewise."`
@@ -80,7 +80,7 @@ type AccountUpdate struct {
 }
 
 // Run sets what the flags name, from the next request on.
-func (c *AccountUpdate) Run(ctx context.Context, s *Surroundings) error {
+func (c *AccountUpdate) Run(ctx context.Context, s *Env) error {
 	asked := admin.BudgetChange{Day: (*store.USD)(c.BudgetUSDDay), Month: (*store.USD)(c.BudgetUSDMonth)}
 	if asked == (admin.BudgetChange{}) {
 		return errors.New("nothing to change; mneme account update --help lists the settings")
@@ -113,7 +113,7 @@ type AccountDelete struct {
 }
 
 // Run deletes the account if that is confirmed, and otherwise shows what would be deleted.
-func (c *AccountDelete) Run(ctx context.Context, s *Surroundings) error {
+func (c *AccountDelete) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		d, err := client.Accounts().Delete(ctx, c.Name, !c.Yes)
 		if err != nil {
@@ -150,8 +150,8 @@ type CredentialSet struct {
 }
 
 // Run reads the secret, without showing it on a terminal, and stores it in place of an earlier one.
-func (c *CredentialSet) Run(ctx context.Context, s *Surroundings) error {
-	if err := warnOfUnknownProvider(c.Place, c.Provider, s.Err); err != nil {
+func (c *CredentialSet) Run(ctx context.Context, s *Env) error {
+	if err := warnOfUnknownProvider(c.StoreFlags, c.Provider, s.Err); err != nil {
 		return err
 	}
 	secret, err := readSecret(ctx, s, fmt.Sprintf("Credential of account %s for %s (not shown): ", c.Account, c.Provider))
@@ -168,7 +168,7 @@ func (c *CredentialSet) Run(ctx context.Context, s *Surroundings) error {
 }
 
 // warnOfUnknownProvider only warns: the running server may have another configuration than this command.
-func warnOfUnknownProvider(place Place, provider string, w io.Writer) error {
+func warnOfUnknownProvider(place StoreFlags, provider string, w io.Writer) error {
 	cfg, err := place.load()
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ type CredentialRemove struct {
 }
 
 // Run removes the credential; one that is not there is an error.
-func (c *CredentialRemove) Run(ctx context.Context, s *Surroundings) error {
+func (c *CredentialRemove) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if err := client.Accounts().RemoveCredential(ctx, c.Account, c.Provider); err != nil {
 			return err
@@ -208,7 +208,7 @@ type AccountRetention struct {
 }
 
 // Run gives the account a rule of its own, in place of the server's.
-func (c *AccountRetention) Run(ctx context.Context, s *Surroundings) error {
+func (c *AccountRetention) Run(ctx context.Context, s *Env) error {
 	rule := &store.Retention{MaxAge: time.Duration(c.MaxAge), MaxBytes: int64(c.MaxBytes)}
 	bounded := *rule != store.Retention{}
 	if bounded == c.Default {

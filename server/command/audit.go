@@ -27,7 +27,7 @@ type AuditList struct {
 const auditPage = 500
 
 // Run lists entries; secrets are in none.
-func (c *AuditList) Run(ctx context.Context, s *Surroundings) error {
+func (c *AuditList) Run(ctx context.Context, s *Env) error {
 	if c.Limit < 1 {
 		return fmt.Errorf("--limit %d: give a number above 0", c.Limit)
 	}

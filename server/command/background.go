@@ -18,15 +18,15 @@ import (
 
 // Up is "mneme up".
 type Up struct {
-	Place    `embed:""`
-	Listen   string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
-	Simulate bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
-	Process  bool   `help:"Start a plain process, also where a service manager is there."`
+	StoreFlags `embed:""`
+	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
+	Simulate   bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
+	Process    bool   `help:"Start a plain process, also where a service manager is there."`
 }
 
 // How long a server may take to start or to end, and how often it is looked for.
 const (
-	backgroundPatience = time.Minute
+	backgroundTimeout  = time.Minute
 	backgroundInterval = 50 * time.Millisecond
 )
 
@@ -34,7 +34,7 @@ const (
 const logName = "server.log"
 
 // Run has the server run from now on, and waits until it takes requests.
-func (c *Up) Run(ctx context.Context, s *Surroundings) error {
+func (c *Up) Run(ctx context.Context, s *Env) error {
 	keepFilesPrivate()
 	cfg, err := c.load() // with its mistakes, which nobody would see later
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Up) Run(ctx context.Context, s *Surroundings) error {
 	if err := keeper.Up(ctx, program); err != nil {
 		return fmt.Errorf("the server was not started by %s: %w", keeper.Name(), err)
 	}
-	deadline := time.Now().Add(backgroundPatience)
+	deadline := time.Now().Add(backgroundTimeout)
 	for !admin.Running(ctx, cfg.Data) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the server does not come up; what it says: %s", keeper.Logs(program))
@@ -62,7 +62,7 @@ func (c *Up) Run(ctx context.Context, s *Surroundings) error {
 		case <-time.After(backgroundInterval):
 		}
 	}
-	if err := showStatus(ctx, s, c.Place); err != nil {
+	if err := showStatus(ctx, s, c.StoreFlags); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Out, "kept by   %s\nits log   %s\n", keeper.Name(), keeper.Logs(program))
@@ -135,11 +135,11 @@ func startProcess(p service.Program) error {
 
 // Down is "mneme down".
 type Down struct {
-	Place `embed:""`
+	StoreFlags `embed:""`
 }
 
 // Run ends the server, which drains first, and waits for that.
-func (c *Down) Run(ctx context.Context, s *Surroundings) error {
+func (c *Down) Run(ctx context.Context, s *Env) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (c *Down) Run(ctx context.Context, s *Surroundings) error {
 			return err
 		}
 	}
-	for deadline := time.Now().Add(backgroundPatience); admin.Running(ctx, cfg.Data); {
+	for deadline := time.Now().Add(backgroundTimeout); admin.Running(ctx, cfg.Data); {
 		if time.Now().After(deadline) {
 			return errors.New("the server still drains; see it with: mneme status")
 		}
@@ -191,13 +191,13 @@ func (c *Down) end(ctx context.Context) error {
 
 // Status is "mneme status".
 type Status struct {
-	Place `embed:""`
+	StoreFlags `embed:""`
 }
 
 // Run says what runs; the exit code is 1 where nothing does.
-func (c *Status) Run(ctx context.Context, s *Surroundings) error { return showStatus(ctx, s, c.Place) }
+func (c *Status) Run(ctx context.Context, s *Env) error { return showStatus(ctx, s, c.StoreFlags) }
 
-func showStatus(ctx context.Context, s *Surroundings, place Place) error {
+func showStatus(ctx context.Context, s *Env, place StoreFlags) error {
 	cfg, err := place.load()
 	if err != nil {
 		return err

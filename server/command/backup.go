@@ -23,7 +23,7 @@ type Backup struct {
 }
 
 // Run writes the state of this moment, while the server goes on.
-func (c *Backup) Run(ctx context.Context, s *Surroundings) error {
+func (c *Backup) Run(ctx context.Context, s *Env) error {
 	if _, err := os.Lstat(c.File); err == nil && c.File != "-" && !c.Overwrite {
 		return fmt.Errorf("%s is there already, and later backups may stand on it; name another file, or say --overwrite", c.File)
 	}
@@ -64,12 +64,12 @@ func readBackupHeader(name string) (header store.BackupHeader, err error) {
 
 // Restore is "mneme restore FILE...".
 type Restore struct {
-	Place `embed:""`
-	File  []string `arg:"" help:"A full backup, then its incremental ones in order."`
+	StoreFlags `embed:""`
+	File       []string `arg:"" help:"A full backup, then its incremental ones in order."`
 }
 
 // Run makes a store out of backups, in a data directory that has none.
-func (c *Restore) Run(ctx context.Context, s *Surroundings) error {
+func (c *Restore) Run(ctx context.Context, s *Env) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *Restore) Run(ctx context.Context, s *Surroundings) error {
 	return nil
 }
 
-func restore(ctx context.Context, s *Surroundings, opts store.Options, name string, removeIndex func() error) error {
+func restore(ctx context.Context, s *Env, opts store.Options, name string, removeIndex func() error) error {
 	backup, err := s.shownReader(name, "restoring")
 	if unopened := (*fs.PathError)(nil); errors.As(err, &unopened) {
 		return unopened.Err // the caller names the file

@@ -16,7 +16,7 @@ type Check struct {
 }
 
 // Run verifies every invariant of the store (store/FORMAT.md). What is wrong and not repaired is a failure.
-func (c *Check) Run(ctx context.Context, s *Surroundings) error {
+func (c *Check) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		findings := []store.Finding{}
 		done := s.waiting("checking")
@@ -40,7 +40,7 @@ func (c *Check) Run(ctx context.Context, s *Surroundings) error {
 	})
 }
 
-func describeCheck(s *Surroundings, report *store.CheckReport, findings []store.Finding) error {
+func describeCheck(s *Env, report *store.CheckReport, findings []store.Finding) error {
 	if err := describeFindings(s, findings); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func describeCheck(s *Surroundings, report *store.CheckReport, findings []store.
 	return nil
 }
 
-func describeFindings(s *Surroundings, findings []store.Finding) error {
+func describeFindings(s *Env, findings []store.Finding) error {
 	if len(findings) > 0 {
 		rows := make([][]string, len(findings))
 		for i, f := range findings {

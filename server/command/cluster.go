@@ -25,25 +25,25 @@ type Centre struct {
 
 // CentreServe is "mneme centre".
 type CentreServe struct {
-	Place  `embed:""`
-	Listen string `placeholder:"ADDRESS,…" help:"Where to serve the memory: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
-	Quiet  bool   `help:"Write no greeting and make no first key, as where nobody looks on."`
+	StoreFlags `embed:""`
+	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve the memory: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
+	Quiet      bool   `help:"Write no greeting and make no first key, as where nobody looks on."`
 }
 
 // Run serves like "mneme serve", and takes what edges ship.
-func (c *CentreServe) Run(ctx context.Context, s *Surroundings) error {
-	serve := Serve{Place: c.Place, Listen: c.Listen, Quiet: c.Quiet}
+func (c *CentreServe) Run(ctx context.Context, s *Env) error {
+	serve := Serve{StoreFlags: c.StoreFlags, Listen: c.Listen, Quiet: c.Quiet}
 	return serve.serve(ctx, s, joinAsCentre)
 }
 
 // CentreAdopt is "mneme centre adopt".
 type CentreAdopt struct {
-	Place `embed:""`
+	StoreFlags `embed:""`
 }
 
 // Run ships all that a store holds, and returns when the centre has confirmed it. It can be interrupted, and goes on where it
 // was. What the centre has already it keeps once.
-func (c *CentreAdopt) Run(ctx context.Context, s *Surroundings) (err error) {
+func (c *CentreAdopt) Run(ctx context.Context, s *Env) (err error) {
 	cfg, err := c.load()
 	if err != nil {
 		return err

@@ -28,8 +28,8 @@ const (
 	ExitUsage   = 2 // the command line itself is wrong
 )
 
-// Surroundings are what a command reads from and writes to, and what only the main package can know.
-type Surroundings struct {
+// Env is what a command reads from and writes to, and what only the main package can know.
+type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Program  string    // how this program was called
@@ -45,7 +45,7 @@ type Simulator func() (origin string, stop func() error, err error)
 
 // Main runs the command that args name, out of the kong grammar in commands, and gives the exit code. The first
 // SIGINT or SIGTERM cancels the command's context; a second one ends the process.
-func Main(commands any, args []string, s *Surroundings) int {
+func Main(commands any, args []string, s *Env) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)

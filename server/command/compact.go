@@ -16,7 +16,7 @@ type Compact struct {
 }
 
 // Run gives back to the volume what erasures have freed, at the cost of rewriting most of the store.
-func (c *Compact) Run(ctx context.Context, s *Surroundings) error {
+func (c *Compact) Run(ctx context.Context, s *Env) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err

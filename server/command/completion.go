@@ -48,7 +48,7 @@ complete -c mneme -n 'test (count (mneme complete -- (commandline -opc)[2..-1] 2
 }
 
 // Run writes the script.
-func (c *Completion) Run(s *Surroundings) error {
+func (c *Completion) Run(s *Env) error {
 	_, err := io.WriteString(s.Out, completions[c.Shell])
 	return err
 }
@@ -59,7 +59,7 @@ type Complete struct {
 }
 
 // Run lists what may come next: commands, values, and flags.
-func (c *Complete) Run(s *Surroundings) error {
+func (c *Complete) Run(s *Env) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
@@ -129,7 +129,7 @@ func flagOf(node *kong.Node, name string) *kong.Flag {
 type Man struct{}
 
 // Run writes the manual page of all commands, for: mneme man | man -l -
-func (*Man) Run(s *Surroundings) error {
+func (*Man) Run(s *Env) error {
 	_, err := io.WriteString(s.Out, mangokong.NewManPage(1, s.grammar.Model).Build(roff.NewDocument()))
 	return err
 }

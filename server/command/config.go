@@ -28,7 +28,7 @@ type checked struct {
 }
 
 // Run reports every problem at once, each with its file and line.
-func (c *ConfigCheck) Run(s *Surroundings) error {
+func (c *ConfigCheck) Run(s *Env) error {
 	sources := config.Sources{File: c.Config}
 	if c.File != "" {
 		sources.File = c.File

@@ -31,8 +31,8 @@ import (
 
 // Doctor is "mneme doctor".
 type Doctor struct {
-	Place `embed:""`
-	JSON  bool `help:"Write the findings as a JSON array."`
+	StoreFlags `embed:""`
+	JSON       bool `help:"Write the findings as a JSON array."`
 }
 
 // finding is the outcome of one check.
@@ -50,7 +50,7 @@ const (
 )
 
 // Run checks everything and changes nothing. Problems make the exit code 1; warnings do not.
-func (c *Doctor) Run(ctx context.Context, s *Surroundings) error {
+func (c *Doctor) Run(ctx context.Context, s *Env) error {
 	findings := c.examine(ctx)
 	problems := 0
 	rows := make([][]string, len(findings))
@@ -117,8 +117,8 @@ var localHosts = []struct{ preset, name, variable, address, path string }{
 	{"lmstudio", "LM Studio", "LMSTUDIO_HOST", "127.0.0.1:1234", "/v1/models"},
 }
 
-// localPatience is how long a host on this machine may take to answer.
-const localPatience = 500 * time.Millisecond
+// localTimeout is how long a host on this machine may take to answer.
+const localTimeout = 500 * time.Millisecond
 
 // examineLocalHosts finds hosts that serve models on this machine and that no provider leads to.
 func examineLocalHosts(ctx context.Context, routes *router.Router) (findings []finding) {
@@ -145,7 +145,7 @@ func examineLocalHosts(ctx context.Context, routes *router.Router) (findings []f
 
 // answers reports whether something answers a request at once, and well.
 func answers(ctx context.Context, url string) bool {
-	ctx, cancel := context.WithTimeout(ctx, localPatience)
+	ctx, cancel := context.WithTimeout(ctx, localTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -372,8 +372,8 @@ func indexFinding(s *search.Status) finding {
 	return finding{check, good, "it can be searched", ""}
 }
 
-// reachPatience is how long a provider may take to accept a connection.
-const reachPatience = 5 * time.Second
+// reachTimeout is how long a provider may take to accept a connection.
+const reachTimeout = 5 * time.Second
 
 // examineProviders looks at all providers at once, and compares this clock with theirs.
 func examineProviders(ctx context.Context, routes *router.Router, known *provided) []finding {
@@ -400,7 +400,7 @@ func examineProviders(ctx context.Context, routes *router.Router, known *provide
 // provider's; nil when it did not say the time.
 func examineProvider(ctx context.Context, p *router.Provider) (f finding, skew *time.Duration) {
 	check := "provider " + p.Name()
-	ctx, cancel := context.WithTimeout(ctx, reachPatience)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	scheme := "https://"
 	if _, port, _ := net.SplitHostPort(p.Address()); port != "443" {
@@ -435,7 +435,7 @@ func whyUnreachable(err error) string {
 	case errors.Is(err, neterr.Refused):
 		return ": nobody listens there"
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf(" within %v", reachPatience)
+		return fmt.Sprintf(" within %v", reachTimeout)
 	}
 	return ""
 }

@@ -20,7 +20,7 @@ func TestTheDoctorLooksAtTheSearchIndex(t *testing.T) {
 	if err := os.WriteFile(index, nil, 0o600); err != nil { // a file where the directory should be
 		t.Fatal(err)
 	}
-	doctor := &Doctor{Place: Place{Data: dir}}
+	doctor := &Doctor{StoreFlags: StoreFlags{Data: dir}}
 	want := func(state string) {
 		t.Helper()
 		if found := doctor.examineIndex(t.Context()); len(found) != 1 || found[0].State != state {

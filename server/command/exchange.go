@@ -38,7 +38,7 @@ const (
 )
 
 // Run lists exchanges; with --json as they come, so that memory does not grow with their number.
-func (c *ExchangeList) Run(ctx context.Context, s *Surroundings) error {
+func (c *ExchangeList) Run(ctx context.Context, s *Env) error {
 	if c.Limit < 0 {
 		return fmt.Errorf("--limit %d: give a number above 0", c.Limit)
 	}
@@ -83,7 +83,7 @@ func (c *ExchangeList) writeArray(ctx context.Context, client *admin.Client, w i
 	return array.end()
 }
 
-func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *Surroundings) error {
+func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *Env) error {
 	limit := c.Limit
 	if limit == 0 {
 		limit = listedByDefault
@@ -159,7 +159,7 @@ type ExchangeShow struct {
 }
 
 // Run shows the exchange in one of three forms: for a person, for a program, or its very bytes.
-func (c *ExchangeShow) Run(ctx context.Context, s *Surroundings) error {
+func (c *ExchangeShow) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		x, err := client.Memory().Exchange(ctx, c.ID)
 		switch {

@@ -19,7 +19,7 @@ type ExchangeExportFixture struct {
 }
 
 // Run writes what a provider streamed as a fixture of the tests, without its contents.
-func (c *ExchangeExportFixture) Run(ctx context.Context, s *Surroundings) error {
+func (c *ExchangeExportFixture) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		x, err := client.Memory().Exchange(ctx, c.ID)
 		if err != nil {

@@ -28,8 +28,8 @@ func TestAListLongerThanAPageIsWholeAndInOrder(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("limit %d", tt.limit), func(t *testing.T) {
 			var out, errs bytes.Buffer
-			list := ExchangeList{Target: Target{Place: Place{Data: dir}}, Limit: tt.limit, JSON: true}
-			if err := list.Run(t.Context(), &Surroundings{Out: &out, Err: &errs}); err != nil {
+			list := ExchangeList{Target: Target{StoreFlags: StoreFlags{Data: dir}}, Limit: tt.limit, JSON: true}
+			if err := list.Run(t.Context(), &Env{Out: &out, Err: &errs}); err != nil {
 				t.Fatal(err)
 			}
 			var listed []store.ExchangeInfo
@@ -54,8 +54,8 @@ func TestAListShowsADamagedExchangeAsSuch(t *testing.T) {
 	ids := recordExchanges(t, dir, 3)
 	damageExchange(t, dir, ids[1])
 	var out, errs bytes.Buffer
-	list := ExchangeList{Target: Target{Place: Place{Data: dir}}}
-	if err := list.Run(t.Context(), &Surroundings{Out: &out, Err: &errs}); err != nil {
+	list := ExchangeList{Target: Target{StoreFlags: StoreFlags{Data: dir}}}
+	if err := list.Run(t.Context(), &Env{Out: &out, Err: &errs}); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
@@ -68,7 +68,7 @@ func TestAListShowsADamagedExchangeAsSuch(t *testing.T) {
 	}
 	out.Reset()
 	list.JSON = true
-	if err := list.Run(t.Context(), &Surroundings{Out: &out, Err: &errs}); err != nil {
+	if err := list.Run(t.Context(), &Env{Out: &out, Err: &errs}); err != nil {
 		t.Fatal(err)
 	}
 	var listed []store.ExchangeInfo

@@ -9,7 +9,7 @@ import (
 )
 
 // writeFile writes what from gives to a new file under its name once it is whole; "-" is standard output.
-func (s *Surroundings) writeFile(ctx context.Context, name, what string, from io.Reader) (size int64, err error) {
+func (s *Env) writeFile(ctx context.Context, name, what string, from io.Reader) (size int64, err error) {
 	if name == "-" {
 		return s.copyShown(ctx, s.Out, from, what, -1)
 	}
@@ -32,7 +32,7 @@ func (s *Surroundings) writeFile(ctx context.Context, name, what string, from io
 }
 
 // shownReader opens a file to be read with a progress bar; "-" is standard input.
-func (s *Surroundings) shownReader(name, what string) (io.ReadCloser, error) {
+func (s *Env) shownReader(name, what string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(s.In), nil
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // runHistory imports what another program has kept of its conversations.
-func (c *Import) runHistory(ctx context.Context, s *Surroundings) error {
+func (c *Import) runHistory(ctx context.Context, s *Env) error {
 	home, err := os.UserHomeDir()
 	if err != nil && c.File == "" {
 		return errors.New("there is no home directory to find the history in; set HOME, or name a file or folder")
@@ -74,7 +74,7 @@ type projectHistory struct {
 }
 
 // show says what was found, before it is imported.
-func (c *Import) show(s *Surroundings, found *history.History) error {
+func (c *Import) show(s *Env, found *history.History) error {
 	projects := make(map[string]*projectHistory)
 	sessions, exchanges := found.Sessions(), 0
 	for _, session := range sessions {
@@ -132,7 +132,7 @@ func (c *Import) show(s *Surroundings, found *history.History) error {
 }
 
 // give writes the history as an export, and has it imported.
-func (c *Import) give(ctx context.Context, s *Surroundings, client *admin.Client, account string, found *history.History) (done memory.Import, err error) {
+func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account string, found *history.History) (done memory.Import, err error) {
 	recorded, err := passed(ctx, client, account, found)
 	if err != nil {
 		return done, err

@@ -69,9 +69,9 @@ func agree(ctx context.Context, m *engine.Engine, embedder search.Embedder) erro
 		"rebuild them with: mneme reindex vectors; or set search.embedder back", turns, generations[live].Identity, embedder.Identity())
 }
 
-// manageIndex is [Place.manage] for commands that need the whole index.
-func (p Place) manageIndex(ctx context.Context, changeOver bool, do func(*admin.Client) error) error {
-	cfg, err := p.load()
+// manageIndex is [StoreFlags.manage] for commands that need the whole index.
+func (f StoreFlags) manageIndex(ctx context.Context, changeOver bool, do func(*admin.Client) error) error {
+	cfg, err := f.load()
 	if err != nil {
 		return err
 	}

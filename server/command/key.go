@@ -34,7 +34,7 @@ type KeyCreate struct {
 }
 
 // Run writes only the key to standard output, so that KEY=$(mneme key create ...) works.
-func (c *KeyCreate) Run(ctx context.Context, s *Surroundings) error {
+func (c *KeyCreate) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, create, func(client *admin.Client) error {
 		created, err := client.Keys().Create(ctx, admin.NewKey{Account: c.Account, Scopes: c.Scope, Label: c.Name, KeySettings: c.asked(time.Now())})
 		if err != nil {
@@ -45,7 +45,7 @@ func (c *KeyCreate) Run(ctx context.Context, s *Surroundings) error {
 }
 
 // showCreated shows a new key, once.
-func showCreated(s *Surroundings, created admin.CreatedKey, asJSON bool) error {
+func showCreated(s *Env, created admin.CreatedKey, asJSON bool) error {
 	if asJSON {
 		return writeJSON(s.Out, created)
 	}
@@ -63,7 +63,7 @@ type KeyList struct {
 }
 
 // Run lists keys from the oldest on, revoked ones included.
-func (c *KeyList) Run(ctx context.Context, s *Surroundings) error {
+func (c *KeyList) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		keys, err := client.Keys().List(ctx, c.Account)
 		if err != nil {
@@ -125,7 +125,7 @@ type KeyUpdate struct {
 }
 
 // Run changes what the flags name and nothing else, from the next request on.
-func (c *KeyUpdate) Run(ctx context.Context, s *Surroundings) error {
+func (c *KeyUpdate) Run(ctx context.Context, s *Env) error {
 	asked := admin.KeyUpdate{Label: c.Name, KeySettings: c.asked(time.Now())}
 	if asked == (admin.KeyUpdate{}) {
 		return errors.New("nothing to change; mneme key update --help lists the settings")
@@ -152,7 +152,7 @@ type KeyRotate struct {
 }
 
 // Run makes the new key and lets the old one expire.
-func (c *KeyRotate) Run(ctx context.Context, s *Surroundings) error {
+func (c *KeyRotate) Run(ctx context.Context, s *Env) error {
 	if c.Overlap == 0 {
 		return errors.New("--overlap never would keep the old key valid; make a second key with: mneme key create")
 	}
@@ -173,7 +173,7 @@ type KeyRevoke struct {
 }
 
 // Run revokes the key. Revoking it again is no error.
-func (c *KeyRevoke) Run(ctx context.Context, s *Surroundings) error {
+func (c *KeyRevoke) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if err := client.Keys().Revoke(ctx, c.ID); err != nil {
 			return err

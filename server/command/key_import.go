@@ -29,7 +29,7 @@ const mostImported = 4 << 20
 
 // Run makes all keys or none: the whole file is checked before the first is made, and keys that were made before a failure
 // are revoked. Accounts that are missing are created. The keys are written as CSV: account, label, id, key.
-func (c *KeyImport) Run(ctx context.Context, s *Surroundings) (err error) {
+func (c *KeyImport) Run(ctx context.Context, s *Env) (err error) {
 	text, err := readBounded(c.File, mostImported)
 	if err != nil {
 		return err

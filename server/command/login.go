@@ -29,7 +29,7 @@ type login struct {
 }
 
 // Run keeps the server and a key of it for the commands that come, once the server has accepted the key.
-func (c *Login) Run(ctx context.Context, s *Surroundings) error {
+func (c *Login) Run(ctx context.Context, s *Env) error {
 	file, err := loginFile()
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func unprotected(origin string) bool {
 type Logout struct{}
 
 // Run forgets the login. The key stays valid.
-func (*Logout) Run(s *Surroundings) error {
+func (*Logout) Run(s *Env) error {
 	file, err := loginFile()
 	if err != nil {
 		return err

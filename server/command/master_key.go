@@ -18,7 +18,7 @@ type MasterKeyRotate struct {
 }
 
 // Run changes the key while the server runs. An interruption loses nothing: both keys are kept until it is done.
-func (c *MasterKeyRotate) Run(ctx context.Context, s *Surroundings) error {
+func (c *MasterKeyRotate) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if err := client.Upkeep().RotateMasterKey(ctx); err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 
 // progress shows a progress bar for size bytes, or -1 if the size is unknown. It shows nothing unless standard error is a
 // terminal.
-func (s *Surroundings) progress(what string, size int64) *progressbar.ProgressBar {
+func (s *Env) progress(what string, size int64) *progressbar.ProgressBar {
 	if !isTerminal(s.Err) {
 		return progressbar.DefaultBytesSilent(size)
 	}
@@ -22,7 +22,7 @@ func (s *Surroundings) progress(what string, size int64) *progressbar.ProgressBa
 }
 
 // waiting shows an indeterminate progress bar until done is called.
-func (s *Surroundings) waiting(what string) (done func()) {
+func (s *Env) waiting(what string) (done func()) {
 	if !isTerminal(s.Err) {
 		return func() {}
 	}
@@ -51,7 +51,7 @@ func (s *Surroundings) waiting(what string) (done func()) {
 }
 
 // copyShown copies with a progress bar, and ends when ctx does.
-func (s *Surroundings) copyShown(ctx context.Context, to io.Writer, from io.Reader, what string, size int64) (int64, error) {
+func (s *Env) copyShown(ctx context.Context, to io.Writer, from io.Reader, what string, size int64) (int64, error) {
 	bar := s.progress(what, size)
 	n, err := io.Copy(io.MultiWriter(to, bar), from)
 	_ = bar.Finish()

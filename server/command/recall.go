@@ -22,7 +22,7 @@ import (
 // Recall is "mneme recall".
 type Recall struct {
 	Target       `embed:""`
-	Owner        `embed:""`
+	AccountFlag  `embed:""`
 	Prompt       []string `arg:"" optional:"" help:"The question, or the text of an error."`
 	Project      string   `placeholder:"DIR" help:"The directory that is meant (default: this one); \"all\" for every one."`
 	MaxTokens    int      `placeholder:"N" help:"How long the text may be (default: 400)."`
@@ -35,7 +35,7 @@ type Recall struct {
 const maxEvent = 1 << 20
 
 // Run asks what is to be recalled and writes it, or says why there is silence.
-func (c *Recall) Run(ctx context.Context, s *Surroundings) error {
+func (c *Recall) Run(ctx context.Context, s *Env) error {
 	if c.Hook {
 		answer, err := c.hook(ctx, s.In)
 		if err != nil { // a person's prompt must not wait for, or fail with, its memory
@@ -95,7 +95,7 @@ func (c *Recall) request() (*memory.RecallRequest, error) {
 }
 
 // digest asks as the hook of a session that starts.
-func (c *Recall) digest(ctx context.Context, s *Surroundings, client *admin.Client, account, directory string) error {
+func (c *Recall) digest(ctx context.Context, s *Env, client *admin.Client, account, directory string) error {
 	event, err := json.Marshal(memory.RecallRequest{Event: "SessionStart", Source: "startup", Directory: directory})
 	if err != nil {
 		return err

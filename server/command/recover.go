@@ -10,13 +10,13 @@ import (
 
 // Recover is "mneme recover DIR".
 type Recover struct {
-	Place `embed:""`
-	To    string `arg:"" help:"Directory for the new store; it must be empty or not there yet."`
-	JSON  bool   `help:"Write the report as JSON."`
+	StoreFlags `embed:""`
+	To         string `arg:"" help:"Directory for the new store; it must be empty or not there yet."`
+	JSON       bool   `help:"Write the report as JSON."`
 }
 
 // Run makes a new store out of all that can be read of a damaged one. What is lost makes the exit code 1.
-func (c *Recover) Run(ctx context.Context, s *Surroundings) error {
+func (c *Recover) Run(ctx context.Context, s *Env) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (c *Recover) Run(ctx context.Context, s *Surroundings) error {
 	return nil
 }
 
-func describeRecovery(s *Surroundings, report *store.RecoverReport) error {
+func describeRecovery(s *Env, report *store.RecoverReport) error {
 	if err := describeDamage(s, report.Damage); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func describeRecovery(s *Surroundings, report *store.RecoverReport) error {
 }
 
 // describeDamage writes what is wrong with files, and the first of what was lost by it.
-func describeDamage(s *Surroundings, damage []store.Damage) error {
+func describeDamage(s *Env, damage []store.Damage) error {
 	if len(damage) == 0 {
 		return nil
 	}

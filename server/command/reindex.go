@@ -24,7 +24,7 @@ const progressInterval = 100 * time.Millisecond
 // Run rebuilds the search index from the record and shows its progress. A running server keeps serving; searches find what is
 // indexed so far and use the former vectors until the new ones are complete. It may be interrupted: the server continues
 // with it, at once or at its next start.
-func (c *Reindex) Run(ctx context.Context, s *Surroundings) error {
+func (c *Reindex) Run(ctx context.Context, s *Env) error {
 	vectors := c.What != admin.Words
 	return c.manageIndex(ctx, vectors, func(client *admin.Client) error {
 		accounts, err := client.Accounts().List(ctx)
@@ -48,7 +48,7 @@ func (c *Reindex) Run(ctx context.Context, s *Surroundings) error {
 }
 
 // watchIndex shows how far the index is, and the vectors if they are asked for, until both have caught up.
-func (s *Surroundings) watchIndex(ctx context.Context, client *admin.Client, account string, vectors bool) (*search.Status, error) {
+func (s *Env) watchIndex(ctx context.Context, client *admin.Client, account string, vectors bool) (*search.Status, error) {
 	var words, embedded steps
 	defer words.end()
 	defer embedded.end()
@@ -88,7 +88,7 @@ type steps struct {
 }
 
 // show says how many are done. Where standard error is no terminal it shows nothing.
-func (p *steps) show(s *Surroundings, what string, done uint64) {
+func (p *steps) show(s *Env, what string, done uint64) {
 	if !isTerminal(s.Err) || p.most == 0 {
 		return
 	}

@@ -38,14 +38,14 @@ const replayKeyLife = 5 * time.Minute
 
 // Run sends the request through the running server, with a key made for it and revoked afterwards, and streams the answer.
 // It is recorded as an exchange of its own, in a session for the replays of this one.
-func (c *ExchangeReplay) Run(ctx context.Context, s *Surroundings) error {
+func (c *ExchangeReplay) Run(ctx context.Context, s *Env) error {
 	origin, err := c.origin(ctx)
 	if err != nil {
 		return err
 	}
 	manage := c.manage
 	if _, key, err := c.elsewhere(); err == nil && key == "" {
-		manage = c.Place.manage // --url alone says where the server of this machine's data listens
+		manage = c.StoreFlags.manage // --url alone says where the server of this machine's data listens
 	}
 	return manage(ctx, mustExist, func(client *admin.Client) (err error) {
 		if client.InProcess() {
@@ -123,7 +123,7 @@ func (c *ExchangeReplay) request(ctx context.Context, x *memory.Exchange, origin
 }
 
 // send streams the answer; an error answer is written too, and is a failure.
-func send(request *http.Request, s *Surroundings) error {
+func send(request *http.Request, s *Env) error {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}} // no proxy: this is our own server
 	response, err := client.Do(request)
 	if err != nil {

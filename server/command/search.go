@@ -18,33 +18,33 @@ import (
 
 // Search is "mneme search".
 type Search struct {
-	Target   `embed:""`
-	Owner    `embed:""`
-	Query    []string `arg:"" optional:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, output:, name:, tool:, model:, client:. Without any, the newest turns are listed."`
-	Mode     string   `default:"auto" enum:"auto,lexical,vector,hybrid" placeholder:"MODE" help:"How to rank: lexical (words), vector (similarity), hybrid (both), or auto (default: ${default})."`
-	Plain    bool     `help:"Take the query literally, without operators."`
-	Session  string   `placeholder:"ID" help:"Only turns of this session."`
-	Model    string   `placeholder:"PREFIX" help:"Only turns of models with this prefix."`
-	Provider string   `placeholder:"NAME" help:"Only turns of this provider."`
-	Client   string   `placeholder:"NAME" help:"Only turns of this client program."`
-	Project  string   `placeholder:"DIR" help:"Only turns of this project: the directory that an agent worked in, or what X-Service-Project said."`
-	Kind     string   `placeholder:"KIND" help:"Only turns that hold this: said (words of a person or a model), tool (calls and results), error (failures)."`
-	Tool     string   `placeholder:"NAME" help:"Only turns in which this tool was called."`
-	Outcome  string   `placeholder:"NAME" help:"Only turns with this outcome: complete, upstream_error, client_closed, …"`
-	Tag      string   `placeholder:"TAG" help:"Only turns of sessions with this tag."`
-	Since    string   `placeholder:"TIME" help:"Only turns from this time on: 2026-11-20, 2026-11-20T08:00:00Z, 1d, 12h, yesterday, \"last week\"."`
-	Until    string   `placeholder:"TIME" help:"Only turns before this time."`
-	Recency  float64  `placeholder:"SHARE" help:"Share of recency in the score, from 0 to 1."`
-	Limit    int      `default:"10" placeholder:"N" help:"Show at most N, up to 100."`
-	Sessions bool     `help:"Find whole sessions, by their turns."`
-	Facets   bool     `help:"List the values of the facets: tool:, model:, client: and the others."`
-	Group    bool     `help:"Only the best turn of each session."`
-	Explain  bool     `help:"Show how each score is made up, and a summary of each turn."`
-	JSON     bool     `help:"Write the answer as JSON, with the parts of each score."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	Query       []string `arg:"" optional:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, output:, name:, tool:, model:, client:. Without any, the newest turns are listed."`
+	Mode        string   `default:"auto" enum:"auto,lexical,vector,hybrid" placeholder:"MODE" help:"How to rank: lexical (words), vector (similarity), hybrid (both), or auto (default: ${default})."`
+	Plain       bool     `help:"Take the query literally, without operators."`
+	Session     string   `placeholder:"ID" help:"Only turns of this session."`
+	Model       string   `placeholder:"PREFIX" help:"Only turns of models with this prefix."`
+	Provider    string   `placeholder:"NAME" help:"Only turns of this provider."`
+	Client      string   `placeholder:"NAME" help:"Only turns of this client program."`
+	Project     string   `placeholder:"DIR" help:"Only turns of this project: the directory that an agent worked in, or what X-Service-Project said."`
+	Kind        string   `placeholder:"KIND" help:"Only turns that hold this: said (words of a person or a model), tool (calls and results), error (failures)."`
+	Tool        string   `placeholder:"NAME" help:"Only turns in which this tool was called."`
+	Outcome     string   `placeholder:"NAME" help:"Only turns with this outcome: complete, upstream_error, client_closed, …"`
+	Tag         string   `placeholder:"TAG" help:"Only turns of sessions with this tag."`
+	Since       string   `placeholder:"TIME" help:"Only turns from this time on: 2026-11-20, 2026-11-20T08:00:00Z, 1d, 12h, yesterday, \"last week\"."`
+	Until       string   `placeholder:"TIME" help:"Only turns before this time."`
+	Recency     float64  `placeholder:"SHARE" help:"Share of recency in the score, from 0 to 1."`
+	Limit       int      `default:"10" placeholder:"N" help:"Show at most N, up to 100."`
+	Sessions    bool     `help:"Find whole sessions, by their turns."`
+	Facets      bool     `help:"List the values of the facets: tool:, model:, client: and the others."`
+	Group       bool     `help:"Only the best turn of each session."`
+	Explain     bool     `help:"Show how each score is made up, and a summary of each turn."`
+	JSON        bool     `help:"Write the answer as JSON, with the parts of each score."`
 }
 
 // Run searches and shows the hits, the best first.
-func (c *Search) Run(ctx context.Context, s *Surroundings) error {
+func (c *Search) Run(ctx context.Context, s *Env) error {
 	asked, err := c.request()
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func showFacets(out io.Writer, facets map[string][]lexical.FacetValue) error {
 	return table(out, []string{"FACET", "TURNS"}, rows)
 }
 
-func showHits(s *Surroundings, answer *search.Answer) error {
+func showHits(s *Env, answer *search.Answer) error {
 	for _, note := range answer.Degraded {
 		fmt.Fprintln(s.Err, "note:", note)
 	}

@@ -16,7 +16,7 @@ const maxSecret = 16 << 10
 
 // readSecret reads one secret from standard input and trims the space and line end around it. On a terminal it asks
 // with prompt and does not show what is typed.
-func readSecret(ctx context.Context, s *Surroundings, prompt string) (string, error) {
+func readSecret(ctx context.Context, s *Env, prompt string) (string, error) {
 	text, err := readInput(ctx, s, prompt)
 	secret := strings.TrimSpace(string(text))
 	switch {
@@ -34,7 +34,7 @@ func readSecret(ctx context.Context, s *Surroundings, prompt string) (string, er
 
 // readInput reads a line from a terminal, or everything from other input. When ctx ends first, the terminal is restored;
 // the read then lasts until the process ends.
-func readInput(ctx context.Context, s *Surroundings, prompt string) ([]byte, error) {
+func readInput(ctx context.Context, s *Env, prompt string) ([]byte, error) {
 	read := func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, maxSecret+1)) }
 	restore := func() {}
 	if file, ok := s.In.(*os.File); ok && isTerminal(file) {

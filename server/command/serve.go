@@ -30,17 +30,17 @@ import (
 
 // Serve is "mneme serve".
 type Serve struct {
-	Place    `embed:""`
-	Listen   string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
-	Quiet    bool   `help:"Write no greeting and make no first key, as where nobody looks on."`
-	Simulate bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
-	Edge     bool   `help:"Ship every exchange to the centre of a cluster, too; see cluster in the configuration."`
+	StoreFlags `embed:""`
+	Listen     string `placeholder:"ADDRESS,…" help:"Where to serve: HOST:PORT (port 0 takes any free one), tls:HOST:PORT, unix:PATH ($MNEME_LISTEN)."`
+	Quiet      bool   `help:"Write no greeting and make no first key, as where nobody looks on."`
+	Simulate   bool   `help:"Answer for built-in providers without a key with a simulated provider, which is not a model."`
+	Edge       bool   `help:"Ship every exchange to the centre of a cluster, too; see cluster in the configuration."`
 }
 
 // Run serves until ctx is done, and drains; asked to restart, it drains and becomes the program that is installed by then.
 // Standard output gets one line for each address, "listening on http://HOST:PORT", once requests are taken; what people are to
 // know, the first key included, goes to standard error before it.
-func (c *Serve) Run(ctx context.Context, s *Surroundings) error {
+func (c *Serve) Run(ctx context.Context, s *Env) error {
 	if c.Edge {
 		return c.serve(ctx, s, joinAsEdge)
 	}
@@ -48,7 +48,7 @@ func (c *Serve) Run(ctx context.Context, s *Surroundings) error {
 }
 
 // serve is Run as that member of a cluster.
-func (c *Serve) serve(ctx context.Context, s *Surroundings, join join) error {
+func (c *Serve) serve(ctx context.Context, s *Env, join join) error {
 	inherited, err := listen.Inherit()
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *Serve) serve(ctx context.Context, s *Surroundings, join join) error {
 	return restart.become()
 }
 
-func (c *Serve) run(ctx context.Context, s *Surroundings, inherited *listen.Inherited, restart *restart, join join) (err error) {
+func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, restart *restart, join join) (err error) {
 	keepFilesPrivate()
 	sources := config.Sources{File: c.Config, Listen: c.Listen, Data: c.Data}
 	cfg, err := config.Load(sources)
@@ -240,12 +240,12 @@ func serve(ctx context.Context, service *server.Server, management management, a
 	return group.Wait()
 }
 
-// spanPatience is how long the end of the process may wait for the receiver of traces.
-const spanPatience = 5 * time.Second
+// spanTimeout is how long the end of the process may wait for the receiver of traces.
+const spanTimeout = 5 * time.Second
 
 // endTracing sends pending spans.
 func endTracing(tracing *telemetry.Tracing, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), spanPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), spanTimeout)
 	defer cancel()
 	if err := tracing.Shutdown(ctx); err != nil {
 		log.Warn("the last spans did not reach the receiver of traces", "cause", err)
@@ -255,7 +255,7 @@ func endTracing(tracing *telemetry.Tracing, log *slog.Logger) {
 // How long a start waits for a command that has the store open, and how often it looks; commands hold it for
 // milliseconds.
 const (
-	storePatience = 5 * time.Second
+	storeTimeout  = 5 * time.Second
 	storeInterval = 50 * time.Millisecond
 )
 
@@ -266,7 +266,7 @@ func openEngine(ctx context.Context, cfg *config.Config, redactor *redact.Redact
 		return nil, err
 	}
 	opts.Redact = redactor
-	for deadline := time.Now().Add(storePatience); ; {
+	for deadline := time.Now().Add(storeTimeout); ; {
 		m, err := engine.Open(opts, nil)
 		if !errors.Is(err, store.ErrInUse) {
 			return m, err

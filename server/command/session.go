@@ -28,20 +28,20 @@ type Session struct {
 
 // SessionList is "mneme session list".
 type SessionList struct {
-	Target     `embed:""`
-	Owner      `embed:""`
-	Limit      int    `placeholder:"N" help:"Show at most N of each account (default: 50; with --json all)."`
-	ChatKey    string `placeholder:"KEY" help:"Only the session with this chat key."`
-	ExternalID string `placeholder:"ID" help:"Only the session with this external session id."`
-	Model      string `placeholder:"NAME" help:"Only sessions that asked for this model."`
-	Tag        string `placeholder:"TAG" help:"Only sessions with this tag."`
-	JSON       bool   `help:"Write a JSON array."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	Limit       int    `placeholder:"N" help:"Show at most N of each account (default: 50; with --json all)."`
+	ChatKey     string `placeholder:"KEY" help:"Only the session with this chat key."`
+	ExternalID  string `placeholder:"ID" help:"Only the session with this external session id."`
+	Model       string `placeholder:"NAME" help:"Only sessions that asked for this model."`
+	Tag         string `placeholder:"TAG" help:"Only sessions with this tag."`
+	JSON        bool   `help:"Write a JSON array."`
 }
 
 const sessionPage = 100 // sessions asked for at a time, the most there is
 
 // Run lists sessions; with --json as they come, account by account.
-func (c *SessionList) Run(ctx context.Context, s *Surroundings) error {
+func (c *SessionList) Run(ctx context.Context, s *Env) error {
 	if c.Limit < 0 {
 		return fmt.Errorf("--limit %d: give a number above 0", c.Limit)
 	}
@@ -107,7 +107,7 @@ func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account 
 	}
 }
 
-func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *Surroundings) error {
+func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *Env) error {
 	limit := c.Limit
 	if limit == 0 {
 		limit = listedByDefault
@@ -152,17 +152,17 @@ func nameOf(m *store.Session) string {
 
 // SessionShow is "mneme session show ID".
 type SessionShow struct {
-	Target `embed:""`
-	Owner  `embed:""`
-	ID     string `arg:"" name:"id" help:"The session's id, sess_..., as session list and the X-Service-Session-ID header show it."`
-	Full   bool   `help:"Show texts in full."`
-	JSON   bool   `help:"Write the session with its turns as JSON."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	ID          string `arg:"" name:"id" help:"The session's id, sess_..., as session list and the X-Service-Session-ID header show it."`
+	Full        bool   `help:"Show texts in full."`
+	JSON        bool   `help:"Write the session with its turns as JSON."`
 }
 
 // Run shows the session, oldest turn first.
-func (c *SessionShow) Run(ctx context.Context, s *Surroundings) error {
+func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
+		account, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (memory.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (c *SessionShow) Run(ctx context.Context, s *Surroundings) error {
 	})
 }
 
-func (c *SessionShow) writeJSON(ctx context.Context, client *admin.Client, s *Surroundings, account string, m memory.Session) error {
+func (c *SessionShow) writeJSON(ctx context.Context, client *admin.Client, s *Env, account string, m memory.Session) error {
 	shown := struct {
 		memory.Session
 		Turns []memory.Turn `json:"turns"`
@@ -297,17 +297,17 @@ func (c *SessionShow) describePart(w io.Writer, role string, p *store.Part) {
 
 // SessionMerge is "mneme session merge ID INTO".
 type SessionMerge struct {
-	Target `embed:""`
-	Owner  `embed:""`
-	ID     string `arg:"" name:"id" help:"The session to merge."`
-	Into   string `arg:"" name:"into" help:"The session to merge it into, of the same account."`
-	JSON   bool   `help:"Write the merged session as JSON."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	ID          string `arg:"" name:"id" help:"The session to merge."`
+	Into        string `arg:"" name:"into" help:"The session to merge it into, of the same account."`
+	JSON        bool   `help:"Write the merged session as JSON."`
 }
 
 // Run merges; what led to the first session leads to the other one from then on.
-func (c *SessionMerge) Run(ctx context.Context, s *Surroundings) error {
+func (c *SessionMerge) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		_, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) {
+		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (memory.Session, error) {
 			return client.Memory().MergeSession(ctx, account, c.ID, c.Into)
 		})
 		if err != nil {
@@ -323,17 +323,17 @@ func (c *SessionMerge) Run(ctx context.Context, s *Surroundings) error {
 
 // SessionSplit is "mneme session split ID EXCHANGE".
 type SessionSplit struct {
-	Target   `embed:""`
-	Owner    `embed:""`
-	ID       string `arg:"" name:"id" help:"The session to split."`
-	Exchange string `arg:"" name:"exchange" help:"The first exchange of the new session; later ones follow it."`
-	JSON     bool   `help:"Write the new session as JSON."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	ID          string `arg:"" name:"id" help:"The session to split."`
+	Exchange    string `arg:"" name:"exchange" help:"The first exchange of the new session; later ones follow it."`
+	JSON        bool   `help:"Write the new session as JSON."`
 }
 
 // Run splits, and says what the new session is.
-func (c *SessionSplit) Run(ctx context.Context, s *Surroundings) error {
+func (c *SessionSplit) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		_, m, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) {
+		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (memory.Session, error) {
 			return client.Memory().SplitSession(ctx, account, c.ID, c.Exchange)
 		})
 		if err != nil {
@@ -349,17 +349,17 @@ func (c *SessionSplit) Run(ctx context.Context, s *Surroundings) error {
 
 // SessionErase is "mneme session erase ID".
 type SessionErase struct {
-	Target `embed:""`
-	Owner  `embed:""`
-	ID     string `arg:"" name:"id" help:"The session to erase."`
-	DryRun bool   `help:"Show what would be erased, and erase nothing."`
-	JSON   bool   `help:"Write the receipt as JSON."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	ID          string `arg:"" name:"id" help:"The session to erase."`
+	DryRun      bool   `help:"Show what would be erased, and erase nothing."`
+	JSON        bool   `help:"Write the receipt as JSON."`
 }
 
 // Run erases the session and waits until nothing of it is left.
-func (c *SessionErase) Run(ctx context.Context, s *Surroundings) error {
+func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, _, err := ownerOf(ctx, client, c.Owner, func(account string) (memory.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
+		account, _, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (memory.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
 		if err != nil {
 			return err
 		}
@@ -395,7 +395,7 @@ func untilErased(ctx context.Context, client *admin.Client, account string, e me
 	return e, nil
 }
 
-func (c *SessionErase) report(s *Surroundings, e *memory.Erasure) error {
+func (c *SessionErase) report(s *Env, e *memory.Erasure) error {
 	switch {
 	case c.JSON:
 		return writeJSON(s.Out, e)

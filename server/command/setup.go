@@ -28,7 +28,7 @@ type Setup struct {
 }
 
 // Run writes the agent's configuration files, or takes that back.
-func (c *Setup) Run(ctx context.Context, s *Surroundings) error {
+func (c *Setup) Run(ctx context.Context, s *Env) error {
 	file, err := c.recordFile()
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (c *Setup) key(ctx context.Context) (secret, id string, err error) {
 		return secret, "", err
 	}
 	var created admin.CreatedKey
-	err = c.Place.manage(ctx, mustExist, func(client *admin.Client) error {
+	err = c.StoreFlags.manage(ctx, mustExist, func(client *admin.Client) error {
 		created, err = client.Keys().Create(ctx, admin.NewKey{Account: c.Account, Scopes: store.ScopeWrite | store.ScopeRead, Label: "setup " + c.Agent})
 		return err
 	})
@@ -94,10 +94,10 @@ func (c *Setup) revoke(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	return c.Place.manage(ctx, mustExist, func(client *admin.Client) error { return client.Keys().Revoke(ctx, id) })
+	return c.StoreFlags.manage(ctx, mustExist, func(client *admin.Client) error { return client.Keys().Revoke(ctx, id) })
 }
 
-func (c *Setup) undo(ctx context.Context, s *Surroundings, file string, record agent.Record) error {
+func (c *Setup) undo(ctx context.Context, s *Env, file string, record agent.Record) error {
 	said, err := agent.Undo(record)
 	for _, text := range said {
 		if text != "" {

@@ -12,13 +12,13 @@ import (
 
 // Stats is "mneme stats".
 type Stats struct {
-	Target `embed:""`
-	Owner  `embed:""`
-	JSON   bool `help:"Write a JSON array."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	JSON        bool `help:"Write a JSON array."`
 }
 
 // Run shows disk usage by account and kind.
-func (c *Stats) Run(ctx context.Context, s *Surroundings) error {
+func (c *Stats) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		accounts, err := c.accounts(ctx, client)
 		if err != nil {

@@ -16,15 +16,15 @@ import (
 
 // Tail is "mneme tail".
 type Tail struct {
-	Target `embed:""`
-	Owner  `embed:""`
-	JSON   bool `help:"Write one JSON object per line."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	JSON        bool `help:"Write one JSON object per line."`
 
 	titles sessionTitles
 }
 
 // Run streams the events of the running server until it is interrupted.
-func (c *Tail) Run(ctx context.Context, s *Surroundings) error {
+func (c *Tail) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if client.InProcess() {
 			return errors.New("no server runs on this data; start one with: mneme serve")

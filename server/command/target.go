@@ -21,8 +21,8 @@ const (
 // Target is the flags of commands that work on this machine's data as well as on a server elsewhere. What names either of
 // them goes first: flags, then the environment, then the login. Else it is this machine.
 type Target struct {
-	Place `embed:""`
-	URL   string `name:"url" placeholder:"URL" help:"Server to work on, with the key in $MNEME_KEY or of mneme login ($MNEME_URL; default: the data of this machine)."`
+	StoreFlags `embed:""`
+	URL        string `name:"url" placeholder:"URL" help:"Server to work on, with the key in $MNEME_KEY or of mneme login ($MNEME_URL; default: the data of this machine)."`
 }
 
 // elsewhere is the server that is meant, "" for this machine, and the key for it, "" where there is none.
@@ -73,7 +73,7 @@ func (t Target) manage(ctx context.Context, create bool, do func(*admin.Client) 
 	if client != nil {
 		return errors.Join(do(client), client.Close())
 	}
-	return t.Place.manage(ctx, create, do)
+	return t.StoreFlags.manage(ctx, create, do)
 }
 
 // manageIndex is manage for commands that need the whole index.
@@ -85,7 +85,7 @@ func (t Target) manageIndex(ctx context.Context, changeOver bool, do func(*admin
 	if client != nil {
 		return errors.Join(do(client), client.Close())
 	}
-	return t.Place.manageIndex(ctx, changeOver, do)
+	return t.StoreFlags.manageIndex(ctx, changeOver, do)
 }
 
 // origin is where agents and other clients of this machine find the server.
@@ -100,7 +100,7 @@ func (t Target) origin(ctx context.Context) (string, error) {
 	}
 	if admin.Running(ctx, cfg.Data) {
 		var origins []string
-		err := t.Place.manage(ctx, mustExist, func(client *admin.Client) (err error) {
+		err := t.StoreFlags.manage(ctx, mustExist, func(client *admin.Client) (err error) {
 			origins, err = client.Origins(ctx)
 			return err
 		})

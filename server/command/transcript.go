@@ -14,7 +14,7 @@ import (
 )
 
 // runTranscript writes whole conversations in a form that others read.
-func (c *Export) runTranscript(ctx context.Context, s *Surroundings) error {
+func (c *Export) runTranscript(ctx context.Context, s *Env) error {
 	manage := c.manage
 	if c.Where != "" {
 		manage = func(ctx context.Context, _ bool, do func(*admin.Client) error) error {

@@ -15,20 +15,20 @@ import (
 
 // Export is "mneme export [FILE]".
 type Export struct {
-	Target     `embed:""`
-	Owner      `embed:""`
-	File       string   `arg:"" optional:"" default:"-" help:"Where to write to (default: standard output)."`
-	Session    []string `placeholder:"ID" help:"Only these sessions."`
-	ChatKey    string   `placeholder:"KEY" help:"Only exchanges with this chat key."`
-	ExternalID string   `placeholder:"ID" help:"Only exchanges with this external session id."`
-	Since      When     `placeholder:"TIME" help:"Only what began at or after this time: a date (2026-11-20), a time (2026-11-20T08:00:00Z), or how long ago (1d, 12h)."`
-	Until      When     `placeholder:"TIME" help:"Only what began before this time."`
-	As         string   `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown" default:"" help:"Write whole conversations as openai-chat, sharegpt or markdown, which others read, instead of what mneme import reads."`
-	Where      string   `placeholder:"QUERY" help:"With --as: only conversations with a turn that mneme search finds by this query."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	File        string   `arg:"" optional:"" default:"-" help:"Where to write to (default: standard output)."`
+	Session     []string `placeholder:"ID" help:"Only these sessions."`
+	ChatKey     string   `placeholder:"KEY" help:"Only exchanges with this chat key."`
+	ExternalID  string   `placeholder:"ID" help:"Only exchanges with this external session id."`
+	Since       When     `placeholder:"TIME" help:"Only what began at or after this time: a date (2026-11-20), a time (2026-11-20T08:00:00Z), or how long ago (1d, 12h)."`
+	Until       When     `placeholder:"TIME" help:"Only what began before this time."`
+	As          string   `placeholder:"FORM" enum:",openai-chat,sharegpt,markdown" default:"" help:"Write whole conversations as openai-chat, sharegpt or markdown, which others read, instead of what mneme import reads."`
+	Where       string   `placeholder:"QUERY" help:"With --as: only conversations with a turn that mneme search finds by this query."`
 }
 
 // Run writes an account's sessions and exchanges as lines of JSON that mneme import reads.
-func (c *Export) Run(ctx context.Context, s *Surroundings) error {
+func (c *Export) Run(ctx context.Context, s *Env) error {
 	switch {
 	case c.As != "":
 		return c.runTranscript(ctx, s)
@@ -113,16 +113,16 @@ func (c *Export) query() url.Values {
 
 // Import is "mneme import FILE" and "mneme import --from CLIENT [PATH]".
 type Import struct {
-	Target `embed:""`
-	Owner  `embed:""`
-	File   string `arg:"" optional:"" help:"A file that mneme export wrote, - for standard input; with --from a file or folder of that client (default: where it keeps its history)."`
-	From   string `placeholder:"CLIENT" enum:",claude-code,codex,opencode,chatgpt" default:"" help:"Read the history of claude-code, codex, opencode or chatgpt instead."`
-	DryRun bool   `help:"With --from: show what would be imported, and import nothing."`
-	JSON   bool   `help:"Write the counts as JSON."`
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	File        string `arg:"" optional:"" help:"A file that mneme export wrote, - for standard input; with --from a file or folder of that client (default: where it keeps its history)."`
+	From        string `placeholder:"CLIENT" enum:",claude-code,codex,opencode,chatgpt" default:"" help:"Read the history of claude-code, codex, opencode or chatgpt instead."`
+	DryRun      bool   `help:"With --from: show what would be imported, and import nothing."`
+	JSON        bool   `help:"Write the counts as JSON."`
 }
 
 // Run imports an export into an account, which need not be the one it came from. Existing records stay as they are.
-func (c *Import) Run(ctx context.Context, s *Surroundings) error {
+func (c *Import) Run(ctx context.Context, s *Env) error {
 	switch {
 	case c.From != "":
 		return c.runHistory(ctx, s)
@@ -149,7 +149,7 @@ func (c *Import) Run(ctx context.Context, s *Surroundings) error {
 	})
 }
 
-func (c *Import) report(s *Surroundings, account string, done *memory.Import) error {
+func (c *Import) report(s *Env, account string, done *memory.Import) error {
 	if c.JSON {
 		return writeJSON(s.Out, done)
 	}

@@ -12,13 +12,13 @@ import (
 
 // UI is "mneme ui".
 type UI struct {
-	Place   `embed:""`
-	Account string `default:"default" placeholder:"NAME" help:"The account to show (default: ${default})."`
-	Print   bool   `help:"Print the link, which is good once and for a minute, and open nothing."`
+	StoreFlags `embed:""`
+	Account    string `default:"default" placeholder:"NAME" help:"The account to show (default: ${default})."`
+	Print      bool   `help:"Print the link, which is good once and for a minute, and open nothing."`
 }
 
 // Run opens the page of the running server in a browser, signed in.
-func (c *UI) Run(ctx context.Context, s *Surroundings) error {
+func (c *UI) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		origins, err := client.Origins(ctx)
 		if err != nil {

@@ -48,7 +48,7 @@ func (w *When) UnmarshalText(text []byte) error {
 }
 
 // Run tells what was used and what it cost.
-func (c *Usage) Run(ctx context.Context, s *Surroundings) error {
+func (c *Usage) Run(ctx context.Context, s *Env) error {
 	for _, name := range c.By {
 		if !slices.Contains(memory.UsageBy(), name) {
 			return fmt.Errorf("--by %s: group by %s", name, strings.Join(memory.UsageBy(), ", "))
@@ -100,7 +100,7 @@ func usageCell(line *memory.UsageLine, by string) string {
 	return line.Model
 }
 
-func (c *Usage) writeTable(s *Surroundings, u *memory.Usage) error {
+func (c *Usage) writeTable(s *Env, u *memory.Usage) error {
 	var headings []string
 	for _, by := range c.By {
 		headings = append(headings, strings.ToUpper(by))
@@ -139,7 +139,7 @@ func (c *Usage) row(line *memory.UsageLine, total bool) (row []string) {
 		fmt.Sprintf("%.0f %%", line.CacheShare*100), strconv.FormatInt(line.Usage.Output, 10), dollars(&line.Cost), dollarText(line.Cost.Saved))
 }
 
-func (c *Usage) writeCSV(s *Surroundings, u *memory.Usage) error {
+func (c *Usage) writeCSV(s *Env, u *memory.Usage) error {
 	w := csv.NewWriter(s.Out)
 	_ = w.Write(append(slices.Clone(c.By), "requests", "errors", "input_uncached", "cache_read", "cache_write", "output", "reasoning",
 		"usd", "notional_usd", "saved_usd", "unpriced", "estimated"))

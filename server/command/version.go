@@ -19,7 +19,7 @@ type build struct {
 }
 
 // Run writes one line.
-func (c *Version) Run(s *Surroundings) error {
+func (c *Version) Run(s *Env) error {
 	b := build{Version: s.version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if c.JSON {
 		return writeJSON(s.Out, b)
@@ -29,7 +29,7 @@ func (c *Version) Run(s *Surroundings) error {
 }
 
 // version prefers what the build named, then the module version that go install notes.
-func (s *Surroundings) version() string {
+func (s *Env) version() string {
 	if s.Version != "" {
 		return s.Version
 	}

@@ -37,7 +37,7 @@ func (e agentEnded) Error() string { return fmt.Sprintf("the agent ended with ex
 
 // Run starts the agent on this terminal, with the server as its only provider, and ends with the agent's exit code. A
 // key that had to be made for it is revoked when it ends, or when this process does.
-func (c *Wrap) Run(ctx context.Context, s *Surroundings) error {
+func (c *Wrap) Run(ctx context.Context, s *Env) error {
 	known, ok := agent.Find(c.Agent)
 	path, err := exec.LookPath(c.Agent)
 	switch {
@@ -119,7 +119,7 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 	holding, letGo := context.WithCancel(ctx)
 	var created admin.CreatedKey
 	var held sync.WaitGroup
-	err = c.Place.manage(ctx, mustExist, func(client *admin.Client) error {
+	err = c.StoreFlags.manage(ctx, mustExist, func(client *admin.Client) error {
 		if client.InProcess() {
 			return fmt.Errorf("the server at %s does not use this data directory; set %s to a key of that server, or name its data directory with --data", url, envKey)
 		}
@@ -139,7 +139,7 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 	return created.Secret, func() error {
 		defer held.Wait()
 		defer letGo()
-		return c.Place.manage(ctx, mustExist, func(client *admin.Client) error { return client.Keys().Revoke(ctx, created.ID) })
+		return c.StoreFlags.manage(ctx, mustExist, func(client *admin.Client) error { return client.Keys().Revoke(ctx, created.ID) })
 	}, nil
 }
 

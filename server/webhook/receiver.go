@@ -14,7 +14,7 @@ import (
 
 const (
 	mostIncoming = 256              // events that wait to be written to an outbox
-	patience     = 15 * time.Second // for a receiver's answer
+	timeout      = 15 * time.Second // for a receiver's answer
 )
 
 // pauses are those after each attempt. The first is for a receiver that restarts, the last ones for one that is repaired.

@@ -130,7 +130,7 @@ func Start(o Options) (*Sender, error) {
 			hook: h, signer: signer, log: o.Log, pause: o.Pause, incoming: make(chan *message, mostIncoming),
 			box: outbox{dir: filepath.Join(o.Dir, hex.EncodeToString(name[:8]))},
 			client: http.Client{
-				Timeout:       patience,
+				Timeout:       timeout,
 				Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
 				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the signature is for this receiver
 			},

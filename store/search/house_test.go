@@ -14,8 +14,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// patience is how long a test waits for something that is to happen soon; only a failure takes that long.
-const patience = time.Minute
+// timeout is how long a test waits for something that is to happen soon; only a failure takes that long.
+const timeout = time.Minute
 
 var pollers = []goleak.Option{goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")}
 
@@ -67,7 +67,7 @@ func openBoth(dir string, opts Options) (*store.Store, *Index, error) {
 		opts.WriteAfter = 50 * time.Millisecond
 	}
 	x := Open(st, opts)
-	x.searchTimeout = patience // the machine may stand still for longer than a person waits
+	x.searchTimeout = timeout // the machine may stand still for longer than a person waits
 	return st, x, nil
 }
 
@@ -174,7 +174,7 @@ func (m *memory) search(account string, r Request) *Answer {
 
 func (m *memory) ask(account string, r Request) (*Answer, error) {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	m.ok(m.index.WaitVectors(ctx, account))
 	return m.index.Search(ctx, account, &r)

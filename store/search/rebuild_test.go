@@ -16,7 +16,7 @@ func TestABusyIndexCanBeBuiltAnew(t *testing.T) {
 	began := make(chan error, 1)
 	m.capture("acme", talk("question", "answer"))
 	go func() { began <- m.index.Rebuild(t.Context()) }()
-	for i, deadline := 0, time.Now().Add(patience); ; i++ { // a hundred come while a batch gathers
+	for i, deadline := 0, time.Now().Add(timeout); ; i++ { // a hundred come while a batch gathers
 		m.capture("acme", talk(fmt.Sprintf("question %d", i), "answer"))
 		select {
 		case err := <-began:

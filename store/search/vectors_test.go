@@ -102,9 +102,9 @@ func (m *memory) chatter(account string, count int) {
 // until waits for what another goroutine brings about.
 func (m *memory) until(what string, reached func() bool) {
 	m.t.Helper()
-	for deadline := time.Now().Add(patience); !reached(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !reached(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			m.t.Fatalf("%s: not within %s", what, patience)
+			m.t.Fatalf("%s: not within %s", what, timeout)
 		}
 	}
 }

@@ -93,8 +93,8 @@ func (e *Embedder) Usage() Usage {
 
 // How long one call may take. A search waits for its query's vector, and finds by words without it.
 const (
-	documentPatience = time.Minute
-	queryPatience    = 2 * time.Second
+	documentTimeout = time.Minute
+	queryTimeout    = 2 * time.Second
 )
 
 // Embed implements [search.Embedder].
@@ -103,11 +103,11 @@ func (e *Embedder) Embed(ctx context.Context, account string, use search.Use, te
 	if w.refused != nil {
 		return nil, w.refused
 	}
-	patience := documentPatience
+	timeout := documentTimeout
 	if use == search.ForQuery {
-		patience = queryPatience
+		timeout = queryTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, e.slow(patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, e.slow(timeout))
 	defer cancel()
 	if len(texts) == 0 {
 		return nil, nil
@@ -124,8 +124,8 @@ func (e *Embedder) Embed(ctx context.Context, account string, use search.Use, te
 	return nil, codec.Errorf(codec.KindTooLarge, "%s does not take such a text: %s", w.identity, codec.AsError(err, "it failed").Message)
 }
 
-func (e *Embedder) slow(patience time.Duration) error {
-	return codec.Errorf(codec.KindTimeout, "%s gave no vectors within %v", e.identity, patience)
+func (e *Embedder) slow(timeout time.Duration) error {
+	return codec.Errorf(codec.KindTimeout, "%s gave no vectors within %v", e.identity, timeout)
 }
 
 // unfit tells errors by which a provider says that it will never take these texts.

@@ -51,8 +51,8 @@ func (w *way) author() string {
 }
 
 const (
-	// patience is how long one call may take.
-	patience = 2 * time.Minute
+	// timeout is how long one call may take.
+	timeout = 2 * time.Minute
 	// maxAnswer is the largest answer that is read, in bytes: far above what maxOutput tokens take.
 	maxAnswer = 1 << 20
 )
@@ -66,8 +66,8 @@ type answer struct {
 // ask has the model answer a prompt on the credential of the account, else the server's. What the call has cost is given
 // with an error too.
 func (w *Writer) ask(ctx context.Context, via *way, account, prompt string) (answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience,
-		codec.Errorf(codec.KindTimeout, "%s gave no summary within %v", via.placement.Model, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		codec.Errorf(codec.KindTimeout, "%s gave no summary within %v", via.placement.Model, timeout))
 	defer cancel()
 	request, err := json.Marshal(chatRequest{
 		Model: via.placement.Model, MaxTokens: maxOutput,

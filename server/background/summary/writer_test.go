@@ -140,13 +140,13 @@ func (h *house) summary(account, session string) string {
 	return m.Text
 }
 
-// patience is how long a test waits for something that is to happen soon; only a failure takes that long.
-const patience = time.Minute
+// timeout is how long a test waits for something that is to happen soon; only a failure takes that long.
+const timeout = time.Minute
 
 // until waits for something that is to happen soon.
 func (h *house) until(what string, happened func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(patience); !happened(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !happened(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("waited in vain: %s", what)
 		}

@@ -440,12 +440,12 @@ func appendLate(into []place, made *diskSection, from source, gone *roaring.Bitm
 	return into
 }
 
-// closePatience is how long a disk may take for what is in memory when the index is closed.
-const closePatience = 5 * time.Second
+// closeTimeout is how long a disk may take for what is in memory when the index is closed.
+const closeTimeout = 5 * time.Second
 
 // Close writes what is in memory to disk, as far as that can be done soon, and ends the index.
 func (ix *Index) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	_ = ix.Flush(ctx) // what cannot be written was not confirmed
 	ix.cancel()

@@ -17,14 +17,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// Place is the flags that select an installation. Every command that touches data has it.
-type Place struct {
+// StoreFlags select an installation. Every command that touches data has them.
+type StoreFlags struct {
 	Config string `placeholder:"FILE" help:"Configuration file ($MNEME_CONFIG)."`
 	Data   string `placeholder:"DIR" help:"Data directory ($MNEME_DATA)."`
 }
 
-func (p Place) load() (config.Config, error) {
-	return config.Load(config.Sources{File: p.Config, Data: p.Data})
+func (f StoreFlags) load() (config.Config, error) {
+	return config.Load(config.Sources{File: f.Config, Data: f.Data})
 }
 
 // storeOptions open the store that is configured.
@@ -70,8 +70,8 @@ const (
 )
 
 // manage runs do with a client of the installation, whether or not a server runs.
-func (p Place) manage(ctx context.Context, create bool, do func(*admin.Client) error) error {
-	cfg, err := p.load()
+func (f StoreFlags) manage(ctx context.Context, create bool, do func(*admin.Client) error) error {
+	cfg, err := f.load()
 	if err != nil {
 		return err
 	}

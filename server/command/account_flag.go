@@ -11,13 +11,13 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 )
 
-// Owner is the flag that selects the account of a command.
-type Owner struct {
+// AccountFlag selects the account of a command.
+type AccountFlag struct {
 	Account string `env:"MNEME_ACCOUNT" placeholder:"NAME" help:"The account (default: $MNEME_ACCOUNT; else all, or where it can only be one, the only one, or account default)."`
 }
 
 // accounts are the selected accounts: the named one, else all.
-func (o Owner) accounts(ctx context.Context, client *admin.Client) ([]string, error) {
+func (o AccountFlag) accounts(ctx context.Context, client *admin.Client) ([]string, error) {
 	if o.Account != "" {
 		return []string{o.Account}, nil
 	}
@@ -30,7 +30,7 @@ func (o Owner) accounts(ctx context.Context, client *admin.Client) ([]string, er
 }
 
 // one is the account that is meant where it can only be one: without a name account default, if there are several.
-func (o Owner) one(ctx context.Context, client *admin.Client) (string, error) {
+func (o AccountFlag) one(ctx context.Context, client *admin.Client) (string, error) {
 	names, err := o.accounts(ctx, client)
 	if len(names) > 1 && slices.Contains(names, admin.DefaultAccount) {
 		return admin.DefaultAccount, nil
@@ -45,7 +45,7 @@ func (o Owner) one(ctx context.Context, client *admin.Client) (string, error) {
 }
 
 // ownerOf returns the first of the selected accounts for which find succeeds.
-func ownerOf[T any](ctx context.Context, client *admin.Client, o Owner, find func(account string) (T, error)) (account string, found T, err error) {
+func ownerOf[T any](ctx context.Context, client *admin.Client, o AccountFlag, find func(account string) (T, error)) (account string, found T, err error) {
 	names, err := o.accounts(ctx, client)
 	if err != nil {
 		return "", found, err

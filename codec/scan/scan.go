@@ -270,11 +270,12 @@ func Skip(doc []byte, i int) int {
 // microsecond to call and then runs several times faster than the loops here.
 const longValue = 512
 
-// skipNested finds the bracket that closes the one at i. It counts both kinds alike: in a valid document they match.
+// skipNested finds the bracket that closes the one at i. It counts both kinds alike: in a valid document they match. A value
+// of many parts is handed to the library; one that is long because of a string in it is not, as that has been skipped.
 func skipNested(doc []byte, i int) int {
-	start, depth := i, 0
+	start, depth, inStrings := i, 0, 0
 	for handed := false; i < len(doc); {
-		if !handed && i-start > longValue {
+		if !handed && i-start-inStrings > longValue {
 			if end, ok := skipLong(doc, start); ok {
 				return end
 			}
@@ -282,7 +283,11 @@ func skipNested(doc []byte, i int) int {
 		}
 		switch doc[i] {
 		case '"':
-			i = skipString(doc, i)
+			end := skipString(doc, i)
+			if end-i > longValue {
+				inStrings += end - i
+			}
+			i = end
 			continue
 		case '{', '[':
 			depth++

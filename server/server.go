@@ -26,6 +26,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/server/ui"
+	"github.com/mnemeproxy/mneme/server/ui/openid"
 	"github.com/mnemeproxy/mneme/server/webhook"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
@@ -44,6 +45,8 @@ type Options struct {
 	Version string
 
 	PublicNames listen.Names // that clients reach the memory by, see [listen.Names]
+
+	OpenID openid.Options // how people sign in to the page at /ui with an OpenID provider; the zero value: not at all
 
 	Webhooks *webhook.Sender // sends webhooks for budgets that are reached and exchanges that failed; nil: none are sent
 

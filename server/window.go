@@ -7,6 +7,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/ui"
+	"github.com/mnemeproxy/mneme/server/ui/openid"
 )
 
 // windowRoutes mounts the page at /ui.
@@ -14,8 +15,8 @@ func (s *Server) windowRoutes() {
 	onTLS := func(r *http.Request) bool { return s.edge.OnTLS(edge.RequestOf(r.Context())) }
 	s.window = ui.New(ui.Options{
 		Archive: s.engine.Archive, Keys: s.engine.Keys, Accounts: s.engine.Accounts, Sealer: s.engine.Credentials, Version: s.opts.Version, Log: s.log, Closing: s.edge.Closing(), Management: s.opts.Management, Health: s.health,
-		Memory:  memory.Options{Searcher: s.engine.Index, Ledger: s.engine.Accounts, Recaller: s.recaller, Translate: s.translate, CacheLoss: s.cacheLoss},
-		Secure:  onTLS,
+		Memory: memory.Options{Searcher: s.engine.Index, Ledger: s.engine.Accounts, Recaller: s.recaller, Translate: s.translate, CacheLoss: s.cacheLoss},
+		Secure: onTLS, OpenID: s.opts.OpenID,
 		Allowed: func(r *http.Request) bool { return onTLS(r) || s.edge.OnLoopback(edge.RequestOf(r.Context())) },
 	})
 	s.edge.Handle("", "/ui/*path", s.refuseOtherSites(s.serveHTTP(s.window)))
@@ -24,6 +25,9 @@ func (s *Server) windowRoutes() {
 		out.SetText(http.StatusSeeOther, "the page is at /ui/\n")
 	})
 }
+
+// UseOpenID says how people sign in to the page with an OpenID provider from now on.
+func (s *Server) UseOpenID(o openid.Options) { s.window.UseOpenID(o) }
 
 // Invite gives a code with which a browser signs in to the page.
 func (s *Server) Invite(account string) (code string, err error) { return s.window.Invite(account) }

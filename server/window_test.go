@@ -77,10 +77,13 @@ func TestAPageOfTheWindowLetsNothingElseIn(t *testing.T) {
 	}
 }
 
-// own are the keys that were made for browsers and are good.
-func (h *house) own() (keys []store.Key) {
+// own are the keys that were made for browsers by mneme ui and are good.
+func (h *house) own() []store.Key { return h.labelled("window in a browser") }
+
+// labelled are the keys of a label that are good.
+func (h *house) labelled(label string) (keys []store.Key) {
 	for _, k := range h.store.Keys().List("acme") {
-		if k.Label == "window in a browser" && k.Revoked.IsZero() {
+		if k.Label == label && k.Revoked.IsZero() {
 			keys = append(keys, k)
 		}
 	}

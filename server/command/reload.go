@@ -130,6 +130,9 @@ func (r *reloads) read() (config.Config, *router.Router, error) {
 
 func (r *reloads) use(fresh *config.Config, made *router.Router) {
 	r.service.LimitKeys(keyLimits(fresh))
+	if people, err := fresh.UI.OIDC.Options(); err == nil { // Load has checked it
+		r.service.UseOpenID(people)
+	}
 	if err := r.service.UseCertificates(fresh.TLS.Files()); err != nil {
 		r.log.Error("the certificate was not taken; the one before it stays in use", "reason", err.Error())
 	}
@@ -167,8 +170,8 @@ func keyLimits(cfg *config.Config) store.Limits {
 }
 
 // waitsForRestart names the groups that were changed since the start and are read at the start alone. Providers, routes,
-// aliases, the file of models, the cache and the limits of keys are taken at once, and so are the timeouts that concern
-// providers.
+// aliases, the file of models, the cache, the limits of keys and who signs in to the page are taken at once, and so are the
+// timeouts that concern providers.
 func waitsForRestart(started, fresh *config.Config) []string {
 	names := []string{}
 	for name, pair := range map[string][2]any{

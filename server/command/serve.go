@@ -153,7 +153,12 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	if err != nil {
 		return err
 	}
+	openID, err := cfg.UI.OIDC.Options()
+	if err != nil {
+		return err
+	}
 	service, err := server.New(server.Options{
+		OpenID: openID,
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Inherited: inherited, Engine: engine, Webhooks: hooks, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		PublicNames: listen.Names(cfg.PublicNames),
 		Management:  admin.AccountHandler(managed, log, int(cfg.Limits.BodyBytes)),

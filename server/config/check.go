@@ -34,6 +34,9 @@ func (l *loader) check(cfg *Config) {
 	l.checkAliases(cfg.Aliases)
 	l.checkRedact(cfg.Capture.Redact)
 	l.checkWebhooks(cfg.Webhooks)
+	if _, err := cfg.UI.OIDC.Options(); err != nil {
+		l.fail("ui.oidc", "ui.oidc: %v", err)
+	}
 	if key := cfg.ServiceKey.Reveal(); key != "" && utf8.RuneCountInString(key) < MinServiceKey {
 		l.problems = append(l.problems, origin{source: EnvServiceKey}.problem(
 			"has %d characters and needs %d or more; `openssl rand -hex 32` makes a good one", utf8.RuneCountInString(key), MinServiceKey))

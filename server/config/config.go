@@ -7,10 +7,13 @@ package config
 
 import (
 	"encoding/hex"
+	"fmt"
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/server/ui/openid"
 	"github.com/mnemeproxy/mneme/server/webhook"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
@@ -44,6 +47,7 @@ type Config struct {
 	Admin       Admin               `json:"admin"`
 	Telemetry   Telemetry           `json:"telemetry"`
 	Webhooks    []Webhook           `json:"webhooks"`
+	UI          UI                  `json:"ui"`
 	Cluster     Cluster             `json:"cluster"`
 
 	// ServiceKey is accepted as a key of account "default" with all scopes. It comes from MNEME_API_KEY only,
@@ -241,6 +245,43 @@ type Webhook struct {
 // Hook gives the same as package webhook takes it.
 func (w Webhook) Hook() webhook.Hook {
 	return webhook.Hook{URL: w.URL, Secret: w.Secret.Reveal(), Events: w.Events}
+}
+
+// UI is the page at /ui.
+type UI struct {
+	OIDC OIDC `json:"oidc"`
+}
+
+// OIDC lets people sign in to the page with an OpenID provider.
+type OIDC struct {
+	Issuer       string      `json:"issuer"`
+	ClientID     string      `json:"client_id"`
+	ClientSecret Secret      `json:"client_secret"`
+	Redirect     string      `json:"redirect"`
+	Scopes       []string    `json:"scopes"` // asked of the provider, besides openid
+	Grants       []OIDCGrant `json:"grants"`
+}
+
+// OIDCGrant says what a claim opens.
+type OIDCGrant struct {
+	Claim   string `json:"claim"`
+	Value   string `json:"value"`
+	Account string `json:"account"`
+	Scopes  string `json:"scopes"` // as store.ParseScopes reads them
+}
+
+// Options gives the same as package openid takes it, or what is wrong with it.
+func (c *OIDC) Options() (o openid.Options, err error) {
+	o = openid.Options{Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret.Reveal(), Redirect: c.Redirect, Scopes: c.Scopes}
+	for i, g := range c.Grants {
+		scopes, err := store.ParseScopes(g.Scopes)
+		if err != nil {
+			return o, fmt.Errorf("entry %d of grants: %w", i+1, err)
+		}
+		o.Grants = append(o.Grants, openid.Grant{Claim: g.Claim, Value: g.Value, Account: g.Account, Scopes: scopes})
+	}
+	err = o.Check()
+	return o, err
 }
 
 // Retention bounds what is kept of an account that has no rules of its own.

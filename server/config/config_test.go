@@ -92,6 +92,7 @@ search:
 admin: {listen: "localhost:7789"}
 telemetry: {trust_traceparent: true, send_traceparent: false}
 webhooks: [{url: "https://hooks.example.com", secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", events: [budget.reached]}]
+ui: {oidc: {issuer: "https://id.example.com", client_id: mneme, client_secret: s, redirect: "https://mneme.example.com/ui/oidc/callback", scopes: [email], grants: [{claim: groups, value: staff, account: acme, scopes: "read,write"}]}}
 cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, node: 7, replicas: 3}
 `, "MY_KEY=sk-ant-mine")
 	if err != nil {
@@ -137,7 +138,11 @@ cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, n
 		Telemetry: Telemetry{TrustTraceparent: true},
 
 		Webhooks: []Webhook{{URL: "https://hooks.example.com", Secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", Events: []string{"budget.reached"}}},
-		Cluster:  Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Replicas: 3},
+		UI: UI{OIDC: OIDC{
+			Issuer: "https://id.example.com", ClientID: "mneme", ClientSecret: "s", Redirect: "https://mneme.example.com/ui/oidc/callback", Scopes: []string{"email"},
+			Grants: []OIDCGrant{{Claim: "groups", Value: "staff", Account: "acme", Scopes: "read,write"}},
+		}},
+		Cluster: Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Replicas: 3},
 	}
 	if diff := cmp.Diff(want, got, cmp.Transformer("Reveal", Secret.Reveal)); diff != "" {
 		t.Error(diff)
@@ -258,7 +263,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks, cluster), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks, ui, cluster), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",
@@ -304,6 +309,14 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		"a count": {
 			file: "limits:\n  connections: many\n",
 			want: `mneme.yaml:2: limits.connections: "many" is not a number above 0`,
+		},
+		"a grant without an account": {
+			file: "ui:\n  oidc:\n    issuer: https://id.example.com\n    client_id: mneme\n    redirect: https://mneme.example.com/ui/oidc/callback\n    grants:\n      - {claim: sub, value: bob, scopes: read}\n",
+			want: `mneme.yaml:3: ui.oidc: entry 1 of grants needs claim, value, account and scopes`,
+		},
+		"a callback elsewhere": {
+			file: "ui:\n  oidc:\n    issuer: https://id.example.com\n    client_id: mneme\n    redirect: https://mneme.example.com/\n",
+			want: `mneme.yaml:3: ui.oidc: redirect has to be the URL of this server with the path /ui/oidc/callback, and is "https://mneme.example.com/"`,
 		},
 		"admin on the same port": {
 			file: "listen: :1\nadmin:\n  listen: :1\n",
@@ -544,7 +557,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 
 	// A setting is a line that starts with # and a field's name, or with # and an entry's dash; the rest is prose.
 	everything := regexp.MustCompile(`(?m)^#([^ \n#]| +(?:- )?[a-z_]+: ?)`).ReplaceAllString(string(text), "$1")
-	withAll, err := load(t, everything, "ANTHROPIC_API_KEY=x")
+	withAll, err := load(t, everything, "ANTHROPIC_API_KEY=x", "MNEME_OIDC_SECRET=x")
 	if err != nil {
 		t.Fatalf("with every line taken in: %v\n%s", err, everything)
 	}
@@ -555,14 +568,14 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	withAll.Search.Summaries.Model = ""
 	withAll.Recall.Accounts = nil
 	withAll.Capture.OptOut, withAll.Capture.Redact.Patterns, withAll.TLS = nil, nil, TLS{}
-	withAll.Webhooks = nil
+	withAll.Webhooks, withAll.UI = nil, UI{}
 	withAll.Cluster = Default().Cluster
 	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay = 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)
 	}
 
-	doc := readDocument("mneme.example.yaml", []byte(everything), environment("ANTHROPIC_API_KEY=x"), &Config{})
+	doc := readDocument("mneme.example.yaml", []byte(everything), environment("ANTHROPIC_API_KEY=x", "MNEME_OIDC_SECRET=x"), &Config{})
 	index := regexp.MustCompile(`\.(\d+|anthropic|local|cluster|workstation|azure|vertex|bedrock)\b`)
 	shown := map[string]bool{}
 	for path := range doc.origins {

@@ -1,19 +1,18 @@
 package ui
 
 import (
-	"encoding/json"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/ui/openid"
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Signing in takes a service key once, or a code that the management socket gave out, for which a key is made. The browser
-// gets a cookie with the key sealed in it, which no script can read, no surface takes and a restart does not end: a page
+// Signing in takes a service key once, or a code that the management socket gave out, for which a key is made, or the word of an
+// OpenID provider (oidc.go). The browser gets a cookie with the key sealed in it, which no script can read, no surface takes and a restart does not end: a page
 // cannot spend tokens. The key is looked up with every request, so that the cookie is worth what the key is.
 
 // How long a cookie is good for, and how long a code.
@@ -30,6 +29,8 @@ type ticket struct {
 	Key   string    `json:"key"` // the service key
 	Until time.Time `json:"until"`
 	Own   bool      `json:"own,omitempty"` // the key was made for this browser, and ends with the sign-out
+
+	Grant *openid.Grant `json:"grant,omitempty"` // that let somebody in with an OpenID provider
 }
 
 // Invite gives a code with which the page signs in to an account, once and within a minute.
@@ -41,23 +42,14 @@ func (u *UI) Invite(account string) (code string, err error) {
 }
 
 // ownKey makes the service key of a browser.
-func (u *UI) ownKey(account string, until time.Time) (secret string, err error) {
+func (u *UI) ownKey(account string, scopes store.Scopes, label string, until time.Time) (secret string, err error) {
 	err = u.Archive.Audited(store.AuditEntry{Actor: store.Operator, Action: "key.create", Account: account}, func(e *store.AuditEntry) error {
 		var key store.Key
-		secret, key, err = u.Keys.Create(account, store.ScopeRead|store.ScopeWrite|store.ScopeErase|store.ScopeAdmin, "window in a browser", func(k *store.Key) { k.Expires = until })
+		secret, key, err = u.Keys.Create(account, scopes, label, func(k *store.Key) { k.Expires = until })
 		e.Subject = key.ID
 		return err
 	})
 	return secret, err
-}
-
-// cookieName has the port in it: cookies are shared by all ports of a host.
-func cookieName(r *http.Request) string {
-	_, port, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		return "mneme-ui"
-	}
-	return "mneme-ui-" + port
 }
 
 // SignIn asks for a cookie, with one of its members.
@@ -94,7 +86,7 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, err)
 		return
 	}
-	u.enter(w, r, t)
+	u.enter(w, r, &t)
 	writeJSON(w, http.StatusOK, u.signed(&identity, t.Until))
 }
 
@@ -111,18 +103,13 @@ func (u *UI) redeem(r *http.Request, code string) (ticket, error) {
 	}
 	t := ticket{Until: time.Now().Add(cookieLife), Own: true}
 	var err error
-	t.Key, err = u.ownKey(account, t.Until)
+	t.Key, err = u.ownKey(account, store.AllScopes, "window in a browser", t.Until)
 	return t, err
 }
 
 // enter gives the browser its cookie.
-func (u *UI) enter(w http.ResponseWriter, r *http.Request, t ticket) {
-	text, err := json.Marshal(t)
-	must(err)
-	http.SetCookie(w, &http.Cookie{
-		Name: cookieName(r), Value: u.Sealer.SealToken(string(text), purposeCookie), Path: "/ui", Expires: t.Until,
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: u.Secure(r),
-	})
+func (u *UI) enter(w http.ResponseWriter, r *http.Request, t *ticket) {
+	u.setCookie(w, r, cookieName(r), t, purposeCookie, t.Until, http.SameSiteStrictMode)
 }
 
 func (u *UI) signed(identity *store.Identity, until time.Time) Signed {
@@ -149,7 +136,7 @@ func (u *UI) signOut(w http.ResponseWriter, r *http.Request) {
 			u.revoke(t.Key)
 		}
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/ui", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: u.Secure(r)})
+	dropCookie(w, cookieName(r))
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -168,12 +155,8 @@ func (u *UI) revoke(secret string) {
 
 // ticketOf opens the cookie of a request; ok is false without one that is good.
 func (u *UI) ticketOf(r *http.Request) (t ticket, ok bool) {
-	cookie, err := r.Cookie(cookieName(r))
-	if err != nil {
-		return t, false
-	}
-	text, ok := u.Sealer.OpenToken(cookie.Value, purposeCookie)
-	if !ok || json.Unmarshal([]byte(text), &t) != nil || time.Now().After(t.Until) || u.left.has(cookie.Value) {
+	sealed, ok := u.openCookie(r, cookieName(r), purposeCookie, &t)
+	if !ok || time.Now().After(t.Until) || u.left.has(sealed) || t.Grant != nil && !u.openID.Load().Permits(*t.Grant) {
 		return ticket{}, false
 	}
 	return t, true

@@ -21,17 +21,17 @@ type kept struct {
 	until time.Time
 }
 
-// codes are secrets that stand for an account, each for one use.
+// codes are secrets that stand for a text, each for one use.
 type codes struct{ tokens }
 
-func (c *codes) give(account string, until time.Time) (code string) {
+func (c *codes) give(text string, until time.Time) (code string) {
 	code = rand.Text()
-	c.keep(code, account, until)
+	c.keep(code, text, until)
 	return code
 }
 
-// redeem gives the account that a code stands for, once.
-func (c *codes) redeem(code string) (account string, ok bool) {
+// redeem gives the text that a code stands for, once.
+func (c *codes) redeem(code string) (text string, ok bool) {
 	id := sha256.Sum256([]byte(code))
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,6 +8,8 @@
 //	POST   /ui/session          sign in with {"code"} or {"key"}
 //	GET    /ui/session          who is signed in
 //	DELETE /ui/session          sign out
+//	GET    /ui/oidc             how people sign in with an OpenID provider
+//	GET    /ui/oidc/start       begin to; GET /ui/oidc/callback ends it
 //	GET    /ui/v1/health        how the server is
 //	*      /ui/v1/memory/...    package memory
 //	*      /ui/v1/admin/...     package admin
@@ -22,9 +24,11 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/ui/openid"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -42,6 +46,7 @@ type Options struct {
 	Memory     memory.Options           // of which Archive, Identify, Actor, Fail and Closing are set here
 	Allowed    func(*http.Request) bool // the connection is from this machine, or under TLS
 	Secure     func(*http.Request) bool // the connection is under TLS
+	OpenID     openid.Options           // see UseOpenID
 }
 
 // Keys know the callers of a memory.
@@ -93,6 +98,9 @@ type UI struct {
 	mux    *http.ServeMux
 	codes  codes
 	left   revoked // cookies that were signed out
+
+	openID   atomic.Pointer[openid.Client]
+	problems codes // stand for why sign-ins with it failed
 }
 
 // headerUI marks requests of the page.
@@ -101,6 +109,7 @@ const headerUI = "X-Mneme-UI"
 // New makes the window.
 func New(o Options) *UI {
 	u := &UI{Options: o, assets: newAssets(), mux: http.NewServeMux()}
+	u.UseOpenID(o.OpenID)
 	m := o.Memory
 	m.Archive, m.Closing = o.Archive, o.Closing
 	m.Fail = func(w http.ResponseWriter, _ *http.Request, err error) { u.fail(w, err) }
@@ -118,6 +127,9 @@ func New(o Options) *UI {
 	u.mux.HandleFunc("POST /ui/session", u.signIn)
 	u.mux.HandleFunc("GET /ui/session", u.whoAmI)
 	u.mux.HandleFunc("DELETE /ui/session", u.signOut)
+	u.mux.HandleFunc("GET /ui/oidc", u.describeOpenID)
+	u.mux.HandleFunc("GET /ui/oidc/start", u.beginOpenID)
+	u.mux.HandleFunc("GET "+openid.CallbackPath, u.finishOpenID)
 	u.mux.HandleFunc("GET /ui/v1/health", u.health)
 	u.mux.Handle("/ui/v1/memory/", http.StripPrefix("/ui", memory.Handler(m)))
 	u.mux.HandleFunc("/ui/v1/admin/", u.manage)
@@ -167,6 +179,8 @@ func (u *UI) fromPage(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	sameSite := site == "" || site == "same-origin"
 	switch path := r.URL.Path; {
+	case path == "/ui/oidc", path == "/ui/oidc/start": // a link elsewhere begins no sign-in
+		return sameSite
 	case path == "/ui/session", strings.HasPrefix(path, "/ui/v1/"):
 		tail := path == "/ui/v1/memory/events" && r.Method == http.MethodGet
 		return sameSite && (tail || r.Header.Get(headerUI) != "")

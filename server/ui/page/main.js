@@ -1,6 +1,6 @@
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { api, go, html, Link, onSignedOut, useAddress, useKeys } from './base.js';
+import { api, go, html, Link, onSignedOut, useAddress, useKeys, useLoad } from './base.js';
 import { Health } from './health.js';
 import { Keys } from './keys.js';
 import { Live } from './live.js';
@@ -25,10 +25,12 @@ function App() {
   const address = useAddress();
   const box = useRef(null);
   useEffect(() => {
-    const code = new URLSearchParams(location.hash.slice(1)).get('code');
-    if (code) history.replaceState(null, '', location.pathname + location.search);
+    const hash = new URLSearchParams(location.hash.slice(1));
+    const code = hash.get('code');
+    const refused = hash.get('problem'); // stands for why an OpenID provider's word was not enough
+    if (code || refused) history.replaceState(null, '', location.pathname + location.search);
     const first = code ? api('/session', { method: 'POST', body: { code } }) : api('/session');
-    first.then(setWho, (error) => setWho(code ? { problem: error.message } : null));
+    first.then(setWho, (error) => setWho(code ? { problem: error.message } : { refused }));
     return onSignedOut(() => setExpired(true));
   }, []);
   useKeys({
@@ -37,7 +39,7 @@ function App() {
     '?': () => document.querySelector('.keys-help') && document.querySelector('.keys-help').toggleAttribute('open'),
   });
   if (who === undefined) return html`<main class="blank" aria-busy="true"></main>`;
-  if (who === null || who.problem) return html`<${SignIn} problem=${who && who.problem} done=${(w) => (setExpired(false), setWho(w))} />`;
+  if (who === null || !who.account) return html`<${SignIn} ...${who} done=${(w) => (setExpired(false), setWho(w))} />`;
 
   const [first, id] = address.path.split('/');
   const view = first === 'sessions' && id ? html`<${Session} id=${id} who=${who} key=${id} />` : viewOf(first, who);
@@ -98,8 +100,9 @@ function viewOf(name, who) {
   }
 }
 
-function SignIn({ problem, again, done }) {
+function SignIn({ problem, refused, again, done }) {
   const [error, setError] = useState(problem || '');
+  const { data: openID } = useLoad('/oidc' + (refused ? '?problem=' + encodeURIComponent(refused) : ''));
   const [busy, setBusy] = useState(false);
   const field = useRef(null);
   useEffect(() => field.current && field.current.focus(), []);
@@ -120,8 +123,8 @@ function SignIn({ problem, again, done }) {
       <p>${again ? 'Your sign-in is over, or its key was revoked. The page stays where it is.' : html`On the server’s own machine, <code>mneme ui</code> opens this page signed in. Elsewhere, give a service key once.`}</p>
       <label for="key">Service key</label>
       <input id="key" ref=${field} type="password" autocomplete="off" placeholder="mnm_…" required aria-describedby="signin-error" />
-      <p id="signin-error" class="error" role="alert">${error}</p>
-      <button class="primary" disabled=${busy}>Sign in</button>
+      <p id="signin-error" class="error" role="alert">${error || (openID && openID.problem)}</p>
+      <p class="ends">${openID && openID.provider && html`<a class="button" href=${'/ui/oidc/start?to=' + encodeURIComponent(location.pathname + location.search)}>Sign in with ${openID.provider}</a>`}<button class="primary" disabled=${busy}>Sign in</button></p>
     </form>
   <//>`;
 }

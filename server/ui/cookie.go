@@ -1,0 +1,40 @@
+package ui
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"time"
+)
+
+// cookieName has the port in it: cookies are shared by all ports of a host.
+func cookieName(r *http.Request) string {
+	_, port, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		return "mneme-ui"
+	}
+	return "mneme-ui-" + port
+}
+
+// setCookie seals a value in a cookie that no script reads.
+func (u *UI) setCookie(w http.ResponseWriter, r *http.Request, name string, value any, purpose string, until time.Time, site http.SameSite) {
+	text, err := json.Marshal(value)
+	must(err)
+	http.SetCookie(w, &http.Cookie{
+		Name: name, Value: u.Sealer.SealToken(string(text), purpose), Path: "/ui", Expires: until, HttpOnly: true, SameSite: site, Secure: u.Secure(r),
+	})
+}
+
+// openCookie reads a value that was sealed; without one it stays as it is.
+func (u *UI) openCookie(r *http.Request, name, purpose string, value any) (sealed string, ok bool) {
+	cookie, err := r.Cookie(name)
+	if err != nil {
+		return "", false
+	}
+	text, ok := u.Sealer.OpenToken(cookie.Value, purpose)
+	return cookie.Value, ok && json.Unmarshal([]byte(text), value) == nil
+}
+
+func dropCookie(w http.ResponseWriter, name string) {
+	http.SetCookie(w, &http.Cookie{Name: name, Path: "/ui", MaxAge: -1, HttpOnly: true})
+}

@@ -1,0 +1,274 @@
+// Package openid lets people sign in to the page at /ui with an OpenID provider, by the authorization code flow with PKCE.
+package openid
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Options are where people sign in, and what they may do here then.
+type Options struct {
+	Issuer       string // URL; "": nobody signs in this way
+	ClientID     string
+	ClientSecret string   // "": the client is a public one
+	Redirect     string   // URL of the callback, as the provider knows it
+	Scopes       []string // asked of the provider, besides openid
+	Grants       []Grant  // the first that fits counts
+}
+
+// CallbackPath is where the provider sends people back to.
+const CallbackPath = "/ui/oidc/callback"
+
+// Grant lets those in whose claim has a value, or lists it.
+type Grant struct {
+	Claim   string       `json:"claim"`
+	Value   string       `json:"value"`
+	Account string       `json:"account"`
+	Scopes  store.Scopes `json:"scopes"`
+}
+
+// Check reports what is wrong with the options. None at all are right.
+func (o *Options) Check() error {
+	if o.Issuer == "" {
+		if o.ClientID != "" || o.ClientSecret != "" || o.Redirect != "" || len(o.Grants) > 0 {
+			return errors.New("issuer is missing: the URL of the OpenID provider")
+		}
+		return nil
+	}
+	if !isURL(o.Issuer) {
+		return fmt.Errorf("issuer has to be the URL of an OpenID provider, https:// or http://, and is %q", o.Issuer)
+	}
+	if o.ClientID == "" {
+		return errors.New("client_id is missing: the name under which the provider knows this server")
+	}
+	if !isURL(o.Redirect) || !strings.HasSuffix(o.Redirect, CallbackPath) {
+		return fmt.Errorf("redirect has to be the URL of this server with the path %s, and is %q", CallbackPath, o.Redirect)
+	}
+	if len(o.Grants) == 0 {
+		return errors.New("grants is empty: say which claim opens which account")
+	}
+	for i, g := range o.Grants {
+		if g.Claim == "" || g.Value == "" || g.Account == "" || g.Scopes == 0 {
+			return fmt.Errorf("entry %d of grants needs claim, value, account and scopes", i+1)
+		}
+	}
+	return nil
+}
+
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
+// Host names the provider to people.
+func (o *Options) Host() string {
+	u, err := url.Parse(o.Issuer)
+	if err != nil {
+		return o.Issuer
+	}
+	return u.Host
+}
+
+// Permits reports whether the options still have a grant.
+func (o *Options) Permits(g Grant) bool { return slices.Contains(o.Grants, g) }
+
+// Client signs people in. The provider is asked about itself when it is first needed, so that a server starts without it.
+type Client struct {
+	Options
+	http     *http.Client
+	provider atomic.Pointer[oidc.Provider] // nil until it was reached
+}
+
+// Bounds of a call to the provider.
+const (
+	patience   = 10 * time.Second
+	mostAnswer = 1 << 20 // bytes
+)
+
+// New makes a client. It does not reach out.
+func New(o Options) *Client {
+	return &Client{Options: o, http: &http.Client{Timeout: patience, Transport: bounded{http.DefaultTransport}}}
+}
+
+// bounded ends answers that are too long.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		response.Body = http.MaxBytesReader(nil, response.Body, mostAnswer)
+	}
+	return response, err
+}
+
+// Attempt is a sign-in that was begun. The browser keeps it, sealed, until it comes back.
+type Attempt struct {
+	State    string    `json:"state"`
+	Nonce    string    `json:"nonce"`
+	Verifier string    `json:"verifier"`
+	Place    string    `json:"place"` // where the page is to go on
+	Until    time.Time `json:"until"`
+}
+
+// attemptLife is how long people have for signing in.
+const attemptLife = 10 * time.Minute
+
+// Begin gives the address at the provider where a sign-in goes on.
+func (c *Client) Begin(ctx context.Context, place string) (address string, a Attempt, err error) {
+	config, _, err := c.discover(ctx)
+	if err != nil {
+		return "", a, err
+	}
+	a = Attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Place: place, Until: time.Now().Add(attemptLife)}
+	return config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
+}
+
+// discover asks the provider about itself, until it has answered.
+func (c *Client) discover(ctx context.Context) (*oauth2.Config, *oidc.Provider, error) {
+	provider := c.provider.Load()
+	if provider == nil {
+		var err error
+		if provider, err = oidc.NewProvider(oidc.ClientContext(ctx, c.http), c.Issuer); err != nil {
+			return nil, nil, &Refusal{"The OpenID provider " + c.Host() + " does not answer as it should. Try again, or sign in with a service key.", err}
+		}
+		c.provider.Store(provider)
+	}
+	return &oauth2.Config{
+		ClientID: c.ClientID, ClientSecret: c.ClientSecret, Endpoint: provider.Endpoint(), RedirectURL: c.Redirect,
+		Scopes: append([]string{oidc.ScopeOpenID}, c.Scopes...),
+	}, provider, nil
+}
+
+// Refusal says to people why they are not signed in, in sentences. Its cause is for the log.
+type Refusal struct {
+	Message string
+	Cause   error
+}
+
+func (r *Refusal) Error() string {
+	if r.Cause == nil {
+		return r.Message
+	}
+	return r.Message + " (" + r.Cause.Error() + ")"
+}
+
+func (r *Refusal) Unwrap() error { return r.Cause }
+
+// Finish ends an attempt with what the provider sent the browser back with. It gives what a person may do, and the person's
+// name for records.
+func (c *Client) Finish(ctx context.Context, a *Attempt, sent url.Values) (Grant, string, error) {
+	switch {
+	case a.State == "" || sent.Get("state") != a.State || time.Now().After(a.Until):
+		return Grant{}, "", &Refusal{"This sign-in was begun in another browser, or more than ten minutes ago. Begin it again.", nil}
+	case sent.Get("error") != "":
+		return Grant{}, "", &Refusal{c.Host() + " did not sign you in. Try again, or sign in with a service key.", errors.New(sent.Get("error"))}
+	case sent.Has("iss") && sent.Get("iss") != c.Issuer: // RFC 9207: the answer of another provider
+		return Grant{}, "", &Refusal{"The answer came from another OpenID provider than " + c.Host() + ". Begin the sign-in again.", nil}
+	}
+	config, provider, err := c.discover(ctx)
+	if err != nil {
+		return Grant{}, "", err
+	}
+	ctx = oidc.ClientContext(ctx, c.http)
+	token, err := config.Exchange(ctx, sent.Get("code"), oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return Grant{}, "", &Refusal{c.Host() + " does not confirm your sign-in. Begin it again.", err}
+	}
+	claims, err := c.verified(ctx, provider, token, a.Nonce)
+	if err != nil {
+		return Grant{}, "", &Refusal{"What " + c.Host() + " says of you cannot be relied on. Tell the operator of this server, whose log has the reason.", err}
+	}
+	if _, ok := c.grant(claims); !ok {
+		more, err := c.userInfo(ctx, provider, token, claims)
+		if err != nil {
+			return Grant{}, "", &Refusal{c.Host() + " does not answer as it should. Try again, or sign in with a service key.", err}
+		}
+		claims = more
+	}
+	g, ok := c.grant(claims)
+	if !ok {
+		return Grant{}, "", &Refusal{c.Host() + " knows you as " + nameOf(claims) + ", and nothing here is open to you. Ask the operator of this server.", nil}
+	}
+	return g, nameOf(claims), nil
+}
+
+// claims are what a provider says of a person.
+type claims map[string]any
+
+func (c *Client) verified(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, nonce string) (claims, error) {
+	raw, _ := token.Extra("id_token").(string)
+	id, err := provider.Verifier(&oidc.Config{ClientID: c.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	if id.Nonce != nonce {
+		return nil, errors.New("the token is of another sign-in")
+	}
+	all := claims{}
+	err = id.Claims(&all)
+	return all, err
+}
+
+// userInfo gives what the provider says at its own endpoint, where most claims are in this flow.
+func (c *Client) userInfo(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, known claims) (claims, error) {
+	if provider.UserInfoEndpoint() == "" {
+		return known, nil
+	}
+	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err != nil {
+		return nil, err
+	}
+	if info.Subject != known["sub"] {
+		return nil, errors.New("the provider's userinfo is of another person")
+	}
+	all := claims{}
+	err = info.Claims(&all)
+	return all, err
+}
+
+// grant gives the first one that fits.
+func (c *Client) grant(of claims) (Grant, bool) {
+	i := slices.IndexFunc(c.Grants, func(g Grant) bool { return of.has(g.Claim, g.Value) })
+	if i < 0 {
+		return Grant{}, false
+	}
+	return c.Grants[i], true
+}
+
+// has reports whether a claim is a text, or has it in its list. An address counts when the provider has verified it: else
+// people could claim anybody's.
+func (c claims) has(claim, value string) bool {
+	if claim == "email" && c["email_verified"] != true {
+		return false
+	}
+	switch v := c[claim].(type) {
+	case string:
+		return v == value
+	case []any:
+		return slices.Contains(v, any(value))
+	}
+	return false
+}
+
+// nameOf is how people know a person: what is not verified is good enough for a name.
+func nameOf(c claims) string {
+	for _, claim := range []string{"email", "preferred_username", "name", "sub"} {
+		if text, ok := c[claim].(string); ok && text != "" {
+			return text
+		}
+	}
+	return "nobody"
+}

@@ -26,6 +26,14 @@ func (m Models) Allows(name string) bool {
 	})
 }
 
+// Includes reports whether a key with m may ask for everything that one with other may.
+func (m Models) Includes(other Models) bool {
+	if len(other) == 0 {
+		return m.Allows("*")
+	}
+	return !slices.ContainsFunc(other, func(name string) bool { return !m.Allows(name) })
+}
+
 // ParseModels reads names with a comma between; "all" is the empty list.
 func ParseModels(text string) (Models, error) {
 	if text == "all" {

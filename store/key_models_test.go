@@ -29,6 +29,25 @@ func TestModelsAllowNamesAndBeginnings(t *testing.T) {
 	}
 }
 
+func TestModelsIncludeOthers(t *testing.T) {
+	for text, cases := range map[string]map[string]bool{
+		"all":            {"all": true, "gpt-5": true, "*": true},
+		"*":              {"all": true, "claude-*": true},
+		"gpt-5,claude-*": {"gpt-5": true, "claude-opus-*,gpt-5": true, "claude-*": true, "all": false, "*": false, "c*": false, "gpt-5,gpt-5-mini": false, "gpt-5*": false},
+	} {
+		m, err := ParseModels(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for others, want := range cases {
+			other, err := ParseModels(others)
+			if err != nil || m.Includes(other) != want {
+				t.Errorf("%q includes %q: %t, %v", text, others, !want, err)
+			}
+		}
+	}
+}
+
 func TestAKeyKeepsItsModels(t *testing.T) {
 	opts := Options{Dir: t.TempDir()}
 	s := openStore(t, opts)

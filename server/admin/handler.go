@@ -47,7 +47,7 @@ func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 		if identity.Scopes.Has(store.ScopeOperator) {
 			return caller{key: identity.KeyID}, nil
 		}
-		c := caller{account: identity.Account, key: identity.KeyID, scopes: identity.Scopes}
+		c := caller{account: identity.Account, key: identity.KeyID, scopes: identity.Scopes, models: identity.Models}
 		return c, c.require(store.ScopeAdmin)
 	}))
 	return mux
@@ -70,6 +70,7 @@ type caller struct {
 	account string       // "": the operator
 	key     string       // "" on the socket
 	scopes  store.Scopes // of a key that is not the operator's
+	models  store.Models // that it may ask for; none: all
 }
 
 func (c caller) isOperator() bool { return c.account == "" }
@@ -82,6 +83,17 @@ func (c caller) require(scope store.Scopes) error {
 	e := codec.Errorf(codec.KindPermission, "this needs a key of scope %s, and this one has %s; make one with: mneme key create --account %s --scope %s",
 		scope, c.scopes, c.account, store.ScopeAdmin|scope)
 	e.Code = "missing_scope"
+	return e
+}
+
+// requireModels reports whether the caller's key may ask for all of these models. A key that was held to a few would
+// otherwise reach the rest with one that it makes.
+func (c caller) requireModels(models store.Models) error {
+	if c.models.Includes(models) {
+		return nil
+	}
+	e := codec.Errorf(codec.KindPermission, "this key may ask for %s alone, and so may the keys that it makes, changes or rotates", strings.Join(c.models, ", "))
+	e.Code, e.Param = "model_not_allowed", "models"
 	return e
 }
 
@@ -365,6 +377,12 @@ func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
 	if asked.Scopes.Has(store.ScopeOperator) && !c.isOperator() {
 		return nil, codec.Errorf(codec.KindPermission, "a key of scope operator is made by an operator: on the server itself, or with a key of that scope")
 	}
+	if asked.Models == nil {
+		asked.Models = &c.models
+	}
+	if err := c.requireModels(*asked.Models); err != nil {
+		return nil, err
+	}
 	secret, key, err := e.engine.Keys.Create(account, asked.Scopes, asked.Label, asked.apply)
 	if err != nil {
 		return nil, err
@@ -377,11 +395,16 @@ func (e endpoints) updateKey(c caller, r *http.Request) (any, error) {
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
-	id, err := e.keyOf(c, r)
+	key, err := e.keyOf(c, r)
 	if err != nil {
 		return nil, err
 	}
-	return e.engine.Keys.Update(id, func(k *store.Key) {
+	if asked.Models != nil {
+		if err := c.requireModels(*asked.Models); err != nil {
+			return nil, err
+		}
+	}
+	return e.engine.Keys.Update(key.ID, func(k *store.Key) {
 		change(&k.Label, asked.Label)
 		asked.apply(k)
 	})
@@ -392,41 +415,41 @@ func (e endpoints) rotateKey(c caller, r *http.Request) (any, error) {
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
-	id, err := e.keyOf(c, r)
+	key, err := e.keyOf(c, r)
+	if err == nil {
+		err = c.requireModels(key.Models)
+	}
 	if err != nil {
 		return nil, err
 	}
-	secret, key, err := e.engine.Keys.Rotate(id, asked.Overlap)
+	secret, fresh, err := e.engine.Keys.Rotate(key.ID, asked.Overlap)
 	if err != nil {
 		return nil, err
 	}
-	return CreatedKey{Key: key, Secret: secret}, nil
+	return CreatedKey{Key: fresh, Secret: secret}, nil
 }
 
 func (e endpoints) revokeKey(c caller, r *http.Request) (any, error) {
-	id, err := e.keyOf(c, r)
+	key, err := e.keyOf(c, r)
 	if err != nil {
 		return nil, err
 	}
-	return nil, e.engine.Keys.Revoke(id)
+	return nil, e.engine.Keys.Revoke(key.ID)
 }
 
-// keyOf is the id of the key that a request is about. A key of another account is as one that does not exist, and that of
-// an operator is for operators: a caller that could rotate it would hold it.
-func (e endpoints) keyOf(c caller, r *http.Request) (string, error) {
+// keyOf is the key that a request is about. A key of another account is as one that does not exist, and that of an operator is
+// for operators: a caller that could rotate it would hold it.
+func (e endpoints) keyOf(c caller, r *http.Request) (store.Key, error) {
 	id := r.PathValue("id")
-	if c.isOperator() {
-		return id, nil
-	}
 	keys := e.engine.Keys.List(c.account)
 	i := slices.IndexFunc(keys, func(k store.Key) bool { return k.ID == id })
-	if i < 0 {
-		return "", codec.Errorf(codec.KindNotFound, "no key %q", id)
+	switch {
+	case i < 0:
+		return store.Key{}, codec.Errorf(codec.KindNotFound, "no key %q", id)
+	case keys[i].Scopes.Has(store.ScopeOperator) && !c.isOperator():
+		return store.Key{}, codec.Errorf(codec.KindPermission, "key %s is an operator's, and changed by operators alone", id)
 	}
-	if keys[i].Scopes.Has(store.ScopeOperator) {
-		return "", codec.Errorf(codec.KindPermission, "key %s is an operator's, and changed by operators alone", id)
-	}
-	return id, nil
+	return keys[i], nil
 }
 
 func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {

@@ -90,6 +90,57 @@ func TestAnAdminKeyIsNoWayToAnOperators(t *testing.T) {
 	}
 }
 
+func TestAnAdminKeyIsNoWayToOtherModels(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	if _, err := st.Accounts().Create("acme"); err != nil {
+		t.Fatal(err)
+	}
+	secret, self, err := st.Keys().Create("acme", store.AllScopes, "", func(k *store.Key) { k.Models = store.Models{"gpt-5-mini", "claude-*"} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, free, err := st.Keys().Create("acme", store.ScopeWrite, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := Remote(t.Context(), elsewhere(t, st), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, ctx := client.Keys(), t.Context()
+	with := func(models ...string) KeySettings {
+		m := append(store.Models{}, models...)
+		return KeySettings{Models: &m}
+	}
+
+	for what, err := range map[string]error{
+		"make one for all":             second(keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with()})),
+		"make one for others":          second(keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with("claude-opus-4-8", "gpt-5")})),
+		"make one for more":            second(keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with("c*")})),
+		"free itself":                  second(keys.Update(ctx, self.ID, KeyUpdate{KeySettings: with()})),
+		"rotate one for all to itself": second(keys.Rotate(ctx, free.ID, Rotation{})),
+	} {
+		if kindOf(err) != codec.KindPermission {
+			t.Errorf("an admin key for a few models may %s: %v", what, err)
+		}
+	}
+
+	made, err := keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite})
+	if err != nil || !made.Models.Includes(self.Models) || !self.Models.Includes(made.Models) {
+		t.Errorf("a key that is asked for without models has %v, %v", made.Models, err)
+	}
+	for what, err := range map[string]error{
+		"make one for fewer": second(keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with("claude-opus-*")})),
+		"label one for all":  second(keys.Update(ctx, free.ID, KeyUpdate{Label: new(string)})),
+		"rotate its like":    second(keys.Rotate(ctx, made.ID, Rotation{})),
+		"revoke one for all": keys.Revoke(ctx, free.ID),
+	} {
+		if err != nil {
+			t.Errorf("it may not %s: %v", what, err)
+		}
+	}
+}
+
 func TestAKeyIsNotSentOnToWhereAServerPoints(t *testing.T) {
 	reached := false
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))

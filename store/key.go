@@ -246,34 +246,77 @@ func (t *keyTable) find(hash [sha256.Size]byte) (keyRecord, bool) {
 // Create makes a service key. The secret is given this once; the store keeps its hash. set may change what
 // [Keys.Update] may change.
 func (s Keys) Create(account string, scopes Scopes, label string, set ...func(*Key)) (secret string, key Key, err error) {
-	s.keys.changing.Lock()
-	defer s.keys.changing.Unlock()
-	if _, ok := s.accounts.number(account); !ok {
-		return "", Key{}, codec.Errorf(codec.KindNotFound, "no account %q", account)
-	}
-	if scopes == 0 || scopes&^(AllScopes|ScopeOperator) != 0 {
-		return "", Key{}, codec.Invalid("scopes", "a key needs at least one scope of %s", AllScopes|ScopeOperator)
-	}
-	record := keyRecord{
-		Key: Key{ID: newKeyID(), Account: account, Scopes: scopes, Created: s.now().UTC()},
-		use: newKeyUse(useRecord{}),
-	}
-	err = record.set(func(k *Key) {
-		k.Label = label
+	made, err := s.CreateAll([]NewKey{{Account: account, Scopes: scopes, Label: label, Set: func(k *Key) {
 		for _, change := range set {
 			change(k)
 		}
-	})
+	}}})
 	if err != nil {
 		return "", Key{}, err
 	}
+	return made[0].Secret, made[0].Key, nil
+}
+
+// NewKey asks for a service key.
+type NewKey struct {
+	Account string
+	Scopes  Scopes
+	Label   string
+	Set     func(*Key) // may change what [Keys.Update] may change
+}
+
+// CreatedKey is a new service key. The secret is given this once; the store keeps its hash.
+type CreatedKey struct {
+	Key
+	Secret string `json:"key"`
+}
+
+// MostCreated is how many keys are made at once at most: their records fit into one transaction of the database.
+const MostCreated = 1000
+
+// CreateAll makes all of the keys, in one commit, or none.
+func (s Keys) CreateAll(asked []NewKey) ([]CreatedKey, error) {
+	if len(asked) > MostCreated {
+		return nil, codec.Invalid("keys", "at most %d keys are made at once", MostCreated)
+	}
+	s.keys.changing.Lock()
+	defer s.keys.changing.Unlock()
+	made, records := make([]CreatedKey, len(asked)), make([]keyRecord, len(asked))
+	for i := range asked {
+		var err error
+		if made[i].Secret, records[i], err = s.newKey(&asked[i]); err != nil {
+			return nil, err
+		}
+		made[i].Key = records[i].shown()
+	}
+	if err := s.putKeys(records...); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// newKey is a key that nobody has stored yet.
+func (s *core) newKey(asked *NewKey) (secret string, record keyRecord, err error) {
+	if _, ok := s.accounts.number(asked.Account); !ok {
+		return "", record, codec.Errorf(codec.KindNotFound, "no account %q", asked.Account)
+	}
+	if asked.Scopes == 0 || asked.Scopes&^(AllScopes|ScopeOperator) != 0 {
+		return "", record, codec.Invalid("scopes", "a key needs at least one scope of %s", AllScopes|ScopeOperator)
+	}
+	record = keyRecord{
+		Key: Key{ID: newKeyID(), Account: asked.Account, Scopes: asked.Scopes, Created: s.now().UTC()},
+		use: newKeyUse(useRecord{}),
+	}
+	err = record.set(func(k *Key) {
+		k.Label = asked.Label
+		if asked.Set != nil {
+			asked.Set(k)
+		}
+	})
 	secret = newSecret()
 	hash := sha256.Sum256([]byte(secret))
 	record.Hash = hash[:]
-	if err := s.putKeys(record); err != nil {
-		return "", Key{}, err
-	}
-	return secret, record.shown(), nil
+	return secret, record, err
 }
 
 func newKeyID() string {

@@ -14,6 +14,7 @@
 //	DELETE /accounts/{account}/credentials/{provider}
 //	GET    /keys?account=                             revoked ones included
 //	POST   /keys                                      {"account", "scopes": "write,read", "label", "expires", "limits", "models", "trust_trace"}
+//	POST   /keys/import                               {"keys": [...]}: all of them or none, in one commit
 //	PATCH  /keys/{id}                                 {"label", "expires", "limits", "models", "trust_trace"}, each of them as far as it is to change
 //	POST   /keys/{id}/rotate                          {"overlap" in nanoseconds}: a new key like it, which then expires
 //	DELETE /keys/{id}                                 revoke
@@ -157,9 +158,11 @@ func change[T any](setting, asked *T) {
 }
 
 // CreatedKey is a new service key with its secret, which cannot be had again.
-type CreatedKey struct {
-	store.Key
-	Secret string `json:"key"`
+type CreatedKey = store.CreatedKey
+
+// KeyImport asks for service keys that are made together, or not at all; at most [store.MostCreated].
+type KeyImport struct {
+	Keys []NewKey `json:"keys"`
 }
 
 // Credential carries an account's own credential for a provider.

@@ -59,6 +59,26 @@ func (e endpoints) audited(a act, serve endpoint) endpoint {
 	}
 }
 
+// auditedKeys keeps an entry of each key that one act makes.
+func (e endpoints) auditedKeys(c caller, asked []NewKey, act func() ([]CreatedKey, error)) (made []CreatedKey, err error) {
+	if len(asked) == 0 {
+		return act()
+	}
+	first, rest := asked[0], asked[1:]
+	entry := store.AuditEntry{Actor: c.actor(), Action: "key.create", Account: cmp.Or(first.Account, c.account)}
+	if entry.Asked, err = json.Marshal(first); err != nil {
+		return nil, err
+	}
+	err = e.engine.AuditLog.Audited(entry, func(entry *store.AuditEntry) error {
+		made, err = e.auditedKeys(c, rest, act)
+		if err == nil {
+			entry.Subject = made[len(made)-len(asked)].ID
+		}
+		return err
+	})
+	return made, err
+}
+
 // readAsked gives the body, which can be read again. What is no JSON is left for the endpoint to refuse.
 func readAsked(r *http.Request) (json.RawMessage, error) {
 	body, err := io.ReadAll(r.Body)

@@ -220,6 +220,13 @@ func (c KeyClient) Create(ctx context.Context, asked NewKey) (CreatedKey, error)
 	return created, err
 }
 
+// Import makes all keys or none.
+func (c KeyClient) Import(ctx context.Context, asked []NewKey) ([]CreatedKey, error) {
+	var made List[CreatedKey]
+	err := c.call(ctx, http.MethodPost, "/keys/import", KeyImport{asked}, &made)
+	return made.Data, err
+}
+
 // Update changes a service key.
 func (c KeyClient) Update(ctx context.Context, id string, asked KeyUpdate) (store.Key, error) {
 	var key store.Key

@@ -53,7 +53,7 @@ type Credentials interface {
 type Keys interface {
 	Authenticate(secret string) (store.Identity, error)
 	List(account string) []store.Key // "" for all accounts
-	Create(account string, scopes store.Scopes, label string, set ...func(*store.Key)) (secret string, key store.Key, err error)
+	CreateAll(asked []store.NewKey) ([]store.CreatedKey, error)
 	Update(id string, set func(*store.Key)) (store.Key, error)
 	Rotate(id string, overlap time.Duration) (secret string, fresh store.Key, err error)
 	Revoke(id string) error

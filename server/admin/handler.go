@@ -18,8 +18,14 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// maxBody bounds what a caller may send, in bytes; a credential is the longest thing there is.
-const maxBody = 64 << 10
+// Bounds of what a caller may send, in bytes. A credential is the longest thing there is, but for an import of keys.
+const (
+	maxBody   = 64 << 10
+	maxImport = 4 << 20
+)
+
+// importPattern is where many keys are made at once.
+const importPattern = "POST /keys/import"
 
 // Handler serves an operator: every account, without further authentication.
 func Handler(m Engine, log *slog.Logger) http.Handler {
@@ -131,8 +137,12 @@ func routes(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Reque
 		if a, kept := acts[pattern]; kept {
 			serve = e.audited(a, serve)
 		}
+		limit := int64(maxBody)
+		if pattern == importPattern {
+			limit = maxImport
+		}
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			r.Body = http.MaxBytesReader(w, r.Body, limit)
 			c, err := identify(r)
 			if err != nil {
 				writeError(w, log, err)
@@ -175,6 +185,7 @@ func (e endpoints) table() map[string]endpoint {
 
 		"GET /keys":              e.keys,
 		"POST /keys":             e.createKey,
+		importPattern:            e.importKeys,
 		"PATCH /keys/{id}":       e.updateKey,
 		"POST /keys/{id}/rotate": e.rotateKey,
 		"DELETE /keys/{id}":      e.revokeKey,
@@ -370,24 +381,50 @@ func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
-	account, err := c.within(asked.Account)
+	made, err := e.createKeys(c, []NewKey{asked})
 	if err != nil {
 		return nil, err
 	}
-	if asked.Scopes.Has(store.ScopeOperator) && !c.isOperator() {
-		return nil, codec.Errorf(codec.KindPermission, "a key of scope operator is made by an operator: on the server itself, or with a key of that scope")
-	}
-	if asked.Models == nil {
-		asked.Models = &c.models
-	}
-	if err := c.requireModels(*asked.Models); err != nil {
+	return made[0], nil
+}
+
+// importKeys makes all keys or none. The audit record has an entry of each, as of one that is made alone.
+func (e endpoints) importKeys(c caller, r *http.Request) (any, error) {
+	var asked KeyImport
+	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
-	secret, key, err := e.engine.Keys.Create(account, asked.Scopes, asked.Label, asked.apply)
+	if n := len(asked.Keys); n == 0 || n > store.MostCreated {
+		return nil, codec.Invalid("keys", "import 1 to %d keys at a time, not %d", store.MostCreated, n)
+	}
+	made, err := e.auditedKeys(c, asked.Keys, func() ([]CreatedKey, error) { return e.createKeys(c, asked.Keys) })
 	if err != nil {
 		return nil, err
 	}
-	return CreatedKey{Key: key, Secret: secret}, nil
+	return List[CreatedKey]{Data: made}, nil
+}
+
+// createKeys makes all keys or none.
+func (e endpoints) createKeys(c caller, asked []NewKey) ([]CreatedKey, error) {
+	keys := make([]store.NewKey, len(asked))
+	for i := range asked {
+		one := &asked[i]
+		account, err := c.within(one.Account)
+		if err != nil {
+			return nil, err
+		}
+		if one.Scopes.Has(store.ScopeOperator) && !c.isOperator() {
+			return nil, codec.Errorf(codec.KindPermission, "a key of scope operator is made by an operator: on the server itself, or with a key of that scope")
+		}
+		if one.Models == nil {
+			one.Models = &c.models
+		}
+		if err := c.requireModels(*one.Models); err != nil {
+			return nil, err
+		}
+		keys[i] = store.NewKey{Account: account, Scopes: one.Scopes, Label: one.Label, Set: one.apply}
+	}
+	return e.engine.Keys.CreateAll(keys)
 }
 
 func (e endpoints) updateKey(c caller, r *http.Request) (any, error) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -138,6 +140,59 @@ func TestAnAdminKeyIsNoWayToOtherModels(t *testing.T) {
 		if err != nil {
 			t.Errorf("it may not %s: %v", what, err)
 		}
+	}
+}
+
+func TestKeysAreImportedTogetherOrNotAtAll(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	for _, name := range []string{"default", "acme"} {
+		if _, err := st.Accounts().Create(name); err != nil && kindOf(err) != codec.KindConflict {
+			t.Fatal(err)
+		}
+	}
+	client, err := Remote(t.Context(), elsewhere(t, st), keyOf(t, st, "default", store.ScopeOperator))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(st.Keys().List(""))
+	good := []NewKey{{Account: "acme", Scopes: store.ScopeWrite, Label: "Ada"}, {Account: "default", Scopes: store.ScopeRead, Label: "Bob"}}
+	for what, asked := range map[string][]NewKey{
+		"an account that is not there": append(slices.Clone(good), NewKey{Account: "nobody", Scopes: store.ScopeRead}),
+		"a label that is too long":     append(slices.Clone(good), NewKey{Account: "acme", Scopes: store.ScopeRead, Label: strings.Repeat("x", 201)}),
+		"no keys":                      {},
+		"too many keys":                slices.Repeat(good, store.MostCreated/2+1),
+	} {
+		if made, err := client.Keys().Import(t.Context(), asked); err == nil || len(made) > 0 || len(st.Keys().List("")) != before {
+			t.Errorf("%s: %v, %v, %d keys", what, made, err, len(st.Keys().List("")))
+		}
+	}
+
+	all := slices.Repeat(good, store.MostCreated/2)
+	made, err := client.Keys().Import(t.Context(), all)
+	if err != nil || len(made) != len(all) || len(st.Keys().List("")) != before+len(all) {
+		t.Fatalf("%d keys, %v", len(made), err)
+	}
+	for i := range made {
+		if who, err := st.Keys().Authenticate(made[i].Secret); err != nil || who.Account != all[i].Account || made[i].Label != all[i].Label {
+			t.Fatalf("key %d: %+v, %v", i, who, err)
+		}
+	}
+	page, err := client.Audit(t.Context(), "acme", "", 1000)
+	if err != nil || !slices.ContainsFunc(page.Data, func(e store.AuditEntry) bool {
+		return e.Action == "key.create" && e.Subject == made[0].ID && e.Outcome == store.AuditDone && e.Actor == client.Holder().Key
+	}) {
+		t.Errorf("the audit record does not tell of a key that was imported: %v", err)
+	}
+
+	ofAcme, err := Remote(t.Context(), elsewhere(t, st), keyOf(t, st, "acme", store.AllScopes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ofAcme.Keys().Import(t.Context(), good); kindOf(err) != codec.KindPermission {
+		t.Errorf("an admin key imports keys of other accounts: %v", err)
+	}
+	if _, err := ofAcme.Keys().Import(t.Context(), good[:1]); err != nil {
+		t.Errorf("an admin key imports none of its own account: %v", err)
 	}
 }
 

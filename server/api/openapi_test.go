@@ -88,6 +88,7 @@ func TestEveryRouteAnswersAsTheFileSays(t *testing.T) {
 	h.ask(h.operator, "DELETE", management+"/accounts/acme/retention", "")
 	created := h.ask(h.operator, "POST", management+"/keys", `{"account":"acme","scopes":"write,read","label":"a program","models":["gpt-4.1","claude-*"],"limits":{"requests_per_minute":60,"budget_usd_day":1}}`)
 	key := member(t, created, "id")
+	h.ask(h.operator, "POST", management+"/keys/import", `{"keys":[{"account":"acme","scopes":"write","label":"Ada"},{"account":"default","scopes":"read"}]}`)
 	h.ask(h.operator, "PATCH", management+"/keys/"+key, `{"label":"another program"}`)
 	rotated := member(t, h.ask(h.operator, "POST", management+"/keys/"+key+"/rotate", `{"overlap":60000000000}`), "id")
 	held := h.send(h.operator, "POST", management+"/keys/"+rotated+"/hold", "")

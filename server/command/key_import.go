@@ -25,10 +25,10 @@ type KeyImport struct {
 }
 
 // mostImported bounds a file, in bytes; a line has some hundred.
-const mostImported = 4 << 20
+const mostImported = 1 << 20
 
-// Run makes all keys or none: the whole file is checked before the first is made, and keys that were made before a failure
-// are revoked. Accounts that are missing are created. The keys are written as CSV: account, label, id, key.
+// Run makes all keys in one commit, or none. Accounts that are missing are created before. The keys are written as CSV:
+// account, label, id, key.
 func (c *KeyImport) Run(ctx context.Context, s *Env) (err error) {
 	text, err := readBounded(c.File, mostImported)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *KeyImport) Run(ctx context.Context, s *Env) (err error) {
 				return err
 			}
 		}
-		return createAll(ctx, client.Keys(), asked, out)
+		return importKeys(ctx, client.Keys(), asked, out)
 	})
 }
 
@@ -85,27 +85,23 @@ func readBounded(name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// createAll makes the keys and writes them, or revokes those it has made.
-func createAll(ctx context.Context, keys admin.KeyClient, asked []admin.NewKey, out io.Writer) (err error) {
-	var made []string
-	defer func() {
-		if err == nil {
-			return
-		}
-		for _, id := range made {
-			err = errors.Join(err, keys.Revoke(context.WithoutCancel(ctx), id))
-		}
-	}()
-	lines := [][]string{{"account", "label", "id", "key"}}
-	for _, one := range asked {
-		key, err := keys.Create(ctx, one)
-		if err != nil {
-			return err
-		}
-		made = append(made, key.ID)
-		lines = append(lines, []string{key.Account, key.Label, key.ID, key.Secret})
+// importKeys makes the keys and writes them. Keys that cannot be written, and that nobody could use, are revoked.
+func importKeys(ctx context.Context, keys admin.KeyClient, asked []admin.NewKey, out io.Writer) error {
+	made, err := keys.Import(ctx, asked)
+	if err != nil {
+		return err
 	}
-	return csv.NewWriter(out).WriteAll(lines)
+	lines := [][]string{{"account", "label", "id", "key"}}
+	for i := range made {
+		lines = append(lines, []string{made[i].Account, made[i].Label, made[i].ID, made[i].Secret})
+	}
+	err = csv.NewWriter(out).WriteAll(lines)
+	if err != nil {
+		for i := range made {
+			err = errors.Join(err, keys.Revoke(context.WithoutCancel(ctx), made[i].ID))
+		}
+	}
+	return err
 }
 
 // missingAccounts are those that the keys need and nobody has created.
@@ -150,8 +146,8 @@ func readKeys(name string, text []byte, now time.Time) (asked []admin.NewKey, er
 		}
 		asked = append(asked, key)
 	}
-	if len(asked) == 0 && len(mistakes) == 0 {
-		mistakes = append(mistakes, fmt.Errorf("%s has no keys", name))
+	if n := len(asked); n == 0 && len(mistakes) == 0 || n > store.MostCreated {
+		mistakes = append(mistakes, fmt.Errorf("%s has %d keys; import 1 to %d at a time", name, n, store.MostCreated))
 	}
 	return asked, errors.Join(mistakes...)
 }

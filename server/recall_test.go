@@ -246,6 +246,33 @@ func TestARequestIsGivenWhatIsRecalledWhereItAsks(t *testing.T) {
 	}
 }
 
+// A key can have it for all its requests, or for none.
+func TestAKeySaysWhetherItsRequestsAreGivenWhatIsRecalled(t *testing.T) {
+	h := searching(t)
+	h.inShop("monday", "Why does ErrLockTimeout come up?", "The retry in pkg/lock/wait.go runs while the lease is held.")
+	h.find(h.key, `{"newest":true}`)
+	body := chat.said(chat.model, "Working directory: "+shop+"\n", "What about ErrLockTimeout?")
+	for _, row := range []struct {
+		key    store.KeyRecall
+		header []string
+		speaks bool
+	}{
+		{store.KeyRecallOn, nil, true},
+		{store.KeyRecallOn, []string{"X-Service-Recall", "off"}, false},
+		{store.KeyRecallOn, []string{"X-Service-Strict", "1"}, false},
+		{store.KeyRecallOff, []string{"X-Service-Recall", "on"}, false},
+		{store.KeyRecallDefault, []string{"X-Service-Recall", "on"}, true},
+		{store.KeyRecallDefault, nil, false},
+	} {
+		secret, _, err := h.store.Keys().Create("acme", store.ScopeWrite, "", func(k *store.Key) { k.Recall = row.key })
+		ok(t, err)
+		h.do(http.MethodPost, chat.path, body, append(row.header, "Authorization", "Bearer "+secret)...)
+		if sent := string(h.upstream().Body); strings.Contains(sent, "mneme-recall nonce") != row.speaks {
+			t.Errorf("with a key %q and %v the provider was sent %s", row.key, row.header, sent)
+		}
+	}
+}
+
 // A conversation that goes on by the id of an answer, at a provider that does not know it, is sent as it was sent before.
 func TestAConversationByIDsGetsBackWhatWasRecalled(t *testing.T) {
 	h := searching(t)

@@ -19,10 +19,10 @@ import (
 // each request begins with all of the one before, and the provider's prompt cache goes on hitting. The client never sees
 // it, and neither does the index: the record has the request as it came.
 
-// recalls reports whether anything is recalled for the request. A header that says off wins over everything.
+// recalls reports whether anything is recalled for the request. An "off" wins, be it of the configuration, the key or the header.
 func (x *exchange) recalls() bool {
-	o := &x.server.opts.Recall
-	if o.Requests == recall.RequestsOff || crossing.Traits(x.request.surface).Client.TextBlock == "" || x.route.placement.Provider == nil {
+	o, key := &x.server.opts.Recall, x.request.caller.Recall
+	if o.Requests == recall.RequestsOff || key == store.KeyRecallOff || crossing.Traits(x.request.surface).Client.TextBlock == "" || x.route.placement.Provider == nil {
 		return false
 	}
 	asked := x.request.in.Header(headerRecall)
@@ -32,7 +32,7 @@ func (x *exchange) recalls() bool {
 	if x.request.in.Header(headerStrict) == "1" {
 		return false
 	}
-	return o.Requests == recall.RequestsOn || slices.Contains(o.Accounts, x.request.caller.Account)
+	return o.Requests == recall.RequestsOn || key == store.KeyRecallOn || slices.Contains(o.Accounts, x.request.caller.Account)
 }
 
 // tokensAsked is how much may be recalled, if the client says so.

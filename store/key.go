@@ -84,11 +84,12 @@ type Key struct {
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 	Revoked time.Time `json:"revoked,omitzero"`
 
-	Limits     Limits `json:"limits,omitzero"`
-	Models     Models `json:"models,omitempty"`      // that it may ask for; none: all
-	TrustTrace bool   `json:"trust_trace,omitempty"` // traces of its callers are continued
-	Replaces   string `json:"replaces,omitempty"`    // id of the key that it was made from by a rotation
-	Origin     string `json:"origin,omitempty"`      // the first of the keys that were made from one another; "": this one
+	Limits     Limits    `json:"limits,omitzero"`
+	Models     Models    `json:"models,omitempty"`      // that it may ask for; none: all
+	Recall     KeyRecall `json:"recall,omitempty"`      // whether its requests are given what is recalled
+	TrustTrace bool      `json:"trust_trace,omitempty"` // traces of its callers are continued
+	Replaces   string    `json:"replaces,omitempty"`    // id of the key that it was made from by a rotation
+	Origin     string    `json:"origin,omitempty"`      // the first of the keys that were made from one another; "": this one
 
 	// Of its use; not in the key's own record.
 	LastUsed    time.Time `json:"last_used,omitzero"`     // to the minute; not before Created
@@ -110,6 +111,7 @@ type Identity struct {
 	Scopes     Scopes
 	Limits     Limits // the key's own
 	Models     Models // that it may ask for; not to be changed
+	Recall     KeyRecall
 	TrustTrace bool
 	Use        *KeyUse // nil only for the zero Identity
 }
@@ -372,7 +374,7 @@ func (s Keys) Authenticate(secret string) (Identity, error) {
 	switch {
 	case ok && k.valid(now):
 		k.use.seen(now)
-		return Identity{Account: k.Account, KeyID: k.ID, Scopes: k.Scopes, Limits: k.Limits, Models: k.Models, TrustTrace: k.TrustTrace, Use: k.use}, nil
+		return Identity{Account: k.Account, KeyID: k.ID, Scopes: k.Scopes, Limits: k.Limits, Models: k.Models, Recall: k.Recall, TrustTrace: k.TrustTrace, Use: k.use}, nil
 	case ok && k.Revoked.IsZero():
 		return Identity{}, errNoKey("this service key expired on %s: ask for a new one, or create one with: mneme key create", k.Expires.UTC().Format(time.RFC1123))
 	case ok:

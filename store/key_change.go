@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Update changes what may change about a key: label, expiry, limits, models and trust in traces. What set does to the rest has no
+// Update changes what may change about a key: label, expiry, limits, models, recall and trust in traces. What set does to the rest has no
 // effect.
 func (s Keys) Update(id string, set func(*Key)) (Key, error) {
 	return s.changeKey(id, func(k *keyRecord) error {
@@ -132,7 +132,11 @@ func (k *Key) set(change func(*Key)) error {
 	if err := asked.Models.check(); err != nil {
 		return err
 	}
-	k.Label, k.Expires, k.Limits, k.Models, k.TrustTrace = asked.Label, asked.Expires.UTC(), asked.Limits, asked.Models, asked.TrustTrace
+	if _, err := ParseKeyRecall(string(asked.Recall)); err != nil {
+		return err
+	}
+	k.Label, k.Expires, k.Limits, k.Models = asked.Label, asked.Expires.UTC(), asked.Limits, asked.Models
+	k.Recall, k.TrustTrace = asked.Recall, asked.TrustTrace
 	return k.Limits.check()
 }
 

@@ -13,9 +13,9 @@
 //	PUT    /accounts/{account}/credentials/{provider} {"secret"}
 //	DELETE /accounts/{account}/credentials/{provider}
 //	GET    /keys?account=                             revoked ones included
-//	POST   /keys                                      {"account", "scopes": "write,read", "label", "expires", "limits", "models", "trust_trace"}
+//	POST   /keys                                      {"account", "scopes": "write,read", "label", "expires", "limits", "models", "recall", "trust_trace"}
 //	POST   /keys/import                               {"keys": [...]}: all of them or none, in one commit
-//	PATCH  /keys/{id}                                 {"label", "expires", "limits", "models", "trust_trace"}, each of them as far as it is to change
+//	PATCH  /keys/{id}                                 {"label", "expires", "limits", "models", "recall", "trust_trace"}, each of them as far as it is to change
 //	POST   /keys/{id}/rotate                          {"overlap" in nanoseconds}: a new key like it, which then expires
 //	DELETE /keys/{id}                                 revoke
 //	GET    /audit?account=&after=&limit=              acts of administration, newest first; of an admin key: of its account
@@ -100,10 +100,11 @@ type NewKey struct {
 
 // KeySettings are what may change about a key; nil leaves a setting as it is.
 type KeySettings struct {
-	Expires    *time.Time    `json:"expires,omitempty"` // zero: never
-	Limits     *LimitChange  `json:"limits,omitempty"`
-	Models     *store.Models `json:"models,omitempty"`      // that it may ask for; none: all
-	TrustTrace *bool         `json:"trust_trace,omitempty"` // traces of its callers are continued
+	Expires    *time.Time       `json:"expires,omitempty"` // zero: never
+	Limits     *LimitChange     `json:"limits,omitempty"`
+	Models     *store.Models    `json:"models,omitempty"`      // that it may ask for; none: all
+	Recall     *store.KeyRecall `json:"recall,omitempty"`      // whether its requests are given what is recalled: on, off or default
+	TrustTrace *bool            `json:"trust_trace,omitempty"` // traces of its callers are continued
 }
 
 // LimitChange changes [store.Limits], each as far as it is not nil.
@@ -140,6 +141,7 @@ type Rotation struct {
 func (s *KeySettings) apply(k *store.Key) {
 	change(&k.Expires, s.Expires)
 	change(&k.Models, s.Models)
+	change(&k.Recall, s.Recall)
 	change(&k.TrustTrace, s.TrustTrace)
 	if l := s.Limits; l != nil {
 		change(&k.Limits.RequestsPerMinute, l.RequestsPerMinute)

@@ -17,7 +17,7 @@ type Key struct {
 	Create KeyCreate `cmd:"" help:"Create a service key and show it once."`
 	Import KeyImport `cmd:"" help:"Create the accounts and keys that a CSV file lists."`
 	List   KeyList   `cmd:"" help:"List service keys, without their secrets."`
-	Update KeyUpdate `cmd:"" help:"Change a key's label, expiry, limits, models or trust in traces."`
+	Update KeyUpdate `cmd:"" help:"Change a key's label, expiry, limits, models, recall or trust in traces."`
 	Rotate KeyRotate `cmd:"" help:"Replace a key by a new one like it; the old one expires."`
 	Revoke KeyRevoke `cmd:"" help:"Revoke a service key, at once and for good."`
 }
@@ -91,6 +91,9 @@ func boundsLine(k *store.Key) string {
 	}
 	if len(k.Models) > 0 {
 		parts = append(parts, "models "+strings.Join(k.Models, " "))
+	}
+	if k.Recall != "" {
+		parts = append(parts, "recall "+string(k.Recall))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -13,20 +13,21 @@ import (
 
 // KeySettings are the flags for the settings of a key that may change.
 type KeySettings struct {
-	Expires           *Lifetime `placeholder:"TIME" help:"When it expires, from now, such as 90d or 12h, or never."`
-	RequestsPerMinute *Limit    `placeholder:"N" help:"Requests per minute; none: no limit; default: the server's limit."`
-	TokensPerMinute   *Limit    `placeholder:"N" help:"Tokens per minute, of prompts and answers."`
-	Concurrent        *Limit    `placeholder:"N" help:"Concurrent exchanges."`
-	TokensPerMonth    *Limit    `placeholder:"N" help:"Tokens per calendar month (UTC)."`
-	BudgetUSDDay      *Budget   `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC)."`
-	BudgetUSDMonth    *Budget   `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC)."`
-	Models            *Models   `placeholder:"MODELS" help:"Models that it may ask for, separated by commas, such as gpt-5-mini,claude-*; all: every one."`
-	TrustTrace        *bool     `negatable:"" help:"Continue the traces of its callers."`
+	Expires           *Lifetime        `placeholder:"TIME" help:"When it expires, from now, such as 90d or 12h, or never."`
+	RequestsPerMinute *Limit           `placeholder:"N" help:"Requests per minute; none: no limit; default: the server's limit."`
+	TokensPerMinute   *Limit           `placeholder:"N" help:"Tokens per minute, of prompts and answers."`
+	Concurrent        *Limit           `placeholder:"N" help:"Concurrent exchanges."`
+	TokensPerMonth    *Limit           `placeholder:"N" help:"Tokens per calendar month (UTC)."`
+	BudgetUSDDay      *Budget          `name:"budget-usd-day" placeholder:"USD" help:"US dollars per day (UTC)."`
+	BudgetUSDMonth    *Budget          `name:"budget-usd-month" placeholder:"USD" help:"US dollars per calendar month (UTC)."`
+	Models            *Models          `placeholder:"MODELS" help:"Models that it may ask for, separated by commas, such as gpt-5-mini,claude-*; all: every one."`
+	Recall            *store.KeyRecall `placeholder:"WHEN" help:"Put what is recalled into its requests: on, off, or default (as configured)."`
+	TrustTrace        *bool            `negatable:"" help:"Continue the traces of its callers."`
 }
 
 // asked is what the flags ask for, counted from now.
 func (s *KeySettings) asked(now time.Time) admin.KeySettings {
-	asked := admin.KeySettings{Models: (*store.Models)(s.Models), TrustTrace: s.TrustTrace}
+	asked := admin.KeySettings{Models: (*store.Models)(s.Models), Recall: s.Recall, TrustTrace: s.TrustTrace}
 	if s.Expires != nil {
 		at := s.Expires.from(now)
 		asked.Expires = &at

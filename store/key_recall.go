@@ -1,0 +1,30 @@
+package store
+
+import "github.com/mnemeproxy/mneme/codec"
+
+// KeyRecall says whether requests of a key are given what is recalled for them.
+type KeyRecall string
+
+// Settings.
+const (
+	KeyRecallDefault KeyRecall = ""    // as the server is configured
+	KeyRecallOn      KeyRecall = "on"  // without asking for it
+	KeyRecallOff     KeyRecall = "off" // never, even where they ask
+)
+
+// ParseKeyRecall reads "on", "off" and "default".
+func ParseKeyRecall(text string) (KeyRecall, error) {
+	switch r := KeyRecall(text); r {
+	case KeyRecallDefault, KeyRecallOn, KeyRecallOff:
+		return r, nil
+	case "default":
+		return KeyRecallDefault, nil
+	}
+	return "", codec.Invalid("recall", "recall is on, off or default, not %q", text)
+}
+
+// UnmarshalText reads what [ParseKeyRecall] does.
+func (r *KeyRecall) UnmarshalText(text []byte) (err error) {
+	*r, err = ParseKeyRecall(string(text))
+	return err
+}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -173,6 +174,29 @@ func TestAFailureThatWasSolvedIsRecalledWithItsSolution(t *testing.T) {
 	}
 	if r := h.recalled(h.key, askedIn("it stops:\npanic: assignment to entry in nil map", shop)); r.Text != "" {
 		t.Errorf("a new failure brings %+v", r)
+	}
+}
+
+// Each account sees what became of its own questions.
+func TestStatsCountWhatRecallDid(t *testing.T) {
+	h := searching(t)
+	h.account("globex")
+	stranger := h.createKey("globex", store.AllScopes)
+	h.inShop("monday", "Why does ErrLockTimeout come up?", "The retry in pkg/lock/wait.go runs while the lease is held.")
+	spoke := h.recalled(h.key, askedIn("where does ErrLockTimeout come from", shop))
+	h.recalled(h.key, askedIn("where does ErrQueueClosed come from", shop))
+	for _, row := range []struct {
+		key  string
+		want recall.Counts
+	}{
+		{h.key, recall.Counts{Spoke: 1, Silent: 1, Tokens: int64(spoke.Tokens)}},
+		{stranger, recall.Counts{}},
+	} {
+		var stats memory.Stats
+		ok(t, json.Unmarshal([]byte(h.do(http.MethodGet, "/v1/memory/stats", "", "Authorization", "Bearer "+row.key).body), &stats))
+		if stats.Recall != row.want {
+			t.Errorf("stats of %s say %+v, want %+v", stats.Account, stats.Recall, row.want)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ func (s *Server) watch() {
 		Connections:   s.edge.Connections,
 		Captures:      s.engine.Recorder.Stats,
 		IndexLag:      s.engine.Index.Lag,
+		Recalls:       s.recaller.Total,
 	})
 }
 

@@ -58,6 +58,7 @@ type Options struct {
 	OptOut     []string // accounts whose callers may keep an exchange off the record
 
 	Recall   recall.Options
+	Memory   *recall.Memory  // what answers questions, where others share it; nil: one by Recall
 	Recaller recall.Recaller // of what is recalled in requests; nil: one that recalls from Engine
 
 	Connections           int // open at a time; 10,000
@@ -159,11 +160,14 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
-		recaller: recall.New(o.Engine.Recall, o.Recall),
+		recaller: o.Memory,
 		places:   turns.Reader{IsBoot: search.IsBoot},
 
 		opts: o, engine: o.Engine, ledger: reasoningLedger{o.Engine.Notes}, limiter: o.Limiter, log: o.Log, telemetry: o.Telemetry,
 		bodies: edge.NewBudget(o.InFlightBytes), answers: edge.NewBudget(o.AnswerMemory),
+	}
+	if s.recaller == nil {
+		s.recaller = recall.New(o.Engine.Recall, o.Recall)
 	}
 	if s.opts.Recaller == nil {
 		s.opts.Recaller = s.recaller

@@ -20,7 +20,7 @@ type Engine struct {
 	Credentials Credentials
 	AuditLog    AuditLog
 	Upkeep      Upkeep
-	Recall      recall.Engine
+	Recaller    memory.Recaller
 	Close       func() error
 }
 
@@ -28,7 +28,7 @@ type Engine struct {
 func Over(e *engine.Engine) Engine {
 	return Engine{
 		Archive: e.Archive(), Searcher: e.Index(), Accounts: e.Accounts(), Keys: e.Keys(), Credentials: e.Credentials(),
-		AuditLog: e.AuditLog(), Upkeep: e.Upkeep(), Recall: recall.Over(e), Close: e.Close,
+		AuditLog: e.AuditLog(), Upkeep: e.Upkeep(), Recaller: recall.New(recall.Over(e), recall.Options{}), Close: e.Close,
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/memory"
-	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -220,7 +219,7 @@ func Patterns() (forKeys, onSocket []string) {
 // memoryHandler serves the memory of the accounts that the caller manages.
 func memoryHandler(m Engine, log *slog.Logger, lineBytes int, identify func(*http.Request) (caller, error)) http.Handler {
 	return memory.Handler(memory.Options{
-		Archive: m.Archive, Searcher: m.Searcher, Ledger: m.Accounts, Recaller: recall.New(m.Recall, recall.Options{}), AccountParameter: accountParameter, LineBytes: lineBytes,
+		Archive: m.Archive, Searcher: m.Searcher, Ledger: m.Accounts, Recaller: m.Recaller, AccountParameter: accountParameter, LineBytes: lineBytes,
 		Identify: func(r *http.Request, scope store.Scopes) (string, error) {
 			c, err := identify(r)
 			if err == nil {

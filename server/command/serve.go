@@ -140,6 +140,12 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	engine, managed := server.Over(memory), admin.Over(memory)
 	engine.Archive = tellingArchive{engine.Archive, hooks}
 	managed.Archive = engine.Archive
+	recalling := recall.Options{
+		Requests: recall.Requests(cfg.Recall.Requests), Accounts: cfg.Recall.Accounts,
+		Deadline: time.Duration(cfg.Recall.Deadline), Age: time.Duration(cfg.Recall.MaxAge),
+	}
+	recaller := recall.New(engine.Recall, recalling)
+	managed.Recaller = recaller
 
 	member, err := join(ctx, &cfg, memory, observed, log)
 	if err != nil {
@@ -160,15 +166,13 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	service, err := server.New(server.Options{
 		OpenID: openID,
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Inherited: inherited, Engine: engine, Webhooks: hooks, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
-		PublicNames: listen.Names(cfg.PublicNames),
-		Management:  admin.AccountHandler(managed, log, int(cfg.Limits.BodyBytes)),
-		CaptureOff:  cfg.Capture.Mode == "off",
-		OptOut:      cfg.Capture.OptOut,
-		AskUsage:    cfg.Capture.AskUsage,
-		Recall: recall.Options{
-			Requests: recall.Requests(cfg.Recall.Requests), Accounts: cfg.Recall.Accounts,
-			Deadline: time.Duration(cfg.Recall.Deadline), Age: time.Duration(cfg.Recall.MaxAge),
-		},
+		PublicNames:  listen.Names(cfg.PublicNames),
+		Management:   admin.AccountHandler(managed, log, int(cfg.Limits.BodyBytes)),
+		CaptureOff:   cfg.Capture.Mode == "off",
+		OptOut:       cfg.Capture.OptOut,
+		AskUsage:     cfg.Capture.AskUsage,
+		Recall:       recalling,
+		Memory:       recaller,
 		KeyLimits:    keyLimits(&cfg),
 		BodyBytes:    int64(cfg.Limits.BodyBytes),
 		HeaderBytes:  int(cfg.Limits.HeaderBytes),

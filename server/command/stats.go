@@ -3,10 +3,12 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -40,7 +42,10 @@ func (c *Stats) Run(ctx context.Context, s *Env) error {
 			rows[i] = statsRow(&all[i])
 		}
 		err = table(s.Out, []string{"ACCOUNT", "EXCHANGES", "SESSIONS", "CAPTURED", "STORED", "SHARE", "IN BLOCKS", "IN ANSWERS", "IN RECORDS", "IN SESSIONS", "IN TURNS"}, rows)
-		if err != nil || len(all) == 0 || all[0].Index == nil {
+		if err != nil {
+			return err
+		}
+		if err := writeRecalls(s.Out, all); err != nil || len(all) == 0 || all[0].Index == nil {
 			return err
 		}
 		rows = rows[:0]
@@ -52,6 +57,23 @@ func (c *Stats) Run(ctx context.Context, s *Env) error {
 		}
 		return table(s.Out, []string{"STAGE", "TO DO", "UNCONFIRMED", "DONE", "TIME EACH"}, rows)
 	})
+}
+
+// writeRecalls shows what became of questions since the server started, of accounts that had any.
+func writeRecalls(out io.Writer, all []memory.Stats) error {
+	var rows [][]string
+	for i := range all {
+		if r := all[i].Recall; r != (recall.Counts{}) {
+			rows = append(rows, []string{all[i].Account, strconv.FormatInt(r.Spoke, 10), strconv.FormatInt(r.Silent, 10), strconv.FormatInt(r.Late, 10), strconv.FormatInt(r.Tokens, 10)})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	return table(out, []string{"ACCOUNT", "RECALLED", "SILENT", "TOO LATE", "TOKENS RECALLED"}, rows)
 }
 
 func stageRow(s *store.StageStats) []string {

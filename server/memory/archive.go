@@ -52,6 +52,7 @@ type Searcher interface {
 type Recaller interface {
 	Offer(ctx context.Context, q *recall.Query) recall.Recalled
 	Digest(ctx context.Context, account, directory, session string) recall.Recalled
+	Counts(account string) recall.Counts // since the start
 }
 
 // Ledger gives what exchanges used and cost.

@@ -38,6 +38,7 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -186,6 +187,7 @@ type Stats struct {
 	store.Usage
 	Stored int64          `json:"stored"`          // the sum of what is stored
 	Index  *search.Status `json:"index,omitempty"` // nil: there is none
+	Recall recall.Counts  `json:"recall,omitzero"` // since the server started
 }
 
 func (a *api) stats(c *call) (any, error) {
@@ -197,6 +199,9 @@ func (a *api) stats(c *call) (any, error) {
 		return nil, err
 	}
 	stats := Stats{Object: "memory.stats", Account: c.account, Usage: usage, Stored: usage.Stored()}
+	if a.Recaller != nil {
+		stats.Recall = a.Recaller.Counts(c.account)
+	}
 	stats.Index, err = a.Searcher.Status(c.ctx(), c.account)
 	return stats, err
 }

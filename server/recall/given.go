@@ -29,8 +29,9 @@ func (m *Memory) givenIn(account, session string) (g given) {
 func (m *Memory) Offer(ctx context.Context, q *Query) Recalled {
 	before := m.givenIn(q.Account, q.Session)
 	if before.Tokens >= SessionTokens {
-		m.counts.silent.Add(1)
-		return Recalled{Hits: []Hit{}, Reason: ReasonBudget}
+		r := Recalled{Hits: []Hit{}, Reason: ReasonBudget}
+		m.counts.add(q.Account, &r)
+		return r
 	}
 	asked := *q
 	asked.Given = append(slices.Clone(q.Given), before.Exchanges...)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec/project"
@@ -157,17 +156,7 @@ type Memory struct {
 	engine  Engine
 	opts    Options
 	running chan struct{} // a place for each search
-	counts  counts
-}
-
-type counts struct{ spoke, silent, late, tokens atomic.Int64 }
-
-// Counts are what was decided since the start.
-type Counts struct {
-	Spoke  int64 `json:"spoke"`
-	Silent int64 `json:"silent"`
-	Late   int64 `json:"late"`
-	Tokens int64 `json:"tokens"`
+	counts  tallies
 }
 
 var _ Recaller = (*Memory)(nil)
@@ -189,24 +178,11 @@ func New(e Engine, o Options) *Memory {
 	return &Memory{engine: e, opts: o, running: make(chan struct{}, atOnce)}
 }
 
-// Counts gives the counts so far.
-func (m *Memory) Counts() Counts {
-	return Counts{m.counts.spoke.Load(), m.counts.silent.Load(), m.counts.late.Load(), m.counts.tokens.Load()}
-}
-
 // Recall decides about a question, within the deadline. It never fails: where something is wrong there is silence.
 func (m *Memory) Recall(ctx context.Context, q *Query) (r Recalled) {
 	defer func() {
 		r.Hits = slices.Clip(append([]Hit{}, r.Hits...))
-		switch {
-		case r.Text != "":
-			m.counts.spoke.Add(1)
-			m.counts.tokens.Add(int64(r.Tokens))
-		case r.Reason == ReasonDeadline:
-			m.counts.late.Add(1)
-		default:
-			m.counts.silent.Add(1)
-		}
+		m.counts.add(q.Account, &r)
 	}()
 	if q.Project = project.Clean(q.Project); q.Project == "" && !q.Wide {
 		return Recalled{Reason: ReasonScope}

@@ -19,6 +19,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/server/cluster"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -34,6 +35,7 @@ func exposed(t *testing.T) map[string][]string {
 		Connections: func() int { return 0 },
 		Captures:    func() store.Stats { return store.Stats{} },
 		IndexLag:    func() (words, vectors uint64) { return 0, 0 },
+		Recalls:     func() recall.Counts { return recall.Counts{} },
 	})
 	telemetry.WatchEmbedder(func() embedding.Usage { return embedding.Usage{} })
 	telemetry.WatchCluster(func() cluster.Shipping { return cluster.Shipping{} },

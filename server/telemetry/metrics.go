@@ -181,6 +181,8 @@ var (
 	storeQueue    = prometheus.NewDesc(metricStoreQueue, "Operations that wait for the one writer of the store.", nil, nil)
 	digestQueue   = prometheus.NewDesc(metricDigestQueue, "Exchanges on record that wait to be digested into turns.", nil, nil)
 	captures      = prometheus.NewDesc(metricCaptures, "Exchanges by what the store did with them.", []string{labelResult}, nil)
+	recalls       = prometheus.NewDesc(metricRecalls, "Questions to the memory, by what became of them.", []string{labelResult}, nil)
+	recallTokens  = prometheus.NewDesc(metricRecallTokens, "Tokens of the texts that were recalled, estimated.", nil, nil)
 	indexLag      = prometheus.NewDesc(metricIndexLag, "Changes of turns that searches do not use yet.", []string{labelIndex}, nil)
 	embedCalls    = prometheus.NewDesc(metricEmbedCalls, "Calls of the embedder of the index.", []string{labelResult}, nil)
 	summaryCalls  = prometheus.NewDesc(metricSummaryCalls, "Calls of the model that writes summaries of sessions.", []string{labelResult}, nil)
@@ -190,7 +192,7 @@ var (
 
 func (l *levels) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, breakerState, keysReady, connections, storeQueue, digestQueue, captures, indexLag,
+		requestsOpen, streamsOpen, inFlightBytes, inFlightLimit, breakerState, keysReady, connections, storeQueue, digestQueue, captures, indexLag, recalls, recallTokens,
 	} {
 		to <- d
 	}
@@ -207,6 +209,11 @@ func (l *levels) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(keysReady, prometheus.GaugeValue, float64(e.KeysReady), e.Provider, e.BaseURL)
 	}
 	gauge(connections, float64(l.Connections()))
+	counted := l.Recalls()
+	for result, n := range map[string]int64{"spoke": counted.Spoke, "silent": counted.Silent, "late": counted.Late} {
+		to <- prometheus.MustNewConstMetric(recalls, prometheus.CounterValue, float64(n), result)
+	}
+	to <- prometheus.MustNewConstMetric(recallTokens, prometheus.CounterValue, float64(counted.Tokens))
 	if l.IndexLag != nil {
 		words, vectors := l.IndexLag()
 		to <- prometheus.MustNewConstMetric(indexLag, prometheus.GaugeValue, float64(words), "words")

@@ -38,6 +38,8 @@ const (
 	metricEmbedTokens    = "mneme_embedder_tokens_total" //nolint:gosec // as above
 	metricSummaryCalls   = "mneme_summary_calls_total"
 	metricSummaryTokens  = "mneme_summary_tokens_total"
+	metricRecalls        = "mneme_recalls_total"
+	metricRecallTokens   = "mneme_recall_tokens_total" //nolint:gosec // as above
 	metricSpans          = "mneme_spans_total"
 
 	metricClusterConnected      = "mneme_cluster_connected"

@@ -20,6 +20,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/server/background/summary"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -135,6 +136,7 @@ type Levels struct {
 	Connections   func() int
 	Captures      func() store.Stats
 	IndexLag      func() (words, vectors uint64) // changes that cannot be found yet; nil: there is no index
+	Recalls       func() recall.Counts           // what became of questions to the memory
 }
 
 // Watch adds the levels of a server to the metrics. A telemetry watches one server.

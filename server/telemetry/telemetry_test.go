@@ -15,6 +15,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -65,6 +66,7 @@ func TestLevelsSayBeforehandWhatTheyCollect(t *testing.T) {
 		Endpoints:     func() []Endpoint { return []Endpoint{{Provider: "openai", BaseURL: "https://llm.example.com"}} },
 		Captures:      func() store.Stats { return store.Stats{} },
 		IndexLag:      func() (words, vectors uint64) { return 1, 1 },
+		Recalls:       func() recall.Counts { return recall.Counts{Spoke: 1} },
 	}})
 	if _, err := registry.Gather(); err != nil {
 		t.Error(err)

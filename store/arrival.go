@@ -73,38 +73,39 @@ func (s *core) openArrivals() error {
 	})
 }
 
-// Mark is the number up to which the entries of a log have arrived; 0: none has.
-func (a Arrivals) Mark(log ship.LogID) (mark uint64, err error) {
+// Mark is the number up to which the entries of a log have arrived, 0 where none has, and the last one's exchange.
+func (a Arrivals) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) {
 	err = a.view(func(tx *badger.Txn) error {
 		value, err := kv.Get(tx, arrivedKey(log))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
-		if err == nil && len(value) != 8 {
+		if err == nil && len(value) != 8+len(tail) && len(value) != 8 { // before there were tails
 			err = errRecord
 		}
 		if err == nil {
 			mark = binary.BigEndian.Uint64(value)
+			copy(tail[:], value[8:])
 		}
 		return err
 	})
 	if err != nil {
-		return 0, kv.StorageError(err, "how far a log has arrived cannot be read; run mneme check")
+		return 0, tail, kv.StorageError(err, "how far a log has arrived cannot be read; run mneme check")
 	}
-	return mark, nil
+	return mark, tail, nil
 }
 
 // Take keeps the entries of a frame that follows what has arrived of its log, and moves the log's mark, in one commit;
 // taken is false for any other frame. Entries that are there already stay as they are, and what was erased here does not
 // come back. Those that cannot be kept are given to aside before the commit, which it prevents with an error.
 func (a Arrivals) Take(ctx context.Context, f *ship.Frame, aside func([]Refused) error) (taken bool, err error) {
-	mark, err := a.Mark(f.Log)
+	mark, _, err := a.Mark(f.Log)
 	if err != nil || mark != f.After {
 		return false, err
 	}
 	a.arriving.Store(true)
 	arrivals, refused := a.readArrivals(f.Entries)
-	moved := record{arrivedKey(f.Log), binary.BigEndian.AppendUint64(nil, f.Last)}
+	moved := record{arrivedKey(f.Log), append(binary.BigEndian.AppendUint64(nil, f.Last), f.Tail[:]...)}
 	for {
 		if len(refused) > 0 {
 			if err := aside(refused); err != nil {

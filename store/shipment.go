@@ -41,6 +41,7 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 			if !ok {
 				return errMalformedShip
 			}
+			f.Tail = ship.Tail(at.id)
 			e, err := p.entry(tx, at)
 			switch {
 			case errors.Is(err, badger.ErrKeyNotFound) && e == nil: // erased

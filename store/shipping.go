@@ -278,6 +278,26 @@ func (p *Shipping) Oldest() (began time.Time, err error) {
 	return began, nil
 }
 
+// Holds reports whether the entry of a number is that exchange. The number is not confirmed.
+func (p *Shipping) Holds(number uint64, tail ship.Tail) (holds bool, err error) {
+	err = p.store.view(func(tx *badger.Txn) error {
+		value, err := kv.Get(tx, shipKey(number))
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return nil
+		}
+		at, ok := readShipped(value)
+		if err == nil && !ok {
+			err = errMalformedShip
+		}
+		holds = tail == ship.Tail(at.id)
+		return err
+	})
+	if err != nil {
+		return false, kv.StorageError(err, "the log of what is shipped cannot be read; run mneme check")
+	}
+	return holds, nil
+}
+
 // Changed is signalled when something may have entered the log since it was last read.
 func (p *Shipping) Changed() <-chan struct{} { return p.wake }
 

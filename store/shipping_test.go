@@ -146,8 +146,8 @@ func TestAFrameIsTakenOnceAndInOrder(t *testing.T) {
 			t.Errorf("step %d: there are %d exchanges (%v)", step, len(page.Data), err)
 		}
 	}
-	if mark, err := centre.s.Arrivals().Mark(p.Log()); err != nil || mark != second.Last {
-		t.Errorf("the mark is %d (%v), want %d", mark, err, second.Last)
+	if mark, tail, err := centre.s.Arrivals().Mark(p.Log()); err != nil || mark != second.Last || tail != second.Tail {
+		t.Errorf("the mark is %d %x (%v), want %d %x", mark, tail, err, second.Last, second.Tail)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 // Archive keeps what edges ship.
 type Archive interface {
-	Mark(log ship.LogID) (uint64, error)
+	Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error)
 	Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error)
 	Retry(ctx context.Context, e *ship.Entry) error
 	ID(ctx context.Context) (string, error) // of the archive, the same for ever
@@ -314,7 +314,7 @@ func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
 	c.mu.Lock()
 	c.status.Exchanges += int64(len(f.Entries))
 	c.mu.Unlock()
-	m := ship.Mark{Log: f.Log, Mark: f.Last, Time: time.Now()}
+	m := ship.Mark{Log: f.Log, Mark: f.Last, Tail: f.Tail, Time: time.Now()}
 	_ = c.broker.Publish(markSubjectOf(f.Node), m.Seal(c.options.Key)) // one that is lost is asked for
 	return nil
 }
@@ -355,7 +355,7 @@ func (c *Centre) answer(ctx context.Context, m *nats.Msg) error {
 		return m.Respond([]byte(refusalPrefix + err.Error()))
 	}
 	answer := ship.Mark{Log: q.Log, Nonce: q.Nonce, Idle: c.idle(ctx), Time: time.Now()}
-	if answer.Mark, err = c.archive.Mark(q.Log); err != nil { // after idle: what is not in it was not taken by then
+	if answer.Mark, answer.Tail, err = c.archive.Mark(q.Log); err != nil { // after idle: what is not in it was not taken by then
 		return err
 	}
 	return m.Respond(answer.Seal(c.options.Key))

@@ -3,7 +3,6 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/ship"
@@ -79,25 +77,11 @@ func openStore(t *testing.T, dir string) *store.Store {
 // capture puts one turn of a conversation on record.
 func capture(t *testing.T, s *store.Store, account, chatKey string, turn int, answer string) (id string) {
 	t.Helper()
-	var messages []string
-	for n := range turn {
-		messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}`, n, n))
-	}
-	messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"}`, turn))
-	c, err := s.Begin(t.Context(), &store.Opening{
-		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey,
-		ContentType: "application/json", Body: []byte(`{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`),
-	})
+	id, err := record(t.Context(), s, account, chatKey, turn, answer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Write([]byte(answer)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
-		t.Fatal(err)
-	}
-	return c.ID()
+	return id
 }
 
 func shipFrom(t *testing.T, s *store.Store, node uint16, o Options) *Shipper {
@@ -353,6 +337,43 @@ func TestAStoreThatWasSetBackIsShippedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		conn.Close()
+	}
+}
+
+func TestAnEdgeThatWasSetBackToABackupLosesNothingSince(t *testing.T) {
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
+	o := options(t, 1, broker.ClientURL())
+	centreDir, dir := t.TempDir(), filepath.Join(t.TempDir(), "edge")
+	centre := openStore(t, centreDir)
+	gatherIn(t, centre, centreDir, o)
+	recordAndShip := func(turns int, answer string) {
+		edge := openStore(t, dir)
+		for n := range turns {
+			capture(t, edge, "acme", answer, n, answer)
+		}
+		shipper := shipFrom(t, edge, 1, o)
+		eventually(t, "the edge is through", func() bool { return shipper.Status().Waiting == 0 })
+		shipper.Close()
+		if err := edge.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recordAndShip(3, "before the backup")
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	recordAndShip(5, "after the backup")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, os.DirFS(backup)); err != nil {
+		t.Fatal(err)
+	}
+	// More than the centre has confirmed of what the edge no longer knows of, and under the same numbers.
+	recordAndShip(7, "since it was set back")
+	if n := count(t, centre, "acme"); n != 3+5+7 {
+		t.Errorf("the centre has %d exchanges, and 15 were recorded", n)
 	}
 }
 

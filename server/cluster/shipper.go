@@ -26,6 +26,7 @@ type Log interface {
 	Last() uint64
 	Confirmed() uint64
 	Waiting() uint64
+	Holds(number uint64, tail ship.Tail) (bool, error)
 	Oldest() (time.Time, error)
 	Changed() <-chan struct{}
 }
@@ -277,8 +278,16 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 		return nil
 	}
 	confirmed := s.log.Confirmed()
+	diverged := answer && m.Mark < confirmed
+	if m.Mark > confirmed && m.Tail != (ship.Tail{}) {
+		held, err := s.log.Holds(m.Mark, m.Tail)
+		if err != nil {
+			return err
+		}
+		diverged = !held
+	}
 	switch {
-	case m.Mark > s.log.Last() || answer && m.Mark < confirmed:
+	case diverged || m.Mark > s.log.Last():
 		// This store was set back to a backup, or the centre was: neither knows any more what the other has.
 		s.options.Log.Warn("the centre and this node were set back against each other; everything is shipped again, and the centre keeps each exchange once",
 			"centre", m.Mark, "confirmed", confirmed, "last", s.log.Last())

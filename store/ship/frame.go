@@ -13,12 +13,17 @@ type LogID [16]byte
 // String is the id in hexadecimal digits.
 func (id LogID) String() string { return hex.EncodeToString(id[:]) }
 
+// Tail is the id of the exchange that a number of a log stands for. Two histories of one log, as after one of them was set back
+// to a backup, tell themselves apart by it. The zero Tail is that of a node which does not say.
+type Tail [16]byte
+
 // Frame is a stretch of a log.
 type Frame struct {
 	Node    uint16 // the number of the node that ships, unique in its cluster
 	Log     LogID
 	After   uint64 // number of the entry before the first; 0: none
 	Last    uint64 // number of the last entry
+	Tail    Tail   // exchange of the last entry
 	Whole   bool   // no object is left out because it was shipped before
 	Entries []Entry
 }

@@ -17,6 +17,7 @@ type Question struct {
 type Mark struct {
 	Log   LogID
 	Mark  uint64   // number of the last entry; 0: none
+	Tail  Tail     // exchange of that entry
 	Nonce [16]byte // of the question; zero: nobody asked
 	Idle  bool     // whatever has been handed to the brokers was looked at
 	Time  time.Time
@@ -30,6 +31,7 @@ const (
 	askMark   = 4
 	askIdle   = 5
 	askMillis = 6 // milliseconds since 1970
+	askTail   = 7
 )
 
 // Seal makes a message of a question.
@@ -63,6 +65,7 @@ func (m *Mark) Seal(k *Key) []byte {
 	body := appendBytes(nil, askLog, m.Log[:])
 	body = appendBytes(body, askNonce, m.Nonce[:])
 	body = appendNumber(body, askMark, m.Mark)
+	body = appendBytes(body, askTail, m.Tail[:])
 	body = appendNumber(body, askIdle, protowire.EncodeBool(m.Idle))
 	return k.Seal(KindMark, appendNumber(body, askMillis, uint64(m.Time.UnixMilli())))
 }
@@ -81,6 +84,8 @@ func OpenMark(k *Key, message []byte) (m Mark, err error) {
 			return fixed(m.Nonce[:], value)
 		case askMark:
 			m.Mark = number
+		case askTail:
+			return fixed(m.Tail[:], value)
 		case askIdle:
 			m.Idle = protowire.DecodeBool(number)
 		case askMillis:

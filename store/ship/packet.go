@@ -9,6 +9,7 @@ type Packet struct {
 	Node        uint16
 	Log         LogID
 	After, Last uint64
+	Tail        Tail
 	Whole       bool   // see [Frame]
 	Part, Parts uint64 // this part, from 0, of so many
 	Payload     []byte // of the frame's entries
@@ -24,12 +25,13 @@ const (
 	packetParts   = 6
 	packetPayload = 7
 	packetWhole   = 8
+	packetTail    = 9
 )
 
 // Packets gives the messages of a frame, with at most size bytes of its entries in each.
 func (f *Frame) Packets(k *Key, size int) (messages [][]byte) {
 	rest := AppendEntries(nil, f.Entries)
-	p := Packet{Node: f.Node, Log: f.Log, After: f.After, Last: f.Last, Whole: f.Whole, Parts: uint64(max(1, (len(rest)+size-1)/size))}
+	p := Packet{Node: f.Node, Log: f.Log, After: f.After, Last: f.Last, Tail: f.Tail, Whole: f.Whole, Parts: uint64(max(1, (len(rest)+size-1)/size))}
 	for ; p.Part < p.Parts; p.Part++ {
 		n := min(size, len(rest))
 		p.Payload, rest = rest[:n], rest[n:]
@@ -46,6 +48,7 @@ func (p *Packet) append(dst []byte) []byte {
 	dst = appendNumber(dst, packetPart, p.Part)
 	dst = appendNumber(dst, packetParts, p.Parts)
 	dst = appendNumber(dst, packetWhole, protowire.EncodeBool(p.Whole))
+	dst = appendBytes(dst, packetTail, p.Tail[:])
 	return appendBytes(dst, packetPayload, p.Payload)
 }
 
@@ -65,10 +68,9 @@ func OpenPacket(k *Key, message []byte) (p Packet, err error) {
 		case packetNode:
 			p.Node = uint16(number)
 		case packetLog:
-			if len(value) != len(p.Log) {
-				return errMalformed
-			}
-			p.Log = LogID(value)
+			return fixed(p.Log[:], value)
+		case packetTail:
+			return fixed(p.Tail[:], value)
 		case packetAfter:
 			p.After = number
 		case packetLast:
@@ -125,10 +127,10 @@ func (j *Joiner) Add(p *Packet) (*Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Frame{Node: p.Node, Log: p.Log, After: p.After, Last: p.Last, Whole: p.Whole, Entries: entries}, nil
+	return &Frame{Node: p.Node, Log: p.Log, After: p.After, Last: p.Last, Tail: p.Tail, Whole: p.Whole, Entries: entries}, nil
 }
 
 // is reports whether two packets are the same part of the same frame.
 func (p *Packet) is(q *Packet) bool {
-	return p.Node == q.Node && p.Whole == q.Whole && p.Log == q.Log && p.After == q.After && p.Last == q.Last && p.Part == q.Part && p.Parts == q.Parts
+	return p.Node == q.Node && p.Whole == q.Whole && p.Log == q.Log && p.After == q.After && p.Last == q.Last && p.Tail == q.Tail && p.Part == q.Part && p.Parts == q.Parts
 }

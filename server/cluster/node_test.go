@@ -1,0 +1,318 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// The program of these tests is also each node of a cluster: a process that can be killed. A node takes requests as lines of
+// JSON, answers each with a line, and ends when its input does.
+
+// role is what such a process is, from the environment.
+type role struct {
+	Kind string   // broker, centre or edge
+	Dir  string   // where it keeps its data
+	NATS []string // URLs of the brokers
+
+	Node uint16 // of an edge
+
+	Name        string // of a broker
+	Port        int    // where it listens
+	ClusterPort int    // where it listens to other brokers
+	Routes      []int  // where those listen
+}
+
+const roleVariable = "MNEME_TEST_CLUSTER_ROLE"
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(roleVariable)
+	if text == "" {
+		os.Exit(m.Run())
+	}
+	var r role
+	err := json.Unmarshal([]byte(text), &r)
+	if err == nil {
+		err = r.run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func (r *role) run() error {
+	switch r.Kind {
+	case "broker":
+		return r.broker()
+	case "centre":
+		return r.centre()
+	}
+	return r.edge()
+}
+
+// ready says that the node has started.
+func ready() { fmt.Println(`{"ID":"ready"}`) }
+
+func (r *role) broker() error {
+	var routes []*url.URL
+	for _, port := range r.Routes {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
+	}
+	s, err := server.NewServer(&server.Options{
+		ServerName: r.Name, Host: "127.0.0.1", Port: r.Port, Routes: routes,
+		Cluster:   server.ClusterOpts{Name: "mneme", Host: "127.0.0.1", Port: r.ClusterPort},
+		JetStream: true, StoreDir: r.Dir, SyncAlways: true, NoLog: true, NoSigs: true,
+	})
+	if err != nil {
+		return err
+	}
+	s.Start()
+	if !s.ReadyForConnections(patience) {
+		return errors.New("the broker does not start")
+	}
+	ready()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	s.Shutdown()
+	s.WaitForShutdown()
+	return nil
+}
+
+func (r *role) open() (*store.Store, Options, error) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	key, err := ship.NewKey(bytes.Repeat([]byte{1}, ship.KeySize))
+	if err != nil {
+		return nil, Options{}, err
+	}
+	s, err := store.Open(store.Options{Dir: r.Dir, Digest: digest.Exchange, Stream: digest.Stream, Log: log})
+	if err == nil && len(s.Accounts().List()) == 0 {
+		_, err = s.Accounts().Create("acme")
+	}
+	return s, Options{NATS: r.NATS, Replicas: 3, Key: key, Log: log}, err
+}
+
+func (r *role) centre() error {
+	s, o, err := r.open()
+	if err != nil {
+		return err
+	}
+	c, err := Gather(context.Background(), s.Arrivals(), r.Dir, o)
+	if err != nil {
+		return err
+	}
+	ready()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	c.Close()
+	return s.Close()
+}
+
+// order is a request to an edge: to record a turn of a conversation, or without one, to say what waits for the centre.
+type order struct {
+	Conversation string
+	Turn         int
+	Answer       string // what the turn is answered
+}
+
+// report answers an order: the exchange is on record, or so many wait.
+type report struct {
+	ID      string
+	Waiting uint64
+}
+
+func (r *role) edge() error {
+	s, o, err := r.open()
+	if err != nil {
+		return err
+	}
+	shipper, err := Ship(context.Background(), s.Shipping(), r.Node, o)
+	if err != nil {
+		return err
+	}
+	ready()
+	out := json.NewEncoder(os.Stdout)
+	for lines := json.NewDecoder(os.Stdin); ; {
+		var asked order
+		if err := lines.Decode(&asked); err != nil {
+			break
+		}
+		var answer report
+		if asked.Conversation == "" {
+			answer.Waiting = shipper.Status().Waiting
+		} else if answer.ID, err = record(context.Background(), s, "acme", asked.Conversation, asked.Turn, asked.Answer); err != nil {
+			return err
+		}
+		if err := out.Encode(answer); err != nil {
+			return err
+		}
+	}
+	shipper.Close()
+	return s.Close()
+}
+
+// record puts one turn of a conversation on record.
+func record(ctx context.Context, s *store.Store, account, chatKey string, turn int, answer string) (id string, err error) {
+	var messages []string
+	for n := range turn {
+		messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}`, n, n))
+	}
+	messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"}`, turn))
+	c, err := s.Begin(ctx, &store.Opening{
+		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey,
+		ContentType: "application/json", Body: []byte(`{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`),
+	})
+	if err != nil {
+		return "", err
+	}
+	if _, err := c.Write([]byte(answer)); err != nil {
+		return "", err
+	}
+	return c.ID(), c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+}
+
+// process is a node of a cluster. Its methods may be called by any goroutine.
+type process struct {
+	t    *testing.T
+	role role
+
+	mu    sync.Mutex // held while an order is under way, and while the process is replaced
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	lines *bufio.Scanner
+}
+
+// start starts a node, or one that was killed.
+func (p *process) start() {
+	p.t.Helper()
+	if err := p.tryStart(); err != nil {
+		p.t.Fatalf("%s %d does not start: %v", p.role.Kind, p.role.Node, err)
+	}
+}
+
+func (p *process) tryStart() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text, err := json.Marshal(p.role)
+	if err != nil {
+		return err
+	}
+	p.cmd = exec.Command(os.Args[0])
+	p.cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
+	log, err := os.OpenFile(p.role.Dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd.Stderr = log
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	p.lines = bufio.NewScanner(out)
+	if !p.lines.Scan() {
+		return fmt.Errorf("it ends: %w", p.cmd.Wait())
+	}
+	return nil
+}
+
+// kill ends a node with no warning, as a loss of power does.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // before the lock: an order that is under way ends by it
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.cmd.Wait()
+}
+
+// end ends a node in order.
+func (p *process) end() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(p.stdin.Close(), p.cmd.Wait())
+}
+
+// do has an edge carry out an order; ok is false where it was killed before it said so.
+func (p *process) do(asked order) (answer report, ok bool) {
+	text, err := json.Marshal(asked)
+	if err != nil {
+		p.t.Error(err)
+		return answer, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := p.stdin.Write(append(text, '\n')); err != nil || !p.lines.Scan() {
+		return answer, false
+	}
+	return answer, json.Unmarshal(p.lines.Bytes(), &answer) == nil
+}
+
+// freePorts gives ports of this machine that nothing listened on a moment ago.
+func freePorts(t *testing.T, n int) (ports []int) {
+	t.Helper()
+	var held []net.Listener // so that no port comes twice
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, l)
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	for _, l := range held {
+		_ = l.Close()
+	}
+	return ports
+}
+
+// startBrokers starts three brokers that work together, each a process with a folder below dir.
+func startBrokers(t *testing.T, dir string) (brokers []*process, urls []string) {
+	t.Helper()
+	ports := freePorts(t, 6)
+	for n := range 3 {
+		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", ports[n]))
+		brokers = append(brokers, startNode(t, role{
+			Kind: "broker", Name: fmt.Sprintf("broker-%d", n), Dir: filepath.Join(dir, fmt.Sprintf("broker-%d", n)),
+			Port: ports[n], ClusterPort: ports[3+n], Routes: ports[3:],
+		}))
+	}
+	return brokers, urls
+}
+
+func startNode(t *testing.T, r role) *process {
+	t.Helper()
+	p := &process{t: t, role: r}
+	p.start()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait() // once more where it was ended
+		if t.Failed() {
+			log, _ := os.ReadFile(r.Dir + ".log")
+			t.Logf("%s %d:\n%s", r.Kind, r.Node, log[max(0, len(log)-4000):])
+		}
+	})
+	return p
+}

@@ -77,6 +77,11 @@ cluster: build ## Run a cluster on this machine: a broker, a centre, two edges; 
 	@go build -o $(BIN)/cluster ./bench/cluster
 	@exec $(BIN)/cluster -mneme $(BIN)/mneme $(ARGS)
 
+FIRE ?= 5m
+.PHONY: fire
+fire: ## Kill brokers, edges and centre of a cluster at random for FIRE (5m), empty disks of brokers, and see that nothing is lost or doubled
+	MNEME_TEST_FIRE=$(FIRE) go test ./server/cluster -count=1 -v -timeout 24h -run '^TestNothingAcknowledgedIsLostUnderFire$$'
+
 SOAK ?= 10m
 soak: ## Mixed traffic, faults, restarts and reloads for SOAK (10m); nothing may pile up, and the books have to balance
 	SOAK=$(SOAK) go test ./server -count=1 -v -timeout 24h -run '^TestSoak$$'

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -81,6 +82,11 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
 		return strings.Contains(text, "at edge-1") && strings.Contains(text, "at edge-2")
 	})
+	adopt(t, program, dir, url["broker"], found.Key)
+	eventually(t, "the centre finds what the adopted store holds", func() bool {
+		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
+		return strings.Contains(text, "at home")
+	})
 	if err := cluster.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +100,47 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		if syscall.Kill(n.PID, 0) == nil {
 			t.Errorf("%s, process %d, is still there", n.Name, n.PID)
 		}
+	}
+}
+
+// adopt records an exchange on a server that is in no cluster, and has the centre adopt its store.
+func adopt(t *testing.T, program, dir, broker, key string) {
+	t.Helper()
+	secrets := map[string]string{"MNEME_API_KEY": key}
+	text, err := os.ReadFile(filepath.Join(dir, "cluster", "mneme_cluster_key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets["MNEME_CLUSTER_KEY"] = string(text)
+	data := filepath.Join(dir, "home")
+	single := installation{}
+	defer func() {
+		if err := single.stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	n, err := startNode(t.Context(), dir, "single", secrets, program, "serve", "--simulate", "--quiet", "--listen", "127.0.0.1:0", "--data", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	single.Nodes = append(single.Nodes, n)
+	body := `{"model":"gpt-5","messages":[{"role":"user","content":"the word at home is sesame"}]}`
+	if status, text := call(t, http.MethodPost, n.URL+"/v1/chat/completions", key, body); status != http.StatusOK {
+		t.Fatalf("it answers %d: %s", status, text)
+	}
+	if err := single.stop(); err != nil {
+		t.Fatal(err)
+	}
+	single.Nodes = nil
+	file := filepath.Join(dir, "adopt.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "cluster: {nats: [%q], node: 9}\n", broker), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), program, "centre", "adopt", "--config", file, "--data", data)
+	command.Env = append(os.Environ(), "MNEME_CLUSTER_KEY="+secrets["MNEME_CLUSTER_KEY"])
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "the centre has confirmed 1 exchange of") {
+		t.Fatalf("centre adopt: %v\n%s", err, out)
 	}
 }
 

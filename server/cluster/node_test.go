@@ -88,7 +88,7 @@ func (r *role) broker() error {
 		return err
 	}
 	s.Start()
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(timeout) {
 		return errors.New("the broker does not start")
 	}
 	ready()

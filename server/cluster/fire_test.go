@@ -1,0 +1,261 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// fireTimeout is how long a cluster that was killed may take to be one again.
+const fireTimeout = 5 * time.Minute
+
+// turns is how many turns each conversation of the fire test has.
+const turns = 6
+
+// fire is a cluster under fire, and what was acknowledged of it.
+type fire struct {
+	t       *testing.T
+	dir     string
+	brokers []*process
+	centre  *process
+	edges   []*process
+
+	mu           sync.Mutex
+	acknowledged []acknowledged
+}
+
+// acknowledged is a turn that an edge has said to be on record.
+type acknowledged struct {
+	order
+	id string
+}
+
+// TestNothingAcknowledgedIsLostUnderFire kills brokers, edges and the centre at random, all brokers and the centre at once
+// in between, and then empties the disks of one broker, and of two. Conversations go on over all edges meanwhile.
+// MNEME_TEST_FIRE says for how long nodes are killed; see make fire.
+func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
+	length, err := time.ParseDuration(os.Getenv("MNEME_TEST_FIRE"))
+	if err != nil {
+		t.Skip("set MNEME_TEST_FIRE to how long nodes are to be killed, such as 30s")
+	}
+	f := &fire{t: t, dir: t.TempDir()}
+	var urls []string
+	f.brokers, urls = startBrokers(t, f.dir)
+	f.centre = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre"), NATS: urls})
+	for n := range 3 {
+		f.edges = append(f.edges, startNode(t, role{Kind: "edge", Dir: filepath.Join(f.dir, fmt.Sprintf("edge-%d", n+1)), Node: uint16(n + 1), NATS: urls}))
+	}
+	f.converse("first", 4) // the stream is there
+	f.confirmed()
+
+	stop := make(chan struct{})
+	var talking sync.WaitGroup
+	for speaker := range 4 {
+		talking.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				f.converse(fmt.Sprintf("%d-%d", speaker, n), uint64(speaker*1_000_000+n))
+			}
+		})
+	}
+	kills := f.killFor(length)
+	close(stop)
+	talking.Wait()
+	t.Logf("killed in %v: %v; acknowledged so far: %d", length, kills, len(f.acknowledged))
+	f.confirmed()
+
+	for round, emptied := range [][]*process{f.brokers[:1], f.brokers[1:]} {
+		f.converse(fmt.Sprintf("before-%d", round), 1)
+		for _, broker := range emptied {
+			broker.kill()
+			if err := os.RemoveAll(broker.role.Dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.converse(fmt.Sprintf("while-%d", round), 2)
+		for _, broker := range emptied {
+			broker.start()
+		}
+		f.converse(fmt.Sprintf("after-%d", round), 3)
+		f.confirmed()
+	}
+	for _, node := range append(slices.Clone(f.edges), f.centre) {
+		if err := node.end(); err != nil {
+			t.Errorf("%s %d ends with %v", node.role.Kind, node.role.Node, err)
+		}
+	}
+	f.compare()
+}
+
+// converse has a conversation whose turns go to edges at random. A turn of which nobody hears that it is on record is sent
+// again, to the next edge, as a client would.
+func (f *fire) converse(name string, seed uint64) {
+	pick := rand.New(rand.NewPCG(seed, 1))
+	for turn, attempt := 0, 0; turn < turns; attempt++ {
+		asked := order{Conversation: name, Turn: turn, Answer: fmt.Sprintf("answer %d of %s, attempt %d", turn, name, attempt)}
+		answer, ok := f.edges[pick.IntN(len(f.edges))].do(asked)
+		if !ok {
+			time.Sleep(10 * time.Millisecond) // until it is started again
+			continue
+		}
+		f.mu.Lock()
+		f.acknowledged = append(f.acknowledged, acknowledged{asked, answer.ID})
+		f.mu.Unlock()
+		turn++
+		time.Sleep(20 * time.Millisecond) // a client thinks between its turns
+	}
+}
+
+// killFor kills nodes for some time, and starts each again.
+func (f *fire) killFor(length time.Duration) map[string]int {
+	kills := make(map[string]int)
+	chance := rand.New(rand.NewPCG(1, 2))
+	pause := func(least, most time.Duration) { time.Sleep(least + time.Duration(chance.Int64N(int64(most-least)))) }
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		pause(200*time.Millisecond, 1500*time.Millisecond)
+		var struck []*process
+		switch n := chance.IntN(20); {
+		case n < 7:
+			struck = []*process{f.brokers[chance.IntN(3)]}
+		case n < 14:
+			struck = []*process{f.edges[chance.IntN(len(f.edges))]}
+		case n < 18:
+			struck = []*process{f.centre}
+		default:
+			struck = append(slices.Clone(f.brokers), f.centre)
+			kills["outage"]++
+		}
+		for _, node := range struck {
+			node.kill()
+			kills[node.role.Kind]++
+		}
+		pause(0, time.Second)
+		if len(struck) > 1 {
+			pause(time.Second, 3*time.Second)
+		}
+		for _, node := range struck {
+			node.start()
+		}
+	}
+	return kills
+}
+
+// confirmed waits until the centre has confirmed everything.
+func (f *fire) confirmed() {
+	f.t.Helper()
+	deadline := time.Now().Add(fireTimeout)
+	for _, edge := range f.edges {
+		for {
+			answer, ok := edge.do(order{})
+			if ok && answer.Waiting == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				f.t.Fatalf("edge %d waits with %d exchanges for the centre", edge.role.Node, answer.Waiting)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// compare compares what was acknowledged with what the centre has.
+func (f *fire) compare() {
+	t := f.t
+	s := openStore(t, f.centre.role.Dir)
+	archive := s.Archive()
+	missing := 0
+	for _, a := range f.acknowledged {
+		x, err := archive.Exchange("acme", a.id)
+		if err != nil || string(x.RawResponse) != a.Answer {
+			missing++
+			t.Errorf("turn %d of %s, %s, was acknowledged, and the centre has %v", a.Turn, a.Conversation, a.id, err)
+		}
+	}
+
+	answers, total := make(map[string]int), 0
+	for q := (store.ExchangeQuery{Limit: 1000, Ascending: true}); ; {
+		page, err := archive.Exchanges("acme", q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Data {
+			x, err := archive.Exchange("acme", page.Data[i].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if total++; x.Outcome == store.OutcomeComplete {
+				answers[string(x.RawResponse)]++
+			}
+		}
+		if !page.HasMore {
+			break
+		}
+		q.After = page.Data[len(page.Data)-1].ID
+	}
+	doubled := 0
+	for answer, n := range answers {
+		if n > 1 {
+			doubled++
+			t.Errorf("%q is there %d times", answer, n)
+		}
+	}
+	t.Logf("acknowledged %d, found %d, missing %d, doubled %d", len(f.acknowledged), total, missing, doubled)
+	f.compareSessions(archive)
+}
+
+// compareSessions sees that each conversation is one session, with its turns in order.
+func (f *fire) compareSessions(archive store.Archive) {
+	conversations := make(map[string][]string)
+	for _, a := range f.acknowledged {
+		conversations[a.Conversation] = append(conversations[a.Conversation], a.id)
+	}
+	sessions := make(map[string][]store.Session)
+	for q := (store.SessionQuery{Limit: 1000, Ascending: true}); ; {
+		page, err := archive.Sessions("acme", q)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for i := range page.Data {
+			sessions[page.Data[i].ChatKey] = append(sessions[page.Data[i].ChatKey], page.Data[i])
+		}
+		if !page.HasMore {
+			break
+		}
+		q.After = page.Data[len(page.Data)-1].ID
+	}
+	for name, ids := range conversations {
+		if len(sessions[name]) != 1 {
+			f.t.Errorf("conversation %s is %d sessions", name, len(sessions[name]))
+			continue
+		}
+		session := &sessions[name][0]
+		timeline, err := archive.Timeline("acme", session.ID, store.TimelineQuery{Limit: 1000})
+		if err != nil {
+			f.t.Error(err)
+			continue
+		}
+		var found []string
+		for i := range timeline.Data {
+			if id := timeline.Data[i].Exchange.ID; slices.Contains(ids, id) {
+				found = append(found, id)
+			}
+		}
+		if !slices.Equal(found, ids) {
+			f.t.Errorf("the turns of %s are %v at the centre, and were %v", name, found, ids)
+		}
+		if session.Exchanges != int64(len(timeline.Data)) {
+			f.t.Errorf("%s counts %d exchanges, and has %d", name, session.Exchanges, len(timeline.Data))
+		}
+	}
+}

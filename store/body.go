@@ -27,6 +27,7 @@ const (
 	maxItems   = 16 << 10
 	minAverage = 32 // bytes; a body of more than manyItems smaller items is not worth cutting
 	manyItems  = 64
+	smallBody  = 2 << 10   // a request of so few bytes may hold what others keep as blocks
 	coarsePart = 256 << 10 // how bodies are cut that cannot be cut along their structure
 )
 
@@ -195,7 +196,10 @@ func (s *core) chainedItems(body []byte, spans []codec.Span, prints []codec.Fing
 			start = spans[i-1].End
 		}
 		it := &items[i]
-		if *it = newItem(body[start:span.End], span.Start-start); it.block {
+		switch *it = newItem(body[start:span.End], span.Start-start); {
+		case it.block && len(body) <= smallBody && len(spans) < tailItems && s.isFirst(it.data, prints[i]):
+			*it = item{text: body[start:span.End]}
+		case it.block:
 			it.hash = s.blockHashes.of(it.data, prints[i])
 		}
 		scratch = it.append(append(scratch[:0], chain[:]...))
@@ -203,6 +207,17 @@ func (s *core) chainedItems(body []byte, spans []codec.Span, prints []codec.Fing
 		it.chain = chain
 	}
 	return items
+}
+
+// isFirst reports whether a block that would not be compressed has not come before, as far as is remembered. In a small
+// request such a one is kept where it stands: most are a question that nobody sends again, and a block of its own would
+// cost as much again. What does come again, such as instructions, is a block from the second time on.
+func (s *core) isFirst(raw []byte, print codec.Fingerprint) bool {
+	if print == 0 || len(raw) >= compressFrom || s.blocksSeen.Has(print) {
+		return false
+	}
+	s.blocksSeen.Add(print)
+	return true
 }
 
 // knownRun makes a run of items, with as many of them behind a node as are known to be.

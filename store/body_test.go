@@ -286,3 +286,31 @@ func TestAnyCutOfAnyBodyComesBackByteForByte(t *testing.T) {
 		}
 	})
 }
+
+func TestInstructionsOfSmallRequestsAreABlockFromTheSecondTimeOn(t *testing.T) {
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	bodies := make(map[string][]byte)
+	for n := range 4 {
+		body := fmt.Appendf(nil, `{"model":"m","messages":[{"role":"system","content":"%s"},{"role":"user","content":"%s"}]}`,
+			strings.Repeat("Answer in one word. ", 30), strings.Repeat(fmt.Sprintf("question %d ", n), 40))
+		spans := blocksOf(t, body)
+		c, err := s.Begin(t.Context(), &Opening{Account: "acme", Surface: codec.Chat, Body: body, Spans: spans, Prints: codec.Fingerprints(nil, "acme", body, spans)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Finish(t.Context(), &Closing{Outcome: OutcomeComplete}); err != nil {
+			t.Fatal(err)
+		}
+		bodies[c.ID()] = body
+		if blocks := count(t, s, kv.SpaceBlock); blocks != min(n, 1) {
+			t.Errorf("%d blocks after %d requests, want the instructions once they have come again", blocks, n+1)
+		}
+	}
+	for id, body := range bodies {
+		if x, err := s.Archive().Exchange("acme", id); err != nil || !bytes.Equal(x.RawRequest, body) {
+			t.Errorf("%s comes back different (%v)", id, err)
+		}
+	}
+	mustBeSound(t, s)
+}

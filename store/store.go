@@ -54,7 +54,8 @@ type core struct {
 
 	known       knownSet
 	blockHashes blockHashes
-	planning    sync.RWMutex // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
+	blocksSeen  codec.FingerprintSet // in small requests
+	planning    sync.RWMutex         // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
 	digester    digester
 	keeper      keeper
 	events      eventHub

@@ -60,9 +60,11 @@ func digested(ctx context.Context, st *engine.Engine, p *plan) error {
 // capture lets one exchange pass as the proxy does.
 func capture(ctx context.Context, st *engine.Engine, w *writer, chat string) error {
 	w.next()
+	spans := w.spans()
 	c, err := st.Begin(ctx, &store.Opening{
 		Account: account, KeyID: "key_0123456789", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "m", Stream: w.shape.stream,
-		ChatKey: chat, ContentType: "application/json", Body: w.request, Spans: w.spans(),
+		ChatKey: chat, ContentType: "application/json", Body: w.request, Spans: spans, Items: spans,
+		Prints: codec.Fingerprints(nil, account, w.request, spans),
 		Header: []store.HeaderField{{Name: "User-Agent", Value: "capacity/1"}},
 	})
 	if err != nil {

@@ -15,7 +15,12 @@ type batch struct {
 	count int64 // writes in tx
 	size  int64 // bytes in tx, as the database counts them at most
 	err   error
+
+	entries []badger.Entry // that the next writes take: the database wants a pointer to each
 }
+
+// entriesTogether are allocated at a time: about as many as two exchanges write.
+const entriesTogether = 32
 
 // together begins a new transaction unless n small writes still fit into the present one.
 func (b *batch) together(n int64) {
@@ -31,19 +36,26 @@ func (b *batch) open() *badger.Txn {
 	return b.tx
 }
 
-func (b *batch) set(key, value []byte) { b.setEntry(badger.NewEntry(key, value)) }
+func (b *batch) set(key, value []byte) { b.setMarked(key, value, 0) }
 
 func (b *batch) setObjects(objects []object) {
 	for i := range objects {
-		b.setEntry(badger.NewEntry(objects[i].key, objects[i].value).WithMeta(objects[i].mark))
+		b.setMarked(objects[i].key, objects[i].value, objects[i].mark)
 	}
 }
 
-func (b *batch) setEntry(e *badger.Entry) {
-	b.grow(int64(len(e.Key) + min(len(e.Value), valueThreshold)))
-	if b.err == nil {
-		b.err = b.open().SetEntry(e)
+func (b *batch) setMarked(key, value []byte, mark byte) {
+	b.grow(int64(len(key) + min(len(value), valueThreshold)))
+	if b.err != nil {
+		return
 	}
+	if len(b.entries) == 0 {
+		b.entries = make([]badger.Entry, entriesTogether)
+	}
+	e := &b.entries[0]
+	b.entries = b.entries[1:]
+	e.Key, e.Value, e.UserMeta = key, value, mark
+	b.err = b.open().SetEntry(e)
 }
 
 func (b *batch) apply(records []record) {

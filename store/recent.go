@@ -1,6 +1,10 @@
 package store
 
-import "github.com/mnemeproxy/mneme/store/internal/kv"
+import (
+	"unsafe"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
 
 // What a generation of recent records may hold: entries, and bytes of their values.
 const (
@@ -32,9 +36,10 @@ func (r *recentRecords) get(key []byte) (value []byte, ok bool) {
 	return value, ok
 }
 
+// put remembers a record. Neither its key nor its value may be changed afterwards.
 func (r *recentRecords) put(key, value []byte) {
 	r.prepare()
-	r.young.records[string(key)] = value
+	r.young.records[unsafe.String(unsafe.SliceData(key), len(key))] = value
 	r.young.size += len(value)
 	if key[0] == kv.SpaceSession {
 		if account, id, ok := kv.SplitSessionKey(key); ok {

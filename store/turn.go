@@ -92,7 +92,7 @@ func (h historyHash) then(m *Message) historyHash {
 	for i := range m.Parts {
 		size += len(m.Parts[i].Text) + len(m.Parts[i].Arguments) + 64
 	}
-	text := append(make([]byte, 0, size), h[:]...)
+	text := append(getBuffer(size), h[:]...)
 	field := func(s string) { text = append(append(text, s...), 0) }
 	field(m.Role)
 	for i := range m.Parts {
@@ -108,6 +108,7 @@ func (h historyHash) then(m *Message) historyHash {
 		field(p.MediaType)
 	}
 	sum := blake3.Sum256(text)
+	putBuffer(text)
 	return historyHash(sum[:16])
 }
 
@@ -157,9 +158,9 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 			}
 			at = g.placeOf(ref, id, &read)
 		}
-		w.digested = Event{Kind: TurnDigested, Exchange: id.String(), Session: ref.id.String(), Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account}
-		turn := &turnRecord{Turn: Turn{Exchange: id.String(), Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked, AnswerUnread: read.unread}}
 		changed := g.changed(ref, id)
+		w.digested = Event{Kind: TurnDigested, Exchange: changed.Exchange, Session: changed.Session, Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account}
+		turn := &turnRecord{Turn: Turn{Exchange: changed.Exchange, Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked, AnswerUnread: read.unread}}
 		g.sessionGrew(w, ref)
 		if read.failure != nil {
 			turn.Error = read.failure.Error()

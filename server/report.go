@@ -84,7 +84,7 @@ func (x *exchange) report() {
 		Account: x.request.caller.Account, KeyID: x.request.caller.KeyID, ChatKey: x.masked(x.request.envelope.ChatKey),
 		Surface: x.request.surface, Format: x.route.format, Model: x.masked(x.request.envelope.Model), ModelServed: x.masked(x.recording.closing.ModelServed), Stream: x.request.envelope.Stream,
 		Status: x.recording.closing.Status, Outcome: x.recording.closing.Outcome, Error: x.recording.closing.Error,
-		FinishReason: x.recording.closing.FinishReason, ResponseID: x.masked(x.recording.closing.ResponseID), Usage: x.recording.closing.Usage, Translation: x.recording.closing.Translation,
+		FinishReason: x.recording.closing.FinishReason, ResponseID: x.masked(x.recording.closing.ResponseID), Usage: x.recording.closing.Usage, Cost: x.recording.closing.Cost, Translation: x.recording.closing.Translation,
 		Started: x.request.started, FirstByte: x.recording.closing.FirstByte, Ended: time.Now(),
 	}
 	r.CaptureLag, r.Gaps = x.recording.lag, x.answer.gaps

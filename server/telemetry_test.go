@@ -103,6 +103,7 @@ func TestMetricsAddUpToWhatClientsSaw(t *testing.T) {
 	h.post(chat.path, `{"model":"gpt-4.1","messages":`)
 	h.post(chat.path, chat.body("", false), "Authorization", "Bearer nonsense")
 	h.post(chat.path, with(strings.Replace(chat.body("", true), chat.model, messages.model, 1), `"logit_bias":{"1":5}`))
+	caller := fmt.Sprintf(`account="acme",key="%s"`, h.store.Keys().List("acme")[0].ID)
 
 	await(t, metrics, series{
 		`mneme_requests_total{outcome="complete",provider="anthropic",status="2xx",surface="chat"}`:     1,
@@ -118,6 +119,9 @@ func TestMetricsAddUpToWhatClientsSaw(t *testing.T) {
 		`mneme_tokens_total{kind="output",provider="anthropic",surface="messages"}`:                     14,
 		`mneme_translations_total{format="messages",surface="chat",treatment="dropped"}`:                1,
 		`mneme_captures_total{result="captured"}`:                                                       5,
+		`mneme_caller_requests_total{` + caller + `,outcome="complete"}`:                                3,
+		`mneme_caller_requests_total{` + caller + `,outcome="refused"}`:                                 1, // not the one without a key
+		`mneme_caller_tokens_total{` + caller + `,kind="cache_read"}`:                                   40,
 		`mneme_streams_open`:    0,
 		`mneme_in_flight_bytes`: 0,
 	})

@@ -48,7 +48,7 @@ func exposed(t *testing.T) map[string][]string {
 	telemetry.ConnectionRefused("connections")
 	r := exampleReport()
 	r.Translation = []string{"dropped:stop"}
-	r.CaptureLag, r.Gaps = time.Millisecond, new(Gaps)
+	r.CaptureLag, r.Gaps, r.Cost = time.Millisecond, new(Gaps), &store.Cost{USD: store.Dollar}
 	r.Outcome, r.Error = store.OutcomeUpstreamError, codec.Errorf(codec.KindTimeout, "late")
 	telemetry.Report(r, nil)
 	families, err := telemetry.metrics.registry.Gather()

@@ -33,6 +33,7 @@ type metrics struct {
 	bytes          *prometheus.CounterVec
 	limited        *prometheus.CounterVec
 	turnedAway     *prometheus.CounterVec
+	callers        *callers
 
 	// series are looked up once per exchange, and added when a kind is first seen: the map is replaced, never changed.
 	series atomic.Pointer[map[kind]*series]
@@ -81,6 +82,7 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 		bytes:          counter(metricBytes, "Bytes of requests and answers as clients sent and were sent them.", labelSurface, labelProvider, labelDirection),
 		limited:        counter(metricLimited, "Requests that a limit of their key turned away.", labelLimit),
 		turnedAway:     counter(metricTurnedAway, "Connections that were closed as they opened, by the limit in their way.", labelLimit),
+		callers:        newCallers(),
 	}
 	m.series.Store(&map[kind]*series{})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -91,6 +93,7 @@ func newMetrics(version string, tracing *Tracing) *metrics {
 	m.current.Set(1)
 	m.registry.MustRegister(build, m.requests, m.duration, m.firstByte, m.tokens, m.translations, m.upstreamErrors,
 		m.retries, m.fallbacks, m.coolDowns, m.heartbeats, m.limited, m.reloads, m.current, &m.gaps, m.captureLag, m.bytes, m.turnedAway,
+		m.callers.requests, m.callers.tokens, m.callers.cost,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if tracing != nil {
 		m.registry.MustRegister(tracing.pipeline)
@@ -115,20 +118,26 @@ func (m *metrics) report(r *Report) {
 		m.captureLag.Observe(r.CaptureLag.Seconds())
 	}
 	m.gaps.add(r.Gaps)
-	for kind, n := range [tokenKinds]int64{
-		tokensInput: r.Usage.InputUncached, tokensCacheRead: r.Usage.CacheRead, tokensCacheWrite: r.Usage.CacheWrite,
-		tokensOutput: r.Usage.Output, tokensReasoning: r.Usage.Reasoning,
-	} {
-		if n > 0 { // a counter panics when it is to go down, and a provider may say what it wants
-			s.tokens[kind].Add(float64(n))
-		}
-	}
+	eachTokens(&r.Usage, func(kind int, n float64) { s.tokens[kind].Add(n) })
+	m.callers.report(r)
 	for _, note := range r.Translation {
 		treatment, _, _ := strings.Cut(note, ":")
 		m.translations.WithLabelValues(r.Surface.String(), r.Format.String(), treatment).Inc()
 	}
 	if r.Outcome == store.OutcomeUpstreamError && r.Error != nil {
 		m.upstreamErrors.WithLabelValues(provider, r.Error.Kind.String()).Inc()
+	}
+}
+
+// eachTokens visits the kinds of tokens that were used.
+func eachTokens(u *codec.Usage, visit func(kind int, n float64)) {
+	for kind, n := range [tokenKinds]int64{
+		tokensInput: u.InputUncached, tokensCacheRead: u.CacheRead, tokensCacheWrite: u.CacheWrite,
+		tokensOutput: u.Output, tokensReasoning: u.Reasoning,
+	} {
+		if n > 0 { // a counter panics when it is to go down, and a provider may say what it wants
+			visit(kind, float64(n))
+		}
 	}
 }
 
@@ -162,7 +171,7 @@ var statusClasses = [...]string{none, "1xx", "2xx", "3xx", "4xx", "5xx"}
 
 func statusClass(status int) string {
 	if status < 0 || status/100 >= len(statusClasses) {
-		return "other"
+		return other
 	}
 	return statusClasses[status/100]
 }

@@ -2,8 +2,8 @@ package telemetry
 
 import "go.opentelemetry.io/otel/attribute"
 
-// Metrics, by name. Labels take their values from configuration and from fixed lists, never from what clients send: a
-// model's name is on spans and in the log, and in no label.
+// Metrics, by name. Labels take their values from configuration, from the server's own accounts and keys, and from
+// fixed lists, never from what clients send: a model's name is on spans and in the log, and in no label.
 const (
 	metricBuild          = "mneme_build_info"
 	metricRequests       = "mneme_requests_total"
@@ -32,6 +32,9 @@ const (
 	metricInFlightLimit  = "mneme_in_flight_bytes_limit"
 	metricConnections    = "mneme_connections_open"
 	metricTurnedAway     = "mneme_connections_refused_total"
+	metricCallerRequests = "mneme_caller_requests_total"
+	metricCallerTokens   = "mneme_caller_tokens_total" //nolint:gosec // as above
+	metricCallerCost     = "mneme_caller_cost_usd_total"
 	metricCaptures       = "mneme_captures_total"
 	metricIndexLag       = "mneme_index_lag"
 	metricEmbedCalls     = "mneme_embedder_calls_total"
@@ -65,13 +68,18 @@ const (
 	labelReason    = "reason"    // why an attempt failed (router.Failure), or a centre refused something
 	labelTo        = "to"        // provider of the fallback
 	labelEndpoint  = "endpoint"  // base URL in the configuration
+	labelAccount   = "account"   // of the caller; "other" after the first mostCallers keys
+	labelKey       = "key"       // its id, or "other"
 	labelResult    = "result"
 	labelIndex     = "index" // words, vectors
 	labelVersion   = "version"
 	labelGo        = "go"
 )
 
-const none = "none"
+const (
+	none  = "none"
+	other = "other"
+)
 
 // Kinds of tokens. Input is what was neither read from nor written to a cache, so that the input kinds add up; reasoning
 // is a part of output.

@@ -66,9 +66,10 @@ type Report struct {
 	FinishReason string
 	ResponseID   string
 	Usage        codec.Usage
-	Translation  []string // "emulated:NAME", "dropped:NAME"
-	Attempts     int      // at providers, where it was not one that gave the answer; else 0
-	StandIn      string   // the model that was asked in place of Model; "" when none was
+	Cost         *store.Cost // nil: not known
+	Translation  []string    // "emulated:NAME", "dropped:NAME"
+	Attempts     int         // at providers, where it was not one that gave the answer; else 0
+	StandIn      string      // the model that was asked in place of Model; "" when none was
 
 	BytesIn, BytesOut int64         // of bodies, as the client sent them and was sent them
 	CaptureLag        time.Duration // for which the end of the answer waited to be on record; 0: it is not

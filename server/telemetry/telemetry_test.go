@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
@@ -70,6 +72,23 @@ func TestLevelsSayBeforehandWhatTheyCollect(t *testing.T) {
 	}})
 	if _, err := registry.Gather(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestKeysBeyondTheBoundAreCountedTogether(t *testing.T) {
+	m := newMetrics("test", nil)
+	r := exampleReport()
+	for i := range mostCallers + 2 {
+		r.KeyID = fmt.Sprintf("key_%d", i)
+		m.report(r)
+	}
+	r.KeyID = "key_0" // has its own still
+	m.report(r)
+	for name, want := range map[caller]float64{{r.Account, "key_0"}: 2, {r.Account, "key_1"}: 1, {other, other}: 2} {
+		var got dto.Metric
+		if err := m.callers.requests.WithLabelValues(name.account, name.key, r.Outcome.String()).Write(&got); err != nil || got.GetCounter().GetValue() != want {
+			t.Errorf("%v has %v requests, want %v (%v)", name, got.GetCounter().GetValue(), want, err)
+		}
 	}
 }
 

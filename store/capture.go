@@ -74,10 +74,11 @@ type Stats struct {
 
 // Stats gives the counts so far, and what waits.
 func (s *Store) Stats() Stats {
+	undigested, _ := s.Feed().Lag(StageDigest)
 	return Stats{
 		Captured: s.count.captured.Load(), Shed: s.count.shed.Load(), Off: s.count.off.Load(),
 		Refused: s.count.refused.Load(), Failed: s.count.failed.Load(),
-		Queued: int64(len(s.queue)), Undigested: s.digester.waiting(),
+		Queued: int64(len(s.queue)), Undigested: int64(undigested),
 	}
 }
 

@@ -142,8 +142,6 @@ type checker struct {
 	sessions  map[kv.SessionID]*sessionCounts
 	fixes     []fix
 
-	undigested []undigested // what a repair puts into the outbox
-
 	rollups rollupCheck
 }
 
@@ -188,7 +186,6 @@ func (c *checker) run(ctx context.Context) error {
 		{kv.SpaceOpen, c.openNote},
 		{kv.SpaceMember, c.member},
 		{kv.SpaceBelongs, c.belongsToExchange},
-		{kv.SpaceOutbox, c.belongsToExchange},
 		{kv.SpaceTurn, c.turn},
 		{kv.SpaceResponse, c.belongsToExchange},
 		{kv.SpaceHistory, c.history},
@@ -266,9 +263,6 @@ func (c *checker) fix(ctx context.Context) error {
 		}
 		c.fixes = c.fixes[n:]
 	}
-	if c.repair {
-		c.store.digester.add(c.undigested...)
-	}
 	return nil
 }
 
@@ -280,7 +274,11 @@ func (g *gathering) repaired(w *write, key []byte) {
 		if account, id, ok := kv.SplitExchangeKey(key); ok {
 			g.eraseVectors(w, account, id)
 			_, ref := g.belongs(account, id)
-			g.changed(sessionRef{account, ref.id}, id)
+			if ref = (sessionRef{account, ref.id}); g.has(kv.ExchangeKey(kv.SpaceExchange, account, id)) {
+				g.ended(ref, id)
+			} else {
+				g.changed(ref, id)
+			}
 		}
 	case kv.SpaceMember:
 		if account, session, _, ok := kv.SplitMemberKey(key); ok {
@@ -516,7 +514,7 @@ func (c *checker) belongsToExchange(item *badger.Item) error {
 
 // turn checks that a turn can be read. One that cannot is digested again.
 func (c *checker) turn(item *badger.Item) error {
-	account, id, ok := kv.SplitExchangeKey(item.Key())
+	_, id, ok := kv.SplitExchangeKey(item.Key())
 	if _, there := c.exchanges[id]; !ok || !there {
 		return c.belongsToExchange(item)
 	}
@@ -526,8 +524,7 @@ func (c *checker) turn(item *badger.Item) error {
 	})
 	if err != nil {
 		c.find(id.String(), "its turn cannot be read: "+err.Error(),
-			drop(item.KeyCopy(nil)), fix{record: record{kv.ExchangeKey(kv.SpaceOutbox, account, id), []byte{}}})
-		c.undigested = append(c.undigested, undigested{place: place{account, id}})
+			drop(item.KeyCopy(nil)))
 	}
 	return nil
 }

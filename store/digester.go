@@ -2,7 +2,8 @@ package store
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -11,19 +12,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// digestQueue is how many exchanges may wait in memory to be digested; what is more is found in the outbox.
-const digestQueue = 64 << 10
-
-// digester is the goroutine that works off the outbox, where the exchanges are that [Capture.digestAtOnce] has left. It
-// hears of new entries from the writer, and reads the outbox itself at the start and when it could not keep up.
+// digester is the goroutine of the stage of digests: it makes the turns of the exchanges that [Capture.digestAtOnce] has left.
 type digester struct {
-	mu     sync.Mutex
-	queue  []undigested
-	behind bool               // the outbox holds entries that are not in queue
-	ahead  map[sessionRef]int // entries that are yet to be handed to the writer, in queue and taken out of it, by session
-	count  int                // of them
+	// Of the exchanges that have ended with a change after counted, those whose digest the writer does not have yet; with the mu
+	// of the feed held.
+	counted uint64
+	ahead   map[sessionRef]int
+	count   int
 
-	work stageWork
 	held atomic.Int64 // bytes of exchanges in memory, see handover.go
 
 	prefixes prefixMemory // of the requests read last
@@ -40,7 +36,6 @@ func (d *digester) start(s *core) {
 	var ctx context.Context
 	ctx, d.cancel = context.WithCancel(context.Background())
 	d.done = make(chan struct{})
-	d.behind = true
 	go func() {
 		defer close(d.done)
 		for s.digestWaiting(ctx) {
@@ -52,61 +47,8 @@ func (d *digester) start(s *core) {
 	}()
 }
 
-// add tells of entries that have been committed to the outbox.
-func (d *digester) add(entries ...undigested) {
-	if len(entries) == 0 {
-		return
-	}
-	d.mu.Lock()
-	if len(d.queue)+len(entries) <= digestQueue {
-		d.queue = append(d.queue, entries...)
-		for i := range entries {
-			d.expect(entries[i].at(), 1)
-		}
-	} else {
-		d.behind = true
-		d.giveUp(entries)
-	}
-	d.mu.Unlock()
-	select {
-	case d.signal <- struct{}{}:
-	default:
-	}
-}
-
-// waiting is how many exchanges are known to wait.
-func (d *digester) waiting() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return int64(d.count)
-}
-
-// upToDate tells that no exchange of the session that ended before is yet to be handed to the writer with its digest.
-func (d *digester) upToDate(ref sessionRef) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return !d.behind && d.ahead[ref] == 0 && d.ahead[sessionRef{}] == 0
-}
-
-// expect counts entries of a session; with d.mu held.
-func (d *digester) expect(ref sessionRef, entries int) {
-	if d.ahead == nil {
-		d.ahead = make(map[sessionRef]int)
-	}
-	d.count += entries
-	if d.ahead[ref] += entries; d.ahead[ref] == 0 {
-		delete(d.ahead, ref)
-	}
-}
-
-// handedOn counts an entry that the writer has now.
-func (d *digester) handedOn(u *undigested) {
-	d.mu.Lock()
-	d.expect(u.at(), -1)
-	d.mu.Unlock()
-}
-
-// stop ends the goroutine after what it is at: reading a part of an answer, or digesting what has been read. What is left in the outbox stays there for the next start.
+// stop ends the goroutine after what it is at: reading a part of an answer, or digesting what has been read. What is left is for
+// the next start.
 func (d *digester) stop() {
 	if d.cancel != nil {
 		d.cancel()
@@ -114,139 +56,199 @@ func (d *digester) stop() {
 	}
 }
 
-// giveUp releases what entries hold; they are found in the outbox again.
-func (d *digester) giveUp(entries []undigested) {
-	for _, e := range entries {
-		d.release(e.captured)
+func (d *digester) wake() {
+	select {
+	case d.signal <- struct{}{}:
+	default:
 	}
 }
 
-// takeWaiting gives what waits. Entries may come twice, from the queue and from the outbox.
-func (s *core) takeWaiting() ([]undigested, error) {
-	d := &s.digester
-	d.mu.Lock()
-	waiting, behind := d.queue, d.behind
-	d.queue, d.behind = nil, false
-	if behind {
-		clear(d.ahead)
-		d.count = 0
-		d.expect(sessionRef{}, 1) // at least, until the outbox has been read
+// expect counts an exchange, or with -1 that the writer has its digest; with the mu of the feed held.
+func (d *digester) expect(c *Change, exchanges int) {
+	if c.Seq <= d.counted {
+		return
 	}
-	d.mu.Unlock()
-	if !behind {
-		return waiting, nil
+	if d.ahead == nil {
+		d.ahead = make(map[sessionRef]int)
 	}
-	d.giveUp(waiting)
-	waiting, err := s.outbox()
-	d.mu.Lock()
-	d.expect(sessionRef{}, len(waiting)-1)
-	d.behind = d.behind || err != nil // what was not read is looked for again when the next exchange ends
-	d.mu.Unlock()
-	return waiting, err
+	d.count += exchanges
+	ref := sessionRef{c.place.account, c.session}
+	if d.ahead[ref] += exchanges; d.ahead[ref] == 0 {
+		delete(d.ahead, ref)
+	}
+}
+
+// countFrom begins to count after a change; with the mu of the feed held.
+func (d *digester) countFrom(change uint64) {
+	clear(d.ahead)
+	d.count, d.counted = 0, change
+}
+
+// digests gives the state of the stage; with mu held.
+func (f Feed) digests() *stageState { return &f.feed.stages[0] }
+
+// digestsCounted reports whether all exchanges that wait to be digested are counted; with mu held.
+func (f Feed) digestsCounted() bool {
+	st := f.digests()
+	return st.drained && st.position >= f.digester.counted
+}
+
+// digested reports whether no exchange of the session that ended before is yet to be handed to the writer with its digest.
+func (f Feed) digested(ref sessionRef) bool {
+	f.feed.mu.Lock()
+	defer f.feed.mu.Unlock()
+	return f.digestsCounted() && f.digester.ahead[ref] == 0
+}
+
+// announceDigests counts what a commit leaves to be digested, and reports whether the digester has to look; with mu held. Where
+// nothing is left the stage has done the changes of the commit, which came after the one with the number before.
+func (f Feed) announceDigests(before uint64, changes []*Change, whole bool) (look bool) {
+	st := f.digests()
+	for _, c := range changes {
+		if c.undigested {
+			look = true
+			f.digester.expect(c, 1)
+		}
+	}
+	if !whole {
+		look = true
+		f.digester.countFrom(f.feed.last)
+	}
+	if !look && st.drained && st.position == before {
+		st.position = f.feed.last
+	}
+	return look || st.reading && st.position < f.feed.last
+}
+
+// take gives what is in memory of the exchange to whoever digests it; with the mu of the feed held.
+func (c *Change) take() (x *Exchange) {
+	x, c.captured = c.captured, nil
+	return x
 }
 
 // Digests are handed to the writer without waiting for each to be committed, so that they are committed together.
 const (
 	digestsAhead = 64
 	bytesAhead   = 4 << 20 // of requests and answers that the digests are of
+
+	digestBatch = 1024 // changes that are looked at together at most
 )
 
 // digestWaiting works until nothing waits; false means that the digester has been stopped.
 func (s *core) digestWaiting(ctx context.Context) bool {
-	var ahead digestsUnderWay
-	for ctx.Err() == nil {
-		waiting, err := s.takeWaiting()
-		if err != nil {
-			s.log.Error("the outbox cannot be read", "error", err)
-		}
-		if len(waiting) == 0 {
-			break
-		}
-		for i := range waiting {
-			if ctx.Err() != nil {
-				s.digester.giveUp(waiting[i:])
-				break
-			}
-			s.digestNext(ctx, &ahead, &waiting[i])
+	err := s.beginDigests(ctx)
+	for more := true; more && err == nil && ctx.Err() == nil; {
+		more, err = s.digestNext(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.feed.mu.Lock()
+		s.digester.countFrom(s.feed.committed.Load()) // some come twice
+		s.feed.mu.Unlock()
+		s.log.Error("exchanges could not be digested; they are tried again when the next one ends", "error", err)
+	}
+	return ctx.Err() == nil
+}
+
+// beginDigests begins to read what has ended, once.
+func (s *core) beginDigests(ctx context.Context) error {
+	f := Feed{s}
+	f.feed.mu.Lock()
+	begun := f.digests().reading
+	f.feed.mu.Unlock()
+	if begun {
+		return nil
+	}
+	_, err := f.Follow(ctx, StageDigest)
+	f.feed.mu.Lock()
+	defer f.feed.mu.Unlock()
+	if err == nil {
+		f.digester.countFrom(f.feed.committed.Load())
+	}
+	return err
+}
+
+// digestNext digests what has ended in the next batch, if there is one. What cannot be put on record is put aside.
+func (s *core) digestNext(ctx context.Context) (more bool, err error) {
+	f, ahead := Feed{s}, digestsUnderWay{}
+	b, err := f.Next(StageDigest, math.MaxUint64, digestBatch)
+	if b == nil {
+		return false, err
+	}
+	for _, c := range b.Changes {
+		if err := s.handDigest(ctx, c, &ahead); err != nil {
+			ahead.await(s)
+			return false, err
 		}
 	}
 	ahead.await(s)
-	return ctx.Err() == nil
+	if b.Later = ahead.failed; len(b.Later) > 0 || len(b.records) > 0 {
+		if err := f.Confirm(ctx, StageDigest, b); err != nil {
+			return false, err
+		}
+	}
+	f.Done(StageDigest, b) // last, since other stages confirm what is done of this one
+	return true, nil
 }
 
 // digestsUnderWay are digests that the writer has.
 type digestsUnderWay struct {
-	writes []*write
-	places []place
-	bytes  int64
+	writes  []*write
+	changes []*Change
+	bytes   int64
+	failed  []*Change
 }
 
-func (s *core) digestNext(ctx context.Context, ahead *digestsUnderWay, u *undigested) {
-	at, began := u.place, time.Now()
-	digest, size := s.digestExchange(ctx, u)
-	if ctx.Err() != nil {
-		return // the entry stays in the outbox
+// handDigest hands the digest of an exchange to the writer, unless it has a turn.
+func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay) error {
+	f, began := Feed{s}, time.Now()
+	if c.Exchange == "" || !c.undigested && s.hasTurn(c.place) {
+		return nil
 	}
-	entry := kv.ExchangeKey(kv.SpaceOutbox, at.account, at.id)
+	f.feed.mu.Lock()
+	captured := c.take()
+	f.feed.mu.Unlock()
+	digest, size := s.digestExchange(ctx, c.place, captured)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	turn := kv.ExchangeKey(kv.SpaceTurn, c.place.account, c.place.id)
 	w := &write{done: make(chan struct{}), change: func(g *gathering, w *write) error {
-		if !g.has(entry) {
-			return nil // it came twice, or the exchange was erased meanwhile
+		if g.has(turn) {
+			return nil // it came twice
 		}
-		g.put(w, entry, nil)
 		return digest(g, w)
 	}}
 	if err := s.send(ctx, w); err != nil {
-		return // the store closes; the entry stays in the outbox
+		return err
 	}
-	s.digester.handedOn(u)
-	s.digester.work.add(1, began)
-	ahead.writes, ahead.places = append(ahead.writes, w), append(ahead.places, at)
+	f.feed.mu.Lock()
+	f.digester.expect(c, -1)
+	f.feed.mu.Unlock()
+	f.Worked(StageDigest, 1, began)
+	ahead.writes, ahead.changes = append(ahead.writes, w), append(ahead.changes, c)
 	if ahead.bytes += size; len(ahead.writes) >= digestsAhead || ahead.bytes >= bytesAhead {
 		ahead.await(s)
 	}
+	return nil
+}
+
+// hasTurn reports whether an exchange has been digested. Where that cannot be read, it is tried.
+func (s *core) hasTurn(p place) bool {
+	return s.view(func(tx *badger.Txn) error {
+		_, err := tx.Get(kv.ExchangeKey(kv.SpaceTurn, p.account, p.id))
+		return err
+	}) == nil
 }
 
 // await returns when all are committed.
 func (d *digestsUnderWay) await(s *core) {
 	for i, w := range d.writes {
-		if <-w.done; w.err != nil {
-			s.log.Error("an exchange could not be digested; it will be tried again at the next start", "exchange", d.places[i].id.String(), "error", w.err)
+		if <-w.done; w.err != nil && !errors.Is(w.err, errClosed) {
+			s.log.Error("an exchange could not be digested; it will be tried again at the next start", "exchange", d.changes[i].Exchange, "error", w.err)
+			d.failed = append(d.failed, d.changes[i])
 		}
 	}
 	clear(d.writes)
-	*d = digestsUnderWay{writes: d.writes[:0], places: d.places[:0]}
-}
-
-// outbox gives the exchanges that wait to be digested, each account's in the order they began.
-func (s *core) outbox() (waiting []undigested, err error) {
-	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceOutbox}})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			if account, id, ok := kv.SplitExchangeKey(it.Item().Key()); ok {
-				waiting = append(waiting, undigested{place: place{account, id}})
-			}
-		}
-		return nil
-	})
-	return waiting, err
-}
-
-// Undigested gives the exchanges of the account that have ended and wait to be digested.
-func (s Upkeep) Undigested(account string) (waiting []string, err error) {
-	number, err := s.numberOf(account)
-	if err != nil {
-		return nil, err
-	}
-	err = s.view(func(tx *badger.Txn) error {
-		it := tx.NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceOutbox, number)})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			if _, id, ok := kv.SplitExchangeKey(it.Item().Key()); ok {
-				waiting = append(waiting, id.String())
-			}
-		}
-		return nil
-	})
-	return waiting, err
+	clear(d.changes)
+	d.writes, d.changes, d.bytes = d.writes[:0], d.changes[:0], 0
 }

@@ -363,7 +363,7 @@ func (g *gathering) eraseExchange(w *write, account kv.AccountNumber, id kv.Exch
 		e.Open++
 		return
 	}
-	for _, space := range [...]byte{kv.SpaceExchange, kv.SpaceRequest, kv.SpaceOutbox} {
+	for _, space := range [...]byte{kv.SpaceExchange, kv.SpaceRequest} {
 		g.put(w, kv.ExchangeKey(space, account, id), nil)
 	}
 	if e.Reason != byRetention && g.store.arriving.Load() {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -15,8 +14,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Feed tells the stages after an answer what has happened: one log of the turns and sessions that have changed, which each
-// stage reads at its own pace. A stage has a cursor up to which it has done the log, and a list of what it has put aside. Both
+// Feed tells the stages after an answer what has happened: one log of the exchanges that have ended and of the turns and sessions
+// that have changed, which each stage reads at its own pace. A stage has a cursor up to which it has done the log, and a list of what it has put aside. Both
 // are in the store, so after a crash at any point it goes on from there: nothing is lost, and what was not confirmed comes
 // again. What all stages have done leaves the log.
 type Feed struct{ *core }
@@ -37,17 +36,21 @@ type feed struct {
 	recent recentChanges
 }
 
-// Stage derives something from turns or sessions.
+// Stage derives something from exchanges, turns or sessions.
 type Stage byte
 
-// Stages. Those of words and sessions always follow; that of vectors does from [Feed.Follow] to [Feed.Leave].
+// Stages. All but that of vectors always follow; that does from [Feed.Follow] to [Feed.Leave].
 const (
+	StageDigest   Stage = 'd' // the turns, made of the exchanges that have ended
 	StageWords    Stage = 'l' // the index of words
 	StageVectors  Stage = 'v' // the vectors, after the words
 	StageSessions Stage = 's' // what the index has of whole sessions
 )
 
-var stages = [...]Stage{StageWords, StageVectors, StageSessions}
+var stages = [...]Stage{StageDigest, StageWords, StageVectors, StageSessions}
+
+// formerMarks are where a stage finds what stores of before format 3, or 4, have noted for it in another way.
+var formerMarks = map[Stage]byte{StageDigest: kv.SpaceOutbox, StageSessions: kv.SpaceSessionChange}
 
 // stageState is how far a stage is.
 type stageState struct {
@@ -62,12 +65,12 @@ type stageState struct {
 	parked  map[uint64]int // records that are not to be read before [Feed.Retry], and how many changes they hold
 }
 
-// Change says that a turn was added, has changed or is gone, or that a session has. It does not say which: [Feed.TurnAt]
-// gives what is there now. One turn may be in the log many times.
+// Change says that an exchange has ended, that a turn was added, has changed or is gone, or that a session has. It does not say
+// which: [Feed.TurnAt] gives what is there now. One exchange may be in the log many times.
 type Change struct {
 	Seq      uint64 // ascending in the order of commits; 0: it had been put aside
 	Account  AccountNumber
-	Exchange string // of the turn; "": the session alone has changed
+	Exchange string // "": the session alone has changed
 	Session  string // "": not known
 
 	// Turn is the turn as it was digested, where it is in memory still; nil: it has to be read. A stage that takes it leaves
@@ -79,6 +82,9 @@ type Change struct {
 	place   place
 	session kv.SessionID
 	size    int64 // bytes that Turn keeps in memory
+
+	undigested bool      // known to be of an exchange without a turn: the stage of digests makes one, which is another change
+	captured   *Exchange // of it, while that is in memory still
 }
 
 // AccountNumber stands for an account in what stages keep. A number is given out once and never again.
@@ -120,6 +126,7 @@ var formerFollowKey = kv.NameKey(kv.SpaceMeta, "follow-v")
 // open finds the cursors, and the last number in use.
 func (f Feed) open() error {
 	f.feed.wake = make(chan struct{}, 1)
+	f.feed.recent.forget = func(c *Change) { f.digester.release(c.take()) }
 	return f.view(func(tx *badger.Txn) error {
 		f.feed.logged = lastNumber(tx, logRecords)
 		f.feed.last = f.feed.logged
@@ -171,6 +178,13 @@ func (g *gathering) changed(ref sessionRef, id kv.ExchangeID) *Change {
 // sessionChanged notes that a session is another one now.
 func (g *gathering) sessionChanged(ref sessionRef) { g.changed(ref, kv.ExchangeID{}) }
 
+// ended notes that an exchange has ended and has yet to be digested.
+func (g *gathering) ended(ref sessionRef, id kv.ExchangeID) *Change {
+	c := g.changed(ref, id)
+	c.undigested = true
+	return c
+}
+
 func newChange(seq uint64, account kv.AccountNumber, id kv.ExchangeID, session kv.SessionID) *Change {
 	c := &Change{Seq: seq, Account: account, place: place{account, id}, session: session}
 	if id != (kv.ExchangeID{}) {
@@ -203,11 +217,13 @@ func (g *gathering) logRecords() (records []record) {
 
 // announce tells of a commit. whole is false of one that failed, of which some changes may be there all the same.
 func (f Feed) announce(changes []*Change, whole bool) {
-	if f.feed.committed.Load() == f.feed.last {
+	before := f.feed.committed.Load()
+	if before == f.feed.last {
 		return
 	}
 	f.feed.mu.Lock()
 	f.feed.committed.Store(f.feed.last)
+	look := f.announceDigests(before, changes, whole)
 	switch {
 	case !whole:
 		f.feed.logged = f.feed.last
@@ -215,7 +231,13 @@ func (f Feed) announce(changes []*Change, whole bool) {
 		f.feed.logged = changes[len(changes)-1].Seq
 	}
 	f.feed.recent.add(f.feed.last, changes, whole && f.slowest() < f.feed.last) // else nobody reads
+	if f.digests().position < f.feed.recent.from {                              // what is not in memory may come twice
+		f.digester.countFrom(f.feed.last)
+	}
 	f.feed.mu.Unlock()
+	if look {
+		f.digester.wake()
+	}
 	select {
 	case f.feed.wake <- struct{}{}:
 	default:
@@ -237,25 +259,34 @@ func (f Feed) Coming() uint64 { return f.feed.coming.Load() }
 func (f Feed) Position(s Stage) uint64 {
 	st, done := f.of(s)
 	defer done()
-	if st.drained {
+	switch {
+	case s == StageDigest && f.opts.Digest == nil:
+		return f.feed.committed.Load()
+	case st.drained:
 		return st.position
 	}
 	return 0
 }
 
-// Lag is how many changes a stage has yet to do, about, and how many come again after a crash because they are not confirmed or
-// were put aside.
+// Lag is how many changes a stage has yet to do, about, or that of digests how many exchanges, and how many come again after a
+// crash because they are not confirmed or were put aside.
 func (f Feed) Lag(s Stage) (lag, unconfirmed uint64) {
 	st, done := f.of(s)
 	defer done()
-	if !st.following {
+	if !st.following || s == StageDigest && f.opts.Digest == nil {
 		return 0, 0
 	}
-	unconfirmed = f.feed.logged - min(st.cursor, f.feed.logged) + uint64(st.behind)
+	lag = f.feed.committed.Load() - max(st.position, st.cursor) + uint64(st.behind)
+	if unconfirmed = f.feed.logged - min(st.cursor, f.feed.logged) + uint64(st.behind); s == StageDigest {
+		if f.digestsCounted() {
+			lag = uint64(f.digester.count)
+		}
+		unconfirmed = lag // a turn is on disk when it is made
+	}
 	for _, changes := range st.parked {
 		unconfirmed += uint64(changes)
 	}
-	return f.feed.committed.Load() - max(st.position, st.cursor) + uint64(st.behind), unconfirmed
+	return lag, unconfirmed
 }
 
 // Follow begins to read for a stage, at what it has put aside and then at its cursor. It reports whether the stage has
@@ -278,8 +309,8 @@ func (f Feed) Follow(ctx context.Context, s Stage) (since bool, err error) {
 			done()
 		}
 	}
-	if err == nil && s == StageSessions { // which mneme before format 3 has marked
-		_, err = f.putAsideAll(ctx, s, kv.SpaceSessionChange, true)
+	if marks, has := formerMarks[s]; err == nil && has {
+		_, err = f.putAsideAll(ctx, s, marks, true)
 	}
 	if err == nil {
 		err = f.begin(s)
@@ -323,24 +354,45 @@ func (f Feed) Leave(ctx context.Context, s Stage) error {
 func (f Feed) Next(s Stage, upTo uint64, limit int) (b *Batch, err error) {
 	st, done := f.of(s)
 	drained, position, last := st.drained, st.position, min(f.feed.committed.Load(), upTo)
-	changes, inMemory := f.feed.recent.after(position, last, limit)
 	done()
 	if !drained {
-		b, err = f.nextAside(s, limit)
-	}
-	if err == nil && b == nil && !inMemory {
-		changes, err = f.readLog(position, last, limit)
+		if b, err = f.nextAside(s, limit); err == nil && b == nil {
+			return f.Next(s, upTo, limit)
+		}
+	} else {
+		b, err = f.nextOfLog(s, position, last, limit)
 	}
 	if err != nil {
 		return nil, kv.StorageError(err, "the log of changes cannot be read; run mneme check")
 	}
-	if b == nil && len(changes) > 0 {
-		b = &Batch{Changes: changes, through: changes[len(changes)-1].Seq}
-	}
-	if b == nil {
-		f.Done(s, &Batch{through: last})
-	}
 	return b, nil
+}
+
+// nextOfLog gives changes of the log, from memory where they are there. Then those are left out that are not for the stage:
+// of an exchange without a turn for all but that of digests, and all others for that.
+func (f Feed) nextOfLog(s Stage, after, last uint64, limit int) (*Batch, error) {
+	for {
+		f.feed.mu.Lock()
+		changes, inMemory := f.feed.recent.after(after, last, limit)
+		f.feed.mu.Unlock()
+		if !inMemory {
+			var err error
+			if changes, err = f.readLog(after, last, limit); err != nil {
+				return nil, err
+			}
+		}
+		if len(changes) == 0 {
+			f.Done(s, &Batch{through: last})
+			return nil, nil //nolint:nilnil // there is nothing
+		}
+		after = changes[len(changes)-1].Seq
+		if inMemory {
+			changes = slices.DeleteFunc(changes, func(c *Change) bool { return c.undigested != (s == StageDigest) })
+		}
+		if len(changes) > 0 {
+			return &Batch{Changes: changes, through: after}, nil
+		}
+	}
 }
 
 // readLog gives changes of the log that is on disk.
@@ -529,7 +581,12 @@ func (f Feed) trim(g *gathering, w *write, s Stage, cursor uint64) (upTo uint64)
 		w.records = append(w.records, cursorRecord(s, cursor))
 	}
 	for i := range f.feed.stages {
-		if other := &f.feed.stages[i]; other.following && other != st {
+		other := &f.feed.stages[i]
+		if stages[i] == StageDigest && other != st && other.position > other.cursor { // turns are in the store when they are done
+			other.cursor = other.position
+			w.records = append(w.records, cursorRecord(StageDigest, other.cursor))
+		}
+		if other.following && other != st {
 			upTo = min(upTo, other.cursor)
 		}
 	}
@@ -613,60 +670,4 @@ func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte, takeAway boo
 		err = errors.Join(err, flush())
 	}
 	return many, err
-}
-
-// What the feed holds in memory of the newest changes, at most: so many, and turns from requests and answers of so many bytes,
-// whose texts can be parts of these, and keep all of them in memory.
-const (
-	mostRecent      = 8 << 10
-	mostRecentBytes = 8 << 20
-)
-
-// recentChanges are the newest changes, from their commit until the stages of words and vectors have done them. A stage that is
-// further behind reads the log, and the turns.
-type recentChanges struct {
-	list []*Change
-	from uint64 // all after the change with this number are in list
-	size int64
-}
-
-// add takes in the changes up to a number, unless these are not all.
-func (r *recentChanges) add(last uint64, changes []*Change, whole bool) {
-	if !whole {
-		*r = recentChanges{from: last}
-		return
-	}
-	r.list = append(r.list, changes...)
-	for _, c := range changes {
-		r.size += c.size
-	}
-	for r.size > mostRecentBytes || len(r.list) > mostRecent {
-		r.drop()
-	}
-}
-
-// release drops the changes up to a number.
-func (r *recentChanges) release(upTo uint64) {
-	for len(r.list) > 0 && r.list[0].Seq <= upTo {
-		r.drop()
-	}
-}
-
-func (r *recentChanges) drop() {
-	c := r.list[0]
-	r.list[0] = nil
-	r.list, r.from, r.size = r.list[1:], c.Seq, r.size-c.size
-}
-
-// after gives changes; false if it does not have them all.
-func (r *recentChanges) after(position, last uint64, limit int) ([]*Change, bool) {
-	if position < r.from {
-		return nil, false
-	}
-	place := func(seq uint64) int {
-		i, _ := slices.BinarySearchFunc(r.list, seq, func(c *Change, seq uint64) int { return cmp.Compare(c.Seq, seq) })
-		return i
-	}
-	first, end := place(position+1), place(last+1)
-	return slices.Clone(r.list[first:min(max(first, end), first+limit)]), true
 }

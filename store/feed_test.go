@@ -16,6 +16,14 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
+// beganToDigest opens a store and waits for the digester's first look: what ends before that is in the log with its end, too.
+func beganToDigest(t *testing.T, opts Options) *conversation {
+	c := &conversation{t, openStore(t, opts)}
+	mustAccount(t, c.s, "acme")
+	c.idle()
+	return c
+}
+
 // next gives what a stage is to do next, some hundred changes at most.
 func (c *conversation) next(s Stage) *Batch {
 	c.t.Helper()
@@ -73,9 +81,8 @@ func (c *conversation) reopen(opts Options) {
 // A stage hears of every turn once it is committed, again after a restart if it has not confirmed it, and of the erasure too.
 func TestStagesLoseNoChange(t *testing.T) {
 	opts := Options{Dir: t.TempDir(), Digest: digestTest}
-	c := &conversation{t, openStore(t, opts)}
+	c := beganToDigest(t, opts)
 	c.follow(StageWords)
-	mustAccount(t, c.s, "acme")
 	first, _ := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	c.settle()
 	second, session := c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
@@ -121,8 +128,7 @@ func TestStagesLoseNoChange(t *testing.T) {
 // begins at its end.
 func TestTheLogHoldsWhatAStageHasYetToDo(t *testing.T) {
 	opts := Options{Dir: t.TempDir(), Digest: digestTest}
-	c := &conversation{t, openStore(t, opts)}
-	mustAccount(t, c.s, "acme")
+	c := beganToDigest(t, opts)
 	c.follow(StageWords, StageSessions)
 	say := func() string {
 		id, _ := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
@@ -164,8 +170,7 @@ func TestTheLogHoldsWhatAStageHasYetToDo(t *testing.T) {
 // restart.
 func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	opts := Options{Dir: t.TempDir(), Digest: digestTest}
-	c := &conversation{t, openStore(t, opts)}
-	mustAccount(t, c.s, "acme")
+	c := beganToDigest(t, opts)
 	c.follow(StageSessions)
 	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	c.settle()
@@ -215,12 +220,26 @@ func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
 		for _, of := range stages {
 			want[of] = make(map[string]bool)
 		}
-		var undone [len(stages)][]*Batch // done, and not confirmed
+		undigested := make(map[string]bool) // where other stages find nothing to do; that of digests sees what it has done
+		var undone [len(stages)][]*Batch    // done, and not confirmed
 		id := func(of Stage, c *Change) string {
 			if of == StageSessions {
 				return c.Session
 			}
 			return c.Exchange
+		}
+		confirm := func(rt *rapid.T, i, n int) {
+			if err := f.Confirm(t.Context(), stages[i], undone[i][:n]...); err != nil {
+				rt.Fatal(err)
+			}
+			for _, b := range undone[i][:n] {
+				for _, c := range b.Changes {
+					if !slices.Contains(b.Later, c) {
+						delete(want[stages[i]], id(stages[i], c))
+					}
+				}
+			}
+			undone[i] = undone[i][n:]
 		}
 		actions := map[string]func(*rapid.T){
 			"happen": func(rt *rapid.T) {
@@ -230,8 +249,14 @@ func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
 						var exchange kv.ExchangeID
 						made++
 						binary.BigEndian.PutUint64(exchange[:], uint64(made))
+						if rapid.Bool().Draw(rt, "ended") {
+							c := g.ended(sessionRef{1, kv.SessionID(exchange)}, exchange)
+							undigested[c.Exchange], undigested[c.Session] = true, true
+							want[StageDigest][c.Exchange] = true
+							continue
+						}
 						c := g.changed(sessionRef{1, kv.SessionID(exchange)}, exchange)
-						for _, of := range stages {
+						for _, of := range stages[1:] {
 							want[of][id(of, c)] = true
 						}
 					}
@@ -255,23 +280,22 @@ func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
 						b.Later = append(b.Later, c)
 					}
 				}
-				f.Done(stages[i], b)
-				undone[i] = append(undone[i], b)
-			},
-			"confirm": func(rt *rapid.T) {
-				i := rapid.IntRange(0, len(stages)-1).Draw(rt, "stage")
-				n := rapid.IntRange(0, len(undone[i])).Draw(rt, "batches")
-				if err := f.Confirm(t.Context(), stages[i], undone[i][:n]...); err != nil {
-					rt.Fatal(err)
+				if undone[i] = append(undone[i], b); stages[i] == StageDigest && len(b.Later)+len(b.records) > 0 {
+					confirm(rt, i, 1) // as others confirm what is done of this one
 				}
-				for _, b := range undone[i][:n] {
+				f.Done(stages[i], b)
+				if stages[i] == StageDigest {
+					undone[i] = nil
 					for _, c := range b.Changes {
 						if !slices.Contains(b.Later, c) {
-							delete(want[stages[i]], id(stages[i], c))
+							delete(want[StageDigest], c.Exchange)
 						}
 					}
 				}
-				undone[i] = undone[i][n:]
+			},
+			"confirm": func(rt *rapid.T) {
+				i := rapid.IntRange(0, len(stages)-1).Draw(rt, "stage")
+				confirm(rt, i, rapid.IntRange(0, len(undone[i])).Draw(rt, "batches"))
 			},
 			"retry": func(rt *rapid.T) {
 				i := rapid.IntRange(0, len(stages)-1).Draw(rt, "stage")
@@ -281,7 +305,7 @@ func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
 			},
 			"restart": func(rt *rapid.T) { // what a process has in memory is gone
 				err := s.update(t.Context(), func(*gathering, *write) error {
-					s.feed = feed{}
+					s.feed, s.digester = feed{}, digester{signal: s.digester.signal}
 					return f.open()
 				})
 				if err != nil {
@@ -317,7 +341,7 @@ func TestEachStageDoesEachChangeAnyhow(t *testing.T) {
 				}
 			}
 			for id := range left {
-				if !want[of][id] {
+				if !want[of][id] && !undigested[id] && of != StageDigest {
 					rt.Errorf("stage %c does %s again, which it had confirmed", of, id)
 				}
 			}
@@ -337,8 +361,8 @@ func TestWhatFormerLogsHoldIsDoneOnce(t *testing.T) {
 	c := newConversation(t)
 	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	c.settle()
-	c.follow(stages[:]...)
-	for _, s := range stages {
+	c.follow(stages[1:]...)
+	for _, s := range stages[1:] {
 		c.do(s)
 	}
 	former := func(number byte) (id kv.ExchangeID) { id[15] = number; return id }
@@ -385,10 +409,46 @@ func TestWhatFormerLogsHoldIsDoneOnce(t *testing.T) {
 	}
 }
 
+// What a mneme before format 4 has marked to be digested is; a mark on what is gone, or has its
+// turn, does nothing.
+func TestWhatAFormerMnemeHasMarkedIsDigested(t *testing.T) {
+	c := newConversation(t)
+	first, session := c.exchange(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "2")
+	second, _ := c.exchange(with(say("1", "2", "3"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "4")
+	want := c.timeline(session)
+	waiting, _ := kv.ParseExchangeID(second)
+	digested, _ := kv.ParseExchangeID(first)
+	err := c.s.update(t.Context(), func(g *gathering, w *write) error {
+		_, ref := g.belongs(1, waiting)
+		g.eraseTurn(w, ref, waiting)
+		for _, id := range []kv.ExchangeID{waiting, digested, {15: 7}} {
+			g.put(w, kv.ExchangeKey(kv.SpaceOutbox, 1, id), []byte{})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.reopen(c.s.opts)
+	c.settle()
+	if got := c.timeline(session); got != want {
+		t.Errorf("timeline is\n%s\nwas\n%s", got, want)
+	}
+	if left := count(t, c.s, kv.SpaceOutbox); left != 0 {
+		t.Errorf("%d marks are left", left)
+	}
+	c.reopen(c.s.opts) // and is not looked at again
+	c.idle()
+	if lag, unconfirmed := c.s.Feed().Lag(StageDigest); lag != 0 || unconfirmed != 0 {
+		t.Errorf("%d exchanges wait, %d are unconfirmed", lag, unconfirmed)
+	}
+	mustBeSound(t, c.s)
+}
+
 // A turn that has just been digested comes from memory as it is in the store, and what nobody takes does not add up.
 func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {
 	c := newConversation(t)
-	c.idle() // what the first look at the outbox finds is read back
+	c.idle() // what has ended before the first look is read back
 	c.follow(StageWords)
 	c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	c.exchange(say("where is the lock taken?", "in pkg/lock", "and released?"), OutcomeComplete, "there, too")
@@ -417,7 +477,7 @@ func TestFreshTurnsComeFromMemoryAsTheyAreStored(t *testing.T) {
 }
 
 func TestChangesInMemoryAreBounded(t *testing.T) {
-	var r recentChanges
+	r := recentChanges{forget: func(*Change) {}}
 	for seq := range uint64(3 * mostRecent) {
 		size := int64(0)
 		if seq > 2*mostRecent {
@@ -483,8 +543,7 @@ func TestStagesAreCounted(t *testing.T) {
 
 // What one stage puts aside gets a number as a change does. In the commit of a change it is not one that the others have to do.
 func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
-	c := &conversation{t, openStore(t, Options{Digest: digestTest})}
-	mustAccount(t, c.s, "acme")
+	c := beganToDigest(t, Options{Digest: digestTest})
 	c.follow(StageWords, StageSessions)
 	_, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	c.settle()

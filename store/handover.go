@@ -2,6 +2,7 @@ package store
 
 import (
 	"strings"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
@@ -22,22 +23,6 @@ const (
 	// Requests from handoverLarge on may take half of that: a few dozen agents with long answers leave room for the rest.
 	handoverLarge = 64 << 10
 )
-
-// undigested is an entry of the outbox. captured is nil where the exchange has to be read back; its bytes count as held
-// by the digester until they are given up.
-type undigested struct {
-	place
-	session  kv.SessionID // that the exchange belonged to when the entry was made; zero: not known
-	captured *Exchange
-}
-
-// at is the session of the entry, the zero one where it is not known.
-func (u *undigested) at() sessionRef {
-	if u.session == (kv.SessionID{}) {
-		return sessionRef{}
-	}
-	return sessionRef{u.account, u.session}
-}
 
 // hold reports whether n more bytes may be kept. What is held is given up by release.
 func (d *digester) hold(n int) bool {
@@ -104,7 +89,7 @@ func (c *Capture) handOver() *Exchange {
 }
 
 // digestAtOnce has an exchange of which little need be read digested in the commit of its end, which saves a commit of its
-// own, the entry in the outbox and a third record of the session. Exchanges of a session are digested in the order they
+// own, another change in the log and a third record of the session. Exchanges of a session are digested in the order they
 // ended, so it is for the digester while any of its session wait there. The writer looks again whether any wait: it alone
 // knows the session of an exchange that ends before its opening is committed.
 func (c *Capture) digestAtOnce(w *write) {
@@ -114,14 +99,16 @@ func (c *Capture) digestAtOnce(w *write) {
 	}
 	select {
 	case <-c.opening.done:
-		if c.session == (kv.SessionID{}) || !c.store.digester.upToDate(sessionRef{c.account, c.session}) {
+		if c.session == (kv.SessionID{}) || !(Feed{c.store}).digested(sessionRef{c.account, c.session}) {
 			return
 		}
 	default:
 	}
 	w.captured = nil
+	began := time.Now()
 	if read, ok := c.store.readCaptured(c.account, x); ok {
 		w.digest = c.store.digestOf(place{c.account, c.id}, read, nil)
+		Feed{c.store}.Worked(StageDigest, 1, began)
 	}
 }
 

@@ -165,26 +165,28 @@ func TestClosingDoesNotWaitForALongAnswerToBeRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	key, _ := kv.ParseExchangeID(id)
+	var again *Change
 	if err := s.update(context.Background(), func(g *gathering, w *write) error {
-		g.put(w, kv.ExchangeKey(kv.SpaceOutbox, 1, key), []byte{})
+		_, ref := g.belongs(1, key)
+		g.eraseTurn(w, ref, key)
+		again = g.ended(ref, key)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	var ahead digestsUnderWay
-	s.digestNext(ctx, &ahead, &undigested{place: place{1, key}})
-	if len(ahead.writes) > 0 {
+	if err := s.handDigest(ctx, again, &ahead); err == nil || len(ahead.writes) > 0 {
 		t.Error("an exchange was digested though the digester had been stopped")
 	}
-	if waiting, err := s.Upkeep().Undigested("acme"); err != nil || len(waiting) != 1 {
-		t.Errorf("%v wait to be digested, %v", waiting, err)
+	if waiting := s.Stats().Undigested; waiting != 1 {
+		t.Errorf("%d wait to be digested", waiting)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: dir, Digest: digestTest})
 	(&conversation{t, s}).settle()
-	if waiting, err := s.Upkeep().Undigested("acme"); err != nil || len(waiting) != 0 {
-		t.Errorf("after the next start %v wait, %v", waiting, err)
+	if entry, err := s.Feed().TurnAt(1, id); err != nil || entry.Turn == nil {
+		t.Errorf("after the next start the turn is %+v, %v", entry.Turn, err)
 	}
 }

@@ -26,12 +26,16 @@ func (s *core) markInterrupted() error {
 			if err := g.interrupt(w, place{note.account, id}); err != nil {
 				return err
 			}
-			b.together(int64(len(w.records)))
+			b.together(int64(len(w.records) + len(g.changes)))
+			b.apply(g.logRecords())
 			b.apply(w.records)
+			g.changes = g.changes[:0]
 		}
 		b.delete(note.key)
 	}
-	return b.commit()
+	err = b.commit()
+	Feed{s}.announce(nil, false)
+	return err
 }
 
 // leftOpen is a note that a former process has left.

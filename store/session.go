@@ -394,7 +394,7 @@ func (g *gathering) addLink(w *write, ref sessionRef, r *sessionRecord, c clue) 
 	g.put(w, key, slices.Clone(ref.id[:]))
 }
 
-// closeSession counts the end of an exchange in its session, and adds its digest or puts it into the outbox.
+// closeSession counts the end of an exchange in its session, and adds its digest or leaves that to the digester.
 func (g *gathering) closeSession(w *write, account kv.AccountNumber, id kv.ExchangeID, info *ExchangeInfo) {
 	g.ship(w, account, id)
 	g.rollUp(w, account, info)
@@ -408,9 +408,8 @@ func (g *gathering) closeSession(w *write, account kv.AccountNumber, id kv.Excha
 	if g.store.opts.Digest == nil || info.Auxiliary != "" {
 		return
 	}
-	if w.digest == nil || !g.store.digester.upToDate(ref) || w.digest(g, w) != nil {
-		g.put(w, kv.ExchangeKey(kv.SpaceOutbox, account, id), []byte{})
-		w.outbox = append(w.outbox, undigested{place: place{account, id}, session: ref.id})
+	if w.digest == nil || !(Feed{g.store}).digested(ref) || w.digest(g, w) != nil {
+		w.undigested = g.ended(ref, id)
 	}
 }
 

@@ -224,8 +224,7 @@ func (g *gathering) moveExchange(w *write, id kv.ExchangeID, from, to sessionRef
 	g.recount(w, from, info, -1)
 	g.recount(w, to, info, 1)
 	if g.store.opts.Digest != nil && info.Outcome != OutcomeOpen && info.Auxiliary == "" {
-		g.put(w, kv.ExchangeKey(kv.SpaceOutbox, account, id), []byte{})
-		w.outbox = append(w.outbox, undigested{place: place{account, id}, session: to.id})
+		g.ended(to, id)
 	}
 }
 

@@ -100,31 +100,18 @@ func (c *conversation) exchange(o *Opening, outcome Outcome, answer string) (id,
 // timeout is how long a test waits for something that is to happen soon; only a failure takes that long.
 const timeout = time.Minute
 
-// settle waits until everything is digested, what came twice included, and has been announced.
+// settle waits until everything is digested and has been announced.
 func (c *conversation) settle() {
 	c.t.Helper()
-	deadline := time.Now().Add(timeout)
-	for {
-		waiting, err := c.s.outbox()
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if len(waiting) == 0 {
-			c.idle()
-			settle(c.t, c.s)
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%d exchanges are not digested", len(waiting))
-		}
-		time.Sleep(time.Millisecond)
-	}
+	c.idle()
+	settle(c.t, c.s)
 }
 
 // idle waits until the digester has nothing to do any more.
 func (c *conversation) idle() {
 	c.t.Helper()
-	for deadline := time.Now().Add(timeout); !c.s.digester.upToDate(sessionRef{}) || c.s.digester.waiting() > 0; time.Sleep(time.Millisecond) {
+	f := c.s.Feed()
+	for deadline := time.Now().Add(timeout); f.Position(StageDigest) < f.Coming() || !f.digested(sessionRef{}); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatal("the digester does not come to rest")
 		}
@@ -419,17 +406,12 @@ func TestDigestingAgainGivesTheSameTurns(t *testing.T) {
 		ids = append(ids, id)
 	}
 	want := c.timeline(session)
-	err := c.s.update(context.Background(), func(g *gathering, w *write) error {
-		for _, text := range ids {
-			id, _ := kv.ParseExchangeID(text)
-			account, _ := c.s.accounts.number("acme")
-			g.put(w, kv.ExchangeKey(kv.SpaceOutbox, account, id), []byte{})
-			w.outbox = append(w.outbox, undigested{place: place{account, id}})
+	for _, text := range ids {
+		id, _ := kv.ParseExchangeID(text)
+		again, _ := c.s.digestExchange(t.Context(), place{1, id}, nil)
+		if err := c.s.update(t.Context(), again); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	c.settle()
 	if got := c.timeline(session); got != want {
@@ -443,9 +425,9 @@ func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
 	s := openStore(t, Options{Dir: dir, Digest: tooSoon})
 	mustAccount(t, s, "acme")
 	s.digester.stop()
-	s.digester.mu.Lock()
-	s.digester.behind = true // nothing is digested in the commit of its end while something may wait
-	s.digester.mu.Unlock()
+	if _, err := s.Feed().Follow(t.Context(), StageDigest); err != nil { // nothing is digested in the commit of its end while something may wait
+		t.Fatal(err)
+	}
 	ctx := context.Background()
 	for _, o := range []*Opening{say("1"), say("1", "2", "3")} {
 		o.ChatKey = "k"
@@ -479,7 +461,7 @@ func TestDigestingResumesAfterARestartAndTwiceIsOnce(t *testing.T) {
 	}
 	for _, x := range exchanges.Data {
 		id, _ := kv.ParseExchangeID(x.ID)
-		again, _ := c.s.digestExchange(context.Background(), &undigested{place: place{1, id}})
+		again, _ := c.s.digestExchange(context.Background(), place{1, id}, nil)
 		if err := c.s.update(ctx, again); err != nil {
 			t.Fatal(err)
 		}

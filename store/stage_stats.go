@@ -30,18 +30,14 @@ func (f Feed) Worked(s Stage, done int, began time.Time) {
 
 // Stats says how far the stages are that there are.
 func (f Feed) Stats() (all []StageStats) {
-	add := func(name string, lag, unconfirmed uint64, w *stageWork) {
-		all = append(all, StageStats{name, lag, unconfirmed, w.done.Load(), float64(w.nanoseconds.Load()) / 1e6})
-	}
-	waiting := uint64(f.digester.waiting())
-	add("digest", waiting, waiting, &f.digester.work)
-	for i, name := range [...]string{"words", "vectors", "sessions"} {
+	for i, name := range [...]string{"digest", "words", "vectors", "sessions"} {
 		f.feed.mu.Lock()
 		reading := f.feed.stages[i].reading
 		f.feed.mu.Unlock()
 		if reading {
 			lag, unconfirmed := f.Lag(stages[i])
-			add(name, lag, unconfirmed, &f.feed.work[i])
+			w := &f.feed.work[i]
+			all = append(all, StageStats{name, lag, unconfirmed, w.done.Load(), float64(w.nanoseconds.Load()) / 1e6})
 		}
 	}
 	return all

@@ -27,7 +27,7 @@ var ErrInUse = errors.New("the store is open in another process")
 
 // formatVersion is the version of the layout that FORMAT.md describes.
 // An older one is read as it is: what is written again is written as this one has it.
-const formatVersion = 3
+const formatVersion = 4
 
 const (
 	defaultQueueBytes  = 64 << 20

@@ -125,15 +125,15 @@ func compactJSON(text string) string {
 // 300 bytes around it, that is 110,000 tokens.
 const mostDigested = 32 << 20
 
-// digestExchange works out the turn of an exchange that has been committed. Doing it again gives the same turn; what came of
-// it is of no use when ctx has ended. size is how many bytes were read for it.
-func (s *core) digestExchange(ctx context.Context, u *undigested) (_ change, size int64) {
-	read, ok := s.readCaptured(u.account, u.captured)
+// digestExchange works out the turn of an exchange that has been committed, from memory if it was captured there. Doing it again
+// gives the same turn; what came of it is of no use when ctx has ended. size is how many bytes were read for it.
+func (s *core) digestExchange(ctx context.Context, p place, captured *Exchange) (_ change, size int64) {
+	read, ok := s.readCaptured(p.account, captured)
 	if !ok {
-		read = s.readBack(ctx, u.place)
+		read = s.readBack(ctx, p)
 	}
-	whole := func() reading { return s.readBack(context.WithoutCancel(ctx), u.place) }
-	return s.digestOf(u.place, read, whole), read.size
+	whole := func() reading { return s.readBack(context.WithoutCancel(ctx), p) }
+	return s.digestOf(p, read, whole), read.size
 }
 
 // errUnread says that what was read of an exchange does not suffice: more of its request has to be read.
@@ -145,8 +145,8 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 	account, id := p.account, p.id
 	return func(g *gathering, w *write) error {
 		r, ref := g.belongs(account, id)
-		if read.info == nil || r == nil || r.Merged != "" {
-			return nil // erased meanwhile, or on its way to another session, where it is digested again
+		if read.info == nil || r == nil || r.Merged != "" || read.info.Outcome == OutcomeOpen || read.info.Auxiliary != "" {
+			return nil // erased meanwhile, on its way to another session, where it is digested again, or it has no turn
 		}
 		at := g.placeOf(ref, id, &read)
 		if at.known < read.before { // the same items were read before, but not in this session, or were erased there

@@ -33,14 +33,14 @@ type write struct {
 
 	evidence *evidence // of the session, with the opening
 
-	skeleton []byte       // of body, once the writer has gathered it
-	records  []record     // that go with the exchange's record, or that change puts
-	outbox   []undigested // entries of the outbox among records
-	captured *Exchange    // with the closing, until the digester has it; may be nil
-	digest   change       // with the closing: of its exchange; nil: the digester makes one
-	event    Event        // published after the commit, if it has a kind
-	digested Event        // likewise
-	from, to int          // the operation's range of the gathering's objects
+	skeleton   []byte    // of body, once the writer has gathered it
+	records    []record  // that go with the exchange's record, or that change puts
+	captured   *Exchange // with the closing, until the feed has it; may be nil
+	digest     change    // with the closing: of its exchange; nil: the digester makes one
+	undigested *Change   // with the closing: that the digester makes one; may be nil
+	event      Event     // published after the commit, if it has a kind
+	digested   Event     // likewise
+	from, to   int       // the operation's range of the gathering's objects
 
 	change change
 	frees  bool // change makes room, and may use what is kept back for that
@@ -235,22 +235,23 @@ func (s *core) write(g *gathering, group []*write) error {
 	for ref := range g.fresh {
 		s.known.add(ref)
 	}
+	for _, w := range group {
+		if w.undigested != nil && w.err == nil {
+			w.undigested.captured, w.captured = w.captured, nil
+		}
+	}
 	Feed{s}.announce(g.changes, true)
 	s.announce(group)
 	return nil
 }
 
-// announce tells the digester and subscribers what was committed.
+// announce tells subscribers what was committed.
 func (s *core) announce(group []*write) {
 	s.shipping.announce()
 	var events []Event
 	for _, w := range group {
 		if w.err != nil {
 			continue
-		}
-		if len(w.outbox) > 0 {
-			w.outbox[0].captured, w.captured = w.captured, nil
-			s.digester.add(w.outbox...)
 		}
 		for _, e := range [...]Event{w.event, w.digested} {
 			if e.Kind != "" {
@@ -276,9 +277,8 @@ func (s *core) acknowledge(w *write) {
 		}
 	}
 	s.digester.release(w.captured)
-	w.captured, w.outbox = nil, nil
 	w.body.release()
-	w.digest, w.body, w.evidence, w.skeleton, w.records, w.info, w.part = nil, nil, nil, nil, nil, nil, nil // captures live as long as their streams
+	w.captured, w.undigested, w.digest, w.body, w.evidence, w.skeleton, w.records, w.info, w.part = nil, nil, nil, nil, nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queueBytes.Release(w.weight)
 	if w.done != nil {
 		close(w.done)

@@ -43,11 +43,7 @@ func fill(ctx context.Context, st *engine.Engine, s *shape, p *plan) error {
 
 // digested waits until nothing waits to be digested.
 func digested(ctx context.Context, st *engine.Engine, p *plan) error {
-	for p.remember != "record" {
-		waiting, err := st.Upkeep().Undigested(account)
-		if err != nil || len(waiting) == 0 {
-			return err
-		}
+	for p.remember != "record" && st.Stats().Undigested > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

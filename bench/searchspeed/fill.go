@@ -75,12 +75,7 @@ func fill(ctx context.Context, dir string, count, size int) (*generator, error) 
 		group.Go(func() error { return capture(filling, st, n, g.text(size/8), g.text(size-size/8)) })
 	}
 	err = group.Wait()
-	for err == nil {
-		waiting, failed := st.Upkeep().Undigested(admin.DefaultAccount)
-		if failed != nil || len(waiting) == 0 {
-			err = failed
-			break
-		}
+	for err == nil && st.Stats().Undigested > 0 {
 		select {
 		case <-ctx.Done():
 			err = ctx.Err()

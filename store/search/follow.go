@@ -568,33 +568,18 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 	case <-x.done:
 		return errClosed
 	}
-	waiting, err := x.store.Upkeep().Undigested(account)
-	if err != nil {
+	if _, err := x.store.Accounts().Number(account); err != nil {
 		return err
 	}
-	for len(waiting) > 0 {
-		if err := x.pause(ctx, x.progress.next()); err != nil {
-			return err
-		}
-		still, err := x.store.Upkeep().Undigested(account)
-		if err != nil {
-			return err
-		}
-		waiting = slices.DeleteFunc(waiting, func(id string) bool {
-			_, there := slices.BinarySearch(still, id) // ids are in order
-			return !there
-		})
-	}
-	last := x.feed.Coming() // a commit that takes the last one off the list is seen before it is announced
-	for {
-		next := x.progress.next()
-		if x.feed.Position(store.StageWords) >= last {
-			return nil
-		}
-		if err := x.pause(ctx, next); err != nil {
-			return err
+	for _, s := range [...]store.Stage{store.StageDigest, store.StageWords} {
+		last := x.feed.Coming() // with what the stage before has made
+		for next := x.progress.next(); x.feed.Position(s) < last; next = x.progress.next() {
+			if err := x.pause(ctx, next); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // WaitVectors is Wait for the vectors of what had ended: searches go by them when it returns. Turns of before the

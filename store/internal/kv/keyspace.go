@@ -22,7 +22,7 @@ const (
 	SpaceMember        = 't' // t <account> <session> <exchange>      the exchange belongs to the session
 	SpaceBelongs       = 'g' // g <account> <exchange>                the session it belongs to
 	SpaceLink          = 'l' // l <account> <kind> <evidence>         the session that evidence of a kind leads to
-	SpaceOutbox        = 'd' // d <account> <exchange>                the exchange has yet to be digested
+	SpaceOutbox        = 'd' // d <account> <exchange>                before format 4: the exchange has yet to be digested
 	SpaceTurn          = 'u' // u <account> <exchange>                turn
 	SpaceHistory       = 'h' // h <account> <session> <history>       the exchange that this history leads to
 	SpaceMove          = 'j' // j <account> <session>                 exchanges of the session are on their way to another

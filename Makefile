@@ -31,7 +31,7 @@ release: $(PLATFORMS:%=$(RELEASE)/mneme-%) ## Build bin/release: binaries with b
 
 .PHONY: first-use
 CLIENTS ?=
-first-use: ## Use every package of bin/release for the first time, with real clients, offline; needs npm. One: make first-use CLIENTS=curl
+first-use: ## Use every package of bin/release and go install for the first time, with real clients, offline; needs npm. One: make first-use CLIENTS=curl
 	@.ci/first-use $(RELEASE) $(CLIENTS)
 
 # Equal sources and an equal Go give equal bytes, wherever and whenever they are built.

@@ -33,10 +33,14 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
+// How packages name the project. A fork that publishes packages of its own changes these and nothing else.
 const (
-	summary  = "A memory proxy for language models: any client on any model, with everything on record and searchable"
-	homepage = "https://github.com/mnemeproxy/mneme"
-	license  = "Apache-2.0"
+	summary    = "A memory proxy for language models: any client on any model, with everything on record and searchable"
+	homepage   = "https://github.com/mnemeproxy/mneme" // releases are below it, as on GitHub
+	maintainer = "mneme <security@mnemeproxy.example>" // of deb and rpm; a placeholder until there is an address
+	npmName    = "mneme"                               // the package that people install
+	npmScope   = "@mnemeproxy"                         // of the packages for platforms
+	license    = "Apache-2.0"
 )
 
 // then is the time of every file in every package.
@@ -239,7 +243,7 @@ const arch = process.arch === "x64" ? "amd64" : process.arch;
 const file = platform === "windows" ? "mneme.exe" : "mneme";
 let program;
 try {
-  program = require.resolve("@mnemeproxy/" + platform + "-" + arch + "/" + file);
+  program = require.resolve("` + npmScope + `/" + platform + "-" + arch + "/" + file);
 } catch {
   console.error("mneme: there is no package for " + platform + "-" + arch + ", or npm was told to leave optional packages out");
   process.exit(1);
@@ -254,7 +258,7 @@ child.on("exit", (code, signal) => process.exit(signal ? 1 : code));
 func (r *release) npm() error {
 	own := map[string]string{}
 	for _, p := range r.platforms {
-		name := "@mnemeproxy/" + p.name()
+		name := npmScope + "/" + p.name()
 		own[name] = r.version
 		system, cpu := p.os, p.arch
 		if system == "windows" {
@@ -280,7 +284,7 @@ func (r *release) npm() error {
 		return err
 	}
 	return r.npmPackage("mneme-"+r.version+".tgz", map[string]any{
-		"name": "mneme", "version": r.version, "description": summary, "license": license, "homepage": homepage,
+		"name": npmName, "version": r.version, "description": summary, "license": license, "homepage": homepage,
 		"bin": map[string]string{"mneme": "mneme.js"}, "optionalDependencies": own, "engines": map[string]string{"node": ">=18"},
 	}, entry{"package/mneme.js", 0o755, []byte(launcher)}, entry{"package/README.md", 0o644, readme})
 }
@@ -304,7 +308,7 @@ func (r *release) systemPackages() error {
 		}
 		for _, format := range []string{"deb", "rpm"} {
 			info := nfpm.WithDefaults(&nfpm.Info{
-				Name: "mneme", Version: r.version, Arch: p.arch, Platform: "linux", Maintainer: "mneme <security@mnemeproxy.example>",
+				Name: "mneme", Version: r.version, Arch: p.arch, Platform: "linux", Maintainer: maintainer,
 				Description: summary, Homepage: homepage, License: license, Section: "net", MTime: then,
 				Overridables: nfpm.Overridables{Contents: files.Contents{
 					file(r.binary(p), "/usr/bin/mneme", 0o755, ""),

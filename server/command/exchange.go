@@ -27,6 +27,7 @@ type Exchange struct {
 // ExchangeList is "mneme exchange list".
 type ExchangeList struct {
 	Target  `embed:""`
+	Period  `embed:""`
 	Account string `placeholder:"NAME" help:"Only the exchanges of this account."`
 	Limit   int    `placeholder:"N" help:"Show at most N (default: 50; with --json all)."`
 	JSON    bool   `help:"Write a JSON array."`
@@ -56,21 +57,32 @@ func (c *ExchangeList) each(ctx context.Context, client *admin.Client, limit int
 	for seen := 0; ; {
 		want := exchangePage
 		if limit > 0 {
-			want = min(want, limit-seen)
+			want = min(want, limit-seen+1)
 		}
 		page, err := client.Memory().Exchanges(ctx, c.Account, after, want)
 		if err != nil {
 			return false, err
 		}
 		for i := range page.Data {
-			after = page.Data[i].ID
-			if err := visit(&page.Data[i]); err != nil {
+			x := &page.Data[i]
+			after = x.ID
+			switch {
+			case x.Started.IsZero(): // damaged
+			case x.KeptSince().Before(c.Since.Time):
+				return false, nil // and so are those that follow
+			case x.Started.Before(c.Since.Time), !c.Until.IsZero() && !x.Started.Before(c.Until.Time):
+				continue
+			}
+			if limit > 0 && seen == limit {
+				return true, nil
+			}
+			seen++
+			if err := visit(x); err != nil {
 				return false, err
 			}
 		}
-		seen += len(page.Data)
-		if !page.HasMore || len(page.Data) == 0 || seen == limit {
-			return page.HasMore, nil
+		if !page.HasMore || len(page.Data) == 0 {
+			return false, nil
 		}
 	}
 }

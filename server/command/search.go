@@ -20,6 +20,7 @@ import (
 type Search struct {
 	Target      `embed:""`
 	AccountFlag `embed:""`
+	Period      `embed:""`
 	Query       []string `arg:"" optional:"" help:"Words; \"a phrase\", +must, -not, AND, OR, NOT, (groups), begin*, user:, assistant:, output:, name:, tool:, model:, client:. Without any, the newest turns are listed."`
 	Mode        string   `default:"auto" enum:"auto,lexical,vector,hybrid" placeholder:"MODE" help:"How to rank: lexical (words), vector (similarity), hybrid (both), or auto (default: ${default})."`
 	Plain       bool     `help:"Take the query literally, without operators."`
@@ -32,8 +33,6 @@ type Search struct {
 	Tool        string   `placeholder:"NAME" help:"Only turns in which this tool was called."`
 	Outcome     string   `placeholder:"NAME" help:"Only turns with this outcome: complete, upstream_error, client_closed, …"`
 	Tag         string   `placeholder:"TAG" help:"Only turns of sessions with this tag."`
-	Since       string   `placeholder:"TIME" help:"Only turns from this time on: 2026-11-20, 2026-11-20T08:00:00Z, 1d, 12h, yesterday, \"last week\"."`
-	Until       string   `placeholder:"TIME" help:"Only turns before this time."`
 	Recency     float64  `placeholder:"SHARE" help:"Share of recency in the score, from 0 to 1."`
 	Limit       int      `default:"10" placeholder:"N" help:"Show at most N, up to 100."`
 	Sessions    bool     `help:"Find whole sessions, by their turns."`
@@ -45,10 +44,7 @@ type Search struct {
 
 // Run searches and shows the hits, the best first.
 func (c *Search) Run(ctx context.Context, s *Env) error {
-	asked, err := c.request()
-	if err != nil {
-		return err
-	}
+	asked := c.request()
 	return c.manageIndex(ctx, false, func(client *admin.Client) error {
 		account, err := c.one(ctx, client)
 		if err != nil {
@@ -68,7 +64,7 @@ func (c *Search) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-func (c *Search) request() (*search.Request, error) {
+func (c *Search) request() *search.Request {
 	r := &search.Request{Query: strings.Join(c.Query, " "), Newest: len(c.Query) == 0, Mode: search.Mode(c.Mode), Limit: c.Limit, Explain: c.JSON || c.Explain, Facets: c.Facets}
 	r.Ranking.RecencyWeight = c.Recency
 	if c.Plain {
@@ -95,31 +91,9 @@ func (c *Search) request() (*search.Request, error) {
 			r.Filter.And = append(r.Filter.And, f)
 		}
 	}
-	since, err := readBound("--since", c.Since)
-	if err != nil {
-		return nil, err
-	}
-	until, err := readBound("--until", c.Until)
-	if err != nil {
-		return nil, err
-	}
-	r.Filter.And = append(r.Filter.And, search.Within(since, until)...)
-	return r, nil
+	r.Filter.And = append(r.Filter.And, search.Within(c.Since.Time, c.Until.Time)...)
+	return r
 }
-
-// readBound reads a flag that bounds a search in time; "" is no bound.
-func readBound(flag, value string) (at time.Time, err error) {
-	if value == "" {
-		return at, nil
-	}
-	if at, err = readTime(value); err != nil {
-		return at, fmt.Errorf("%s: %w", flag, err)
-	}
-	return at, nil
-}
-
-// readTime reads a time as people write it; dates are those of this place.
-func readTime(text string) (time.Time, error) { return search.ParseTime(text, time.Now()) }
 
 func showFacets(out io.Writer, facets map[string][]lexical.FacetValue) error {
 	var rows [][]string

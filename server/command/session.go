@@ -30,6 +30,7 @@ type Session struct {
 type SessionList struct {
 	Target      `embed:""`
 	AccountFlag `embed:""`
+	Period      `embed:""`
 	Limit       int    `placeholder:"N" help:"Show at most N of each account (default: 50; with --json all)."`
 	ChatKey     string `placeholder:"KEY" help:"Only the session with this chat key."`
 	ExternalID  string `placeholder:"ID" help:"Only the session with this external session id."`
@@ -82,6 +83,11 @@ func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account 
 	for name, value := range map[string]string{"chat_key": c.ChatKey, "external_id": c.ExternalID, "model": c.Model, "tag": c.Tag} {
 		if value != "" {
 			query.Set(name, value)
+		}
+	}
+	for name, bound := range map[string]time.Time{"since": c.Since.Time, "until": c.Until.Time} {
+		if !bound.IsZero() {
+			query.Set(name, bound.UTC().Format(time.RFC3339Nano))
 		}
 	}
 	for seen := 0; ; {

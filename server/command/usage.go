@@ -22,29 +22,10 @@ type Usage struct {
 	Target  `embed:""`
 	Account string   `placeholder:"NAME" help:"Only this account (default: all)."`
 	By      []string `default:"day,model" placeholder:"NAMES" help:"What to tell apart, with commas between: hour, day, month, account, key, project, client, provider, model."`
-	Since   When     `default:"30d" placeholder:"TIME" help:"From when on: a date (2026-11-01), a time, or how long ago (30d, 12h)."`
+	Since   When     `default:"30d" placeholder:"TIME" help:"From when on: a date (2026-11-01, UTC), a time, how long ago (30d, 12h), yesterday, \"last month\"."`
 	Until   When     `placeholder:"TIME" help:"Until when, exclusive."`
 	CSV     bool     `xor:"form" help:"Write comma-separated values, amounts in US dollars."`
 	JSON    bool     `xor:"form" help:"Write JSON."`
-}
-
-// When is a moment, given as itself or as how long ago it was.
-type When struct{ time.Time }
-
-// UnmarshalText reads a date, a time of RFC 3339, and what [Lifetime] reads.
-func (w *When) UnmarshalText(text []byte) error {
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if t, err := time.Parse(layout, string(text)); err == nil {
-			w.Time = t
-			return nil
-		}
-	}
-	var ago Lifetime
-	if err := ago.UnmarshalText(text); err != nil || ago == 0 {
-		return fmt.Errorf("%q is no time; write a date such as 2026-11-01, or how long ago, such as 30d", text)
-	}
-	w.Time = time.Now().Add(-time.Duration(ago))
-	return nil
 }
 
 // Run tells what was used and what it cost.

@@ -181,7 +181,7 @@ func (m *modelList) fetch(ctx context.Context, deadline time.Duration, p *Provid
 	defer close(m.done)
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	models, err := p.list(ctx, c)
+	models, err := p.List(ctx, c)
 	if err != nil {
 		m.until = time.Now().Add(listRetry)
 		return
@@ -189,14 +189,24 @@ func (m *modelList) fetch(ctx context.Context, deadline time.Duration, p *Provid
 	m.models, m.until = models, time.Now().Add(listFresh)
 }
 
-// list asks a provider for its models.
-func (p *Provider) list(ctx context.Context, c Credential) ([]ListedModel, error) {
+// ErrNoList is what [Provider.List] returns for a host that has no list of models.
+var ErrNoList = errors.New("this host has no list of models")
+
+// List asks a provider for its models, by the names that it gives them itself.
+func (p *Provider) List(ctx context.Context, c Credential) ([]ListedModel, error) {
+	if p.endpoints[0].urlOf(&Call{Operation: ListModels, Format: p.listFormat()}) == nil {
+		return nil, ErrNoList
+	}
 	reply, fault := p.Do(ctx, &Call{Operation: ListModels, Format: p.listFormat(), Credential: c})
 	if fault != nil {
 		return nil, fault
 	}
 	defer func() { _ = reply.Body.Close() }()
-	if reply.Status != http.StatusOK {
+	switch reply.Status {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, codec.Errorf(codec.KindUpstreamAuth, "%s refused the credential that is set for it (HTTP %d)", p.name, reply.Status)
+	default:
 		return nil, fmt.Errorf("%s answered with HTTP %d", p.name, reply.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(reply.Body, maxListBytes+1))

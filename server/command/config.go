@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -14,6 +15,7 @@ type Config struct {
 
 // ConfigCheck is "mneme config check".
 type ConfigCheck struct {
+	Online bool   `help:"Also ask the providers: find those that cannot be reached, and models that they do not list."`
 	Config string `placeholder:"FILE" help:"Configuration file ($MNEME_CONFIG)."`
 	File   string `arg:"" optional:"" help:"The configuration file, instead of --config."`
 	JSON   bool   `help:"Write the settings in effect, or the problems, as JSON."`
@@ -28,12 +30,16 @@ type checked struct {
 }
 
 // Run reports every problem at once, each with its file and line.
-func (c *ConfigCheck) Run(s *Env) error {
+func (c *ConfigCheck) Run(ctx context.Context, s *Env) error {
 	sources := config.Sources{File: c.Config}
 	if c.File != "" {
 		sources.File = c.File
 	}
-	cfg, err := config.Load(sources)
+	look := func(*config.Config) []config.Mistake { return nil }
+	if c.Online {
+		look = func(cfg *config.Config) []config.Mistake { return askProviders(ctx, s, cfg) }
+	}
+	cfg, err := config.Examine(sources, look)
 	outcome := checked{OK: err == nil, File: config.FileName(sources)}
 	if err == nil {
 		outcome.Settings = &cfg

@@ -55,12 +55,21 @@ func ProviderKeyVariable(provider string) string {
 
 // Load reads all layers and checks the result. The error is [Problems].
 func Load(sources Sources) (Config, error) {
+	l := readAll(sources)
+	if len(l.problems) > 0 {
+		return Config{}, l.problems
+	}
+	return *l.cfg, nil
+}
+
+// readAll reads and checks everything; the loader has the problems that it has found.
+func readAll(sources Sources) *loader {
 	lookup := sources.LookupEnv
 	if lookup == nil {
 		lookup = os.LookupEnv
 	}
 	cfg := Default()
-	l := loader{env: lookup, cfg: &cfg, origins: map[string]origin{}}
+	l := &loader{env: lookup, cfg: &cfg, origins: map[string]origin{}}
 
 	for _, key := range providerKeys {
 		l.providerKey(key.provider, key.variable)
@@ -81,10 +90,8 @@ func Load(sources Sources) (Config, error) {
 	cfg.PreviousMasterKey = Secret(l.variable(EnvPreviousMasterKey))
 	cfg.ClusterKey = Secret(l.variable(EnvClusterKey))
 	l.taken = slices.Clone(l.problems)
-	if l.check(&cfg); len(l.problems) > 0 {
-		return Config{}, l.problems
-	}
-	return cfg, nil
+	l.check(&cfg)
+	return l
 }
 
 // preferLists lets several keys that the file gives stand over the one of the usual variable, as a single one does.

@@ -266,9 +266,12 @@ func Skip(doc []byte, i int) int {
 	return i
 }
 
-// longValue is the length from which a value is handed to the JSON library's vectorised skip, which costs a third of a
-// microsecond to call and then runs several times faster than the loops here.
-const longValue = 512
+// From these lengths on a value is handed to the JSON library's vectorised skip, which costs a tenth of a microsecond to call
+// and then runs several times faster than the loops here.
+const (
+	longValue  = 192 // objects and arrays, without the long strings in them
+	longString = 128
+)
 
 // skipNested finds the bracket that closes the one at i. It counts both kinds alike: in a valid document they match. A value
 // of many parts is handed to the library; one that is long because of a string in it is not, as that has been skipped.
@@ -284,7 +287,7 @@ func skipNested(doc []byte, i int) int {
 		switch doc[i] {
 		case '"':
 			end := skipString(doc, i)
-			if end-i > longValue {
+			if end-i > longString {
 				inStrings += end - i
 			}
 			i = end
@@ -316,7 +319,7 @@ func skipString(doc []byte, i int) int {
 	start := i
 	i++
 	for handed := false; i+8 <= len(doc); {
-		if !handed && i-start > longValue {
+		if !handed && i-start > longString {
 			if end, ok := skipLong(doc, start); ok {
 				return end
 			}

@@ -202,8 +202,7 @@ func (s *core) chainedItems(body []byte, spans []codec.Span, prints []codec.Fing
 		case it.block:
 			it.hash = s.blockHashes.of(it.data, prints[i])
 		}
-		scratch = it.append(append(scratch[:0], chain[:]...))
-		chain = blake3.Sum256(scratch)
+		chain = s.chainHashes.after(chain, it, scratch)
 		it.chain = chain
 	}
 	return items

@@ -54,6 +54,7 @@ type core struct {
 
 	known       knownSet
 	blockHashes blockHashes
+	chainHashes chainHashes
 	blocksSeen  codec.FingerprintSet // in small requests
 	planning    sync.RWMutex         // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
 	digester    digester

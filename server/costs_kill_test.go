@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/bench/provider"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -52,7 +52,7 @@ func TestKilledAnywhereTheProgramReportsWhatItsRecordsCost(t *testing.T) {
 			break
 		}
 	}
-	var report memory.Usage
+	var report api.Usage
 	p.recall(t, http.MethodGet, "/v1/memory/usage?by=model", "", &report)
 	if report.Total.Cost.USD != recorded || recorded == 0 || requests < received {
 		t.Errorf("after %d kills the report says %v USD, and %d records %v; %d answers were received", rounds, report.Total.Cost.USD, requests, recorded, received)

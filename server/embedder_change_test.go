@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/bench/provider"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -28,7 +28,7 @@ func TestAChangeOfEmbedderIsForAPersonToAgreeTo(t *testing.T) {
 	vectorsBy := func(embedder string) {
 		t.Helper()
 		eventually(t, func() error {
-			var s memory.Stats
+			var s api.Stats
 			p.recall(t, http.MethodGet, "/v1/memory/stats", "", &s)
 			if v := s.Index.Vectors; v == nil || v.Embedder != embedder || v.Documents != 1 || v.Building || v.Lag > 0 {
 				return fmt.Errorf("vectors: %+v, want one of %s", v, embedder)
@@ -84,7 +84,7 @@ func TestVectorsBySpellingAreMadeWhereTheyAreAskedFor(t *testing.T) {
 	vectors := func(p *program, want int) {
 		t.Helper()
 		eventually(t, func() error {
-			var s memory.Stats
+			var s api.Stats
 			p.recall(t, http.MethodGet, "/v1/memory/stats", "", &s)
 			if v := s.Index.Vectors; v == nil || v.Documents != uint64(want) || v.Building || v.Lag > 0 {
 				return fmt.Errorf("vectors: %+v, want %d", v, want)
@@ -104,7 +104,7 @@ func TestVectorsBySpellingAreMadeWhereTheyAreAskedFor(t *testing.T) {
 
 	p, ask = serve()
 	ask("what do quokkas eat")
-	var s memory.Stats
+	var s api.Stats
 	p.recall(t, http.MethodGet, "/v1/memory/stats", "", &s)
 	if s.Index.Vectors != nil {
 		t.Errorf("without an embedder there are vectors: %+v", s.Index.Vectors)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -85,7 +86,7 @@ func TestAConversationCanBeFoundReadAndNamed(t *testing.T) {
 	}
 
 	var page struct {
-		Data    []memory.Turn
+		Data    []api.Turn
 		HasMore bool `json:"has_more"`
 	}
 	ok(t, json.Unmarshal([]byte(h.get("/sessions/"+session+"/timeline").body), &page))
@@ -131,7 +132,7 @@ func TestWhatWasTakenForOneConversationCanBeTakenApartAndPutTogether(t *testing.
 }
 
 // erased waits for an erasure to be done and gives its receipt.
-func (h *house) erased(id string) (e memory.Erasure) {
+func (h *house) erased(id string) (e api.Erasure) {
 	h.t.Helper()
 	eventually(h.t, func() error {
 		ok(h.t, json.Unmarshal([]byte(h.ask(200, "GET", "/erasures/"+id, "").body), &e))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -21,7 +21,7 @@ func (h *house) inShop(session, question, reply string) *answer {
 }
 
 // recalled asks for a recall once all that was said is indexed.
-func (h *house) recalled(key, body string, headers ...string) (r memory.Recalled) {
+func (h *house) recalled(key, body string, headers ...string) (r api.Recalled) {
 	h.t.Helper()
 	h.find(key, `{"newest":true}`)
 	a := h.do(http.MethodPost, "/v1/memory/recall", body, append(headers, "Authorization", "Bearer "+key)...)
@@ -192,7 +192,7 @@ func TestStatsCountWhatRecallDid(t *testing.T) {
 		{h.key, recall.Counts{Spoke: 1, Silent: 1, Tokens: int64(spoke.Tokens)}},
 		{stranger, recall.Counts{}},
 	} {
-		var stats memory.Stats
+		var stats api.Stats
 		ok(t, json.Unmarshal([]byte(h.do(http.MethodGet, "/v1/memory/stats", "", "Authorization", "Bearer "+row.key).body), &stats))
 		if stats.Recall != row.want {
 			t.Errorf("stats of %s say %+v, want %+v", stats.Account, stats.Recall, row.want)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/bench/provider"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -167,7 +167,7 @@ func (p *program) checkFound(t *testing.T, all []*remembered) {
 func (p *program) checkCounts(t *testing.T) {
 	t.Helper()
 	eventually(t, func() error {
-		var s memory.Stats
+		var s api.Stats
 		p.recall(t, http.MethodGet, "/v1/memory/stats", "", &s)
 		if s.Index == nil || s.Index.Vectors == nil {
 			return fmt.Errorf("stats say nothing of the index and its vectors: %+v", s.Index)

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -139,7 +139,7 @@ const lookEvery = 100 * time.Millisecond
 // caughtUp waits until the index and the vectors are complete.
 func (p *process) caughtUp(ctx context.Context) (*search.Status, error) {
 	for {
-		var s memory.Stats
+		var s api.Stats
 		if err := p.do(ctx, http.MethodGet, "/v1/memory/stats", "", &s); err != nil {
 			return nil, err
 		}

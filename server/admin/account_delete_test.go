@@ -3,6 +3,7 @@ package admin
 import (
 	"testing"
 
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -13,7 +14,7 @@ func TestAnAccountIsDeletedByTheOperatorAndPutOnTheAuditRecord(t *testing.T) {
 	if _, err := client.Accounts().Create(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}
-	key, err := client.Keys().Create(t.Context(), NewKey{Account: "acme", Scopes: store.AllScopes})
+	key, err := client.Keys().Create(t.Context(), api.NewKey{Account: "acme", Scopes: store.AllScopes})
 	if err != nil {
 		t.Fatal(err)
 	}

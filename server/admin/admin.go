@@ -49,21 +49,8 @@
 // Lists come as {"data": [...], "has_more": bool}, errors as {"error": {"kind", "message", "code", "param"}}.
 package admin
 
-import (
-	"time"
-
-	"github.com/mnemeproxy/mneme/store"
-)
-
 // Prefix is where the server's main address has the management; package server knows it as ManagementPrefix.
 const Prefix = "/v1/admin"
-
-// Holder is who holds a key.
-type Holder struct {
-	Key     string       `json:"key"` // its id
-	Account string       `json:"account"`
-	Scopes  store.Scopes `json:"scopes"`
-}
 
 // DefaultAccount is the account of a new store.
 const DefaultAccount = "default"
@@ -75,105 +62,4 @@ func EnsureAccount(a Accounts) error {
 	}
 	_, err := a.Create(DefaultAccount)
 	return err
-}
-
-// Account is an account as lists show it.
-type Account struct {
-	Name        string    `json:"name"`
-	Created     time.Time `json:"created"`
-	Credentials []string  `json:"credentials"` // names of providers; never the secrets
-	store.Budget
-}
-
-// NewAccount asks for an account.
-type NewAccount struct {
-	Name string `json:"name"`
-}
-
-// NewKey asks for a service key.
-type NewKey struct {
-	Account string       `json:"account"`
-	Scopes  store.Scopes `json:"scopes"`
-	Label   string       `json:"label,omitempty"`
-	KeySettings
-}
-
-// KeySettings are what may change about a key; nil leaves a setting as it is.
-type KeySettings struct {
-	Expires    *time.Time       `json:"expires,omitempty"` // zero: never
-	Limits     *LimitChange     `json:"limits,omitempty"`
-	Models     *store.Models    `json:"models,omitempty"`      // that it may ask for; none: all
-	Recall     *store.KeyRecall `json:"recall,omitempty"`      // whether its requests are given what is recalled: on, off or default
-	TrustTrace *bool            `json:"trust_trace,omitempty"` // traces of its callers are continued
-}
-
-// LimitChange changes [store.Limits], each as far as it is not nil.
-type LimitChange struct {
-	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
-	TokensPerMinute   *int64 `json:"tokens_per_minute,omitempty"`
-	Concurrent        *int64 `json:"concurrent,omitempty"`
-	TokensPerMonth    *int64 `json:"tokens_per_month,omitempty"`
-	BudgetChange
-}
-
-// BudgetChange changes a [store.Budget], as far as its members are not nil.
-type BudgetChange struct {
-	Day   *store.USD `json:"budget_usd_day,omitempty"`
-	Month *store.USD `json:"budget_usd_month,omitempty"`
-}
-
-func (c BudgetChange) apply(b *store.Budget) {
-	change(&b.Day, c.Day)
-	change(&b.Month, c.Month)
-}
-
-// KeyUpdate asks for changes to a key.
-type KeyUpdate struct {
-	Label *string `json:"label,omitempty"`
-	KeySettings
-}
-
-// Rotation asks for a successor to a key.
-type Rotation struct {
-	Overlap time.Duration `json:"overlap"` // for which the old key stays valid
-}
-
-func (s *KeySettings) apply(k *store.Key) {
-	change(&k.Expires, s.Expires)
-	change(&k.Models, s.Models)
-	change(&k.Recall, s.Recall)
-	change(&k.TrustTrace, s.TrustTrace)
-	if l := s.Limits; l != nil {
-		change(&k.Limits.RequestsPerMinute, l.RequestsPerMinute)
-		change(&k.Limits.TokensPerMinute, l.TokensPerMinute)
-		change(&k.Limits.Concurrent, l.Concurrent)
-		change(&k.Limits.TokensPerMonth, l.TokensPerMonth)
-		l.BudgetChange.apply(&k.Limits.Budget)
-	}
-}
-
-// change sets what is asked for.
-func change[T any](setting, asked *T) {
-	if asked != nil {
-		*setting = *asked
-	}
-}
-
-// CreatedKey is a new service key with its secret, which cannot be had again.
-type CreatedKey = store.CreatedKey
-
-// KeyImport asks for service keys that are made together, or not at all; at most [store.MostCreated].
-type KeyImport struct {
-	Keys []NewKey `json:"keys"`
-}
-
-// Credential carries an account's own credential for a provider.
-type Credential struct {
-	Secret string `json:"secret"`
-}
-
-// List is a page of things.
-type List[T any] struct {
-	Data    []T  `json:"data"`
-	HasMore bool `json:"has_more"`
 }

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
 )
@@ -133,7 +134,7 @@ func TestManagementIsTheSameWithAndWithoutAServer(t *testing.T) {
 			client := prepare(t, filepath.Join(t.TempDir(), "data"))
 			ctx := t.Context()
 
-			created, err := client.Keys().Create(ctx, NewKey{Account: "default", Scopes: store.ScopeWrite | store.ScopeRead, Label: "laptop"})
+			created, err := client.Keys().Create(ctx, api.NewKey{Account: "default", Scopes: store.ScopeWrite | store.ScopeRead, Label: "laptop"})
 			if err != nil || !store.LooksLikeKey(created.Secret) {
 				t.Fatalf("%+v, %v", created.Key, err)
 			}
@@ -160,7 +161,7 @@ func TestManagementIsTheSameWithAndWithoutAServer(t *testing.T) {
 			}
 
 			for what, err := range map[string]error{
-				`not_found: no account "nobody"`:                             second(client.Keys().Create(ctx, NewKey{Account: "nobody", Scopes: store.ScopeRead})),
+				`not_found: no account "nobody"`:                             second(client.Keys().Create(ctx, api.NewKey{Account: "nobody", Scopes: store.ScopeRead})),
 				`conflict: account "team-a" exists already`:                  second(client.Accounts().Create(ctx, "team-a")),
 				`not_found: no key "key_?/#"`:                                client.Keys().Revoke(ctx, "key_?/#"),
 				`not_found: no exchange "exch_none"`:                         second(client.Memory().Exchange(ctx, "exch_none")),
@@ -492,7 +493,7 @@ func TestAnAccountSeesItsOwnAuditRecord(t *testing.T) {
 	ask("default", http.MethodDelete, "/keys/"+ids["other"], "")
 	ask("default", http.MethodPost, "/v1/memory/erasures", `{"exchanges":["exch_00000000000000000000000000"]}`)
 
-	var shown List[store.AuditEntry]
+	var shown api.Page[store.AuditEntry]
 	text := ask("other", http.MethodGet, "/audit", "")
 	if err := json.Unmarshal([]byte(text), &shown); err != nil {
 		t.Fatal(err)

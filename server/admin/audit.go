@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -60,7 +61,7 @@ func (e endpoints) audited(a act, serve endpoint) endpoint {
 }
 
 // auditedKeys keeps an entry of each key that one act makes.
-func (e endpoints) auditedKeys(c caller, asked []NewKey, act func() ([]CreatedKey, error)) (made []CreatedKey, err error) {
+func (e endpoints) auditedKeys(c caller, asked []api.NewKey, act func() ([]api.CreatedKey, error)) (made []api.CreatedKey, err error) {
 	if len(asked) == 0 {
 		return act()
 	}
@@ -96,10 +97,10 @@ func readAsked(r *http.Request) (json.RawMessage, error) {
 // complete adds what is known only afterwards.
 func complete(e *store.AuditEntry, answer any) {
 	switch made := answer.(type) {
-	case CreatedKey:
+	case api.CreatedKey:
 		e.Account = made.Account
 		e.Subject = cmp.Or(e.Subject, made.ID) // of a rotation: the key that was replaced; its successor names it
-	case Account:
+	case api.Account:
 		e.Account = made.Name
 	case store.AccountDeletion:
 		if made.DryRun {
@@ -134,5 +135,5 @@ func (e endpoints) audit(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return List[store.AuditEntry]{Data: page.Data, HasMore: page.HasMore}, nil
+	return api.Page[store.AuditEntry]{Data: page.Data, HasMore: page.HasMore}, nil
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/router/neterr"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -54,10 +54,10 @@ func (c *Client) Upkeep() UpkeepClient { return UpkeepClient{c.connection} }
 type connection struct {
 	http   http.Client
 	origin string
-	engine *Engine    // nil when a server has it open
-	local  *inProcess // likewise
-	key    string     // sent to a server elsewhere
-	holder *Holder    // of key; nil on this machine
+	engine *Engine     // nil when a server has it open
+	local  *inProcess  // likewise
+	key    string      // sent to a server elsewhere
+	holder *api.Holder // of key; nil on this machine
 }
 
 // localOrigin stands for the store of this machine.
@@ -143,25 +143,25 @@ func (c *Client) Close() error {
 }
 
 // List lists all accounts by name.
-func (c AccountClient) List(ctx context.Context) ([]Account, error) {
+func (c AccountClient) List(ctx context.Context) ([]api.Account, error) {
 	if c.holder != nil && c.holder.Scopes&(store.ScopeAdmin|store.ScopeOperator) == 0 {
-		return []Account{{Name: c.holder.Account}}, nil
+		return []api.Account{{Name: c.holder.Account}}, nil
 	}
-	var list List[Account]
+	var list api.Page[api.Account]
 	err := c.call(ctx, http.MethodGet, "/accounts", nil, &list)
 	return list.Data, err
 }
 
 // Create makes an account.
-func (c AccountClient) Create(ctx context.Context, name string) (Account, error) {
-	var account Account
-	err := c.call(ctx, http.MethodPost, "/accounts", NewAccount{name}, &account)
+func (c AccountClient) Create(ctx context.Context, name string) (api.Account, error) {
+	var account api.Account
+	err := c.call(ctx, http.MethodPost, "/accounts", api.NewAccount{Name: name}, &account)
 	return account, err
 }
 
 // SetCredential gives an account its own credential for a provider.
 func (c AccountClient) SetCredential(ctx context.Context, account, provider, secret string) error {
-	return c.call(ctx, http.MethodPut, credentialPath(account, provider), Credential{secret}, nil)
+	return c.call(ctx, http.MethodPut, credentialPath(account, provider), api.Credential{Secret: secret}, nil)
 }
 
 // RemoveCredential takes it away.
@@ -179,14 +179,14 @@ func (c AccountClient) SetRetention(ctx context.Context, account string, r *stor
 }
 
 // Update sets what an account may spend.
-func (c AccountClient) Update(ctx context.Context, account string, asked BudgetChange) (store.Account, error) {
+func (c AccountClient) Update(ctx context.Context, account string, asked api.BudgetChange) (store.Account, error) {
 	var a store.Account
 	err := c.call(ctx, http.MethodPatch, "/accounts/"+url.PathEscape(account), asked, &a)
 	return a, err
 }
 
 // Usage gives what exchanges used and cost. The query is that of GET /usage.
-func (c MemoryClient) Usage(ctx context.Context, query url.Values) (u memory.Usage, err error) {
+func (c MemoryClient) Usage(ctx context.Context, query url.Values) (u api.Usage, err error) {
 	err = c.call(ctx, http.MethodGet, "/usage?"+query.Encode(), nil, &u)
 	return u, err
 }
@@ -208,35 +208,35 @@ func credentialPath(account, provider string) string {
 
 // List lists the service keys of an account, or of all with account "".
 func (c KeyClient) List(ctx context.Context, account string) ([]store.Key, error) {
-	var list List[store.Key]
+	var list api.Page[store.Key]
 	err := c.call(ctx, http.MethodGet, "/keys?"+url.Values{"account": {account}}.Encode(), nil, &list)
 	return list.Data, err
 }
 
 // Create makes a service key.
-func (c KeyClient) Create(ctx context.Context, asked NewKey) (CreatedKey, error) {
-	var created CreatedKey
+func (c KeyClient) Create(ctx context.Context, asked api.NewKey) (api.CreatedKey, error) {
+	var created api.CreatedKey
 	err := c.call(ctx, http.MethodPost, "/keys", asked, &created)
 	return created, err
 }
 
 // Import makes all keys or none.
-func (c KeyClient) Import(ctx context.Context, asked []NewKey) ([]CreatedKey, error) {
-	var made List[CreatedKey]
-	err := c.call(ctx, http.MethodPost, "/keys/import", KeyImport{asked}, &made)
+func (c KeyClient) Import(ctx context.Context, asked []api.NewKey) ([]api.CreatedKey, error) {
+	var made api.Page[api.CreatedKey]
+	err := c.call(ctx, http.MethodPost, "/keys/import", api.KeyImport{Keys: asked}, &made)
 	return made.Data, err
 }
 
 // Update changes a service key.
-func (c KeyClient) Update(ctx context.Context, id string, asked KeyUpdate) (store.Key, error) {
+func (c KeyClient) Update(ctx context.Context, id string, asked api.KeyUpdate) (store.Key, error) {
 	var key store.Key
 	err := c.call(ctx, http.MethodPatch, "/keys/"+url.PathEscape(id), asked, &key)
 	return key, err
 }
 
 // Rotate makes a successor to a service key.
-func (c KeyClient) Rotate(ctx context.Context, id string, asked Rotation) (CreatedKey, error) {
-	var created CreatedKey
+func (c KeyClient) Rotate(ctx context.Context, id string, asked api.Rotation) (api.CreatedKey, error) {
+	var created api.CreatedKey
 	err := c.call(ctx, http.MethodPost, "/keys/"+url.PathEscape(id)+"/rotate", asked, &created)
 	return created, err
 }
@@ -247,27 +247,27 @@ func (c KeyClient) Revoke(ctx context.Context, id string) error {
 }
 
 // Audit gives a page of at most limit acts of administration, newest first, that are older than the one with the id after.
-func (c *Client) Audit(ctx context.Context, account, after string, limit int) (List[store.AuditEntry], error) {
+func (c *Client) Audit(ctx context.Context, account, after string, limit int) (api.Page[store.AuditEntry], error) {
 	query := url.Values{"account": {account}, "after": {after}, "limit": {strconv.Itoa(limit)}}
-	var page List[store.AuditEntry]
+	var page api.Page[store.AuditEntry]
 	err := c.call(ctx, http.MethodGet, "/audit?"+query.Encode(), nil, &page)
 	return page, err
 }
 
 // Exchanges gives a page of at most limit exchanges, newest first, that follow the one with the id after.
-func (c MemoryClient) Exchanges(ctx context.Context, account, after string, limit int) (List[store.ExchangeInfo], error) {
+func (c MemoryClient) Exchanges(ctx context.Context, account, after string, limit int) (api.Page[store.ExchangeInfo], error) {
 	if c.confined() {
 		return c.ownExchanges(ctx, account, after, limit)
 	}
 	query := url.Values{"account": {account}, "after": {after}, "limit": {strconv.Itoa(limit)}}
-	var page List[store.ExchangeInfo]
+	var page api.Page[store.ExchangeInfo]
 	err := c.call(ctx, http.MethodGet, "/exchanges?"+query.Encode(), nil, &page)
 	return page, err
 }
 
 // Exchange gives one exchange with its bytes.
-func (c MemoryClient) Exchange(ctx context.Context, id string) (memory.Exchange, error) {
-	var x memory.Exchange
+func (c MemoryClient) Exchange(ctx context.Context, id string) (api.Exchange, error) {
+	var x api.Exchange
 	path := "/exchanges/" + url.PathEscape(id)
 	if c.confined() {
 		path = memoryPath(c.holder.Account, url.Values{"include": {"raw_request,raw_response"}}, "exchanges", id)

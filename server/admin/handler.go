@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -42,7 +43,7 @@ func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 			writeError(w, log, err)
 			return
 		}
-		writeJSON(w, http.StatusOK, Holder{Key: identity.KeyID, Account: identity.Account, Scopes: identity.Scopes})
+		writeJSON(w, http.StatusOK, api.Holder{Key: identity.KeyID, Account: identity.Account, Scopes: identity.Scopes})
 	})
 	mux.Handle("/", routes(m, log, lineBytes, func(r *http.Request) (caller, error) {
 		identity, err := authenticate(m, r)
@@ -243,7 +244,7 @@ func memoryHandler(m Engine, log *slog.Logger, lineBytes int, identify func(*htt
 }
 
 func (e endpoints) accounts(c caller, _ *http.Request) (any, error) {
-	list := List[Account]{Data: []Account{}}
+	list := api.Page[api.Account]{Data: []api.Account{}}
 	for _, account := range e.engine.Accounts.List() {
 		if !c.isOperator() && account.Name != c.account {
 			continue
@@ -255,13 +256,13 @@ func (e endpoints) accounts(c caller, _ *http.Request) (any, error) {
 		if providers == nil {
 			providers = []string{}
 		}
-		list.Data = append(list.Data, Account{Name: account.Name, Created: account.Created, Credentials: providers, Budget: account.Budget})
+		list.Data = append(list.Data, api.Account{Name: account.Name, Created: account.Created, Credentials: providers, Budget: account.Budget})
 	}
 	return list, nil
 }
 
 func (e endpoints) createAccount(c caller, r *http.Request) (any, error) {
-	var asked NewAccount
+	var asked api.NewAccount
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
@@ -272,7 +273,7 @@ func (e endpoints) createAccount(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Account{Name: account.Name, Created: account.Created, Credentials: []string{}}, nil
+	return api.Account{Name: account.Name, Created: account.Created, Credentials: []string{}}, nil
 }
 
 func (e endpoints) setCredential(c caller, r *http.Request) (any, error) {
@@ -280,7 +281,7 @@ func (e endpoints) setCredential(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var asked Credential
+	var asked api.Credential
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
@@ -303,11 +304,11 @@ func (e endpoints) updateAccount(c caller, r *http.Request) (any, error) {
 	if err := requireOperator(c); err != nil {
 		return nil, err
 	}
-	var asked BudgetChange
+	var asked api.BudgetChange
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
-	return e.engine.Accounts.SetBudget(r.Context(), r.PathValue("account"), asked.apply)
+	return e.engine.Accounts.SetBudget(r.Context(), r.PathValue("account"), asked.Apply)
 }
 
 // usage is of one account, or for the operator of all.
@@ -372,15 +373,15 @@ func (e endpoints) keys(c caller, r *http.Request) (any, error) {
 	if keys == nil {
 		keys = []store.Key{}
 	}
-	return List[store.Key]{Data: keys}, nil
+	return api.Page[store.Key]{Data: keys}, nil
 }
 
 func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
-	var asked NewKey
+	var asked api.NewKey
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
-	made, err := e.createKeys(c, []NewKey{asked})
+	made, err := e.createKeys(c, []api.NewKey{asked})
 	if err != nil {
 		return nil, err
 	}
@@ -389,22 +390,22 @@ func (e endpoints) createKey(c caller, r *http.Request) (any, error) {
 
 // importKeys makes all keys or none. The audit record has an entry of each, as of one that is made alone.
 func (e endpoints) importKeys(c caller, r *http.Request) (any, error) {
-	var asked KeyImport
+	var asked api.KeyImport
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
 	if n := len(asked.Keys); n == 0 || n > store.MostCreated {
 		return nil, codec.Invalid("keys", "import 1 to %d keys at a time, not %d", store.MostCreated, n)
 	}
-	made, err := e.auditedKeys(c, asked.Keys, func() ([]CreatedKey, error) { return e.createKeys(c, asked.Keys) })
+	made, err := e.auditedKeys(c, asked.Keys, func() ([]api.CreatedKey, error) { return e.createKeys(c, asked.Keys) })
 	if err != nil {
 		return nil, err
 	}
-	return List[CreatedKey]{Data: made}, nil
+	return api.Page[api.CreatedKey]{Data: made}, nil
 }
 
 // createKeys makes all keys or none.
-func (e endpoints) createKeys(c caller, asked []NewKey) ([]CreatedKey, error) {
+func (e endpoints) createKeys(c caller, asked []api.NewKey) ([]api.CreatedKey, error) {
 	keys := make([]store.NewKey, len(asked))
 	for i := range asked {
 		one := &asked[i]
@@ -421,13 +422,13 @@ func (e endpoints) createKeys(c caller, asked []NewKey) ([]CreatedKey, error) {
 		if err := c.requireModels(*one.Models); err != nil {
 			return nil, err
 		}
-		keys[i] = store.NewKey{Account: account, Scopes: one.Scopes, Label: one.Label, Set: one.apply}
+		keys[i] = store.NewKey{Account: account, Scopes: one.Scopes, Label: one.Label, Set: one.Apply}
 	}
 	return e.engine.Keys.CreateAll(keys)
 }
 
 func (e endpoints) updateKey(c caller, r *http.Request) (any, error) {
-	var asked KeyUpdate
+	var asked api.KeyUpdate
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
@@ -440,14 +441,11 @@ func (e endpoints) updateKey(c caller, r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return e.engine.Keys.Update(key.ID, func(k *store.Key) {
-		change(&k.Label, asked.Label)
-		asked.apply(k)
-	})
+	return e.engine.Keys.Update(key.ID, asked.Apply)
 }
 
 func (e endpoints) rotateKey(c caller, r *http.Request) (any, error) {
-	var asked Rotation
+	var asked api.Rotation
 	if err := readJSON(r, &asked); err != nil {
 		return nil, err
 	}
@@ -462,7 +460,7 @@ func (e endpoints) rotateKey(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return CreatedKey{Key: fresh, Secret: secret}, nil
+	return api.CreatedKey{Key: fresh, Secret: secret}, nil
 }
 
 func (e endpoints) revokeKey(c caller, r *http.Request) (any, error) {
@@ -507,7 +505,7 @@ func (e endpoints) exchanges(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return List[store.ExchangeInfo]{Data: page.Data, HasMore: page.HasMore}, nil
+	return api.Page[store.ExchangeInfo]{Data: page.Data, HasMore: page.HasMore}, nil
 }
 
 func (e endpoints) exchange(c caller, r *http.Request) (any, error) {
@@ -518,7 +516,10 @@ func (e endpoints) exchange(c caller, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return memory.NewExchange(x), nil
+	shown := api.Exchange{ExchangeInfo: x.ExchangeInfo}
+	shown.SetRequest(x.RawRequest)
+	shown.SetResponse(x.RawResponse)
+	return shown, nil
 }
 
 func readJSON(r *http.Request, v any) error {

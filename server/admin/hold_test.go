@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
 )
@@ -30,7 +31,7 @@ func TestAKeyIsHeldOverARestartOfTheServerAndRevokedBehindItsHolder(t *testing.T
 	st, stop := startServer(t, dir)
 	client := open(t, dir, false)
 	soon := time.Now().Add(time.Minute)
-	key, err := client.Keys().Create(t.Context(), NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite, KeySettings: KeySettings{Expires: &soon}})
+	key, err := client.Keys().Create(t.Context(), api.NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite, KeySettings: api.KeySettings{Expires: &soon}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestAKeyThatIsRevokedIsHeldNoLonger(t *testing.T) {
 	dir := t.TempDir()
 	withServer(t, dir)
 	client := open(t, dir, false)
-	key, err := client.Keys().Create(t.Context(), NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite})
+	key, err := client.Keys().Create(t.Context(), api.NewKey{Account: DefaultAccount, Scopes: store.ScopeWrite})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -35,50 +35,50 @@ func memoryPath(account string, query url.Values, parts ...string) string {
 }
 
 // Sessions gives a page of an account's sessions. The query is that of GET /v1/memory/sessions.
-func (c MemoryClient) Sessions(ctx context.Context, account string, query url.Values) (page memory.List[memory.Session], err error) {
+func (c MemoryClient) Sessions(ctx context.Context, account string, query url.Values) (page api.List[api.Session], err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "sessions"), nil, &page)
 	return page, err
 }
 
 // Session gives one session.
-func (c MemoryClient) Session(ctx context.Context, account, id string) (s memory.Session, err error) {
+func (c MemoryClient) Session(ctx context.Context, account, id string) (s api.Session, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "sessions", id), nil, &s)
 	return s, err
 }
 
 // Timeline gives a page of a session's turns, oldest first.
-func (c MemoryClient) Timeline(ctx context.Context, account, id, after string) (page memory.List[memory.Turn], err error) {
+func (c MemoryClient) Timeline(ctx context.Context, account, id, after string) (page api.List[api.Turn], err error) {
 	query := url.Values{"after": {after}, "limit": {"100"}}
 	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "sessions", id, "timeline"), nil, &page)
 	return page, err
 }
 
 // MergeSession moves the exchanges of a session into another one, and gives that.
-func (c MemoryClient) MergeSession(ctx context.Context, account, id, into string) (s memory.Session, err error) {
-	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "merge"), map[string]string{"into": into}, &s)
+func (c MemoryClient) MergeSession(ctx context.Context, account, id, into string) (s api.Session, err error) {
+	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "merge"), api.SessionMerge{Into: into}, &s)
 	return s, err
 }
 
 // SplitSession moves an exchange of a session and all that began after it into a new session, and gives that.
-func (c MemoryClient) SplitSession(ctx context.Context, account, id, exchange string) (s memory.Session, err error) {
-	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "split"), map[string]string{"exchange": exchange}, &s)
+func (c MemoryClient) SplitSession(ctx context.Context, account, id, exchange string) (s api.Session, err error) {
+	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "sessions", id, "split"), api.SessionSplit{Exchange: exchange}, &s)
 	return s, err
 }
 
 // Erase begins an erasure, or counts with DryRun what it would erase.
-func (c MemoryClient) Erase(ctx context.Context, account string, asked memory.NewErasure) (e memory.Erasure, err error) {
+func (c MemoryClient) Erase(ctx context.Context, account string, asked api.NewErasure) (e api.Erasure, err error) {
 	err = c.call(ctx, http.MethodPost, memoryPath(account, nil, "erasures"), asked, &e)
 	return e, err
 }
 
 // Erasure gives the receipt of an erasure as it stands.
-func (c MemoryClient) Erasure(ctx context.Context, account, id string) (e memory.Erasure, err error) {
+func (c MemoryClient) Erasure(ctx context.Context, account, id string) (e api.Erasure, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "erasures", id), nil, &e)
 	return e, err
 }
 
 // Stats says what an account's memory takes.
-func (c MemoryClient) Stats(ctx context.Context, account string) (s memory.Stats, err error) {
+func (c MemoryClient) Stats(ctx context.Context, account string) (s api.Stats, err error) {
 	err = c.call(ctx, http.MethodGet, memoryPath(account, nil, "stats"), nil, &s)
 	return s, err
 }
@@ -116,7 +116,7 @@ func (c MemoryClient) Export(ctx context.Context, account string, query url.Valu
 }
 
 // Import takes an export into an account.
-func (c MemoryClient) Import(ctx context.Context, account string, export io.Reader) (done memory.Import, err error) {
+func (c MemoryClient) Import(ctx context.Context, account string, export io.Reader) (done api.Import, err error) {
 	received, err := c.open(ctx, http.MethodPost, memoryPath(account, nil, "imports"), export)
 	if err != nil {
 		return done, err
@@ -136,7 +136,7 @@ func (c UpkeepClient) Check(ctx context.Context, repair bool, tell func(store.Fi
 	}
 	defer received.Close()
 	for lines := json.NewDecoder(received); ; {
-		var line checkLine
+		var line api.CheckLine
 		if err := lines.Decode(&line); err != nil {
 			return report, lost(err)
 		}

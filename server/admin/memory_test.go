@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
 )
@@ -74,7 +74,7 @@ func TestTheMemoryIsTheSameWithAndWithoutAServer(t *testing.T) {
 			if err := export.Close(); err != nil {
 				t.Error(err)
 			}
-			counted, err := client.Memory().Erase(ctx, "default", memory.NewErasure{Selection: store.Selection{All: true}, DryRun: true})
+			counted, err := client.Memory().Erase(ctx, "default", api.NewErasure{Selection: store.Selection{All: true}, DryRun: true})
 			if err != nil || counted.Exchanges != 2 || counted.State != store.ErasureDone {
 				t.Errorf("%+v, %v", counted, err)
 			}

@@ -5,38 +5,19 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-)
 
-// Provider is one that a running server leads to.
-type Provider struct {
-	Name      string `json:"name"`
-	Simulated bool   `json:"simulated"`
-}
+	"github.com/mnemeproxy/mneme/server/api"
+)
 
 // Live is what only a running server knows.
 type Live interface {
 	// Origins are the URLs of its addresses for clients of the same machine.
 	Origins() []string
-	Providers() []Provider
+	Providers() []api.Provider
 	// Cluster is its part in a cluster.
 	Cluster() Cluster
 	// Invite gives a code with which a browser signs in to the page at /ui, for an account.
 	Invite(account string) (code string, err error)
-}
-
-// Process is the process of a server.
-type Process struct {
-	ID int `json:"pid"`
-}
-
-// Invitation asks for a code for the page at /ui.
-type Invitation struct {
-	Account string `json:"account"`
-}
-
-// Invited is the answer to an [Invitation].
-type Invited struct {
-	Code string `json:"code"` // good once, for a minute
 }
 
 // WithLive puts before a handler of the management what only a running server knows: GET /providers, GET
@@ -53,19 +34,19 @@ func WithLive(next http.Handler, live Live, log *slog.Logger) http.Handler {
 func liveRoutes(live Live, log *slog.Logger) map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /providers": func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, http.StatusOK, List[Provider]{Data: live.Providers()})
+			writeJSON(w, http.StatusOK, api.Page[api.Provider]{Data: live.Providers()})
 		},
 		"GET /origins": func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, http.StatusOK, List[string]{Data: live.Origins()})
+			writeJSON(w, http.StatusOK, api.Page[string]{Data: live.Origins()})
 		},
 		"GET /cluster": func(w http.ResponseWriter, _ *http.Request) {
 			writeJSON(w, http.StatusOK, live.Cluster())
 		},
 		"GET /process": func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, http.StatusOK, Process{ID: os.Getpid()})
+			writeJSON(w, http.StatusOK, api.Process{ID: os.Getpid()})
 		},
 		"POST /ui/codes": func(w http.ResponseWriter, r *http.Request) {
-			var asked Invitation
+			var asked api.Invitation
 			err := readJSON(r, &asked)
 			var code string
 			if err == nil {
@@ -75,7 +56,7 @@ func liveRoutes(live Live, log *slog.Logger) map[string]http.HandlerFunc {
 				writeError(w, log, err)
 				return
 			}
-			writeJSON(w, http.StatusCreated, Invited{code})
+			writeJSON(w, http.StatusCreated, api.Invited{Code: code})
 		},
 	}
 }
@@ -89,13 +70,13 @@ func (c *Client) Origins(ctx context.Context) ([]string, error) {
 	case c.holder != nil:
 		return []string{c.origin}, nil
 	}
-	var list List[string]
+	var list api.Page[string]
 	err := c.call(ctx, http.MethodGet, "/origins", nil, &list)
 	return list.Data, err
 }
 
 // Process is that of the server that has the store open; the zero value where no server runs on this machine.
-func (c *Client) Process(ctx context.Context) (p Process, err error) {
+func (c *Client) Process(ctx context.Context) (p api.Process, err error) {
 	if c.InProcess() || c.holder != nil {
 		return p, nil
 	}
@@ -104,18 +85,18 @@ func (c *Client) Process(ctx context.Context) (p Process, err error) {
 }
 
 // Providers lists those of the running server; none where no server runs on this machine.
-func (c *Client) Providers(ctx context.Context) ([]Provider, error) {
+func (c *Client) Providers(ctx context.Context) ([]api.Provider, error) {
 	if c.InProcess() || c.holder != nil {
 		return nil, nil
 	}
-	var list List[Provider]
+	var list api.Page[api.Provider]
 	err := c.call(ctx, http.MethodGet, "/providers", nil, &list)
 	return list.Data, err
 }
 
 // Invite gives a code with which a browser signs in to the page of the running server.
 func (c *Client) Invite(ctx context.Context, account string) (string, error) {
-	var invited Invited
-	err := c.call(ctx, http.MethodPost, "/ui/codes", Invitation{account}, &invited)
+	var invited api.Invited
+	err := c.call(ctx, http.MethodPost, "/ui/codes", api.Invitation{Account: account}, &invited)
 	return invited.Code, err
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -20,7 +20,7 @@ const remoteTimeout = 10 * time.Second
 // Remote reaches the server at origin, "http://host:port", as the holder of a service key. What the key may not do, the
 // server refuses.
 func Remote(ctx context.Context, origin, key string) (*Client, error) {
-	c := &connection{origin: strings.TrimRight(origin, "/"), key: key, holder: &Holder{}}
+	c := &connection{origin: strings.TrimRight(origin, "/"), key: key, holder: &api.Holder{}}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key is for this server alone
 	if u, err := url.Parse(c.origin); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:7788", origin)
@@ -43,7 +43,7 @@ func Remote(ctx context.Context, origin, key string) (*Client, error) {
 }
 
 // Holder is who holds the key that the client shows; nil for a client of this machine's store.
-func (c *Client) Holder() *Holder { return c.holder }
+func (c *Client) Holder() *api.Holder { return c.holder }
 
 // confined reports whether the client shows a key that sees one account alone.
 func (c *connection) confined() bool {
@@ -72,7 +72,7 @@ func (c *connection) target(path string) (string, error) {
 }
 
 // ownExchanges is [Client.Exchanges] for a key that sees one account.
-func (c *connection) ownExchanges(ctx context.Context, account, after string, limit int) (page List[store.ExchangeInfo], err error) {
+func (c *connection) ownExchanges(ctx context.Context, account, after string, limit int) (page api.Page[store.ExchangeInfo], err error) {
 	if account == "" {
 		account = c.holder.Account
 	}
@@ -81,7 +81,6 @@ func (c *connection) ownExchanges(ctx context.Context, account, after string, li
 	if after != "" {
 		query.Set("after", after)
 	}
-	var list memory.List[store.ExchangeInfo]
-	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "exchanges"), nil, &list)
-	return List[store.ExchangeInfo]{Data: list.Data, HasMore: list.HasMore}, err
+	err = c.call(ctx, http.MethodGet, memoryPath(account, query, "exchanges"), nil, &page)
+	return page, err
 }

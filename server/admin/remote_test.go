@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
 )
@@ -53,7 +54,7 @@ func TestAnOperatorsKeyRulesEveryAccountFromElsewhere(t *testing.T) {
 	if _, err := client.Accounts().Create(t.Context(), "globex"); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.Keys().Create(t.Context(), NewKey{Account: "acme", Scopes: store.ScopeWrite}); err != nil {
+	if _, err := client.Keys().Create(t.Context(), api.NewKey{Account: "acme", Scopes: store.ScopeWrite}); err != nil {
 		t.Error(err)
 	}
 	if _, err := client.Memory().Sessions(t.Context(), "acme", nil); err != nil {
@@ -79,9 +80,9 @@ func TestAnAdminKeyIsNoWayToAnOperators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, made := client.Keys().Create(t.Context(), NewKey{Account: "acme", Scopes: store.ScopeOperator | store.ScopeRead})
-	_, rotated := client.Keys().Rotate(t.Context(), operator.ID, Rotation{})
-	_, changed := client.Keys().Update(t.Context(), operator.ID, KeyUpdate{})
+	_, made := client.Keys().Create(t.Context(), api.NewKey{Account: "acme", Scopes: store.ScopeOperator | store.ScopeRead})
+	_, rotated := client.Keys().Rotate(t.Context(), operator.ID, api.Rotation{})
+	_, changed := client.Keys().Update(t.Context(), operator.ID, api.KeyUpdate{})
 	for what, err := range map[string]error{"make": made, "rotate": rotated, "change": changed, "revoke": client.Keys().Revoke(t.Context(), operator.ID)} {
 		if kindOf(err) != codec.KindPermission {
 			t.Errorf("an admin key may %s an operator's: %v", what, err)
@@ -110,31 +111,31 @@ func TestAnAdminKeyIsNoWayToOtherModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys, ctx := client.Keys(), t.Context()
-	with := func(models ...string) KeySettings {
+	with := func(models ...string) api.KeySettings {
 		m := append(store.Models{}, models...)
-		return KeySettings{Models: &m}
+		return api.KeySettings{Models: &m}
 	}
 
 	for what, err := range map[string]error{
-		"make one for all":             second(keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with()})),
-		"make one for others":          second(keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with("claude-opus-4-8", "gpt-5")})),
-		"make one for more":            second(keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with("c*")})),
-		"free itself":                  second(keys.Update(ctx, self.ID, KeyUpdate{KeySettings: with()})),
-		"rotate one for all to itself": second(keys.Rotate(ctx, free.ID, Rotation{})),
+		"make one for all":             second(keys.Create(ctx, api.NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with()})),
+		"make one for others":          second(keys.Create(ctx, api.NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with("claude-opus-4-8", "gpt-5")})),
+		"make one for more":            second(keys.Create(ctx, api.NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with("c*")})),
+		"free itself":                  second(keys.Update(ctx, self.ID, api.KeyUpdate{KeySettings: with()})),
+		"rotate one for all to itself": second(keys.Rotate(ctx, free.ID, api.Rotation{})),
 	} {
 		if kindOf(err) != codec.KindPermission {
 			t.Errorf("an admin key for a few models may %s: %v", what, err)
 		}
 	}
 
-	made, err := keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite})
+	made, err := keys.Create(ctx, api.NewKey{Account: "acme", Scopes: store.ScopeWrite})
 	if err != nil || !made.Models.Includes(self.Models) || !self.Models.Includes(made.Models) {
 		t.Errorf("a key that is asked for without models has %v, %v", made.Models, err)
 	}
 	for what, err := range map[string]error{
-		"make one for fewer": second(keys.Create(ctx, NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with("claude-opus-*")})),
-		"label one for all":  second(keys.Update(ctx, free.ID, KeyUpdate{Label: new(string)})),
-		"rotate its like":    second(keys.Rotate(ctx, made.ID, Rotation{})),
+		"make one for fewer": second(keys.Create(ctx, api.NewKey{Account: "acme", Scopes: store.ScopeWrite, KeySettings: with("claude-opus-*")})),
+		"label one for all":  second(keys.Update(ctx, free.ID, api.KeyUpdate{Label: new(string)})),
+		"rotate its like":    second(keys.Rotate(ctx, made.ID, api.Rotation{})),
 		"revoke one for all": keys.Revoke(ctx, free.ID),
 	} {
 		if err != nil {
@@ -155,10 +156,10 @@ func TestKeysAreImportedTogetherOrNotAtAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := len(st.Keys().List(""))
-	good := []NewKey{{Account: "acme", Scopes: store.ScopeWrite, Label: "Ada"}, {Account: "default", Scopes: store.ScopeRead, Label: "Bob"}}
-	for what, asked := range map[string][]NewKey{
-		"an account that is not there": append(slices.Clone(good), NewKey{Account: "nobody", Scopes: store.ScopeRead}),
-		"a label that is too long":     append(slices.Clone(good), NewKey{Account: "acme", Scopes: store.ScopeRead, Label: strings.Repeat("x", 201)}),
+	good := []api.NewKey{{Account: "acme", Scopes: store.ScopeWrite, Label: "Ada"}, {Account: "default", Scopes: store.ScopeRead, Label: "Bob"}}
+	for what, asked := range map[string][]api.NewKey{
+		"an account that is not there": append(slices.Clone(good), api.NewKey{Account: "nobody", Scopes: store.ScopeRead}),
+		"a label that is too long":     append(slices.Clone(good), api.NewKey{Account: "acme", Scopes: store.ScopeRead, Label: strings.Repeat("x", 201)}),
 		"no keys":                      {},
 		"too many keys":                slices.Repeat(good, store.MostCreated/2+1),
 	} {

@@ -8,7 +8,7 @@ import (
 	"net/url"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
@@ -25,7 +25,7 @@ func (c MemoryClient) Search(ctx context.Context, account string, r *search.Requ
 
 // Recall asks what earlier sessions say about a question. Where the store is open in this process the index is first let
 // catch up.
-func (c MemoryClient) Recall(ctx context.Context, account string, r *memory.RecallRequest) (answer memory.Recalled, err error) {
+func (c MemoryClient) Recall(ctx context.Context, account string, r *api.RecallRequest) (answer api.Recalled, err error) {
 	if c.engine != nil {
 		if err := c.engine.Searcher.Wait(ctx, account); err != nil {
 			return answer, err

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -49,13 +50,6 @@ func (e endpoints) rotateMasterKey(c caller, _ *http.Request) (any, error) {
 	return nil, e.engine.Upkeep.RotateMasterKey()
 }
 
-// checkLine is one line of the answer to a check: findings as they are come upon, and at the end the report, or why
-// there is none.
-type checkLine struct {
-	Finding *store.Finding     `json:"finding,omitempty"`
-	Report  *store.CheckReport `json:"report,omitempty"`
-}
-
 func (e endpoints) check(w http.ResponseWriter, r *http.Request) error {
 	repair, err := strconv.ParseBool(r.URL.Query().Get("repair"))
 	if err != nil {
@@ -63,11 +57,11 @@ func (e endpoints) check(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	lines := json.NewEncoder(w)
-	report, err := e.engine.Upkeep.Check(r.Context(), repair, func(f store.Finding) { _ = lines.Encode(checkLine{Finding: &f}) })
+	report, err := e.engine.Upkeep.Check(r.Context(), repair, func(f store.Finding) { _ = lines.Encode(api.CheckLine{Finding: &f}) })
 	if err != nil {
 		panic(http.ErrAbortHandler) // the missing report tells that the check has not been finished
 	}
-	_ = lines.Encode(checkLine{Report: &report})
+	_ = lines.Encode(api.CheckLine{Report: &report})
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
@@ -88,8 +89,8 @@ func (running) Cluster() admin.Cluster {
 }
 
 func (running) Origins() []string { return []string{"http://127.0.0.1:7788"} }
-func (running) Providers() []admin.Provider {
-	return []admin.Provider{{Name: "openai", Simulated: true}}
+func (running) Providers() []api.Provider {
+	return []api.Provider{{Name: "openai", Simulated: true}}
 }
 func (running) Invite(string) (string, error) { return "code", nil }
 

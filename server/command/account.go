@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -81,8 +82,8 @@ type AccountUpdate struct {
 
 // Run sets what the flags name, from the next request on.
 func (c *AccountUpdate) Run(ctx context.Context, s *Env) error {
-	asked := admin.BudgetChange{Day: (*store.USD)(c.BudgetUSDDay), Month: (*store.USD)(c.BudgetUSDMonth)}
-	if asked == (admin.BudgetChange{}) {
+	asked := api.BudgetChange{Day: (*store.USD)(c.BudgetUSDDay), Month: (*store.USD)(c.BudgetUSDMonth)}
+	if asked == (api.BudgetChange{}) {
 		return errors.New("nothing to change; mneme account update --help lists the settings")
 	}
 	for _, amount := range []*store.USD{asked.Day, asked.Month} {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -186,7 +186,7 @@ func (c *ExchangeShow) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-func (c *ExchangeShow) writeRaw(w io.Writer, x *memory.Exchange) error {
+func (c *ExchangeShow) writeRaw(w io.Writer, x *api.Exchange) error {
 	request, err := x.Request()
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (c *ExchangeShow) writeRaw(w io.Writer, x *memory.Exchange) error {
 }
 
 // describe writes what a person wants to know first, then the two bodies.
-func describe(w io.Writer, x *memory.Exchange) error {
+func describe(w io.Writer, x *api.Exchange) error {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, value string) {
 		if value != "" && value != "-" {
@@ -289,12 +289,12 @@ func masked(redactions []store.Redaction) string {
 	return strings.Join(kinds, ", ")
 }
 
-func body(w io.Writer, name string, size int64, text, encoding string) {
+func body(w io.Writer, name string, size int64, text *string, encoding string) {
 	fmt.Fprintf(w, "\n%s (%s)\n", name, amount(size))
 	switch {
 	case encoding != "":
 		fmt.Fprintln(w, "not text; see it with --raw")
-	case text != "":
-		fmt.Fprintln(w, printableLines(strings.TrimRight(text, "\n")))
+	case text != nil && *text != "":
+		fmt.Fprintln(w, printableLines(strings.TrimRight(*text, "\n")))
 	}
 }

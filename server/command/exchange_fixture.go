@@ -9,7 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec/scrub"
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 )
 
 // ExchangeExportFixture is "mneme exchange export-fixture".
@@ -35,7 +35,7 @@ func (c *ExchangeExportFixture) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-func fixtureOf(x *memory.Exchange) ([]string, error) {
+func fixtureOf(x *api.Exchange) ([]string, error) {
 	switch {
 	case x.Simulated:
 		return nil, errors.New("the simulated provider answered; a fixture is what a real one sent")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -134,7 +134,7 @@ func recordExchanges(t *testing.T, dir string, n int) (ids []string) {
 
 func TestAnExchangeShowsItsAttempts(t *testing.T) {
 	var out bytes.Buffer
-	x := memory.Exchange{ExchangeInfo: store.ExchangeInfo{ModelAsked: "gpt-5.5", ModelSent: "claude-opus-4-8", Provider: "anthropic", Attempts: []store.Attempt{
+	x := api.Exchange{ExchangeInfo: store.ExchangeInfo{ModelAsked: "gpt-5.5", ModelSent: "claude-opus-4-8", Provider: "anthropic", Attempts: []store.Attempt{
 		{Provider: "openai", Endpoint: "api.openai.com:443", Key: 2, Model: "gpt-5.5", Status: 429, Failure: "rate_limited", Took: 120},
 		{Provider: "openai", Endpoint: "10.0.0.1:8000", Model: "gpt-5.5", Failure: "unreachable", Took: 3},
 		{Provider: "anthropic", Endpoint: "api.anthropic.com:443", Key: 1, Model: "claude-opus-4-8", Status: 200, Took: 900},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/history"
 	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/store"
@@ -132,7 +133,7 @@ func (c *Import) show(s *Env, found *history.History) error {
 }
 
 // give writes the history as an export, and has it imported.
-func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account string, found *history.History) (done memory.Import, err error) {
+func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account string, found *history.History) (done api.Import, err error) {
 	recorded, err := passed(ctx, client, account, found)
 	if err != nil {
 		return done, err
@@ -168,7 +169,7 @@ func passed(ctx context.Context, client *admin.Client, account string, found *hi
 	}
 	recorded := make(map[*history.Session]*history.Recorded)
 	list := SessionList{JSON: true}
-	_, err := list.eachOf(ctx, client, account, 0, func(m *memory.Session) error {
+	_, err := list.eachOf(ctx, client, account, 0, func(m *api.Session) error {
 		session := wanted[names{m.NativeSession, m.Agent}]
 		if session == nil || m.NativeSession == "" {
 			return nil
@@ -178,7 +179,7 @@ func passed(ctx context.Context, client *admin.Client, account string, found *hi
 			had = &history.Recorded{Session: m.ID, Answers: make(map[string]bool)}
 			recorded[session] = had
 		}
-		return eachTurn(ctx, client, account, m.ID, func(t *memory.Turn) error {
+		return eachTurn(ctx, client, account, m.ID, func(t *api.Turn) error {
 			if x := &t.Exchange; x.Imported.IsZero() {
 				if had.Since.IsZero() || x.Started.Before(had.Since) {
 					had.Since = x.Started

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -36,7 +37,7 @@ type KeyCreate struct {
 // Run writes only the key to standard output, so that KEY=$(mneme key create ...) works.
 func (c *KeyCreate) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, create, func(client *admin.Client) error {
-		created, err := client.Keys().Create(ctx, admin.NewKey{Account: c.Account, Scopes: c.Scope, Label: c.Name, KeySettings: c.asked(time.Now())})
+		created, err := client.Keys().Create(ctx, api.NewKey{Account: c.Account, Scopes: c.Scope, Label: c.Name, KeySettings: c.asked(time.Now())})
 		if err != nil {
 			return err
 		}
@@ -45,7 +46,7 @@ func (c *KeyCreate) Run(ctx context.Context, s *Env) error {
 }
 
 // showCreated shows a new key, once.
-func showCreated(s *Env, created admin.CreatedKey, asJSON bool) error {
+func showCreated(s *Env, created api.CreatedKey, asJSON bool) error {
 	if asJSON {
 		return writeJSON(s.Out, created)
 	}
@@ -129,8 +130,8 @@ type KeyUpdate struct {
 
 // Run changes what the flags name and nothing else, from the next request on.
 func (c *KeyUpdate) Run(ctx context.Context, s *Env) error {
-	asked := admin.KeyUpdate{Label: c.Name, KeySettings: c.asked(time.Now())}
-	if asked == (admin.KeyUpdate{}) {
+	asked := api.KeyUpdate{Label: c.Name, KeySettings: c.asked(time.Now())}
+	if asked == (api.KeyUpdate{}) {
 		return errors.New("nothing to change; mneme key update --help lists the settings")
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
@@ -160,7 +161,7 @@ func (c *KeyRotate) Run(ctx context.Context, s *Env) error {
 		return errors.New("--overlap never would keep the old key valid; make a second key with: mneme key create")
 	}
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		created, err := client.Keys().Rotate(ctx, c.ID, admin.Rotation{Overlap: time.Duration(c.Overlap)})
+		created, err := client.Keys().Rotate(ctx, c.ID, api.Rotation{Overlap: time.Duration(c.Overlap)})
 		if err != nil {
 			return err
 		}

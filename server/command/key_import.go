@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -86,7 +87,7 @@ func readBounded(name string, limit int64) ([]byte, error) {
 }
 
 // importKeys makes the keys and writes them. Keys that cannot be written, and that nobody could use, are revoked.
-func importKeys(ctx context.Context, keys admin.KeyClient, asked []admin.NewKey, out io.Writer) error {
+func importKeys(ctx context.Context, keys admin.KeyClient, asked []api.NewKey, out io.Writer) error {
 	made, err := keys.Import(ctx, asked)
 	if err != nil {
 		return err
@@ -105,13 +106,13 @@ func importKeys(ctx context.Context, keys admin.KeyClient, asked []admin.NewKey,
 }
 
 // missingAccounts are those that the keys need and nobody has created.
-func missingAccounts(ctx context.Context, client *admin.Client, asked []admin.NewKey) (missing []string, err error) {
+func missingAccounts(ctx context.Context, client *admin.Client, asked []api.NewKey) (missing []string, err error) {
 	there, err := client.Accounts().List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range asked {
-		known := slices.ContainsFunc(there, func(a admin.Account) bool { return a.Name == key.Account })
+		known := slices.ContainsFunc(there, func(a api.Account) bool { return a.Name == key.Account })
 		if !known && !slices.Contains(missing, key.Account) {
 			missing = append(missing, key.Account)
 		}
@@ -120,7 +121,7 @@ func missingAccounts(ctx context.Context, client *admin.Client, asked []admin.Ne
 }
 
 // readKeys reads a CSV of keys. The error names every mistake with its line.
-func readKeys(name string, text []byte, now time.Time) (asked []admin.NewKey, err error) {
+func readKeys(name string, text []byte, now time.Time) (asked []api.NewKey, err error) {
 	reader := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(text), "\ufeff"))) // which spreadsheets write
 	reader.TrimLeadingSpace = true
 	columns, err := reader.Read()
@@ -153,8 +154,8 @@ func readKeys(name string, text []byte, now time.Time) (asked []admin.NewKey, er
 }
 
 // readKey reads the fields of a line; an empty one leaves the setting as it is where none is given.
-func readKey(columns, fields []string, now time.Time) (admin.NewKey, error) {
-	key := admin.NewKey{Scopes: store.ScopeWrite | store.ScopeRead}
+func readKey(columns, fields []string, now time.Time) (api.NewKey, error) {
+	key := api.NewKey{Scopes: store.ScopeWrite | store.ScopeRead}
 	var settings KeySettings
 	for i, value := range fields {
 		if value == "" {

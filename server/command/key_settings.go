@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -26,18 +26,18 @@ type KeySettings struct {
 }
 
 // asked is what the flags ask for, counted from now.
-func (s *KeySettings) asked(now time.Time) admin.KeySettings {
-	asked := admin.KeySettings{Models: (*store.Models)(s.Models), Recall: s.Recall, TrustTrace: s.TrustTrace}
+func (s *KeySettings) asked(now time.Time) api.KeySettings {
+	asked := api.KeySettings{Models: (*store.Models)(s.Models), Recall: s.Recall, TrustTrace: s.TrustTrace}
 	if s.Expires != nil {
 		at := s.Expires.from(now)
 		asked.Expires = &at
 	}
-	limits := admin.LimitChange{
+	limits := api.LimitChange{
 		RequestsPerMinute: (*int64)(s.RequestsPerMinute), TokensPerMinute: (*int64)(s.TokensPerMinute),
 		Concurrent: (*int64)(s.Concurrent), TokensPerMonth: (*int64)(s.TokensPerMonth),
-		BudgetChange: admin.BudgetChange{Day: (*store.USD)(s.BudgetUSDDay), Month: (*store.USD)(s.BudgetUSDMonth)},
+		BudgetChange: api.BudgetChange{Day: (*store.USD)(s.BudgetUSDDay), Month: (*store.USD)(s.BudgetUSDMonth)},
 	}
-	if limits != (admin.LimitChange{}) {
+	if limits != (api.LimitChange{}) {
 		asked.Limits = &limits
 	}
 	return asked

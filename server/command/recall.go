@@ -15,7 +15,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/agent"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/recall"
 )
 
@@ -76,8 +76,8 @@ func (c *Recall) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-func (c *Recall) request() (*memory.RecallRequest, error) {
-	asked := &memory.RecallRequest{Prompt: strings.Join(c.Prompt, " "), MaxTokens: c.MaxTokens, Directory: c.Project}
+func (c *Recall) request() (*api.RecallRequest, error) {
+	asked := &api.RecallRequest{Prompt: strings.Join(c.Prompt, " "), MaxTokens: c.MaxTokens, Directory: c.Project}
 	if asked.Prompt == "" && !c.SessionStart {
 		return nil, errors.New("say what the question is, or ask for --session-start")
 	}
@@ -96,7 +96,7 @@ func (c *Recall) request() (*memory.RecallRequest, error) {
 
 // digest asks as the hook of a session that starts.
 func (c *Recall) digest(ctx context.Context, s *Env, client *admin.Client, account, directory string) error {
-	event, err := json.Marshal(memory.RecallRequest{Event: "SessionStart", Source: "startup", Directory: directory})
+	event, err := json.Marshal(api.RecallRequest{Event: "SessionStart", Source: "startup", Directory: directory})
 	if err != nil {
 		return err
 	}
@@ -108,15 +108,11 @@ func (c *Recall) digest(ctx context.Context, s *Env, client *admin.Client, accou
 		fmt.Fprintln(s.Out, string(answer))
 		return nil
 	}
-	var text struct {
-		Output struct {
-			Context string `json:"additionalContext"`
-		} `json:"hookSpecificOutput"`
-	}
+	var text api.HookAnswer
 	if err := json.Unmarshal(answer, &text); err != nil {
 		return err
 	}
-	if text.Output.Context == "" {
+	if text.Output == nil {
 		fmt.Fprintln(s.Err, "nothing of the last two weeks is on record for this directory")
 		return nil
 	}

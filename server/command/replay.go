@@ -13,7 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -74,14 +74,14 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Env) error {
 }
 
 // key is one for the replay alone, with the way to revoke it; on a server elsewhere it is the caller's.
-func (c *ExchangeReplay) key(ctx context.Context, client *admin.Client, x *memory.Exchange) (secret string, revoke func() error, err error) {
+func (c *ExchangeReplay) key(ctx context.Context, client *admin.Client, x *api.Exchange) (secret string, revoke func() error, err error) {
 	if client.Holder() != nil {
 		_, secret, err = c.elsewhere()
 		return secret, func() error { return nil }, err
 	}
 	expires := time.Now().Add(replayKeyLife)
-	key, err := client.Keys().Create(ctx, admin.NewKey{
-		Account: x.Account, Scopes: store.ScopeWrite, Label: "replay of " + x.ID, KeySettings: admin.KeySettings{Expires: &expires},
+	key, err := client.Keys().Create(ctx, api.NewKey{
+		Account: x.Account, Scopes: store.ScopeWrite, Label: "replay of " + x.ID, KeySettings: api.KeySettings{Expires: &expires},
 	})
 	if err != nil {
 		return "", nil, err
@@ -90,7 +90,7 @@ func (c *ExchangeReplay) key(ctx context.Context, client *admin.Client, x *memor
 }
 
 // request is the captured one, without its continuity fields, which would put it into the old conversation.
-func (c *ExchangeReplay) request(ctx context.Context, x *memory.Exchange, origin, key string) (*http.Request, error) {
+func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, key string) (*http.Request, error) {
 	path, ok := replayPaths[x.Surface]
 	if !ok || x.Auxiliary == store.AuxiliaryTokens {
 		return nil, fmt.Errorf("%s is no request for a model's answer", x.ID)

@@ -18,6 +18,7 @@ import (
 	"github.com/mnemeproxy/mneme/router/neterr"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/background/summary"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/listen"
@@ -395,11 +396,11 @@ type running struct {
 }
 
 // Providers are those that the service leads to now.
-func (r *running) Providers() []admin.Provider {
+func (r *running) Providers() []api.Provider {
 	providers := r.service.Router().Providers()
-	all := make([]admin.Provider, len(providers))
+	all := make([]api.Provider, len(providers))
 	for i, p := range providers {
-		all[i] = admin.Provider{Name: p.Name(), Simulated: p.Simulated()}
+		all[i] = api.Provider{Name: p.Name(), Simulated: p.Simulated()}
 	}
 	return all
 }

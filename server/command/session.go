@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -49,7 +49,7 @@ func (c *SessionList) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
 		if c.JSON {
 			array := jsonArray{w: s.Out}
-			if _, err := c.each(ctx, client, c.Limit, func(m *memory.Session) error { return array.add(m) }); err != nil {
+			if _, err := c.each(ctx, client, c.Limit, func(m *api.Session) error { return array.add(m) }); err != nil {
 				return err
 			}
 			return array.end()
@@ -60,7 +60,7 @@ func (c *SessionList) Run(ctx context.Context, s *Env) error {
 
 // each visits the newest sessions of each account that is meant, at most limit of each; 0 is all. more reports whether there
 // are others.
-func (c *SessionList) each(ctx context.Context, client *admin.Client, limit int, visit func(*memory.Session) error) (more bool, err error) {
+func (c *SessionList) each(ctx context.Context, client *admin.Client, limit int, visit func(*api.Session) error) (more bool, err error) {
 	accounts, err := c.accounts(ctx, client)
 	if err != nil {
 		return false, err
@@ -75,7 +75,7 @@ func (c *SessionList) each(ctx context.Context, client *admin.Client, limit int,
 	return more, nil
 }
 
-func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account string, limit int, visit func(*memory.Session) error) (more bool, err error) {
+func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account string, limit int, visit func(*api.Session) error) (more bool, err error) {
 	query := url.Values{}
 	if !c.JSON {
 		query.Set("include", "beginning")
@@ -118,15 +118,15 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *E
 	if limit == 0 {
 		limit = listedByDefault
 	}
-	var sessions []memory.Session
-	more, err := c.each(ctx, client, limit, func(m *memory.Session) error {
+	var sessions []api.Session
+	more, err := c.each(ctx, client, limit, func(m *api.Session) error {
 		sessions = append(sessions, *m)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(sessions, func(a, b memory.Session) int { return cmp.Compare(b.ID, a.ID) })
+	slices.SortFunc(sessions, func(a, b api.Session) int { return cmp.Compare(b.ID, a.ID) })
 	now := time.Now()
 	rows := make([][]string, len(sessions))
 	for i := range sessions {
@@ -168,7 +168,7 @@ type SessionShow struct {
 // Run shows the session, oldest turn first.
 func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (memory.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
+		account, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
 		if err != nil {
 			return err
 		}
@@ -181,19 +181,19 @@ func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 		if m.Summary != nil {
 			fmt.Fprintf(s.Out, "\nsummary by %s:\n  %s\n", printable(m.Summary.By), strings.ReplaceAll(printableLines(m.Summary.Text), "\n", "\n  "))
 		}
-		return eachTurn(ctx, client, account, c.ID, func(t *memory.Turn) error {
+		return eachTurn(ctx, client, account, c.ID, func(t *api.Turn) error {
 			c.describeTurn(s.Out, t)
 			return nil
 		})
 	})
 }
 
-func (c *SessionShow) writeJSON(ctx context.Context, client *admin.Client, s *Env, account string, m memory.Session) error {
+func (c *SessionShow) writeJSON(ctx context.Context, client *admin.Client, s *Env, account string, m api.Session) error {
 	shown := struct {
-		memory.Session
-		Turns []memory.Turn `json:"turns"`
-	}{m, []memory.Turn{}}
-	err := eachTurn(ctx, client, account, c.ID, func(t *memory.Turn) error {
+		api.Session
+		Turns []api.Turn `json:"turns"`
+	}{m, []api.Turn{}}
+	err := eachTurn(ctx, client, account, c.ID, func(t *api.Turn) error {
 		shown.Turns = append(shown.Turns, *t)
 		return nil
 	})
@@ -203,7 +203,7 @@ func (c *SessionShow) writeJSON(ctx context.Context, client *admin.Client, s *En
 	return writeJSON(s.Out, shown)
 }
 
-func eachTurn(ctx context.Context, client *admin.Client, account, id string, visit func(*memory.Turn) error) error {
+func eachTurn(ctx context.Context, client *admin.Client, account, id string, visit func(*api.Turn) error) error {
 	for after := ""; ; {
 		page, err := client.Memory().Timeline(ctx, account, id, after)
 		if err != nil {
@@ -250,7 +250,7 @@ func describeSession(w io.Writer, m *store.Session) error {
 	return columns.Flush()
 }
 
-func (c *SessionShow) describeTurn(w io.Writer, t *memory.Turn) {
+func (c *SessionShow) describeTurn(w io.Writer, t *api.Turn) {
 	x := &t.Exchange
 	head := []string{x.Started.Local().Format("15:04:05"), x.ID, modelOf(x)}
 	if x.Outcome != store.OutcomeComplete {
@@ -313,7 +313,7 @@ type SessionMerge struct {
 // Run merges; what led to the first session leads to the other one from then on.
 func (c *SessionMerge) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (memory.Session, error) {
+		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) {
 			return client.Memory().MergeSession(ctx, account, c.ID, c.Into)
 		})
 		if err != nil {
@@ -339,7 +339,7 @@ type SessionSplit struct {
 // Run splits, and says what the new session is.
 func (c *SessionSplit) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (memory.Session, error) {
+		_, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) {
 			return client.Memory().SplitSession(ctx, account, c.ID, c.Exchange)
 		})
 		if err != nil {
@@ -365,11 +365,11 @@ type SessionErase struct {
 // Run erases the session and waits until nothing of it is left.
 func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, _, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (memory.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
+		account, _, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
 		if err != nil {
 			return err
 		}
-		asked := memory.NewErasure{Selection: store.Selection{Sessions: []string{c.ID}}, DryRun: c.DryRun}
+		asked := api.NewErasure{Selection: store.Selection{Sessions: []string{c.ID}}, DryRun: c.DryRun}
 		e, err := client.Memory().Erase(ctx, account, asked)
 		if err == nil && !c.DryRun {
 			done := s.waiting("erasing")
@@ -386,7 +386,7 @@ func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 // eraseInterval is how often it is looked whether an erasure is done.
 const eraseInterval = 20 * time.Millisecond
 
-func untilErased(ctx context.Context, client *admin.Client, account string, e memory.Erasure) (memory.Erasure, error) {
+func untilErased(ctx context.Context, client *admin.Client, account string, e api.Erasure) (api.Erasure, error) {
 	for e.State != store.ErasureDone {
 		select {
 		case <-ctx.Done():
@@ -401,7 +401,7 @@ func untilErased(ctx context.Context, client *admin.Client, account string, e me
 	return e, nil
 }
 
-func (c *SessionErase) report(s *Env, e *memory.Erasure) error {
+func (c *SessionErase) report(s *Env, e *api.Erasure) error {
 	switch {
 	case c.JSON:
 		return writeJSON(s.Out, e)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/agent"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -82,9 +83,9 @@ func (c *Setup) key(ctx context.Context) (secret, id string, err error) {
 	if secret = cmp.Or(strings.TrimSpace(os.Getenv(envKey)), secret); err != nil || secret != "" {
 		return secret, "", err
 	}
-	var created admin.CreatedKey
+	var created api.CreatedKey
 	err = c.StoreFlags.manage(ctx, mustExist, func(client *admin.Client) error {
-		created, err = client.Keys().Create(ctx, admin.NewKey{Account: c.Account, Scopes: store.ScopeWrite | store.ScopeRead, Label: "setup " + c.Agent})
+		created, err = client.Keys().Create(ctx, api.NewKey{Account: c.Account, Scopes: store.ScopeWrite | store.ScopeRead, Label: "setup " + c.Agent})
 		return err
 	})
 	return created.Secret, created.ID, err

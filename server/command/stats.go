@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
@@ -26,7 +26,7 @@ func (c *Stats) Run(ctx context.Context, s *Env) error {
 		if err != nil {
 			return err
 		}
-		all := make([]memory.Stats, 0, len(accounts))
+		all := make([]api.Stats, 0, len(accounts))
 		for _, account := range accounts {
 			one, err := client.Memory().Stats(ctx, account)
 			if err != nil {
@@ -60,7 +60,7 @@ func (c *Stats) Run(ctx context.Context, s *Env) error {
 }
 
 // writeRecalls shows what became of questions since the server started, of accounts that had any.
-func writeRecalls(out io.Writer, all []memory.Stats) error {
+func writeRecalls(out io.Writer, all []api.Stats) error {
 	var rows [][]string
 	for i := range all {
 		if r := all[i].Recall; r != (recall.Counts{}) {
@@ -84,7 +84,7 @@ func stageRow(s *store.StageStats) []string {
 	return []string{s.Stage, strconv.FormatUint(s.Lag, 10), strconv.FormatUint(s.Unconfirmed, 10), strconv.FormatInt(s.Done, 10), each}
 }
 
-func statsRow(u *memory.Stats) []string {
+func statsRow(u *api.Stats) []string {
 	captured := u.RequestBytes + u.ResponseBytes
 	share := "-"
 	if captured > 0 {

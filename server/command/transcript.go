@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/transcript"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
@@ -62,7 +62,7 @@ func (c *Export) writeTranscripts(ctx context.Context, client *admin.Client, acc
 			return errors.New("no turn is found by --where " + c.Where)
 		}
 	}
-	write := func(m *memory.Session) error {
+	write := func(m *api.Session) error {
 		if m.Error != nil || !c.Since.IsZero() && m.Updated.Before(c.Since.Time) || !c.Until.IsZero() && !m.Created.Before(c.Until.Time) {
 			return nil
 		}
@@ -106,7 +106,7 @@ func sessionsWhere(ctx context.Context, client *admin.Client, account, query str
 	return ids, nil
 }
 
-func writeTranscript(ctx context.Context, client *admin.Client, account string, w *transcript.Writer, m *memory.Session) error {
+func writeTranscript(ctx context.Context, client *admin.Client, account string, w *transcript.Writer, m *api.Session) error {
 	kept, err := keptTurns(ctx, client, account, m.ID)
 	if err != nil || len(kept) == 0 {
 		return err
@@ -119,7 +119,7 @@ func writeTranscript(ctx context.Context, client *admin.Client, account string, 
 		}
 	}
 	w.Begin(&about)
-	err = eachTurn(ctx, client, account, m.ID, func(t *memory.Turn) error {
+	err = eachTurn(ctx, client, account, m.ID, func(t *api.Turn) error {
 		if kept[t.Exchange.ID] {
 			w.Turn(t.Turn)
 		}
@@ -135,7 +135,7 @@ func keptTurns(ctx context.Context, client *admin.Client, account, session strin
 	parents := make(map[string]string)
 	root := make(map[string]string)
 	newest := make(map[string]string) // by the root
-	err := eachTurn(ctx, client, account, session, func(t *memory.Turn) error {
+	err := eachTurn(ctx, client, account, session, func(t *api.Turn) error {
 		if t.Turn == nil || t.Exchange.Auxiliary != "" || t.Turn.Error != "" || t.Exchange.Outcome != store.OutcomeComplete {
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 )
 
 // Export is "mneme export [FILE]".
@@ -149,7 +149,7 @@ func (c *Import) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-func (c *Import) report(s *Env, account string, done *memory.Import) error {
+func (c *Import) report(s *Env, account string, done *api.Import) error {
 	if c.JSON {
 		return writeJSON(s.Out, done)
 	}

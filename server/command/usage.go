@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/memory"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -31,8 +31,8 @@ type Usage struct {
 // Run tells what was used and what it cost.
 func (c *Usage) Run(ctx context.Context, s *Env) error {
 	for _, name := range c.By {
-		if !slices.Contains(memory.UsageBy(), name) {
-			return fmt.Errorf("--by %s: group by %s", name, strings.Join(memory.UsageBy(), ", "))
+		if !slices.Contains(api.UsageBy(), name) {
+			return fmt.Errorf("--by %s: group by %s", name, strings.Join(api.UsageBy(), ", "))
 		}
 	}
 	query := url.Values{"by": {strings.Join(c.By, ",")}, "since": {c.Since.UTC().Truncate(time.Hour).Format(time.RFC3339)}}
@@ -59,7 +59,7 @@ func (c *Usage) Run(ctx context.Context, s *Env) error {
 	})
 }
 
-func usageCell(line *memory.UsageLine, by string) string {
+func usageCell(line *api.UsageLine, by string) string {
 	switch by {
 	case "hour":
 		return line.Hour.Format("2006-01-02 15:04")
@@ -81,7 +81,7 @@ func usageCell(line *memory.UsageLine, by string) string {
 	return line.Model
 }
 
-func (c *Usage) writeTable(s *Env, u *memory.Usage) error {
+func (c *Usage) writeTable(s *Env, u *api.Usage) error {
 	var headings []string
 	for _, by := range c.By {
 		headings = append(headings, strings.ToUpper(by))
@@ -104,7 +104,7 @@ func (c *Usage) writeTable(s *Env, u *memory.Usage) error {
 	return nil
 }
 
-func (c *Usage) row(line *memory.UsageLine, total bool) (row []string) {
+func (c *Usage) row(line *api.UsageLine, total bool) (row []string) {
 	for i, by := range c.By {
 		switch {
 		case !total:
@@ -120,7 +120,7 @@ func (c *Usage) row(line *memory.UsageLine, total bool) (row []string) {
 		fmt.Sprintf("%.0f %%", line.CacheShare*100), strconv.FormatInt(line.Usage.Output, 10), dollars(&line.Cost), dollarText(line.Cost.Saved))
 }
 
-func (c *Usage) writeCSV(s *Env, u *memory.Usage) error {
+func (c *Usage) writeCSV(s *Env, u *api.Usage) error {
 	w := csv.NewWriter(s.Out)
 	_ = w.Write(append(slices.Clone(c.By), "requests", "errors", "input_uncached", "cache_read", "cache_write", "output", "reasoning",
 		"usd", "notional_usd", "saved_usd", "unpriced", "estimated"))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/agent"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -117,15 +118,15 @@ func (c *Wrap) key(ctx context.Context, url string) (secret string, revoke func(
 	}
 	ctx = context.WithoutCancel(ctx) // an interrupt is for the agent
 	holding, letGo := context.WithCancel(ctx)
-	var created admin.CreatedKey
+	var created api.CreatedKey
 	var held sync.WaitGroup
 	err = c.StoreFlags.manage(ctx, mustExist, func(client *admin.Client) error {
 		if client.InProcess() {
 			return fmt.Errorf("the server at %s does not use this data directory; set %s to a key of that server, or name its data directory with --data", url, envKey)
 		}
 		expires := time.Now().Add(admin.HeldKeyLasts)
-		created, err = client.Keys().Create(ctx, admin.NewKey{
-			Account: c.Account, Scopes: store.ScopeWrite | store.ScopeRead, Label: "wrap " + c.Agent, KeySettings: admin.KeySettings{Expires: &expires},
+		created, err = client.Keys().Create(ctx, api.NewKey{
+			Account: c.Account, Scopes: store.ScopeWrite | store.ScopeRead, Label: "wrap " + c.Agent, KeySettings: api.KeySettings{Expires: &expires},
 		})
 		if err == nil {
 			held.Go(func() { client.Keys().Hold(holding, created.ID) })

@@ -12,40 +12,10 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 )
-
-// Context is what fills a request. Tokens are estimated: four bytes make one.
-type Context struct {
-	Object string        `json:"object"` // "memory.context"
-	ID     string        `json:"id"`
-	Bytes  int64         `json:"bytes"` // of the request
-	Parts  []ContextPart `json:"parts"` // by kind, the largest first
-	Files  []ContextPart `json:"files"` // results of tools by the file that they are of, the largest first
-	Tools  []ContextPart `json:"tools"` // definitions of tools, the largest first
-
-	Previous string        `json:"previous,omitempty"` // the exchange before in the session, which the prefix is compared with
-	Common   int64         `json:"common,omitempty"`   // bytes of the prefix that both have
-	Break    *ContextBreak `json:"break,omitempty"`    // nil: this request goes on from all of the one before
-}
-
-// ContextPart is a share of a request.
-type ContextPart struct {
-	Name  string `json:"name"`
-	Count int    `json:"count"`
-	Bytes int64  `json:"bytes"`
-}
-
-// ContextBreak is where a request stops being the one before with more behind it: caches of prompts end there.
-type ContextBreak struct {
-	Kind   string    `json:"kind"`   // tools, system, messages
-	Index  int       `json:"index"`  // of the block in its kind, from 0
-	Before string    `json:"before"` // the beginning of the difference in the request before; "" where it had no more
-	Now    string    `json:"now"`
-	Tokens int64     `json:"tokens"`        // that had been sent before, and stand behind the difference
-	Lost   store.USD `json:"usd,omitempty"` // what they cost more than from a cache
-}
 
 // excerptBytes is how much of a difference is shown.
 const excerptBytes = 400
@@ -55,41 +25,41 @@ const estimatedTokenBytes = 4
 // mostFiles is how many files and tools are listed.
 const mostFiles = 30
 
-func (a *api) contextOf(c *call) (any, error) {
+func (h *handler) contextOf(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	x, err := a.Archive.Exchange(c.account, c.id())
+	x, err := h.Archive.Exchange(c.account, c.id())
 	if err != nil {
 		return nil, err
 	}
-	answer := &Context{Object: "memory.context", ID: x.ID, Bytes: int64(len(x.RawRequest)), Parts: []ContextPart{}, Files: []ContextPart{}, Tools: []ContextPart{}}
+	answer := &api.Context{Object: "memory.context", ID: x.ID, Bytes: int64(len(x.RawRequest)), Parts: []api.ContextPart{}, Files: []api.ContextPart{}, Tools: []api.ContextPart{}}
 	blocks := prefixOf(x.RawRequest)
-	answer.fill(x, blocks)
-	before, err := a.before(c.account, x)
+	fill(answer, x, blocks)
+	before, err := h.before(c.account, x)
 	if err != nil || before == nil {
 		return answer, nil //nolint:nilerr // there is nothing to compare with, or it is damaged
 	}
-	answer.compare(blocks, prefixOf(before.RawRequest))
+	compare(answer, blocks, prefixOf(before.RawRequest))
 	answer.Previous = before.ID
-	if b := answer.Break; b != nil && a.CacheLoss != nil {
-		b.Lost = a.CacheLoss(&x.ExchangeInfo, b.Tokens)
+	if b := answer.Break; b != nil && h.CacheLoss != nil {
+		b.Lost = h.CacheLoss(&x.ExchangeInfo, b.Tokens)
 	}
 	return answer, nil
 }
 
 // before gives the exchange that an exchange goes on from, nil if it is the first.
-func (a *api) before(account string, x *store.Exchange) (*store.Exchange, error) {
+func (h *handler) before(account string, x *store.Exchange) (*store.Exchange, error) {
 	if x.Session == "" {
 		return nil, nil
 	}
-	page, err := a.Archive.Timeline(account, x.Session, store.TimelineQuery{After: x.ID, Limit: 20, Descending: true})
+	page, err := h.Archive.Timeline(account, x.Session, store.TimelineQuery{After: x.ID, Limit: 20, Descending: true})
 	if err != nil {
 		return nil, err
 	}
 	for i := range page.Data {
 		if e := &page.Data[i].Exchange; e.Auxiliary == x.Auxiliary && e.Surface == x.Surface && e.Outcome != store.OutcomeRefused && e.Outcome != store.OutcomeDamaged {
-			return a.Archive.Exchange(account, e.ID)
+			return h.Archive.Exchange(account, e.ID)
 		}
 	}
 	return nil, nil
@@ -119,15 +89,15 @@ func prefixOf(body []byte) (blocks []block) {
 }
 
 // fill says what the request is made of.
-func (answer *Context) fill(x *store.Exchange, blocks []block) {
-	parts, files := make(map[string]*ContextPart), make(map[string]*ContextPart)
-	count := func(in map[string]*ContextPart, name string, n int) {
+func fill(answer *api.Context, x *store.Exchange, blocks []block) {
+	parts, files := make(map[string]*api.ContextPart), make(map[string]*api.ContextPart)
+	count := func(in map[string]*api.ContextPart, name string, n int) {
 		if n == 0 {
 			return
 		}
 		p := in[name]
 		if p == nil {
-			p = &ContextPart{Name: name}
+			p = &api.ContextPart{Name: name}
 			in[name] = p
 		}
 		p.Count++
@@ -138,7 +108,7 @@ func (answer *Context) fill(x *store.Exchange, blocks []block) {
 		case "tools":
 			count(parts, "tools", len(b.text))
 			name := scan.String(scan.Get(b.text, "name"))
-			answer.Tools = append(answer.Tools, ContextPart{Name: cmp.Or(name, scan.String(scan.Path(b.text, "function", "name"))), Count: 1, Bytes: int64(len(b.text))})
+			answer.Tools = append(answer.Tools, api.ContextPart{Name: cmp.Or(name, scan.String(scan.Path(b.text, "function", "name"))), Count: 1, Bytes: int64(len(b.text))})
 		case "system":
 			count(parts, "system", len(b.text))
 		}
@@ -173,16 +143,16 @@ func (answer *Context) fill(x *store.Exchange, blocks []block) {
 		}
 	}
 	answer.Parts, answer.Files = largest(parts), largest(files)
-	slices.SortStableFunc(answer.Tools, func(a, b ContextPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	slices.SortStableFunc(answer.Tools, func(a, b api.ContextPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	answer.Tools = answer.Tools[:min(len(answer.Tools), mostFiles)]
 }
 
-func largest(of map[string]*ContextPart) []ContextPart {
-	parts := make([]ContextPart, 0, len(of))
+func largest(of map[string]*api.ContextPart) []api.ContextPart {
+	parts := make([]api.ContextPart, 0, len(of))
 	for p := range maps.Values(of) {
 		parts = append(parts, *p)
 	}
-	slices.SortFunc(parts, func(a, b ContextPart) int {
+	slices.SortFunc(parts, func(a, b api.ContextPart) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
 	})
 	return parts[:min(len(parts), mostFiles)]
@@ -208,13 +178,13 @@ func fileOf(arguments string) string {
 
 // compare finds the first block that is another one than in the request before. A marker of a cache moves with the end of the
 // conversation, and is no difference.
-func (answer *Context) compare(now, before []block) {
+func compare(answer *api.Context, now, before []block) {
 	for i, b := range before {
 		if i < len(now) && b.kind == now[i].kind && bytes.Equal(unmarked(b.text), unmarked(now[i].text)) {
 			answer.Common += int64(len(b.text))
 			continue
 		}
-		found := &ContextBreak{Kind: b.kind, Index: b.index}
+		found := &api.ContextBreak{Kind: b.kind, Index: b.index}
 		was, is := b.text, []byte(nil)
 		if i < len(now) {
 			is = now[i].text

@@ -26,7 +26,7 @@ const eventMissed = "missed"
 const signOfLife = 15 * time.Second
 
 // events streams what is committed for the account until the caller leaves or the server closes.
-func (a *api) events(c *call) (any, error) {
+func (h *handler) events(c *call) (any, error) {
 	last := c.query.text("after")
 	if id := c.r.Header.Get("Last-Event-ID"); id != "" {
 		last = id
@@ -34,7 +34,7 @@ func (a *api) events(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	after, missed, err := a.resume(last)
+	after, missed, err := h.resume(last)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +45,12 @@ func (a *api) events(c *call) (any, error) {
 		c.w.WriteHeader(http.StatusOK)
 		return nil, nil
 	}
-	sub, err := a.Archive.Subscribe(c.account, after)
+	sub, err := h.Archive.Subscribe(c.account, after)
 	if err != nil {
 		return nil, err
 	}
 	defer sub.Close()
-	t := tail{api: a, call: c, out: http.NewResponseController(c.w)}
+	t := tail{handler: h, call: c, out: http.NewResponseController(c.w)}
 	if missed || sub.Missed {
 		t.text("event: " + eventMissed + "\ndata: {}\n\n")
 	} else {
@@ -61,7 +61,7 @@ func (a *api) events(c *call) (any, error) {
 }
 
 // resume parses the id of the last event that a caller received.
-func (a *api) resume(last string) (after uint64, missed bool, err error) {
+func (h *handler) resume(last string) (after uint64, missed bool, err error) {
 	if last == "" {
 		return 0, false, nil
 	}
@@ -69,7 +69,7 @@ func (a *api) resume(last string) (after uint64, missed bool, err error) {
 	if after, err = strconv.ParseUint(number, 10, 64); err != nil {
 		return 0, false, codec.Invalid("after", "%q is not the id of an event", last)
 	}
-	if epoch != a.epoch {
+	if epoch != h.epoch {
 		return 0, true, nil
 	}
 	return after, false, nil
@@ -77,10 +77,10 @@ func (a *api) resume(last string) (after uint64, missed bool, err error) {
 
 // tail writes events to one caller.
 type tail struct {
-	api  *api
-	call *call
-	out  *http.ResponseController
-	err  error // the caller is gone
+	handler *handler
+	call    *call
+	out     *http.ResponseController
+	err     error // the caller is gone
 }
 
 func (t *tail) follow(sub *store.Subscription) {
@@ -90,10 +90,10 @@ func (t *tail) follow(sub *store.Subscription) {
 		select {
 		case <-t.call.ctx().Done():
 			return
-		case <-t.api.Closing:
+		case <-t.handler.Closing:
 			return
 		case <-alive.C:
-			if _, err := t.api.Identify(t.call.r, store.ScopeRead); err != nil {
+			if _, err := t.handler.Identify(t.call.r, store.ScopeRead); err != nil {
 				return
 			}
 			t.text(": alive\n\n")
@@ -112,7 +112,7 @@ func (t *tail) event(e *store.Event) {
 		panic(err) // a plain struct
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "id: %s-%d\nevent: %s\ndata: %s\n\n", t.api.epoch, e.Seq, e.Kind, text)
+	fmt.Fprintf(&b, "id: %s-%d\nevent: %s\ndata: %s\n\n", t.handler.epoch, e.Seq, e.Kind, text)
 	t.text(b.String())
 }
 

@@ -18,7 +18,7 @@
 //	POST   /v1/memory/erasures                  a selection, and "dry_run"
 //	GET    /v1/memory/erasures/{id}
 //	POST   /v1/memory/search                    {"query", "filters", …}, see search.Request; X-Service-Memory-Wait: indexed
-//	POST   /v1/memory/recall                    {"prompt", "cwd", …}, see RecallRequest; also the body of a client's hook
+//	POST   /v1/memory/recall                    {"prompt", "cwd", …}, see api.RecallRequest; also the body of a client's hook
 //	GET    /v1/memory/stats
 //	GET    /v1/memory/usage                     tokens and costs, by=day,key,model and the like; since, until
 //	GET    /v1/memory/events                    server-sent events; resumes after Last-Event-ID
@@ -38,9 +38,8 @@ import (
 	"strings"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/server/recall"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
-	"github.com/mnemeproxy/mneme/store/search"
 )
 
 // Options configure a [Handler].
@@ -71,29 +70,29 @@ type Options struct {
 var routes = []struct {
 	pattern string
 	scope   store.Scopes
-	serve   func(*api, *call) (any, error)
+	serve   func(*handler, *call) (any, error)
 }{
-	{"GET /v1/memory/sessions", store.ScopeRead, (*api).sessions},
-	{"GET /v1/memory/sessions/{id}", store.ScopeRead, (*api).session},
-	{"PATCH /v1/memory/sessions/{id}", store.ScopeWrite, (*api).describeSession},
-	{"GET /v1/memory/sessions/{id}/timeline", store.ScopeRead, (*api).timeline},
-	{"POST /v1/memory/sessions/{id}/merge", store.ScopeWrite, (*api).mergeSession},
-	{"POST /v1/memory/sessions/{id}/split", store.ScopeWrite, (*api).splitSession},
-	{"DELETE /v1/memory/sessions/{id}", store.ScopeErase, (*api).eraseSession},
-	{"GET /v1/memory/exchanges", store.ScopeRead, (*api).exchanges},
-	{"GET /v1/memory/exchanges/{id}", store.ScopeRead, (*api).exchange},
-	{"GET /v1/memory/exchanges/{id}/translation", store.ScopeRead, (*api).translation},
-	{"GET /v1/memory/exchanges/{id}/context", store.ScopeRead, (*api).contextOf},
-	{"DELETE /v1/memory/exchanges/{id}", store.ScopeErase, (*api).eraseExchange},
-	{"POST /v1/memory/erasures", store.ScopeErase, (*api).erase},
-	{"GET /v1/memory/erasures/{id}", store.ScopeErase, (*api).erasure},
-	{"POST /v1/memory/search", store.ScopeRead, (*api).search},
-	{"POST /v1/memory/recall", store.ScopeRead, (*api).recall},
-	{"GET /v1/memory/stats", store.ScopeRead, (*api).stats},
-	{"GET /v1/memory/usage", store.ScopeRead, (*api).usage},
-	{"GET /v1/memory/events", store.ScopeRead, (*api).events},
-	{"GET /v1/memory/export.jsonl", store.ScopeRead, (*api).export},
-	{"POST /v1/memory/imports", store.ScopeWrite, (*api).importAll},
+	{"GET /v1/memory/sessions", store.ScopeRead, (*handler).sessions},
+	{"GET /v1/memory/sessions/{id}", store.ScopeRead, (*handler).session},
+	{"PATCH /v1/memory/sessions/{id}", store.ScopeWrite, (*handler).describeSession},
+	{"GET /v1/memory/sessions/{id}/timeline", store.ScopeRead, (*handler).timeline},
+	{"POST /v1/memory/sessions/{id}/merge", store.ScopeWrite, (*handler).mergeSession},
+	{"POST /v1/memory/sessions/{id}/split", store.ScopeWrite, (*handler).splitSession},
+	{"DELETE /v1/memory/sessions/{id}", store.ScopeErase, (*handler).eraseSession},
+	{"GET /v1/memory/exchanges", store.ScopeRead, (*handler).exchanges},
+	{"GET /v1/memory/exchanges/{id}", store.ScopeRead, (*handler).exchange},
+	{"GET /v1/memory/exchanges/{id}/translation", store.ScopeRead, (*handler).translation},
+	{"GET /v1/memory/exchanges/{id}/context", store.ScopeRead, (*handler).contextOf},
+	{"DELETE /v1/memory/exchanges/{id}", store.ScopeErase, (*handler).eraseExchange},
+	{"POST /v1/memory/erasures", store.ScopeErase, (*handler).erase},
+	{"GET /v1/memory/erasures/{id}", store.ScopeErase, (*handler).erasure},
+	{"POST /v1/memory/search", store.ScopeRead, (*handler).search},
+	{"POST /v1/memory/recall", store.ScopeRead, (*handler).recall},
+	{"GET /v1/memory/stats", store.ScopeRead, (*handler).stats},
+	{"GET /v1/memory/usage", store.ScopeRead, (*handler).usage},
+	{"GET /v1/memory/events", store.ScopeRead, (*handler).events},
+	{"GET /v1/memory/export.jsonl", store.ScopeRead, (*handler).export},
+	{"POST /v1/memory/imports", store.ScopeWrite, (*handler).importAll},
 }
 
 // Patterns are the methods and paths that a [Handler] serves, as [http.ServeMux] writes them.
@@ -110,18 +109,18 @@ func Handler(o Options) http.Handler {
 	if o.LineBytes == 0 {
 		o.LineBytes = maxLine
 	}
-	a := &api{Options: o, epoch: newEpoch()}
+	h := &handler{Options: o, epoch: newEpoch()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.Fail(w, r, codec.Errorf(codec.KindNotFound, "There is no %s %s.", r.Method, r.URL.Path))
+		h.Fail(w, r, codec.Errorf(codec.KindNotFound, "There is no %s %s.", r.Method, r.URL.Path))
 	})
 	for _, route := range routes {
-		mux.HandleFunc(route.pattern, a.endpoint(route.scope, func(c *call) (any, error) { return route.serve(a, c) }))
+		mux.HandleFunc(route.pattern, h.endpoint(route.scope, func(c *call) (any, error) { return route.serve(h, c) }))
 	}
 	return mux
 }
 
-type api struct {
+type handler struct {
 	Options
 	epoch string
 }
@@ -142,67 +141,38 @@ func (c *call) ctx() context.Context { return c.r.Context() }
 
 func (c *call) id() string { return c.r.PathValue("id") }
 
-func (a *api) endpoint(scope store.Scopes, serve endpoint) http.HandlerFunc {
+func (h *handler) endpoint(scope store.Scopes, serve endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		account, err := a.Identify(r, scope)
+		account, err := h.Identify(r, scope)
 		if err != nil {
-			a.Fail(w, r, err)
+			h.Fail(w, r, err)
 			return
 		}
 		c := &call{account: account, w: w, r: r, query: query{values: r.URL.Query()}, status: http.StatusOK}
-		delete(c.query.values, a.AccountParameter)
+		delete(c.query.values, h.AccountParameter)
 		answer, err := serve(c)
 		switch {
 		case err != nil:
-			a.Fail(w, r, err)
+			h.Fail(w, r, err)
 		case answer != nil:
 			writeJSON(w, c.status, answer)
 		}
 	}
 }
 
-// List is a page.
-type List[T any] struct {
-	Object  string  `json:"object"` // "list"
-	Data    []T     `json:"data"`
-	FirstID *string `json:"first_id"`
-	LastID  *string `json:"last_id"`
-	HasMore bool    `json:"has_more"`
-}
-
-// newList makes a page; id returns the id of an entry.
-func newList[T any](data []T, hasMore bool, id func(*T) string) List[T] {
-	list := List[T]{Object: "list", Data: data, HasMore: hasMore}
-	if n := len(data); n > 0 {
-		first, last := id(&data[0]), id(&data[n-1])
-		list.FirstID, list.LastID = &first, &last
-	}
-	return list
-}
-
-// Stats is the disk usage of an account's memory by kind.
-type Stats struct {
-	Object  string `json:"object"` // "memory.stats"
-	Account string `json:"account"`
-	store.Usage
-	Stored int64          `json:"stored"`          // the sum of what is stored
-	Index  *search.Status `json:"index,omitempty"` // nil: there is none
-	Recall recall.Counts  `json:"recall,omitzero"` // since the server started
-}
-
-func (a *api) stats(c *call) (any, error) {
+func (h *handler) stats(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	usage, err := a.Archive.Usage(c.ctx(), c.account)
+	usage, err := h.Archive.Usage(c.ctx(), c.account)
 	if err != nil {
 		return nil, err
 	}
-	stats := Stats{Object: "memory.stats", Account: c.account, Usage: usage, Stored: usage.Stored()}
-	if a.Recaller != nil {
-		stats.Recall = a.Recaller.Counts(c.account)
+	stats := api.Stats{Object: "memory.stats", Account: c.account, Usage: usage, Stored: usage.Stored()}
+	if h.Recaller != nil {
+		stats.Recall = h.Recaller.Counts(c.account)
 	}
-	stats.Index, err = a.Searcher.Status(c.ctx(), c.account)
+	stats.Index, err = h.Searcher.Status(c.ctx(), c.account)
 	return stats, err
 }
 

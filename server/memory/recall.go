@@ -8,28 +8,9 @@ import (
 	"net/http"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/recall"
 )
-
-// RecallRequest asks what earlier sessions say about a question. With Event it is the body of a client's hook, and is
-// answered in the form that hooks are.
-type RecallRequest struct {
-	Prompt    string `json:"prompt,omitempty"`
-	Project   string `json:"project,omitempty"`    // or cwd; X-Service-Project wins
-	Directory string `json:"cwd,omitempty"`        // that the client works in
-	Session   string `json:"session_id,omitempty"` // that asks, by any of its ids: it is not told what it said, nor anything twice
-	MaxTokens int    `json:"max_tokens,omitempty"` // 0: 400
-	Scope     string `json:"scope,omitempty"`      // project (default) or account
-
-	Event  string `json:"hook_event_name,omitempty"` // UserPromptSubmit or SessionStart
-	Source string `json:"source,omitempty"`          // of the event
-}
-
-// Recalled is the answer.
-type Recalled struct {
-	Object string `json:"object"` // "memory.recall"
-	recall.Recalled
-}
 
 // Events of hooks that are answered.
 const (
@@ -37,20 +18,10 @@ const (
 	eventStart  = "SessionStart"
 )
 
-// hookAnswer is what a hook of Claude Code or Codex gives back (docs/wire/clients.md). Without a text it is an empty object.
-type hookAnswer struct {
-	Output *hookOutput `json:"hookSpecificOutput,omitempty"`
-}
-
-type hookOutput struct {
-	Event   string `json:"hookEventName"`
-	Context string `json:"additionalContext"`
-}
-
 const headerProject = "X-Service-Project"
 
-func (a *api) recall(c *call) (any, error) {
-	if a.Recaller == nil {
+func (h *handler) recall(c *call) (any, error) {
+	if h.Recaller == nil {
 		return nil, codec.Errorf(codec.KindNotFound, "Nothing is recalled from this memory.")
 	}
 	asked, err := readRecall(c)
@@ -67,30 +38,30 @@ func (a *api) recall(c *call) (any, error) {
 		if asked.Prompt == "" {
 			return nil, codec.Invalid("prompt", "say what is asked, in prompt")
 		}
-		return Recalled{"memory.recall", a.offer(c, asked)}, nil
+		return api.Recalled{Object: "memory.recall", Recalled: h.offer(c, asked)}, nil
 	}
 	var r recall.Recalled
 	switch {
-	case asked.Event == eventPrompt && asked.byPerson():
-		r = a.offer(c, asked)
+	case asked.Event == eventPrompt && byPerson(asked):
+		r = h.offer(c, asked)
 	case asked.Event == eventStart && (asked.Source == "startup" || asked.Source == "clear" || asked.Source == ""):
-		r = a.Recaller.Digest(c.ctx(), c.account, asked.Project, asked.Session)
+		r = h.Recaller.Digest(c.ctx(), c.account, asked.Project, asked.Session)
 	}
 	if r.Text == "" {
-		return hookAnswer{}, nil
+		return api.HookAnswer{}, nil
 	}
-	return hookAnswer{&hookOutput{asked.Event, r.Text}}, nil
+	return api.HookAnswer{Output: &api.HookOutput{Event: asked.Event, Context: r.Text}}, nil
 }
 
-func (a *api) offer(c *call, asked *RecallRequest) recall.Recalled {
-	return a.Recaller.Offer(c.ctx(), &recall.Query{
+func (h *handler) offer(c *call, asked *api.RecallRequest) recall.Recalled {
+	return h.Recaller.Offer(c.ctx(), &recall.Query{
 		Account: c.account, Prompt: asked.Prompt, Project: asked.Project, Wide: asked.Scope == "account",
 		Session: asked.Session, Tokens: asked.MaxTokens,
 	})
 }
 
 // byPerson reports whether a prompt was typed, and not sent by the client on its own.
-func (r *RecallRequest) byPerson() bool {
+func byPerson(r *api.RecallRequest) bool {
 	switch r.Source {
 	case "system", "poll_event", "loop_wakeup", "schedule_wakeup":
 		return false
@@ -100,7 +71,7 @@ func (r *RecallRequest) byPerson() bool {
 
 // readRecall reads a request. Bodies of hooks have members that come and go with the client's versions; those of anybody else
 // are held to what there is.
-func readRecall(c *call) (*RecallRequest, error) {
+func readRecall(c *call) (*api.RecallRequest, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
@@ -112,7 +83,7 @@ func readRecall(c *call) (*RecallRequest, error) {
 		}
 		return nil, malformed(err)
 	}
-	asked := new(RecallRequest)
+	asked := new(api.RecallRequest)
 	if err := json.Unmarshal(body, asked); err != nil {
 		return nil, malformed(err)
 	}

@@ -17,16 +17,16 @@ const (
 	notYetAnswer = "index:behind" // the wait was over before all was indexed
 )
 
-func (a *api) search(c *call) (any, error) {
+func (h *handler) search(c *call) (any, error) {
 	var asked search.Request
 	if err := c.read(&asked); err != nil {
 		return nil, err
 	}
-	late, err := a.waitIndexed(c)
+	late, err := h.waitIndexed(c)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := a.Searcher.Search(c.ctx(), c.account, &asked)
+	answer, err := h.Searcher.Search(c.ctx(), c.account, &asked)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (a *api) search(c *call) (any, error) {
 }
 
 // waitIndexed waits, if the caller asks for it, until the account's finished exchanges can be found.
-func (a *api) waitIndexed(c *call) (late bool, err error) {
+func (h *handler) waitIndexed(c *call) (late bool, err error) {
 	switch c.r.Header.Get(headerWait) {
 	case "":
 		return false, nil
@@ -47,7 +47,7 @@ func (a *api) waitIndexed(c *call) (late bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx(), longestWait)
 	defer cancel()
-	err = a.Searcher.Wait(ctx, c.account)
+	err = h.Searcher.Wait(ctx, c.account)
 	if ctx.Err() != nil && c.ctx().Err() == nil {
 		return true, nil
 	}

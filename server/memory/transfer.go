@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -30,12 +31,7 @@ type exportHeader struct {
 	Version int    `json:"version"`
 }
 
-type exportedExchange struct {
-	Object string `json:"object"` // "memory.exchange"
-	Exchange
-}
-
-func (a *api) export(c *call) (any, error) {
+func (h *handler) export(c *call) (any, error) {
 	selection := store.Selection{
 		Sessions: c.query.list("session"), Exchanges: c.query.list("exchange"),
 		ChatKey: c.query.text("chat_key"), ExternalSession: c.query.text("external_id"),
@@ -57,7 +53,7 @@ func (a *api) export(c *call) (any, error) {
 		c.w.Header().Set("Content-Type", ndjson)
 		_ = lines.begin()
 	})
-	for step, err := range a.Archive.Export(c.ctx(), c.account, selection) {
+	for step, err := range h.Archive.Export(c.ctx(), c.account, selection) {
 		if err != nil && !begun {
 			return nil, err
 		}
@@ -126,33 +122,27 @@ func exportLine(step *store.Exported) any {
 		}{damagedObject, step.Damaged}
 	}
 	if step.Session != nil {
-		return Session{Object: "memory.session", Session: *step.Session, Summary: step.Summary}
+		s := api.NewSession(step.Session)
+		s.Summary = step.Summary
+		return s
 	}
-	return exportedExchange{"memory.exchange", NewExchange(step.Exchange)}
-}
-
-// Import is the outcome of an import.
-type Import struct {
-	Object    string `json:"object"` // "memory.import"
-	Sessions  int64  `json:"sessions"`
-	Exchanges int64  `json:"exchanges"`
-	Skipped   int64  `json:"skipped"` // sessions and exchanges that were there already
-
-	// ErasedAfter is when retention erases the exchanges that were taken in, whose age counts from now; zero: not by age.
-	ErasedAfter time.Time `json:"erased_after,omitzero"`
+	x := api.NewExchange(&step.Exchange.ExchangeInfo)
+	x.SetRequest(step.Exchange.RawRequest)
+	x.SetResponse(step.Exchange.RawResponse)
+	return x
 }
 
 // maxLine bounds a line of an import where nothing else does: a request and an answer of the largest size there is, in base64.
 const maxLine = 1 << 30
 
-func (a *api) importAll(c *call) (any, error) {
+func (h *handler) importAll(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // an import has no time limit, where that can be set
-	done := Import{Object: "memory.import"}
+	done := api.Import{Object: "memory.import"}
 	lines := bufio.NewScanner(c.r.Body)
-	lines.Buffer(make([]byte, 0, 64<<10), a.LineBytes)
+	lines.Buffer(make([]byte, 0, 64<<10), h.LineBytes)
 	number := 0
 	for lines.Scan() {
 		number++
@@ -160,20 +150,20 @@ func (a *api) importAll(c *call) (any, error) {
 		if len(line) == 0 {
 			continue
 		}
-		if err := a.importLine(c, line, number == 1, &done); err != nil {
+		if err := h.importLine(c, line, number == 1, &done); err != nil {
 			return nil, atLine(number, err)
 		}
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
 		return nil, atLine(number+1, codec.Errorf(codec.KindTooLarge,
-			"the line has more than the %d bytes that are taken in here: import the file on the server itself, with mneme import, or leave the line out", a.LineBytes))
+			"the line has more than the %d bytes that are taken in here: import the file on the server itself, with mneme import, or leave the line out", h.LineBytes))
 	case err != nil:
 		return nil, atLine(number+1, codec.Errorf(codec.KindInvalidRequest, "the export ends here before its time"))
 	case number == 0:
 		return nil, codec.Errorf(codec.KindInvalidRequest, "The body is empty; it should be what export.jsonl gave.")
 	}
-	if age := a.Archive.RetentionOf(c.account).MaxAge; age > 0 && done.Exchanges > 0 {
+	if age := h.Archive.RetentionOf(c.account).MaxAge; age > 0 && done.Exchanges > 0 {
 		done.ErasedAfter = time.Now().Add(age).UTC().Truncate(time.Second)
 	}
 	return done, nil
@@ -190,7 +180,7 @@ func atLine(number int, err error) error {
 	return &told
 }
 
-func (a *api) importLine(c *call, line []byte, first bool, done *Import) error {
+func (h *handler) importLine(c *call, line []byte, first bool, done *api.Import) error {
 	var head exportHeader
 	if json.Unmarshal(line, &head) != nil || first != (head.Object == exportObject) {
 		return codec.Errorf(codec.KindInvalidRequest, "this is not an export of mneme")
@@ -210,7 +200,7 @@ func (a *api) importLine(c *call, line []byte, first bool, done *Import) error {
 		invalid.Cause = err
 		return invalid
 	}
-	taken, err := a.Archive.Import(c.ctx(), c.account, step)
+	taken, err := h.Archive.Import(c.ctx(), c.account, step)
 	if err != nil {
 		return err
 	}
@@ -222,14 +212,14 @@ func (a *api) importLine(c *call, line []byte, first bool, done *Import) error {
 }
 
 // readStep reads a line and returns the count that it belongs to.
-func readStep(object string, line []byte, done *Import) (step store.Exported, count *int64, err error) {
+func readStep(object string, line []byte, done *api.Import) (step store.Exported, count *int64, err error) {
 	switch object {
 	case "memory.session":
-		var s Session
+		var s api.Session
 		err := json.Unmarshal(line, &s)
 		return store.Exported{Session: &s.Session, Summary: s.Summary}, &done.Sessions, err
 	case "memory.exchange":
-		var x exportedExchange
+		var x api.Exchange
 		if err := json.Unmarshal(line, &x); err != nil {
 			return step, nil, err
 		}

@@ -7,36 +7,9 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
-
-// Usage is what exchanges used and cost, in total and by what was asked for.
-type Usage struct {
-	Object string      `json:"object"` // "memory.usage"
-	By     []string    `json:"by"`
-	Since  time.Time   `json:"since,omitzero"`
-	Until  time.Time   `json:"until,omitzero"`
-	Data   []UsageLine `json:"data"` // by time, and then by cost, the highest first
-	Total  UsageLine   `json:"total"`
-}
-
-// UsageLine is what some of the exchanges used and cost. Of the members that tell which, those that were asked for are there.
-type UsageLine struct {
-	Hour     time.Time `json:"hour,omitzero"`
-	Day      string    `json:"day,omitempty"`   // of UTC, "2026-11-20"
-	Month    string    `json:"month,omitempty"` // "2026-11"
-	Account  string    `json:"account,omitempty"`
-	Key      string    `json:"key,omitempty"` // its id, or "imported"
-	Project  string    `json:"project,omitempty"`
-	Client   string    `json:"client,omitempty"`
-	Provider string    `json:"provider,omitempty"`
-	Model    string    `json:"model,omitempty"`
-
-	store.Rollup
-	CacheShare   float64 `json:"cache_share"`              // of the prompts' tokens, those read from a cache; 0 to 1
-	FirstByteP50 int64   `json:"first_byte_p50,omitempty"` // in milliseconds, about
-	FirstByteP95 int64   `json:"first_byte_p95,omitempty"`
-}
 
 // usageID is what lines are told apart by.
 type usageID struct {
@@ -45,47 +18,42 @@ type usageID struct {
 }
 
 // usageBy are the names that usage can be asked for by, and what each of them takes over into a line.
-var usageBy = map[string]func(line *UsageLine, of *store.RollupOf){
-	"hour":     func(l *UsageLine, of *store.RollupOf) { l.Hour = of.Hour },
-	"day":      func(l *UsageLine, of *store.RollupOf) { l.Day = of.Hour.Format(time.DateOnly) },
-	"month":    func(l *UsageLine, of *store.RollupOf) { l.Month = of.Hour.Format("2006-01") },
-	"account":  func(l *UsageLine, of *store.RollupOf) { l.Account = of.Account },
-	"key":      func(l *UsageLine, of *store.RollupOf) { l.Key = of.KeyID },
-	"project":  func(l *UsageLine, of *store.RollupOf) { l.Project = of.Project },
-	"client":   func(l *UsageLine, of *store.RollupOf) { l.Client = of.Client },
-	"provider": func(l *UsageLine, of *store.RollupOf) { l.Provider = of.Provider },
-	"model":    func(l *UsageLine, of *store.RollupOf) { l.Model = of.Model },
+var usageBy = map[string]func(line *api.UsageLine, of *store.RollupOf){
+	"hour":     func(l *api.UsageLine, of *store.RollupOf) { l.Hour = of.Hour },
+	"day":      func(l *api.UsageLine, of *store.RollupOf) { l.Day = of.Hour.Format(time.DateOnly) },
+	"month":    func(l *api.UsageLine, of *store.RollupOf) { l.Month = of.Hour.Format("2006-01") },
+	"account":  func(l *api.UsageLine, of *store.RollupOf) { l.Account = of.Account },
+	"key":      func(l *api.UsageLine, of *store.RollupOf) { l.Key = of.KeyID },
+	"project":  func(l *api.UsageLine, of *store.RollupOf) { l.Project = of.Project },
+	"client":   func(l *api.UsageLine, of *store.RollupOf) { l.Client = of.Client },
+	"provider": func(l *api.UsageLine, of *store.RollupOf) { l.Provider = of.Provider },
+	"model":    func(l *api.UsageLine, of *store.RollupOf) { l.Model = of.Model },
 }
 
 // UsageQuery asks for usage.
 type UsageQuery struct {
 	store.RollupQuery
-	By []string // names of [UsageBy]; none: the total alone
-}
-
-// UsageBy are the names that usage can be asked for by.
-func UsageBy() []string {
-	return []string{"hour", "day", "month", "account", "key", "project", "client", "provider", "model"}
+	By []string // names of [api.UsageBy]; none: the total alone
 }
 
 // ReadUsage adds up what exchanges used and cost. It reads rollups, and no exchange.
-func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*Usage, error) {
+func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*api.Usage, error) {
 	for _, name := range q.By {
 		if usageBy[name] == nil {
 			return nil, codec.Invalid("by", "usage cannot be told by %q; known are hour, day, month, account, key, project, client, provider and model", name)
 		}
 	}
-	u := &Usage{Object: "memory.usage", By: q.By, Since: q.Since, Until: q.Until, Data: []UsageLine{}}
+	u := &api.Usage{Object: "memory.usage", By: q.By, Since: q.Since, Until: q.Until, Data: []api.UsageLine{}}
 	if u.By == nil {
 		u.By = []string{}
 	}
-	lines := make(map[usageID]*UsageLine)
+	lines := make(map[usageID]*api.UsageLine)
 	err := ledger.Rollups(ctx, q.RollupQuery, func(of store.RollupOf, r *store.Rollup) {
 		u.Total.Add(r)
 		if len(q.By) == 0 {
 			return
 		}
-		var line UsageLine
+		var line api.UsageLine
 		for _, name := range q.By {
 			usageBy[name](&line, &of)
 		}
@@ -103,7 +71,7 @@ func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*Usage, error
 	for _, line := range lines {
 		u.Data = append(u.Data, *line)
 	}
-	slices.SortFunc(u.Data, func(a, b UsageLine) int {
+	slices.SortFunc(u.Data, func(a, b api.UsageLine) int {
 		return cmp.Or(
 			a.Hour.Compare(b.Hour), cmp.Compare(a.Day+a.Month, b.Day+b.Month),
 			cmp.Compare(b.Cost.USD+b.Cost.Notional, a.Cost.USD+a.Cost.Notional),
@@ -112,14 +80,14 @@ func ReadUsage(ctx context.Context, ledger Ledger, q *UsageQuery) (*Usage, error
 		)
 	})
 	for i := range u.Data {
-		u.Data[i].derive()
+		derive(&u.Data[i])
 	}
-	u.Total.derive()
+	derive(&u.Total)
 	return u, nil
 }
 
 // derive works out what follows from the counts.
-func (l *UsageLine) derive() {
+func derive(l *api.UsageLine) {
 	if input := l.Usage.InputUncached + l.Usage.CacheRead + l.Usage.CacheWrite; input > 0 {
 		l.CacheShare = float64(l.Usage.CacheRead) / float64(input)
 	}
@@ -127,15 +95,15 @@ func (l *UsageLine) derive() {
 	l.FirstByteP95 = l.FirstByteQuantile(0.95).Milliseconds()
 }
 
-func (a *api) usage(c *call) (any, error) {
+func (h *handler) usage(c *call) (any, error) {
 	q := UsageQuery{By: c.query.list("by")}
 	q.Since, q.Until = c.query.time("since"), c.query.time("until")
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
-	if a.Ledger == nil {
+	if h.Ledger == nil {
 		return nil, codec.Errorf(codec.KindNotFound, "This memory does not count what exchanges cost.")
 	}
 	q.Account = c.account
-	return ReadUsage(c.ctx(), a.Ledger, &q)
+	return ReadUsage(c.ctx(), h.Ledger, &q)
 }

@@ -1,0 +1,39 @@
+// Package api has the requests and answers of the memory (/v1/memory) and of the management (/v1/admin), as
+// docs/api/openapi.yaml describes them. The handlers answer with these types, and the command line and other clients
+// decode into them, so that each shape is written down once. Times are RFC 3339, durations nanoseconds, sizes bytes. What the store
+// records is embedded as it is.
+package api
+
+import "github.com/mnemeproxy/mneme/store"
+
+// List is a page of the memory.
+type List[T any] struct {
+	Object  string  `json:"object"` // "list"
+	Data    []T     `json:"data"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// NewList makes a page; id gives the id of an entry.
+func NewList[T any](data []T, hasMore bool, id func(*T) string) List[T] {
+	list := List[T]{Object: "list", Data: data, HasMore: hasMore}
+	if n := len(data); n > 0 {
+		first, last := id(&data[0]), id(&data[n-1])
+		list.FirstID, list.LastID = &first, &last
+	}
+	return list
+}
+
+// Page is a page of the management.
+type Page[T any] struct {
+	Data    []T  `json:"data"`
+	HasMore bool `json:"has_more"`
+}
+
+// CheckLine is one line of the answer to a check: a finding as it is come upon, and at the end the report. Without a report the
+// check was not finished.
+type CheckLine struct {
+	Finding *store.Finding     `json:"finding,omitempty"`
+	Report  *store.CheckReport `json:"report,omitempty"`
+}

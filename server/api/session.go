@@ -1,0 +1,39 @@
+package api
+
+import (
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+)
+
+// Session is a conversation.
+type Session struct {
+	Object string `json:"object"` // "memory.session"
+	store.Session
+	*search.Beginning                       // of a single one, and with include=beginning
+	Summary           *store.SessionSummary `json:"summary,omitempty"` // of a single one, and in an export: what a model has written about it
+}
+
+// NewSession gives a session without its beginning and summary.
+func NewSession(s *store.Session) Session { return Session{Object: "memory.session", Session: *s} }
+
+// SessionChange changes a session, as far as its members are not nil.
+type SessionChange struct {
+	Title *string  `json:"title,omitempty"`
+	Tags  []string `json:"tags,omitempty"`
+}
+
+// SessionMerge moves the exchanges of a session into another one.
+type SessionMerge struct {
+	Into string `json:"into"` // its id
+}
+
+// SessionSplit moves an exchange and all that began after it into a new session.
+type SessionSplit struct {
+	Exchange string `json:"exchange"` // its id
+}
+
+// Turn is an exchange of a session with what it added.
+type Turn struct {
+	Object string `json:"object"` // "memory.turn"
+	store.TimelineEntry
+}

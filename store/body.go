@@ -92,6 +92,7 @@ type planned struct {
 // request. The plan keeps no reference to the body.
 func (s *core) planBody(account kv.AccountNumber, of *planned) *bodyPlan {
 	p, body := new(bodyPlan), of.body
+	p.parts = make([]planPart, 0, 4) // of most: one run, and what stands around it
 	spans := worthCutting(of.spans, len(body))
 	prints := of.prints
 	if len(prints) != len(spans) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/bytedance/sonic"
 	"github.com/bytedance/sonic/encoder"
@@ -47,10 +48,15 @@ func encodeFields(r fieldRecord) []byte {
 }
 
 func appendFields(dst []byte, r fieldRecord) []byte {
-	w := fieldWriter{append(dst, recordFields)}
-	r.writeFields(&w)
-	return w.record
+	w := fieldWriters.Get().(*fieldWriter)
+	w.record = append(dst, recordFields)
+	r.writeFields(w)
+	dst, w.record = w.record, nil
+	fieldWriters.Put(w)
+	return dst
 }
+
+var fieldWriters = sync.Pool{New: func() any { return new(fieldWriter) }}
 
 // decodeRecord reads a record of either kind.
 func decodeRecord(record []byte, v any) error {

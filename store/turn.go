@@ -300,8 +300,10 @@ func (g *gathering) placeTurn(w *write, ref sessionRef, id kv.ExchangeID, turn *
 	}
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
 	end := len(r.Messages)
+	turn.Histories = make([]historyHash, 0, 2) // of the request and of its answer
+
 	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found nobody else there
-		turn.noteHistory(g, w, ref, r.history[i], id, true)
+		turn.noteHistory(g, w, kv.HistoryKey(ref.account, ref.id, r.history[i]), r.history[i], historyNote{id, true})
 	}
 	turn.endHistory(g, w, ref, r.history[end], id)
 	if len(r.Answer) > 0 {
@@ -355,14 +357,15 @@ func (g *gathering) knownHistory(ref sessionRef, id kv.ExchangeID, r *reading) (
 
 // endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.
 func (t *turnRecord) endHistory(g *gathering, w *write, ref sessionRef, end historyHash, id kv.ExchangeID) {
-	note, there := readHistoryNote(g.getOf(ref, kv.HistoryKey(ref.account, ref.id, end)))
+	key := kv.HistoryKey(ref.account, ref.id, end)
+	note, there := readHistoryNote(g.getOf(ref, key))
 	if !there || note.id == id {
-		t.noteHistory(g, w, ref, end, id, false)
+		t.noteHistory(g, w, key, end, historyNote{id: id})
 	}
 }
 
-func (t *turnRecord) noteHistory(g *gathering, w *write, ref sessionRef, history historyHash, id kv.ExchangeID, inside bool) {
-	g.put(w, kv.HistoryKey(ref.account, ref.id, history), historyNote{id, inside}.value())
+func (t *turnRecord) noteHistory(g *gathering, w *write, key []byte, history historyHash, note historyNote) {
+	g.put(w, key, note.value())
 	t.Histories = append(t.Histories, history)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -162,6 +163,21 @@ func (c UpkeepClient) Compact(ctx context.Context) error {
 // RotateMasterKey makes a new master key.
 func (c UpkeepClient) RotateMasterKey(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/master-key/rotate", nil, nil)
+}
+
+// Answer gives what an exchange answered, independent of its format.
+func (c MemoryClient) Answer(ctx context.Context, account, id string) ([]store.Message, error) {
+	var x api.Exchange
+	err := c.call(ctx, http.MethodGet, memoryPath(account, url.Values{"include": {"normalized"}}, "exchanges", id), nil, &x)
+	switch {
+	case err != nil:
+		return nil, err
+	case x.Normalized == nil:
+		return nil, fmt.Errorf("the server does not say what %s answered; see it with: mneme exchange show %s --raw", id, id)
+	case x.Normalized.Error != "":
+		return nil, fmt.Errorf("%s: %s", id, x.Normalized.Error)
+	}
+	return x.Normalized.Answer, nil
 }
 
 // ExchangeInfo gives what lists show of an exchange.

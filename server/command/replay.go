@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rogpeppe/go-internal/diff"
+
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
@@ -22,6 +24,8 @@ type ExchangeReplay struct {
 	Target `embed:""`
 	ID     string `arg:"" name:"id" help:"The exchange whose request is sent again."`
 	Model  string `placeholder:"NAME" help:"Ask this model instead."`
+	Text   bool   `xor:"form" help:"Write the answer as text, and how it differs from the recorded one; as at a terminal."`
+	Raw    bool   `xor:"form" help:"Write the bytes of the answer as they come; as where standard output is no terminal."`
 }
 
 // replayPaths are the paths of the surfaces.
@@ -36,8 +40,7 @@ var replayHeaders = []string{"Anthropic-Version", "Anthropic-Beta"}
 // once, when the server has the request; the answer may take longer.
 const replayKeyLife = 5 * time.Minute
 
-// Run sends the request through the running server, with a key made for it and revoked afterwards, and streams the answer.
-// It is recorded as an exchange of its own, in a session for the replays of this one.
+// Run sends the request through the running server, with a key made for it and revoked afterwards, and shows the answer. It is recorded as an exchange of its own, in a session for the replays of this one.
 func (c *ExchangeReplay) Run(ctx context.Context, s *Env) error {
 	origin, err := c.origin(ctx)
 	if err != nil {
@@ -69,7 +72,15 @@ func (c *ExchangeReplay) Run(ctx context.Context, s *Env) error {
 		if err != nil {
 			return err
 		}
-		return send(request, s)
+		if c.Raw || !c.Text && !isTerminal(s.Out) {
+			_, err := send(request, s, s.Out)
+			return err
+		}
+		again, err := send(request, s, io.Discard)
+		if err != nil {
+			return err
+		}
+		return compareAnswers(ctx, client, s.Out, x.Account, x.ID, again)
 	})
 }
 
@@ -122,23 +133,71 @@ func (c *ExchangeReplay) request(ctx context.Context, x *api.Exchange, origin, k
 	return request, nil
 }
 
-// send streams the answer; an error answer is written too, and is a failure.
-func send(request *http.Request, s *Env) error {
+// send streams the answer to out, and gives the id of the exchange. An error answer goes to standard output in any case, and is
+// a failure.
+func send(request *http.Request, s *Env, out io.Writer) (id string, err error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}} // no proxy: this is our own server
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("the server is not reached at %s: %w", request.URL.Host, err)
+		return "", fmt.Errorf("the server is not reached at %s: %w", request.URL.Host, err)
 	}
 	defer response.Body.Close()
-	if _, err := io.Copy(s.Out, response.Body); err != nil {
-		return fmt.Errorf("the answer was cut off: %w", err)
+	failed := response.StatusCode >= http.StatusMultipleChoices
+	if failed {
+		out = s.Out
 	}
-	if isTerminal(s.Out) {
-		fmt.Fprintln(s.Out)
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return "", fmt.Errorf("the answer was cut off: %w", err)
 	}
-	fmt.Fprintf(s.Err, "mneme: on record as %s\n", response.Header.Get("X-Service-Exchange-ID"))
-	if response.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("the answer is an error, HTTP %d", response.StatusCode)
+	if isTerminal(out) {
+		fmt.Fprintln(out)
 	}
-	return nil
+	id = response.Header.Get("X-Service-Exchange-ID")
+	fmt.Fprintf(s.Err, "mneme: on record as %s\n", id)
+	if failed {
+		return id, fmt.Errorf("the answer is an error, HTTP %d", response.StatusCode)
+	}
+	return id, nil
+}
+
+// compareAnswers writes the second answer as text, and how it differs from the first.
+func compareAnswers(ctx context.Context, client *admin.Client, w io.Writer, account, first, second string) error {
+	before, err := answerText(ctx, client, account, first)
+	if err != nil {
+		return err
+	}
+	after, err := answerText(ctx, client, account, second)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(w, after)
+	changes := diff.Diff(first, []byte(before), second, []byte(after))
+	if len(changes) == 0 {
+		_, err = fmt.Fprintln(w, "\nthe same answer as before")
+	} else {
+		_, err = fmt.Fprintf(w, "\n%s", changes)
+	}
+	return err
+}
+
+// answerText is what an exchange answered, a line for each line of text and for each call of a tool.
+func answerText(ctx context.Context, client *admin.Client, account, id string) (string, error) {
+	answer, err := client.Memory().Answer(ctx, account, id)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, m := range answer {
+		for i := range m.Parts {
+			switch p := &m.Parts[i]; p.Kind {
+			case "text":
+				fmt.Fprintln(&b, printableLines(strings.TrimRight(p.Text, "\n")))
+			case "call":
+				fmt.Fprintf(&b, "calls %s %s\n", printable(p.Name), printable(p.Arguments))
+			case "media":
+				fmt.Fprintf(&b, "[%s, %s]\n", printable(p.MediaType), amount(p.Bytes))
+			}
+		}
+	}
+	return b.String(), nil
 }

@@ -45,7 +45,7 @@ func (c *AuditList) Run(ctx context.Context, s *Env) error {
 				ago(now, e.Time), e.Actor, e.Action, orDash(e.Account), orDash(e.Subject), orDash(string(e.Asked)), outcomeOf(&e),
 			}
 		}
-		if err := table(s.Out, []string{"TIME", "ACTOR", "ACTION", "ACCOUNT", "SUBJECT", "ASKED", "OUTCOME"}, rows); err != nil {
+		if err := table(s.pages(), []string{"TIME", "ACTOR", "ACTION", "ACCOUNT", "SUBJECT", "ASKED", "OUTCOME"}, rows); err != nil {
 			return err
 		}
 		if more {

@@ -5,6 +5,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,7 +37,8 @@ type Env struct {
 	Version  string    // as the build named it; "" when it did not
 	Simulate Simulator // starts the simulated provider; nil: not built in
 
-	grammar *kong.Kong // of the command line
+	grammar *kong.Kong   // of the command line
+	long    bytes.Buffer // what is shown page by page when the command has ended
 }
 
 // Simulator starts the simulated provider on a free port of this machine and gives its origin, "http://host:port".
@@ -72,7 +74,7 @@ func Main(commands any, args []string, s *Env) int {
 		fmt.Fprintf(s.Err, "mneme: %v; see %s --help\n", err, commandLine(err))
 		return ExitUsage
 	}
-	if err := parsed.Run(); err != nil {
+	if err := errors.Join(parsed.Run(), s.showPages()); err != nil {
 		var agent agentEnded
 		if errors.As(err, &agent) {
 			return agent.code

@@ -112,7 +112,7 @@ func (c *ExchangeList) writeTable(ctx context.Context, client *admin.Client, s *
 	if err != nil {
 		return err
 	}
-	if err := table(s.Out, []string{"EXCHANGE", "STARTED", "ACCOUNT", "SURFACE", "MODEL", "OUTCOME", "STATUS", "TOKENS", "TOOK"}, rows); err != nil {
+	if err := table(s.pages(), []string{"EXCHANGE", "STARTED", "ACCOUNT", "SURFACE", "MODEL", "OUTCOME", "STATUS", "TOKENS", "TOOK"}, rows); err != nil {
 		return err
 	}
 	if damaged {
@@ -182,7 +182,7 @@ func (c *ExchangeShow) Run(ctx context.Context, s *Env) error {
 		case c.Raw:
 			return c.writeRaw(s.Out, &x)
 		}
-		return describe(s.Out, &x)
+		return describe(s.pages(), &x)
 	})
 }
 

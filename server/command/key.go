@@ -80,7 +80,7 @@ func (c *KeyList) Run(ctx context.Context, s *Env) error {
 				ago(time.Now(), k.Created), ago(time.Now(), k.LastUsed), tokensThisMonth(&k, time.Now()), stateOf(&k, time.Now()),
 			}
 		}
-		return table(s.Out, []string{"KEY", "ACCOUNT", "SCOPES", "LABEL", "LIMITS", "CREATED", "LAST USED", "TOKENS THIS MONTH", "STATE"}, rows)
+		return table(s.pages(), []string{"KEY", "ACCOUNT", "SCOPES", "LABEL", "LIMITS", "CREATED", "LAST USED", "TOKENS THIS MONTH", "STATE"}, rows)
 	})
 }
 

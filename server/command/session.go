@@ -139,7 +139,7 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *E
 			rows[i][8], rows[i][9], rows[i][10] = orDash(m.Client), orDash(m.Beginning.Project), orDash(m.Asked)
 		}
 	}
-	if err := table(s.Out, []string{"SESSION", "LAST USED", "ACCOUNT", "KNOWN AS", "MODELS", "EXCHANGES", "TOKENS", "COST", "CLIENT", "PROJECT", "ASKED"}, rows); err != nil {
+	if err := table(s.pages(), []string{"SESSION", "LAST USED", "ACCOUNT", "KNOWN AS", "MODELS", "EXCHANGES", "TOKENS", "COST", "CLIENT", "PROJECT", "ASKED"}, rows); err != nil {
 		return err
 	}
 	if more {
@@ -175,14 +175,15 @@ func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 		if c.JSON {
 			return c.writeJSON(ctx, client, s, account, m)
 		}
-		if err := describeSession(s.Out, &m.Session); err != nil {
+		w := s.pages()
+		if err := describeSession(w, &m.Session); err != nil {
 			return err
 		}
 		if m.Summary != nil {
-			fmt.Fprintf(s.Out, "\nsummary by %s:\n  %s\n", printable(m.Summary.By), strings.ReplaceAll(printableLines(m.Summary.Text), "\n", "\n  "))
+			fmt.Fprintf(w, "\nsummary by %s:\n  %s\n", printable(m.Summary.By), strings.ReplaceAll(printableLines(m.Summary.Text), "\n", "\n  "))
 		}
 		return eachTurn(ctx, client, account, c.ID, func(t *api.Turn) error {
-			c.describeTurn(s.Out, t)
+			c.describeTurn(w, t)
 			return nil
 		})
 	})

@@ -77,7 +77,7 @@ func TestCommandsThatThePagesNameExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "mneme.example.yaml"}
-	for _, pattern := range []string{"docs/*.md", "docs/clients/*.md", "bench/*.md", "deploy/*"} {
+	for _, pattern := range []string{"docs/*.md", "docs/clients/*.md", "bench/*.md", "deploy/*.*", "deploy/Dockerfile"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, found, err)

@@ -51,7 +51,7 @@ func (c *CentreAdopt) Run(ctx context.Context, s *Env) (err error) {
 	if _, err := os.Stat(cfg.Data); err != nil {
 		return fmt.Errorf("there is no data in %s; name the data directory with --data", cfg.Data)
 	}
-	log, _, flush := newLog(s.Err, nil)
+	log, flush := newLog(s.Err, nil)
 	defer flush()
 	m, err := openEngine(ctx, &cfg, nil, log)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
-// newLog writes lines for people on a terminal, and JSON everywhere else, where the lines of exchanges are gathered: lines
-// takes them as JSON, and is nil on a terminal. The caller flushes it in the end. Credentials are masked in every line.
-func newLog(w io.Writer, redactor *redact.Redactor) (log *slog.Logger, lines io.Writer, flush func()) {
+// newLog writes lines for people on a terminal, and JSON everywhere else, where the lines of exchanges are gathered.
+// The caller flushes it in the end. Credentials are masked in every line.
+func newLog(w io.Writer, redactor *redact.Redactor) (log *slog.Logger, flush func()) {
 	masked := &maskedLines{to: w, redactor: redactor}
 	if isTerminal(w) {
-		return slog.New(slog.NewTextHandler(masked, nil)), nil, func() {}
+		return slog.New(slog.NewTextHandler(masked, nil)), func() {}
 	}
 	gathered := &gatheredLines{to: masked}
-	return slog.New(urgent{slog.NewJSONHandler(gathered, nil), gathered}), gathered, gathered.flush
+	return slog.New(urgent{slog.NewJSONHandler(gathered, nil), gathered}), gathered.flush
 }
 
 // maskedLines masks credentials in what is written. Errors of libraries quote what they could not read.

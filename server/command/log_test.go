@@ -35,7 +35,7 @@ func (g *guarded) String() string {
 func TestLinesOfTheLogLeaveTogetherAndSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out guarded
-		log, lines, flush := newLog(&out, nil)
+		log, flush := newLog(&out, nil)
 		expect := func(when string, lines int) {
 			t.Helper()
 			synctest.Wait()
@@ -46,7 +46,7 @@ func TestLinesOfTheLogLeaveTogetherAndSoon(t *testing.T) {
 		exchange := func(id string) { log.Info(telemetry.ExchangeLine, "exchange", id) }
 		exchange("one")
 		time.Sleep(gatherLines / 2)
-		_, _ = lines.Write([]byte("two\n"))
+		exchange("two")
 		expect("while they gather", 0)
 		time.Sleep(gatherLines / 2)
 		expect("a tenth of a second after the first", 2)
@@ -74,9 +74,9 @@ func TestNoLineOfTheLogShowsACredential(t *testing.T) {
 	const configured, shaped = "PROVKEY-corp-credential-778899", "sk-" + "proj-" + "Zx81Qw72Er63Ty54Ui45Op36As27Df18"
 	redactor.Guard(configured)
 	var out guarded
-	log, lines, flush := newLog(&out, redactor)
+	log, flush := newLog(&out, redactor)
 	log.Error("failed", "cause", `malformed HTTP response "`+configured+`"`)
-	_, _ = lines.Write([]byte(`{"msg":"exchange","model":"gpt-5-` + shaped + `"}` + "\n"))
+	log.Info(telemetry.ExchangeLine, "model", "gpt-5-"+shaped)
 	flush()
 	if text := out.String(); strings.Contains(text, configured) || strings.Contains(text, shaped) || strings.Count(text, "\n") != 2 || !strings.Contains(text, "malformed HTTP") {
 		t.Errorf("the log says %s", text)

@@ -77,7 +77,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	if err != nil {
 		return err
 	}
-	log, lines, flush := newLog(s.Err, redactor)
+	log, flush := newLog(s.Err, redactor)
 	defer flush()
 	defer takeStandardLog(log)()
 	if platformNotice != "" {
@@ -93,7 +93,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		return err
 	}
 	defer endTracing(tracing, log)
-	observed := telemetry.New(telemetry.Options{Log: log, Lines: lines, Version: s.version(), Tracing: tracing})
+	observed := telemetry.New(telemetry.Options{Log: log, Version: s.version(), Tracing: tracing})
 
 	routing := routing{sources: sources, log: log, traceable: tracing != nil, redactor: redactor}
 	if c.Simulate {

@@ -9,7 +9,6 @@ package telemetry
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -27,7 +26,6 @@ import (
 // Options configure [New].
 type Options struct {
 	Log     *slog.Logger // one line for each exchange goes here; nil: discard
-	Lines   io.Writer    // where Log's lines go as JSON, one with each call, so that most need not go through Log; nil: through Log
 	Version string
 	Tracing *Tracing // nil: no spans
 }
@@ -35,7 +33,6 @@ type Options struct {
 // Telemetry is safe for concurrent use. It starts nothing and need not be closed; its [Tracing] does.
 type Telemetry struct {
 	log     *slog.Logger
-	lines   io.Writer // nil: through log
 	metrics *metrics
 	tracing *Tracing
 }
@@ -45,7 +42,7 @@ func New(o Options) *Telemetry {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Telemetry{log: o.Log, lines: o.Lines, metrics: newMetrics(o.Version, o.Tracing), tracing: o.Tracing}
+	return &Telemetry{log: o.Log, metrics: newMetrics(o.Version, o.Tracing), tracing: o.Tracing}
 }
 
 // Report is how an exchange ended. What outlives the request is copied out of it.
@@ -176,24 +173,11 @@ func (t *Telemetry) logExchange(r *Report, trace *Trace) {
 		level = slog.LevelDebug
 	}
 	ctx := context.Background()
-	if !t.log.Enabled(ctx, level) || t.lines != nil && level == slog.LevelInfo && t.writeLine(r, trace) {
+	if !t.log.Enabled(ctx, level) {
 		return
 	}
-	attrs := make(attributes, 0, 20)
-	describe(&attrs, r, trace)
-	t.log.LogAttrs(ctx, level, ExchangeLine, attrs...)
-}
-
-// writeLine writes the line without slog. It reports whether it could.
-func (t *Telemetry) writeLine(r *Report, trace *Trace) bool {
-	line := jsonLines.Get().(*jsonLine)
-	defer jsonLines.Put(line)
-	line.begin(r.Ended)
-	describe(line, r, trace)
-	line.end()
-	if line.other {
-		return false
-	}
-	_, _ = t.lines.Write(line.bytes) // as with slog, there is nobody to tell of a failure
-	return true
+	line := slog.NewRecord(r.Ended, level, ExchangeLine, 0) // without its caller, which is always this one
+	var attrs attributes
+	line.AddAttrs(attrs.describe(r, trace)...)
+	_ = t.log.Handler().Handle(ctx, line) // there is nobody to tell of a failure
 }

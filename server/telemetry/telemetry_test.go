@@ -128,7 +128,6 @@ func BenchmarkReport(b *testing.B) {
 	for name, o := range map[string]Options{
 		"metrics": {},
 		"slog":    {Log: slog.New(slog.NewJSONHandler(io.Discard, nil))},
-		"line":    {Log: slog.New(slog.NewJSONHandler(io.Discard, nil)), Lines: io.Discard},
 		"spans":   {},
 	} {
 		b.Run(name, func(b *testing.B) {

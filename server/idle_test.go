@@ -17,7 +17,8 @@ import (
 )
 
 // idleStreams is how many streams are held open. `make idle` holds 5,000, and then the figures are held to what is
-// promised of them; in a test among others they say nothing.
+// promised of them. In a test among others times say nothing, and the memory of a few streams only that it is of the right
+// size.
 func idleStreams(t *testing.T) (n int, measured bool) {
 	text := os.Getenv("MNEME_IDLE_STREAMS")
 	if text == "" {
@@ -32,6 +33,7 @@ func idleStreams(t *testing.T) (n int, measured bool) {
 // would be a stack of the next size), and what an event takes on its way through it.
 const (
 	idleBytes   = 44 << 10
+	fewBytes    = 256 << 10 // of each where only a few are open
 	idleLatency = 20 * time.Millisecond
 )
 
@@ -179,8 +181,8 @@ func TestIdleStreamsCostLittle(t *testing.T) {
 	slices.Sort(latencies)
 	p50, p99 := latencies[len(latencies)/2], latencies[len(latencies)*99/100]
 	t.Logf("%d idle streams: %d KiB each; an event takes %v (p50), %v (p99)", n, each>>10, p50.Round(10*time.Microsecond), p99.Round(10*time.Microsecond))
-	if measured && (each > idleBytes || p99 > idleLatency) {
-		t.Errorf("asked are %d KiB and %v", idleBytes>>10, idleLatency)
+	if each > fewBytes || measured && (each > idleBytes || p99 > idleLatency) {
+		t.Errorf("asked are %d KiB and %v; %d KiB of a few streams", idleBytes>>10, idleLatency, fewBytes>>10)
 	}
 }
 

@@ -9,16 +9,17 @@ package gemini
 
 import (
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/internal/schemacache"
 )
 
 // Provider is the codec of the format that faces Google. It is safe for concurrent use and keeps the cleaned form of tool
 // schemas that it has seen, so one value should serve the whole process.
 func Provider() codec.ProviderCodec {
-	return &provider{schemas: newSchemaCache()}
+	return &provider{schemas: schemacache.New(cleanUp)}
 }
 
 type provider struct {
-	schemas *schemaCache
+	schemas *schemacache.Cache[cleanSchema]
 }
 
 func (p *provider) NewDecoder() codec.StreamDecoder { return &decoder{} }

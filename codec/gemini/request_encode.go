@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/internal/schemacache"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
@@ -28,7 +29,7 @@ type writer struct {
 	dst     []byte
 	r       *codec.Request
 	t       *codec.Target
-	schemas *schemaCache
+	schemas *schemacache.Cache[cleanSchema]
 
 	turn   turn // the content that is open
 	called bool // the open content holds a call
@@ -172,7 +173,7 @@ func (w *writer) responseFormat(tools declared) {
 	}
 	w.fixed("responseMimeType", `"application/json"`)
 	if out.Kind == codec.OutputSchema && scan.IsObject(out.Schema) {
-		w.raw("responseJsonSchema", w.schemas.clean(out.Schema).schema)
+		w.raw("responseJsonSchema", w.schemas.Get(out.Schema).schema)
 	}
 }
 

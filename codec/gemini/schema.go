@@ -28,7 +28,7 @@ const (
 
 // cleanUp looks at schema nodes only. What stands under properties, $defs and enum is data: a property may be called
 // "format", "const" or "properties".
-func cleanUp(raw []byte) cleanSchema {
+func cleanUp(raw []byte) (clean cleanSchema, size int) {
 	if isPropertyMap(raw) {
 		raw = append(append([]byte(`{"type":"object","properties":`), raw...), '}')
 	}
@@ -39,10 +39,11 @@ func cleanUp(raw []byte) cleanSchema {
 	if n.kind == nil && n.ref == nil && n.anyOf == nil && n.oneOf == nil {
 		n.kind = []byte(`"object"`)
 	}
-	return cleanSchema{
+	clean = cleanSchema{
 		schema: c.write(nil, &n, rootRef, 0),
 		empty:  string(n.kind) == `"object"` && len(n.properties) == 0 && n.ref == nil && n.anyOf == nil && n.oneOf == nil,
 	}
+	return clean, len(clean.schema)
 }
 
 // isPropertyMap recognises the properties of an object without the object around them, which some tool servers take

@@ -85,7 +85,7 @@ func (w *writer) function(t *codec.Tool) {
 		w.string("description", t.Description)
 	}
 	if scan.IsObject(t.Schema) {
-		if clean := w.schemas.clean(t.Schema); !clean.empty {
+		if clean := w.schemas.Get(t.Schema); !clean.empty {
 			w.raw("parametersJsonSchema", clean.schema)
 		}
 	}

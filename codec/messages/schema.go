@@ -2,8 +2,8 @@ package messages
 
 import (
 	"bytes"
-	"sync"
 
+	"github.com/mnemeproxy/mneme/codec/internal/schemacache"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
 
@@ -35,7 +35,7 @@ func appendInputSchema(dst, schema []byte) (out []byte, ok bool) {
 	case scan.IsArray(typ) && !hasElement(typ, `"object"`):
 		return dst, false
 	}
-	return append(dst, foldedSchemas.get(schema)...), true
+	return append(dst, foldedSchemas.Get(schema)...), true
 }
 
 func hasElement(array []byte, value string) bool {
@@ -47,8 +47,10 @@ func hasElement(array []byte, value string) bool {
 	return false
 }
 
-// foldedSchemas keeps folded schemas: agents send the same tools every turn.
-var foldedSchemas = schemaCache{clean: foldRoot}
+var foldedSchemas = schemacache.New(func(schema []byte) ([]byte, int) {
+	folded := foldRoot(schema)
+	return folded, len(folded)
+})
 
 // foldRoot makes one object of a root that is a union: the properties of all branches, and of the required names those
 // that hold for every answer, which are the root's own and those of allOf.
@@ -152,39 +154,4 @@ func (f *fold) resolve(ref string) []byte {
 		}
 	}
 	return nil
-}
-
-// Bounds of a schema cache. Larger schemas are cleaned each time; a full cache is emptied.
-const (
-	maxCachedSchema  = 64 << 10
-	maxCachedSchemas = 512
-)
-
-// schemaCache keeps cleaned schemas by the bytes they were made from. It is safe for use by many goroutines.
-type schemaCache struct {
-	clean func(schema []byte) []byte
-
-	mu    sync.Mutex
-	known map[string][]byte
-}
-
-// get is the cleaned schema. It must not be changed.
-func (c *schemaCache) get(schema []byte) []byte {
-	c.mu.Lock()
-	cleaned, ok := c.known[string(schema)]
-	c.mu.Unlock()
-	if ok {
-		return cleaned
-	}
-	cleaned = c.clean(schema)
-	if len(schema) > maxCachedSchema {
-		return cleaned
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= maxCachedSchemas {
-		c.known = make(map[string][]byte)
-	}
-	c.known[string(schema)] = cleaned
-	return cleaned
 }

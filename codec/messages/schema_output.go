@@ -1,17 +1,21 @@
 package messages
 
-import "github.com/mnemeproxy/mneme/codec/scan"
+import (
+	"github.com/mnemeproxy/mneme/codec/internal/schemacache"
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
 
 // appendOutputSchema writes the schema of a structured answer as far as the format's constrained decoder takes it
 // (docs/wire/messages.md#2.10): objects are closed, oneOf becomes anyOf, and keywords that it refuses are said
 // in the description instead, for the model to follow.
 func appendOutputSchema(dst, schema []byte) []byte {
-	return append(dst, outputSchemas.get(schema)...)
+	return append(dst, outputSchemas.Get(schema)...)
 }
 
-var outputSchemas = schemaCache{clean: func(schema []byte) []byte {
-	return appendOutputNode(make([]byte, 0, len(schema)+len(schema)/4), schema, 0)
-}}
+var outputSchemas = schemacache.New(func(schema []byte) ([]byte, int) {
+	clean := appendOutputNode(make([]byte, 0, len(schema)+len(schema)/4), schema, 0)
+	return clean, len(clean)
+})
 
 // maxSchemaDepth is how deep a schema is cleaned; no provider takes deeper ones, and each level is read once more.
 const maxSchemaDepth = 64

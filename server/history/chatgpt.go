@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mnemeproxy/mneme/codec/chat"
 )
 
 // chatGPT exports its conversations as one JSON array, alone or in the archive that it sends. A conversation is a tree; what
@@ -169,7 +171,7 @@ func (a *chatGPTAnswer) take(r *reader, t *thread, m *chatGPTMessage) error {
 			a.message.Reasoning += body
 		case m.Recipient != "" && m.Recipient != "all":
 			a.call = m.ID
-			a.message.Calls = append(a.message.Calls, newChatCall(m.ID, m.Recipient, string(object("input", text(body)))))
+			a.message.Calls = append(a.message.Calls, chat.NewCall(m.ID, m.Recipient, string(object("input", text(body)))))
 		case body != "":
 			a.text = append(a.text, body)
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec/chat"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -182,7 +183,7 @@ func (r *reader) opencodeMessage(t *thread, m *opencodeMessage) error {
 			said.Reasoning += p.Text
 		case p.Type == "tool":
 			arguments := string(p.State.Input)
-			said.Calls = append(said.Calls, newChatCall(p.CallID, p.Tool, cmp.Or(arguments, "{}")))
+			said.Calls = append(said.Calls, chat.NewCall(p.CallID, p.Tool, cmp.Or(arguments, "{}")))
 			if p.State.Status == "completed" || p.State.Status == "error" {
 				results = append(results, chatMessage{Role: "tool", CallID: p.CallID, Content: text(cmp.Or(p.State.Output, p.State.Error))})
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chat"
 )
 
 // shape is how a surface writes a request and its answer.
@@ -79,23 +80,8 @@ type chatMessage struct {
 	Role      string          `json:"role"`
 	Content   json.RawMessage `json:"content"`
 	Reasoning string          `json:"reasoning_content,omitempty"`
-	Calls     []chatCall      `json:"tool_calls,omitempty"`
+	Calls     []chat.Call     `json:"tool_calls,omitempty"`
 	CallID    string          `json:"tool_call_id,omitempty"`
-}
-
-type chatCall struct {
-	ID       string       `json:"id"`
-	Type     string       `json:"type"` // function
-	Function chatFunction `json:"function"`
-}
-
-type chatFunction struct {
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
-}
-
-func newChatCall(id, name, arguments string) chatCall {
-	return chatCall{ID: id, Type: "function", Function: chatFunction{name, arguments}}
 }
 
 func (m *chatMessage) encode() []byte {

@@ -3,6 +3,7 @@ package transcript
 import (
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec/chat"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -10,21 +11,10 @@ import (
 type openAIChat struct{ out jsonList }
 
 type chatMessage struct {
-	Role    string     `json:"role"`
-	Content *string    `json:"content"` // null beside calls
-	Calls   []chatCall `json:"tool_calls,omitempty"`
-	CallID  string     `json:"tool_call_id,omitempty"`
-}
-
-type chatCall struct {
-	ID       string       `json:"id"`
-	Type     string       `json:"type"` // function
-	Function chatFunction `json:"function"`
-}
-
-type chatFunction struct {
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
+	Role    string      `json:"role"`
+	Content *string     `json:"content"` // null beside calls
+	Calls   []chat.Call `json:"tool_calls,omitempty"`
+	CallID  string      `json:"tool_call_id,omitempty"`
 }
 
 func (f *openAIChat) begin(*Conversation) {
@@ -39,7 +29,7 @@ func (f *openAIChat) message(m *store.Message, _ time.Time, _ string) {
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; p.Kind {
 		case "call":
-			whole.Calls = append(whole.Calls, chatCall{p.CallID, "function", chatFunction{p.Name, argumentsOf(p)}})
+			whole.Calls = append(whole.Calls, chat.NewCall(p.CallID, p.Name, argumentsOf(p)))
 		case "result":
 			f.out.add(chatMessage{Role: "tool", Content: &p.Text, CallID: p.CallID})
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -27,58 +28,57 @@ type AccountDeletion struct {
 // commit nothing of it can be read or called any more, and the name is free; its data is freed behind the requests, what
 // is still running when it has ended. With dryRun it counts, and deletes nothing.
 func (s Accounts) Delete(ctx context.Context, name string, dryRun bool) (AccountDeletion, error) {
-	usage, err := Archive(s).Usage(ctx, name)
+	usage, err := Archive{s.core}.Usage(ctx, name)
 	if err != nil {
 		return AccountDeletion{}, err
 	}
-	providers, err := Credentials(s).List(name)
+	providers, err := s.credentials.List(name)
 	if err != nil {
 		return AccountDeletion{}, err
 	}
 	d := AccountDeletion{
 		Account: name, DryRun: dryRun, Exchanges: usage.Exchanges, Sessions: usage.Sessions, Bytes: usage.Stored(),
-		Keys: len(Keys(s).List(name)), Credentials: len(providers),
+		Keys: len(s.keys.Keys().List(name)), Credentials: len(providers),
 	}
 	if dryRun {
 		return d, nil
 	}
-	s.keys.changing.Lock()
-	defer s.keys.changing.Unlock()
-	account, ok := s.withdrawAccount(name)
-	if !ok {
-		return d, codec.Errorf(codec.KindNotFound, "no account %q", name)
-	}
-	// Before the commit, because with it the name is free: a key of this account must not open another one of the name.
-	keys := s.keys.withdraw(name)
-	d.Deleted = time.Now().UTC()
-	if err := s.commitDeletion(ctx, account, keys, d); err != nil {
-		s.keys.restore(keys)
-		s.accounts.put(account)
-		return d, kv.AsStorageError(err, "account %q could not be deleted", name)
-	}
-	s.keeper.addDeletion(account.Number)
-	return d, nil
+	// With the commit the name is free: a key of this account must not open another one of the name.
+	err = s.keys.Without(name, func(keys []string) error {
+		account, ok := s.withdrawAccount(name)
+		if !ok {
+			return codec.Errorf(codec.KindNotFound, "no account %q", name)
+		}
+		d.Deleted = time.Now().UTC()
+		if err := s.commitDeletion(ctx, account, keys, d); err != nil {
+			s.accounts.Put(account)
+			return kv.AsStorageError(err, "account %q could not be deleted", name)
+		}
+		s.keeper.addDeletion(account.Number)
+		return nil
+	})
+	return d, err
 }
 
 // withdrawAccount takes an account out of the table. What has found it there before is in the writer's queue.
-func (s *core) withdrawAccount(name string) (accountRecord, bool) {
+func (s *core) withdrawAccount(name string) (identity.AccountRecord, bool) {
 	s.planning.Lock()
 	defer s.planning.Unlock()
-	return s.accounts.remove(name)
+	return s.accounts.Remove(name)
 }
 
 // commitDeletion takes away what makes an account one, and notes that its data has to go.
-func (s *core) commitDeletion(ctx context.Context, account accountRecord, keys []keyRecord, d AccountDeletion) error {
-	record, err := encodeRecord(d)
+func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecord, keys []string, d AccountDeletion) error {
+	record, err := kv.EncodeRecord(d)
 	if err != nil {
 		return err
 	}
 	return s.makeRoom(ctx, func(g *gathering, w *write) error {
 		g.put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account.Number), record)
 		g.put(w, kv.NameKey(kv.SpaceAccount, account.Name), nil)
-		for _, k := range keys {
-			g.put(w, kv.NameKey(kv.SpaceKey, k.ID), nil)
-			g.put(w, kv.NameKey(kv.SpaceKeyUse, k.ID), nil)
+		for _, id := range keys {
+			g.put(w, kv.NameKey(kv.SpaceKey, id), nil)
+			g.put(w, kv.NameKey(kv.SpaceKeyUse, id), nil)
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -57,7 +58,7 @@ func TestADeletedAccountLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Notes().Keep("acme", "call", []byte("state"))
-	number, _ := s.accounts.number("acme")
+	number, _ := s.accounts.Find("acme")
 	running, err := s.Begin(t.Context(), &Opening{Account: "acme", Body: []byte("{}"), Surface: codec.Chat})
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +118,12 @@ func TestADeletionGoesOnAtTheNextStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	account, _ := s.withdrawAccount("acme") // as far as a process comes that is killed right after the commit
-	if err := s.commitDeletion(t.Context(), account, s.keys.withdraw("acme"), AccountDeletion{Account: "acme"}); err != nil {
+	var account identity.AccountRecord // as far as a process comes that is killed right after the commit
+	err = s.keys.Without("acme", func(keys []string) error {
+		account, _ = s.withdrawAccount("acme")
+		return s.commitDeletion(t.Context(), account, keys, AccountDeletion{Account: "acme"})
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -129,40 +134,6 @@ func TestADeletionGoesOnAtTheNextStart(t *testing.T) {
 		t.Error("its key opens something again")
 	}
 	waitGone(t, s, account.Number)
-}
-
-// The use of keys is written behind the requests, so it may be on its way when their account is deleted.
-func TestTheUseOfKeysGoesWithTheirAccount(t *testing.T) {
-	s := openStore(t, Options{})
-	s.uses.stop()                   // which would come for what has changed, too
-	keys := make(map[string]string) // of an account
-	for _, account := range []string{"acme", "other"} {
-		mustAccount(t, s, account)
-		secret, key, err := s.Keys().Create(account, AllScopes, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Keys().Authenticate(secret); err != nil {
-			t.Fatal(err)
-		}
-		keys[account] = key.ID
-	}
-	s.writeUses()
-	if uses, err := loadUses(s.db); err != nil || uses[keys["acme"]] == nil || uses[keys["other"]] == nil {
-		t.Fatalf("before the deletion there are %v, %v", uses, err)
-	}
-	for _, k := range s.Keys().List("") {
-		s.keys.byID[k.ID].use.AddTokens(time.Now(), 1)
-	}
-	onTheirWay := s.keys.changedUses()
-	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
-		t.Fatal(err)
-	}
-	s.putUses(onTheirWay)
-	uses, err := loadUses(s.db)
-	if err != nil || uses[keys["acme"]] != nil || uses[keys["other"]] == nil {
-		t.Errorf("after the deletion there are %v, %v", uses, err)
-	}
 }
 
 // Accounts are deleted and made again under one name while keys are made for it. No key of a deleted account may open
@@ -269,5 +240,23 @@ func untilStopped(stop <-chan struct{}, do func()) {
 			return
 		default:
 		}
+	}
+}
+
+func TestADeletedAccountsCredentialIsGone(t *testing.T) {
+	s := openStore(t, Options{Dir: t.TempDir()})
+	mustAccount(t, s, "acme")
+	if err := s.Credentials().Set("acme", "openai", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Credentials().Get("acme", "openai"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	mustAccount(t, s, "acme")
+	if secret, ok, err := s.Credentials().Get("acme", "openai"); ok || err != nil {
+		t.Errorf("a new account of that name has the credential %q, %v", secret, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
 
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -81,7 +82,7 @@ func (a Arrivals) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) 
 			return nil
 		}
 		if err == nil && len(value) != 8+len(tail) && len(value) != 8 { // before there were tails
-			err = errRecord
+			err = kv.ErrRecord
 		}
 		if err == nil {
 			mark = binary.BigEndian.Uint64(value)
@@ -173,7 +174,7 @@ func (s *core) readArrivals(entries []ship.Entry) (arrivals []*arrival, refused 
 
 func (s *core) readArrival(x *arrival) (err error) {
 	var ok bool
-	if x.account, ok = s.accounts.number(x.Account); !ok {
+	if x.account, ok = s.accounts.Find(x.Account); !ok {
 		return ErrForeign
 	}
 	if err := s.view(func(tx *badger.Txn) error { return x.addObjects(tx) }); err != nil {
@@ -218,10 +219,10 @@ func (x *arrival) readSession() error {
 func (x *arrival) hasAnswer() bool {
 	var (
 		size int64
-		part = getBuffer(0)
+		part = buffer.Get(0)
 		err  error
 	)
-	defer func() { putBuffer(part) }()
+	defer func() { buffer.Put(part) }()
 	for _, encoded := range x.Parts {
 		if part, err = appendDecoded(part[:0], encoded); err != nil {
 			return false
@@ -308,7 +309,7 @@ func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...re
 	s.planning.RLock() // no account is deleted, and no object freed, between the look at them and the commit
 	defer s.planning.RUnlock()
 	for _, x := range arrivals {
-		if now, ok := s.accounts.number(x.Account); !ok || now != x.account {
+		if now, ok := s.accounts.Find(x.Account); !ok || now != x.account {
 			return kv.StorageError(ErrForeign, "an account was deleted while exchanges of it arrived; they come again")
 		}
 	}

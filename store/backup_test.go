@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -40,11 +41,11 @@ func sameSnapshot(t *testing.T, got, want map[string]string) {
 // copyMasterKey puts the master key of one store beside another.
 func copyMasterKey(t *testing.T, from, to string) {
 	t.Helper()
-	key, err := os.ReadFile(filepath.Join(from, masterKeyFile))
+	key, err := os.ReadFile(filepath.Join(from, identity.MasterKeyFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(to, masterKeyFile), key, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(to, identity.MasterKeyFile), key, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -240,26 +241,26 @@ func (s *core) ownBytes(account kv.AccountNumber, p *bodyPlan) {
 		size += len(it.text) + len(it.data)
 		p.held += int64(unsafe.Sizeof(*it))
 	}
-	buffer := getBuffer(size)
+	room := buffer.Get(size)
 	own := func(b []byte) []byte {
 		if b == nil {
 			return nil
 		}
-		start := len(buffer)
-		buffer = append(buffer, b...)
-		return buffer[start:len(buffer):len(buffer)]
+		start := len(room)
+		room = append(room, b...)
+		return room[start:len(room):len(room)]
 	}
 	for it := range p.items {
 		it.text, it.data = own(it.text), own(it.data)
 	}
-	p.bytes = buffer
-	p.held += int64(cap(buffer))
+	p.bytes = room
+	p.held += int64(cap(room))
 }
 
 // release gives up the plan's bytes; nobody may look at the plan afterwards.
 func (p *bodyPlan) release() {
 	if p != nil {
-		putBuffer(p.bytes)
+		buffer.Put(p.bytes)
 		*p = bodyPlan{}
 	}
 }

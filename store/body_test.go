@@ -179,7 +179,7 @@ func TestHostileBodiesAreKeptWithinBounds(t *testing.T) {
 		if e.Read([]byte(body)) == nil {
 			spans = e.Blocks(nil)
 		}
-		number, _ := s.accounts.number("acme")
+		number, _ := s.accounts.Find("acme")
 		if held := s.planBody(number, &planned{body: []byte(body), spans: spans}).held; held > int64(2*len(body)+1<<20) {
 			t.Errorf("%s: %d bytes are planned with %d", name, len(body), held)
 		}

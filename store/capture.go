@@ -9,8 +9,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
+
+// responsePart is how much of an answer is held in memory before it goes to the store.
+const responsePart = 256 << 10
 
 // Recording is the record of one exchange in the making, as a server sees it. Its methods are called one at a time, but for
 // ID, Shed and Recorded.
@@ -95,7 +99,7 @@ func newCapture(s *core, id kv.ExchangeID) *Capture {
 // Begin hands the opening of an exchange to the writer, without waiting for the commit. It waits for room in the
 // queue, or with [Shed] gives a capture that records nothing. Errors are [codec.Error]s of kind storage.
 func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
-	account, ok := s.accounts.number(o.Account)
+	account, ok := s.accounts.Find(o.Account)
 	if !ok {
 		return nil, codec.Errorf(codec.KindStorage, "account %q does not exist", o.Account)
 	}
@@ -110,14 +114,14 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	}
 	redactor := o.Redactor
 	if redactor == nil {
-		redactor = s.Credentials().Redactor(o.Account)
+		redactor = s.credentials.Redactor(o.Account)
 	}
 	o = redactOpening(o, redactor)
 	c.info = openingInfo(c.name, o, started)
 	c.answer = s.newAnswerRedactor(c.info.Surface, redactor)
 	s.planning.RLock()
 	defer s.planning.RUnlock()
-	if now, ok := s.accounts.number(o.Account); !ok || now != account {
+	if now, ok := s.accounts.Find(o.Account); !ok || now != account {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
 	w := &write{
@@ -238,10 +242,10 @@ func (c *Capture) Write(p []byte) (int, error) {
 	c.size += int64(len(p))
 	for len(p) > 0 {
 		if len(c.buffer)+len(p) > cap(c.buffer) && cap(c.buffer) < responsePart {
-			grown := getBuffer(min(len(c.buffer)+len(p), responsePart))
+			grown := buffer.Get(min(len(c.buffer)+len(p), responsePart))
 			grown = append(grown, c.buffer...)
 			if c.buffer != nil {
-				putBuffer(c.buffer)
+				buffer.Put(c.buffer)
 			}
 			c.buffer = grown
 		}
@@ -264,12 +268,12 @@ func (c *Capture) spill() error {
 	if c.answer != nil {
 		var n int
 		if n, frames = c.answer.settle(part, false); n < len(part) {
-			part, rest = part[:n], append(getBuffer(len(part)-n), part[n:]...)
+			part, rest = part[:n], append(buffer.Get(len(part)-n), part[n:]...)
 		}
 	}
 	w := &write{capture: &c.recorded, part: encodeAnswer(part, frames), number: c.part}
 	frames.Release()
-	putBuffer(part)
+	buffer.Put(part)
 	c.buffer = rest
 	c.part++
 	return c.store.send(context.Background(), w)

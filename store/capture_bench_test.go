@@ -86,7 +86,7 @@ func BenchmarkIdleWriter(b *testing.B) {
 func BenchmarkBegin(b *testing.B) {
 	s := openStore(b, Options{})
 	mustAccount(b, s, "acme")
-	account, _ := s.accounts.number("acme")
+	account, _ := s.accounts.Find("acme")
 	a := newAgent(3)
 	for len(a.request()) < 300_000 {
 		a.turn()

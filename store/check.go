@@ -47,7 +47,7 @@ func (s Upkeep) Check(ctx context.Context, repair bool, tell func(Finding)) (Che
 	}); err != nil {
 		return report, kv.AsStorageError(err, "the files of the store could not be checked")
 	}
-	for _, a := range s.accounts.all() {
+	for _, a := range s.accounts.All() {
 		c := &checker{store: s.core, account: a.Number, name: a.Name, repair: repair, tell: tell, report: &report}
 		if err := c.runWhole(ctx); err != nil {
 			return report, kv.AsStorageError(err, "the check could not be finished")

@@ -28,7 +28,7 @@ func FuzzDamagedRecord(f *testing.F) {
 	second, _ := c.exchange(say(long, "answer "+long, "and then?"), OutcomeComplete, "the end")
 	c.exchange(say("say it in pieces"), OutcomeComplete, string(repeatingStream(20)))
 	s.Notes().Keep("acme", "call_1", []byte("signature"))
-	number, err := s.numberOf("acme")
+	number, err := s.accounts.Number("acme")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestATurnThatCannotBeReadIsDigestedAgain(t *testing.T) {
 	c := newConversation(t)
 	id, session := c.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
 	exchange, _ := kv.ParseExchangeID(id)
-	number, err := c.s.numberOf("acme")
+	number, err := c.s.accounts.Number("acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestATurnThatCannotBeReadIsDigestedAgain(t *testing.T) {
 // damageExchange makes the record of an exchange unreadable.
 func damageExchange(t *testing.T, s *Store, account, id string) {
 	t.Helper()
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestATimelineShowsADamagedTurnAsSuch(t *testing.T) {
 	first, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
 	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
 	c.settle()
-	number, _ := c.s.accounts.number("acme")
+	number, _ := c.s.accounts.Find("acme")
 	id, _ := kv.ParseExchangeID(first)
 	damage(t, c.s, kv.ExchangeKey(kv.SpaceTurn, number, id), []byte("damaged"))
 	page, err := c.s.Archive().Timeline("acme", session, TimelineQuery{})
@@ -256,7 +256,7 @@ func TestSessionsAreListedBesideADamagedOne(t *testing.T) {
 	id, broken := c.exchange(with(say("hi"), func(o *Opening) { o.ChatKey = "k" }), OutcomeComplete, "a")
 	_, whole := c.exchange(with(say("hello"), func(o *Opening) { o.ChatKey = "l" }), OutcomeComplete, "b")
 	c.settle()
-	number, _ := c.s.accounts.number("acme")
+	number, _ := c.s.accounts.Find("acme")
 	key, _ := kv.ParseSessionID(broken)
 	damage(t, c.s, kv.SessionKey(number, key), []byte("damaged"))
 	page, err := c.s.Archive().Sessions("acme", SessionQuery{Ascending: true})
@@ -315,7 +315,7 @@ func TestAnAccountWithAnExchangeThatCannotBeReadCanBeDeleted(t *testing.T) {
 	c := newConversation(t)
 	id, _ := c.exchange(say("hi"), OutcomeComplete, "a")
 	damageExchange(t, c.s, "acme", id)
-	number, _ := c.s.accounts.number("acme")
+	number, _ := c.s.accounts.Find("acme")
 	if _, err := c.s.Accounts().Delete(t.Context(), "acme", false); err != nil {
 		t.Fatal(err)
 	}
@@ -345,8 +345,8 @@ func TestAnErasureThatFailsKeepsNothingElseWaiting(t *testing.T) {
 	mustAccount(t, s, "other")
 	harmed, _ := kv.ParseExchangeID(capture(t, s, "acme", "q", "a"))
 	capture(t, s, "other", "q", "a")
-	acme, _ := s.accounts.number("acme")
-	other, _ := s.accounts.number("other")
+	acme, _ := s.accounts.Find("acme")
+	other, _ := s.accounts.Find("other")
 	damage(t, s, kv.ExchangeKey(kv.SpaceRequest, acme, harmed), []byte{piecesVersion, 0xff})
 	failing, err := s.Archive().Erase(t.Context(), "acme", Selection{Until: time.Now().Add(-time.Hour)}, false)
 	if err != nil {
@@ -398,14 +398,14 @@ func TestARepairLeavesAloneWhatBelongsToAnExchangeThatCannotBeRead(t *testing.T)
 	key := func(o *Opening) { o.ChatKey = "k" }
 	id, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
 	c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
-	number, _ := c.s.accounts.number("acme")
+	number, _ := c.s.accounts.Find("acme")
 	exchange, _ := kv.ParseExchangeID(id)
 	place := kv.ExchangeKey(kv.SpaceExchange, number, exchange)
 	var record []byte
 	if err := c.s.view(func(tx *badger.Txn) (err error) { record, err = kv.Get(tx, place); return err }); err != nil {
 		t.Fatal(err)
 	}
-	damage(t, c.s, place, append([]byte{recordFields + 1}, record[1:]...)) // as a newer mneme would have written it
+	damage(t, c.s, place, append([]byte{kv.RecordFields + 1}, record[1:]...)) // as a newer mneme would have written it
 	report, err := c.s.Upkeep().Check(t.Context(), true, func(f Finding) {
 		if f.Subject != id || f.Repaired {
 			t.Errorf("%+v", f)
@@ -426,7 +426,7 @@ func TestARepairDoesNotUndoWhatHasHappenedSinceItLooked(t *testing.T) {
 	key := func(o *Opening) { o.ChatKey = "k" }
 	_, session := c.exchange(with(say("hi"), key), OutcomeComplete, "a")
 	id, _ := kv.ParseSessionID(session)
-	number, _ := c.s.accounts.number("acme")
+	number, _ := c.s.accounts.Find("acme")
 	record := encodeFields(&sessionRecord{Session: Session{ID: session, Account: "acme", ChatKey: "k", Exchanges: 7}})
 	damage(t, c.s, kv.SessionKey(number, id), record)
 	repair := func(tell func(Finding)) {
@@ -452,7 +452,7 @@ func TestARepairDoesNotUndoWhatHasHappenedSinceItLooked(t *testing.T) {
 func TestACheckNamesKeysThatAreMalformed(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
-	number, _ := s.accounts.number("acme")
+	number, _ := s.accounts.Find("acme")
 	spaces := []byte{kv.SpaceExchange, kv.SpaceMember, kv.SpaceBelongs, kv.SpaceSession, kv.SpaceLink, kv.SpaceSummary, kv.SpaceVector, kv.SpaceBlock, kv.SpaceNode, kv.SpaceTurn, kv.SpaceOpen, kv.SpaceSessionChange, kv.SpaceUnsummarized}
 	for _, space := range spaces {
 		damage(t, s, append(kv.SpaceKeyOf(space, number), 1), []byte("x"))

@@ -19,7 +19,7 @@ func (s *core) listedExchange(tx *badger.Txn, account kv.AccountNumber, id kv.Ex
 		return *info
 	}
 	damaged := ExchangeInfo{
-		ID: id.String(), Account: s.accounts.name(account), Outcome: OutcomeDamaged, Started: id.Time().UTC(),
+		ID: id.String(), Account: s.accounts.Name(account), Outcome: OutcomeDamaged, Started: id.Time().UTC(),
 		Error: errDamaged("the record of this exchange cannot be read; run mneme check"),
 	}
 	if session, err := kv.Get(tx, kv.ExchangeKey(kv.SpaceBelongs, account, id)); err == nil && len(session) == len(kv.SessionID{}) {
@@ -52,7 +52,7 @@ func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *ba
 	}
 	began := kv.ExchangeID(id).Time().UTC() // ids of all kinds are made alike
 	return Session{
-		ID: id.String(), Account: s.accounts.name(account), Created: began, Updated: began,
+		ID: id.String(), Account: s.accounts.Name(account), Created: began, Updated: began,
 		Error: errDamaged("the record of this session cannot be read; run mneme check"),
 	}
 }

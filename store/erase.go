@@ -172,7 +172,7 @@ func erasureKey(account kv.AccountNumber, id kv.TimeID) []byte {
 // What an exchange said may also stand in the requests of later exchanges, which repeat the history; to erase a
 // conversation, erase its session.
 func (s Archive) Erase(ctx context.Context, account string, sel Selection, dryRun bool) (*Erasure, error) {
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func (s *core) eraseDryRun(ctx context.Context, account kv.AccountNumber, sel Se
 // Erasure gives the receipt of an erasure of the account.
 func (s Archive) Erasure(account, id string) (*Erasure, error) {
 	key, ok := kv.ParseID(erasurePrefix, id)
-	number, known := s.accounts.number(account)
+	number, known := s.accounts.Find(account)
 	if !ok || !known {
 		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
 	}
@@ -278,7 +278,7 @@ type erasureRef struct {
 }
 
 func (g *gathering) putErasure(w *write, ref erasureRef, e *Erasure) error {
-	value, err := encodeRecord(e)
+	value, err := kv.EncodeRecord(e)
 	if err == nil {
 		g.put(w, erasureKey(ref.account, ref.id), value)
 	}
@@ -316,7 +316,7 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 	}
 	e.State, e.Completed = ErasureDone, time.Now().UTC()
 	if e.Reason == byRetention && e.Exchanges > 0 {
-		s.log.Info("retention has erased exchanges", "account", s.accounts.name(ref.account), "exchanges", e.Exchanges,
+		s.log.Info("retention has erased exchanges", "account", s.accounts.Name(ref.account), "exchanges", e.Exchanges,
 			"sessions", e.Sessions, "because", e.Selection.rule(), "until", e.Selection.Until, "erasure", e.ID)
 	}
 	return s.makeRoom(ctx, func(g *gathering, w *write) error {

@@ -319,7 +319,7 @@ func TestRetentionBoundsAgeAndBytes(t *testing.T) {
 	if err := s.retain(ctx, now); err != nil {
 		t.Fatal(err)
 	}
-	number, _ := s.accounts.number("keeps")
+	number, _ := s.accounts.Find("keeps")
 	if used, left, err := s.sizeOf(ctx, number); err != nil || used > limit || left == 0 {
 		t.Errorf("%d exchanges take %d bytes (%v), the limit is %d", left, used, err, limit)
 	}

@@ -59,7 +59,7 @@ type Subscription struct {
 // Subscribe gives the events of an account that come after the event with number after; with 0 those that come from now
 // on. The subscriber closes it.
 func (s Archive) Subscribe(account string, after uint64) (*Subscription, error) {
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 )
 
 // The frames of a streamed answer repeat: each differs from the one before in a piece of text, and perhaps in its padding
@@ -33,10 +34,10 @@ func encodeAnswer(part []byte, frames *form.Frames) []byte {
 	if len(frames.Runs) == 0 || len(part) > maxFrames {
 		return encodeBytes(part)
 	}
-	buffer := getBuffer(len(part))
-	steps := appendSteps(buffer, part, frames)
+	room := buffer.Get(len(part))
+	steps := appendSteps(room, part, frames)
 	encoded := appendEncoded([]byte{encodingFrames}, steps)
-	putBuffer(buffer)
+	buffer.Put(room)
 	return encoded
 }
 
@@ -101,9 +102,8 @@ func appendFrames(dst, encoded []byte) ([]byte, error) {
 	if len(encoded) > 0 && encoded[0] == encodingFrames {
 		return dst, errFrames
 	}
-	buffer := getBuffer(0)
-	steps, err := appendDecoded(buffer, encoded)
-	defer func() { putBuffer(steps) }()
+	steps, err := appendDecoded(buffer.Get(0), encoded)
+	defer func() { buffer.Put(steps) }()
 	if err != nil {
 		return dst, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -43,8 +44,8 @@ func (d *digester) release(x *Exchange) {
 		return
 	}
 	d.held.Add(-int64(cap(x.RawRequest) + heldAnswer(x.RawResponse, x.Reader)))
-	putBuffer(x.RawRequest)
-	putBuffer(x.RawResponse)
+	buffer.Put(x.RawRequest)
+	buffer.Put(x.RawResponse)
 	x.RawRequest, x.RawResponse, x.Reader, x.Items = nil, nil, nil, nil
 }
 
@@ -67,11 +68,11 @@ func (c *Capture) keepRequest(o *Opening, chain []kv.Hash) {
 			unread = o.Body[o.Items[from].Start:o.Items[len(chain)-1].End]
 		}
 	}
-	if len(unread) > handoverRequest || !d.hold(bufferSize(len(unread))) {
+	if len(unread) > handoverRequest || !d.hold(buffer.SizeOf(len(unread))) {
 		c.items, c.derived = nil, nil // streams may be open for long
 		return
 	}
-	c.request = append(getBuffer(len(unread)), unread...)
+	c.request = append(buffer.Get(len(unread)), unread...)
 }
 
 // handOver gives the exchange that has ended with its bytes, or puts these back: then it has to be read back.
@@ -83,8 +84,8 @@ func (c *Capture) handOver() *Exchange {
 		return &Exchange{ExchangeInfo: *c.info, RawRequest: request, RawResponse: answer, Reader: reader, Items: items, Derived: c.derived}
 	}
 	d.held.Add(int64(-cap(request)))
-	putBuffer(request)
-	putBuffer(answer)
+	buffer.Put(request)
+	buffer.Put(answer)
 	return nil
 }
 

@@ -247,7 +247,7 @@ func TestAnExchangeThatIsMetTwiceIsToldOfOnce(t *testing.T) {
 	c := newConversation(t)
 	id, _ := c.exchange(say("where is the lock?"), OutcomeComplete, "in pkg/lock")
 	exchange, _ := kv.ParseExchangeID(id)
-	number, err := c.s.numberOf("acme")
+	number, err := c.s.accounts.Number("acme")
 	if err != nil {
 		t.Fatal(err)
 	}

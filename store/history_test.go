@@ -170,7 +170,7 @@ func (m *model) finish(id string, outcome Outcome) {
 
 func (m *model) erase(sel Selection) {
 	s := m.store()
-	number, err := s.numberOf(m.account)
+	number, err := s.accounts.Number(m.account)
 	m.check(err)
 	m.check(s.eraseNow(context.Background(), number, sel))
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
+	"github.com/mnemeproxy/mneme/store/volume"
 )
 
 // The database is opened only when all its files are accounted for. Badger deletes tables that its manifest does not
@@ -498,7 +499,7 @@ func (m *mendable) replace(dir string) error {
 	if m.mend == nil {
 		return os.Remove(path)
 	}
-	return renameSynced(mended, path)
+	return volume.RenameSynced(mended, path)
 }
 
 // keep keeps the file as it was found.
@@ -627,7 +628,7 @@ func (d *Damage) note(dir string) error {
 		return err
 	}
 	name := d.Found.Format("20060102T150405.000") + "-" + filepath.Base(d.File) + ".json"
-	return writeSynced(filepath.Join(dir, damagedDir, name), append(text, '\n'))
+	return volume.WriteSynced(filepath.Join(dir, damagedDir, name), append(text, '\n'))
 }
 
 // Damages gives what was found to be wrong with the files of the store in dir and was noted. A note stays until it is

@@ -128,7 +128,7 @@ func (s *core) tidy(ctx context.Context) {
 	if err := s.retain(ctx, time.Now()); err != nil && ctx.Err() == nil {
 		s.log.Error("retention failed; it is tried again", "error", err)
 	}
-	if err := s.expireAudit(ctx, time.Now()); err != nil && ctx.Err() == nil {
+	if err := s.audit.Expire(ctx, time.Now()); err != nil && ctx.Err() == nil {
 		s.log.Error("old acts of administration could not be forgotten; it is tried again", "error", err)
 	}
 	if err := s.noteSettled(); err != nil {

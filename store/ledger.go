@@ -41,8 +41,8 @@ func ledgerKey(account kv.AccountNumber, h [16]byte) []byte {
 // that is finished afterwards is committed after it, or with it. Under pressure, and while the store is closing, the value
 // is let go. So is one that holds a credential: masked, it would be of no use to the model.
 func (s Notes) Keep(account, name string, value []byte) {
-	number, ok := s.accounts.number(account)
-	if !ok || len(value) == 0 || len(value) > ledgerValue || Credentials(s).Redactor(account).Holds(value) {
+	number, ok := s.accounts.Find(account)
+	if !ok || len(value) == 0 || len(value) > ledgerValue || s.credentials.Redactor(account).Holds(value) {
 		return
 	}
 	h := ledgerHash(name)
@@ -56,14 +56,14 @@ func (s Notes) Keep(account, name string, value []byte) {
 	}}
 	s.planning.RLock() // as in [core.updateOf]
 	defer s.planning.RUnlock()
-	if now, ok := s.accounts.number(account); ok && now == number {
+	if now, ok := s.accounts.Find(account); ok && now == number {
 		_, _ = s.trySend(w)
 	}
 }
 
 // Recall gives what was kept under a name in the account's ledger; nil when there is nothing, or nothing any more.
 func (s Notes) Recall(account, name string) (value []byte) {
-	number, ok := s.accounts.number(account)
+	number, ok := s.accounts.Find(account)
 	if !ok {
 		return nil
 	}

@@ -75,7 +75,7 @@ func TestTheLedgerForgetsWhatIsOld(t *testing.T) {
 		s.Notes().Keep("acme", fmt.Sprint("call ", i), []byte("state"))
 	}
 	settle(t, s)
-	account, _ := s.accounts.number("acme")
+	account, _ := s.accounts.Find("acme")
 	count := func() (n int) {
 		err := s.view(func(tx *badger.Txn) error {
 			return kv.EachItem(context.Background(), tx, kv.SpaceKeyOf(kv.SpaceLedger, account), func(*badger.Item) error { n++; return nil })

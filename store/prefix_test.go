@@ -151,7 +151,7 @@ func TestReadingOnlyWhatIsNewGivesTheSameTurns(t *testing.T) {
 			if len(ids[0]) > 0 && rapid.IntRange(0, 5).Draw(rt, "erase") == 0 {
 				which := rapid.IntRange(0, len(ids[0])-1).Draw(rt, "exchange")
 				for i, c := range stores {
-					number, err := c.s.numberOf(account)
+					number, err := c.s.accounts.Number(account)
 					if err == nil {
 						err = c.s.eraseNow(context.Background(), number, Selection{Exchanges: []string{ids[i][which]}})
 					}

@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -120,8 +121,8 @@ func answerSize(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, i
 // eachPart visits the parts of an answer, decoded, with their numbers. A part is valid during the call only. However long the
 // answer is, it takes the memory of one part.
 func eachPart(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID, visit func(number uint32, part []byte) error) error {
-	part := getBuffer(0)
-	defer func() { putBuffer(part) }()
+	part := buffer.Get(0)
+	defer func() { buffer.Put(part) }()
 	return kv.EachItem(ctx, tx, kv.ExchangeKey(kv.SpaceResponse, account, id), func(item *badger.Item) error {
 		key := item.Key()
 		err := item.Value(func(value []byte) (err error) {
@@ -210,9 +211,9 @@ func listPlaces(tx *badger.Txn, accounts []kv.AccountNumber, w *kv.Window) []pla
 // readable gives the numbers of the accounts that a look-up for account may touch.
 func (s *core) readable(account string) ([]kv.AccountNumber, error) {
 	if account == "" {
-		return s.accounts.numbers(), nil
+		return s.accounts.Numbers(), nil
 	}
-	number, ok := s.accounts.number(account)
+	number, ok := s.accounts.Find(account)
 	if !ok {
 		return nil, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}

@@ -41,7 +41,7 @@ func quotedKey(account kv.AccountNumber, id kv.ExchangeID, key RecollectionKey) 
 
 // Recollections gives what was decided at places of an account's conversations, nil for those where nothing was.
 func (s Notes) Recollections(account string, keys []RecollectionKey) ([]*Recollection, error) {
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ const reasonErased = "erased"
 
 // RecollectionOf gives what was decided for an exchange; nil where nothing was.
 func (s Notes) RecollectionOf(account, exchange string) (r *Recollection, err error) {
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s Notes) RecollectionOf(account, exchange string) (r *Recollection, err er
 // Recollect keeps what was decided at a place, under each of its keys, and gives what holds there: the first decision,
 // where there was one before. What quotes an exchange that is gone meanwhile is kept as silence. It returns after the commit.
 func (s Notes) Recollect(ctx context.Context, account string, keys []RecollectionKey, r Recollection) (*Recollection, error) {
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (s Notes) Recollect(ctx context.Context, account string, keys []Recollectio
 			}
 			quoted = append(quoted, id)
 		}
-		value, err := encodeRecord(holds)
+		value, err := kv.EncodeRecord(holds)
 		if err != nil {
 			return err
 		}

@@ -6,50 +6,23 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/bytedance/sonic"
-	"github.com/bytedance/sonic/encoder"
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// A record is one byte, its version, and JSON or numbered fields. Exchanges, sessions and turns have fields, since they are
-// written with every exchange; all others have JSON, and so have exchanges, sessions and turns of stores before format 2.
-const (
-	recordJSON   = 1
-	recordFields = 2
-)
-
-// JSON is encoded and decoded as encoding/json does it, repairing text that is no UTF-8 included, in half to a third of
-// the time. Strings are copied out of what is read: records are read from memory that is the database's.
-const jsonOptions = encoder.ValidateString | encoder.SortMapKeys
-
-var recordCodec = sonic.Config{CopyString: true, ValidateString: true, CaseSensitive: true}.Froze()
-
-// errRecord does not say what the library says, which quotes the record.
-var errRecord = errors.New("the record has not the members it should have")
-
-// encodeRecord gives a record as JSON.
-func encodeRecord(v any) ([]byte, error) {
-	scratch := append(getBuffer(4<<10), recordJSON)
-	defer func() { putBuffer(scratch) }()
-	if err := encoder.EncodeInto(&scratch, v, jsonOptions); err != nil {
-		return nil, err
-	}
-	return bytes.Clone(scratch), nil
-}
-
 // encodeFields gives a record of numbered fields.
 func encodeFields(r fieldRecord) []byte {
-	scratch := appendFields(getBuffer(4<<10), r)
+	scratch := appendFields(buffer.Get(4<<10), r)
 	record := bytes.Clone(scratch)
-	putBuffer(scratch)
+	buffer.Put(scratch)
 	return record
 }
 
 func appendFields(dst []byte, r fieldRecord) []byte {
 	w := fieldWriters.Get().(*fieldWriter)
-	w.record = append(dst, recordFields)
+	w.record = append(dst, kv.RecordFields)
 	r.writeFields(w)
 	dst, w.record = w.record, nil
 	fieldWriters.Put(w)
@@ -60,30 +33,18 @@ var fieldWriters = sync.Pool{New: func() any { return new(fieldWriter) }}
 
 // decodeRecord reads a record of either kind.
 func decodeRecord(record []byte, v any) error {
-	if len(record) == 0 {
-		return errors.New("empty record")
+	target, ok := v.(fieldTarget)
+	if !ok || len(record) == 0 || record[0] != kv.RecordFields {
+		return kv.DecodeRecord(record, v)
 	}
-	switch record[0] {
-	case recordJSON:
-		if recordCodec.Unmarshal(record[1:], v) != nil {
-			return errRecord
-		}
-		return nil
-	case recordFields:
-		target, ok := v.(fieldTarget)
-		if !ok {
-			return errRecord
-		}
-		r := newFieldReader(record[1:])
-		for r.next() {
-			target.readField(&r)
-		}
-		if r.failed {
-			return errRecord
-		}
-		return nil
+	r := newFieldReader(record[1:])
+	for r.next() {
+		target.readField(&r)
 	}
-	return fmt.Errorf("record of version %d, this mneme reads up to %d: upgrade mneme", record[0], recordFields)
+	if r.failed {
+		return kv.ErrRecord
+	}
+	return nil
 }
 
 func getInfo(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*ExchangeInfo, error) {

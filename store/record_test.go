@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // Records are seen as JSON: one that was kept as fields says what the same one says that was kept as JSON by the standard
@@ -46,7 +48,7 @@ func TestRecordsOfFieldsSayWhatJSONWouldSay(t *testing.T) {
 			if err := json.Unmarshal(standard, want); err != nil {
 				t.Fatal(err)
 			}
-			for _, kept := range [][]byte{encodeFields(record), append([]byte{recordJSON}, standard...)} {
+			for _, kept := range [][]byte{encodeFields(record), append([]byte{kv.RecordJSON}, standard...)} {
 				got := fresh()
 				if err := decodeRecord(kept, got); err != nil {
 					t.Fatalf("%q of %s: %v", kept, standard, err)
@@ -193,12 +195,12 @@ func TestMalformedFieldsAreAnError(t *testing.T) {
 		}
 	}
 	for name, record := range map[string][]byte{
-		"a number for a text":           {recordFields, 1 << 3, 7},
-		"a text for a number":           {recordFields, 9<<3 | 2, 1, 'x'},
-		"no UTF-8":                      {recordFields, 1<<3 | 2, 1, 0xff},
-		"an unknown outcome":            {recordFields, 4 << 3, 99},
-		"more bytes than there are":     {recordFields, 1<<3 | 2, 0x7f, 'x'},
-		"a time of the year 40 million": append([]byte{recordFields, 5<<3 | 2, 10, 1 << 3}, protowire.AppendVarint(nil, 1<<50)...),
+		"a number for a text":           {kv.RecordFields, 1 << 3, 7},
+		"a text for a number":           {kv.RecordFields, 9<<3 | 2, 1, 'x'},
+		"no UTF-8":                      {kv.RecordFields, 1<<3 | 2, 1, 0xff},
+		"an unknown outcome":            {kv.RecordFields, 4 << 3, 99},
+		"more bytes than there are":     {kv.RecordFields, 1<<3 | 2, 0x7f, 'x'},
+		"a time of the year 40 million": append([]byte{kv.RecordFields, 5<<3 | 2, 10, 1 << 3}, protowire.AppendVarint(nil, 1<<50)...),
 	} {
 		if err := decodeRecord(record, new(ExchangeInfo)); err == nil {
 			t.Errorf("%s is taken", name)
@@ -220,7 +222,7 @@ func cutBetweenFields(fields []byte, at int) bool {
 func TestWhatARecordSaysIsInNoError(t *testing.T) {
 	for _, record := range []string{"\x01{\"id\":\"secret\",,", "\x02\x0a\x06secret\x0a\x01\xff"} {
 		err := decodeRecord([]byte(record), new(ExchangeInfo))
-		if err == nil || err.Error() != errRecord.Error() {
+		if err == nil || err.Error() != kv.ErrRecord.Error() {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
@@ -119,18 +120,18 @@ func (r *recovery) copyKey() error {
 	if r.opts.MasterKey != nil {
 		return nil
 	}
-	key, err := readKey(filepath.Join(r.from, masterKeyFile))
+	key, err := identity.ReadKey(filepath.Join(r.from, identity.MasterKeyFile))
 	if err != nil {
 		r.unkeyed = true
-		r.report.Damage = append(r.report.Damage, Damage{File: masterKeyFile, Problem: "it cannot be read: " + newKeyMade})
-		_, err := writeKey(filepath.Join(r.opts.Dir, masterKeyFile))
+		r.report.Damage = append(r.report.Damage, Damage{File: identity.MasterKeyFile, Problem: "it cannot be read: " + newKeyMade})
+		_, err := identity.MakeKey(filepath.Join(r.opts.Dir, identity.MasterKeyFile))
 		return err
 	}
-	if err := writeKeyFile(filepath.Join(r.opts.Dir, masterKeyFile), key); err != nil {
+	if err := identity.WriteKeyFile(filepath.Join(r.opts.Dir, identity.MasterKeyFile), key); err != nil {
 		return err
 	}
-	if next, err := readKey(filepath.Join(r.from, nextKeyFile)); err == nil {
-		return writeKeyFile(filepath.Join(r.opts.Dir, nextKeyFile), next)
+	if next, err := identity.ReadKey(filepath.Join(r.from, identity.NextKeyFile)); err == nil {
+		return identity.WriteKeyFile(filepath.Join(r.opts.Dir, identity.NextKeyFile), next)
 	}
 	return nil
 }
@@ -292,18 +293,18 @@ func (r *recovery) complete(db *badger.DB) error {
 // providers, which nobody can read then, are left out. A key that was given is the caller's to put right: opening the
 // recovered store says so.
 func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
-	proof, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "master"))
+	proof, err := kv.Get(tx, identity.ProofKey)
 	if r.opts.MasterKey != nil || r.unkeyed || err != nil {
 		return nil // without a proof the key is taken as it is, as by a new store
 	}
-	seal, err := openSealer(r.opts)
-	if err != nil || seal.proves(proof) {
+	master, err := openMasterKey(r.opts)
+	if err != nil || master.Check(proof) == nil {
 		return err
 	}
-	r.report.Damage = append(r.report.Damage, Damage{File: masterKeyFile, Problem: "the store was not made with it: " + newKeyMade})
+	r.report.Damage = append(r.report.Damage, Damage{File: identity.MasterKeyFile, Problem: "the store was not made with it: " + newKeyMade})
 	b := db.NewManagedWriteBatch()
 	defer b.Cancel()
-	dropped := [][]byte{kv.NameKey(kv.SpaceMeta, "master"), kv.NameKey(kv.SpaceMeta, "format")}
+	dropped := [][]byte{identity.ProofKey, kv.NameKey(kv.SpaceMeta, "format")}
 	_ = eachItemOf(tx, []byte{kv.SpaceCredential}, func(key, _ []byte) error {
 		dropped = append(dropped, bytes.Clone(key))
 		return nil
@@ -313,10 +314,10 @@ func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
 			return err
 		}
 	}
-	if err := os.Remove(filepath.Join(r.opts.Dir, nextKeyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(r.opts.Dir, identity.NextKeyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := writeKey(filepath.Join(r.opts.Dir, masterKeyFile)); err != nil {
+	if _, err := identity.MakeKey(filepath.Join(r.opts.Dir, identity.MasterKeyFile)); err != nil {
 		return err
 	}
 	return b.Flush()
@@ -339,7 +340,7 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 	names := make(map[string]bool)
 	var last kv.AccountNumber
 	err := eachItemOf(tx, []byte{kv.SpaceAccount}, func(_, value []byte) error {
-		var a accountRecord
+		var a identity.AccountRecord
 		if decodeRecord(value, &a) == nil {
 			known[a.Number], names[a.Name] = true, true
 			last = max(last, a.Number)
@@ -369,11 +370,11 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 		if !there {
 			continue
 		}
-		if !accountName.MatchString(a.Name) || names[a.Name] {
+		if !identity.IsAccountName(a.Name) || names[a.Name] {
 			a.Name = fmt.Sprintf("recovered-%d", number)
 		}
 		names[a.Name] = true
-		value, err := encodeRecord(a)
+		value, err := kv.EncodeRecord(a)
 		if err != nil {
 			return err
 		}
@@ -404,7 +405,7 @@ func (r *recovery) noteOpen(b *badger.WriteBatch, tx *badger.Txn, number kv.Acco
 }
 
 // accountFromExchanges makes the record of an account out of what its exchanges say; false: there are none.
-func accountFromExchanges(tx *badger.Txn, number kv.AccountNumber) (a accountRecord, there bool) {
+func accountFromExchanges(tx *badger.Txn, number kv.AccountNumber) (a identity.AccountRecord, there bool) {
 	a.Number = number
 	_ = eachItemOf(tx, kv.SpaceKeyOf(kv.SpaceExchange, number), func(key, value []byte) error {
 		there = true

@@ -27,48 +27,6 @@ type StreamReader interface {
 	Read(p []byte, at int64, frames *form.Frames, visit func(text int32, start int64, fragment []byte)) (whole int64)
 }
 
-// Redactor is [Options.Redact] with the account's own provider credentials, and those that its caller brought along: all of
-// them are masked by their value. Other accounts' are not looked for: what is masked would tell who has them. It is nil where
-// nothing is to be masked.
-func (s Credentials) Redactor(account string, brought ...string) *redact.Redactor {
-	r := s.opts.Redact
-	if r == nil {
-		return nil
-	}
-	number, ok := s.accounts.number(account)
-	if !ok {
-		return r.With(brought...)
-	}
-	own, changes := s.credentials.lookMasked(number)
-	if own == nil {
-		own = s.maskedCredentials(account)
-		s.credentials.keepMasked(number, own, changes)
-	}
-	if len(brought) == 0 {
-		return own.redactor
-	}
-	return r.With(append(brought, own.list...)...)
-}
-
-// Guard adds credentials of the installation, which are masked in what is stored of any account, see [redact.Redactor.Guard].
-func (s Credentials) Guard(credentials ...string) { s.opts.Redact.Guard(credentials...) }
-
-// maskedCredentials opens all credentials of an account. One that cannot be opened cannot be used, either.
-func (s *core) maskedCredentials(account string) *maskedCredentials {
-	own := new(maskedCredentials)
-	providers, err := Credentials{s}.List(account)
-	if err != nil {
-		s.log.Error("the credentials of an account cannot be read, and are not masked by their value", "account", account, "error", err)
-	}
-	for _, provider := range providers {
-		if secret, found, err := (Credentials{s}).Get(account, provider); err == nil && found {
-			own.list = append(own.list, secret)
-		}
-	}
-	own.redactor = s.opts.Redact.With(own.list...)
-	return own
-}
-
 // redactOpening masks what an opening says beside its body.
 func redactOpening(o *Opening, r *redact.Redactor) *Opening {
 	if r == nil {

@@ -7,46 +7,21 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// Retention bounds what is kept of an account. Zero members do not bound.
-type Retention struct {
-	MaxAge   time.Duration `json:"max_age,omitempty"`   // since an exchange began, or was imported
-	MaxBytes int64         `json:"max_bytes,omitempty"` // in the database; the oldest exchanges go first
-}
-
 // RetentionOf is the rule that an account is kept by.
 func (s Archive) RetentionOf(account string) Retention {
-	if a, ok := s.accounts.get(account); ok && a.Retention != nil {
+	if a, ok := s.accounts.Get(account); ok && a.Retention != nil {
 		return *a.Retention
 	}
 	return s.opts.Retention
 }
 
-// SetRetention gives an account rules of its own; nil gives it the server's again.
-func (s Accounts) SetRetention(ctx context.Context, account string, r *Retention) error {
-	if r != nil && (r.MaxAge < 0 || r.MaxBytes < 0) {
-		return codec.Errorf(codec.KindInvalidRequest, "a retention rule cannot be negative")
-	}
-	s.accounts.changing.Lock()
-	defer s.accounts.changing.Unlock()
-	a, ok := s.accounts.get(account)
-	if !ok {
-		return codec.Errorf(codec.KindNotFound, "no account %q", account)
-	}
-	a.Retention = r
-	if err := s.putAccount(ctx, a); err != nil {
-		return kv.AsStorageError(err, "the retention rule could not be stored")
-	}
-	return nil
-}
-
 // retain erases what the rules no longer let stand.
 func (s *core) retain(ctx context.Context, now time.Time) error {
 	var failed error
-	for _, a := range s.accounts.all() {
+	for _, a := range s.accounts.All() {
 		rule := Archive{s}.RetentionOf(a.Name)
 		if rule.MaxAge > 0 {
 			failed = errors.Join(failed, s.expire(ctx, a.Number, now.Add(-rule.MaxAge)))

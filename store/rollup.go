@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -254,14 +255,14 @@ type RollupQuery struct {
 
 // Rollups gives what was rolled up, account by account and hour by hour.
 func (s Accounts) Rollups(ctx context.Context, q RollupQuery, visit func(RollupOf, *Rollup)) error {
-	accounts := s.accounts.all()
+	accounts := s.accounts.All()
 	if q.Account != "" {
-		a, ok := s.accounts.get(q.Account)
+		a, ok := s.accounts.Get(q.Account)
 		if !ok {
-			_, err := s.numberOf(q.Account)
+			_, err := s.accounts.Number(q.Account)
 			return err
 		}
-		accounts = []accountRecord{a}
+		accounts = []identity.AccountRecord{a}
 	}
 	err := s.view(func(tx *badger.Txn) error {
 		for _, a := range accounts {

@@ -130,7 +130,7 @@ func TestACheckFindsAndRepairsWrongRollups(t *testing.T) {
 	s := openStore(t, Options{})
 	mustAccount(t, s, "acme")
 	spend(t, s, "acme", "key_a", "m", codec.Usage{Output: 1}, &Cost{USD: 5})
-	number, _ := s.accounts.number("acme")
+	number, _ := s.accounts.Find("acme")
 	wrong := Rollup{Requests: 7}
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
 		it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceRollup, number)})

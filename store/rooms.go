@@ -1,16 +1,12 @@
 package store
 
-// Accounts are who owns memory, and what they may spend.
-type Accounts struct{ *core }
+import "github.com/mnemeproxy/mneme/store/internal/identity"
 
-// Keys are the service keys that callers present.
-type Keys struct{ *core }
-
-// Credentials are what accounts are known by at providers. They are never on record.
-type Credentials struct{ *core }
-
-// AuditLog is the record of administration.
-type AuditLog struct{ *core }
+// Accounts are who owns memory, what they may spend and what they have spent.
+type Accounts struct {
+	identity.Accounts
+	*core
+}
 
 // Archive is what was recorded: exchanges, the sessions that they make, and how long they stay. What is of another account,
 // or not there, is [codec.KindNotFound].
@@ -29,16 +25,16 @@ type Notes struct{ *core }
 type Upkeep struct{ *core }
 
 // Accounts gives the accounts.
-func (s *Store) Accounts() Accounts { return Accounts{s.core} }
+func (s *Store) Accounts() Accounts { return Accounts{s.accounts.Accounts(), s.core} }
 
 // Keys gives the service keys.
-func (s *Store) Keys() Keys { return Keys{s.core} }
+func (s *Store) Keys() Keys { return s.keys.Keys() }
 
 // Credentials gives the credentials of accounts.
-func (s *Store) Credentials() Credentials { return Credentials{s.core} }
+func (s *Store) Credentials() *Credentials { return s.credentials }
 
 // AuditLog gives the record of administration.
-func (s *Store) AuditLog() AuditLog { return AuditLog{s.core} }
+func (s *Store) AuditLog() *AuditLog { return s.audit }
 
 // Archive gives what was recorded.
 func (s *Store) Archive() Archive { return Archive{s.core} }

@@ -8,7 +8,7 @@ import (
 
 // SessionKnownAs finds the session of an account that has an id: its own, or one that a client gave it; "" if none has.
 func (s Archive) SessionKnownAs(account, id string) (session string) {
-	number, ok := s.accounts.number(account)
+	number, ok := s.accounts.Find(account)
 	if !ok || id == "" {
 		return ""
 	}

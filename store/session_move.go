@@ -69,7 +69,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 
 // beginMerge leaves of the source no more than where it went, and gives what was known of it to the target.
 func (g *gathering) beginMerge(w *write, source sessionRef, r *sessionRecord, targetRef sessionRef, target *sessionRecord) error {
-	value, err := encodeRecord(move{Into: target.ID})
+	value, err := kv.EncodeRecord(move{Into: target.ID})
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 		if g.firstMember(source) == first {
 			return codec.Errorf(codec.KindConflict, "%s is the first exchange of %s: nothing would be left", exchange, session)
 		}
-		value, err := encodeRecord(move{Into: target.id.String(), First: exchange})
+		value, err := kv.EncodeRecord(move{Into: target.id.String(), First: exchange})
 		if err != nil {
 			return err
 		}

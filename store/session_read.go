@@ -41,7 +41,7 @@ func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 	if err != nil {
 		return SessionPage{}, err
 	}
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return SessionPage{}, err
 	}
@@ -76,15 +76,6 @@ func (q *SessionQuery) matches(s *Session) bool {
 		(q.Model == "" || slices.Contains(s.Models, q.Model)) &&
 		(q.Tag == "" || slices.Contains(s.Tags, q.Tag)) &&
 		!s.Updated.Before(q.Since) && (q.Until.IsZero() || s.Updated.Before(q.Until))
-}
-
-// numberOf is the number of an account that must exist.
-func (s *core) numberOf(account string) (kv.AccountNumber, error) {
-	number, ok := s.accounts.number(account)
-	if !ok {
-		return 0, codec.Errorf(codec.KindNotFound, "no account %q", account)
-	}
-	return number, nil
 }
 
 // Session gives one session of the account; [codec.KindNotFound] if it has none of that id. A session that was merged
@@ -125,7 +116,7 @@ func errNoExchange(id string) error {
 // sessionOf reads the names of an account and a session.
 func (s *core) sessionOf(account, id string) (kv.AccountNumber, kv.SessionID, error) {
 	key, ok := kv.ParseSessionID(id)
-	number, known := s.accounts.number(account)
+	number, known := s.accounts.Find(account)
 	if !ok || !known {
 		return 0, key, errNoSession(id)
 	}
@@ -242,7 +233,7 @@ func (s Archive) DescribeSession(account, id string, title *string, tags []strin
 	if title != nil {
 		named.Title = *title
 	}
-	redactSession(Credentials(s).Redactor(account), &named)
+	redactSession(s.credentials.Redactor(account), &named)
 	var described Session
 	err = s.update(context.Background(), func(g *gathering, w *write) error {
 		r, ref := g.session(sessionRef{number, key})
@@ -283,7 +274,7 @@ const longestSearch = 10_000
 // AnsweredAs gives the exchange whose answer the provider gave that id, of the surface on which requests name the answer
 // that they go on from; [codec.KindNotFound] if the account has none.
 func (s Archive) AnsweredAs(account, response string) (exchange string, err error) {
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return "", err
 	}

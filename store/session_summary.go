@@ -81,12 +81,12 @@ func getSummary(tx *badger.Txn, ref sessionRef) (*SessionSummary, error) {
 
 // encodeSummary makes the record of a summary. Credentials in it are masked, and what is too long is cut off.
 func (s *core) encodeSummary(account string, m SessionSummary) ([]byte, error) {
-	r := Credentials{s}.Redactor(account)
+	r := s.credentials.Redactor(account)
 	for _, text := range []*string{&m.Text, &m.By} {
 		redactText(r, text, new(redact.Tally))
 		*text = strings.ToValidUTF8((*text)[:min(len(*text), maxSummary)], "")
 	}
-	return encodeRecord(m)
+	return kv.EncodeRecord(m)
 }
 
 // KeepSessionSummary puts a summary on record that was made of the named exchanges, and of the former summary unless that
@@ -225,7 +225,7 @@ func (s Summaries) AddSummaryTokens(ctx context.Context, account AccountNumber, 
 			spent = summarySpending{Day: dayOf(now)}
 		}
 		spent.Tokens += tokens
-		value, err := encodeRecord(spent)
+		value, err := kv.EncodeRecord(spent)
 		if err == nil {
 			g.put(w, key, value)
 		}

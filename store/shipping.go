@@ -98,7 +98,7 @@ func readShipping(tx *badger.Txn) (*shippingRecord, error) {
 		return nil, err
 	}
 	if len(note.Log) != len(ship.LogID{}) {
-		return nil, errRecord
+		return nil, kv.ErrRecord
 	}
 	return note, nil
 }
@@ -213,7 +213,7 @@ func (p *Shipping) drop(ctx context.Context, from, upTo uint64, note shippingRec
 
 // note puts the note, and takes entries away with it.
 func (p *Shipping) note(ctx context.Context, note shippingRecord, keys [][]byte) error {
-	value, err := encodeRecord(note)
+	value, err := kv.EncodeRecord(note)
 	if err != nil {
 		return err
 	}

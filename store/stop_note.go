@@ -21,6 +21,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
+	"github.com/mnemeproxy/mneme/store/volume"
 )
 
 // Two files stand beside the database, so that it can be seen whether all of it is there. The note of the last stop says
@@ -94,7 +95,7 @@ func writeStopNote(dir string, n *stopNote) error {
 	if err != nil {
 		return err
 	}
-	return writeSynced(filepath.Join(dir, stopNoteFile), slices.Concat(text, []byte("\n"), hexSum(text), []byte("\n")))
+	return volume.WriteSynced(filepath.Join(dir, stopNoteFile), slices.Concat(text, []byte("\n"), hexSum(text), []byte("\n")))
 }
 
 func hexSum(data []byte) []byte {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/filelock"
+	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -49,7 +50,6 @@ type core struct {
 	ids   kv.IDSource
 	disk  diskGate
 	last  commitFile
-	seal  *sealer
 	count counters
 
 	known       knownSet
@@ -64,13 +64,14 @@ type core struct {
 	shipping    Shipping
 	arriving    atomic.Bool // exchanges arrive from other stores, or have
 
-	sealing     sync.RWMutex // held for reading while seal is used, for writing while the master key is changed
-	accounts    accountTable
-	credentials openedCredentials
-	usages      usageTable
-	keys        keyTable
-	uses        useWriter
-	now         func() time.Time // the clock of keys and of usage
+	master      *identity.MasterKey
+	accounts    *identity.AccountTable
+	keys        *identity.KeyTable
+	credentials *identity.Credentials
+	audit       *identity.AuditLog
+
+	usages usageTable
+	now    func() time.Time // the clock of keys and of usage
 
 	queue      chan *write
 	queueBytes *semaphore.Weighted
@@ -91,14 +92,14 @@ func Open(opts Options) (*Store, error) {
 		return nil, errors.Join(err, s.release())
 	}
 	go s.runWriter()
-	if s.seal.previous != nil {
-		if err := s.finishRotation(); err != nil {
+	if s.master.Changing() {
+		if err := s.master.Finish(s.rotation()); err != nil {
 			s.log.Error("the change of the master key did not come to its end", "error", err)
 		}
 	}
 	s.digester.start(s)
 	s.keeper.start(s)
-	s.uses.start(s)
+	s.keys.Start()
 	return &Store{s}, nil
 }
 
@@ -112,9 +113,6 @@ func prepare(opts Options) (*core, error) {
 	}
 	if opts.AnswerBytes <= 0 {
 		opts.AnswerBytes = defaultAnswerBytes
-	}
-	if opts.AuditAge <= 0 {
-		opts.AuditAge = auditAge
 	}
 	if opts.Clock == nil {
 		opts.Clock = time.Now
@@ -165,12 +163,14 @@ func (s *core) release() (err error) {
 }
 
 func (s *core) open() (err error) {
-	if s.seal, err = openSealer(s.opts); err != nil {
+	if s.master, err = openMasterKey(s.opts); err != nil {
 		return err
 	}
 	// With the wrong key the store has to stay as it is. An unreadable note is for examine.
-	if note, err := readStopNote(s.opts.Dir); err == nil && note != nil && note.Proof != nil && !s.seal.proves(note.Proof) {
-		return wrongMasterKey(s.opts.Dir)
+	if note, err := readStopNote(s.opts.Dir); err == nil && note != nil && note.Proof != nil {
+		if err := s.master.Check(note.Proof); err != nil {
+			return err
+		}
 	}
 	if err := s.openDatabase(); err != nil {
 		return err
@@ -178,11 +178,8 @@ func (s *core) open() (err error) {
 	if err := s.checkFormat(); err != nil {
 		return err
 	}
-	if err := s.accounts.load(s.db); err != nil {
-		return fmt.Errorf("load the accounts: %w", err)
-	}
-	if err := s.keys.load(s.db); err != nil {
-		return fmt.Errorf("load the service keys: %w", err)
+	if err := s.openIdentity(); err != nil {
+		return err
 	}
 	if err := (Feed{s}).open(); err != nil {
 		return fmt.Errorf("open the log of changes: %w", err)
@@ -196,6 +193,29 @@ func (s *core) open() (err error) {
 	if err := s.markInterrupted(); err != nil {
 		return fmt.Errorf("mark interrupted exchanges: %w", err)
 	}
+	return nil
+}
+
+func openMasterKey(opts Options) (*identity.MasterKey, error) {
+	return identity.OpenMasterKey(opts.Dir, filepath.Join(opts.Dir, databaseDir), opts.MasterKey, opts.PreviousMasterKey)
+}
+
+// rotation is what a change of the master key needs of the store.
+func (s *core) rotation() identity.Rotation {
+	note := func(proof []byte) error { return writeStopNote(s.opts.Dir, &stopNote{Proof: proof}) }
+	return identity.Rotation{DB: database{s}, Accounts: s.accounts, Sync: s.db.Sync, Note: note}
+}
+
+func (s *core) openIdentity() (err error) {
+	db := database{s}
+	if s.accounts, err = identity.LoadAccounts(db); err != nil {
+		return fmt.Errorf("load the accounts: %w", err)
+	}
+	if s.keys, err = identity.LoadKeys(db, s.accounts, s.now, s.log); err != nil {
+		return fmt.Errorf("load the service keys: %w", err)
+	}
+	s.credentials = identity.NewCredentials(db, s.accounts, s.master, s.opts.Redact, s.log)
+	s.audit = identity.NewAuditLog(db, s.opts.AuditAge, s.log)
 	return nil
 }
 
@@ -229,12 +249,12 @@ func (s *core) openDatabase() (err error) {
 // already stays as it is: each proof is another one.
 func (s *core) noteInUse() error {
 	note := &stopNote{}
-	if s.seal != nil && s.seal.previous == nil {
+	if s.master != nil && !s.master.Changing() {
 		was, err := readStopNote(s.opts.Dir)
-		if err == nil && was != nil && !was.Clean && was.Boot == bootID() && was.Proof != nil && s.seal.proves(was.Proof) {
+		if err == nil && was != nil && !was.Clean && was.Boot == bootID() && was.Proof != nil && s.master.Check(was.Proof) == nil {
 			return nil
 		}
-		note.Proof = s.seal.proof()
+		note.Proof = s.master.Proof()
 	}
 	return writeStopNote(s.opts.Dir, note)
 }
@@ -258,7 +278,7 @@ func (s *core) closeDatabase() error {
 	tables := s.soundTables()
 	err := errors.Join(s.db.Close(), s.last.close(), keepPrivate(s.opts.Dir))
 	if err == nil {
-		err = noteStop(s.opts.Dir, s.seal.proof(), tables)
+		err = noteStop(s.opts.Dir, s.master.Proof(), tables)
 	}
 	if err == nil { // what was left over was not needed
 		err = os.RemoveAll(filepath.Join(s.opts.Dir, leftoverDir))
@@ -327,7 +347,7 @@ func (s *core) checkFormat() error {
 		}
 		version, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "format"))
 		if errors.Is(err, badger.ErrKeyNotFound) {
-			if err := tx.Set(kv.NameKey(kv.SpaceMeta, "master"), s.seal.proof()); err != nil {
+			if err := tx.Set(identity.ProofKey, s.master.Proof()); err != nil {
 				return err
 			}
 			if err := noteRollups(tx, time.Time{}); err != nil {
@@ -350,14 +370,11 @@ func (s *core) checkFormat() error {
 				return err
 			}
 		}
-		proof, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "master"))
+		proof, err := kv.Get(tx, identity.ProofKey)
 		if err != nil {
 			return err
 		}
-		if !s.seal.proves(proof) {
-			return wrongMasterKey(s.opts.Dir)
-		}
-		return nil
+		return s.master.Check(proof)
 	})
 }
 
@@ -365,7 +382,7 @@ func (s *core) checkFormat() error {
 func (s *Store) Close() (err error) {
 	s.keeper.stop()
 	s.digester.stop()
-	s.uses.stop()
+	s.keys.Stop()
 	s.sending.Lock()
 	if s.closed {
 		s.sending.Unlock()
@@ -417,7 +434,7 @@ func (s *core) runOf(ctx context.Context, account kv.AccountNumber, w *write) er
 func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, w *write) error {
 	s.planning.RLock() // a deletion takes the account out of the table between
 	defer s.planning.RUnlock()
-	if !s.accounts.has(account) {
+	if !s.accounts.Has(account) {
 		return codec.Errorf(codec.KindNotFound, "the account was deleted")
 	}
 	return s.send(ctx, w)

@@ -51,7 +51,7 @@ func (s Archive) Export(ctx context.Context, account string, sel Selection) iter
 var errStopped = codec.Errorf(codec.KindInternal, "stopped")
 
 func (s *core) export(ctx context.Context, account string, sel Selection, give func(Exported) error) error {
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (sel *Selection) takesAll(ctx context.Context, tx *badger.Txn, ref sessionR
 // there already, by its id, is left as it is and gives false. A session has to come before its exchanges, or they get
 // a new one by their evidence.
 func (s Archive) Import(ctx context.Context, account string, e Exported) (taken bool, err error) {
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return false, err
 	}
@@ -163,7 +163,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 	if err := checkImported(session); err != nil {
 		return false, err
 	}
-	redactor := Credentials{s}.Redactor(account)
+	redactor := s.credentials.Redactor(account)
 	var summary []byte
 	if written != nil {
 		if summary, err = s.encodeSummary(account, *written); err != nil {
@@ -242,7 +242,7 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 	record := encodeFields(&info)
 	s.planning.RLock()
 	defer s.planning.RUnlock()
-	if now, ok := s.accounts.number(account); !ok || now != number {
+	if now, ok := s.accounts.Find(account); !ok || now != number {
 		return false, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
 	plan := s.planBody(number, &planned{body: x.RawRequest, spans: spans})
@@ -272,7 +272,7 @@ func (s *core) redactExchange(account string, x *Exchange) (_ *Exchange, spans [
 	if envelope.Read(x.RawRequest) == nil {
 		spans = envelope.Blocks(nil)
 	}
-	r := Credentials{s}.Redactor(account)
+	r := s.credentials.Redactor(account)
 	if r == nil {
 		return x, spans
 	}

@@ -194,7 +194,7 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 	for i, e := range []Exported{
 		{Session: &Session{ID: "sess_nonsense"}},
 		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: "../../etc"}}},
-		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeOpen}}},
+		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.All()[0].Created)).String(), Outcome: OutcomeOpen}}},
 	} {
 		if _, err := s.Archive().Import(context.Background(), "acme", e); err == nil {
 			t.Errorf("step %d was taken", i)
@@ -203,7 +203,7 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 		}
 	}
 	odd := Exported{Exchange: &Exchange{
-		ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.all()[0].Created)).String(), Outcome: OutcomeComplete},
+		ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.All()[0].Created)).String(), Outcome: OutcomeComplete},
 		RawRequest:   []byte("no JSON at all"), RawResponse: bytes.Repeat([]byte{1}, 3*responsePart),
 	}}
 	if taken, err := s.Archive().Import(context.Background(), "acme", odd); err != nil || !taken {
@@ -274,7 +274,7 @@ func TestAnExportGoesOnBehindWhatIsDamaged(t *testing.T) {
 	second, session := c.exchange(say("two"), OutcomeComplete, "b")
 	third, _ := c.exchange(say("three"), OutcomeComplete, "c")
 	damageExchange(t, c.s, "acme", first)
-	number, _ := c.s.accounts.number("acme")
+	number, _ := c.s.accounts.Find("acme")
 	id, _ := kv.ParseSessionID(session)
 	damage(t, c.s, kv.SessionKey(number, id), []byte("damaged"))
 	var whole, damaged []string

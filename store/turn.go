@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -92,7 +93,7 @@ func (h historyHash) then(m *Message) historyHash {
 	for i := range m.Parts {
 		size += len(m.Parts[i].Text) + len(m.Parts[i].Arguments) + 64
 	}
-	text := append(getBuffer(size), h[:]...)
+	text := append(buffer.Get(size), h[:]...)
 	field := func(s string) { text = append(append(text, s...), 0) }
 	field(m.Role)
 	for i := range m.Parts {
@@ -108,7 +109,7 @@ func (h historyHash) then(m *Message) historyHash {
 		field(p.MediaType)
 	}
 	sum := blake3.Sum256(text)
-	putBuffer(text)
+	buffer.Put(text)
 	return historyHash(sum[:16])
 }
 
@@ -258,7 +259,7 @@ func (s *core) runDigest(x *Exchange, known prefix) (r reading) {
 		r.failure = errors.New(codec.AsError(err, "digesting failed").Message)
 		return r
 	}
-	redactDigest(Credentials{s}.Redactor(x.Account), &digest)
+	redactDigest(s.credentials.Redactor(x.Account), &digest)
 	r.Digest, r.before = digest, known.messages
 	r.history = append(make([]historyHash, 0, len(r.Messages)+1), known.history)
 	for i := range r.Messages {

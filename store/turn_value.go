@@ -1,6 +1,9 @@
 package store
 
-import "github.com/mnemeproxy/mneme/store/internal/kv"
+import (
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
 
 // A turn says which exchange goes on from it, and that comes later than all else it says. So this stands in front of the
 // encoded record, which then need not be read, put together and compressed a second time. In stores of earlier formats it is a
@@ -8,8 +11,8 @@ import "github.com/mnemeproxy/mneme/store/internal/kv"
 
 // encodeTurn encodes a turn. One that is said to be continued is encoded as in earlier formats.
 func encodeTurn(t *turnRecord) []byte {
-	fields := appendFields(getBuffer(4<<10), t)
-	defer putBuffer(fields)
+	fields := appendFields(buffer.Get(4<<10), t)
+	defer buffer.Put(fields)
 	if t.Continued != "" {
 		return encodeBytes(fields)
 	}

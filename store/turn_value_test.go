@@ -13,7 +13,7 @@ import (
 // turnValue gives what is stored of a turn.
 func turnValue(t *testing.T, s *Store, exchange string) (key, value []byte) {
 	t.Helper()
-	account, ok := s.accounts.number("acme")
+	account, ok := s.accounts.Find("acme")
 	id, parsed := kv.ParseExchangeID(exchange)
 	if !ok || !parsed {
 		t.Fatalf("%s is no exchange of the account", exchange)

@@ -70,7 +70,7 @@ func (t *usageTable) last(account kv.AccountNumber) *lastUsage {
 
 // Usage says what an account takes. Of a large account it may be what was worked out a while ago: see AsOf.
 func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
-	number, err := s.numberOf(account)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return Usage{}, err
 	}

@@ -74,7 +74,7 @@ func (s Vectors) Generations() (list []Generation, err error) {
 
 // PutGenerations puts a list in the place of the present one, in one step.
 func (s Vectors) PutGenerations(ctx context.Context, list []Generation) error {
-	value, err := encodeRecord(list)
+	value, err := kv.EncodeRecord(list)
 	if err != nil {
 		return err
 	}

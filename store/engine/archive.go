@@ -8,7 +8,7 @@ import (
 // Archive is what was recorded, and who administered it.
 type Archive struct {
 	store.Archive
-	store.AuditLog
+	*store.AuditLog
 	store *store.Store
 }
 

@@ -17,7 +17,7 @@ func Get(tx *badger.Txn, key []byte) ([]byte, error) {
 }
 
 // EachRecord visits every record whose key begins with prefix. Key and record are valid during the call only.
-func EachRecord(db *badger.DB, prefix []byte, visit func(key, record []byte) error) error {
+func EachRecord(db Reader, prefix []byte, visit func(key, record []byte) error) error {
 	return db.View(func(tx *badger.Txn) error {
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
 		defer it.Close()

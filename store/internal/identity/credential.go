@@ -1,8 +1,9 @@
-package store
+package identity
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"regexp"
 	"sync"
 
@@ -24,9 +25,25 @@ func credentialKey(account kv.AccountNumber, provider string) []byte {
 // credentialPlace is what a sealed credential is bound to.
 func credentialPlace(account, provider string) string { return account + "\x00" + provider }
 
+// Credentials are what accounts are known by at providers. They are never on record.
+type Credentials struct {
+	db       kv.DB
+	accounts *AccountTable
+	master   *MasterKey
+	redact   *redact.Redactor // nil: nothing is masked
+	log      *slog.Logger
+	opened   openedCredentials
+}
+
+// NewCredentials gives the credentials of accounts, which are sealed with the master key. A redactor masks them by their value;
+// nil: nothing is masked.
+func NewCredentials(db kv.DB, accounts *AccountTable, master *MasterKey, redactor *redact.Redactor, log *slog.Logger) *Credentials {
+	return &Credentials{db: db, accounts: accounts, master: master, redact: redactor, log: log}
+}
+
 // Set keeps the account's own credential for a provider, encrypted, in place of an earlier one.
-func (s Credentials) Set(account, provider, secret string) error {
-	number, ok := s.accounts.number(account)
+func (s *Credentials) Set(account, provider, secret string) error {
+	number, ok := s.accounts.Find(account)
 	switch {
 	case !ok:
 		return codec.Errorf(codec.KindNotFound, "no account %q", account)
@@ -35,12 +52,12 @@ func (s Credentials) Set(account, provider, secret string) error {
 	case secret == "" || len(secret) > maxCredential:
 		return codec.Invalid("secret", "a credential has 1 to %d characters", maxCredential)
 	}
-	s.sealing.RLock()
-	defer s.sealing.RUnlock()
-	sealed := s.seal.seal(secret, credentialPlace(account, provider))
-	defer s.credentials.forget(credentialName{number, provider})
-	err := s.updateOf(context.Background(), number, func(g *gathering, w *write) error {
-		g.put(w, credentialKey(number, provider), sealed)
+	s.master.mu.RLock()
+	defer s.master.mu.RUnlock()
+	sealed := s.master.seal.seal(secret, credentialPlace(account, provider))
+	defer s.opened.forget(credentialName{number, provider})
+	err := s.db.UpdateOf(context.Background(), number, func(tx kv.Txn) error {
+		tx.Put(credentialKey(number, provider), sealed)
 		return nil
 	})
 	if err != nil {
@@ -50,18 +67,18 @@ func (s Credentials) Set(account, provider, secret string) error {
 }
 
 // Remove forgets the account's credential for a provider; [codec.KindNotFound] if there is none.
-func (s Credentials) Remove(account, provider string) error {
-	number, ok := s.accounts.number(account)
+func (s *Credentials) Remove(account, provider string) error {
+	number, ok := s.accounts.Find(account)
 	if !ok {
 		return codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
-	defer s.credentials.forget(credentialName{number, provider})
-	err := s.update(context.Background(), func(g *gathering, w *write) error {
+	defer s.opened.forget(credentialName{number, provider})
+	err := s.db.Update(context.Background(), func(tx kv.Txn) error {
 		key := credentialKey(number, provider)
-		if !g.has(key) {
+		if !tx.Has(key) {
 			return codec.Errorf(codec.KindNotFound, "account %q has no credential for %q", account, provider)
 		}
-		g.put(w, key, nil)
+		tx.Put(key, nil)
 		return nil
 	})
 	if err != nil {
@@ -71,28 +88,28 @@ func (s Credentials) Remove(account, provider string) error {
 }
 
 // Get gives the account's credential for a provider; ok is false if there is none.
-func (s Credentials) Get(account, provider string) (secret string, ok bool, err error) {
-	number, known := s.accounts.number(account)
+func (s *Credentials) Get(account, provider string) (secret string, ok bool, err error) {
+	number, known := s.accounts.Find(account)
 	if !known {
 		return "", false, nil
 	}
 	name := credentialName{number, provider}
-	opened, changes, known := s.credentials.look(name)
+	opened, changes, known := s.opened.look(name)
 	if known {
 		return opened.secret, opened.set, nil
 	}
-	if opened, err = s.openCredential(name, credentialPlace(account, provider)); err != nil {
+	if opened, err = s.open(name, credentialPlace(account, provider)); err != nil {
 		return "", false, kv.StorageError(err, "the credential of account %q for %q cannot be read: set it again", account, provider)
 	}
-	s.credentials.keep(name, opened, changes)
+	s.opened.keep(name, opened, changes)
 	return opened.secret, opened.set, nil
 }
 
-func (s *core) openCredential(name credentialName, place string) (openedCredential, error) {
-	s.sealing.RLock()
-	defer s.sealing.RUnlock()
+func (s *Credentials) open(name credentialName, place string) (openedCredential, error) {
+	s.master.mu.RLock()
+	defer s.master.mu.RUnlock()
 	var sealed []byte
-	err := s.view(func(tx *badger.Txn) (err error) {
+	err := s.db.View(func(tx *badger.Txn) (err error) {
 		sealed, err = kv.Get(tx, credentialKey(name.account, name.provider))
 		return err
 	})
@@ -102,7 +119,7 @@ func (s *core) openCredential(name credentialName, place string) (openedCredenti
 	if err != nil {
 		return openedCredential{}, err
 	}
-	secret, err := s.seal.open(sealed, place)
+	secret, err := s.master.seal.open(sealed, place)
 	return openedCredential{secret: secret, set: true}, err
 }
 
@@ -186,13 +203,13 @@ func (o *openedCredentials) keepMasked(account kv.AccountNumber, m *maskedCreden
 }
 
 // List lists the names of the providers that the account has a credential for.
-func (s Credentials) List(account string) ([]string, error) {
-	number, ok := s.accounts.number(account)
+func (s *Credentials) List(account string) ([]string, error) {
+	number, ok := s.accounts.Find(account)
 	if !ok {
 		return nil, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
 	var names []string
-	err := s.view(func(tx *badger.Txn) error {
+	err := s.db.View(func(tx *badger.Txn) error {
 		prefix := kv.SpaceKeyOf(kv.SpaceCredential, number)
 		it := tx.NewIterator(badger.IteratorOptions{Prefix: prefix})
 		defer it.Close()

@@ -1,9 +1,10 @@
-package store
+package identity
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -40,14 +41,30 @@ const (
 
 const (
 	auditPrefix = "audt_"
-	auditAge    = 2 * 365 * 24 * time.Hour // how long entries are kept unless Options say otherwise
+	auditAge    = 2 * 365 * 24 * time.Hour // how long entries are kept unless they are to be kept for another time
 	maxAudit    = 100_000                  // entries kept; those who may administer an account could add any number
 	maxAsked    = 4 << 10                  // bytes of Asked; what is longer is left out
 )
 
+// AuditLog is the record of administration.
+type AuditLog struct {
+	db  kv.DB
+	log *slog.Logger
+	age time.Duration
+	ids kv.IDSource
+}
+
+// NewAuditLog keeps entries for a time; 0: two years.
+func NewAuditLog(db kv.DB, age time.Duration, log *slog.Logger) *AuditLog {
+	if age <= 0 {
+		age = auditAge
+	}
+	return &AuditLog{db: db, log: log, age: age}
+}
+
 // Audited does an act of administration and keeps an entry of it: begun before it is done, so that nothing is done that is
 // not on record, and then what became of it. The act may complete the entry's account and subject.
-func (s AuditLog) Audited(e AuditEntry, act func(*AuditEntry) error) error {
+func (s *AuditLog) Audited(e AuditEntry, act func(*AuditEntry) error) error {
 	id := s.ids.Next(time.Now())
 	e.ID, e.Time, e.Outcome = id.Text(auditPrefix), time.Now().UTC(), AuditBegun
 	if len(e.Asked) > maxAsked {
@@ -72,13 +89,13 @@ func (s AuditLog) Audited(e AuditEntry, act func(*AuditEntry) error) error {
 
 func auditKey(id kv.TimeID) []byte { return append([]byte{kv.SpaceAudit}, id[:]...) }
 
-func (s *core) putAudit(id kv.TimeID, e *AuditEntry) error {
-	value, err := encodeRecord(e)
+func (s *AuditLog) putAudit(id kv.TimeID, e *AuditEntry) error {
+	value, err := kv.EncodeRecord(e)
 	if err != nil {
 		return err
 	}
-	return s.update(context.Background(), func(g *gathering, w *write) error {
-		g.put(w, auditKey(id), value)
+	return s.db.Update(context.Background(), func(tx kv.Txn) error {
+		tx.Put(auditKey(id), value)
 		return nil
 	})
 }
@@ -97,16 +114,16 @@ type AuditPage struct {
 }
 
 // Audit lists acts of administration.
-func (s AuditLog) Audit(q AuditQuery) (AuditPage, error) {
+func (s *AuditLog) Audit(q AuditQuery) (AuditPage, error) {
 	w, err := kv.NewWindow(q.After, "", q.Limit, false, auditPrefix)
 	if err != nil {
 		return AuditPage{}, err
 	}
 	page, failed := AuditPage{Data: []AuditEntry{}}, error(nil)
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		w.Walk(tx, []byte{kv.SpaceAudit}, func(_ kv.TimeID, item *badger.Item) bool {
 			var e AuditEntry
-			if failed = item.Value(func(value []byte) error { return decodeRecord(value, &e) }); failed != nil {
+			if failed = item.Value(func(value []byte) error { return kv.DecodeRecord(value, &e) }); failed != nil {
 				return false
 			}
 			if q.Account != "" && e.Account != q.Account {
@@ -125,16 +142,16 @@ func (s AuditLog) Audit(q AuditQuery) (AuditPage, error) {
 	return page, nil
 }
 
-// expireAudit forgets entries that are too old or too many.
-func (s *core) expireAudit(ctx context.Context, now time.Time) error {
-	oldest := kv.TimeIDAt(now.Add(-s.opts.AuditAge))
+// Expire forgets entries that are too old or too many.
+func (s *AuditLog) Expire(ctx context.Context, now time.Time) error {
+	oldest := kv.TimeIDAt(now.Add(-s.age))
 	var gone [][]byte
 	kept := 0
 	w, err := kv.NewWindow("", "", 0, false, "")
 	if err != nil {
 		return err
 	}
-	err = s.view(func(tx *badger.Txn) error {
+	err = s.db.View(func(tx *badger.Txn) error {
 		w.Walk(tx, []byte{kv.SpaceAudit}, func(id kv.TimeID, _ *badger.Item) bool {
 			if kept++; kept > maxAudit || string(id[:]) < string(oldest[:]) {
 				gone = append(gone, auditKey(id))
@@ -146,9 +163,9 @@ func (s *core) expireAudit(ctx context.Context, now time.Time) error {
 	if err != nil || len(gone) == 0 {
 		return err
 	}
-	return s.update(ctx, func(g *gathering, w *write) error {
+	return s.db.Update(ctx, func(tx kv.Txn) error {
 		for _, key := range gone {
-			g.put(w, key, nil)
+			tx.Put(key, nil)
 		}
 		return nil
 	})

@@ -1,4 +1,4 @@
-package store
+package identity
 
 import (
 	"strings"
@@ -49,22 +49,20 @@ func TestModelsIncludeOthers(t *testing.T) {
 }
 
 func TestAKeyKeepsItsModels(t *testing.T) {
-	opts := Options{Dir: t.TempDir()}
-	s := openStore(t, opts)
-	if _, err := s.Accounts().Create("acme"); err != nil {
+	opts := options{dir: t.TempDir()}
+	s := openHouse(t, opts)
+	if _, err := s.accounts.Accounts().Create("acme"); err != nil {
 		t.Fatal(err)
 	}
-	secret, key, err := s.Keys().Create("acme", ScopeWrite, "", func(k *Key) { k.Models = Models{"gpt-5"} })
+	secret, key, err := s.keys.Keys().Create("acme", ScopeWrite, "", func(k *Key) { k.Models = Models{"gpt-5"} })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Keys().Update(key.ID, func(k *Key) { k.Models = Models{"not a model"} }); err == nil {
+	if _, err := s.keys.Keys().Update(key.ID, func(k *Key) { k.Models = Models{"not a model"} }); err == nil {
 		t.Error("a list with what is no model was taken")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	who, err := openStore(t, opts).Keys().Authenticate(secret)
+	s.close(t)
+	who, err := openHouse(t, opts).keys.Keys().Authenticate(secret)
 	if err != nil || who.Models.Allows("gpt-5-mini") || !who.Models.Allows("gpt-5") {
 		t.Errorf("%v, %v", who.Models, err)
 	}

@@ -1,4 +1,4 @@
-package store
+package identity
 
 import (
 	"sync"
@@ -9,7 +9,7 @@ import (
 // Hold keeps a key valid beyond its expiry, unless it is revoked, until release is called. What is held outlasts a time
 // in which nobody could have put its expiry off, such as the sleep of this machine. It ends with the store, too.
 func (s Keys) Hold(id string) (release func(), err error) {
-	k, err := s.changeable(id)
+	k, err := s.keys.changeable(id)
 	if err != nil {
 		return nil, err
 	}

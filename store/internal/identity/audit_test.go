@@ -1,4 +1,4 @@
-package store
+package identity
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-func audited(t *testing.T, s *Store, q AuditQuery) []AuditEntry {
+func audited(t *testing.T, s *house, q AuditQuery) []AuditEntry {
 	t.Helper()
-	page, err := s.AuditLog().Audit(q)
+	page, err := s.audit.Audit(q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,8 +22,8 @@ func audited(t *testing.T, s *Store, q AuditQuery) []AuditEntry {
 
 func TestAnActIsOnRecordBeforeItIsDone(t *testing.T) {
 	dir := t.TempDir()
-	s := openStore(t, Options{Dir: dir})
-	err := s.AuditLog().Audited(AuditEntry{Actor: "key_a", Action: "key.create", Account: "acme", Asked: json.RawMessage(`{"scopes":"write"}`)}, func(e *AuditEntry) error {
+	s := openHouse(t, options{dir: dir})
+	err := s.audit.Audited(AuditEntry{Actor: "key_a", Action: "key.create", Account: "acme", Asked: json.RawMessage(`{"scopes":"write"}`)}, func(e *AuditEntry) error {
 		if begun := audited(t, s, AuditQuery{}); len(begun) != 1 || begun[0].Outcome != AuditBegun || begun[0].Actor != "key_a" {
 			t.Errorf("meanwhile the record is %+v", begun)
 		}
@@ -34,13 +34,11 @@ func TestAnActIsOnRecordBeforeItIsDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := codec.Errorf(codec.KindPermission, "no")
-	if err := s.AuditLog().Audited(AuditEntry{Actor: Operator, Action: "key.revoke"}, func(*AuditEntry) error { return refused }); !errors.Is(err, refused) {
+	if err := s.audit.Audited(AuditEntry{Actor: Operator, Action: "key.revoke"}, func(*AuditEntry) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("the act's own error became %v", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = openStore(t, Options{Dir: dir})
+	s.close(t)
+	s = openHouse(t, options{dir: dir})
 	all := audited(t, s, AuditQuery{})
 	if len(all) != 2 || all[0].Outcome != AuditRefused || all[0].Reason != "permission" ||
 		all[1].Outcome != AuditDone || all[1].Subject != "key_b" || string(all[1].Asked) != `{"scopes":"write"}` || all[1].Time.IsZero() {
@@ -49,11 +47,9 @@ func TestAnActIsOnRecordBeforeItIsDone(t *testing.T) {
 }
 
 func TestWithoutARecordNothingIsDone(t *testing.T) {
-	s := openStore(t, Options{})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	err := s.AuditLog().Audited(AuditEntry{Action: "key.create"}, func(*AuditEntry) error {
+	s := openHouse(t, options{})
+	s.close(t)
+	err := s.audit.Audited(AuditEntry{Action: "key.create"}, func(*AuditEntry) error {
 		t.Error("it is done")
 		return nil
 	})
@@ -61,16 +57,16 @@ func TestWithoutARecordNothingIsDone(t *testing.T) {
 }
 
 func TestTheAuditRecordIsListedByAccountInPages(t *testing.T) {
-	s := openStore(t, Options{})
+	s := openHouse(t, options{})
 	for i := range 10 {
 		account := []string{"acme", "other"}[i%2]
-		if err := s.AuditLog().Audited(AuditEntry{Actor: Operator, Action: "key.create", Account: account}, func(*AuditEntry) error { return nil }); err != nil {
+		if err := s.audit.Audited(AuditEntry{Actor: Operator, Action: "key.create", Account: account}, func(*AuditEntry) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	after, seen := "", 0
 	for {
-		page, err := s.AuditLog().Audit(AuditQuery{Account: "acme", After: after, Limit: 2})
+		page, err := s.audit.Audit(AuditQuery{Account: "acme", After: after, Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,22 +83,22 @@ func TestTheAuditRecordIsListedByAccountInPages(t *testing.T) {
 	if seen != 5 {
 		t.Errorf("%d entries were listed", seen)
 	}
-	_, err := s.AuditLog().Audit(AuditQuery{After: "nonsense"})
+	_, err := s.audit.Audit(AuditQuery{After: "nonsense"})
 	wantKind(t, err, codec.KindInvalidRequest)
 }
 
 func TestOldActsAreForgotten(t *testing.T) {
-	s := openStore(t, Options{AuditAge: time.Hour})
-	if err := s.AuditLog().Audited(AuditEntry{Actor: Operator, Action: "key.create", Asked: json.RawMessage(`"` + strings.Repeat("x", maxAsked) + `"`)}, func(*AuditEntry) error { return nil }); err != nil {
+	s := openHouse(t, options{})
+	if err := s.audit.Audited(AuditEntry{Actor: Operator, Action: "key.create", Asked: json.RawMessage(`"` + strings.Repeat("x", maxAsked) + `"`)}, func(*AuditEntry) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.expireAudit(context.Background(), time.Now()); err != nil {
+	if err := s.audit.Expire(context.Background(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if all := audited(t, s, AuditQuery{}); len(all) != 1 || all[0].Asked != nil {
 		t.Errorf("a new entry: %+v", all)
 	}
-	if err := s.expireAudit(context.Background(), time.Now().Add(time.Hour+time.Second)); err != nil {
+	if err := s.audit.Expire(context.Background(), time.Now().Add(time.Hour+time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if all := audited(t, s, AuditQuery{}); len(all) != 0 {

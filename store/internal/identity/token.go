@@ -1,24 +1,24 @@
-package store
+package identity
 
 import "encoding/base64"
 
 // SealToken seals a text for somebody outside to keep, such as a browser's cookie. It opens for the same purpose alone, and
 // until the master key is changed.
-func (s Credentials) SealToken(text, purpose string) string {
-	s.sealing.RLock()
-	defer s.sealing.RUnlock()
-	return base64.RawURLEncoding.EncodeToString(s.seal.seal(text, tokenPlace(purpose)))
+func (s *Credentials) SealToken(text, purpose string) string {
+	s.master.mu.RLock()
+	defer s.master.mu.RUnlock()
+	return base64.RawURLEncoding.EncodeToString(s.master.seal.seal(text, tokenPlace(purpose)))
 }
 
 // OpenToken gives the text of a token; ok is false if it is none of this store and purpose.
-func (s Credentials) OpenToken(token, purpose string) (text string, ok bool) {
+func (s *Credentials) OpenToken(token, purpose string) (text string, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
 		return "", false
 	}
-	s.sealing.RLock()
-	defer s.sealing.RUnlock()
-	text, err = s.seal.open(sealed, tokenPlace(purpose))
+	s.master.mu.RLock()
+	defer s.master.mu.RUnlock()
+	text, err = s.master.seal.open(sealed, tokenPlace(purpose))
 	return text, err == nil
 }
 

@@ -1,4 +1,4 @@
-package store
+package identity
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 // Update changes what may change about a key: label, expiry, limits, models, recall and trust in traces. What set does to the rest has no
 // effect.
 func (s Keys) Update(id string, set func(*Key)) (Key, error) {
-	return s.changeKey(id, func(k *keyRecord) error {
+	return s.keys.changeKey(id, func(k *keyRecord) error {
 		if !k.Revoked.IsZero() {
 			return codec.Errorf(codec.KindConflict, "key %q was revoked, and a revoked key cannot be changed", id)
 		}
@@ -23,9 +23,9 @@ func (s Keys) Update(id string, set func(*Key)) (Key, error) {
 
 // Revoke makes a service key invalid at once and for good. Revoking it again changes nothing.
 func (s Keys) Revoke(id string) error {
-	_, err := s.changeKey(id, func(k *keyRecord) error {
+	_, err := s.keys.changeKey(id, func(k *keyRecord) error {
 		if k.Revoked.IsZero() {
-			k.Revoked = s.now().UTC()
+			k.Revoked = s.keys.now().UTC()
 		}
 		return nil
 	})
@@ -40,11 +40,11 @@ func (s Keys) Rotate(id string, overlap time.Duration) (secret string, fresh Key
 	}
 	s.keys.changing.Lock()
 	defer s.keys.changing.Unlock()
-	old, err := s.changeable(id)
+	old, err := s.keys.changeable(id)
 	if err != nil {
 		return "", Key{}, err
 	}
-	now := s.now().UTC()
+	now := s.keys.now().UTC()
 	if !old.valid(now) {
 		return "", Key{}, codec.Errorf(codec.KindConflict, "key %q is no longer valid; make a new one with: mneme key create", id)
 	}
@@ -58,33 +58,33 @@ func (s Keys) Rotate(id string, overlap time.Duration) (secret string, fresh Key
 	if end := now.Add(overlap); old.Expires.IsZero() || end.Before(old.Expires) {
 		old.Expires = end
 	}
-	if err := s.putKeys(next, old); err != nil {
+	if err := s.keys.putKeys(next, old); err != nil {
 		return "", Key{}, err
 	}
 	return secret, next.shown(), nil
 }
 
 // changeKey changes one key, durably and then in effect.
-func (s *core) changeKey(id string, change func(*keyRecord) error) (Key, error) {
-	s.keys.changing.Lock()
-	defer s.keys.changing.Unlock()
-	k, err := s.changeable(id)
+func (t *KeyTable) changeKey(id string, change func(*keyRecord) error) (Key, error) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	k, err := t.changeable(id)
 	if err != nil {
 		return Key{}, err
 	}
 	if err := change(&k); err != nil {
 		return Key{}, err
 	}
-	if err := s.putKeys(k); err != nil {
+	if err := t.putKeys(k); err != nil {
 		return Key{}, err
 	}
 	return k.shown(), nil
 }
 
-func (s *core) changeable(id string) (keyRecord, error) {
-	s.keys.mu.RLock()
-	k, ok := s.keys.byID[id]
-	s.keys.mu.RUnlock()
+func (t *KeyTable) changeable(id string) (keyRecord, error) {
+	t.mu.RLock()
+	k, ok := t.byID[id]
+	t.mu.RUnlock()
 	switch {
 	case !ok:
 		return k, codec.Errorf(codec.KindNotFound, "no key %q", id)
@@ -95,24 +95,24 @@ func (s *core) changeable(id string) (keyRecord, error) {
 }
 
 // putKeys makes keys durable, together, and then effective.
-func (s *core) putKeys(keys ...keyRecord) error {
-	err := s.update(context.Background(), func(g *gathering, w *write) error {
+func (t *KeyTable) putKeys(keys ...keyRecord) error {
+	err := t.db.Update(context.Background(), func(tx kv.Txn) error {
 		for _, k := range keys {
-			value, err := encodeRecord(k)
+			value, err := kv.EncodeRecord(k)
 			if err != nil {
 				return err
 			}
-			g.put(w, kv.NameKey(kv.SpaceKey, k.ID), value)
+			tx.Put(kv.NameKey(kv.SpaceKey, k.ID), value)
 		}
 		return nil
 	})
 	if err != nil {
 		return kv.AsStorageError(err, "the key could not be stored")
 	}
-	s.keys.mu.Lock()
-	defer s.keys.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, k := range keys {
-		s.keys.put(k)
+		t.put(k)
 	}
 	return nil
 }

@@ -1,12 +1,10 @@
-package store
+package identity
 
 import (
 	"context"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -115,11 +113,11 @@ func newKeyUse(r useRecord) *KeyUse {
 	return u
 }
 
-func loadUses(db *badger.DB) (map[string]*KeyUse, error) {
+func loadUses(db kv.DB) (map[string]*KeyUse, error) {
 	uses := make(map[string]*KeyUse)
 	err := kv.EachRecord(db, []byte{kv.SpaceKeyUse}, func(key, value []byte) error {
 		var r useRecord
-		if decodeRecord(value, &r) == nil { // else it starts at zero: a count is not worth a store that does not open
+		if kv.DecodeRecord(value, &r) == nil { // else it starts at zero: a count is not worth a store that does not open
 			uses[string(key[1:])] = newKeyUse(r)
 		}
 		return nil
@@ -133,7 +131,9 @@ type useWriter struct {
 	done   chan struct{}
 }
 
-func (u *useWriter) start(s *core) {
+// Start begins to write the use of keys, until [KeyTable.Stop].
+func (t *KeyTable) Start() {
+	u := &t.writer
 	var ctx context.Context
 	ctx, u.cancel = context.WithCancel(context.Background())
 	u.done = make(chan struct{})
@@ -144,62 +144,62 @@ func (u *useWriter) start(s *core) {
 		for {
 			select {
 			case <-ctx.Done():
-				s.writeUses()
+				t.writeUses()
 				return
 			case <-tick.C:
-				s.writeUses()
+				t.writeUses()
 			}
 		}
 	}()
 }
 
-// stop writes what has changed and ends the goroutine.
-func (u *useWriter) stop() {
-	u.cancel()
-	<-u.done
+// Stop writes what has changed and ends the goroutine.
+func (t *KeyTable) Stop() {
+	t.writer.cancel()
+	<-t.writer.done
 }
 
 // writeUses writes the use of every key that has changed. What cannot be written is tried again with the next change.
-func (s *core) writeUses() { s.putUses(s.keys.changedUses()) }
+func (t *KeyTable) writeUses() { t.putUses(t.changedUses()) }
 
-func (s *core) putUses(changed map[string]*KeyUse) {
+func (t *KeyTable) putUses(changed map[string]*KeyUse) {
 	if len(changed) == 0 {
 		return
 	}
-	err := s.update(context.Background(), func(g *gathering, w *write) error {
+	err := t.db.Update(context.Background(), func(tx kv.Txn) error {
 		for id, use := range changed {
-			if !s.owned(id) { // deleted with its account since
+			if !t.owned(id) { // deleted with its account since
 				continue
 			}
-			value, err := encodeRecord(use.record())
+			value, err := kv.EncodeRecord(use.record())
 			if err != nil {
 				return err
 			}
-			g.put(w, kv.NameKey(kv.SpaceKeyUse, id), value)
+			tx.Put(kv.NameKey(kv.SpaceKeyUse, id), value)
 		}
 		return nil
 	})
 	if err != nil {
-		s.log.Error("the use of service keys could not be written; it is tried again", "error", err)
+		t.log.Error("the use of service keys could not be written; it is tried again", "error", err)
 		for _, use := range changed {
 			use.changed.Store(true)
 		}
 	}
 }
 
-// owned reports whether there is a key with the id, and an account that owns it: that goes first when both are deleted.
-func (s *core) owned(key string) bool {
-	s.keys.mu.RLock()
-	k, ok := s.keys.byID[key]
-	s.keys.mu.RUnlock()
+// owned reports whether there is a key with the id still, and an account that owns it.
+func (t *KeyTable) owned(key string) bool {
+	t.mu.RLock()
+	k, ok := t.byID[key]
+	t.mu.RUnlock()
 	if ok {
-		_, ok = s.accounts.number(k.Account)
+		_, ok = t.accounts.Find(k.Account)
 	}
 	return ok
 }
 
 // changedUses gives the uses to be written, and marks them as written.
-func (t *keyTable) changedUses() map[string]*KeyUse {
+func (t *KeyTable) changedUses() map[string]*KeyUse {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	var changed map[string]*KeyUse

@@ -1,4 +1,4 @@
-package store
+package identity
 
 import (
 	"crypto/aes"
@@ -70,3 +70,6 @@ func (s *sealer) reseal(sealed []byte, place string) ([]byte, error) {
 	}
 	return s.seal(secret, place), nil
 }
+
+// proof seals a constant.
+func (s *sealer) proof() []byte { return s.seal(masterKeyProof, masterKeyProof) }

@@ -1,4 +1,4 @@
-package store
+package identity
 
 import "github.com/mnemeproxy/mneme/codec"
 

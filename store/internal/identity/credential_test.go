@@ -1,4 +1,4 @@
-package store
+package identity
 
 import (
 	"fmt"
@@ -8,11 +8,11 @@ import (
 
 // Credentials that were looked up are remembered; whoever changes one must not meet the earlier one behind that.
 func TestAChangedCredentialIsTheOneThatTheNextRequestGets(t *testing.T) {
-	s := openStore(t, Options{Dir: t.TempDir()})
-	mustAccount(t, s, "acme")
+	s := openHouse(t, options{})
+	s.mustAccount(t, "acme")
 	expect := func(secret string) {
 		t.Helper()
-		if got, ok, err := s.Credentials().Get("acme", "openai"); got != secret || ok != (secret != "") || err != nil {
+		if got, ok, err := s.credentials.Get("acme", "openai"); got != secret || ok != (secret != "") || err != nil {
 			t.Fatalf("the credential is %q, %v, %v; want %q", got, ok, err, secret)
 		}
 	}
@@ -25,7 +25,7 @@ func TestAChangedCredentialIsTheOneThatTheNextRequestGets(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					_, _, _ = s.Credentials().Get("acme", "openai")
+					_, _, _ = s.credentials.Get("acme", "openai")
 				}
 			}
 		})
@@ -35,14 +35,14 @@ func TestAChangedCredentialIsTheOneThatTheNextRequestGets(t *testing.T) {
 	expect("")
 	for i := range 30 {
 		secret := fmt.Sprintf("secret-%d", i)
-		if err := s.Credentials().Set("acme", "openai", secret); err != nil {
+		if err := s.credentials.Set("acme", "openai", secret); err != nil {
 			t.Fatal(err)
 		}
 		expect(secret)
 		if i%3 != 0 {
 			continue
 		}
-		if err := s.Credentials().Remove("acme", "openai"); err != nil {
+		if err := s.credentials.Remove("acme", "openai"); err != nil {
 			t.Fatal(err)
 		}
 		expect("")
@@ -58,23 +58,5 @@ func TestWhatWasReadBeforeAChangeIsNotRemembered(t *testing.T) {
 	o.keep(name, openedCredential{secret: "old", set: true}, changes)
 	if c, _, known := o.look(name); known {
 		t.Errorf("%q is remembered", c.secret)
-	}
-}
-
-func TestADeletedAccountsCredentialIsGone(t *testing.T) {
-	s := openStore(t, Options{Dir: t.TempDir()})
-	mustAccount(t, s, "acme")
-	if err := s.Credentials().Set("acme", "openai", "secret"); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok, err := s.Credentials().Get("acme", "openai"); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	if _, err := s.Accounts().Delete(t.Context(), "acme", false); err != nil {
-		t.Fatal(err)
-	}
-	mustAccount(t, s, "acme")
-	if secret, ok, err := s.Credentials().Get("acme", "openai"); ok || err != nil {
-		t.Errorf("a new account of that name has the credential %q, %v", secret, err)
 	}
 }

@@ -1,9 +1,9 @@
-package store
+package identity
 
 import "testing"
 
 func TestATokenOpensForItsPurposeAndInItsStoreAlone(t *testing.T) {
-	s := openStore(t, Options{}).Credentials()
+	s := openHouse(t, options{}).credentials
 	token := s.SealToken("secret", "cookie")
 	if text, ok := s.OpenToken(token, "cookie"); !ok || text != "secret" {
 		t.Errorf("%q %t", text, ok)
@@ -17,7 +17,7 @@ func TestATokenOpensForItsPurposeAndInItsStoreAlone(t *testing.T) {
 			t.Errorf("%s opens: %q", name, text)
 		}
 	}
-	if _, ok := openStore(t, Options{}).Credentials().OpenToken(token, "cookie"); ok {
+	if _, ok := openHouse(t, options{}).credentials.OpenToken(token, "cookie"); ok {
 		t.Error("a token of another store opens")
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package identity
 
 import (
 	"cmp"
@@ -7,14 +7,13 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"maps"
 	"math/big"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -165,9 +164,15 @@ func intact(secret string) bool {
 	return string(appendBase62(nil, checksum(body), checksumDigits)) == secret[keyLength-checksumDigits:]
 }
 
-// keyTable is all service keys, in memory. Secrets are found by the first bytes of their hash and then compared in
+// KeyTable is all service keys, in memory. Secrets are found by the first bytes of their hash and then compared in
 // constant time.
-type keyTable struct {
+type KeyTable struct {
+	db       kv.DB
+	accounts *AccountTable
+	now      func() time.Time
+	log      *slog.Logger
+	writer   useWriter
+
 	changing sync.Mutex // held while a key is made, changed or deleted, from the look at what is there to its commit
 
 	mu     sync.RWMutex
@@ -176,15 +181,19 @@ type keyTable struct {
 	uses   map[string]*KeyUse // as they were when the store was opened, by key id
 }
 
-func (t *keyTable) load(db *badger.DB) error {
-	t.byHash, t.byID = make(map[[8]byte][]keyRecord), make(map[string]keyRecord)
+// LoadKeys reads the service keys of a store. Its use is written to log only where that fails.
+func LoadKeys(db kv.DB, accounts *AccountTable, now func() time.Time, log *slog.Logger) (*KeyTable, error) {
+	t := &KeyTable{
+		db: db, accounts: accounts, now: now, log: log,
+		byHash: make(map[[8]byte][]keyRecord), byID: make(map[string]keyRecord),
+	}
 	var err error
 	if t.uses, err = loadUses(db); err != nil {
-		return err
+		return nil, err
 	}
-	return kv.EachRecord(db, []byte{kv.SpaceKey}, func(_ []byte, record []byte) error {
+	return t, kv.EachRecord(db, []byte{kv.SpaceKey}, func(_ []byte, record []byte) error {
 		var k keyRecord
-		if err := decodeRecord(record, &k); err != nil {
+		if err := kv.DecodeRecord(record, &k); err != nil {
 			return err
 		}
 		t.put(k)
@@ -192,8 +201,14 @@ func (t *keyTable) load(db *badger.DB) error {
 	})
 }
 
+// Keys are the service keys that callers present.
+type Keys struct{ keys *KeyTable }
+
+// Keys gives what may be done with the keys.
+func (t *KeyTable) Keys() Keys { return Keys{t} }
+
 // put adds a key or replaces the one with its id. The caller holds mu.
-func (t *keyTable) put(k keyRecord) {
+func (t *KeyTable) put(k keyRecord) {
 	if k.use == nil {
 		if k.use = t.uses[k.ID]; k.use == nil {
 			k.use = newKeyUse(useRecord{})
@@ -205,8 +220,25 @@ func (t *keyTable) put(k keyRecord) {
 	t.byID[k.ID] = k
 }
 
-// withdraw takes the keys of an account out of the table and gives them: from here on they open nothing.
-func (t *keyTable) withdraw(account string) []keyRecord {
+// Without calls do with the ids of an account's keys, which open nothing from then on. They open again if it fails. No key
+// is made or changed meanwhile.
+func (t *KeyTable) Without(account string, do func(ids []string) error) error {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	withdrawn := t.withdraw(account)
+	ids := make([]string, len(withdrawn))
+	for i, k := range withdrawn {
+		ids[i] = k.ID
+	}
+	err := do(ids)
+	if err != nil {
+		t.restore(withdrawn)
+	}
+	return err
+}
+
+// withdraw takes the keys of an account out of the table and gives them.
+func (t *KeyTable) withdraw(account string) []keyRecord {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var withdrawn []keyRecord
@@ -226,7 +258,7 @@ func (t *keyTable) withdraw(account string) []keyRecord {
 }
 
 // restore puts keys back that were withdrawn.
-func (t *keyTable) restore(keys []keyRecord) {
+func (t *KeyTable) restore(keys []keyRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, k := range keys {
@@ -234,7 +266,7 @@ func (t *keyTable) restore(keys []keyRecord) {
 	}
 }
 
-func (t *keyTable) find(hash [sha256.Size]byte) (keyRecord, bool) {
+func (t *KeyTable) find(hash [sha256.Size]byte) (keyRecord, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, k := range t.byHash[[8]byte(hash[:8])] {
@@ -286,27 +318,27 @@ func (s Keys) CreateAll(asked []NewKey) ([]CreatedKey, error) {
 	made, records := make([]CreatedKey, len(asked)), make([]keyRecord, len(asked))
 	for i := range asked {
 		var err error
-		if made[i].Secret, records[i], err = s.newKey(&asked[i]); err != nil {
+		if made[i].Secret, records[i], err = s.keys.newKey(&asked[i]); err != nil {
 			return nil, err
 		}
 		made[i].Key = records[i].shown()
 	}
-	if err := s.putKeys(records...); err != nil {
+	if err := s.keys.putKeys(records...); err != nil {
 		return nil, err
 	}
 	return made, nil
 }
 
 // newKey is a key that nobody has stored yet.
-func (s *core) newKey(asked *NewKey) (secret string, record keyRecord, err error) {
-	if _, ok := s.accounts.number(asked.Account); !ok {
+func (t *KeyTable) newKey(asked *NewKey) (secret string, record keyRecord, err error) {
+	if _, ok := t.accounts.Find(asked.Account); !ok {
 		return "", record, codec.Errorf(codec.KindNotFound, "no account %q", asked.Account)
 	}
 	if asked.Scopes == 0 || asked.Scopes&^(AllScopes|ScopeOperator) != 0 {
 		return "", record, codec.Invalid("scopes", "a key needs at least one scope of %s", AllScopes|ScopeOperator)
 	}
 	record = keyRecord{
-		Key: Key{ID: newKeyID(), Account: asked.Account, Scopes: asked.Scopes, Created: s.now().UTC()},
+		Key: Key{ID: newKeyID(), Account: asked.Account, Scopes: asked.Scopes, Created: t.now().UTC()},
 		use: newKeyUse(useRecord{}),
 	}
 	err = record.set(func(k *Key) {
@@ -333,8 +365,8 @@ func (s Keys) AddStatic(secret, account string, scopes Scopes) error {
 	if len(secret) < minStaticKey || len(secret) > maxSecret {
 		return codec.Errorf(codec.KindInvalidRequest, "a key from the environment has %d to %d characters, this one has %d", minStaticKey, maxSecret, len(secret))
 	}
-	if _, ok := s.accounts.number(account); !ok {
-		if _, err := Accounts(s).Create(account); err != nil {
+	if _, ok := s.keys.accounts.Find(account); !ok {
+		if _, err := s.keys.accounts.Accounts().Create(account); err != nil {
 			return err
 		}
 	}
@@ -370,7 +402,7 @@ func (s Keys) Authenticate(secret string) (Identity, error) {
 		return Identity{}, errNoKey("this is not a service key: it is too long")
 	}
 	k, ok := s.keys.find(sha256.Sum256([]byte(secret)))
-	now := s.now()
+	now := s.keys.now()
 	switch {
 	case ok && k.valid(now):
 		k.use.seen(now)

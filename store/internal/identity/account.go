@@ -1,0 +1,254 @@
+package identity
+
+import (
+	"context"
+	"encoding/binary"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// Account owns exchanges, sessions, service keys and provider credentials.
+type Account struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	Budget            // of all its keys together
+}
+
+// AccountRecord is an account as it is stored.
+type AccountRecord struct {
+	Account
+	Number    kv.AccountNumber `json:"number"`
+	Retention *Retention       `json:"retention,omitempty"` // nil: the server's
+}
+
+var accountNames = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// IsAccountName reports whether an account may have the name.
+func IsAccountName(name string) bool { return accountNames.MatchString(name) }
+
+// AccountTable is all accounts, in memory.
+type AccountTable struct {
+	db kv.DB
+
+	changing sync.Mutex // held from reading a record to storing what has changed in it
+
+	mu     sync.RWMutex
+	byName map[string]AccountRecord
+}
+
+// LoadAccounts reads the accounts of a store.
+func LoadAccounts(db kv.DB) (*AccountTable, error) {
+	t := &AccountTable{db: db, byName: make(map[string]AccountRecord)}
+	return t, kv.EachRecord(db, []byte{kv.SpaceAccount}, func(_ []byte, record []byte) error {
+		var a AccountRecord
+		if err := kv.DecodeRecord(record, &a); err != nil {
+			return err
+		}
+		t.byName[a.Name] = a
+		return nil
+	})
+}
+
+// Find gives the number of the account with a name.
+func (t *AccountTable) Find(name string) (kv.AccountNumber, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	a, ok := t.byName[name]
+	return a.Number, ok
+}
+
+// Has reports whether there is an account with the number.
+func (t *AccountTable) Has(number kv.AccountNumber) bool { return t.Name(number) != "" }
+
+// Name gives the name of an account; "" if there is none with the number.
+func (t *AccountTable) Name(number kv.AccountNumber) string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, a := range t.byName {
+		if a.Number == number {
+			return a.Name
+		}
+	}
+	return ""
+}
+
+// Get gives the record of the account with a name.
+func (t *AccountTable) Get(name string) (AccountRecord, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	a, ok := t.byName[name]
+	return a, ok
+}
+
+// Put adds an account, or replaces the one with its name. It is in the store already.
+func (t *AccountTable) Put(a AccountRecord) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byName[a.Name] = a
+}
+
+// replace puts a record in the place of the one with its number, if that is there.
+func (t *AccountTable) replace(a AccountRecord) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if before, ok := t.byName[a.Name]; ok && before.Number == a.Number {
+		t.byName[a.Name] = a
+	}
+}
+
+// Remove takes an account out of the table, and gives it.
+func (t *AccountTable) Remove(name string) (a AccountRecord, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a, ok = t.byName[name]
+	delete(t.byName, name)
+	return a, ok
+}
+
+// Numbers gives the numbers of all accounts, in no order.
+func (t *AccountTable) Numbers() []kv.AccountNumber {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	numbers := make([]kv.AccountNumber, 0, len(t.byName))
+	for _, a := range t.byName {
+		numbers = append(numbers, a.Number)
+	}
+	return numbers
+}
+
+// All gives the records of all accounts, in no order.
+func (t *AccountTable) All() []AccountRecord {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Values(t.byName))
+}
+
+// Number gives the number of an account; [codec.KindNotFound] if there is none of that name.
+func (t *AccountTable) Number(name string) (kv.AccountNumber, error) {
+	number, ok := t.Find(name)
+	if !ok {
+		return 0, codec.Errorf(codec.KindNotFound, "no account %q", name)
+	}
+	return number, nil
+}
+
+// change stores what set changes about an account. what names it in the error.
+func (t *AccountTable) change(ctx context.Context, name, what string, set func(*AccountRecord) error) (AccountRecord, error) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	a, ok := t.Get(name)
+	if !ok {
+		return a, codec.Errorf(codec.KindNotFound, "no account %q", name)
+	}
+	if err := set(&a); err != nil {
+		return a, err
+	}
+	value, err := kv.EncodeRecord(a)
+	if err == nil {
+		err = t.db.UpdateOf(ctx, a.Number, func(tx kv.Txn) error {
+			tx.Put(kv.NameKey(kv.SpaceAccount, a.Name), value)
+			return nil
+		})
+	}
+	if err != nil {
+		return a, kv.AsStorageError(err, "the %s could not be stored", what)
+	}
+	t.replace(a)
+	return a, nil
+}
+
+// Accounts are who owns memory, and what they may spend.
+type Accounts struct{ table *AccountTable }
+
+// Accounts gives what may be done with the accounts.
+func (t *AccountTable) Accounts() Accounts { return Accounts{t} }
+
+// Create makes an account. A name is 1 to 64 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit.
+// A name that is taken is [codec.KindConflict].
+func (s Accounts) Create(name string) (Account, error) {
+	if !IsAccountName(name) {
+		return Account{}, codec.Invalid("name", "%q is not an account name: use 1 to 64 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit", name)
+	}
+	if _, taken := s.table.Find(name); taken {
+		return Account{}, codec.Errorf(codec.KindConflict, "account %q exists already", name)
+	}
+	account := AccountRecord{Account: Account{Name: name, Created: time.Now().UTC()}}
+	err := s.table.db.Update(context.Background(), func(tx kv.Txn) error {
+		if tx.Has(kv.NameKey(kv.SpaceAccount, name)) {
+			return codec.Errorf(codec.KindConflict, "account %q exists already", name)
+		}
+		if last := tx.Get(kv.NameKey(kv.SpaceMeta, "accounts")); len(last) == 4 {
+			account.Number = kv.AccountNumber(binary.BigEndian.Uint32(last))
+		}
+		account.Number++
+		value, err := kv.EncodeRecord(account)
+		if err != nil {
+			return err
+		}
+		tx.Put(kv.NameKey(kv.SpaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(account.Number)))
+		tx.Put(kv.NameKey(kv.SpaceAccount, name), value)
+		return nil
+	})
+	if err != nil {
+		return Account{}, kv.AsStorageError(err, "account %q could not be created", name)
+	}
+	s.table.Put(account)
+	return account.Account, nil
+}
+
+// List lists all accounts by name.
+func (s Accounts) List() []Account {
+	records := s.table.All()
+	accounts := make([]Account, len(records))
+	for i, a := range records {
+		accounts[i] = a.Account
+	}
+	slices.SortFunc(accounts, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
+	return accounts
+}
+
+// Budget is what an account may spend.
+func (s Accounts) Budget(account string) Budget {
+	a, _ := s.table.Get(account)
+	return a.Budget
+}
+
+// SetBudget bounds what an account may spend, from the next request on.
+func (s Accounts) SetBudget(ctx context.Context, account string, set func(*Budget)) (Account, error) {
+	a, err := s.table.change(ctx, account, "budget", func(a *AccountRecord) error {
+		set(&a.Budget)
+		return a.Budget.check()
+	})
+	if err != nil {
+		return Account{}, err
+	}
+	return a.Account, nil
+}
+
+// Number gives the number of an account; [codec.KindNotFound] if there is none of that name.
+func (s Accounts) Number(account string) (kv.AccountNumber, error) { return s.table.Number(account) }
+
+// Retention bounds what is kept of an account. Zero members do not bound.
+type Retention struct {
+	MaxAge   time.Duration `json:"max_age,omitempty"`   // since an exchange began, or was imported
+	MaxBytes int64         `json:"max_bytes,omitempty"` // in the database; the oldest exchanges go first
+}
+
+// SetRetention gives an account rules of its own; nil gives it the server's again.
+func (s Accounts) SetRetention(ctx context.Context, account string, r *Retention) error {
+	if r != nil && (r.MaxAge < 0 || r.MaxBytes < 0) {
+		return codec.Errorf(codec.KindInvalidRequest, "a retention rule cannot be negative")
+	}
+	_, err := s.table.change(ctx, account, "retention rule", func(a *AccountRecord) error {
+		a.Retention = r
+		return nil
+	})
+	return err
+}

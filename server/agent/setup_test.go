@@ -34,11 +34,7 @@ var whatAgentsHave = map[string]map[string]string{
 func TestUndoGivesEveryFileItsBytesBack(t *testing.T) {
 	for _, name := range Setups() {
 		t.Run(name, func(t *testing.T) {
-			h := homes(t)
-			for file, text := range whatAgentsHave[name] {
-				writeIn(t, h, file, text)
-			}
-			record := apply(t, name, h)
+			h, record := applyToWhatTheyHave(t, name)
 			for file := range whatAgentsHave[name] {
 				if text := readIn(t, h, file); !strings.Contains(text, "http://127.0.0.1:7788") {
 					t.Errorf("%s does not lead to the server:\n%s", file, text)
@@ -77,11 +73,7 @@ func TestUndoLeavesNothingWhereNothingWas(t *testing.T) {
 func TestUndoOfAFileThatWasChangedSinceTakesOutWhatSetupWrote(t *testing.T) {
 	for _, name := range Setups() {
 		t.Run(name, func(t *testing.T) {
-			h := homes(t)
-			for file, text := range whatAgentsHave[name] {
-				writeIn(t, h, file, text)
-			}
-			record := apply(t, name, h)
+			h, record := applyToWhatTheyHave(t, name)
 			for file := range whatAgentsHave[name] {
 				text := readIn(t, h, file)
 				if strings.HasSuffix(file, ".toml") {
@@ -171,6 +163,16 @@ func apply(t *testing.T, name string, h Homes) Record {
 		t.Fatal(err)
 	}
 	return record
+}
+
+// applyToWhatTheyHave sets an agent up whose files are there already.
+func applyToWhatTheyHave(t *testing.T, name string) (Homes, Record) {
+	t.Helper()
+	h := homes(t)
+	for file, text := range whatAgentsHave[name] {
+		writeIn(t, h, file, text)
+	}
+	return h, apply(t, name, h)
 }
 
 func undo(t *testing.T, r Record) {

@@ -17,6 +17,8 @@ type openAIModel struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+
+	ContextLength int64 `json:"context_length,omitempty"` // tokens of a prompt, as hosts of many models tell it
 }
 
 // anthropicModel is an entry of Anthropic's list.
@@ -25,6 +27,8 @@ type anthropicModel struct {
 	ID          string `json:"id"`
 	DisplayName string `json:"display_name"`
 	CreatedAt   string `json:"created_at"`
+	MaxInput    int64  `json:"max_input_tokens,omitempty"` // where the provider says it, as the next
+	MaxOutput   int64  `json:"max_tokens,omitempty"`
 }
 
 func toOpenAI(m *router.ListedModel) openAIModel {
@@ -32,7 +36,7 @@ func toOpenAI(m *router.ListedModel) openAIModel {
 	if owner == "" {
 		owner = m.Provider
 	}
-	return openAIModel{ID: m.ID, Object: "model", Created: max(m.Created.Unix(), 0), OwnedBy: owner}
+	return openAIModel{ID: m.ID, Object: "model", Created: max(m.Created.Unix(), 0), OwnedBy: owner, ContextLength: m.MaxInput}
 }
 
 func toAnthropic(m *router.ListedModel) anthropicModel {
@@ -44,7 +48,10 @@ func toAnthropic(m *router.ListedModel) anthropicModel {
 	if created.IsZero() {
 		created = time.Unix(0, 0)
 	}
-	return anthropicModel{Type: "model", ID: m.ID, DisplayName: name, CreatedAt: created.UTC().Format(time.RFC3339)}
+	return anthropicModel{
+		Type: "model", ID: m.ID, DisplayName: name, CreatedAt: created.UTC().Format(time.RFC3339),
+		MaxInput: m.MaxInput, MaxOutput: m.MaxOutput,
+	}
 }
 
 // wantsAnthropic tells which shape a client reads: only Anthropic's clients name a version.

@@ -49,6 +49,18 @@ func TestModelsAreListedAsTheClientReadsThem(t *testing.T) {
 		t.Errorf("Anthropic's clients see\n%v\nOpenAI's\n%v", theirs, names)
 	}
 
+	// What a provider says of a model's limits reaches the client that asks, whichever it is.
+	auth := []string{"Authorization", "Bearer " + h.key}
+	if a := h.do(http.MethodGet, "/v1/models/claude-opus-5-5", "", append(auth, "Anthropic-Version", "2023-06-01")...); !strings.Contains(a.body, `"max_input_tokens":200000,"max_tokens":64000`) {
+		t.Errorf("the limits of a model: %s", a.body)
+	}
+	if a := h.do(http.MethodGet, "/v1/models/claude-opus-5-5", "", auth...); !strings.Contains(a.body, `"context_length":200000`) {
+		t.Errorf("the context of a model: %s", a.body)
+	}
+	if a := h.do(http.MethodGet, "/v1/models/gpt-4.1", "", auth...); strings.Contains(a.body, "context_length") {
+		t.Errorf("a context that nobody knows: %s", a.body)
+	}
+
 	one, err := openai.Models.Get(context.Background(), "my-model")
 	if err != nil || one.ID != "my-model" {
 		t.Errorf("%v, %v", one, err)

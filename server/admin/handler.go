@@ -45,7 +45,13 @@ func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 		}
 		writeJSON(w, http.StatusOK, api.Holder{Key: identity.KeyID, Account: identity.Account, Scopes: identity.Scopes})
 	})
-	mux.Handle("/", routes(m, log, lineBytes, func(r *http.Request) (caller, error) {
+	mux.Handle("/", routes(m, log, lineBytes, byKey(m)))
+	return mux
+}
+
+// byKey gives callers by the service keys that they show.
+func byKey(m Engine) func(*http.Request) (caller, error) {
+	return func(r *http.Request) (caller, error) {
 		identity, err := authenticate(m, r)
 		if err != nil {
 			return caller{}, err
@@ -55,8 +61,7 @@ func AccountHandler(m Engine, log *slog.Logger, lineBytes int) http.Handler {
 		}
 		c := caller{account: identity.Account, key: identity.KeyID, scopes: identity.Scopes, models: identity.Models}
 		return c, c.require(store.ScopeAdmin)
-	}))
-	return mux
+	}
 }
 
 // holderPattern is where the holder of a key learns what it is good for.
@@ -208,13 +213,12 @@ func (e endpoints) streams() map[string]func(http.ResponseWriter, *http.Request)
 	}
 }
 
-// Patterns are the methods and paths that are served beside the memory, as [http.ServeMux] writes them: those for holders of
-// keys, and those that [WithLive] adds on the socket.
-func Patterns() (forKeys, onSocket []string) {
+// Patterns are the methods and paths that are served beside the memory, as [http.ServeMux] writes them.
+func Patterns() []string {
 	var e endpoints
-	forKeys = slices.Collect(maps.Keys(e.table()))
-	forKeys = append(slices.AppendSeq(forKeys, maps.Keys(e.streams())), holderPattern)
-	return forKeys, slices.Collect(maps.Keys(liveRoutes(nil, nil)))
+	all := append(slices.Collect(maps.Keys(e.table())), holderPattern)
+	all = slices.AppendSeq(all, maps.Keys(e.streams()))
+	return slices.AppendSeq(all, maps.Keys(liveRoutes(nil, nil)))
 }
 
 // memoryHandler serves the memory of the accounts that the caller manages.

@@ -20,13 +20,27 @@ type Live interface {
 	Invite(account string) (code string, err error)
 }
 
-// WithLive puts before a handler of the management what only a running server knows: GET /providers, GET
-// /origins, GET /process and GET /cluster, and POST /ui/codes.
+// WithLive puts before the handler of the socket what only a running server knows: GET /providers, GET /origins, GET /process
+// and GET /cluster, and POST /ui/codes.
 func WithLive(next http.Handler, live Live, log *slog.Logger) http.Handler {
+	return withLive(next, live, log, func(serve http.HandlerFunc) http.Handler { return serve })
+}
+
+// WithLiveForOperators puts the same before a handler for holders of keys, for those whose key has scope operator.
+func WithLiveForOperators(next http.Handler, m Engine, live Live, log *slog.Logger) http.Handler {
+	return withLive(next, live, log, func(serve http.HandlerFunc) http.Handler {
+		return operatorOnly(byKey(m), log, func(w http.ResponseWriter, r *http.Request) error {
+			serve(w, r)
+			return nil
+		})
+	})
+}
+
+func withLive(next http.Handler, live Live, log *slog.Logger, guard func(http.HandlerFunc) http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	for pattern, serve := range liveRoutes(live, log) {
-		mux.HandleFunc(pattern, serve)
+		mux.Handle(pattern, guard(serve))
 	}
 	return mux
 }
@@ -47,6 +61,7 @@ func liveRoutes(live Live, log *slog.Logger) map[string]http.HandlerFunc {
 		},
 		"POST /ui/codes": func(w http.ResponseWriter, r *http.Request) {
 			var asked api.Invitation
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			err := readJSON(r, &asked)
 			var code string
 			if err == nil {

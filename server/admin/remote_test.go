@@ -144,6 +144,36 @@ func TestAnAdminKeyIsNoWayToOtherModels(t *testing.T) {
 	}
 }
 
+// live stands for a running server.
+type live struct{}
+
+func (live) Origins() []string             { return []string{"http://127.0.0.1:7788"} }
+func (live) Providers() []api.Provider     { return []api.Provider{{Name: "openai"}} }
+func (live) Cluster() Cluster              { return Cluster{} }
+func (live) Invite(string) (string, error) { return "a code", nil }
+
+func TestWhatARunningServerKnowsIsForOperators(t *testing.T) {
+	st := withServer(t, t.TempDir())
+	if _, err := st.Accounts().Create("acme"); err != nil {
+		t.Fatal(err)
+	}
+	handler := WithLiveForOperators(AccountHandler(Over(st), quiet, 0), Over(st), live{}, quiet)
+	for key, want := range map[string]int{
+		"": http.StatusUnauthorized, keyOf(t, st, "acme", store.AllScopes): http.StatusForbidden, keyOf(t, st, "acme", store.ScopeOperator): http.StatusOK,
+	} {
+		for _, pattern := range []string{"GET /providers", "GET /origins", "GET /process", "GET /cluster", "POST /ui/codes"} {
+			method, path, _ := strings.Cut(pattern, " ")
+			r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(`{"account":"acme"}`))
+			r.Header.Set("Authorization", "Bearer "+key)
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if w.Code != want && (w.Code != http.StatusCreated || want != http.StatusOK) {
+				t.Errorf("%s: %d, want %d: %s", pattern, w.Code, want, w.Body)
+			}
+		}
+	}
+}
+
 func TestKeysAreImportedTogetherOrNotAtAll(t *testing.T) {
 	st := withServer(t, t.TempDir())
 	for _, name := range []string{"default", "acme"} {

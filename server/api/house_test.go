@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,7 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search"
 )
 
-// house is a server with a memory, before a simulated provider, and what it offers on its socket.
+// house is a server with a memory, before a simulated provider.
 type house struct {
 	t         *testing.T
 	described *description
@@ -32,7 +31,6 @@ type house struct {
 	key       string // with all scopes of its account
 	operator  string // a key of scope operator
 	client    *http.Client
-	socket    http.Handler
 }
 
 func build(t *testing.T) *house {
@@ -60,7 +58,7 @@ func build(t *testing.T) *house {
 	quiet := slog.New(slog.DiscardHandler)
 	proxy, err := server.New(server.Options{
 		Listen: []string{"127.0.0.1:0"}, Engine: server.Over(memory), Router: routes,
-		Management: admin.AccountHandler(admin.Over(memory), quiet, 1<<20),
+		Management: admin.WithLiveForOperators(admin.AccountHandler(admin.Over(memory), quiet, 1<<20), admin.Over(memory), running{}, quiet),
 	})
 	ok(t, err)
 	ctx, stop := context.WithCancel(context.Background())
@@ -74,11 +72,10 @@ func build(t *testing.T) *house {
 	t.Cleanup(transport.CloseIdleConnections)
 	h := &house{t: t, described: readDescription(t), origin: "http://" + proxy.Addr().String(), key: key, operator: operator}
 	h.client = &http.Client{Transport: h.described.over(transport)}
-	h.socket = admin.WithLive(admin.Handler(admin.Over(memory), quiet), running{}, quiet)
 	return h
 }
 
-// running is what the socket tells of a server.
+// running is what is told of a running server.
 type running struct{}
 
 func (running) Cluster() admin.Cluster {
@@ -129,29 +126,6 @@ func (h *house) ask(key, method, path, body string, headers ...string) string {
 		h.t.Fatalf("%s %s: %d %s", method, path, answer.StatusCode, text)
 	}
 	return string(text)
-}
-
-// askSocket is ask for what is offered on the socket alone.
-func (h *house) askSocket(method, path, body string) {
-	h.t.Helper()
-	r := httptest.NewRequestWithContext(h.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	answer, err := h.described.over(handled{h.socket}).RoundTrip(r)
-	ok(h.t, err)
-	if answer.StatusCode >= http.StatusMultipleChoices {
-		h.t.Fatalf("%s %s: %d", method, path, answer.StatusCode)
-	}
-}
-
-// handled answers requests by a handler.
-type handled struct{ http.Handler }
-
-func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w.Result(), nil
 }
 
 // converse has an exchange recorded and searchable, and gives the ids of it and of its session.

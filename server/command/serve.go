@@ -168,7 +168,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		OpenID: openID,
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Inherited: inherited, Engine: engine, Webhooks: hooks, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		PublicNames:  listen.Names(cfg.PublicNames),
-		Management:   admin.AccountHandler(managed, log, int(cfg.Limits.BodyBytes)),
+		Management:   admin.WithLiveForOperators(admin.AccountHandler(managed, log, int(cfg.Limits.BodyBytes)), managed, &running, log),
 		CaptureOff:   cfg.Capture.Mode == "off",
 		OptOut:       cfg.Capture.OptOut,
 		AskUsage:     cfg.Capture.AskUsage,
@@ -382,7 +382,7 @@ func openManagement(
 	if err != nil {
 		return m, fmt.Errorf("cannot listen on %s for admin.listen: %w", cfg.Admin.Listen, err)
 	}
-	byKey := admin.AccountHandler(memory, log, int(cfg.Limits.BodyBytes))
+	byKey := admin.WithLiveForOperators(admin.AccountHandler(memory, log, int(cfg.Limits.BodyBytes)), memory, live, log)
 	inspected := admin.WithInspection(byKey, memory.Keys, log, metrics, listen.IsLoopback(listener.Addr()))
 	add(listener, admin.WithNames(inspected, log, listen.Names(cfg.PublicNames), listener.Addr()))
 	log.Info("management for admin keys", "listen", listener.Addr().String())

@@ -12,9 +12,9 @@ import (
 
 // UI is "mneme ui".
 type UI struct {
-	StoreFlags `embed:""`
-	Account    string `default:"default" placeholder:"NAME" help:"The account to show (default: ${default})."`
-	Print      bool   `help:"Print the link, which is good once and for a minute, and open nothing."`
+	Target  `embed:""`
+	Account string `default:"default" placeholder:"NAME" help:"The account to show (default: ${default})."`
+	Print   bool   `help:"Print the link, which is good once and for a minute, and open nothing."`
 }
 
 // Run opens the page of the running server in a browser, signed in.

@@ -290,15 +290,15 @@ function Part({ part: p, role, results, ended }) {
     case 'media':
       return html`<p class="media">${clean(p.media_type || 'media')} ${clean(p.name || '')} <small>${bytes(p.bytes || 0)}</small></p>`;
     default:
-      return role === 'assistant' ? html`<${Markdown} text=${p.text || ''} />` : html`<${Spoken} text=${p.text || ''} />`;
+      return role === 'assistant' ? html`<${Markdown} text=${p.text || ''} />` : html`<${Spoken} text=${p.text || ''} role=${role} />`;
   }
 }
 
-// Spoken folds what clients weave into a question.
-function Spoken({ text }) {
-  const woven = /^\s*<(system-reminder|environment_context|user_instructions|permissions|INSTRUCTIONS)/i.test(text) || /^# AGENTS\.md/.test(text);
+// Spoken folds what clients weave into a question, and what is said to the model alone.
+function Spoken({ text, role }) {
+  const woven = role === 'system' || role === 'developer' || /^\s*<(system-reminder|environment_context|user_instructions|permissions|INSTRUCTIONS)/i.test(text) || /^# AGENTS\.md/.test(text);
   if (!woven) return html`<${Plain} text=${text} lines=${24} label="what was asked" />`;
-  const name = (text.match(/<([\w-]+)/) || [null, 'instructions'])[1];
+  const name = (text.match(/^\s*<([\w-]+)/) || [null, clean(text.trim().split('\n')[0]).slice(0, 80)])[1];
   return html`<details class="reasoning"><summary>${clean(name)} <small>${bytes(text.length)}, put in by the client</small></summary><${Plain} text=${text} lines=${40} label=${name} /></details>`;
 }
 

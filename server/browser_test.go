@@ -38,6 +38,7 @@ type browser struct {
 	forgive []string // of what the browser complains of
 
 	elsewhere string // where a story leads besides the page
+	lastEvent bool   // the tail has said which event it had last
 }
 
 // startBrowser skips the test where no Chromium is installed.
@@ -105,9 +106,21 @@ func (b *browser) note(event any) {
 			}
 		}
 		b.faults = append(b.faults, e.Entry.Text+" "+e.Entry.URL)
+	case *network.EventRequestWillBeSentExtraInfo:
+		for name := range e.Headers {
+			b.lastEvent = b.lastEvent || strings.EqualFold(name, "Last-Event-ID")
+		}
 	case *network.EventRequestWillBeSent:
+		b.lastEvent = b.lastEvent || strings.Contains(e.Request.URL, "/events?after=")
 		b.hosts = append(b.hosts, e.Request.URL)
 	}
+}
+
+// resumed reports whether the page's tail went on after the last event that it had.
+func (b *browser) resumed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lastEvent
 }
 
 // clean holds a story to what the browser saw of it: no complaint, and no other host.
@@ -127,7 +140,7 @@ func (b *browser) clean(t *testing.T) {
 			t.Errorf("the page asked %s", url)
 		}
 	}
-	b.faults, b.hosts, b.forgive, b.elsewhere = nil, nil, nil, ""
+	b.faults, b.hosts, b.forgive, b.elsewhere, b.lastEvent = nil, nil, nil, "", false
 }
 
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
@@ -148,17 +161,23 @@ func (b *browser) story(name string, tell func(t *testing.T)) {
 	})
 }
 
-// open goes to an address of a house. The page is left, with its connections, before the house closes.
+// open goes to an address of a house.
 func (b *browser) open(h *house, path string) {
 	b.t.Helper()
-	if b.home != h.url {
+	b.openAt(h.url, path)
+}
+
+// openAt goes to an address of a server. The page is left, with its connections, before the server closes.
+func (b *browser) openAt(home, path string) {
+	b.t.Helper()
+	if b.home != home {
 		if b.home != "" {
 			b.left = append(b.left, b.home)
 		}
-		b.home = h.url
+		b.home = home
 		b.t.Cleanup(func() { _ = chromedp.Do(b.ctx, chromedp.Navigate("about:blank")) })
 	}
-	b.do(chromedp.Navigate(h.url + path))
+	b.do(chromedp.Navigate(home + path))
 }
 
 // evaluate runs a script in the page, and waits for it.

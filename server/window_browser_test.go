@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/store"
@@ -182,13 +183,18 @@ func TestABrowserAtTheWindow(t *testing.T) {
 	})
 	b.story("a request is sent again to another model, beside the first answer", func(t *testing.T) {
 		h := windowed(t)
-		a := h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Why?", "So it is.")))
+		a := h.post(messages.path, with(messages.said(messages.model, "Be brief.", sim("Why?", "So it is.")), `"metadata":{"user_id":"9"},"x_seed":9007199254740993123`))
 		b.open(h, h.invite())
 		b.shows("Why?")
 		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=replay")
 		b.write("model", chat.model)
 		b.press("Send it again")
 		b.finds(`document.querySelectorAll('.replay .markdown').length === 2 && location.search.includes('with=exch_')`, "both answers")
+		again := evaluate[string](b, `new URLSearchParams(location.search).get('with')`)
+		first, second := h.record(a.exchange()), h.record(again)
+		if want := strings.Replace(string(first.RawRequest), messages.model, chat.model, 1); string(second.RawRequest) != want {
+			t.Errorf("it was sent again as\n%s\nwant, with every digit,\n%s", second.RawRequest, want)
+		}
 		for _, k := range h.store.Keys().List("acme") {
 			if strings.HasPrefix(k.Label, "replay of") && k.Revoked.IsZero() {
 				t.Error("the key of the replay is still good")
@@ -284,5 +290,37 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.hides("The server cannot be reached") // nor has anybody to sign in again
 		h.post(messages.path, messages.body(`text "hi"`, false))
 		b.shows(messages.model)
+	})
+	b.story("a server that was killed is found again, with what happened meanwhile", func(t *testing.T) {
+		up, err := provider.Start(provider.Options{})
+		ok(t, err)
+		t.Cleanup(func() { ok(t, up.Close()) })
+		dir := t.TempDir()
+		p := startProgram(t, dir, up)
+		b.mu.Lock()
+		b.forgive = []string{"ERR_"}
+		b.mu.Unlock()
+		b.openAt(p.url, "/ui/live")
+		b.signIn(programsKey)
+		b.shows("Nothing happens yet")
+		b.finds(`Boolean(document.querySelector('.state.live'))`, "a live tail")
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		response, err := p.begin(client, messages, messages.body(`events 1000; delay 1h first=1ms`, true))
+		ok(t, err)
+		defer response.Body.Close()
+		b.finds(`Boolean(document.querySelector('.live .outcome.live'))`, "an open exchange")
+
+		p.kill()
+		b.shows("The server cannot be reached")
+		again := run(t, programCommand("serve", "--config", filepath.Join(dir, "mneme.yaml"), "--data", filepath.Join(dir, "data"), "--listen", strings.TrimPrefix(p.url, "http://")))
+		again.ask(client, chat, chat.body(`text "hi"`, true))
+		b.hides("The server cannot be reached") // nor has anybody to sign in again
+		b.shows(chat.model)
+		b.finds(`document.querySelector('.live').innerText.includes('interrupted')`, "how the answer ended that was open")
+		again.ask(client, responses, responses.body(`text "hi"`, true))
+		b.shows(responses.model)
+		if !b.resumed() {
+			t.Error("the tail began without the last event that it had")
+		}
 	})
 }

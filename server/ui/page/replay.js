@@ -2,7 +2,8 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { api, between, cached, clean, cost, costTitle, count, Empty, Failure, html, input, lasted, Link, Model, money, percent, Problem, setQuery, useAddress, useLoad } from './base.js';
-import { Markdown, Plain, pretty } from './text.js';
+import { laidOut, withModel } from './json.js';
+import { Markdown, Plain } from './text.js';
 
 const paths = { chat: '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages' };
 const kept = ['anthropic-version', 'anthropic-beta']; // headers that say how the request is to be read
@@ -12,13 +13,12 @@ const keyLife = 300e3; // milliseconds; a page that is closed meanwhile does not
 // is made for it, and revoked.
 async function send(x, model, account) {
   const whole = await api('/v1/memory/exchanges/' + x.id + '?include=raw_request');
-  const body = JSON.parse(whole.raw_request);
-  body.model = model;
+  const body = withModel(whole.raw_request, model);
   const headers = { 'Content-Type': 'application/json', 'X-Service-External-Session-ID': 'replay of ' + x.id, 'X-Service-Replay': x.id };
   for (const field of whole.header || []) if (kept.includes(field.name.toLowerCase())) headers[field.name] = field.value;
   const key = await api('/v1/admin/keys', { method: 'POST', body: { account, scopes: 'write', label: 'replay of ' + x.id, expires: new Date(Date.now() + keyLife).toISOString() } });
   try {
-    const response = await fetch(paths[x.surface], { method: 'POST', headers: { ...headers, 'X-Service-API-Key': key.key }, body: JSON.stringify(body) });
+    const response = await fetch(paths[x.surface], { method: 'POST', headers: { ...headers, 'X-Service-API-Key': key.key }, body });
     const text = await response.text();
     const id = response.headers.get('X-Service-Exchange-ID');
     if (id) return id;
@@ -80,7 +80,7 @@ function Answer({ id, name }) {
   const parts = ((x.normalized && x.normalized.answer) || []).flatMap((m) => m.parts);
   return html`<figure><figcaption>${name} <${Model} name=${x.model_served || x.model_asked} /> ${x.session && html`<${Link} to=${'/ui/sessions/' + x.session + '?turn=' + x.id}>open<//>`}</figcaption>
     <dl class="facts"><div title=${costTitle(x.cost)}><dt>cost</dt><dd>${x.cost ? money(x.cost.usd) : cost(null)}</dd></div><div><dt>first byte</dt><dd>${lasted(between(x.started, x.first_byte))}</dd></div><div><dt>in all</dt><dd>${lasted(between(x.started, x.last_byte))}</dd></div><div><dt>in</dt><dd>${count(input(x.usage))} <small>${percent(cached(x.usage))} cached</small></dd></div><div><dt>out</dt><dd>${count((x.usage || {}).output || 0)}</dd></div></dl>
-    ${parts.map((p) => (p.kind === 'call' ? html`<details class="tool" open><summary><b>${clean(p.name)}</b></summary><${Plain} text=${pretty(p.arguments || '')} label="arguments" /></details>` : p.kind === 'reasoning' ? html`<details class="reasoning"><summary>reasoning</summary><${Plain} text=${p.text || ''} label="reasoning" /></details>` : html`<${Markdown} text=${p.text || ''} />`))}
+    ${parts.map((p) => (p.kind === 'call' ? html`<details class="tool" open><summary><b>${clean(p.name)}</b></summary><${Plain} text=${laidOut(p.arguments || '')} label="arguments" /></details>` : p.kind === 'reasoning' ? html`<details class="reasoning"><summary>reasoning</summary><${Plain} text=${p.text || ''} label="reasoning" /></details>` : html`<${Markdown} text=${p.text || ''} />`))}
     ${x.error && html`<p class="error">${clean(x.error.message)}</p>`}
   </figure>`;
 }

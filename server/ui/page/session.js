@@ -3,7 +3,8 @@ import { api, Bar, between, bytes, cached, clean, clock, Copy, cost, costTitle, 
 import { Ask } from './ask.js';
 import { Replay } from './replay.js';
 import { useTail } from './tail.js';
-import { Body, Diff, Markdown, Plain, pretty } from './text.js';
+import { laidOut, members } from './json.js';
+import { Body, Diff, Markdown, Plain } from './text.js';
 
 const page = 100;
 
@@ -331,7 +332,7 @@ function Call({ part: p, result, ended }) {
       ? edits.map((e) => html`<${Diff} before=${e.old_string || ''} after=${e.new_string || ''} />`)
       : patch
         ? html`<pre class="diff" tabindex="0" aria-label="patch">${clean(patch).split('\n').map((l) => html`<span class=${l[0] === '+' ? 'added' : l[0] === '-' ? 'removed' : ''}>${l}${'\n'}</span>`)}</pre>`
-        : html`<${Plain} text=${args ? pretty(p.arguments) : p.arguments || ''} lines=${10} label="arguments" />`}
+        : html`<${Plain} text=${laidOut(p.arguments || '')} lines=${10} label="arguments" />`}
     ${result && html`<div class="result"><${Plain} text=${out} lines=${8} label="result" /></div>`}
   </details>`;
 }
@@ -392,18 +393,18 @@ function Translated({ id }) {
 
 // Members shows a body member by member, with what became of each beside it.
 function Members({ name, text, dropped, emulated }) {
-  const body = useMemo(() => parsed(text), [text]);
-  if (!body || typeof body !== 'object') return html`<${Body} name=${name} text=${text} />`;
+  const body = useMemo(() => members(text), [text]);
+  if (!body) return html`<${Body} name=${name} text=${text} />`;
   const sign = (member) => {
     const of = (list) => list.filter((n) => n === member || n.startsWith(member + '.') || n.startsWith(member + '['));
     return [...of(dropped).map((n) => ['dropped', n]), ...of(emulated).map((n) => ['emulated', n])];
   };
   return html`<figure class="members"><figcaption>${name} <${Copy} text=${text} /></figcaption>
-    ${Object.entries(body).map(([member, value]) => {
+    ${body.map(({ name: member, text: value, items }) => {
       const marks = sign(member);
-      const shown = JSON.stringify(value, null, 2);
+      const shown = laidOut(value);
       const long = shown.length > 300;
-      return html`<details open=${!long} class=${marks.length ? 'marked-' + marks[0][0] : ''}><summary><code>${clean(member)}</code> ${marks.map(([what, n]) => html`<span class=${'tag ' + (what === 'dropped' ? 'bad' : 'warn')} title=${n}>${what}</span>`)}<small>${Array.isArray(value) ? value.length + ' items, ' : ''}${bytes(shown.length)}</small></summary><pre tabindex="0" aria-label=${member}>${clean(shown).slice(0, 60000)}</pre></details>`;
+      return html`<details open=${!long} class=${marks.length ? 'marked-' + marks[0][0] : ''}><summary><code>${clean(member)}</code> ${marks.map(([what, n]) => html`<span class=${'tag ' + (what === 'dropped' ? 'bad' : 'warn')} title=${n}>${what}</span>`)}<small>${items ? items + (items === 1 ? ' item, ' : ' items, ') : ''}${bytes(shown.length)}</small></summary><pre tabindex="0" aria-label=${member}>${clean(shown).slice(0, 60000)}</pre></details>`;
     })}
   </figure>`;
 }

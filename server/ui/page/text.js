@@ -3,6 +3,7 @@
 import { marked } from 'marked';
 import { useMemo, useState } from 'preact/hooks';
 import { clean, Copy, html } from './base.js';
+import { laidOut } from './json.js';
 
 const longText = 20000; // characters that are shown at once
 
@@ -108,18 +109,10 @@ export function difference(a, b) {
   return rows;
 }
 
-export function pretty(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}
-
 // Bytes shows a body: JSON laid out, or as it came.
 export function Body({ text, name }) {
   const [laid, set] = useState(true);
-  const json = useMemo(() => (text.length < 2e6 ? pretty(text) : text), [text]);
+  const json = useMemo(() => (text.length < 2e6 ? laidOut(text) : text), [text]);
   const [all, setAll] = useState(false);
   const value = clean(laid ? json : text);
   return html`<figure class="body">

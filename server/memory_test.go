@@ -77,7 +77,7 @@ func TestAConversationCanBeFoundReadAndNamed(t *testing.T) {
 		}
 	}
 
-	shown := h.ask(200, "PATCH", "/sessions/"+session, `{"title":"Arithmetic","tags":["sums","easy"]}`)
+	shown := h.ask(200, "PATCH", "/sessions/"+session, `{"title":"Arithmetic","tags":["sums","easy"],"note":"Ask again."}`)
 	if member(shown.body, "title") != "Arithmetic" || member(shown.body, "exchanges") != "2" || member(shown.body, "object") != "memory.session" {
 		t.Error(shown.body)
 	}
@@ -478,7 +478,7 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 	theirs := h.post(chat.path, chat.said(chat.model, "Where is "+secret+"?", sim(secret, secret)), "X-Service-Chat-Key", secret, "X-Service-External-Session-ID", secret)
 	exchange, session := theirs.exchange(), theirs.header.Get("X-Service-Session-ID")
 	h.turns(session)
-	h.ask(200, "PATCH", "/sessions/"+session, `{"title":"`+secret+`","tags":["`+secret+`"]}`)
+	h.ask(200, "PATCH", "/sessions/"+session, `{"title":"`+secret+`","tags":["`+secret+`"],"note":"`+secret+`"}`)
 	erasure := member(h.ask(202, "POST", "/erasures", `{"chat_key":"none"}`).body, "id")
 	h.erased(erasure)
 

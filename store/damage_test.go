@@ -438,7 +438,7 @@ func TestARepairDoesNotUndoWhatHasHappenedSinceItLooked(t *testing.T) {
 	title := "named meanwhile"
 	repair(func(Finding) {
 		c.exchange(with(say("hi", "a", "more"), key), OutcomeComplete, "b")
-		if _, err := c.s.Archive().DescribeSession("acme", session, &title, nil); err != nil {
+		if _, err := c.s.Archive().DescribeSession("acme", session, Description{Title: &title}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -429,6 +429,7 @@ func (g *gathering) eraseTurn(w *write, ref sessionRef, id kv.ExchangeID) {
 func (g *gathering) leaveSession(w *write, ref sessionRef, r *sessionRecord, info *ExchangeInfo) (gone bool) {
 	r.Exchanges--
 	r.count(info, -1)
+	r.sketch(info, -1)
 	if r.Exchanges > 0 {
 		g.putSession(w, ref, r)
 		return false

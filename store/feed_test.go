@@ -180,7 +180,7 @@ func TestChangesOfSessionsAreNotLost(t *testing.T) {
 	}
 	c.s.Feed().Done(StageSessions, b)
 	title := "locks"
-	if _, err := c.s.Archive().DescribeSession("acme", session, &title, nil); err != nil {
+	if _, err := c.s.Archive().DescribeSession("acme", session, Description{Title: &title}); err != nil {
 		t.Fatal(err)
 	}
 	c.confirm(StageSessions, b)

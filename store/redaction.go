@@ -91,6 +91,7 @@ func redactSession(r *redact.Redactor, session *Session) {
 		redactID(r, id, &tally)
 	}
 	redactText(r, &session.Title, &tally)
+	redactText(r, &session.Note, &tally)
 	session.Tags = slices.Clone(session.Tags)
 	for i := range session.Tags {
 		redactText(r, &session.Tags[i], &tally)

@@ -37,6 +37,7 @@ type Session struct {
 	Updated time.Time `json:"updated"` // start of the last exchange
 	Title   string    `json:"title,omitempty"`
 	Tags    []string  `json:"tags,omitempty"`
+	Note    string    `json:"note,omitempty"`        // what somebody wrote about it
 	Parent  string    `json:"parent,omitempty"`      // the session that this subagent works for
 	Merged  string    `json:"merged_into,omitempty"` // where its exchanges went; the session is empty
 	Derived bool      `json:"derived,omitempty"`     // found by its opening messages alone
@@ -52,7 +53,8 @@ type Session struct {
 	Auxiliary int64     `json:"auxiliary,omitempty"`
 	Usage     UsageInfo `json:"usage,omitzero"`
 	Cost      Spending  `json:"cost,omitzero"`
-	Models    []string  `json:"models,omitempty"` // asked for, in order of first use, the first few
+	Models    []string  `json:"models,omitempty"`  // asked for, in order of first use, the first few
+	Prompts   []int64   `json:"prompts,omitempty"` // tokens of the prompts of the last turns, at most maxPrompts, without auxiliary exchanges
 
 	Error *ErrorInfo `json:"error,omitempty"` // in lists: the record cannot be read, and only what stands in front of Title is known; in no record
 }
@@ -68,6 +70,7 @@ type sessionRecord struct {
 
 const (
 	maxSessionModels = 8
+	maxPrompts       = 24 // as many as a small picture shows
 	maxMerges        = 8  // sessions that are followed from one that was merged to where its exchanges are
 	maxSessionLinks  = 64 // further evidence is not linked: a session has a handful
 )
@@ -403,6 +406,7 @@ func (g *gathering) closeSession(w *write, account kv.AccountNumber, id kv.Excha
 		return
 	}
 	r.count(info, 1)
+	r.sketch(info, 1)
 	g.putSession(w, ref, r)
 	g.linkResponse(w, ref, info)
 	if g.store.opts.Digest == nil || info.Auxiliary != "" {
@@ -443,4 +447,20 @@ func (s *Session) count(info *ExchangeInfo, sign int64) {
 	s.Usage.Reasoning += sign * info.Usage.Reasoning
 	s.Usage.Estimated = s.Usage.Estimated || info.Usage.Estimated
 	s.Cost.count(info, sign)
+}
+
+// sketch adds a turn to the picture of the session's prompts, or with sign -1 takes it out again.
+func (s *Session) sketch(info *ExchangeInfo, sign int64) {
+	size := info.Usage.InputUncached + info.Usage.CacheRead + info.Usage.CacheWrite
+	if info.Auxiliary != "" || size <= 0 {
+		return
+	}
+	if sign < 0 {
+		if i := slices.Index(s.Prompts, size); i >= 0 {
+			s.Prompts = slices.Delete(slices.Clone(s.Prompts), i, i+1)
+		}
+		return
+	}
+	last := s.Prompts[max(len(s.Prompts)-maxPrompts+1, 0):]
+	s.Prompts = append(slices.Clone(last), size) // others may read the former one
 }

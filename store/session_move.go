@@ -237,6 +237,7 @@ func (g *gathering) recount(w *write, ref sessionRef, info *ExchangeInfo, sign i
 	r.Exchanges += sign
 	if info.Outcome != OutcomeOpen {
 		r.count(info, sign)
+		r.sketch(info, sign)
 	}
 	g.putSession(w, ref, r)
 }

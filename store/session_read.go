@@ -216,22 +216,33 @@ func getTurn(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*Turn,
 
 const (
 	maxTitle = 500
+	maxNote  = 4000
 	maxTags  = 50
 	maxTag   = 100
 )
 
-// DescribeSession sets title and tags of a session; nil leaves them as they are.
-func (s Archive) DescribeSession(account, id string, title *string, tags []string) (*Session, error) {
+// Description is what people say of a session; nil leaves a part of it as it is.
+type Description struct {
+	Title *string
+	Tags  []string
+	Note  *string
+}
+
+// DescribeSession sets what people say of a session.
+func (s Archive) DescribeSession(account, id string, d Description) (*Session, error) {
 	number, key, err := s.sessionOf(account, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDescription(title, tags); err != nil {
+	if err := d.check(); err != nil {
 		return nil, err
 	}
-	named := Session{Tags: tags}
-	if title != nil {
-		named.Title = *title
+	named := Session{Tags: d.Tags}
+	if d.Title != nil {
+		named.Title = *d.Title
+	}
+	if d.Note != nil {
+		named.Note = *d.Note
 	}
 	redactSession(s.credentials.Redactor(account), &named)
 	var described Session
@@ -240,11 +251,14 @@ func (s Archive) DescribeSession(account, id string, title *string, tags []strin
 		if r == nil {
 			return errNoSession(id)
 		}
-		if title != nil {
+		if d.Title != nil {
 			r.Title = named.Title
 		}
-		if tags != nil {
+		if d.Tags != nil {
 			r.Tags = named.Tags
+		}
+		if d.Note != nil {
+			r.Note = named.Note
 		}
 		described = r.Session
 		g.putSession(w, ref, r)
@@ -257,12 +271,14 @@ func (s Archive) DescribeSession(account, id string, title *string, tags []strin
 	return &described, nil
 }
 
-// checkDescription takes nil for a title that is not set.
-func checkDescription(title *string, tags []string) error {
-	if title != nil && len(*title) > maxTitle {
+func (d *Description) check() error {
+	if d.Title != nil && len(*d.Title) > maxTitle {
 		return codec.Invalid("title", "a title has at most %d bytes", maxTitle)
 	}
-	if len(tags) > maxTags || slices.ContainsFunc(tags, func(tag string) bool { return tag == "" || len(tag) > maxTag }) {
+	if d.Note != nil && len(*d.Note) > maxNote {
+		return codec.Invalid("note", "a note has at most %d bytes", maxNote)
+	}
+	if len(d.Tags) > maxTags || slices.ContainsFunc(d.Tags, func(tag string) bool { return tag == "" || len(tag) > maxTag }) {
 		return codec.Invalid("tags", "a session has at most %d tags of 1 to %d bytes", maxTags, maxTag)
 	}
 	return nil

@@ -28,6 +28,10 @@ func (r *sessionRecord) writeFields(w *fieldWriter) {
 		w.bytes(22, link)
 	}
 	r.Cost.write(w, 23)
+	w.text(24, r.Note)
+	for _, tokens := range r.Prompts {
+		w.number(25, tokens)
+	}
 }
 
 func (r *sessionRecord) readField(f *fieldReader) {
@@ -79,5 +83,9 @@ func (r *sessionRecord) readField(f *fieldReader) {
 		r.Links = append(r.Links, f.bytes())
 	case 23:
 		f.into(&r.Cost)
+	case 24:
+		r.Note = f.string()
+	case 25:
+		r.Prompts = append(r.Prompts, f.number())
 	}
 }

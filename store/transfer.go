@@ -179,7 +179,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 		r := &sessionRecord{Session: *session}
 		redactSession(redactor, &r.Session)
 		r.Account, r.Merged, r.Error = account, "", nil
-		r.Exchanges, r.Completed, r.Auxiliary, r.Usage, r.Cost = 0, 0, 0, UsageInfo{}, Spending{} // counted as the exchanges come
+		r.Exchanges, r.Completed, r.Auxiliary, r.Usage, r.Cost, r.Prompts = 0, 0, 0, UsageInfo{}, Spending{}, nil // counted as the exchanges come
 		for _, kind := range [...]byte{byChatKey, byExternal, byNative, byConversation} {
 			c := clue{kind, r.known(kind)}
 			if _, led := g.link(number, c); c.value != "" && !led {
@@ -208,7 +208,7 @@ func checkImported(session *Session) error {
 	if _, ok := kv.ParseSessionID(session.Parent); !ok && session.Parent != "" {
 		return codec.Invalid("parent", "the parent is not a session id")
 	}
-	return checkDescription(&session.Title, session.Tags)
+	return (&Description{&session.Title, session.Tags, &session.Note}).check()
 }
 
 // checkIDs finds an id that no exchange is captured with.

@@ -46,7 +46,7 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	c.exchange(with(say("x"), func(o *Opening) { o.NativeSession, o.NativeAgent = "n", "agent" }), OutcomeClientClosed, "partial")
 	captureBody(t, c.s, "acme", newAgent(1).request(), []byte{0, 0xff})
 	title := "a title"
-	if _, err := c.s.Archive().DescribeSession("acme", session, &title, []string{"tag"}); err != nil {
+	if _, err := c.s.Archive().DescribeSession("acme", session, Description{Title: &title, Tags: []string{"tag"}, Note: &title}); err != nil {
 		t.Fatal(err)
 	}
 	c.summarize(session, "what was said")

@@ -578,6 +578,9 @@ type Session struct {
 	Models        *[]string `json:"models,omitempty"`
 	NativeSession *string   `json:"native_session,omitempty"`
 
+	// Note what somebody wrote about it
+	Note *string `json:"note,omitempty"`
+
 	// Object 'memory.session'
 	Object string `json:"object"`
 
@@ -586,6 +589,9 @@ type Session struct {
 
 	// Project the directory that was worked in
 	Project *string `json:"project,omitempty"`
+
+	// Prompts tokens of the prompts of the last turns, at most 24, without auxiliary exchanges
+	Prompts *[]int64 `json:"prompts,omitempty"`
 
 	// Summary What a model has written about a session. It goes with every exchange that leaves the session, because what is erased may be told in it.
 	Summary *SessionSummary `json:"summary,omitempty"`

@@ -20,6 +20,7 @@ func NewSession(s *store.Session) Session { return Session{Object: "memory.sessi
 type SessionChange struct {
 	Title *string  `json:"title,omitempty"`
 	Tags  []string `json:"tags,omitempty"`
+	Note  *string  `json:"note,omitempty"` // at most 4,000 bytes
 }
 
 // SessionMerge moves the exchanges of a session into another one.

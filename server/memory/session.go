@@ -69,7 +69,7 @@ func (h *handler) describeSession(c *call) (any, error) {
 	if err := c.read(&asked); err != nil {
 		return nil, err
 	}
-	return showSession(h.Archive.DescribeSession(c.account, c.id(), asked.Title, asked.Tags))
+	return showSession(h.Archive.DescribeSession(c.account, c.id(), store.Description(asked)))
 }
 
 func (h *handler) timeline(c *call) (any, error) {

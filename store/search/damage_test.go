@@ -72,7 +72,7 @@ func TestADamagedSessionIsLeftOutOfWhatIsFound(t *testing.T) {
 	damaged, _ := m.said("acme", "one", talk("where is the lock", "here"))
 	second, turns := m.said("acme", "two", talk("where is the lock", "there"))
 	for _, id := range []string{damaged, second} {
-		_, err := m.store.Archive().DescribeSession("acme", id, nil, []string{"work"})
+		_, err := m.store.Archive().DescribeSession("acme", id, store.Description{Tags: []string{"work"}})
 		m.ok(err)
 	}
 	if found := m.sessionsFound("acme", Request{Query: "lock"}); len(found) != 2 {

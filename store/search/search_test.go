@@ -81,7 +81,7 @@ func TestFiltersNarrowASearchDown(t *testing.T) {
 	second := m.capture("acme", talk("lock two", "two"), at(day.Add(time.Hour), "gpt-5", "a"))
 	third := m.capture("acme", talk("lock three", "three"), at(day.Add(48*time.Hour), "gpt-5", "b"))
 	session := m.search("acme", Request{Query: "one"}).Data[0].Session
-	_, err := m.store.Archive().DescribeSession("acme", session, nil, []string{"urgent"})
+	_, err := m.store.Archive().DescribeSession("acme", session, store.Description{Tags: []string{"urgent"}})
 	m.ok(err)
 	stamp := func(t time.Time) string { return t.Format(time.RFC3339) }
 	for _, test := range []struct {

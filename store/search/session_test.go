@@ -80,7 +80,7 @@ func TestSessionsAreFilteredByTagAndFacet(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	first, _ := m.said("acme", "one", talk("where is the lock", "here"))
 	second, _ := m.said("acme", "two", talk("where is the lock", "there"))
-	_, err := m.store.Archive().DescribeSession("acme", second, nil, []string{"work"})
+	_, err := m.store.Archive().DescribeSession("acme", second, store.Description{Tags: []string{"work"}})
 	m.ok(err)
 	for _, c := range []struct {
 		filter Filter

@@ -201,6 +201,23 @@ func TestABrowserAtTheWindow(t *testing.T) {
 			}
 		}
 	})
+	b.story("a session gets a title, a verdict and a note", func(t *testing.T) {
+		h := windowed(t)
+		a := h.post(chat.path, chat.said(chat.model, "Be brief.", sim("Why?", "So.")))
+		b.open(h, h.invite())
+		b.shows("Why?")
+		b.finds(`document.querySelectorAll('.prompts rect').length === 1`, "a picture of its prompts")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID"))
+		b.press("title, tags, note")
+		b.write("title", "Of reasons")
+		b.write("note", "Ask again.\n<b>Soon.</b>")
+		b.press("Save")
+		b.shows("<b>Soon.</b>")
+		b.press("👍")
+		b.finds(`document.querySelector('[aria-label=good]').getAttribute('aria-pressed') === 'true'`, "the verdict")
+		b.visit("/ui/?tag=good")
+		b.shows("Of reasons")
+	})
 	b.story("erasing asks for a word", func(t *testing.T) {
 		h := windowed(t)
 		a := h.post(chat.path, chat.said(chat.model, "Be brief.", sim("Forget me?", "Yes.")))

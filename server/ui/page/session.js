@@ -144,7 +144,7 @@ function arrows(e) {
   next.click();
 }
 
-const verdicts = ['good', 'bad'];
+const verdicts = [['good', '👍'], ['bad', '👎']];
 
 function Head({ session: s, turns, who, changed }) {
   const [editing, setEditing] = useState(false);
@@ -163,22 +163,23 @@ function Head({ session: s, turns, who, changed }) {
   };
   const tags = s.tags || [];
   // A verdict is a tag, so that lists can be narrowed down to it.
-  const judge = (verdict) => describe({ tags: tags.filter((t) => !verdicts.includes(t)).concat(tags.includes(verdict) ? [] : verdict) });
+  const judge = (verdict) => describe({ tags: tags.filter((t) => !verdicts.some(([v]) => v === t)).concat(tags.includes(verdict) ? [] : verdict) });
   const save = (e) => {
     e.preventDefault();
     const form = new FormData(e.target);
-    describe({ title: String(form.get('title')), tags: String(form.get('tags')).split(',').map((t) => t.trim()).filter(Boolean) });
+    describe({ title: String(form.get('title')), tags: String(form.get('tags')).split(',').map((t) => t.trim()).filter(Boolean), note: String(form.get('note')).trim() });
   };
   return html`<header class="session-head">
     <div>
       ${editing
-        ? html`<form class="inline" onSubmit=${save}><label>Title<input name="title" value=${s.title || ''} maxlength="200" /></label><label>Tags<input name="tags" value=${(s.tags || []).join(', ')} placeholder="commas between" /></label><button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form>`
+        ? html`<form class="inline" onSubmit=${save}><label>Title<input name="title" value=${s.title || ''} maxlength="200" /></label><label>Tags<input name="tags" value=${(s.tags || []).join(', ')} placeholder="commas between" /></label><label class="wide">Note<textarea name="note" rows="3" maxlength="1000">${s.note || ''}</textarea></label><button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form>`
         : html`<h1 title=${name}>${name}</h1>`}
       <p class="sub">
         ${[s.project && html`<span title=${s.project}>${clean(project(s.project))}</span>`, s.client, s.agent && 'agent ' + s.agent, full(s.created)].filter(Boolean).map((t, i) => html`${i ? ' · ' : ''}${t}`)}
         ${s.parent && html` · <${Link} to=${'/ui/sessions/' + s.parent}>parent session<//>`}
         ${(s.tags || []).map((t) => html` <span class="tag">${clean(t)}</span>`)}
       </p>
+      ${s.note && !editing && html`<p class="remark">${clean(s.note)}</p>`}
     </div>
     <dl class="sums">
       <div title=${costTitle(s.cost)}><dt>cost</dt><dd>${cost(s.cost)}</dd></div>
@@ -188,9 +189,9 @@ function Head({ session: s, turns, who, changed }) {
       <div><dt>turns</dt><dd>${s.exchanges - (s.auxiliary || 0)}</dd></div>
     </dl>
     <div class="acts">
-      ${who.scopes.includes('write') && html`<button class="quiet" onClick=${() => setEditing(!editing)}>title, tags</button>`}
+      ${who.scopes.includes('write') && html`<button class="quiet" onClick=${() => setEditing(!editing)}>title, tags, note</button>`}
       <${Copy} text=${() => location.origin + '/ui/sessions/' + s.id} label="copy link" />
-      ${who.scopes.includes('write') && verdicts.map((v) => html`<button class="quiet" aria-pressed=${tags.includes(v)} onClick=${() => judge(v)}>${v}</button>`)}
+      ${who.scopes.includes('write') && verdicts.map(([v, sign]) => html`<button class="quiet" aria-pressed=${tags.includes(v)} aria-label=${v} title=${v} onClick=${() => judge(v)}>${sign}</button>`)}
       ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${() => setErasing(true)}>erase…</button>`}
     </div>
     ${error && html`<p class="error" role="alert">${error}</p>`}

@@ -101,11 +101,24 @@ function Row({ session: s, depth, children }) {
         </small>
       </span>
       <span class="models"><${Model} name=${(s.models || [])[0]} />${(s.models || []).length > 1 ? html`<small> +${s.models.length - 1}</small>` : ''}</span>
+      <${Prompts} of=${s.prompts || []} />
       <span class="num turns">${s.exchanges}<small> ${s.exchanges === 1 ? 'turn' : 'turns'}</small></span>
       <span class="num tokens" title="tokens in, of them from caches"><span>${count(input(s.usage))}</span><small> ${percent(cached(s.usage))} cached</small></span>
       <span class="num cost" title=${costTitle(s.cost)}>${cost(s.cost)}</span>
     <//>
   </li>`;
+}
+
+// Prompts is a small picture of how large the prompts of the last turns were.
+function Prompts({ of }) {
+  const most = 24; // that the server keeps
+  const top = Math.max(...of, 1);
+  return html`<svg class="prompts" viewBox=${'0 0 ' + most * 3 + ' 16'} role="img" aria-label=${of.length ? 'prompts of the last ' + of.length + ' turns, up to ' + count(top) + ' tokens' : 'no prompts'}>
+    ${of.map((tokens, i) => {
+      const tall = Math.max((tokens / top) * 16, 1);
+      return html`<rect x=${(most - of.length + i) * 3} y=${16 - tall} width="2" height=${tall} />`;
+    })}
+  </svg>`;
 }
 
 // FirstStart says how to lead something here.

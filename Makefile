@@ -151,6 +151,10 @@ docs: ## Write the pages that are made from code: docs/configuration.md
 screenshots: build ## Take the pictures of docs/window.md with Chromium. Every view: make screenshots ARGS="-every -to /tmp/look"
 	@go run ./bench/screenshots $(ARGS)
 
+.PHONY: window-speed
+window-speed: build ## Measure the page at /ui with Chromium: first paint, lists of 1,000,000 exchanges, 10,000 turns, a busy tail. Fewer: make window-speed ARGS="-exchanges 100000"
+	@go run ./bench/windowspeed $(ARGS)
+
 .PHONY: answer-load
 answer-load: ## Pass 30 embeddings answers of 58 MB, 24 of 100 MB as gzip and 4 streams of 500 MB at once to slow readers; memory and end are bounded
 	MNEME_ANSWER_LOAD=1 go test ./server -count=1 -run TestLargeAnswersAtOnceFitInMemory -v -timeout 20m | grep -E 'answer_load_test|^ *(---|ok|FAIL)'

@@ -189,6 +189,7 @@ export function between(from, to) {
 }
 
 const dayFormat = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+const clockFormat = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const fullFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 
 export function ago(time) {
@@ -202,7 +203,7 @@ export function ago(time) {
 }
 
 export function clock(time) {
-  return time ? new Date(time).toLocaleTimeString('en-GB') : '–';
+  return time ? clockFormat.format(new Date(time)) : '–';
 }
 
 export function full(time) {

@@ -4,6 +4,7 @@ import { useTail, useTailState } from './tail.js';
 
 const most = 500; // rows that are kept
 const together = 8; // details that are asked for at a time
+const pace = 250; // milliseconds between two drawings
 
 // Live shows exchanges as they begin and end.
 export function Live() {
@@ -20,14 +21,17 @@ export function Live() {
     const all = held.current.rows;
     const wanted = [];
     let asking = 0;
+    let drawn = -pace;
     let open = true;
     const show = () => {
       if (held.current.due || held.current.paused) return;
       held.current.due = true;
-      requestAnimationFrame(() => {
+      const draw = () => {
         held.current.due = false;
-        if (open) setRows([...all.values()].reverse());
-      });
+        drawn = performance.now();
+        if (open && !held.current.paused) setRows([...all.values()].reverse());
+      };
+      setTimeout(draw, Math.max(drawn + pace - performance.now(), 0));
     };
     const ask = () => {
       while (asking < together && wanted.length) {
@@ -76,6 +80,13 @@ export function Live() {
   }, [paused]);
   useKeys({ p: () => setPaused((p) => !p) });
 
+  const drawn = useRef(new WeakMap()); // a row that is as it was needs no drawing
+  const draw = (row) => {
+    if (row.outcome !== 'open' && drawn.current.has(row)) return drawn.current.get(row);
+    const element = html`<${Row} row=${row} key=${row.id} />`;
+    drawn.current.set(row, element);
+    return element;
+  };
   const fits = matcher(filter);
   const shown = rows.filter(fits);
   return html`<section class="live">
@@ -88,7 +99,7 @@ export function Live() {
     </div>
     ${!rows.length && problem && html`<${Problem} error=${problem} />`}
     ${!shown.length && !problem && html`<${Empty} title=${rows.length ? 'Nothing fits the filter' : 'Nothing happens yet'}><p>${rows.length ? 'Filters are key:, model:, client:, project:, outcome:, or words of a name.' : 'Exchanges show here as they begin, before they end.'}</p><//>`}
-    <ol class="list">${shown.map((row) => html`<${Row} row=${row} key=${row.id} />`)}</ol>
+    <ol class="list">${shown.map(draw)}</ol>
   </section>`;
 }
 

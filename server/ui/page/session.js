@@ -2,6 +2,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { api, Bar, between, bytes, cached, clean, clock, Copy, cost, costTitle, count, Empty, full, go, html, input, lasted, Link, Model, money, Outcome, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
 import { Ask } from './ask.js';
 import { Replay } from './replay.js';
+import { Long } from './long.js';
 import { useTail } from './tail.js';
 import { laidOut, members } from './json.js';
 import { Body, Diff, Markdown, Plain } from './text.js';
@@ -25,6 +26,7 @@ function useTimeline(id) {
     let open = true;
     let last = '';
     let busy = false;
+    let drawn = -1000; // when the turns were shown last: thousands of them come in many pages
     const turns = new Map();
     const load = async (fresh) => {
       if (busy) return;
@@ -35,7 +37,10 @@ function useTimeline(id) {
           for (const entry of list.data) turns.set(entry.exchange.id, entry);
           more = list.has_more && !fresh;
           if (!fresh && list.last_id) last = list.last_id;
-          if (open) set({ turns: [...turns.values()], ready: !more, error: null });
+          if (open && (!more || performance.now() - drawn > 500)) {
+            drawn = performance.now();
+            set({ turns: [...turns.values()], ready: !more, error: null });
+          }
         }
       } catch (error) {
         if (open) set((s) => ({ ...s, error, ready: true }));
@@ -109,12 +114,12 @@ export function Session({ id, who }) {
   if (error) return html`<${Problem} error=${error} again=${() => setChanged((n) => n + 1)} />`;
   if (broken && !turns.length) return html`<${Problem} error=${broken} />`;
   if (!session) return html`<section class="session" aria-busy="true"></section>`;
-  const largest = Math.max(1, ...real.map((t) => input(t.exchange.usage)));
+  const largest = real.reduce((most, t) => Math.max(most, input(t.exchange.usage)), 1);
   return html`<article class="session">
     <${Head} session=${session} turns=${turns} who=${who} changed=${() => setChanged((n) => n + 1)} />
     <div class="split">
       <aside class="turns" aria-label="Turns">
-        <ol>${shown.map((t, i) => html`<${TurnLink} entry=${t} before=${shown[i - 1]} number=${i + 1} largest=${largest} here=${current === t} key=${t.exchange.id} />`)}</ol>
+        <div role="list"><${Long} items=${shown} tall=${27} wanted=${shown.indexOf(current)} draw=${(t, i) => html`<${TurnLink} entry=${t} before=${shown[i - 1]} number=${i + 1} largest=${largest} here=${current === t} key=${t.exchange.id} />`} /></div>
         ${turns.length > real.length && html`<button class="quiet" onClick=${() => setQuery({ all: query.get('all') ? '' : '1' })}>${query.get('all') ? 'hide' : 'show'} ${turns.length - real.length} of the client’s own requests</button>`}
         ${!ready && html`<p class="hint">loading…</p>`}
       </aside>
@@ -221,7 +226,7 @@ function TurnLink({ entry, before, number, largest, here }) {
   ];
   const lost = cacheLost(entry, before);
   const moved = before && before.exchange.model_asked !== x.model_asked;
-  return html`<li><button class=${here ? 'here' : ''} aria-current=${here ? 'true' : null} onClick=${() => setQuery({ turn: x.id })}>
+  return html`<div role="listitem"><button class=${here ? 'here' : ''} aria-current=${here ? 'true' : null} onClick=${() => setQuery({ turn: x.id })}>
     <span class="n">${number}</span>
     <${Bar} parts=${parts} total=${largest} title=${count(input(u)) + ' tokens in'} />
     <span class="num">${count(input(u))}</span>
@@ -229,7 +234,7 @@ function TurnLink({ entry, before, number, largest, here }) {
     ${x.outcome !== 'complete' || lost || moved || (entry.turn && entry.turn.branch)
       ? html`<small>${x.outcome !== 'complete' ? html`<${Outcome} of=${x.outcome} error=${x.error} /> ${x.outcome.replace('_', ' ')}` : ''}${lost ? html`<span class="warn">cache lost</span>` : ''}${moved ? html` <span>→ ${clean(x.model_asked)}</span>` : ''}${entry.turn && entry.turn.branch ? html` <span>branch</span>` : ''}</small>`
       : ''}
-  </button></li>`;
+  </button></div>`;
 }
 
 // ---- Conversation ------------------------------------------------------------------------------------------------
@@ -246,7 +251,7 @@ function Transcript({ turns, chosen }) {
     return all;
   }, [turns]);
   if (!turns.length) return html`<${Empty} title="No turns yet"><p>They show here as they happen.</p><//>`;
-  return html`<div class="transcript">${turns.map((t, i) => html`<${Turn} entry=${t} number=${i + 1} results=${results} calls=${calls} marked=${t.exchange.id === chosen} key=${t.exchange.id + t.exchange.outcome + (t.turn ? 1 : 0)} />`)}</div>`;
+  return html`<div class="transcript"><${Long} items=${turns} tall=${160} wanted=${turns.findIndex((t) => t.exchange.id === chosen)} draw=${(t, i) => html`<${Turn} entry=${t} number=${i + 1} results=${results} calls=${calls} marked=${t.exchange.id === chosen} key=${t.exchange.id + t.exchange.outcome + (t.turn ? 1 : 0)} />`} /></div>`;
 }
 
 function Turn({ entry, number, results, calls, marked }) {

@@ -82,7 +82,7 @@ func (s *Store) Stats() Stats {
 	return Stats{
 		Captured: s.count.captured.Load(), Shed: s.count.shed.Load(), Off: s.count.off.Load(),
 		Refused: s.count.refused.Load(), Failed: s.count.failed.Load(),
-		Queued: int64(len(s.queue)), Undigested: int64(undigested),
+		Queued: int64(len(s.queue.writes)), Undigested: int64(undigested),
 	}
 }
 
@@ -131,13 +131,13 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	c.opening = w
 	chain := w.body.conversation // the plan is the writer's from where it is sent
 	if s.opts.OnPressure == Shed {
-		if sent, err := s.trySend(w); err != nil || !sent {
+		if sent, err := s.queue.trySend(w); err != nil || !sent {
 			return s.passOrRefuse(c, err)
 		}
 		c.keepRequest(o, chain)
 		return c, nil
 	}
-	if err := s.send(ctx, w); err != nil {
+	if err := s.queue.send(ctx, w); err != nil {
 		if ctx.Err() == nil { // else the client has left, and nobody was turned away
 			s.count.refused.Add(1)
 		}
@@ -276,7 +276,7 @@ func (c *Capture) spill() error {
 	buffer.Put(part)
 	c.buffer = rest
 	c.part++
-	return c.store.send(context.Background(), w)
+	return c.store.queue.send(context.Background(), w)
 }
 
 // Finish commits the end of the exchange and returns after the commit. It must be called exactly once. It does not
@@ -302,7 +302,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	w.captured = c.handOver()
 	c.info = nil
 	c.digestAtOnce(w)
-	if err := c.store.send(context.WithoutCancel(ctx), w); err != nil {
+	if err := c.store.queue.send(context.WithoutCancel(ctx), w); err != nil {
 		c.store.digester.release(w.captured)
 		return err
 	}

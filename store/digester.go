@@ -218,7 +218,7 @@ func (s *core) handDigest(ctx context.Context, c *Change, ahead *digestsUnderWay
 		}
 		return digest(g, w)
 	}}
-	if err := s.send(ctx, w); err != nil {
+	if err := s.queue.send(ctx, w); err != nil {
 		return err
 	}
 	f.feed.mu.Lock()

@@ -57,7 +57,7 @@ func (s Notes) Keep(account, name string, value []byte) {
 	s.planning.RLock() // as in [core.updateOf]
 	defer s.planning.RUnlock()
 	if now, ok := s.accounts.Find(account); ok && now == number {
-		_, _ = s.trySend(w)
+		_, _ = s.queue.trySend(w)
 	}
 }
 

@@ -124,7 +124,7 @@ func TestAnExchangeWhoseEndCannotBeCommittedStaysNoted(t *testing.T) {
 		g.put(w, []byte("!badger!"), []byte("a key that the database keeps to itself"))
 		return nil
 	}}
-	if err := s.send(t.Context(), refused); err != nil {
+	if err := s.queue.send(t.Context(), refused); err != nil {
 		t.Fatal(err)
 	}
 	release()

@@ -63,10 +63,10 @@ func stall(t *testing.T, s *Store) (release func()) {
 // fillQueue takes all the room that the queue has, as operations do that wait for a writer that cannot keep up.
 func fillQueue(t *testing.T, s *Store) (release func()) {
 	t.Helper()
-	if err := s.queueBytes.Acquire(t.Context(), s.queueSize); err != nil {
+	if err := s.queue.room.Acquire(t.Context(), s.queue.size); err != nil {
 		t.Fatal(err)
 	}
-	release = sync.OnceFunc(func() { s.queueBytes.Release(s.queueSize) })
+	release = sync.OnceFunc(func() { s.queue.room.Release(s.queue.size) })
 	t.Cleanup(release)
 	return release
 }

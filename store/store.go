@@ -15,7 +15,6 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/filelock"
@@ -73,11 +72,7 @@ type core struct {
 	usages usageTable
 	now    func() time.Time // the clock of keys and of usage
 
-	queue      chan *write
-	queueBytes *semaphore.Weighted
-	queueSize  int64
-	sending    sync.RWMutex // held for reading while an operation is put into queue, for writing to close it
-	closed     bool
+	queue      queue
 	writerDone chan struct{}
 }
 
@@ -130,9 +125,7 @@ func prepare(opts Options) (*core, error) {
 	return &core{
 		digester: digester{signal: make(chan struct{}, 1)},
 		opts:     opts, log: opts.Log, lock: lock, now: opts.Clock,
-		queue:      make(chan *write, queueLength),
-		queueBytes: semaphore.NewWeighted(opts.QueueBytes),
-		queueSize:  opts.QueueBytes,
+		queue:      newQueue(opts.QueueBytes),
 		writerDone: make(chan struct{}),
 	}, nil
 }
@@ -379,21 +372,16 @@ func (s *core) checkFormat() error {
 }
 
 // Close commits what was handed over and closes the store. What is begun or finished afterwards is an error.
-func (s *Store) Close() (err error) {
+func (s *Store) Close() error {
 	s.keeper.stop()
 	s.digester.stop()
 	s.keys.Stop()
-	s.sending.Lock()
-	if s.closed {
-		s.sending.Unlock()
-		return err
+	if !s.queue.close() {
+		return nil
 	}
-	s.closed = true
-	close(s.queue)
-	s.sending.Unlock()
 	<-s.writerDone
 	s.events.close()
-	return errors.Join(err, s.closeDatabase(), s.lock.Close())
+	return errors.Join(s.closeDatabase(), s.lock.Close())
 }
 
 func (s *core) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }
@@ -410,7 +398,7 @@ func (s *core) makeRoom(ctx context.Context, change change) error {
 }
 
 func (s *core) run(ctx context.Context, w *write) error {
-	if err := s.send(ctx, w); err != nil {
+	if err := s.queue.send(ctx, w); err != nil {
 		return err
 	}
 	<-w.done
@@ -437,5 +425,5 @@ func (s *core) sendOf(ctx context.Context, account kv.AccountNumber, w *write) e
 	if !s.accounts.Has(account) {
 		return codec.Errorf(codec.KindNotFound, "the account was deleted")
 	}
-	return s.send(ctx, w)
+	return s.queue.send(ctx, w)
 }

@@ -255,7 +255,7 @@ func (s *core) free(ctx context.Context, batch []kv.ObjectRef) (n int64, err err
 	for _, ref := range batch {
 		s.known.remove(ref)
 	}
-	err = s.send(ctx, w)
+	err = s.queue.send(ctx, w)
 	s.planning.Unlock()
 	if err != nil {
 		return 0, err

@@ -1,22 +1,15 @@
 package store
 
 import (
-	"context"
 	"runtime"
 
-	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 const (
-	queueLength   = 1024    // operations that may wait for the writer
-	groupLength   = 256     // operations committed together
-	groupBytes    = 4 << 20 // bytes committed together
-	perWriteBytes = 1 << 10 // what an operation counts for beside its bytes
+	groupLength = 256     // operations committed together
+	groupBytes  = 4 << 20 // bytes committed together
 )
-
-// errClosed is what operations on a closed store get.
-var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try again in a moment")
 
 // change is an operation that looks records up in the gathering and puts others in their place, on the writer.
 type change func(g *gathering, w *write) error
@@ -45,7 +38,7 @@ type write struct {
 	change change
 	frees  bool // change makes room, and may use what is kept back for that
 
-	weight int64         // of queueBytes
+	weight int64         // of the bytes that may wait
 	done   chan struct{} // closed when the operation is committed or has failed
 	err    error         // valid once done is closed
 }
@@ -56,65 +49,15 @@ func (w *write) abandoned() bool {
 	return w.capture != nil && w.capture.failed != nil && !w.capture.begun
 }
 
-func (s *core) weigh(w *write) int64 {
-	weight := int64(len(w.info) + len(w.part) + perWriteBytes)
-	if w.body != nil {
-		weight += w.body.held
-	}
-	return min(weight, s.queueSize)
-}
-
-// send puts an operation into the writer's queue, waiting for room.
-func (s *core) send(ctx context.Context, w *write) error {
-	w.weight = s.weigh(w)
-	if err := s.queueBytes.Acquire(ctx, w.weight); err != nil {
-		return err
-	}
-	s.sending.RLock()
-	defer s.sending.RUnlock()
-	if s.closed {
-		s.queueBytes.Release(w.weight)
-		return errClosed
-	}
-	select {
-	case s.queue <- w:
-		return nil
-	case <-ctx.Done():
-		s.queueBytes.Release(w.weight)
-		return ctx.Err()
-	}
-}
-
-// trySend is send without waiting.
-func (s *core) trySend(w *write) (sent bool, err error) {
-	w.weight = s.weigh(w)
-	if !s.queueBytes.TryAcquire(w.weight) {
-		return false, nil
-	}
-	s.sending.RLock()
-	defer s.sending.RUnlock()
-	if s.closed {
-		s.queueBytes.Release(w.weight)
-		return false, errClosed
-	}
-	select {
-	case s.queue <- w:
-		return true, nil
-	default:
-		s.queueBytes.Release(w.weight)
-		return false, nil
-	}
-}
-
 // runWriter commits what has gathered in the queue, group by group, until the queue is closed and empty.
 func (s *core) runWriter() {
 	defer close(s.writerDone)
 	group := make([]*write, 0, groupLength)
 	g := newGathering(s)
-	for first := range s.queue {
+	for first := range s.queue.writes {
 		group = append(group[:0], first)
 		for size, yielded := first.weight, false; len(group) < groupLength && size < groupBytes; {
-			w, ok := s.poll()
+			w, ok := s.queue.poll()
 			if !ok && yielded {
 				break
 			}
@@ -129,16 +72,6 @@ func (s *core) runWriter() {
 		s.commit(g, group)
 		g.reset()
 		clear(group)
-	}
-}
-
-// poll takes the next operation if one is there.
-func (s *core) poll() (*write, bool) {
-	select {
-	case w, ok := <-s.queue:
-		return w, ok
-	default:
-		return nil, false
 	}
 }
 
@@ -279,7 +212,7 @@ func (s *core) acknowledge(w *write) {
 	s.digester.release(w.captured)
 	w.body.release()
 	w.captured, w.undigested, w.digest, w.body, w.evidence, w.skeleton, w.records, w.info, w.part = nil, nil, nil, nil, nil, nil, nil, nil, nil // captures live as long as their streams
-	s.queueBytes.Release(w.weight)
+	s.queue.release(w)
 	if w.done != nil {
 		close(w.done)
 	}

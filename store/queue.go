@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/mnemeproxy/mneme/codec"
+)
+
+const (
+	queueLength   = 1024    // operations that may wait for the writer
+	perWriteBytes = 1 << 10 // what an operation counts for beside its bytes
+)
+
+// errClosed is what operations on a closed store get.
+var errClosed = codec.Errorf(codec.KindStorage, "the store is shutting down; try again in a moment")
+
+// queue is the operations that wait for the writer. Senders wait while there are too many of them, or too many bytes.
+type queue struct {
+	writes  chan *write
+	room    *semaphore.Weighted // in bytes; the writer releases what it has acknowledged
+	size    int64               // of room
+	sending sync.RWMutex        // held for reading while an operation is put into writes, for writing to close it
+	closed  bool
+}
+
+func newQueue(bytes int64) queue {
+	return queue{writes: make(chan *write, queueLength), room: semaphore.NewWeighted(bytes), size: bytes}
+}
+
+// close lets nothing more in. The writer still takes what is there. It reports whether the queue was open.
+func (q *queue) close() bool {
+	q.sending.Lock()
+	defer q.sending.Unlock()
+	if q.closed {
+		return false
+	}
+	q.closed = true
+	close(q.writes)
+	return true
+}
+
+func (q *queue) weigh(w *write) int64 {
+	weight := int64(len(w.info) + len(w.part) + perWriteBytes)
+	if w.body != nil {
+		weight += w.body.held
+	}
+	return min(weight, q.size)
+}
+
+// send puts an operation into the writer's queue, waiting for room.
+func (q *queue) send(ctx context.Context, w *write) error {
+	w.weight = q.weigh(w)
+	if err := q.room.Acquire(ctx, w.weight); err != nil {
+		return err
+	}
+	q.sending.RLock()
+	defer q.sending.RUnlock()
+	if q.closed {
+		q.release(w)
+		return errClosed
+	}
+	select {
+	case q.writes <- w:
+		return nil
+	case <-ctx.Done():
+		q.release(w)
+		return ctx.Err()
+	}
+}
+
+// trySend is send without waiting.
+func (q *queue) trySend(w *write) (sent bool, err error) {
+	w.weight = q.weigh(w)
+	if !q.room.TryAcquire(w.weight) {
+		return false, nil
+	}
+	q.sending.RLock()
+	defer q.sending.RUnlock()
+	if q.closed {
+		q.release(w)
+		return false, errClosed
+	}
+	select {
+	case q.writes <- w:
+		return true, nil
+	default:
+		q.release(w)
+		return false, nil
+	}
+}
+
+// release makes room for what an operation weighed.
+func (q *queue) release(w *write) { q.room.Release(w.weight) }
+
+// poll takes the next operation if one is there.
+func (q *queue) poll() (*write, bool) {
+	select {
+	case w, ok := <-q.writes:
+		return w, ok
+	default:
+		return nil, false
+	}
+}

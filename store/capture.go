@@ -8,7 +8,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
-	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/codec/template"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -264,7 +264,7 @@ func (c *Capture) Write(p []byte) (int, error) {
 // spill hands a full part to the writer. Parts are encoded here, where many can be at it at once, and not by the one
 // writer.
 func (c *Capture) spill() error {
-	part, frames, rest := c.buffer, (*form.Frames)(nil), []byte(nil)
+	part, frames, rest := c.buffer, (*template.Frames)(nil), []byte(nil)
 	if c.answer != nil {
 		var n int
 		if n, frames = c.answer.settle(part, false); n < len(part) {
@@ -286,7 +286,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	if c.store == nil {
 		return nil
 	}
-	var frames *form.Frames
+	var frames *template.Frames
 	if c.answer != nil {
 		_, frames = c.answer.settle(c.buffer, true)
 		closing = c.answer.redactClosing(closing)

@@ -6,29 +6,29 @@ import (
 	"slices"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/codec/template"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 )
 
 // The frames of a streamed answer repeat: each differs from the one before in a piece of text, and perhaps in its padding
-// or its number. A part of such an answer is kept as steps, of which the most frequent says what stands in the holes of
-// many frames of one form, hole by hole. That is a tenth of the bytes, and what then has to be compressed is mostly text.
+// or its number. A part of such an answer is kept as steps, of which the most frequent says what stands in the slots of
+// many frames of one template, slot by slot. That is a tenth of the bytes, and what then has to be compressed is mostly text.
 const (
-	stepBytes  = 0 // length, bytes: as they stand
-	stepForm   = 1 // length of the frame that ends here, number of holes, for each: bytes from the last one on, and in it
-	stepFrames = 2 // number of frames of the form, for each hole: how many bytes each frame has in it, and these bytes
+	stepBytes    = 0 // length, bytes: as they stand
+	stepTemplate = 1 // length of the frame that ends here, number of slots, for each: bytes from the last one on, and in it
+	stepFrames   = 2 // number of frames of the template, for each slot: how many bytes each frame has in it, and these bytes
 )
 
 // maxFrames is how many bytes the steps of one part may stand for. A part has no more than responsePart.
 const maxFrames = 1 << 20
 
 // encodeAnswer encodes a part of an answer, which has been taken apart unless frames is nil.
-func encodeAnswer(part []byte, frames *form.Frames) []byte {
+func encodeAnswer(part []byte, frames *template.Frames) []byte {
 	if frames == nil && (len(part) < compressFrom || part[0] == '{') { // small, or no event stream
 		return encodeBytes(part)
 	}
 	if frames == nil {
-		frames = form.Cut(part)
+		frames = template.Cut(part)
 		defer frames.Release()
 	}
 	if len(frames.Runs) == 0 || len(part) > maxFrames {
@@ -42,20 +42,20 @@ func encodeAnswer(part []byte, frames *form.Frames) []byte {
 }
 
 // appendSteps appends the steps that the part is made of, behind how many bytes it has.
-func appendSteps(dst, part []byte, frames *form.Frames) []byte {
+func appendSteps(dst, part []byte, frames *template.Frames) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(part)))
 	at, known := 0, -1
 	for i := range frames.Runs {
 		r := &frames.Runs[i]
-		if r.Form != known {
-			sample, holes := frames.Sample(r.Form)
+		if r.Template != known {
+			sample, slots := frames.Sample(r.Template)
 			dst = appendStretch(dst, part[at:sample.End])
-			dst = appendForm(dst, sample, holes)
-			at, known = sample.End, r.Form
+			dst = appendTemplate(dst, sample, slots)
+			at, known = sample.End, r.Template
 		}
 		dst = appendStretch(dst, part[at:r.Start])
-		holes, per := frames.Holes(r)
-		dst = appendRun(dst, part, holes, per)
+		slots, per := frames.Slots(r)
+		dst = appendRun(dst, part, slots, per)
 		at = r.End
 	}
 	return appendStretch(dst, part[at:])
@@ -69,27 +69,27 @@ func appendStretch(dst, stretch []byte) []byte {
 	return append(dst, stretch...)
 }
 
-func appendForm(dst []byte, sample form.Sample, holes []codec.Span) []byte {
-	dst = binary.AppendUvarint(append(dst, stepForm), uint64(sample.End-sample.Start))
-	dst = binary.AppendUvarint(dst, uint64(len(holes)))
+func appendTemplate(dst []byte, sample template.Sample, slots []codec.Span) []byte {
+	dst = binary.AppendUvarint(append(dst, stepTemplate), uint64(sample.End-sample.Start))
+	dst = binary.AppendUvarint(dst, uint64(len(slots)))
 	from := sample.Start
-	for _, hole := range holes {
-		dst = binary.AppendUvarint(dst, uint64(hole.Start-from))
-		dst = binary.AppendUvarint(dst, uint64(hole.End-hole.Start))
-		from = hole.End
+	for _, slot := range slots {
+		dst = binary.AppendUvarint(dst, uint64(slot.Start-from))
+		dst = binary.AppendUvarint(dst, uint64(slot.End-slot.Start))
+		from = slot.End
 	}
 	return dst
 }
 
-// appendRun appends what frames have in their holes, of which each frame has as many as per says.
-func appendRun(dst, part []byte, holes []codec.Span, per int) []byte {
-	dst = binary.AppendUvarint(append(dst, stepFrames), uint64(len(holes)/per))
+// appendRun appends what frames have in their slots, of which each frame has as many as per says.
+func appendRun(dst, part []byte, slots []codec.Span, per int) []byte {
+	dst = binary.AppendUvarint(append(dst, stepFrames), uint64(len(slots)/per))
 	for first := range per {
-		for i := first; i < len(holes); i += per {
-			dst = binary.AppendUvarint(dst, uint64(holes[i].End-holes[i].Start))
+		for i := first; i < len(slots); i += per {
+			dst = binary.AppendUvarint(dst, uint64(slots[i].End-slots[i].Start))
 		}
-		for i := first; i < len(holes); i += per {
-			dst = append(dst, holes[i].Of(part)...)
+		for i := first; i < len(slots); i += per {
+			dst = append(dst, slots[i].Of(part)...)
 		}
 	}
 	return dst
@@ -124,12 +124,12 @@ func appendFrames(dst, encoded []byte) ([]byte, error) {
 type frameReader struct {
 	rest    []byte
 	part    []byte   // as far as it is put together; its capacity is what it has to come to
-	around  [][]byte // the stretches around the holes of the form, one more than those
-	columns [form.MaxHoles]frameColumn
+	around  [][]byte // the stretches around the slots of the template, one more than those
+	columns [template.MaxSlots]frameColumn
 	damaged bool
 }
 
-// frameColumn is what frames have in one hole.
+// frameColumn is what frames have in one slot.
 type frameColumn struct {
 	lengths []byte
 	bytes   []byte
@@ -141,8 +141,8 @@ func (r *frameReader) step() {
 	switch kind {
 	case stepBytes:
 		r.put(r.take(r.number(len(r.rest))))
-	case stepForm:
-		r.form()
+	case stepTemplate:
+		r.template()
 	case stepFrames:
 		r.frames()
 	default:
@@ -150,12 +150,12 @@ func (r *frameReader) step() {
 	}
 }
 
-// form takes the frame that ends here for a form.
-func (r *frameReader) form() {
+// template takes the frame that ends here for a template.
+func (r *frameReader) template() {
 	length := r.number(len(r.part))
 	frame := r.part[len(r.part)-length:]
 	r.around = r.around[:0]
-	for holes := r.number(form.MaxHoles); holes > 0 && !r.damaged; holes-- {
+	for slots := r.number(template.MaxSlots); slots > 0 && !r.damaged; slots-- {
 		before := r.number(len(frame))
 		r.around = append(r.around, frame[:before])
 		frame = frame[before:]
@@ -164,30 +164,30 @@ func (r *frameReader) form() {
 	r.around = append(r.around, frame)
 }
 
-// frames puts frames of the form together.
+// frames puts frames of the template together.
 func (r *frameReader) frames() {
 	frames := r.number(len(r.rest))
-	holes := len(r.around) - 1
-	if holes < 1 || r.damaged {
+	slots := len(r.around) - 1
+	if slots < 1 || r.damaged {
 		r.damaged = true
 		return
 	}
-	for i := range holes {
+	for i := range slots {
 		r.columns[i] = r.column(frames)
 	}
 	for ; frames > 0 && !r.damaged; frames-- {
-		for i := range holes {
+		for i := range slots {
 			r.put(r.around[i])
 			column := &r.columns[i]
 			n, width := binary.Uvarint(column.lengths)
 			r.put(column.bytes[:n])
 			column.lengths, column.bytes = column.lengths[width:], column.bytes[n:]
 		}
-		r.put(r.around[holes])
+		r.put(r.around[slots])
 	}
 }
 
-// column reads what frames have in one hole. Its lengths are those of its bytes.
+// column reads what frames have in one slot. Its lengths are those of its bytes.
 func (r *frameReader) column(frames int) (c frameColumn) {
 	lengths, total := r.rest, 0
 	for ; frames > 0 && !r.damaged; frames-- {

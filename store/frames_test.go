@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/codec/template"
 	"github.com/mnemeproxy/mneme/fuzz/mutant"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -27,8 +27,8 @@ func someStream(t *rapid.T) []byte {
 				fmt.Fprintf(&b, "event: delta\ndata: {\"type\":\"delta\",\"sequence_number\":%d,\"delta\":\"%s\"}\n\n", i, s)
 			case 2:
 				b.WriteString(": ping\n\n")
-			case 3: // may have more holes than a form
-				fmt.Fprintf(&b, "data: [%s]\n\n", strings.Repeat(fmt.Sprintf("%d,", i), rapid.IntRange(form.MaxHoles-1, form.MaxHoles+1).Draw(t, "numbers")))
+			case 3: // may have more slots than a template
+				fmt.Fprintf(&b, "data: [%s]\n\n", strings.Repeat(fmt.Sprintf("%d,", i), rapid.IntRange(template.MaxSlots-1, template.MaxSlots+1).Draw(t, "numbers")))
 			case 4:
 				fmt.Fprintf(&b, "data: {\"long\":\"%s\"}\r\n\r\n", strings.Repeat(s, 100))
 			default:
@@ -47,7 +47,7 @@ func TestAnswersAreGivenBackAsTheyWere(t *testing.T) {
 		if err != nil || string(got) != "before"+string(part) {
 			t.Fatalf("%q became %q: %v", part, got, err)
 		}
-		frames := form.Cut(part) // also of what is too short to be worth it
+		frames := template.Cut(part) // also of what is too short to be worth it
 		steps := appendSteps(nil, part, frames)
 		frames.Release()
 		if got, err = appendFrames(nil, encodeBytes(steps)); err != nil || !bytes.Equal(got, part) {
@@ -69,7 +69,7 @@ func TestFramesThatRepeatTakeLittleSpace(t *testing.T) {
 	t.Parallel()
 	answer := repeatingStream(400)
 	if packed, plain := len(encodeAnswer(answer, nil)), len(encodeBytes(answer)); packed > plain*9/10 {
-		t.Errorf("%d bytes of a stream take %d, without forms %d", len(answer), packed, plain)
+		t.Errorf("%d bytes of a stream take %d, without templates %d", len(answer), packed, plain)
 	}
 }
 
@@ -80,12 +80,12 @@ func FuzzAnswerFrames(f *testing.F) {
 		fmt.Fprintf(&stream, "data: {\"n\":%d,\"text\":\"%s\"}\n\n", i, strings.Repeat("word ", i%4))
 	}
 	for _, part := range []string{"", "data: x\n\n", stream.String(), stream.String() + ": ping\n\n" + stream.String()} {
-		frames := form.Cut([]byte(part))
+		frames := template.Cut([]byte(part))
 		f.Add(appendSteps(nil, []byte(part), frames))
 		frames.Release()
 	}
 	f.Add([]byte{4, stepFrames, 1, 1, 'a'})
-	f.Add([]byte{0x80, 0x80, 0x40, stepBytes, 1, 'a', stepForm, 1, 1, 0, 1, stepFrames, 3, 1, 1, 1, 'b', 'c', 'd'})
+	f.Add([]byte{0x80, 0x80, 0x40, stepBytes, 1, 'a', stepTemplate, 1, 1, 0, 1, stepFrames, 3, 1, 1, 1, 'b', 'c', 'd'})
 	f.Fuzz(mutant.Each(1000, func(t *testing.T, steps []byte) {
 		part, err := appendFrames(nil, append([]byte{encodingRaw}, steps...))
 		if err != nil {
@@ -128,7 +128,7 @@ func TestCredentialsAreFoundInFramesThatRepeat(t *testing.T) {
 		}
 		want, got := bytes.Clone(b.Bytes()), b.Bytes()
 		all := redactor.Mask(want)
-		frames := form.Cut(got)
+		frames := template.Cut(got)
 		defer frames.Release()
 		found := redactor.MaskFresh(got, frames.Fresh(got))
 		if !bytes.Equal(got, want) || len(found) != len(all) {
@@ -144,17 +144,17 @@ func BenchmarkAnswer(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	frames := form.Cut(answer)
+	frames := template.Cut(answer)
 	defer frames.Release()
 	for _, c := range []struct {
 		name string
 		do   func()
 	}{
-		{"apart", func() { form.Cut(answer).Release() }},
+		{"apart", func() { template.Cut(answer).Release() }},
 		{"masked", func() { redactor.MaskFresh(answer, frames.Fresh(answer)) }},
 		{"masked byte for byte", func() { redactor.Mask(answer) }},
 		{"encoded", func() { encodeAnswer(answer, frames) }},
-		{"encoded without forms", func() { encodeBytes(answer) }},
+		{"encoded without templates", func() { encodeBytes(answer) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(answer)))
@@ -169,7 +169,7 @@ func BenchmarkAnswer(b *testing.B) {
 // pieceReader reads streams whose events go on with one text.
 type pieceReader struct{ whole int64 }
 
-func (r *pieceReader) Read(p []byte, at int64, _ *form.Frames, visit func(text int32, start int64, fragment []byte)) int64 {
+func (r *pieceReader) Read(p []byte, at int64, _ *template.Frames, visit func(text int32, start int64, fragment []byte)) int64 {
 	r.whole = max(r.whole, at)
 	for {
 		rest := p[r.whole-at:]

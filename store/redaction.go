@@ -7,7 +7,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
-	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/codec/template"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -24,7 +24,7 @@ type StreamReader interface {
 	// of the last whole event, the rest of a long one is not waited for: that is passed over, too. It visits the fragments
 	// of texts in the events that are whole: which text each goes on with, where in the answer it lies, and its bytes,
 	// which are the body of a JSON string, still escaped. It gives where in the answer the last whole event ends.
-	Read(p []byte, at int64, frames *form.Frames, visit func(text int32, start int64, fragment []byte)) (whole int64)
+	Read(p []byte, at int64, frames *template.Frames, visit func(text int32, start int64, fragment []byte)) (whole int64)
 }
 
 // redactOpening masks what an opening says beside its body.
@@ -167,7 +167,7 @@ func (s *core) newAnswerRedactor(surface string, r *redact.Redactor) *answerReda
 // settle masks what there is of the answer in the buffer, and gives how many bytes of it need not be seen again: all of
 // them with final, else at least one. The rest has to stand at the front of the next buffer. What is settled of an event
 // stream comes taken apart, too; that is to be released.
-func (a *answerRedactor) settle(buffer []byte, final bool) (settled int, frames *form.Frames) {
+func (a *answerRedactor) settle(buffer []byte, final bool) (settled int, frames *template.Frames) {
 	if !a.begun && len(buffer) > 0 {
 		a.begin(buffer)
 	}
@@ -201,8 +201,8 @@ func (a *answerRedactor) begin(buffer []byte) {
 }
 
 // settleStream is settle for an event stream, where there is also to be masked what is spread over events.
-func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, frames *form.Frames) {
-	frames = form.Cut(buffer)
+func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, frames *template.Frames) {
+	frames = template.Cut(buffer)
 	masked := false
 	settled = a.settleTexts(buffer, frames, final, func(name string, start, end int64, first bool) {
 		if start -= a.offset; start < 0 {
@@ -227,13 +227,13 @@ func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, f
 }
 
 // recut takes a part apart in which something has changed.
-func recut(frames *form.Frames, part []byte) *form.Frames {
+func recut(frames *template.Frames, part []byte) *template.Frames {
 	frames.Release()
-	return form.Cut(part)
+	return template.Cut(part)
 }
 
 // settleTexts follows the texts that events go on with, and gives how much of the buffer is settled.
-func (a *answerRedactor) settleTexts(buffer []byte, frames *form.Frames, final bool, mask func(name string, start, end int64, first bool)) int {
+func (a *answerRedactor) settleTexts(buffer []byte, frames *template.Frames, final bool, mask func(name string, start, end int64, first bool)) int {
 	a.whole = a.events.Read(buffer, a.offset, frames, a.stream.Add)
 	if final {
 		a.stream.Settle(true, a.whole, mask)

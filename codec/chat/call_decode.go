@@ -177,7 +177,7 @@ func (d *decoder) callByID(id []byte) *call {
 }
 
 func (d *decoder) addCall(index int64) *call {
-	d.form.Forget() // the index may have been another call's
+	d.template.Forget() // the index may have been another call's
 	n := len(d.calls)
 	if n == cap(d.calls) {
 		d.calls = append(d.calls, call{})

@@ -36,7 +36,7 @@ func (d *decoder) readReasoning(dst []codec.Event, r *reasoning) []codec.Event {
 	if text := r.text(); len(text) > 0 && !structured {
 		if !d.plainReasoning {
 			d.plainReasoning = true
-			d.form.Forget()
+			d.template.Forget()
 		}
 		dst = d.text(dst, codec.ItemReasoning, text)
 	}

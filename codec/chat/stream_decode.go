@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/template"
 )
 
 // decoder reads one stream. It emits text, reasoning and arguments as they come, and holds what hosts send too early
@@ -31,7 +31,7 @@ type decoder struct {
 	usage    codec.Usage
 	tier     codec.Tier
 	counted  bool // usage was reported
-	form     form.Delta
+	template template.Delta
 }
 
 // NewDecoder starts reading one stream.
@@ -41,7 +41,7 @@ func (p provider) NewDecoder() codec.StreamDecoder {
 
 // Reset makes the decoder ready for another stream and keeps its memory.
 func (d *decoder) Reset() {
-	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], form: d.form.Emptied()}
+	*d = decoder{endsWithoutFinish: d.endsWithoutFinish, calls: d.calls[:0], template: d.template.Emptied()}
 }
 
 var done = []byte("[DONE]")
@@ -51,7 +51,7 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 	if d.over {
 		return dst
 	}
-	if ev, ok := d.form.Match(nil, data); ok {
+	if ev, ok := d.template.Match(nil, data); ok {
 		return d.repeat(dst, ev)
 	}
 	trimmed := bytes.TrimSpace(data)
@@ -67,9 +67,9 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 }
 
 // Repeats implements [codec.StreamDecoder].
-func (d *decoder) Repeats() bool { return d.form.Fits() }
+func (d *decoder) Repeats() bool { return d.template.Fits() }
 
-// repeatable reports whether chunks of the same form will all mean the same. The arguments of a call without an id have to
+// repeatable reports whether chunks of the same template will all mean the same. The arguments of a call without an id have to
 // be followed to their end, chunk by chunk.
 func (d *decoder) repeatable(ev *codec.Event) bool {
 	switch ev.Kind {
@@ -87,7 +87,7 @@ func (d *decoder) repeatable(ev *codec.Event) bool {
 	return false
 }
 
-// repeat appends the event of a chunk whose form is known. Only its item may have changed: something else may have come
+// repeat appends the event of a chunk whose template is known. Only its item may have changed: something else may have come
 // between.
 func (d *decoder) repeat(dst []codec.Event, ev codec.Event) []codec.Event {
 	switch ev.Kind {
@@ -166,7 +166,7 @@ func (d *decoder) chunk(dst []codec.Event, name, data []byte) []codec.Event {
 		}
 	}
 	if len(dst) == before+1 && d.repeatable(&dst[before]) {
-		d.form.Learn(nil, data, &dst[before])
+		d.template.Learn(nil, data, &dst[before])
 	}
 	return dst
 }

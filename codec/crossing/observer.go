@@ -8,9 +8,9 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/failure"
-	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/codec/sse"
+	"github.com/mnemeproxy/mneme/codec/template"
 )
 
 // Seen is what a record wants to know of an answer.
@@ -98,10 +98,10 @@ type Observer struct {
 	format  *row
 	decoder codec.StreamDecoder
 	events  []codec.Event
-	routine form.Routine
-	name    []byte // of the frames that routine is learned from: the event field
+	matcher template.Matcher
+	name    []byte // of the frames that matcher is learned from: the event field
 	kind    []byte // and what they are
-	holes   []codec.Span
+	slots   []codec.Span
 	started bool
 	ended   bool
 
@@ -131,7 +131,7 @@ func (o *Observer) Release() {
 	o.decoder.Reset()
 	*o = Observer{
 		format: o.format, decoder: o.decoder, events: o.events[:0],
-		routine: o.routine.Emptied(), name: o.name[:0], kind: o.kind[:0], holes: o.holes[:0],
+		matcher: o.matcher.Emptied(), name: o.name[:0], kind: o.kind[:0], slots: o.slots[:0],
 		thoughts: o.thoughts.emptied(),
 	}
 	o.format.observers.Put(o)
@@ -140,12 +140,12 @@ func (o *Observer) Release() {
 // Routine is how many bytes a frame has that stream begins with, if it is one of those that the stream is made of: it is
 // content, and says nothing to the record. 0: the frame has to be looked at.
 func (o *Observer) Routine(stream []byte) int {
-	holes, n, ok := o.routine.Match(o.holes[:0], stream)
-	o.holes = holes
+	slots, n, ok := o.matcher.Match(o.slots[:0], stream)
+	o.slots = slots
 	if !ok {
 		return 0
 	}
-	o.routine.Used()
+	o.matcher.Used()
 	o.Seen.Written++
 	if o.format.Traits.Stream.Numbered {
 		o.newest = stream[:n]
@@ -298,11 +298,11 @@ func (o *Observer) judge(f *sse.Frame) (sign codec.FrameKind, matters bool) {
 // between them changes nothing about that. It has to end where every reader sees it end.
 func (o *Observer) learn(f *sse.Frame, kind []byte) {
 	if !bytes.Equal(f.Name, o.name) || !bytes.Equal(kind, o.kind) {
-		o.routine = o.routine.Emptied()
+		o.matcher = o.matcher.Emptied()
 		o.name, o.kind = append(o.name[:0], f.Name...), append(o.kind[:0], kind...)
 	}
 	if bytes.HasSuffix(f.Raw, []byte("\n\n")) {
-		o.routine.Learn(f.Raw)
+		o.matcher.Learn(f.Raw)
 	}
 }
 

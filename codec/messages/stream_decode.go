@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/template"
 )
 
 func (provider) NewDecoder() codec.StreamDecoder { return new(decoder) }
@@ -23,7 +23,7 @@ type decoder struct {
 
 	blocks  []block // open ones; more than one only where a provider interleaves them
 	scratch []byte  // what events of one call point into, besides the frame
-	delta   form.Delta
+	delta   template.Delta
 }
 
 // block is an open content block.
@@ -65,7 +65,7 @@ func (d *decoder) Decode(dst []codec.Event, name, data []byte) []codec.Event {
 // Repeats implements [codec.StreamDecoder].
 func (d *decoder) Repeats() bool { return d.delta.Fits() }
 
-// learn takes the form of a frame that went on with a text. What comes between such frames can change what the next one
+// learn takes the template of a frame that went on with a text. What comes between such frames can change what the next one
 // means: blocks open and close.
 func (d *decoder) learn(events []codec.Event, name, data []byte) {
 	if len(events) == 1 {

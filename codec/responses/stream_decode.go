@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/codec/template"
 )
 
 // streamDecoder reads one answer. It keeps what it has seen of every item, because hosts differ in what they send: deltas
@@ -18,7 +18,7 @@ type streamDecoder struct {
 	ended   bool
 	called  bool // a call was opened
 	refused bool // a refusal was opened
-	delta   form.Delta
+	delta   template.Delta
 }
 
 // outputItem is one item of the answer, as far as it has been read.
@@ -162,7 +162,7 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 // Repeats implements [codec.StreamDecoder].
 func (d *streamDecoder) Repeats() bool { return d.delta.Fits() }
 
-// learn takes the form of a delta. What comes between deltas can change what the next one means: its item may be closed,
+// learn takes the template of a delta. What comes between deltas can change what the next one means: its item may be closed,
 // or be another one. A "done" event gives a text too where no delta did, but only once.
 func (d *streamDecoder) learn(events []codec.Event, f *frame, name, data []byte) {
 	if len(events) == 1 && !bytes.HasSuffix(f.kind, []byte(".done")) {

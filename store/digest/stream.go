@@ -5,8 +5,8 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/crossing"
-	"github.com/mnemeproxy/mneme/codec/form"
 	"github.com/mnemeproxy/mneme/codec/sse"
+	"github.com/mnemeproxy/mneme/codec/template"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -39,7 +39,7 @@ func newStream(format codec.Format) *stream {
 type visitor = func(text int32, start int64, fragment []byte)
 
 // Read is that of [store.StreamReader].
-func (s *stream) Read(p []byte, at int64, frames *form.Frames, visit visitor) (whole int64) {
+func (s *stream) Read(p []byte, at int64, frames *template.Frames, visit visitor) (whole int64) {
 	if at > s.whole {
 		s.whole, s.torn = at, true
 	}
@@ -78,8 +78,8 @@ func (s *stream) read(p []byte, at int64, visit visitor) (count int) {
 	return count
 }
 
-// readRun reads frames of one form. Where the first goes on with a text, only the pieces of it are looked at in the others.
-func (s *stream) readRun(p []byte, at int64, frames *form.Frames, r *form.Run, visit visitor) {
+// readRun reads frames of one template. Where the first goes on with a text, only the pieces of it are looked at in the others.
+func (s *stream) readRun(p []byte, at int64, frames *template.Frames, r *template.Run, visit visitor) {
 	if s.whole == at+int64(r.Start) && !s.torn && s.read(p[:frames.Frame(r, 0).End], at, visit) == 1 && len(s.events) == 1 && s.decoder.Repeats() {
 		e := s.events[0]
 		read := frames.Pieces(p, r, e.Raw, func(piece codec.Span) {

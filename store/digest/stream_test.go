@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/codec/template"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 )
@@ -17,7 +17,7 @@ import (
 // readStretch lets the reader of an exchange read its answer from at to end.
 func readStretch(x *store.Exchange, at, end int64, visit func(text int32, start int64, fragment []byte)) (whole int64) {
 	stretch := x.RawResponse[at:end]
-	frames := form.Cut(stretch)
+	frames := template.Cut(stretch)
 	defer frames.Release()
 	return x.Reader.Read(stretch, at, frames, visit)
 }
@@ -92,7 +92,7 @@ func TestTheRestOfALongEventIsPassedOver(t *testing.T) {
 	}
 }
 
-// Frames of one form are read as if each were read by itself, whatever stands in them and between them.
+// Frames of one template are read as if each were read by itself, whatever stands in them and between them.
 func TestRepeatingFramesAreReadAsIfEachWereReadByItself(t *testing.T) {
 	plain := rapid.SampledFrom([]string{"a", " word", "b c", "日", `\n`, `\"`})
 	odd := rapid.SampledFrom([]string{"", `\u00e9`, "\xff", "\x01", `\x`, `"},"x":{"y":"`})
@@ -140,7 +140,7 @@ func TestRepeatingFramesAreReadAsIfEachWereReadByItself(t *testing.T) {
 				}
 				var single, repeated []fragment
 				one := digest.Stream(surface)
-				one.Read(x.RawResponse, 0, form.Cut(nil), func(text int32, start int64, body []byte) {
+				one.Read(x.RawResponse, 0, template.Cut(nil), func(text int32, start int64, body []byte) {
 					single = append(single, fragment{text, start, string(body)})
 				})
 				x.Reader = digest.Stream(surface)

@@ -6,12 +6,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/form"
-	"github.com/mnemeproxy/mneme/codec/form/formtest"
+	"github.com/mnemeproxy/mneme/codec/template"
+	"github.com/mnemeproxy/mneme/codec/template/templatetest"
 )
 
-// What was learned from one event never changes how another is read: a decoder that knows no forms sees the same.
-func TestEventsMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
+// What was learned from one event never changes how another is read: a decoder that knows no templates sees the same.
+func TestEventsMeanTheSameWithAndWithoutAKnownTemplate(t *testing.T) {
 	t.Parallel()
 	text := rapid.SampledFrom([]string{"a", "b c", "", `\n`, `\u00e9`, `\ud83d`, "日", `\"}`, `{\"x\":`, `{}`, `"`, "\x01", "\xff", `"},"type":"message_stop","x":{"y":"`})
 	event := rapid.Custom(func(t *rapid.T) string {
@@ -32,7 +32,7 @@ func TestEventsMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
 			return `{"type":"content_block_delta",` + index + `"delta":{` + delta + `:"` + s + `"}}`
 		}
 	})
-	formtest.SameWithout(t, event, func() (codec.StreamDecoder, *form.Delta) {
+	templatetest.SameWithout(t, event, func() (codec.StreamDecoder, *template.Delta) {
 		d := new(decoder)
 		return d, &d.delta
 	})

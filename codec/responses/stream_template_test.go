@@ -7,12 +7,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/form"
-	"github.com/mnemeproxy/mneme/codec/form/formtest"
+	"github.com/mnemeproxy/mneme/codec/template"
+	"github.com/mnemeproxy/mneme/codec/template/templatetest"
 )
 
-// What was learned from one event never changes how another is read: a decoder that knows no forms sees the same.
-func TestEventsMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
+// What was learned from one event never changes how another is read: a decoder that knows no templates sees the same.
+func TestEventsMeanTheSameWithAndWithoutAKnownTemplate(t *testing.T) {
 	t.Parallel()
 	text := rapid.SampledFrom([]string{"a", "b c", "", `\n`, `\u00e9`, `\ud83d`, "日", `\"}`, `{\"x\":`, `{}`, `"`, "\x01", "\xff", `","type":"response.completed","x":"`})
 	id := rapid.SampledFrom([]string{"m", "m", "m", "m", "m", "m", "n", "r"})
@@ -20,7 +20,7 @@ func TestEventsMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
 	event := rapid.Custom(func(t *rapid.T) string {
 		where := fmt.Sprintf(`"item_id":"%s","output_index":%d,"content_index":%d,"summary_index":%d`,
 			id.Draw(t, "id"), index.Draw(t, "output"), index.Draw(t, "content"), index.Draw(t, "summary"))
-		whole := rapid.SampledFrom([]string{"k", "k", "k", "k", "l"}).Draw(t, "whole") // another one in every event would fit no form
+		whole := rapid.SampledFrom([]string{"k", "k", "k", "k", "l"}).Draw(t, "whole") // another one in every event would fit no template
 		number := rapid.SampledFrom([]string{"1", "2", "10", "01", `"x"`}).Draw(t, "number")
 		padding := rapid.SampledFrom([]string{"", `,"obfuscation":"q"`, `,"obfuscation":"rs"`, `,"obfuscation":1`}).Draw(t, "padding")
 		kind := rapid.SampledFrom([]string{
@@ -38,7 +38,7 @@ func TestEventsMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
 		return fmt.Sprintf(`{"type":"response.%s","sequence_number":%s,%s,"delta":"%s","text":"%s","arguments":"%s","item":%s%s}`,
 			kind, number, where, s, whole, whole, item, padding)
 	})
-	formtest.SameWithout(t, event, func() (codec.StreamDecoder, *form.Delta) {
+	templatetest.SameWithout(t, event, func() (codec.StreamDecoder, *template.Delta) {
 		d := new(streamDecoder)
 		return d, &d.delta
 	})

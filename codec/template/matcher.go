@@ -1,11 +1,11 @@
-package form
+package template
 
 import "github.com/mnemeproxy/mneme/codec/scan"
 
-// Routine is the form of the frames that most of a stream consists of, found by comparing a frame with the one before
+// Matcher is the template of the frames that most of a stream consists of, found by comparing a frame with the one before
 // it. It needs to know nothing of what frames mean: names, and the kinds of values, are the same in all that match.
-type Routine struct {
-	Form
+type Matcher struct {
+	Template
 	wasted int // frames learned since the last that matched
 }
 
@@ -16,32 +16,32 @@ const (
 	maxSample = 4 << 10
 )
 
-// MaxHoles is how many holes a routine has at most.
-const MaxHoles = 16
+// MaxSlots is how many slots a matcher has at most.
+const MaxSlots = 16
 
-// Emptied is a routine that has learned nothing, with the memory of this one.
-func (r *Routine) Emptied() Routine { return Routine{Form: r.emptied()} }
+// Emptied is a matcher that has learned nothing, with the memory of this one.
+func (r *Matcher) Emptied() Matcher { return Matcher{Template: r.emptied()} }
 
 // Used says that a frame has matched.
-func (r *Routine) Used() { r.wasted = 0 }
+func (r *Matcher) Used() { r.wasted = 0 }
 
 // worn reports whether nothing more will be learned.
-func (r *Routine) worn() bool { return r.wasted == maxWasted }
+func (r *Matcher) worn() bool { return r.wasted == maxWasted }
 
 // Learn compares a frame, which did not match, with the one learned before, whose place it takes. It reports whether there
-// is another form now.
-func (r *Routine) Learn(frame []byte) bool {
+// is another template now.
+func (r *Matcher) Learn(frame []byte) bool {
 	if r.wasted == maxWasted || len(frame) > maxSample {
 		return false
 	}
 	r.wasted++
-	r.holes = differences(r.holes[:0], frame, r.frame)
+	r.slots = differences(r.slots[:0], frame, r.frame)
 	r.frame = append(r.frame[:0], frame...)
-	return len(r.holes) > 0
+	return len(r.slots) > 0
 }
 
 // differences appends the strings and numbers of data that are others in sample, or nothing when the two differ elsewhere.
-func differences(dst []hole, data, sample []byte) []hole {
+func differences(dst []slot, data, sample []byte) []slot {
 	opened := -1 // where the body of the string around i begins; -1 outside of strings
 	i, j := 0, 0
 	for i < len(data) {
@@ -70,7 +70,7 @@ func differences(dst []hole, data, sample []byte) []hole {
 			if max(n, m) == 0 || i+n == start || i+m == start { // they do not differ in a number
 				return dst[:0]
 			}
-			dst = append(dst, hole{from: start, to: i + n, digits: true})
+			dst = append(dst, slot{from: start, to: i + n, digits: true})
 			i, j = i+n, j+m
 			continue
 		}
@@ -78,11 +78,11 @@ func differences(dst []hole, data, sample []byte) []hole {
 		if n < 0 || m < 0 || isName(data, i+n) {
 			return dst[:0]
 		}
-		dst = append(dst, hole{from: opened, to: i + n})
+		dst = append(dst, slot{from: opened, to: i + n})
 		opened = -1
 		i, j = i+n+1, j+m+1
 	}
-	if j != len(sample) || len(dst) > MaxHoles {
+	if j != len(sample) || len(dst) > MaxSlots {
 		return dst[:0]
 	}
 	return dst

@@ -1,4 +1,4 @@
-package form
+package template
 
 import (
 	"bytes"
@@ -7,24 +7,24 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Delta is the form of the frames that go on with one text: they differ from a frame before them in their piece of it and
-// in nothing else that a decoder reads. What stands around the piece was validated and read with the frame the form was
+// Delta is the template of the frames that go on with one text: they differ from a frame before them in their piece of it and
+// in nothing else that a decoder reads. What stands around the piece was validated and read with the frame the template was
 // learned from.
 //
-// A form holds as long as the same bytes mean the same. A decoder forgets it when they no longer do.
+// A template holds as long as the same bytes mean the same. A decoder forgets it when they no longer do.
 type Delta struct {
-	form   Form
-	name   []byte // the event field
-	text   int    // which hole has the piece
-	event  codec.Event
-	spans  []codec.Span
-	fits   bool // the newest frame has the form
-	wasted int  // forms learned since the last frame that had one
+	template Template
+	name     []byte // the event field
+	text     int    // which slot has the piece
+	event    codec.Event
+	spans    []codec.Span
+	fits     bool // the newest frame has the template
+	wasted   int  // templates learned since the last frame that had one
 }
 
-// maxForms is after how many forms in a row that fitted no frame no further one is learned: some hosts put something
+// maxTemplates is after how many templates in a row that fitted no frame no further one is learned: some hosts put something
 // else into every one.
-const maxForms = 8
+const maxTemplates = 8
 
 // noise are members that differ from frame to frame and say nothing: the padding that OpenAI adds to hide lengths, and
 // the number of the event.
@@ -36,19 +36,19 @@ var noise = [...]struct {
 	{[]byte(`"obfuscation":"`), false},
 }
 
-// Learn takes the form of a frame whose only event, a piece of a text, is ev, in place of the form known before.
+// Learn takes the template of a frame whose only event, a piece of a text, is ev, in place of the template known before.
 func (d *Delta) Learn(name, data []byte, ev *codec.Event) {
 	d.Forget()
 	at, ok := place(data, ev.Raw)
-	if d.wasted == maxForms || !ok {
+	if d.wasted == maxTemplates || !ok {
 		return
 	}
 	d.wasted++
-	holes := appendNoise(d.form.holes[:0], data, 0, at)
-	d.text = len(holes)
-	holes = append(holes, hole{from: at, to: at + len(ev.Raw)})
-	d.form.holes = appendNoise(holes, data, at+len(ev.Raw), len(data))
-	d.form.frame = append(d.form.frame[:0], data...)
+	slots := appendNoise(d.template.slots[:0], data, 0, at)
+	d.text = len(slots)
+	slots = append(slots, slot{from: at, to: at + len(ev.Raw)})
+	d.template.slots = appendNoise(slots, data, at+len(ev.Raw), len(data))
+	d.template.frame = append(d.template.frame[:0], data...)
 	d.name = append(d.name[:0], name...)
 	d.event = *ev
 	d.event.Raw = nil
@@ -74,47 +74,47 @@ func place(data, text []byte) (int, bool) {
 }
 
 // appendNoise appends the noise in data[from:to], where the members come in the order of the list in every known stream.
-func appendNoise(dst []hole, data []byte, from, to int) []hole {
+func appendNoise(dst []slot, data []byte, from, to int) []slot {
 	for _, member := range &noise {
 		i := bytes.Index(data[from:to], member.member)
 		if i < 0 {
 			continue
 		}
-		h := hole{from: from + i + len(member.member), digits: member.digits}
-		n := h.length(data[h.from:to])
+		s := slot{from: from + i + len(member.member), digits: member.digits}
+		n := s.length(data[s.from:to])
 		if n < 0 {
 			continue
 		}
-		h.to = h.from + n
-		dst, from = append(dst, h), h.to
+		s.to = s.from + n
+		dst, from = append(dst, s), s.to
 	}
 	return dst
 }
 
-// Forget leaves a form that matches nothing.
+// Forget leaves a template that matches nothing.
 func (d *Delta) Forget() {
-	d.form.Forget()
+	d.template.Forget()
 	d.fits = false
 }
 
-// Fits reports whether the newest frame has the form: it matched, or the form was learned from it.
+// Fits reports whether the newest frame has the template: it matched, or the template was learned from it.
 func (d *Delta) Fits() bool { return d.fits }
 
-// Emptied is a form that matches nothing, with the memory of this one.
+// Emptied is a template that matches nothing, with the memory of this one.
 func (d *Delta) Emptied() Delta {
-	return Delta{form: d.form.emptied(), name: d.name[:0], spans: d.spans[:0]}
+	return Delta{template: d.template.emptied(), name: d.name[:0], spans: d.spans[:0]}
 }
 
-// Match gives the event of a frame that has the form. Its Raw is a view into data.
+// Match gives the event of a frame that has the template. Its Raw is a view into data.
 func (d *Delta) Match(name, data []byte) (codec.Event, bool) {
 	d.fits = false
-	spans, n, ok := d.form.Match(d.spans[:0], data)
+	spans, n, ok := d.template.Match(d.spans[:0], data)
 	d.spans = spans
 	if !ok || n != len(data) || !bytes.Equal(name, d.name) {
 		return codec.Event{}, false
 	}
 	for i, span := range spans {
-		if !d.form.holes[i].valid(span.Of(data)) {
+		if !d.template.slots[i].valid(span.Of(data)) {
 			return codec.Event{}, false
 		}
 	}
@@ -128,9 +128,9 @@ func (d *Delta) Match(name, data []byte) (codec.Event, bool) {
 	return ev, true
 }
 
-// valid reports whether what fills a hole is surely JSON.
-func (h *hole) valid(b []byte) bool {
-	if h.digits {
+// valid reports whether what fills a slot is surely JSON.
+func (s *slot) valid(b []byte) bool {
+	if s.digits {
 		return b[0] != '0' || len(b) == 1
 	}
 	return plainText(b)

@@ -6,12 +6,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/form"
-	"github.com/mnemeproxy/mneme/codec/form/formtest"
+	"github.com/mnemeproxy/mneme/codec/template"
+	"github.com/mnemeproxy/mneme/codec/template/templatetest"
 )
 
-// What was learned from one chunk never changes how another is read: a decoder that knows no forms sees the same.
-func TestChunksMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
+// What was learned from one chunk never changes how another is read: a decoder that knows no templates sees the same.
+func TestChunksMeanTheSameWithAndWithoutAKnownTemplate(t *testing.T) {
 	text := rapid.SampledFrom([]string{
 		"a", "b c", "", `\n`, `\u00e9`, `\ud83d`, "日", `\"}`, `\\`, `{\"x\":`, `}`, `{}`, `"`, "\x01", "\xff", `"},"finish_reason":"stop"}],"y":[{"z":{"w":"`,
 	})
@@ -36,8 +36,8 @@ func TestChunksMeanTheSameWithAndWithoutAKnownForm(t *testing.T) {
 		padding := rapid.SampledFrom([]string{"", `,"obfuscation":"q"`, `,"obfuscation":"rs"`, `,"obfuscation":1`}).Draw(t, "padding")
 		return `{"id":"c","choices":[{"index":0,"delta":{` + pieces.Draw(t, "delta") + `}}]` + padding + `}`
 	})
-	formtest.SameWithout(t, event, func() (codec.StreamDecoder, *form.Delta) {
+	templatetest.SameWithout(t, event, func() (codec.StreamDecoder, *template.Delta) {
 		d := new(decoder)
-		return d, &d.form
+		return d, &d.template
 	})
 }

@@ -1,4 +1,4 @@
-package form
+package template
 
 import (
 	"bytes"
@@ -19,15 +19,15 @@ func someFrame(t *rapid.T) []byte {
 		`{"sequence_number":` + number.Draw(t, "number") + `,"delta":"` + text.Draw(t, "text") + `","obfuscation":"` + text.Draw(t, "padding") + `"}` + "\n\n")
 }
 
-// What matches a form is the frame that it was learned from, with other things in its holes: nothing else differs.
+// What matches a template is the frame that it was learned from, with other things in its slots: nothing else differs.
 func TestWhatMatchesDiffersInTheHolesOnly(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var r Routine
+		var r Matcher
 		var learned []byte
 		for _, frame := range rapid.SliceOfN(rapid.Custom(someFrame), 2, 16).Draw(t, "frames") {
 			behind := rapid.SampledFrom([]string{"", "data: next"}).Draw(t, "behind")
-			holes, n, ok := r.Match(nil, append(bytes.Clone(frame), behind...))
+			slots, n, ok := r.Match(nil, append(bytes.Clone(frame), behind...))
 			if !ok {
 				r.Learn(frame)
 				learned = frame
@@ -39,9 +39,9 @@ func TestWhatMatchesDiffersInTheHolesOnly(t *testing.T) {
 			}
 			var joined []byte
 			from := 0
-			for i, hole := range r.appendHoles(nil) {
-				joined = append(append(joined, learned[from:hole.Start]...), holes[i].Of(frame)...)
-				from = hole.End
+			for i, slot := range r.appendSlots(nil) {
+				joined = append(append(joined, learned[from:slot.Start]...), slots[i].Of(frame)...)
+				from = slot.End
 			}
 			if joined = append(joined, learned[from:]...); !bytes.Equal(joined, frame) {
 				t.Fatalf("%q became %q", frame, joined)
@@ -52,7 +52,7 @@ func TestWhatMatchesDiffersInTheHolesOnly(t *testing.T) {
 
 func TestFramesThatRepeatAreRecognised(t *testing.T) {
 	t.Parallel()
-	var r Routine
+	var r Matcher
 	matched := 0
 	for i := range 100 {
 		data := fmt.Appendf(nil, `{"id":"c","number":%d,"delta":{"content":"word %d"},"obfuscation":"%s"}`, i, i*i, strings.Repeat("x", i%7))
@@ -64,13 +64,13 @@ func TestFramesThatRepeatAreRecognised(t *testing.T) {
 		}
 	}
 	if matched < 95 {
-		t.Errorf("%d of 100 frames of one form were recognised", matched)
+		t.Errorf("%d of 100 frames of one template were recognised", matched)
 	}
 }
 
 func TestLearningIsGivenUpWhereNoTwoFramesAreAlike(t *testing.T) {
 	t.Parallel()
-	var r Routine
+	var r Matcher
 	learned := 0
 	for i := range 100 {
 		data := fmt.Appendf(nil, `{"name %d":1}`, i)
@@ -83,7 +83,7 @@ func TestLearningIsGivenUpWhereNoTwoFramesAreAlike(t *testing.T) {
 	}
 }
 
-// A delta's form holds for frames that are its text, its number and its padding apart the same.
+// A delta's template holds for frames that are its text, its number and its padding apart the same.
 func TestDeltasAreRecognisedWhateverTheirNoise(t *testing.T) {
 	t.Parallel()
 	frame := func(number int, text, padding string) []byte {
@@ -103,14 +103,14 @@ func TestDeltasAreRecognisedWhateverTheirNoise(t *testing.T) {
 		[]byte(strings.Replace(string(next), "10", "010", 1)), []byte(strings.Replace(string(next), `"m"`, `"n"`, 1)), next[:len(next)-1],
 	} {
 		if _, ok := d.Match([]byte("delta"), other); ok {
-			t.Errorf("%s was taken for one of the form", other)
+			t.Errorf("%s was taken for one of the template", other)
 		}
 	}
 	if _, ok := d.Match([]byte("another"), next); ok {
-		t.Error("an event of another name was taken for one of the form")
+		t.Error("an event of another name was taken for one of the template")
 	}
 	d.Forget()
 	if _, ok := d.Match([]byte("delta"), next); ok {
-		t.Error("a forgotten form matched")
+		t.Error("a forgotten template matched")
 	}
 }

@@ -1,5 +1,5 @@
-// Package formtest checks that a decoder which uses forms gives the same events as one that does not.
-package formtest
+// Package templatetest checks that a decoder which uses templates gives the same events as one that does not.
+package templatetest
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/codec/form"
+	"github.com/mnemeproxy/mneme/codec/template"
 )
 
 // SameWithout tests that what was learned from one event never changes how another is read: of any sequence of events a
-// decoder that forgets its form before each sees the same as one that keeps it. fresh makes a decoder, and gives the form
+// decoder that forgets its template before each sees the same as one that keeps it. fresh makes a decoder, and gives the template
 // that it keeps.
-func SameWithout(t *testing.T, event *rapid.Generator[string], fresh func() (codec.StreamDecoder, *form.Delta)) {
+func SameWithout(t *testing.T, event *rapid.Generator[string], fresh func() (codec.StreamDecoder, *template.Delta)) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
 		for range sequences {
@@ -25,7 +25,7 @@ func SameWithout(t *testing.T, event *rapid.Generator[string], fresh func() (cod
 				known.Forget()
 				want := lines(plain.Decode(nil, nil, []byte(data)))
 				if diff := cmp.Diff(want, lines(knowing.Decode(nil, nil, []byte(data)))); diff != "" {
-					t.Fatalf("%s\n(-without a form +with one):\n%s", data, diff)
+					t.Fatalf("%s\n(-without a template +with one):\n%s", data, diff)
 				}
 			}
 		}
@@ -33,7 +33,7 @@ func SameWithout(t *testing.T, event *rapid.Generator[string], fresh func() (cod
 }
 
 // sequences is how many are tried at a time: few of the events come after one that they nearly fit, and a decoder that
-// finds no such learns no further form.
+// finds no such learns no further template.
 const sequences = 100
 
 // lines are events as text: those of two decoders are views into different memory.

@@ -108,9 +108,12 @@ search-speed: build ## Measure searches in a large account while exchanges pass.
 	@go run ./bench/searchspeed $(ARGS)
 
 .PHONY: crash
-crash: ROUNDS = 200
-crash: ## Kill the store under load ROUNDS times (200), with erasures and backups running, and look what is left
-	MNEME_TEST_CRASH_ROUNDS=$(ROUNDS) go test ./store -count=1 -v -timeout 3h -run 'Crash|Kill'
+STORE_ROUNDS  ?= 200
+SEARCH_ROUNDS ?= 50
+crash: ## Kill the store STORE_ROUNDS times (200), its search SEARCH_ROUNDS (50) and the program ROUNDS times (50), while all they do is under way, and look what is left
+	MNEME_TEST_CRASH_ROUNDS=$(STORE_ROUNDS) go test ./store -count=1 -v -timeout 3h -run 'Crash|Kill'
+	MNEME_TEST_CRASH_ROUNDS=$(SEARCH_ROUNDS) go test ./store/search -count=1 -v -timeout 3h -run 'Crash|Kill'
+	$(MAKE) --no-print-directory kill-rounds
 
 .PHONY: damage
 damage: ## Harm every file of a store and of its search index in every way, and see that nothing is hidden and all else can be recovered

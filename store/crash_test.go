@@ -25,7 +25,8 @@ const crashDir = "MNEME_TEST_CRASH_DIR"
 const crashRounds = "MNEME_TEST_CRASH_ROUNDS"
 
 // TestAcknowledgedExchangesSurviveKill starts a process that captures from many goroutines and says what was
-// acknowledged, kills it at a random moment, and looks at what it left, round after round in one store.
+// acknowledged, kills it at a random moment, and looks at what it left, round after round in one store. Turns are made, exchanges
+// erased and backups written meanwhile.
 func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 	rounds := 10
 	if n, err := strconv.Atoi(os.Getenv(crashRounds)); err == nil {
@@ -41,10 +42,11 @@ func TestAcknowledgedExchangesSurviveKill(t *testing.T) {
 	)
 	for round := range rounds {
 		runUntilKilled(t, dir, 5+random.IntN(120), uint64(round), begun, ended, erased)
-		s, err := Open(Options{Dir: dir})
+		s, err := Open(Options{Dir: dir, Digest: digestTest})
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
+		(&conversation{t, s}).settle()
 		if found := Damages(dir); len(found) > 0 {
 			t.Errorf("what a killed process leaves is taken for damage: %+v", found)
 		}
@@ -168,6 +170,10 @@ func verifyOne(t *testing.T, s *Store, info ExchangeInfo, ended map[string]uint6
 	case info.Outcome == OutcomeOpen:
 		t.Errorf("%s is open in a store that has just been opened", info.ID)
 	}
+	entry, err := s.Feed().TurnAt(1, info.ID)
+	if gone := codec.AsError(err, "").Kind == codec.KindNotFound; !gone && (err != nil || entry.Turn == nil) {
+		t.Errorf("%s has no turn (%v)", info.ID, err)
+	}
 }
 
 // crashExchange gives the bytes of the exchange with a seed: histories share their fronts, answers are of all sizes.
@@ -204,7 +210,7 @@ func TestCrashVictim(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs in a process of its own")
 	}
-	s, err := Open(Options{Dir: dir})
+	s, err := Open(Options{Dir: dir, Digest: digestTest})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestAStoreWithRecordsOfVersion1LosesNothing(t *testing.T) {
 	unpack(t, "testdata/format-1/store.tar.gz", dir)
 	opts := Options{Dir: dir, Digest: digestTest}
 	s := openStore(t, opts)
-	settle(t, s)
+	(&conversation{t, s}).settle()
 	sameContent(t, "after the first opening", whatIsSaid(t, s), want)
 	mustBeSound(t, s)
 

@@ -81,15 +81,16 @@ func (s *core) checkFiles(ctx context.Context, found func(Damage)) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		name := fmt.Sprintf("%06d.sst", info.ID)
+		name := tableName(info.ID)
 		t, err := salvage.ReadTable(look.path(name), func(*salvage.Entry) error { return nil })
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && !s.hasTable(info.ID): // compacted meanwhile
+		case err == nil && t.Whole():
+		case !s.hasTable(name): // compacted meanwhile, and cut to nothing before it was removed
 		case errors.Is(err, fs.ErrNotExist):
 			found(*look.damage(filepath.Join(databaseDir, name), "it is missing"))
 		case err != nil:
 			return err
-		case !t.Whole():
+		default:
 			found(*look.damage(filepath.Join(databaseDir, name), "%s; get out what can be read with mneme recover", t.Problem()))
 		}
 	}
@@ -112,8 +113,8 @@ func (s *core) checkFiles(ctx context.Context, found func(Damage)) error {
 	return nil
 }
 
-func (s *core) hasTable(id uint64) bool {
-	return slices.ContainsFunc(s.db.Tables(), func(t badger.TableInfo) bool { return t.ID == id })
+func (s *core) hasTable(name string) bool {
+	return slices.ContainsFunc(s.db.Tables(), func(t badger.TableInfo) bool { return tableName(t.ID) == name })
 }
 
 // readQuietLog reads a log that may be written meanwhile: what looks damaged only for a moment is not.

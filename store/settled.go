@@ -129,8 +129,8 @@ func newestValueLog(dir string) (newest uint32) {
 func (s *core) readTable(name string) {
 	look := &survey{dir: s.opts.Dir}
 	t, err := salvage.ReadTable(look.path(name), func(*salvage.Entry) error { return nil })
-	if errors.Is(err, fs.ErrNotExist) || err == nil && t.Whole() {
-		return // where it is missing, it was compacted meanwhile
+	if errors.Is(err, fs.ErrNotExist) || err == nil && t.Whole() || !s.hasTable(name) {
+		return // one that was compacted meanwhile is cut to nothing before it is removed
 	}
 	problem := fmt.Sprint(err)
 	if err == nil {

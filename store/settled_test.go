@@ -156,3 +156,16 @@ func TestDamageThatAFileDoesNotShowIsFoundBehindTheStart(t *testing.T) {
 		t.Errorf("the next start does not read the table: %v", err)
 	}
 }
+
+// A compaction cuts the file of a table to nothing before it removes it: what is read of it in that moment is no damage.
+func TestATableThatIsBeingRemovedIsNotDamaged(t *testing.T) {
+	s := openStore(t, Options{})
+	const removed = "999999.sst" // which the database does not list any more
+	if err := os.WriteFile(filepath.Join(s.opts.Dir, databaseDir, removed), []byte("its first block"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.readTable(removed)
+	if found := Damages(s.opts.Dir); len(found) > 0 {
+		t.Errorf("it is taken for damage: %+v", found)
+	}
+}

@@ -112,7 +112,7 @@ STORE_ROUNDS  ?= 200
 SEARCH_ROUNDS ?= 50
 crash: ## Kill the store STORE_ROUNDS times (200), its search SEARCH_ROUNDS (50) and the program ROUNDS times (50), while all they do is under way, and look what is left
 	MNEME_TEST_CRASH_ROUNDS=$(STORE_ROUNDS) go test ./store -count=1 -v -timeout 3h -run 'Crash|Kill'
-	MNEME_TEST_CRASH_ROUNDS=$(SEARCH_ROUNDS) go test ./store/search -count=1 -v -timeout 3h -run 'Crash|Kill'
+	MNEME_TEST_CRASH_ROUNDS=$(SEARCH_ROUNDS) go test ./store/search ./store/engine -p 1 -count=1 -v -timeout 3h -run 'Crash|Kill'
 	$(MAKE) --no-print-directory kill-rounds
 
 .PHONY: damage

@@ -1,14 +1,9 @@
 package store
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
@@ -16,6 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/storetest/fixture"
 )
 
 // The files in testdata/format-1 were written by mneme at commit d44e073, the last one whose records were all JSON: a store
@@ -27,7 +23,7 @@ func TestAStoreWithRecordsOfVersion1LosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	unpack(t, "testdata/format-1/store.tar.gz", dir)
+	fixture.Unpack(t, "testdata/format-1/store.tar.gz", dir)
 	opts := Options{Dir: dir, Digest: digestTest}
 	s := openStore(t, opts)
 	(&conversation{t, s}).settle()
@@ -129,38 +125,4 @@ func formatOf(s *Store) (version byte, err error) {
 		return err
 	})
 	return version, err
-}
-
-func unpack(t *testing.T, archive, dir string) {
-	t.Helper()
-	file, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	packed, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for files := tar.NewReader(packed); ; {
-		header, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(dir, filepath.FromSlash(header.Name))
-		if header.Typeflag == tar.TypeDir {
-			err = os.MkdirAll(path, 0o700)
-		} else {
-			var data []byte
-			if data, err = io.ReadAll(files); err == nil {
-				err = os.WriteFile(path, data, header.FileInfo().Mode().Perm())
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -1,16 +1,10 @@
 package search
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
-	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/storetest/fixture"
 )
 
 // The file in testdata/format-2 was written by mneme at commit d2da146, the last one with a log for each follower: a memory whose
@@ -18,7 +12,7 @@ import (
 // began, one went on and one was renamed.
 func TestAMemoryOfFormat2LosesNothing(t *testing.T) {
 	dir := t.TempDir()
-	unpack(t, "testdata/format-2/memory.tar.gz", dir)
+	fixture.Unpack(t, "testdata/format-2/memory.tar.gz", dir)
 	m := openMemoryWith(t, dir, Options{Embedder: newSpeaker("speaker/1", 32)})
 	for range 3 { // what is left is done after any of these
 		m.reopen(func() {})
@@ -48,39 +42,5 @@ func TestAMemoryOfFormat2LosesNothing(t *testing.T) {
 	report, err := m.check(t.Context(), false, func(f store.Finding) { t.Errorf("a check finds %+v", f) })
 	if err != nil || report.Findings > 0 {
 		t.Errorf("%d findings, %v", report.Findings, err)
-	}
-}
-
-func unpack(t *testing.T, archive, dir string) {
-	t.Helper()
-	file, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	packed, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for files := tar.NewReader(packed); ; {
-		header, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(dir, filepath.FromSlash(header.Name))
-		if strings.HasSuffix(header.Name, "/") {
-			err = os.MkdirAll(path, 0o700)
-		} else {
-			var data []byte
-			if data, err = io.ReadAll(files); err == nil {
-				err = os.WriteFile(path, data, 0o600)
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }

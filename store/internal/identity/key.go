@@ -181,7 +181,7 @@ type KeyTable struct {
 	uses   map[string]*KeyUse // as they were when the store was opened, by key id
 }
 
-// LoadKeys reads the service keys of a store. Its use is written to log only where that fails.
+// LoadKeys reads the service keys of a store. now is the clock of their life and use; log gets what cannot be written.
 func LoadKeys(db kv.DB, accounts *AccountTable, now func() time.Time, log *slog.Logger) (*KeyTable, error) {
 	t := &KeyTable{
 		db: db, accounts: accounts, now: now, log: log,

@@ -2,9 +2,9 @@ package identity
 
 import "github.com/mnemeproxy/mneme/store/redact"
 
-// Redactor is that of the installation with the account's own provider credentials, and those that its caller brought along: all of
-// them are masked by their value. Other accounts' are not looked for: what is masked would tell who has them. It is nil where
-// nothing is to be masked.
+// Redactor is that of the installation with the account's own provider credentials, and those that its caller brought along:
+// all of them are masked by their value. Other accounts' are not looked for: what is masked would tell who has them. It is
+// nil where nothing is to be masked.
 func (s *Credentials) Redactor(account string, brought ...string) *redact.Redactor {
 	r := s.redact
 	if r == nil {

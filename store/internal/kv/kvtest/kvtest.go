@@ -50,7 +50,10 @@ func (x txn) Get(key []byte) []byte {
 	return value
 }
 
-func (x txn) Has(key []byte) bool { return x.Get(key) != nil }
+func (x txn) Has(key []byte) bool {
+	_, err := x.tx.Get(key)
+	return err == nil
+}
 
 func (x txn) Put(key, value []byte) {
 	if value == nil {

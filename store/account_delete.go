@@ -74,6 +74,9 @@ func (s *core) commitDeletion(ctx context.Context, account identity.AccountRecor
 		return err
 	}
 	return s.makeRoom(ctx, func(g *gathering, w *write) error {
+		if err := s.roster.Release(changing{g, w}, account.Name); err != nil {
+			return err
+		}
 		g.put(w, kv.SpaceKeyOf(kv.SpaceDeletion, account.Number), record)
 		g.put(w, kv.NameKey(kv.SpaceAccount, account.Name), nil)
 		for _, id := range keys {

@@ -41,6 +41,11 @@ type (
 	// Credentials are what accounts are known by at providers. They are never on record.
 	Credentials = identity.Credentials
 
+	// Roster is who may use a store, and on which terms.
+	Roster = identity.Roster
+	// RosterEntry is one account, key or credential.
+	RosterEntry = identity.RosterEntry
+
 	// AuditLog is the record of administration.
 	AuditLog = identity.AuditLog
 	// AuditEntry is one act of administration.
@@ -72,6 +77,12 @@ const (
 
 // MostCreated is how many keys are made at once at most.
 const MostCreated = identity.MostCreated
+
+// LastOfRoster is the name of the entry of a roster that stands last.
+const LastOfRoster = identity.LastOfRoster
+
+// ErrOtherMasterKey is the error of a roster whose credentials this store cannot open.
+var ErrOtherMasterKey = identity.ErrOtherMasterKey
 
 // Limits and budgets.
 const (

@@ -33,6 +33,9 @@ func (s *Store) Keys() Keys { return s.keys.Keys() }
 // Credentials gives the credentials of accounts.
 func (s *Store) Credentials() *Credentials { return s.credentials }
 
+// Roster gives who may use the store, for a cluster.
+func (s *Store) Roster() *Roster { return s.roster }
+
 // AuditLog gives the record of administration.
 func (s *Store) AuditLog() *AuditLog { return s.audit }
 

@@ -68,6 +68,7 @@ type core struct {
 	keys        *identity.KeyTable
 	credentials *identity.Credentials
 	audit       *identity.AuditLog
+	roster      *identity.Roster
 
 	usages usageTable
 	now    func() time.Time // the clock of keys and of usage
@@ -124,6 +125,7 @@ func prepare(opts Options) (*core, error) {
 	}
 	return &core{
 		digester: digester{signal: make(chan struct{}, 1)},
+		ids:      kv.IDSource{Node: opts.Node},
 		opts:     opts, log: opts.Log, lock: lock, now: opts.Clock,
 		queue:      newQueue(opts.QueueBytes),
 		writerDone: make(chan struct{}),
@@ -209,6 +211,9 @@ func (s *core) openIdentity() (err error) {
 	}
 	s.credentials = identity.NewCredentials(db, s.accounts, s.master, s.opts.Redact, s.log)
 	s.audit = identity.NewAuditLog(db, s.opts.AuditAge, s.log)
+	if s.roster, err = identity.LoadRoster(db, s.accounts, s.keys, s.credentials, s.master); err != nil {
+		return fmt.Errorf("load what is known of the centre's accounts and keys: %w", err)
+	}
 	return nil
 }
 

@@ -186,6 +186,9 @@ func (s *core) announce(group []*write) {
 		if w.err != nil {
 			continue
 		}
+		for _, r := range w.records {
+			s.roster.Note(r.key)
+		}
 		for _, e := range [...]Event{w.event, w.digested} {
 			if e.Kind != "" {
 				events = append(events, e)

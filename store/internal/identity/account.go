@@ -37,6 +37,8 @@ func IsAccountName(name string) bool { return accountNames.MatchString(name) }
 type AccountTable struct {
 	db kv.DB
 
+	terms rosterTerms // of what belongs to the accounts, too
+
 	changing sync.Mutex // held from reading a record to storing what has changed in it
 
 	mu     sync.RWMutex
@@ -141,6 +143,9 @@ func (t *AccountTable) Number(name string) (kv.AccountNumber, error) {
 
 // change stores what set changes about an account. what names it in the error.
 func (t *AccountTable) change(ctx context.Context, name, what string, set func(*AccountRecord) error) (AccountRecord, error) {
+	if err := t.terms.own(); err != nil {
+		return AccountRecord{}, err
+	}
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	a, ok := t.Get(name)
@@ -150,14 +155,7 @@ func (t *AccountTable) change(ctx context.Context, name, what string, set func(*
 	if err := set(&a); err != nil {
 		return a, err
 	}
-	value, err := kv.EncodeRecord(a)
-	if err == nil {
-		err = t.db.UpdateOf(ctx, a.Number, func(tx kv.Txn) error {
-			tx.Put(kv.NameKey(kv.SpaceAccount, a.Name), value)
-			return nil
-		})
-	}
-	if err != nil {
+	if err := t.db.UpdateOf(ctx, a.Number, func(tx kv.Txn) error { return putAccount(tx, a) }); err != nil {
 		return a, kv.AsStorageError(err, "the %s could not be stored", what)
 	}
 	t.replace(a)
@@ -173,6 +171,9 @@ func (t *AccountTable) Accounts() Accounts { return Accounts{t} }
 // Create makes an account. A name is 1 to 64 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit.
 // A name that is taken is [codec.KindConflict].
 func (s Accounts) Create(name string) (Account, error) {
+	if err := s.table.terms.own(); err != nil {
+		return Account{}, err
+	}
 	if !IsAccountName(name) {
 		return Account{}, codec.Invalid("name", "%q is not an account name: use 1 to 64 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit", name)
 	}
@@ -184,23 +185,32 @@ func (s Accounts) Create(name string) (Account, error) {
 		if tx.Has(kv.NameKey(kv.SpaceAccount, name)) {
 			return codec.Errorf(codec.KindConflict, "account %q exists already", name)
 		}
-		if last := tx.Get(kv.NameKey(kv.SpaceMeta, "accounts")); len(last) == 4 {
-			account.Number = kv.AccountNumber(binary.BigEndian.Uint32(last))
-		}
-		account.Number++
-		value, err := kv.EncodeRecord(account)
-		if err != nil {
-			return err
-		}
-		tx.Put(kv.NameKey(kv.SpaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(account.Number)))
-		tx.Put(kv.NameKey(kv.SpaceAccount, name), value)
-		return nil
+		account.Number = nextAccount(tx)
+		return putAccount(tx, account)
 	})
 	if err != nil {
 		return Account{}, kv.AsStorageError(err, "account %q could not be created", name)
 	}
 	s.table.Put(account)
 	return account.Account, nil
+}
+
+// nextAccount gives out a number.
+func nextAccount(tx kv.Txn) kv.AccountNumber {
+	key, number := kv.NameKey(kv.SpaceMeta, "accounts"), uint32(1)
+	if last := tx.Get(key); len(last) == 4 {
+		number += binary.BigEndian.Uint32(last)
+	}
+	tx.Put(key, binary.BigEndian.AppendUint32(nil, number))
+	return kv.AccountNumber(number)
+}
+
+func putAccount(tx kv.Txn, a AccountRecord) error {
+	value, err := kv.EncodeRecord(a)
+	if err == nil {
+		tx.Put(kv.NameKey(kv.SpaceAccount, a.Name), value)
+	}
+	return err
 }
 
 // List lists all accounts by name.

@@ -47,6 +47,8 @@ func (s *Credentials) Set(account, provider, secret string) error {
 	switch {
 	case !ok:
 		return codec.Errorf(codec.KindNotFound, "no account %q", account)
+	case s.accounts.terms.own() != nil:
+		return s.accounts.terms.own()
 	case !providerName.MatchString(provider):
 		return codec.Invalid("provider", "%q is not a provider's name", provider)
 	case secret == "" || len(secret) > maxCredential:
@@ -71,6 +73,9 @@ func (s *Credentials) Remove(account, provider string) error {
 	number, ok := s.accounts.Find(account)
 	if !ok {
 		return codec.Errorf(codec.KindNotFound, "no account %q", account)
+	}
+	if err := s.accounts.terms.own(); err != nil {
+		return err
 	}
 	defer s.opened.forget(credentialName{number, provider})
 	err := s.db.Update(context.Background(), func(tx kv.Txn) error {

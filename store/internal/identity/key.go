@@ -100,7 +100,8 @@ type keyRecord struct {
 	Key
 	Hash []byte `json:"sha256"` // of the secret
 
-	use *KeyUse // shared by all copies; never nil
+	use   *KeyUse // shared by all copies; never nil
+	given bool    // it is of the roster that is followed
 }
 
 // Identity is who a service key speaks for.
@@ -243,18 +244,26 @@ func (t *KeyTable) withdraw(account string) []keyRecord {
 	defer t.mu.Unlock()
 	var withdrawn []keyRecord
 	for id, k := range t.byID {
-		if k.Account != account {
-			continue
-		}
-		withdrawn = append(withdrawn, k)
-		delete(t.byID, id)
-		slot := [8]byte(k.Hash)
-		t.byHash[slot] = slices.DeleteFunc(slices.Clone(t.byHash[slot]), func(o keyRecord) bool { return o.ID == id })
-		if len(t.byHash[slot]) == 0 {
-			delete(t.byHash, slot)
+		if k.Account == account {
+			withdrawn = append(withdrawn, k)
+			t.drop(id)
 		}
 	}
 	return withdrawn
+}
+
+// drop takes a key out of the table: from here on it opens nothing. The caller holds mu.
+func (t *KeyTable) drop(id string) {
+	k, ok := t.byID[id]
+	if !ok {
+		return
+	}
+	delete(t.byID, id)
+	slot := [8]byte(k.Hash)
+	t.byHash[slot] = slices.DeleteFunc(slices.Clone(t.byHash[slot]), func(o keyRecord) bool { return o.ID == id })
+	if len(t.byHash[slot]) == 0 {
+		delete(t.byHash, slot)
+	}
 }
 
 // restore puts keys back that were withdrawn.
@@ -312,6 +321,9 @@ const MostCreated = 1000
 func (s Keys) CreateAll(asked []NewKey) ([]CreatedKey, error) {
 	if len(asked) > MostCreated {
 		return nil, codec.Invalid("keys", "at most %d keys are made at once", MostCreated)
+	}
+	if err := s.keys.accounts.terms.own(); err != nil {
+		return nil, err
 	}
 	s.keys.changing.Lock()
 	defer s.keys.changing.Unlock()
@@ -404,6 +416,8 @@ func (s Keys) Authenticate(secret string) (Identity, error) {
 	k, ok := s.keys.find(sha256.Sum256([]byte(secret)))
 	now := s.keys.now()
 	switch {
+	case ok && k.given && s.keys.accounts.terms.outdated(now):
+		return Identity{}, errOutdated()
 	case ok && k.valid(now):
 		k.use.seen(now)
 		return Identity{Account: k.Account, KeyID: k.ID, Scopes: k.Scopes, Limits: k.Limits, Models: k.Models, Recall: k.Recall, TrustTrace: k.TrustTrace, Use: k.use}, nil

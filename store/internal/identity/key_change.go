@@ -38,6 +38,9 @@ func (s Keys) Rotate(id string, overlap time.Duration) (secret string, fresh Key
 	if overlap < 0 {
 		return "", Key{}, codec.Invalid("overlap", "an overlap is 0 or more")
 	}
+	if err := s.keys.accounts.terms.own(); err != nil {
+		return "", Key{}, err
+	}
 	s.keys.changing.Lock()
 	defer s.keys.changing.Unlock()
 	old, err := s.keys.changeable(id)
@@ -66,6 +69,9 @@ func (s Keys) Rotate(id string, overlap time.Duration) (secret string, fresh Key
 
 // changeKey changes one key, durably and then in effect.
 func (t *KeyTable) changeKey(id string, change func(*keyRecord) error) (Key, error) {
+	if err := t.accounts.terms.own(); err != nil {
+		return Key{}, err
+	}
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	k, err := t.changeable(id)

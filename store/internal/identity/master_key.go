@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"context"
+	"crypto/cipher"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -37,6 +38,8 @@ type MasterKey struct {
 
 	mu   sync.RWMutex // held for reading while seal is used, for writing while the key is changed
 	seal *sealer
+
+	before cipher.AEAD // the given key that was before this one; nil: none was given
 }
 
 // OpenMasterKey takes the master key that is given, and the one before it if that is not nil. With no key given it is the one
@@ -46,7 +49,9 @@ func OpenMasterKey(dir, database string, key, previous []byte) (*MasterKey, erro
 	m := &MasterKey{dir: dir, given: key != nil}
 	if m.given {
 		seal, err := newSealer(key, previous)
-		m.seal = seal
+		if err == nil {
+			m.seal, m.before = seal, seal.previous
+		}
 		return m, err
 	}
 	key, err := masterKey(dir, database)

@@ -11,7 +11,7 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// TimeID is 48 bits of milliseconds since 1970 and 80 random bits, so that byte order is time order.
+// TimeID is 48 bits of milliseconds since 1970 and 80 random bits, the first 16 of which may name a node, so that byte order is time order.
 // Within a process ids strictly ascend, also inside one millisecond.
 type TimeID [16]byte
 
@@ -85,6 +85,8 @@ func TimeIDAt(t time.Time) (id TimeID) {
 
 // IDSource gives out ascending ids.
 type IDSource struct {
+	Node uint16 // that ids name in their bytes 6 and 7; 0: they name none, and these are random
+
 	mu   sync.Mutex
 	last TimeID
 }
@@ -93,6 +95,9 @@ type IDSource struct {
 func (s *IDSource) Next(t time.Time) TimeID {
 	id := TimeIDAt(t)
 	_, _ = rand.Read(id[6:]) // never fails: crypto/rand ends the program instead
+	if s.Node != 0 {
+		binary.BigEndian.PutUint16(id[6:8], s.Node)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if string(id[:]) <= string(s.last[:]) {

@@ -41,6 +41,7 @@ const (
 	SpaceDeletion      = 'w' // w <account>                           a deleted account whose data has yet to go
 	SpaceTomb          = 'T' // T <account> <exchange>                was erased, and is not to arrive again
 	SpaceShip          = 'S' // S <number>                            an exchange that the centre has yet to confirm
+	SpaceGiven         = 'G' // G <name>                              an entry of the centre's roster that was taken over
 )
 
 // AccountNumber stands for an account in keys. Numbers are given out once and never again.

@@ -116,7 +116,7 @@ func (r *recorded) Response(id string) (request, answer []byte, err error) {
 	if !first && codec.AsError(err, "").Kind == codec.KindNotFound {
 		exchange, unknown := r.answers.AnsweredAs(r.account, id)
 		if unknown != nil {
-			return nil, nil, unknown
+			return nil, nil, sooner(err, unknown)
 		}
 		x, err = r.exchange(exchange)
 	}
@@ -129,15 +129,24 @@ func (r *recorded) Response(id string) (request, answer []byte, err error) {
 	return x.RawRequest, x.RawResponse, nil
 }
 
+// sooner gives the first of two errors if it says when to try again, else the other.
+func sooner(first, other error) error {
+	if codec.AsError(first, "").RetryAfter > 0 {
+		return first
+	}
+	return other
+}
+
 // newestAnswers is in how many of an account's newest exchanges an item of a provider's is looked for.
 const newestAnswers = 200
 
 func (r *recorded) Item(id string) (answer []byte, err error) {
-	switch x, err := r.own(id); {
-	case err == nil:
+	x, unknown := r.own(id)
+	switch {
+	case unknown == nil:
 		return x.RawResponse, nil
-	case codec.AsError(err, "").Kind != codec.KindNotFound:
-		return nil, err
+	case codec.AsError(unknown, "").Kind != codec.KindNotFound:
+		return nil, unknown
 	case r.leaves:
 		return nil, nil
 	}
@@ -154,7 +163,7 @@ func (r *recorded) Item(id string) (answer []byte, err error) {
 			return x.RawResponse, nil
 		}
 	}
-	return nil, codec.Errorf(codec.KindNotFound, "no answer has that item")
+	return nil, sooner(unknown, codec.Errorf(codec.KindNotFound, "no answer has that item"))
 }
 
 // The length of an exchange's id after its prefix, and of the longest id of an item, which ends with its place in the

@@ -15,6 +15,7 @@ type Options struct {
 	OnPressure Pressure     // what happens when the store cannot take more
 	MasterKey  []byte       // 32 bytes; nil: read from, or created in, Dir/master.key (mode 0600)
 	Log        *slog.Logger // nil: discard
+	Node       uint16       // number in a cluster, which the ids of exchanges name; 0: in none
 
 	// PreviousMasterKey opens what was sealed before MasterKey was changed, and is sealed under that at the opening.
 	// nil: it was not. Without MasterKey it means nothing.

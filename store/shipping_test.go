@@ -48,9 +48,9 @@ func carry(t *testing.T, from, to *Store) (bytes int) {
 			joiner ship.Joiner
 			whole  *ship.Frame
 		)
-		for _, message := range f.Packets(key, 1000) {
+		for _, message := range f.Packets(key, ship.KindPacket, 1000) {
 			bytes += len(message)
-			packet, err := ship.OpenPacket(key, message)
+			packet, err := ship.OpenPacket(key, ship.KindPacket, message)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -447,7 +447,7 @@ func BenchmarkShippingAnExchange(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		f.Packets(key, 512<<10)
+		f.Packets(key, ship.KindPacket, 512<<10)
 		if err := p.Confirm(b.Context(), f.Last); err != nil {
 			b.Fatal(err)
 		}

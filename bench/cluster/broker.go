@@ -4,25 +4,88 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// runBroker is a broker with JetStream on a free port of this machine, until ctx is done.
-func runBroker(ctx context.Context, dir string) error {
-	broker, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, SyncAlways: true, NoLog: true, NoSigs: true,
-	})
+// brokers is how many there are: as many as it takes for one to be away.
+const brokers = 3
+
+// startBrokers starts the brokers, and gives their URLs.
+func startBrokers(dir string, start func(name string, args ...string) (url string, err error)) (urls []string, err error) {
+	routes, err := freePorts(brokers)
+	if err != nil {
+		return nil, err
+	}
+	for n := range brokers {
+		name := fmt.Sprintf("broker-%d", n+1)
+		url, err := start(name, "-broker", filepath.Join(dir, name), "-number", strconv.Itoa(n), "-routes", strings.Join(routes, ","))
+		if err != nil {
+			return nil, err
+		}
+		urls = append(urls, url)
+	}
+	return urls, nil
+}
+
+// freePorts gives ports of this machine that nothing listened on a moment ago.
+func freePorts(n int) (ports []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() //nolint:gocritic // all at the end, so that no port comes twice
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+// broker is one of the brokers, with JetStream, on a free port of this machine.
+type broker struct {
+	dir    string
+	number int
+	routes string // ports at which brokers listen to each other, separated by commas; this one's has its number
+}
+
+// run runs it until ctx is done.
+func (b *broker) run(ctx context.Context) error {
+	routes := strings.Split(b.routes, ",")
+	if b.number < 0 || b.number >= len(routes) {
+		return fmt.Errorf("there is no broker %d", b.number)
+	}
+	own, err := strconv.Atoi(routes[b.number])
 	if err != nil {
 		return err
 	}
-	broker.Start()
-	if !broker.ReadyForConnections(timeout) {
+	options := server.Options{
+		ServerName: filepath.Base(b.dir), Host: "127.0.0.1", Port: server.RANDOM_PORT,
+		Cluster:   server.ClusterOpts{Name: "mneme", Host: "127.0.0.1", Port: own},
+		JetStream: true, StoreDir: b.dir, SyncAlways: true, NoLog: true, NoSigs: true,
+	}
+	for _, port := range routes {
+		options.Routes = append(options.Routes, &url.URL{Scheme: "nats", Host: "127.0.0.1:" + port})
+	}
+	s, err := server.NewServer(&options)
+	if err != nil {
+		return err
+	}
+	s.Start()
+	if !s.ReadyForConnections(timeout) {
 		return errors.New("the broker does not start")
 	}
-	fmt.Println("listening on " + broker.ClientURL())
+	fmt.Println("listening on " + s.ClientURL())
 	<-ctx.Done()
-	broker.Shutdown()
-	broker.WaitForShutdown()
+	s.Shutdown()
+	s.WaitForShutdown()
 	return nil
 }

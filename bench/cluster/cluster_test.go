@@ -53,7 +53,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		if t.Failed() {
 			_ = cluster.Process.Signal(syscall.SIGTERM)
 			<-ended
-			for _, name := range []string{"broker", "centre", "edge-1", "edge-2"} {
+			for _, name := range []string{"broker-1", "broker-2", "broker-3", "centre", "edge-1", "edge-2"} {
 				log, _ := os.ReadFile(filepath.Join(dir, "cluster", name+".log"))
 				t.Logf("%s:\n%s", name, log)
 			}
@@ -82,7 +82,41 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
 		return strings.Contains(text, "at edge-1") && strings.Contains(text, "at edge-2")
 	})
-	adopt(t, program, dir, url["broker"], found.Key)
+	secret := createKey(t, program, dir)
+	for _, edge := range []string{"edge-1", "edge-2"} {
+		eventually(t, "a key made at the centre opens "+edge, func() bool {
+			status, _ := call(t, http.MethodGet, url[edge]+"/v1/models", secret, "")
+			return status == http.StatusOK
+		})
+	}
+	for turn, edge := range []string{"edge-1", "edge-2", "edge-1"} {
+		body := `{"model":"gpt-5","messages":[{"role":"user","content":"turn ` + strings.Repeat("again ", turn) + `"}]}`
+		if status, text := call(t, http.MethodPost, url[edge]+"/v1/chat/completions", secret, body, "X-Service-Chat-Key", "one conversation"); status != http.StatusOK {
+			t.Fatalf("%s answers %d: %s", edge, status, text)
+		}
+	}
+	eventually(t, "a conversation over both edges is one session", func() bool {
+		_, text := call(t, http.MethodGet, url["centre"]+"/v1/memory/sessions?chat_key=one+conversation", found.Key, "")
+		var page struct {
+			Data []struct {
+				Exchanges int `json:"exchanges"`
+			} `json:"data"`
+		}
+		return json.Unmarshal([]byte(text), &page) == nil && len(page.Data) == 1 && page.Data[0].Exchanges == 3
+	})
+	body := `{"model":"claude-sonnet-4-5","input":"the word of the first turn is barley"}`
+	status, text := call(t, http.MethodPost, url["edge-1"]+"/v1/responses", secret, body)
+	var first struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal([]byte(text), &first); err != nil || status != http.StatusOK || first.ID == "" {
+		t.Fatalf("edge-1 answers %d: %s (%v)", status, text, err)
+	}
+	body = fmt.Sprintf(`{"model":"claude-sonnet-4-5","previous_response_id":%q,"input":"and what was it?"}`, first.ID)
+	if status, text := call(t, http.MethodPost, url["edge-2"]+"/v1/responses", secret, body); status != http.StatusOK {
+		t.Fatalf("edge-2 does not go on from what edge-1 answered, %d: %s", status, text)
+	}
+	adopt(t, program, dir, url["broker-1"], found.Key)
 	eventually(t, "the centre finds what the adopted store holds", func() bool {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
 		return strings.Contains(text, "at home")
@@ -101,6 +135,29 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 			t.Errorf("%s, process %d, is still there", n.Name, n.PID)
 		}
 	}
+}
+
+// createKey makes a key at the centre; on an edge the command says that it is made there.
+func createKey(t *testing.T, program, dir string) (secret string) {
+	t.Helper()
+	create := func(node string) (string, error) {
+		command := exec.CommandContext(t.Context(), program, "key", "create", "--account", "default", "--data", filepath.Join(dir, "cluster", node))
+		var complaint bytes.Buffer
+		command.Stderr = &complaint
+		out, err := command.Output()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, complaint.String())
+		}
+		return strings.TrimSpace(string(out)), err
+	}
+	if _, err := create("edge-1"); err == nil || !strings.Contains(err.Error(), "centre") {
+		t.Errorf("a key is created on an edge: %v", err)
+	}
+	secret, err := create("centre")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
 }
 
 // adopt records an exchange on a server that is in no cluster, and has the centre adopt its store.
@@ -154,7 +211,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func call(t *testing.T, method, url, key, body string) (status int, text string) {
+func call(t *testing.T, method, url, key, body string, headers ...string) (status int, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
@@ -164,6 +221,9 @@ func call(t *testing.T, method, url, key, body string) (status int, text string)
 	}
 	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,5 @@
-// Command cluster runs a whole cluster on this machine, for trying it out: a broker, a centre and two edges, each a process.
+// Command cluster runs a whole cluster on this machine, for trying it out: three brokers, a centre and two edges, each a
+// process.
 // It writes cluster.json into its directory once all of them take requests, and ends them on SIGTERM or an interrupt.
 package main
 
@@ -23,20 +24,23 @@ import (
 func main() {
 	program := flag.String("mneme", "bin/mneme", "the program")
 	dir := flag.String("dir", "data/cluster", "where the nodes keep their data; what is there goes on")
-	broker := flag.String("broker", "", "be the broker that keeps its data there")
+	var b broker
+	flag.StringVar(&b.dir, "broker", "", "be a broker that keeps its data there")
+	flag.IntVar(&b.number, "number", 0, "which of the brokers")
+	flag.StringVar(&b.routes, "routes", "", "ports at which the brokers listen to each other, separated by commas")
 	flag.Parse()
-	if err := run(*program, *dir, *broker); err != nil {
+	if err := run(*program, *dir, &b); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
 	}
 }
 
-// run runs the cluster, or its broker, until it is told to end.
-func run(program, dir, broker string) error {
+// run runs the cluster, or one of its brokers, until it is told to end.
+func run(program, dir string, b *broker) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if broker != "" {
-		return runBroker(ctx, broker)
+	if b.dir != "" {
+		return b.run(ctx)
 	}
 	return runCluster(ctx, program, dir)
 }
@@ -73,7 +77,7 @@ func runCluster(ctx context.Context, program, dir string) (err error) {
 		return err
 	}
 	secrets := map[string]string{}
-	for _, name := range []string{"MNEME_CLUSTER_KEY", "MNEME_API_KEY"} {
+	for _, name := range []string{"MNEME_CLUSTER_KEY", "MNEME_MASTER_KEY", "MNEME_API_KEY"} {
 		if secrets[name], err = secret(filepath.Join(dir, strings.ToLower(name))); err != nil {
 			return err
 		}
@@ -87,12 +91,17 @@ func runCluster(ctx context.Context, program, dir string) (err error) {
 		}
 		return err
 	}
-	if err := start("broker", self, "-broker", filepath.Join(dir, "broker")); err != nil {
+	urls, err := startBrokers(dir, func(name string, args ...string) (string, error) {
+		err := start(name, self, args...)
+		return cluster.Nodes[len(cluster.Nodes)-1].URL, err
+	})
+	if err != nil {
 		return err
 	}
 	for number, args := range [][]string{{"centre", "centre"}, {"edge-1", "serve", "--edge", "--simulate"}, {"edge-2", "serve", "--edge", "--simulate"}} {
 		name := args[0]
-		settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%q], node: %d}\n", filepath.Join(dir, name), cluster.Nodes[0].URL, number+1)
+		settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
+			filepath.Join(dir, name), strings.Join(urls, ", "), number+1, brokers)
 		file := filepath.Join(dir, name+".yaml")
 		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 			return err

@@ -169,11 +169,15 @@ func spend(left *int, bodies [][]byte) error {
 
 // unresolved is the error for an id under which nothing is kept.
 func unresolved(member, id string, err error) error {
-	e := codec.AsError(err, "")
-	if e.Kind != codec.KindNotFound {
+	cause := codec.AsError(err, "")
+	if cause.Kind != codec.KindNotFound {
 		return err
 	}
-	e = codec.Invalid(member, "%.100s is not on record here: send the conversation itself", id)
+	e := codec.Invalid(member, "%.100s is not on record here: send the conversation itself", id)
+	if cause.RetryAfter > 0 { // it may be on record where nobody answers now
+		e = codec.Errorf(codec.KindNotFound, "%.100s is not on record here, and the node that may have it is away: try again in a moment, or send the conversation itself", id)
+		e.Param, e.RetryAfter = member, cause.RetryAfter
+	}
 	e.Cause = err
 	if member == "previous_response_id" {
 		e.Code = "previous_response_not_found"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 )
@@ -95,6 +96,24 @@ func TestWhatIsNotOnRecordIsSaidToBeMissing(t *testing.T) {
 		body, names, err := Resolve([]byte(row.body), row.limit, row.record)
 		if err == nil || !strings.Contains(err.Error(), row.says) || names != nil || string(body) != row.body {
 			t.Errorf("%s: %v %v, want %q", name, names, err, row.says)
+		}
+	}
+}
+
+// away is a record whose answers are where nobody answers now.
+type away struct{}
+
+func (away) Response(string) (request, answer []byte, err error) { return nil, nil, errAway }
+
+func (away) Item(string) (answer []byte, err error) { return nil, errAway }
+
+var errAway = &codec.Error{Kind: codec.KindNotFound, RetryAfter: time.Second}
+
+func TestWhatMayBeElsewhereIsToBeAskedForAgain(t *testing.T) {
+	for _, body := range []string{`{"previous_response_id":"resp_0","input":"x"}`, `{"input":[{"type":"item_reference","id":"msg_0"}]}`} {
+		_, _, err := Resolve([]byte(body), 1<<20, away{})
+		if e := codec.AsError(err, ""); e.Kind != codec.KindNotFound || e.RetryAfter != time.Second {
+			t.Errorf("%s: %v, try again after %v", body, err, e.RetryAfter)
 		}
 	}
 }

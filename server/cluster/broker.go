@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,11 +51,33 @@ func markSubjectOf(node uint16) string { return markSubject + strconv.Itoa(int(n
 type broker struct {
 	*nats.Conn
 	stream jetstream.JetStream
-	again  chan struct{} // signalled when it was made again
+
+	mu    sync.Mutex
+	again []chan struct{} // of those who asked for reconnects
+}
+
+// reconnects is signalled each time the connection was made again. Each caller gets a channel of its own.
+func (b *broker) reconnects() <-chan struct{} {
+	again := make(chan struct{}, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.again = append(b.again, again)
+	return again
+}
+
+func (b *broker) reconnected() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, again := range b.again {
+		select {
+		case again <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func connect(o *Options) (*broker, error) {
-	b := &broker{again: make(chan struct{}, 1)}
+	b := new(broker)
 	options := []nats.Option{
 		nats.Name(cmp.Or(o.Name, "mneme")), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(pause), nats.ReconnectBufSize(-1), // what cannot be sent is an error, and not kept for later
@@ -65,10 +88,7 @@ func connect(o *Options) (*broker, error) {
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) {
 			o.Log.Info("connected to the brokers again")
-			select {
-			case b.again <- struct{}{}:
-			default:
-			}
+			b.reconnected()
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { o.Log.Debug("brokers", "cause", err) }),
 	}

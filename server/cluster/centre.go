@@ -88,6 +88,7 @@ type Centre struct {
 	status Arriving
 	stream jetstream.Stream // nil: not opened yet
 
+	opened  chan struct{}           // closed once the stream was opened
 	joining map[ship.LogID]*joining // the goroutine's
 }
 
@@ -97,8 +98,9 @@ type joining struct {
 	began uint64 // where its first part stands in the stream
 }
 
-// Gather begins to take what edges ship, and keeps what it refuses in a folder below dir. It does not wait for the brokers.
-func Gather(ctx context.Context, archive Archive, dir string, o Options) (*Centre, error) {
+// Gather begins to take what edges ship, and keeps what it refuses in a folder below dir. It gives the roster to the edges, and
+// answers what they ask for. It does not wait for the brokers.
+func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster, dir string, o Options) (*Centre, error) {
 	id, err := archive.ID(ctx)
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func Gather(ctx context.Context, archive Archive, dir string, o Options) (*Centr
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Centre{
 		options: o, archive: archive, id: id, aside: aside{filepath.Join(dir, asideDir)}, broker: b, stop: stop,
-		joining: make(map[ship.LogID]*joining), status: Arriving{Refused: make(map[string]int64)},
+		opened: make(chan struct{}), joining: make(map[ship.LogID]*joining), status: Arriving{Refused: make(map[string]int64)},
 	}
 	answer := func(m *nats.Msg) {
 		if err := c.answer(ctx, m); err != nil {
@@ -122,8 +124,21 @@ func Gather(ctx context.Context, archive Archive, dir string, o Options) (*Centr
 		b.Close()
 		return nil, fmt.Errorf("listen to the edges: %w", err)
 	}
+	if err := answerFinds(b, &c.options, findCentre, answers); err != nil {
+		stop()
+		b.Close()
+		return nil, err
+	}
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.retry(ctx) })
+	c.running.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-c.opened: // the brokers are this centre's
+			g := giver{options: &c.options, broker: b, roster: roster}
+			g.run(ctx)
+		}
+	})
 	return c, nil
 }
 
@@ -154,9 +169,9 @@ func (c *Centre) Status() Arriving {
 // run reads the stream, and begins again where that fails, or the connection was made again: a reader of the client would
 // notice that only after two heartbeats that do not come.
 func (c *Centre) run(ctx context.Context) {
-	said := ""
+	said, again := "", c.broker.reconnects()
 	for ctx.Err() == nil {
-		err := c.read(ctx)
+		err := c.read(ctx, again)
 		text := ""
 		if err != nil && ctx.Err() == nil {
 			text = err.Error()
@@ -177,9 +192,9 @@ func (c *Centre) run(ctx context.Context) {
 }
 
 // read handles the messages of the stream in order, until something fails or the connection is made again.
-func (c *Centre) read(ctx context.Context) error {
+func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	select {
-	case <-c.broker.again: // of before
+	case <-again: // of before
 	default:
 	}
 	stream, err := c.broker.openStream(ctx, &c.options, c.id)
@@ -187,6 +202,9 @@ func (c *Centre) read(ctx context.Context) error {
 		return err
 	}
 	c.mu.Lock()
+	if c.stream == nil {
+		close(c.opened)
+	}
 	c.stream, c.status.Problem = stream, ""
 	c.mu.Unlock()
 	clear(c.joining)
@@ -210,7 +228,7 @@ func (c *Centre) read(ctx context.Context) error {
 		defer close(watching)
 		select {
 		case <-reading.Done():
-		case <-c.broker.again:
+		case <-again:
 			cancel()
 		}
 	}()
@@ -258,7 +276,7 @@ func (c *Centre) purge(ctx context.Context, stream jetstream.Stream, upTo uint64
 
 // handle looks at a message. An error means that it has to be looked at again.
 func (c *Centre) handle(ctx context.Context, message []byte, at uint64) error {
-	p, err := ship.OpenPacket(c.options.Key, message)
+	p, err := ship.OpenPacket(c.options.Key, ship.KindPacket, message)
 	if err != nil {
 		return c.refuseMessage(message, err)
 	}

@@ -96,7 +96,7 @@ func shipFrom(t *testing.T, s *store.Store, node uint16, o Options) *Shipper {
 
 func gatherIn(t *testing.T, s *store.Store, dir string, o Options) *Centre {
 	t.Helper()
-	c, err := Gather(t.Context(), s.Arrivals(), dir, o)
+	c, err := Gather(t.Context(), s.Arrivals(), s.Archive(), s.Roster(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,8 +242,8 @@ func TestWhatIsNotBelievedIsKeptAsideAndNothingStopsBehindIt(t *testing.T) {
 	gathering := gatherIn(t, centre, dir, o)
 	eventually(t, "the stream is there", func() bool { return broker.NumSubscriptions() > 0 && gathering.idle(t.Context()) })
 
-	forged := (&ship.Frame{Node: 9, Last: 1}).Packets(options(t, 2).Key, 100)[0]
-	good := (&ship.Frame{Node: 9, Last: 1}).Packets(o.Key, 100)[0]
+	forged := (&ship.Frame{Node: 9, Last: 1}).Packets(options(t, 2).Key, ship.KindPacket, 100)[0]
+	good := (&ship.Frame{Node: 9, Last: 1}).Packets(o.Key, ship.KindPacket, 100)[0]
 	later := bytes.Clone(good)
 	later[4]++
 	conn, err := nats.Connect(broker.ClientURL())
@@ -381,7 +381,7 @@ func TestCloseEndsWithoutBrokers(t *testing.T) {
 	o := options(t, 1, "nats://127.0.0.1:1")
 	dir := t.TempDir()
 	s := openStore(t, dir)
-	c, err := Gather(context.Background(), s.Arrivals(), dir, o)
+	c, err := Gather(context.Background(), s.Arrivals(), s.Archive(), s.Roster(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}

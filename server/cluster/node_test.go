@@ -116,7 +116,7 @@ func (r *role) centre() error {
 	if err != nil {
 		return err
 	}
-	c, err := Gather(context.Background(), s.Arrivals(), r.Dir, o)
+	c, err := Gather(context.Background(), s.Arrivals(), s.Archive(), s.Roster(), r.Dir, o)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ type Shipping struct {
 	Confirmed time.Time `json:"confirmed,omitzero"` // when the centre last answered
 	Skew      int64     `json:"skew_ms"`            // of the centre's clock against this one
 	Problem   string    `json:"problem,omitempty"`  // why nothing moves; "": it does, or there is nothing to ship
+	Identity  *Identity `json:"identity,omitempty"` // nil: it follows none
 }
 
 // Shipper ships a log. It is started by [Ship], and ended by Close.
@@ -203,7 +204,7 @@ func (s *Shipper) shipNext(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		f.Node = s.node
-		s.packets, s.first, s.last = f.Packets(s.options.Key, packetBytes), 0, f.Last
+		s.packets, s.first, s.last = f.Packets(s.options.Key, ship.KindPacket, packetBytes), 0, f.Last
 	}
 	for len(s.packets) > 0 {
 		m := &nats.Msg{Subject: shipSubjectOf(s.node), Data: s.packets[0]}

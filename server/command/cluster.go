@@ -9,10 +9,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
 	frames "github.com/mnemeproxy/mneme/store/ship"
 )
@@ -58,7 +61,11 @@ func (c *CentreAdopt) Run(ctx context.Context, s *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	shipper, err := ship(ctx, &cfg, m, log)
+	o, err := edgeOptions(&cfg, log)
+	if err != nil {
+		return err
+	}
+	shipper, err := cluster.Ship(ctx, m.Shipping(), uint16(cfg.Cluster.Node), o)
 	if err != nil {
 		return err
 	}
@@ -78,6 +85,7 @@ func (c *CentreAdopt) Run(ctx context.Context, s *Env) (err error) {
 // member is a server's part in a cluster.
 type member interface {
 	Cluster() admin.Cluster
+	widen(e *server.Engine) // by what other nodes have
 	Close()
 }
 
@@ -91,11 +99,13 @@ func (alone) Cluster() admin.Cluster { return admin.Cluster{} }
 
 func (alone) Close() {}
 
+func (alone) widen(*server.Engine) {}
+
 func stayAlone(context.Context, *config.Config, *engine.Engine, *telemetry.Telemetry, *slog.Logger) (member, error) {
 	return alone{}, nil
 }
 
-type edge struct{ *cluster.Shipper }
+type edge struct{ *cluster.Edge }
 
 func (e edge) Cluster() admin.Cluster {
 	status := e.Status()
@@ -103,27 +113,78 @@ func (e edge) Cluster() admin.Cluster {
 }
 
 func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
-	shipper, err := ship(ctx, cfg, m, log)
+	o, err := edgeOptions(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	observed.WatchCluster(shipper.Status, nil)
-	return edge{shipper}, nil
+	joined, err := cluster.Join(ctx, m.Shipping(), m.Archive(), m.Roster(), uint16(cfg.Cluster.Node), time.Duration(cfg.Cluster.IdentityMaxAge), o)
+	if err != nil {
+		return nil, err
+	}
+	observed.WatchCluster(joined.Status, nil)
+	return edge{joined}, nil
 }
 
-// ship begins to ship what a store holds.
-func ship(ctx context.Context, cfg *config.Config, m *engine.Engine, log *slog.Logger) (*cluster.Shipper, error) {
-	o, err := clusterOptions(cfg, log)
+// edgeOptions are what the configuration says of the cluster, for an edge.
+func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err error) {
+	o, err = clusterOptions(cfg, log)
 	if err == nil && cfg.Cluster.Node == 0 {
 		err = errors.New("give this edge a number in cluster.node that no other edge has, from 1 on")
 	}
-	if err != nil {
-		return nil, err
+	return o, err
+}
+
+func (e edge) widen(own *server.Engine) {
+	own.Archive = wideArchive{own.Archive, e.Edge}
+	own.Notes = wideNotes{own.Notes, own.Credentials, e.Edge}
+}
+
+// wideNotes share reasoning state with the other edges of the cluster.
+type wideNotes struct {
+	server.Notes
+	credentials server.Credentials
+	cluster     *cluster.Edge
+}
+
+func (n wideNotes) Recall(account, name string) (value []byte) {
+	if value = n.Notes.Recall(account, name); value != nil {
+		return value
 	}
-	return cluster.Ship(ctx, m.Shipping(), uint16(cfg.Cluster.Node), o)
+	return n.cluster.RecallReasoning(account, name)
+}
+
+func (n wideNotes) Keep(account, name string, value []byte) {
+	n.Notes.Keep(account, name, value)
+	if !n.credentials.Redactor(account).Holds(value) {
+		n.cluster.KeepReasoning(account, name, value)
+	}
+}
+
+// wideArchive finds single exchanges on other nodes of the cluster, too.
+type wideArchive struct {
+	server.Archive
+	cluster *cluster.Edge
+}
+
+func (a wideArchive) Exchange(account, id string) (*store.Exchange, error) {
+	x, err := a.Archive.Exchange(account, id)
+	if codec.AsError(err, "").Kind != codec.KindNotFound {
+		return x, err
+	}
+	return a.cluster.Exchange(account, id)
+}
+
+func (a wideArchive) AnsweredAs(account, response string) (exchange string, err error) {
+	exchange, err = a.Archive.AnsweredAs(account, response)
+	if codec.AsError(err, "").Kind != codec.KindNotFound {
+		return exchange, err
+	}
+	return a.cluster.AnsweredAs(account, response)
 }
 
 type centre struct{ *cluster.Centre }
+
+func (c centre) widen(*server.Engine) {}
 
 func (c centre) Cluster() admin.Cluster {
 	status := c.Status()
@@ -135,7 +196,7 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, obs
 	if err != nil {
 		return nil, err
 	}
-	gathering, err := cluster.Gather(ctx, m.Arrivals(), cfg.Data, o)
+	gathering, err := cluster.Gather(ctx, m.Arrivals(), m.Archive(), m.Roster(), cfg.Data, o)
 	if err != nil {
 		return nil, err
 	}

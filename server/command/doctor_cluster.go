@@ -47,10 +47,29 @@ func edgeFindings(s *cluster.Shipping, now time.Time) (findings []finding) {
 	default:
 		findings = append(findings, finding{check, good, "exchanges are shipped; " + waiting, ""})
 	}
+	if s.Identity != nil {
+		findings = append(findings, identityFinding(s.Identity, now))
+	}
 	if skew := time.Duration(s.Skew) * time.Millisecond; !s.Confirmed.IsZero() && skew.Abs() > maxSkew {
 		findings = append(findings, finding{"clock of the centre", warning, fmt.Sprintf("it is %s off this one", skew), "Set both clocks by NTP: lists are in the order of ids, which are made of the time"})
 	}
 	return findings
+}
+
+// lateBeat is how long the centre may not be heard: it says every two seconds that it is there.
+const lateBeat = 10 * time.Second
+
+func identityFinding(i *cluster.Identity, now time.Time) finding {
+	const check = "accounts and keys"
+	switch {
+	case i.Problem != "":
+		return finding{check, problem, i.Problem, "Those that this edge has hold meanwhile; changes at the centre do not reach it"}
+	case i.Heard.IsZero():
+		return finding{check, warning, "the centre was never heard", "See whether mneme centre runs, with the same MNEME_CLUSTER_KEY"}
+	case now.Sub(i.Heard) > lateBeat:
+		return finding{check, warning, "the centre was last heard " + ago(now, i.Heard), "Those that this edge has hold meanwhile; what is revoked at the centre still opens this edge"}
+	}
+	return finding{check, good, "those of the centre hold here", ""}
 }
 
 func centreFinding(s *cluster.Arriving) finding {

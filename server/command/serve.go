@@ -153,6 +153,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		return err
 	}
 	defer member.Close()
+	member.widen(&engine)
 
 	running := running{member: member}
 	management, err := openManagement(&cfg, managed, observed.Metrics(), &running, log)
@@ -215,7 +216,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	}
 	defer restart.await(ctx, service, c.Config, log, drain)()
 	return serve(ctx, service, management, func() (err error) {
-		if c.Quiet || inherited.Continues() {
+		if c.Quiet || inherited.Continues() || c.Edge { // the keys of an edge are those of its centre
 			return announce(s.Out, service.Addresses())
 		}
 		if g.firstKey, err = firstKey(memory); err != nil {

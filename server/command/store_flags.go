@@ -43,8 +43,8 @@ func storeOptions(cfg *config.Config, log *slog.Logger) (store.Options, error) {
 	}
 	return store.Options{
 		Dir: cfg.Data, Durability: durability, OnPressure: pressure, MasterKey: cfg.MasterKeyBytes(), Log: log,
-		PreviousMasterKey: cfg.PreviousMasterKeyBytes(),
-		AnswerBytes:       int64(cfg.Capture.AnswerBytes),
+		PreviousMasterKey: cfg.PreviousMasterKeyBytes(), Node: uint16(cfg.Cluster.Node),
+		AnswerBytes: int64(cfg.Capture.AnswerBytes),
 
 		Digest: digest.Exchange, Redact: redactor, Stream: digest.Stream,
 		Summaries: cfg.Search.Summaries.Model != "",

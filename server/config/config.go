@@ -339,6 +339,8 @@ type Cluster struct {
 	CA          string   `json:"ca"`          // file of who has signed the brokers' certificates; "": as the system says
 	Node        Count    `json:"node"`        // number of this edge, at most [MaxNode]
 	Replicas    Count    `json:"replicas"`    // of what the brokers hold
+
+	IdentityMaxAge Duration `json:"identity_max_age"` // that an edge believes the centre's keys without hearing of it; 0: for ever
 }
 
 // MaxNode is the highest number of an edge.

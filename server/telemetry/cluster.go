@@ -16,6 +16,7 @@ var (
 	clusterResent    = prometheus.NewDesc(metricClusterResent, "Times this edge shipped again what had not arrived.", nil, nil)
 	clusterArrived   = prometheus.NewDesc(metricClusterArrived, "Exchanges that edges have shipped to this centre.", nil, nil)
 	clusterRefused   = prometheus.NewDesc(metricClusterRefused, "What this centre did not take, by reason.", []string{labelReason}, nil)
+	clusterIdentity  = prometheus.NewDesc(metricClusterIdentityAge, "Time since this edge heard of the centre, whose accounts and keys it has.", nil, nil)
 	clusterAside     = prometheus.NewDesc(metricClusterAside, "Exchanges that this centre refused and keeps aside.", nil, nil)
 )
 
@@ -32,7 +33,7 @@ type clusterLevels struct {
 
 func (c *clusterLevels) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterArrived, clusterRefused, clusterAside,
+		clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterArrived, clusterRefused, clusterAside, clusterIdentity,
 	} {
 		to <- d
 	}
@@ -52,6 +53,9 @@ func (c *clusterLevels) Collect(to chan<- prometheus.Metric) {
 		connected = status.Connected
 		gauge(clusterWaiting, float64(status.Waiting))
 		gauge(clusterWaitingS, age)
+		if status.Identity != nil && !status.Identity.Heard.IsZero() {
+			gauge(clusterIdentity, time.Since(status.Identity.Heard).Seconds())
+		}
 		counter(clusterFrames, status.Frames)
 		counter(clusterResent, status.Resent)
 	}

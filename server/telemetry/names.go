@@ -53,6 +53,7 @@ const (
 	metricClusterArrived        = "mneme_cluster_arrived_total"
 	metricClusterRefused        = "mneme_cluster_refused_total"
 	metricClusterAside          = "mneme_cluster_aside_exchanges"
+	metricClusterIdentityAge    = "mneme_cluster_identity_age_seconds"
 )
 
 const (

@@ -33,6 +33,12 @@ const (
 	KindPacket   Kind = 1 // an edge to the centre: part of a frame
 	KindQuestion Kind = 2 // an edge to the centre: how far is my log?
 	KindMark     Kind = 3 // the centre to an edge: so far
+	KindRoster   Kind = 4 // the centre to all edges: an account, key or credential
+	KindBeat     Kind = 5 // the centre to all edges: it is there
+	KindFind     Kind = 6 // an edge to another node: do you have this?
+	KindFound    Kind = 7 // the reply to it: part of a frame
+
+	KindReasoning Kind = 8 // an edge to all others: the state of a model's reasoning
 )
 
 // Key signs messages between the nodes of a cluster.

@@ -28,14 +28,14 @@ const (
 	packetTail    = 9
 )
 
-// Packets gives the messages of a frame, with at most size bytes of its entries in each.
-func (f *Frame) Packets(k *Key, size int) (messages [][]byte) {
+// Packets gives the messages of a frame, of one kind, with at most size bytes of its entries in each.
+func (f *Frame) Packets(k *Key, kind Kind, size int) (messages [][]byte) {
 	rest := AppendEntries(nil, f.Entries)
 	p := Packet{Node: f.Node, Log: f.Log, After: f.After, Last: f.Last, Tail: f.Tail, Whole: f.Whole, Parts: uint64(max(1, (len(rest)+size-1)/size))}
 	for ; p.Part < p.Parts; p.Part++ {
 		n := min(size, len(rest))
 		p.Payload, rest = rest[:n], rest[n:]
-		messages = append(messages, k.Seal(KindPacket, p.append(nil)))
+		messages = append(messages, k.Seal(kind, p.append(nil)))
 	}
 	return messages
 }
@@ -58,8 +58,8 @@ func appendNumber(dst []byte, field protowire.Number, n uint64) []byte {
 
 // OpenPacket gives the packet of a message, which it points into. The errors are those of [Key.Open], or of a packet that
 // says what cannot be.
-func OpenPacket(k *Key, message []byte) (p Packet, err error) {
-	body, err := k.Open(KindPacket, message)
+func OpenPacket(k *Key, kind Kind, message []byte) (p Packet, err error) {
+	body, err := k.Open(kind, message)
 	if err != nil {
 		return p, err
 	}

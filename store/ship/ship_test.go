@@ -34,9 +34,9 @@ func TestAFrameComesOutOfItsPacketsAsItWas(t *testing.T) {
 	key, want := testKey(t, 1), testFrame()
 	for _, size := range []int{1, 10, 1000, 1 << 20} {
 		var j Joiner
-		messages := want.Packets(key, size)
+		messages := want.Packets(key, KindPacket, size)
 		for i, message := range messages {
-			p, err := OpenPacket(key, message)
+			p, err := OpenPacket(key, KindPacket, message)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestAFrameComesOutOfItsPacketsAsItWas(t *testing.T) {
 		}
 	}
 	empty := &Frame{Log: LogID{1}, After: 1, Last: 2}
-	p, err := OpenPacket(key, empty.Packets(key, 1000)[0])
+	p, err := OpenPacket(key, KindPacket, empty.Packets(key, KindPacket, 1000)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +67,8 @@ func TestPartsOfDifferentFramesAreNotJoined(t *testing.T) {
 	one, other := testFrame(), testFrame()
 	other.After, other.Last = 9, 10
 	packets := func(f *Frame) (all []Packet) {
-		for _, message := range f.Packets(key, 1000) {
-			p, err := OpenPacket(key, message)
+		for _, message := range f.Packets(key, KindPacket, 1000) {
+			p, err := OpenPacket(key, KindPacket, message)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func TestPartsOfDifferentFramesAreNotJoined(t *testing.T) {
 
 func TestOnlyWhatIsSignedIsOpened(t *testing.T) {
 	key := testKey(t, 1)
-	message := testFrame().Packets(key, 1<<20)[0]
+	message := testFrame().Packets(key, KindPacket, 1<<20)[0]
 	other := bytes.Clone(message)
 	other[len(magic)]++
 	for name, c := range map[string]struct {
@@ -109,10 +109,10 @@ func TestOnlyWhatIsSignedIsOpened(t *testing.T) {
 		"cut":             {message[:len(message)-1], ErrForged},
 		"longer":          {append(bytes.Clone(message), 0), ErrForged},
 		"another version": {other, ErrVersion},
-		"another key":     {testFrame().Packets(testKey(t, 2), 1<<20)[0], ErrForged},
+		"another key":     {testFrame().Packets(testKey(t, 2), KindPacket, 1<<20)[0], ErrForged},
 		"another use":     {(&Question{}).Seal(key), ErrForged},
 	} {
-		if _, err := OpenPacket(key, c.message); !errors.Is(err, c.want) {
+		if _, err := OpenPacket(key, KindPacket, c.message); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestOnlyWhatIsSignedIsOpened(t *testing.T) {
 	for range 2000 {
 		changed := bytes.Clone(message)
 		changed[random.IntN(len(changed))] ^= 1 << random.IntN(8)
-		if _, err := OpenPacket(key, changed); err == nil {
+		if _, err := OpenPacket(key, KindPacket, changed); err == nil {
 			t.Fatal("a changed packet was opened")
 		}
 	}
@@ -137,7 +137,7 @@ func TestWhatIsSignedAndMalformedIsAnError(t *testing.T) {
 				changed[random.IntN(len(changed))] = byte(random.Uint32())
 			}
 		}
-		p, err := OpenPacket(key, key.Seal(KindPacket, changed)) // must not panic, nor reserve what a length claims
+		p, err := OpenPacket(key, KindPacket, key.Seal(KindPacket, changed)) // must not panic, nor reserve what a length claims
 		if err == nil {
 			_, _ = new(Joiner).Add(&p)
 		}
@@ -145,7 +145,7 @@ func TestWhatIsSignedAndMalformedIsAnError(t *testing.T) {
 		_, _ = OpenMark(key, key.Seal(KindMark, changed))
 	}
 	for _, p := range []Packet{{Last: 1}, {Parts: 1}, {After: 2, Last: 1, Parts: 1}, {Last: 1, Part: 1, Parts: 1}} {
-		if _, err := OpenPacket(key, key.Seal(KindPacket, p.append(nil))); err == nil {
+		if _, err := OpenPacket(key, KindPacket, key.Seal(KindPacket, p.append(nil))); err == nil {
 			t.Errorf("%+v was opened", p)
 		}
 	}

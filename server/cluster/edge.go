@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// Edge is a node that ships what it records, follows the roster of its centre, and finds what other nodes have answered. It is started by [Join], and ended by
+// Close.
+type Edge struct {
+	*Shipper
+	follower  *follower
+	reasoning *reasoning
+	finding   chan struct{} // holds one for each search at other nodes
+}
+
+// Join makes a store that of an edge. What the store follows is believed for maxAge after the centre was last heard; 0: for
+// ever. It does not wait for brokers or centre.
+func Join(ctx context.Context, log Log, answers Answers, roster Followed, node uint16, maxAge time.Duration, o Options) (*Edge, error) {
+	s, err := Ship(ctx, log, node, o)
+	if err != nil {
+		return nil, err
+	}
+	f, err := startFollower(ctx, s.broker, roster, maxAge, &s.options)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	e := &Edge{s, f, shareReasoning(ctx, s.broker, &s.options), make(chan struct{}, findsMost)}
+	if err := answerFinds(s.broker, &s.options, strconv.Itoa(int(node)), answers); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// Close ends both. What was not confirmed is shipped by the next one.
+func (e *Edge) Close() {
+	e.reasoning.close()
+	e.follower.close()
+	e.Shipper.Close()
+}
+
+// Status says how far it is.
+func (e *Edge) Status() Shipping {
+	s := e.Shipper.Status()
+	s.Identity = new(Identity)
+	*s.Identity = e.follower.identity()
+	return s
+}

@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// A conversation goes on wherever its next request arrives. What that refers to is asked of the edge that answered it, which
+// the id of an exchange names, and of the centre. Each node answers at a subject of its own.
+const (
+	findSubject = "mneme.find."
+	findCentre  = "centre"
+
+	findTime  = time.Second // for the first message of a reply, and between two
+	findBytes = 192 << 20   // of a reply; the largest exchange has 128 MiB
+	findsMost = 8           // at a time: what comes is held in memory
+	findAgain = 5 * time.Second
+)
+
+// Answers are what a node has answered itself, or as a centre was shipped.
+type Answers interface {
+	Exchange(account, id string) (*store.Exchange, error)
+	AnsweredAs(account, response string) (exchange string, err error)
+}
+
+// answerFinds has a node tell others of its cluster what it has, until the connection is closed.
+func answerFinds(b *broker, o *Options, name string, answers Answers) error {
+	_, err := b.Subscribe(findSubject+name, func(m *nats.Msg) {
+		asked, err := ship.OpenFind(o.Key, m.Data)
+		if err != nil || m.Reply == "" {
+			return
+		}
+		found, err := lookUp(answers, &asked)
+		if err != nil {
+			o.Log.Warn("another node got no answer", "exchange", asked.Exchange, "cause", err)
+			return
+		}
+		f := ship.Frame{Log: asked.Nonce, Last: 1, Entries: found}
+		for _, packet := range f.Packets(o.Key, ship.KindFound, packetBytes) {
+			if err := m.Respond(packet); err != nil {
+				return // who asked gives up
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listen to other nodes: %w", err)
+	}
+	return nil
+}
+
+// lookUp gives what is asked for as an entry; nothing if it is not there.
+func lookUp(answers Answers, asked *ship.Find) (found []ship.Entry, err error) {
+	id := asked.Exchange
+	if asked.Response != "" {
+		id, err = answers.AnsweredAs(asked.Account, asked.Response)
+	}
+	var x *store.Exchange
+	if err == nil {
+		x, err = answers.Exchange(asked.Account, id)
+	}
+	if codec.AsError(err, "").Kind == codec.KindNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	record, err := json.Marshal(&x.ExchangeInfo)
+	if err != nil {
+		return nil, err
+	}
+	return []ship.Entry{{Account: asked.Account, Exchange: x.ID, Record: record, Skeleton: x.RawRequest, Parts: [][]byte{x.RawResponse}}}, nil
+}
+
+// Exchange gives an exchange that this edge does not have; [codec.KindNotFound] where no node has it. The error has a time to
+// try again after where a node that may have it is away.
+func (e *Edge) Exchange(account, id string) (*store.Exchange, error) {
+	names := []string{findCentre}
+	if node, ok := store.NodeOf(id); ok && node != e.node {
+		names = []string{strconv.Itoa(int(node)), findCentre}
+	}
+	return e.find(&ship.Find{Account: account, Exchange: id}, names...)
+}
+
+// AnsweredAs is Exchange for the id that the provider gave an answer. The centre alone is asked.
+func (e *Edge) AnsweredAs(account, response string) (exchange string, err error) {
+	x, err := e.find(&ship.Find{Account: account, Response: response}, findCentre)
+	if err != nil {
+		return "", err
+	}
+	return x.ID, nil
+}
+
+func (e *Edge) find(asked *ship.Find, names ...string) (*store.Exchange, error) {
+	e.finding <- struct{}{}
+	defer func() { <-e.finding }()
+	var away error
+	for _, name := range names {
+		x, err := e.ask(name, asked)
+		if x != nil {
+			return x, nil
+		}
+		if err != nil {
+			away = err
+		}
+	}
+	notFound := codec.Errorf(codec.KindNotFound, "no node of the cluster has that")
+	if away != nil {
+		notFound = codec.Errorf(codec.KindNotFound, "it is not here, and a node of the cluster that may have it is away; try again in a moment")
+		notFound.RetryAfter, notFound.Cause = findAgain, away
+	}
+	return nil, notFound
+}
+
+// errFind is the error of a reply that is not to what was asked.
+var errFind = errors.New("the reply of a node is not to what it was asked")
+
+// ask asks one node. Without an error and an exchange it has none.
+func (e *Edge) ask(name string, asked *ship.Find) (*store.Exchange, error) {
+	_, _ = rand.Read(asked.Nonce[:]) // never fails: crypto/rand ends the program instead
+	inbox := e.broker.NewInbox()
+	replies, err := e.broker.SubscribeSync(inbox)
+	if err == nil {
+		defer func() { _ = replies.Unsubscribe() }()
+		err = errors.Join(replies.SetPendingLimits(-1, findBytes), e.broker.PublishRequest(findSubject+name, inbox, asked.Seal(e.options.Key)))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", name, err)
+	}
+	var parts ship.Joiner
+	for {
+		m, err := replies.NextMsg(findTime)
+		if err != nil {
+			return nil, fmt.Errorf("ask %s: %w", name, err)
+		}
+		p, err := ship.OpenPacket(e.options.Key, ship.KindFound, m.Data)
+		if err != nil || p.Log != asked.Nonce {
+			return nil, errors.Join(errFind, err)
+		}
+		f, err := parts.Add(&p)
+		if err != nil || parts.Held() > findBytes {
+			return nil, errors.Join(errFind, err)
+		}
+		if f == nil {
+			continue
+		}
+		if len(f.Entries) == 0 {
+			return nil, nil //nolint:nilnil // the node has none
+		}
+		return foundIn(&f.Entries[0], asked)
+	}
+}
+
+// foundIn reads what lookUp has made.
+func foundIn(entry *ship.Entry, asked *ship.Find) (*store.Exchange, error) {
+	x := &store.Exchange{RawRequest: entry.Skeleton}
+	if json.Unmarshal(entry.Record, &x.ExchangeInfo) != nil || len(entry.Parts) != 1 {
+		return nil, errFind
+	}
+	x.RawResponse = entry.Parts[0]
+	if x.Account != asked.Account || asked.Response == "" && x.ID != asked.Exchange {
+		return nil, errFind
+	}
+	return x, nil
+}

@@ -1,0 +1,258 @@
+package cluster
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Followed is a store that follows the roster of a centre.
+type Followed interface {
+	Begin()
+	Follow(ctx context.Context, entries []store.RosterEntry, whole bool) error
+	Expire(at time.Time)
+	Heard() (time.Time, error)
+	Hear(ctx context.Context, at time.Time) error
+}
+
+// Identity is how far an edge knows who may use it.
+type Identity struct {
+	Heard   time.Time `json:"heard,omitzero"` // when the centre was last heard, also before a restart
+	Problem string    `json:"problem,omitempty"`
+}
+
+const (
+	stalled   = 3 * time.Second  // that a change may be on its way to a watch
+	tryAgain  = 15 * time.Second // with entries that were left out
+	noteHeard = time.Minute      // how often the time at which the centre was heard is noted on disk
+)
+
+// follower has a store follow the roster that a centre gives.
+type follower struct {
+	options *Options
+	broker  *broker
+	roster  Followed
+	maxAge  time.Duration // that what was heard is believed; 0: for ever
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	mu     sync.Mutex
+	status Identity
+	given  uint64 // revision that the centre has given, as its last beat says
+
+	noted time.Time // the goroutine's: what is on disk of status.Heard
+}
+
+func startFollower(ctx context.Context, b *broker, roster Followed, maxAge time.Duration, o *Options) (*follower, error) {
+	heard, err := roster.Heard()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f := &follower{options: o, broker: b, roster: roster, maxAge: maxAge, stop: stop, done: make(chan struct{}), status: Identity{Heard: heard}, noted: heard}
+	if _, err := b.Subscribe(beatSubject, f.hear); err != nil {
+		stop()
+		return nil, fmt.Errorf("listen to the centre: %w", err)
+	}
+	roster.Begin()
+	f.expire(heard)
+	go f.run(ctx)
+	return f, nil
+}
+
+func (f *follower) close() {
+	f.stop()
+	<-f.done
+}
+
+// expire has what was heard hold for as long as it may.
+func (f *follower) expire(heard time.Time) {
+	if f.maxAge > 0 {
+		f.roster.Expire(heard.Add(f.maxAge))
+	}
+}
+
+// hear takes a beat of the centre.
+func (f *follower) hear(m *nats.Msg) {
+	beat, err := ship.OpenBeat(f.options.Key, m.Data)
+	if err != nil {
+		return
+	}
+	now := time.Now()
+	f.mu.Lock()
+	f.status.Heard, f.given = now, beat.Revision
+	f.mu.Unlock()
+	f.expire(now)
+}
+
+func (f *follower) identity() Identity {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status
+}
+
+func (f *follower) run(ctx context.Context) {
+	defer close(f.done)
+	again := f.broker.reconnects()
+	for ctx.Err() == nil {
+		err := f.follow(ctx, again)
+		if ctx.Err() != nil {
+			break
+		}
+		f.say(err)
+		if err != nil {
+			sleep(ctx, pause)
+		}
+	}
+}
+
+// say notes a failure, and logs it when it is another one than before.
+func (f *follower) say(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	f.mu.Lock()
+	before := f.status.Problem
+	f.status.Problem = text
+	f.mu.Unlock()
+	if text != before && text != "" {
+		f.options.Log.Warn("accounts and keys of the centre do not all reach this edge", "cause", err)
+	}
+}
+
+// errStalled is the error of a watch that does not bring what the centre has given.
+var errStalled = errors.New("the brokers do not bring what the centre has given; asking them again")
+
+// follow watches the bucket until that fails, stands still, or the connection was made again: a watch of the client would
+// notice a lost broker only after two heartbeats that do not come, which is ten seconds.
+func (f *follower) follow(ctx context.Context, again <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	opening, opened := context.WithTimeout(ctx, reach)
+	defer opened()
+	bucket, err := f.broker.stream.KeyValue(opening, rosterBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return errors.New("the brokers have no accounts and keys: no centre that gives them has been started yet")
+	}
+	if err != nil {
+		return fmt.Errorf("open the bucket %s: %w", rosterBucket, err)
+	}
+	watcher, err := bucket.WatchAll(ctx)
+	if err != nil {
+		return fmt.Errorf("watch the bucket %s: %w", rosterBucket, err)
+	}
+	defer func() { _ = watcher.Stop() }()
+	w := watch{follower: f, began: time.Now(), whole: true}
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again:
+			return nil
+		case entry, open := <-watcher.Updates():
+			if !open {
+				return fmt.Errorf("watch the bucket %s: it ended", rosterBucket)
+			}
+			if err := w.take(ctx, entry); err != nil {
+				return err
+			}
+		case <-tick.C:
+			if err := w.check(ctx); err != nil {
+				return err
+			}
+			if w.leftOut != nil && time.Since(w.began) > tryAgain {
+				return w.leftOut // and watch from the start
+			}
+		}
+	}
+}
+
+// watch is one watch of the bucket.
+type watch struct {
+	*follower
+	began    time.Time
+	entries  []store.RosterEntry // until all that there was has come
+	whole    bool                // it has not
+	complete bool                // what came holds what a centre gives last
+	leftOut  error
+	revision uint64    // of the last entry that came
+	behind   time.Time // since when the centre has given something else; zero: it has not
+}
+
+// take takes an entry of the bucket; nil stands behind those that were there when the watch began.
+func (w *watch) take(ctx context.Context, entry jetstream.KeyValueEntry) error {
+	if entry == nil {
+		if !w.complete {
+			return errors.New("the centre has not given all of its accounts and keys yet")
+		}
+		entries := w.entries
+		w.whole, w.entries = false, nil
+		w.leftOut = w.roster.Follow(ctx, entries, true)
+		w.say(w.leftOut)
+		return nil
+	}
+	w.revision = entry.Revision()
+	e, err := w.open(entry)
+	if err != nil {
+		w.leftOut = fmt.Errorf("an entry of the bucket %s is not believed: %w", rosterBucket, err)
+		w.say(w.leftOut)
+		return nil
+	}
+	if w.whole {
+		if e.Value != nil {
+			w.entries = append(w.entries, e)
+			w.complete = w.complete || e.Name == store.LastOfRoster
+		}
+		return nil
+	}
+	if err := w.roster.Follow(ctx, []store.RosterEntry{e}, false); err != nil {
+		w.leftOut = err
+		w.say(err)
+	}
+	return nil
+}
+
+// open reads an entry, if the centre has signed it, and under that name.
+func (w *watch) open(entry jetstream.KeyValueEntry) (store.RosterEntry, error) {
+	if entry.Operation() != jetstream.KeyValuePut {
+		name, err := hex.DecodeString(entry.Key())
+		return store.RosterEntry{Name: string(name)}, err
+	}
+	e, err := ship.OpenNamedValue(w.options.Key, ship.KindRoster, entry.Value())
+	if err == nil && bucketKey(e.Name) != entry.Key() {
+		err = ship.ErrForged
+	}
+	return store.RosterEntry(e), err
+}
+
+// check sees that the watch brings what the centre has given, and notes when it was heard.
+func (w *watch) check(ctx context.Context) error {
+	w.mu.Lock()
+	given, heard := w.given, w.status.Heard
+	w.mu.Unlock()
+	switch {
+	case given == w.revision: // it is less in a bucket that was made again
+		w.behind = time.Time{}
+	case w.behind.IsZero():
+		w.behind = time.Now()
+	case time.Since(w.behind) > stalled:
+		return errStalled
+	}
+	if heard.Sub(w.noted) > noteHeard {
+		w.noted = heard
+		return w.roster.Hear(ctx, heard)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// A centre gives its roster, which is accounts, keys and credentials, through a key-value bucket of the brokers, entry by
+// entry. Each is signed. The name of a value in the bucket is that of its entry in hexadecimal digits.
+const (
+	rosterBucket = "mneme-roster"
+	beatSubject  = "mneme.beat"
+
+	beatEach   = 2 * time.Second
+	verifyEach = 15 // beats: that the bucket is as it was left
+)
+
+// Roster is what a centre gives.
+type Roster interface {
+	Entries() ([]store.RosterEntry, error)
+	Changed() <-chan struct{}
+}
+
+func bucketKey(entry string) string { return hex.EncodeToString([]byte(entry)) }
+
+// giver gives a roster to edges.
+type giver struct {
+	options *Options
+	broker  *broker
+	roster  Roster
+
+	bucket   jetstream.KeyValue
+	given    map[string][]byte // what the bucket holds, by its key
+	revision uint64            // of the bucket's last change
+}
+
+// run gives what there is and what changes until ctx is done, from the start where the bucket fails or the connection was
+// made again.
+func (g *giver) run(ctx context.Context) {
+	again, said := g.broker.reconnects(), ""
+	for ctx.Err() == nil {
+		err := g.give(ctx, again)
+		text := ""
+		if err != nil && ctx.Err() == nil {
+			text = err.Error()
+		}
+		if text != said && text != "" {
+			g.options.Log.Warn("accounts and keys are not given to the edges, which keep those that they have", "cause", err)
+		}
+		said = text
+		if err != nil {
+			sleep(ctx, pause)
+		}
+	}
+}
+
+func (g *giver) give(ctx context.Context, again <-chan struct{}) error {
+	if err := g.open(ctx); err != nil {
+		return err
+	}
+	tick := time.NewTicker(beatEach)
+	defer tick.Stop()
+	changed := true
+	for beats := 1; ; beats++ {
+		if changed {
+			if err := g.giveChanges(ctx); err != nil {
+				return err
+			}
+		}
+		if beats%verifyEach == 0 {
+			if last, err := g.last(ctx); err != nil || last != g.revision {
+				return err // the bucket is another one: look what is in it
+			}
+		}
+		beat := ship.Beat{Revision: g.revision, Time: time.Now()}
+		if err := g.broker.Publish(beatSubject, beat.Seal(g.options.Key)); err != nil {
+			return fmt.Errorf("tell edges of the centre: %w", err)
+		}
+		changed = false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again:
+			return nil
+		case <-g.roster.Changed():
+			changed = true
+		case <-tick.C:
+		}
+	}
+}
+
+// open finds the bucket, or makes it, and reads what it holds.
+func (g *giver) open(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
+	g.bucket, err = g.broker.stream.KeyValue(ctx, rosterBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		g.bucket, err = g.broker.stream.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: rosterBucket, History: 1, Storage: jetstream.FileStorage, Replicas: max(1, g.options.Replicas),
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("open the bucket %s: %w", rosterBucket, err)
+	}
+	if err := g.openReasoning(ctx); err != nil {
+		return err
+	}
+	watcher, err := g.bucket.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return fmt.Errorf("read the bucket %s: %w", rosterBucket, err)
+	}
+	defer func() { _ = watcher.Stop() }()
+	g.given = make(map[string][]byte)
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("read the bucket %s: %w", rosterBucket, ctx.Err())
+		case entry := <-watcher.Updates():
+			if entry == nil {
+				g.revision, err = g.last(ctx)
+				return err
+			}
+			g.given[entry.Key()] = entry.Value()
+		}
+	}
+}
+
+// last is the revision of the bucket's last change.
+func (g *giver) last(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
+	status, err := g.bucket.Status(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("look at the bucket %s: %w", rosterBucket, err)
+	}
+	if of, ok := status.(*jetstream.KeyValueBucketStatus); ok {
+		return of.StreamInfo().State.LastSeq, nil
+	}
+	return 0, errors.New("the client of the brokers does not say how far a bucket is")
+}
+
+// giveChanges puts into the bucket what differs from the roster.
+func (g *giver) giveChanges(ctx context.Context) error {
+	entries, err := g.roster.Entries()
+	if err != nil {
+		return err
+	}
+	there, changed := make(map[string]bool, len(entries)), false
+	for i := range entries {
+		e := ship.NamedValue(entries[i])
+		key, sealed := bucketKey(e.Name), e.Seal(g.options.Key, ship.KindRoster)
+		if there[key] = true; bytes.Equal(g.given[key], sealed) {
+			continue
+		}
+		if err := g.within(ctx, func(ctx context.Context) error { _, err := g.bucket.Put(ctx, key, sealed); return err }); err != nil {
+			return err
+		}
+		g.given[key], changed = sealed, true
+	}
+	for key := range g.given {
+		if there[key] {
+			continue
+		}
+		if err := g.within(ctx, func(ctx context.Context) error { return g.bucket.Delete(ctx, key) }); err != nil {
+			return err
+		}
+		delete(g.given, key)
+		changed = true
+	}
+	if changed {
+		g.revision, err = g.last(ctx)
+	}
+	return err
+}
+
+// within bounds how long the brokers may take for a change.
+func (g *giver) within(ctx context.Context, change func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
+	if err := change(ctx); err != nil {
+		return fmt.Errorf("write to the bucket %s: %w", rosterBucket, err)
+	}
+	return nil
+}

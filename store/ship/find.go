@@ -1,0 +1,49 @@
+package ship
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// Find asks a node for an exchange of an account: by its id, or by the id that the provider gave its answer. The node
+// replies with a frame of [KindFound] whose log is the nonce, with one entry or none.
+type Find struct {
+	Nonce    LogID
+	Account  string
+	Exchange string
+	Response string // "": by Exchange
+}
+
+// Fields of what is asked for.
+const (
+	findNonce    = 1
+	findAccount  = 2
+	findExchange = 3
+	findResponse = 4
+)
+
+// Seal makes a message of what is asked for.
+func (f *Find) Seal(k *Key) []byte {
+	body := appendBytes(nil, findNonce, f.Nonce[:])
+	body = appendBytes(body, findAccount, []byte(f.Account))
+	body = appendBytes(body, findExchange, []byte(f.Exchange))
+	return k.Seal(KindFind, appendBytes(body, findResponse, []byte(f.Response)))
+}
+
+// OpenFind reads what [Find.Seal] has written.
+func OpenFind(k *Key, message []byte) (f Find, err error) {
+	body, err := k.Open(KindFind, message)
+	if err != nil {
+		return f, err
+	}
+	return f, eachField(body, func(field protowire.Number, _ uint64, value []byte) error {
+		switch field {
+		case findNonce:
+			return fixed(f.Nonce[:], value)
+		case findAccount:
+			f.Account = string(value)
+		case findExchange:
+			f.Exchange = string(value)
+		case findResponse:
+			f.Response = string(value)
+		}
+		return nil
+	})
+}

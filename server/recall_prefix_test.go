@@ -6,18 +6,25 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
 )
 
 // prefixSessions is how many sessions the property is tried on for each surface and provider. The long run has 750, which
-// is 100,000 requests: make prefixes
+// is 100,000 requests and more: make prefixes
 var prefixSessions = flag.Int("prefix-sessions", 3, "sessions for each surface and provider in the test of prefixes")
 
 // talker recalls another text at each call, or nothing: whatever is the same twice was put back.
@@ -44,6 +51,7 @@ type conversation struct {
 	items   []string
 	turns   int
 	flip    bool // texts are strings, not blocks
+	unlucky int  // requests that failed
 }
 
 func (c *conversation) text(words string) string {
@@ -112,7 +120,7 @@ func (c *conversation) body() string {
 			items[i] = `{"type":"message",` + items[i][1:]
 		}
 	}
-	list := strings.Join(items, ",")
+	list := strings.Join(items, ",") + strings.Repeat(" ", c.unlucky)
 	const system = `Working directory: /home/ann/shop\n`
 	switch c.surface.name {
 	case "chat":
@@ -128,22 +136,26 @@ func (c *conversation) body() string {
 // whether a text is a string or a block.
 func sentHistory(t *testing.T, body []byte) string {
 	t.Helper()
-	var request map[string]json.RawMessage
-	ok(t, json.Unmarshal(body, &request))
-	for _, name := range []string{"messages", "input", "contents"} {
-		if request[name] == nil {
-			continue
-		}
-		var list []any
-		ok(t, json.Unmarshal(request[name], &list))
-		var b bytes.Buffer
+	history := historyIn(body)
+	if history == "" {
+		t.Fatalf("no history in %s", body)
+	}
+	return history
+}
+
+// historyIn is [sentHistory], and "" where there is none.
+func historyIn(body []byte) string {
+	var request struct{ Messages, Input, Contents []any }
+	if json.Unmarshal(body, &request) != nil {
+		return ""
+	}
+	var b bytes.Buffer
+	for _, list := range [][]any{request.Messages, request.Input, request.Contents} {
 		for _, item := range list {
 			writePlain(&b, item)
 		}
-		return b.String()
 	}
-	t.Fatalf("no history in %s", body)
-	return ""
+	return b.String()
 }
 
 // writePlain leaves out how a list or a member ends, so that a message that grew goes on from what it was.
@@ -172,26 +184,138 @@ func writePlain(b *bytes.Buffer, v any) {
 	}
 }
 
-// play lets a conversation go on at random, and counts requests that do not begin with all of the one before.
-func (c *conversation) play(t *testing.T, h *house, control bool) (requests, broken int) {
-	var before string
+// weather stands before the simulated provider, in two places. It keeps the histories that arrive, and where it is bad lets
+// one request in four fail, so that the router goes to the other place, or to another model.
+type weather struct {
+	bad      bool
+	provider func() string // origin of the simulated provider
+
+	mu         sync.Mutex
+	arrived    []arrival
+	faults     int
+	overloaded map[uint32]bool // by the sum of what was sent
+}
+
+type arrival struct{ format, history string }
+
+func (w *weather) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	format, _, _ := strings.Cut(r.URL.Path, "/models/") // of Gemini the model follows
+	if history := historyIn(body); history != "" {
+		w.mu.Lock()
+		w.arrived = append(w.arrived, arrival{format, history})
+		w.mu.Unlock()
+	}
+	if status := w.failure(crc32.ChecksumIEEE(body)); status != 0 {
+		to.Header().Set("Retry-After-Ms", "1")
+		http.Error(to, `{"error":{"message":"bad weather","type":"server_error"}}`, status)
+		return
+	}
+	on, err := http.NewRequestWithContext(r.Context(), r.Method, w.provider()+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	on.Header = r.Header.Clone()
+	answer, err := http.DefaultTransport.RoundTrip(on)
+	if err != nil {
+		http.Error(to, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer answer.Body.Close()
+	maps.Copy(to.Header(), answer.Header)
+	to.WriteHeader(answer.StatusCode)
+	_, _ = io.Copy(to, answer.Body)
+}
+
+// failure is the status by which a request fails; 0: it does not. An overload is over when the request comes again, which it
+// does at the other place; a fault stays, so that another model stands in.
+func (w *weather) failure(body uint32) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.bad && body%8 == 0:
+		w.faults++
+		return http.StatusInternalServerError
+	case w.bad && body%8 == 1 && !w.overloaded[body]:
+		w.overloaded[body] = true
+		return http.StatusServiceUnavailable
+	}
+	return 0
+}
+
+// take gives what has arrived since it was called last.
+func (w *weather) take() []arrival {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	arrived := w.arrived
+	w.arrived = nil
+	return arrived
+}
+
+// rounds are the models that are asked, each with one of another provider that stands in.
+var rounds = []router.Fallback{
+	{Model: "gpt-4.1", To: []string{"claude-opus-4-8"}}, {Model: "gpt-5.5", To: []string{"gemini-3.8-flash"}},
+	{Model: "claude-opus-4-8", To: []string{"gpt-4.1"}}, {Model: "gemini-3.8-flash", To: []string{"gpt-5.5"}},
+}
+
+// under builds a house whose providers are in the weather.
+func (w *weather) under(t *testing.T, changes ...func(*plan)) *house {
+	places := [2]*httptest.Server{httptest.NewServer(w), httptest.NewServer(w)}
+	h := build(t, append(changes, func(p *plan) {
+		for _, name := range []string{"openai", "anthropic", "gemini"} {
+			c := router.ProviderConfig{APIKey: serverDefaultKey}
+			for _, place := range places {
+				c.Endpoints = append(c.Endpoints, router.Endpoint{BaseURL: router.ProviderConfig{}.WithSimulated(name, place.URL).BaseURL})
+			}
+			p.router.Providers[name] = c
+		}
+		p.router.Breaker, p.router.Fallbacks = router.Breaker{Failures: -1}, rounds
+	})...)
+	t.Cleanup(func() { // before the house looks for what is left open
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		for _, place := range places {
+			place.Close()
+		}
+	})
+	w.provider = h.provider.URL
+	h.key = h.createKey("acme", store.AllScopes)
+	return h
+}
+
+// tally is what was seen of requests at providers.
+type tally struct{ requests, broken, standIns int }
+
+// play lets a conversation go on at random, and counts requests that do not begin with all of the one before that the same
+// provider got.
+func (c *conversation) play(t *testing.T, h *house, w *weather, control bool) (n tally) {
+	before := make(map[string]string)
 	var headers []string
 	if c.native {
 		headers = []string{"X-Service-Chat-Key", c.name}
 	}
 	headers = append(headers, "X-Service-Recall", "on")
 	send := func() {
-		a := h.post(c.surface.path, c.body(), headers...)
-		if a.status != 200 {
-			t.Fatalf("%s on %s: %d %s", c.surface.name, c.model, a.status, a.body)
-		}
-		sent := sentHistory(t, h.upstream().Body)
-		if requests++; !strings.HasPrefix(sent, before) {
-			if broken++; broken == 1 && !control {
-				t.Logf("%s on %s: %q\ndoes not begin with %q", c.surface.name, c.model, sent, before)
+		for {
+			a := h.post(c.surface.path, c.body(), headers...)
+			if a.header.Get("X-Service-Fallback") != "" {
+				n.standIns++
 			}
+			if a.status == 200 {
+				break
+			}
+			if !w.bad {
+				t.Fatalf("%s on %s: %d %s", c.surface.name, c.model, a.status, a.body)
+			}
+			c.unlucky++ // else the very same bytes fail again
 		}
-		before = sent
+		for _, r := range w.take() {
+			if n.requests++; !strings.HasPrefix(r.history, before[r.format]) {
+				if n.broken++; n.broken == 1 && !control {
+					t.Logf("%s on %s: %q\ndoes not begin with %q", c.surface.name, c.model, r.history, before[r.format])
+				}
+			}
+			before[r.format] = r.history
+		}
 	}
 	for range 3 + c.random.IntN(5) {
 		c.ask()
@@ -214,37 +338,43 @@ func (c *conversation) play(t *testing.T, h *house, control bool) (requests, bro
 			}
 		}
 	}
-	return requests, broken
+	return n
 }
 
-// Whatever clients do, each request of a conversation begins with all of the one before it: so the prompt cache hits. Each
-// recall gives another text, and the test can fail: without putting texts back it does.
+// Whatever clients and providers do, each request of a conversation begins with all of the one before it: so the prompt cache
+// hits. Each recall gives another text, and the test can fail: without putting texts back it does.
 func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
-	for _, control := range []bool{false, true} {
-		requests, broken := 0, 0
-		h := build(t, func(p *plan) {
-			p.server.Recaller = &talker{}
-			if control {
-				p.engine = func(e *server.Engine) { e.Notes = forgetful{e.Notes} }
-			}
-		})
-		h.key = h.createKey("acme", store.AllScopes)
-		for _, s := range generating {
-			for _, model := range []string{"gpt-4.1", "gpt-5.5", "claude-opus-4-8", "gemini-3.8-flash"} {
-				for n := range *prefixSessions {
-					c := &conversation{surface: s, model: model, random: rand.New(rand.NewPCG(uint64(n), uint64(len(model)+len(s.name)))), native: n%2 == 0, name: fmt.Sprintf("%s-%s-%d", s.name, model, n)}
-					r, b := c.play(t, h, control)
-					requests, broken = requests+r, broken+b
+	for name, row := range map[string]struct{ bad, control bool }{
+		"all is well": {}, "providers fail": {bad: true}, "control": {control: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &weather{bad: row.bad, overloaded: make(map[uint32]bool)}
+			h := w.under(t, func(p *plan) {
+				p.server.Recaller = &talker{}
+				if row.control {
+					p.engine = func(e *server.Engine) { e.Notes = forgetful{e.Notes} }
+				}
+			})
+			var all tally
+			for _, s := range generating {
+				for _, round := range rounds {
+					for n := range *prefixSessions {
+						c := &conversation{surface: s, model: round.Model, random: rand.New(rand.NewPCG(uint64(n), uint64(len(round.Model)+len(s.name)))), native: n%2 == 0, name: fmt.Sprintf("%s-%s-%d", s.name, round.Model, n)}
+						one := c.play(t, h, w, row.control)
+						all.requests, all.broken, all.standIns = all.requests+one.requests, all.broken+one.broken, all.standIns+one.standIns
+					}
 				}
 			}
-		}
-		t.Logf("control %t: %d of %d requests do not begin with the one before", control, broken, requests)
-		if !control && broken > 0 {
-			t.Errorf("%d of %d requests do not begin with the one before", broken, requests)
-		}
-		if control && broken < requests/4 {
-			t.Errorf("without putting texts back, %d of %d requests do not begin with the one before: the test cannot fail", broken, requests)
-		}
+			t.Logf("%s: %d of %d requests do not begin with the one before; %d were sent again elsewhere, %d failed, %d were answered by a stand-in", name, all.broken, all.requests, len(w.overloaded), w.faults, all.standIns)
+			switch {
+			case !row.control && all.broken > 0:
+				t.Errorf("%d of %d requests do not begin with the one before", all.broken, all.requests)
+			case row.control && all.broken < all.requests/4:
+				t.Errorf("without putting texts back, %d of %d requests do not begin with the one before: the test cannot fail", all.broken, all.requests)
+			case row.bad && (len(w.overloaded) == 0 || all.standIns == 0):
+				t.Error("no request was sent elsewhere, or none was answered by a stand-in: nothing was tried")
+			}
+		})
 	}
 }
 

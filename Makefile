@@ -104,6 +104,10 @@ PREFIX_SESSIONS ?= 750
 prefixes: ## See in 100,000 requests, and across 200 kills, that each begins with the one before where recall puts text into them
 	go test ./server -count=1 -v -timeout 60m -run TestEachRequestBeginsWithTheOneBefore -prefix-sessions $(PREFIX_SESSIONS) -prefix-kills 200 2>&1 | grep -E '^(---|ok|FAIL)|recall_[a-z]+_test'
 
+.PHONY: recall-echo
+recall-echo: ## See that 50 sessions that recall each other ten times spread nothing, and that of 100,000 decisions none quotes another account or project, or what was erased
+	go test ./server -count=1 -v -timeout 60m -run 'TestSessionsThatRecallEachOther|TestNoDecisionQuotesAnother' -echo-sessions 50 -echo-rounds 10 -isolation-accounts 10 -isolation-decisions 100000 2>&1 | grep -E '^(---|ok|FAIL)|recall_[a-z]+_test'
+
 search-speed: build ## Measure searches in a large account while exchanges pass. More: make search-speed ARGS="-documents 10000"
 	@go run ./bench/searchspeed $(ARGS)
 

@@ -200,7 +200,7 @@ type arrival struct{ format, history string }
 
 func (w *weather) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	format, _, _ := strings.Cut(r.URL.Path, "/models/") // of Gemini the model follows
+	format, _, _ := strings.Cut(strings.TrimSuffix(r.URL.Path, "/count_tokens"), "/models/") // of Gemini the model follows
 	if history := historyIn(body); history != "" {
 		w.mu.Lock()
 		w.arrived = append(w.arrived, arrival{format, history})

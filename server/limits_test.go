@@ -249,7 +249,7 @@ func bodiesShareABudget(t *testing.T, on transportPlan) {
 	})
 }
 
-// Some clients are slow on purpose. Each byte they send would start a read time-out anew.
+// Some clients are slow on purpose. Each byte they send would start a read time-out again.
 func TestARequestThatDripsInIsCutOff(t *testing.T) { onEveryTransport(t, aRequestThatDripsInIsCutOff) }
 
 func aRequestThatDripsInIsCutOff(t *testing.T, on transportPlan) {

@@ -206,7 +206,7 @@ func (s *core) movable(source sessionRef) (m *move, members []kv.ExchangeID, err
 	return m, members, err
 }
 
-// moveExchange takes an exchange from one session to another. Its turn is digested anew, for it depends on what the
+// moveExchange takes an exchange from one session to another. Its turn is digested again, for it depends on what the
 // session said before.
 func (g *gathering) moveExchange(w *write, id kv.ExchangeID, from, to sessionRef) {
 	account := from.account

@@ -21,9 +21,9 @@ type Generation struct {
 	Dimensions int       `json:"dimensions"`
 	Started    time.Time `json:"started"`
 	Live       bool      `json:"live,omitempty"`     // searches go by it
-	Complete   bool      `json:"complete,omitempty"` // every turn of before the stage followed has been taken up
+	Complete   bool      `json:"complete,omitempty"` // every turn of before the stage followed is in it
 	Retired    bool      `json:"retired,omitempty"`  // its vectors are being erased
-	Cursor     []byte    `json:"cursor,omitempty"`   // of [Feed.TurnsAfter]: how far the turns of before have been taken up
+	Cursor     []byte    `json:"cursor,omitempty"`   // of [Feed.TurnsAfter]: how far the turns of before are in it
 	Done       uint64    `json:"done"`               // turns up to there
 	Total      uint64    `json:"total"`              // turns there were when it began
 }

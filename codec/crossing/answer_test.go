@@ -85,7 +85,7 @@ var answerTests = []answerTest{
 		[]string{"more"},
 	},
 	{
-		"an id that the client cannot take is made anew", codec.Messages, own, messagesHi + `,` + messagesTool,
+		"an id that the client cannot take is made again", codec.Messages, own, messagesHi + `,` + messagesTool,
 		chatAnswer(`{"role":"assistant","content":null,"tool_calls":[{"id":"functions.f:0","type":"function","function":{"name":"f","arguments":"{}"}}]}`, "tool_calls"),
 		[]string{`"id":"toolu_`},
 		[]string{"functions.f"},

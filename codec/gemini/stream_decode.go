@@ -214,7 +214,7 @@ func (d *decoder) candidates(dst []codec.Event, c *cursor) []codec.Event {
 	return dst
 }
 
-// candidate reads one. That it is not the first is told after its content: what was read of it is undone then.
+// candidate reads one. The format tells after its content that it is not the first: what was read of it is undone then.
 func (d *decoder) candidate(dst []codec.Event, c *cursor) []codec.Event {
 	if !c.enter('{') {
 		c.value()

@@ -56,7 +56,7 @@ func Names() []string {
 	return names
 }
 
-// Find gives the agent of that name. Any other program is taken for one that goes by the usual variables; known is then
+// Find gives the agent of that name. Any other program is taken for one that reads the usual variables; known is then
 // false.
 func Find(name string) (a Agent, known bool) {
 	if i := slices.IndexFunc(agents, func(a Agent) bool { return a.Name == name }); i >= 0 {

@@ -173,11 +173,11 @@ func examineEmbedder(ctx context.Context, cfg *config.Config, routes *router.Rou
 	settings, byProvider := cfg.Embedding()
 	switch {
 	case cfg.Search.Embedder.Model == config.NoEmbedder:
-		return finding{"embedder", good, "none; searches go by words alone", ""}
+		return finding{"embedder", good, "none; searches use words alone", ""}
 	case !byProvider:
 		return finding{"embedder", good, config.LocalHash + ", which is built in", ""}
 	}
-	const fix = "Correct search.embedder, or its provider; searches go by words meanwhile"
+	const fix = "Correct search.embedder, or its provider; searches use words meanwhile"
 	embedder, err := embedding.New(settings, routes, func(string, string) (string, bool, error) { return "", false, nil })
 	if err != nil {
 		return finding{"embedder", problem, messageOf(err), fix}

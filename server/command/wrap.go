@@ -27,7 +27,7 @@ type Wrap struct {
 	Memory   bool     `help:"Give the agent the memory as tools (claude, codex, opencode)."`
 	Recall   bool     `help:"Tell the agent what earlier sessions say, by hooks (claude, codex)."`
 	OwnLogin bool     `help:"Leave the agent's own login in place: the provider bills it, and mneme keeps no copy (claude)."`
-	Agent    string   `arg:"" help:"The agent: claude, codex, opencode, qwen, aider; or any program that goes by OPENAI_BASE_URL or ANTHROPIC_BASE_URL."`
+	Agent    string   `arg:"" help:"The agent: claude, codex, opencode, qwen, aider; or any program that reads OPENAI_BASE_URL or ANTHROPIC_BASE_URL."`
 	Args     []string `arg:"" optional:"" passthrough:"" help:"Arguments for the agent."`
 }
 

@@ -318,7 +318,7 @@ type Embedder struct {
 // Embedding models that are not asked for at a provider.
 const (
 	LocalHash  = localhash.Model // the built-in one
-	NoEmbedder = "none"          // search goes by words alone
+	NoEmbedder = "none"          // searches use words alone
 )
 
 // Admin is the management API over TCP, for keys of scope admin. Empty: only the socket in the data directory.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Watch tells by looking now and then whether files have changed. It goes by the files that names lead to, so that a file
+// Watch polls files for changes. It looks at the files that names lead to, so that a file
 // written in place, one put in its place and one behind a link that is turned elsewhere are all noticed, on every file
 // system.
 type Watch struct {

@@ -76,7 +76,7 @@ type Reason string
 
 // Reasons.
 const (
-	ReasonShort    Reason = "short"    // the question has hardly a word to go by
+	ReasonShort    Reason = "short"    // the question has hardly a word to search for
 	ReasonScope    Reason = "scope"    // the project is not known
 	ReasonCoverage Reason = "coverage" // nothing holds enough of the question
 	ReasonGiven    Reason = "given"    // all of it was given before
@@ -91,7 +91,7 @@ const (
 func (r Reason) Sentence() string {
 	switch r {
 	case ReasonShort:
-		return "the question has too few words to go by"
+		return "the question has too few words to search for"
 	case ReasonScope:
 		return "the project is not known"
 	case ReasonCoverage:

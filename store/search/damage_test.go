@@ -23,7 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// A turn whose record is damaged is not found. All others are, of every account, also when the index is built anew.
+// A turn whose record is damaged is not found. All others are, of every account, also when the index is rebuilt.
 func TestADamagedTurnHoldsNoOtherUp(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	damaged := m.capture("acme", talk("where is the lock", "here"))
@@ -410,7 +410,7 @@ func (l *lines) count(what string) (n int) {
 	return n
 }
 
-// A turn that was damaged when words and vectors were made anew is found by both once it is repaired.
+// A turn that was damaged when words and vectors were made again is found by both once it is repaired.
 func TestARepairedTurnIsFoundByItsWordsAndItsVector(t *testing.T) {
 	m, damaged, _ := withDamagedTurn(t)
 	report, err := m.check(t.Context(), true, func(store.Finding) {})
@@ -429,7 +429,7 @@ func TestATurnThatCanBeReadAgainIsFoundByItsWordsAndItsVector(t *testing.T) {
 	m.wantFoundAnyhow("acme", damaged)
 }
 
-// withDamagedTurn gives a memory whose words and vectors were made anew while a turn about cars was damaged, and its record.
+// withDamagedTurn gives a memory whose words and vectors were made again while a turn about cars was damaged, and its record.
 func withDamagedTurn(t *testing.T) (m *memory, damaged string, record []byte) {
 	t.Helper()
 	m = openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 1024)})

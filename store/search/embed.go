@@ -72,7 +72,7 @@ func (v *vectors) takeUp(ctx context.Context, turns []*store.Change) (later []*s
 	return later, nil
 }
 
-// skip notes that turns are not taken up because their account rests.
+// skip notes that turns are not embedded because their account is in back-off.
 func (v *vectors) skip(turns []*store.Change) []*store.Change {
 	if v.skipped == 0 {
 		v.skipped = max(turns[0].Seq, 1)
@@ -80,7 +80,7 @@ func (v *vectors) skip(turns []*store.Change) []*store.Change {
 	return turns
 }
 
-// changedTexts gives what is to be embedded anew of turns of an account, and takes away the vectors of those that have nothing to
+// changedTexts gives what is to be embedded again of turns of an account, and takes away the vectors of those that have nothing to
 // say any more. name is the account's, as far as it is needed. unread are turns that are damaged.
 func (v *vectors) changedTexts(ctx context.Context, turns []*store.Change) (name string, changed []*pending, unread []*store.Change, err error) {
 	growing := &v.generations[v.growing]

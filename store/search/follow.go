@@ -36,7 +36,7 @@ type Index struct {
 
 	opened   chan struct{} // closed when lexical is there, or missing says why it is not
 	progress broadcast     // after each batch
-	building atomic.Bool   // an index that was lost, or is of another version, is being built anew
+	building atomic.Bool   // an index that was lost, or is of another version, is being rebuilt
 	rebuild  chan chan error
 	unbegun  bool                  // run's own: another index was to take the place of the former one, and has not done so whole
 	missing  atomic.Pointer[error] // why there is no whole index; nil: there is one
@@ -59,7 +59,7 @@ type Index struct {
 // Options configure [Open].
 type Options struct {
 	Dir      string       // of what is derived from the store
-	Embedder Embedder     // gives the vectors of turns and queries; nil: searches go by words and names alone
+	Embedder Embedder     // gives the vectors of turns and queries; nil: searches use words and names alone
 	Log      *slog.Logger // nil: discard
 
 	// Former gives an embedder by an identity that was configured before, so that searches can go on by its vectors
@@ -80,7 +80,7 @@ type Options struct {
 
 const defaultVectorMemory = 512 << 20
 
-// Open starts to follow a store. It returns at once: an index that is lost, damaged or of another version is built anew
+// Open starts to follow a store. It returns at once: an index that is lost, damaged or of another version is rebuilt
 // while searches are served from what is there.
 func Open(st *store.Store, opts Options) *Index {
 	if opts.Log == nil {
@@ -98,7 +98,7 @@ func Open(st *store.Store, opts Options) *Index {
 	if opts.Embedder != nil {
 		var err error
 		if x.vectors, err = newVectors(x, &opts); err != nil {
-			opts.Log.Error("there are no vectors; searches go by words alone", "embedder", opts.Embedder.Identity(), "error", err)
+			opts.Log.Error("there are no vectors; searches use words alone", "embedder", opts.Embedder.Identity(), "error", err)
 		}
 	}
 	go x.run(ctx)
@@ -108,7 +108,7 @@ func Open(st *store.Store, opts Options) *Index {
 	return x
 }
 
-// Close ends the following. What has not been indexed yet is taken up at the next start.
+// Close ends the following. What has not been indexed yet is indexed after the next start.
 func (x *Index) Close() error {
 	x.cancel()
 	x.beside.end()
@@ -262,7 +262,7 @@ func (x *Index) open(ctx context.Context) {
 }
 
 // startAnew throws the index away and begins another one; while that fails, missing says why. All that an index has can be
-// made anew from the store.
+// made again from the store.
 func (x *Index) startAnew(ctx context.Context) error {
 	err := x.begin(ctx)
 	if err == nil {
@@ -336,7 +336,7 @@ func (x *Index) openLexical(dir string) (err error) {
 	return err
 }
 
-// Rebuild throws the index away and builds it anew behind the searches; it returns when that has begun.
+// Rebuild throws the index away and rebuilds it in the background; it returns when that has begun.
 func (x *Index) Rebuild(ctx context.Context) error {
 	asked := make(chan error, 1)
 	select {
@@ -452,7 +452,7 @@ func isNotFound(err error) bool {
 // Status says how far the index is.
 type Status struct {
 	Lag       uint64 `json:"lag_seq"`            // changes that cannot be found yet
-	Building  bool   `json:"building,omitempty"` // the index is being built anew
+	Building  bool   `json:"building,omitempty"` // the index is being rebuilt
 	Documents uint64 `json:"documents"`          // of the account
 	Bytes     int64  `json:"bytes"`              // on disk, of all accounts
 	Error     string `json:"error,omitempty"`    // why there is no index at present; the rest but for Lag is not known then
@@ -467,9 +467,9 @@ type VectorStatus struct {
 	Bytes      int64  `json:"bytes"`     // of these on disk
 	Embedder   string `json:"embedder"`  // its identity
 	Generation uint32 `json:"generation"`
-	Serving    string `json:"serving,omitempty"` // the embedder whose vectors searches go by, when it is another one
+	Serving    string `json:"serving,omitempty"` // the embedder whose vectors searches use, when it is another one
 	Building   bool   `json:"building,omitempty"`
-	Done       uint64 `json:"done"`            // turns that the generation has taken up
+	Done       uint64 `json:"done"`            // turns that the generation holds
 	Total      uint64 `json:"total"`           // of so many
 	Memory     int64  `json:"memory_bytes"`    // of the accounts that were searched last
 	Lag        uint64 `json:"lag_seq"`         // changes that have no vector yet
@@ -482,7 +482,7 @@ func (x *Index) lag() uint64 {
 	return lag
 }
 
-// Lag is how many changes searches by words and by vectors do not go by yet.
+// Lag is how many changes searches by words and by vectors do not see yet.
 func (x *Index) Lag() (words, vectors uint64) {
 	if x.vectors != nil {
 		vectors = x.vectors.lag()
@@ -562,7 +562,7 @@ var errUnreadable = errors.New("the search index cannot be read")
 // ends meanwhile is not waited for, so that a wait comes to an end on a busy account too.
 func (x *Index) Wait(ctx context.Context, account string) error {
 	select {
-	case <-x.opened: // an index that was lost knows only now what it has to take up
+	case <-x.opened: // an index that was lost knows only now what it has to index
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-x.done:
@@ -582,7 +582,7 @@ func (x *Index) Wait(ctx context.Context, account string) error {
 	return nil
 }
 
-// WaitVectors is Wait for the vectors of what had ended: searches go by them when it returns. Turns of before the
+// WaitVectors is Wait for the vectors of what had ended: searches use them when it returns. Turns of before the
 // embedder was configured are not waited for.
 func (x *Index) WaitVectors(ctx context.Context, account string) error {
 	if err := x.Wait(ctx, account); err != nil || x.vectors == nil {
@@ -604,7 +604,7 @@ func (x *Index) WaitVectors(ctx context.Context, account string) error {
 	}
 }
 
-// RebuildVectors makes all vectors anew behind the searches, which go by the former ones meanwhile; it returns when that
+// RebuildVectors makes all vectors again in the background, while searches use the former ones; it returns when that
 // has begun.
 func (x *Index) RebuildVectors(ctx context.Context) error {
 	if x.vectors == nil {

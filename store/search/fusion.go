@@ -158,7 +158,7 @@ func (v *vectors) missing(serving *serving) string {
 	if s == nil || !s.Building || s.Generation != serving.generation {
 		return ""
 	}
-	return fmt.Sprintf("vectors: %d of %d turns have been taken up so far", s.Done, s.Total)
+	return fmt.Sprintf("vectors: %d of %d turns have been embedded so far", s.Done, s.Total)
 }
 
 // fuse weighs the candidates of the next pool.

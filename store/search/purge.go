@@ -49,7 +49,7 @@ func (x *Index) Purge(ctx context.Context) error {
 	return nil
 }
 
-// renewSessions takes up all sessions that have changed: one that has lost a turn is in the index with what that said until
+// renewSessions indexes all sessions that have changed: one that has lost a turn is in the index with what that said until
 // then, and nothing but the turn tells that files hold what was erased.
 func (x *Index) renewSessions(ctx context.Context) error {
 	for changed := x.changedBefore(); ; {

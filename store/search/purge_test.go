@@ -31,7 +31,7 @@ func TestAnErasedTurnLeavesTheFilesOfTheIndex(t *testing.T) {
 	}
 }
 
-// A session's document is made anew some time after one of its turns was erased. A purge does not leave it with what the turn
+// A session's document is made again some time after one of its turns was erased. A purge does not leave it with what the turn
 // said: nothing would tell the next one of it.
 func TestAPurgeTakesTheErasedOutOfSessionsToo(t *testing.T) {
 	m := openMemory(t, t.TempDir())

@@ -10,7 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// An index is built anew also while turns come without a pause.
+// An index is rebuilt also while turns come without a pause.
 func TestABusyIndexCanBeBuiltAnew(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	began := make(chan error, 1)

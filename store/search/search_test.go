@@ -173,7 +173,7 @@ func TestTheErasedIsNeverFound(t *testing.T) {
 	m.wantFound("acme", "passphrase OR weather", kept)
 }
 
-// An index that is lost, half lost, broken or of another version is built anew from what was captured.
+// An index that is lost, half lost, broken or of another version is rebuilt from what was captured.
 func TestALostIndexIsBuiltAnew(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	id := m.capture("acme", talk("where is the lock", "in pkg/lock"))
@@ -198,7 +198,7 @@ func TestALostIndexIsBuiltAnew(t *testing.T) {
 	}
 }
 
-// While the index is built anew, searches are answered and exchanges are captured; at the end everything is there.
+// While the index is rebuilt, searches are answered and exchanges are captured; at the end everything is there.
 func TestAnIndexIsBuiltAnewWhileItServes(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	const before, meanwhile = 300, 100

@@ -126,7 +126,7 @@ func TestSessionsAreHeldToABudgetOfTokens(t *testing.T) {
 }
 
 // What was erased leaves its session's document before the next search, a session without turns is gone, and an index
-// that is built anew has the sessions again.
+// that is rebuilt has the sessions again.
 func TestSessionsForgetWhatIsErased(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	session, ids := m.said("acme", "one", talk("the secret is marmalade", "noted"), talk("and the weather?", "fine"))

@@ -10,30 +10,30 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/lexical"
 )
 
-// What the lexical index has taken up is found at once and written to disk a little later, many batches together. It
+// What is in the lexical index is found at once and written to disk a little later, many batches together. It
 // is confirmed when it is on disk: so a crash loses nothing, and what was not written comes again.
 
-// mostUnwritten is how many bytes of texts may be in memory alone before no more are taken up.
+// mostUnwritten is how many bytes of texts may be in memory alone before no more are indexed.
 const mostUnwritten = 32 << 20
 
 // unwrittenWarning is how long turns wait for the disk before the log says so.
 const unwrittenWarning = 10 * time.Second
 
-// unwritten is what one lexical index has taken up that has not been confirmed yet.
+// unwritten is what one lexical index holds that has not been confirmed yet.
 type unwritten struct {
 	mu      sync.Mutex
 	bytes   int            // of texts that are in memory alone
 	written []*store.Batch // of turns, on disk
 }
 
-// grow counts bytes that are taken up, or, below 0, that are on disk.
+// grow counts bytes that are indexed, or, below 0, that are on disk.
 func (u *unwritten) grow(bytes int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.bytes += bytes
 }
 
-// full tells that no more may be taken up before something is written.
+// full reports whether something has to be written before more is indexed.
 func (u *unwritten) full() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -62,7 +62,7 @@ func (x *Index) confirm(ctx context.Context) error {
 	return x.sessions.confirm(ctx, x.feed)
 }
 
-// apply has the lexical index take up documents; written is called when they are on disk.
+// apply adds documents to the lexical index; written is called when they are on disk.
 func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []lexical.Key, written func()) error {
 	u, bytes := x.unwritten.Load(), size(documents)
 	u.grow(bytes)
@@ -83,11 +83,11 @@ func (x *Index) apply(ctx context.Context, documents []lexical.Document, gone []
 	return err
 }
 
-// awaitRoom waits until more may be taken up.
+// awaitRoom waits until more may be indexed.
 func (x *Index) awaitRoom(ctx context.Context) {
 	for began, warned := time.Now(), false; x.unwritten.Load().full() && ctx.Err() == nil; {
 		if waited := time.Since(began); waited > unwrittenWarning && !warned {
-			x.log.Error("the search index cannot be written to disk; turns are not taken up until it can", "dir", x.dir)
+			x.log.Error("the search index cannot be written to disk; turns are not indexed until it can", "dir", x.dir)
 			warned = true
 		}
 		x.await(ctx, true)

@@ -16,7 +16,7 @@ import (
 // store; so after a crash it goes on where it was, and what it does twice it does to the same end.
 //
 // The vectors of one embedder are a generation. When another embedder is configured a new generation is opened, which
-// takes up the turns that are there, oldest account first, beside those that come. Searches go by the old one until the
+// embeds the turns that are there, oldest account first, beside those that come. Searches use the old one until the
 // new one is complete, and never by both; then the old one is erased.
 type vectors struct {
 	store    *store.Store
@@ -29,21 +29,21 @@ type vectors struct {
 	cache    *vector.Cache
 
 	generations []store.Generation // as they are stored; run's own
-	growing     int                // of generations: the one that takes up turns
+	growing     int                // of generations: the one that takes turns
 	skipped     uint64             // the first change that is put aside because its account rests; 0: none
-	filled      uint64             // changes up to this one may be of turns that the backfill has taken up
+	filled      uint64             // changes up to this one may be of turns that the backfill has embedded
 	resting     restingAccounts    // accounts for which documents cannot be embedded now
 	unanswered  restingAccounts    // accounts for which queries cannot
 	renew       chan chan error    // asks for a new generation
 
 	serving  atomic.Pointer[serving]
 	status   atomic.Pointer[VectorStatus]
-	settled  atomic.Uint64 // every change up to this one has been taken up
+	settled  atomic.Uint64 // every change up to this one is in it
 	progress broadcast
 	done     chan struct{}
 }
 
-// serving is what searches go by.
+// serving is what searches use.
 type serving struct {
 	generation uint32
 	embedder   Embedder
@@ -79,11 +79,11 @@ func newVectors(x *Index, opts *Options) (*vectors, error) {
 	}, nil
 }
 
-// run takes up turns until ctx is done.
+// run embeds turns until ctx is done.
 func (v *vectors) run(ctx context.Context) {
 	defer close(v.done)
 	for err := v.begin(ctx); err != nil && ctx.Err() == nil; err = v.begin(ctx) {
-		v.log.Error("the vectors cannot be opened; searches go by words alone", "error", err)
+		v.log.Error("the vectors cannot be opened; searches use words alone", "error", err)
 		if !sleep(ctx, retryIndexing) {
 			return
 		}
@@ -149,10 +149,10 @@ func (v *vectors) step(ctx context.Context) (worked bool, err error) {
 	return taken > 0 || filled || dropped, err
 }
 
-// follow takes up turns that have changed, none before the lexical index has.
+// follow embeds turns that have changed, none before the lexical index has.
 func (v *vectors) follow(ctx context.Context) (taken int, err error) {
 	b, err := v.next()
-	// Only behind all others, or whoever comes after many turns of an account that rests would never be reached.
+	// After all others, or accounts behind many turns of one in back-off would starve.
 	if err == nil && b == nil && v.skipped > 0 && v.resting.over() {
 		v.feed.Retry(store.StageVectors)
 		v.skipped = 0
@@ -182,7 +182,7 @@ func (v *vectors) next() (*store.Batch, error) {
 	return v.feed.Next(store.StageVectors, v.feed.Position(store.StageWords), embedBatch)
 }
 
-// settle notes how far all changes have been taken up.
+// settle notes how far all changes are embedded.
 func (v *vectors) settle() {
 	settled := v.feed.Position(store.StageVectors)
 	if v.skipped > 0 {
@@ -200,7 +200,7 @@ func (v *vectors) lag() uint64 {
 	return 0
 }
 
-// backfill takes up turns of before the generation, if there are any left.
+// backfill embeds turns of before the generation, if there are any left.
 func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 	g := &v.generations[v.growing]
 	if g.Complete {
@@ -227,7 +227,7 @@ func (v *vectors) backfill(ctx context.Context) (worked bool, err error) {
 	return true, v.note(ctx)
 }
 
-// complete lets searches go by the growing generation once next to nothing is missing in it.
+// complete lets searches use the growing generation once next to nothing is missing in it.
 func (v *vectors) complete(ctx context.Context) (worked bool, err error) {
 	if lag, _ := v.feed.Lag(store.StageVectors); lag >= embedBatch || v.skipped > 0 {
 		return false, nil
@@ -354,7 +354,7 @@ func (v *vectors) embedderOf(g *store.Generation) Embedder {
 	return nil
 }
 
-// serve lets searches go by the live generation.
+// serve lets searches use the live generation.
 func (v *vectors) serve() {
 	for i := range v.generations {
 		g := &v.generations[i]

@@ -528,7 +528,7 @@ func (w waitingFor) Embed(ctx context.Context, account string, use Use, texts []
 	return [][]float32{w.vector(texts[0])}, nil
 }
 
-// Vectors can be made anew by the same embedder; searches go by the former ones meanwhile.
+// Vectors can be made again by the same embedder; searches use the former ones meanwhile.
 func TestVectorsAreMadeAnew(t *testing.T) {
 	s := newSpeaker("speaker/1", 512)
 	m := openMemoryWith(t, t.TempDir(), Options{Embedder: s})

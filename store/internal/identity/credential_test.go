@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Credentials that were looked up are remembered; whoever changes one must not meet the earlier one behind that.
+// Credentials that were looked up are remembered; a caller that changes one must not meet the earlier one afterwards.
 func TestAChangedCredentialIsTheOneThatTheNextRequestGets(t *testing.T) {
 	s := openHouse(t, options{})
 	s.mustAccount(t, "acme")

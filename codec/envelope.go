@@ -27,6 +27,7 @@ func (s Span) Of(body []byte) []byte { return body[s.Start:s.End:s.End] }
 // and to put it on record. It is read in one pass and holds positions, not copies.
 type Envelope struct {
 	Model            string
+	OtherModels      string // the member with a list of models that some hosts ask when the first fails; "": none
 	Stream           bool
 	ChatKey          string // member service_chat_key
 	ExternalSession  string // member service_external_session_id
@@ -134,6 +135,10 @@ func (e *Envelope) readList(m *scan.Members) bool {
 // readMember takes in one member; ours reports whether it must not go upstream.
 func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err error) {
 	switch string(m.Key) {
+	case "models", "fallbacks":
+		if !scan.IsString(m.Value) && !scan.IsNull(m.Value) {
+			e.OtherModels = string(m.Key)
+		}
 	case "model":
 		if err = seen.once(seenModel, "model"); err != nil {
 			return false, err

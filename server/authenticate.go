@@ -147,6 +147,16 @@ func (c *caller) requireModel(name string) error {
 	return e
 }
 
+// requireModels is requireModel for all that a request may be answered by.
+func (c *caller) requireModels(e *codec.Envelope) error {
+	if e.OtherModels != "" && len(c.Models) > 0 {
+		refused := codec.Errorf(codec.KindPermission, "This service key is for certain models, and the member %s has the host ask others; leave it out, and name one in model.", e.OtherModels)
+		refused.Code, refused.Param = "model_not_allowed", e.OtherModels
+		return refused
+	}
+	return c.requireModel(e.Model)
+}
+
 // mostNamed is how many models an error names.
 const mostNamed = 10
 

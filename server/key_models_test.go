@@ -40,6 +40,19 @@ func TestAKeyAsksForItsModelsAlone(t *testing.T) {
 		t.Errorf("a provider was asked %d times for models that the key may not ask for", now-asked)
 	}
 
+	// Some hosts take more models beside the one that is asked, and ask them when that fails.
+	more := strings.Replace(chat.body(`text "hi"`, false), `{`, `{"models":["gpt-4.1","gemini-2.5-pro"],`, 1)
+	if a := h.do(http.MethodPost, chat.path, more, narrow...); a.status != 403 || member(a.body, "error", "code") != "model_not_allowed" {
+		t.Errorf("others beside an allowed model: %d %s", a.status, a.body)
+	}
+	theirs := strings.Replace(messages.body(`text "hi"`, false), `{`, `{"fallbacks":[{"model":"gemini-2.5-pro"}],`, 1)
+	if a := h.do(http.MethodPost, messages.path, theirs, narrowAnthropic...); a.status != 403 || !strings.Contains(a.body, "fallbacks") {
+		t.Errorf("others that may answer for an allowed model: %d %s", a.status, a.body)
+	}
+	if a := h.do(http.MethodPost, chat.path, more, "Authorization", "Bearer "+h.key); a.status == 403 {
+		t.Errorf("a key for all models: %d %s", a.status, a.body)
+	}
+
 	for _, headers := range [][]string{narrow, narrowAnthropic} {
 		a := h.do(http.MethodGet, "/v1/models", "", headers...)
 		if a.status != 200 || !strings.Contains(a.body, `"claude-`) || strings.Contains(a.body, "gemini") {

@@ -47,24 +47,28 @@ func (s Upkeep) Check(ctx context.Context, repair bool, tell func(Finding)) (Che
 	}); err != nil {
 		return report, kv.AsStorageError(err, "the files of the store could not be checked")
 	}
+	feed := &checker{store: s.core, repair: repair, tell: tell, report: &report}
+	if err := feed.whole(logSubject, func() error { return feed.checkFeed(ctx) }); err != nil {
+		return report, kv.AsStorageError(err, "the log of changes could not be checked")
+	}
 	for _, a := range s.accounts.All() {
 		c := &checker{store: s.core, account: a.Number, name: a.Name, repair: repair, tell: tell, report: &report}
-		if err := c.runWhole(ctx); err != nil {
+		if err := c.whole("account", func() error { return c.run(ctx) }); err != nil {
 			return report, kv.AsStorageError(err, "the check could not be finished")
 		}
 	}
 	return report, nil
 }
 
-// runWhole makes a panic a finding: what the database does with a damaged table is not for us to say.
-func (c *checker) runWhole(ctx context.Context) (err error) {
+// whole makes a panic a finding: what the database does with a damaged table is not for us to say.
+func (c *checker) whole(subject string, check func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			line, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(p)), "\n")
-			c.find("account", "its data cannot be read to the end: "+line)
+			c.find(subject, "its data cannot be read to the end: "+line)
 		}
 	}()
-	return c.run(ctx)
+	return check()
 }
 
 // checkFiles looks at the files of the database while it is open, and gives what was noted when it was opened.
@@ -141,6 +145,7 @@ type checker struct {
 	used      map[kv.ObjectRef]struct{}
 	exchanges map[kv.ExchangeID]checkedExchange
 	sessions  map[kv.SessionID]*sessionCounts
+	live      map[kv.SessionID]struct{} // that can be read and were not merged into others
 	fixes     []fix
 
 	rollups rollupCheck
@@ -159,6 +164,8 @@ type checkedExchange struct {
 	open    bool // its record says so
 	noted   bool // it is among the open exchanges
 	damaged bool // its record cannot be read, so that nothing is known of it but its session
+	speaks  bool // it has ended, and is to have a turn
+	turn    bool // it has one
 }
 
 // sessionCounts is what a session's counts should be.
@@ -175,6 +182,7 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	c.sizes, c.used = make(map[kv.ObjectRef]int64), make(map[kv.ObjectRef]struct{})
 	c.exchanges, c.sessions = make(map[kv.ExchangeID]checkedExchange), make(map[kv.SessionID]*sessionCounts)
+	c.live = make(map[kv.SessionID]struct{})
 	for _, step := range [...]struct {
 		space byte
 		check func(item *badger.Item) error
@@ -215,6 +223,9 @@ func (c *checker) run(ctx context.Context) error {
 		}
 	}
 	c.compareRollups()
+	if err := c.compareTurns(ctx); err != nil {
+		return err
+	}
 	c.report.Unreferenced += int64(len(c.sizes) - len(c.used))
 	return c.fix(ctx)
 }
@@ -416,6 +427,7 @@ func (c *checker) exchange(item *badger.Item) error {
 		return c.damagedExchange(id)
 	}
 	x := checkedExchange{open: info.Outcome == OutcomeOpen}
+	x.speaks = !x.open && info.Auxiliary == ""
 	if !x.open {
 		c.rollups.add(c.account, info)
 	}
@@ -516,9 +528,12 @@ func (c *checker) belongsToExchange(item *badger.Item) error {
 // turn checks that a turn can be read. One that cannot is digested again.
 func (c *checker) turn(item *badger.Item) error {
 	_, id, ok := kv.SplitExchangeKey(item.Key())
-	if _, there := c.exchanges[id]; !ok || !there {
+	x, there := c.exchanges[id]
+	if !ok || !there {
 		return c.belongsToExchange(item)
 	}
+	x.turn = true
+	c.exchanges[id] = x
 	err := item.Value(func(value []byte) error {
 		_, err := decodeTurn(value)
 		return err
@@ -626,6 +641,9 @@ func (c *checker) session(item *badger.Item) error {
 		if err := decodeRecord(value, r); err != nil {
 			c.find(id.String(), err.Error())
 			return nil
+		}
+		if r.Merged == "" {
+			c.live[id] = struct{}{}
 		}
 		if r.ID != id.String() {
 			c.find(id.String(), "its record names another session: "+r.ID)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -116,8 +117,10 @@ func feedKey(of byte, number uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{kv.SpaceChange, of}, number)
 }
 
+var cursorPrefix = kv.NameKey(kv.SpaceMeta, "cursor-")
+
 func cursorRecord(s Stage, cursor uint64) record {
-	return record{kv.NameKey(kv.SpaceMeta, "cursor-"+string(rune(s))), binary.BigEndian.AppendUint64(nil, cursor)}
+	return record{append(bytes.Clone(cursorPrefix), byte(s)), binary.BigEndian.AppendUint64(nil, cursor)}
 }
 
 // formerFollowKey is there in stores before format 3 while the vectors follow.

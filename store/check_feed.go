@@ -1,0 +1,135 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// The log of changes is of all accounts together, and is checked once. What it leads to is checked with each account.
+
+// feedCheck verifies the log of changes, what stages have put aside, and their cursors.
+type feedCheck struct {
+	*checker
+	last   uint64 // number given out, at least
+	logged uint64 // the last number in the log so far
+}
+
+// logSubject is what findings in the log of changes are about.
+const logSubject = "log of changes"
+
+func (c *checker) checkFeed(ctx context.Context) error {
+	c.tx = c.store.db.NewTransaction(false)
+	defer c.tx.Discard()
+	f := &feedCheck{checker: c, last: c.store.feed.coming.Load()} // what a commit under way has brought can be seen
+	err := kv.EachItem(ctx, c.tx, []byte{kv.SpaceChange}, f.record)
+	if err == nil {
+		err = kv.EachItem(ctx, c.tx, cursorPrefix, f.cursor)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.find(logSubject, "it cannot be read: "+err.Error())
+		return nil
+	}
+	return errors.Join(err, c.fix(ctx))
+}
+
+// record checks a record of the log, or of what a stage has put aside. One that cannot be read keeps its stage from going on.
+func (c *feedCheck) record(item *badger.Item) error {
+	key := item.KeyCopy(nil)
+	const build = "; repaired, it is taken away: then build the index again with mneme reindex"
+	if len(key) != 2+8 || key[1] != logRecords && !slices.Contains(stages[:], Stage(key[1])) {
+		c.find(logSubject, fmt.Sprintf("malformed key %x", key), drop(key))
+		return nil
+	}
+	size, number := asideSize, binary.BigEndian.Uint64(key[2:])
+	if key[1] == logRecords {
+		size = changeSize
+	}
+	return item.Value(func(value []byte) error {
+		changes := uint64(len(value) / size)
+		switch {
+		case len(value)%size != 0 || changes == 0:
+			c.find(logSubject, fmt.Sprintf("record %c %d has %d bytes, which is not a multiple of %d", key[1], number, len(value), size)+build, drop(key))
+		case number > c.last:
+			c.find(logSubject, fmt.Sprintf("record %c %d is there, and the last number given out is %d; the next start corrects that", key[1], number, c.last))
+		case key[1] == logRecords && (changes > number || number-changes < c.logged):
+			c.find(logSubject, fmt.Sprintf("record %c %d holds %d changes, and the one before ends with %d", key[1], number, changes, c.logged)+build, drop(key))
+		case key[1] == logRecords:
+			c.logged = number
+		}
+		return nil
+	})
+}
+
+// cursor checks how far a stage is said to be.
+func (c *feedCheck) cursor(item *badger.Item) error {
+	key := item.KeyCopy(nil)
+	name := string(bytes.TrimPrefix(key, cursorPrefix))
+	if len(name) != 1 || !slices.Contains(stages[:], Stage(name[0])) {
+		c.find(logSubject, fmt.Sprintf("there is a cursor of %q, which is no stage", name), drop(key))
+		return nil
+	}
+	return item.Value(func(value []byte) error {
+		if len(value) != 8 {
+			c.find(logSubject, fmt.Sprintf("the cursor of stage %s has %d bytes, not 8", name, len(value)),
+				fix{record: cursorRecord(Stage(name[0]), 0)}) // from the beginning: twice is once
+		} else if at := binary.BigEndian.Uint64(value); at > c.last {
+			c.find(logSubject, fmt.Sprintf("the cursor of stage %s is at %d, and the last number given out is %d; the next start corrects that, then build the index again with mneme reindex", name, at, c.last))
+		}
+		return nil
+	})
+}
+
+// compareTurns finds the exchanges that have ended without a turn and that the stage of digests does not know of.
+func (c *checker) compareTurns(ctx context.Context) error {
+	missing := make(map[kv.ExchangeID]struct{})
+	for id, x := range c.exchanges {
+		if _, there := c.live[x.session]; there && x.speaks && !x.turn {
+			missing[id] = struct{}{}
+		}
+	}
+	if c.store.opts.Digest == nil || len(missing) == 0 {
+		return nil
+	}
+	done, err := kv.Get(c.tx, cursorRecord(StageDigest, 0).key)
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+		return err
+	}
+	var cursor uint64
+	if len(done) == 8 {
+		cursor = binary.BigEndian.Uint64(done)
+	}
+	for of, size := range map[byte]int{logRecords: changeSize, byte(StageDigest): asideSize} {
+		err := kv.EachValue(ctx, c.tx, []byte{kv.SpaceChange, of}, func(key, value []byte) error {
+			if of == logRecords && binary.BigEndian.Uint64(key[2:]) <= cursor {
+				return nil
+			}
+			for ; len(value) >= size; value = value[size:] {
+				if kv.AccountNumber(binary.BigEndian.Uint32(value)) == c.account {
+					delete(missing, kv.ExchangeID(value[4:]))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err = kv.EachItem(ctx, c.tx, kv.SpaceKeyOf(kv.SpaceOutbox, c.account), func(item *badger.Item) error {
+		if _, id, ok := kv.SplitExchangeKey(item.Key()); ok {
+			delete(missing, id)
+		}
+		return nil
+	})
+	for id := range missing {
+		c.find(id.String(), "it has no turn, and does not wait for one", drop(kv.ExchangeKey(kv.SpaceTurn, c.account, id)))
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// A check finds whatever is wrong with the log of changes, with what stages have put aside and with their cursors, and an exchange
+// that no stage knows of. What a repair can put right is sound after it.
+func TestACheckFindsWhatIsWrongWithTheFeed(t *testing.T) {
+	number := func(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+	for name, c := range map[string]struct {
+		plant   func(last uint64, exchange kv.ExchangeID) record
+		problem string
+		next    bool // the next start corrects it
+	}{
+		"a key that is cut off": {plant: func(uint64, kv.ExchangeID) record {
+			return record{[]byte{kv.SpaceChange, logRecords, 1}, make([]byte, changeSize)}
+		}, problem: "malformed key"},
+		"a stage that is none": {plant: func(uint64, kv.ExchangeID) record {
+			return record{feedKey('q', 1), make([]byte, asideSize)}
+		}, problem: "malformed key"},
+		"half an entry": {plant: func(uint64, kv.ExchangeID) record {
+			return record{feedKey(logRecords, 1), make([]byte, changeSize/2)}
+		}, problem: "record e 1 has 18 bytes, which is not a multiple of 36"},
+		"nothing put aside": {plant: func(uint64, kv.ExchangeID) record {
+			return record{feedKey(byte(StageWords), 1), []byte{}}
+		}, problem: "record l 1 has 0 bytes"},
+		"records that overlap": {plant: func(last uint64, _ kv.ExchangeID) record {
+			return record{feedKey(logRecords, last), make([]byte, int(last+1)*changeSize)}
+		}, problem: "and the one before ends with"},
+		"a number that was not given out": {plant: func(last uint64, _ kv.ExchangeID) record {
+			return record{feedKey(logRecords, last+1), make([]byte, changeSize)}
+		}, problem: "and the last number given out is", next: true},
+		"a cursor that is cut off": {plant: func(uint64, kv.ExchangeID) record {
+			return record{cursorRecord(StageWords, 0).key, []byte{1, 2, 3}}
+		}, problem: "the cursor of stage l has 3 bytes"},
+		"a cursor of no stage": {plant: func(uint64, kv.ExchangeID) record {
+			return record{cursorRecord('q', 0).key, number(1)}
+		}, problem: `a cursor of "q"`},
+		"a cursor behind the end": {plant: func(last uint64, _ kv.ExchangeID) record {
+			return record{cursorRecord(StageSessions, 0).key, number(last + 1)}
+		}, problem: "the cursor of stage s is at", next: true},
+		"an exchange that nobody digests": {plant: func(_ uint64, exchange kv.ExchangeID) record {
+			return record{kv.ExchangeKey(kv.SpaceTurn, 1, exchange), nil}
+		}, problem: "it has no turn, and does not wait for one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{Dir: t.TempDir(), Digest: digestTest}
+			x := beganToDigest(t, opts)
+			x.follow(StageWords, StageSessions)
+			id, _ := x.exchange(say("where is the lock taken?"), OutcomeComplete, "in pkg/lock")
+			x.do(StageWords)
+			x.do(StageSessions)
+			mustBeSound(t, x.s)
+			exchange, _ := kv.ParseExchangeID(id)
+			err := x.s.db.Update(func(tx *badger.Txn) error {
+				r := c.plant(x.s.Feed().Last(), exchange)
+				if r.value == nil {
+					return tx.Delete(r.key)
+				}
+				return tx.Set(r.key, r.value)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found []Finding
+			for _, repair := range []bool{false, true} {
+				found = nil
+				if _, err := x.s.Upkeep().Check(t.Context(), repair, func(f Finding) { found = append(found, f) }); err != nil {
+					t.Fatal(err)
+				}
+				if len(found) != 1 || !strings.Contains(found[0].Problem, c.problem) || found[0].Repaired != (repair && !c.next) {
+					t.Fatalf("with repair %v a check finds %+v, want: %s", repair, found, c.problem)
+				}
+			}
+			if c.next {
+				x.reopen(opts)
+			}
+			x.settle()
+			mustBeSound(t, x.s)
+			if entry, err := x.s.Feed().TurnAt(1, id); err != nil || entry.Turn == nil {
+				t.Errorf("the turn is %+v, %v", entry.Turn, err)
+			}
+		})
+	}
+}

@@ -120,9 +120,15 @@ func (d *document) kind(name string) {
 // maxFailures bounds the signatures that are kept of one turn.
 const maxFailures = 16
 
-// fail notes what a tool's result tells of failures.
+// maxExamined bounds how much of one result is looked through for failures, in bytes.
+const maxExamined = 64 << 10
+
+// fail notes what a tool's result tells of failures: first those at its ends, which say most, then those between.
 func (d *document) fail(p *store.Part) {
 	found := Signatures(headAndTail(p.Text))
+	if len(p.Text) > 2*maxResult {
+		found = append(found, Signatures(cut(p.Text, maxExamined))...)
+	}
 	if p.Failed || len(found) > 0 {
 		d.kind(kindError)
 	}

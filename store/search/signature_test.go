@@ -2,6 +2,7 @@ package search
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -27,5 +28,17 @@ func TestTheSameFailureHasTheSameSignature(t *testing.T) {
 	}
 	if found := Signatures("all tests pass\n0 errors\n"); len(found) > 0 {
 		t.Errorf("a success has the signatures %v", found)
+	}
+}
+
+// A build that goes on after its failure prints more than is searched by words.
+func TestAFailureInTheMiddleOfALongOutputIsKnown(t *testing.T) {
+	m := openMemory(t, t.TempDir())
+	noise := strings.Repeat("step: compiled one more package\n", 300)
+	failed := m.capture("acme", ran("Build it.", "make", noise+"ERROR: duplicate key value violates unique constraint, detail 41\n"+noise, "I will look into it."))
+	signature := Signatures("ERROR: duplicate key value violates unique constraint, detail 99")
+	answer := m.search("acme", Request{Newest: true, Filter: Filter{Field: facetFailure, Op: "in", Values: signature}})
+	if got := exchangesOf(answer); !slices.Equal(got, []string{failed}) {
+		t.Errorf("the failure finds %v, want %s", got, failed)
 	}
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/search"
-	"github.com/mnemeproxy/mneme/store/search/localhash"
 )
 
 // house is a proxy on a store of its own, before a provider that answers what a set says it did.
@@ -55,8 +54,8 @@ func accountOf(name string) string {
 	return name
 }
 
-// build starts a house. The caller closes it.
-func build(ctx context.Context) (h *house, err error) {
+// build starts a house whose searches have an embedder. The caller closes it.
+func build(ctx context.Context, e search.Embedder) (h *house, err error) {
 	h = &house{keys: make(map[string]string), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	if h.dir, err = os.MkdirTemp("", "mneme-eval-"); err != nil {
 		return nil, err
@@ -73,12 +72,8 @@ func build(ctx context.Context) (h *house, err error) {
 	h.provider = &http.Server{Handler: http.HandlerFunc(h.answer), ReadHeaderTimeout: time.Minute}
 	go func() { _ = h.provider.Serve(listener) }()
 
-	hasher, err := localhash.New(localhash.DefaultDimensions)
-	if err != nil {
-		return nil, err
-	}
 	h.store, err = engine.Open(store.Options{Dir: h.dir, Digest: digest.Exchange},
-		&search.Options{Dir: filepath.Join(h.dir, "index"), Embedder: localhash.Embedder{Hasher: hasher}})
+		&search.Options{Dir: filepath.Join(h.dir, "index"), Embedder: e})
 	if err != nil {
 		return nil, err
 	}
@@ -250,8 +245,21 @@ func (h *house) indexed(ctx context.Context) error {
 		if err := h.store.Index().WaitVectors(ctx, account); err != nil {
 			return err
 		}
+		if err := h.warm(ctx, account); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// warm makes the first search of an account, which reads all its vectors: on a busy machine that takes longer than a search may.
+func (h *house) warm(ctx context.Context, account string) (err error) {
+	for range 10 {
+		if _, _, err = h.ask(ctx, account, &search.Request{Query: "first", Mode: search.Hybrid}); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // ask searches, and gives the exchanges that were found; of a search for sessions, the names of these in the set.

@@ -11,6 +11,7 @@ import (
 func outputSet() *set {
 	s := &set{name: "tool-output", grades: make(map[string]map[string]float64)}
 	random := rand.New(rand.NewPCG(3, 5))
+	same, failed := make(map[string][]string), make(map[string]string) // documents by what failed, and that by question
 	for n := range outputTurns {
 		f := failures[n%len(failures)]
 		service := fmt.Sprintf("%s-%s", packages[random.IntN(len(packages))], verbs[random.IntN(len(verbs))])
@@ -26,8 +27,22 @@ func outputSet() *set {
 		s.questions = append(s.questions,
 			question{ID: d.ID + "/error", Account: "ops", Text: fmt.Sprintf(f.asked, service)},
 			question{ID: d.ID + "/command", Account: "ops", Text: fmt.Sprintf(f.command, service)})
+		line := question{ID: d.ID + "/line", Account: "ops", Text: fmt.Sprintf(f.output, service, 10000+n), Kind: "error"}
+		s.repeated = append(s.repeated, line)
+		same[f.command+service] = append(same[f.command+service], d.ID)
+		failed[line.ID] = f.command + service
 		s.judge(judgement{d.ID + "/error", d.ID, 1})
 		s.judge(judgement{d.ID + "/command", d.ID, 1})
+	}
+	for question, what := range failed {
+		for _, id := range same[what] {
+			s.judge(judgement{question, id, 1})
+		}
+	}
+	for n := range 10 {
+		for _, line := range newFailures {
+			s.unheard = append(s.unheard, question{Account: "ops", Text: fmt.Sprintf(line, 4000+n), Kind: "new error"})
+		}
 	}
 	return s
 }
@@ -42,6 +57,18 @@ var failures = []struct{ command, output, asked string }{
 	{"psql -d %s -f migrate.sql", "ERROR: duplicate key value violates unique constraint of %s, detail %d", "%s duplicate key violates unique constraint"},
 	{"openssl s_client -connect %s:443", "verify error: certificate of %s has expired %d days ago", "certificate has expired %s"},
 	{"docker build -t %s .", "failed to solve: no space left on device while building %s, layer %d", "no space left on device %s"},
+}
+
+// newFailures are in no document.
+var newFailures = []string{
+	"ERROR: deadlock detected while process %d waits for ShareLock",
+	"fatal: refusing to merge unrelated histories (try %d)",
+	"tls: handshake failure: unsupported protocol version %d",
+	"error[E0382]: borrow of moved value on line %d",
+	"Traceback: KeyError: missing translation after %d entries",
+	"npm ERR! peer dependency conflict, attempt %d",
+	"panic: assignment to entry in nil map [recovered] goroutine %d",
+	"error: failed to push some refs after %d objects",
 }
 
 // noise is the beginning of an output: lines that say nothing.

@@ -16,6 +16,8 @@ type set struct {
 	name      string
 	documents []doc
 	questions []question
+	repeated  []question                    // asked of recall alone: lines of failures, with other numbers than in the documents
+	unheard   []question                    // asked of recall alone: there is nothing to say
 	grades    map[string]map[string]float64 // by question, by document; absent and 0: not relevant
 }
 

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -19,12 +22,15 @@ type silenceGate struct {
 	least     float64 // of the questions whose answer is there
 	without   float64 // most of those whose answer was taken out
 	foreign   float64 // most of those that are about something else
-	right     float64 // least share of those it speaks to whose first quote is the answer
+	right     float64 // least share of those it speaks to in which it quotes the answer
 }
 
 var silenceGates = []silenceGate{
 	{"memorybank-en", "", 20.0 / 99, 4.0 / 99, 3.0 / 99, 0},
 	{"agent-turns", "identifier", 0.99, 0.01, 0.01, 0.98},
+	{"agent-turns", "absent", 0, 0, 0.01, 0},
+	{"tool-output", "error", 0.85, 1, 1, 0.99},
+	{"tool-output", "new error", 0, 0, 0, 0},
 }
 
 // speaking counts what became of questions.
@@ -45,12 +51,11 @@ func judgeSilence(ctx context.Context, out io.Writer, h *house, s *set, document
 	ask := func(account, text string, given []string) recall.Recalled {
 		return m.Recall(ctx, &recall.Query{Account: account, Prompt: text, Wide: true, Given: given})
 	}
-	for i := range s.questions {
-		q := &s.questions[i]
-		c := byKind[kindOf(s, q)]
+	for _, q := range slices.Concat(s.questions, s.repeated) {
+		c := byKind[kindOf(s, &q)]
 		if c == nil {
 			c = new(speaking)
-			byKind[kindOf(s, q)] = c
+			byKind[kindOf(s, &q)] = c
 		}
 		c.questions++
 		if r := ask(accountOf(q.Account), q.Text, nil); len(r.Hits) > 0 {
@@ -81,16 +86,30 @@ func judgeSilence(ctx context.Context, out io.Writer, h *house, s *set, document
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "recall\tquestions\tspeaks\tquotes the answer\twithout it\tforeign\t")
-	for kind, c := range byKind {
+	for _, c := range byKind {
 		c.foreign, c.foreigners = foreign, len(others)
-		fmt.Fprintf(table, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t\n", kind, c.questions, share(c.present, c.questions), share(c.right, c.present), share(c.without, c.questions), share(c.foreign, c.foreigners))
+	}
+	for i := range s.unheard {
+		q := &s.unheard[i]
+		c := byKind[q.Kind]
+		if c == nil {
+			c = new(speaking)
+			byKind[q.Kind] = c
+		}
+		if c.foreigners++; len(ask(accountOf(q.Account), q.Text, nil).Hits) > 0 {
+			c.foreign++
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+		c := byKind[kind]
+		fmt.Fprintf(table, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t\n", kind, cmp.Or(c.questions, c.foreigners), share(c.present, c.questions), share(c.right, c.present), share(c.without, c.questions), share(c.foreign, c.foreigners))
 		below = c.check(out, s.name, kind) || below
 	}
 	return below, table.Flush()
 }
 
 func kindOf(s *set, q *question) string {
-	if s.name == "agent-turns" {
+	if s.name == "agent-turns" || s.name == "tool-output" {
 		return q.Kind
 	}
 	return ""

@@ -48,6 +48,8 @@ type Options struct {
 
 	OpenID openid.Options // how people sign in to the page at /ui with an OpenID provider; the zero value: not at all
 
+	Examine func() []ui.Finding // checks this machine for the page at /ui, within milliseconds; nil: nothing is checked
+
 	Webhooks *webhook.Sender // sends webhooks for budgets that are reached and exchanges that failed; nil: none are sent
 
 	Management http.Handler // below [ManagementPrefix], for holders of keys, whom it authenticates; nil: none

@@ -37,7 +37,10 @@ func (s *Server) health() ui.Health {
 	r := s.router.Load()
 	h := ui.Health{
 		Object: "health", Version: s.opts.Version, Draining: s.Draining(), Open: s.edge.Requests(), Streams: s.beat.open(), Capture: !s.opts.CaptureOff,
-		Models: r.ModelsAsOf(), Prices: r.PricesAsOf(), Providers: []ui.HealthProvider{},
+		Models: r.ModelsAsOf(), Prices: r.PricesAsOf(), Providers: []ui.HealthProvider{}, Findings: []ui.Finding{},
+	}
+	if s.opts.Examine != nil {
+		h.Findings = s.opts.Examine()
 	}
 	if err := s.refusing(); err != nil {
 		h.Problem = err.Error()

@@ -15,6 +15,7 @@ import (
 	"github.com/mnemeproxy/mneme/bench/provider"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -26,6 +27,9 @@ func windowed(t *testing.T, changes ...func(*plan)) *house {
 	t.Helper()
 	return build(t, append(changes, func(p *plan) {
 		p.store.Digest = digest.Exchange
+		p.server.Examine = func() []ui.Finding {
+			return []ui.Finding{{Check: "disk", State: "warning", Found: "2 GiB free", Fix: "Make room"}}
+		}
 		p.index = &search.Options{Dir: filepath.Join(p.store.Dir, "index")}
 		p.engine = func(e *server.Engine) {
 			p.server.Management = admin.AccountHandler(admin.Over(e.Recorder.(*engine.Engine)), slog.New(slog.DiscardHandler), 1<<20)
@@ -84,7 +88,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 			{"/ui/live", "Live"},
 			{"/ui/search?q=retry", "hit"},
 			{"/ui/keys", "Keys of acme"},
-			{"/ui/health", "Providers"},
+			{"/ui/health", "Make room"},
 			{"/ui/nowhere", "Not found"},
 		} {
 			b.visit(view.path)

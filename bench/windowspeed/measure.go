@@ -49,7 +49,7 @@ func (b *browser) firstPaint(out io.Writer, m *mneme, cold bool) error {
 		if err := b.open(m.url + "/ui/"); err != nil {
 			return err
 		}
-		if err := b.wait(`document.querySelectorAll('.sessions .row').length > 0`); err != nil {
+		if err := b.wait(`document.querySelectorAll('.sessions .row').length > 0 && performance.getEntriesByName('first-contentful-paint').length > 0`); err != nil {
 			return err
 		}
 		paint, err := evaluate[float64](b, `performance.getEntriesByName('first-contentful-paint')[0].startTime`)

@@ -23,6 +23,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/background/embedding"
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/server/listen"
+	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/search"
 	"github.com/mnemeproxy/mneme/store/search/lexical"
@@ -109,6 +110,16 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings = append(findings, examineProviders(ctx, routes, &known)...)
 	findings = append(findings, examineEmbedder(ctx, &cfg, routes))
 	return append(findings, examineLocalHosts(ctx, routes)...)
+}
+
+// examineHere makes the checks that a running server can make of its own machine at any moment.
+func examineHere(cfg *config.Config) []ui.Finding {
+	found := append(examineData(cfg), examineCertificate(cfg)...)
+	shown := make([]ui.Finding, len(found))
+	for i, f := range found {
+		shown[i] = ui.Finding(f)
+	}
+	return shown
 }
 
 // localHosts serve models on this machine, where their own tools put them.

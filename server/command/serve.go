@@ -24,6 +24,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/listen"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/server/telemetry"
+	"github.com/mnemeproxy/mneme/server/ui"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
@@ -166,7 +167,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		return err
 	}
 	service, err := server.New(server.Options{
-		OpenID: openID,
+		OpenID: openID, Examine: func() []ui.Finding { return examineHere(&cfg) },
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Inherited: inherited, Engine: engine, Webhooks: hooks, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		PublicNames:  listen.Names(cfg.PublicNames),
 		Management:   admin.WithLiveForOperators(admin.AccountHandler(managed, log, int(cfg.Limits.BodyBytes)), managed, &running, log),

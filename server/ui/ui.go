@@ -80,6 +80,15 @@ type Health struct {
 	Models    string           `json:"models_as_of"`
 	Prices    string           `json:"prices_as_of"`
 	Providers []HealthProvider `json:"providers"`
+	Findings  []Finding        `json:"findings"`
+}
+
+// Finding is the outcome of one of the doctor's checks.
+type Finding struct {
+	Check string `json:"check"`
+	State string `json:"state"` // good, warning or problem
+	Found string `json:"found"`
+	Fix   string `json:"fix,omitempty"`
 }
 
 // HealthProvider is one endpoint of a provider.

@@ -301,8 +301,8 @@ func (g *gathering) placeTurn(w *write, ref sessionRef, id kv.ExchangeID, turn *
 	}
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
 	end := len(r.Messages)
-	turn.Histories = make([]historyHash, 0, 2) // of the request and of its answer
-
+	// Most turns note two: behind the request, and behind its answer.
+	turn.Histories = make([]historyHash, 0, 2)
 	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found nobody else there
 		turn.noteHistory(g, w, kv.HistoryKey(ref.account, ref.id, r.history[i]), r.history[i], historyNote{id, true})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// Template is a frame with slots. The zero value matches nothing.
+// Template is a frame with slots: stretches in which other frames have something else. The zero value matches nothing.
 type Template struct {
 	frame []byte
 	slots []slot // in order; without any, nothing matches

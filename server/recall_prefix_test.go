@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -51,7 +50,6 @@ type conversation struct {
 	items   []string
 	turns   int
 	flip    bool // texts are strings, not blocks
-	unlucky int  // requests that failed
 }
 
 func (c *conversation) text(words string) string {
@@ -120,7 +118,7 @@ func (c *conversation) body() string {
 			items[i] = `{"type":"message",` + items[i][1:]
 		}
 	}
-	list := strings.Join(items, ",") + strings.Repeat(" ", c.unlucky)
+	list := strings.Join(items, ",")
 	const system = `Working directory: /home/ann/shop\n`
 	switch c.surface.name {
 	case "chat":
@@ -190,10 +188,11 @@ type weather struct {
 	bad      bool
 	provider func() string // origin of the simulated provider
 
-	mu         sync.Mutex
-	arrived    []arrival
-	faults     int
-	overloaded map[uint32]bool // by the sum of what was sent
+	mu        sync.Mutex
+	arrived   []arrival
+	asked     int
+	faults    int
+	overloads int
 }
 
 type arrival struct{ format, history string }
@@ -206,7 +205,7 @@ func (w *weather) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 		w.arrived = append(w.arrived, arrival{format, history})
 		w.mu.Unlock()
 	}
-	if status := w.failure(crc32.ChecksumIEEE(body)); status != 0 {
+	if status := w.failure(); status != 0 {
 		to.Header().Set("Retry-After-Ms", "1")
 		http.Error(to, `{"error":{"message":"bad weather","type":"server_error"}}`, status)
 		return
@@ -227,17 +226,18 @@ func (w *weather) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(to, answer.Body)
 }
 
-// failure is the status by which a request fails; 0: it does not. An overload is over when the request comes again, which it
-// does at the other place; a fault stays, so that another model stands in.
-func (w *weather) failure(body uint32) int {
+// failure is the status by which a request fails; 0: it does not. After an overload the request comes to the other place; after a
+// fault another model stands in.
+func (w *weather) failure() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asked++
 	switch {
-	case w.bad && body%8 == 0:
+	case w.bad && w.asked%8 == 3:
 		w.faults++
 		return http.StatusInternalServerError
-	case w.bad && body%8 == 1 && !w.overloaded[body]:
-		w.overloaded[body] = true
+	case w.bad && w.asked%8 == 6:
+		w.overloads++
 		return http.StatusServiceUnavailable
 	}
 	return 0
@@ -306,7 +306,6 @@ func (c *conversation) play(t *testing.T, h *house, w *weather, control bool) (n
 			if !w.bad {
 				t.Fatalf("%s on %s: %d %s", c.surface.name, c.model, a.status, a.body)
 			}
-			c.unlucky++ // else the very same bytes fail again
 		}
 		for _, r := range w.take() {
 			if n.requests++; !strings.HasPrefix(r.history, before[r.format]) {
@@ -348,7 +347,7 @@ func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
 		"all is well": {}, "providers fail": {bad: true}, "control": {control: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &weather{bad: row.bad, overloaded: make(map[uint32]bool)}
+			w := &weather{bad: row.bad}
 			h := w.under(t, func(p *plan) {
 				p.server.Recaller = &talker{}
 				if row.control {
@@ -365,13 +364,13 @@ func TestEachRequestBeginsWithTheOneBefore(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%s: %d of %d requests do not begin with the one before; %d were sent again elsewhere, %d failed, %d were answered by a stand-in", name, all.broken, all.requests, len(w.overloaded), w.faults, all.standIns)
+			t.Logf("%s: %d of %d requests do not begin with the one before; %d were sent again elsewhere, %d failed, %d were answered by a stand-in", name, all.broken, all.requests, w.overloads, w.faults, all.standIns)
 			switch {
 			case !row.control && all.broken > 0:
 				t.Errorf("%d of %d requests do not begin with the one before", all.broken, all.requests)
 			case row.control && all.broken < all.requests/4:
 				t.Errorf("without putting texts back, %d of %d requests do not begin with the one before: the test cannot fail", all.broken, all.requests)
-			case row.bad && (len(w.overloaded) == 0 || all.standIns == 0):
+			case row.bad && (w.overloads == 0 || all.standIns == 0):
 				t.Error("no request was sent elsewhere, or none was answered by a stand-in: nothing was tried")
 			}
 		})

@@ -204,10 +204,14 @@ func TestClientsCannotAddSeries(t *testing.T) {
 		`mneme_requests_total{outcome="refused",provider="none",status="4xx",surface="chat"}`:    1,
 	})
 	before := len(metrics())
-	for i := range 50 {
-		h.post(chat.path, strings.Replace(chat.body("", false), chat.model, fmt.Sprintf("gpt-%d", i), 1))
+	for i := range 50 { // of names that have no price: a cost would be a series more, of the key
+		h.post(chat.path, strings.Replace(chat.body("", false), chat.model, fmt.Sprintf("gpt-invented-%d", i), 1))
 		h.post(chat.path, strings.Replace(chat.body("", false), chat.model, fmt.Sprintf("unknown-%d", i), 1))
 	}
+	await(t, metrics, series{
+		`mneme_requests_total{outcome="complete",provider="openai",status="2xx",surface="chat"}`: 51,
+		`mneme_requests_total{outcome="refused",provider="none",status="4xx",surface="chat"}`:    51,
+	})
 	if after := len(metrics()); after != before {
 		t.Errorf("%d series became %d", before, after)
 	}

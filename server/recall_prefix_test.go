@@ -254,8 +254,10 @@ func (w *weather) take() []arrival {
 
 // rounds are the models that are asked, each with one of another provider that stands in.
 var rounds = []router.Fallback{
-	{Model: "gpt-4.1", To: []string{"claude-opus-4-8"}}, {Model: "gpt-5.5", To: []string{"gemini-3.8-flash"}},
-	{Model: "claude-opus-4-8", To: []string{"gpt-4.1"}}, {Model: "gemini-3.8-flash", To: []string{"gpt-5.5"}},
+	{Model: "gpt-4.1", To: []string{"claude-opus-4-8"}},
+	{Model: "gpt-5.5", To: []string{"gemini-3.8-flash"}},
+	{Model: "claude-opus-4-8", To: []string{"gpt-4.1"}},
+	{Model: "gemini-3.8-flash", To: []string{"gpt-5.5"}},
 }
 
 // under builds a house whose providers are in the weather.

@@ -54,7 +54,7 @@ func openBrowser(ctx context.Context) (*browser, error) {
 
 // signIn opens the page as mneme ui does.
 func (b *browser) signIn(ctx context.Context, m *mneme) error {
-	link, err := m.run(ctx, "ui", "--print")
+	link, err := m.Run(ctx, "ui", "--print")
 	if err != nil {
 		return err
 	}

@@ -183,7 +183,7 @@ func (m *mneme) play(ctx context.Context, t *talk) (session string, err error) {
 
 // ask sends a request. The answer is nil where the provider fails.
 func (m *mneme) ask(ctx context.Context, t *talk, body object) (answer []byte, session string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url+t.speaks.path, bytes.NewReader([]byte(quoted(body))))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL+t.speaks.path, bytes.NewReader([]byte(quoted(body))))
 	if err != nil {
 		return nil, "", err
 	}

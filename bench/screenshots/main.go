@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 )
 
 // plan is what to take pictures of.
@@ -51,11 +50,11 @@ func (p *plan) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stage.close()
-	m, err := startMneme(ctx, p.program, filepath.Join(dir, "data"), stage.url())
+	m, err := startMneme(ctx, p.program, dir, stage.url())
 	if err != nil {
 		return err
 	}
-	defer m.stop()
+	defer m.Stop()
 	eyes, err := openBrowser(ctx)
 	if err != nil {
 		return err
@@ -65,7 +64,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 		return err
 	}
 	if p.every {
-		if err := eyes.take(m.url+"/ui/", "Nothing is on record yet", p.to, "first", everyScreen); err != nil {
+		if err := eyes.take(m.URL+"/ui/", "Nothing is on record yet", p.to, "first", everyScreen); err != nil {
 			return err
 		}
 	}
@@ -81,7 +80,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 		if v.extra && !p.every {
 			continue
 		}
-		if err := eyes.take(m.url+v.path, v.shows, p.to, v.name, screens); err != nil {
+		if err := eyes.take(m.URL+v.path, v.shows, p.to, v.name, screens); err != nil {
 			return err
 		}
 	}

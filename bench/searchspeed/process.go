@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mnemeproxy/mneme/bench/serving"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store/search"
 )
@@ -64,20 +64,10 @@ func start(command *exec.Cmd) (*process, error) {
 	if p.input, err = command.StdinPipe(); err != nil {
 		return nil, err
 	}
-	out, err := command.StdoutPipe()
-	if err != nil {
+	if p.address, err = serving.Listening(command); err != nil {
+		_ = p.input.Close()
 		return nil, err
 	}
-	if err := command.Start(); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	address, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if err != nil || !found {
-		p.stop()
-		return nil, fmt.Errorf("%s said %q instead of where it listens", command.Path, line)
-	}
-	p.address = address
 	return p, nil
 }
 

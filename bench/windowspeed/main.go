@@ -70,7 +70,7 @@ func (p *plan) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer m.stop()
+	defer m.Stop()
 	b, err := openBrowser(ctx)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (b *browser) firstPaint(out io.Writer, m *mneme, cold bool) error {
 	}
 	var paints, rows []float64
 	for range rounds {
-		if err := b.open(m.url + "/ui/"); err != nil {
+		if err := b.open(m.URL + "/ui/"); err != nil {
 			return err
 		}
 		if err := b.wait(`document.querySelectorAll('.sessions .row').length > 0 && performance.getEntriesByName('first-contentful-paint').length > 0`); err != nil {
@@ -132,7 +132,7 @@ func (b *browser) frames(script string) (*frames, error) {
 
 func (p *plan) scroll(out io.Writer, m *mneme, b *browser, long string) error {
 	began := time.Now()
-	if err := b.open(m.url + "/ui/sessions/" + long); err != nil {
+	if err := b.open(m.URL + "/ui/sessions/" + long); err != nil {
 		return err
 	}
 	if err := b.wait(`document.querySelectorAll('.turn').length > 0`); err != nil {
@@ -160,7 +160,7 @@ func (p *plan) scroll(out io.Writer, m *mneme, b *browser, long string) error {
 
 // tail watches the page while exchanges pass.
 func (p *plan) tail(ctx context.Context, out io.Writer, m *mneme, b *browser) error {
-	if err := b.open(m.url + "/ui/live"); err != nil {
+	if err := b.open(m.URL + "/ui/live"); err != nil {
 		return err
 	}
 	if err := b.wait(`Boolean(document.querySelector('.state.live'))`); err != nil {
@@ -220,7 +220,7 @@ func (p *plan) send(ctx context.Context, m *mneme) error {
 
 // ask lets one exchange pass, and gives its id.
 func ask(ctx context.Context, client *http.Client, m *mneme) (id string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url+"/v1/chat/completions", strings.NewReader(`{"model":"gpt-5","messages":[{"role":"user","content":"Hello."}]}`))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL+"/v1/chat/completions", strings.NewReader(`{"model":"gpt-5","messages":[{"role":"user","content":"Hello."}]}`))
 	if err != nil {
 		return "", err
 	}

@@ -97,7 +97,8 @@ eval: ## Measure how well searches find, with gates; more sets than the generate
 
 ROUNDS ?= 50
 kill-rounds: ## Kill the program at random, ROUNDS times (50), and see that it finds every turn once and counts every cost
-	MNEME_TEST_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run TestKilledAnywhere ./server 2>&1 | grep -E '^(---|ok|FAIL|    (search|costs)_kill)'
+	@out=$$(MNEME_TEST_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run TestKilledAnywhere ./server 2>&1); failed=$$?; \
+	echo "$$out" | grep -E '^(---|ok|FAIL|panic|    (search|costs)_kill)'; exit $$failed
 
 PREFIX_SESSIONS ?= 750
 .PHONY: prefixes

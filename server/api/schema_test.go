@@ -27,7 +27,7 @@ var schemaTypes = map[string]reflect.Type{
 	"PageOfListedExchanges": reflect.TypeFor[api.Page[store.ExchangeInfo]](), "PageOfProviders": reflect.TypeFor[api.Page[api.Provider]](), "PageOfOrigins": reflect.TypeFor[api.Page[string]](),
 	"Account": reflect.TypeFor[api.Account](), "AccountBudget": reflect.TypeFor[store.Account](), "AccountDeletion": reflect.TypeFor[store.AccountDeletion](),
 	"AuditEntry": reflect.TypeFor[store.AuditEntry](), "BudgetChange": reflect.TypeFor[api.BudgetChange](), "CheckLine": reflect.TypeFor[api.CheckLine](),
-	"CheckReport": reflect.TypeFor[store.CheckReport](), "Cluster": reflect.TypeFor[admin.Cluster](), "Shipping": reflect.TypeFor[cluster.Shipping](), "Arriving": reflect.TypeFor[cluster.Arriving](),
+	"CheckReport": reflect.TypeFor[store.CheckReport](), "Cluster": reflect.TypeFor[admin.Cluster](), "Shipping": reflect.TypeFor[cluster.Shipping](), "Following": reflect.TypeFor[cluster.Identity](), "Arriving": reflect.TypeFor[cluster.Arriving](),
 	"Context": reflect.TypeFor[api.Context](), "ContextBreak": reflect.TypeFor[api.ContextBreak](), "ContextPart": reflect.TypeFor[api.ContextPart](),
 	"KeyImport": reflect.TypeFor[api.KeyImport](), "PageOfCreatedKeys": reflect.TypeFor[api.Page[api.CreatedKey]](), "CreatedKey": reflect.TypeFor[api.CreatedKey](), "Credential": reflect.TypeFor[api.Credential](), "Erasure": reflect.TypeFor[api.Erasure](), "Event": reflect.TypeFor[store.Event](),
 	"Exchange": reflect.TypeFor[api.Exchange](), "Finding": reflect.TypeFor[store.Finding](), "ListedExchange": reflect.TypeFor[store.ExchangeInfo](),

@@ -33,7 +33,7 @@ func idleStreams(t *testing.T) (n int, measured bool) {
 // would be a stack of the next size), and what an event takes on its way through it.
 const (
 	idleBytes   = 44 << 10
-	fewBytes    = 256 << 10 // of each where only a few are open
+	fewBytes    = 1 << 20 // of each where only a few are open, and the heap and the race detector count: no whole body for each
 	idleLatency = 20 * time.Millisecond
 )
 

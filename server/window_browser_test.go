@@ -217,7 +217,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.write("note", "Ask again.\n<b>Soon.</b>")
 		b.press("Save")
 		b.shows("<b>Soon.</b>")
-		b.press("👍")
+		b.finds(`!document.querySelector('[aria-label=good]').click()`, "thumbs")
 		b.finds(`document.querySelector('[aria-label=good]').getAttribute('aria-pressed') === 'true'`, "the verdict")
 		b.visit("/ui/?tag=good")
 		b.shows("Of reasons")

@@ -149,7 +149,10 @@ function arrows(e) {
   next.click();
 }
 
-const verdicts = [['good', '👍'], ['bad', '👎']];
+const verdicts = ['good', 'bad'];
+
+// Thumb is drawn, since many systems without a desktop have no font with the sign.
+const Thumb = ({ down }) => html`<svg class=${down ? 'thumb down' : 'thumb'} viewBox="0 0 16 16" aria-hidden="true"><path d="M2 7.500h2.500V14H2zM4.500 7.500 7.500 2c1.300 0 1.900.9 1.600 2.100l-.6 2.400h4c1.100 0 1.700.9 1.400 1.900l-1.300 4.300c-.2.8-.8 1.300-1.600 1.300H4.500" /></svg>`;
 
 function Head({ session: s, turns, who, changed }) {
   const [editing, setEditing] = useState(false);
@@ -168,7 +171,7 @@ function Head({ session: s, turns, who, changed }) {
   };
   const tags = s.tags || [];
   // A verdict is a tag, so that lists can be narrowed down to it.
-  const judge = (verdict) => describe({ tags: tags.filter((t) => !verdicts.some(([v]) => v === t)).concat(tags.includes(verdict) ? [] : verdict) });
+  const judge = (verdict) => describe({ tags: tags.filter((t) => !verdicts.includes(t)).concat(tags.includes(verdict) ? [] : verdict) });
   const save = (e) => {
     e.preventDefault();
     const form = new FormData(e.target);
@@ -196,7 +199,7 @@ function Head({ session: s, turns, who, changed }) {
     <div class="acts">
       ${who.scopes.includes('write') && html`<button class="quiet" onClick=${() => setEditing(!editing)}>title, tags, note</button>`}
       <${Copy} text=${() => location.origin + '/ui/sessions/' + s.id} label="copy link" />
-      ${who.scopes.includes('write') && verdicts.map(([v, sign]) => html`<button class="quiet" aria-pressed=${tags.includes(v)} aria-label=${v} title=${v} onClick=${() => judge(v)}>${sign}</button>`)}
+      ${who.scopes.includes('write') && verdicts.map((v) => html`<button class="quiet" aria-pressed=${tags.includes(v)} aria-label=${v} title=${v} onClick=${() => judge(v)}><${Thumb} down=${v === 'bad'} /></button>`)}
       ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${() => setErasing(true)}>erase…</button>`}
     </div>
     ${error && html`<p class="error" role="alert">${error}</p>`}

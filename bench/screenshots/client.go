@@ -178,7 +178,29 @@ func (m *mneme) play(ctx context.Context, t *talk) (session string, err error) {
 			}
 		}
 	}
+	if t.remarks != nil {
+		return session, m.describe(ctx, session, t.remarks)
+	}
 	return session, nil
+}
+
+// describe gives a session title, tags or a note.
+func (m *mneme) describe(ctx context.Context, session string, remarks object) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPatch, m.URL+"/v1/memory/sessions/"+session, bytes.NewReader([]byte(quoted(remarks))))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+m.key)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the session cannot be described: %s", response.Status)
+	}
+	return nil
 }
 
 // ask sends a request. The answer is nil where the provider fails.

@@ -15,6 +15,7 @@ type talk struct {
 	system  string
 	header  map[string]string
 	turns   []turn
+	remarks object // what its user says of the session afterwards
 }
 
 // turn is what the user asks, what the model does about it, and what comes of that.
@@ -106,6 +107,7 @@ var talks = []talk{
 				say("```diff\n-  secret: webhook-2025\n+  secret: webhook-2026\n```\n\nThe secret exists in `production` since 8 November. I changed nothing."),
 			}},
 		},
+		remarks: object{"tags": []string{"good"}, "note": "Production names webhook-2025 too: change it before its next deploy."},
 	},
 	{
 		name: "subagent", speaks: speakMessages, model: "claude-haiku-4-5", agent: "claude-cli/2.1.44 (external, cli)", project: "/home/dev/infra", system: "You search a repository for another agent and answer with paths.\nWorking directory: /home/dev/infra",

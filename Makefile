@@ -112,6 +112,10 @@ recall-echo: ## See that 50 sessions that recall each other ten times spread not
 search-speed: build ## Measure searches in a large account while exchanges pass. More: make search-speed ARGS="-documents 10000"
 	@go run ./bench/searchspeed $(ARGS)
 
+.PHONY: recall-speed
+recall-speed: build ## Measure the decisions of recall in a project of 100,000 turns, alone and while exchanges pass. More: make recall-speed ARGS="-documents 10000"
+	@go run ./bench/searchspeed -recall $(ARGS)
+
 .PHONY: crash
 STORE_ROUNDS  ?= 200
 SEARCH_ROUNDS ?= 50

@@ -59,6 +59,12 @@ func (g *generator) query(words int) string {
 // sessionLength is how many exchanges a session has.
 const sessionLength = 50
 
+// project has all exchanges.
+const project = "speed"
+
+// file is the name that the n-th exchange alone asks about.
+func file(n int) string { return fmt.Sprintf("pkg/mod%d/file_%d.go", n%500, n) }
+
 // fill makes a store with so many exchanges of the default account, digested into turns and not indexed.
 func fill(ctx context.Context, dir string, count, size int) (*generator, error) {
 	st, err := store.Open(store.Options{Dir: dir, Digest: digest.Exchange})
@@ -86,10 +92,10 @@ func fill(ctx context.Context, dir string, count, size int) (*generator, error) 
 }
 
 func capture(ctx context.Context, st *store.Store, n int, question, answer string) error {
-	question += fmt.Sprintf("in pkg/mod%d/file_%d.go?", n%500, n)
+	question += "in " + file(n) + "?"
 	x, err := st.Begin(ctx, &store.Opening{
 		Account: admin.DefaultAccount, Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5", ModelSent: "gpt-5",
-		ExternalSession: fmt.Sprint("session ", n/sessionLength), ContentType: "application/json", Started: time.Now(),
+		ExternalSession: fmt.Sprint("session ", n/sessionLength), Project: project, ContentType: "application/json", Started: time.Now(),
 		Body: fmt.Appendf(nil, `{"model":"gpt-5","messages":[{"role":"user","content":%q}]}`, question),
 	})
 	if err != nil {

@@ -2,7 +2,9 @@
 // it fills a store, lets mneme build its index and its vectors, and asks while exchanges are captured.
 //
 //	make search-speed [ARGS="-documents 10000"]
+//	make recall-speed [ARGS="-documents 10000"]
 //
+// With -recall it measures the decisions of recall instead, in one project that has all exchanges, without vectors.
 // The vectors come from the simulated provider, over HTTP: their number and size count here, not what they mean.
 package main
 
@@ -30,6 +32,7 @@ type plan struct {
 	dimensions int
 	rate       int
 	queries    int
+	recall     bool
 }
 
 func main() {
@@ -48,6 +51,7 @@ func main() {
 	flag.IntVar(&p.dimensions, "dimensions", 768, "of the vectors")
 	flag.IntVar(&p.rate, "rate", 200, "exchanges a second that are captured meanwhile")
 	flag.IntVar(&p.queries, "queries", 1000, "of each kind")
+	flag.BoolVar(&p.recall, "recall", false, "measure the decisions of recall instead of searches")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := p.run(ctx, os.Stdout)
@@ -78,6 +82,9 @@ func (p *plan) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer up.stop()
+	if p.recall {
+		return p.measureRecall(ctx, out, up, data, said)
+	}
 	if err := p.index(ctx, out, up, data); err != nil {
 		return err
 	}

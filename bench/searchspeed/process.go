@@ -151,6 +151,23 @@ func (p *process) caughtUp(ctx context.Context) (*search.Status, error) {
 	}
 }
 
+// atRest waits until mneme has hardly anything to do: sessions are summarized after the index is complete. It waits for
+// nothing where the system does not say how much processor time a process uses.
+func (p *process) atRest(ctx context.Context) error {
+	const hardly = 50 * time.Millisecond // a second
+	for {
+		before := p.cpu()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+		if p.cpu()-before <= hardly {
+			return nil
+		}
+	}
+}
+
 // warmUp is how many searches are not counted.
 const warmUp = 50
 

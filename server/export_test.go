@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/turns"
 	"github.com/mnemeproxy/mneme/server/edge"
+	"github.com/mnemeproxy/mneme/store"
 )
 
 // MountPanic serves a path whose handler panics, behind its first byte if inside is set. It is for use before Run.
@@ -42,3 +45,26 @@ func (o *Options) AbortWithin(d time.Duration) { o.abortTimeout = d }
 
 // Held is how many bytes of clients have been read that no handler has asked for.
 func (s *Server) Held() (bytes int64) { return s.edge.UnreadBytes() }
+
+// Replaying keeps a recollection for each turn of a Messages request. It gives that which puts them into the request, as a
+// later request of the conversation has them put, and says how many texts of earlier turns those were.
+func (s *Server) Replaying(ctx context.Context, account string, body []byte, recollection func(turn int) store.Recollection) (replay func() (replayed int), err error) {
+	sent := exchange{server: s, ctx: ctx, request: request{surface: codec.Messages, caller: caller{Identity: store.Identity{Account: account}}, body: body}}
+	if err := sent.request.envelope.Read(body); err != nil {
+		return nil, err
+	}
+	sent.request.split()
+	places := s.places.Places(&turns.Request{Body: body, Envelope: &sent.request.envelope, Scope: recallScope(account, "")})
+	for turn := range places {
+		if _, err := s.engine.Notes.Recollect(ctx, account, []store.RecollectionKey{store.RecollectionKey(places[turn].Key)}, recollection(turn)); err != nil {
+			return nil, err
+		}
+	}
+	opening := store.Opening{Account: account, Body: body, ChatKey: "chat"}
+	return func() int {
+		x := sent
+		info := x.recollect(&opening)
+		s.bodies.Give(x.request.reserved)
+		return info.Replayed
+	}, nil
+}

@@ -603,3 +603,20 @@ func TestPagesOfOtherSitesGetNoMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestTheContextOfARequestCountsTheInstructionsThatOpenIt(t *testing.T) {
+	h := remembering(t)
+	instructions := strings.Repeat("Be brief. ", 50)
+	for name, body := range map[string]string{
+		chat.path:      fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":"Hello."}]}`, chat.model, instructions),
+		responses.path: fmt.Sprintf(`{"model":%q,"input":[{"type":"message","role":"developer","content":%q},{"role":"user","content":"Hello."}]}`, responses.model, instructions),
+		messages.path:  fmt.Sprintf(`{"model":%q,"max_tokens":9,"system":%q,"messages":[{"role":"user","content":"Hello."}]}`, messages.model, instructions),
+	} {
+		var filled api.Context
+		a := h.ask(http.StatusOK, http.MethodGet, "/exchanges/"+h.post(name, body).exchange()+"/context", "")
+		ok(t, json.Unmarshal([]byte(a.body), &filled))
+		if len(filled.Parts) != 2 || filled.Parts[0].Name != "system" || filled.Parts[0].Count != 1 || filled.Parts[0].Bytes < int64(len(instructions)) {
+			t.Errorf("%s: %+v", name, filled.Parts)
+		}
+	}
+}

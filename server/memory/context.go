@@ -103,6 +103,7 @@ func fill(answer *api.Context, x *store.Exchange, blocks []block) {
 		p.Count++
 		p.Bytes += int64(n)
 	}
+	opening := true // system messages that open a conversation, which digests leave out
 	for _, b := range blocks {
 		switch b.kind {
 		case "tools":
@@ -111,6 +112,11 @@ func fill(answer *api.Context, x *store.Exchange, blocks []block) {
 			answer.Tools = append(answer.Tools, api.ContextPart{Name: cmp.Or(name, scan.String(scan.Path(b.text, "function", "name"))), Count: 1, Bytes: int64(len(b.text))})
 		case "system":
 			count(parts, "system", len(b.text))
+		case "messages":
+			role := scan.String(scan.Get(b.text, "role"))
+			if opening = opening && (role == "system" || role == "developer"); opening {
+				count(parts, "system", len(b.text))
+			}
 		}
 	}
 	d, err := digest.Exchange(x)

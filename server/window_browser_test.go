@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -137,6 +138,23 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		_, _ = io.Copy(io.Discard, response.Body)
 		b.hides("answering…")
 		b.shows("client closed")
+	})
+	b.story("a call that the client sends back in other words stands once, with its result", func(t *testing.T) {
+		h := windowed(t)
+		ask := fmt.Sprintf(`{"role":"user","content":%s}`, quoted(`Mend it. [[sim: call edit {"path":"a.go"} ; then ; text "Mended."]]`))
+		body := `{"model":"` + chat.model + `","messages":[` + ask
+		a := h.post(chat.path, body+"]}", "X-Service-Chat-Key", "k")
+		id := regexp.MustCompile(`"id":"(call[^"]+)"`).FindStringSubmatch(a.body)
+		if id == nil {
+			t.Fatalf("no call: %s", a.body)
+		}
+		h.post(chat.path, fmt.Sprintf(`%s,{"role":"assistant","tool_calls":[{"id":%[2]q,"type":"function","function":{"name":"edit","arguments":"{\"path\":\"a.go\",\"all\":false}"}}]},{"role":"tool","tool_call_id":%[2]q,"content":"It is changed."}]}`, body, id[1]), "X-Service-Chat-Key", "k")
+		b.open(h, h.invite())
+		b.shows("Mend it.")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID"))
+		b.shows("Mended.")
+		b.finds(`document.querySelectorAll('details.tool').length === 1`, "one call")
+		b.hides("no result")
 	})
 	b.story("a hit opens at its turn", func(t *testing.T) {
 		h := windowed(t)

@@ -281,7 +281,8 @@ function Turn({ entry, number, results, calls, marked }) {
 const roles = { user: 'user', assistant: 'assistant', system: 'system', tool: 'tool' };
 
 function Message({ message: m, answer, results, ended, calls }) {
-  const parts = m.parts.filter((p) => !(p.kind === 'result' && calls.has(p.call_id))); // those stand with their calls
+  // Results stand with their calls, and calls with the answer that made them: clients send some back with other arguments.
+  const parts = m.parts.filter((p) => !((p.kind === 'result' || (p.kind === 'call' && !answer)) && calls.has(p.call_id)));
   if (!parts.length) return null;
   return html`<div class=${'message ' + (answer ? 'assistant' : m.role)}>
     <span class="role">${roles[m.role] || m.role}</span>

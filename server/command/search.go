@@ -60,7 +60,15 @@ func (c *Search) Run(ctx context.Context, s *Env) error {
 		case c.Facets:
 			return showFacets(s.Out, answer.Facets)
 		}
-		return showHits(s, &answer)
+		if err := showHits(s, &answer); err != nil || len(answer.Data) > 0 {
+			return err
+		}
+		if all, err := client.Memory().Search(ctx, account, &search.Request{Newest: true, Limit: 1, Facets: true}); err == nil {
+			for _, hint := range searchHints(asked, all.Facets) {
+				fmt.Fprintln(s.Err, hint)
+			}
+		}
+		return nil
 	})
 }
 

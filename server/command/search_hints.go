@@ -1,0 +1,74 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// shownValues is how many values of a field a hint lists, the most frequent.
+const shownValues = 8
+
+// searchHints say of a search that found nothing which of its fields and values the account does not have, and name some that
+// it has. The facets are those of [search.Answer], the most frequent values first.
+func searchHints(asked *search.Request, facets map[string][]lexical.FacetValue) (hints []string) {
+	terms := slices.Clone(asked.Filter.And)
+	if asked.Syntax != search.Plain {
+		terms = append(terms, fieldTerms(asked.Query)...)
+	}
+	known := append([]string{lexical.InUser, lexical.InAssistant, lexical.InOutput, lexical.InName, "session"}, slices.Sorted(maps.Keys(facets))...)
+	for _, term := range terms {
+		values, isFacet := facets[term.Field]
+		switch {
+		case isFacet && !slices.ContainsFunc(values, func(v lexical.FacetValue) bool { return matchesTerm(&term, v.Value) }):
+			hints = append(hints, valueHint(&term, values))
+		case term.Op == "" && !slices.Contains(known, term.Field):
+			hints = append(hints, fmt.Sprintf("%s: is no field and was looked for as a word; there are %s:", term.Field, strings.Join(known, ":, ")))
+		}
+	}
+	return hints
+}
+
+// fieldTerms are the words of a query of the form field:value, as filters without an operator. Those that must not be there
+// are left out, and so are URLs and names with two colons.
+func fieldTerms(query string) (terms []search.Filter) {
+	for word := range strings.FieldsSeq(query) {
+		name, value, found := strings.Cut(strings.TrimLeft(word, "+("), ":")
+		value = strings.Trim(value, `")`)
+		isName := name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") == ""
+		if found && isName && value != "" && !strings.HasPrefix(value, "//") && !strings.HasPrefix(value, ":") {
+			terms = append(terms, search.Filter{Field: name, Value: value})
+		}
+	}
+	return terms
+}
+
+func matchesTerm(term *search.Filter, value string) bool {
+	wanted, isPrefix := strings.CutSuffix(term.Value, "*")
+	if term.Field == "client" && !isPrefix {
+		wanted = store.ClientName(wanted)
+	}
+	if isPrefix || term.Op == "prefix" {
+		return len(value) >= len(wanted) && strings.EqualFold(value[:len(wanted)], wanted)
+	}
+	return strings.EqualFold(value, wanted)
+}
+
+func valueHint(term *search.Filter, values []lexical.FacetValue) string {
+	if len(values) == 0 {
+		return fmt.Sprintf("no turn on record has a %s", term.Field)
+	}
+	var list []string
+	for _, v := range values[:min(len(values), shownValues)] {
+		list = append(list, term.Field+":"+printable(v.Value))
+	}
+	if len(values) > shownValues {
+		list = append(list, "… (mneme search --facets)")
+	}
+	return fmt.Sprintf("no %s:%s among the most frequent: %s", term.Field, printable(term.Value), strings.Join(list, ", "))
+}

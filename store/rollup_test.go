@@ -173,3 +173,22 @@ func TestMoneyIsWrittenWithoutRounding(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkRollUp is what the writer pays to count the end of an exchange in its hour, where exchanges before are counted.
+func BenchmarkRollUp(b *testing.B) {
+	s := openStore(b, Options{})
+	mustAccount(b, s, "acme")
+	account, _ := s.accounts.Find("acme")
+	began := time.Now()
+	info := &ExchangeInfo{
+		KeyID: "key_0123456789abcdef", Project: "mneme", Provider: "anthropic", ModelAsked: "claude-opus-5-5", ModelSent: "claude-opus-5-5",
+		Header: []HeaderField{{"User-Agent", "claude-cli/2.1"}}, Started: began, FirstByte: began.Add(120 * time.Millisecond), Outcome: OutcomeComplete,
+		Usage: UsageInfo{InputUncached: 12, CacheRead: 151_000, CacheWrite: 800, Output: 1200}, Cost: &Cost{USD: Dollar / 10, Saved: Dollar / 2, Price: "claude-opus-5-5@2026-11-20"},
+	}
+	g := newGathering(s.core)
+	b.ReportAllocs()
+	for b.Loop() {
+		g.rollUp(new(write), account, info)
+	}
+	g.reset()
+}

@@ -27,6 +27,10 @@ func TestWordsOfToolOutputFindTheirTurn(t *testing.T) {
 	m.wantFound("acme", "connection refused", said, deploy)
 	m.wantFound("acme", "output:refused", deploy)
 	m.wantFound("acme", `+"connection refused" +helm`, deploy)
+	killed := m.capture("acme", ran("Build it.", "make", "process exited with status 137 after 20 s", "It ran out of memory."))
+	m.capture("acme", ran("Once more.", "make", "process exited with status 1 after 137 s", "That is something else."))
+	m.wantFound("acme", `"exited with status 137"`, killed)
+	m.wantFound("acme", `output:"status 137"`, killed)
 	if hit := m.search("acme", Request{Query: "helm"}).Data[0]; hit.Role != "tool" || hit.Snippet == "" || len(hit.Highlights) == 0 {
 		t.Errorf("the hit shows %q of %s", hit.Snippet, hit.Role)
 	}

@@ -326,7 +326,7 @@ func (c *clause) matching(s *Searcher) (*Set, error) {
 	}
 	set := roaring.New()
 	for _, field := range l.wordFields() {
-		held, err := s.holding(field, l.words)
+		held, err := s.holding(field, l.indexedIn(field))
 		if err != nil {
 			return nil, err
 		}
@@ -340,6 +340,14 @@ func (c *clause) matching(s *Searcher) (*Set, error) {
 		set.Or(named)
 	}
 	return set, nil
+}
+
+// indexedIn gives the words of the leaf that the index of a field has. What a phrase leaves out, [Query.Matches] looks for.
+func (l *leaf) indexedIn(f field) []string {
+	if f != fieldOutput || !l.phrase {
+		return l.words
+	}
+	return slices.DeleteFunc(slices.Clone(l.words), saysNothingInOutput)
 }
 
 // holding gives the documents that hold all of the terms; none for no terms.

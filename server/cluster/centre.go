@@ -211,6 +211,7 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	c.position.Store(0)
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute, // then the brokers forget it
+		MaxResetAttempts: 1, // the client would try for ever, though the stream is gone, or this centre closed
 	})
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)

@@ -234,6 +234,29 @@ func TestBrokersThatForgetLoseNothing(t *testing.T) {
 	}
 }
 
+// A stream that is deleted under a running centre is made again, and edges ship again what it held.
+func TestACentreMakesAStreamAgainThatIsDeleted(t *testing.T) {
+	dir := t.TempDir()
+	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)
+	o := options(t, 1, broker.ClientURL())
+	edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
+	gathering := gatherIn(t, centre, dir, o)
+	shipper := shipFrom(t, edge, 1, o)
+	conn, err := nats.Connect(broker.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for turn := range 2 {
+		capture(t, edge, "acme", "c", turn, "a")
+		eventually(t, "it arrives", func() bool { return shipper.Status().Waiting == 0 && count(t, centre, "acme") == turn+1 })
+		if _, err := conn.Request("$JS.API.STREAM.DELETE."+streamName, nil, timeout); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gathering.Close()
+}
+
 func TestWhatIsNotBelievedIsKeptAsideAndNothingStopsBehindIt(t *testing.T) {
 	dir := t.TempDir()
 	broker := startBroker(t, t.TempDir(), server.RANDOM_PORT)

@@ -22,7 +22,7 @@ func TestACheckFindsWhatIsWrongWithTheFeed(t *testing.T) {
 		"a key that is cut off": {plant: func(uint64, kv.ExchangeID) record {
 			return record{[]byte{kv.SpaceChange, logRecords, 1}, make([]byte, changeSize)}
 		}, problem: "malformed key"},
-		"a stage that is none": {plant: func(uint64, kv.ExchangeID) record {
+		"an unknown stage": {plant: func(uint64, kv.ExchangeID) record {
 			return record{feedKey('q', 1), make([]byte, asideSize)}
 		}, problem: "malformed key"},
 		"half an entry": {plant: func(uint64, kv.ExchangeID) record {

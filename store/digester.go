@@ -120,7 +120,7 @@ func (f Feed) announceDigests(before uint64, changes []*Change, whole bool) (loo
 	return look || st.reading && st.position < f.feed.last
 }
 
-// take gives what is in memory of the exchange to whoever digests it; with the mu of the feed held.
+// take hands the captured exchange over for digesting; nil if it is not in memory. The caller holds the feed's mu.
 func (c *Change) take() (x *Exchange) {
 	x, c.captured = c.captured, nil
 	return x

@@ -75,7 +75,7 @@ func build(t *testing.T) *house {
 	return h
 }
 
-// running is what is told of a running server.
+// running stands for a running server.
 type running struct{}
 
 func (running) Cluster() admin.Cluster {

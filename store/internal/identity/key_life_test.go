@@ -77,7 +77,7 @@ func TestAKeyThatIsHeldOutlastsItsExpiryAndNotItsRevocation(t *testing.T) {
 	}
 	defer again()
 	if _, err := s.keys.Keys().Authenticate(secret); err != nil {
-		t.Errorf("held anew: %v", err)
+		t.Errorf("held again: %v", err)
 	}
 	if err := s.keys.Keys().Revoke(key.ID); err != nil {
 		t.Fatal(err)

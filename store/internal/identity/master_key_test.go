@@ -94,8 +94,8 @@ func TestAMasterKeyIsChangedWhileCredentialsAreUsed(t *testing.T) {
 	}
 }
 
-// A rotation is cut wherever a process may end: before anything is sealed anew, with one part of it, and with all of it but
-// before the new key has taken the old one's place.
+// A process may end at any point of a rotation: before any credential is sealed again, after some of them, and after all of them
+// but before the new key replaces the old one.
 func TestARotationThatWasCutIsBroughtToItsEnd(t *testing.T) {
 	for name, sealed := range map[string]int{"before the first": 0, "in the middle": 4, "behind the last": 7} {
 		t.Run(name, func(t *testing.T) {

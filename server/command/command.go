@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -71,7 +72,7 @@ func Main(commands any, args []string, s *Env) int {
 	}
 	parsed, err := parser.Parse(asTyped(args))
 	if err != nil {
-		fmt.Fprintf(s.Err, "mneme: %v; see %s --help\n", err, commandLine(err))
+		fmt.Fprintf(s.Err, "mneme: %s; see %s --help\n", misuse(err), commandLine(err))
 		return ExitUsage
 	}
 	if err := errors.Join(parsed.Run(), s.showPages()); err != nil {
@@ -106,6 +107,16 @@ func commandLine(err error) string {
 		}
 	}
 	return "mneme"
+}
+
+// misuse says what is wrong with a command line: the flag and the sentence, without the kind that programs look at.
+func misuse(err error) string {
+	text := err.Error()
+	var known *codec.Error
+	if errors.As(err, &known) {
+		text = strings.Replace(text, known.Error(), known.Message, 1)
+	}
+	return text
 }
 
 // explain writes an error for a person: one sentence each, without the kinds and types that programs look at.

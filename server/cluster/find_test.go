@@ -2,10 +2,8 @@ package cluster
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -35,15 +33,18 @@ func TestReasoningStateIsFoundOnEveryEdge(t *testing.T) {
 	o := options(t, 1, broker.ClientURL())
 	gatherIn(t, openNumbered(t, dir, 0), dir, o)
 	one, two := joinFrom(t, openNumbered(t, t.TempDir(), 1), 1, 0, o), joinFrom(t, openNumbered(t, t.TempDir(), 2), 2, 0, o)
-	name := ""
-	n := 0
-	eventually(t, "what one edge keeps is found on the other", func() bool { // until there is a bucket it is let go
-		n++
-		name = fmt.Sprint("call ", n)
-		one.KeepReasoning("acme", name, []byte("a signature"))
-		time.Sleep(10 * time.Millisecond) // the model's call goes to the client, and comes back
-		return string(two.RecallReasoning("acme", name)) == "a signature"
-	})
+	keptIsFound := func(name string) func() bool {
+		return func() bool { // until there is a bucket it is let go
+			one.KeepReasoning("acme", name, []byte("a signature"))
+			return string(two.RecallReasoning("acme", name)) == "a signature"
+		}
+	}
+	name := "call"
+	eventually(t, "what one edge keeps is found on the other", keptIsFound(name))
+	if value := two.RecallReasoning("acme", "late call"); value != nil {
+		t.Errorf("before it is kept: %q", value)
+	}
+	eventually(t, "what was asked for before it came is found as well", keptIsFound("late call"))
 	for _, of := range []struct{ account, name string }{{"other", name}, {"acme", "another call"}} {
 		if value := two.RecallReasoning(of.account, of.name); value != nil {
 			t.Errorf("%q of %q is %q", of.name, of.account, value)

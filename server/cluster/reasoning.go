@@ -26,6 +26,7 @@ const (
 
 	recallTime  = 100 * time.Millisecond // that a request waits for an entry at most
 	missesMost  = 1 << 12                // that are remembered
+	missHolds   = time.Second            // that a name is not asked for again at least: its value may still be on the way
 	recallPause = 5 * time.Second        // in which brokers are not asked again that did not answer in time
 )
 
@@ -38,10 +39,13 @@ type reasoning struct {
 	done    chan struct{}
 
 	mu     sync.Mutex
-	bucket jetstream.KeyValue  // nil: not open
-	paused time.Time           // until then nobody is asked
-	missed map[string]struct{} // names under which nothing was found: a conversation asks for all of its calls with each request
+	bucket jetstream.KeyValue // nil: not open
+	paused time.Time          // until then nobody is asked
+	missed map[string]miss    // by name: a conversation asks for all of its calls with each request
 }
+
+// miss is a name under which nothing was found.
+type miss struct{ first, until time.Time }
 
 func shareReasoning(ctx context.Context, b *broker, o *Options) *reasoning {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -119,14 +123,21 @@ func (r *reasoning) fail() {
 	r.bucket, r.paused = nil, time.Now().Add(recallPause)
 }
 
-// miss has nothing asked for again that is not there: what is kept is kept before it is asked for.
+// miss notes that nothing was found under a name. The note holds for as long as the name has been missed, so that a value that
+// was still on its way is found soon, and one that never comes is asked for ever less often.
 func (r *reasoning) miss(name string) {
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.missed == nil || len(r.missed) >= missesMost {
-		r.missed = make(map[string]struct{})
+	m, again := r.missed[name]
+	if !again {
+		m.first = now
+		if r.missed == nil || len(r.missed) >= missesMost {
+			r.missed = make(map[string]miss)
+		}
 	}
-	r.missed[name] = struct{}{}
+	m.until = now.Add(max(missHolds, now.Sub(m.first)))
+	r.missed[name] = m
 }
 
 // KeepReasoning shares a value with the other edges. It does not wait; what finds no room is let go.
@@ -147,7 +158,7 @@ func (e *Edge) RecallReasoning(account, name string) (value []byte) {
 	whole := reasoningName(account, name)
 	r.mu.Lock()
 	bucket := r.bucket
-	_, missed := r.missed[whole]
+	missed := time.Now().Before(r.missed[whole].until)
 	r.mu.Unlock()
 	if bucket == nil || missed || !r.broker.IsConnected() {
 		return nil

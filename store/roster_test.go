@@ -152,11 +152,17 @@ func TestAnAccountOfTheNameOfADeletedOneDoesNotGetItsData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := centre.Credentials().Set("acme", "openai", "sk-of-the-new-one"); err != nil {
+		t.Fatal(err)
+	}
 	if err := follow(t, edge, centre); err == nil {
 		t.Errorf("the edge says %v", err)
 	}
 	if _, err := edge.Keys().Authenticate(secret); err == nil {
 		t.Error("the new account's key opens the old one's data")
+	}
+	if _, ok, err := edge.Credentials().Get("acme", "openai"); ok || err != nil {
+		t.Errorf("the old account has the new one's credential, or %v", err)
 	}
 	made(t)(edge.Accounts().Delete(t.Context(), "acme", false))
 	if err := follow(t, edge, centre); err != nil {
@@ -164,6 +170,9 @@ func TestAnAccountOfTheNameOfADeletedOneDoesNotGetItsData(t *testing.T) {
 	}
 	if who, err := edge.Keys().Authenticate(secret); err != nil || who.Account != "acme" {
 		t.Errorf("once the old one is deleted here: %+v (%v)", who, err)
+	}
+	if text, ok, err := edge.Credentials().Get("acme", "openai"); text != "sk-of-the-new-one" || !ok || err != nil {
+		t.Errorf("once the old one is deleted here, the credential is %q, %v (%v)", text, ok, err)
 	}
 	if after, err := edge.Accounts().Number("acme"); err != nil || after == before {
 		t.Errorf("the second account has the number of the first (%v)", err)

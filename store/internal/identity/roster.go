@@ -446,6 +446,9 @@ func (f *following) takeCredential(tx kv.Txn, place string, sealed []byte) (take
 		return false, nil
 	}
 	if sealed != nil {
+		if given(tx, account) == nil {
+			return false, errOtherAccount
+		}
 		fresh, err := f.sealer.reseal(sealed, credentialPlace(account, provider))
 		if err != nil {
 			f.leftOut = ErrOtherMasterKey

@@ -30,7 +30,7 @@ const mostImported = 1 << 20
 
 // Run makes all keys in one commit, or none. Accounts that are missing are created before. The keys are written as CSV:
 // account, label, id, key.
-func (c *KeyImport) Run(ctx context.Context, s *Env) (err error) {
+func (c *KeyImport) Run(ctx context.Context, s *Env) error {
 	text, err := readBounded(c.File, mostImported)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (c *KeyImport) Run(ctx context.Context, s *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.manage(ctx, create, func(client *admin.Client) (err error) {
+	return c.manage(ctx, create, func(client *admin.Client) (failed error) {
 		missing, err := missingAccounts(ctx, client, asked)
 		if err != nil {
 			return err
@@ -51,25 +51,26 @@ func (c *KeyImport) Run(ctx context.Context, s *Env) (err error) {
 			}
 			return nil
 		}
-		out := s.Out
+		write := func(lines [][]string) error { return csv.NewWriter(s.Out).WriteAll(lines) }
 		if c.Out != "" {
 			file, err := os.OpenFile(c.Out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 			if err != nil {
 				return err
 			}
+			write = func(lines [][]string) error { return errors.Join(csv.NewWriter(file).WriteAll(lines), file.Close()) }
 			defer func() {
-				if err = errors.Join(err, file.Close()); err != nil {
-					_ = os.Remove(c.Out) // its keys are revoked
+				if failed != nil {
+					_ = file.Close() // once more where it was written
+					_ = os.Remove(c.Out)
 				}
 			}()
-			out = file
 		}
 		for _, account := range missing {
 			if _, err := client.Accounts().Create(ctx, account); err != nil {
 				return err
 			}
 		}
-		return importKeys(ctx, client.Keys(), asked, out)
+		return importKeys(ctx, client.Keys(), asked, write)
 	})
 }
 
@@ -86,8 +87,8 @@ func readBounded(name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// importKeys makes the keys and writes them. Keys that cannot be written, and that nobody could use, are revoked.
-func importKeys(ctx context.Context, keys admin.KeyClient, asked []api.NewKey, out io.Writer) error {
+// importKeys makes the keys and has them written as lines of CSV. Keys that cannot be written, and that nobody could use, are revoked.
+func importKeys(ctx context.Context, keys admin.KeyClient, asked []api.NewKey, write func(lines [][]string) error) error {
 	made, err := keys.Import(ctx, asked)
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func importKeys(ctx context.Context, keys admin.KeyClient, asked []api.NewKey, o
 	for i := range made {
 		lines = append(lines, []string{made[i].Account, made[i].Label, made[i].ID, made[i].Secret})
 	}
-	err = csv.NewWriter(out).WriteAll(lines)
+	err = write(lines)
 	if err != nil {
 		for i := range made {
 			err = errors.Join(err, keys.Revoke(context.WithoutCancel(ctx), made[i].ID))

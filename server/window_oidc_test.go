@@ -188,6 +188,33 @@ func TestASignInEndsWithTheGrantThatAllowedIt(t *testing.T) {
 	}
 }
 
+func TestTheFirstGrantThatFitsCountsWhereverItsClaimIs(t *testing.T) {
+	h := windowed(t)
+	p := introduce(t, h)
+	// The subject is in the ID token, the address only in the userinfo.
+	p.trust(reader, openid.Grant{Claim: "sub", Value: "id1", Account: "acme", Scopes: store.AllScopes})
+	v := newVisitor(t, h)
+	v.signIn(p, v.begin("/ui/"))
+	if status, text := v.fetch("GET", "/ui/session"); status != http.StatusOK || !strings.Contains(text, `"scopes":["read"]`) {
+		t.Errorf("signed in is %d %s", status, text)
+	}
+}
+
+func TestSigningOutRevokesTheKeyOfAGrantThatIsGone(t *testing.T) {
+	h := windowed(t)
+	p := introduce(t, h)
+	p.trust(reader)
+	v := newVisitor(t, h)
+	v.signIn(p, v.begin("/ui/"))
+	h.proxy.UseOpenID(openid.Options{})
+	if status, _ := v.fetch("DELETE", "/ui/session"); status != http.StatusNoContent {
+		t.Errorf("signing out: %d", status)
+	}
+	if keys := h.labelled(email + " in a browser"); len(keys) != 0 {
+		t.Errorf("it leaves the keys %+v", keys)
+	}
+}
+
 func TestASignInThatIsNotAsItShouldBeIsRefusedInASentence(t *testing.T) {
 	h := windowed(t)
 	p := introduce(t, h)

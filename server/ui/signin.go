@@ -129,10 +129,10 @@ func (u *UI) whoAmI(w http.ResponseWriter, r *http.Request) {
 
 // signOut ends the cookie, and the key that was made for it.
 func (u *UI) signOut(w http.ResponseWriter, r *http.Request) {
-	if t, ok := u.ticketOf(r); ok {
-		cookie, _ := r.Cookie(cookieName(r))
-		u.left.give(cookie.Value, t.Until)
-		if t.Own {
+	var t ticket
+	if sealed, ok := u.openCookie(r, cookieName(r), purposeCookie, &t); ok {
+		u.left.give(sealed, t.Until)
+		if t.Own { // also where the grant behind it is gone: it may come back
 			u.revoke(t.Key)
 		}
 	}

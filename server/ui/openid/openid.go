@@ -187,22 +187,24 @@ func (c *Client) Finish(ctx context.Context, a *Attempt, sent url.Values) (Grant
 	if err != nil {
 		return Grant{}, "", &Refusal{c.Host() + " does not confirm your sign-in. Begin it again.", err}
 	}
-	claims, err := c.verified(ctx, provider, token, a.Nonce)
+	known, err := c.verified(ctx, provider, token, a.Nonce)
 	if err != nil {
 		return Grant{}, "", &Refusal{"What " + c.Host() + " says of you cannot be relied on. Tell the operator of this server, whose log has the reason.", err}
 	}
-	if _, ok := c.grant(claims); !ok {
-		more, err := c.userInfo(ctx, provider, token, claims)
+	name := nameOf(known)
+	first := c.firstGrant(known)
+	if first > 0 { // one before it may fit by a claim that the token does not have
+		more, err := c.userInfo(ctx, provider, token, known)
 		if err != nil {
 			return Grant{}, "", &Refusal{c.Host() + " does not answer as it should. Try again, or sign in with a service key.", err}
 		}
-		claims = more
+		name = nameOf(more)
+		first = min(first, c.firstGrant(more))
 	}
-	g, ok := c.grant(claims)
-	if !ok {
-		return Grant{}, "", &Refusal{c.Host() + " knows you as " + nameOf(claims) + ", and nothing here is open to you. Ask the operator of this server.", nil}
+	if first == len(c.Grants) {
+		return Grant{}, "", &Refusal{c.Host() + " knows you as " + name + ", and nothing here is open to you. Ask the operator of this server.", nil}
 	}
-	return g, nameOf(claims), nil
+	return c.Grants[first], name, nil
 }
 
 // claims are what a provider says of a person.
@@ -239,13 +241,13 @@ func (c *Client) userInfo(ctx context.Context, provider *oidc.Provider, token *o
 	return all, err
 }
 
-// grant gives the first one that fits.
-func (c *Client) grant(of claims) (Grant, bool) {
+// firstGrant gives the index of the first grant that fits, or the number of grants.
+func (c *Client) firstGrant(of claims) int {
 	i := slices.IndexFunc(c.Grants, func(g Grant) bool { return of.has(g.Claim, g.Value) })
 	if i < 0 {
-		return Grant{}, false
+		return len(c.Grants)
 	}
-	return c.Grants[i], true
+	return i
 }
 
 // has reports whether a claim is a text, or has it in its list. An address counts when the provider has verified it: else

@@ -18,8 +18,18 @@ import (
 
 // Memory records exchanges, reads and erases them.
 type Memory interface {
+	Recorder
+	Reader
+}
+
+// Recorder puts exchanges on record.
+type Recorder interface {
 	Begin(ctx context.Context, o *store.Opening) (store.Recording, error)
 	Off() store.Recording
+}
+
+// Reader reads exchanges, and erases them.
+type Reader interface {
 	Exchange(account, id string) (*store.Exchange, error)
 	ExchangeInfo(account, id string) (*store.ExchangeInfo, error)
 	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)

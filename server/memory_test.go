@@ -345,9 +345,15 @@ type tail struct {
 
 func (h *house) tail(t *testing.T, headers ...string) *tail {
 	t.Helper()
+	return h.tailOf(t, "", headers...)
+}
+
+// tailOf is a tail of what a query selects.
+func (h *house) tailOf(t *testing.T, query string, headers ...string) *tail {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
-	r := h.request(ctx, http.MethodGet, "/v1/memory/events", "", append([]string{"Authorization", "Bearer " + h.key}, headers...)...)
+	r := h.request(ctx, http.MethodGet, "/v1/memory/events"+query, "", append([]string{"Authorization", "Bearer " + h.key}, headers...)...)
 	response, err := h.client.Do(r)
 	ok(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
@@ -406,6 +412,39 @@ func TestATailTellsWhatHappensAndGoesOnWhereItEnded(t *testing.T) {
 		t.Errorf("an account's tail tells of %s", exchange)
 	}
 	h.key = acme
+}
+
+func TestATailIsOfTheSessionsAndKeysThatAreAskedFor(t *testing.T) {
+	h := remembering(t)
+	mine, theirs := h.key, h.createKey("acme", store.AllScopes)
+	say := func(key, conversation string) (exchange string) {
+		h.key = key
+		defer func() { h.key = mine }()
+		return h.post(chat.path, chat.said(chat.model, "", sim("hello", "hi")), "X-Service-Chat-Key", conversation).exchange()
+	}
+	know := func(exchange, field string) string { return member(h.get("/exchanges/"+exchange).body, field) }
+	session, key := know(say(mine, "one"), "session"), know(say(theirs, "two"), "key_id")
+
+	ofSession := h.tailOf(t, "?session="+session+",sess_another")
+	ofKey := h.tailOf(t, "?key="+key)
+	ofBoth := h.tailOf(t, "?key="+key+"&session="+session)
+	say(mine, "two")
+	first, second, third := say(mine, "one"), say(theirs, "two"), say(theirs, "one")
+	for name, tail := range map[string]struct {
+		*tail
+		want []string
+	}{"session": {ofSession, []string{first, third}}, "key": {ofKey, []string{second, third}}, "both": {ofBoth, []string{third}}} {
+		for _, want := range tail.want {
+			for _, kind := range []string{"exchange.created", "exchange.completed", "turn.digested"} {
+				if _, told, exchange := tail.next(); exchange != want || told != kind {
+					t.Errorf("the tail of the %s has %s of %s, want %s of %s", name, told, exchange, kind, want)
+				}
+			}
+		}
+	}
+	if refused := h.ask(400, "GET", "/events?key="+mine, "").body; !strings.Contains(refused, "begin with key_") || strings.Contains(refused, mine) {
+		t.Errorf("a secret in place of an id: %s", refused)
+	}
 }
 
 func TestATailEndsWhenTheServerIsToldToStop(t *testing.T) {

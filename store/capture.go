@@ -52,6 +52,7 @@ type recorded struct {
 	id      kv.ExchangeID
 	name    string // id as text
 	account kv.AccountNumber
+	key     string // id of the service key
 
 	session kv.SessionID // set before the opening is acknowledged
 	begun   bool         // the opening is on record
@@ -118,6 +119,7 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	}
 	o = redactOpening(o, redactor)
 	c.info = openingInfo(c.name, o, started)
+	c.key = c.info.KeyID
 	c.answer = s.newAnswerRedactor(c.info.Surface, redactor)
 	s.planning.RLock()
 	defer s.planning.RUnlock()
@@ -312,7 +314,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 
 // event tells of the exchange's present state.
 func (c *recorded) event(kind EventKind, outcome Outcome) Event {
-	e := Event{Kind: kind, Exchange: c.name, Time: time.Now().UTC(), account: c.account, Outcome: outcome}
+	e := Event{Kind: kind, Exchange: c.name, KeyID: c.key, Time: time.Now().UTC(), account: c.account, Outcome: outcome}
 	if c.session != (kv.SessionID{}) {
 		e.Session = c.session.String()
 	}

@@ -13,6 +13,7 @@ type Event struct {
 	Kind     EventKind `json:"kind"`
 	Exchange string    `json:"exchange,omitempty"`
 	Session  string    `json:"session,omitempty"`
+	KeyID    string    `json:"key_id,omitempty"` // the service key that the exchange came with
 	Outcome  Outcome   `json:"outcome"`
 	Erasure  string    `json:"erasure,omitempty"`
 	Time     time.Time `json:"time"`

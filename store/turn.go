@@ -160,7 +160,9 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 			at = g.placeOf(ref, id, &read)
 		}
 		changed := g.changed(ref, id)
-		w.digested = Event{Kind: TurnDigested, Exchange: changed.Exchange, Session: changed.Session, Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account}
+		w.digested = Event{
+			Kind: TurnDigested, Exchange: changed.Exchange, Session: changed.Session, KeyID: read.info.KeyID, Outcome: read.info.Outcome, Time: time.Now().UTC(), account: account,
+		}
 		turn := &turnRecord{Turn: Turn{Exchange: changed.Exchange, Started: read.info.Started, Outcome: read.info.Outcome, Model: read.info.ModelAsked, AnswerUnread: read.unread}}
 		g.sessionGrew(w, ref)
 		if read.failure != nil {

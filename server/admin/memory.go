@@ -84,9 +84,10 @@ func (c MemoryClient) Stats(ctx context.Context, account string) (s api.Stats, e
 	return s, err
 }
 
-// Tail gives an account's events to tell as they happen, until ctx ends or tell gives an error.
-func (c MemoryClient) Tail(ctx context.Context, account string, tell func(store.Event) error) error {
-	received, err := c.open(ctx, http.MethodGet, memoryPath(account, nil, "events"), nil)
+// Tail gives an account's events to tell as they happen, until ctx ends or tell gives an error. The query is that of
+// GET /v1/memory/events.
+func (c MemoryClient) Tail(ctx context.Context, account string, query url.Values, tell func(store.Event) error) error {
+	received, err := c.open(ctx, http.MethodGet, memoryPath(account, query, "events"), nil)
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func TestATailLastsUntilItIsLeft(t *testing.T) {
 	heard := make(chan store.Event, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- client.Memory().Tail(ctx, "default", func(e store.Event) error {
+		ended <- client.Memory().Tail(ctx, "default", nil, func(e store.Event) error {
 			select {
 			case heard <- e:
 			default:

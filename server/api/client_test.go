@@ -805,6 +805,12 @@ type TailParams struct {
 	// After the id of the last event that was received
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
+	// Session ids, separated by commas
+	Session *string `form:"session,omitempty" json:"session,omitempty"`
+
+	// Key ids of service keys, separated by commas
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
 	// LastEventID the same, as browsers send it
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
@@ -1122,6 +1128,38 @@ func NewTailRequest(server string, params *TailParams) (*http.Request, error) {
 		if params.After != nil {
 
 			if queryFrag, err := runtime.StyleParamWithLocation("form", true, "after", runtime.ParamLocationQuery, *params.After); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Session != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", true, "session", runtime.ParamLocationQuery, *params.Session); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Key != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", true, "key", runtime.ParamLocationQuery, *params.Key); err != nil {
 				return nil, err
 			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
 				return nil, err

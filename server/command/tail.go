@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -18,7 +20,9 @@ import (
 type Tail struct {
 	Target      `embed:""`
 	AccountFlag `embed:""`
-	JSON        bool `help:"Write one JSON object per line."`
+	Session     string `placeholder:"ID" help:"Only what happens in this session."`
+	Key         string `placeholder:"ID" help:"Only what comes with this service key."`
+	JSON        bool   `help:"Write one JSON object per line."`
 
 	titles sessionTitles
 }
@@ -29,7 +33,7 @@ func (c *Tail) Run(ctx context.Context, s *Env) error {
 		if client.InProcess() {
 			return errors.New("no server runs on this data; start one with: mneme serve")
 		}
-		accounts, err := c.accounts(ctx, client)
+		accounts, query, err := c.selected(ctx, client)
 		if err != nil {
 			return err
 		}
@@ -39,7 +43,7 @@ func (c *Tail) Run(ctx context.Context, s *Env) error {
 		)
 		for _, account := range accounts {
 			tails.Go(func() error {
-				return client.Memory().Tail(inside, account, func(e store.Event) error {
+				return client.Memory().Tail(inside, account, query, func(e store.Event) error {
 					line, err := c.line(inside, client, account, &e)
 					if err != nil || line == "" {
 						return err
@@ -56,6 +60,21 @@ func (c *Tail) Run(ctx context.Context, s *Env) error {
 		}
 		return nil // an interrupt is the normal end
 	})
+}
+
+// selected gives the accounts to follow, and the events of them that are wanted.
+func (c *Tail) selected(ctx context.Context, client *admin.Client) (accounts []string, query url.Values, err error) {
+	query = make(url.Values)
+	if c.Key != "" {
+		query.Set("key", c.Key)
+	}
+	if c.Session == "" {
+		accounts, err = c.accounts(ctx, client)
+		return accounts, query, err
+	}
+	query.Set("session", c.Session)
+	owner, _, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) { return client.Memory().Session(ctx, account, c.Session) })
+	return []string{owner}, query, err
 }
 
 // tailed is an event as programs read it.

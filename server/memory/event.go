@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,10 @@ func (h *handler) events(c *call) (any, error) {
 	if id := c.r.Header.Get("Last-Event-ID"); id != "" {
 		last = id
 	}
+	only := onlyEvents{sessions: c.query.list("session"), keys: c.query.list("key")}
+	if slices.ContainsFunc(only.keys, func(id string) bool { return !strings.HasPrefix(id, "key_") }) { // it may be a secret
+		c.query.fail("key", "key takes the ids of service keys, which begin with key_")
+	}
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
@@ -50,7 +55,7 @@ func (h *handler) events(c *call) (any, error) {
 		return nil, err
 	}
 	defer sub.Close()
-	t := tail{handler: h, call: c, out: http.NewResponseController(c.w)}
+	t := tail{handler: h, call: c, only: only, out: http.NewResponseController(c.w)}
 	if missed || sub.Missed {
 		t.text("event: " + eventMissed + "\ndata: {}\n\n")
 	} else {
@@ -75,10 +80,18 @@ func (h *handler) resume(last string) (after uint64, missed bool, err error) {
 	return after, false, nil
 }
 
+// onlyEvents are those that a caller wants: of any of the sessions and with any of the keys. None given are all.
+type onlyEvents struct{ sessions, keys []string }
+
+func (o *onlyEvents) have(e *store.Event) bool {
+	return (len(o.sessions) == 0 || slices.Contains(o.sessions, e.Session)) && (len(o.keys) == 0 || slices.Contains(o.keys, e.KeyID))
+}
+
 // tail writes events to one caller.
 type tail struct {
 	handler *handler
 	call    *call
+	only    onlyEvents
 	out     *http.ResponseController
 	err     error // the caller is gone
 }
@@ -101,7 +114,9 @@ func (t *tail) follow(sub *store.Subscription) {
 			if !more {
 				return
 			}
-			t.event(&e)
+			if t.only.have(&e) {
+				t.event(&e)
+			}
 		}
 	}
 }

@@ -83,6 +83,7 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 		"buffer":    {},
 		"kv":        {"buffer"},
 		"kv/kvtest": {"kv"},
+		"blob":      {"buffer", "kv"},
 		"identity":  {"kv"},
 	}
 	for path, imports := range packages(t) {

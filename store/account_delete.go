@@ -120,6 +120,9 @@ var ownedSpaces = [...]byte{
 	kv.SpaceTomb,
 }
 
+// deleteBatch is how many records are deleted in one operation.
+const deleteBatch = 1000
+
 // deleteRange deletes every key with a prefix.
 func (s *core) deleteRange(ctx context.Context, prefix []byte) error {
 	var batch [][]byte
@@ -138,7 +141,7 @@ func (s *core) deleteRange(ctx context.Context, prefix []byte) error {
 	}
 	err := s.view(func(tx *badger.Txn) error {
 		return kv.EachItem(ctx, tx, prefix, func(item *badger.Item) error {
-			if batch = append(batch, item.KeyCopy(nil)); len(batch) < sweepBatch {
+			if batch = append(batch, item.KeyCopy(nil)); len(batch) < deleteBatch {
 				return nil
 			}
 			return flush()

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/zeebo/blake3"
 
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
@@ -192,7 +192,7 @@ func (s *core) readArrival(x *arrival) (err error) {
 	if err := x.readSession(); err != nil {
 		return err
 	}
-	if _, err := referencesIn(nil, x.account, x.Skeleton); err != nil || x.Skeleton[0] != piecesVersion || !x.hasAnswer() {
+	if !blob.IsSkeleton(x.Skeleton) || !x.hasAnswer() {
 		return ErrUnusable
 	}
 	return nil
@@ -224,7 +224,7 @@ func (x *arrival) hasAnswer() bool {
 	)
 	defer func() { buffer.Put(part) }()
 	for _, encoded := range x.Parts {
-		if part, err = appendDecoded(part[:0], encoded); err != nil {
+		if part, err = blob.AppendDecoded(part[:0], encoded); err != nil {
 			return false
 		}
 		size += int64(len(part))
@@ -254,16 +254,13 @@ func (x *arrival) addObjects(tx *badger.Txn) error {
 	}
 	for ref, value := range own {
 		if ref.Space == kv.SpaceNode {
-			if _, err := referencesIn(nil, ref.Account, value); err != nil || value[0] != piecesVersion {
+			if !blob.IsSkeleton(value) {
 				return ErrUnusable
 			}
 			continue
 		}
-		raw, err := decodeBlock(value, x.account, look)
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			continue // what it names is missing: the frame is incomplete, which its keeping finds
-		}
-		if err != nil || kv.Hash(blake3.Sum256(raw)) != ref.Hash {
+		err := blob.CheckBlock(ref, value, look)
+		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) { // what it names is missing: the frame is incomplete, which its keeping finds
 			return ErrUnusable
 		}
 	}
@@ -271,34 +268,6 @@ func (x *arrival) addObjects(tx *badger.Txn) error {
 		x.objects[ref] = value
 	}
 	return nil
-}
-
-// decodeBlock gives the bytes of a block, those of blocks that it names included.
-func decodeBlock(value []byte, account kv.AccountNumber, look func(kv.ObjectRef) ([]byte, error)) (raw []byte, err error) {
-	if len(value) == 0 || value[0] != encodingPieces {
-		return appendDecoded(nil, value)
-	}
-	for p := (pieces{rest: value[1:]}); p.next(); {
-		switch {
-		case p.err != nil:
-			return nil, p.err
-		case p.kind == pieceLiteral:
-			raw = append(raw, p.literal...)
-			continue
-		case p.kind == pieceNode:
-			return nil, errPieces
-		case p.kind == pieceCommaBlock:
-			raw = append(raw, ',')
-		}
-		inner, err := look(kv.Block(account, p.hash))
-		if err != nil {
-			return nil, err
-		}
-		if raw, err = appendDecoded(raw, inner); err != nil {
-			return nil, err
-		}
-	}
-	return raw, nil
 }
 
 // keepArrivals puts entries on record, and further records in the same commit.
@@ -345,12 +314,12 @@ func (g *gathering) knows(x *arrival) bool {
 // reach visits what the skeleton of an entry reaches that is not stored, and reports whether all of it comes with the frame.
 // Behind an object that is stored everything is.
 func (g *gathering) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
-	todo, _ := referencesIn(nil, x.account, x.Skeleton) // read before
+	todo, _ := blob.References(nil, x.account, x.Skeleton) // read before
 	seen := make(map[kv.ObjectRef]struct{})
 	for len(todo) > 0 {
 		ref := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if _, done := seen[ref]; done || g.stored(ref) {
+		if _, done := seen[ref]; done || g.blobs.Stored(ref) {
 			continue
 		}
 		seen[ref] = struct{}{}
@@ -358,9 +327,7 @@ func (g *gathering) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
 		if !comes {
 			return false
 		}
-		if ref.Space == kv.SpaceNode || value[0] == encodingPieces {
-			todo, _ = referencesIn(todo, ref.Account, value) // likewise
-		}
+		todo, _ = blob.ReferencesOf(todo, ref, value) // likewise
 		visit(ref, value)
 	}
 	return true
@@ -368,25 +335,14 @@ func (g *gathering) reach(x *arrival, visit func(kv.ObjectRef, []byte)) bool {
 
 // keepArrival puts an exchange on record as it was where it was captured, and digests it as if it had ended here.
 func (g *gathering) keepArrival(w *write, x *arrival) {
-	g.reach(x, g.addEncoded)
+	g.reach(x, g.blobs.AddEncoded)
 	g.put(w, kv.ExchangeKey(kv.SpaceRequest, x.account, x.id), x.Skeleton)
 	for part, value := range x.Parts {
-		g.objects = append(g.objects, object{key: kv.PartKey(kv.SpaceResponse, x.account, x.id, uint32(part)), value: value})
+		g.blobs.AddPart(x.account, x.id, uint32(part), value)
 	}
 	g.keepSession(w, x)
 	g.put(w, kv.ExchangeKey(kv.SpaceExchange, x.account, x.id), x.Record)
 	g.closeSession(w, x.account, x.id, &x.info)
-}
-
-// addEncoded adds an object that is encoded already.
-func (g *gathering) addEncoded(ref kv.ObjectRef, value []byte) {
-	o := object{key: ref.Key(), value: value}
-	if ref.Space == kv.SpaceBlock && value[0] == encodingPieces {
-		o.mark = markPieces
-	}
-	g.fresh[ref] = o.mark
-	g.recent.remove(o.key) // if a sweep has freed it
-	g.objects = append(g.objects, o)
 }
 
 // keepSession puts an exchange into the session that it had where it was captured. The same conversation may have been

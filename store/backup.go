@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/zeebo/blake3"
 
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -195,7 +196,7 @@ func mayRestore(tx *badger.Txn, header BackupHeader) error {
 // restoreInto brings the database to the state of the backup. Both are in the order of keys: what the database has
 // between two keys of the backup is gone.
 func restoreInto(ctx context.Context, db *badger.DB, in io.Reader, header BackupHeader) error {
-	unpacked, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDecoded))
+	unpacked, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(blob.MaxDecoded))
 	if err != nil {
 		return err
 	}
@@ -292,7 +293,7 @@ func (r *backupReader) next() (more bool, err error) {
 	if r.mark, err = r.byte(); err != nil {
 		return false, err
 	}
-	r.value, err = r.bytes(maxDecoded)
+	r.value, err = r.bytes(blob.MaxDecoded)
 	return true, err
 }
 

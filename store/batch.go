@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -38,9 +39,9 @@ func (b *batch) open() *badger.Txn {
 
 func (b *batch) set(key, value []byte) { b.setMarked(key, value, 0) }
 
-func (b *batch) setObjects(objects []object) {
+func (b *batch) setObjects(objects []blob.Object) {
 	for i := range objects {
-		b.setMarked(objects[i].key, objects[i].value, objects[i].mark)
+		b.setMarked(objects[i].Key, objects[i].Value, objects[i].Mark)
 	}
 }
 

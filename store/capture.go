@@ -9,6 +9,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/template"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -127,11 +128,11 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 		return nil, codec.Errorf(codec.KindStorage, "account %q was deleted", o.Account)
 	}
 	w := &write{
-		capture: &c.recorded, info: encodeFields(c.info), body: s.planBody(account, &planned{o.Body, o.Spans, o.Items, o.Prints}),
+		capture: &c.recorded, info: encodeFields(c.info), body: s.planner.Plan(account, bodyOf(o)),
 		evidence: evidenceOf(o, c.info), done: make(chan struct{}),
 	}
 	c.opening = w
-	chain := w.body.conversation // the plan is the writer's from where it is sent
+	chain := w.body.Conversation // the plan is the writer's from where it is sent
 	if s.opts.OnPressure == Shed {
 		if sent, err := s.queue.trySend(w); err != nil || !sent {
 			return s.passOrRefuse(c, err)
@@ -147,6 +148,15 @@ func (s *Store) Begin(ctx context.Context, o *Opening) (*Capture, error) {
 	}
 	c.keepRequest(o, chain)
 	return c, nil
+}
+
+// bodyOf says how the body of an opening may be taken apart.
+func bodyOf(o *Opening) *blob.Body {
+	body := &blob.Body{Bytes: o.Body, Blocks: o.Spans, Prints: o.Prints}
+	if len(o.Body) >= prefixesFrom {
+		body.Conversation = o.Items
+	}
+	return body
 }
 
 // passOrRefuse ends the Begin of an exchange that cannot be taken.
@@ -273,7 +283,7 @@ func (c *Capture) spill() error {
 			part, rest = part[:n], append(buffer.Get(len(part)-n), part[n:]...)
 		}
 	}
-	w := &write{capture: &c.recorded, part: encodeAnswer(part, frames), number: c.part}
+	w := &write{capture: &c.recorded, part: blob.EncodeAnswer(part, frames), number: c.part}
 	frames.Release()
 	buffer.Put(part)
 	c.buffer = rest
@@ -298,7 +308,7 @@ func (c *Capture) Finish(ctx context.Context, closing *Closing) error {
 	c.info.ResponseSize, c.info.ResponseUnrecorded = c.size, c.beyond
 	w := &write{capture: &c.recorded, info: encodeFields(c.info), ended: c.info, number: c.part, done: make(chan struct{})}
 	if len(c.buffer) > 0 {
-		w.part = encodeAnswer(c.buffer, frames)
+		w.part = blob.EncodeAnswer(c.buffer, frames)
 	}
 	frames.Release()
 	w.captured = c.handOver()

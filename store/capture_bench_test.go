@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 )
 
 // BenchmarkCapture is the life of an exchange from Begin to Finish, many at a time.
@@ -103,7 +104,7 @@ func BenchmarkBegin(b *testing.B) {
 			b.SetBytes(int64(len(c.body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				s.planBody(account, &planned{body: c.body, spans: spans, prints: codec.Fingerprints(nil, "acme", c.body, spans)}).release()
+				s.planner.Plan(account, &blob.Body{Bytes: c.body, Blocks: spans, Prints: codec.Fingerprints(nil, "acme", c.body, spans)}).Release()
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
@@ -141,8 +142,7 @@ type checker struct {
 	report  *CheckReport
 
 	tx        *badger.Txn
-	sizes     map[kv.ObjectRef]int64 // bytes that blocks and nodes stand for; -1: not to be had
-	used      map[kv.ObjectRef]struct{}
+	blobs     *blob.Checker
 	exchanges map[kv.ExchangeID]checkedExchange
 	sessions  map[kv.SessionID]*sessionCounts
 	live      map[kv.SessionID]struct{} // that can be read and were not merged into others
@@ -180,7 +180,7 @@ func (c *checker) run(ctx context.Context) error {
 	if err := c.rollups.open(c.tx); err != nil {
 		return err
 	}
-	c.sizes, c.used = make(map[kv.ObjectRef]int64), make(map[kv.ObjectRef]struct{})
+	c.blobs = blob.NewChecker(c.tx, c.account, func(subject, problem string) { c.find(subject, problem) })
 	c.exchanges, c.sessions = make(map[kv.ExchangeID]checkedExchange), make(map[kv.SessionID]*sessionCounts)
 	c.live = make(map[kv.SessionID]struct{})
 	for _, step := range [...]struct {
@@ -226,7 +226,7 @@ func (c *checker) run(ctx context.Context) error {
 	if err := c.compareTurns(ctx); err != nil {
 		return err
 	}
-	c.report.Unreferenced += int64(len(c.sizes) - len(c.used))
+	c.report.Unreferenced += c.blobs.Unreferenced()
 	return c.fix(ctx)
 }
 
@@ -301,117 +301,12 @@ func (g *gathering) repaired(w *write, key []byte) {
 
 func (c *checker) block(item *badger.Item) error {
 	c.report.Blocks++
-	ref, ok := kv.SplitObjectKey(item.Key())
-	if !ok {
-		c.find("block", fmt.Sprintf("malformed key %x", item.Key()))
-		return nil
-	}
-	c.sizes[ref] = -1
-	r := bodyReader{tx: c.tx, account: c.account, limit: maxDecoded}
-	raw, err := r.appendBlock(nil, ref.Hash, inNode)
-	if err != nil {
-		c.find(fmt.Sprintf("block %x", ref.Hash), err.Error())
-		return nil
-	}
-	c.sizes[ref] = int64(len(raw))
-	if item.UserMeta() != markPieces {
-		return nil
-	}
-	return item.Value(func(value []byte) error {
-		named, err := referencesIn(nil, c.account, value)
-		for _, inside := range named {
-			c.used[inside] = struct{}{}
-		}
-		return err
-	})
+	return c.blobs.Block(item)
 }
 
-// node checks one node and, before it, those that it goes on from.
 func (c *checker) node(item *badger.Item) error {
 	c.report.Nodes++
-	ref, ok := kv.SplitObjectKey(item.Key())
-	if !ok {
-		c.find("node", fmt.Sprintf("malformed key %x", item.Key()))
-		return nil
-	}
-	c.measureNode(ref)
-	return nil
-}
-
-// measureNode gives the bytes a node stands for, -1 if they are not to be had. Chains are long: it walks to the first
-// node whose size is known, and back.
-func (c *checker) measureNode(ref kv.ObjectRef) int64 {
-	type step struct {
-		ref  kv.ObjectRef
-		list []byte
-	}
-	var (
-		walk  []step
-		total int64
-		r     = bodyReader{tx: c.tx, account: c.account}
-	)
-	for at := ref; ; {
-		if size, done := c.sizes[at]; done {
-			total = size
-			break
-		}
-		list, err := r.node(at.Hash)
-		if err != nil {
-			c.find(fmt.Sprintf("node %x", at.Hash), err.Error())
-			total = -1
-			break
-		}
-		c.sizes[at] = -1 // a node that leads back to itself ends the walk
-		p := pieces{rest: list}
-		if more := p.next() && p.err == nil && p.kind == pieceNode; !more {
-			walk = append(walk, step{at, list})
-			break
-		}
-		walk = append(walk, step{at, p.rest})
-		at = kv.Node(c.account, p.hash)
-		c.used[at] = struct{}{}
-	}
-	for i := len(walk) - 1; i >= 0; i-- {
-		size, err := c.measure(walk[i].list)
-		if err != nil {
-			c.find(fmt.Sprintf("node %x", walk[i].ref.Hash), err.Error())
-		}
-		if total >= 0 && err == nil {
-			total += size
-		} else {
-			total = -1
-		}
-		c.sizes[walk[i].ref] = total
-	}
-	return total
-}
-
-// measure gives the bytes that a list of pieces stands for, and notes what it names as used.
-func (c *checker) measure(list []byte) (total int64, err error) {
-	p := pieces{rest: list}
-	for p.next() {
-		switch p.kind {
-		case pieceLiteral:
-			total += int64(len(p.literal))
-			continue
-		case pieceCommaBlock:
-			total++
-		}
-		if p.err != nil {
-			return 0, p.err
-		}
-		ref := kv.Block(c.account, p.hash)
-		if p.kind == pieceNode {
-			ref.Space = kv.SpaceNode
-		}
-		c.used[ref] = struct{}{}
-		size, there := c.sizes[ref]
-		if !there || size < 0 {
-			return 0, fmt.Errorf("what it refers to is missing or damaged: %c %x", ref.Space, ref.Hash)
-		}
-		total += size
-	}
-	return total, p.err
+	return c.blobs.Node(item)
 }
 
 func (c *checker) exchange(item *badger.Item) error {
@@ -475,12 +370,9 @@ func (c *checker) countsOf(id kv.SessionID) *sessionCounts {
 
 func (c *checker) request(id kv.ExchangeID, info *ExchangeInfo) {
 	skeleton, err := kv.Get(c.tx, kv.ExchangeKey(kv.SpaceRequest, c.account, id))
-	if err == nil && (len(skeleton) == 0 || skeleton[0] != piecesVersion) {
-		err = errors.New("unknown version")
-	}
 	var size int64
 	if err == nil {
-		size, err = c.measure(skeleton[1:])
+		size, err = c.blobs.Skeleton(skeleton)
 	}
 	if err == nil && size != info.RequestSize {
 		err = fmt.Errorf("it has %d bytes, the record says %d", size, info.RequestSize)

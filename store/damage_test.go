@@ -14,6 +14,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/fuzz/mutant"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -55,7 +56,7 @@ func FuzzDamagedRecord(f *testing.F) {
 	}); err != nil {
 		f.Fatal(err)
 	}
-	if !slices.ContainsFunc(values, func(value []byte) bool { return len(value) > 0 && value[0] == encodingFrames }) {
+	if !slices.ContainsFunc(values, func(value []byte) bool { return len(value) > 0 && value[0] == blob.EncodingFrames }) {
 		f.Fatal("no answer is kept by the form of its events")
 	}
 	for i, value := range values {
@@ -347,7 +348,7 @@ func TestAnErasureThatFailsKeepsNothingElseWaiting(t *testing.T) {
 	capture(t, s, "other", "q", "a")
 	acme, _ := s.accounts.Find("acme")
 	other, _ := s.accounts.Find("other")
-	damage(t, s, kv.ExchangeKey(kv.SpaceRequest, acme, harmed), []byte{piecesVersion, 0xff})
+	damage(t, s, kv.ExchangeKey(kv.SpaceRequest, acme, harmed), []byte{blob.Version, 0xff})
 	failing, err := s.Archive().Erase(t.Context(), "acme", Selection{Until: time.Now().Add(-time.Hour)}, false)
 	if err != nil {
 		t.Fatal(err)

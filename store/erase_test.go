@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -343,7 +344,7 @@ func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		refs, err := referencesIn(nil, 1, skeleton)
+		refs, err := blob.References(nil, 1, skeleton)
 		for _, ref := range refs {
 			if ref.Space == kv.SpaceBlock {
 				victim = ref.Key()
@@ -354,7 +355,7 @@ func TestCheckNamesADamagedBlockAndTheRestStaysReadable(t *testing.T) {
 	if err != nil || victim == nil {
 		t.Fatalf("no block to damage: %v", err)
 	}
-	damage(t, s, victim, append([]byte{encodingRaw}, "not what it was"...))
+	damage(t, s, victim, append([]byte{blob.EncodingRaw}, "not what it was"...))
 	var found []string
 	if _, err := s.Upkeep().Check(context.Background(), false, func(f Finding) { found = append(found, f.Subject+": "+f.Problem) }); err != nil {
 		t.Fatal(err)

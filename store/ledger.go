@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
 
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -49,7 +50,7 @@ func (s Notes) Keep(account, name string, value []byte) {
 	record := make([]byte, 0, ledgerHead+1+len(value))
 	record = binary.BigEndian.AppendUint64(record, uint64(time.Now().UnixMilli()))
 	record = append(record, h[:]...)
-	record = append(record, encodeBytes(value)...)
+	record = append(record, blob.Encode(value)...)
 	w := &write{change: func(g *gathering, w *write) error {
 		g.put(w, ledgerKey(number, h), record)
 		return nil
@@ -77,7 +78,7 @@ func (s Notes) Recall(account, name string) (value []byte) {
 			if len(record) < ledgerHead || [16]byte(record[8:ledgerHead]) != h || ledgerExpired(record, time.Now()) {
 				return nil
 			}
-			value, err = appendDecoded(nil, record[ledgerHead:])
+			value, err = blob.AppendDecoded(nil, record[ledgerHead:])
 			return err
 		})
 	})
@@ -105,7 +106,7 @@ func (s *core) expireLedger(ctx context.Context, account kv.AccountNumber, now t
 		})
 	})
 	for len(expired) > 0 && err == nil {
-		batch := expired[:min(len(expired), sweepBatch)]
+		batch := expired[:min(len(expired), deleteBatch)]
 		expired = expired[len(batch):]
 		err = s.update(ctx, func(g *gathering, w *write) error {
 			for _, key := range batch {

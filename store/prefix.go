@@ -40,7 +40,7 @@ type prefixRef struct {
 	items   kv.Hash
 }
 
-// prefixMemory is filled by those who read requests, and asked by those who keep them. Like [knownSet] it holds what was
+// prefixMemory is filled by those who read requests, and asked by those who keep them. Like the set of known blocks it holds what was
 // used last, in two generations.
 type prefixMemory struct {
 	mu           sync.Mutex

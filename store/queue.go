@@ -45,7 +45,7 @@ func (q *queue) close() bool {
 func (q *queue) weigh(w *write) int64 {
 	weight := int64(len(w.info) + len(w.part) + perWriteBytes)
 	if w.body != nil {
-		weight += w.body.held
+		weight += w.body.Held
 	}
 	return min(weight, q.size)
 }

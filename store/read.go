@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -74,8 +75,8 @@ func getExchange(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, 
 	if err != nil {
 		return nil, fmt.Errorf("skeleton of the request: %w", err)
 	}
-	r := bodyReader{tx: tx, account: account, limit: int(info.RequestSize)}
-	if x.RawRequest, err = r.appendBody(make([]byte, 0, info.RequestSize), skeleton); err != nil {
+	r := blob.Reader{Tx: tx, Account: account, Limit: int(info.RequestSize)}
+	if x.RawRequest, err = r.AppendBody(make([]byte, 0, info.RequestSize), skeleton); err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
 	if int64(len(x.RawRequest)) != info.RequestSize {
@@ -126,7 +127,7 @@ func eachPart(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, id 
 	return kv.EachItem(ctx, tx, kv.ExchangeKey(kv.SpaceResponse, account, id), func(item *badger.Item) error {
 		key := item.Key()
 		err := item.Value(func(value []byte) (err error) {
-			part, err = appendDecoded(part[:0], value)
+			part, err = blob.AppendDecoded(part[:0], value)
 			return err
 		})
 		if err != nil {

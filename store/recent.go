@@ -55,12 +55,6 @@ func (r *recentRecords) prepare() {
 	}
 }
 
-// remove forgets one record.
-func (r *recentRecords) remove(key []byte) {
-	delete(r.young.records, string(key))
-	delete(r.older.records, string(key))
-}
-
 // begin notes that a session is new: there is nothing of it but what is put from now on.
 func (r *recentRecords) begin(ref sessionRef) {
 	r.prepare()

@@ -25,7 +25,7 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
 			ref := sessionRef{1, kv.SessionID{rapid.Byte().Draw(t, "session") % 4}}
 			key := kv.HistoryKey(ref.account, ref.id, historyHash{rapid.Byte().Draw(t, "key") % 4})
-			switch rapid.IntRange(0, 5).Draw(t, "operation") {
+			switch rapid.IntRange(0, 4).Draw(t, "operation") {
 			case 0:
 				put(key, []byte(rapid.String().Draw(t, "value")))
 			case 1:
@@ -33,14 +33,9 @@ func TestRecentRecordsAreNeverOutOfDate(t *testing.T) {
 			case 2:
 				put(key, nil)
 			case 3:
-				if !recent.whole(ref) {
-					recent.remove(key)
-					delete(group, string(key))
-				}
-			case 4:
 				recent.age()
 				clear(group)
-			case 5:
+			case 4:
 				if !sessions[ref] {
 					recent.begin(ref)
 				}

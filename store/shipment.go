@@ -7,6 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -20,7 +21,7 @@ const (
 // Next gives the entries after a number, as many as make a frame; Last is 0 where there are none. Blocks and nodes that were
 // shipped before are left out, see [Shipping.Forget]. What was erased meanwhile, or cannot be read, is no entry; numbers go on.
 func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err error) {
-	f = ship.Frame{Log: p.log, After: after, Whole: p.sent.empty()}
+	f = ship.Frame{Log: p.log, After: after, Whole: p.sent.Empty()}
 	err = p.store.view(func(tx *badger.Txn) error {
 		options := badger.DefaultIteratorOptions
 		options.Prefix = []byte{kv.SpaceShip}
@@ -61,7 +62,7 @@ func (p *Shipping) Next(ctx context.Context, after uint64) (f ship.Frame, err er
 }
 
 // Forget has blocks and nodes shipped again that were shipped before, since the receiver may not have them.
-func (p *Shipping) Forget() { p.sent.clear() }
+func (p *Shipping) Forget() { p.sent.Clear() }
 
 // entry reads an exchange. One that is gone is nil, with [badger.ErrKeyNotFound].
 func (p *Shipping) entry(tx *badger.Txn, at place) (*ship.Entry, error) {
@@ -124,7 +125,7 @@ func sessionOfEntry(tx *badger.Txn, at place) (record []byte, err error) {
 // addObjects adds the blocks and nodes that a skeleton reaches and that were not sent before. Behind one that was sent
 // everything was.
 func (p *Shipping) addObjects(tx *badger.Txn, account kv.AccountNumber, e *ship.Entry) error {
-	todo, err := referencesIn(nil, account, e.Skeleton)
+	todo, err := blob.References(nil, account, e.Skeleton)
 	if err != nil {
 		return err
 	}
@@ -132,27 +133,21 @@ func (p *Shipping) addObjects(tx *badger.Txn, account kv.AccountNumber, e *ship.
 	for len(todo) > 0 {
 		ref := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if _, here := fresh[ref]; here || p.sent.has(ref) {
+		if _, here := fresh[ref]; here || p.sent.Has(ref) {
 			continue
 		}
 		fresh[ref] = struct{}{}
-		item, err := tx.Get(ref.Key())
-		if err != nil {
-			return err
-		}
-		value, err := item.ValueCopy(nil)
+		value, err := kv.Get(tx, ref.Key())
 		if err != nil {
 			return err
 		}
 		e.Objects = append(e.Objects, ship.Object{Node: ref.Space == kv.SpaceNode, Hash: ref.Hash, Value: value})
-		if ref.Space == kv.SpaceNode || item.UserMeta() == markPieces {
-			if todo, err = referencesIn(todo, account, value); err != nil {
-				return err
-			}
+		if todo, err = blob.ReferencesOf(todo, ref, value); err != nil {
+			return err
 		}
 	}
 	for ref := range fresh {
-		p.sent.add(ref)
+		p.sent.Add(ref)
 	}
 	return nil
 }

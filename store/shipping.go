@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -30,7 +31,7 @@ type Shipping struct {
 	wake      chan struct{}
 
 	log  ship.LogID
-	sent knownSet // blocks and nodes that were shipped since the log was last gone back in
+	sent blob.Known // blocks and nodes that were shipped since the log was last gone back in
 }
 
 // shippingRecord is what is noted of the log.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/filelock"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -51,17 +52,14 @@ type core struct {
 	last  commitFile
 	count counters
 
-	known       knownSet
-	blockHashes blockHashes
-	chainHashes chainHashes
-	blocksSeen  codec.FingerprintSet // in small requests
-	planning    sync.RWMutex         // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
-	digester    digester
-	keeper      keeper
-	events      eventHub
-	feed        feed
-	shipping    Shipping
-	arriving    atomic.Bool // exchanges arrive from other stores, or have
+	planner  blob.Planner
+	planning sync.RWMutex // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
+	digester digester
+	keeper   keeper
+	events   eventHub
+	feed     feed
+	shipping Shipping
+	arriving atomic.Bool // exchanges arrive from other stores, or have
 
 	master      *identity.MasterKey
 	accounts    *identity.AccountTable

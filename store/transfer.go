@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
@@ -245,17 +246,17 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 	if now, ok := s.accounts.Find(account); !ok || now != number {
 		return false, codec.Errorf(codec.KindNotFound, "no account %q", account)
 	}
-	plan := s.planBody(number, &planned{body: x.RawRequest, spans: spans})
+	plan := s.planner.Plan(number, &blob.Body{Bytes: x.RawRequest, Blocks: spans})
 	err = s.update(ctx, func(g *gathering, w *write) error {
 		if g.has(kv.ExchangeKey(kv.SpaceExchange, number, id)) {
 			return nil
 		}
 		taken = true
 		g.importSessionOf(w, number, id, x.Session, &info)
-		g.put(w, kv.ExchangeKey(kv.SpaceRequest, number, id), g.addBody(number, plan))
+		g.put(w, kv.ExchangeKey(kv.SpaceRequest, number, id), g.blobs.AddBody(number, plan))
 		for part, rest := uint32(0), x.RawResponse; len(rest) > 0; part++ {
 			n := min(len(rest), responsePart)
-			g.objects = append(g.objects, object{key: kv.PartKey(kv.SpaceResponse, number, id, part), value: encodeAnswer(rest[:n], nil)})
+			g.blobs.AddPart(number, id, part, blob.EncodeAnswer(rest[:n], nil))
 			rest = rest[n:]
 		}
 		g.put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), record)

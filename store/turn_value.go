@@ -1,6 +1,7 @@
 package store
 
 import (
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
@@ -9,14 +10,20 @@ import (
 // encoded record, which then need not be read, put together and compressed a second time. In stores of earlier formats it is a
 // field of the record.
 
+// The first byte of a turn, beside those that [blob.Encode] gives it in stores of earlier formats.
+const (
+	encodingTurn      = 4
+	encodingContinued = 5 // the id of the turn that goes on from it stands behind this byte
+)
+
 // encodeTurn encodes a turn. One that is said to be continued is encoded as in earlier formats.
 func encodeTurn(t *turnRecord) []byte {
 	fields := appendFields(buffer.Get(4<<10), t)
 	defer buffer.Put(fields)
 	if t.Continued != "" {
-		return encodeBytes(fields)
+		return blob.Encode(fields)
 	}
-	return appendEncoded([]byte{encodingTurn}, fields)
+	return blob.AppendEncoded([]byte{encodingTurn}, fields)
 }
 
 func decodeTurn(value []byte) (*turnRecord, error) {
@@ -29,7 +36,7 @@ func decodeTurn(value []byte) (*turnRecord, error) {
 		continued = kv.ExchangeID(value[1:behindID]).String()
 		value = value[behindID:]
 	}
-	fields, err := appendDecoded(nil, value)
+	fields, err := blob.AppendDecoded(nil, value)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"runtime"
 
+	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
@@ -18,7 +20,7 @@ type change func(g *gathering, w *write) error
 type write struct {
 	capture *recorded
 	info    []byte        // the exchange's record, nil for a part
-	body    *bodyPlan     // request bytes, with the opening
+	body    *blob.Plan    // request bytes, with the opening
 	part    []byte        // of the answer, encoded
 	number  uint32        // of part
 	ended   *ExchangeInfo // with the closing: the whole exchange
@@ -33,7 +35,7 @@ type write struct {
 	undigested *Change   // with the closing: that the digester makes one; may be nil
 	event      Event     // published after the commit, if it has a kind
 	digested   Event     // likewise
-	from, to   int       // the operation's range of the gathering's objects
+	from, to   int       // the operation's range of the batch's objects
 
 	change change
 	frees  bool // change makes room, and may use what is kept back for that
@@ -118,7 +120,7 @@ func (s *core) affordable(group []*write) []*write {
 // write gathers what a group adds, encodes it, and commits it in the order of the operations.
 func (s *core) write(g *gathering, group []*write) error {
 	for _, w := range group {
-		w.from, w.to = len(g.objects), len(g.objects)
+		w.from, w.to = g.blobs.Len(), g.blobs.Len()
 		if w.change != nil {
 			w.err = w.change(g, w)
 			g.uncertain = g.uncertain || w.err != nil && len(w.records) > 0
@@ -128,7 +130,7 @@ func (s *core) write(g *gathering, group []*write) error {
 			continue
 		}
 		if w.body != nil {
-			w.skeleton = g.addBody(w.capture.account, w.body)
+			w.skeleton = g.blobs.AddBody(w.capture.account, w.body)
 			g.openSession(w)
 			w.capture.noted = g.noteOpen(w.capture.account, w.capture.id)
 			w.event = w.capture.event(ExchangeCreated, OutcomeOpen)
@@ -144,30 +146,27 @@ func (s *core) write(g *gathering, group []*write) error {
 			w.event = w.capture.event(ExchangeCompleted, w.ended.Outcome)
 		}
 		if c := w.capture; w.part != nil && c.failed == nil {
-			key := kv.PartKey(kv.SpaceResponse, c.account, c.id, w.number)
-			g.objects = append(g.objects, object{key: key, value: w.part})
+			g.blobs.AddPart(c.account, c.id, w.number, w.part)
 		}
-		w.to = len(g.objects)
+		w.to = g.blobs.Len()
 	}
-	if g.err != nil {
-		return g.err
+	if err := cmp.Or(g.err, g.blobs.Err()); err != nil {
+		return err
 	}
-	g.encode()
+	g.blobs.Encode()
 	s.feed.coming.Store(s.feed.last)
 	b := batch{db: s.db, last: &s.last}
 	defer b.discard()
 	b.apply(g.logRecords())
 	for _, w := range group {
-		if s.apply(&b, w, g.objects[w.from:w.to]); b.err != nil {
+		if s.apply(&b, w, g.blobs.Objects(w.from, w.to)); b.err != nil {
 			return b.err
 		}
 	}
 	if err := b.commit(); err != nil {
 		return err
 	}
-	for ref := range g.fresh {
-		s.known.add(ref)
-	}
+	g.blobs.Committed()
 	for _, w := range group {
 		if w.undigested != nil && w.err == nil {
 			w.undigested.captured, w.captured = w.captured, nil
@@ -213,7 +212,7 @@ func (s *core) acknowledge(w *write) {
 		}
 	}
 	s.digester.release(w.captured)
-	w.body.release()
+	w.body.Release()
 	w.captured, w.undigested, w.digest, w.body, w.evidence, w.skeleton, w.records, w.info, w.part = nil, nil, nil, nil, nil, nil, nil, nil, nil // captures live as long as their streams
 	s.queue.release(w)
 	if w.done != nil {
@@ -222,7 +221,7 @@ func (s *core) acknowledge(w *write) {
 }
 
 // apply adds one operation to the batch. The records that make its data visible come last and together.
-func (s *core) apply(b *batch, w *write, objects []object) {
+func (s *core) apply(b *batch, w *write, objects []blob.Object) {
 	if w.abandoned() {
 		return
 	}

@@ -1,4 +1,4 @@
-package store
+package blob
 
 import (
 	"errors"
@@ -10,18 +10,18 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// bodyReader gives bodies back.
-type bodyReader struct {
-	tx      *badger.Txn
-	account kv.AccountNumber
-	limit   int // bytes that the body may have
+// Reader gives bodies back.
+type Reader struct {
+	Tx      *badger.Txn
+	Account kv.AccountNumber
+	Limit   int // bytes that the body may have
 }
 
 var errTooLong = errors.New("the pieces have more bytes than the record says")
 
-// appendBody appends the body that a skeleton describes.
-func (r *bodyReader) appendBody(dst, skeleton []byte) ([]byte, error) {
-	if len(skeleton) == 0 || skeleton[0] != piecesVersion {
+// AppendBody appends the body that a skeleton describes.
+func (r *Reader) AppendBody(dst, skeleton []byte) ([]byte, error) {
+	if len(skeleton) == 0 || skeleton[0] != Version {
 		return nil, errors.New("skeleton of an unknown version")
 	}
 	return r.appendPieces(dst, skeleton[1:], inSkeleton)
@@ -36,7 +36,7 @@ const (
 	inSkeleton              // any block, and nodes
 )
 
-func (r *bodyReader) appendPieces(dst, list []byte, at depth) (_ []byte, err error) {
+func (r *Reader) appendPieces(dst, list []byte, at depth) (_ []byte, err error) {
 	for p := (pieces{rest: list}); p.next(); {
 		switch {
 		case p.err != nil:
@@ -56,7 +56,7 @@ func (r *bodyReader) appendPieces(dst, list []byte, at depth) (_ []byte, err err
 		if err != nil {
 			return nil, err
 		}
-		if len(dst) > r.limit {
+		if len(dst) > r.Limit {
 			return nil, errTooLong
 		}
 	}
@@ -64,10 +64,10 @@ func (r *bodyReader) appendPieces(dst, list []byte, at depth) (_ []byte, err err
 }
 
 // appendNode appends the whole sequence that a node ends: it walks to the front, then reads towards the end.
-func (r *bodyReader) appendNode(dst []byte, h kv.Hash) ([]byte, error) {
+func (r *Reader) appendNode(dst []byte, h kv.Hash) ([]byte, error) {
 	var lists [][]byte
 	for more := true; more; {
-		if len(lists) > r.limit { // each node stands for at least one byte
+		if len(lists) > r.Limit { // each node stands for at least one byte
 			return nil, errTooLong
 		}
 		list, err := r.node(h)
@@ -90,20 +90,20 @@ func (r *bodyReader) appendNode(dst []byte, h kv.Hash) ([]byte, error) {
 }
 
 // node gives the pieces of a node, valid until the transaction ends.
-func (r *bodyReader) node(h kv.Hash) (list []byte, err error) {
-	value, err := kv.Get(r.tx, kv.Node(r.account, h).Key())
+func (r *Reader) node(h kv.Hash) (list []byte, err error) {
+	value, err := kv.Get(r.Tx, kv.Node(r.Account, h).Key())
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("node %x: %w", h, err)
-	case len(value) == 0 || value[0] != piecesVersion:
+	case len(value) == 0 || value[0] != Version:
 		return nil, fmt.Errorf("node %x: unknown version", h)
 	}
 	return value[1:], nil
 }
 
 // appendBlock appends the bytes of a block and compares them with its hash.
-func (r *bodyReader) appendBlock(dst []byte, h kv.Hash, at depth) ([]byte, error) {
-	item, err := r.tx.Get(kv.Block(r.account, h).Key())
+func (r *Reader) appendBlock(dst []byte, h kv.Hash, at depth) ([]byte, error) {
+	item, err := r.Tx.Get(kv.Block(r.Account, h).Key())
 	if err != nil {
 		return nil, fmt.Errorf("block %x: %w", h, err)
 	}
@@ -112,7 +112,7 @@ func (r *bodyReader) appendBlock(dst []byte, h kv.Hash, at depth) ([]byte, error
 		if at != inBlock && len(value) > 0 && value[0] == encodingPieces {
 			dst, err = r.appendPieces(dst, value[1:], inBlock)
 		} else {
-			dst, err = appendDecoded(dst, value)
+			dst, err = AppendDecoded(dst, value)
 		}
 		return err
 	})

@@ -1,4 +1,4 @@
-package store
+package blob
 
 import (
 	"encoding/binary"
@@ -19,24 +19,24 @@ const (
 	stepFrames   = 2 // number of frames of the template, for each slot: how many bytes each frame has in it, and these bytes
 )
 
-// maxFrames is how many bytes the steps of one part may stand for. A part has no more than responsePart.
+// maxFrames is how many bytes the steps of one part may stand for. The store's parts have 256 KiB at most.
 const maxFrames = 1 << 20
 
-// encodeAnswer encodes a part of an answer, which has been taken apart unless frames is nil.
-func encodeAnswer(part []byte, frames *template.Frames) []byte {
+// EncodeAnswer encodes a part of an answer, which has been taken apart unless frames is nil.
+func EncodeAnswer(part []byte, frames *template.Frames) []byte {
 	if frames == nil && (len(part) < compressFrom || part[0] == '{') { // small, or no event stream
-		return encodeBytes(part)
+		return Encode(part)
 	}
 	if frames == nil {
 		frames = template.Cut(part)
 		defer frames.Release()
 	}
 	if len(frames.Runs) == 0 || len(part) > maxFrames {
-		return encodeBytes(part)
+		return Encode(part)
 	}
 	room := buffer.Get(len(part))
 	steps := appendSteps(room, part, frames)
-	encoded := appendEncoded([]byte{encodingFrames}, steps)
+	encoded := AppendEncoded([]byte{EncodingFrames}, steps)
 	buffer.Put(room)
 	return encoded
 }
@@ -99,10 +99,10 @@ var errFrames = errors.New("malformed list of frames")
 
 // appendFrames appends the part that encoded steps stand for.
 func appendFrames(dst, encoded []byte) ([]byte, error) {
-	if len(encoded) > 0 && encoded[0] == encodingFrames {
+	if len(encoded) > 0 && encoded[0] == EncodingFrames {
 		return dst, errFrames
 	}
-	steps, err := appendDecoded(buffer.Get(0), encoded)
+	steps, err := AppendDecoded(buffer.Get(0), encoded)
 	defer func() { buffer.Put(steps) }()
 	if err != nil {
 		return dst, err

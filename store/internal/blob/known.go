@@ -1,4 +1,4 @@
-package store
+package blob
 
 import (
 	"sync"
@@ -9,26 +9,27 @@ import (
 // knownGeneration is how many objects a generation of the known set holds; an entry takes about 50 bytes.
 const knownGeneration = 128 << 10
 
-// knownSet remembers blocks and nodes that are stored, so that history sent again costs a look-up and no write. It
+// Known remembers blocks and nodes that are stored, so that history sent again costs a look-up and no write. It
 // holds what was used last, in two generations: when the younger is full, the older is forgotten.
-type knownSet struct {
+type Known struct {
 	mu           sync.RWMutex
 	young, older map[kv.ObjectRef]struct{}
 }
 
-// has reports whether an object is known to be stored; false says nothing.
-func (k *knownSet) has(ref kv.ObjectRef) bool {
+// Has reports whether an object is known to be stored; false says nothing.
+func (k *Known) Has(ref kv.ObjectRef) bool {
 	k.mu.RLock()
 	_, young := k.young[ref]
 	_, older := k.older[ref]
 	k.mu.RUnlock()
 	if older && !young {
-		k.add(ref)
+		k.Add(ref)
 	}
 	return young || older
 }
 
-func (k *knownSet) add(ref kv.ObjectRef) {
+// Add notes that an object is stored.
+func (k *Known) Add(ref kv.ObjectRef) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.young) >= knownGeneration || k.young == nil {
@@ -37,20 +38,23 @@ func (k *knownSet) add(ref kv.ObjectRef) {
 	k.young[ref] = struct{}{}
 }
 
-func (k *knownSet) remove(ref kv.ObjectRef) {
+// Remove forgets one object.
+func (k *Known) Remove(ref kv.ObjectRef) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.young, ref)
 	delete(k.older, ref)
 }
 
-func (k *knownSet) clear() {
+// Clear forgets all objects.
+func (k *Known) Clear() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.young, k.older = nil, nil
 }
 
-func (k *knownSet) empty() bool {
+// Empty reports whether no object is known.
+func (k *Known) Empty() bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return len(k.young) == 0 && len(k.older) == 0

@@ -1,4 +1,4 @@
-package store
+package blob
 
 import (
 	"encoding/binary"
@@ -7,8 +7,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
-// piecesVersion is the first byte of skeletons and nodes.
-const piecesVersion = 1
+// Version is the first byte of skeletons and nodes.
+const Version = 1
 
 // A piece is one byte that says what it is, and what that needs. Numbers are unsigned varints.
 const (
@@ -55,3 +55,38 @@ func (p *pieces) next() bool {
 	}
 	return true
 }
+
+// References appends the objects that a skeleton, a node, or a block of pieces names: a list of pieces behind one byte.
+func References(dst []kv.ObjectRef, account kv.AccountNumber, value []byte) ([]kv.ObjectRef, error) {
+	if len(value) == 0 {
+		return dst, errPieces
+	}
+	p := pieces{rest: value[1:]}
+	for p.next() {
+		switch {
+		case p.err != nil:
+			return dst, p.err
+		case p.kind == pieceNode:
+			dst = append(dst, kv.Node(account, p.hash))
+		case p.kind != pieceLiteral:
+			dst = append(dst, kv.Block(account, p.hash))
+		}
+	}
+	return dst, nil
+}
+
+// ReferencesOf appends the objects that a node or a block names, of which value is what is stored. Most blocks name none.
+func ReferencesOf(dst []kv.ObjectRef, ref kv.ObjectRef, value []byte) ([]kv.ObjectRef, error) {
+	if ref.Space == kv.SpaceBlock && !isPieces(value) {
+		return dst, nil
+	}
+	return References(dst, ref.Account, value)
+}
+
+// IsSkeleton reports whether value is a skeleton that can be read, or a node: they look alike.
+func IsSkeleton(value []byte) bool {
+	_, err := References(nil, 0, value)
+	return err == nil && value[0] == Version
+}
+
+func isPieces(value []byte) bool { return len(value) > 0 && value[0] == encodingPieces }

@@ -1,4 +1,4 @@
-package store
+package blob
 
 import (
 	"bytes"
@@ -11,15 +11,6 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
-
-// Agents send their whole history again every turn. A request body is therefore cut along its own structure into
-// items (messages, tools, system blocks), each kept once per account under its hash, and what remains of a request is
-// a skeleton: a list of pieces whose bytes, joined, are the body.
-//
-// A list of messages grows with every turn, so a skeleton does not name them all: the front of a run of items is a
-// node, kept under a hash that stands for the whole sequence up to there, which names the node before it and the items
-// since. Only the last few items of a run stand in the skeleton itself, because clients change those again (a cache
-// mark moves on to the newest message) and a node that held them would be of no use to the next turn.
 
 const (
 	literalMax = 256 // what is no longer than this is cheaper as it stands than as a block
@@ -67,13 +58,13 @@ type run struct {
 	items []item  // the items after those
 }
 
-// bodyPlan is a body taken apart: runs, and what stands between them as runs of one.
-type bodyPlan struct {
-	parts []planPart
-	held  int64  // bytes of memory that the plan holds
-	bytes []byte // what the items point into, from the buffer pool
+// Plan is a body taken apart: runs, and what stands between them as runs of one.
+type Plan struct {
+	Held         int64     // bytes of memory that the plan holds
+	Conversation []kv.Hash // of the body's conversation up to and with each item, if the body is cut along them
 
-	conversation []kv.Hash // of a large body's run of messages up to and with each, if it is cut along them
+	parts []planPart
+	bytes []byte // what the items point into, from the buffer pool
 }
 
 type planPart struct {
@@ -81,21 +72,31 @@ type planPart struct {
 	between bool // the part is no run of items: its items are never part of a node
 }
 
-// planned is a body that is to be taken apart, and what [Opening] says of it.
-type planned struct {
-	body         []byte
-	spans        []codec.Span
-	conversation []codec.Span
-	prints       []codec.Fingerprint
+// Body is a body that is to be taken apart, and what is known of it.
+type Body struct {
+	Bytes        []byte
+	Blocks       []codec.Span        // that are kept each for itself, ascending
+	Prints       []codec.Fingerprint // of Blocks; nil: not known
+	Conversation []codec.Span        // of Blocks, those whose hashes the plan is to have; may be none
 }
 
-// planBody takes a body apart, hashes its items, and copies what is not known to be stored, on the goroutine of the
+// Planner takes bodies apart. What it remembers makes this cheap for bodies that begin as others did. Its methods may be
+// called from any goroutine.
+type Planner struct {
+	Known Known // what is stored
+
+	hashes blockHashes
+	chains chainHashes
+	seen   codec.FingerprintSet // blocks of small bodies
+}
+
+// Plan takes a body apart, hashes its items, and copies what is not known to be stored, on the goroutine of the
 // request. The plan keeps no reference to the body.
-func (s *core) planBody(account kv.AccountNumber, of *planned) *bodyPlan {
-	p, body := new(bodyPlan), of.body
+func (m *Planner) Plan(account kv.AccountNumber, of *Body) *Plan {
+	p, body := new(Plan), of.Bytes
 	p.parts = make([]planPart, 0, 4) // of most: one run, and what stands around it
-	spans := worthCutting(of.spans, len(body))
-	prints := of.prints
+	spans := worthCutting(of.Blocks, len(body))
+	prints := of.Prints
 	if len(prints) != len(spans) {
 		prints = make([]codec.Fingerprint, len(spans))
 	}
@@ -106,16 +107,16 @@ func (s *core) planBody(account kv.AccountNumber, of *planned) *bodyPlan {
 			j++
 		}
 		p.addBetween(body[at:spans[i].Start])
-		items := s.chainedItems(body, spans[i:j], prints[i:j])
-		if len(body) >= prefixesFrom && beginsWith(spans[i:j], of.conversation) {
-			p.conversation = chainOf(items[:len(of.conversation)])
+		items := m.chainedItems(body, spans[i:j], prints[i:j])
+		if beginsWith(spans[i:j], of.Conversation) {
+			p.Conversation = chainOf(items[:len(of.Conversation)])
 		}
-		p.parts = append(p.parts, planPart{run: s.knownRun(account, items)})
+		p.parts = append(p.parts, planPart{run: m.knownRun(account, items)})
 		at = spans[j-1].End
 		i = j
 	}
 	p.addBetween(body[at:])
-	s.ownBytes(account, p)
+	m.ownBytes(account, p)
 	return p
 }
 
@@ -146,7 +147,7 @@ func isSeparator(gap []byte) bool {
 	return len(gap) <= gapMax && bytes.Equal(bytes.TrimSpace(gap), []byte{','})
 }
 
-func (p *bodyPlan) addBetween(text []byte) {
+func (p *Plan) addBetween(text []byte) {
 	for len(text) > 0 {
 		n := min(len(text), coarsePart)
 		it := newItem(text[:n], 0)
@@ -186,7 +187,7 @@ func chainOf(items []item) []kv.Hash {
 }
 
 // chainedItems makes the items of a run.
-func (s *core) chainedItems(body []byte, spans []codec.Span, prints []codec.Fingerprint) []item {
+func (m *Planner) chainedItems(body []byte, spans []codec.Span, prints []codec.Fingerprint) []item {
 	var (
 		items   = make([]item, len(spans))
 		chain   kv.Hash
@@ -199,12 +200,12 @@ func (s *core) chainedItems(body []byte, spans []codec.Span, prints []codec.Fing
 		}
 		it := &items[i]
 		switch *it = newItem(body[start:span.End], span.Start-start); {
-		case it.block && len(body) <= smallBody && len(spans) < tailItems && s.isFirst(it.data, prints[i]):
+		case it.block && len(body) <= smallBody && len(spans) < tailItems && m.isFirst(it.data, prints[i]):
 			*it = item{text: body[start:span.End]}
 		case it.block:
-			it.hash = s.blockHashes.of(it.data, prints[i])
+			it.hash = m.hashes.of(it.data, prints[i])
 		}
-		chain = s.chainHashes.after(chain, it, scratch)
+		chain = m.chains.after(chain, it, scratch)
 		it.chain = chain
 	}
 	return items
@@ -213,18 +214,18 @@ func (s *core) chainedItems(body []byte, spans []codec.Span, prints []codec.Fing
 // isFirst reports whether a block that would not be compressed has not come before, as far as is remembered. In a small
 // request such a one is kept where it stands: most are a question that nobody sends again, and a block of its own would
 // cost as much again. What does come again, such as instructions, is a block from the second time on.
-func (s *core) isFirst(raw []byte, print codec.Fingerprint) bool {
-	if print == 0 || len(raw) >= compressFrom || s.blocksSeen.Has(print) {
+func (m *Planner) isFirst(raw []byte, print codec.Fingerprint) bool {
+	if print == 0 || len(raw) >= compressFrom || m.seen.Has(print) {
 		return false
 	}
-	s.blocksSeen.Add(print)
+	m.seen.Add(print)
 	return true
 }
 
 // knownRun makes a run of items, with as many of them behind a node as are known to be.
-func (s *core) knownRun(account kv.AccountNumber, items []item) run {
+func (m *Planner) knownRun(account kv.AccountNumber, items []item) run {
 	for k := len(items); k > 0; k-- {
-		if node := items[k-1].chain; s.known.has(kv.Node(account, node)) {
+		if node := items[k-1].chain; m.Known.Has(kv.Node(account, node)) {
 			return run{known: k, node: node, items: items[k:]}
 		}
 	}
@@ -232,14 +233,14 @@ func (s *core) knownRun(account kv.AccountNumber, items []item) run {
 }
 
 // ownBytes replaces every reference into the body by a copy, and drops the bytes of blocks known to be stored.
-func (s *core) ownBytes(account kv.AccountNumber, p *bodyPlan) {
+func (m *Planner) ownBytes(account kv.AccountNumber, p *Plan) {
 	size := 0
 	for it := range p.items {
-		if it.block && s.known.has(kv.Block(account, it.hash)) {
+		if it.block && m.Known.Has(kv.Block(account, it.hash)) {
 			it.data = nil
 		}
 		size += len(it.text) + len(it.data)
-		p.held += int64(unsafe.Sizeof(*it))
+		p.Held += int64(unsafe.Sizeof(*it))
 	}
 	room := buffer.Get(size)
 	own := func(b []byte) []byte {
@@ -254,19 +255,19 @@ func (s *core) ownBytes(account kv.AccountNumber, p *bodyPlan) {
 		it.text, it.data = own(it.text), own(it.data)
 	}
 	p.bytes = room
-	p.held += int64(cap(room))
+	p.Held += int64(cap(room))
 }
 
-// release gives up the plan's bytes; nobody may look at the plan afterwards.
-func (p *bodyPlan) release() {
+// Release gives up the plan's bytes; nobody may look at the plan afterwards.
+func (p *Plan) Release() {
 	if p != nil {
 		buffer.Put(p.bytes)
-		*p = bodyPlan{}
+		*p = Plan{}
 	}
 }
 
 // items visits every item of the plan.
-func (p *bodyPlan) items(visit func(*item) bool) {
+func (p *Plan) items(visit func(*item) bool) {
 	for i := range p.parts {
 		items := p.parts[i].run.items
 		for j := range items {

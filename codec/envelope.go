@@ -27,7 +27,7 @@ func (s Span) Of(body []byte) []byte { return body[s.Start:s.End:s.End] }
 // and to put it on record. It is read in one pass and holds positions, not copies.
 type Envelope struct {
 	Model            string
-	OtherModels      string // the member with a list of models that some hosts ask when the first fails; "": none
+	OtherModels      string // the member by which some hosts ask other models than Model; "": none
 	Stream           bool
 	ChatKey          string // member service_chat_key
 	ExternalSession  string // member service_external_session_id
@@ -135,9 +135,13 @@ func (e *Envelope) readList(m *scan.Members) bool {
 // readMember takes in one member; ours reports whether it must not go upstream.
 func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err error) {
 	switch string(m.Key) {
-	case "models", "fallbacks":
-		if !scan.IsString(m.Value) && !scan.IsNull(m.Value) {
+	case "models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks", "context_window_fallback_dict", "route", "preset":
+		if !scan.IsNull(m.Value) {
 			e.OtherModels = string(m.Key)
+		}
+	case "providerOptions":
+		if !scan.IsNull(scan.Path(m.Value, "gateway", "models")) {
+			e.OtherModels = "providerOptions.gateway.models"
 		}
 	case "model":
 		if err = seen.once(seenModel, "model"); err != nil {

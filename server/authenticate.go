@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/edge"
 	"github.com/mnemeproxy/mneme/store"
@@ -147,14 +148,44 @@ func (c *caller) requireModel(name string) error {
 	return e
 }
 
-// requireModels is requireModel for all that a request may be answered by.
-func (c *caller) requireModels(e *codec.Envelope) error {
-	if e.OtherModels != "" && len(c.Models) > 0 {
+// requireModels is requireModel for all that a request may have its host ask.
+func (c *caller) requireModels(e *codec.Envelope, body []byte) error {
+	if len(c.Models) == 0 {
+		return nil
+	}
+	if e.OtherModels != "" {
 		refused := codec.Errorf(codec.KindPermission, "This service key is for certain models, and the member %s has the host ask others; leave it out, and name one in model.", e.OtherModels)
 		refused.Code, refused.Param = "model_not_allowed", e.OtherModels
 		return refused
 	}
+	for _, tool := range e.Tools {
+		if err := c.requireToolModels(tool.Of(body)); err != nil {
+			return err
+		}
+	}
 	return c.requireModel(e.Model)
+}
+
+// requireToolModels is requireModel for the models that a tool of the host asks: an advisor, or one that makes pictures. Some
+// hosts have it among the parameters.
+func (c *caller) requireToolModels(tool []byte) error {
+	for m := scan.Object(tool); m.Next(); {
+		named := m.Value
+		switch string(m.Key) {
+		case "parameters":
+			named = scan.Get(m.Value, "model")
+		case "model":
+		default:
+			continue
+		}
+		if !scan.IsString(named) {
+			continue
+		}
+		if err := c.requireModel(scan.String(named)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mostNamed is how many models an error names.

@@ -22,7 +22,7 @@ type route struct {
 
 // place finds the provider and the format to speak with it.
 func (x *exchange) place() error {
-	if err := x.request.caller.requireModels(&x.request.envelope); err != nil {
+	if err := x.request.caller.requireModels(&x.request.envelope, x.request.body); err != nil {
 		return err
 	}
 	placement, refused := x.router.Place(x.request.envelope.Model)

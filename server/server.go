@@ -67,7 +67,8 @@ type Options struct {
 	ConnectionsPerAddress int // of one client address; 0: no limit but the one before
 	Requests              int // handled at a time; 10,000
 
-	Limiter   Limiter          // nil: one of this process alone
+	Limiter   Limiter          // nil: one of this process alone, or by Leases
+	Leases    *quota.Leases    // of limits and budgets that other servers share; nil: none do
 	KeyLimits store.Limits     // of keys that have none of their own
 	Clock     func() time.Time // by which the limits of keys go; nil: time.Now
 
@@ -114,7 +115,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.Limiter == nil {
-		o.Limiter = new(quota.Table)
+		o.Limiter = &quota.Table{Leases: o.Leases}
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -174,6 +175,7 @@ func New(o Options) (*Server, error) {
 	if s.opts.Recaller == nil {
 		s.opts.Recaller = s.recaller
 	}
+	s.budgets.Leases = o.Leases
 	err := s.loadBudgets(context.Background())
 	if err != nil {
 		return nil, err

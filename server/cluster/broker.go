@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
 
@@ -24,7 +25,9 @@ type Options struct {
 	CA          string   // file of who has signed the brokers' certificates; "": as the system says
 	Replicas    int      // of what the brokers hold; 0: 1. More than one needs as many brokers
 	Key         *ship.Key
-	Name        string // of this node, for the brokers' own lists
+	Name        string        // of this node, for the brokers' own lists
+	Leases      *quota.Leases // of the limits that this node holds callers to; nil: it holds to none that others share
+	Lender      *quota.Lender // at a centre: of the limits of all; nil: each node has its own
 	Log         *slog.Logger
 }
 

@@ -81,6 +81,7 @@ type Centre struct {
 	broker  *broker
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	leases  *renewing // nil: it shares no limits
 
 	position atomic.Uint64 // in the stream: all messages up to it were looked at
 
@@ -129,6 +130,16 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 		b.Close()
 		return nil, err
 	}
+	if o.Lender != nil {
+		if _, err := b.Subscribe(leaseSubject, c.lend); err != nil {
+			stop()
+			b.Close()
+			return nil, fmt.Errorf("listen to the edges: %w", err)
+		}
+		if o.Leases != nil {
+			c.leases = leaseHere(ctx, &c.options)
+		}
+	}
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.retry(ctx) })
 	c.running.Go(func() {
@@ -145,6 +156,7 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 // Close ends the taking. What the brokers hold is taken by the next one.
 func (c *Centre) Close() {
 	c.stop()
+	c.leases.close()
 	c.broker.Close()
 	c.running.Wait()
 }

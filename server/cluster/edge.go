@@ -12,6 +12,7 @@ type Edge struct {
 	*Shipper
 	follower  *follower
 	reasoning *reasoning
+	leases    *renewing     // nil: it shares no limits
 	finding   chan struct{} // holds one for each search at other nodes
 }
 
@@ -27,7 +28,10 @@ func Join(ctx context.Context, log Log, answers Answers, roster Followed, node u
 		s.Close()
 		return nil, err
 	}
-	e := &Edge{s, f, shareReasoning(ctx, s.broker, &s.options), make(chan struct{}, findsMost)}
+	e := &Edge{Shipper: s, follower: f, reasoning: shareReasoning(ctx, s.broker, &s.options), finding: make(chan struct{}, findsMost)}
+	if o.Leases != nil {
+		e.leases = leaseFromCentre(ctx, s.broker, node, &s.options)
+	}
 	if err := answerFinds(s.broker, &s.options, strconv.Itoa(int(node)), answers); err != nil {
 		e.Close()
 		return nil, err
@@ -37,6 +41,7 @@ func Join(ctx context.Context, log Log, answers Answers, roster Followed, node u
 
 // Close ends both. What was not confirmed is shipped by the next one.
 func (e *Edge) Close() {
+	e.leases.close()
 	e.reasoning.close()
 	e.follower.close()
 	e.Shipper.Close()

@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/engine"
@@ -86,6 +87,7 @@ func (c *CentreAdopt) Run(ctx context.Context, s *Env) (err error) {
 type member interface {
 	Cluster() admin.Cluster
 	widen(e *server.Engine) // by what other nodes have
+	leases() *quota.Leases  // of limits that other nodes share; nil: none do
 	Close()
 }
 
@@ -101,11 +103,18 @@ func (alone) Close() {}
 
 func (alone) widen(*server.Engine) {}
 
+func (alone) leases() *quota.Leases { return nil }
+
 func stayAlone(context.Context, *config.Config, *engine.Engine, *telemetry.Telemetry, *slog.Logger) (member, error) {
 	return alone{}, nil
 }
 
-type edge struct{ *cluster.Edge }
+type edge struct {
+	*cluster.Edge
+	lent *quota.Leases
+}
+
+func (e edge) leases() *quota.Leases { return e.lent }
 
 func (e edge) Cluster() admin.Cluster {
 	status := e.Status()
@@ -117,12 +126,13 @@ func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, obser
 	if err != nil {
 		return nil, err
 	}
+	o.Leases = quota.NewLeases()
 	joined, err := cluster.Join(ctx, m.Shipping(), m.Archive(), m.Roster(), uint16(cfg.Cluster.Node), time.Duration(cfg.Cluster.IdentityMaxAge), o)
 	if err != nil {
 		return nil, err
 	}
 	observed.WatchCluster(joined.Status, nil)
-	return edge{joined}, nil
+	return edge{joined, o.Leases}, nil
 }
 
 // edgeOptions are what the configuration says of the cluster, for an edge.
@@ -182,7 +192,12 @@ func (a wideArchive) AnsweredAs(account, response string) (exchange string, err 
 	return a.cluster.AnsweredAs(account, response)
 }
 
-type centre struct{ *cluster.Centre }
+type centre struct {
+	*cluster.Centre
+	lent *quota.Leases
+}
+
+func (c centre) leases() *quota.Leases { return c.lent }
 
 func (c centre) widen(*server.Engine) {}
 
@@ -196,12 +211,29 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, obs
 	if err != nil {
 		return nil, err
 	}
+	o.Leases = quota.NewLeases()
+	if o.Lender, err = lender(ctx, m); err != nil {
+		return nil, err
+	}
 	gathering, err := cluster.Gather(ctx, m.Arrivals(), m.Archive(), m.Roster(), cfg.Data, o)
 	if err != nil {
 		return nil, err
 	}
 	observed.WatchCluster(nil, gathering.Status)
-	return centre{gathering}, nil
+	return centre{gathering, o.Leases}, nil
+}
+
+// lender lends limits of which so much is left as is not on record in this month.
+func lender(ctx context.Context, m *engine.Engine) (*quota.Lender, error) {
+	l, now, keys := quota.NewLender(), time.Now(), m.Keys()
+	year, month, _ := now.UTC().Date()
+	since := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
+	err := m.Accounts().Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
+		if of.KeyID != store.ImportedKey {
+			l.Spent(now, of.Account, of.KeyID, keys.Origin(of.KeyID), of.Hour, r.Cost.USD, codec.Usage(r.Usage).Total())
+		}
+	})
+	return l, err
 }
 
 // clusterOptions are what the configuration says of the cluster, for who is to be a member.

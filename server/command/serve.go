@@ -177,6 +177,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		Recall:       recalling,
 		Memory:       recaller,
 		KeyLimits:    keyLimits(&cfg),
+		Leases:       member.leases(),
 		BodyBytes:    int64(cfg.Limits.BodyBytes),
 		HeaderBytes:  int(cfg.Limits.HeaderBytes),
 		ReadTimeout:  time.Duration(cfg.Timeouts.Read),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
 )
 
 // Budgets keeps what is spent with keys and by accounts within their budgets, by day and month of UTC. The zero Budgets is
@@ -18,6 +19,8 @@ import (
 type Budgets struct {
 	// Notify is called when a budget is spent to [WarnAt], and when it is used up, once each in its day or month. It must not block.
 	Notify func(Mark)
+
+	Leases *Leases // of budgets that other servers share; nil: none do
 
 	mu     sync.Mutex
 	purses map[Owner]*purse
@@ -114,6 +117,7 @@ type Claim struct {
 	owners   [2]Owner
 	budgets  [2]store.Budget
 	reserved store.USD
+	at       time.Time // when that was
 }
 
 // NewClaim is that of a request with a key that may spend so much, of an account that may spend so much.
@@ -135,11 +139,12 @@ func (b *Budgets) Reserve(now time.Time, c *Claim, amount store.USD) *Refusal {
 		if c.budgets[i] == (store.Budget{}) {
 			continue
 		}
-		if refusal := b.purse(o, now).refusal(now, o, c.budgets[i]); refusal != nil {
+		if refusal := b.refusal(now, o, c.budgets[i]); refusal != nil {
 			return refusal
 		}
 	}
-	c.reserved = max(amount, 0)
+	c.reserved, c.at = max(amount, 0), now
+	b.lease(c, now, 0, c.reserved)
 	for _, o := range c.owners {
 		b.purse(o, now).reserved += c.reserved
 	}
@@ -153,12 +158,14 @@ func (b *Budgets) Settle(now time.Time, c *Claim, cost store.USD) {
 	}
 	var marks []Mark
 	b.mu.Lock()
+	b.lease(c, now, cost, 0)
+	b.lease(c, c.at, 0, -c.reserved)
 	for i, o := range c.owners {
 		p := b.purse(o, now)
 		p.reserved -= c.reserved
 		p.day.spent += cost
 		p.month.spent += cost
-		marks = p.marks(marks, now, o, c.budgets[i])
+		marks = b.marks(marks, now, o, c.budgets[i])
 	}
 	b.mu.Unlock()
 	*c = Claim{}
@@ -167,6 +174,23 @@ func (b *Budgets) Settle(now time.Time, c *Claim, cost store.USD) {
 			b.Notify(m)
 		}
 	}
+}
+
+// lease counts on what is on lease.
+func (b *Budgets) lease(c *Claim, at time.Time, cost, reserved store.USD) {
+	if b.Leases == nil {
+		return
+	}
+	for i, o := range c.owners {
+		for limit, most := range map[Limit]store.USD{BudgetDay: c.budgets[i].Day, BudgetMonth: c.budgets[i].Month} {
+			b.Leases.add(at, budgetOf(at, o, limit), int64(most), int64(cost), int64(reserved))
+		}
+	}
+}
+
+// budgetOf is a budget as servers share it.
+func budgetOf(now time.Time, o Owner, limit Limit) ship.Share {
+	return ship.Share{Limit: string(limit), Account: o.Account, Key: o.Key, Period: periodOf(now, limit)}
 }
 
 // windows are the spans of a purse with their budgets.
@@ -186,20 +210,27 @@ type window struct {
 	each   string
 }
 
-func (p *purse) refusal(now time.Time, o Owner, budget store.Budget) *Refusal {
+// spent is what was spent in a window, on all servers as far as is known.
+func (b *Budgets) spent(now time.Time, o Owner, w *window) store.USD {
+	return max(w.span.spent, store.USD(b.Leases.spent(budgetOf(now, o, w.limit), int64(w.budget))))
+}
+
+func (b *Budgets) refusal(now time.Time, o Owner, budget store.Budget) *Refusal {
+	p := b.purse(o, now)
 	whose, command := "of this service key", "mneme key update "+o.Key
 	if o.Key == "" {
 		whose, command = fmt.Sprintf("of account %q", o.Account), "mneme account update "+o.Account
 	}
 	for _, w := range p.windows(now, budget) {
+		spent := b.spent(now, o, &w)
 		switch {
 		case w.budget == 0:
-		case w.span.spent >= w.budget:
+		case spent >= w.budget:
 			e := codec.Errorf(codec.KindQuota, "The budget %s, %v USD %s, is used up: %v USD were spent. It begins again on %s; an operator can raise it with: %s --%s",
-				whose, w.budget, w.each, w.span.spent, w.reset.Format("2 January 2006 at 15:04 MST"), command, flagOf(w.limit))
+				whose, w.budget, w.each, spent, w.reset.Format("2 January 2006 at 15:04 MST"), command, flagOf(w.limit))
 			e.RetryAfter = w.reset.Sub(now)
 			return &Refusal{w.limit, e}
-		case w.span.spent+p.reserved >= w.budget:
+		case spent+p.reserved >= w.budget || !b.Leases.admits(now, budgetOf(now, o, w.limit), int64(w.budget), 1):
 			e := codec.Errorf(codec.KindRateLimited, "What is left of the budget %s, %v USD %s, is reserved for its open requests. Try again in a moment.", whose, w.budget, w.each)
 			e.RetryAfter = retrySoon
 			return &Refusal{w.limit, e}
@@ -216,21 +247,22 @@ func flagOf(l Limit) string {
 }
 
 // marks appends what the owner is to be told of, each once.
-func (p *purse) marks(marks []Mark, now time.Time, o Owner, budget store.Budget) []Mark {
+func (b *Budgets) marks(marks []Mark, now time.Time, o Owner, budget store.Budget) []Mark {
+	p := b.purse(o, now)
 	for _, w := range p.windows(now, budget) {
 		if w.budget == 0 {
 			continue
 		}
-		reached := 0
+		reached, spent := 0, b.spent(now, o, &w)
 		switch {
-		case w.span.spent >= w.budget:
+		case spent >= w.budget:
 			reached = 100
-		case w.span.spent >= w.budget/100*WarnAt:
+		case spent >= w.budget/100*WarnAt:
 			reached = WarnAt
 		}
 		if reached > w.span.told {
 			w.span.told = reached
-			marks = append(marks, Mark{Owner: o, Limit: w.limit, Percent: reached, Spent: w.span.spent, Budget: w.budget, Reset: w.reset})
+			marks = append(marks, Mark{Owner: o, Limit: w.limit, Percent: reached, Spent: spent, Budget: w.budget, Reset: w.reset})
 		}
 	}
 	return marks

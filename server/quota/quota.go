@@ -12,6 +12,8 @@
 // All of this lives in memory and starts again with the process, but for the tokens that were used in the month, which
 // [store.KeyUse] counts.
 //
+// Servers that share limits have a [Lender] between them. Each lets in what it has on lease, see [Leases].
+//
 // There is no clock in here: callers say what time it is.
 package quota
 
@@ -41,6 +43,8 @@ var All = []Limit{RequestsPerMinute, TokensPerMinute, Concurrent, TokensPerMonth
 
 // Table holds the state of every key that limits apply to. The zero Table is ready.
 type Table struct {
+	Leases *Leases // of limits that other servers share; nil: none do
+
 	mu   sync.Mutex
 	keys map[string]*state // by key id
 }
@@ -67,18 +71,24 @@ func (t *Table) Enter(now time.Time, key string, limits store.Limits, use *store
 	if limits == (store.Limits{}) {
 		return nil, nil
 	}
+	on := shared{t.Leases, key, limits, now}
+	limits = on.here()
 	s := t.of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests.fill(now, limits.RequestsPerMinute)
 	s.tokens.fill(now, limits.TokensPerMinute)
-	if refusal := s.refusal(now, limits, use, estimate); refusal != nil {
+	if refusal := s.refusal(now, limits, on.tokens(use), estimate); refusal != nil {
+		return nil, refusal
+	}
+	if refusal := on.refusal(estimate); refusal != nil {
 		return nil, refusal
 	}
 	s.open++
 	s.requests.level--
 	s.tokens.level -= float64(estimate)
-	return &Pass{state: s, use: use, budget: limits.TokensPerMonth, estimate: estimate, Standing: Standing{
+	on.enter(estimate)
+	return &Pass{state: s, shared: on, use: use, budget: limits.TokensPerMonth, estimate: estimate, Standing: Standing{
 		Requests: s.requests.window(limits.RequestsPerMinute), Tokens: s.tokens.window(limits.TokensPerMinute),
 	}}, nil
 }
@@ -100,9 +110,10 @@ func (t *Table) of(key string) *state {
 // retrySoon is the wait when a place may become free at any moment.
 const retrySoon = time.Second
 
-func (s *state) refusal(now time.Time, limits store.Limits, use *store.KeyUse, estimate int64) *Refusal {
+// refusal says why a request is not let in with a key of which so many tokens were used this month.
+func (s *state) refusal(now time.Time, limits store.Limits, used, estimate int64) *Refusal {
 	switch most := limits.TokensPerMonth; {
-	case most > 0 && use.Tokens(now) >= most:
+	case most > 0 && used >= most:
 		return usedUp(now, most)
 	case limits.Concurrent > 0 && s.open >= limits.Concurrent:
 		return tooMuch(Concurrent, retrySoon, "%d exchanges of this service key are open, and no more are let in at a time", limits.Concurrent)
@@ -139,6 +150,7 @@ func tooMuch(limit Limit, wait time.Duration, format string, most int64) *Refusa
 // Pass is a request that was let in. The methods of a nil Pass do nothing.
 type Pass struct {
 	state    *state
+	shared   shared
 	use      *store.KeyUse
 	budget   int64 // tokens a month; 0: no limit
 	estimate int64
@@ -159,13 +171,15 @@ func (p *Pass) Reserve(now time.Time, tokens int64) *Refusal {
 	s := p.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	used := p.use.Tokens(now)
-	if used+s.reserved < p.budget {
+	used := p.shared.tokens(p.use)
+	if used+s.reserved < p.budget && p.shared.admits(TokensPerMonth, 1) {
 		p.reserved = min(max(tokens, 0), mostReserved)
 		s.reserved += p.reserved
+		p.shared.add(TokensPerMonth, 0, p.reserved)
 		return nil
 	}
 	s.requests.level++
+	p.shared.add(RequestsPerMinute, -1, 0)
 	if used >= p.budget {
 		return usedUp(now, p.budget)
 	}
@@ -182,6 +196,7 @@ func (p *Pass) Leave(now time.Time, used int64) {
 	p.state.open--
 	p.state.tokens.level += float64(p.estimate - used)
 	p.state.reserved -= p.reserved
+	p.shared.leave(p.estimate, used, p.reserved)
 	p.use.AddTokens(now, used)
 }
 

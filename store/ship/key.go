@@ -39,6 +39,9 @@ const (
 	KindFound    Kind = 7 // the reply to it: part of a frame
 
 	KindReasoning Kind = 8 // an edge to all others: the state of a model's reasoning
+
+	KindLeaseRequest Kind = 9  // an edge to the centre: I have used so much of limits, and need more
+	KindLeases       Kind = 10 // the reply to it
 )
 
 // Key signs messages between the nodes of a cluster.

@@ -3,6 +3,7 @@ package ship
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -143,6 +144,8 @@ func TestWhatIsSignedAndMalformedIsAnError(t *testing.T) {
 		}
 		_, _ = OpenQuestion(key, key.Seal(KindQuestion, changed))
 		_, _ = OpenMark(key, key.Seal(KindMark, changed))
+		_, _ = OpenLeaseRequest(key, key.Seal(KindLeaseRequest, changed))
+		_, _ = OpenLeases(key, key.Seal(KindLeases, changed))
 	}
 	for _, p := range []Packet{{Last: 1}, {Parts: 1}, {After: 2, Last: 1, Parts: 1}, {Last: 1, Part: 1, Parts: 1}} {
 		if _, err := OpenPacket(key, KindPacket, key.Seal(KindPacket, p.append(nil))); err == nil {
@@ -160,5 +163,29 @@ func TestQuestionsAndMarksComeThrough(t *testing.T) {
 	m := Mark{Log: LogID{3}, Mark: 1 << 40, Nonce: q.Nonce, Idle: true, Time: time.UnixMilli(1_700_000_000_000)}
 	if got, err := OpenMark(key, m.Seal(key)); err != nil || got != m {
 		t.Errorf("%+v (%v)", got, err)
+	}
+}
+
+func TestLeasesComeAsTheyWereSent(t *testing.T) {
+	k := testKey(t, 1)
+	asked := LeaseRequest{Nonce: [16]byte{1}, Server: "7-a", Uses: []Use{
+		{Share: Share{Limit: "tokens_per_month", Key: "key_a", Period: 24322}, Most: 100, Used: -3, Counted: 5, Held: 1, Want: GiveBack},
+		{Share: Share{Limit: "budget_usd_day", Account: "acme", Period: 20000}, Most: 1e9},
+	}}
+	got, err := OpenLeaseRequest(k, asked.Seal(k))
+	if err != nil || !cmp.Equal(got, asked) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	lent := Leases{Nonce: [16]byte{1}, Servers: 3, Leases: []Lease{{Room: 4, Left: -5}, {}}}
+	back, err := OpenLeases(k, lent.Seal(k))
+	if err != nil || !cmp.Equal(back, lent) {
+		t.Errorf("%+v, %v", back, err)
+	}
+	if _, err := OpenLeases(k, asked.Seal(k)); !errors.Is(err, ErrForged) {
+		t.Errorf("a request is read as a reply: %v", err)
+	}
+	asked.Uses[0].Used = math.MaxInt64
+	if _, err := OpenLeaseRequest(k, asked.Seal(k)); err == nil {
+		t.Error("amounts that overflow are believed")
 	}
 }

@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/mnemeproxy/mneme/server/quota"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Limits of keys and budgets hold on all edges together. The centre lends each edge a part of what is left of a limit, and
+// hears afterwards what was used of it, so that no request waits for that.
+const (
+	leaseSubject = "mneme.lease"
+
+	leaseUses  = 2048                  // in a message
+	leasePause = 20 * time.Millisecond // between two requests of an edge
+	leaseBeat  = 5 * time.Second       // between them where nothing is used: the centre counts who shares limits
+)
+
+// renewing keeps the leases of a node until it is closed.
+type renewing struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// renew begins to keep leases.
+func renew(ctx context.Context, leases *quota.Leases, lend func(context.Context, []ship.Use) (ship.Leases, error)) *renewing {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r := &renewing{stop, make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for asked := (time.Time{}); ctx.Err() == nil; {
+			if uses := leases.Report(time.Now(), leaseUses); len(uses) > 0 || time.Since(asked) >= leaseBeat {
+				lent, err := lend(ctx, uses)
+				asked = time.Now()
+				if err != nil {
+					leases.Unheard(uses)
+					asked = time.Time{}
+					sleep(ctx, pause)
+				} else {
+					leases.Renew(asked, uses, lent.Leases, lent.Servers)
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			case <-leases.Wake():
+				sleep(ctx, leasePause)
+			}
+		}
+	}()
+	return r
+}
+
+func (r *renewing) close() {
+	if r != nil {
+		r.stop()
+		<-r.done
+	}
+}
+
+// errLease is the error of a reply that is not to what was asked.
+var errLease = errors.New("the reply of the centre is not to what it was asked")
+
+// leaseFromCentre keeps the leases of an edge, which the centre lends.
+func leaseFromCentre(ctx context.Context, b *broker, node uint16, o *Options) *renewing {
+	server := strconv.Itoa(int(node)) + "-" + rand.Text()
+	return renew(ctx, o.Leases, func(ctx context.Context, uses []ship.Use) (l ship.Leases, err error) {
+		asked := ship.LeaseRequest{Server: server, Uses: uses}
+		_, _ = rand.Read(asked.Nonce[:]) // never fails: crypto/rand ends the program instead
+		ctx, cancel := context.WithTimeout(ctx, pause)
+		defer cancel()
+		reply, err := b.RequestWithContext(ctx, leaseSubject, asked.Seal(o.Key))
+		if err != nil {
+			return l, fmt.Errorf("ask the centre for leases: %w", err)
+		}
+		l, err = ship.OpenLeases(o.Key, reply.Data)
+		if err == nil && (l.Nonce != asked.Nonce || len(l.Leases) != len(uses)) {
+			err = errLease
+		}
+		return l, err
+	})
+}
+
+// leaseHere keeps the leases of the centre's own server.
+func leaseHere(ctx context.Context, o *Options) *renewing {
+	return renew(ctx, o.Leases, func(_ context.Context, uses []ship.Use) (l ship.Leases, err error) {
+		l.Leases, l.Servers = o.Lender.Lend(time.Now(), "centre", uses)
+		return l, nil
+	})
+}
+
+// lend answers edges that ask for leases.
+func (c *Centre) lend(m *nats.Msg) {
+	asked, err := ship.OpenLeaseRequest(c.options.Key, m.Data)
+	if err != nil {
+		c.count(reasonOf(err))
+		return
+	}
+	lent := ship.Leases{Nonce: asked.Nonce}
+	lent.Leases, lent.Servers = c.options.Lender.Lend(time.Now(), asked.Server, asked.Uses)
+	_ = m.Respond(lent.Seal(c.options.Key)) // one that is lost is asked for again
+}

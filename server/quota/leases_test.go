@@ -1,0 +1,208 @@
+package quota
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// several are servers that share limits.
+type several struct {
+	lender *Lender
+	tables []*Table
+}
+
+func newSeveral(now time.Time, n int) *several {
+	s := &several{lender: NewLender()}
+	for range n {
+		s.tables = append(s.tables, &Table{Leases: NewLeases()})
+	}
+	for range 2 { // the first one hears how many there are
+		for i := range s.tables {
+			s.renew(now, i)
+		}
+	}
+	return s
+}
+
+// renew has a server report and renew what it has on lease.
+func (s *several) renew(now time.Time, i int) {
+	leases := s.tables[i].Leases
+	uses := leases.Report(now, 100)
+	lent, servers := s.lender.Lend(now, string(rune('a'+i)), uses)
+	leases.Renew(now, uses, lent, servers)
+}
+
+func TestServersThatShareALimitUseAllOfItAndNoMoreThanTheirCreditBeyondIt(t *testing.T) {
+	const servers, most = 3, 120
+	for name, limits := range map[string]store.Limits{
+		"requests a minute": {RequestsPerMinute: most},
+		"tokens a minute":   {TokensPerMinute: most},
+		"at a time":         {Concurrent: most},
+		"tokens a month":    {TokensPerMonth: most},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, use := newSeveral(noon, servers), [servers]store.KeyUse{}
+			let := 0
+			enter := func(i int) {
+				pass, refusal := s.tables[i].Enter(noon, "key_a", limits, &use[i], 1)
+				if refusal != nil {
+					return
+				}
+				if pass.Reserve(noon, 1) == nil {
+					let++
+				} else {
+					pass.Leave(noon, 0)
+				}
+			}
+			for range 50 {
+				for i := range servers {
+					for range 10 {
+						enter(i)
+					}
+					s.renew(noon, i)
+				}
+			}
+			if let < most || let > most+most/creditShare {
+				t.Errorf("%d are let in of %d", let, most)
+			}
+		})
+	}
+}
+
+func TestABudgetHoldsForServersThatShareIt(t *testing.T) {
+	s := newSeveral(noon, 3)
+	var budgets [3]Budgets
+	for i := range budgets {
+		budgets[i].Leases = s.tables[i].Leases
+	}
+	s.lender.Spent(noon, "acme", "key_b", "key_a", noon.Add(-time.Hour), 20*store.Dollar, 7)
+	let := 0
+	for range 40 {
+		for i := range budgets {
+			for range 5 {
+				c := NewClaim("acme", "key_a", store.Budget{}, store.Budget{Month: 100 * store.Dollar})
+				if budgets[i].Reserve(noon, &c, store.Dollar) == nil {
+					let++
+					budgets[i].Settle(noon, &c, store.Dollar)
+				}
+			}
+			s.renew(noon, i)
+		}
+	}
+	if let < 80 || let > 80+100/creditShare+1 {
+		t.Errorf("with 20 USD spent before, %d requests of 1 USD are let in of a budget of 100", let)
+	}
+	c := NewClaim("acme", "key_a", store.Budget{}, store.Budget{Month: 100 * store.Dollar})
+	if refusal := budgets[0].Reserve(noon, &c, store.Dollar); refusal == nil || refusal.Error.RetryAfter < time.Hour {
+		t.Errorf("a budget that others have used up: %+v", refusal)
+	}
+}
+
+// A server that hears nothing keeps what it has on lease, and then goes on with its even part.
+func TestWithoutTheLenderAServerHasItsEvenPart(t *testing.T) {
+	s := newSeveral(noon, 3)
+	limits := store.Limits{RequestsPerMinute: 60}
+	enter := func(now time.Time) (let int) {
+		for {
+			if _, refusal := s.tables[0].Enter(now, "key_a", limits, nil, 1); refusal != nil {
+				return let
+			}
+			let++
+		}
+	}
+	if let := enter(noon); let != 60/creditShare/3 {
+		t.Errorf("on credit: %d", let)
+	}
+	s.renew(noon, 0)
+	if let := enter(noon.Add(leaseHolds)); let < 50 || let > 55 {
+		t.Errorf("on lease, alone with the key: %d", let)
+	}
+	alone := noon.Add(leaseHolds + time.Hour)
+	if let := enter(alone); let != 20 {
+		t.Errorf("without the lender: %d of 60, on one of three servers", let)
+	}
+	if let := enter(alone.Add(time.Minute)); let != 20 {
+		t.Errorf("a minute later: %d", let)
+	}
+}
+
+func TestALeaseThatIsNotUsedGoesToOthers(t *testing.T) {
+	s := newSeveral(noon, 2)
+	limits := store.Limits{Concurrent: 8}
+	for i := range s.tables {
+		pass, refusal := s.tables[i].Enter(noon, "key_a", limits, nil, 1)
+		if refusal != nil {
+			t.Fatal(refusal.Error)
+		}
+		s.renew(noon, i)
+		pass.Leave(noon, 1)
+	}
+	later := noon.Add(2 * leaseIdle)
+	s.renew(later, 1) // the other one has nothing of it any more
+	let := 0
+	for range 20 {
+		if _, refusal := s.tables[0].Enter(later, "key_a", limits, nil, 1); refusal == nil {
+			let++
+		}
+		s.renew(later, 0)
+	}
+	if let != 8 {
+		t.Errorf("%d of 8 are let in where no other server needs any", let)
+	}
+}
+
+// However servers use a limit of a month, report, lose replies and are started again: together they stay within it and their
+// credit.
+func TestLeasesHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.Int64Range(1, 500).Draw(t, "most")
+		const servers = 3
+		s, use := newSeveral(noon, servers), [servers]store.KeyUse{}
+		limits := store.Limits{TokensPerMonth: most}
+		var total int64
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			i := rapid.IntRange(0, servers-1).Draw(t, "server")
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0:
+				s.renew(noon, i)
+			case 1: // the reply is lost
+				uses := s.tables[i].Leases.Report(noon, 100)
+				s.lender.Lend(noon, string(rune('a'+i)), uses)
+				s.tables[i].Leases.Unheard(uses)
+			case 2: // the request is
+				s.tables[i].Leases.Unheard(s.tables[i].Leases.Report(noon, 100))
+			default:
+				pass, refusal := s.tables[i].Enter(noon, "key_a", limits, &use[i], 1)
+				if refusal != nil {
+					continue
+				}
+				if pass.Reserve(noon, 1) == nil {
+					total++
+				}
+				pass.Leave(noon, 1)
+			}
+		}
+		if credit := max(most/creditShare, servers); total > most+credit {
+			t.Fatalf("%d of %d were used", total, most)
+		}
+	})
+}
+
+func TestALenderForgetsWhatIsOver(t *testing.T) {
+	l := NewLender()
+	l.Lend(noon, "a", []ship.Use{
+		{Share: ship.Share{Limit: string(RequestsPerMinute), Key: "key_a"}, Most: 10},
+		{Share: budgetOf(noon, Owner{Account: "acme"}, BudgetDay), Most: 10},
+	})
+	for _, after := range []time.Duration{time.Hour, 72 * time.Hour} {
+		l.Lend(noon.Add(after), "b", nil)
+	}
+	if len(l.pools) > 0 || len(l.servers) != 1 {
+		t.Errorf("it remembers %d limits and %d servers", len(l.pools), len(l.servers))
+	}
+}

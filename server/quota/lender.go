@@ -1,0 +1,178 @@
+package quota
+
+import (
+	"sync"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Lender lends parts of limits to servers, so that together they stay within the whole. All of it lives in memory: what the
+// limits of a minute have left begins again with the process, and what was spent in a day or month is what
+// [Lender.Spent] says, and what is reported from then on.
+type Lender struct {
+	mu      sync.Mutex
+	pools   map[ship.Share]*pool
+	servers map[string]time.Time // when they asked last
+	swept   time.Time
+}
+
+// pool is a limit that is lent.
+type pool struct {
+	most   int64
+	bucket bucket // of a limit a minute
+	used   int64  // of the day or month
+	lent   map[string]*lent
+}
+
+// lent is the part of one server.
+type lent struct {
+	used int64 // as it said last
+	out  int64 // that it may use beyond that
+	at   time.Time
+}
+
+// lentFor is how long a part stays with a server that is not heard. The server has given up on the lender by then.
+const lentFor = leaseHolds + 5*time.Second
+
+// NewLender gives a lender of limits that nothing was used of.
+func NewLender() *Lender {
+	return &Lender{pools: make(map[ship.Share]*pool), servers: make(map[string]time.Time)}
+}
+
+// Spent counts what was used with a key, which was first made under another id, in the hour that begins at a time, before the
+// lender began.
+func (l *Lender) Spent(now time.Time, account, key, origin string, hour time.Time, cost store.USD, tokens int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for limit, used := range map[Limit]int64{BudgetDay: int64(cost), BudgetMonth: int64(cost), TokensPerMonth: tokens} {
+		period := periodOf(now, limit)
+		if used == 0 || periodOf(hour, limit) != period {
+			continue
+		}
+		if limit == TokensPerMonth {
+			l.pool(ship.Share{Limit: string(limit), Key: key, Period: period}).used += used
+			continue
+		}
+		l.pool(budgetOf(now, Owner{Account: account}, limit)).used += used
+		l.pool(budgetOf(now, Owner{Account: account, Key: origin}, limit)).used += used
+	}
+}
+
+func (l *Lender) pool(of ship.Share) *pool {
+	p := l.pools[of]
+	if p == nil {
+		p = &pool{lent: make(map[string]*lent)}
+		l.pools[of] = p
+	}
+	return p
+}
+
+// Lend takes what a server has used, and gives it a lease for each.
+func (l *Lender) Lend(now time.Time, server string, uses []ship.Use) (leases []ship.Lease, servers int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.servers[server] = now
+	l.sweep(now)
+	for i := range uses {
+		leases = append(leases, l.pool(uses[i].Share).lend(now, server, &uses[i]))
+	}
+	return leases, int64(len(l.servers))
+}
+
+// sweep forgets servers that have gone, and limits that nobody uses and nothing is to be remembered of.
+func (l *Lender) sweep(now time.Time) {
+	if now.Sub(l.swept) < lentFor {
+		return
+	}
+	l.swept = now
+	for name, at := range l.servers {
+		if now.Sub(at) > lentFor {
+			delete(l.servers, name)
+		}
+	}
+	for of, p := range l.pools {
+		p.expire(now, of)
+		if len(p.lent) == 0 && (of.Period == 0 && now.Sub(p.bucket.at) > time.Minute || isOver(now, of)) {
+			delete(l.pools, of)
+		}
+	}
+}
+
+// isOver reports whether a day or month ended before yesterday.
+func isOver(now time.Time, of ship.Share) bool {
+	if of.Period == 0 {
+		return false
+	}
+	before := now.AddDate(0, 0, -1)
+	return of.Period < periodOf(before, Limit(of.Limit))
+}
+
+// periodOf is the number of the day or month that a limit counts in; 0: it counts in none.
+func periodOf(now time.Time, limit Limit) int64 {
+	switch limit {
+	case BudgetDay:
+		return int64(dayOf(now))
+	case BudgetMonth, TokensPerMonth:
+		return int64(monthOf(now))
+	}
+	return 0
+}
+
+// expire takes parts back from servers that are not heard. Of a limit a minute they count as used.
+func (p *pool) expire(now time.Time, of ship.Share) {
+	for server, part := range p.lent {
+		if now.Sub(part.at) > lentFor {
+			if isRate(of) {
+				p.bucket.level -= float64(part.out)
+			}
+			delete(p.lent, server)
+		}
+	}
+}
+
+func isRate(of ship.Share) bool {
+	return of.Limit == string(RequestsPerMinute) || of.Limit == string(TokensPerMinute)
+}
+
+// left is what nobody has used of the whole limit.
+func (p *pool) left(of ship.Share) int64 {
+	switch {
+	case isRate(of):
+		return int64(max(p.bucket.level, -float64(p.most)))
+	case of.Period != 0:
+		return p.most - p.used
+	}
+	return p.most
+}
+
+func (p *pool) lend(now time.Time, server string, u *ship.Use) ship.Lease {
+	p.most = u.Most
+	p.expire(now, u.Share)
+	p.bucket.fill(now, p.most)
+	part := p.lent[server]
+	if part == nil {
+		part = &lent{used: u.Counted}
+		p.lent[server] = part
+	}
+	p.used += u.Used - part.used
+	p.bucket.level -= float64(u.Used - part.used)
+	*part = lent{used: u.Used, at: now}
+	lease := ship.Lease{Left: p.left(u.Share)}
+	if u.Want == ship.GiveBack {
+		delete(p.lent, server)
+		return lease
+	}
+	free := lease.Left - u.Held
+	for _, other := range p.lent {
+		free -= other.out
+	}
+	lease.Room = u.Held
+	if free > 0 {
+		among := int64(len(p.lent))
+		lease.Room += min(max((free+among-1)/among, u.Want), free)
+	}
+	part.out = lease.Room
+	return lease
+}

@@ -156,6 +156,63 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.finds(`document.querySelectorAll('details.tool').length === 1`, "one call")
 		b.hides("no result")
 	})
+	b.story("a conversation forks where the client went back, and each branch can be read", func(t *testing.T) {
+		h := windowed(t)
+		say := func(words ...string) *answer {
+			return h.post(chat.path, chat.said(chat.model, "Be brief.", words...), "X-Service-Chat-Key", "k")
+		}
+		where, wombats := sim("Where do quokkas live?", "On Rottnest."), sim("And what about wombats?", "In Tasmania.")
+		session := say(where).header.Get("X-Service-Session-ID")
+		old := say(where, "On Rottnest.", wombats)
+		say(where, "On Rottnest.", wombats, "In Tasmania.", sim("What do they eat?", "Grass."))
+		say(where, "On Rottnest.", sim("And what about numbats?", "In the west."))
+		newest := say(where, "On Rottnest.", sim("And what about numbats?", "In the west."))
+		h.turns(session)
+		b.open(h, h.invite())
+		b.shows("Where do quokkas live?")
+		b.visit("/ui/sessions/" + session)
+		b.shows("3 branches from here")
+		b.shows("branch 3 of 3")
+		reads := func(want string) {
+			t.Helper()
+			b.finds(fmt.Sprintf(`[...document.querySelectorAll('.turn .said')].map((e) => e.innerText.replace(/ ?\[\[.*/, '').trim()).join(' | ') === %q`, want), want)
+		}
+		wombatsRead := "Where do quokkas live? | On Rottnest. | And what about wombats? | In Tasmania. | What do they eat? | Grass."
+		numbatsRead := "Where do quokkas live? | On Rottnest. | And what about numbats? | In the west."
+		reads(numbatsRead)
+		b.finds(`(() => {
+			const one = [...document.querySelectorAll('.fork button')].find((e) => e.innerText.includes('wombats'));
+			if (one) one.click();
+			return Boolean(one);
+		})()`, "the branch about wombats")
+		reads(wombatsRead)
+		b.finds(`location.search.includes('branch=')`, "the branch in the address")
+		b.visit("/ui/sessions/" + session + "?turn=" + newest.exchange())
+		reads(numbatsRead)
+		b.visit("/ui/sessions/" + session + "?turn=" + old.exchange())
+		reads(wombatsRead)
+		for _, barrier := range b.barriers() {
+			t.Error(barrier)
+		}
+	})
+	b.story("a conversation that goes back into its first request forks, and one whose request failed does not", func(t *testing.T) {
+		h := windowed(t)
+		say := func(words ...string) *answer {
+			return h.post(chat.path, chat.said(chat.model, "Be brief.", words...), "X-Service-Chat-Key", "k")
+		}
+		session := say("Where do quokkas live?", "On Rottnest.", sim("And wombats?", "In Tasmania.")).header.Get("X-Service-Session-ID")
+		failed := "And numbats? [[sim: error overloaded]]"
+		say("Where do quokkas live?", "On Rottnest.", failed)
+		say("Where do quokkas live?", "On Rottnest.", failed)
+		h.turns(session)
+		b.open(h, h.invite())
+		b.shows("Where do quokkas live?")
+		b.visit("/ui/sessions/" + session)
+		b.shows("2 branches from here")
+		b.finds(`[...document.querySelectorAll('.turn > header .n')].map((e) => e.innerText).join() === '2,3'`, "the failed request and the same again")
+		b.finds(`document.querySelector('.turn').innerText.includes('On Rottnest.')`, "the words that both branches have")
+		b.finds(`document.querySelectorAll('.fork').length === 1`, "one fork")
+	})
 	b.story("a hit opens at its turn", func(t *testing.T) {
 		h := windowed(t)
 		reader := h.createKey("acme", store.ScopeRead)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // speaker writes the requests of one format, and reads its answers.
@@ -154,7 +155,12 @@ func (m *mneme) playAll(ctx context.Context, talks []talk) (map[string]string, e
 func (m *mneme) play(ctx context.Context, t *talk) (session string, err error) {
 	system := t.system
 	var items []any
+	var begins []int // of each turn, in items
 	for _, turn := range t.turns {
+		if turn.back > 0 {
+			items = slices.Clone(items[:begins[len(begins)-turn.back]])
+		}
+		begins = append(begins, len(items))
 		if turn.system != "" {
 			system = turn.system
 		}

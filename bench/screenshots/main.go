@@ -104,6 +104,7 @@ func views(of map[string]string) []view {
 		{name: "search", path: "/ui/search?q=certificate+expired", shows: "hits"},
 		{name: "usage", path: "/ui/usage?since=1d", shows: "caches saved"},
 		{name: "raw", path: session + "?tab=raw", shows: "characters", extra: true},
+		{name: "fork", path: "/ui/sessions/" + of["question"], shows: "branches from here", extra: true},
 		{name: "codex", path: "/ui/sessions/" + of["watcher"], shows: "watcher", extra: true},
 		{name: "live", path: "/ui/live", shows: "Live", extra: true},
 		{name: "keys", path: "/ui/keys", shows: "Keys of", extra: true},

@@ -21,6 +21,7 @@ type talk struct {
 // turn is what the user asks, what the model does about it, and what comes of that.
 type turn struct {
 	asks   string
+	back   int    // how many turns its user goes back before asking
 	system string // in place of the conversation's, from here on
 	steps  []step
 }
@@ -71,7 +72,8 @@ var talks = []talk{
 		name: "question", speaks: speakChat, model: "gpt-4.1", agent: "OpenAI/Python 2.11.0", project: "reports", system: "Answer in SQL where you can.",
 		turns: []turn{
 			{asks: "Which customers ordered in October but not in November?", steps: []step{say("```sql\nSELECT customer_id FROM orders\nGROUP BY customer_id\nHAVING bool_or(date_trunc('month', placed) = '2026-10-01')\n   AND NOT bool_or(date_trunc('month', placed) = '2026-11-01');\n```\n\n`bool_or` reads the table **once**.")}},
-			{asks: "And how many of them came in 2025 already?", steps: []step{say("Wrap it and join `customers`:\n\n```sql\nSELECT count(*) FROM customers c JOIN gone g USING (customer_id)\nWHERE c.since < '2026-01-01';\n```")}},
+			{asks: "And how many of them are there by country?", steps: []step{say("Join `customers` and count:\n\n```sql\nSELECT c.country, count(*) FROM customers c JOIN gone g USING (customer_id)\nGROUP BY c.country;\n```")}},
+			{asks: "And how many of them came in 2025 already?", back: 1, steps: []step{say("Wrap it and join `customers`:\n\n```sql\nSELECT count(*) FROM customers c JOIN gone g USING (customer_id)\nWHERE c.since < '2026-01-01';\n```")}},
 		},
 	},
 	{

@@ -4,6 +4,7 @@ import { Ask } from './ask.js';
 import { Replay } from './replay.js';
 import { Long } from './long.js';
 import { useTail } from './tail.js';
+import { Tree } from './tree.js';
 import { laidOut, members } from './json.js';
 import { Body, Diff, Markdown, Plain } from './text.js';
 
@@ -28,6 +29,7 @@ function useTimeline(id) {
     let busy = false;
     let drawn = -1000; // when the turns were shown last: thousands of them come in many pages
     const turns = new Map();
+    const inOrder = () => [...turns.values()].sort((a, b) => (a.exchange.id < b.exchange.id ? -1 : 1));
     const load = async (fresh) => {
       if (busy) return;
       busy = true;
@@ -39,7 +41,7 @@ function useTimeline(id) {
           if (!fresh && list.last_id) last = list.last_id;
           if (open && (!more || performance.now() - drawn > 500)) {
             drawn = performance.now();
-            set({ turns: [...turns.values()], ready: !more, error: null });
+            set({ turns: inOrder(), ready: !more, error: null });
           }
         }
       } catch (error) {
@@ -64,7 +66,7 @@ function useTimeline(id) {
       try {
         const list = await api('/v1/memory/sessions/' + id + '/timeline?limit=5&order=desc');
         for (const entry of list.data) turns.set(entry.exchange.id, entry);
-        if (open) set((s) => ({ ...s, turns: [...turns.values()].sort((a, b) => (a.exchange.id < b.exchange.id ? -1 : 1)), error: null }));
+        if (open) set((s) => ({ ...s, turns: inOrder(), error: null }));
       } catch {
         // the tail says when there is more
       }
@@ -90,15 +92,25 @@ export function Session({ id, who }) {
   const tab = query.get('tab') || '';
   const chosen = query.get('turn') || '';
   const real = turns.filter((t) => !t.exchange.auxiliary);
-  const shown = query.get('all') ? turns : real;
-  const at = shown.findIndex((t) => t.exchange.id === chosen);
-  const current = at >= 0 ? shown[at] : shown[shown.length - 1];
+  const all = Boolean(query.get('all'));
+  const branch = query.get('branch') || '';
+  const { tree, numbers } = useMemo(() => {
+    const shown = all ? turns : real;
+    return { tree: new Tree(shown), numbers: new Map(shown.map((t, i) => [t.exchange.id, i + 1])) };
+  }, [turns, all]);
+  const path = useMemo(() => {
+    const along = tree.path(branch);
+    return chosen && !along.some((step) => step.entry.exchange.id === chosen) ? tree.path(chosen) : along;
+  }, [tree, branch, chosen]);
+  const at = path.findIndex((step) => step.entry.exchange.id === chosen);
+  const here = at >= 0 ? at : path.length - 1;
+  const current = path.length ? path[here].entry : undefined;
   const jumped = useRef('');
 
   const choose = (step) => {
-    const from = at >= 0 ? at : step > 0 ? -1 : shown.length;
-    const next = shown[Math.min(Math.max(from + step, 0), shown.length - 1)];
-    if (next) setQuery({ turn: next.exchange.id });
+    const from = at >= 0 ? at : step > 0 ? -1 : path.length;
+    const next = path[Math.min(Math.max(from + step, 0), path.length - 1)];
+    if (next) setQuery({ turn: next.entry.exchange.id });
   };
   const show = (name) => () => setQuery({ tab: tab === name ? '' : name, turn: current ? current.exchange.id : '' }, false);
   useKeys({ j: () => choose(1), k: () => choose(-1), c: show(''), x: show('context'), r: show('raw'), t: show('translated'), a: show('attempts'), p: show('replay'), Escape: () => (tab ? setQuery({ tab: '' }) : false) });
@@ -119,17 +131,17 @@ export function Session({ id, who }) {
     <${Head} session=${session} turns=${turns} who=${who} changed=${() => setChanged((n) => n + 1)} />
     <div class="split">
       <aside class="turns" aria-label="Turns">
-        <div role="list"><${Long} items=${shown} tall=${27} wanted=${shown.indexOf(current)} draw=${(t, i) => html`<${TurnLink} entry=${t} before=${shown[i - 1]} number=${i + 1} largest=${largest} here=${current === t} key=${t.exchange.id} />`} /></div>
-        ${turns.length > real.length && html`<button class="quiet" onClick=${() => setQuery({ all: query.get('all') ? '' : '1' })}>${query.get('all') ? 'hide' : 'show'} ${turns.length - real.length} of the client’s own requests</button>`}
+        <div role="list"><${Long} items=${path} tall=${27} wanted=${here} draw=${(step, i) => html`<${TurnLink} step=${step} before=${i ? path[i - 1].entry : null} number=${numbers.get(step.entry.exchange.id)} largest=${largest} here=${i === here} key=${step.entry.exchange.id} />`} /></div>
+        ${turns.length > real.length && html`<button class="quiet" onClick=${() => setQuery({ all: all ? '' : '1' })}>${all ? 'hide' : 'show'} ${turns.length - real.length} of the client’s own requests</button>`}
         ${!ready && html`<p class="hint">loading…</p>`}
       </aside>
       <div class="pane">
         <div class="tabs" role="tablist" aria-label="What to show">${tabs.map(([name, label]) => html`<button role="tab" aria-selected=${tab === name} aria-controls="pane" tabindex=${tab === name ? 0 : -1} onClick=${show(name)} onKeyDown=${(e) => arrows(e)}>${label}</button>`)}
-          ${current && tab && html`<span class="which">turn ${shown.indexOf(current) + 1} · ${clock(current.exchange.started)} · <${Model} name=${current.exchange.model_served || current.exchange.model_asked} /></span>`}
+          ${current && tab && html`<span class="which">turn ${numbers.get(current.exchange.id)} · ${clock(current.exchange.started)} · <${Model} name=${current.exchange.model_served || current.exchange.model_asked} /></span>`}
         </div>
         <div id="pane" role="tabpanel" tabindex="0" aria-label=${(tabs.find(([n]) => n === tab) || tabs[0])[1]}>
-          ${!tab && html`<${Transcript} turns=${shown} chosen=${chosen} />`}
-          ${tab === 'context' && current && html`<${Context} id=${current.exchange.id} shown=${shown} key=${current.exchange.id} />`}
+          ${!tab && html`<${Transcript} path=${path} numbers=${numbers} chosen=${chosen} at=${at} />`}
+          ${tab === 'context' && current && html`<${Context} id=${current.exchange.id} numbers=${numbers} key=${current.exchange.id} />`}
           ${tab === 'raw' && current && html`<${Raw} id=${current.exchange.id} key=${current.exchange.id} />`}
           ${tab === 'translated' && current && html`<${Translated} id=${current.exchange.id} key=${current.exchange.id} />`}
           ${tab === 'replay' && current && html`<${Replay} x=${current.exchange} who=${who} key=${current.exchange.id} />`}
@@ -219,7 +231,8 @@ function cacheLost(entry, before) {
   return had > 2000 && has < had / 2 && before.exchange.model_sent === entry.exchange.model_sent;
 }
 
-function TurnLink({ entry, before, number, largest, here }) {
+function TurnLink({ step, before, number, largest, here }) {
+  const { entry, ways } = step;
   const x = entry.exchange;
   const u = x.usage || {};
   const parts = [
@@ -234,30 +247,60 @@ function TurnLink({ entry, before, number, largest, here }) {
     <${Bar} parts=${parts} total=${largest} title=${count(input(u)) + ' tokens in'} />
     <span class="num">${count(input(u))}</span>
     <span class="num cost" title=${costTitle(x.cost)}>${x.cost ? money(x.cost.usd) : ''}</span>
-    ${x.outcome !== 'complete' || lost || moved || (entry.turn && entry.turn.branch)
-      ? html`<small>${x.outcome !== 'complete' ? html`<${Outcome} of=${x.outcome} error=${x.error} /> ${x.outcome.replace('_', ' ')}` : ''}${lost ? html`<span class="warn">cache lost</span>` : ''}${moved ? html` <span>→ ${clean(x.model_asked)}</span>` : ''}${entry.turn && entry.turn.branch ? html` <span>branch</span>` : ''}</small>`
+    ${x.outcome !== 'complete' || lost || moved || ways.length
+      ? html`<small>${x.outcome !== 'complete' ? html`<${Outcome} of=${x.outcome} error=${x.error} /> ${x.outcome.replace('_', ' ')}` : ''}${lost ? html`<span class="warn">cache lost</span>` : ''}${moved ? html` <span>→ ${clean(x.model_asked)}</span>` : ''}${ways.length ? html` <span>branch ${ways.findIndex((w) => w.entry === entry) + 1} of ${ways.length}</span>` : ''}</small>`
       : ''}
   </button></div>`;
 }
 
 // ---- Conversation ------------------------------------------------------------------------------------------------
 
-function Transcript({ turns, chosen }) {
-  const results = useMemo(() => {
-    const all = new Map();
-    for (const t of turns) for (const m of (t.turn && t.turn.messages) || []) for (const p of m.parts) if (p.kind === 'result' && p.call_id) all.set(p.call_id, { part: p, at: t.exchange.started });
-    return all;
-  }, [turns]);
-  const calls = useMemo(() => {
-    const all = new Set();
-    for (const t of turns) for (const m of (t.turn && t.turn.answer) || []) for (const p of m.parts) if (p.kind === 'call' && p.call_id) all.add(p.call_id);
-    return all;
-  }, [turns]);
-  if (!turns.length) return html`<${Empty} title="No turns yet"><p>They show here as they happen.</p><//>`;
-  return html`<div class="transcript"><${Long} items=${turns} tall=${160} wanted=${turns.findIndex((t) => t.exchange.id === chosen)} draw=${(t, i) => html`<${Turn} entry=${t} number=${i + 1} results=${results} calls=${calls} marked=${t.exchange.id === chosen} key=${t.exchange.id + t.exchange.outcome + (t.turn ? 1 : 0)} />`} /></div>`;
+function Transcript({ path, numbers, chosen, at }) {
+  const { results, calls } = useMemo(() => {
+    const results = new Map();
+    const calls = new Set();
+    for (const { entry: t, lead } of path) {
+      for (const m of lead.map((l) => l.message).concat((t.turn && t.turn.messages) || [])) for (const p of m.parts) if (p.kind === 'result' && p.call_id) results.set(p.call_id, { part: p, at: t.exchange.started });
+      for (const m of (t.turn && t.turn.answer) || []) for (const p of m.parts) if (p.kind === 'call' && p.call_id) calls.add(p.call_id);
+    }
+    return { results, calls };
+  }, [path]);
+  if (!path.length) return html`<${Empty} title="No turns yet"><p>They show here as they happen.</p><//>`;
+  const draw = (step, i) => {
+    const x = step.entry.exchange;
+    // The turn that is marked stays so where it stands in front of the fork.
+    return html`<div key=${x.id + x.outcome + (step.entry.turn ? 1 : 0)}>
+      ${step.ways.length > 0 && html`<${Fork} ways=${step.ways} here=${step.entry} choose=${(way) => setQuery({ branch: way.entry.exchange.id, turn: at < i ? chosen : '' }, false)} />`}
+      <${Turn} entry=${step.entry} lead=${step.lead} number=${numbers.get(x.id)} results=${results} calls=${calls} marked=${x.id === chosen} />
+    </div>`;
+  };
+  return html`<div class="transcript"><${Long} items=${path} tall=${160} wanted=${at} draw=${draw} /></div>`;
 }
 
-function Turn({ entry, number, results, calls, marked }) {
+const someWays = 8; // of a fork that are shown at once
+
+// Fork shows the branches that a conversation has from here on.
+function Fork({ ways, here, choose }) {
+  const [all, set] = useState(false);
+  const shown = all ? ways : ways.filter((way, i) => i < someWays || way.entry === here);
+  return html`<nav class="fork" aria-label="Branches">
+    <p>${ways.length} branches from here</p>
+    <ul>${shown.map((way) => html`<li key=${way.entry.exchange.id}><button aria-current=${way.entry === here ? 'true' : null} onClick=${() => choose(way)}>
+      <span>${asked(way)}</span> <small>${way.turns} ${way.turns === 1 ? 'turn' : 'turns'} · ${clean(way.entry.exchange.model_asked)} · ${clock(way.entry.exchange.started)}</small>
+    </button></li>`)}</ul>
+    ${shown.length < ways.length && html`<button class="quiet" onClick=${() => set(true)}>show ${ways.length - shown.length} more</button>`}
+  </nav>`;
+}
+
+// asked is the beginning of the last words that a branch begins with.
+function asked(way) {
+  const messages = way.lead.map((l) => l.message).concat(way.entry.turn.messages || []);
+  const texts = messages.flatMap((m) => m.parts.filter((p) => p.text && (p.kind === 'text' || p.kind === 'result')).map((p) => p.text.trim()));
+  const last = texts.filter((t) => !woven.test(t)).pop() || texts.pop();
+  return last ? clean(last.slice(0, 120)) : 'no words of its own';
+}
+
+function Turn({ entry, lead, number, results, calls, marked }) {
   const x = entry.exchange;
   const turn = entry.turn;
   return html`<section class=${'turn' + (marked ? ' marked' : '')} id=${'turn-' + x.id} aria-label=${'turn ' + number}>
@@ -271,6 +314,7 @@ function Turn({ entry, number, results, calls, marked }) {
       <${Copy} text=${() => location.origin + '/ui/sessions/' + x.session + '?turn=' + x.id} label="link" />
     </header>
     ${turn && turn.error && html`<p class="error">${turn.error}</p>`}
+    ${lead.map((l) => html`<${Message} message=${l.message} calls=${calls} />`)}
     ${((turn && turn.messages) || []).map((m) => html`<${Message} message=${m} calls=${calls} />`)}
     ${((turn && turn.answer) || []).map((m) => html`<${Message} message=${m} answer=${true} results=${results} ended=${x.last_byte} calls=${calls} />`)}
     ${!turn && x.outcome === 'open' && html`<p class="working"><i class="dot"></i> answering…</p>`}
@@ -305,10 +349,13 @@ function Part({ part: p, role, results, ended }) {
   }
 }
 
+// woven are texts that clients put into a question.
+const woven = /^\s*<(system-reminder|environment_context|user_instructions|permissions|INSTRUCTIONS)|^# AGENTS\.md/i;
+
 // Spoken folds what clients weave into a question, and what is said to the model alone.
 function Spoken({ text, role }) {
-  const woven = role === 'system' || role === 'developer' || /^\s*<(system-reminder|environment_context|user_instructions|permissions|INSTRUCTIONS)/i.test(text) || /^# AGENTS\.md/.test(text);
-  if (!woven) return html`<${Plain} text=${text} lines=${24} label="what was asked" />`;
+  const asked = role !== 'system' && role !== 'developer' && !woven.test(text);
+  if (asked) return html`<${Plain} text=${text} lines=${24} label="what was asked" />`;
   const name = (text.match(/^\s*<([\w-]+)/) || [null, clean(text.trim().split('\n')[0]).slice(0, 80)])[1];
   return html`<details class="reasoning"><summary>${clean(name)} <small>${bytes(text.length)}, put in by the client</small></summary><${Plain} text=${text} lines=${40} label=${name} /></details>`;
 }
@@ -351,21 +398,20 @@ function Call({ part: p, result, ended }) {
 
 const kindNames = { tools: 'tool definitions', system: 'system', user: 'user', assistant: 'assistant', results: 'tool results', calls: 'tool calls', media: 'pictures, files', reasoning: 'reasoning', developer: 'system' };
 
-function Context({ id, shown }) {
+function Context({ id, numbers }) {
   const { data: c, error } = useLoad('/v1/memory/exchanges/' + id + '/context');
   if (error) return html`<${Problem} error=${error} />`;
   if (!c) return html`<div aria-busy="true"></div>`;
   const all = c.parts.reduce((sum, p) => sum + p.bytes, 0) || 1;
-  const number = (exchange) => shown.findIndex((t) => t.exchange.id === exchange) + 1;
   return html`<div class="context">
     <h2>What fills this request <small>${bytes(c.bytes)}, about ${count(Math.round(c.bytes / 4))} tokens</small></h2>
     <${Bar} parts=${c.parts.map((p) => ({ name: p.name, value: p.bytes, title: p.name + ' ' + percent(p.bytes / all) }))} total=${all} title="shares of the request" />
     <table class="parts"><tbody>${c.parts.map((p) => html`<tr><td><i class=${'swatch fill-' + p.name}></i>${kindNames[p.name] || p.name}</td><td class="num">${p.count}</td><td class="num">${bytes(p.bytes)}</td><td class="num">${percent(p.bytes / all)}</td></tr>`)}</tbody></table>
     ${c.previous &&
     html`<h2>Prefix</h2>${c.break
-      ? html`<p class="warn-box">It differs from turn ${number(c.previous) || html`<code>${c.previous}</code>`} in block ${c.break.index + 1} of its ${c.break.kind}. About <b>${count(c.break.tokens)}</b> tokens that had been sent before stand behind the difference${c.break.usd ? html`: paid again, <b>${money(c.break.usd)}</b> more than from a cache` : ''}.</p>
+      ? html`<p class="warn-box">It differs from turn ${numbers.get(c.previous) || html`<code>${c.previous}</code>`} in block ${c.break.index + 1} of its ${c.break.kind}. About <b>${count(c.break.tokens)}</b> tokens that had been sent before stand behind the difference${c.break.usd ? html`: paid again, <b>${money(c.break.usd)}</b> more than from a cache` : ''}.</p>
           <div class="pair"><figure><figcaption>before</figcaption><pre tabindex="0" aria-label="before">${clean(c.break.before) || '(nothing)'}</pre></figure><figure><figcaption>now</figcaption><pre tabindex="0" aria-label="now">${clean(c.break.now) || '(nothing)'}</pre></figure></div>`
-      : html`<p>It goes on from all of turn ${number(c.previous) || ''}: ${bytes(c.common || 0)} in front are the same, so that a cache can have them.</p>`}`}
+      : html`<p>It goes on from all of turn ${numbers.get(c.previous) || ''}: ${bytes(c.common || 0)} in front are the same, so that a cache can have them.</p>`}`}
     ${c.files.length > 0 && html`<h2>Files read</h2><${Shares} rows=${c.files} total=${all} />`}
     ${c.tools.length > 0 && html`<h2>Tool definitions</h2><${Shares} rows=${c.tools} total=${all} />`}
   </div>`;

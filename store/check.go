@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
@@ -90,7 +89,7 @@ func (s *core) checkFiles(ctx context.Context, found func(Damage)) error {
 		t, err := salvage.ReadTable(look.path(name), func(*salvage.Entry) error { return nil })
 		switch {
 		case err == nil && t.Whole():
-		case !s.hasTable(name): // compacted meanwhile, and cut to nothing before it was removed
+		case !s.tables.has(name): // compacted meanwhile, and cut to nothing before it was removed
 		case errors.Is(err, fs.ErrNotExist):
 			found(*look.damage(filepath.Join(databaseDir, name), "it is missing"))
 		case err != nil:
@@ -116,10 +115,6 @@ func (s *core) checkFiles(ctx context.Context, found func(Damage)) error {
 		}
 	}
 	return nil
-}
-
-func (s *core) hasTable(name string) bool {
-	return slices.ContainsFunc(s.db.Tables(), func(t badger.TableInfo) bool { return tableName(t.ID) == name })
 }
 
 // readQuietLog reads a log that may be written meanwhile: what looks damaged only for a moment is not.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -502,17 +503,26 @@ func (m *mendable) replace(dir string) error {
 	return volume.RenameSynced(mended, path)
 }
 
-// keep keeps the file as it was found.
+// keep keeps the file as it was found. Another one has to take its place, not other bytes.
 func (d *Damage) keep(dir string) error {
+	return d.keepBy(dir, func(from, to string) error {
+		if os.Link(from, to) == nil { // some file systems know no links
+			return nil
+		}
+		return copyFile(from, to)
+	})
+}
+
+// keepCopy is keep for a file of the open database, which cuts files to nothing before it removes them.
+func (d *Damage) keepCopy(dir string) error { return d.keepBy(dir, copyFile) }
+
+func (d *Damage) keepBy(dir string, put func(from, to string) error) error {
 	if err := os.MkdirAll(filepath.Join(dir, damagedDir), 0o700); err != nil {
 		return err
 	}
 	kept := filepath.Join(damagedDir, d.Found.Format("20060102T150405.000")+"-"+filepath.Base(d.File))
-	path := filepath.Join(dir, d.File)
-	if err := os.Link(path, filepath.Join(dir, kept)); err != nil { // some file systems know no links
-		if err := copyFile(path, filepath.Join(dir, kept)); err != nil {
-			return err
-		}
+	if err := put(filepath.Join(dir, d.File), filepath.Join(dir, kept)); err != nil {
+		return err
 	}
 	d.Kept = kept
 	return nil
@@ -569,15 +579,15 @@ func (s *survey) tell(st *core) {
 		found[i].Problem += fmt.Sprintf("; %d values are lost", count[file])
 	}
 	for i := range found {
-		found[i].tell(st)
+		found[i].tell(st.opts.Dir, st.log)
 	}
 }
 
-// tell puts a damage on record.
-func (d *Damage) tell(st *core) {
-	st.log.Error("the store is damaged", "file", d.File, "problem", d.Problem, "kept", d.Kept, "lost", d.Lost)
-	if err := d.note(st.opts.Dir); err != nil {
-		st.log.Error("a damage of the store could not be noted", "file", d.File, "error", err)
+// tell puts a damage of the store in dir on record.
+func (d *Damage) tell(dir string, log *slog.Logger) {
+	log.Error("the store is damaged", "file", d.File, "problem", d.Problem, "kept", d.Kept, "lost", d.Lost)
+	if err := d.note(dir); err != nil {
+		log.Error("a damage of the store could not be noted", "file", d.File, "error", err)
 	}
 }
 

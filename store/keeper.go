@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
 )
@@ -28,9 +29,7 @@ type keeper struct {
 	queue []erasureRef
 	gone  []kv.AccountNumber // deleted accounts whose data has yet to go
 
-	sound   sync.Map            // names of value logs that have been read to their end
-	unread  []string            // tables that the start has passed over; like damaged, of the goroutine
-	damaged map[string]struct{} // tables among them that are
+	sound sync.Map // names of value logs that have been read to their end
 
 	signal chan struct{} // holds one token when the queue has got something
 	cancel context.CancelFunc
@@ -41,7 +40,6 @@ func (k *keeper) start(s *core) {
 	var ctx context.Context
 	ctx, k.cancel = context.WithCancel(context.Background())
 	k.done, k.signal = make(chan struct{}), make(chan struct{}, 1)
-	k.damaged = make(map[string]struct{})
 	k.queue, k.gone = s.unfinishedErasures(), s.unfinishedDeletions()
 	go func() {
 		defer close(k.done)
@@ -109,9 +107,7 @@ func (s *core) keep(ctx context.Context) {
 	for {
 		s.runErasures(ctx)
 		s.runDeletions(ctx)
-		if len(s.keeper.unread) > 0 && ctx.Err() == nil {
-			s.readTable(s.keeper.unread[0])
-			s.keeper.unread = s.keeper.unread[1:]
+		if ctx.Err() == nil && s.tables.readNext() {
 			continue
 		}
 		select {
@@ -134,6 +130,7 @@ func (s *core) tidy(ctx context.Context) {
 	if err := s.noteSettled(); err != nil {
 		s.log.Error("the files of the store could not be noted; a start after a kill reads all of them", "error", err)
 	}
+	s.tables.queueDaily(time.Now())
 	s.giveBack(ctx, rewriteAbove)
 }
 
@@ -215,10 +212,19 @@ func (s *core) soundToRewrite(share float64) bool {
 }
 
 // Compact gives back as much space as can be had, at the cost of rewriting most of the store. It may run while
-// requests are served.
+// requests are served. Where a table is damaged it changes nothing: what stands behind the damage would be lost.
 func (s Upkeep) Compact(ctx context.Context) error {
 	if err := s.disk.allowsFreeing(); err != nil {
 		return err
+	}
+	s.tables.queueAll(time.Now())
+	for s.tables.readNext() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if name := s.tables.damage(); name != "" {
+		return codec.Errorf(codec.KindStorage, "nothing was compacted, because %s is damaged: get out what can be read with mneme recover", name)
 	}
 	if err := s.db.Flatten(2); err != nil {
 		return kv.StorageError(err, "the store could not be compacted; see the log")

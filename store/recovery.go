@@ -137,7 +137,7 @@ func (r *recovery) copyKey() error {
 }
 
 func (r *recovery) copyDatabase(ctx context.Context, found *survey) error {
-	db, err := openBadger(badgerOptions(r.opts), badger.OpenManaged)
+	db, err := openBadger(badgerOptions(r.opts, func() {}), badger.OpenManaged)
 	if err != nil {
 		return err
 	}

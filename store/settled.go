@@ -1,12 +1,9 @@
 package store
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -102,16 +99,8 @@ func (s *core) noteSettled() error {
 	if err != nil || note == nil {
 		return err
 	}
-	note.Settled = settledFiles(s.opts.Dir, s.soundTables(), newestValueLog(s.opts.Dir))
+	note.Settled = settledFiles(s.opts.Dir, s.tables.sound(), newestValueLog(s.opts.Dir))
 	return writeStopNote(s.opts.Dir, note)
-}
-
-// soundTables gives the tables that no damage was found in.
-func (s *core) soundTables() []badger.TableInfo {
-	return slices.DeleteFunc(s.db.Tables(), func(t badger.TableInfo) bool {
-		_, damaged := s.keeper.damaged[tableName(t.ID)]
-		return damaged
-	})
 }
 
 func newestValueLog(dir string) (newest uint32) {
@@ -122,24 +111,4 @@ func newestValueLog(dir string) (newest uint32) {
 		}
 	}
 	return newest
-}
-
-// readTable reads one of the tables that the start has passed over. Where it is damaged, the file is kept aside before a
-// compaction takes what can still be read of it for all of it.
-func (s *core) readTable(name string) {
-	look := &survey{dir: s.opts.Dir}
-	t, err := salvage.ReadTable(look.path(name), func(*salvage.Entry) error { return nil })
-	if errors.Is(err, fs.ErrNotExist) || err == nil && t.Whole() || !s.hasTable(name) {
-		return // one that was compacted meanwhile is cut to nothing before it is removed
-	}
-	problem := fmt.Sprint(err)
-	if err == nil {
-		problem = t.Problem()
-	}
-	d := look.damage(filepath.Join(databaseDir, name), "%s; get out what can be read with mneme recover", problem)
-	if err := d.keep(s.opts.Dir); err != nil {
-		s.log.Error("a damaged file could not be kept aside", "file", d.File, "error", err)
-	}
-	s.keeper.damaged[name] = struct{}{}
-	d.tell(s)
 }

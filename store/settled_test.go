@@ -121,18 +121,9 @@ func TestWhereAValueLogIsNotAsItWasLeftTheStartReadsAllTables(t *testing.T) {
 // Bits that the volume lost change no time. The tables that a start passes over are read once it serves.
 func TestDamageThatAFileDoesNotShowIsFoundBehindTheStart(t *testing.T) {
 	dir, _ := agedStore(t, false)
-	path := filepath.Join(dir, databaseDir, "000001.sst")
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := patch(path, written(t, path)/3, func(b []byte) { b[0] ^= 1 }); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
-		t.Fatal(err)
-	}
-	before := summary(t, path)
+	const table = "000001.sst"
+	rot(t, dir, table)
+	was := summary(t, filepath.Join(dir, databaseDir, table))
 	s, err := Open(Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -142,30 +133,11 @@ func TestDamageThatAFileDoesNotShowIsFoundBehindTheStart(t *testing.T) {
 			t.Fatal("nothing was noted")
 		}
 	}
-	found := Damages(dir)[0]
-	if !strings.HasSuffix(found.File, "000001.sst") || !strings.Contains(found.Problem, "mneme recover") {
-		t.Errorf("this was noted: %+v", found)
-	}
-	if summary(t, filepath.Join(dir, found.Kept)) != before {
-		t.Error("the table is not kept as it was found")
-	}
+	mustKeep(t, dir, table, was)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "000001.sst") {
+	if _, err := Open(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), table) {
 		t.Errorf("the next start does not read the table: %v", err)
-	}
-}
-
-// A compaction cuts the file of a table to nothing before it removes it: what is read of it in that moment is no damage.
-func TestATableThatIsBeingRemovedIsNotDamaged(t *testing.T) {
-	s := openStore(t, Options{})
-	const removed = "999999.sst" // which the database does not list any more
-	if err := os.WriteFile(filepath.Join(s.opts.Dir, databaseDir, removed), []byte("its first block"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.readTable(removed)
-	if found := Damages(s.opts.Dir); len(found) > 0 {
-		t.Errorf("it is taken for damage: %+v", found)
 	}
 }

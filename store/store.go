@@ -56,6 +56,7 @@ type core struct {
 	planning sync.RWMutex // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
 	digester digester
 	keeper   keeper
+	tables   *tableWatch
 	events   eventHub
 	feed     feed
 	shipping Shipping
@@ -233,11 +234,12 @@ func (s *core) openDatabase() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.db, err = openBadger(badgerOptions(s.opts), badger.Open); err != nil {
+	s.tables = newTableWatch(s.opts.Dir, s.log, found.unread)
+	if s.db, err = openBadger(badgerOptions(s.opts, s.tables.readAll), badger.Open); err != nil {
 		return err
 	}
+	s.tables.db.Store(s.db)
 	found.tell(s)
-	s.keeper.unread = found.unread
 	return errors.Join(s.noteCommits(), s.noteSettled())
 }
 
@@ -271,7 +273,7 @@ func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error))
 
 // closeDatabase closes the database and notes how its files are then.
 func (s *core) closeDatabase() error {
-	tables := s.soundTables()
+	tables := s.tables.sound()
 	err := errors.Join(s.db.Close(), s.last.close(), keepPrivate(s.opts.Dir))
 	if err == nil {
 		err = noteStop(s.opts.Dir, s.master.Proof(), tables)
@@ -289,7 +291,9 @@ func (s *core) closeDatabase() error {
 // 150 MB that the garbage collector cannot give back (measured at 8,000 exchanges a second). Blocks are then read where
 // the kernel has mapped them, so there is nothing for a block cache to do; tables that an earlier version compressed are
 // read without one.
-func badgerOptions(opts Options) badger.Options {
+//
+// merging is called when tables have been merged and are about to be removed.
+func badgerOptions(opts Options, merging func()) badger.Options {
 	o := badger.DefaultOptions(filepath.Join(opts.Dir, databaseDir)).
 		WithMemTableSize(memoryTableSize(opts.Dir)).
 		WithNumMemtables(memTables).
@@ -307,21 +311,10 @@ func badgerOptions(opts Options) badger.Options {
 		WithChecksumVerificationMode(options.OnBlockRead).
 		WithVerifyValueChecksum(true).
 		WithSyncWrites(opts.Durability == Power).
-		WithLogger(badgerLog{opts.Log})
+		WithLogger(badgerLog{opts.Log, merging})
 	o.TableSizeMultiplier = 1 // builders of larger tables take several times their size in memory
 	return o
 }
-
-// badgerLog passes on what needs a person's attention.
-type badgerLog struct{ log *slog.Logger }
-
-func (l badgerLog) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
-
-func (l badgerLog) Warningf(format string, args ...any) { l.log.Warn(fmt.Sprintf(format, args...)) }
-
-func (badgerLog) Infof(string, ...any) {}
-
-func (badgerLog) Debugf(string, ...any) {}
 
 // lockDir takes the store's lock. The kernel frees it when the process ends, however it ends.
 func lockDir(dir string) (*os.File, error) {

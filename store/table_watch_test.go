@@ -1,0 +1,131 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// openAlone opens a store without the goroutines that look after it.
+func openAlone(t *testing.T, opts Options) *core {
+	t.Helper()
+	s, err := prepare(opts)
+	if err == nil {
+		err = s.open()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.release(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// rot flips a bit of a table as a volume does that loses it: the file has the time of its last change still.
+func rot(t *testing.T, dir, table string) {
+	t.Helper()
+	path := filepath.Join(dir, databaseDir, table)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := patch(path, written(t, path)/3, func(b []byte) { b[0] ^= 1 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// merge makes the database merge the tables that it has written last, which it does to drop a key.
+func merge(t *testing.T, s *core) {
+	t.Helper()
+	key := []byte("!dropped")
+	err := s.db.Update(func(tx *badger.Txn) error { return tx.Set(key, nil) })
+	if err == nil {
+		err = s.db.DropPrefix(key)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustKeep fails the test unless the damage of one table was noted, and the table is kept as it was.
+func mustKeep(t *testing.T, dir, table, was string) {
+	t.Helper()
+	found := Damages(dir)
+	if len(found) != 1 || !strings.HasSuffix(found[0].File, table) || !strings.Contains(found[0].Problem, "mneme recover") {
+		t.Fatalf("this was noted: %+v", found)
+	}
+	if summary(t, filepath.Join(dir, found[0].Kept)) != was {
+		t.Error("the table is not kept as it was found")
+	}
+}
+
+// The start passes over a table, and the database merges it before anybody has read it.
+func TestNoTableIsMergedUnread(t *testing.T) {
+	dir, _ := agedStore(t, false)
+	const table = "000001.sst"
+	rot(t, dir, table)
+	was := summary(t, filepath.Join(dir, databaseDir, table))
+	s := openAlone(t, Options{Dir: dir})
+	merge(t, s)
+	if s.tables.has(table) {
+		t.Fatal("the table was not merged")
+	}
+	mustKeep(t, dir, table, was)
+}
+
+func TestATableThatRotsWhileTheStoreIsOpenIsFoundWithinADay(t *testing.T) {
+	dir, _ := agedStore(t, false)
+	const table = "000001.sst"
+	s := openAlone(t, Options{Dir: dir})
+	s.tables.readAll()
+	rot(t, dir, table)
+	was := summary(t, filepath.Join(dir, databaseDir, table))
+	s.tables.queueDaily(time.Now())
+	s.tables.readAll()
+	if found := Damages(dir); len(found) > 0 {
+		t.Fatalf("all tables are read again at once: %+v", found)
+	}
+	s.tables.queueDaily(time.Now().Add(readTablesEvery))
+	merge(t, s)
+	mustKeep(t, dir, table, was)
+}
+
+func TestADamagedTableIsNotCompactedOnDemand(t *testing.T) {
+	dir, ids := agedStore(t, false)
+	const table = "000001.sst"
+	s := openStore(t, Options{Dir: dir})
+	rot(t, dir, table)
+	before := readable(t, s, ids)
+	if err := s.Upkeep().Compact(t.Context()); err == nil || !strings.Contains(err.Error(), table) {
+		t.Errorf("it was compacted: %v", err)
+	}
+	if !s.tables.has(table) {
+		t.Error("the table is gone")
+	}
+	if after := readable(t, s, ids); after != before {
+		t.Errorf("%d of %d exchanges can still be read", after, before)
+	}
+}
+
+// A compaction cuts the file of a table to nothing before it removes it: what is read of it in that moment is no damage.
+func TestATableThatIsBeingRemovedIsNotDamaged(t *testing.T) {
+	s := openStore(t, Options{})
+	const removed = "999999.sst" // which the database does not list any more
+	if err := os.WriteFile(filepath.Join(s.opts.Dir, databaseDir, removed), []byte("its first block"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.tables.read(removed)
+	if found := Damages(s.opts.Dir); len(found) > 0 {
+		t.Errorf("it is taken for damage: %+v", found)
+	}
+}

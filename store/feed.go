@@ -225,6 +225,7 @@ func (f Feed) announce(changes []*Change, whole bool) {
 		return
 	}
 	f.feed.mu.Lock()
+	f.feed.coming.Store(f.feed.last)
 	f.feed.committed.Store(f.feed.last)
 	look := f.announceDigests(before, changes, whole)
 	switch {

@@ -563,3 +563,18 @@ func TestNothingIsUnconfirmedOnceAllIsDone(t *testing.T) {
 		t.Errorf("%d changes are to be done and %d to be confirmed, after all were", lag, unconfirmed)
 	}
 }
+
+// What was open when the process was killed ends with changes of the next start, which nobody else brings.
+func TestNoChangeIsCommittedThatIsNotComing(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	mustAccount(t, s, "acme")
+	beginTogether(t, s, "acme", "acme")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := Feed{openAlone(t, Options{Dir: dir, Digest: digestTest})}
+	if f.Last() < 2 || f.Coming() != f.Last() {
+		t.Errorf("the last change is %d, and %d is coming", f.Last(), f.Coming())
+	}
+}

@@ -219,6 +219,7 @@ func TestAccountsDoNotSeeEachOther(t *testing.T) {
 		{"POST", "/sessions/" + session + "/split", `{"exchange":"` + exchange + `"}`},
 		{"DELETE", "/sessions/" + session, ""},
 		{"GET", "/exchanges/" + exchange + "?include=raw_request", ""},
+		{"PATCH", "/exchanges/" + exchange, `{"note":"mine"}`},
 		{"DELETE", "/exchanges/" + exchange, ""},
 		{"GET", "/erasures/" + erasure, ""},
 	} {
@@ -252,6 +253,7 @@ func TestAccountsDoNotSeeEachOther(t *testing.T) {
 func TestScopesDecideWhatAKeyMayDo(t *testing.T) {
 	h := remembering(t)
 	session := h.session(chat.path, chat.said(chat.model, "", sim("hello", "hi")))
+	exchange := h.get("/exchanges").ids(t)[0]
 	for _, q := range []struct {
 		scope              store.Scopes
 		method, path, body string
@@ -263,6 +265,7 @@ func TestScopesDecideWhatAKeyMayDo(t *testing.T) {
 		{store.ScopeRead, "GET", "/stats", ""},
 		{store.ScopeRead, "GET", "/export.jsonl", ""},
 		{store.ScopeWrite, "PATCH", "/sessions/" + session, `{}`},
+		{store.ScopeWrite, "PATCH", "/exchanges/" + exchange, `{"tags":["good"],"note":"as it should be"}`},
 		{store.ScopeWrite, "POST", "/imports", `{"object":"memory.export","version":1}`},
 		{store.ScopeErase, "POST", "/erasures", `{"all":true,"dry_run":true}`},
 	} {
@@ -546,6 +549,7 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		"GET /v1/memory/exchanges":              {{"", "", 200}, {"?after=" + exchange, "", 200}, {"?before=" + exchange, "", 200}},
 		"GET /v1/memory/exchanges/{id}":         {{"?include=raw_request,raw_response,normalized", "", 404}},
 		"DELETE /v1/memory/exchanges/{id}":      {{"", "", 404}},
+		"PATCH /v1/memory/exchanges/{id}":       {{"", `{"note":"x"}`, 404}},
 
 		"GET /v1/memory/exchanges/{id}/translation": {{"", "", 404}},
 		"GET /v1/memory/exchanges/{id}/context":     {{"", "", 404}},

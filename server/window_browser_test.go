@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -296,6 +297,36 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.finds(`document.querySelector('[aria-label=good]').getAttribute('aria-pressed') === 'true'`, "the verdict")
 		b.visit("/ui/?tag=good")
 		b.shows("Of reasons")
+	})
+	b.story("a turn gets a verdict and a note", func(t *testing.T) {
+		h := windowed(t)
+		a := h.post(chat.path, chat.said(chat.model, "Be brief.", sim("Why?", "So.")))
+		place := "/ui/sessions/" + a.header.Get("X-Service-Session-ID")
+		b.open(h, h.invite())
+		b.shows("Why?")
+		b.visit(place)
+		b.finds(`!document.querySelector('[aria-label="bad turn 1"]').click()`, "thumbs")
+		b.finds(`document.querySelector('[aria-label="bad turn 1"]').getAttribute('aria-pressed') === 'true'`, "the verdict")
+		b.press("note")
+		b.write("note", "That is no reason.\n<b>None.</b>")
+		b.press("Save")
+		b.shows("<b>None.</b>")
+		b.visit("/ui/")
+		b.visit(place) // read from the record
+		b.shows("<b>None.</b>")
+		x := h.record(a.exchange())
+		if !slices.Equal(x.Tags, []string{"bad"}) || !strings.HasPrefix(x.Note, "That is no reason.") {
+			t.Errorf("on record are %q and %q", x.Tags, x.Note)
+		}
+		b.open(h, "/ui/")
+		b.press("acme")
+		b.press("Sign out")
+		b.signIn(h.createKey("acme", store.ScopeRead))
+		b.visit(place)
+		b.shows("<b>None.</b>")
+		if evaluate[bool](b, `Boolean(document.querySelector('[aria-label="bad turn 1"]'))`) {
+			t.Error("a key that may only read is offered to change it")
+		}
 	})
 	b.story("erasing asks for a word", func(t *testing.T) {
 		h := windowed(t)

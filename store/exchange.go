@@ -197,6 +197,9 @@ type ExchangeInfo struct {
 	ResponseUnrecorded int64 `json:"response_bytes_unrecorded,omitempty"`
 
 	Redactions []Redaction `json:"redactions,omitempty"` // by name
+
+	Tags []string `json:"tags,omitempty"` // that people gave it
+	Note string   `json:"note,omitempty"`
 }
 
 // KeptSince is when the store got the exchange. Its age counts from then.

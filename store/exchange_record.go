@@ -54,6 +54,8 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	w.text(37, x.Project)
 	x.Cost.write(w, 38)
 	x.Recall.write(w, 39)
+	w.texts(40, x.Tags)
+	w.text(41, x.Note)
 }
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
@@ -142,6 +144,10 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 	case 39:
 		x.Recall = new(RecallInfo)
 		r.into(x.Recall)
+	case 40:
+		x.Tags = append(x.Tags, r.string())
+	case 41:
+		x.Note = r.string()
 	}
 }
 

@@ -73,6 +73,8 @@ func redactInfo(r *redact.Redactor, info *ExchangeInfo, tally *redact.Tally) {
 	} {
 		redactText(r, text, tally)
 	}
+	redactText(r, &info.Note, tally)
+	info.Tags = redactTexts(r, info.Tags, tally)
 	info.Header = redactHeader(r, info.Header, tally)
 	info.Attempts = redactAttempts(r, info.Attempts, tally)
 	if info.Error != nil {
@@ -92,14 +94,30 @@ func redactSession(r *redact.Redactor, session *Session) {
 	}
 	redactText(r, &session.Title, &tally)
 	redactText(r, &session.Note, &tally)
-	session.Tags = slices.Clone(session.Tags)
-	for i := range session.Tags {
-		redactText(r, &session.Tags[i], &tally)
+	session.Tags = redactTexts(r, session.Tags, &tally)
+	session.Models = redactTexts(r, session.Models, &tally)
+}
+
+// redactDescription gives a description with what people wrote masked.
+func redactDescription(r *redact.Redactor, d Description) Description {
+	var tally redact.Tally // records say nothing of it
+	for _, text := range []**string{&d.Title, &d.Note} {
+		if *text != nil {
+			masked := **text
+			redactText(r, &masked, &tally)
+			*text = &masked
+		}
 	}
-	session.Models = slices.Clone(session.Models)
-	for i := range session.Models {
-		redactText(r, &session.Models[i], &tally)
+	d.Tags = redactTexts(r, d.Tags, &tally)
+	return d
+}
+
+func redactTexts(r *redact.Redactor, texts []string, tally *redact.Tally) []string {
+	texts = slices.Clone(texts)
+	for i := range texts {
+		redactText(r, &texts[i], tally)
 	}
+	return texts
 }
 
 func redactText(r *redact.Redactor, text *string, tally *redact.Tally) {

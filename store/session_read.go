@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -212,76 +211,6 @@ func getTurn(tx *badger.Txn, account kv.AccountNumber, id kv.ExchangeID) (*Turn,
 		return nil, err
 	}
 	return &r.Turn, nil
-}
-
-const (
-	maxTitle = 500
-	maxNote  = 4000
-	maxTags  = 50
-	maxTag   = 100
-)
-
-// Description is what people say of a session; nil leaves a part of it as it is.
-type Description struct {
-	Title *string
-	Tags  []string
-	Note  *string
-}
-
-// DescribeSession sets what people say of a session.
-func (s Archive) DescribeSession(account, id string, d Description) (*Session, error) {
-	number, key, err := s.sessionOf(account, id)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.check(); err != nil {
-		return nil, err
-	}
-	named := Session{Tags: d.Tags}
-	if d.Title != nil {
-		named.Title = *d.Title
-	}
-	if d.Note != nil {
-		named.Note = *d.Note
-	}
-	redactSession(s.credentials.Redactor(account), &named)
-	var described Session
-	err = s.update(context.Background(), func(g *gathering, w *write) error {
-		r, ref := g.session(sessionRef{number, key})
-		if r == nil {
-			return errNoSession(id)
-		}
-		if d.Title != nil {
-			r.Title = named.Title
-		}
-		if d.Tags != nil {
-			r.Tags = named.Tags
-		}
-		if d.Note != nil {
-			r.Note = named.Note
-		}
-		described = r.Session
-		g.putSession(w, ref, r)
-		g.sessionChanged(ref)
-		return nil
-	})
-	if err != nil {
-		return nil, kv.AsStorageError(err, "session %s could not be changed", id)
-	}
-	return &described, nil
-}
-
-func (d *Description) check() error {
-	if d.Title != nil && len(*d.Title) > maxTitle {
-		return codec.Invalid("title", "a title has at most %d bytes", maxTitle)
-	}
-	if d.Note != nil && len(*d.Note) > maxNote {
-		return codec.Invalid("note", "a note has at most %d bytes", maxNote)
-	}
-	if len(d.Tags) > maxTags || slices.ContainsFunc(d.Tags, func(tag string) bool { return tag == "" || len(tag) > maxTag }) {
-		return codec.Invalid("tags", "a session has at most %d tags of 1 to %d bytes", maxTags, maxTag)
-	}
-	return nil
 }
 
 // longestSearch is in how many of a session's newest exchanges an answer is looked for.

@@ -235,6 +235,9 @@ func (s *core) importExchange(ctx context.Context, account string, number kv.Acc
 	if err := checkIDs(x.ChatKey, x.ExternalSession, x.NativeSession, x.NativeAgent); err != nil {
 		return false, err
 	}
+	if err := (&Description{Tags: x.Tags, Note: &x.Note}).check(); err != nil {
+		return false, err
+	}
 	x, spans := s.redactExchange(account, x)
 	info := x.ExchangeInfo
 	info.Account, info.Session, info.Imported = account, "", time.Now().UTC()

@@ -43,10 +43,13 @@ func TestAnExportComesBackWithoutLossInAnotherStore(t *testing.T) {
 	session := c.session(with(say("1"), func(o *Opening) { o.ChatKey = "k" }), "2")
 	c.session(with(say("1", "2", "3"), func(o *Opening) { o.ChatKey = "k" }), "4")
 	c.session(derived(say("plain"), "plain"), strings.Repeat("long ", 60_000))
-	c.exchange(with(say("x"), func(o *Opening) { o.NativeSession, o.NativeAgent = "n", "agent" }), OutcomeClientClosed, "partial")
+	partial, _ := c.exchange(with(say("x"), func(o *Opening) { o.NativeSession, o.NativeAgent = "n", "agent" }), OutcomeClientClosed, "partial")
 	captureBody(t, c.s, "acme", newAgent(1).request(), []byte{0, 0xff})
 	title := "a title"
 	if _, err := c.s.Archive().DescribeSession("acme", session, Description{Title: &title, Tags: []string{"tag"}, Note: &title}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.s.Archive().DescribeExchange("acme", partial, Description{Tags: []string{"bad"}, Note: &title}); err != nil {
 		t.Fatal(err)
 	}
 	c.summarize(session, "what was said")
@@ -195,6 +198,7 @@ func TestWhatCannotBeImportedIsRefused(t *testing.T) {
 		{Session: &Session{ID: "sess_nonsense"}},
 		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: "../../etc"}}},
 		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.All()[0].Created)).String(), Outcome: OutcomeOpen}}},
+		{Exchange: &Exchange{ExchangeInfo: ExchangeInfo{ID: kv.ExchangeID(s.ids.Next(s.accounts.All()[0].Created)).String(), Outcome: OutcomeComplete, Note: strings.Repeat("x", maxNote+1)}}},
 	} {
 		if _, err := s.Archive().Import(context.Background(), "acme", e); err == nil {
 			t.Errorf("step %d was taken", i)

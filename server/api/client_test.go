@@ -170,6 +170,7 @@ type Exchange struct {
 
 	// Normalized The content of an exchange, independent of its format.
 	Normalized *Normalized `json:"normalized,omitempty"`
+	Note       *string     `json:"note,omitempty"`
 
 	// Object 'memory.exchange'
 	Object              string  `json:"object"`
@@ -199,12 +200,15 @@ type Exchange struct {
 	ResponseId              *string `json:"response_id,omitempty"`
 
 	// Session not in the record: sessions can be merged and split
-	Session     *string   `json:"session,omitempty"`
-	Simulated   *bool     `json:"simulated,omitempty"`
-	Started     time.Time `json:"started"`
-	Status      *int64    `json:"status,omitempty"`
-	Stream      *bool     `json:"stream,omitempty"`
-	Surface     string    `json:"surface"`
+	Session   *string   `json:"session,omitempty"`
+	Simulated *bool     `json:"simulated,omitempty"`
+	Started   time.Time `json:"started"`
+	Status    *int64    `json:"status,omitempty"`
+	Stream    *bool     `json:"stream,omitempty"`
+	Surface   string    `json:"surface"`
+
+	// Tags that people gave it
+	Tags        *[]string `json:"tags,omitempty"`
 	Translation *[]string `json:"translation,omitempty"`
 
 	// Usage Usage as records hold it.
@@ -318,6 +322,7 @@ type ListedExchange struct {
 	ModelServed       *string    `json:"model_served,omitempty"`
 	NativeAgent       *string    `json:"native_agent,omitempty"`
 	NativeSession     *string    `json:"native_session,omitempty"`
+	Note              *string    `json:"note,omitempty"`
 	Outcome           string     `json:"outcome"`
 	Project           *string    `json:"project,omitempty"`
 	Provider          *string    `json:"provider,omitempty"`
@@ -340,12 +345,15 @@ type ListedExchange struct {
 	ResponseId              *string `json:"response_id,omitempty"`
 
 	// Session not in the record: sessions can be merged and split
-	Session     *string   `json:"session,omitempty"`
-	Simulated   *bool     `json:"simulated,omitempty"`
-	Started     time.Time `json:"started"`
-	Status      *int64    `json:"status,omitempty"`
-	Stream      *bool     `json:"stream,omitempty"`
-	Surface     string    `json:"surface"`
+	Session   *string   `json:"session,omitempty"`
+	Simulated *bool     `json:"simulated,omitempty"`
+	Started   time.Time `json:"started"`
+	Status    *int64    `json:"status,omitempty"`
+	Stream    *bool     `json:"stream,omitempty"`
+	Surface   string    `json:"surface"`
+
+	// Tags that people gave it
+	Tags        *[]string `json:"tags,omitempty"`
 	Translation *[]string `json:"translation,omitempty"`
 
 	// Usage Usage as records hold it.

@@ -19,6 +19,12 @@ type Exchange struct {
 	Normalized          *Normalized `json:"normalized,omitempty"`
 }
 
+// ExchangeChange changes what people say of an exchange, as far as its members are not nil.
+type ExchangeChange struct {
+	Tags []string `json:"tags,omitempty"`
+	Note *string  `json:"note,omitempty"` // at most 4,000 bytes
+}
+
 // Normalized is the content of an exchange, independent of its format.
 type Normalized struct {
 	Messages []store.Message `json:"messages"` // the whole history that the request carries

@@ -62,6 +62,7 @@ func TestEveryRouteAnswersAsTheFileSays(t *testing.T) {
 	h.ask(h.key, "POST", memory+"/recall", `{"prompt":"does a newt regrow its limbs","scope":"account"}`)
 	h.ask(h.key, "POST", memory+"/recall", `{"hook_event_name":"UserPromptSubmit","prompt":"does a newt regrow its limbs"}`)
 	h.ask(h.key, "PATCH", memory+"/sessions/"+session, `{"title":"Amphibia","tags":["zoology"]}`)
+	h.ask(h.key, "PATCH", memory+"/exchanges/"+first, `{"tags":["good"],"note":"as it should be"}`)
 	split := member(t, h.ask(h.key, "POST", memory+"/sessions/"+session+"/split", `{"exchange":"`+second+`"}`), "id")
 	h.ask(h.key, "POST", memory+"/sessions/"+split+"/merge", `{"into":"`+session+`"}`)
 	h.ask(h.key, "POST", memory+"/imports", h.ask(h.key, "GET", memory+"/export.jsonl?session="+session, ""), "Content-Type", "application/x-ndjson")

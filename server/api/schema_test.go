@@ -21,7 +21,7 @@ import (
 // schemaTypes are the types that answer and are decoded into, by the name of their schema in docs/api/openapi.yaml. Where the
 // file has several schemas for one type, they are answers that leave members out.
 var schemaTypes = map[string]reflect.Type{
-	"SessionChange": reflect.TypeFor[api.SessionChange](), "SessionMerge": reflect.TypeFor[api.SessionMerge](), "SessionSplit": reflect.TypeFor[api.SessionSplit](),
+	"ExchangeChange": reflect.TypeFor[api.ExchangeChange](), "SessionChange": reflect.TypeFor[api.SessionChange](), "SessionMerge": reflect.TypeFor[api.SessionMerge](), "SessionSplit": reflect.TypeFor[api.SessionSplit](),
 	"PageOfSessions": reflect.TypeFor[api.List[api.Session]](), "PageOfTurns": reflect.TypeFor[api.List[api.Turn]](), "PageOfExchanges": reflect.TypeFor[api.List[api.Exchange]](),
 	"PageOfAccounts": reflect.TypeFor[api.Page[api.Account]](), "PageOfKeys": reflect.TypeFor[api.Page[store.Key]](), "PageOfAudit": reflect.TypeFor[api.Page[store.AuditEntry]](),
 	"PageOfListedExchanges": reflect.TypeFor[api.Page[store.ExchangeInfo]](), "PageOfProviders": reflect.TypeFor[api.Page[api.Provider]](), "PageOfOrigins": reflect.TypeFor[api.Page[string]](),

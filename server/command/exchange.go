@@ -236,6 +236,8 @@ func describe(w io.Writer, x *api.Exchange) error {
 		line("sent as", x.ModelSent)
 	}
 	line("served by", x.ModelServed)
+	line("tags", strings.Join(x.Tags, ", "))
+	line("note", x.Note)
 	line("chat key", x.ChatKey)
 	line("external session", x.ExternalSession)
 	line("finish reason", x.FinishReason)

@@ -233,6 +233,7 @@ func describeSession(w io.Writer, m *store.Session) error {
 	line("account", m.Account)
 	line("title", m.Title)
 	line("tags", strings.Join(m.Tags, ", "))
+	line("note", m.Note)
 	line("began", m.Created.Local().Format("2006-01-02 15:04:05"))
 	line("last used", m.Updated.Local().Format("2006-01-02 15:04:05"))
 	line("chat key", m.ChatKey)

@@ -34,6 +34,7 @@ type Reader interface {
 // Editor changes what is on record.
 type Editor interface {
 	DescribeSession(account, id string, d store.Description) (*store.Session, error)
+	DescribeExchange(account, id string, d store.Description) (*store.ExchangeInfo, error)
 	MergeSession(ctx context.Context, account, from, into string) (*store.Session, error)
 	SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error)
 	Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error)

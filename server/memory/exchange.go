@@ -70,6 +70,18 @@ func normalize(x *store.Exchange) *api.Normalized {
 	return n
 }
 
+func (h *handler) describeExchange(c *call) (any, error) {
+	var asked api.ExchangeChange
+	if err := c.read(&asked); err != nil {
+		return nil, err
+	}
+	info, err := h.Archive.DescribeExchange(c.account, c.id(), store.Description{Tags: asked.Tags, Note: asked.Note})
+	if err != nil {
+		return nil, err
+	}
+	return api.NewExchange(info), nil
+}
+
 func (h *handler) eraseExchange(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err

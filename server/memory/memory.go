@@ -4,7 +4,7 @@
 //
 //	GET    /v1/memory/sessions                  newest first; filters chat_key, external_id, model, tag, parent, since, until
 //	GET    /v1/memory/sessions/{id}
-//	PATCH  /v1/memory/sessions/{id}             {"title", "tags"}
+//	PATCH  /v1/memory/sessions/{id}             {"title", "tags", "note"}
 //	GET    /v1/memory/sessions/{id}/timeline    what each exchange added, oldest first
 //	POST   /v1/memory/sessions/{id}/merge       {"into"}
 //	POST   /v1/memory/sessions/{id}/split       {"exchange"}: this one and all later ones leave for a new session
@@ -12,6 +12,7 @@
 //	GET    /v1/memory/exchanges                 newest first
 //	GET    /v1/memory/exchanges/{id}            ?include=raw_request,raw_response,normalized
 //	                                            "redactions" names what was masked in the raw members before they were stored
+//	PATCH  /v1/memory/exchanges/{id}            {"tags", "note"}
 //	GET    /v1/memory/exchanges/{id}/translation  the request as its provider got it, with what was dropped and emulated
 //	GET    /v1/memory/exchanges/{id}/context      what fills the request, and where its prefix differs from the turn before
 //	DELETE /v1/memory/exchanges/{id}
@@ -21,7 +22,7 @@
 //	POST   /v1/memory/recall                    {"prompt", "cwd", …}, see api.RecallRequest; also the body of a client's hook
 //	GET    /v1/memory/stats
 //	GET    /v1/memory/usage                     tokens and costs, by=day,key,model and the like; since, until
-//	GET    /v1/memory/events                    server-sent events; resumes after Last-Event-ID
+//	GET    /v1/memory/events                    server-sent events; filters session, key; resumes after Last-Event-ID
 //	GET    /v1/memory/export.jsonl              filters session, exchange, chat_key, external_id, since, until
 //	POST   /v1/memory/imports                   what export.jsonl gave
 //
@@ -81,6 +82,7 @@ var routes = []struct {
 	{"DELETE /v1/memory/sessions/{id}", store.ScopeErase, (*handler).eraseSession},
 	{"GET /v1/memory/exchanges", store.ScopeRead, (*handler).exchanges},
 	{"GET /v1/memory/exchanges/{id}", store.ScopeRead, (*handler).exchange},
+	{"PATCH /v1/memory/exchanges/{id}", store.ScopeWrite, (*handler).describeExchange},
 	{"GET /v1/memory/exchanges/{id}/translation", store.ScopeRead, (*handler).translation},
 	{"GET /v1/memory/exchanges/{id}/context", store.ScopeRead, (*handler).contextOf},
 	{"DELETE /v1/memory/exchanges/{id}", store.ScopeErase, (*handler).eraseExchange},

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { api, Bar, between, bytes, cached, clean, clock, Copy, cost, costTitle, count, Empty, full, go, html, input, lasted, Link, Model, money, Outcome, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
 import { Ask } from './ask.js';
+import { Note, Tags, Thumbs, useRemark } from './remark.js';
 import { Replay } from './replay.js';
 import { Long } from './long.js';
 import { useTail } from './tail.js';
@@ -140,7 +141,7 @@ export function Session({ id, who }) {
           ${current && tab && html`<span class="which">turn ${numbers.get(current.exchange.id)} · ${clock(current.exchange.started)} · <${Model} name=${current.exchange.model_served || current.exchange.model_asked} /></span>`}
         </div>
         <div id="pane" role="tabpanel" tabindex="0" aria-label=${(tabs.find(([n]) => n === tab) || tabs[0])[1]}>
-          ${!tab && html`<${Transcript} path=${path} numbers=${numbers} chosen=${chosen} at=${at} />`}
+          ${!tab && html`<${Transcript} path=${path} numbers=${numbers} chosen=${chosen} at=${at} who=${who} />`}
           ${tab === 'context' && current && html`<${Context} id=${current.exchange.id} numbers=${numbers} key=${current.exchange.id} />`}
           ${tab === 'raw' && current && html`<${Raw} id=${current.exchange.id} key=${current.exchange.id} />`}
           ${tab === 'translated' && current && html`<${Translated} id=${current.exchange.id} key=${current.exchange.id} />`}
@@ -161,11 +162,6 @@ function arrows(e) {
   next.click();
 }
 
-const verdicts = ['good', 'bad'];
-
-// Thumb is drawn, since many systems without a desktop have no font with the sign.
-const Thumb = ({ down }) => html`<svg class=${down ? 'thumb down' : 'thumb'} viewBox="0 0 16 16" aria-hidden="true"><path d="M2 7.500h2.500V14H2zM4.500 7.500 7.500 2c1.300 0 1.900.9 1.600 2.100l-.6 2.400h4c1.100 0 1.700.9 1.400 1.900l-1.300 4.300c-.2.8-.8 1.300-1.600 1.300H4.500" /></svg>`;
-
 function Head({ session: s, turns, who, changed }) {
   const [editing, setEditing] = useState(false);
   const name = clean(s.title || s.asked || s.chat_key || 'Untitled');
@@ -182,8 +178,6 @@ function Head({ session: s, turns, who, changed }) {
     }
   };
   const tags = s.tags || [];
-  // A verdict is a tag, so that lists can be narrowed down to it.
-  const judge = (verdict) => describe({ tags: tags.filter((t) => !verdicts.includes(t)).concat(tags.includes(verdict) ? [] : verdict) });
   const save = (e) => {
     e.preventDefault();
     const form = new FormData(e.target);
@@ -197,9 +191,9 @@ function Head({ session: s, turns, who, changed }) {
       <p class="sub">
         ${[s.project && html`<span title=${s.project}>${clean(project(s.project))}</span>`, s.client, s.agent && 'agent ' + s.agent, full(s.created)].filter(Boolean).map((t, i) => html`${i ? ' · ' : ''}${t}`)}
         ${s.parent && html` · <${Link} to=${'/ui/sessions/' + s.parent}>parent session<//>`}
-        ${(s.tags || []).map((t) => html` <span class="tag">${clean(t)}</span>`)}
+        <${Tags} tags=${s.tags} />
       </p>
-      ${s.note && !editing && html`<p class="remark">${clean(s.note)}</p>`}
+      ${!editing && html`<${Note} text=${s.note} />`}
     </div>
     <dl class="sums">
       <div title=${costTitle(s.cost)}><dt>cost</dt><dd>${cost(s.cost)}</dd></div>
@@ -211,7 +205,7 @@ function Head({ session: s, turns, who, changed }) {
     <div class="acts">
       ${who.scopes.includes('write') && html`<button class="quiet" onClick=${() => setEditing(!editing)}>title, tags, note</button>`}
       <${Copy} text=${() => location.origin + '/ui/sessions/' + s.id} label="copy link" />
-      ${who.scopes.includes('write') && verdicts.map((v) => html`<button class="quiet" aria-pressed=${tags.includes(v)} aria-label=${v} title=${v} onClick=${() => judge(v)}><${Thumb} down=${v === 'bad'} /></button>`)}
+      ${who.scopes.includes('write') && html`<${Thumbs} tags=${tags} change=${describe} />`}
       ${who.scopes.includes('erase') && html`<button class="quiet bad" onClick=${() => setErasing(true)}>erase…</button>`}
     </div>
     ${error && html`<p class="error" role="alert">${error}</p>`}
@@ -255,7 +249,7 @@ function TurnLink({ step, before, number, largest, here }) {
 
 // ---- Conversation ------------------------------------------------------------------------------------------------
 
-function Transcript({ path, numbers, chosen, at }) {
+function Transcript({ path, numbers, chosen, at, who }) {
   const { results, calls } = useMemo(() => {
     const results = new Map();
     const calls = new Set();
@@ -271,7 +265,7 @@ function Transcript({ path, numbers, chosen, at }) {
     // The turn that is marked stays so where it stands in front of the fork.
     return html`<div key=${x.id + x.outcome + (step.entry.turn ? 1 : 0)}>
       ${step.ways.length > 0 && html`<${Fork} ways=${step.ways} here=${step.entry} choose=${(way) => setQuery({ branch: way.entry.exchange.id, turn: at < i ? chosen : '' }, false)} />`}
-      <${Turn} entry=${step.entry} lead=${step.lead} number=${numbers.get(x.id)} results=${results} calls=${calls} marked=${x.id === chosen} />
+      <${Turn} entry=${step.entry} lead=${step.lead} number=${numbers.get(x.id)} results=${results} calls=${calls} marked=${x.id === chosen} who=${who} />
     </div>`;
   };
   return html`<div class="transcript"><${Long} items=${path} tall=${160} wanted=${at} draw=${draw} /></div>`;
@@ -300,13 +294,15 @@ function asked(way) {
   return last ? clean(last.slice(0, 120)) : 'no words of its own';
 }
 
-function Turn({ entry, lead, number, results, calls, marked }) {
+function Turn({ entry, lead, number, results, calls, marked, who }) {
   const x = entry.exchange;
   const turn = entry.turn;
+  const [remarks, note] = useRemark(x, who, number);
   return html`<section class=${'turn' + (marked ? ' marked' : '')} id=${'turn-' + x.id} aria-label=${'turn ' + number}>
     <header>
       <span class="n">${number}</span> <${Outcome} of=${x.outcome} error=${x.error} />
       <${Model} name=${x.model_served || x.model_asked} />${x.model_served && x.provider && x.format !== x.surface ? html`<small>${x.surface} → ${x.provider}</small>` : ''}
+      ${remarks}
       <span class="grow"></span>
       <small title=${costTitle(x.cost)}>${x.cost ? money(x.cost.usd) : ''}</small>
       <small title="until the first byte, in all">${lasted(between(x.started, x.first_byte))} / ${lasted(between(x.started, x.last_byte))}</small>
@@ -319,6 +315,7 @@ function Turn({ entry, lead, number, results, calls, marked }) {
     ${((turn && turn.answer) || []).map((m) => html`<${Message} message=${m} answer=${true} results=${results} ended=${x.last_byte} calls=${calls} />`)}
     ${!turn && x.outcome === 'open' && html`<p class="working"><i class="dot"></i> answering…</p>`}
     ${x.error && html`<p class="error">${clean(x.error.message)}</p>`}
+    ${note}
   </section>`;
 }
 

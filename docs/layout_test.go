@@ -84,6 +84,7 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 		"kv":        {"buffer"},
 		"kv/kvtest": {"kv"},
 		"blob":      {"buffer", "kv"},
+		"files":     {"kv"},
 		"identity":  {"kv"},
 	}
 	for path, imports := range packages(t) {

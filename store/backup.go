@@ -132,8 +132,8 @@ func Restore(ctx context.Context, opts Options, r io.Reader, clearDerived func()
 	if err != nil {
 		return header, err
 	}
-	err = restoreInto(ctx, s.db, in, header)
-	return header, errors.Join(err, s.closeDatabase(), s.lock.Close())
+	err = restoreInto(ctx, s.db.DB, in, header)
+	return header, errors.Join(err, s.release())
 }
 
 func readBackupHeader(in *bufio.Reader) (header BackupHeader, err error) {

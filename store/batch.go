@@ -4,14 +4,13 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
-	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/internal/files"
 )
 
 // batch is a sequence of writes that is committed in order, in one transaction as far as the database allows. The
 // first error sticks. Keys and values must stay unchanged until commit.
 type batch struct {
-	db    *badger.DB
-	last  *commitFile
+	db    *files.Database
 	tx    *badger.Txn
 	count int64 // writes in tx
 	size  int64 // bytes in tx, as the database counts them at most
@@ -89,11 +88,11 @@ func (b *batch) flush() {
 		return
 	}
 	version := b.tx.ReadTs() + 1 // nobody commits but the writer, one transaction after the other
-	if b.err = b.tx.Set(kv.NameKey(kv.SpaceMeta, commitKey), []byte{}); b.err == nil {
+	if b.err = b.tx.Set(files.CommitKey, []byte{}); b.err == nil {
 		b.err = b.tx.Commit()
 	}
 	if b.err == nil {
-		b.err = b.last.write(version)
+		b.err = b.db.NoteCommit(version)
 	}
 	b.tx, b.count, b.size = nil, 0, 0
 }

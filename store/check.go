@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
-	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
 // Finding is one thing that [Upkeep.Check] found to be wrong.
@@ -41,7 +38,7 @@ type CheckReport struct {
 // counts, and the next check finds them again.
 func (s Upkeep) Check(ctx context.Context, repair bool, tell func(Finding)) (CheckReport, error) {
 	var report CheckReport
-	if err := s.checkFiles(ctx, func(d Damage) {
+	if err := s.db.Check(ctx, func(d Damage) {
 		report.Findings++
 		tell(Finding{Subject: d.File, Problem: d.Problem})
 	}); err != nil {
@@ -69,62 +66,6 @@ func (c *checker) whole(subject string, check func() error) (err error) {
 		}
 	}()
 	return check()
-}
-
-// checkFiles looks at the files of the database while it is open, and gives what was noted when it was opened.
-func (s *core) checkFiles(ctx context.Context, found func(Damage)) error {
-	for _, d := range Damages(s.opts.Dir) {
-		if d.Kept != "" {
-			d.Problem += "; the file as it was found is " + d.Kept
-		}
-		d.Problem += ". This stays noted until the note is taken out of the directory " + damagedDir
-		found(d)
-	}
-	look := &survey{dir: s.opts.Dir}
-	for _, info := range s.db.Tables() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		name := tableName(info.ID)
-		t, err := salvage.ReadTable(look.path(name), func(*salvage.Entry) error { return nil })
-		switch {
-		case err == nil && t.Whole():
-		case !s.tables.has(name): // compacted meanwhile, and cut to nothing before it was removed
-		case errors.Is(err, fs.ErrNotExist):
-			found(*look.damage(filepath.Join(databaseDir, name), "it is missing"))
-		case err != nil:
-			return err
-		default:
-			found(*look.damage(filepath.Join(databaseDir, name), "%s; get out what can be read with mneme recover", t.Problem()))
-		}
-	}
-	logs, err := filepath.Glob(look.path("*.vlog"))
-	if err != nil {
-		return err
-	}
-	for _, path := range logs {
-		l, err := readQuietLog(ctx, path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // rewritten meanwhile
-		}
-		if err != nil {
-			return err
-		}
-		if len(l.Bad) > 0 || l.Header {
-			found(*look.damage(filepath.Join(databaseDir, filepath.Base(path)), "%s", logProblem(l)))
-		}
-	}
-	return nil
-}
-
-// readQuietLog reads a log that may be written meanwhile: what looks damaged only for a moment is not.
-func readQuietLog(ctx context.Context, path string) (*salvage.Log, error) {
-	for tries := 3; ; tries-- {
-		l, err := salvage.ReadLog(path, func(*salvage.Record) error { return ctx.Err() })
-		if err != nil || len(l.Bad) == 0 || tries == 1 {
-			return &l, err
-		}
-	}
 }
 
 // checker checks one account.

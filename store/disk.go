@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
@@ -44,7 +45,7 @@ func valueLogSize(dir string) int64 {
 // memoryTableSize is the size of memory tables for the store in dir. After a crash they have to be as large as those that
 // the logs which are left were written with, so it is the small one only where all logs are those of small tables.
 func memoryTableSize(dir string) int64 {
-	logs, err := filepath.Glob(filepath.Join(dir, databaseDir, "*.mem"))
+	logs, err := filepath.Glob(filepath.Join(dir, files.DatabaseDir, "*.mem"))
 	if err != nil || !onSmallVolume(dir) {
 		return memTableSize
 	}

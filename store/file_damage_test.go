@@ -12,6 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/internal/files"
 )
 
 // allDamages makes the damage tests go through every place; without it they take a few (make damage).
@@ -221,7 +225,7 @@ func TestNoDamageOfAFileIsHidden(t *testing.T) {
 func filesOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if name, _ := filepath.Rel(dir, path); err == nil && !e.IsDir() && name != lockFile && e.Name() != "LOCK" {
+		if name, _ := filepath.Rel(dir, path); err == nil && !e.IsDir() && name != files.LockFile && e.Name() != "LOCK" {
 			names = append(names, name)
 		}
 		return err
@@ -392,5 +396,6 @@ func summary(t *testing.T, path string) string {
 	}
 	defer file.Close()
 	_, _ = file.ReadAt(data, 0)
-	return string(hexSum(data))
+	sum := blake3.Sum256(data)
+	return string(sum[:])
 }

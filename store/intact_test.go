@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/internal/files"
 )
 
 // killedStore makes a store of n exchanges in tables and another n in the newest logs, as a killed process leaves it.
@@ -47,13 +51,21 @@ func readable(t *testing.T, s *Store, ids []string) (n int) {
 	return n
 }
 
+func copyFile(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o600)
+}
+
 func newestOf(t *testing.T, dir, pattern string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, databaseDir, pattern))
-	if err != nil || len(files) == 0 {
+	found, err := filepath.Glob(filepath.Join(dir, files.DatabaseDir, pattern))
+	if err != nil || len(found) == 0 {
 		t.Fatalf("there is no %s: %v", pattern, err)
 	}
-	return files[len(files)-1]
+	return found[len(found)-1]
 }
 
 func TestAStoreWithoutItsManifestIsNotOpenedAndKeepsItsTables(t *testing.T) {
@@ -63,12 +75,12 @@ func TestAStoreWithoutItsManifestIsNotOpenedAndKeepsItsTables(t *testing.T) {
 		"empty":   func(path string) error { return os.Truncate(path, 0) },
 		"foreign": func(path string) error {
 			other := openStore(t, Options{})
-			return copyFile(filepath.Join(other.opts.Dir, databaseDir, "MANIFEST"), path)
+			return copyFile(filepath.Join(other.opts.Dir, files.DatabaseDir, "MANIFEST"), path)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := killedStore(t, 5)
-			if err := harm(filepath.Join(dir, databaseDir, "MANIFEST")); err != nil {
+			if err := harm(filepath.Join(dir, files.DatabaseDir, "MANIFEST")); err != nil {
 				t.Fatal(err)
 			}
 			before := contents(t, dir)
@@ -81,7 +93,7 @@ func TestAStoreWithoutItsManifestIsNotOpenedAndKeepsItsTables(t *testing.T) {
 					t.Errorf("%s has changed", file)
 				}
 			}
-			if _, err := os.Stat(filepath.Join(dir, databaseDir, "000001.sst")); err != nil {
+			if _, err := os.Stat(filepath.Join(dir, files.DatabaseDir, "000001.sst")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -131,8 +143,9 @@ func TestCommitsThatThePowerTookAreNamed(t *testing.T) {
 	if err := os.Remove(newestOf(t, dir, "*.mem")); err != nil {
 		t.Fatal(err)
 	}
-	text := []byte(`{"version":1,"clean":false,"boot":"another"}`)
-	if err := os.WriteFile(filepath.Join(dir, stopNoteFile), append(append(append(text, '\n'), hexSum(text)...), '\n'), 0o600); err != nil {
+	text := `{"version":1,"clean":false,"boot":"another"}`
+	sum := blake3.Sum256([]byte(text))
+	if err := os.WriteFile(filepath.Join(dir, "stop.json"), fmt.Appendf(nil, "%s\n%x\n", text, sum[:16]), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	openStore(t, Options{Dir: dir})
@@ -145,12 +158,12 @@ func TestAFileThatChangedWhileTheStoreWasClosedIsNoticed(t *testing.T) {
 	for name, harm := range map[string]func(t *testing.T, dir string){
 		"a log that does not belong to it": func(t *testing.T, dir string) {
 			other, _ := killedStore(t, 1)
-			if err := copyFile(newestOf(t, other, "*.mem"), filepath.Join(dir, databaseDir, "00007.mem")); err != nil {
+			if err := copyFile(newestOf(t, other, "*.mem"), filepath.Join(dir, files.DatabaseDir, "00007.mem")); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"a value log that is gone": func(t *testing.T, dir string) {
-			if err := os.Remove(filepath.Join(dir, databaseDir, "000001.vlog")); err != nil {
+			if err := os.Remove(filepath.Join(dir, files.DatabaseDir, "000001.vlog")); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -180,7 +193,7 @@ func TestAFileThatChangedWhileTheStoreWasClosedIsNoticed(t *testing.T) {
 
 func TestTheFilesOfAStoreAreItsUsersAlone(t *testing.T) {
 	dir, _ := killedStore(t, 1)
-	path := filepath.Join(dir, databaseDir, "000001.vlog")
+	path := filepath.Join(dir, files.DatabaseDir, "000001.vlog")
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +240,7 @@ func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, databaseDir, "MANIFEST")); err != nil {
+	if err := os.Remove(filepath.Join(dir, files.DatabaseDir, "MANIFEST")); err != nil {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "recovered")
@@ -250,11 +263,11 @@ func TestWhatWasErasedStaysErasedInARecoveredStore(t *testing.T) {
 func TestADamagedValueLogIsNotRewritten(t *testing.T) {
 	dir, ids := killedStore(t, 20)
 	s := openStore(t, Options{Dir: dir})
-	path := filepath.Join(dir, databaseDir, "000001.vlog")
+	path := filepath.Join(dir, files.DatabaseDir, "000001.vlog")
 	if err := patch(path, 400, func(b []byte) { b[0] ^= 1 }); err != nil {
 		t.Fatal(err)
 	}
-	counts := filepath.Join(dir, databaseDir, discardFile)
+	counts := filepath.Join(dir, files.DatabaseDir, "DISCARD")
 	if err := patch(counts, 0, func(b []byte) { copy(b, []byte{7: 1, 13: 0xff, 15: 0xff}) }); err != nil { // most of it is dead
 		t.Fatal(err)
 	}

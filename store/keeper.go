@@ -3,9 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
-	"github.com/mnemeproxy/mneme/store/salvage"
 )
 
 const (
@@ -28,8 +24,6 @@ type keeper struct {
 	mu    sync.Mutex
 	queue []erasureRef
 	gone  []kv.AccountNumber // deleted accounts whose data has yet to go
-
-	sound sync.Map // names of value logs that have been read to their end
 
 	signal chan struct{} // holds one token when the queue has got something
 	cancel context.CancelFunc
@@ -107,7 +101,7 @@ func (s *core) keep(ctx context.Context) {
 	for {
 		s.runErasures(ctx)
 		s.runDeletions(ctx)
-		if ctx.Err() == nil && s.tables.readNext() {
+		if ctx.Err() == nil && s.db.ReadNext() {
 			continue
 		}
 		select {
@@ -127,10 +121,10 @@ func (s *core) tidy(ctx context.Context) {
 	if err := s.audit.Expire(ctx, time.Now()); err != nil && ctx.Err() == nil {
 		s.log.Error("old acts of administration could not be forgotten; it is tried again", "error", err)
 	}
-	if err := s.noteSettled(); err != nil {
+	if err := s.db.NoteSettled(); err != nil {
 		s.log.Error("the files of the store could not be noted; a start after a kill reads all of them", "error", err)
 	}
-	s.tables.queueDaily(time.Now())
+	s.db.QueueDaily(time.Now())
 	s.giveBack(ctx, rewriteAbove)
 }
 
@@ -172,7 +166,7 @@ func (s *core) unfinishedErasures() (refs []erasureRef) {
 
 // giveBack rewrites value log files of which more than a share is dead, so that their space returns to the volume.
 func (s *core) giveBack(ctx context.Context, share float64) {
-	for ctx.Err() == nil && s.disk.allowsFreeing() == nil && s.soundToRewrite(share) {
+	for ctx.Err() == nil && s.disk.allowsFreeing() == nil && s.db.SoundToRewrite(share) {
 		if err := s.db.RunValueLogGC(share); err != nil {
 			if !errors.Is(err, badger.ErrNoRewrite) && !errors.Is(err, badger.ErrRejected) {
 				s.log.Error("space could not be given back", "error", err)
@@ -182,48 +176,19 @@ func (s *core) giveBack(ctx context.Context, share float64) {
 	}
 }
 
-// soundToRewrite reports whether the value logs that may be rewritten can be read to their end: what stands behind damage
-// would go with the file. It looks at each once, since nothing is added to them any more.
-func (s *core) soundToRewrite(share float64) bool {
-	counts, err := os.ReadFile(filepath.Join(s.opts.Dir, databaseDir, discardFile))
-	if err != nil {
-		s.log.Error("space could not be given back", "error", err)
-		return false
-	}
-	for at := 0; at+16 <= len(counts); at += 16 {
-		number, dead := beUint64(counts[at:]), beUint64(counts[at+8:])
-		name := fmt.Sprintf("%06d.vlog", number)
-		path := filepath.Join(s.opts.Dir, databaseDir, name)
-		info, err := os.Stat(path)
-		if number == 0 || err != nil || float64(dead) < share*float64(info.Size())/2 { // the counts grow meanwhile
-			continue
-		}
-		if _, done := s.keeper.sound.Load(name); done {
-			continue
-		}
-		l, err := salvage.ReadLog(path, func(*salvage.Record) error { return nil })
-		if err != nil || !l.Whole() {
-			s.log.Error("space is not given back: a value log is damaged; get out what can be read with mneme recover", "file", path, "error", err)
-			return false
-		}
-		s.keeper.sound.Store(name, true)
-	}
-	return true
-}
-
 // Compact gives back as much space as can be had, at the cost of rewriting most of the store. It may run while
 // requests are served. Where a table is damaged it changes nothing: what stands behind the damage would be lost.
 func (s Upkeep) Compact(ctx context.Context) error {
 	if err := s.disk.allowsFreeing(); err != nil {
 		return err
 	}
-	s.tables.queueAll(time.Now())
-	for s.tables.readNext() {
+	s.db.QueueAll(time.Now())
+	for s.db.ReadNext() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}
-	if name := s.tables.damage(); name != "" {
+	if name := s.db.Damaged(); name != "" {
 		return codec.Errorf(codec.KindStorage, "nothing was compacted, because %s is damaged: get out what can be read with mneme recover", name)
 	}
 	if err := s.db.Flatten(2); err != nil {

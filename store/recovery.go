@@ -14,6 +14,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 	"github.com/mnemeproxy/mneme/store/salvage"
@@ -33,7 +34,7 @@ type RecoverReport struct {
 // store is first served. Where a table or the manifest is lost, what was erased shortly before may be there again; the
 // report says so.
 func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, error) {
-	unlock, err := lockExisting(from)
+	unlock, err := files.LockExisting(from)
 	if err != nil {
 		return nil, err
 	}
@@ -44,20 +45,16 @@ func Recover(ctx context.Context, opts Options, from string) (*RecoverReport, er
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	found, err := examine(from, whole)
+	found, err := files.Examine(from)
 	if err != nil {
 		return nil, err
 	}
 	r := &recovery{from: from, opts: opts, report: &RecoverReport{Findings: []Finding{}}, accounts: make(map[kv.AccountNumber]bool), files: make(map[uint32]*os.File)}
 	defer r.close()
-	r.report.Damage = append(Damages(from), found.fatal...)
-	for _, m := range found.mendable {
-		r.report.Damage = append(r.report.Damage, m.Damage)
-	}
-	r.report.Damage = append(r.report.Damage, found.named...)
-	if slices.ContainsFunc(found.fatal, losesDeletions) {
+	r.report.Damage = append(Damages(from), found.Damage()...)
+	if slices.ContainsFunc(found.Fatal, losesDeletions) {
 		r.report.Damage = append(r.report.Damage, Damage{
-			File: databaseDir, Problem: "what was erased shortly before can be there again: erase it once more (mneme audit list says what was erased)",
+			File: files.DatabaseDir, Problem: "what was erased shortly before can be there again: erase it once more (mneme audit list says what was erased)",
 		})
 	}
 	if err := r.copyKey(); err != nil {
@@ -80,21 +77,6 @@ func losesDeletions(d Damage) bool {
 	return filepath.Ext(d.File) == ".sst" || filepath.Base(d.File) == badger.ManifestFilename
 }
 
-// lockExisting keeps others out of a store that is to stay as it is.
-func lockExisting(dir string) (unlock func(), err error) {
-	if _, err := os.Stat(filepath.Join(dir, databaseDir)); err != nil {
-		return nil, fmt.Errorf("there is no store in %s: %w", dir, err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil
-	}
-	lock, err := lockDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = lock.Close() }, nil
-}
-
 // recovery is a run of [Recover].
 type recovery struct {
 	from   string
@@ -106,7 +88,14 @@ type recovery struct {
 	newest   uint64                    // version
 	unkeyed  bool                      // the master key is lost, and what was sealed with it
 	files    map[uint32]*os.File       // value logs; nil: missing
-	lost     []dangling
+	lost     []lostValue
+}
+
+// lostValue is an entry whose value cannot be read.
+type lostValue struct {
+	key     []byte
+	version uint64
+	file    uint32 // number of the value log
 }
 
 func (r *recovery) close() {
@@ -136,8 +125,8 @@ func (r *recovery) copyKey() error {
 	return nil
 }
 
-func (r *recovery) copyDatabase(ctx context.Context, found *survey) error {
-	db, err := openBadger(badgerOptions(r.opts, func() {}), badger.OpenManaged)
+func (r *recovery) copyDatabase(ctx context.Context, found *files.Survey) error {
+	db, err := files.OpenManaged(badgerOptions(r.opts), r.opts.Log)
 	if err != nil {
 		return err
 	}
@@ -154,9 +143,9 @@ func (r *recovery) copyDatabase(ctx context.Context, found *survey) error {
 }
 
 // copyFiles reads tables and the logs of memory tables. The versions of keys are kept, so that their order does not matter.
-func (r *recovery) copyFiles(ctx context.Context, found *survey) error {
-	unsure := slices.ContainsFunc(found.fatal, func(d Damage) bool { return filepath.Base(d.File) == badger.ManifestFilename })
-	entries, err := os.ReadDir(filepath.Join(r.from, databaseDir))
+func (r *recovery) copyFiles(ctx context.Context, found *files.Survey) error {
+	unsure := slices.ContainsFunc(found.Fatal, func(d Damage) bool { return filepath.Base(d.File) == badger.ManifestFilename })
+	entries, err := os.ReadDir(filepath.Join(r.from, files.DatabaseDir))
 	if err != nil {
 		return err
 	}
@@ -164,10 +153,10 @@ func (r *recovery) copyFiles(ctx context.Context, found *survey) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		path := filepath.Join(r.from, databaseDir, e.Name())
+		path := filepath.Join(r.from, files.DatabaseDir, e.Name())
 		switch filepath.Ext(e.Name()) {
 		case ".sst":
-			if slices.Contains(found.leftover, e.Name()) && !unsure {
+			if slices.Contains(found.Leftover, e.Name()) && !unsure {
 				continue
 			}
 			_, err = salvage.ReadTable(path, r.copy)
@@ -210,7 +199,7 @@ func (r *recovery) copy(e *salvage.Entry) error {
 			return err
 		}
 		if record == nil || record.Version != e.Version || !bytes.Equal(record.Key, e.Key) {
-			r.lost = append(r.lost, dangling{key, e.Version, p.File})
+			r.lost = append(r.lost, lostValue{key, e.Version, p.File})
 			if key[0] == kv.SpaceSession {
 				return nil
 			}
@@ -225,7 +214,7 @@ func (r *recovery) copy(e *salvage.Entry) error {
 func (r *recovery) dropped(key []byte) bool {
 	if key[0] == kv.SpaceMeta {
 		name := string(key[1:])
-		return name == restoreMark || name == commitKey || r.unkeyed && (name == "master" || name == "format")
+		return name == restoreMark || name == string(files.CommitKey[1:]) || r.unkeyed && (name == "master" || name == "format")
 	}
 	return r.unkeyed && key[0] == kv.SpaceCredential
 }
@@ -246,7 +235,7 @@ func (r *recovery) value(p salvage.Pointer) (*salvage.Record, error) {
 	file, known := r.files[p.File]
 	if !known {
 		var err error
-		file, err = os.Open(filepath.Join(r.from, databaseDir, fmt.Sprintf("%06d.vlog", p.File)))
+		file, err = os.Open(filepath.Join(r.from, files.DatabaseDir, fmt.Sprintf("%06d.vlog", p.File)))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -274,15 +263,15 @@ func (r *recovery) complete(db *badger.DB) error {
 		}
 		r.report.Lost++
 		lost[fmt.Sprintf("%06d.vlog", d.file)]++
-		if len(subjects) < maxNamed {
-			subjects = append(subjects, subjectOf(d.key))
+		if len(subjects) < files.MaxNamed {
+			subjects = append(subjects, kv.SubjectOf(d.key))
 		}
 	}
 	slices.Sort(subjects)
 	subjects = slices.Compact(subjects)
 	for file, n := range lost {
 		r.report.Damage = append(r.report.Damage, Damage{
-			File: filepath.Join(databaseDir, file), Problem: fmt.Sprintf("%d values are lost", n), Lost: subjects,
+			File: filepath.Join(files.DatabaseDir, file), Problem: fmt.Sprintf("%d values are lost", n), Lost: subjects,
 		})
 		subjects = nil // they are named once
 	}
@@ -326,7 +315,7 @@ func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
 const newKeyMade = "a new one is made, and credentials of providers have to be set again"
 
 // deletedSince reports whether the key was deleted after the version that cannot be read.
-func (r *recovery) deletedSince(tx *badger.Txn, d dangling) bool {
+func (r *recovery) deletedSince(tx *badger.Txn, d lostValue) bool {
 	it := tx.NewKeyIterator(d.key, badger.IteratorOptions{AllVersions: true})
 	defer it.Close()
 	it.Rewind()
@@ -382,7 +371,7 @@ func (r *recovery) completeAccounts(db *badger.DB, tx *badger.Txn) error {
 			return err
 		}
 		r.report.Damage = append(r.report.Damage, Damage{
-			File: databaseDir, Problem: fmt.Sprintf("the record of account %q was lost; it is there again, without its retention rule", a.Name),
+			File: files.DatabaseDir, Problem: fmt.Sprintf("the record of account %q was lost; it is there again, without its retention rule", a.Name),
 		})
 	}
 	if err := b.SetEntryAt(badger.NewEntry(kv.NameKey(kv.SpaceMeta, "accounts"), binary.BigEndian.AppendUint32(nil, uint32(last))), r.newest+1); err != nil {

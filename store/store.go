@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,14 +14,14 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 
 	"github.com/mnemeproxy/mneme/codec"
-	"github.com/mnemeproxy/mneme/store/filelock"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // ErrInUse is returned by [Open] when another process has the store open.
-var ErrInUse = errors.New("the store is open in another process")
+var ErrInUse = files.ErrInUse
 
 // formatVersion is the version of the layout that FORMAT.md describes.
 // An older one is read as it is: what is written again is written as this one has it.
@@ -33,9 +30,6 @@ const formatVersion = 4
 const (
 	defaultQueueBytes  = 64 << 20
 	defaultAnswerBytes = 64 << 20 // the largest known are batches of embeddings, of 58 MB
-
-	databaseDir = "badger" // inside the store's
-	lockFile    = "lock"   // likewise
 )
 
 // Store is an open store. All methods may be called from any goroutine, those of its parts as well.
@@ -45,18 +39,15 @@ type Store struct{ *core }
 type core struct {
 	opts  Options
 	log   *slog.Logger
-	lock  *os.File // holds the lock on Dir
-	db    *badger.DB
+	db    *files.Database
 	ids   kv.IDSource
 	disk  diskGate
-	last  commitFile
 	count counters
 
 	planner  blob.Planner
 	planning sync.RWMutex // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
 	digester digester
 	keeper   keeper
-	tables   *tableWatch
 	events   eventHub
 	feed     feed
 	shipping Shipping
@@ -112,57 +103,34 @@ func prepare(opts Options) (*core, error) {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create the store directory: %w", err)
-	}
-	if err := keepPrivate(opts.Dir); err != nil {
-		return nil, fmt.Errorf("keep the store directory private: %w", err)
-	}
-	lock, err := lockDir(opts.Dir)
+	db, err := files.Lock(opts.Dir, opts.Log)
 	if err != nil {
 		return nil, err
 	}
 	return &core{
 		digester: digester{signal: make(chan struct{}, 1)},
 		ids:      kv.IDSource{Node: opts.Node},
-		opts:     opts, log: opts.Log, lock: lock, now: opts.Clock,
+		opts:     opts, log: opts.Log, db: db, now: opts.Clock,
 		queue:      newQueue(opts.QueueBytes),
 		writerDone: make(chan struct{}),
 	}, nil
 }
 
-// keepPrivate takes from other users what they could read of the store: Badger makes its files as the process's umask says.
-func keepPrivate(dir string) error {
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil || info.Mode().Perm()&0o077 == 0 || path == dir || !info.Mode().IsRegular() && !info.IsDir() {
-			return nil //nolint:nilerr // a file that is gone meanwhile
-		}
-		return os.Chmod(path, info.Mode().Perm()&0o700)
-	})
-}
-
 // release gives up what a store holds whose opening failed.
 func (s *core) release() (err error) {
-	if s.db != nil {
-		err = s.closeDatabase()
+	if s.db.DB != nil {
+		err = s.db.Close(s.master.Proof())
 	}
-	return errors.Join(err, s.lock.Close())
+	return errors.Join(err, s.db.Unlock())
 }
 
 func (s *core) open() (err error) {
 	if s.master, err = openMasterKey(s.opts); err != nil {
 		return err
 	}
-	// With the wrong key the store has to stay as it is. An unreadable note is for examine.
-	if note, err := readStopNote(s.opts.Dir); err == nil && note != nil && note.Proof != nil {
-		if err := s.master.Check(note.Proof); err != nil {
+	// With the wrong key the store has to stay as it is.
+	if proof := files.NotedProof(s.opts.Dir); proof != nil {
+		if err := s.master.Check(proof); err != nil {
 			return err
 		}
 	}
@@ -191,13 +159,12 @@ func (s *core) open() (err error) {
 }
 
 func openMasterKey(opts Options) (*identity.MasterKey, error) {
-	return identity.OpenMasterKey(opts.Dir, filepath.Join(opts.Dir, databaseDir), opts.MasterKey, opts.PreviousMasterKey)
+	return identity.OpenMasterKey(opts.Dir, filepath.Join(opts.Dir, files.DatabaseDir), opts.MasterKey, opts.PreviousMasterKey)
 }
 
 // rotation is what a change of the master key needs of the store.
 func (s *core) rotation() identity.Rotation {
-	note := func(proof []byte) error { return writeStopNote(s.opts.Dir, &stopNote{Proof: proof}) }
-	return identity.Rotation{DB: database{s}, Accounts: s.accounts, Sync: s.db.Sync, Note: note}
+	return identity.Rotation{DB: database{s}, Accounts: s.accounts, Sync: s.db.Sync, Note: s.db.NoteKey}
 }
 
 func (s *core) openIdentity() (err error) {
@@ -216,72 +183,15 @@ func (s *core) openIdentity() (err error) {
 	return nil
 }
 
-func (s *core) openDatabase() (err error) {
+func (s *core) openDatabase() error {
 	s.disk = newDiskGate(s.opts.Dir, s.opts.MinFreeDisk)
 	if err := s.disk.allows(); err != nil {
 		return err // Badger dies of SIGBUS when it opens on a full disk
 	}
-	found, err := examine(s.opts.Dir, atStart)
-	if err == nil {
-		err = found.settle()
+	if s.master == nil { // the store is being restored
+		return s.db.Open(badgerOptions(s.opts), nil)
 	}
-	if err == nil {
-		err = s.last.open(s.opts.Dir)
-	}
-	if err == nil {
-		err = s.noteInUse()
-	}
-	if err != nil {
-		return err
-	}
-	s.tables = newTableWatch(s.opts.Dir, s.log, found.unread)
-	if s.db, err = openBadger(badgerOptions(s.opts, s.tables.readAll), badger.Open); err != nil {
-		return err
-	}
-	s.tables.db.Store(s.db)
-	found.tell(s)
-	return errors.Join(s.noteCommits(), s.noteSettled())
-}
-
-// noteInUse notes that the store is open, and so that it was not closed if nothing else is noted later. A note that says so
-// already stays as it is: each proof is another one.
-func (s *core) noteInUse() error {
-	note := &stopNote{}
-	if s.master != nil && !s.master.Changing() {
-		was, err := readStopNote(s.opts.Dir)
-		if err == nil && was != nil && !was.Clean && was.Boot == bootID() && was.Proof != nil && s.master.Check(was.Proof) == nil {
-			return nil
-		}
-		note.Proof = s.master.Proof()
-	}
-	return writeStopNote(s.opts.Dir, note)
-}
-
-// openBadger makes a panic an error: Badger has its own way with files that it does not expect.
-func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error)) (db *badger.DB, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			line, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(p)), "\n")
-			db, err = nil, fmt.Errorf("%s cannot be opened (%s): restore a backup with mneme restore, or get out what can be read with mneme recover", o.Dir, line)
-		}
-	}()
-	if db, err = open(o); err != nil {
-		return nil, fmt.Errorf("open the database in %s: %w; restore a backup with mneme restore, or get out what can be read with mneme recover", o.Dir, err)
-	}
-	return db, nil
-}
-
-// closeDatabase closes the database and notes how its files are then.
-func (s *core) closeDatabase() error {
-	tables := s.tables.sound()
-	err := errors.Join(s.db.Close(), s.last.close(), keepPrivate(s.opts.Dir))
-	if err == nil {
-		err = noteStop(s.opts.Dir, s.master.Proof(), tables)
-	}
-	if err == nil { // what was left over was not needed
-		err = os.RemoveAll(filepath.Join(s.opts.Dir, leftoverDir))
-	}
-	return err
+	return s.db.Open(badgerOptions(s.opts), s.master)
 }
 
 // badgerOptions are for a single writer of values that are compressed already: a small memory footprint, all but the
@@ -291,10 +201,8 @@ func (s *core) closeDatabase() error {
 // 150 MB that the garbage collector cannot give back (measured at 8,000 exchanges a second). Blocks are then read where
 // the kernel has mapped them, so there is nothing for a block cache to do; tables that an earlier version compressed are
 // read without one.
-//
-// merging is called when tables have been merged and are about to be removed.
-func badgerOptions(opts Options, merging func()) badger.Options {
-	o := badger.DefaultOptions(filepath.Join(opts.Dir, databaseDir)).
+func badgerOptions(opts Options) badger.Options {
+	o := badger.DefaultOptions(filepath.Join(opts.Dir, files.DatabaseDir)).
 		WithMemTableSize(memoryTableSize(opts.Dir)).
 		WithNumMemtables(memTables).
 		WithBaseTableSize(2 << 20). // each table that is built takes 3 MiB for its index, whatever its size
@@ -310,22 +218,9 @@ func badgerOptions(opts Options, merging func()) badger.Options {
 		WithDetectConflicts(false).
 		WithChecksumVerificationMode(options.OnBlockRead).
 		WithVerifyValueChecksum(true).
-		WithSyncWrites(opts.Durability == Power).
-		WithLogger(badgerLog{opts.Log, merging})
+		WithSyncWrites(opts.Durability == Power)
 	o.TableSizeMultiplier = 1 // builders of larger tables take several times their size in memory
 	return o
-}
-
-// lockDir takes the store's lock. The kernel frees it when the process ends, however it ends.
-func lockDir(dir string) (*os.File, error) {
-	file, err := filelock.Lock(filepath.Join(dir, lockFile))
-	switch {
-	case errors.Is(err, filelock.ErrHeld):
-		return nil, fmt.Errorf("%s: %w", dir, ErrInUse)
-	case err != nil:
-		return nil, fmt.Errorf("lock the store: %w", err)
-	}
-	return file, nil
 }
 
 // checkFormat compares the store's version and master key with ours, and notes both in a new store.
@@ -377,7 +272,7 @@ func (s *Store) Close() error {
 	}
 	<-s.writerDone
 	s.events.close()
-	return errors.Join(s.closeDatabase(), s.lock.Close())
+	return s.release()
 }
 
 func (s *core) view(read func(tx *badger.Txn) error) error { return s.db.View(read) }

@@ -1,13 +1,17 @@
 package store
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/files"
 )
 
 // openAlone opens a store without the goroutines that look after it.
@@ -31,7 +35,7 @@ func openAlone(t *testing.T, opts Options) *core {
 // rot flips a bit of a table as a volume does that loses it: the file has the time of its last change still.
 func rot(t *testing.T, dir, table string) {
 	t.Helper()
-	path := filepath.Join(dir, databaseDir, table)
+	path := filepath.Join(dir, files.DatabaseDir, table)
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +61,16 @@ func merge(t *testing.T, s *core) {
 	}
 }
 
+// readTables reads the tables that have yet to be read.
+func readTables(db *files.Database) {
+	for db.ReadNext() {
+	}
+}
+
+func hasTable(db *files.Database, name string) bool {
+	return slices.ContainsFunc(db.Tables(), func(t badger.TableInfo) bool { return fmt.Sprintf("%06d.sst", t.ID) == name })
+}
+
 // mustKeep fails the test unless the damage of one table was noted, and the table is kept as it was.
 func mustKeep(t *testing.T, dir, table, was string) {
 	t.Helper()
@@ -74,10 +88,10 @@ func TestNoTableIsMergedUnread(t *testing.T) {
 	dir, _ := agedStore(t, false)
 	const table = "000001.sst"
 	rot(t, dir, table)
-	was := summary(t, filepath.Join(dir, databaseDir, table))
+	was := summary(t, filepath.Join(dir, files.DatabaseDir, table))
 	s := openAlone(t, Options{Dir: dir})
 	merge(t, s)
-	if s.tables.has(table) {
+	if hasTable(s.db, table) {
 		t.Fatal("the table was not merged")
 	}
 	mustKeep(t, dir, table, was)
@@ -87,15 +101,15 @@ func TestATableThatRotsWhileTheStoreIsOpenIsFoundWithinADay(t *testing.T) {
 	dir, _ := agedStore(t, false)
 	const table = "000001.sst"
 	s := openAlone(t, Options{Dir: dir})
-	s.tables.readAll()
+	readTables(s.db)
 	rot(t, dir, table)
-	was := summary(t, filepath.Join(dir, databaseDir, table))
-	s.tables.queueDaily(time.Now())
-	s.tables.readAll()
+	was := summary(t, filepath.Join(dir, files.DatabaseDir, table))
+	s.db.QueueDaily(time.Now())
+	readTables(s.db)
 	if found := Damages(dir); len(found) > 0 {
 		t.Fatalf("all tables are read again at once: %+v", found)
 	}
-	s.tables.queueDaily(time.Now().Add(readTablesEvery))
+	s.db.QueueDaily(time.Now().Add(24 * time.Hour))
 	merge(t, s)
 	mustKeep(t, dir, table, was)
 }
@@ -109,23 +123,10 @@ func TestADamagedTableIsNotCompactedOnDemand(t *testing.T) {
 	if err := s.Upkeep().Compact(t.Context()); err == nil || !strings.Contains(err.Error(), table) {
 		t.Errorf("it was compacted: %v", err)
 	}
-	if !s.tables.has(table) {
+	if !hasTable(s.db, table) {
 		t.Error("the table is gone")
 	}
 	if after := readable(t, s, ids); after != before {
 		t.Errorf("%d of %d exchanges can still be read", after, before)
-	}
-}
-
-// A compaction cuts the file of a table to nothing before it removes it: what is read of it in that moment is no damage.
-func TestATableThatIsBeingRemovedIsNotDamaged(t *testing.T) {
-	s := openStore(t, Options{})
-	const removed = "999999.sst" // which the database does not list any more
-	if err := os.WriteFile(filepath.Join(s.opts.Dir, databaseDir, removed), []byte("its first block"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.tables.read(removed)
-	if found := Damages(s.opts.Dir); len(found) > 0 {
-		t.Errorf("it is taken for damage: %+v", found)
 	}
 }

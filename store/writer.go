@@ -155,7 +155,7 @@ func (s *core) write(g *gathering, group []*write) error {
 	}
 	g.blobs.Encode()
 	s.feed.coming.Store(s.feed.last)
-	b := batch{db: s.db, last: &s.last}
+	b := batch{db: s.db}
 	defer b.discard()
 	b.apply(g.logRecords())
 	for _, w := range group {

@@ -18,7 +18,7 @@ func (s *core) markInterrupted() error {
 	}
 	g := newGathering(s)
 	defer g.reset()
-	b := batch{db: s.db, last: &s.last}
+	b := batch{db: s.db}
 	defer b.discard()
 	for _, note := range notes {
 		for _, id := range note.ids {

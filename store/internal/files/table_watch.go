@@ -1,4 +1,4 @@
-package store
+package files
 
 import (
 	"errors"
@@ -82,8 +82,7 @@ func (w *tableWatch) readAll() {
 
 // read keeps a copy of a table that is damaged, and says so.
 func (w *tableWatch) read(name string) {
-	look := &survey{dir: w.dir}
-	t, err := salvage.ReadTable(look.path(name), func(*salvage.Entry) error { return nil })
+	t, err := salvage.ReadTable(filepath.Join(w.dir, DatabaseDir, name), func(*salvage.Entry) error { return nil })
 	if errors.Is(err, fs.ErrNotExist) || err == nil && t.Whole() || !w.has(name) {
 		return // one that was merged meanwhile is cut to nothing before it is removed
 	}
@@ -94,13 +93,13 @@ func (w *tableWatch) read(name string) {
 	if err == nil {
 		problem = t.Problem()
 	}
-	d := look.damage(filepath.Join(databaseDir, name), "%s. Stop mneme and get out what can be read with mneme recover: "+
+	d := newDamage(filepath.Join(DatabaseDir, name), "%s. Stop mneme and get out what can be read with mneme recover: "+
 		"once the database merges this table with others, what stands behind the damage is in the kept copy alone", problem)
 	if err := d.keepCopy(w.dir); err != nil {
 		w.log.Error("a damaged file could not be kept aside", "file", d.File, "error", err)
 	}
 	w.damaged[name] = struct{}{}
-	d.tell(w.dir, w.log)
+	d.report(w.dir, w.log)
 }
 
 // has reports whether the database still has a table. Before it is open, it removes none that has not been read.

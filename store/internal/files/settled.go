@@ -1,4 +1,4 @@
-package store
+package files
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ const settleAge = 3 * time.Second
 func settledFiles(dir string, tables []badger.TableInfo, writing uint32) (all []settledFile) {
 	young := time.Now().Add(-settleAge)
 	describe := func(name string) (f settledFile, ok bool) {
-		info, err := os.Stat(filepath.Join(dir, databaseDir, name))
+		info, err := os.Stat(filepath.Join(dir, DatabaseDir, name))
 		if err != nil {
 			return f, false // it is not needed any more
 		}
@@ -46,7 +46,7 @@ func settledFiles(dir string, tables []badger.TableInfo, writing uint32) (all []
 			all = append(all, f)
 		}
 	}
-	logs, _ := filepath.Glob(filepath.Join(dir, databaseDir, "*.vlog"))
+	logs, _ := filepath.Glob(filepath.Join(dir, DatabaseDir, "*.vlog"))
 	for _, path := range logs {
 		f, ok := describe(filepath.Base(path))
 		if !ok || f.Size <= salvage.HeaderSize { // Badger removes logs without a record
@@ -64,7 +64,7 @@ func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
 
 // trust finds the files that are as the note has them, which then need not be read. Where a value log is not, every table is
 // read, because its entries may lead there. A machine that went down may have lost what was written to a file, but not when.
-func (s *survey) trust(note *stopNote) {
+func (s *Survey) trust(note *stopNote) {
 	if note == nil || !note.Clean && (note.Boot == "" || note.Boot != bootID()) {
 		return
 	}
@@ -83,7 +83,7 @@ func (s *survey) trust(note *stopNote) {
 }
 
 // passesOver reports whether a start need not read a table.
-func (s *survey) passesOver(name string) bool {
+func (s *Survey) passesOver(name string) bool {
 	was, ok := s.trusted[name]
 	if !ok || s.distrusted {
 		return false
@@ -93,18 +93,18 @@ func (s *survey) passesOver(name string) bool {
 	return true
 }
 
-// noteSettled puts into the note of a store in use what a start after a kill need not read.
-func (s *core) noteSettled() error {
-	note, err := readStopNote(s.opts.Dir)
+// NoteSettled puts into the note of a store in use what a start after a kill need not read.
+func (d *Database) NoteSettled() error {
+	note, err := readStopNote(d.dir)
 	if err != nil || note == nil {
 		return err
 	}
-	note.Settled = settledFiles(s.opts.Dir, s.tables.sound(), newestValueLog(s.opts.Dir))
-	return writeStopNote(s.opts.Dir, note)
+	note.Settled = settledFiles(d.dir, d.tables.sound(), newestValueLog(d.dir))
+	return writeStopNote(d.dir, note)
 }
 
 func newestValueLog(dir string) (newest uint32) {
-	logs, _ := filepath.Glob(filepath.Join(dir, databaseDir, "*.vlog"))
+	logs, _ := filepath.Glob(filepath.Join(dir, DatabaseDir, "*.vlog"))
 	for _, path := range logs {
 		if number, err := fileNumber(filepath.Base(path)); err == nil {
 			newest = max(newest, number)

@@ -1,13 +1,10 @@
-package store
+package files
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"math"
@@ -19,21 +16,14 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/zeebo/blake3"
 
-	"github.com/mnemeproxy/mneme/store/internal/kv"
-	"github.com/mnemeproxy/mneme/store/salvage"
 	"github.com/mnemeproxy/mneme/store/volume"
 )
 
-// Two files stand beside the database, so that it can be seen whether all of it is there. The note of the last stop says
-// that the store is in use, or what its files were like when it was closed. The file of commits has the version of the last
-// commit that was acknowledged; the same commit carries an entry that is never removed ("m" "commit"), so that what the
-// database has can be compared.
+// The note of the last stop stands beside the database. It says that the store is in use, or what its files were like when it
+// was closed.
 
 const (
 	stopNoteFile = "stop.json"
-	commitsFile  = "commits"
-
-	commitKey = "commit" // meta key, written with each commit
 
 	noteVersion  = 1
 	noteEdges    = 64 << 10 // bytes of a large file's ends that are summed
@@ -46,7 +36,7 @@ type stopNote struct {
 	Version int        `json:"version"`
 	Clean   bool       `json:"clean"` // it was closed; else it is in use, or was killed
 	Boot    string     `json:"boot,omitempty"`
-	Proof   []byte     `json:"proof,omitempty"` // of the master key (see sealer.proof); none while the key is being changed
+	Proof   []byte     `json:"proof,omitempty"` // of the master key (see [Key]); none while the key is being changed
 	Files   []fileNote `json:"files,omitempty"` // of the database, where it was closed
 
 	Settled []settledFile `json:"settled,omitempty"` // of the database, closed or in use
@@ -106,7 +96,7 @@ func hexSum(data []byte) []byte {
 // noteStop describes the files of a database that was closed; tables are those it had last.
 func noteStop(dir string, proof []byte, tables []badger.TableInfo) error {
 	n := &stopNote{Clean: true, Proof: proof, Settled: settledFiles(dir, tables, math.MaxUint32)}
-	entries, err := os.ReadDir(filepath.Join(dir, databaseDir))
+	entries, err := os.ReadDir(filepath.Join(dir, DatabaseDir))
 	if err != nil {
 		return err
 	}
@@ -114,7 +104,7 @@ func noteStop(dir string, proof []byte, tables []badger.TableInfo) error {
 		if !isDataFile(e.Name()) {
 			continue
 		}
-		f, err := describe(filepath.Join(dir, databaseDir, e.Name()))
+		f, err := describe(filepath.Join(dir, DatabaseDir, e.Name()))
 		if err != nil {
 			return err
 		}
@@ -153,7 +143,7 @@ func describe(path string) (fileNote, error) {
 }
 
 // compare looks whether the files are as they were when the store was closed.
-func (s *survey) compare(note *stopNote) error {
+func (s *Survey) compare(note *stopNote) error {
 	for _, was := range note.Files {
 		if _, trusted := s.trusted[was.Name]; trusted {
 			continue
@@ -177,94 +167,6 @@ func (s *survey) compare(note *stopNote) error {
 	return nil
 }
 
-// commitFile holds the version of the last commit.
-type commitFile struct {
-	file *os.File
-}
-
-func (c *commitFile) open(dir string) (err error) {
-	c.file, err = os.OpenFile(filepath.Join(dir, commitsFile), os.O_CREATE|os.O_RDWR, 0o600)
-	return err
-}
-
-// write replaces the version, in one piece that no end of the process divides.
-func (c *commitFile) write(version uint64) error {
-	if c.file == nil {
-		return nil
-	}
-	var b [12]byte
-	binary.BigEndian.PutUint64(b[:], version)
-	binary.BigEndian.PutUint32(b[8:], crc32.ChecksumIEEE(b[:8]))
-	_, err := c.file.WriteAt(b[:], 0)
-	return err
-}
-
-func (c *commitFile) close() error {
-	if c.file == nil {
-		return nil
-	}
-	return c.file.Close()
-}
-
-// noteCommits begins with the last commit that the database has.
-func (s *core) noteCommits() error {
-	var version uint64
-	err := s.view(func(tx *badger.Txn) error {
-		item, err := tx.Get(kv.NameKey(kv.SpaceMeta, commitKey))
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			return nil
-		}
-		if err == nil {
-			version = item.Version()
-		}
-		return err
-	})
-	return errors.Join(err, s.last.write(version))
-}
-
-// lastCommit gives the version of the last commit that was acknowledged; 0: it is not known.
-func lastCommit(dir string) (uint64, error) {
-	b, err := os.ReadFile(filepath.Join(dir, commitsFile))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 {
-		return 0, nil
-	}
-	if err == nil && (len(b) != 12 || crc32.ChecksumIEEE(b[:8]) != binary.BigEndian.Uint32(b[8:])) {
-		err = errStopNote
-	}
-	if err != nil {
-		return 0, err
-	}
-	return binary.BigEndian.Uint64(b), nil
-}
-
-// examineCommits looks whether the last commit that was acknowledged is there. A machine that went down may have taken the
-// last ones with it, unless the store is opened with durability power; a process that was killed takes none.
-func (s *survey) examineCommits(note *stopNote) {
-	last, err := lastCommit(s.dir)
-	if err != nil {
-		s.named = append(s.named, *s.damage(commitsFile, "%v; it is made again, and nothing is lost by it", err))
-		return
-	}
-	if last <= s.newest || len(s.fatal) > 0 {
-		return
-	}
-	for _, name := range s.torn { // they would be cut off as unfinished, and were finished
-		s.replace(name, salvage.MendCommits, "what stands behind its last whole commit is damaged")
-	}
-	const missing = "commits %d to %d, which were acknowledged, are in none of its files"
-	for i := range s.mendable {
-		if m := &s.mendable[i]; filepath.Ext(m.File) == ".mem" {
-			m.Problem += fmt.Sprintf("; "+missing, s.newest+1, last)
-			return
-		}
-	}
-	if note == nil || note.Clean || note.Boot != "" && note.Boot == bootID() {
-		s.refuse("", missing+": a log (*.mem) is missing, or was cut", s.newest+1, last)
-		return
-	}
-	s.name("", missing+": the machine went down before they were on disk", s.newest+1, last)
-}
-
 // bootID is the same until the machine is started again; "": it cannot be known.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -272,4 +174,30 @@ func bootID() string {
 		return ""
 	}
 	return strings.TrimSpace(string(id))
+}
+
+// NotedProof gives the proof of the key that the store in dir was opened with last; nil: it is not known.
+func NotedProof(dir string) []byte {
+	note, err := readStopNote(dir)
+	if err != nil || note == nil { // an unreadable note is for the survey
+		return nil
+	}
+	return note.Proof
+}
+
+// NoteKey notes the proof of another key.
+func (d *Database) NoteKey(proof []byte) error { return writeStopNote(d.dir, &stopNote{Proof: proof}) }
+
+// noteInUse notes that the store is open, and so that it was not closed if nothing else is noted later. A note that says so
+// already stays as it is: each proof is another one.
+func (d *Database) noteInUse(key Key) error {
+	note := &stopNote{}
+	if key != nil && !key.Changing() {
+		was, err := readStopNote(d.dir)
+		if err == nil && was != nil && !was.Clean && was.Boot == bootID() && was.Proof != nil && key.Check(was.Proof) == nil {
+			return nil
+		}
+		note.Proof = key.Proof()
+	}
+	return writeStopNote(d.dir, note)
 }

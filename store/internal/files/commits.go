@@ -1,0 +1,115 @@
+package files
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/salvage"
+)
+
+// The file of commits stands beside the database, so that it can be seen whether all of it is there. It has the version of
+// the last commit that was acknowledged; the same commit carries an entry that is never removed, so that what the database
+// has can be compared.
+const commitsFile = "commits"
+
+// CommitKey is the key of that entry.
+var CommitKey = kv.NameKey(kv.SpaceMeta, "commit")
+
+// commitFile holds the version of the last commit.
+type commitFile struct {
+	file *os.File
+}
+
+func (c *commitFile) open(dir string) (err error) {
+	c.file, err = os.OpenFile(filepath.Join(dir, commitsFile), os.O_CREATE|os.O_RDWR, 0o600)
+	return err
+}
+
+// write replaces the version, in one piece that no end of the process divides.
+func (c *commitFile) write(version uint64) error {
+	if c.file == nil {
+		return nil
+	}
+	var b [12]byte
+	binary.BigEndian.PutUint64(b[:], version)
+	binary.BigEndian.PutUint32(b[8:], crc32.ChecksumIEEE(b[:8]))
+	_, err := c.file.WriteAt(b[:], 0)
+	return err
+}
+
+func (c *commitFile) close() error {
+	if c.file == nil {
+		return nil
+	}
+	return c.file.Close()
+}
+
+// noteCommits begins with the last commit that the database has.
+func (d *Database) noteCommits() error {
+	var version uint64
+	err := d.View(func(tx *badger.Txn) error {
+		item, err := tx.Get(CommitKey)
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return nil
+		}
+		if err == nil {
+			version = item.Version()
+		}
+		return err
+	})
+	return errors.Join(err, d.commits.write(version))
+}
+
+// lastCommit gives the version of the last commit that was acknowledged; 0: it is not known.
+func lastCommit(dir string) (uint64, error) {
+	b, err := os.ReadFile(filepath.Join(dir, commitsFile))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 {
+		return 0, nil
+	}
+	if err == nil && (len(b) != 12 || crc32.ChecksumIEEE(b[:8]) != binary.BigEndian.Uint32(b[8:])) {
+		err = errStopNote
+	}
+	if err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(b), nil
+}
+
+// examineCommits looks whether the last commit that was acknowledged is there. A machine that went down may have taken the
+// last ones with it, unless the store is opened with durability power; a process that was killed takes none.
+func (s *Survey) examineCommits(note *stopNote) {
+	last, err := lastCommit(s.dir)
+	if err != nil {
+		s.named = append(s.named, *newDamage(commitsFile, "%v; it is made again, and nothing is lost by it", err))
+		return
+	}
+	if last <= s.newest || len(s.Fatal) > 0 {
+		return
+	}
+	for _, name := range s.torn { // they would be cut off as unfinished, and were finished
+		s.replace(name, salvage.MendCommits, "what stands behind its last whole commit is damaged")
+	}
+	const missing = "commits %d to %d, which were acknowledged, are in none of its files"
+	for i := range s.mendable {
+		if m := &s.mendable[i]; filepath.Ext(m.File) == ".mem" {
+			m.Problem += fmt.Sprintf("; "+missing, s.newest+1, last)
+			return
+		}
+	}
+	if note == nil || note.Clean || note.Boot != "" && note.Boot == bootID() {
+		s.refuse("", missing+": a log (*.mem) is missing, or was cut", s.newest+1, last)
+		return
+	}
+	s.name("", missing+": the machine went down before they were on disk", s.newest+1, last)
+}
+
+// NoteCommit notes the version of a commit that is about to be acknowledged, with the entry of [CommitKey].
+func (d *Database) NoteCommit(version uint64) error { return d.commits.write(version) }

@@ -1,0 +1,142 @@
+package files
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store/volume"
+)
+
+// Damage is something that is wrong with a file of the store.
+type Damage struct {
+	File    string    `json:"file"` // in the store directory
+	Problem string    `json:"problem"`
+	Found   time.Time `json:"found"`
+	Kept    string    `json:"kept,omitempty"` // where in the store directory the file lies as it was found; "": where it was
+	Lost    []string  `json:"lost,omitempty"` // what was lost by it, as far as that is known
+}
+
+const (
+	// DamagedDir has files as they were found, and a note on each.
+	DamagedDir = "damaged"
+
+	leftoverDir = "leftover" // inside the store's: tables that a killed process has left over, until the store is closed
+
+	// MaxNamed is how many things a damage names that were lost by it.
+	MaxNamed = 1000
+)
+
+func newDamage(file, format string, args ...any) *Damage {
+	return &Damage{File: file, Problem: fmt.Sprintf(format, args...), Found: time.Now().UTC()}
+}
+
+// String says which file, and what is wrong with it.
+func (d *Damage) String() string { return d.File + ": " + d.Problem }
+
+// DamageError says why a store is not opened.
+type DamageError struct {
+	Dir    string
+	Damage []Damage
+}
+
+func (e *DamageError) Error() string {
+	d := e.Damage[0]
+	more := ""
+	if n := len(e.Damage) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	return fmt.Sprintf("%s is damaged: %s%s; nothing was changed. Put the file back, restore a backup with mneme restore, or get out what can be read with mneme recover",
+		filepath.Join(e.Dir, d.File), d.Problem, more)
+}
+
+// keep keeps the file as it was found. Another one has to take its place, not other bytes.
+func (d *Damage) keep(dir string) error {
+	return d.keepBy(dir, func(from, to string) error {
+		if os.Link(from, to) == nil { // some file systems know no links
+			return nil
+		}
+		return copyFile(from, to)
+	})
+}
+
+// keepCopy is keep for a file of the open database, which cuts files to nothing before it removes them.
+func (d *Damage) keepCopy(dir string) error { return d.keepBy(dir, copyFile) }
+
+func (d *Damage) keepBy(dir string, put func(from, to string) error) error {
+	if err := os.MkdirAll(filepath.Join(dir, DamagedDir), 0o700); err != nil {
+		return err
+	}
+	kept := filepath.Join(DamagedDir, d.Found.Format("20060102T150405.000")+"-"+filepath.Base(d.File))
+	if err := put(filepath.Join(dir, d.File), filepath.Join(dir, kept)); err != nil {
+		return err
+	}
+	d.Kept = kept
+	return nil
+}
+
+// note keeps a damage on record until somebody takes the note away.
+func (d *Damage) note(dir string) error {
+	for _, other := range Damages(dir) {
+		if other.File == d.File && other.Problem == d.Problem {
+			return nil
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, DamagedDir), 0o700); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return err
+	}
+	name := d.Found.Format("20060102T150405.000") + "-" + filepath.Base(d.File) + ".json"
+	return volume.WriteSynced(filepath.Join(dir, DamagedDir, name), append(text, '\n'))
+}
+
+// Damages gives what was found to be wrong with the files of the store in dir and was noted. A note stays until it is
+// taken out of the directory "damaged", where the files lie as they were found.
+func Damages(dir string) (all []Damage) {
+	notes, _ := filepath.Glob(filepath.Join(dir, DamagedDir, "*.json"))
+	for _, path := range notes {
+		text, err := os.ReadFile(path)
+		var d Damage
+		if err != nil || json.Unmarshal(text, &d) != nil {
+			name, _ := filepath.Rel(dir, path)
+			d = Damage{File: name, Problem: "this note on damage cannot be read"}
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// report puts a damage of the store in dir on record.
+func (d *Damage) report(dir string, log *slog.Logger) {
+	log.Error("the store is damaged", "file", d.File, "problem", d.Problem, "kept", d.Kept, "lost", d.Lost)
+	if err := d.note(dir); err != nil {
+		log.Error("a damage of the store could not be noted", "file", d.File, "error", err)
+	}
+}
+
+// Inspect looks at the files of the store in dir and changes nothing. It gives what is wrong with them now, and what was
+// noted before; of a store that is in use, which looks after its files itself, only that.
+func Inspect(dir string) ([]Damage, error) {
+	all := Damages(dir)
+	unlock, err := LockExisting(dir)
+	if errors.Is(err, ErrInUse) || errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	if err != nil {
+		return all, err
+	}
+	defer unlock()
+	s, err := Examine(dir)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, s.Damage()...), nil
+}

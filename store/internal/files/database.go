@@ -1,0 +1,109 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Database is the database of a store directory that this process alone has. Its methods may be called from any goroutine
+// once it is open.
+type Database struct {
+	*badger.DB // nil until [Database.Open]
+
+	dir     string // the store's
+	log     *slog.Logger
+	lock    *os.File // holds the lock on dir
+	commits commitFile
+
+	tables *tableWatch
+	sound  sync.Map // names of value logs that have been read to their end
+}
+
+// Lock takes a store directory, which it makes where there is none. One that another process has is [ErrInUse].
+func Lock(dir string, log *slog.Logger) (*Database, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the store directory: %w", err)
+	}
+	if err := keepPrivate(dir); err != nil {
+		return nil, fmt.Errorf("keep the store directory private: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Database{dir: dir, log: log, lock: lock}, nil
+}
+
+// Unlock gives the directory back. Nothing may be done with the database afterwards.
+func (d *Database) Unlock() error { return d.lock.Close() }
+
+// Key is the key that a store was made with. Its notes hold a proof of it, so that a wrong one is noticed while nothing was
+// changed yet. Each proof is another one.
+type Key interface {
+	Proof() []byte
+	Check(proof []byte) error
+	Changing() bool // there is a key before this one, and what is noted is the proof of neither
+}
+
+// Open opens the database once its files are accounted for. key is nil where it is not known.
+func (d *Database) Open(o badger.Options, key Key) error {
+	found, err := examine(d.dir, atStart)
+	if err == nil {
+		err = found.settle()
+	}
+	if err == nil {
+		err = d.commits.open(d.dir)
+	}
+	if err == nil {
+		err = d.noteInUse(key)
+	}
+	if err != nil {
+		return err
+	}
+	d.tables = newTableWatch(d.dir, d.log, found.unread)
+	if d.DB, err = openBadger(o.WithLogger(badgerLog{d.log, d.tables.readAll}), badger.Open); err != nil {
+		return err
+	}
+	d.tables.db.Store(d.DB)
+	found.report(d)
+	return errors.Join(d.noteCommits(), d.NoteSettled())
+}
+
+// Close closes the database and notes how its files are then, with the proof of the key.
+func (d *Database) Close(proof []byte) error {
+	tables := d.tables.sound()
+	err := errors.Join(d.DB.Close(), d.commits.close(), keepPrivate(d.dir))
+	if err == nil {
+		err = noteStop(d.dir, proof, tables)
+	}
+	if err == nil { // what was left over was not needed
+		err = os.RemoveAll(filepath.Join(d.dir, leftoverDir))
+	}
+	return err
+}
+
+// OpenManaged opens a database of which nothing is known yet, for a writer that says which version each key has.
+func OpenManaged(o badger.Options, log *slog.Logger) (*badger.DB, error) {
+	return openBadger(o.WithLogger(badgerLog{log, func() {}}), badger.OpenManaged)
+}
+
+// openBadger makes a panic an error: Badger has its own way with files that it does not expect.
+func openBadger(o badger.Options, open func(badger.Options) (*badger.DB, error)) (db *badger.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			line, _, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(p)), "\n")
+			db, err = nil, fmt.Errorf("%s cannot be opened (%s): restore a backup with mneme restore, or get out what can be read with mneme recover", o.Dir, line)
+		}
+	}()
+	if db, err = open(o); err != nil {
+		return nil, fmt.Errorf("open the database in %s: %w; restore a backup with mneme restore, or get out what can be read with mneme recover", o.Dir, err)
+	}
+	return db, nil
+}

@@ -1,0 +1,114 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/volume"
+)
+
+// settle makes the database fit to be opened: it keeps damaged files aside and puts mended ones in their place.
+func (s *Survey) settle() error {
+	if len(s.Fatal) > 0 {
+		return &DamageError{s.dir, s.Fatal}
+	}
+	for _, name := range s.Leftover {
+		if err := os.MkdirAll(filepath.Join(s.dir, leftoverDir), 0o700); err != nil {
+			return err
+		}
+		if err := os.Rename(s.path(name), filepath.Join(s.dir, leftoverDir, name)); err != nil {
+			return err
+		}
+	}
+	for i := range s.mendable {
+		if err := s.mendable[i].replace(s.dir); err != nil {
+			return fmt.Errorf("keep %s aside as it was found: %w", s.mendable[i].File, err)
+		}
+	}
+	return nil
+}
+
+// replace keeps the file aside before anything takes its place. An interruption leaves the file where it was.
+func (m *mendable) replace(dir string) error {
+	path := filepath.Join(dir, m.File)
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	mended := path + ".mended"
+	if m.mend != nil {
+		if err := m.mend(path, mended); err != nil {
+			return err
+		}
+	}
+	if info.Size() > 0 {
+		if err := m.keep(dir); err != nil {
+			return err
+		}
+	}
+	if m.mend == nil {
+		return os.Remove(path)
+	}
+	return volume.RenameSynced(mended, path)
+}
+
+// copyFile is also how a file is mended that its reader cuts off: the one that is kept stays as it was.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = out.ReadFrom(in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// report puts on record what was found, once the database is open and knows what was lost.
+func (s *Survey) report(db *Database) {
+	lost := make(map[string][]string)
+	count := make(map[string]int)
+	if len(s.dangling) > 0 {
+		_ = db.View(func(tx *badger.Txn) error {
+			for _, d := range s.dangling {
+				item, err := tx.Get(d.key)
+				if err != nil || item.Version() != d.version {
+					continue
+				}
+				file := filepath.Join(DatabaseDir, fmt.Sprintf("%06d.vlog", d.file))
+				if count[file]++; len(lost[file]) < MaxNamed {
+					lost[file] = append(lost[file], kv.SubjectOf(d.key))
+				}
+			}
+			return nil
+		})
+	}
+	found := s.named
+	for i := range s.mendable {
+		if m := &s.mendable[i]; m.Problem != emptyLog {
+			found = append(found, m.Damage)
+		}
+	}
+	for file, subjects := range lost {
+		slices.Sort(subjects)
+		i := slices.IndexFunc(found, func(d Damage) bool { return d.File == file })
+		if i < 0 {
+			found = append(found, *newDamage(file, "it has been cut, or is missing"))
+			i = len(found) - 1
+		}
+		found[i].Lost = slices.Compact(subjects)
+		found[i].Problem += fmt.Sprintf("; %d values are lost", count[file])
+	}
+	for i := range found {
+		found[i].report(db.dir, db.log)
+	}
+}

@@ -1,0 +1,133 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/salvage"
+)
+
+// examineTables reads the logs of memory tables and the tables that are not trusted, and compares the tables with the manifest.
+func (s *Survey) examineTables(tables, memories []string) error {
+	manifest, err := salvage.ReadManifest(s.path(badger.ManifestFilename))
+	if errors.Is(err, fs.ErrNotExist) {
+		s.refuse(badger.ManifestFilename, "it is missing, and says which files are the store's data")
+		return nil
+	}
+	if err != nil {
+		s.refuse(badger.ManifestFilename, "%v", err)
+		return nil
+	}
+	unlisted := make(map[string]string) // version and key to table
+	known := make(map[uint64]bool)
+	for _, name := range tables {
+		number, _ := fileNumber(name)
+		known[uint64(number)] = true
+		if _, listed := manifest.Tables[uint64(number)]; listed {
+			continue
+		}
+		s.Leftover = append(s.Leftover, name)
+		if _, removed := manifest.Removed[uint64(number)]; removed {
+			continue
+		}
+		if _, err := salvage.ReadTable(s.path(name), func(e *salvage.Entry) error {
+			unlisted[versionedKey(e)] = name
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	visit := func(e *salvage.Entry) error {
+		if len(unlisted) > 0 {
+			delete(unlisted, versionedKey(e))
+		}
+		s.follow(e)
+		return nil
+	}
+	for number := range manifest.Tables {
+		if !known[number] {
+			s.refuse(fmt.Sprintf("%06d.sst", number), "it is missing")
+		}
+	}
+	for _, name := range tables {
+		if slices.Contains(s.Leftover, name) || len(unlisted) == 0 && s.passesOver(name) {
+			continue
+		}
+		t, err := salvage.ReadTable(s.path(name), visit)
+		if err != nil {
+			return err
+		}
+		s.newest = max(s.newest, t.Newest)
+		if !t.Whole() {
+			s.refuse(name, "%s", t.Problem())
+		}
+	}
+	for _, name := range memories {
+		if err := s.examineMemory(name, visit); err != nil {
+			return err
+		}
+	}
+	for _, table := range unlisted {
+		s.refuse(badger.ManifestFilename, "it does not list %s, which holds data that is nowhere else", table)
+		break
+	}
+	for _, was := range s.changed {
+		if filepath.Ext(was.Name) != ".vlog" {
+			s.refuse(was.Name, "it is not as it was when the store was closed")
+		}
+	}
+	if manifest.Cut > 0 {
+		s.replace(badger.ManifestFilename, copyFile, "its last %d bytes are incomplete; all tables are accounted for", manifest.Cut)
+	}
+	return nil
+}
+
+func versionedKey(e *salvage.Entry) string { return fmt.Sprintf("%016x%s", e.Version, e.Key) }
+
+func (s *Survey) examineMemory(name string, visit func(*salvage.Entry) error) error {
+	l, err := salvage.ReadCommits(s.path(name), func(commit []salvage.Entry) error {
+		for i := range commit {
+			s.newest = max(s.newest, commit[i].Version)
+			if err := visit(&commit[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case !l.Whole(), l.Size < salvage.HeaderSize:
+		s.replace(name, salvage.MendCommits, "%s", logProblem(&l))
+	case l.Tail == salvage.TailTorn:
+		s.torn = append(s.torn, name)
+	}
+	return nil
+}
+
+// follow looks whether there is a value where an entry leads.
+func (s *Survey) follow(e *salvage.Entry) {
+	p, ok := e.Pointer()
+	if !ok {
+		return
+	}
+	if p.File > s.maxValue { // Badger would give its number to a new file, and what leads here would lead into that
+		s.refuse(fmt.Sprintf("%06d.vlog", p.File), "it is missing")
+		return
+	}
+	f, there := s.values[p.File]
+	from, to := int64(p.Offset), int64(p.Offset)+int64(p.Size)
+	if there && to <= f.size && !slices.ContainsFunc(f.bad, func(b salvage.Stretch) bool { return from < b.To && to > b.From }) {
+		return
+	}
+	if p.File == s.maxValue && to > f.size { // what Badger would cut off as unfinished was finished
+		s.replace(fmt.Sprintf("%06d.vlog", p.File), salvage.MendValues, "it ends at byte %d, and values are missing behind that", f.size)
+	}
+	s.dangling = append(s.dangling, dangling{slices.Clone(e.Key), e.Version, p.File})
+}

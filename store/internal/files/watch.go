@@ -1,0 +1,110 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store/salvage"
+)
+
+// Check looks at the files of the database while it is open, and gives what was noted when it was opened.
+func (d *Database) Check(ctx context.Context, found func(Damage)) error {
+	for _, noted := range Damages(d.dir) {
+		if noted.Kept != "" {
+			noted.Problem += "; the file as it was found is " + noted.Kept
+		}
+		noted.Problem += ". This stays noted until the note is taken out of the directory " + DamagedDir
+		found(noted)
+	}
+	for _, info := range d.Tables() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := tableName(info.ID)
+		t, err := salvage.ReadTable(d.path(name), func(*salvage.Entry) error { return nil })
+		switch {
+		case err == nil && t.Whole():
+		case !d.tables.has(name): // compacted meanwhile, and cut to nothing before it was removed
+		case errors.Is(err, fs.ErrNotExist):
+			found(*newDamage(filepath.Join(DatabaseDir, name), "it is missing"))
+		case err != nil:
+			return err
+		default:
+			found(*newDamage(filepath.Join(DatabaseDir, name), "%s; get out what can be read with mneme recover", t.Problem()))
+		}
+	}
+	logs, err := filepath.Glob(d.path("*.vlog"))
+	if err != nil {
+		return err
+	}
+	for _, path := range logs {
+		l, err := readQuietLog(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // rewritten meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if len(l.Bad) > 0 || l.Header {
+			found(*newDamage(filepath.Join(DatabaseDir, filepath.Base(path)), "%s", logProblem(l)))
+		}
+	}
+	return nil
+}
+
+func (d *Database) path(name string) string { return filepath.Join(d.dir, DatabaseDir, name) }
+
+// readQuietLog reads a log that may be written meanwhile: what looks damaged only for a moment is not.
+func readQuietLog(ctx context.Context, path string) (*salvage.Log, error) {
+	for tries := 3; ; tries-- {
+		l, err := salvage.ReadLog(path, func(*salvage.Record) error { return ctx.Err() })
+		if err != nil || len(l.Bad) == 0 || tries == 1 {
+			return &l, err
+		}
+	}
+}
+
+// ReadNext reads one of the tables that have yet to be read for damage, and reports whether there was one.
+func (d *Database) ReadNext() bool { return d.tables.readNext() }
+
+// QueueDaily has all tables read again where they were a day ago.
+func (d *Database) QueueDaily(now time.Time) { d.tables.queueDaily(now) }
+
+// QueueAll has all tables read again.
+func (d *Database) QueueAll(now time.Time) { d.tables.queueAll(now) }
+
+// Damaged gives the file of a table that is damaged; "": there is none.
+func (d *Database) Damaged() string { return d.tables.damage() }
+
+// SoundToRewrite reports whether the value logs of which more than a share is dead can be read to their end: what stands
+// behind damage would go with the file. It looks at each once, since nothing is added to them any more.
+func (d *Database) SoundToRewrite(share float64) bool {
+	counts, err := os.ReadFile(d.path(discardFile))
+	if err != nil {
+		d.log.Error("space could not be given back", "error", err)
+		return false
+	}
+	for at := 0; at+16 <= len(counts); at += 16 {
+		number, dead := beUint64(counts[at:]), beUint64(counts[at+8:])
+		name := fmt.Sprintf("%06d.vlog", number)
+		info, err := os.Stat(d.path(name))
+		if number == 0 || err != nil || float64(dead) < share*float64(info.Size())/2 { // the counts grow meanwhile
+			continue
+		}
+		if _, done := d.sound.Load(name); done {
+			continue
+		}
+		l, err := salvage.ReadLog(d.path(name), func(*salvage.Record) error { return nil })
+		if err != nil || !l.Whole() {
+			d.log.Error("space is not given back: a value log is damaged; get out what can be read with mneme recover", "file", d.path(name), "error", err)
+			return false
+		}
+		d.sound.Store(name, true)
+	}
+	return true
+}

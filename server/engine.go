@@ -24,6 +24,10 @@ type Engine struct {
 	Index       Index
 	Notes       Notes
 	Recall      recall.Engine
+
+	// Elsewhere gives an exchange that another node of the cluster has, and this one has not; nil: none has. It is nil itself
+	// where there are no other nodes.
+	Elsewhere func(account, id string) *store.Exchange
 }
 
 // Over lets a server work with an engine.

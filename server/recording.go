@@ -58,6 +58,7 @@ func (x *exchange) opening() *store.Opening {
 		o.Prints = x.request.prints
 	}
 	x.request.hints(o)
+	x.follow(o)
 	o.Project = x.request.project()
 	return o
 }

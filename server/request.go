@@ -34,6 +34,7 @@ type request struct {
 	redactor *redact.Redactor // masks the credentials of the caller and of the account, too; nil where nothing is masked
 	pass     *quota.Pass      // nil where the key has no limits
 	claim    quota.Claim      // on the budgets of the key and the account
+	previous *store.Exchange  // that it goes on from, if another node of the cluster has it; nil: not asked
 	limited  bool             // the limits of the key turned it away
 
 	body     []byte // decompressed; valid until the handler returns

@@ -19,6 +19,17 @@ func recordsAnswers(surface string) bool {
 	return err == nil && storesAnswers(format)
 }
 
+// follow finds the session that the request goes on with where another node of the cluster has answered it.
+func (x *exchange) follow(o *store.Opening) {
+	if x.server.engine.Elsewhere == nil || !isOwnAnswer(o.PreviousResponse) {
+		return
+	}
+	id, _ := exchangeOf(o.PreviousResponse)
+	if x.request.previous = x.server.engine.Elsewhere(o.Account, id); x.request.previous != nil {
+		o.Follows = x.request.previous.Session
+	}
+}
+
 // prepare translates the client's body. Where a client of Responses counts on its answers being kept, and refers to them
 // by their ids, they are taken from the record.
 func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
@@ -27,7 +38,7 @@ func (x *exchange) prepare(dst []byte) (*crossing.Exchange, []byte, error) {
 	if err == nil || !storesAnswers(x.request.surface) || asError(err).Kind != codec.KindInvalidRequest {
 		return crossed, body, err
 	}
-	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, asSent: x.asSent()})
+	resolved, names, unresolved := x.resolve(&recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, previous: x.request.previous, asSent: x.asSent()})
 	if unresolved != nil {
 		return nil, nil, unresolved
 	}
@@ -65,7 +76,7 @@ func (x *exchange) resolveOwn() (body []byte, names []string, err error) {
 	if !storesAnswers(x.request.surface) || !isOwnAnswer(x.request.envelope.PreviousResponse) && !x.mayReferToOwn() {
 		return x.request.body, nil, nil
 	}
-	body, names, err = x.resolve(&recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, leaves: true, asSent: x.asSent()})
+	body, names, err = x.resolve(&recorded{answers: x.server.engine.Archive, account: x.request.caller.Account, previous: x.request.previous, leaves: true, asSent: x.asSent()})
 	if err != nil || len(names) == 0 {
 		return x.request.body, nil, err
 	}
@@ -99,11 +110,12 @@ func (x *exchange) mayReferToOwn() bool {
 // recorded finds what an account was answered: by the ids that translated answers get, of which those of an exchange and
 // of its items hold the exchange's own, and by the ids that a provider of Responses gave its answers.
 type recorded struct {
-	answers Answers
-	account string
-	leaves  bool                         // the provider knows its own ids: a request that goes on from one of these keeps it
-	asSent  func(*store.Exchange) []byte // the request with what was recalled for it; nil: as it came
-	within  bool                         // the conversation is being followed back, and has to be found whole
+	answers  Answers
+	account  string
+	previous *store.Exchange              // one that was found already; nil: none was
+	leaves   bool                         // the provider knows its own ids: a request that goes on from one of these keeps it
+	asSent   func(*store.Exchange) []byte // the request with what was recalled for it; nil: as it came
+	within   bool                         // the conversation is being followed back, and has to be found whole
 }
 
 func (r *recorded) Response(id string) (request, answer []byte, err error) {
@@ -204,6 +216,9 @@ func (r *recorded) own(id string) (*store.Exchange, error) {
 }
 
 func (r *recorded) exchange(id string) (*store.Exchange, error) {
+	if r.previous != nil && r.previous.ID == id {
+		return r.previous, nil
+	}
 	x, err := r.answers.Exchange(r.account, id)
 	if err == nil && !recordsAnswers(x.Surface) {
 		err = codec.Errorf(codec.KindNotFound, "an answer of another surface")

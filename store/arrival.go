@@ -367,6 +367,7 @@ func (g *gathering) keepSession(w *write, x *arrival) {
 			ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated,
 			Title: x.session.Title, Tags: x.session.Tags, Parent: x.session.Parent, Agent: x.session.Agent, Derived: x.session.Derived,
 		}}
+		g.order(w, ref, r)
 	}
 	g.linkArrival(w, ref, r, x.session)
 	r.Exchanges++
@@ -397,16 +398,21 @@ func (g *gathering) knownSession(x *arrival) (*sessionRecord, sessionRef) {
 		}
 		stronger = append(stronger, c)
 	}
+	kinds := []byte{byResponse, byReply}
 	if len(stronger) > 0 {
-		return nil, sessionRef{}
+		kinds = kinds[:1]
 	}
-	for _, link := range x.session.Links {
+	keys := x.session.Links
+	if x.info.ResponseID != "" && refersToAnswers(x.info.Surface) { // a turn that goes on from this one may have come first
+		keys = append(slices.Clone(keys), linkKey(x.account, clue{byResponse, x.info.ResponseID}))
+	}
+	for _, link := range keys {
 		key, ok := linkOf(x.account, link)
-		if !ok || key[len(kv.SpaceKeyOf(kv.SpaceLink, 0))] != byReply {
+		if !ok || !bytes.ContainsRune(kinds, rune(key[len(kv.SpaceKeyOf(kv.SpaceLink, 0))])) {
 			continue
 		}
 		if id := g.get(key); len(id) == len(kv.SessionID{}) {
-			if r, ref := g.session(sessionRef{x.account, kv.SessionID(id)}); r != nil {
+			if r, ref := g.session(sessionRef{x.account, kv.SessionID(id)}); r != nil && r.accepts(stronger) {
 				return r, ref
 			}
 		}
@@ -450,7 +456,7 @@ func (g *gathering) linkArrival(w *write, ref sessionRef, r, from *sessionRecord
 		switch key[len(key)-16-1] {
 		case byReply:
 			r.Replied = true
-		case byOpening:
+		case byOpening, byResponse:
 		default:
 			continue // those that have a value were linked above
 		}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -170,6 +172,9 @@ func (c *checker) run(ctx context.Context) error {
 func (c *checker) againSession(id kv.SessionID, counts *sessionCounts) []fix {
 	r := &sessionRecord{Session: counts.Session}
 	r.ID, r.Account, r.Created = id.String(), c.name, kv.ExchangeID(id).Time().UTC() // ids of all kinds are made alike
+	if id.IsNamed() {
+		r.Created = c.firstOf(id)
+	}
 	r.Updated = r.Created
 	for exchange, x := range c.exchanges {
 		if began := exchange.Time().UTC(); x.session == id && began.After(r.Updated) {
@@ -177,6 +182,16 @@ func (c *checker) againSession(id kv.SessionID, counts *sessionCounts) []fix {
 		}
 	}
 	return []fix{{record: record{kv.SessionKey(c.account, id), encodeFields(r)}, while: record{kv.SessionKey(c.account, id), nil}}}
+}
+
+// firstOf is when the first exchange of a session began.
+func (c *checker) firstOf(id kv.SessionID) (began time.Time) {
+	for exchange, x := range c.exchanges {
+		if at := exchange.Time().UTC(); x.session == id && (began.IsZero() || at.Before(began)) {
+			began = at
+		}
+	}
+	return began
 }
 
 // drop takes a record away.
@@ -475,6 +490,12 @@ func (c *checker) session(item *badger.Item) error {
 		}
 		if r.ID != id.String() {
 			c.find(id.String(), "its record names another session: "+r.ID)
+		}
+		if id.IsNamed() && r.Merged == "" && !slices.ContainsFunc(r.Links, isBeginLink) {
+			key, link := item.KeyCopy(nil), beginLink(c.account, id.Position(r.Created))
+			r.Links = append(r.Links, link)
+			c.find(id.String(), "no list has it", fix{record{link, id[:]}, record{key, bytes.Clone(value)}}, fix{record{key, encodeFields(r)}, record{key, bytes.Clone(value)}})
+			return nil
 		}
 		want.Usage.Estimated = r.Usage.Estimated
 		if want.unknown || r.Exchanges == want.Exchanges && r.Completed == want.Completed && r.Auxiliary == want.Auxiliary && r.Usage == want.Usage {

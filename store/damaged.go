@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -50,7 +51,10 @@ func (s *core) listedSession(account kv.AccountNumber, id kv.SessionID, item *ba
 	if err := item.Value(func(value []byte) error { return decodeRecord(value, &r) }); err == nil {
 		return r.Session
 	}
-	began := kv.ExchangeID(id).Time().UTC() // ids of all kinds are made alike
+	var began time.Time
+	if !id.IsNamed() {
+		began = kv.ExchangeID(id).Time().UTC() // ids of all kinds are made alike
+	}
 	return Session{
 		ID: id.String(), Account: s.accounts.Name(account), Created: began, Updated: began,
 		Error: errDamaged("the record of this session cannot be read; run mneme check"),

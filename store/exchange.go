@@ -32,6 +32,7 @@ type Opening struct {
 	NativeAgent      string // the subagent inside NativeSession that speaks; "" for the main one
 	NativeParent     string // the agent that NativeAgent works for; "" for the main one
 	PreviousResponse string // id of the response that the request continues
+	Follows          string // session of that response, where another node of a cluster has answered it; "": see PreviousResponse
 	Conversation     string // id of the conversation object that the request names
 	DerivedOpening   string // key of the normalised opening messages; like DerivedReply, of Body as it is stored
 	DerivedReply     string // key of the opening messages and the first answer; "" while the history holds no answer

@@ -84,6 +84,7 @@ const (
 	byResponse     = 'r'
 	byOpening      = 'o'
 	byReply        = 'd'
+	byBegin        = 't' // see session_order.go
 )
 
 // clue is one piece of evidence.
@@ -98,6 +99,7 @@ type evidence struct {
 	parent                    []clue // the same for the session that the agent works for
 	agent                     string
 	response, opening, reply  string
+	follows                   kv.SessionID // that another node has the answer in which the request goes on from; zero: none
 	auxiliary                 bool
 	refused                   bool // no provider was chosen: the request is sent to none
 	chatKey, external, native string
@@ -121,6 +123,9 @@ func evidenceOf(o *Opening, info *ExchangeInfo) *evidence {
 		refused: o.Format == codec.FormatUnknown,
 		chatKey: strings.Clone(o.ChatKey), external: strings.Clone(o.ExternalSession),
 		native: strings.Clone(o.NativeSession), conversation: strings.Clone(o.Conversation),
+	}
+	if id, ok := kv.ParseSessionID(o.Follows); ok {
+		e.follows = id
 	}
 	e.explicit = e.clues(o.NativeAgent)
 	if o.NativeAgent != "" {
@@ -259,7 +264,12 @@ func (g *gathering) openSession(w *write) {
 		return
 	}
 	if r == nil {
-		ref = sessionRef{account, kv.SessionID(g.store.ids.Next(e.of.started))}
+		r, ref = g.sharedSession(account, e)
+	}
+	if r == nil {
+		if ref.id == (kv.SessionID{}) {
+			ref = sessionRef{account, kv.SessionID(g.store.ids.Next(e.of.started))}
+		}
 		g.recent.begin(ref)
 		r = &sessionRecord{Session: Session{
 			ID: ref.id.String(), Account: e.of.account, Created: e.of.started,
@@ -271,6 +281,7 @@ func (g *gathering) openSession(w *write) {
 				break
 			}
 		}
+		g.order(w, ref, r)
 	}
 	c.session = ref.id
 	if !e.refused {
@@ -366,6 +377,7 @@ func (g *gathering) linkSession(w *write, ref sessionRef, r *sessionRecord) {
 	if len(e.explicit) > 0 || e.auxiliary {
 		return
 	}
+	g.linkUnheard(w, ref, r)
 	if e.opening != "" && r.Exchanges == 0 {
 		g.addLink(w, ref, r, clue{byOpening, e.opening})
 	}

@@ -74,7 +74,11 @@ func (g *gathering) beginMerge(w *write, source sessionRef, r *sessionRecord, ta
 		return err
 	}
 	for _, link := range r.Links {
-		if bytes.Equal(g.get(link), source.id[:]) {
+		switch {
+		case !bytes.Equal(g.get(link), source.id[:]):
+		case isBeginLink(link): // the target has a place of its own
+			g.put(w, link, nil)
+		default:
 			g.put(w, link, bytes.Clone(targetRef.id[:]))
 			target.Links = append(target.Links, link)
 		}

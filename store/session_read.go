@@ -36,18 +36,18 @@ type SessionPage struct {
 // Sessions lists the sessions of an account, damaged ones by what is known of them. Sessions that were merged into another
 // are left out.
 func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
-	w, err := kv.NewWindow(q.After, q.Before, q.Limit, q.Ascending, kv.SessionPrefix)
+	number, err := s.accounts.Number(account)
 	if err != nil {
 		return SessionPage{}, err
 	}
-	number, err := s.accounts.Number(account)
+	w, err := s.sessionWindow(number, &q)
 	if err != nil {
 		return SessionPage{}, err
 	}
 	page := SessionPage{Data: make([]Session, 0, w.Limit)}
 	err = s.view(func(tx *badger.Txn) error {
-		w.Walk(tx, kv.SpaceKeyOf(kv.SpaceSession, number), func(id kv.TimeID, item *badger.Item) bool {
-			session := s.listedSession(number, kv.SessionID(id), item)
+		s.eachSession(tx, &w, number, func(id kv.SessionID, item *badger.Item) bool {
+			session := s.listedSession(number, id, item)
 			if !q.matches(&session) {
 				return true
 			}
@@ -66,6 +66,27 @@ func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 		slices.Reverse(page.Data)
 	}
 	return page, nil
+}
+
+// sessionWindow reads the cursors of a query.
+func (s *core) sessionWindow(account kv.AccountNumber, q *SessionQuery) (w kv.Window, err error) {
+	after, before := q.After, q.Before
+	err = s.view(func(tx *badger.Txn) (err error) {
+		for _, cursor := range [...]*string{&after, &before} {
+			text := *cursor
+			if *cursor, err = s.place(tx, account, text); errors.Is(err, badger.ErrKeyNotFound) {
+				return errNoSession(text)
+			}
+			if err != nil {
+				return kv.StorageError(err, "session %s cannot be read; run mneme check", text)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return w, err
+	}
+	return kv.NewWindow(after, before, q.Limit, q.Ascending, kv.SessionPrefix)
 }
 
 func (q *SessionQuery) matches(s *Session) bool {

@@ -187,6 +187,7 @@ func (s *core) importSession(ctx context.Context, account string, number kv.Acco
 				g.addLink(w, ref, r, c)
 			}
 		}
+		g.order(w, ref, r)
 		g.putSession(w, ref, r)
 		if summary != nil {
 			g.put(w, summaryKey(ref), summary)

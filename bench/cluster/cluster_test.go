@@ -89,23 +89,30 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 			return status == http.StatusOK
 		})
 	}
+	sessions := map[string]bool{}
 	for turn, edge := range []string{"edge-1", "edge-2", "edge-1"} {
 		body := `{"model":"gpt-5","messages":[{"role":"user","content":"turn ` + strings.Repeat("again ", turn) + `"}]}`
-		if status, text := call(t, http.MethodPost, url[edge]+"/v1/chat/completions", secret, body, "X-Service-Chat-Key", "one conversation"); status != http.StatusOK {
+		status, text, session := ask(t, http.MethodPost, url[edge]+"/v1/chat/completions", secret, body, "X-Service-Chat-Key", "one conversation")
+		if status != http.StatusOK {
 			t.Fatalf("%s answers %d: %s", edge, status, text)
 		}
+		sessions[session] = true
 	}
 	eventually(t, "a conversation over both edges is one session", func() bool {
 		_, text := call(t, http.MethodGet, url["centre"]+"/v1/memory/sessions?chat_key=one+conversation", found.Key, "")
 		var page struct {
 			Data []struct {
-				Exchanges int `json:"exchanges"`
+				ID        string `json:"id"`
+				Exchanges int    `json:"exchanges"`
 			} `json:"data"`
 		}
-		return json.Unmarshal([]byte(text), &page) == nil && len(page.Data) == 1 && page.Data[0].Exchanges == 3
+		return json.Unmarshal([]byte(text), &page) == nil && len(page.Data) == 1 && page.Data[0].Exchanges == 3 && sessions[page.Data[0].ID]
 	})
+	if len(sessions) != 1 {
+		t.Errorf("the edges' answers name the sessions %v", sessions)
+	}
 	body := `{"model":"claude-sonnet-4-5","input":"the word of the first turn is barley"}`
-	status, text := call(t, http.MethodPost, url["edge-1"]+"/v1/responses", secret, body)
+	status, text, session := ask(t, http.MethodPost, url["edge-1"]+"/v1/responses", secret, body)
 	var first struct {
 		ID string `json:"id"`
 	}
@@ -113,8 +120,8 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		t.Fatalf("edge-1 answers %d: %s (%v)", status, text, err)
 	}
 	body = fmt.Sprintf(`{"model":"claude-sonnet-4-5","previous_response_id":%q,"input":"and what was it?"}`, first.ID)
-	if status, text := call(t, http.MethodPost, url["edge-2"]+"/v1/responses", secret, body); status != http.StatusOK {
-		t.Fatalf("edge-2 does not go on from what edge-1 answered, %d: %s", status, text)
+	if status, text, next := ask(t, http.MethodPost, url["edge-2"]+"/v1/responses", secret, body); status != http.StatusOK || next != session {
+		t.Fatalf("edge-2 does not go on from what edge-1 answered, %d in session %s, which was %s: %s", status, next, session, text)
 	}
 	adopt(t, program, dir, url["broker-1"], found.Key)
 	eventually(t, "the centre finds what the adopted store holds", func() bool {
@@ -211,7 +218,14 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func call(t *testing.T, method, url, key, body string, headers ...string) (status int, text string) {
+func call(t *testing.T, method, url, key, body string) (status int, text string) {
+	t.Helper()
+	status, text, _ = ask(t, method, url, key, body)
+	return status, text
+}
+
+// ask also gives the session that the answer names.
+func ask(t *testing.T, method, url, key, body string, headers ...string) (status int, text, session string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
@@ -233,5 +247,5 @@ func call(t *testing.T, method, url, key, body string, headers ...string) (statu
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, string(content)
+	return response.StatusCode, string(content), response.Header.Get("X-Service-Session-Id")
 }

@@ -145,7 +145,18 @@ func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err e
 }
 
 func (e edge) widen(own *server.Engine) {
-	own.Archive = wideArchive{own.Archive, e.Edge}
+	local := own.Archive
+	own.Archive = wideArchive{local, e.Edge}
+	own.Elsewhere = func(account, id string) *store.Exchange {
+		if _, err := local.ExchangeInfo(account, id); codec.AsError(err, "").Kind != codec.KindNotFound {
+			return nil
+		}
+		x, err := e.Edge.Exchange(account, id)
+		if err != nil {
+			return nil // whoever needs it to go on asks again, and says so
+		}
+		return x
+	}
 	own.Notes = wideNotes{own.Notes, own.Credentials, e.Edge}
 }
 

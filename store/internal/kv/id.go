@@ -77,6 +77,29 @@ func DerivedID(t time.Time, names []string) TimeID {
 	return id
 }
 
+// namedTime is in the place of the time in ids that have none: no other id has it.
+var namedTime = [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// FirstNamed is below all ids that have no time, and above all others.
+var FirstNamed = TimeID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// NamedSessionID is the id of a session that is the same wherever it is made of these names. It has no time.
+func NamedSessionID(names ...string) (id SessionID) {
+	sum := blake3.Sum256([]byte(strings.Join(names, "\x00")))
+	copy(id[copy(id[:], namedTime[:]):], sum[:])
+	return id
+}
+
+// IsNamed reports whether an id was made by [NamedSessionID].
+func (id SessionID) IsNamed() bool { return [6]byte(id[:6]) == namedTime }
+
+// Position is where a session that has no time in its id stands among the others, if it began at t.
+func (id SessionID) Position(t time.Time) TimeID {
+	at := TimeIDAt(t)
+	copy(at[6:], id[6:])
+	return at
+}
+
 // TimeIDAt is the lowest id of a time.
 func TimeIDAt(t time.Time) (id TimeID) {
 	binary.BigEndian.PutUint64(id[:8], uint64(t.UnixMilli())<<16)

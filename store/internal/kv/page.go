@@ -50,6 +50,14 @@ func NewWindow(after, before string, limit int, ascending bool, prefix string) (
 	return w, err
 }
 
+// Below is the part of a window below an id.
+func (w Window) Below(id TimeID) Window {
+	if w.high == nil || bytes.Compare(id[:], w.high[:]) < 0 {
+		w.high = &id
+	}
+	return w
+}
+
 // Walk visits the ids that follow prefix in keys, within the window and in the order of its walk, until visit says no.
 // The item is valid during the call only.
 func (w *Window) Walk(tx *badger.Txn, prefix []byte, visit func(id TimeID, item *badger.Item) bool) {

@@ -1,0 +1,130 @@
+package store
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// Ids of sessions are in the order in which these began, as far as they have a time. The nodes of a cluster give a session
+// that is known by an id of its client's one that has none, so that all of them give it the same. A link of the kind
+// byBegin, whose evidence is a [kv.SessionID.Position], has such sessions in their order.
+
+// sessionName is the id that every node of a cluster gives the session that a clue leads to.
+func sessionName(account string, c clue) kv.SessionID {
+	return kv.NamedSessionID(account, string(c.kind), c.value)
+}
+
+// sharedSession names the session that an opening begins on a node of a cluster, and gives its record if there is one after all.
+// The id is zero where other nodes could not know it.
+func (g *gathering) sharedSession(account kv.AccountNumber, e *evidence) (*sessionRecord, sessionRef) {
+	ref := sessionRef{account, e.follows}
+	switch {
+	case g.store.opts.Node == 0:
+		return nil, sessionRef{}
+	case len(e.explicit) > 0:
+		ref.id = sessionName(e.of.account, e.explicit[0])
+	case ref.id == (kv.SessionID{}):
+		return nil, ref
+	}
+	if r, at := g.session(ref); r != nil {
+		return r, at
+	}
+	if g.sessionAt(ref) != nil { // it was merged into one that is gone
+		return nil, sessionRef{}
+	}
+	return nil, ref
+}
+
+// linkUnheard links the answer that a request goes on from, where another node of the cluster gave it: the centre finds by it
+// what belongs together.
+func (g *gathering) linkUnheard(w *write, ref sessionRef, r *sessionRecord) {
+	c := clue{byResponse, w.evidence.response}
+	if c.value == "" || g.store.opts.Node == 0 {
+		return
+	}
+	if _, taken := g.link(ref.account, c); !taken {
+		g.addLink(w, ref, r, c)
+	}
+}
+
+// beginLink is where a session stands among the others.
+func beginLink(account kv.AccountNumber, position kv.TimeID) []byte {
+	return append(append(kv.SpaceKeyOf(kv.SpaceLink, account), byBegin), position[:]...)
+}
+
+// isBeginLink reports whether a link is one of [beginLink].
+func isBeginLink(key []byte) bool {
+	at := len(kv.SpaceKeyOf(kv.SpaceLink, 0))
+	return len(key) == at+1+len(kv.TimeID{}) && key[at] == byBegin
+}
+
+// order notes where a new session stands among the others, if its id does not say so.
+func (g *gathering) order(w *write, ref sessionRef, r *sessionRecord) {
+	if !ref.id.IsNamed() {
+		return
+	}
+	key := beginLink(ref.account, ref.id.Position(r.Created))
+	r.Links = append(r.Links, key)
+	g.put(w, key, bytes.Clone(ref.id[:]))
+}
+
+// place gives the cursor that stands for a session in the order of all; text that is no such id stays as it is.
+func (s *core) place(tx *badger.Txn, account kv.AccountNumber, text string) (string, error) {
+	id, ok := kv.ParseSessionID(text)
+	if !ok || !id.IsNamed() {
+		return text, nil
+	}
+	r, err := getSession(tx, account, id)
+	if err != nil {
+		return "", err
+	}
+	for _, link := range r.Links {
+		if isBeginLink(link) {
+			return kv.TimeID(link[len(link)-len(kv.TimeID{}):]).Text(kv.SessionPrefix), nil
+		}
+	}
+	return id.Position(r.Created).Text(kv.SessionPrefix), nil
+}
+
+// named are the sessions whose ids have no time, within a window.
+func (s *core) named(tx *badger.Txn, w *kv.Window, account kv.AccountNumber) iter.Seq2[kv.TimeID, kv.SessionID] {
+	return func(yield func(kv.TimeID, kv.SessionID) bool) {
+		w.Walk(tx, append(kv.SpaceKeyOf(kv.SpaceLink, account), byBegin), func(position kv.TimeID, item *badger.Item) bool {
+			value, err := item.ValueCopy(nil)
+			if err != nil || len(value) != len(kv.SessionID{}) {
+				return true // a check finds it
+			}
+			return yield(position, kv.SessionID(value))
+		})
+	}
+}
+
+// eachSession visits the sessions within a window in the order in which they began, until visit says no. The item is valid
+// during the call only.
+func (s *core) eachSession(tx *badger.Txn, w *kv.Window, account kv.AccountNumber, visit func(kv.SessionID, *badger.Item) bool) {
+	next, stop := iter.Pull2(s.named(tx, w, account))
+	defer stop()
+	position, name, some := next()
+	going := true
+	visitNamed := func() {
+		if item, err := tx.Get(kv.SessionKey(account, name)); err == nil {
+			going = visit(name, item)
+		}
+		position, name, some = next()
+	}
+	timed := w.Below(kv.FirstNamed)
+	timed.Walk(tx, kv.SpaceKeyOf(kv.SpaceSession, account), func(id kv.TimeID, item *badger.Item) bool {
+		for going && some && bytes.Compare(position[:], id[:]) < 0 != w.Backwards {
+			visitNamed()
+		}
+		going = going && visit(kv.SessionID(id), item)
+		return going
+	})
+	for going && some {
+		visitNamed()
+	}
+}

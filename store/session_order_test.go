@@ -1,0 +1,181 @@
+package store
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// newEdge is the store of a node of a cluster that ships.
+func newEdge(t *testing.T, node uint16) *conversation {
+	s := openStore(t, Options{Digest: digestTest, Node: node})
+	mustAccount(t, s, "acme")
+	mustAccount(t, s, "other")
+	beginShipping(t, s)
+	return &conversation{t, s}
+}
+
+func chatKey(o *Opening, key string) *Opening { o.ChatKey = key; return o }
+
+// listSessions gives the sessions of acme, page by page.
+func listSessions(t *testing.T, s *Store, q SessionQuery) (ids []string) {
+	t.Helper()
+	for {
+		page, err := s.Archive().Sessions("acme", q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Data {
+			ids = append(ids, page.Data[i].ID)
+		}
+		if !page.HasMore {
+			return ids
+		}
+		q.After = page.Data[len(page.Data)-1].ID
+	}
+}
+
+func TestEdgesGiveAConversationOneSession(t *testing.T) {
+	one, two, centre := newEdge(t, 1), newEdge(t, 2), newConversation(t)
+	agent := func(o *Opening) *Opening { o.NativeSession, o.NativeAgent = "n", "agent"; return o }
+	first := one.session(chatKey(say("1"), "k"), "2")
+	if got := two.session(chatKey(say("1", "2", "3"), "k"), "4"); got != first {
+		t.Errorf("the second turn, at another edge, is of session %s, the first one of %s", got, first)
+	}
+	helper := one.session(agent(say("x")), "y")
+	if got := two.session(agent(say("x", "y", "z")), "w"); got != helper || got == first {
+		t.Errorf("the subagent has the sessions %s and %s", helper, got)
+	}
+	for _, o := range []*Opening{chatKey(say("1"), "other"), chatKey(with(say("1"), func(o *Opening) { o.Account = "other" }), "k")} {
+		if got := two.session(o, "2"); got == first {
+			t.Error("another conversation, or another account's, is of the same session")
+		}
+	}
+	carry(t, two.s, centre.s) // the later turn first
+	carry(t, one.s, centre.s)
+	centre.settle()
+	session, err := centre.s.Archive().Session("acme", first)
+	if err != nil || session.Exchanges != 2 || session.Merged != "" || session.ChatKey != "k" {
+		t.Errorf("the centre has %+v (%v)", session, err)
+	}
+	for _, c := range []*conversation{one, two, centre} {
+		mustBeSound(t, c.s)
+	}
+}
+
+// A conversation that names no more than the answer that it goes on from is found by that, whichever arrives first.
+func TestAConversationByItsAnswersIsOneSession(t *testing.T) {
+	for _, order := range []string{"in order", "late"} {
+		t.Run(order, func(t *testing.T) {
+			one, two, centre := newEdge(t, 1), newEdge(t, 2), newConversation(t)
+			onResponses := func(o *Opening) *Opening { o.Surface, o.Format = codec.Responses, codec.Responses; return o }
+			id, first := one.exchange(onResponses(chatKey(say("1"), "k")), OutcomeComplete, "2")
+			next := onResponses(with(say("3"), func(o *Opening) { o.PreviousResponse = "resp_" + id }))
+			second, _ := two.exchange(next, OutcomeComplete, "4")
+			if order == "late" {
+				carry(t, two.s, centre.s)
+				carry(t, one.s, centre.s)
+			} else {
+				carry(t, one.s, centre.s)
+				carry(t, two.s, centre.s)
+			}
+			centre.settle()
+			info := func(id string) string {
+				x, err := centre.s.Archive().ExchangeInfo("acme", id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return x.Session
+			}
+			if info(id) != info(second) {
+				t.Errorf("the turns are of the sessions %s and %s", info(id), info(second))
+			}
+			mustBeSound(t, centre.s)
+
+			follows := onResponses(with(say("5"), func(o *Opening) { o.PreviousResponse, o.Follows = "resp_elsewhere", first }))
+			if got := two.session(follows, "6"); got != first {
+				t.Errorf("where the other edge said which session it is, it is %s, want %s", got, first)
+			}
+		})
+	}
+}
+
+func TestSessionsOfAClusterAreListedInTheirOrder(t *testing.T) {
+	c := newEdge(t, 1)
+	var want []string
+	began := time.Now().Add(-time.Hour)
+	for _, o := range []*Opening{chatKey(say("1"), "b"), derived(say("2"), "2"), chatKey(say("3"), "c"), chatKey(say("4"), "a"), derived(say("5"), "5")} {
+		began = began.Add(time.Millisecond)
+		o.Started = began
+		want = append(want, c.session(o, "answer"))
+	}
+	for _, limit := range []int{0, 1, 2} {
+		if got := listSessions(t, c.s, SessionQuery{Limit: limit, Ascending: true}); !slices.Equal(got, want) {
+			t.Errorf("pages of %d, oldest first: %v, want %v", limit, got, want)
+		}
+		newest := slices.Clone(want)
+		slices.Reverse(newest)
+		if got := listSessions(t, c.s, SessionQuery{Limit: limit}); !slices.Equal(got, newest) {
+			t.Errorf("pages of %d, newest first: %v, want %v", limit, got, newest)
+		}
+	}
+	page, err := c.s.Archive().Sessions("acme", SessionQuery{Before: want[3], Limit: 2, Ascending: true})
+	if err != nil || len(page.Data) != 2 || page.Data[0].ID != want[1] || page.Data[1].ID != want[2] || !page.HasMore {
+		t.Errorf("the page before the fourth is %+v (%v)", page.Data, err)
+	}
+
+	if _, err := c.s.Archive().MergeSession(t.Context(), "acme", want[0], want[2]); err != nil {
+		t.Fatal(err)
+	}
+	erase(t, c.s, "acme", Selection{Sessions: []string{want[3]}})
+	if got := listSessions(t, c.s, SessionQuery{Ascending: true}); !slices.Equal(got, []string{want[1], want[2], want[4]}) {
+		t.Errorf("after a merge and an erasure: %v of %v", got, want)
+	}
+	if got := c.session(chatKey(say("4", "answer", "again"), "a"), "x"); got != want[3] {
+		t.Errorf("a conversation that goes on after it was erased is session %s, and was %s", got, want[3])
+	}
+	mustBeSound(t, c.s)
+}
+
+func TestCheckPutsASessionBackIntoItsList(t *testing.T) {
+	c := newEdge(t, 1)
+	id := c.session(chatKey(say("1"), "k"), "2")
+	key, _ := kv.ParseSessionID(id)
+	err := c.s.update(t.Context(), func(g *gathering, w *write) error {
+		r, ref := g.session(sessionRef{1, key})
+		r.Links = slices.DeleteFunc(r.Links, func(link []byte) bool {
+			if isBeginLink(link) {
+				g.put(w, link, nil)
+			}
+			return isBeginLink(link)
+		})
+		g.putSession(w, ref, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := listSessions(t, c.s, SessionQuery{}); len(got) != 0 {
+		t.Fatalf("it is listed: %v", got)
+	}
+	report, err := c.s.Upkeep().Check(t.Context(), true, func(Finding) {})
+	if err != nil || report.Repaired != 1 {
+		t.Fatalf("%+v (%v)", report, err)
+	}
+	if got := listSessions(t, c.s, SessionQuery{}); !slices.Equal(got, []string{id}) {
+		t.Errorf("after the repair the list is %v", got)
+	}
+	err = c.s.view(func(tx *badger.Txn) error {
+		_, err := getSession(tx, 1, key)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	mustBeSound(t, c.s)
+}

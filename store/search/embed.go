@@ -149,6 +149,9 @@ func (v *vectors) embed(ctx context.Context, account string, all []*pending) err
 	if len(texts) == 0 {
 		return nil
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	made, err := v.embedder.Embed(ctx, account, ForDocument, texts)
 	switch {
 	case err != nil && refused(err) && len(wanted) == 1:
@@ -156,7 +159,10 @@ func (v *vectors) embed(ctx context.Context, account string, all []*pending) err
 		return nil
 	case err != nil && refused(err):
 		half := len(wanted) / 2
-		return errors.Join(v.embed(ctx, account, wanted[:half]), v.embed(ctx, account, wanted[half:]))
+		if err := v.embed(ctx, account, wanted[:half]); err != nil {
+			return err
+		}
+		return v.embed(ctx, account, wanted[half:])
 	case err != nil:
 		return err
 	case len(made) != len(texts):

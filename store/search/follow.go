@@ -83,6 +83,16 @@ const defaultVectorMemory = 512 << 20
 // Open starts to follow a store. It returns at once: an index that is lost, damaged or of another version is rebuilt
 // while searches are served from what is there.
 func Open(st *store.Store, opts Options) *Index {
+	x := newIndex(st, opts)
+	go x.run(x.life)
+	if x.vectors != nil {
+		go x.vectors.run(x.life)
+	}
+	return x
+}
+
+// newIndex makes an index that nobody keeps yet.
+func newIndex(st *store.Store, opts Options) *Index {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -100,10 +110,6 @@ func Open(st *store.Store, opts Options) *Index {
 		if x.vectors, err = newVectors(x, &opts); err != nil {
 			opts.Log.Error("there are no vectors; searches use words alone", "embedder", opts.Embedder.Identity(), "error", err)
 		}
-	}
-	go x.run(ctx)
-	if x.vectors != nil {
-		go x.vectors.run(ctx)
 	}
 	return x
 }

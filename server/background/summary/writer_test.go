@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -406,5 +410,73 @@ func TestSettingsThatCannotWriteAreRefused(t *testing.T) {
 		if err := s.Check(h.routes); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %q", err, says)
 		}
+	}
+}
+
+// endless are sessions that have nothing to say, of which there are always more. The third one takes until the writer is stopped.
+type endless struct {
+	summary.Sessions
+	read  atomic.Int64
+	third chan struct{}
+}
+
+func (e *endless) UnsummarizedSessions(context.Context, time.Time, func(store.AccountNumber) bool) ([]store.UnsummarizedSession, error) {
+	return make([]store.UnsummarizedSession, 100), nil
+}
+
+func (e *endless) Material(store.AccountNumber, string) (*search.Material, error) {
+	e.read.Add(1)
+	return nil, nil
+}
+
+func (e *endless) ConfirmSummarized(ctx context.Context, _ store.UnsummarizedSession) error {
+	if e.read.Load() == 3 {
+		close(e.third)
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+func TestTheWriterStopsBetweenTwoSessions(t *testing.T) {
+	h := newHouse(t, "empty")
+	sessions := &endless{third: make(chan struct{})}
+	w, err := summary.Start(summary.Options{
+		Settings: summary.Settings{Model: "writer", TokensPerDay: summary.MostTokens, Quiet: time.Millisecond},
+		Sessions: sessions, Credentials: h.store.Credentials().Get, Router: h.routes, Log: slog.New(slog.DiscardHandler),
+	})
+	h.ok(err)
+	<-sessions.third
+	w.Close()
+	if n := sessions.read.Load(); n != 3 {
+		t.Errorf("it has read %d sessions, stopped at the third", n)
+	}
+}
+
+// The call that is under way ends with the writing, and its session is summarised after the next start.
+func TestTheWriterStopsInTheMiddleOfACall(t *testing.T) {
+	h := newHouse(t, "empty")
+	asked, ended := make(chan struct{}), make(chan struct{})
+	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the end of the connection is not seen
+		close(asked)
+		<-r.Context().Done()
+		close(ended)
+	}))
+	defer model.Close()
+	routes, err := router.New(router.Config{
+		Providers: map[string]router.ProviderConfig{"openai": {BaseURL: model.URL, APIKey: "servers"}},
+		Aliases:   []router.Alias{{Model: "writer", To: "gpt-4.1"}}, Retries: -1,
+	})
+	h.ok(err)
+	defer routes.Close()
+	h.routes = routes
+	stop := h.write(summary.Settings{})
+	h.say("acme", "one", long("why does pkg/lock/wait.go fail"), "It times out.")
+	<-asked
+	stop()
+	<-ended
+	left, err := h.store.Summaries().UnsummarizedSessions(t.Context(), time.Now().Add(time.Hour), func(store.AccountNumber) bool { return false })
+	if err != nil || len(left) != 1 {
+		t.Errorf("%d sessions are left to be summarised (%v)", len(left), err)
 	}
 }

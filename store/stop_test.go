@@ -1,0 +1,72 @@
+package store
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mnemeproxy/mneme/store/internal/contexttest"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// Whatever waits, a stage that is stopped does no more than it is at.
+
+func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
+	const waiting = 20
+	var digested atomic.Int64
+	s := openAlone(t, Options{Dir: t.TempDir(), Digest: func(x *Exchange) (Digest, error) {
+		digested.Add(1)
+		return digestTest(x)
+	}})
+	go s.runWriter()
+	t.Cleanup(func() {
+		s.queue.close()
+		<-s.writerDone
+	})
+	st := &Store{s}
+	mustAccount(t, st, "acme")
+	for range waiting {
+		capture(t, st, "acme", "q", strings.Repeat("more than is digested at once ", digestedAtOnce/10))
+	}
+	if err := s.beginDigests(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for look := 1; ; look++ {
+		before := digested.Load()
+		ctx := contexttest.EndingAt(look)
+		_, err := s.digestNext(ctx)
+		done := digested.Load() - before
+		if done > int64(look) {
+			t.Errorf("stopped at look %d, it has digested %d exchanges", look, done)
+		}
+		if err == nil {
+			break
+		}
+	}
+	if turns := count(t, st, kv.SpaceTurn); turns != waiting {
+		t.Errorf("there are %d turns", turns)
+	}
+}
+
+func TestShippingStopsBetweenTwoExchanges(t *testing.T) {
+	const waiting = 50
+	s := openStore(t, Options{})
+	mustAccount(t, s, "acme")
+	p := beginShipping(t, s)
+	for range waiting {
+		capture(t, s, "acme", "q", "a")
+	}
+	for look := 1; ; look++ {
+		ctx := contexttest.EndingAt(look)
+		f, err := p.Next(ctx, 0)
+		if err == nil {
+			if len(f.Entries) != waiting || ctx.Looks() < waiting {
+				t.Errorf("at the end a frame has %d of %d exchanges, with %d looks", len(f.Entries), waiting, ctx.Looks())
+			}
+			return
+		}
+		if ctx.Looks() != look {
+			t.Errorf("stopped at look %d, it has looked %d times", look, ctx.Looks())
+		}
+	}
+}

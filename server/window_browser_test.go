@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"log/slog"
@@ -213,6 +214,40 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.finds(`[...document.querySelectorAll('.turn > header .n')].map((e) => e.innerText).join() === '2,3'`, "the failed request and the same again")
 		b.finds(`document.querySelector('.turn').innerText.includes('On Rottnest.')`, "the words that both branches have")
 		b.finds(`document.querySelectorAll('.fork').length === 1`, "one fork")
+	})
+	b.story("pictures that were sent are shown from the record, and nothing else is loaded", func(t *testing.T) {
+		h := windowed(t)
+		drawn := base64.StdEncoding.EncodeToString(picture(t, 40, 30))
+		photo := func(data string) string {
+			return `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}`
+		}
+		page := base64.StdEncoding.EncodeToString([]byte("<html><script>window.broken=1</script>"))
+		for _, asked := range []struct {
+			surface surface
+			item    string
+		}{
+			{chat, `{"role":"user","content":[{"type":"text","text":"What is this? [[sim: text \"A square.\"]]"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` + drawn + `"}},{"type":"image_url","image_url":{"url":"https://198.51.100.1/secret.png"}}]}`},
+			{responses, `{"role":"user","content":[{"type":"input_text","text":"What is this? [[sim: text \"A square.\"]]"},{"type":"input_image","image_url":"data:image/png;base64,` + drawn + `"}]}`},
+			{messages, `{"role":"user","content":[` + photo(drawn) + `,` + photo(page) + `,{"type":"text","text":"What is this? [[sim: text \"A square.\"]]"}]},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"read","input":{"path":"a.png"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":[` + photo(drawn) + `]}]}`},
+		} {
+			list := "messages"
+			if asked.surface.name == "responses" {
+				list = "input"
+			}
+			a := h.post(asked.surface.path, `{"model":"`+asked.surface.model+`","`+list+`":[`+asked.item+`]}`, "anthropic-version", "2023-06-01")
+			b.open(h, h.invite())
+			b.shows("What is this?")
+			b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID"))
+			b.shows("A square.")
+			want := map[string]int{"chat": 1, "responses": 1, "messages": 2}[asked.surface.name]
+			b.finds(fmt.Sprintf(`[...document.querySelectorAll('.picture img')].filter((e) => e.naturalWidth === 40).length === %d && document.querySelectorAll('img').length === %[1]d`, want), asked.surface.name+"'s pictures")
+			if asked.surface.name == "chat" {
+				b.shows("https://198.51.100.1/secret.png")
+			}
+			for _, barrier := range b.barriers() {
+				t.Error(barrier)
+			}
+		}
 	})
 	b.story("a hit opens at its turn", func(t *testing.T) {
 		h := windowed(t)

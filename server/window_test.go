@@ -49,6 +49,7 @@ func TestACookieOfTheWindowIsWorthWhatItsKeyIs(t *testing.T) {
 		{"reads", "GET", "/ui/v1/memory/sessions", 200, []string{"X-Mneme-UI", "1"}},
 		{"lacks a scope", "DELETE", "/ui/v1/memory/exchanges/exch_00000000000000000000000000", 403, []string{"X-Mneme-UI", "1"}},
 		{"comes without our header, as from a form", "GET", "/ui/v1/memory/sessions", 403, nil},
+		{"shows a picture on another site", "GET", "/ui/v1/memory/exchanges/exch_1/messages/0/parts/0", 403, []string{"Sec-Fetch-Site", "cross-site"}},
 		{"comes from another site", "GET", "/ui/v1/memory/sessions", 403, []string{"X-Mneme-UI", "1", "Sec-Fetch-Site", "cross-site"}},
 		{"comes by another site's name", "GET", "/ui/v1/memory/sessions", 403, []string{"X-Mneme-UI", "1", "Origin", "https://evil.example"}},
 		{"is shown to the memory itself", "GET", "/v1/memory/sessions", 401, []string{"X-Mneme-UI", "1"}},

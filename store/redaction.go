@@ -304,7 +304,7 @@ func redactDigest(r *redact.Redactor, d *Digest) {
 			for j := range messages[i].Parts {
 				p := &messages[i].Parts[j]
 				p.Arguments, _ = r.JSON(p.Arguments)
-				for _, text := range [...]*string{&p.Text, &p.Name, &p.CallID, &p.MediaType} {
+				for _, text := range [...]*string{&p.Text, &p.Name, &p.CallID, &p.MediaType, &p.URL} {
 					*text, _ = r.Text(*text)
 				}
 			}

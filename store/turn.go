@@ -44,6 +44,7 @@ type Part struct {
 	Failed    bool   `json:"failed,omitempty"`    // a result that is an error
 	MediaType string `json:"media_type,omitempty"`
 	Bytes     int64  `json:"bytes,omitempty"` // of media; the bytes themselves are in the raw request
+	URL       string `json:"url,omitempty"`   // of media that the request only names
 }
 
 // Turn is what an exchange added to its session: the messages not seen before, and the answer.

@@ -92,6 +92,7 @@ func (p *Part) write(w *fieldWriter, field protowire.Number) {
 	w.flag(6, p.Failed)
 	w.text(7, p.MediaType)
 	w.number(8, p.Bytes)
+	w.text(9, p.URL)
 	w.end(at)
 }
 
@@ -113,5 +114,7 @@ func (p *Part) readField(r *fieldReader) {
 		p.MediaType = r.string()
 	case 8:
 		p.Bytes = r.number()
+	case 9:
+		p.URL = r.string()
 	}
 }

@@ -100,7 +100,7 @@ func (b *browser) take(url, shows, dir, name string, screens []screen) error {
 
 // wait returns when the page shows a text.
 func (b *browser) wait(text string) error {
-	script := fmt.Sprintf(`document.body.innerText.includes(%q) && !document.querySelector('[aria-busy=true]')`, text)
+	script := fmt.Sprintf(`document.body.innerText.includes(%q) && !document.querySelector('[aria-busy=true]') && [...document.images].every((e) => e.complete)`, text)
 	for range 300 {
 		if there, err := chromedp.Run(b.page, chromedp.Evaluate[bool](script)); err != nil || there {
 			return err

@@ -164,7 +164,7 @@ func (m *mneme) play(ctx context.Context, t *talk) (session string, err error) {
 		if turn.system != "" {
 			system = turn.system
 		}
-		items = append(items, object{"role": "user", "content": turn.asks})
+		items = append(items, object{"role": "user", "content": turn.content()})
 		for _, s := range turn.steps {
 			answer, id, err := m.ask(ctx, t, t.speaks.body(t, system, items))
 			if err != nil {

@@ -19,6 +19,7 @@ type plan struct {
 	program string
 	to      string
 	every   bool
+	only    string
 }
 
 func main() {
@@ -26,6 +27,7 @@ func main() {
 	flag.StringVar(&p.program, "mneme", "bin/mneme", "the program")
 	flag.StringVar(&p.to, "to", "docs/window", "the directory of the pictures")
 	flag.BoolVar(&p.every, "every", false, "take every view, light and dark, on three widths of screen")
+	flag.StringVar(&p.only, "only", "", "take this view alone, by its name")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := p.run(ctx)
@@ -63,7 +65,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 	if err := eyes.signIn(ctx, m); err != nil {
 		return err
 	}
-	if p.every {
+	if p.every && p.only == "" {
 		if err := eyes.take(m.URL+"/ui/", "Nothing is on record yet", p.to, "first", everyScreen); err != nil {
 			return err
 		}
@@ -77,7 +79,7 @@ func (p *plan) run(ctx context.Context) (err error) {
 		screens = everyScreen
 	}
 	for _, v := range views(played) {
-		if v.extra && !p.every {
+		if v.extra && !p.every || p.only != "" && p.only != v.name {
 			continue
 		}
 		if err := eyes.take(m.URL+v.path, v.shows, p.to, v.name, screens); err != nil {

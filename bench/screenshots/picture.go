@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"image"
 	"image/color"
 	"image/png"
@@ -50,4 +51,20 @@ func smaller(picture []byte) ([]byte, error) {
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
 	err = encoder.Encode(&small, out)
 	return small.Bytes(), err
+}
+
+// drawn is a chart of bars, as a data URL.
+func drawn(bars []int) (string, error) {
+	const wide, tall, gap = 34, 160, 8
+	paper := image.NewPaletted(image.Rect(0, 0, len(bars)*wide+gap, tall+2*gap), color.Palette{color.White, color.RGBA{58, 98, 216, 255}})
+	for i, bar := range bars {
+		for x := i*wide + gap; x < (i+1)*wide; x++ {
+			for y := tall + gap - bar*tall/slices.Max(bars); y < tall+gap; y++ {
+				paper.SetColorIndex(x, y, 1)
+			}
+		}
+	}
+	var out bytes.Buffer
+	err := png.Encode(&out, paper)
+	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(out.Bytes()), err
 }

@@ -21,6 +21,7 @@ type talk struct {
 // turn is what the user asks, what the model does about it, and what comes of that.
 type turn struct {
 	asks   string
+	chart  []int  // shown beside the question of a chat, as a picture
 	back   int    // how many turns its user goes back before asking
 	system string // in place of the conversation's, from here on
 	steps  []step
@@ -44,6 +45,18 @@ func call(says, tool string, args map[string]string, result string) step {
 	}
 	s.parts = append(s.parts, "call "+tool+" "+quoted(args))
 	return s
+}
+
+// content is the question as chat clients send it.
+func (t *turn) content() any {
+	if t.chart == nil {
+		return t.asks
+	}
+	picture, err := drawn(t.chart)
+	if err != nil {
+		panic(err)
+	}
+	return []any{object{"type": "text", "text": t.asks}, object{"type": "image_url", "image_url": object{"url": picture}}}
 }
 
 func (t *turn) script() string {
@@ -71,7 +84,7 @@ var talks = []talk{
 	{
 		name: "question", speaks: speakChat, model: "gpt-4.1", agent: "OpenAI/Python 2.11.0", project: "reports", system: "Answer in SQL where you can.",
 		turns: []turn{
-			{asks: "Which customers ordered in October but not in November?", steps: []step{say("```sql\nSELECT customer_id FROM orders\nGROUP BY customer_id\nHAVING bool_or(date_trunc('month', placed) = '2026-10-01')\n   AND NOT bool_or(date_trunc('month', placed) = '2026-11-01');\n```\n\n`bool_or` reads the table **once**.")}},
+			{asks: "Which customers ordered in October but not in November?", chart: []int{31, 44, 52, 29, 61, 58, 22, 35, 47, 12, 19, 26}, steps: []step{say("```sql\nSELECT customer_id FROM orders\nGROUP BY customer_id\nHAVING bool_or(date_trunc('month', placed) = '2026-10-01')\n   AND NOT bool_or(date_trunc('month', placed) = '2026-11-01');\n```\n\n`bool_or` reads the table **once**.")}},
 			{asks: "And how many of them are there by country?", steps: []step{say("Join `customers` and count:\n\n```sql\nSELECT c.country, count(*) FROM customers c JOIN gone g USING (customer_id)\nGROUP BY c.country;\n```")}},
 			{asks: "And how many of them came in 2025 already?", back: 1, steps: []step{say("Wrap it and join `customers`:\n\n```sql\nSELECT count(*) FROM customers c JOIN gone g USING (customer_id)\nWHERE c.since < '2026-01-01';\n```")}},
 		},

@@ -1,8 +1,12 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"log/slog"
 	"net/http"
@@ -131,7 +135,21 @@ func (h *house) ask(key, method, path, body string, headers ...string) string {
 // converse has an exchange recorded and searchable, and gives the ids of it and of its session.
 func (h *house) converse(model, chatKey, question, reply string) (exchange, session string) {
 	h.t.Helper()
-	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, fmt.Sprintf("%s [[sim: text %q]]", question, reply))
+	return h.record(chatKey, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, fmt.Sprintf("%s [[sim: text %q]]", question, reply)))
+}
+
+// show has an exchange recorded whose question has a picture behind its words, and gives its id.
+func (h *house) show() (exchange string) {
+	h.t.Helper()
+	var drawn bytes.Buffer
+	ok(h.t, png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 8, 8))))
+	exchange, _ = h.record("pictures", `{"model":"gpt-4.1","messages":[{"role":"user","content":[{"type":"text","text":"what is this"},
+		{"type":"image_url","image_url":{"url":"data:image/png;base64,`+base64.StdEncoding.EncodeToString(drawn.Bytes())+`"}}]}]}`)
+	return exchange
+}
+
+func (h *house) record(chatKey, body string) (exchange, session string) {
+	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, h.origin+"/v1/chat/completions", strings.NewReader(body))
 	ok(h.t, err)
 	r.Header.Set("Authorization", "Bearer "+h.key)

@@ -47,6 +47,7 @@ func TestEveryRouteAnswersAsTheFileSays(t *testing.T) {
 	const memory, management = "/v1/memory", server.ManagementPrefix
 	first, session := h.converse("gpt-4.1", "newts", "does a newt regrow its limbs", "it does")
 	second, _ := h.converse("claude-opus-4-8", "newts", "does an axolotl regrow its heart", "in part")
+	shown := h.show()
 	_, other := h.converse("gpt-4.1", "toads", "do toads have teeth", "they do not")
 
 	h.ask(h.key, "POST", memory+"/search", `{"query":"regrow limbs","filters":{"field":"session","op":"eq","value":"`+session+`"},"facets":true,"explain":true}`, "X-Service-Memory-Wait", "indexed")
@@ -54,6 +55,7 @@ func TestEveryRouteAnswersAsTheFileSays(t *testing.T) {
 	for _, path := range []string{
 		"/sessions", "/sessions?include=beginning&chat_key=newts&limit=1&order=asc", "/sessions/" + session, "/sessions/" + session + "/timeline",
 		"/exchanges", "/exchanges/" + first, "/exchanges/" + first + "?include=raw_request,raw_response,normalized",
+		"/exchanges/" + shown + "/messages/0/parts/1",
 		"/exchanges/" + second + "/translation", "/exchanges/" + second + "/context",
 		"/stats", "/usage", "/usage?by=day,model&since=2000-01-01T00:00:00Z", "/export.jsonl",
 	} {

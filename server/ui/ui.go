@@ -15,14 +15,15 @@
 //	*      /ui/v1/admin/...     package admin
 //
 // What a page of another site may have sent is refused: Host and Origin are checked before (listen.Names), requests that the
-// browser says come from elsewhere are turned away, and everything but reading a tail needs a header of ours, which other
-// sites cannot set.
+// browser says come from elsewhere are turned away, and everything but reading a tail or a picture needs a header of ours,
+// which other sites cannot set.
 package ui
 
 import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 
@@ -182,8 +183,8 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mux.ServeHTTP(w, r)
 }
 
-// fromPage reports whether a request may be of the page. A browser navigates to it from anywhere, and a tail can carry no
-// header of ours.
+// fromPage reports whether a request may be of the page. A browser navigates to it from anywhere, and a tail or a picture can
+// carry no header of ours.
 func (u *UI) fromPage(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	sameSite := site == "" || site == "same-origin"
@@ -191,11 +192,13 @@ func (u *UI) fromPage(r *http.Request) bool {
 	case path == "/ui/oidc", path == "/ui/oidc/start": // a link elsewhere begins no sign-in
 		return sameSite
 	case path == "/ui/session", strings.HasPrefix(path, "/ui/v1/"):
-		tail := path == "/ui/v1/memory/events" && r.Method == http.MethodGet
-		return sameSite && (tail || r.Header.Get(headerUI) != "")
+		bare := r.Method == http.MethodGet && (path == "/ui/v1/memory/events" || picture.MatchString(path))
+		return sameSite && (bare || r.Header.Get(headerUI) != "")
 	}
 	return r.Method == http.MethodGet || r.Method == http.MethodHead
 }
+
+var picture = regexp.MustCompile(`^/ui/v1/memory/exchanges/\w+/messages/\d+/parts/\d+$`)
 
 // manage passes a request on to the management, in the name of the key.
 func (u *UI) manage(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,8 @@
 package digest
 
 import (
+	"bytes"
+	"iter"
 	"strings"
 	"sync"
 
@@ -103,12 +105,7 @@ func fold(answer *codec.Answer, events []codec.Event) {
 func history(r *codec.Request, from int) (messages []store.Message, starts []int) {
 	messages = make([]store.Message, 0, len(r.Messages))
 	starts = make([]int, 0, len(r.Messages))
-	opening := from == 0
-	for i := range r.Messages {
-		m := &r.Messages[i]
-		if opening = opening && (m.Role == codec.RoleSystem || m.Role == codec.RoleDeveloper); opening {
-			continue
-		}
+	for _, m := range spoken(r, from) {
 		list := partsOf(m.Role == codec.RoleAssistant)
 		for j := range m.Parts {
 			list.add(&m.Parts[j], m.Role == codec.RoleAssistant)
@@ -122,6 +119,19 @@ func history(r *codec.Request, from int) (messages []store.Message, starts []int
 		starts = nil
 	}
 	return messages, starts
+}
+
+// spoken are a request's messages without the instructions that open it.
+func spoken(r *codec.Request, from int) iter.Seq2[int, *codec.Message] {
+	return func(yield func(int, *codec.Message) bool) {
+		opening := from == 0
+		for i := range r.Messages {
+			m := &r.Messages[i]
+			if opening = opening && (m.Role == codec.RoleSystem || m.Role == codec.RoleDeveloper); !opening && !yield(i, m) {
+				return
+			}
+		}
+	}
 }
 
 var roleNames = map[codec.Role]string{
@@ -239,11 +249,18 @@ func (l *partList) media(p *codec.Part) {
 		l.append(store.Part{Kind: partText, Name: scan.Text(p.Filename), Text: scan.Text(p.Text)})
 		return
 	}
-	l.append(store.Part{
+	medium := store.Part{
 		Kind: partMedia, MediaType: scan.Text(p.MediaType), Name: scan.Text(p.Filename),
 		Bytes: int64(len(p.Data)) * 3 / 4,
-	})
+	}
+	if len(p.URL) <= maxURL && !bytes.HasPrefix(p.URL, []byte("data:")) {
+		medium.URL = scan.Text(p.URL)
+	}
+	l.append(medium)
 }
+
+// maxURL is how long the address of a medium is, in bytes, at most: a longer one is left out.
+const maxURL = 2048
 
 // result takes in what a call came to: its text in one part, pictures behind it.
 func (l *partList) result(p *codec.Part) {

@@ -254,7 +254,9 @@ function Transcript({ path, numbers, chosen, at, who }) {
     const results = new Map();
     const calls = new Set();
     for (const { entry: t, lead } of path) {
-      for (const m of lead.map((l) => l.message).concat((t.turn && t.turn.messages) || [])) for (const p of m.parts) if (p.kind === 'result' && p.call_id) results.set(p.call_id, { part: p, at: t.exchange.started });
+      for (const s of said(t, lead)) {
+        for (const [i, p] of s.message.parts.entries()) if (p.kind === 'result' && p.call_id) results.set(p.call_id, { part: p, at: t.exchange.started, pictures: picturesBehind(s, i) });
+      }
       for (const m of (t.turn && t.turn.answer) || []) for (const p of m.parts) if (p.kind === 'call' && p.call_id) calls.add(p.call_id);
     }
     return { results, calls };
@@ -269,6 +271,15 @@ function Transcript({ path, numbers, chosen, at, who }) {
     </div>`;
   };
   return html`<div class="transcript"><${Long} items=${path} tall=${160} wanted=${at} draw=${draw} /></div>`;
+}
+
+// said are the messages that a turn begins with, and where they stand in the request of an exchange: {message, exchange, at}.
+const said = ({ exchange, turn }, lead) => lead.concat(((turn && turn.messages) || []).map((message, i) => ({ message, exchange: exchange.id, at: (turn.known || 0) + i })));
+
+// picturesBehind are what stands right behind the result of a call: it came with it.
+function picturesBehind({ message, exchange, at }, result) {
+  const others = message.parts.findIndex((p, i) => i > result && p.kind !== 'media');
+  return message.parts.slice(result + 1, others < 0 ? undefined : others).map((part, i) => html`<${Media} part=${part} exchange=${exchange} message=${at} place=${result + 1 + i} />`);
 }
 
 const someWays = 8; // of a fork that are shown at once
@@ -288,8 +299,7 @@ function Fork({ ways, here, choose }) {
 
 // asked is the beginning of the last words that a branch begins with.
 function asked(way) {
-  const messages = way.lead.map((l) => l.message).concat(way.entry.turn.messages || []);
-  const texts = messages.flatMap((m) => m.parts.filter((p) => p.text && (p.kind === 'text' || p.kind === 'result')).map((p) => p.text.trim()));
+  const texts = said(way.entry, way.lead).flatMap(({ message }) => message.parts.filter((p) => p.text && (p.kind === 'text' || p.kind === 'result')).map((p) => p.text.trim()));
   const last = texts.filter((t) => !woven.test(t)).pop() || texts.pop();
   return last ? clean(last.slice(0, 120)) : 'no words of its own';
 }
@@ -310,8 +320,7 @@ function Turn({ entry, lead, number, results, calls, marked, who }) {
       <${Copy} text=${() => location.origin + '/ui/sessions/' + x.session + '?turn=' + x.id} label="link" />
     </header>
     ${turn && turn.error && html`<p class="error">${turn.error}</p>`}
-    ${lead.map((l) => html`<${Message} message=${l.message} calls=${calls} />`)}
-    ${((turn && turn.messages) || []).map((m) => html`<${Message} message=${m} calls=${calls} />`)}
+    ${said(entry, lead).map((s) => html`<${Message} ...${s} calls=${calls} />`)}
     ${((turn && turn.answer) || []).map((m) => html`<${Message} message=${m} answer=${true} results=${results} ended=${x.last_byte} calls=${calls} />`)}
     ${!turn && x.outcome === 'open' && html`<p class="working"><i class="dot"></i> answering…</p>`}
     ${x.error && html`<p class="error">${clean(x.error.message)}</p>`}
@@ -321,13 +330,18 @@ function Turn({ entry, lead, number, results, calls, marked, who }) {
 
 const roles = { user: 'user', assistant: 'assistant', system: 'system', tool: 'tool' };
 
-function Message({ message: m, answer, results, ended, calls }) {
+function Message({ message: m, exchange, at, answer, results, ended, calls }) {
   // Results stand with their calls, and calls with the answer that made them: clients send some back with other arguments.
-  const parts = m.parts.filter((p) => !((p.kind === 'result' || (p.kind === 'call' && !answer)) && calls.has(p.call_id)));
+  const parts = [];
+  let elsewhere = false;
+  for (const [place, part] of m.parts.entries()) {
+    elsewhere = part.kind === 'media' ? elsewhere : (part.kind === 'result' || (part.kind === 'call' && !answer)) && calls.has(part.call_id);
+    if (!elsewhere) parts.push(part.kind === 'media' ? html`<${Media} part=${part} exchange=${exchange} message=${at} place=${place} />` : html`<${Part} part=${part} role=${m.role} results=${results} ended=${ended} />`);
+  }
   if (!parts.length) return null;
   return html`<div class=${'message ' + (answer ? 'assistant' : m.role)}>
     <span class="role">${roles[m.role] || m.role}</span>
-    <div class="said">${parts.map((p) => html`<${Part} part=${p} role=${m.role} results=${results} ended=${ended} />`)}</div>
+    <div class="said">${parts}</div>
   </div>`;
 }
 
@@ -339,11 +353,20 @@ function Part({ part: p, role, results, ended }) {
       return html`<details class=${'tool' + (p.failed ? ' failed' : '')}><summary><b>${clean(p.name) || 'result'}</b> <small>${p.failed ? 'failed' : ''} ${bytes((p.text || '').length)}</small></summary><${Plain} text=${p.text || ''} label="result" /></details>`;
     case 'reasoning':
       return html`<details class="reasoning"><summary>reasoning <small>${bytes((p.text || '').length)}</small></summary><${Plain} text=${p.text || ''} lines=${40} label="reasoning" /></details>`;
-    case 'media':
-      return html`<p class="media">${clean(p.media_type || 'media')} ${clean(p.name || '')} <small>${bytes(p.bytes || 0)}</small></p>`;
     default:
       return role === 'assistant' ? html`<${Markdown} text=${p.text || ''} />` : html`<${Spoken} text=${p.text || ''} role=${role} />`;
   }
+}
+
+// Media shows a picture that the request holds. What it only names is not loaded: that alone would tell its host something.
+function Media({ part: p, exchange, message, place }) {
+  const [state, set] = useState('');
+  const what = [clean(p.media_type || 'media'), clean(p.name || ''), p.bytes ? bytes(p.bytes) : ''].filter(Boolean).join(' ');
+  if (p.url) return html`<p class="media">kept elsewhere, and not loaded: <code>${clean(p.url)}</code></p>`;
+  if (!p.bytes || state === 'none' || !exchange || !/^(image\/|$)/.test(p.media_type || '')) return html`<p class="media">${what}</p>`;
+  return html`<button class=${'picture ' + state} aria-expanded=${state === 'whole'} title=${what} onClick=${() => set(state ? '' : 'whole')}>
+    <img loading="lazy" src=${'/ui/v1/memory/exchanges/' + exchange + '/messages/' + message + '/parts/' + place} alt=${what} onError=${() => set('none')} />
+  </button>`;
 }
 
 // woven are texts that clients put into a question.
@@ -379,7 +402,7 @@ function Call({ part: p, result, ended }) {
   const edits = args && (Array.isArray(args.edits) ? args.edits : 'old_string' in args ? [args] : null);
   const patch = typeof p.arguments === 'string' && p.arguments.includes('*** Begin Patch') ? (args && args.input) || p.arguments : null;
   const out = (result && result.part.text) || '';
-  return html`<details class=${'tool' + (failed ? ' failed' : '')} open=${Boolean(edits || failed)}>
+  return html`<details class=${'tool' + (failed ? ' failed' : '')} open=${Boolean(edits || failed || (result && result.pictures.length))}>
     <summary><b>${clean(p.name)}</b> <code>${clean(Array.isArray(line) ? line.join(' ') : line).slice(0, 160)}</code>
       <span class="grow"></span><small>${result ? html`${took >= 0 ? lasted(took) + ' · ' : ''}${failed ? html`<span class="bad">failed</span>` : lines(out)}` : 'no result'}</small></summary>
     ${edits
@@ -387,7 +410,7 @@ function Call({ part: p, result, ended }) {
       : patch
         ? html`<pre class="diff" tabindex="0" aria-label="patch">${clean(patch).split('\n').map((l) => html`<span class=${l[0] === '+' ? 'added' : l[0] === '-' ? 'removed' : ''}>${l}${'\n'}</span>`)}</pre>`
         : html`<${Plain} text=${laidOut(p.arguments || '')} lines=${10} label="arguments" />`}
-    ${result && html`<div class="result"><${Plain} text=${out} lines=${8} label="result" /></div>`}
+    ${result && html`<div class="result"><${Plain} text=${out} lines=${8} label="result" />${result.pictures}</div>`}
   </details>`;
 }
 

@@ -1,0 +1,49 @@
+package memory
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/digest"
+)
+
+// maxPicture bounds a picture, in bytes: providers take less.
+const maxPicture = 20 << 20
+
+// pictureTypes are what every browser shows, and none of them runs. The first bytes of a picture say which it is, whatever
+// the client calls it.
+var pictureTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+func (h *handler) picture(c *call) (any, error) {
+	if err := c.query.end(); err != nil {
+		return nil, err
+	}
+	message, wrongMessage := strconv.Atoi(c.r.PathValue("message"))
+	part, wrongPart := strconv.Atoi(c.r.PathValue("part"))
+	if wrongMessage != nil || wrongPart != nil {
+		return nil, codec.Errorf(codec.KindNotFound, "Messages and parts of a request are numbers from 0.")
+	}
+	x, err := h.Archive.Exchange(c.account, c.id())
+	if err != nil {
+		return nil, err
+	}
+	picture, err := digest.Media(x, message, part, maxPicture)
+	if err != nil {
+		return nil, err
+	}
+	kind := http.DetectContentType(picture)
+	if !slices.Contains(pictureTypes, kind) {
+		return nil, codec.Errorf(codec.KindNotFound, "Part %d of message %d is no picture of type PNG, JPEG, GIF or WebP: it stands in raw_request.", part, message)
+	}
+	header := c.w.Header()
+	header.Set("Content-Type", kind)
+	header.Set("Content-Length", strconv.Itoa(len(picture)))
+	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store") // it may be erased, and the next one to sign in be of another account
+	c.w.WriteHeader(http.StatusOK)
+	_, _ = c.w.Write(picture) // fails only when the caller is gone
+	return nil, nil
+}

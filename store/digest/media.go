@@ -1,0 +1,87 @@
+package digest
+
+import (
+	"bytes"
+	"encoding/base64"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/crossing"
+	"github.com/mnemeproxy/mneme/codec/scan"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Media gives the bytes of a part of kind media, as the request of a whole exchange holds them. message and part count
+// from 0 in the Messages of what [Exchange] makes of it. It is [codec.KindNotFound] where there is no such part, or the
+// request does not hold its bytes, and [codec.KindTooLarge] where it has more than most bytes.
+func Media(x *store.Exchange, message, part, most int) ([]byte, error) {
+	surface, err := codec.ParseFormat(x.Surface)
+	if err != nil {
+		return nil, err
+	}
+	request := requests.Get().(*codec.Request)
+	defer requests.Put(request)
+	request.Reset()
+	if err := crossing.ClientCodec(surface).DecodeRequest(request, x.RawRequest); err != nil {
+		return nil, err
+	}
+	messages, _ := history(request, 0)
+	missing := codec.Errorf(codec.KindNotFound, "the request holds no medium as part %d of message %d", part, message)
+	if message < 0 || message >= len(messages) || part < 0 || part >= len(messages[message].Parts) || messages[message].Parts[part].Kind != partMedia {
+		return nil, missing
+	}
+	before := mediaIn(messages[message].Parts[:part])
+	for i := range messages[:message] {
+		before += mediaIn(messages[i].Parts)
+	}
+	data := medium(request, before).Data
+	switch {
+	case len(data) == 0:
+		return nil, missing
+	case len(data)/4*3 > most:
+		return nil, codec.Errorf(codec.KindTooLarge, "The medium has about %d bytes, and %d is the most that is given alone: it stands in raw_request.", len(data)/4*3, most)
+	}
+	decoded, err := base64.RawStdEncoding.DecodeString(string(bytes.TrimRight(scan.Unescape(nil, data), "=\r\n ")))
+	if err != nil {
+		return nil, missing
+	}
+	return decoded, nil
+}
+
+func mediaIn(parts []store.Part) (n int) {
+	for i := range parts {
+		if parts[i].Kind == partMedia {
+			n++
+		}
+	}
+	return n
+}
+
+// medium is the nth part, from 0, that a partList makes one of kind media of.
+func medium(r *codec.Request, n int) *codec.Part {
+	var find func(parts []codec.Part) *codec.Part
+	find = func(parts []codec.Part) *codec.Part {
+		for i := range parts {
+			switch p := &parts[i]; p.Kind {
+			case codec.PartImage, codec.PartAudio, codec.PartDocument:
+				if len(p.Text) > 0 {
+					continue // becomes a text
+				}
+				if n == 0 {
+					return p
+				}
+				n--
+			case codec.PartToolResult:
+				if inside := find(p.Parts); inside != nil {
+					return inside
+				}
+			}
+		}
+		return nil
+	}
+	for _, m := range spoken(r, 0) {
+		if p := find(m.Parts); p != nil {
+			return p
+		}
+	}
+	return new(codec.Part)
+}

@@ -107,7 +107,7 @@ func (f messagesFormat) complete(dst []byte, a *answer, p *prompt) []byte {
 	dst = append(dst, `],`...)
 	dst = f.stop(dst, a)
 	dst = append(dst, `,"container":null,"diagnostics":null,"usage":`...)
-	dst = f.usage(dst, a, a.usage.output)
+	dst = f.usage(dst, a, a.usage.output, a.usage.reasoning)
 	return append(dst, '}')
 }
 
@@ -281,33 +281,34 @@ func (messagesFormat) stop(dst []byte, a *answer) []byte {
 	return append(dst, details...)
 }
 
-// usage appends the usage object; output differs between the first and the last event of a stream.
-func (messagesFormat) usage(dst []byte, a *answer, output int) []byte {
+// usage appends the usage object of a message, of which so many tokens were put out and thought so far.
+func (f messagesFormat) usage(dst []byte, a *answer, output, thought int) []byte {
+	dst = f.counts(append(dst, '{'), a, output, thought)
+	dst = append(dst, `,"cache_creation":{"ephemeral_5m_input_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(a.usage.written), 10)
+	return append(dst, `,"ephemeral_1h_input_tokens":0},"service_tier":"standard","speed":"standard","inference_geo":null}`...)
+}
+
+// counts appends the members of usage that message_delta has too.
+func (messagesFormat) counts(dst []byte, a *answer, output, thought int) []byte {
 	u := a.usage
-	dst = append(dst, `{"input_tokens":`...)
+	dst = append(dst, `"input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(max(u.input-u.cached-u.written, 0)), 10)
 	dst = append(dst, `,"cache_creation_input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.written), 10)
 	dst = append(dst, `,"cache_read_input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.cached), 10)
-	dst = append(dst, `,"cache_creation":{"ephemeral_5m_input_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.written), 10)
-	dst = append(dst, `,"ephemeral_1h_input_tokens":0},"output_tokens":`...)
+	dst = append(dst, `,"output_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(output), 10)
-	if output == u.output {
-		dst = append(dst, `,"output_tokens_details":{"thinking_tokens":`...)
-		dst = strconv.AppendInt(dst, int64(u.reasoning), 10)
-		dst = append(dst, '}')
-	}
-	dst = append(dst, `,"server_tool_use":`...)
+	dst = append(dst, `,"output_tokens_details":{"thinking_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(thought), 10)
+	dst = append(dst, `},"server_tool_use":`...)
 	if searches := a.count(partSearch); searches > 0 {
 		dst = append(dst, `{"web_search_requests":`...)
 		dst = strconv.AppendInt(dst, int64(searches), 10)
-		dst = append(dst, `,"web_fetch_requests":0}`...)
-	} else {
-		dst = append(dst, "null"...)
+		return append(dst, `,"web_fetch_requests":0}`...)
 	}
-	return append(dst, `,"service_tier":"standard","speed":"standard","inference_geo":null}`...)
+	return append(dst, "null"...)
 }
 
 // countMessageTokens answers count_tokens with a quarter of the body's size.

@@ -31,7 +31,7 @@ func (f messagesFormat) stream(s *stream, a *answer, p *prompt) {
 	s.buf = append(s.buf, `{"type":"message_start","message":`...)
 	s.buf = f.envelope(s.buf, a)
 	s.buf = append(s.buf, `],"stop_reason":null,"stop_sequence":null,"stop_details":null,"container":null,"diagnostics":null,"usage":`...)
-	s.buf = f.usage(s.buf, a, min(1, a.usage.output-1))
+	s.buf = f.usage(s.buf, a, min(1, a.usage.output), 0)
 	m.finish("}}")
 	m.blocks()
 	if !s.terminal() {
@@ -41,9 +41,9 @@ func (f messagesFormat) stream(s *stream, a *answer, p *prompt) {
 		s.buf = m.begin(s.buf, "message_delta")
 		s.buf = append(s.buf, `{"type":"message_delta","delta":{`...)
 		s.buf = f.stop(s.buf, a)
-		s.buf = append(s.buf, `,"container":null},"usage":`...)
-		s.buf = f.usage(s.buf, a, a.usage.output)
-		m.finish("}")
+		s.buf = append(s.buf, `,"container":null},"usage":{`...)
+		s.buf = f.counts(s.buf, a, a.usage.output, a.usage.reasoning)
+		m.finish("}}")
 	}
 	if !a.omit["done"] {
 		s.buf = m.begin(s.buf, "message_stop")

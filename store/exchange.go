@@ -201,7 +201,12 @@ type ExchangeInfo struct {
 
 	Tags []string `json:"tags,omitempty"` // that people gave it
 	Note string   `json:"note,omitempty"`
+
+	Committed string `json:"committed,omitempty"` // [CommittedLocal]: it was to be with the brokers of the cluster before it ended, and was not
 }
+
+// CommittedLocal is of an exchange that was on record at its edge alone when it ended.
+const CommittedLocal = "local"
 
 // KeptSince is when the store got the exchange. Its age counts from then.
 func (x *ExchangeInfo) KeptSince() time.Time {

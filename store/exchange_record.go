@@ -56,6 +56,7 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	x.Recall.write(w, 39)
 	w.texts(40, x.Tags)
 	w.text(41, x.Note)
+	w.text(42, x.Committed)
 }
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
@@ -148,6 +149,8 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 		x.Tags = append(x.Tags, r.string())
 	case 41:
 		x.Note = r.string()
+	case 42:
+		x.Committed = r.string()
 	}
 }
 

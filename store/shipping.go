@@ -241,6 +241,26 @@ func (p *Shipping) Confirm(ctx context.Context, upTo uint64) error {
 	return nil
 }
 
+// CommittedHere notes of an exchange that nobody else had it when it ended.
+func (p *Shipping) CommittedHere(ctx context.Context, account, exchange string) error {
+	number, known := p.store.accounts.Find(account)
+	id, ok := kv.ParseExchangeID(exchange)
+	if !known || !ok {
+		return errNoExchange(exchange)
+	}
+	err := p.store.update(ctx, func(g *gathering, w *write) error {
+		if info, readable := g.info(number, id); info != nil && readable && info.Outcome != OutcomeOpen {
+			info.Committed = CommittedLocal
+			g.put(w, kv.ExchangeKey(kv.SpaceExchange, number, id), encodeFields(info))
+		}
+		return nil
+	})
+	if err != nil {
+		return kv.AsStorageError(err, "exchange %s could not be changed", exchange)
+	}
+	return nil
+}
+
 // Log is the log's id.
 func (p *Shipping) Log() ship.LogID { return p.log }
 

@@ -44,6 +44,7 @@ type Shipping struct {
 	Resent    int64     `json:"resent"`             // times it went back, since frames had not arrived
 	Confirmed time.Time `json:"confirmed,omitzero"` // when the centre last answered
 	Skew      int64     `json:"skew_ms"`            // of the centre's clock against this one
+	Local     int64     `json:"local"`              // exchanges that were to wait for the brokers, which did not take them in time
 	Problem   string    `json:"problem,omitempty"`  // why nothing moves; "": it does, or there is nothing to ship
 	Identity  *Identity `json:"identity,omitempty"` // nil: it follows none
 }
@@ -60,6 +61,7 @@ type Shipper struct {
 
 	mu     sync.Mutex
 	status Shipping
+	quorum quorum
 
 	// The rest is the goroutine's.
 	sent    uint64   // number of the last entry that the brokers took
@@ -81,7 +83,7 @@ func Ship(ctx context.Context, log Log, node uint16, o Options) (*Shipper, error
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Shipper{
 		options: o, node: node, log: log, broker: b, marks: make(chan ship.Mark, 16), stop: stop, done: make(chan struct{}),
-		sent: log.Confirmed(),
+		sent: log.Confirmed(), quorum: quorum{taken: log.Confirmed()},
 	}
 	if _, err := b.Subscribe(markSubjectOf(node), s.hear); err != nil {
 		stop()
@@ -158,7 +160,9 @@ func (s *Shipper) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-changed:
-			sleep(ctx, gather)
+			if !s.options.Quorum {
+				sleep(ctx, gather)
+			}
 		case m := <-s.marks:
 			if err := s.heed(ctx, m, false); err != nil {
 				asked = err
@@ -216,7 +220,10 @@ func (s *Shipper) shipNext(ctx context.Context) (more bool, err error) {
 		s.first++
 	}
 	s.sent = s.last
-	s.update(func(status *Shipping) { status.Frames++ })
+	s.update(func(status *Shipping) {
+		status.Frames++
+		s.quorum.advance(s.sent)
+	})
 	return true, nil
 }
 
@@ -302,6 +309,7 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 			return err
 		}
 		s.sent = max(s.sent, m.Mark)
+		s.update(func(*Shipping) { s.quorum.advance(s.sent) })
 	}
 	if answer && m.Idle && m.Mark < s.sent {
 		s.log.Forget()
@@ -314,5 +322,8 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 func (s *Shipper) goBack(after uint64) {
 	s.sent, s.packets = after, nil
 	s.attempt++
-	s.update(func(status *Shipping) { status.Resent++ })
+	s.update(func(status *Shipping) {
+		status.Resent++
+		s.quorum.taken = after
+	})
 }

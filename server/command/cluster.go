@@ -111,7 +111,8 @@ func stayAlone(context.Context, *config.Config, *engine.Engine, *telemetry.Telem
 
 type edge struct {
 	*cluster.Edge
-	lent *quota.Leases
+	lent   *quota.Leases
+	quorum *quorumRecorder // nil: exchanges do not wait for the brokers
 }
 
 func (e edge) leases() *quota.Leases { return e.lent }
@@ -126,13 +127,17 @@ func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, obser
 	if err != nil {
 		return nil, err
 	}
-	o.Leases = quota.NewLeases()
+	o.Leases, o.Quorum = quota.NewLeases(), cfg.Cluster.Commit == "quorum"
 	joined, err := cluster.Join(ctx, m.Shipping(), m.Archive(), m.Roster(), uint16(cfg.Cluster.Node), time.Duration(cfg.Cluster.IdentityMaxAge), o)
 	if err != nil {
 		return nil, err
 	}
 	observed.WatchCluster(joined.Status, nil)
-	return edge{joined, o.Leases}, nil
+	e := edge{Edge: joined, lent: o.Leases}
+	if o.Quorum {
+		e.quorum = &quorumRecorder{cluster: joined, log: log, refuse: cfg.Cluster.OnOutage == "refuse", mark: m.Shipping().CommittedHere}
+	}
+	return e, nil
 }
 
 // edgeOptions are what the configuration says of the cluster, for an edge.
@@ -145,6 +150,9 @@ func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err e
 }
 
 func (e edge) widen(own *server.Engine) {
+	if e.quorum != nil {
+		e.quorum.Recorder, own.Recorder = own.Recorder, e.quorum
+	}
 	local := own.Archive
 	own.Archive = wideArchive{local, e.Edge}
 	own.Elsewhere = func(account, id string) *store.Exchange {

@@ -340,6 +340,9 @@ type Cluster struct {
 	Node        Count    `json:"node"`        // number of this edge, at most [MaxNode]
 	Replicas    Count    `json:"replicas"`    // of what the brokers hold
 
+	Commit   string `json:"commit" oneof:"local,quorum"`    // when an answer may end: when it is on record here, or when the brokers have it, too
+	OnOutage string `json:"on_outage" oneof:"local,refuse"` // what the brokers do not take in time, with Commit quorum
+
 	IdentityMaxAge Duration `json:"identity_max_age"` // that an edge believes the centre's keys without hearing of it; 0: for ever
 }
 
@@ -374,6 +377,6 @@ func Default() Config {
 		}},
 
 		Telemetry: Telemetry{SendTraceparent: true},
-		Cluster:   Cluster{Replicas: 1},
+		Cluster:   Cluster{Replicas: 1, Commit: "local", OnOutage: "local"},
 	}
 }

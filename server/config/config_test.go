@@ -93,7 +93,7 @@ admin: {listen: "localhost:7789"}
 telemetry: {trust_traceparent: true, send_traceparent: false}
 webhooks: [{url: "https://hooks.example.com", secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", events: [budget.reached]}]
 ui: {oidc: {issuer: "https://id.example.com", client_id: mneme, client_secret: s, redirect: "https://mneme.example.com/ui/oidc/callback", scopes: [email], grants: [{claim: groups, value: staff, account: acme, scopes: "read,write"}]}}
-cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, node: 7, replicas: 3}
+cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, node: 7, replicas: 3, commit: quorum, on_outage: refuse}
 `, "MY_KEY=sk-ant-mine")
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, n
 			Issuer: "https://id.example.com", ClientID: "mneme", ClientSecret: "s", Redirect: "https://mneme.example.com/ui/oidc/callback", Scopes: []string{"email"},
 			Grants: []OIDCGrant{{Claim: "groups", Value: "staff", Account: "acme", Scopes: "read,write"}},
 		}},
-		Cluster: Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Replicas: 3},
+		Cluster: Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Replicas: 3, Commit: "quorum", OnOutage: "refuse"},
 	}
 	if diff := cmp.Diff(want, got, cmp.Transformer("Reveal", Secret.Reveal)); diff != "" {
 		t.Error(diff)

@@ -14,6 +14,7 @@ var (
 	clusterWaitingS  = prometheus.NewDesc(metricClusterWaitingSeconds, "Time since the oldest of them began.", nil, nil)
 	clusterFrames    = prometheus.NewDesc(metricClusterFrames, "Frames of exchanges that the brokers took from this edge.", nil, nil)
 	clusterResent    = prometheus.NewDesc(metricClusterResent, "Times this edge shipped again what had not arrived.", nil, nil)
+	clusterLocal     = prometheus.NewDesc(metricClusterLocal, "Exchanges that were to wait for the brokers, which did not take them in time.", nil, nil)
 	clusterArrived   = prometheus.NewDesc(metricClusterArrived, "Exchanges that edges have shipped to this centre.", nil, nil)
 	clusterRefused   = prometheus.NewDesc(metricClusterRefused, "What this centre did not take, by reason.", []string{labelReason}, nil)
 	clusterIdentity  = prometheus.NewDesc(metricClusterIdentityAge, "Time since this edge heard of the centre, whose accounts and keys it has.", nil, nil)
@@ -33,7 +34,7 @@ type clusterLevels struct {
 
 func (c *clusterLevels) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterArrived, clusterRefused, clusterAside, clusterIdentity,
+		clusterConnected, clusterWaiting, clusterWaitingS, clusterFrames, clusterResent, clusterLocal, clusterArrived, clusterRefused, clusterAside, clusterIdentity,
 	} {
 		to <- d
 	}
@@ -58,6 +59,7 @@ func (c *clusterLevels) Collect(to chan<- prometheus.Metric) {
 		}
 		counter(clusterFrames, status.Frames)
 		counter(clusterResent, status.Resent)
+		counter(clusterLocal, status.Local)
 	}
 	if c.centre != nil {
 		status := c.centre()

@@ -50,6 +50,7 @@ const (
 	metricClusterWaitingSeconds = "mneme_cluster_waiting_seconds"
 	metricClusterFrames         = "mneme_cluster_frames_total"
 	metricClusterResent         = "mneme_cluster_resent_total"
+	metricClusterLocal          = "mneme_cluster_local_total"
 	metricClusterArrived        = "mneme_cluster_arrived_total"
 	metricClusterRefused        = "mneme_cluster_refused_total"
 	metricClusterAside          = "mneme_cluster_aside_exchanges"

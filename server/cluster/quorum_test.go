@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+func TestWhatTheBrokersHaveOutlivesItsEdge(t *testing.T) {
+	brokerDir, dir := t.TempDir(), t.TempDir()
+	broker := startBroker(t, brokerDir, server.RANDOM_PORT)
+	port := broker.Addr().(*net.TCPAddr).Port
+	o := options(t, 1, broker.ClientURL())
+	o.Quorum = true
+	centre, edge := openStore(t, dir), openStore(t, t.TempDir())
+	gathering := gatherIn(t, centre, dir, o)
+	shipper := shipFrom(t, edge, 1, o)
+	brokered := func() bool { return shipper.Brokered() == nil }
+	capture(t, edge, "acme", "c", 0, "before the centre goes")
+	eventually(t, "the brokers have it", brokered)
+	eventually(t, "the centre has it", func() bool { return shipper.Status().Waiting == 0 })
+	gathering.Close()
+
+	var acknowledged []string
+	for turn := range 5 {
+		id := capture(t, edge, "acme", "c", turn+1, "while it is away")
+		eventually(t, "the brokers have it", brokered)
+		acknowledged = append(acknowledged, id)
+	}
+	shipper.Close() // and the disk of the edge is lost
+	gatherIn(t, centre, dir, o)
+	for _, id := range acknowledged {
+		eventually(t, "the centre has what the brokers had", func() bool {
+			_, err := centre.Archive().Exchange("acme", id)
+			return err == nil
+		})
+	}
+
+	another := openStore(t, t.TempDir())
+	shipper = shipFrom(t, another, 2, o)
+	capture(t, another, "acme", "d", 0, "an answer")
+	eventually(t, "the brokers have it", brokered)
+	broker.Shutdown()
+	broker.WaitForShutdown()
+	eventually(t, "the edge sees that the brokers are away", shipper.Away)
+	local := shipper.Status().Local
+	alone := capture(t, another, "acme", "d", 1, "nobody else has it")
+	if err := shipper.Brokered(); !errors.Is(err, ErrLocal) || shipper.Status().Local != local+1 {
+		t.Errorf("without brokers: %v, counted %d", err, shipper.Status().Local-local)
+	}
+	startBroker(t, brokerDir, port)
+	eventually(t, "they take it when they are back", brokered)
+	eventually(t, "the centre has it, too", func() bool {
+		_, err := centre.Archive().Exchange("acme", alone)
+		return err == nil
+	})
+}

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/cluster"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// quorumRecorder has exchanges end when the brokers of the cluster have them, too.
+type quorumRecorder struct {
+	server.Recorder
+	cluster *cluster.Edge
+	log     *slog.Logger
+	refuse  bool // what they do not take
+	mark    func(ctx context.Context, account, exchange string) error
+}
+
+// outageRetry is when to try again where brokers are away: a lost one is replaced within seconds.
+const outageRetry = 5 * time.Second
+
+func (q *quorumRecorder) refusal() error {
+	e := codec.Errorf(codec.KindStorage, "the brokers of the cluster do not take the exchange, and this edge is set to refuse what they do not have; try again in a moment")
+	e.RetryAfter, e.Cause = outageRetry, cluster.ErrLocal
+	return e
+}
+
+// Begin refuses exchanges at once while the brokers are away.
+func (q *quorumRecorder) Begin(ctx context.Context, o *store.Opening) (store.Recording, error) {
+	if q.refuse && q.cluster.Away() {
+		return nil, q.refusal()
+	}
+	r, err := q.Recorder.Begin(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &quorumRecording{r, q, o.Account}, nil
+}
+
+type quorumRecording struct {
+	store.Recording
+	recorder *quorumRecorder
+	account  string
+}
+
+// Finish waits for the brokers after the commit on this machine.
+func (r *quorumRecording) Finish(ctx context.Context, closing *store.Closing) error {
+	q := r.recorder
+	err := r.Recording.Finish(ctx, closing)
+	if err != nil || r.Shed() || q.cluster.Brokered() == nil {
+		return err
+	}
+	if err := q.mark(context.WithoutCancel(ctx), r.account, r.ID()); err != nil {
+		q.log.Warn("the record of an exchange does not say that it is on this edge alone", "exchange", r.ID(), "error", err)
+	}
+	if q.refuse {
+		return q.refusal()
+	}
+	return nil
+}

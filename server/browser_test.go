@@ -59,14 +59,28 @@ func startBrowser(t *testing.T) *browser {
 	t.Cleanup(stop)
 	allocator, free := chromedp.NewExecAllocator(limit, options...)
 	t.Cleanup(free)
-	ctx, closed := chromedp.NewContext(allocator, chromedp.WithListener(b.note))
-	t.Cleanup(closed)
-	b.ctx = ctx
-	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+	b.ctx = b.newTab(allocator)
+	return b
+}
+
+// newTab opens a tab, which is closed at the end of the test or the story.
+func (b *browser) newTab(in context.Context) context.Context {
+	b.t.Helper()
+	ctx, closed := chromedp.NewContext(in, chromedp.WithListener(b.note))
+	b.t.Cleanup(closed)
+	ok(b.t, chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 		return err
-	}))
-	return b
+	})))
+	return ctx
+}
+
+// in does something in another tab.
+func (b *browser) in(tab context.Context, act func()) {
+	first := b.ctx
+	defer func() { b.ctx = first }()
+	b.ctx = tab
+	act()
 }
 
 // readAxe unpacks axe-core, which is as its makers published it but for gzip.

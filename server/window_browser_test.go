@@ -453,6 +453,32 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		h.post(messages.path, messages.body(`text "hi"`, false))
 		b.shows(messages.model)
 	})
+	b.story("eight tabs follow one tail, which goes on when the tab that has it is left", func(t *testing.T) {
+		h := windowed(t)
+		b.open(h, h.invite())
+		b.shows("Nothing is on record yet")
+		b.visit("/ui/live")
+		tabs := []context.Context{b.ctx}
+		for len(tabs) < 8 { // two more than the connections that a browser opens to a server
+			tabs = append(tabs, b.newTab(b.ctx))
+			b.in(tabs[len(tabs)-1], func() { b.open(h, "/ui/live") })
+		}
+		all := func(show func()) {
+			for _, tab := range tabs {
+				b.in(tab, show)
+			}
+		}
+		all(func() { b.finds(`Boolean(document.querySelector('.state.live'))`, "a live tail") })
+		h.post(messages.path, messages.body(`text "hi"`, false))
+		all(func() { b.shows(messages.model) })
+		b.do(chromedp.Navigate("about:blank"))
+		tabs = tabs[1:]
+		h.post(chat.path, chat.body(`text "hi"`, false))
+		all(func() { b.shows(chat.model) })
+		if !b.resumed() {
+			t.Error("the tail began without the last event that it had")
+		}
+	})
 	b.story("a server that was killed is found again, with what happened meanwhile", func(t *testing.T) {
 		up, err := provider.Start(provider.Options{})
 		ok(t, err)

@@ -7,7 +7,7 @@ import { Live } from './live.js';
 import { Search } from './search.js';
 import { Session } from './session.js';
 import { Sessions } from './sessions.js';
-import { useTail, useTailState } from './tail.js';
+import { signedIn, useTail, useTailState } from './tail.js';
 import { Usage } from './usage.js';
 
 const views = [
@@ -30,6 +30,7 @@ function App() {
     const refused = hash.get('problem'); // stands for why an OpenID provider's word was not enough
     if (code || refused) history.replaceState(null, '', location.pathname + location.search);
     const first = code ? api('/session', { method: 'POST', body: { code } }) : api('/session');
+    if (code) first.then(signedIn, () => {});
     first.then(setWho, (error) => setWho(code ? { problem: error.message } : { refused }));
     return onSignedOut(() => setExpired(true));
   }, []);
@@ -110,7 +111,9 @@ function SignIn({ problem, refused, again, done }) {
     e.preventDefault();
     setBusy(true);
     try {
-      done(await api('/session', { method: 'POST', body: { key: field.current.value } }));
+      const who = await api('/session', { method: 'POST', body: { key: field.current.value } });
+      signedIn();
+      done(who);
     } catch (failure) {
       setError(failure.message);
     }

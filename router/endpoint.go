@@ -124,55 +124,55 @@ func newKeys(list []APIKey) ([]*apiKey, error) {
 	return keys, nil
 }
 
-// newEndpoints makes the endpoints of a provider, of which there is at least one. at makes one without keys and URLs. The
-// errors begin with the setting.
-func (p *Provider) newEndpoints(c *ProviderConfig, at func(*url.URL) *endpoint) error {
+// newPlaces makes the endpoints of the provider with a name, of which there is at least one. at makes one without keys and
+// URLs. The errors begin with the setting.
+func newPlaces(name string, row *Dialect, c *ProviderConfig, at func(*url.URL) *endpoint) (p places, err error) {
 	list, err := c.keyConfig()
 	if err != nil {
-		return err
+		return p, err
 	}
 	if len(list) == 1 && len(c.APIKeys) == 0 && !validHeaderValue(c.APIKey) {
-		return errors.New("api_key holds a line break or another character that cannot stand in a header")
+		return p, errors.New("api_key holds a line break or another character that cannot stand in a header")
 	}
 	if p.keys, err = newKeys(list); err != nil {
-		return err
+		return p, err
 	}
 	if len(c.Endpoints) == 0 {
-		base, err := baseURL(c.BaseURL, lookupDialect(p.name), p.dialect)
+		base, err := baseURL(c.BaseURL, lookupDialect(name), row)
 		if err == nil {
-			err = p.addEndpoint(at(base), base, p.keys, 1)
+			err = p.add(at(base), base, row, p.keys, 1)
 		}
 		if err != nil {
-			return fmt.Errorf("base_url %w", err)
+			return p, fmt.Errorf("base_url %w", err)
 		}
-		return nil
+		return p, nil
 	}
 	if c.BaseURL != "" {
-		return errors.New("endpoints: there is a base_url as well; put it into the list, or take one of them away")
+		return p, errors.New("endpoints: there is a base_url as well; put it into the list, or take one of them away")
 	}
 	number := len(p.keys)
 	for i, e := range c.Endpoints {
 		keys := p.keys
 		if e.APIKey != "" {
 			if !validHeaderValue(e.APIKey) {
-				return fmt.Errorf("endpoints[%d].api_key holds a line break or another character that cannot stand in a header", i)
+				return p, fmt.Errorf("endpoints[%d].api_key holds a line break or another character that cannot stand in a header", i)
 			}
 			number++
 			keys = []*apiKey{{secret: e.APIKey, number: number, share: newShare(e.APIKey, 1)}}
 		}
 		base, err := parseBaseURL(e.BaseURL)
 		if err == nil {
-			err = p.addEndpoint(at(base), base, keys, e.Weight)
+			err = p.add(at(base), base, row, keys, e.Weight)
 		}
 		if err != nil {
-			return fmt.Errorf("endpoints[%d].base_url %w", i, err)
+			return p, fmt.Errorf("endpoints[%d].base_url %w", i, err)
 		}
 	}
-	return nil
+	return p, nil
 }
 
-func (p *Provider) addEndpoint(e *endpoint, base *url.URL, keys []*apiKey, weight int) error {
-	paths, err := newURLs(base, p.dialect)
+func (p *places) add(e *endpoint, base *url.URL, row *Dialect, keys []*apiKey, weight int) error {
+	paths, err := newURLs(base, row)
 	if err != nil {
 		return err
 	}

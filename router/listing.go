@@ -46,8 +46,8 @@ func (r *Router) Models(ctx context.Context, credential CredentialFunc) []Listed
 	lists := make([][]ListedModel, len(r.names))
 	var wait sync.WaitGroup
 	for i, p := range r.Providers() {
-		c := credential(p, p.listFormat())
-		if c.IsZero() || p.endpoints[0].urlOf(&Call{Operation: ListModels, Format: p.listFormat()}) == nil {
+		c := credential(p, p.formats.forListing())
+		if c.IsZero() || p.endpoints[0].urlOf(&Call{Operation: ListModels, Format: p.formats.forListing()}) == nil {
 			continue
 		}
 		wait.Go(func() { lists[i] = r.reachable(p, r.lists.get(ctx, r, p, c)) })
@@ -94,11 +94,6 @@ func (r *Router) reachable(p *Provider, list []ListedModel) []ListedModel {
 		}
 	}
 	return named
-}
-
-// listFormat is the format in which a provider is asked for its models.
-func (p *Provider) listFormat() codec.Format {
-	return p.bestFormat(func(t *codec.HTTPTraits) int { return t.ListRank })
 }
 
 // modelLists keeps the providers' lists.
@@ -194,10 +189,10 @@ var ErrNoList = errors.New("this host has no list of models")
 
 // List asks a provider for its models, by the names that it gives them itself.
 func (p *Provider) List(ctx context.Context, c Credential) ([]ListedModel, error) {
-	if p.endpoints[0].urlOf(&Call{Operation: ListModels, Format: p.listFormat()}) == nil {
+	if p.endpoints[0].urlOf(&Call{Operation: ListModels, Format: p.formats.forListing()}) == nil {
 		return nil, ErrNoList
 	}
-	reply, fault := p.Do(ctx, &Call{Operation: ListModels, Format: p.listFormat(), Credential: c})
+	reply, fault := p.Do(ctx, &Call{Operation: ListModels, Format: p.formats.forListing(), Credential: c})
 	if fault != nil {
 		return nil, fault
 	}

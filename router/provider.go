@@ -15,15 +15,15 @@ import (
 
 // A Provider serves models at one or several endpoints. It is safe for concurrent use.
 type Provider struct {
+	places
+
 	name      string
 	dialect   *Dialect
 	prefixes  []string // of model names that come here without a configured route
 	vendor    string   // "HOST/", before names that come here without it; "" for none
-	formats   []codec.Format
+	formats   formatList
 	simulated bool
 	models    *catalogue
-	keys      []*apiKey   // that open every endpoint without a key of its own
-	endpoints []*endpoint // one at least
 	headers   headerPolicy
 	firstByte time.Duration
 	idle      time.Duration
@@ -79,14 +79,16 @@ func newProvider(name string, c ProviderConfig, models *catalogue, all *Config, 
 		p.vendor = name + "/"
 	}
 	p.budget.fill()
-	if err := p.newEndpoints(&c, func(base *url.URL) *endpoint {
+	var err error
+	p.places, err = newPlaces(name, row, &c, func(base *url.URL) *endpoint {
 		e := &endpoint{provider: p, address: hostPort(base), upstream: newUpstream(base, timeouts, all.HTTP2)}
 		e.breaker.settings = all.Breaker.withDefaults()
 		if known != nil && known.wire != nil && !c.Simulated {
 			e.wire = known.wire(&c, base)
 		}
 		return e
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, fmt.Errorf("%s.%w", setting, err)
 	}
 	return p, nil
@@ -147,57 +149,20 @@ func (p *Provider) HasKey() bool {
 func (p *Provider) FormatFor(surface codec.Format, model string) codec.Format {
 	asked := crossing.Traits(surface)
 	if asked.Vectors {
-		return p.embeddingFormat()
+		return p.formats.forVectors()
 	}
 	known := p.models.model(p.knownAs(model))
-	if only := p.onlyFormat(known, asked.Author); only != codec.FormatUnknown {
+	if only := p.formats.only(known, asked.Author); only != codec.FormatUnknown {
 		return only
 	}
 	if p.Speaks(surface) {
 		return surface
 	}
-	return p.bestFormat(func(t *codec.HTTPTraits) int {
+	return p.formats.best(func(t *codec.HTTPTraits) int {
 		if t.KeepsReasoning && known.Reasoning && !known.SearchModel {
 			return math.MaxInt
 		}
 		return t.Rank
-	})
-}
-
-// onlyFormat is the one format of an author in which a model answers, if the provider speaks it.
-func (p *Provider) onlyFormat(m *Model, author codec.Family) codec.Format {
-	if !m.ResponsesOnly && !m.SearchModel {
-		return codec.FormatUnknown
-	}
-	for _, f := range p.formats {
-		t := crossing.Traits(f)
-		if t.Author == author && (m.ResponsesOnly && t.HTTP.KeepsReasoning || m.SearchModel && t.HTTP.SearchModels) {
-			return f
-		}
-	}
-	return codec.FormatUnknown
-}
-
-// bestFormat is the one of the provider's formats with the highest score; those without any are out of the question.
-func (p *Provider) bestFormat(score func(*codec.HTTPTraits) int) codec.Format {
-	best, highest := codec.FormatUnknown, 0
-	for _, f := range p.formats {
-		if n := score(&crossing.Traits(f).HTTP); n > highest {
-			best, highest = f, n
-		}
-	}
-	return best
-}
-
-func (p *Provider) embeddingFormat() codec.Format {
-	return p.bestFormat(func(t *codec.HTTPTraits) int {
-		switch {
-		case t.Embed.Path == "":
-			return 0
-		case t.BatchEmbed:
-			return 1
-		}
-		return 2
 	})
 }
 

@@ -80,20 +80,21 @@ func (p *Provider) Do(ctx context.Context, c *Call) (*Reply, *codec.Error) {
 		return nil, err
 	}
 	p.budget.earn()
-	at, fault := p.first(c, p.clock.Now())
-	if fault != nil {
-		p.observe(c, Attempt{Provider: p, Address: p.Address(), Failure: FailureBreakerOpen, Started: p.clock.Now()})
+	s := sending{Provider: p, call: c}
+	at, ok := p.first(c, p.clock.Now())
+	if !ok {
+		fault := p.resting(p.rest(c, p.clock.Now()))
+		s.observe(Attempt{Provider: p, Address: p.Address(), Failure: FailureBreakerOpen, Started: p.clock.Now()})
 		return nil, fault
 	}
-	var failed failedPlaces
 	for retries := 0; ; retries++ {
-		o := p.try(ctx, c, at, retries)
+		o := s.try(ctx, at, retries)
 		next, again := destination{}, false
 		if retries < p.retries {
-			next, again = p.next(ctx, c, &o, &failed)
+			next, again = s.next(ctx, &o)
 		}
 		o.Retried = again
-		p.observe(c, o.Attempt)
+		s.observe(o.Attempt)
 		if !again {
 			return o.reply, o.fault
 		}
@@ -119,9 +120,16 @@ func (p *Provider) check(c *Call) *codec.Error {
 	}
 }
 
-func (p *Provider) observe(c *Call, a Attempt) {
-	if c.Observe != nil {
-		c.Observe(a)
+// sending is a call on its way, at one place after the other.
+type sending struct {
+	*Provider
+	call   *Call
+	failed failedPlaces
+}
+
+func (s *sending) observe(a Attempt) {
+	if s.call.Observe != nil {
+		s.call.Observe(a)
 	}
 }
 
@@ -134,25 +142,25 @@ type outcome struct {
 }
 
 // try makes one attempt, after so many others of the call, and notes what it says of the endpoint.
-func (p *Provider) try(ctx context.Context, c *Call, at destination, resends int) outcome {
-	o := outcome{Attempt: Attempt{Provider: p, Address: at.endpoint.address, Resends: resends, Started: p.clock.Now()}, at: at}
-	credential := c.Credential
+func (s *sending) try(ctx context.Context, at destination, resends int) outcome {
+	o := outcome{Attempt: Attempt{Provider: s.Provider, Address: at.endpoint.address, Resends: resends, Started: s.clock.Now()}, at: at}
+	credential := s.call.Credential
 	if at.key != nil {
 		o.Key = at.key.number
-		credential = p.Credential(c.Format, at.key.secret)
+		credential = s.Credential(s.call.Format, at.key.secret)
 	}
-	o.reply, o.fault = at.endpoint.call(ctx, c, credential)
+	o.reply, o.fault = at.endpoint.call(ctx, s.call, credential)
 	switch {
 	case o.reply != nil:
 		o.Status = o.reply.Status
 		o.Failure = failureOfStatus(o.Status)
-		o.reply.RetryAfter = o.reply.wait(o.Failure, p.clock.Now())
+		o.reply.RetryAfter = o.reply.wait(o.Failure, s.clock.Now())
 	case ctx.Err() == nil:
 		o.Failure = failureOfFault(o.fault)
 	}
-	now := p.clock.Now()
+	now := s.clock.Now()
 	o.Took = now.Sub(o.Started)
-	at.endpoint.breaker.report(now, c.Account, at.trial, o.health(ctx))
+	at.endpoint.breaker.report(now, s.call.Account, at.trial, o.health(ctx))
 	o.CoolDown = at.coolDown(&o, now)
 	return o
 }
@@ -304,43 +312,43 @@ func (c *Call) repeatable() bool {
 }
 
 // next says where another attempt is to be made, if one is. It has waited where that is needed.
-func (p *Provider) next(ctx context.Context, c *Call, o *outcome, failed *failedPlaces) (next destination, again bool) {
-	if ctx.Err() != nil || !failed.add(c, o) {
+func (s *sending) next(ctx context.Context, o *outcome) (next destination, again bool) {
+	if ctx.Err() != nil || !s.failed.add(s.call, o) {
 		return destination{}, false
 	}
 	if o.unread() {
-		return p.sameAgain(ctx, c, o, failed)
+		return s.sameAgain(ctx, o)
 	}
-	if next, again = p.another(c, p.clock.Now(), failed); again {
-		return next, p.spend(c, next)
+	if next, again = s.another(s.call, s.clock.Now(), &s.failed); again {
+		return next, s.spend(next)
 	}
-	return p.sameAgain(ctx, c, o, failed)
+	return s.sameAgain(ctx, o)
 }
 
 // spend pays for an attempt that another has been chosen for, or lets the place know that it does not come.
-func (p *Provider) spend(c *Call, at destination) bool {
-	if p.budget.spend() {
+func (s *sending) spend(at destination) bool {
+	if s.budget.spend() {
 		return true
 	}
-	at.endpoint.breaker.report(p.clock.Now(), c.Account, at.trial, resultNone)
+	at.endpoint.breaker.report(s.clock.Now(), s.call.Account, at.trial, resultNone)
 	return false
 }
 
 // sameAgain lets a call be tried once more where it failed, after a pause if the place may be in trouble.
-func (p *Provider) sameAgain(ctx context.Context, c *Call, o *outcome, failed *failedPlaces) (destination, bool) {
+func (s *sending) sameAgain(ctx context.Context, o *outcome) (destination, bool) {
 	passing := o.Failure == FailureUnreachable && passes(o.fault.Cause) || o.Failure == FailureCut
-	if !passing || len(failed.endpoints) > 1 || !p.budget.spend() {
+	if !passing || len(s.failed.endpoints) > 1 || !s.budget.spend() {
 		return destination{}, false
 	}
 	if !o.unread() {
 		pause := shortestPause + rand.N(longestPause-shortestPause) //nolint:gosec // keeps clients apart
-		if p.clock.Sleep(ctx, pause) != nil {
+		if s.clock.Sleep(ctx, pause) != nil {
 			return destination{}, false
 		}
 	}
 	var admitted bool
 	at := o.at
-	at.trial, admitted = at.endpoint.breaker.admit(p.clock.Now(), c.Account)
+	at.trial, admitted = at.endpoint.breaker.admit(s.clock.Now(), s.call.Account)
 	return at, admitted
 }
 

@@ -68,7 +68,7 @@ type Embedder struct {
 
 // Embedder says how to ask for vectors, or [codec.KindInvalidRequest] when the provider has none.
 func (r *Router) Embedder(p Placement) (Embedder, *codec.Error) {
-	format := p.Provider.embeddingFormat()
+	format := p.Provider.formats.forVectors()
 	if format == codec.FormatUnknown {
 		return Embedder{}, r.noEmbeddings(p)
 	}
@@ -81,7 +81,7 @@ func (r *Router) Embedder(p Placement) (Embedder, *codec.Error) {
 func (r *Router) noEmbeddings(p Placement) *codec.Error {
 	var have []string
 	for _, name := range r.names {
-		if r.providers[name].embeddingFormat() != codec.FormatUnknown {
+		if r.providers[name].formats.forVectors() != codec.FormatUnknown {
 			have = append(have, name)
 		}
 	}

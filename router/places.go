@@ -9,6 +9,12 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
+// places are the endpoints of a provider, and the keys of the server's that open them.
+type places struct {
+	endpoints []*endpoint // one at least
+	keys      []*apiKey   // that open every endpoint without a key of its own
+}
+
 // destination is where a call goes, and with what.
 type destination struct {
 	endpoint *endpoint
@@ -24,29 +30,22 @@ type candidate struct {
 }
 
 // first chooses the place of a first attempt: of those that are well, the one that is nearest to the session. Where all
-// of them cool down it is the one that is ready first, since the caller has no other. It fails only where breakers are
-// open everywhere.
-func (p *Provider) first(c *Call, now time.Time) (destination, *codec.Error) {
-	if only, ok := p.only(c); ok {
-		trial, admitted := only.endpoint.breaker.admit(now, c.Account)
-		if !admitted {
-			return destination{}, p.resting(c, now)
-		}
-		only.trial = trial
-		return only, nil
+// of them cool down it is the one that is ready first, since the caller has no other. There is none only where breakers
+// are open everywhere.
+func (p *places) first(c *Call, now time.Time) (at destination, ok bool) {
+	if at, ok = p.only(c); ok {
+		at.trial, ok = at.endpoint.breaker.admit(now, c.Account)
+		return at, ok
 	}
 	candidates := p.candidates(c, now)
 	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.rest, b.rest), cmp.Compare(a.toEndpoint, b.toEndpoint), cmp.Compare(a.toKey, b.toKey))
 	})
-	if at, ok := admitted(c, candidates, now); ok {
-		return at, nil
-	}
-	return destination{}, p.resting(c, now)
+	return admitted(c, candidates, now)
 }
 
 // another chooses the place of a further attempt, which has to be well and untried.
-func (p *Provider) another(c *Call, now time.Time, failed *failedPlaces) (destination, bool) {
+func (p *places) another(c *Call, now time.Time, failed *failedPlaces) (destination, bool) {
 	candidates := slices.DeleteFunc(p.candidates(c, now), func(x candidate) bool {
 		return x.rest > 0 || slices.Contains(failed.endpoints, x.endpoint) || slices.Contains(failed.keys, x.key)
 	})
@@ -68,7 +67,7 @@ func admitted(c *Call, candidates []candidate, now time.Time) (destination, bool
 }
 
 // only is the place where there is no choice.
-func (p *Provider) only(c *Call) (destination, bool) {
+func (p *places) only(c *Call) (destination, bool) {
 	e := p.endpoints[0]
 	switch {
 	case len(p.endpoints) > 1:
@@ -82,7 +81,7 @@ func (p *Provider) only(c *Call) (destination, bool) {
 	}
 }
 
-func (p *Provider) candidates(c *Call, now time.Time) []candidate {
+func (p *places) candidates(c *Call, now time.Time) []candidate {
 	affinity := c.Affinity
 	if affinity == 0 {
 		affinity = rand.Uint64() //nolint:gosec // spreads load
@@ -103,14 +102,18 @@ func (p *Provider) candidates(c *Call, now time.Time) []candidate {
 	return all
 }
 
-// resting is the error for a caller while the breakers of all endpoints are open.
-func (p *Provider) resting(c *Call, now time.Time) *codec.Error {
+// rest is how long it takes until the first of the open breakers admits a call.
+func (p *places) rest(c *Call, now time.Time) time.Duration {
 	wait := maxBreakerPause
 	for _, e := range p.endpoints {
 		_, rest := e.breaker.look(now, c.Account)
 		wait = min(wait, rest)
 	}
-	wait = max(wait.Round(time.Second), time.Second) // a half-open breaker knows in a moment
+	return max(wait.Round(time.Second), time.Second) // a half-open breaker knows in a moment
+}
+
+// resting is the error for a caller while the breakers of all endpoints are open, for another wait.
+func (p *Provider) resting(wait time.Duration) *codec.Error {
 	err := p.endpoints[0].faultf(codec.KindOverloaded, nil,
 		"%s (%s) is left alone for another %v, because its last calls failed. The records of the exchanges before say why.",
 		p.name, p.Address(), wait)

@@ -29,9 +29,9 @@ func served(t testing.TB, p *Provider, sessions int) map[string]int {
 	t.Helper()
 	count := map[string]int{}
 	for i := range sessions {
-		at, err := p.first(&Call{Affinity: Affinity("acme", fmt.Sprint(i))}, p.clock.Now())
-		if err != nil {
-			t.Fatal(err)
+		at, ok := p.first(&Call{Affinity: Affinity("acme", fmt.Sprint(i))}, p.clock.Now())
+		if !ok {
+			t.Fatal("there is no place for a call")
 		}
 		count[names(at)]++
 	}

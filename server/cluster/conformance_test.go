@@ -15,7 +15,7 @@ var centres = map[string]func(*testing.T) clustertest.Centre{
 func TestAClusterKeepsThePromisesOfAMemory(t *testing.T) {
 	for name, open := range centres {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) storetest.Memory { return clustertest.Over(t, open(t)) })
+			storetest.RunWhole(t, func(t *testing.T) storetest.Memory { return clustertest.Over(t, open(t)) })
 		})
 	}
 }
@@ -23,7 +23,7 @@ func TestAClusterKeepsThePromisesOfAMemory(t *testing.T) {
 func TestTheCentreFindsWhatItsEdgesRecord(t *testing.T) {
 	for name, open := range centres {
 		t.Run(name, func(t *testing.T) {
-			storetest.RunSearch(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
+			storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
 				m := clustertest.Over(t, open(t))
 				return m, m
 			})

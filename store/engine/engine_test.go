@@ -45,11 +45,11 @@ type memory struct {
 func asMemory(e *engine.Engine) storetest.Memory { return memory{e, e.Archive()} }
 
 func TestTheEngineRecordsAndReads(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Memory { return asMemory(open(t, nil)) })
+	storetest.RunWhole(t, func(t *testing.T) storetest.Memory { return asMemory(open(t, nil)) })
 }
 
 func TestTheEngineFinds(t *testing.T) {
-	storetest.RunSearch(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
+	storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
 		m := open(t, &search.Options{})
 		return asMemory(m), m.Index()
 	})

@@ -1,11 +1,12 @@
 // Package storetest holds every engine of memory to what package store promises: what is recorded is read as it came, in
 // order, by its own account alone, and not any more once it is erased. An engine passes [Run]; a search engine over it
-// passes [RunSearch].
+// passes [RunSearch]. What a server stands on passes [RunWhole] and [RunRanking].
 package storetest
 
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,17 @@ type Reader interface {
 	Erasure(account, id string) (*store.Erasure, error)
 }
 
+// Answers finds what was answered by the ids that providers give their answers. A memory that has it has to keep its promises.
+type Answers interface {
+	AnsweredAs(account, response string) (exchange string, err error)
+}
+
+// Transfer gives and takes what is exported. A memory that has it has to keep its promises.
+type Transfer interface {
+	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]
+	Import(ctx context.Context, account string, e store.Exported) (taken bool, err error)
+}
+
 // Searcher finds what a memory holds.
 type Searcher interface {
 	Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error)
@@ -72,6 +84,22 @@ func Run(t *testing.T, open func(*testing.T) Memory) {
 	} {
 		t.Run(property.name, func(t *testing.T) { property.test(t, open(t)) })
 	}
+}
+
+// RunWhole is [Run], and tests what a server needs of a memory besides.
+func RunWhole(t *testing.T, open func(*testing.T) Memory) {
+	Run(t, open)
+	t.Run("a conversation goes on from its answers", func(t *testing.T) { continued(t, open(t)) })
+	t.Run("what is exported is imported as it was", func(t *testing.T) { transferred(t, open(t)) })
+}
+
+// RunRanking is [RunSearch], and tests how well the engine ranks.
+func RunRanking(t *testing.T, open func(*testing.T) (Memory, Searcher)) {
+	RunSearch(t, open)
+	t.Run("what is about the question comes first", func(t *testing.T) {
+		m, s := open(t)
+		bestFirst(t, m, s)
+	})
 }
 
 // RunSearch tests a search engine over a memory.
@@ -290,6 +318,86 @@ func offTheRecord(t *testing.T, m Memory) {
 	}
 }
 
+// continued has a conversation that names its answers alone go on, and a subagent of a client beside it.
+func continued(t *testing.T, m Memory) {
+	turn := func(o store.Opening, response string) string {
+		t.Helper()
+		o.Account, o.Surface, o.Format, o.ModelAsked, o.ContentType = owner, codec.Responses, codec.Responses, "m", "application/json"
+		o.Body = []byte(`{"model":"m","input":"go on"}`)
+		r, err := m.Begin(t.Context(), &o)
+		check(t, err)
+		_, err = r.Write([]byte(`{"id":"` + response + `","object":"response","output":[]}`))
+		check(t, err)
+		check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: response, LastByte: time.Now()}))
+		x, err := m.ExchangeInfo(owner, r.ID())
+		check(t, err)
+		return x.Session
+	}
+	first := turn(store.Opening{NativeSession: "n"}, "resp_one")
+	if second := turn(store.Opening{NativeSession: "n"}, "resp_two"); second != first {
+		t.Errorf("by the client's own id the turns are of sessions %s and %s", first, second)
+	}
+	if third := turn(store.Opening{PreviousResponse: "resp_two"}, "resp_three"); third != first {
+		t.Errorf("by the answer that it goes on from the third turn is of session %s, the others of %s", third, first)
+	}
+	if helper := turn(store.Opening{NativeSession: "n", NativeAgent: "a"}, "resp_four"); helper == first {
+		t.Error("a subagent is of the session that it works for")
+	}
+	a, can := m.(Answers)
+	if !can {
+		return
+	}
+	id, err := a.AnsweredAs(owner, "resp_three")
+	check(t, err)
+	if x, err := m.Exchange(owner, id); err != nil || !strings.Contains(string(x.RawResponse), "resp_three") {
+		t.Errorf("by its id another answer is found, or none: %v", err)
+	}
+	if id, err := a.AnsweredAs(stranger, "resp_three"); !isMissing(err) {
+		t.Errorf("another account finds %s by the id (%v)", id, err)
+	}
+}
+
+func transferred(t *testing.T, m Memory) {
+	moved, can := m.(Transfer)
+	if !can {
+		t.Skip("SKIPPED: this memory gives and takes no exports")
+	}
+	ids := []string{record(t, m, "a", "one", "1"), record(t, m, "a", "two", "2"), record(t, m, "b", "three", "3")}
+	was := make(map[string]*store.Exchange)
+	for _, id := range ids {
+		x, err := m.Exchange(owner, id)
+		check(t, err)
+		was[id] = x
+	}
+	var all []store.Exported
+	for e, err := range moved.Export(t.Context(), owner, store.Selection{All: true}) {
+		check(t, err)
+		all = append(all, e)
+	}
+	if len(all) != 5 { // two sessions and three exchanges
+		t.Fatalf("%d steps are exported", len(all))
+	}
+	for _, again := range []bool{false, true} {
+		for _, e := range all {
+			if taken, err := moved.Import(t.Context(), stranger, e); err != nil || taken == again {
+				t.Fatalf("imported: %v, where it was before: %v (%v)", taken, again, err)
+			}
+		}
+	}
+	for id, want := range was {
+		x, err := m.Exchange(stranger, id)
+		check(t, err)
+		if string(x.RawRequest) != string(want.RawRequest) || string(x.RawResponse) != string(want.RawResponse) || x.Session != want.Session || !x.Started.Equal(want.Started) {
+			t.Errorf("%s is imported as %+v", id, x.ExchangeInfo)
+		}
+	}
+	page, err := m.Sessions(stranger, store.SessionQuery{ChatKey: "a"})
+	check(t, err)
+	if len(page.Data) != 1 || page.Data[0].Exchanges != 2 {
+		t.Errorf("the session is imported as %+v", page.Data)
+	}
+}
+
 func unknownAccount(t *testing.T, m Memory) {
 	r, err := m.Begin(t.Context(), &store.Opening{Account: "nobody", Surface: codec.Chat, Body: []byte(question("hello"))})
 	if err == nil || r != nil {
@@ -325,6 +433,40 @@ func findsItsOwn(t *testing.T, m Memory, s Searcher) {
 	record(t, m, "a", "where is the mutex taken?", "in the writer")
 	if found := find(t, s, stranger, "mutex"); len(found) > 0 {
 		t.Errorf("another account finds %v", found)
+	}
+}
+
+// bestFirst is a gate for how well an engine ranks: each of twelve questions is about one turn, whose words others share.
+func bestFirst(t *testing.T, m Memory, s Searcher) {
+	turns := []struct{ asked, answered, query string }{
+		{"The writer takes the lock of the store twice and hangs.", "Release the mutex before you call flush.", "deadlock of the store's writer lock"},
+		{"How do I bake bread with sourdough?", "Let the dough rise over night in the fridge.", "sourdough bread recipe rise"},
+		{"Our Postgres migration fails on a column that is not null.", "Add the column with a default first, then the constraint.", "migration not null column default"},
+		{"Which index does the query planner use?", "It scans the table, since the filter has a function on the column.", "query planner scans table index"},
+		{"The tests fail with a timeout on the slow machine.", "Wait for the condition, and give it a generous deadline.", "tests fail timeout deadline"},
+		{"Please write a limerick on a cat.", "There was an old cat from Peru.", "limerick about a cat"},
+		{"What does error E1042 of the parser mean?", "The token after the comma is missing; see grammar.go, line 88.", "E1042"},
+		{"How long is the flight from Oslo to Tokyo?", "About thirteen hours with no stop.", "flight hours Oslo Tokyo"},
+		{"The certificate of the staging host has expired.", "Renew it with certbot and reload nginx.", "renew expired certificate staging"},
+		{"Explain how the garbage collector marks objects.", "It walks pointers from the roots, three colours.", "garbage collector marks pointers roots"},
+		{"Rename the function parseHeader to readHeader everywhere.", "Done in header.go and header_test.go.", "rename parseHeader"},
+		{"My flush loses rows when the process is killed.", "Call fsync on the log before you acknowledge.", "rows lost when killed, fsync log"},
+	}
+	ids := make([]string, len(turns))
+	for i, turn := range turns {
+		ids[i] = record(t, m, fmt.Sprint("conversation ", i), turn.asked, turn.answered)
+	}
+	first := 0
+	for i, turn := range turns {
+		found := find(t, s, owner, turn.query)
+		if len(found) > 0 && found[0] == ids[i] {
+			first++
+			continue
+		}
+		t.Logf("%q does not find its turn first", turn.query)
+	}
+	if first < len(turns)-1 {
+		t.Errorf("%d of %d questions find their turn first", first, len(turns))
 	}
 }
 

@@ -5,6 +5,7 @@ package clustertest
 import (
 	"bytes"
 	"context"
+	"iter"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -56,8 +57,23 @@ type Memory struct {
 	open map[string]int // exchanges that have not ended, and the edges that record them
 }
 
-// Over makes a cluster with a centre. It ends with the test.
-func Over(t *testing.T, c Centre) *Memory {
+// Cluster is a memory, and finds what that holds.
+type Cluster interface {
+	storetest.Memory
+	storetest.Searcher
+}
+
+// Over makes a cluster with a centre. It ends with the test. It gives and takes exports if the centre's archive does.
+func Over(t *testing.T, c Centre) Cluster {
+	t.Helper()
+	m := over(t, c)
+	if transfer, can := c.Archive.(storetest.Transfer); can {
+		return &transferring{m, transfer}
+	}
+	return m
+}
+
+func over(t *testing.T, c Centre) *Memory {
 	t.Helper()
 	key, err := ship.NewKey(bytes.Repeat([]byte{1}, ship.KeySize))
 	check(t, err)
@@ -181,6 +197,26 @@ func (m *Memory) Timeline(account, session string, q store.TimelineQuery) (store
 // Erase erases at the centre.
 func (m *Memory) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
 	return m.shipped().Erase(ctx, account, sel, dryRun)
+}
+
+// AnsweredAs asks the centre.
+func (m *Memory) AnsweredAs(account, response string) (exchange string, err error) {
+	return m.shipped().AnsweredAs(account, response)
+}
+
+// transferring is a memory whose centre gives and takes exports.
+type transferring struct {
+	*Memory
+	centre storetest.Transfer
+}
+
+func (m *transferring) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
+	m.shipped()
+	return m.centre.Export(ctx, account, sel)
+}
+
+func (m *transferring) Import(ctx context.Context, account string, e store.Exported) (taken bool, err error) {
+	return m.centre.Import(ctx, account, e)
 }
 
 // Wait waits until the centre finds all that the edges have recorded.

@@ -377,6 +377,7 @@ func (g *gathering) keepSession(w *write, x *arrival) {
 	for _, model := range x.session.Models {
 		r.addModel(model)
 	}
+	r.comesFrom(x.info.Client(), x.info.Project)
 	g.putSession(w, ref, r)
 	g.put(w, kv.MemberKey(x.account, ref.id, x.id), []byte{})
 	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, x.account, x.id), bytes.Clone(ref.id[:]))

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +56,10 @@ type Session struct {
 	Cost      Spending  `json:"cost,omitzero"`
 	Models    []string  `json:"models,omitempty"`  // asked for, in order of first use, the first few
 	Prompts   []int64   `json:"prompts,omitempty"` // tokens of the prompts of the last turns, at most maxPrompts, without auxiliary exchanges
+
+	// The first program and the first directory that its exchanges name. Records of earlier versions have none.
+	Client  string `json:"-"`
+	Project string `json:"-"`
 
 	Error *ErrorInfo `json:"error,omitempty"` // in lists: the record cannot be read, and only what stands in front of Title is known; in no record
 }
@@ -110,14 +115,14 @@ type evidence struct {
 
 // sessionFacts is what a session's record takes from an exchange that begins.
 type sessionFacts struct {
-	account, surface, model, auxiliary string
-	started                            time.Time
+	account, surface, model, auxiliary, client, project string
+	started                                             time.Time
 }
 
 // evidenceOf takes what an opening says, and its record. It keeps no reference to either.
 func evidenceOf(o *Opening, info *ExchangeInfo) *evidence {
 	e := &evidence{
-		of:    sessionFacts{info.Account, info.Surface, info.ModelAsked, info.Auxiliary, info.Started},
+		of:    sessionFacts{info.Account, info.Surface, info.ModelAsked, info.Auxiliary, info.Client(), info.Project, info.Started},
 		agent: strings.Clone(o.NativeAgent), response: strings.Clone(o.PreviousResponse),
 		opening: strings.Clone(o.DerivedOpening), reply: strings.Clone(o.DerivedReply), auxiliary: o.Auxiliary != "",
 		refused: o.Format == codec.FormatUnknown,
@@ -292,6 +297,7 @@ func (g *gathering) openSession(w *write) {
 		r.Updated = e.of.started
 	}
 	r.addModel(e.of.model)
+	r.comesFrom(e.of.client, e.of.project)
 	g.putSession(w, ref, r)
 	g.put(w, kv.MemberKey(account, ref.id, c.id), []byte{})
 	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, c.id), ref.id[:])
@@ -302,6 +308,11 @@ func (s *Session) addModel(model string) {
 	if model != "" && len(s.Models) < maxSessionModels && !slices.Contains(s.Models, model) {
 		s.Models = append(s.Models, model)
 	}
+}
+
+// comesFrom notes the program and the directory of an exchange, if none was named before.
+func (s *Session) comesFrom(client, project string) {
+	s.Client, s.Project = cmp.Or(s.Client, client), cmp.Or(s.Project, project)
 }
 
 // findSession weighs the evidence; nil means a new session. unheard tells that no session of the account opens with the

@@ -94,6 +94,7 @@ func (g *gathering) beginMerge(w *write, source sessionRef, r *sessionRecord, ta
 			target.Models = append(target.Models, model)
 		}
 	}
+	target.comesFrom(r.Client, r.Project)
 	target.Replied = target.Replied || r.Replied
 	g.putSession(w, targetRef, target)
 	g.putSession(w, source, &sessionRecord{Session: Session{
@@ -134,7 +135,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 		}
 		g.putSession(w, target, &sessionRecord{Session: Session{
 			ID: target.id.String(), Account: r.Account, Created: time.Now().UTC(), Updated: r.Updated,
-			Parent: r.Parent, Agent: r.Agent, Models: r.Models,
+			Parent: r.Parent, Agent: r.Agent, Models: r.Models, Client: r.Client, Project: r.Project,
 		}})
 		g.put(w, moveKey(source), value)
 		return nil

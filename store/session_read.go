@@ -23,18 +23,41 @@ type SessionQuery struct {
 	ExternalSession string
 	Model           string // asked for in one of the session's exchanges
 	Tag             string
+	Client          string // as [ExchangeInfo.Client] names it
+	Project         string
+	State           SessionState
 	Parent          string    // only the subagents of this session
 	Since, Until    time.Time // the last exchange began in this range; Until is exclusive
 }
+
+// SessionState says how the exchanges of a session ended.
+type SessionState uint8
+
+const (
+	AnyState   SessionState = iota
+	Complete                // all of them were answered to the end
+	Incomplete              // some were not, or are open
+)
 
 // SessionPage is an answer to a [SessionQuery].
 type SessionPage struct {
 	Data    []Session
 	HasMore bool
+
+	// Reached is the session at which the search for others stopped before the page was full; "" if it did not. It is the
+	// cursor to go on from: After, or Before where the query had that alone.
+	Reached string
 }
 
+// mostLooked bounds how many sessions are looked at for one page, so that a filter that few of them fit takes no longer than
+// about 0.1 s. One whose record does not name its client and project counts for lookOfExchanges.
+const (
+	mostLooked      = 20_000
+	lookOfExchanges = 20
+)
+
 // Sessions lists the sessions of an account, damaged ones by what is known of them. Sessions that were merged into another
-// are left out.
+// are left out. With filters a page may have fewer than Limit, or none, and more behind it: see Reached.
 func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
@@ -45,9 +68,19 @@ func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 		return SessionPage{}, err
 	}
 	page := SessionPage{Data: make([]Session, 0, w.Limit)}
+	left, at := mostLooked, ""
 	err = s.view(func(tx *badger.Txn) error {
 		s.eachSession(tx, &w, number, func(id kv.SessionID, item *badger.Item) bool {
+			if left <= 0 {
+				page.HasMore, page.Reached = true, at
+				return false
+			}
 			session := s.listedSession(number, id, item)
+			left, at = left-1, session.ID
+			if (q.Client != "" || q.Project != "") && session.Client == "" && session.Project == "" {
+				left -= lookOfExchanges
+				readOrigin(tx, number, id, &session)
+			}
 			if !q.matches(&session) {
 				return true
 			}
@@ -66,6 +99,19 @@ func (s Archive) Sessions(account string, q SessionQuery) (SessionPage, error) {
 		slices.Reverse(page.Data)
 	}
 	return page, nil
+}
+
+// readOrigin has a session say what its first exchanges do of their client and project.
+func readOrigin(tx *badger.Txn, account kv.AccountNumber, id kv.SessionID, session *Session) {
+	const first = 5 // clients begin with requests of their own
+	w, left := kv.Window{Limit: first}, first
+	w.Walk(tx, kv.MemberPrefix(account, id), func(exchange kv.TimeID, _ *badger.Item) bool {
+		if info, err := getInfo(tx, account, kv.ExchangeID(exchange)); err == nil {
+			session.comesFrom(info.Client(), info.Project)
+		}
+		left--
+		return left > 0 && (session.Client == "" || session.Project == "")
+	})
 }
 
 // sessionWindow reads the cursors of a query.
@@ -95,6 +141,8 @@ func (q *SessionQuery) matches(s *Session) bool {
 		is(q.ChatKey, s.ChatKey) && is(q.ExternalSession, s.ExternalSession) && is(q.Parent, s.Parent) &&
 		(q.Model == "" || slices.Contains(s.Models, q.Model)) &&
 		(q.Tag == "" || slices.Contains(s.Tags, q.Tag)) &&
+		is(q.Client, s.Client) && is(q.Project, s.Project) &&
+		(q.State == AnyState || (q.State == Complete) == (s.Exchanges == s.Completed)) &&
 		!s.Updated.Before(q.Since) && (q.Until.IsZero() || s.Updated.Before(q.Until))
 }
 

@@ -32,6 +32,8 @@ func (r *sessionRecord) writeFields(w *fieldWriter) {
 	for _, tokens := range r.Prompts {
 		w.number(25, tokens)
 	}
+	w.text(26, r.Client)
+	w.text(27, r.Project)
 }
 
 func (r *sessionRecord) readField(f *fieldReader) {
@@ -87,5 +89,9 @@ func (r *sessionRecord) readField(f *fieldReader) {
 		r.Note = f.string()
 	case 25:
 		r.Prompts = append(r.Prompts, f.number())
+	case 26:
+		r.Client = f.string()
+	case 27:
+		r.Project = f.string()
 	}
 }

@@ -53,7 +53,7 @@ func TestEveryRouteAnswersAsTheFileSays(t *testing.T) {
 	h.ask(h.key, "POST", memory+"/search", `{"query":"regrow limbs","filters":{"field":"session","op":"eq","value":"`+session+`"},"facets":true,"explain":true}`, "X-Service-Memory-Wait", "indexed")
 	h.ask(h.key, "POST", memory+"/search", `{"query":"regrow","granularity":"session"}`)
 	for _, path := range []string{
-		"/sessions", "/sessions?include=beginning&chat_key=newts&limit=1&order=asc", "/sessions/" + session, "/sessions/" + session + "/timeline",
+		"/sessions", "/sessions?client=curl&project=/tmp&outcome=complete", "/sessions?include=beginning&chat_key=newts&limit=1&order=asc", "/sessions/" + session, "/sessions/" + session + "/timeline",
 		"/exchanges", "/exchanges/" + first, "/exchanges/" + first + "?include=raw_request,raw_response,normalized",
 		"/exchanges/" + shown + "/messages/0/parts/1",
 		"/exchanges/" + second + "/translation", "/exchanges/" + second + "/context",

@@ -35,6 +35,9 @@ type SessionList struct {
 	ChatKey     string `placeholder:"KEY" help:"Only the session with this chat key."`
 	ExternalID  string `placeholder:"ID" help:"Only the session with this external session id."`
 	Model       string `placeholder:"NAME" help:"Only sessions that asked for this model."`
+	Client      string `placeholder:"NAME" help:"Only sessions of this program, such as claude-code."`
+	Project     string `placeholder:"DIR" help:"Only sessions in this directory, or of this project."`
+	Outcome     string `placeholder:"OUTCOME" enum:",complete,incomplete" default:"" help:"Only sessions whose exchanges were all answered to the end (complete), or were not (incomplete)."`
 	Tag         string `placeholder:"TAG" help:"Only sessions with this tag."`
 	JSON        bool   `help:"Write a JSON array."`
 }
@@ -80,7 +83,7 @@ func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account 
 	if !c.JSON {
 		query.Set("include", "beginning")
 	}
-	for name, value := range map[string]string{"chat_key": c.ChatKey, "external_id": c.ExternalID, "model": c.Model, "tag": c.Tag} {
+	for name, value := range map[string]string{"chat_key": c.ChatKey, "external_id": c.ExternalID, "model": c.Model, "client": c.Client, "project": c.Project, "outcome": c.Outcome, "tag": c.Tag} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -136,7 +139,7 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *E
 			strconv.FormatInt(m.Exchanges, 10), tokenCounts(m.Usage), dollars(&m.Cost), "-", "-", "-",
 		}
 		if m.Beginning != nil {
-			rows[i][8], rows[i][9], rows[i][10] = orDash(m.Client), orDash(m.Beginning.Project), orDash(m.Asked)
+			rows[i][8], rows[i][9], rows[i][10] = orDash(m.Beginning.Client), orDash(m.Beginning.Project), orDash(m.Asked)
 		}
 	}
 	if err := table(s.pages(), []string{"SESSION", "LAST USED", "ACCOUNT", "KNOWN AS", "MODELS", "EXCHANGES", "TOKENS", "COST", "CLIENT", "PROJECT", "ASKED"}, rows); err != nil {

@@ -2,7 +2,9 @@
 // export and import. The server offers it to holders of service keys, the management socket to the operator; both serve
 // the same [Handler].
 //
-//	GET    /v1/memory/sessions                  newest first; filters chat_key, external_id, model, tag, parent, since, until
+//	GET    /v1/memory/sessions                  newest first; filters chat_key, external_id, model, client, project, outcome,
+//	                                            tag, parent, since, until. A page may be short, or empty, with "has_more":
+//	                                            go on after its last_id
 //	GET    /v1/memory/sessions/{id}
 //	PATCH  /v1/memory/sessions/{id}             {"title", "tags", "note"}
 //	GET    /v1/memory/sessions/{id}/timeline    what each exchange added, oldest first

@@ -22,6 +22,8 @@ func (h *handler) sessions(c *call) (any, error) {
 	q.After, q.Before, q.Limit, q.Ascending = c.query.page(false)
 	q.ChatKey, q.ExternalSession = c.query.text("chat_key"), c.query.text("external_id")
 	q.Model, q.Tag, q.Parent = c.query.text("model"), c.query.text("tag"), c.query.text("parent")
+	q.Client, q.Project = store.ClientName(c.query.text("client")), c.query.text("project")
+	outcome := c.query.text("outcome")
 	q.Since, q.Until = c.query.time("since"), c.query.time("until")
 	include := c.query.text("include")
 	if err := c.query.end(); err != nil {
@@ -29,6 +31,15 @@ func (h *handler) sessions(c *call) (any, error) {
 	}
 	if include != "" && include != includeBeginning {
 		return nil, codec.Invalid("include", "%q cannot be included; known is %s", include, includeBeginning)
+	}
+	switch outcome {
+	case "":
+	case "complete":
+		q.State = store.Complete
+	case "incomplete":
+		q.State = store.Incomplete
+	default:
+		return nil, codec.Invalid("outcome", "sessions are complete or incomplete, not %q", outcome)
 	}
 	page, err := h.Archive.Sessions(c.account, q)
 	if err != nil {
@@ -45,7 +56,13 @@ func (h *handler) sessions(c *call) (any, error) {
 			shown[i].Beginning = &b
 		}
 	}
-	return api.NewList(shown, page.HasMore, func(s *api.Session) string { return s.ID }), nil
+	list := api.NewList(shown, page.HasMore, func(s *api.Session) string { return s.ID })
+	if reached := page.Reached; reached != "" && q.Before != "" && q.After == "" {
+		list.FirstID = &reached
+	} else if reached != "" {
+		list.LastID = &reached
+	}
+	return list, nil
 }
 
 func (h *handler) session(c *call) (any, error) {

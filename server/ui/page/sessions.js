@@ -1,42 +1,63 @@
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ago, api, cached, clean, cost, costTitle, count, Empty, full, go, html, input, Link, Model, percent, Problem, project, setQuery, useAddress, useKeys, useLoad } from './base.js';
 
 const page = 50;
 
 const spans = { '1d': 1, '7d': 7, '30d': 30 };
 
+const filters = ['project', 'client', 'model', 'outcome', 'tag', 'when'];
+
 // Sessions lists conversations, the newest first.
 export function Sessions({ who }) {
   const { query } = useAddress();
-  const filters = { model: query.get('model') || '', tag: query.get('tag') || '', project: query.get('project') || '', client: query.get('client') || '', when: query.get('when') || '', outcome: query.get('outcome') || '' };
-  const [state, set] = useState({ rows: [], more: false, error: null, ready: false });
+  const chosen = Object.fromEntries(filters.map((name) => [name, query.get(name) || '']));
+  const [state, set] = useState({ rows: [], more: false, error: null, ready: false, looking: false });
   const [at, setAt] = useState(-1);
   const serial = useRef(0);
 
+  const questions = useRef(0); // that the list took; 0 while it is on its way
+
+  // load asks for the rows behind a session, or the first ones. The server looks through some thousand sessions at a time, so
+  // that with filters a page may take several questions; what is found is shown meanwhile.
   const load = useCallback(
     async (after) => {
       const mine = ++serial.current;
       const ask = new URLSearchParams({ limit: String(page), include: 'beginning' });
-      for (const name of ['model', 'tag']) if (filters[name]) ask.set(name, filters[name]);
-      if (spans[filters.when]) ask.set('since', new Date(Date.now() - spans[filters.when] * 864e5).toISOString());
-      if (after) ask.set('after', after);
+      for (const name of filters) if (chosen[name] && name !== 'when') ask.set(name, chosen[name]);
+      if (spans[chosen.when]) ask.set('since', new Date(Date.now() - spans[chosen.when] * 864e5).toISOString());
+      let asked = 0;
       try {
-        const list = await api('/v1/memory/sessions?' + ask);
-        if (mine !== serial.current) return;
-        set((s) => ({ rows: after ? s.rows.concat(list.data) : list.data, more: list.has_more, last: list.last_id, error: null, ready: true }));
+        for (let found = 0, looking = true; looking; ) {
+          if (after) ask.set('after', after);
+          const fresh = !after;
+          const list = await api('/v1/memory/sessions?' + ask);
+          if (mine !== serial.current) return;
+          asked++;
+          found += list.data.length;
+          looking = list.has_more && found < page;
+          after = list.last_id;
+          set((s) => ({ rows: fresh ? list.data : s.rows.concat(list.data), more: list.has_more, last: list.last_id, error: null, ready: true, looking }));
+        }
+        questions.current = asked;
       } catch (error) {
-        if (mine === serial.current) set((s) => ({ ...s, error, ready: true }));
+        if (mine === serial.current) set((s) => ({ ...s, error, ready: true, looking: false }));
       }
     },
-    [filters.model, filters.tag, filters.when],
+    filters.map((name) => chosen[name]),
   );
   useEffect(() => {
+    questions.current = 0;
     load();
-    const often = setInterval(() => document.visibilityState === 'visible' && scrollY < 40 && load(), 15000);
+    const often = setInterval(() => document.visibilityState === 'visible' && scrollY < 40 && questions.current === 1 && load(), 15000);
     return () => clearInterval(often);
   }, [load]);
 
-  const shown = arrange(state.rows.filter((s) => (!filters.project || s.project === filters.project) && (!filters.client || s.client === filters.client) && (!filters.outcome || (filters.outcome === 'complete') === (s.exchanges === s.completed))));
+  // Choices are what the account's reports name, and what the rows do.
+  const since = useMemo(() => new Date(Date.now() - 90 * 864e5).toISOString(), []);
+  const { data: usage } = useLoad(state.rows.length ? '/v1/memory/usage?by=project,client,model&since=' + since : null);
+  const values = (name, of) => [...new Set((usage ? usage.data.map((line) => line[name]) : []).concat(state.rows.flatMap(of)).filter(Boolean))].sort();
+
+  const shown = arrange(state.rows);
   const move = (step) => {
     const next = Math.min(Math.max(at + step, 0), shown.length - 1);
     setAt(next);
@@ -45,28 +66,27 @@ export function Sessions({ who }) {
   };
   useKeys({ j: () => move(1), k: () => move(-1), Enter: () => (shown[at] ? go('/ui/sessions/' + shown[at].session.id) : false) });
 
-  const values = (name) => [...new Set(state.rows.map((s) => s[name]).filter(Boolean))].sort();
-  const models = [...new Set(state.rows.flatMap((s) => s.models || []))].sort();
-  const select = (name, label, options) => html`<label>${label}<select value=${filters[name]} onChange=${(e) => setQuery({ [name]: e.target.value })}>
+  const select = (name, label, options) => html`<label>${label}<select value=${chosen[name]} onChange=${(e) => setQuery({ [name]: e.target.value })}>
     <option value="">all</option>
-    ${filters[name] && !options.some((o) => (o.value || o) === filters[name]) && html`<option value=${filters[name]}>${filters[name]}</option>`}
+    ${chosen[name] && !options.some((o) => (o.value || o) === chosen[name]) && html`<option value=${chosen[name]}>${chosen[name]}</option>`}
     ${options.map((o) => html`<option value=${o.value || o}>${o.name || project(o) || o}</option>`)}
   </select></label>`;
 
   if (state.error && !state.rows.length) return html`<${Problem} error=${state.error} again=${() => load()} />`;
-  if (state.ready && !state.rows.length && !Object.values(filters).some(Boolean)) return html`<${FirstStart} who=${who} />`;
+  if (state.ready && !state.rows.length && !Object.values(chosen).some(Boolean)) return html`<${FirstStart} who=${who} />`;
   return html`<section class="sessions" aria-busy=${!state.ready}>
     <div class="bar-top">
       <h1>Sessions</h1>
       <div class="filters">
-        ${select('project', 'project', values('project'))} ${select('client', 'client', values('client'))} ${select('model', 'model', models)}
+        ${select('project', 'project', values('project', (s) => s.project))} ${select('client', 'client', values('client', (s) => s.client))} ${select('model', 'model', values('model', (s) => s.models))}
         ${select('when', 'when', [{ value: '1d', name: 'a day' }, { value: '7d', name: '7 days' }, { value: '30d', name: '30 days' }])}
-        ${select('outcome', 'outcome', [{ value: 'complete', name: 'complete' }, { value: 'other', name: 'not complete' }])}
+        ${select('outcome', 'outcome', [{ value: 'complete', name: 'complete' }, { value: 'incomplete', name: 'not complete' }])}
       </div>
     </div>
     <ul class="list">${shown.map((row) => html`<${Row} ...${row} key=${row.session.id} />`)}</ul>
-    ${state.ready && !shown.length && html`<${Empty} title="Nothing here"><p>No session fits these filters.</p><//>`}
-    ${state.more && html`<button class="more" onClick=${() => load(state.last)}>Show more</button>`}
+    ${state.looking && html`<p class="hint" role="status">looking further back…</p>`}
+    ${state.ready && !state.looking && !shown.length && html`<${Empty} title="Nothing here"><p>No session fits these filters.</p><//>`}
+    ${state.more && !state.looking && html`<button class="more" onClick=${() => load(state.last)}>Show more</button>`}
   </section>`;
 }
 

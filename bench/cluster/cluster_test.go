@@ -12,7 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -82,7 +87,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
 		return strings.Contains(text, "at edge-1") && strings.Contains(text, "at edge-2")
 	})
-	secret := createKey(t, program, dir)
+	secret := createKey(t, program, dir, "--name", "revoked")
 	for _, edge := range []string{"edge-1", "edge-2"} {
 		eventually(t, "a key made at the centre opens "+edge, func() bool {
 			status, _ := call(t, http.MethodGet, url[edge]+"/v1/models", secret, "")
@@ -123,6 +128,9 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 	if status, text, next := ask(t, http.MethodPost, url["edge-2"]+"/v1/responses", secret, body); status != http.StatusOK || next != session {
 		t.Fatalf("edge-2 does not go on from what edge-1 answered, %d in session %s, which was %s: %s", status, next, session, text)
 	}
+	edges := []string{url["edge-1"], url["edge-2"]}
+	shareLimit(t, edges, createKey(t, program, dir, "--requests-per-minute", strconv.Itoa(sharedLimit)))
+	revoke(t, program, dir, edges, secret)
 	adopt(t, program, dir, url["broker-1"], found.Key)
 	eventually(t, "the centre finds what the adopted store holds", func() bool {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
@@ -144,11 +152,83 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 	}
 }
 
+const sharedLimit = 60 // requests a minute
+
+// shareLimit has sixty callers use one key on all edges at once, twice each.
+func shareLimit(t *testing.T, edges []string, secret string) {
+	t.Helper()
+	for _, edge := range edges {
+		eventually(t, "a key with a limit opens "+edge, func() bool {
+			status, _ := call(t, http.MethodGet, edge+"/v1/models", secret, "")
+			return status == http.StatusOK
+		})
+	}
+	const callers = 60
+	var (
+		let     atomic.Int64
+		calling sync.WaitGroup
+	)
+	began := time.Now()
+	for n := range callers {
+		calling.Go(func() {
+			for range 2 {
+				body := `{"model":"gpt-5","messages":[{"role":"user","content":"let me in"}]}`
+				if status, _ := call(t, http.MethodPost, edges[n%len(edges)]+"/v1/chat/completions", secret, body); status == http.StatusOK {
+					let.Add(1)
+				}
+			}
+		})
+	}
+	calling.Wait()
+	refilled := int64(time.Since(began).Minutes() * sharedLimit)
+	t.Logf("of %d requests of %d callers on two edges %d were let in; the limit is %d a minute, of which %d came back meanwhile",
+		2*callers, callers, let.Load(), sharedLimit, refilled)
+	if most := sharedLimit + sharedLimit/4 + refilled + 1; let.Load() > most || let.Load() == 0 {
+		t.Errorf("%d requests were let in, at most %d may be", let.Load(), most)
+	}
+}
+
+// revoke revokes a key at the centre, and sees that it opens no edge after the ten seconds that are promised. Time in which this
+// machine stood still is not counted.
+func revoke(t *testing.T, program, dir string, edges []string, secret string) {
+	t.Helper()
+	atCentre := func(args ...string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), program, append(args, "--data", filepath.Join(dir, "cluster", "centre"))...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	id := regexp.MustCompile(`(?m)^(key_\w+).*\brevoked\b`).FindStringSubmatch(atCentre("key", "list"))
+	if id == nil {
+		t.Fatal("the key is not listed at the centre")
+	}
+	atCentre("key", "revoke", id[1])
+	const each = 20 * time.Millisecond
+	opened := slices.Clone(edges)
+	began, stood := time.Now(), time.Duration(0)
+	for len(opened) > 0 {
+		at := time.Now()
+		opened = slices.DeleteFunc(opened, func(edge string) bool {
+			status, _ := call(t, http.MethodGet, edge+"/v1/models", secret, "")
+			return status == http.StatusUnauthorized
+		})
+		time.Sleep(each)
+		stood += max(time.Since(at)-time.Second, 0)
+		if took := time.Since(began) - stood; took > 10*time.Second {
+			t.Fatalf("a revoked key opens %v after %v", opened, took)
+		}
+	}
+	t.Logf("a revoked key was refused by every edge after %v", time.Since(began).Round(time.Millisecond))
+}
+
 // createKey makes a key at the centre; on an edge the command says that it is made there.
-func createKey(t *testing.T, program, dir string) (secret string) {
+func createKey(t *testing.T, program, dir string, args ...string) (secret string) {
 	t.Helper()
 	create := func(node string) (string, error) {
-		command := exec.CommandContext(t.Context(), program, "key", "create", "--account", "default", "--data", filepath.Join(dir, "cluster", node))
+		args := append([]string{"key", "create", "--account", "default", "--data", filepath.Join(dir, "cluster", node)}, args...)
+		command := exec.CommandContext(t.Context(), program, args...)
 		var complaint bytes.Buffer
 		command.Stderr = &complaint
 		out, err := command.Output()

@@ -4,6 +4,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -387,7 +388,7 @@ func transferred(t *testing.T, m Memory) {
 	for id, want := range was {
 		x, err := m.Exchange(stranger, id)
 		check(t, err)
-		if string(x.RawRequest) != string(want.RawRequest) || string(x.RawResponse) != string(want.RawResponse) || x.Session != want.Session || !x.Started.Equal(want.Started) {
+		if !bytes.Equal(x.RawRequest, want.RawRequest) || !bytes.Equal(x.RawResponse, want.RawResponse) || x.Session != want.Session || !x.Started.Equal(want.Started) {
 			t.Errorf("%s is imported as %+v", id, x.ExchangeInfo)
 		}
 	}

@@ -72,28 +72,6 @@ func bodyEvent(t codec.ItemType) (codec.EventKind, bool) {
 	return codec.EventNone, false
 }
 
-// outcome is the status of the answer, with the error of one that failed.
-func (e *streamEncoder) outcome(end codec.End) (string, *codec.Error) {
-	switch {
-	case end == codec.EndTerminal, end == codec.EndEOF && e.finished:
-	case end == codec.EndCancelled:
-		return statusFailed, codec.Errorf(codec.KindUpstream, "The request was cancelled.")
-	default:
-		return statusFailed, codec.Errorf(codec.KindUpstream, "The provider broke off the answer.")
-	}
-	switch e.finish {
-	case codec.FinishLength, codec.FinishContext:
-		return statusIncomplete, nil
-	case codec.FinishFilter:
-		if !e.refused {
-			return statusIncomplete, nil
-		}
-	case codec.FinishMalformedCall:
-		return statusFailed, codec.Errorf(codec.KindUpstream, "The model produced a tool call that cannot be read.")
-	}
-	return statusCompleted, nil
-}
-
 // terminal ends the answer. Of one that failed the open items get no done event: clients would take them for finished
 // ones. They stand in the terminal event, marked as incomplete. One that fails before it has begun is its terminal event
 // alone, which can also stand after a stream that was begun by somebody else.
@@ -120,31 +98,12 @@ func terminalEvent(status string) string {
 	return "response.completed"
 }
 
-// finishAll ends the items that are open, in their order. What the provider left open in an answer that was cut off is
-// incomplete itself.
+// finishAll ends the items that are open, with the calls that were held.
 func (e *streamEncoder) finishAll(dst []byte, status string) []byte {
 	for i := range e.slots {
 		if e.slots[i].held != nil {
 			dst = e.releaseCall(dst, &e.slots[i])
 		}
 	}
-	last := e.message
-	e.message = -1
-	for i := range e.outputs {
-		out, itemStatus := &e.outputs[i], status
-		if i == last && out.partsClosed() || out.waits && e.surelyWhole(out) {
-			itemStatus = statusCompleted
-		}
-		dst = e.finishItem(dst, out, itemStatus)
-	}
-	return dst
-}
-
-func (out *output) partsClosed() bool {
-	for i := range out.parts {
-		if !out.parts[i].closed {
-			return false
-		}
-	}
-	return true
+	return e.outputList.finishAll(dst, status)
 }

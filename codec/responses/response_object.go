@@ -34,13 +34,17 @@ func (e *streamEncoder) response(dst []byte, status string, failure *codec.Error
 	}
 	dst = append(dst, `,"output":[`...)
 	if status != statusInProgress {
-		dst = e.appendOutput(dst)
+		dst = e.outputList.append(dst)
 	}
 	dst = append(dst, `],"usage":`...)
 	if status == statusInProgress {
 		return append(dst, "null}"...)
 	}
-	return append(e.appendUsage(dst, status != statusFailed), '}')
+	input := e.o.EstimatedInput
+	if status == statusFailed {
+		input = 0 // nothing is estimated
+	}
+	return append(e.appendUsage(dst, input, e.size), '}')
 }
 
 func (e *streamEncoder) appendResponseID(dst []byte) []byte {
@@ -105,56 +109,4 @@ func (e *streamEncoder) created() int64 {
 		return 0
 	}
 	return e.o.Created.Unix()
-}
-
-func (e *streamEncoder) appendIncomplete(dst []byte, status string) []byte {
-	switch {
-	case status != statusIncomplete:
-		return append(dst, "null"...)
-	case e.finish == codec.FinishFilter:
-		return append(dst, `{"reason":"content_filter"}`...)
-	}
-	return append(dst, `{"reason":"max_output_tokens"}`...)
-}
-
-func (e *streamEncoder) appendOutput(dst []byte) []byte {
-	for i := range e.outputs {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if out := &e.outputs[i]; out.done {
-			dst = append(dst, e.done[out.from:out.to]...)
-		} else {
-			dst = appendItem(dst, out, statusIncomplete)
-		}
-	}
-	return dst
-}
-
-// bytesPerToken is the rule of thumb for an estimate (docs/wire/translation.md#3.2).
-const bytesPerToken = 4
-
-// appendUsage writes the counters, all members of both detail objects included: Codex fails on one that lacks its
-// member (pitfall P28). Where the provider reported nothing they may be estimated, if the prompt's size is known.
-func (e *streamEncoder) appendUsage(dst []byte, estimate bool) []byte {
-	u := e.usage
-	if !e.reported {
-		if !estimate || e.o.EstimatedInput <= 0 {
-			return append(dst, "null"...)
-		}
-		u = codec.Usage{InputUncached: e.o.EstimatedInput, Output: (e.size + bytesPerToken - 1) / bytesPerToken}
-	}
-	dst = append(dst, `{"input_tokens":`...)
-	dst = strconv.AppendInt(dst, u.TotalInput(), 10)
-	dst = append(dst, `,"input_tokens_details":{"cached_tokens":`...)
-	dst = strconv.AppendInt(dst, u.CacheRead, 10)
-	dst = append(dst, `,"cache_write_tokens":`...)
-	dst = strconv.AppendInt(dst, u.CacheWrite, 10)
-	dst = append(dst, `},"output_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Output, 10)
-	dst = append(dst, `,"output_tokens_details":{"reasoning_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Reasoning, 10)
-	dst = append(dst, `},"total_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Total(), 10)
-	return append(dst, '}')
 }

@@ -1,8 +1,6 @@
 package responses
 
 import (
-	"bytes"
-
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -20,20 +18,6 @@ func (e *streamEncoder) openCall(dst []byte, s *slot, kind outputKind, ev *codec
 	out.namespace = append(out.namespace, ev.Namespace...)
 	e.setCallID(out, ev.CallID)
 	return e.added(dst, out)
-}
-
-// setCallID gives a call its id. One that is missing or has been used in this answer is replaced: clients tell calls by
-// their ids.
-func (e *streamEncoder) setCallID(out *output, id []byte) {
-	taken := len(id) == 0
-	for i := range e.outputs[:out.index] {
-		taken = taken || bytes.Equal(e.outputs[i].callID, id)
-	}
-	if taken {
-		out.callID = e.appendID(out.callID[:0], "call_", out.index)
-		return
-	}
-	out.callID = append(out.callID[:0], id...)
 }
 
 // call is a piece of a call's arguments or input.
@@ -60,52 +44,6 @@ func callKind(kind codec.EventKind) codec.ItemType {
 		return codec.ItemCustomCall
 	}
 	return codec.ItemToolCall
-}
-
-func (e *streamEncoder) callDelta(dst []byte, out *output, body []byte) []byte {
-	out.text = append(out.text, body...)
-	e.size += int64(len(body))
-	if out.kind == outputCall {
-		dst = e.event(dst, "response.function_call_arguments.delta")
-	} else {
-		dst = e.event(dst, "response.custom_tool_call_input.delta")
-	}
-	dst = append(dst, out.where...)
-	dst = append(dst, `,"delta":"`...)
-	dst = append(dst, body...)
-	return append(dst, "\"}\n\n"...)
-}
-
-// surelyWhole reports whether a closed item cannot have been cut off, which only calls can: one whose arguments are a JSON
-// value has not been. Of free text nobody knows, and the call of a function that takes nothing looks like one that was
-// cut off at once.
-func (e *streamEncoder) surelyWhole(out *output) bool {
-	switch out.kind {
-	case outputCall:
-	case outputCustomCall:
-		return false
-	default:
-		return true
-	}
-	e.scratch = scan.Unescape(e.scratch[:0], out.text)
-	return scan.Valid(e.scratch)
-}
-
-// finishWaiting ends the items that were closed and waited: the model has gone on to something else.
-func (e *streamEncoder) finishWaiting(dst []byte) []byte {
-	return e.finishWhile(dst, func(out *output) bool { return out.waits })
-}
-
-// finishWhile ends items in their order, up to the first that may not end yet.
-func (e *streamEncoder) finishWhile(dst []byte, ends func(*output) bool) []byte {
-	for i := range e.outputs {
-		out := &e.outputs[i]
-		if !out.done && !ends(out) {
-			break
-		}
-		dst = e.finishItem(dst, out, statusCompleted)
-	}
-	return dst
 }
 
 // releaseCall shows a call that was held: as the item of its shape, or as an ordinary call when its arguments do not

@@ -6,15 +6,6 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// part is one part of a message, or one summary of a reasoning item.
-type part struct {
-	refusal     bool
-	closed      bool
-	text        []byte // string body
-	annotations []byte // elements of the array, commas included
-	cited       int
-}
-
 // text is a piece of a text or a refusal.
 func (e *streamEncoder) text(dst []byte, ev *codec.Event) []byte {
 	s := e.slot(ev.Item)
@@ -67,56 +58,6 @@ func (e *streamEncoder) messagePart(dst []byte, s *slot) ([]byte, *output, *part
 	dst = e.partEvent(dst, "response.content_part.added", out, s.part)
 	dst = appendPart(append(dst, `,"part":`...), p, false)
 	return finish(dst), out, p
-}
-
-func (out *output) addPart() *part {
-	n := len(out.parts)
-	if n < cap(out.parts) {
-		out.parts = out.parts[:n+1]
-	} else {
-		out.parts = append(out.parts, part{})
-	}
-	p := &out.parts[n]
-	*p = part{text: p.text[:0], annotations: p.annotations[:0]}
-	return p
-}
-
-func (e *streamEncoder) partEvent(dst []byte, name string, out *output, i int) []byte {
-	dst = append(e.event(dst, name), out.where...)
-	dst = append(dst, `,"content_index":`...)
-	return strconv.AppendInt(dst, int64(i), 10)
-}
-
-func (e *streamEncoder) finishPart(dst []byte, out *output, i int) []byte {
-	p := &out.parts[i]
-	if p.closed {
-		return dst
-	}
-	p.closed = true
-	if p.refusal {
-		dst = e.partEvent(dst, "response.refusal.done", out, i)
-		dst = append(dst, `,"refusal":"`...)
-		dst = append(dst, p.text...)
-		dst = finish(append(dst, '"'))
-	} else {
-		dst = e.partEvent(dst, "response.output_text.done", out, i)
-		dst = append(dst, `,"text":"`...)
-		dst = append(dst, p.text...)
-		dst = finish(append(dst, `","logprobs":[]`...))
-	}
-	dst = e.partEvent(dst, "response.content_part.done", out, i)
-	dst = appendPart(append(dst, `,"part":`...), p, true)
-	return finish(dst)
-}
-
-// sealMessage ends the message that takes further parts, if there is one.
-func (e *streamEncoder) sealMessage(dst []byte) []byte {
-	if e.message < 0 {
-		return dst
-	}
-	out := &e.outputs[e.message]
-	e.message = -1
-	return e.closeItem(dst, out)
 }
 
 // annotation writes a citation where its shape has a twin here.

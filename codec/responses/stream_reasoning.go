@@ -1,10 +1,6 @@
 package responses
 
-import (
-	"strconv"
-
-	"github.com/mnemeproxy/mneme/codec"
-)
+import "github.com/mnemeproxy/mneme/codec"
 
 // reasoning is a piece of visible reasoning. It always goes out as a summary, which is what clients show and send back;
 // full text (reasoning_text) is neither shown nor returned by most.
@@ -36,32 +32,6 @@ func (e *streamEncoder) reasoningOutput(dst []byte, s *slot) ([]byte, *output) {
 		dst = e.added(dst, &e.outputs[s.output])
 	}
 	return dst, &e.outputs[s.output]
-}
-
-func (e *streamEncoder) summaryEvent(dst []byte, name string, out *output) []byte {
-	dst = append(e.event(dst, name), out.where...)
-	dst = append(dst, `,"summary_index":`...)
-	return strconv.AppendInt(dst, int64(len(out.parts)-1), 10)
-}
-
-// finishSummary ends the summary that is open.
-func (e *streamEncoder) finishSummary(dst []byte, out *output) []byte {
-	if len(out.parts) == 0 {
-		return dst
-	}
-	p := &out.parts[len(out.parts)-1]
-	if p.closed {
-		return dst
-	}
-	p.closed = true
-	dst = e.summaryEvent(dst, "response.reasoning_summary_text.done", out)
-	dst = append(dst, `,"text":"`...)
-	dst = append(dst, p.text...)
-	dst = finish(append(dst, '"'))
-	dst = e.summaryEvent(dst, "response.reasoning_summary_part.done", out)
-	dst = append(dst, `,"part":`...)
-	dst = appendSummary(dst, p)
-	return finish(dst)
 }
 
 // signature keeps the state of a reasoning item for its done event, if the client wants state.

@@ -1,0 +1,234 @@
+package responses
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/mnemeproxy/mneme/codec/scan"
+)
+
+// outputList is the items of an answer, each of which keeps its text in one growing buffer. What is done is kept as JSON for
+// the end. Items end in their order.
+type outputList struct {
+	eventWriter
+
+	answer  string // its id, which those of items are made of
+	outputs []output
+	message int    // outputs[message] takes further parts; -1 when there is none
+	done    []byte // finished items as JSON, one after the other
+	scratch []byte
+}
+
+// output is one item of the answer's output; its place in the list is its output_index.
+type output struct {
+	kind      outputKind
+	index     int
+	id        []byte
+	where     []byte // `,"item_id":"…","output_index":N`
+	callID    []byte
+	name      []byte
+	namespace []byte
+	text      []byte // arguments or input, string body
+	signature []byte
+	raw       []byte // server tools and opaque items: the members after the id
+	parts     []part
+	sub       int32 // reasoning: the summary that is open
+	waits     bool  // it is closed, but may have been cut off, or stands after one that is open
+	done      bool
+	from, to  int // where it stands in the list's done
+}
+
+// part is one part of a message, or one summary of a reasoning item.
+type part struct {
+	refusal     bool
+	closed      bool
+	text        []byte // string body
+	annotations []byte // elements of the array, commas included
+	cited       int
+}
+
+func (out *output) addPart() *part {
+	n := len(out.parts)
+	if n < cap(out.parts) {
+		out.parts = out.parts[:n+1]
+	} else {
+		out.parts = append(out.parts, part{})
+	}
+	p := &out.parts[n]
+	*p = part{text: p.text[:0], annotations: p.annotations[:0]}
+	return p
+}
+
+func (out *output) partsClosed() bool {
+	for i := range out.parts {
+		if !out.parts[i].closed {
+			return false
+		}
+	}
+	return true
+}
+
+// add makes an item, without an event yet, and gives its place in the list. The message that was open ends: no text joins it
+// across another item.
+func (l *outputList) add(dst []byte, kind outputKind) ([]byte, int) {
+	dst = l.sealMessage(dst)
+	dst = l.finishWaiting(dst)
+	n := len(l.outputs)
+	if n < cap(l.outputs) {
+		l.outputs = l.outputs[:n+1]
+	} else {
+		l.outputs = append(l.outputs, output{})
+	}
+	out := &l.outputs[n]
+	*out = output{
+		kind: kind, index: n, sub: -1, parts: out.parts[:0], raw: out.raw[:0],
+		id: l.appendID(out.id[:0], prefixOf(kind), n), where: out.where[:0], callID: out.callID[:0],
+		name: out.name[:0], namespace: out.namespace[:0], text: out.text[:0], signature: out.signature[:0],
+	}
+	out.where = append(out.where, `,"item_id":"`...)
+	out.where = append(out.where, out.id...)
+	out.where = append(out.where, `","output_index":`...)
+	out.where = strconv.AppendInt(out.where, int64(n), 10)
+	if kind == outputMessage {
+		l.message = n
+	}
+	return dst, n
+}
+
+func prefixOf(kind outputKind) string {
+	switch kind {
+	case outputMessage:
+		return "msg_"
+	case outputReasoning:
+		return "rs_"
+	case outputCall:
+		return "fc_"
+	case outputCustomCall:
+		return "ctc_"
+	}
+	return ""
+}
+
+// appendID makes an id out of the answer's own and the item's place.
+func (l *outputList) appendID(dst []byte, prefix string, n int) []byte {
+	dst = append(dst, prefix...)
+	dst = append(dst, l.answer...)
+	if n < 10 {
+		dst = append(dst, '0')
+	}
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
+// setCallID gives a call its id. One that is missing or has been used in this answer is replaced: clients tell calls by
+// their ids.
+func (l *outputList) setCallID(out *output, id []byte) {
+	taken := len(id) == 0
+	for i := range l.outputs[:out.index] {
+		taken = taken || bytes.Equal(l.outputs[i].callID, id)
+	}
+	if taken {
+		out.callID = l.appendID(out.callID[:0], "call_", out.index)
+		return
+	}
+	out.callID = append(out.callID[:0], id...)
+}
+
+// finishItem writes the done event of an item and keeps its JSON for the end.
+func (l *outputList) finishItem(dst []byte, out *output, status string) []byte {
+	if out.done {
+		return dst
+	}
+	dst = l.finishBody(dst, out, status)
+	out.done = true
+	out.from = len(l.done)
+	l.done = appendItem(l.done, out, status)
+	out.to = len(l.done)
+	dst = l.itemEvent(dst, "response.output_item.done", out)
+	dst = append(dst, l.done[out.from:out.to]...)
+	return finish(dst)
+}
+
+func (l *outputList) wholeItem(dst []byte, out *output, prefix string, members []byte) []byte {
+	out.raw = members
+	out.id = l.appendID(out.id[:0], prefix, out.index)
+	dst = l.added(dst, out)
+	return l.closeItem(dst, out)
+}
+
+// closeItem ends an item as soon as all before it have ended.
+func (l *outputList) closeItem(dst []byte, out *output) []byte {
+	out.waits = true
+	return l.finishWhile(dst, func(out *output) bool { return out.waits && l.surelyWhole(out) })
+}
+
+// sealMessage ends the message that takes further parts, if there is one.
+func (l *outputList) sealMessage(dst []byte) []byte {
+	if l.message < 0 {
+		return dst
+	}
+	out := &l.outputs[l.message]
+	l.message = -1
+	return l.closeItem(dst, out)
+}
+
+// finishWaiting ends the items that were closed and waited: the model has gone on to something else.
+func (l *outputList) finishWaiting(dst []byte) []byte {
+	return l.finishWhile(dst, func(out *output) bool { return out.waits })
+}
+
+// finishWhile ends items in their order, up to the first that may not end yet.
+func (l *outputList) finishWhile(dst []byte, ends func(*output) bool) []byte {
+	for i := range l.outputs {
+		out := &l.outputs[i]
+		if !out.done && !ends(out) {
+			break
+		}
+		dst = l.finishItem(dst, out, statusCompleted)
+	}
+	return dst
+}
+
+// surelyWhole reports whether a closed item cannot have been cut off, which only calls can: one whose arguments are a JSON
+// value has not been. Of free text nobody knows, and the call of a function that takes nothing looks like one that was
+// cut off at once.
+func (l *outputList) surelyWhole(out *output) bool {
+	switch out.kind {
+	case outputCall:
+	case outputCustomCall:
+		return false
+	default:
+		return true
+	}
+	l.scratch = scan.Unescape(l.scratch[:0], out.text)
+	return scan.Valid(l.scratch)
+}
+
+// finishAll ends the items that are open, in their order. What the provider left open in an answer that was cut off is
+// incomplete itself.
+func (l *outputList) finishAll(dst []byte, status string) []byte {
+	last := l.message
+	l.message = -1
+	for i := range l.outputs {
+		out, itemStatus := &l.outputs[i], status
+		if i == last && out.partsClosed() || out.waits && l.surelyWhole(out) {
+			itemStatus = statusCompleted
+		}
+		dst = l.finishItem(dst, out, itemStatus)
+	}
+	return dst
+}
+
+// append writes the items, as they are.
+func (l *outputList) append(dst []byte) []byte {
+	for i := range l.outputs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if out := &l.outputs[i]; out.done {
+			dst = append(dst, l.done[out.from:out.to]...)
+		} else {
+			dst = appendItem(dst, out, statusIncomplete)
+		}
+	}
+	return dst
+}

@@ -663,3 +663,34 @@ func TestTheContextOfARequestCountsTheInstructionsThatOpenIt(t *testing.T) {
 		}
 	}
 }
+
+func TestTheContextOfARequestCountsWhatItsClientWoveIn(t *testing.T) {
+	h := remembering(t)
+	reminder := "<system-reminder>" + strings.Repeat("The list is empty. ", 20) + "</system-reminder>"
+	environment := "<environment_context><cwd>/src</cwd></environment_context>"
+	agents := "# AGENTS.md instructions for /src\n\nBe brief."
+	for name, body := range map[string]string{
+		chat.path:      fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[{"type":"text","text":%[2]q},{"type":"text","text":%[4]q}]},{"role":"user","content":%[3]q},{"role":"user","content":%[5]q}]}`, chat.model, reminder, environment, "Hello."+reminder, agents),
+		responses.path: fmt.Sprintf(`{"model":%q,"input":[{"role":"user","content":[{"type":"input_text","text":%[5]q}]},{"role":"user","content":[{"type":"input_text","text":%[3]q}]},{"role":"user","content":%[4]q},{"role":"user","content":%[2]q}]}`, responses.model, reminder, environment, "Hello."+reminder, agents),
+		messages.path:  fmt.Sprintf(`{"model":%q,"max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":%[2]q},{"type":"text","text":%[5]q}]},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":%[4]q},{"type":"text","text":%[3]q}]}]}`, messages.model, reminder, environment, "Hello."+reminder, agents),
+	} {
+		var filled api.Context
+		a := h.ask(http.StatusOK, http.MethodGet, "/exchanges/"+h.post(name, body).exchange()+"/context", "")
+		ok(t, json.Unmarshal([]byte(a.body), &filled))
+		want := []api.ContextPart{
+			{Name: "system-reminder", Count: 2, Bytes: int64(2 * len(reminder))},
+			{Name: "environment_context", Count: 1, Bytes: int64(len(environment))},
+			{Name: "AGENTS.md", Count: 1, Bytes: int64(len(agents))},
+		}
+		if diff := cmp.Diff(want, filled.Woven); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		all := int64(0)
+		for _, p := range want {
+			all += p.Bytes
+		}
+		if i := slices.IndexFunc(filled.Parts, func(p api.ContextPart) bool { return p.Name == "woven" }); i < 0 || filled.Parts[i].Bytes != all || filled.Parts[i].Count != 4 {
+			t.Errorf("%s: %+v", name, filled.Parts)
+		}
+	}
+}

@@ -272,6 +272,15 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.visit("/ui/?client=nobody")
 		b.shows("No session fits these filters.")
 	})
+	b.story("what a client weaves into a question is counted by kind", func(t *testing.T) {
+		h := windowed(t)
+		a := h.post(messages.path, messages.said(messages.model, "Be brief.", "<system-reminder>The list is empty.</system-reminder>\n"+sim("Why?", "So.")))
+		b.open(h, h.invite())
+		b.shows("Why?")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=context")
+		b.shows("Put in by the client")
+		b.finds(`[...document.querySelectorAll('.parts tr')].some((e) => /^system-reminder\s+52 B/.test(e.innerText))`, "its bytes")
+	})
 	b.story("a hit opens at its turn", func(t *testing.T) {
 		h := windowed(t)
 		reader := h.createKey("acme", store.ScopeRead)

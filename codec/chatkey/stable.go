@@ -2,6 +2,7 @@ package chatkey
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -100,6 +101,8 @@ func appendStable(dst, text []byte) []byte {
 type volatileBlocks struct {
 	text     []byte                  // what is left of it
 	unclosed [len(volatileTags)]bool // tags that are not closed any more in what is left: nobody looks twice
+	tag      int                     // of the block that was passed over last; -1: there was none behind the text
+	size     int                     // of that block, with its tags
 }
 
 // next is the text up to the next block, or all that is left; the block is passed over.
@@ -108,7 +111,7 @@ func (b *volatileBlocks) next() (before []byte) {
 	for at := 0; ; {
 		i := bytes.IndexByte(text[at:], '<')
 		if i < 0 {
-			b.text = nil
+			b.text, b.tag = nil, -1
 			return text
 		}
 		start := at + i
@@ -120,6 +123,7 @@ func (b *volatileBlocks) next() (before []byte) {
 		closing := "</" + volatileTags[tag] + ">"
 		if end := bytes.Index(text[at:], []byte(closing)); end >= 0 {
 			b.text = text[at+end+len(closing):]
+			b.tag, b.size = tag, at+end+len(closing)-start
 			return text[:start]
 		}
 		b.unclosed[tag] = true
@@ -229,4 +233,15 @@ func AppendSaid(dst, text []byte) []byte {
 		dst = append(dst, blocks.next()...)
 	}
 	return dst
+}
+
+// Notes gives what [AppendSaid] leaves out of a text: the name of each note, and its size in bytes.
+func Notes(text []byte) iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		for blocks := (volatileBlocks{text: text}); len(blocks.text) > 0; {
+			if blocks.next(); blocks.tag >= 0 && !yield(volatileTags[blocks.tag], blocks.size) {
+				return
+			}
+		}
+	}
 }

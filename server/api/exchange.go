@@ -97,6 +97,7 @@ type Context struct {
 	Parts  []ContextPart `json:"parts"` // by kind, the largest first
 	Files  []ContextPart `json:"files"` // results of tools by the file that they are of, the largest first
 	Tools  []ContextPart `json:"tools"` // definitions of tools, the largest first
+	Woven  []ContextPart `json:"woven"` // what the client put into messages on its own, by kind, the largest first
 
 	Previous string        `json:"previous,omitempty"` // the exchange before in the session, which the prefix is compared with
 	Common   int64         `json:"common,omitempty"`   // bytes of the prefix that both have

@@ -33,7 +33,7 @@ func (h *handler) contextOf(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &api.Context{Object: "memory.context", ID: x.ID, Bytes: int64(len(x.RawRequest)), Parts: []api.ContextPart{}, Files: []api.ContextPart{}, Tools: []api.ContextPart{}}
+	answer := &api.Context{Object: "memory.context", ID: x.ID, Bytes: int64(len(x.RawRequest)), Parts: []api.ContextPart{}, Files: []api.ContextPart{}, Tools: []api.ContextPart{}, Woven: []api.ContextPart{}}
 	blocks := prefixOf(x.RawRequest)
 	fill(answer, x, blocks)
 	before, err := h.before(c.account, x)
@@ -90,7 +90,7 @@ func prefixOf(body []byte) (blocks []block) {
 
 // fill says what the request is made of.
 func fill(answer *api.Context, x *store.Exchange, blocks []block) {
-	parts, files := make(map[string]*api.ContextPart), make(map[string]*api.ContextPart)
+	parts, files, woven := make(map[string]*api.ContextPart), make(map[string]*api.ContextPart), make(map[string]*api.ContextPart)
 	count := func(in map[string]*api.ContextPart, name string, n int) {
 		if n == 0 {
 			return
@@ -144,13 +144,38 @@ func fill(answer *api.Context, x *store.Exchange, blocks []block) {
 			case "reasoning":
 				count(parts, "reasoning", len(p.Text))
 			default:
+				if kind := wholeNote(p.Text); kind != "" && m.Role == "user" {
+					count(parts, "woven", len(p.Text))
+					count(woven, kind, len(p.Text))
+					continue
+				}
 				count(parts, m.Role, len(p.Text))
 			}
 		}
 	}
-	answer.Parts, answer.Files = largest(parts), largest(files)
+	digest.Woven(x, func(kind string, size int) {
+		count(parts, "woven", size)
+		count(woven, kind, size)
+	})
+	answer.Parts, answer.Files, answer.Woven = largest(parts), largest(files), largest(woven)
 	slices.SortStableFunc(answer.Tools, func(a, b api.ContextPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	answer.Tools = answer.Tools[:min(len(answer.Tools), mostFiles)]
+}
+
+// wholeNotes are how texts begin that clients put before what a user says, and that stay in the conversation.
+var wholeNotes = [...]struct{ kind, beginning string }{
+	{"user_instructions", "<user_instructions>"}, {"INSTRUCTIONS", "<INSTRUCTIONS>"}, {"permissions", "<permissions"}, {"AGENTS.md", "# AGENTS.md"},
+}
+
+// wholeNote is the kind of a text that a client put there on its own, "" for one that a person wrote.
+func wholeNote(text string) string {
+	text = strings.TrimSpace(text)
+	for _, note := range wholeNotes {
+		if strings.HasPrefix(text, note.beginning) {
+			return note.kind
+		}
+	}
+	return ""
 }
 
 func largest(of map[string]*api.ContextPart) []api.ContextPart {

@@ -14,14 +14,9 @@ import (
 // from 0 in the Messages of what [Exchange] makes of it. It is [codec.KindNotFound] where there is no such part, or the
 // request does not hold its bytes, and [codec.KindTooLarge] where it has more than most bytes.
 func Media(x *store.Exchange, message, part, most int) ([]byte, error) {
-	surface, err := codec.ParseFormat(x.Surface)
-	if err != nil {
-		return nil, err
-	}
 	request := requests.Get().(*codec.Request)
 	defer requests.Put(request)
-	request.Reset()
-	if err := crossing.ClientCodec(surface).DecodeRequest(request, x.RawRequest); err != nil {
+	if err := decodeWhole(request, x); err != nil {
 		return nil, err
 	}
 	messages, _ := history(request, 0)
@@ -45,6 +40,15 @@ func Media(x *store.Exchange, message, part, most int) ([]byte, error) {
 		return nil, missing
 	}
 	return decoded, nil
+}
+
+func decodeWhole(r *codec.Request, x *store.Exchange) error {
+	surface, err := codec.ParseFormat(x.Surface)
+	if err != nil {
+		return err
+	}
+	r.Reset()
+	return crossing.ClientCodec(surface).DecodeRequest(r, x.RawRequest)
 }
 
 func mediaIn(parts []store.Part) (n int) {

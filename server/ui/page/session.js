@@ -416,7 +416,7 @@ function Call({ part: p, result, ended }) {
 
 // ---- Context -----------------------------------------------------------------------------------------------------
 
-const kindNames = { tools: 'tool definitions', system: 'system', user: 'user', assistant: 'assistant', results: 'tool results', calls: 'tool calls', media: 'pictures, files', reasoning: 'reasoning', developer: 'system' };
+const kindNames = { tools: 'tool definitions', system: 'system', user: 'user', assistant: 'assistant', results: 'tool results', woven: 'put in by the client', calls: 'tool calls', media: 'pictures, files', reasoning: 'reasoning', developer: 'system' };
 
 function Context({ id, numbers }) {
   const { data: c, error } = useLoad('/v1/memory/exchanges/' + id + '/context');
@@ -432,6 +432,7 @@ function Context({ id, numbers }) {
       ? html`<p class="warn-box">It differs from turn ${numbers.get(c.previous) || html`<code>${c.previous}</code>`} in block ${c.break.index + 1} of its ${c.break.kind}. About <b>${count(c.break.tokens)}</b> tokens that had been sent before stand behind the difference${c.break.usd ? html`: paid again, <b>${money(c.break.usd)}</b> more than from a cache` : ''}.</p>
           <div class="pair"><figure><figcaption>before</figcaption><pre tabindex="0" aria-label="before">${clean(c.break.before) || '(nothing)'}</pre></figure><figure><figcaption>now</figcaption><pre tabindex="0" aria-label="now">${clean(c.break.now) || '(nothing)'}</pre></figure></div>`
       : html`<p>It goes on from all of turn ${numbers.get(c.previous) || ''}: ${bytes(c.common || 0)} in front are the same, so that a cache can have them.</p>`}`}
+    ${c.woven.length > 0 && html`<h2>Put in by the client</h2><${Shares} rows=${c.woven} total=${all} />`}
     ${c.files.length > 0 && html`<h2>Files read</h2><${Shares} rows=${c.files} total=${all} />`}
     ${c.tools.length > 0 && html`<h2>Tool definitions</h2><${Shares} rows=${c.tools} total=${all} />`}
   </div>`;

@@ -3,7 +3,6 @@ package codec
 import (
 	"cmp"
 	"slices"
-	"sort"
 
 	"github.com/mnemeproxy/mneme/codec/scan"
 )
@@ -42,8 +41,9 @@ type Envelope struct {
 	Items   []Span // messages or input items, one each; one for an input that is a string
 	Tools   []Span // tools, one each
 
-	model Span   // value of the member model
-	cuts  []Span // what splicing leaves out, ascending, commas included
+	blocks []Span // all of Opening, Items and Tools, ascending
+	model  Span   // value of the member model
+	cuts   []Span // what splicing leaves out, ascending, commas included
 
 	usage    Span // where usage of a stream can be asked for; empty at 0 where it was
 	askUsage bool
@@ -51,7 +51,7 @@ type Envelope struct {
 
 // Reset empties the envelope for reuse and keeps its memory.
 func (e *Envelope) Reset() {
-	*e = Envelope{Opening: e.Opening[:0], Items: e.Items[:0], Tools: e.Tools[:0], cuts: e.cuts[:0]}
+	*e = Envelope{Opening: e.Opening[:0], Items: e.Items[:0], Tools: e.Tools[:0], blocks: e.blocks[:0], cuts: e.cuts[:0]}
 }
 
 // Read reads the top level of a request body of any surface. The error is an *[Error] for the client.
@@ -59,12 +59,33 @@ func (e *Envelope) Reset() {
 // A body whose model, stream or continuity members occur twice is refused: readers disagree on which of two counts, and
 // a request must not be placed by one and answered by the other.
 func (e *Envelope) Read(body []byte) error {
+	if !scan.WellFormed(body) {
+		return malformed(body)
+	}
+	return e.members(body, nil)
+}
+
+// ReadPieces is [Envelope.Read] for a large body of an account, and gives the fingerprints of its [Envelope.Blocks]. What
+// came before in the same order is known not to need a second look.
+func (e *Envelope) ReadPieces(body []byte, account string, known *Succession) ([]Fingerprint, error) {
+	p := newPieceReader(body, account, known)
+	defer p.release()
+	err := e.members(body, p) // safe on what is not well-formed, too, and then of no use
+	if !p.wellFormed() {
+		return nil, malformed(body)
+	}
+	return p.prints, err
+}
+
+func malformed(body []byte) error {
 	if len(body) == 0 {
 		return Invalid("", "the body is empty; it must be a JSON object")
 	}
-	if !scan.WellFormed(body) {
-		return Invalid("", "the body cannot be read: it %s", scan.Explain(body))
-	}
+	return Invalid("", "the body cannot be read: it %s", scan.Explain(body))
+}
+
+// members reads the top level; pieces takes in those of the body on the way, unless it is nil.
+func (e *Envelope) members(body []byte, pieces *pieceReader) error {
 	if !scan.IsObject(body) {
 		return Invalid("", "the body must be a JSON object")
 	}
@@ -74,7 +95,7 @@ func (e *Envelope) Read(body []byte) error {
 		members = scan.Object(body)
 	)
 	for members.NextName() {
-		if !e.readList(&members) && !members.Skip() {
+		if !e.readList(&members, pieces) && !members.Skip() {
 			break
 		}
 		ours, err := e.readMember(&members, &seen)
@@ -111,7 +132,7 @@ func (s *memberSet) once(member memberSet, name string) error {
 
 // readList takes in the positions of a list that agents send, without looking at it twice. It reports whether the member
 // is one.
-func (e *Envelope) readList(m *scan.Members) bool {
+func (e *Envelope) readList(m *scan.Members, pieces *pieceReader) bool {
 	var list *[]Span
 	switch string(m.Key) {
 	case "messages", "input":
@@ -123,12 +144,38 @@ func (e *Envelope) readList(m *scan.Members) bool {
 	default:
 		return false
 	}
-	spans := *list
-	isList := m.Elements(func(start, end int) { spans = append(spans, Span{Start: start, End: end}) })
-	if !isList && m.Skip() && scan.IsString(m.Value) {
-		spans = append(spans, Span{Start: m.End - len(m.Value), End: m.End})
+	from := len(e.blocks)
+	if pieces == nil {
+		if !m.Elements(func(start, end int) { e.blocks = append(e.blocks, Span{Start: start, End: end}) }) {
+			e.readString(m)
+		}
+	} else {
+		pieces.list(m.Key)
+		isList := m.Walk(func(start int) int {
+			end := pieces.end(start)
+			if end > start {
+				e.blocks = append(e.blocks, Span{Start: start, End: end})
+			}
+			return end
+		})
+		if !isList && e.readString(m) {
+			pieces.whole(e.blocks[from].Start, e.blocks[from].End)
+		}
 	}
-	*list = spans
+	if read := e.blocks[from:len(e.blocks):len(e.blocks)]; len(*list) == 0 {
+		*list = read
+	} else {
+		*list = append(*list, read...) // a member that occurs twice
+	}
+	return true
+}
+
+// readString takes in the position of a list that is a string.
+func (e *Envelope) readString(m *scan.Members) bool {
+	if !m.Skip() || !scan.IsString(m.Value) {
+		return false
+	}
+	e.blocks = append(e.blocks, Span{Start: m.End - len(m.Value), End: m.End})
 	return true
 }
 
@@ -317,20 +364,4 @@ func usageAsked(body []byte, at Span) []byte {
 
 // Blocks appends the positions of everything that agents send again every turn (opening text, items, tools), in the
 // order of the body and without overlap: where a store may cut the body to keep each block once.
-func (e *Envelope) Blocks(dst []Span) []Span {
-	from := len(dst)
-	dst = append(dst, e.Opening...)
-	dst = append(dst, e.Items...)
-	dst = append(dst, e.Tools...)
-	blocks := dst[from:]
-	sort.Slice(blocks, func(i, j int) bool { return blocks[i].Start < blocks[j].Start })
-	kept := blocks[:0]
-	end := 0
-	for _, b := range blocks { // a member that occurs twice may give ranges twice
-		if b.Start >= end {
-			kept = append(kept, b)
-			end = b.End
-		}
-	}
-	return dst[:from+len(kept)]
-}
+func (e *Envelope) Blocks(dst []Span) []Span { return append(dst, e.blocks...) }

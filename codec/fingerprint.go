@@ -18,15 +18,20 @@ var fingerprintSeed = maphash.MakeSeed()
 
 // Fingerprints appends those of an account's pieces of a body, one each. It reads 4 GB/s.
 func Fingerprints(dst []Fingerprint, account string, body []byte, pieces []Span) []Fingerprint {
-	of := maphash.String(fingerprintSeed, account)
+	of := fingerprintOf(account)
 	for _, piece := range pieces {
 		var f Fingerprint
 		if piece.End-piece.Start >= fingerprintFrom {
-			f = Fingerprint(maphash.Bytes(fingerprintSeed, piece.Of(body)) ^ of)
+			f = Fingerprint(maphash.Bytes(fingerprintSeed, piece.Of(body))) ^ of
 		}
 		dst = append(dst, f)
 	}
 	return dst
+}
+
+// fingerprintOf is what tells the fingerprints of an account from those of others.
+func fingerprintOf(account string) Fingerprint {
+	return Fingerprint(maphash.String(fingerprintSeed, account))
 }
 
 // FingerprintSet remembers fingerprints in half a megabyte, where another one may take the place of one that was added.

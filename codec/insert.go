@@ -20,7 +20,7 @@ func (e *Envelope) Insert(body []byte, insertions []Insertion) []byte {
 		out = append(append(out, body[at:in.At]...), in.Text...)
 		at = in.At
 	}
-	for _, spans := range []*[]Span{&e.Opening, &e.Items, &e.Tools, &e.cuts} {
+	for _, spans := range []*[]Span{&e.Opening, &e.Items, &e.Tools, &e.blocks, &e.cuts} {
 		*spans = Shifted(*spans, insertions)
 	}
 	e.model, e.Metadata = shifted(e.model, insertions), shifted(e.Metadata, insertions)

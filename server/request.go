@@ -138,10 +138,21 @@ func (s *Server) decompress(encoding string, packed []byte) ([]byte, error) {
 	return body, s.reserve(int64(len(body)))
 }
 
-// splitFrom is the size in bytes from which a body is split even where nothing but time is gained by it.
+// splitFrom is the size in bytes from which a body is split as it is read: even where nothing is recorded, time is gained by it.
 const splitFrom = 8 << 10
 
-// splitLarge splits a large body, if it has not been, and gives its blocks.
+// readEnvelope reads the top level of the body. known are pieces of requests that came before.
+func (r *request) readEnvelope(known *codec.Succession) (err error) {
+	if len(r.body) < splitFrom {
+		return r.envelope.Read(r.body)
+	}
+	if r.prints, err = r.envelope.ReadPieces(r.body, r.caller.Account, known); err == nil {
+		r.blocks = r.envelope.Blocks(nil)
+	}
+	return err
+}
+
+// splitLarge gives the blocks of a large body.
 func (r *request) splitLarge() []codec.Span {
 	if len(r.body) >= splitFrom {
 		r.split()
@@ -149,7 +160,7 @@ func (r *request) splitLarge() []codec.Span {
 	return r.blocks
 }
 
-// split finds the blocks of the body, which are what an agent sends again with every turn.
+// split finds the blocks of the body, which are what an agent sends again with every turn, if they have not been found.
 func (r *request) split() {
 	if r.blocks == nil {
 		r.blocks = r.envelope.Blocks(nil)

@@ -104,7 +104,7 @@ func (x *exchange) read() (err error) {
 		return err
 	}
 	r.reserved = int64(len(r.body))
-	if err := r.envelope.Read(r.body); err != nil {
+	if err := r.readEnvelope(&x.server.pieces); err != nil {
 		return err
 	}
 	if err := x.reserveTokens(); err != nil {

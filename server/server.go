@@ -139,7 +139,8 @@ type Server struct {
 	edge   *edge.Server
 
 	recaller *recall.Memory
-	places   turns.Reader // of recollections
+	places   turns.Reader     // of recollections
+	pieces   codec.Succession // of requests that agents sent
 
 	bodies  *edge.Budget // of the request bodies that are being handled
 	answers *edge.Budget // of the answers that are held

@@ -12,27 +12,33 @@ type identifierStep struct{ *adaptation }
 // run gives tools legal names and calls legal ids. Both are pure functions of what the client sent, so that a
 // conversation keeps its bytes from turn to turn and nothing has to be remembered (docs/wire/translation.md#4).
 func (a identifierStep) run() error {
-	names := make([][]byte, 0, 2*len(a.r.Tools)+len(a.r.Messages))
+	names := make([][]byte, 0, len(a.r.Tools)+len(a.r.Messages))
 	for i := range a.r.Tools {
 		if len(a.r.Tools[i].Name) > 0 {
 			names = append(names, a.r.Tools[i].Name)
 		}
 	}
+	legal := true // every id is
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
-			if p := &a.r.Messages[i].Parts[j]; isCall(p) {
+			p := &a.r.Messages[i].Parts[j]
+			if isCall(p) {
 				names = append(names, p.Name)
 			}
+			legal = legal && (!hasCallID(p) || legalID(a.takes.CallID, p.CallID))
 		}
 	}
 	a.back.names.declare(a.to.ToolName, names)
 	a.renameTools()
+	if legal && len(a.back.names.sent) == 0 {
+		return nil // every name and id is the client's own
+	}
 	short := newIDMap(a.takes.CallID)
 	short.ids, short.taken = make(map[string][]byte, len(a.r.Messages)), make(map[string]bool, len(a.r.Messages))
 	for i := range a.r.Messages {
 		for j := range a.r.Messages[i].Parts {
 			p := &a.r.Messages[i].Parts[j]
-			if !isCall(p) && p.Kind != codec.PartToolResult {
+			if !hasCallID(p) {
 				continue
 			}
 			a.rename(&p.Name)
@@ -41,6 +47,9 @@ func (a identifierStep) run() error {
 	}
 	return nil
 }
+
+// hasCallID reports whether a part is a call or the result of one.
+func hasCallID(p *codec.Part) bool { return isCall(p) || p.Kind == codec.PartToolResult }
 
 func (a identifierStep) renameTools() {
 	kept := a.r.Tools[:0]
@@ -65,7 +74,7 @@ func (a identifierStep) renameTools() {
 }
 
 func (a identifierStep) rename(name *[]byte) {
-	if sent, ok := a.back.names.sent[string(*name)]; ok && sent != string(*name) {
+	if sent, ok := a.back.names.sent[string(*name)]; ok {
 		*name = append(a.r.Alloc(len(sent)), sent...)
 		a.r.Notes.Emulate("tools.name")
 	}

@@ -9,7 +9,7 @@ import (
 // nameMap leads from the tool names that a provider knows back to those of the client. What it holds are views of the
 // request.
 type nameMap struct {
-	sent      map[string]string   // client's name → provider's
+	sent      map[string]string   // client's name → provider's, where that is another one
 	original  map[string]original // provider's name → the client's
 	qualified map[string]original // flattened name → namespace and name
 }
@@ -29,17 +29,16 @@ func (n *nameMap) qualify(flat, namespace, name []byte) {
 // but the exact match get a hash (docs/wire/translation.md#4.3).
 func (n *nameMap) declare(format codec.NameRule, names [][]byte) {
 	rule := nameRule(format)
-	n.sent, n.original = make(map[string]string, len(names)), make(map[string]original, len(names))
-	taken := make(map[string]bool, len(names))
-	for _, name := range names {
-		if rule.legal(name) {
-			taken[view(name)] = true
-			n.add(name, view(name))
-		}
-	}
+	n.sent, n.original = make(map[string]string), make(map[string]original, len(names)/2)
 	wanted := make(map[string]int)
 	var unclean [][]byte
 	for _, name := range names {
+		if rule.legal(name) {
+			if _, known := n.original[view(name)]; !known {
+				n.lead(name, view(name))
+			}
+			continue
+		}
 		if _, known := n.sent[view(name)]; !known {
 			n.sent[view(name)] = ""
 			unclean = append(unclean, name)
@@ -48,15 +47,17 @@ func (n *nameMap) declare(format codec.NameRule, names [][]byte) {
 	}
 	for _, name := range unclean {
 		clean := rule.clean(name)
-		if taken[clean] || wanted[clean] > 1 || len(clean) > rule.Max {
+		isLegal := string(n.original[clean].flat) == clean // of a legal name
+		if isLegal || wanted[clean] > 1 || len(clean) > rule.Max {
 			clean = rule.hashed(clean, name)
 		}
-		n.add(name, clean)
+		n.sent[view(name)] = clean
+		n.lead(name, clean)
 	}
 }
 
-func (n *nameMap) add(name []byte, sent string) {
-	n.sent[view(name)] = sent
+// lead has a name that the provider knows lead back to the client's.
+func (n *nameMap) lead(name []byte, sent string) {
 	back := original{name: name}
 	if q, ok := n.qualified[view(name)]; ok {
 		back = q

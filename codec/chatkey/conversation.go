@@ -175,7 +175,7 @@ func (t *transcript) arguments(body []byte) {
 	if scan.Blank(body) {
 		body = []byte("{}")
 	}
-	t.inner = unescape(t.inner[:0], looked(body))
+	t.inner = scan.Unescape(t.inner[:0], looked(body))
 	t.plainText(t.inner)
 }
 

@@ -30,7 +30,7 @@ func (t *transcript) text(body []byte) {
 	if t.full() {
 		return
 	}
-	t.plain = unescape(t.plain[:0], looked(body))
+	t.plain = scan.Unescape(t.plain[:0], looked(body))
 	t.stable = appendStable(t.stable, t.plain)
 	t.cut()
 }
@@ -40,7 +40,7 @@ func (t *transcript) plainText(body []byte) {
 	if t.full() {
 		return
 	}
-	t.plain = unescape(t.plain[:0], looked(body))
+	t.plain = scan.Unescape(t.plain[:0], looked(body))
 	t.stable = appendWords(t.stable, t.plain)
 	t.cut()
 }
@@ -57,28 +57,6 @@ func (t *transcript) reset() {
 func looked(body []byte) []byte { return body[:min(len(body), maxLooked)] }
 
 func (t *transcript) cut() { t.stable = t.stable[:min(len(t.stable), maxText)] }
-
-// unescape is scan.Unescape for long texts with few escapes.
-func unescape(dst, body []byte) []byte {
-	for len(body) > 0 {
-		i := bytes.IndexByte(body, '\\')
-		if i < 0 {
-			return append(dst, body...)
-		}
-		dst = append(dst, body[:i]...)
-		n := 2
-		if i+1 < len(body) && body[i+1] == 'u' {
-			n = 6
-			if i+7 < len(body) && body[i+6] == '\\' && body[i+7] == 'u' {
-				n = 12 // perhaps a surrogate pair
-			}
-		}
-		n = min(n, len(body)-i)
-		dst = scan.Unescape(dst, body[i:i+n])
-		body = body[i+n:]
-	}
-	return dst
-}
 
 // volatileTags enclose what clients write into the opening on their own (docs/wire/clients.md#1).
 var volatileTags = [...]string{

@@ -116,9 +116,29 @@ func TestUnescapeReadsEveryEscape(t *testing.T) {
 		`\ude00\ud83d`: "\uFFFD\uFFFD", `\ud83d\u0041`: "\uFFFDA", `\x`: `\x`, `\u12`: `\u12`, `\`: `\`,
 	}
 	for body, want := range cases {
-		if got := scan.Text([]byte(body)); got != want {
-			t.Errorf("%s: got %q, want %q", body, got, want)
+		for _, before := range []string{"", "a", `\n`, "seven b", "eight by", `nine byt\t`, strings.Repeat(`long \\`, 5)} {
+			body := []byte(before + body)
+			if got := scan.Text(body); got != scan.Text([]byte(before))+want {
+				t.Errorf("%s: got %q, want %q behind it", body, got, want)
+			}
+			if got := scan.Unescape([]byte("dst"), body); string(got) != "dst"+scan.Text([]byte(before))+want {
+				t.Errorf("%s: got %q, want %q behind it", body, got, want)
+			}
 		}
+	}
+}
+
+func BenchmarkUnescape(b *testing.B) {
+	code := []byte(strings.Repeat(`\tif err := store.Put(key, \"value\"); err != nil {\n\t\treturn fmt.Errorf(\"put: %w\", err)\n\t}\n`, 50))
+	prose := []byte(strings.Repeat("Read before you write, keep changes small, and say what you did not do. ", 60) + `\n`)
+	for name, body := range map[string][]byte{"code": code, "prose": prose} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			var dst []byte
+			for b.Loop() {
+				dst = scan.Unescape(dst[:0], body)
+			}
+		})
 	}
 }
 

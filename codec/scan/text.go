@@ -50,7 +50,7 @@ func TextIsValid(doc []byte) bool {
 			}
 			i += bits.TrailingZeros64(found) / 8 // the lowest mark is exact, whatever borrows do above it
 		}
-		for i+1 < len(doc) && doc[i] == '\\' && shortEscape[doc[i+1]] { // escapes often stand side by side
+		for i+1 < len(doc) && doc[i] == '\\' && escaped[doc[i+1]] != 0 { // escapes often stand side by side
 			i += 2
 		}
 		if i == len(doc) {
@@ -73,9 +73,6 @@ func TextIsValid(doc []byte) bool {
 	}
 	return !pretty || !controlInString(doc)
 }
-
-// shortEscape are the bytes that make an escape after a backslash, without more.
-var shortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // Explain says why doc is not [Valid], as the end of a sentence about it, with positions counted from zero. It is slow
 // and allocates: for error messages only.
@@ -127,60 +124,83 @@ func Text(body []byte) string {
 }
 
 // Unescape appends the text that a string body stands for. A surrogate without its partner becomes U+FFFD, and an
-// escape that is no escape is copied as it stands.
+// escape that is no escape is copied as it stands. dst and body must not overlap.
 func Unescape(dst, body []byte) []byte {
+	plain := bytes.IndexByte(body, '\\')
+	if plain < 0 {
+		return append(dst, body...)
+	}
 	dst = slices.Grow(dst, len(body)) // no escape is shorter than what it stands for
-	for i := 0; i < len(body); {
-		plain := bytes.IndexByte(body[i:], '\\')
-		if plain < 0 || i+plain+1 == len(body) {
-			return append(dst, body[i:]...)
+	from := len(dst)
+	out := dst[from : from+len(body)]
+	n := copy(out, body[:plain])
+	for i := plain; i < len(body); {
+		i, n = copyPlain(out, n, body, i)
+		if i+1 >= len(body) {
+			n += copy(out[n:], body[i:])
+			break
 		}
-		dst = append(dst, body[i:i+plain]...)
-		i += plain
-		c := body[i]
-		switch e := body[i+1]; e {
-		case '"', '\\', '/':
-			dst = append(dst, e)
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
-		case 'u':
-			r, ok := hex4(body[i+2:])
-			if !ok {
-				dst = append(dst, c)
-				i++
+		switch e := body[i+1]; {
+		case escaped[e] != 0:
+			out[n] = escaped[e]
+			i, n = i+2, n+1
+		case e == 'u':
+			r, size := unescapeRune(body[i:])
+			if size == 0 {
+				out[n] = '\\'
+				i, n = i+1, n+1
 				continue
 			}
-			if utf16.IsSurrogate(r) {
-				low, ok := rune(0), false
-				if i+7 < len(body) && body[i+6] == '\\' && body[i+7] == 'u' {
-					low, ok = hex4(body[i+8:])
-				}
-				if pair := utf16.DecodeRune(r, low); ok && pair != utf8.RuneError {
-					dst = utf8.AppendRune(dst, pair)
-					i += 12
-					continue
-				}
-				r = utf8.RuneError
-			}
-			dst = utf8.AppendRune(dst, r)
-			i += 6
-			continue
+			n += utf8.EncodeRune(out[n:], r)
+			i += size
 		default:
-			dst = append(dst, c)
-			i++
-			continue
+			out[n] = '\\'
+			i, n = i+1, n+1
 		}
-		i += 2
 	}
-	return dst
+	return dst[:from+n]
+}
+
+// copyPlain copies body from i to out from n up to the next backslash, and gives the offsets there. It copies eight bytes
+// while it looks at them, since in agents' texts escapes are close together. n is not above i, nor out shorter than body.
+func copyPlain(out []byte, n int, body []byte, i int) (int, int) {
+	const ones, highs, slashes = 0x0101010101010101, 0x8080808080808080, 0x5c5c5c5c5c5c5c5c
+	for ; i+8 <= len(body); i, n = i+8, n+8 {
+		w := binary.LittleEndian.Uint64(body[i:])
+		binary.LittleEndian.PutUint64(out[n:], w)
+		s := w ^ slashes
+		if found := (s - ones) &^ s & highs; found != 0 {
+			k := bits.TrailingZeros64(found) / 8 // the lowest mark is exact, whatever borrows do above it
+			return i + k, n + k
+		}
+	}
+	for ; i < len(body) && body[i] != '\\'; i, n = i+1, n+1 {
+		out[n] = body[i]
+	}
+	return i, n
+}
+
+// escaped are the characters that escapes of two bytes stand for, by the second one; 0: it makes none.
+var escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// unescapeRune reads the escape of four digits that text begins with, or the pair of them that makes a rune beyond U+FFFF.
+// size is 0 where the digits are none.
+func unescapeRune(text []byte) (r rune, size int) {
+	r, ok := hex4(text[2:])
+	if !ok {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(r) {
+		low, ok := rune(0), false
+		if len(text) > 7 && text[6] == '\\' && text[7] == 'u' {
+			low, ok = hex4(text[8:])
+		}
+		if pair := utf16.DecodeRune(r, low); ok && pair != utf8.RuneError {
+			return pair, 12
+		}
+		r = utf8.RuneError
+	}
+	return r, 6
 }
 
 func hex4(b []byte) (rune, bool) {

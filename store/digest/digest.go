@@ -12,6 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/scan"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/buffer"
 )
 
 // Exchange gives the history and the answer of a captured exchange as messages that no longer show which format they came
@@ -188,11 +189,11 @@ func (l *partList) text(kind, text string) {
 func (l *partList) add(p *codec.Part, assistant bool) {
 	switch p.Kind {
 	case codec.PartText, codec.PartRefusal:
-		text := scan.Unescape(nil, p.Text)
-		if !assistant {
-			text = chatkey.AppendSaid(nil, text)
+		if assistant {
+			l.text(partText, scan.Text(p.Text))
+		} else {
+			l.text(partText, said(p.Text))
 		}
-		l.text(partText, string(text))
 	case codec.PartReasoning:
 		l.text(partReasoning, textOf(p))
 	case codec.PartImage, codec.PartAudio, codec.PartDocument:
@@ -210,6 +211,15 @@ func (l *partList) add(p *codec.Part, assistant bool) {
 	case codec.PartServerTool:
 		l.append(store.Part{Kind: partCall, Name: scan.String(scan.Get(p.Raw, "type"))})
 	}
+}
+
+// said is a text without what clients write into it on their own.
+func said(body []byte) string {
+	plain := scan.Unescape(buffer.Get(len(body)), body)
+	text := chatkey.AppendSaid(buffer.Get(len(plain)), plain)
+	buffer.Put(plain)
+	defer buffer.Put(text)
+	return string(text)
 }
 
 func functionCall(id, namespace, name []byte, arguments string) store.Part {

@@ -131,6 +131,7 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 	edges := []string{url["edge-1"], url["edge-2"]}
 	shareLimit(t, edges, createKey(t, program, dir, "--requests-per-minute", strconv.Itoa(sharedLimit)))
 	revoke(t, program, dir, edges, secret)
+	examine(t, program, dir)
 	adopt(t, program, dir, url["broker-1"], found.Key)
 	eventually(t, "the centre finds what the adopted store holds", func() bool {
 		_, text := call(t, http.MethodPost, url["centre"]+"/v1/memory/search", found.Key, `{"query":"sesame"}`)
@@ -148,6 +149,37 @@ func TestTheClusterServesAndEndsCleanly(t *testing.T) {
 	for _, n := range found.Nodes {
 		if syscall.Kill(n.PID, 0) == nil {
 			t.Errorf("%s, process %d, is still there", n.Name, n.PID)
+		}
+	}
+}
+
+// examine has the doctor of an edge look at all nodes.
+func examine(t *testing.T, program, dir string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program, "doctor", "--cluster", "--json", "--config", filepath.Join(dir, "cluster", "edge-1.yaml"))
+	command.Env = os.Environ()
+	for _, name := range []string{"MNEME_CLUSTER_KEY", "MNEME_MASTER_KEY"} {
+		text, err := os.ReadFile(filepath.Join(dir, "cluster", strings.ToLower(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		command.Env = append(command.Env, name+"="+string(text))
+	}
+	out, _ := command.Output() // it may find problems of this machine, too
+	var findings []struct{ Check, State, Found string }
+	if err := json.Unmarshal(out, &findings); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	states := map[string]string{}
+	for _, f := range findings {
+		states[f.Check] = f.State
+		if f.Check == "cluster" {
+			t.Errorf("the doctor finds %+v", f)
+		}
+	}
+	for _, node := range []string{"centre", "edge 2", "edge 3"} {
+		if states[node] != "good" {
+			t.Errorf("the doctor says of %s that it is %q: %s", node, states[node], out)
 		}
 	}
 }

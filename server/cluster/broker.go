@@ -27,6 +27,8 @@ type Options struct {
 	Key         *ship.Key
 	Name        string        // of this node, for the brokers' own lists
 	Leases      *quota.Leases // of the limits that this node holds callers to; nil: it holds to none that others share
+	Version     string        // of the program, for surveys
+	MasterKey   string        // as [MasterKeyMark] has it, for surveys
 	Quorum      bool          // on an edge: exchanges wait for the brokers, see [Shipper.Brokered]
 	Lender      *quota.Lender // at a centre: of the limits of all; nil: each node has its own
 	Log         *slog.Logger

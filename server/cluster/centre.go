@@ -115,30 +115,13 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 		options: o, archive: archive, id: id, aside: aside{filepath.Join(dir, asideDir)}, broker: b, stop: stop,
 		opened: make(chan struct{}), joining: make(map[ship.LogID]*joining), status: Arriving{Refused: make(map[string]int64)},
 	}
-	answer := func(m *nats.Msg) {
-		if err := c.answer(ctx, m); err != nil {
-			o.Log.Warn("a node that asked how far its log is got no answer", "cause", err)
-		}
-	}
-	if _, err := b.Subscribe(questionSubject, answer); err != nil {
-		stop()
-		b.Close()
-		return nil, fmt.Errorf("listen to the edges: %w", err)
-	}
-	if err := answerFinds(b, &c.options, findCentre, answers); err != nil {
+	if err := c.listen(ctx, answers); err != nil {
 		stop()
 		b.Close()
 		return nil, err
 	}
-	if o.Lender != nil {
-		if _, err := b.Subscribe(leaseSubject, c.lend); err != nil {
-			stop()
-			b.Close()
-			return nil, fmt.Errorf("listen to the edges: %w", err)
-		}
-		if o.Leases != nil {
-			c.leases = leaseHere(ctx, &c.options)
-		}
+	if o.Lender != nil && o.Leases != nil {
+		c.leases = leaseHere(ctx, &c.options)
 	}
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.retry(ctx) })
@@ -151,6 +134,30 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 		}
 	})
 	return c, nil
+}
+
+// listen has the centre answer its nodes.
+func (c *Centre) listen(ctx context.Context, answers Answers) error {
+	hear := map[string]nats.MsgHandler{questionSubject: func(m *nats.Msg) {
+		if err := c.answer(ctx, m); err != nil {
+			c.options.Log.Warn("a node that asked how far its log is got no answer", "cause", err)
+		}
+	}}
+	if c.options.Lender != nil {
+		hear[leaseSubject] = c.lend
+	}
+	for subject, handler := range hear {
+		if _, err := c.broker.Subscribe(subject, handler); err != nil {
+			return fmt.Errorf("listen to the edges: %w", err)
+		}
+	}
+	if err := answerFinds(c.broker, &c.options, findCentre, answers); err != nil {
+		return err
+	}
+	return answerSurveys(c.broker, &c.options, func() Node {
+		status := c.Status()
+		return Node{Name: findCentre, Centre: &status}
+	})
 }
 
 // Close ends the taking. What the brokers hold is taken by the next one.

@@ -32,6 +32,14 @@ func Join(ctx context.Context, log Log, answers Answers, roster Followed, node u
 	if o.Leases != nil {
 		e.leases = leaseFromCentre(ctx, s.broker, node, &s.options)
 	}
+	describe := func() Node {
+		status := e.Status()
+		return Node{Name: "edge " + strconv.Itoa(int(node)), Edge: &status}
+	}
+	if err := answerSurveys(s.broker, &s.options, describe); err != nil {
+		e.Close()
+		return nil, err
+	}
 	if err := answerFinds(s.broker, &s.options, strconv.Itoa(int(node)), answers); err != nil {
 		e.Close()
 		return nil, err

@@ -92,7 +92,7 @@ type member interface {
 }
 
 // join makes a server a member of its cluster.
-type join func(context.Context, *config.Config, *engine.Engine, *telemetry.Telemetry, *slog.Logger) (member, error)
+type join func(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error)
 
 // alone is the part of a server that is in no cluster.
 type alone struct{}
@@ -105,7 +105,7 @@ func (alone) widen(*server.Engine) {}
 
 func (alone) leases() *quota.Leases { return nil }
 
-func stayAlone(context.Context, *config.Config, *engine.Engine, *telemetry.Telemetry, *slog.Logger) (member, error) {
+func stayAlone(context.Context, *config.Config, *engine.Engine, string, *telemetry.Telemetry, *slog.Logger) (member, error) {
 	return alone{}, nil
 }
 
@@ -122,12 +122,12 @@ func (e edge) Cluster() admin.Cluster {
 	return admin.Cluster{Edge: &status}
 }
 
-func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
+func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
 	o, err := edgeOptions(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	o.Leases, o.Quorum = quota.NewLeases(), cfg.Cluster.Commit == "quorum"
+	o.Version, o.Leases, o.Quorum = version, quota.NewLeases(), cfg.Cluster.Commit == "quorum"
 	joined, err := cluster.Join(ctx, m.Shipping(), m.Archive(), m.Roster(), uint16(cfg.Cluster.Node), time.Duration(cfg.Cluster.IdentityMaxAge), o)
 	if err != nil {
 		return nil, err
@@ -225,12 +225,12 @@ func (c centre) Cluster() admin.Cluster {
 	return admin.Cluster{Centre: &status}
 }
 
-func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
+func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, version string, observed *telemetry.Telemetry, log *slog.Logger) (member, error) {
 	o, err := clusterOptions(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	o.Leases = quota.NewLeases()
+	o.Version, o.Leases = version, quota.NewLeases()
 	if o.Lender, err = lender(ctx, m); err != nil {
 		return nil, err
 	}
@@ -266,6 +266,6 @@ func clusterOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, er
 	key, err := frames.NewKey(cfg.ClusterKeyBytes())
 	return cluster.Options{
 		NATS: cfg.Cluster.NATS, Credentials: cfg.Cluster.Credentials, CA: cfg.Cluster.CA, Replicas: int(cfg.Cluster.Replicas),
-		Key: key, Name: "mneme " + strconv.Itoa(int(cfg.Cluster.Node)), Log: log,
+		Key: key, Name: "mneme " + strconv.Itoa(int(cfg.Cluster.Node)), Log: log, MasterKey: cluster.MasterKeyMark(key, cfg.MasterKeyBytes()),
 	}, err
 }

@@ -34,6 +34,7 @@ import (
 type Doctor struct {
 	StoreFlags `embed:""`
 	JSON       bool `help:"Write the findings as a JSON array."`
+	Cluster    bool `help:"Check every node of the cluster, too: clock, version, master key, and what waits for the centre."`
 }
 
 // finding is the outcome of one check.
@@ -101,6 +102,9 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	findings = append(findings, keys)
 	findings = append(findings, c.examineIndex(ctx)...)
 	findings = append(findings, c.examineCluster(ctx)...)
+	if c.Cluster {
+		findings = append(findings, examineNodes(ctx, &cfg)...)
+	}
 	routes, err := router.New(cfg.Router())
 	if err != nil {
 		return append(findings, finding{"providers", problem, err.Error(), ""})

@@ -149,7 +149,7 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	recaller := recall.New(engine.Recall, recalling)
 	managed.Recaller = recaller
 
-	member, err := join(ctx, &cfg, memory, observed, log)
+	member, err := join(ctx, &cfg, memory, s.version(), observed, log)
 	if err != nil {
 		return err
 	}

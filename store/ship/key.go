@@ -42,6 +42,9 @@ const (
 
 	KindLeaseRequest Kind = 9  // an edge to the centre: I have used so much of limits, and need more
 	KindLeases       Kind = 10 // the reply to it
+
+	KindSurvey Kind = 11 // to all nodes: how are you?
+	KindNode   Kind = 12 // the reply to it
 )
 
 // Key signs messages between the nodes of a cluster.

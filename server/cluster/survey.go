@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/zeebo/blake3"
+
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+const (
+	surveySubject = "mneme.survey"
+	surveyBytes   = 64 << 10 // of what a node says of itself
+	surveyNodes   = 10_000   // that are heard
+)
+
+// Node is what a node says of itself.
+type Node struct {
+	Name      string    `json:"name"` // "centre", or "edge" and its number
+	Version   string    `json:"version"`
+	MasterKey string    `json:"master_key"` // what tells its master key from others, and nothing about it
+	Time      time.Time `json:"time"`
+	Edge      *Shipping `json:"edge,omitempty"`
+	Centre    *Arriving `json:"centre,omitempty"`
+
+	Skew time.Duration `json:"-"` // of its clock against the one that asks, as far as the way there and back says
+}
+
+// MasterKeyMark tells master keys apart, for those who have the key of the cluster.
+func MasterKeyMark(k *ship.Key, masterKey []byte) string {
+	sum := blake3.Sum256(k.Seal(ship.KindNode, masterKey))
+	return hex.EncodeToString(sum[:8])
+}
+
+// survey is a question to all nodes. The answers have its nonce.
+type survey struct {
+	Nonce []byte
+	Node
+}
+
+// answerSurveys has a node say how it is, until the connection is closed.
+func answerSurveys(b *broker, o *Options, describe func() Node) error {
+	_, err := b.Subscribe(surveySubject, func(m *nats.Msg) {
+		body, err := o.Key.Open(ship.KindSurvey, m.Data)
+		var asked survey
+		if err != nil || json.Unmarshal(body, &asked) != nil {
+			return
+		}
+		n := describe()
+		n.Version, n.MasterKey, n.Time = o.Version, o.MasterKey, time.Now()
+		if said, err := json.Marshal(survey{asked.Nonce, n}); err == nil {
+			_ = m.Respond(o.Key.Seal(ship.KindNode, said)) // who asked misses this node
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listen to other nodes: %w", err)
+	}
+	return nil
+}
+
+// Survey asks all nodes how they are, and gives those that answer within a time, by name.
+func Survey(ctx context.Context, o Options, wait time.Duration) (nodes []Node, err error) {
+	b, err := connect(&o)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if err := b.FlushWithContext(ctx); err != nil {
+		return nil, errors.New("no broker of cluster.nats can be reached")
+	}
+	inbox := b.NewInbox()
+	replies, err := b.SubscribeSync(inbox)
+	if err != nil {
+		return nil, fmt.Errorf("ask the nodes: %w", err)
+	}
+	asked := survey{Nonce: make([]byte, 16)}
+	_, _ = rand.Read(asked.Nonce) // never fails: crypto/rand ends the program instead
+	question, err := json.Marshal(asked)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := b.PublishRequest(surveySubject, inbox, o.Key.Seal(ship.KindSurvey, question)); err != nil {
+		return nil, fmt.Errorf("ask the nodes: %w", err)
+	}
+	for len(nodes) < surveyNodes {
+		m, err := replies.NextMsgWithContext(ctx)
+		if err != nil {
+			break // those that there are have answered
+		}
+		took := time.Since(began)
+		body, err := o.Key.Open(ship.KindNode, m.Data)
+		var said survey
+		if err != nil || len(body) > surveyBytes || json.Unmarshal(body, &said) != nil || !slices.Equal(said.Nonce, asked.Nonce) {
+			continue
+		}
+		said.Skew = said.Time.Sub(began.Add(took / 2))
+		if said.Skew.Abs() <= took/2 {
+			said.Skew = 0 // no more is known
+		}
+		nodes = append(nodes, said.Node)
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return nodes, nil
+}

@@ -1,0 +1,101 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/cluster"
+	"github.com/mnemeproxy/mneme/server/config"
+)
+
+// surveyTime is how long nodes may take to say how they are. They answer within milliseconds.
+const surveyTime = 2 * time.Second
+
+// examineNodes asks every node of the cluster how it is, over the brokers.
+func examineNodes(ctx context.Context, cfg *config.Config) []finding {
+	const check = "cluster"
+	o, err := clusterOptions(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return []finding{{check, problem, err.Error(), ""}}
+	}
+	nodes, err := cluster.Survey(ctx, o, surveyTime)
+	if err != nil {
+		return []finding{{check, problem, err.Error(), "See to cluster.nats"}}
+	}
+	return nodeFindings(nodes, time.Now())
+}
+
+// nodeFindings say what nodes have said of themselves, and where they differ.
+func nodeFindings(nodes []cluster.Node, now time.Time) (findings []finding) {
+	const check = "cluster"
+	if len(nodes) == 0 {
+		return []finding{{check, problem, "no node has answered", "See that nodes run, with the same MNEME_CLUSTER_KEY as here"}}
+	}
+	centres := 0
+	names, versions, masterKeys := map[string]int{}, map[string][]string{}, map[string][]string{}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Centre != nil {
+			centres++
+		}
+		names[n.Name]++
+		versions[n.Version] = append(versions[n.Version], n.Name)
+		masterKeys[n.MasterKey] = append(masterKeys[n.MasterKey], n.Name)
+		findings = append(findings, nodeFinding(n, now))
+	}
+	if centres != 1 {
+		findings = append(findings, finding{check, problem, counted(centres, "centre") + " answered", "Exactly one has to run: mneme centre. Edges keep what they record meanwhile"})
+	}
+	for name, n := range names {
+		if n > 1 {
+			findings = append(findings, finding{check, problem, fmt.Sprintf("%d nodes say that they are %s", n, name), "Give each edge a cluster.node of its own"})
+		}
+	}
+	if len(versions) > 1 {
+		findings = append(findings, finding{check, warning, "nodes are of several versions: " + grouped(versions), "Upgrade the centre first, then the edges"})
+	}
+	if len(masterKeys) > 1 {
+		groups := map[string][]string{}
+		for _, of := range masterKeys {
+			groups[fmt.Sprintf("key %d", len(groups)+1)] = of
+		}
+		findings = append(findings, finding{check, problem, "nodes have several master keys: " + grouped(groups), "Give all of them the same MNEME_MASTER_KEY; without it an edge has no credentials of accounts"})
+	}
+	return findings
+}
+
+// nodeFinding is how one node is: the worst of what is to be said of it.
+func nodeFinding(n *cluster.Node, now time.Time) finding {
+	var all []finding
+	if n.Edge != nil {
+		all = append(all, edgeFindings(n.Edge, now)...)
+	}
+	if n.Centre != nil {
+		all = append(all, centreFinding(n.Centre))
+	}
+	if n.Skew.Abs() > maxSkew {
+		all = append(all, finding{"", warning, fmt.Sprintf("its clock is %s off this one", n.Skew.Round(time.Millisecond)), "Set all clocks by NTP: lists are in the order of ids, which are made of the time"})
+	}
+	worst := finding{n.Name, good, "version " + n.Version, ""}
+	for _, f := range all {
+		if f.State == problem && worst.State != problem || f.State == warning && worst.State == good {
+			worst.State, worst.Fix = f.State, f.Fix
+		}
+		worst.Found += "; " + f.Found
+	}
+	return worst
+}
+
+// grouped lists which nodes have what.
+func grouped(nodes map[string][]string) string {
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(nodes)) {
+		parts = append(parts, what+" "+strings.Join(nodes[what], ", "))
+	}
+	return strings.Join(parts, "; ")
+}

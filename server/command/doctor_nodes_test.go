@@ -1,0 +1,46 @@
+package command
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/server/cluster"
+)
+
+func TestTheDoctorNamesWhatDiffersBetweenNodes(t *testing.T) {
+	now := time.Now()
+	edge := func(change func(*cluster.Node)) cluster.Node {
+		n := cluster.Node{Name: "edge 1", Version: "v2", MasterKey: "a", Edge: &cluster.Shipping{Identity: &cluster.Identity{Heard: now}}}
+		change(&n)
+		return n
+	}
+	whole := func(*cluster.Node) {}
+	centre := cluster.Node{Name: "centre", Version: "v2", MasterKey: "a", Centre: &cluster.Arriving{}}
+	for name, c := range map[string]struct {
+		nodes []cluster.Node
+		worst string
+		says  string
+	}{
+		"all is well":        {[]cluster.Node{centre, edge(whole)}, good, "edge 1 version v2"},
+		"nobody answers":     {nil, problem, "no node has answered"},
+		"no centre":          {[]cluster.Node{edge(whole)}, problem, "0 centres answered"},
+		"two of a number":    {[]cluster.Node{centre, edge(whole), edge(whole)}, problem, "2 nodes say that they are edge 1"},
+		"another version":    {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Version = "v1" })}, warning, "v1 edge 1; v2 centre"},
+		"another master key": {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.MasterKey = "b" })}, problem, "several master keys"},
+		"a clock":            {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Skew = -3 * time.Second })}, warning, "its clock is -3s off"},
+		"late":               {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Edge.Waiting, n.Edge.Oldest = 7, now.Add(-time.Hour) })}, warning, "7 exchanges wait for it, the oldest for 1h0m0s"},
+		"an edge that fails": {[]cluster.Node{centre, edge(func(n *cluster.Node) { n.Edge.Problem = "the brokers do not take it" })}, problem, "the brokers do not take it"},
+	} {
+		worst, text := good, ""
+		for _, f := range nodeFindings(c.nodes, now) {
+			if f.State == problem || f.State == warning && worst == good {
+				worst = f.State
+			}
+			text += f.Check + " " + f.Found + "\n"
+		}
+		if worst != c.worst || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %s\n%swant %s, %q", name, worst, text, c.worst, c.says)
+		}
+	}
+}

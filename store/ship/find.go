@@ -29,11 +29,7 @@ func (f *Find) Seal(k *Key) []byte {
 
 // OpenFind reads what [Find.Seal] has written.
 func OpenFind(k *Key, message []byte) (f Find, err error) {
-	body, err := k.Open(KindFind, message)
-	if err != nil {
-		return f, err
-	}
-	return f, eachField(body, func(field protowire.Number, _ uint64, value []byte) error {
+	err = k.eachField(KindFind, message, func(field protowire.Number, _ uint64, value []byte) error {
 		switch field {
 		case findNonce:
 			return fixed(f.Nonce[:], value)
@@ -46,4 +42,5 @@ func OpenFind(k *Key, message []byte) (f Find, err error) {
 		}
 		return nil
 	})
+	return f, err
 }

@@ -154,6 +154,15 @@ func (e *Entry) read(field protowire.Number, _ uint64, value []byte) error {
 	return nil
 }
 
+// eachField opens a message of a kind and visits its fields.
+func (k *Key) eachField(kind Kind, message []byte, visit func(field protowire.Number, number uint64, value []byte) error) error {
+	body, err := k.Open(kind, message)
+	if err != nil {
+		return err
+	}
+	return eachField(body, visit)
+}
+
 // eachField visits the fields of a message. Those that are no numbers and no bytes are skipped.
 func eachField(message []byte, visit func(field protowire.Number, number uint64, value []byte) error) error {
 	for len(message) > 0 {

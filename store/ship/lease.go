@@ -98,11 +98,7 @@ func (u *Use) append(dst []byte) []byte {
 
 // OpenLeaseRequest reads what [LeaseRequest.Seal] has written.
 func OpenLeaseRequest(k *Key, message []byte) (r LeaseRequest, err error) {
-	body, err := k.Open(KindLeaseRequest, message)
-	if err != nil {
-		return r, err
-	}
-	return r, eachField(body, func(field protowire.Number, _ uint64, value []byte) error {
+	err = k.eachField(KindLeaseRequest, message, func(field protowire.Number, _ uint64, value []byte) error {
 		switch field {
 		case leaseNonce:
 			return fixed(r.Nonce[:], value)
@@ -115,6 +111,7 @@ func OpenLeaseRequest(k *Key, message []byte) (r LeaseRequest, err error) {
 		}
 		return nil
 	})
+	return r, err
 }
 
 func readUse(message []byte) (u Use, err error) {
@@ -170,11 +167,7 @@ func (l *Leases) Seal(k *Key) []byte {
 
 // OpenLeases reads what [Leases.Seal] has written.
 func OpenLeases(k *Key, message []byte) (l Leases, err error) {
-	body, err := k.Open(KindLeases, message)
-	if err != nil {
-		return l, err
-	}
-	return l, eachField(body, func(field protowire.Number, number uint64, value []byte) error {
+	err = k.eachField(KindLeases, message, func(field protowire.Number, number uint64, value []byte) error {
 		switch field {
 		case leaseNonce:
 			return fixed(l.Nonce[:], value)
@@ -187,10 +180,11 @@ func OpenLeases(k *Key, message []byte) (l Leases, err error) {
 		}
 		return nil
 	})
+	return l, err
 }
 
 func readLease(message []byte) (l Lease, err error) {
-	return l, eachField(message, func(field protowire.Number, number uint64, _ []byte) error {
+	err = eachField(message, func(field protowire.Number, number uint64, _ []byte) error {
 		switch field {
 		case leaseRoom:
 			l.Room = protowire.DecodeZigZag(number)
@@ -199,4 +193,5 @@ func readLease(message []byte) (l Lease, err error) {
 		}
 		return nil
 	})
+	return l, err
 }

@@ -43,11 +43,7 @@ func (q *Question) Seal(k *Key) []byte {
 
 // OpenQuestion reads what [Question.Seal] has written.
 func OpenQuestion(k *Key, message []byte) (q Question, err error) {
-	body, err := k.Open(KindQuestion, message)
-	if err != nil {
-		return q, err
-	}
-	return q, eachField(body, func(field protowire.Number, number uint64, value []byte) error {
+	err = k.eachField(KindQuestion, message, func(field protowire.Number, number uint64, value []byte) error {
 		switch field {
 		case askNode:
 			q.Node = uint16(number)
@@ -58,6 +54,7 @@ func OpenQuestion(k *Key, message []byte) (q Question, err error) {
 		}
 		return nil
 	})
+	return q, err
 }
 
 // Seal makes a message of a mark.
@@ -72,11 +69,7 @@ func (m *Mark) Seal(k *Key) []byte {
 
 // OpenMark reads what [Mark.Seal] has written.
 func OpenMark(k *Key, message []byte) (m Mark, err error) {
-	body, err := k.Open(KindMark, message)
-	if err != nil {
-		return m, err
-	}
-	return m, eachField(body, func(field protowire.Number, number uint64, value []byte) error {
+	err = k.eachField(KindMark, message, func(field protowire.Number, number uint64, value []byte) error {
 		switch field {
 		case askLog:
 			return fixed(m.Log[:], value)
@@ -93,6 +86,7 @@ func OpenMark(k *Key, message []byte) (m Mark, err error) {
 		}
 		return nil
 	})
+	return m, err
 }
 
 // fixed copies a value that has to have the length of dst.

@@ -36,12 +36,8 @@ func (e *NamedValue) Seal(k *Key, kind Kind) []byte {
 
 // OpenNamedValue reads what [NamedValue.Seal] has written. The value points into the message, and is not nil.
 func OpenNamedValue(k *Key, kind Kind, message []byte) (e NamedValue, err error) {
-	body, err := k.Open(kind, message)
-	if err != nil {
-		return e, err
-	}
 	e.Value = []byte{}
-	return e, eachField(body, func(field protowire.Number, _ uint64, value []byte) error {
+	err = k.eachField(kind, message, func(field protowire.Number, _ uint64, value []byte) error {
 		switch field {
 		case valueName:
 			e.Name = string(value)
@@ -50,6 +46,7 @@ func OpenNamedValue(k *Key, kind Kind, message []byte) (e NamedValue, err error)
 		}
 		return nil
 	})
+	return e, err
 }
 
 // Seal makes a message of a beat.
@@ -60,11 +57,7 @@ func (b *Beat) Seal(k *Key) []byte {
 
 // OpenBeat reads what [Beat.Seal] has written.
 func OpenBeat(k *Key, message []byte) (b Beat, err error) {
-	body, err := k.Open(KindBeat, message)
-	if err != nil {
-		return b, err
-	}
-	return b, eachField(body, func(field protowire.Number, number uint64, _ []byte) error {
+	err = k.eachField(KindBeat, message, func(field protowire.Number, number uint64, _ []byte) error {
 		switch field {
 		case beatRevision:
 			b.Revision = number
@@ -73,4 +66,5 @@ func OpenBeat(k *Key, message []byte) (b Beat, err error) {
 		}
 		return nil
 	})
+	return b, err
 }

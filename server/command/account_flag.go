@@ -9,6 +9,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/api"
 )
 
 // AccountFlag selects the account of a command.
@@ -57,4 +58,9 @@ func ownerOf[T any](ctx context.Context, client *admin.Client, o AccountFlag, fi
 		}
 	}
 	return "", found, err
+}
+
+// sessionOwner returns the selected account that has a session, and the session.
+func sessionOwner(ctx context.Context, client *admin.Client, o AccountFlag, id string) (account string, found api.Session, err error) {
+	return ownerOf(ctx, client, o, func(account string) (api.Session, error) { return client.Memory().Session(ctx, account, id) })
 }

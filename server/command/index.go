@@ -71,11 +71,7 @@ func agree(ctx context.Context, m *engine.Engine, embedder search.Embedder) erro
 
 // manageIndex is [StoreFlags.manage] for commands that need the whole index.
 func (f StoreFlags) manageIndex(ctx context.Context, changeOver bool, do func(*admin.Client) error) error {
-	cfg, err := f.load()
-	if err != nil {
-		return err
-	}
-	opts, err := managedOptions(&cfg)
+	cfg, opts, err := f.managed()
 	if err != nil {
 		return err
 	}

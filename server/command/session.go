@@ -171,7 +171,7 @@ type SessionShow struct {
 // Run shows the session, oldest turn first.
 func (c *SessionShow) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, m, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
+		account, m, err := sessionOwner(ctx, client, c.AccountFlag, c.ID)
 		if err != nil {
 			return err
 		}
@@ -370,7 +370,7 @@ type SessionErase struct {
 // Run erases the session and waits until nothing of it is left.
 func (c *SessionErase) Run(ctx context.Context, s *Env) error {
 	return c.manage(ctx, mustExist, func(client *admin.Client) error {
-		account, _, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) { return client.Memory().Session(ctx, account, c.ID) })
+		account, _, err := sessionOwner(ctx, client, c.AccountFlag, c.ID)
 		if err != nil {
 			return err
 		}

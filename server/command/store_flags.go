@@ -71,11 +71,7 @@ const (
 
 // manage runs do with a client of the installation, whether or not a server runs.
 func (f StoreFlags) manage(ctx context.Context, create bool, do func(*admin.Client) error) error {
-	cfg, err := f.load()
-	if err != nil {
-		return err
-	}
-	opts, err := managedOptions(&cfg)
+	cfg, opts, err := f.managed()
 	if err != nil {
 		return err
 	}
@@ -84,11 +80,14 @@ func (f StoreFlags) manage(ctx context.Context, create bool, do func(*admin.Clie
 	}, do)
 }
 
-// managedOptions open the store for a command.
-func managedOptions(cfg *config.Config) (store.Options, error) {
-	opts, err := storeOptions(cfg, nil)
+// managed gives the configuration, and how a command opens the store.
+func (f StoreFlags) managed() (cfg config.Config, opts store.Options, err error) {
+	if cfg, err = f.load(); err != nil {
+		return cfg, opts, err
+	}
+	opts, err = storeOptions(&cfg, nil)
 	opts.Durability = store.Power // what an operator changed stays changed
-	return opts, err
+	return cfg, opts, err
 }
 
 func manage(ctx context.Context, cfg *config.Config, create bool, open func() (*engine.Engine, error), do func(*admin.Client) error) error {

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mnemeproxy/mneme/server/admin"
-	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/store"
 )
 
@@ -73,7 +72,7 @@ func (c *Tail) selected(ctx context.Context, client *admin.Client) (accounts []s
 		return accounts, query, err
 	}
 	query.Set("session", c.Session)
-	owner, _, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Session, error) { return client.Memory().Session(ctx, account, c.Session) })
+	owner, _, err := sessionOwner(ctx, client, c.AccountFlag, c.Session)
 	return []string{owner}, query, err
 }
 

@@ -40,6 +40,17 @@ func startBroker(t *testing.T, dir string, port int) *server.Server {
 	return s
 }
 
+// dial connects to a broker as somebody who is no node.
+func dial(t *testing.T, broker *server.Server) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect(broker.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
 func options(t *testing.T, seed byte, urls ...string) Options {
 	t.Helper()
 	key, err := ship.NewKey(bytes.Repeat([]byte{seed}, ship.KeySize))
@@ -211,11 +222,7 @@ func TestBrokersThatForgetLoseNothing(t *testing.T) {
 	for n := range 5 {
 		capture(t, edge, "acme", "c", n+1, "lost by the brokers")
 	}
-	conn, err := nats.Connect(broker.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dial(t, broker)
 	js, err := jetstream.New(conn)
 	if err != nil {
 		t.Fatal(err)
@@ -242,11 +249,7 @@ func TestACentreMakesAStreamAgainThatIsDeleted(t *testing.T) {
 	edge, centre := openStore(t, t.TempDir()), openStore(t, dir)
 	gathering := gatherIn(t, centre, dir, o)
 	shipper := shipFrom(t, edge, 1, o)
-	conn, err := nats.Connect(broker.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dial(t, broker)
 	for turn := range 2 {
 		capture(t, edge, "acme", "c", turn, "a")
 		eventually(t, "it arrives", func() bool { return shipper.Status().Waiting == 0 && count(t, centre, "acme") == turn+1 })
@@ -269,11 +272,7 @@ func TestWhatIsNotBelievedIsKeptAsideAndNothingStopsBehindIt(t *testing.T) {
 	good := (&ship.Frame{Node: 9, Last: 1}).Packets(o.Key, ship.KindPacket, 100)[0]
 	later := bytes.Clone(good)
 	later[4]++
-	conn, err := nats.Connect(broker.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dial(t, broker)
 	for _, message := range [][]byte{forged, good[:len(good)-1], later, nil, o.Key.Seal(ship.KindPacket, []byte("no packet"))} {
 		if err := conn.Publish(shipSubjectOf(9), message); err != nil {
 			t.Fatal(err)

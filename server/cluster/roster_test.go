@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mnemeproxy/mneme/store"
@@ -173,11 +172,7 @@ func TestWhatTheCentreHasNotSignedIsNoKey(t *testing.T) {
 	eventually(t, "the key opens the edge", func() bool { return opens(secret, edge) })
 	forged, _ := keyOf(t, attacker, "acme")
 
-	conn, err := nats.Connect(broker.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dial(t, broker)
 	js, err := jetstream.New(conn)
 	if err != nil {
 		t.Fatal(err)

@@ -197,10 +197,18 @@ func readBlock(data []byte) ([]Entry, bool) {
 	return entries, true
 }
 
-// walk reads the blocks of a table without its index. Each ends with its checksum, so that they can be found by trying.
+// walk reads the blocks of a table without its index.
 func (t *Table) walk(data []byte, visit func(*Entry) error) error {
+	if err := t.walkBy(data, visit, nextBlock); err != nil || t.Blocks > 0 {
+		return err
+	}
+	return t.walkBy(data, visit, nextCompressed) // all blocks of a table are compressed, or none is
+}
+
+// walkBy reads the blocks that next finds: it reads the one that begins at from, or gives nil and where the next may begin.
+func (t *Table) walkBy(data []byte, visit func(*Entry) error, next func(data []byte, from int) ([]Entry, int)) error {
 	for from := 0; from < len(data); {
-		entries, to := nextBlock(data, from)
+		entries, to := next(data, from)
 		if entries == nil {
 			from = to
 			continue
@@ -213,7 +221,58 @@ func (t *Table) walk(data []byte, visit func(*Entry) error) error {
 	return nil
 }
 
-// nextBlock reads the block that begins at from; without one, it gives where the next may begin.
+// nextCompressed reads a block that Snappy has compressed. It says how long it becomes, and so where it ends.
+func nextCompressed(data []byte, from int) ([]Entry, int) {
+	if size := compressedSize(data[from:]); size > 0 {
+		if plain, err := snappy.Decode(nil, data[from:from+size]); err == nil {
+			if entries, ok := readBlock(plain); ok {
+				return entries, from + size
+			}
+		}
+	}
+	return nil, from + 1
+}
+
+// compressedSize is how many bytes a Snappy block takes that begins with data; 0: none does. Its elements are read as far as
+// they say how long they are and what they become.
+func compressedSize(data []byte) int {
+	length, at := binary.Uvarint(data)
+	if at <= 0 || length > maxBlock {
+		return 0
+	}
+	for left := int(length); left > 0; {
+		if at >= len(data) {
+			return 0
+		}
+		tag := data[at]
+		n, size := int(tag>>2)+1, 1
+		switch tag & 3 {
+		case 0: // literal bytes; from 61 on the number of bytes that hold their number
+			if more := n - 60; more > 0 {
+				if at+1+more > len(data) {
+					return 0
+				}
+				var number [8]byte
+				copy(number[:], data[at+1:at+1+more])
+				n, size = int(binary.LittleEndian.Uint64(number[:]))+1, 1+more
+			}
+			size += n
+		case 1:
+			n, size = int(tag>>2&7)+4, 2
+		case 2:
+			size = 3
+		case 3:
+			size = 5
+		}
+		at, left = at+size, left-n
+		if left < 0 || at > len(data) {
+			return 0
+		}
+	}
+	return at
+}
+
+// nextBlock reads a block that is not compressed. Each ends with its checksum, so that they can be found by trying.
 func nextBlock(data []byte, from int) ([]Entry, int) {
 	next := len(data)
 	for at := from + 4; at+4 <= len(data) && at < from+maxBlock; at++ {

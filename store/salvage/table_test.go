@@ -1,0 +1,76 @@
+package salvage
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// newTable makes a table of so many entries, and gives its file.
+func newTable(t *testing.T, entries int, compression options.CompressionType) string {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := badger.Open(badger.DefaultOptions(dir).WithCompression(compression).WithLogger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := db.NewWriteBatch()
+	for i := range entries {
+		if err := b.Set(fmt.Appendf(nil, "key %06d", i), fmt.Appendf(nil, "value %d of a table, %x", i*i, i*7919)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) != 1 {
+		t.Fatalf("there are tables %v (%v)", tables, err)
+	}
+	return tables[0]
+}
+
+func flip(t *testing.T, path string, at int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[(at+len(data))%len(data)] ^= 0x10
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBlocksAreReadThatNoIndexLeadsTo(t *testing.T) {
+	const entries = 3000
+	for _, compression := range []options.CompressionType{options.None, options.Snappy} {
+		path := newTable(t, entries, compression)
+		read := func() Table {
+			table, err := ReadTable(path, func(*Entry) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return table
+		}
+		whole := read()
+		if !whole.Whole() || whole.Entries != entries || whole.Blocks < 10 {
+			t.Fatalf("compression %d: the table is %+v", compression, whole)
+		}
+		flip(t, path, -20) // in the index, or its checksum
+		if found := read(); found.Index == nil || found.Entries != entries {
+			t.Errorf("compression %d: without its index the table is %+v", compression, found)
+		}
+		flip(t, path, 5000)
+		if found := read(); found.Blocks != whole.Blocks-1 {
+			t.Errorf("compression %d: %d of %d blocks can be read, and one is damaged", compression, found.Blocks, whole.Blocks)
+		}
+	}
+}

@@ -34,11 +34,13 @@ type fire struct {
 // acknowledged is a turn that an edge has said to be on record.
 type acknowledged struct {
 	order
-	id string
+	id    string
+	local bool // the brokers did not have it then
 }
 
 // TestNothingAcknowledgedIsLostUnderFire kills brokers, edges and the centre at random, all brokers and the centre at once
-// in between, and then empties the disks of one broker, and of two. Conversations go on over all edges meanwhile.
+// in between, and then empties the disks of one broker, of two, and of an edge while the centre is away. Conversations go on over
+// all edges meanwhile.
 // MNEME_TEST_FIRE says for how long nodes are killed; see make fire.
 func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("MNEME_TEST_FIRE"))
@@ -72,7 +74,13 @@ func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
 	kills := f.killFor(length)
 	close(stop)
 	talking.Wait()
-	t.Logf("killed in %v: %v; acknowledged so far: %d", length, kills, len(f.acknowledged))
+	local := 0
+	for _, a := range f.acknowledged {
+		if a.local {
+			local++
+		}
+	}
+	t.Logf("killed in %v: %v; acknowledged so far: %d, %d of them without the brokers", length, kills, len(f.acknowledged), local)
 	f.confirmed()
 
 	for round, emptied := range [][]*process{f.brokers[:1], f.brokers[1:]} {
@@ -90,12 +98,43 @@ func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
 		f.converse(fmt.Sprintf("after-%d", round), 3)
 		f.confirmed()
 	}
+	f.loseAnEdge()
 	for _, node := range append(slices.Clone(f.edges), f.centre) {
 		if err := node.end(); err != nil {
 			t.Errorf("%s %d ends with %v", node.role.Kind, node.role.Node, err)
 		}
 	}
 	f.compare()
+}
+
+// loseAnEdge has the centre away while there are conversations, and then an edge lose its disk.
+func (f *fire) loseAnEdge() {
+	for attempt := uint64(0); ; attempt++ {
+		f.converse(fmt.Sprintf("calm-%d", attempt), attempt)
+		if last := f.acknowledged[len(f.acknowledged)-turns:]; !slices.ContainsFunc(last, func(a acknowledged) bool { return a.local }) {
+			break // the brokers are there again
+		}
+		if attempt == 1000 {
+			f.t.Fatal("the brokers do not take what the edges ship")
+		}
+	}
+	f.confirmed()
+	f.centre.kill()
+	f.converse("without the centre", 1)
+	for _, a := range f.acknowledged[len(f.acknowledged)-turns:] {
+		if a.local {
+			f.t.Logf("turn %d is on its edge alone, and may be lost with it", a.Turn)
+		}
+	}
+	lost := f.edges[0]
+	lost.kill()
+	if err := os.RemoveAll(lost.role.Dir); err != nil {
+		f.t.Fatal(err)
+	}
+	f.acknowledged = slices.DeleteFunc(f.acknowledged, func(a acknowledged) bool { return a.local && a.Conversation == "without the centre" })
+	lost.start()
+	f.centre.start()
+	f.confirmed()
 }
 
 // converse has a conversation whose turns go to edges at random. A turn of which nobody hears that it is on record is sent
@@ -110,7 +149,7 @@ func (f *fire) converse(name string, seed uint64) {
 			continue
 		}
 		f.mu.Lock()
-		f.acknowledged = append(f.acknowledged, acknowledged{asked, answer.ID})
+		f.acknowledged = append(f.acknowledged, acknowledged{asked, answer.ID, answer.Local})
 		f.mu.Unlock()
 		turn++
 		time.Sleep(20 * time.Millisecond) // a client thinks between its turns

@@ -104,7 +104,7 @@ func (r *role) open() (*store.Store, Options, error) {
 	if err != nil {
 		return nil, Options{}, err
 	}
-	s, err := store.Open(store.Options{Dir: r.Dir, Digest: digest.Exchange, Stream: digest.Stream, Log: log})
+	s, err := store.Open(store.Options{Dir: r.Dir, Node: r.Node, Digest: digest.Exchange, Stream: digest.Stream, Log: log})
 	if err == nil && len(s.Accounts().List()) == 0 {
 		_, err = s.Accounts().Create("acme")
 	}
@@ -136,6 +136,7 @@ type order struct {
 // report answers an order: the exchange is on record, or so many wait.
 type report struct {
 	ID      string
+	Local   bool // the brokers do not have it
 	Waiting uint64
 }
 
@@ -144,6 +145,7 @@ func (r *role) edge() error {
 	if err != nil {
 		return err
 	}
+	o.Quorum = true
 	shipper, err := Ship(context.Background(), s.Shipping(), r.Node, o)
 	if err != nil {
 		return err
@@ -160,6 +162,8 @@ func (r *role) edge() error {
 			answer.Waiting = shipper.Status().Waiting
 		} else if answer.ID, err = record(context.Background(), s, "acme", asked.Conversation, asked.Turn, asked.Answer); err != nil {
 			return err
+		} else {
+			answer.Local = shipper.Brokered() != nil
 		}
 		if err := out.Encode(answer); err != nil {
 			return err

@@ -48,6 +48,7 @@ type Options struct {
 
 	OpenID openid.Options // how people sign in to the page at /ui with an OpenID provider; the zero value: not at all
 
+	Home    string              // of the user whose agents' histories can be imported from the page at /ui; "": nobody's
 	Examine func() []ui.Finding // checks this machine for the page at /ui, within milliseconds; nil: nothing is checked
 
 	Webhooks *webhook.Sender // sends webhooks for budgets that are reached and exchanges that failed; nil: none are sent

@@ -13,11 +13,13 @@ import (
 // windowRoutes mounts the page at /ui.
 func (s *Server) windowRoutes() {
 	onTLS := func(r *http.Request) bool { return s.edge.OnTLS(edge.RequestOf(r.Context())) }
+	onLoopback := func(r *http.Request) bool { return s.edge.OnLoopback(edge.RequestOf(r.Context())) }
 	s.window = ui.New(ui.Options{
 		Archive: s.engine.Archive, Keys: s.engine.Keys, Accounts: s.engine.Accounts, Sealer: s.engine.Credentials, Version: s.opts.Version, Log: s.log, Closing: s.edge.Closing(), Management: s.opts.Management, Health: s.health,
 		Memory: memory.Options{Searcher: s.engine.Index, Ledger: s.engine.Accounts, Recaller: s.recaller, Translate: s.translate, CacheLoss: s.cacheLoss},
 		Secure: onTLS, OpenID: s.opts.OpenID,
-		Allowed: func(r *http.Request) bool { return onTLS(r) || s.edge.OnLoopback(edge.RequestOf(r.Context())) },
+		Allowed: func(r *http.Request) bool { return onTLS(r) || onLoopback(r) },
+		Home:    s.opts.Home, Local: onLoopback,
 	})
 	s.edge.Handle("", "/ui/*path", s.refuseOtherSites(s.serveHTTP(s.window)))
 	s.edge.Handle(http.MethodGet, "/ui", func(_ context.Context, _ *edge.Request, out *edge.Response) {

@@ -51,6 +51,28 @@ func (h *house) invite() string {
 // widths are those of a telephone, a laptop and a large screen.
 var widths = []int64{390, 1440, 2560}
 
+// fits holds a view to every screen, light and dark, and to what axe-core asks for.
+func (b *browser) fits(view string) {
+	b.t.Helper()
+	for _, width := range widths {
+		b.do(chromedp.EmulateViewport(width, 900))
+		if wide := evaluate[int64](b, `document.documentElement.scrollWidth`); wide > width {
+			widest := evaluate[string](b, `[...document.querySelectorAll('main *, header *')].filter((e) => !e.closest('.scroll, pre') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 120)).join('\n')`)
+			b.t.Errorf("%s is %d wide on a screen of %d:\n%s", view, wide, width, widest)
+		}
+	}
+	for _, dark := range []bool{false, true} {
+		b.dark(dark)
+		for _, barrier := range b.barriers() {
+			b.t.Errorf("%s, dark %t: %s", view, dark, barrier)
+		}
+	}
+	if background := evaluate[string](b, `getComputedStyle(document.body).backgroundColor`); background == "rgb(255, 255, 255)" {
+		b.t.Errorf("%s is white in the dark", view)
+	}
+	b.dark(false)
+}
+
 func TestABrowserAtTheWindow(t *testing.T) {
 	b := startBrowser(t)
 	b.story("first start shows lines to paste, with a key behind a button", func(t *testing.T) {
@@ -97,23 +119,7 @@ func TestABrowserAtTheWindow(t *testing.T) {
 			b.visit(view.path)
 			b.shows(view.text)
 			b.finds(`!document.querySelector('[aria-busy=true]')`, "all of it")
-			for _, width := range widths {
-				b.do(chromedp.EmulateViewport(width, 900))
-				if wide := evaluate[int64](b, `document.documentElement.scrollWidth`); wide > width {
-					widest := evaluate[string](b, `[...document.querySelectorAll('main *, header *')].filter((e) => !e.closest('.scroll, pre') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 120)).join('\n')`)
-					t.Errorf("%s is %d wide on a screen of %d:\n%s", view.path, wide, width, widest)
-				}
-			}
-			for _, dark := range []bool{false, true} {
-				b.dark(dark)
-				for _, barrier := range b.barriers() {
-					t.Errorf("%s, dark %t: %s", view.path, dark, barrier)
-				}
-			}
-			if background := evaluate[string](b, `getComputedStyle(document.body).backgroundColor`); background == "rgb(255, 255, 255)" {
-				t.Errorf("%s is white in the dark", view.path)
-			}
-			b.dark(false)
+			b.fits(view.path)
 		}
 		if evaluate[bool](b, `window.broken === 1`) {
 			t.Error("a script in a model's answer was run")

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,51 +64,27 @@ func (c *Import) runHistory(ctx context.Context, s *Env) error {
 	return nil
 }
 
-// projectHistory is what was found of a project.
-type projectHistory struct {
-	Project   string    `json:"project,omitempty"`
-	Sessions  int       `json:"sessions"`
-	Exchanges int       `json:"exchanges"`
-	First     time.Time `json:"first"`
-	Last      time.Time `json:"last"`
-}
-
 // show says what was found, before it is imported.
 func (c *Import) show(s *Env, found *history.History) error {
-	projects := make(map[string]*projectHistory)
-	sessions, exchanges := found.Sessions(), 0
-	for _, session := range sessions {
-		p := projects[session.Project]
-		if p == nil {
-			p = &projectHistory{Project: session.Project, First: session.First}
-			projects[session.Project] = p
-		}
-		p.Sessions++
-		p.Exchanges += session.Exchanges
-		exchanges += session.Exchanges
-		if session.First.Before(p.First) {
-			p.First = session.First
-		}
-		if session.Last.After(p.Last) {
-			p.Last = session.Last
-		}
+	all := found.Projects()
+	sessions, exchanges := 0, 0
+	for _, p := range all {
+		sessions += p.Sessions
+		exchanges += p.Exchanges
 	}
-	all := slices.SortedFunc(maps.Values(projects), func(a, b *projectHistory) int {
-		return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Project, b.Project))
-	})
 	if c.JSON && c.DryRun {
 		return writeJSON(s.Out, struct {
-			Files    int               `json:"files"`
-			Bytes    int64             `json:"bytes"`
-			Projects []*projectHistory `json:"projects"`
-			Unknown  map[string]int    `json:"unknown"`
+			Files    int                `json:"files"`
+			Bytes    int64              `json:"bytes"`
+			Projects []*history.Project `json:"projects"`
+			Unknown  map[string]int     `json:"unknown"`
 		}{found.Files, found.Bytes, all, found.Unknown})
 	}
 	to := s.Out
 	if c.JSON {
 		to = s.Err
 	}
-	fmt.Fprintf(to, "found %d exchanges in %d sessions of %s (%d files, %s)\n", exchanges, len(sessions), found.Client(), found.Files, amount(found.Bytes))
+	fmt.Fprintf(to, "found %d exchanges in %d sessions of %s (%d files, %s)\n", exchanges, sessions, found.Client(), found.Files, amount(found.Bytes))
 	rows := make([][]string, len(all))
 	for i, p := range all {
 		rows[i] = []string{
@@ -134,7 +109,7 @@ func (c *Import) show(s *Env, found *history.History) error {
 
 // give writes the history as an export, and has it imported.
 func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account string, found *history.History) (done api.Import, err error) {
-	recorded, err := passed(ctx, client, account, found)
+	recorded, err := found.RecordedIn(&accountSessions{ctx, client, account})
 	if err != nil {
 		return done, err
 	}
@@ -159,35 +134,22 @@ func (c *Import) give(ctx context.Context, s *Env, client *admin.Client, account
 	return done, err
 }
 
-// passed says of the conversations that were found which of them passed through the server, and which answers: they are on
-// record as they were.
-func passed(ctx context.Context, client *admin.Client, account string, found *history.History) (func(*history.Session) *history.Recorded, error) {
-	type names struct{ id, agent string }
-	wanted := make(map[names]*history.Session)
-	for _, session := range found.Sessions() {
-		wanted[names{session.Native, session.Agent}] = session
-	}
-	recorded := make(map[*history.Session]*history.Recorded)
+// accountSessions are those of an account, as the server tells of them.
+type accountSessions struct {
+	ctx     context.Context
+	client  *admin.Client
+	account string
+}
+
+func (a *accountSessions) EachSession(visit func(*store.Session) error) error {
 	list := SessionList{JSON: true}
-	_, err := list.eachOf(ctx, client, account, 0, func(m *api.Session) error {
-		session := wanted[names{m.NativeSession, m.Agent}]
-		if session == nil || m.NativeSession == "" {
-			return nil
-		}
-		had := recorded[session]
-		if had == nil {
-			had = &history.Recorded{Session: m.ID, Answers: make(map[string]bool)}
-			recorded[session] = had
-		}
-		return eachTurn(ctx, client, account, m.ID, func(t *api.Turn) error {
-			if x := &t.Exchange; x.Imported.IsZero() {
-				if had.Since.IsZero() || x.Started.Before(had.Since) {
-					had.Since = x.Started
-				}
-				had.Answers[x.ResponseID] = true
-			}
-			return nil
-		})
+	_, err := list.eachOf(a.ctx, a.client, a.account, 0, func(m *api.Session) error { return visit(&m.Session) })
+	return err
+}
+
+func (a *accountSessions) EachExchange(session string, visit func(*store.ExchangeInfo)) error {
+	return eachTurn(a.ctx, a.client, a.account, session, func(t *api.Turn) error {
+		visit(&t.Exchange)
+		return nil
 	})
-	return func(session *history.Session) *history.Recorded { return recorded[session] }, err
 }

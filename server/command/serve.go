@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
@@ -166,8 +167,9 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	if err != nil {
 		return err
 	}
+	home, _ := os.UserHomeDir() // without one, as services often are, there are no histories
 	service, err := server.New(server.Options{
-		OpenID: openID, Examine: func() []ui.Finding { return examineHere(&cfg) },
+		OpenID: openID, Home: home, Examine: func() []ui.Finding { return examineHere(&cfg) },
 		Listen: cfg.Listen, TLS: cfg.TLS.Files(), Inherited: inherited, Engine: engine, Webhooks: hooks, Router: routes, Log: log, Version: s.version(), Telemetry: observed,
 		PublicNames:  listen.Names(cfg.PublicNames),
 		Management:   admin.WithLiveForOperators(admin.AccountHandler(managed, log, int(cfg.Limits.BodyBytes)), managed, &running, log),

@@ -4,6 +4,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,14 +72,35 @@ type Recorded struct {
 	Since   time.Time       // when the first exchange began; zero: nothing passed
 }
 
-// Look reads all that is found, and gives nothing of it: so that what cannot be read is known before anything is imported.
-// A file with an error in it is left out, and the error is one of Problems.
-func Look(ctx context.Context, name string, s *Search) (*History, error) {
+// Kept counts the files that a program has kept, and their bytes, without reading them.
+func Kept(ctx context.Context, name string, s *Search) (files int, bytes int64, err error) {
+	c, err := named(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	found, err := c.find(ctx, s)
+	for i := range found {
+		bytes += found[i].Size
+	}
+	return len(found), bytes, err
+}
+
+func named(name string) (*client, error) {
 	i := slices.IndexFunc(clients, func(c *client) bool { return c.name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("no history of %q can be read; known are %s", name, strings.Join(Clients(), ", "))
 	}
-	h := &History{client: clients[i], sessions: make(map[sessionKey]*Session), Unknown: make(map[string]int)}
+	return clients[i], nil
+}
+
+// Look reads all that is found, and gives nothing of it: so that what cannot be read is known before anything is imported.
+// A file with an error in it is left out, and the error is one of Problems.
+func Look(ctx context.Context, name string, s *Search) (*History, error) {
+	c, err := named(name)
+	if err != nil {
+		return nil, err
+	}
+	h := &History{client: c, sessions: make(map[sessionKey]*Session), Unknown: make(map[string]int)}
 	found, err := h.client.find(ctx, s)
 	if err != nil {
 		return nil, err
@@ -219,4 +241,69 @@ func native(id string) string {
 		return ""
 	}
 	return id
+}
+
+// Project is what was found of a project.
+type Project struct {
+	Project   string    `json:"project,omitempty"`
+	Sessions  int       `json:"sessions"`
+	Exchanges int       `json:"exchanges"`
+	First     time.Time `json:"first"`
+	Last      time.Time `json:"last"`
+}
+
+// Projects sums the conversations up, the project that was worked on last in front.
+func (h *History) Projects() []*Project {
+	projects := make(map[string]*Project)
+	for _, session := range h.Sessions() {
+		p := projects[session.Project]
+		if p == nil {
+			p = &Project{Project: session.Project, First: session.First}
+			projects[session.Project] = p
+		}
+		p.Sessions++
+		p.Exchanges += session.Exchanges
+		if session.First.Before(p.First) {
+			p.First = session.First
+		}
+		if session.Last.After(p.Last) {
+			p.Last = session.Last
+		}
+	}
+	return slices.SortedFunc(maps.Values(projects), func(a, b *Project) int {
+		return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Project, b.Project))
+	})
+}
+
+// Store tells of the sessions of an account, and of their exchanges.
+type Store interface {
+	EachSession(visit func(*store.Session) error) error
+	EachExchange(session string, visit func(*store.ExchangeInfo)) error
+}
+
+// RecordedIn says of the conversations that were found which of them passed through a store, and which answers: they are on
+// record as they were.
+func (h *History) RecordedIn(s Store) (func(*Session) *Recorded, error) {
+	recorded := make(map[*Session]*Recorded)
+	err := s.EachSession(func(m *store.Session) error {
+		session := h.sessions[sessionKey{m.NativeSession, m.Agent}]
+		if session == nil || m.NativeSession == "" {
+			return nil
+		}
+		had := recorded[session]
+		if had == nil {
+			had = &Recorded{Session: m.ID, Answers: make(map[string]bool)}
+			recorded[session] = had
+		}
+		return s.EachExchange(m.ID, func(x *store.ExchangeInfo) {
+			if !x.Imported.IsZero() {
+				return
+			}
+			if had.Since.IsZero() || x.Started.Before(had.Since) {
+				had.Since = x.Started
+			}
+			had.Answers[x.ResponseID] = true
+		})
+	})
+	return func(session *Session) *Recorded { return recorded[session] }, err
 }

@@ -65,6 +65,8 @@ type Signed struct {
 	Scopes  []string  `json:"scopes"`
 	Until   time.Time `json:"until,omitzero"`
 	Version string    `json:"version"`
+
+	Histories bool `json:"histories,omitempty"` // may be imported
 }
 
 func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +89,9 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	u.enter(w, r, &t)
-	writeJSON(w, http.StatusOK, u.signed(&identity, t.Until))
+	signed := u.signed(r, &t, &identity)
+	signed.Until = t.Until
+	writeJSON(w, http.StatusOK, signed)
 }
 
 // redeem gives the ticket for a code. A browser that has a key of its own in the account goes on with it.
@@ -112,19 +116,21 @@ func (u *UI) enter(w http.ResponseWriter, r *http.Request, t *ticket) {
 	u.setCookie(w, r, cookieName(r), t, purposeCookie, t.Until, http.SameSiteStrictMode)
 }
 
-func (u *UI) signed(identity *store.Identity, until time.Time) Signed {
+func (u *UI) signed(r *http.Request, t *ticket, identity *store.Identity) Signed {
 	return Signed{
-		Account: identity.Account, Key: identity.KeyID, Scopes: strings.Split(identity.Scopes.String(), ","), Until: until, Version: u.Version,
+		Account: identity.Account, Key: identity.KeyID, Scopes: strings.Split(identity.Scopes.String(), ","), Version: u.Version,
+		Histories: u.mayImport(r, t, identity),
 	}
 }
 
 func (u *UI) whoAmI(w http.ResponseWriter, r *http.Request) {
-	identity, err := u.Keys.Authenticate(u.keyOf(r))
+	t, _ := u.ticketOf(r)
+	identity, err := u.Keys.Authenticate(t.Key)
 	if err != nil {
 		u.fail(w, signedOut(err))
 		return
 	}
-	writeJSON(w, http.StatusOK, u.signed(&identity, time.Time{}))
+	writeJSON(w, http.StatusOK, u.signed(r, &t, &identity))
 }
 
 // signOut ends the cookie, and the key that was made for it.

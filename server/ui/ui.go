@@ -11,6 +11,8 @@
 //	GET    /ui/oidc             how people sign in with an OpenID provider
 //	GET    /ui/oidc/start       begin to; GET /ui/oidc/callback ends it
 //	GET    /ui/v1/health        how the server is
+//	GET    /ui/v1/histories     what agents have kept on this machine
+//	POST   /ui/v1/histories     import it: {"client", "dry_run"}; answers with lines of JSON
 //	*      /ui/v1/memory/...    package memory
 //	*      /ui/v1/admin/...     package admin
 //
@@ -25,6 +27,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -48,6 +51,9 @@ type Options struct {
 	Allowed    func(*http.Request) bool // the connection is from this machine, or under TLS
 	Secure     func(*http.Request) bool // the connection is under TLS
 	OpenID     openid.Options           // see UseOpenID
+
+	Home  string                   // of the user whose agents' histories can be imported; "": nobody's
+	Local func(*http.Request) bool // only this machine can reach the listener of the connection
 }
 
 // Keys know the callers of a memory.
@@ -111,6 +117,8 @@ type UI struct {
 
 	openID   atomic.Pointer[openid.Client]
 	problems codes // stand for why sign-ins with it failed
+
+	importing sync.Mutex // held while a history is imported
 }
 
 // headerUI marks requests of the page.
@@ -141,6 +149,8 @@ func New(o Options) *UI {
 	u.mux.HandleFunc("GET /ui/oidc/start", u.beginOpenID)
 	u.mux.HandleFunc("GET "+openid.CallbackPath, u.finishOpenID)
 	u.mux.HandleFunc("GET /ui/v1/health", u.health)
+	u.mux.HandleFunc("GET /ui/v1/histories", u.histories)
+	u.mux.HandleFunc("POST /ui/v1/histories", u.importHistory)
 	u.mux.Handle("/ui/v1/memory/", http.StripPrefix("/ui", memory.Handler(m)))
 	u.mux.HandleFunc("/ui/v1/admin/", u.manage)
 	u.mux.HandleFunc("/ui/", func(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { api, go, html, Link, onSignedOut, useAddress, useKeys, useLoad } from './base.js';
 import { Health } from './health.js';
+import { Histories } from './histories.js';
 import { Keys } from './keys.js';
 import { Live } from './live.js';
 import { Search } from './search.js';
@@ -65,6 +66,7 @@ function App() {
         <div>
           <p>Signed in with <code>${who.key}</code><br /><small>${who.scopes.join(', ')}</small></p>
           <details class="keys-help"><summary>Keyboard</summary><dl><dt>/</dt><dd>search</dd><dt>j k</dt><dd>next, previous</dd><dt>enter</dt><dd>open</dd><dt>r t x a p</dt><dd>raw, translated, context, attempts, replay</dd><dt>.</dt><dd>live</dd></dl></details>
+          ${who.histories && html`<p><${Link} to="/ui/import">Import histories<//></p>`}
           <button onClick=${() => api('/session', { method: 'DELETE' }).then(() => setWho(null))}>Sign out</button>
           <p><small>mneme ${who.version}</small></p>
         </div>
@@ -94,6 +96,8 @@ function viewOf(name, who) {
       return html`<${Usage} />`;
     case 'keys':
       return html`<${Keys} who=${who} />`;
+    case 'import':
+      return html`<${Histories} who=${who} />`;
     case 'health':
       return html`<${Health} />`;
     default:

@@ -156,6 +156,7 @@ function FirstStart({ who }) {
     <p>What goes through this server in account <b>${who.account}</b> shows here as it happens. Lead something to it:</p>
     <dl>${lines.map(([name, text]) => html`<dt>${name}</dt><dd><pre tabindex="0">${text}</pre><${CopyLine} text=${text} /></dd>`)}</dl>
     ${who.scopes.includes('admin') && html`<${NewKey} account=${who.account} />`}
+    ${who.histories && html`<p><${Link} to="/ui/import" class="button">Import what agents have kept here<//></p>`}
     <p>Conversations from before: <code>mneme import</code> takes the histories of agents, and exports of another store.</p>
     ${data && data.providers.some((p) => p.simulated) && html`<p class="hint">Families without a provider key are answered by the simulated provider, which is no model.</p>`}
   </section>`;

@@ -1,0 +1,277 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server/api"
+	"github.com/mnemeproxy/mneme/server/history"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Histories of agents are files of the user whom the server runs as. They are read for who opened the page with a code of the
+// operator, on this machine, and only where the agents themselves keep them: a browser names no path.
+
+// keepers are the agents whose histories are plain files in places of their own.
+var keepers = []string{"claude-code", "codex"}
+
+// Kept is a history that can be imported.
+type Kept struct {
+	Client string `json:"client"`
+	Files  int    `json:"files"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// ImportStep is a line of the answer to an import. It has one member.
+type ImportStep struct {
+	Reading   *ImportProgress `json:"reading,omitempty"`
+	Found     *FoundHistory   `json:"found,omitempty"` // after every file was read once
+	Importing *ImportProgress `json:"importing,omitempty"`
+	Imported  *Imported       `json:"imported,omitempty"` // the last line, unless there was an error or a dry run
+	Error     string          `json:"error,omitempty"`    // the last line
+}
+
+// ImportProgress is how many bytes are done.
+type ImportProgress struct {
+	Done int64 `json:"done"`
+	Of   int64 `json:"of"`
+}
+
+// FoundHistory is what is in a history.
+type FoundHistory struct {
+	Projects []*history.Project `json:"projects"`
+	Unknown  map[string]int     `json:"unknown,omitempty"`  // lines and parts that are left out, by name
+	Problems []string           `json:"problems,omitempty"` // of files that are left out
+}
+
+// Imported is what came of an import.
+type Imported struct {
+	api.Import
+	Passed int `json:"passed"` // exchanges that are on record as they passed through the server
+}
+
+// mayImport reports whether histories are open to who is signed in.
+func (u *UI) mayImport(r *http.Request, t *ticket, identity *store.Identity) bool {
+	byCode := t.Own && t.Grant == nil
+	return u.Home != "" && byCode && u.Local(r) && identity.Scopes.Has(store.ScopeAdmin|store.ScopeWrite)
+}
+
+// importer authenticates who asks for histories.
+func (u *UI) importer(r *http.Request) (store.Identity, error) {
+	t, _ := u.ticketOf(r)
+	identity, err := u.Keys.Authenticate(t.Key)
+	if err != nil {
+		return identity, signedOut(err)
+	}
+	if !u.mayImport(r, &t, &identity) {
+		return identity, codec.Errorf(codec.KindPermission, "Histories are imported on the server's own machine, from a page that was opened with: mneme ui")
+	}
+	return identity, nil
+}
+
+func (u *UI) search() *history.Search { return &history.Search{Home: u.Home, Lookup: os.LookupEnv} }
+
+func (u *UI) histories(w http.ResponseWriter, r *http.Request) {
+	if _, err := u.importer(r); err != nil {
+		u.fail(w, err)
+		return
+	}
+	list := []Kept{}
+	for _, client := range keepers {
+		files, bytes, err := history.Kept(r.Context(), client, u.search())
+		if err != nil {
+			u.Log.Warn("a history cannot be looked for", "client", client, "error", err)
+		}
+		if files > 0 {
+			list = append(list, Kept{client, files, bytes})
+		}
+	}
+	writeJSON(w, http.StatusOK, api.Page[Kept]{Data: list})
+}
+
+// importHistory imports a history while the page waits. When it is left, what is imported by then stays; asked again, it is
+// skipped.
+func (u *UI) importHistory(w http.ResponseWriter, r *http.Request) {
+	identity, err := u.importer(r)
+	if err != nil {
+		u.fail(w, err)
+		return
+	}
+	var asked struct {
+		Client string `json:"client"`
+		DryRun bool   `json:"dry_run"`
+	}
+	if err := readJSON(w, r, &asked); err != nil {
+		u.fail(w, err)
+		return
+	}
+	if !slices.Contains(keepers, asked.Client) {
+		u.fail(w, codec.Invalid("client", "the page imports the histories of %s; for others use mneme import", strings.Join(keepers, " and ")))
+		return
+	}
+	if !u.importing.TryLock() {
+		u.fail(w, codec.Errorf(codec.KindConflict, "another import is under way; wait until it is done"))
+		return
+	}
+	defer u.importing.Unlock()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Cache-Control", "no-store")
+	i := importRun{ui: u, ctx: ctx, cancel: cancel, account: identity.Account, lines: json.NewEncoder(w), flush: http.NewResponseController(w).Flush}
+	err = i.look(asked.Client)
+	if err == nil && !asked.DryRun {
+		entry := store.AuditEntry{Actor: identity.KeyID, Action: "history.import", Account: identity.Account, Subject: asked.Client}
+		err = u.Archive.Audited(entry, func(*store.AuditEntry) error { return i.give() })
+	}
+	if err != nil {
+		u.Log.Warn("a history could not be imported", "client", asked.Client, "error", err)
+		i.tell(&ImportStep{Error: codec.AsError(err, err.Error()).Message})
+	}
+}
+
+// importRun is an import of a history, and who waits for it.
+type importRun struct {
+	ui      *UI
+	ctx     context.Context
+	cancel  context.CancelFunc // when nobody waits any more
+	account string
+	found   *history.History
+
+	lines *json.Encoder
+	flush func() error
+}
+
+func (i *importRun) tell(step *ImportStep) {
+	if i.lines.Encode(step) != nil || i.flush() != nil {
+		i.cancel()
+	}
+}
+
+func (i *importRun) look(client string) error {
+	search := i.ui.search()
+	_, size, err := history.Kept(i.ctx, client, search)
+	if err != nil {
+		return err
+	}
+	search.Show = &importProgress{run: i, of: size, step: func(p *ImportProgress) *ImportStep { return &ImportStep{Reading: p} }}
+	if i.found, err = history.Look(i.ctx, client, search); err != nil {
+		return err
+	}
+	found := &FoundHistory{Projects: append([]*history.Project{}, i.found.Projects()...), Unknown: i.found.Unknown}
+	for _, problem := range i.found.Problems {
+		found.Problems = append(found.Problems, problem.Error())
+	}
+	i.tell(&ImportStep{Found: found})
+	return i.ctx.Err()
+}
+
+func (i *importRun) give() error {
+	archive := i.ui.Archive
+	recorded, err := i.found.RecordedIn(&archivedSessions{archive, i.account})
+	if err != nil {
+		return err
+	}
+	done := Imported{Import: api.Import{Object: "memory.import"}}
+	show := &importProgress{run: i, of: i.found.Bytes, step: func(p *ImportProgress) *ImportStep { return &ImportStep{Importing: p} }}
+	err = i.found.Give(i.ctx, show, recorded, func(step store.Exported) error {
+		taken, err := archive.Import(i.ctx, i.account, step)
+		switch {
+		case err != nil:
+			return err
+		case !taken:
+			done.Skipped++
+		case step.Session != nil:
+			done.Sessions++
+		default:
+			done.Exchanges++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if age := archive.RetentionOf(i.account).MaxAge; age > 0 && done.Exchanges > 0 {
+		done.ErasedAfter = time.Now().Add(age).UTC().Truncate(time.Second)
+	}
+	done.Passed = i.found.Passed
+	i.tell(&ImportStep{Imported: &done})
+	return nil
+}
+
+// progressPause is between two lines of progress.
+const progressPause = 200 * time.Millisecond
+
+// importProgress is written what is read of a history.
+type importProgress struct {
+	run  *importRun
+	step func(*ImportProgress) *ImportStep
+	of   int64
+	done int64
+	told time.Time
+}
+
+func (p *importProgress) Write(read []byte) (int, error) {
+	p.done += int64(len(read))
+	select {
+	case <-p.run.ui.Closing:
+		p.run.cancel()
+	default:
+	}
+	if now := time.Now(); now.Sub(p.told) >= progressPause {
+		p.told = now
+		p.run.tell(p.step(&ImportProgress{min(p.done, p.of), p.of}))
+	}
+	return len(read), nil
+}
+
+// archivedSessions are those of an account.
+type archivedSessions struct {
+	archive interface {
+		Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
+		Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+	}
+	account string
+}
+
+const archivePage = 100
+
+func (s *archivedSessions) EachSession(visit func(*store.Session) error) error {
+	for q := (store.SessionQuery{Limit: archivePage}); ; {
+		page, err := s.archive.Sessions(s.account, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Data {
+			if err := visit(&page.Data[i]); err != nil {
+				return err
+			}
+		}
+		if !page.HasMore {
+			return nil
+		}
+		q.After = page.Data[len(page.Data)-1].ID
+	}
+}
+
+func (s *archivedSessions) EachExchange(session string, visit func(*store.ExchangeInfo)) error {
+	for q := (store.TimelineQuery{Limit: archivePage}); ; {
+		page, err := s.archive.Timeline(s.account, session, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Data {
+			visit(&page.Data[i].Exchange)
+		}
+		if !page.HasMore {
+			return nil
+		}
+		q.After = page.Data[len(page.Data)-1].Exchange.ID
+	}
+}

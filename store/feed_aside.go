@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// formerMarks are where a stage finds what stores of before format 3, or 4, have noted for it in another way.
+var formerMarks = map[Stage]byte{StageDigest: kv.SpaceOutbox, StageSessions: kv.SpaceSessionChange}
+
+// nextAside gives changes that were put aside, whole records of them; nil if there are none.
+func (f Feed) nextAside(s Stage, limit int) (*Batch, error) {
+	st, done := f.of(s)
+	from := st.aside
+	done()
+	b := &Batch{}
+	err := f.eachAside(s, from, func(number uint64, value []byte) error {
+		st, done := f.of(s)
+		_, parked := st.parked[number]
+		done()
+		if parked {
+			return nil
+		}
+		if len(b.Changes) >= limit {
+			return errWalked
+		}
+		b.records = append(b.records, number)
+		for ; len(value) > 0; value = value[asideSize:] {
+			account, id := kv.AccountNumber(binary.BigEndian.Uint32(value)), kv.ExchangeID(value[4:])
+			switch {
+			case account == 0:
+			case s == StageSessions:
+				b.Changes = append(b.Changes, newChange(0, account, kv.ExchangeID{}, kv.SessionID(id)))
+			default:
+				b.Changes = append(b.Changes, newChange(0, account, id, kv.SessionID{}))
+			}
+		}
+		return nil
+	})
+	if err != nil || len(b.records) > 0 {
+		return b, err
+	}
+	st, done = f.of(s)
+	defer done()
+	st.drained, st.behind = true, 0
+	return nil, nil
+}
+
+// eachAside visits the records of what a stage has put aside, after the one with that number.
+func (f Feed) eachAside(s Stage, after uint64, visit func(number uint64, value []byte) error) error {
+	return f.each(byte(s), after, asideSize, visit)
+}
+
+// putAside puts changes into records of a stage, and notes these with how many changes they hold.
+func (f Feed) putAside(w *write, s Stage, changes []*Change, into map[uint64]int) {
+	for some := range slices.Chunk(changes, asidePerRecord) {
+		value := make([]byte, 0, len(some)*asideSize)
+		for _, c := range some {
+			id := c.place.id
+			if s == StageSessions {
+				id = kv.ExchangeID(c.session)
+			}
+			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), id[:]...)
+		}
+		f.feed.last++
+		w.records = append(w.records, record{feedKey(byte(s), f.feed.last), value})
+		into[f.feed.last] = len(some)
+	}
+}
+
+// Retry has a stage do again what it has put aside.
+func (f Feed) Retry(s Stage) {
+	st, done := f.of(s)
+	defer done()
+	for _, changes := range st.parked {
+		st.behind += changes
+	}
+	st.aside, st.parked, st.drained = 0, nil, false
+}
+
+// Repeat has the stage of words or of sessions do every turn or session of the store, in the place of what it had to do,
+// as it starts again with nothing. It gives how many there are.
+func (f Feed) Repeat(ctx context.Context, s Stage) (many int, err error) {
+	space := byte(kv.SpaceTurn)
+	if s == StageSessions {
+		space = kv.SpaceSession
+	}
+	err = f.deleteRange(ctx, []byte{kv.SpaceChange, byte(s)})
+	if err == nil {
+		err = f.update(ctx, func(_ *gathering, w *write) error {
+			st, done := f.of(s)
+			defer done()
+			st.cursor = f.feed.last
+			w.records = append(w.records, cursorRecord(s, f.feed.last))
+			return nil
+		})
+	}
+	if err == nil {
+		many, err = f.putAsideAll(ctx, s, space, false)
+	}
+	if err = errors.Join(err, f.begin(s)); err != nil {
+		return many, kv.AsStorageError(err, "the turns could not be listed; run mneme check")
+	}
+	return many, nil
+}
+
+// putAsideAll puts aside what the records of a kind are about, an exchange or a session each, and takes these away if they are
+// not needed any more.
+func (f Feed) putAsideAll(ctx context.Context, s Stage, space byte, takeAway bool) (many int, err error) {
+	var changes []*Change
+	flush := func() error {
+		err := f.update(ctx, func(_ *gathering, w *write) error {
+			for _, c := range changes {
+				if takeAway {
+					w.records = append(w.records, record{key: kv.ExchangeKey(space, c.place.account, c.place.id)})
+				}
+			}
+			f.putAside(w, s, changes, make(map[uint64]int))
+			return nil
+		})
+		many += len(changes)
+		changes = changes[:0]
+		return err
+	}
+	err = f.view(func(tx *badger.Txn) error {
+		return kv.EachItem(ctx, tx, []byte{space}, func(item *badger.Item) error {
+			account, id, ok := kv.SplitExchangeKey(item.Key())
+			if !ok {
+				return nil // a check finds it
+			}
+			if changes = append(changes, newChange(0, account, id, kv.SessionID(id))); len(changes) < changesTogether {
+				return nil
+			}
+			return flush()
+		})
+	})
+	if len(changes) > 0 {
+		err = errors.Join(err, flush())
+	}
+	return many, err
+}

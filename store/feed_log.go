@@ -1,0 +1,178 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+func lastNumber(tx *badger.Txn, of byte) (last uint64) {
+	it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kv.SpaceChange, of}})
+	defer it.Close()
+	if it.Seek(feedKey(of, 1<<64-1)); it.Valid() && len(it.Item().Key()) == 2+8 {
+		last = binary.BigEndian.Uint64(it.Item().Key()[2:])
+	}
+	return last
+}
+
+// changed notes that the turn of an exchange is another one now, or, of the zero exchange, that the session is.
+func (g *gathering) changed(ref sessionRef, id kv.ExchangeID) *Change {
+	g.store.feed.last++
+	c := newChange(g.store.feed.last, ref.account, id, ref.id)
+	g.changes = append(g.changes, c)
+	return c
+}
+
+// sessionChanged notes that a session is another one now.
+func (g *gathering) sessionChanged(ref sessionRef) { g.changed(ref, kv.ExchangeID{}) }
+
+// ended notes that an exchange has ended and has yet to be digested.
+func (g *gathering) ended(ref sessionRef, id kv.ExchangeID) *Change {
+	c := g.changed(ref, id)
+	c.undigested = true
+	return c
+}
+
+func newChange(seq uint64, account kv.AccountNumber, id kv.ExchangeID, session kv.SessionID) *Change {
+	c := &Change{Seq: seq, Account: account, place: place{account, id}, session: session}
+	if id != (kv.ExchangeID{}) {
+		c.Exchange = id.String()
+	}
+	if session != (kv.SessionID{}) {
+		c.Session = session.String()
+	}
+	return c
+}
+
+// logRecords gives what the group adds to the log. It is to be committed before the changes themselves: then a crash between
+// leaves a log that tells of too much, and what was not committed is done and noted again.
+func (g *gathering) logRecords() (records []record) {
+	for rest := g.changes; len(rest) > 0; {
+		n := 1
+		for n < min(len(rest), changesTogether) && rest[n].Seq == rest[n-1].Seq+1 {
+			n++
+		}
+		value := make([]byte, 0, n*changeSize)
+		for _, c := range rest[:n] {
+			value = append(binary.BigEndian.AppendUint32(value, uint32(c.Account)), c.place.id[:]...)
+			value = append(value, c.session[:]...)
+		}
+		records = append(records, record{feedKey(logRecords, rest[n-1].Seq), value})
+		rest = rest[n:]
+	}
+	return records
+}
+
+// nextOfLog gives changes of the log, from memory where they are there. Then those are left out that are not for the stage:
+// of an exchange without a turn for all but that of digests, and all others for that.
+func (f Feed) nextOfLog(s Stage, after, last uint64, limit int) (*Batch, error) {
+	for {
+		f.feed.mu.Lock()
+		changes, inMemory := f.feed.recent.after(after, last, limit)
+		f.feed.mu.Unlock()
+		if !inMemory {
+			var err error
+			if changes, err = f.readLog(after, last, limit); err != nil {
+				return nil, err
+			}
+		}
+		if len(changes) == 0 {
+			f.Done(s, &Batch{through: last})
+			return nil, nil //nolint:nilnil // there is nothing
+		}
+		after = changes[len(changes)-1].Seq
+		if inMemory {
+			changes = slices.DeleteFunc(changes, func(c *Change) bool { return c.undigested != (s == StageDigest) })
+		}
+		if len(changes) > 0 {
+			return &Batch{Changes: changes, through: after}, nil
+		}
+	}
+}
+
+// readLog gives changes of the log that is on disk.
+func (f Feed) readLog(after, last uint64, limit int) (changes []*Change, err error) {
+	err = f.each(logRecords, after, changeSize, func(number uint64, value []byte) error {
+		for seq := number - uint64(len(value)/changeSize) + 1; seq <= number; seq++ {
+			if len(changes) == limit || seq > last { // a part of what is noted may be committed alone
+				return errWalked
+			}
+			if seq > after {
+				id, session := kv.ExchangeID(value[4:]), kv.SessionID(value[4+len(kv.ExchangeID{}):])
+				changes = append(changes, newChange(seq, kv.AccountNumber(binary.BigEndian.Uint32(value)), id, session))
+			}
+			value = value[changeSize:]
+		}
+		return nil
+	})
+	return changes, err
+}
+
+var errMalformedChange = errors.New("malformed entry in the log of changes")
+
+// each visits records after the one with that number, of entries of a size.
+func (f Feed) each(of byte, after uint64, size int, visit func(number uint64, value []byte) error) error {
+	err := f.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceChange, of}, PrefetchValues: true, PrefetchSize: 16})
+		defer it.Close()
+		for it.Seek(feedKey(of, after+1)); it.Valid(); it.Next() {
+			key := it.Item().Key()
+			err := it.Item().Value(func(value []byte) error {
+				if len(key) != 2+8 || len(value)%size != 0 {
+					return errMalformedChange
+				}
+				return visit(binary.BigEndian.Uint64(key[2:]), value)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errWalked) {
+		return nil
+	}
+	return err
+}
+
+// trim takes out of the log what all stages have done, with one of them at a cursor.
+func (f Feed) trim(g *gathering, w *write, s Stage, cursor uint64) (upTo uint64) {
+	st, done := f.of(s)
+	if upTo = cursor; cursor <= st.cursor { // nothing of the log is confirmed, or the stage has begun again meanwhile
+		upTo = 0
+	} else {
+		w.records = append(w.records, cursorRecord(s, cursor))
+	}
+	for i := range f.feed.stages {
+		other := &f.feed.stages[i]
+		if stages[i] == StageDigest && other != st && other.position > other.cursor { // turns are in the store when they are done
+			other.cursor = other.position
+			w.records = append(w.records, cursorRecord(StageDigest, other.cursor))
+		}
+		if other.following && other != st {
+			upTo = min(upTo, other.cursor)
+		}
+	}
+	done()
+	from := f.feed.trimmed.Load()
+	if upTo <= from {
+		return 0
+	}
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceChange, logRecords}})
+	defer it.Close()
+	n := 0
+	for it.Seek(feedKey(logRecords, from+1)); it.Valid(); it.Next() {
+		key := it.Item().KeyCopy(nil)
+		if number := binary.BigEndian.Uint64(key[2:]); number > upTo {
+			break
+		} else if n++; n > mostTrimmed {
+			return number - 1
+		}
+		w.records = append(w.records, record{key: key})
+	}
+	return upTo
+}

@@ -1,0 +1,253 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// Index follows the turns of a store and finds them. It is closed before the store is.
+type Index struct {
+	store   *store.Store
+	feed    store.Feed
+	dir     string
+	log     *slog.Logger
+	vectors *vectors // nil: there are none
+	forget  bool     // there will be none
+
+	writeAfter    time.Duration // see [Options]
+	searchTimeout time.Duration // how long a search may take; longer in tests, for a machine that stands still
+
+	mu      sync.RWMutex // held for reading while lexical is searched, for writing while another takes its place
+	lexical *lexical.Index
+
+	opened   chan struct{} // closed when lexical is there, or missing says why it is not
+	progress broadcast     // after each batch
+	building atomic.Bool   // an index that was lost, or is of another version, is being rebuilt
+	rebuild  chan chan error
+	unbegun  bool                  // run's own: another index was to take the place of the former one, and has not done so whole
+	missing  atomic.Pointer[error] // why there is no whole index; nil: there is one
+	hurry    chan struct{}         // somebody waits for what has just been said
+
+	unwritten atomic.Pointer[unwritten] // of lexical
+	written   chan struct{}             // some of it is on disk
+	sessions  changedSessions
+
+	purging sync.Mutex // held while files are purged or verified, and while another index takes its place: searches wait for neither
+
+	damages damages
+	beside  besides
+
+	life   context.Context // ends with Close
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// Options configure [Open].
+type Options struct {
+	Dir      string       // of what is derived from the store
+	Embedder Embedder     // gives the vectors of turns and queries; nil: searches use words and names alone
+	Log      *slog.Logger // nil: discard
+
+	// Former gives an embedder by an identity that was configured before, so that searches can go on by its vectors
+	// while those of Embedder are being built; nil when it cannot be had any more. May be nil.
+	Former func(identity string) Embedder
+
+	// VectorMemory is how many bytes the vectors of the accounts that are searched may take in memory, about; 0: 512 MiB.
+	VectorMemory int64
+
+	// WriteAfter is how long what was indexed may be in memory alone; 0: a minute. What a killed process had there is
+	// indexed again at the next start.
+	WriteAfter time.Duration
+
+	// LeaveVectors says that another process has the embedder: the vectors are left as they are, and what changes is
+	// noted for it. Otherwise nothing is noted while Embedder is nil.
+	LeaveVectors bool
+}
+
+const defaultVectorMemory = 512 << 20
+
+// Open starts to follow a store. It returns at once: an index that is lost, damaged or of another version is rebuilt
+// while searches are served from what is there.
+func Open(st *store.Store, opts Options) *Index {
+	x := newIndex(st, opts)
+	go x.run(x.life)
+	if x.vectors != nil {
+		go x.vectors.run(x.life)
+	}
+	return x
+}
+
+// newIndex makes an index that nobody keeps yet.
+func newIndex(st *store.Store, opts Options) *Index {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	x := &Index{
+		store: st, feed: st.Feed(), dir: opts.Dir, log: opts.Log, life: ctx, cancel: cancel, done: make(chan struct{}),
+		opened: make(chan struct{}), rebuild: make(chan chan error),
+		damages: damages{doubt: make(chan struct{}, 1)},
+		hurry:   make(chan struct{}, 1), written: make(chan struct{}, 1), sessions: changedSessions{turn: make(chan struct{}, 1)},
+		forget: opts.Embedder == nil && !opts.LeaveVectors, writeAfter: opts.WriteAfter, searchTimeout: searchTimeout,
+	}
+	x.unwritten.Store(new(unwritten))
+	if opts.Embedder != nil {
+		var err error
+		if x.vectors, err = newVectors(x, &opts); err != nil {
+			opts.Log.Error("there are no vectors; searches use words alone", "embedder", opts.Embedder.Identity(), "error", err)
+		}
+	}
+	return x
+}
+
+// Close ends the following. What has not been indexed yet is indexed after the next start.
+func (x *Index) Close() error {
+	x.cancel()
+	x.beside.end()
+	<-x.done
+	if x.vectors != nil {
+		<-x.vectors.done
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.lexical == nil {
+		return nil
+	}
+	x.lexical.Close()
+	x.lexical = nil
+	return x.confirm(context.Background())
+}
+
+// errClosed is what searches get while the store closes.
+var errClosed = codec.Errorf(codec.KindStorage, "the search index is not open; the store is being closed")
+
+// errMissing is what searches get when the index cannot be opened.
+var errMissing = codec.Errorf(codec.KindStorage, "the search index cannot be built at present; it is tried again, and the log of the proxy says why it cannot. Everything is on record meanwhile")
+
+// unavailable says why there is no index, if there is none.
+func (x *Index) unavailable() error {
+	if x.missing.Load() != nil {
+		return errMissing
+	}
+	return nil
+}
+
+func (x *Index) lexicalDir() string { return lexicalDir(x.dir) }
+
+// completeMark is in the directory of an index for which all turns have been put into the log.
+const completeMark = "complete"
+
+// open opens the index, or begins another one.
+func (x *Index) open(ctx context.Context) {
+	dir := x.lexicalDir()
+	if _, err := os.Stat(filepath.Join(dir, completeMark)); err == nil {
+		if err = lexical.Whole(dir); err == nil {
+			err = x.openLexical(dir)
+		}
+		if err == nil {
+			x.suspect() // what opening it does not see
+			return
+		}
+		x.noticeUnopened(err)
+	}
+	_ = x.startAnew(ctx) // run tries it again
+}
+
+// startAnew throws the index away and begins another one; while that fails, missing says why. All that an index has can be
+// made again from the store.
+func (x *Index) startAnew(ctx context.Context) error {
+	err := x.begin(ctx)
+	if err == nil {
+		x.missing.Store(nil)
+		return nil
+	}
+	if before := x.missing.Swap(&err); ctx.Err() == nil && (before == nil || (*before).Error() != err.Error()) {
+		x.log.Error("the search index cannot be built; it is tried again", "dir", x.dir, "error", err)
+	}
+	return err
+}
+
+// begin puts an empty index in the place of the present one, for which all turns and sessions are to be done again. If the
+// process ends on the way, it begins again.
+func (x *Index) begin(ctx context.Context) error {
+	x.unbegun = true
+	if err := x.sessions.acquire(ctx); err != nil {
+		return err
+	}
+	defer x.sessions.release()
+	if err := x.replace(); err != nil {
+		return err
+	}
+	x.building.Store(true)
+	turns, err := x.feed.Repeat(ctx, store.StageWords)
+	if err != nil {
+		return err
+	}
+	if _, err := x.feed.Repeat(ctx, store.StageSessions); err != nil {
+		return err
+	}
+	x.sessions.forget()
+	if turns > 0 {
+		x.log.Info("the search index is being built", "turns", turns)
+	}
+	if err := os.WriteFile(filepath.Join(x.lexicalDir(), completeMark), nil, 0o600); err != nil {
+		return fmt.Errorf("mark the index as begun: %w", err)
+	}
+	x.unbegun = false
+	return nil
+}
+
+// replace puts an empty index in the place of the present one.
+func (x *Index) replace() error {
+	x.purging.Lock()
+	defer x.purging.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.lexical != nil {
+		x.lexical.Close()
+		x.lexical = nil
+		x.unwritten.Store(new(unwritten))
+	}
+	former, err := filepath.Glob(filepath.Join(x.dir, "lexical-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range former {
+		if err := errors.Join(os.Remove(filepath.Join(dir, completeMark)), os.RemoveAll(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove the former index: %w", err)
+		}
+	}
+	if err := os.MkdirAll(x.lexicalDir(), 0o700); err != nil {
+		return fmt.Errorf("create the directory of the index: %w", err)
+	}
+	return x.openLexical(x.lexicalDir())
+}
+
+func (x *Index) openLexical(dir string) (err error) {
+	x.lexical, err = lexical.Open(dir, lexical.Options{WriteAfter: x.writeAfter, Failed: x.partFailed})
+	return err
+}
+
+// Rebuild throws the index away and rebuilds it in the background; it returns when that has begun.
+func (x *Index) Rebuild(ctx context.Context) error {
+	asked := make(chan error, 1)
+	select {
+	case x.rebuild <- asked:
+		return <-asked
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.done:
+		return errClosed
+	}
+}

@@ -1,0 +1,208 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// Status says how far the index is.
+type Status struct {
+	Lag       uint64 `json:"lag_seq"`            // changes that cannot be found yet
+	Building  bool   `json:"building,omitempty"` // the index is being rebuilt
+	Documents uint64 `json:"documents"`          // of the account
+	Bytes     int64  `json:"bytes"`              // on disk, of all accounts
+	Error     string `json:"error,omitempty"`    // why there is no index at present; the rest but for Lag is not known then
+
+	Vectors *VectorStatus      `json:"vectors,omitempty"` // nil: there is no embedder
+	Stages  []store.StageStats `json:"stages,omitempty"`  // after the answers, of all accounts
+}
+
+// VectorStatus says how far the vectors are: of all accounts, but for the first two.
+type VectorStatus struct {
+	Documents  uint64 `json:"documents"` // of the account that have a vector
+	Bytes      int64  `json:"bytes"`     // of these on disk
+	Embedder   string `json:"embedder"`  // its identity
+	Generation uint32 `json:"generation"`
+	Serving    string `json:"serving,omitempty"` // the embedder whose vectors searches use, when it is another one
+	Building   bool   `json:"building,omitempty"`
+	Done       uint64 `json:"done"`            // turns that the generation holds
+	Total      uint64 `json:"total"`           // of so many
+	Memory     int64  `json:"memory_bytes"`    // of the accounts that were searched last
+	Lag        uint64 `json:"lag_seq"`         // changes that have no vector yet
+	Error      string `json:"error,omitempty"` // why embedding does not go on
+}
+
+// lag is how many changes the index is behind.
+func (x *Index) lag() uint64 {
+	lag, _ := x.feed.Lag(store.StageWords)
+	return lag
+}
+
+// Lag is how many changes searches by words and by vectors do not see yet.
+func (x *Index) Lag() (words, vectors uint64) {
+	if x.vectors != nil {
+		vectors = x.vectors.lag()
+	}
+	return x.lag(), vectors
+}
+
+// Vectors says how far the vectors are, without the numbers of an account, and with why one of them cannot be embedded: it is
+// for the operator. It is nil where there is no embedder; Generation is 0 until they are opened.
+func (x *Index) Vectors() *VectorStatus {
+	if x.vectors == nil {
+		return nil
+	}
+	told := x.vectors.status.Load()
+	if told == nil {
+		return &VectorStatus{}
+	}
+	s := *told
+	if reason := x.vectors.resting.reason(); s.Error == "" && reason != nil {
+		s.Error = describe(reason)
+	}
+	return &s
+}
+
+// acquire waits until the index is open, and keeps it so until release is called.
+func (x *Index) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case <-x.opened:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	x.mu.RLock()
+	if x.lexical == nil {
+		x.mu.RUnlock()
+		return nil, cmp.Or(x.unavailable(), error(errClosed))
+	}
+	return x.mu.RUnlock, nil
+}
+
+func unreadable(cause error) error {
+	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	err := codec.Errorf(codec.KindStorage, "the search index cannot be read; it is built again if its files are damaged, else build it again with: mneme reindex")
+	err.Cause = fmt.Errorf("%w: %w", errUnreadable, cause)
+	return err
+}
+
+var errUnreadable = errors.New("the search index cannot be read")
+
+// Wait returns when everything can be found that had ended in the account before the call, or when ctx is done. What
+// ends meanwhile is not waited for, so that a wait comes to an end on a busy account too.
+func (x *Index) Wait(ctx context.Context, account string) error {
+	select {
+	case <-x.opened: // an index that was lost knows only now what it has to index
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.done:
+		return errClosed
+	}
+	if _, err := x.store.Accounts().Number(account); err != nil {
+		return err
+	}
+	for _, s := range [...]store.Stage{store.StageDigest, store.StageWords} {
+		last := x.feed.Coming() // with what the stage before has made
+		for next := x.progress.next(); x.feed.Position(s) < last; next = x.progress.next() {
+			if err := x.pause(ctx, next); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// WaitVectors is Wait for the vectors of what had ended: searches use them when it returns. Turns of before the
+// embedder was configured are not waited for.
+func (x *Index) WaitVectors(ctx context.Context, account string) error {
+	if err := x.Wait(ctx, account); err != nil || x.vectors == nil {
+		return err
+	}
+	last := x.feed.Last()
+	for {
+		next := x.vectors.progress.next()
+		if x.vectors.settled.Load() >= last {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-x.vectors.done:
+			return errClosed
+		}
+	}
+}
+
+// RebuildVectors makes all vectors again in the background, while searches use the former ones; it returns when that
+// has begun.
+func (x *Index) RebuildVectors(ctx context.Context) error {
+	if x.vectors == nil {
+		return codec.Errorf(codec.KindConflict, "no embedder is configured; there are no vectors to build")
+	}
+	asked := make(chan error, 1)
+	select {
+	case x.vectors.renew <- asked:
+		return <-asked
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.vectors.done:
+		return errClosed
+	}
+}
+
+// pause lasts until the index has made progress, or until it is time to look at the digester, which signals nobody here.
+// There is nothing to wait for while there is no index.
+func (x *Index) pause(ctx context.Context, progress <-chan struct{}) error {
+	if err := x.unavailable(); err != nil {
+		return err
+	}
+	const look = 2 * time.Millisecond
+	select {
+	case x.hurry <- struct{}{}:
+	default:
+	}
+	select {
+	case <-progress:
+		return nil
+	case <-time.After(look):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.done:
+		return errClosed
+	}
+}
+
+// broadcast wakes all who wait.
+type broadcast struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+// next is closed at the next signal.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.c == nil {
+		b.c = make(chan struct{})
+	}
+	return b.c
+}
+
+func (b *broadcast) signal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.c != nil {
+		close(b.c)
+		b.c = nil
+	}
+}

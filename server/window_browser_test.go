@@ -285,7 +285,42 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.shows("Why?")
 		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=context")
 		b.shows("Put in by the client")
-		b.finds(`[...document.querySelectorAll('.parts tr')].some((e) => /^system-reminder\s+52 B/.test(e.innerText))`, "its bytes")
+		b.finds(`[...document.querySelectorAll('.parts tr')].some((e) => /^system-reminder\s+53 B/.test(e.innerText))`, "its bytes")
+	})
+	b.story("a long conversation is drawn where one reads, and not where one flies by", func(t *testing.T) {
+		h := windowed(t)
+		const turns = 450
+		session := ""
+		for i := range turns {
+			session = h.session(chat.path, chat.said(chat.model, "Be brief.", sim(fmt.Sprintf("Question %d?", i+1), "So.")), "X-Service-Chat-Key", "k")
+		}
+		b.open(h, h.invite())
+		b.shows("Question 1?")
+		b.visit("/ui/sessions/" + session)
+		b.finds(fmt.Sprintf(`document.querySelector('.turns') && !document.querySelector('.turns').innerText.includes('loading') && document.querySelector('.sums').innerText.includes('%d')`, turns), "all of them")
+		b.do(chromedp.EmulateViewport(1440, 900))
+		drawn := evaluate[int](b, `(async () => {
+			let drawn = 0;
+			const frame = () => new Promise((r) => requestAnimationFrame(r));
+			const watch = new MutationObserver((all) => all.forEach((m) => m.addedNodes.forEach((n) => (drawn += n.querySelectorAll ? n.querySelectorAll('.turn').length : 0))));
+			watch.observe(document.querySelector('.transcript'), {childList: true, subtree: true});
+			for (let rest = 0, before = -1; rest < 20; rest = drawn === before ? rest + 1 : 0, before = drawn) await frame();
+			drawn = 0;
+			for (let i = 0; i < 15; i++) {
+				scrollBy({top: 2000, behavior: 'instant'});
+				await frame();
+			}
+			watch.disconnect();
+			return drawn;
+		})()`)
+		if drawn > 20 { // of some 190 that were passed
+			t.Errorf("%d turns were drawn on the way", drawn)
+		}
+		b.finds(`Boolean(document.elementFromPoint(720, 450).closest('.turn'))`, "a turn in the middle of the screen")
+		b.finds(fmt.Sprintf(`scrollTo({top: document.body.scrollHeight, behavior: 'instant'}), [...document.querySelectorAll('.turn')].some((e) => e.innerText.includes('Question %d?') && e.getBoundingClientRect().top < innerHeight)`, turns), "the last turn at the end")
+		if there := evaluate[int](b, `document.querySelectorAll('.turn').length`); there > turns/2 {
+			t.Errorf("%d turns are there at once", there)
+		}
 	})
 	b.story("a hit opens at its turn", func(t *testing.T) {
 		h := windowed(t)

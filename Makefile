@@ -77,6 +77,11 @@ cluster: build ## Run a cluster on this machine: a broker, a centre, two edges; 
 	@go build -o $(BIN)/cluster ./bench/cluster
 	@exec $(BIN)/cluster -mneme $(BIN)/mneme $(ARGS)
 
+.PHONY: cluster-clients
+cluster-clients: build ## Have real Claude Code and Codex converse over three edges at random, of which some are killed; their turns are all at the centre, in one session
+	@go build -o $(BIN)/cluster ./bench/cluster
+	@.ci/cluster-clients $(CLIENTS)
+
 FIRE ?= 5m
 .PHONY: fire
 fire: ## Kill brokers, edges and centre of a cluster at random for FIRE (5m), empty disks of brokers, and see that nothing is lost or doubled

@@ -1,5 +1,5 @@
 // Command cluster runs a whole cluster on this machine, for trying it out: three brokers, a centre and two edges, each a
-// process.
+// process, and an address at which each request goes to another edge.
 // It writes cluster.json into its directory once all of them take requests, and ends them on SIGTERM or an interrupt.
 package main
 
@@ -25,24 +25,25 @@ func main() {
 	program := flag.String("mneme", "bin/mneme", "the program")
 	dir := flag.String("dir", "data/cluster", "where the nodes keep their data; what is there goes on")
 	var b broker
+	edges := flag.Int("edges", 2, "how many edges")
 	flag.StringVar(&b.dir, "broker", "", "be a broker that keeps its data there")
 	flag.IntVar(&b.number, "number", 0, "which of the brokers")
 	flag.StringVar(&b.routes, "routes", "", "ports at which the brokers listen to each other, separated by commas")
 	flag.Parse()
-	if err := run(*program, *dir, &b); err != nil {
+	if err := run(*program, *dir, *edges, &b); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
 	}
 }
 
 // run runs the cluster, or one of its brokers, until it is told to end.
-func run(program, dir string, b *broker) error {
+func run(program, dir string, edges int, b *broker) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if b.dir != "" {
 		return b.run(ctx)
 	}
-	return runCluster(ctx, program, dir)
+	return runCluster(ctx, program, dir, max(edges, 1))
 }
 
 // timeout is how long a node may take to start, or to end.
@@ -61,10 +62,11 @@ type node struct {
 // installation is what cluster.json holds.
 type installation struct {
 	Nodes []*node `json:"nodes"`
+	Any   string  `json:"any"` // URL at which each request goes to one of the edges
 	Key   string  `json:"key"` // a service key of account default, of every scope, on all nodes
 }
 
-func runCluster(ctx context.Context, program, dir string) (err error) {
+func runCluster(ctx context.Context, program, dir string, edges int) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -98,7 +100,11 @@ func runCluster(ctx context.Context, program, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	for number, args := range [][]string{{"centre", "centre"}, {"edge-1", "serve", "--edge", "--simulate"}, {"edge-2", "serve", "--edge", "--simulate"}} {
+	nodes := [][]string{{"centre", "centre"}}
+	for n := range edges {
+		nodes = append(nodes, []string{fmt.Sprintf("edge-%d", n+1), "serve", "--edge", "--simulate"})
+	}
+	for number, args := range nodes {
 		name := args[0]
 		settings := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\ncluster: {nats: [%s], node: %d, replicas: %d}\n",
 			filepath.Join(dir, name), strings.Join(urls, ", "), number+1, brokers)
@@ -110,6 +116,12 @@ func runCluster(ctx context.Context, program, dir string) (err error) {
 			return err
 		}
 	}
+	s, err := startSpread(ctx, cluster.Nodes[len(cluster.Nodes)-edges:])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	cluster.Any = s.url
 	if err := cluster.write(filepath.Join(dir, "cluster.json")); err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ type headTerms struct {
 	terms    []headTerm
 	text     []byte
 	postings []headPosting
+	fetched  byte // of no meaning: it makes fetch read what it is to fetch
 }
 
 type headTerm struct {
@@ -86,6 +87,23 @@ func (t *headTerms) find(text string, hash uint64) (uint32, bool) {
 			return slot - 1, true
 		}
 	}
+}
+
+// fetch has what leads to terms in the processor's cache when they are looked up. A look-up waits for memory three times, one
+// after the other; here they all wait together.
+func (t *headTerms) fetch(terms []tallied) {
+	if len(t.slots) == 0 {
+		return
+	}
+	mask, seen := uint32(len(t.slots)-1), byte(0)
+	for i := range terms {
+		if slot := t.slots[uint32(terms[i].hash)&mask]; slot != 0 {
+			if start := t.terms[slot-1].start; start < uint32(len(t.text)) {
+				seen ^= t.text[start]
+			}
+		}
+	}
+	t.fetched = seen
 }
 
 // add notes that a document, which is the newest, holds a term.
@@ -148,6 +166,7 @@ func (h *head) put(a *analysed) {
 	s.ids = append(s.ids, a.id...)
 	s.byID.add(a.id, newTerm(a.id).hash, number, 1)
 	for f := range fieldCount {
+		s.fields[f].fetch(a.of(f))
 		for _, t := range a.of(f) {
 			s.fields[f].add(t.text, t.hash, number, uint32(t.times))
 		}
@@ -301,6 +320,10 @@ type headCursor struct {
 	of    *headTerms
 	order []uint32
 	at    int
+
+	ahead []posting // of the terms in order from first on
+	ends  []int     // in ahead, behind the postings of each
+	first int
 }
 
 func (c *headCursor) next() bool {
@@ -311,8 +334,49 @@ func (c *headCursor) next() bool {
 func (c *headCursor) term() []byte { return c.of.at(c.order[c.at]) }
 
 func (c *headCursor) postings(into []posting) []posting {
-	from := len(into)
-	into = c.of.appendPostings(into, c.order[c.at])
-	slices.Reverse(into[from:])
-	return into
+	if c.at >= c.first+len(c.ends) {
+		c.gather()
+	}
+	n, from := c.at-c.first, 0
+	if n > 0 {
+		from = c.ends[n-1]
+	}
+	return append(into, c.ahead[from:c.ends[n]]...)
+}
+
+// chainsAtOnce is how many terms have their postings gathered together. Each chain of postings waits for memory at every
+// step, but no chain for another.
+const chainsAtOnce = 16
+
+// gather gathers the postings of the terms from the one the cursor is at.
+func (c *headCursor) gather() {
+	type chain struct {
+		next uint32 // posting, from 1; 0: none
+		end  int    // in ahead, in front of what has been gathered
+	}
+	var room [chainsAtOnce]chain
+	chains, size := room[:0], 0
+	c.first, c.ends = c.at, c.ends[:0]
+	for _, i := range c.order[c.at:min(c.at+chainsAtOnce, len(c.order))] {
+		e := &c.of.terms[i]
+		size += int(e.documents)
+		c.ends = append(c.ends, size)
+		chains = append(chains, chain{e.last, size})
+	}
+	c.ahead = slices.Grow(c.ahead[:0], size)[:size]
+	for len(chains) > 0 {
+		for n := 0; n < len(chains); n++ {
+			of := &chains[n]
+			if of.next == 0 {
+				*of = chains[len(chains)-1]
+				chains = chains[:len(chains)-1]
+				n--
+				continue
+			}
+			p := &c.of.postings[of.next-1]
+			of.end--
+			c.ahead[of.end] = posting{number: p.number, frequency: p.frequency}
+			of.next = p.before
+		}
+	}
 }

@@ -43,8 +43,9 @@ type request struct {
 	blocks   []codec.Span        // of body: its messages, tools and the like; nil until split
 	prints   []codec.Fingerprint // of blocks
 
-	conversation chatkey.Keys // derived from the opening messages, see keys
-	derived      bool         // conversation is known
+	openings     *chatkey.Memory // of requests before
+	conversation chatkey.Keys    // derived from the opening messages, see keys
+	derived      bool            // conversation is known
 }
 
 // preferHeaders lets the headers win over the body's members.
@@ -222,7 +223,7 @@ func (r *request) project() string {
 // stored, so that the digest derives the same; where nothing is stored, as it came. The first call decides.
 func (r *request) keys(body []byte) chatkey.Keys {
 	if !r.derived {
-		r.conversation, r.derived = chatkey.Derive(r.surface, body, &r.envelope), true
+		r.conversation, r.derived = r.openings.Derive(r.caller.Account, r.surface, body, &r.envelope), true
 	}
 	return r.conversation
 }

@@ -77,7 +77,7 @@ type exchange struct {
 func (s *Server) newExchange(ctx context.Context, in *edge.Request, out *edge.Response, surface codec.Format) *exchange {
 	return &exchange{
 		server: s, ctx: ctx, router: s.router.Load(),
-		request: request{in: in, surface: surface, started: time.Now()},
+		request: request{in: in, surface: surface, started: time.Now(), openings: &s.openings},
 		answer:  answer{out: out},
 	}
 }

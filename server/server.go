@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/codec/chatkey"
 	"github.com/mnemeproxy/mneme/codec/crossing"
 	"github.com/mnemeproxy/mneme/codec/turns"
 	"github.com/mnemeproxy/mneme/router"
@@ -142,6 +143,7 @@ type Server struct {
 	recaller *recall.Memory
 	places   turns.Reader     // of recollections
 	pieces   codec.Succession // of requests that agents sent
+	openings chatkey.Memory   // of their conversations
 
 	bodies  *edge.Budget // of the request bodies that are being handled
 	answers *edge.Budget // of the answers that are held

@@ -32,20 +32,26 @@ type Keys struct {
 //
 // At most [maxText] bytes each of the instructions, the first turn and its answer count, so that the cost has a bound: about 35 microseconds for the opening of a coding agent (BenchmarkDeriveAgentOpening).
 func Derive(surface codec.Format, body []byte, e *codec.Envelope) Keys {
+	keys, _ := derive(surface, body, e)
+	return keys
+}
+
+// derive is Derive, and gives how many items suffice: more than there are where another one could change the keys.
+func derive(surface codec.Format, body []byte, e *codec.Envelope) (keys Keys, items int) {
 	if surface == codec.Embeddings || surface == codec.FormatUnknown {
-		return Keys{}
+		return Keys{}, 0
 	}
 	s := speeches.Get().(*speech)
 	defer s.release()
 	for _, block := range e.Opening {
 		s.instructions.block(block.Of(body))
 	}
-	for _, item := range e.Items {
+	for i, item := range e.Items {
 		if done := s.item(item.Of(body)); done {
-			break
+			return s.keys(), i + 1
 		}
 	}
-	return s.keys()
+	return s.keys(), len(e.Items) + 1
 }
 
 // Reply gives the reply key of the conversation that opens with the key opening and was first answered with a. It is ""

@@ -1,9 +1,13 @@
 package store
 
 import (
+	"fmt"
+	"path/filepath"
 	"time"
 
+	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
 // The names of package identity, which knows who calls and what they may do.
@@ -121,3 +125,38 @@ func NextMonth(now time.Time) time.Time { return identity.NextMonth(now) }
 //
 // Backups are not touched: they need the key of their time.
 func (s Upkeep) RotateMasterKey() error { return s.master.Rotate(s.rotation()) }
+
+// identities are who may use the store, and the key that their secrets are sealed with.
+type identities struct {
+	master      *identity.MasterKey
+	accounts    *identity.AccountTable
+	keys        *identity.KeyTable
+	credentials *identity.Credentials
+	audit       *identity.AuditLog
+	roster      *identity.Roster
+}
+
+func openMasterKey(opts *Options) (*identity.MasterKey, error) {
+	return identity.OpenMasterKey(opts.Dir, filepath.Join(opts.Dir, files.DatabaseDir), opts.MasterKey, opts.PreviousMasterKey)
+}
+
+// open reads all but the master key, which is there already.
+func (i *identities) open(db kv.DB, opts *Options) (err error) {
+	if i.accounts, err = identity.LoadAccounts(db); err != nil {
+		return fmt.Errorf("load the accounts: %w", err)
+	}
+	if i.keys, err = identity.LoadKeys(db, i.accounts, opts.Clock, opts.Log); err != nil {
+		return fmt.Errorf("load the service keys: %w", err)
+	}
+	i.credentials = identity.NewCredentials(db, i.accounts, i.master, opts.Redact, opts.Log)
+	i.audit = identity.NewAuditLog(db, opts.AuditAge, opts.Log)
+	if i.roster, err = identity.LoadRoster(db, i.accounts, i.keys, i.credentials, i.master); err != nil {
+		return fmt.Errorf("load what is known of the centre's accounts and keys: %w", err)
+	}
+	return nil
+}
+
+// rotation is what a change of the master key needs of the store.
+func (s *core) rotation() identity.Rotation {
+	return identity.Rotation{DB: database{s}, Accounts: s.accounts, Sync: s.db.Sync, Note: s.db.NoteKey}
+}

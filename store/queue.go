@@ -24,10 +24,11 @@ type queue struct {
 	size    int64               // of room
 	sending sync.RWMutex        // held for reading while an operation is put into writes, for writing to close it
 	closed  bool
+	drained chan struct{} // closed by the writer when it has done all
 }
 
 func newQueue(bytes int64) queue {
-	return queue{writes: make(chan *write, queueLength), room: semaphore.NewWeighted(bytes), size: bytes}
+	return queue{writes: make(chan *write, queueLength), room: semaphore.NewWeighted(bytes), size: bytes, drained: make(chan struct{})}
 }
 
 // close lets nothing more in. The writer still takes what is there. It reports whether the queue was open.

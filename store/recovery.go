@@ -286,7 +286,7 @@ func (r *recovery) replaceWrongKey(db *badger.DB, tx *badger.Txn) error {
 	if r.opts.MasterKey != nil || r.unkeyed || err != nil {
 		return nil // without a proof the key is taken as it is, as by a new store
 	}
-	master, err := openMasterKey(r.opts)
+	master, err := openMasterKey(&r.opts)
 	if err != nil || master.Check(proof) == nil {
 		return err
 	}

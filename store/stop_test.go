@@ -21,7 +21,7 @@ func TestTheDigesterStopsBetweenTwoExchanges(t *testing.T) {
 	go s.runWriter()
 	t.Cleanup(func() {
 		s.queue.close()
-		<-s.writerDone
+		<-s.queue.drained
 	})
 	st := &Store{s}
 	mustAccount(t, st, "acme")

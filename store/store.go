@@ -53,18 +53,10 @@ type core struct {
 	shipping Shipping
 	arriving atomic.Bool // exchanges arrive from other stores, or have
 
-	master      *identity.MasterKey
-	accounts    *identity.AccountTable
-	keys        *identity.KeyTable
-	credentials *identity.Credentials
-	audit       *identity.AuditLog
-	roster      *identity.Roster
-
+	identities
 	usages usageTable
-	now    func() time.Time // the clock of keys and of usage
 
-	queue      queue
-	writerDone chan struct{}
+	queue queue
 }
 
 // Open opens the store in opts.Dir, creating it when it is not there. A store that another process has open is
@@ -110,9 +102,8 @@ func prepare(opts Options) (*core, error) {
 	return &core{
 		digester: digester{signal: make(chan struct{}, 1)},
 		ids:      kv.IDSource{Node: opts.Node},
-		opts:     opts, log: opts.Log, db: db, now: opts.Clock,
-		queue:      newQueue(opts.QueueBytes),
-		writerDone: make(chan struct{}),
+		opts:     opts, log: opts.Log, db: db,
+		queue: newQueue(opts.QueueBytes),
 	}, nil
 }
 
@@ -125,7 +116,7 @@ func (s *core) release() (err error) {
 }
 
 func (s *core) open() (err error) {
-	if s.master, err = openMasterKey(s.opts); err != nil {
+	if s.master, err = openMasterKey(&s.opts); err != nil {
 		return err
 	}
 	// With the wrong key the store has to stay as it is.
@@ -140,7 +131,7 @@ func (s *core) open() (err error) {
 	if err := s.checkFormat(); err != nil {
 		return err
 	}
-	if err := s.openIdentity(); err != nil {
+	if err := s.identities.open(database{s}, &s.opts); err != nil {
 		return err
 	}
 	if err := (Feed{s}).open(); err != nil {
@@ -154,31 +145,6 @@ func (s *core) open() (err error) {
 	}
 	if err := s.markInterrupted(); err != nil {
 		return fmt.Errorf("mark interrupted exchanges: %w", err)
-	}
-	return nil
-}
-
-func openMasterKey(opts Options) (*identity.MasterKey, error) {
-	return identity.OpenMasterKey(opts.Dir, filepath.Join(opts.Dir, files.DatabaseDir), opts.MasterKey, opts.PreviousMasterKey)
-}
-
-// rotation is what a change of the master key needs of the store.
-func (s *core) rotation() identity.Rotation {
-	return identity.Rotation{DB: database{s}, Accounts: s.accounts, Sync: s.db.Sync, Note: s.db.NoteKey}
-}
-
-func (s *core) openIdentity() (err error) {
-	db := database{s}
-	if s.accounts, err = identity.LoadAccounts(db); err != nil {
-		return fmt.Errorf("load the accounts: %w", err)
-	}
-	if s.keys, err = identity.LoadKeys(db, s.accounts, s.now, s.log); err != nil {
-		return fmt.Errorf("load the service keys: %w", err)
-	}
-	s.credentials = identity.NewCredentials(db, s.accounts, s.master, s.opts.Redact, s.log)
-	s.audit = identity.NewAuditLog(db, s.opts.AuditAge, s.log)
-	if s.roster, err = identity.LoadRoster(db, s.accounts, s.keys, s.credentials, s.master); err != nil {
-		return fmt.Errorf("load what is known of the centre's accounts and keys: %w", err)
 	}
 	return nil
 }
@@ -238,7 +204,7 @@ func (s *core) checkFormat() error {
 			return tx.Set(kv.NameKey(kv.SpaceMeta, "format"), []byte{formatVersion})
 		}
 		if err == nil {
-			err = noteRollups(tx, s.now())
+			err = noteRollups(tx, s.opts.Clock())
 		}
 		if err != nil {
 			return err
@@ -268,7 +234,7 @@ func (s *Store) Close() error {
 	if !s.queue.close() {
 		return nil
 	}
-	<-s.writerDone
+	<-s.queue.drained
 	s.events.close()
 	return s.release()
 }

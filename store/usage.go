@@ -81,7 +81,7 @@ func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 		return Usage{}, ctx.Err()
 	}
 	defer func() { <-last.turn }()
-	began := s.now()
+	began := s.opts.Clock()
 	if began.Before(last.until) {
 		return last.usage, nil
 	}
@@ -89,7 +89,7 @@ func (s Archive) Usage(ctx context.Context, account string) (Usage, error) {
 	if err != nil {
 		return u, kv.AsStorageError(err, "the account's usage could not be worked out; run mneme check")
 	}
-	ended := s.now()
+	ended := s.opts.Clock()
 	if took := ended.Sub(began); took > usageQuick {
 		u.AsOf = began.UTC()
 		last.usage, last.until = u, ended.Add(usageRest*took)

@@ -53,7 +53,7 @@ func (w *write) abandoned() bool {
 
 // runWriter commits what has gathered in the queue, group by group, until the queue is closed and empty.
 func (s *core) runWriter() {
-	defer close(s.writerDone)
+	defer close(s.queue.drained)
 	group := make([]*write, 0, groupLength)
 	g := newGathering(s)
 	for first := range s.queue.writes {

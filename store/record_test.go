@@ -89,6 +89,9 @@ func TestFormatPageNamesTheFieldsOfRecords(t *testing.T) {
 		table, _, _ = strings.Cut(table, "\n\n")
 		for _, member := range reflect.VisibleFields(reflect.TypeOf(example)) {
 			tag, _, _ := strings.Cut(member.Tag.Get("json"), ",")
+			if tag == "-" { // it is kept, and not shown
+				tag = strings.ToLower(member.Name)
+			}
 			if member.Anonymous || tag == "" || name == "exchange" && tag == "session" { // which is not in the record
 				continue
 			}

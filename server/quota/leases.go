@@ -35,6 +35,7 @@ type part struct {
 	ship.Lease
 	leased  bool  // there is a lease
 	base    int64 // Used when that was made
+	whole   int64 // Most likewise
 	asked   bool  // a report is on its way
 	touched time.Time
 	renewed time.Time
@@ -152,7 +153,7 @@ func (l *Leases) spent(of ship.Share, most int64) int64 {
 	if p == nil || !p.leased {
 		return 0
 	}
-	return most - p.Left + p.Used - p.base
+	return p.whole - p.Left + p.Used - p.base
 }
 
 // Report gives at most so many uses that the lender is to hear of now. They are asked for once until [Leases.Renew] or
@@ -200,7 +201,7 @@ func (l *Leases) Renew(now time.Time, uses []ship.Use, leases []ship.Lease, serv
 		} else {
 			p.renewed = now
 		}
-		p.leased, p.base, p.Lease = true, u.Used, leases[i]
+		p.leased, p.base, p.whole, p.Lease = true, u.Used, u.Most, leases[i]
 	}
 }
 

@@ -101,6 +101,14 @@ func TestABudgetHoldsForServersThatShareIt(t *testing.T) {
 	if refusal := budgets[0].Reserve(noon, &c, store.Dollar); refusal == nil || refusal.Error.RetryAfter < time.Hour {
 		t.Errorf("a budget that others have used up: %+v", refusal)
 	}
+	raised := NewClaim("acme", "key_a", store.Budget{}, store.Budget{Month: 1000 * store.Dollar})
+	if refusal := budgets[0].Reserve(noon, &raised, store.Dollar); refusal == nil || refusal.Error.RetryAfter > time.Hour {
+		t.Errorf("before the lender has heard that the budget was raised: %+v", refusal)
+	}
+	s.renew(noon, 0)
+	if refusal := budgets[0].Reserve(noon, &raised, store.Dollar); refusal != nil {
+		t.Errorf("after it was raised: %v", refusal.Error)
+	}
 }
 
 // A server that hears nothing keeps what it has on lease, and then goes on with its even part.

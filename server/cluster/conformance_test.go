@@ -1,9 +1,15 @@
 package cluster_test
 
 import (
+	"fmt"
+	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
@@ -27,6 +33,61 @@ func TestTheCentreFindsWhatItsEdgesRecord(t *testing.T) {
 				m := clustertest.Over(t, open(t))
 				return m, m
 			})
+		})
+	}
+}
+
+// Turns of conversations go to edges in turn, which are killed every few turns, some while a turn is under way.
+func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
+	const conversations, turns = 3, 8
+	for name, open := range centres {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			edges, o := cluster.StartEdges(t, filepath.Join(dir, "one"), filepath.Join(dir, "two"))
+			c := open(t)
+			gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, t.TempDir(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer gathering.Close()
+			answers := make(map[string]string) // by exchange
+			for n := range conversations * turns {
+				asked := cluster.Order{Conversation: fmt.Sprint("c", n%conversations), Turn: n / conversations, Answer: fmt.Sprint("answer ", n)}
+				edge := edges[n%len(edges)]
+				if n%5 == 4 {
+					var killing sync.WaitGroup
+					killing.Go(edge.Kill)
+					if answer, ok := edge.Do(asked); ok {
+						answers[answer.ID] = asked.Answer
+					}
+					killing.Wait()
+					asked.Answer += " again" // as a client would ask
+				}
+				answer, ok := edge.Do(asked)
+				if !ok {
+					t.Fatalf("an edge that lives does not answer turn %d", n)
+				}
+				answers[answer.ID] = asked.Answer
+			}
+			for _, edge := range edges {
+				for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+					if answer, ok := edge.Do(cluster.Order{}); ok && answer.Waiting == 0 {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatal("an edge does not get rid of what it has")
+					}
+				}
+			}
+			for id, want := range answers {
+				if x, err := c.Archive.Exchange("acme", id); err != nil || string(x.RawResponse) != want {
+					t.Errorf("%s, %q, was acknowledged, and is not at the centre (%v)", id, want, err)
+				}
+			}
+			page, err := c.Archive.Sessions("acme", store.SessionQuery{Limit: 100})
+			if err != nil || len(page.Data) != conversations {
+				t.Errorf("%d conversations are %d sessions (%v)", conversations, len(page.Data), err)
+			}
 		})
 	}
 }

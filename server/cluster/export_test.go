@@ -1,0 +1,32 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// What tests from outside need of those inside.
+type (
+	Order   = order
+	Process = process
+)
+
+// Do has an edge carry out an order; ok is false where it was killed before it said so.
+func (p *process) Do(asked Order) (answer report, ok bool) { return p.do(asked) }
+
+// Kill ends a process with no warning, and starts it again.
+func (p *process) Kill() {
+	p.kill()
+	p.start()
+}
+
+// StartEdges starts edges as processes, and gives the options of the centre that they ship to.
+func StartEdges(t *testing.T, dirs ...string) (edges []*Process, centre Options) {
+	t.Helper()
+	urls := []string{startBroker(t, t.TempDir(), server.RANDOM_PORT).ClientURL()}
+	for n, dir := range dirs {
+		edges = append(edges, startNode(t, role{Kind: "edge", Dir: dir, Node: uint16(n + 1), NATS: urls}))
+	}
+	return edges, options(t, 1, urls...)
+}

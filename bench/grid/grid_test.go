@@ -90,6 +90,11 @@ func (s *story) play(t *testing.T, h *house, x crossing, stream bool) {
 				t.Errorf("streamed, answer %d: %v\n%s", turn+1, err, c.wire.String())
 			}
 		}
+		if c.wire.Len() > 0 && turn > 0 == (s.from != "") {
+			for _, problem := range c.published() {
+				t.Errorf("%s, answer %d: %s\n%s", form(stream), turn+1, problem, c.wire.String())
+			}
+		}
 		s.compare(t, stream, turn, want[turn], got)
 		if t.Failed() {
 			t.Logf("sent: %s", h.upstreamBody())

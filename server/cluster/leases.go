@@ -54,7 +54,7 @@ func renew(ctx context.Context, leases *quota.Leases, lend func(context.Context,
 			case <-ctx.Done():
 			case <-tick.C:
 			case <-leases.Wake():
-				sleep(ctx, leasePause)
+				sleep(ctx, leasePause-time.Since(asked))
 			}
 		}
 	}()

@@ -46,7 +46,8 @@ const (
 const (
 	packetBytes = 512 << 10 // of entries in a packet; brokers take messages of 1 MiB
 	reach       = 10 * time.Second
-	pause       = time.Second // between attempts
+	look        = 3 * time.Second // for something that may be there: brokers that have just been started do not answer at all
+	pause       = time.Second     // between attempts
 )
 
 func shipSubjectOf(node uint16) string { return shipSubject + strconv.Itoa(int(node)) }
@@ -124,9 +125,11 @@ var errOwned = errors.New("another centre takes what the edges ship here")
 
 // openStream gives the stream, which the centre makes. One that another centre has made stays as it is.
 func (b *broker) openStream(ctx context.Context, o *Options, centre string) (jetstream.Stream, error) {
+	looking, looked := context.WithTimeout(ctx, look)
+	defer looked()
+	stream, err := b.stream.Stream(looking, streamName)
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
-	stream, err := b.stream.Stream(ctx, streamName)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return b.stream.CreateStream(ctx, jetstream.StreamConfig{
 			Name: streamName, Subjects: []string{shipSubject + "*"}, Storage: jetstream.FileStorage,

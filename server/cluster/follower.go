@@ -138,7 +138,7 @@ var errStalled = errors.New("the brokers do not bring what the centre has given;
 func (f *follower) follow(ctx context.Context, again <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	opening, opened := context.WithTimeout(ctx, reach)
+	opening, opened := context.WithTimeout(ctx, look)
 	defer opened()
 	bucket, err := f.broker.stream.KeyValue(opening, rosterBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {

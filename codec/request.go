@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -67,6 +68,10 @@ type Request struct {
 	partArena  []Part
 	byteArena  []byte
 	partsTaken int // since the last Reset
+
+	// Pieces are places of the body that it is decoded from, ascending, and Prints their fingerprints; nil where they are not known.
+	Pieces []Span
+	Prints []Fingerprint
 }
 
 // Conversation is the client's name for the list of messages.
@@ -323,6 +328,15 @@ func appendOnce(names []string, name string) []string {
 		}
 	}
 	return append(names, name)
+}
+
+// Piece gives the piece of the body that begins at an offset, and its fingerprint, 0 where it has none.
+func (r *Request) Piece(start int) (Span, Fingerprint) {
+	i, found := slices.BinarySearchFunc(r.Pieces, start, func(s Span, start int) int { return s.Start - start })
+	if !found || i >= len(r.Prints) {
+		return Span{}, 0
+	}
+	return r.Pieces[i], r.Prints[i]
 }
 
 // Reset empties the request for reuse and keeps its memory.

@@ -51,6 +51,7 @@ func Prepare(dst []byte, surface, format codec.Format, body []byte, s *Settings)
 		request: requests.Get().(*codec.Request),
 	}
 	x.request.Reset()
+	x.request.Pieces, x.request.Prints = s.Pieces, s.Prints
 	if !s.Read && !scan.WellFormed(body) || !validText.Every(body, s.Pieces, s.Prints, scan.TextIsValid) { // strings are copied into the provider's body
 		x.Release()
 		return nil, nil, codec.Invalid("", "the body cannot be read: it %s", scan.Explain(body))

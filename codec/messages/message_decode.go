@@ -341,7 +341,7 @@ func (d *requestDecoder) toolAddition(p *codec.Part, c *content, block []byte, a
 		if !scan.IsObject(definition) {
 			return codec.Invalid(at.path("tool.definition"), "a tool must be an object")
 		}
-		t, _, err := readTool(definition, 0, 0, at.path("tool.definition"))
+		t, _, err := readTool(definition, 0, 0, at.path("tool.definition"), nil)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -17,8 +18,13 @@ func (d *requestDecoder) tools(m *scan.Members, body []byte) (err error) {
 			return start
 		}
 		var t codec.Tool
-		if t, end, err = readTool(body, start, len(tools), ""); err != nil {
+		piece, print := d.r.Piece(start)
+		schema := schemaOf(print)
+		if t, end, err = readTool(body, start, len(tools), "", schema); err != nil {
 			return start
+		}
+		if schema == nil && end == piece.End {
+			rememberSchema(print, &t)
 		}
 		tools = append(tools, t)
 		return end
@@ -41,11 +47,15 @@ func toolPath(path string, index int, member string) string {
 }
 
 // readTool reads the declaration that begins at an offset of doc, and gives the one after it; path names it where it is not
-// an element of tools.
-func readTool(doc []byte, start, index int, path string) (t codec.Tool, end int, err error) {
+// an element of tools. schema is where the schema of one with the same bytes stood, nil where that is not known.
+func readTool(doc []byte, start, index int, path string, schema *schemaPlace) (t codec.Tool, end int, err error) {
 	t = codec.Tool{Origin: codec.Messages, Index: index}
 	m := scan.ObjectAt(doc, start)
-	for m.Next() {
+	for m.NextName() {
+		known := schema != nil && m.SkipTo(start+schema.start, start+schema.end)
+		if !known && !m.Skip() {
+			break
+		}
 		if scan.IsNull(m.Value) {
 			continue
 		}
@@ -82,6 +92,30 @@ func readTool(doc []byte, start, index int, path string) (t codec.Tool, end int,
 		describeClientTool(&t)
 	}
 	return t, end, nil
+}
+
+// schemas remembers where the schema stands in declarations that came before. It is most of a declaration, and to look for its
+// end takes longer than all the rest. 4,096 take 128 KB.
+var schemas [4 << 10]atomic.Pointer[schemaPlace]
+
+// schemaPlace is where the schema stands in the declaration with that fingerprint.
+type schemaPlace struct {
+	print      codec.Fingerprint
+	start, end int // from the start of the declaration
+}
+
+func schemaOf(print codec.Fingerprint) *schemaPlace {
+	if known := schemas[print%codec.Fingerprint(len(schemas))].Load(); print != 0 && known != nil && known.print == print {
+		return known
+	}
+	return nil
+}
+
+// rememberSchema remembers where the schema of a tool stands.
+func rememberSchema(print codec.Fingerprint, t *codec.Tool) {
+	if at := bytes.Index(t.Raw, t.Schema); print != 0 && len(t.Schema) > 0 && at >= 0 {
+		schemas[print%codec.Fingerprint(len(schemas))].Store(&schemaPlace{print, at, at + len(t.Schema)})
+	}
 }
 
 // toolKindOf sorts the dated type names (docs/wire/messages.md#2.7). A type that is not known is taken for one

@@ -96,6 +96,11 @@ func (m *Members) NextName() bool {
 // Skip sets Value and End after a NextName, and reports whether there is a value.
 func (m *Members) Skip() bool { return m.take(Skip(m.doc, m.pos)) }
 
+// SkipTo is [Members.Skip] for a value of which is known where it begins and ends. It reports false where another one stands.
+func (m *Members) SkipTo(start, end int) bool {
+	return m.pos == start && end <= len(m.doc) && m.take(end)
+}
+
 // Elements walks the value after a NextName where it is an array, and reports whether it was one. The offsets that visit
 // gets are those in the document.
 func (m *Members) Elements(visit func(start, end int)) bool {

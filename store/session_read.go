@@ -52,7 +52,7 @@ type SessionPage struct {
 // mostLooked bounds how many sessions are looked at for one page, so that a filter that few of them fit takes no longer than
 // about 0.1 s. One whose record does not name its client and project counts for lookOfExchanges.
 const (
-	mostLooked      = 20_000
+	mostLooked      = 10_000
 	lookOfExchanges = 20
 )
 

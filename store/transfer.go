@@ -302,6 +302,7 @@ func (g *gathering) importSessionOf(w *write, account kv.AccountNumber, id kv.Ex
 	ref := sessionRef{account, session}
 	if r := g.sessionAt(ref); ok && r != nil && r.Merged == "" {
 		r.Exchanges++
+		r.comesFrom(info.Client(), info.Project)
 		g.putSession(w, ref, r)
 		g.put(w, kv.MemberKey(account, session, id), []byte{})
 		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(session[:]))

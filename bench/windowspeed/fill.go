@@ -77,7 +77,7 @@ func capture(ctx context.Context, st *engine.Engine, chat string, n int) (sessio
 	answer := fmt.Appendf(nil, `{"id":"chatcmpl-%d","object":"chat.completion","created":1,"model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant","content":"It holds **lock %d** too long.\n\n- Take it later.\n- Or split it: `+"`a.go`"+` has the places."},"finish_reason":"stop"}]}`, n, n)
 	c, err := st.Begin(ctx, &store.Opening{
 		Account: account, KeyID: "key_0123456789", Surface: codec.Chat, Format: codec.Chat, Provider: "openai", ModelAsked: "gpt-5", ChatKey: chat,
-		ContentType: "application/json", Body: body,
+		ContentType: "application/json", Body: body, Project: "/src/mneme", Header: []store.HeaderField{{Name: "User-Agent", Value: "codex_exec/1"}},
 	})
 	if err != nil {
 		return "", err

@@ -54,7 +54,7 @@ export function Sessions({ who }) {
 
   // Choices are what the account's reports name, and what the rows do.
   const since = useMemo(() => new Date(Date.now() - 90 * 864e5).toISOString(), []);
-  const { data: usage } = useLoad(state.rows.length ? '/v1/memory/usage?by=project,client,model&since=' + since : null);
+  const { data: usage } = useLoad(state.ready ? '/v1/memory/usage?by=project,client,model&since=' + since : null);
   const values = (name, of) => [...new Set((usage ? usage.data.map((line) => line[name]) : []).concat(state.rows.flatMap(of)).filter(Boolean))].sort();
 
   const shown = arrange(state.rows);

@@ -694,3 +694,19 @@ func TestTheContextOfARequestCountsWhatItsClientWoveIn(t *testing.T) {
 		}
 	}
 }
+
+func TestTheContextOfABranchIsComparedWithTheTurnThatItGoesOnFrom(t *testing.T) {
+	h := remembering(t)
+	say := func(words ...string) *answer {
+		return h.post(chat.path, chat.said(chat.model, "Be brief.", words...), "X-Service-Chat-Key", "k")
+	}
+	first := say(sim("Where?", "Here."))
+	say(sim("Where?", "Here."), "Here.", sim("And when?", "Now."))
+	branch := say(sim("Where?", "Here."), "Here.", sim("And why?", "So."))
+	h.turns(first.header.Get("X-Service-Session-ID"))
+	var filled api.Context
+	ok(t, json.Unmarshal([]byte(h.ask(http.StatusOK, http.MethodGet, "/exchanges/"+branch.exchange()+"/context", "").body), &filled))
+	if filled.Previous != first.exchange() || filled.Break != nil {
+		t.Errorf("it is compared with %s, and breaks at %+v", filled.Previous, filled.Break)
+	}
+}

@@ -48,7 +48,8 @@ func (h *handler) contextOf(c *call) (any, error) {
 	return answer, nil
 }
 
-// before gives the exchange that an exchange goes on from, nil if it is the first.
+// before gives the exchange that an exchange goes on from: as its turn says, or else the one before it in its session; nil if
+// it is the first.
 func (h *handler) before(account string, x *store.Exchange) (*store.Exchange, error) {
 	if x.Session == "" {
 		return nil, nil
@@ -56,6 +57,17 @@ func (h *handler) before(account string, x *store.Exchange) (*store.Exchange, er
 	page, err := h.Archive.Timeline(account, x.Session, store.TimelineQuery{After: x.ID, Limit: 20, Descending: true})
 	if err != nil {
 		return nil, err
+	}
+	if len(page.Data) > 0 {
+		own, err := h.Archive.Timeline(account, x.Session, store.TimelineQuery{After: page.Data[0].Exchange.ID, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(own.Data) > 0 && own.Data[0].Exchange.ID == x.ID && own.Data[0].Turn != nil && own.Data[0].Turn.Parent != "" {
+			if parent, err := h.Archive.Exchange(account, own.Data[0].Turn.Parent); err == nil && parent.Surface == x.Surface {
+				return parent, nil
+			}
+		}
 	}
 	for i := range page.Data {
 		if e := &page.Data[i].Exchange; e.Auxiliary == x.Auxiliary && e.Surface == x.Surface && e.Outcome != store.OutcomeRefused && e.Outcome != store.OutcomeDamaged {

@@ -21,6 +21,7 @@ type talk struct {
 // turn is what the user asks, what the model does about it, and what comes of that.
 type turn struct {
 	asks   string
+	woven  string // what the client puts before the question on its own
 	chart  []int  // shown beside the question of a chat, as a picture
 	back   int    // how many turns its user goes back before asking
 	system string // in place of the conversation's, from here on
@@ -49,6 +50,9 @@ func call(says, tool string, args map[string]string, result string) step {
 
 // content is the question as chat clients send it.
 func (t *turn) content() any {
+	if t.woven != "" {
+		return []any{object{"type": "text", "text": t.woven}, object{"type": "text", "text": t.asks}}
+	}
 	if t.chart == nil {
 		return t.asks
 	}
@@ -77,6 +81,8 @@ func quoted(v any) string {
 
 const instructions = "You are a careful engineer at a terminal. Read before you change, run the tests, and say in a few words what you did.\n" +
 	"Working directory: "
+
+const reminder = "<system-reminder>\nThe list of things to do is empty. Keep one where a task has several steps. The user need not hear of this.\n</system-reminder>"
 
 const sessionOfDeploy = "5f0c1c1e-0a5b-4b8e-9d55-3b7c9f5a0001"
 
@@ -109,7 +115,7 @@ var talks = []talk{
 		name: "deploy", speaks: speakMessages, model: "claude-opus-4-8", agent: "claude-cli/2.1.44 (external, cli)", project: "/home/dev/infra", system: instructions + "/home/dev/infra\nToday's date: 2026-11-20",
 		header: map[string]string{"X-Claude-Code-Session-Id": sessionOfDeploy},
 		turns: []turn{
-			{asks: "Deploy fails on staging. Find out why and mend it.", steps: []step{
+			{woven: reminder, asks: "Deploy fails on staging. Find out why and mend it.", steps: []step{
 				call("I run the script as the pipeline does.", "shell", map[string]string{"command": "./deploy.sh staging --wait"}, "Error: exit status 1\nhelm upgrade failed: another operation is in progress\nwaiting for the webhook: tls: failed to verify certificate: x509: certificate has expired\nhint: certificate expired 2026-11-19 23:59:59"),
 				call("The certificate of the webhook expired yesterday. I look which secret it comes from.", "read", map[string]string{"path": "deploy/tls.yaml"}, "1\tapiVersion: v1\n2\tkind: Webhook\n3\tspec:\n4\t  secret: webhook-2025\n5\t  namespace: staging"),
 				call("", "shell", map[string]string{"command": "kubectl -n staging get secrets | grep webhook"}, "webhook-2025   kubernetes.io/tls   2   396d\nwebhook-2026   kubernetes.io/tls   2   12d"),

@@ -116,6 +116,11 @@ func (c *SessionList) eachOf(ctx context.Context, client *admin.Client, account 
 	}
 }
 
+// newestFirst compares sessions of several accounts. Ids of a cluster's sessions say nothing of when they began.
+func newestFirst(a, b api.Session) int {
+	return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
+}
+
 func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *Env) error {
 	limit := c.Limit
 	if limit == 0 {
@@ -129,7 +134,7 @@ func (c *SessionList) writeTable(ctx context.Context, client *admin.Client, s *E
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(sessions, func(a, b api.Session) int { return cmp.Compare(b.ID, a.ID) })
+	slices.SortFunc(sessions, newestFirst)
 	now := time.Now()
 	rows := make([][]string, len(sessions))
 	for i := range sessions {

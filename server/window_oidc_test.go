@@ -200,6 +200,22 @@ func TestTheFirstGrantThatFitsCountsWhereverItsClaimIs(t *testing.T) {
 	}
 }
 
+func TestACodeGivesMoreThanTheGrantThatSomebodyIsSignedInWith(t *testing.T) {
+	h := windowed(t)
+	p := introduce(t, h)
+	p.trust(reader)
+	v := newVisitor(t, h)
+	v.signIn(p, v.begin("/ui/"))
+	code, err := h.proxy.Invite("acme")
+	ok(t, err)
+	r, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/ui/session", strings.NewReader(`{"code":"`+code+`"}`))
+	ok(t, err)
+	r.Header.Set("X-Mneme-UI", "1")
+	if status, text := v.send(r); status != http.StatusOK || !strings.Contains(text, `"admin"`) {
+		t.Errorf("with a code: %d %s", status, text)
+	}
+}
+
 func TestSigningOutRevokesTheKeyOfAGrantThatIsGone(t *testing.T) {
 	h := windowed(t)
 	p := introduce(t, h)

@@ -58,8 +58,7 @@ type Imported struct {
 
 // mayImport reports whether histories are open to who is signed in.
 func (u *UI) mayImport(r *http.Request, t *ticket, identity *store.Identity) bool {
-	byCode := t.Own && t.Grant == nil
-	return u.Home != "" && byCode && u.Local(r) && identity.Scopes.Has(store.ScopeAdmin|store.ScopeWrite)
+	return u.Home != "" && t.byCode() && u.Local(r) && identity.Scopes.Has(store.ScopeAdmin|store.ScopeWrite)
 }
 
 // importer authenticates who asks for histories.

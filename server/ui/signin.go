@@ -33,6 +33,9 @@ type ticket struct {
 	Grant *openid.Grant `json:"grant,omitempty"` // that let somebody in with an OpenID provider
 }
 
+// byCode reports whether the operator let the browser in.
+func (t *ticket) byCode() bool { return t.Own && t.Grant == nil }
+
 // Invite gives a code with which the page signs in to an account, once and within a minute.
 func (u *UI) Invite(account string) (code string, err error) {
 	if !slices.ContainsFunc(u.Accounts.List(), func(a store.Account) bool { return a.Name == account }) {
@@ -94,13 +97,13 @@ func (u *UI) signIn(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, signed)
 }
 
-// redeem gives the ticket for a code. A browser that has a key of its own in the account goes on with it.
+// redeem gives the ticket for a code. A browser that has a key of a code before in the account goes on with it.
 func (u *UI) redeem(r *http.Request, code string) (ticket, error) {
 	account, ok := u.codes.redeem(code)
 	if !ok {
 		return ticket{}, codec.Errorf(codec.KindAuthentication, "this link was used already, or is older than a minute; get a new one with: mneme ui")
 	}
-	if t, ok := u.ticketOf(r); ok && t.Own && time.Until(t.Until) > cookieLife/2 {
+	if t, ok := u.ticketOf(r); ok && t.byCode() && time.Until(t.Until) > cookieLife/2 {
 		if identity, err := u.Keys.Authenticate(t.Key); err == nil && identity.Account == account {
 			return t, nil
 		}

@@ -398,6 +398,8 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID"))
 		b.press("title, tags, note")
 		b.write("title", "Of reasons")
+		h.post(chat.path, chat.said(chat.model, "Be brief.", sim("Why?", "So."), "So.", sim("And meanwhile?", "A turn."))) // takes nothing from what is typed
+		b.shows("And meanwhile?")
 		b.write("note", "Ask again.\n<b>Soon.</b>")
 		b.press("Save")
 		b.shows("<b>Soon.</b>")

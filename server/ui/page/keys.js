@@ -85,7 +85,7 @@ function Row({ k, spent, today, done, own }) {
         : html`<${Ask} title="Revoke this key?" yes="Revoke" act=${revoke} close=${() => setAsking('')}><p>Requests with <b>${clean(k.label) || k.id}</b> are refused from now on. This cannot be undone.</p><//>`
     }</td></tr>`}
     ${error && html`<tr><td colspan="7"><p class="error" role="alert">${error}</p></td></tr>`}
-    ${editing && html`<tr><td colspan="7"><form class="inline" onSubmit=${save}><label>label<input name="label" value=${k.label || ''} /></label>${limitNames.map(([n, name]) => html`<label>${name}<input name=${n} type="number" min="-1" step="any" value=${l[n] || ''} placeholder="server’s" /></label>`)}<button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button><small>Empty leaves a limit to the server, −1 is none.</small></form></td></tr>`}`;
+    ${editing && html`<tr><td colspan="7"><form class="inline" onSubmit=${save}><label>label<input name="label" defaultValue=${k.label || ''} /></label>${limitNames.map(([n, name]) => html`<label>${name}<input name=${n} type="number" min="-1" step="any" defaultValue=${l[n] || ''} placeholder="server’s" /></label>`)}<button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button><small>Empty leaves a limit to the server, −1 is none.</small></form></td></tr>`}`;
 }
 
 function NewKey({ account, done }) {

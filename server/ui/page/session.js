@@ -186,7 +186,7 @@ function Head({ session: s, turns, who, changed }) {
   return html`<header class="session-head">
     <div>
       ${editing
-        ? html`<form class="inline" onSubmit=${save}><label>Title<input name="title" value=${s.title || ''} maxlength="200" /></label><label>Tags<input name="tags" value=${(s.tags || []).join(', ')} placeholder="commas between" /></label><label class="wide">Note<textarea name="note" rows="3" maxlength="1000">${s.note || ''}</textarea></label><button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form>`
+        ? html`<form class="inline" onSubmit=${save}><label>Title<input name="title" defaultValue=${s.title || ''} maxlength="200" /></label><label>Tags<input name="tags" defaultValue=${(s.tags || []).join(', ')} placeholder="commas between" /></label><label class="wide">Note<textarea name="note" rows="3" maxlength="1000">${s.note || ''}</textarea></label><button class="primary">Save</button><button type="button" onClick=${() => setEditing(false)}>Cancel</button></form>`
         : html`<h1 title=${name}>${name}</h1>`}
       <p class="sub">
         ${[s.project && html`<span title=${s.project}>${clean(project(s.project))}</span>`, s.client, s.agent && 'agent ' + s.agent, full(s.created)].filter(Boolean).map((t, i) => html`${i ? ' · ' : ''}${t}`)}

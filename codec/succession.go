@@ -104,11 +104,11 @@ func (p *pieceReader) skip(start, end int) {
 	p.at = end
 }
 
-// takeFresh takes in a piece that did not come before. Only of a value that ends with a bracket or a quote of its own is
-// known where it ends, whatever stands behind it.
+// takeFresh takes in a piece that did not come before, and has it remembered if there is room for it at all. Only of a value
+// that ends with a bracket or a quote of its own is known where it ends, whatever stands behind it.
 func (p *pieceReader) takeFresh(start, end int) {
 	print := p.print(start, end)
-	if c := p.body[start]; c == '{' || c == '[' || c == '"' {
+	if c := p.body[start]; len(p.fresh) < len(p.known.slots) && (c == '{' || c == '[' || c == '"') {
 		p.fresh = append(p.fresh, succeeding{p.before, print, end - start})
 	}
 	p.take(print, end-start)

@@ -30,7 +30,8 @@ func (p *plan) measure(ctx context.Context, out io.Writer, m *mneme, b *browser,
 	for _, view := range []struct{ name, path, rows string }{
 		{"list of sessions", "/ui/", ".sessions .row"},
 		{"list of sessions by a filter that none fits", "/ui/?client=nobody", ".sessions .note"},
-		{"list of exchanges", "/ui/live", ".live .row"}, {"usage", "/ui/usage", ".usage tbody tr"},
+		{"list of exchanges", "/ui/live", ".live .row"},
+		{"usage", "/ui/usage", ".usage tbody tr"},
 	} {
 		if err := b.opens(out, view.name, view.path, view.rows); err != nil {
 			return err

@@ -261,16 +261,13 @@ func (a *question) answer(ctx context.Context) Recalled {
 	entries := solved
 	best, reason := 0.0, ReasonCoverage
 	if len(entries) < maxEntries && (a.names > 0 || words.Words() >= leastWords) {
-		hits, err := a.search(ctx)
+		found, err := a.search(ctx)
 		if err != nil {
 			return Recalled{Reason: ReasonFailed}
 		}
-		for i := range hits {
-			h := &hits[i]
-			best = max(best, h.Coverage)
-			if !a.sure(h) {
-				continue
-			}
+		best = found.Closest
+		for i := range found.Data {
+			h := &found.Data[i]
 			if a.given[h.Exchange] {
 				reason = ReasonGiven
 				continue
@@ -297,16 +294,14 @@ func (a *question) answer(ctx context.Context) Recalled {
 // sure is the rule of silence. A question that names something is about that: where all of it is held, the words around it
 // matter less, and where nothing of it is held, they do not matter. Of other questions a memory of something else holds the
 // common words; there coverage has to be higher, and one word decides nothing.
-func (a *question) sure(h *search.Hit) bool {
+func (a *question) sure(c lexical.Covered) bool {
 	switch {
-	case h.Match != "":
-		return false
 	case a.names == 0:
-		return h.Coverage >= a.opts.Coverage && h.Words >= leastHeld
-	case h.Names == a.names:
-		return h.Coverage >= a.opts.Coverage/2
+		return c.Share >= a.opts.Coverage && c.Words >= leastHeld
+	case c.Names == a.names:
+		return c.Share >= a.opts.Coverage/2
 	}
-	return h.Names > 0 && h.Coverage >= a.opts.Coverage
+	return c.Names > 0 && c.Share >= a.opts.Coverage
 }
 
 // scope narrows a search to what may be recalled.
@@ -321,15 +316,12 @@ func (a *question) scope() []search.Filter {
 	return filters
 }
 
-func (a *question) search(ctx context.Context) ([]search.Hit, error) {
-	answer, err := a.engine.Search(ctx, a.query.Account, &search.Request{
+func (a *question) search(ctx context.Context) (*search.Answer, error) {
+	return a.engine.Search(ctx, a.query.Account, &search.Request{
 		Query: a.prompt, Syntax: search.Plain, Mode: search.Lexical, Limit: candidates, Snippet: entryBytes,
 		Filter: search.Filter{And: a.scope()},
+		Demand: &lexical.Demand{Share: a.opts.Coverage / 2, Name: a.names > 0, Enough: a.sure},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return answer.Data, nil
 }
 
 // quote makes an entry of a hit; nil where nobody said it.

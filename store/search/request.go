@@ -41,6 +41,10 @@ type Request struct {
 	Ranking     Ranking     `json:"ranking,omitzero"`
 	Explain     bool        `json:"explain,omitempty"` // give the parts of each score
 	Facets      bool        `json:"facets,omitempty"`  // list the values that the account's facets have
+
+	// Demand leaves out turns that hold too little of the query, which is quicker than to leave out hits; nil: none is. It is
+	// for plain queries by words.
+	Demand *lexical.Demand `json:"-"`
 }
 
 // Ranking says how hits are weighed.
@@ -99,6 +103,8 @@ type Answer struct {
 		Lag      uint64 `json:"lag_seq"`
 		Building bool   `json:"building,omitempty"`
 	} `json:"index"`
+
+	Closest float64 `json:"-"` // the best coverage that was seen where something was demanded, also of a turn that is no hit
 
 	tokens int // of all snippets
 }

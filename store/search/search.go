@@ -177,9 +177,12 @@ func (s *searching) cover(ranking *lexical.Ranking) error {
 		}
 		numbers = append(numbers, c.number)
 	}
-	covered, err := s.searcher.Coverage(s.query, numbers)
-	if err != nil {
-		return unreadable(err)
+	covered, known := ranking.Covered(numbers)
+	if !known {
+		var err error
+		if covered, err = s.searcher.Coverage(s.query, numbers); err != nil {
+			return unreadable(err)
+		}
 	}
 	for i, c := range s.taken {
 		h := &s.answer.Data[i]
@@ -223,7 +226,7 @@ func (s *searching) rankWords(allowed *lexical.Set) (*lexical.Ranking, error) {
 	if s.request.listing() {
 		return s.searcher.Newest(allowed)
 	}
-	ranking, err := s.searcher.Rank(s.query, allowed)
+	ranking, err := s.rankScored(allowed)
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +239,17 @@ func (s *searching) rankWords(allowed *lexical.Set) (*lexical.Ranking, error) {
 		ranking.Favour(favoured)
 	}
 	return ranking, nil
+}
+
+func (s *searching) rankScored(allowed *lexical.Set) (*lexical.Ranking, error) {
+	if s.request.Demand == nil {
+		return s.searcher.Rank(s.query, allowed)
+	}
+	ranking, err := s.searcher.RankDemanding(s.query, allowed, *s.request.Demand)
+	if err == nil {
+		s.answer.Closest = ranking.Closest()
+	}
+	return ranking, err
 }
 
 // takeInOrder turns candidates into hits until there are enough.

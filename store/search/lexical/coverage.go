@@ -13,60 +13,70 @@ type Covered struct {
 	Names int     // identifiers that it holds
 }
 
-// Coverage gives for each of some documents how much of the query it holds. Unlike scores, coverages can be compared
-// between queries.
-func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
-	held, all := make([]Covered, len(numbers)), 0.0
+// coverTerm is a term that counts for how much of a query a document holds.
+type coverTerm struct {
+	text   string
+	name   bool
+	fields []field // it is held in any of them
+	weight float64
+}
+
+// coverTerms gives the terms of a query that coverage goes by, without weights.
+func (q *Query) coverTerms() (list []coverTerm) {
 	seen := make(map[string]bool)
-	weigh := func(term string, isName bool, fields ...field) error {
-		if seen[term] || len(seen) == maxQueryTerms {
-			return nil
-		}
-		seen[term] = true
-		holds, most := make([]bool, len(numbers)), uint64(0)
-		for _, field := range fields {
-			found, err := s.find(field, term)
-			if err != nil {
-				return err
-			}
-			most = max(most, uint64(len(found)))
-			for i, number := range numbers {
-				_, has := slices.BinarySearchFunc(found, number, func(p posting, number uint32) int { return cmp.Compare(p.number, number) })
-				holds[i] = holds[i] || has
-			}
-		}
-		weight := s.rarity(most)
-		all += weight
-		for i := range holds {
-			if !holds[i] {
-				continue
-			}
-			held[i].Share += weight
-			if isName {
-				held[i].Names++
-			} else {
-				held[i].Words++
-			}
-		}
-		return nil
-	}
-	var err error
 	q.root.leaves(func(l *leaf) {
 		if l.isFacet() {
 			return
 		}
 		names := terms(identifiers([]byte(l.text)))
-		for i, term := range append(slices.Clone(names), l.words...) {
-			if err == nil {
-				err = weigh(term, i < len(names), l.prefixFields()...)
+		for i, text := range append(slices.Clone(names), l.words...) {
+			if !seen[text] && len(list) < maxQueryTerms {
+				seen[text] = true
+				list = append(list, coverTerm{text: text, name: i < len(names), fields: l.prefixFields()})
 			}
 		}
 	})
-	if err != nil || all == 0 {
-		return held, err
+	return list
+}
+
+func (c *Covered) add(t *coverTerm) {
+	c.Share += t.weight
+	if t.name {
+		c.Names++
+	} else {
+		c.Words++
+	}
+}
+
+// Coverage gives for each of some documents how much of the query it holds. Unlike scores, coverages can be compared
+// between queries.
+func (s *Searcher) Coverage(q *Query, numbers []uint32) ([]Covered, error) {
+	held, all := make([]Covered, len(numbers)), 0.0
+	for _, t := range q.coverTerms() {
+		holds, most := make([]bool, len(numbers)), 0
+		for _, field := range t.fields {
+			found, err := s.find(field, t.text)
+			if err != nil {
+				return held, err
+			}
+			most = max(most, len(found))
+			for i, number := range numbers {
+				_, has := slices.BinarySearchFunc(found, number, func(p posting, number uint32) int { return cmp.Compare(p.number, number) })
+				holds[i] = holds[i] || has
+			}
+		}
+		t.weight = s.rarity(uint64(most))
+		all += t.weight
+		for i := range holds {
+			if holds[i] {
+				held[i].add(&t)
+			}
+		}
 	}
 	for i := range held {
-		held[i].Share /= all
+		if all > 0 {
+			held[i].Share /= all
+		}
 	}
 	return held, nil
 }

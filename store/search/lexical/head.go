@@ -263,11 +263,18 @@ func (v headView) postings(f field, text string, into []posting) []posting {
 	kept := into[:from]
 	for _, p := range into[from:] {
 		if p.number < v.count {
-			p.length = v.of.documents[p.number].lengths.of(f)
 			kept = append(kept, p)
 		}
 	}
 	return kept
+}
+
+func (v headView) measure(f field, list []posting) {
+	v.lock.RLock()
+	defer v.lock.RUnlock()
+	for i := range list {
+		list[i].length = v.of.documents[list[i].number].lengths.of(f)
+	}
 }
 
 // appendPostings appends the postings of a term without lengths, the last one first.

@@ -16,7 +16,8 @@ type section interface {
 	group(number uint32) uint64
 	number(id string) (uint32, bool)                         // of the newest document with an id, which may be gone
 	members(group uint64, into []uint32) []uint32            // in the order of their ids
-	postings(f field, term string, into []posting) []posting // ascending
+	postings(f field, term string, into []posting) []posting // ascending, without lengths
+	measure(f field, list []posting)                         // fills in the lengths
 	terms(f field, from, prefix string, limit int) []string  // in their order, those that begin with prefix and do not come before from
 }
 
@@ -37,8 +38,13 @@ type posting struct {
 	length    uint32 // of the field, in terms
 }
 
-// find gives the documents that hold a term, in ascending order. The list is valid until the next call.
+// find gives the documents that hold a term, in ascending order, without lengths. The list is valid until the next call.
 func (s *Searcher) find(f field, term string) ([]posting, error) {
+	return s.findIn(nil, f, term, false)
+}
+
+// findIn gives those of some documents that hold a term, with lengths if they are to be measured; nil are all.
+func (s *Searcher) findIn(some marks, f field, term string, measured bool) ([]posting, error) {
 	s.found = s.found[:0]
 	for i := range s.parts {
 		if err := s.ctx.Err(); err != nil {
@@ -46,17 +52,41 @@ func (s *Searcher) find(f field, term string) ([]posting, error) {
 		}
 		p, from := &s.parts[i], len(s.found)
 		s.found = p.postings(f, term, s.found)
-		kept, gone := from, goneFrom(p)
-		for _, found := range s.found[from:] {
-			if !gone.has(found.number) {
-				found.number += p.first
-				s.found[kept] = found
-				kept++
+		kept := p.keep(s.found[from:], some)
+		if measured {
+			p.measure(f, kept)
+		}
+		if p.first != 0 {
+			for i := range kept {
+				kept[i].number += p.first
 			}
 		}
-		s.found = s.found[:kept]
+		s.found = s.found[:from+len(kept)]
 	}
 	return s.found, nil
+}
+
+// keep gives the postings of documents that are there, and among some; it writes them over the list. nil are all.
+func (p *part) keep(list []posting, some marks) []posting {
+	if gone := goneFrom(p); gone.left != nil {
+		kept := list[:0]
+		for _, found := range list {
+			if !gone.has(found.number) {
+				kept = append(kept, found)
+			}
+		}
+		list = kept
+	}
+	if some == nil {
+		return list
+	}
+	kept := list[:0]
+	for _, found := range list {
+		if some.has(p.first + found.number) {
+			kept = append(kept, found)
+		}
+	}
+	return kept
 }
 
 // termSet gives the documents of a term.
@@ -65,11 +95,39 @@ func (s *Searcher) termSet(f field, term string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	numbers := make([]uint32, len(found))
-	for i := range found {
-		numbers[i] = found[i].number
+	if count := len(found); count > 0 {
+		if last := found[count-1].number; int(last/64) < count {
+			set := make(marks, last/64+1)
+			for i := range found {
+				set.add(found[i].number)
+			}
+			return roaring.FromDense(set, false), nil
+		}
 	}
-	return roaring.BitmapOf(numbers...), nil
+	set := roaring.New()
+	for i := range found {
+		set.Add(found[i].number)
+	}
+	return set, nil
+}
+
+// marks is a set of documents that has a bit for each.
+type marks []uint64
+
+func (m marks) add(number uint32) { m[number/64] |= 1 << (number % 64) }
+
+// with gives the set with a document, which may lie beyond it.
+func (m marks) with(number uint32) marks {
+	if i := int(number / 64); i >= len(m) {
+		m = append(m, make(marks, i+1-len(m))...)
+	}
+	m.add(number)
+	return m
+}
+
+func (m marks) has(number uint32) bool {
+	i := number / 64
+	return int(i) < len(m) && m[i]&(1<<(number%64)) != 0
 }
 
 // termsFrom gives the terms of a field that begin with prefix and do not come before from, in their order.

@@ -171,14 +171,15 @@ func (g group) leaves(visit func(*leaf)) {
 	}
 }
 
-// score adds up what the query's terms are worth. A term that occurs several times counts several times.
-func (q *Query) score(s *Searcher, into *scores) error {
-	type fieldTerm struct {
-		field field
-		term  string
-	}
-	var order []fieldTerm
-	times := make(map[fieldTerm]int)
+// fieldTerm is a term of a field.
+type fieldTerm struct {
+	field field
+	text  string
+}
+
+// scored gives the terms that documents are scored by, how often the query names each, and its prefixes.
+func (q *Query) scored() (order []fieldTerm, times map[fieldTerm]int, prefixes []*leaf) {
+	times = make(map[fieldTerm]int)
 	count := func(field field, terms []string) {
 		for _, term := range terms {
 			t := fieldTerm{field, term}
@@ -191,7 +192,6 @@ func (q *Query) score(s *Searcher, into *scores) error {
 			times[t]++
 		}
 	}
-	var prefixes []*leaf
 	q.root.leaves(func(l *leaf) {
 		if l.isFacet() {
 			return
@@ -204,8 +204,14 @@ func (q *Query) score(s *Searcher, into *scores) error {
 			prefixes = append(prefixes, l)
 		}
 	})
+	return order, times, prefixes
+}
+
+// score adds up what the query's terms are worth. A term that occurs several times counts several times.
+func (q *Query) score(s *Searcher, into *scores) error {
+	order, times, prefixes := q.scored()
 	for _, t := range order {
-		if err := s.score(into, t.field, t.term, times[t]); err != nil {
+		if err := s.score(into, t.field, t.text, times[t]); err != nil {
 			return err
 		}
 	}

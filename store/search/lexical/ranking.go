@@ -65,9 +65,10 @@ type Ranking struct {
 	searcher *Searcher
 	all      scores
 	among    *Set
-	unscored bool // hits are all of among, whatever they are worth
-	question bool // not a few words to look something up by
-	favoured *Set // of a time that the query names; nil: it names none
+	unscored bool    // hits are all of among, whatever they are worth
+	question bool    // not a few words to look something up by
+	favoured *Set    // of a time that the query names; nil: it names none
+	looked   *looked // nil: nothing was demanded
 	best     []Hit
 	last     Hit  // the worst that was chosen
 	chosen   int  // how many hits were
@@ -86,6 +87,22 @@ func (r *Ranking) Among() *Set { return r.among }
 // Demands reports whether the query says what a hit has to have, or wants all there are, so that hits need not have any
 // score.
 func (r *Ranking) Demands() bool { return r.unscored }
+
+// Covered gives how much of the query each of some hits holds; false where nothing was demanded of them.
+func (r *Ranking) Covered(numbers []uint32) (covered []Covered, known bool) {
+	if r.looked == nil {
+		return nil, false
+	}
+	for _, number := range numbers {
+		place, _ := slices.BinarySearch(r.looked.numbers, number)
+		covered = append(covered, r.looked.covered[place])
+	}
+	return covered, true
+}
+
+// Closest is the best share of the query that a document holds of which something was demanded, also where that is not
+// enough; 0 where none holds any of its rare words.
+func (r *Ranking) Closest() float64 { return r.looked.closest }
 
 // Favour has documents count for more that are in a set: those of a time that the query names. It is called before the
 // first Next.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2"
 )
@@ -41,7 +42,7 @@ type Searcher struct {
 
 // Searcher opens a view of an account. The caller closes it.
 func (ix *Index) Searcher(ctx context.Context, account uint32) (*Searcher, error) {
-	s := &Searcher{ctx: ctx}
+	s := &Searcher{ctx: ctx, found: *postingLists.Get().(*[]posting)}
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
 	var first uint64
@@ -67,8 +68,17 @@ func (s *Searcher) Close() error {
 		used.release()
 	}
 	s.used, s.parts = nil, nil
+	if list := s.found[:0]; cap(list) <= keptPostings {
+		postingLists.Put(&list)
+	}
+	s.found = nil
 	return nil
 }
+
+// postingLists are lists that searchers have used, of at most keptPostings.
+var postingLists = sync.Pool{New: func() any { return new([]posting) }}
+
+const keptPostings = 1 << 18 // 3 MB
 
 // Documents is how many documents the account has.
 func (s *Searcher) Documents() uint64 { return s.totals.Documents }
@@ -204,7 +214,7 @@ func (s *Searcher) idf(documents uint64) float64 {
 
 // score adds what a term is worth to the documents that hold it; times is how often the query names it.
 func (s *Searcher) score(into *scores, f field, term string, times int) error {
-	found, err := s.find(f, term)
+	found, err := s.findIn(nil, f, term, true)
 	if err != nil {
 		return err
 	}
@@ -219,7 +229,7 @@ func (s *Searcher) score(into *scores, f field, term string, times int) error {
 func (s *Searcher) scoreTogether(into *scores, f field, terms []string) error {
 	together := make(map[uint32]posting)
 	for _, term := range terms {
-		found, err := s.find(f, term)
+		found, err := s.findIn(nil, f, term, true)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"sync/atomic"
 
@@ -240,14 +241,7 @@ func (d *diskSection) postings(f field, term string, into []posting) []posting {
 		switch {
 		case string(b.term) < term:
 		case string(b.term) == term:
-			from := len(into)
-			into = d.decode(b.postings[:b.size], into)
-			if column := d.sizes + 4*uint64(f); f != fieldFacet {
-				for i := from; i < len(into); i++ {
-					into[i].length = d.u32(column, 3*into[i].number)
-				}
-			}
-			return into
+			return d.decode(b.postings[:b.size], into)
 		default:
 			return into
 		}
@@ -255,25 +249,37 @@ func (d *diskSection) postings(f field, term string, into []posting) []posting {
 	return into
 }
 
+func (d *diskSection) measure(f field, list []posting) {
+	column := d.data[d.sizes+4*uint64(f):]
+	for i := range list {
+		list[i].length = binary.BigEndian.Uint32(column[12*uint64(list[i].number):])
+	}
+}
+
 // decode reads postings without lengths: the distance to the number before, twice, and one more where the frequency is one;
 // else the frequency follows.
 func (d *diskSection) decode(encoded []byte, into []posting) []posting {
-	for number := uint32(0); len(encoded) > 0; {
-		step, n := uvarint(encoded)
-		encoded = encoded[n:]
+	from := len(into)
+	into = slices.Grow(into, len(encoded))[:from+len(encoded)] // a posting takes a byte at least
+	list, count, number := into[from:], 0, uint32(0)
+	for at := 0; at < len(encoded); count++ {
+		step := uint64(encoded[at])
+		if at++; step >= 0x80 {
+			long, size := uvarint(encoded[at-1:])
+			step, at = long, at-1+size
+		}
 		number += uint32(step >> 1)
-		p := posting{number: number, frequency: 1}
+		frequency := uint64(1)
 		if step&1 == 0 {
-			frequency, n := uvarint(encoded)
-			encoded = encoded[n:]
-			p.frequency = uint32(frequency)
+			several, size := uvarint(encoded[at:])
+			frequency, at = several, at+size
 		}
 		if number >= d.many {
 			panic("a segment names a document that it does not have")
 		}
-		into = append(into, p)
+		list[count] = posting{number: number, frequency: uint32(frequency)}
 	}
-	return into
+	return into[:from+count]
 }
 
 func (d *diskSection) terms(f field, from, prefix string, limit int) (found []string) {

@@ -55,7 +55,7 @@ type Query struct {
 type Recalled struct {
 	Text     string  `json:"text"` // "": silence
 	Hits     []Hit   `json:"hits"`
-	Coverage float64 `json:"coverage"` // of the best hit: the share of the question's words that it holds, by how rare they are
+	Coverage float64 `json:"coverage"` // of the best hit, in silence of the closest turn: the share of the question's words that it holds, by how rare they are
 	Tokens   int     `json:"tokens"`   // of the text, estimated
 	Reason   Reason  `json:"reason,omitempty"`
 }

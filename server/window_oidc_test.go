@@ -208,7 +208,7 @@ func TestACodeGivesMoreThanTheGrantThatSomebodyIsSignedInWith(t *testing.T) {
 	v.signIn(p, v.begin("/ui/"))
 	code, err := h.proxy.Invite("acme")
 	ok(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), "POST", h.url+"/ui/session", strings.NewReader(`{"code":"`+code+`"}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/ui/session", strings.NewReader(`{"code":"`+code+`"}`))
 	ok(t, err)
 	r.Header.Set("X-Mneme-UI", "1")
 	if status, text := v.send(r); status != http.StatusOK || !strings.Contains(text, `"admin"`) {

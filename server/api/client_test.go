@@ -56,6 +56,12 @@ const (
 	ListSessionsParamsOrderDesc ListSessionsParamsOrder = "desc"
 )
 
+// Defines values for ListSessionsParamsOutcome.
+const (
+	ListSessionsParamsOutcomeComplete   ListSessionsParamsOutcome = "complete"
+	ListSessionsParamsOutcomeIncomplete ListSessionsParamsOutcome = "incomplete"
+)
+
 // Defines values for ListSessionsParamsInclude.
 const (
 	ListSessionsParamsIncludeBeginning ListSessionsParamsInclude = "beginning"
@@ -145,6 +151,9 @@ type Exchange struct {
 	Attempts  *[]Attempt `json:"attempts,omitempty"`
 	Auxiliary *string    `json:"auxiliary,omitempty"`
 	ChatKey   *string    `json:"chat_key,omitempty"`
+
+	// Committed 'local': at its end it was on its edge alone, though it was to be with the brokers of the cluster
+	Committed *string `json:"committed,omitempty"`
 
 	// Cost What one exchange cost, worked out when it ended.
 	Cost *Cost `json:"cost,omitempty"`
@@ -301,6 +310,9 @@ type ListedExchange struct {
 	Auxiliary *string    `json:"auxiliary,omitempty"`
 	ChatKey   *string    `json:"chat_key,omitempty"`
 
+	// Committed 'local': at its end it was on its edge alone, though it was to be with the brokers of the cluster
+	Committed *string `json:"committed,omitempty"`
+
 	// Cost What one exchange cost, worked out when it ended.
 	Cost *Cost `json:"cost,omitempty"`
 
@@ -422,6 +434,9 @@ type Part struct {
 	// Name of the tool that is called or has answered, or of a file
 	Name *string `json:"name,omitempty"`
 	Text *string `json:"text,omitempty"`
+
+	// Url of media that the request only names
+	Url *string `json:"url,omitempty"`
 }
 
 // Ranking Says how hits are weighed.
@@ -862,6 +877,15 @@ type ListSessionsParams struct {
 	// Model asked for in it
 	Model *string `form:"model,omitempty" json:"model,omitempty"`
 
+	// Client the program that was used, such as claude-code
+	Client *string `form:"client,omitempty" json:"client,omitempty"`
+
+	// Project the directory that was worked in, or what the client says its project is
+	Project *string `form:"project,omitempty" json:"project,omitempty"`
+
+	// Outcome whether all of its exchanges were answered to the end
+	Outcome *ListSessionsParamsOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+
 	// Tag that it has
 	Tag *string `form:"tag,omitempty" json:"tag,omitempty"`
 
@@ -880,6 +904,9 @@ type ListSessionsParams struct {
 
 // ListSessionsParamsOrder defines parameters for ListSessions.
 type ListSessionsParamsOrder string
+
+// ListSessionsParamsOutcome defines parameters for ListSessions.
+type ListSessionsParamsOutcome string
 
 // ListSessionsParamsInclude defines parameters for ListSessions.
 type ListSessionsParamsInclude string
@@ -1439,6 +1466,54 @@ func NewListSessionsRequest(server string, params *ListSessionsParams) (*http.Re
 		if params.Model != nil {
 
 			if queryFrag, err := runtime.StyleParamWithLocation("form", true, "model", runtime.ParamLocationQuery, *params.Model); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Client != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", true, "client", runtime.ParamLocationQuery, *params.Client); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Project != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", true, "project", runtime.ParamLocationQuery, *params.Project); err != nil {
+				return nil, err
+			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
+				return nil, err
+			} else {
+				for k, v := range parsed {
+					for _, v2 := range v {
+						queryValues.Add(k, v2)
+					}
+				}
+			}
+
+		}
+
+		if params.Outcome != nil {
+
+			if queryFrag, err := runtime.StyleParamWithLocation("form", true, "outcome", runtime.ParamLocationQuery, *params.Outcome); err != nil {
 				return nil, err
 			} else if parsed, err := url.ParseQuery(queryFrag); err != nil {
 				return nil, err

@@ -85,6 +85,7 @@ func TestTheFloorsOfTheStoreImportDownwards(t *testing.T) {
 		"kv/kvtest":   {"kv"},
 		"blob":        {"buffer", "kv"},
 		"files":       {"kv"},
+		"backup":      {"kv", "blob"},
 		"identity":    {"kv"},
 		"contexttest": {},
 	}

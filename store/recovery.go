@@ -14,6 +14,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mnemeproxy/mneme/store/internal/backup"
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -214,7 +215,7 @@ func (r *recovery) copy(e *salvage.Entry) error {
 func (r *recovery) dropped(key []byte) bool {
 	if key[0] == kv.SpaceMeta {
 		name := string(key[1:])
-		return name == restoreMark || name == string(files.CommitKey[1:]) || r.unkeyed && (name == "master" || name == "format")
+		return name == string(backup.MarkKey[1:]) || name == string(files.CommitKey[1:]) || r.unkeyed && (name == "master" || name == "format")
 	}
 	return r.unkeyed && key[0] == kv.SpaceCredential
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/backup"
 	"github.com/mnemeproxy/mneme/store/internal/blob"
 	"github.com/mnemeproxy/mneme/store/internal/files"
 	"github.com/mnemeproxy/mneme/store/internal/identity"
@@ -190,7 +191,7 @@ func badgerOptions(opts Options) badger.Options {
 // checkFormat compares the store's version and master key with ours, and notes both in a new store.
 func (s *core) checkFormat() error {
 	return s.db.Update(func(tx *badger.Txn) error {
-		if err := leaveRestore(tx, s.opts.Dir); err != nil {
+		if err := backup.Leave(tx, s.opts.Dir); err != nil {
 			return err
 		}
 		version, err := kv.Get(tx, kv.NameKey(kv.SpaceMeta, "format"))

@@ -526,7 +526,7 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 
 	h.key = h.createKey("zeta", store.AllScopes)
 	header := `{"object":"memory.export","version":1}`
-	ids, asked := strings.NewReplacer("{id}", session), map[string]bool{}
+	ids, asked := strings.NewReplacer("{id}", session, "{message}", "0", "{part}", "0"), map[string]bool{}
 	for pattern, requests := range map[string][]struct {
 		query, body string
 		status      int
@@ -551,9 +551,11 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		"DELETE /v1/memory/exchanges/{id}":      {{"", "", 404}},
 		"PATCH /v1/memory/exchanges/{id}":       {{"", `{"note":"x"}`, 404}},
 
-		"GET /v1/memory/exchanges/{id}/translation": {{"", "", 404}},
-		"GET /v1/memory/exchanges/{id}/context":     {{"", "", 404}},
-		"GET /v1/memory/usage":                      {{"", "", 200}, {"?by=key,model,project", "", 200}},
+		"GET /v1/memory/exchanges/{id}/translation":                     {{"", "", 404}},
+		"GET /v1/memory/exchanges/{id}/context":                         {{"", "", 404}},
+		"GET /v1/memory/exchanges/{id}/messages/{message}/parts/{part}": {{"", "", 404}},
+
+		"GET /v1/memory/usage": {{"", "", 200}, {"?by=key,model,project", "", 200}},
 
 		"POST /v1/memory/erasures": {
 			{"", `{"sessions":["` + session + `"],"dry_run":true}`, 200}, {"", `{"chat_key":"` + secret + `","dry_run":true}`, 200}, {"", `{"all":true,"dry_run":true}`, 200},

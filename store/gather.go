@@ -15,6 +15,7 @@ type gathering struct {
 	changes []*Change     // for the feed
 	notes   []*openNote   // of the exchanges that begin, one for an account
 	err     error         // first failure of a look-up
+	erased  bool          // an exchange is
 
 	uncertain bool // recent holds what was not written
 }
@@ -41,7 +42,7 @@ func (g *gathering) reset() {
 	}
 	clear(g.notes)
 	g.notes = g.notes[:0]
-	g.err = nil
+	g.err, g.erased = nil, false
 }
 
 // read is a view of the store as it was before the group.

@@ -39,16 +39,21 @@ func quotedKey(account kv.AccountNumber, id kv.ExchangeID, key RecollectionKey) 
 	return append(kv.ExchangeKey(kv.SpaceQuoted, account, id), key[:]...)
 }
 
-// Recollections gives what was decided at places of an account's conversations, nil for those where nothing was.
+// Recollections gives what was decided at places of an account's conversations, nil for those where nothing was. They are
+// not to be changed.
 func (s Notes) Recollections(account string, keys []RecollectionKey) ([]*Recollection, error) {
 	number, err := s.accounts.Number(account)
 	if err != nil {
 		return nil, err
 	}
 	found := make([]*Recollection, len(keys))
+	missing, erasures := s.recollected.find(number, keys, found)
+	if len(missing) == 0 {
+		return found, nil
+	}
 	err = s.view(func(tx *badger.Txn) error {
-		for i, key := range keys {
-			item, err := tx.Get(recollectionKey(number, key))
+		for _, i := range missing {
+			item, err := tx.Get(recollectionKey(number, keys[i]))
 			if errors.Is(err, badger.ErrKeyNotFound) {
 				continue
 			}
@@ -67,6 +72,11 @@ func (s Notes) Recollections(account string, keys []RecollectionKey) ([]*Recolle
 	})
 	if err != nil {
 		return nil, kv.StorageError(err, "what was recalled cannot be read; run mneme check")
+	}
+	for _, i := range missing {
+		if found[i] != nil {
+			s.recollected.add(number, keys[i], found[i], erasures)
+		}
 	}
 	return found, nil
 }

@@ -45,14 +45,15 @@ type core struct {
 	disk  diskGate
 	count counters
 
-	planner  blob.Planner
-	planning sync.RWMutex // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
-	digester digester
-	keeper   keeper
-	events   eventHub
-	feed     feed
-	shipping Shipping
-	arriving atomic.Bool // exchanges arrive from other stores, or have
+	planner     blob.Planner
+	planning    sync.RWMutex // held for reading from planning a body, or looking up its account, to queueing it; sweeps and deletions take it between
+	digester    digester
+	keeper      keeper
+	events      eventHub
+	feed        feed
+	shipping    Shipping
+	arriving    atomic.Bool // exchanges arrive from other stores, or have
+	recollected recollected
 
 	identities
 	usages usageTable

@@ -119,6 +119,11 @@ func (s *core) affordable(group []*write) []*write {
 
 // write gathers what a group adds, encodes it, and commits it in the order of the operations.
 func (s *core) write(g *gathering, group []*write) error {
+	defer func() {
+		if g.erased { // or some of it is, where the commit failed
+			s.recollected.forget()
+		}
+	}()
 	for _, w := range group {
 		w.from, w.to = g.blobs.Len(), g.blobs.Len()
 		if w.change != nil {

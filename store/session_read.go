@@ -49,8 +49,8 @@ type SessionPage struct {
 	Reached string
 }
 
-// mostLooked bounds how many sessions are looked at for one page, so that a filter that few of them fit takes no longer than
-// about 0.1 s. One whose record does not name its client and project counts for lookOfExchanges.
+// mostLooked bounds how many sessions are looked at for one page, so that a filter that few of them fit does not read the
+// whole memory at once. One whose record does not name its client and project counts for lookOfExchanges.
 const (
 	mostLooked      = 10_000
 	lookOfExchanges = 20

@@ -12,7 +12,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 )
 
-// pieceNames are lists of pieces, and something that is none.
+// pieceNames are members that hold lists of pieces, and one that does not.
 var pieceNames = []string{"system", "messages", "tools", "input", "instructions", "other"}
 
 // drawBody makes a request of pieces that are drawn from few, so that they come again in many orders, some of it damaged.

@@ -39,7 +39,7 @@ func TestAnExchangeKeepsWhatPeopleSayOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(said.Tags) != 1 || said.Tags[0] != "good" || said.Note != note {
-		t.Errorf("what was said is %q, %q", said.Tags, said.Note)
+		t.Errorf("the exchange has tags %q and note %q", said.Tags, said.Note)
 	}
 	said.Tags, said.Note = nil, ""
 	if diff := cmp.Diff(before, said); diff != "" {

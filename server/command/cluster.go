@@ -161,7 +161,7 @@ func (e edge) widen(own *server.Engine) {
 		}
 		x, err := e.Edge.Exchange(account, id)
 		if err != nil {
-			return nil // whoever needs it to go on asks again, and says so
+			return nil // a caller that cannot go on without it asks again, and reports the error
 		}
 		return x
 	}

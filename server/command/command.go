@@ -116,7 +116,7 @@ func misuse(err error) string {
 	if errors.As(err, &known) {
 		text = strings.Replace(text, known.Error(), known.Message, 1)
 	}
-	return text
+	return strings.Replace(text, `one of "",`, "one of ", 1) // "" stands for a flag that is left out
 }
 
 // explain writes an error for a person: one sentence each, without the kinds and types that programs look at.

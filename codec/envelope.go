@@ -179,6 +179,22 @@ func (e *Envelope) readString(m *scan.Members) bool {
 	return true
 }
 
+// gatewayModels reports whether options of providers name models for a gateway. A member that occurs twice counts both times,
+// since hosts differ in which one they take.
+func gatewayModels(options []byte) bool {
+	for provider := scan.Object(options); provider.Next(); {
+		if string(provider.Key) != "gateway" {
+			continue
+		}
+		for option := scan.Object(provider.Value); option.Next(); {
+			if string(option.Key) == "models" && !scan.IsNull(option.Value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // readMember takes in one member; ours reports whether it must not go upstream.
 func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err error) {
 	switch string(m.Key) {
@@ -187,7 +203,7 @@ func (e *Envelope) readMember(m *scan.Members, seen *memberSet) (ours bool, err 
 			e.OtherModels = string(m.Key)
 		}
 	case "providerOptions":
-		if !scan.IsNull(scan.Path(m.Value, "gateway", "models")) {
+		if gatewayModels(m.Value) {
 			e.OtherModels = "providerOptions.gateway.models"
 		}
 	case "model":

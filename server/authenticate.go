@@ -167,25 +167,30 @@ func (c *caller) requireModels(e *codec.Envelope, body []byte) error {
 }
 
 // requireToolModels is requireModel for the models that a tool of the host asks: an advisor, or one that makes pictures. Some
-// hosts have it among the parameters.
+// hosts have it among the parameters. A member that occurs twice counts both times, since hosts differ in which one they take.
 func (c *caller) requireToolModels(tool []byte) error {
 	for m := scan.Object(tool); m.Next(); {
-		named := m.Value
-		switch string(m.Key) {
-		case "parameters":
-			named = scan.Get(m.Value, "model")
-		case "model":
-		default:
-			continue
-		}
-		if !scan.IsString(named) {
-			continue
-		}
-		if err := c.requireModel(scan.String(named)); err != nil {
+		if err := c.requireNamed(&m); err != nil {
 			return err
+		}
+		if string(m.Key) != "parameters" {
+			continue
+		}
+		for p := scan.Object(m.Value); p.Next(); {
+			if err := c.requireNamed(&p); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// requireNamed is requireModel for a member that may name a model.
+func (c *caller) requireNamed(m *scan.Members) error {
+	if string(m.Key) != "model" || !scan.IsString(m.Value) {
+		return nil
+	}
+	return c.requireModel(scan.String(m.Value))
 }
 
 // mostNamed is how many models an error names.

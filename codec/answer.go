@@ -1,5 +1,7 @@
 package codec
 
+import "slices"
+
 // Answer is a whole answer, folded from the events of a stream or of a complete body. It owns its memory.
 type Answer struct {
 	ID      []byte
@@ -117,11 +119,7 @@ func (a *Answer) open(ev *Event) {
 		return
 	}
 	n := len(a.Items)
-	if n < cap(a.Items) {
-		a.Items = a.Items[:n+1]
-	} else {
-		a.Items = append(a.Items, Item{})
-	}
+	a.Items = slices.Grow(a.Items, 1)[:n+1]
 	it := &a.Items[n]
 	*it = Item{
 		Type:      ev.Type,

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -252,11 +253,7 @@ func isServerTool(kind []byte) bool {
 // open adds a block, in the memory of one that has closed where there is one.
 func (d *decoder) open(index int64, kind codec.ItemType) *block {
 	n := len(d.blocks)
-	if n < cap(d.blocks) {
-		d.blocks = d.blocks[:n+1]
-	} else {
-		d.blocks = append(d.blocks, block{})
-	}
+	d.blocks = slices.Grow(d.blocks, 1)[:n+1]
 	b := &d.blocks[n]
 	*b = block{index: index, item: d.items, kind: kind, whole: emptied(b.whole), input: emptied(b.input)}
 	d.items++

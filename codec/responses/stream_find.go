@@ -1,6 +1,9 @@
 package responses
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // find is the item that a delta belongs to. Hosts have been seen that give the item another id in its deltas than when
 // it was added (pitfall P24): then the output index counts, then the latest open item of the kind. known is false when
@@ -49,11 +52,7 @@ func (d *streamDecoder) findOrAdd(f *frame, kind outputKind) *outputItem {
 
 func (d *streamDecoder) add(kind outputKind, id, callID []byte, index int64) *outputItem {
 	n := len(d.items)
-	if n < cap(d.items) {
-		d.items = d.items[:n+1]
-	} else {
-		d.items = append(d.items, outputItem{})
-	}
+	d.items = slices.Grow(d.items, 1)[:n+1]
 	it := &d.items[n]
 	*it = outputItem{
 		kind: kind, index: index, sub: -1, part: reasoningPart{index: -1},

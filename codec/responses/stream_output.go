@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec/scan"
@@ -49,11 +50,7 @@ type part struct {
 
 func (out *output) addPart() *part {
 	n := len(out.parts)
-	if n < cap(out.parts) {
-		out.parts = out.parts[:n+1]
-	} else {
-		out.parts = append(out.parts, part{})
-	}
+	out.parts = slices.Grow(out.parts, 1)[:n+1]
 	p := &out.parts[n]
 	*p = part{text: p.text[:0], annotations: p.annotations[:0]}
 	return p
@@ -74,11 +71,7 @@ func (l *outputList) add(dst []byte, kind outputKind) ([]byte, int) {
 	dst = l.sealMessage(dst)
 	dst = l.finishWaiting(dst)
 	n := len(l.outputs)
-	if n < cap(l.outputs) {
-		l.outputs = l.outputs[:n+1]
-	} else {
-		l.outputs = append(l.outputs, output{})
-	}
+	l.outputs = slices.Grow(l.outputs, 1)[:n+1]
 	out := &l.outputs[n]
 	*out = output{
 		kind: kind, index: n, sub: -1, parts: out.parts[:0], raw: out.raw[:0],

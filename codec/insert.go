@@ -23,7 +23,7 @@ func (e *Envelope) Insert(body []byte, insertions []Insertion) []byte {
 	for _, spans := range []*[]Span{&e.Opening, &e.Items, &e.Tools, &e.blocks, &e.cuts} {
 		*spans = Shifted(*spans, insertions)
 	}
-	e.model, e.Metadata = shifted(e.model, insertions), shifted(e.Metadata, insertions)
+	e.model, e.Metadata, e.usage = shifted(e.model, insertions), shifted(e.Metadata, insertions), shifted(e.usage, insertions)
 	return append(out, body[at:]...)
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -13,22 +14,6 @@ const (
 	quorumPause = time.Second // in which nothing waits after brokers did not take something in time
 )
 
-// quorum is what the brokers have of a log, and who waits for more. The shipper's lock guards it.
-type quorum struct {
-	taken  uint64        // number of the last entry that they have
-	more   chan struct{} // closed when that changes; nil: nobody waits
-	paused time.Time     // until then nothing waits
-}
-
-// advance notes what the brokers have taken.
-func (q *quorum) advance(taken uint64) {
-	q.taken, q.paused = taken, time.Time{}
-	if q.more != nil {
-		close(q.more)
-		q.more = nil
-	}
-}
-
 // ErrLocal is the error of an exchange that the brokers did not take in time. It is on record here, and is shipped later.
 var ErrLocal = errors.New("the brokers of the cluster do not take it")
 
@@ -36,38 +21,86 @@ var ErrLocal = errors.New("the brokers of the cluster do not take it")
 // quarter of a second at most, and not at all for a second after that.
 func (s *Shipper) Brokered() error {
 	number := s.log.Last()
+	if s.quorum.has(number) || !s.Away() && s.quorum.wait(number) {
+		return nil
+	}
+	s.update(func(status *Shipping) { status.Local++ })
+	return ErrLocal
+}
+
+// Away reports whether the brokers are not to be counted on now.
+func (s *Shipper) Away() bool { return !s.broker.IsConnected() || s.quorum.isPaused() }
+
+// quorum is what the brokers have of a log, and what waits for them to have more.
+type quorum struct {
+	mu     sync.Mutex
+	taken  uint64        // number of the last entry that they have
+	more   chan struct{} // closed when that changes; nil: nothing waits
+	paused time.Time     // until then nothing waits
+}
+
+// advance notes what the brokers have taken.
+func (q *quorum) advance(taken uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken, q.paused = taken, time.Time{}
+	if q.more != nil {
+		close(q.more)
+		q.more = nil
+	}
+}
+
+// goBack notes that the brokers have lost what comes after an entry.
+func (q *quorum) goBack(after uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken = after
+}
+
+// has reports whether the brokers have an entry.
+func (q *quorum) has(number uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.taken >= number
+}
+
+// isPaused reports whether something was not taken in time a moment ago.
+func (q *quorum) isPaused() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return time.Now().Before(q.paused)
+}
+
+// wait waits until the brokers have an entry, and reports whether they had it in time. Entries before it that they take meanwhile
+// do not make it wait longer.
+func (q *quorum) wait(number uint64) bool {
 	timer := time.NewTimer(quorumTime)
 	defer timer.Stop()
-	for {
-		s.mu.Lock()
-		if s.quorum.taken >= number {
-			s.mu.Unlock()
-			return nil
+	for late := false; ; {
+		more := q.next(number, late)
+		if more == nil || late {
+			return more == nil
 		}
-		if s.away() {
-			s.status.Local++
-			s.mu.Unlock()
-			return ErrLocal
-		}
-		if s.quorum.more == nil {
-			s.quorum.more = make(chan struct{})
-		}
-		more := s.quorum.more
-		s.mu.Unlock()
 		select {
 		case <-more:
 		case <-timer.C:
-			s.update(func(*Shipping) { s.quorum.paused = time.Now().Add(quorumPause) })
+			late = true
 		}
 	}
 }
 
-// away reports whether nothing waits for the brokers now.
-func (s *Shipper) away() bool { return !s.broker.IsConnected() || time.Now().Before(s.quorum.paused) }
-
-// Away reports whether the brokers are not to be counted on now.
-func (s *Shipper) Away() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.away()
+// next is closed when the brokers have taken more; nil: they have the entry. After one that is late nothing waits for a while.
+func (q *quorum) next(number uint64, late bool) <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.taken >= number {
+		return nil
+	}
+	if late {
+		q.paused = time.Now().Add(quorumPause)
+	}
+	if q.more == nil {
+		q.more = make(chan struct{})
+	}
+	return q.more
 }

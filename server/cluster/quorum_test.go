@@ -3,7 +3,10 @@ package cluster
 import (
 	"errors"
 	"net"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -56,4 +59,35 @@ func TestWhatTheBrokersHaveOutlivesItsEdge(t *testing.T) {
 		_, err := centre.Archive().Exchange("acme", alone)
 		return err == nil
 	})
+}
+
+// An edge whose brokers are behind ships without a break: the last byte of an answer waits its time all the same, and no longer.
+func TestAnAnswerDoesNotWaitLongerWhileTheBrokersTakeWhatCameBefore(t *testing.T) {
+	const last = 1 << 20
+	for range 500 {
+		synctest.Test(t, func(t *testing.T) {
+			var (
+				q        quorum
+				shipping sync.WaitGroup
+			)
+			for range 4 {
+				shipping.Go(func() {
+					for range 2 { // when the time is over, and later
+						time.Sleep(quorumTime)
+						for number := range uint64(500) {
+							q.advance(number)
+						}
+					}
+				})
+			}
+			began := time.Now()
+			if q.wait(last) {
+				t.Error("it ends as if the brokers had it")
+			}
+			if waited := time.Since(began); waited != quorumTime {
+				t.Errorf("it waits %v, not %v", waited, quorumTime)
+			}
+			shipping.Wait()
+		})
+	}
 }

@@ -61,6 +61,7 @@ type Shipper struct {
 
 	mu     sync.Mutex
 	status Shipping
+
 	quorum quorum
 
 	// The rest is the goroutine's.
@@ -220,10 +221,8 @@ func (s *Shipper) shipNext(ctx context.Context) (more bool, err error) {
 		s.first++
 	}
 	s.sent = s.last
-	s.update(func(status *Shipping) {
-		status.Frames++
-		s.quorum.advance(s.sent)
-	})
+	s.update(func(status *Shipping) { status.Frames++ })
+	s.quorum.advance(s.sent)
 	return true, nil
 }
 
@@ -309,7 +308,7 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 			return err
 		}
 		s.sent = max(s.sent, m.Mark)
-		s.update(func(*Shipping) { s.quorum.advance(s.sent) })
+		s.quorum.advance(s.sent)
 	}
 	if answer && m.Idle && m.Mark < s.sent {
 		s.log.Forget()
@@ -322,8 +321,6 @@ func (s *Shipper) heed(ctx context.Context, m ship.Mark, answer bool) error {
 func (s *Shipper) goBack(after uint64) {
 	s.sent, s.packets = after, nil
 	s.attempt++
-	s.update(func(status *Shipping) {
-		status.Resent++
-		s.quorum.taken = after
-	})
+	s.update(func(status *Shipping) { status.Resent++ })
+	s.quorum.goBack(after)
 }

@@ -135,7 +135,7 @@ func TestExchangesAtATimeAreFreedWhenTheyEnd(t *testing.T) {
 	}
 }
 
-func TestTheBudgetOfAMonthBeginsAnew(t *testing.T) {
+func TestTheBudgetOfAMonthBeginsAgain(t *testing.T) {
 	var table Table
 	use, limits := new(store.KeyUse), store.Limits{TokensPerMonth: 100}
 	use.AddTokens(noon, 99)

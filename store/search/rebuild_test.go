@@ -11,7 +11,7 @@ import (
 )
 
 // An index is rebuilt also while turns come without a pause.
-func TestABusyIndexCanBeBuiltAnew(t *testing.T) {
+func TestABusyIndexCanBeBuiltAgain(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	began := make(chan error, 1)
 	m.capture("acme", talk("question", "answer"))

@@ -174,7 +174,7 @@ func TestTheErasedIsNeverFound(t *testing.T) {
 }
 
 // An index that is lost, half lost, broken or of another version is rebuilt from what was captured.
-func TestALostIndexIsBuiltAnew(t *testing.T) {
+func TestALostIndexIsBuiltAgain(t *testing.T) {
 	m := openMemory(t, t.TempDir())
 	id := m.capture("acme", talk("where is the lock", "in pkg/lock"))
 	m.wantFound("acme", "lock", id)

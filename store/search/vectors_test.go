@@ -529,7 +529,7 @@ func (w waitingFor) Embed(ctx context.Context, account string, use Use, texts []
 }
 
 // Vectors can be made again by the same embedder; searches use the former ones meanwhile.
-func TestVectorsAreMadeAnew(t *testing.T) {
+func TestVectorsAreMadeAgain(t *testing.T) {
 	s := newSpeaker("speaker/1", 512)
 	m := openMemoryWith(t, t.TempDir(), Options{Embedder: s})
 	m.chatter("acme", 10)

@@ -203,7 +203,7 @@ func TestTheKeyOfTheEnvironmentKeepsItsLastUse(t *testing.T) {
 	}
 }
 
-func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAnew(t *testing.T) {
+func TestTheUseOfAKeySurvivesARestartAndAMonthBeginsAgain(t *testing.T) {
 	clock, dir := newHands(), t.TempDir()
 	s := openHouse(t, options{dir: dir, clock: clock.now})
 	s.mustAccount(t, "acme")

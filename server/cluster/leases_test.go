@@ -12,20 +12,21 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// callers ask all edges at once, 20 each, for as long as more is being let in, and give what was.
+// callers ask all edges at once, 20 each, for as long as more is being let in, and give what was. For the edges no time goes by, so
+// that they take a machine that stands still for no centre that is away.
 func callers(t *testing.T, most int64, limits store.Limits, edges []*quota.Table) int64 {
 	t.Helper()
 	var (
 		let     atomic.Int64
 		calling sync.WaitGroup
 		stop    atomic.Bool
+		now     = time.Now()
 	)
 	for _, edge := range edges {
 		use := new(store.KeyUse)
 		for range 20 {
 			calling.Go(func() {
 				for !stop.Load() {
-					now := time.Now()
 					pass, refusal := edge.Enter(now, "key_a", limits, use, 1)
 					if refusal == nil && pass.Reserve(now, 1) == nil {
 						let.Add(1)
@@ -39,9 +40,9 @@ func callers(t *testing.T, most int64, limits store.Limits, edges []*quota.Table
 		}
 	}
 	eventually(t, "all of the limit is used", func() bool { return let.Load() >= most })
-	for still, before := 0, int64(-1); still < 20; still++ { // until no edge lets any more in
-		if now := let.Load(); now != before {
-			still, before = 0, now
+	for still, before := 0, int64(-1); still < 20; still++ { // then whether edges go on to let in
+		if by := let.Load(); by != before {
+			still, before = 0, by
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

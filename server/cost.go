@@ -29,11 +29,11 @@ func (x *exchange) reserveBudget() error {
 		}
 		most = store.USD(price.Bill(&expected, now).Cost)
 	}
-	if refusal := s.budgets.Reserve(now, &x.request.claim, most); refusal != nil {
+	err := x.unlessRefused(func() *quota.Refusal { return s.budgets.Reserve(now, &x.request.claim, most) })
+	if err != nil {
 		x.request.claim = quota.Claim{}
-		return x.turnAway(refusal)
 	}
-	return nil
+	return err
 }
 
 // longestAnswer is how many tokens the answer may have: what the client allows, else what the model gives by itself.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"time"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/quota"
@@ -15,11 +16,32 @@ func (s *Server) LimitKeys(l store.Limits) { s.keyLimits.Store(&l) }
 // put on record, so that callers who do not wait cost little.
 func (x *exchange) keepWithinLimits() error {
 	limits := x.request.caller.Limits.Or(*x.server.keyLimits.Load())
-	pass, refusal := x.server.limiter.Enter(x.server.opts.Clock(), x.request.caller.KeyID, limits, x.request.caller.Use, x.request.estimatedTokens())
+	return x.unlessRefused(func() (refusal *quota.Refusal) {
+		x.request.pass, refusal = x.server.limiter.Enter(x.server.opts.Clock(), x.request.caller.KeyID, limits, x.request.caller.Use, x.request.estimatedTokens())
+		return refusal
+	})
+}
+
+// firstLease is how long a request waits for the first lease of a limit that it would exceed without one. The centre of a cluster
+// gives it within some 20 ms.
+const firstLease = 250 * time.Millisecond
+
+// unlessRefused lets the exchange go on if enter does, now or once the lease has come that a refusal is for want of.
+func (x *exchange) unlessRefused(enter func() *quota.Refusal) error {
+	refusal := enter()
+	if refusal != nil && refusal.Coming != nil {
+		timer := time.NewTimer(firstLease)
+		defer timer.Stop()
+		select {
+		case <-refusal.Coming:
+			refusal = enter()
+		case <-timer.C:
+		case <-x.ctx.Done():
+		}
+	}
 	if refusal != nil {
 		return x.turnAway(refusal)
 	}
-	x.request.pass = pass
 	return nil
 }
 
@@ -38,10 +60,7 @@ func (x *exchange) reserveTokens() error {
 	default:
 		tokens += unknownOutput
 	}
-	if refusal := x.request.pass.Reserve(x.server.opts.Clock(), tokens); refusal != nil {
-		return x.turnAway(refusal)
-	}
-	return nil
+	return x.unlessRefused(func() *quota.Refusal { return x.request.pass.Reserve(x.server.opts.Clock(), tokens) })
 }
 
 func (x *exchange) turnAway(refusal *quota.Refusal) error {

@@ -222,18 +222,21 @@ func (b *Budgets) refusal(now time.Time, o Owner, budget store.Budget) *Refusal 
 		whose, command = fmt.Sprintf("of account %q", o.Account), "mneme account update "+o.Account
 	}
 	for _, w := range p.windows(now, budget) {
+		if w.budget == 0 {
+			continue
+		}
 		spent := b.spent(now, o, &w)
-		switch {
-		case w.budget == 0:
-		case spent >= w.budget:
+		if spent >= w.budget {
 			e := codec.Errorf(codec.KindQuota, "The budget %s, %v USD %s, is used up: %v USD were spent. It begins again on %s; an operator can raise it with: %s --%s",
 				whose, w.budget, w.each, spent, w.reset.Format("2 January 2006 at 15:04 MST"), command, flagOf(w.limit))
 			e.RetryAfter = w.reset.Sub(now)
-			return &Refusal{w.limit, e}
-		case spent+p.reserved >= w.budget || !b.Leases.admits(now, budgetOf(now, o, w.limit), int64(w.budget), 1):
+			return &Refusal{Limit: w.limit, Error: e}
+		}
+		admits, coming := b.Leases.admits(now, budgetOf(now, o, w.limit), int64(w.budget), 1)
+		if spent+p.reserved >= w.budget || !admits {
 			e := codec.Errorf(codec.KindRateLimited, "What is left of the budget %s, %v USD %s, is reserved for its open requests. Try again in a moment.", whose, w.budget, w.each)
 			e.RetryAfter = retrySoon
-			return &Refusal{w.limit, e}
+			return &Refusal{w.limit, e, coming}
 		}
 	}
 	return nil

@@ -27,18 +27,33 @@ const (
 
 	// creditShare is the part of a limit that all servers together let in before they have heard of the lender.
 	creditShare = 4
+
+	// forgetAfter is how long what was left of a limit of a minute is remembered after its lease was given back. By then it is
+	// whole again, however far it was exceeded.
+	forgetAfter = 2 * time.Minute
 )
 
 // part is a server's part of a limit.
 type part struct {
 	ship.Use
 	ship.Lease
-	leased  bool  // there is a lease
-	base    int64 // Used when that was made
-	whole   int64 // Most likewise
-	asked   bool  // a report is on its way
-	touched time.Time
-	renewed time.Time
+	leased   bool  // there is a lease
+	returned bool  // there was one, and Left is what was left of the limit when it was given back
+	base     int64 // Used when that was made, or given back
+	whole    int64 // Most likewise
+	asked    bool  // a report is on its way
+	touched  time.Time
+	renewed  time.Time
+	coming   chan struct{} // closed when the lender has answered, or has not; nil: nothing waits for it
+}
+
+// answered lets go what waits for the lender.
+func (p *part) answered() {
+	p.asked = false
+	if p.coming != nil {
+		close(p.coming)
+		p.coming = nil
+	}
 }
 
 // NewLeases gives leases of nothing.
@@ -79,43 +94,61 @@ func (l *Leases) evenly(now time.Time, most int64) int64 {
 	return max(most/l.servers, 1)
 }
 
-// at gives the part of a limit.
+// at gives the part of a limit. A request that ends late changes neither when it was last used nor how much it is.
 func (l *Leases) at(now time.Time, of ship.Share, most int64) *part {
 	p := l.parts[of]
 	if p == nil {
 		p = &part{Use: ship.Use{Share: of}}
 		l.parts[of] = p
+	}
+	if !p.leased {
 		l.signal()
 	}
-	p.Most, p.touched = most, now
+	if !now.Before(p.touched) {
+		p.Most, p.touched = most, now
+	}
 	return p
 }
 
 // room is how much more may be used or held.
-func (l *Leases) room(now time.Time, p *part) int64 {
-	if !p.leased {
-		if l.away(now) {
-			return max(p.Most/l.servers, 1) - p.Used - p.Held
-		}
-		return max(p.Most/(creditShare*l.servers), 1) - p.Used - p.Held
+func (l *Leases) room(now time.Time, p *part) (room int64) {
+	switch {
+	case l.away(now) && (p.leased || p.returned):
+		room = max(p.Room, p.Left/l.servers)
+	case l.away(now):
+		room = max(p.Most/l.servers, 1)
+	case p.leased:
+		room = p.Room
+	default:
+		room = l.credit(now, p)
 	}
-	allowed := p.Room
-	if l.away(now) {
-		allowed = max(allowed, p.Left/l.servers)
+	return room - (p.Used - p.base) - p.Held
+}
+
+// credit is what may be used of a limit without a lease. Where one was given back, it is no more than was left of the limit: a
+// server that pauses ever again would else exceed it each time.
+func (l *Leases) credit(now time.Time, p *part) int64 {
+	credit := max(p.Most/(creditShare*l.servers), 1)
+	if !p.returned {
+		return credit
 	}
-	return allowed - (p.Used - p.base) - p.Held
+	left := p.Left + p.Most - p.whole
+	if isRate(p.Share) {
+		left += int64(now.Sub(p.renewed).Minutes() * float64(p.Most))
+	}
+	return min(credit, left)
 }
 
 // admits reports whether a limit has room for an amount. A limit of 0 always has. Limits without a period hold while the lender
-// is away by [Leases.evenly] alone.
-func (l *Leases) admits(now time.Time, of ship.Share, most, amount int64) bool {
+// is away by [Leases.evenly] alone. Where there is no room and no lease yet, coming is closed when it may have come.
+func (l *Leases) admits(now time.Time, of ship.Share, most, amount int64) (admits bool, coming <-chan struct{}) {
 	if l == nil || most <= 0 {
-		return true
+		return true, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if of.Period == 0 && l.away(now) {
-		return true
+		return true, nil
 	}
 	p := l.at(now, of, most)
 	room := l.room(now, p)
@@ -123,11 +156,17 @@ func (l *Leases) admits(now time.Time, of ship.Share, most, amount int64) bool {
 		amount = min(amount, 1) // on credit, any request while there is some
 	}
 	if room >= max(amount, 1) {
-		return true
+		return true, nil
 	}
 	p.Want = max(p.Want, amount, 1)
 	l.signal()
-	return false
+	if p.leased || l.away(now) {
+		return false, nil
+	}
+	if p.coming == nil {
+		p.coming = make(chan struct{})
+	}
+	return false, p.coming
 }
 
 // add counts on a limit what was used and what is held.
@@ -150,7 +189,7 @@ func (l *Leases) spent(of ship.Share, most int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.parts[of]
-	if p == nil || !p.leased {
+	if p == nil || !p.leased && !p.returned {
 		return 0
 	}
 	return p.whole - p.Left + p.Used - p.base
@@ -161,12 +200,16 @@ func (l *Leases) spent(of ship.Share, most int64) int64 {
 func (l *Leases) Report(now time.Time, most int) (uses []ship.Use) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.parts {
+	for of, p := range l.parts {
 		if len(uses) == most {
 			l.signal() // for the others
 			break
 		}
-		if p.asked || p.leased && p.Want == 0 && now.Sub(p.renewed) < leaseRenew {
+		if p.isRest(now) {
+			delete(l.parts, of)
+			continue
+		}
+		if p.asked || p.leased && p.Want == 0 && now.Sub(p.renewed) < leaseRenew || p.returned && !p.touched.After(p.renewed) {
 			continue
 		}
 		p.asked = true
@@ -180,6 +223,12 @@ func (l *Leases) Report(now time.Time, most int) (uses []ship.Use) {
 	return uses
 }
 
+// isRest reports whether nothing of the part is to be remembered any more.
+func (p *part) isRest(now time.Time) bool {
+	return p.returned && !p.asked && p.Held == 0 && p.Used == p.Counted && now.Sub(p.touched) > forgetAfter &&
+		(p.Period == 0 || isOver(now, p.Share))
+}
+
 // Renew takes the lender's answer to a report.
 func (l *Leases) Renew(now time.Time, uses []ship.Use, leases []ship.Lease, servers int64) {
 	l.mu.Lock()
@@ -191,17 +240,12 @@ func (l *Leases) Renew(now time.Time, uses []ship.Use, leases []ship.Lease, serv
 		if p == nil {
 			continue
 		}
-		p.asked, p.Counted = false, u.Used
-		if u.Want == ship.GiveBack {
-			if p.Used == u.Used && p.Held == 0 {
-				delete(l.parts, u.Share)
-				continue
-			}
-			p.renewed = time.Time{} // it was used meanwhile: ask at once
-		} else {
-			p.renewed = now
+		p.answered()
+		p.Counted, p.base, p.whole, p.Lease, p.renewed = u.Used, u.Used, u.Most, leases[i], now
+		p.leased, p.returned = u.Want != ship.GiveBack, u.Want == ship.GiveBack
+		if p.returned && (p.Used != u.Used || p.Held > 0) { // it was used meanwhile
+			l.signal()
 		}
-		p.leased, p.base, p.whole, p.Lease = true, u.Used, u.Most, leases[i]
 	}
 }
 
@@ -211,7 +255,8 @@ func (l *Leases) Unheard(uses []ship.Use) {
 	defer l.mu.Unlock()
 	for i := range uses {
 		if p := l.parts[uses[i].Share]; p != nil {
-			p.asked, p.Want = false, max(p.Want, uses[i].Want)
+			p.answered()
+			p.Want = max(p.Want, uses[i].Want)
 		}
 	}
 }

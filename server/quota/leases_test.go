@@ -164,8 +164,107 @@ func TestALeaseThatIsNotUsedGoesToOthers(t *testing.T) {
 	}
 }
 
-// However servers use a limit of a month, report, lose replies and are started again: together they stay within it and their
-// credit.
+// A server that pauses gives its leases back. What it is let in on when it goes on is no more than was left.
+func TestAServerThatPausesDoesNotExceedALimitEachTime(t *testing.T) {
+	const most = 120
+	for name, limits := range map[string]store.Limits{
+		"requests a minute": {RequestsPerMinute: most},
+		"tokens a month":    {TokensPerMonth: most},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, use := newSeveral(noon, 3), [3]store.KeyUse{}
+			let, now := 0, noon
+			for range 100 {
+				for i := range s.tables {
+					for range 2 * most {
+						pass, refusal := s.tables[i].Enter(now, "key_a", limits, &use[i], 1)
+						if refusal != nil {
+							break
+						}
+						if pass.Reserve(now, 1) == nil {
+							let++
+						}
+						pass.Leave(now, 1)
+					}
+					s.renew(now, i)
+				}
+				now = now.Add(leaseIdle + time.Second)
+				for i := range s.tables {
+					s.renew(now, i)
+				}
+			}
+			within := most
+			if limits.RequestsPerMinute > 0 {
+				within += int(now.Sub(noon).Minutes() * most)
+			}
+			if let > within+most/creditShare {
+				t.Errorf("%d are let in of %d", let, within)
+			}
+			for range 2 {
+				now = now.Add(24 * 31 * time.Hour)
+				for i := range s.tables {
+					s.renew(now, i)
+				}
+			}
+			if parts := len(s.tables[0].Leases.parts); parts != 0 {
+				t.Errorf("after two months it remembers %d limits", parts)
+			}
+		})
+	}
+}
+
+// A request that finds no credit may wait for the lease, which has all that is left.
+func TestTheFirstLeaseIsWaitedFor(t *testing.T) {
+	const most = 60
+	s := newSeveral(noon, 3)
+	limits := store.Limits{RequestsPerMinute: most}
+	enter := func() *Refusal {
+		_, refusal := s.tables[0].Enter(noon, "key_a", limits, nil, 1)
+		return refusal
+	}
+	let, refusal := 0, enter()
+	for ; refusal == nil; refusal = enter() {
+		let++
+	}
+	if refusal.Coming == nil || let != most/creditShare/3 {
+		t.Fatalf("after %d requests: %+v", let, refusal)
+	}
+	s.renew(noon, 0)
+	select {
+	case <-refusal.Coming:
+	default:
+		t.Error("the lease has come, and the request waits")
+	}
+	for refusal = enter(); refusal == nil; refusal = enter() {
+		let++
+	}
+	if refusal.Coming != nil || let != most {
+		t.Errorf("on lease %d requests of %d are let in, and then: %+v", let, most, refusal)
+	}
+}
+
+// An exchange that ends late says nothing about when its key was last used, and how much the limit is by now.
+func TestAnOldRequestDoesNotSetALimitBack(t *testing.T) {
+	s := newSeveral(noon, 1)
+	old, refusal := s.tables[0].Enter(noon, "key_a", store.Limits{TokensPerMinute: 10}, nil, 1)
+	if refusal != nil {
+		t.Fatal(refusal.Error)
+	}
+	later := noon.Add(time.Minute)
+	s.renew(later, 0)
+	if _, refusal := s.tables[0].Enter(later, "key_a", store.Limits{TokensPerMinute: 100}, nil, 1); refusal != nil {
+		t.Fatal(refusal.Error)
+	}
+	old.Leave(later, 5)
+	for _, use := range s.tables[0].Leases.Report(later.Add(leaseRenew), 10) {
+		if use.Most != 100 || use.Want == ship.GiveBack {
+			t.Errorf("reported is %+v", use)
+		}
+	}
+}
+
+// However servers use a limit of a month, pause, report, lose replies and are started again: together they stay within it and
+// their credit.
 func TestLeasesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.Int64Range(1, 500).Draw(t, "most")
@@ -173,26 +272,32 @@ func TestLeasesHold(t *testing.T) {
 		s, use := newSeveral(noon, servers), [servers]store.KeyUse{}
 		limits := store.Limits{TokensPerMonth: most}
 		var total int64
+		now := noon
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			i := rapid.IntRange(0, servers-1).Draw(t, "server")
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
-				s.renew(noon, i)
+				s.renew(now, i)
 			case 1: // the reply is lost
-				uses := s.tables[i].Leases.Report(noon, 100)
-				s.lender.Lend(noon, string(rune('a'+i)), uses)
+				uses := s.tables[i].Leases.Report(now, 100)
+				s.lender.Lend(now, string(rune('a'+i)), uses)
 				s.tables[i].Leases.Unheard(uses)
 			case 2: // the request is
-				s.tables[i].Leases.Unheard(s.tables[i].Leases.Report(noon, 100))
+				s.tables[i].Leases.Unheard(s.tables[i].Leases.Report(now, 100))
+			case 3: // all of them pause
+				now = now.Add(leaseIdle + time.Second)
+				for i := range servers {
+					s.renew(now, i)
+				}
 			default:
-				pass, refusal := s.tables[i].Enter(noon, "key_a", limits, &use[i], 1)
+				pass, refusal := s.tables[i].Enter(now, "key_a", limits, &use[i], 1)
 				if refusal != nil {
 					continue
 				}
-				if pass.Reserve(noon, 1) == nil {
+				if pass.Reserve(now, 1) == nil {
 					total++
 				}
-				pass.Leave(noon, 1)
+				pass.Leave(now, 1)
 			}
 		}
 		if credit := max(most/creditShare, servers); total > most+credit {

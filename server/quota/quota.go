@@ -62,6 +62,15 @@ type state struct {
 type Refusal struct {
 	Limit Limit
 	Error *codec.Error
+
+	// Coming is closed when the first lease of the limit may have come, with which the request may be let in; nil: there is no
+	// such thing to wait for. The channel may never be closed.
+	Coming <-chan struct{}
+}
+
+func (r *Refusal) until(coming <-chan struct{}) *Refusal {
+	r.Coming = coming
+	return r
 }
 
 // Enter lets a request in, or says why not. Limits are those that hold for the key, joined; estimate is what the prompt is
@@ -138,13 +147,13 @@ func usedUp(now time.Time, most int64) *Refusal {
 	e := codec.Errorf(codec.KindQuota, "The budget of this service key, %d tokens a month, is used up. It begins again on %s; an operator can raise it with: mneme key update",
 		most, next.Format("2 January 2006 at 15:04 MST"))
 	e.RetryAfter = next.Sub(now)
-	return &Refusal{TokensPerMonth, e}
+	return &Refusal{Limit: TokensPerMonth, Error: e}
 }
 
 func tooMuch(limit Limit, wait time.Duration, format string, most int64) *Refusal {
 	e := codec.Errorf(codec.KindRateLimited, "Too much at once: "+format+". Try again in %v.", most, wait.Round(time.Millisecond))
 	e.RetryAfter = wait
-	return &Refusal{limit, e}
+	return &Refusal{Limit: limit, Error: e}
 }
 
 // Pass is a request that was let in. The methods of a nil Pass do nothing.
@@ -155,6 +164,7 @@ type Pass struct {
 	budget   int64 // tokens a month; 0: no limit
 	estimate int64
 	reserved int64 // of the budget
+	refused  bool  // for want of budget
 
 	Standing Standing // as it was when the request was let in
 }
@@ -163,7 +173,7 @@ type Pass struct {
 const mostReserved = 1 << 40
 
 // Reserve sets aside the tokens of the month that the request may use, or says why it is not let in after all. It then takes
-// nothing of the minute. A pass reserves once.
+// nothing of the minute, from [Pass.Leave] on. A pass reserves once.
 func (p *Pass) Reserve(now time.Time, tokens int64) *Refusal {
 	if p == nil || p.budget == 0 {
 		return nil
@@ -172,18 +182,18 @@ func (p *Pass) Reserve(now time.Time, tokens int64) *Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	used := p.shared.tokens(p.use)
-	if used+s.reserved < p.budget && p.shared.admits(TokensPerMonth, 1) {
-		p.reserved = min(max(tokens, 0), mostReserved)
-		s.reserved += p.reserved
-		p.shared.add(TokensPerMonth, 0, p.reserved)
-		return nil
-	}
-	s.requests.level++
-	p.shared.add(RequestsPerMinute, -1, 0)
+	p.refused = true
 	if used >= p.budget {
 		return usedUp(now, p.budget)
 	}
-	return tooMuch(TokensPerMonth, retrySoon, "what is left of the %d tokens a month of this service key is reserved for its open exchanges", p.budget)
+	if admits, coming := p.shared.admits(TokensPerMonth, 1); used+s.reserved >= p.budget || !admits {
+		return tooMuch(TokensPerMonth, retrySoon, "what is left of the %d tokens a month of this service key is reserved for its open exchanges", p.budget).until(coming)
+	}
+	p.refused = false
+	p.reserved = min(max(tokens, 0), mostReserved)
+	s.reserved += p.reserved
+	p.shared.add(TokensPerMonth, 0, p.reserved)
+	return nil
 }
 
 // Leave ends the request, which used so many tokens: they count on the key's month in place of what was reserved.
@@ -193,6 +203,10 @@ func (p *Pass) Leave(now time.Time, used int64) {
 	}
 	p.state.mu.Lock()
 	defer p.state.mu.Unlock()
+	if p.refused {
+		p.state.requests.level++
+		p.shared.add(RequestsPerMinute, -1, 0)
+	}
 	p.state.open--
 	p.state.tokens.level += float64(p.estimate - used)
 	p.state.reserved -= p.reserved

@@ -40,8 +40,11 @@ func (s *shared) share(limit Limit) ship.Share {
 	return ship.Share{Limit: string(limit), Key: s.key, Period: periodOf(s.began, limit)}
 }
 
-func (s *shared) admits(limit Limit, amount int64) bool {
-	return s.leases == nil || s.leases.admits(s.began, s.share(limit), s.most(limit), amount)
+func (s *shared) admits(limit Limit, amount int64) (admits bool, coming <-chan struct{}) {
+	if s.leases == nil {
+		return true, nil
+	}
+	return s.leases.admits(s.began, s.share(limit), s.most(limit), amount)
 }
 
 func (s *shared) add(limit Limit, used, held int64) {
@@ -61,14 +64,15 @@ func (s *shared) tokens(use *store.KeyUse) int64 {
 
 // refusal says why what is on lease does not let a request in.
 func (s *shared) refusal(estimate int64) *Refusal {
+	if admits, coming := s.admits(Concurrent, 1); !admits {
+		return tooMuch(Concurrent, retrySoon, "of the %d exchanges that may be open with this service key none is left on this server", s.limits.Concurrent).until(coming)
+	}
+	if admits, coming := s.admits(RequestsPerMinute, 1); !admits {
+		return tooMuch(RequestsPerMinute, retrySoon, "this service key may send %d requests a minute", s.limits.RequestsPerMinute).until(coming)
+	}
 	most := s.limits.TokensPerMinute
-	switch {
-	case !s.admits(Concurrent, 1):
-		return tooMuch(Concurrent, retrySoon, "of the %d exchanges that may be open with this service key none is left on this server", s.limits.Concurrent)
-	case !s.admits(RequestsPerMinute, 1):
-		return tooMuch(RequestsPerMinute, retrySoon, "this service key may send %d requests a minute", s.limits.RequestsPerMinute)
-	case !s.admits(TokensPerMinute, min(estimate, most)):
-		return tooMuch(TokensPerMinute, retrySoon, "this service key may use %d tokens a minute", most)
+	if admits, coming := s.admits(TokensPerMinute, min(estimate, most)); !admits {
+		return tooMuch(TokensPerMinute, retrySoon, "this service key may use %d tokens a minute", most).until(coming)
 	}
 	return nil
 }

@@ -266,49 +266,63 @@ func (d *streamDecoder) callItemDone(dst []codec.Event, it *outputItem, w *wireI
 
 // terminal reads the response object that ends an answer.
 func (d *streamDecoder) terminal(dst []codec.Event, f *frame) []codec.Event {
-	return d.response(dst, f.response, bytes.TrimPrefix(f.kind, []byte("response.")))
+	var r response
+	for m := scan.Object(f.response); m.Next(); {
+		r.take(&m)
+	}
+	return d.response(dst, &r, f.response, bytes.TrimPrefix(f.kind, []byte("response.")))
+}
+
+// response is the members of a response object that matter here, raw.
+type response struct {
+	head                                 responseHead
+	status, output, details, usage, tier []byte
+}
+
+func (r *response) take(m *scan.Members) {
+	r.head.take(m)
+	switch string(m.Key) {
+	case "status":
+		r.status = m.Value
+	case "output":
+		r.output = m.Value
+	case "incomplete_details":
+		r.details = m.Value
+	case "usage":
+		r.usage = m.Value
+	case "service_tier":
+		r.tier = scan.Body(m.Value)
+	}
+}
+
+// repeatsRequest reports whether a member of a response object repeats one of the request that may be long. Nothing is read of
+// it here, so what its strings hold is not looked at.
+func repeatsRequest(name []byte) bool {
+	return string(name) == "instructions" || string(name) == "tools"
 }
 
 // response takes in a whole response object: its items as far as they were not streamed, then how it ended. status is
-// what the event's name says; the object's own word goes before it.
-func (d *streamDecoder) response(dst []codec.Event, v, status []byte) []codec.Event {
-	var (
-		head                         responseHead
-		output, details, usage, tier []byte
-	)
-	for m := scan.Object(v); m.Next(); { // once: the object repeats instructions and tools of the request
-		head.take(&m)
-		switch string(m.Key) {
-		case "status":
-			if s := scan.Body(m.Value); len(s) > 0 {
-				status = s
-			}
-		case "output":
-			output = m.Value
-		case "incomplete_details":
-			details = m.Value
-		case "usage":
-			usage = m.Value
-		case "service_tier":
-			tier = scan.Body(m.Value)
-		}
+// what the event's name says; the object's own word goes before it. v is the object.
+func (d *streamDecoder) response(dst []codec.Event, r *response, v, status []byte) []codec.Event {
+	if own := scan.Body(r.status); len(own) > 0 {
+		status = own
 	}
 	switch string(status) {
 	case "completed", "incomplete":
 	case "failed":
-		return d.fail(appendUsage(dst, usage, tier), errorIn(v))
+		return d.fail(appendUsage(dst, r.usage, r.tier), errorIn(v))
 	default:
-		return d.fail(appendUsage(dst, usage, tier), codec.Errorf(codec.KindUpstream, "The provider ended the answer without completing it."))
+		return d.fail(appendUsage(dst, r.usage, r.tier), codec.Errorf(codec.KindUpstream, "The provider ended the answer without completing it."))
 	}
 	if !d.started {
-		dst = d.start(dst, head)
+		dst = d.start(dst, r.head)
 	}
-	dst = d.output(dst, output)
+	dst = d.output(dst, r.output)
 	for i := range d.items {
 		dst = closeItem(dst, &d.items[i])
 	}
-	dst = append(dst, codec.Event{Kind: codec.EventFinish, Finish: d.finish(status, details)})
-	dst = appendUsage(dst, usage, tier)
+	dst = append(dst, codec.Event{Kind: codec.EventFinish, Finish: d.finish(status, r.details)})
+	dst = appendUsage(dst, r.usage, r.tier)
 	return d.end(dst, codec.EndTerminal)
 }
 
@@ -383,12 +397,20 @@ func appendUsage(dst []codec.Event, v, tier []byte) []codec.Event {
 
 // DecodeAnswer implements [codec.ProviderCodec]: a complete answer is the terminal event without a stream before it.
 func (provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
-	var d streamDecoder
-	if !scan.Valid(body) || !scan.IsObject(body) {
+	var (
+		d     streamDecoder
+		r     response
+		valid = true
+	)
+	object := scan.ReadObject(body, func(m *scan.Members) {
+		r.take(m)
+		valid = valid && (repeatsRequest(m.Key) || scan.TextIsValid(m.Value))
+	})
+	switch {
+	case !object || !valid:
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider's answer cannot be read: it is not a JSON object."))
-	}
-	if scan.Get(body, "status") == nil && scan.Get(body, "output") == nil {
+	case r.status == nil && r.output == nil:
 		return d.fail(dst, errorIn(body))
 	}
-	return d.response(dst, body, []byte("completed"))
+	return d.response(dst, &r, body, []byte("completed"))
 }

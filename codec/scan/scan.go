@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"unicode/utf8"
 
 	"github.com/bytedance/sonic/decoder"
 )
@@ -47,6 +48,24 @@ func ObjectAt(doc []byte, at int) Members {
 		return Members{doc: doc[:at], pos: at}
 	}
 	return Members{doc: doc, pos: at + 1}
+}
+
+// ReadObject walks the members of a document that nobody has validated and reports whether it is an object and [WellFormed]: it
+// costs as much as finding that out alone. What visit has been given counts only where the report is good.
+func ReadObject(doc []byte, visit func(m *Members)) bool {
+	m := Object(doc)
+	for from, first := m.pos, true; m.NextName(); from, first = m.End, false {
+		if comma := bytes.IndexByte(doc[from:m.Start], ',') >= 0; comma == first {
+			return false
+		}
+		end, ok := skipLong(doc, m.pos)
+		if !ok || end > len(doc) || !m.take(end) {
+			return false
+		}
+		visit(&m)
+	}
+	end := m.Close()
+	return end > m.pos && doc[end-1] == '}' && Space(doc, end) == len(doc) && utf8.Valid(doc)
 }
 
 // Close gives the offset after an object whose members have all been walked: an object that is read anyway need not be

@@ -202,6 +202,32 @@ func TestValidRefusesWhatTheLibraryLetsThrough(t *testing.T) {
 	}
 }
 
+// Documents that are broken in every place where that can be seen are refused, as they are when they are validated first.
+func TestReadingAnObjectValidatesIt(t *testing.T) {
+	const whole = ` {"a" : {"b":[1,{"c":"\"x"},[]],"d":{}} ,"e":"text of a\u00e9", "f":-1.5e3,"g":[ ],"h":true,"i":{},"j":null, "k":"` +
+		"0123456789012345678901234567890123456789012345678901234567890123456789" + `"} ` // a string that is long for the library
+	agrees := func(doc string) {
+		if got, want := scan.ReadObject([]byte(doc), func(*scan.Members) {}), scan.WellFormed([]byte(doc)) && scan.IsObject([]byte(doc)); got != want {
+			t.Errorf("%q: read %v, valid %v", doc, got, want)
+		}
+	}
+	for _, doc := range []string{``, ` `, `{}`, `{ }`, `{} {}`, `{},`, `[]`, `[{}]`, `null`, `"a"`, `{"a":1}}`, `{"a":{}} x`} {
+		agrees(doc)
+	}
+	for i := range whole {
+		agrees(whole[:i])
+		agrees(whole[:i] + whole[i+1:])
+		for _, c := range "{}[]:,\"\\ 1t\xff" {
+			agrees(whole[:i] + string(c) + whole[i:])
+			agrees(whole[:i] + string(c) + whole[i+1:])
+		}
+	}
+	var names strings.Builder
+	if !scan.ReadObject([]byte(whole), func(m *scan.Members) { names.Write(m.Key) }) || names.String() != "aefghijk" {
+		t.Errorf("read %s", names.String())
+	}
+}
+
 func TestALongValueThatIsCutOffEndsWithTheDocument(t *testing.T) {
 	for _, stem := range []string{`"`, `{"a":"`, `{"a":{"b":"`, `[[["`} {
 		for _, tail := range []string{``, `"`, `",`, `","c":`} {

@@ -12,14 +12,14 @@ import (
 )
 
 // usedBefore is a house on the machine of somebody who has used agents before.
-func usedBefore(t *testing.T) *house {
+func usedBefore(t *testing.T, changes ...func(*plan)) *house {
 	t.Helper()
 	t.Setenv("CLAUDE_CONFIG_DIR", "")
 	t.Setenv("CODEX_HOME", "")
 	home := t.TempDir()
 	ok(t, os.CopyFS(filepath.Join(home, ".claude", "projects"), os.DirFS("history/testdata/claude-code")))
 	ok(t, os.CopyFS(filepath.Join(home, ".codex", "sessions"), os.DirFS("history/testdata/codex")))
-	return windowed(t, func(p *plan) { p.server.Home = home })
+	return windowed(t, append(changes, func(p *plan) { p.server.Home = home })...)
 }
 
 const everything = `{"client":"claude-code"}`
@@ -92,6 +92,23 @@ func TestHistoriesAreForTheOperatorAlone(t *testing.T) {
 	home := windowed(t) // a service without a home
 	if response, text := home.window("GET", "/ui/v1/histories", "", "X-Mneme-UI", "1", "Cookie", home.enter("")); response.StatusCode != http.StatusForbidden {
 		t.Errorf("without a home: %d %s", response.StatusCode, text)
+	}
+}
+
+func TestHistoriesAreNotForThoseWhoComeOverANetwork(t *testing.T) {
+	network := overTLS(t)
+	h := usedBefore(t, network, func(p *plan) { p.server.Listen = []string{"tls:0.0.0.0:0"} })
+	cookie := h.enter("")
+	for _, method := range []string{"GET", "POST"} {
+		if response, text := h.window(method, "/ui/v1/histories", everything, "X-Mneme-UI", "1", "Cookie", cookie); response.StatusCode != http.StatusForbidden || strings.Contains(text, "files") {
+			t.Errorf("%s: %d %s", method, response.StatusCode, text)
+		}
+	}
+	if _, text := h.window("GET", "/ui/session", "", "X-Mneme-UI", "1", "Cookie", cookie); !strings.Contains(text, `"admin"`) || strings.Contains(text, "histories") {
+		t.Errorf("they are offered: %s", text)
+	}
+	if page, err := h.store.Archive().Sessions("acme", store.SessionQuery{}); err != nil || len(page.Data) != 0 {
+		t.Errorf("%d sessions were imported (%v)", len(page.Data), err)
 	}
 }
 

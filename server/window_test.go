@@ -3,7 +3,9 @@ package server_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,6 +159,41 @@ func TestTheWindowIsNotReachedByAnotherSitesName(t *testing.T) {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("by a name that leads here: %d", response.StatusCode)
+	}
+}
+
+// A listener on an open network may have the port of one that only this machine can reach.
+func TestTheWindowIsNotShownOverAnOpenNetworkBesideThisMachine(t *testing.T) {
+	addresses, err := net.InterfaceAddrs()
+	ok(t, err)
+	at := slices.IndexFunc(addresses, func(a net.Addr) bool { n, is := a.(*net.IPNet); return is && n.IP.IsGlobalUnicast() })
+	if at < 0 {
+		t.Skip("this machine is in no network")
+	}
+	outside := addresses[at].(*net.IPNet).IP.String()
+	free, err := net.Listen("tcp", net.JoinHostPort(outside, "0"))
+	ok(t, err)
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	ok(t, free.Close())
+	h := build(t, func(p *plan) {
+		p.server.Listen = []string{"127.0.0.1:" + port, net.JoinHostPort(outside, port)}
+	})
+	reader := h.createKey("acme", store.ScopeRead)
+	ask := func(method, host, path, body string) int {
+		r := h.request(t.Context(), method, path, body, "X-Mneme-UI", "1", "Authorization", "Bearer "+reader)
+		r.URL.Host, r.Host = net.JoinHostPort(host, port), "localhost"
+		response, err := h.client.Do(r)
+		ok(t, err)
+		ok(t, response.Body.Close())
+		return response.StatusCode
+	}
+	for host, want := range map[string]int{"127.0.0.1": http.StatusOK, outside: http.StatusForbidden} {
+		if got := ask("POST", host, "/ui/session", `{"key":"`+reader+`"}`); got != want {
+			t.Errorf("signing in over %s: %d, want %d", host, got, want)
+		}
+		if got := ask("GET", host, "/v1/memory/sessions", ""); got != http.StatusOK {
+			t.Errorf("a program that reads over %s: %d", host, got)
+		}
 	}
 }
 

@@ -207,19 +207,34 @@ func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
 
 // OnTLS reports whether a request came under TLS.
 func (s *Server) OnTLS(in *Request) bool {
-	local, ok := in.conn.LocalAddr().(*net.TCPAddr)
-	return ok && slices.ContainsFunc(s.listeners, func(l *listener) bool {
-		at, tcp := l.Addr().(*net.TCPAddr)
-		return tcp && l.address.TLS && at.Port == local.Port
-	})
+	l := s.listenerOf(in)
+	return l != nil && l.address.TLS
 }
 
 // OnLoopback reports whether a request came over a listener that only this machine can reach.
 func (s *Server) OnLoopback(in *Request) bool {
+	l := s.listenerOf(in)
+	return l != nil && listen.IsLoopback(l.Addr())
+}
+
+// listenerOf gives the listener that took the connection of a request; nil for those of sockets. Listeners on several
+// addresses may share a port.
+func (s *Server) listenerOf(in *Request) (found *listener) {
 	local, ok := in.conn.LocalAddr().(*net.TCPAddr)
-	return ok && slices.ContainsFunc(s.listeners, func(l *listener) bool {
-		return listen.IsLoopback(l.Addr()) && l.Addr().(*net.TCPAddr).Port == local.Port
-	})
+	if !ok {
+		return nil
+	}
+	for _, l := range s.listeners {
+		at, tcp := l.Addr().(*net.TCPAddr)
+		switch {
+		case !tcp || at.Port != local.Port:
+		case at.IP.Equal(local.IP):
+			return l
+		case at.IP.IsUnspecified():
+			found = l
+		}
+	}
+	return found
 }
 
 // Draining reports whether the server has begun to shut down.

@@ -77,6 +77,16 @@ func newVisitor(t *testing.T, h *house) *visitor {
 	return &visitor{&http.Client{Jar: jar, Transport: transport}, t, h}
 }
 
+// admitted is somebody who has signed in with an OpenID provider, and may read.
+func admitted(t *testing.T, h *house) (*identityProvider, *visitor) {
+	t.Helper()
+	p := introduce(t, h)
+	p.trust(reader)
+	v := newVisitor(t, h)
+	v.signIn(p, v.begin("/ui/"))
+	return p, v
+}
+
 // fetch asks for something of the page, as the page does.
 func (v *visitor) fetch(method, path string) (status int, text string) {
 	v.t.Helper()
@@ -165,10 +175,7 @@ func TestAPersonSignsInWithAnOpenIDProvider(t *testing.T) {
 
 func TestASignInEndsWithTheGrantThatAllowedIt(t *testing.T) {
 	h := windowed(t)
-	p := introduce(t, h)
-	p.trust(reader)
-	v := newVisitor(t, h)
-	v.signIn(p, v.begin("/ui/"))
+	p, v := admitted(t, h)
 	p.trust(openid.Grant{Claim: "sub", Value: "id2", Account: "acme", Scopes: store.AllScopes}, reader)
 	if status, text := v.fetch("GET", "/ui/session"); status != http.StatusOK {
 		t.Errorf("another grant ends it: %d %s", status, text)
@@ -202,10 +209,7 @@ func TestTheFirstGrantThatFitsCountsWhereverItsClaimIs(t *testing.T) {
 
 func TestACodeGivesMoreThanTheGrantThatSomebodyIsSignedInWith(t *testing.T) {
 	h := windowed(t)
-	p := introduce(t, h)
-	p.trust(reader)
-	v := newVisitor(t, h)
-	v.signIn(p, v.begin("/ui/"))
+	_, v := admitted(t, h)
 	code, err := h.proxy.Invite("acme")
 	ok(t, err)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/ui/session", strings.NewReader(`{"code":"`+code+`"}`))
@@ -218,10 +222,7 @@ func TestACodeGivesMoreThanTheGrantThatSomebodyIsSignedInWith(t *testing.T) {
 
 func TestSigningOutRevokesTheKeyOfAGrantThatIsGone(t *testing.T) {
 	h := windowed(t)
-	p := introduce(t, h)
-	p.trust(reader)
-	v := newVisitor(t, h)
-	v.signIn(p, v.begin("/ui/"))
+	_, v := admitted(t, h)
 	h.proxy.UseOpenID(openid.Options{})
 	if status, _ := v.fetch("DELETE", "/ui/session"); status != http.StatusNoContent {
 		t.Errorf("signing out: %d", status)

@@ -108,7 +108,7 @@ func (c *Compare) measure(ctx context.Context, s *command.Env) (*Report, error) 
 			fleet.targets = append(fleet.targets, t)
 		}
 	}
-	r := &runner{Run: &run, fleet: fleet, err: s.Err}
+	r := &runner{Run: &run, fleet: fleet, env: s}
 	report, err := r.report(ctx, chosen)
 	if err == nil && c.Out != "" {
 		err = report.write(c.Out)

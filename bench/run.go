@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"os"
@@ -39,7 +38,7 @@ type Run struct {
 type runner struct {
 	*Run
 	fleet *fleet
-	err   io.Writer // for people
+	env   *command.Env
 	bar   *progressbar.ProgressBar
 	seed  int
 }
@@ -74,7 +73,7 @@ func (c *Run) Run(ctx context.Context, s *command.Env) error {
 		return nil
 	}
 	fleet.targets = append(fleet.targets, gateways...)
-	r := &runner{Run: c, fleet: fleet, err: s.Err}
+	r := &runner{Run: c, fleet: fleet, env: s}
 	report, err := r.report(ctx, chosen)
 	if err != nil {
 		return err
@@ -122,9 +121,9 @@ func (r *runner) report(ctx context.Context, chosen []lane) (*Report, error) {
 		}
 	}
 	r.bar = progressbar.NewOptions(steps,
-		progressbar.OptionSetWriter(r.err), progressbar.OptionShowCount(), progressbar.OptionSetWidth(20),
+		progressbar.OptionSetWriter(r.env.Err), progressbar.OptionShowCount(), progressbar.OptionSetWidth(20),
 		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(200*time.Millisecond),
-		progressbar.OptionSetPredictTime(true))
+		progressbar.OptionSetPredictTime(true), progressbar.OptionSetVisibility(r.env.ShowsProgress()))
 	for i := range chosen {
 		data, err := r.lane(ctx, &chosen[i])
 		if err != nil {
@@ -324,7 +323,7 @@ func (r *runner) profile(ctx context.Context, l *lane, t *target) (wait func()) 
 			err = t.profile(ctx, r.Seconds, file)
 		}
 		if err != nil {
-			fmt.Fprintln(r.err, "profile:", err)
+			fmt.Fprintln(r.env.Err, "profile:", err)
 		}
 	}()
 	return func() { <-done }

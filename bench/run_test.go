@@ -24,6 +24,9 @@ func measured(t *testing.T, run *Run) (report *Report, said string) {
 	if err := run.Run(t.Context(), &command.Env{Out: &out, Err: &people, Version: "v0.0.0-test"}); err != nil {
 		t.Fatal(err, people.String())
 	}
+	if strings.Contains(people.String(), "\r") {
+		t.Errorf("progress is drawn where nobody sees it: %q", people.String())
+	}
 	report, err := readReport(filepath.Join(run.Out, "report.json"))
 	if err != nil {
 		t.Fatal(err)

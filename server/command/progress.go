@@ -9,10 +9,12 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows a progress bar for size bytes, or -1 if the size is unknown. It shows nothing unless standard error is a
-// terminal.
+// ShowsProgress reports whether a person watches standard error: progress is drawn nowhere else.
+func (s *Env) ShowsProgress() bool { return isTerminal(s.Err) }
+
+// progress shows a progress bar for size bytes, or -1 if the size is unknown.
 func (s *Env) progress(what string, size int64) *progressbar.ProgressBar {
-	if !isTerminal(s.Err) {
+	if !s.ShowsProgress() {
 		return progressbar.DefaultBytesSilent(size)
 	}
 	return progressbar.NewOptions64(size,
@@ -23,7 +25,7 @@ func (s *Env) progress(what string, size int64) *progressbar.ProgressBar {
 
 // waiting shows an indeterminate progress bar until done is called.
 func (s *Env) waiting(what string) (done func()) {
-	if !isTerminal(s.Err) {
+	if !s.ShowsProgress() {
 		return func() {}
 	}
 	bar := progressbar.NewOptions64(-1,

@@ -66,7 +66,7 @@ func (s *Env) watchIndex(ctx context.Context, client *admin.Client, account stri
 		if vectors && v != nil && stats.Index.Lag == 0 {
 			embedded.most = max(v.Total, v.Done)
 			embedded.show(s, "embedding", v.Done)
-			if v.Error != "" && !isTerminal(s.Err) {
+			if v.Error != "" && !s.ShowsProgress() {
 				return nil, fmt.Errorf("the vectors cannot be built: %s; the server keeps trying", v.Error)
 			}
 		}
@@ -89,7 +89,7 @@ type steps struct {
 
 // show says how many are done. Where standard error is no terminal it shows nothing.
 func (p *steps) show(s *Env, what string, done uint64) {
-	if !isTerminal(s.Err) || p.most == 0 {
+	if !s.ShowsProgress() || p.most == 0 {
 		return
 	}
 	if p.bar == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/mnemeproxy/mneme/bench/provider"
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server"
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/ui"
@@ -256,12 +257,13 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		}
 	})
 	b.story("filters are asked of the whole list, not of what is loaded", func(t *testing.T) {
-		h := windowed(t)
-		h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Where is the wombat?", "Below.")), "User-Agent", "claude-cli/2.1", "X-Service-Project", "/home/dev/burrow", "X-Service-Chat-Key", "w")
+		h := windowed(t, func(p *plan) { p.router.Aliases = []router.Alias{{Model: "The-Large-One", To: messages.model}} })
+		h.post(messages.path, messages.said("The-Large-One", "Be brief.", sim("Where is the wombat?", "Below.")), "User-Agent", "claude-cli/2.1", "X-Service-Project", "/home/dev/burrow", "X-Service-Chat-Key", "w")
 		h.post(messages.path, messages.said(messages.model, "Be brief.", "Which one failed? [[sim: error overloaded]]"), "User-Agent", "claude-cli/2.1", "X-Service-Project", "/home/dev/burrow", "X-Service-Chat-Key", "f")
 		for i := range 60 { // more than a page of them came later
 			h.post(chat.path, chat.said(chat.model, "Be brief.", sim("And what else?", "This.")), "User-Agent", "curl/8", "X-Service-Project", "/home/dev/reef", "X-Service-Chat-Key", fmt.Sprint("k", i))
 		}
+		h.find(h.createKey("acme", store.ScopeRead), `{"query":"wombat"}`) // once it is indexed
 		b.open(h, h.invite())
 		b.shows("Show more")
 		b.hides("Where is the wombat?")
@@ -271,10 +273,12 @@ func TestABrowserAtTheWindow(t *testing.T) {
 			b.finds(fmt.Sprintf(`[...document.querySelectorAll('.sessions .row b')].map((e) => e.innerText.replace(/ \[\[.*/, '')).join() === %q`, strings.Join(want, ",")), filter)
 		}
 		b.finds(`[...document.querySelectorAll('option')].some((e) => e.value === '/home/dev/burrow')`, "a project of which no row is loaded, to choose")
+		b.finds(`[...document.querySelectorAll('option')].some((e) => e.value === 'the-large-one')`, "a model as it was asked for, to choose")
 		rows("project=/home/dev/burrow", "Which one failed?", "Where is the wombat?")
 		rows("client=claude-code&outcome=complete", "Where is the wombat?")
 		rows("client=claude-code&outcome=incomplete&when=1d", "Which one failed?")
-		rows("model="+messages.model, "Which one failed?", "Where is the wombat?")
+		rows("model="+messages.model, "Which one failed?")
+		rows("model=the-large-one", "Where is the wombat?")
 		b.visit("/ui/?client=nobody")
 		b.shows("No session fits these filters.")
 	})

@@ -23,6 +23,9 @@ func TestSessionsAreFoundByClientProjectAndOutcome(t *testing.T) {
 	ask("a", "curl/8", "/src/b", OutcomeComplete) // the first ones count
 	codex := ask("b", "codex_exec/1", "/src/a", OutcomeUpstreamError)
 	nameless := ask("c", "", "", OutcomeComplete)
+	o := say("hello")
+	o.ChatKey, o.ModelAsked = "d", "House/Large"
+	large := c.session(o, "hi")
 	err := c.s.update(t.Context(), func(g *gathering, w *write) error { // as earlier versions wrote it
 		id, _ := kv.ParseSessionID(codex)
 		r, ref := g.session(sessionRef{1, id})
@@ -40,8 +43,9 @@ func TestSessionsAreFoundByClientProjectAndOutcome(t *testing.T) {
 		"client":     {SessionQuery{Client: "claude-code"}, []string{claude}},
 		"project":    {SessionQuery{Project: "/src/a"}, []string{codex, claude}},
 		"both":       {SessionQuery{Project: "/src/a", Client: "codex"}, []string{codex}},
-		"complete":   {SessionQuery{State: Complete}, []string{nameless, claude}},
+		"complete":   {SessionQuery{State: Complete}, []string{large, nameless, claude}},
 		"incomplete": {SessionQuery{State: Incomplete}, []string{codex}},
+		"model":      {SessionQuery{Model: "house/large"}, []string{large}},
 		"nobody's":   {SessionQuery{Client: "curl"}, nil},
 	} {
 		if got := listSessions(t, c.s, story.query); !slices.Equal(got, story.want) {

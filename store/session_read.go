@@ -21,7 +21,7 @@ type SessionQuery struct {
 	// Filters; the zero value does not filter.
 	ChatKey         string
 	ExternalSession string
-	Model           string // asked for in one of the session's exchanges
+	Model           string // asked for in one of the session's exchanges, in whatever case
 	Tag             string
 	Client          string // as [ExchangeInfo.Client] names it
 	Project         string
@@ -139,7 +139,7 @@ func (q *SessionQuery) matches(s *Session) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	return s.Merged == "" &&
 		is(q.ChatKey, s.ChatKey) && is(q.ExternalSession, s.ExternalSession) && is(q.Parent, s.Parent) &&
-		(q.Model == "" || slices.Contains(s.Models, q.Model)) &&
+		(q.Model == "" || slices.ContainsFunc(s.Models, func(asked string) bool { return strings.EqualFold(asked, q.Model) })) &&
 		(q.Tag == "" || slices.Contains(s.Tags, q.Tag)) &&
 		is(q.Client, s.Client) && is(q.Project, s.Project) &&
 		(q.State == AnyState || (q.State == Complete) == (s.Exchanges == s.Completed)) &&

@@ -54,8 +54,10 @@ export function Sessions({ who }) {
 
   // Choices are what the account's reports name, and what the rows do.
   const since = useMemo(() => new Date(Date.now() - 90 * 864e5).toISOString(), []);
-  const { data: usage } = useLoad(state.ready ? '/v1/memory/usage?by=project,client,model&since=' + since : null);
-  const values = (name, of) => [...new Set((usage ? usage.data.map((line) => line[name]) : []).concat(state.rows.flatMap(of)).filter(Boolean))].sort();
+  const { data: usage } = useLoad(state.ready ? '/v1/memory/usage?by=project,client&since=' + since : null);
+  const values = (name) => [...new Set((usage ? usage.data : []).concat(state.rows).map((line) => line[name]).filter(Boolean))].sort();
+  const asked = useAsked(state.ready);
+  const models = () => [...new Map(asked.concat(state.rows.flatMap((s) => s.models || [])).map((name) => [name.toLowerCase(), name])).values()].sort();
 
   const shown = arrange(state.rows);
   const move = (step) => {
@@ -78,7 +80,7 @@ export function Sessions({ who }) {
     <div class="bar-top">
       <h1>Sessions</h1>
       <div class="filters">
-        ${select('project', 'project', values('project', (s) => s.project))} ${select('client', 'client', values('client', (s) => s.client))} ${select('model', 'model', values('model', (s) => s.models))}
+        ${select('project', 'project', values('project'))} ${select('client', 'client', values('client'))} ${select('model', 'model', models())}
         ${select('when', 'when', [{ value: '1d', name: 'a day' }, { value: '7d', name: '7 days' }, { value: '30d', name: '30 days' }])}
         ${select('outcome', 'outcome', [{ value: 'complete', name: 'complete' }, { value: 'incomplete', name: 'not complete' }])}
       </div>
@@ -88,6 +90,22 @@ export function Sessions({ who }) {
     ${state.ready && !state.looking && !shown.length && html`<${Empty} title="Nothing here"><p>No session fits these filters.</p><//>`}
     ${state.more && !state.looking && html`<button class="more" onClick=${() => load(state.last)}>Show more</button>`}
   </section>`;
+}
+
+// useAsked gives the models that were asked for, in small letters; reports name those that were sent, which aliases make others.
+// Where there is no search it gives none.
+function useAsked(ready) {
+  const [names, set] = useState([]);
+  useEffect(() => {
+    if (!ready) return undefined;
+    const control = new AbortController();
+    api('/v1/memory/search', { method: 'POST', signal: control.signal, body: { newest: true, limit: 1, facets: true } }).then(
+      (answer) => set((answer.facets.model || []).map((v) => v.value)),
+      () => {},
+    );
+    return () => control.abort();
+  }, [ready]);
+  return names;
 }
 
 // arrange puts what subagents did under the session that they worked for.

@@ -204,7 +204,7 @@ func TestAnErasedExchangeIsNotRecalled(t *testing.T) {
 	h := searching(t)
 	first := h.inShop("monday", "Why does ErrLockTimeout come up?", "The retry in pkg/lock/wait.go runs.")
 	h.find(h.key, `{"newest":true}`)
-	h.ask(http.StatusAccepted, http.MethodDelete, "/exchanges/"+first.exchange(), "")
+	h.erased(member(h.ask(http.StatusAccepted, http.MethodDelete, "/exchanges/"+first.exchange(), "").body, "id"))
 	if r := h.recalled(h.key, askedIn("where does ErrLockTimeout come from", shop)); r.Text != "" {
 		t.Errorf("recalled is %+v", r)
 	}

@@ -110,6 +110,18 @@ func TestEscapeAndUnescapeAreInverse(t *testing.T) {
 	})
 }
 
+func TestEscapeRepairsEachByteThatIsNoText(t *testing.T) {
+	for text, want := range map[string]string{
+		"\xff": "\uFFFD", "a\xff\xfeb": "a\uFFFD\uFFFDb", "\u00e9\xc3": "\u00e9\uFFFD", "\xed\xa0\x80": "\uFFFD\uFFFD\uFFFD", "\xff\"\n": "\uFFFD" + `\"\n`,
+	} {
+		for _, before := range []string{"", "seven b", "eight by"} {
+			if got := string(scan.Escape([]byte("dst"), []byte(before+text))); got != "dst"+before+want {
+				t.Errorf("%q becomes %q, want %q behind %q", text, got, want, before)
+			}
+		}
+	}
+}
+
 func TestUnescapeReadsEveryEscape(t *testing.T) {
 	cases := map[string]string{
 		`\"\\\/\b\f\n\r\t`: "\"\\/\b\f\n\r\t", `\u00e9\u00E9`: "éé", `\ud83d\ude00`: "😀", `\ud83d`: "\uFFFD", `\ud83dx`: "\uFFFDx",
@@ -125,6 +137,24 @@ func TestUnescapeReadsEveryEscape(t *testing.T) {
 				t.Errorf("%s: got %q, want %q behind it", body, got, want)
 			}
 		}
+	}
+}
+
+func BenchmarkEscape(b *testing.B) {
+	for name, text := range map[string]string{
+		"code":    strings.Repeat("\tif err := store.Put(key, \"value\"); err != nil {\n\t\treturn fmt.Errorf(\"put: %w\", err)\n\t}\n", 50),
+		"prose":   strings.Repeat("Read before you write, keep changes small, and say what you did not do. ", 60) + "\n",
+		"Chinese": strings.Repeat("先读后写，小步修改，并说明没做的事。", 100),
+		"French":  strings.Repeat("Lire avant d'écrire, peu changer à la fois, et dire ce qui n'a pas été fait. ", 50),
+		"a name":  "get_weather",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			dst := make([]byte, 0, 2*len(text))
+			for b.Loop() {
+				dst = scan.Escape(dst[:0], []byte(text))
+			}
+		})
 	}
 }
 

@@ -222,28 +222,42 @@ func hex4(b []byte) (rune, bool) {
 }
 
 // Escape appends text as a string body: quotes, backslashes and control characters escaped, everything else as it is
-// (no escaping of <, > or &: it would change bytes that providers cache by). Invalid UTF-8 becomes U+FFFD.
+// (no escaping of <, > or &: it would change bytes that providers cache by). Each byte that is not UTF-8 becomes U+FFFD; only
+// such text makes it allocate beside dst.
 func Escape(dst, text []byte) []byte {
+	if !utf8.Valid(text) {
+		text = repaired(text)
+	}
 	from := 0
-	for i := 0; i < len(text); {
-		c := text[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRune(text[i:])
-			if r != utf8.RuneError || size > 1 {
-				i += size
-				continue
-			}
-		}
-		dst = append(dst, text[from:i]...)
-		dst = appendEscape(dst, c)
-		i++
-		from = i
+	for i := nextEscaped(text, 0); i < len(text); i = nextEscaped(text, from) {
+		dst = appendEscape(append(dst, text[from:i]...), text[i])
+		from = i + 1
 	}
 	return append(dst, text[from:]...)
+}
+
+func repaired(text []byte) []byte {
+	out := make([]byte, 0, len(text)+utf8.UTFMax)
+	for _, r := range string(text) {
+		out = utf8.AppendRune(out, r)
+	}
+	return out
+}
+
+// nextEscaped is the offset of the first byte of text from i on that is escaped. It looks at eight bytes at a time.
+func nextEscaped(text []byte, i int) int {
+	const ones, highs, quotes, slashes, floor = 0x0101010101010101, 0x8080808080808080, 0x2222222222222222, 0x5c5c5c5c5c5c5c5c, 0x2020202020202020
+	for ; i+8 <= len(text); i += 8 {
+		w := binary.LittleEndian.Uint64(text[i:])
+		q, s := w^quotes, w^slashes
+		if found := ((q-ones)&^q | (s-ones)&^s | (w-floor)&^w) & highs; found != 0 {
+			return i + bits.TrailingZeros64(found)/8 // the lowest mark is exact, whatever borrows do above it
+		}
+	}
+	for i < len(text) && text[i] >= 0x20 && text[i] != '"' && text[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 func appendEscape(dst []byte, c byte) []byte {
@@ -257,9 +271,6 @@ func appendEscape(dst []byte, c byte) []byte {
 		return append(dst, '\\', 'r')
 	case '\t':
 		return append(dst, '\\', 't')
-	}
-	if c >= utf8.RuneSelf {
-		return append(dst, "\uFFFD"...)
 	}
 	return append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 }

@@ -99,7 +99,7 @@ func (x *exchange) recollect(o *store.Opening) *store.RecallInfo {
 	case !places[last].Newest:
 		info.Reason = reasonLate
 	default:
-		found[last] = x.decide(&places[last], session, q.Envelope.Items[places[last].Item].Of(o.Body), o.Project, found)
+		found[last] = x.decide(places, session, q.Envelope.Items[places[last].Item].Of(o.Body), o.Project, found)
 	}
 	insertions := x.insertions(places, found, info)
 	if r := found[last]; r != nil {
@@ -127,33 +127,39 @@ func (x *exchange) conversation(o *store.Opening) string {
 	return ""
 }
 
-// decided gives what was decided at places: by all that was said up to them, else by the session.
+// decided gives what was decided at places: by all that was said up to them, else by the session, which never decides for
+// the newest one.
 func (x *exchange) decided(places []turns.Place, session string) ([]*store.Recollection, error) {
 	keys := make([]store.RecollectionKey, len(places))
 	for i := range places {
 		keys[i] = store.RecollectionKey(places[i].Key)
 	}
 	found, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
-	if err != nil || session == "" || !slices.Contains(found, nil) {
+	if err != nil || session == "" {
 		return found, err
 	}
-	if n := len(places) - 1; places[n].Newest { // the session's key never decides
-		places, keys = places[:n], keys[:n]
-	}
+	var missing []int
 	for i := range places {
-		keys[i] = store.RecollectionKey(places[i].Session(session))
+		if found[i] == nil && !places[i].Newest {
+			missing = append(missing, i)
+		}
+	}
+	if len(missing) == 0 {
+		return found, nil
+	}
+	keys = keys[:0]
+	for _, key := range turns.SessionKeys(session, places, missing) {
+		keys = append(keys, store.RecollectionKey(key))
 	}
 	bySession, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
-	for i := range bySession {
-		if found[i] == nil {
-			found[i] = bySession[i]
-		}
+	for i, r := range bySession {
+		found[missing[i]] = r
 	}
 	return found, err
 }
 
-// decide asks what is to be recalled at a place, and keeps that; nil where it cannot be kept.
-func (x *exchange) decide(p *turns.Place, session string, item []byte, project string, before []*store.Recollection) *store.Recollection {
+// decide asks what is to be recalled at the newest place, and gives what is kept of that: silence where nothing can be.
+func (x *exchange) decide(places []turns.Place, session string, item []byte, project string, before []*store.Recollection) *store.Recollection {
 	q := recall.Query{Account: x.request.caller.Account, Prompt: x.server.places.Said(item), Project: project, Tokens: x.tokensAsked()}
 	spent := 0
 	for _, r := range before {
@@ -177,9 +183,10 @@ func (x *exchange) decide(p *turns.Place, session string, item []byte, project s
 	for i := range r.Hits {
 		decision.Quotes = append(decision.Quotes, r.Hits[i].Exchange)
 	}
-	keys := []store.RecollectionKey{store.RecollectionKey(p.Key)}
+	newest := len(places) - 1
+	keys := []store.RecollectionKey{store.RecollectionKey(places[newest].Key)}
 	if session != "" {
-		keys = append(keys, store.RecollectionKey(p.Session(session)))
+		keys = append(keys, store.RecollectionKey(turns.SessionKeys(session, places, []int{newest})[0]))
 	}
 	holds, err := x.server.engine.Notes.Recollect(x.ctx, x.request.caller.Account, keys, decision)
 	if err != nil {

@@ -1,8 +1,12 @@
 package turns_test
 
 import (
+	"encoding/hex"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/codec/turns"
@@ -14,8 +18,11 @@ func places(t *testing.T, body string) []turns.Place {
 	if err := e.Read([]byte(body)); err != nil {
 		t.Fatal(err)
 	}
-	r := turns.Reader{IsBoot: func(text string) bool { return strings.HasPrefix(text, "# AGENTS.md") }}
-	return r.Places(&turns.Request{Body: []byte(body), Envelope: &e, Scope: "acme"})
+	return newReader().Places(&turns.Request{Body: []byte(body), Envelope: &e, Scope: "acme"})
+}
+
+func newReader() *turns.Reader {
+	return &turns.Reader{IsBoot: func(text string) bool { return strings.HasPrefix(text, "# AGENTS.md") }}
 }
 
 func TestAPlaceIsTheSameHoweverClientsWriteIt(t *testing.T) {
@@ -30,6 +37,48 @@ func TestAPlaceIsTheSameHoweverClientsWriteIt(t *testing.T) {
 	if first[0].Newest || !first[1].Newest || !second[1].Newest {
 		t.Errorf("the newest are %v and %v", first, second)
 	}
+}
+
+func TestKeysStayThoseThatAreOnDisk(t *testing.T) {
+	found := places(t, `{"model":"m","previous_response_id":"resp_1","messages":[{"role":"system","content":"s"},{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"yes"}]},{"role":"user","content":"one"}]}`)
+	var keys []string
+	for _, p := range found {
+		keys = append(keys, hex.EncodeToString(p.Key[:]))
+	}
+	for _, key := range turns.SessionKeys("s", found, []int{0, 1}) {
+		keys = append(keys, hex.EncodeToString(key[:]))
+	}
+	want := []string{"4845e0c568f15db0a97c640eb6597059", "f51baf427efe12095bcc5918a18899fb", "a4ab40848e9d0946212cdf88d1c289c1", "c7c23539f14603e576b5185c12117e66"}
+	if diff := cmp.Diff(want, keys); diff != "" {
+		t.Error(diff)
+	}
+	if second := turns.SessionKeys("s", found, []int{1}); hex.EncodeToString(second[0][:]) != want[3] {
+		t.Errorf("asked for alone, the second key is %x", second[0])
+	}
+}
+
+func TestAReaderThatHasReadMuchFindsTheSamePlaces(t *testing.T) {
+	remembering := newReader()
+	rapid.Check(t, func(t *rapid.T) {
+		said := rapid.SampledFrom([]string{
+			`{"role":"user","content":"go on"}`, `{"role":"user","content":"stop"}`, `{"role":"user","content":"` + strings.Repeat("so ", 100) + `"}`,
+			`{"role":"assistant","content":"yes"}`, `{"role":"assistant","content":"` + strings.Repeat("no ", 100) + `"}`,
+			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}`, `{"role":"system","content":"brief"}`,
+		})
+		body := []byte(`{"model":"m","messages":[` + strings.Join(rapid.SliceOfN(said, 1, 12).Draw(t, "messages"), ",") + `]}`)
+		q := turns.Request{Body: body, Envelope: new(codec.Envelope), Scope: rapid.SampledFrom([]string{"acme", "other"}).Draw(t, "scope")}
+		if err := q.Envelope.Read(body); err != nil {
+			t.Fatal(err)
+		}
+		fresh := newReader().Places(&q)
+		if rapid.Bool().Draw(t, "with fingerprints") {
+			q.Pieces = q.Envelope.Blocks(nil)
+			q.Prints = codec.Fingerprints(nil, "acme", body, q.Pieces)
+		}
+		if diff := cmp.Diff(fresh, remembering.Places(&q)); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+	})
 }
 
 func TestOnlyAPersonOpensATurn(t *testing.T) {

@@ -8,47 +8,53 @@ type Insertion struct {
 	Text []byte
 }
 
-// Insert gives the body with insertions, which ascend and lie inside items, and lets the envelope go by it. The body
+// Insert appends to dst the body with insertions, which ascend and lie inside items, and lets the envelope go by it. The body
 // itself stays as it is, and so do the lists that the envelope had before.
-func (e *Envelope) Insert(body []byte, insertions []Insertion) []byte {
+func (e *Envelope) Insert(dst, body []byte, insertions []Insertion) []byte {
 	size := len(body)
 	for i := range insertions {
 		size += len(insertions[i].Text)
 	}
-	out, at := make([]byte, 0, size), 0
+	dst = slices.Grow(dst, size)
+	at := 0
 	for _, in := range insertions {
-		out = append(append(out, body[at:in.At]...), in.Text...)
+		dst = append(append(dst, body[at:in.At]...), in.Text...)
 		at = in.At
 	}
 	for _, spans := range []*[]Span{&e.Opening, &e.Items, &e.Tools, &e.blocks, &e.cuts} {
-		*spans = Shifted(*spans, insertions)
+		*spans = shifted(*spans, insertions)
 	}
-	e.model, e.Metadata, e.usage = shifted(e.model, insertions), shifted(e.Metadata, insertions), shifted(e.usage, insertions)
-	return append(out, body[at:]...)
+	for _, span := range []*Span{&e.model, &e.Metadata, &e.usage} {
+		*span = (&shift{rest: insertions}).span(*span)
+	}
+	return append(dst, body[at:]...)
 }
 
-// Shifted gives where spans stand after insertions.
-func Shifted(spans []Span, insertions []Insertion) []Span {
-	moved := make([]Span, len(spans))
+// shifted gives where spans stand after insertions. Both ascend.
+func shifted(spans []Span, insertions []Insertion) []Span {
+	moved, shift := make([]Span, len(spans)), shift{rest: insertions}
 	for i, s := range spans {
-		moved[i] = shifted(s, insertions)
+		moved[i] = shift.span(s)
 	}
 	return moved
 }
 
-// shifted is where a span stands after insertions; it grows by those inside it.
-func shifted(s Span, insertions []Insertion) Span {
-	if s == (Span{}) {
-		return s
-	}
-	return Span{s.Start + before(s.Start, insertions), s.End + before(s.End, insertions)}
+// shift follows a body and the insertions into it.
+type shift struct {
+	rest   []Insertion // behind the byte that was asked for last
+	passed int         // bytes of those in front of it
 }
 
-// before is how many bytes are inserted in front of a byte.
-func before(at int, insertions []Insertion) (size int) {
-	n, _ := slices.BinarySearchFunc(insertions, at, func(in Insertion, at int) int { return in.At - at })
-	for i := range insertions[:n] {
-		size += len(insertions[i].Text)
+// span gives where a span stands, which does not begin before the end of the last one. It grows by what is inserted inside it.
+func (s *shift) span(of Span) Span {
+	start := s.offset(of.Start)
+	return Span{Start: start, End: s.offset(of.End)}
+}
+
+func (s *shift) offset(at int) int {
+	for len(s.rest) > 0 && s.rest[0].At < at {
+		s.passed += len(s.rest[0].Text)
+		s.rest = s.rest[1:]
 	}
-	return size
+	return at + s.passed
 }

@@ -13,7 +13,7 @@ import (
 func TestBlocksMoveWithWhatIsInsertedInFrontOfThem(t *testing.T) {
 	body := []byte(`{"model":"m","system":"be brief","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"tools":[{"name":"t"}]}`)
 	e := readEnvelope(t, string(body))
-	longer := e.Insert(body, []codec.Insertion{{At: bytes.Index(body, []byte(`a"}`)), Text: []byte("said before: ")}})
+	longer := e.Insert(nil, body, []codec.Insertion{{At: bytes.Index(body, []byte(`a"}`)), Text: []byte("said before: ")}})
 	if diff := cmp.Diff(readEnvelope(t, string(longer)).Blocks(nil), e.Blocks(nil)); diff != "" {
 		t.Errorf("%s\n%s", longer, diff)
 	}
@@ -26,7 +26,7 @@ func TestUsageIsAskedForWhereTheBodyHasGrown(t *testing.T) {
 		`{"stream":true,"model":"m","messages":[{"role":"user","content":"a"}]}`,
 	} {
 		e := readEnvelope(t, body)
-		longer := e.Insert([]byte(body), []codec.Insertion{{At: strings.Index(body, `"}`), Text: []byte(" and what was said before")}})
+		longer := e.Insert(nil, []byte(body), []codec.Insertion{{At: strings.Index(body, `"}`), Text: []byte(" and what was said before")}})
 		fresh := readEnvelope(t, string(longer))
 		if !e.AskForUsage() || !fresh.AskForUsage() {
 			t.Fatalf("%s: nothing is asked for", body)

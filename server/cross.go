@@ -11,6 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
+// upstreamBodies are buffers for bodies that go up in another form than they came. A call that is over has let go of its body, so
+// that they serve other requests then.
 var upstreamBodies = sync.Pool{New: func() any { return new([]byte) }}
 
 // cross serves a client whose format the provider does not speak.

@@ -65,6 +65,7 @@ func (s *Server) Replaying(ctx context.Context, account string, body []byte, rec
 		x := sent
 		info := x.recollect(&opening)
 		s.bodies.Give(x.request.reserved)
+		x.request.release()
 		return info.Replayed
 	}, nil
 }

@@ -230,7 +230,9 @@ func (x *exchange) insert(insertions []codec.Insertion) bool {
 	}
 	x.request.reserved += size
 	whole := len(x.request.envelope.Items) == 1 && x.request.envelope.Items[0].Start == insertions[0].At // an input that was a string
-	x.request.body = x.request.envelope.Insert(x.request.body, insertions)
+	buffer := upstreamBodies.Get().(*[]byte)
+	*buffer = x.request.envelope.Insert((*buffer)[:0], x.request.body, insertions)
+	x.request.body, x.request.buffer = *buffer, buffer
 	if whole {
 		chatKey, external := x.request.envelope.ChatKey, x.request.envelope.ExternalSession
 		x.request.envelope.Reset()
@@ -239,8 +241,7 @@ func (x *exchange) insert(insertions []codec.Insertion) bool {
 		x.request.blocks, x.request.prints = nil, nil
 		return true
 	}
-	pieces := codec.Shifted(x.request.blocks, insertions)
-	prints := slices.Clone(x.request.prints)
+	pieces, prints := x.request.envelope.Blocks(nil), slices.Clone(x.request.prints)
 	for i := range pieces {
 		if pieces[i].End-pieces[i].Start != x.request.blocks[i].End-x.request.blocks[i].Start {
 			copy(prints[i:], codec.Fingerprints(nil, x.request.caller.Account, x.request.body, pieces[i:i+1]))
@@ -280,6 +281,6 @@ func (x *exchange) asSent() func(*store.Exchange) []byte {
 		if len(insertions) == 0 {
 			return recorded.RawRequest
 		}
-		return e.Insert(recorded.RawRequest, insertions)
+		return e.Insert(nil, recorded.RawRequest, insertions)
 	}
 }

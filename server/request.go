@@ -37,8 +37,9 @@ type request struct {
 	previous *store.Exchange  // that it goes on from, if another node of the cluster has it; nil: not asked
 	limited  bool             // the limits of the key turned it away
 
-	body     []byte // decompressed; valid until the handler returns
-	reserved int64  // bytes of the budget of bodies
+	body     []byte  // decompressed; valid until the handler returns
+	buffer   *[]byte // of body, where something is recalled; from upstreamBodies
+	reserved int64   // bytes of the budget of bodies
 	envelope codec.Envelope
 	blocks   []codec.Span        // of body: its messages, tools and the like; nil until split
 	prints   []codec.Fingerprint // of blocks
@@ -46,6 +47,14 @@ type request struct {
 	openings     *chatkey.Memory // of requests before
 	conversation chatkey.Keys    // derived from the opening messages, see keys
 	derived      bool            // conversation is known
+}
+
+// release gives back what the body takes. Nobody may read it any more.
+func (r *request) release() {
+	if r.buffer != nil {
+		upstreamBodies.Put(r.buffer)
+		r.body, r.buffer = nil, nil
+	}
 }
 
 // preferHeaders lets the headers win over the body's members.

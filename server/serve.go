@@ -58,6 +58,7 @@ func (x *exchange) finish() {
 	x.leaveLimits()
 	x.tellFailure()
 	x.report()
+	x.request.release()
 }
 
 // exchange is one request on its way through the proxy, with its answer. It belongs to its handler's goroutine.

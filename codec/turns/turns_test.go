@@ -113,7 +113,7 @@ func TestAnInsertionLeavesTheEnvelopeTrue(t *testing.T) {
 		if err := e.Read([]byte(c.body)); err != nil {
 			t.Fatal(err)
 		}
-		body := e.Insert([]byte(c.body), turns.Insertions(&c.form, []byte(c.body), e.Items[0], "<x>\n"))
+		body := e.Insert(nil, []byte(c.body), turns.Insertions(&c.form, []byte(c.body), e.Items[0], "<x>\n"))
 		if got := string(e.Splice(nil, body, "n")); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
 		}

@@ -50,7 +50,8 @@
 //	stop malformed              the call that the model made cannot be read (gemini, responses)
 //	usage [input=N] [cached=N] [written=N] [output=N] [reasoning=N]
 //	                            token counts; input includes cached and written, output includes reasoning. What is
-//	                            left out is estimated at four bytes per token.
+//	                            left out is estimated at four bytes per token. With [Options.Cache] the cached and the
+//	                            written are those of a prompt cache, counted over the requests before.
 //
 // "stop-at" is the same as "stop".
 //

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"hash"
 	"net/http"
 )
 
@@ -11,6 +12,8 @@ type format interface {
 	authorize(r *http.Request) *fault
 	// read understands a request; with strict, it refuses what the real provider would.
 	read(c *call, strict bool) (*prompt, *fault)
+	// cached counts in bytes what the real provider's prompt cache has of a request, and what it takes in.
+	cached(c *promptCache, owner hash.Hash, request object) (read, written int)
 	// header sets the response headers that clients of the format look for.
 	header(h http.Header, requestID string)
 	// complete appends a whole answer.
@@ -58,6 +61,7 @@ func (c *call) generate(f format) error {
 	if err != nil {
 		return refuse("", "The script in the prompt cannot be played: %v", err)
 	}
+	c.countCached(f, a, p)
 	if !p.stream {
 		if chosen.insideFault != nil {
 			return c.fail(chosen.insideFault, plan)

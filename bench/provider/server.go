@@ -22,6 +22,7 @@ type Options struct {
 	Listen    string           // host:port, default "127.0.0.1:0"
 	Strict    bool             // refuse what the real providers refuse, with their statuses and bodies
 	FreshIDs  bool             // give every answer ids of its own; without it the same request always gets the same bytes
+	Cache     bool             // count what a prompt cache would have; usage then depends on the requests before
 	Clock     func() time.Time // for the created members; default is one fixed instant
 	Keep      int              // how many recordings, bodies included, the server holds; 0 means 256, negative none
 	OnRequest func(Recorded)   // called before a request is answered, from the goroutine that answers it
@@ -48,6 +49,7 @@ type Server struct {
 	served   sync.WaitGroup // the accept loop and every connection
 	open     atomic.Int64
 	recorded *ring
+	cache    *promptCache // nil without [Options.Cache]
 	buffers  sync.Pool
 
 	mu       sync.Mutex
@@ -81,6 +83,9 @@ func Start(options Options) (*Server, error) {
 		recorded: newRing(options.Keep),
 		repeated: make(map[string]int),
 		stored:   newStoredAnswers(),
+	}
+	if options.Cache {
+		s.cache = newPromptCache()
 	}
 	s.buffers.New = func() any { return new([]byte) }
 	s.http = &http.Server{

@@ -87,3 +87,18 @@ func TestRequestsOfCodingAgentsPass(t *testing.T) {
 		})
 	}
 }
+
+func TestAgentsPlayTheScriptOfTheProvider(t *testing.T) {
+	url := start(t, provider.Options{Script: `[[sim: text "of the provider"]]`}).URL() + "/v1/chat/completions"
+	const tools = `"tools":[{"type":"function","function":{"name":"run"}}],`
+	for name, of := range map[string]struct{ tools, prompt, said string }{
+		"an agent":            {tools, "hello", "of the provider"},
+		"an agent's script":   {tools, `[[sim: text \"of the prompt\"]]`, "of the prompt"},
+		"a request unlike it": {"", "hello", "You wrote: hello"},
+	} {
+		_, answer, err := send(t, url, `{"model":"gpt-5.5",`+of.tools+`"messages":[{"role":"user","content":"`+of.prompt+`"}]}`)
+		if err != nil || !strings.Contains(answer, of.said) {
+			t.Errorf("%s: %v %s", name, err, answer)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func burstAnswer(tb testing.TB, members string, events string) (*answer, *prompt
 	tb.Helper()
 	o, _ := parseObject([]byte(members))
 	p := &prompt{model: "gpt-5.5", members: o, text: "[[sim: events " + events + " ; size 12 ]]"}
-	chosen, err := p.choose()
+	chosen, err := p.choose("")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (c *call) generate(f format) error {
 		return refusal
 	}
 	p.bytes = len(c.body)
-	chosen, err := p.choose()
+	chosen, err := p.choose(c.server.options.Script)
 	if err != nil {
 		return refuse("", "The script in the prompt cannot be played: %v", err)
 	}

@@ -94,11 +94,14 @@ func (p *prompt) locate(n int, at func(int) turn) {
 	}
 }
 
-// choose picks the step of the script to play, or makes one up.
-func (p *prompt) choose() (*step, error) {
+// choose picks the step of the script to play, or makes one up. The script of agents is for prompts with tools that have none.
+func (p *prompt) choose(ofAgents string) (*step, error) {
 	source := p.text
-	if p.marker != "" {
+	switch {
+	case p.marker != "":
 		source = p.marker
+	case len(p.tools) > 0 && !strings.Contains(p.text, markerOpen):
+		source = ofAgents
 	}
 	parsed, found, err := findScript(source)
 	if err != nil {

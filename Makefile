@@ -114,6 +114,11 @@ prefixes: ## See in 100,000 requests, and across 200 kills, that each begins wit
 recall-echo: ## See that 50 sessions that recall each other ten times spread nothing, and that of 100,000 decisions none quotes another account or project, or what was erased
 	go test ./server -count=1 -v -timeout 60m -run 'TestSessionsThatRecallEachOther|TestNoDecisionQuotesAnother' -echo-sessions 50 -echo-rounds 10 -isolation-accounts 10 -isolation-decisions 100000 2>&1 | grep -E '^(---|ok|FAIL)|recall_[a-z]+_test'
 
+.PHONY: recall-clients
+recall-clients: build ## Have real Claude Code and Codex converse with recall and without, offline; fails where a prompt cache has half a point less. One: make recall-clients CLIENTS=claude
+	@go build -o $(BIN)/recallclients ./bench/recallclients
+	@.ci/recall-clients $(CLIENTS)
+
 search-speed: build ## Measure searches in a large account while exchanges pass. More: make search-speed ARGS="-documents 10000"
 	@go run ./bench/searchspeed $(ARGS)
 

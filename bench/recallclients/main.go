@@ -1,0 +1,75 @@
+// Command recallclients measures what recall costs real clients at the provider's prompt cache. Claude Code and Codex have the
+// same conversations without recall, with recall in their requests, and with recall by hooks, each with a provider, a server
+// and a home of its own. It prints which share of the prompts' tokens the provider read from its cache, and fails where that
+// is more than half a point below the share without recall.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+)
+
+// mostApart is by how many points of a hundred recall may change the share.
+const mostApart = 0.5
+
+func main() {
+	program := flag.String("mneme", "bin/mneme", "the program")
+	names := flag.String("clients", "claude,codex", "which clients, with commas between; they have to be in PATH")
+	flag.Parse()
+	if err := run(os.Stdout, *program, strings.Split(*names, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "recallclients:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer, program string, names []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "recall-clients-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	var failures []error
+	for _, name := range names {
+		c, known := clients[name]
+		if !known {
+			return fmt.Errorf("no client %q; there are claude and codex", name)
+		}
+		var without float64
+		for n, w := range ways {
+			m, err := measure(ctx, program, filepath.Join(dir, fmt.Sprint(name, n)), c, w)
+			if err != nil {
+				return fmt.Errorf("%s, recall %s: %w", c.name, w.name, err)
+			}
+			share := 100 * m.CacheShare
+			fmt.Fprintf(out, "%s, recall %s: %.2f %% of %d tokens cached in %d requests, %d recollections of %d tokens", c.name, w.name,
+				share, m.prompts(), m.Requests, m.recalled.Spoke, m.recalled.Tokens)
+			if w.off() {
+				without = share
+				fmt.Fprintln(out)
+				continue
+			}
+			fmt.Fprintf(out, ", %+.2f points\n", share-without)
+			switch {
+			case m.recalled.Spoke < int64(len(topics)):
+				failures = append(failures, fmt.Errorf("%s, recall %s: %d questions of %d were answered from memory", c.name, w.name, m.recalled.Spoke, len(topics)))
+			case math.Abs(share-without) > mostApart:
+				failures = append(failures, fmt.Errorf("%s, recall %s: the cached share is more than %.1f points away", c.name, w.name, mostApart))
+			}
+		}
+	}
+	return errors.Join(failures...)
+}

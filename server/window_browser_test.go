@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -202,6 +203,30 @@ func TestABrowserAtTheWindow(t *testing.T) {
 		reads(wombatsRead)
 		for _, barrier := range b.barriers() {
 			t.Error(barrier)
+		}
+	})
+	b.story("a conversation forks where two requests name the same answer to go on from, and one whose request failed does not", func(t *testing.T) {
+		h := windowed(t)
+		say := func(model, previous, text string) (id, session string) {
+			t.Helper()
+			a := h.post(responses.path, fmt.Sprintf(`{"model":%q,"previous_response_id":%s,"input":%s}`, model, previous, quoted(text)))
+			var answer struct{ ID string }
+			_ = json.Unmarshal([]byte(a.body), &answer)
+			return quoted(answer.ID), a.header.Get("X-Service-Session-ID")
+		}
+		for _, model := range []string{responses.model, messages.model} { // whose answers have their provider's ids, and ours
+			first, session := say(model, "null", sim("Where do quokkas live?", "On Rottnest."))
+			wombats, _ := say(model, first, sim("And what about wombats?", "In Tasmania."))
+			say(model, wombats, sim("What do they eat?", "Grass."))
+			say(model, first, "And numbats? [[sim: error overloaded]]")
+			say(model, first, "And numbats? [[sim: error overloaded]]")
+			h.turns(session)
+			b.open(h, h.invite())
+			b.shows("Where do quokkas live?")
+			b.visit("/ui/sessions/" + session)
+			b.shows("2 branches from here")
+			b.finds(`[...document.querySelectorAll('.turn > header .n')].map((e) => e.innerText).join() === '1,4,5'`, "the branch whose request failed, and the same again")
+			b.finds(`[...document.querySelectorAll('.fork button')].map((e) => /(\d) turns/.exec(e.innerText)[1]).join() === '2,2'`, "two branches of two turns")
 		}
 	})
 	b.story("a conversation that goes back into its first request forks, and one whose request failed does not", func(t *testing.T) {

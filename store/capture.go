@@ -178,7 +178,7 @@ func openingInfo(id string, o *Opening, started time.Time) *ExchangeInfo {
 		Stream: o.Stream, Simulated: o.Simulated, Auxiliary: strings.Clone(o.Auxiliary),
 		ChatKey: strings.Clone(o.ChatKey), ExternalSession: strings.Clone(o.ExternalSession),
 		NativeSession: strings.Clone(o.NativeSession), NativeAgent: strings.Clone(o.NativeAgent),
-		Project:     strings.Clone(o.Project),
+		Project: strings.Clone(o.Project), PreviousResponse: strings.Clone(o.PreviousResponse),
 		RequestType: strings.Clone(o.ContentType), RequestSize: int64(len(o.Body)),
 		Redactions: redactions(o.Redacted, nil),
 	}

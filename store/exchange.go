@@ -186,6 +186,8 @@ type ExchangeInfo struct {
 	Translation   []string   `json:"translation,omitempty"`
 	Attempts      []Attempt  `json:"attempts,omitempty"`
 
+	PreviousResponse string `json:"previous_response,omitempty"` // id of the response that the request goes on from
+
 	Recall *RecallInfo `json:"recall,omitempty"`
 
 	Header       []HeaderField `json:"header,omitempty"`

@@ -57,6 +57,7 @@ func (x *ExchangeInfo) writeFields(w *fieldWriter) {
 	w.texts(40, x.Tags)
 	w.text(41, x.Note)
 	w.text(42, x.Committed)
+	w.text(43, x.PreviousResponse)
 }
 
 func (x *ExchangeInfo) readField(r *fieldReader) {
@@ -151,6 +152,8 @@ func (x *ExchangeInfo) readField(r *fieldReader) {
 		x.Note = r.string()
 	case 42:
 		x.Committed = r.string()
+	case 43:
+		x.PreviousResponse = r.string()
 	}
 }
 

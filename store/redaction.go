@@ -36,7 +36,7 @@ func redactOpening(o *Opening, r *redact.Redactor) *Opening {
 	masked.Redacted = nil
 	masked.Redacted.Join(o.Redacted)
 	for _, id := range []*string{
-		&masked.ChatKey, &masked.ExternalSession, &masked.NativeSession, &masked.NativeAgent, &masked.NativeParent, &masked.Conversation,
+		&masked.ChatKey, &masked.ExternalSession, &masked.NativeSession, &masked.NativeAgent, &masked.NativeParent, &masked.PreviousResponse, &masked.Conversation,
 	} {
 		redactID(r, id, &masked.Redacted)
 	}
@@ -65,7 +65,7 @@ func redactAttempts(r *redact.Redactor, attempts []Attempt, tally *redact.Tally)
 
 // redactInfo masks what the record of an exchange says that was imported.
 func redactInfo(r *redact.Redactor, info *ExchangeInfo, tally *redact.Tally) {
-	for _, id := range []*string{&info.ChatKey, &info.ExternalSession, &info.NativeSession, &info.NativeAgent} {
+	for _, id := range []*string{&info.ChatKey, &info.ExternalSession, &info.NativeSession, &info.NativeAgent, &info.PreviousResponse} {
 		redactID(r, id, tally)
 	}
 	for _, text := range []*string{

@@ -182,8 +182,11 @@ type Exchange struct {
 	Note       *string     `json:"note,omitempty"`
 
 	// Object 'memory.exchange'
-	Object              string  `json:"object"`
-	Outcome             string  `json:"outcome"`
+	Object  string `json:"object"`
+	Outcome string `json:"outcome"`
+
+	// PreviousResponse The response that the request goes on from.
+	PreviousResponse    *string `json:"previous_response,omitempty"`
 	Project             *string `json:"project,omitempty"`
 	Provider            *string `json:"provider,omitempty"`
 	ProviderRequestId   *string `json:"provider_request_id,omitempty"`
@@ -326,19 +329,22 @@ type ListedExchange struct {
 	Id              string         `json:"id"`
 
 	// Imported into this store; zero: it passed here
-	Imported          *time.Time `json:"imported,omitempty"`
-	KeyId             *string    `json:"key_id,omitempty"`
-	LastByte          *time.Time `json:"last_byte,omitempty"`
-	ModelAsked        *string    `json:"model_asked,omitempty"`
-	ModelSent         *string    `json:"model_sent,omitempty"`
-	ModelServed       *string    `json:"model_served,omitempty"`
-	NativeAgent       *string    `json:"native_agent,omitempty"`
-	NativeSession     *string    `json:"native_session,omitempty"`
-	Note              *string    `json:"note,omitempty"`
-	Outcome           string     `json:"outcome"`
-	Project           *string    `json:"project,omitempty"`
-	Provider          *string    `json:"provider,omitempty"`
-	ProviderRequestId *string    `json:"provider_request_id,omitempty"`
+	Imported      *time.Time `json:"imported,omitempty"`
+	KeyId         *string    `json:"key_id,omitempty"`
+	LastByte      *time.Time `json:"last_byte,omitempty"`
+	ModelAsked    *string    `json:"model_asked,omitempty"`
+	ModelSent     *string    `json:"model_sent,omitempty"`
+	ModelServed   *string    `json:"model_served,omitempty"`
+	NativeAgent   *string    `json:"native_agent,omitempty"`
+	NativeSession *string    `json:"native_session,omitempty"`
+	Note          *string    `json:"note,omitempty"`
+	Outcome       string     `json:"outcome"`
+
+	// PreviousResponse The response that the request goes on from.
+	PreviousResponse  *string `json:"previous_response,omitempty"`
+	Project           *string `json:"project,omitempty"`
+	Provider          *string `json:"provider,omitempty"`
+	ProviderRequestId *string `json:"provider_request_id,omitempty"`
 
 	// Recall What an exchange's record says of recalling.
 	Recall *RecallInfo `json:"recall,omitempty"`

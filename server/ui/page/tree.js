@@ -8,14 +8,16 @@ export class Tree {
     this.roots = [];
     this.nodes = new Map(); // by exchange
     this.loose = []; // in front of the first turn
-    const continued = new Set(turns.map((t) => t.turn && t.turn.parent));
+    const answers = new Map(turns.filter((t) => t.exchange.response_id).map((t) => [t.exchange.response_id, t.exchange.id]));
+    const parent = ({ exchange, turn }) => turn && (turn.parent || answers.get(exchange.previous_response));
+    const continued = new Set(turns.map(parent));
     const order = [];
     for (const entry of turns) {
       const id = entry.exchange.id;
-      const from = entry.turn && this.nodes.get(entry.turn.parent);
+      const from = this.nodes.get(parent(entry));
       const before = order[order.length - 1];
       if (from || (entry.turn && (!before || continued.has(id)))) {
-        const node = from ? behind(from, entry) : newNode(entry, before);
+        const node = !from ? newNode(entry, before) : entry.turn.parent ? behind(from, entry) : after(from, entry);
         (node.before ? node.before.ways : this.roots).push(node);
         this.nodes.set(id, node);
         order.push(node);
@@ -56,6 +58,14 @@ export class Tree {
 const alone = (entry) => ({ entry, lead: [], ways: [] });
 
 const newNode = (entry, before, lead = []) => ({ entry, before, lead, ways: [], loose: [], again: null, newest: entry.exchange.id, turns: 1 });
+
+// after puts a turn behind the one whose answer its request names, and that holds what was said before; where the same was asked
+// there and failed, behind that.
+function after(from, entry) {
+  const asked = JSON.stringify(entry.turn.messages);
+  const failed = from.ways.find((way) => !way.entry.turn.answer && JSON.stringify(way.entry.turn.messages) === asked);
+  return failed ? after(failed, entry) : newNode(entry, from);
+}
 
 // behind puts a turn behind the one that its request goes on from, or, where it goes on from inside the request of that one,
 // beside it. A request that is sent again after it failed stands behind the failed one.

@@ -27,12 +27,13 @@ const (
 	KindTimeout                      // the provider did not answer in time
 	KindContextTooLong               // the conversation does not fit the model
 	KindStorage                      // the exchange cannot be put on record
+	KindUnsupported                  // this server is set up in a way that cannot do it
 )
 
 var kindNames = [...]string{
 	"internal", "authentication", "permission", "invalid_request", "not_found", "conflict", "too_large",
 	"unsupported_media", "rate_limited", "quota", "overloaded", "upstream", "upstream_auth", "timeout",
-	"context_too_long", "storage",
+	"context_too_long", "storage", "unsupported",
 }
 
 // String is the name used in records, logs and metrics.

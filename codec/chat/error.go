@@ -61,6 +61,8 @@ func renderings(kind codec.Kind) rendering {
 		return rendering{http.StatusBadRequest, "invalid_request_error", "context_length_exceeded"}
 	case codec.KindStorage:
 		return rendering{http.StatusServiceUnavailable, "server_error", "storage_unavailable"}
+	case codec.KindUnsupported:
+		return rendering{http.StatusNotImplemented, "invalid_request_error", "not_supported_here"}
 	}
 	return rendering{http.StatusInternalServerError, "server_error", "internal_error"}
 }

@@ -48,6 +48,7 @@ var errorForms = map[codec.Kind]struct {
 	codec.KindTimeout:          {http.StatusGatewayTimeout, errorTimeout},
 	codec.KindContextTooLong:   {http.StatusBadRequest, errorInvalidRequest},
 	codec.KindStorage:          {http.StatusServiceUnavailable, errorAPI},
+	codec.KindUnsupported:      {http.StatusNotImplemented, errorInvalidRequest},
 }
 
 // formOf is the form of a kind; one that is not in the table is a fault of ours.

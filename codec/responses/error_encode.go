@@ -35,6 +35,7 @@ var wordings = map[codec.Kind]wording{
 	codec.KindTimeout:          {http.StatusGatewayTimeout, "server_error", "timeout", "server_error"},
 	codec.KindContextTooLong:   {http.StatusBadRequest, "invalid_request_error", "context_length_exceeded", "context_length_exceeded"},
 	codec.KindStorage:          {http.StatusServiceUnavailable, "server_error", "storage_unavailable", "server_error"},
+	codec.KindUnsupported:      {http.StatusNotImplemented, "invalid_request_error", "not_supported_here", "invalid_prompt"},
 }
 
 const codeRateLimit = "rate_limit_exceeded"

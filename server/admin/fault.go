@@ -31,6 +31,7 @@ var statusOf = map[codec.Kind]int{
 	codec.KindTooLarge:       http.StatusRequestEntityTooLarge,
 	codec.KindStorage:        http.StatusInsufficientStorage,
 	codec.KindOverloaded:     http.StatusServiceUnavailable,
+	codec.KindUnsupported:    http.StatusNotImplemented,
 }
 
 func writeError(w http.ResponseWriter, log *slog.Logger, err error) {
@@ -43,7 +44,7 @@ func writeError(w http.ResponseWriter, log *slog.Logger, err error) {
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
-	if status >= http.StatusInternalServerError {
+	if status >= http.StatusInternalServerError && status != http.StatusNotImplemented {
 		log.Error("administration failed", "error", known, "cause", known.Cause)
 	}
 	writeJSON(w, status, fault{faultDetail{known.Kind.String(), known.Message, known.Code, known.Param}})
@@ -57,7 +58,7 @@ func readError(status int, body []byte) error {
 	}
 	err := codec.Errorf(codec.KindInternal, "%s", f.Error.Message)
 	err.Code, err.Param = f.Error.Code, f.Error.Param
-	for kind := codec.KindInternal; kind <= codec.KindStorage; kind++ {
+	for kind := codec.KindInternal; kind <= codec.KindUnsupported; kind++ {
 		if kind.String() == f.Error.Kind {
 			err.Kind = kind
 		}

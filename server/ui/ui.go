@@ -246,6 +246,7 @@ var statusOf = map[codec.Kind]int{
 	codec.KindInvalidRequest: http.StatusBadRequest, codec.KindAuthentication: http.StatusUnauthorized, codec.KindPermission: http.StatusForbidden,
 	codec.KindNotFound: http.StatusNotFound, codec.KindConflict: http.StatusConflict, codec.KindTooLarge: http.StatusRequestEntityTooLarge,
 	codec.KindStorage: http.StatusServiceUnavailable, codec.KindOverloaded: http.StatusServiceUnavailable,
+	codec.KindUnsupported: http.StatusNotImplemented,
 }
 
 func (u *UI) fail(w http.ResponseWriter, err error) {

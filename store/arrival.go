@@ -177,9 +177,18 @@ func (s *core) readArrival(x *arrival) (err error) {
 	if x.account, ok = s.accounts.Find(x.Account); !ok {
 		return ErrForeign
 	}
-	if err := s.view(func(tx *badger.Txn) error { return x.addObjects(tx) }); err != nil {
+	err = s.view(func(tx *badger.Txn) error {
+		return x.addObjects(func(ref kv.ObjectRef) ([]byte, error) { return kv.Get(tx, ref.Key()) })
+	})
+	if err != nil {
 		return err
 	}
+	return x.read()
+}
+
+// read reads all of an entry but its objects.
+func (x *arrival) read() (err error) {
+	var ok bool
 	if x.id, ok = kv.ParseExchangeID(x.Exchange); !ok {
 		return ErrUnusable
 	}
@@ -232,8 +241,9 @@ func (x *arrival) hasAnswer() bool {
 	return size == x.info.ResponseSize || !ended(x.info.Outcome)
 }
 
-// addObjects adds the objects of the entry to those of its frame, if every block is what its hash says.
-func (x *arrival) addObjects(tx *badger.Txn) error {
+// addObjects adds the objects of the entry to those of its frame, if every block is what its hash says. kept gives what is
+// there already, [badger.ErrKeyNotFound] for what is not.
+func (x *arrival) addObjects(kept func(kv.ObjectRef) ([]byte, error)) error {
 	own := make(map[kv.ObjectRef][]byte, len(x.Objects))
 	for i := range x.Objects {
 		o := &x.Objects[i]
@@ -250,7 +260,7 @@ func (x *arrival) addObjects(tx *badger.Txn) error {
 		if value, ok := x.objects[ref]; ok {
 			return value, nil
 		}
-		return kv.Get(tx, ref.Key())
+		return kept(ref)
 	}
 	for ref, value := range own {
 		if ref.Space == kv.SpaceNode {
@@ -340,128 +350,10 @@ func (g *gathering) keepArrival(w *write, x *arrival) {
 	for part, value := range x.Parts {
 		g.blobs.AddPart(x.account, x.id, uint32(part), value)
 	}
-	g.keepSession(w, x)
+	if session, ok := x.join(storedSessions{g, w, x.account}); ok {
+		g.put(w, kv.MemberKey(x.account, session, x.id), []byte{})
+		g.put(w, kv.ExchangeKey(kv.SpaceBelongs, x.account, x.id), session[:])
+	}
 	g.put(w, kv.ExchangeKey(kv.SpaceExchange, x.account, x.id), x.Record)
 	g.closeSession(w, x.account, x.id, &x.info)
-}
-
-// keepSession puts an exchange into the session that it had where it was captured. The same conversation may have been
-// begun by several stores, each under an id of its own: the first one to arrive stays, and the others lead to it.
-func (g *gathering) keepSession(w *write, x *arrival) {
-	if x.session == nil {
-		return
-	}
-	id, _ := kv.ParseSessionID(x.session.ID) // read before
-	own := sessionRef{x.account, id}
-	r, ref := g.session(own)
-	if r == nil {
-		if r, ref = g.knownSession(x); r != nil {
-			g.putSession(w, own, &sessionRecord{Session: Session{
-				ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated, Merged: r.ID,
-			}})
-		}
-	}
-	if r == nil {
-		ref = own
-		r = &sessionRecord{Session: Session{
-			ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated,
-			Title: x.session.Title, Tags: x.session.Tags, Parent: x.session.Parent, Agent: x.session.Agent, Derived: x.session.Derived,
-		}}
-		g.order(w, ref, r)
-	}
-	g.linkArrival(w, ref, r, x.session)
-	r.Exchanges++
-	if x.info.Started.After(r.Updated) {
-		r.Updated = x.info.Started
-	}
-	for _, model := range x.session.Models {
-		r.addModel(model)
-	}
-	r.comesFrom(x.info.Client(), x.info.Project)
-	g.putSession(w, ref, r)
-	g.put(w, kv.MemberKey(x.account, ref.id, x.id), []byte{})
-	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, x.account, x.id), bytes.Clone(ref.id[:]))
-}
-
-// sessionKinds are the kinds of evidence that a session's record names, strongest first.
-var sessionKinds = [...]byte{byChatKey, byExternal, byNative, byConversation}
-
-// knownSession finds the session that an entry's belongs together with, as [gathering.findSession] would.
-func (g *gathering) knownSession(x *arrival) (*sessionRecord, sessionRef) {
-	var stronger []clue
-	for _, kind := range sessionKinds {
-		c := clue{kind, x.session.known(kind)}
-		if c.value == "" {
-			continue
-		}
-		if r, ref := g.follow(x.account, c, stronger); r != nil {
-			return r, ref
-		}
-		stronger = append(stronger, c)
-	}
-	kinds := []byte{byResponse, byReply}
-	if len(stronger) > 0 {
-		kinds = kinds[:1]
-	}
-	keys := x.session.Links
-	if x.info.ResponseID != "" && refersToAnswers(x.info.Surface) { // a turn that goes on from this one may have come first
-		keys = append(slices.Clone(keys), linkKey(x.account, clue{byResponse, x.info.ResponseID}))
-	}
-	for _, link := range keys {
-		key, ok := linkOf(x.account, link)
-		if !ok || !bytes.ContainsRune(kinds, rune(key[len(kv.SpaceKeyOf(kv.SpaceLink, 0))])) {
-			continue
-		}
-		if id := g.get(key); len(id) == len(kv.SessionID{}) {
-			if r, ref := g.session(sessionRef{x.account, kv.SessionID(id)}); r != nil && r.accepts(stronger) {
-				return r, ref
-			}
-		}
-	}
-	return nil, sessionRef{}
-}
-
-// linkOf gives the key of another store's link in this one, where the account has another number.
-func linkOf(account kv.AccountNumber, link []byte) (key []byte, ok bool) {
-	own := kv.SpaceKeyOf(kv.SpaceLink, account)
-	if len(link) != len(own)+1+16 || link[0] != kv.SpaceLink {
-		return nil, false
-	}
-	return append(own, link[len(own):]...), true
-}
-
-// linkArrival has what led to a session where it was begun lead to it here, as far as it does not lead elsewhere.
-func (g *gathering) linkArrival(w *write, ref sessionRef, r, from *sessionRecord) {
-	for _, kind := range sessionKinds {
-		c := clue{kind, from.known(kind)}
-		if _, taken := g.link(ref.account, c); c.value == "" || taken || r.known(kind) != "" && r.known(kind) != c.value {
-			continue
-		}
-		switch kind {
-		case byChatKey:
-			r.ChatKey = from.ChatKey
-		case byExternal:
-			r.ExternalSession = from.ExternalSession
-		case byNative:
-			r.NativeSession = from.NativeSession
-		case byConversation:
-			r.Conversation = from.Conversation
-		}
-		g.addLink(w, ref, r, c)
-	}
-	for _, link := range from.Links {
-		key, ok := linkOf(ref.account, link)
-		if !ok || len(r.Links) >= maxSessionLinks || g.has(key) {
-			continue
-		}
-		switch key[len(key)-16-1] {
-		case byReply:
-			r.Replied = true
-		case byOpening, byResponse:
-		default:
-			continue // those that have a value were linked above
-		}
-		r.Links = append(r.Links, key)
-		g.put(w, key, bytes.Clone(ref.id[:]))
-	}
 }

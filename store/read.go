@@ -75,7 +75,7 @@ func getExchange(ctx context.Context, tx *badger.Txn, account kv.AccountNumber, 
 	if err != nil {
 		return nil, fmt.Errorf("skeleton of the request: %w", err)
 	}
-	r := blob.Reader{Tx: tx, Account: account, Limit: int(info.RequestSize)}
+	r := blob.Reader{From: blob.Stored{Tx: tx}, Account: account, Limit: int(info.RequestSize)}
 	if x.RawRequest, err = r.AppendBody(make([]byte, 0, info.RequestSize), skeleton); err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}

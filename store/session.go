@@ -449,8 +449,8 @@ func refersToAnswers(surface string) bool {
 // linkResponse has the id of an answer lead to its session, where requests name the answer that they go on from: clients
 // of the other formats have no field for it.
 func (g *gathering) linkResponse(w *write, ref sessionRef, info *ExchangeInfo) {
-	if info.ResponseID != "" && refersToAnswers(info.Surface) {
-		g.put(w, linkKey(ref.account, clue{byResponse, info.ResponseID}), slices.Clone(ref.id[:]))
+	if key := answerLink(ref.account, info); key != nil {
+		g.put(w, key, slices.Clone(ref.id[:]))
 	}
 }
 

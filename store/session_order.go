@@ -64,12 +64,16 @@ func isBeginLink(key []byte) bool {
 
 // order notes where a new session stands among the others, if its id does not say so.
 func (g *gathering) order(w *write, ref sessionRef, r *sessionRecord) {
-	if !ref.id.IsNamed() {
+	r.order(storedSessions{g, w, ref.account}, ref.account, ref.id)
+}
+
+func (r *sessionRecord) order(in sessions, account kv.AccountNumber, id kv.SessionID) {
+	if !id.IsNamed() {
 		return
 	}
-	key := beginLink(ref.account, ref.id.Position(r.Created))
+	key := beginLink(account, id.Position(r.Created))
 	r.Links = append(r.Links, key)
-	g.put(w, key, bytes.Clone(ref.id[:]))
+	in.putLink(key, id)
 }
 
 // place gives the cursor that stands for a session in the order of all; text that is no such id stays as it is.

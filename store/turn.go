@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store/internal/buffer"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/redact"
 )
 
 // Digest is what an exchange says, in no format's shape: what [Options.Digest] makes of it.
@@ -150,7 +152,8 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 		if read.info == nil || r == nil || r.Merged != "" || read.info.Outcome == OutcomeOpen || read.info.Auxiliary != "" {
 			return nil // erased meanwhile, on its way to another session, where it is digested again, or it has no turn
 		}
-		at := g.placeOf(ref, id, &read)
+		placed := storedTurns{g, w, ref}
+		at := placeOf(placed, id, &read)
 		if at.known < read.before { // the same items were read before, but not in this session, or were erased there
 			if whole == nil {
 				return errUnread
@@ -158,7 +161,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 			if read = whole(); read.info == nil {
 				return nil
 			}
-			at = g.placeOf(ref, id, &read)
+			at = placeOf(placed, id, &read)
 		}
 		changed := g.changed(ref, id)
 		w.digested = Event{
@@ -171,7 +174,7 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 			g.putTurn(w, account, id, turn)
 			return nil //nolint:nilerr // the turn says what failed
 		}
-		g.placeTurn(w, ref, id, turn, at, &read)
+		placeTurn(placed, id, turn, at, &read)
 		if read.Reply != "" && r.Derived {
 			g.linkReply(w, ref, r, read.Reply)
 			g.putSession(w, ref, r)
@@ -250,19 +253,23 @@ func (s *core) readBack(ctx context.Context, p place) (r reading) {
 }
 
 // runDigest hands an exchange to [Options.Digest]; known is what is in front of the items that it is to read.
-func (s *core) runDigest(x *Exchange, known prefix) (r reading) {
+func (s *core) runDigest(x *Exchange, known prefix) reading {
+	return runDigest(x, known, s.opts.Digest, s.credentials.Redactor(x.Account), s.log)
+}
+
+func runDigest(x *Exchange, known prefix, run func(*Exchange) (Digest, error), redactor *redact.Redactor, log *slog.Logger) (r reading) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("digesting an exchange panicked", "exchange", x.ID, "panic", p)
+			log.Error("digesting an exchange panicked", "exchange", x.ID, "panic", p)
 			r = reading{failure: errors.New("digesting failed")}
 		}
 	}()
-	digest, err := s.opts.Digest(x)
+	digest, err := run(x)
 	if err != nil {
 		r.failure = errors.New(codec.AsError(err, "digesting failed").Message)
 		return r
 	}
-	redactDigest(s.credentials.Redactor(x.Account), &digest)
+	redactDigest(redactor, &digest)
 	r.Digest, r.before = digest, known.messages
 	r.history = append(make([]historyHash, 0, len(r.Messages)+1), known.history)
 	for i := range r.Messages {
@@ -283,9 +290,40 @@ type turnPlace struct {
 	onward *kv.ExchangeID // the parent, where the turn goes on from its end
 }
 
+// turns are the histories of a session and its turns, as they are stored. What is put is there from then on.
+type turns interface {
+	history(h historyHash) []byte // a note as [historyNote.value] gives it; nil: none
+	putHistory(h historyHash, note []byte)
+	turn(id kv.ExchangeID) []byte // as [encodeTurn] gives it; nil: none
+	putTurn(id kv.ExchangeID, value []byte)
+}
+
+// storedTurns are those of a session in the store.
+type storedTurns struct {
+	g   *gathering
+	w   *write
+	ref sessionRef
+}
+
+func (s storedTurns) history(h historyHash) []byte {
+	return s.g.getOf(s.ref, kv.HistoryKey(s.ref.account, s.ref.id, h))
+}
+
+func (s storedTurns) putHistory(h historyHash, note []byte) {
+	s.g.put(s.w, kv.HistoryKey(s.ref.account, s.ref.id, h), note)
+}
+
+func (s storedTurns) turn(id kv.ExchangeID) []byte {
+	return s.g.get(kv.ExchangeKey(kv.SpaceTurn, s.ref.account, id))
+}
+
+func (s storedTurns) putTurn(id kv.ExchangeID, value []byte) {
+	s.g.put(s.w, kv.ExchangeKey(kv.SpaceTurn, s.ref.account, id), value)
+}
+
 // placeOf finds where in the session's history an exchange goes on.
-func (g *gathering) placeOf(ref sessionRef, id kv.ExchangeID, r *reading) turnPlace {
-	known, from := g.knownHistory(ref, id, r)
+func placeOf(in turns, id kv.ExchangeID, r *reading) turnPlace {
+	known, from := knownHistory(in, id, r)
 	switch {
 	case known == 0:
 		return turnPlace{}
@@ -297,21 +335,21 @@ func (g *gathering) placeOf(ref sessionRef, id kv.ExchangeID, r *reading) turnPl
 }
 
 // placeTurn puts a turn where it goes on, and notes the histories that lead to it.
-func (g *gathering) placeTurn(w *write, ref sessionRef, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *reading) {
+func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *reading) {
 	turn.Known, turn.Parent, turn.Branch = at.known, at.parent, at.branch
 	if at.onward != nil {
-		g.continueTurn(w, ref.account, *at.onward, turn, id)
+		continueTurn(in, *at.onward, turn, id)
 	}
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
 	end := len(r.Messages)
 	// Most turns note two: behind the request, and behind its answer.
 	turn.Histories = make([]historyHash, 0, 2)
 	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found nobody else there
-		turn.noteHistory(g, w, kv.HistoryKey(ref.account, ref.id, r.history[i]), r.history[i], historyNote{id, true})
+		turn.noteHistory(in, r.history[i], historyNote{id, true})
 	}
-	turn.endHistory(g, w, ref, r.history[end], id)
+	turn.endHistory(in, r.history[end], id)
 	if len(r.Answer) > 0 {
-		turn.endHistory(g, w, ref, r.end, id)
+		turn.endHistory(in, r.end, id)
 	}
 }
 
@@ -349,9 +387,9 @@ func readHistoryNote(value []byte) (n historyNote, ok bool) {
 
 // knownHistory finds the longest history of a request that leads to another exchange of the session: known messages, 0 if
 // none is known. Inside another request it is not the whole one: a turn holds at least the last message of its own.
-func (g *gathering) knownHistory(ref sessionRef, id kv.ExchangeID, r *reading) (known int, from historyNote) {
+func knownHistory(in turns, id kv.ExchangeID, r *reading) (known int, from historyNote) {
 	for i := len(r.history) - 1; i >= 0 && r.before+i > 0; i-- {
-		note, ok := readHistoryNote(g.getOf(ref, kv.HistoryKey(ref.account, ref.id, r.history[i])))
+		note, ok := readHistoryNote(in.history(r.history[i]))
 		if ok && note.id != id && !(note.inside && i == len(r.Messages)) {
 			return r.before + i, note
 		}
@@ -360,16 +398,15 @@ func (g *gathering) knownHistory(ref sessionRef, id kv.ExchangeID, r *reading) (
 }
 
 // endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.
-func (t *turnRecord) endHistory(g *gathering, w *write, ref sessionRef, end historyHash, id kv.ExchangeID) {
-	key := kv.HistoryKey(ref.account, ref.id, end)
-	note, there := readHistoryNote(g.getOf(ref, key))
+func (t *turnRecord) endHistory(in turns, end historyHash, id kv.ExchangeID) {
+	note, there := readHistoryNote(in.history(end))
 	if !there || note.id == id {
-		t.noteHistory(g, w, key, end, historyNote{id: id})
+		t.noteHistory(in, end, historyNote{id: id})
 	}
 }
 
-func (t *turnRecord) noteHistory(g *gathering, w *write, key []byte, history historyHash, note historyNote) {
-	g.put(w, key, note.value())
+func (t *turnRecord) noteHistory(in turns, history historyHash, note historyNote) {
+	in.putHistory(history, note.value())
 	t.Histories = append(t.Histories, history)
 }
 

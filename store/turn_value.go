@@ -51,25 +51,24 @@ func decodeTurn(value []byte) (*turnRecord, error) {
 }
 
 // continueTurn makes turn the one that goes on from parent, or a branch if there is one already.
-func (g *gathering) continueTurn(w *write, account kv.AccountNumber, parent kv.ExchangeID, turn *turnRecord, id kv.ExchangeID) {
-	key := kv.ExchangeKey(kv.SpaceTurn, account, parent)
-	switch before := g.get(key); {
+func continueTurn(in turns, parent kv.ExchangeID, turn *turnRecord, id kv.ExchangeID) {
+	switch before := in.turn(parent); {
 	case len(before) == 0:
 	case before[0] == encodingTurn:
-		g.put(w, key, append(append(append(make([]byte, 0, len(before)+len(id)), encodingContinued), id[:]...), before[1:]...))
+		in.putTurn(parent, append(append(append(make([]byte, 0, len(before)+len(id)), encodingContinued), id[:]...), before[1:]...))
 	default:
-		g.continueDecoded(w, account, parent, before, turn)
+		continueDecoded(in, parent, before, turn)
 	}
 }
 
 // continueDecoded is continueTurn for a turn that another goes on from already, or of an earlier format.
-func (g *gathering) continueDecoded(w *write, account kv.AccountNumber, parent kv.ExchangeID, value []byte, turn *turnRecord) {
+func continueDecoded(in turns, parent kv.ExchangeID, value []byte, turn *turnRecord) {
 	before, err := decodeTurn(value)
 	switch {
 	case err != nil:
 	case before.Continued == "":
 		before.Continued = turn.Exchange
-		g.putTurn(w, account, parent, before)
+		in.putTurn(parent, encodeTurn(before))
 	case before.Continued != turn.Exchange:
 		turn.Branch = true
 	}

@@ -37,7 +37,7 @@ func (c *Checker) Block(item *badger.Item) error {
 		return nil
 	}
 	c.sizes[ref] = -1
-	r := Reader{Tx: c.tx, Account: c.account, Limit: MaxDecoded}
+	r := Reader{From: Stored{c.tx}, Account: c.account, Limit: MaxDecoded}
 	raw, err := r.appendBlock(nil, ref.Hash, inNode)
 	if err != nil {
 		c.find(fmt.Sprintf("block %x", ref.Hash), err.Error())
@@ -85,7 +85,7 @@ func (c *Checker) measureNode(ref kv.ObjectRef) int64 {
 	var (
 		walk  []step
 		total int64
-		r     = Reader{Tx: c.tx, Account: c.account}
+		r     = Reader{From: Stored{c.tx}, Account: c.account}
 	)
 	for at := ref; ; {
 		if size, done := c.sizes[at]; done {

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -10,9 +11,27 @@ import (
 	"github.com/mnemeproxy/mneme/store/internal/kv"
 )
 
+// Source has the blocks and nodes that bodies are put together from.
+type Source interface {
+	// Use hands a value to read, which must neither keep nor change it.
+	Use(ref kv.ObjectRef, read func(value []byte) error) error
+}
+
+// Stored is what a store has, as a transaction sees it.
+type Stored struct{ Tx *badger.Txn }
+
+// Use hands a value to read; [badger.ErrKeyNotFound] where there is none.
+func (s Stored) Use(ref kv.ObjectRef, read func(value []byte) error) error {
+	item, err := s.Tx.Get(ref.Key())
+	if err != nil {
+		return err
+	}
+	return item.Value(read)
+}
+
 // Reader gives bodies back.
 type Reader struct {
-	Tx      *badger.Txn
+	From    Source
 	Account kv.AccountNumber
 	Limit   int // bytes that the body may have
 }
@@ -89,9 +108,13 @@ func (r *Reader) appendNode(dst []byte, h kv.Hash) ([]byte, error) {
 	return dst, nil
 }
 
-// node gives the pieces of a node, valid until the transaction ends.
+// node gives the pieces of a node.
 func (r *Reader) node(h kv.Hash) (list []byte, err error) {
-	value, err := kv.Get(r.Tx, kv.Node(r.Account, h).Key())
+	var value []byte
+	err = r.From.Use(kv.Node(r.Account, h), func(v []byte) error {
+		value = bytes.Clone(v)
+		return nil
+	})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("node %x: %w", h, err)
@@ -103,12 +126,8 @@ func (r *Reader) node(h kv.Hash) (list []byte, err error) {
 
 // appendBlock appends the bytes of a block and compares them with its hash.
 func (r *Reader) appendBlock(dst []byte, h kv.Hash, at depth) ([]byte, error) {
-	item, err := r.Tx.Get(kv.Block(r.Account, h).Key())
-	if err != nil {
-		return nil, fmt.Errorf("block %x: %w", h, err)
-	}
 	start := len(dst)
-	err = item.Value(func(value []byte) (err error) {
+	err := r.From.Use(kv.Block(r.Account, h), func(value []byte) (err error) {
 		if at != inBlock && len(value) > 0 && value[0] == encodingPieces {
 			dst, err = r.appendPieces(dst, value[1:], inBlock)
 		} else {

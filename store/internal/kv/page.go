@@ -93,3 +93,14 @@ func (w *Window) Walk(tx *badger.Txn, prefix []byte, visit func(id TimeID, item 
 }
 
 var highestID = TimeID(bytes.Repeat([]byte{0xff}, 16))
+
+// Bounds are the ids between which the window lies, as [TimeID.Text] writes them with prefix; "" is open.
+func (w *Window) Bounds(prefix string) (low, high string) {
+	if w.low != nil {
+		low = w.low.Text(prefix)
+	}
+	if w.high != nil {
+		high = w.high.Text(prefix)
+	}
+	return low, high
+}

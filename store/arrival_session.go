@@ -1,0 +1,211 @@
+package store
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// sessions are the sessions of one account, and what leads to them. What is put is there from then on.
+type sessions interface {
+	at(id kv.SessionID) *sessionRecord // the very one; nil: none. Who changes it puts it
+	put(id kv.SessionID, r *sessionRecord)
+	link(key []byte) (kv.SessionID, bool) // key as [linkKey] gives it
+	putLink(key []byte, id kv.SessionID)
+}
+
+// storedSessions are those of an account in the store.
+type storedSessions struct {
+	g       *gathering
+	w       *write
+	account kv.AccountNumber
+}
+
+func (s storedSessions) at(id kv.SessionID) *sessionRecord {
+	return s.g.sessionAt(sessionRef{s.account, id})
+}
+
+func (s storedSessions) put(id kv.SessionID, r *sessionRecord) {
+	s.g.putSession(s.w, sessionRef{s.account, id}, r)
+}
+
+func (s storedSessions) link(key []byte) (id kv.SessionID, ok bool) {
+	value := s.g.get(key)
+	if len(value) != len(id) {
+		return id, false
+	}
+	return kv.SessionID(value), true
+}
+
+func (s storedSessions) putLink(key []byte, id kv.SessionID) { s.g.put(s.w, key, slices.Clone(id[:])) }
+
+// followed gives a session, or where it was merged into another, that one; nil if there is none.
+func followed(in sessions, id kv.SessionID) (*sessionRecord, kv.SessionID) {
+	for range maxMerges {
+		r := in.at(id)
+		if r == nil {
+			break
+		}
+		next, merged := kv.ParseSessionID(r.Merged)
+		if !merged {
+			return r, id
+		}
+		id = next
+	}
+	return nil, id
+}
+
+// join puts an exchange into the session that it had where it was captured; ok is false where it had none. The same
+// conversation may have been begun by several stores, each under an id of its own: the first one to arrive stays, and the
+// others lead to it.
+func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
+	if x.session == nil {
+		return id, false
+	}
+	own, _ := kv.ParseSessionID(x.session.ID) // read before
+	r, id := followed(in, own)
+	if r == nil {
+		if r, id = x.known(in); r != nil {
+			in.put(own, &sessionRecord{Session: Session{
+				ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated, Merged: r.ID,
+			}})
+		}
+	}
+	if r == nil {
+		id = own
+		r = &sessionRecord{Session: Session{
+			ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated,
+			Title: x.session.Title, Tags: x.session.Tags, Parent: x.session.Parent, Agent: x.session.Agent, Derived: x.session.Derived,
+		}}
+		r.order(in, x.account, id)
+	}
+	x.linkTo(in, id, r)
+	r.Exchanges++
+	if x.info.Started.After(r.Updated) {
+		r.Updated = x.info.Started
+	}
+	for _, model := range x.session.Models {
+		r.addModel(model)
+	}
+	r.comesFrom(x.info.Client(), x.info.Project)
+	in.put(id, r)
+	return id, true
+}
+
+// sessionKinds are the kinds of evidence that a session's record names, strongest first.
+var sessionKinds = [...]byte{byChatKey, byExternal, byNative, byConversation}
+
+// known finds the session that an entry's belongs together with, as [gathering.findSession] would.
+func (x *arrival) known(in sessions) (*sessionRecord, kv.SessionID) {
+	var stronger []clue
+	for _, kind := range sessionKinds {
+		c := clue{kind, x.session.known(kind)}
+		if c.value == "" {
+			continue
+		}
+		if id, ok := in.link(linkKey(x.account, c)); ok {
+			if r, id := followed(in, id); r != nil && r.accepts(stronger) {
+				return r, id
+			}
+		}
+		stronger = append(stronger, c)
+	}
+	kinds := []byte{byResponse, byReply}
+	if len(stronger) > 0 {
+		kinds = kinds[:1]
+	}
+	keys := x.session.Links
+	if key := answerLink(x.account, &x.info); key != nil { // a turn that goes on from this one may have come first
+		keys = append(slices.Clone(keys), key)
+	}
+	for _, link := range keys {
+		key, ok := linkOf(x.account, link)
+		if !ok || bytes.IndexByte(kinds, linkKind(key)) < 0 {
+			continue
+		}
+		if id, ok := in.link(key); ok {
+			if r, id := followed(in, id); r != nil && r.accepts(stronger) {
+				return r, id
+			}
+		}
+	}
+	return nil, kv.SessionID{}
+}
+
+// answerLink is the key of an answer that requests may name; nil for any other.
+func answerLink(account kv.AccountNumber, info *ExchangeInfo) []byte {
+	if info.ResponseID == "" || !refersToAnswers(info.Surface) {
+		return nil
+	}
+	return linkKey(account, clue{byResponse, info.ResponseID})
+}
+
+// linkHash is how many bytes of a hash stand at the end of a link's key.
+const linkHash = 16
+
+// linkKind is the kind of evidence that a link is.
+func linkKind(key []byte) byte { return key[len(key)-linkHash-1] }
+
+// linkOf gives the key of another store's link in this one, where the account has another number.
+func linkOf(account kv.AccountNumber, link []byte) (key []byte, ok bool) {
+	own := kv.SpaceKeyOf(kv.SpaceLink, account)
+	if len(link) != len(own)+1+linkHash || link[0] != kv.SpaceLink {
+		return nil, false
+	}
+	return append(own, link[len(own):]...), true
+}
+
+// linkTo has what led to the entry's session where it was begun lead to r, as far as it does not lead elsewhere.
+func (x *arrival) linkTo(in sessions, id kv.SessionID, r *sessionRecord) {
+	from := x.session
+	for _, kind := range sessionKinds {
+		c := clue{kind, from.known(kind)}
+		if c.value == "" || r.known(kind) != "" && r.known(kind) != c.value {
+			continue
+		}
+		key := linkKey(x.account, c)
+		if _, taken := in.link(key); taken {
+			continue
+		}
+		switch kind {
+		case byChatKey:
+			r.ChatKey = from.ChatKey
+		case byExternal:
+			r.ExternalSession = from.ExternalSession
+		case byNative:
+			r.NativeSession = from.NativeSession
+		case byConversation:
+			r.Conversation = from.Conversation
+		}
+		r.addLink(in, id, key)
+	}
+	for _, link := range from.Links {
+		key, ok := linkOf(x.account, link)
+		if !ok {
+			continue
+		}
+		if _, taken := in.link(key); taken {
+			continue
+		}
+		switch linkKind(key) {
+		case byReply:
+			r.Replied = r.Replied || len(r.Links) < maxSessionLinks
+		case byOpening, byResponse:
+		default:
+			continue // those that have a value were linked above
+		}
+		r.addLink(in, id, key)
+	}
+}
+
+// addLink has a key lead to the session, unless it has too many.
+func (r *sessionRecord) addLink(in sessions, id kv.SessionID, key []byte) {
+	if len(r.Links) >= maxSessionLinks {
+		return
+	}
+	if !slices.ContainsFunc(r.Links, func(have []byte) bool { return bytes.Equal(have, key) }) {
+		r.Links = append(r.Links, key)
+	}
+	in.putLink(key, id)
+}

@@ -52,7 +52,7 @@ func (l *likeness) over() bool { return l.pooled == len(pools) }
 // compare prepares what the search goes by, and says what of that cannot be had.
 func (s *searching) compare(ctx context.Context) (mode Mode, found *likeness, note string) {
 	asked := cmp.Or(s.request.Mode, Auto)
-	v := s.index.vectors
+	v := s.vectors
 	switch {
 	case asked == Lexical || s.query.Text() == "" || v == nil && asked == Auto:
 		return Lexical, nil, ""
@@ -76,7 +76,7 @@ func (s *searching) compare(ctx context.Context) (mode Mode, found *likeness, no
 
 // likenessTo embeds the query; nil with a note of why that cannot be had.
 func (s *searching) likenessTo(ctx context.Context) (found *likeness, note string) {
-	v := s.index.vectors
+	v := s.vectors
 	serving, query, set, err := v.query(ctx, s.account, s.number, s.query.Text())
 	if err != nil {
 		return nil, fmt.Sprintf("vectors: %s; lexical only", describe(err))

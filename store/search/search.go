@@ -64,15 +64,37 @@ func (x *Index) search(ctx context.Context, account string, number store.Account
 	}
 	defer func() { _ = searcher.Close() }()
 	s := &searching{
-		index: x, request: r, query: query, account: account, number: number, searcher: searcher,
-		now: time.Now(), seed: maphash.MakeSeed(), seen: make(map[string]*candidate), folded: make(map[uint64]int), grouped: make(map[string]bool), tags: make(map[string][]string),
+		index: x, vectors: x.vectors, turns: indexedTurns{x, account, number}, request: r, query: query, account: account, number: number, searcher: searcher,
 	}
 	return s.run(ctx)
 }
 
+// turnSource gives what a search finds.
+type turnSource interface {
+	turn(exchange string) (store.TimelineEntry, error) // [codec.KindNotFound] for one that is gone
+	session(id string) (*store.Session, error)         // likewise
+}
+
+// indexedTurns are those of an account that an index follows.
+type indexedTurns struct {
+	index   *Index
+	account string
+	number  store.AccountNumber
+}
+
+func (t indexedTurns) turn(exchange string) (store.TimelineEntry, error) {
+	return t.index.feed.TurnAt(t.number, exchange)
+}
+
+func (t indexedTurns) session(id string) (*store.Session, error) {
+	return t.index.store.Archive().Session(t.account, id)
+}
+
 // searching is one search.
 type searching struct {
-	index    *Index
+	index    *Index   // nil: none follows what is searched
+	vectors  *vectors // nil: there are none
+	turns    turnSource
 	request  *Request
 	query    *lexical.Query
 	account  string
@@ -119,7 +141,8 @@ func (s *searching) run(ctx context.Context) (*Answer, error) {
 	if r.Limit == 0 {
 		r.Limit = defaultLimit
 	}
-	s.skip = r.Offset
+	s.skip, s.now, s.seed = r.Offset, time.Now(), maphash.MakeSeed()
+	s.seen, s.folded, s.grouped, s.tags = make(map[string]*candidate), make(map[uint64]int), make(map[string]bool), make(map[string][]string)
 	s.answer = Answer{Object: "memory.search", Data: []Hit{}}
 	ranking, err := s.rank(ctx)
 	if err != nil {
@@ -216,7 +239,9 @@ func (s *searching) rank(ctx context.Context) (*lexical.Ranking, error) {
 	if note != "" {
 		s.answer.Degraded = append(s.answer.Degraded, note)
 	}
-	s.answer.Index.Lag, s.answer.Index.Building = s.index.lag(), s.index.building.Load()
+	if s.index != nil {
+		s.answer.Index.Lag, s.answer.Index.Building = s.index.lag(), s.index.building.Load()
+	}
 	s.exact = exact && !s.query.Exact() && (s.like == nil || s.request.Filter.isZero())
 	return ranking, nil
 }
@@ -388,7 +413,7 @@ func (s *searching) load(c *candidate) {
 		return
 	}
 	var err error
-	c.entry, err = s.index.feed.TurnAt(s.number, c.id)
+	c.entry, err = s.turns.turn(c.id)
 	if isNotFound(err) {
 		return
 	}
@@ -458,7 +483,7 @@ func (s *searching) tagsOf(session string) ([]string, error) {
 	if tags, known := s.tags[session]; known {
 		return tags, nil
 	}
-	record, err := s.index.store.Archive().Session(s.account, session)
+	record, err := s.turns.session(session)
 	if isNotFound(err) {
 		return nil, nil
 	}

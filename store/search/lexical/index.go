@@ -65,6 +65,19 @@ type Index struct {
 	beside sync.WaitGroup
 }
 
+// Over gives an index of documents that is in memory alone, and takes no others. It need not be closed.
+func Over(ctx context.Context, documents []Document) (*Index, error) {
+	counted, err := analyseAll(ctx, documents)
+	if err != nil {
+		return nil, err
+	}
+	ix := &Index{head: newHead()}
+	for _, a := range counted {
+		ix.head.put(a)
+	}
+	return ix, nil
+}
+
 // mostInHead is how many bytes of texts may be in a head before it is written. It takes about as much memory.
 const mostInHead = 8 << 20
 

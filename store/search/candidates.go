@@ -1,0 +1,152 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// Terms are what an engine that finds candidates has to know of a turn; nil where there is nothing to find it by.
+func Terms(entry *store.TimelineEntry) []string {
+	d := newDocument(entry)
+	if d == nil {
+		return nil
+	}
+	document := d.lexical(0)
+	return document.Terms()
+}
+
+// Wanted says which turns an engine gives as candidates for a search: those that satisfy Demanded and any of Scored, begun
+// within the bounds. Those that satisfy rare conditions of Scored, or many of them, come first; without any the newest do.
+type Wanted struct {
+	Demanded     *lexical.Condition // nil: nothing
+	Scored       []lexical.Condition
+	Since, Until time.Time // zero: no bound
+
+	request *Request
+	query   *lexical.Query
+}
+
+// Want reads a search for turns. What it asks for and candidates cannot give is [codec.KindUnsupported].
+func Want(r *Request) (*Wanted, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	query, err := r.parse()
+	if err != nil {
+		return nil, err
+	}
+	if query.Empty() && !r.listing() {
+		return nil, codec.Invalid("query", "the query has no word to look for")
+	}
+	if r.Granularity == Sessions || r.Facets {
+		return nil, codec.Errorf(codec.KindUnsupported, "This memory is searched by turns alone: ask without facets, and with the granularity exchange.")
+	}
+	if r, err = r.bounded(time.Now()); err != nil {
+		return nil, err
+	}
+	w := &Wanted{Demanded: query.Demanded(), request: r, query: query}
+	if !r.listing() {
+		w.Scored = query.Scored()
+	}
+	r.Filter.bounds(w)
+	if c, narrow := r.Filter.condition(); narrow {
+		if w.Demanded != nil {
+			c = lexical.Condition{All: []lexical.Condition{*w.Demanded, c}}
+		}
+		w.Demanded = &c
+	}
+	return w, nil
+}
+
+// bounds notes between which times all that passes lies.
+func (f *Filter) bounds(w *Wanted) {
+	for i := range f.And {
+		f.And[i].bounds(w)
+	}
+	if f.Field != fieldTime {
+		return
+	}
+	at, err := time.Parse(time.RFC3339Nano, f.Value)
+	switch {
+	case err != nil:
+	case f.Op == "gte" || f.Op == "gt":
+		if at.After(w.Since) {
+			w.Since = at
+		}
+	case w.Until.IsZero() || at.Before(w.Until):
+		w.Until = at.Add(time.Nanosecond) // lte
+	}
+}
+
+// condition is [Filter.narrow] without an index. narrow is false where it lets every document through.
+func (f *Filter) condition() (c lexical.Condition, narrow bool) {
+	switch {
+	case len(f.And) > 0:
+		for i := range f.And {
+			if one, narrow := f.And[i].condition(); narrow {
+				c.All = append(c.All, one)
+			}
+		}
+		return c, len(c.All) > 0
+	case len(f.Or) > 0:
+		for i := range f.Or {
+			one, narrow := f.Or[i].condition()
+			if !narrow {
+				return c, false
+			}
+			c.Any = append(c.Any, one)
+		}
+		return c, true
+	case f.Field == "" || f.Field == fieldTag || f.Field == fieldTime:
+		return c, false // a Not is for the ranking to decide
+	case f.Op == "prefix":
+		return lexical.HasFacetPrefix(f.Field, f.Value), true
+	}
+	for _, value := range f.wanted() {
+		c.Any = append(c.Any, lexical.HasFacet(f.Field, facetValue(f.Field, value)))
+	}
+	return c, true
+}
+
+// candidateTurns are those that an engine has found.
+type candidateTurns struct {
+	entries map[string]*store.TimelineEntry
+	tagged  func(id string) (*store.Session, error)
+}
+
+func (t candidateTurns) turn(exchange string) (store.TimelineEntry, error) {
+	return *t.entries[exchange], nil
+}
+
+func (t candidateTurns) session(id string) (*store.Session, error) { return t.tagged(id) }
+
+// Rank makes the answer to a search of the candidates that an engine has found for it, as an index of them alone would.
+// session gives sessions of the account by their ids.
+func (w *Wanted) Rank(ctx context.Context, candidates []store.TimelineEntry, session func(id string) (*store.Session, error)) (*Answer, error) {
+	slices.SortFunc(candidates, func(a, b store.TimelineEntry) int { return cmp.Compare(a.Exchange.ID, b.Exchange.ID) })
+	found := candidateTurns{entries: make(map[string]*store.TimelineEntry, len(candidates)), tagged: session}
+	var documents []lexical.Document
+	for i := range candidates {
+		if d := newDocument(&candidates[i]); d != nil {
+			found.entries[d.id] = &candidates[i]
+			documents = append(documents, d.lexical(0))
+		}
+	}
+	index, err := lexical.Over(ctx, documents)
+	if err != nil {
+		return nil, err
+	}
+	searcher, err := index.Searcher(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = searcher.Close() }()
+	s := &searching{turns: found, request: w.request, query: w.query, searcher: searcher}
+	return s.run(ctx)
+}

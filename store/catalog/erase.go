@@ -1,0 +1,330 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// retainEach is how often what is too old is looked for.
+const retainEach = 10 * time.Minute
+
+// Erase erases the selected exchanges of an account behind the requests, and gives the receipt to follow it by. With dryRun
+// it counts and erases nothing. What was erased is not taken again.
+func (c *Catalog) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
+	number, err := c.number(account)
+	if err == nil {
+		err = sel.Check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if dryRun {
+		return c.eraseDryRun(ctx, account, number, sel)
+	}
+	e, err := c.newErasure(ctx, number, sel, store.ErasedByRequest)
+	return e, unreadable(err)
+}
+
+func (c *Catalog) newErasure(ctx context.Context, number int64, sel store.Selection, reason string) (*store.Erasure, error) {
+	now := time.Now().UTC()
+	e := &store.Erasure{ID: store.NewErasureID(now), State: store.ErasureQueued, Selection: sel, Reason: reason, Created: now}
+	receipt, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = c.pool.Exec(ctx, "insert into erasures values ($1, $2, false, $3)", number, e.ID, string(receipt)); err != nil {
+		return nil, err
+	}
+	wake(c.erasing)
+	return e, nil
+}
+
+func (c *Catalog) eraseDryRun(ctx context.Context, account string, number int64, sel store.Selection) (*store.Erasure, error) {
+	now := time.Now().UTC()
+	e := &store.Erasure{State: store.ErasureDone, Selection: sel, Reason: store.ErasedByRequest, DryRun: true, Created: now}
+	bySession := make(map[string]int64)
+	for after, first := "", true; first || after != ""; first = false {
+		infos, next, err := c.selected(ctx, number, &sel, after)
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		for i := range infos {
+			e.Exchanges++
+			bySession[infos[i].Session]++
+		}
+		after = next
+	}
+	for id, n := range bySession {
+		if s, err := c.Session(account, id); err == nil && s.Exchanges <= n {
+			e.Sessions++
+		}
+	}
+	e.Completed = time.Now().UTC()
+	return e, nil
+}
+
+// Erasure gives the receipt of an erasure of the account.
+func (c *Catalog) Erasure(account, id string) (*store.Erasure, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	number, err := c.number(account)
+	if err != nil || !store.IsErasureID(id) {
+		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
+	}
+	var receipt string
+	err = c.pool.QueryRow(ctx, "select receipt from erasures where account = $1 and id = $2", number, id).Scan(&receipt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, codec.Errorf(codec.KindNotFound, "no erasure %q", id)
+	}
+	e := new(store.Erasure)
+	if err == nil {
+		err = json.Unmarshal([]byte(receipt), e)
+	}
+	return e, unreadable(err)
+}
+
+// eraseSome goes on with the oldest erasure that is not done.
+func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
+	var number int64
+	var receipt string
+	err = c.pool.QueryRow(ctx, "select account, receipt from erasures where not done order by id limit 1").Scan(&number, &receipt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	e := new(store.Erasure)
+	if err == nil {
+		err = json.Unmarshal([]byte(receipt), e)
+	}
+	if err != nil {
+		return false, err
+	}
+	account := store.AccountNumber(number)
+	for after, first := "", true; first || after != ""; first = false {
+		infos, next, err := c.selected(ctx, number, &e.Selection, after)
+		if err == nil && len(infos) > 0 {
+			err = c.update(ctx, func(tx pgx.Tx) error { return c.eraseBatch(ctx, tx, account, infos, e.ID) })
+		}
+		if err != nil {
+			return false, err
+		}
+		after = next
+	}
+	if c.Forget != nil && e.Reason == store.ErasedByRequest {
+		if err := c.Forget(ctx, c.nameOf(account), e.Selection); err != nil {
+			return false, err
+		}
+	}
+	return true, c.update(ctx, func(tx pgx.Tx) error { return c.finishErasure(ctx, tx, account, e.ID) })
+}
+
+// nameOf gives the name of an account; "" for one that is gone.
+func (c *Catalog) nameOf(number store.AccountNumber) string {
+	for _, a := range c.Accounts.List() {
+		if n, err := c.Accounts.Number(a.Name); err == nil && n == number {
+			return a.Name
+		}
+	}
+	return ""
+}
+
+// lockErasure reads the receipt of an erasure that is not done, for the transaction to go on with; nil where it is done, or gone
+// with its account.
+func lockErasure(ctx context.Context, tx pgx.Tx, account store.AccountNumber, id string) (*store.Erasure, error) {
+	var receipt string
+	err := tx.QueryRow(ctx, "select receipt from erasures where account = $1 and id = $2 and not done for update", int64(account), id).Scan(&receipt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // nothing is left to be done
+	}
+	e := new(store.Erasure)
+	if err == nil {
+		err = json.Unmarshal([]byte(receipt), e)
+	}
+	return e, err
+}
+
+// eraseBatch erases exchanges, and counts them in the receipt of the erasure.
+func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []store.ExchangeInfo, erasure string) error {
+	e, err := lockErasure(ctx, tx, account, erasure)
+	if err != nil || e == nil {
+		return err
+	}
+	e.State = store.ErasureRunning
+	var ids, sessions []string
+	for i := range infos {
+		ids, sessions = append(ids, infos[i].ID), append(sessions, infos[i].Session)
+	}
+	if err := shareAccount(ctx, tx, account); err != nil {
+		return err
+	}
+	in, err := openSessions(ctx, tx, account, sessions, nil)
+	if err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, "delete from exchanges where account = $1 and id = any($2) returning id, coalesce(session, ''), length(body)", int64(account), ids)
+	if err != nil {
+		return err
+	}
+	var id, session string
+	var size int64
+	gone := make(map[string]string) // and the sessions that they were in at last
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &size}, func() error {
+		gone[id] = session
+		e.Exchanges++
+		e.Bytes += size
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	batch := new(pgx.Batch)
+	for i := range infos {
+		if info := &infos[i]; gone[info.ID] != "" {
+			info.Session = gone[info.ID]
+			empty, links := in.Leave(info.Session, info)
+			batch.Queue("delete from links where account = $1 and session = $2 and key = any($3)", int64(account), info.Session, links)
+			if empty {
+				e.Sessions++
+				batch.Queue("delete from histories where account = $1 and session = $2", int64(account), info.Session)
+			}
+		}
+	}
+	if err := c.eraseTurns(ctx, tx, account, infos); err != nil {
+		return err
+	}
+	if e.Reason == store.ErasedByRequest {
+		batch.Queue("insert into tombs select $1, unnest($2::text[]) on conflict do nothing", int64(account), ids)
+	}
+	if err := queueReceipt(batch, account, e, false); err != nil {
+		return err
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	return putSessions(ctx, tx, account, in)
+}
+
+// eraseTurns takes the turns of exchanges away, with the histories that lead to them.
+func (c *Catalog) eraseTurns(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []store.ExchangeInfo) error {
+	sessions := make(map[string]string)
+	var ids []string
+	for i := range infos {
+		ids = append(ids, infos[i].ID)
+		sessions[infos[i].ID] = infos[i].Session
+	}
+	rows, err := tx.Query(ctx, "delete from turns where account = $1 and exchange = any($2) returning exchange, record", int64(account), ids)
+	if err != nil {
+		return err
+	}
+	noted := make(map[string][][]byte) // by session
+	var id string
+	var record []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &record}, func() error {
+		_, histories, _ := store.ReadTurn(record) // one that cannot be read is gone as well
+		for _, h := range histories {
+			noted[sessions[id]] = append(noted[sessions[id]], slices.Clone(h))
+		}
+		return nil
+	})
+	for session, hashes := range noted {
+		if err == nil {
+			_, err = tx.Exec(ctx, "delete from histories where account = $1 and session = $2 and hash = any($3)", int64(account), session, hashes)
+		}
+	}
+	return err
+}
+
+func queueReceipt(batch *pgx.Batch, account store.AccountNumber, e *store.Erasure, done bool) error {
+	receipt, err := json.Marshal(e)
+	if err == nil {
+		batch.Queue("update erasures set done = $3, receipt = $4 where account = $1 and id = $2", int64(account), e.ID, done, string(receipt))
+	}
+	return err
+}
+
+// finishErasure frees what nothing names any more. Nothing arrives for the account meanwhile.
+func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string) error {
+	e, err := lockErasure(ctx, tx, account, erasure)
+	if err != nil || e == nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account)); err != nil {
+		return err
+	}
+	var objects, bytes int64
+	err = tx.QueryRow(ctx, `
+		with recursive live(ref) as (
+			select substring(x.refs from i for `+refSizeText+`) from exchanges x, generate_series(1, length(x.refs), `+refSizeText+`) i where x.account = $1
+			union
+			select substring(o.refs from i for `+refSizeText+`) from live join objects o on o.account = $1 and o.ref = live.ref,
+				generate_series(1, length(o.refs), `+refSizeText+`) i
+		), freed as (
+			delete from objects o where o.account = $1 and not exists (select from live where live.ref = o.ref) returning length(value) as size
+		)
+		select count(*), coalesce(sum(size), 0) from freed`, int64(account)).Scan(&objects, &bytes)
+	if err != nil {
+		return err
+	}
+	e.Objects += objects
+	e.Bytes += bytes
+	e.State, e.Completed = store.ErasureDone, time.Now().UTC()
+	batch := new(pgx.Batch)
+	if err := queueReceipt(batch, account, e, true); err != nil {
+		return err
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// DeleteAccount removes all that there is of an account.
+func (c *Catalog) DeleteAccount(ctx context.Context, account store.AccountNumber) error {
+	return c.update(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account)); err != nil {
+			return err
+		}
+		for _, table := range perAccount {
+			if _, err := tx.Exec(ctx, "delete from "+table+" where account = $1", int64(account)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// retain erases what is older than the rules let stand, from time to time.
+func (c *Catalog) retain(ctx context.Context) {
+	for ctx.Err() == nil {
+		for _, a := range c.Accounts.List() {
+			if err := c.expire(ctx, a.Name); err != nil && ctx.Err() == nil {
+				c.Log.Warn("what is too old could not be erased; it is tried again", "account", a.Name, "error", err)
+			}
+		}
+		sleep(ctx, retainEach)
+	}
+}
+
+func (c *Catalog) expire(ctx context.Context, account string) error {
+	age := c.Retention(account).MaxAge
+	if age <= 0 {
+		return nil
+	}
+	number, err := c.number(account)
+	if err != nil {
+		return err
+	}
+	until := time.Now().Add(-age)
+	var found bool
+	err = c.pool.QueryRow(ctx, `select exists (select from exchanges where account = $1 and kept < $2)
+		and not exists (select from erasures where account = $1 and not done)`, number, until).Scan(&found)
+	if err != nil || !found {
+		return err
+	}
+	_, err = c.newErasure(ctx, number, store.Selection{Until: until, ByAge: true}, store.ErasedByRetention)
+	return err
+}

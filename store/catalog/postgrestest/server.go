@@ -1,0 +1,159 @@
+// Package postgrestest runs Postgres for tests: a cluster of its own in a temporary directory, on loopback.
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is a running Postgres.
+type Server struct {
+	dir, port string
+	fsync     bool
+	process   *exec.Cmd
+	ended     chan struct{}
+	databases atomic.Int32
+}
+
+// nobody runs the server where the tests are run by root, which Postgres refuses to be run by.
+const nobody = 65534
+
+// bounded is how long a test waits for Postgres.
+const bounded = 2 * time.Minute
+
+// Start runs a server for the length of a test, which is skipped where no Postgres is installed. Without fsync what it has
+// acknowledged survives the end of the process all the same, and not that of the machine.
+func Start(t testing.TB, fsync bool) *Server {
+	t.Helper()
+	if program("initdb") == "" || program("postgres") == "" {
+		t.Skip("NOT TESTED: Postgres is not installed; install Debian's postgresql, or put initdb and postgres into PATH")
+	}
+	dir, err := os.MkdirTemp("", "mneme-postgres-") // the test's own directory is not for nobody
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{dir: filepath.Join(dir, "data"), fsync: fsync}
+	t.Cleanup(func() {
+		s.Kill()
+		_ = os.RemoveAll(dir)
+	})
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := s.command("initdb", "--no-sync", "--auth=trust", "--username=mneme", "--encoding=UTF8", "--locale=C", s.dir).CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.port = strconv.Itoa(free.Addr().(*net.TCPAddr).Port)
+	_ = free.Close()
+	s.Run(t)
+	return s
+}
+
+// program gives the path of one of Postgres' programs; Debian keeps them out of PATH.
+func program(name string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	paths, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(paths) == 0 {
+		return ""
+	}
+	return paths[len(paths)-1]
+}
+
+func (s *Server) command(name string, arguments ...string) *exec.Cmd {
+	arguments = append([]string{program(name)}, arguments...)
+	if os.Getuid() == 0 {
+		user := strconv.Itoa(nobody)
+		arguments = append([]string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--"}, arguments...)
+	}
+	c := exec.CommandContext(context.Background(), arguments[0], arguments[1:]...) // [Server.Kill] ends it, after the test's context
+	c.Dir = filepath.Dir(s.dir)
+	return c
+}
+
+// Run starts the server again, after [Server.Kill].
+func (s *Server) Run(t testing.TB) {
+	t.Helper()
+	fsync := "off"
+	if s.fsync {
+		fsync = "on"
+	}
+	s.process = s.command("postgres", "-D", s.dir, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "fsync="+fsync, "-c", "max_connections=40", "-c", "shared_buffers=64MB")
+	var log bytes.Buffer
+	s.process.Stdout, s.process.Stderr = &log, &log
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	s.ended = ended
+	go func() {
+		_ = s.process.Wait()
+		close(ended)
+	}()
+	for deadline := time.Now().Add(bounded); ; {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		connection, err := pgx.Connect(ctx, s.url("postgres"))
+		if err == nil {
+			_ = connection.Close(ctx)
+		}
+		cancel()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ended:
+			t.Fatalf("Postgres has ended:\n%s", log.String())
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("Postgres cannot be reached: %v", err)
+		}
+	}
+}
+
+// Kill ends the server as a crash would.
+func (s *Server) Kill() {
+	if s.process == nil || s.process.Process == nil {
+		return
+	}
+	_ = s.process.Process.Kill() // its children notice, and end
+	<-s.ended
+}
+
+func (s *Server) url(database string) string {
+	return fmt.Sprintf("postgres://mneme@127.0.0.1:%s/%s?sslmode=disable", s.port, database)
+}
+
+// Database makes an empty database, and gives its URL.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), s.url("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close(context.Background()) }()
+	name := fmt.Sprintf("memory_%d", s.databases.Add(1))
+	if _, err := connection.Exec(t.Context(), "create database "+name); err != nil {
+		t.Fatal(err)
+	}
+	return s.url(name)
+}

@@ -1,0 +1,492 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+)
+
+// Exchange gives one exchange with its bytes; [codec.KindNotFound] if the account has none of that id. Account "" looks in
+// all of them.
+func (c *Catalog) Exchange(account, id string) (*store.Exchange, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	numbers, err := c.numbers(account)
+	if err != nil {
+		return nil, err
+	}
+	return c.exchange(ctx, numbers, id)
+}
+
+func (c *Catalog) exchange(ctx context.Context, numbers []int64, id string) (*store.Exchange, error) {
+	var (
+		x       arrivedExchange
+		number  int64
+		session *string
+		record  []byte
+	)
+	err := c.pool.QueryRow(ctx, "select account, session, record, refs, body from exchanges where account = any($1) and id = $2", numbers, exchangeID(id)).
+		Scan(&number, &session, &record, &x.refs, &x.body)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, noExchange(id)
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	objects, err := reached(ctx, c.pool, store.AccountNumber(number), x.refs)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	var whole *store.Exchange
+	if x.info, err = infoOf(record, session); err == nil {
+		whole, err = x.assemble(store.AccountNumber(number), objects)
+	}
+	if err != nil {
+		c.Log.Error("an exchange cannot be read", "exchange", id, "error", err)
+		return nil, codec.Errorf(codec.KindStorage, "exchange %s cannot be read; the log of the centre says why", id)
+	}
+	return whole, nil
+}
+
+// exchangeID gives an id, or what is no exchange's where it is none: a parameter may hold no zero byte.
+func exchangeID(id string) string {
+	if _, ok := kv.ParseExchangeID(id); !ok {
+		return ""
+	}
+	return id
+}
+
+func sessionID(id string) string {
+	if _, ok := kv.ParseSessionID(id); !ok {
+		return ""
+	}
+	return id
+}
+
+func noExchange(id string) error {
+	return codec.Errorf(codec.KindNotFound, "no exchange %q", id)
+}
+
+func noSession(id string) error {
+	return codec.Errorf(codec.KindNotFound, "no session %q", id)
+}
+
+func infoOf(record []byte, session *string) (*store.ExchangeInfo, error) {
+	info, err := store.ReadInfo(record)
+	if err == nil && session != nil {
+		info.Session = *session
+	}
+	return info, err
+}
+
+// ExchangeInfo gives the record of one exchange; else it is like [Catalog.Exchange].
+func (c *Catalog) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	numbers, err := c.numbers(account)
+	if err != nil {
+		return nil, err
+	}
+	var session *string
+	var record []byte
+	err = c.pool.QueryRow(ctx, "select session, record from exchanges where account = any($1) and id = $2", numbers, exchangeID(id)).Scan(&session, &record)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, noExchange(id)
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	info, err := infoOf(record, session)
+	return info, unreadable(err)
+}
+
+// AnsweredAs gives the exchange whose answer the provider gave that id, of the surface on which requests name the answer
+// that they go on from; [codec.KindNotFound] if the account has none.
+func (c *Catalog) AnsweredAs(account, response string) (exchange string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	number, err := c.number(account)
+	if err != nil {
+		return "", err
+	}
+	err = c.pool.QueryRow(ctx, "select id from exchanges where account = $1 and answered = $2 order by id desc limit 1",
+		number, store.AnswerKeyOf(response)).Scan(&exchange)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", codec.Errorf(codec.KindNotFound, "no answer with that id")
+	}
+	return exchange, unreadable(err)
+}
+
+// order is how a page is read.
+type order struct {
+	kv.Window
+	prefix string
+}
+
+// sql is the condition on a column of ids, whose bounds are the parameters from first on, and the order. The page has one
+// more row than is wanted, if there is one.
+func (o *order) arguments(before ...any) []any {
+	low, high := o.Bounds(o.prefix)
+	return append(before, low, high, o.Limit+1)
+}
+
+// pageOf is how a page ends.
+func (o *order) direction() string {
+	if o.Backwards {
+		return "desc"
+	}
+	return "asc"
+}
+
+// cut gives a page of rows that were read, in the order asked for.
+func cut[T any](o *order, rows []T) (page []T, more bool) {
+	if more = len(rows) > o.Limit; more {
+		rows = rows[:o.Limit]
+	}
+	if o.Reverse {
+		slices.Reverse(rows)
+	}
+	return rows, more
+}
+
+func newOrder(after, before string, limit int, ascending bool, prefix string) (o order, err error) {
+	o.prefix = prefix
+	o.Window, err = kv.NewWindow(after, before, limit, ascending, prefix)
+	return o, err
+}
+
+// Exchanges lists exchanges by time. Account "" lists every account.
+func (c *Catalog) Exchanges(account string, q store.ExchangeQuery) (page store.ExchangePage, err error) {
+	o, err := newOrder(q.After, q.Before, q.Limit, q.Ascending, kv.ExchangePrefix)
+	if err != nil {
+		return page, err
+	}
+	numbers, err := c.numbers(account)
+	if err != nil {
+		return page, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	rows, err := c.pool.Query(ctx, `select id, session, record from exchanges
+		where account = any($1) and ($2 = '' or id > $2) and ($3 = '' or id < $3) order by id `+o.direction()+` limit $4`, o.arguments(numbers)...)
+	if err != nil {
+		return page, unreadable(err)
+	}
+	infos := []store.ExchangeInfo{}
+	var id string
+	var session *string
+	var record []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &record}, func() error {
+		infos = append(infos, listed(id, record, session))
+		return nil
+	})
+	page.Data, page.HasMore = cut(&o, infos)
+	return page, unreadable(err)
+}
+
+// listed gives an exchange as lists have it, also one that is damaged.
+func listed(id string, record []byte, session *string) store.ExchangeInfo {
+	info, err := infoOf(record, session)
+	if err != nil {
+		return store.ExchangeInfo{ID: id, Outcome: store.OutcomeDamaged, Error: &store.ErrorInfo{Kind: codec.KindStorage.String(), Message: err.Error()}}
+	}
+	return *info
+}
+
+// sessionsRead is how many sessions are read at a time to find those that pass a filter.
+const sessionsRead = 500
+
+// Sessions lists the sessions of an account. Those that were merged into another are left out.
+func (c *Catalog) Sessions(account string, q store.SessionQuery) (page store.SessionPage, err error) {
+	number, err := c.number(account)
+	if err != nil {
+		return page, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	for _, cursor := range [...]*string{&q.After, &q.Before} {
+		err := c.pool.QueryRow(ctx, "select place from sessions where account = $1 and id = $2", number, sessionID(*cursor)).Scan(cursor)
+		if err := unlessMissing(err); err != nil {
+			return page, unreadable(err)
+		}
+	}
+	o, err := newOrder(q.After, q.Before, q.Limit, q.Ascending, kv.SessionPrefix)
+	if err != nil {
+		return page, err
+	}
+	low, high := o.Bounds(kv.SessionPrefix)
+	found := []store.Session{}
+	for whole := false; !whole && len(found) <= o.Limit; {
+		rows, err := c.pool.Query(ctx, `select id, place, record from sessions
+			where account = $1 and ($2 = '' or place > $2) and ($3 = '' or place < $3) order by place `+o.direction()+` limit $4`, number, low, high, sessionsRead)
+		if err != nil {
+			return page, unreadable(err)
+		}
+		read := 0
+		var id, place string
+		var record []byte
+		_, err = pgx.ForEachRow(rows, []any{&id, &place, &record}, func() error {
+			read++
+			if o.Backwards {
+				high = place
+			} else {
+				low = place
+			}
+			s, err := store.ReadSession(record)
+			if err != nil {
+				s = &store.Session{ID: id, Account: account, Error: &store.ErrorInfo{Kind: codec.KindStorage.String(), Message: err.Error()}}
+			}
+			if q.Matches(s) {
+				found = append(found, *s)
+			}
+			return nil
+		})
+		if err != nil {
+			return page, unreadable(err)
+		}
+		whole = read < sessionsRead
+	}
+	page.Data, page.HasMore = cut(&o, found)
+	return page, nil
+}
+
+// Session gives one session of the account; [codec.KindNotFound] if it has none of that id. A session that was merged into
+// another says so in Merged.
+func (c *Catalog) Session(account, id string) (*store.Session, error) {
+	number, err := c.number(account)
+	if err != nil {
+		return nil, noSession(id)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	var record []byte
+	err = c.pool.QueryRow(ctx, "select record from sessions where account = $1 and id = $2", number, sessionID(id)).Scan(&record)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, noSession(id)
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	s, err := store.ReadSession(record)
+	return s, unreadable(err)
+}
+
+// DescribeSession sets what people say of a session.
+func (c *Catalog) DescribeSession(account, id string, d store.Description) (described *store.Session, err error) {
+	number, err := c.Accounts.Number(account)
+	if err != nil {
+		return nil, noSession(id)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	err = c.update(ctx, func(tx pgx.Tx) error {
+		in, err := openSessions(ctx, tx, number, []string{sessionID(id)}, nil)
+		if err != nil {
+			return err
+		}
+		if described, err = in.Describe(id, d, c.redactor(account)); err != nil {
+			return err
+		}
+		return putSessions(ctx, tx, number, in)
+	})
+	return described, unreadable(err)
+}
+
+// DescribeExchange sets what people say of an exchange.
+func (c *Catalog) DescribeExchange(account, id string, d store.Description) (described *store.ExchangeInfo, err error) {
+	number, err := c.number(account)
+	if err != nil {
+		return nil, noExchange(id)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	err = c.update(ctx, func(tx pgx.Tx) error {
+		var session *string
+		var record []byte
+		err := tx.QueryRow(ctx, "select session, record from exchanges where account = $1 and id = $2 for update", number, exchangeID(id)).Scan(&session, &record)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return noExchange(id)
+		}
+		if err == nil {
+			described, err = infoOf(record, nil)
+		}
+		if err == nil {
+			record, err = described.Describe(d, c.redactor(account))
+		}
+		if err != nil {
+			return err
+		}
+		if session != nil {
+			described.Session = *session
+		}
+		_, err = tx.Exec(ctx, "update exchanges set record = $3 where account = $1 and id = $2", number, id, record)
+		return err
+	})
+	return described, unreadable(err)
+}
+
+// Timeline lists the exchanges of a session, each with what it added.
+func (c *Catalog) Timeline(account, session string, q store.TimelineQuery) (page store.TimelinePage, err error) {
+	if _, err := c.Session(account, session); err != nil {
+		return page, err
+	}
+	o, err := newOrder(q.After, q.Before, q.Limit, !q.Descending, kv.ExchangePrefix)
+	if err != nil {
+		return page, err
+	}
+	number, err := c.number(account)
+	if err != nil {
+		return page, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	entries, err := c.entries(ctx, `x.session = $2 and ($3 = '' or x.id > $3) and ($4 = '' or x.id < $4) order by x.id `+o.direction()+` limit $5`,
+		o.arguments(number, session)...)
+	page.Data, page.HasMore = cut(&o, entries)
+	return page, unreadable(err)
+}
+
+// entries reads exchanges of the account in $1, with their turns.
+func (c *Catalog) entries(ctx context.Context, where string, arguments ...any) (entries []store.TimelineEntry, err error) {
+	rows, err := c.pool.Query(ctx, `select x.id, x.session, x.record, t.record from exchanges x
+		left join turns t on t.account = $1 and t.exchange = x.id where x.account = $1 and `+where, arguments...)
+	if err != nil {
+		return nil, err
+	}
+	entries = []store.TimelineEntry{}
+	var id string
+	var session *string
+	var record, turn []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &record, &turn}, func() error {
+		e := store.TimelineEntry{Exchange: listed(id, record, session)}
+		if turn != nil {
+			if e.Turn, _, err = store.ReadTurn(turn); err != nil {
+				e.Turn = &store.Turn{Exchange: id, Error: "the turn cannot be read"}
+			}
+		}
+		entries = append(entries, e)
+		return nil
+	})
+	return entries, err
+}
+
+// Turn is an exchange and what it added to its session.
+func (c *Catalog) Turn(account, exchange string) (store.TimelineEntry, error) {
+	number, err := c.number(account)
+	if err != nil {
+		return store.TimelineEntry{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	entries, err := c.entries(ctx, "x.id = $2", number, exchangeID(exchange))
+	if err == nil && len(entries) == 0 {
+		err = noExchange(exchange)
+	}
+	if err != nil {
+		return store.TimelineEntry{}, unreadable(err)
+	}
+	return entries[0], nil
+}
+
+// Usage says what the memory of an account takes.
+func (c *Catalog) Usage(ctx context.Context, account string) (u store.Usage, err error) {
+	number, err := c.number(account)
+	if err != nil {
+		return u, err
+	}
+	err = c.pool.QueryRow(ctx, `select
+		(select count(*) from sessions where account = $1), (select coalesce(sum(length(record)), 0) from sessions where account = $1),
+		(select coalesce(sum(length(value)), 0) from objects where account = $1),
+		(select coalesce(sum(length(record)), 0) from turns where account = $1),
+		count(*), coalesce(sum(request_bytes), 0), coalesce(sum(response_bytes), 0), coalesce(sum(length(body)), 0), coalesce(sum(length(record)), 0)
+		from exchanges where account = $1`, number).
+		Scan(&u.Sessions, &u.StoredSessions, &u.StoredBlocks, &u.StoredTurns, &u.Exchanges, &u.RequestBytes, &u.ResponseBytes, &u.StoredResponses, &u.StoredRecords)
+	return u, unreadable(err)
+}
+
+// Export gives the selected exchanges of an account, oldest first, each session in front of its first one.
+func (c *Catalog) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
+	return func(yield func(store.Exported, error) bool) {
+		number, err := c.number(account)
+		if err == nil {
+			err = sel.Check()
+		}
+		given := make(map[string]bool)
+		for after := ""; err == nil; {
+			var infos []store.ExchangeInfo
+			infos, after, err = c.selected(ctx, number, &sel, after)
+			for i := range infos {
+				if !c.export(ctx, account, number, &infos[i], given, yield) {
+					return
+				}
+			}
+			if after == "" {
+				break
+			}
+		}
+		if err != nil {
+			yield(store.Exported{}, unreadable(err))
+		}
+	}
+}
+
+func (c *Catalog) export(ctx context.Context, account string, number int64, info *store.ExchangeInfo, given map[string]bool, yield func(store.Exported, error) bool) bool {
+	unlessDamaged := func(id string, e store.Exported, err error) bool {
+		if err != nil {
+			e = store.Exported{Damaged: &store.Damaged{ID: id, Error: err.Error()}}
+		}
+		return yield(e, nil)
+	}
+	if info.Session != "" && !given[info.Session] {
+		given[info.Session] = true
+		s, err := c.Session(account, info.Session)
+		if !unlessDamaged(info.Session, store.Exported{Session: s}, err) {
+			return false
+		}
+	}
+	x, err := c.exchange(ctx, []int64{number}, info.ID)
+	if codec.AsError(err, "").Kind == codec.KindNotFound && err != nil {
+		return true // erased meanwhile
+	}
+	return unlessDamaged(info.ID, store.Exported{Exchange: x}, err)
+}
+
+// selectedRead is how many exchanges are looked at together.
+const selectedRead = 500
+
+// selected gives the selected exchanges among the next ones after an id; next is "" where there are none behind them.
+func (c *Catalog) selected(ctx context.Context, number int64, sel *store.Selection, after string) (infos []store.ExchangeInfo, next string, err error) {
+	rows, err := c.pool.Query(ctx, `select id, session, record from exchanges where account = $1 and id > $2
+		and (cardinality($3::text[]) + cardinality($4::text[]) = 0 or id = any($3) or session = any($4))
+		and ($5 or kept < $6)
+		order by id limit $7`,
+		number, after, append([]string{}, sel.Exchanges...), append([]string{}, sel.Sessions...),
+		!sel.ByAge || sel.Until.IsZero(), sel.Until, selectedRead)
+	if err != nil {
+		return nil, "", err
+	}
+	read := 0
+	var id string
+	var session *string
+	var record []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &record}, func() error {
+		read++
+		next = id
+		info := listed(id, record, session)
+		if sel.Matches(&info) {
+			infos = append(infos, info)
+		}
+		return nil
+	})
+	if read < selectedRead {
+		next = ""
+	}
+	return infos, next, err
+}

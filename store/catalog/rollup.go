@@ -1,0 +1,71 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// rollUp adds exchanges to what is rolled up.
+func rollUp(ctx context.Context, tx pgx.Tx, account store.AccountNumber, infos []*store.ExchangeInfo) error {
+	changed, err := store.RollUp(account, infos, func(keys [][]byte) (map[string][]byte, error) {
+		rows, err := tx.Query(ctx, "select key, record from rollups where account = $1 and key = any($2) order by key for update", int64(account), keys)
+		if err != nil {
+			return nil, err
+		}
+		records := make(map[string][]byte)
+		var key, record []byte
+		_, err = pgx.ForEachRow(rows, []any{&key, &record}, func() error {
+			records[string(key)] = slices.Clone(record)
+			return nil
+		})
+		return records, err
+	})
+	if err != nil {
+		return err
+	}
+	var keys, records [][]byte
+	for key, record := range changed {
+		keys, records = append(keys, []byte(key)), append(records, record)
+	}
+	_, err = tx.Exec(ctx, `insert into rollups (account, key, record) select $1, r.* from unnest($2::bytea[], $3::bytea[]) r order by 2
+		on conflict (account, key) do update set record = excluded.record`, int64(account), keys, records)
+	return err
+}
+
+// Rollups gives what exchanges used and cost, account by account and hour by hour.
+func (c *Catalog) Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error {
+	names := []string{q.Account}
+	if q.Account == "" {
+		names = nil
+		for _, a := range c.Accounts.List() {
+			names = append(names, a.Name)
+		}
+	}
+	for _, name := range names {
+		number, err := c.Accounts.Number(name)
+		if err != nil {
+			return err
+		}
+		first, end := q.Keys(number)
+		rows, err := c.pool.Query(ctx, "select key, record from rollups where account = $1 and key >= $2 and key < $3 order by key", int64(number), first, end)
+		if err != nil {
+			return unreadable(err)
+		}
+		var key, record []byte
+		_, err = pgx.ForEachRow(rows, []any{&key, &record}, func() error {
+			if of, r, err := store.ReadRollup(key, record); err == nil {
+				of.Account = name
+				visit(of, &r)
+			}
+			return nil
+		})
+		if err != nil {
+			return unreadable(err)
+		}
+	}
+	return nil
+}

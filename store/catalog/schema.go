@@ -1,0 +1,177 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// schemaVersion is that of the tables below. A later program changes those of an earlier one; an earlier one leaves those of
+// a later one alone.
+const schemaVersion = 1
+
+// partitions is how many tables hold the rows of one kind: accounts are spread over them by their numbers.
+const partitions = 16
+
+// Numbers of the locks that transactions take, beside the account's or 0.
+const (
+	lockSchema  = 0x6d6e656d // while the tables are made
+	lockAccount = 0x6d6e6561 // shared: objects of the account may be named; alone: unnamed ones are freed
+	lockArrival = 0x6d6e6572 // while exchanges of the account are kept, one transaction at a time
+)
+
+// tables are made by the first program that opens a database. Ids are text that sorts by bytes. A ref is the kind of an
+// object and its hash; refs are those that something names, one behind the other. Values are encoded as in FORMAT.md.
+const tables = `
+create table meta (name text primary key, value text not null);
+create table logs (log bytea primary key, mark bigint not null, tail bytea not null);
+create sequence arrivals;
+
+create table exchanges (
+	account bigint not null,
+	id text collate "C" not null,
+	arrival bigint not null default nextval('arrivals'),
+	session text collate "C",
+	kept timestamptz not null,
+	answered bytea,
+	speaks bool not null,
+	digested bool not null,
+	request_bytes bigint not null,
+	response_bytes bigint not null,
+	record bytea not null,
+	refs bytea not null,
+	body bytea not null,
+	primary key (account, id)
+) partition by hash (account);
+alter table exchanges alter body set storage external;
+create index on exchanges (account, session, id) where session is not null;
+create index on exchanges (account, answered) where answered is not null;
+create index on exchanges (account, kept);
+create index on exchanges (arrival) where not digested;
+
+create table objects (
+	account bigint not null,
+	ref bytea not null,
+	refs bytea not null,
+	value bytea not null,
+	primary key (account, ref)
+) partition by hash (account);
+alter table objects alter value set storage external;
+
+create table sessions (
+	account bigint not null,
+	id text collate "C" not null,
+	place text collate "C" not null,
+	record bytea not null,
+	primary key (account, id)
+) partition by hash (account);
+
+create index on sessions (account, place);
+
+create table links (
+	account bigint not null,
+	key bytea not null,
+	session text collate "C" not null,
+	primary key (account, key)
+) partition by hash (account);
+
+create table turns (
+	account bigint not null,
+	exchange text collate "C" not null,
+	began timestamptz not null,
+	terms tsvector,
+	record bytea not null,
+	primary key (account, exchange)
+) partition by hash (account);
+alter table turns alter record set storage external;
+create index on turns using gin (terms);
+
+create table histories (
+	account bigint not null,
+	session text collate "C" not null,
+	hash bytea not null,
+	note bytea not null,
+	primary key (account, session, hash)
+) partition by hash (account);
+
+create table rollups (
+	account bigint not null,
+	key bytea not null,
+	record bytea not null,
+	primary key (account, key)
+) partition by hash (account);
+
+create table tombs (
+	account bigint not null,
+	exchange text collate "C" not null,
+	primary key (account, exchange)
+) partition by hash (account);
+
+create table erasures (
+	account bigint not null,
+	id text collate "C" not null,
+	done bool not null,
+	receipt text not null,
+	primary key (account, id)
+);
+create index on erasures (id) where not done;
+`
+
+// partitioned are the tables that have partitions.
+var partitioned = []string{"exchanges", "objects", "sessions", "links", "turns", "histories", "rollups", "tombs"}
+
+// perAccount are the tables that hold rows of accounts.
+var perAccount = append([]string{"erasures"}, partitioned...)
+
+// schemaName is where the tables are; a database may hold others.
+const schemaName = "mneme"
+
+// prepare makes the tables where there are none, and sees that they are of this version and this centre's.
+func (c *Catalog) prepare(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, 0)", lockSchema); err != nil {
+			return err
+		}
+		var there bool
+		if err := tx.QueryRow(ctx, "select to_regclass($1) is not null", schemaName+".meta").Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			return c.create(ctx, tx)
+		}
+		var version, centre string
+		err := tx.QueryRow(ctx, `select
+			(select value from meta where name = 'version'), (select value from meta where name = 'centre')`).Scan(&version, &centre)
+		if err != nil {
+			return err
+		}
+		if version != strconv.Itoa(schemaVersion) {
+			return fmt.Errorf("the tables are of version %s, and this program knows %d: use a later one", version, schemaVersion)
+		}
+		if centre != c.centre {
+			return fmt.Errorf("the tables are those of another centre (%s): their accounts are numbered by its data directory; give this one that directory, or another database", centre)
+		}
+		return nil
+	})
+}
+
+func (c *Catalog) create(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "create schema if not exists "+schemaName); err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString(tables)
+	for _, table := range partitioned {
+		for part := range partitions {
+			fmt.Fprintf(&b, "create table %s_%d partition of %s for values with (modulus %d, remainder %d);\n", table, part, table, partitions, part)
+		}
+	}
+	if _, err := tx.Exec(ctx, b.String()); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "insert into meta values ('version', $1), ('centre', $2)", strconv.Itoa(schemaVersion), c.centre)
+	return err
+}

@@ -1,0 +1,164 @@
+package catalog
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/redact"
+	"github.com/mnemeproxy/mneme/store/search"
+	"github.com/mnemeproxy/mneme/store/search/lexical"
+)
+
+// How many candidates a search ranks: turns that hold a rare term, of each term as many as rareTurns; those that hold most of
+// what is asked for, among the newest looked at; and the newest.
+const (
+	rareTurns     = 100
+	rareMost      = 300
+	bestTurns     = 200
+	bestLooked    = 5000
+	listedTurns   = 1100 // where nothing is ranked: a page at the highest offset that is allowed here
+	highestOffset = 1000
+)
+
+// Search finds turns of the account: Postgres gives candidates, which are ranked as an index of them alone would.
+func (c *Catalog) Search(ctx context.Context, account string, r *search.Request) (*search.Answer, error) {
+	wanted, err := search.Want(r)
+	if err != nil {
+		return nil, err
+	}
+	if r.Offset > highestOffset {
+		return nil, codec.Errorf(codec.KindUnsupported, "This memory gives the first %d hits of a search: ask for less with narrower words, filters or times.", highestOffset)
+	}
+	number, err := c.Accounts.Number(account)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	ids, err := c.candidates(ctx, number, wanted)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	entries, err := c.entries(ctx, "x.id = any($2)", int64(number), ids)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	answer, err := wanted.Rank(ctx, entries, func(id string) (*store.Session, error) { return c.Session(account, id) })
+	if err == nil {
+		answer.Index.Lag, err = c.lag(ctx, int64(number))
+	}
+	return answer, unreadable(err)
+}
+
+// candidates gives the exchanges of turns that are worth ranking.
+func (c *Catalog) candidates(ctx context.Context, account store.AccountNumber, w *search.Wanted) (ids []string, err error) {
+	demanded := ""
+	if w.Demanded != nil {
+		if demanded = tsquery(account, w.Demanded); demanded == "" {
+			return nil, nil // nothing satisfies it
+		}
+	}
+	bounds := []any{int64(account), demanded, w.Since, w.Until}
+	const within = ` account = $1 and terms is not null and ($2 = '' or terms @@ $2::tsquery) and ($3::timestamptz <= '0002-01-01' or began >= $3)
+		and ($4::timestamptz <= '0002-01-01' or began < $4)`
+	if len(w.Scored) == 0 {
+		return c.ids(ctx, "select exchange from turns where"+within+" order by exchange desc limit $5", append(bounds, listedTurns)...)
+	}
+	var terms []string
+	for i := range w.Scored {
+		terms = append(terms, tsquery(account, &w.Scored[i]))
+	}
+	return c.ids(ctx, `
+		(select exchange from (
+			select distinct on (t.exchange) t.exchange, t.terms from unnest($5::text[]) as term,
+				lateral (select exchange, terms from turns where`+within+` and terms @@ term::tsquery limit $7) t
+		) rare order by ts_rank(terms, $6::tsquery) desc, exchange desc limit $8)
+		union
+		(select exchange from (
+			select exchange, terms from turns where`+within+` and terms @@ $6::tsquery order by exchange desc limit $9
+		) newest order by ts_rank(terms, $6::tsquery) desc, exchange desc limit $10)`,
+		append(bounds, terms, strings.Join(terms, " | "), rareTurns, rareMost, bestLooked, bestTurns)...)
+}
+
+func (c *Catalog) ids(ctx context.Context, sql string, arguments ...any) ([]string, error) {
+	rows, err := c.pool.Query(ctx, sql, arguments...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// tsquery writes a condition as Postgres reads it; "" for one that nothing satisfies.
+func tsquery(account store.AccountNumber, c *lexical.Condition) string {
+	switch {
+	case c.Term != "":
+		return quoteLexeme(lexeme(account, c.Term))
+	case c.Prefix != "":
+		return quoteLexeme(lexeme(account, c.Prefix)) + ":*"
+	case c.Not != nil:
+		if not := tsquery(account, c.Not); not != "" {
+			return "!" + not
+		}
+		return ""
+	}
+	parts, sign := c.All, " & "
+	if len(parts) == 0 {
+		parts, sign = c.Any, " | "
+	}
+	var written []string
+	for i := range parts {
+		one := tsquery(account, &parts[i])
+		switch {
+		case one != "":
+			written = append(written, one)
+		case sign == " & " && parts[i].Not == nil: // all but what nothing satisfies is everything
+			return ""
+		}
+	}
+	if len(written) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(written, sign) + ")"
+}
+
+func quoteLexeme(lexeme string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(lexeme) + "'"
+}
+
+func (c *Catalog) redactor(account string) *redact.Redactor {
+	if c.Redactor == nil {
+		return nil
+	}
+	return c.Redactor(account)
+}
+
+func (c *Catalog) lag(ctx context.Context, number int64) (lag uint64, err error) {
+	err = c.pool.QueryRow(ctx, "select count(*) from (select from exchanges where account = $1 and not digested limit 10000) x", number).Scan(&lag)
+	return lag, err
+}
+
+// Status is how far the search of an account is.
+func (c *Catalog) Status(ctx context.Context, account string) (*search.Status, error) {
+	number, err := c.number(account)
+	if err != nil {
+		return nil, err
+	}
+	s := new(search.Status)
+	if s.Lag, err = c.lag(ctx, number); err != nil {
+		return nil, unreadable(err)
+	}
+	err = c.pool.QueryRow(ctx, "select count(*) from turns where account = $1 and terms is not null", number).Scan(&s.Documents)
+	return s, unreadable(err)
+}
+
+// Lag is how many exchanges of all accounts searches do not see yet.
+func (c *Catalog) Lag() (words, vectors uint64) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	_ = c.pool.QueryRow(ctx, "select count(*) from (select from exchanges where not digested limit 10000) x").Scan(&words)
+	return words, 0
+}

@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// openSessions gives the sessions of an account to a transaction, which locks those that it reads. Those with these ids, and
+// what these keys lead to, are read together.
+func openSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, ids []string, keys [][]byte) (*store.Sessions, error) {
+	records, links := make(map[string][]byte), make(map[string]string)
+	for _, key := range keys {
+		links[string(key)] = ""
+	}
+	rows, err := tx.Query(ctx, "select key, session from links where account = $1 and key = any($2)", int64(account), keys)
+	if err != nil {
+		return nil, err
+	}
+	var key []byte
+	var session string
+	_, err = pgx.ForEachRow(rows, []any{&key, &session}, func() error {
+		links[string(key)] = session
+		ids = append(ids, session)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	for _, id := range ids {
+		records[id] = nil
+	}
+	rows, err = tx.Query(ctx, "select id, record from sessions where account = $1 and id = any($2) order by id for update", int64(account), ids)
+	if err != nil {
+		return nil, err
+	}
+	var record []byte
+	_, err = pgx.ForEachRow(rows, []any{&session, &record}, func() error {
+		records[session] = slices.Clone(record)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	read := func(id string) ([]byte, error) {
+		if record, known := records[id]; known {
+			return record, nil
+		}
+		var record []byte
+		err := tx.QueryRow(ctx, "select record from sessions where account = $1 and id = $2 for update", int64(account), id).Scan(&record)
+		return record, unlessMissing(err)
+	}
+	readLink := func(key []byte) (string, error) {
+		if session, known := links[string(key)]; known {
+			return session, nil
+		}
+		var session string
+		err := tx.QueryRow(ctx, "select session from links where account = $1 and key = $2", int64(account), key).Scan(&session)
+		return session, unlessMissing(err)
+	}
+	return store.NewSessions(account, read, readLink), nil
+}
+
+func unlessMissing(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	return err
+}
+
+// putSessions keeps what has changed.
+func putSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, in *store.Sessions) error {
+	sessions, links, err := in.Changed()
+	if err != nil {
+		return err
+	}
+	var batch pgx.Batch
+	var ids, places, gone, leadTo []string
+	var records, keys [][]byte
+	for _, s := range sessions {
+		if s.Record == nil {
+			gone = append(gone, s.ID)
+			continue
+		}
+		ids, places, records = append(ids, s.ID), append(places, s.Place), append(records, s.Record)
+	}
+	for _, l := range links {
+		keys, leadTo = append(keys, l.Key), append(leadTo, l.Session)
+	}
+	if len(ids) > 0 {
+		batch.Queue(`insert into sessions (account, id, place, record) select $1, s.* from unnest($2::text[], $3::text[], $4::bytea[]) s order by 2
+			on conflict (account, id) do update set place = excluded.place, record = excluded.record`, int64(account), ids, places, records)
+	}
+	if len(gone) > 0 {
+		batch.Queue("delete from sessions where account = $1 and id = any($2)", int64(account), gone)
+	}
+	if len(keys) > 0 {
+		batch.Queue(`insert into links (account, key, session) select $1, l.* from unnest($2::bytea[], $3::text[]) l order by 2
+			on conflict (account, key) do update set session = excluded.session`, int64(account), keys, leadTo)
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, &batch).Close()
+}

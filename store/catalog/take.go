@@ -1,0 +1,323 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// ID names what numbers the accounts, and so the centre.
+func (c *Catalog) ID(context.Context) (string, error) { return c.centre, nil }
+
+// Mark is the number up to which the entries of a log are kept, 0 where none is, and the last one's exchange.
+func (c *Catalog) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	var at int64
+	var last []byte
+	err = c.pool.QueryRow(ctx, "select mark, tail from logs where log = $1", log[:]).Scan(&at, &last)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, tail, nil
+	}
+	copy(tail[:], last)
+	return uint64(at), tail, err
+}
+
+// Take keeps the entries of a frame that follows what is kept of its log, and moves the log's mark, in one transaction; taken
+// is false for any other frame. Exchanges that are there stay as they are, and what was erased does not come back. Entries
+// that cannot be kept are given to aside before the commit, which it prevents with an error.
+func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error) {
+	err = c.update(ctx, func(tx pgx.Tx) error {
+		taken = false
+		if _, err := tx.Exec(ctx, "insert into logs values ($1, 0, '') on conflict do nothing", f.Log[:]); err != nil {
+			return err
+		}
+		var mark int64
+		if err := tx.QueryRow(ctx, "select mark from logs where log = $1 for update", f.Log[:]).Scan(&mark); err != nil {
+			return err
+		}
+		if uint64(mark) != f.After {
+			return nil
+		}
+		refused, err := c.keep(ctx, tx, f.Entries)
+		if err != nil {
+			return err
+		}
+		isIncomplete := func(r store.Refused) bool { return errors.Is(r.Reason, store.ErrIncomplete) }
+		if !f.Whole && slices.ContainsFunc(refused, isIncomplete) {
+			return store.ErrIncomplete
+		}
+		if len(refused) > 0 {
+			if err := aside(refused); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, "update logs set mark = $2, tail = $3 where log = $1", f.Log[:], int64(f.Last), f.Tail[:])
+		taken = err == nil
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if taken {
+		wake(c.arrived)
+	}
+	return taken, nil
+}
+
+// Retry keeps an entry that was refused before; the error is nil, or why it is refused again.
+func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
+	err := c.update(ctx, func(tx pgx.Tx) error {
+		refused, err := c.keep(ctx, tx, []ship.Entry{*e})
+		if err == nil && len(refused) > 0 {
+			err = refused[0].Reason
+		}
+		return err
+	})
+	if err == nil {
+		wake(c.arrived)
+	}
+	return err
+}
+
+// keep keeps the entries that can be kept, and gives the others.
+func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry) (refused []store.Refused, err error) {
+	byAccount := make(map[store.AccountNumber][]*ship.Entry)
+	for i := range entries {
+		number, err := c.Accounts.Number(entries[i].Account)
+		if err != nil {
+			refused = append(refused, store.Refused{Entry: entries[i], Reason: store.ErrForeign})
+			continue
+		}
+		byAccount[number] = append(byAccount[number], &entries[i])
+	}
+	for _, number := range slices.Sorted(maps.Keys(byAccount)) { // all transactions lock in one order
+		if err := arriveAlone(ctx, tx, number); err != nil {
+			return nil, err
+		}
+		own := byAccount[number]
+		if now, err := c.Accounts.Number(own[0].Account); err != nil || now != number { // deleted while this has waited
+			for _, e := range own {
+				refused = append(refused, store.Refused{Entry: *e, Reason: store.ErrForeign})
+			}
+			continue
+		}
+		k := keeping{tx: tx, account: number, entries: own}
+		if err := k.run(ctx); err != nil {
+			return nil, err
+		}
+		refused = append(refused, k.refused...)
+	}
+	return refused, nil
+}
+
+// keeping is the entries of one account on their way into the database.
+type keeping struct {
+	tx      pgx.Tx
+	account store.AccountNumber
+	entries []*ship.Entry
+
+	frame   store.Objects                         // that come with the entries
+	named   map[store.ObjectRef][]store.ObjectRef // what those name
+	kept    map[store.ObjectRef]struct{}          // those of them, and of what they name, that are there already
+	inner   store.Objects                         // of kept: blocks that blocks of the frame are made of
+	known   map[string]bool                       // exchanges that are there, or were and were erased
+	refused []store.Refused
+}
+
+func (k *keeping) run(ctx context.Context) error {
+	if err := k.look(ctx); err != nil {
+		return err
+	}
+	var arrived []*store.Shipped
+	frame := make(store.Objects)
+	fresh := make(store.Objects)
+	for _, e := range k.entries {
+		x, err := store.ReadShipped(k.account, e, frame, k.inner)
+		if err == nil && !k.known[e.Exchange] && !k.reach(e, fresh) {
+			err = store.ErrIncomplete
+		}
+		switch {
+		case err != nil:
+			k.refused = append(k.refused, store.Refused{Entry: *e, Reason: err})
+		case !k.known[e.Exchange]:
+			k.known[e.Exchange] = true // should the frame name it twice
+			arrived = append(arrived, x)
+		}
+	}
+	if len(arrived) == 0 {
+		return nil
+	}
+	if err := k.putObjects(ctx, fresh); err != nil {
+		return err
+	}
+	sessions, err := k.join(ctx, arrived)
+	if err != nil {
+		return err
+	}
+	if err := k.putExchanges(ctx, arrived, sessions); err != nil {
+		return err
+	}
+	infos := make([]*store.ExchangeInfo, len(arrived))
+	for i, x := range arrived {
+		infos[i] = x.Info()
+	}
+	return rollUp(ctx, k.tx, k.account, infos)
+}
+
+// look reads what is there of what the entries are and name.
+func (k *keeping) look(ctx context.Context) error {
+	k.frame, k.named = make(store.Objects), make(map[store.ObjectRef][]store.ObjectRef)
+	k.kept, k.inner, k.known = make(map[store.ObjectRef]struct{}), make(store.Objects), make(map[string]bool)
+	wanted := make(map[store.ObjectRef]struct{})
+	var inner [][]byte
+	var ids []string
+	for _, e := range k.entries {
+		ids = append(ids, e.Exchange)
+		want, _ := store.Named(nil, store.Skeleton(k.account), e.Skeleton) // ReadShipped refuses what cannot be read
+		for ref, value := range store.ObjectsOf(k.account, e) {
+			named, _ := store.Named(nil, ref, value)
+			k.frame[ref], k.named[ref] = value, named
+			want = append(want, named...)
+			if !store.IsNode(ref) {
+				for _, o := range named {
+					inner = append(inner, refOf(o))
+				}
+			}
+		}
+		for _, ref := range want {
+			wanted[ref] = struct{}{}
+		}
+	}
+	refs := make([][]byte, 0, len(wanted))
+	for ref := range wanted {
+		refs = append(refs, refOf(ref))
+	}
+	rows, err := k.tx.Query(ctx, `select ref, case when ref = any($3) then value end from objects where account = $1 and ref = any($2)`,
+		int64(k.account), refs, inner)
+	if err != nil {
+		return err
+	}
+	var ref, value []byte
+	_, err = pgx.ForEachRow(rows, []any{&ref, &value}, func() error {
+		o := objectOf(k.account, ref)
+		k.kept[o] = struct{}{}
+		if value != nil {
+			k.inner[o] = slices.Clone(value)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	rows, err = k.tx.Query(ctx, `
+		select id from exchanges where account = $1 and id = any($2)
+		union all select exchange from tombs where account = $1 and exchange = any($2)`, int64(k.account), ids)
+	if err != nil {
+		return err
+	}
+	var id string
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		k.known[id] = true
+		return nil
+	})
+	return err
+}
+
+// reach adds to fresh what an entry reaches and is not there, and reports whether all of it has come. Behind what is there
+// everything is.
+func (k *keeping) reach(e *ship.Entry, fresh store.Objects) bool {
+	todo, _ := store.Named(nil, store.Skeleton(k.account), e.Skeleton)
+	var found []store.ObjectRef
+	for len(todo) > 0 {
+		ref := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if _, there := k.kept[ref]; there {
+			continue
+		}
+		if _, seen := fresh[ref]; seen {
+			continue
+		}
+		value, comes := k.frame[ref]
+		if !comes {
+			for _, ref := range found { // they may be others' as well, which find them again
+				delete(fresh, ref)
+			}
+			return false
+		}
+		fresh[ref] = value
+		found = append(found, ref)
+		todo = append(todo, k.named[ref]...)
+	}
+	return true
+}
+
+func (k *keeping) putObjects(ctx context.Context, objects store.Objects) error {
+	var refs, named, values [][]byte
+	for ref, value := range objects {
+		refs, named, values = append(refs, refOf(ref)), append(named, joinRefs(k.named[ref])), append(values, value)
+	}
+	_, err := k.tx.Exec(ctx, `
+		insert into objects (account, ref, refs, value) select $1, o.* from unnest($2::bytea[], $3::bytea[], $4::bytea[]) o order by 2
+		on conflict do nothing`, int64(k.account), refs, named, values)
+	return err
+}
+
+// join puts the exchanges into their sessions, whose ids it gives.
+func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (ids []*string, err error) {
+	var own []string
+	var keys [][]byte
+	for _, x := range arrived {
+		id, links := x.Evidence()
+		own, keys = append(own, id), append(keys, links...)
+	}
+	in, err := openSessions(ctx, k.tx, k.account, own, keys)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range arrived {
+		var id *string
+		if session := x.Join(in); session != "" {
+			id = &session
+		}
+		ids = append(ids, id)
+	}
+	return ids, putSessions(ctx, k.tx, k.account, in)
+}
+
+func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, sessions []*string) error {
+	var (
+		ids                                []string
+		kept                               []time.Time
+		speaks, quiet                      []bool // quiet: there is nothing to digest
+		requests, responses                []int64
+		answered, records, named, contents [][]byte
+	)
+	for i, x := range arrived {
+		info := x.Info()
+		refs, err := store.Named(nil, store.Skeleton(k.account), x.Entry.Skeleton)
+		if err != nil {
+			return fmt.Errorf("skeleton of %s: %w", info.ID, err)
+		}
+		ids, kept = append(ids, info.ID), append(kept, info.KeptSince())
+		speaks = append(speaks, sessions[i] != nil && info.Auxiliary == "")
+		quiet = append(quiet, !speaks[i])
+		requests, responses = append(requests, info.RequestSize), append(responses, info.ResponseSize)
+		answered, records = append(answered, store.AnswerKey(info)), append(records, x.Entry.Record)
+		named, contents = append(named, joinRefs(refs)), append(contents, appendBody(nil, x.Entry.Skeleton, x.Parts))
+	}
+	_, err := k.tx.Exec(ctx, `
+		insert into exchanges (account, id, session, kept, answered, speaks, digested, request_bytes, response_bytes, record, refs, body)
+		select $1, x.* from unnest($2::text[], $3::text[], $4::timestamptz[], $5::bytea[], $6::bool[], $7::bool[], $8::bigint[], $9::bigint[],
+			$10::bytea[], $11::bytea[], $12::bytea[]) x`,
+		int64(k.account), ids, sessions, kept, answered, speaks, quiet, requests, responses, records, named, contents)
+	return err
+}

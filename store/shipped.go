@@ -1,0 +1,538 @@
+package store
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/blob"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/redact"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// What stores ship can be kept elsewhere than in a [Store]. The rules are the same wherever it is kept, and stand here: which
+// entries are sound, to which session one belongs, and what it adds to that. Records are encoded as in a store.
+
+// ObjectRef names a block or node of an account.
+type ObjectRef = kv.ObjectRef
+
+// Objects are blocks and nodes, as they are stored.
+type Objects map[ObjectRef][]byte
+
+// Use hands a value to read.
+func (o Objects) Use(ref ObjectRef, read func(value []byte) error) error {
+	value, err := o.get(ref)
+	if err != nil {
+		return err
+	}
+	return read(value)
+}
+
+func (o Objects) get(ref kv.ObjectRef) ([]byte, error) {
+	value, ok := o[ref]
+	if !ok {
+		return nil, badger.ErrKeyNotFound
+	}
+	return value, nil
+}
+
+// ObjectsOf gives the blocks and nodes of an entry.
+func ObjectsOf(account AccountNumber, e *ship.Entry) Objects {
+	own := make(Objects, len(e.Objects))
+	for i := range e.Objects {
+		o := &e.Objects[i]
+		ref := kv.Block(account, o.Hash)
+		if o.Node {
+			ref.Space = kv.SpaceNode
+		}
+		own[ref] = o.Value
+	}
+	return own
+}
+
+// Named appends what a skeleton, a node, or a block names; an error for what is none of them.
+func Named(dst []ObjectRef, ref ObjectRef, value []byte) ([]ObjectRef, error) {
+	return blob.ReferencesOf(dst, ref, value)
+}
+
+// Skeleton is how [Named] is asked about the skeleton of a request.
+func Skeleton(account AccountNumber) ObjectRef { return kv.Node(account, kv.Hash{}) }
+
+// Shipped is an entry that is sound.
+type Shipped struct{ arrival }
+
+// ReadShipped reads an entry of an account. frame holds the objects of the entries before it in the same frame, and gets
+// this one's; kept holds what these name beside that, as far as it is there. The error is [ErrForeign] or [ErrUnusable].
+func ReadShipped(account AccountNumber, e *ship.Entry, frame, kept Objects) (*Shipped, error) {
+	x := &Shipped{arrival{Entry: e, account: account, objects: frame}}
+	if err := x.addObjects(kept.get); err != nil {
+		return nil, err
+	}
+	if err := x.read(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// Info is the record of the exchange.
+func (x *Shipped) Info() *ExchangeInfo { return &x.info }
+
+// Join puts the exchange into its session, and counts it there; "": it belongs to none.
+func (x *Shipped) Join(in *Sessions) (session string) {
+	id, ok := x.join(in)
+	if !ok {
+		return ""
+	}
+	r := in.at(id)
+	r.count(&x.info, 1)
+	r.sketch(&x.info, 1)
+	in.put(id, r)
+	if key := answerLink(x.account, &x.info); key != nil {
+		in.putLink(key, id)
+	}
+	return id.String()
+}
+
+// AnswerKey stands for the id that a provider gave an answer, where requests name the answer that they go on from; nil
+// elsewhere.
+func AnswerKey(info *ExchangeInfo) []byte {
+	if info.ResponseID == "" || !refersToAnswers(info.Surface) {
+		return nil
+	}
+	return AnswerKeyOf(info.ResponseID)
+}
+
+// AnswerKeyOf is [AnswerKey] for an answer of that id.
+func AnswerKeyOf(response string) []byte {
+	key := linkKey(0, clue{byResponse, response})
+	return key[len(key)-linkHash:]
+}
+
+// Sessions are the sessions of one account that are read or changed together.
+type Sessions struct {
+	account  kv.AccountNumber
+	read     func(id string) (record []byte, err error)   // nil: there is none
+	readLink func(key []byte) (session string, err error) // "": it leads nowhere
+
+	sessions map[kv.SessionID]*sessionRecord // nil: there is none
+	links    map[string]kv.SessionID
+	changed  []kv.SessionID
+	linked   []string
+	err      error
+}
+
+// NewSessions gives the sessions of an account. read gives the record of one, nil where there is none; readLink gives the
+// session that a key leads to, "" for none. Their first error is that of [Sessions.Changed].
+func NewSessions(account AccountNumber, read func(id string) ([]byte, error), readLink func(key []byte) (string, error)) *Sessions {
+	return &Sessions{
+		read: read, readLink: readLink, account: account,
+		sessions: make(map[kv.SessionID]*sessionRecord), links: make(map[string]kv.SessionID),
+	}
+}
+
+func (s *Sessions) at(id kv.SessionID) *sessionRecord {
+	if r, known := s.sessions[id]; known {
+		return r
+	}
+	record, err := s.read(id.String())
+	var r *sessionRecord
+	if err == nil && record != nil {
+		r = new(sessionRecord)
+		err = decodeRecord(record, r)
+	}
+	if err != nil {
+		s.fail(err)
+		return nil
+	}
+	s.sessions[id] = r
+	return r
+}
+
+func (s *Sessions) put(id kv.SessionID, r *sessionRecord) {
+	s.sessions[id] = r
+	if !slices.Contains(s.changed, id) {
+		s.changed = append(s.changed, id)
+	}
+}
+
+func (s *Sessions) link(key []byte) (id kv.SessionID, ok bool) {
+	if id, known := s.links[string(key)]; known {
+		return id, id != kv.SessionID{}
+	}
+	session, err := s.readLink(key)
+	if err != nil {
+		s.fail(err)
+	}
+	id, ok = kv.ParseSessionID(session)
+	s.links[string(key)] = id
+	return id, ok
+}
+
+func (s *Sessions) putLink(key []byte, id kv.SessionID) {
+	s.links[string(key)] = id
+	s.linked = append(s.linked, string(key))
+}
+
+func (s *Sessions) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// SessionChange is a session that was changed.
+type SessionChange struct {
+	ID     string
+	Place  string // where it stands among the others, in the form of an id
+	Record []byte // nil: it is gone
+}
+
+// LinkChange is something that leads to a session from now on.
+type LinkChange struct {
+	Key     []byte
+	Session string
+}
+
+// Changed gives what is to be kept of it.
+func (s *Sessions) Changed() (sessions []SessionChange, links []LinkChange, err error) {
+	for _, id := range s.changed {
+		c := SessionChange{ID: id.String()}
+		if r := s.sessions[id]; r != nil {
+			c.Record, c.Place = encodeFields(r), c.ID
+			if id.IsNamed() {
+				c.Place = id.Position(r.Created).Text(kv.SessionPrefix)
+			}
+		}
+		sessions = append(sessions, c)
+	}
+	slices.Sort(s.linked)
+	for _, key := range slices.Compact(s.linked) {
+		links = append(links, LinkChange{[]byte(key), s.links[key].String()})
+	}
+	return sessions, links, s.err
+}
+
+// Replied has the opening and the first answer of a conversation lead to its session, where that is known by its opening
+// messages alone.
+func (s *Sessions) Replied(session, reply string) {
+	id, _ := kv.ParseSessionID(session)
+	r := s.at(id)
+	if r == nil || !r.Derived {
+		return
+	}
+	key := linkKey(s.account, clue{byReply, reply})
+	if _, taken := s.link(key); taken {
+		return
+	}
+	r.Replied = true
+	r.addLink(s, id, key)
+	s.put(id, r)
+}
+
+// Describe sets what people say of a session; nil if there is none. The texts are masked first.
+func (s *Sessions) Describe(id string, d Description, redactor *redact.Redactor) (*Session, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	key, ok := kv.ParseSessionID(id)
+	if !ok {
+		return nil, errNoSession(id)
+	}
+	r, key := followed(s, key)
+	if r == nil {
+		return nil, errNoSession(id)
+	}
+	d = redactDescription(redactor, d)
+	d.set(&r.Title, &r.Tags, &r.Note)
+	s.put(key, r)
+	return &r.Session, nil
+}
+
+// Leave takes an exchange out of the counts of its session. keys are what leads there no more: the id of its answer, and where
+// it was the last one and the session is gone with it, all else.
+func (s *Sessions) Leave(session string, info *ExchangeInfo) (gone bool, keys [][]byte) {
+	id, _ := kv.ParseSessionID(session)
+	r := s.at(id)
+	if r == nil {
+		return false, nil
+	}
+	if key := answerLink(s.account, info); key != nil {
+		keys = append(keys, key)
+	}
+	r.Exchanges--
+	r.count(info, -1)
+	r.sketch(info, -1)
+	if r.Exchanges > 0 {
+		s.put(id, r)
+		return false, keys
+	}
+	s.put(id, nil)
+	return true, append(keys, r.Links...)
+}
+
+// ReadSession reads a session's record.
+func ReadSession(record []byte) (*Session, error) {
+	r := new(sessionRecord)
+	return &r.Session, decodeRecord(record, r)
+}
+
+// ReadInfo reads an exchange's record.
+func ReadInfo(record []byte) (*ExchangeInfo, error) {
+	info := new(ExchangeInfo)
+	return info, decodeRecord(record, info)
+}
+
+// Describe sets what people say of the exchange, masked, and gives its record.
+func (x *ExchangeInfo) Describe(d Description, redactor *redact.Redactor) (record []byte, err error) {
+	if d.Title != nil {
+		return nil, codec.Invalid("title", "an exchange has no title; its session has one")
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	d = redactDescription(redactor, d)
+	d.set(nil, &x.Tags, &x.Note)
+	return encodeFields(x), nil
+}
+
+// ReadTurn reads a turn's record, and gives the histories that it has noted.
+func ReadTurn(record []byte) (turn *Turn, histories [][]byte, err error) {
+	t, err := decodeTurn(record)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range t.Histories {
+		histories = append(histories, t.Histories[i][:])
+	}
+	return &t.Turn, histories, nil
+}
+
+// Assemble puts an exchange together from what an entry had: its record, the skeleton of its request and the parts of its
+// answer. from has all that the skeleton reaches.
+func Assemble(account AccountNumber, info *ExchangeInfo, skeleton []byte, parts [][]byte, from Objects) (*Exchange, error) {
+	x := &Exchange{ExchangeInfo: *info}
+	r := blob.Reader{From: from, Account: account, Limit: int(min(info.RequestSize, math.MaxInt32))}
+	var err error
+	if x.RawRequest, err = r.AppendBody(make([]byte, 0, max(r.Limit, 0)), skeleton); err != nil {
+		return nil, fmt.Errorf("request: %w", err)
+	}
+	if int64(len(x.RawRequest)) != info.RequestSize {
+		return nil, fmt.Errorf("request has %d bytes, its record says %d", len(x.RawRequest), info.RequestSize)
+	}
+	for _, part := range parts {
+		if x.RawResponse, err = blob.AppendDecoded(x.RawResponse, part); err != nil {
+			return nil, fmt.Errorf("answer: %w", err)
+		}
+	}
+	return x, nil
+}
+
+// Turns are the turns of one session that are digested together, in the order in which their exchanges ended.
+type Turns struct {
+	Digest   func(*Exchange) (Digest, error)
+	Redactor *redact.Redactor // masks what is digested once more; may be nil
+	Log      *slog.Logger
+
+	// What is kept of the session; nil where there is nothing. The first error is that of [Turns.Changed].
+	ReadHistories func(hashes [][]byte) (notes map[string][]byte, err error) // by hash
+	ReadTurn      func(exchange string) (record []byte, err error)
+
+	histories map[historyHash][]byte // nil: there is none
+	turns     map[kv.ExchangeID][]byte
+	noted     []historyHash
+	placed    []kv.ExchangeID
+	err       error
+}
+
+// Add digests an exchange, and puts its turn where it goes on. reply is what [Sessions.Replied] takes; "" for nothing.
+func (t *Turns) Add(x *Exchange) (turn *Turn, reply string) {
+	if t.histories == nil {
+		t.histories, t.turns = make(map[historyHash][]byte), make(map[kv.ExchangeID][]byte)
+	}
+	id, _ := kv.ParseExchangeID(x.ID)
+	unread := max(int64(len(x.RawResponse))-mostDigested, 0)
+	x.RawResponse = x.RawResponse[:min(len(x.RawResponse), mostDigested)]
+	read := runDigest(x, prefix{}, t.Digest, t.Redactor, t.Log)
+	made := &turnRecord{Turn: Turn{Exchange: x.ID, Started: x.Started, Outcome: x.Outcome, Model: x.ModelAsked, AnswerUnread: unread}}
+	if read.failure != nil {
+		made.Error = read.failure.Error()
+	} else {
+		t.look(&read)
+		placeTurn(t, id, made, placeOf(t, id, &read), &read)
+	}
+	t.putTurn(id, encodeTurn(made))
+	return &made.Turn, read.Reply
+}
+
+// look reads the histories that a request may go on from together.
+func (t *Turns) look(r *reading) {
+	var hashes [][]byte
+	for _, h := range append(slices.Clone(r.history), r.end) {
+		if _, known := t.histories[h]; !known {
+			t.histories[h] = nil
+			hashes = append(hashes, h[:])
+		}
+	}
+	if len(hashes) == 0 {
+		return
+	}
+	notes, err := t.ReadHistories(hashes)
+	if err != nil {
+		t.fail(err)
+	}
+	for h, note := range notes {
+		t.histories[historyHash([]byte(h))] = note
+	}
+}
+
+func (t *Turns) history(h historyHash) []byte { return t.histories[h] }
+
+func (t *Turns) putHistory(h historyHash, note []byte) {
+	t.histories[h] = slices.Clone(note)
+	t.noted = append(t.noted, h)
+}
+
+func (t *Turns) turn(id kv.ExchangeID) []byte {
+	if record, known := t.turns[id]; known {
+		return record
+	}
+	record, err := t.ReadTurn(id.String())
+	if err != nil {
+		t.fail(err)
+	}
+	t.turns[id] = record
+	return record
+}
+
+func (t *Turns) putTurn(id kv.ExchangeID, record []byte) {
+	t.turns[id] = record
+	if !slices.Contains(t.placed, id) {
+		t.placed = append(t.placed, id)
+	}
+}
+
+func (t *Turns) fail(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// Changed gives what is to be kept: records of turns by exchange, and notes by history.
+func (t *Turns) Changed() (turns, histories map[string][]byte, err error) {
+	turns, histories = make(map[string][]byte), make(map[string][]byte)
+	for _, id := range t.placed {
+		turns[id.String()] = t.turns[id]
+	}
+	for _, h := range t.noted {
+		histories[string(h[:])] = t.histories[h]
+	}
+	return turns, histories, t.err
+}
+
+// Check reports an error for a selection that selects nothing, or names what is no id.
+func (sel *Selection) Check() error { return sel.check() }
+
+// Matches reports whether an exchange is within the filters of the selection, whatever ids it names.
+func (sel *Selection) Matches(info *ExchangeInfo) bool { return sel.matches(info) }
+
+// Matches reports whether a session passes the filters.
+func (q *SessionQuery) Matches(s *Session) bool { return q.matches(s) }
+
+// IsNode reports whether an object is a node, and not a block.
+func IsNode(ref ObjectRef) bool { return ref.Space == kv.SpaceNode }
+
+// Evidence is what [Shipped.Join] looks up at first: the session that the exchange had where it was captured, and the keys
+// that led there.
+func (x *Shipped) Evidence() (session string, keys [][]byte) {
+	if x.session == nil {
+		return "", nil
+	}
+	for _, kind := range sessionKinds {
+		if value := x.session.known(kind); value != "" {
+			keys = append(keys, linkKey(x.account, clue{kind, value}))
+		}
+	}
+	for _, link := range x.session.Links {
+		if key, ok := linkOf(x.account, link); ok {
+			keys = append(keys, key)
+		}
+	}
+	return x.session.ID, keys
+}
+
+// Why exchanges were erased, as [Erasure.Reason] has it.
+const (
+	ErasedByRequest   = byRequest
+	ErasedByRetention = byRetention
+)
+
+// erasureIDs gives ids of erasures outside of a store.
+var erasureIDs kv.IDSource
+
+// NewErasureID gives an erasure outside of a store its id.
+func NewErasureID(now time.Time) string { return erasureIDs.Next(now).Text(erasurePrefix) }
+
+// IsErasureID reports whether a text is an id of an erasure.
+func IsErasureID(text string) bool {
+	_, ok := kv.ParseID(erasurePrefix, text)
+	return ok
+}
+
+// RollUp adds exchanges of an account to what is rolled up. read gives the records that there are under keys; the result has
+// those that are to be kept in their place.
+func RollUp(account AccountNumber, infos []*ExchangeInfo, read func(keys [][]byte) (records map[string][]byte, err error)) (map[string][]byte, error) {
+	sums := make(map[string]*Rollup)
+	var keys [][]byte
+	for _, info := range infos {
+		key := rollupKey(account, info)
+		r := exchangeRollup(info)
+		if sum := sums[string(key)]; sum != nil {
+			sum.Add(&r)
+			continue
+		}
+		sums[string(key)] = &r
+		keys = append(keys, key)
+	}
+	records, err := read(keys)
+	if err != nil {
+		return nil, err
+	}
+	for key, record := range records {
+		if before, err := decodeRollup(record); err == nil {
+			sums[key].Add(&before)
+		}
+	}
+	changed := make(map[string][]byte, len(sums))
+	for key, sum := range sums {
+		changed[key] = sum.encode()
+	}
+	return changed, nil
+}
+
+// ReadRollup reads what [RollUp] has given, but for the name of the account.
+func ReadRollup(key, record []byte) (of RollupOf, r Rollup, err error) {
+	of, kind, ok := splitRollupKey(key)
+	if !ok || kind != rollupMade {
+		return of, r, errRollup
+	}
+	r, err = decodeRollup(record)
+	return of, r, err
+}
+
+// Keys are between which keys of an account the rollups are that the query asks for; end is not among them.
+func (q *RollupQuery) Keys(account AccountNumber) (first, end []byte) {
+	first = kv.SpaceKeyOf(kv.SpaceRollup, account)
+	end = kv.SpaceKeyOf(kv.SpaceRollup, account+1)
+	if !q.Since.IsZero() {
+		first = hourPrefix(account, q.Since.Add(time.Hour-1), rollupMade)
+	}
+	if !q.Until.IsZero() {
+		end = hourPrefix(account, q.Until.Add(time.Hour-1), rollupMade)
+	}
+	return first, end
+}

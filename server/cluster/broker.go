@@ -32,6 +32,7 @@ type Options struct {
 	Quorum      bool          // on an edge: exchanges wait for the brokers, see [Shipper.Brokered]
 	Lender      *quota.Lender // at a centre: of the limits of all; nil: each node has its own
 	Log         *slog.Logger
+	Own         Log // of what a centre records itself, which its archive keeps as well; nil: its archive is where it does
 }
 
 // Names at the brokers. An edge publishes below shipSubject, and asks questions; a centre publishes below markSubject, and

@@ -125,6 +125,9 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 	}
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.retry(ctx) })
+	if o.Own != nil {
+		c.running.Go(func() { c.deliver(ctx, o.Own) })
+	}
 	c.running.Go(func() {
 		select {
 		case <-ctx.Done():

@@ -10,25 +10,33 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
-// centres are the archives that edges ship to; each has to keep what package storetest promises.
-var centres = map[string]func(*testing.T) clustertest.Centre{
-	"embedded": clustertest.Embedded,
+// centres are the archives that edges ship to; each has to keep what package storetest promises. Each gives what opens a
+// centre, and may be used as long as the test runs.
+var centres = map[string]func(*testing.T) func(*testing.T) clustertest.Centre{
+	"embedded": func(*testing.T) func(*testing.T) clustertest.Centre { return clustertest.Embedded },
+	"Postgres": func(t *testing.T) func(*testing.T) clustertest.Centre {
+		server := postgrestest.Start(t, false)
+		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server) }
+	},
 }
 
 func TestAClusterKeepsThePromisesOfAMemory(t *testing.T) {
-	for name, open := range centres {
+	for name, prepare := range centres {
 		t.Run(name, func(t *testing.T) {
+			open := prepare(t)
 			storetest.RunWhole(t, func(t *testing.T) storetest.Memory { return clustertest.Over(t, open(t)) })
 		})
 	}
 }
 
 func TestTheCentreFindsWhatItsEdgesRecord(t *testing.T) {
-	for name, open := range centres {
+	for name, prepare := range centres {
 		t.Run(name, func(t *testing.T) {
+			open := prepare(t)
 			storetest.RunRanking(t, func(t *testing.T) (storetest.Memory, storetest.Searcher) {
 				m := clustertest.Over(t, open(t))
 				return m, m
@@ -40,8 +48,9 @@ func TestTheCentreFindsWhatItsEdgesRecord(t *testing.T) {
 // Turns of conversations go to edges in turn, which are killed every few turns, some while a turn is under way.
 func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
 	const conversations, turns = 3, 8
-	for name, open := range centres {
+	for name, prepare := range centres {
 		t.Run(name, func(t *testing.T) {
+			open := prepare(t)
 			dir := t.TempDir()
 			edges, o := cluster.StartEdges(t, filepath.Join(dir, "one"), filepath.Join(dir, "two"))
 			c := open(t)

@@ -77,7 +77,7 @@ func over(t *testing.T, c Centre) *Memory {
 	t.Helper()
 	key, err := ship.NewKey(bytes.Repeat([]byte{1}, ship.KeySize))
 	check(t, err)
-	o := cluster.Options{NATS: []string{startBroker(t)}, Key: key, Log: slog.New(slog.NewTextHandler(logTo{t}, nil))}
+	o := cluster.Options{NATS: []string{startBroker(t)}, Key: key, Log: logOf(t)}
 	gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, t.TempDir(), o)
 	check(t, err)
 	t.Cleanup(gathering.Close)
@@ -272,6 +272,8 @@ func check(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func logOf(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(logTo{t}, nil)) }
 
 // logTo writes what nodes log to the log of the test, until that has ended.
 type logTo struct{ t *testing.T }

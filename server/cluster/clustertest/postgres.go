@@ -1,0 +1,31 @@
+package clustertest
+
+import (
+	"testing"
+
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/redact"
+	"github.com/mnemeproxy/mneme/store/storetest"
+)
+
+// Postgres is a centre whose archive is a database of that server. Accounts and keys are in an embedded store.
+func Postgres(t *testing.T, server *postgrestest.Server) Centre {
+	t.Helper()
+	e := openEngine(t, 0)
+	for _, account := range storetest.Accounts() {
+		_, err := e.Accounts().Create(account)
+		check(t, err)
+	}
+	id, err := e.Arrivals().ID(t.Context())
+	check(t, err)
+	c, err := catalog.Open(t.Context(), catalog.Options{
+		URL: server.Database(t), Centre: id, Accounts: e.Accounts(), Retention: e.Archive().RetentionOf,
+		Redactor: func(account string) *redact.Redactor { return e.Credentials().Redactor(account) },
+		Digest:   digest.Exchange, Log: logOf(t),
+	})
+	check(t, err)
+	t.Cleanup(c.Close)
+	return Centre{c, c, e.Roster()}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/server/memory"
 	"github.com/mnemeproxy/mneme/server/quota"
 	"github.com/mnemeproxy/mneme/server/telemetry"
 	"github.com/mnemeproxy/mneme/store"
@@ -86,8 +87,9 @@ func (c *CentreAdopt) Run(ctx context.Context, s *Env) (err error) {
 // member is a server's part in a cluster.
 type member interface {
 	Cluster() admin.Cluster
-	widen(e *server.Engine) // by what other nodes have
-	leases() *quota.Leases  // of limits that other nodes share; nil: none do
+	keep(own *server.Engine, managed *admin.Engine) // puts the memory in place that is not the node's own
+	widen(own *server.Engine)                       // by what other nodes have
+	leases() *quota.Leases                          // of limits that other nodes share; nil: none do
 	Close()
 }
 
@@ -100,6 +102,8 @@ type alone struct{}
 func (alone) Cluster() admin.Cluster { return admin.Cluster{} }
 
 func (alone) Close() {}
+
+func (alone) keep(*server.Engine, *admin.Engine) {}
 
 func (alone) widen(*server.Engine) {}
 
@@ -148,6 +152,8 @@ func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err e
 	}
 	return o, err
 }
+
+func (edge) keep(*server.Engine, *admin.Engine) {}
 
 func (e edge) widen(own *server.Engine) {
 	if e.quorum != nil {
@@ -218,7 +224,9 @@ type centre struct {
 
 func (c centre) leases() *quota.Leases { return c.lent }
 
-func (c centre) widen(*server.Engine) {}
+func (centre) keep(*server.Engine, *admin.Engine) {}
+
+func (centre) widen(*server.Engine) {}
 
 func (c centre) Cluster() admin.Cluster {
 	status := c.Status()
@@ -231,23 +239,43 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 		return nil, err
 	}
 	o.Version, o.Leases = version, quota.NewLeases()
-	if o.Lender, err = lender(ctx, m); err != nil {
-		return nil, err
-	}
-	gathering, err := cluster.Gather(ctx, m.Arrivals(), m.Archive(), m.Roster(), cfg.Data, o)
+	kept, err := openCatalog(ctx, cfg, m, log)
 	if err != nil {
 		return nil, err
+	}
+	if kept == nil {
+		return gather(ctx, cfg, m, m.Arrivals(), m.Archive(), m.Accounts(), o, observed)
+	}
+	o.Own = m.Shipping()
+	gathering, err := gather(ctx, cfg, m, kept, postgresArchive{kept, m.Archive()}, kept, o, observed)
+	if err != nil {
+		kept.Close()
+		return nil, err
+	}
+	return inPostgres{gathering, kept, m}, nil
+}
+
+// gather begins to take what edges ship into an archive, whose ledger says what was spent.
+func gather(ctx context.Context, cfg *config.Config, m *engine.Engine, archive cluster.Archive, answers cluster.Answers, ledger memory.Ledger,
+	o cluster.Options, observed *telemetry.Telemetry,
+) (c centre, err error) {
+	if o.Lender, err = lender(ctx, m, ledger); err != nil {
+		return c, err
+	}
+	gathering, err := cluster.Gather(ctx, archive, answers, m.Roster(), cfg.Data, o)
+	if err != nil {
+		return c, err
 	}
 	observed.WatchCluster(nil, gathering.Status)
 	return centre{gathering, o.Leases}, nil
 }
 
 // lender lends limits of which so much is left as is not on record in this month.
-func lender(ctx context.Context, m *engine.Engine) (*quota.Lender, error) {
+func lender(ctx context.Context, m *engine.Engine, ledger memory.Ledger) (*quota.Lender, error) {
 	l, now, keys := quota.NewLender(), time.Now(), m.Keys()
 	year, month, _ := now.UTC().Date()
 	since := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-	err := m.Accounts().Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
+	err := ledger.Rollups(ctx, store.RollupQuery{Since: since}, func(of store.RollupOf, r *store.Rollup) {
 		if of.KeyID != store.ImportedKey {
 			l.Spent(now, of.Account, of.KeyID, keys.Origin(of.KeyID), of.Hour, r.Cost.USD, codec.Usage(r.Usage).Total())
 		}

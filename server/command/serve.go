@@ -141,8 +141,6 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 	}
 	defer hooks.Close()
 	engine, managed := server.Over(memory), admin.Over(memory)
-	engine.Archive = tellingArchive{engine.Archive, hooks}
-	managed.Archive = engine.Archive
 	recalling := recall.Options{
 		Requests: recall.Requests(cfg.Recall.Requests), Accounts: cfg.Recall.Accounts,
 		Deadline: time.Duration(cfg.Recall.Deadline), Age: time.Duration(cfg.Recall.MaxAge),
@@ -155,6 +153,9 @@ func (c *Serve) run(ctx context.Context, s *Env, inherited *listen.Inherited, re
 		return err
 	}
 	defer member.Close()
+	member.keep(&engine, &managed)
+	engine.Archive = tellingArchive{engine.Archive, hooks}
+	managed.Archive = engine.Archive
 	member.widen(&engine)
 
 	running := running{member: member}

@@ -49,6 +49,7 @@ type Config struct {
 	Webhooks    []Webhook           `json:"webhooks"`
 	UI          UI                  `json:"ui"`
 	Cluster     Cluster             `json:"cluster"`
+	Centre      Centre              `json:"centre"`
 
 	// ServiceKey is accepted as a key of account "default" with all scopes. It comes from MNEME_API_KEY only,
 	// is at least [MinServiceKey] characters long or empty, and is never stored.
@@ -344,6 +345,11 @@ type Cluster struct {
 	OnOutage string `json:"on_outage" oneof:"local,refuse"` // what the brokers do not take in time, with Commit quorum
 
 	IdentityMaxAge Duration `json:"identity_max_age"` // that an edge believes the centre's keys without hearing of it; 0: for ever
+}
+
+// Centre is where a centre keeps the memory of its cluster.
+type Centre struct {
+	Postgres Secret `json:"postgres"` // URL of a database; "": the data directory
 }
 
 // MaxNode is the highest number of an edge.

@@ -94,6 +94,7 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 webhooks: [{url: "https://hooks.example.com", secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", events: [budget.reached]}]
 ui: {oidc: {issuer: "https://id.example.com", client_id: mneme, client_secret: s, redirect: "https://mneme.example.com/ui/oidc/callback", scopes: [email], grants: [{claim: groups, value: staff, account: acme, scopes: "read,write"}]}}
 cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, node: 7, replicas: 3, commit: quorum, on_outage: refuse}
+centre: {postgres: "postgres://mneme@db/mneme"}
 `, "MY_KEY=sk-ant-mine")
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +144,7 @@ cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, n
 			Grants: []OIDCGrant{{Claim: "groups", Value: "staff", Account: "acme", Scopes: "read,write"}},
 		}},
 		Cluster: Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Replicas: 3, Commit: "quorum", OnOutage: "refuse"},
+		Centre:  Centre{Postgres: "postgres://mneme@db/mneme"},
 	}
 	if diff := cmp.Diff(want, got, cmp.Transformer("Reveal", Secret.Reveal)); diff != "" {
 		t.Error(diff)
@@ -263,7 +265,7 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		},
 		"the file is a list": {
 			file: "- listen\n",
-			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks, ui, cluster), each written "name: value"`,
+			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks, ui, cluster, centre), each written "name: value"`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",
@@ -569,7 +571,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	withAll.Recall.Accounts = nil
 	withAll.Capture.OptOut, withAll.Capture.Redact.Patterns, withAll.TLS = nil, nil, TLS{}
 	withAll.Webhooks, withAll.UI = nil, UI{}
-	withAll.Cluster = Default().Cluster
+	withAll.Cluster, withAll.Centre = Default().Cluster, Centre{}
 	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay = 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)

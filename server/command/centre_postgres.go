@@ -1,0 +1,220 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/server"
+	"github.com/mnemeproxy/mneme/server/admin"
+	"github.com/mnemeproxy/mneme/server/config"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/redact"
+)
+
+// openCatalog opens the centre's memory in Postgres; nil where none is configured. Accounts, keys and what the centre
+// records itself stay in the data directory, and what it records comes into the catalog as well.
+func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log *slog.Logger) (*catalog.Catalog, error) {
+	if cfg.Centre.Postgres == "" {
+		return nil, nil //nolint:nilnil // the centre's memory is its store
+	}
+	if cfg.Retention.MaxBytes > 0 {
+		return nil, errors.New("memory in Postgres is not bounded by its size: take retention.max_bytes away, or centre.postgres")
+	}
+	id, err := m.Arrivals().ID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Open(ctx, catalog.Options{
+		URL: cfg.Centre.Postgres.Reveal(), Centre: id, Accounts: m.Accounts(), Retention: m.Archive().RetentionOf,
+		Redactor: func(account string) *redact.Redactor { return m.Credentials().Redactor(account) },
+		Digest:   digest.Exchange, Forget: forget(m), Log: log,
+	})
+}
+
+// forget erases what a store has of an account, and returns when it is gone.
+func forget(m *engine.Engine) func(context.Context, string, store.Selection) error {
+	return func(ctx context.Context, account string, sel store.Selection) error {
+		e, err := m.Archive().Erase(ctx, account, sel, false)
+		for err == nil && e.State != store.ErasureDone {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(storeInterval):
+			}
+			e, err = m.Archive().Erasure(account, e.ID)
+		}
+		if codec.AsError(err, "").Kind == codec.KindNotFound {
+			return nil // the account is gone, and all that it had
+		}
+		return err
+	}
+}
+
+// inPostgres is a centre whose memory is in Postgres.
+type inPostgres struct {
+	centre
+	catalog *catalog.Catalog
+	own     *engine.Engine
+}
+
+// Close ends the taking before what is taken into is closed.
+func (c inPostgres) Close() {
+	c.centre.Close()
+	c.catalog.Close()
+}
+
+func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
+	archive := postgresArchive{c.catalog, own.Archive}
+	own.Archive, managed.Archive = archive, archive
+	own.Index, managed.Searcher = c.catalog, c.catalog
+	own.Accounts = postgresLedger{own.Accounts, c.catalog}
+	managed.Accounts = postgresAccounts{managed.Accounts, c.catalog, c.own}
+	managed.Upkeep = postgresUpkeep{managed.Upkeep, c.catalog}
+}
+
+// postgresArchive is the memory in Postgres. Single exchanges that have just been recorded here are found in the centre's own
+// store.
+type postgresArchive struct {
+	*catalog.Catalog
+	own server.Archive
+}
+
+// otherwise asks the centre's own store for what is not in Postgres, or not yet.
+func otherwise[T any](found T, err error, own func() (T, error)) (T, error) {
+	if err != nil && codec.AsError(err, "").Kind == codec.KindNotFound {
+		if here, missing := own(); missing == nil {
+			return here, nil
+		}
+	}
+	return found, err
+}
+
+func (a postgresArchive) Exchange(account, id string) (*store.Exchange, error) {
+	x, err := a.Catalog.Exchange(account, id)
+	return otherwise(x, err, func() (*store.Exchange, error) { return a.own.Exchange(account, id) })
+}
+
+func (a postgresArchive) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) {
+	x, err := a.Catalog.ExchangeInfo(account, id)
+	return otherwise(x, err, func() (*store.ExchangeInfo, error) { return a.own.ExchangeInfo(account, id) })
+}
+
+func (a postgresArchive) AnsweredAs(account, response string) (string, error) {
+	id, err := a.Catalog.AnsweredAs(account, response)
+	return otherwise(id, err, func() (string, error) { return a.own.AnsweredAs(account, response) })
+}
+
+func (a postgresArchive) RetentionOf(account string) store.Retention {
+	return a.own.RetentionOf(account)
+}
+
+func (a postgresArchive) Audited(e store.AuditEntry, act func(*store.AuditEntry) error) error {
+	return a.own.Audited(e, act)
+}
+
+// SessionSummary gives none: models write none of what is in Postgres.
+func (a postgresArchive) SessionSummary(account, session string) (*store.SessionSummary, error) {
+	_, err := a.Session(account, session)
+	return nil, err
+}
+
+// notInPostgres is the error of what memory in Postgres cannot do.
+func notInPostgres(what string) error {
+	return codec.Errorf(codec.KindUnsupported, "This centre keeps its memory in Postgres (centre.postgres), where %s.", what)
+}
+
+func (a postgresArchive) MergeSession(context.Context, string, string, string) (*store.Session, error) {
+	return nil, notInPostgres("sessions cannot be merged")
+}
+
+func (a postgresArchive) SplitSession(context.Context, string, string, string) (*store.Session, error) {
+	return nil, notInPostgres("sessions cannot be split")
+}
+
+func (a postgresArchive) Import(context.Context, string, store.Exported) (taken bool, err error) {
+	return false, notInPostgres("nothing can be imported: import it into a store, and ship that with mneme centre adopt")
+}
+
+func (a postgresArchive) Subscribe(string, uint64) (*store.Subscription, error) {
+	return nil, notInPostgres("there are no events")
+}
+
+func (a postgresArchive) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
+	return a.Catalog.Export(ctx, account, sel)
+}
+
+// postgresLedger gives what the exchanges in Postgres used and cost.
+type postgresLedger struct {
+	server.Accounts
+	catalog *catalog.Catalog
+}
+
+func (l postgresLedger) Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error {
+	return l.catalog.Rollups(ctx, q, visit)
+}
+
+// postgresAccounts are accounts whose memory is in Postgres.
+type postgresAccounts struct {
+	admin.Accounts
+	catalog *catalog.Catalog
+	own     *engine.Engine
+}
+
+func (a postgresAccounts) Rollups(ctx context.Context, q store.RollupQuery, visit func(store.RollupOf, *store.Rollup)) error {
+	return a.catalog.Rollups(ctx, q, visit)
+}
+
+// SetRetention refuses rules that are not kept.
+func (a postgresAccounts) SetRetention(ctx context.Context, account string, r *store.Retention) error {
+	if r != nil && r.MaxBytes > 0 {
+		return notInPostgres("memory is not bounded by its size: give the account a max_age alone")
+	}
+	return a.Accounts.SetRetention(ctx, account, r)
+}
+
+// Delete deletes an account with its memory: first what is there, then the account, then what has arrived between.
+func (a postgresAccounts) Delete(ctx context.Context, name string, dryRun bool) (store.AccountDeletion, error) {
+	number, err := a.own.Accounts().Number(name)
+	if err != nil {
+		return store.AccountDeletion{}, err
+	}
+	usage, err := a.catalog.Usage(ctx, name)
+	if err == nil && !dryRun {
+		err = a.catalog.DeleteAccount(ctx, number)
+	}
+	if err != nil {
+		return store.AccountDeletion{}, err
+	}
+	d, err := a.Accounts.Delete(ctx, name, dryRun)
+	if err == nil && !dryRun {
+		err = a.catalog.DeleteAccount(ctx, number)
+	}
+	d.Exchanges, d.Sessions, d.Bytes = usage.Exchanges, usage.Sessions, usage.Stored()
+	return d, err
+}
+
+// postgresUpkeep looks after a memory in Postgres.
+type postgresUpkeep struct {
+	admin.Upkeep
+	catalog *catalog.Catalog
+}
+
+// RebuildWords has everything digested again.
+func (u postgresUpkeep) RebuildWords(ctx context.Context) error {
+	if err := u.catalog.Rebuild(ctx); err != nil {
+		return fmt.Errorf("begin the digest again: %w", err)
+	}
+	return nil
+}
+
+func (u postgresUpkeep) RebuildVectors(context.Context) error {
+	return notInPostgres("there are no vectors")
+}

@@ -17,8 +17,8 @@ func (client) AppendAnswer(dst []byte, a *codec.Answer, o *codec.AnswerOptions) 
 	}
 	dst = append(w.dst, `],`...)
 	dst = appendStop(dst, stopOf(a.Finish, w.calls, w.refused), a.Stop)
-	dst = append(dst, `,"usage":`...)
-	dst = appendUsage(dst, closingUsage(a.Usage, a.HasUse, o.EstimatedInput, w.written))
+	dst = append(dst, `,"diagnostics":null,"usage":`...)
+	dst = appendMessageUsage(dst, closingUsage(a.Usage, a.HasUse, o.EstimatedInput, w.written))
 	return append(dst, '}')
 }
 
@@ -89,10 +89,11 @@ func (w *answerWriter) text(it *codec.Item) {
 		}
 		open = true
 	}
-	if open {
-		w.dst = append(w.dst, ']')
+	if !open {
+		w.dst = append(w.dst, `,"citations":null}`...)
+		return
 	}
-	w.dst = append(w.dst, '}')
+	w.dst = append(w.dst, `]}`...)
 }
 
 func (w *answerWriter) reasoning(it *codec.Item) {
@@ -140,7 +141,7 @@ func (w *answerWriter) call(it *codec.Item, ordinal int) {
 	} else {
 		w.dst, _ = codec.AppendArguments(w.dst, &codec.Part{Arguments: it.Text, ArgumentsEscaped: true})
 	}
-	w.dst = append(w.dst, '}')
+	w.dst = append(w.dst, toolUseEnd...)
 }
 
 func (w *answerWriter) hosted(it *codec.Item) {

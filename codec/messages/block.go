@@ -40,6 +40,12 @@ func appendToolUseStart(dst, id, name []byte) []byte {
 	return append(dst, `","input":`...)
 }
 
+// The model itself asked for the calls in answers of other providers, and no code that it had run.
+const (
+	directCaller = `"caller":{"type":"direct"}`
+	toolUseEnd   = "," + directCaller + "}" // behind the input
+)
+
 // appendCustomInput writes the free text of a custom call as the input of a plain one.
 func appendCustomInput(dst, text []byte) []byte {
 	dst = append(dst, `{"input":"`...)

@@ -72,7 +72,7 @@ func appendStop(dst []byte, reason string, sequence []byte) []byte {
 		dst = append(dst, "null"...)
 	}
 	if reason == stopRefusal {
-		return append(dst, `,"stop_details":{"type":"refusal","category":null,"explanation":null}`...)
+		return append(dst, `,"stop_details":{"type":"refusal","category":null,"explanation":null},"container":null`...)
 	}
-	return append(dst, `,"stop_details":null`...)
+	return append(dst, `,"stop_details":null,"container":null`...)
 }

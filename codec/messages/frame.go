@@ -11,8 +11,8 @@ func appendMessageStart(dst []byte, id, model string, u codec.Usage) []byte {
 	dst = append(dst, id...)
 	dst = append(dst, `","type":"message","role":"assistant","model":`...)
 	dst = appendQuoted(dst, model)
-	dst = append(dst, `,"content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,"usage":`...)
-	dst = appendUsage(dst, u)
+	dst = append(dst, `,"content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,"container":null,"diagnostics":null,"usage":`...)
+	dst = appendMessageUsage(dst, u)
 	return append(dst, "}}\n\n"...)
 }
 
@@ -68,7 +68,7 @@ func appendMessageDelta(dst []byte, reason string, sequence []byte, u codec.Usag
 	dst = appendStop(dst, reason, sequence)
 	dst = append(dst, `},"usage":`...)
 	dst = appendUsage(dst, u)
-	return append(dst, "}\n\n"...)
+	return append(dst, "}}\n\n"...)
 }
 
 const (

@@ -32,7 +32,7 @@ func appendWebSearch(dst, call []byte) []byte {
 	dst = append(dst, id...)
 	dst = append(dst, `","name":"web_search","input":{"query":`...)
 	dst = append(dst, query...)
-	dst = append(dst, `}},{"type":"web_search_tool_result","tool_use_id":"srvtoolu_`...)
+	dst = append(dst, `}`+toolUseEnd+`,{"type":"web_search_tool_result",`+directCaller+`,"tool_use_id":"srvtoolu_`...)
 	dst = append(dst, id...)
 	dst = append(dst, `","content":[`...)
 	first := true

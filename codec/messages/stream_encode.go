@@ -309,7 +309,7 @@ func (e *encoder) openCall(dst []byte, ordinal int32) []byte {
 	dst = e.closeBlock(dst)
 	dst = appendBlockStart(dst, e.next)
 	dst = appendToolUseStart(dst, it.callID, it.name)
-	dst = append(dst, `{}}`...)
+	dst = append(dst, `{}`+toolUseEnd...)
 	dst = appendBlockStarted(dst)
 	e.opened(ordinal, inputDelta)
 	e.call, e.calls = ordinal, true

@@ -36,7 +36,17 @@ func readUsage(u *codec.Usage, usage []byte) {
 	}
 }
 
-// appendUsage writes the usage object of an answer that has ended.
+// appendMessageUsage writes the usage object of a message. Other providers say nothing of what is null here.
+func appendMessageUsage(dst []byte, u codec.Usage) []byte {
+	dst = appendUsage(dst, u)
+	dst = append(dst, `,"cache_creation":{"ephemeral_5m_input_tokens":`...)
+	dst = appendInt(dst, max(u.CacheWrite-u.CacheLong, 0))
+	dst = append(dst, `,"ephemeral_1h_input_tokens":`...)
+	dst = appendInt(dst, u.CacheLong)
+	return append(dst, `},"service_tier":null,"speed":null,"inference_geo":null}`...)
+}
+
+// appendUsage writes the members that the usage objects of a message and of its end have in common, and leaves the object open.
 func appendUsage(dst []byte, u codec.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = appendInt(dst, u.InputUncached)
@@ -48,7 +58,7 @@ func appendUsage(dst []byte, u codec.Usage) []byte {
 	dst = appendInt(dst, u.Output)
 	dst = append(dst, `,"output_tokens_details":{"thinking_tokens":`...)
 	dst = appendInt(dst, u.Reasoning)
-	return append(dst, `}}`...)
+	return append(dst, `},"server_tool_use":null`...)
 }
 
 // openingUsage is what message_start says: the provider's own figures where they are known already, else the estimate.

@@ -13,6 +13,7 @@ type sessions interface {
 	put(id kv.SessionID, r *sessionRecord)
 	link(key []byte) (kv.SessionID, bool) // key as [linkKey] gives it
 	putLink(key []byte, id kv.SessionID)
+	unlink(key []byte)
 }
 
 // storedSessions are those of an account in the store.
@@ -39,6 +40,8 @@ func (s storedSessions) link(key []byte) (id kv.SessionID, ok bool) {
 }
 
 func (s storedSessions) putLink(key []byte, id kv.SessionID) { s.g.put(s.w, key, slices.Clone(id[:])) }
+
+func (s storedSessions) unlink(key []byte) { s.g.put(s.w, key, nil) }
 
 // followed gives a session, or where it was merged into another, that one; nil if there is none.
 func followed(in sessions, id kv.SessionID) (*sessionRecord, kv.SessionID) {

@@ -42,21 +42,7 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 	}
 	source := sessionRef{number, fromID}
 	err = s.update(ctx, func(g *gathering, w *write) error {
-		target, targetRef := g.session(sessionRef{number, intoID})
-		if target == nil {
-			return errNoSession(into)
-		}
-		r, sourceRef := g.session(source)
-		if r == nil {
-			return errNoSession(from)
-		}
-		if sourceRef != source {
-			return codec.Errorf(codec.KindConflict, "%s was merged into %s already", from, r.ID)
-		}
-		if sourceRef == targetRef {
-			return codec.Errorf(codec.KindConflict, "a session cannot be merged into itself")
-		}
-		return g.beginMerge(w, source, r, targetRef, target)
+		return g.beginMerge(w, source, intoID)
 	})
 	if err == nil {
 		err = s.finishMove(context.WithoutCancel(ctx), source)
@@ -67,19 +53,43 @@ func (s Archive) MergeSession(ctx context.Context, account, from, into string) (
 	return s.Session(account, into)
 }
 
-// beginMerge leaves of the source no more than where it went, and gives what was known of it to the target.
-func (g *gathering) beginMerge(w *write, source sessionRef, r *sessionRecord, targetRef sessionRef, target *sessionRecord) error {
-	value, err := kv.EncodeRecord(move{Into: target.ID})
+// beginMerge merges a session into another one, and notes that its exchanges are to move.
+func (g *gathering) beginMerge(w *write, source sessionRef, into kv.SessionID) error {
+	target, err := mergeSession(storedSessions{g, w, source.account}, source.id, into)
 	if err != nil {
 		return err
 	}
+	value, err := kv.EncodeRecord(move{Into: target.String()})
+	if err == nil {
+		g.put(w, moveKey(source), value)
+	}
+	return err
+}
+
+// mergeSession leaves of a session no more than where it went, and gives what was known of it to the target, whose id it gives.
+// The exchanges have to move yet.
+func mergeSession(in sessions, from, into kv.SessionID) (kv.SessionID, error) {
+	target, intoID := followed(in, into)
+	if target == nil {
+		return intoID, errNoSession(into.String())
+	}
+	r, source := followed(in, from)
+	switch {
+	case r == nil:
+		return intoID, errNoSession(from.String())
+	case source != from:
+		return intoID, codec.Errorf(codec.KindConflict, "%s was merged into %s already", from, r.ID)
+	case source == intoID:
+		return intoID, codec.Errorf(codec.KindConflict, "a session cannot be merged into itself")
+	}
 	for _, link := range r.Links {
+		led, ok := in.link(link)
 		switch {
-		case !bytes.Equal(g.get(link), source.id[:]):
+		case !ok || led != source:
 		case isBeginLink(link): // the target has a place of its own
-			g.put(w, link, nil)
+			in.unlink(link)
 		default:
-			g.put(w, link, bytes.Clone(targetRef.id[:]))
+			in.putLink(link, intoID)
 			target.Links = append(target.Links, link)
 		}
 	}
@@ -96,13 +106,12 @@ func (g *gathering) beginMerge(w *write, source sessionRef, r *sessionRecord, ta
 	}
 	target.comesFrom(r.Client, r.Project)
 	target.Replied = target.Replied || r.Replied
-	g.putSession(w, targetRef, target)
-	g.putSession(w, source, &sessionRecord{Session: Session{
+	in.put(intoID, target)
+	in.put(source, &sessionRecord{Session: Session{
 		ID: r.ID, Account: r.Account, Created: r.Created, Updated: r.Updated, Merged: target.ID,
 		Exchanges: r.Exchanges, Completed: r.Completed, Auxiliary: r.Auxiliary, Usage: r.Usage,
 	}})
-	g.put(w, moveKey(source), value)
-	return nil
+	return intoID, nil
 }
 
 // SplitSession moves an exchange of a session, and all that began after it, into a new session and gives that. What
@@ -133,10 +142,7 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 		if err != nil {
 			return err
 		}
-		g.putSession(w, target, &sessionRecord{Session: Session{
-			ID: target.id.String(), Account: r.Account, Created: time.Now().UTC(), Updated: r.Updated,
-			Parent: r.Parent, Agent: r.Agent, Models: r.Models, Client: r.Client, Project: r.Project,
-		}})
+		g.putSession(w, target, r.splitOff(target.id))
 		g.put(w, moveKey(source), value)
 		return nil
 	})
@@ -147,6 +153,14 @@ func (s Archive) SplitSession(ctx context.Context, account, session, exchange st
 		return nil, kv.AsStorageError(err, "the session could not be split; what has begun goes on at the next start")
 	}
 	return s.Session(account, target.id.String())
+}
+
+// splitOff is a session to which some of r's exchanges are to move.
+func (r *sessionRecord) splitOff(id kv.SessionID) *sessionRecord {
+	return &sessionRecord{Session: Session{
+		ID: id.String(), Account: r.Account, Created: time.Now().UTC(), Updated: r.Updated,
+		Parent: r.Parent, Agent: r.Agent, Models: r.Models, Client: r.Client, Project: r.Project,
+	}}
 }
 
 func (g *gathering) firstMember(ref sessionRef) (id kv.ExchangeID) {
@@ -226,16 +240,17 @@ func (g *gathering) moveExchange(w *write, id kv.ExchangeID, from, to sessionRef
 	g.put(w, kv.MemberKey(account, to.id, id), []byte{})
 	g.put(w, kv.ExchangeKey(kv.SpaceBelongs, account, id), bytes.Clone(to.id[:]))
 	g.linkResponse(w, to, info)
-	g.recount(w, from, info, -1)
-	g.recount(w, to, info, 1)
+	in := storedSessions{g, w, account}
+	recount(in, from.id, info, -1)
+	recount(in, to.id, info, 1)
 	if g.store.opts.Digest != nil && info.Outcome != OutcomeOpen && info.Auxiliary == "" {
 		g.ended(to, id)
 	}
 }
 
 // recount adds an exchange to the counts of a session, or takes it out with sign -1.
-func (g *gathering) recount(w *write, ref sessionRef, info *ExchangeInfo, sign int64) {
-	r := g.sessionAt(ref)
+func recount(in sessions, id kv.SessionID, info *ExchangeInfo, sign int64) {
+	r := in.at(id)
 	if r == nil {
 		return
 	}
@@ -244,7 +259,7 @@ func (g *gathering) recount(w *write, ref sessionRef, info *ExchangeInfo, sign i
 		r.count(info, sign)
 		r.sketch(info, sign)
 	}
-	g.putSession(w, ref, r)
+	in.put(id, r)
 }
 
 // unfinishedMoves finds the moves that a former process did not finish.

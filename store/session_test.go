@@ -630,10 +630,7 @@ func TestAMoveCutShortGoesOnAfterARestart(t *testing.T) {
 		ids[i], _ = kv.ParseSessionID(text)
 	}
 	err := s.update(context.Background(), func(g *gathering, w *write) error {
-		source, target := sessionRef{1, ids[1]}, sessionRef{1, ids[0]}
-		r, _ := g.session(source)
-		into, _ := g.session(target)
-		return g.beginMerge(w, source, r, target, into)
+		return g.beginMerge(w, sessionRef{1, ids[1]}, ids[0])
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -179,6 +179,8 @@ func (s *Sessions) putLink(key []byte, id kv.SessionID) {
 	s.linked = append(s.linked, string(key))
 }
 
+func (s *Sessions) unlink(key []byte) { s.putLink(key, kv.SessionID{}) }
+
 func (s *Sessions) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -195,7 +197,7 @@ type SessionChange struct {
 // LinkChange is something that leads to a session from now on.
 type LinkChange struct {
 	Key     []byte
-	Session string
+	Session string // "": it leads nowhere any more
 }
 
 // Changed gives what is to be kept of it.
@@ -212,7 +214,11 @@ func (s *Sessions) Changed() (sessions []SessionChange, links []LinkChange, err 
 	}
 	slices.Sort(s.linked)
 	for _, key := range slices.Compact(s.linked) {
-		links = append(links, LinkChange{[]byte(key), s.links[key].String()})
+		l := LinkChange{Key: []byte(key)}
+		if id := s.links[key]; id != (kv.SessionID{}) {
+			l.Session = id.String()
+		}
+		links = append(links, l)
 	}
 	return sessions, links, s.err
 }
@@ -251,6 +257,47 @@ func (s *Sessions) Describe(id string, d Description, redactor *redact.Redactor)
 	d.set(&r.Title, &r.Tags, &r.Note)
 	s.put(key, r)
 	return &r.Session, nil
+}
+
+// Merge gives what is known of a session to another one, or where that was merged into a third, to that one, whose id it
+// gives. Whatever led to the first leads there; its exchanges have to [Sessions.Move] yet.
+func (s *Sessions) Merge(from, into string) (target string, err error) {
+	source, ok := kv.ParseSessionID(from)
+	if !ok {
+		return "", errNoSession(from)
+	}
+	id, ok := kv.ParseSessionID(into)
+	if !ok {
+		return "", errNoSession(into)
+	}
+	id, err = mergeSession(s, source, id)
+	return id.String(), err
+}
+
+// Split makes a session to which exchanges of another one have to [Sessions.Move].
+func (s *Sessions) Split(from string, now time.Time) (target string, err error) {
+	id, ok := kv.ParseSessionID(from)
+	r := s.at(id)
+	if !ok || r == nil || r.Merged != "" {
+		return "", errNoSession(from)
+	}
+	fresh := kv.SessionID(splitIDs.Next(now))
+	s.put(fresh, r.splitOff(fresh))
+	return fresh.String(), nil
+}
+
+// splitIDs gives ids of sessions outside of a store.
+var splitIDs kv.IDSource
+
+// Move counts an exchange in another session than before, to which the id of its answer leads from now on.
+func (s *Sessions) Move(from, into string, info *ExchangeInfo) {
+	source, _ := kv.ParseSessionID(from)
+	target, _ := kv.ParseSessionID(into)
+	recount(s, source, info, -1)
+	recount(s, target, info, 1)
+	if key := answerLink(s.account, info); key != nil {
+		s.putLink(key, target)
+	}
 }
 
 // Leave takes an exchange out of the counts of its session. keys are what leads there no more: the id of its answer, and where

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"time"
 
@@ -72,7 +71,7 @@ func (c inPostgres) Close() {
 }
 
 func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
-	archive := postgresArchive{c.catalog, own.Archive}
+	archive := newPostgresArchive(c.catalog, own.Archive)
 	own.Archive, managed.Archive = archive, archive
 	own.Index, managed.Searcher = c.catalog, c.catalog
 	own.Accounts = postgresLedger{own.Accounts, c.catalog}
@@ -80,36 +79,14 @@ func (c inPostgres) keep(own *server.Engine, managed *admin.Engine) {
 	managed.Upkeep = postgresUpkeep{managed.Upkeep, c.catalog}
 }
 
-// postgresArchive is the memory in Postgres. Single exchanges that have just been recorded here are found in the centre's own
-// store.
+// postgresArchive is the memory in Postgres, with what the centre's own store knows beside it.
 type postgresArchive struct {
-	*catalog.Catalog
+	catalog.Beside
 	own server.Archive
 }
 
-// otherwise asks the centre's own store for what is not in Postgres, or not yet.
-func otherwise[T any](found T, err error, own func() (T, error)) (T, error) {
-	if err != nil && codec.AsError(err, "").Kind == codec.KindNotFound {
-		if here, missing := own(); missing == nil {
-			return here, nil
-		}
-	}
-	return found, err
-}
-
-func (a postgresArchive) Exchange(account, id string) (*store.Exchange, error) {
-	x, err := a.Catalog.Exchange(account, id)
-	return otherwise(x, err, func() (*store.Exchange, error) { return a.own.Exchange(account, id) })
-}
-
-func (a postgresArchive) ExchangeInfo(account, id string) (*store.ExchangeInfo, error) {
-	x, err := a.Catalog.ExchangeInfo(account, id)
-	return otherwise(x, err, func() (*store.ExchangeInfo, error) { return a.own.ExchangeInfo(account, id) })
-}
-
-func (a postgresArchive) AnsweredAs(account, response string) (string, error) {
-	id, err := a.Catalog.AnsweredAs(account, response)
-	return otherwise(id, err, func() (string, error) { return a.own.AnsweredAs(account, response) })
+func newPostgresArchive(c *catalog.Catalog, own server.Archive) postgresArchive {
+	return postgresArchive{catalog.Beside{Catalog: c, Own: own}, own}
 }
 
 func (a postgresArchive) RetentionOf(account string) store.Retention {
@@ -131,24 +108,8 @@ func notInPostgres(what string) error {
 	return codec.Errorf(codec.KindUnsupported, "This centre keeps its memory in Postgres (centre.postgres), where %s.", what)
 }
 
-func (a postgresArchive) MergeSession(context.Context, string, string, string) (*store.Session, error) {
-	return nil, notInPostgres("sessions cannot be merged")
-}
-
-func (a postgresArchive) SplitSession(context.Context, string, string, string) (*store.Session, error) {
-	return nil, notInPostgres("sessions cannot be split")
-}
-
-func (a postgresArchive) Import(context.Context, string, store.Exported) (taken bool, err error) {
-	return false, notInPostgres("nothing can be imported: import it into a store, and ship that with mneme centre adopt")
-}
-
 func (a postgresArchive) Subscribe(string, uint64) (*store.Subscription, error) {
 	return nil, notInPostgres("there are no events")
-}
-
-func (a postgresArchive) Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error] {
-	return a.Catalog.Export(ctx, account, sel)
 }
 
 // postgresLedger gives what the exchanges in Postgres used and cost.

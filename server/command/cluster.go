@@ -247,7 +247,7 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 		return gather(ctx, cfg, m, m.Arrivals(), m.Archive(), m.Accounts(), o, observed)
 	}
 	o.Own = m.Shipping()
-	gathering, err := gather(ctx, cfg, m, kept, postgresArchive{kept, m.Archive()}, kept, o, observed)
+	gathering, err := gather(ctx, cfg, m, kept, newPostgresArchive(kept, m.Archive()), kept, o, observed)
 	if err != nil {
 		kept.Close()
 		return nil, err

@@ -82,7 +82,7 @@ func putSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, in
 	}
 	var batch pgx.Batch
 	var ids, places, gone, leadTo []string
-	var records, keys [][]byte
+	var records, keys, unlinked [][]byte
 	for _, s := range sessions {
 		if s.Record == nil {
 			gone = append(gone, s.ID)
@@ -91,6 +91,10 @@ func putSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, in
 		ids, places, records = append(ids, s.ID), append(places, s.Place), append(records, s.Record)
 	}
 	for _, l := range links {
+		if l.Session == "" {
+			unlinked = append(unlinked, l.Key)
+			continue
+		}
 		keys, leadTo = append(keys, l.Key), append(leadTo, l.Session)
 	}
 	if len(ids) > 0 {
@@ -103,6 +107,9 @@ func putSessions(ctx context.Context, tx pgx.Tx, account store.AccountNumber, in
 	if len(keys) > 0 {
 		batch.Queue(`insert into links (account, key, session) select $1, l.* from unnest($2::bytea[], $3::text[]) l order by 2
 			on conflict (account, key) do update set session = excluded.session`, int64(account), keys, leadTo)
+	}
+	if len(unlinked) > 0 {
+		batch.Queue("delete from links where account = $1 and key = any($2)", int64(account), unlinked)
 	}
 	if batch.Len() == 0 {
 		return nil

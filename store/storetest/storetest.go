@@ -47,6 +47,12 @@ type Answers interface {
 	AnsweredAs(account, response string) (exchange string, err error)
 }
 
+// Editor puts sessions together and takes them apart. A memory that has it has to keep its promises.
+type Editor interface {
+	MergeSession(ctx context.Context, account, from, into string) (*store.Session, error)
+	SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error)
+}
+
 // Transfer gives and takes what is exported. A memory that has it has to keep its promises.
 type Transfer interface {
 	Export(ctx context.Context, account string, sel store.Selection) iter.Seq2[store.Exported, error]
@@ -91,6 +97,7 @@ func Run(t *testing.T, open func(*testing.T) Memory) {
 func RunWhole(t *testing.T, open func(*testing.T) Memory) {
 	Run(t, open)
 	t.Run("a conversation goes on from its answers", func(t *testing.T) { continued(t, open(t)) })
+	t.Run("sessions are put together and taken apart", func(t *testing.T) { edited(t, open(t)) })
 	t.Run("what is exported is imported as it was", func(t *testing.T) { transferred(t, open(t)) })
 }
 
@@ -355,6 +362,62 @@ func continued(t *testing.T, m Memory) {
 	}
 	if id, err := a.AnsweredAs(stranger, "resp_three"); !isMissing(err) {
 		t.Errorf("another account finds %s by the id (%v)", id, err)
+	}
+}
+
+func edited(t *testing.T, m Memory) {
+	e, can := m.(Editor)
+	if !can {
+		t.Skip("SKIPPED: this memory does not change sessions")
+	}
+	session := func(id string) string {
+		x, err := m.ExchangeInfo(owner, id)
+		check(t, err)
+		return x.Session
+	}
+	members := func(session string) (ids []string) {
+		page, err := m.Timeline(owner, session, store.TimelineQuery{})
+		check(t, err)
+		for i := range page.Data {
+			ids = append(ids, page.Data[i].Exchange.ID)
+		}
+		return ids
+	}
+	ids := []string{record(t, m, "a", "one", "1"), record(t, m, "b", "two", "2"), record(t, m, "a", "three", "3")}
+	a, b := session(ids[0]), session(ids[1])
+	for name, try := range map[string]func() error{
+		"merges": func() error { _, err := e.MergeSession(t.Context(), stranger, b, a); return err },
+		"splits": func() error { _, err := e.SplitSession(t.Context(), stranger, a, ids[2]); return err },
+	} {
+		if err := try(); !isMissing(err) {
+			t.Errorf("another account %s sessions (%v)", name, err)
+		}
+	}
+	s, err := e.MergeSession(t.Context(), owner, b, a)
+	check(t, err)
+	if s.ID != a || s.Exchanges != 3 || !slices.Equal(members(a), ids) {
+		t.Errorf("the sessions together are %+v, with %v, want %v", s, members(a), ids)
+	}
+	if s, err := m.Session(owner, b); err != nil || s.Merged != a {
+		t.Errorf("the session that was merged is %+v (%v)", s, err)
+	}
+	if _, err := e.MergeSession(t.Context(), owner, b, a); err == nil {
+		t.Error("it is merged twice")
+	}
+	next := record(t, m, "b", "four", "4")
+	if session(next) != a {
+		t.Errorf("what goes on from the merged session is of %s, want %s", session(next), a)
+	}
+	if _, err := e.SplitSession(t.Context(), owner, a, ids[0]); err == nil {
+		t.Error("all of a session is split off")
+	}
+	s, err = e.SplitSession(t.Context(), owner, a, ids[2])
+	check(t, err)
+	if s.Exchanges != 2 || !slices.Equal(members(s.ID), []string{ids[2], next}) || !slices.Equal(members(a), ids[:2]) {
+		t.Errorf("apart, the sessions have %v and %v, counted %d", members(a), members(s.ID), s.Exchanges)
+	}
+	if s, err := m.Session(owner, a); err != nil || s.Exchanges != 2 || s.Completed != 2 {
+		t.Errorf("what is left is %+v (%v)", s, err)
 	}
 }
 

@@ -31,6 +31,7 @@ const timeout = time.Minute
 type Archive interface {
 	storetest.Reader
 	storetest.Searcher
+	storetest.Editor
 	cluster.Answers
 }
 
@@ -39,6 +40,7 @@ type Centre struct {
 	Arrivals cluster.Archive
 	Archive  Archive
 	Roster   cluster.Roster
+	Own      cluster.Log // of what the centre records itself beside its archive; nil: its archive is where it does
 }
 
 // edges is how many there are: turns of a conversation alternate between them.
@@ -47,6 +49,7 @@ const edges = 2
 // Memory is a cluster: its edges record, in turn, and what is read is the centre's, once the edges have shipped everything.
 type Memory struct {
 	Archive
+	own     cluster.Log // the centre's
 	t       *testing.T
 	engines []*engine.Engine
 	joined  []*cluster.Edge
@@ -78,10 +81,11 @@ func over(t *testing.T, c Centre) *Memory {
 	key, err := ship.NewKey(bytes.Repeat([]byte{1}, ship.KeySize))
 	check(t, err)
 	o := cluster.Options{NATS: []string{startBroker(t)}, Key: key, Log: logOf(t)}
+	o.Own = c.Own
 	gathering, err := cluster.Gather(t.Context(), c.Arrivals, c.Archive, c.Roster, t.TempDir(), o)
 	check(t, err)
 	t.Cleanup(gathering.Close)
-	m := &Memory{Archive: c.Archive, t: t, open: make(map[string]int)}
+	m := &Memory{Archive: c.Archive, own: c.Own, t: t, open: make(map[string]int)}
 	for n := range edges {
 		number := uint16(n + 1)
 		e := openEngine(t, number)
@@ -106,7 +110,7 @@ func Embedded(t *testing.T) Centre {
 		_, err := e.Accounts().Create(account)
 		check(t, err)
 	}
-	return Centre{e.Arrivals(), embedded{e.Archive(), e.Index()}, e.Roster()}
+	return Centre{e.Arrivals(), embedded{e.Archive(), e.Index()}, e.Roster(), nil}
 }
 
 // embedded is what the embedded store reads and finds.
@@ -166,6 +170,9 @@ func (m *Memory) shipped() Archive {
 	for _, e := range m.joined {
 		m.eventually("the edges have shipped everything", func() bool { return e.Status().Waiting == 0 })
 	}
+	if m.own != nil {
+		m.eventually("the archive has what the centre has recorded", func() bool { return m.own.Confirmed() == m.own.Last() })
+	}
 	return m.Archive
 }
 
@@ -197,6 +204,16 @@ func (m *Memory) Timeline(account, session string, q store.TimelineQuery) (store
 // Erase erases at the centre.
 func (m *Memory) Erase(ctx context.Context, account string, sel store.Selection, dryRun bool) (*store.Erasure, error) {
 	return m.shipped().Erase(ctx, account, sel, dryRun)
+}
+
+// MergeSession merges at the centre.
+func (m *Memory) MergeSession(ctx context.Context, account, from, into string) (*store.Session, error) {
+	return m.shipped().MergeSession(ctx, account, from, into)
+}
+
+// SplitSession splits at the centre.
+func (m *Memory) SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error) {
+	return m.shipped().SplitSession(ctx, account, session, exchange)
 }
 
 // AnsweredAs asks the centre.

@@ -10,7 +10,8 @@ import (
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
-// Postgres is a centre whose archive is a database of that server. Accounts and keys are in an embedded store.
+// Postgres is a centre whose archive is a database of that server. Accounts and keys are in an embedded store, whose own
+// exchanges come into the archive as well.
 func Postgres(t *testing.T, server *postgrestest.Server) Centre {
 	t.Helper()
 	e := openEngine(t, 0)
@@ -27,5 +28,5 @@ func Postgres(t *testing.T, server *postgrestest.Server) Centre {
 	})
 	check(t, err)
 	t.Cleanup(c.Close)
-	return Centre{c, c, e.Roster()}
+	return Centre{c, catalog.Beside{Catalog: c, Own: e.Archive()}, e.Roster(), e.Shipping()}
 }

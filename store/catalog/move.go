@@ -1,0 +1,139 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+)
+
+// movedTogether is how many exchanges are moved by one statement.
+const movedTogether = 500
+
+// MergeSession moves all exchanges of a session into another one of the same account, in one transaction, and gives that.
+// Whatever led to the first now leads there.
+func (c *Catalog) MergeSession(ctx context.Context, account, from, into string) (*store.Session, error) {
+	err := c.changeSessions(ctx, account, []string{from, into}, func(m *moving) (err error) {
+		m.from = from
+		if m.into, err = m.in.Merge(from, into); err != nil {
+			return err
+		}
+		return m.run(ctx, "")
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.Session(account, into)
+}
+
+// SplitSession moves an exchange of a session, and all that began after it, into a new session, in one transaction, and gives
+// that. What led to the session still leads there; only the ids of moved responses lead to the new one.
+func (c *Catalog) SplitSession(ctx context.Context, account, session, exchange string) (*store.Session, error) {
+	var target string
+	err := c.changeSessions(ctx, account, []string{session}, func(m *moving) (err error) {
+		m.from = session
+		if m.into, err = m.in.Split(session, time.Now()); err != nil {
+			return err
+		}
+		target = m.into
+		var there, first bool
+		err = m.tx.QueryRow(ctx, `select exists (select from exchanges where account = $1 and session = $2 and id = $3),
+			not exists (select from exchanges where account = $1 and session = $2 and id < $3)`,
+			int64(m.account), session, exchangeID(exchange)).Scan(&there, &first)
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			return codec.Errorf(codec.KindNotFound, "%s is not in session %s", exchange, session)
+		case first:
+			return codec.Errorf(codec.KindConflict, "%s is the first exchange of %s: nothing would be left", exchange, session)
+		}
+		return m.run(ctx, exchange)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.Session(account, target)
+}
+
+// changeSessions has a change move exchanges of an account between sessions, of which it locks those with these ids.
+func (c *Catalog) changeSessions(ctx context.Context, account string, ids []string, change func(*moving) error) error {
+	number, err := c.Accounts.Number(account)
+	if err != nil {
+		return err
+	}
+	for i := range ids {
+		ids[i] = sessionID(ids[i])
+	}
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	err = c.update(ctx, func(tx pgx.Tx) error {
+		// Nothing arrives meanwhile, which might be put into the session that is left.
+		if err := arriveAlone(ctx, tx, number); err != nil {
+			return err
+		}
+		in, err := openSessions(ctx, tx, number, slices.Clone(ids), nil)
+		if err != nil {
+			return err
+		}
+		if err := change(&moving{catalog: c, tx: tx, account: number, in: in}); err != nil {
+			return err
+		}
+		return putSessions(ctx, tx, number, in)
+	})
+	if err == nil {
+		wake(c.arrived)
+	}
+	return unreadable(err)
+}
+
+// moveTimeout bounds how long a session's exchanges may take to move.
+const moveTimeout = 5 * time.Minute
+
+// moving is exchanges on their way from one session to another.
+type moving struct {
+	catalog    *Catalog
+	tx         pgx.Tx
+	account    store.AccountNumber
+	in         *store.Sessions
+	from, into string
+}
+
+// run moves the exchanges of the session from first on, all with "". Their turns are digested again, for they depend on what
+// the session said before.
+func (m *moving) run(ctx context.Context, first string) error {
+	for {
+		infos, err := m.some(ctx, first)
+		if err != nil || len(infos) == 0 {
+			return err
+		}
+		if err := m.catalog.eraseTurns(ctx, m.tx, m.account, infos); err != nil {
+			return err
+		}
+		for i := range infos {
+			m.in.Move(m.from, m.into, &infos[i])
+		}
+	}
+}
+
+// some moves the next exchanges, and gives them as they were.
+func (m *moving) some(ctx context.Context, first string) (infos []store.ExchangeInfo, err error) {
+	rows, err := m.tx.Query(ctx, `
+		update exchanges set session = $3, digested = not speaks where account = $1 and id in
+			(select id from exchanges where account = $1 and session = $2 and id >= $4 order by id limit $5)
+		returning id, record`, int64(m.account), m.from, m.into, first, movedTogether)
+	if err != nil {
+		return nil, err
+	}
+	var id string
+	var record []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &record}, func() error {
+		infos = append(infos, listed(id, record, &m.from))
+		return nil
+	})
+	return infos, err
+}

@@ -125,6 +125,11 @@ func (r *runner) report(ctx context.Context, chosen []lane) (*Report, error) {
 		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(200*time.Millisecond),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionSetVisibility(r.env.ShowsProgress()))
 	for i := range chosen {
+		if i > 0 {
+			if err := r.fleet.renew(); err != nil {
+				return nil, err
+			}
+		}
 		data, err := r.lane(ctx, &chosen[i])
 		if err != nil {
 			return nil, fmt.Errorf("lane %s: %w", chosen[i].Name, err)

@@ -244,3 +244,27 @@ func TestTheRelayEndsWithItsContext(t *testing.T) {
 		}
 	}
 }
+
+// What a lane leaves to be done is not done at the cost of the next: mneme starts over with an empty store.
+func TestEachLaneHasAMnemeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	fleet, err := startFleet("test", []string{"pump", "mneme"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fleet.stop()
+	pump, before := fleet.targets[0], fleet.targets[1]
+	if err := fleet.renew(); err != nil {
+		t.Fatal(err)
+	}
+	after := fleet.targets[1]
+	if fleet.targets[0] != pump || after.Name != before.Name || after.process.pid == before.process.pid || after.mneme.data == before.mneme.data {
+		t.Errorf("%+v follows %+v", after, before)
+	}
+	if _, err := os.Stat(before.mneme.data); !os.IsNotExist(err) {
+		t.Errorf("the store of the lane before is still there: %v", err)
+	}
+	if _, err := before.process.cpu(); err == nil {
+		t.Error("the mneme of the lane before still runs")
+	}
+}

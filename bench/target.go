@@ -18,11 +18,19 @@ import (
 type target struct {
 	Name    string
 	Version string
-	address string   // host:port
-	process *process // nil: its CPU time and memory are unknown
-	pprof   string   // host:port of its profiles, "" for programs that are not ours
-	header  string   // lines that its requests have in their head, see newRequest
-	keeps   bool     // keeps exchanges, and can be asked for them
+	address string    // host:port
+	process *process  // nil: its CPU time and memory are unknown
+	pprof   string    // host:port of its profiles, "" for programs that are not ours
+	header  string    // lines that its requests have in their head, see newRequest
+	keeps   bool      // keeps exchanges, and can be asked for them
+	mneme   *instance // nil: another program
+}
+
+// An instance is what a target that is mneme was started from, and with.
+type instance struct {
+	kind    string // one of captureSettings
+	program string
+	data    string // directory
 }
 
 // Names of the targets that come with the command.
@@ -143,8 +151,8 @@ var captureSettings = map[string]string{
 
 // startMneme starts one of the targets that are mneme out of a binary of it.
 func (f *fleet) startMneme(name, program string) (*target, error) {
-	t := &target{Name: name, Version: f.version, header: bearer(serviceKey), keeps: name != targetOff}
 	data := filepath.Join(f.dir, fmt.Sprintf("%s-%d", name, len(f.stops)))
+	t := &target{Name: name, Version: f.version, header: bearer(serviceKey), keeps: name != targetOff, mneme: &instance{name, program, data}}
 	file := data + ".yaml"
 	if err := os.WriteFile(file, []byte(mnemeConfig(f.upstream, data, captureSettings[name])), 0o600); err != nil {
 		return nil, err
@@ -152,6 +160,27 @@ func (f *fleet) startMneme(name, program string) (*target, error) {
 	var err error
 	t.process, t.address, t.pprof, err = f.own(program, "mneme", []string{"MNEME_API_KEY=" + serviceKey}, file)
 	return t, err
+}
+
+// renew starts each mneme over with an empty store, so that no lane pays for what the one before it has left to be done: the
+// documents of its sessions, for instance, which are written half a minute after their last exchange.
+func (f *fleet) renew() error {
+	for i, t := range f.targets {
+		if t.mneme == nil {
+			continue
+		}
+		t.process.stop()
+		if err := os.RemoveAll(t.mneme.data); err != nil {
+			return err
+		}
+		fresh, err := f.startMneme(t.mneme.kind, t.mneme.program)
+		if err != nil {
+			return fmt.Errorf("target %s: %w", t.Name, err)
+		}
+		fresh.Name = t.Name
+		f.targets[i] = fresh
+	}
+	return nil
 }
 
 // mnemeConfig points all providers at the simulated one, each with the formats that the real one speaks.

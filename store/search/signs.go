@@ -5,7 +5,7 @@ package search
 type signs struct {
 	classes [256]uint8 // of bytes; 0: in no sign
 	width   int        // number of classes
-	next    []int16    // state by state and class
+	next    []int16    // by state and class, which state follows; a state is where its row begins
 }
 
 // signFound is the state behind any sign.
@@ -33,7 +33,7 @@ func newSigns(list ...string) *signs {
 }
 
 // at is where next says what follows a state and a byte of a class.
-func (s *signs) at(state int16, class uint8) *int16 { return &s.next[int(state)*s.width+int(class)] }
+func (s *signs) at(state int16, class uint8) *int16 { return &s.next[int(state)+int(class)] }
 
 // add makes the states of a sign: 0 stands for none yet.
 func (s *signs) add(sign string) {
@@ -49,7 +49,7 @@ func (s *signs) add(sign string) {
 			return // another one is found sooner
 		}
 		if following == 0 {
-			following = int16(len(s.next) / s.width)
+			following = int16(len(s.next))
 			s.next = append(s.next, make([]int16, s.width)...)
 			*s.at(state, class) = following
 		}
@@ -59,7 +59,7 @@ func (s *signs) add(sign string) {
 
 // connect has each state go on where the longest end of what was read begins a sign, shorter states first.
 func (s *signs) connect() {
-	shorter := make([]int16, len(s.next)/s.width)
+	shorter := make([]int16, len(s.next)) // by state
 	for states := []int16{0}; len(states) > 0; states = states[1:] {
 		state := states[0]
 		for class := range s.width {
@@ -82,7 +82,7 @@ func (s *signs) connect() {
 func (s *signs) in(text string) bool {
 	state := int16(0)
 	for i := range len(text) {
-		if state = s.next[int(state)*s.width+int(s.classes[text[i]])]; state == signFound {
+		if state = *s.at(state, s.classes[text[i]]); state == signFound {
 			return true
 		}
 	}

@@ -27,3 +27,13 @@ func TestSignsAreFoundWhereverTheyStand(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkSigns(b *testing.B) {
+	code := strings.Repeat("  17\tif err := store.Put(key, \"value of 134623\"); err != nil {\n\t\treturn fmt.Errorf(\"put: %w\", err)\n\t}\n", 40)
+	b.SetBytes(int64(len(code)))
+	for b.Loop() {
+		if failureSigns.in(code) {
+			b.Fatal("found")
+		}
+	}
+}

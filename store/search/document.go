@@ -125,9 +125,12 @@ const maxExamined = 64 << 10
 
 // fail notes what a tool's result tells of failures: first those at its ends, which say most, then those between.
 func (d *document) fail(p *store.Part) {
-	found := Signatures(headAndTail(p.Text))
-	if len(p.Text) > 2*maxResult {
-		found = append(found, Signatures(cut(p.Text, maxExamined))...)
+	var found []string
+	if long := len(p.Text) > 2*maxResult; !long || len(p.Text) > maxExamined || failureSigns.in(p.Text) { // most tell of none
+		found = Signatures(headAndTail(p.Text))
+		if long {
+			found = append(found, Signatures(cut(p.Text, maxExamined))...)
+		}
 	}
 	if p.Failed || len(found) > 0 {
 		d.kind(kindError)

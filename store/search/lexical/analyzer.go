@@ -70,9 +70,9 @@ func saysNothingInOutput(term string) bool {
 
 // stem gives the term that a word is found by; false for words that say nothing.
 func stem(word []byte) (string, bool) {
-	var lower [maxCachedStem]byte
+	var lower letters
 	if n := lowerLetters(lower[:], word); n > 0 {
-		known := rememberedStem(lower[:n])
+		known := rememberedStem(&lower, n)
 		return known.text, known.text != ""
 	}
 	term := fold(word)

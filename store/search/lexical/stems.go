@@ -1,7 +1,6 @@
 package lexical
 
 import (
-	"bytes"
 	"hash/maphash"
 	"sync/atomic"
 
@@ -15,24 +14,25 @@ var stemCache [1 << 14]atomic.Pointer[stemmed]
 // stemmed is a word and its stem. It fits a line of a processor's cache, for most of what a look-up takes is waiting for
 // memory.
 type stemmed struct {
-	word   [maxCachedStem]byte
-	length uint8
-	stem   term // "" of a word that says nothing
+	word letters
+	stem term // "" of a word that says nothing
 }
+
+// letters are a word of lower case ASCII letters, with zeros behind it.
+type letters [maxCachedStem]byte
 
 const maxCachedStem = 24 // bytes of a word that is remembered; longer ones seldom come again
 
 // rememberedStem gives the term that a word of at most maxCachedStem lower case ASCII letters is found by; "" where it says
 // nothing.
-func rememberedStem(word []byte) term {
-	slot := &stemCache[maphash.Bytes(termSeed, word)%uint64(len(stemCache))]
-	if known := slot.Load(); known != nil && bytes.Equal(known.word[:known.length], word) {
+func rememberedStem(word *letters, length int) term {
+	slot := &stemCache[maphash.Bytes(termSeed, word[:length])%uint64(len(stemCache))]
+	if known := slot.Load(); known != nil && known.word == *word {
 		return known.stem
 	}
-	s := &stemmed{length: uint8(len(word))}
-	copy(s.word[:], word)
-	if !stops[string(word)] {
-		s.stem = newTerm(porterStem(word))
+	s := &stemmed{word: *word}
+	if written := word[:length]; !stops[string(written)] {
+		s.stem = newTerm(porterStem(written))
 	}
 	slot.Store(s)
 	return s.stem

@@ -129,12 +129,12 @@ func (a *analyser) readASCII(text []byte, words, names *tally) {
 		for i < len(text) && text[i] > ' ' {
 			i++
 		}
-		var lower [maxCachedStem]byte
+		var lower letters
 		switch n := lowerWord(&lower, text[from:i]); {
 		case n == 0:
 			a.readAny(text[from:i], words, names)
 		case words != nil:
-			if stem := rememberedStem(lower[:n]); stem.text != "" {
+			if stem := rememberedStem(&lower, n); stem.text != "" {
 				words.add(stem)
 			}
 		}
@@ -144,7 +144,7 @@ func (a *analyser) readASCII(text []byte, words, names *tally) {
 // lowerWord puts the word of a text into dst in lower case and gives its length, where there is nothing in front of it but
 // what opens a quotation or brackets, nothing behind it but punctuation, and no capital inside it: then it is one word, and
 // no name. Else it gives 0.
-func lowerWord(dst *[maxCachedStem]byte, text []byte) (n int) {
+func lowerWord(dst *letters, text []byte) (n int) {
 	start, end := 0, len(text)
 	for start < end && textMarks[text[start]]&opens != 0 {
 		start++

@@ -241,6 +241,10 @@ func (a *answerRedactor) settleStream(buffer []byte, final bool) (settled int, f
 		frames = recut(frames, part)
 	}
 	a.offset += int64(settled)
+	if final {
+		a.stream.Release()
+		a.stream = nil
+	}
 	return settled, frames
 }
 

@@ -1,6 +1,7 @@
 package digest
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/mnemeproxy/mneme/codec"
@@ -82,6 +83,7 @@ func (s *stream) read(p []byte, at int64, visit visitor) (count int) {
 func (s *stream) readRun(p []byte, at int64, frames *template.Frames, r *template.Run, visit visitor) {
 	if s.whole == at+int64(r.Start) && !s.torn && s.read(p[:frames.Frame(r, 0).End], at, visit) == 1 && len(s.events) == 1 && s.decoder.Repeats() {
 		e := s.events[0]
+		s.growText(&e, r)
 		read := frames.Pieces(p, r, e.Raw, func(piece codec.Span) {
 			e.Raw = piece.Of(p)
 			if s.answer != nil {
@@ -92,6 +94,16 @@ func (s *stream) readRun(p []byte, at int64, frames *template.Frames, r *templat
 		s.whole = at + int64(frames.Frame(r, read).End)
 	}
 	s.read(p[:r.End], at, visit)
+}
+
+// growText makes room for the pieces of a run, where the first is about as long as the others.
+func (s *stream) growText(first *codec.Event, r *template.Run) {
+	if s.answer == nil {
+		return
+	}
+	if it := s.answer.Item(first.Item); it != nil && first.Kind != codec.EventReasoning {
+		it.Text = slices.Grow(it.Text, min(r.Count*len(first.Raw), r.End-r.Start))
+	}
 }
 
 // textOfEvent tells the texts of an answer apart.

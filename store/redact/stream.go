@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"slices"
+	"sync"
 )
 
 // Stream finds what is spread over the events of a streamed answer. Models say a credential in pieces of a few letters,
@@ -26,8 +27,29 @@ type part struct {
 	start int64
 }
 
-// NewStream begins to follow a stream.
-func (r *Redactor) NewStream() *Stream { return &Stream{redactor: r} }
+var streams = sync.Pool{New: func() any { return new(Stream) }}
+
+// NewStream begins to follow a stream. It is to be released when that has ended.
+func (r *Redactor) NewStream() *Stream {
+	s := streams.Get().(*Stream)
+	s.redactor = r
+	return s
+}
+
+// What a stream may have held whose memory is used again.
+const (
+	mostTexts = 8
+	mostText  = 64 << 10 // bytes of one, and pieces
+)
+
+// Release gives the memory back. s must not be used afterwards.
+func (s *Stream) Release() {
+	if len(s.texts) > mostTexts || slices.ContainsFunc(s.texts, func(t spread) bool { return max(cap(t.text), cap(t.parts)) > mostText }) {
+		return
+	}
+	s.redactor, s.texts, s.found = nil, s.texts[:0], s.found[:0]
+	streams.Put(s)
+}
 
 // Add appends a fragment to the text with that id: the body of a JSON string, still escaped, that lies in the stream
 // from start on.
@@ -35,7 +57,8 @@ func (s *Stream) Add(id int32, start int64, fragment []byte) {
 	i := slices.IndexFunc(s.texts, func(t spread) bool { return t.id == id })
 	if i < 0 {
 		i = len(s.texts)
-		s.texts = append(s.texts, spread{id: id})
+		s.texts = slices.Grow(s.texts, 1)[:i+1]
+		s.texts[i] = spread{id: id, text: s.texts[i].text[:0], parts: s.texts[i].parts[:0]}
 	}
 	t := &s.texts[i]
 	t.parts = append(t.parts, part{len(t.text), start})

@@ -187,6 +187,9 @@ func (e *excerpt) add(text string, limit int) {
 }
 
 func (e *excerpt) text() string {
+	if len(e.pieces) == 1 {
+		return e.pieces[0]
+	}
 	var b strings.Builder
 	for i := len(e.pieces) - 1; i >= 0; i-- {
 		if b.Len() > 0 {

@@ -196,9 +196,10 @@ func (x *Index) read(ctx context.Context, b *store.Batch, turns []*store.Change)
 			entry = &stored
 		}
 		d := newDocument(entry)
-		if c.Turn != nil { // what it says is enough for the vectors
-			c.Turn, c.Derived = nil, textOf(entry, d)
+		if c.Turn != nil && x.vectors != nil { // what it says is enough for the vectors
+			c.Derived = textOf(entry, d)
 		}
+		c.Turn = nil
 		if d != nil {
 			document := d.lexical(c.Account)
 			documents = append(documents, document)

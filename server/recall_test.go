@@ -1,12 +1,19 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/mnemeproxy/mneme/router"
 	"github.com/mnemeproxy/mneme/server/api"
 	"github.com/mnemeproxy/mneme/server/recall"
 	"github.com/mnemeproxy/mneme/store"
@@ -337,5 +344,63 @@ func TestErasedTextLeavesEarlierTurns(t *testing.T) {
 	a := h.post(messages.path, messages.said(messages.model, "Working directory: "+shop+"\n", turns...), "X-Service-Recall", "on")
 	if sent := string(h.upstream().Body); a.status != 200 || strings.Contains(sent, "pkg/lock/wait.go") {
 		t.Errorf("%d: the provider was sent %s", a.status, sent)
+	}
+}
+
+// The memory of a body with recalled text serves other requests afterwards. A provider that answers before it has read all, and
+// then reads on, gets nothing of theirs.
+func TestABodyWithRecalledTextCarriesNothingOfOtherRequests(t *testing.T) {
+	const clients, size = 4, 6 << 20 // more than the sockets on the way hold
+	word := func(client int) string { return fmt.Sprintf("client-%d,", client) }
+	var asked, whole atomic.Int64
+	provider := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := func() {
+			_, _ = io.WriteString(w, `{"id":"c","object":"chat.completion","model":"gpt-4.1","choices":[{"index":0,"message":{"role":"assistant","content":"I see."},"finish_reason":"stop"}]}`)
+		}
+		control := http.NewResponseController(w)
+		early := asked.Add(1)%2 == 0
+		if early {
+			_ = control.EnableFullDuplex()
+			answer()
+			_ = control.Flush()
+		}
+		body, err := io.ReadAll(r.Body)
+		held := 0
+		for client := range clients {
+			if strings.Contains(string(body), word(client)) {
+				held++
+			}
+		}
+		if held > 1 {
+			t.Errorf("%d bytes hold words of %d clients", len(body), held)
+		}
+		if err == nil && strings.Contains(string(body), "<mneme-recall") {
+			whole.Add(1)
+		}
+		if !early {
+			answer()
+		}
+	}))
+	provider.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetReadBuffer(256 << 10)
+		return ctx
+	}
+	provider.Start()
+	h := build(t, func(p *plan) {
+		p.server.Recaller = &talker{}
+		p.router.Providers["openai"] = router.ProviderConfig{APIKey: serverDefaultKey}.WithSimulated("openai", provider.URL)
+	})
+	t.Cleanup(provider.Close)
+	var calls sync.WaitGroup
+	for client := range clients {
+		calls.Go(func() {
+			for turn := range 4 {
+				h.post(chat.path, fmt.Sprintf(`{"model":"gpt-4.1","messages":[{"role":"user","content":"Question %d %s"}]}`, turn, strings.Repeat(word(client), size/len(word(client)))), "X-Service-Recall", "on")
+			}
+		})
+	}
+	calls.Wait()
+	if whole.Load() == 0 {
+		t.Error("no body with recalled text has arrived whole: nothing was tried")
 	}
 }

@@ -137,7 +137,7 @@ func (a Arrivals) Retry(ctx context.Context, e *ship.Entry) error {
 func (s *core) keepable(arrivals []*arrival) (complete []*arrival, refused []Refused, err error) {
 	err = s.update(context.Background(), func(g *gathering, _ *write) error {
 		for _, x := range arrivals {
-			if g.knows(x) || g.reach(x, func(kv.ObjectRef, []byte) {}) {
+			if g.knows(x) || g.askedFor(x) != nil || g.reach(x, func(kv.ObjectRef, []byte) {}) {
 				complete = append(complete, x)
 			} else {
 				refused = append(refused, Refused{*x.Entry, ErrIncomplete})
@@ -293,7 +293,17 @@ func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...re
 		}
 	}
 	err := s.update(ctx, func(g *gathering, w *write) error {
-		arrivals := slices.DeleteFunc(slices.Clone(arrivals), func(x *arrival) bool { return g.knows(x) })
+		late := make(map[*arrival]*askedErasure)
+		arrivals := slices.DeleteFunc(slices.Clone(arrivals), func(x *arrival) bool {
+			if g.knows(x) {
+				return true
+			}
+			asked := g.askedFor(x)
+			if asked != nil {
+				late[x] = asked
+			}
+			return asked != nil
+		})
 		for _, x := range arrivals {
 			if !g.reach(x, func(kv.ObjectRef, []byte) {}) {
 				return ErrIncomplete
@@ -301,6 +311,9 @@ func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...re
 		}
 		for _, x := range arrivals {
 			g.keepArrival(w, x)
+		}
+		for x, asked := range late {
+			g.buryLate(w, x, asked)
 		}
 		for _, r := range more {
 			g.put(w, r.key, r.value)

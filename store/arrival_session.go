@@ -81,6 +81,9 @@ func (x *arrival) join(in sessions) (id kv.SessionID, ok bool) {
 			ID: x.session.ID, Account: x.Account, Created: x.session.Created, Updated: x.session.Updated,
 			Title: x.session.Title, Tags: x.session.Tags, Parent: x.session.Parent, Agent: x.session.Agent, Derived: x.session.Derived,
 		}}
+		if before := in.at(own); before != nil {
+			r.Former = before.Merged
+		}
 		r.order(in, x.account, id)
 	}
 	x.linkTo(in, id, r)

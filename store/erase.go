@@ -133,15 +133,18 @@ type Erasure struct {
 	ID        string       `json:"id"`
 	State     ErasureState `json:"state"`
 	Selection Selection    `json:"selection"`
-	Reason    string       `json:"reason"` // request, or retention
+	Reason    string       `json:"reason"` // request, retention, or on an edge, centre
 	DryRun    bool         `json:"dry_run,omitempty"`
-	Exchanges int64        `json:"exchanges"` // erased, or with DryRun: would be
-	Sessions  int64        `json:"sessions"`  // left without an exchange, and gone with the last one
-	Open      int64        `json:"open"`      // selected, but still running, and so left alone
-	Objects   int64        `json:"objects"`   // blocks and nodes that nothing refers to any more
-	Bytes     int64        `json:"bytes"`     // freed in the database; the volume gets them back at the next compaction
+	Exchanges int64        `json:"exchanges"`      // erased, or with DryRun: would be
+	Sessions  int64        `json:"sessions"`       // left without an exchange, and gone with the last one
+	Open      int64        `json:"open"`           // selected, but still running, and so left alone
+	Late      int64        `json:"late,omitempty"` // at a centre: begun before it at an edge, arrived after it, and not taken
+	Objects   int64        `json:"objects"`        // blocks and nodes that nothing refers to any more
+	Bytes     int64        `json:"bytes"`          // freed in the database; the volume gets them back at the next compaction
 	Created   time.Time    `json:"created"`
 	Completed time.Time    `json:"completed,omitzero"`
+
+	Places []ErasurePlace `json:"places,omitempty"` // at a centre: all places that had it, by what is known now; not on record
 }
 
 // ErasureState says how far an erasure is.
@@ -160,6 +163,7 @@ const (
 	eraseBatch    = 50 // exchanges erased in one operation
 	byRequest     = "request"
 	byRetention   = "retention"
+	byCentre      = "centre"
 )
 
 func erasureKey(account kv.AccountNumber, id kv.TimeID) []byte {
@@ -199,7 +203,10 @@ func (s *core) newErasure(ctx context.Context, account kv.AccountNumber, sel Sel
 	}
 	err := s.runOf(ctx, account, &write{
 		frees: true, done: make(chan struct{}),
-		change: func(g *gathering, w *write) error { return g.putErasure(w, erasureRef{account, id}, e) },
+		change: func(g *gathering, w *write) error {
+			g.ask(account, e)
+			return g.putErasure(w, erasureRef{account, id}, e)
+		},
 	})
 	if err != nil {
 		return nil, id, kv.AsStorageError(err, "the erasure could not be put on record")
@@ -315,6 +322,7 @@ func (s *core) runErasure(ctx context.Context, ref erasureRef) error {
 		return err
 	}
 	e.State, e.Completed = ErasureDone, time.Now().UTC()
+	defer s.erased.done(e)
 	if e.Reason == byRetention && e.Exchanges > 0 {
 		s.log.Info("retention has erased exchanges", "account", s.accounts.Name(ref.account), "exchanges", e.Exchanges,
 			"sessions", e.Sessions, "because", e.Selection.rule(), "until", e.Selection.Until, "erasure", e.ID)
@@ -367,7 +375,7 @@ func (g *gathering) eraseExchange(w *write, account kv.AccountNumber, id kv.Exch
 		g.put(w, kv.ExchangeKey(space, account, id), nil)
 	}
 	if e.Reason != byRetention && g.store.arriving.Load() {
-		g.put(w, kv.ExchangeKey(kv.SpaceTomb, account, id), []byte{})
+		g.bury(w, account, id)
 	}
 	e.Bytes += g.eraseResponse(w, account, id)
 	if info.ResponseID != "" { // whatever the surface: stores of earlier versions link all of them

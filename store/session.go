@@ -69,6 +69,7 @@ type sessionRecord struct {
 	Session
 	Replied bool     `json:"replied,omitempty"` // a derived reply key is linked
 	Links   [][]byte `json:"links,omitempty"`   // keys under kv.SpaceLink that lead here
+	Former  string   `json:"former,omitempty"`  // the session that the id led to until that was erased
 
 	unheard bool // nobody had opened with the same words when it began; not kept
 }

@@ -34,6 +34,7 @@ func (r *sessionRecord) writeFields(w *fieldWriter) {
 	}
 	w.text(26, r.Client)
 	w.text(27, r.Project)
+	w.text(28, r.Former)
 }
 
 func (r *sessionRecord) readField(f *fieldReader) {
@@ -93,5 +94,7 @@ func (r *sessionRecord) readField(f *fieldReader) {
 		r.Client = f.string()
 	case 27:
 		r.Project = f.string()
+	case 28:
+		r.Former = f.string()
 	}
 }

@@ -53,6 +53,8 @@ type core struct {
 	feed        feed
 	shipping    Shipping
 	arriving    atomic.Bool // exchanges arrive from other stores, or have
+	erased      erasedLog
+	asked       askedErasures
 	recollected recollected
 
 	identities
@@ -141,6 +143,9 @@ func (s *core) open() (err error) {
 	}
 	if err := s.shipping.open(s); err != nil {
 		return fmt.Errorf("open the log of what is shipped: %w", err)
+	}
+	if err := s.erased.open(s); err != nil {
+		return fmt.Errorf("open the log of what was erased: %w", err)
 	}
 	if err := s.openArrivals(); err != nil {
 		return fmt.Errorf("look for what has arrived: %w", err)

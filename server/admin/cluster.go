@@ -2,8 +2,11 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 
+	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/server/cluster"
 )
 
@@ -13,6 +16,14 @@ type Cluster struct {
 	Centre *cluster.Arriving `json:"centre,omitempty"`
 }
 
+// WriteOff declares an edge of the running centre destroyed: erasures wait for it no longer.
+func (c *Client) WriteOff(ctx context.Context, node uint16) error {
+	if c.InProcess() || c.holder != nil {
+		return codec.Errorf(codec.KindConflict, "no server runs here; run this at the centre of the cluster while it runs")
+	}
+	return c.call(ctx, http.MethodPost, fmt.Sprintf("/cluster/edges/%d/write-off", node), nil, nil)
+}
+
 // Cluster is the part of the running server; none where no server runs on this machine.
 func (c *Client) Cluster(ctx context.Context) (part Cluster, err error) {
 	if c.InProcess() || c.holder != nil {
@@ -20,4 +31,12 @@ func (c *Client) Cluster(ctx context.Context) (part Cluster, err error) {
 	}
 	err = c.call(ctx, http.MethodGet, "/cluster", nil, &part)
 	return part, err
+}
+
+func writeOff(live Live, r *http.Request) error {
+	node, err := strconv.ParseUint(r.PathValue("node"), 10, 16)
+	if err != nil {
+		return codec.Invalid("node", "%q is not the number of an edge", r.PathValue("node"))
+	}
+	return live.WriteOff(r.Context(), uint16(node))
 }

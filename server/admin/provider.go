@@ -16,12 +16,14 @@ type Live interface {
 	Providers() []api.Provider
 	// Cluster is its part in a cluster.
 	Cluster() Cluster
+	// WriteOff declares one of a centre's edges destroyed.
+	WriteOff(ctx context.Context, node uint16) error
 	// Invite gives a code with which a browser signs in to the page at /ui, for an account.
 	Invite(account string) (code string, err error)
 }
 
 // WithLive puts before the handler of the socket what only a running server knows: GET /providers, GET /origins, GET /process
-// and GET /cluster, and POST /ui/codes.
+// and GET /cluster, POST /cluster/edges/{node}/write-off, and POST /ui/codes.
 func WithLive(next http.Handler, live Live, log *slog.Logger) http.Handler {
 	return withLive(next, live, log, func(serve http.HandlerFunc) http.Handler { return serve })
 }
@@ -58,6 +60,13 @@ func liveRoutes(live Live, log *slog.Logger) map[string]http.HandlerFunc {
 		},
 		"GET /process": func(w http.ResponseWriter, _ *http.Request) {
 			writeJSON(w, http.StatusOK, api.Process{ID: os.Getpid()})
+		},
+		"POST /cluster/edges/{node}/write-off": func(w http.ResponseWriter, r *http.Request) {
+			if err := writeOff(live, r); err != nil {
+				writeError(w, log, err)
+				return
+			}
+			w.WriteHeader(http.StatusNoContent)
 		},
 		"POST /ui/codes": func(w http.ResponseWriter, r *http.Request) {
 			var asked api.Invitation

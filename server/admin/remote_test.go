@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -147,9 +148,12 @@ func TestAnAdminKeyIsNoWayToOtherModels(t *testing.T) {
 // live stands for a running server.
 type live struct{}
 
-func (live) Origins() []string             { return []string{"http://127.0.0.1:7788"} }
-func (live) Providers() []api.Provider     { return []api.Provider{{Name: "openai"}} }
-func (live) Cluster() Cluster              { return Cluster{} }
+func (live) Origins() []string         { return []string{"http://127.0.0.1:7788"} }
+func (live) Providers() []api.Provider { return []api.Provider{{Name: "openai"}} }
+func (live) Cluster() Cluster          { return Cluster{} }
+
+func (live) WriteOff(context.Context, uint16) error { return nil }
+
 func (live) Invite(string) (string, error) { return "a code", nil }
 
 func TestWhatARunningServerKnowsIsForOperators(t *testing.T) {

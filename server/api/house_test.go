@@ -93,7 +93,8 @@ func (running) Origins() []string { return []string{"http://127.0.0.1:7788"} }
 func (running) Providers() []api.Provider {
 	return []api.Provider{{Name: "openai", Simulated: true}}
 }
-func (running) Invite(string) (string, error) { return "code", nil }
+func (running) WriteOff(context.Context, uint16) error { return nil }
+func (running) Invite(string) (string, error)          { return "code", nil }
 
 func ok(t *testing.T, err error) {
 	t.Helper()

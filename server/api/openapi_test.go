@@ -106,6 +106,7 @@ func TestEveryRouteAnswersAsTheFileSays(t *testing.T) {
 	for _, path := range []string{"/providers", "/origins", "/process", "/cluster"} {
 		h.ask(h.operator, "GET", management+path, "")
 	}
+	h.ask(h.operator, "POST", management+"/cluster/edges/7/write-off", "")
 	h.ask(h.operator, "POST", management+"/ui/codes", `{"account":"default"}`)
 
 	for pattern, id := range h.described.operations() {

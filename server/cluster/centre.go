@@ -82,6 +82,7 @@ type Centre struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	leases  *renewing // nil: it shares no limits
+	edges   *edges    // nil: they erase for themselves
 
 	position atomic.Uint64 // in the stream: all messages up to it were looked at
 
@@ -110,9 +111,16 @@ func Gather(ctx context.Context, archive Archive, answers Answers, roster Roster
 	if err != nil {
 		return nil, err
 	}
+	var known *edges
+	if o.Erasures != nil {
+		if known, err = openEdges(o.Erasures); err != nil {
+			b.Close()
+			return nil, err
+		}
+	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Centre{
-		options: o, archive: archive, id: id, aside: aside{filepath.Join(dir, asideDir)}, broker: b, stop: stop,
+		options: o, archive: archive, id: id, aside: aside{filepath.Join(dir, asideDir)}, broker: b, stop: stop, edges: known,
 		opened: make(chan struct{}), joining: make(map[ship.LogID]*joining), status: Arriving{Refused: make(map[string]int64)},
 	}
 	if err := c.listen(ctx, answers); err != nil {
@@ -148,6 +156,9 @@ func (c *Centre) listen(ctx context.Context, answers Answers) error {
 	}}
 	if c.options.Lender != nil {
 		hear[leaseSubject] = c.lend
+	}
+	if c.options.Erasures != nil {
+		hear[erasedSubject] = func(m *nats.Msg) { c.tellErased(ctx, m) }
 	}
 	for subject, handler := range hear {
 		if _, err := c.broker.Subscribe(subject, handler); err != nil {
@@ -260,9 +271,21 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 		handled int // messages since
 	)
 	for {
-		m, err := messages.Next(jetstream.NextContext(reading))
+		waiting, waited := reading, context.CancelFunc(func() {})
+		if handled > 0 {
+			waiting, waited = context.WithTimeout(reading, purgeRest)
+		}
+		m, err := messages.Next(jetstream.NextContext(waiting))
+		waited()
 		if reading.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, context.DeadlineExceeded) { // nothing came for a while: brokers are not to keep what was taken until more does
+			if err := c.purge(ctx, stream, c.position.Load()); err != nil {
+				return err
+			}
+			purged, handled = time.Now(), 0
+			continue
 		}
 		if err != nil {
 			return fmt.Errorf("read the stream: %w", err)
@@ -351,6 +374,9 @@ func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
 	}
 	if !taken {
 		return nil // it was taken before, or one before it is missing
+	}
+	if err := c.edges.heard(ctx, f.Node, time.Time{}); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	c.status.Exchanges += int64(len(f.Entries))

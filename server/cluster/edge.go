@@ -13,6 +13,7 @@ type Edge struct {
 	follower  *follower
 	reasoning *reasoning
 	leases    *renewing     // nil: it shares no limits
+	carrying  *carrying     // nil: it erases for itself
 	finding   chan struct{} // holds one for each search at other nodes
 }
 
@@ -32,6 +33,9 @@ func Join(ctx context.Context, log Log, answers Answers, roster Followed, node u
 	if o.Leases != nil {
 		e.leases = leaseFromCentre(ctx, s.broker, node, &s.options)
 	}
+	if o.Carrier != nil {
+		e.carrying = carryOut(ctx, s.broker, node, &s.options)
+	}
 	describe := func() Node {
 		status := e.Status()
 		return Node{Name: "edge " + strconv.Itoa(int(node)), Edge: &status}
@@ -47,8 +51,9 @@ func Join(ctx context.Context, log Log, answers Answers, roster Followed, node u
 	return e, nil
 }
 
-// Close ends both. What was not confirmed is shipped by the next one.
+// Close ends all of it. What was not confirmed is shipped by the next one.
 func (e *Edge) Close() {
+	e.carrying.close()
 	e.leases.close()
 	e.reasoning.close()
 	e.follower.close()

@@ -175,6 +175,15 @@ func (r *role) edge() error {
 
 // record puts one turn of a conversation on record.
 func record(ctx context.Context, s *store.Store, account, chatKey string, turn int, answer string) (id string, err error) {
+	c, err := begin(ctx, s, account, chatKey, turn, answer)
+	if err != nil {
+		return "", err
+	}
+	return c.ID(), finish(ctx, c)
+}
+
+// begin is record for a turn whose answer goes on.
+func begin(ctx context.Context, s *store.Store, account, chatKey string, turn int, answer string) (*store.Capture, error) {
 	var messages []string
 	for n := range turn {
 		messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}`, n, n))
@@ -184,13 +193,14 @@ func record(ctx context.Context, s *store.Store, account, chatKey string, turn i
 		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: chatKey,
 		ContentType: "application/json", Body: []byte(`{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`),
 	})
-	if err != nil {
-		return "", err
+	if err == nil {
+		_, err = c.Write([]byte(answer))
 	}
-	if _, err := c.Write([]byte(answer)); err != nil {
-		return "", err
-	}
-	return c.ID(), c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
+	return c, err
+}
+
+func finish(ctx context.Context, c *store.Capture) error {
+	return c.Finish(ctx, &store.Closing{Outcome: store.OutcomeComplete, Status: 200})
 }
 
 // process is a node of a cluster. Its methods may be called by any goroutine.

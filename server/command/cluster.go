@@ -24,8 +24,9 @@ import (
 
 // Centre is "mneme centre" and what belongs to it.
 type Centre struct {
-	Serve CentreServe `cmd:"" default:"withargs" help:"Take and serve what the edges of a cluster record."`
-	Adopt CentreAdopt `cmd:"" help:"Ship an existing store to the centre, as an edge on it would."`
+	Serve    CentreServe    `cmd:"" default:"withargs" help:"Take and serve what the edges of a cluster record."`
+	Adopt    CentreAdopt    `cmd:"" help:"Ship an existing store to the centre, as an edge on it would."`
+	WriteOff CentreWriteOff `cmd:"" help:"Declare an edge destroyed that will not return, so that no erasure waits for it."`
 }
 
 // CentreServe is "mneme centre".
@@ -84,12 +85,30 @@ func (c *CentreAdopt) Run(ctx context.Context, s *Env) (err error) {
 	return nil
 }
 
+// CentreWriteOff is "mneme centre write-off NODE".
+type CentreWriteOff struct {
+	Target `embed:""`
+	Node   uint16 `arg:"" help:"The edge's number, its cluster.node."`
+}
+
+// Run notes at the running centre that the edge's disk is no more. Receipts of erasures say so.
+func (c *CentreWriteOff) Run(ctx context.Context, s *Env) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		if err := client.WriteOff(ctx, c.Node); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Out, "edge %d is declared destroyed; should it return, it erases what it has missed\n", c.Node)
+		return nil
+	})
+}
+
 // member is a server's part in a cluster.
 type member interface {
 	Cluster() admin.Cluster
-	keep(own *server.Engine, managed *admin.Engine) // puts the memory in place that is not the node's own
+	keep(own *server.Engine, managed *admin.Engine) // puts the memory in place that is more than the node's own
 	widen(own *server.Engine)                       // by what other nodes have
-	leases() *quota.Leases                          // of limits that other nodes share; nil: none do
+	WriteOff(ctx context.Context, node uint16) error
+	leases() *quota.Leases // of limits that other nodes share; nil: none do
 	Close()
 }
 
@@ -106,6 +125,11 @@ func (alone) Close() {}
 func (alone) keep(*server.Engine, *admin.Engine) {}
 
 func (alone) widen(*server.Engine) {}
+
+func (alone) WriteOff(context.Context, uint16) error { return errNoCentre }
+
+// errNoCentre is the error of a server that knows no edges.
+var errNoCentre = codec.Errorf(codec.KindConflict, "this server is not the centre of a cluster")
 
 func (alone) leases() *quota.Leases { return nil }
 
@@ -131,7 +155,7 @@ func joinAsEdge(ctx context.Context, cfg *config.Config, m *engine.Engine, versi
 	if err != nil {
 		return nil, err
 	}
-	o.Version, o.Leases, o.Quorum = version, quota.NewLeases(), cfg.Cluster.Commit == "quorum"
+	o.Version, o.Carrier, o.Leases, o.Quorum = version, m.Erased(), quota.NewLeases(), cfg.Cluster.Commit == "quorum"
 	joined, err := cluster.Join(ctx, m.Shipping(), m.Archive(), m.Roster(), uint16(cfg.Cluster.Node), time.Duration(cfg.Cluster.IdentityMaxAge), o)
 	if err != nil {
 		return nil, err
@@ -152,6 +176,8 @@ func edgeOptions(cfg *config.Config, log *slog.Logger) (o cluster.Options, err e
 	}
 	return o, err
 }
+
+func (edge) WriteOff(context.Context, uint16) error { return errNoCentre }
 
 func (edge) keep(*server.Engine, *admin.Engine) {}
 
@@ -224,9 +250,30 @@ type centre struct {
 
 func (c centre) leases() *quota.Leases { return c.lent }
 
-func (centre) keep(*server.Engine, *admin.Engine) {}
+func (c centre) keep(own *server.Engine, managed *admin.Engine) {
+	own.Archive = receipts{own.Archive, c.Centre}
+	managed.Archive = own.Archive
+}
 
 func (centre) widen(*server.Engine) {}
+
+func (c centre) WriteOff(ctx context.Context, node uint16) error {
+	return c.DeclareDestroyed(ctx, node)
+}
+
+// receipts name all places of the cluster that had what was erased.
+type receipts struct {
+	server.Archive
+	centre *cluster.Centre
+}
+
+func (r receipts) Erasure(account, id string) (*store.Erasure, error) {
+	e, err := r.Archive.Erasure(account, id)
+	if err == nil {
+		e.Places = r.centre.Places(context.Background(), e)
+	}
+	return e, err
+}
 
 func (c centre) Cluster() admin.Cluster {
 	status := c.Status()
@@ -244,6 +291,7 @@ func joinAsCentre(ctx context.Context, cfg *config.Config, m *engine.Engine, ver
 		return nil, err
 	}
 	if kept == nil {
+		o.Erasures = m.Erased()
 		return gather(ctx, cfg, m, m.Arrivals(), m.Archive(), m.Accounts(), o, observed)
 	}
 	o.Own = m.Shipping()

@@ -19,11 +19,12 @@ import (
 
 // Session is the noun for the exchanges of one conversation.
 type Session struct {
-	List  SessionList  `cmd:"" help:"List sessions, newest first."`
-	Show  SessionShow  `cmd:"" help:"Show a session and what each exchange added to it."`
-	Merge SessionMerge `cmd:"" help:"Merge a session into another: one conversation was taken for two."`
-	Split SessionSplit `cmd:"" help:"Split a session: two conversations were taken for one."`
-	Erase SessionErase `cmd:"" help:"Erase a session with all of its exchanges."`
+	List    SessionList    `cmd:"" help:"List sessions, newest first."`
+	Show    SessionShow    `cmd:"" help:"Show a session and what each exchange added to it."`
+	Merge   SessionMerge   `cmd:"" help:"Merge a session into another: one conversation was taken for two."`
+	Split   SessionSplit   `cmd:"" help:"Split a session: two conversations were taken for one."`
+	Erase   SessionErase   `cmd:"" help:"Erase a session with all of its exchanges."`
+	Receipt SessionReceipt `cmd:"" help:"Show how far an erasure is, and in a cluster where."`
 }
 
 // SessionList is "mneme session list".
@@ -418,10 +419,67 @@ func (c *SessionErase) report(s *Env, e *api.Erasure) error {
 	case c.DryRun:
 		fmt.Fprintf(s.Out, "would erase %d exchanges\n", e.Exchanges)
 	default:
-		fmt.Fprintf(s.Out, "erased %d exchanges, %s; the receipt is %s\n", e.Exchanges, amount(e.Bytes), e.ID)
+		return reportErasure(s, e)
 	}
+	reportOpen(s, e)
+	return nil
+}
+
+// SessionReceipt is "mneme session receipt ID".
+type SessionReceipt struct {
+	Target      `embed:""`
+	AccountFlag `embed:""`
+	ID          string `arg:"" name:"id" help:"The receipt, as an erasure gave it."`
+	JSON        bool   `help:"Write the receipt as JSON."`
+}
+
+// Run shows the receipt as it stands.
+func (c *SessionReceipt) Run(ctx context.Context, s *Env) error {
+	return c.manage(ctx, mustExist, func(client *admin.Client) error {
+		_, e, err := ownerOf(ctx, client, c.AccountFlag, func(account string) (api.Erasure, error) {
+			return client.Memory().Erasure(ctx, account, c.ID)
+		})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.Out, &e)
+		}
+		return reportErasure(s, &e)
+	})
+}
+
+// reportErasure says what was erased, and in a cluster where.
+func reportErasure(s *Env, e *api.Erasure) error {
+	if e.State == store.ErasureDone {
+		fmt.Fprintf(s.Out, "erased %d exchanges, %s; the receipt is %s\n", e.Exchanges, amount(e.Bytes), e.ID)
+	} else {
+		fmt.Fprintf(s.Out, "%s is %s; %d exchanges are erased\n", e.ID, e.State, e.Exchanges)
+	}
+	if e.Late > 0 {
+		fmt.Fprintf(s.Out, "%d more arrived later, and were not taken\n", e.Late)
+	}
+	reportOpen(s, e)
+	if len(e.Places) == 0 {
+		return nil
+	}
+	rows := make([][]string, len(e.Places))
+	for i := range e.Places {
+		p := &e.Places[i]
+		note := ""
+		switch {
+		case !p.Until.IsZero():
+			note = "gone by itself on " + p.Until.Format(time.DateOnly)
+		case p.State == store.PlaceWaiting && !p.Seen.IsZero():
+			note = "last heard " + p.Seen.Format(time.RFC3339)
+		}
+		rows[i] = []string{p.Place, strings.ReplaceAll(string(p.State), "_", " "), note}
+	}
+	return table(s.Out, []string{"PLACE", "STATE", "NOTE"}, rows)
+}
+
+func reportOpen(s *Env, e *api.Erasure) {
 	if e.Open > 0 {
 		fmt.Fprintf(s.Err, "mneme: %d exchanges are still running and were not erased\n", e.Open)
 	}
-	return nil
 }

@@ -45,6 +45,9 @@ const (
 
 	KindSurvey Kind = 11 // to all nodes: how are you?
 	KindNode   Kind = 12 // the reply to it
+
+	KindErasedQuestion Kind = 13 // an edge to the centre: I have carried out so many erasures; which are next?
+	KindErased         Kind = 14 // the reply to it
 )
 
 // Key signs messages between the nodes of a cluster.

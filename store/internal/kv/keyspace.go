@@ -40,6 +40,7 @@ const (
 	SpaceErasure       = 'e' // e <account> <erasure>                 receipt of an erasure
 	SpaceDeletion      = 'w' // w <account>                           a deleted account whose data has yet to go
 	SpaceTomb          = 'T' // T <account> <exchange>                was erased, and is not to arrive again
+	SpaceErased        = 'E' // E <number>                            was erased, and is to be erased where it was recorded
 	SpaceShip          = 'S' // S <number>                            an exchange that the centre has yet to confirm
 	SpaceGiven         = 'G' // G <name>                              an entry of the centre's roster that was taken over
 )

@@ -1,0 +1,302 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// What is erased by request at the centre is erased at every edge that has it. Each edge asks for what was erased since it last
+// did, carries it out, and so says how far it is: one that was away goes on where it was.
+const (
+	erasedSubject = "mneme.erased"
+
+	erasedEach = 2 * time.Second // between two questions of an edge
+	erasedMost = 2048            // exchanges in a reply
+	seenEach   = time.Minute     // how often it is noted on disk that an edge was heard
+)
+
+// Erasures are what was erased by request at a centre, and what it knows of its edges.
+type Erasures interface {
+	After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error)
+	Latest() time.Time
+	Edges() ([]store.EdgeErased, error)
+	NoteEdge(ctx context.Context, edge store.EdgeErased) error
+}
+
+// Carrier carries out at an edge what was erased at the centre.
+type Carrier interface {
+	UpTo() (ship.ErasedMark, error)
+	Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship.ErasedMark) error
+	Clean() (time.Time, error)
+}
+
+// carrying carries out what was erased at the centre, until it is closed.
+type carrying struct {
+	options *Options
+	broker  *broker
+	node    uint16
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+func carryOut(ctx context.Context, b *broker, node uint16, o *Options) *carrying {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &carrying{options: o, broker: b, node: node, stop: stop, done: make(chan struct{})}
+	go c.run(ctx)
+	return c
+}
+
+func (c *carrying) close() {
+	if c != nil {
+		c.stop()
+		<-c.done
+	}
+}
+
+func (c *carrying) run(ctx context.Context) {
+	defer close(c.done)
+	again := c.broker.reconnects()
+	tick := time.NewTicker(erasedEach)
+	defer tick.Stop()
+	wanted, said := false, ""
+	for ctx.Err() == nil {
+		reply, err := c.ask(ctx, wanted)
+		if err == nil && len(reply.Exchanges) > 0 {
+			err = c.options.Carrier.Carry(ctx, reply.Exchanges, reply.UpTo)
+		}
+		text := ""
+		if err != nil && ctx.Err() == nil && !errors.Is(err, nats.ErrNoResponders) { // no centre is there, or one that knows no such question
+			text = err.Error()
+		}
+		if text != said && text != "" {
+			c.options.Log.Warn("what was erased at the centre is not erased here; it is tried again", "cause", err)
+		}
+		said = text
+		asked := wanted
+		wanted = !reply.Wanted.IsZero()
+		if err == nil && (len(reply.Exchanges) > 0 || wanted && !asked) {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-again:
+		case <-tick.C:
+		}
+	}
+}
+
+// errErased is the error of a reply that is not to what was asked.
+var errErased = errors.New("the reply of the centre about what was erased is not to what it was asked")
+
+// ask says how far this edge is, and asks for what was erased since.
+func (c *carrying) ask(ctx context.Context, wanted bool) (reply ship.Erased, err error) {
+	q := ship.ErasedQuestion{Node: c.node}
+	_, _ = rand.Read(q.Nonce[:]) // never fails: crypto/rand ends the program instead
+	if wanted {
+		if q.Clean, err = c.options.Carrier.Clean(); err != nil {
+			return reply, err
+		}
+	}
+	if q.UpTo, err = c.options.Carrier.UpTo(); err != nil {
+		return reply, err
+	}
+	sealed, err := q.Seal(c.options.Key)
+	if err != nil {
+		return reply, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
+	answer, err := c.broker.RequestWithContext(ctx, erasedSubject, sealed)
+	if err != nil {
+		return reply, fmt.Errorf("ask the centre what was erased: %w", err)
+	}
+	if reply, err = ship.OpenErased(c.options.Key, answer.Data); err == nil && reply.Nonce != q.Nonce {
+		err = errErased
+	}
+	return reply, err
+}
+
+// edges are what a centre knows of erasures at its edges.
+type edges struct {
+	erasures Erasures
+
+	mu    sync.Mutex
+	known map[uint16]*knownEdge
+}
+
+type knownEdge struct {
+	store.EdgeErased
+	noted time.Time // Seen, on disk
+}
+
+func openEdges(erasures Erasures) (*edges, error) {
+	noted, err := erasures.Edges()
+	e := &edges{erasures: erasures, known: make(map[uint16]*knownEdge)}
+	for _, edge := range noted {
+		e.known[edge.Node] = &knownEdge{edge, edge.Seen}
+	}
+	return e, err
+}
+
+// heard notes that an edge was heard, and that it is clean up to a time; zero: it does not say.
+func (e *edges) heard(ctx context.Context, node uint16, clean time.Time) error {
+	if e == nil {
+		return nil
+	}
+	now := time.Now().UTC()
+	e.mu.Lock()
+	edge := e.known[node]
+	if edge == nil {
+		edge = &knownEdge{EdgeErased: store.EdgeErased{Node: node}}
+		e.known[node] = edge
+	}
+	news := clean.After(edge.Clean) || !edge.Gone.IsZero()
+	edge.Seen, edge.Gone = now, time.Time{}
+	if clean.After(edge.Clean) {
+		edge.Clean = clean
+	}
+	noting := news || now.Sub(edge.noted) > seenEach
+	if noting {
+		edge.noted = now
+	}
+	note := edge.EdgeErased
+	e.mu.Unlock()
+	if !noting {
+		return nil
+	}
+	return e.erasures.NoteEdge(ctx, note)
+}
+
+// wanted is when the last erasure was done that an edge is not known to have carried out; zero: there is none.
+func (e *edges) wanted(node uint16) time.Time {
+	latest := e.erasures.Latest()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if edge := e.known[node]; edge != nil && edge.Clean.After(latest) {
+		return time.Time{}
+	}
+	return latest
+}
+
+func (e *edges) list() (edges []store.EdgeErased) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, edge := range e.known {
+		edges = append(edges, edge.EdgeErased)
+	}
+	slices.SortFunc(edges, func(a, b store.EdgeErased) int { return cmp.Compare(a.Node, b.Node) })
+	return edges
+}
+
+// tellErased tells an edge what was erased.
+func (c *Centre) tellErased(ctx context.Context, m *nats.Msg) {
+	q, err := ship.OpenErasedQuestion(c.options.Key, m.Data)
+	if err != nil {
+		c.count(reasonOf(err))
+		return
+	}
+	if err := c.answerErased(ctx, &q, m); err != nil {
+		c.options.Log.Warn("an edge that asked what was erased got no answer", "node", q.Node, "cause", err)
+	}
+}
+
+func (c *Centre) answerErased(ctx context.Context, q *ship.ErasedQuestion, m *nats.Msg) error {
+	before := time.Now()
+	page, upTo, err := c.options.Erasures.After(q.UpTo, erasedMost)
+	if err != nil {
+		return err
+	}
+	clean := q.Clean
+	switch {
+	case len(page) > 0:
+		clean = time.Time{} // it has yet to carry that out
+	case clean.After(before): // its clock is ahead, or something was erased since
+		clean = before
+	}
+	if err := c.edges.heard(ctx, q.Node, clean); err != nil {
+		return err
+	}
+	reply := ship.Erased{Nonce: q.Nonce, Exchanges: page, UpTo: upTo, Wanted: c.edges.wanted(q.Node)}
+	sealed, err := reply.Seal(c.options.Key)
+	if err != nil {
+		return err
+	}
+	return m.Respond(sealed)
+}
+
+// Places are all places that had what an erasure was to erase, by what is known now. Of one that was not asked for there are none.
+func (c *Centre) Places(ctx context.Context, e *store.Erasure) (places []store.ErasurePlace) {
+	if c.edges == nil || e.Reason != store.ErasedByRequest || e.DryRun {
+		return nil
+	}
+	done := e.State == store.ErasureDone
+	add := func(name string, erased bool) *store.ErasurePlace {
+		p := store.ErasurePlace{Place: name, State: store.PlaceWaiting}
+		if done && erased {
+			p.State = store.PlaceErased
+		}
+		places = append(places, p)
+		return &places[len(places)-1]
+	}
+	add("centre", true)
+	for _, edge := range c.edges.list() {
+		p := add("edge "+strconv.Itoa(int(edge.Node)), edge.Clean.After(e.Completed))
+		p.Seen = edge.Seen
+		if p.State != store.PlaceErased && !edge.Gone.IsZero() {
+			p.State = store.PlaceDestroyed
+		}
+	}
+	add("brokers", c.passedOn(ctx, e.Completed))
+	kept := e.Created.Add(reasoningAge)
+	if p := add("reasoning state", time.Now().After(kept)); p.State != store.PlaceErased {
+		p.Until = kept
+	}
+	add("backups", false).State = store.PlaceNotReached
+	return places
+}
+
+// passedOn reports whether the brokers hold nothing that they took before a time.
+func (c *Centre) passedOn(ctx context.Context, before time.Time) bool {
+	c.mu.Lock()
+	stream := c.stream
+	c.mu.Unlock()
+	if stream == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, look)
+	defer cancel()
+	info, err := stream.Info(ctx)
+	return err == nil && (info.State.Msgs == 0 || info.State.FirstTime.After(before))
+}
+
+// DeclareDestroyed notes that an edge will not return, and so keeps nothing. One that is heard all the same is no longer
+// destroyed.
+func (c *Centre) DeclareDestroyed(ctx context.Context, node uint16) error {
+	if c.edges == nil {
+		return codec.Errorf(codec.KindConflict, "this centre does not have its edges erase anything")
+	}
+	c.edges.mu.Lock()
+	edge := c.edges.known[node]
+	if edge == nil {
+		c.edges.mu.Unlock()
+		return codec.Errorf(codec.KindNotFound, "this centre has never heard an edge of the number %d", node)
+	}
+	edge.Gone = time.Now().UTC()
+	note := edge.EdgeErased
+	c.edges.mu.Unlock()
+	c.options.Log.Warn("an edge was declared destroyed: what was erased is not looked for there any more", "node", node)
+	return c.edges.erasures.NoteEdge(ctx, note)
+}

@@ -1,0 +1,390 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store/internal/kv"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// What is erased by request at a centre is to be erased at its edges, too, and is not to come back from them. The centre keeps a
+// log of the exchanges that were erased, which each edge carries out in its order and at its time. An exchange that had begun
+// before an erasure and arrives after it is held against what that asked for: an edge may have been away.
+
+// ErasurePlace is one of the places of a cluster that had what was erased.
+type ErasurePlace struct {
+	Place string     `json:"place"` // "centre", "edge" and its number, "brokers", "reasoning state", "backups"
+	State PlaceState `json:"state"`
+	Seen  time.Time  `json:"seen,omitzero"`  // an edge: when it was last heard
+	Until time.Time  `json:"until,omitzero"` // when it will be gone there by itself
+}
+
+// PlaceState says whether something is erased at a place.
+type PlaceState string
+
+// States of a place.
+const (
+	PlaceErased     PlaceState = "erased"
+	PlaceWaiting    PlaceState = "waiting"     // it is yet to be erased there, or nobody can say: it is away
+	PlaceDestroyed  PlaceState = "destroyed"   // so an operator has declared
+	PlaceNotReached PlaceState = "not_reached" // nothing is erased there by this
+)
+
+// Erased is what was erased by request, at a centre and at its edges.
+type Erased struct{ *core }
+
+// Erased gives the part that has erasures reach all nodes of a cluster.
+func (s *Store) Erased() Erased { return Erased{s.core} }
+
+// erasedLog is the centre's log.
+type erasedLog struct {
+	last   atomic.Uint64 // number given out last
+	latest atomic.Int64  // when the last erasure by request was done, in milliseconds since 1970; 0: there was none
+}
+
+func (l *erasedLog) open(s *core) error {
+	return s.view(func(tx *badger.Txn) error {
+		it := tx.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kv.SpaceErased}})
+		defer it.Close()
+		if it.Seek(erasedKey(1<<64 - 1)); it.Valid() {
+			l.last.Store(binary.BigEndian.Uint64(it.Item().Key()[1:]))
+		}
+		return nil
+	})
+}
+
+// done notes that an erasure was done, also by a former process.
+func (l *erasedLog) done(e *Erasure) {
+	if e.Reason == byRequest && e.State == ErasureDone {
+		l.latest.Store(max(l.latest.Load(), e.Completed.UnixMilli()))
+	}
+}
+
+func erasedKey(number uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kv.SpaceErased}, number)
+}
+
+// bury has an exchange stay erased, here and at the edges.
+func (g *gathering) bury(w *write, account kv.AccountNumber, id kv.ExchangeID) {
+	g.put(w, kv.ExchangeKey(kv.SpaceTomb, account, id), []byte{})
+	at := append(binary.BigEndian.AppendUint32(nil, uint32(account)), id[:]...)
+	g.put(w, erasedKey(g.store.erased.last.Add(1)), at)
+}
+
+// buryLate is bury for an exchange that has arrived after the erasure that asked for it.
+func (g *gathering) buryLate(w *write, x *arrival, asked *askedErasure) {
+	g.bury(w, x.account, x.id)
+	ref := erasureRef{x.account, asked.id}
+	e := new(Erasure)
+	if decodeRecord(g.get(erasureKey(ref.account, ref.id)), e) != nil || e.State != ErasureDone {
+		return // the count of one that is under way is the keeper's
+	}
+	e.Late++
+	_ = g.putErasure(w, ref, e) // it is on record as it was
+}
+
+// askedErasure is what an erasure by request has asked for.
+type askedErasure struct {
+	id        kv.TimeID
+	created   time.Time
+	selection Selection
+}
+
+// askedErasures are those of the accounts of which exchanges have come late. The writer owns them.
+type askedErasures map[kv.AccountNumber][]askedErasure
+
+// asked are the erasures of an account by request.
+func (g *gathering) asked(account kv.AccountNumber) []askedErasure {
+	known, read := g.store.asked[account]
+	if read {
+		return known
+	}
+	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		_, id, ok := kv.SplitExchangeKey(it.Item().Key())
+		var e Erasure
+		if err := it.Item().Value(func(value []byte) error { return decodeRecord(value, &e) }); err != nil || !ok {
+			continue // a check finds it
+		}
+		if e.Reason == byRequest {
+			known = append(known, askedErasure{kv.TimeID(id), e.Created, e.Selection})
+		}
+	}
+	g.keepAsked(account, known)
+	return known
+}
+
+func (g *gathering) keepAsked(account kv.AccountNumber, asked []askedErasure) {
+	if g.store.asked == nil {
+		g.store.asked = make(askedErasures)
+	}
+	g.store.asked[account] = asked
+}
+
+// ask adds an erasure that is about to be put on record.
+func (g *gathering) ask(account kv.AccountNumber, e *Erasure) {
+	id, ok := kv.ParseID(erasurePrefix, e.ID)
+	if ok && e.Reason == byRequest && g.store.arriving.Load() {
+		g.keepAsked(account, append(g.asked(account), askedErasure{id, e.Created, e.Selection}))
+	}
+}
+
+// askedFor gives the erasure that was to erase an exchange which arrives after it; nil: none was.
+func (g *gathering) askedFor(x *arrival) *askedErasure {
+	asked := g.asked(x.account)
+	for i := range asked {
+		a := &asked[i]
+		if x.info.Started.Before(a.created) && a.selection.matches(&x.info) && g.names(&a.selection, x) {
+			return a
+		}
+	}
+	return nil
+}
+
+// names reports whether a selection means an exchange that arrives, or its session, as far as it names any.
+func (g *gathering) names(sel *Selection, x *arrival) bool {
+	if len(sel.Exchanges)+len(sel.Sessions) == 0 || slices.Contains(sel.Exchanges, x.Exchange) {
+		return true
+	}
+	if len(sel.Sessions) == 0 || x.session == nil {
+		return false
+	}
+	id, _ := kv.ParseSessionID(x.session.ID) // read before
+	for range maxMerges {
+		if slices.Contains(sel.Sessions, id.String()) {
+			return true
+		}
+		r := g.sessionAt(sessionRef{x.account, id})
+		if r == nil {
+			break
+		}
+		if slices.Contains(sel.Sessions, r.Former) {
+			return true
+		}
+		into, merged := kv.ParseSessionID(r.Merged)
+		if !merged {
+			break
+		}
+		id = into
+	}
+	return false
+}
+
+// After gives what was erased at a centre after an entry of its log, in the order of that: most exchanges at most, and the entry to
+// go on after. An entry that the log does not have, since the centre was set back, counts as its beginning.
+func (e Erased) After(mark ship.ErasedMark, most int) (page []ship.ErasedExchange, upTo ship.ErasedMark, err error) {
+	err = e.view(func(tx *badger.Txn) error {
+		number := mark.Number
+		at, err := kv.Get(tx, erasedKey(number))
+		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+			return err
+		}
+		if len(at) != shippedSize || !bytes.Equal(at[4:], mark.Tail[:]) {
+			number, mark = 0, ship.ErasedMark{}
+		}
+		upTo = mark
+		it := tx.NewIterator(badger.IteratorOptions{Prefix: []byte{kv.SpaceErased}, PrefetchValues: true, PrefetchSize: 100})
+		defer it.Close()
+		for it.Seek(erasedKey(number + 1)); it.Valid() && len(page) < most; it.Next() {
+			value, err := it.Item().ValueCopy(nil)
+			if err != nil {
+				return err
+			}
+			at, ok := readShipped(value)
+			if !ok {
+				return kv.ErrRecord
+			}
+			upTo = ship.ErasedMark{Number: binary.BigEndian.Uint64(it.Item().Key()[1:]), Tail: ship.Tail(at.id)}
+			page = append(page, ship.ErasedExchange{Account: e.accounts.Name(at.account), Exchange: at.id.String()})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, upTo, kv.StorageError(err, "the log of what was erased cannot be read; run mneme check")
+	}
+	return page, upTo, nil
+}
+
+// Latest is when the last erasure by request was done; zero: there was none.
+func (e Erased) Latest() time.Time {
+	if millis := e.erased.latest.Load(); millis > 0 {
+		return time.UnixMilli(millis)
+	}
+	return time.Time{}
+}
+
+// EdgeErased is what a centre knows of the erasures at an edge.
+type EdgeErased struct {
+	Node  uint16    `json:"node"`
+	Seen  time.Time `json:"seen"`           // when it was last heard
+	Clean time.Time `json:"clean,omitzero"` // what was erased before is erased there, and all that had begun there before has arrived
+	Gone  time.Time `json:"gone,omitzero"`  // when it was declared destroyed
+}
+
+var edgePrefix = kv.NameKey(kv.SpaceMeta, "edge-")
+
+// Edges gives the edges that a centre has ever heard.
+func (e Erased) Edges() (edges []EdgeErased, err error) {
+	err = kv.EachRecord(e.db, edgePrefix, func(_, record []byte) error {
+		var edge EdgeErased
+		if err := decodeRecord(record, &edge); err != nil {
+			return err
+		}
+		edges = append(edges, edge)
+		return nil
+	})
+	if err != nil {
+		return nil, kv.StorageError(err, "the edges of the cluster cannot be read; run mneme check")
+	}
+	return edges, nil
+}
+
+// NoteEdge puts on record what is known of an edge.
+func (e Erased) NoteEdge(ctx context.Context, edge EdgeErased) error {
+	value, err := kv.EncodeRecord(edge)
+	if err == nil {
+		err = e.makeRoom(ctx, func(g *gathering, w *write) error {
+			g.put(w, append(bytes.Clone(edgePrefix), strconv.Itoa(int(edge.Node))...), value)
+			return nil
+		})
+	}
+	if err != nil {
+		return kv.AsStorageError(err, "what is known of an edge could not be stored")
+	}
+	return nil
+}
+
+// erasedMark is how far an edge is in the centre's log, on record.
+type erasedMark struct {
+	Number   uint64 `json:"number"`
+	Exchange []byte `json:"exchange"`
+}
+
+var erasedMarkKey = kv.NameKey(kv.SpaceMeta, "erased")
+
+// UpTo is how far an edge has carried out the centre's log.
+func (e Erased) UpTo() (mark ship.ErasedMark, err error) {
+	err = e.view(func(tx *badger.Txn) error {
+		value, err := kv.Get(tx, erasedMarkKey)
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return nil
+		}
+		var noted erasedMark
+		if err == nil {
+			err = decodeRecord(value, &noted)
+		}
+		mark.Number = noted.Number
+		copy(mark.Tail[:], noted.Exchange)
+		return err
+	})
+	if err != nil {
+		return mark, kv.StorageError(err, "how far erasures of the centre were carried out cannot be read; run mneme check")
+	}
+	return mark, nil
+}
+
+// Carry erases at an edge what was erased at the centre, and notes how far that is in its log. It returns when nothing of it is
+// left here. An edge of which Carry was interrupted carries out the same again.
+func (e Erased) Carry(ctx context.Context, page []ship.ErasedExchange, upTo ship.ErasedMark) error {
+	for account, exchanges := range e.here(page) {
+		r, id, err := e.newErasure(ctx, account, Selection{Exchanges: exchanges}, byCentre)
+		if err != nil {
+			return err
+		}
+		e.keeper.add(erasureRef{account, id})
+		if err := e.untilDone(ctx, e.accounts.Name(account), r.ID); err != nil {
+			return err
+		}
+	}
+	value, err := kv.EncodeRecord(erasedMark{upTo.Number, upTo.Tail[:]})
+	if err == nil {
+		err = e.makeRoom(ctx, func(g *gathering, w *write) error {
+			g.put(w, erasedMarkKey, value)
+			return nil
+		})
+	}
+	if err != nil {
+		return kv.AsStorageError(err, "how far erasures of the centre were carried out could not be stored")
+	}
+	return nil
+}
+
+// here gives those of the exchanges that are in this store, by their account.
+func (e Erased) here(page []ship.ErasedExchange) map[kv.AccountNumber][]string {
+	here := make(map[kv.AccountNumber][]string)
+	for _, x := range page {
+		number, known := e.accounts.Find(x.Account)
+		if _, err := Archive(e).ExchangeInfo(x.Account, x.Exchange); known && codec.AsError(err, "").Kind != codec.KindNotFound {
+			here[number] = append(here[number], x.Exchange)
+		}
+	}
+	return here
+}
+
+// erasureLook is how often it is looked whether an erasure is done.
+const erasureLook = 50 * time.Millisecond
+
+func (e Erased) untilDone(ctx context.Context, account, id string) error {
+	tick := time.NewTicker(erasureLook)
+	defer tick.Stop()
+	for {
+		r, err := Archive(e).Erasure(account, id)
+		if err != nil || r.State == ErasureDone {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// mostLookedThrough is how many exchanges may wait for the centre for Clean to look when they began.
+const mostLookedThrough = 10_000
+
+// Clean is a time before which everything that began at an edge has ended, and was confirmed by the centre; zero: too much is on its
+// way to say.
+func (e Erased) Clean() (clean time.Time, err error) {
+	clean = time.Now()
+	if e.shipping.Waiting() > mostLookedThrough {
+		return time.Time{}, nil
+	}
+	began := func(id kv.ExchangeID) {
+		if at := id.Time().Add(-time.Second); at.Before(clean) { // ids may be later than what they are of
+			clean = at
+		}
+	}
+	err = e.view(func(tx *badger.Txn) error {
+		err := kv.EachItem(context.Background(), tx, []byte{kv.SpaceOpen}, func(item *badger.Item) error {
+			if _, first, ok := kv.SplitExchangeKey(item.Key()); ok {
+				began(first)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return kv.EachValue(context.Background(), tx, []byte{kv.SpaceShip}, func(_, value []byte) error {
+			if at, ok := readShipped(value); ok {
+				began(at.id)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return time.Time{}, kv.StorageError(err, "what is open and what is shipped cannot be read; run mneme check")
+	}
+	return clean, nil
+}

@@ -101,14 +101,18 @@ func (x *exchange) recollect(o *store.Opening) *store.RecallInfo {
 	default:
 		found[last] = x.decide(places, session, q.Envelope.Items[places[last].Item].Of(o.Body), o.Project, found)
 	}
-	insertions := x.insertions(places, found, info)
+	for _, r := range found[:last] {
+		if r != nil && r.Text != "" {
+			info.Replayed++
+		}
+	}
 	if r := found[last]; r != nil {
 		info.Reason, info.Coverage = r.Reason, r.Coverage
 		if r.Text != "" {
 			info.Exchanges, info.Tokens, info.Reason = r.Quotes, r.Tokens, ""
 		}
 	}
-	if !x.insert(insertions) {
+	if !x.insert(x.insertions(x.request.body, &x.request.envelope, places, found)) {
 		return failed
 	}
 	return info
@@ -202,16 +206,12 @@ func (x *exchange) wantsSchema() bool {
 	return scan.String(scan.Get(format, "type")) == "json_schema"
 }
 
-// insertions put the texts at their places, and count in info those of earlier turns.
-func (x *exchange) insertions(places []turns.Place, found []*store.Recollection, info *store.RecallInfo) (all []codec.Insertion) {
+// insertions put texts at their places in a body.
+func (x *exchange) insertions(body []byte, e *codec.Envelope, places []turns.Place, found []*store.Recollection) (all []codec.Insertion) {
 	for i, r := range found {
-		if r == nil || r.Text == "" {
-			continue
+		if r != nil && r.Text != "" {
+			all = append(all, turns.Insertions(&crossing.Traits(x.request.surface).Client, body, e.Items[places[i].Item], r.Text)...)
 		}
-		if i < len(found)-1 {
-			info.Replayed++
-		}
-		all = append(all, turns.Insertions(&crossing.Traits(x.request.surface).Client, x.request.body, x.request.envelope.Items[places[i].Item], r.Text)...)
 	}
 	return all
 }
@@ -264,20 +264,11 @@ func (x *exchange) asSent() func(*store.Exchange) []byte {
 		places := x.server.places.Places(&turns.Request{
 			Body: recorded.RawRequest, Envelope: &e, Scope: recallScope(x.request.caller.Account, recorded.Project),
 		})
-		keys := make([]store.RecollectionKey, len(places))
-		for i := range places {
-			keys[i] = store.RecollectionKey(places[i].Key)
-		}
-		found, err := x.server.engine.Notes.Recollections(x.request.caller.Account, keys)
+		found, err := x.decided(places, "")
 		if err != nil {
 			return recorded.RawRequest
 		}
-		var insertions []codec.Insertion
-		for i, r := range found {
-			if r != nil && r.Text != "" {
-				insertions = append(insertions, turns.Insertions(&crossing.Traits(x.request.surface).Client, recorded.RawRequest, e.Items[places[i].Item], r.Text)...)
-			}
-		}
+		insertions := x.insertions(recorded.RawRequest, &e, places, found)
 		if len(insertions) == 0 {
 			return recorded.RawRequest
 		}

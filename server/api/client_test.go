@@ -456,7 +456,7 @@ type Ranking struct {
 	// RecencyWeight 0 to 1: the share of recency in a score
 	RecencyWeight *float32 `json:"recency_weight,omitempty"`
 
-	// VectorWeight 0 to 1: the share of vectors in a hybrid score; nil: what suits the embedder
+	// VectorWeight 0 to 1: the share of vectors in a hybrid score; nil: 0.3
 	VectorWeight *float32 `json:"vector_weight,omitempty"`
 }
 
@@ -498,7 +498,7 @@ type Scores struct {
 	Lexical float32  `json:"lexical"`
 	Recency *float32 `json:"recency,omitempty"`
 
-	// Vector where the cosine stands between the least and the best
+	// Vector the cosine as a share of the best; 0: not alike
 	Vector *float32 `json:"vector,omitempty"`
 }
 

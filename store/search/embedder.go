@@ -17,9 +17,6 @@ type Embedder interface {
 	Embed(ctx context.Context, account string, use Use, texts []string) ([][]float32, error)
 }
 
-// Weighted is an embedder that says what share its vectors should have in hybrid scores, from 0 to 1.
-type Weighted interface{ VectorWeight() float64 }
-
 // Speller is an embedder whose vectors compare how texts are spelled, not what they mean. A search in the mode [Auto] ranks
 // by words alone, and asks it for more only where words find too little.
 type Speller interface{ Spells() }

@@ -11,14 +11,16 @@ import (
 	"github.com/mnemeproxy/mneme/store/search/vector"
 )
 
-// A hybrid score is weighed of two shares: BM25 of the best BM25, and where the likeness stands between the least and
-// the best of the pool. Weighing scores, not ranks, leaves the ranking to the source that tells its hits apart: with
-// reciprocal ranks a weak source of vectors cost a quarter of the quality on turns of agents.
+// A hybrid score is weighed of two shares: BM25 of the best BM25, and likeness of the best likeness. Weighing scores, not
+// ranks, leaves the ranking to the source that tells its hits apart: with reciprocal ranks a weak source of vectors cost a
+// quarter of the quality on turns of agents. The likeness of unrelated turns is 0, whatever the embedder, because it is seen
+// from the middle of all: where an embedder finds hundreds of turns about as alike as the best, as in a language that it does
+// not know, all of them get about the same share, and words decide.
 const (
-	// modelWeight is the share of vectors that an embedder has which does not say otherwise. With 0.5, words that find the
-	// answer by its name lose to turns that are merely about the same; with 0.3 and less, paraphrases are missed. It was
-	// chosen on the questions with even numbers of the evaluation.
-	modelWeight = 0.4
+	// vectorWeight is the share of vectors where a search names none. From 0.35 on, words that find the answer by its name
+	// lose to turns that are merely about the same, and with less, paraphrases are missed. It was chosen on the questions
+	// with even numbers of the evaluation; vectors by spelling are best with it, too.
+	vectorWeight = 0.3
 	// leastLikeness is what a turn needs that has none of the query's words, so that a search for what is not there finds
 	// nothing. Texts that have nothing to do with each other are about 0 alike, give or take 1/√dimensions.
 	leastLikeness = 0.2
@@ -40,10 +42,10 @@ type likeness struct {
 	set    *vector.Set
 	weight float64 // in a hybrid score
 
-	filter      *vector.Filter
-	pooled      int     // pools that have been weighed
-	ranked      int     // candidates by words in them
-	least, best float64 // of the first one
+	filter *vector.Filter
+	pooled int     // pools that have been weighed
+	ranked int     // candidates by words in them
+	best   float64 // of the first one
 }
 
 // over tells that what is left is weighed by its words alone.
@@ -81,7 +83,7 @@ func (s *searching) likenessTo(ctx context.Context) (found *likeness, note strin
 	if err != nil {
 		return nil, fmt.Sprintf("vectors: %s; lexical only", describe(err))
 	}
-	return &likeness{plain: query, query: query, set: set, weight: weightOf(serving.embedder)}, v.missing(serving)
+	return &likeness{plain: query, query: query, set: set, weight: vectorWeight}, v.missing(serving)
 }
 
 // How turns join that are spelled like the query and hold none of its words, where words have found too little: as many as
@@ -147,13 +149,6 @@ func (v *vectors) knowMeaning() bool {
 	return !spells
 }
 
-func weightOf(e Embedder) float64 {
-	if w, ok := e.(Weighted); ok {
-		return w.VectorWeight()
-	}
-	return modelWeight
-}
-
 // missing says how many turns have no vector yet.
 func (v *vectors) missing(serving *serving) string {
 	s := v.status.Load()
@@ -182,10 +177,7 @@ func (s *searching) fuse(ctx context.Context, ranking *lexical.Ranking) error {
 		return err
 	}
 	if l.pooled == 0 && len(hits) > 0 {
-		l.best, l.least = float64(hits[0].Likeness), float64(hits[len(hits)-1].Likeness)
-		if s.answer.ModeUsed == Vector {
-			l.least = min(l.least, 0)
-		}
+		l.best = float64(hits[0].Likeness)
 	}
 	if l.pooled++; len(hits) < pool || s.answer.ModeUsed == Hybrid && hits[len(hits)-1].Likeness < s.leastLikeness() {
 		l.pooled = len(pools)
@@ -329,15 +321,12 @@ func (c *candidate) likeness() float64 {
 	return *c.cosine
 }
 
-// share is where a likeness stands in the pool, from 0 to 1.
+// share is a likeness as a share of the best, from 0 to 1.
 func (l *likeness) share(like float64) float64 {
-	switch {
-	case like >= l.best:
-		return 1
-	case like <= l.least:
+	if l.best <= 0 {
 		return 0
 	}
-	return (like - l.least) / (l.best - l.least)
+	return min(max(like/l.best, 0), 1)
 }
 
 // vectorFilter turns documents of the lexical index into what the vectors are narrowed down to: these, or all but the

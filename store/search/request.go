@@ -49,7 +49,7 @@ type Request struct {
 
 // Ranking says how hits are weighed.
 type Ranking struct {
-	VectorWeight    *float64 `json:"vector_weight,omitempty"`          // 0 to 1: the share of vectors in a hybrid score; nil: what suits the embedder
+	VectorWeight    *float64 `json:"vector_weight,omitempty"`          // 0 to 1: the share of vectors in a hybrid score; nil: 0.3
 	LeastLikeness   *float64 `json:"least_likeness,omitempty"`         // -1 to 1: the cosine that a turn with none of the query's words needs in a hybrid search; nil: 0.2
 	RecencyWeight   float64  `json:"recency_weight,omitempty"`         // 0 to 1: the share of recency in a score
 	RecencyHalfLife float64  `json:"recency_half_life_days,omitempty"` // days after which recency is worth half; 0: 30
@@ -163,7 +163,7 @@ type Scores struct {
 	Lexical float64  `json:"lexical"`           // as a share of the best
 	BM25    float64  `json:"bm25"`              // of the turn itself
 	Context float64  `json:"context,omitempty"` // what its neighbours in the session and its time add to that
-	Vector  *float64 `json:"vector,omitempty"`  // where the cosine stands between the least and the best
+	Vector  *float64 `json:"vector,omitempty"`  // the cosine as a share of the best; 0: not alike
 	Cosine  *float64 `json:"cosine,omitempty"`  // of turn and query, which feedback has moved, as seen from the middle of the account's turns
 	Recency *float64 `json:"recency,omitempty"`
 }

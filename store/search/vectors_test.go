@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -209,6 +210,26 @@ func TestWhatIsDemandedHoldsForVectorsToo(t *testing.T) {
 	slices.Sort(paged)
 	if want := found(Request{Query: "automobile"}); !slices.Equal(paged, want) {
 		t.Errorf("page by page %v, at once %v", paged, want)
+	}
+}
+
+// A likeness counts from that of unrelated turns on. Where a search has only like turns to choose from, the least of them is not
+// taken for unlike.
+func TestTheLeastAlikeIsAsAlikeAsItIs(t *testing.T) {
+	m := openMemoryWith(t, t.TempDir(), Options{Embedder: newSpeaker("speaker/1", 1024)})
+	m.chatter("acme", 20)
+	byModel := func(o *store.Opening) { o.ModelAsked = "claude" }
+	m.capture("acme", talk("my car is broken", "bring it to the garage"), byModel)
+	m.capture("acme", talk("my car is loud", "look at the exhaust"), byModel)
+	for _, mode := range []Mode{Hybrid, Vector} {
+		answer := m.search("acme", Request{Query: "automobile", Mode: mode, Explain: true, Filter: Filter{Field: "model", Op: "eq", Value: "claude"}})
+		if len(answer.Data) != 2 {
+			t.Fatalf("%s: %+v", mode, answer)
+		}
+		best, least := answer.Data[0].Scores, answer.Data[1].Scores
+		if want := *least.Cosine / *best.Cosine; *best.Vector != 1 || math.Abs(*least.Vector-want) > 1e-9 || want < 0.5 {
+			t.Errorf("%s: the best is %+v, the least %+v", mode, best, least)
+		}
 	}
 }
 

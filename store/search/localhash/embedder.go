@@ -25,15 +25,10 @@ func (e Embedder) Embed(ctx context.Context, _ string, _ search.Use, texts []str
 	return vectors, nil
 }
 
-// VectorWeight implements [search.Weighted]. It is small, for spelling says less than the words that a search goes by
-// beside it; the value is the best on the retrieval sets of the evaluation.
-func (Embedder) VectorWeight() float64 { return 0.3 }
-
 // Spells implements [search.Speller].
 func (Embedder) Spells() {}
 
 var (
 	_ search.Embedder = Embedder{}
 	_ search.Speller  = Embedder{}
-	_ search.Weighted = Embedder{}
 )

@@ -26,23 +26,35 @@ function useTimeline(id) {
   const follow = useRef(null);
   useEffect(() => {
     let open = true;
-    let last = '';
     let busy = false;
+    let again = false;
     let drawn = -1000; // when the turns were shown last: thousands of them come in many pages
     const turns = new Map();
     const inOrder = () => [...turns.values()].sort((a, b) => (a.exchange.id < b.exchange.id ? -1 : 1));
-    const load = async (fresh) => {
+    // settled is the last turn of those in front that stay as they are: what was not known of the others may have come.
+    const settled = () => {
+      const all = inOrder();
+      const first = all.findIndex(({ exchange, turn }) => exchange.outcome === 'open' || !(turn || exchange.auxiliary));
+      const last = all[(first < 0 ? all.length : first) - 1];
+      return last ? last.exchange.id : '';
+    };
+    const load = async () => {
+      again = true;
       if (busy) return;
       busy = true;
       try {
-        for (let more = true; more && open; ) {
-          const list = await api('/v1/memory/sessions/' + id + '/timeline?limit=' + page + (last && !fresh ? '&after=' + last : ''));
-          for (const entry of list.data) turns.set(entry.exchange.id, entry);
-          more = list.has_more && !fresh;
-          if (!fresh && list.last_id) last = list.last_id;
-          if (open && (!more || performance.now() - drawn > 500)) {
-            drawn = performance.now();
-            set({ turns: inOrder(), ready: !more, error: null });
+        while (again && open) {
+          again = false;
+          let after = settled();
+          for (let more = true; more && open; ) {
+            const list = await api('/v1/memory/sessions/' + id + '/timeline?limit=' + page + (after ? '&after=' + after : ''));
+            for (const entry of list.data) turns.set(entry.exchange.id, entry);
+            more = list.has_more;
+            after = list.last_id;
+            if (open && (!more || performance.now() - drawn > 500)) {
+              drawn = performance.now();
+              set({ turns: inOrder(), ready: !more, error: null });
+            }
           }
         }
       } catch (error) {

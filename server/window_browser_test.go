@@ -50,8 +50,8 @@ func (h *house) invite() string {
 	return "/ui/#code=" + code
 }
 
-// widths are those of a telephone, a laptop and a large screen.
-var widths = []int64{390, 1440, 2560}
+// widths are those of a small telephone, a tablet, a laptop and a large screen.
+var widths = []int64{320, 768, 1440, 2560}
 
 // fits holds a view to every screen, light and dark, and to what axe-core asks for.
 func (b *browser) fits(view string) {
@@ -61,6 +61,9 @@ func (b *browser) fits(view string) {
 		if wide := evaluate[int64](b, `document.documentElement.scrollWidth`); wide > width {
 			widest := evaluate[string](b, `[...document.querySelectorAll('main *, header *')].filter((e) => !e.closest('.scroll, pre') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 120)).join('\n')`)
 			b.t.Errorf("%s is %d wide on a screen of %d:\n%s", view, wide, width, widest)
+		}
+		if cut := evaluate[string](b, `[...document.querySelectorAll('.top nav a, section.live .model')].filter((e) => e.getBoundingClientRect().right > innerWidth || e.getClientRects().length > 2).map((e) => e.innerText).join()`); cut != "" {
+			b.t.Errorf("on a screen of %d, %s cuts off or breaks up %s", width, view, cut)
 		}
 	}
 	for _, dark := range []bool{false, true} {

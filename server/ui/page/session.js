@@ -135,6 +135,10 @@ export function Session({ id, who }) {
       there.scrollIntoView({ block: 'start' });
     }
   }, [chosen, tab, turns.length]);
+  useEffect(() => {
+    const row = chosen && document.querySelector('.turns .here');
+    if (row) scrollList(row);
+  }, [chosen, ready]);
 
   if (error) return html`<${Problem} error=${error} again=${() => setChanged((n) => n + 1)} />`;
   if (broken && !turns.length) return html`<${Problem} error=${broken} />`;
@@ -163,6 +167,13 @@ export function Session({ id, who }) {
       </div>
     </div>
   </article>`;
+}
+
+// scrollList scrolls the list of turns alone, as far as it takes for a row to show.
+function scrollList(row) {
+  const list = row.closest('.turns');
+  const [seen, at] = [list.getBoundingClientRect(), row.getBoundingClientRect()];
+  list.scrollTop += Math.min(at.top - seen.top, 0) + Math.max(at.bottom - seen.bottom, 0);
 }
 
 function arrows(e) {

@@ -109,16 +109,20 @@ func formatNames(formats []codec.Format) string {
 	return strings.Join(names, ", ")
 }
 
+// shortTranslation is how many bytes are set aside for the translation of an answer. A provider's answer may repeat the tools and
+// instructions of its request, and be many times as long.
+const shortTranslation = 4 << 10
+
 // crossBuffered translates a complete answer.
 func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange) error {
 	body, err := x.readComplete(reply)
 	if err != nil {
 		return err
 	}
-	if err := x.hold(int64(len(body))); err != nil { // the translation is about as long
+	if err := x.hold(int64(len(body))); err != nil { // the translation is at most about as long
 		return err
 	}
-	answer, seen, err := crossed.Answer(make([]byte, 0, len(body)), body)
+	answer, seen, err := crossed.Answer(make([]byte, 0, min(len(body), shortTranslation)), body)
 	x.recordFirstByte()
 	x.recordSeen(&seen)
 	if err != nil {

@@ -33,7 +33,7 @@ func (x *exchange) passBuffered(reply *router.Reply) error {
 	if reply.Status < http.StatusMultipleChoices {
 		most = min(most, completeAnswer)
 	}
-	body, ended, err := x.readUpTo(reply, most)
+	body, ended, err := x.readUpTo(reply, nil, most)
 	if err != nil {
 		if x.clientGone() {
 			_, _ = x.recording.capture.Write(body) // what had arrived
@@ -91,7 +91,12 @@ func (x *exchange) notJSON(reply *router.Reply, body []byte) error {
 
 // readComplete reads an answer to its end.
 func (x *exchange) readComplete(reply *router.Reply) ([]byte, error) {
-	body, ended, err := x.readUpTo(reply, x.server.opts.AnswerBytes)
+	return x.readCompleteInto(nil, reply)
+}
+
+// readCompleteInto is readComplete into the memory of a buffer, as far as that goes.
+func (x *exchange) readCompleteInto(buffer []byte, reply *router.Reply) ([]byte, error) {
+	body, ended, err := x.readUpTo(reply, buffer, x.server.opts.AnswerBytes)
 	if err == nil && !ended {
 		err = x.tooLong()
 	}
@@ -103,13 +108,17 @@ func (x *exchange) tooLong() *codec.Error {
 }
 
 // readUpTo reads an answer to its end, or until it has more than most bytes; with an error it gives what had arrived. Its room
-// is held as it grows.
-func (x *exchange) readUpTo(reply *router.Reply, most int64) (body []byte, ended bool, err error) {
+// is held as it grows. Where it fits into the memory of a buffer it is read there.
+func (x *exchange) readUpTo(reply *router.Reply, buffer []byte, most int64) (body []byte, ended bool, err error) {
 	room := answerRoom(reply.Body.Length())
 	if err := x.hold(room); err != nil {
 		return nil, false, err
 	}
-	body = make([]byte, 0, room)
+	if int64(cap(buffer)) >= room {
+		body = buffer[:0:room]
+	} else {
+		body = make([]byte, 0, room)
+	}
 	for int64(len(body)) <= most {
 		if len(body) == cap(body) {
 			if body, err = x.grow(body, reply.Body.Length()); err != nil {

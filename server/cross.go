@@ -11,8 +11,8 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// upstreamBodies are buffers for bodies that go up in another form than they came. A call that is over has let go of its body, so
-// that they serve other requests then.
+// upstreamBodies are buffers for bodies that go up in another form than they came, and for the answers to them. A call that is over
+// has let go of its bodies, so that they serve other requests then.
 var upstreamBodies = sync.Pool{New: func() any { return new([]byte) }}
 
 // cross serves a client whose format the provider does not speak.
@@ -115,9 +115,14 @@ const shortTranslation = 4 << 10
 
 // crossBuffered translates a complete answer.
 func (x *exchange) crossBuffered(reply *router.Reply, crossed *crossing.Exchange) error {
-	body, err := x.readComplete(reply)
+	buffer := upstreamBodies.Get().(*[]byte)
+	defer upstreamBodies.Put(buffer)
+	body, err := x.readCompleteInto(*buffer, reply)
 	if err != nil {
 		return err
+	}
+	if cap(*buffer) < cap(body) && cap(body) <= completeAnswer { // a longer one is too rare to be kept for
+		*buffer = body
 	}
 	if err := x.hold(int64(len(body))); err != nil { // the translation is at most about as long
 		return err

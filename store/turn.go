@@ -175,6 +175,9 @@ func (s *core) digestOf(p place, read reading, whole func() reading) change {
 			return nil //nolint:nilerr // the turn says what failed
 		}
 		placeTurn(placed, id, turn, at, &read)
+		if later, ok := kv.ParseExchangeID(turn.Continued); ok {
+			g.changed(ref, later)
+		}
 		if read.Reply != "" && r.Derived {
 			g.linkReply(w, ref, r, read.Reply)
 			g.putSession(w, ref, r)
@@ -288,6 +291,7 @@ type turnPlace struct {
 	parent string // as in [Turn]
 	branch bool
 	onward *kv.ExchangeID // the parent, where the turn goes on from its end
+	later  *laterTurn     // that goes on from this one, and was placed before it; nil: none was
 }
 
 // turns are the histories of a session and its turns, as they are stored. What is put is there from then on.
@@ -323,21 +327,27 @@ func (s storedTurns) putTurn(id kv.ExchangeID, value []byte) {
 
 // placeOf finds where in the session's history an exchange goes on.
 func placeOf(in turns, id kv.ExchangeID, r *reading) turnPlace {
-	known, from := knownHistory(in, id, r)
+	later := overtaking(in, id, r)
+	known, from := knownHistory(in, id, r, later)
 	switch {
 	case known == 0:
-		return turnPlace{}
+		return turnPlace{later: later}
 	case from.inside || known == r.before+len(r.Messages): // inside another request, or the same one again
-		return turnPlace{known: known, parent: from.id.String(), branch: true}
+		return turnPlace{known: known, parent: from.id.String(), branch: true, later: later}
 	default:
-		return turnPlace{known: known, parent: from.id.String(), onward: &from.id}
+		return turnPlace{known: known, parent: from.id.String(), onward: &from.id, later: later}
 	}
 }
 
 // placeTurn puts a turn where it goes on, and notes the histories that lead to it.
 func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *reading) {
 	turn.Known, turn.Parent, turn.Branch = at.known, at.parent, at.branch
-	if at.onward != nil {
+	later := at.later
+	switch {
+	case at.onward == nil:
+	case later != nil && later.turn.Parent == at.parent: // it went on from there for want of this one
+		continueInstead(in, *at.onward, turn)
+	default:
 		continueTurn(in, *at.onward, turn, id)
 	}
 	turn.Messages, turn.Answer = r.Messages[at.known-r.before:], r.Answer
@@ -347,9 +357,12 @@ func placeTurn(in turns, id kv.ExchangeID, turn *turnRecord, at turnPlace, r *re
 	for i := max(at.known-r.before+1, end-historiesInside); i < end; i++ { // placeOf has found nobody else there
 		turn.noteHistory(in, r.history[i], historyNote{id, true})
 	}
-	turn.endHistory(in, r.history[end], id)
+	turn.endHistory(in, r.history[end], id, later)
 	if len(r.Answer) > 0 {
-		turn.endHistory(in, r.end, id)
+		turn.endHistory(in, r.end, id, later)
+	}
+	if later != nil {
+		later.goOnFrom(in, turn)
 	}
 }
 
@@ -387,10 +400,11 @@ func readHistoryNote(value []byte) (n historyNote, ok bool) {
 
 // knownHistory finds the longest history of a request that leads to another exchange of the session: known messages, 0 if
 // none is known. Inside another request it is not the whole one: a turn holds at least the last message of its own.
-func knownHistory(in turns, id kv.ExchangeID, r *reading) (known int, from historyNote) {
+// Inside that of a later turn it does not count: that one goes on from this one.
+func knownHistory(in turns, id kv.ExchangeID, r *reading, later *laterTurn) (known int, from historyNote) {
 	for i := len(r.history) - 1; i >= 0 && r.before+i > 0; i-- {
 		note, ok := readHistoryNote(in.history(r.history[i]))
-		if ok && note.id != id && !(note.inside && i == len(r.Messages)) {
+		if ok && note.id != id && !(note.inside && (i == len(r.Messages) || later != nil && note.id == later.id)) {
 			return r.before + i, note
 		}
 	}
@@ -398,9 +412,9 @@ func knownHistory(in turns, id kv.ExchangeID, r *reading) (known int, from histo
 }
 
 // endHistory notes that a history ends with the turn's exchange, unless it leads to an earlier one.
-func (t *turnRecord) endHistory(in turns, end historyHash, id kv.ExchangeID) {
+func (t *turnRecord) endHistory(in turns, end historyHash, id kv.ExchangeID, later *laterTurn) {
 	note, there := readHistoryNote(in.history(end))
-	if !there || note.id == id {
+	if !there || note.id == id || later != nil && note.id == later.id {
 		t.noteHistory(in, end, historyNote{id: id})
 	}
 }

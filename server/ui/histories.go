@@ -118,21 +118,17 @@ func (u *UI) importHistory(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, codec.Errorf(codec.KindConflict, "another import is under way; wait until it is done"))
 		return
 	}
-	defer u.importing.Unlock()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	i := importRun{ui: u, ctx: ctx, cancel: cancel, account: identity.Account, lines: json.NewEncoder(w), flush: http.NewResponseController(w).Flush}
-	err = i.look(asked.Client)
-	if err == nil && !asked.DryRun {
-		entry := store.AuditEntry{Actor: identity.KeyID, Action: "history.import", Account: identity.Account, Subject: asked.Client}
-		err = u.Archive.Audited(entry, func(*store.AuditEntry) error { return i.give() })
-	}
+	last, err := i.run(asked.Client, identity.KeyID, asked.DryRun)
 	if err != nil {
 		u.Log.Warn("a history could not be imported", "client", asked.Client, "error", err)
-		i.tell(&ImportStep{Error: codec.AsError(err, err.Error()).Message})
+		last = &ImportStep{Error: codec.AsError(err, err.Error()).Message}
 	}
+	i.tell(last)
 }
 
 // importRun is an import of a history, and who waits for it.
@@ -153,29 +149,46 @@ func (i *importRun) tell(step *ImportStep) {
 	}
 }
 
-func (i *importRun) look(client string) error {
+// run gives the last line. It unlocks what the caller has locked before that is told, because the page may ask for the next
+// import as soon as it reads it.
+func (i *importRun) run(client, actor string, dry bool) (last *ImportStep, err error) {
+	defer i.ui.importing.Unlock()
+	found, err := i.look(client)
+	if last = (&ImportStep{Found: found}); err != nil || dry {
+		return last, err
+	}
+	i.tell(last)
+	entry := store.AuditEntry{Actor: actor, Action: "history.import", Account: i.account, Subject: client}
+	err = i.ui.Archive.Audited(entry, func(*store.AuditEntry) (err error) {
+		last, err = i.give()
+		return err
+	})
+	return last, err
+}
+
+// look reads the history once.
+func (i *importRun) look(client string) (*FoundHistory, error) {
 	search := i.ui.search()
 	_, size, err := history.Kept(i.ctx, client, search)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	search.Show = &importProgress{run: i, of: size, step: func(p *ImportProgress) *ImportStep { return &ImportStep{Reading: p} }}
 	if i.found, err = history.Look(i.ctx, client, search); err != nil {
-		return err
+		return nil, err
 	}
 	found := &FoundHistory{Projects: append([]*history.Project{}, i.found.Projects()...), Unknown: i.found.Unknown}
 	for _, problem := range i.found.Problems {
 		found.Problems = append(found.Problems, problem.Error())
 	}
-	i.tell(&ImportStep{Found: found})
-	return i.ctx.Err()
+	return found, i.ctx.Err()
 }
 
-func (i *importRun) give() error {
+func (i *importRun) give() (*ImportStep, error) {
 	archive := i.ui.Archive
 	recorded, err := i.found.RecordedIn(&archivedSessions{archive, i.account})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	done := Imported{Import: api.Import{Object: "memory.import"}}
 	show := &importProgress{run: i, of: i.found.Bytes, step: func(p *ImportProgress) *ImportStep { return &ImportStep{Importing: p} }}
@@ -194,14 +207,13 @@ func (i *importRun) give() error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if age := archive.RetentionOf(i.account).MaxAge; age > 0 && done.Exchanges > 0 {
 		done.ErasedAfter = time.Now().Add(age).UTC().Truncate(time.Second)
 	}
 	done.Passed = i.found.Passed
-	i.tell(&ImportStep{Imported: &done})
-	return nil
+	return &ImportStep{Imported: &done}, nil
 }
 
 // progressPause is between two lines of progress.

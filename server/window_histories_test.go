@@ -19,7 +19,23 @@ func usedBefore(t *testing.T, changes ...func(*plan)) *house {
 	home := t.TempDir()
 	ok(t, os.CopyFS(filepath.Join(home, ".claude", "projects"), os.DirFS("history/testdata/claude-code")))
 	ok(t, os.CopyFS(filepath.Join(home, ".codex", "sessions"), os.DirFS("history/testdata/codex")))
+	keepOpencode(t, home)
 	return windowed(t, append(changes, func(p *plan) { p.server.Home = home })...)
+}
+
+// keepOpencode puts an opencode into PATH that gives out one session, and makes a database for it.
+func keepOpencode(t *testing.T, home string) {
+	t.Helper()
+	t.Setenv("XDG_DATA_HOME", "")
+	kept := filepath.Join(home, ".local", "share", "opencode")
+	ok(t, os.MkdirAll(kept, 0o700))
+	ok(t, os.WriteFile(filepath.Join(kept, "opencode.db"), []byte("rows"), 0o600))
+	session, err := filepath.Abs("history/testdata/opencode/ses_made1.json")
+	ok(t, err)
+	programs := t.TempDir()
+	script := "#!/bin/sh\nif [ $1 = db ]; then echo '[{\"id\":\"ses_made1\"}]'; else cat '" + session + "'; fi\n"
+	ok(t, os.WriteFile(filepath.Join(programs, "opencode"), []byte(script), 0o700))
+	t.Setenv("PATH", programs+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
 const everything = `{"client":"claude-code"}`
@@ -30,7 +46,7 @@ func TestHistoriesAreImportedFromTheWindowOnce(t *testing.T) {
 	ask := func(method, body string) (*http.Response, string) {
 		return h.window(method, "/ui/v1/histories", body, "X-Mneme-UI", "1", "Cookie", cookie)
 	}
-	if response, text := ask("GET", ""); response.StatusCode != http.StatusOK || !strings.Contains(text, `"client":"claude-code","files":2,`) || !strings.Contains(text, `"client":"codex","files":1,`) {
+	if response, text := ask("GET", ""); response.StatusCode != http.StatusOK || !strings.Contains(text, `"client":"claude-code","files":2,`) || !strings.Contains(text, `"client":"codex","files":1,`) || !strings.Contains(text, `"client":"opencode","files":1,"bytes":4}`) {
 		t.Errorf("what is there: %d %s", response.StatusCode, text)
 	}
 	if _, text := ask("POST", `{"client":"claude-code","dry_run":true}`); !strings.Contains(text, `"project":"/home/ann/shop"`) || strings.Contains(text, "imported") {
@@ -51,10 +67,34 @@ func TestHistoriesAreImportedFromTheWindowOnce(t *testing.T) {
 	if entry := page.Data[0]; entry.Action != "history.import" || entry.Subject != "claude-code" || !strings.HasPrefix(entry.Actor, "key_") {
 		t.Errorf("the audit record ends with %+v", entry)
 	}
-	for client, sentence := range map[string]string{"opencode": "use mneme import", "../../etc": "use mneme import", "": "use mneme import"} {
+	for client, sentence := range map[string]string{"chatgpt": "use mneme import", "../../etc": "use mneme import", "": "use mneme import"} {
 		if response, text := ask("POST", `{"client":"`+client+`"}`); response.StatusCode != http.StatusBadRequest || !strings.Contains(text, sentence) {
 			t.Errorf("the history of %q: %d %s", client, response.StatusCode, text)
 		}
+	}
+}
+
+func TestTheWindowHasOpencodeGiveOutItsHistory(t *testing.T) {
+	h := usedBefore(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	cookie := h.enter("")
+	ask := func() string {
+		_, text := h.window("POST", "/ui/v1/histories", `{"client":"opencode"}`, "X-Mneme-UI", "1", "Cookie", cookie)
+		return text
+	}
+	if text := ask(); !strings.Contains(text, `"imported":{"object":"memory.import","sessions":1,"exchanges":2,`) {
+		t.Errorf("an import: %s", text)
+	}
+	if text := ask(); !strings.Contains(text, `"sessions":0,"exchanges":0,`) {
+		t.Errorf("an import of the same: %s", text)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) != 0 {
+		t.Errorf("what it gave out is left: %v %v", left, err)
+	}
+	t.Setenv("PATH", temp)
+	if text := ask(); !strings.Contains(text, "it is not in PATH") {
+		t.Errorf("without opencode: %s", text)
 	}
 }
 

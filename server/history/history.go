@@ -24,6 +24,7 @@ type client struct {
 	what  string // its files, for errors
 	shape *shape
 	find  func(ctx context.Context, s *Search) ([]File, error)
+	kept  func(s *Search) []File // what find has a program make files of; nil: find makes none
 	read  func(r *reader, from io.Reader) error
 }
 
@@ -78,7 +79,12 @@ func Kept(ctx context.Context, name string, s *Search) (files int, bytes int64, 
 	if err != nil {
 		return 0, 0, err
 	}
-	found, err := c.find(ctx, s)
+	var found []File
+	if c.kept != nil && s.Path == "" {
+		found = c.kept(s)
+	} else {
+		found, err = c.find(ctx, s)
+	}
 	for i := range found {
 		bytes += found[i].Size
 	}

@@ -26,11 +26,12 @@ var opencode = client{
 		if s.Path != "" {
 			return under(ctx, s, "", hasSuffix(".json"))
 		}
-		if _, err := os.Stat(s.in("XDG_DATA_HOME", filepath.Join(".local", "share"), "opencode", "opencode.db")); err != nil {
+		if len(opencodeDatabase(s)) == 0 {
 			return nil, nil
 		}
 		return askOpencode(ctx, s)
 	},
+	kept: opencodeDatabase,
 	read: func(r *reader, from io.Reader) error {
 		text, err := io.ReadAll(io.LimitReader(from, maxElement+1))
 		switch {
@@ -41,6 +42,16 @@ var opencode = client{
 		}
 		return r.opencodeSession(text)
 	},
+}
+
+// opencodeDatabase is what it keeps its history in; none where it has none.
+func opencodeDatabase(s *Search) []File {
+	path := s.in("XDG_DATA_HOME", filepath.Join(".local", "share"), "opencode", "opencode.db")
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	return []File{{Path: path, Size: info.Size()}}
 }
 
 // askOpencode has each session exported.

@@ -15,11 +15,11 @@ import (
 	"github.com/mnemeproxy/mneme/store"
 )
 
-// Histories of agents are files of the user whom the server runs as. They are read for who opened the page with a code of the
+// Histories of agents belong to the user whom the server runs as. They are read for who opened the page with a code of the
 // operator, on this machine, and only where the agents themselves keep them: a browser names no path.
 
-// keepers are the agents whose histories are plain files in places of their own.
-var keepers = []string{"claude-code", "codex"}
+// keepers are the agents that keep their histories in places of their own.
+var keepers = []string{"claude-code", "codex", "opencode"}
 
 // Kept is a history that can be imported.
 type Kept struct {
@@ -111,7 +111,7 @@ func (u *UI) importHistory(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !slices.Contains(keepers, asked.Client) {
-		u.fail(w, codec.Invalid("client", "the page imports the histories of %s; for others use mneme import", strings.Join(keepers, " and ")))
+		u.fail(w, codec.Invalid("client", "the page imports the histories of %s; for others use mneme import", strings.Join(keepers, ", ")))
 		return
 	}
 	if !u.importing.TryLock() {
@@ -153,7 +153,12 @@ func (i *importRun) tell(step *ImportStep) {
 // import as soon as it reads it.
 func (i *importRun) run(client, actor string, dry bool) (last *ImportStep, err error) {
 	defer i.ui.importing.Unlock()
-	found, err := i.look(client)
+	temp, err := os.MkdirTemp("", "mneme-import-") // for what agents give out of databases of their own
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	found, err := i.look(client, temp)
 	if last = (&ImportStep{Found: found}); err != nil || dry {
 		return last, err
 	}
@@ -166,9 +171,10 @@ func (i *importRun) run(client, actor string, dry bool) (last *ImportStep, err e
 	return last, err
 }
 
-// look reads the history once.
-func (i *importRun) look(client string) (*FoundHistory, error) {
+// look reads the history once, with temp for what is needed until the import is done.
+func (i *importRun) look(client, temp string) (*FoundHistory, error) {
 	search := i.ui.search()
+	search.Temp = temp
 	_, size, err := history.Kept(i.ctx, client, search)
 	if err != nil {
 		return nil, err

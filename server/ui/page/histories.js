@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { api, bytes, clean, Empty, Failure, full, html, Link, Problem, project, useLoad } from './base.js';
 
-const names = { 'claude-code': 'Claude Code', codex: 'Codex' };
+const names = { 'claude-code': 'Claude Code', codex: 'Codex', opencode: 'opencode' };
 
 // steps reads an answer of lines, and calls a function with each.
 async function steps(path, body, tell) {
@@ -28,7 +28,7 @@ export function Histories({ who }) {
   const { data, error } = useLoad('/v1/histories');
   if (error) return html`<${Problem} error=${error} />`;
   if (!data) return html`<section aria-busy="true"></section>`;
-  if (!data.data.length) return html`<${Empty} title="Nothing to import"><p>Neither Claude Code nor Codex has kept anything on this machine. <code>mneme import</code> takes more: histories of other agents, and exports.</p><//>`;
+  if (!data.data.length) return html`<${Empty} title="Nothing to import"><p>Claude Code, Codex and opencode have kept nothing on this machine. <code>mneme import</code> takes more: conversations of ChatGPT, files elsewhere, and exports.</p><//>`;
   return html`<section class="histories">
     <h1>Import what agents have kept</h1>
     <p class="hint">Conversations on the server’s machine from before, for account <b>${who.account}</b>: to be read, searched and recalled. Nothing leaves the machine, credentials are masked, and what is there already is skipped.</p>

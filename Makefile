@@ -73,7 +73,7 @@ unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 10m ./...
 
 .PHONY: cluster
-cluster: build ## Run a cluster on this machine: a broker, a centre, two edges; see data/cluster/cluster.json. Elsewhere: make cluster ARGS="-dir DIR"
+cluster: build ## Run a cluster on this machine: three brokers, a centre, two edges; see data/cluster/cluster.json. Elsewhere: make cluster ARGS="-dir DIR"
 	@go build -o $(BIN)/cluster ./bench/cluster
 	@exec $(BIN)/cluster -mneme $(BIN)/mneme $(ARGS)
 

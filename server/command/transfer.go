@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/mnemeproxy/mneme/server/admin"
 	"github.com/mnemeproxy/mneme/server/api"
+	"github.com/mnemeproxy/mneme/server/history"
 )
 
 // Export is "mneme export [FILE]".
@@ -132,6 +135,9 @@ func (c *Import) Run(ctx context.Context, s *Env) error {
 		return errors.New("--dry-run goes with --from")
 	}
 	export, err := s.shownReader(c.File, "importing")
+	if errors.Is(err, fs.ErrNotExist) && slices.Contains(history.Clients(), c.File) {
+		return fmt.Errorf("there is no file %s; to import what %[1]s has kept: mneme import --from %[1]s", c.File)
+	}
 	if err != nil {
 		return err
 	}

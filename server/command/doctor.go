@@ -94,9 +94,10 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 	if name == "" {
 		name = "the environment and the defaults"
 	}
-	findings := []finding{{"configuration", good, name + ": no mistakes", ""}, examineServer(ctx, &cfg)}
+	running := admin.Running(ctx, cfg.Data)
+	findings := []finding{{"configuration", good, name + ": no mistakes", ""}, examineServer(&cfg, running)}
 	findings = append(findings, examineCertificate(&cfg)...)
-	findings = append(findings, examineData(&cfg)...)
+	findings = append(findings, examineData(&cfg, running)...)
 	findings = append(findings, examineStore(ctx, &cfg)...)
 	keys, known := c.examineAccounts(ctx)
 	findings = append(findings, keys)
@@ -118,7 +119,7 @@ func (c *Doctor) examine(ctx context.Context) []finding {
 
 // examineHere makes the checks that a running server can make of its own machine at any moment.
 func examineHere(cfg *config.Config) []ui.Finding {
-	found := append(examineData(cfg), examineCertificate(cfg)...)
+	found := append(examineData(cfg, false), examineCertificate(cfg)...)
 	shown := make([]ui.Finding, len(found))
 	for i, f := range found {
 		shown[i] = ui.Finding(f)
@@ -212,8 +213,8 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-func examineServer(ctx context.Context, cfg *config.Config) finding {
-	if !admin.Running(ctx, cfg.Data) {
+func examineServer(cfg *config.Config, running bool) finding {
+	if !running {
 		return finding{"server", warning, "no server runs on the data in " + cfg.Data, "Start one with: mneme serve"}
 	}
 	return finding{"server", good, "a server runs on the data in " + cfg.Data, ""}
@@ -250,8 +251,9 @@ func examineCertificate(cfg *config.Config) []finding {
 // scarceDisk is where there is not much left to the reserve, of 1 GiB at most, below which the store takes nothing new.
 const scarceDisk = 3 << 30
 
-// examineData looks at the data directory, who can read it, the key in it and the room around it.
-func examineData(cfg *config.Config) []finding {
+// examineData looks at the data directory, who can read it, the key in it and the room around it. Another process that serves
+// it has a master key, which may have come from its own environment.
+func examineData(cfg *config.Config, served bool) []finding {
 	info, err := os.Stat(cfg.Data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -265,6 +267,11 @@ func examineData(cfg *config.Config) []finding {
 	switch {
 	case cfg.MasterKey != "":
 		findings = append(findings, finding{"master key", good, "comes from " + config.EnvMasterKey, ""})
+	case errors.Is(err, fs.ErrNotExist) && served:
+		findings = append(findings, finding{
+			"master key", warning, "there is no " + key + "; the server that runs has the key",
+			"It is well if " + config.EnvMasterKey + " is set where the server is started; if not, put the file back from a backup",
+		})
 	case err != nil:
 		findings = append(findings, finding{
 			"master key", problem, key + " cannot be read",

@@ -270,6 +270,17 @@ func (x *Exchange) Answer(dst, body []byte) ([]byte, Seen, error) {
 	return x.client.AppendAnswer(dst, &answer, &x.options), seen, nil
 }
 
+// Fold reads a complete answer of a format.
+func Fold(format codec.Format, body []byte) *codec.Answer {
+	answer, events := new(codec.Answer), takeEvents()
+	defer events.release()
+	events.list = ProviderCodec(format).DecodeAnswer(events.list, body)
+	for i := range events.list {
+		answer.Add(&events.list[i])
+	}
+	return answer
+}
+
 // Error reads a provider's error answer. The member that the provider blames is one of its own format and would lead the
 // client astray.
 func (x *Exchange) Error(status int, retryAfter time.Duration, body []byte) *codec.Error {

@@ -83,9 +83,7 @@ func readAnswer(surface codec.Format, x *store.Exchange) *codec.Answer {
 		return new(codec.Answer)
 	}
 	if scan.IsObject(x.RawResponse) && !strings.HasPrefix(x.ResponseType, "text/event-stream") {
-		answer := new(codec.Answer)
-		fold(answer, crossing.ProviderCodec(surface).DecodeAnswer(nil, x.RawResponse))
-		return answer
+		return crossing.Fold(surface, x.RawResponse)
 	}
 	if s, ok := x.Reader.(*stream); ok {
 		if answer := s.finished(x.RawResponse); answer != nil {

@@ -92,6 +92,7 @@ type StreamEncoder interface {
 type AnswerOptions struct {
 	ID             string    // unique part of ids made for the client, [0-9a-z]+, from the exchange's id
 	Model          string    // the model name as the client asked for it
+	Previous       string    // responses: the answer that the request went on from, in whose place its conversation was put; "": none
 	Created        time.Time // when the request came in
 	IncludeUsage   bool      // chat: send the usage chunk
 	IncludeState   bool      // responses: send reasoning state

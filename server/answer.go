@@ -51,6 +51,7 @@ type relay interface {
 func (x *exchange) answerOptions() *codec.AnswerOptions {
 	return &codec.AnswerOptions{
 		ID:             strings.TrimPrefix(x.recording.capture.ID(), "exch_"),
+		Previous:       x.request.envelope.PreviousResponse,
 		Model:          x.request.envelope.Model,
 		Created:        x.request.started,
 		ShowReasoning:  true,

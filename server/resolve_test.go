@@ -40,8 +40,11 @@ func TestAConversationGoesOnByTheIdsOfWhatWasSaid(t *testing.T) {
 		third := asked(model, "What do you know?")
 		third.PreviousResponseID = param.NewOpt(last)
 		var answered *http.Response
-		_, err = client.Responses.New(t.Context(), third, option.WithResponseInto(&answered))
+		went, err := client.Responses.New(t.Context(), third, option.WithResponseInto(&answered))
 		ok(t, err)
+		if went.PreviousResponseID != last {
+			t.Errorf("%s says that it goes on from %q, not %q", model, went.PreviousResponseID, last)
+		}
 		said := string(h.upstream().Body)
 		for _, part := range []string{"quokka", "Noted.", "number is nine", "Noted, too.", "What do you know?"} {
 			if strings.Count(said, part) < 1 {

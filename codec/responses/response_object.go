@@ -88,6 +88,9 @@ func (e *streamEncoder) echo(dst []byte, name, absent string) []byte {
 			}
 		}
 	}
+	if name == "previous_response_id" && e.o.Previous != "" {
+		return scan.Quote(dst, e.o.Previous)
+	}
 	return append(dst, absent...)
 }
 

@@ -78,7 +78,7 @@ cluster: build ## Run a cluster on this machine: three brokers, a centre, two ed
 	@exec $(BIN)/cluster -mneme $(BIN)/mneme $(ARGS)
 
 .PHONY: cluster-clients
-cluster-clients: build ## Have real Claude Code and Codex converse over three edges at random, of which some are killed; their turns are all at the centre, in one session
+cluster-clients: build ## Have real Claude Code, Codex and the Responses SDK converse over four edges at random, of which three are killed; their turns are all at the centre, in one session
 	@go build -o $(BIN)/cluster ./bench/cluster
 	@.ci/cluster-clients $(CLIENTS)
 

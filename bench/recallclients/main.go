@@ -1,7 +1,7 @@
 // Command recallclients measures what recall costs real clients at the provider's prompt cache. Claude Code and Codex have the
 // same conversations without recall, with recall in their requests, and with recall by hooks, each with a provider, a server
 // and a home of its own. It prints which share of the prompts' tokens the provider read from its cache, and fails where that
-// is more than half a point below the share without recall.
+// is more than half a point away from the share without recall, or where a question was not answered from memory.
 package main
 
 import (
@@ -65,7 +65,7 @@ func run(out io.Writer, program string, names []string) error {
 			fmt.Fprintf(out, ", %+.2f points\n", share-without)
 			switch {
 			case m.recalled.Spoke < int64(len(topics)):
-				failures = append(failures, fmt.Errorf("%s, recall %s: %d questions of %d were answered from memory", c.name, w.name, m.recalled.Spoke, len(topics)))
+				failures = append(failures, fmt.Errorf("%s, recall %s: only %d questions of %d were answered from memory", c.name, w.name, m.recalled.Spoke, len(topics)))
 			case math.Abs(share-without) > mostApart:
 				failures = append(failures, fmt.Errorf("%s, recall %s: the cached share is more than %.1f points away", c.name, w.name, mostApart))
 			}

@@ -554,6 +554,7 @@ func TestNoPathOfTheMemoryShowsAnotherAccount(t *testing.T) {
 		"GET /v1/memory/exchanges/{id}/translation":                     {{"", "", 404}},
 		"GET /v1/memory/exchanges/{id}/context":                         {{"", "", 404}},
 		"GET /v1/memory/exchanges/{id}/messages/{message}/parts/{part}": {{"", "", 404}},
+		"GET /v1/memory/exchanges/{id}/answer/parts/{part}":             {{"", "", 404}},
 
 		"GET /v1/memory/usage": {{"", "", 200}, {"?by=key,model,project", "", 200}},
 

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -66,6 +67,57 @@ func TestPicturesOfARequestAreReadFromTheRecord(t *testing.T) {
 	} {
 		if a := h.do(http.MethodGet, at+"0/parts/1", "", "Authorization", "Bearer "+key); a.status != status {
 			t.Errorf("want %d, got %d %s", status, a.status, a.body)
+		}
+	}
+}
+
+// drawsWith is Gemini, which answers with words and a picture.
+func drawsWith(t *testing.T, drawn []byte) func(*plan) {
+	answer := `{"candidates":[{"content":{"role":"model","parts":[{"text":"Here."},{"inlineData":{"mimeType":"image/png","data":"` + base64.StdEncoding.EncodeToString(drawn) + `"}}]},"finishReason":"STOP","index":0}],"modelVersion":"gemini-3.8-flash","responseId":"g1"}`
+	up := newUpstream(t, func(c *upstreamCall) {
+		if strings.Contains(c.request.URL.Path, "streamGenerate") {
+			c.stream("data: " + answer + "\n\n")
+			return
+		}
+		c.write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + answer)
+	})
+	return func(p *plan) { up.servesAs(p, "gemini") }
+}
+
+func TestAPictureOfAnAnswerIsReadFromTheRecord(t *testing.T) {
+	drawn := picture(t, 40, 30)
+	h := remembering(t, drawsWith(t, drawn))
+	for _, stream := range []bool{false, true} {
+		a := h.post(responses.path, fmt.Sprintf(`{"model":"gemini-3.8-flash","stream":%t,"input":"Draw it."}`, stream), "X-Service-Chat-Key", fmt.Sprint(stream))
+		turns := h.turns(a.header.Get("X-Service-Session-ID"))
+		parts := turns[0].Turn.Answer[0].Parts
+		if len(parts) != 3 || parts[1].Kind != "call" || parts[2].Kind != "media" || parts[2].MediaType != "image/png" {
+			t.Fatalf("streamed %t, the answer is %+v", stream, parts)
+		}
+		at := "/v1/memory/exchanges/" + a.exchange() + "/answer/parts/"
+		read := func(part, key string) *answer {
+			return h.do(http.MethodGet, at+part, "", "Authorization", "Bearer "+key)
+		}
+		if shown := read("2", h.key); shown.status != http.StatusOK || shown.body != string(drawn) || shown.header.Get("Content-Type") != "image/png" {
+			t.Errorf("streamed %t: %d, %d bytes", stream, shown.status, len(shown.body))
+		}
+		for _, part := range []string{"0", "1", "3", "-1", "x"} {
+			if a := read(part, h.key); a.status != http.StatusNotFound {
+				t.Errorf("part %s: %d %s", part, a.status, a.body)
+			}
+		}
+		if a := read("2", h.createKey("acme", store.ScopeWrite)); a.status != http.StatusForbidden {
+			t.Errorf("with a key that may not read: %d", a.status)
+		}
+
+		// What the client sends back of it leads to the turn, with the picture and without.
+		for words, result := range map[string]string{"Larger.": `"` + base64.StdEncoding.EncodeToString(drawn) + `"`, "Smaller.": "null"} {
+			h.post(responses.path, `{"model":"gemini-3.8-flash","input":[{"role":"user","content":"Draw it."},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Here."}]},
+				{"type":"image_generation_call","id":"ig_1","status":"completed","result":`+result+`},{"role":"user","content":"`+words+`"}]}`, "X-Service-Chat-Key", fmt.Sprint(stream))
+			turns = h.turns(a.header.Get("X-Service-Session-ID"))
+			if next := turns[len(turns)-1].Turn; next.Parent != a.exchange() || len(next.Messages) != 1 {
+				t.Errorf("streamed %t, the next turn goes on from %q with %+v", stream, next.Parent, next.Messages)
+			}
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // remembering is a house that digests what passes.
-func remembering(t *testing.T) *house {
-	h := build(t, func(p *plan) { p.store.Digest = digest.Exchange })
+func remembering(t *testing.T, changes ...func(*plan)) *house {
+	h := build(t, append(changes, func(p *plan) { p.store.Digest = digest.Exchange })...)
 	h.key = h.createKey("acme", store.AllScopes)
 	return h
 }

@@ -304,6 +304,17 @@ func TestABrowserAtTheWindow(t *testing.T) {
 			}
 		}
 	})
+	b.story("a picture of an answer is shown", func(t *testing.T) {
+		h := windowed(t, drawsWith(t, picture(t, 40, 30)))
+		a := h.post(responses.path, `{"model":"gemini-3.8-flash","input":"Draw it."}`)
+		b.open(h, h.invite())
+		b.shows("Draw it.")
+		for _, tab := range []string{"", "?tab=replay"} {
+			b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + tab)
+			b.shows("Here.")
+			b.finds(`[...document.querySelectorAll('.picture img')].map((e) => e.naturalWidth).join() === '40'`, "the picture")
+		}
+	})
 	b.story("filters are asked of the whole list, not of what is loaded", func(t *testing.T) {
 		h := windowed(t, func(p *plan) { p.router.Aliases = []router.Alias{{Model: "The-Large-One", To: messages.model}} })
 		h.post(messages.path, messages.said("The-Large-One", "Be brief.", sim("Where is the wombat?", "Below.")), "User-Agent", "claude-cli/2.1", "X-Service-Project", "/home/dev/burrow", "X-Service-Chat-Key", "w")

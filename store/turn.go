@@ -90,7 +90,7 @@ func (h *historyHash) UnmarshalText(text []byte) error {
 }
 
 // then gives the hash of the history with one more message. It covers what clients send back unchanged: roles, texts,
-// calls and results, but not reasoning, which many leave out.
+// calls and results, but not reasoning, which many leave out, and no pictures that the assistant made.
 func (h historyHash) then(m *Message) historyHash {
 	size := 64
 	for i := range m.Parts {
@@ -101,7 +101,7 @@ func (h historyHash) then(m *Message) historyHash {
 	field(m.Role)
 	for i := range m.Parts {
 		p := &m.Parts[i]
-		if p.Kind == "reasoning" {
+		if p.Kind == "reasoning" || p.Kind == "media" && m.Role == "assistant" {
 			continue
 		}
 		field(p.Kind)

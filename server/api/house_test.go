@@ -142,11 +142,28 @@ func (h *house) converse(model, chatKey, question, reply string) (exchange, sess
 // show has an exchange recorded whose question has a picture behind its words, and gives its id.
 func (h *house) show() (exchange string) {
 	h.t.Helper()
+	exchange, _ = h.record("pictures", `{"model":"gpt-4.1","messages":[{"role":"user","content":[{"type":"text","text":"what is this"},
+		{"type":"image_url","image_url":{"url":"data:image/png;base64,`+h.picture()+`"}}]}]}`)
+	return exchange
+}
+
+// draw imports an exchange whose answer has a picture, and gives its id.
+func (h *house) draw() (exchange string) {
+	h.t.Helper()
+	const id = "exch_06h06sjyd0j3y6f45mqddn10ym"
+	response := `{"id":"resp_1","object":"response","status":"completed","model":"gpt-5.5","output":[{"id":"ig_1","type":"image_generation_call","status":"completed","result":"` + h.picture() + `"}]}`
+	h.ask(h.key, "POST", "/v1/memory/imports", fmt.Sprintf(`{"object":"memory.export","version":1}
+{"object":"memory.exchange","id":%q,"session":"sess_06h06sjyd2k5bw1h2p87rrfs60","outcome":"complete","status":200,"started":%q,"surface":"responses","response_content_type":"application/json","raw_request":%q,"raw_response":%q}`,
+		id, time.Now().UTC().Format(time.RFC3339), `{"model":"gpt-5.5","input":"draw it"}`, response), "Content-Type", "application/x-ndjson")
+	return id
+}
+
+// picture is one in base64.
+func (h *house) picture() string {
+	h.t.Helper()
 	var drawn bytes.Buffer
 	ok(h.t, png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 8, 8))))
-	exchange, _ = h.record("pictures", `{"model":"gpt-4.1","messages":[{"role":"user","content":[{"type":"text","text":"what is this"},
-		{"type":"image_url","image_url":{"url":"data:image/png;base64,`+base64.StdEncoding.EncodeToString(drawn.Bytes())+`"}}]}]}`)
-	return exchange
+	return base64.StdEncoding.EncodeToString(drawn.Bytes())
 }
 
 func (h *house) record(chatKey, body string) (exchange, session string) {

@@ -18,6 +18,7 @@
 //	GET    /v1/memory/exchanges/{id}/translation  the request as its provider got it, with what was dropped and emulated
 //	GET    /v1/memory/exchanges/{id}/context      what fills the request, and where its prefix differs from the turn before
 //	GET    /v1/memory/exchanges/{id}/messages/{message}/parts/{part}
+//	GET    /v1/memory/exchanges/{id}/answer/parts/{part}
 //	                                            the bytes of a picture; both count from 0, as in "normalized"
 //	DELETE /v1/memory/exchanges/{id}
 //	POST   /v1/memory/erasures                  a selection, and "dry_run"
@@ -89,7 +90,8 @@ var routes = []struct {
 	{"PATCH /v1/memory/exchanges/{id}", store.ScopeWrite, (*handler).describeExchange},
 	{"GET /v1/memory/exchanges/{id}/translation", store.ScopeRead, (*handler).translation},
 	{"GET /v1/memory/exchanges/{id}/context", store.ScopeRead, (*handler).contextOf},
-	{"GET /v1/memory/exchanges/{id}/messages/{message}/parts/{part}", store.ScopeRead, (*handler).picture},
+	{"GET /v1/memory/exchanges/{id}/messages/{message}/parts/{part}", store.ScopeRead, (*handler).requestPicture},
+	{"GET /v1/memory/exchanges/{id}/answer/parts/{part}", store.ScopeRead, (*handler).answerPicture},
 	{"DELETE /v1/memory/exchanges/{id}", store.ScopeErase, (*handler).eraseExchange},
 	{"POST /v1/memory/erasures", store.ScopeErase, (*handler).erase},
 	{"GET /v1/memory/erasures/{id}", store.ScopeErase, (*handler).erasure},

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/digest"
 )
 
@@ -16,7 +17,7 @@ const maxPicture = 20 << 20
 // the client calls it.
 var pictureTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-func (h *handler) picture(c *call) (any, error) {
+func (h *handler) requestPicture(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}
@@ -25,17 +26,33 @@ func (h *handler) picture(c *call) (any, error) {
 	if wrongMessage != nil || wrongPart != nil {
 		return nil, codec.Errorf(codec.KindNotFound, "Messages and parts of a request are numbers from 0.")
 	}
+	return h.picture(c, func(x *store.Exchange) ([]byte, error) { return digest.Media(x, message, part, maxPicture) })
+}
+
+func (h *handler) answerPicture(c *call) (any, error) {
+	if err := c.query.end(); err != nil {
+		return nil, err
+	}
+	part, err := strconv.Atoi(c.r.PathValue("part"))
+	if err != nil {
+		return nil, codec.Errorf(codec.KindNotFound, "Parts of an answer are numbers from 0.")
+	}
+	return h.picture(c, func(x *store.Exchange) ([]byte, error) { return digest.AnswerMedia(x, part, maxPicture) })
+}
+
+// picture gives the picture that is found in an exchange.
+func (h *handler) picture(c *call, find func(*store.Exchange) ([]byte, error)) (any, error) {
 	x, err := h.Archive.Exchange(c.account, c.id())
 	if err != nil {
 		return nil, err
 	}
-	picture, err := digest.Media(x, message, part, maxPicture)
+	picture, err := find(x)
 	if err != nil {
 		return nil, err
 	}
 	kind := http.DetectContentType(picture)
 	if !slices.Contains(pictureTypes, kind) {
-		return nil, codec.Errorf(codec.KindNotFound, "Part %d of message %d is no picture of type PNG, JPEG, GIF or WebP: it stands in raw_request.", part, message)
+		return nil, codec.Errorf(codec.KindNotFound, "That part is no picture of type PNG, JPEG, GIF or WebP: it stands in the raw bytes of the exchange.")
 	}
 	header := c.w.Header()
 	header.Set("Content-Type", kind)

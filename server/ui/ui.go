@@ -208,7 +208,7 @@ func (u *UI) fromPage(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead
 }
 
-var picture = regexp.MustCompile(`^/ui/v1/memory/exchanges/\w+/messages/\d+/parts/\d+$`)
+var picture = regexp.MustCompile(`^/ui/v1/memory/exchanges/\w+/(messages/\d+|answer)/parts/\d+$`)
 
 // manage passes a request on to the management, in the name of the key.
 func (u *UI) manage(w http.ResponseWriter, r *http.Request) {

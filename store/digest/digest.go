@@ -3,6 +3,7 @@ package digest
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 	"strings"
 	"sync"
@@ -306,6 +307,10 @@ func answered(a *codec.Answer) store.Message {
 			list.append(customCall(it.CallID, it.Namespace, it.Name, it.Text))
 		case codec.ItemServerTool:
 			list.append(store.Part{Kind: partCall, Name: scan.String(scan.Get(it.Raw, "type"))})
+			if picture := drawn(it); len(picture) > 0 {
+				format := scan.String(scan.Get(it.Raw, "output_format"))
+				list.append(store.Part{Kind: partMedia, MediaType: "image/" + cmp.Or(format, "png"), Bytes: int64(len(picture)) * 3 / 4})
+			}
 		}
 	}
 	return store.Message{Role: roleNames[codec.RoleAssistant], Parts: list.parts}

@@ -28,18 +28,54 @@ func Media(x *store.Exchange, message, part, most int) ([]byte, error) {
 	for i := range messages[:message] {
 		before += mediaIn(messages[i].Parts)
 	}
-	data := medium(request, before).Data
+	return decoded(medium(request, before).Data, most, missing)
+}
+
+// AnswerMedia gives the bytes of a part of kind media of the answer, as [Media] does of a request.
+func AnswerMedia(x *store.Exchange, part, most int) ([]byte, error) {
+	surface, err := codec.ParseFormat(x.Surface)
+	if err != nil {
+		return nil, err
+	}
+	answer := readAnswer(surface, x)
+	parts := answered(answer).Parts
+	missing := codec.Errorf(codec.KindNotFound, "the answer holds no medium as part %d", part)
+	if part < 0 || part >= len(parts) || parts[part].Kind != partMedia {
+		return nil, missing
+	}
+	before := mediaIn(parts[:part])
+	for i := range answer.Items {
+		if data := drawn(&answer.Items[i]); len(data) > 0 {
+			if before == 0 {
+				return decoded(data, most, missing)
+			}
+			before--
+		}
+	}
+	return nil, missing
+}
+
+// decoded gives the bytes of a medium from its base64, a string body.
+func decoded(data []byte, most int, missing error) ([]byte, error) {
 	switch {
 	case len(data) == 0:
 		return nil, missing
 	case len(data)/4*3 > most:
-		return nil, codec.Errorf(codec.KindTooLarge, "The medium has about %d bytes, and %d is the most that is given alone: it stands in raw_request.", len(data)/4*3, most)
+		return nil, codec.Errorf(codec.KindTooLarge, "The medium has about %d bytes, and %d is the most that is given alone: it stands in the raw bytes of the exchange.", len(data)/4*3, most)
 	}
-	decoded, err := base64.RawStdEncoding.DecodeString(string(bytes.TrimRight(scan.Unescape(nil, data), "=\r\n ")))
+	plain, err := base64.RawStdEncoding.DecodeString(string(bytes.TrimRight(scan.Unescape(nil, data), "=\r\n ")))
 	if err != nil {
 		return nil, missing
 	}
-	return decoded, nil
+	return plain, nil
+}
+
+// drawn is the base64 of a picture that a tool of the provider made, a string body; nil where an item is none.
+func drawn(it *codec.Item) []byte {
+	if it.Type != codec.ItemServerTool || scan.String(scan.Get(it.Raw, "type")) != "image_generation_call" {
+		return nil
+	}
+	return scan.Body(scan.Get(it.Raw, "result"))
 }
 
 func decodeWhole(r *codec.Request, x *store.Exchange) error {

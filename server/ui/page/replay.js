@@ -3,6 +3,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { api, between, cached, clean, cost, costTitle, count, Empty, Failure, html, input, lasted, Link, Model, money, percent, Problem, setQuery, useAddress, useLoad } from './base.js';
 import { laidOut, withModel } from './json.js';
+import { Media } from './media.js';
 import { Markdown, Plain } from './text.js';
 
 const paths = { chat: '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages' };
@@ -80,7 +81,7 @@ function Answer({ id, name }) {
   const parts = ((x.normalized && x.normalized.answer) || []).flatMap((m) => m.parts);
   return html`<figure><figcaption>${name} <${Model} name=${x.model_served || x.model_asked} /> ${x.session && html`<${Link} to=${'/ui/sessions/' + x.session + '?turn=' + x.id}>open<//>`}</figcaption>
     <dl class="facts"><div title=${costTitle(x.cost)}><dt>cost</dt><dd>${x.cost ? money(x.cost.usd) : cost(null)}</dd></div><div><dt>first byte</dt><dd>${lasted(between(x.started, x.first_byte))}</dd></div><div><dt>in all</dt><dd>${lasted(between(x.started, x.last_byte))}</dd></div><div><dt>in</dt><dd>${count(input(x.usage))} <small>${percent(cached(x.usage))} cached</small></dd></div><div><dt>out</dt><dd>${count((x.usage || {}).output || 0)}</dd></div></dl>
-    ${parts.map((p) => (p.kind === 'call' ? html`<details class="tool" open><summary><b>${clean(p.name)}</b></summary><${Plain} text=${laidOut(p.arguments || '')} label="arguments" /></details>` : p.kind === 'reasoning' ? html`<details class="reasoning"><summary>reasoning</summary><${Plain} text=${p.text || ''} label="reasoning" /></details>` : html`<${Markdown} text=${p.text || ''} />`))}
+    ${parts.map((p, i) => (p.kind === 'media' ? html`<${Media} part=${p} exchange=${x.id} within="answer" place=${i} />` : p.kind === 'call' ? html`<details class="tool" open><summary><b>${clean(p.name)}</b></summary><${Plain} text=${laidOut(p.arguments || '')} label="arguments" /></details>` : p.kind === 'reasoning' ? html`<details class="reasoning"><summary>reasoning</summary><${Plain} text=${p.text || ''} label="reasoning" /></details>` : html`<${Markdown} text=${p.text || ''} />`))}
     ${x.error && html`<p class="error">${clean(x.error.message)}</p>`}
   </figure>`;
 }

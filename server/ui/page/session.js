@@ -4,6 +4,7 @@ import { Ask } from './ask.js';
 import { Note, Tags, Thumbs, useRemark } from './remark.js';
 import { Replay } from './replay.js';
 import { Long } from './long.js';
+import { Media } from './media.js';
 import { useTail } from './tail.js';
 import { Tree } from './tree.js';
 import { laidOut, members } from './json.js';
@@ -302,7 +303,7 @@ const said = ({ exchange, turn }, lead) => lead.concat(((turn && turn.messages) 
 // picturesBehind are what stands right behind the result of a call: it came with it.
 function picturesBehind({ message, exchange, at }, result) {
   const others = message.parts.findIndex((p, i) => i > result && p.kind !== 'media');
-  return message.parts.slice(result + 1, others < 0 ? undefined : others).map((part, i) => html`<${Media} part=${part} exchange=${exchange} message=${at} place=${result + 1 + i} />`);
+  return message.parts.slice(result + 1, others < 0 ? undefined : others).map((part, i) => html`<${Media} part=${part} exchange=${exchange} within=${'messages/' + at} place=${result + 1 + i} />`);
 }
 
 const someWays = 8; // of a fork that are shown at once
@@ -344,7 +345,7 @@ function Turn({ entry, lead, number, results, calls, marked, who }) {
     </header>
     ${turn && turn.error && html`<p class="error">${turn.error}</p>`}
     ${said(entry, lead).map((s) => html`<${Message} ...${s} calls=${calls} />`)}
-    ${((turn && turn.answer) || []).map((m) => html`<${Message} message=${m} answer=${true} results=${results} ended=${x.last_byte} calls=${calls} />`)}
+    ${((turn && turn.answer) || []).map((m) => html`<${Message} message=${m} exchange=${x.id} answer=${true} results=${results} ended=${x.last_byte} calls=${calls} />`)}
     ${!turn && x.outcome === 'open' && html`<p class="working"><i class="dot"></i> answering…</p>`}
     ${x.error && html`<p class="error">${clean(x.error.message)}</p>`}
     ${note}
@@ -359,7 +360,7 @@ function Message({ message: m, exchange, at, answer, results, ended, calls }) {
   let elsewhere = false;
   for (const [place, part] of m.parts.entries()) {
     elsewhere = part.kind === 'media' ? elsewhere : (part.kind === 'result' || (part.kind === 'call' && !answer)) && calls.has(part.call_id);
-    if (!elsewhere) parts.push(part.kind === 'media' ? html`<${Media} part=${part} exchange=${exchange} message=${at} place=${place} />` : html`<${Part} part=${part} role=${m.role} results=${results} ended=${ended} />`);
+    if (!elsewhere) parts.push(part.kind === 'media' ? html`<${Media} part=${part} exchange=${exchange} within=${answer ? 'answer' : 'messages/' + at} place=${place} />` : html`<${Part} part=${part} role=${m.role} results=${results} ended=${ended} />`);
   }
   if (!parts.length) return null;
   return html`<div class=${'message ' + (answer ? 'assistant' : m.role)}>
@@ -379,17 +380,6 @@ function Part({ part: p, role, results, ended }) {
     default:
       return role === 'assistant' ? html`<${Markdown} text=${p.text || ''} />` : html`<${Spoken} text=${p.text || ''} role=${role} />`;
   }
-}
-
-// Media shows a picture that the request holds. What it only names is not loaded: that alone would tell its host something.
-function Media({ part: p, exchange, message, place }) {
-  const [state, set] = useState('');
-  const what = [clean(p.media_type || 'media'), clean(p.name || ''), p.bytes ? bytes(p.bytes) : ''].filter(Boolean).join(' ');
-  if (p.url) return html`<p class="media">kept elsewhere, and not loaded: <code>${clean(p.url)}</code></p>`;
-  if (!p.bytes || state === 'none' || !exchange || !/^(image\/|$)/.test(p.media_type || '')) return html`<p class="media">${what}</p>`;
-  return html`<button class=${'picture ' + state} aria-expanded=${state === 'whole'} title=${what} onClick=${() => set(state ? '' : 'whole')}>
-    <img loading="lazy" src=${'/ui/v1/memory/exchanges/' + exchange + '/messages/' + message + '/parts/' + place} alt=${what} onError=${() => set('none')} />
-  </button>`;
 }
 
 // woven are texts that clients put into a question.

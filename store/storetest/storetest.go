@@ -98,6 +98,7 @@ func RunWhole(t *testing.T, open func(*testing.T) Memory) {
 	Run(t, open)
 	t.Run("a conversation goes on from its answers", func(t *testing.T) { continued(t, open(t)) })
 	t.Run("sessions are put together and taken apart", func(t *testing.T) { edited(t, open(t)) })
+	t.Run("a merged conversation goes on from its answers", func(t *testing.T) { continuedAfterAMerge(t, open(t)) })
 	t.Run("what is exported is imported as it was", func(t *testing.T) { transferred(t, open(t)) })
 }
 
@@ -327,28 +328,30 @@ func offTheRecord(t *testing.T, m Memory) {
 }
 
 // continued has a conversation that names its answers alone go on, and a subagent of a client beside it.
+// respond puts a turn of the surface of Responses on record, whose answer has an id, and gives its session.
+func respond(t *testing.T, m Memory, o store.Opening, response string) (session string) {
+	t.Helper()
+	o.Account, o.Surface, o.Format, o.ModelAsked, o.ContentType = owner, codec.Responses, codec.Responses, "m", "application/json"
+	o.Body = []byte(`{"model":"m","input":"go on"}`)
+	r, err := m.Begin(t.Context(), &o)
+	check(t, err)
+	_, err = r.Write([]byte(`{"id":"` + response + `","object":"response","output":[]}`))
+	check(t, err)
+	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: response, LastByte: time.Now()}))
+	x, err := m.ExchangeInfo(owner, r.ID())
+	check(t, err)
+	return x.Session
+}
+
 func continued(t *testing.T, m Memory) {
-	turn := func(o store.Opening, response string) string {
-		t.Helper()
-		o.Account, o.Surface, o.Format, o.ModelAsked, o.ContentType = owner, codec.Responses, codec.Responses, "m", "application/json"
-		o.Body = []byte(`{"model":"m","input":"go on"}`)
-		r, err := m.Begin(t.Context(), &o)
-		check(t, err)
-		_, err = r.Write([]byte(`{"id":"` + response + `","object":"response","output":[]}`))
-		check(t, err)
-		check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ResponseID: response, LastByte: time.Now()}))
-		x, err := m.ExchangeInfo(owner, r.ID())
-		check(t, err)
-		return x.Session
-	}
-	first := turn(store.Opening{NativeSession: "n"}, "resp_one")
-	if second := turn(store.Opening{NativeSession: "n"}, "resp_two"); second != first {
+	first := respond(t, m, store.Opening{NativeSession: "n"}, "resp_one")
+	if second := respond(t, m, store.Opening{NativeSession: "n"}, "resp_two"); second != first {
 		t.Errorf("by the client's own id the turns are of sessions %s and %s", first, second)
 	}
-	if third := turn(store.Opening{PreviousResponse: "resp_two"}, "resp_three"); third != first {
+	if third := respond(t, m, store.Opening{PreviousResponse: "resp_two"}, "resp_three"); third != first {
 		t.Errorf("by the answer that it goes on from the third turn is of session %s, the others of %s", third, first)
 	}
-	if helper := turn(store.Opening{NativeSession: "n", NativeAgent: "a"}, "resp_four"); helper == first {
+	if helper := respond(t, m, store.Opening{NativeSession: "n", NativeAgent: "a"}, "resp_four"); helper == first {
 		t.Error("a subagent is of the session that it works for")
 	}
 	a, can := m.(Answers)
@@ -418,6 +421,28 @@ func edited(t *testing.T, m Memory) {
 	}
 	if s, err := m.Session(owner, a); err != nil || s.Exchanges != 2 || s.Completed != 2 {
 		t.Errorf("what is left is %+v (%v)", s, err)
+	}
+}
+
+func continuedAfterAMerge(t *testing.T, m Memory) {
+	e, can := m.(Editor)
+	if !can {
+		t.Skip("SKIPPED: this memory does not change sessions")
+	}
+	a := respond(t, m, store.Opening{}, "resp_a")
+	b := respond(t, m, store.Opening{}, "resp_b")
+	if again := respond(t, m, store.Opening{PreviousResponse: "resp_b"}, "resp_b2"); a == b || again != b {
+		t.Fatalf("the sessions are %s, %s, and of a turn that goes on from the second, %s", a, b, again)
+	}
+	_, err := e.MergeSession(t.Context(), owner, b, a)
+	check(t, err)
+	for _, answer := range []string{"resp_a", "resp_b", "resp_b2"} {
+		if s := respond(t, m, store.Opening{PreviousResponse: answer}, answer+"_next"); s != a {
+			t.Errorf("what goes on from %s is of %s, and the conversation of %s", answer, s, a)
+		}
+	}
+	if s, err := m.Session(owner, a); err != nil || s.Exchanges != 6 {
+		t.Errorf("the conversation is %+v (%v)", s, err)
 	}
 }
 

@@ -92,6 +92,7 @@ type Centre struct {
 
 	opened  chan struct{}           // closed once the stream was opened
 	joining map[ship.LogID]*joining // the goroutine's
+	waiting together                // likewise
 }
 
 // joining is a frame of which parts have come.
@@ -241,6 +242,7 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	c.stream, c.status.Problem = stream, ""
 	c.mu.Unlock()
 	clear(c.joining)
+	c.waiting = together{}
 	c.position.Store(0)
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute, // then the brokers forget it
@@ -268,17 +270,27 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	}()
 	var (
 		purged  time.Time
-		handled int // messages since
+		handled int    // messages since
+		last    uint64 // message that was looked at
 	)
 	for {
 		waiting, waited := reading, context.CancelFunc(func() {})
-		if handled > 0 {
+		if len(c.waiting.frames) > 0 {
+			waiting, waited = context.WithTimeout(reading, togetherWait)
+		} else if handled > 0 {
 			waiting, waited = context.WithTimeout(reading, purgeRest)
 		}
 		m, err := messages.Next(jetstream.NextContext(waiting))
 		waited()
 		if reading.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, context.DeadlineExceeded) && len(c.waiting.frames) > 0 { // what the brokers have announced is gone
+			if err := c.takeTogether(ctx); err != nil {
+				return err
+			}
+			c.position.Store(last)
+			continue
 		}
 		if errors.Is(err, context.DeadlineExceeded) { // nothing came for a while: brokers are not to keep what was taken until more does
 			if err := c.purge(ctx, stream, c.position.Load()); err != nil {
@@ -294,12 +306,20 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 		if err != nil {
 			return fmt.Errorf("read the stream: %w", err)
 		}
-		if err := c.handle(ctx, m.Data(), at.Sequence.Stream); err != nil {
+		if err := c.handle(m.Data(), at.Sequence.Stream); err != nil {
 			return err
 		}
-		c.position.Store(at.Sequence.Stream)
-		if handled++; handled >= purgeMessages || at.NumPending == 0 && time.Since(purged) > purgeRest {
-			if err := c.purge(ctx, stream, at.Sequence.Stream); err != nil {
+		last = at.Sequence.Stream
+		handled++
+		if at.NumPending > 0 && !c.waiting.full() {
+			continue
+		}
+		if err := c.takeTogether(ctx); err != nil {
+			return err
+		}
+		c.position.Store(last)
+		if handled >= purgeMessages || at.NumPending == 0 && time.Since(purged) > purgeRest {
+			if err := c.purge(ctx, stream, last); err != nil {
 				return err
 			}
 			purged, handled = time.Now(), 0
@@ -321,7 +341,7 @@ func (c *Centre) purge(ctx context.Context, stream jetstream.Stream, upTo uint64
 }
 
 // handle looks at a message. An error means that it has to be looked at again.
-func (c *Centre) handle(ctx context.Context, message []byte, at uint64) error {
+func (c *Centre) handle(message []byte, at uint64) error {
 	p, err := ship.OpenPacket(c.options.Key, ship.KindPacket, message)
 	if err != nil {
 		return c.refuseMessage(message, err)
@@ -342,7 +362,8 @@ func (c *Centre) handle(ctx context.Context, message []byte, at uint64) error {
 		c.boundJoining(p.Log)
 		return nil
 	}
-	return c.take(ctx, f)
+	c.waiting.add(f)
+	return nil
 }
 
 // boundJoining drops the frames of others while too much is held: their edges find that they have not arrived.
@@ -364,26 +385,32 @@ func (c *Centre) boundJoining(of ship.LogID) {
 
 // take keeps a frame, however long that takes, and tells its edge.
 func (c *Centre) take(ctx context.Context, f *ship.Frame) error {
-	taken, err := c.archive.Take(ctx, f, c.refuse)
+	_, err := c.tryTake(ctx, f)
 	if errors.Is(err, store.ErrIncomplete) {
 		c.count(refusedIncomplete)
 		return nil // its edge finds that it has not arrived, and sends it whole
 	}
-	if err != nil {
-		return fmt.Errorf("keep what has come: %w", err)
+	return err
+}
+
+// tryTake is take, and reports whether the frame was kept: it may have been before, or one before it may be missing. The error
+// is [store.ErrIncomplete] where its edge left out what is not there.
+func (c *Centre) tryTake(ctx context.Context, f *ship.Frame) (taken bool, err error) {
+	if taken, err = c.archive.Take(ctx, f, c.refuse); err != nil {
+		return false, fmt.Errorf("keep what has come: %w", err)
 	}
 	if !taken {
-		return nil // it was taken before, or one before it is missing
+		return false, nil
 	}
 	if err := c.edges.heard(ctx, f.Node, time.Time{}); err != nil {
-		return err
+		return false, err
 	}
 	c.mu.Lock()
 	c.status.Exchanges += int64(len(f.Entries))
 	c.mu.Unlock()
 	m := ship.Mark{Log: f.Log, Mark: f.Last, Tail: f.Tail, Time: time.Now()}
 	_ = c.broker.Publish(markSubjectOf(f.Node), m.Seal(c.options.Key)) // one that is lost is asked for
-	return nil
+	return true, nil
 }
 
 // refuse keeps aside what cannot be taken of a frame.

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// Frames of a log that follow each other are taken as one, for a transaction costs the archive much the same whatever it
+// holds: edges that are asked much, and those that were cut off, ship many small ones.
+const (
+	togetherEntries = 256
+	togetherBytes   = 8 << 20
+	togetherWait    = 50 * time.Millisecond // for a message that the brokers have announced
+)
+
+// together is frames that have come, and are taken together.
+type together struct {
+	frames  []*ship.Frame // in the order in which they came
+	entries int
+	bytes   int
+}
+
+func (w *together) add(f *ship.Frame) {
+	w.frames = append(w.frames, f)
+	w.entries += len(f.Entries)
+	for i := range f.Entries {
+		w.bytes += f.Entries[i].Size()
+	}
+}
+
+func (w *together) full() bool { return w.entries >= togetherEntries || w.bytes >= togetherBytes }
+
+// runs gives the frames by logs, in runs of which each follows the one before it.
+func (w *together) runs() (runs [][]*ship.Frame) {
+	last := make(map[ship.LogID]int) // the run that a log's next frame may belong to
+	for _, f := range w.frames {
+		at, begun := last[f.Log]
+		if begun && follows(runs[at][len(runs[at])-1], f) {
+			runs[at] = append(runs[at], f)
+			continue
+		}
+		last[f.Log] = len(runs)
+		runs = append(runs, []*ship.Frame{f})
+	}
+	return runs
+}
+
+func follows(before, f *ship.Frame) bool { return f.After == before.Last && f.Node == before.Node }
+
+// joined makes one frame of a run.
+func joined(run []*ship.Frame) *ship.Frame {
+	end := run[len(run)-1]
+	f := &ship.Frame{Node: end.Node, Log: end.Log, After: run[0].After, Last: end.Last, Tail: end.Tail, Whole: true}
+	for _, part := range run {
+		f.Whole = f.Whole && part.Whole
+		f.Entries = append(f.Entries, part.Entries...)
+	}
+	return f
+}
+
+// takeTogether takes the frames that wait. With an error none of them may be forgotten by the brokers.
+func (c *Centre) takeTogether(ctx context.Context) error {
+	waiting := c.waiting
+	c.waiting = together{}
+	for _, run := range waiting.runs() {
+		if len(run) > 1 {
+			taken, err := c.tryTake(ctx, joined(run))
+			if err != nil && !errors.Is(err, store.ErrIncomplete) {
+				return err
+			}
+			if taken {
+				continue
+			}
+		}
+		for _, f := range run { // some were taken before, or what they name is not there
+			if err := c.take(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

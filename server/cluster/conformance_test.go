@@ -78,16 +78,7 @@ func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
 				}
 				answers[answer.ID] = asked.Answer
 			}
-			for _, edge := range edges {
-				for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-					if answer, ok := edge.Do(cluster.Order{}); ok && answer.Waiting == 0 {
-						break
-					}
-					if time.Now().After(deadline) {
-						t.Fatal("an edge does not get rid of what it has")
-					}
-				}
-			}
+			shipped(t, edges)
 			for id, want := range answers {
 				if x, err := c.Archive.Exchange("acme", id); err != nil || string(x.RawResponse) != want {
 					t.Errorf("%s, %q, was acknowledged, and is not at the centre (%v)", id, want, err)
@@ -98,5 +89,20 @@ func TestWhatKilledEdgesHaveAcknowledgedIsAtTheCentre(t *testing.T) {
 				t.Errorf("%d conversations are %d sessions (%v)", conversations, len(page.Data), err)
 			}
 		})
+	}
+}
+
+// shipped waits until the centre has confirmed all that the edges have.
+func shipped(t *testing.T, edges []*cluster.Process) {
+	t.Helper()
+	for _, edge := range edges {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			if answer, ok := edge.Do(cluster.Order{}); ok && answer.Waiting == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("an edge does not get rid of what it has")
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 )
 
 // fireTimeout is how long a cluster that was killed may take to be one again.
@@ -21,11 +22,12 @@ const turns = 6
 
 // fire is a cluster under fire, and what was acknowledged of it.
 type fire struct {
-	t       *testing.T
-	dir     string
-	brokers []*process
-	centre  *process
-	edges   []*process
+	t        *testing.T
+	dir      string
+	brokers  []*process
+	centre   *process
+	postgres *postgrestest.Server // of the centre; nil: its memory is in its data directory
+	edges    []*process
 
 	mu           sync.Mutex
 	acknowledged []acknowledged
@@ -38,8 +40,8 @@ type acknowledged struct {
 	local bool // the brokers did not have it then
 }
 
-// TestNothingAcknowledgedIsLostUnderFire kills brokers, edges and the centre at random, all brokers and the centre at once
-// in between, and then empties the disks of one broker, of two, and of an edge while the centre is away. Conversations go on over
+// TestNothingAcknowledgedIsLostUnderFire kills brokers, edges, the centre and its database at random, all brokers and the
+// centre at once in between, and then empties the disks of one broker, of two, and of an edge while the centre is away. Conversations go on over
 // all edges meanwhile.
 // MNEME_TEST_FIRE says for how long nodes are killed; see make fire.
 func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
@@ -47,10 +49,19 @@ func TestNothingAcknowledgedIsLostUnderFire(t *testing.T) {
 	if err != nil {
 		t.Skip("set MNEME_TEST_FIRE to how long nodes are to be killed, such as 30s")
 	}
-	f := &fire{t: t, dir: t.TempDir()}
+	t.Run("embedded", func(t *testing.T) { (&fire{t: t, dir: t.TempDir()}).run(length, "") })
+	t.Run("Postgres", func(t *testing.T) {
+		server := postgrestest.Start(t, false)
+		(&fire{t: t, dir: t.TempDir(), postgres: server}).run(length, server.Database(t))
+	})
+}
+
+// run has a cluster under fire for some time. database is the URL of the centre's, "" for none.
+func (f *fire) run(length time.Duration, database string) {
+	t := f.t
 	var urls []string
 	f.brokers, urls = startBrokers(t, f.dir)
-	f.centre = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre"), NATS: urls})
+	f.centre = startNode(t, role{Kind: "centre", Dir: filepath.Join(f.dir, "centre"), NATS: urls, Postgres: database})
 	for n := range 3 {
 		f.edges = append(f.edges, startNode(t, role{Kind: "edge", Dir: filepath.Join(f.dir, fmt.Sprintf("edge-%d", n+1)), Node: uint16(n + 1), NATS: urls}))
 	}
@@ -163,6 +174,12 @@ func (f *fire) killFor(length time.Duration) map[string]int {
 	pause := func(least, most time.Duration) { time.Sleep(least + time.Duration(chance.Int64N(int64(most-least)))) }
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		pause(200*time.Millisecond, 1500*time.Millisecond)
+		if f.postgres != nil && chance.IntN(5) == 0 {
+			f.postgres.Kill()
+			kills["postgres"]++
+			pause(0, 2*time.Second)
+			f.postgres.Run(f.t)
+		}
 		var struck []*process
 		switch n := chance.IntN(20); {
 		case n < 7:
@@ -208,11 +225,32 @@ func (f *fire) confirmed() {
 	}
 }
 
+// archive is what the centre has, once that has ended.
+func (f *fire) archive() answering {
+	s := openStore(f.t, f.centre.role.Dir)
+	if f.postgres == nil {
+		return s.Archive()
+	}
+	kept, err := openCatalog(s, f.centre.role.Postgres)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(kept.Close)
+	return kept
+}
+
+// answering gives what a centre has.
+type answering interface {
+	Exchange(account, id string) (*store.Exchange, error)
+	Exchanges(account string, q store.ExchangeQuery) (store.ExchangePage, error)
+	Sessions(account string, q store.SessionQuery) (store.SessionPage, error)
+	Timeline(account, session string, q store.TimelineQuery) (store.TimelinePage, error)
+}
+
 // compare compares what was acknowledged with what the centre has.
 func (f *fire) compare() {
 	t := f.t
-	s := openStore(t, f.centre.role.Dir)
-	archive := s.Archive()
+	archive := f.archive()
 	missing := 0
 	for _, a := range f.acknowledged {
 		x, err := archive.Exchange("acme", a.id)
@@ -254,7 +292,7 @@ func (f *fire) compare() {
 }
 
 // compareSessions sees that each conversation is one session, with its turns in order.
-func (f *fire) compareSessions(archive store.Archive) {
+func (f *fire) compareSessions(archive answering) {
 	conversations := make(map[string][]string)
 	for _, a := range f.acknowledged {
 		conversations[a.Conversation] = append(conversations[a.Conversation], a.id)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/ship"
 )
@@ -35,7 +36,8 @@ type role struct {
 	Dir  string   // where it keeps its data
 	NATS []string // URLs of the brokers
 
-	Node uint16 // of an edge
+	Node     uint16 // of an edge
+	Postgres string // URL of a centre's database; "": its archive is its store
 
 	Name        string // of a broker
 	Port        int    // where it listens
@@ -116,7 +118,17 @@ func (r *role) centre() error {
 	if err != nil {
 		return err
 	}
-	c, err := Gather(context.Background(), s.Arrivals(), s.Archive(), s.Roster(), r.Dir, o)
+	var archive Archive = s.Arrivals()
+	var answers Answers = s.Archive()
+	if r.Postgres != "" {
+		kept, err := openCatalog(s, r.Postgres)
+		if err != nil {
+			return err
+		}
+		defer kept.Close()
+		archive, answers, o.Own = kept, kept, s.Shipping()
+	}
+	c, err := Gather(context.Background(), archive, answers, s.Roster(), r.Dir, o)
 	if err != nil {
 		return err
 	}
@@ -124,6 +136,18 @@ func (r *role) centre() error {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	c.Close()
 	return s.Close()
+}
+
+// openCatalog opens the memory in Postgres of a centre whose accounts are in s.
+func openCatalog(s *store.Store, url string) (*catalog.Catalog, error) {
+	id, err := s.Arrivals().ID(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Open(context.Background(), catalog.Options{
+		URL: url, Centre: id, Accounts: s.Accounts(), Retention: s.Archive().RetentionOf, Digest: digest.Exchange,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
 }
 
 // order is a request to an edge: to record a turn of a conversation, or without one, to say what waits for the centre.

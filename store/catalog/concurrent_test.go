@@ -1,0 +1,150 @@
+package catalog_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// A conversation's turns come from two edges. Two centres keep each frame of both at the same time, in the same database.
+func TestCentresThatWorkOnOneDatabaseDoubleNothing(t *testing.T) {
+	const turns = 12
+	accounts := openEngine(t, 0)
+	url := postgrestest.Start(t, false).Database(t)
+	centres := []*catalog.Catalog{openCatalog(t, accounts, url), openCatalog(t, accounts, url)}
+	edges := []*engine.Engine{openEngine(t, 1), openEngine(t, 2)}
+	for _, e := range edges {
+		if err := e.Shipping().Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	frames := make([][]ship.Frame, len(edges))
+	for turn := range turns {
+		n := turn % len(edges)
+		record(t, edges[n], turn)
+		after := uint64(0)
+		if shipped := frames[n]; len(shipped) > 0 {
+			after = shipped[len(shipped)-1].Last
+		}
+		f, err := edges[n].Shipping().Next(t.Context(), after)
+		if err != nil || len(f.Entries) != 1 {
+			t.Fatalf("turn %d is a frame of %d entries (%v)", turn, len(f.Entries), err)
+		}
+		frames[n] = append(frames[n], f)
+	}
+	noneAside := func(refused []store.Refused) error { return fmt.Errorf("refused: %w", refused[0].Reason) }
+	var taking sync.WaitGroup
+	for _, c := range centres {
+		for _, log := range frames {
+			taking.Go(func() {
+				for i := range log {
+					for mark := uint64(0); mark < log[i].Last; {
+						if _, err := c.Take(t.Context(), &log[i], noneAside); err != nil {
+							t.Error(err)
+							return
+						}
+						var err error
+						if mark, _, err = c.Mark(log[i].Log); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			})
+		}
+	}
+	taking.Wait()
+
+	page, err := centres[0].Sessions("acme", store.SessionQuery{Limit: 10})
+	if err != nil || len(page.Data) != 1 {
+		t.Fatalf("one conversation is %d sessions (%v)", len(page.Data), err)
+	}
+	session := &page.Data[0]
+	timeline, err := centres[1].Timeline("acme", session.ID, store.TimelineQuery{Limit: 100})
+	if err != nil || session.Exchanges != turns || session.Completed != turns || len(timeline.Data) != turns {
+		t.Errorf("of %d turns the session counts %d and %d, and has %d (%v)", turns, session.Exchanges, session.Completed, len(timeline.Data), err)
+	}
+	var counted int64
+	count := func(_ store.RollupOf, r *store.Rollup) { counted += r.Requests }
+	if err := centres[0].Rollups(t.Context(), store.RollupQuery{Account: "acme"}, count); err != nil || counted != turns {
+		t.Errorf("%d exchanges are rolled up, want %d (%v)", counted, turns, err)
+	}
+
+	receipt, err := centres[0].Erase(t.Context(), "acme", store.Selection{Sessions: []string{session.ID}}, false)
+	for deadline := time.Now().Add(time.Minute); err == nil && receipt.State != store.ErasureDone; time.Sleep(5 * time.Millisecond) {
+		if receipt, err = centres[1].Erasure("acme", receipt.ID); time.Now().After(deadline) {
+			t.Fatalf("the erasure does not end: %+v", receipt)
+		}
+	}
+	if err != nil || receipt.Exchanges != turns || receipt.Sessions != 1 {
+		t.Errorf("together they have erased %+v (%v)", receipt, err)
+	}
+	for _, log := range frames {
+		for i := range log {
+			if err := centres[0].Retry(t.Context(), &log[i].Entries[0]); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if left, err := centres[0].Exchanges("acme", store.ExchangeQuery{}); err != nil || len(left.Data) > 0 {
+		t.Errorf("%d exchanges that were erased are there again (%v)", len(left.Data), err)
+	}
+}
+
+func openEngine(t *testing.T, node uint16) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(store.Options{Dir: t.TempDir(), Node: node, MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	if _, err := e.Accounts().Create("acme"); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func openCatalog(t *testing.T, accounts *engine.Engine, url string) *catalog.Catalog {
+	t.Helper()
+	id, err := accounts.Arrivals().ID(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(t.Context(), catalog.Options{
+		URL: url, Centre: id, Accounts: accounts.Accounts(), Retention: accounts.Archive().RetentionOf, Digest: digest.Exchange,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// record has an edge record a turn of a conversation that names itself.
+func record(t *testing.T, e *engine.Engine, turn int) {
+	t.Helper()
+	r, err := e.Begin(t.Context(), &store.Opening{
+		Account: "acme", Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ChatKey: "a", ContentType: "application/json",
+		Body: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"question %d"}]}`, turn),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"answer"}}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Finish(context.Background(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -81,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if err := c.prepare(ctx); err != nil {
 		stop()
 		pool.Close()
-		return nil, fmt.Errorf("open the database in centre.postgres: %w", err)
+		return nil, fmt.Errorf("open the database in centre.postgres: %w", advised(err))
 	}
 	c.running.Go(func() {
 		c.follow(life, c.arrived, "exchanges could not be digested; they are tried again", c.digestSome)

@@ -266,20 +266,28 @@ func (d *streamDecoder) callItemDone(dst []codec.Event, it *outputItem, w *wireI
 
 // terminal reads the response object that ends an answer.
 func (d *streamDecoder) terminal(dst []codec.Event, f *frame) []codec.Event {
-	var r response
-	for m := scan.Object(f.response); m.Next(); {
-		r.take(&m)
-	}
-	return d.response(dst, &r, f.response, bytes.TrimPrefix(f.kind, []byte("response.")))
+	return d.response(dst, &f.response, bytes.TrimPrefix(f.kind, []byte("response.")))
 }
 
 // response is the members of a response object that matter here, raw.
 type response struct {
+	object                               []byte // all of it
 	head                                 responseHead
 	status, output, details, usage, tier []byte
 }
 
-func (r *response) take(m *scan.Members) {
+// read reads a response object, and reports whether the text of its members is valid.
+func (r *response) read(object []byte) bool {
+	valid := true
+	for m := scan.Object(object); m.Next(); {
+		valid = r.take(&m) && valid
+	}
+	r.object = object
+	return valid
+}
+
+// take takes in a member, and reports whether its text is valid, which that of members that repeat the request need not be.
+func (r *response) take(m *scan.Members) bool {
 	r.head.take(m)
 	switch string(m.Key) {
 	case "status":
@@ -293,6 +301,7 @@ func (r *response) take(m *scan.Members) {
 	case "service_tier":
 		r.tier = scan.Body(m.Value)
 	}
+	return repeatsRequest(m.Key) || scan.TextIsValid(m.Value)
 }
 
 // repeatsRequest reports whether a member of a response object repeats one of the request that may be long. Nothing is read of
@@ -302,15 +311,15 @@ func repeatsRequest(name []byte) bool {
 }
 
 // response takes in a whole response object: its items as far as they were not streamed, then how it ended. status is
-// what the event's name says; the object's own word goes before it. v is the object.
-func (d *streamDecoder) response(dst []codec.Event, r *response, v, status []byte) []codec.Event {
+// what the event's name says; the object's own word goes before it.
+func (d *streamDecoder) response(dst []codec.Event, r *response, status []byte) []codec.Event {
 	if own := scan.Body(r.status); len(own) > 0 {
 		status = own
 	}
 	switch string(status) {
 	case "completed", "incomplete":
 	case "failed":
-		return d.fail(appendUsage(dst, r.usage, r.tier), errorIn(v))
+		return d.fail(appendUsage(dst, r.usage, r.tier), errorIn(r.object))
 	default:
 		return d.fail(appendUsage(dst, r.usage, r.tier), codec.Errorf(codec.KindUpstream, "The provider ended the answer without completing it."))
 	}
@@ -397,20 +406,14 @@ func appendUsage(dst []codec.Event, v, tier []byte) []codec.Event {
 
 // DecodeAnswer implements [codec.ProviderCodec]: a complete answer is the terminal event without a stream before it.
 func (provider) DecodeAnswer(dst []codec.Event, body []byte) []codec.Event {
-	var (
-		d     streamDecoder
-		r     response
-		valid = true
-	)
-	object := scan.ReadObject(body, func(m *scan.Members) {
-		r.take(m)
-		valid = valid && (repeatsRequest(m.Key) || scan.TextIsValid(m.Value))
-	})
+	var d streamDecoder
+	r, valid := response{object: body}, true
+	object := scan.ReadObject(body, func(m *scan.Members) { valid = r.take(m) && valid })
 	switch {
 	case !object || !valid:
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider's answer cannot be read: it is not a JSON object."))
 	case r.status == nil && r.output == nil:
 		return d.fail(dst, errorIn(body))
 	}
-	return d.response(dst, &r, body, []byte("completed"))
+	return d.response(dst, &r, []byte("completed"))
 }

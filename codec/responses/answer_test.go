@@ -190,3 +190,41 @@ func TestAnswersThatAreNone(t *testing.T) {
 		})
 	}
 }
+
+// What is copied out of an answer is valid JSON text, and the whole answer is JSON, also where it repeats its request.
+func TestAnswersAreValidatedWhereTheyAreRead(t *testing.T) {
+	const item = `{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"%"}]}`
+	answer := func(instructions, tools, text string) string {
+		return `{"id":"r","status":"completed","instructions":"` + instructions + `","tools":[` + tools + `],"output":[` +
+			strings.Replace(item, "%", text, 1) + `]}`
+	}
+	long := strings.Repeat(`{"type":"function","name":"f"},`, 20)
+	for name, c := range map[string]struct {
+		body string
+		good bool
+	}{
+		"whole":                          {answer(`a\n`, long+`{}`, `b\u00e9`), true},
+		"an escape that is none, unread": {answer(`a\q`, long+`{}`, `b`), true},
+		"an escape that is none":         {answer(`a`, long+`{}`, `b\q`), false},
+		"a line feed in a string":        {answer(`a`, long+`{}`, "b\n"), false},
+		"tools with a comma too many":    {answer(`a`, long, `b`), false},
+		"tools without an end":           {answer(`a`, long+`{"a":[}`, `b`), false},
+		"no UTF-8":                       {answer("\xff", long+`{}`, `b`), false},
+	} {
+		for _, way := range []string{"complete", "streamed"} {
+			var a codec.Answer
+			var events []codec.Event
+			if way == "complete" {
+				events = responses.Provider().DecodeAnswer(nil, []byte(c.body))
+			} else {
+				events = responses.Provider().NewDecoder().Decode(nil, nil, []byte(`{"type":"response.completed","response":`+c.body+`}`))
+			}
+			for i := range events {
+				a.Add(&events[i])
+			}
+			if good := a.Err == nil && len(a.Items) == 1; good != c.good {
+				t.Errorf("%s, %s: %v, %d items", name, way, a.Err, len(a.Items))
+			}
+		}
+	}
+}

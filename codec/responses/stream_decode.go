@@ -81,46 +81,57 @@ const maxParts = 1 << 10
 
 // frame is the members of one event that matter here, raw.
 type frame struct {
-	kind, itemID                    []byte // string bodies
-	delta, text, refusal            []byte // string bodies
-	arguments, input                []byte // string bodies
-	item, response, annotation, err []byte
-	output, content, summary        int64
+	kind, itemID             []byte // string bodies
+	delta, text, refusal     []byte // string bodies
+	arguments, input         []byte // string bodies
+	item, annotation, err    []byte
+	response                 response
+	output, content, summary int64
 }
 
-func (f *frame) read(data []byte) {
+// read reads an event that nobody has validated, and reports whether it is one.
+func (f *frame) read(data []byte) bool {
 	*f = frame{output: -1}
-	for m := scan.Object(data); m.Next(); {
-		switch string(m.Key) {
-		case "type":
-			f.kind = scan.Body(m.Value)
-		case "delta":
-			f.delta = scan.Body(m.Value)
-		case "item_id":
-			f.itemID = scan.Body(m.Value)
-		case "output_index":
-			f.output = index(m.Value, -1)
-		case "content_index":
-			f.content = index(m.Value, 0)
-		case "summary_index":
-			f.summary = index(m.Value, 0)
-		case "text":
-			f.text = scan.Body(m.Value)
-		case "refusal":
-			f.refusal = scan.Body(m.Value)
-		case "arguments":
-			f.arguments = scan.Body(m.Value)
-		case "input":
-			f.input = scan.Body(m.Value)
-		case "item":
-			f.item = m.Value
-		case "response":
-			f.response = m.Value
-		case "annotation":
-			f.annotation = m.Value
-		case "error":
-			f.err = m.Value
+	valid := true
+	object := scan.ReadObject(data, func(m *scan.Members) {
+		if string(m.Key) == "response" {
+			valid = f.response.read(m.Value) && valid
+			return
 		}
+		f.take(m)
+		valid = valid && scan.TextIsValid(m.Value)
+	})
+	return object && valid
+}
+
+func (f *frame) take(m *scan.Members) {
+	switch string(m.Key) {
+	case "type":
+		f.kind = scan.Body(m.Value)
+	case "delta":
+		f.delta = scan.Body(m.Value)
+	case "item_id":
+		f.itemID = scan.Body(m.Value)
+	case "output_index":
+		f.output = index(m.Value, -1)
+	case "content_index":
+		f.content = index(m.Value, 0)
+	case "summary_index":
+		f.summary = index(m.Value, 0)
+	case "text":
+		f.text = scan.Body(m.Value)
+	case "refusal":
+		f.refusal = scan.Body(m.Value)
+	case "arguments":
+		f.arguments = scan.Body(m.Value)
+	case "input":
+		f.input = scan.Body(m.Value)
+	case "item":
+		f.item = m.Value
+	case "annotation":
+		f.annotation = m.Value
+	case "error":
+		f.err = m.Value
 	}
 }
 
@@ -145,11 +156,10 @@ func (d *streamDecoder) Decode(dst []codec.Event, name, data []byte) []codec.Eve
 	if string(data) == "[DONE]" {
 		return dst // no part of this format, but some hosts send it after the terminal event
 	}
-	if !scan.Valid(data) || !scan.IsObject(data) {
+	var f frame
+	if !f.read(data) {
 		return d.fail(dst, codec.Errorf(codec.KindUpstream, "The provider sent an event that cannot be read."))
 	}
-	var f frame
-	f.read(data)
 	if f.kind == nil {
 		f.kind = name
 	}
@@ -220,7 +230,7 @@ func (d *streamDecoder) event(dst []codec.Event, f *frame, data []byte) []codec.
 
 	case "response.created", "response.queued", "response.in_progress":
 		if !d.started {
-			return d.start(dst, readHead(f.response))
+			return d.start(dst, f.response.head)
 		}
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		return d.terminal(dst, f)
@@ -293,13 +303,6 @@ func (h *responseHead) take(m *scan.Members) {
 	case "created_at":
 		h.created, _ = scan.Int(m.Value)
 	}
-}
-
-func readHead(response []byte) (h responseHead) {
-	for m := scan.Object(response); m.Next(); {
-		h.take(&m)
-	}
-	return h
 }
 
 func (d *streamDecoder) start(dst []codec.Event, h responseHead) []codec.Event {

@@ -1,6 +1,9 @@
 package server_test
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -70,6 +73,26 @@ func TestHistoriesAreImportedFromTheWindowOnce(t *testing.T) {
 	for client, sentence := range map[string]string{"chatgpt": "use mneme import", "../../etc": "use mneme import", "": "use mneme import"} {
 		if response, text := ask("POST", `{"client":"`+client+`"}`); response.StatusCode != http.StatusBadRequest || !strings.Contains(text, sentence) {
 			t.Errorf("the history of %q: %d %s", client, response.StatusCode, text)
+		}
+	}
+}
+
+func TestAnImportThatSaysItIsDoneIsInNobodysWay(t *testing.T) {
+	h := usedBefore(t)
+	cookie := h.enter("")
+	for n := range 50 { // the lock was still held in one of a hundred
+		r := h.request(context.Background(), "POST", "/ui/v1/histories", everything, "X-Mneme-UI", "1", "Cookie", cookie)
+		r.Header.Del("Authorization")
+		response, err := h.client.Do(r)
+		ok(t, err)
+		lines := bufio.NewScanner(response.Body)
+		done := false
+		for !done && lines.Scan() {
+			done = strings.Contains(lines.Text(), `"imported"`)
+		}
+		ok(t, errors.Join(lines.Err(), response.Body.Close()))
+		if !done {
+			t.Fatalf("import %d: %d %s", n+1, response.StatusCode, lines.Text())
 		}
 	}
 }

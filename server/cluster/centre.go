@@ -84,6 +84,7 @@ type Centre struct {
 	leases  *renewing // nil: it shares no limits
 	edges   *edges    // nil: they erase for themselves
 
+	stuck    bool          // what waited last could not be taken; only run knows
 	position atomic.Uint64 // in the stream: all messages up to it were looked at
 
 	mu     sync.Mutex
@@ -210,11 +211,11 @@ func (c *Centre) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			text = err.Error()
 		}
+		c.mu.Lock()
+		c.status.Problem = text
+		c.mu.Unlock()
 		if text != said {
 			said = text
-			c.mu.Lock()
-			c.status.Problem = text
-			c.mu.Unlock()
 			if text != "" {
 				c.options.Log.Warn("nothing is taken from the edges; they keep it meanwhile", "cause", err)
 			}
@@ -239,7 +240,10 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 	if c.stream == nil {
 		close(c.opened)
 	}
-	c.stream, c.status.Problem = stream, ""
+	c.stream = stream
+	if !c.stuck {
+		c.status.Problem = ""
+	}
 	c.mu.Unlock()
 	clear(c.joining)
 	c.waiting = together{}
@@ -286,7 +290,7 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 			return nil
 		}
 		if errors.Is(err, context.DeadlineExceeded) && len(c.waiting.frames) > 0 { // what the brokers have announced is gone
-			if err := c.takeTogether(ctx); err != nil {
+			if err := c.keep(ctx); err != nil {
 				return err
 			}
 			c.position.Store(last)
@@ -314,7 +318,7 @@ func (c *Centre) read(ctx context.Context, again <-chan struct{}) error {
 		if at.NumPending > 0 && !c.waiting.full() {
 			continue
 		}
-		if err := c.takeTogether(ctx); err != nil {
+		if err := c.keep(ctx); err != nil {
 			return err
 		}
 		c.position.Store(last)
@@ -338,6 +342,18 @@ func (c *Centre) purge(ctx context.Context, stream jetstream.Stream, upTo uint64
 		return fmt.Errorf("free the stream: %w", err)
 	}
 	return nil
+}
+
+// keep takes the frames that wait, and has the status say so as long as that fails.
+func (c *Centre) keep(ctx context.Context) error {
+	err := c.takeTogether(ctx)
+	if c.stuck && err == nil {
+		c.mu.Lock()
+		c.status.Problem = ""
+		c.mu.Unlock()
+	}
+	c.stuck = err != nil
+	return err
 }
 
 // handle looks at a message. An error means that it has to be looked at again.

@@ -80,7 +80,7 @@ func centreFinding(s *cluster.Arriving) finding {
 	}
 	switch {
 	case s.Problem != "":
-		return finding{check, problem, s.Problem, "See to cluster.nats; the edges keep what they have recorded"}
+		return finding{check, problem, s.Problem, "The edges keep what they have recorded meanwhile"}
 	case s.Aside > 0:
 		return finding{
 			check, warning, counted(s.Aside, "exchange") + " of edges cannot be kept, and wait in the folder aside of the data directory",

@@ -7,6 +7,7 @@
 
 GOLANGCI_LINT := v2.15.0
 GOTESTSUM     := v1.13.0
+VERSITYGW     := v1.8.0
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN     := $(CURDIR)/bin
@@ -71,6 +72,9 @@ unit: $(BIN)/gotestsum-$(GOTESTSUM) ## All tests, without vet and lint
 	@$(if $(RACE),true,echo 'no C compiler found: testing without the race detector' >&2)
 	go test -run Alloc ./codec/... ./router/... ./server
 	$< --format pkgname-and-test-fails --format-hide-empty-pkg -- $(RACE) -timeout 10m ./...
+
+.PHONY: s3-server
+s3-server: $(BIN)/versitygw-$(VERSITYGW) ## Build the S3 service that tests of a centre with a bucket use; they are skipped without it
 
 .PHONY: cluster
 cluster: build ## Run a cluster on this machine: three brokers, a centre, two edges; see data/cluster/cluster.json. Elsewhere: make cluster ARGS="-dir DIR"
@@ -198,3 +202,7 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT):
 $(BIN)/gotestsum-$(GOTESTSUM):
 	GOBIN=$(BIN) GOFLAGS= go install gotest.tools/gotestsum@$(GOTESTSUM)
 	@mv $(BIN)/gotestsum $@
+
+$(BIN)/versitygw-$(VERSITYGW):
+	GOBIN=$(BIN) GOFLAGS= go install -trimpath -ldflags '-s -w' github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW)
+	@mv $(BIN)/versitygw $@

@@ -135,12 +135,13 @@ type Erasure struct {
 	Selection Selection    `json:"selection"`
 	Reason    string       `json:"reason"` // request, retention, or on an edge, centre
 	DryRun    bool         `json:"dry_run,omitempty"`
-	Exchanges int64        `json:"exchanges"`      // erased, or with DryRun: would be
-	Sessions  int64        `json:"sessions"`       // left without an exchange, and gone with the last one
-	Open      int64        `json:"open"`           // selected, but still running, and so left alone
-	Late      int64        `json:"late,omitempty"` // at a centre: begun before it at an edge, arrived after it, and not taken
-	Objects   int64        `json:"objects"`        // blocks and nodes that nothing refers to any more
-	Bytes     int64        `json:"bytes"`          // freed in the database; the volume gets them back at the next compaction
+	Exchanges int64        `json:"exchanges"`       // erased, or with DryRun: would be
+	Sessions  int64        `json:"sessions"`        // left without an exchange, and gone with the last one
+	Open      int64        `json:"open"`            // selected, but still running, and so left alone
+	Late      int64        `json:"late,omitempty"`  // at a centre: begun before it at an edge, arrived after it, and not taken
+	Objects   int64        `json:"objects"`         // blocks and nodes that nothing refers to any more
+	Bytes     int64        `json:"bytes"`           // freed in the database; the volume gets them back at the next compaction
+	Packs     int64        `json:"packs,omitempty"` // deleted in the bucket of a centre that has one, after what else they held was written again
 	Created   time.Time    `json:"created"`
 	Completed time.Time    `json:"completed,omitzero"`
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mnemeproxy/mneme/server/cluster"
 	"github.com/mnemeproxy/mneme/server/cluster/clustertest"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
@@ -20,7 +21,11 @@ var centres = map[string]func(*testing.T) func(*testing.T) clustertest.Centre{
 	"embedded": func(*testing.T) func(*testing.T) clustertest.Centre { return clustertest.Embedded },
 	"Postgres": func(t *testing.T) func(*testing.T) clustertest.Centre {
 		server := postgrestest.Start(t, false)
-		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server) }
+		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, "") }
+	},
+	"Postgres and S3": func(t *testing.T) func(*testing.T) clustertest.Centre {
+		server, service := postgrestest.Start(t, false), s3test.Start(t)
+		return func(t *testing.T) clustertest.Centre { return clustertest.Postgres(t, server, service.Bucket(t)) }
 	},
 }
 

@@ -13,10 +13,14 @@ import (
 	"github.com/mnemeproxy/mneme/server/config"
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/engine"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
+
+// rememberedBodies is how many bytes of what is in a bucket are remembered: what was taken a moment ago is digested from there.
+const rememberedBodies = 64 << 20
 
 // openCatalog opens the centre's memory in Postgres; nil where none is configured. Accounts, keys and what the centre
 // records itself stay in the data directory, and what it records comes into the catalog as well.
@@ -31,8 +35,14 @@ func openCatalog(ctx context.Context, cfg *config.Config, m *engine.Engine, log 
 	if err != nil {
 		return nil, err
 	}
+	var packs *pack.Packs
+	if bucket := cfg.Centre.Bodies; bucket != config.InPostgres {
+		if packs, err = pack.Open(ctx, bucket, id, rememberedBodies); err != nil {
+			return nil, fmt.Errorf("centre.bodies: %w", err)
+		}
+	}
 	return catalog.Open(ctx, catalog.Options{
-		URL: cfg.Centre.Postgres.Reveal(), Centre: id, Accounts: m.Accounts(), Retention: m.Archive().RetentionOf,
+		URL: cfg.Centre.Postgres.Reveal(), Centre: id, Packs: packs, Accounts: m.Accounts(), Retention: m.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return m.Credentials().Redactor(account) },
 		Digest:   digest.Exchange, Forget: forget(m), Log: log,
 	})

@@ -45,6 +45,7 @@ func (l *loader) check(cfg *Config) {
 	l.checkMasterKey(EnvPreviousMasterKey, cfg.PreviousMasterKey)
 	l.checkMasterKey(EnvClusterKey, cfg.ClusterKey)
 	l.checkCluster(cfg.Cluster)
+	l.checkCentre(cfg.Centre)
 	if cfg.PreviousMasterKey != "" && cfg.MasterKey == "" {
 		l.problems = append(l.problems, origin{source: EnvPreviousMasterKey}.problem("is the key before %s, which is not set", EnvMasterKey))
 	}
@@ -56,6 +57,17 @@ func (l *loader) check(cfg *Config) {
 func (l *loader) checkMasterKey(variable string, text Secret) {
 	if key, err := hex.DecodeString(text.Reveal()); err != nil || len(key) != 0 && len(key) != 32 {
 		l.problems = append(l.problems, origin{source: variable}.problem("is not 64 hexadecimal digits; `openssl rand -hex 32` makes them"))
+	}
+}
+
+func (l *loader) checkCentre(c Centre) {
+	u, err := url.Parse(c.Bodies)
+	switch {
+	case c.Bodies == InPostgres:
+	case err != nil || u.Scheme != "s3" || u.Host == "" || u.Host != u.Hostname() || u.User != nil || u.RawQuery != "":
+		l.fail("centre.bodies", "centre.bodies: write postgres, s3://BUCKET or s3://BUCKET/PREFIX; address and credentials of the service come from the environment")
+	case c.Postgres == "":
+		l.fail("centre.bodies", "centre.bodies: a bucket goes with a database; set centre.postgres")
 	}
 }
 

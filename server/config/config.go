@@ -350,7 +350,11 @@ type Cluster struct {
 // Centre is where a centre keeps the memory of its cluster.
 type Centre struct {
 	Postgres Secret `json:"postgres"` // URL of a database; "": the data directory
+	Bodies   string `json:"bodies"`   // with Postgres: "postgres", or the bucket that has them: s3://BUCKET/PREFIX
 }
+
+// InPostgres is the value of [Centre.Bodies] for bodies that are in the database.
+const InPostgres = "postgres"
 
 // MaxNode is the highest number of an edge.
 const MaxNode = 1<<16 - 1
@@ -384,5 +388,6 @@ func Default() Config {
 
 		Telemetry: Telemetry{SendTraceparent: true},
 		Cluster:   Cluster{Replicas: 1, Commit: "local", OnOutage: "local"},
+		Centre:    Centre{Bodies: InPostgres},
 	}
 }

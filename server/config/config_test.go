@@ -94,7 +94,7 @@ telemetry: {trust_traceparent: true, send_traceparent: false}
 webhooks: [{url: "https://hooks.example.com", secret: "whsec_ZXhhbXBsZS1zZWNyZXQtb2YtbW5lbWUh", events: [budget.reached]}]
 ui: {oidc: {issuer: "https://id.example.com", client_id: mneme, client_secret: s, redirect: "https://mneme.example.com/ui/oidc/callback", scopes: [email], grants: [{claim: groups, value: staff, account: acme, scopes: "read,write"}]}}
 cluster: {nats: ["tls://nats:4222"], credentials: edge.creds, ca: brokers.pem, node: 7, replicas: 3, commit: quorum, on_outage: refuse}
-centre: {postgres: "postgres://mneme@db/mneme"}
+centre: {postgres: "postgres://mneme@db/mneme", bodies: "s3://memory/cell-3"}
 `, "MY_KEY=sk-ant-mine")
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ centre: {postgres: "postgres://mneme@db/mneme"}
 			Grants: []OIDCGrant{{Claim: "groups", Value: "staff", Account: "acme", Scopes: "read,write"}},
 		}},
 		Cluster: Cluster{NATS: []string{"tls://nats:4222"}, Credentials: "edge.creds", CA: "brokers.pem", Node: 7, Replicas: 3, Commit: "quorum", OnOutage: "refuse"},
-		Centre:  Centre{Postgres: "postgres://mneme@db/mneme"},
+		Centre:  Centre{Postgres: "postgres://mneme@db/mneme", Bodies: "s3://memory/cell-3"},
 	}
 	if diff := cmp.Diff(want, got, cmp.Transformer("Reveal", Secret.Reveal)); diff != "" {
 		t.Error(diff)
@@ -266,6 +266,14 @@ func TestMistakesNameTheLineAndTheFix(t *testing.T) {
 		"the file is a list": {
 			file: "- listen\n",
 			want: `mneme.yaml:1: the file must be a group of fields (listen, tls, public_names, data, providers, routes, aliases, fallbacks, upstream, models_file, limits, timeouts, cache, capture, recall, retention, search, admin, telemetry, webhooks, ui, cluster, centre), each written "name: value"`,
+		},
+		"bodies that are nowhere": {
+			file: "centre: {postgres: postgres://db/mneme, bodies: /srv/bodies}\n",
+			want: `mneme.yaml:1: centre.bodies: write postgres, s3://BUCKET or s3://BUCKET/PREFIX; address and credentials of the service come from the environment`,
+		},
+		"bodies without rows": {
+			file: "centre: {bodies: \"s3://memory\"}\n",
+			want: `mneme.yaml:1: centre.bodies: a bucket goes with a database; set centre.postgres`,
 		},
 		"listen": {
 			file: "\nlisten: 8080\n",
@@ -571,7 +579,7 @@ func TestTheExampleLoadsAndNamesEveryField(t *testing.T) {
 	withAll.Recall.Accounts = nil
 	withAll.Capture.OptOut, withAll.Capture.Redact.Patterns, withAll.TLS = nil, nil, TLS{}
 	withAll.Webhooks, withAll.UI = nil, UI{}
-	withAll.Cluster, withAll.Centre = Default().Cluster, Centre{}
+	withAll.Cluster, withAll.Centre = Default().Cluster, Default().Centre
 	withAll.Limits.ConnectionsPerAddress, withAll.Timeouts.DrainDelay = 0, 0
 	if diff := cmp.Diff(Default(), withAll); diff != "" {
 		t.Errorf("a value shown in the example is not the default:\n%s", diff)

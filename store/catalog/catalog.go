@@ -14,6 +14,7 @@ import (
 
 	"github.com/mnemeproxy/mneme/codec"
 	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/redact"
 )
 
@@ -27,6 +28,8 @@ type Accounts interface {
 type Options struct {
 	URL    string // of the database, such as postgres://mneme@db/mneme; [pgxpool.ParseConfig] says what it may hold
 	Centre string // id of what numbers the accounts: the tables of another one are left alone
+
+	Packs *pack.Packs // where bodies are kept from now on; nil: in the database
 
 	Accounts  Accounts
 	Retention func(account string) store.Retention        // MaxBytes is not kept here
@@ -47,6 +50,7 @@ type Catalog struct {
 
 	arrived chan struct{} // has a value when there may be something to digest
 	erasing chan struct{} // likewise, to erase
+	tidying chan struct{} // likewise, to delete in the bucket
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -77,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 		return nil, fmt.Errorf("centre.postgres: %w", err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Catalog{Options: o, pool: pool, centre: o.Centre, arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), stop: stop}
+	c := &Catalog{Options: o, pool: pool, centre: o.Centre, arrived: make(chan struct{}, 1), erasing: make(chan struct{}, 1), tidying: make(chan struct{}, 1), stop: stop}
 	if err := c.prepare(ctx); err != nil {
 		stop()
 		pool.Close()
@@ -88,6 +92,9 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	})
 	c.running.Go(func() { c.follow(life, c.erasing, "an erasure could not go on; it is tried again", c.eraseSome) })
 	c.running.Go(func() { c.retain(life) })
+	if c.Packs != nil {
+		c.running.Go(func() { c.follow(life, c.tidying, "packs could not be tidied up; it is tried again", c.tidySome) })
+	}
 	return c, nil
 }
 
@@ -156,8 +163,13 @@ func isConflict(err error) bool {
 
 // update runs a transaction, again where another one came first.
 func (c *Catalog) update(ctx context.Context, change func(pgx.Tx) error) error {
+	return again(ctx, func() error { return pgx.BeginFunc(ctx, c.pool, change) })
+}
+
+// again tries once more what was given up in favour of another transaction.
+func again(ctx context.Context, try func() error) error {
 	for {
-		err := pgx.BeginFunc(ctx, c.pool, change)
+		err := try()
 		if !isConflict(err) || ctx.Err() != nil {
 			return err
 		}
@@ -183,7 +195,7 @@ func unreadable(err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	e := codec.Errorf(codec.KindStorage, "the memory cannot be read at present: its database is not to be had; the log of the centre says why")
+	e := codec.Errorf(codec.KindStorage, "the memory cannot be read at present: its database or its bucket is not to be had; the log of the centre says why")
 	e.Cause, e.RetryAfter = err, failedRest
 	return e
 }

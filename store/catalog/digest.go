@@ -47,7 +47,7 @@ type digesting struct {
 type arrivedExchange struct {
 	info *store.ExchangeInfo
 	refs []byte
-	body []byte
+	body []byte // [Catalog.load] reads it; nil: it cannot be read
 }
 
 func (d *digesting) run(ctx context.Context) error {
@@ -62,11 +62,7 @@ func (d *digesting) run(ctx context.Context) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	var refs []byte
-	for _, x := range exchanges {
-		refs = append(refs, x.refs...)
-	}
-	objects, err := reached(ctx, d.tx, d.account, refs)
+	objects, err := d.catalog.load(ctx, d.tx, d.account, exchanges)
 	if err != nil {
 		return err
 	}
@@ -112,15 +108,15 @@ func (d *digesting) arrived(ctx context.Context) (exchanges []*arrivedExchange, 
 			select id, arrival, sum(request_bytes + response_bytes) over (order by arrival) as size
 			from exchanges where account = $1 and session = $2 and not digested order by arrival limit $3
 		)
-		select x.id, x.record, x.refs, x.body from undone join exchanges x on x.account = $1 and x.id = undone.id
+		select x.id, x.record, x.refs from undone join exchanges x on x.account = $1 and x.id = undone.id
 		where undone.size <= $4 or undone.arrival = (select min(arrival) from undone) order by undone.arrival`,
 		int64(d.account), d.session, digestedExchanges, int64(digestedBytes))
 	if err != nil {
 		return nil, nil, err
 	}
 	var id string
-	var record, refs, body []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &record, &refs, &body}, func() error {
+	var record, refs []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &record, &refs}, func() error {
 		ids = append(ids, id)
 		info, err := store.ReadInfo(record)
 		if err != nil {
@@ -128,7 +124,7 @@ func (d *digesting) arrived(ctx context.Context) (exchanges []*arrivedExchange, 
 			return nil
 		}
 		info.Session = d.session
-		exchanges = append(exchanges, &arrivedExchange{info, slices.Clone(refs), slices.Clone(body)})
+		exchanges = append(exchanges, &arrivedExchange{info: info, refs: slices.Clone(refs)})
 		return nil
 	})
 	return exchanges, ids, err

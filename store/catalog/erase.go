@@ -122,6 +122,14 @@ func (c *Catalog) eraseSome(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
+	if err := c.update(ctx, func(tx pgx.Tx) error { return c.freeObjects(ctx, tx, account, e.ID) }); err != nil {
+		return false, err
+	}
+	if c.Packs != nil {
+		if done, err := c.clean(ctx, account, e); err != nil || !done {
+			return false, err
+		}
+	}
 	return true, c.update(ctx, func(tx pgx.Tx) error { return c.finishErasure(ctx, tx, account, e.ID) })
 }
 
@@ -164,19 +172,28 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 	if err := shareAccount(ctx, tx, account); err != nil {
 		return err
 	}
+	if err := holdPacks(ctx, tx, account); err != nil {
+		return err
+	}
 	in, err := openSessions(ctx, tx, account, sessions, nil)
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, "delete from exchanges where account = $1 and id = any($2) returning id, coalesce(session, ''), length(body)", int64(account), ids)
+	rows, err := tx.Query(ctx, `delete from exchanges where account = $1 and id = any($2)
+		returning id, coalesce(session, ''), coalesce(size, length(body)), pack`, int64(account), ids)
 	if err != nil {
 		return err
 	}
 	var id, session string
 	var size int64
+	var pack *int64
+	var packs []int64
 	gone := make(map[string]string) // and the sessions that they were in at last
-	_, err = pgx.ForEachRow(rows, []any{&id, &session, &size}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &session, &size, &pack}, func() error {
 		gone[id] = session
+		if pack != nil {
+			packs = append(packs, *pack)
+		}
 		e.Exchanges++
 		e.Bytes += size
 		return nil
@@ -185,6 +202,7 @@ func (c *Catalog) eraseBatch(ctx context.Context, tx pgx.Tx, account store.Accou
 		return err
 	}
 	batch := new(pgx.Batch)
+	batch.Queue("update packs set stale = true where account = $1 and pack = any($2)", int64(account), packs)
 	for i := range infos {
 		if info := &infos[i]; gone[info.ID] != "" {
 			info.Session = gone[info.ID]
@@ -249,13 +267,16 @@ func queueReceipt(batch *pgx.Batch, account store.AccountNumber, e *store.Erasur
 	return err
 }
 
-// finishErasure frees what nothing names any more. Nothing arrives for the account meanwhile.
-func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string) error {
+// freeObjects frees what nothing names any more. Nothing arrives for the account meanwhile.
+func (c *Catalog) freeObjects(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string) error {
 	e, err := lockErasure(ctx, tx, account, erasure)
 	if err != nil || e == nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account)); err != nil {
+		return err
+	}
+	if err := holdPacks(ctx, tx, account); err != nil {
 		return err
 	}
 	var objects, bytes int64
@@ -266,7 +287,10 @@ func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.Ac
 			select substring(o.refs from i for `+refSizeText+`) from live join objects o on o.account = $1 and o.ref = live.ref,
 				generate_series(1, length(o.refs), `+refSizeText+`) i
 		), freed as (
-			delete from objects o where o.account = $1 and not exists (select from live where live.ref = o.ref) returning length(value) as size
+			delete from objects o where o.account = $1 and not exists (select from live where live.ref = o.ref)
+			returning coalesce(size, length(value)) as size, pack
+		), holed as (
+			update packs set stale = true where account = $1 and pack in (select pack from freed)
 		)
 		select count(*), coalesce(sum(size), 0) from freed`, int64(account)).Scan(&objects, &bytes)
 	if err != nil {
@@ -274,9 +298,22 @@ func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.Ac
 	}
 	e.Objects += objects
 	e.Bytes += bytes
+	return putReceipt(ctx, tx, account, e, false)
+}
+
+// finishErasure ends the receipt, once nothing of what was erased is anywhere.
+func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.AccountNumber, erasure string) error {
+	e, err := lockErasure(ctx, tx, account, erasure)
+	if err != nil || e == nil {
+		return err
+	}
 	e.State, e.Completed = store.ErasureDone, time.Now().UTC()
+	return putReceipt(ctx, tx, account, e, true)
+}
+
+func putReceipt(ctx context.Context, tx pgx.Tx, account store.AccountNumber, e *store.Erasure, done bool) error {
 	batch := new(pgx.Batch)
-	if err := queueReceipt(batch, account, e, true); err != nil {
+	if err := queueReceipt(batch, account, e, done); err != nil {
 		return err
 	}
 	return tx.SendBatch(ctx, batch).Close()
@@ -284,8 +321,11 @@ func (c *Catalog) finishErasure(ctx context.Context, tx pgx.Tx, account store.Ac
 
 // DeleteAccount removes all that there is of an account.
 func (c *Catalog) DeleteAccount(ctx context.Context, account store.AccountNumber) error {
-	return c.update(ctx, func(tx pgx.Tx) error {
+	err := c.update(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockAccount, int32(account)); err != nil {
+			return err
+		}
+		if err := holdPacks(ctx, tx, account); err != nil {
 			return err
 		}
 		for _, table := range perAccount {
@@ -293,8 +333,13 @@ func (c *Catalog) DeleteAccount(ctx context.Context, account store.AccountNumber
 				return err
 			}
 		}
-		return nil
+		_, err := tx.Exec(ctx, "update packs set state = 'going' where account = $1 and state in ('kept', 'lost')", int64(account))
+		return err
 	})
+	if err != nil || c.Packs == nil {
+		return err
+	}
+	return c.remove(ctx, int64(account))
 }
 
 // retain erases what is older than the rules let stand, from time to time.

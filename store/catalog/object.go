@@ -1,12 +1,8 @@
 package catalog
 
 import (
-	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/mnemeproxy/mneme/store"
 	"github.com/mnemeproxy/mneme/store/internal/kv"
@@ -30,33 +26,6 @@ func joinRefs(objects []store.ObjectRef) []byte {
 		joined = append(joined, refOf(o)...)
 	}
 	return joined
-}
-
-// querier is a pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// reached reads all that refs reach.
-func reached(ctx context.Context, q querier, account store.AccountNumber, refs []byte) (store.Objects, error) {
-	rows, err := q.Query(ctx, `
-		with recursive need(ref) as (
-			select substring($2::bytea from i for `+refSizeText+`) from generate_series(1, length($2::bytea), `+refSizeText+`) i
-			union
-			select substring(o.refs from i for `+refSizeText+`) from need join objects o on o.account = $1 and o.ref = need.ref,
-				generate_series(1, length(o.refs), `+refSizeText+`) i
-		)
-		select o.ref, o.value from need join objects o on o.account = $1 and o.ref = need.ref`, int64(account), refs)
-	if err != nil {
-		return nil, err
-	}
-	found := make(store.Objects)
-	var ref, value []byte
-	_, err = pgx.ForEachRow(rows, []any{&ref, &value}, func() error {
-		found[objectOf(account, ref)] = bytes.Clone(value)
-		return nil
-	})
-	return found, err
 }
 
 const refSizeText = "33"

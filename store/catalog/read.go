@@ -32,20 +32,20 @@ func (c *Catalog) exchange(ctx context.Context, numbers []int64, id string) (*st
 		session *string
 		record  []byte
 	)
-	err := c.pool.QueryRow(ctx, "select account, session, record, refs, body from exchanges where account = any($1) and id = $2", numbers, exchangeID(id)).
-		Scan(&number, &session, &record, &x.refs, &x.body)
+	err := c.pool.QueryRow(ctx, "select account, session, record, refs from exchanges where account = any($1) and id = $2", numbers, exchangeID(id)).
+		Scan(&number, &session, &record, &x.refs)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, noExchange(id)
 	}
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	objects, err := reached(ctx, c.pool, store.AccountNumber(number), x.refs)
-	if err != nil {
-		return nil, unreadable(err)
-	}
 	var whole *store.Exchange
 	if x.info, err = infoOf(record, session); err == nil {
+		objects, failed := c.load(ctx, c.pool, store.AccountNumber(number), []*arrivedExchange{&x})
+		if failed != nil {
+			return nil, unreadable(failed)
+		}
 		whole, err = x.assemble(store.AccountNumber(number), objects)
 	}
 	if err != nil {
@@ -403,9 +403,9 @@ func (c *Catalog) Usage(ctx context.Context, account string) (u store.Usage, err
 	}
 	err = c.pool.QueryRow(ctx, `select
 		(select count(*) from sessions where account = $1), (select coalesce(sum(length(record)), 0) from sessions where account = $1),
-		(select coalesce(sum(length(value)), 0) from objects where account = $1),
+		(select coalesce(sum(coalesce(size, length(value))), 0) from objects where account = $1),
 		(select coalesce(sum(length(record)), 0) from turns where account = $1),
-		count(*), coalesce(sum(request_bytes), 0), coalesce(sum(response_bytes), 0), coalesce(sum(length(body)), 0), coalesce(sum(length(record)), 0)
+		count(*), coalesce(sum(request_bytes), 0), coalesce(sum(response_bytes), 0), coalesce(sum(coalesce(size, length(body))), 0), coalesce(sum(length(record)), 0)
 		from exchanges where account = $1`, number).
 		Scan(&u.Sessions, &u.StoredSessions, &u.StoredBlocks, &u.StoredTurns, &u.Exchanges, &u.RequestBytes, &u.ResponseBytes, &u.StoredResponses, &u.StoredRecords)
 	return u, unreadable(err)

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,11 +21,16 @@ const partitions = 16
 const (
 	lockSchema  = 0x6d6e656d // while the tables are made
 	lockAccount = 0x6d6e6561 // shared: objects of the account may be named; alone: unnamed ones are freed
+	lockPacks   = 0x6d6e6570 // while packs of the account are written again, or rows that name them are erased
 	lockArrival = 0x6d6e6572 // while exchanges of the account are kept, one transaction at a time
 )
 
 // tables are made by the first program that opens a database. Ids are text that sorts by bytes. A ref is the kind of an
-// object and its hash; refs are those that something names, one behind the other. Values are encoded as in FORMAT.md.
+// object and its hash; refs are those that something names, one behind the other. Values are encoded as in FORMAT.md. A body or
+// a value is in its row, or at a byte of a pack, with the size of its record there.
+//
+// A pack is begun before it is written, and kept with the rows that name it. It is stale where it may hold what no row names,
+// going while it is deleted, and lost where it was not in the bucket when it was to be written again.
 const tables = `
 create table meta (name text primary key, value text not null);
 create table logs (log bytea primary key, mark bigint not null, tail bytea not null);
@@ -43,10 +49,14 @@ create table exchanges (
 	response_bytes bigint not null,
 	record bytea not null,
 	refs bytea not null,
-	body bytea not null,
+	body bytea,
+	pack bigint,
+	at int,
+	size int,
 	primary key (account, id)
 ) partition by hash (account);
 alter table exchanges alter body set storage external;
+create index on exchanges (account, pack) where pack is not null;
 create index on exchanges (account, session, id) where session is not null;
 create index on exchanges (account, answered) where answered is not null;
 create index on exchanges (account, kept);
@@ -56,10 +66,26 @@ create table objects (
 	account bigint not null,
 	ref bytea not null,
 	refs bytea not null,
-	value bytea not null,
+	value bytea,
+	pack bigint,
+	at int,
+	size int,
 	primary key (account, ref)
 ) partition by hash (account);
 alter table objects alter value set storage external;
+create index on objects (account, pack) where pack is not null;
+
+create table packs (
+	account bigint not null,
+	pack bigint not null,
+	began timestamptz not null default now(),
+	state text not null default 'begun',
+	stale bool not null default false,
+	size bigint not null default 0,
+	primary key (account, pack)
+);
+create index on packs (account) where stale;
+create index on packs (account) where state <> 'kept';
 
 create table sessions (
 	account bigint not null,
@@ -140,7 +166,9 @@ func (c *Catalog) prepare(ctx context.Context) error {
 			return err
 		}
 		if !there {
-			return c.create(ctx, tx)
+			if err := c.create(ctx, tx); err != nil {
+				return err
+			}
 		}
 		var version, centre string
 		err := tx.QueryRow(ctx, `select
@@ -154,8 +182,23 @@ func (c *Catalog) prepare(ctx context.Context) error {
 		if centre != c.centre {
 			return fmt.Errorf("the tables are those of another centre (%s): their accounts are numbered by its data directory; give this one that directory, or another database", centre)
 		}
-		return nil
+		return c.checkBucket(ctx, tx)
 	})
+}
+
+// checkBucket sees that the bucket is the one which has the packs that the database names.
+func (c *Catalog) checkBucket(ctx context.Context, tx pgx.Tx) error {
+	var some bool
+	err := tx.QueryRow(ctx, "select exists (select from packs where state in ('kept', 'lost'))").Scan(&some)
+	switch {
+	case err != nil || c.Packs == nil && !some:
+		return err
+	case c.Packs == nil:
+		return errors.New("bodies of this memory are in a bucket: set centre.bodies to it")
+	case some:
+		return c.Packs.CheckOwned(ctx)
+	}
+	return c.Packs.Own(ctx)
 }
 
 func (c *Catalog) create(ctx context.Context, tx pgx.Tx) error {

@@ -35,7 +35,7 @@ func (c *Catalog) Mark(log ship.LogID) (mark uint64, tail ship.Tail, err error) 
 // is false for any other frame. Exchanges that are there stay as they are, and what was erased does not come back. Entries
 // that cannot be kept are given to aside before the commit, which it prevents with an error.
 func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Refused) error) (taken bool, err error) {
-	err = c.update(ctx, func(tx pgx.Tx) error {
+	err = c.arrive(ctx, f.Entries, func(tx pgx.Tx, to writings) error {
 		taken = false
 		if _, err := tx.Exec(ctx, "insert into logs values ($1, 0, '') on conflict do nothing", f.Log[:]); err != nil {
 			return err
@@ -47,7 +47,7 @@ func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Re
 		if uint64(mark) != f.After {
 			return nil
 		}
-		refused, err := c.keep(ctx, tx, f.Entries)
+		refused, err := c.keep(ctx, tx, f.Entries, to)
 		if err != nil {
 			return err
 		}
@@ -75,8 +75,9 @@ func (c *Catalog) Take(ctx context.Context, f *ship.Frame, aside func([]store.Re
 
 // Retry keeps an entry that was refused before; the error is nil, or why it is refused again.
 func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
-	err := c.update(ctx, func(tx pgx.Tx) error {
-		refused, err := c.keep(ctx, tx, []ship.Entry{*e})
+	entries := []ship.Entry{*e}
+	err := c.arrive(ctx, entries, func(tx pgx.Tx, to writings) error {
+		refused, err := c.keep(ctx, tx, entries, to)
 		if err == nil && len(refused) > 0 {
 			err = refused[0].Reason
 		}
@@ -89,7 +90,7 @@ func (c *Catalog) Retry(ctx context.Context, e *ship.Entry) error {
 }
 
 // keep keeps the entries that can be kept, and gives the others.
-func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry) (refused []store.Refused, err error) {
+func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry, to writings) (refused []store.Refused, err error) {
 	byAccount := make(map[store.AccountNumber][]*ship.Entry)
 	for i := range entries {
 		number, err := c.Accounts.Number(entries[i].Account)
@@ -104,13 +105,14 @@ func (c *Catalog) keep(ctx context.Context, tx pgx.Tx, entries []ship.Entry) (re
 			return nil, err
 		}
 		own := byAccount[number]
-		if now, err := c.Accounts.Number(own[0].Account); err != nil || now != number { // deleted while this has waited
+		now, err := c.Accounts.Number(own[0].Account)
+		if err != nil || now != number || to[number] == nil { // deleted while this has waited, or made
 			for _, e := range own {
 				refused = append(refused, store.Refused{Entry: *e, Reason: store.ErrForeign})
 			}
 			continue
 		}
-		k := keeping{tx: tx, account: number, entries: own}
+		k := keeping{tx: tx, account: number, entries: own, to: to[number], read: c.readPacks}
 		if err := k.run(ctx); err != nil {
 			return nil, err
 		}
@@ -124,6 +126,8 @@ type keeping struct {
 	tx      pgx.Tx
 	account store.AccountNumber
 	entries []*ship.Entry
+	to      *writing // where bodies and values are put
+	read    func(context.Context, store.AccountNumber, *values) (damage []error, err error)
 
 	frame   store.Objects                         // that come with the entries
 	named   map[store.ObjectRef][]store.ObjectRef // what those name
@@ -156,14 +160,19 @@ func (k *keeping) run(ctx context.Context) error {
 	if len(arrived) == 0 {
 		return nil
 	}
-	if err := k.putObjects(ctx, fresh); err != nil {
+	refs, values := k.put(fresh)
+	bodies := k.putBodies(arrived)
+	if err := k.to.finish(ctx, k.tx); err != nil {
+		return err
+	}
+	if err := k.putObjects(ctx, refs, values); err != nil {
 		return err
 	}
 	sessions, err := k.join(ctx, arrived)
 	if err != nil {
 		return err
 	}
-	if err := k.putExchanges(ctx, arrived, sessions); err != nil {
+	if err := k.putExchanges(ctx, arrived, sessions, bodies); err != nil {
 		return err
 	}
 	infos := make([]*store.ExchangeInfo, len(arrived))
@@ -201,24 +210,10 @@ func (k *keeping) look(ctx context.Context) error {
 	for ref := range wanted {
 		refs = append(refs, refOf(ref))
 	}
-	rows, err := k.tx.Query(ctx, `select ref, case when ref = any($3) then value end from objects where account = $1 and ref = any($2)`,
-		int64(k.account), refs, inner)
-	if err != nil {
+	if err := k.lookAtObjects(ctx, refs, inner); err != nil {
 		return err
 	}
-	var ref, value []byte
-	_, err = pgx.ForEachRow(rows, []any{&ref, &value}, func() error {
-		o := objectOf(k.account, ref)
-		k.kept[o] = struct{}{}
-		if value != nil {
-			k.inner[o] = slices.Clone(value)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	rows, err = k.tx.Query(ctx, `
+	rows, err := k.tx.Query(ctx, `
 		select id from exchanges where account = $1 and id = any($2)
 		union all select exchange from tombs where account = $1 and exchange = any($2)`, int64(k.account), ids)
 	if err != nil {
@@ -230,6 +225,36 @@ func (k *keeping) look(ctx context.Context) error {
 		return nil
 	})
 	return err
+}
+
+// lookAtObjects notes which of the refs are there, and reads the inner ones of them.
+func (k *keeping) lookAtObjects(ctx context.Context, refs, inner [][]byte) error {
+	rows, err := k.tx.Query(ctx, `select ref, ref = any($3), case when ref = any($3) then value end, pack, at, size
+		from objects where account = $1 and ref = any($2)`, int64(k.account), refs, inner)
+	if err != nil {
+		return err
+	}
+	var ref []byte
+	var isInner bool
+	var how kept
+	v := values{found: make(map[string][]byte)}
+	_, err = pgx.ForEachRow(rows, []any{&ref, &isInner, &how.value, &how.pack, &how.at, &how.size}, func() error {
+		k.kept[objectOf(k.account, ref)] = struct{}{}
+		if isInner {
+			v.add(ref, how)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := k.read(ctx, k.account, &v); err != nil { // an entry that needs what is damaged is refused
+		return err
+	}
+	for ref, value := range v.found {
+		k.inner[objectOf(k.account, []byte(ref))] = value
+	}
+	return nil
 }
 
 // reach adds to fresh what an entry reaches and is not there, and reports whether all of it has come. Behind what is there
@@ -260,14 +285,24 @@ func (k *keeping) reach(e *ship.Entry, fresh store.Objects) bool {
 	return true
 }
 
-func (k *keeping) putObjects(ctx context.Context, objects store.Objects) error {
-	var refs, named, values [][]byte
+// put gives the values of objects to where they are kept; named is what the rows name them by.
+func (k *keeping) put(objects store.Objects) (named [][]byte, how columns) {
 	for ref, value := range objects {
-		refs, named, values = append(refs, refOf(ref)), append(named, joinRefs(k.named[ref])), append(values, value)
+		named = append(named, refOf(ref))
+		how.add(k.to.add(refOf(ref), value))
+	}
+	return named, how
+}
+
+func (k *keeping) putObjects(ctx context.Context, refs [][]byte, how columns) error {
+	var named [][]byte
+	for _, ref := range refs {
+		named = append(named, joinRefs(k.named[objectOf(k.account, ref)]))
 	}
 	_, err := k.tx.Exec(ctx, `
-		insert into objects (account, ref, refs, value) select $1, o.* from unnest($2::bytea[], $3::bytea[], $4::bytea[]) o order by 2
-		on conflict do nothing`, int64(k.account), refs, named, values)
+		insert into objects (account, ref, refs, value, pack, at, size)
+		select $1, o.* from unnest($2::bytea[], $3::bytea[], $4::bytea[], $5::bigint[], $6::int[], $7::int[]) o order by 2
+		on conflict do nothing`, int64(k.account), refs, named, how.values, how.packs, how.at, how.sizes)
 	return err
 }
 
@@ -293,13 +328,21 @@ func (k *keeping) join(ctx context.Context, arrived []*store.Shipped) (ids []*st
 	return ids, putSessions(ctx, k.tx, k.account, in)
 }
 
-func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, sessions []*string) error {
+// putBodies gives the bodies of exchanges to where they are kept.
+func (k *keeping) putBodies(arrived []*store.Shipped) (how columns) {
+	for _, x := range arrived {
+		how.add(k.to.add([]byte(bodyName(x.Entry.Exchange)), appendBody(nil, x.Entry.Skeleton, x.Parts)))
+	}
+	return how
+}
+
+func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, sessions []*string, bodies columns) error {
 	var (
-		ids                                []string
-		kept                               []time.Time
-		speaks, quiet                      []bool // quiet: there is nothing to digest
-		requests, responses                []int64
-		answered, records, named, contents [][]byte
+		ids                      []string
+		kept                     []time.Time
+		speaks, quiet            []bool // quiet: there is nothing to digest
+		requests, responses      []int64
+		answered, records, named [][]byte
 	)
 	for i, x := range arrived {
 		info := x.Info()
@@ -312,12 +355,14 @@ func (k *keeping) putExchanges(ctx context.Context, arrived []*store.Shipped, se
 		quiet = append(quiet, !speaks[i])
 		requests, responses = append(requests, info.RequestSize), append(responses, info.ResponseSize)
 		answered, records = append(answered, store.AnswerKey(info)), append(records, x.Entry.Record)
-		named, contents = append(named, joinRefs(refs)), append(contents, appendBody(nil, x.Entry.Skeleton, x.Parts))
+		named = append(named, joinRefs(refs))
 	}
 	_, err := k.tx.Exec(ctx, `
-		insert into exchanges (account, id, session, kept, answered, speaks, digested, request_bytes, response_bytes, record, refs, body)
+		insert into exchanges (account, id, session, kept, answered, speaks, digested, request_bytes, response_bytes, record, refs, body,
+			pack, at, size)
 		select $1, x.* from unnest($2::text[], $3::text[], $4::timestamptz[], $5::bytea[], $6::bool[], $7::bool[], $8::bigint[], $9::bigint[],
-			$10::bytea[], $11::bytea[], $12::bytea[]) x`,
-		int64(k.account), ids, sessions, kept, answered, speaks, quiet, requests, responses, records, named, contents)
+			$10::bytea[], $11::bytea[], $12::bytea[], $13::bigint[], $14::int[], $15::int[]) x`,
+		int64(k.account), ids, sessions, kept, answered, speaks, quiet, requests, responses, records, named,
+		bodies.values, bodies.packs, bodies.at, bodies.sizes)
 	return err
 }

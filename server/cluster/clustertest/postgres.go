@@ -4,15 +4,16 @@ import (
 	"testing"
 
 	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/pack"
 	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
 	"github.com/mnemeproxy/mneme/store/digest"
 	"github.com/mnemeproxy/mneme/store/redact"
 	"github.com/mnemeproxy/mneme/store/storetest"
 )
 
-// Postgres is a centre whose archive is a database of that server. Accounts and keys are in an embedded store, whose own
-// exchanges come into the archive as well.
-func Postgres(t *testing.T, server *postgrestest.Server) Centre {
+// Postgres is a centre whose archive is a database of that server, and a bucket if one is named. Accounts and keys are in an
+// embedded store, whose own exchanges come into the archive as well.
+func Postgres(t *testing.T, server *postgrestest.Server, bucket string) Centre {
 	t.Helper()
 	e := openEngine(t, 0)
 	for _, account := range storetest.Accounts() {
@@ -21,8 +22,13 @@ func Postgres(t *testing.T, server *postgrestest.Server) Centre {
 	}
 	id, err := e.Arrivals().ID(t.Context())
 	check(t, err)
+	var packs *pack.Packs
+	if bucket != "" {
+		packs, err = pack.Open(t.Context(), bucket, id, 1<<20)
+		check(t, err)
+	}
 	c, err := catalog.Open(t.Context(), catalog.Options{
-		URL: server.Database(t), Centre: id, Accounts: e.Accounts(), Retention: e.Archive().RetentionOf,
+		URL: server.Database(t), Packs: packs, Centre: id, Accounts: e.Accounts(), Retention: e.Archive().RetentionOf,
 		Redactor: func(account string) *redact.Redactor { return e.Credentials().Redactor(account) },
 		Digest:   digest.Exchange, Log: logOf(t),
 	})

@@ -1,0 +1,385 @@
+package catalog_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/codec"
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog"
+	"github.com/mnemeproxy/mneme/store/catalog/pack"
+	"github.com/mnemeproxy/mneme/store/catalog/pack/s3test"
+	"github.com/mnemeproxy/mneme/store/catalog/postgrestest"
+	"github.com/mnemeproxy/mneme/store/digest"
+	"github.com/mnemeproxy/mneme/store/engine"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+const (
+	account = "acme"
+	bounded = time.Minute // how long something may take that is to happen soon
+)
+
+// centre keeps in Postgres and a bucket what an edge ships.
+type centre struct {
+	*catalog.Catalog
+	edge             *engine.Engine
+	service          *s3test.Server
+	database, bucket string
+	wrong            []ship.Entry // that the next frame has beside its own
+}
+
+// TestACentreWithABucket holds a centre to what it promises of the bucket that has its bodies; the rest of its promises are those
+// of every memory.
+func TestACentreWithABucket(t *testing.T) {
+	server, service := postgrestest.Start(t, false), s3test.Start(t)
+	for name, promise := range map[string]func(*testing.T, *centre){
+		"what is erased leaves the bucket":                                 erasedLeavesTheBucket,
+		"a damaged pack hits its own exchanges alone":                      damageHitsItsOwn,
+		"without the bucket nothing is acknowledged":                       nothingWithoutTheBucket,
+		"a pack without rows is deleted before an erasure is done":         noPackWithoutRows,
+		"small packs are joined":                                           smallPacksAreJoined,
+		"a deleted account leaves nothing in the bucket":                   deletedAccount,
+		"another bucket is refused":                                        anotherBucket,
+		"what was in the database before is read beside the bucket":        readBesideTheBucket,
+		"turns are made again from the database and the bucket, on demand": turnsAreMadeAgain,
+	} {
+		t.Run(name, func(t *testing.T) { promise(t, openCentre(t, server, service)) })
+	}
+}
+
+func openCentre(t *testing.T, server *postgrestest.Server, service *s3test.Server) *centre {
+	t.Helper()
+	c := &centre{service: service, database: server.Database(t), bucket: service.Bucket(t)}
+	t.Cleanup(func() {
+		if c.Catalog != nil {
+			c.Close()
+		}
+	})
+	var err error
+	c.edge, err = engine.Open(store.Options{Dir: t.TempDir(), MinFreeDisk: -1, MasterKey: bytes.Repeat([]byte{1}, 32), Digest: digest.Exchange}, nil)
+	check(t, err)
+	t.Cleanup(func() { check(t, c.edge.Close()) })
+	_, err = c.edge.Accounts().Create(account)
+	check(t, err)
+	check(t, c.edge.Shipping().Begin(t.Context()))
+	check(t, c.open(t, c.bucket))
+	return c
+}
+
+// open opens the centre, again if it was open: nothing is remembered.
+func (c *centre) open(t *testing.T, bucket string) error {
+	t.Helper()
+	if c.Catalog != nil {
+		c.Close()
+		c.Catalog = nil
+	}
+	var packs *pack.Packs
+	var err error
+	if bucket != "" {
+		packs, err = pack.Open(t.Context(), bucket, "centre", 1<<20)
+		check(t, err)
+	}
+	opened, err := catalog.Open(t.Context(), catalog.Options{
+		URL: c.database, Centre: "centre", Packs: packs, Accounts: c.edge.Accounts(),
+		Retention: func(string) store.Retention { return store.Retention{} }, Digest: digest.Exchange,
+	})
+	if err == nil {
+		c.Catalog = opened
+	}
+	return err
+}
+
+// record puts an exchange on record at the edge, and gives its id. What is said repeats nothing.
+func (c *centre) record(t *testing.T, seed uint64) (id string, request []byte) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	said := make([]byte, 6000)
+	for i := range said {
+		said[i] = "abcdefghijklmnopqrstuvwxyz0123456789"[random.IntN(36)]
+	}
+	request = fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, said)
+	r, err := c.edge.Begin(t.Context(), &store.Opening{
+		Account: account, Surface: codec.Chat, Format: codec.Chat, ModelAsked: "m", ContentType: "application/json", Body: request,
+	})
+	check(t, err)
+	_, err = r.Write([]byte(`{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Yes."},"finish_reason":"stop"}]}`))
+	check(t, err)
+	check(t, r.Finish(t.Context(), &store.Closing{Outcome: store.OutcomeComplete, Status: 200, ContentType: "application/json", LastByte: time.Now()}))
+	return r.ID(), request
+}
+
+// ship hands over what the edge has recorded since, in one frame.
+func (c *centre) ship(t *testing.T) error {
+	t.Helper()
+	own := c.edge.Shipping()
+	mark, _, err := c.Mark(own.Log())
+	check(t, err)
+	f, err := own.Next(t.Context(), mark)
+	check(t, err)
+	f.Entries = append(f.Entries, c.wrong...)
+	taken, err := c.Take(t.Context(), &f, func([]store.Refused) error { return errAside })
+	if err == nil && !taken {
+		t.Fatal("the frame was not taken")
+	}
+	if err != nil {
+		own.Forget()
+	}
+	return err
+}
+
+var errAside = errors.New("nothing can be put aside")
+
+// packs are the files of packs in the bucket.
+func (c *centre) packs(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(c.service.Files(t, c.bucket), func(name string) bool { return !strings.HasSuffix(name, ".pack") })
+}
+
+func (c *centre) eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(bounded); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (c *centre) readable(t *testing.T, id string, request []byte) {
+	t.Helper()
+	x, err := c.Exchange(account, id)
+	check(t, err)
+	if !bytes.Equal(x.RawRequest, request) {
+		t.Errorf("%s has other bytes than were recorded", id)
+	}
+}
+
+// erase erases an exchange, and gives the receipt once that is done.
+func (c *centre) erase(t *testing.T, id string) (receipt *store.Erasure) {
+	t.Helper()
+	e, err := c.Erase(t.Context(), account, store.Selection{Exchanges: []string{id}}, false)
+	check(t, err)
+	c.eventually(t, "the erasure is done", func() bool {
+		receipt, err = c.Erasure(account, e.ID)
+		check(t, err)
+		return receipt.State == store.ErasureDone
+	})
+	return receipt
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func erasedLeavesTheBucket(t *testing.T, c *centre) {
+	kept, request := c.record(t, 1)
+	erased, _ := c.record(t, 2)
+	check(t, c.ship(t))
+	before := c.packs(t)
+	if len(before) != 1 {
+		t.Fatalf("the bucket has %q, want one pack", before)
+	}
+	old, err := os.ReadFile(before[0])
+	check(t, err)
+
+	receipt := c.erase(t, erased)
+	if receipt.Packs != 1 || receipt.Exchanges != 1 || receipt.Bytes < 3000 {
+		t.Errorf("the receipt has %d packs, %d exchanges and %d bytes", receipt.Packs, receipt.Exchanges, receipt.Bytes)
+	}
+	after := c.packs(t)
+	if len(after) != 1 || after[0] == before[0] {
+		t.Fatalf("the bucket has %q after %q, want another pack", after, before)
+	}
+	left, err := os.ReadFile(after[0])
+	check(t, err)
+	if len(left) > len(old)*6/10 {
+		t.Errorf("%d of %d bytes are left of two exchanges of like size", len(left), len(old))
+	}
+	check(t, c.open(t, c.bucket))
+	c.readable(t, kept, request)
+
+	c.erase(t, kept)
+	if last := c.packs(t); len(last) != 0 {
+		t.Errorf("nothing is on record, and the bucket has %q", last)
+	}
+}
+
+func damageHitsItsOwn(t *testing.T, c *centre) {
+	harms := map[string]func(t *testing.T, file string){
+		"cut":     func(t *testing.T, file string) { check(t, os.Truncate(file, 100)) },
+		"missing": func(t *testing.T, file string) { check(t, os.Remove(file)) },
+		"flipped": func(t *testing.T, file string) {
+			content, err := os.ReadFile(file)
+			check(t, err)
+			for i := 8; i < len(content); i += 100 {
+				content[i] ^= 1
+			}
+			check(t, os.WriteFile(file, content, 0o600))
+		},
+	}
+	seed := uint64(1)
+	for name, harm := range harms {
+		t.Run(name, func(t *testing.T) {
+			sound, request := c.record(t, seed)
+			check(t, c.ship(t))
+			before := c.packs(t)
+			hit, _ := c.record(t, seed+1)
+			check(t, c.ship(t))
+			seed += 2
+			check(t, c.Wait(t.Context(), account))
+			for _, file := range c.packs(t) {
+				if !slices.Contains(before, file) {
+					harm(t, file)
+				}
+			}
+			check(t, c.open(t, c.bucket))
+			_, err := c.Exchange(account, hit)
+			if codec.AsError(err, "").Kind != codec.KindStorage || !strings.Contains(fmt.Sprint(err), hit) {
+				t.Errorf("error %v, want one that names the exchange", err)
+			}
+			c.readable(t, sound, request)
+			page, err := c.Exchanges(account, store.ExchangeQuery{})
+			check(t, err)
+			for _, id := range []string{sound, hit} {
+				if !slices.ContainsFunc(page.Data, func(x store.ExchangeInfo) bool { return x.ID == id }) {
+					t.Errorf("%s is not listed", id)
+				}
+			}
+			c.erase(t, hit) // also what cannot be read any more
+		})
+	}
+}
+
+func nothingWithoutTheBucket(t *testing.T, c *centre) {
+	id, request := c.record(t, 1)
+	c.service.Kill()
+	if err := c.ship(t); err == nil {
+		t.Fatal("a frame was taken without the bucket")
+	}
+	mark, _, err := c.Mark(c.edge.Shipping().Log())
+	check(t, err)
+	if mark != 0 {
+		t.Errorf("the mark is %d, though nothing was kept", mark)
+	}
+	c.service.Run(t)
+	check(t, c.ship(t))
+	check(t, c.open(t, c.bucket))
+	c.readable(t, id, request)
+}
+
+func noPackWithoutRows(t *testing.T, c *centre) {
+	id, _ := c.record(t, 1)
+	c.wrong = []ship.Entry{{Account: "elsewhere", Exchange: "exch_none"}}
+	if err := c.ship(t); !errors.Is(err, errAside) {
+		t.Fatalf("error %v, want the one of putting aside", err)
+	}
+	lost := c.packs(t)
+	if len(lost) != 1 {
+		t.Fatalf("the bucket has %q, want the pack of what was given up", lost)
+	}
+	c.wrong = nil
+	check(t, c.ship(t))
+	e, err := c.Erase(t.Context(), account, store.Selection{Exchanges: []string{id}}, false)
+	check(t, err)
+	c.eventually(t, "what has rows is deleted", func() bool { return len(c.packs(t)) == 1 })
+	receipt, err := c.Erasure(account, e.ID)
+	check(t, err)
+	if receipt.State == store.ErasureDone {
+		t.Error("the receipt says done, and the bucket still has a pack with what was erased")
+	}
+	c.exec(t, "update mneme.packs set began = began - interval '1 hour' where state = 'begun'")
+	c.eventually(t, "the pack without rows is deleted", func() bool { return len(c.packs(t)) == 0 })
+	c.eventually(t, "the erasure is done", func() bool {
+		receipt, err := c.Erasure(account, e.ID)
+		check(t, err)
+		return receipt.State == store.ErasureDone
+	})
+}
+
+// exec changes the database behind the centre's back.
+func (c *centre) exec(t *testing.T, sql string) {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), c.database)
+	check(t, err)
+	defer func() { _ = connection.Close(context.Background()) }()
+	_, err = connection.Exec(t.Context(), sql)
+	check(t, err)
+}
+
+func smallPacksAreJoined(t *testing.T, c *centre) {
+	requests := make(map[string][]byte)
+	for seed := range uint64(40) {
+		id, request := c.record(t, seed)
+		requests[id] = request
+		check(t, c.ship(t))
+	}
+	c.eventually(t, "packs are joined", func() bool { return len(c.packs(t)) < 32 })
+	check(t, c.open(t, c.bucket))
+	for id, request := range requests {
+		c.readable(t, id, request)
+	}
+}
+
+func deletedAccount(t *testing.T, c *centre) {
+	c.record(t, 1)
+	check(t, c.ship(t))
+	number, err := c.edge.Accounts().Number(account)
+	check(t, err)
+	check(t, c.DeleteAccount(t.Context(), number))
+	if left := c.packs(t); len(left) != 0 {
+		t.Errorf("the bucket has %q", left)
+	}
+}
+
+func anotherBucket(t *testing.T, c *centre) {
+	c.record(t, 1)
+	check(t, c.ship(t))
+	if err := c.open(t, c.service.Bucket(t)); err == nil || !strings.Contains(err.Error(), "none of the packs of this memory") {
+		t.Errorf("error %v, want that it is another bucket", err)
+	}
+	if err := c.open(t, ""); err == nil || !strings.Contains(err.Error(), "set centre.bodies") {
+		t.Errorf("error %v, want that the bodies are in a bucket", err)
+	}
+	check(t, c.open(t, c.bucket))
+}
+
+func readBesideTheBucket(t *testing.T, c *centre) {
+	check(t, c.open(t, ""))
+	id, request := c.record(t, 1)
+	check(t, c.ship(t))
+	check(t, c.open(t, c.bucket))
+	c.readable(t, id, request)
+	if left := c.packs(t); len(left) != 0 {
+		t.Errorf("the bucket has %q", left)
+	}
+	c.erase(t, id)
+}
+
+func turnsAreMadeAgain(t *testing.T, c *centre) {
+	id, _ := c.record(t, 1)
+	check(t, c.ship(t))
+	check(t, c.Wait(t.Context(), account))
+	before, err := c.Turn(account, id)
+	check(t, err)
+	check(t, c.open(t, c.bucket))
+	check(t, c.Rebuild(t.Context()))
+	check(t, c.Wait(t.Context(), account))
+	after, err := c.Turn(account, id)
+	check(t, err)
+	if after.Turn == nil || len(before.Turn.Messages) == 0 || fmt.Sprint(after.Turn.Messages) != fmt.Sprint(before.Turn.Messages) {
+		t.Errorf("the turn is %v, was %v", after.Turn, before.Turn)
+	}
+}

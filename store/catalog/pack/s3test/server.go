@@ -1,0 +1,139 @@
+// Package s3test runs an S3-compatible service for tests: a server of its own over a temporary directory, on loopback.
+package s3test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Server is a running service.
+type Server struct {
+	dir, address string
+	process      *exec.Cmd
+	log          *bytes.Buffer
+	ended        chan struct{}
+	buckets      atomic.Int32
+}
+
+const (
+	accessKey = "mneme"
+	secretKey = "mneme-test-secret"
+	bounded   = 2 * time.Minute // how long a test waits for the service
+)
+
+// Start runs a server for the length of a test, which is skipped where none was built. The environment of the test has its
+// address and its credentials from then on.
+func Start(t *testing.T) *Server {
+	t.Helper()
+	if program() == "" {
+		t.Skip("NOT TESTED: there is no S3 service; make s3-server builds one")
+	}
+	s := &Server{dir: t.TempDir()}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = free.Addr().String()
+	_ = free.Close()
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL_S3": "http://" + s.address, "AWS_REGION": "us-east-1",
+		"AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": secretKey, "AWS_SESSION_TOKEN": "",
+	} {
+		t.Setenv(name, value)
+	}
+	t.Cleanup(s.Kill)
+	s.Run(t)
+	return s
+}
+
+// program gives the path of the server: of PATH, or what make has built for this module.
+func program() string {
+	if path, err := exec.LookPath("versitygw"); err == nil {
+		return path
+	}
+	_, here, _, _ := runtime.Caller(0)
+	root, _, found := strings.Cut(here, "/store/catalog/")
+	if !found { // built with -trimpath
+		return ""
+	}
+	paths, _ := filepath.Glob(filepath.Join(root, "bin", "versitygw-*"))
+	if len(paths) == 0 {
+		return ""
+	}
+	return paths[len(paths)-1]
+}
+
+// Run starts the server again, after [Server.Kill].
+func (s *Server) Run(t testing.TB) {
+	t.Helper()
+	s.process, s.log = exec.Command(program(), "--quiet", "--port", s.address, "posix", s.dir), new(bytes.Buffer)
+	s.process.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
+	s.process.Stdout, s.process.Stderr = s.log, s.log
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	process, ended := s.process, make(chan struct{})
+	s.ended = ended
+	go func() {
+		_ = process.Wait()
+		close(ended)
+	}()
+	for deadline := time.Now().Add(bounded); ; {
+		connection, err := net.DialTimeout("tcp", s.address, time.Second)
+		if err == nil {
+			_ = connection.Close()
+			return
+		}
+		select {
+		case <-ended:
+			t.Fatalf("the S3 service has ended:\n%s", s.log.String())
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the S3 service cannot be reached: %v", err)
+		}
+	}
+}
+
+// Kill ends the server as a crash would.
+func (s *Server) Kill() {
+	if s.process == nil || s.process.Process == nil {
+		return
+	}
+	_ = s.process.Process.Kill()
+	<-s.ended
+}
+
+// Bucket makes an empty bucket, and gives its URL.
+func (s *Server) Bucket(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("memory-%d", s.buckets.Add(1))
+	if err := os.Mkdir(filepath.Join(s.dir, name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return "s3://" + name
+}
+
+// Files gives the paths of all objects of a bucket, on disk.
+func (s *Server) Files(t testing.TB, bucket string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(s.dir, strings.TrimPrefix(bucket, "s3://")), func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

@@ -1,0 +1,212 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog/pack"
+)
+
+// Packs of less than smallPack bytes are joined, when an account has manySmall of them. Packs that are written again together
+// have rewrittenBytes at most; one alone may have more.
+const (
+	smallPack      = 1 << 20
+	manySmall      = 32
+	rewrittenBytes = 16 << 20
+)
+
+// removedAtOnce is how many packs are deleted before the database is asked for more.
+const removedAtOnce = 100
+
+// holdPacks keeps the packs of an account from being written again, and what they hold from being erased, until the
+// transaction ends.
+func holdPacks(ctx context.Context, tx pgx.Tx, account store.AccountNumber) error {
+	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1, $2)", lockPacks, int32(account))
+	return err
+}
+
+// clean takes out of the bucket what an erasure has freed, and counts the packs in its receipt. done is false where what was
+// erased may be in a pack that is not written yet, or that a centre which has ended did not finish: the latter is gone in
+// mostBegun.
+func (c *Catalog) clean(ctx context.Context, account store.AccountNumber, e *store.Erasure) (done bool, err error) {
+	count := func(tx pgx.Tx, packs int) error {
+		receipt, err := lockErasure(ctx, tx, account, e.ID)
+		if err != nil || receipt == nil {
+			return err
+		}
+		receipt.Packs += int64(packs)
+		return putReceipt(ctx, tx, account, receipt, false)
+	}
+	for {
+		more, err := c.rewriteSome(ctx, "select $1::bigint, array(select pack from packs where account = $1 and stale and state = 'kept' order by pack)", count, int64(account))
+		if err != nil {
+			return false, err
+		}
+		if !more {
+			break
+		}
+	}
+	if err := c.remove(ctx, int64(account)); err != nil {
+		return false, err
+	}
+	err = c.pool.QueryRow(ctx, "select not exists (select from packs where account = $1 and state = 'begun' and began < $2)", int64(account), e.Created).Scan(&done)
+	return done, err
+}
+
+// tidySome deletes packs that go, and joins small ones. Those that hold what is erased are left to the erasure.
+func (c *Catalog) tidySome(ctx context.Context) (more bool, err error) {
+	_, err = c.pool.Exec(ctx, "update packs set state = 'going' where state = 'begun' and began < now() - make_interval(secs => $1)", mostBegun.Seconds())
+	if err != nil {
+		return false, err
+	}
+	if err := c.remove(ctx, 0); err != nil {
+		return false, err
+	}
+	return c.rewriteSome(ctx, `select account, array_agg(pack order by pack) from packs where state = 'kept' and not stale and size < $1
+		group by account having count(*) >= $2 limit 1`, nil, smallPack, manySmall)
+}
+
+// rewriteSome writes packs again: what is still named of them goes into a new one. choose gives an account and its packs, of
+// which it takes as many as go into one. count is called in the transaction, with their number.
+func (c *Catalog) rewriteSome(ctx context.Context, choose string, count func(pgx.Tx, int) error, arguments ...any) (more bool, err error) {
+	var number int64
+	var packs []int64
+	err = unlessMissing(c.pool.QueryRow(ctx, choose, arguments...).Scan(&number, &packs))
+	if err != nil || len(packs) == 0 {
+		return false, err
+	}
+	account := store.AccountNumber(number)
+	err = again(ctx, func() error {
+		to, err := c.begin(ctx, []store.AccountNumber{account})
+		if err != nil {
+			return err
+		}
+		defer c.drop(ctx, to)
+		return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return c.rewrite(ctx, tx, to[account], packs, count) })
+	})
+	if err == nil {
+		wake(c.tidying)
+	}
+	return err == nil, err
+}
+
+func (c *Catalog) rewrite(ctx context.Context, tx pgx.Tx, to *writing, packs []int64, count func(pgx.Tx, int) error) error {
+	if err := holdPacks(ctx, tx, to.account); err != nil {
+		return err
+	}
+	old, err := fitting(ctx, tx, to.account, packs)
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	entries, err := named(ctx, tx, to.account, old)
+	if err != nil {
+		return err
+	}
+	records, err := c.Packs.Records(ctx, to.account, entries)
+	if err != nil {
+		return err
+	}
+	lost := make(map[pack.ID]bool)
+	var moved [][]byte
+	var how columns
+	for i, record := range records {
+		if record == nil { // its rows stay: it may be put back
+			lost[entries[i].Pack] = true
+			continue
+		}
+		moved = append(moved, entries[i].Name)
+		how.add(to.place(to.builder.AddRecord(record)))
+	}
+	var gone, missing []int64
+	for _, id := range old {
+		if lost[pack.ID(id)] {
+			missing = append(missing, id)
+			c.Log.Error("a pack is not in the bucket; what it had cannot be read", "account", to.account, "pack", pack.ID(id))
+			continue
+		}
+		gone = append(gone, id)
+	}
+	if err := to.finish(ctx, tx); err != nil {
+		return err
+	}
+	if err := move(ctx, tx, to.account, moved, how); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `update packs set state = case when pack = any($2) then 'going' else 'lost' end
+		where account = $1 and (pack = any($2) or pack = any($3))`, int64(to.account), gone, missing)
+	if err == nil && count != nil {
+		err = count(tx, len(gone))
+	}
+	return err
+}
+
+// fitting gives those of the packs that are there still, as many as go into one.
+func fitting(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs []int64) (some []int64, err error) {
+	rows, err := tx.Query(ctx, `select pack from (
+			select pack, sum(size) over (order by pack) as upto, row_number() over (order by pack) as at
+			from packs where account = $1 and pack = any($2) and state = 'kept'
+		) p where at = 1 or upto <= $3 order by pack`, int64(account), packs, rewrittenBytes)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// named gives what rows name of packs.
+func named(ctx context.Context, tx pgx.Tx, account store.AccountNumber, packs []int64) (entries []pack.Entry, err error) {
+	rows, err := tx.Query(ctx, `
+		select ref, pack, at, size from objects where account = $1 and pack = any($2)
+		union all
+		select convert_to(id || '/body', 'UTF8'), pack, at, size from exchanges where account = $1 and pack = any($2)`, int64(account), packs)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e pack.Entry, err error) {
+		err = row.Scan(&e.Name, &e.Pack, &e.At, &e.Size)
+		return e, err
+	})
+}
+
+// move has rows name another pack.
+func move(ctx context.Context, tx pgx.Tx, account store.AccountNumber, names [][]byte, how columns) error {
+	moved, err := tx.Exec(ctx, `
+		with place (name, pack, at, size) as (select * from unnest($2::bytea[], $3::bigint[], $4::int[], $5::int[])), object as (
+			update objects o set pack = p.pack, at = p.at, size = p.size from place p where o.account = $1 and o.ref = p.name returning 1
+		), body as (
+			update exchanges x set pack = p.pack, at = p.at, size = p.size from place p
+			where x.account = $1 and length(p.name) <> `+refSizeText+` and x.id = convert_from(substring(p.name for length(p.name) - 5), 'UTF8') returning 1
+		)
+		select from object union all select from body`,
+		int64(account), names, how.packs, how.at, how.sizes)
+	if err == nil && moved.RowsAffected() != int64(len(names)) {
+		err = errors.New("rows that name a pack have changed while it was written again")
+	}
+	return err
+}
+
+// remove deletes packs in the bucket that go, of an account or with 0 of all.
+func (c *Catalog) remove(ctx context.Context, account int64) error {
+	for {
+		rows, err := c.pool.Query(ctx, "select account, pack from packs where state = 'going' and ($1 = 0 or account = $1) limit $2", account, removedAtOnce)
+		if err != nil {
+			return err
+		}
+		type going struct{ Account, Pack int64 }
+		packs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[going])
+		if err != nil || len(packs) == 0 {
+			return err
+		}
+		for _, p := range packs {
+			err := c.Packs.Delete(ctx, store.AccountNumber(p.Account), pack.ID(p.Pack))
+			if err == nil {
+				_, err = c.pool.Exec(ctx, "delete from packs where account = $1 and pack = $2 and state = 'going'", p.Account, p.Pack)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog/pack"
+)
+
+// kept is how a row keeps a value: in itself, or in a pack.
+type kept struct {
+	value    []byte
+	pack     *int64
+	at, size *int32
+}
+
+// entry is where the value of that name stands, if it is in a pack.
+func (k *kept) entry(name []byte) pack.Entry {
+	return pack.Entry{Name: name, Pack: pack.ID(*k.pack), At: int(*k.at), Size: int(*k.size)}
+}
+
+// columns are the values of many rows.
+type columns struct {
+	values    [][]byte
+	packs     []*int64
+	at, sizes []*int32
+}
+
+func (c *columns) add(k kept) {
+	c.values, c.packs = append(c.values, k.value), append(c.packs, k.pack)
+	c.at, c.sizes = append(c.at, k.at), append(c.sizes, k.size)
+}
+
+// values gathers what was read of many rows, and reads what is in packs.
+type values struct {
+	found   map[string][]byte
+	entries []pack.Entry
+}
+
+// add takes a row; name and value may be used again by the caller.
+func (v *values) add(name []byte, k kept) {
+	switch {
+	case k.pack != nil:
+		v.entries = append(v.entries, k.entry(bytes.Clone(name)))
+	case k.value != nil:
+		v.found[string(name)] = bytes.Clone(k.value)
+	}
+}
+
+var errNoBucket = errors.New("it is in a bucket, and centre.bodies names none")
+
+// readPacks reads what is in packs. damage has the errors of what can no longer be read.
+func (c *Catalog) readPacks(ctx context.Context, account store.AccountNumber, v *values) (damage []error, err error) {
+	if len(v.entries) == 0 {
+		return nil, nil
+	}
+	if c.Packs == nil {
+		return nil, errNoBucket
+	}
+	read, err := c.Packs.Read(ctx, account, v.entries)
+	if err != nil {
+		return nil, err
+	}
+	for i := range read {
+		if read[i].Err != nil {
+			damage = append(damage, read[i].Err)
+			continue
+		}
+		v.found[string(v.entries[i].Name)] = read[i].Bytes
+	}
+	return damage, nil
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// load reads the bodies of exchanges, and all objects that they reach. What is damaged is left out, and logged.
+func (c *Catalog) load(ctx context.Context, q querier, account store.AccountNumber, exchanges []*arrivedExchange) (store.Objects, error) {
+	var v values
+	for first := true; ; first = false {
+		var err error
+		if v, err = stored(ctx, q, account, exchanges); err != nil {
+			return nil, err
+		}
+		damage, err := c.readPacks(ctx, account, &v)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(damage...); first && errors.Is(err, pack.ErrMissing) {
+			continue // its pack was written anew between the two
+		}
+		for _, err := range damage {
+			c.Log.Error("a part of the memory can no longer be read", "cause", err)
+		}
+		break
+	}
+	objects := make(store.Objects)
+	for name, value := range v.found {
+		if len(name) == refSize {
+			objects[objectOf(account, []byte(name))] = value
+		}
+	}
+	for _, x := range exchanges {
+		x.body = v.found[bodyName(x.info.ID)]
+	}
+	return objects, nil
+}
+
+// bodyName is the name of an exchange's body among values. No ref is as long.
+func bodyName(exchange string) string { return exchange + "/body" }
+
+// stored gives how the bodies of exchanges are kept, and all objects that they reach.
+func stored(ctx context.Context, q querier, account store.AccountNumber, exchanges []*arrivedExchange) (v values, err error) {
+	var refs []byte
+	var ids []string
+	for _, x := range exchanges {
+		refs, ids = append(refs, x.refs...), append(ids, x.info.ID)
+	}
+	rows, err := q.Query(ctx, `
+		with recursive need(ref) as (
+			select substring($2::bytea from i for `+refSizeText+`) from generate_series(1, length($2::bytea), `+refSizeText+`) i
+			union
+			select substring(o.refs from i for `+refSizeText+`) from need join objects o on o.account = $1 and o.ref = need.ref,
+				generate_series(1, length(o.refs), `+refSizeText+`) i
+		)
+		select o.ref, o.value, o.pack, o.at, o.size from need join objects o on o.account = $1 and o.ref = need.ref
+		union all
+		select convert_to(id || '/body', 'UTF8'), body, pack, at, size from exchanges where account = $1 and id = any($3)`,
+		int64(account), refs, ids)
+	if err != nil {
+		return v, err
+	}
+	v.found = make(map[string][]byte)
+	var name []byte
+	var k kept
+	_, err = pgx.ForEachRow(rows, []any{&name, &k.value, &k.pack, &k.at, &k.size}, func() error {
+		v.add(name, k)
+		return nil
+	})
+	if err != nil {
+		return v, fmt.Errorf("read objects: %w", err)
+	}
+	return v, nil
+}

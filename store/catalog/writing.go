@@ -1,0 +1,129 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mnemeproxy/mneme/store"
+	"github.com/mnemeproxy/mneme/store/catalog/pack"
+	"github.com/mnemeproxy/mneme/store/ship"
+)
+
+// A pack that was begun and not kept is deleted after mostBegun, by when nobody writes it any more: it is written within
+// mostWriting, and that within the time that package pack gives it.
+const (
+	mostBegun   = 5 * time.Minute
+	mostWriting = 2 * time.Minute
+)
+
+// writings are where values are put, by account.
+type writings map[store.AccountNumber]*writing
+
+// writing puts the values of a transaction into a pack; without a bucket into its rows.
+type writing struct {
+	packs   *pack.Packs // nil: there is no bucket
+	account store.AccountNumber
+
+	pack      pack.ID
+	began     time.Time
+	builder   *pack.Builder
+	attempted bool // the pack may be in the bucket
+}
+
+// add gives how a row is to keep a value.
+func (w *writing) add(name, value []byte) kept {
+	if w.packs == nil {
+		return kept{value: value}
+	}
+	at, size := w.builder.Add(name, value)
+	w.packs.Remember(w.account, w.pack, at, bytes.Clone(value))
+	return w.place(at, size)
+}
+
+// place is a stretch of the pack as a row has it.
+func (w *writing) place(at, size int) kept {
+	id, from, length := int64(w.pack), int32(at), int32(size)
+	return kept{pack: &id, at: &from, size: &length}
+}
+
+var errLate = errors.New("the pack was begun too long ago")
+
+// finish writes the pack, before the rows that name it are committed.
+func (w *writing) finish(ctx context.Context, tx pgx.Tx) error {
+	if w.packs == nil || w.builder.Empty() {
+		return nil
+	}
+	if time.Since(w.began) > mostWriting {
+		return errLate
+	}
+	w.attempted = true
+	if err := w.packs.Put(ctx, w.account, w.pack, w.builder.Content()); err != nil {
+		return err
+	}
+	done, err := tx.Exec(ctx, "update packs set state = 'kept', size = $3 where account = $1 and pack = $2 and state = 'begun'",
+		int64(w.account), int64(w.pack), len(w.builder.Content()))
+	if err == nil && done.RowsAffected() == 0 {
+		err = errLate
+	}
+	return err
+}
+
+// begin notes packs for accounts, so that the database knows of what is in the bucket, whatever happens.
+func (c *Catalog) begin(ctx context.Context, accounts []store.AccountNumber) (writings, error) {
+	to := make(writings)
+	var numbers, packs []int64
+	for _, account := range accounts {
+		if to[account] != nil {
+			continue
+		}
+		w := &writing{packs: c.Packs, account: account, pack: pack.NewID(), began: time.Now()}
+		if to[account] = w; c.Packs != nil {
+			w.builder = pack.NewBuilder(account)
+			numbers, packs = append(numbers, int64(account)), append(packs, int64(w.pack))
+		}
+	}
+	if len(packs) == 0 {
+		return to, nil
+	}
+	if _, err := c.pool.Exec(ctx, "insert into packs (account, pack) select * from unnest($1::bigint[], $2::bigint[])", numbers, packs); err != nil {
+		return nil, fmt.Errorf("begin packs: %w", err)
+	}
+	return to, nil
+}
+
+// drop takes the notes of packs away that were never written.
+func (c *Catalog) drop(ctx context.Context, to writings) {
+	var numbers, packs []int64
+	for _, w := range to {
+		if w.packs != nil && !w.attempted {
+			numbers, packs = append(numbers, int64(w.account)), append(packs, int64(w.pack))
+		}
+	}
+	if len(packs) > 0 { // should it fail, they go as those do that were written
+		_, _ = c.pool.Exec(ctx, `delete from packs p using unnest($1::bigint[], $2::bigint[]) d (account, pack)
+			where p.account = d.account and p.pack = d.pack and p.state = 'begun'`, numbers, packs)
+	}
+}
+
+// arrive runs a transaction that keeps entries, again where another one came first, each time with packs of its own.
+func (c *Catalog) arrive(ctx context.Context, entries []ship.Entry, change func(pgx.Tx, writings) error) error {
+	var accounts []store.AccountNumber
+	for i := range entries {
+		if number, err := c.Accounts.Number(entries[i].Account); err == nil {
+			accounts = append(accounts, number)
+		}
+	}
+	return again(ctx, func() error {
+		to, err := c.begin(ctx, accounts)
+		if err != nil {
+			return err
+		}
+		defer c.drop(ctx, to)
+		return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return change(tx, to) })
+	})
+}

@@ -293,14 +293,14 @@ func (s *core) keepArrivals(ctx context.Context, arrivals []*arrival, more ...re
 		}
 	}
 	err := s.update(ctx, func(g *gathering, w *write) error {
-		late := make(map[*arrival]*askedErasure)
+		late := make(map[*arrival]kv.TimeID)
 		arrivals := slices.DeleteFunc(slices.Clone(arrivals), func(x *arrival) bool {
 			if g.knows(x) {
 				return true
 			}
 			asked := g.askedFor(x)
 			if asked != nil {
-				late[x] = asked
+				late[x] = *asked
 			}
 			return asked != nil
 		})

@@ -82,9 +82,9 @@ func (g *gathering) bury(w *write, account kv.AccountNumber, id kv.ExchangeID) {
 }
 
 // buryLate is bury for an exchange that has arrived after the erasure that asked for it.
-func (g *gathering) buryLate(w *write, x *arrival, asked *askedErasure) {
+func (g *gathering) buryLate(w *write, x *arrival, asked kv.TimeID) {
 	g.bury(w, x.account, x.id)
-	ref := erasureRef{x.account, asked.id}
+	ref := erasureRef{x.account, asked}
 	e := new(Erasure)
 	if decodeRecord(g.get(erasureKey(ref.account, ref.id)), e) != nil || e.State != ErasureDone {
 		return // the count of one that is under way is the keeper's
@@ -93,63 +93,57 @@ func (g *gathering) buryLate(w *write, x *arrival, asked *askedErasure) {
 	_ = g.putErasure(w, ref, e) // it is on record as it was
 }
 
-// askedErasure is what an erasure by request has asked for.
-type askedErasure struct {
-	id        kv.TimeID
-	created   time.Time
-	selection Selection
+// lastAsked is when the last erasure by request was asked for, as far as that has been looked up. The writer owns it.
+type lastAsked map[kv.AccountNumber]time.Time
+
+// ask notes an erasure that is about to be put on record.
+func (g *gathering) ask(account kv.AccountNumber, e *Erasure) {
+	if e.Reason == byRequest && g.store.arriving.Load() && e.Created.After(g.store.asked[account]) {
+		g.store.noteAsked(account, e.Created)
+	}
 }
 
-// askedErasures are those of the accounts of which exchanges have come late. The writer owns them.
-type askedErasures map[kv.AccountNumber][]askedErasure
-
-// asked are the erasures of an account by request.
-func (g *gathering) asked(account kv.AccountNumber) []askedErasure {
-	known, read := g.store.asked[account]
-	if read {
-		return known
+func (s *core) noteAsked(account kv.AccountNumber, last time.Time) {
+	if s.asked == nil {
+		s.asked = make(lastAsked)
 	}
-	it := g.read().NewIterator(badger.IteratorOptions{Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)})
+	s.asked[account] = last
+}
+
+// askedFor gives the last erasure that was to erase an exchange which arrives after it; nil: none was.
+func (g *gathering) askedFor(x *arrival) (asked *kv.TimeID) {
+	last, known := g.store.asked[x.account]
+	if known && !x.info.Started.Before(last) {
+		return nil
+	}
+	g.eachAsked(x.account, func(id kv.TimeID, e *Erasure) bool {
+		if e.Created.After(last) {
+			last = e.Created
+		}
+		if x.info.Started.Before(e.Created) && e.Selection.matches(&x.info) && g.names(&e.Selection, x) {
+			asked = &id
+		}
+		return asked == nil && x.info.Started.Before(e.Created)
+	})
+	g.store.noteAsked(x.account, last)
+	return asked
+}
+
+// eachAsked visits the erasures of an account by request, the last one first, until visit says no.
+func (g *gathering) eachAsked(account kv.AccountNumber, visit func(kv.TimeID, *Erasure) bool) {
+	end := kv.TimeID(bytes.Repeat([]byte{0xff}, len(kv.TimeID{})))
+	it := g.read().NewIterator(badger.IteratorOptions{Reverse: true, Prefix: kv.SpaceKeyOf(kv.SpaceErasure, account)})
 	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
+	for it.Seek(erasureKey(account, end)); it.Valid(); it.Next() {
 		_, id, ok := kv.SplitExchangeKey(it.Item().Key())
 		var e Erasure
-		if err := it.Item().Value(func(value []byte) error { return decodeRecord(value, &e) }); err != nil || !ok {
-			continue // a check finds it
+		if err := it.Item().Value(func(value []byte) error { return decodeRecord(value, &e) }); err != nil || !ok || e.Reason != byRequest {
+			continue // of retention, or a check finds it
 		}
-		if e.Reason == byRequest {
-			known = append(known, askedErasure{kv.TimeID(id), e.Created, e.Selection})
-		}
-	}
-	g.keepAsked(account, known)
-	return known
-}
-
-func (g *gathering) keepAsked(account kv.AccountNumber, asked []askedErasure) {
-	if g.store.asked == nil {
-		g.store.asked = make(askedErasures)
-	}
-	g.store.asked[account] = asked
-}
-
-// ask adds an erasure that is about to be put on record.
-func (g *gathering) ask(account kv.AccountNumber, e *Erasure) {
-	id, ok := kv.ParseID(erasurePrefix, e.ID)
-	if ok && e.Reason == byRequest && g.store.arriving.Load() {
-		g.keepAsked(account, append(g.asked(account), askedErasure{id, e.Created, e.Selection}))
-	}
-}
-
-// askedFor gives the erasure that was to erase an exchange which arrives after it; nil: none was.
-func (g *gathering) askedFor(x *arrival) *askedErasure {
-	asked := g.asked(x.account)
-	for i := range asked {
-		a := &asked[i]
-		if x.info.Started.Before(a.created) && a.selection.matches(&x.info) && g.names(&a.selection, x) {
-			return a
+		if !visit(kv.TimeID(id), &e) {
+			return
 		}
 	}
-	return nil
 }
 
 // names reports whether a selection means an exchange that arrives, or its session, as far as it names any.

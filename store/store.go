@@ -54,7 +54,7 @@ type core struct {
 	shipping    Shipping
 	arriving    atomic.Bool // exchanges arrive from other stores, or have
 	erased      erasedLog
-	asked       askedErasures
+	asked       lastAsked
 	recollected recollected
 
 	identities

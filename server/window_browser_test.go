@@ -304,6 +304,34 @@ func TestABrowserAtTheWindow(t *testing.T) {
 			}
 		}
 	})
+	b.story("a replay that ends when the page is another one leaves its address alone", func(t *testing.T) {
+		h := windowed(t)
+		a := h.post(messages.path, messages.said(messages.model, "Be brief.", sim("Why?", "So.")))
+		b.open(h, h.invite())
+		b.shows("Why?")
+		b.visit("/ui/sessions/" + a.header.Get("X-Service-Session-ID") + "?tab=replay")
+		b.shows("Nothing was sent yet")
+		evaluate[bool](b, `(() => {
+			const ask = fetch;
+			window.fetch = async (path, o) => {
+				if (path.startsWith('/v1/')) await new Promise((sent) => (window.answer = sent));
+				const response = await ask(path, o);
+				if (o.method === 'DELETE') setTimeout(() => (window.ended = true));
+				return response;
+			};
+			document.querySelector('.replay input').value = 'gpt-4.1';
+			return true;
+		})()`)
+		b.press("Send it again")
+		b.finds(`Boolean(window.answer)`, "a request that waits")
+		b.press("Usage")
+		b.shows("caches saved")
+		evaluate[bool](b, `(answer(), true)`)
+		b.finds(`window.ended`, "the end of the replay")
+		if search := evaluate[string](b, `location.search`); strings.Contains(search, "with=") {
+			t.Errorf("the page of usage has the address %s", search)
+		}
+	})
 	b.story("a picture of an answer is shown", func(t *testing.T) {
 		h := windowed(t, drawsWith(t, picture(t, 40, 30)))
 		a := h.post(responses.path, `{"model":"gemini-3.8-flash","input":"Draw it."}`)

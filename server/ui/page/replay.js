@@ -49,8 +49,10 @@ export function Replay({ x, who }) {
     e.preventDefault();
     setBusy(true);
     setError(null);
+    const page = location.pathname;
     try {
-      setQuery({ with: await send(x, new FormData(e.target).get('model').trim(), who.account), turn: x.id });
+      const sent = await send(x, new FormData(e.target).get('model').trim(), who.account);
+      if (location.pathname === page) setQuery({ with: sent, turn: x.id });
     } catch (failure) {
       setError(failure);
     }

@@ -3,6 +3,7 @@ package s3test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -26,8 +27,8 @@ type Server struct {
 
 const (
 	accessKey = "mneme"
-	secretKey = "mneme-test-secret"
-	bounded   = 2 * time.Minute // how long a test waits for the service
+	secretKey = "mneme-test-secret" //nolint:gosec // of a server that runs as long as a test
+	bounded   = 2 * time.Minute     // how long a test waits for the service
 )
 
 // Start runs a server for the length of a test, which is skipped where none was built. The environment of the test has its
@@ -75,7 +76,7 @@ func program() string {
 // Run starts the server again, after [Server.Kill].
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
-	s.process, s.log = exec.Command(program(), "--quiet", "--port", s.address, "posix", s.dir), new(bytes.Buffer)
+	s.process, s.log = exec.CommandContext(context.WithoutCancel(t.Context()), program(), "--quiet", "--port", s.address, "posix", s.dir), new(bytes.Buffer)
 	s.process.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
 	s.process.Stdout, s.process.Stderr = s.log, s.log
 	if err := s.process.Start(); err != nil {
@@ -88,7 +89,7 @@ func (s *Server) Run(t testing.TB) {
 		close(ended)
 	}()
 	for deadline := time.Now().Add(bounded); ; {
-		connection, err := net.DialTimeout("tcp", s.address, time.Second)
+		connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", s.address)
 		if err == nil {
 			_ = connection.Close()
 			return
@@ -117,7 +118,7 @@ func (s *Server) Kill() {
 func (s *Server) Bucket(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("memory-%d", s.buckets.Add(1))
-	if err := os.Mkdir(filepath.Join(s.dir, name), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(s.dir, name), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	return "s3://" + name

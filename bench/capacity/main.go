@@ -36,9 +36,10 @@ func main() {
 	dir := flag.String("dir", "", "directory of the store, kept; it must be empty (default: a temporary one)")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the filling there")
 	heap := flag.String("memprofile", "", "write a profile of what is in use after the filling there")
+	keys := flag.Bool("keys", false, "list what is written under each kind of key")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, &plan{shape: *shape, exchanges: *exchanges, remember: *remember, writers: *writers, dir: *dir, profile: *profile, heap: *heap})
+	err := run(ctx, &plan{shape: *shape, exchanges: *exchanges, remember: *remember, writers: *writers, dir: *dir, profile: *profile, heap: *heap, keys: *keys})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "capacity:", err)
@@ -51,6 +52,7 @@ type plan struct {
 	shape, remember, dir string
 	profile, heap        string // files
 	exchanges, writers   int
+	keys                 bool
 }
 
 func run(ctx context.Context, p *plan) (err error) {
@@ -94,6 +96,11 @@ func run(ctx context.Context, p *plan) (err error) {
 		return err
 	}
 	fmt.Printf("         on disk: %.0f bytes per exchange\n", float64(diskUse(p.dir))/float64(p.exchanges))
+	if p.keys {
+		if err := listKeys(p.dir, p.exchanges); err != nil {
+			return err
+		}
+	}
 
 	before = now()
 	if st, err = engine.Open(opts, index); err != nil {
